@@ -63,6 +63,31 @@ fed_status fedcodec_bursts_pack(const uint8_t *src, size_t len, size_t n, uint8_
     return FED_OK;
 }
 
+/* NULL: this build has no inceptionn. */
+static const fedcodec_burst_coder *coder(void) {
+    const fedcodec_vtable *codec = fedcodec_by_id(FEDCODEC_ID_inceptionn);
+    return codec != NULL ? codec->bursts : NULL;
+}
+
+size_t fedcodec_bursts_encode(int e, const void *x, size_t n, uint8_t *dst, size_t cap,
+                              size_t *len) {
+    *len = 0;
+    return coder() != NULL ? coder()->encode(e, x, n, dst, cap, len) : 0;
+}
+
+fed_status fedcodec_bursts_decode(const uint8_t *src, size_t len, void *x, size_t n) {
+    FED_REQUIRE(coder() != NULL, FED_ENOTFOUND);
+    return coder()->decode(src, len, x, n);
+}
+
+void fedcodec_bursts_round(int e, const float *x, float *y, size_t n) {
+    if (coder() != NULL) {
+        coder()->round(e, x, y, n);
+    } else if (n > 0) {
+        memmove(y, x, n * sizeof *x);
+    }
+}
+
 fed_status fedcodec_bursts_unpack(const uint8_t *src, size_t len, size_t n, uint8_t *dst,
                                   size_t cap, size_t *dst_len) {
     FED_REQUIRE(len / TAGS >= bursts(n) && len <= fedcodec_bursts_bound(n), FED_EFORMAT);

@@ -33,6 +33,13 @@ enum {
 };
 _Static_assert(FEDCODEC_INDEX_identity < FEDCODEC_COUNT, "running statistics travel as float32");
 
+/** What fedcodec/bursts.h promises of the functions of the same names. */
+typedef struct fedcodec_burst_coder {
+    size_t (*encode)(int e, const void *x, size_t n, uint8_t *dst, size_t cap, size_t *len);
+    fed_status (*decode)(const uint8_t *src, size_t len, void *x, size_t n);
+    void (*round)(int e, const float *x, float *y, size_t n);
+} fedcodec_burst_coder;
+
 /** A unit of vector instructions, and the codecs compiled for it, in the order of the list. */
 typedef struct fedcodec_unit {
     const char *name; /* "avx512", "avx2"; "plain" runs on every machine */

@@ -8,6 +8,9 @@
 
 enum { BLOCK = 64, BLOCK_TAGS = BLOCK / FEDCODEC_TAGS };
 
+/* A network card's burst: its values, the bytes of their tags, and the most bytes of all. */
+enum { BURST = 8, BURST_TAGS = BURST / FEDCODEC_TAGS, BURST_MOST = BURST_TAGS + 4 * BURST };
+
 /* The bits of 1.0. */
 enum { ONE = 0x3f800000 };
 #define SIGN UINT32_C(0x80000000)
@@ -34,11 +37,14 @@ typedef struct ranges {
  * A unit defines the functions below, which return where the next block's payload is. It also
  * defines the types `largest` and `seen`, which collect over blocks, with largest_of, nothing_seen
  * and ranges_seen. 4 bytes a value are writable at `out`, FEDCODEC_TAGS_AHEAD bytes are readable at
- * `src`.
+ * `src`. The functions for a burst have values as bytes, which need not be aligned. They need
+ * BURST_MOST bytes at `out`. They make each zero +0, so that a second encoding changes nothing.
  *
  *     uint8_t *encode_block(const float *x, classes c, uint8_t *tags, uint8_t *out, largest *max)
  *     const uint8_t *decode_block(const uint8_t *tags, const uint8_t *src, float *y)
  *     const uint8_t *check_block(const uint8_t *tags, const uint8_t *src, seen *s)
+ *     uint8_t *encode_burst(const uint8_t *x, classes c, uint8_t *out)
+ *     const uint8_t *decode_burst(const uint8_t *src, uint8_t *y)
  */
 #if defined(FEDCODEC_AVX512)
 #include "codecs/inceptionn/block_avx512_impl.h"

@@ -5,7 +5,7 @@
 
 #include <immintrin.h>
 
-#include "codecs/inceptionn/block_rows.h"
+#include "codecs/inceptionn/burst_avx2_impl.h"
 
 enum { LANES = 8, GROUP = 32 }; /* of a vector; whose tags are packed together */
 
@@ -21,34 +21,17 @@ static inline int32_t largest_of(__m256i max) {
     return most;
 }
 
-/* The words of eight values. *tags: their tags, negated. */
-static inline __m256i classify(const float *x, classes c, __m256i *tag, largest *max) {
-    __m256i bits = _mm256_loadu_si256((const __m256i *)x);
-    __m256i m = _mm256_and_si256(bits, _mm256_set1_epi32(FEDCODEC_MAGNITUDE));
-    __m256i sent = _mm256_cmpgt_epi32(m, _mm256_set1_epi32(c.low - 1));
-    __m256i middling = _mm256_cmpgt_epi32(m, _mm256_set1_epi32(c.middle - 1));
-    __m256i large = _mm256_cmpgt_epi32(m, _mm256_set1_epi32(ONE - 1));
-    *max = _mm256_max_epi32(*max, m);
-    *tag = _mm256_add_epi32(_mm256_add_epi32(sent, middling), large);
-    /* Multiply only values that need it: denormals would be slow. */
-    __m256 inside = _mm256_castsi256_ps(_mm256_andnot_si256(large, _mm256_and_si256(m, sent)));
-    __m256i fixed = _mm256_cvttps_epi32(_mm256_mul_ps(inside, _mm256_set1_ps(0x1p31f)));
-    __m256i kept = _mm256_or_si256(large, _mm256_set1_epi32(INT32_MIN));
-    return _mm256_or_si256(_mm256_and_si256(bits, kept), fixed);
-}
-
-static inline uint8_t *put_words(__m128i words, uint8_t tags, uint8_t *out) {
-    __m128i row = _mm_loadu_si128((const __m128i *)put_rows[tags]);
-    _mm_storeu_si128((__m128i *)out, _mm_shuffle_epi8(words, row));
-    return out + fedcodec_tags_bytes[tags];
-}
-
 static inline uint8_t *encode_block(const float *x, classes c, uint8_t *tags, uint8_t *out,
                                     largest *max) {
+    const __m256i magnitude = _mm256_set1_epi32(FEDCODEC_MAGNITUDE);
     for (size_t i = 0; i < BLOCK; i += GROUP) {
         __m256i word[4], tag[4];
         for (size_t k = 0; k < 4; k++) {
-            word[k] = classify(x + i + k * LANES, c, &tag[k], max);
+            __m256i bits = _mm256_loadu_si256((const __m256i *)(x + i + k * LANES));
+            marks are;
+            word[k] = classify(bits, c, &are);
+            tag[k] = _mm256_add_epi32(_mm256_add_epi32(are.sent, are.middling), are.large);
+            *max = _mm256_max_epi32(*max, _mm256_and_si256(bits, magnitude));
         }
         /* Each dword becomes a byte of four tags, whose weights are 1, 4, 16 and 64. */
         __m256i bytes = _mm256_packs_epi16(_mm256_packs_epi32(tag[0], tag[1]),
@@ -68,22 +51,6 @@ static inline uint8_t *encode_block(const float *x, classes c, uint8_t *tags, ui
     return out;
 }
 
-/* The shuffles of eight words, from a table's rows. */
-static inline __m256i rows_of(const uint8_t rows[256][16], const uint8_t *tags) {
-    return _mm256_inserti128_si256(
-        _mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)rows[tags[0]])),
-        _mm_loadu_si128((const __m128i *)rows[tags[1]]), 1);
-}
-
-static inline __m256i get_words(__m256i rows, const uint8_t *tags, const uint8_t **src) {
-    __m128i first = _mm_loadu_si128((const __m128i *)*src);
-    *src += fedcodec_tags_bytes[tags[0]];
-    __m128i second = _mm_loadu_si128((const __m128i *)*src);
-    *src += fedcodec_tags_bytes[tags[1]];
-    return _mm256_shuffle_epi8(_mm256_inserti128_si256(_mm256_castsi128_si256(first), second, 1),
-                               rows);
-}
-
 static inline const uint8_t *decode_block(const uint8_t *tags, const uint8_t *src, float *y) {
     const __m256i magnitude = _mm256_set1_epi32(FEDCODEC_MAGNITUDE);
     for (size_t i = 0; i < BLOCK; i += LANES, tags += 2) {
@@ -91,9 +58,7 @@ static inline const uint8_t *decode_block(const uint8_t *tags, const uint8_t *sr
         __m256i m = _mm256_and_si256(word, magnitude);
         __m256 value = _mm256_mul_ps(_mm256_cvtepi32_ps(m), _mm256_set1_ps(0x1p-31f));
         value = _mm256_or_ps(value, _mm256_castsi256_ps(_mm256_andnot_si256(magnitude, word)));
-        /* Words whose lowest byte is not in the payload: not of 32 bits. */
-        __m256 small = _mm256_castsi256_ps(_mm256_slli_epi32(rows, 24));
-        _mm256_storeu_ps(y + i, _mm256_blendv_ps(_mm256_castsi256_ps(word), value, small));
+        _mm256_storeu_ps(y + i, large_or(rows, word, value));
     }
     return src;
 }

@@ -5,6 +5,8 @@
 
 #include <immintrin.h>
 
+#include "codecs/inceptionn/burst_avx2_impl.h"
+
 enum { LANES = 16, GROUPS = BLOCK / LANES };
 
 /* Each nibble of a mask over bytes is a value's word. */

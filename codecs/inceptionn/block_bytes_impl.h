@@ -17,16 +17,18 @@ static inline void move_bytes(const uint8_t *from, const uint8_t row[16], uint8_
     vst1q_u8(to, vqtbl1q_u8(vld1q_u8(from), vld1q_u8(row)));
 }
 
-static inline uint8_t *put_words(const uint32_t *word, const uint8_t *tags, uint8_t *out) {
-    for (size_t k = 0; k < BLOCK_TAGS; k++) {
+static inline uint8_t *put_words(const uint32_t *word, const uint8_t *tags, size_t tag_bytes,
+                                 uint8_t *out) {
+    for (size_t k = 0; k < tag_bytes; k++) {
         move_bytes((const uint8_t *)(word + FEDCODEC_TAGS * k), put_rows[tags[k]], out);
         out += fedcodec_tags_bytes[tags[k]];
     }
     return out;
 }
 
-static inline const uint8_t *get_words(const uint8_t *tags, const uint8_t *src, uint32_t *word) {
-    for (size_t k = 0; k < BLOCK_TAGS; k++) {
+static inline const uint8_t *get_words(const uint8_t *tags, size_t tag_bytes, const uint8_t *src,
+                                       uint32_t *word) {
+    for (size_t k = 0; k < tag_bytes; k++) {
         move_bytes(src, get_rows[tags[k]], (uint8_t *)(word + FEDCODEC_TAGS * k));
         src += fedcodec_tags_bytes[tags[k]];
     }
@@ -53,8 +55,9 @@ static inline uint8_t *put_pair(const uint32_t word[2], pair p, uint8_t *out) {
     return out + p.bytes;
 }
 
-static inline uint8_t *put_words(const uint32_t *word, const uint8_t *tags, uint8_t *out) {
-    for (size_t k = 0; k < BLOCK_TAGS; k++) {
+static inline uint8_t *put_words(const uint32_t *word, const uint8_t *tags, size_t tag_bytes,
+                                 uint8_t *out) {
+    for (size_t k = 0; k < tag_bytes; k++) {
         out = put_pair(word + FEDCODEC_TAGS * k, pairs[tags[k] & 15], out);
         out = put_pair(word + FEDCODEC_TAGS * k + 2, pairs[tags[k] >> 4], out);
     }
@@ -71,8 +74,9 @@ static inline const uint8_t *get_pair(pair p, const uint8_t *src, uint32_t word[
     return src + p.bytes;
 }
 
-static inline const uint8_t *get_words(const uint8_t *tags, const uint8_t *src, uint32_t *word) {
-    for (size_t k = 0; k < BLOCK_TAGS; k++) {
+static inline const uint8_t *get_words(const uint8_t *tags, size_t tag_bytes, const uint8_t *src,
+                                       uint32_t *word) {
+    for (size_t k = 0; k < tag_bytes; k++) {
         src = get_pair(pairs[tags[k] & 15], src, word + FEDCODEC_TAGS * k);
         src = get_pair(pairs[tags[k] >> 4], src, word + FEDCODEC_TAGS * k + 2);
     }

@@ -30,10 +30,10 @@ static inline int16_t larger16(int16_t a, int16_t b) {
 }
 
 /* Multiply only values that need it: denormals would be slow. */
-static inline int32_t classify(const float *restrict x, classes c, uint32_t *restrict word,
-                               uint8_t *restrict tag) {
+static inline int32_t classify(const float *restrict x, size_t n, classes c,
+                               uint32_t *restrict word, uint8_t *restrict tag) {
     int32_t max = 0;
-    for (size_t i = 0; i < BLOCK; i++) {
+    for (size_t i = 0; i < n; i++) {
         uint32_t bits = fedcodec_bits(x[i]);
         int32_t m = (int32_t)(bits & FEDCODEC_MAGNITUDE);
         uint32_t sent = when(m >= c.low), middling = when(m >= c.middle), large = when(m >= ONE);
@@ -45,38 +45,66 @@ static inline int32_t classify(const float *restrict x, classes c, uint32_t *res
     return max;
 }
 
+/* Move the upper three of four tags down, past the first. */
+static inline void put_tags(const uint8_t *tag, uint8_t *tags, size_t tag_bytes) {
+    for (size_t k = 0; k < tag_bytes; k++) {
+        uint32_t four = fedcodec_load_u32(tag + FEDCODEC_TAGS * k);
+        tags[k] = (uint8_t)(four | four >> 6 | four >> 12 | four >> 18);
+    }
+}
+
 static inline uint8_t *encode_block(const float *x, classes c, uint8_t *tags, uint8_t *out,
                                     largest *max) {
     uint32_t word[BLOCK];
     uint8_t tag[BLOCK];
-    int32_t m = classify(x, c, word, tag);
+    int32_t m = classify(x, BLOCK, c, word, tag);
     *max = m > *max ? m : *max;
-    for (size_t k = 0; k < BLOCK_TAGS; k++) { /* moves the upper three down, past the first */
-        uint32_t four = fedcodec_bits(fedcodec_load_f32(tag + FEDCODEC_TAGS * k));
-        tags[k] = (uint8_t)(four | four >> 6 | four >> 12 | four >> 18);
-    }
-    return put_words(word, tags, out);
+    put_tags(tag, tags, BLOCK_TAGS);
+    return put_words(word, tags, BLOCK_TAGS, out);
 }
 
-static inline const uint8_t *words_and_tags(const uint8_t *tags, const uint8_t *src, uint32_t *word,
-                                            uint8_t *tag) {
-    for (size_t k = 0; k < BLOCK_TAGS; k++) {
+static inline uint8_t *encode_burst(const uint8_t *x, classes c, uint8_t *out) {
+    float values[BURST];
+    uint32_t word[BURST];
+    uint8_t tag[BURST];
+    memcpy(values, x, sizeof values);
+    classify(values, BURST, c, word, tag);
+    put_tags(tag, out, BURST_TAGS);
+    return put_words(word, out, BURST_TAGS, out + BURST_TAGS);
+}
+
+static inline const uint8_t *words_and_tags(const uint8_t *tags, size_t tag_bytes,
+                                            const uint8_t *src, uint32_t *word, uint8_t *tag) {
+    for (size_t k = 0; k < tag_bytes; k++) {
         uint32_t b = tags[k], four = (b | b << 6 | b << 12 | b << 18) & 0x03030303;
-        fedcodec_store_f32(tag + FEDCODEC_TAGS * k, fedcodec_float(four));
+        fedcodec_store_u32(tag + FEDCODEC_TAGS * k, four);
     }
-    return get_words(tags, src, word);
+    return get_words(tags, tag_bytes, src, word);
 }
 
 static inline const uint8_t *decode_block(const uint8_t *tags, const uint8_t *src,
                                           float *restrict y) {
     uint32_t word[BLOCK];
     uint8_t tag[BLOCK];
-    src = words_and_tags(tags, src, word, tag);
+    src = words_and_tags(tags, BLOCK_TAGS, src, word, tag);
     for (size_t i = 0; i < BLOCK; i++) {
         float value = (float)(int32_t)(word[i] & FEDCODEC_MAGNITUDE) * 0x1p-31f;
         y[i] = fedcodec_float(
             pick(when(tag[i] == 3), word[i], fedcodec_bits(value) | (word[i] & SIGN)));
     }
+    return src;
+}
+
+static inline const uint8_t *decode_burst(const uint8_t *src, uint8_t *y) {
+    uint32_t word[BURST];
+    uint8_t tag[BURST];
+    src = words_and_tags(src, BURST_TAGS, src + BURST_TAGS, word, tag);
+    for (size_t i = 0; i < BURST; i++) { /* signed: a zero has no sign */
+        int32_t m = (int32_t)(word[i] & FEDCODEC_MAGNITUDE);
+        float value = (float)(word[i] & SIGN ? -m : m) * 0x1p-31f;
+        word[i] = pick(when(tag[i] == 3), word[i], fedcodec_bits(value));
+    }
+    memcpy(y, word, sizeof word);
     return src;
 }
 
@@ -103,7 +131,7 @@ static inline void see_large(const uint32_t *word, const uint8_t *tag, seen *s) 
 static inline const uint8_t *check_block(const uint8_t *tags, const uint8_t *src, seen *s) {
     uint32_t word[BLOCK];
     uint8_t tag[BLOCK], any_large = 0;
-    src = words_and_tags(tags, src, word, tag);
+    src = words_and_tags(tags, BLOCK_TAGS, src, word, tag);
     seen r = *s;
     for (size_t i = 0; i < BLOCK; i++) { /* in 16 bits: a vector holds more of these */
         int16_t m = (int16_t)(word[i] >> 16 & INT16_MAX);

@@ -74,10 +74,13 @@ static void encode_part(void *job, size_t k) {
     e->max[k] = largest_of(max);
 }
 
+static classes classes_of(int e) {
+    return (classes){(BIAS - e) * (1 << MANTISSA), (BIAS - e / 2) * (1 << MANTISSA)};
+}
+
 static fed_status inceptionn_encode(const fedcodec_job *job, size_t *len) {
-    const int32_t e = (int32_t)job->param[0];
     encoding parts = {.job = job,
-                      .c = {(BIAS - e) * (1 << MANTISSA), (BIAS - e / 2) * (1 << MANTISSA)},
+                      .c = classes_of((int)job->param[0]),
                       .parts = fedcodec_parts(job->pool, job->n)};
     fedcodec_run_parts(job->pool, parts.parts, encode_part, &parts);
     uint8_t *out = room_of(&parts, 0);
@@ -214,6 +217,86 @@ static void inceptionn_fold(const uint8_t *src, size_t len, int64_t weight, int6
     }
 }
 
+/* bursts */
+
+/* Encode the bursts that are left when a burst could be cut: by the end of the values, or of dst.
+ * *at: the bytes that are written. */
+static size_t encode_last_bursts(classes c, const uint8_t *x, size_t n, uint8_t *dst, size_t cap,
+                                 size_t *at) {
+    size_t i = 0;
+    while (i < n) {
+        uint8_t padded[4 * BURST] = {0}, burst[BURST_MOST];
+        size_t values = n - i < BURST ? n - i : BURST;
+        memcpy(padded, x + 4 * i, 4 * values);
+        size_t bytes = (size_t)(encode_burst(padded, c, burst) - burst);
+        if (bytes > cap - *at) {
+            break;
+        }
+        memcpy(dst + *at, burst, bytes);
+        *at += bytes;
+        i += values;
+    }
+    return i;
+}
+
+static size_t bursts_encode(int e, const void *x, size_t n, uint8_t *dst, size_t cap, size_t *len) {
+    const classes c = classes_of(e);
+    const uint8_t *value = x;
+    size_t i = 0, at = 0;
+    for (; n - i >= BURST && cap - at >= BURST_MOST; i += BURST) {
+        at = (size_t)(encode_burst(value + 4 * i, c, dst + at) - dst);
+    }
+    i += encode_last_bursts(c, value + 4 * i, n - i, dst, cap, &at);
+    *len = at;
+    return i;
+}
+
+static fed_status bursts_decode(const uint8_t *src, size_t len, void *x, size_t n) {
+    FED_REQUIRE(len > 0 || n == 0, FED_EFORMAT);
+    uint8_t *value = x;
+    fedcodec_tags_reader r;
+    fedcodec_tags_start(&r, src, len, 0); /* the tags are in the bursts */
+    size_t i = 0;
+    for (; n - i >= BURST; i += BURST) {
+        fedcodec_tags_ahead(&r);
+        r.at = decode_burst(r.at, value + 4 * i);
+        FED_REQUIRE(r.at <= r.end, FED_EFORMAT);
+    }
+    if (i < n) {
+        uint8_t padded[4 * BURST];
+        fedcodec_tags_ahead(&r);
+        FED_REQUIRE((r.at[0] | r.at[1] << 8) >> 2 * (n - i) == 0, FED_EFORMAT);
+        r.at = decode_burst(r.at, padded);
+        memcpy(value + 4 * i, padded, 4 * (n - i));
+    }
+    FED_REQUIRE(r.at == r.end, FED_EFORMAT);
+    return FED_OK;
+}
+
+/* What one value becomes: cut to the bits that its class keeps. */
+static inline uint32_t rounded(uint32_t bits, classes c) {
+    int32_t m = (int32_t)(bits & FEDCODEC_MAGNITUDE);
+    float inside = fedcodec_float(m >= c.low && m < ONE ? (uint32_t)m : 0);
+    int32_t kept = (int32_t)(inside * 0x1p31f) & (m >= c.middle ? -0x10000 : -0x1000000);
+    int32_t word = (int32_t)bits < 0 ? -kept : kept; /* a zero loses its sign */
+    return m >= ONE ? bits : fedcodec_bits((float)word * 0x1p-31f);
+}
+
+static void bursts_round(int e, const float *x, float *y, size_t n) {
+    const classes c = classes_of(e);
+    for (size_t i = 0; i < n; i += BLOCK) {
+        uint32_t bits[BLOCK] = {0};
+        const size_t count = n - i < BLOCK ? n - i : BLOCK;
+        memcpy(bits, x + i, count * sizeof *bits);
+        for (size_t k = 0; k < BLOCK; k++) {
+            bits[k] = rounded(bits[k], c);
+        }
+        memcpy(y + i, bits, count * sizeof *bits);
+    }
+}
+
+static const fedcodec_burst_coder bursts = {bursts_encode, bursts_decode, bursts_round};
+
 const fedcodec_vtable FEDCODEC_VTABLE(inceptionn) = {
     .id = FEDCODEC_ID_inceptionn,
     .name = "inceptionn",
@@ -227,4 +310,5 @@ const fedcodec_vtable FEDCODEC_VTABLE(inceptionn) = {
     .decode = inceptionn_decode,
     .axpy = inceptionn_axpy,
     .fold = inceptionn_fold,
+    .bursts = &bursts,
 };

@@ -1,7 +1,10 @@
-/* Bursts: the same message in a network card's form, there and back. */
+/* Bursts: an inceptionn message in a network card's form, there and back; and bytes of any kind. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
+#include <math.h>
+
+#include "codecs/registry.h"
 #include "fed/rng.h"
 #include "fedcodec/bursts.h"
 #include "fedcodec/codec.h"
@@ -150,6 +153,280 @@ static void a_long_message_needs_no_more_than_its_size(void **state) {
     }
 }
 
+/* ---- Bytes of any kind, on each unit of vector instructions ---- */
+
+enum { FEW = 70, FEW_CAP = FEW / 8 * 34 + 34, GUARD = 0xa5 };
+
+static const fedcodec_burst_coder *on_unit(size_t k) {
+    const fedcodec_unit *unit = fedcodec_unit_at(k);
+    return unit == NULL ? NULL : unit->codecs[FEDCODEC_INDEX_inceptionn]->bursts;
+}
+
+static float from_bits(uint32_t bits) {
+    float v;
+    memcpy(&v, &bits, sizeof v);
+    return v;
+}
+
+/* Bits that are no number, none at all, and those around each power of two that can divide classes,
+ * of both signs. */
+static size_t special_bits(uint32_t *bits) {
+    static const uint32_t others[] = {0,          1,          0x7fffff,   0x800000,   0x7f7fffff,
+                                      0x7f800000, 0x7f800001, 0x7fc00000, 0x7fffffff, 0x55555555};
+    size_t n = 0;
+    for (size_t k = 0; k < sizeof others / sizeof others[0]; k++) {
+        bits[n++] = others[k];
+    }
+    for (uint32_t exponent = 127 - 18; exponent <= 127 + 2; exponent++) {
+        for (uint32_t k = 0; k < 4; k++) { /* just below, the power, just above, and the middle */
+            bits[n++] = (exponent << 23) + (k < 3 ? k - 1 : 1u << 22);
+        }
+    }
+    for (size_t k = 0; k < n; k++) {
+        bits[n + k] = bits[k] | 1u << 31;
+    }
+    return 2 * n;
+}
+
+/* The burst form by the docs' table, value by value, in doubles. Returns its length. */
+static size_t slow_encode(int e, const uint32_t *bits, size_t n, uint8_t *dst, uint32_t *decoded) {
+    uint8_t *out = dst, *tags = NULL;
+    for (size_t i = 0; i < n; i++) {
+        const double a = fabs((double)from_bits(bits[i]));
+        const uint32_t sign = bits[i] >> 31;
+        if (i % 8 == 0) {
+            tags = out;
+            tags[0] = tags[1] = 0;
+            out += 2;
+        }
+        uint32_t tag = 3, payload = bits[i];
+        decoded[i] = bits[i];
+        if (a < 1.0) { /* NaN is not */
+            tag = a < ldexp(1.0, -e) ? 0 : a < ldexp(1.0, -(e / 2)) ? 1 : 2;
+            const double unit = tag == 1 ? 0x1p7 : 0x1p15;
+            const double kept = tag == 0 ? 0.0 : floor(a * unit);
+            const float value = (float)(sign == 1 && kept > 0.0 ? -kept / unit : kept / unit);
+            payload = (uint32_t)kept | sign << (tag == 0 ? 0 : 8 * tag - 1);
+            memcpy(&decoded[i], &value, sizeof value);
+        }
+        tags[i % 8 / 4] |= (uint8_t)(tag << 2 * (i % 4));
+        for (size_t k = 0; k < (tag == 3 ? 4 : tag); k++) {
+            *out++ = (uint8_t)(payload >> 8 * k);
+        }
+    }
+    return (size_t)(out - dst);
+}
+
+/* Encode, decode and round at addresses that are not aligned, in memory of just the size. */
+static void assert_coded_well(const fedcodec_burst_coder *coder, int e, const uint32_t *bits,
+                              size_t n, size_t shift) {
+    uint8_t *expected = malloc(fedcodec_bursts_bound(n) + 1);
+    uint32_t *decoded = malloc(4 * n + 1), *y = malloc(4 * n + 1);
+    assert_true(expected != NULL && decoded != NULL && y != NULL);
+    const size_t expected_len = slow_encode(e, bits, n, expected, decoded);
+    uint8_t *x = malloc(4 * n + shift), *dst = malloc(expected_len + shift);
+    assert_true((x != NULL && dst != NULL) || shift == 0);
+    size_t len = 77;
+    if (n > 0) {
+        memcpy(x + shift, bits, 4 * n);
+    }
+    assert_int_equal(coder->encode(e, x + shift, n, dst + shift, expected_len, &len), n);
+    assert_int_equal(len, expected_len);
+    assert_memory_equal(dst + shift, expected, len);
+    if (n > 0) {
+        memset(x, 0x77, 4 * n + shift);
+    }
+    assert_fed_ok(coder->decode(dst + shift, len, x + shift, n));
+    assert_memory_equal(x + shift, decoded, 4 * n);
+    coder->round(e, (const float *)bits, (float *)y, n);
+    assert_memory_equal(y, decoded, 4 * n);
+    coder->round(e, (const float *)y, (float *)y, n);
+    assert_memory_equal(y, decoded, 4 * n);
+    free(expected);
+    free(decoded);
+    free(y);
+    free(x);
+    free(dst);
+}
+
+static void every_class_and_boundary_is_coded_as_documented(void **state) {
+    (void)state;
+    uint32_t bits[256];
+    const size_t n = special_bits(bits);
+    assert_true(n <= 256);
+    for (size_t u = 0; on_unit(u) != NULL; u++) {
+        for (int e = 1; e <= 15; e++) {
+            for (size_t shift = 0; shift < 8; shift++) { /* also another place in a burst */
+                assert_coded_well(on_unit(u), e, bits + shift, n - shift, shift);
+            }
+        }
+    }
+}
+
+/* Any bits, or a gradient of some scale. */
+static uint32_t random_bits(fed_rng *rng, unsigned kind) {
+    static const float scales[] = {4.0f, 0.25f, 0x1p-6f, 0x1p-10f};
+    float value = (fed_rng_float(rng) - 0.5f) * scales[kind % 4];
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return kind >= 4 ? fed_rng_u32(rng) : bits;
+}
+
+static void random_bits_of_every_length_are_coded_as_documented(void **state) {
+    (void)state;
+    fed_rng rng;
+    fed_rng_init(&rng, 8, 1, 1);
+    for (int e = 1; e <= 15; e++) {
+        for (size_t n = 0; n <= FEW; n++) {
+            uint32_t bits[FEW];
+            const unsigned kind = fed_rng_below(&rng, 6); /* 5: of every kind */
+            for (size_t i = 0; i < n; i++) {
+                bits[i] = random_bits(&rng, kind == 5 ? fed_rng_below(&rng, 5) : kind);
+            }
+            for (size_t u = 0; on_unit(u) != NULL; u++) {
+                assert_coded_well(on_unit(u), e, bits, n, n % 5);
+            }
+        }
+    }
+}
+
+/* As many whole bursts as fit, and no byte past them that is not in cap. */
+static void too_little_room_takes_whole_bursts(void **state) {
+    (void)state;
+    fed_rng rng;
+    fed_rng_init(&rng, 8, 1, 2);
+    for (size_t n = 0; n <= FEW; n += n < 20 ? 1 : 10) {
+        uint32_t bits[FEW], decoded[FEW];
+        uint8_t all[FEW_CAP], dst[FEW_CAP + 64];
+        for (size_t i = 0; i < n; i++) {
+            bits[i] = random_bits(&rng, fed_rng_below(&rng, 5));
+        }
+        const size_t most = slow_encode(9, bits, n, all, decoded);
+        for (size_t u = 0; on_unit(u) != NULL; u++) {
+            for (size_t cap = 0; cap <= most; cap++) {
+                size_t len = 0;
+                memset(dst, GUARD, sizeof dst);
+                size_t taken = on_unit(u)->encode(9, bits, n, dst, cap, &len);
+                assert_true(taken == n || (taken < n && taken % 8 == 0));
+                assert_int_equal(slow_encode(9, bits, taken, all, decoded), len);
+                assert_memory_equal(dst, all, len);
+                for (size_t k = cap; k < sizeof dst; k++) {
+                    assert_int_equal(dst[k], GUARD);
+                }
+                /* one burst more would be too much */
+                size_t more = taken + 8 < n ? taken + 8 : n;
+                assert_true(taken == n || slow_encode(9, bits, more, all, decoded) > cap);
+            }
+        }
+    }
+}
+
+static fed_status decode(size_t unit, const uint8_t *src, size_t len, size_t n) {
+    uint8_t *copy = malloc(len + (len == 0)), *y = malloc(4 * n + 1);
+    assert_true(copy != NULL && y != NULL);
+    memcpy(copy, src, len);
+    y[4 * n] = GUARD;
+    fed_status status = on_unit(unit)->decode(len > 0 ? copy : NULL, len, y, n);
+    assert_int_equal(y[4 * n], GUARD);
+    free(copy);
+    free(y);
+    return status;
+}
+
+static void bursts_of_another_length_are_not_decoded(void **state) {
+    (void)state;
+    fed_rng rng;
+    fed_rng_init(&rng, 8, 1, 3);
+    for (size_t n = 0; n <= FEW; n++) {
+        uint32_t bits[FEW], decoded[FEW];
+        uint8_t all[FEW_CAP + 40] = {0};
+        const unsigned kinds = 1 + fed_rng_below(&rng, 5);
+        for (size_t i = 0; i < n; i++) {
+            bits[i] = random_bits(&rng, fed_rng_below(&rng, kinds));
+        }
+        const size_t len = slow_encode(10, bits, n, all, decoded);
+        for (size_t u = 0; on_unit(u) != NULL; u++) {
+            assert_fed_ok(decode(u, all, len, n));
+            for (size_t other = 0; other <= len + 40; other++) {
+                if (other != len) {
+                    assert_fed_status(decode(u, all, other, n), FED_EFORMAT);
+                }
+            }
+        }
+    }
+    const size_t many = SIZE_MAX / 4; /* far more than there is */
+    for (size_t u = 0; on_unit(u) != NULL; u++) {
+        uint8_t y[32];
+        assert_fed_status(on_unit(u)->decode((const uint8_t *)"\1\0", 2, y, many), FED_EFORMAT);
+    }
+}
+
+static void tags_past_the_last_value_are_not_decoded(void **state) {
+    (void)state;
+    for (size_t n = 1; n < 8; n++) {
+        for (unsigned k = 0; k < 8; k++) {
+            for (unsigned tag = 1; tag < 4; tag++) {
+                const size_t len = 2 + (tag == 3 ? 4 : tag);
+                uint8_t burst[8] = {0, 0, 0, 0, 0x80, 0x3f};
+                burst[k / 4] = (uint8_t)(tag << 2 * (k % 4));
+                for (size_t u = 0; on_unit(u) != NULL; u++) {
+                    assert_fed_status(decode(u, burst, len, n), k < n ? FED_OK : FED_EFORMAT);
+                }
+            }
+        }
+    }
+}
+
+/* A card may get bytes that no encoder has made; each tag says what they mean all the same. */
+static void any_payload_is_decoded(void **state) {
+    (void)state;
+    /* 8 bits: zeros of both signs; 16 bits: the same, and what has fewer bits than its class;
+     * 32 bits: -0, and a value that fits into 16 bits. */
+    static const uint8_t burst[] = {0xa5, 0xfa, 0x80, 0x00, 0x00, 0x80, 0x00, 0x00, 0x01, 0x80,
+                                    0x40, 0x00, 0x00, 0x00, 0x00, 0x80, 0x00, 0x00, 0x00, 0x3f};
+    static const uint32_t wanted[8] = {0, 0, 0, 0, 0xb8000000, 0x3b000000, 0x80000000, 0x3f000000};
+    for (size_t u = 0; on_unit(u) != NULL; u++) {
+        uint32_t y[8];
+        assert_fed_ok(on_unit(u)->decode(burst, sizeof burst, y, 8));
+        assert_memory_equal(y, wanted, sizeof y);
+    }
+}
+
+/* What fedcodec_encode writes for finite values is what a card sends. */
+static void finite_values_are_sent_as_the_codec_sends_them(void **state) {
+    (void)state;
+    for (int e = 1; e <= 15; e++) {
+        char spec[FEDCODEC_SPEC];
+        fedcodec codec;
+        fed_rng rng;
+        float x[N], residual[N], y[N], rounded[N];
+        uint8_t message[CAP], packed[CAP + 2], direct[CAP + 2];
+        size_t len = 0, packed_len = 0, direct_len = 0;
+        fed_rng_init(&rng, 8, 1, (uint32_t)(100 + e));
+        for (size_t i = 0; i < N; i++) {
+            uint32_t bits = random_bits(&rng, fed_rng_below(&rng, 5));
+            x[i] = from_bits(bits);
+            x[i] = isfinite(x[i]) ? x[i] : -0x1p-12f;
+        }
+        snprintf(spec, sizeof spec, "inceptionn:e=%d", e);
+        assert_fed_ok(fedcodec_parse(spec, &codec, NULL));
+        memcpy(residual, x, sizeof x);
+        assert_fed_ok(
+            fedcodec_encode(&codec, residual, NULL, N, NULL, message, sizeof message, &len));
+        assert_fed_ok(fedcodec_bursts_pack(message, len, N, packed, sizeof packed, &packed_len));
+        assert_int_equal(fedcodec_bursts_encode(e, x, N, direct, sizeof direct, &direct_len), N);
+        assert_int_equal(direct_len, packed_len);
+        assert_memory_equal(direct, packed, packed_len);
+        assert_fed_ok(fedcodec_bursts_decode(direct, direct_len, y, N));
+        fedcodec_bursts_round(e, x, rounded, N);
+        assert_memory_equal(y, rounded, sizeof y);
+        assert_fed_ok(fedcodec_decode(codec.vtable, message, len, x, N));
+        for (size_t i = 0; i < N; i++) { /* but for a zero's sign */
+            assert_true(x[i] == y[i] && (y[i] != 0.0f || !signbit(y[i])));
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_length_comes_back_to_the_byte),
@@ -159,6 +436,13 @@ int main(void) {
         cmocka_unit_test(bursts_cut_anywhere_or_too_long_are_refused),
         cmocka_unit_test(a_flipped_bit_is_refused_or_another_message),
         cmocka_unit_test(a_long_message_needs_no_more_than_its_size),
+        cmocka_unit_test(every_class_and_boundary_is_coded_as_documented),
+        cmocka_unit_test(random_bits_of_every_length_are_coded_as_documented),
+        cmocka_unit_test(too_little_room_takes_whole_bursts),
+        cmocka_unit_test(bursts_of_another_length_are_not_decoded),
+        cmocka_unit_test(tags_past_the_last_value_are_not_decoded),
+        cmocka_unit_test(any_payload_is_decoded),
+        cmocka_unit_test(finite_values_are_sent_as_the_codec_sends_them),
     };
     return cmocka_run_group_tests_name("bursts", tests, NULL, NULL);
 }

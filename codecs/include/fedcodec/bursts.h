@@ -53,7 +53,8 @@ size_t fedcodec_bursts_encode(int e, const void *x, size_t n, uint8_t *dst, size
 fed_status fedcodec_bursts_decode(const uint8_t *src, size_t len, void *x, size_t n) FED_CHECKED;
 
 /** y = what x becomes on its way through a card: encoded and decoded. A second card changes
- * nothing more. x and y may be the same memory. */
+ * nothing more, since what becomes 0 is always +0. (fedcodec_decode keeps the sign of such a zero
+ * where 8 bits are sent.) x and y may be the same memory. */
 void fedcodec_bursts_round(int e, const float *x, float *y, size_t n);
 
 FED_API_END

@@ -88,6 +88,9 @@ struct fedcodec_vtable {
 
     /** The sum of decoded[i]^2, if that is cheaper than to decode. NULL: it is not. */
     double (*squares)(const uint8_t *src, size_t len, size_t n);
+
+    /** The same coding for a network card (fedcodec/bursts.h). NULL: there is none. */
+    const struct fedcodec_burst_coder *bursts;
 };
 
 FED_API_END
