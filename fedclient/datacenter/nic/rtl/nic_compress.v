@@ -1,0 +1,213 @@
+// The compressor: beats of floats become bursts without gaps (INCEPTIONN, figure 9).
+// SPDX-License-Identifier: Apache-2.0
+
+// AXI-stream in and out, LANES floats a beat: eight is the format, 256 bit. Byte 0 of a beat is
+// tdata[7:0]. A packet in is one float or more. All its beats are full but the last, whose tkeep
+// names whole floats, from the lowest lane on. A packet out is its bursts, LANES / 4 bytes of tags
+// and the payloads each, to the end of the packet without gaps; its last beat may be partial.
+//   m_bytes     with m_tlast: how many bytes the packet has now, modulo 2^16
+// Any bits are allowed: infinities and NaNs travel as they are, with tag 3.
+//
+// Four stages, each with a register: compression blocks; the shifter tree but its root; its root
+// and the tags; alignment. Latency four cycles. Throughput: a beat in each cycle while no burst
+// has more bytes than a beat, over the borders of packets too. Incompressible floats are 34 bytes
+// for 32 and take 17 cycles for 16 beats: as many as the beats that leave.
+module nic_compress #(
+    parameter E = 10,                           // magnitudes under 2^-E become 0; 1 to 15
+    parameter LANES = 8                         // 8; proofs use 4
+) (
+    input  wire                clk,
+    input  wire                rst,             // synchronous
+
+    input  wire [32*LANES-1:0] s_tdata,
+    input  wire [ 4*LANES-1:0] s_tkeep,
+    input  wire                s_tlast,
+    input  wire                s_tvalid,
+    output wire                s_tready,
+
+    output reg  [32*LANES-1:0] m_tdata,
+    output reg  [ 4*LANES-1:0] m_tkeep,
+    output reg                 m_tlast,
+    output reg  [        15:0] m_bytes,
+    output reg                 m_tvalid,
+    input  wire                m_tready
+);
+    localparam BEAT = 4 * LANES;                // bytes of a beat
+    localparam TAGS = LANES / 4;                // bytes of a burst's tags
+    localparam BURST = TAGS + BEAT;             // most bytes of a burst
+
+    // ---- Stage 1: compression blocks. Lanes that tkeep leaves out are zeros: tag 0.
+    wire [ 2*LANES-1:0] block_tags;
+    wire [32*LANES-1:0] block_bytes;
+    genvar lane;
+    generate
+        for (lane = 0; lane < LANES; lane = lane + 1) begin : blocks
+            nic_compress_block #(.E(E)) block (
+                .value(s_tdata[32*lane+:32] & {32{&s_tkeep[4*lane+:4]}}),
+                .tag  (block_tags[2*lane+:2]),
+                .bytes(block_bytes[32*lane+:32])
+            );
+        end
+    endgenerate
+
+    reg  [ 2*LANES-1:0] tags1;
+    reg  [32*LANES-1:0] bytes1;
+    reg                 last1, valid1;
+    wire                ready1;
+    assign s_tready = ready1 || !valid1;
+
+    // ---- Stage 2: two levels of the shifter tree, pairs and fours. Lengths have six bits.
+    wire [ 6*LANES-1:0] sizes;
+    wire [32*LANES-1:0] pairs, fours;
+    wire [ 3*LANES-1:0] pair_lengths;
+    wire [ 6*LANES/4-1:0] four_lengths;
+    genvar node;
+    generate
+        for (lane = 0; lane < LANES; lane = lane + 1) begin : size
+            wire [1:0] tag = tags1[2*lane+:2];
+            assign sizes[6*lane+:6] = {3'd0, tag == 2'd3, tag == 2'd2, tag == 2'd1};
+        end
+        for (node = 0; node < LANES / 2; node = node + 1) begin : pair
+            nic_join #(.BYTES(4)) join_two (
+                .low       (bytes1[64*node+:32]),
+                .low_length(sizes[12*node+:6]),
+                .high      (bytes1[64*node+32+:32]),
+                .joined    (pairs[64*node+:64])
+            );
+            assign pair_lengths[6*node+:6] = sizes[12*node+:6] + sizes[12*node+6+:6];
+        end
+        for (node = 0; node < LANES / 4; node = node + 1) begin : four
+            nic_join #(.BYTES(8)) join_two (
+                .low       (pairs[128*node+:64]),
+                .low_length(pair_lengths[12*node+:6]),
+                .high      (pairs[128*node+64+:64]),
+                .joined    (fours[128*node+:128])
+            );
+            assign four_lengths[6*node+:6] = pair_lengths[12*node+:6] + pair_lengths[12*node+6+:6];
+        end
+    endgenerate
+
+    reg  [32*LANES-1:0] bytes2;
+    reg  [6*LANES/4-1:0] lengths2;
+    reg  [ 2*LANES-1:0] tags2;
+    reg                 last2, valid2;
+    wire                ready2;
+    assign ready1 = ready2 || !valid2;
+
+    // ---- Stage 3: the root of the tree, and the tags before it.
+    wire [32*LANES-1:0] payload;
+    wire [         5:0] payload_length;
+    generate
+        if (LANES == 8) begin : root
+            nic_join #(.BYTES(16)) join_two (
+                .low       (bytes2[127:0]),
+                .low_length(lengths2[5:0]),
+                .high      (bytes2[255:128]),
+                .joined    (payload)
+            );
+            assign payload_length = lengths2[5:0] + lengths2[11:6];
+        end else begin : root
+            assign payload = bytes2;
+            assign payload_length = lengths2;
+        end
+    endgenerate
+
+    reg  [ 8*BURST-1:0] burst;
+    reg  [         5:0] length;                 // of the burst, TAGS to BURST
+    reg                 last3, valid3;
+    wire                ready3;
+    assign ready2 = ready3 || !valid3;
+
+    always @(posedge clk) begin
+        if (s_tready) begin
+            tags1 <= block_tags;
+            bytes1 <= block_bytes;
+            last1 <= s_tlast;
+            valid1 <= s_tvalid;
+        end
+        if (ready1) begin
+            tags2 <= tags1;
+            bytes2 <= fours;
+            lengths2 <= four_lengths;
+            last2 <= last1;
+            valid2 <= valid1;
+        end
+        if (ready2) begin
+            burst <= {payload, tags2};
+            length <= payload_length + TAGS[5:0];
+            last3 <= last2;
+            valid3 <= valid2;
+        end
+        if (rst) begin
+            valid1 <= 1'b0;
+            valid2 <= 1'b0;
+            valid3 <= 1'b0;
+        end
+    end
+
+    // ---- Stage 4: the alignment unit. It keeps what does not fill a beat yet.
+    reg  [8*BURST-1:0] kept;                    // kept_length bytes, zeros above
+    reg  [        5:0] kept_length;             // 0 to BURST
+    reg                kept_last;               // they end a packet
+    reg  [       15:0] bytes;                   // of the packet so far
+
+    wire               more = kept_length > BEAT[5:0];  // after long bursts: a beat goes first
+    wire               join_kept = !kept_last;
+    wire [        5:0] offset = join_kept ? kept_length : 6'd0;
+    wire [        6:0] total = {1'b0, offset} + {1'b0, length};
+    wire               full = total >= {1'b0, BEAT[5:0]};
+    wire [8*(BEAT+BURST)-1:0] placed = {{8 * BEAT{1'b0}}, burst} << {offset, 3'd0};
+    wire [8*(BEAT+BURST)-1:0] joined = placed | {{8 * BEAT{1'b0}}, kept & {8 * BURST{join_kept}}};
+    wire [       15:0] sum = (join_kept ? bytes : 16'd0) + {10'd0, length};
+
+    // The kept bytes leave alone: more than a beat, or a packet's end.
+    wire               alone = more || kept_last;
+    wire               leave = alone || (valid3 && full);
+    wire               out_free = m_tready || !m_tvalid;
+    wire               go = out_free || !leave;
+    assign ready3 = go && !more;
+
+    wire               ends_kept = kept_last && !more;
+    wire               ends_now = last3 && total == {1'b0, BEAT[5:0]};
+    wire [  4*LANES-1:0] partial = ~({4 * LANES{1'b1}} << kept_length);
+
+    always @(posedge clk) begin
+        if (out_free) begin
+            m_tvalid <= leave;
+            m_tdata <= alone ? kept[8*BEAT-1:0] : joined[8*BEAT-1:0];
+            m_tkeep <= ends_kept ? partial : {4 * LANES{1'b1}};
+            m_tlast <= alone ? ends_kept : ends_now;
+            m_bytes <= alone ? bytes : sum;
+        end
+        if (go) begin
+            if (more) begin
+                kept <= {{8 * BEAT{1'b0}}, kept[8*BURST-1:8*BEAT]};
+                kept_length <= kept_length - BEAT[5:0];
+            end else if (valid3) begin
+                // A packet's end that left alone makes room: the next packet begins at 0.
+                if (full && join_kept) begin
+                    kept <= joined[8*(BEAT+BURST)-1:8*BEAT];
+                    kept_length <= total[5:0] - BEAT[5:0];
+                    kept_last <= last3 && !ends_now;
+                end else begin
+                    kept <= joined[8*BURST-1:0];
+                    kept_length <= total[5:0];
+                    kept_last <= last3;
+                end
+                bytes <= ends_now && join_kept ? 16'd0 : sum;
+            end else if (kept_last) begin
+                kept <= {8 * BURST{1'b0}};
+                kept_length <= 6'd0;
+                kept_last <= 1'b0;
+                bytes <= 16'd0;
+            end
+        end
+        if (rst) begin
+            m_tvalid <= 1'b0;
+            kept <= {8 * BURST{1'b0}};
+            kept_length <= 6'd0;
+            kept_last <= 1'b0;
+            bytes <= 16'd0;
+        end
+    end
+endmodule

@@ -1,0 +1,18 @@
+// A node of the reversed shifter tree: one string of bytes becomes its two halves.
+// SPDX-License-Identifier: Apache-2.0
+
+// Combinational. The first low_length bytes, 0 to BYTES, are the low half, the next ones the high
+// half. Above a half's own bytes stands anything.
+module nic_split #(
+    parameter BYTES = 4
+) (
+    input  wire [16*BYTES-1:0] joined,
+    input  wire [         5:0] low_length,
+    output wire [ 8*BYTES-1:0] low,
+    output wire [ 8*BYTES-1:0] high
+);
+    wire [16*BYTES-1:0] shifted = joined >> {low_length, 3'd0};
+    wire                unused = &{1'b0, shifted[16*BYTES-1:8*BYTES]};
+    assign low = joined[8*BYTES-1:0];
+    assign high = shifted[8*BYTES-1:0];
+endmodule
