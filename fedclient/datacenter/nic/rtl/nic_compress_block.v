@@ -13,9 +13,9 @@ module nic_compress_block #(
     output wire [ 1:0] tag,
     output wire [31:0] bytes
 );
-    localparam [7:0] LEAST = 127 - E;           // exponent of 2^-E
-    localparam [7:0] HALF = 127 - E / 2;        // exponent of 2^-(E div 2): two bytes from here on
-    localparam [7:0] ONE = 127;                 // exponent of 1
+    localparam LEAST = 127 - E;                 // exponent of 2^-E
+    localparam HALF = 127 - E / 2;              // exponent of 2^-(E div 2): two bytes from here on
+    localparam ONE = 127;                       // exponent of 1
 
     wire        sign = value[31];
     wire [ 7:0] exponent = value[30:23];
@@ -25,7 +25,10 @@ module nic_compress_block #(
     wire [ 3:0] shift = 4'd14 - exponent[3:0];
     wire [14:0] fixed = {1'b1, value[22:9]} >> shift;
 
-    assign tag = exponent < LEAST ? 2'd0 : exponent < HALF ? 2'd1 : exponent < ONE ? 2'd2 : 2'd3;
+    assign tag = exponent < LEAST[7:0] ? 2'd0
+               : exponent < HALF[7:0] ? 2'd1
+               : exponent < ONE[7:0] ? 2'd2
+               : 2'd3;
     assign bytes = tag == 2'd0 ? 32'd0
                  : tag == 2'd1 ? {24'd0, sign, fixed[14:8]}
                  : tag == 2'd2 ? {16'd0, sign, fixed}

@@ -5,7 +5,7 @@
 //   tag     0: no bytes; 1: one byte; 2: two bytes; 3: four bytes
 //   bytes   the payload, first byte lowest; bytes that the tag does not name may be anything
 //   value   an IEEE 754 binary32
-// A payload without a one is a zero with its sign; the paper leaves that case open.
+// A payload without a one, which the paper leaves open, is +0: so a second card changes nothing.
 module nic_decompress_block (
     input  wire [ 1:0] tag,
     input  wire [31:0] bytes,
@@ -27,5 +27,5 @@ module nic_decompress_block (
     wire [ 7:0] exponent = 8'd126 - {4'd0, none8, none4, none2, none1};
     wire [30:0] magnitude = by1[14] ? {exponent, by1[13:0], 9'd0} : 31'd0;
 
-    assign value = tag == 2'd0 ? 32'd0 : tag == 2'd3 ? bytes : {sign, magnitude};
+    assign value = tag == 2'd0 ? 32'd0 : tag == 2'd3 ? bytes : {sign && by1[14], magnitude};
 endmodule
