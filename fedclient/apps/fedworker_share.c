@@ -17,7 +17,7 @@ fed_status fedworker_share(const feddc_link_vtable *link, const feddc_place *pla
         o.place.patience_ms = UINT32_MAX;
     }
     FED_TRY(feddc_exchange_open(&o, &exchange, err));
-    const fed_status status = feddc_exchange_all(exchange, 0, x, x, err);
+    const fed_status status = feddc_allreduce(exchange, 0, x, x, err);
     feddc_exchange_close(exchange, status == FED_OK);
     return status;
 }

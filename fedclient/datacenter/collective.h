@@ -23,6 +23,7 @@ typedef struct feddc_collective_job {
     const double *param;
     const feddc_plan *plan;
     feddc_coder *push, *pull; /* pull: of the final sums */
+    int card;   /* 0: none; else their e: they round float32, which push and pull are then */
     float *sum; /* float32[plan->n]: a collective may put sums here, at their offset */
 } feddc_collective_job;
 

@@ -6,6 +6,7 @@
 #include <pthread.h>
 
 #include "fedclient/datacenter/collective.h"
+#include "fedclient/datacenter/nic/nic.h"
 #include "feddc/exchange.h"
 
 enum { FEDDC_ARRIVALS = 4 }; /* steps whose messages are counted apart */
@@ -51,6 +52,7 @@ struct feddc_engine {
     double param[FEDDC_COLLECTIVE_PARAMS];
     feddc_plan plan;
     feddc_coder *push, *pull;
+    feddc_nic nic;
     float *sum;
     uint32_t rank, ranks, workers, late;
     feddc_trace *trace;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "fedclient/datacenter/engine.h"
+#include "fedclient/datacenter/nic/nic_inline.h"
 
 struct feddc_exchange {
     feddc_engine engine;
@@ -44,6 +45,26 @@ static fed_status check_fit(const feddc_engine *e, const feddc_exchange_options 
                         "backup workers need a codec with a residual, which keeps what comes too "
                         "late; %s has none",
                         fedcodec_name(feddc_coder_codec(e->push)->vtable));
+    }
+    return FED_OK;
+}
+
+static fed_status check_nic(const feddc_engine *e, fed_error *err) {
+    if (e->nic.kind == FEDDC_NIC_NONE) {
+        return FED_OK;
+    }
+    if (!feddc_coder_is_exact(e->push) || !feddc_coder_is_exact(e->pull)) {
+        const feddc_coder *coder = feddc_coder_is_exact(e->push) ? e->pull : e->push;
+        return fed_fail(err, FED_EINVAL,
+                        "a nic compresses float32, and here %s does: leave out the codec or the "
+                        "nic",
+                        fedcodec_name(feddc_coder_codec(coder)->vtable));
+    }
+    if (e->nic.kind == FEDDC_NIC_PACKET && e->link != NULL && strcmp(e->link->name, "tcp") != 0) {
+        return fed_fail(err, FED_EINVAL,
+                        "the nic packet is a network card that sees what link tcp sends, not link "
+                        "%s: take link tcp, or the nic inline",
+                        e->link->name);
     }
     return FED_OK;
 }
@@ -120,6 +141,8 @@ static fed_status make(feddc_engine *e, const feddc_exchange_options *o, const f
         feddc_plan_make(o->tensor, o->tensors, o->small, bucket_size(e, o), shards, &e->plan, err));
     FED_TRY(feddc_coder_new(o->codec, &e->plan, &e->push, err));
     FED_TRY(feddc_coder_new(o->pull, &e->plan, &e->pull, err));
+    FED_TRY(feddc_nic_parse(o->nic, &e->nic, err));
+    FED_TRY(check_nic(e, err));
     FED_TRY(check_fit(e, o, err));
     return make_cells(e, err);
 }
@@ -152,6 +175,7 @@ static fed_status open_collective(feddc_engine *e, const feddc_exchange_options 
                                 .plan = &e->plan,
                                 .push = e->push,
                                 .pull = e->pull,
+                                .card = e->ranks > 1 ? e->nic.e : 0,
                                 .sum = e->sum};
     FED_TRY(e->collective->open(&job, &e->collective_self, err));
     if (pthread_create(&e->thread, NULL, feddc_engine_run, e) != 0) {
@@ -179,9 +203,11 @@ static feddc_exchange *new_exchange(const feddc_exchange_options *options, fed_e
 fed_status feddc_exchange_check(const feddc_exchange_options *options, uint32_t ranks,
                                 fed_error *err) {
     static const size_t some = 1024;
-    feddc_exchange_options o = {.collective = options->collective,
+    feddc_exchange_options o = {.link = options->link,
+                                .collective = options->collective,
                                 .codec = options->codec,
                                 .pull = options->pull,
+                                .nic = options->nic,
                                 .late = options->late,
                                 .place = {.size = ranks},
                                 .tensor = &some,
@@ -193,14 +219,30 @@ fed_status feddc_exchange_check(const feddc_exchange_options *options, uint32_t 
     return status;
 }
 
+/* Bytes of the largest message. */
+static size_t largest_message(const feddc_plan *plan) {
+    size_t n = 0;
+    for (size_t k = 0; k < (size_t)plan->buckets * plan->shards; k++) {
+        n = larger(n, plan->shard[k].n);
+    }
+    return n * sizeof(float);
+}
+
 static fed_status meet(feddc_engine *e, const feddc_exchange_options *o, feddc_place *place,
                        fed_error *err) {
     if (e->link->find != NULL) {
         FED_TRY(e->link->find(place, err));
     }
     FED_TRY(make(e, o, place, err));
+    place->mark = e->nic.kind == FEDDC_NIC_PACKET;
     FED_TRY(e->link->open(place, &e->link_self, err));
-    fed_status status = open_collective(e, o, err);
+    fed_status status = FED_OK;
+    if (e->nic.kind == FEDDC_NIC_INLINE) {
+        status = feddc_nic_wrap(&e->link, &e->link_self, e->nic.e, largest_message(&e->plan), err);
+    }
+    if (status == FED_OK) {
+        status = open_collective(e, o, err);
+    }
     if (status != FED_OK) {
         e->link->close(e->link_self, false);
     }
@@ -358,10 +400,27 @@ static void copy(void *user, size_t offset, const float *sum, size_t n) {
     memcpy((float *)user + offset, sum, n * sizeof *sum);
 }
 
-fed_status feddc_exchange_all(feddc_exchange *x, uint32_t step, const float *grad, float *sum,
-                              fed_error *err) {
-    feddc_exchange_put(x, step, 0, grad, x->engine.plan.n, false);
+static fed_status allreduce(feddc_exchange *x, uint32_t step, const float *grad, float *sum,
+                            bool plain, fed_error *err) {
+    feddc_exchange_put(x, step, 0, grad, x->engine.plan.n, plain);
     return feddc_exchange_take(x, step, 0, x->engine.plan.n, copy, sum, err);
+}
+
+fed_status feddc_allreduce(feddc_exchange *x, uint32_t step, const float *grad, float *sum,
+                           fed_error *err) {
+    return allreduce(x, step, grad, sum, true, err);
+}
+
+fed_status feddc_allreduce_compressed(feddc_exchange *x, uint32_t step, const float *grad,
+                                      float *sum, fed_error *err) {
+    const feddc_engine *e = &x->engine;
+    if (e->nic.kind == FEDDC_NIC_NONE && feddc_coder_is_exact(e->push) &&
+        feddc_coder_is_exact(e->pull)) {
+        return fed_fail(err, FED_EINVAL,
+                        "this exchange was opened without a codec and without a nic, so nothing "
+                        "compresses: give it one of them, or call feddc_allreduce");
+    }
+    return allreduce(x, step, grad, sum, false, err);
 }
 
 fed_status feddc_exchange_serve(feddc_exchange *x, fed_error *err) {

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fedcodec/bursts.h"
+
 enum { CHUNK = 4096 }; /* values that are summed at once: they stay in the first cache */
 
 fed_status feddc_inputs_make(feddc_inputs *in, const uint32_t *rank, uint32_t count) {
@@ -59,6 +61,23 @@ fed_status feddc_blame(uint32_t rank, fed_status status, fed_error *err) {
     }
     fed_error why = *err;
     return fed_fail(err, status, "rank %u: %s", rank, why.text);
+}
+
+uint8_t feddc_flags(const feddc_collective_job *job, const feddc_coder *coder,
+                    const feddc_shard *shard, bool plain) {
+    const bool floats = feddc_coder_is_raw(coder, shard, plain) && (job->card == 0 || !plain);
+    return (uint8_t)((floats ? (unsigned)FEDDC_FLOATS : 0u) | (plain ? (unsigned)FEDDC_PLAIN : 0u));
+}
+
+void feddc_round(const feddc_collective_job *job, const feddc_turn *turn, const float *x,
+                 float *y) {
+    if (!feddc_card_rounds(job, turn->plain)) {
+        return;
+    }
+    const uint64_t begin = feddc_engine_ns();
+    fedcodec_bursts_round(job->card, x, y, turn->shard->n);
+    feddc_engine_spent(job->engine, FEDDC_ENCODE, turn->step, turn->bucket,
+                       turn->shard->n * sizeof *y, begin);
 }
 
 /* The next inputs that are there, at most FEW: their data, and the events to release. */

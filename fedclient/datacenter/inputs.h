@@ -24,6 +24,20 @@ typedef struct feddc_turn {
     bool plain;
 } feddc_turn;
 
+/** The flags of a message: FEDDC_PLAIN in a plain step; FEDDC_FLOATS if it is float32, but in a
+ * plain step only if no card would round it. */
+uint8_t feddc_flags(const feddc_collective_job *job, const feddc_coder *coder,
+                    const feddc_shard *shard, bool plain);
+
+/** Does a card round what is sent in this step? */
+static inline bool feddc_card_rounds(const feddc_collective_job *job, bool plain) {
+    return job->card > 0 && !plain;
+}
+
+/** If it does: y = x, float32 of the shard, rounded. They may be the same memory. For who sends
+ * what it uses itself, or sends it to several. */
+void feddc_round(const feddc_collective_job *job, const feddc_turn *turn, const float *x, float *y);
+
 /** Copies rank[count]. Errors: FED_ENOMEM */
 fed_status feddc_inputs_make(feddc_inputs *in, const uint32_t *rank, uint32_t count) FED_CHECKED;
 void feddc_inputs_free(feddc_inputs *in);

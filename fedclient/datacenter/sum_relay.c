@@ -42,10 +42,8 @@ static float *sum_of(const feddc_relay *relay, const relay_shard *s) {
 static fed_status send_to(feddc_relay *relay, const relay_shard *s, uint32_t to, uint8_t kind,
                           const void *data, size_t len, uint64_t token, fed_error *err) {
     const feddc_coder *coder = kind == PART ? relay->job.push : relay->job.pull;
-    const bool raw = feddc_coder_is_raw(coder, s->turn.shard, s->turn.plain);
-    const unsigned flags = (raw ? FEDDC_FLOATS : 0u) | (s->turn.plain ? FEDDC_PLAIN : 0u);
     feddc_head head = {.kind = kind,
-                       .flags = (uint8_t)flags,
+                       .flags = feddc_flags(&relay->job, coder, s->turn.shard, s->turn.plain),
                        .part = s->turn.part,
                        .bucket = s->turn.bucket,
                        .step = s->turn.step};
@@ -124,6 +122,7 @@ static fed_status spread_raw(feddc_relay *relay, relay_shard *s, const float *su
 
 /* This rank has the whole sum. */
 static fed_status finish(feddc_relay *relay, relay_shard *s, const float *x, fed_error *err) {
+    feddc_round(&relay->job, &s->turn, x, sum_of(relay, s)); /* there x lies, if others get it */
     if (feddc_coder_is_raw(relay->job.pull, s->turn.shard, s->turn.plain)) {
         return spread_raw(relay, s, x, err);
     }

@@ -32,7 +32,8 @@ static void *work(void *arg) {
     fed_status status = feddc_exchange_open(options, &x, &err);
     for (uint32_t step = 0; step < STEPS && status == FED_OK; step++) {
         compute(options->place.rank, line, grad);
-        status = feddc_exchange_all(x, step, grad, sum, &err);
+        /* with options->codec or ->nic: feddc_allreduce_compressed */
+        status = feddc_allreduce(x, step, grad, sum, &err);
         line[0] -= rate * sum[0];
         line[1] -= rate * sum[1];
     }

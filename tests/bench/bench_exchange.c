@@ -15,7 +15,7 @@
 /*
  *     bench_exchange KEY=VALUE...
  *
- * floats=430000 steps=20 link=tcp collective=owners codec=SPEC pull=SPEC bucket=BYTES
+ * floats=430000 steps=20 link=tcp collective=owners codec=SPEC pull=SPEC nic=SPEC bucket=BYTES
  * congestion=reno raw=0 leave=0
  *
  * With link=tcp the environment says who it is: FED_RANK, FED_SIZE, FED_ADDRESSES (with commas);
@@ -32,7 +32,7 @@ enum { WARM_UP = 2 };
 typedef struct setting {
     size_t floats, bucket;
     uint32_t steps, size;
-    const char *link, *collective, *codec, *pull, *congestion;
+    const char *link, *collective, *codec, *pull, *nic, *congestion;
     bool raw, leave;
 } setting;
 
@@ -80,13 +80,14 @@ static void leave_it(void *user, size_t offset, const float *sum, size_t n) {
     (void)n;
 }
 
+static void copy_it(void *user, size_t offset, const float *sum, size_t n) {
+    memcpy((float *)user + offset, sum, n * sizeof *sum);
+}
+
 static fed_status exchange(const setting *s, feddc_exchange *x, uint32_t step, const float *grad,
                            float *sum, fed_error *err) {
-    if (!s->leave) {
-        return feddc_exchange_all(x, step, grad, sum, err);
-    }
     feddc_exchange_put(x, step, 0, grad, s->floats, false);
-    return feddc_exchange_take(x, step, 0, s->floats, leave_it, NULL, err);
+    return feddc_exchange_take(x, step, 0, s->floats, s->leave ? leave_it : copy_it, sum, err);
 }
 
 static void exchange_steps(const setting *s, const feddc_place *place, result *r) {
@@ -97,6 +98,7 @@ static void exchange_steps(const setting *s, const feddc_place *place, result *r
                                             .collective = s->collective,
                                             .codec = s->codec,
                                             .pull = s->pull,
+                                            .nic = s->nic,
                                             .bucket = s->bucket,
                                             .tensor = &s->floats,
                                             .tensors = 1};
@@ -268,11 +270,9 @@ static bool read_option(setting *s, const char *option) {
     const size_t len = value != NULL ? (size_t)(value - option) : 0;
     const struct {
         const char *name, **to;
-    } words[] = {{"link", &s->link},
-                 {"collective", &s->collective},
-                 {"codec", &s->codec},
-                 {"pull", &s->pull},
-                 {"congestion", &s->congestion}};
+    } words[] = {{"link", &s->link},   {"collective", &s->collective},
+                 {"codec", &s->codec}, {"nic", &s->nic},
+                 {"pull", &s->pull},   {"congestion", &s->congestion}};
     for (size_t k = 0; k < sizeof words / sizeof words[0] && len > 0; k++) {
         if (strlen(words[k].name) == len && memcmp(words[k].name, option, len) == 0) {
             *words[k].to = value + 1;

@@ -21,7 +21,8 @@ static bool combination(size_t k, size_t c, const char **collective, const char 
     return *collective != NULL && *codec != NULL;
 }
 
-static fed_status sum_up(feddc_exchange *x, uint32_t rank, float *sums, fed_error *err) {
+static fed_status sum_up(feddc_exchange *x, uint32_t rank, bool exact, float *sums,
+                         fed_error *err) {
     static const uint64_t seed = 21;
     float *grad = calloc(SIZE, sizeof *grad);
     fed_status status = grad != NULL ? FED_OK : FED_ENOMEM;
@@ -31,7 +32,9 @@ static fed_status sum_up(feddc_exchange *x, uint32_t rank, float *sums, fed_erro
         for (size_t i = 0; i < SIZE; i++) {
             grad[i] = fed_rng_float(&rng) - 0.5f;
         }
-        status = feddc_exchange_all(x, step, grad, sums + (size_t)step * SIZE, err);
+        float *sum = sums + (size_t)step * SIZE;
+        status = exact ? feddc_allreduce(x, step, grad, sum, err)
+                       : feddc_allreduce_compressed(x, step, grad, sum, err);
     }
     free(grad);
     return status;
@@ -54,8 +57,9 @@ static void play(const feddc_link_vtable *link, const feddc_place *place, const 
     assert_non_null(sums);
     fed_status status = feddc_exchange_open(&options, &x, &err);
     if (status == FED_OK) {
-        status = place->rank < feddc_exchange_workers(x) ? sum_up(x, place->rank, sums, &err)
-                                                         : feddc_exchange_serve(x, &err);
+        status = place->rank < feddc_exchange_workers(x)
+                     ? sum_up(x, place->rank, strcmp(codec, "float32") == 0, sums, &err)
+                     : feddc_exchange_serve(x, &err);
         feddc_exchange_close(x, status == FED_OK);
     }
     snprintf(line, LINE, "%s %s rank %u: %s %016llx\n", collective, codec, place->rank,

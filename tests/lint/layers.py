@@ -35,7 +35,7 @@ ROOMS = {
 INNER_ROOMS = {
     "fedserver/": ["include/", "paths", "strategies/", "task/", "stores/", "versions/", "identity/", "rounds/", "front/",
                    "batch_log", "gangs", "server", "audit_log", "operator/", "routes/", "open", "http/", "commands/"],
-    "fedclient/datacenter/": ["include/", "trace", "cost", "syncs", "sync", "address", "nic/", "links/", "links", "plan", "coder", "buffers", "held",
+    "fedclient/datacenter/": ["include/", "trace", "cost", "syncs", "sync", "address", "buffers", "nic/", "links/", "links", "plan", "coder", "held",
                               "collective", "inputs", "sum_relay", "collectives/",
                               "collectives", "engine", "feddc", "control/", "worker/"],
     "deploy/sim/": ["conditions/", "scenario/", "report/", "stores/", "clients/", "inproc/", "https/", ""],

@@ -97,6 +97,7 @@ static fed_status join(exchange_seat *seat, feddc_exchange **x) {
                                       .collective = run->collective,
                                       .codec = run->codec,
                                       .pull = run->pull,
+                                      .nic = run->nic,
                                       .tensor = tensor,
                                       .tensors = TENSORS,
                                       .small = 16,

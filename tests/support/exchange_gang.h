@@ -9,7 +9,7 @@
 /** What a gang is to do. */
 typedef struct exchange_run {
     const feddc_link_vtable *link;
-    const char *collective, *codec, *pull;
+    const char *collective, *codec, *pull, *nic;
     uint32_t size, steps;
     uint32_t plain_every; /* each so manieth step is plain; 0: none */
     bool rough;    /* a step is put in before the last one is taken, its tensors in any order */

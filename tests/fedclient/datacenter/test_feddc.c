@@ -291,6 +291,67 @@ static void two_steps_may_be_under_way(void **state) {
     free(sum);
 }
 
+/* A rank's two calls of an all-reduce. */
+typedef struct caller {
+    struct feddc_hub *hub;
+    const char *nic;
+    uint32_t rank;
+    float exact[2], compressed[2];
+    fed_status status;
+    fed_error err;
+} caller;
+
+static void *call(void *user) {
+    static const size_t two = 2;
+    caller *c = user;
+    const float grad[2] = {0.125f, 3};
+    const feddc_exchange_options options = {.link = feddc_link_named("threads"),
+                                            .place = {.rank = c->rank, .size = 2, .hub = c->hub},
+                                            .nic = c->nic,
+                                            .tensor = &two,
+                                            .tensors = 1};
+    feddc_exchange *x = NULL;
+    c->status = feddc_exchange_open(&options, &x, &c->err);
+    if (c->status == FED_OK) {
+        c->status = feddc_allreduce(x, 0, grad, c->exact, &c->err);
+    }
+    if (c->status == FED_OK) {
+        c->status = feddc_allreduce_compressed(x, 1, grad, c->compressed, &c->err);
+    }
+    feddc_exchange_close(x, true);
+    return NULL;
+}
+
+static void call_both(const char *nic, caller c[2]) {
+    pthread_t thread[2];
+    struct feddc_hub *hub = feddc_hub_new(2);
+    for (uint32_t r = 0; r < 2; r++) {
+        c[r] = (caller){.hub = hub, .nic = nic, .rank = r};
+        assert_int_equal(pthread_create(&thread[r], NULL, call, &c[r]), 0);
+    }
+    for (uint32_t r = 0; r < 2; r++) {
+        pthread_join(thread[r], NULL);
+        assert_true(c[r].exact[0] == 0.25f && c[r].exact[1] == 6);
+    }
+    feddc_hub_free(hub);
+}
+
+/* With the bound 1/2 an eighth becomes 0 on its way, and so does the eighth that its owner adds. */
+static void an_allreduce_is_exact_or_goes_through_cards(void **state) {
+    (void)state;
+    caller c[2];
+    call_both("inline:e=1", c);
+    for (uint32_t r = 0; r < 2; r++) {
+        assert_fed_ok(c[r].status);
+        assert_true(c[r].compressed[0] == 0 && c[r].compressed[1] == 6);
+    }
+    call_both(NULL, c);
+    for (uint32_t r = 0; r < 2; r++) {
+        assert_fed_status(c[r].status, FED_EINVAL);
+        assert_fed_says(c[r].err, "nothing compresses");
+    }
+}
+
 static void refused(const char *collective, uint32_t late, const char *codec, const char *word) {
     feddc_exchange_options options = {.link = feddc_link_named("threads"),
                                       .place = {.rank = 0, .size = 2, .hub = feddc_hub_new(2)},
@@ -325,6 +386,7 @@ int main(void) {
         cmocka_unit_test(plain_steps_are_float32),
         cmocka_unit_test(a_backup_worker_is_not_waited_for_and_loses_nothing),
         cmocka_unit_test(two_steps_may_be_under_way),
+        cmocka_unit_test(an_allreduce_is_exact_or_goes_through_cards),
         cmocka_unit_test(what_does_not_fit_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,7 +12,7 @@ typedef struct gather_bucket {
     feddc_inputs in;
     bool summing;
     const float *x;    /* the gradient */
-    feddc_buffer *own; /* the message that it became; NULL: it is sent as it is */
+    feddc_buffer *own; /* the message that it became, coded or rounded; NULL: it is sent as it is */
 } gather_bucket;
 
 typedef struct gather {
@@ -27,13 +27,23 @@ static uint32_t shards(const double *param, uint32_t ranks) {
     return 1;
 }
 
+/* With a card all get the gradient rounded, and so does the own sum. */
 static fed_status encode(gather *g, gather_bucket *b, fed_error *err) {
+    const bool raw = feddc_coder_is_raw(g->job.push, b->turn.shard, b->turn.plain);
+    if (raw && !feddc_card_rounds(&g->job, b->turn.plain)) {
+        return FED_OK;
+    }
     feddc_buffer *buffer = feddc_buffers_get(&g->buffers);
     if (buffer == NULL) {
         return fed_fail(err, FED_ENOMEM, "no memory for a message of %zu bytes", g->buffers.size);
     }
     buffer->uses = g->job.ranks; /* the others' sends, and the own sum */
     b->own = buffer;
+    if (raw) {
+        buffer->len = b->turn.shard->n * sizeof *b->x;
+        feddc_round(&g->job, &b->turn, b->x, (float *)(void *)buffer->data);
+        return FED_OK;
+    }
     uint64_t begin = feddc_engine_ns();
     FED_TRY(feddc_coder_encode(g->job.push, b->turn.shard, b->x, buffer->data, &buffer->len, err));
     feddc_engine_spent(g->job.engine, FEDDC_ENCODE, b->turn.step, b->turn.bucket, buffer->len,
@@ -47,9 +57,9 @@ static const void *message(const gather_bucket *b, size_t *len) {
 }
 
 static fed_status send_to_all(gather *g, gather_bucket *b, fed_error *err) {
-    const unsigned flags =
-        (b->own == NULL ? FEDDC_FLOATS : 0u) | (b->turn.plain ? FEDDC_PLAIN : 0u);
-    feddc_head head = {.flags = (uint8_t)flags, .bucket = b->turn.bucket, .step = b->turn.step};
+    feddc_head head = {.flags = feddc_flags(&g->job, g->job.push, b->turn.shard, b->turn.plain),
+                       .bucket = b->turn.bucket,
+                       .step = b->turn.step};
     size_t len;
     const void *data = message(b, &len);
     for (uint32_t k = 1; k < g->job.ranks; k++) {
@@ -87,9 +97,7 @@ static fed_status begin(void *self, uint32_t step, uint32_t bucket, const float 
     b->summing = true;
     b->x = grad;
     b->own = NULL;
-    if (!feddc_coder_is_raw(g->job.push, b->turn.shard, plain)) {
-        FED_TRY(encode(g, b, err));
-    }
+    FED_TRY(encode(g, b, err));
     FED_TRY(send_to_all(g, b, err));
     return advance(g, b, err);
 }

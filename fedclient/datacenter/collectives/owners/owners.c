@@ -36,7 +36,7 @@ static fed_status push(owners *o, owners_shard *s, const float *x, fed_error *er
         return push_coded(o, s, x, err);
     }
     feddc_head head = {.kind = OWNERS_PUSH,
-                       .flags = FEDDC_FLOATS | (s->plain ? FEDDC_PLAIN : 0),
+                       .flags = feddc_flags(&o->job, o->job.push, s->shard, s->plain),
                        .part = s->part,
                        .bucket = s->bucket,
                        .step = s->step};

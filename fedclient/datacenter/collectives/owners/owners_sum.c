@@ -126,8 +126,7 @@ static fed_status add_pushes(owners *o, owners_shard *s, fed_error *err) {
 static fed_status send_to_all(owners *o, owners_shard *s, const void *data, size_t len,
                               uint64_t token, fed_error *err) {
     feddc_head head = {.kind = OWNERS_PULL, .part = s->part, .bucket = s->bucket, .step = s->step};
-    const bool raw = feddc_coder_is_raw(o->job.pull, s->shard, s->plain);
-    const unsigned all = (raw ? FEDDC_FLOATS : 0u) | (s->plain ? FEDDC_PLAIN : 0u);
+    const unsigned all = feddc_flags(&o->job, o->job.pull, s->shard, s->plain);
     for (uint32_t k = 1; k < o->job.ranks; k++) {
         uint32_t to = (o->job.rank + k) % o->job.ranks;
         if (to >= o->job.workers) {
@@ -173,10 +172,13 @@ static fed_status spread_message(owners *o, owners_shard *s, bool raw, uint32_t 
 }
 
 static fed_status spread(owners *o, owners_shard *s, fed_error *err) {
-    const float *sum = o->job.sum + s->shard->offset;
+    float *sum = o->job.sum + s->shard->offset;
     bool worker = o->job.rank < o->job.workers;
     uint32_t receivers = o->job.workers - worker;
     s->phase = OWNERS_SPREAD;
+    const feddc_turn turn = {
+        .shard = s->shard, .step = s->step, .bucket = s->bucket, .plain = s->plain};
+    feddc_round(&o->job, &turn, sum, sum);
     s->untaken = worker;
     bool raw = feddc_coder_is_raw(o->job.pull, s->shard, s->plain);
     if (raw && o->job.late == 0) {

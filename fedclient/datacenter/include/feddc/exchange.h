@@ -21,7 +21,7 @@ FED_API_BEGIN
  *     feddc_exchange_open(&options, &x, &err);
  *     for (uint32_t step = 0; step < steps; step++) {
  *         ... a gradient of n values ...
- *         feddc_exchange_all(x, step, grad, sum, &err);
+ *         feddc_allreduce(x, step, grad, sum, &err);
  *         ... w -= rate / workers * sum ...
  *     }
  *     feddc_exchange_close(x, true);
@@ -41,6 +41,7 @@ typedef struct feddc_exchange_options {
                              * NULL: owners. feddc_collective_about lists them */
     const char *codec;      /* of pushes, as for fedcodec_parse: "3lc:s=1.75"; NULL: float32 */
     const char *pull;       /* of pulls, the sums on their way back; NULL: float32 */
+    const char *nic;        /* cards that compress (below): "inline", "packet:e=8"; NULL: none */
 
     /* size_t[tensors]: the values of each tensor. Tensors lie side by side in one vector. */
     const size_t *tensor;
@@ -55,6 +56,24 @@ typedef struct feddc_exchange_options {
     struct feddc_trace
         *trace; /* NULL, or what the engine writes its spans to; outlives the exchange */
 } feddc_exchange_options;
+
+/*
+ * A network card that compresses (INCEPTIONN, sections V and VI): it rounds float32 values on their
+ * way as fedcodec_bursts_round does, with the bound 2^-e; e is 1 to 15, by default 10. This takes
+ * any collective, but no codec.
+ *
+ *     inline   there is no card: this process rounds a copy of what it sends. Any link
+ *     packet   link tcp marks the connections of floats, and a card compresses their packets, such
+ *              as fednic's. Where none is on the way, the values arrive as they are
+ *
+ * Both give the same bits. Each value is rounded at each hop, which changes it at most at the
+ * first one. A gradient that its own rank adds is not rounded, nor is a partial sum there. Who has
+ * the whole sum (the owner, the star's aggregator, the last of a ring, the top of a tree) rounds it
+ * in place before it sends and uses it. With gather each rank rounds its gradient before it sends
+ * and adds it. So all replicas have the same bits, and they would have them without a card.
+ *
+ * Plain steps are for no card: they travel with the heads, on connections that are not marked.
+ */
 
 typedef struct feddc_exchange feddc_exchange;
 
@@ -72,7 +91,8 @@ fed_status feddc_exchange_open(const feddc_exchange_options *options, feddc_exch
                                fed_error *err) FED_CHECKED;
 
 /** Would feddc_exchange_open take these options in a gang of so many ranks? Meets nobody. Read are
- * collective, codec, pull and late. Errors: FED_EINVAL, as feddc_exchange_open's; FED_ENOMEM */
+ * link (NULL: any), collective, codec, pull, nic and late. Errors: FED_EINVAL, as
+ * feddc_exchange_open's; FED_ENOMEM */
 fed_status feddc_exchange_check(const feddc_exchange_options *options, uint32_t ranks,
                                 fed_error *err) FED_CHECKED;
 
@@ -116,10 +136,16 @@ fed_status feddc_exchange_take(feddc_exchange *x, uint32_t step, size_t offset, 
  * others send meanwhile is kept in memory. */
 bool feddc_exchange_is_late(feddc_exchange *x, uint32_t step);
 
-/** Put all in, and take all out: an all-reduce that returns when it is done.
- * grad, sum: float32[size]; they may be the same memory */
-fed_status feddc_exchange_all(feddc_exchange *x, uint32_t step, const float *grad, float *sum,
-                              fed_error *err) FED_CHECKED;
+/** Put all in, and take all out, as a plain step: an all-reduce in float32 that returns when it is
+ * done. grad, sum: float32[size]; they may be the same memory */
+fed_status feddc_allreduce(feddc_exchange *x, uint32_t step, const float *grad, float *sum,
+                           fed_error *err) FED_CHECKED;
+
+/** The same, compressed by the codec or the nic that x was opened with: INCEPTIONN's
+ * MPI_collective_communication_comp (section VI-B). Only what such steps send is marked for cards.
+ * Errors also: FED_EINVAL x has neither */
+fed_status feddc_allreduce_compressed(feddc_exchange *x, uint32_t step, const float *grad,
+                                      float *sum, fed_error *err) FED_CHECKED;
 
 /** What an aggregator's main thread calls: returns when all workers have closed. */
 fed_status feddc_exchange_serve(feddc_exchange *x, fed_error *err) FED_CHECKED;

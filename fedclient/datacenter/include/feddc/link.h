@@ -35,7 +35,10 @@ typedef struct feddc_place {
     const uint8_t *secret;
     uint32_t generation;    /* tcp: goes up when a gang goes on without a dead rank */
     const char *congestion; /* tcp: the sockets' congestion control ("reno"); NULL: the system's */
-    uint32_t patience_ms;   /* tcp, mpi: how long open waits for the other ranks; 0: 30 s */
+    bool mark; /* tcp: network cards may round FEDDC_FLOATS messages. All of these go over their own
+                * connection, whose packets have the type of service 0x28 (INCEPTIONN, section
+                * VI). feddc_exchange_open fills it in */
+    uint32_t patience_ms; /* tcp, mpi: how long open waits for the other ranks; 0: 30 s */
 } feddc_place;
 
 /** What threads of one process share to be ranks 0 to size - 1 of link "threads". NULL: no memory.
@@ -54,7 +57,7 @@ typedef struct feddc_head {
 } feddc_head;
 
 /** A flag: the message's data are float32, and nothing else. Link tcp sends large ones over a
- * connection of their own, which a network card may compress. */
+ * connection of their own, which a network card may compress if it is marked. */
 enum { FEDDC_FLOATS = 0x80 };
 
 typedef enum feddc_event_kind {

@@ -64,6 +64,7 @@ static tcp_link *new_link(const feddc_place *place) {
     }
     link->rank = place->rank;
     link->size = place->size;
+    link->apart = place->mark ? sizeof(float) : TCP_APART;
     link->last = &link->first;
     link->epoll = epoll_create1(EPOLL_CLOEXEC);
     link->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -114,7 +115,7 @@ static fed_status tcp_send(void *self, uint32_t to, const feddc_head *head, cons
                         "message has at most 1 GiB",
                         link->rank, len, to, link->size - 1);
     }
-    const bool apart = (head->flags & FEDDC_FLOATS) != 0 && len >= TCP_APART && len % 4 == 0;
+    const bool apart = (head->flags & FEDDC_FLOATS) != 0 && len >= link->apart && len % 4 == 0;
     const tcp_record record = {
         .type = apart ? TCP_FLOATS : TCP_INLINE, .head = *head, .len = (uint32_t)len};
     tcp_item item = {.record_len = TCP_RECORD};

@@ -16,7 +16,7 @@ enum {
     TCP_FLOATS_STREAM = 1,
     TCP_STREAMS = 2,
     TCP_STAGE = 32 << 10,     /* heads and small messages are read in pieces of this size */
-    TCP_APART = 4096,         /* floats of fewer bytes travel with the heads */
+    TCP_APART = 4096,         /* tcp_link.apart, where no card waits for floats */
     TCP_READ_TURN = 1 << 20,  /* about what is read of one rank before the next one's turn */
     TCP_UNREAD_MAX = 64 << 20 /* no more is read while so many bytes wait to be taken */
 };
@@ -61,6 +61,7 @@ typedef struct tcp_peer {
 
 typedef struct tcp_link {
     uint32_t rank, size;
+    size_t apart; /* floats of fewer bytes travel with the heads */
     int epoll, bell;
     bool rung;               /* the bell is to be read */
     tcp_peer *peer;          /* [size]; the own one is gone from the beginning */

@@ -108,6 +108,10 @@ static void let_in(room *r) {
         if (fd < 0) {
             return;
         }
+        if (r->place->mark && !feddc_tcp_mark(fd, false)) { /* until its ticket comes */
+            feddc_tcp_close_fd(&fd);
+            continue;
+        }
         guest *g = free_seat(r);
         *g = (guest){.fd = fd, .since = fed_clock_monotonic_ms(), .want = TCP_KNOCK};
     }
@@ -145,7 +149,8 @@ static void take_ticket(room *r, guest *g) {
             const tcp_record ready = {.type = TCP_READY};
             uint8_t bytes[TCP_RECORD];
             feddc_tcp_record_write(&ready, bytes);
-            if (feddc_tcp_write(*heads, bytes, sizeof bytes) == (ssize_t)sizeof bytes) {
+            if ((!r->place->mark || feddc_tcp_mark(g->fd, true)) &&
+                feddc_tcp_write(*heads, bytes, sizeof bytes) == (ssize_t)sizeof bytes) {
                 *floats = g->fd;
                 g->fd = -1;
                 return;
@@ -234,7 +239,8 @@ static void call(room *r, uint32_t rank, unsigned stream) {
     meeting *m = &r->with[rank];
     fed_error err = {0};
     const fed_status status =
-        feddc_tcp_call(r->place->address[rank], r->place->congestion, fd_of(r, rank, stream), &err);
+        feddc_tcp_call(r->place->address[rank], r->place->congestion,
+                       r->place->mark && stream == TCP_FLOATS_STREAM, fd_of(r, rank, stream), &err);
     if (status == FED_EINVAL || status == FED_EIO) {
         r->broken = status;
         r->error = err;
@@ -452,10 +458,14 @@ static fed_status meet_all(room *r, fed_error *err) {
 }
 
 static fed_status open_door(room *r, fed_error *err) {
-    if (r->place->listener >= 0) {
-        return feddc_tcp_prepare(r->listener, r->place->congestion, err);
+    FED_TRY(r->place->listener >= 0 ? feddc_tcp_prepare(r->listener, r->place->congestion, err)
+                                    : feddc_tcp_listen(r->place->address[r->me.from],
+                                                       r->place->congestion, &r->listener, err));
+    if (r->place->mark && !feddc_tcp_mark(r->listener, true)) {
+        return fed_fail(err, FED_EIO, "the listening socket can't be marked for network cards: %s",
+                        strerror(errno));
     }
-    return feddc_tcp_listen(r->place->address[r->me.from], r->place->congestion, &r->listener, err);
+    return FED_OK;
 }
 
 static bool furnish(room *r) {

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "fedclient/datacenter/address.h"
+#include "fedclient/datacenter/nic/packet/card.h"
 
 enum { BACKLOG = 1024, QUIET_S = 5, PROBE_S = 1, PROBES = 5 };
 
@@ -35,6 +36,16 @@ static fed_status resolve(const char *address, int flags, struct addrinfo **all,
 
 static bool set(int fd, int level, int option, int value) {
     return setsockopt(fd, level, option, &value, sizeof value) == 0;
+}
+
+/* An IPv6 socket has both: it may carry IPv4. */
+bool feddc_tcp_mark(int fd, bool marked) {
+    const int service = marked ? FEDNIC_MARKED : 0;
+    struct sockaddr_storage own = {.ss_family = AF_UNSPEC};
+    socklen_t len = sizeof own;
+    return set(fd, IPPROTO_IP, IP_TOS, service) &&
+           getsockname(fd, (struct sockaddr *)&own, &len) == 0 &&
+           (own.ss_family != AF_INET6 || set(fd, IPPROTO_IPV6, IPV6_TCLASS, service));
 }
 
 static bool never_block(int fd) {
@@ -114,14 +125,14 @@ int feddc_tcp_accept(int listener) {
 }
 
 /* Connect to one of a host's addresses. -1: errno has the reason. */
-static int call_one(const struct addrinfo *to, const char *congestion, fed_status *status,
-                    fed_error *err) {
+static int call_one(const struct addrinfo *to, const char *congestion, bool marked,
+                    fed_status *status, fed_error *err) {
     int fd = socket(to->ai_family, to->ai_socktype, to->ai_protocol);
     if (fd < 0) {
         return -1;
     }
     *status = set_congestion(fd, congestion, err);
-    if (*status != FED_OK || !set_line(fd) ||
+    if (*status != FED_OK || !set_line(fd) || (marked && !feddc_tcp_mark(fd, true)) ||
         (connect(fd, to->ai_addr, to->ai_addrlen) != 0 && errno != EINPROGRESS)) {
         const int why = errno;
         feddc_tcp_close_fd(&fd);
@@ -130,14 +141,15 @@ static int call_one(const struct addrinfo *to, const char *congestion, fed_statu
     return fd;
 }
 
-fed_status feddc_tcp_call(const char *address, const char *congestion, int *fd, fed_error *err) {
+fed_status feddc_tcp_call(const char *address, const char *congestion, bool marked, int *fd,
+                          fed_error *err) {
     struct addrinfo *all;
     FED_TRY(resolve(address, 0, &all, err));
     fed_status status = FED_OK;
     int made = -1, why = 0;
     for (const struct addrinfo *to = all; to != NULL && made < 0 && status == FED_OK;
          to = to->ai_next) {
-        made = call_one(to, congestion, &status, err);
+        made = call_one(to, congestion, marked, &status, err);
         why = errno;
     }
     freeaddrinfo(all);

@@ -14,6 +14,10 @@
  * watches over the gang knows sooner. */
 enum { TCP_LINE_MS = 10000 };
 
+/** Mark the packets of a socket for network cards, or unmark them. A listener's mark is that of its
+ * answers, and of the sockets that it accepts. false: errno has the reason. */
+bool feddc_tcp_mark(int fd, bool marked);
+
 /** Listen on "host:port" or "[host]:port". Errors: FED_EINVAL the text; FED_EIO */
 fed_status feddc_tcp_listen(const char *address, const char *congestion, int *fd,
                             fed_error *err) FED_CHECKED;
@@ -25,9 +29,9 @@ fed_status feddc_tcp_prepare(int listener, const char *congestion, fed_error *er
 /** The next connection that somebody opened; -1: none. */
 int feddc_tcp_accept(int listener);
 
-/** Begin to connect; the socket becomes writable when that has ended. Errors: FED_EINVAL the text;
- * FED_ENET no such host, or it refuses; FED_EIO */
-fed_status feddc_tcp_call(const char *address, const char *congestion, int *fd,
+/** Begin to connect, with a socket that is marked or not; it becomes writable when that has ended.
+ * Errors: FED_EINVAL the text; FED_ENET no such host, or it refuses; FED_EIO */
+fed_status feddc_tcp_call(const char *address, const char *congestion, bool marked, int *fd,
                           fed_error *err) FED_CHECKED;
 
 /** How connecting ended: 0, or an errno. */

@@ -11,7 +11,9 @@
 #include <unistd.h>
 
 #include "fed/clock.h"
-#include "fedclient/datacenter/links/tcp/tcp_wire.h"
+#include "fedclient/datacenter/links/tcp/tcp_link.h"
+#include "fedclient/datacenter/links/tcp/tcp_socket.h"
+#include "fedclient/datacenter/nic/packet/card.h"
 #include "link_gang.h"
 
 enum { MIB = 1 << 20, SOON_MS = 400, LONG_MS = 20000 };
@@ -107,12 +109,17 @@ static void say_record(int fd, uint8_t type, uint32_t len) {
 }
 
 /* A gang of rank 0, which is the link, and rank 1, which is the test. */
-static void open_with_hand(link_gang *gang, opener *zero, by_hand *one) {
+static void open_marked_with_hand(link_gang *gang, bool mark, opener *zero, by_hand *one) {
     link_gang_open(gang, tcp, 2);
+    gang->place[0].mark = mark;
     close(gang->place[1].listener);
     start(zero, &gang->place[0]);
     shake_hands(one, gang);
     assert_opened(zero);
+}
+
+static void open_with_hand(link_gang *gang, opener *zero, by_hand *one) {
+    open_marked_with_hand(gang, false, zero, one);
 }
 
 static void close_hand(link_gang *gang, opener *zero, by_hand *one) {
@@ -594,6 +601,96 @@ static void rooms_for_messages_are_used_again(void **state) {
     close_hand(&gang, &zero, &one);
 }
 
+/* -- Marks for network cards -- */
+
+/* The type of service of what a rank sends to its peer. */
+static int mark_of(const opener *o, uint32_t peer, unsigned stream) {
+    const tcp_link *link = o->self;
+    int service = -1;
+    socklen_t len = sizeof service;
+    const int fd = link->peer[peer].stream[stream].fd;
+    assert_int_equal(getsockopt(fd, IPPROTO_IP, IP_TOS, &service, &len), 0);
+    return service;
+}
+
+static void assert_marks(bool mark) {
+    link_gang gang;
+    opener rank[2];
+    link_gang_open(&gang, tcp, 2);
+    for (uint32_t r = 0; r < 2; r++) {
+        gang.place[r].mark = mark;
+        start(&rank[r], &gang.place[r]);
+    }
+    for (uint32_t r = 0; r < 2; r++) {
+        assert_opened(&rank[r]);
+    }
+    for (uint32_t r = 0; r < 2; r++) {
+        assert_int_equal(mark_of(&rank[r], 1 - r, TCP_HEADS_STREAM), 0);
+        assert_int_equal(mark_of(&rank[r], 1 - r, TCP_FLOATS_STREAM), mark ? FEDNIC_MARKED : 0);
+    }
+    close_both(&rank[0], &rank[1]);
+    link_gang_close(&gang);
+}
+
+static void only_floats_of_a_gang_with_cards_are_marked(void **state) {
+    (void)state;
+    assert_marks(true);
+    assert_marks(false);
+}
+
+/* The whole socket of an IPv6 gang is marked: it may carry IPv4. */
+static void sockets_of_ipv6_are_marked(void **state) {
+    (void)state;
+    int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0), service = -1;
+    socklen_t len = sizeof service;
+    if (fd < 0) {
+        skip();
+    }
+    assert_true(feddc_tcp_mark(fd, true));
+    assert_int_equal(getsockopt(fd, IPPROTO_IPV6, IPV6_TCLASS, &service, &len), 0);
+    assert_int_equal(service, FEDNIC_MARKED);
+    assert_int_equal(getsockopt(fd, IPPROTO_IP, IP_TOS, &service, &len), 0);
+    assert_int_equal(service, FEDNIC_MARKED);
+    assert_true(feddc_tcp_mark(fd, false));
+    assert_int_equal(getsockopt(fd, IPPROTO_IPV6, IPV6_TCLASS, &service, &len), 0);
+    assert_int_equal(service, 0);
+    close(fd);
+}
+
+static uint8_t next_record_type(int heads) {
+    uint8_t record[TCP_RECORD];
+    hear(heads, record, sizeof record);
+    return record[0];
+}
+
+/* With cards each FEDDC_FLOATS message goes apart, however small; nothing else does. */
+static void with_cards_all_floats_go_apart(void **state) {
+    (void)state;
+    static const float x[2] = {1.5f, 2.5f};
+    const feddc_head floats = {.flags = FEDDC_FLOATS}, other = {.kind = 2};
+    link_gang gang;
+    opener zero;
+    by_hand one;
+    float got[2];
+    fed_error err = {0};
+    open_marked_with_hand(&gang, true, &zero, &one);
+    assert_fed_ok_err(tcp->send(zero.self, 1, &other, x, sizeof x, 1, &err));
+    assert_fed_ok_err(tcp->send(zero.self, 1, &floats, x, sizeof x, 2, &err));
+    assert_fed_ok_err(tcp->send(zero.self, 1, &floats, NULL, 0, 3, &err));
+    assert_int_equal(next_record_type(one.heads), TCP_INLINE);
+    hear(one.heads, got, sizeof got);
+    assert_int_equal(next_record_type(one.heads), TCP_FLOATS);
+    assert_int_equal(next_record_type(one.heads), TCP_INLINE);
+    memset(got, 0, sizeof got);
+    hear(one.floats, got, sizeof got);
+    assert_memory_equal(got, x, sizeof x);
+    close_hand(&gang, &zero, &one);
+    open_with_hand(&gang, &zero, &one);
+    assert_fed_ok_err(tcp->send(zero.self, 1, &floats, x, sizeof x, 1, &err));
+    assert_int_equal(next_record_type(one.heads), TCP_INLINE);
+    close_hand(&gang, &zero, &one);
+}
+
 /* -- Places that cannot be -- */
 
 static void assert_no_place(feddc_place place, fed_status wanted, const char *words) {
@@ -664,6 +761,9 @@ int main(void) {
         cmocka_unit_test(floods_in_both_directions_pass),
         cmocka_unit_test(floods_pass_through_tiny_buffers),
         cmocka_unit_test(rooms_for_messages_are_used_again),
+        cmocka_unit_test(only_floats_of_a_gang_with_cards_are_marked),
+        cmocka_unit_test(sockets_of_ipv6_are_marked),
+        cmocka_unit_test(with_cards_all_floats_go_apart),
         cmocka_unit_test(what_is_wrong_with_a_place_is_said),
         cmocka_unit_test(a_message_has_a_limit_and_a_receiver),
     };

@@ -1,0 +1,45 @@
+/* Specs of network cards. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fedclient/datacenter/nic/nic.h"
+
+#include "fed_test.h"
+
+static void assert_nic(const char *spec, feddc_nic_kind kind, int e) {
+    feddc_nic nic = {.e = -1};
+    fed_error err = {0};
+    assert_fed_ok_err(feddc_nic_parse(spec, &nic, &err));
+    assert_int_equal(nic.kind, kind);
+    assert_int_equal(nic.e, e);
+}
+
+static void a_spec_names_the_card_and_its_bound(void **state) {
+    (void)state;
+    assert_nic(NULL, FEDDC_NIC_NONE, 0);
+    assert_nic("inline", FEDDC_NIC_INLINE, 10);
+    assert_nic("inline:e=1", FEDDC_NIC_INLINE, 1);
+    assert_nic("packet", FEDDC_NIC_PACKET, 10);
+    assert_nic("packet:e=15", FEDDC_NIC_PACKET, 15);
+}
+
+static void what_is_no_card_is_refused_by_its_name(void **state) {
+    (void)state;
+    static const char *const wrong[][2] = {
+        {"card", "no nic \"card\""},       {"", "no nic"},
+        {"inlined", "no nic \"inlined\""}, {"inline:e=0", "nic inline"},
+        {"packet:e=16", "nic packet"},     {"packet:e=2.5", "nic packet"},
+        {"packet:f=2", "nic packet"}};
+    for (size_t k = 0; k < sizeof wrong / sizeof wrong[0]; k++) {
+        feddc_nic nic;
+        fed_error err = {0};
+        assert_fed_status(feddc_nic_parse(wrong[k][0], &nic, &err), FED_EINVAL);
+        assert_fed_says(err, wrong[k][1]);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_spec_names_the_card_and_its_bound),
+        cmocka_unit_test(what_is_no_card_is_refused_by_its_name),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

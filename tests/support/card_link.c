@@ -1,0 +1,94 @@
+/* A link around another one, whose receivers round what network cards would round. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "card_link.h"
+
+#include <stdlib.h>
+
+#include "fedcodec/bursts.h"
+
+static card_plan *current;
+
+typedef struct card {
+    card_plan *plan;
+    void *inner;
+    bool marks;
+} card;
+
+/* A message that was rounded; the lease of its event. */
+typedef struct rounded {
+    feddc_event as_it_came;
+    _Alignas(64) float x[];
+} rounded;
+
+static fed_status card_open(const feddc_place *place, void **self, fed_error *err) {
+    card *c = malloc(sizeof *c);
+    if (c == NULL) {
+        return fed_fail(err, FED_ENOMEM, "no memory for a link with cards");
+    }
+    *c = (card){.plan = current, .marks = place->mark};
+    const fed_status status = current->inner->open(place, &c->inner, err);
+    if (status != FED_OK) {
+        free(c);
+        return status;
+    }
+    *self = c;
+    return FED_OK;
+}
+
+static fed_status card_send(void *self, uint32_t to, const feddc_head *head, const void *data,
+                            size_t len, uint64_t token, fed_error *err) {
+    card *c = self;
+    c->plan->missed += (head->flags & FEDDC_FLOATS) != 0 && !c->marks;
+    return c->plan->inner->send(c->inner, to, head, data, len, token, err);
+}
+
+static fed_status card_wait(void *self, int ms, feddc_event *event, fed_error *err) {
+    card *c = self;
+    const fed_status status = c->plan->inner->wait(c->inner, ms, event, err);
+    if (status != FED_OK || event->kind != FEDDC_ARRIVED) {
+        return status;
+    }
+    rounded *r = aligned_alloc(64, (sizeof *r + event->len + 63) / 64 * 64);
+    if (r == NULL) {
+        return fed_fail(err, FED_ENOMEM, "no memory for a rounded message");
+    }
+    r->as_it_came = *event;
+    event->lease = r;
+    if ((event->head.flags & FEDDC_FLOATS) != 0) {
+        c->plan->rounded++;
+        fedcodec_bursts_round(c->plan->e, (const float *)(const void *)event->data, r->x,
+                              event->len / sizeof(float));
+        event->data = (const uint8_t *)r->x;
+    }
+    return FED_OK;
+}
+
+static void card_release(void *self, const feddc_event *event) {
+    card *c = self;
+    rounded *r = event->lease;
+    c->plan->inner->release(c->inner, &r->as_it_came);
+    free(r);
+}
+
+static void card_wake(void *self) {
+    card *c = self;
+    c->plan->inner->wake(c->inner);
+}
+
+static void card_close(void *self, bool orderly) {
+    card *c = self;
+    c->plan->inner->close(c->inner, orderly);
+    free(c);
+}
+
+const feddc_link_vtable *card_link(card_plan *plan) {
+    static const feddc_link_vtable vtable = {.name = "tcp",
+                                             .open = card_open,
+                                             .send = card_send,
+                                             .wait = card_wait,
+                                             .release = card_release,
+                                             .wake = card_wake,
+                                             .close = card_close};
+    current = plan;
+    return &vtable;
+}

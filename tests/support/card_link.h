@@ -1,0 +1,25 @@
+/* A link around another one, whose receivers round what network cards would round. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CARD_LINK_H
+#define CARD_LINK_H
+
+#include <stdatomic.h>
+
+#include "feddc/link.h"
+
+/** What is on the way. All ranks of the process share one plan. */
+typedef struct card_plan {
+    const feddc_link_vtable *inner;
+    int e;               /* values under 2^-e become 0 */
+    atomic_uint rounded; /* out: messages that were rounded */
+    atomic_uint missed;  /* out: of ranks that were not told to mark floats */
+} card_plan;
+
+/**
+ * The link that does so; it calls itself "tcp", as an exchange wants it for the nic packet. Each
+ * FEDDC_FLOATS message arrives rounded. plan outlives what is opened by it; the next call replaces
+ * it.
+ */
+const feddc_link_vtable *card_link(card_plan *plan);
+
+#endif
