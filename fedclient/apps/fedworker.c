@@ -45,6 +45,9 @@ static const char usage[] =
     "                     float32; k=0: none\n"
     "  --codec SPEC       of gradients, such as 3lc:s=1.75 (float32)\n"
     "  --pull SPEC        of the sums on their way back (float32)\n"
+    "  --nic SPEC         inline, packet: network cards compress float32 instead of a codec, or\n"
+    "                     this program does what they would; :e=10 is the bound 2^-10. Needs\n"
+    "                     bitsgd, local or cdsgd; packet needs --link tcp\n"
     "  --local-lr R       of local weights (the optimizer's)\n"
     "  --small N, --bucket BYTES   tensors of fewer values travel as float32 (256); what goes "
     "into\n"
@@ -123,6 +126,7 @@ static fed_status parse_options(int argc, char **argv, fedworker_options *o, fed
         TEXT("sync", sync),
         TEXT("codec", codec),
         TEXT("pull", pull),
+        TEXT("nic", nic),
         {"local-lr", OPTION_OTHER, 0, 0, 0, TRAIN, take_local_lr},
         COUNT("small", small, 1),
         COUNT("bucket", bucket, 1),

@@ -12,7 +12,7 @@
 /** The command line. Strings are argv's. */
 typedef struct fedworker_options {
     app_options app; /* those that fedtrain has, too */
-    const char *link, *collective, *sync, *codec, *pull;
+    const char *link, *collective, *sync, *codec, *pull, *nic;
     const char *summary, *trace;
     const char *listen, *join, *secret_file, *host, *congestion;
     uint32_t workers, here; /* here: of them on this machine; 0: what `listen` and `join` say */

@@ -42,12 +42,15 @@ fed_status fedworker_choose(const fedworker_words *words, fedworker_choice *choi
     FED_TRY(feddc_sync_parse(words->sync, &choice->sync, err));
     FED_TRY(feddc_sync_takes(&choice->sync, words->codec, err));
     FED_TRY(feddc_sync_takes(&choice->sync, words->pull, err));
+    FED_TRY(feddc_sync_takes(&choice->sync, words->nic, err));
     FED_TRY(feddc_collective_aggregators(choice->collective, &aggregators, err));
     FED_TRY(find_link(words->link, &choice->link, err));
     FED_TRY(count_ranks(words, aggregators, choice, err));
-    const feddc_exchange_options options = {.collective = choice->collective,
+    const feddc_exchange_options options = {.link = choice->link,
+                                            .collective = choice->collective,
                                             .codec = words->codec,
                                             .pull = words->pull,
+                                            .nic = words->nic,
                                             .late = words->late};
     return feddc_exchange_check(&options, choice->ranks, err);
 }

@@ -6,9 +6,10 @@
 #include "feddc/exchange.h"
 #include "feddc/sync.h"
 
-/** As on the command line; all are needed. */
+/** As on the command line; all are needed, but for nic. */
 typedef struct fedworker_words {
     const char *link, *collective, *sync, *codec, *pull;
+    const char *nic; /* NULL: none */
     uint32_t workers, late;
 } fedworker_words;
 

@@ -129,6 +129,10 @@ fed_status fedworker_print_table(const fedworker_result *result, fed_error *err)
     fed_writer out;
     fed_writer_growing(&out);
     feddc_times_table(times, result->workers, result->job->o->sync, predict(result, &sum), &out);
+    if (result->job->o->nic != NULL) {
+        fed_write_printf(&out, "Sent and received are float32, before the nic %s compresses it.\n",
+                         result->job->o->nic);
+    }
     if (out.status == FED_OK) {
         fputs((const char *)out.data, stdout);
     }
@@ -199,6 +203,7 @@ static void write_all(fed_writer *out, const fedworker_result *result, const fed
     write_text(out, "sync", o->sync);
     write_text(out, "codec", o->codec != NULL ? o->codec : "float32");
     write_text(out, "pull", o->pull != NULL ? o->pull : "float32");
+    write_text(out, "nic", o->nic != NULL ? o->nic : "none");
     fed_write_printf(out,
                      "  \"parameters\": %zu,\n  \"workers\": %" PRIu32 ",\n  \"batch\": %" PRIu32
                      ",\n  \"seed\": %" PRIu32 ",\n  \"steps\": %" PRIu32 ",\n",

@@ -24,6 +24,7 @@ fed_status fedworker_job_open(const fedworker_options *o, fedworker_job *job, fe
                                    .sync = o->sync,
                                    .codec = o->codec,
                                    .pull = o->pull,
+                                   .nic = o->nic,
                                    .workers = o->workers,
                                    .late = o->late};
     FED_TRY(fedworker_choose(&words, &job->choice, err));
@@ -60,6 +61,7 @@ static fed_status make_worker(rank *r, fed_error *err) {
                                            .collective = job->choice.collective,
                                            .codec = o->codec,
                                            .pull = o->pull,
+                                           .nic = o->nic,
                                            .small = o->small,
                                            .bucket = o->bucket,
                                            .late = o->late,

@@ -103,8 +103,8 @@ fed_status feddc_sync_takes(const feddc_sync *sync, const char *codec, fed_error
     return raw || !plain
                ? FED_OK
                : fed_fail(err, FED_EINVAL,
-                          "%s exchanges float32, and would never use the codec \"%.60s\": with a "
-                          "codec take %s",
+                          "%s exchanges plain float32, and would never use \"%.60s\": with a codec "
+                          "or a nic take %s",
                           rows[k].name, codec, rows[k].act == act_ssgd ? "bitsgd" : "cdsgd");
 }
 

@@ -31,8 +31,8 @@ static bool is_refused(const char *collective, const char *codec) {
     return recodes && feddc_codec_expands(codec);
 }
 
-/* The k-th case of all: rules of float32, then each codec by each rule, then each codec for pulls.
- * false: there is none. */
+/* The k-th case of all: rules of float32, then each codec by each rule, then each codec for pulls,
+ * then a nic by each rule. false: there is none. */
 static bool case_at(size_t k, worker_case *c) {
     const size_t ways = sizeof collectives / sizeof collectives[0];
     const size_t rules = sizeof plain / sizeof plain[0], rows = sizeof coded / sizeof coded[0];
@@ -54,7 +54,13 @@ static bool case_at(size_t k, worker_case *c) {
     *c = case_of(collectives[k % 2], "bitsgd");
     c->codec = "int8";
     c->pull = k / 2 < codecs ? fedcodec_name(fedcodec_at(k / 2)) : NULL;
-    return k / 2 < codecs;
+    if (k / 2 < codecs) {
+        return true;
+    }
+    k -= 2 * codecs;
+    *c = case_of(collectives[k % ways], coded[k / ways % rows]);
+    c->nic = "inline:e=12";
+    return k < ways * rows;
 }
 
 /* Ranks are 4 under mpirun, so a star has 3 workers there. */
@@ -71,8 +77,8 @@ static bool next_case(size_t *k, const char *link, worker_case *c) {
 
 static const char *name_of(const worker_case *c) {
     static char name[160];
-    snprintf(name, sizeof name, "%s %s %s %s", c->collective, c->sync, c->codec ? c->codec : "",
-             c->pull ? c->pull : "");
+    snprintf(name, sizeof name, "%s %s %s %s %s", c->collective, c->sync, c->codec ? c->codec : "",
+             c->pull ? c->pull : "", c->nic ? c->nic : "");
     return name;
 }
 

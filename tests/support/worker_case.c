@@ -56,6 +56,7 @@ static fed_status make_worker(worker_member *m) {
                                            .collective = c->collective,
                                            .codec = c->codec,
                                            .pull = c->pull,
+                                           .nic = c->nic,
                                            .late = c->late,
                                            .small = 16,
                                            .bucket = 20000},

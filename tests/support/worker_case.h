@@ -25,7 +25,7 @@ void worker_data_close(worker_data *data);
 typedef struct worker_case {
     const worker_data *data;
     const char *link; /* NULL: threads; or tcp */
-    const char *model, *collective, *sync, *codec, *pull, *optimizer;
+    const char *model, *collective, *sync, *codec, *pull, *nic, *optimizer;
     uint32_t workers, late;
     size_t batch;
     double local_rate;

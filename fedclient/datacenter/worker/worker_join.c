@@ -14,6 +14,7 @@ static fed_status check_options(const feddc_worker_options *o, fed_error *err) {
     const fed_optimizer *optimizer = &o->job.optimizer;
     FED_TRY(feddc_sync_takes(&o->sync, o->exchange.codec, err));
     FED_TRY(feddc_sync_takes(&o->sync, o->exchange.pull, err));
+    FED_TRY(feddc_sync_takes(&o->sync, o->exchange.nic, err));
     if (optimizer->clip_norm > 0) {
         return fed_fail(err, FED_EINVAL,
                         "clipping by norm needs the whole gradient, and a worker takes its steps "
@@ -166,11 +167,11 @@ static uint32_t ahead_of_all(const hello *all, uint32_t workers) {
 static fed_status compare(const hello *all, uint32_t workers, uint32_t first, fed_error *err) {
     for (uint32_t r = 0; r < workers; r++) {
         if (all[r].options != all[first].options) {
-            return fed_fail(
-                err, FED_ESTATE,
-                "rank %" PRIu32 " and rank %" PRIu32 " have other options: give all "
-                "ranks the same rule, codecs, optimizer, batch and seed, and all or none a trace",
-                r, first);
+            return fed_fail(err, FED_ESTATE,
+                            "rank %" PRIu32 " and rank %" PRIu32 " have other options: give all "
+                            "ranks the same rule, codecs, nic, optimizer, batch and seed, and all "
+                            "or none a trace",
+                            r, first);
         }
         if (all[r].whole == all[first].whole && all[r].weights != all[first].weights) {
             return fed_fail(err, FED_ESTATE,

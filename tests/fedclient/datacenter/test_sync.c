@@ -85,6 +85,7 @@ static void a_rule_of_float32_refuses_a_codec(void **state) {
         assert_int_equal(feddc_sync_takes(&sync, NULL, &err), FED_OK);
         assert_int_equal(feddc_sync_takes(&sync, "float32", &err), FED_OK);
         assert_int_equal(feddc_sync_takes(&sync, "3lc", &err), FED_EINVAL);
+        assert_int_equal(feddc_sync_takes(&sync, "inline:e=8", &err), FED_EINVAL);
         assert_non_null(strstr(err.text, rules[i][1]));
     }
     static const char *const coded[] = {"bitsgd", "local", "cdsgd"};

@@ -46,8 +46,8 @@ fed_status feddc_sync_parse(const char *spec, feddc_sync *sync, fed_error *err) 
 /** What the rule wants at step t, from 0. */
 feddc_act feddc_sync_act(const feddc_sync *sync, uint32_t t);
 
-/** Is this codec of use to the rule? FED_EINVAL: no, as the rule always exchanges float32; the
- * sentence names the rule that has a use for it. NULL and "float32" fit all rules. */
+/** Is this codec, or nic, of use to the rule? FED_EINVAL: no, as the rule always exchanges float32;
+ * the sentence names the rule that has a use for it. NULL and "float32" fit all rules. */
 fed_status feddc_sync_takes(const feddc_sync *sync, const char *codec, fed_error *err) FED_CHECKED;
 
 /** The k-th rule's name, and one line about it; NULL past the last. */

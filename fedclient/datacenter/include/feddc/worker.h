@@ -40,8 +40,8 @@ typedef struct feddc_worker feddc_worker;
 struct feddc_watch; /* feddc/control.h */
 
 typedef struct feddc_worker_options {
-    /* link, collective, codec, pull, small, bucket, late, trace; the worker fills in the others.
-     * Strings must outlive the worker. */
+    /* link, collective, codec, pull, nic, small, bucket, late, trace; the worker fills in the
+     * others. Strings must outlive the worker. */
     feddc_exchange_options exchange;
     feddc_sync sync;
     double local_rate; /* of local weights (odsgd, cdsgd); 0: the optimizer's own */
