@@ -1,0 +1,141 @@
+/* The agreement of two cards, which their TCP option makes. Rules: docs/nic-format.md */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fedclient/datacenter/nic/packet/agreement.h"
+
+#include <string.h>
+
+#include "fedclient/datacenter/nic/packet/checksum.h"
+
+/* A middlebox may drop SYNs with an option that it does not know: after so many of them, a card
+ * sends the next ones without. */
+enum { OFFERS = 3 };
+
+/* The same addresses and ports have a new connection. */
+static void begin(fednic_flow *flow, uint32_t isn, int64_t now_ms) {
+    fednic_flow fresh = {.key = flow->key,
+                         .next = flow->next,
+                         .older = flow->older,
+                         .newer = flow->newer,
+                         .list = flow->list,
+                         .own_isn = isn,
+                         .own_known = true,
+                         .peer_isn = flow->peer_isn,
+                         .offered = flow->offered,
+                         .begun_ms = now_ms,
+                         .used_ms = now_ms};
+    *flow = fresh;
+}
+
+static bool begins_anew(const fednic_flow *flow, const fednic_segment *s) {
+    return !flow->own_known || flow->own_isn != s->seq;
+}
+
+/* Another option fits: into TCP's header, and into a packet. Also count that it is sent. */
+static bool offer(fednic_flow *flow, const fednic_segment *s, uint32_t mtu) {
+    bool fits = fednic_tcp_header(s) + FEDNIC_OPTION_LEN <= TCP_MOST &&
+                s->payload + s->payload_len - s->ip + FEDNIC_OPTION_LEN <= mtu;
+    if (!fits || flow->offers >= OFFERS) {
+        return false;
+    }
+    flow->offers++;
+    return true;
+}
+
+/* The host's answer to a SYN. */
+static bool answer(fednic_flows *flows, fednic_flow *flow, const fednic_segment *s, bool may_change,
+                   uint32_t mtu, int64_t now_ms) {
+    if (flow == NULL) {
+        return false;
+    }
+    bool offered = flow->offered && s->ack == flow->peer_isn + 1;
+    if (!may_change || (!offered && begins_anew(flow, s))) {
+        fednic_flows_drop(flows, flow);
+        return false;
+    }
+    if (!offered) {
+        return false;
+    }
+    if (begins_anew(flow, s)) {
+        begin(flow, s->seq, now_ms);
+    }
+    flow->agreed = true;
+    fednic_flows_use(flows, flow, false, now_ms);
+    return offer(flow, s, mtu);
+}
+
+bool fednic_agree_host(fednic_flows *flows, const uint8_t *data, const fednic_segment *s,
+                       uint32_t mtu, int64_t now_ms) {
+    fednic_flow_key key = fednic_flow_key_of(data, s, FEDNIC_HOST);
+    fednic_flow *flow = fednic_flows_find(flows, &key);
+    fednic_tcp_options options = fednic_tcp_options_of(data, s);
+    /* An option that is there already: another card is nearer to the host, and does the work. */
+    bool may_change = options.sound && !options.card && !options.refuses;
+    if ((s->flags & TCP_ACK) != 0) {
+        return answer(flows, flow, s, may_change, mtu, now_ms);
+    }
+    if (!may_change || (s->tos & FEDNIC_TOS) != FEDNIC_MARKED) {
+        if (flow != NULL && (!may_change || begins_anew(flow, s))) {
+            fednic_flows_drop(flows, flow);
+        }
+        return false;
+    }
+    if (flow == NULL) {
+        flow = fednic_flows_enter(flows, &key, now_ms);
+    }
+    if (begins_anew(flow, s)) {
+        begin(flow, s->seq, now_ms);
+    }
+    fednic_flows_use(flows, flow, false, now_ms);
+    return offer(flow, s, mtu);
+}
+
+void fednic_agree_wire(fednic_flows *flows, const uint8_t *data, const fednic_segment *s,
+                       int64_t now_ms) {
+    fednic_flow_key key = fednic_flow_key_of(data, s, FEDNIC_WIRE);
+    fednic_flow *flow = fednic_flows_find(flows, &key);
+    fednic_tcp_options options = fednic_tcp_options_of(data, s);
+    bool card = options.sound && options.card;
+    if ((s->flags & TCP_ACK) != 0) {
+        if (card && flow != NULL && flow->offers > 0 && s->ack == flow->own_isn + 1) {
+            flow->agreed = true;
+            fednic_flows_use(flows, flow, false, now_ms);
+        }
+        return;
+    }
+    if (card) {
+        if (flow == NULL) {
+            flow = fednic_flows_enter(flows, &key, now_ms);
+        }
+        flow->offered = true;
+        flow->peer_isn = s->seq;
+        fednic_flows_use(flows, flow, false, now_ms);
+    } else if (flow != NULL && flow->peer_isn != s->seq) { /* not the same SYN without its option */
+        flow->offered = false;
+    }
+}
+
+void fednic_option_add(const fednic_frame *frame, const fednic_segment *s, uint8_t *bytes,
+                       fednic_frame *dst) {
+    const size_t first = s->tcp + TCP_LEAST, end = s->payload + s->payload_len;
+    const size_t tcp_len = end - s->tcp + FEDNIC_OPTION_LEN;
+    memcpy(bytes, frame->data, first);
+    fednic_put32(bytes + first, FEDNIC_OPTION); /* first of all: nothing behind an end is read */
+    memcpy(bytes + first + FEDNIC_OPTION_LEN, frame->data + first, end - first);
+    uint8_t *tcp = bytes + s->tcp;
+    uint16_t old = fednic_get16(tcp + TCP_SIZE);
+    tcp[TCP_SIZE] = (uint8_t)(tcp[TCP_SIZE] + (FEDNIC_OPTION_LEN << 2));
+    uint16_t field = fednic_get16(tcp + TCP_CHECKSUM);
+    if ((frame->offload.flags & OFFLOAD_NEEDS_CSUM) != 0) {
+        field = fednic_sum_add(field, FEDNIC_OPTION_LEN); /* TCP's length in the pseudo-header */
+    } else {
+        uint16_t gained = fednic_sum_add(fednic_get16(tcp + TCP_SIZE), FEDNIC_OPTION_LEN);
+        gained = fednic_sum_add(gained, fednic_sum(bytes + first, FEDNIC_OPTION_LEN));
+        field = fednic_checksum_update(field, old, gained);
+    }
+    fednic_put16(tcp + TCP_CHECKSUM, field);
+    fednic_ip_change(bytes, s, tcp_len, s->tos, 0);
+    *dst = (fednic_frame){bytes, end + FEDNIC_OPTION_LEN, frame->offload};
+    if (dst->offload.hdr_len > 0) {
+        dst->offload.hdr_len = (uint16_t)(dst->offload.hdr_len + FEDNIC_OPTION_LEN);
+    }
+}

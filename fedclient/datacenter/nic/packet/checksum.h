@@ -1,0 +1,35 @@
+/* The Internet's checksum: sums of 16-bit words, and their update when words change. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FEDNIC_CHECKSUM_H
+#define FEDNIC_CHECKSUM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * A sum is the one's complement sum of big-endian 16-bit words, folded to 16 bits (RFC 1071). The
+ * field of a header holds the complement of a sum, or, where Linux completes it later, a sum.
+ * 0 and 0xffff are the same sum.
+ */
+
+/** The sum of data[len]; a byte left over counts as a word's upper half. */
+uint16_t fednic_sum(const uint8_t *data, size_t len);
+
+/** The sum of two sums. */
+static inline uint16_t fednic_sum_add(uint16_t a, uint16_t b) {
+    uint32_t sum = (uint32_t)a + b;
+    return (uint16_t)(sum + (sum >> 16));
+}
+
+/** The sum without a part of it. */
+static inline uint16_t fednic_sum_less(uint16_t sum, uint16_t part) {
+    return fednic_sum_add(sum, (uint16_t)~part);
+}
+
+/** A header's field after the sum that it is over has lost `old` and gained `new_sum` (RFC 1624,
+ * equation 3). A field that was wrong stays wrong. */
+static inline uint16_t fednic_checksum_update(uint16_t field, uint16_t old, uint16_t new_sum) {
+    return (uint16_t)~fednic_sum_add(fednic_sum_less((uint16_t)~field, old), new_sum);
+}
+
+#endif

@@ -1,0 +1,91 @@
+/* Where Ethernet, VLAN, IP and TCP headers of a frame lie, and changes of them. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FEDNIC_HEADERS_H
+#define FEDNIC_HEADERS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "fedclient/datacenter/nic/packet/frame.h"
+
+/* TCP's flags. */
+enum { TCP_FIN = 1, TCP_SYN = 2, TCP_RST = 4, TCP_PSH = 8, TCP_ACK = 16, TCP_URG = 32 };
+enum { TCP_CWR = 128 };
+
+/* Offsets in TCP's header, and its sizes. */
+enum { TCP_SEQ = 4, TCP_ACKED = 8, TCP_SIZE = 12, TCP_FLAGS = 13, TCP_CHECKSUM = 16 };
+enum { TCP_LEAST = 20, TCP_MOST = 60 };
+
+/* Numbers of struct virtio_net_hdr. */
+enum { OFFLOAD_NEEDS_CSUM = 1, OFFLOAD_DATA_VALID = 2 };
+enum { OFFLOAD_TCPV4 = 1, OFFLOAD_TCPV6 = 4, OFFLOAD_ECN = 0x80 };
+
+/* The card's TCP option: kind 253 (RFC 4727), length 4, 0xFED1. */
+enum { FEDNIC_OPTION_LEN = 4 };
+#define FEDNIC_OPTION UINT32_C(0xfd04fed1)
+
+/* IP's protocol numbers: TCP, and the one that a compressed segment's checksum has instead. */
+enum { PROTOCOL_TCP = 6, PROTOCOL_TWISTED = 253 };
+
+/* A frame with one whole TCP segment, or a super-segment. Offsets are from the frame's begin. */
+typedef struct fednic_segment {
+    size_t ip, tcp, payload;
+    size_t payload_len;
+    uint8_t family; /* 4, 6 */
+    uint8_t tos;    /* IPv6's traffic class */
+    uint8_t flags;  /* TCP's */
+    bool whole;     /* routers may not cut it: IPv6, or IPv4 with DF */
+    uint32_t seq, ack;
+    uint16_t vlan[2]; /* 0: none */
+} fednic_segment;
+
+/** Find a TCP segment. False: the frame is something else, a fragment, or cut short. Then *s is
+ * arbitrary. */
+bool fednic_segment_find(const uint8_t *data, size_t len, fednic_segment *s);
+
+/** What TCP options of a segment say about the card. */
+typedef struct fednic_tcp_options {
+    bool sound;   /* each ends within the header */
+    bool card;    /* the option of a card */
+    bool refuses; /* MD5, authentication or Multipath TCP: nothing may be changed */
+} fednic_tcp_options;
+
+fednic_tcp_options fednic_tcp_options_of(const uint8_t *data, const fednic_segment *s);
+
+static inline uint16_t fednic_get16(const uint8_t *at) {
+    return (uint16_t)(at[0] << 8 | at[1]);
+}
+
+static inline uint32_t fednic_get32(const uint8_t *at) {
+    return (uint32_t)fednic_get16(at) << 16 | fednic_get16(at + 2);
+}
+
+static inline void fednic_put16(uint8_t *at, uint16_t value) {
+    at[0] = (uint8_t)(value >> 8);
+    at[1] = (uint8_t)value;
+}
+
+static inline void fednic_put32(uint8_t *at, uint32_t value) {
+    fednic_put16(at, (uint16_t)(value >> 16));
+    fednic_put16(at + 2, (uint16_t)value);
+}
+
+/** Bytes of the TCP header. */
+static inline size_t fednic_tcp_header(const fednic_segment *s) {
+    return s->payload - s->tcp;
+}
+
+/** The sum of the pseudo-header, with any protocol number and length of header and payload. */
+uint16_t fednic_pseudo_sum(const uint8_t *data, const fednic_segment *s, uint16_t protocol,
+                           size_t tcp_len);
+
+/** Write IP's length for header and payload of tcp_len bytes, its ToS, and its identification
+ * (IPv4) `later` on. IPv4's checksum follows; one that was wrong stays wrong. */
+void fednic_ip_change(uint8_t *data, const fednic_segment *s, size_t tcp_len, uint8_t tos,
+                      uint16_t later);
+
+/** Can IP's length say that header and payload have tcp_len bytes? */
+bool fednic_ip_holds(const fednic_segment *s, size_t tcp_len);
+
+#endif
