@@ -4,6 +4,7 @@
 #   deploy/nic.sh up N RATE card|plain   2 to 8 hosts; RATE is 10mbit, 100mbit, 1gbit or none; plain: without cards
 #   deploy/nic.sh in K COMMAND...        run a command in host K, from 1 on; its address is 10.78.0.K, and fd78::K
 #   deploy/nic.sh stats K [OPTIONS]      what host K's card counts: fednic --stats
+#   deploy/nic.sh kill K                 kill host K's card, which leaves nic0 and its connections; "start K" starts one again
 #   deploy/nic.sh bytes                  bytes that each host's line carried: sent, received
 #   deploy/nic.sh down                   remove it all
 #
@@ -60,6 +61,7 @@ plug() {
 # start_card K: and wait until it says that it is ready.
 start_card() {
     local log=$folder/h$1.log
+    : >"$log"
     ip netns exec "$(host "$1")" "$bin/fednic" --tun nic0 --wire eth0 --bound "${NIC_BOUND:-2^-10}" \
         --control "$folder/h$1.sock" ${NIC_OPTIONS:-} >"$log" 2>&1 </dev/null &
     echo $! >"$folder/h$1.pid"
@@ -138,6 +140,14 @@ up)
     up "$2" "$3" "$4"
     trap - EXIT
     ;;
+kill)
+    [ $# = 2 ] || die "kill K"
+    kill -9 "$(cat "$folder/h$2.pid")"
+    ;;
+start)
+    [ $# = 2 ] || die "start K"
+    start_card "$2"
+    ;;
 in)
     [ $# -ge 3 ] || die "in K COMMAND..."
     exec ip netns exec "$(host "$2")" "${@:3}"
@@ -148,5 +158,5 @@ stats)
     ;;
 bytes) bytes ;;
 down) down ;;
-*) die "say up, in, stats, bytes or down: the first lines of this file tell more" ;;
+*) die "say up, in, stats, kill, start, bytes or down: the first lines of this file tell more" ;;
 esac

@@ -14,15 +14,15 @@ import tree
 
 # A file's room is the longest of these that begins its path; then the public headers that it may include ("fed" is
 # fed/...). Any other header may be included by its own room only.
-EVERYTHING = {"fed", "fedcodec", "fedtrain", "feddc", "fedclient", "fedserver"}
+EVERYTHING = {"fed", "fedcodec", "fedtrain", "feddc", "fednic", "fedclient", "fedserver"}
 ROOMS = {
     "common/": {"fed"},
     "codecs/": {"fed", "fedcodec"},
     "codecs/tool/": {"fed", "fedcodec"},
     "fedclient/": {"fed", "fedcodec", "fedclient"},
     "fedclient/train/": {"fed", "fedtrain"},
-    "fedclient/datacenter/": {"fed", "fedcodec", "fedtrain", "feddc"},
-    "fedclient/apps/": {"fed", "fedcodec", "fedclient", "fedtrain", "feddc"},
+    "fedclient/datacenter/": {"fed", "fedcodec", "fedtrain", "feddc", "fednic"},
+    "fedclient/apps/": {"fed", "fedcodec", "fedclient", "fedtrain", "feddc", "fednic"},
     "fedclient/examples/": {"fed", "fedclient", "feddc"},
     "fedserver/": {"fed", "fedcodec", "fedserver"},
     "fedserver/commands/": {"fed", "fedserver"},
@@ -61,13 +61,14 @@ THIRD_PARTY = {
     "cmocka.h": [],
     "lz4.h": [],
     "snappy-c.h": [],
+    "linux/": ["fedclient/datacenter/nic/packet/"],
     "malloc.h": ["deploy/sim/"],  # glibc's: mallopt
     "linux/": ["fedclient/datacenter/nic/packet/"],
 }
 USES_ANY_THIRD_PARTY = ("tests/", "deploy/sim/")
 
-# What C11, POSIX and the compiler bring, and <atomic>, which is C++'s stdatomic.h. A header that is in neither list is third-party: give it a place above.
-STANDARD = set("""assert atomic ctype errno fenv float inttypes limits locale math setjmp signal stdalign stdarg stdatomic stdbool
+# What C11, POSIX, the C library and the compiler bring, and <atomic>, which is C++'s stdatomic.h. A header that is in neither list is third-party: give it a place above.
+STANDARD = set("""assert atomic ctype errno fenv float ifaddrs inttypes limits locale math setjmp signal stdalign stdarg stdatomic stdbool
     stddef stdint stdio stdlib stdnoreturn string tgmath time wchar wctype dirent fcntl getopt netdb poll pthread sched
     semaphore spawn strings termios unistd immintrin xmmintrin emmintrin arm_neon""".split())
 STANDARD_FOLDERS = ("sys/", "arpa/", "net/", "netinet/")

@@ -1,0 +1,154 @@
+/* The programs, in eBPF's instructions, and their links. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE /* NOLINT: syscall */
+#include "fedclient/datacenter/nic/packet/kernel_path.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <linux/bpf.h>
+#include <linux/if_ether.h>
+#include <linux/pkt_cls.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "fedclient/datacenter/nic/packet/card.h"
+
+/* Linux 6.6's, which older headers lack. */
+enum { TCX_INGRESS = 46, TCX_EGRESS = 47, TCX_NEXT = -1 };
+
+enum { PROGRAM = 32, NONE = -1 };
+
+/* A program under construction; jumps are of a known length, as the whole is short. */
+typedef struct program {
+    struct bpf_insn code[PROGRAM];
+    uint32_t len;
+} program;
+
+static void add(program *p, int code, uint8_t to, uint8_t from, int16_t offset, int32_t value) {
+    p->code[p->len++] = (struct bpf_insn){.code = (uint8_t)code,
+                                          .dst_reg = (unsigned)to & 0xfU,
+                                          .src_reg = (unsigned)from & 0xfU,
+                                          .off = offset,
+                                          .imm = value};
+}
+
+static void move(program *p, uint8_t to, int32_t value) {
+    add(p, BPF_ALU64 | BPF_MOV | BPF_K, to, 0, 0, value);
+}
+
+static void copy(program *p, uint8_t to, uint8_t from) {
+    add(p, BPF_ALU64 | BPF_MOV | BPF_X, to, from, 0, 0);
+}
+
+static void call(program *p, int32_t helper) {
+    add(p, BPF_JMP | BPF_CALL, 0, 0, 0, helper);
+}
+
+static void leave(program *p, int32_t value) {
+    move(p, BPF_REG_0, value);
+    add(p, BPF_JMP | BPF_EXIT, 0, 0, 0, 0);
+}
+
+/* A frame's first 16 bytes are at r10 - 16. Leave if its DSCP is one of the card's. */
+static void leave_if_marked(program *p, int32_t value) {
+    move(p, BPF_REG_2, 0); /* r1 is the frame */
+    copy(p, BPF_REG_3, BPF_REG_10);
+    add(p, BPF_ALU64 | BPF_ADD, BPF_REG_3, 0, 0, -16);
+    move(p, BPF_REG_4, 16);
+    call(p, BPF_FUNC_skb_load_bytes);
+    add(p, BPF_JMP | BPF_JNE | BPF_K, BPF_REG_0, 0, 13, 0); /* too short: not marked */
+    add(p, BPF_LDX | BPF_MEM | BPF_H, BPF_REG_1, BPF_REG_10, -4, 0);
+    add(p, BPF_ALU | BPF_END | BPF_TO_BE, BPF_REG_1, 0, 0, 16);
+    add(p, BPF_LDX | BPF_MEM | BPF_B, BPF_REG_2, BPF_REG_10, -1, 0); /* IPv4's ToS */
+    add(p, BPF_JMP | BPF_JEQ | BPF_K, BPF_REG_1, 0, 4, ETH_P_IP);
+    add(p, BPF_JMP | BPF_JNE | BPF_K, BPF_REG_1, 0, 8, ETH_P_IPV6);
+    add(p, BPF_LDX | BPF_MEM | BPF_H, BPF_REG_2, BPF_REG_10, -2, 0);
+    add(p, BPF_ALU | BPF_END | BPF_TO_BE, BPF_REG_2, 0, 0, 16);
+    add(p, BPF_ALU64 | BPF_RSH | BPF_K, BPF_REG_2, 0, 0, 4); /* IPv6's traffic class */
+    add(p, BPF_ALU64 | BPF_AND | BPF_K, BPF_REG_2, 0, 0, FEDNIC_TOS);
+    add(p, BPF_JMP | BPF_JEQ | BPF_K, BPF_REG_2, 0, 1, FEDNIC_MARKED);
+    add(p, BPF_JMP | BPF_JNE | BPF_K, BPF_REG_2, 0, 2, FEDNIC_COMPRESSED);
+    leave(p, value);
+}
+
+static void redirect(program *p, uint32_t to, int32_t flags) {
+    move(p, BPF_REG_1, (int32_t)to);
+    move(p, BPF_REG_2, flags);
+    call(p, BPF_FUNC_redirect);
+    add(p, BPF_JMP | BPF_EXIT, 0, 0, 0, 0);
+}
+
+static int load(const program *p) {
+    union bpf_attr a;
+    memset(&a, 0, sizeof a);
+    a.prog_type = BPF_PROG_TYPE_SCHED_CLS;
+    a.insns = (uint64_t)(uintptr_t)p->code;
+    a.insn_cnt = p->len;
+    a.license = (uint64_t)(uintptr_t) "Apache-2.0";
+    return (int)syscall(SYS_bpf, BPF_PROG_LOAD, &a, sizeof a);
+}
+
+/* The program, on frames of an interface in one direction: the link's descriptor, or -1. */
+static int attach(const program *p, uint32_t interface, uint32_t direction) {
+    union bpf_attr a;
+    const int fd = load(p);
+    if (fd < 0) {
+        return NONE;
+    }
+    memset(&a, 0, sizeof a);
+    a.link_create.prog_fd = (uint32_t)fd;
+    a.link_create.target_ifindex = interface;
+    a.link_create.attach_type = direction;
+    const int link = (int)syscall(SYS_bpf, BPF_LINK_CREATE, &a, sizeof a);
+    const int why = errno;
+    close(fd); /* the link holds the program */
+    errno = why;
+    return link;
+}
+
+static int attach_line(uint32_t tap, uint32_t line, bool bypass) {
+    program p = {.len = 0};
+    if (bypass) {
+        leave_if_marked(&p, TC_ACT_SHOT);
+        redirect(&p, tap, BPF_F_INGRESS);
+    } else {
+        leave(&p, TC_ACT_SHOT);
+    }
+    return attach(&p, line, TCX_INGRESS);
+}
+
+static int attach_tap(uint32_t tap, uint32_t line) {
+    program p = {.len = 0};
+    leave_if_marked(&p, TCX_NEXT);
+    redirect(&p, line, 0);
+    return attach(&p, tap, TCX_EGRESS);
+}
+
+fed_status fednic_kernel_path_open(uint32_t tap, uint32_t line, bool bypass,
+                                   fednic_kernel_path *path, fed_error *err) {
+    fednic_kernel_path made = {{attach_line(tap, line, bypass), NONE}};
+    if (made.links[0] >= 0 && bypass) {
+        made.links[1] = attach_tap(tap, line);
+    }
+    if (made.links[0] >= 0 && (!bypass || made.links[1] >= 0)) {
+        *path = made;
+        return FED_OK;
+    }
+    const int why = errno;
+    fednic_kernel_path_close(&made);
+    return why == EPERM ? fed_fail(err, FED_EAUTH, "only root attaches eBPF programs")
+                        : fed_fail(err, FED_EVERSION,
+                                   "this kernel attaches no eBPF program to an interface, which "
+                                   "Linux 6.6 and later do (%s)",
+                                   strerror(why));
+}
+
+void fednic_kernel_path_close(fednic_kernel_path *path) {
+    for (int k = 0; k < 2; k++) {
+        if (path->links[k] >= 0) {
+            close(path->links[k]);
+        }
+        path->links[k] = NONE;
+    }
+}

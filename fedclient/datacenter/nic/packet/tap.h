@@ -1,0 +1,37 @@
+/* The host's side of the card: a TAP device, whose frames may be TCP's super-segments. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FEDNIC_TAP_H
+#define FEDNIC_TAP_H
+
+#include "fedclient/datacenter/nic/packet/card.h"
+
+typedef struct fednic_tap {
+    int fd;    /* does not block */
+    bool made; /* by us: closing removes it; one that was there before stays, with its addresses */
+    uint32_t index, mtu;
+} fednic_tap;
+
+/**
+ * Make the device `name`, or take over one that is there and has no program, and set it up. It
+ * outlives a program that is killed, so its connections do too.
+ *
+ * mtu      it may not be larger; a new one has it
+ * address  of the line's interface; a new device has another one, always the same
+ *
+ * Errors: FED_ENOTFOUND no /dev/net/tun; FED_EAUTH; FED_EBUSY; FED_EINVAL name is another kind of
+ * device; FED_EIO.
+ */
+fed_status fednic_tap_open(const char *name, uint32_t mtu, const uint8_t address[6],
+                           fednic_tap *tap, fed_error *err) FED_CHECKED;
+void fednic_tap_close(fednic_tap *tap);
+
+typedef enum fednic_got { FEDNIC_FRAME_GOT, FEDNIC_NONE, FEDNIC_GONE } fednic_got;
+
+/** Read the next frame into slot[FEDNIC_SLOT]. FEDNIC_NONE: none waits. FEDNIC_GONE: the device
+ * was removed. */
+fednic_got fednic_tap_read(const fednic_tap *tap, uint8_t *slot, fednic_frame *frame);
+
+/** Give the host a frame. false: it does not take it (the device is down, or the frame is bad). */
+bool fednic_tap_write(const fednic_tap *tap, const fednic_frame *frame);
+
+#endif

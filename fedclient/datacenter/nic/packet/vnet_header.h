@@ -1,0 +1,26 @@
+/* struct virtio_net_hdr, which stands before each frame of a TAP device and of a packet socket. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FEDNIC_VNET_HEADER_H
+#define FEDNIC_VNET_HEADER_H
+
+#include <linux/virtio_net.h>
+
+#include "fedclient/datacenter/nic/packet/card.h"
+
+enum {
+    FEDNIC_VNET = sizeof(struct virtio_net_hdr),     /* 10 bytes, in the machine's order */
+    FEDNIC_SLOT = (FEDNIC_FRAME + 16 + 63) / 64 * 64 /* a frame, its header, a VLAN's tag */
+};
+
+/** From a header's bytes, and back. */
+void fednic_vnet_read(const uint8_t *header, fednic_offload *offload);
+void fednic_vnet_write(const fednic_offload *offload, struct virtio_net_hdr *header);
+
+/**
+ * A line's card takes a VLAN's tag out of a frame; put it back behind the addresses.
+ *
+ * frame  its data has four bytes of the caller's room before it; data, len and offload change
+ */
+void fednic_vnet_tag(fednic_frame *frame, uint16_t type, uint16_t tag);
+
+#endif

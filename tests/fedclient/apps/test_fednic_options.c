@@ -1,0 +1,96 @@
+/* The command line of fednic: what it takes, what it refuses, and what it says then. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <getopt.h>
+
+#include "fed_test.h"
+#include "fedclient/apps/fednic_options.h"
+
+enum { WORDS = 12 };
+
+static fed_status read_line(const char *line, fednic_words *words, fed_error *err) {
+    static char text[400];
+    char *argv[WORDS] = {(char *)"fednic"};
+    int argc = 1;
+    *err = (fed_error){0};
+    (void)snprintf(text, sizeof text, "%s", line);
+    char *rest = text;
+    for (char *word = NULL; argc < WORDS - 1 && (word = strtok_r(rest, " ", &rest)) != NULL;) {
+        argv[argc++] = word;
+    }
+    optind = 0; /* glibc's way to begin anew */
+    return fednic_words_read(argc, argv, words, err);
+}
+
+static void a_card(void **state) {
+    (void)state;
+    fednic_words w;
+    fed_error err;
+    assert_fed_ok_err(read_line("--tun nic3 --wire eth1 --bound 2^-7 --bypass", &w, &err));
+    assert_string_equal(w.card.tun, "nic3");
+    assert_string_equal(w.card.wire, "eth1");
+    assert_string_equal(w.card.control, "/run/fednic-nic3.sock");
+    assert_int_equal(w.card.e, 7);
+    assert_true(w.card.bypass);
+    assert_false(w.stats);
+}
+
+static void what_is_not_given(void **state) {
+    (void)state;
+    fednic_words w;
+    fed_error err;
+    assert_fed_ok_err(read_line("--wire eth0", &w, &err));
+    assert_string_equal(w.card.tun, "nic0");
+    assert_int_equal(w.card.e, 10);
+    assert_false(w.card.bypass);
+    assert_fed_ok_err(read_line("--wire eth0 --control /tmp/x", &w, &err));
+    assert_string_equal(w.card.control, "/tmp/x");
+    assert_fed_ok_err(read_line("--stats --prometheus", &w, &err));
+    assert_true(w.stats && w.prometheus);
+    assert_string_equal(w.card.control, "/run/fednic-nic0.sock");
+}
+
+static void bounds(void **state) {
+    (void)state;
+    static const char *const wrong[] = {"2^-0",  "2^-16", "2^10", "2^-",    "0.001", "10",
+                                        "3^-10", "2^-7x", "-",    "2^--10", "2^-+1"};
+    fednic_words w;
+    fed_error err;
+    char line[100];
+    for (int e = 1; e <= 15; e++) {
+        (void)snprintf(line, sizeof line, "--wire eth0 --bound 2^-%d", e);
+        assert_fed_ok_err(read_line(line, &w, &err));
+        assert_int_equal(w.card.e, e);
+    }
+    for (size_t k = 0; k < sizeof wrong / sizeof wrong[0]; k++) {
+        (void)snprintf(line, sizeof line, "--wire eth0 --bound %s", wrong[k]);
+        assert_fed_status(read_line(line, &w, &err), FED_EINVAL);
+        assert_fed_says(err, "--bound is a power of two from 2^-1 to 2^-15");
+    }
+}
+
+static void what_is_wrong(void **state) {
+    (void)state;
+    static const struct {
+        const char *line, *says;
+    } wrong[] = {{"", "--wire is missing"},
+                 {"--prometheus --wire eth0", "give both"},
+                 {"--wire", "a value is missing after --wire"},
+                 {"--wire eth0 --speed 3", "unknown option --speed"},
+                 {"--wire eth0 more", "\"more\" is one word too many"}};
+    fednic_words w;
+    fed_error err;
+    for (size_t k = 0; k < sizeof wrong / sizeof wrong[0]; k++) {
+        assert_fed_status(read_line(wrong[k].line, &w, &err), FED_EINVAL);
+        assert_fed_says(err, wrong[k].says);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_card),
+        cmocka_unit_test(what_is_not_given),
+        cmocka_unit_test(bounds),
+        cmocka_unit_test(what_is_wrong),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
