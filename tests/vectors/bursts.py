@@ -131,10 +131,11 @@ def files():
     yield "any.decoded", decoded_lines(bursts, BURST * len(bursts))
 
 
-def main(root, write):
+def compare(root, folder, wanted, write):
+    """Compare a folder's files with these names and texts. Returns an exit status."""
     wrong = 0
-    for name, text in files():
-        path = os.path.join(root, "tests", "vectors", "bursts", name)
+    for name, text in wanted:
+        path = os.path.join(root, "tests", "vectors", folder, name)
         if write and not os.path.exists(path):
             os.makedirs(os.path.dirname(path), exist_ok=True)
             with open(path, "w", encoding="ascii") as file:
@@ -147,4 +148,4 @@ def main(root, write):
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], "--write" in sys.argv))
+    sys.exit(compare(sys.argv[1], "bursts", files(), "--write" in sys.argv))

@@ -1,0 +1,129 @@
+/* Golden frames, vectors/nic: what two cards make of them. vectors/nic.py made them and says what
+ * each file holds. They are never changed, only added to: a card must read what another one sends.
+ */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "card_frames.h"
+#include "fed/file.h"
+#include "fed_test.h"
+
+enum { ISN = 1000, PEER_ISN = 77, MTU = 9000, TEXT = 1 << 16 };
+
+typedef struct hex_file {
+    uint8_t data[TEXT / 3];
+    size_t len;
+} hex_file;
+
+static char *read_text(const char *name, const char *kind) {
+    char path[1024];
+    uint8_t *text = NULL;
+    size_t len;
+    snprintf(path, sizeof path, "%s/tests/vectors/nic/%s%s", FED_SOURCE_DIR, name, kind);
+    assert_fed_ok(fed_file_read(path, TEXT, &text, &len, NULL));
+    return (char *)text;
+}
+
+static void read_frame(const char *name, const char *kind, hex_file *frame) {
+    char *text = read_text(name, kind), *rest = NULL;
+    frame->len = 0;
+    for (char *word = strtok_r(text, " \n", &rest); word != NULL;
+         word = strtok_r(NULL, " \n", &rest)) {
+        assert_true(frame->len < sizeof frame->data);
+        frame->data[frame->len++] = (uint8_t)strtoul(word, NULL, 16);
+    }
+    free(text);
+}
+
+static uint8_t memory[FRAME_ROOM];
+
+/* The connection's SYN and its answer pass the card that will compress. */
+static void agree(fednic_card *card, card_shape shape) {
+    static const uint8_t option[] = {253, 4, 0xfe, 0xd1};
+    card_heap *heap = card_heap_new();
+    shape.tos = 0x28;
+    shape.flags = SEG_SYN;
+    shape.seq = ISN;
+    fednic_frame syn = card_frame(&shape, NULL, 0, memory);
+    fednic_card_take(card, FEDNIC_HOST, &syn, 0, card_heap_keep, heap);
+    assert_int_equal(heap->frame[0].len, syn.len + sizeof option);
+    shape.backwards = true;
+    shape.flags = SEG_SYN | SEG_ACK;
+    shape.seq = PEER_ISN;
+    shape.ack = ISN + 1;
+    shape.options = option;
+    shape.option_words = 1;
+    fednic_frame answer = card_frame(&shape, NULL, 0, memory);
+    fednic_card_take(card, FEDNIC_WIRE, &answer, 0, card_heap_keep, heap);
+    card_heap_free(heap);
+}
+
+/* Complete the checksum as Linux does: it is over all behind csum_start. */
+static void complete(fednic_frame *frame, uint8_t *bytes) {
+    memcpy(bytes, frame->data, frame->len);
+    frame->data = bytes;
+    if ((frame->offload.flags & FRAME_NEEDS_CSUM) == 0) {
+        return;
+    }
+    uint32_t sum = 0;
+    for (size_t i = frame->offload.csum_start; i < frame->len; i++) {
+        bool upper = (i - frame->offload.csum_start) % 2 == 0;
+        sum += upper ? (uint32_t)bytes[i] << 8 : bytes[i];
+    }
+    sum = (sum & 0xffff) + (sum >> 16);
+    sum = ~((sum & 0xffff) + (sum >> 16));
+    uint8_t *field = bytes + frame->offload.csum_start + frame->offload.csum_offset;
+    field[0] = (uint8_t)(sum >> 8);
+    field[1] = (uint8_t)sum;
+}
+
+/* What the card makes of one frame is that other one. */
+static void assert_becomes(fednic_card *card, fednic_side side, const char *name, const char *from,
+                           const char *to) {
+    static hex_file given, wanted;
+    card_heap *heap = card_heap_new();
+    read_frame(name, from, &given);
+    read_frame(name, to, &wanted);
+    fednic_frame frame = {.data = given.data, .len = given.len};
+    fednic_card_take(card, side, &frame, 0, card_heap_keep, heap);
+    assert_int_equal(heap->count, 1);
+    complete(&heap->frame[0], memory);
+    if (heap->frame[0].len != wanted.len || memcmp(memory, wanted.data, wanted.len) != 0) {
+        fail_msg("%s: %s does not become %s", name, from, to);
+    }
+    card_heap_free(heap);
+}
+
+static void two_cards_do_what_the_document_says(void **state) {
+    (void)state;
+    char *text = read_text("cases", ""), *rest = NULL;
+    size_t count = 0;
+    for (char *line = strtok_r(text, "\n", &rest); line != NULL;
+         line = strtok_r(NULL, "\n", &rest)) {
+        char name[32], *end = strchr(line, ' ');
+        assert_true(end != NULL && end - line < (ptrdiff_t)sizeof name);
+        snprintf(name, sizeof name, "%.*s", (int)(end - line), line);
+        fednic_card_options options = {.e = (int)strtol(end, &end, 10), .mtu = MTU};
+        card_shape shape = {.family = (uint8_t)strtol(end, &end, 10)};
+        shape.vlans = (uint8_t)strtol(end, &end, 10);
+        shape.ip_words = (uint8_t)strtol(end, &end, 10);
+        shape.port = (uint16_t)(strtol(end, &end, 10) - 40000);
+        fednic_card *near = NULL, *far = NULL;
+        assert_fed_ok(fednic_card_new(&options, &near, NULL));
+        options.e = 10;
+        assert_fed_ok(fednic_card_new(&options, &far, NULL)); /* which knows no connection */
+        agree(near, shape);
+        assert_becomes(near, FEDNIC_HOST, name, ".host", ".wire");
+        assert_becomes(far, FEDNIC_WIRE, name, ".wire", ".peer");
+        fednic_card_free(near);
+        fednic_card_free(far);
+        count++;
+    }
+    assert_true(count >= 17);
+    free(text);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(two_cards_do_what_the_document_says),
+    };
+    return cmocka_run_group_tests_name("nic vectors", tests, NULL, NULL);
+}
