@@ -54,7 +54,8 @@ static fed_status card_wait(void *self, int ms, feddc_event *event, fed_error *e
     }
     r->as_it_came = *event;
     event->lease = r;
-    if ((event->head.flags & FEDDC_FLOATS) != 0) {
+    const bool bare = c->plan->bare > 0 && event->peer == c->plan->bare;
+    if ((event->head.flags & FEDDC_FLOATS) != 0 && !bare) {
         c->plan->rounded++;
         fedcodec_bursts_round(c->plan->e, (const float *)(const void *)event->data, r->x,
                               event->len / sizeof(float));

@@ -10,6 +10,7 @@
 /** What is on the way. All ranks of the process share one plan. */
 typedef struct card_plan {
     const feddc_link_vtable *inner;
+    uint32_t bare;       /* a rank that has no card; 0: each has one */
     int e;               /* values under 2^-e become 0 */
     atomic_uint rounded; /* out: messages that were rounded */
     atomic_uint missed;  /* out: of ranks that were not told to mark floats */

@@ -5,6 +5,7 @@
 #include <arpa/inet.h>
 #include <sys/socket.h>
 
+#include "card_link.h"
 #include "fed_digits.h"
 
 void worker_data_open(worker_data *data, const char *directory, size_t train, size_t test) {
@@ -52,17 +53,18 @@ static void make_values(worker_member *m, const fed_optimizer *optimizer) {
 
 static fed_status make_worker(worker_member *m) {
     const worker_case *c = m->c;
-    feddc_worker_options o = {.exchange = {.link = feddc_link_named(link_of(c)),
-                                           .collective = c->collective,
-                                           .codec = c->codec,
-                                           .pull = c->pull,
-                                           .nic = c->nic,
-                                           .late = c->late,
-                                           .small = 16,
-                                           .bucket = 20000},
-                              .local_rate = c->local_rate,
-                              .arch = &m->arch,
-                              .job = {.net = m->net, .batch = c->batch, .seed = 3}};
+    feddc_worker_options o = {
+        .exchange = {.link = c->cards != NULL ? card_link(c->cards) : feddc_link_named(link_of(c)),
+                     .collective = c->collective,
+                     .codec = c->codec,
+                     .pull = c->pull,
+                     .nic = c->nic,
+                     .late = c->late,
+                     .small = 16,
+                     .bucket = 20000},
+        .local_rate = c->local_rate,
+        .arch = &m->arch,
+        .job = {.net = m->net, .batch = c->batch, .seed = 3}};
     FED_TRY(fed_optimizer_parse(c->optimizer, 0.1F, &o.job.optimizer, &m->err));
     FED_TRY(feddc_sync_parse(c->sync, &o.sync, &m->err));
     fedtrain_job_use(&o.job, &c->data->train, &c->data->all);

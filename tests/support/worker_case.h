@@ -24,7 +24,8 @@ void worker_data_close(worker_data *data);
 
 typedef struct worker_case {
     const worker_data *data;
-    const char *link; /* NULL: threads; or tcp */
+    const char *link;        /* NULL: threads; or tcp */
+    struct card_plan *cards; /* network cards on the way, around that link; NULL: none */
     const char *model, *collective, *sync, *codec, *pull, *nic, *optimizer;
     uint32_t workers, late;
     size_t batch;

@@ -79,7 +79,17 @@ fed_status feddc_worker_drain(feddc_worker *w, fed_error *err) FED_CHECKED;
 /** The last whole step again: what was under way is forgotten. */
 void feddc_worker_fall_back(feddc_worker *w);
 
+/* ---- worker_cards.c ---- */
+
+/** With the nic packet: does each rank's card round? Rank 0 remarks on a missing one. Errors:
+ * FED_ESTATE a card has another bound; feddc_exchange_take's */
+fed_status feddc_worker_find_cards(feddc_worker *w, fed_error *err) FED_CHECKED;
+
 /* ---- worker_talk.c ---- */
+
+/** One exchange: grad[0][w->n] goes in, y[n] comes out; n <= w->n. It counts as no step's. */
+fed_status feddc_worker_turn(feddc_worker *w, bool plain, float *y, size_t n,
+                             fed_error *err) FED_CHECKED;
 
 /** y = the sum of all ranks' x, float32[n]; y may be x. Only when all sums are taken. */
 fed_status feddc_worker_sum(feddc_worker *w, const float *x, size_t n, float *y,

@@ -244,6 +244,7 @@ fed_status feddc_worker_join(feddc_worker *w, const feddc_place *place, fed_erro
     }
     feddc_worker_enter(w, FEDDC_SYNCING);
     FED_TRY(meet(w, err));
+    FED_TRY(feddc_worker_find_cards(w, err));
     FED_TRY(feddc_worker_read_own(w, err));
     if (w->local != NULL && !w->local_ready) {
         memcpy(w->local, w->params, w->n * sizeof *w->local);

@@ -21,11 +21,10 @@ static void keep_sum(void *user, size_t offset, const float *sum, size_t n) {
     }
 }
 
-/* grad[0][w->n] goes in, y[n] comes out; n <= w->n. It counts as no step's. */
-static fed_status turn_once(feddc_worker *w, float *y, size_t n, fed_error *err) {
+fed_status feddc_worker_turn(feddc_worker *w, bool plain, float *y, size_t n, fed_error *err) {
     target t = {.y = y, .n = n};
     feddc_worker_count_in(w, 1);
-    feddc_exchange_put(w->x, w->turn, 0, w->grad[0], w->n, true);
+    feddc_exchange_put(w->x, w->turn, 0, w->grad[0], w->n, plain);
     fed_status status = feddc_exchange_take(w->x, w->turn, 0, w->n, keep_sum, &t, err);
     feddc_worker_count_in(w, -1);
     w->turn++;
@@ -38,7 +37,7 @@ fed_status feddc_worker_sum(feddc_worker *w, const float *x, size_t n, float *y,
         const size_t part = n - at < w->n ? n - at : w->n;
         memcpy(w->grad[0], x + at, part * sizeof *x);
         memset(w->grad[0] + part, 0, (w->n - part) * sizeof *x);
-        FED_TRY(turn_once(w, y + at, part, err));
+        FED_TRY(feddc_worker_turn(w, true, y + at, part, err));
     }
     return FED_OK;
 }
@@ -56,7 +55,7 @@ static fed_status merge(feddc_worker *w, const uint8_t *src, size_t bytes, uint8
         for (size_t i = 0; src != NULL && i < part; i++) {
             x[i] = (float)(src[2 * (at + i)] | (unsigned)src[2 * (at + i) + 1] << 8);
         }
-        FED_TRY(turn_once(w, x, part, err));
+        FED_TRY(feddc_worker_turn(w, true, x, part, err));
         for (size_t i = 0; i < part; i++) {
             const unsigned word = (unsigned)x[i];
             dst[2 * (at + i)] = (uint8_t)word;

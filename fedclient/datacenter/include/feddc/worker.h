@@ -77,7 +77,7 @@ fed_status feddc_worker_new(const feddc_worker_options *options, float *params, 
  * and residuals, local weights and gradients under way are lost.
  *
  * Errors  feddc_exchange_open's; FED_ESTATE another rank has other weights at the same step, or
- *         other options: the sentence names it
+ *         other options, or a network card has another bound than the nic: the sentence names it
  */
 fed_status feddc_worker_join(feddc_worker *w, const feddc_place *place, fed_error *err) FED_CHECKED;
 
@@ -155,8 +155,8 @@ fed_status feddc_worker_save(feddc_worker *w, const char *path, const fed_layout
 fed_status feddc_worker_resume(feddc_worker *w, const char *path, const fed_layout *layout,
                                float *values, fed_error *err) FED_CHECKED;
 
-/** What join found that somebody should know: residuals that were dropped. "" if there is nothing.
- */
+/** What join found that somebody should know: residuals that were dropped; on rank 0, a network
+ * card that is missing. "" if there is nothing. */
 const char *feddc_worker_remark(const feddc_worker *w);
 
 /** Leave the gang and free. orderly as in feddc_exchange_close. NULL is allowed. */

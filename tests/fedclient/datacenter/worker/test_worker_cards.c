@@ -1,0 +1,114 @@
+/* Workers find out whether the network cards are there that they were told of. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "card_link.h"
+#include "worker_case.h"
+
+enum { WORKERS = 4 };
+
+static char directory[200];
+static worker_data data;
+static worker_member member[WORKER_CASE_RANKS];
+
+static worker_case case_of(const char *collective, const char *nic, card_plan *cards) {
+    return (worker_case){.data = &data,
+                         .link = cards == NULL && strncmp(nic, "packet", 6) == 0 ? "tcp" : NULL,
+                         .cards = cards,
+                         .model = "input 784 | dense 24 | relu | dense 10",
+                         .collective = collective,
+                         .sync = "bitsgd",
+                         .nic = nic,
+                         .optimizer = "momentum:lr=0.02",
+                         .workers = WORKERS,
+                         .batch = 4,
+                         .run = {3}};
+}
+
+static const char *const collectives[] = {"owners", "owners:aggregators=1", "ring", "tree:group=2"};
+enum { COLLECTIVES = sizeof collectives / sizeof collectives[0] };
+
+static uint64_t digest_of(const char *collective, const char *nic, card_plan *cards,
+                          const char *remark) {
+    const worker_case c = case_of(collective, nic, cards);
+    worker_case_run(&c, member);
+    for (uint32_t r = 0; r < WORKERS; r++) {
+        const char *wanted = r == 0 ? remark : "";
+        if (member[r].status != FED_OK || strstr(member[r].remark, wanted) == NULL ||
+            (wanted[0] == '\0' && member[r].remark[0] != '\0')) {
+            fail_msg("%s, %s, rank %u: %s, \"%s\"", collective, nic, r, member[r].err.text,
+                     member[r].remark);
+        }
+    }
+    const uint64_t digest = member[0].tally[0].digest;
+    worker_case_free(member);
+    return digest;
+}
+
+static void cards_train_to_the_bits_of_inline_and_are_not_remarked(void **state) {
+    (void)state;
+    for (size_t k = 0; k < COLLECTIVES; k++) {
+        card_plan cards = {.inner = feddc_link_named("threads"), .e = 10};
+        const uint64_t with_cards = digest_of(collectives[k], "packet", &cards, "");
+        assert_true(with_cards == digest_of(collectives[k], "inline", NULL, ""));
+        assert_true(with_cards != digest_of(collectives[k], "inline:e=5", NULL, ""));
+    }
+}
+
+static void a_gang_without_cards_trains_and_says_so(void **state) {
+    (void)state;
+    for (size_t k = 0; k < COLLECTIVES; k++) {
+        (void)digest_of(collectives[k], "packet", NULL, "compresses what rank 0 sends");
+    }
+    /* all ranks round what they send, so the values do not depend on cards */
+    const uint64_t gather = digest_of("gather", "packet", NULL, "");
+    assert_true(gather == digest_of("gather", "inline", NULL, ""));
+}
+
+static void a_rank_without_a_card_is_named(void **state) {
+    (void)state;
+    for (size_t k = 0; k < COLLECTIVES; k++) {
+        card_plan cards = {.inner = feddc_link_named("threads"), .e = 10, .bare = 2};
+        (void)digest_of(collectives[k], "packet", &cards, "compresses what rank 2 sends");
+    }
+}
+
+static void cards_with_another_bound_are_refused(void **state) {
+    (void)state;
+    static const int bounds[] = {1, 5, 8, 12, 15};
+    for (size_t k = 0; k < 5 * COLLECTIVES; k++) {
+        card_plan cards = {.inner = feddc_link_named("threads"), .e = bounds[k / COLLECTIVES]};
+        const worker_case c = case_of(collectives[k % COLLECTIVES], "packet:e=10", &cards);
+        worker_case_run(&c, member);
+        uint32_t told = 0;
+        for (uint32_t r = 0; r < WORKERS; r++) { /* the others may see the first one leave */
+            assert_int_not_equal(member[r].status, FED_OK);
+            told += member[r].status == FED_ESTATE &&
+                    strstr(member[r].err.text, "the same bound") != NULL;
+        }
+        assert_true(told > 0);
+        worker_case_free(member);
+    }
+}
+
+static int set_up(void **state) {
+    (void)state;
+    fed_test_tmpdir(directory, sizeof directory);
+    worker_data_open(&data, directory, 200, 40);
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    worker_data_close(&data);
+    fed_test_rmdir(directory);
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(cards_train_to_the_bits_of_inline_and_are_not_remarked),
+        cmocka_unit_test(a_gang_without_cards_trains_and_says_so),
+        cmocka_unit_test(a_rank_without_a_card_is_named),
+        cmocka_unit_test(cards_with_another_bound_are_refused),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
