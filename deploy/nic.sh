@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # Hosts with offload NICs in network namespaces of this machine: two switches, limited lines, and fednic as each host's card.
 #
+#   deploy/nic.sh [train [RATE [STEPS]]] LeNet on MNIST by four hosts, without cards and with them; ends with a table, and
+#                                        fails if the digest is not that of the same training in one process
 #   deploy/nic.sh up N RATE card|plain   2 to 8 hosts; RATE is 10mbit, 100mbit, 1gbit or none; plain: without cards
 #   deploy/nic.sh in K COMMAND...        run a command in host K, from 1 on; its address is 10.78.0.K, and fd78::K
 #   deploy/nic.sh stats K [OPTIONS]      what host K's card counts: fednic --stats
@@ -16,6 +18,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 lab=${NIC_LAB:-nic}
+case ${1:-train} in train) lab=t$$ ;; esac # of this run alone
 bin=${FED_BIN:-$PWD/build/release/bin}
 folder=${TMPDIR:-/tmp}/fednic-$lab
 
@@ -100,7 +103,7 @@ up() {
     [ ! -e "$folder" ] || die "the lab $lab stands already: $0 down removes it, NIC_LAB=NAME makes another"
     [ "$kind" = plain ] || [ -x "$bin/fednic" ] || die "$bin/fednic is missing: cmake --build --preset release --target fednic"
     mkdir -m 700 "$folder"
-    trap down EXIT
+    trap 'down; rm -rf "${results:-}"' EXIT
     echo "$hosts" >"$folder/hosts"
     add_switch 1
     add_switch 2
@@ -134,7 +137,71 @@ bytes() {
     done
 }
 
-case ${1:-} in
+# value KEY FILE: of a summary, a JSON object with a key a line.
+value() { sed -n "s/^  \"$1\": \"\?\([^\",]*\)\"\?,\?\$/\1/p" "$2"; }
+
+# Train on four hosts, and keep in $results the summary and the bytes of each line.
+train_on_hosts() {
+    local secret=$folder/gang.secret pids=() failed=0
+    up 4 "$2" "$1"
+    bytes >"$results/$1.before"
+    for k in 1 2 3 4; do
+        local meet=--join
+        [ "$k" != 1 ] || meet=--listen
+        ip netns exec "$(host "$k")" timeout -k 5 900 "$bin/fedworker" train "${training[@]}" --link tcp --here 1 $meet 10.78.0.1:7000 \
+            --secret-file "$secret" --nic "packet:e=${NIC_BOUND#2^-}" --summary "$results/$1.$k.json" >"$results/$1.$k.log" 2>&1 &
+        pids+=($!)
+        for _ in $(seq 100); do # the first makes the secret
+            [ -s "$secret" ] && break
+            sleep 0.05
+        done
+    done
+    for pid in "${pids[@]}"; do
+        wait "$pid" || failed=1
+    done
+    [ $failed = 0 ] || die "the training failed: $(tail -n 3 "$results/$1".*.log)"
+    bytes >"$results/$1.after"
+    [ "$1" = plain ] || "$bin/fednic" --stats --control "$folder/h1.sock" >"$results/stats"
+    down
+    trap 'rm -rf "$results"' EXIT
+}
+
+# Bytes on the lines, in MB: without cards, with them, and how many times fewer.
+table() {
+    printf '\n%-8s %12s %12s %7s\n' "" "plain, MB" "card, MB" "ratio"
+    paste -d' ' "$results"/{plain,card}.{before,after} | awk '{
+        row("host " $1 " sent", $5 - $2, $11 - $8); row("received", $6 - $3, $12 - $9) }
+        function row(name, plain, card) { printf "%-15s %8.1f %10.1f %7.2f\n", name, plain / 1e6, card / 1e6, plain / card }'
+    for kind in plain card; do
+        printf '%s: %.1f s of training, a step %.1f ms, accuracy %.2f %%, digest %s\n' $kind "$(value step_s "$results/$kind.1.json")" \
+            "$(value mean_step_s "$results/$kind.1.json")e3" "$(value test_accuracy "$results/$kind.1.json")e2" \
+            "$(value digest "$results/$kind.1.json")"
+    done
+    printf 'in one process: accuracy %.2f %%, digest %s\n\n' "$(value test_accuracy "$results/inline.json")e2" "$(value digest "$results/inline.json")"
+    echo "Host 1's card:"
+    sed -n 1,8p "$results/stats"
+}
+
+train() {
+    local data=${FED_MNIST_DIR:-build/data/mnist}
+    [ -d "$data" ] || deploy/fetch-mnist.sh "$data"
+    export NIC_BOUND=${NIC_BOUND:-2^-10}
+    training=(--model lenet5-caffe --data "$data" --workers 4 --batch 16 --steps "$2" --optimizer momentum:lr=0.02
+        --sync bitsgd --collective ring)
+    results=$(mktemp -d)
+    trap 'down; rm -rf "$results"' EXIT
+    trap 'exit 1' INT TERM
+    "$bin/fedworker" train "${training[@]}" --link threads --nic "inline:e=${NIC_BOUND#2^-}" --summary "$results/inline.json" >"$results/log"
+    for kind in plain card; do
+        train_on_hosts $kind "$1"
+    done
+    table
+    [ "$(value digest "$results/card.1.json")" = "$(value digest "$results/inline.json")" ] || die "the digests differ"
+    echo "The cards made of the gradients what one process makes of them: the digests are the same."
+}
+
+case ${1:-train} in
+train) train "${2:-100mbit}" "${3:-300}" ;;
 up)
     [ $# = 4 ] || die "up N RATE card|plain"
     up "$2" "$3" "$4"
@@ -158,5 +225,5 @@ stats)
     ;;
 bytes) bytes ;;
 down) down ;;
-*) die "say up, in, stats, kill, start, bytes or down: the first lines of this file tell more" ;;
+*) die "say train, up, in, stats, kill, start, bytes or down: the first lines of this file tell more" ;;
 esac

@@ -25,7 +25,7 @@ enum {
     ARENA = 512 * 1024, /* bytes of queued frames */
     TAG_ROOM = 4,       /* before a frame that came, for its VLAN's tag */
     RECEIVE = 32 << 20, /* bytes of the sockets' buffers */
-    SEND = 128 * 1024   /* small: what waits here, the host takes for sent */
+    SEND = 256 * 1024   /* small: what waits here, the host takes for sent */
 };
 
 struct fednic_line {
