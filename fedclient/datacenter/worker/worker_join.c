@@ -243,8 +243,16 @@ fed_status feddc_worker_join(feddc_worker *w, const feddc_place *place, fed_erro
         return FED_OK;
     }
     feddc_worker_enter(w, FEDDC_SYNCING);
-    FED_TRY(meet(w, err));
-    FED_TRY(feddc_worker_find_cards(w, err));
+    fed_status status = meet(w, err);
+    if (status == FED_OK) {
+        status = feddc_worker_find_cards(w, err);
+    }
+    if (status ==
+        FED_ESTATE) { /* all find it; who left before them would look like one that died */
+        fed_error ignored;
+        (void)!feddc_worker_turn(w, true, w->grad[0], w->n, &ignored);
+    }
+    FED_TRY(status);
     FED_TRY(feddc_worker_read_own(w, err));
     if (w->local != NULL && !w->local_ready) {
         memcpy(w->local, w->params, w->n * sizeof *w->local);
