@@ -16,13 +16,15 @@
  *     bench_exchange KEY=VALUE...
  *
  * floats=430000 steps=20 link=tcp collective=owners codec=SPEC pull=SPEC nic=SPEC bucket=BYTES
- * congestion=reno raw=0 leave=0
+ * congestion=reno values=FILE raw=0 leave=0
  *
  * With link=tcp the environment says who it is: FED_RANK, FED_SIZE, FED_ADDRESSES (with commas);
  * with link=mpi mpirun does; with link=threads size=N ranks are threads. raw=1: no exchange, but
  * each rank sends each other floats / ranks values twice, as messages of `bucket` bytes: what the
  * link alone takes for the bytes of a float32 exchange. leave=1: sums are not copied to the
- * caller's memory: an optimizer reads them where they lie.
+ * caller's memory: an optimizer reads them where they lie. values: float32 to exchange instead of
+ * made-up ones; each rank takes its `floats` of them after the rank's before, and begins again at
+ * the end of the file.
  *
  * Rank 0 prints the median of the steps' times, the bytes that it sends a step, and its CPU time.
  */
@@ -32,7 +34,7 @@ enum { WARM_UP = 2 };
 typedef struct setting {
     size_t floats, bucket;
     uint32_t steps, size;
-    const char *link, *collective, *codec, *pull, *nic, *congestion;
+    const char *link, *collective, *codec, *pull, *nic, *congestion, *values;
     bool raw, leave;
 } setting;
 
@@ -58,9 +60,33 @@ static double cpu_s(clockid_t whose) {
     return (double)used.tv_sec + 1e-9 * (double)used.tv_nsec;
 }
 
-/* A gradient: values of many sizes, most of them small. */
-static void fill(float *values, size_t n, uint32_t rank) {
+static void read_values(const char *path, float *values, size_t n, uint32_t rank) {
+    FILE *file = fopen(path, "rb");
+    if (file == NULL || fseek(file, 0, SEEK_END) != 0 || ftell(file) < 4) {
+        fprintf(stderr, "bench_exchange: can't read values from %s\n", path);
+        exit(1);
+    }
+    const size_t all = (size_t)ftell(file) / sizeof *values;
+    size_t at = rank * n % all;
+    for (size_t done = 0; done < n; at = 0) {
+        const size_t some = all - at < n - done ? all - at : n - done;
+        if (fseek(file, (long)(at * sizeof *values), SEEK_SET) != 0 ||
+            fread(values + done, sizeof *values, some, file) != some) {
+            fprintf(stderr, "bench_exchange: can't read values from %s\n", path);
+            exit(1);
+        }
+        done += some;
+    }
+    fclose(file);
+}
+
+/* A gradient: the file's, or values of many sizes, most of them small. */
+static void fill(const setting *s, float *values, size_t n, uint32_t rank) {
     fed_rng rng;
+    if (s->values != NULL) {
+        read_values(s->values, values, n, rank);
+        return;
+    }
     fed_rng_init(&rng, 21, rank, 0);
     for (size_t i = 0; i < n; i++) {
         double sum = -3;
@@ -112,7 +138,7 @@ static void exchange_steps(const setting *s, const feddc_place *place, result *r
           *sum = bench_alloc(s->floats * sizeof *sum);
     feddc_exchange_counts before = {0}, after;
     double cpu = 0;
-    fill(grad, s->floats, place->rank);
+    fill(s, grad, s->floats, place->rank);
     for (uint32_t t = 0; t < s->steps + WARM_UP; t++) {
         if (t == WARM_UP) {
             feddc_exchange_count(x, &before);
@@ -170,8 +196,9 @@ static void mail_steps(const setting *s, const feddc_place *place, result *r) {
     mail m = {.link = feddc_link_named(s->link), .rank = place->rank, .size = place->size};
     m.each = s->floats / place->size * sizeof(float);
     m.piece = s->bucket > 0 ? s->bucket : (size_t)1 << 18;
-    uint8_t *data = bench_alloc(m.each);
+    float *data = bench_alloc(m.each);
     double cpu = 0;
+    fill(s, data, m.each / sizeof *data, place->rank);
     check(m.link->open(place, &m.self, &err), "open", &err);
     for (uint32_t t = 0; t < s->steps + WARM_UP; t++) {
         if (t == WARM_UP) {
@@ -179,8 +206,8 @@ static void mail_steps(const setting *s, const feddc_place *place, result *r) {
             r->times.count = 0;
         }
         BENCH_TIME(&r->times, {
-            mail_half(&m, data, 2 * t);
-            mail_half(&m, data, 2 * t + 1);
+            mail_half(&m, (uint8_t *)data, 2 * t);
+            mail_half(&m, (uint8_t *)data, 2 * t + 1);
         });
     }
     r->cpu_s = (cpu_s(CLOCK_PROCESS_CPUTIME_ID) - cpu) / s->steps;
@@ -270,9 +297,9 @@ static bool read_option(setting *s, const char *option) {
     const size_t len = value != NULL ? (size_t)(value - option) : 0;
     const struct {
         const char *name, **to;
-    } words[] = {{"link", &s->link},   {"collective", &s->collective},
-                 {"codec", &s->codec}, {"nic", &s->nic},
-                 {"pull", &s->pull},   {"congestion", &s->congestion}};
+    } words[] = {
+        {"link", &s->link}, {"collective", &s->collective}, {"codec", &s->codec},  {"nic", &s->nic},
+        {"pull", &s->pull}, {"congestion", &s->congestion}, {"values", &s->values}};
     for (size_t k = 0; k < sizeof words / sizeof words[0] && len > 0; k++) {
         if (strlen(words[k].name) == len && memcmp(words[k].name, option, len) == 0) {
             *words[k].to = value + 1;
@@ -319,6 +346,7 @@ int main(int argc, char **argv) {
     const char *listed = getenv("FED_ADDRESSES");
     snprintf(addresses, sizeof addresses, "%s", listed != NULL ? listed : "");
     rank one = {.setting = &s, .place = find(&s, addresses, address)};
+    one.place.mark = s.raw && s.nic != NULL; /* else the exchange says so */
     run(&one);
     if (one.place.rank == 0) {
         print(&s, &one.result);

@@ -43,10 +43,10 @@ def ip(*words, check=True):
 
 
 class Lines:
-    """Namespaces joined by a bridge, in a namespace too; `with` removes them."""
+    """Namespaces joined by a bridge, in a namespace too; `with` removes them. direct: two of them, joined by one line."""
 
-    def __init__(self, ranks, rate="none"):
-        self.ranks, self.rate = ranks, rate
+    def __init__(self, ranks, rate="none", direct=False):
+        self.ranks, self.rate, self.direct = ranks, rate, direct
         self.tag = f"fed{os.getpid()}"
         self.names = [f"{self.tag}r{r}" for r in range(ranks)]
         self.switch = f"{self.tag}sw"
@@ -58,8 +58,11 @@ class Lines:
             ip("netns", "add", self.switch)
             self.inside(self.switch, "ip", "link", "add", "br0", "type", "bridge")
             self.inside(self.switch, "ip", "link", "set", "br0", "up")
-            for rank in range(self.ranks):
-                self.add(rank)
+            for name in self.names:
+                ip("netns", "add", name)
+            for step in (self.cable, self.add):
+                for rank in range(self.ranks):
+                    step(rank)
         except BaseException:
             self.__exit__()
             raise
@@ -82,16 +85,22 @@ class Lines:
     def address(self, rank):
         return f"10.77.{rank // 250}.{rank % 250 + 1}"
 
-    def add(self, rank):
+    def cable(self, rank):
+        """Give a rank its eth0."""
         name, port = self.names[rank], f"p{rank}"
-        ip("netns", "add", name)
-        ip("link", "add", "eth0", "netns", name, "type", "veth", "peer", "name", port, "netns", self.switch)
-        self.inside(self.switch, "ip", "link", "set", port, "master", "br0", "up")
-        self.inside(name, "ip", "addr", "add", self.address(rank) + "/16", "dev", "eth0")
+        if not self.direct:
+            ip("link", "add", "eth0", "netns", name, "type", "veth", "peer", "name", port, "netns", self.switch)
+            self.inside(self.switch, "ip", "link", "set", port, "master", "br0", "up")
+            self.limit(self.switch, port)
+        elif rank == 0:
+            ip("link", "add", "eth0", "netns", name, "type", "veth", "peer", "name", "eth0", "netns", self.names[1])
         self.inside(name, "ip", "link", "set", "lo", "up")
         self.inside(name, "ip", "link", "set", "eth0", "up")
         self.limit(name, "eth0")
-        self.limit(self.switch, port)
+
+    def add(self, rank):
+        """Give it its address."""
+        self.inside(self.names[rank], "ip", "addr", "add", self.address(rank) + "/16", "dev", "eth0")
 
     def limit(self, name, device):
         if RATES[self.rate] is not None:

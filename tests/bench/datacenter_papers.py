@@ -48,10 +48,10 @@ class Trainer:
                 raise SystemExit(f"{' '.join(command)}: {run.stderr}")
             return read(summary)
 
-    def lines(self, words, rate, workers=4, extra=0):
+    def lines(self, words, rate, workers=4, extra=0, hosts=datacenter.Lines, steps=None):
         """Train with a process a worker behind lines of a rate; the summary. extra: aggregators, which are ranks too."""
-        steps = 2 if self.options.quick else TIMED_STEPS[rate]
-        with tempfile.TemporaryDirectory() as folder, datacenter.Lines(workers + extra, rate) as lines:
+        steps = steps or (2 if self.options.quick else TIMED_STEPS[rate])
+        with tempfile.TemporaryDirectory() as folder, hosts(workers + extra, rate) as lines:
             secret, summary = os.path.join(folder, "secret"), os.path.join(folder, "summary.json")
             first = f"{lines.address(0)}:7400"
             more = ["--link", "tcp", "--congestion", "reno", "--secret-file", secret]
