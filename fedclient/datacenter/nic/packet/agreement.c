@@ -30,6 +30,11 @@ static bool begins_anew(const fednic_flow *flow, const fednic_segment *s) {
     return !flow->own_known || flow->own_isn != s->seq;
 }
 
+/* With TCP Fast Open a SYN has data, and its answer acknowledges that too. */
+static bool acknowledges_syn(const fednic_segment *s, uint32_t isn) {
+    return s->ack - isn - 1 <= UINT16_MAX;
+}
+
 /* Another option fits: into TCP's header, and into a packet. Also count that it is sent. */
 static bool offer(fednic_flow *flow, const fednic_segment *s, uint32_t mtu) {
     bool fits = fednic_tcp_header(s) + FEDNIC_OPTION_LEN <= TCP_MOST &&
@@ -47,7 +52,7 @@ static bool answer(fednic_flows *flows, fednic_flow *flow, const fednic_segment 
     if (flow == NULL) {
         return false;
     }
-    bool offered = flow->offered && s->ack == flow->peer_isn + 1;
+    bool offered = flow->offered && acknowledges_syn(s, flow->peer_isn);
     if (!may_change || (!offered && begins_anew(flow, s))) {
         fednic_flows_drop(flows, flow);
         return false;
@@ -96,7 +101,7 @@ void fednic_agree_wire(fednic_flows *flows, const uint8_t *data, const fednic_se
     fednic_tcp_options options = fednic_tcp_options_of(data, s);
     bool card = options.sound && options.card;
     if ((s->flags & TCP_ACK) != 0) {
-        if (card && flow != NULL && flow->offers > 0 && s->ack == flow->own_isn + 1) {
+        if (card && flow != NULL && flow->offers > 0 && acknowledges_syn(s, flow->own_isn)) {
             flow->agreed = true;
             fednic_flows_use(flows, flow, false, now_ms);
         }
