@@ -118,7 +118,8 @@ static bool is_congestible(const bad_frame *frame, const bad_parts *p) {
 static void change_headers(bad_line *line, bad_frame *frame) {
     bad_parts p = bad_frame_parts(frame);
     if (p.family != 0 && happens(line, BAD_BLEACH)) {
-        bad_frame_set_tos(frame, &p, (uint8_t)~DSCP, 0);
+        unsigned tos = atomic_load_explicit(&line->rates->tos, memory_order_relaxed);
+        bad_frame_set_tos(frame, &p, (uint8_t)~DSCP, (uint8_t)(tos & DSCP));
         mark(line, BAD_BLEACH);
     }
     if (is_congestible(frame, &p) && happens(line, BAD_CONGEST)) {
@@ -186,6 +187,15 @@ static void one_packet(void *user, bad_frame *frame) {
     bad_frame_cut(frame, least, most, &line->way[line->from].rng, &line->piece, one_frame, line);
 }
 
+static void wire(bad_line *line, bad_frame *frame) {
+    if (frame->offload.gso_type != VIRTIO_NET_HDR_GSO_NONE) {
+        bad_frame_cut(frame, 0, 0, &line->way[line->from].rng, &line->packet, one_packet, line);
+    } else {
+        bad_frame_complete(frame);
+        one_packet(line, frame);
+    }
+}
+
 void bad_line_take(bad_line *line, int from, bad_frame *frame, int64_t now_ms) {
     bad_way *way = &line->way[from];
     line->from = from;
@@ -194,9 +204,8 @@ void bad_line_take(bad_line *line, int from, bad_frame *frame, int64_t now_ms) {
     way->counts.in_bytes += frame->len;
     if (way->counts.in <= atomic_load(&line->rates->quiet)) {
         send_out(line, from, frame);
-    } else if (atomic_load(&line->rates->packets) &&
-               frame->offload.gso_type != VIRTIO_NET_HDR_GSO_NONE) {
-        bad_frame_cut(frame, 0, 0, &way->rng, &line->packet, one_packet, line);
+    } else if (atomic_load(&line->rates->packets)) {
+        wire(line, frame);
     } else {
         one_packet(line, frame);
     }

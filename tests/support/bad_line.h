@@ -12,7 +12,7 @@
 typedef enum bad_luck {
     BAD_CUT,       /* a TCP segment is cut into smaller ones; each has its own luck after that */
     BAD_DROP,      /* it is lost */
-    BAD_BLEACH,    /* its DSCP becomes 0 */
+    BAD_BLEACH,    /* its DSCP becomes that of `tos`: 0 as a rule */
     BAD_CONGEST,   /* its ECN says CE, if it is ECN-capable */
     BAD_FLIP,      /* a bit after the Ethernet header is wrong */
     BAD_TRUNCATE,  /* its last bytes are missing */
@@ -30,8 +30,9 @@ typedef struct bad_rates {
     atomic_uint chance[BAD_KINDS]; /* of BAD_SURE frames */
     atomic_uint hold_frames, hold_ms, delay_ms;
     atomic_uint least, most; /* payload of a piece; most 0: Linux's own size */
-    atomic_uint quiet;       /* nothing happens to the first frames of each direction */
-    atomic_bool packets;     /* cut segments of many into packets, as a wire has them */
+    atomic_uint tos;
+    atomic_uint quiet;   /* nothing happens to the first frames of each direction */
+    atomic_bool packets; /* as on a wire: segments of many are cut, and checksums complete */
 } bad_rates;
 
 /** Frames of one direction. */

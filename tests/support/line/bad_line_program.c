@@ -24,16 +24,28 @@ static const char usage[] =
     "  --hold-ms N         and waits at most so long (20)\n"
     "  --delay-ms N        a delayed frame waits so long (10)\n"
     "  --least N --most N  payload of the pieces of a cut frame (1 to 1400)\n"
+    "  --tos N             DSCP of bleached frames, as bits of ToS (0)\n"
     "  --quiet N           nothing happens to the first N frames of each direction\n"
-    "  --packets           cut segments of many into packets, as they are on a wire\n"
+    "  --packets           as on a wire: segments of many are cut, and checksums complete\n"
     "  --seed N\n"
     "SIGINT or SIGTERM ends it. It prints what it did, a line a direction.\n";
 
-enum { HOLD_FRAMES = BAD_KINDS, HOLD_MS, DELAY_MS, LEAST, MOST, QUIET, SEED, PACKETS, OPTIONS };
+enum {
+    HOLD_FRAMES = BAD_KINDS,
+    HOLD_MS,
+    DELAY_MS,
+    LEAST,
+    MOST,
+    TOS,
+    QUIET,
+    SEED,
+    PACKETS,
+    OPTIONS
+};
 
 static void list_options(struct option *o) {
-    static const char *const more[] = {"hold-frames", "hold-ms", "delay-ms", "least",
-                                       "most",        "quiet",   "seed",     "packets"};
+    static const char *const more[] = {"hold-frames", "hold-ms", "delay-ms", "least",  "most",
+                                       "tos",         "quiet",   "seed",     "packets"};
     for (int k = 0; k < OPTIONS; k++) {
         o[k] = (struct option){.name =
                                    k < BAD_KINDS ? bad_luck_name((bad_luck)k) : more[k - BAD_KINDS],

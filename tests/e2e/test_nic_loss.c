@@ -1,0 +1,321 @@
+/* Two hosts with offload NICs, and a line between them on which everything goes wrong: connections
+ * of real kernels arrive whole. Skipped where the system does not let it make networks. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fed_test.h"
+#include "nic_streams.h"
+
+enum { SKIPPED = 77, LIMIT_MS = 30000, MB = 1 << 20, MANY = 8, ODD_MSS = 1347, SMALL_ROOM = 9000 };
+
+/* Both families, both ends as the one that connects, and marked connections beside plain ones. */
+static void make_plans(nic_stream_plan *plans, size_t bytes) {
+    for (size_t k = 0; k < MANY; k++) {
+        plans[k] = (nic_stream_plan){
+            .six = k % 2 != 0, .from = k / 2 % 2 != 0, .marked = k < 5, .bytes = bytes};
+    }
+}
+
+static void set_chances(nic_world *w, const unsigned *chance) {
+    for (int k = 0; k < BAD_KINDS; k++) {
+        atomic_store(&w->rates.chance[k], chance[k]);
+    }
+}
+
+static uint64_t all_of(const nic_tally *t) {
+    return t->rounded + t->same + t->raw + t->mixed;
+}
+
+static void say(const char *what, const nic_tally *t) {
+    print_message("%s: floats: %llu rounded, %llu the same, %llu raw, %llu mixed\n", what,
+                  (unsigned long long)t->rounded, (unsigned long long)t->same,
+                  (unsigned long long)t->raw, (unsigned long long)t->mixed);
+}
+
+/* Borders cut at most one float a segment, and a segment sent again a second one. */
+static void assert_compressed(const char *what, const nic_tally *t) {
+    say(what, t);
+    assert_true(t->raw + t->mixed < all_of(t) / 50);
+}
+
+static void run(nic_world *w, const char *what, const nic_stream_plan *plans) {
+    nic_tally t = nic_streams_run(w, what, plans, MANY, LIMIT_MS, NULL);
+    assert_compressed(what, &t);
+}
+
+static uint64_t carried(const nic_world *w) {
+    return w->line.way[0].counts.in_bytes + w->line.way[1].counts.in_bytes;
+}
+
+static void a_good_line_rounds_each_float(void **state) {
+    nic_world *w = *state;
+    nic_stream_plan plans[MANY];
+    make_plans(plans, 2 * MB);
+    uint64_t before = carried(w);
+    nic_tally t = nic_streams_run(w, "good line", plans, 5, LIMIT_MS, NULL);
+    say("good line", &t);
+    assert_int_equal(all_of(&t), 5 * 2 * (2 * MB) / 4);
+    assert_int_equal(t.raw + t.mixed, 0);
+    uint64_t bytes = carried(w) - before;
+    print_message("on the line %llu bytes for %d\n", (unsigned long long)bytes, 20 * MB);
+    assert_true(bytes < 10 * MB);
+}
+
+/* What happens to frames of a million. */
+typedef struct weather {
+    const char *what;
+    unsigned chance[BAD_KINDS];
+    bool packets;
+} weather;
+
+static const weather weathers[] = {
+    {"losses", {[BAD_DROP] = 10000}, true},
+    {"losses of segments of many", {[BAD_DROP] = 10000}, false},
+    {"duplicates", {[BAD_DUPLICATE] = 100000}, true},
+    {"reordered", {[BAD_REORDER] = 30000}, true},
+    {"delayed", {[BAD_DELAY] = 10000}, true},
+    {"wrong bits", {[BAD_FLIP] = 5000}, true},
+    {"truncated and padded", {[BAD_TRUNCATE] = 5000, [BAD_PAD] = 100000}, true},
+    {"cut anew", {[BAD_CUT] = 200000, [BAD_DROP] = 5000}, true},
+    {"all at once",
+     {[BAD_CUT] = 50000,
+      [BAD_DROP] = 5000,
+      [BAD_BLEACH] = 100000,
+      [BAD_CONGEST] = 100000,
+      [BAD_FLIP] = 1000,
+      [BAD_TRUNCATE] = 1000,
+      [BAD_PAD] = 10000,
+      [BAD_DUPLICATE] = 10000,
+      [BAD_REORDER] = 10000,
+      [BAD_DELAY] = 3000},
+     true},
+};
+
+static void a_bad_line_changes_no_byte(void **state) {
+    nic_world *w = *state;
+    for (size_t k = 0; k < sizeof weathers / sizeof weathers[0]; k++) {
+        nic_stream_plan plans[MANY];
+        make_plans(plans, MB / 2);
+        set_chances(w, weathers[k].chance);
+        atomic_store(&w->rates.packets, weathers[k].packets);
+        atomic_store(&w->rates.least, 100);
+        run(w, weathers[k].what, plans);
+        nic_world_calm(w);
+    }
+}
+
+static void turn_dscp_off(nic_world *w) {
+    atomic_store(&w->rates.tos, 0);
+    atomic_store(&w->rates.chance[BAD_BLEACH], BAD_SURE);
+}
+
+/* So that plain segments look compressed. */
+static void turn_dscp_into_the_cards(nic_world *w) {
+    atomic_store(&w->rates.tos, 0x2c);
+    atomic_store(&w->rates.chance[BAD_BLEACH], BAD_SURE);
+}
+
+static void turn_dscp_into_the_mark(nic_world *w) {
+    atomic_store(&w->rates.tos, 0x28);
+    atomic_store(&w->rates.chance[BAD_BLEACH], BAD_SURE);
+}
+
+static void routers_may_change_the_dscp(void **state) {
+    nic_world *w = *state;
+    void (*const changes[])(nic_world *) = {turn_dscp_off, turn_dscp_into_the_cards,
+                                            turn_dscp_into_the_mark};
+    for (size_t k = 0; k < 3; k++) {
+        nic_stream_plan plans[MANY];
+        make_plans(plans, MB);
+        plans[6].tos = 0x2c; /* its own user marks it so */
+        atomic_store(&w->rates.packets, k != 1);
+        nic_tally t = nic_streams_run(w, "DSCP changed midway", plans, MANY, LIMIT_MS, changes[k]);
+        assert_compressed("DSCP changed midway", &t);
+        t = nic_streams_run(w, "DSCP changed", plans, MANY, LIMIT_MS, NULL);
+        say("DSCP changed", &t); /* the SYN too: cards may take it for unmarked */
+        nic_world_calm(w);
+    }
+}
+
+static void set_mtu(nic_world *w, int mtu) {
+    char command[100];
+    (void)snprintf(command, sizeof command, "ip link set nic0 mtu %d", mtu);
+    for (int k = 0; k < NIC_HOSTS; k++) {
+        nic_world_shell(w, k, command);
+    }
+}
+
+static void shrink(nic_world *w) {
+    set_mtu(w, 1300);
+}
+
+static void grow(nic_world *w) {
+    set_mtu(w, 1500);
+}
+
+static void the_mtu_may_change(void **state) {
+    nic_world *w = *state;
+    nic_stream_plan plans[MANY];
+    make_plans(plans, MB);
+    atomic_store(&w->rates.chance[BAD_DROP], 1000);
+    nic_tally t = nic_streams_run(w, "smaller MTU", plans, MANY, LIMIT_MS, shrink);
+    assert_compressed("smaller MTU", &t);
+    t = nic_streams_run(w, "larger MTU", plans, MANY, LIMIT_MS, grow);
+    assert_compressed("larger MTU", &t);
+}
+
+static void both(nic_world *w, const char *command) {
+    for (int k = 0; k < NIC_HOSTS; k++) {
+        nic_world_shell(w, k, command);
+    }
+}
+
+static void kernels_may_be_set_otherwise(void **state) {
+    nic_world *w = *state;
+    static const char *const settings[] = {
+        "net.ipv4.tcp_timestamps=0", "net.ipv4.tcp_sack=0",           "net.ipv4.tcp_ecn=1",
+        "net.ipv4.tcp_fastopen=3",   "net.ipv4.tcp_window_scaling=0",
+    };
+    static const char *const back[] = {
+        "net.ipv4.tcp_timestamps=1", "net.ipv4.tcp_sack=1",           "net.ipv4.tcp_ecn=2",
+        "net.ipv4.tcp_fastopen=1",   "net.ipv4.tcp_window_scaling=1",
+    };
+    for (size_t k = 0; k < sizeof settings / sizeof settings[0]; k++) {
+        char command[100];
+        nic_stream_plan plans[MANY];
+        make_plans(plans, MB / 2);
+        for (size_t i = 0; i < MANY; i++) {
+            plans[i].fast_open = k == 3;
+        }
+        (void)snprintf(command, sizeof command, "sysctl -qw %s", settings[k]);
+        both(w, command);
+        set_chances(w, (const unsigned[BAD_KINDS]){[BAD_DROP] = 2000, [BAD_CONGEST] = 5000});
+        atomic_store(&w->rates.packets, k % 2 != 0);
+        run(w, settings[k], plans);
+        run(w, settings[k], plans); /* Fast Open's second connection has a cookie */
+        nic_world_calm(w);
+        (void)snprintf(command, sizeof command, "sysctl -qw %s", back[k]);
+        both(w, command);
+    }
+}
+
+/* Borders cut floats. */
+static void segments_may_have_any_size(void **state) {
+    nic_world *w = *state;
+    nic_stream_plan plans[MANY];
+    make_plans(plans, MB / 2);
+    for (size_t k = 0; k < MANY; k++) {
+        plans[k].mss = ODD_MSS;
+        plans[k].odd = k % 2 != 0;
+    }
+    set_chances(w, (const unsigned[BAD_KINDS]){[BAD_DROP] = 5000});
+    run(w, "odd segments", plans);
+    for (size_t k = 0; k < MANY; k++) {
+        plans[k].mss = 0;
+        plans[k].room = SMALL_ROOM;
+        plans[k].bytes = MB / 8;
+    }
+    run(w, "small windows", plans);
+    for (size_t k = 0; k < MANY; k++) {
+        plans[k].mss = 90 + (int)k;
+        plans[k].room = 0;
+        plans[k].odd = false;
+    }
+    nic_tally t = nic_streams_run(w, "tiny segments", plans, MANY, LIMIT_MS, NULL);
+    say("tiny segments", &t);
+    nic_world_calm(w);
+}
+
+/* The same four numbers name one connection after another: marked, unmarked, marked. */
+static void ports_may_be_used_again(void **state) {
+    nic_world *w = *state;
+    for (unsigned k = 0; k < 6; k++) {
+        nic_stream_plan plans[2] = {
+            {.marked = k % 2 == 0, .port = 45000, .bytes = 100000},
+            {.marked = k % 3 == 0, .port = 45001, .six = true, .from = 1, .bytes = 100000}};
+        (void)nic_streams_run(w, "ports again", plans, 2, LIMIT_MS, NULL);
+    }
+}
+
+static void restart(nic_world *w) {
+    nic_world_restart_card(w, 1);
+}
+
+static void kill_card(nic_world *w) {
+    nic_world_kill_card(w, 0);
+}
+
+/* It can't know by the DSCP what is compressed. */
+static void kill_and_bleach(nic_world *w) {
+    turn_dscp_off(w);
+    nic_world_kill_card(w, 0);
+}
+
+/* A card that begins anew restores all, and compresses new connections. */
+static void a_card_may_begin_anew(void **state) {
+    nic_world *w = *state;
+    nic_stream_plan plans[MANY];
+    make_plans(plans, MB);
+    nic_tally t = nic_streams_run(w, "new card", plans, MANY, LIMIT_MS, restart);
+    say("new card", &t);
+    t = nic_streams_run(w, "killed card", plans, MANY, LIMIT_MS, kill_and_bleach);
+    say("killed card", &t);
+    nic_world_calm(w);
+    atomic_store(&w->rates.packets, true);
+    t = nic_streams_run(w, "killed card, real line", plans, MANY, LIMIT_MS, kill_card);
+    say("killed card, real line", &t);
+    run(w, "after the new card", plans);
+}
+
+static int set_up(void **state) {
+    static nic_world w;
+    *state = &w;
+    nic_world_open(&w, true, true);
+    return 0;
+}
+
+static int set_up_one_card(void **state) {
+    static nic_world w;
+    *state = &w;
+    nic_world_open(&w, true, false);
+    return 0;
+}
+
+static int tear_down(void **state) {
+    nic_world_close(*state);
+    return 0;
+}
+
+/* To a host without a card floats travel as they are. */
+static void the_other_host_may_have_no_card(void **state) {
+    nic_world *w = *state;
+    nic_stream_plan plans[MANY];
+    make_plans(plans, MB);
+    for (int k = 0; k < 2; k++) {
+        set_chances(w, weathers[8].chance);
+        atomic_store(&w->rates.packets, k != 0);
+        nic_tally t = nic_streams_run(w, "one card", plans, MANY, LIMIT_MS, NULL);
+        assert_int_equal(t.rounded + t.mixed, 0);
+    }
+}
+
+int main(void) {
+    const char *why = NULL;
+    if (!nic_world_possible(&why)) {
+        fprintf(stderr, "skipped: %s\n", why);
+        return SKIPPED;
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_good_line_rounds_each_float),
+        cmocka_unit_test(a_bad_line_changes_no_byte),
+        cmocka_unit_test(routers_may_change_the_dscp),
+        cmocka_unit_test(the_mtu_may_change),
+        cmocka_unit_test(kernels_may_be_set_otherwise),
+        cmocka_unit_test(segments_may_have_any_size),
+        cmocka_unit_test(ports_may_be_used_again),
+        cmocka_unit_test(a_card_may_begin_anew),
+    };
+    const struct CMUnitTest one_card[] = {
+        cmocka_unit_test(the_other_host_may_have_no_card),
+    };
+    int failed = cmocka_run_group_tests(tests, set_up, tear_down);
+    return failed + cmocka_run_group_tests(one_card, set_up_one_card, tear_down);
+}
