@@ -5,6 +5,9 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/if_ether.h>
+#include <linux/if_packet.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sched.h>
@@ -74,6 +77,7 @@ static uint64_t coded_frames(unsigned host, const char *side) {
 typedef struct wanted {
     int family; /* AF_INET, AF_INET6 */
     bool marked;
+    bool unmarked_answer; /* the listener is not marked */
 } wanted;
 
 /* What host 2 has received; in memory that both processes see. */
@@ -119,7 +123,8 @@ static void receive(const wanted *w, board *b) {
     struct sockaddr_storage at;
     (void)alarm(2 * LIMIT_S);
     inside(2);
-    const int listener = socket_of(w, SOCK_STREAM);
+    const int listener = socket_of(
+        &(wanted){.family = w->family, .marked = w->marked && !w->unmarked_answer}, SOCK_STREAM);
     const socklen_t len = address_of(w->family, 2, &at);
     b->failed = bind(listener, (struct sockaddr *)&at, len) != 0 || listen(listener, 1) != 0;
     b->listens = true;
@@ -258,6 +263,86 @@ static void a_marked_connection_is_rounded(void **state) {
     }
 }
 
+static void the_answer_need_not_be_marked(void **state) {
+    (void)state;
+    const int families[] = {AF_INET, AF_INET6};
+    for (int k = 0; k < 2; k++) {
+        connection c = open_connection(
+            (wanted){.family = families[k], .marked = true, .unmarked_answer = true});
+        put(&c, values, BYTES);
+        await(c.board, BYTES);
+        assert_memory_equal(c.board->bytes, rounded, BYTES);
+        end_connection(&c);
+    }
+}
+
+/* Of an unmarked connection the card sees the SYN alone. */
+static void the_kernel_forwards_unmarked_frames(void **state) {
+    (void)state;
+    static const char sent[] = "fednic_frames_total{tun=\"nic0\",side=\"sent\"}";
+    const uint64_t before = metric(1, sent);
+    connection c = open_connection((wanted){.family = AF_INET});
+    put(&c, values, BYTES);
+    await(c.board, BYTES);
+    assert_memory_equal(c.board->bytes, values, BYTES);
+    end_connection(&c);
+    assert_true(metric(1, sent) <= before + 2);
+}
+
+static int tap_socket(void) {
+    const struct sockaddr_ll at = {.sll_family = AF_PACKET,
+                                   .sll_protocol = htons(ETH_P_ALL),
+                                   .sll_ifindex = (int)if_nametoindex("nic0")};
+    const struct timeval limit = {.tv_sec = LIMIT_S};
+    const int one = 1;
+    const int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
+    assert_true(fd >= 0);
+    assert_int_equal(setsockopt(fd, SOL_PACKET, PACKET_AUXDATA, &one, sizeof one), 0);
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit), 0);
+    assert_int_equal(bind(fd, (const struct sockaddr *)&at, sizeof at), 0);
+    return fd;
+}
+
+/* Frames of a protocol of our own in VLAN 100: until one comes, with its tag or without. */
+static void await_tag(int fd, uint16_t wanted_tag) {
+    for (int k = 0; k < 1000; k++) {
+        uint8_t frame[100];
+        _Alignas(struct cmsghdr) uint8_t control[CMSG_SPACE(sizeof(struct tpacket_auxdata))];
+        struct iovec part = {frame, sizeof frame};
+        struct msghdr message = {.msg_iov = &part,
+                                 .msg_iovlen = 1,
+                                 .msg_control = control,
+                                 .msg_controllen = sizeof control};
+        struct tpacket_auxdata more;
+        const ssize_t got = recvmsg(fd, &message, 0);
+        assert_true(got > 0);
+        if (got >= 60 && frame[12] == 0x88 && frame[13] == 0xb5) {
+            memcpy(&more, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof more);
+            assert_true((more.tp_status & TP_STATUS_VLAN_VALID) != 0);
+            assert_int_equal(more.tp_vlan_tci, wanted_tag);
+            return;
+        }
+    }
+    fail_msg("no frame of ours came");
+}
+
+static void a_vlan_keeps_its_tag(void **state) {
+    (void)state;
+    uint8_t frame[64] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2,   0,    0,
+                         0,    0,    9,    0x81, 0,    0,    100, 0x88, 0xb5};
+    const int home = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+    inside(2);
+    const int to = tap_socket();
+    inside(1);
+    const int from = tap_socket();
+    assert_int_equal(send(from, frame, sizeof frame, 0), sizeof frame);
+    await_tag(to, 100);
+    assert_int_equal(setns(home, CLONE_NEWNET), 0);
+    close(home);
+    close(from);
+    close(to);
+}
+
 /* The new card did not see the SYN, so it compresses nothing; the connection does not notice. */
 static void a_card_is_killed_and_started_again(void **state) {
     (void)state;
@@ -366,8 +451,10 @@ int main(void) {
     make_values();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_datagram_arrives),
+        cmocka_unit_test(a_vlan_keeps_its_tag),
         cmocka_unit_test(an_unmarked_connection_is_untouched),
         cmocka_unit_test(a_marked_connection_is_rounded),
+        cmocka_unit_test(the_answer_need_not_be_marked),
         cmocka_unit_test(what_fednic_says_when_it_cannot),
         cmocka_unit_test(the_line_goes_down_and_up),
         cmocka_unit_test(a_card_is_killed_and_started_again),
@@ -375,8 +462,11 @@ int main(void) {
     };
     const struct CMUnitTest bypassed[] = {
         cmocka_unit_test(a_datagram_arrives),
+        cmocka_unit_test(a_vlan_keeps_its_tag),
         cmocka_unit_test(an_unmarked_connection_is_untouched),
+        cmocka_unit_test(the_kernel_forwards_unmarked_frames),
         cmocka_unit_test(a_marked_connection_is_rounded),
+        cmocka_unit_test(the_answer_need_not_be_marked),
     };
     const int failed = cmocka_run_group_tests(tests, two_hosts, NULL);
     return failed + cmocka_run_group_tests(bypassed, two_hosts_bypassed, NULL);

@@ -3,11 +3,11 @@
 #define _GNU_SOURCE /* NOLINT: syscall */
 #include "fedclient/datacenter/nic/packet/kernel_path.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
 #include <linux/pkt_cls.h>
+#include <netinet/in.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -17,9 +17,9 @@
 /* Linux 6.6's, which older headers lack. */
 enum { TCX_INGRESS = 46, TCX_EGRESS = 47, TCX_NEXT = -1 };
 
-enum { PROGRAM = 32, NONE = -1 };
+enum { PROGRAM = 64, NONE = -1, HEAD = 24, SYN = 2, TO_LEAVE = 30000, TO_PASS };
 
-/* A program under construction; jumps are of a known length, as the whole is short. */
+/* A program under construction; jumps to TO_LEAVE and TO_PASS are resolved last. */
 typedef struct program {
     struct bpf_insn code[PROGRAM];
     uint32_t len;
@@ -50,25 +50,60 @@ static void leave(program *p, int32_t value) {
     add(p, BPF_JMP | BPF_EXIT, 0, 0, 0, 0);
 }
 
-/* A frame's first 16 bytes are at r10 - 16. Leave if its DSCP is one of the card's. */
-static void leave_if_marked(program *p, int32_t value) {
-    move(p, BPF_REG_2, 0); /* r1 is the frame */
+static void load_bytes(program *p, int16_t stack, int32_t count) {
+    copy(p, BPF_REG_1, BPF_REG_6);
     copy(p, BPF_REG_3, BPF_REG_10);
-    add(p, BPF_ALU64 | BPF_ADD, BPF_REG_3, 0, 0, -16);
-    move(p, BPF_REG_4, 16);
+    add(p, BPF_ALU64 | BPF_ADD, BPF_REG_3, 0, 0, stack);
+    move(p, BPF_REG_4, count);
     call(p, BPF_FUNC_skb_load_bytes);
-    add(p, BPF_JMP | BPF_JNE | BPF_K, BPF_REG_0, 0, 13, 0); /* too short: not marked */
-    add(p, BPF_LDX | BPF_MEM | BPF_H, BPF_REG_1, BPF_REG_10, -4, 0);
-    add(p, BPF_ALU | BPF_END | BPF_TO_BE, BPF_REG_1, 0, 0, 16);
-    add(p, BPF_LDX | BPF_MEM | BPF_B, BPF_REG_2, BPF_REG_10, -1, 0); /* IPv4's ToS */
-    add(p, BPF_JMP | BPF_JEQ | BPF_K, BPF_REG_1, 0, 4, ETH_P_IP);
-    add(p, BPF_JMP | BPF_JNE | BPF_K, BPF_REG_1, 0, 8, ETH_P_IPV6);
-    add(p, BPF_LDX | BPF_MEM | BPF_H, BPF_REG_2, BPF_REG_10, -2, 0);
-    add(p, BPF_ALU | BPF_END | BPF_TO_BE, BPF_REG_2, 0, 0, 16);
-    add(p, BPF_ALU64 | BPF_RSH | BPF_K, BPF_REG_2, 0, 0, 4); /* IPv6's traffic class */
+    add(p, BPF_JMP | BPF_JNE | BPF_K, BPF_REG_0, 0, TO_PASS, 0); /* the frame is too short */
+}
+
+static void read_byte(program *p, uint8_t to, int16_t stack) {
+    add(p, BPF_LDX | BPF_MEM | BPF_B, to, BPF_REG_10, stack, 0);
+}
+
+static void read_u16(program *p, uint8_t to, int16_t stack) {
+    add(p, BPF_LDX | BPF_MEM | BPF_H, to, BPF_REG_10, stack, 0);
+    add(p, BPF_ALU | BPF_END | BPF_TO_BE, to, 0, 0, 16);
+}
+
+/* Jumps to the leave that comes next, and behind it. */
+static void resolve(program *p) {
+    for (uint32_t k = 0; k < p->len; k++) {
+        struct bpf_insn *i = &p->code[k];
+        if (i->off == TO_LEAVE || i->off == TO_PASS) {
+            i->off = (int16_t)(p->len - k - 1 + (i->off == TO_PASS ? 2 : 0));
+        }
+    }
+}
+
+/* Leave with this value if the frame is the card's: its DSCP is one of the card's two, or it is a
+ * SYN of TCP, whose answer may be unmarked. */
+static void leave_if_cards(program *p, int32_t value) {
+    copy(p, BPF_REG_6, BPF_REG_1); /* the frame */
+    move(p, BPF_REG_2, 0);
+    load_bytes(p, -HEAD, HEAD);
+    read_u16(p, BPF_REG_1, 12 - HEAD);  /* protocol */
+    read_byte(p, BPF_REG_2, 15 - HEAD); /* IPv4: ToS, protocol, where TCP's flags are */
+    read_byte(p, BPF_REG_3, 23 - HEAD);
+    move(p, BPF_REG_7, 47);
+    add(p, BPF_JMP | BPF_JEQ | BPF_K, BPF_REG_1, 0, 6, ETH_P_IP);
+    add(p, BPF_JMP | BPF_JNE | BPF_K, BPF_REG_1, 0, TO_PASS, ETH_P_IPV6);
+    read_u16(p, BPF_REG_2, 14 - HEAD);
+    add(p, BPF_ALU64 | BPF_RSH | BPF_K, BPF_REG_2, 0, 0, 4);
+    read_byte(p, BPF_REG_3, 20 - HEAD);
+    move(p, BPF_REG_7, 67);
     add(p, BPF_ALU64 | BPF_AND | BPF_K, BPF_REG_2, 0, 0, FEDNIC_TOS);
-    add(p, BPF_JMP | BPF_JEQ | BPF_K, BPF_REG_2, 0, 1, FEDNIC_MARKED);
-    add(p, BPF_JMP | BPF_JNE | BPF_K, BPF_REG_2, 0, 2, FEDNIC_COMPRESSED);
+    add(p, BPF_JMP | BPF_JEQ | BPF_K, BPF_REG_2, 0, TO_LEAVE, FEDNIC_MARKED);
+    add(p, BPF_JMP | BPF_JEQ | BPF_K, BPF_REG_2, 0, TO_LEAVE, FEDNIC_COMPRESSED);
+    add(p, BPF_JMP | BPF_JNE | BPF_K, BPF_REG_3, 0, TO_PASS, IPPROTO_TCP);
+    copy(p, BPF_REG_2, BPF_REG_7);
+    load_bytes(p, -HEAD, 1);
+    read_byte(p, BPF_REG_1, -HEAD);
+    add(p, BPF_JMP | BPF_JSET | BPF_K, BPF_REG_1, 0, TO_LEAVE, SYN);
+    add(p, BPF_JMP | BPF_JA, 0, 0, TO_PASS, 0);
+    resolve(p);
     leave(p, value);
 }
 
@@ -110,7 +145,7 @@ static int attach(const program *p, uint32_t interface, uint32_t direction) {
 static int attach_line(uint32_t tap, uint32_t line, bool bypass) {
     program p = {.len = 0};
     if (bypass) {
-        leave_if_marked(&p, TC_ACT_SHOT);
+        leave_if_cards(&p, TC_ACT_SHOT);
         redirect(&p, tap, BPF_F_INGRESS);
     } else {
         leave(&p, TC_ACT_SHOT);
@@ -120,7 +155,7 @@ static int attach_line(uint32_t tap, uint32_t line, bool bypass) {
 
 static int attach_tap(uint32_t tap, uint32_t line) {
     program p = {.len = 0};
-    leave_if_marked(&p, TCX_NEXT);
+    leave_if_cards(&p, TCX_NEXT);
     redirect(&p, line, 0);
     return attach(&p, tap, TCX_EGRESS);
 }

@@ -9,12 +9,12 @@
 #include "fed/error.h"
 
 /*
- * Two eBPF programs of some twenty instructions. They are attached by links (TCX, Linux 6.6), which
+ * Two eBPF programs of some forty instructions. They are attached by links (TCX, Linux 6.6), which
  * end with the process that holds them: after a crash nothing is left behind.
  *
  * On what comes from the line, after the packet socket has its copy: the host's own stack sees
  * nothing of it, or it would answer ARP a second time. With `bypass`, what has none of the card's
- * marks goes to the TAP at once, and of what the host sends, likewise to the line.
+ * marks and is no SYN goes to the TAP at once; and of what the host sends, likewise to the line.
  */
 typedef struct fednic_kernel_path {
     int links[2]; /* -1: none */

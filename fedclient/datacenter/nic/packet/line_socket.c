@@ -86,21 +86,32 @@ static fed_status look(fednic_line *line, fed_error *err) {
     return FED_OK;
 }
 
-/* IPv4 or IPv6 whose DSCP is one of the card's; a tag is not among the bytes. */
-static bool take_marked_only(int fd) {
+/* The same frames as in kernel_path.c. A tag is not among the bytes. */
+static bool take_cards_only(int fd) {
+    enum { SYN = 2 };
     struct sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 12),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ETH_P_IP, 0, 2),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ETH_P_IP, 0, 8),
         BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 15),
-        BPF_JUMP(BPF_JMP | BPF_JA, 3, 0, 0),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ETH_P_IPV6, 0, 6),
+        BPF_STMT(BPF_ALU | BPF_AND | BPF_K, FEDNIC_TOS),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, FEDNIC_MARKED, 16, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, FEDNIC_COMPRESSED, 15, 0),
+        BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 23),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_TCP, 0, 12),
+        BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 47),
+        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, SYN, 11, 10),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ETH_P_IPV6, 0, 9),
         BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 14),
         BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, 4),
         BPF_STMT(BPF_ALU | BPF_AND | BPF_K, FEDNIC_TOS),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, FEDNIC_MARKED, 1, 0),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, FEDNIC_COMPRESSED, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, FEDNIC_MARKED, 6, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, FEDNIC_COMPRESSED, 5, 0),
+        BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 20),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_TCP, 0, 2),
+        BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 67),
+        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, SYN, 1, 0),
         BPF_STMT(BPF_RET | BPF_K, 0),
+        BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
     };
     const struct sock_fprog program = {sizeof code / sizeof code[0], code};
     return setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) == 0;
@@ -110,14 +121,14 @@ static bool set(int fd, int level, int option, int value) {
     return setsockopt(fd, level, option, &value, sizeof value) == 0;
 }
 
-static fed_status configure(fednic_line *line, bool marked, fed_error *err) {
+static fed_status configure(fednic_line *line, bool cards_only, fed_error *err) {
     const struct packet_mreq all = {.mr_ifindex = (int)line->index, .mr_type = PACKET_MR_PROMISC};
     if (!set(line->fd, SOL_PACKET, PACKET_VNET_HDR, 1) ||
         !set(line->fd, SOL_PACKET, PACKET_AUXDATA, 1) ||
         !set(line->fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, 1) ||
         !set(line->fd, SOL_SOCKET, SO_RCVBUFFORCE, RECEIVE) ||
         !set(line->fd, SOL_SOCKET, SO_SNDBUFFORCE, SEND) ||
-        (marked && !take_marked_only(line->fd)) ||
+        (cards_only && !take_cards_only(line->fd)) ||
         setsockopt(line->fd, SOL_PACKET, PACKET_ADD_MEMBERSHIP, &all, sizeof all) != 0) {
         return failed(line->name, "an option of the packet socket", err);
     }
@@ -129,7 +140,8 @@ static fed_status configure(fednic_line *line, bool marked, fed_error *err) {
     return FED_OK;
 }
 
-static fed_status open_socket(fednic_line *line, const char *name, bool marked, fed_error *err) {
+static fed_status open_socket(fednic_line *line, const char *name, bool cards_only,
+                              fed_error *err) {
     line->index = if_nametoindex(name);
     if (line->index == 0) {
         return fed_fail(err, FED_ENOTFOUND, "there is no interface %.60s: `ip link` lists them",
@@ -141,14 +153,14 @@ static fed_status open_socket(fednic_line *line, const char *name, bool marked, 
         return failed(line->name, "can't make a packet socket", err);
     }
     FED_TRY(look(line, err));
-    return configure(line, marked, err);
+    return configure(line, cards_only, err);
 }
 
-fed_status fednic_line_open(const char *name, bool marked, fednic_line **line, fed_error *err) {
+fed_status fednic_line_open(const char *name, bool cards_only, fednic_line **line, fed_error *err) {
     fednic_line *l = calloc(1, sizeof *l);
     FED_REQUIRE(l != NULL, FED_ENOMEM);
     l->fd = -1;
-    const fed_status status = open_socket(l, name, marked, err);
+    const fed_status status = open_socket(l, name, cards_only, err);
     if (status != FED_OK) {
         fednic_line_close(l);
         return status;

@@ -8,8 +8,9 @@
 typedef struct fednic_line fednic_line;
 
 /** Errors: FED_ENOTFOUND no such interface; FED_EAUTH; FED_EINVAL it is no Ethernet; FED_EIO;
- * FED_ENOMEM. marked: of what comes, take frames with the card's two marks only. */
-fed_status fednic_line_open(const char *name, bool marked, fednic_line **line,
+ * FED_ENOMEM. cards_only: of what comes, take frames with the card's two marks and
+ * SYNs only. */
+fed_status fednic_line_open(const char *name, bool cards_only, fednic_line **line,
                             fed_error *err) FED_CHECKED;
 void fednic_line_close(fednic_line *line); /* NULL is allowed */
 
