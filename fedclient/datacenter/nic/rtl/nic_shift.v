@@ -1,0 +1,88 @@
+// Aligner: leaves out the first 32 * skip + drop bytes of a packet; the rest begins in lane 0.
+// SPDX-License-Identifier: Apache-2.0
+//
+// skip, drop and beats are read with a packet's first beat. `beats` beats leave, the last of them
+// with tlast; with 0 the packet is swallowed. If the packet is shorter than announced, fewer leave,
+// the last with tlast. A packet that ends before its beat number `skip` leaves nothing.
+// The beat that a packet's end leaves behind goes out while the next packet's first beat comes in:
+// that one only fills `hold`. So a packet's border costs no cycle.
+module nic_shift (
+    input  wire         clk,
+    input  wire         rst,
+    input  wire [1:0]   skip,
+    input  wire [4:0]   drop,
+    input  wire [9:0]   beats,
+    input  wire         s_valid,
+    output wire         s_ready,
+    input  wire [255:0] s_data,
+    input  wire         s_last,
+    output reg          m_valid,
+    input  wire         m_ready,
+    output reg  [255:0] m_data,
+    output reg          m_first,
+    output reg          m_last
+);
+    reg [255:0] hold;
+    reg [4:0] shift;
+    reg [1:0] passed; // beats to come before the payload's
+    reg [9:0] left;   // beats that still leave
+    reg first, fresh, flush;
+
+    reg p_valid, p_first, p_last; // two neighbours, not yet shifted
+    reg [255:0] p_low, p_high;
+    reg [4:0] p_shift;
+
+    wire out = !m_valid || m_ready;
+    wire go = !p_valid || out;
+    assign s_ready = go;
+    wire emit = s_valid && !first && passed == 0 && left != 0;
+
+    always @(posedge clk) begin
+        if (go) begin
+            p_valid <= flush || emit;
+            p_first <= fresh;
+            p_last <= flush || left == 1;
+            p_low <= hold;
+            p_high <= s_data;
+            p_shift <= shift;
+            flush <= 0;
+            if (flush || emit)
+                fresh <= 0;
+            if (s_valid) begin
+                hold <= s_data;
+                first <= s_last;
+                if (first) begin
+                    shift <= drop;
+                    passed <= skip;
+                    left <= beats;
+                    fresh <= 1;
+                    flush <= s_last && skip == 0 && beats != 0;
+                end else begin
+                    if (passed != 0)
+                        passed <= passed - 1'b1;
+                    else if (left != 0)
+                        left <= left - 1'b1;
+                    flush <= s_last && (passed == 1 ? left != 0 : passed == 0 && left > 1);
+                end
+            end
+        end
+        if (out) begin
+            m_valid <= p_valid;
+            m_first <= p_first;
+            m_last <= p_last;
+        end
+        if (rst) begin
+            p_valid <= 0;
+            m_valid <= 0;
+            first <= 1;
+            flush <= 0;
+        end
+    end
+
+    /* verilator lint_off UNUSED */
+    wire [511:0] shifted = {p_high, p_low} >> {p_shift, 3'b000};
+    /* verilator lint_on UNUSED */
+    always @(posedge clk)
+        if (out)
+            m_data <= shifted[255:0];
+endmodule

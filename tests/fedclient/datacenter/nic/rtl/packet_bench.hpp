@@ -1,0 +1,159 @@
+/* Drives nic_tx or nic_rx as verilator has compiled it: frames in, frames out, compared. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PACKET_BENCH_H
+#define PACKET_BENCH_H
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "packet_frames.hpp"
+
+[[noreturn]] inline void fail(const std::string &what) {
+    std::printf("packet_harness: %s\n", what.c_str());
+    std::exit(1);
+}
+
+// A frame in, what must come out, and what the frame was made for.
+struct Case {
+    Bytes in, out;
+    const char *what;
+};
+
+struct Pace {
+    uint64_t in_beats = 0, in_cycles = 0;    // from the first to the last beat
+    uint64_t out_beats = 0, out_cycles = 0;
+};
+
+template <typename Card>
+class Bench {
+  public:
+    Bench() {
+        card.rst = 1;
+        card.s_tvalid = card.m_tready = 0;
+        tick();
+        tick();
+        card.rst = 0;
+    }
+
+    // idle and busy: of 256 cycles, in how many no beat is offered, or none is taken.
+    Pace send(const std::vector<Case> &cases, uint64_t idle, uint64_t busy, Random &random) {
+        Pace pace;
+        size_t sent = 0, at = 0, received = 0;
+        uint64_t cycle = 0, first_in = 0, first_out = 0, quiet = 0;
+        bool offered = false;
+        Bytes got;
+        while (received < cases.size()) {
+            if (!offered && sent < cases.size() && random.below(256) >= idle) {
+                offer(cases[sent].in, at);
+                offered = true;
+            }
+            card.s_tvalid = offered;
+            card.m_tready = random.below(256) >= busy;
+            card.clk = 0;
+            card.eval();
+            const bool in = card.s_tvalid && card.s_tready, out = card.m_tvalid && card.m_tready;
+            stable();
+            if (out) {
+                take(got);
+                first_out = pace.out_beats++ == 0 ? cycle : first_out;
+                pace.out_cycles = cycle + 1 - first_out;
+                if (card.m_tlast) {
+                    compare(cases, received, got);
+                    got.clear();
+                    received++;
+                }
+            }
+            if (in) {
+                first_in = pace.in_beats++ == 0 ? cycle : first_in;
+                pace.in_cycles = cycle + 1 - first_in;
+                offered = false;
+                at += 32;
+                if (at >= cases[sent].in.size()) {
+                    at = 0;
+                    sent++;
+                }
+            }
+            quiet = in || out ? 0 : quiet + 1;
+            if (quiet > 5000) {
+                fail("it hangs at frame " + std::to_string(received) + " of " +
+                     std::to_string(cases.size()) + ": " + cases[received].what);
+            }
+            card.clk = 1;
+            card.eval();
+            cycle++;
+        }
+        settle();
+        return pace;
+    }
+
+  private:
+    void tick() {
+        card.clk = 0;
+        card.eval();
+        card.clk = 1;
+        card.eval();
+    }
+    // Nothing may come after the last frame.
+    void settle() {
+        card.s_tvalid = 0;
+        card.m_tready = 1;
+        for (int i = 0; i < 50; i++) {
+            tick();
+            if (card.m_tvalid) {
+                fail("a beat came after the last frame");
+            }
+        }
+        held = false;
+    }
+    uint8_t *bytes_of(void *wide) { return static_cast<uint8_t *>(wide); }
+    // What waits stays as it is.
+    void stable() {
+        if (held && (!card.m_tvalid || card.m_tlast != held_last || card.m_tkeep != held_keep ||
+                     std::memcmp(held_data, bytes_of(&card.m_tdata), 32) != 0)) {
+            fail("a beat changed while it waited");
+        }
+        held = card.m_tvalid && !card.m_tready;
+        held_last = card.m_tlast;
+        held_keep = card.m_tkeep;
+        std::memcpy(held_data, bytes_of(&card.m_tdata), 32);
+    }
+    void offer(const Bytes &frame, size_t at) {
+        const size_t left = frame.size() - at, n = left < 32 ? left : 32;
+        std::memset(bytes_of(&card.s_tdata), 0xa5, 32);  // bytes without tkeep may be anything
+        std::memcpy(bytes_of(&card.s_tdata), frame.data() + at, n);
+        card.s_tkeep = n == 32 ? 0xffffffffU : (1U << n) - 1;
+        card.s_tlast = left <= 32;
+    }
+    void take(Bytes &got) {
+        size_t n = 0;
+        while (n < 32 && (card.m_tkeep >> n & 1) != 0) {
+            n++;
+        }
+        if (n == 0 || (n < 32 && ((card.m_tkeep >> n) != 0 || !card.m_tlast))) {
+            fail("m_tkeep has holes, or a beat within a frame is not full");
+        }
+        got.insert(got.end(), bytes_of(&card.m_tdata), bytes_of(&card.m_tdata) + n);
+    }
+    void compare(const std::vector<Case> &cases, size_t number, const Bytes &got) {
+        const Bytes &wanted = cases[number].out;
+        if (got == wanted) {
+            return;
+        }
+        size_t i = 0;
+        while (i < got.size() && i < wanted.size() && got[i] == wanted[i]) {
+            i++;
+        }
+        fail("frame " + std::to_string(number) + " (" + cases[number].what + ", " +
+             std::to_string(cases[number].in.size()) + " bytes) differs at byte " +
+             std::to_string(i) + ": " + std::to_string(got.size()) + " bytes, expected " +
+             std::to_string(wanted.size()));
+    }
+
+    Card card;
+    bool held = false, held_last = false;
+    uint32_t held_keep = 0;
+    uint8_t held_data[32];
+};
+
+#endif
