@@ -9,14 +9,10 @@
 #include "codecs/registry.h"
 
 /* A burst's tags are two bytes of the tag plane; the last burst may need only one byte. */
-enum { BURST = 8, TAGS = BURST / FEDCODEC_TAGS, BURST_BYTES = 4 * BURST };
-
-static size_t bursts(size_t n) {
-    return n / BURST + (n % BURST > 0);
-}
+enum { BURST = FEDCODEC_BURST, TAGS = FEDCODEC_BURST_TAGS, BURST_BYTES = 4 * BURST };
 
 size_t fedcodec_bursts_bound(size_t n) {
-    return TAGS * bursts(n) + 4 * n;
+    return TAGS * fedcodec_bursts(n) + 4 * n;
 }
 
 static fed_status check(const uint8_t *src, size_t len, size_t n) {
@@ -36,15 +32,10 @@ static void copy_payload(uint8_t *dst, const uint8_t *src, size_t bytes, bool ro
     }
 }
 
-/* Bytes of a burst's values. */
-static size_t payload_of(const uint8_t *tags) {
-    return (size_t)fedcodec_tags_bytes[tags[0]] + fedcodec_tags_bytes[tags[1]];
-}
-
 fed_status fedcodec_bursts_pack(const uint8_t *src, size_t len, size_t n, uint8_t *dst, size_t cap,
                                 size_t *dst_len) {
     FED_TRY(check(src, len, n));
-    size_t packed = TAGS * bursts(n) + len - fedcodec_tags_len(n);
+    size_t packed = TAGS * fedcodec_bursts(n) + len - fedcodec_tags_len(n);
     FED_REQUIRE(cap >= packed, FED_ENOSPC);
     const uint8_t *end = dst + packed;
     fedcodec_tags_reader r;
@@ -52,7 +43,7 @@ fed_status fedcodec_bursts_pack(const uint8_t *src, size_t len, size_t n, uint8_
     for (size_t i = 0; i < n; i += BURST) {
         dst[0] = *r.tags++;
         dst[1] = n - i > FEDCODEC_TAGS ? *r.tags++ : 0;
-        size_t bytes = payload_of(dst);
+        size_t bytes = fedcodec_burst_len(dst) - TAGS;
         fedcodec_tags_ahead(&r);
         dst += TAGS;
         copy_payload(dst, r.at, bytes, (size_t)(end - dst) >= BURST_BYTES);
@@ -90,8 +81,8 @@ void fedcodec_bursts_round(int e, const float *x, float *y, size_t n) {
 
 fed_status fedcodec_bursts_unpack(const uint8_t *src, size_t len, size_t n, uint8_t *dst,
                                   size_t cap, size_t *dst_len) {
-    FED_REQUIRE(len / TAGS >= bursts(n) && len <= fedcodec_bursts_bound(n), FED_EFORMAT);
-    size_t planes = len - TAGS * bursts(n) + fedcodec_tags_len(n);
+    FED_REQUIRE(len / TAGS >= fedcodec_bursts(n) && len <= fedcodec_bursts_bound(n), FED_EFORMAT);
+    size_t planes = len - TAGS * fedcodec_bursts(n) + fedcodec_tags_len(n);
     FED_REQUIRE(cap >= planes, FED_ENOSPC);
     const uint8_t *end = src + len;
     uint8_t *tags = dst, *payload = dst + fedcodec_tags_len(n), *payload_end = dst + planes;
@@ -100,7 +91,7 @@ fed_status fedcodec_bursts_unpack(const uint8_t *src, size_t len, size_t n, uint
         size_t values = n - i < BURST ? n - i : BURST;
         /* With both tag bytes: padding that is not 0 makes the burst longer, and is refused below.
          */
-        size_t bytes = payload_of(src), left = (size_t)(end - src) - TAGS;
+        size_t bytes = fedcodec_burst_len(src) - TAGS, left = (size_t)(end - src) - TAGS;
         size_t room = (size_t)(payload_end - payload);
         FED_REQUIRE(left >= bytes && room >= bytes, FED_EFORMAT);
         FED_REQUIRE(values > FEDCODEC_TAGS || src[1] == 0, FED_EFORMAT);

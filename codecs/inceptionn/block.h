@@ -8,8 +8,9 @@
 
 enum { BLOCK = 64, BLOCK_TAGS = BLOCK / FEDCODEC_TAGS };
 
-/* A network card's burst: its values, the bytes of their tags, and the most bytes of all. */
-enum { BURST = 8, BURST_TAGS = BURST / FEDCODEC_TAGS, BURST_MOST = BURST_TAGS + 4 * BURST };
+/* A network card's bursts that are coded together, and the most bytes of them. */
+enum { BURST = FEDCODEC_BURST, BURSTS = BLOCK / BURST, BURST_TAGS = FEDCODEC_BURST_TAGS };
+enum { BURSTS_MOST = BURSTS * FEDCODEC_BURST_MOST };
 
 /* The bits of 1.0. */
 enum { ONE = 0x3f800000 };
@@ -19,6 +20,22 @@ enum { ONE = 0x3f800000 };
 typedef struct classes {
     int32_t low, middle;
 } classes;
+
+/* Choose by masks: a branch would be unpredictable, and keep the loop from being vectorised. */
+
+static inline uint32_t when(bool holds) {
+    return 0u - (uint32_t)holds;
+}
+
+static inline uint32_t pick(uint32_t mask, uint32_t yes, uint32_t no) {
+    return (yes & mask) | (no & ~mask);
+}
+
+/* A magnitude as a float, in units of 2^31, with the sign of `like`; but a zero is +0. */
+static inline float signed_value(int32_t m, uint32_t like) {
+    const int32_t sign = 0 - (int32_t)(like >> 31);
+    return (float)((m ^ sign) - sign) * 0x1p-31f;
+}
 
 /*
  * What check needs of a message's words: the least and the largest magnitude of each class. The
@@ -37,14 +54,15 @@ typedef struct ranges {
  * A unit defines the functions below, which return where the next block's payload is. It also
  * defines the types `largest` and `seen`, which collect over blocks, with largest_of, nothing_seen
  * and ranges_seen. 4 bytes a value are writable at `out`, FEDCODEC_TAGS_AHEAD bytes are readable at
- * `src`. The functions for a burst have values as bytes, which need not be aligned. They need
- * BURST_MOST bytes at `out`. They make each zero +0, so that a second encoding changes nothing.
+ * `src`. The functions for bursts have values as bytes, which need not be aligned. encode_bursts
+ * reads a whole block, and needs FEDCODEC_BURST_MOST bytes a burst at `out`. Each zero that
+ * decode_bursts computes is +0, so that a second encoding changes nothing.
  *
  *     uint8_t *encode_block(const float *x, classes c, uint8_t *tags, uint8_t *out, largest *max)
  *     const uint8_t *decode_block(const uint8_t *tags, const uint8_t *src, float *y)
  *     const uint8_t *check_block(const uint8_t *tags, const uint8_t *src, seen *s)
- *     uint8_t *encode_burst(const uint8_t *x, classes c, uint8_t *out)
- *     const uint8_t *decode_burst(const uint8_t *src, uint8_t *y)
+ *     uint8_t *encode_bursts(const uint8_t *x, size_t count, classes c, uint8_t *out)
+ *     const uint8_t *decode_bursts(const uint8_t *src, size_t count, uint8_t *y)
  */
 #if defined(FEDCODEC_AVX512)
 #include "codecs/inceptionn/block_avx512_impl.h"

@@ -7,7 +7,7 @@
 
 #include "codecs/inceptionn/burst_avx2_impl.h"
 
-enum { LANES = 8, GROUP = 32 }; /* of a vector; whose tags are packed together */
+enum { LANES = 8 };
 
 typedef __m256i largest;
 
@@ -23,30 +23,8 @@ static inline int32_t largest_of(__m256i max) {
 
 static inline uint8_t *encode_block(const float *x, classes c, uint8_t *tags, uint8_t *out,
                                     largest *max) {
-    const __m256i magnitude = _mm256_set1_epi32(FEDCODEC_MAGNITUDE);
-    for (size_t i = 0; i < BLOCK; i += GROUP) {
-        __m256i word[4], tag[4];
-        for (size_t k = 0; k < 4; k++) {
-            __m256i bits = _mm256_loadu_si256((const __m256i *)(x + i + k * LANES));
-            marks are;
-            word[k] = classify(bits, c, &are);
-            tag[k] = _mm256_add_epi32(_mm256_add_epi32(are.sent, are.middling), are.large);
-            *max = _mm256_max_epi32(*max, _mm256_and_si256(bits, magnitude));
-        }
-        /* Each dword becomes a byte of four tags, whose weights are 1, 4, 16 and 64. */
-        __m256i bytes = _mm256_packs_epi16(_mm256_packs_epi32(tag[0], tag[1]),
-                                           _mm256_packs_epi32(tag[2], tag[3]));
-        __m256i pairs = _mm256_maddubs_epi16(_mm256_set1_epi16(0x0401), bytes);
-        __m256i fours = _mm256_madd_epi16(pairs, _mm256_set1_epi32((int)0xfff0ffff));
-        uint32_t lower[LANES]; /* then the upper halves' */
-        _mm256_storeu_si256((__m256i *)lower, fours);
-        for (size_t k = 0; k < 4; k++) {
-            uint8_t first = (uint8_t)lower[k], second = (uint8_t)lower[k + 4];
-            *tags++ = first;
-            *tags++ = second;
-            out = put_words(_mm256_castsi256_si128(word[k]), first, out);
-            out = put_words(_mm256_extracti128_si256(word[k], 1), second, out);
-        }
+    for (size_t i = 0; i < BLOCK; i += LANES, tags += 2) {
+        out = encode_eight(x + i, c, tags, out, max);
     }
     return out;
 }

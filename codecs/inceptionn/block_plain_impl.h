@@ -11,16 +11,6 @@ static inline int32_t largest_of(largest max) {
     return max;
 }
 
-/* Choose by masks: a branch would be unpredictable, and keep the loop from being vectorised. */
-
-static inline uint32_t when(bool holds) {
-    return 0u - (uint32_t)holds;
-}
-
-static inline uint32_t pick(uint32_t mask, uint32_t yes, uint32_t no) {
-    return (yes & mask) | (no & ~mask);
-}
-
 static inline int16_t smaller16(int16_t a, int16_t b) {
     return a < b ? a : b;
 }
@@ -30,10 +20,10 @@ static inline int16_t larger16(int16_t a, int16_t b) {
 }
 
 /* Multiply only values that need it: denormals would be slow. */
-static inline int32_t classify(const float *restrict x, size_t n, classes c,
-                               uint32_t *restrict word, uint8_t *restrict tag) {
+static inline int32_t classify(const float *restrict x, classes c, uint32_t *restrict word,
+                               uint8_t *restrict tag) {
     int32_t max = 0;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < BLOCK; i++) {
         uint32_t bits = fedcodec_bits(x[i]);
         int32_t m = (int32_t)(bits & FEDCODEC_MAGNITUDE);
         uint32_t sent = when(m >= c.low), middling = when(m >= c.middle), large = when(m >= ONE);
@@ -57,20 +47,23 @@ static inline uint8_t *encode_block(const float *x, classes c, uint8_t *tags, ui
                                     largest *max) {
     uint32_t word[BLOCK];
     uint8_t tag[BLOCK];
-    int32_t m = classify(x, BLOCK, c, word, tag);
+    int32_t m = classify(x, c, word, tag);
     *max = m > *max ? m : *max;
     put_tags(tag, tags, BLOCK_TAGS);
     return put_words(word, tags, BLOCK_TAGS, out);
 }
 
-static inline uint8_t *encode_burst(const uint8_t *x, classes c, uint8_t *out) {
-    float values[BURST];
-    uint32_t word[BURST];
-    uint8_t tag[BURST];
+static inline uint8_t *encode_bursts(const uint8_t *x, size_t count, classes c, uint8_t *out) {
+    float values[BLOCK];
+    uint32_t word[BLOCK];
+    uint8_t tag[BLOCK];
     memcpy(values, x, sizeof values);
-    classify(values, BURST, c, word, tag);
-    put_tags(tag, out, BURST_TAGS);
-    return put_words(word, out, BURST_TAGS, out + BURST_TAGS);
+    classify(values, c, word, tag);
+    for (size_t k = 0; k < count; k++) {
+        put_tags(tag + BURST * k, out, BURST_TAGS);
+        out = put_words(word + BURST * k, out, BURST_TAGS, out + BURST_TAGS);
+    }
+    return out;
 }
 
 static inline const uint8_t *words_and_tags(const uint8_t *tags, size_t tag_bytes,
@@ -95,16 +88,17 @@ static inline const uint8_t *decode_block(const uint8_t *tags, const uint8_t *sr
     return src;
 }
 
-static inline const uint8_t *decode_burst(const uint8_t *src, uint8_t *y) {
-    uint32_t word[BURST];
-    uint8_t tag[BURST];
-    src = words_and_tags(src, BURST_TAGS, src + BURST_TAGS, word, tag);
-    for (size_t i = 0; i < BURST; i++) { /* signed: a zero has no sign */
-        int32_t m = (int32_t)(word[i] & FEDCODEC_MAGNITUDE);
-        float value = (float)(word[i] & SIGN ? -m : m) * 0x1p-31f;
+static inline const uint8_t *decode_bursts(const uint8_t *src, size_t count, uint8_t *y) {
+    uint32_t word[BLOCK] = {0};
+    uint8_t tag[BLOCK] = {0};
+    for (size_t k = 0; k < BURST * count; k += BURST) {
+        src = words_and_tags(src, BURST_TAGS, src + BURST_TAGS, word + k, tag + k);
+    }
+    for (size_t i = 0; i < BLOCK; i++) {
+        float value = signed_value((int32_t)(word[i] & FEDCODEC_MAGNITUDE), word[i]);
         word[i] = pick(when(tag[i] == 3), word[i], fedcodec_bits(value));
     }
-    memcpy(y, word, sizeof word);
+    memcpy(y, word, BURST * count * sizeof *word);
     return src;
 }
 

@@ -7,43 +7,42 @@
 
 #include "codecs/inceptionn/block_rows.h"
 
-/* Of eight values: those that are sent, in 16 or 32 bits, in 32 bits. */
-typedef struct marks {
-    __m256i sent, middling, large;
-} marks;
-
-/* The words of eight values. */
-static inline __m256i classify(__m256i bits, classes c, marks *are) {
-    __m256i m = _mm256_and_si256(bits, _mm256_set1_epi32(FEDCODEC_MAGNITUDE));
-    __m256i large = _mm256_cmpgt_epi32(m, _mm256_set1_epi32(ONE - 1));
-    are->sent = _mm256_cmpgt_epi32(m, _mm256_set1_epi32(c.low - 1));
-    are->middling = _mm256_cmpgt_epi32(m, _mm256_set1_epi32(c.middle - 1));
-    are->large = large;
-    /* Multiply only values that need it: denormals would be slow. */
-    __m256 inside = _mm256_castsi256_ps(_mm256_andnot_si256(large, _mm256_and_si256(m, are->sent)));
-    __m256i fixed = _mm256_cvttps_epi32(_mm256_mul_ps(inside, _mm256_set1_ps(0x1p31f)));
-    __m256i kept = _mm256_or_si256(large, _mm256_set1_epi32(INT32_MIN));
-    return _mm256_or_si256(_mm256_and_si256(bits, kept), fixed);
-}
-
 static inline uint8_t *put_words(__m128i words, uint8_t tags, uint8_t *out) {
     __m128i row = _mm_loadu_si128((const __m128i *)put_rows[tags]);
     _mm_storeu_si128((__m128i *)out, _mm_shuffle_epi8(words, row));
     return out + fedcodec_tags_bytes[tags];
 }
 
-static inline uint8_t *encode_burst(const uint8_t *x, classes c, uint8_t *out) {
-    marks are;
-    __m256i word = classify(_mm256_loadu_si256((const __m256i *)x), c, &are);
+static inline uint8_t *encode_eight(const void *x, classes c, uint8_t *tags, uint8_t *out,
+                                    __m256i *max) {
+    __m256i bits = _mm256_loadu_si256((const __m256i *)x);
+    __m256i m = _mm256_and_si256(bits, _mm256_set1_epi32(FEDCODEC_MAGNITUDE));
+    __m256i sent = _mm256_cmpgt_epi32(m, _mm256_set1_epi32(c.low - 1));
+    __m256i middling = _mm256_cmpgt_epi32(m, _mm256_set1_epi32(c.middle - 1));
+    __m256i large = _mm256_cmpgt_epi32(m, _mm256_set1_epi32(ONE - 1));
+    *max = _mm256_max_epi32(*max, m);
+    /* Multiply only values that need it: denormals would be slow. */
+    __m256 inside = _mm256_castsi256_ps(_mm256_andnot_si256(large, _mm256_and_si256(m, sent)));
+    __m256i fixed = _mm256_cvttps_epi32(_mm256_mul_ps(inside, _mm256_set1_ps(0x1p31f)));
+    __m256i kept = _mm256_or_si256(large, _mm256_set1_epi32(INT32_MIN));
+    __m256i word = _mm256_or_si256(_mm256_and_si256(bits, kept), fixed);
     /* Of each value two halves: the lower bit of its tag and the upper one. */
-    __m256i lower = _mm256_xor_si256(_mm256_xor_si256(are.sent, are.middling), are.large);
-    __m256i halves = _mm256_blend_epi16(lower, are.middling, 0xaa);
+    __m256i lower = _mm256_xor_si256(_mm256_xor_si256(sent, middling), large);
+    __m256i halves = _mm256_blend_epi16(lower, middling, 0xaa);
     uint32_t both = (uint32_t)_mm256_movemask_epi8(_mm256_packs_epi16(halves, halves));
     uint8_t first = (uint8_t)both, second = (uint8_t)(both >> 16);
-    out[0] = first;
-    out[1] = second;
-    out = put_words(_mm256_castsi256_si128(word), first, out + BURST_TAGS);
+    tags[0] = first;
+    tags[1] = second;
+    out = put_words(_mm256_castsi256_si128(word), first, out);
     return put_words(_mm256_extracti128_si256(word, 1), second, out);
+}
+
+static inline uint8_t *encode_bursts(const uint8_t *x, size_t count, classes c, uint8_t *out) {
+    __m256i max = _mm256_setzero_si256();
+    for (size_t k = 0; k < count; k++) {
+        out = encode_eight(x + 4 * BURST * k, c, out, out + BURST_TAGS, &max);
+    }
+    return out;
 }
 
 /* The shuffles of eight words, from a table's rows. */
@@ -76,6 +75,13 @@ static inline const uint8_t *decode_burst(const uint8_t *src, uint8_t *y) {
     __m256 fixed = _mm256_cvtepi32_ps(_mm256_sign_epi32(m, word)); /* a zero has no sign */
     __m256 value = _mm256_mul_ps(fixed, _mm256_set1_ps(0x1p-31f));
     _mm256_storeu_ps((float *)y, large_or(rows, word, value));
+    return src;
+}
+
+static inline const uint8_t *decode_bursts(const uint8_t *src, size_t count, uint8_t *y) {
+    for (size_t k = 0; k < count; k++) {
+        src = decode_burst(src, y + 4 * BURST * k);
+    }
     return src;
 }
 

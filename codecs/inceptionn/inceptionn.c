@@ -219,55 +219,58 @@ static void inceptionn_fold(const uint8_t *src, size_t len, int64_t weight, int6
 
 /* bursts */
 
-/* Encode the bursts that are left when a burst could be cut: by the end of the values, or of dst.
- * *at: the bytes that are written. */
-static size_t encode_last_bursts(classes c, const uint8_t *x, size_t n, uint8_t *dst, size_t cap,
-                                 size_t *at) {
-    size_t i = 0;
-    while (i < n) {
-        uint8_t padded[4 * BURST] = {0}, burst[BURST_MOST];
-        size_t values = n - i < BURST ? n - i : BURST;
-        memcpy(padded, x + 4 * i, 4 * values);
-        size_t bytes = (size_t)(encode_burst(padded, c, burst) - burst);
-        if (bytes > cap - *at) {
-            break;
-        }
-        memcpy(dst + *at, burst, bytes);
-        *at += bytes;
-        i += values;
+/* Encode at most a block, where the values could end or dst be full. Return how many values are
+ * encoded. *at: the bytes in dst. */
+static size_t encode_until_full(classes c, const uint8_t *x, size_t n, uint8_t *dst, size_t cap,
+                                size_t *at) {
+    uint8_t padded[4 * BLOCK] = {0}, bursts[BURSTS_MOST];
+    const size_t values = n < BLOCK ? n : BLOCK;
+    memcpy(padded, x, 4 * values);
+    encode_bursts(padded, fedcodec_bursts(values), c, bursts);
+    size_t i = 0, len = 0;
+    while (i < values && len + fedcodec_burst_len(bursts + len) <= cap - *at) {
+        len += fedcodec_burst_len(bursts + len);
+        i += BURST;
     }
-    return i;
+    memcpy(dst + *at, bursts, len);
+    *at += len;
+    return i < values ? i : values;
 }
 
 static size_t bursts_encode(int e, const void *x, size_t n, uint8_t *dst, size_t cap, size_t *len) {
     const classes c = classes_of(e);
     const uint8_t *value = x;
     size_t i = 0, at = 0;
-    for (; n - i >= BURST && cap - at >= BURST_MOST; i += BURST) {
-        at = (size_t)(encode_burst(value + 4 * i, c, dst + at) - dst);
+    for (; n - i >= BLOCK && cap - at >= BURSTS_MOST; i += BLOCK) {
+        at = (size_t)(encode_bursts(value + 4 * i, BURSTS, c, dst + at) - dst);
     }
-    i += encode_last_bursts(c, value + 4 * i, n - i, dst, cap, &at);
+    size_t more = BLOCK;
+    for (; i < n && more == BLOCK; i += more) {
+        more = encode_until_full(c, value + 4 * i, n - i, dst, cap, &at);
+    }
     *len = at;
     return i;
 }
 
 static fed_status bursts_decode(const uint8_t *src, size_t len, void *x, size_t n) {
-    FED_REQUIRE(len > 0 || n == 0, FED_EFORMAT);
+    FED_REQUIRE(len / BURST_TAGS >= fedcodec_bursts(n), FED_EFORMAT);
     uint8_t *value = x;
     fedcodec_tags_reader r;
     fedcodec_tags_start(&r, src, len, 0); /* the tags are in the bursts */
-    size_t i = 0;
-    for (; n - i >= BURST; i += BURST) {
+    while (n >= BURST) {
+        const size_t count = n < BLOCK ? n / BURST : BURSTS;
         fedcodec_tags_ahead(&r);
-        r.at = decode_burst(r.at, value + 4 * i);
+        r.at = decode_bursts(r.at, count, value);
         FED_REQUIRE(r.at <= r.end, FED_EFORMAT);
+        value += 4 * BURST * count;
+        n -= BURST * count;
     }
-    if (i < n) {
+    if (n > 0) {
         uint8_t padded[4 * BURST];
         fedcodec_tags_ahead(&r);
-        FED_REQUIRE((r.at[0] | r.at[1] << 8) >> 2 * (n - i) == 0, FED_EFORMAT);
-        r.at = decode_burst(r.at, padded);
-        memcpy(value + 4 * i, padded, 4 * (n - i));
+        FED_REQUIRE((r.at[0] | r.at[1] << 8) >> 2 * n == 0, FED_EFORMAT);
+        r.at = decode_bursts(r.at, 1, padded);
+        memcpy(value, padded, 4 * n);
     }
     FED_REQUIRE(r.at == r.end, FED_EFORMAT);
     return FED_OK;
@@ -276,22 +279,16 @@ static fed_status bursts_decode(const uint8_t *src, size_t len, void *x, size_t 
 /* What one value becomes: cut to the bits that its class keeps. */
 static inline uint32_t rounded(uint32_t bits, classes c) {
     int32_t m = (int32_t)(bits & FEDCODEC_MAGNITUDE);
-    float inside = fedcodec_float(m >= c.low && m < ONE ? (uint32_t)m : 0);
-    int32_t kept = (int32_t)(inside * 0x1p31f) & (m >= c.middle ? -0x10000 : -0x1000000);
-    int32_t word = (int32_t)bits < 0 ? -kept : kept; /* a zero loses its sign */
-    return m >= ONE ? bits : fedcodec_bits((float)word * 0x1p-31f);
+    uint32_t sent = when(m >= c.low), middling = when(m >= c.middle), large = when(m >= ONE);
+    float inside = fedcodec_float((uint32_t)m & sent & ~large);
+    uint32_t kept = (uint32_t)(int32_t)(inside * 0x1p31f) & (0xff000000 | (middling & 0xff0000));
+    return pick(large, bits, fedcodec_bits(signed_value((int32_t)kept, bits)));
 }
 
 static void bursts_round(int e, const float *x, float *y, size_t n) {
     const classes c = classes_of(e);
-    for (size_t i = 0; i < n; i += BLOCK) {
-        uint32_t bits[BLOCK] = {0};
-        const size_t count = n - i < BLOCK ? n - i : BLOCK;
-        memcpy(bits, x + i, count * sizeof *bits);
-        for (size_t k = 0; k < BLOCK; k++) {
-            bits[k] = rounded(bits[k], c);
-        }
-        memcpy(y + i, bits, count * sizeof *bits);
+    for (size_t i = 0; i < n; i++) {
+        y[i] = fedcodec_float(rounded(fedcodec_bits(x[i]), c));
     }
 }
 

@@ -38,6 +38,24 @@ static inline size_t fedcodec_tags_len(size_t n) {
 /** For each byte of tags: the bytes of its four values together. */
 static const uint8_t fedcodec_tags_bytes[256] = {FEDCODEC_TAGS_ROWS(FEDCODEC_TAGS_BYTES_4)};
 
+/** A network card's burst: its values, the bytes of their tags, and the most bytes of all. */
+enum {
+    FEDCODEC_BURST = 8,
+    FEDCODEC_BURST_TAGS = FEDCODEC_BURST / FEDCODEC_TAGS,
+    FEDCODEC_BURST_MOST = FEDCODEC_BURST_TAGS + 4 * FEDCODEC_BURST
+};
+
+/** The bursts of n values. */
+static inline size_t fedcodec_bursts(size_t n) {
+    return n / FEDCODEC_BURST + (n % FEDCODEC_BURST > 0);
+}
+
+/** The bytes of a burst, as its tags say. */
+static inline size_t fedcodec_burst_len(const uint8_t *burst) {
+    return FEDCODEC_BURST_TAGS + (size_t)fedcodec_tags_bytes[burst[0]] +
+           fedcodec_tags_bytes[burst[1]];
+}
+
 /** Are the tags after the n-th, which only fill the last byte, all 0? */
 static inline bool fedcodec_tags_padded(const uint8_t *tags, size_t n) {
     return n % FEDCODEC_TAGS == 0 || tags[n / FEDCODEC_TAGS] >> 2 * (n % FEDCODEC_TAGS) == 0;
