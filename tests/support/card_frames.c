@@ -100,7 +100,7 @@ fednic_frame card_frame(const card_shape *shape, const void *payload, size_t len
     if (len > 0) {
         memcpy(tcp + header, payload, len);
     }
-    uint32_t sum = pseudo(ip, family, 6, tcp_len);
+    uint32_t sum = pseudo(ip, family, shape->protocol > 0 ? shape->protocol : 6, tcp_len);
     put16(tcp + 16, shape->partial ? sum : ~plain_sum(sum, tcp, tcp_len) & 0xffff);
     memset(tcp + tcp_len, 0, shape->padding);
     fednic_frame frame = {memory, (size_t)(tcp - memory) + tcp_len + shape->padding, {0}};
@@ -189,6 +189,16 @@ bool card_frame_read(const fednic_frame *frame, uint8_t protocol, card_parts *pa
     p.seq = get16(frame->data + p.tcp + 4) << 16 | get16(frame->data + p.tcp + 6);
     *parts = p;
     return check_offload(frame, &p, protocol);
+}
+
+fednic_frame card_frame_completed(const fednic_frame *frame, uint8_t *memory) {
+    const fednic_offload *o = &frame->offload;
+    memcpy(memory, frame->data, frame->len);
+    if ((o->flags & FRAME_NEEDS_CSUM) != 0) {
+        uint32_t sum = plain_sum(0, memory + o->csum_start, frame->len - o->csum_start);
+        put16(memory + o->csum_start + o->csum_offset, ~sum & 0xffff);
+    }
+    return (fednic_frame){memory, frame->len, {0}};
 }
 
 card_heap *card_heap_new(void) {

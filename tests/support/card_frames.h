@@ -22,6 +22,7 @@ typedef struct card_shape {
     uint8_t ip_words;  /* IPv4's options, in words */
     uint8_t tos;       /* with ECN */
     uint8_t flags;     /* TCP's */
+    uint8_t protocol;  /* in the pseudo-header; 0: TCP's own */
     bool may_cut;      /* IPv4 without DF */
     bool partial;      /* the checksum is that of the pseudo-header, NEEDS_CSUM */
     bool backwards;    /* from the second host to the first */
@@ -49,6 +50,10 @@ typedef struct card_parts {
  * pseudo-header) and offload members must be right: what Linux takes from a TAP device or a packet
  * socket. False, and a line on stderr: something is wrong. */
 bool card_frame_read(const fednic_frame *frame, uint8_t protocol, card_parts *parts);
+
+/** Copy a frame to memory of FRAME_ROOM bytes; complete a partial checksum there, as Linux does: it
+ * is over all bytes from csum_start on. */
+fednic_frame card_frame_completed(const fednic_frame *frame, uint8_t *memory);
 
 /** Copies of emitted frames. */
 typedef struct card_heap {
