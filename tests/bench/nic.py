@@ -9,7 +9,7 @@
       cpu          what the codec costs the hosts: none, in software, in the card
 
     --build DIR   where bin/fednic, bin/fedworker, bin/fedtrain, bin/bench_exchange and bin/bench_nic are (build/release)
-    --data DIR    MNIST (FED_MNIST_DIR, or build/data/mnist)       --seconds N   of each stream (4)
+    --data DIR    MNIST (FED_MNIST_DIR, or build/data/mnist)       --seconds N   of each stream (3)
     --rates R,R   of training and exchange (100mbit,1gbit)         --quick       does the command work?
 
 It needs root, ip, tc, ethtool and /dev/net/tun; it removes what it made. Floats are gradients of LeNet after 100 steps on
@@ -234,6 +234,7 @@ def hosts(cards, ranks, rate, words=(), direct=False):
 
 LENET = ["--model", "lenet5-caffe", "--batch", "16", "--optimizer", "momentum:lr=0.02"]
 MODELS = [("LeNet", LENET, 98.3), ("HDC", datacenter_papers.HDC, 96.5)]
+STEPS = {"10mbit": 4, "100mbit": 8, "1gbit": 40}
 PLAIN = ["--sync", "ssgd"]
 
 
@@ -267,7 +268,8 @@ def part_training(options):
         for rate in options.rates.split(","):
             for name, collective, extra, card in DESIGNS:
                 more = ["--collective", collective, *(carded("packet") if card else PLAIN)]
-                got = trainer.lines([*words, *more], rate, 4, extra, hosts=lambda ranks, rate, card=card: hosts(card, ranks, rate))
+                got = trainer.lines([*words, *more], rate, 4, extra, steps=2 if options.quick else STEPS[rate],
+                                    hosts=lambda ranks, rate, card=card: hosts(card, ranks, rate))
                 same = ""
                 if card:
                     inline = trainer.here([*words, "--collective", collective, *carded("inline")], steps=got["steps"])
@@ -332,7 +334,7 @@ def predicted(options, workers, rate, ratio, gbit, alpha, message):
 def timed_exchange(options, card, workers, rate, collective, path, floats):
     """ms of an exchange; bytes of float32 in one direction of the busiest line; and bytes that this line carried, with headers."""
     extra = 1 if collective == "star" else 0
-    steps = 2 if options.quick else {"10mbit": 3, "100mbit": 6}.get(rate, 12)
+    steps = 2 if options.quick else {"10mbit": 3, "100mbit": 4}.get(rate, 12)
     with hosts(card, workers + extra, rate) as lines:
         busiest = workers if extra else 0
         before = wire_bytes(lines, busiest)
@@ -354,13 +356,14 @@ def part_exchange(options):
             print("| workers |" + "".join(f" {name} | model ÷ it |" for name, *_ in DESIGNS) + " times fewer bytes: star, ring |")
             print("|--:|" + "--:|--:|" * len(DESIGNS) + "--:|")
             for workers in sizes:
-                print(exchange_row(options, workers, rate, path, floats, cards[workers], (alpha, message, mbit)), flush=True)
+                print(exchange_row(options, workers, rate, path, floats, cards, (alpha, message, mbit)), flush=True)
 
 
-def exchange_row(options, workers, rate, path, floats, gbit, measured):
+def exchange_row(options, workers, rate, path, floats, cards, measured):
+    """The aggregator's card works as each of two hosts' does: all floats pass it, and the others' share the other core."""
     alpha, message, mbit = measured
     row, ratios = f"| {workers} |", []
-    for collective, way in (("star", "central"), ("ring", "ring")):
+    for collective, way, gbit in (("star", "central", cards[2]), ("ring", "ring", cards[workers])):
         plain_ms, sent, _ = timed_exchange(options, False, workers, rate, collective, path, floats)
         card_ms, _, carried = timed_exchange(options, True, workers, rate, collective, path, floats)
         ratios.append(sent * datacenter.RATES[rate] / (1e6 * mbit) / carried)  # of times on the line, with headers of both
@@ -418,7 +421,7 @@ def main():
     parser.add_argument("--build", default="build/release")
     parser.add_argument("--data", default=os.environ.get("FED_MNIST_DIR", "build/data/mnist"))
     parser.add_argument("--rates", default="100mbit,1gbit")
-    parser.add_argument("--seconds", type=float, default=4)
+    parser.add_argument("--seconds", type=float, default=3)
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
     if os.geteuid() != 0 or not os.path.exists("/dev/net/tun"):
