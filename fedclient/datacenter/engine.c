@@ -6,9 +6,12 @@
 #include <string.h>
 #include <time.h>
 
+#include "fedcodec/bursts.h"
+
 enum {
     PATIENCE_MS = 200, /* how long the link waits for an event, before the engine looks around */
     GROWTH = 64,
+    COUNT_EVERY = 16,           /* one bucket of so many is looked at, to count what became 0 */
     UNDER_WAY = 8,              /* buckets, and */
     UNDER_WAY_VALUES = 1 << 16, /* of these at least, are enough to have under way at once */
 };
@@ -111,9 +114,10 @@ static void complete_bucket(feddc_engine *e, uint32_t step, uint32_t bucket) {
                                   .step = step,
                                   .bucket = bucket,
                                   .what = FEDDC_EXCHANGE});
-    const feddc_coder_counts *zeros = feddc_coder_count(e->push);
-    e->counts.zeroed = zeros->zeroed;
-    e->counts.coded = zeros->coded;
+    if (e->nic.kind == FEDDC_NIC_NONE) {
+        e->counts.zeroed = feddc_coder_count(e->push)->zeroed;
+        e->counts.coded = feddc_coder_count(e->push)->coded;
+    }
     e->retry = true;
     while (e->first_open[slot] < e->plan.buckets &&
            is_over(feddc_engine_cell(e, step, e->first_open[slot]), step)) {
@@ -214,6 +218,28 @@ static fed_status check_gradient(feddc_engine *e, uint32_t step, uint32_t bucket
                     step, where->offset, where->offset + where->n - 1);
 }
 
+/* Of some buckets: values that the card makes 0. They are lost. */
+static void count_zeros(feddc_engine *e, uint32_t step, uint32_t bucket, const float *grad,
+                        bool plain) {
+    if (e->nic.kind == FEDDC_NIC_NONE || plain || (step + bucket) % COUNT_EVERY != 0) {
+        return;
+    }
+    float rounded[256];
+    const size_t n = e->plan.bucket[bucket].n;
+    uint64_t zeroed = 0;
+    for (size_t at = 0; at < n; at += 256) {
+        const size_t count = n - at < 256 ? n - at : 256;
+        fedcodec_bursts_round(e->nic.e, grad + at, rounded, count);
+        for (size_t i = 0; i < count; i++) {
+            zeroed += grad[at + i] != 0 && rounded[i] == 0;
+        }
+    }
+    pthread_mutex_lock(&e->lock);
+    e->counts.zeroed += zeroed;
+    e->counts.coded += n;
+    pthread_mutex_unlock(&e->lock);
+}
+
 /* With the lock held: enough buckets before this one are under way. Then it waits, so that sums of
  * the first buckets do not queue behind gradients of the last ones, and no connection gets far
  * behind the others, for which all would wait at the end. Buckets behind this one do not count: so
@@ -257,6 +283,7 @@ static fed_status begin_bucket(feddc_engine *e, uint32_t step, uint32_t bucket, 
     }
     e->busy[bucket] = true;
     FED_TRY(check_gradient(e, step, bucket, grad, plain, err));
+    count_zeros(e, step, bucket, grad, plain);
     return e->collective->begin(e->collective_self, step, bucket, grad, plain, err);
 }
 

@@ -66,7 +66,8 @@ static void threads_and_processes_leave_the_same_bits(void **state) {
     (void)state;
     static const char *const options[] = {
         "--workers 3", "--workers 3 --collective star --sync bitsgd --codec 3lc --pull 3lc",
-        "--workers 2 --sync cdsgd:n=3,k=2 --codec twobit:t=0.01"};
+        "--workers 2 --sync cdsgd:n=3,k=2 --codec twobit:t=0.01",
+        "--workers 3 --collective ring --sync bitsgd --nic inline:e=8"};
     for (size_t k = 0; k < sizeof options / sizeof options[0]; k++) {
         char args[300], a[32], b[32];
         snprintf(args, sizeof args, "%s --link threads", options[k]);
@@ -129,6 +130,12 @@ static void the_summary_says_what_was_sent(void **state) {
     assert_true(sent < 0.1 * floats);
     json_decref(root);
     assert_non_null(strstr(out, "exposed"));
+    assert_runs(TRAIN "--steps 20 --workers 2 --summary out.json --sync bitsgd --nic inline:e=8");
+    root = summary();
+    assert_string_equal(json_string_value(json_object_get(root, "nic")), "inline:e=8");
+    assert_true(number(root, "zeroed") > 0 && number(root, "zeroed") < 1);
+    json_decref(root);
+    assert_non_null(strstr(out, "the nic inline:e=8"));
 }
 
 static void training_goes_on_from_a_checkpoint(void **state) {
@@ -236,6 +243,10 @@ static void a_mistake_is_told_in_a_sentence(void **state) {
         {"--link pigeon", "\"pigeon\""},
         {"--collective gossip", "\"gossip\""},
         {"--sync bitsgd --codec nothing", "\"nothing\""},
+        {"--nic inline", "take bitsgd"},
+        {"--sync bitsgd --nic packet", "take link tcp"},
+        {"--sync bitsgd --nic inline --codec int8", "leave out the codec or the nic"},
+        {"--sync bitsgd --nic ethernet", "\"ethernet\""},
         {"--optimizer sgd+clip:norm=1", "clip"},
         {"--lr fast", "--lr"},
         {"--optimizer sgd:lr=1e9 --steps 20", "lower it"},

@@ -162,8 +162,8 @@ typedef struct feddc_exchange_counts {
     double wait_s;                       /* of the caller, in take */
     double exchange_s;      /* from the first part put in to the last sum, of all steps; when two
                              * steps are under way, the time counts once */
-    uint64_t zeroed, coded; /* values that a push codec without a residual made 0 while
-                                          * they were not, of how many */
+    uint64_t zeroed, coded; /* values that a push codec without a residual, or the nic, made 0
+                             * while they were not, of how many: of some messages */
 } feddc_exchange_counts;
 
 void feddc_exchange_count(feddc_exchange *x, feddc_exchange_counts *counts);
