@@ -1,6 +1,11 @@
 /* Two hosts with offload NICs, and a line between them on which everything goes wrong: connections
  * of real kernels arrive whole. Skipped where the system does not let it make networks. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include "fed_test.h"
 #include "nic_streams.h"
 
@@ -224,6 +229,22 @@ static void segments_may_have_any_size(void **state) {
     nic_world_calm(w);
 }
 
+/* A segment of many becomes hundreds of packets, more than the card's queue holds. */
+static void tiny_segments_overrun_no_queue(void **state) {
+    nic_world *w = *state;
+    nic_stream_plan plans[MANY];
+    make_plans(plans, 4 * MB);
+    for (size_t k = 0; k < MANY; k++) {
+        plans[k].mss = 88;
+    }
+    (void)nic_streams_run(w, "tiny segments", plans, 4, LIMIT_MS, NULL);
+    for (int k = 0; k < NIC_HOSTS; k++) {
+        char text[4000];
+        nic_world_stats(w, k, text, sizeof text);
+        assert_non_null(strstr(text, "lost: 0 by the line, 0 by this program"));
+    }
+}
+
 /* The same four numbers name one connection after another: marked, unmarked, marked. */
 static void ports_may_be_used_again(void **state) {
     nic_world *w = *state;
@@ -233,6 +254,33 @@ static void ports_may_be_used_again(void **state) {
             {.marked = k % 3 == 0, .port = 45001, .six = true, .from = 1, .bytes = 100000}};
         (void)nic_streams_run(w, "ports again", plans, 2, LIMIT_MS, NULL);
     }
+}
+
+static void send_datagrams(const nic_world *w) {
+    static const uint8_t data[1472];
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(9)};
+    int fd = nic_world_socket(w, 0, AF_INET, SOCK_DGRAM, 0);
+    assert_int_equal(inet_pton(AF_INET, "10.79.0.2", &at.sin_addr), 1);
+    for (int k = 0; k < 5; k++) {
+        assert_int_equal(sendto(fd, data, sizeof data, 0, (struct sockaddr *)&at, sizeof at),
+                         sizeof data);
+    }
+    close(fd);
+}
+
+/* A frame that the line never takes must not stand before all others. */
+static void a_frame_that_is_too_long_stops_no_other(void **state) {
+    nic_world *w = *state;
+    nic_stream_plan plans[MANY];
+    make_plans(plans, MB / 8);
+    for (size_t k = 0; k < MANY; k++) {
+        plans[k].mss = 500;
+    }
+    nic_world_shell(w, NIC_HOSTS, "ip link set end0 mtu 1300");
+    send_datagrams(w);
+    nic_tally t = nic_streams_run(w, "narrow line", plans, MANY, LIMIT_MS, NULL);
+    nic_world_shell(w, NIC_HOSTS, "ip link set end0 mtu 1600");
+    assert_compressed("narrow line", &t);
 }
 
 static void restart(nic_world *w) {
@@ -305,12 +353,14 @@ int main(void) {
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_good_line_rounds_each_float),
+        cmocka_unit_test(tiny_segments_overrun_no_queue),
         cmocka_unit_test(a_bad_line_changes_no_byte),
         cmocka_unit_test(routers_may_change_the_dscp),
         cmocka_unit_test(the_mtu_may_change),
         cmocka_unit_test(kernels_may_be_set_otherwise),
         cmocka_unit_test(segments_may_have_any_size),
         cmocka_unit_test(ports_may_be_used_again),
+        cmocka_unit_test(a_frame_that_is_too_long_stops_no_other),
         cmocka_unit_test(a_card_may_begin_anew),
     };
     const struct CMUnitTest one_card[] = {

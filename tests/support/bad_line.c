@@ -145,9 +145,9 @@ static void damage(bad_line *line, bad_frame *frame) {
         frame->len = HEADS + fed_rng_below(rng, (uint32_t)frame->len - HEADS);
         mark(line, BAD_TRUNCATE);
     }
-    if (frame->len + 8 <= BAD_FRAME && happens(line, BAD_PAD)) {
+    if (frame->len + 4 <= BAD_FRAME && happens(line, BAD_PAD)) {
         bad_frame_complete(frame);
-        uint32_t more = 1 + fed_rng_below(rng, 8);
+        uint32_t more = 1 + fed_rng_below(rng, 4); /* more than 4 a device may refuse */
         memset(frame->data + frame->len, (int)fed_rng_below(rng, 256), more);
         frame->len += more;
         mark(line, BAD_PAD);

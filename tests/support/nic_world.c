@@ -148,6 +148,12 @@ static void must_be_good(const nic_world *w, const char *wrong) {
     }
 }
 
+void nic_world_stats(const nic_world *w, int host, char *text, size_t cap) {
+    char args[400];
+    (void)snprintf(args, sizeof args, "--stats --control card%d.sock", host);
+    assert_int_equal(fed_test_run(w->directory, "fednic", args, text, cap), 0);
+}
+
 void nic_world_restart_card(nic_world *w, int host) {
     must_be_good(w, end_card(w, host));
     start_card(w, host);

@@ -40,8 +40,12 @@ int nic_world_socket(const nic_world *w, int host, int family, int type, int pro
 /** Packet sockets at the line's ends, for strangers: bad_line_socket. */
 void nic_world_line_sockets(const nic_world *w, int sockets[NIC_HOSTS]);
 
-/** Run a shell's command in a host's network; the test fails if the command does. */
+/** Run a shell's command in a host's network, or in the line's (NIC_HOSTS); the test fails if the
+ * command does. */
 void nic_world_shell(const nic_world *w, int host, const char *command);
+
+/** What a host's card says about itself: fednic --stats. */
+void nic_world_stats(const nic_world *w, int host, char *text, size_t cap);
 
 /** The host's card ends, or is killed, and begins anew: it knows no connection. */
 void nic_world_restart_card(nic_world *w, int host);

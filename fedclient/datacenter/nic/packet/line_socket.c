@@ -10,6 +10,7 @@
 #include <linux/if_packet.h>
 #include <net/if.h>
 #include <net/if_arp.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -19,9 +20,11 @@
 #include "fedclient/datacenter/nic/packet/vnet_header.h"
 
 enum {
-    IN = 32,            /* frames received in one call */
-    OUT = 256,          /* frames queued at most */
-    MADE = 96,          /* frames that the card makes of one, at most: a 64 KiB segment's packets */
+    IN = 32,      /* frames received in one call */
+    OUT = 256,    /* frames queued at most */
+    MADE = 96,    /* frames that the card makes of one, as a rule: a 64 KiB segment's packets */
+    TRIES = 64,   /* times that a frame is offered to a line that has no buffer for it, */
+    AGAIN_MS = 1, /* and how long to wait between them */
     ARENA = 512 * 1024, /* bytes of queued frames */
     TAG_ROOM = 4,       /* before a frame that came, for its VLAN's tag */
     RECEIVE = 32 << 20, /* bytes of the sockets' buffers */
@@ -36,7 +39,8 @@ struct fednic_line {
     fednic_line_counts counts;
     /* queue: messages first .. first + queued */
     unsigned first, queued;
-    size_t used; /* of the arena */
+    size_t used;    /* of the arena */
+    unsigned tries; /* of the first message */
     struct mmsghdr out[OUT];
     struct iovec out_parts[OUT][2];
     struct virtio_net_hdr out_header[OUT];
@@ -244,12 +248,28 @@ bool fednic_line_has_room(const fednic_line *line) {
     return line->first + line->queued + MADE <= OUT && line->used + 2 * FEDNIC_FRAME <= ARENA;
 }
 
+/* A segment of many tiny ones can become more frames than has_room keeps free: wait for the
+ * line. */
+static bool empty_queue(fednic_line *line) {
+    struct pollfd line_poll = {.fd = line->fd, .events = POLLOUT};
+    fednic_sent sent = fednic_line_flush(line);
+    for (int k = 0; k < TRIES && sent != FEDNIC_ALL; k++) {
+        (void)poll(&line_poll, sent == FEDNIC_FULL ? 1 : 0, AGAIN_MS);
+        sent = fednic_line_flush(line);
+    }
+    return sent == FEDNIC_ALL;
+}
+
+static bool takes_another(const fednic_line *line, const fednic_frame *frame, bool kept) {
+    return line->first + line->queued < OUT && (kept || frame->len <= ARENA - line->used);
+}
+
 void fednic_line_put(fednic_line *line, const fednic_frame *frame, bool kept) {
-    const unsigned k = line->first + line->queued;
-    if (k >= OUT || (!kept && frame->len > ARENA - line->used)) {
-        line->counts.refused++; /* fednic_line_has_room was not asked */
+    if (!takes_another(line, frame, kept) && !empty_queue(line)) {
+        line->counts.refused++;
         return;
     }
+    const unsigned k = line->first + line->queued;
     const uint8_t *data = frame->data;
     if (!kept) {
         uint8_t *copy = line->arena + line->used;
@@ -264,16 +284,19 @@ void fednic_line_put(fednic_line *line, const fednic_frame *frame, bool kept) {
     line->queued++;
 }
 
+/* ENOBUFS means that a queue on the way is full, but also that nobody will ever take this frame: a
+ * veth whose far end is down, or has a smaller MTU. So it is not offered for ever. */
 fednic_sent fednic_line_flush(fednic_line *line) {
     while (line->queued > 0) {
         const int sent = sendmmsg(line->fd, line->out + line->first, line->queued, MSG_DONTWAIT);
         if (sent < 0 && errno == EINTR) {
             continue;
         }
-        if (sent < 0 && (errno == EAGAIN || errno == ENOBUFS)) {
+        if (sent < 0 && (errno == EAGAIN || (errno == ENOBUFS && ++line->tries < TRIES))) {
             line->counts.waits++;
             return errno == EAGAIN ? FEDNIC_FULL : FEDNIC_LATER;
         }
+        line->tries = 0;
         line->counts.refused += sent < 0;
         const unsigned done = sent < 0 ? 1 : (unsigned)sent;
         line->first += done;
