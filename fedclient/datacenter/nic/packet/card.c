@@ -18,6 +18,8 @@ enum { FLOWS = 16384, FLOWS_MAX = 1 << 24, MTU = 1500, MTU_MIN = 256, MTU_MAX = 
 /* Times that the same bytes are sent again before the card takes it that compressed segments don't
  * arrive: before the first was acknowledged, and after. */
 enum { REPEATS_NEW = 3, REPEATS_PROVED = 6 };
+/* Then it compresses none of the next MiB; twice as much if the next try fails too. */
+enum { RAW_FIRST = 1 << 20, DOUBTS_MOST = 20 };
 
 /* A frame's headers, and the most payload that a compressed segment can name. */
 enum { HEADERS_MOST = 22 + 60 + TCP_MOST, ROOM = HEADERS_MOST + FEDNIC_PLAIN_MOST };
@@ -96,16 +98,40 @@ static bool may_be_coded(const passage *p) {
            offload_is_sound(p->frame, s);
 }
 
+/* Write the checksum of a packet, whose other bytes are in place. That of a compressed segment is
+ * complete in any case: its bytes are few, and a receiver that does not know it must see that it is
+ * wrong. */
+static void write_checksum(const cutting *c, uint8_t *bytes, size_t len, bool coded) {
+    const fednic_frame *frame = c->p->frame;
+    const fednic_segment *s = &c->p->segment;
+    const size_t header = fednic_tcp_header(s);
+    const uint16_t protocol = coded ? PROTOCOL_TWISTED : PROTOCOL_TCP;
+    uint8_t *at = bytes + s->tcp + TCP_CHECKSUM;
+    if (needs_csum(frame)) {
+        uint16_t sum = fednic_pseudo_sum(bytes, s, protocol, header + len);
+        fednic_put16(at, coded ? 0 : sum);
+        if (coded) {
+            sum = fednic_sum_add(sum, fednic_sum(bytes + s->tcp, header + len));
+            fednic_put16(at, (uint16_t)~sum);
+        }
+        return;
+    }
+    /* Then the packet is the whole segment, and nothing else of TCP has changed. */
+    uint16_t old = fednic_sum(frame->data + s->payload, s->payload_len);
+    uint16_t gained = fednic_sum(bytes + s->payload, len);
+    old = fednic_sum_add(old, fednic_sum_add(PROTOCOL_TCP, (uint16_t)(header + s->payload_len)));
+    gained = fednic_sum_add(gained, fednic_sum_add(protocol, (uint16_t)(header + len)));
+    fednic_put16(at, fednic_checksum_update(fednic_get16(at), old, gained));
+}
+
 /* Finish a packet whose payload of `len` bytes lies in place, for the segment's bytes from `at` to
  * `end`: write the headers before it, and send it. */
 static void send_piece(cutting *c, uint8_t *bytes, size_t at, size_t end, size_t len, bool coded) {
     const passage *p = c->p;
     const fednic_segment *s = &p->segment;
-    const size_t tcp_len = fednic_tcp_header(s) + len;
-    const uint16_t protocol = coded ? PROTOCOL_TWISTED : PROTOCOL_TCP;
     memcpy(bytes, p->frame->data, s->payload);
-    fednic_ip_change(bytes, s, tcp_len, coded ? FEDNIC_COMPRESSED | (s->tos & 3) : s->tos,
-                     c->packets);
+    fednic_ip_change(bytes, s, fednic_tcp_header(s) + len,
+                     coded ? FEDNIC_COMPRESSED | (s->tos & 3) : s->tos, c->packets);
     uint8_t *tcp = bytes + s->tcp;
     fednic_put32(tcp + TCP_SEQ, s->seq + (uint32_t)at);
     if (end < s->payload_len) {
@@ -114,27 +140,18 @@ static void send_piece(cutting *c, uint8_t *bytes, size_t at, size_t end, size_t
     if (at > 0) {
         tcp[TCP_FLAGS] &= (uint8_t)~TCP_CWR;
     }
-    fednic_frame out = {bytes, s->payload + len, p->frame->offload};
-    fednic_offload *o = &out.offload;
-    o->flags &= OFFLOAD_NEEDS_CSUM;
-    uint16_t field = fednic_get16(tcp + TCP_CHECKSUM);
-    if (needs_csum(p->frame)) {
-        field = fednic_pseudo_sum(bytes, s, protocol, tcp_len);
+    fednic_frame out = {bytes, s->payload + len, {0}};
+    write_checksum(c, bytes, len, coded);
+    if (needs_csum(p->frame) && !coded) {
+        fednic_offload *o = &out.offload;
+        *o = p->frame->offload;
         o->hdr_len = (uint16_t)s->payload;
-    } else { /* then the piece is the whole segment, and nothing else of TCP has changed */
-        const size_t old_len = fednic_tcp_header(s) + s->payload_len;
-        uint16_t old = fednic_sum(p->frame->data + s->payload, s->payload_len);
-        uint16_t gained = fednic_sum(bytes + s->payload, len);
-        field = fednic_checksum_update(
-            field, fednic_sum_add(old, fednic_sum_add(PROTOCOL_TCP, (uint16_t)old_len)),
-            fednic_sum_add(gained, fednic_sum_add(protocol, (uint16_t)tcp_len)));
-    }
-    fednic_put16(tcp + TCP_CHECKSUM, field);
-    if (len <= c->unit) {
-        o->gso_type = 0;
-        o->gso_size = 0;
-    } else if (at > 0) {
-        o->gso_type &= (uint8_t)~OFFLOAD_ECN;
+        if (len <= c->unit) {
+            o->gso_type = 0;
+            o->gso_size = 0;
+        } else if (at > 0) {
+            o->gso_type &= (uint8_t)~OFFLOAD_ECN;
+        }
     }
     c->packets = (uint16_t)(c->packets + (len + c->unit - 1) / c->unit);
     c->flow->sent_coded += len;
@@ -172,7 +189,7 @@ static size_t next_piece(cutting *c, size_t at) {
     const size_t rest = s->payload_len - at;
     const size_t lead = fednic_form_lead(s->seq + (uint32_t)at - c->flow->own_isn - 1, rest);
     size_t taken = 0, len = 0;
-    if (!c->flow->raw) {
+    if (c->flow->raw_left == 0) {
         len = fednic_form_write(p->card->options.e, p->frame->data + s->payload + at, rest, lead,
                                 c->unit < rest ? c->unit : rest - 1, p->card->made + s->payload,
                                 &taken);
@@ -203,8 +220,10 @@ static void watch_repeats(fednic_flow *flow, const fednic_segment *s) {
         flow->repeats = (uint8_t)(same ? flow->repeats + 1 : 1);
         flow->repeated = s->seq;
         if (flow->repeats > (flow->proved ? REPEATS_PROVED : REPEATS_NEW)) {
-            flow->raw = true;
+            flow->raw_left = (uint64_t)RAW_FIRST << flow->doubts;
+            flow->doubts = (uint8_t)(flow->doubts < DOUBTS_MOST ? flow->doubts + 1 : DOUBTS_MOST);
             flow->repeats = 0;
+            flow->proved = flow->coded_any = false;
         }
     }
     if (!flow->sent_any || (int32_t)(end - flow->sent_end) > 0) {
@@ -226,6 +245,7 @@ static void compress(const passage *p, fednic_flow *flow) {
         at = next_piece(&c, at);
     }
     send_raw(&c, len);
+    flow->raw_left -= len < flow->raw_left ? len : flow->raw_left;
     if (!flow->coded_any && p->counts->coded_frames > coded) {
         flow->coded_any = true;
         flow->first_coded = s->seq;

@@ -22,11 +22,12 @@ typedef struct fednic_flow {
     bool own_known;    /* own_isn: the host's SYN has passed */
     bool offered;      /* peer_isn: the peer's SYN had a card's option, and is not answered yet */
     bool agreed;       /* the peer's SYN or its answer had the option: there is a card */
-    bool raw;          /* compressed segments don't arrive: no more of them */
     bool proved;       /* a compressed segment was acknowledged */
     bool coded_any;    /* first_coded: one was sent */
     bool sent_any;     /* sent_end: data was sent */
     uint8_t offers;    /* own SYNs and answers with the option */
+    uint8_t doubts;    /* times that compressed segments seemed not to arrive, in a row */
+    uint64_t raw_left; /* bytes of payload that will not be compressed, therefore */
     uint8_t repeats;   /* times in a row that the same bytes were sent again, from repeated on */
     uint32_t repeated; /* TCP's numbers, as the next two */
     uint32_t sent_end;
