@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* An input is a list of steps: a byte that says which, then what the step takes. */
 enum { STEP_SEND, STEP_FROM_WIRE, STEP_ANY, STEP_SYN, STEPS };
-enum { E = 10, FLOWS = 3, ENOUGH = 64, STEPS_MOST = 12, ISN = 1000, PEER_ISN = 77, TWIST = 253 };
+enum { E = 10, FLOWS = 3, ENOUGH = 64, STEPS_MOST = 6, ISN = 1000, PEER_ISN = 77, TWIST = 253 };
 enum { TOS = 0xfc, MARKED = 0x28, COMPRESSED = 0x2c };
 
 typedef struct input {

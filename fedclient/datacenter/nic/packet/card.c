@@ -367,13 +367,15 @@ static void forward_unread(const passage *p) {
     p->emit(p->user, &out);
 }
 
-/* Is it a compressed segment? Looked at more closely are frames with the card's DSCP, those of an
- * agreed flow, and those whose checksum is partial: there it costs nothing. */
-static bool is_compressed(const passage *p, const fednic_flow *flow) {
+/* Is it a compressed segment? The checksum tells, whatever routers did to the DSCP, and without
+ * knowing the connection. It is not looked at where somebody else has found it right: a device, or
+ * Linux when it merged segments. */
+static bool is_compressed(const passage *p) {
     const fednic_segment *s = &p->segment;
+    const uint8_t flags = p->frame->offload.flags;
     bool dscp = (s->tos & FEDNIC_TOS) == FEDNIC_COMPRESSED;
-    bool agreed = flow != NULL && flow->agreed && !many_in_one(p->frame);
-    if (s->payload_len == 0 || !(dscp || agreed || needs_csum(p->frame))) {
+    bool is_right = many_in_one(p->frame) || (flags & OFFLOAD_DATA_VALID) != 0;
+    if (s->payload_len == 0 || (is_right && !dscp && !needs_csum(p->frame))) {
         return false;
     }
     uint16_t protocol = protocol_of(p);
@@ -387,7 +389,7 @@ static void from_wire(passage *p) {
     fednic_flow_key key = fednic_flow_key_of(p->frame->data, s, FEDNIC_WIRE);
     fednic_flow *flow = fednic_flows_find(card->flows, &key);
     size_t len = 0;
-    if (!is_compressed(p, flow)) {
+    if (!is_compressed(p)) {
         forward(p);
     } else if ((len = restore(p)) == 0) {
         p->counts->bad_frames++;
