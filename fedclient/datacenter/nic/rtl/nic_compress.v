@@ -25,11 +25,11 @@ module nic_compress #(
     input  wire                s_tvalid,
     output wire                s_tready,
 
-    output reg  [32*LANES-1:0] m_tdata,
-    output reg  [ 4*LANES-1:0] m_tkeep,
-    output reg                 m_tlast,
-    output reg  [        15:0] m_bytes,
-    output reg                 m_tvalid,
+    output wire [32*LANES-1:0] m_tdata,
+    output wire [ 4*LANES-1:0] m_tkeep,
+    output wire                m_tlast,
+    output wire [        15:0] m_bytes,
+    output wire                m_tvalid,
     input  wire                m_tready
 );
     localparam BEAT = 4 * LANES;                // bytes of a beat
@@ -145,69 +145,11 @@ module nic_compress #(
         end
     end
 
-    // ---- Stage 4: the alignment unit. It keeps what does not fill a beat yet.
-    reg  [8*BURST-1:0] kept;                    // kept_length bytes, zeros above
-    reg  [        5:0] kept_length;             // 0 to BURST
-    reg                kept_last;               // they end a packet
-    reg  [       15:0] bytes;                   // of the packet so far
-
-    wire               more = kept_length > BEAT[5:0];  // after long bursts: a beat goes first
-    wire               join_kept = !kept_last;
-    wire [        5:0] offset = join_kept ? kept_length : 6'd0;
-    wire [        6:0] total = {1'b0, offset} + {1'b0, length};
-    wire               full = total >= {1'b0, BEAT[5:0]};
-    wire [8*(BEAT+BURST)-1:0] placed = {{8 * BEAT{1'b0}}, burst} << {offset, 3'd0};
-    wire [8*(BEAT+BURST)-1:0] joined = placed | {{8 * BEAT{1'b0}}, kept & {8 * BURST{join_kept}}};
-    wire [       15:0] sum = (join_kept ? bytes : 16'd0) + {10'd0, length};
-
-    // The kept bytes leave alone: more than a beat, or a packet's end.
-    wire               alone = more || kept_last;
-    wire               leave = alone || (valid3 && full);
-    wire               out_free = m_tready || !m_tvalid;
-    wire               go = out_free || !leave;
-    assign ready3 = go && !more;
-
-    wire               ends_kept = kept_last && !more;
-    wire               ends_now = last3 && total == {1'b0, BEAT[5:0]};
-    wire [  4*LANES-1:0] partial = ~({4 * LANES{1'b1}} << kept_length);
-
-    always @(posedge clk) begin
-        if (out_free) begin
-            m_tvalid <= leave;
-            m_tdata <= alone ? kept[8*BEAT-1:0] : joined[8*BEAT-1:0];
-            m_tkeep <= ends_kept ? partial : {4 * LANES{1'b1}};
-            m_tlast <= alone ? ends_kept : ends_now;
-            m_bytes <= alone ? bytes : sum;
-        end
-        if (go) begin
-            if (more) begin
-                kept <= {{8 * BEAT{1'b0}}, kept[8*BURST-1:8*BEAT]};
-                kept_length <= kept_length - BEAT[5:0];
-            end else if (valid3) begin
-                // A packet's end that left alone makes room: the next packet begins at 0.
-                if (full && join_kept) begin
-                    kept <= joined[8*(BEAT+BURST)-1:8*BEAT];
-                    kept_length <= total[5:0] - BEAT[5:0];
-                    kept_last <= last3 && !ends_now;
-                end else begin
-                    kept <= joined[8*BURST-1:0];
-                    kept_length <= total[5:0];
-                    kept_last <= last3;
-                end
-                bytes <= ends_now && join_kept ? 16'd0 : sum;
-            end else if (kept_last) begin
-                kept <= {8 * BURST{1'b0}};
-                kept_length <= 6'd0;
-                kept_last <= 1'b0;
-                bytes <= 16'd0;
-            end
-        end
-        if (rst) begin
-            m_tvalid <= 1'b0;
-            kept <= {8 * BURST{1'b0}};
-            kept_length <= 6'd0;
-            kept_last <= 1'b0;
-            bytes <= 16'd0;
-        end
-    end
+    // ---- Stage 4: the alignment unit.
+    nic_align #(.BEAT(BEAT), .MOST(BURST)) align (
+        .clk(clk), .rst(rst),
+        .s_string(burst), .s_length(length), .s_last(last3), .s_valid(valid3), .s_ready(ready3),
+        .m_tdata(m_tdata), .m_tkeep(m_tkeep), .m_tlast(m_tlast), .m_bytes(m_bytes),
+        .m_tvalid(m_tvalid), .m_tready(m_tready)
+    );
 endmodule

@@ -4,7 +4,7 @@ import sys
 
 import rtl_tools
 
-WIDTHS = {"nic_compress": ["-GLANES=4", "-GE=1"], "nic_decompress": ["-GWIDTH=128", "-GWIDTH=64"]}
+WIDTHS = {"nic_compress": ["-GLANES=4", "-GE=1"], "nic_burst_buffer": ["-GWIDTH=128", "-GWIDTH=64"], "nic_decompress": ["-GWIDTH=128", "-GWIDTH=64"]}
 
 
 def main():

@@ -32,3 +32,12 @@ def run(command, seconds, **options):
             output, _ = process.communicate()
             return f"{output}\n{command[0]}: took more than {seconds} s", 124
     return output, process.returncode
+
+
+def mutated(sources, name, old, new, folder):
+    """The same sources, but for one place in the file of that name, which is changed in a copy."""
+    text = next(path for path in sources if path.name == name).read_text(encoding="utf-8")
+    if text.count(old) != 1:
+        sys.exit(f"{name}: {old!r} stands there {text.count(old)} times, not once")
+    (folder / name).write_text(text.replace(old, new), encoding="utf-8")
+    return [folder / name if path.name == name else path for path in sources]
