@@ -83,7 +83,7 @@ def hx8k(folder, engine, seconds):
     top, netlist = folder / "pins.v", folder / "pins.json"
     top.write_text(wrapper(name, parameter, inputs, outputs), encoding="utf-8")
     yosys(f"read_verilog {sources()} {top}; synth_ice40 -abc9 -top pins -json {netlist}")
-    output, status = rtl_tools.run(["nice", "-n", "15", "nextpnr-ice40", "--hx8k", "--package", "ct256", "--json", netlist, "--freq", "50"], seconds)
+    output, status = rtl_tools.run(["nice", "-n", "15", "nextpnr-ice40", "--hx8k", "--package", "ct256", "--json", netlist, "--freq", "50", "--timing-allow-fail"], seconds)
     used = re.search(r"ICESTORM_LC:\s*(\d+)/\s*(\d+)", output)
     clock = re.findall(r"Max frequency for clock[^:]*: ([\d.]+) MHz", output)
     where = f"{int(used[1]):,} of {int(used[2]):,} cells" if used else "?"

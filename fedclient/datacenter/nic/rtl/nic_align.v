@@ -26,6 +26,12 @@ module nic_align #(
     output reg  [      15:0] m_bytes,
     output reg               m_tvalid,
     input  wire              m_tready
+`ifdef NIC_PROOF                                // what an induction must know
+    ,
+    output wire [8*MOST-1:0] proof_kept,
+    output wire [       5:0] proof_kept_length,
+    output wire              proof_kept_last
+`endif
 );
     // What does not fill a beat yet.
     reg  [8*MOST-1:0] kept;                    // kept_length bytes, zeros above
@@ -33,13 +39,19 @@ module nic_align #(
     reg                kept_last;               // they end a packet
     reg  [       15:0] bytes;                   // of the packet so far
 
+`ifdef NIC_PROOF
+    assign proof_kept = kept;
+    assign proof_kept_length = kept_length;
+    assign proof_kept_last = kept_last;
+`endif
+
     wire               more = kept_length > BEAT[5:0];  // after long bursts: a beat goes first
     wire               join_kept = !kept_last;
     wire [        5:0] offset = join_kept ? kept_length : 6'd0;
     wire [        6:0] total = {1'b0, offset} + {1'b0, s_length};
     wire               full = total >= {1'b0, BEAT[5:0]};
     wire [8*(BEAT+MOST)-1:0] placed = {{8 * BEAT{1'b0}}, s_string} << {offset, 3'd0};
-    wire [8*(BEAT+MOST)-1:0] joined = placed | {{8 * BEAT{1'b0}}, kept & {8 * MOST{join_kept}}};
+    wire [8*MOST-1:0] joined = placed[8*MOST-1:0] | (kept & {8 * MOST{join_kept}});
     wire [       15:0] sum = (join_kept ? bytes : 16'd0) + {10'd0, s_length};
 
     // The kept bytes leave alone: more than a beat, or a packet's end.
@@ -56,7 +68,7 @@ module nic_align #(
     always @(posedge clk) begin
         if (out_free) begin
             m_tvalid <= leave;
-            m_tdata <= alone ? kept[8*BEAT-1:0] : joined[8*BEAT-1:0];
+            m_tdata <= kept[8*BEAT-1:0] | (placed[8*BEAT-1:0] & {8 * BEAT{!alone}});
             m_tkeep <= ends_kept ? partial : {BEAT{1'b1}};
             m_tlast <= alone ? ends_kept : ends_now;
             m_bytes <= alone ? bytes : sum;
@@ -66,13 +78,13 @@ module nic_align #(
                 kept <= {{8 * BEAT{1'b0}}, kept[8*MOST-1:8*BEAT]};
                 kept_length <= kept_length - BEAT[5:0];
             end else if (s_valid) begin
-                // A packet's end that left alone makes room: the next packet begins at 0.
+                // Without a packet's end among them the kept bytes fill no more than this beat.
                 if (full && join_kept) begin
-                    kept <= joined[8*(BEAT+MOST)-1:8*BEAT];
+                    kept <= placed[8*(BEAT+MOST)-1:8*BEAT];
                     kept_length <= total[5:0] - BEAT[5:0];
                     kept_last <= s_last && !ends_now;
                 end else begin
-                    kept <= joined[8*MOST-1:0];
+                    kept <= joined;
                     kept_length <= total[5:0];
                     kept_last <= s_last;
                 end

@@ -10,7 +10,10 @@ module nic_join #(
     input  wire [ 8*BYTES-1:0] high,
     output wire [16*BYTES-1:0] joined
 );
+    localparam BITS = BYTES == 4 ? 3 : BYTES == 8 ? 4 : 5;  // 0 to BYTES need so many
+    wire [    BITS-1:0] shift = low_length[BITS-1:0];
+    wire                unused = &{1'b0, low_length};
     wire [16*BYTES-1:0] wide_low = {{8 * BYTES{1'b0}}, low};
     wire [16*BYTES-1:0] wide_high = {{8 * BYTES{1'b0}}, high};
-    assign joined = wide_low | (wide_high << {low_length, 3'd0});
+    assign joined = wide_low | (wide_high << {shift, 3'd0});
 endmodule

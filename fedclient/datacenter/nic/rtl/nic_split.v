@@ -11,8 +11,10 @@ module nic_split #(
     output wire [ 8*BYTES-1:0] low,
     output wire [ 8*BYTES-1:0] high
 );
-    wire [16*BYTES-1:0] shifted = joined >> {low_length, 3'd0};
-    wire                unused = &{1'b0, shifted[16*BYTES-1:8*BYTES]};
+    localparam BITS = BYTES == 4 ? 3 : BYTES == 8 ? 4 : 5;  // 0 to BYTES need so many
+    wire [    BITS-1:0] shift = low_length[BITS-1:0];
+    wire [16*BYTES-1:0] shifted = joined >> {shift, 3'd0};
+    wire                unused = &{1'b0, low_length, shifted[16*BYTES-1:8*BYTES]};
     assign low = joined[8*BYTES-1:0];
     assign high = shifted[8*BYTES-1:0];
 endmodule
