@@ -1,36 +1,40 @@
-// Aligner: leaves out the first 32 * skip + drop bytes of a packet; the rest begins in lane 0.
+// Aligner: leaves out the first skip beats and drop bytes of a packet; the rest begins in lane 0.
 // SPDX-License-Identifier: Apache-2.0
 //
-// skip, drop and beats are read with a packet's first beat. `beats` beats leave, the last of them
-// with tlast; with 0 the packet is swallowed. If the packet is shorter than announced, fewer leave,
+// A beat has 2^S bytes: 32 in the card, fewer in proofs. skip, drop and beats are read with a
+// packet's first beat. `beats` beats leave, the last of them with tlast; with 0 the packet is
+// swallowed. If the packet is shorter than announced, fewer leave,
 // the last with tlast. A packet that ends before its beat number `skip` leaves nothing.
 // The beat that a packet's end leaves behind goes out while the next packet's first beat comes in:
 // that one only fills `hold`. So a packet's border costs no cycle.
-module nic_shift (
+module nic_shift #(
+    parameter S = 5
+) (
     input  wire         clk,
     input  wire         rst,
     input  wire [1:0]   skip,
-    input  wire [4:0]   drop,
+    input  wire [S-1:0] drop,
     input  wire [9:0]   beats,
     input  wire         s_valid,
     output wire         s_ready,
-    input  wire [255:0] s_data,
+    input  wire [(8<<S)-1:0] s_data,
     input  wire         s_last,
     output reg          m_valid,
     input  wire         m_ready,
-    output reg  [255:0] m_data,
+    output reg  [(8<<S)-1:0] m_data,
     output reg          m_first,
     output reg          m_last
 );
-    reg [255:0] hold;
-    reg [4:0] shift;
+    localparam W = 8 << S;
+    reg [W-1:0] hold;
+    reg [S-1:0] shift;
     reg [1:0] passed; // beats to come before the payload's
     reg [9:0] left;   // beats that still leave
     reg first, fresh, flush;
 
     reg p_valid, p_first, p_last; // two neighbours, not yet shifted
-    reg [255:0] p_low, p_high;
-    reg [4:0] p_shift;
+    reg [W-1:0] p_low, p_high;
+    reg [S-1:0] p_shift;
 
     wire out = !m_valid || m_ready;
     wire go = !p_valid || out;
@@ -80,9 +84,9 @@ module nic_shift (
     end
 
     /* verilator lint_off UNUSED */
-    wire [511:0] shifted = {p_high, p_low} >> {p_shift, 3'b000};
+    wire [2*W-1:0] shifted = {p_high, p_low} >> {p_shift, 3'b000};
     /* verilator lint_on UNUSED */
     always @(posedge clk)
         if (out)
-            m_data <= shifted[255:0];
+            m_data <= shifted[W-1:0];
 endmodule
