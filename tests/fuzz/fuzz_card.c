@@ -204,16 +204,19 @@ static void any(fednic_card *card, input *in) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static receiver r;
     fednic_card_options options = {.e = E, .flows = ENOUGH};
-    fednic_card *near = NULL, *strangers = NULL;
+    fednic_card *near = NULL, *strangers = NULL; /* the latter as soon as it is needed */
     MUST(fednic_card_new(&options, &near, NULL) == FED_OK);
     MUST(fednic_card_new(&options, &r.far, NULL) == FED_OK);
     options.flows = FLOWS;
-    MUST(fednic_card_new(&options, &strangers, NULL) == FED_OK);
     agree(near, r.far, (card_shape){.family = 4});
     agree(near, r.far, (card_shape){.family = 6});
     input in = {data, size};
     for (int k = 0; k < STEPS_MOST && in.left > 0; k++) {
-        switch (take(&in, 1) % STEPS) {
+        size_t step = take(&in, 1) % STEPS;
+        if (strangers == NULL && (step == STEP_SYN || step == STEP_ANY)) {
+            MUST(fednic_card_new(&options, &strangers, NULL) == FED_OK);
+        }
+        switch (step) {
         case STEP_SEND:
             send(near, &r, &in);
             break;

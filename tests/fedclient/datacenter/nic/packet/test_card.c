@@ -146,14 +146,220 @@ static void unmarked_frames_are_the_callers_own_memory(void **state) {
     assert_same_frame(&w->host->frame[0], frame.data, frame.len);
 }
 
+static void assert_untouched(world *w, const card_shape *shape, const void *payload, size_t len) {
+    pass(w, shape, payload, len);
+    assert_int_equal(w->wire->count, 1);
+    assert_int_equal(w->host->count, 1);
+    fednic_frame frame = card_frame(shape, payload, len, w->memory);
+    assert_same_frame(&w->wire->frame[0], frame.data, frame.len);
+    assert_same_frame(&w->host->frame[0], frame.data, frame.len);
+}
+
+static void what_cannot_be_coded_stays_as_it_is(void **state) {
+    world *w = *state;
+    card_shape shape = {.family = 4, .tos = MARKED, .seq = ISN + 1, .flags = SEG_ACK};
+    assert_untouched(w, &shape, w->x, 1448); /* a connection that no card knows */
+    connect_hosts(w, shape);
+    assert_untouched(w, &shape, NULL, 0);
+    shape.may_cut = true;
+    assert_untouched(w, &shape, w->x, 1448);
+    shape.may_cut = false;
+    shape.flags = SEG_ACK | SEG_URG;
+    assert_untouched(w, &shape, w->x, 1448);
+    shape.flags = SEG_ACK | SEG_RST;
+    assert_untouched(w, &shape, w->x, 1448);
+    shape.flags = SEG_ACK;
+    shape.tos = COMPRESSED; /* a stranger's */
+    assert_untouched(w, &shape, w->x, 1448);
+    fednic_counts counts;
+    fednic_card_count(w->far, FEDNIC_WIRE, &counts);
+    assert_int_equal(counts.bad_frames + counts.coded_frames, 0);
+}
+
+static void a_frame_cut_short_anywhere_is_forwarded(void **state) {
+    world *w = *state;
+    for (int k = 0; k < 4; k++) {
+        card_shape shape = {.family = k % 2 == 0 ? 4 : 6, .tos = MARKED, .vlans = (uint8_t)k};
+        shape.vlans = shape.vlans > 2 ? 2 : shape.vlans;
+        connect_hosts(w, shape);
+        shape.seq = ISN + 1;
+        shape.flags = SEG_ACK;
+        fednic_frame whole = card_frame(&shape, w->x, 200, w->memory);
+        for (fednic_frame frame = whole; frame.len-- > 0;) {
+            w->wire->count = 0;
+            fednic_card_take(w->near, FEDNIC_HOST, &frame, 0, card_heap_keep, w->wire);
+            fednic_card_take(w->near, FEDNIC_WIRE, &frame, 0, card_heap_keep, w->wire);
+            assert_int_equal(w->wire->count, 2);
+            assert_same_frame(&w->wire->frame[0], frame.data, frame.len);
+            assert_same_frame(&w->wire->frame[1], frame.data, frame.len);
+        }
+    }
+}
+
+static void a_wrong_checksum_stays_wrong(void **state) {
+    world *w = *state;
+    card_shape shape = {.family = 4, .tos = MARKED};
+    connect_hosts(w, shape);
+    shape.seq = ISN + 1;
+    shape.flags = SEG_ACK;
+    fednic_frame frame = card_frame(&shape, w->x, 1448, w->memory);
+    w->memory[100] ^= 8;
+    w->wire->count = w->host->count = 0;
+    fednic_card_take(w->near, FEDNIC_HOST, &frame, 0, card_heap_keep, w->wire);
+    fednic_card_take(w->far, FEDNIC_WIRE, &w->wire->frame[0], 0, card_heap_keep, w->host);
+    assert_true(w->wire->frame[0].len < frame.len);
+    assert_same_frame(&w->host->frame[0], w->wire->frame[0].data, w->wire->frame[0].len);
+    fednic_counts counts;
+    fednic_card_count(w->far, FEDNIC_WIRE, &counts);
+    assert_int_equal(counts.bad_frames, 1);
+    assert_int_equal(counts.coded_frames, 0);
+}
+
+static void what_would_grow_keeps_its_length_and_is_rounded(void **state) {
+    world *w = *state;
+    float x[8] = {1.5f, -2.5f, 3.25f, 0.3f, 100, -7, 9, 1e30f}, rounded[8];
+    fedcodec_bursts_round(E, x, rounded, 8);
+    for (int partial = 0; partial < 2; partial++) {
+        card_shape shape = {.family = 4, .tos = MARKED, .partial = partial == 1};
+        connect_hosts(w, shape);
+        shape.seq = ISN + 1;
+        shape.flags = SEG_ACK;
+        pass(w, &shape, x, sizeof x);
+        card_parts parts;
+        assert_true(card_frame_read(&w->host->frame[0], 6, &parts));
+        assert_int_equal(parts.payload_len, sizeof x);
+        assert_int_equal(parts.tos, MARKED);
+        assert_memory_equal(w->host->frame[0].data + parts.payload, rounded, sizeof x);
+        shape.seq += sizeof x;
+        assert_untouched(w, &shape, rounded, sizeof x);
+    }
+    fednic_counts counts;
+    fednic_card_count(w->near, FEDNIC_HOST, &counts);
+    assert_int_equal(counts.grown_frames, 4);
+    assert_int_equal(counts.coded_frames, 0);
+}
+
+static void if_segments_come_again_and_again_they_keep_their_length(void **state) {
+    world *w = *state;
+    card_shape shape = {.family = 4, .tos = MARKED, .partial = true};
+    connect_hosts(w, shape);
+    shape.seq = ISN + 1;
+    shape.flags = SEG_ACK;
+    card_parts parts;
+    for (int k = 0; k < 5; k++) { /* once, and four times again */
+        pass(w, &shape, w->x, 1448);
+        assert_true(card_frame_read(&w->wire->frame[0], k < 4 ? TWIST : 6, &parts));
+    }
+    assert_int_equal(parts.payload_len, 1448);
+    assert_memory_equal(w->wire->frame[0].data + parts.payload, w->rounded, 1448);
+    size_t sent = 1448;
+    for (; sent < 1 << 20; sent += 1448) {
+        shape.seq += 1448;
+        pass(w, &shape, w->x, 1448);
+        assert_true(card_frame_read(&w->wire->frame[0], 6, &parts));
+    }
+    for (int k = 0; k < 8; k++) { /* acknowledged, so it is patient */
+        shape.seq += k == 1 ? 1448 : 0;
+        pass(w, &shape, w->x, 1448);
+        assert_true(card_frame_read(&w->wire->frame[0], TWIST, &parts));
+        card_shape ack = {.family = 4, .backwards = true, .flags = SEG_ACK, .seq = PEER_ISN + 1};
+        ack.ack = shape.seq + (k == 0 ? 1448 : 0);
+        pass(w, &ack, NULL, 0);
+        pass(w, &shape, w->x, 0);
+    }
+    pass(w, &shape, w->x, 1448);
+    assert_true(card_frame_read(&w->wire->frame[0], 6, &parts));
+}
+
+static void find_report(void *user, const fednic_flow_report *report) {
+    assert_int_equal(report->peer_port, 7000);
+    if (report->host_port == 40001) {
+        *(fednic_flow_report *)user = *report;
+    }
+}
+
+static void counts_and_reports_add_up(void **state) {
+    world *w = *state;
+    card_shape shape = {.family = 4, .tos = MARKED, .port = 1, .partial = true};
+    connect_hosts(w, shape);
+    shape.seq = ISN + 1;
+    shape.flags = SEG_ACK;
+    pass(w, &shape, w->x, 1446);
+    const size_t coded = w->wire->frame[0].len - 54;
+    shape.tos = 0; /* not counted for the connection */
+    shape.seq += 1446;
+    pass(w, &shape, w->x, 100);
+    fednic_counts sent, received;
+    fednic_card_count(w->near, FEDNIC_HOST, &sent);
+    fednic_card_count(w->far, FEDNIC_WIRE, &received);
+    assert_int_equal(sent.frames, 4);
+    assert_int_equal(sent.bytes, 4 * 54 + 1446 + 100);
+    assert_int_equal(received.frames, 4);
+    assert_int_equal(received.bytes, 4 * 54 + 4 + coded + 100); /* with the option */
+    const fednic_counts *both[] = {&sent, &received};
+    for (int k = 0; k < 2; k++) {
+        assert_int_equal(both[k]->coded_frames, 1);
+        assert_int_equal(both[k]->plain_bytes, 1446);
+        assert_int_equal(both[k]->coded_bytes, coded);
+        assert_int_equal(both[k]->split_floats, 1);
+        assert_int_equal(both[k]->bad_frames + both[k]->grown_frames, 0);
+    }
+    fednic_flow_report report = {0};
+    fednic_card_flows(w->near, find_report, &report);
+    assert_true(report.family == 4 && report.agreed);
+    assert_memory_equal(report.host, ((uint8_t[]){10, 0, 0, 1}), 4);
+    assert_memory_equal(report.peer, ((uint8_t[]){10, 0, 0, 2}), 4);
+    assert_int_equal(report.sent_plain, 1446);
+    assert_int_equal(report.sent_coded, coded);
+}
+
+static void a_connection_that_was_driven_out_stays_as_it_is(void **state) {
+    world *w = *state;
+    card_shape shape = {.family = 4, .tos = MARKED};
+    for (uint16_t port = 0; port < 9; port++) { /* one more than there is room for */
+        shape.port = port;
+        connect_hosts(w, shape);
+    }
+    shape.seq = ISN + 1;
+    shape.flags = SEG_ACK;
+    shape.port = 0;
+    assert_untouched(w, &shape, w->x, 1448);
+    shape.port = 8;
+    pass(w, &shape, w->x, 1448);
+    assert_true(w->wire->frame[0].len < 1448);
+}
+
+static void options_out_of_range_are_refused(void **state) {
+    (void)state;
+    const fednic_card_options wrong[] = {{.e = 0},
+                                         {.e = 16},
+                                         {.e = 10, .mtu = 100},
+                                         {.e = 10, .mtu = 65536},
+                                         {.e = 1, .flows = -1u}};
+    for (size_t k = 0; k < sizeof wrong / sizeof wrong[0]; k++) {
+        fednic_card *card = NULL;
+        fed_error err = {0};
+        assert_fed_status(fednic_card_new(&wrong[k], &card, &err), FED_EINVAL);
+        assert_non_null(strstr(err.text, "The card's"));
+    }
+    fednic_card_free(NULL);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(the_segments_of_a_marked_connection_arrive_rounded, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(
-            a_super_segment_becomes_packets_and_each_is_a_super_segment_again, setup, teardown),
-        cmocka_unit_test_setup_teardown(unmarked_frames_are_the_callers_own_memory, setup,
-                                        teardown),
+        TEST(the_segments_of_a_marked_connection_arrive_rounded),
+        TEST(a_super_segment_becomes_packets_and_each_is_a_super_segment_again),
+        TEST(unmarked_frames_are_the_callers_own_memory),
+        TEST(what_cannot_be_coded_stays_as_it_is),
+        TEST(a_frame_cut_short_anywhere_is_forwarded),
+        TEST(a_wrong_checksum_stays_wrong),
+        TEST(what_would_grow_keeps_its_length_and_is_rounded),
+        TEST(if_segments_come_again_and_again_they_keep_their_length),
+        TEST(counts_and_reports_add_up),
+        TEST(a_connection_that_was_driven_out_stays_as_it_is),
+        TEST(options_out_of_range_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

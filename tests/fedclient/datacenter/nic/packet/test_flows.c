@@ -1,0 +1,124 @@
+/* The table of flows: which are found, and which go when it is full. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fed_test.h"
+#include "fedclient/datacenter/nic/packet/flows.h"
+
+static fednic_flow_key key_of(uint64_t n) {
+    return (fednic_flow_key){{n, 2, 3, 4, 5, 6}};
+}
+
+static bool known(fednic_flows *flows, uint64_t n) {
+    fednic_flow_key key = key_of(n);
+    return fednic_flows_find(flows, &key) != NULL;
+}
+
+static fednic_flow *enter(fednic_flows *flows, uint64_t n) {
+    fednic_flow_key key = key_of(n);
+    return fednic_flows_enter(flows, &key, (int64_t)n);
+}
+
+static fednic_flows *new_flows(uint32_t max) {
+    fednic_flows *flows = NULL;
+    assert_fed_ok(fednic_flows_new(max, &flows, NULL));
+    return flows;
+}
+
+static void each_flow_is_found_until_it_is_dropped(void **state) {
+    (void)state;
+    fednic_flows *flows = new_flows(5000);
+    for (uint64_t n = 0; n < 5000; n++) {
+        assert_false(known(flows, n));
+        enter(flows, n)->own_isn = (uint32_t)n;
+    }
+    for (uint64_t n = 0; n < 5000; n++) {
+        fednic_flow_key key = key_of(n);
+        fednic_flow *flow = fednic_flows_find(flows, &key);
+        assert_int_equal(flow->own_isn, n);
+        if (n % 3 == 0) {
+            fednic_flows_drop(flows, flow);
+        }
+    }
+    for (uint64_t n = 0; n < 5000; n++) {
+        assert_int_equal(known(flows, n), n % 3 != 0);
+    }
+    assert_int_equal(fednic_flows_count(flows), 3333);
+    enter(flows, 3); /* into the room of a dropped one, as it was at first */
+    fednic_flow_key key = key_of(3);
+    assert_int_equal(fednic_flows_find(flows, &key)->own_isn, 0);
+    fednic_flows_free(flows);
+}
+
+static void the_longest_unused_goes_first(void **state) {
+    (void)state;
+    fednic_flows *flows = new_flows(8);
+    fednic_flow *flow[8];
+    for (uint64_t n = 0; n < 8; n++) {
+        flow[n] = enter(flows, n);
+        fednic_flows_use(flows, flow[n], true, 0);
+    }
+    fednic_flows_use(flows, flow[0], true, 1);
+    fednic_flows_use(flows, flow[2], true, 1);
+    enter(flows, 8);
+    assert_true(known(flows, 0) && !known(flows, 1) && known(flows, 2));
+    enter(flows, 9);
+    assert_true(known(flows, 0) && !known(flows, 3) && known(flows, 8));
+    assert_int_equal(fednic_flows_count(flows), 8);
+    fednic_flows_free(flows);
+}
+
+static void a_flood_of_handshakes_drives_out_no_connection_at_work(void **state) {
+    (void)state;
+    fednic_flows *flows = new_flows(100);
+    for (uint64_t n = 0; n < 60; n++) {
+        fednic_flows_use(flows, enter(flows, n), true, 0);
+    }
+    for (uint64_t n = 1000; n < 9000; n++) {
+        enter(flows, n);
+    }
+    for (uint64_t n = 0; n < 60; n++) {
+        assert_true(known(flows, n));
+    }
+    assert_int_equal(fednic_flows_count(flows), 100);
+    fednic_flows_free(flows);
+}
+
+static void what_has_ended_goes_before_the_rest(void **state) {
+    (void)state;
+    fednic_flows *flows = new_flows(4);
+    fednic_flow *flow[4];
+    for (uint64_t n = 0; n < 4; n++) {
+        flow[n] = enter(flows, n);
+        fednic_flows_use(flows, flow[n], true, 0);
+    }
+    fednic_flows_age(flows, flow[3]);
+    fednic_flows_age(flows, flow[2]);
+    enter(flows, 4);
+    assert_true(known(flows, 0) && known(flows, 1) && !known(flows, 2) && known(flows, 3));
+    fednic_flows_use(flows, flow[3], true, 1); /* it lives after all */
+    enter(flows, 5);
+    assert_true(known(flows, 3) && !known(flows, 0));
+    fednic_flows_free(flows);
+}
+
+static void one_place_is_a_table_too(void **state) {
+    (void)state;
+    fednic_flows *flows = new_flows(1);
+    for (uint64_t n = 0; n < 10; n++) {
+        fednic_flow *flow = enter(flows, n);
+        fednic_flows_use(flows, flow, n % 2 == 0, 0);
+        assert_true(known(flows, n) && fednic_flows_count(flows) == 1);
+    }
+    fednic_flows_free(flows);
+    fednic_flows_free(NULL);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_flow_is_found_until_it_is_dropped),
+        cmocka_unit_test(the_longest_unused_goes_first),
+        cmocka_unit_test(a_flood_of_handshakes_drives_out_no_connection_at_work),
+        cmocka_unit_test(what_has_ended_goes_before_the_rest),
+        cmocka_unit_test(one_place_is_a_table_too),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
