@@ -204,15 +204,11 @@ static void turn_round(bad_frame *f, const bad_parts *p) {
 
 /* The next frame that a host sends, no longer than a packet. */
 static bool hear(stranger *s, int end, bad_frame *f) {
-    struct iovec io[2] = {{.iov_base = &f->offload, .iov_len = sizeof f->offload},
-                          {.iov_base = s->room, .iov_len = sizeof s->room}};
-    ssize_t n = readv(s->ends[end], io, 2);
-    if (n <= (ssize_t)sizeof f->offload + 14) {
+    f->data = s->room;
+    if (!bad_line_read(s->ends[end], f) || f->len <= 14) {
         return false;
     }
     s->heard++;
-    f->data = s->room;
-    f->len = (size_t)n - sizeof f->offload;
     if (f->len > COPY) {
         bad_parts p = bad_frame_parts(f);
         f->len = COPY;

@@ -87,6 +87,7 @@ int bad_line_turn(bad_line *line, int64_t now_ms);
  * bad_line_socket. A full socket loses frames, as a real line does.
  */
 int bad_line_socket(const char *interface, fed_error *err); /* < 0: it failed */
+bool bad_line_read(int fd, bad_frame *frame);               /* false: there is no frame now */
 void bad_line_run(bad_line *line, const int sockets[BAD_SIDES], const atomic_bool *stop);
 
 /** One line of text for each direction. */

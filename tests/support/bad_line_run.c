@@ -70,15 +70,19 @@ static void emit(void *user, int from, const bad_frame *frame) {
     }
 }
 
+bool bad_line_read(int fd, bad_frame *frame) {
+    struct iovec io[2] = {{.iov_base = &frame->offload, .iov_len = sizeof frame->offload},
+                          {.iov_base = frame->data, .iov_len = BAD_FRAME}};
+    ssize_t n = readv(fd, io, 2);
+    if (n < (ssize_t)sizeof frame->offload) {
+        return false;
+    }
+    frame->len = (size_t)n - sizeof frame->offload;
+    return true;
+}
+
 static void take_some(bad_line *line, int fd, int from, bad_frame *frame) {
-    for (int k = 0; k < TURN_FRAMES; k++) {
-        struct iovec io[2] = {{.iov_base = &frame->offload, .iov_len = sizeof frame->offload},
-                              {.iov_base = frame->data, .iov_len = BAD_FRAME}};
-        ssize_t n = readv(fd, io, 2);
-        if (n < (ssize_t)sizeof frame->offload) {
-            return;
-        }
-        frame->len = (size_t)n - sizeof frame->offload;
+    for (int k = 0; k < TURN_FRAMES && bad_line_read(fd, frame); k++) {
         bad_line_take(line, from, frame, fed_clock_monotonic_ms());
     }
 }
