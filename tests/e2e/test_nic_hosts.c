@@ -439,16 +439,7 @@ static int two_hosts_bypassed(void **state) {
     return nic("--bypass", "up 2 none card");
 }
 
-int main(void) {
-    if (geteuid() != 0 || access("/dev/net/tun", R_OK | W_OK) != 0 ||
-        system("ip netns list >/dev/null 2>&1 && tc -V >/dev/null 2>&1") != 0) { /* NOLINT */
-        fputs("skipped: it needs root, /dev/net/tun, ip and tc\n", stderr);
-        return SKIPPED;
-    }
-    (void)snprintf(lab, sizeof lab, "t%d", (int)getpid());
-    (void)atexit(down);
-    (void)alarm(300);
-    make_values();
+static int all_groups(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_datagram_arrives),
         cmocka_unit_test(a_vlan_keeps_its_tag),
@@ -468,6 +459,32 @@ int main(void) {
         cmocka_unit_test(a_marked_connection_is_rounded),
         cmocka_unit_test(the_answer_need_not_be_marked),
     };
+    make_values();
     const int failed = cmocka_run_group_tests(tests, two_hosts, NULL);
     return failed + cmocka_run_group_tests(bypassed, two_hosts_bypassed, NULL);
+}
+
+/* A child runs the tests, so that the lab goes however they end. */
+int main(void) {
+    int how = 0;
+    if (geteuid() != 0 || access("/dev/net/tun", R_OK | W_OK) != 0 ||
+        system("ip netns list >/dev/null 2>&1 && tc -V >/dev/null 2>&1") != 0) { /* NOLINT */
+        fputs("skipped: it needs root, /dev/net/tun, ip and tc\n", stderr);
+        return SKIPPED;
+    }
+    (void)snprintf(lab, sizeof lab, "t%d", (int)getpid());
+    (void)signal(SIGTERM, SIG_IGN);
+    (void)signal(SIGINT, SIG_IGN);
+    const pid_t child = fork();
+    if (child == 0) {
+        (void)signal(SIGTERM, SIG_DFL);
+        (void)signal(SIGINT, SIG_DFL);
+        (void)alarm(300);
+        return all_groups();
+    }
+    if (child < 0 || waitpid(child, &how, 0) != child) {
+        return EXIT_FAILURE;
+    }
+    down();
+    return WIFEXITED(how) ? WEXITSTATUS(how) : EXIT_FAILURE;
 }
