@@ -1,14 +1,15 @@
 // Runs the packet level in Verilog, as verilator has compiled it, against the card in C.
 /* SPDX-License-Identifier: Apache-2.0 */
 
-// packet_harness FRAMES SEED
+// packet_harness FRAMES SEED GOLDEN
 //
-// Sends FRAMES frames through nic_tx and through nic_rx: segments of marked connections, IPv4 and
+// Sends the golden frames of the folder GOLDEN, then FRAMES frames through nic_tx and through nic_rx: segments of marked connections, IPv4 and
 // IPv6, with VLANs, options, odd cuts and wrong checksums, and frames of other kinds, damaged and
 // cut short; with random idle cycles and backpressure. Each frame that leaves is compared with what
 // the card in C makes of it. Then it measures beats a cycle. Exit status 1 and a sentence: what
 // differs, and where. Compiled with -DBOUND=E, -DTABLE=BITS, -DMOST=BEATS: the parameters.
 
+#include <fstream>
 #include <map>
 #include <memory>
 
@@ -353,6 +354,56 @@ void check(const char *name, Bench<Card> &bench, World &world, Case (World::*nex
     }
 }
 
+/* The golden frames of tests/vectors/nic: what the host sends, the wire has, the peer gets. */
+
+Bytes golden(const std::string &path) {
+    std::ifstream file(path);
+    Bytes bytes;
+    for (unsigned byte; file >> std::hex >> byte;) {
+        bytes.push_back(static_cast<uint8_t>(byte));
+    }
+    if (bytes.empty()) {
+        fail(path + ": cannot be read");
+    }
+    return bytes;
+}
+
+// The SYN of a segment's connection, whose ISN is 1000.
+Bytes syn_of(Bytes frame) {
+    const size_t ip = ip_of(frame), tcp = tcp_of(frame);
+    const bool v6 = frame[ip] >> 4 == 6;
+    frame.resize(tcp + (frame[tcp + 12] >> 4) * 4U);
+    put16(&frame[ip + (v6 ? 4 : 2)], static_cast<uint32_t>(frame.size() - (v6 ? tcp : ip)));
+    put32(&frame[tcp + 4], 1000);
+    frame[tcp + 13] = SYN;
+    finish_ip_sum(frame);
+    finish_sum(frame, TCP);
+    return frame;
+}
+
+void golden_frames(const std::string &folder, Bench<Vnic_tx> &tx, Bench<Vnic_rx> &rx,
+                   Random &random) {
+    std::ifstream cases(folder + "/cases");
+    std::string name, rest;
+    unsigned e, count = 0;
+    for (; cases >> name >> e; count++) {
+        std::getline(cases, rest);
+        const Bytes host = golden(folder + "/" + name + ".host");
+        const Bytes wire = golden(folder + "/" + name + ".wire");
+        const Bytes peer = golden(folder + "/" + name + ".peer");
+        const bool coded = wire.size() < host.size() && within_limits(host);
+        if (e == BOUND) {
+            const Bytes syn = syn_of(host);
+            tx.send({{syn, syn, "SYN"}, {host, coded ? wire : host, "golden"}}, 0, 0, random);
+        }
+        rx.send({{wire, coded ? peer : wire, "golden"}}, 0, 0, random);
+    }
+    if (count == 0) {
+        fail(folder + "/cases: cannot be read");
+    }
+    std::printf("%u golden frames agree\n", count);
+}
+
 /* Beats a cycle, without idle cycles and backpressure: of the host's side. */
 
 void speed(const char *what, uint8_t tos, unsigned kind, size_t payload, Bench<Vnic_tx> &tx,
@@ -400,13 +451,14 @@ void speed(const char *what, uint8_t tos, unsigned kind, size_t payload, Bench<V
 }  // namespace
 
 int main(int argc, char **argv) {
-    if (argc != 3) {
-        fail("usage: packet_harness FRAMES SEED");
+    if (argc != 4) {
+        fail("usage: packet_harness FRAMES SEED GOLDEN");
     }
     const uint64_t frames = std::strtoull(argv[1], nullptr, 10);
     Bench<Vnic_tx> tx;
     Bench<Vnic_rx> rx;
     World world(std::strtoull(argv[2], nullptr, 10));
+    golden_frames(argv[3], tx, rx, world.random);
     tx.send(world.begin(), 0, 0, world.random);
     check("nic_tx", tx, world, &World::to_wire, frames);
     check("nic_rx", rx, world, &World::to_host, frames);

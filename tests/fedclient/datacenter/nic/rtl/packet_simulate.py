@@ -1,4 +1,4 @@
-"""The packet level in verilator against the card in C: each frame that leaves is compared; beats a cycle.
+"""The packet level in verilator against golden frames and the card in C: each frame that leaves is compared; beats a cycle.
 
     packet_simulate.py FOLDER [--frames N] [--seed N] [--include=FOLDER]... [--library=PATH]...
 
@@ -52,7 +52,8 @@ def main():
     rtl_tools.need("verilator", "g++", "make")
     for e, table, fifo, most, share in BUILDS:
         print(f"bound 2^-{e}, 2^{table} connections, FIFOs of 2^{fifo} beats, frames of up to {most} beats", flush=True)
-        output, status = rtl_tools.run([build(arguments, e, table, fifo, most), int(arguments.frames * share), arguments.seed], SECONDS)
+        output, status = rtl_tools.run([build(arguments, e, table, fifo, most), int(arguments.frames * share), arguments.seed,
+                                        rtl_tools.ROOT / "tests/vectors/nic"], SECONDS)
         print(output, flush=True)
         if status:
             return 1
