@@ -215,6 +215,28 @@ static void a_wrong_checksum_stays_wrong(void **state) {
     assert_int_equal(counts.coded_frames, 0);
 }
 
+/* A segment of zeros that would not fit into IP's length. */
+static void what_would_be_too_long_is_not_restored(void **state) {
+    world *w = *state;
+    static uint8_t zeros[8192];
+    card_shape shape = {.family = 4, .tos = COMPRESSED, .protocol = TWIST, .flags = SEG_ACK};
+    for (size_t len = 65535 - 40; len <= 65535; len += 40) {
+        zeros[0] = (uint8_t)(len >> 8);
+        zeros[1] = (uint8_t)len;
+        size_t bytes = 4 + 2 * ((len / 4 + 7) / 8) + len % 4;
+        fednic_frame frame = card_frame(&shape, zeros, bytes, w->memory);
+        w->host->count = 0;
+        fednic_card_take(w->far, FEDNIC_WIRE, &frame, 0, card_heap_keep, w->host);
+        card_parts parts;
+        bool fits = len == 65535 - 40;
+        assert_true(card_frame_read(&w->host->frame[0], fits ? 6 : TWIST, &parts));
+        assert_int_equal(parts.payload_len, fits ? len : bytes);
+        fednic_counts counts;
+        fednic_card_count(w->far, FEDNIC_WIRE, &counts);
+        assert_int_equal(counts.bad_frames, !fits);
+    }
+}
+
 static void what_would_grow_keeps_its_length_and_is_rounded(void **state) {
     world *w = *state;
     float x[8] = {1.5f, -2.5f, 3.25f, 0.3f, 100, -7, 9, 1e30f}, rounded[8];
@@ -355,6 +377,7 @@ int main(void) {
         TEST(what_cannot_be_coded_stays_as_it_is),
         TEST(a_frame_cut_short_anywhere_is_forwarded),
         TEST(a_wrong_checksum_stays_wrong),
+        TEST(what_would_be_too_long_is_not_restored),
         TEST(what_would_grow_keeps_its_length_and_is_rounded),
         TEST(if_segments_come_again_and_again_they_keep_their_length),
         TEST(counts_and_reports_add_up),
