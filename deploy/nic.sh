@@ -68,6 +68,7 @@ start_card() {
     ip netns exec "$(host "$1")" "$bin/fednic" --tun nic0 --wire eth0 --bound "${NIC_BOUND:-2^-10}" \
         --control "$folder/h$1.sock" ${NIC_OPTIONS:-} >"$log" 2>&1 </dev/null &
     echo $! >"$folder/h$1.pid"
+    disown # its end is no news
     for _ in $(seq 100); do
         grep -q ready "$log" && return
         kill -0 "$!" 2>/dev/null || break
