@@ -10,20 +10,17 @@
  * sends the next ones without. */
 enum { OFFERS = 3 };
 
-/* The same addresses and ports have a new connection. */
-static void begin(fednic_flow *flow, uint32_t isn, int64_t now_ms) {
-    fednic_flow fresh = {.key = flow->key,
-                         .next = flow->next,
-                         .older = flow->older,
-                         .newer = flow->newer,
-                         .list = flow->list,
-                         .own_isn = isn,
-                         .own_known = true,
-                         .peer_isn = flow->peer_isn,
-                         .offered = flow->offered,
-                         .begun_ms = now_ms,
-                         .used_ms = now_ms};
-    *flow = fresh;
+/* The same addresses and ports have a new connection: nothing of the old one counts but a SYN of
+ * the peer, which may be the new one's. */
+static fednic_flow *begin(fednic_flows *flows, fednic_flow *flow, uint32_t isn, int64_t now_ms) {
+    const fednic_flow old = *flow;
+    fednic_flows_drop(flows, flow);
+    flow = fednic_flows_enter(flows, &old.key, now_ms);
+    flow->own_isn = isn;
+    flow->own_known = true;
+    flow->peer_isn = old.peer_isn;
+    flow->offered = old.offered;
+    return flow;
 }
 
 static bool begins_anew(const fednic_flow *flow, const fednic_segment *s) {
@@ -61,7 +58,7 @@ static bool answer(fednic_flows *flows, fednic_flow *flow, const fednic_segment 
         return false;
     }
     if (begins_anew(flow, s)) {
-        begin(flow, s->seq, now_ms);
+        flow = begin(flows, flow, s->seq, now_ms);
     }
     flow->agreed = true;
     fednic_flows_use(flows, flow, false, now_ms);
@@ -88,7 +85,7 @@ bool fednic_agree_host(fednic_flows *flows, const uint8_t *data, const fednic_se
         flow = fednic_flows_enter(flows, &key, now_ms);
     }
     if (begins_anew(flow, s)) {
-        begin(flow, s->seq, now_ms);
+        flow = begin(flows, flow, s->seq, now_ms);
     }
     fednic_flows_use(flows, flow, false, now_ms);
     return offer(flow, s, mtu);

@@ -9,8 +9,8 @@
 
 #define NONE UINT32_MAX
 
-/* YOUNG: in their handshake, or ended. */
-enum { YOUNG, WORKING, LISTS };
+/* YOUNG: in their handshake. */
+enum { ENDED, YOUNG, WORKING, LISTS };
 
 /* Flows in the order of their use. */
 typedef struct use_list {
@@ -86,17 +86,6 @@ static void link_newest(fednic_flows *flows, fednic_flow *flow, uint8_t which) {
     list->count++;
 }
 
-static void link_oldest(fednic_flows *flows, fednic_flow *flow, uint8_t which) {
-    use_list *list = &flows->lists[which];
-    flow->list = which;
-    flow->older = NONE;
-    flow->newer = list->oldest;
-    *(list->oldest == NONE ? &list->newest : &flows->flow[list->oldest].older) =
-        number(flows, flow);
-    list->oldest = number(flows, flow);
-    list->count++;
-}
-
 /* table */
 
 fed_status fednic_flows_new(uint32_t max, fednic_flows **flows, fed_error *err) {
@@ -123,7 +112,9 @@ fed_status fednic_flows_new(uint32_t max, fednic_flows **flows, fed_error *err) 
     f->max = max;
     f->mask = buckets - 1;
     f->unused = NONE;
-    f->lists[YOUNG] = f->lists[WORKING] = (use_list){.oldest = NONE, .newest = NONE};
+    for (size_t k = 0; k < LISTS; k++) {
+        f->lists[k] = (use_list){.oldest = NONE, .newest = NONE};
+    }
     *flows = f;
     return FED_OK;
 }
@@ -184,9 +175,10 @@ void fednic_flows_drop(fednic_flows *flows, fednic_flow *flow) {
 }
 
 static void make_room(fednic_flows *flows) {
-    const use_list *young = &flows->lists[YOUNG], *working = &flows->lists[WORKING];
-    bool from_young = young->count > flows->max / 4 || working->count == 0;
-    fednic_flows_drop(flows, &flows->flow[(from_young ? young : working)->oldest]);
+    const use_list *lists = flows->lists;
+    bool young = lists[YOUNG].count > flows->max / 4 || lists[WORKING].count == 0;
+    int from = lists[ENDED].count > 0 ? ENDED : young ? YOUNG : WORKING;
+    fednic_flows_drop(flows, &flows->flow[lists[from].oldest]);
 }
 
 fednic_flow *fednic_flows_enter(fednic_flows *flows, const fednic_flow_key *key, int64_t now_ms) {
@@ -218,11 +210,11 @@ void fednic_flows_use(fednic_flows *flows, fednic_flow *flow, bool works, int64_
 
 void fednic_flows_age(fednic_flows *flows, fednic_flow *flow) {
     unlink_use(flows, flow);
-    link_oldest(flows, flow, YOUNG);
+    link_newest(flows, flow, ENDED);
 }
 
 uint32_t fednic_flows_count(const fednic_flows *flows) {
-    return flows->lists[YOUNG].count + flows->lists[WORKING].count;
+    return flows->lists[ENDED].count + flows->lists[YOUNG].count + flows->lists[WORKING].count;
 }
 
 fednic_flow_report fednic_flow_report_of(const fednic_flow *flow) {

@@ -50,16 +50,17 @@ fednic_flow_key fednic_flow_key_of(const uint8_t *data, const fednic_segment *s,
 fednic_flow *fednic_flows_find(fednic_flows *flows, const fednic_flow_key *key);
 
 /**
- * A new flow; the key must not be known. Without room another one goes: the longest unused of those
- * that have not sent data yet or have ended, if these are more than a quarter; else the longest
- * unused of the others. So a flood of SYNs drives out no connection at work.
+ * A new flow; the key must not be known. Without room another one goes. First those that have
+ * ended, the longest ended before the others. Then the longest unused of those in their handshake,
+ * if these are more than a quarter. Else the longest unused of the others: so a flood of SYNs
+ * drives out no connection at work.
  */
 fednic_flow *fednic_flows_enter(fednic_flows *flows, const fednic_flow_key *key, int64_t now_ms);
 
 /** A flow was used. works: it is past its handshake. */
 void fednic_flows_use(fednic_flows *flows, fednic_flow *flow, bool works, int64_t now_ms);
 
-/** A flow seems to end: it is the next to go. */
+/** A flow seems to end: it goes before those that don't. */
 void fednic_flows_age(fednic_flows *flows, fednic_flow *flow);
 
 /** Forget a flow. */

@@ -351,6 +351,28 @@ static void a_connection_that_was_driven_out_stays_as_it_is(void **state) {
     assert_true(w->wire->frame[0].len < 1448);
 }
 
+static void a_connection_that_ended_goes_first(void **state) {
+    world *w = *state;
+    card_shape shape = {.family = 4, .tos = MARKED, .seq = ISN + 1, .flags = SEG_ACK};
+    for (uint16_t port = 0; port < 8; port++) {
+        shape.port = port;
+        connect_hosts(w, shape);
+    }
+    for (uint16_t port = 5; port <= 6; port++) { /* each end may be the first */
+        card_shape end = {.family = 4, .port = port, .flags = SEG_ACK | SEG_FIN};
+        end.backwards = port == 6;
+        pass(w, &end, NULL, 0);
+        card_shape next = shape;
+        next.port = (uint16_t)(port + 10);
+        connect_hosts(w, next);
+        shape.port = port;
+        assert_untouched(w, &shape, w->x, 1448);
+    }
+    shape.port = 0;
+    pass(w, &shape, w->x, 1448);
+    assert_true(w->wire->frame[0].len < 1448);
+}
+
 static void options_out_of_range_are_refused(void **state) {
     (void)state;
     const fednic_card_options wrong[] = {{.e = 0},
@@ -382,6 +404,7 @@ int main(void) {
         TEST(if_segments_come_again_and_again_they_keep_their_length),
         TEST(counts_and_reports_add_up),
         TEST(a_connection_that_was_driven_out_stays_as_it_is),
+        TEST(a_connection_that_ended_goes_first),
         TEST(options_out_of_range_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -90,8 +90,8 @@ static void what_has_ended_goes_before_the_rest(void **state) {
         flow[n] = enter(flows, n);
         fednic_flows_use(flows, flow[n], true, 0);
     }
-    fednic_flows_age(flows, flow[3]);
     fednic_flows_age(flows, flow[2]);
+    fednic_flows_age(flows, flow[3]);
     enter(flows, 4);
     assert_true(known(flows, 0) && known(flows, 1) && !known(flows, 2) && known(flows, 3));
     fednic_flows_use(flows, flow[3], true, 1); /* it lives after all */
