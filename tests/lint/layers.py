@@ -35,9 +35,9 @@ ROOMS = {
 INNER_ROOMS = {
     "fedserver/": ["include/", "paths", "strategies/", "task/", "stores/", "versions/", "identity/", "rounds/", "front/",
                    "batch_log", "gangs", "server", "audit_log", "operator/", "routes/", "open", "http/", "commands/"],
-    "fedclient/datacenter/": ["include/", "trace", "cost", "syncs", "sync", "address", "buffers", "nic/", "links/", "links", "plan", "coder", "held",
-                              "collective", "inputs", "sum_relay", "collectives/",
-                              "collectives", "engine", "feddc", "control/", "worker/"],
+    "fedclient/datacenter/": ["include/", "trace", "cost", "syncs", "sync", "address", "buffers", "nic/", "links/", "links", "plan",
+                              "coder", "held", "collective", "inputs", "sum_relay", "collectives/", "collectives", "engine", "feddc",
+                              "control/", "worker/"],
     "deploy/sim/": ["conditions/", "scenario/", "report/", "stores/", "clients/", "inproc/", "https/", ""],
 }
 
@@ -63,7 +63,6 @@ THIRD_PARTY = {
     "snappy-c.h": [],
     "linux/": ["fedclient/datacenter/nic/packet/"],
     "malloc.h": ["deploy/sim/"],  # glibc's: mallopt
-    "linux/": ["fedclient/datacenter/nic/packet/"],
 }
 USES_ANY_THIRD_PARTY = ("tests/", "deploy/sim/")
 
