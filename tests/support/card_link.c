@@ -12,10 +12,12 @@ typedef struct card {
     card_plan *plan;
     void *inner;
     bool marks;
+    struct rounded *held; /* not released yet */
 } card;
 
 /* A message that was rounded; the lease of its event. */
 typedef struct rounded {
+    struct rounded *next, **at; /* of those that are held; what points to this one */
     feddc_event as_it_came;
     _Alignas(64) float x[];
 } rounded;
@@ -53,6 +55,12 @@ static fed_status card_wait(void *self, int ms, feddc_event *event, fed_error *e
         return fed_fail(err, FED_ENOMEM, "no memory for a rounded message");
     }
     r->as_it_came = *event;
+    r->next = c->held;
+    r->at = &c->held;
+    if (r->next != NULL) {
+        r->next->at = &r->next;
+    }
+    c->held = r;
     event->lease = r;
     const bool bare = c->plan->bare > 0 && event->peer == c->plan->bare;
     if ((event->head.flags & FEDDC_FLOATS) != 0 && !bare) {
@@ -64,11 +72,17 @@ static fed_status card_wait(void *self, int ms, feddc_event *event, fed_error *e
     return FED_OK;
 }
 
-static void card_release(void *self, const feddc_event *event) {
-    card *c = self;
-    rounded *r = event->lease;
+static void release(card *c, rounded *r) {
+    *r->at = r->next;
+    if (r->next != NULL) {
+        r->next->at = r->at;
+    }
     c->plan->inner->release(c->inner, &r->as_it_came);
     free(r);
+}
+
+static void card_release(void *self, const feddc_event *event) {
+    release(self, event->lease);
 }
 
 static void card_wake(void *self) {
@@ -78,6 +92,9 @@ static void card_wake(void *self) {
 
 static void card_close(void *self, bool orderly) {
     card *c = self;
+    while (c->held != NULL) {
+        release(c, c->held);
+    }
     c->plan->inner->close(c->inner, orderly);
     free(c);
 }

@@ -81,8 +81,8 @@ static void cards_code_and_hosts_do_not(void **state) {
                                 "--message-us 0.001";
     char line[300];
     snprintf(line, sizeof line, "%s --nic-gbit 1000", given);
-    assert_answers(
-        line, (const char *[]){"in the network cards, 1000 Gbit/s", " 25.12 ", " 65.12 ", NULL});
+    assert_answers(line,
+                   (const char *[]){"in the network cards, 1000 Gbit/s", " 25.1", " 65.1", NULL});
     snprintf(line, sizeof line, "%s --nic-gbit 0.0005", given);
     assert_answers(line, (const char *[]){" 502.4", " 542.4", NULL});
 }

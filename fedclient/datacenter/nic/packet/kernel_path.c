@@ -14,8 +14,8 @@
 
 #include "fedclient/datacenter/nic/packet/card.h"
 
-/* Linux 6.6's, which older headers lack. */
-enum { TCX_INGRESS = 46, TCX_EGRESS = 47, TCX_NEXT = -1 };
+/* Linux 6.6's BPF_TCX_INGRESS, BPF_TCX_EGRESS and TCX_NEXT, which older headers lack. */
+enum { AT_INGRESS = 46, AT_EGRESS = 47, NEXT = -1 };
 
 enum { PROGRAM = 64, NONE = -1, HEAD = 24, SYN = 2, TO_LEAVE = 30000, TO_PASS };
 
@@ -150,14 +150,14 @@ static int attach_line(uint32_t tap, uint32_t line, bool bypass) {
     } else {
         leave(&p, TC_ACT_SHOT);
     }
-    return attach(&p, line, TCX_INGRESS);
+    return attach(&p, line, AT_INGRESS);
 }
 
 static int attach_tap(uint32_t tap, uint32_t line) {
     program p = {.len = 0};
-    leave_if_cards(&p, TCX_NEXT);
+    leave_if_cards(&p, NEXT);
     redirect(&p, line, 0);
-    return attach(&p, tap, TCX_EGRESS);
+    return attach(&p, tap, AT_EGRESS);
 }
 
 fed_status fednic_kernel_path_open(uint32_t tap, uint32_t line, bool bypass,
