@@ -223,7 +223,7 @@ static void inceptionn_fold(const uint8_t *src, size_t len, int64_t weight, int6
  * encoded. *at: the bytes in dst. */
 static size_t encode_until_full(classes c, const uint8_t *x, size_t n, uint8_t *dst, size_t cap,
                                 size_t *at) {
-    uint8_t padded[4 * BLOCK] = {0}, bursts[BURSTS_MOST];
+    uint8_t padded[4 * BLOCK] = {0}, bursts[BURSTS_MOST] = {0};
     const size_t values = n < BLOCK ? n : BLOCK;
     memcpy(padded, x, 4 * values);
     encode_bursts(padded, fedcodec_bursts(values), c, bursts);
