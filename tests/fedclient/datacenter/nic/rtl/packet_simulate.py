@@ -8,20 +8,12 @@ tool is missing.
 """
 # SPDX-License-Identifier: Apache-2.0
 import argparse
-import pathlib
 import sys
 
 import rtl_tools
 
 # e, bits of the table's index, bits of the FIFOs' indexes, beats of the longest frame, share of the frames
 BUILDS = [(10, 6, 10, 288, 1.0), (6, 2, 7, 50, 1.0)]
-SECONDS = 580
-
-
-def verilate(folder, module, parameters):
-    output, status = rtl_tools.run(["verilator", "--cc", "--build", "-O3", "-CFLAGS", "-O2", "-Mdir", folder, "-y", rtl_tools.RTL,
-                                    "--top-module", module, *parameters, rtl_tools.RTL / f"{module}.v"], SECONDS)
-    return folder if status == 0 else sys.exit(f"{output}\npacket_simulate: verilator could not compile {module}")
 
 
 def build(arguments, e, table, fifo, most):
@@ -29,31 +21,22 @@ def build(arguments, e, table, fifo, most):
     fifos = [f"-GA={fifo}", f"-GB={fifo}", f"-GMOST={most}"]
     folder = arguments.folder / f"packets_{e}_{most}"
     folder.mkdir(parents=True, exist_ok=True)
-    models = [verilate(folder / "tx", "nic_tx", [f"-GE={e}", f"-GTABLE={table}", *fifos]), verilate(folder / "rx", "nic_rx", fifos)]
-    root = pathlib.Path(rtl_tools.run(["verilator", "--getenv", "VERILATOR_ROOT"], 10)[0].strip()) / "include"
-    harness = folder / "packet_harness"
-    output, status = rtl_tools.run(
-        ["g++", "-std=c++17", "-O2", "-Wall", "-Wextra", "-Werror", f"-DBOUND={e}", f"-DTABLE={table}", f"-DMOST={most}",
-         "-isystem", root, *(f"-isystem{model}" for model in models), f"-I{rtl_tools.ROOT}",
-         *(f"-I{folder}" for folder in arguments.include), rtl_tools.HERE / "packet_harness.cpp",
-         *(archive for model in models for archive in model.glob("*__ALL.a")), "-w", root / "verilated.cpp",
-         root / "verilated_threads.cpp", *arguments.library, "-pthread", "-o", harness], SECONDS)
-    return harness if status == 0 else sys.exit(f"{output}\npacket_simulate: the harness does not compile")
+    models = [rtl_tools.verilate(folder / "tx", "nic_tx", [f"-GE={e}", f"-GTABLE={table}", *fifos]),
+              rtl_tools.verilate(folder / "rx", "nic_rx", fifos)]
+    return rtl_tools.harness(arguments, folder / "packet_harness", "packet_harness.cpp", models,
+                             [f"BOUND={e}", f"TABLE={table}", f"MOST={most}"])
 
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("folder", type=pathlib.Path)
+    rtl_tools.options(parser)
     parser.add_argument("--frames", type=int, default=10_000)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--include", action="append", default=[])
-    parser.add_argument("--library", action="append", default=[])
     arguments = parser.parse_args()
     rtl_tools.need("verilator", "g++", "make")
     for e, table, fifo, most, share in BUILDS:
         print(f"bound 2^-{e}, 2^{table} connections, FIFOs of 2^{fifo} beats, frames of up to {most} beats", flush=True)
         output, status = rtl_tools.run([build(arguments, e, table, fifo, most), int(arguments.frames * share), arguments.seed,
-                                        rtl_tools.ROOT / "tests/vectors/nic"], SECONDS)
+                                        rtl_tools.ROOT / "tests/vectors/nic"], rtl_tools.SECONDS)
         print(output, flush=True)
         if status:
             return 1

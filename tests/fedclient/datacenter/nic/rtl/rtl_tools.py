@@ -10,6 +10,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[4]
 RTL = ROOT / "fedclient/datacenter/nic/rtl"
 SKIP = 77
+SECONDS = 580  # of a compiler or a simulation
 
 
 def need(*tools):
@@ -32,6 +33,32 @@ def run(command, seconds, **options):
             output, _ = process.communicate()
             return f"{output}\n{command[0]}: took more than {seconds} s", 124
     return output, process.returncode
+
+
+def options(parser):
+    """The options that both simulations have."""
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--include", action="append", default=[])
+    parser.add_argument("--library", action="append", default=[])
+
+
+def verilate(folder, module, parameters):
+    """Compile a module with verilator; the folder of its model."""
+    output, status = run(["verilator", "--cc", "--build", "-O3", "-CFLAGS", "-O2", "-Mdir", folder, "-y", RTL, "--top-module", module,
+                          *parameters, RTL / f"{module}.v"], SECONDS)
+    return folder if status == 0 else sys.exit(f"{output}\nrtl: verilator could not compile {module}")
+
+
+def harness(arguments, program, source, models, defines):
+    """Compile a harness with its models and the libraries of the C side; the program."""
+    root = pathlib.Path(run(["verilator", "--getenv", "VERILATOR_ROOT"], 10)[0].strip()) / "include"
+    output, status = run(
+        ["g++", "-std=c++17", "-O2", "-Wall", "-Wextra", "-Werror", *(f"-D{define}" for define in defines), "-isystem", root,
+         *(f"-isystem{model}" for model in models), f"-I{ROOT}", *(f"-I{folder}" for folder in arguments.include), HERE / source,
+         *(archive for model in models for archive in model.glob("*__ALL.a")), "-w", root / "verilated.cpp",
+         root / "verilated_threads.cpp", *arguments.library, "-pthread", "-o", program], SECONDS)
+    return program if status == 0 else sys.exit(f"{output}\nrtl: {source} does not compile")
 
 
 def mutated(sources, name, old, new, folder):
