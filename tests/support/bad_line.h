@@ -37,7 +37,8 @@ typedef struct bad_rates {
 
 /** Frames of one direction. */
 typedef struct bad_counts {
-    uint64_t in, in_bytes, out, out_bytes;
+    _Atomic uint64_t in, in_bytes; /* read while the line runs */
+    uint64_t out, out_bytes;
     uint64_t untaken; /* of `out`: the far interface took no more */
     uint64_t of[BAD_KINDS];
 } bad_counts;
