@@ -61,3 +61,14 @@ function(fed_program name)
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE fed_flags ${ARG_LIBS})
 endfunction()
+
+# fed_kernels(VARIABLE NAME FILE...): a C file that holds the texts of kernels as `const char NAME[]`, one after the other; its path goes
+# into VARIABLE.
+function(fed_kernels variable name)
+  set(out ${CMAKE_CURRENT_BINARY_DIR}/${name}.c)
+  list(TRANSFORM ARGN PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
+  set(script ${PROJECT_SOURCE_DIR}/deploy/cmake/kernels.cmake)
+  add_custom_command(OUTPUT ${out} DEPENDS ${ARGN} ${script} VERBATIM
+    COMMAND ${CMAKE_COMMAND} -D NAME=${name} -D OUT=${out} "-D FILES=${ARGN}" -P ${script})
+  set(${variable} ${out} PARENT_SCOPE)
+endfunction()

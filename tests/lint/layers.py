@@ -17,7 +17,9 @@ import tree
 EVERYTHING = {"fed", "fedcodec", "fedtrain", "feddc", "fednic", "fedclient", "fedserver"}
 ROOMS = {
     "common/": {"fed"},
+    "common/gpu/": {"fed"},
     "codecs/": {"fed", "fedcodec"},
+    "codecs/gpu/": {"fed", "fedcodec"},
     "codecs/tool/": {"fed", "fedcodec"},
     "fedclient/": {"fed", "fedcodec", "fedclient"},
     "fedclient/train/": {"fed", "fedtrain"},
@@ -50,6 +52,7 @@ THIRD_PARTY = {
     "mbedtls/": ["common/mbedtls.h", "common/crypto.c", "fedclient/transports/mbedtls/"],
     "psa/": ["fedclient/transports/mbedtls/"],
     "xxhash.h": ["common/hash.c"],
+    "CL/": ["common/gpu/devices/opencl/"],
     "curl/": ["fedclient/transports/curl/"],
     "microhttpd.h": ["fedserver/http/http_mhd.c", "fedserver/http/http_exchange.h"],
     "gnutls/": ["fedserver/http/http_tls.c", "fedserver/identity/certificates.c"],
@@ -69,13 +72,13 @@ USES_ANY_THIRD_PARTY = ("tests/", "deploy/sim/")
 # What C11, POSIX, the C library and the compiler bring, and <atomic>, which is C++'s stdatomic.h. A header that is in neither list is third-party: give it a place above.
 STANDARD = set("""assert atomic ctype errno fenv float ifaddrs inttypes limits locale math setjmp signal stdalign stdarg stdatomic stdbool
     stddef stdint stdio stdlib stdnoreturn string tgmath time wchar wctype dirent fcntl getopt netdb poll pthread sched
-    semaphore spawn strings termios unistd immintrin xmmintrin emmintrin arm_neon""".split())
+    semaphore spawn strings dlfcn termios unistd immintrin xmmintrin emmintrin arm_neon""".split())
 STANDARD_FOLDERS = ("sys/", "arpa/", "net/", "netinet/")
 
 # Folders of plugins: below them a folder is one plugin, and nobody but itself (and tests) includes its headers.
-PLUGIN_KINDS = ["codecs/", "codecs/stages/", "fedclient/transports/", "fedclient/platforms/", "fedclient/train/backends/",
+PLUGIN_KINDS = ["codecs/", "common/gpu/devices/", "codecs/stages/", "fedclient/transports/", "fedclient/platforms/", "fedclient/train/backends/",
                 "fedclient/datacenter/links/", "fedclient/datacenter/collectives/", "fedserver/stores/", "fedserver/strategies/"]
-NOT_PLUGINS = ["codecs/include/", "codecs/prim/", "codecs/tool/"]
+NOT_PLUGINS = ["codecs/include/", "codecs/prim/", "codecs/tool/", "codecs/gpu/"]
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTILINE)
 DEFINITION = re.compile(r"^([A-Z][A-Z0-9_]*)\((\d+),\s*(\w+)", re.MULTILINE)

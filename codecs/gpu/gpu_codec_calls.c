@@ -1,0 +1,144 @@
+/* The codecs that run on GPUs, and the checks that all of them share. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "codecs/gpu/gpu_codec_vtable.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define FEDCODEC_GPU(folder) extern const fedcodec_gpu_vtable fedcodec_gpu_##folder;
+#include "codecs/gpu/gpu_codecs.def"
+#undef FEDCODEC_GPU
+
+static const fedcodec_gpu_vtable *const all[] = {
+#define FEDCODEC_GPU(folder) &fedcodec_gpu_##folder,
+#include "codecs/gpu/gpu_codecs.def"
+#undef FEDCODEC_GPU
+};
+
+enum { ALL = sizeof all / sizeof all[0] };
+
+struct fedcodec_gpu {
+    const fedcodec_gpu_vtable *vtable;
+    fed_gpu *gpu;
+    fedcodec codec;
+    const fed_gpu_module *module;
+};
+
+static const fedcodec_gpu_vtable *vtable_of(const fedcodec_vtable *codec) {
+    for (size_t k = 0; k < ALL; k++) {
+        if (strcmp(all[k]->name, fedcodec_name(codec)) == 0) {
+            return all[k];
+        }
+    }
+    return NULL;
+}
+
+bool fedcodec_gpu_has(const fedcodec_vtable *codec) {
+    return vtable_of(codec) != NULL;
+}
+
+static fed_status say_missing(const fedcodec *codec, fed_error *err) {
+    char names[200] = "";
+    for (size_t k = 0; k < ALL; k++) {
+        strncat(names, k > 0 ? ", " : "", sizeof names - strlen(names) - 1);
+        strncat(names, all[k]->name, sizeof names - strlen(names) - 1);
+    }
+    return fed_fail(err, FED_ENOTFOUND, "%s runs on the processor only; on GPUs run %s",
+                    fedcodec_name(codec->vtable), names);
+}
+
+static fed_status build(fedcodec_gpu *c, fed_error *err) {
+    size_t size = 1;
+    for (const char *const *text = c->vtable->kernels; *text != NULL; text++) {
+        size += strlen(*text);
+    }
+    char *source = malloc(size);
+    FED_REQUIRE(source != NULL, FED_ENOMEM);
+    source[0] = '\0';
+    for (const char *const *text = c->vtable->kernels; *text != NULL; text++) {
+        strcat(source, *text); /* NOLINT: there is room */
+    }
+    fed_status status = fed_gpu_build(c->gpu, source, &c->module, err);
+    free(source);
+    return status;
+}
+
+fed_status fedcodec_gpu_new(fed_gpu *gpu, const fedcodec *codec, fedcodec_gpu **made,
+                            fed_error *err) {
+    const fedcodec_gpu_vtable *vtable = vtable_of(codec->vtable);
+    if (vtable == NULL) {
+        return say_missing(codec, err);
+    }
+    fedcodec_gpu *c = calloc(1, sizeof *c);
+    if (c == NULL) {
+        return fed_fail(err, FED_ENOMEM, "out of memory for the kernels of a codec");
+    }
+    *c = (fedcodec_gpu){.vtable = vtable, .gpu = gpu, .codec = *codec};
+    c->codec.pool = NULL;
+    fed_status status = build(c, err);
+    if (status != FED_OK) {
+        fedcodec_gpu_free(c);
+        return status;
+    }
+    *made = c;
+    return FED_OK;
+}
+
+void fedcodec_gpu_free(fedcodec_gpu *c) {
+    free(c);
+}
+
+size_t fedcodec_gpu_work_size(const fedcodec_gpu *c, size_t n) {
+    return c->vtable->work_size == NULL ? 0 : c->vtable->work_size(c->codec.param, n);
+}
+
+fed_status fedcodec_gpu_encode(fedcodec_gpu *c, fed_gpu_stream *stream, float *residual,
+                               const float *x, size_t n, void *work, uint8_t *dst, size_t cap,
+                               fedcodec_gpu_head *head) {
+    FED_REQUIRE(n <= UINT32_C(1) << 31 && cap <= UINT32_MAX, FED_EINVAL);
+    FED_REQUIRE(x != NULL || residual != NULL || n == 0, FED_EINVAL);
+    FED_REQUIRE(residual != NULL || !c->codec.vtable->feedback, FED_EINVAL);
+    FED_REQUIRE(cap >= fedcodec_bound(&c->codec, n), FED_ENOSPC);
+    const fedcodec_gpu_job job = {.stream = stream,
+                                  .module = c->module,
+                                  .param = c->codec.param,
+                                  .residual = residual,
+                                  .x = x,
+                                  .message = dst,
+                                  .cap = (uint32_t)cap,
+                                  .n = (uint32_t)n,
+                                  .head = head,
+                                  .work = work};
+    FED_TRY(fed_gpu_fill(stream, head, 0, sizeof *head));
+    return c->vtable->encode(&job);
+}
+
+static fed_status read_message(fedcodec_gpu *c, fed_gpu_stream *stream, const uint8_t *src,
+                               size_t cap, fedcodec_gpu_head *head, float w, float *y, size_t n,
+                               void *work, bool set) {
+    FED_REQUIRE(n <= UINT32_C(1) << 31 && cap <= UINT32_MAX, FED_EINVAL);
+    const fedcodec_gpu_job job = {.stream = stream,
+                                  .module = c->module,
+                                  .message = (uint8_t *)src,
+                                  .cap = (uint32_t)cap,
+                                  .n = (uint32_t)n,
+                                  .w = w,
+                                  .y = y,
+                                  .set = set,
+                                  .head = head,
+                                  .work = work};
+    FED_TRY(fed_gpu_fill(stream, &head->status, 0, sizeof head->status));
+    return c->vtable->read(&job);
+}
+
+fed_status fedcodec_gpu_axpy(fedcodec_gpu *c, fed_gpu_stream *stream, const uint8_t *src,
+                             size_t cap, fedcodec_gpu_head *head, float w, float *y, size_t n,
+                             void *work) {
+    return read_message(c, stream, src, cap, head, w, y, n, work, false);
+}
+
+fed_status fedcodec_gpu_decode(fedcodec_gpu *c, fed_gpu_stream *stream, const uint8_t *src,
+                               size_t cap, fedcodec_gpu_head *head, float *y, size_t n,
+                               void *work) {
+    return read_message(c, stream, src, cap, head, 1.0F, y, n, work, true);
+}

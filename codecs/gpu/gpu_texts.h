@@ -1,0 +1,12 @@
+/* The kernels' texts, which CMake makes of the .cl files. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FEDCODEC_GPU_TEXTS_H
+#define FEDCODEC_GPU_TEXTS_H
+
+extern const char fedcodec_gpu_codec_text[]; /* codec.cl */
+
+#define FEDCODEC_GPU(folder) extern const char fedcodec_gpu_##folder##_text[];
+#include "codecs/gpu/gpu_codecs.def"
+#undef FEDCODEC_GPU
+
+#endif

@@ -1,0 +1,66 @@
+/* What a kind of device provides: OpenCL, CUDA. Callers need fed/gpu.h alone. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FED_GPU_DEVICE_VTABLE_H
+#define FED_GPU_DEVICE_VTABLE_H
+
+#include "fed/gpu.h"
+
+/*
+ * A kind is a folder devices/NAME/ that defines `fed_gpu_device_NAME`, and a line of devices.def.
+ * Members are as the functions of fed/gpu.h of the same name; gpu.c checks arguments and sizes of 0
+ * before. What fails keeps a sentence by fed_gpu_fail.
+ */
+
+/** What all kinds share; a kind's struct begins with it. */
+struct fed_gpu {
+    const struct fed_gpu_device *device;
+    fed_gpu_info info;
+    char *cache;     /* NULL: none */
+    fed_error error; /* of the last failure */
+};
+
+struct fed_gpu_stream {
+    fed_gpu *gpu;
+};
+
+typedef struct fed_gpu_device {
+    const char *name; /* its folder's */
+
+    /** The ordinal-th device, opened nothing. FED_ENOTFOUND: there are no more; why[] then says if
+     * a library is missing. */
+    fed_status (*look)(uint32_t ordinal, fed_gpu_info *info, fed_error *err) FED_CHECKED;
+    /** Refuses what look says that it lacks. */
+    fed_status (*open)(uint32_t ordinal, fed_gpu **gpu, fed_error *err) FED_CHECKED;
+    void (*close)(fed_gpu *gpu);
+
+    fed_status (*alloc)(fed_gpu *gpu, size_t size, void **at) FED_CHECKED;
+    void (*free)(fed_gpu *gpu, void *at);
+    fed_status (*alloc_host)(fed_gpu *gpu, size_t size, void **at) FED_CHECKED;
+    void (*free_host)(fed_gpu *gpu, void *at);
+
+    fed_status (*build)(fed_gpu *gpu, const char *source, const fed_gpu_module **module,
+                        fed_error *err) FED_CHECKED;
+
+    fed_status (*stream_new)(fed_gpu *gpu, void *native, fed_gpu_stream **stream) FED_CHECKED;
+    void (*stream_free)(fed_gpu_stream *stream);
+    fed_status (*copy)(fed_gpu_stream *stream, void *to, const void *from, size_t size,
+                       fed_gpu_way way) FED_CHECKED;
+    fed_status (*fill)(fed_gpu_stream *stream, void *to, uint8_t value, size_t size) FED_CHECKED;
+    fed_status (*launch)(fed_gpu_stream *stream, const fed_gpu_module *module, const char *kernel,
+                         uint32_t groups, const fed_gpu_arg *args, size_t count) FED_CHECKED;
+    fed_status (*after)(fed_gpu_stream *stream, fed_gpu_stream *other) FED_CHECKED;
+    fed_status (*sync)(fed_gpu_stream *stream) FED_CHECKED;
+
+    fed_status (*keep)(fed_gpu_stream *stream) FED_CHECKED;
+    fed_status (*kept)(fed_gpu_stream *stream, fed_gpu_graph **graph) FED_CHECKED;
+    fed_status (*replay)(fed_gpu_stream *stream, fed_gpu_graph *graph) FED_CHECKED;
+    void (*graph_free)(fed_gpu_graph *graph);
+} fed_gpu_device;
+
+/** Keep the sentence, which begins with the device's name and card, and return status. */
+fed_status fed_gpu_fail(fed_gpu *gpu, fed_status status, const char *format, ...) FED_PRINTF(3, 4);
+
+/** dialect.h and blocks.cl, for the compiler. */
+extern const char fed_gpu_dialect[];
+
+#endif

@@ -1,0 +1,110 @@
+/* The common subset of OpenCL C 1.2 and CUDA C: stands before each kernel's text. docs/gpu.md */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifdef __OPENCL_VERSION__
+
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+#pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable
+#pragma OPENCL FP_CONTRACT OFF
+typedef uchar u8;
+typedef ushort u16;
+typedef uint u32;
+typedef ulong u64;
+typedef int i32;
+typedef long i64;
+typedef float4 f32x4;
+typedef uint4 u32x4;
+#define KERNEL             __kernel __attribute__((reqd_work_group_size(256, 1, 1))) void
+#define FUNC               static inline
+#define GLOBAL             __global
+#define LOCAL              __local /* an array, in a kernel's outermost scope */
+#define LOCALP             __local /* what a pointer points to */
+#define BARRIER()          barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)
+#define LANE               ((u32)get_local_id(0))
+#define GROUP              ((u32)get_group_id(0))
+#define GROUPS             ((u32)get_num_groups(0))
+#define BITS_OF(f)         as_uint(f)
+#define FLOAT_OF(b)        as_float(b)
+#define CLZ(x)             ((u32)clz((u32)(x)))
+#define POPCOUNT(x)        ((u32)popcount((u32)(x)))
+#define FABS(x)            fabs(x)
+#define ATOMIC_ADD(p, v)   atomic_add(p, v)
+#define ATOMIC_ADD64(p, v) atom_add(p, v)
+#define ATOMIC_MAX(p, v)   atomic_max(p, v)
+#define ATOMIC_MIN(p, v)   atomic_min(p, v)
+#define ATOMIC_AND(p, v)   atomic_and(p, v)
+#define ATOMIC_OR(p, v)    atomic_or(p, v)
+#define LOAD4(p)           (*(GLOBAL const f32x4 *)(p))
+#define STORE4(p, v)       (*(GLOBAL f32x4 *)(p) = (v))
+#define F32X4(a, b, c, d)  ((f32x4)(a, b, c, d))
+
+#else
+
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef int i32;
+typedef long long i64;
+typedef float4 f32x4;
+typedef uint4 u32x4;
+#define KERNEL extern "C" __global__ void __launch_bounds__(256)
+#define FUNC   static __device__ __forceinline__
+#define GLOBAL
+#define LOCAL __shared__
+#define LOCALP
+#define BARRIER()          __syncthreads()
+#define LANE               threadIdx.x
+#define GROUP              blockIdx.x
+#define GROUPS             gridDim.x
+#define BITS_OF(f)         __float_as_uint(f)
+#define FLOAT_OF(b)        __uint_as_float(b)
+#define CLZ(x)             ((u32)__clz((int)(x)))
+#define POPCOUNT(x)        ((u32)__popc(x))
+#define FABS(x)            fabsf(x)
+#define ATOMIC_ADD(p, v)   atomicAdd(p, v)
+#define ATOMIC_ADD64(p, v) atomicAdd(p, v)
+#define ATOMIC_MAX(p, v)   atomicMax(p, v)
+#define ATOMIC_MIN(p, v)   atomicMin(p, v)
+#define ATOMIC_AND(p, v)   atomicAnd(p, v)
+#define ATOMIC_OR(p, v)    atomicOr(p, v)
+#define LOAD4(p)           (*(const f32x4 *)(p))
+#define STORE4(p, v)       (*(f32x4 *)(p) = (v))
+#define F32X4(a, b, c, d)  make_float4(a, b, c, d)
+
+#endif
+
+#define GROUP_SIZE 256U
+
+/* Over the 256 work-items of a group; all of them call it, none in a branch that others do not
+ * take. `room` is LOCAL u32[256]; it may be used again at once. */
+
+/* The sum of the values of the work-items before this one; *total: of all. */
+FUNC u32 wg_scan(LOCALP u32 *room, u32 value, u32 *total) {
+    room[LANE] = value;
+    BARRIER();
+    for (u32 step = 1; step < GROUP_SIZE; step += step) {
+        u32 before = LANE >= step ? room[LANE - step] : 0;
+        BARRIER();
+        room[LANE] += before;
+        BARRIER();
+    }
+    u32 sum = room[LANE];
+    *total = room[GROUP_SIZE - 1];
+    BARRIER();
+    return sum - value;
+}
+
+/* The largest value. */
+FUNC u32 wg_max(LOCALP u32 *room, u32 value) {
+    room[LANE] = value;
+    BARRIER();
+    for (u32 step = GROUP_SIZE / 2; step > 0; step /= 2) {
+        u32 other = LANE < step ? room[LANE + step] : 0;
+        BARRIER();
+        room[LANE] = room[LANE] > other ? room[LANE] : other;
+        BARRIER();
+    }
+    u32 most = room[0];
+    BARRIER();
+    return most;
+}

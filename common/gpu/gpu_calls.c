@@ -1,0 +1,232 @@
+/* The devices of this build, by name; checks that all kinds share. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fed/gpu.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/gpu/device_vtable.h"
+
+#define FED_GPU_DEVICE(folder) extern const fed_gpu_device fed_gpu_device_##folder;
+#include "common/gpu/devices.def"
+#undef FED_GPU_DEVICE
+
+static const fed_gpu_device *const kinds[] = {
+#define FED_GPU_DEVICE(folder) &fed_gpu_device_##folder,
+#include "common/gpu/devices.def"
+#undef FED_GPU_DEVICE
+};
+
+enum { KINDS = sizeof kinds / sizeof kinds[0], ORDINALS = 64 };
+
+/* ---- Names ---- */
+
+fed_status fed_gpu_list(size_t k, fed_gpu_info *info) {
+    for (size_t i = 0; i < KINDS; i++) {
+        for (uint32_t ordinal = 0; ordinal < ORDINALS; ordinal++) {
+            fed_gpu_info found = {.lacks = ""};
+            if (kinds[i]->look(ordinal, &found, NULL) != FED_OK) {
+                break;
+            }
+            if (k-- == 0) {
+                *info = found;
+                return FED_OK;
+            }
+        }
+    }
+    return FED_ENOTFOUND;
+}
+
+/* Splits "opencl:1"; ordinal UINT32_MAX: any. kind NULL: any. */
+static bool parse(const char *name, const fed_gpu_device **kind, uint32_t *ordinal) {
+    *ordinal = UINT32_MAX;
+    *kind = NULL;
+    if (strcmp(name, "gpu") == 0) {
+        return true;
+    }
+    for (size_t i = 0; i < KINDS; i++) {
+        const size_t len = strlen(kinds[i]->name);
+        if (strncmp(name, kinds[i]->name, len) != 0) {
+            continue;
+        }
+        *kind = kinds[i];
+        if (name[len] == '\0') {
+            return true;
+        }
+        const char *digits = name + len + 1;
+        const size_t count = strspn(digits, "0123456789");
+        if (name[len] == ':' && count > 0 && count <= 2 && digits[count] == '\0') {
+            *ordinal = (uint32_t)strtoul(digits, NULL, 10);
+            return true;
+        }
+    }
+    return false;
+}
+
+bool fed_gpu_is_name(const char *name) {
+    const fed_gpu_device *kind;
+    uint32_t ordinal;
+    return name != NULL && parse(name, &kind, &ordinal);
+}
+
+/* ---- A GPU's life ---- */
+
+/* The first usable device of the kind; *err is of the last that was tried. */
+static fed_status open_any(const fed_gpu_device *kind, fed_gpu **gpu, fed_error *err) {
+    fed_gpu_info info = {.lacks = ""};
+    fed_status status = FED_ENOTFOUND;
+    for (uint32_t ordinal = 0; ordinal < ORDINALS; ordinal++) {
+        fed_status looked = kind->look(ordinal, &info, ordinal == 0 ? err : NULL);
+        if (looked != FED_OK) {
+            return ordinal == 0 ? looked : status;
+        }
+        status = kind->open(ordinal, gpu, err);
+        if (status == FED_OK) {
+            return FED_OK;
+        }
+    }
+    return status;
+}
+
+static fed_status open_first(const fed_gpu_device *kind, fed_gpu **gpu, fed_error *err) {
+    if (kind != NULL) {
+        return open_any(kind, gpu, err);
+    }
+    for (size_t i = 0; i < KINDS; i++) {
+        if (open_any(kinds[i], gpu, NULL) == FED_OK) {
+            return FED_OK;
+        }
+    }
+    return fed_fail(err, FED_ENOTFOUND,
+                    "no GPU that can be used is on this machine; `fedworker devices` says what "
+                    "there is, and what each lacks");
+}
+
+fed_status fed_gpu_open(const char *name, const char *cache, fed_gpu **gpu, fed_error *err) {
+    const fed_gpu_device *kind;
+    uint32_t ordinal;
+    if (name == NULL || !parse(name, &kind, &ordinal)) {
+        return fed_fail(err, FED_EINVAL,
+                        "\"%.50s\" is no device: say gpu, opencl, cuda, opencl:0 or cuda:0; "
+                        "`fedworker devices` lists them",
+                        name != NULL ? name : "");
+    }
+    fed_gpu *opened = NULL;
+    FED_TRY(ordinal == UINT32_MAX ? open_first(kind, &opened, err)
+                                  : kind->open(ordinal, &opened, err));
+    if (cache != NULL) {
+        opened->cache = strdup(cache);
+        if (opened->cache == NULL) {
+            fed_gpu_close(opened);
+            return fed_fail(err, FED_ENOMEM, "out of memory while opening %s", name);
+        }
+    }
+    *gpu = opened;
+    return FED_OK;
+}
+
+void fed_gpu_close(fed_gpu *gpu) {
+    if (gpu != NULL) {
+        free(gpu->cache);
+        gpu->device->close(gpu);
+    }
+}
+
+const fed_gpu_info *fed_gpu_info_of(const fed_gpu *gpu) {
+    return &gpu->info;
+}
+
+/* ---- Errors ---- */
+
+fed_status fed_gpu_fail(fed_gpu *gpu, fed_status status, const char *format, ...) {
+    char text[sizeof gpu->error.text];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    return fed_fail(&gpu->error, status, "%s (%.60s): %s", gpu->info.name, gpu->info.card, text);
+}
+
+fed_status fed_gpu_explain(const fed_gpu *gpu, fed_status status, fed_error *err) {
+    return status == FED_OK ? FED_OK : fed_fail(err, status, "%s", gpu->error.text);
+}
+
+/* ---- Calls: sizes of 0 do nothing ---- */
+
+fed_status fed_gpu_alloc(fed_gpu *gpu, size_t size, void **at) {
+    return gpu->device->alloc(gpu, size > 0 ? size : 1, at);
+}
+
+void fed_gpu_free(fed_gpu *gpu, void *at) {
+    if (at != NULL) {
+        gpu->device->free(gpu, at);
+    }
+}
+
+fed_status fed_gpu_alloc_host(fed_gpu *gpu, size_t size, void **at) {
+    return gpu->device->alloc_host(gpu, size > 0 ? size : 1, at);
+}
+
+void fed_gpu_free_host(fed_gpu *gpu, void *at) {
+    if (at != NULL) {
+        gpu->device->free_host(gpu, at);
+    }
+}
+
+fed_status fed_gpu_build(fed_gpu *gpu, const char *source, const fed_gpu_module **module,
+                         fed_error *err) {
+    return gpu->device->build(gpu, source, module, err);
+}
+
+fed_status fed_gpu_stream_new(fed_gpu *gpu, void *native, fed_gpu_stream **stream) {
+    return gpu->device->stream_new(gpu, native, stream);
+}
+
+void fed_gpu_stream_free(fed_gpu_stream *stream) {
+    if (stream != NULL) {
+        stream->gpu->device->stream_free(stream);
+    }
+}
+
+fed_status fed_gpu_copy(fed_gpu_stream *stream, void *to, const void *from, size_t size,
+                        fed_gpu_way way) {
+    return size == 0 ? FED_OK : stream->gpu->device->copy(stream, to, from, size, way);
+}
+
+fed_status fed_gpu_fill(fed_gpu_stream *stream, void *to, uint8_t value, size_t size) {
+    return size == 0 ? FED_OK : stream->gpu->device->fill(stream, to, value, size);
+}
+
+fed_status fed_gpu_launch(fed_gpu_stream *stream, const fed_gpu_module *module, const char *kernel,
+                          uint32_t groups, const fed_gpu_arg *args, size_t count) {
+    return groups == 0 ? FED_OK
+                       : stream->gpu->device->launch(stream, module, kernel, groups, args, count);
+}
+
+fed_status fed_gpu_after(fed_gpu_stream *stream, fed_gpu_stream *other) {
+    return stream->gpu->device->after(stream, other);
+}
+
+fed_status fed_gpu_sync(fed_gpu_stream *stream) {
+    return stream->gpu->device->sync(stream);
+}
+
+fed_status fed_gpu_keep(fed_gpu_stream *stream) {
+    return stream->gpu->device->keep(stream);
+}
+
+fed_status fed_gpu_kept(fed_gpu_stream *stream, fed_gpu_graph **graph) {
+    return stream->gpu->device->kept(stream, graph);
+}
+
+fed_status fed_gpu_replay(fed_gpu_stream *stream, fed_gpu_graph *graph) {
+    return stream->gpu->device->replay(stream, graph);
+}
+
+void fed_gpu_graph_free(fed_gpu_graph *graph) {
+    if (graph != NULL) {
+        (*(const fed_gpu_device **)graph)->graph_free(graph);
+    }
+}
