@@ -2,35 +2,101 @@
  * decode to, and which bytes are refused. Skipped where no device can be used; FED_TEST_DEVICE
  * names one. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed/rng.h"
 #include "fed_test.h"
+
+#include <float.h>
+#include <math.h>
+
+#include "fed/rng.h"
 #include "fedcodec/codec_vtable.h"
 #include "fedcodec/gpu_codecs.h"
 
-enum { SKIPPED = 77, ROUNDS = 3, MOST = 70001 };
+enum { SKIPPED = 77, ROUNDS = 3, FEW = 6000, GUARD = 64, MUTANTS = 150 };
 
 static fed_gpu *gpu;
 static fed_gpu_stream *stream;
 
-static const char *const specs[] = {
-    "twobit",
-    "twobit:t=0.01",
+/* Besides each codec with its presets, and with each parameter at its ends. */
+static const char *const more_specs[] = {
+    "twobit:t=0.01",      "3lc:s=1.75",          "inceptionn:e=8",     "inceptionn:e=14",
+    "trunc:b=8",          "trunc:b=24",          "trunc:b=13",         "sbc:p=0.2,pos=rice",
+    "dgc:p=0.1,pos=rice", "stc:p=0.2,pos=rice",  "sbc:p=0.2,pos=rans", "sbc:p=0.2,pos=range",
+    "dgc:p=0.1,pos=auto", "stc:p=0.01,pos=auto", "topk:p=0.5",
 };
 
-static const size_t sizes[] = {0, 1, 2, 3, 4, 5, 255, 256, 257, 1023, 1024, 1025, 5000, MOST};
+/* Ends of the codecs' tiles: of 256 and 1,024 values, and of 1,024 bytes of 3lc. */
+static const size_t sizes[] = {0,    1,    2,    3,    4,    5,    6,    255,  256,   257,  1023,
+                               1024, 1025, 1279, 1281, 4097, 5119, 5120, 5121, 10241, 70001};
 
-/* ---- One codec, one size, some rounds ---- */
+/* ---- Values ---- */
+
+typedef enum fill {
+    FILL_GAUSS,
+    FILL_HEAVY,
+    FILL_DENORMAL,
+    FILL_ZERO, /* of both signs */
+    FILL_TIED,
+    FILL_HUGE,
+    FILL_SPARSE,
+    FILL_SPIKE,
+    FILL_COUNT
+} fill;
+
+static const char *const fill_names[FILL_COUNT] = {"Gauss", "heavy tails", "denormals", "zeros",
+                                                   "ties",  "huge",        "sparse",    "spike"};
+
+static float fill_value(fill kind, size_t i, size_t n, fed_rng *rng) {
+    const float u = fed_rng_float(rng) - 0.5F;
+    switch (kind) {
+    case FILL_HEAVY:
+        return u / (1e-6F + fabsf(fed_rng_float(rng) - 0.5F));
+    case FILL_DENORMAL:
+        return i % 3 == 0 ? FLT_TRUE_MIN * (float)(i % 5) : u * 1e-38F;
+    case FILL_ZERO:
+        return u > 0.0F ? 0.0F : -0.0F;
+    case FILL_TIED:
+        return 0.25F * (float)((int)fed_rng_below(rng, 5) - 2);
+    case FILL_HUGE:
+        return u > 0.2F ? 0x1.4p126F : u < -0.2F ? -0x1.4p126F : u;
+    case FILL_SPARSE:
+        return fed_rng_below(rng, 200) == 0 ? u : 0.0F;
+    case FILL_SPIKE:
+        return i == n / 3 ? -7.0F : 0.0F;
+    default:
+        return 0.02F * (fed_rng_float(rng) + fed_rng_float(rng) + fed_rng_float(rng) - 1.5F);
+    }
+}
+
+static void make_values(fill kind, size_t n, uint32_t round, float *x) {
+    fed_rng rng;
+    fed_rng_init(&rng, 23 + round, (uint32_t)kind, (uint32_t)n);
+    for (size_t i = 0; i < n; i++) {
+        x[i] = fill_value(kind, i, n, &rng);
+    }
+}
+
+/* ---- A codec with its memory, here and on the device ---- */
 
 typedef struct place {
+    fedcodec codec;
+    char spec[FEDCODEC_SPEC];
+    fedcodec_gpu *on_gpu;
+    size_t n, cap; /* cap: bytes of a message; GUARD more are there */
     float *residual, *x, *y;
     uint8_t *message;
     void *work;
     fedcodec_gpu_head *head;
+    struct {
+        float *residual, *x, *y, *theirs;
+        uint8_t *message, *other;
+        void *work;
+    } host;
 } place;
 
 static void *on_device(size_t size) {
     void *at = NULL;
-    assert_int_equal(fed_gpu_alloc(gpu, size, &at), FED_OK);
+    assert_int_equal(fed_gpu_alloc(gpu, size + 1, &at), FED_OK);
+    assert_int_equal(fed_gpu_fill(stream, at, 0xa5, size + 1), FED_OK);
     return at;
 }
 
@@ -44,97 +110,315 @@ static void down(void *to, const void *from, size_t size) {
     assert_int_equal(fed_gpu_sync(stream), FED_OK);
 }
 
-static void make_values(float *x, size_t n, fed_rng *rng, uint32_t round) {
-    for (size_t i = 0; i < n; i++) {
-        x[i] = (fed_rng_float(rng) - 0.5F) * (i % 7 == 0 ? 0.0F : round == 1 ? 1e-3F : 0.3F);
-    }
+/* Room for up to n values, and for messages of up to `cap` bytes. */
+static void reserve(place *p, size_t n, size_t cap) {
+    const size_t bytes = (n + 1) * sizeof(float);
+    p->cap = cap;
+    p->n = n;
+    p->residual = on_device(bytes);
+    p->x = on_device(bytes);
+    p->y = on_device(bytes);
+    p->message = on_device(cap + GUARD);
+    p->work = on_device(fedcodec_gpu_work_size(p->on_gpu, n));
+    p->head = on_device(sizeof *p->head);
+    p->host.residual = test_calloc(n + 1, sizeof(float));
+    p->host.x = test_calloc(n + 1, sizeof(float));
+    p->host.y = test_calloc(n + 1, sizeof(float));
+    p->host.theirs = test_calloc(n + 1, sizeof(float));
+    p->host.message = test_malloc(cap + GUARD);
+    p->host.other = test_malloc(cap + GUARD);
+    p->host.work = test_malloc(fedcodec_work_size(&p->codec, n) + 1);
+    assert_int_equal(fed_gpu_fill(stream, p->residual, 0, bytes), FED_OK);
 }
 
-static void same_round(const fedcodec *codec, fedcodec_gpu *on_gpu, const place *d, size_t n,
-                       float *residual, const float *x) {
-    const size_t cap = fedcodec_bound(codec, n);
-    uint8_t *message = test_malloc(cap + 1), *theirs = test_malloc(cap + 1);
-    float *y = test_calloc(n + 1, sizeof *y), *y_theirs = test_calloc(n + 1, sizeof *y);
-    void *work = test_malloc(fedcodec_work_size(codec, n) + 1);
-    float *r = fedcodec_has_feedback(codec->vtable) ? residual : NULL;
-    size_t len = 0;
-    fedcodec_gpu_head head;
-    assert_int_equal(fedcodec_encode(codec, r, x, n, work, message, cap, &len), FED_OK);
-    up(d->x, x, n * sizeof *x);
-    assert_int_equal(fedcodec_gpu_encode(on_gpu, stream, r != NULL ? d->residual : NULL, d->x, n,
-                                         d->work, d->message, cap, d->head),
-                     FED_OK);
-    down(&head, d->head, sizeof head);
-    assert_int_equal(head.status, FED_OK);
-    assert_int_equal(head.len, len);
-    down(theirs, d->message, len);
-    assert_memory_equal(theirs, message, len);
-    if (r != NULL) {
-        down(y_theirs, d->residual, n * sizeof *y);
-        assert_memory_equal(y_theirs, r, n * sizeof *y);
-    }
-    for (size_t i = 0; i < n; i++) {
-        y[i] = (float)i;
-    }
-    up(d->y, y, n * sizeof *y);
-    assert_int_equal(fedcodec_axpy(codec->vtable, message, len, 0.3F, y, n), FED_OK);
-    assert_int_equal(
-        fedcodec_gpu_axpy(on_gpu, stream, d->message, cap, d->head, 0.3F, d->y, n, d->work),
-        FED_OK);
-    down(y_theirs, d->y, n * sizeof *y);
-    assert_memory_equal(y_theirs, y, n * sizeof *y);
-    assert_int_equal(fedcodec_decode(codec->vtable, message, len, y, n), FED_OK);
-    assert_int_equal(
-        fedcodec_gpu_decode(on_gpu, stream, d->message, cap, d->head, d->y, n, d->work), FED_OK);
-    down(y_theirs, d->y, n * sizeof *y);
-    assert_memory_equal(y_theirs, y, n * sizeof *y);
-    down(&head, d->head, sizeof head);
-    assert_int_equal(head.status, FED_OK);
-    test_free(message);
-    test_free(theirs);
-    test_free(y);
-    test_free(y_theirs);
-    test_free(work);
-}
-
-static void same_bits(const fedcodec *codec, fedcodec_gpu *on_gpu, size_t n) {
-    float *x = test_calloc(n + 1, sizeof *x), *residual = test_calloc(n + 1, sizeof *x);
-    fed_rng rng;
-    fed_rng_init(&rng, n, 1, 2);
-    const place d = {.residual = on_device(n * sizeof *x),
-                     .x = on_device(n * sizeof *x),
-                     .y = on_device(n * sizeof *x),
-                     .message = on_device(fedcodec_bound(codec, n)),
-                     .work = on_device(fedcodec_gpu_work_size(on_gpu, n)),
-                     .head = on_device(sizeof(fedcodec_gpu_head))};
-    assert_int_equal(fed_gpu_fill(stream, d.residual, 0, n * sizeof *x), FED_OK);
-    for (uint32_t round = 0; round < ROUNDS; round++) {
-        make_values(x, n, &rng, round);
-        same_round(codec, on_gpu, &d, n, residual, x);
-    }
-    void *const all[] = {d.residual, d.x, d.y, d.message, d.work, d.head};
+static void release(place *p) {
+    void *const all[] = {p->residual, p->x, p->y, p->message, p->work, p->head};
+    void *const here[] = {p->host.residual, p->host.x,     p->host.y,   p->host.theirs,
+                          p->host.message,  p->host.other, p->host.work};
     for (size_t k = 0; k < sizeof all / sizeof all[0]; k++) {
         fed_gpu_free(gpu, all[k]);
     }
-    test_free(x);
-    test_free(residual);
+    for (size_t k = 0; k < sizeof here / sizeof here[0]; k++) {
+        test_free(here[k]);
+    }
+}
+
+static bool has_feedback(const place *p) {
+    return fedcodec_has_feedback(p->codec.vtable);
+}
+
+static fedcodec_gpu_head head_of(const place *p) {
+    fedcodec_gpu_head head;
+    down(&head, p->head, sizeof head);
+    return head;
+}
+
+/* The values on the device are those here, to the bit. */
+static void same_values(const place *p, const char *what, const float *at, const float *here) {
+    down(p->host.theirs, at, p->n * sizeof(float));
+    for (size_t i = 0; i < p->n; i++) {
+        if (memcmp(&p->host.theirs[i], &here[i], sizeof(float)) != 0) {
+            fail_msg("%s, n %zu, %s: %s[%zu] is %a instead of %a", p->spec, p->n, what, what, i,
+                     (double)p->host.theirs[i], (double)here[i]);
+        }
+    }
+}
+
+/* ---- Encode and read ---- */
+
+/* Encode x, or nothing new where x is NULL, here and there. Returns the processor's status. */
+static fed_status encode_both(place *p, const char *what, const float *x, size_t *len) {
+    float *r = has_feedback(p) ? p->host.residual : NULL;
+    fed_status status = fedcodec_encode(&p->codec, r, x, p->n, p->host.work, p->host.message,
+                                        fedcodec_bound(&p->codec, p->n), len);
+    if (x != NULL) {
+        up(p->x, x, p->n * sizeof *x);
+    }
+    assert_int_equal(fed_gpu_fill(stream, p->message + p->cap, 0xa5, GUARD), FED_OK);
+    assert_int_equal(fedcodec_gpu_encode(p->on_gpu, stream, r != NULL ? p->residual : NULL,
+                                         x != NULL ? p->x : NULL, p->n, p->work, p->message, p->cap,
+                                         p->head),
+                     FED_OK);
+    const fedcodec_gpu_head head = head_of(p);
+    if (head.status != (uint32_t)status || head.len != (status == FED_OK ? *len : 0)) {
+        fail_msg("%s, n %zu, %s: status %u and %u bytes instead of %d and %zu", p->spec, p->n, what,
+                 head.status, head.len, (int)status, *len);
+    }
+    down(p->host.other, p->message, p->cap + GUARD);
+    for (size_t k = 0; k < GUARD; k++) {
+        assert_int_equal(p->host.other[p->cap + k], 0xa5);
+    }
+    for (size_t k = 0; k < head.len; k++) {
+        if (p->host.other[k] != p->host.message[k]) {
+            fail_msg("%s, n %zu, %s: byte %zu of %zu is %02x instead of %02x", p->spec, p->n, what,
+                     k, *len, p->host.other[k], p->host.message[k]);
+        }
+    }
+    if (r != NULL && status == FED_OK) {
+        same_values(p, what, p->residual, r);
+    }
+    return status;
+}
+
+static void fill_y(place *p) {
+    for (size_t i = 0; i < p->n; i++) {
+        p->host.y[i] = (float)i + 1.0F;
+    }
+    up(p->y, p->host.y, p->n * sizeof *p->host.y);
+}
+
+/* Read the message in host.message of len bytes, here and there, by axpy and decode: the same
+ * verdict, and the same values. It lies on the device already unless `sent`. */
+static bool read_both(place *p, const char *what, size_t len, bool send) {
+    if (send) {
+        const fedcodec_gpu_head head = {.status = 99, .len = (uint32_t)len};
+        up(p->message, p->host.message, len);
+        up(p->head, &head, sizeof head);
+    }
+    bool good = true;
+    for (unsigned set = 0; set < 2; set++) {
+        fill_y(p);
+        fed_status status =
+            set ? fedcodec_decode(p->codec.vtable, p->host.message, len, p->host.y, p->n)
+                : fedcodec_axpy(p->codec.vtable, p->host.message, len, 0.3F, p->host.y, p->n);
+        assert_int_equal(set ? fedcodec_gpu_decode(p->on_gpu, stream, p->message, p->cap, p->head,
+                                                   p->y, p->n, p->work)
+                             : fedcodec_gpu_axpy(p->on_gpu, stream, p->message, p->cap, p->head,
+                                                 0.3F, p->y, p->n, p->work),
+                         FED_OK);
+        const fedcodec_gpu_head head = head_of(p);
+        if (head.status != (uint32_t)status) {
+            fail_msg("%s, n %zu, %zu bytes, %s: status %u instead of %d", p->spec, p->n, len, what,
+                     head.status, (int)status);
+        }
+        same_values(p, what, p->y, p->host.y);
+        good = good && status == FED_OK;
+    }
+    return good;
+}
+
+/* ---- All codecs, all sizes, all values ---- */
+
+static void same_rounds(place *p, fill kind) {
+    memset(p->host.residual, 0, p->n * sizeof(float));
+    assert_int_equal(fed_gpu_fill(stream, p->residual, 0, p->n * sizeof(float)), FED_OK);
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        const bool empty = round == ROUNDS - 1 && has_feedback(p);
+        size_t len = 0;
+        make_values(kind, p->n, round, p->host.x);
+        if (encode_both(p, fill_names[kind], empty ? NULL : p->host.x, &len) != FED_OK) {
+            return; /* the sums have overflowed */
+        }
+        assert_true(read_both(p, fill_names[kind], len, false));
+        if (!has_feedback(p)) {
+            return;
+        }
+    }
+}
+
+/* The k-th spec of a codec that runs on GPUs; false: there are no more. */
+static bool nth_codec(size_t k, fedcodec *codec) {
+    for (size_t c = 0; fedcodec_at(c) != NULL; c++) {
+        const fedcodec_vtable *vtable = fedcodec_at(c);
+        size_t params = 0;
+        if (!fedcodec_gpu_has(vtable)) {
+            continue;
+        }
+        *codec = (fedcodec){.vtable = vtable};
+        for (; vtable->params[params].key != NULL; params++) {
+            codec->param[params] = vtable->params[params].preset;
+        }
+        if (k <= 2 * params) {
+            if (k > 0) {
+                const fedcodec_param *varied = &vtable->params[(k - 1) / 2];
+                codec->param[(k - 1) / 2] = k % 2 != 0 ? varied->low : varied->high;
+            }
+            return true;
+        }
+        k -= 2 * params + 1;
+    }
+    if (k >= sizeof more_specs / sizeof more_specs[0]) {
+        return false;
+    }
+    assert_int_equal(fedcodec_parse(more_specs[k], codec, NULL), FED_OK);
+    return true;
+}
+
+static bool is_preset(const fedcodec *codec) {
+    for (size_t k = 0; codec->vtable->params[k].key != NULL; k++) {
+        if (codec->param[k] != codec->vtable->params[k].preset) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* False: these parameters run on the processor only, which is allowed of none but presets. */
+static bool open_codec(place *p) {
+    fed_error err = {0};
+    fedcodec_format(&p->codec, p->spec);
+    if (!fedcodec_gpu_has(p->codec.vtable)) {
+        return false;
+    }
+    fed_status status = fedcodec_gpu_new(gpu, &p->codec, &p->on_gpu, &err);
+    if (status == FED_ENOTFOUND && !is_preset(&p->codec)) {
+        assert_true(strlen(err.text) > 10);
+        return false;
+    }
+    if (status != FED_OK) {
+        fail_msg("%s: %s", p->spec, err.text);
+    }
+    return true;
+}
+
+static void on_each_codec(void (*visit)(place *p)) {
+    place p = {0};
+    for (size_t k = 0; nth_codec(k, &p.codec); k++) {
+        if (open_codec(&p)) {
+            visit(&p);
+            fedcodec_gpu_free(p.on_gpu);
+        }
+    }
+}
+
+static void same_bits(place *p) {
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        reserve(p, sizes[i], fedcodec_bound(&p->codec, sizes[i]));
+        for (fill kind = 0; kind < FILL_COUNT; kind++) {
+            if (sizes[i] <= FEW || kind == FILL_GAUSS || kind == FILL_SPARSE) {
+                same_rounds(p, kind);
+            }
+        }
+        release(p);
+    }
 }
 
 static void each_codec_gives_the_processors_bits(void **state) {
     (void)state;
-    for (size_t k = 0; k < sizeof specs / sizeof specs[0]; k++) {
-        fedcodec codec;
-        fedcodec_gpu *on_gpu = NULL;
-        fed_error err = {0};
-        assert_int_equal(fedcodec_parse(specs[k], &codec, &err), FED_OK);
-        if (fedcodec_gpu_new(gpu, &codec, &on_gpu, &err) != FED_OK) {
-            fail_msg("%s: %s", specs[k], err.text);
-        }
-        for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-            same_bits(&codec, on_gpu, sizes[i]);
-        }
-        fedcodec_gpu_free(on_gpu);
+    on_each_codec(same_bits);
+}
+
+static void refuses_values(place *p) {
+    static const float bad[] = {NAN, -NAN, INFINITY, -INFINITY};
+    enum { N = 3000 };
+    reserve(p, N, fedcodec_bound(&p->codec, N));
+    for (size_t k = 0; k < sizeof bad / sizeof bad[0]; k++) {
+        const size_t at[] = {0, 1023, N / 2, N - 1};
+        size_t len = 0;
+        memset(p->host.residual, 0, N * sizeof(float));
+        assert_int_equal(fed_gpu_fill(stream, p->residual, 0, N * sizeof(float)), FED_OK);
+        make_values(FILL_GAUSS, N, 0, p->host.x);
+        p->host.x[at[k]] = bad[k];
+        assert_int_equal(encode_both(p, "not finite", p->host.x, &len), FED_ENONFINITE);
     }
+    release(p);
+}
+
+static void values_that_are_not_finite_are_refused(void **state) {
+    (void)state;
+    on_each_codec(refuses_values);
+}
+
+/* ---- Bytes that encode did not make ---- */
+
+/* Change a message in one of a few ways; returns its new length. */
+static size_t mutate(uint8_t *message, size_t len, size_t cap, fed_rng *rng) {
+    const uint32_t way = fed_rng_below(rng, 8);
+    const size_t at = len > 0 ? fed_rng_below(rng, (uint32_t)len) : 0;
+    if (way == 0 && len > 0) {
+        return len - 1;
+    }
+    if (way == 1 && len < cap) {
+        message[len] = (uint8_t)fed_rng_below(rng, 256);
+        return len + 1;
+    }
+    if (len == 0) {
+        return 0;
+    }
+    if (way == 2) {
+        return at;
+    }
+    if (way < 5) {
+        message[at % 8 < len ? at % 8 : 0] = (uint8_t)fed_rng_below(rng, 256);
+    } else if (way == 5) {
+        message[len - 1] ^= (uint8_t)(1U << fed_rng_below(rng, 8));
+    } else {
+        message[at] ^= (uint8_t)(1U << fed_rng_below(rng, 8));
+    }
+    return len;
+}
+
+static void same_verdicts(place *p) {
+    static const size_t counts[] = {0, 3, 14, 700};
+    fed_rng rng;
+    fed_rng_init(&rng, 5, 6, 7);
+    for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++) {
+        const size_t n = counts[c];
+        size_t len = 0;
+        reserve(p, n, fedcodec_bound(&p->codec, n) + 8);
+        uint8_t *good = test_malloc(p->cap);
+        make_values(c % 2 == 0 ? FILL_SPARSE : FILL_GAUSS, n, 0, p->host.x);
+        p->host.x[n / 2] = 0.75F;
+        assert_int_equal(encode_both(p, "to be changed", p->host.x, &len), FED_OK);
+        memcpy(good, p->host.message, len);
+        for (unsigned k = 0; k < (n > 14 ? MUTANTS : MUTANTS / 5); k++) {
+            memcpy(p->host.message, good, len);
+            (void)read_both(p, "changed", mutate(p->host.message, len, p->cap, &rng), true);
+        }
+        const fedcodec_gpu_head head = {.len = (uint32_t)p->cap + 1};
+        up(p->head, &head, sizeof head);
+        assert_int_equal(
+            fedcodec_gpu_decode(p->on_gpu, stream, p->message, p->cap, p->head, p->y, n, p->work),
+            FED_OK);
+        assert_int_equal(head_of(p).status, FED_EFORMAT);
+        test_free(good);
+        release(p);
+    }
+}
+
+static void changed_bytes_get_the_processors_verdict(void **state) {
+    (void)state;
+    on_each_codec(same_verdicts);
 }
 
 int main(void) {
@@ -145,7 +429,11 @@ int main(void) {
         return name != NULL ? EXIT_FAILURE : SKIPPED;
     }
     fprintf(stderr, "on %s\n", fed_gpu_info_of(gpu)->card);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(each_codec_gives_the_processors_bits)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_codec_gives_the_processors_bits),
+        cmocka_unit_test(values_that_are_not_finite_are_refused),
+        cmocka_unit_test(changed_bytes_get_the_processors_verdict),
+    };
     int failed = EXIT_FAILURE;
     if (fed_gpu_stream_new(gpu, NULL, &stream) == FED_OK) {
         failed = cmocka_run_group_tests(tests, NULL, NULL);
