@@ -7,8 +7,8 @@
 
 /*
  * A kind is a folder devices/NAME/ that defines `fed_gpu_device_NAME`, and a line of devices.def.
- * Members are as the functions of fed/gpu.h of the same name; gpu.c checks arguments and sizes of 0
- * before. What fails keeps a sentence by fed_gpu_fail.
+ * Members are as the functions of fed/gpu.h of the same name; gpu_calls.c checks arguments and
+ * sizes of 0 before. What fails keeps a sentence by fed_gpu_fail.
  */
 
 /** What all kinds share; a kind's struct begins with it. */
@@ -19,8 +19,10 @@ struct fed_gpu {
     fed_error error; /* of the last failure */
 };
 
+/** As fed_gpu. */
 struct fed_gpu_stream {
     fed_gpu *gpu;
+    bool keeping; /* between fed_gpu_keep and fed_gpu_kept; the caller of the vtable sets it */
 };
 
 typedef struct fed_gpu_device {
@@ -31,12 +33,17 @@ typedef struct fed_gpu_device {
     fed_status (*look)(uint32_t ordinal, fed_gpu_info *info, fed_error *err) FED_CHECKED;
     /** Refuses what look says that it lacks. */
     fed_status (*open)(uint32_t ordinal, fed_gpu **gpu, fed_error *err) FED_CHECKED;
+    /** On the context of the program's queue. NULL: FED_ENOTFOUND. */
+    fed_status (*open_native)(void *queue, fed_gpu **gpu, fed_error *err) FED_CHECKED;
     void (*close)(fed_gpu *gpu);
 
     fed_status (*alloc)(fed_gpu *gpu, size_t size, void **at) FED_CHECKED;
     void (*free)(fed_gpu *gpu, void *at);
     fed_status (*alloc_host)(fed_gpu *gpu, size_t size, void **at) FED_CHECKED;
     void (*free_host)(fed_gpu *gpu, void *at);
+    /** NULL: native memory is an address already, and releasing it does nothing. `free` releases
+     * what adopt gave. */
+    fed_status (*adopt)(fed_gpu *gpu, void *native, void **at) FED_CHECKED;
 
     fed_status (*build)(fed_gpu *gpu, const char *source, const fed_gpu_module **module,
                         fed_error *err) FED_CHECKED;
@@ -51,6 +58,7 @@ typedef struct fed_gpu_device {
     fed_status (*after)(fed_gpu_stream *stream, fed_gpu_stream *other) FED_CHECKED;
     fed_status (*sync)(fed_gpu_stream *stream) FED_CHECKED;
 
+    /** Never while another is kept; copy, fill and launch are the only calls until kept. */
     fed_status (*keep)(fed_gpu_stream *stream) FED_CHECKED;
     fed_status (*kept)(fed_gpu_stream *stream, fed_gpu_graph **graph) FED_CHECKED;
     fed_status (*replay)(fed_gpu_stream *stream, fed_gpu_graph *graph) FED_CHECKED;

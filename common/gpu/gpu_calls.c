@@ -104,6 +104,19 @@ static fed_status open_first(const fed_gpu_device *kind, fed_gpu **gpu, fed_erro
                     "there is, and what each lacks");
 }
 
+/* An open GPU, with its cache. */
+static fed_status finish_open(fed_gpu *opened, const char *cache, fed_gpu **gpu, fed_error *err) {
+    if (cache != NULL) {
+        opened->cache = strdup(cache);
+        if (opened->cache == NULL) {
+            fed_gpu_close(opened);
+            return fed_fail(err, FED_ENOMEM, "out of memory while opening a GPU");
+        }
+    }
+    *gpu = opened;
+    return FED_OK;
+}
+
 fed_status fed_gpu_open(const char *name, const char *cache, fed_gpu **gpu, fed_error *err) {
     const fed_gpu_device *kind;
     uint32_t ordinal;
@@ -116,15 +129,24 @@ fed_status fed_gpu_open(const char *name, const char *cache, fed_gpu **gpu, fed_
     fed_gpu *opened = NULL;
     FED_TRY(ordinal == UINT32_MAX ? open_first(kind, &opened, err)
                                   : kind->open(ordinal, &opened, err));
-    if (cache != NULL) {
-        opened->cache = strdup(cache);
-        if (opened->cache == NULL) {
-            fed_gpu_close(opened);
-            return fed_fail(err, FED_ENOMEM, "out of memory while opening %s", name);
-        }
+    return finish_open(opened, cache, gpu, err);
+}
+
+fed_status fed_gpu_open_native(const char *name, void *queue, const char *cache, fed_gpu **gpu,
+                               fed_error *err) {
+    const fed_gpu_device *kind = NULL;
+    uint32_t ordinal;
+    if (name == NULL || !parse(name, &kind, &ordinal) || kind == NULL || ordinal != UINT32_MAX) {
+        return fed_fail(err, FED_EINVAL, "\"%.50s\" is no kind of device: say opencl or cuda",
+                        name != NULL ? name : "");
     }
-    *gpu = opened;
-    return FED_OK;
+    if (kind->open_native == NULL) {
+        return fed_fail(err, FED_ENOTFOUND, "%s: a program's own queue can't be used here",
+                        kind->name);
+    }
+    fed_gpu *opened = NULL;
+    FED_TRY(kind->open_native(queue, &opened, err));
+    return finish_open(opened, cache, gpu, err);
 }
 
 void fed_gpu_close(fed_gpu *gpu) {
@@ -153,7 +175,7 @@ fed_status fed_gpu_explain(const fed_gpu *gpu, fed_status status, fed_error *err
     return status == FED_OK ? FED_OK : fed_fail(err, status, "%s", gpu->error.text);
 }
 
-/* ---- Calls: sizes of 0 do nothing ---- */
+/* ---- Memory, kernels, work: sizes of 0 do nothing ---- */
 
 fed_status fed_gpu_alloc(fed_gpu *gpu, size_t size, void **at) {
     return gpu->device->alloc(gpu, size > 0 ? size : 1, at);
@@ -172,6 +194,20 @@ fed_status fed_gpu_alloc_host(fed_gpu *gpu, size_t size, void **at) {
 void fed_gpu_free_host(fed_gpu *gpu, void *at) {
     if (at != NULL) {
         gpu->device->free_host(gpu, at);
+    }
+}
+
+fed_status fed_gpu_adopt(fed_gpu *gpu, void *native, void **at) {
+    if (gpu->device->adopt != NULL) {
+        return gpu->device->adopt(gpu, native, at);
+    }
+    *at = native;
+    return FED_OK;
+}
+
+void fed_gpu_release(fed_gpu *gpu, void *at) {
+    if (at != NULL && gpu->device->adopt != NULL) {
+        gpu->device->free(gpu, at);
     }
 }
 
@@ -205,23 +241,45 @@ fed_status fed_gpu_launch(fed_gpu_stream *stream, const fed_gpu_module *module, 
                        : stream->gpu->device->launch(stream, module, kernel, groups, args, count);
 }
 
+/* ---- Order and graphs ---- */
+
+static fed_status refuse_keeping(fed_gpu_stream *stream, const char *call) {
+    return stream->keeping
+               ? fed_gpu_fail(stream->gpu, FED_ESTATE,
+                              "%s between fed_gpu_keep and fed_gpu_kept; only copies, fills and "
+                              "launches can be kept",
+                              call)
+               : FED_OK;
+}
+
 fed_status fed_gpu_after(fed_gpu_stream *stream, fed_gpu_stream *other) {
+    FED_TRY(refuse_keeping(stream, "fed_gpu_after"));
+    FED_TRY(refuse_keeping(other, "fed_gpu_after"));
     return stream->gpu->device->after(stream, other);
 }
 
 fed_status fed_gpu_sync(fed_gpu_stream *stream) {
+    FED_TRY(refuse_keeping(stream, "fed_gpu_sync"));
     return stream->gpu->device->sync(stream);
 }
 
 fed_status fed_gpu_keep(fed_gpu_stream *stream) {
-    return stream->gpu->device->keep(stream);
+    FED_TRY(refuse_keeping(stream, "fed_gpu_keep"));
+    FED_TRY(stream->gpu->device->keep(stream));
+    stream->keeping = true;
+    return FED_OK;
 }
 
 fed_status fed_gpu_kept(fed_gpu_stream *stream, fed_gpu_graph **graph) {
+    if (!stream->keeping) {
+        return fed_gpu_fail(stream->gpu, FED_ESTATE, "fed_gpu_kept without fed_gpu_keep");
+    }
+    stream->keeping = false;
     return stream->gpu->device->kept(stream, graph);
 }
 
 fed_status fed_gpu_replay(fed_gpu_stream *stream, fed_gpu_graph *graph) {
+    FED_TRY(refuse_keeping(stream, "fed_gpu_replay"));
     return stream->gpu->device->replay(stream, graph);
 }
 

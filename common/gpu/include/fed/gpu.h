@@ -73,7 +73,19 @@ bool fed_gpu_is_name(const char *name);
 fed_status fed_gpu_open(const char *name, const char *cache, fed_gpu **gpu,
                         fed_error *err) FED_CHECKED;
 
-/** All that was made with it is gone. Safe on NULL. */
+/**
+ * Open the device that a queue of the program's own is on, in the queue's context, so that the GPU
+ * uses the program's memory and streams.
+ *
+ * kind    "opencl": queue is a cl_command_queue; "cuda": queue is a CUstream, or NULL for the
+ *         stream 0 of the thread's current context. The queue stays the program's
+ * cache   as for fed_gpu_open
+ * Errors  as fed_gpu_open; FED_EINVAL no such queue
+ */
+fed_status fed_gpu_open_native(const char *kind, void *queue, const char *cache, fed_gpu **gpu,
+                               fed_error *err) FED_CHECKED;
+
+/** All that was made with it must be freed before, but modules. Safe on NULL. */
 void fed_gpu_close(fed_gpu *gpu);
 
 const fed_gpu_info *fed_gpu_info_of(const fed_gpu *gpu);
@@ -85,13 +97,21 @@ fed_status fed_gpu_explain(const fed_gpu *gpu, fed_status status, fed_error *err
 /* -- Memory -- */
 
 /** size bytes on the device, at a multiple of 128; content arbitrary. 0 bytes: *at may be anything
- * that fed_gpu_free takes. FED_ENOMEM, FED_EIO */
+ * that fed_gpu_free takes. Before fed_gpu_free all work that uses the memory is done: fed_gpu_sync.
+ * FED_ENOMEM, FED_EIO */
 fed_status fed_gpu_alloc(fed_gpu *gpu, size_t size, void **at) FED_CHECKED;
 void fed_gpu_free(fed_gpu *gpu, void *at);
 
 /** size bytes of the host from and to which copies are fastest (pinned). FED_ENOMEM */
 fed_status fed_gpu_alloc_host(fed_gpu *gpu, size_t size, void **at) FED_CHECKED;
 void fed_gpu_free_host(fed_gpu *gpu, void *at);
+
+/** An address for memory of the program's own, after fed_gpu_open_native: a cl_mem, or a
+ * CUdeviceptr, which is one already. fed_gpu_release takes the address back and leaves the memory
+ * to the program. FED_EINVAL no such memory, or another context's; FED_ESTATE the GPU was opened by
+ * fed_gpu_open; FED_ENOMEM */
+fed_status fed_gpu_adopt(fed_gpu *gpu, void *native, void **at) FED_CHECKED;
+void fed_gpu_release(fed_gpu *gpu, void *at);
 
 /* -- Kernels -- */
 
@@ -111,8 +131,8 @@ typedef struct fed_gpu_arg {
 
 /* -- Streams: work in order -- */
 
-/** native: a CUstream or a cl_command_queue of the caller's; NULL: a new one. FED_ENOMEM,
- * FED_EIO */
+/** native: a CUstream or a cl_command_queue of the caller's, which runs in order and is of the same
+ * context; NULL: a new one. FED_EINVAL, FED_ENOMEM, FED_EIO */
 fed_status fed_gpu_stream_new(fed_gpu *gpu, void *native, fed_gpu_stream **stream) FED_CHECKED;
 void fed_gpu_stream_free(fed_gpu_stream *stream);
 
@@ -139,10 +159,12 @@ fed_status fed_gpu_sync(fed_gpu_stream *stream) FED_CHECKED;
 /* -- Graphs: the same work again, at the cost of one call -- */
 
 /** From here on copies, fills and launches of the stream are kept and not run, until fed_gpu_kept.
- * Copies to and from the host read it when the graph runs. */
+ * Copies to and from the host read it when the graph runs. All other calls with this stream are
+ * FED_ESTATE till then. */
 fed_status fed_gpu_keep(fed_gpu_stream *stream) FED_CHECKED;
 fed_status fed_gpu_kept(fed_gpu_stream *stream, fed_gpu_graph **graph) FED_CHECKED;
-/** Run it in the stream. */
+/** Run it in any stream of the GPU, any number of times. What it reads and writes must exist. Free
+ * it when none of its runs is under way. */
 fed_status fed_gpu_replay(fed_gpu_stream *stream, fed_gpu_graph *graph) FED_CHECKED;
 void fed_gpu_graph_free(fed_gpu_graph *graph);
 

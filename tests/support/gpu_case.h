@@ -1,0 +1,31 @@
+/* The GPU of a test: FED_TEST_DEVICE names it; else the first usable one; else the test skips. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FED_TEST_GPU_CASE_H
+#define FED_TEST_GPU_CASE_H
+
+#include "fed/gpu.h"
+#include "fed_test.h"
+
+enum { GPU_SKIPPED = 77 };
+
+/** Open it, and say on stderr which it is, or why there is none: main then returns *exit_status. A
+ * device that FED_TEST_DEVICE names must be there. */
+static inline bool gpu_case_open(const char *cache, fed_gpu **gpu, int *exit_status) {
+    const char *name = getenv("FED_TEST_DEVICE");
+    fed_error err = {0};
+    if (fed_gpu_open(name != NULL ? name : "gpu", cache, gpu, &err) == FED_OK) {
+        fprintf(stderr, "on %s\n", fed_gpu_info_of(*gpu)->card);
+        return true;
+    }
+    fprintf(stderr, "skipped: %s\n", err.text);
+    *exit_status = name != NULL ? EXIT_FAILURE : GPU_SKIPPED;
+    return false;
+}
+
+/** The sentence of the call that failed last. */
+static inline const char *gpu_case_said(const fed_gpu *gpu, fed_error *err) {
+    assert_int_equal(fed_gpu_explain(gpu, FED_EIO, err), FED_EIO);
+    return err->text;
+}
+
+#endif
