@@ -6,13 +6,21 @@
 
 enum { ALIGN = 64 };
 
+static feddc_buffer *new_buffer(const feddc_buffers *buffers) {
+    void *at = NULL;
+    const size_t size = (sizeof(feddc_buffer) + buffers->size + ALIGN - 1) / ALIGN * ALIGN;
+    if (buffers->gpu == NULL) {
+        return aligned_alloc(ALIGN, size);
+    }
+    return fed_gpu_alloc_host(buffers->gpu, size, &at) == FED_OK ? at : NULL;
+}
+
 feddc_buffer *feddc_buffers_get(feddc_buffers *buffers) {
     feddc_buffer *buffer = buffers->idle;
     if (buffer != NULL) {
         buffers->idle = buffer->next;
     } else {
-        size_t size = sizeof *buffer + buffers->size;
-        buffer = aligned_alloc(ALIGN, (size + ALIGN - 1) / ALIGN * ALIGN);
+        buffer = new_buffer(buffers);
         if (buffer != NULL) {
             buffer->other = buffers->all;
             buffers->all = buffer;
@@ -40,7 +48,11 @@ void feddc_buffers_free(feddc_buffers *buffers) {
     while (buffers->all != NULL) {
         feddc_buffer *buffer = buffers->all;
         buffers->all = buffer->other;
-        free(buffer);
+        if (buffers->gpu == NULL) {
+            free(buffer);
+        } else {
+            fed_gpu_free_host(buffers->gpu, buffer);
+        }
     }
     buffers->idle = NULL;
 }

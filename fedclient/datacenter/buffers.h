@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "fed/gpu.h"
+
 typedef struct feddc_buffer {
     struct feddc_buffer *next;  /* in the list of idle ones */
     struct feddc_buffer *other; /* in the list of all */
@@ -16,7 +18,8 @@ typedef struct feddc_buffer {
 } feddc_buffer;
 
 typedef struct feddc_buffers {
-    size_t size; /* bytes of data of each */
+    size_t size;  /* bytes of data of each */
+    fed_gpu *gpu; /* NULL: they are of the heap; else of pinned memory */
     feddc_buffer *idle, *all;
 } feddc_buffers;
 

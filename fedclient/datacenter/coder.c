@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fedclient/datacenter/gpu_coder.h"
+
 /* Of a codec without a residual one encode of so many is read back, to count what became 0. */
 enum { COUNT_EVERY = 16 };
 
@@ -12,7 +14,9 @@ struct feddc_coder {
     fedcodec codec;
     bool identity; /* the codec is float32 */
     const feddc_plan *plan;
-    float *residual; /* float32[plan->n]; NULL for a codec without one */
+    const feddc_values *values;
+    feddc_gpu_coder *on_gpu; /* NULL: raw messages only, or all that follows, on the host */
+    float *residual;         /* float32[plan->n]; NULL for a codec without one */
     void *work;
     float *back; /* float32 of the largest slice: what was encoded, read back; or NULL */
     uint64_t encodes;
@@ -42,21 +46,25 @@ static size_t largest_slice(const feddc_plan *plan, const fedcodec *codec, size_
     return most;
 }
 
-static fed_status make_room(feddc_coder *c) {
+static fed_status make_room(feddc_coder *c, fed_error *err) {
     size_t work = 0, most = largest_slice(c->plan, &c->codec, &work);
     bool feedback = fedcodec_has_feedback(c->codec.vtable);
     if (c->identity || most == 0) {
         return FED_OK;
     }
+    if (c->values->gpu != NULL) {
+        return feddc_gpu_coder_new(&c->codec, c->plan, c->values, &c->on_gpu, err);
+    }
     c->work = work > 0 ? aligned_alloc(64, (work + 63) / 64 * 64) : NULL;
     c->residual = feedback ? calloc(c->plan->n, sizeof(float)) : NULL;
     c->back = feedback ? NULL : malloc(most * sizeof(float));
     bool ok = (work == 0 || c->work != NULL) && (feedback ? c->residual : c->back) != NULL;
-    return ok ? FED_OK : FED_ENOMEM;
+    return ok ? FED_OK
+              : fed_fail(err, FED_ENOMEM, "no memory for the residual of %zu values", c->plan->n);
 }
 
-fed_status feddc_coder_new(const char *spec, const feddc_plan *plan, feddc_coder **coder,
-                           fed_error *err) {
+fed_status feddc_coder_new(const char *spec, const feddc_plan *plan, const feddc_values *values,
+                           feddc_coder **coder, fed_error *err) {
     fedcodec codec;
     FED_TRY(choose(spec, &codec, err));
     feddc_coder *c = calloc(1, sizeof *c);
@@ -65,10 +73,12 @@ fed_status feddc_coder_new(const char *spec, const feddc_plan *plan, feddc_coder
     }
     c->codec = codec;
     c->plan = plan;
+    c->values = values;
     c->identity = strcmp(fedcodec_name(codec.vtable), "float32") == 0;
-    if (make_room(c) != FED_OK) {
+    fed_status status = make_room(c, err);
+    if (status != FED_OK) {
         feddc_coder_free(c);
-        return fed_fail(err, FED_ENOMEM, "no memory for the residual of %zu values", plan->n);
+        return status;
     }
     *coder = c;
     return FED_OK;
@@ -76,6 +86,7 @@ fed_status feddc_coder_new(const char *spec, const feddc_plan *plan, feddc_coder
 
 void feddc_coder_free(feddc_coder *coder) {
     if (coder != NULL) {
+        feddc_gpu_coder_free(coder->on_gpu);
         free(coder->residual);
         free(coder->work);
         free(coder->back);
@@ -91,8 +102,27 @@ bool feddc_coder_is_exact(const feddc_coder *coder) {
     return coder->identity;
 }
 
-float *feddc_coder_residual(feddc_coder *coder) {
-    return coder->residual;
+bool feddc_coder_has_residual(const feddc_coder *coder) {
+    return coder->residual != NULL ||
+           (coder->on_gpu != NULL && fedcodec_has_feedback(coder->codec.vtable));
+}
+
+fed_status feddc_coder_save(const feddc_coder *c, float *residual, fed_error *err) {
+    if (c->residual != NULL) {
+        memcpy(residual, c->residual, c->plan->n * sizeof *residual);
+    } else if (feddc_coder_has_residual(c)) {
+        return feddc_values_explain(c->values, feddc_gpu_coder_save(c->on_gpu, residual), err);
+    }
+    return FED_OK;
+}
+
+fed_status feddc_coder_restore(feddc_coder *c, const float *residual, fed_error *err) {
+    if (c->residual != NULL) {
+        memcpy(c->residual, residual, c->plan->n * sizeof *residual);
+    } else if (feddc_coder_has_residual(c)) {
+        return feddc_values_explain(c->values, feddc_gpu_coder_restore(c->on_gpu, residual), err);
+    }
+    return FED_OK;
 }
 
 const feddc_coder_counts *feddc_coder_count(const feddc_coder *coder) {
@@ -111,17 +141,22 @@ bool feddc_coder_is_raw(const feddc_coder *c, const feddc_shard *shard, bool pla
     return raw || plain || c->identity;
 }
 
-size_t feddc_coder_bound(const feddc_coder *c, const feddc_shard *shard, bool plain) {
-    if (feddc_coder_is_raw(c, shard, plain)) {
-        return shard->n * sizeof(float);
-    }
+bool feddc_coder_lends(const feddc_coder *c, const feddc_shard *shard, bool plain) {
+    return c->values->gpu == NULL && feddc_coder_is_raw(c, shard, plain);
+}
+
+size_t feddc_coder_bound(const feddc_coder *c, const feddc_shard *shard) {
+    const size_t values = shard->n * sizeof(float);
     size_t bytes = 0;
+    if (feddc_coder_is_raw(c, shard, false)) {
+        return values;
+    }
     for (size_t k = 0; k < shard->count; k++) {
         const feddc_slice *slice = slice_at(c, shard, k);
         bytes += sizeof(uint32_t) +
                  (slice->plain ? slice->n * sizeof(float) : fedcodec_bound(&c->codec, slice->n));
     }
-    return bytes;
+    return c->values->gpu != NULL && bytes < values ? values : bytes;
 }
 
 /* Counts what became 0 of a slice that a codec without a residual has encoded. */
@@ -162,19 +197,16 @@ static fed_status encode_slice(feddc_coder *c, const feddc_slice *slice, const f
     return FED_OK;
 }
 
-fed_status feddc_coder_encode(feddc_coder *c, const feddc_shard *shard, const float *x,
-                              uint8_t *dst, size_t *len, fed_error *err) {
+/* Each slice, with its length before it. */
+static fed_status encode_slices(feddc_coder *c, const feddc_shard *shard, const float *x,
+                                uint8_t *dst, size_t *len, size_t *bad) {
     size_t at = 0;
     for (size_t k = 0; k < shard->count; k++) {
         const feddc_slice *slice = slice_at(c, shard, k);
         size_t bytes = 0;
-        fed_status status = encode_slice(c, slice, x + (slice->offset - shard->offset),
-                                         dst + at + sizeof(uint32_t), &bytes);
-        if (status != FED_OK) {
-            return fed_fail(err, status, "%s can't encode values %zu to %zu of the gradient: %s",
-                            fedcodec_name(c->codec.vtable), slice->offset,
-                            slice->offset + slice->n - 1, fed_status_text(status));
-        }
+        *bad = k;
+        FED_TRY(encode_slice(c, slice, x + (slice->offset - shard->offset),
+                             dst + at + sizeof(uint32_t), &bytes));
         uint32_t prefix = (uint32_t)bytes;
         memcpy(dst + at, &prefix, sizeof prefix);
         at += sizeof prefix + bytes;
@@ -183,23 +215,40 @@ fed_status feddc_coder_encode(feddc_coder *c, const feddc_shard *shard, const fl
     return FED_OK;
 }
 
+static fed_status encode_on_gpu(feddc_coder *c, const feddc_shard *shard, const float *x,
+                                uint8_t *dst, size_t *len, size_t *bad) {
+    FED_TRY(feddc_gpu_coder_encode(c->on_gpu, shard, x, dst, len, bad));
+    if (!feddc_coder_has_residual(c) && c->encodes++ % COUNT_EVERY == 0) {
+        uint64_t zeroed = 0, coded = 0;
+        FED_TRY(feddc_gpu_coder_zeroed(c->on_gpu, shard, x, &zeroed, &coded));
+        c->counts.zeroed += zeroed;
+        c->counts.coded += coded;
+    }
+    return FED_OK;
+}
+
+fed_status feddc_coder_encode(feddc_coder *c, const feddc_shard *shard, bool plain, const float *x,
+                              uint8_t *dst, size_t *len, fed_error *err) {
+    if (feddc_coder_is_raw(c, shard, plain)) {
+        *len = shard->n * sizeof *x;
+        FED_TRY(
+            feddc_values_explain(c->values, feddc_values_bytes(c->values, x, shard->n, dst), err));
+        return feddc_values_explain(c->values, feddc_values_wait(c->values), err);
+    }
+    size_t bad = 0;
+    const fed_status status = c->on_gpu != NULL ? encode_on_gpu(c, shard, x, dst, len, &bad)
+                                                : encode_slices(c, shard, x, dst, len, &bad);
+    if (status == FED_OK || (c->on_gpu != NULL && status != FED_ENONFINITE)) {
+        return feddc_values_explain(c->values, status, err);
+    }
+    const feddc_slice *slice = slice_at(c, shard, bad);
+    return fed_fail(err, status, "%s can't encode values %zu to %zu of the gradient: %s",
+                    fedcodec_name(c->codec.vtable), slice->offset, slice->offset + slice->n - 1,
+                    fed_status_text(status));
+}
+
 /* What is done with the values of a message: y = them, or y += them. */
 typedef enum use { USE_SET, USE_ADD } use;
-
-static void use_raw(use what, const uint8_t *src, float *y, size_t n) {
-    if (what == USE_SET) {
-        memcpy(y, src, n * sizeof *y);
-        return;
-    }
-    float part[256];
-    for (size_t at = 0; at < n; at += 256) {
-        size_t count = n - at < 256 ? n - at : 256;
-        memcpy(part, src + at * sizeof *y, count * sizeof *y);
-        for (size_t i = 0; i < count; i++) {
-            y[at + i] += part[i];
-        }
-    }
-}
 
 static fed_status use_slice(feddc_coder *c, use what, const feddc_slice *slice, const uint8_t *src,
                             size_t len, float *y) {
@@ -207,8 +256,7 @@ static fed_status use_slice(feddc_coder *c, use what, const feddc_slice *slice, 
         if (len != slice->n * sizeof *y) {
             return FED_EFORMAT;
         }
-        use_raw(what, src, y, slice->n);
-        return FED_OK;
+        return feddc_values_use_bytes(c->values, what == USE_SET, y, src, slice->n);
     }
     return what == USE_SET ? fedcodec_decode(c->codec.vtable, src, len, y, slice->n)
                            : fedcodec_axpy(c->codec.vtable, src, len, 1.0f, y, slice->n);
@@ -234,21 +282,27 @@ static fed_status use_coded(feddc_coder *c, use what, const feddc_shard *shard, 
     return at == len ? FED_OK : FED_EFORMAT;
 }
 
+/* y NULL: the residual. */
+static fed_status use_any(feddc_coder *c, use what, const feddc_shard *shard, bool plain,
+                          const uint8_t *src, size_t len, float *y) {
+    if (feddc_coder_is_raw(c, shard, plain)) {
+        FED_REQUIRE(len == shard->n * sizeof *y, FED_EFORMAT);
+        FED_TRY(feddc_values_use_bytes(c->values, what == USE_SET, y, src, shard->n));
+        return feddc_values_wait(c->values);
+    }
+    return c->on_gpu != NULL ? feddc_gpu_coder_use(c->on_gpu, what == USE_SET, shard, src, len, y)
+           : y != NULL       ? use_coded(c, what, shard, src, len, y)
+                             : use_coded(c, what, shard, src, len, c->residual + shard->offset);
+}
+
 static fed_status use_message(feddc_coder *c, use what, const feddc_shard *shard, bool plain,
                               const uint8_t *src, size_t len, float *y, fed_error *err) {
-    fed_status status = FED_OK;
-    if (!feddc_coder_is_raw(c, shard, plain)) {
-        status = use_coded(c, what, shard, src, len, y);
-    } else if (len == shard->n * sizeof *y) {
-        use_raw(what, src, y, shard->n);
-    } else {
-        status = FED_EFORMAT;
+    const fed_status status = use_any(c, what, shard, plain, src, len, y);
+    if (status == FED_OK || (c->values->gpu != NULL && status != FED_EFORMAT)) {
+        return feddc_values_explain(c->values, status, err);
     }
-    if (status != FED_OK) {
-        return fed_fail(err, status, "a message of %zu bytes is none of %s for %zu values", len,
-                        plain ? "float32" : fedcodec_name(c->codec.vtable), shard->n);
-    }
-    return FED_OK;
+    return fed_fail(err, status, "a message of %zu bytes is none of %s for %zu values", len,
+                    plain ? "float32" : fedcodec_name(c->codec.vtable), shard->n);
 }
 
 fed_status feddc_coder_decode(feddc_coder *coder, const feddc_shard *shard, bool plain,
@@ -263,5 +317,5 @@ fed_status feddc_coder_add(feddc_coder *coder, const feddc_shard *shard, bool pl
 
 fed_status feddc_coder_take_back(feddc_coder *c, const feddc_shard *shard, const uint8_t *src,
                                  size_t len, fed_error *err) {
-    return use_message(c, USE_ADD, shard, false, src, len, c->residual + shard->offset, err);
+    return use_message(c, USE_ADD, shard, false, src, len, NULL, err);
 }

@@ -23,8 +23,9 @@ typedef struct feddc_collective_job {
     const double *param;
     const feddc_plan *plan;
     feddc_coder *push, *pull; /* pull: of the final sums */
-    int card;   /* 0: none; else their e: they round float32, which push and pull are then */
-    float *sum; /* float32[plan->n]: a collective may put sums here, at their offset */
+    int card; /* 0: none; else their e: they round float32, which push and pull are then */
+    const feddc_values *values; /* where gradients and sums live */
+    float *sum; /* values[plan->n]: a collective may put sums here, at their offset */
 } feddc_collective_job;
 
 typedef struct feddc_collective_vtable {
@@ -41,7 +42,7 @@ typedef struct feddc_collective_vtable {
      * */
     fed_status (*open)(const feddc_collective_job *job, void **self, fed_error *err);
 
-    /** This rank's gradient of a bucket is ready. grad: float32 of the bucket, to read until the
+    /** This rank's gradient of a bucket is ready. grad: values of the bucket, to read until the
      * bucket of this step is taken. Of one bucket the steps come one after the other: the next
      * one's begin comes after all shards of the last one were taken (feddc_engine_done) here.
      * Messages of the next step may come earlier. An aggregator has no begin. */
@@ -72,14 +73,15 @@ fed_status feddc_engine_send(feddc_engine *engine, uint32_t to, const feddc_head
                              fed_error *err) FED_CHECKED;
 void feddc_engine_release(feddc_engine *engine, const feddc_event *event);
 
-/** The sum of a shard is there, float32[shard.n]; it stays as it is until `taken`. */
+/** The sum of a shard is there, values[shard.n]; it stays as it is until `taken`. */
 void feddc_engine_done(feddc_engine *engine, uint32_t step, uint32_t bucket, uint32_t shard,
                        const float *sum);
 
 /** Nanoseconds of a clock that never goes back. */
 uint64_t feddc_engine_ns(void);
 
-/** The engine's thread was busy from `begin` until now: FEDDC_ENCODE, FEDDC_DECODE or FEDDC_SUM. */
+/** The engine's thread was busy from `begin` until now: FEDDC_ENCODE, FEDDC_DECODE, FEDDC_SUM,
+ * FEDDC_COPY or FEDDC_WAIT. */
 void feddc_engine_spent(feddc_engine *engine, feddc_what what, uint32_t step, uint32_t bucket,
                         size_t bytes, uint64_t begin);
 

@@ -41,6 +41,10 @@ void feddc_engine_fail(feddc_engine *e, const fed_error *err) {
     pthread_cond_broadcast(&e->changed);
 }
 
+fed_status feddc_engine_mark(feddc_engine *e, uint32_t bucket) {
+    return e->caller != NULL ? fed_gpu_after(e->gate[bucket % FEDDC_GATES], e->caller) : FED_OK;
+}
+
 /* -- What a collective calls -- */
 
 static fed_status new_sending(feddc_engine *e, size_t *index) {
@@ -65,7 +69,7 @@ static fed_status new_sending(feddc_engine *e, size_t *index) {
 static bool lies_in_gradient(feddc_engine *e, const feddc_head *head, const void *data) {
     const feddc_cell *cell = feddc_engine_cell(e, head->step, head->bucket);
     const char *begin = (const char *)cell->grad, *at = data;
-    return begin != NULL && cell->step == head->step && at >= begin &&
+    return begin != NULL && e->values.gpu == NULL && cell->step == head->step && at >= begin &&
            at < begin + e->plan.bucket[head->bucket].n * sizeof(float);
 }
 
@@ -164,9 +168,9 @@ void feddc_engine_spent(feddc_engine *e, feddc_what what, uint32_t step, uint32_
     feddc_trace_add(e->trace, FEDDC_ROW_ENGINE, &span);
     pthread_mutex_lock(&e->lock);
     feddc_exchange_counts *counts = &e->counts;
-    *(what == FEDDC_ENCODE   ? &counts->encode_s
-      : what == FEDDC_DECODE ? &counts->decode_s
-                             : &counts->sum_s) += spent;
+    counts->encode_s += what == FEDDC_ENCODE ? spent : 0;
+    counts->decode_s += what == FEDDC_DECODE ? spent : 0;
+    counts->sum_s += what == FEDDC_SUM ? spent : 0;
     pthread_mutex_unlock(&e->lock);
 }
 
@@ -196,26 +200,19 @@ static bool take_order(feddc_engine *e, feddc_order *order) {
     return any;
 }
 
-static bool is_finite(const float *x, size_t n) {
-    uint32_t found = 0;
-    for (size_t i = 0; i < n; i++) {
-        uint32_t bits;
-        memcpy(&bits, &x[i], sizeof bits);
-        found |= (bits & 0x7f800000) == 0x7f800000;
-    }
-    return found == 0;
-}
-
 /* A collective may add its own rank's values as they are, past the codec that would refuse them. */
 static fed_status check_gradient(feddc_engine *e, uint32_t step, uint32_t bucket, const float *grad,
                                  bool plain, fed_error *err) {
     const feddc_bucket *where = &e->plan.bucket[bucket];
-    if (plain || feddc_coder_is_exact(e->push) || is_finite(grad, where->n)) {
-        return FED_OK;
+    bool finite = true;
+    if (!plain && !feddc_coder_is_exact(e->push)) {
+        FED_TRY(feddc_values_explain(&e->values,
+                                     feddc_values_check(&e->values, grad, where->n, &finite), err));
     }
-    return fed_fail(err, FED_ENONFINITE,
-                    "rank %u's gradient of step %u is not finite, in values %zu to %zu", e->rank,
-                    step, where->offset, where->offset + where->n - 1);
+    return finite ? FED_OK
+                  : fed_fail(err, FED_ENONFINITE,
+                             "rank %u's gradient of step %u is not finite, in values %zu to %zu",
+                             e->rank, step, where->offset, where->offset + where->n - 1);
 }
 
 /* Of some buckets: values that the card makes 0. They are lost. */
@@ -260,6 +257,31 @@ static bool is_crowded(feddc_engine *e, uint32_t step, uint32_t bucket) {
     return false;
 }
 
+/* On a GPU: what the engine does next comes after what was in the caller's stream when it put this
+ * bucket in or took it out. */
+static fed_status come_after(feddc_engine *e, uint32_t bucket, fed_error *err) {
+    fed_status status = FED_OK;
+    if (e->caller != NULL) {
+        pthread_mutex_lock(&e->lock);
+        status = fed_gpu_after(e->values.stream, e->gate[bucket % FEDDC_GATES]);
+        pthread_mutex_unlock(&e->lock);
+    }
+    return feddc_values_explain(&e->values, status, err);
+}
+
+/* The engine waits here, so that spans of codecs are what codecs take. */
+static fed_status wait_for_gradient(feddc_engine *e, uint32_t step, uint32_t bucket,
+                                    fed_error *err) {
+    if (e->caller == NULL) {
+        return FED_OK;
+    }
+    const uint64_t begin = feddc_engine_ns();
+    FED_TRY(come_after(e, bucket, err));
+    FED_TRY(feddc_values_explain(&e->values, feddc_values_wait(&e->values), err));
+    feddc_engine_spent(e, FEDDC_WAIT, step, bucket, 0, begin);
+    return FED_OK;
+}
+
 /* Begin a bucket of a step if it is its turn: all was put in, the step before was taken, and there
  * is room on the lines. */
 static fed_status begin_bucket(feddc_engine *e, uint32_t step, uint32_t bucket, fed_error *err) {
@@ -282,6 +304,7 @@ static fed_status begin_bucket(feddc_engine *e, uint32_t step, uint32_t bucket, 
         return FED_OK;
     }
     e->busy[bucket] = true;
+    FED_TRY(wait_for_gradient(e, step, bucket, err));
     FED_TRY(check_gradient(e, step, bucket, grad, plain, err));
     count_zeros(e, step, bucket, grad, plain);
     return e->collective->begin(e->collective_self, step, bucket, grad, plain, err);
@@ -313,6 +336,7 @@ static fed_status follow(feddc_engine *e, feddc_order order, fed_error *err) {
     if (order.begin) {
         return begin_bucket(e, order.step, order.bucket, err);
     }
+    FED_TRY(come_after(e, order.bucket, err));
     FED_TRY(e->collective->taken(e->collective_self, order.step, order.bucket, err));
     e->busy[order.bucket] = false;
     return begin_bucket(e, order.step + 1, order.bucket, err);

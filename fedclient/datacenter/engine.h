@@ -5,12 +5,14 @@
 
 #include <pthread.h>
 
+#include "fed/gpu.h"
 #include "fedclient/datacenter/collective.h"
 #include "fedclient/datacenter/nic/nic.h"
 #include "feddc/exchange.h"
 
 enum { FEDDC_ARRIVALS = 4 }; /* steps whose messages are counted apart */
 enum { FEDDC_AHEAD = 2 };    /* most steps that are put in and not taken */
+enum { FEDDC_GATES = 16 };   /* streams by which the engine waits for the caller's */
 
 /** One bucket of one of the steps under way; step % FEDDC_AHEAD says which. */
 typedef struct feddc_cell {
@@ -18,7 +20,7 @@ typedef struct feddc_cell {
     bool begun;         /* some of it was put in */
     bool plain;         /* of this step */
     size_t missing;     /* values that were not put in yet */
-    const float *grad;  /* of the bucket; not NULL once all was put in */
+    const float *grad;  /* values of the bucket; not NULL once all was put in */
     uint32_t left;      /* shards whose sums are not there */
     uint32_t lent;      /* sends that still read the gradient */
     uint64_t start;     /* ns: when the engine told the collective of the begin */
@@ -53,6 +55,7 @@ struct feddc_engine {
     feddc_plan plan;
     feddc_coder *push, *pull;
     feddc_nic nic;
+    feddc_values values; /* where gradients and sums live */
     float *sum;
     uint32_t rank, ranks, workers, late;
     feddc_trace *trace;
@@ -86,11 +89,19 @@ struct feddc_engine {
     uint64_t last_sum;               /* ns: when the last step was complete; 0: none was */
     uint32_t complete[FEDDC_AHEAD];  /* buckets of the step whose sums are all there */
 
+    /* With a GPU, under the lock: what the caller's stream had to do when it put a bucket in or
+     * took it out is over when gate[bucket % FEDDC_GATES] is. */
+    fed_gpu_stream *caller, *gate[FEDDC_GATES];
+
     pthread_t thread;
     bool started;
 };
 
 feddc_cell *feddc_engine_cell(feddc_engine *engine, uint32_t step, uint32_t bucket);
+
+/** With the lock held, and a GPU: the engine's work on this bucket comes after what is in the
+ * caller's stream now. Without one: nothing. The caller's thread. */
+fed_status feddc_engine_mark(feddc_engine *engine, uint32_t bucket) FED_CHECKED;
 
 /** With the lock held: give the engine an order, and wake it. */
 void feddc_engine_order(feddc_engine *engine, feddc_order order);

@@ -40,7 +40,7 @@ static fed_status check_fit(const feddc_engine *e, const feddc_exchange_options 
         return fed_fail(err, FED_EINVAL, "%u backup workers of %u: a sum needs one worker at least",
                         o->late, e->workers);
     }
-    if (o->late > 0 && feddc_coder_residual(e->push) == NULL) {
+    if (o->late > 0 && !feddc_coder_has_residual(e->push)) {
         return fed_fail(err, FED_EINVAL,
                         "backup workers need a codec with a residual, which keeps what comes too "
                         "late; %s has none",
@@ -52,6 +52,12 @@ static fed_status check_fit(const feddc_engine *e, const feddc_exchange_options 
 static fed_status check_nic(const feddc_engine *e, fed_error *err) {
     if (e->nic.kind == FEDDC_NIC_NONE) {
         return FED_OK;
+    }
+    if (e->values.gpu != NULL) {
+        return fed_fail(err, FED_EINVAL,
+                        "a nic rounds float32 on its way, and this gang's gradients are on %s: "
+                        "leave out the device, or take the codec inceptionn instead of the nic",
+                        fed_gpu_info_of(e->values.gpu)->name);
     }
     if (!feddc_coder_is_exact(e->push) || !feddc_coder_is_exact(e->pull)) {
         const feddc_coder *coder = feddc_coder_is_exact(e->push) ? e->pull : e->push;
@@ -94,12 +100,11 @@ static fed_status make_cells(feddc_engine *e, fed_error *err) {
     e->order = calloc(e->orders, sizeof *e->order);
     e->gone = calloc(e->ranks, sizeof *e->gone);
     e->busy = calloc(e->plan.buckets, sizeof *e->busy);
-    e->sum = aligned_alloc(64, (e->plan.n * sizeof(float) + 63) / 64 * 64);
     e->free_sending = (size_t)-1;
-    if (!e->cell || !e->result || !e->order || !e->gone || !e->busy || !e->sum) {
-        return fed_fail(err, FED_ENOMEM, "no memory for the sums of %zu values", e->plan.n);
+    if (!e->cell || !e->result || !e->order || !e->gone || !e->busy) {
+        return fed_fail(err, FED_ENOMEM, "no memory for the sums of %u buckets", e->plan.buckets);
     }
-    return FED_OK;
+    return feddc_values_explain(&e->values, feddc_values_new(&e->values, e->plan.n, &e->sum), err);
 }
 
 static size_t larger(size_t a, size_t b) {
@@ -114,6 +119,7 @@ static bool is_float32(const char *spec) {
     return spec == NULL || strcmp(spec, "float32") == 0;
 }
 
+enum { GATHERS = 8 }; /* most ranks that gather by default, on a device */
 enum { STAR_PARTS = 64, STAR_LEAST = 32 << 10, STAR_MOST = 1 << 20 }; /* bytes */
 
 /* Bytes of a bucket. Where few ranks sum for all, a sum leaves only after all have sent theirs.
@@ -131,16 +137,56 @@ static size_t bucket_size(const feddc_engine *e, const feddc_exchange_options *o
     return larger(STAR_LEAST, smaller(part, STAR_MOST));
 }
 
+/* Bytes of the largest message. */
+static size_t largest_message(const feddc_plan *plan) {
+    size_t n = 0;
+    for (size_t k = 0; k < (size_t)plan->buckets * plan->shards; k++) {
+        n = larger(n, plan->shard[k].n);
+    }
+    return n * sizeof(float);
+}
+
+const char *feddc_exchange_collective(const feddc_exchange_options *o, uint32_t ranks) {
+    static const char *const sparse[] = {"sbc", "stc", "topk", "dgc"};
+    if (o->collective != NULL) {
+        return o->collective;
+    }
+    bool gathers = ranks <= GATHERS;
+    for (size_t k = 0; o->codec != NULL && k < sizeof sparse / sizeof sparse[0]; k++) {
+        const size_t len = strlen(sparse[k]);
+        gathers = gathers || (strncmp(o->codec, sparse[k], len) == 0 &&
+                              (o->codec[len] == '\0' || o->codec[len] == ':'));
+    }
+    return o->device != NULL && gathers && is_float32(o->pull) ? "gather" : "owners";
+}
+
+static fed_status open_values(feddc_engine *e, const feddc_exchange_options *o, fed_error *err) {
+    e->caller = o->stream;
+    FED_TRY(
+        feddc_values_open(o->device, largest_message(&e->plan) / sizeof(float), &e->values, err));
+    fed_status status = FED_OK;
+    for (size_t k = 0; e->caller != NULL && k < FEDDC_GATES && status == FED_OK; k++) {
+        status = fed_gpu_stream_new(o->device, NULL, &e->gate[k]);
+    }
+    return feddc_values_explain(&e->values, status, err);
+}
+
 static fed_status make(feddc_engine *e, const feddc_exchange_options *o, const feddc_place *place,
                        fed_error *err) {
-    const char *spec = o->collective != NULL ? o->collective : "owners";
+    const char *spec = feddc_exchange_collective(o, place->size);
+    if ((o->stream != NULL) != (o->device != NULL)) {
+        return fed_fail(err, FED_EINVAL,
+                        "an exchange on a device needs the device and a stream of "
+                        "it, in which gradients are written and sums read");
+    }
     FED_TRY(feddc_collective_parse(spec, &e->collective, e->param, err));
     FED_TRY(use_place(e, place, err));
     uint32_t shards = e->collective->shards(e->param, e->ranks);
     FED_TRY(
         feddc_plan_make(o->tensor, o->tensors, o->small, bucket_size(e, o), shards, &e->plan, err));
-    FED_TRY(feddc_coder_new(o->codec, &e->plan, &e->push, err));
-    FED_TRY(feddc_coder_new(o->pull, &e->plan, &e->pull, err));
+    FED_TRY(open_values(e, o, err));
+    FED_TRY(feddc_coder_new(o->codec, &e->plan, &e->values, &e->push, err));
+    FED_TRY(feddc_coder_new(o->pull, &e->plan, &e->values, &e->pull, err));
     FED_TRY(feddc_nic_parse(o->nic, &e->nic, err));
     FED_TRY(check_nic(e, err));
     FED_TRY(check_fit(e, o, err));
@@ -151,13 +197,17 @@ static void free_all(feddc_exchange *x) {
     feddc_engine *e = &x->engine;
     feddc_coder_free(e->push);
     feddc_coder_free(e->pull);
+    feddc_values_free(&e->values, e->sum);
+    for (size_t k = 0; k < FEDDC_GATES; k++) {
+        fed_gpu_stream_free(e->gate[k]);
+    }
+    feddc_values_close(&e->values);
     feddc_plan_free(&e->plan);
     free(e->cell);
     free(e->result);
     free(e->order);
     free(e->gone);
     free(e->busy);
-    free(e->sum);
     free(e->sending);
     pthread_mutex_destroy(&e->lock);
     pthread_cond_destroy(&e->changed);
@@ -176,6 +226,7 @@ static fed_status open_collective(feddc_engine *e, const feddc_exchange_options 
                                 .push = e->push,
                                 .pull = e->pull,
                                 .card = e->ranks > 1 ? e->nic.e : 0,
+                                .values = &e->values,
                                 .sum = e->sum};
     FED_TRY(e->collective->open(&job, &e->collective_self, err));
     if (pthread_create(&e->thread, NULL, feddc_engine_run, e) != 0) {
@@ -209,6 +260,8 @@ fed_status feddc_exchange_check(const feddc_exchange_options *options, uint32_t 
                                 .pull = options->pull,
                                 .nic = options->nic,
                                 .late = options->late,
+                                .device = options->device,
+                                .stream = options->stream,
                                 .place = {.size = ranks},
                                 .tensor = &some,
                                 .tensors = 1};
@@ -217,15 +270,6 @@ fed_status feddc_exchange_check(const feddc_exchange_options *options, uint32_t 
     fed_status status = make(&x->engine, &o, &o.place, err);
     free_all(x);
     return status;
-}
-
-/* Bytes of the largest message. */
-static size_t largest_message(const feddc_plan *plan) {
-    size_t n = 0;
-    for (size_t k = 0; k < (size_t)plan->buckets * plan->shards; k++) {
-        n = larger(n, plan->shard[k].n);
-    }
-    return n * sizeof(float);
 }
 
 static fed_status meet(feddc_engine *e, const feddc_exchange_options *o, feddc_place *place,
@@ -295,6 +339,17 @@ static feddc_cell *fresh_cell(feddc_engine *e, uint32_t step, uint32_t bucket, b
     return cell;
 }
 
+/* With the lock held. */
+static void give_order(feddc_engine *e, feddc_order order) {
+    fed_error err;
+    if (feddc_values_explain(&e->values, feddc_engine_mark(e, order.bucket), &err) != FED_OK) {
+        feddc_engine_fail(e, &err);
+        e->link->wake(e->link_self);
+        return;
+    }
+    feddc_engine_order(e, order);
+}
+
 /* With the lock held: values from `begin` to `end` of a bucket are ready. */
 static void put_part(feddc_engine *e, uint32_t step, uint32_t bucket, size_t begin, size_t end,
                      const float *base, bool plain) {
@@ -306,7 +361,7 @@ static void put_part(feddc_engine *e, uint32_t step, uint32_t bucket, size_t beg
     }
     if (cell->missing == 0) {
         cell->grad = base + e->plan.bucket[bucket].offset;
-        feddc_engine_order(e, (feddc_order){.bucket = bucket, .step = step, .begin = true});
+        give_order(e, (feddc_order){.bucket = bucket, .step = step, .begin = true});
     }
 }
 
@@ -368,7 +423,7 @@ static fed_status take_bucket(feddc_engine *e, uint32_t step, uint32_t bucket,
     if (e->stopped) {
         pthread_cond_broadcast(&e->changed);
     } else {
-        feddc_engine_order(e, (feddc_order){.bucket = bucket, .step = step, .begin = false});
+        give_order(e, (feddc_order){.bucket = bucket, .step = step, .begin = false});
     }
     pthread_mutex_unlock(&e->lock);
     return FED_OK;
@@ -396,14 +451,28 @@ bool feddc_exchange_is_late(feddc_exchange *x, uint32_t step) {
     return late;
 }
 
+/* Where an all-reduce puts the sum. */
+typedef struct target {
+    fed_gpu_stream *stream; /* NULL: the host's memory */
+    float *sum;
+    fed_status status;
+} target;
+
 static void copy(void *user, size_t offset, const float *sum, size_t n) {
-    memcpy((float *)user + offset, sum, n * sizeof *sum);
+    target *t = user;
+    if (t->stream == NULL) {
+        memcpy(t->sum + offset, sum, n * sizeof *sum);
+    } else if (t->status == FED_OK) {
+        t->status = fed_gpu_copy(t->stream, t->sum + offset, sum, n * sizeof *sum, FED_GPU_ACROSS);
+    }
 }
 
 static fed_status allreduce(feddc_exchange *x, uint32_t step, const float *grad, float *sum,
                             bool plain, fed_error *err) {
+    target t = {.stream = x->engine.caller, .sum = sum};
     feddc_exchange_put(x, step, 0, grad, x->engine.plan.n, plain);
-    return feddc_exchange_take(x, step, 0, x->engine.plan.n, copy, sum, err);
+    FED_TRY(feddc_exchange_take(x, step, 0, x->engine.plan.n, copy, &t, err));
+    return feddc_values_explain(&x->engine.values, t.status, err);
 }
 
 fed_status feddc_allreduce(feddc_exchange *x, uint32_t step, const float *grad, float *sum,
@@ -482,28 +551,20 @@ void feddc_exchange_look(feddc_exchange *x, feddc_exchange_state *state) {
 
 size_t feddc_exchange_state_size(const feddc_exchange *x) {
     const feddc_engine *e = &x->engine;
-    return e->plan.n * ((feddc_coder_residual(e->push) != NULL) +
-                        (size_t)(feddc_coder_residual(e->pull) != NULL));
+    return e->plan.n *
+           ((size_t)feddc_coder_has_residual(e->push) + (size_t)feddc_coder_has_residual(e->pull));
 }
 
-void feddc_exchange_save(const feddc_exchange *x, float *state) {
-    feddc_coder *const coder[] = {x->engine.push, x->engine.pull};
-    for (size_t k = 0; k < 2; k++) {
-        const float *residual = feddc_coder_residual(coder[k]);
-        if (residual != NULL) {
-            memcpy(state, residual, x->engine.plan.n * sizeof *state);
-            state += x->engine.plan.n;
-        }
-    }
+fed_status feddc_exchange_save(const feddc_exchange *x, float *state, fed_error *err) {
+    const feddc_engine *e = &x->engine;
+    FED_TRY(feddc_coder_save(e->push, state, err));
+    return feddc_coder_save(e->pull, state + (feddc_coder_has_residual(e->push) ? e->plan.n : 0),
+                            err);
 }
 
-void feddc_exchange_restore(feddc_exchange *x, const float *state) {
-    feddc_coder *const coder[] = {x->engine.push, x->engine.pull};
-    for (size_t k = 0; k < 2; k++) {
-        float *residual = feddc_coder_residual(coder[k]);
-        if (residual != NULL) {
-            memcpy(residual, state, x->engine.plan.n * sizeof *state);
-            state += x->engine.plan.n;
-        }
-    }
+fed_status feddc_exchange_restore(feddc_exchange *x, const float *state, fed_error *err) {
+    feddc_engine *e = &x->engine;
+    FED_TRY(feddc_coder_restore(e->push, state, err));
+    return feddc_coder_restore(e->pull, state + (feddc_coder_has_residual(e->push) ? e->plan.n : 0),
+                               err);
 }

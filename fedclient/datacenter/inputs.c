@@ -113,13 +113,28 @@ static fed_status collect(feddc_inputs *in, const feddc_collective_job *job, con
     return FED_OK;
 }
 
+static fed_status add_raw_on_gpu(const batch *b, const feddc_values *v, bool first, size_t n,
+                                 float *sum) {
+    for (uint32_t k = 0; k < b->count; k++) {
+        const bool set = first && k == 0;
+        FED_TRY(b->own[k]
+                    ? feddc_values_use(v, set, sum, (const float *)(const void *)b->data[k], n)
+                    : feddc_values_use_bytes(v, set, sum, b->data[k], n));
+    }
+    return feddc_values_wait(v);
+}
+
 /* All of them are float32: a chunk of each, then the next chunk. */
-static fed_status add_raw(const batch *b, bool first, size_t n, float *sum, fed_error *err) {
+static fed_status add_raw(const batch *b, const feddc_values *v, bool first, size_t n, float *sum,
+                          fed_error *err) {
     for (uint32_t k = 0; k < b->count; k++) {
         if (b->len[k] != n * sizeof *sum) {
             return fed_fail(err, FED_EFORMAT, "rank %u sent %zu bytes for %zu values",
                             b->event[k].peer, b->len[k], n);
         }
+    }
+    if (v->gpu != NULL) {
+        return feddc_values_explain(v, add_raw_on_gpu(b, v, first, n, sum), err);
     }
     for (size_t at = 0; at < n; at += CHUNK) {
         size_t count = n - at < CHUNK ? n - at : CHUNK;
@@ -137,18 +152,29 @@ static fed_status add_raw(const batch *b, bool first, size_t n, float *sum, fed_
     return FED_OK;
 }
 
+/* One input: y = it, or y += it unless set. */
+static fed_status add_one(const batch *b, uint32_t k, const feddc_collective_job *job,
+                          const feddc_turn *turn, bool set, bool own_plain, float *sum,
+                          fed_error *err) {
+    if (b->own[k] && own_plain) {
+        const float *x = (const float *)(const void *)b->data[k];
+        return feddc_values_explain(
+            job->values, feddc_values_use(job->values, set, sum, x, turn->shard->n), err);
+    }
+    const uint32_t rank = b->own[k] ? job->rank : b->event[k].peer;
+    const bool plain = !b->own[k] && turn->plain;
+    return feddc_blame(rank,
+                       (set ? feddc_coder_decode : feddc_coder_add)(
+                           job->push, turn->shard, plain, b->data[k], b->len[k], sum, err),
+                       err);
+}
+
 static fed_status add_coded(const batch *b, const feddc_collective_job *job, const feddc_turn *turn,
                             bool own_plain, bool first, float *sum, fed_error *err) {
     for (uint32_t k = 0; k < b->count; k++) {
-        bool plain = b->own[k] ? own_plain : turn->plain;
-        fed_status (*use)(feddc_coder *, const feddc_shard *, bool, const uint8_t *, size_t,
-                          float *, fed_error *) =
-            first && k == 0 ? feddc_coder_decode : feddc_coder_add;
-        FED_TRY(feddc_blame(b->own[k] ? job->rank : b->event[k].peer,
-                            use(job->push, turn->shard, plain, b->data[k], b->len[k], sum, err),
-                            err));
+        FED_TRY(add_one(b, k, job, turn, first && k == 0, own_plain, sum, err));
     }
-    return FED_OK;
+    return feddc_values_explain(job->values, feddc_values_wait(job->values), err);
 }
 
 fed_status feddc_inputs_add(feddc_inputs *in, const feddc_collective_job *job,
@@ -159,7 +185,7 @@ fed_status feddc_inputs_add(feddc_inputs *in, const feddc_collective_job *job,
     while (b.count > 0) {
         FED_TRY(collect(in, job, turn, own, own_len, &b, err));
         uint64_t begin = feddc_engine_ns();
-        FED_TRY(raw ? add_raw(&b, in->added == 0, turn->shard->n, sum, err)
+        FED_TRY(raw ? add_raw(&b, job->values, in->added == 0, turn->shard->n, sum, err)
                     : add_coded(&b, job, turn, own_plain, in->added == 0, sum, err));
         for (uint32_t k = 0; k < b.count; k++) {
             if (!b.own[k]) {

@@ -50,11 +50,11 @@ fed_status feddc_inputs_keep(feddc_inputs *in, const feddc_event *event,
 uint32_t feddc_inputs_missing(const feddc_inputs *in);
 
 /**
- * Add what is there and whose turn it is to sum, float32 of the shard: in->added goes up. The first
+ * Add what is there and whose turn it is to sum, values of the shard: in->added goes up. The first
  * one sets it. Each message is released once it is added.
  *
- * own, own_len  what this rank adds: a message of job->push
- * own_plain     true: own is float32, whatever the codec
+ * own, own_len  what this rank adds: a message of job->push, or with
+ * own_plain     values of the shard, whatever the codec
  */
 fed_status feddc_inputs_add(feddc_inputs *in, const feddc_collective_job *job,
                             const feddc_turn *turn, const void *own, size_t own_len, bool own_plain,

@@ -63,16 +63,18 @@ static fed_status new_buffer(feddc_relay *relay, uint32_t uses, feddc_buffer **b
 
 static fed_status encode(feddc_relay *relay, const relay_shard *s, feddc_coder *coder,
                          const float *x, feddc_buffer *buffer, fed_error *err) {
+    const bool raw = feddc_coder_is_raw(coder, s->turn.shard, s->turn.plain);
     uint64_t begin = feddc_engine_ns();
-    FED_TRY(feddc_coder_encode(coder, s->turn.shard, x, buffer->data, &buffer->len, err));
-    feddc_engine_spent(relay->job.engine, FEDDC_ENCODE, s->turn.step, s->turn.bucket, buffer->len,
-                       begin);
+    FED_TRY(feddc_coder_encode(coder, s->turn.shard, s->turn.plain, x, buffer->data, &buffer->len,
+                               err));
+    feddc_engine_spent(relay->job.engine, raw ? FEDDC_COPY : FEDDC_ENCODE, s->turn.step,
+                       s->turn.bucket, buffer->len, begin);
     return FED_OK;
 }
 
 static fed_status send_up(feddc_relay *relay, relay_shard *s, const float *x, fed_error *err) {
     s->phase = WAITING;
-    if (feddc_coder_is_raw(relay->job.push, s->turn.shard, s->turn.plain)) {
+    if (feddc_coder_lends(relay->job.push, s->turn.shard, s->turn.plain)) {
         bool lent = x != s->own; /* the engine counts who reads the gradient */
         s->lent += lent;
         return send_to(
@@ -86,10 +88,11 @@ static fed_status send_up(feddc_relay *relay, relay_shard *s, const float *x, fe
                    err);
 }
 
-/* Send the bytes of a coded sum down, and use them. */
+/* Send the bytes of a sum down, and use them. */
 static fed_status spread_bytes(feddc_relay *relay, relay_shard *s, feddc_buffer *buffer,
                                fed_error *err) {
     float *sum = sum_of(relay, s);
+    const bool raw = feddc_coder_is_raw(relay->job.pull, s->turn.shard, s->turn.plain);
     for (uint32_t k = 0; k < s->outs; k++) {
         FED_TRY(send_to(relay, s, s->out[k], SUM, buffer->data, buffer->len,
                         feddc_token_of_buffer(buffer), err));
@@ -99,8 +102,8 @@ static fed_status spread_bytes(feddc_relay *relay, relay_shard *s, feddc_buffer 
                         feddc_coder_decode(relay->job.pull, s->turn.shard, s->turn.plain,
                                            buffer->data, buffer->len, sum, err),
                         err));
-    feddc_engine_spent(relay->job.engine, FEDDC_DECODE, s->turn.step, s->turn.bucket, buffer->len,
-                       begin);
+    feddc_engine_spent(relay->job.engine, raw ? FEDDC_COPY : FEDDC_DECODE, s->turn.step,
+                       s->turn.bucket, buffer->len, begin);
     feddc_buffers_put(&relay->buffers, buffer); /* the use of this rank */
     s->phase = DONE;
     feddc_engine_done(relay->job.engine, s->turn.step, s->turn.bucket, s->turn.part, sum);
@@ -123,7 +126,7 @@ static fed_status spread_raw(feddc_relay *relay, relay_shard *s, const float *su
 /* This rank has the whole sum. */
 static fed_status finish(feddc_relay *relay, relay_shard *s, const float *x, fed_error *err) {
     feddc_round(&relay->job, &s->turn, x, sum_of(relay, s)); /* there x lies, if others get it */
-    if (feddc_coder_is_raw(relay->job.pull, s->turn.shard, s->turn.plain)) {
+    if (feddc_coder_lends(relay->job.pull, s->turn.shard, s->turn.plain)) {
         return spread_raw(relay, s, x, err);
     }
     feddc_buffer *buffer;
@@ -164,7 +167,7 @@ static fed_status use_raw_sum(feddc_relay *relay, relay_shard *s, const feddc_ev
 static fed_status use_sum(feddc_relay *relay, relay_shard *s, const feddc_event *event,
                           fed_error *err) {
     FED_TRY(feddc_check_plain(s->turn.step, s->turn.plain, event, err));
-    if (feddc_coder_is_raw(relay->job.pull, s->turn.shard, s->turn.plain)) {
+    if (feddc_coder_lends(relay->job.pull, s->turn.shard, s->turn.plain)) {
         return use_raw_sum(relay, s, event, err);
     }
     if (event->len > relay->buffers.size) {
@@ -305,8 +308,8 @@ static fed_status make_shard(feddc_relay *relay, relay_shard *s, const feddc_way
         return FED_ENOMEM;
     }
     memcpy(s->out, way->out, way->outs * sizeof *s->out);
-    size_t push = feddc_coder_bound(job->push, s->turn.shard, false);
-    size_t pull = feddc_coder_bound(job->pull, s->turn.shard, false);
+    size_t push = feddc_coder_bound(job->push, s->turn.shard);
+    size_t pull = feddc_coder_bound(job->pull, s->turn.shard);
     relay->buffers.size = larger(relay->buffers.size, larger(push, pull));
     return feddc_inputs_make(&s->in, way->input, way->inputs);
 }
@@ -337,6 +340,7 @@ fed_status feddc_relay_open(const feddc_collective_job *job, feddc_find_way *fin
         return fed_fail(err, FED_ENOMEM, "no memory for a collective");
     }
     r->job = *job;
+    r->buffers.gpu = job->values->gpu;
     uint32_t *room = malloc((size_t)2 * job->ranks * sizeof *room);
     fed_status status = make_shards(r, find, room);
     free(room);

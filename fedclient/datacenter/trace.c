@@ -112,7 +112,7 @@ int64_t feddc_trace_offset(const feddc_clock_sample *samples, size_t count, uint
 
 static const char *const what_names[FEDDC_WHATS] = {"forward", "backward", "update", "wait",
                                                     "encode",  "decode",   "sum",    "exchange",
-                                                    "send",    "receive"};
+                                                    "send",    "receive",  "copy"};
 
 /* A string of JSON, with its quotes. */
 static void write_string(fed_writer *out, const char *text) {

@@ -38,7 +38,7 @@ INNER_ROOMS = {
     "fedserver/": ["include/", "paths", "strategies/", "task/", "stores/", "versions/", "identity/", "rounds/", "front/",
                    "batch_log", "gangs", "server", "audit_log", "operator/", "routes/", "open", "http/", "commands/"],
     "fedclient/datacenter/": ["include/", "trace", "cost", "syncs", "sync", "address", "buffers", "nic/", "links/", "links", "plan",
-                              "coder", "held", "collective", "inputs", "sum_relay", "collectives/", "collectives", "engine", "feddc",
+                              "gpu_values", "gpu_coder", "coder", "held", "collective", "inputs", "sum_relay", "collectives/", "collectives", "engine", "feddc",
                               "control/", "worker/"],
     "deploy/sim/": ["conditions/", "scenario/", "report/", "stores/", "clients/", "inproc/", "https/", ""],
 }

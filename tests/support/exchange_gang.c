@@ -50,44 +50,73 @@ static size_t offset_of(uint32_t k) {
     return at;
 }
 
-static void put(exchange_seat *seat, feddc_exchange *x, uint32_t step, float *grad) {
+/* Two gradients, as two steps may be under way: on the host, and with a GPU there too. */
+typedef struct gradients {
+    float *host, *put; /* float32[2 * exchange_size()]; put is the host's, or on the GPU */
+} gradients;
+
+static fed_status put(exchange_seat *seat, feddc_exchange *x, uint32_t step, const gradients *g) {
     uint32_t order[TENSORS];
-    exchange_gradient(seat->place.rank, step, grad);
+    const size_t slot = step % 2 * exchange_size();
+    exchange_gradient(seat->place.rank, step, g->host + slot);
     if (seat->run->poisoned && seat->place.rank == 1 && step == 1) {
-        grad[2000] = NAN;
+        g->host[slot + 2000] = NAN;
     }
     make_order(seat, step, order);
     for (uint32_t k = 0; k < TENSORS; k++) {
-        size_t at = offset_of(order[k]);
-        feddc_exchange_put(x, step, at, grad + at, tensor[order[k]], is_plain(seat->run, step));
+        size_t at = offset_of(order[k]), n = tensor[order[k]];
+        if (seat->stream != NULL) { /* and it may come later than the call that puts it in */
+            FED_TRY(fed_gpu_copy(seat->stream, g->put + slot + at, g->host + slot + at,
+                                 n * sizeof(float), FED_GPU_UP));
+        }
+        feddc_exchange_put(x, step, at, g->put + slot + at, n, is_plain(seat->run, step));
     }
+    return FED_OK;
 }
 
+/* A sum goes where `sums` is. */
+typedef struct target {
+    exchange_seat *seat;
+    float *sums;
+} target;
+
 static void keep(void *user, size_t offset, const float *sum, size_t n) {
-    memcpy((float *)user + offset, sum, n * sizeof *sum);
+    const target *t = user;
+    if (t->seat->stream == NULL) {
+        memcpy(t->sums + offset, sum, n * sizeof *sum);
+    } else {
+        assert_int_equal(
+            fed_gpu_copy(t->seat->stream, t->sums + offset, sum, n * sizeof *sum, FED_GPU_DOWN),
+            FED_OK);
+    }
 }
 
 static fed_status take(exchange_seat *seat, feddc_exchange *x, uint32_t step) {
     uint32_t order[TENSORS];
+    target t = {.seat = seat, .sums = seat->sums + step * exchange_size()};
     make_order(seat, step + 1000, order);
     for (uint32_t k = 0; k < TENSORS; k++) {
-        FED_TRY(feddc_exchange_take(x, step, offset_of(order[k]), tensor[order[k]], keep,
-                                    seat->sums + step * exchange_size(), &seat->err));
+        FED_TRY(feddc_exchange_take(x, step, offset_of(order[k]), tensor[order[k]], keep, &t,
+                                    &seat->err));
     }
     seat->complete++;
     return FED_OK;
 }
 
-static fed_status work(exchange_seat *seat, feddc_exchange *x, float *grad) {
+static fed_status work(exchange_seat *seat, feddc_exchange *x, const gradients *g) {
     uint32_t steps = seat->run->steps, put_in = 0;
     for (uint32_t step = 0; step < steps; step++) {
         uint32_t until = step + (seat->run->rough ? 2 : 1);
         for (; put_in < until && put_in < steps; put_in++) {
-            put(seat, x, put_in, grad + put_in % 2 * exchange_size());
+            if (seat->stream != NULL &&
+                put_in > 1) { /* step put_in - 2 may still be on its way up */
+                FED_TRY(fed_gpu_sync(seat->stream));
+            }
+            FED_TRY(put(seat, x, put_in, g));
         }
         FED_TRY(take(seat, x, step));
     }
-    return FED_OK;
+    return seat->stream != NULL ? fed_gpu_sync(seat->stream) : FED_OK;
 }
 
 static fed_status join(exchange_seat *seat, feddc_exchange **x) {
@@ -98,6 +127,8 @@ static fed_status join(exchange_seat *seat, feddc_exchange **x) {
                                       .codec = run->codec,
                                       .pull = run->pull,
                                       .nic = run->nic,
+                                      .device = seat->stream != NULL ? run->gpu : NULL,
+                                      .stream = seat->stream,
                                       .tensor = tensor,
                                       .tensors = TENSORS,
                                       .small = 16,
@@ -105,27 +136,62 @@ static fed_status join(exchange_seat *seat, feddc_exchange **x) {
     return feddc_exchange_open(&options, x, &seat->err);
 }
 
-static void play(exchange_seat *seat) {
-    feddc_exchange *x = NULL;
-    seat->status = join(seat, &x);
-    if (seat->status != FED_OK) {
-        return;
+static fed_status make_gradients(const exchange_seat *seat, gradients *g) {
+    const size_t size = 2 * exchange_size() * sizeof *g->host;
+    g->host = g->put = malloc(size);
+    return seat->stream != NULL ? fed_gpu_alloc(seat->run->gpu, size, (void **)&g->put) : FED_OK;
+}
+
+static void free_gradients(const exchange_seat *seat, gradients *g) {
+    free(g->host);
+    if (seat->stream != NULL) {
+        fed_gpu_free(seat->run->gpu, g->put);
     }
-    seat->workers = feddc_exchange_workers(x);
-    float *grad = malloc(2 * exchange_size() * sizeof *grad);
-    if (seat->place.rank < seat->workers) {
-        seat->sums = calloc(seat->run->steps * exchange_size(), sizeof *seat->sums);
-        seat->status = work(seat, x, grad);
-    } else {
-        seat->status = feddc_exchange_serve(x, &seat->err);
+}
+
+static void train(exchange_seat *seat, feddc_exchange *x) {
+    gradients g;
+    seat->sums = calloc(seat->run->steps * exchange_size(), sizeof *seat->sums);
+    seat->status = make_gradients(seat, &g);
+    if (seat->status == FED_OK) {
+        seat->status = work(seat, x, &g);
     }
+    if (seat->status == FED_OK) {
+        seat->state_size = feddc_exchange_state_size(x);
+        seat->state = calloc(seat->state_size + 1, sizeof *seat->state);
+        seat->status = feddc_exchange_save(x, seat->state, &seat->err);
+    }
+    feddc_exchange_close(x, seat->status == FED_OK);
+    free_gradients(seat, &g);
+}
+
+static void serve(exchange_seat *seat, feddc_exchange *x) {
+    seat->status = feddc_exchange_serve(x, &seat->err);
     seat->state_size = feddc_exchange_state_size(x);
     seat->state = calloc(seat->state_size + 1, sizeof *seat->state);
     if (seat->status == FED_OK) {
-        feddc_exchange_save(x, seat->state);
+        seat->status = feddc_exchange_save(x, seat->state, &seat->err);
     }
     feddc_exchange_close(x, seat->status == FED_OK);
-    free(grad);
+}
+
+static void play(exchange_seat *seat) {
+    feddc_exchange *x = NULL;
+    const bool on_gpu = seat->run->gpu != NULL && !(seat->run->mixed && seat->place.rank % 2 == 1);
+    if (on_gpu) {
+        assert_int_equal(fed_gpu_stream_new(seat->run->gpu, NULL, &seat->stream), FED_OK);
+    }
+    seat->status = join(seat, &x);
+    if (seat->status == FED_OK) {
+        seat->workers = feddc_exchange_workers(x);
+        if (seat->place.rank < seat->workers) {
+            train(seat, x);
+        } else {
+            serve(seat, x);
+        }
+    }
+    fed_gpu_stream_free(seat->stream);
+    seat->stream = NULL;
 }
 
 void exchange_play(void *seat) {

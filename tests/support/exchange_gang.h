@@ -14,6 +14,8 @@ typedef struct exchange_run {
     uint32_t plain_every; /* each so manieth step is plain; 0: none */
     bool rough;    /* a step is put in before the last one is taken, its tensors in any order */
     bool poisoned; /* rank 1's gradient of step 1 holds a NaN */
+    fed_gpu *gpu;  /* where gradients and sums are; NULL: on the host */
+    bool mixed;    /* odd ranks are on the host all the same */
 } exchange_run;
 
 /** What a rank got. */
@@ -27,6 +29,7 @@ typedef struct exchange_seat {
     uint32_t complete; /* steps that it has taken */
     float *state;      /* the residuals; NULL: none */
     size_t state_size;
+    fed_gpu_stream *stream; /* with a GPU, of this rank's thread */
 } exchange_seat;
 
 /** Values of the gradient. Its tensors are odd. */

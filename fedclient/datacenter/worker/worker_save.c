@@ -86,9 +86,8 @@ static fed_status write_own(const feddc_worker *w, const char *path, fed_error *
     own_values own;
     FED_TRY(own_path(w, path, file, err));
     FED_TRY(make_own(n, &own, err));
-    if (n[RESIDUAL] > 0) {
-        feddc_exchange_save(w->x, own.part[RESIDUAL]);
-    }
+    fed_status status =
+        n[RESIDUAL] > 0 ? feddc_exchange_save(w->x, own.part[RESIDUAL], err) : FED_OK;
     if (n[LOCAL] > 0) {
         memcpy(own.part[LOCAL], w->local, w->n * sizeof(float));
     }
@@ -98,7 +97,9 @@ static fed_status write_own(const feddc_worker *w, const char *path, fed_error *
     feddc_worker_plan_text(w, plan, sizeof plan);
     snprintf(step, sizeof step, "%" PRIu32, w->step);
     const char *const notes[] = {"worker.plan", plan, "worker.step", step, NULL};
-    fed_status status = fed_checkpoint_save(file, &own.layout, own.values, notes, err);
+    if (status == FED_OK) {
+        status = fed_checkpoint_save(file, &own.layout, own.values, notes, err);
+    }
     free_own(&own);
     return status;
 }
@@ -137,8 +138,9 @@ static const char *take_own(feddc_worker *w, const fed_checkpoint *file) {
         free_own(&own);
         return "its file is damaged";
     }
-    if (n[RESIDUAL] > 0) {
-        feddc_exchange_restore(w->x, own.part[RESIDUAL]);
+    if (n[RESIDUAL] > 0 && feddc_exchange_restore(w->x, own.part[RESIDUAL], &err) != FED_OK) {
+        free_own(&own);
+        return "the device has not taken it";
     }
     if (n[LOCAL] > 0) {
         memcpy(w->local, own.part[LOCAL], w->n * sizeof(float));

@@ -103,7 +103,7 @@ static fed_status work(gang *g, uint32_t rank, feddc_exchange *x, fed_error *err
             pthread_barrier_wait(&g->through);
         }
         g->residual[rank] = calloc(feddc_exchange_state_size(x), sizeof(float));
-        feddc_exchange_save(x, g->residual[rank]);
+        status = feddc_exchange_save(x, g->residual[rank], err);
     }
     return status;
 }

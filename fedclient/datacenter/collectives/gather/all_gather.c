@@ -29,8 +29,9 @@ static uint32_t shards(const double *param, uint32_t ranks) {
 
 /* With a card all get the gradient rounded, and so does the own sum. */
 static fed_status encode(gather *g, gather_bucket *b, fed_error *err) {
+    const bool rounds = feddc_card_rounds(&g->job, b->turn.plain);
     const bool raw = feddc_coder_is_raw(g->job.push, b->turn.shard, b->turn.plain);
-    if (raw && !feddc_card_rounds(&g->job, b->turn.plain)) {
+    if (feddc_coder_lends(g->job.push, b->turn.shard, b->turn.plain) && !rounds) {
         return FED_OK;
     }
     feddc_buffer *buffer = feddc_buffers_get(&g->buffers);
@@ -39,21 +40,28 @@ static fed_status encode(gather *g, gather_bucket *b, fed_error *err) {
     }
     buffer->uses = g->job.ranks; /* the others' sends, and the own sum */
     b->own = buffer;
-    if (raw) {
+    if (rounds) {
         buffer->len = b->turn.shard->n * sizeof *b->x;
         feddc_round(&g->job, &b->turn, b->x, (float *)(void *)buffer->data);
         return FED_OK;
     }
     uint64_t begin = feddc_engine_ns();
-    FED_TRY(feddc_coder_encode(g->job.push, b->turn.shard, b->x, buffer->data, &buffer->len, err));
-    feddc_engine_spent(g->job.engine, FEDDC_ENCODE, b->turn.step, b->turn.bucket, buffer->len,
-                       begin);
+    FED_TRY(feddc_coder_encode(g->job.push, b->turn.shard, b->turn.plain, b->x, buffer->data,
+                               &buffer->len, err));
+    feddc_engine_spent(g->job.engine, raw ? FEDDC_COPY : FEDDC_ENCODE, b->turn.step, b->turn.bucket,
+                       buffer->len, begin);
     return FED_OK;
 }
 
 static const void *message(const gather_bucket *b, size_t *len) {
     *len = b->own != NULL ? b->own->len : b->turn.shard->n * sizeof *b->x;
     return b->own != NULL ? b->own->data : (const void *)b->x;
+}
+
+/* What this rank adds itself: its values, but rounded or coded as the others get them. */
+static const void *own_part(const gather *g, const gather_bucket *b, bool raw, size_t *len) {
+    const void *sent = message(b, len);
+    return raw && !feddc_card_rounds(&g->job, b->turn.plain) ? b->x : sent;
 }
 
 static fed_status send_to_all(gather *g, gather_bucket *b, fed_error *err) {
@@ -74,9 +82,10 @@ static fed_status advance(gather *g, gather_bucket *b, fed_error *err) {
         return FED_OK;
     }
     size_t len;
-    const void *data = message(b, &len);
+    const bool raw = feddc_coder_is_raw(g->job.push, b->turn.shard, b->turn.plain);
+    const void *own = own_part(g, b, raw, &len);
     float *sum = g->job.sum + b->turn.shard->offset;
-    FED_TRY(feddc_inputs_add(&b->in, &g->job, &b->turn, data, len, b->turn.plain, sum, err));
+    FED_TRY(feddc_inputs_add(&b->in, &g->job, &b->turn, own, len, raw, sum, err));
     if (b->in.added == b->in.count) {
         b->summing = false;
         if (b->own != NULL) {
@@ -155,7 +164,7 @@ static fed_status make_buckets(gather *g, uint32_t *rank) {
     for (uint32_t k = 0; k < plan->buckets; k++) {
         gather_bucket *b = &g->bucket[k];
         b->turn = (feddc_turn){.shard = feddc_plan_shard(plan, k, 0), .bucket = k};
-        size_t bound = feddc_coder_bound(g->job.push, b->turn.shard, false);
+        size_t bound = feddc_coder_bound(g->job.push, b->turn.shard);
         g->buffers.size = bound > g->buffers.size ? bound : g->buffers.size;
         FED_TRY(feddc_inputs_make(&b->in, rank, g->job.ranks));
     }
@@ -173,6 +182,7 @@ static fed_status open_gather(const feddc_collective_job *job, void **self, fed_
         return fed_fail(err, FED_ENOMEM, "no memory for a collective");
     }
     g->job = *job;
+    g->buffers.gpu = job->values->gpu;
     uint32_t *rank = malloc(job->ranks * sizeof *rank);
     fed_status status = make_buckets(g, rank);
     free(rank);

@@ -16,24 +16,31 @@ static uint32_t shards(const double *param, uint32_t ranks) {
 
 /* -- A worker's side: push the gradient, take the pull -- */
 
-static fed_status push_coded(owners *o, owners_shard *s, const float *x, fed_error *err) {
+static fed_status push_message(owners *o, owners_shard *s, bool raw, const float *x,
+                               fed_error *err) {
     feddc_buffer *buffer = feddc_buffers_get(&o->buffers);
     if (buffer == NULL) {
         return fed_fail(err, FED_ENOMEM, "no memory for a message of %zu bytes", o->buffers.size);
     }
     uint64_t begin = feddc_engine_ns();
-    FED_TRY(feddc_coder_encode(o->job.push, s->shard, x, buffer->data, &buffer->len, err));
-    feddc_engine_spent(o->job.engine, FEDDC_ENCODE, s->step, s->bucket, buffer->len, begin);
-    s->pushed = o->job.late > 0 ? buffer : NULL;
+    FED_TRY(
+        feddc_coder_encode(o->job.push, s->shard, s->plain, x, buffer->data, &buffer->len, err));
+    feddc_engine_spent(o->job.engine, raw ? FEDDC_COPY : FEDDC_ENCODE, s->step, s->bucket,
+                       buffer->len, begin);
+    s->pushed = o->job.late > 0 && !raw ? buffer : NULL;
     buffer->uses = 1 + (s->pushed != NULL);
-    feddc_head head = {.kind = OWNERS_PUSH, .part = s->part, .bucket = s->bucket, .step = s->step};
+    feddc_head head = {.kind = OWNERS_PUSH,
+                       .flags = feddc_flags(&o->job, o->job.push, s->shard, s->plain),
+                       .part = s->part,
+                       .bucket = s->bucket,
+                       .step = s->step};
     return feddc_engine_send(o->job.engine, s->owner, &head, buffer->data, buffer->len,
                              feddc_token_of_buffer(buffer), err);
 }
 
 static fed_status push(owners *o, owners_shard *s, const float *x, fed_error *err) {
-    if (!feddc_coder_is_raw(o->job.push, s->shard, s->plain)) {
-        return push_coded(o, s, x, err);
+    if (!feddc_coder_lends(o->job.push, s->shard, s->plain)) {
+        return push_message(o, s, feddc_coder_is_raw(o->job.push, s->shard, s->plain), x, err);
     }
     feddc_head head = {.kind = OWNERS_PUSH,
                        .flags = feddc_flags(&o->job, o->job.push, s->shard, s->plain),
@@ -76,15 +83,17 @@ static fed_status use_pull(owners *o, owners_shard *s, const feddc_event *event,
     FED_TRY(settle_push(o, s, (event->head.flags & OWNERS_MISSED) != 0, err));
     FED_TRY(feddc_check_plain(s->step, s->plain, event, err));
     s->waits = false;
-    if (feddc_coder_is_raw(o->job.pull, s->shard, s->plain)) {
+    if (feddc_coder_lends(o->job.pull, s->shard, s->plain)) {
         return use_raw_pull(o, s, event, err);
     }
+    const bool raw = feddc_coder_is_raw(o->job.pull, s->shard, s->plain);
     uint64_t begin = feddc_engine_ns();
     FED_TRY(feddc_blame(
         event->peer,
         feddc_coder_decode(o->job.pull, s->shard, s->plain, event->data, event->len, sum, err),
         err));
-    feddc_engine_spent(o->job.engine, FEDDC_DECODE, s->step, s->bucket, event->len, begin);
+    feddc_engine_spent(o->job.engine, raw ? FEDDC_COPY : FEDDC_DECODE, s->step, s->bucket,
+                       event->len, begin);
     feddc_engine_release(o->job.engine, event);
     feddc_engine_done(o->job.engine, s->step, s->bucket, s->part, sum);
     return FED_OK;
@@ -210,9 +219,8 @@ static fed_status make_shard(owners *o, owners_shard *s, uint32_t bucket, uint32
     s->bucket = bucket;
     s->part = (uint16_t)part;
     s->owner = part + (o->job.ranks > o->job.workers ? o->job.workers : 0);
-    o->buffers.size =
-        larger(o->buffers.size, larger(feddc_coder_bound(o->job.push, s->shard, false),
-                                       feddc_coder_bound(o->job.pull, s->shard, false)));
+    o->buffers.size = larger(o->buffers.size, larger(feddc_coder_bound(o->job.push, s->shard),
+                                                     feddc_coder_bound(o->job.pull, s->shard)));
     if (o->job.late > 0) { /* raw pulls have messages too */
         o->buffers.size = larger(o->buffers.size, s->shard->n * sizeof(float));
     }
@@ -244,6 +252,7 @@ static fed_status open_owners(const feddc_collective_job *job, void **self, fed_
         return fed_fail(err, FED_ENOMEM, "no memory for the owners of shards");
     }
     o->job = *job;
+    o->buffers.gpu = job->values->gpu;
     if (make_shards(o) != FED_OK) {
         close_owners(o);
         return fed_fail(err, FED_ENOMEM, "no memory for the owners of %u shards",

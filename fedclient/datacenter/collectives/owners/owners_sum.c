@@ -43,33 +43,45 @@ static void counted(owners *o, owners_shard *s, uint32_t r) {
     }
 }
 
-/* y = x, or y += x */
-static void add_values(bool first, const float *x, float *y, size_t n) {
-    if (first) {
-        memcpy(y, x, n * sizeof *y);
-        return;
+/* Values from at to at + n - 1 of raw pushes of ranks from .. to - 1. */
+static fed_status add_chunk(const owners *o, const owners_shard *s, uint32_t from, uint32_t to,
+                            size_t at, size_t n) {
+    const feddc_values *v = o->job.values;
+    float *sum = o->job.sum + s->shard->offset + at;
+    for (uint32_t r = from; r < to; r++) {
+        const float *x = (const float *)pushed_by(o, s, r) + at;
+        const bool set = s->added == 0 && r == from;
+        const bool here = r == o->job.rank || v->gpu == NULL;
+        FED_TRY(here ? feddc_values_use(v, set, sum, x, n)
+                     : feddc_values_use_bytes(v, set, sum, (const uint8_t *)x, n));
     }
-    for (size_t i = 0; i < n; i++) {
-        y[i] += x[i];
-    }
+    return FED_OK;
 }
 
-/* Raw pushes of ranks from .. to - 1: a chunk of all of them, then the next chunk. */
-static void add_raw(owners *o, owners_shard *s, uint32_t from, uint32_t to) {
-    float *sum = o->job.sum + s->shard->offset;
-    uint64_t begin = feddc_engine_ns();
-    for (size_t at = 0; at < s->shard->n; at += CHUNK) {
-        size_t n = s->shard->n - at < CHUNK ? s->shard->n - at : CHUNK;
-        for (uint32_t r = from; r < to; r++) {
-            const float *x = pushed_by(o, s, r);
-            add_values(s->added == 0 && r == from, x + at, sum + at, n);
-        }
+/* Raw pushes: a chunk of all of them, then the next chunk. A GPU takes all at once. */
+static fed_status add_chunks(const owners *o, const owners_shard *s, uint32_t from, uint32_t to) {
+    const size_t all = s->shard->n, chunk = o->job.values->gpu != NULL ? all : CHUNK;
+    for (size_t at = 0; at < all; at += chunk) {
+        FED_TRY(add_chunk(o, s, from, to, at, all - at < chunk ? all - at : chunk));
     }
+    return feddc_values_wait(o->job.values);
+}
+
+static fed_status add_raw(owners *o, owners_shard *s, uint32_t from, uint32_t to, fed_error *err) {
+    const float *sum = o->job.sum + s->shard->offset;
+    uint64_t begin = feddc_engine_ns();
+    FED_TRY(feddc_values_explain(o->job.values, add_chunks(o, s, from, to), err));
     feddc_engine_spent(o->job.engine, FEDDC_SUM, s->step, s->bucket, s->shard->n * sizeof *sum,
                        begin);
     for (uint32_t r = from; r < to; r++) {
         counted(o, s, r);
     }
+    return FED_OK;
+}
+
+static fed_status add_own(const owners *o, const owners_shard *s, bool first, float *sum) {
+    FED_TRY(feddc_values_use(o->job.values, first, sum, s->own, s->shard->n));
+    return feddc_values_wait(o->job.values);
 }
 
 static fed_status add_coded(owners *o, owners_shard *s, uint32_t r, fed_error *err) {
@@ -78,7 +90,7 @@ static fed_status add_coded(owners *o, owners_shard *s, uint32_t r, fed_error *e
     bool first = s->added == 0, own = r == o->job.rank;
     uint64_t begin = feddc_engine_ns();
     if (own) {
-        add_values(first, s->own, sum, s->shard->n);
+        FED_TRY(feddc_values_explain(o->job.values, add_own(o, s, first, sum), err));
     } else if (first) {
         FED_TRY(feddc_blame(
             r,
@@ -112,7 +124,7 @@ static fed_status add_pushes(owners *o, owners_shard *s, fed_error *err) {
                    next_to_add(o, s, to) == to) {
                 to++;
             }
-            add_raw(o, s, r, to);
+            FED_TRY(add_raw(o, s, r, to, err));
         } else {
             FED_TRY(add_coded(o, s, r, err));
         }
@@ -142,11 +154,19 @@ static fed_status send_to_all(owners *o, owners_shard *s, const void *data, size
 static fed_status encode_sum(owners *o, owners_shard *s, feddc_buffer *buffer, fed_error *err) {
     float *sum = o->job.sum + s->shard->offset;
     uint64_t begin = feddc_engine_ns();
-    FED_TRY(feddc_coder_encode(o->job.pull, s->shard, sum, buffer->data, &buffer->len, err));
+    FED_TRY(feddc_coder_encode(o->job.pull, s->shard, false, sum, buffer->data, &buffer->len, err));
     feddc_engine_spent(o->job.engine, FEDDC_ENCODE, s->step, s->bucket, buffer->len, begin);
     begin = feddc_engine_ns();
     FED_TRY(feddc_coder_decode(o->job.pull, s->shard, false, buffer->data, buffer->len, sum, err));
     feddc_engine_spent(o->job.engine, FEDDC_DECODE, s->step, s->bucket, buffer->len, begin);
+    return FED_OK;
+}
+
+static fed_status copy_sum(owners *o, owners_shard *s, feddc_buffer *buffer, fed_error *err) {
+    const uint64_t begin = feddc_engine_ns();
+    FED_TRY(feddc_coder_encode(o->job.pull, s->shard, s->plain, o->job.sum + s->shard->offset,
+                               buffer->data, &buffer->len, err));
+    feddc_engine_spent(o->job.engine, FEDDC_COPY, s->step, s->bucket, buffer->len, begin);
     return FED_OK;
 }
 
@@ -157,12 +177,7 @@ static fed_status spread_message(owners *o, owners_shard *s, bool raw, uint32_t 
     if (buffer == NULL) {
         return fed_fail(err, FED_ENOMEM, "no memory for a message of %zu bytes", o->buffers.size);
     }
-    if (raw) {
-        buffer->len = s->shard->n * sizeof(float);
-        memcpy(buffer->data, o->job.sum + s->shard->offset, buffer->len);
-    } else {
-        FED_TRY(encode_sum(o, s, buffer, err));
-    }
+    FED_TRY(raw ? copy_sum(o, s, buffer, err) : encode_sum(o, s, buffer, err));
     buffer->uses = receivers;
     if (receivers == 0) {
         feddc_buffers_put(&o->buffers, buffer);
@@ -181,7 +196,7 @@ static fed_status spread(owners *o, owners_shard *s, fed_error *err) {
     feddc_round(&o->job, &turn, sum, sum);
     s->untaken = worker;
     bool raw = feddc_coder_is_raw(o->job.pull, s->shard, s->plain);
-    if (raw && o->job.late == 0) {
+    if (feddc_coder_lends(o->job.pull, s->shard, s->plain) && o->job.late == 0) {
         s->lent = receivers;
         FED_TRY(send_to_all(o, s, sum, s->shard->n * sizeof *sum,
                             feddc_token_of_shard((size_t)(s - o->shard)), err));

@@ -9,6 +9,7 @@
 
 #include "fed/api.h"
 #include "fed/error.h"
+#include "fed/gpu.h"
 #include "feddc/link.h"
 #include "feddc/trace.h"
 
@@ -33,12 +34,12 @@ FED_API_BEGIN
  * equal without ever being compared.
  */
 
-/** How to exchange. All ranks of a gang give the same, but for place and trace. */
+/** How to exchange. All ranks of a gang give the same, but for place, trace and device. */
 typedef struct feddc_exchange_options {
     const feddc_link_vtable *link;
     feddc_place place;
     const char *collective; /* "owners", "owners:aggregators=1", "ring", "gather", "tree:group=4";
-                             * NULL: owners. feddc_collective_about lists them */
+                             * NULL: feddc_exchange_collective. feddc_collective_about lists them */
     const char *codec;      /* of pushes, as for fedcodec_parse: "3lc:s=1.75"; NULL: float32 */
     const char *pull;       /* of pulls, the sums on their way back; NULL: float32 */
     const char *nic;        /* cards that compress (below): "inline", "packet:e=8"; NULL: none */
@@ -55,7 +56,25 @@ typedef struct feddc_exchange_options {
                      * steps wait for all */
     struct feddc_trace
         *trace; /* NULL, or what the engine writes its spans to; outlives the exchange */
+
+    /* A GPU on which gradients and sums are (below), and the stream of the thread that puts and
+     * takes; both outlive the exchange. NULL: they are in the host's memory */
+    fed_gpu *device;
+    fed_gpu_stream *stream;
 } feddc_exchange_options;
+
+/*
+ * With a device, grad of feddc_exchange_put and sum of feddc_exchange_take are device addresses.
+ * Residuals are there too, and the engine works in a stream of its own. Only messages cross the
+ * bus. They have the bytes of the host's, and sums have the bits of the host's, so ranks with and
+ * without a device may be in one gang if both name the collective.
+ *
+ *     put   what `stream` holds then may still write grad: the engine waits for it
+ *     take  the sum is there; what `use` enqueues in `stream` may read it later: the engine does
+ *           not write there before
+ *
+ * A device takes the codecs that run on GPUs (fedcodec_gpu_has), and no nic.
+ */
 
 /*
  * A network card that compresses (INCEPTIONN, sections V and VI): it rounds float32 values on their
@@ -84,14 +103,20 @@ typedef struct feddc_exchange feddc_exchange;
  * options  is not needed after the call, but for what trace points to
  * Errors   FED_EINVAL an option is wrong, or collective and codec do not fit: a codec whose scale
  *          follows the largest value (3lc, stoch3) must not ride the ring, where partial sums are
- *          coded again at each hop; FED_ENOMEM; those of the link's open
+ *          coded again at each hop; FED_ENOTFOUND a codec that the device has not got;
+ *          FED_ENOMEM; those of the link's open
  * Owner    feddc_exchange_close
  */
 fed_status feddc_exchange_open(const feddc_exchange_options *options, feddc_exchange **exchange,
                                fed_error *err) FED_CHECKED;
 
+/** The collective of these options in a gang of so many ranks: theirs, or if they name none owners.
+ * With a device it is gather for up to 8 ranks, and for the codecs whose messages are sparse (sbc,
+ * stc, topk, dgc), if pulls are float32. */
+const char *feddc_exchange_collective(const feddc_exchange_options *options, uint32_t ranks);
+
 /** Would feddc_exchange_open take these options in a gang of so many ranks? Meets nobody. Read are
- * link (NULL: any), collective, codec, pull, nic and late. Errors: FED_EINVAL, as
+ * link (NULL: any), collective, codec, pull, nic, late, device and stream. Errors: FED_EINVAL, as
  * feddc_exchange_open's; FED_ENOMEM */
 fed_status feddc_exchange_check(const feddc_exchange_options *options, uint32_t ranks,
                                 fed_error *err) FED_CHECKED;
@@ -137,7 +162,8 @@ fed_status feddc_exchange_take(feddc_exchange *x, uint32_t step, size_t offset, 
 bool feddc_exchange_is_late(feddc_exchange *x, uint32_t step);
 
 /** Put all in, and take all out, as a plain step: an all-reduce in float32 that returns when it is
- * done. grad, sum: float32[size]; they may be the same memory */
+ * done; with a device when it is done but for a copy in the stream. grad, sum: float32[size]; they
+ * may be the same memory */
 fed_status feddc_allreduce(feddc_exchange *x, uint32_t step, const float *grad, float *sum,
                            fed_error *err) FED_CHECKED;
 
@@ -176,11 +202,13 @@ typedef struct feddc_exchange_state {
 
 void feddc_exchange_look(feddc_exchange *x, feddc_exchange_state *state);
 
-/** Residuals: what a checkpoint must hold beside the model. float32[state_size]; only while no step
- * is under way. With other ranks or options they do not fit. */
+/** Residuals: what a checkpoint must hold beside the model. float32[state_size] of the host; only
+ * while no step is under way. With other ranks or options they do not fit. Errors, with a device:
+ * FED_ENOMEM, FED_EIO */
 size_t feddc_exchange_state_size(const feddc_exchange *x);
-void feddc_exchange_save(const feddc_exchange *x, float *state);
-void feddc_exchange_restore(feddc_exchange *x, const float *state);
+fed_status feddc_exchange_save(const feddc_exchange *x, float *state, fed_error *err) FED_CHECKED;
+fed_status feddc_exchange_restore(feddc_exchange *x, const float *state,
+                                  fed_error *err) FED_CHECKED;
 
 /** Leave, and free. orderly: helps the others to finish the last step first; false: at once. NULL
  * is allowed. */

@@ -30,13 +30,15 @@ typedef enum feddc_what {
     FEDDC_FORWARD_PASS = 0, /* compute: a forward pass, or a part of it between two waits */
     FEDDC_BACKWARD_PASS,    /* compute: a backward pass, or a part of it */
     FEDDC_UPDATE,           /* compute: the optimizer */
-    FEDDC_WAIT,             /* compute: it can't go on before the exchange does */
+    FEDDC_WAIT,             /* compute: it can't go on before the exchange does; engine: the GPU has
+                             * not come to this gradient yet */
     FEDDC_ENCODE,           /* engine */
     FEDDC_DECODE,           /* engine */
     FEDDC_SUM,              /* engine */
     FEDDC_EXCHANGE,         /* buckets: from the engine taking a bucket until its sum is complete */
     FEDDC_SEND,    /* peer: from the hand-over to the link until the link is done with it */
     FEDDC_RECEIVE, /* peer: the arrival of a message, as far as the link tells */
+    FEDDC_COPY,    /* engine: float32 from a GPU to a message, or back */
     FEDDC_WHATS
 } feddc_what;
 

@@ -1,0 +1,171 @@
+/* Each collective on a GPU: all ranks have the bits of a gang on the host. Skipped where no device
+ * can be used; FED_TEST_DEVICE names one. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "exchange_gang.h"
+#include "fed_test.h"
+#include "fed_test_gpu.h"
+#include "fedcodec/codec.h"
+#include "fedcodec/gpu_codecs.h"
+
+static fed_gpu *gpu;
+static exchange_seat seat[LINK_GANG_RANKS], other[LINK_GANG_RANKS];
+
+static const char *const collectives[] = {"gather", "owners", "owners:aggregators=1", "ring",
+                                          "tree:group=2"};
+enum { COLLECTIVES = sizeof collectives / sizeof collectives[0] };
+
+static const char *told(const exchange_run *run) {
+    static char text[200];
+    snprintf(text, sizeof text, "%u ranks, %s, codec %s%s", run->size, run->collective,
+             run->codec != NULL ? run->codec : "-", run->mixed ? ", mixed" : "");
+    return text;
+}
+
+static void play(const exchange_run *run, exchange_seat *seats) {
+    exchange_gang_play(run, seats);
+    for (uint32_t r = 0; r < run->size; r++) {
+        if (seats[r].status != FED_OK) {
+            fail_msg("%s: rank %u: %s", told(run), r, seats[r].err.text);
+        }
+    }
+}
+
+/* Sums of all ranks, and what each keeps in its residuals. */
+static void assert_same(const exchange_run *run) {
+    for (uint32_t r = 0; r < run->size; r++) {
+        const size_t size = run->steps * exchange_size() * sizeof *seat[r].sums;
+        if (r < seat[0].workers && memcmp(seat[r].sums, other[0].sums, size) != 0) {
+            fail_msg("%s: rank %u has other sums than the host's", told(run), r);
+        }
+        assert_int_equal(seat[r].state_size, other[r].state_size);
+        if (memcmp(seat[r].state, other[r].state, seat[r].state_size * sizeof *seat[r].state) !=
+            0) {
+            fail_msg("%s: rank %u has other residuals than the host's", told(run), r);
+        }
+    }
+}
+
+static void check(const char *collective, const char *codec, uint32_t size, bool mixed) {
+    exchange_run run = {.link = feddc_link_named("threads"),
+                        .collective = collective,
+                        .codec = codec,
+                        .pull = strcmp(collective, "gather") != 0 ? codec : NULL,
+                        .size = size,
+                        .steps = 4,
+                        .plain_every = 3};
+    play(&run, other);
+    run.gpu = gpu;
+    run.mixed = mixed;
+    run.rough = size == 3;
+    play(&run, seat);
+    assert_same(&run);
+    exchange_gang_clear(&run, seat);
+    exchange_gang_clear(&run, other);
+}
+
+static bool takes(const char *collective, const char *codec) {
+    const bool recodes = strcmp(collective, "ring") == 0 || strncmp(collective, "tree", 4) == 0;
+    return !(recodes && feddc_codec_expands(codec));
+}
+
+static void all_ranks_have_the_bits_of_the_host(void **state) {
+    (void)state;
+    for (size_t k = 0; k < COLLECTIVES; k++) {
+        check(collectives[k], NULL, 3, false);
+        for (size_t c = 0; fedcodec_at(c) != NULL; c++) {
+            const char *codec = fedcodec_name(fedcodec_at(c));
+            if (fedcodec_gpu_has(fedcodec_at(c)) && takes(collectives[k], codec)) {
+                check(collectives[k], codec, 2 + (uint32_t)(c + k) % 2, false);
+            }
+        }
+    }
+}
+
+static void ranks_with_and_without_a_gpu_share_a_gang(void **state) {
+    (void)state;
+    for (size_t k = 0; k < COLLECTIVES; k++) {
+        check(collectives[k], NULL, 4, true);
+        check(collectives[k], "twobit", 4, true);
+    }
+}
+
+/* ---- What is refused ---- */
+
+static fed_gpu_stream *stream;
+
+static void assert_refused(const feddc_exchange_options *options, fed_status why,
+                           const char *words) {
+    fed_error err = {0};
+    feddc_exchange_options o = *options;
+    o.device = gpu;
+    o.stream = stream;
+    assert_fed_status(feddc_exchange_check(&o, 4, &err), why);
+    assert_fed_says(err, words);
+}
+
+static void what_a_gpu_does_not_take_is_said(void **state) {
+    (void)state;
+    fed_error err = {0};
+    assert_refused(&(feddc_exchange_options){.nic = "inline"}, FED_EINVAL, "leave out the device");
+    assert_refused(&(feddc_exchange_options){.codec = "onebit"}, FED_ENOTFOUND,
+                   "onebit runs on the processor only");
+    assert_refused(&(feddc_exchange_options){.pull = "onebit"}, FED_ENOTFOUND, "on GPUs run");
+    const feddc_exchange_options o = {.device = gpu};
+    assert_fed_status(feddc_exchange_check(&o, 4, &err), FED_EINVAL);
+    assert_fed_says(err, "a stream");
+}
+
+static void a_nan_on_a_gpu_ends_the_exchange_of_all(void **state) {
+    (void)state;
+    for (size_t k = 0; k < COLLECTIVES; k++) {
+        exchange_run run = {.link = feddc_link_named("threads"),
+                            .collective = collectives[k],
+                            .codec = "twobit",
+                            .size = 3,
+                            .steps = 4,
+                            .poisoned = true,
+                            .gpu = gpu};
+        exchange_gang_play(&run, seat);
+        assert_fed_status(seat[1].status, FED_ENONFINITE);
+        assert_fed_says(seat[1].err, "rank 1's gradient of step 1");
+        assert_int_not_equal(seat[0].status, FED_OK);
+        exchange_gang_clear(&run, seat);
+    }
+}
+
+static void the_default_collective_follows_ranks_and_codec(void **state) {
+    (void)state;
+    feddc_exchange_options o = {.codec = "3lc:s=1.75"};
+    assert_string_equal(feddc_exchange_collective(&o, 4), "owners");
+    o.device = gpu;
+    assert_string_equal(feddc_exchange_collective(&o, 8), "gather");
+    assert_string_equal(feddc_exchange_collective(&o, 9), "owners");
+    o.codec = "sbc:p=0.01";
+    assert_string_equal(feddc_exchange_collective(&o, 9), "gather");
+    o.pull = "3lc";
+    assert_string_equal(feddc_exchange_collective(&o, 4), "owners");
+    o.collective = "ring";
+    assert_string_equal(feddc_exchange_collective(&o, 4), "ring");
+}
+
+int main(void) {
+    int status;
+    gpu = fed_test_gpu(&status);
+    if (gpu == NULL) {
+        return status;
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_ranks_have_the_bits_of_the_host),
+        cmocka_unit_test(ranks_with_and_without_a_gpu_share_a_gang),
+        cmocka_unit_test(what_a_gpu_does_not_take_is_said),
+        cmocka_unit_test(a_nan_on_a_gpu_ends_the_exchange_of_all),
+        cmocka_unit_test(the_default_collective_follows_ranks_and_codec),
+    };
+    int failed = EXIT_FAILURE;
+    if (fed_gpu_stream_new(gpu, NULL, &stream) == FED_OK) {
+        failed = cmocka_run_group_tests(tests, NULL, NULL);
+        fed_gpu_stream_free(stream);
+    }
+    fed_gpu_close(gpu);
+    return failed;
+}
