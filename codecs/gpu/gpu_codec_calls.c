@@ -96,8 +96,9 @@ fed_status fedcodec_gpu_encode(fedcodec_gpu *c, fed_gpu_stream *stream, float *r
                                const float *x, size_t n, void *work, uint8_t *dst, size_t cap,
                                fedcodec_gpu_head *head) {
     FED_REQUIRE(n <= UINT32_C(1) << 31 && cap <= UINT32_MAX, FED_EINVAL);
-    FED_REQUIRE(x != NULL || residual != NULL || n == 0, FED_EINVAL);
-    FED_REQUIRE(residual != NULL || !c->codec.vtable->feedback, FED_EINVAL);
+    const bool feedback = c->codec.vtable->feedback;
+    FED_REQUIRE(feedback ? residual != NULL : residual == NULL && (x != NULL || n == 0),
+                FED_EINVAL);
     FED_REQUIRE(cap >= fedcodec_bound(&c->codec, n), FED_ENOSPC);
     const fedcodec_gpu_job job = {.stream = stream,
                                   .module = c->module,

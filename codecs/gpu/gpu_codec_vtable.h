@@ -9,7 +9,8 @@
 /*
  * A codec is NAME.cl, its kernels, and NAME_gpu.c, the order of their launches, which defines
  * `fedcodec_gpu_NAME`; and a line of gpu_codecs.def. contract.test_gpu_codecs compares each with
- * the processor's. codec.cl and blocks.cl stand before NAME.cl.
+ * the processor's. codec.cl stands before NAME.cl. Codecs that write the same number of bits for
+ * each value share dense_gpu.c and dense.cl.
  */
 
 /** A tensor to encode, or a message to read; all pointers are the device's. */
@@ -30,7 +31,7 @@ typedef struct fedcodec_gpu_job {
 
 typedef struct fedcodec_gpu_vtable {
     const char *name;       /* the codec's, as in a spec */
-    const char *kernels[3]; /* texts, joined; the last is NULL */
+    const char *kernels[6]; /* texts, joined; the last is NULL */
 
     /** Most of encode, check and read. NULL: none. */
     size_t (*work_size)(const double *param, size_t n);

@@ -1,72 +1,57 @@
-/* twobit: a work-item makes a byte of four values. Format: docs/codec-formats.md#twobit */
+/* twobit: a quad of values is a byte. Format: docs/codec-formats.md#twobit */
 /* SPDX-License-Identifier: Apache-2.0 */
+#define DENSE_SKIPS 1
+#define DENSE_HEAD  4U
 
-#define TWOBIT_HEAD 4U
-
-/* A byte for each work-item. */
-KERNEL twobit_encode(GLOBAL float *residual, GLOBAL const float *x, u32 n, float t, GLOBAL u8 *dst,
-                     GLOBAL head *h) {
-    u32 at = GROUP * GROUP_SIZE + LANE, first = 4 * at, byte = 0;
-    for (u32 k = 0; k < 4; k++) {
-        u32 i = first + k;
-        if (first < n && i < n) {
-            float v = x != 0 ? residual[i] + x[i] : residual[i];
-            u32 plus = v >= t, minus = v <= -t;
-            residual[i] = v - (float)((i32)plus - (i32)minus) * t;
-            byte |= (3 * plus | 2 * minus) << (6 - 2 * k);
-            if (!is_finite(v)) {
-                fail(h, FED_ENONFINITE);
-            }
-        }
-    }
-    if (first < n) {
-        dst[TWOBIT_HEAD + at] = (u8)byte;
-    }
+FUNC void dense_head(u32 n, float p, GLOBAL scales *s, GLOBAL u8 *dst, GLOBAL head *h) {
+    s->one = p;
+    store_u32(dst, BITS_OF(p));
+    h->len = DENSE_HEAD + n / 4 + (n % 4 != 0);
 }
 
-/* One group. */
-KERNEL twobit_finish(u32 n, float t, GLOBAL u8 *dst, GLOBAL head *h) {
-    if (LANE == 0) {
-        store_u32(dst, BITS_OF(t));
-        h->len = h->status == 0 ? TWOBIT_HEAD + n / 4 + (n % 4 != 0) : 0;
-    }
+/* The two bits of a value: 3 for t, 2 for -t, else 0. */
+FUNC u32 twobit_code(float v, float t) {
+    return v >= t ? 3U : v <= -t ? 2U : 0U;
 }
 
-/* Code 01 is none, t is finite and above 0, the padding is 0. */
-KERNEL twobit_check(GLOBAL const u8 *src, u32 cap, u32 n, GLOBAL head *h) {
-    u32 at = GROUP * GROUP_SIZE + LANE, bytes = n / 4 + (n % 4 != 0);
-    if (h->len != TWOBIT_HEAD + bytes || h->len > cap) {
-        fail(h, FED_EFORMAT);
-        return;
-    }
-    float t = FLOAT_OF(load_u32(src));
-    if (at == 0 && !(t > 0.0f && is_finite(t))) {
-        fail(h, FED_EFORMAT);
-    }
-    if (at < bytes) {
-        u32 byte = src[TWOBIT_HEAD + at];
-        u32 padding = at + 1 == bytes && n % 4 != 0 ? byte & (0xffU >> 2 * (n % 4)) : 0;
-        if ((byte & ~(byte >> 1) & 0x55U) != 0 || padding != 0) {
-            fail(h, FED_EFORMAT);
-        }
-    }
+FUNC float twobit_value(u32 code, float t) {
+    return code == 3 ? t : code == 2 ? -t : 0.0f;
 }
 
-KERNEL twobit_read(GLOBAL const u8 *src, u32 n, float w, u32 set, GLOBAL float *y,
-                   GLOBAL const head *h) {
-    u32 at = GROUP * GROUP_SIZE + LANE;
-    if (h->status != 0 || 4 * at >= n) {
-        return;
+FUNC f32x4 quad_put(GLOBAL u8 *dst, u32 at, u32 count, f32x4 v, scales s) {
+    const u32 a = twobit_code(v.x, s.one), b = twobit_code(v.y, s.one), c = twobit_code(v.z, s.one),
+              d = twobit_code(v.w, s.one);
+    dst[DENSE_HEAD + at] = (u8)(a << 6 | b << 4 | c << 2 | d);
+    return F32X4(twobit_value(a, s.one), twobit_value(b, s.one), twobit_value(c, s.one),
+                 twobit_value(d, s.one));
+}
+
+FUNC f32x4 quad_get(GLOBAL const u8 *src, u32 at, u32 count, scales s) {
+    const u32 byte = src[DENSE_HEAD + at];
+    return F32X4(twobit_value(byte >> 6, s.one), twobit_value(byte >> 4 & 3, s.one),
+                 twobit_value(byte >> 2 & 3, s.one), twobit_value(byte & 3, s.one));
+}
+
+/* t is finite and above 0. */
+FUNC int head_bad(GLOBAL const u8 *src, u32 len, u32 n) {
+    if (len != DENSE_HEAD + n / 4 + (n % 4 != 0)) {
+        return 1;
     }
-    float t = FLOAT_OF(load_u32(src));
-    u32 byte = src[TWOBIT_HEAD + at];
-    for (u32 k = 0; k < 4 && 4 * at + k < n; k++) {
-        u32 code = byte >> (6 - 2 * k) & 3, i = 4 * at + k;
-        float v = code == 3 ? t : code == 2 ? -t : 0.0f;
-        if (set != 0) {
-            y[i] = code == 0 ? 0.0f : v;
-        } else if (code != 0) {
-            y[i] += w * v;
-        }
-    }
+    const float t = FLOAT_OF(load_u32(src));
+    return !(t > 0.0f && is_finite(t));
+}
+
+/* Code 01 is none, the padding is 0. */
+FUNC u32 quad_seen(GLOBAL const u8 *src, u32 at, u32 count) {
+    const u32 byte = src[DENSE_HEAD + at], padding = byte & 0xffU >> 2 * count;
+    return (byte & ~(byte >> 1) & 0x55U) != 0 || padding != 0 ? QUAD_BAD : 0;
+}
+
+FUNC int dense_missing(u32 len, GLOBAL const u32 *seen) {
+    return 0;
+}
+
+FUNC scales dense_scales(GLOBAL const u8 *src) {
+    scales s = {FLOAT_OF(load_u32(src)), 0.0f};
+    return s;
 }

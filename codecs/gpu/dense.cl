@@ -1,0 +1,103 @@
+/* The kernels of codecs that write the same number of bits for each value. The codec's own text
+ * stands before this one and defines, for quads, which are four values:
+ *
+ *     DENSE_SKIPS                              1: y stays as it is where the decoded value is 0
+ *     void dense_head(n, p, scales, dst, h)    the message's head and its length, at encode
+ *     f32x4 quad_put(dst, at, count, v, s)     write count values of quad `at`; what they decode to
+ *     int head_bad(src, len, n)                is this no length, or no head, of n values?
+ *     u32 quad_seen(src, at, count)            QUAD_BAD, QUAD_FULL or both, if the quad is so
+ *     f32x4 quad_get(src, at, count, s)        the values; those past count are arbitrary
+ *     int dense_missing(len, seen)             does it need a QUAD_FULL that was not seen?
+ *     scales dense_scales(src)                 for quad_get */
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* One group. */
+KERNEL dense_begin(u32 n, float p, GLOBAL scales *s, GLOBAL u8 *dst, GLOBAL head *h) {
+    if (LANE == 0) {
+        dense_head(n, p, s, dst, h);
+    }
+}
+
+KERNEL dense_encode(GLOBAL float *residual, GLOBAL const float *x, u32 n, GLOBAL const scales *s,
+                    GLOBAL u8 *dst, GLOBAL head *h) {
+    const u32 first = GROUP * GROUP_SIZE * QUADS + LANE;
+    const scales by = *s;
+    f32x4 v[QUADS];
+    int bad = 0;
+#pragma unroll
+    for (u32 k = 0; k < QUADS; k++) {
+        const u32 at = first + k * GROUP_SIZE, count = quad_count(at, n);
+        const f32x4 sum = quad_sum(residual, x, at, count);
+        bad |= !is_finite(sum.x) | !is_finite(sum.y) | !is_finite(sum.z) | !is_finite(sum.w);
+        v[k] = sum;
+    }
+#pragma unroll
+    for (u32 k = 0; k < QUADS; k++) {
+        const u32 at = first + k * GROUP_SIZE, count = quad_count(at, n);
+        if (count > 0) {
+            const f32x4 sent = quad_put(dst, at, count, v[k], by);
+            if (residual != 0) {
+                quad_store(
+                    residual, at, count,
+                    F32X4(v[k].x - sent.x, v[k].y - sent.y, v[k].z - sent.z, v[k].w - sent.w));
+            }
+        }
+    }
+    if (bad) {
+        fail(h, FED_ENONFINITE);
+        h->len = 0;
+    }
+}
+
+/* seen: 0 at first. */
+KERNEL dense_check(GLOBAL const u8 *src, u32 cap, u32 n, GLOBAL u32 *seen, GLOBAL head *h) {
+    const u32 first = GROUP * GROUP_SIZE * QUADS + LANE, len = h->len;
+    if (len > cap || head_bad(src, len, n)) {
+        fail(h, FED_EFORMAT);
+        return;
+    }
+    u32 found = 0;
+    for (u32 k = 0; k < QUADS; k++) {
+        const u32 at = first + k * GROUP_SIZE, count = quad_count(at, n);
+        found |= count > 0 && len > DENSE_HEAD ? quad_seen(src, at, count) : 0;
+    }
+    if ((found & QUAD_BAD) != 0) {
+        fail(h, FED_EFORMAT);
+    }
+    if ((found & QUAD_FULL) != 0) {
+        *seen = 1;
+    }
+}
+
+/* y += w v; where v stands for nothing sent, y keeps even its negative zero. */
+FUNC float dense_sum(float y, float w, float v) {
+    return y + (DENSE_SKIPS && v == 0.0f ? -0.0f : w * v);
+}
+
+KERNEL dense_read(GLOBAL const u8 *src, u32 n, float w, u32 set, GLOBAL const u32 *seen,
+                  GLOBAL float *y, GLOBAL head *h) {
+    const u32 first = GROUP * GROUP_SIZE * QUADS + LANE, len = h->len;
+    if (h->status != 0) {
+        return;
+    }
+    if (dense_missing(len, seen)) {
+        fail(h, FED_EFORMAT);
+        return;
+    }
+    const scales by = dense_scales(src);
+    for (u32 k = 0; k < QUADS; k++) {
+        const u32 at = first + k * GROUP_SIZE, count = quad_count(at, n);
+        if (count > 0 && (set != 0 || len > DENSE_HEAD)) {
+            f32x4 v = F32X4(0.0f, 0.0f, 0.0f, 0.0f);
+            if (len > DENSE_HEAD) {
+                v = quad_get(src, at, count, by);
+            }
+            if (set == 0) {
+                const f32x4 old = quad_load(y, at, count);
+                v = F32X4(dense_sum(old.x, w, v.x), dense_sum(old.y, w, v.y),
+                          dense_sum(old.z, w, v.z), dense_sum(old.w, w, v.w));
+            }
+            quad_store(y, at, count, v);
+        }
+    }
+}
