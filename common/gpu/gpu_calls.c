@@ -39,6 +39,16 @@ fed_status fed_gpu_list(size_t k, fed_gpu_info *info) {
     return FED_ENOTFOUND;
 }
 
+fed_status fed_gpu_kind(size_t k, const char **kind, fed_error *missing) {
+    fed_gpu_info found = {.lacks = ""};
+    FED_REQUIRE(k < KINDS, FED_ENOTFOUND);
+    *kind = kinds[k]->name;
+    if (kinds[k]->look(0, &found, missing) == FED_OK) {
+        missing->text[0] = '\0';
+    }
+    return FED_OK;
+}
+
 /* Splits "opencl:1"; ordinal UINT32_MAX: any. kind NULL: any. */
 static bool parse(const char *name, const fed_gpu_device **kind, uint32_t *ordinal) {
     *ordinal = UINT32_MAX;

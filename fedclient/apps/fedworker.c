@@ -9,6 +9,7 @@
 #include "fed/params.h"
 #include "fed/version.h"
 #include "fedclient/apps/fedworker.h"
+#include "fedclient/apps/fedworker_devices.h"
 #include "fedclient/apps/fedworker_launch.h"
 #include "fedclient/apps/fedworker_predict.h"
 #include "fedclient/apps/fedworker_serve.h"
@@ -20,6 +21,7 @@ static const char usage[] =
     "       mpirun -n N fedworker train --link mpi --model MODEL --data DIR [options]\n"
     "       fedworker launch [options] -- mpirun -n N fedworker train --link mpi [options]\n"
     "       fedworker predict --model MODEL [options]\n"
+    "       fedworker devices\n"
     "       fedworker --help | --version\n"
     "\n"
     "Trains one model with several workers, which exchange their gradients at each step.\n"
@@ -230,6 +232,18 @@ static fed_status predict(int argc, char **argv, bool *wrong, fed_error *err) {
     return status;
 }
 
+static fed_status devices(int argc, char **argv, bool *wrong, fed_error *err) {
+    fed_writer out;
+    fed_writer_growing(&out);
+    fed_status status = fedworker_devices(argc, argv, &out, err);
+    *wrong = status == FED_EINVAL;
+    if (status == FED_OK) {
+        fwrite(out.data, 1, out.len, stdout);
+    }
+    fed_writer_free(&out);
+    return status;
+}
+
 static fed_status launch(int argc, char **argv, bool *wrong, fed_error *err) {
     int code = 0;
     const fed_status status = fedworker_launch(argc, argv, &code, err);
@@ -243,7 +257,7 @@ static fed_status launch(int argc, char **argv, bool *wrong, fed_error *err) {
 static const struct {
     const char *name;
     fed_status (*run)(int argc, char **argv, bool *wrong, fed_error *err);
-} commands[] = {{"train", train}, {"predict", predict}, {"launch", launch}};
+} commands[] = {{"train", train}, {"predict", predict}, {"launch", launch}, {"devices", devices}};
 
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
 
@@ -268,6 +282,8 @@ int main(int argc, char **argv) {
             fputs(fedworker_predict_usage, stdout);
             fputs("\n", stdout);
             fputs(fedworker_launch_usage, stdout);
+            fputs("\n", stdout);
+            fputs(fedworker_devices_usage, stdout);
             return EXIT_SUCCESS;
         }
     }

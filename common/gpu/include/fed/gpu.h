@@ -58,6 +58,10 @@ typedef struct fed_gpu_info {
  * no more. */
 fed_status fed_gpu_list(size_t k, fed_gpu_info *info) FED_CHECKED;
 
+/** The k-th kind of device, such as "opencl". missing->text says why this machine has none of that
+ * kind, and which package has what is missing; "": it has one. FED_ENOTFOUND: there are no more. */
+fed_status fed_gpu_kind(size_t k, const char **kind, fed_error *missing) FED_CHECKED;
+
 /** Is this the name of a device, be it there or not: "opencl", "cuda:1", "gpu"? */
 bool fed_gpu_is_name(const char *name);
 
