@@ -4,6 +4,9 @@
 
 #include <string.h>
 
+#ifdef FED_HAVE_GPU
+#include "fed/gpu.h"
+#endif
 #include "fed/small.h"
 #include "fedclient/train/backend_vtable.h"
 
@@ -27,6 +30,16 @@ const char *fedtrain_backend_name(size_t k) {
     return k < BACKENDS ? backends[k]->name : NULL;
 }
 
+/* "opencl:0", and "gpu" itself. */
+static bool is_device(const char *name) {
+#ifdef FED_HAVE_GPU
+    return fed_gpu_is_name(name);
+#else
+    (void)name;
+    return false;
+#endif
+}
+
 static fed_status say_missing(const char *name, fed_error *err) {
     char names[100] = "";
     for (size_t k = 0; k < BACKENDS; k++) {
@@ -39,7 +52,8 @@ static fed_status say_missing(const char *name, fed_error *err) {
 fed_status fedtrain_backend_find(const char *name, const fedtrain_backend_vtable **backend,
                                  fed_error *err) {
     for (size_t k = 0; k < BACKENDS; k++) {
-        if (FED_SMALL || name == NULL || strcmp(name, backends[k]->name) == 0) {
+        if (FED_SMALL || name == NULL || strcmp(name, backends[k]->name) == 0 ||
+            (backends[k]->device != NULL && is_device(name))) {
             *backend = backends[k];
             return FED_OK;
         }

@@ -61,11 +61,45 @@ typedef struct fedtrain_gradient {
 } fedtrain_gradient;
 
 struct fedtrain_memory; /* fedtrain/net.h */
+struct fed_gpu;         /* fed/gpu.h */
+struct fed_gpu_stream;
+
+/**
+ * What a backend of a device adds: passes and steps that the caller only starts. All but gpu and
+ * stream are for the time from begin to end.
+ */
+typedef struct fedtrain_device_vtable {
+    struct fed_gpu *(*gpu)(void *self);
+    struct fed_gpu_stream *(*stream)(void *self); /* of all its work */
+
+    /** Device addresses.   float32[layout.size], float32[trained] */
+    float *(*params)(void *self);
+    float *(*gradient)(void *self);
+
+    /** Start a pass of training: scores, loss, gradient. It copies what the pass and the labels
+     * point to. Two passes may be open at most. sink, or NULL: done is called with the gradient's
+     * device address, as soon as a layer's kernels are in the stream. */
+    fed_status (*start)(void *self, const fedtrain_pass *pass, const fedtrain_labels *labels,
+                        const fedtrain_sink *sink) FED_CHECKED;
+
+    /** Wait for the oldest open pass: its loss, as `loss` sums it. If that is not finite, no update
+     * from that pass on, and none until begin, changes anything; nor does keep_statistics. */
+    fed_status (*wait)(void *self, double *sum) FED_CHECKED;
+
+    /** After such a loss: run that pass forward once more, so that output shows its values. No pass
+     * is open then.   params  of the host, float32[layout.size]: what the pass found */
+    fed_status (*again)(void *self, float *params) FED_CHECKED;
+
+    /** The step of parameters offset to offset + n - 1. With clip_norm it is of all of them.
+     * grad  on the device, of these parameters; NULL: the last pass's */
+    fed_status (*update)(void *self, const fedtrain_update *update, size_t offset, size_t n,
+                         const float *grad) FED_CHECKED;
+} fedtrain_device_vtable;
 
 /**
  * net.c does what all backends share: arguments, sentences, denormals. A backend computes; none of
- * its calls but open allocates or prints, and none keeps a pointer that it was passed, but from
- * begin to end.
+ * its calls but open and begin allocates, none prints, and none keeps a pointer that it was passed,
+ * but from begin to end.
  *
  * What can fail returns a status: FED_ENOMEM, FED_EIO of a device. net.c makes a sentence of it. A
  * processor's own backend fails in open only.
@@ -78,8 +112,9 @@ typedef struct fedtrain_backend_vtable {
     fed_status (*supports)(const fed_arch *arch, fed_error *err) FED_CHECKED;
 
     /** A workspace for batches of up to max_batch of a model that it supports; arch outlives it.
+     * device: the name that found this backend, of which only a backend of devices makes use.
      * FED_ENOMEM; another status, as of a device that is not there, with a sentence. */
-    fed_status (*open)(const fed_arch *arch, size_t max_batch, void **self,
+    fed_status (*open)(const fed_arch *arch, size_t max_batch, const char *device, void **self,
                        fed_error *err) FED_CHECKED;
     void (*close)(void *self);
 
@@ -129,13 +164,15 @@ typedef struct fedtrain_backend_vtable {
     /** What layer l gave in the last forward pass, *n values in any order; for an error message
      * only, so a layer that shares another's memory may give what that one made of it. */
     const float *(*output)(const void *self, size_t l, size_t *n);
+
+    const fedtrain_device_vtable *device; /* NULL: it is no device's */
 } fedtrain_backend_vtable;
 
 /** The k-th backend of backends.def; NULL past the last. */
 const fedtrain_backend_vtable *fedtrain_backend_get(size_t k);
 
-/** The backend of this name, NULL being the first. FED_EINVAL: there is none; *err names those that
- * there are. */
+/** The backend of this name, NULL being the first; a device's name, such as "opencl:0", is the
+ * backend "gpu". FED_EINVAL: there is none; *err names those that there are. */
 fed_status fedtrain_backend_find(const char *name, const fedtrain_backend_vtable **backend,
                                  fed_error *err) FED_CHECKED;
 

@@ -30,3 +30,17 @@ void fedtrain_squared_error(const float *score, const float *target, size_t n, f
         }
     }
 }
+
+void fedtrain_loss(const fed_arch *arch, const float *score, const fedtrain_labels *labels,
+                   size_t n, float *score_grad, double *sum) {
+    const size_t classes = arch->classes;
+    if (arch->loss == FED_LOSS_SQUARED) {
+        fedtrain_squared_error(score, labels->target, n * classes, score_grad, sum);
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        float *grad = score_grad != NULL ? score_grad + i * classes : NULL;
+        *sum += fedtrain_cross_entropy(score + i * classes, classes, labels->label[i],
+                                       1.0F / (float)n, grad);
+    }
+}

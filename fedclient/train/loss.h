@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "fedclient/train/backend_vtable.h"
+
 /** -log softmax(score)[label], in double; and unless grad is NULL, its gradient by the scores,
  * times scale: scale * (softmax - one-hot). The oracle.   score, grad float32[classes] */
 double fedtrain_cross_entropy(const float *score, size_t classes, size_t label, float scale,
@@ -15,5 +17,9 @@ double fedtrain_cross_entropy(const float *score, size_t classes, size_t label, 
  * is the gradient of their mean. */
 void fedtrain_squared_error(const float *score, const float *target, size_t n, float *grad,
                             double *sum);
+
+/** What a backend's `loss` does, by the model's loss. */
+void fedtrain_loss(const fed_arch *arch, const float *score, const fedtrain_labels *labels,
+                   size_t n, float *score_grad, double *sum);
 
 #endif

@@ -45,7 +45,8 @@ static fed_status open_net(fedtrain_net *net, const char *backend, fed_error *er
     }
     FED_TRY(fedtrain_backend_find(backend, &net->backend, err));
     fed_status status =
-        allocate(net) ? net->backend->open(net->arch, net->max_batch, &net->work, err) : FED_ENOMEM;
+        allocate(net) ? net->backend->open(net->arch, net->max_batch, backend, &net->work, err)
+                      : FED_ENOMEM;
     return status != FED_ENOMEM
                ? status
                : fed_fail(err, status, "no memory for a net with batches of %zu", net->max_batch);
@@ -249,7 +250,7 @@ fed_status fedtrain_net_keep_statistics(fedtrain_net *net, float *params, fed_er
 /* Clipping by norm needs the whole gradient, before anything is updated. */
 static fed_status step(fedtrain_net *net, const fedtrain_pass *pass, fedtrain_updater *u,
                        fed_error *err) {
-    const bool clips = u->update.clip_norm > 0 && net->backend->begin == NULL;
+    const bool clips = u->update.clip_norm > 0 && !net->away;
     fedtrain_gradient to = {.at = net->grad};
     if (!clips) {
         to.sink = fedtrain_update_sink(u);
@@ -263,9 +264,92 @@ static fed_status step(fedtrain_net *net, const fedtrain_pass *pass, fedtrain_up
     return fedtrain_net_keep_statistics(net, u->update.params, err);
 }
 
+/* ---- Steps on a device ---- */
+
+static bool is_on_device(const fedtrain_net *net) {
+    return !FED_SMALL && net->away && net->backend->device != NULL;
+}
+
+bool fedtrain_net_runs_ahead(const fedtrain_net *net, const fed_optimizer *optimizer) {
+    return is_on_device(net) && optimizer->stall_window <= 0;
+}
+
+fed_status fedtrain_net_start(fedtrain_net *net, const fedtrain_batch *batch,
+                              const fedtrain_sink *sink, fed_error *err) {
+    FED_TRY(check_batch(net, batch, err));
+    if (net->open == FEDTRAIN_NET_OPEN) {
+        return fed_fail(err, FED_ESTATE, "two passes are open: read the first one's loss");
+    }
+    const fedtrain_pass pass = pass_of(NULL, batch, true);
+    const fedtrain_labels labels = {.label = batch->label, .target = batch->target};
+    net->open_size[net->open++] = batch->size;
+    return fedtrain_net_explain(net, net->backend->device->start(net->work, &pass, &labels, sink),
+                                "a pass", err);
+}
+
+/* Runs the pass once more, for the sentence. */
+static fed_status find_nonfinite(fedtrain_net *net, fed_error *err) {
+    float *params = malloc(net->arch->layout.size * sizeof *params);
+    if (params == NULL) {
+        return fed_fail(err, FED_ENONFINITE, "the loss is not a finite number");
+    }
+    fed_status status = net->backend->device->again(net->work, params);
+    status = status == FED_OK ? fail_nonfinite(net, params, err)
+                              : fedtrain_net_explain(net, status, "a forward pass", err);
+    free(params);
+    return status;
+}
+
+fed_status fedtrain_net_wait(fedtrain_net *net, float *loss, fed_error *err) {
+    const fed_arch *arch = net->arch;
+    double sum = 0;
+    if (net->open == 0) {
+        return fed_fail(err, FED_ESTATE, "no pass is open that has a loss");
+    }
+    const size_t positions = net->open_size[0] * arch->positions;
+    net->open_size[0] = net->open_size[1];
+    net->open--;
+    FED_TRY(fedtrain_net_explain(net, net->backend->device->wait(net->work, &sum),
+                                 "computing the loss", err));
+    const bool squared = arch->loss == FED_LOSS_SQUARED;
+    const float mean = (float)(sum / (double)(squared ? positions * arch->classes : positions));
+    if (!isfinite(mean)) {
+        net->open = 0;
+        return find_nonfinite(net, err);
+    }
+    *loss = mean;
+    return FED_OK;
+}
+
+fed_status fedtrain_net_update(fedtrain_net *net, const fed_optimizer *optimizer, float *params,
+                               float *state, fed_error *err) {
+    const size_t n = net->arch->trained;
+    net->before = fedtrain_counters_of(optimizer, state, n);
+    const fedtrain_updater u = fedtrain_update_begin(optimizer, state, params, n);
+    FED_TRY(fedtrain_net_explain(
+        net, net->backend->device->update(net->work, &u.update, 0, n, NULL), "a step", err));
+    return fedtrain_net_keep_statistics(net, params, err);
+}
+
+void fedtrain_net_undo(const fedtrain_net *net, const fed_optimizer *optimizer, float *state) {
+    fedtrain_counters_put(optimizer, state, net->arch->trained, net->before);
+}
+
+static fed_status step_on_device(fedtrain_net *net, const fed_optimizer *optimizer, float *params,
+                                 float *state, const fedtrain_batch *batch, float *loss,
+                                 fed_error *err) {
+    FED_TRY(fedtrain_net_start(net, batch, NULL, err));
+    FED_TRY(fedtrain_net_wait(net, loss, err));
+    fedtrain_optimizer_see_loss(optimizer, state, net->arch->trained, *loss);
+    return fedtrain_net_update(net, optimizer, params, state, err);
+}
+
 fed_status fedtrain_net_step(fedtrain_net *net, const fed_optimizer *optimizer, float *params,
                              float *state, const fedtrain_batch *batch, float *loss,
                              fed_error *err) {
+    if (is_on_device(net)) {
+        return step_on_device(net, optimizer, params, state, batch, loss, err);
+    }
     FED_TRY(check_batch(net, batch, err));
     const size_t n = net->arch->trained;
     fedtrain_pass pass = pass_of(params, batch, true);
@@ -295,14 +379,18 @@ fed_status fedtrain_net_begin(fedtrain_net *net, const float *params, const floa
     if (FED_SMALL || net->backend->begin == NULL) {
         return FED_OK;
     }
-    return fedtrain_net_explain(net, net->backend->begin(net->work, params, state, states),
-                                "taking the parameters", err);
+    FED_TRY(fedtrain_net_explain(net, net->backend->begin(net->work, params, state, states),
+                                 "taking the parameters", err));
+    net->away = true;
+    net->open = 0;
+    return FED_OK;
 }
 
 fed_status fedtrain_net_end(fedtrain_net *net, float *params, float *state, fed_error *err) {
     if (FED_SMALL || net->backend->end == NULL) {
         return FED_OK;
     }
+    net->away = false;
     return fedtrain_net_explain(net, net->backend->end(net->work, params, state),
                                 "giving the parameters back", err);
 }

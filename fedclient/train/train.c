@@ -52,22 +52,70 @@ static fed_status explain(const fedtrain_job *job, fed_status status, size_t ste
                     job->client, job->round, step + 1, job->steps, why->text);
 }
 
-/* From step *step on; *step becomes the first that was not taken, *sum grows by the losses. */
-static fed_status take_steps(const fedtrain_job *job, fedtrain_batches *batches, float *params,
-                             float *state, size_t *step, double *sum, fed_error *err) {
-    for (bool more = true; more && *step < job->steps;) {
+/* A run's steps, as far as they have come. */
+typedef struct run {
+    const fedtrain_job *job;
+    fedtrain_batches *batches;
+    float *params, *state;
+    size_t step; /* the first that was not taken */
+    double sum;  /* of the losses */
+    bool more;   /* false: the caller of the job wants no more */
+} run;
+
+static fed_status took(run *r, fed_status status, float loss, const fed_error *why,
+                       fed_error *err) {
+    const fedtrain_job *job = r->job;
+    if (status != FED_OK) {
+        return explain(job, status, r->step, why, err);
+    }
+    r->sum += loss;
+    r->more = job->after_step == NULL || job->after_step(job->user, r->step, loss);
+    r->step++;
+    return FED_OK;
+}
+
+static fed_status take_steps(run *r, fed_error *err) {
+    const fedtrain_job *job = r->job;
+    while (r->more && r->step < job->steps) {
         float loss = 0;
         fed_error why = {0};
         fedtrain_batch batch;
-        fedtrain_batches_next(batches, *step, &batch);
+        fedtrain_batches_next(r->batches, r->step, &batch);
         fed_status status =
-            fedtrain_net_step(job->net, &job->optimizer, params, state, &batch, &loss, &why);
-        if (status != FED_OK) {
-            return explain(job, status, *step, &why, err);
+            fedtrain_net_step(job->net, &job->optimizer, r->params, r->state, &batch, &loss, &why);
+        FED_TRY(took(r, status, loss, &why, err));
+    }
+    return FED_OK;
+}
+
+static fed_status start_pass(const run *r, size_t step, fed_error *err) {
+    fed_error why = {0};
+    fedtrain_batch batch;
+    fedtrain_batches_next(r->batches, step, &batch);
+    fed_status status = fedtrain_net_start(r->job->net, &batch, NULL, &why);
+    return status == FED_OK ? FED_OK : explain(r->job, status, step, &why, err);
+}
+
+/* On a device: the next pass is in its stream before the loss of this one is read, so that it never
+ * waits for the host. */
+static fed_status take_steps_ahead(run *r, fed_error *err) {
+    const fedtrain_job *job = r->job;
+    FED_TRY(start_pass(r, r->step, err));
+    while (r->more && r->step < job->steps) {
+        float loss = 0;
+        fed_error why = {0};
+        fed_status status =
+            fedtrain_net_update(job->net, &job->optimizer, r->params, r->state, &why);
+        if (status == FED_OK && r->step + 1 < job->steps) {
+            FED_TRY(start_pass(r, r->step + 1, err));
         }
-        *sum += loss;
-        more = job->after_step == NULL || job->after_step(job->user, *step, loss);
-        ++*step;
+        if (status == FED_OK) {
+            status = fedtrain_net_wait(job->net, &loss, &why);
+        }
+        if (status != FED_OK) {
+            fedtrain_net_undo(job->net, &job->optimizer, r->state);
+        }
+        FED_TRY(took(r, status, loss, &why, err));
     }
     return FED_OK;
 }
@@ -81,20 +129,25 @@ fed_status fedtrain_run(const fedtrain_job *job, float *params, float *state, fl
     if (job->done == 0) {
         fedtrain_optimizer_begin_round(&job->optimizer, state, params, n);
     }
-    size_t step = job->done;
-    double sum = 0;
+    run r = {.job = job,
+             .batches = batches,
+             .params = params,
+             .state = state,
+             .step = job->done,
+             .more = true};
     fed_status status = fedtrain_net_begin(job->net, params, state,
                                            fedtrain_optimizer_state_size(&job->optimizer, n), err);
     if (status == FED_OK) {
-        status = take_steps(job, batches, params, state, &step, &sum, err);
+        status = fedtrain_net_runs_ahead(job->net, &job->optimizer) ? take_steps_ahead(&r, err)
+                                                                    : take_steps(&r, err);
         fed_status ended = fedtrain_net_end(job->net, params, state, status == FED_OK ? err : NULL);
         status = status == FED_OK ? ended : status;
     }
     fedtrain_batches_close(batches);
     FED_TRY(status);
-    if (step == job->steps) {
+    if (r.step == job->steps) {
         fedtrain_optimizer_end_round(&job->optimizer, state, params, n);
     }
-    *loss = (float)(sum / (double)(step - job->done));
+    *loss = (float)(r.sum / (double)(r.step - job->done));
     return FED_OK;
 }

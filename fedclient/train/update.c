@@ -29,6 +29,23 @@ fedtrain_state_parts fedtrain_state_parts_of(const fed_optimizer *o, size_t n) {
     return p;
 }
 
+fedtrain_counters fedtrain_counters_of(const fed_optimizer *o, const float *state, size_t n) {
+    const fedtrain_state_parts p = fedtrain_state_parts_of(o, n);
+    return (fedtrain_counters){.steps = counts_steps(o) ? state[p.steps] : 0,
+                               .rates = is_scaffold(o) ? state[p.rates] : 0};
+}
+
+void fedtrain_counters_put(const fed_optimizer *o, float *state, size_t n,
+                           fedtrain_counters counters) {
+    const fedtrain_state_parts p = fedtrain_state_parts_of(o, n);
+    if (counts_steps(o)) {
+        state[p.steps] = counters.steps;
+    }
+    if (is_scaffold(o)) {
+        state[p.rates] = counters.rates;
+    }
+}
+
 static double scheduled_rate(const fed_optimizer *o, const float *state, size_t n) {
     const fedtrain_state_parts p = fedtrain_state_parts_of(o, n);
     double taken = counts_steps(o) ? (double)state[p.steps] : 0, rate = o->learning_rate;

@@ -27,6 +27,16 @@ enum {
 /** The learning rate of the next step, by the schedule. */
 double fedtrain_update_rate(const fed_optimizer *optimizer, const float *state, size_t n);
 
+/** What a step counts in the state, and what it was before: a step that fails puts it back. */
+typedef struct fedtrain_counters {
+    float steps, rates;
+} fedtrain_counters;
+
+fedtrain_counters fedtrain_counters_of(const fed_optimizer *optimizer, const float *state,
+                                       size_t n);
+void fedtrain_counters_put(const fed_optimizer *optimizer, float *state, size_t n,
+                           fedtrain_counters counters);
+
 /** A step, and the kernels that take it. */
 typedef struct fedtrain_updater {
     fedtrain_update update;

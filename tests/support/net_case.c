@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "net_case.h"
 
+#include "fed/gpu.h"
 #include "fed/rng.h"
 #include "fedclient/train/backends/fast/fast.h"
 #include "fedtrain/backend.h"
@@ -207,16 +208,37 @@ static void open_named(const char *name, const fed_arch *arch, net_engine *engin
     fed_error err = {0};
     *engine = (net_engine){.name = name};
     assert_fed_ok_err(fedtrain_backend_find(name, &engine->backend, &err));
-    assert_fed_ok_err(engine->backend->open(arch, NET_CASE_MOST, &engine->work, &err));
+    assert_fed_ok_err(engine->backend->open(arch, NET_CASE_MOST, name, &engine->work, &err));
 }
 
-/* The k-th backend of backends.def that runs this net, without the two that have engines already.
- * NULL after the last. */
-static const char *other_backend(size_t k, const fed_arch *arch) {
+/* FED_TEST_DEVICE, or the first device that can be used. NULL: there is none. */
+static const char *device_here(void) {
+    const char *named = getenv("FED_TEST_DEVICE");
+    fed_gpu_info info;
+    for (size_t k = 0; named == NULL && fed_gpu_list(k, &info) == FED_OK; k++) {
+        named = info.lacks[0] == '\0' ? "gpu" : NULL;
+    }
+    return named;
+}
+
+const char *net_case_backend(size_t k, const fed_arch *arch) {
     const char *name;
     for (size_t i = 0; (name = fedtrain_backend_name(i)) != NULL; i++) {
+        name = strcmp(name, "gpu") == 0 ? device_here() : name;
+        if (name != NULL && fedtrain_backend_fits(name, arch, NULL) == FED_OK && k-- == 0) {
+            return name;
+        }
+    }
+    return NULL;
+}
+
+/* The k-th backend that runs this net, without the two that have engines already. NULL after the
+ * last. */
+static const char *other_backend(size_t k, const fed_arch *arch) {
+    const char *name;
+    for (size_t i = 0; (name = net_case_backend(i, arch)) != NULL; i++) {
         const bool known = strcmp(name, "reference") == 0 || strcmp(name, "fast") == 0;
-        if (!known && fedtrain_backend_fits(name, arch, NULL) == FED_OK && k-- == 0) {
+        if (!known && k-- == 0) {
             return name;
         }
     }

@@ -194,7 +194,7 @@ static void check_net(const net_case *net) {
     const size_t n = net->arch.trained;
     float *wanted = net_case_floats(n), *at = net_case_floats(n), losses[2];
     const char *name;
-    for (size_t k = 0; (name = fedtrain_backend_name(k)) != NULL; k++) {
+    for (size_t k = 0; (name = net_case_backend(k, &net->arch)) != NULL; k++) {
         fedtrain_net *made;
         fed_error err = {0};
         heard h = heard_new(&net->arch, at, false);
@@ -263,7 +263,7 @@ static void each_model(check_asking *check) {
         net_case_make(&net, models[k]);
         const fedtrain_batch batch = net_case_batch(&net, 2);
         float *wanted = net_case_floats(net.arch.trained), *at = net_case_floats(net.arch.trained);
-        for (size_t b = 0; (name = fedtrain_backend_name(b)) != NULL; b++) {
+        for (size_t b = 0; (name = net_case_backend(b, &net.arch)) != NULL; b++) {
             fedtrain_net *made;
             fed_error err = {0};
             float loss;

@@ -1,7 +1,7 @@
 /* Local training: where each round's walk goes, what a step is, what is refused, what is measured.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "net_case.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -298,7 +298,7 @@ static void test_variations_follow_the_seed_across_rounds(void **state) {
 static void test_training_learns_on_each_backend(void **state) {
     world *w = *state;
     const char *name;
-    for (size_t k = 0; (name = fedtrain_backend_name(k)) != NULL; k++) {
+    for (size_t k = 0; (name = net_case_backend(k, &w->arch)) != NULL; k++) {
         fedtrain_net *net;
         fedtrain_score score;
         fed_error err = {0};

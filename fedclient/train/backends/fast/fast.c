@@ -96,7 +96,9 @@ fed_status fedtrain_fast_open(const fed_arch *arch, size_t max_batch,
     return FED_OK;
 }
 
-static fed_status fast_open(const fed_arch *arch, size_t max_batch, void **self, fed_error *err) {
+static fed_status fast_open(const fed_arch *arch, size_t max_batch, const char *device, void **self,
+                            fed_error *err) {
+    (void)device;
     (void)err;
     return fedtrain_fast_open(arch, max_batch, fedtrain_kernels_best(), self);
 }

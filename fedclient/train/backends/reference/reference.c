@@ -84,8 +84,9 @@ static fed_status open_values(reference *r) {
     return FED_OK;
 }
 
-static fed_status reference_open(const fed_arch *arch, size_t max_batch, void **self,
-                                 fed_error *err) {
+static fed_status reference_open(const fed_arch *arch, size_t max_batch, const char *device,
+                                 void **self, fed_error *err) {
+    (void)device;
     (void)err;
     reference *r = calloc(1, sizeof *r);
     FED_REQUIRE(r != NULL, FED_ENOMEM);
@@ -160,16 +161,7 @@ static fed_status reference_forward(void *self, const fedtrain_pass *pass, float
 static fed_status reference_loss(void *self, const float *score, const fedtrain_labels *labels,
                                  size_t n, float *score_grad, double *sum) {
     const reference *r = self;
-    const size_t classes = r->arch->classes;
-    if (r->arch->loss == FED_LOSS_SQUARED) {
-        fedtrain_squared_error(score, labels->target, n * classes, score_grad, sum);
-        return FED_OK;
-    }
-    for (size_t i = 0; i < n; i++) {
-        float *grad = score_grad != NULL ? score_grad + i * classes : NULL;
-        *sum += fedtrain_cross_entropy(score + i * classes, classes, labels->label[i],
-                                       1.0F / (float)n, grad);
-    }
+    fedtrain_loss(r->arch, score, labels, n, score_grad, sum);
     return FED_OK;
 }
 

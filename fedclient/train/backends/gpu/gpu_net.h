@@ -1,0 +1,98 @@
+/* A net on a GPU: its memory there, and the calls between its files. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FEDTRAIN_GPU_NET_H
+#define FEDTRAIN_GPU_NET_H
+
+#include "fedclient/train/backends/gpu/gpu_op.h"
+
+enum { FEDTRAIN_GPU_SLOTS = 2, FEDTRAIN_GPU_ALIGN = 128, FEDTRAIN_GPU_NORM_PARTS = 256 };
+
+/** As in step.cl. */
+typedef struct fedtrain_gpu_result {
+    double loss;
+    float scale;
+    uint32_t failed;
+} fedtrain_gpu_result;
+
+/** A pass that was started: its batch in pinned memory of the host, and what comes back. */
+typedef struct fedtrain_gpu_slot {
+    uint8_t *batch; /* seed, samples, labels or targets, as on the device */
+    fedtrain_gpu_result *result;
+    fed_gpu_stream *reader; /* whoever waits for it waits for this pass, and not for the next */
+    uint32_t size;          /* samples */
+} fedtrain_gpu_slot;
+
+typedef struct fedtrain_gpu_net {
+    const fed_arch *arch;
+    size_t max_batch;
+    fed_gpu *gpu;
+    fed_gpu_stream *stream;
+    const fed_gpu_module *step;
+    const fed_gpu_module **module; /* [layer_count] */
+
+    /* On the device: slices of one allocation. */
+    uint8_t *memory;
+    size_t memory_size, activations, gradients;
+    float *params; /* float32[layout.size] */
+    float *grad;   /* float32[trained] */
+    uint8_t *batch;
+    float **value;      /* [layer_count + 1]; the first is in batch */
+    float **value_grad; /* [layer_count + 1]; NULL: not needed */
+    bool *depends;      /* [layer_count + 1]: does a value depend on parameters? */
+    void **kept;        /* [layer_count] */
+    void *work;
+    double *losses;              /* float64[max_batch, positions, or numbers] */
+    double *norm;                /* float64[FEDTRAIN_GPU_NORM_PARTS] */
+    fedtrain_gpu_result *result; /* of the last pass */
+    float *state;                /* float32[state_room], an optimizer's; its own allocation */
+    size_t state_room;
+
+    /* From begin to end. */
+    bool resident;
+    const float *host_params, *host_state;
+    size_t states;
+
+    fedtrain_gpu_slot slot[FEDTRAIN_GPU_SLOTS];
+    size_t next;      /* the slot of the next pass */
+    size_t open;      /* passes that were started and not waited for */
+    size_t waited;    /* the slot of the last one that was waited for */
+    size_t last_size; /* of the last pass's batch */
+    float *host;      /* float32[host_room]: scores on their way, and outputs for a sentence */
+    size_t host_room;
+} fedtrain_gpu_net;
+
+/* ---- gpu_plan.c ---- */
+
+/** Allocates all memory. FED_ENOMEM; FED_EINVAL values that 32-bit indices don't reach. */
+fed_status fedtrain_gpu_plan(fedtrain_gpu_net *net, fed_error *err) FED_CHECKED;
+
+/** Where labels or targets begin in the batch's bytes, and these bytes in all. */
+size_t fedtrain_gpu_labels_at(const fedtrain_gpu_net *net, size_t batch);
+size_t fedtrain_gpu_batch_bytes(const fedtrain_gpu_net *net, size_t batch);
+
+/** A layer between its values. */
+fedtrain_gpu_op fedtrain_gpu_op_of(const fedtrain_gpu_net *net, size_t layer, size_t batch,
+                                   bool training);
+
+/* ---- gpu_pass.c: all of these put work into the stream, and wait for nothing ---- */
+
+/** Copy samples, and labels if there are any, by way of the next slot, which they take. */
+fed_status fedtrain_gpu_bring(fedtrain_gpu_net *net, const fedtrain_pass *pass,
+                              const fedtrain_labels *labels) FED_CHECKED;
+
+/** All layers. */
+fed_status fedtrain_gpu_forward(fedtrain_gpu_net *net, size_t batch, bool training) FED_CHECKED;
+
+/** The loss, and its gradient by the last value. */
+fed_status fedtrain_gpu_loss(fedtrain_gpu_net *net, size_t batch) FED_CHECKED;
+
+/** A layer's gradient. */
+fed_status fedtrain_gpu_backward(fedtrain_gpu_net *net, size_t layer, size_t batch) FED_CHECKED;
+
+fed_status fedtrain_gpu_keep_statistics(fedtrain_gpu_net *net) FED_CHECKED;
+
+/* ---- gpu_step.c ---- */
+
+extern const fedtrain_device_vtable fedtrain_gpu_device;
+
+#endif

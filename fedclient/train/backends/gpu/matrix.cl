@@ -1,0 +1,275 @@
+/* Dense layers and convolutions: one product of matrices, whose factors are gathered on the way.
+ * A group makes a tile of 64 x 64 sums, a work-item 4 x 4 of these, in slabs of 16 products. */
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#define TILE    64U
+#define SLAB    16U
+#define NOWHERE 0x20000000
+
+/* A convolution; a dense layer is one of a window of 1. */
+typedef struct window {
+    u32 batch, groups;
+    u32 c, h, w;   /* input */
+    u32 o, oh, ow; /* output */
+    u32 kh, kw, stride, pad;
+} window;
+
+/* Part of an address: an offset, and a row and a column that a second part moves. */
+typedef struct place {
+    u32 at[SLAB];
+    i32 y[SLAB], x[SLAB];
+} place;
+
+typedef struct places {
+    u32 at[TILE];
+    i32 y[TILE], x[TILE];
+} places;
+
+/* The tile of a group: of which group of channels, rows from m, columns from n, part of the sum. */
+typedef struct tile {
+    u32 group, m, n, part;
+} tile;
+
+FUNC tile tile_of(u32 rows, u32 columns, u32 groups) {
+    u32 down = (rows + TILE - 1) / TILE, across = (columns + TILE - 1) / TILE, at = GROUP;
+    tile t;
+    t.n = at % across * TILE;
+    at /= across;
+    t.m = at % down * TILE;
+    at /= down;
+    t.group = at % groups;
+    t.part = at / groups;
+    return t;
+}
+
+/* Which of the 1,024 values of a factor's slab a work-item loads as its i-th: by columns or by
+ * products, whichever lie side by side in memory. */
+FUNC u32 load_column(u32 i, u32 by_product) {
+    u32 at = LANE + GROUP_SIZE * i;
+    return by_product != 0 ? at / SLAB : at % TILE;
+}
+
+FUNC u32 load_product(u32 i, u32 by_product) {
+    u32 at = LANE + GROUP_SIZE * i;
+    return by_product != 0 ? at % SLAB : at / TILE;
+}
+
+/* sum[4 i + j] is of row LANE / 16 + 16 i and column LANE % 16 + 16 j. */
+FUNC void multiply(LOCALP const float *a, LOCALP const float *b, float *sum) {
+    LOCALP const float *p = a + LANE / 16, *q = b + LANE % 16;
+    for (u32 k = 0; k < SLAB; k++) {
+        for (u32 i = 0; i < 4; i++) {
+            for (u32 j = 0; j < 4; j++) {
+                sum[4 * i + j] = FMA(p[k * TILE + 16 * i], q[k * TILE + 16 * j], sum[4 * i + j]);
+            }
+        }
+    }
+}
+
+FUNC u32 row_of(u32 e) {
+    return LANE / 16 + 16 * (e / 4);
+}
+
+FUNC u32 column_of(u32 e) {
+    return LANE % 16 + 16 * (e % 4);
+}
+
+/* Where an output position's window begins in x. */
+FUNC void place_position(window s, u32 group, u32 n, u32 end, LOCALP u32 *at, LOCALP i32 *y,
+                         LOCALP i32 *x) {
+    u32 p = s.oh * s.ow, q = n % p;
+    *at = (n / p * s.c + group * (s.c / s.groups)) * s.h * s.w;
+    *y = n < end ? (i32)(q / s.ow * s.stride) - (i32)s.pad : NOWHERE;
+    *x = (i32)(q % s.ow * s.stride) - (i32)s.pad;
+}
+
+/* Where a tap (channel, ky, kx) lies in a window. */
+FUNC void place_tap(window s, u32 k, u32 end, LOCALP u32 *at, LOCALP i32 *y, LOCALP i32 *x) {
+    u32 area = s.kh * s.kw, tap = k % area;
+    *at = k / area * s.h * s.w;
+    *y = k < end ? (i32)(tap / s.kw) : NOWHERE;
+    *x = (i32)(tap % s.kw);
+}
+
+FUNC float input_at(window s, GLOBAL const float *x, u32 at, i32 row, i32 column) {
+    u32 r = (u32)row, c = (u32)column; /* before the first they are far past the last */
+    return r < s.h && c < s.w ? x[at + r * s.w + c] : 0.0f;
+}
+
+/* y[b, o, p] = bias[o] + sum over taps k of weight[o, k] x[position p of b, k] */
+KERNEL matrix_forward(window s, GLOBAL const float *weight, GLOBAL const float *bias,
+                      GLOBAL const float *x, GLOBAL float *y, u32 by_product) {
+    LOCAL float a[SLAB * TILE];
+    LOCAL float b[SLAB * TILE];
+    LOCAL places column;
+    LOCAL place product;
+    u32 rows = s.o / s.groups, p = s.oh * s.ow, columns = s.batch * p;
+    u32 products = s.c / s.groups * s.kh * s.kw;
+    tile t = tile_of(rows, columns, s.groups);
+    GLOBAL const float *w = weight + t.group * rows * products;
+    float sum[16];
+    for (u32 e = 0; e < 16; e++) {
+        sum[e] = 0.0f;
+    }
+    if (LANE < TILE) {
+        place_position(s, t.group, t.n + LANE, columns, &column.at[LANE], &column.y[LANE],
+                       &column.x[LANE]);
+    }
+    for (u32 first = 0; first < products; first += SLAB) {
+        if (LANE < SLAB) {
+            place_tap(s, first + LANE, products, &product.at[LANE], &product.y[LANE],
+                      &product.x[LANE]);
+        }
+        BARRIER();
+        for (u32 i = 0; i < 4; i++) {
+            u32 m = load_column(i, 1), k = load_product(i, 1);
+            u32 inside = t.m + m < rows && first + k < products;
+            a[k * TILE + m] = inside != 0 ? w[(t.m + m) * products + first + k] : 0.0f;
+            u32 n = load_column(i, by_product);
+            k = load_product(i, by_product);
+            b[k * TILE + n] = input_at(s, x, column.at[n] + product.at[k],
+                                       column.y[n] + product.y[k], column.x[n] + product.x[k]);
+        }
+        BARRIER();
+        multiply(a, b, sum);
+    }
+    for (u32 e = 0; e < 16; e++) {
+        u32 m = t.m + row_of(e), n = t.n + column_of(e);
+        if (m < rows && n < columns) {
+            u32 o = t.group * rows + m;
+            y[(n / p * s.o + o) * p + n % p] = bias != 0 ? sum[e] + bias[o] : sum[e];
+        }
+    }
+}
+
+/* One part of dweight[o, k] = sum over positions n of dy[o, n] x[n, k]; parts lie one after the
+ * other. */
+KERNEL matrix_weight(window s, GLOBAL const float *x, GLOBAL const float *dy, GLOBAL float *dweight,
+                     u32 each) {
+    LOCAL float a[SLAB * TILE];
+    LOCAL float b[SLAB * TILE];
+    LOCAL places column;
+    LOCAL place product;
+    LOCAL u32 given[SLAB];
+    u32 rows = s.o / s.groups, p = s.oh * s.ow, columns = s.c / s.groups * s.kh * s.kw;
+    tile t = tile_of(rows, columns, s.groups);
+    u32 start = t.part * each, all = s.batch * p, end = start + each < all ? start + each : all;
+    float sum[16];
+    for (u32 e = 0; e < 16; e++) {
+        sum[e] = 0.0f;
+    }
+    if (LANE < TILE) {
+        place_tap(s, t.n + LANE, columns, &column.at[LANE], &column.y[LANE], &column.x[LANE]);
+    }
+    for (u32 first = start; first < end; first += SLAB) {
+        if (LANE < SLAB) {
+            u32 n = first + LANE;
+            place_position(s, t.group, n, end, &product.at[LANE], &product.y[LANE],
+                           &product.x[LANE]);
+            given[LANE] = (n / p * s.o + t.group * rows) * p + n % p;
+        }
+        BARRIER();
+        for (u32 i = 0; i < 4; i++) {
+            u32 m = load_column(i, 1), k = load_product(i, 1);
+            u32 inside = t.m + m < rows && first + k < end;
+            a[k * TILE + m] = inside != 0 ? dy[given[k] + (t.m + m) * p] : 0.0f;
+            b[k * TILE + m] = input_at(s, x, column.at[m] + product.at[k],
+                                       column.y[m] + product.y[k], column.x[m] + product.x[k]);
+        }
+        BARRIER();
+        multiply(a, b, sum);
+    }
+    for (u32 e = 0; e < 16; e++) {
+        u32 m = t.m + row_of(e), n = t.n + column_of(e);
+        if (m < rows && n < columns) {
+            dweight[(t.part * s.o + t.group * rows + m) * columns + n] = sum[e];
+        }
+    }
+}
+
+/* The parts' sum, in their order. */
+KERNEL matrix_parts(GLOBAL const float *part, GLOBAL float *to, u32 n, u32 parts, u32 adds) {
+    u32 i = GROUP * GROUP_SIZE + LANE;
+    if (i < n) {
+        float sum = part[i];
+        for (u32 k = 1; k < parts; k++) {
+            sum += part[k * n + i];
+        }
+        put(to + i, adds, sum);
+    }
+}
+
+/* dbias[o] = sum of dy[o]. A group for each. */
+KERNEL matrix_bias(window s, GLOBAL const float *dy, GLOBAL float *dbias) {
+    LOCAL double room[GROUP_SIZE];
+    u32 p = s.oh * s.ow, n = s.batch * p;
+    double sum = 0.0;
+    for (u32 i = LANE; i < n; i += GROUP_SIZE) {
+        sum += (double)dy[(i / p * s.o + GROUP) * p + i % p];
+    }
+    sum = wg_sum(room, sum);
+    if (LANE == 0) {
+        dbias[GROUP] = (float)sum;
+    }
+}
+
+/* dy at the output whose tap (ky, kx) is this input: row and column are those of a window of tap
+ * (0, 0), times the stride. */
+FUNC float output_at(window s, GLOBAL const float *dy, u32 at, i32 row, i32 column) {
+    if (row < 0 || column < 0) {
+        return 0.0f;
+    }
+    u32 r = (u32)row / s.stride, c = (u32)column / s.stride;
+    u32 there = r * s.stride == (u32)row && c * s.stride == (u32)column && r < s.oh && c < s.ow;
+    return there != 0 ? dy[at + r * s.ow + c] : 0.0f;
+}
+
+/* dx[b, c, i] = sum over outputs o and taps of weight[o, c, tap] dy[b, o, the output that has it] */
+KERNEL matrix_input(window s, GLOBAL const float *weight, GLOBAL const float *dy, GLOBAL float *dx,
+                    u32 adds, u32 by_product) {
+    LOCAL float a[SLAB * TILE];
+    LOCAL float b[SLAB * TILE];
+    LOCAL places column;
+    LOCAL place product;
+    LOCAL u32 given[SLAB];
+    u32 rows = s.c / s.groups, outputs = s.o / s.groups, area = s.h * s.w, taps = s.kh * s.kw;
+    u32 columns = s.batch * area, products = outputs * taps;
+    tile t = tile_of(rows, columns, s.groups);
+    float sum[16];
+    for (u32 e = 0; e < 16; e++) {
+        sum[e] = 0.0f;
+    }
+    if (LANE < TILE) {
+        u32 n = t.n + LANE, i = n % area;
+        column.at[LANE] = (n / area * s.o + t.group * outputs) * s.oh * s.ow;
+        column.y[LANE] = n < columns ? (i32)(i / s.w + s.pad) : -NOWHERE;
+        column.x[LANE] = (i32)(i % s.w + s.pad);
+    }
+    for (u32 first = 0; first < products; first += SLAB) {
+        if (LANE < SLAB) {
+            u32 k = first + LANE, o = k / taps, tap = k % taps;
+            product.at[LANE] = o * s.oh * s.ow;
+            product.y[LANE] = k < products ? (i32)(tap / s.kw) : NOWHERE;
+            product.x[LANE] = (i32)(tap % s.kw);
+            given[LANE] = (t.group * outputs + o) * rows * taps + tap;
+        }
+        BARRIER();
+        for (u32 i = 0; i < 4; i++) {
+            u32 m = load_column(i, 1), k = load_product(i, 1);
+            u32 inside = t.m + m < rows && first + k < products;
+            a[k * TILE + m] = inside != 0 ? weight[given[k] + (t.m + m) * taps] : 0.0f;
+            u32 n = load_column(i, by_product);
+            k = load_product(i, by_product);
+            b[k * TILE + n] = output_at(s, dy, column.at[n] + product.at[k],
+                                        column.y[n] - product.y[k], column.x[n] - product.x[k]);
+        }
+        BARRIER();
+        multiply(a, b, sum);
+    }
+    for (u32 e = 0; e < 16; e++) {
+        u32 m = t.m + row_of(e), n = t.n + column_of(e);
+        if (m < rows && n < columns) {
+            put(dx + (n / area * s.c + t.group * rows + m) * area + n % area, adds, sum[e]);
+        }
+    }
+}

@@ -1,0 +1,29 @@
+/* What the trainer's kernels share; stands before each of their texts. */
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#ifdef __OPENCL_VERSION__
+#define FMA(a, b, c) fma(a, b, c)
+#else
+#define FMA(a, b, c) fmaf(a, b, c)
+#endif
+
+/* A gradient is added to what is there, or is the first one. */
+FUNC void put(GLOBAL float *to, u32 adds, float value) {
+    *to = adds != 0 ? *to + value : value;
+}
+
+/* The sum over a group, in a fixed order. All 256 work-items call it; `room` is LOCAL double[256],
+ * and may be used again at once. */
+FUNC double wg_sum(LOCALP double *room, double value) {
+    room[LANE] = value;
+    BARRIER();
+    for (u32 step = GROUP_SIZE / 2; step > 0; step /= 2) {
+        double other = LANE < step ? room[LANE + step] : 0.0;
+        BARRIER();
+        room[LANE] += other;
+        BARRIER();
+    }
+    double sum = room[0];
+    BARRIER();
+    return sum;
+}
