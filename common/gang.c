@@ -13,7 +13,16 @@ const char *fed_worker_state_name(fed_worker_state state) {
     return state < FED_WORKER_STATES ? state_names[state] : "?";
 }
 
-static void worker_write(fed_writer *w, const fed_worker *m) {
+/* Does a worker name what it computes on? */
+static bool is_named(const fed_gang *m) {
+    bool named = false;
+    for (uint32_t k = 0; k < m->count; k++) {
+        named = named || m->worker[k].computes_on[0] != '\0';
+    }
+    return named;
+}
+
+static void worker_write(fed_writer *w, const fed_worker *m, bool named) {
     fed_write_u32(w, m->rank);
     fed_write_u8(w, (uint8_t)m->state);
     fed_write_u32(w, m->pid);
@@ -24,10 +33,14 @@ static void worker_write(fed_writer *w, const fed_worker *m) {
     fed_write_str(w, m->host);
     fed_write_u64(w, m->sent_bytes);
     fed_write_u64(w, m->received_bytes);
+    if (named) {
+        fed_write_str(w, m->computes_on);
+    }
 }
 
 void fed_gang_write(fed_writer *w, const fed_gang *m) {
-    fed_write_u8(w, FED_GANG_LAYOUT);
+    const bool named = is_named(m);
+    fed_write_u8(w, named ? FED_GANG_LAYOUT_NAMED : FED_GANG_LAYOUT);
     fed_write_u64(w, m->task);
     fed_write_u32(w, m->round);
     fed_write_u32(w, m->size);
@@ -40,12 +53,12 @@ void fed_gang_write(fed_writer *w, const fed_gang *m) {
     fed_write_str(w, m->verdict);
     fed_write_varint(w, m->count);
     for (uint32_t k = 0; k < m->count; k++) {
-        worker_write(w, &m->worker[k]);
+        worker_write(w, &m->worker[k], named);
     }
 }
 
 /* False: a value is not allowed. */
-static bool worker_read(fed_reader *r, uint32_t size, fed_worker *m) {
+static bool worker_read(fed_reader *r, uint32_t size, bool named, fed_worker *m) {
     m->rank = fed_read_u32(r);
     m->state = (fed_worker_state)fed_read_u8(r);
     m->pid = fed_read_u32(r);
@@ -56,12 +69,17 @@ static bool worker_read(fed_reader *r, uint32_t size, fed_worker *m) {
     fed_read_str(r, m->host, sizeof m->host);
     m->sent_bytes = fed_read_u64(r);
     m->received_bytes = fed_read_u64(r);
+    if (named) {
+        fed_read_str(r, m->computes_on, sizeof m->computes_on);
+    }
     return m->rank < size && m->state < FED_WORKER_STATES && isfinite(m->compute_ms) &&
            m->compute_ms >= 0 && (m->waits_for == FED_GANG_NOBODY || m->waits_for < size);
 }
 
-static bool head_read(fed_reader *r, fed_gang *m) {
-    if (fed_read_u8(r) != FED_GANG_LAYOUT && r->status == FED_OK) {
+static bool head_read(fed_reader *r, bool *named, fed_gang *m) {
+    const uint8_t layout = fed_read_u8(r);
+    *named = layout == FED_GANG_LAYOUT_NAMED;
+    if (!*named && layout != FED_GANG_LAYOUT && r->status == FED_OK) {
         r->status = FED_EVERSION; /* before the rest, which another layout may have otherwise */
     }
     m->task = fed_read_u64(r);
@@ -82,19 +100,20 @@ static bool head_read(fed_reader *r, fed_gang *m) {
 
 /* Fill in a gang that is all 0. */
 static fed_status gang_fill(fed_reader *r, fed_gang *m) {
-    bool allowed = head_read(r, m);
+    bool named = false;
+    bool allowed = head_read(r, &named, m);
     for (uint32_t k = 0; k < m->count && allowed && r->status == FED_OK; k++) {
-        allowed = worker_read(r, m->size, &m->worker[k]) &&
+        allowed = worker_read(r, m->size, named, &m->worker[k]) &&
                   (k == 0 || m->worker[k].rank > m->worker[k - 1].rank);
     }
-    if (!allowed && r->status == FED_OK) {
+    if ((!allowed || named != is_named(m)) && r->status == FED_OK) {
         r->status = FED_EFORMAT;
     }
     return r->status;
 }
 
 fed_status fed_gang_read(fed_reader *r, fed_gang *m) {
-    fed_gang *t = calloc(1, sizeof *t); /* 9 KB */
+    fed_gang *t = calloc(1, sizeof *t); /* 14 KB */
     FED_REQUIRE(t != NULL, FED_ENOMEM);
     const fed_status status = gang_fill(r, t);
     if (status == FED_OK) {

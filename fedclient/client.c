@@ -66,6 +66,10 @@ fed_status fedclient_open(const fedclient_options *options, fedclient **client, 
         snprintf(fresh->name, sizeof fresh->name, "%s", options->name);
         fed_utf8_clean(fresh->name);
     }
+    if (options->computes_on != NULL) {
+        snprintf(fresh->computes_on, sizeof fresh->computes_on, "%s", options->computes_on);
+        fed_utf8_clean(fresh->computes_on);
+    }
     const uint32_t piece = options->piece_bytes;
     fresh->options.piece_bytes = piece == 0 || piece > FED_PIECE_BYTES ? FED_PIECE_BYTES : piece;
     fed_status status = front_take(fresh, options->server, err);

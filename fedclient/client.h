@@ -44,7 +44,8 @@ struct fedclient {
     bool heals;                /* this step's failure will pass */
     uint32_t asked_ms;         /* the coordinator asked to wait this long; an hour at most */
     fedclient_watch watch;
-    char name[64]; /* options.name, made safe for a header; "": none */
+    char name[64];        /* options.name, made safe for a header; "": none */
+    char computes_on[80]; /* options.computes_on, likewise */
 };
 
 /** The work of one call of fedclient_step: the data that its states pass on. */

@@ -128,6 +128,7 @@ fed_status fedclient_exchange(fedclient *client, const fedclient_call *call,
     snprintf(url, sizeof url, "%s%s%s", call->base, paths[call->kind],
              call->query != NULL ? call->query : "");
     const bool named = call->introduces && call->bearer != NULL && client->name[0] != '\0';
+    const bool says = call->kind == FED_REQUEST_CHECKIN && client->computes_on[0] != '\0';
     const fedclient_request request = {.kind = call->kind,
                                        .method = call->kind == FED_REQUEST_MODEL ? "GET" : "POST",
                                        .url = url,
@@ -139,7 +140,8 @@ fed_status fedclient_exchange(fedclient *client, const fedclient_call *call,
                                        .hold_ms = call->hold_ms,
                                        .device_name = named ? client->name : NULL,
                                        .software =
-                                           call->introduces ? client->options.software : NULL};
+                                           call->introduces ? client->options.software : NULL,
+                                       .computes_on = says ? client->computes_on : NULL};
     const fedclient_transport *transport = client->options.transport;
     fed_status status =
         transport->send(transport->user, &request, &answer->status, &answer->body, err);

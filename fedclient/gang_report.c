@@ -36,6 +36,10 @@ fed_status fedclient_round_gang(const fedclient_round *round, fed_gang *gang, fe
     if ((assignment->capabilities & FED_CAN_GANG) == 0) {
         return FED_OK;
     }
+    for (uint32_t k = 0; k < FED_GANG_WORKERS; k++) { /* an older coordinator can't read them */
+        const bool read = (assignment->capabilities & FED_CAN_NAMED) != 0;
+        gang->worker[k].computes_on[0] = read ? gang->worker[k].computes_on[0] : '\0';
+    }
     gang->task = assignment->task.id;
     gang->round = assignment->round;
     const bool heals = client->heals;

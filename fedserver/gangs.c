@@ -26,6 +26,7 @@ static void clean(fed_gang *gang) {
     for (uint32_t k = 0; k < gang->count; k++) {
         fed_utf8_clean(gang->worker[k].phase);
         fed_utf8_clean(gang->worker[k].host);
+        fed_utf8_clean(gang->worker[k].computes_on);
     }
 }
 

@@ -48,6 +48,7 @@ static void fill_worker(const fedworker_cluster *c, feddc_judge *judge,
     snprintf(worker->phase, sizeof worker->phase, "%s",
              m.fate == FEDDC_FINISHED ? "done" : feddc_phase_name(m.phase));
     snprintf(worker->host, sizeof worker->host, "%s", m.host);
+    snprintf(worker->computes_on, sizeof worker->computes_on, "%s", m.computes_on);
     worker->sent_bytes = c->bytes[k].sent;
     worker->received_bytes = c->bytes[k].received;
 }

@@ -28,6 +28,9 @@ static fed_status print_device(void *user, const fedserver_entry *entry, fed_err
         printf("  counted %llu late %llu refused %llu", (unsigned long long)entry->counted,
                (unsigned long long)entry->late, (unsigned long long)entry->refused);
     }
+    if (entry->computes_on[0] != '\0') {
+        printf("  on %s", entry->computes_on);
+    }
     printf("%s%s%s%s\n", entry->software[0] != '\0' ? "  " : "", entry->software,
            entry->name[0] != '\0' ? "  " : "", entry->name);
     return FED_OK;
@@ -35,14 +38,15 @@ static fed_status print_device(void *user, const fedserver_entry *entry, fed_err
 
 static fed_status print_json(void *user, const fedserver_entry *entry, fed_error *err) {
     json_t *item = json_pack(
-        "{s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:I, s:I, s:o, s:o, s:I, s:I, s:I, s:I}", "name",
+        "{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:I, s:I, s:o, s:o, s:I, s:I, s:I, s:I}", "name",
         entry->name, "fingerprint", entry->fingerprint, "state", entry->state, "role",
         fedserver_role_name(entry->role), "tag", entry->tag, "software", entry->software,
-        "last_seen_ms", command_json_time(entry->seen_ms), "enrolled_ms",
-        (json_int_t)entry->enrolled_ms, "expires_ms", (json_int_t)entry->expires_ms, "revoked_ms",
-        command_json_time(entry->revoked_ms), "cloned_ms", command_json_time(entry->cloned_ms),
-        "samples", (json_int_t)entry->samples, "counted", (json_int_t)entry->counted, "late",
-        (json_int_t)entry->late, "refused", (json_int_t)entry->refused);
+        "computes_on", entry->computes_on, "last_seen_ms", command_json_time(entry->seen_ms),
+        "enrolled_ms", (json_int_t)entry->enrolled_ms, "expires_ms", (json_int_t)entry->expires_ms,
+        "revoked_ms", command_json_time(entry->revoked_ms), "cloned_ms",
+        command_json_time(entry->cloned_ms), "samples", (json_int_t)entry->samples, "counted",
+        (json_int_t)entry->counted, "late", (json_int_t)entry->late, "refused",
+        (json_int_t)entry->refused);
     return command_json_item(user, item, err);
 }
 
@@ -81,7 +85,8 @@ const command command_devices = {
     .help =
         "usage: fedserver devices --dir DIR [--json]\n"
         "List the devices: fingerprint, state, last seen, until when its certificate is good or\n"
-        "when it was revoked (UTC), role and tag, its updates, its software, its name.\n"
+        "when it was revoked (UTC), role and tag, its updates, what it computes on if not the\n"
+        "processor, its software, its name.\n"
         "  --json   a list of objects; times are Unix milliseconds\n"};
 
 const command command_rename = {

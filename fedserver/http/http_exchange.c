@@ -231,6 +231,7 @@ enum MHD_Result http_exchange_begin(http_exchange *x, const char *method, const 
     x->request.loopback = http_address_loopback(&x->peer->wire.address) && !proxied(x);
     x->request.agent = header(x, MHD_HTTP_HEADER_USER_AGENT);
     x->request.device_name = header(x, "Fed-Device-Name");
+    x->request.computes_on = header(x, "Fed-Computes-On");
     x->request.wire_bytes = head_bytes(x);
     if (x->peer->kind == FEDSERVER_DEVICES) {
         x->request.fingerprint = x->peer->identity.fingerprint;

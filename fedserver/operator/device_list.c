@@ -36,6 +36,7 @@ static fed_status list_device(void *user, const fedserver_device *device, fed_er
     memcpy(entry.tag, device->tag, sizeof entry.tag);
     memcpy(entry.name, device->name, sizeof entry.name);
     memcpy(entry.software, device->software, sizeof entry.software);
+    memcpy(entry.computes_on, device->computes_on, sizeof entry.computes_on);
     fed_hex(device->fingerprint, FED_SHA256_SIZE, entry.fingerprint);
     if (strncmp(entry.fingerprint, l->prefix, strlen(l->prefix)) != 0) {
         return FED_OK;

@@ -50,6 +50,10 @@ void fedserver_device_seen(fedserver_device *device, const char *agent, int64_t 
     }
 }
 
+void fedserver_device_computes(fedserver_device *device, const char *on) {
+    fedserver_text_take(device->computes_on, sizeof device->computes_on, on != NULL ? on : "");
+}
+
 fed_status fedserver_device_save(fedserver_rounds *rounds, fedserver_device *device,
                                  fed_error *err) {
     device->unsaved = false;

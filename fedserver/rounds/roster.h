@@ -20,6 +20,10 @@ fed_status fedserver_devices_load(fedserver_rounds *rounds, fed_error *err) FED_
  *    agent   the request's User-Agent; NULL: it has none */
 void fedserver_device_seen(fedserver_device *device, const char *agent, int64_t now_ms);
 
+/** What the device computes on, as each of its check-ins says anew. on: NULL or "", the processor.
+ * It is written as "last seen" is. */
+void fedserver_device_computes(fedserver_device *device, const char *on);
+
 /** Write the device's row now. */
 fed_status fedserver_device_save(fedserver_rounds *rounds, fedserver_device *device,
                                  fed_error *err) FED_CHECKED;

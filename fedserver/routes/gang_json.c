@@ -6,9 +6,10 @@
 
 static json_t *worker_json(const fed_worker *m) {
     return json_pack(
-        "{s:I, s:s, s:I, s:s, s:s, s:I, s:f, s:o, s:I, s:I}", "rank", (json_int_t)m->rank, "host",
-        m->host, "pid", (json_int_t)m->pid, "state", fed_worker_state_name(m->state), "phase",
-        m->phase, "step", (json_int_t)m->step, "compute_ms", (double)m->compute_ms, "waits_for",
+        "{s:I, s:s, s:s, s:I, s:s, s:s, s:I, s:f, s:o, s:I, s:I}", "rank", (json_int_t)m->rank,
+        "host", m->host, "computes_on", m->computes_on, "pid", (json_int_t)m->pid, "state",
+        fed_worker_state_name(m->state), "phase", m->phase, "step", (json_int_t)m->step,
+        "compute_ms", (double)m->compute_ms, "waits_for",
         m->waits_for == FED_GANG_NOBODY ? json_null() : json_integer(m->waits_for), "sent_bytes",
         (json_int_t)m->sent_bytes, "received_bytes", (json_int_t)m->received_bytes);
 }
@@ -41,7 +42,7 @@ json_t *fedserver_gangs_json(fedserver *server, int64_t now_ms) {
 }
 
 void fedserver_gangs_metrics(fedserver *server, int64_t now_ms, fed_writer *w) {
-    uint64_t fresh = 0, workers[FED_WORKER_STATES] = {0};
+    uint64_t fresh = 0, workers[FED_WORKER_STATES] = {0}, computers[FEDSERVER_COMPUTERS] = {0};
     fedserver_gangs *gangs = &server->gangs;
     fedserver_gangs_forget(gangs, &server->rounds.devices, now_ms);
     for (size_t k = 0; k < gangs->count; k++) {
@@ -50,6 +51,7 @@ void fedserver_gangs_metrics(fedserver *server, int64_t now_ms, fed_writer *w) {
             fresh++;
             for (uint32_t i = 0; i < gang->told.count; i++) {
                 workers[gang->told.worker[i].state]++;
+                fedserver_metric_computer(computers, gang->told.worker[i].computes_on);
             }
         }
     }
@@ -60,6 +62,8 @@ void fedserver_gangs_metrics(fedserver *server, int64_t now_ms, fed_writer *w) {
         fed_write_printf(w, "fed_gang_workers{state=\"%s\"} %llu\n", fed_worker_state_name(state),
                          (unsigned long long)workers[state]);
     }
+    fedserver_metric_computers(w, "fed_gang_workers_computing", "They, by what they compute on.",
+                               computers);
     fedserver_metric_counter(w, "fed_gang_reports_total", "What clusters told of their workers.",
                              gangs->reports);
 }

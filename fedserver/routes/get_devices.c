@@ -31,13 +31,14 @@ static fed_status append_device(void *user, const fedserver_device *d, fed_error
     fed_hex(d->fingerprint, FED_SHA256_SIZE, fingerprint);
     s->last = d->id;
     json_t *device = json_pack(
-        "{s:I, s:s, s:s, s:s, s:o, s:I, s:I, s:I, s:I, s:s, s:s, s:s, s:I, s:I, s:I}", "id",
+        "{s:I, s:s, s:s, s:s, s:o, s:I, s:I, s:I, s:I, s:s, s:s, s:s, s:s, s:I, s:I, s:I}", "id",
         (json_int_t)d->id, "name", d->name, "fingerprint", fingerprint, "state", state_of(s, d),
         "last_seen_ms", d->seen_ms != 0 ? json_integer(d->seen_ms) : json_null(), "samples",
         (json_int_t)d->samples, "counted", (json_int_t)d->counted, "late", (json_int_t)d->late,
-        "refused", (json_int_t)d->refused, "software", d->software, "role",
-        fedserver_role_name(d->role), "tag", d->tag, "enrolled_ms", (json_int_t)d->enrolled_ms,
-        "expires_ms", (json_int_t)d->expires_ms, "cloned_ms", (json_int_t)d->cloned_ms);
+        "refused", (json_int_t)d->refused, "software", d->software, "computes_on", d->computes_on,
+        "role", fedserver_role_name(d->role), "tag", d->tag, "enrolled_ms",
+        (json_int_t)d->enrolled_ms, "expires_ms", (json_int_t)d->expires_ms, "cloned_ms",
+        (json_int_t)d->cloned_ms);
     return json_array_append_new(s->list, device) == 0
                ? FED_OK
                : fed_fail(err, FED_ENOMEM, "out of memory for the devices");

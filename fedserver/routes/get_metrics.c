@@ -85,10 +85,13 @@ static void devices(fed_writer *w, const fedserver *server, int64_t now_ms) {
     static const char *const states[] = {"training", "late",   "declined", "waiting",
                                          "away",     "cloned", "revoked",  "expired"};
     enum { STATES = sizeof states / sizeof states[0] };
-    uint64_t counts[STATES] = {0};
+    uint64_t counts[STATES] = {0}, computers[FEDSERVER_COMPUTERS] = {0};
     for (size_t k = 0; k < server->rounds.devices.count; k++) {
-        const char *state = fedserver_device_state(&server->rounds.training,
-                                                   &server->rounds.devices.items[k], now_ms);
+        const fedserver_device *device = &server->rounds.devices.items[k];
+        const char *state = fedserver_device_state(&server->rounds.training, device, now_ms);
+        if (device->seen_ms != 0 && device->revoked_ms == 0 && device->expires_ms > now_ms) {
+            fedserver_metric_computer(computers, device->computes_on);
+        }
         for (size_t s = 0; s < STATES; s++) {
             counts[s] += strcmp(states[s], state) == 0;
         }
@@ -97,6 +100,9 @@ static void devices(fed_writer *w, const fedserver *server, int64_t now_ms) {
     for (size_t s = 0; s < STATES; s++) {
         fed_write_printf(w, "fed_devices_state{state=\"%s\"} %llu\n", states[s], (number)counts[s]);
     }
+    fedserver_metric_computers(w, "fed_devices_computing",
+                               "Admitted devices that have come, by what they compute on.",
+                               computers);
 }
 
 /* What the newest rounds say: the quality measured last, and the last commit. */

@@ -30,6 +30,28 @@ void fedserver_metric_gauge(fed_writer *w, const char *name, const char *help, d
     fed_write_printf(w, "%s %.17g\n", name, value);
 }
 
+static const char *const computers[FEDSERVER_COMPUTERS] = {"processor", "opencl", "cuda", "other"};
+
+void fedserver_metric_computer(uint64_t counts[FEDSERVER_COMPUTERS], const char *computes_on) {
+    size_t kind = computes_on[0] == '\0' ? 0 : FEDSERVER_COMPUTERS - 1;
+    for (size_t k = 1; k + 1 < FEDSERVER_COMPUTERS; k++) {
+        const size_t len = strlen(computers[k]);
+        if (strncmp(computes_on, computers[k], len) == 0 && computes_on[len] == ':') {
+            kind = k;
+        }
+    }
+    counts[kind]++;
+}
+
+void fedserver_metric_computers(fed_writer *w, const char *name, const char *help,
+                                const uint64_t counts[FEDSERVER_COMPUTERS]) {
+    fedserver_metric_head(w, name, "gauge", help);
+    for (size_t k = 0; k < FEDSERVER_COMPUTERS; k++) {
+        fed_write_printf(w, "%s{on=\"%s\"} %llu\n", name, computers[k],
+                         (unsigned long long)counts[k]);
+    }
+}
+
 /* -- rounds -- */
 
 void fedserver_metrics_rounds(fed_writer *w, const fedserver_counters *counters) {

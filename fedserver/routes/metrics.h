@@ -10,6 +10,14 @@ void fedserver_metric_head(fed_writer *w, const char *name, const char *type, co
 void fedserver_metric_counter(fed_writer *w, const char *name, const char *help, uint64_t value);
 void fedserver_metric_gauge(fed_writer *w, const char *name, const char *help, double value);
 
+/** Add to the count of what one device or worker computes on, by the kind that its text begins
+ * with; "": a processor. A device can name no kind of its own, since each would be a new series. */
+enum { FEDSERVER_COMPUTERS = 4 };
+void fedserver_metric_computer(uint64_t counts[FEDSERVER_COMPUTERS], const char *computes_on);
+/** The gauge of these counts, labelled on="processor", "opencl", "cuda" or "other". */
+void fedserver_metric_computers(fed_writer *w, const char *name, const char *help,
+                                const uint64_t counts[FEDSERVER_COMPUTERS]);
+
 /** The histogram of how long rounds took. */
 void fedserver_metrics_rounds(fed_writer *w, const fedserver_counters *counters);
 

@@ -4,6 +4,7 @@
 #include "fedserver/rounds/leases.h"
 #include "fedserver/rounds/pace.h"
 #include "fedserver/rounds/queue.h"
+#include "fedserver/rounds/roster.h"
 #include "fedserver/routes/answers.h"
 #include "fedserver/routes/router.h"
 #include "fedserver/task/phases.h"
@@ -141,6 +142,7 @@ fed_status fedserver_post_checkin(fedserver *server, const fedserver_call *call,
         return fedserver_answer_error(response, err, 400, "bad_request",
                                       "the body is not a check-in");
     }
+    fedserver_device_computes(call->device, request->computes_on);
     const bool evaluates = checkin.role == FED_ROLE_EVALUATE;
     if (evaluates != (call->device->role == FEDSERVER_ROLE_EVALUATOR)) {
         return fedserver_answer_error(response, err, 403, "role",
@@ -170,10 +172,10 @@ fed_status fedserver_post_checkin(fedserver *server, const fedserver_call *call,
     if (answer.action == FED_ACTION_WAIT && answer.retry_ms < until_admitted_ms) {
         answer.retry_ms = (uint32_t)until_admitted_ms;
     }
-    answer.capabilities =
-        FED_CAN_PIECES | FED_CAN_DECLINE |
-        (checkin.capabilities & (FED_CAN_PATCH | FED_CAN_GANG | fed_task_capabilities())) |
-        (of_old_ca(server, request) ? FED_RENEW : 0);
+    answer.capabilities = FED_CAN_PIECES | FED_CAN_DECLINE |
+                          (checkin.capabilities & (FED_CAN_PATCH | FED_CAN_GANG | FED_CAN_NAMED |
+                                                   fed_task_capabilities())) |
+                          (of_old_ca(server, request) ? FED_RENEW : 0);
     server->rounds.counters.assignments[answer.action]++;
     fed_writer body;
     fed_writer_growing(&body);

@@ -56,9 +56,10 @@ typedef struct fedserver_device {
     uint32_t samples;
     fedserver_role role;
     char tag[FEDSERVER_TAG];
-    char name[FEDSERVER_NAME];         /* for people; "": none */
-    char software[FEDSERVER_SOFTWARE]; /* its last User-Agent; "": none */
-    int64_t seen_ms;                   /* its last request; 0: none yet */
+    char name[FEDSERVER_NAME];            /* for people; "": none */
+    char software[FEDSERVER_SOFTWARE];    /* its last User-Agent; "": none */
+    char computes_on[FEDSERVER_COMPUTES]; /* as its last check-in said; "": the processor */
+    int64_t seen_ms;                      /* its last request; 0: none yet */
     /* fedserver_ca_id of the certificate that the device used last; 0: not known */
     uint64_t authority;
     /* its updates: counted; refused as too late; refused for another reason */

@@ -36,7 +36,7 @@ def queued(number, name, state, version, total, **more):
 def device(number, state="waiting", **more):
     return {"id": number, "name": f"branch-{number:05d}", "fingerprint": f"{number * 2654435761 % 2**32:08x}" * 8,
             "state": state, "last_seen_ms": NOW - 1000 * (5 + number % 600), "samples": 400 + number % 300,
-            "counted": 20 + number % 30, "late": number % 3, "refused": 0, "software": "fedclientd/0.1.0", "role": "device",
+            "counted": 20 + number % 30, "late": number % 3, "refused": 0, "software": "fedclientd/0.1.0", "computes_on": "", "role": "device",
             "tag": "", "enrolled_ms": NOW - 9e8, "expires_ms": NOW + 6e10, "cloned_ms": 0, **more}
 
 
@@ -101,7 +101,7 @@ def poisoned():
 
 
 def worker(rank, state="well", phase="backward", compute_ms=21.4, waits_for=None, **more):
-    return {"rank": rank, "host": f"node-{rank}", "pid": 4700 + rank, "state": state, "phase": phase, "step": 1203, "compute_ms": compute_ms,
+    return {"rank": rank, "host": f"node-{rank}", "computes_on": "", "pid": 4700 + rank, "state": state, "phase": phase, "step": 1203, "compute_ms": compute_ms,
             "waits_for": waits_for, "sent_bytes": 48_000_000 + rank, "received_bytes": 47_000_000 + rank, **more}
 
 
@@ -114,12 +114,12 @@ def gang(the_device, workers, verdict=None, **more):
 def clusters():
     """Two devices are clusters: one is well, in the other a worker has died."""
     devices = some_devices()
-    devices[0].update(name="east")
-    devices[1].update(name="west")
+    devices[0].update(name="east", computes_on="cuda:0 NVIDIA H100 80GB HBM3")
+    devices[1].update(name="west", computes_on="opencl:0 pthread-haswell-AMD EPYC 7R13 Processor")
     the = status(task(30, 50), open_round(31), rounds(30), [
         queued(3, "digits of the branch offices", "running", 30, 50, started_ms=NOW - 11 * MINUTE)], devices)
     the["gangs"] = [
-        gang(devices[0], [worker(k, compute_ms=21.4 if k != 2 else 40.0) for k in range(4)]),
+        gang(devices[0], [worker(k, compute_ms=21.4 if k != 2 else 40.0, computes_on=f"cuda:{k} NVIDIA H100 80GB HBM3") for k in range(4)]),
         gang(devices[1], [worker(0, phase="exchange", waits_for=1), worker(1, "dead", "backward"), worker(2, "slow", "forward", 88.0)],
              "worker 1 (host node-1, pid 4701) died at step 1203 in backward; 2 others wait for bucket 5", heard_ms=NOW - 14_000)]
     return the, devices

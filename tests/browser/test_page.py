@@ -178,6 +178,11 @@ def look_clusters(b):
     check("east" in east and "4 workers, tcp, owners, ssgd, 3lc:s=1.75; workers wait 7 % of the time for the exchange" in east_text, east, east_text)
     check(len(east_workers) == 4 and "node-3" in east_workers[3] and "1,203" in east_workers[3], east_workers)
     check(b.run("return document.querySelectorAll('.gang td.amber').length") == 2, "the slowest of each is marked")
+    on = b.run("return [...document.querySelectorAll('.gang tbody tr')].map(r => r.cells[6].innerText)")
+    check(on == ["processor"] * 3 + [f"cuda:{k} NVIDIA H100 80GB HBM3" for k in range(4)], "workers compute on", on)
+    on = b.run("return [...document.querySelectorAll('#devices > tr:not(.gang)')].map(r => r.cells[7].textContent)")
+    check(on[0].startswith("opencl:0 pthread-haswell") and on.count("cuda:0 NVIDIA H100 80GB HBM3") == 1, "devices compute on", on)
+    check(on.count("processor") == 12 and on.count("-") == 1, "the others compute on", on)
 
 
 def look_declined(b):

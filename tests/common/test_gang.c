@@ -93,6 +93,34 @@ static void test_it_has_its_golden_bytes_and_comes_back_as_it_was(void **state) 
     assert_memory_equal(&back, &sample, sizeof back);
 }
 
+/* The second worker names what it computes on: another layout, so that an older reader says so. */
+static void test_what_workers_compute_on_has_a_layout_of_its_own(void **state) {
+    (void)state;
+    uint8_t bytes[FED_GANG_BYTES];
+    fed_gang named = sample, back;
+    fed_writer w;
+    fed_reader r;
+    strcpy(named.worker[1].computes_on, "cuda:0 H100");
+    fed_writer_fixed(&w, bytes, sizeof bytes);
+    fed_gang_write(&w, &named);
+    assert_fed_ok(w.status);
+    assert_int_equal(w.len, GOLDEN + 1 + 12);
+    assert_int_equal(bytes[0], FED_GANG_LAYOUT_NAMED);
+    assert_memory_equal(bytes + 1, golden + 1, WORKERS_AT - 1);
+    assert_memory_equal(bytes + GOLDEN + 1,
+                        "\x0b"
+                        "cuda:0 H100",
+                        12);
+    for (size_t len = 0; len <= w.len; len++) {
+        fed_reader_init(&r, bytes, len);
+        assert_fed_status(fed_gang_read(&r, &back), len < w.len ? FED_EFORMAT : FED_OK);
+    }
+    assert_memory_equal(&back, &named, sizeof back);
+    bytes[GOLDEN + 1] = 0; /* nobody names one: that would be a second form of the same message */
+    fed_reader_init(&r, bytes, w.len - 11);
+    assert_fed_status(fed_gang_read(&r, &back), FED_EFORMAT);
+}
+
 static void test_cut_anywhere_it_is_refused_and_changes_nothing(void **state) {
     (void)state;
     for (size_t len = 0; len < GOLDEN; len++) {
@@ -146,9 +174,9 @@ static void test_values_that_are_not_allowed_are_refused(void **state) {
 
 static void test_another_layout_is_told_apart_from_garbage(void **state) {
     (void)state;
-    assert_fed_status(read_patched(0, "\x02", 1), FED_EVERSION);
+    assert_fed_status(read_patched(0, "\x03", 1), FED_EVERSION);
     fed_reader r;
-    fed_reader_init(&r, "\x02", 1); /* even where it is shorter */
+    fed_reader_init(&r, "\x03", 1); /* even where it is shorter */
     fed_gang m;
     assert_fed_status(fed_gang_read(&r, &m), FED_EVERSION);
 }
@@ -173,6 +201,7 @@ static void test_the_largest_gang_fits(void **state) {
         m->worker[k] = (fed_worker){.rank = 1000 * k, .state = (fed_worker_state)(k % 5)};
         memset(m->worker[k].phase, 'p', sizeof m->worker[k].phase - 1);
         memset(m->worker[k].host, 'h', sizeof m->worker[k].host - 1);
+        memset(m->worker[k].computes_on, 'c', sizeof m->worker[k].computes_on - 1);
     }
     uint8_t bytes[FED_GANG_BYTES];
     fed_writer w;
@@ -198,6 +227,7 @@ static void test_each_state_has_a_name(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_it_has_its_golden_bytes_and_comes_back_as_it_was),
+        cmocka_unit_test(test_what_workers_compute_on_has_a_layout_of_its_own),
         cmocka_unit_test(test_cut_anywhere_it_is_refused_and_changes_nothing),
         cmocka_unit_test(test_values_that_are_not_allowed_are_refused),
         cmocka_unit_test(test_another_layout_is_told_apart_from_garbage),

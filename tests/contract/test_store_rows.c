@@ -115,6 +115,7 @@ static void a_device_keeps_every_field_and_64_bit_leases(void **state) {
     device.evaluated_version = UINT32_MAX;
     device.seen_ms = 7, device.counted = 8, device.late = 9, device.refused = 10;
     strcpy(device.software, "fedclientd/1");
+    strcpy(device.computes_on, "cuda:0 H100");
     assert_fed_ok_err(f->store->device_rename(f->db, device.id, "pump 3", &err));
     assert_fed_ok_err(f->store->device_put(f->db, &device, &err));
     assert_fed_ok_err(f->store->commit(f->db, &err));
@@ -130,6 +131,7 @@ static void a_device_keeps_every_field_and_64_bit_leases(void **state) {
                 read.cloned_ms == 7 && read.authority == UINT64_MAX - 3);
     assert_true(read.seen_ms == 7 && read.counted == 8 && read.late == 9 && read.refused == 10);
     assert_string_equal(read.software, "fedclientd/1");
+    assert_string_equal(read.computes_on, "cuda:0 H100");
     assert_string_equal(read.name, "pump 3");
     assert_memory_equal(read.fingerprint, device.fingerprint, FED_SHA256_SIZE);
 }

@@ -192,15 +192,18 @@ static void a_device_says_what_it_is_called_and_what_runs_there(void **state) {
     fedclient_event event;
     w->options.name = "kitchen\r\nX: 1";
     w->options.software = "kettle/1.2";
+    w->options.computes_on = "opencl:0 \x1b\r\nX: 1";
     w->fake.rounds = 0;
     reopen(w);
     assert_fed_ok(fedclient_enrol(w->client, "good-token", &w->err));
     assert_string_equal(w->fake.last_name, "kitchen??X: 1"); /* no header of its own */
     assert_string_equal(w->fake.last_software, "kettle/1.2");
+    assert_string_equal(w->fake.last_computes_on, "");
     w->fake.last_software[0] = w->fake.last_name[0] = '\0';
     assert_fed_ok(fedclient_step(w->client, &event, &w->err));
     assert_string_equal(w->fake.last_name, "");
     assert_string_equal(w->fake.last_software, "kettle/1.2");
+    assert_string_equal(w->fake.last_computes_on, "opencl:0 ???X: 1");
 }
 
 #define test(name) cmocka_unit_test_setup_teardown(name, setup, teardown)

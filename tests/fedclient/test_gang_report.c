@@ -66,6 +66,22 @@ static void the_coordinator_is_told_of_the_workers_of_this_round(void **state) {
     assert_string_equal(told->verdict, "worker 1 died");
 }
 
+static void what_workers_compute_on_is_for_coordinators_that_read_it(void **state) {
+    cluster *c = *state;
+    const fed_gang *told = &c->device.fake.gang;
+    strcpy(c->gang.worker[1].computes_on, "cuda:0 H100");
+    assert_int_equal(step(c).outcome, FEDCLIENT_COUNTED);
+    assert_fed_ok(c->status);
+    assert_string_equal(told->worker[0].computes_on, "");
+    assert_string_equal(told->worker[1].computes_on, "cuda:0 H100");
+    c->device.fake.no_named = true; /* the fake fails if that layout comes */
+    assert_int_equal(step(c).outcome, FEDCLIENT_COUNTED);
+    assert_fed_ok(c->status);
+    assert_int_equal(c->device.fake.gangs, 2);
+    assert_string_equal(told->worker[1].computes_on, "");
+    assert_int_equal(told->worker[1].state, FED_WORKER_DEAD);
+}
+
 static void an_older_coordinator_is_told_nothing(void **state) {
     cluster *c = *state;
     c->device.fake.no_gangs = true; /* the fake fails if one comes */
@@ -112,6 +128,7 @@ static void a_value_that_is_not_allowed_is_not_sent(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         test(the_coordinator_is_told_of_the_workers_of_this_round),
+        test(what_workers_compute_on_is_for_coordinators_that_read_it),
         test(an_older_coordinator_is_told_nothing),
         test(a_message_that_is_lost_does_no_harm),
         test(a_refusal_says_why),

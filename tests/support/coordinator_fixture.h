@@ -17,7 +17,7 @@ typedef struct coordinator {
     fedserver *server;
     int64_t now_ms; /* the time that the coordinator sees; tests change it */
     /* headers of the next requests; NULL: none */
-    const char *range, *if_range, *bearer, *cookie, *agent, *device_name;
+    const char *range, *if_range, *bearer, *cookie, *agent, *device_name, *computes_on;
     bool from_elsewhere; /* the next requests come from another machine */
 } coordinator;
 

@@ -75,7 +75,8 @@ static void assign(fed_fake *fake, const fed_checkin *checkin, fed_assignment *a
     a->retry_ms = 1234;
     a->capabilities = (fake->whole_only ? 0 : FED_CAN_PIECES) |
                       (fake->no_declines ? 0 : FED_CAN_DECLINE) |
-                      (fake->no_gangs ? 0 : checkin->capabilities & FED_CAN_GANG);
+                      (fake->no_gangs ? 0 : checkin->capabilities & FED_CAN_GANG) |
+                      (fake->no_named ? 0 : checkin->capabilities & FED_CAN_NAMED);
     if (fake->declined.reason[0] != '\0' && !over) {
         a->action = FED_ACTION_WAIT;
         a->reason = FED_WAIT_DECLINED;
@@ -263,6 +264,7 @@ static void decline(fed_fake *fake, fed_reader *body) {
 
 static void gang(fed_fake *fake, fed_reader *body) {
     assert_false(fake->no_gangs);
+    assert_false(fake->no_named && body->data[body->pos] == FED_GANG_LAYOUT_NAMED);
     assert_fed_ok(fed_gang_read(body, &fake->gang));
     fake->gangs++;
 }
@@ -378,6 +380,10 @@ static fed_status fake_send(void *user, const fedclient_request *request, int *s
     snprintf(fake->last_url, sizeof fake->last_url, "%s", request->url);
     if (request->device_name != NULL) {
         snprintf(fake->last_name, sizeof fake->last_name, "%s", request->device_name);
+    }
+    if (request->kind == FED_REQUEST_CHECKIN || request->computes_on != NULL) {
+        snprintf(fake->last_computes_on, sizeof fake->last_computes_on, "%s",
+                 request->computes_on != NULL ? request->computes_on : "");
     }
     if (request->software != NULL) {
         snprintf(fake->last_software, sizeof fake->last_software, "%s", request->software);

@@ -68,6 +68,7 @@ typedef struct fed_fake {
     uint64_t declines;            /* how many declines the fake has taken */
     fed_decline declined;         /* the last decline; after a reason, the device waits */
     bool no_gangs;                /* the fake takes no gangs */
+    bool no_named;                /* nor those whose workers name what they compute on */
     uint64_t gangs;               /* how many the fake has taken */
     fed_gang gang;                /* the last one */
     uint32_t deadline_ms;         /* of each lease */
@@ -76,7 +77,7 @@ typedef struct fed_fake {
     int64_t enrolled_until_s;     /* 0: long after the test; renewed certificates always last so
                                      long */
     char last_url[256];
-    char last_name[64],
+    char last_name[64], last_computes_on[96],
         last_software[64]; /* as the last enrolment and check-in said; "": they said nothing */
     fed_pem ca_key, ca_cert;
 } fed_fake;

@@ -6,7 +6,7 @@
 /* Each of these texts removes what a layout has added: from today's layout to 8, from 8 to 7, and
  * from 7 to the first release's. Run them one after the other. */
 
-/** Tasks have one column for each key again. */
+/** Tasks have one column for each key again, devices none for what they compute on. */
 #define FED_LAYOUT_8                                                                               \
     "BEGIN;"                                                                                       \
     "ALTER TABLE tasks ADD COLUMN name TEXT NOT NULL DEFAULT '';"                                  \
@@ -60,6 +60,7 @@
     " json_extract(value, '$.optimizer'), json_extract(value, '$.learning_rate')"                  \
     " FROM tasks, json_each(text, '$.phases');"                                                    \
     "ALTER TABLE tasks DROP COLUMN text;"                                                          \
+    "ALTER TABLE devices DROP COLUMN computes_on;"                                                 \
     "PRAGMA user_version = 8; COMMIT;"
 
 /** Removes what layout 8 has added. */

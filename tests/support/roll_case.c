@@ -10,6 +10,7 @@ void roll_case_join(feddc_roll *roll, uint32_t size, uint32_t min, int64_t now_m
     for (uint32_t i = 0; i < size; i++) {
         feddc_join join = {.wish = FEDDC_NOBODY, .pid = 4709 + i, .host = {(char)('a' + i)}};
         uint32_t slot = FEDDC_NOBODY;
+        memcpy(join.computes_on, i == 1 ? "cuda:0" : "", i == 1 ? 7 : 1);
         assert_fed_ok_err(feddc_roll_join(roll, &join, now_ms, &slot, &err));
         assert_int_equal(slot, i);
     }

@@ -12,7 +12,8 @@
 FED_API_BEGIN
 
 enum {
-    FED_GANG_LAYOUT = 1,        /* the first byte of a message; another layout is FED_EVERSION */
+    FED_GANG_LAYOUT = 1,        /* the first byte of a message */
+    FED_GANG_LAYOUT_NAMED = 2,  /* likewise: each worker has its computes_on, and one names it */
     FED_GANG_WORKERS = 64,      /* most workers that a message lists */
     FED_GANG_BYTES = 16 * 1024, /* more than any message takes */
     FED_GANG_RANKS = 65536      /* most workers that a gang has */
@@ -39,6 +40,8 @@ typedef struct fed_worker {
     char host[64];           /* "": not known */
     uint64_t sent_bytes;     /* since the gang began */
     uint64_t received_bytes; /* likewise */
+    /* what it computes on: "opencl:0 pthread-Xeon", "cuda:0 NVIDIA H100"; "": the processor */
+    char computes_on[80];
 } fed_worker;
 
 /** A gang of workers that is one device for the coordinator. */
@@ -55,10 +58,11 @@ typedef struct fed_gang {
     fed_worker worker[FED_GANG_WORKERS];
 } fed_gang;
 
-/** Append the message. Only the first `count` workers are written. */
+/** Append the message. Only the first `count` workers are written. FED_GANG_LAYOUT, which every
+ * coordinator with FED_CAN_GANG reads, where none of them names a computes_on. */
 void fed_gang_write(fed_writer *w, const fed_gang *m);
 
-/** Take a message off a reader. FED_EVERSION: another layout; FED_EFORMAT: a value that the
+/** Take a message off a reader. FED_EVERSION: a third layout; FED_EFORMAT: a value that the
  * comment beside its field does not allow. Only a message that is read whole reaches *m. */
 fed_status fed_gang_read(fed_reader *r, fed_gang *m) FED_CHECKED;
 

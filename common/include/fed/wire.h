@@ -50,7 +50,8 @@ enum {
     FED_CAN_PATCH = 2,   /* device: reads patches; coordinator: sends patches on request */
     FED_CAN_DECLINE = 4, /* device: knows FED_WAIT_DECLINED; coordinator: takes fed_decline */
     FED_RENEW = 8,       /* coordinator: this device's certificate is of an old CA; renew it now */
-    FED_CAN_GANG = 16    /* device: may send fed_gang (fed/gang.h); coordinator: takes it */
+    FED_CAN_GANG = 16,   /* device: may send fed_gang (fed/gang.h); coordinator: takes it */
+    FED_CAN_NAMED = 32   /* likewise, FED_GANG_LAYOUT_NAMED */
 };
 
 /** Device -> coordinator: asks for work, and says which model the device holds. */

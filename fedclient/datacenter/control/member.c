@@ -413,6 +413,9 @@ static fed_status connect_and_join(feddc_watch *w, fed_error *err) {
         put_text(join.join.host, sizeof join.join.host, "?");
     }
     join.join.host[sizeof join.join.host - 1] = '\0';
+    if (w->options.computes_on != NULL) {
+        put_text(join.join.computes_on, sizeof join.join.computes_on, w->options.computes_on);
+    }
     uint8_t bytes[FEDDC_RECORD_UP];
     fed_writer out;
     fed_writer_fixed(&out, bytes, sizeof bytes);

@@ -38,6 +38,9 @@ void feddc_record_write(fed_writer *w, const feddc_record *record) {
         fed_write_u32(w, record->join.wish);
         fed_write_u32(w, record->join.pid);
         fed_write_str(w, record->join.host);
+        if (record->join.computes_on[0] != '\0') {
+            fed_write_str(w, record->join.computes_on);
+        }
         break;
     case FEDDC_RECORD_BEAT:
         write_beat(w, &record->beat);
@@ -97,7 +100,11 @@ static bool read_up(fed_reader *r, feddc_record *record) {
         record->join.wish = fed_read_u32(r);
         record->join.pid = fed_read_u32(r);
         fed_read_str(r, record->join.host, sizeof record->join.host);
-        return true;
+        if (fed_reader_left(r) == 0) {
+            return true;
+        }
+        fed_read_str(r, record->join.computes_on, sizeof record->join.computes_on);
+        return record->join.computes_on[0] != '\0';
     case FEDDC_RECORD_BEAT:
         read_beat(r, &record->beat);
         record->sent_us = fed_read_u64(r);

@@ -80,6 +80,7 @@ fed_status feddc_roll_join(feddc_roll *roll, const feddc_join *join, int64_t now
                              .moved_ms = now_ms};
     m->beat.waits.bucket = UINT32_MAX;
     put_text(m->host, sizeof m->host, join->host);
+    put_text(m->computes_on, sizeof m->computes_on, join->computes_on);
     *slot = free_slot;
     return FED_OK;
 }
@@ -454,6 +455,7 @@ bool feddc_roll_member_look(const feddc_roll *roll, uint32_t worker, int64_t now
                                     .silent_ms = (uint32_t)(now_ms - m->heard_ms)};
         look->waits_for = waits ? roll->member[roll->slot[rank]].worker : FEDDC_NOBODY;
         memcpy(look->host, m->host, sizeof look->host);
+        memcpy(look->computes_on, m->computes_on, sizeof look->computes_on);
         return true;
     }
     return false;

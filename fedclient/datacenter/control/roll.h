@@ -24,6 +24,7 @@ typedef struct feddc_join {
     uint32_t wish; /* a rank; FEDDC_NOBODY: any */
     uint32_t pid;
     char host[FEDDC_HOST];
+    char computes_on[FEDDC_COMPUTES]; /* "": the processor, and the record does not have it */
 } feddc_join;
 
 /** FED_ESTATE the gang has begun or is full; FED_EEXIST the rank is taken; FED_EINVAL the rank is

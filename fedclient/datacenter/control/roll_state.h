@@ -19,6 +19,7 @@ enum {
     FEDDC_FRUITLESS = 5,  /* meetings in a row without a loss and without a step */
     FEDDC_DIGESTS = 8,    /* of each member that are remembered */
     FEDDC_HOST = 64,
+    FEDDC_COMPUTES = 80,
     FEDDC_ADDRESS = 128
 };
 
@@ -41,7 +42,7 @@ typedef struct feddc_roll_digest {
 typedef struct feddc_roll_member {
     bool here; /* false: the slot is free */
     feddc_fate fate;
-    char host[FEDDC_HOST], address[FEDDC_ADDRESS];
+    char host[FEDDC_HOST], address[FEDDC_ADDRESS], computes_on[FEDDC_COMPUTES];
     uint32_t pid, wish, worker, rank;
     feddc_beat beat;
     int64_t heard_ms, moved_ms; /* the last beat; the last one with new marks */

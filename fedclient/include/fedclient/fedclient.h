@@ -96,7 +96,7 @@ fed_status fedclient_round_sent(fedclient_round *round, fedclient_sent_visit vis
  * For a device that is a cluster: tell the coordinator, for its page, what the workers behind this
  * device do now. Call this function in a training callback, about once a second. It sends one
  * request, and waits for its answer. An older coordinator takes no such message: then nothing is
- * sent.
+ * sent. One that is not as old takes no computes_on: then this function clears them.
  *
  * gang    task and round are filled in
  * Errors  FED_EINVAL a value that fed/gang.h does not allow; those of the line (FED_ENET and the
@@ -138,6 +138,9 @@ typedef struct fedclient_options {
     /** Which program this is, such as "fedclientd/0.2.0": sent as User-Agent at
      * enrolment and check-in. NULL: nothing. */
     const char *software;
+    /** What this device computes on, for the coordinator's operator: "opencl:0 pthread-Xeon",
+     * "cuda:0 NVIDIA H100". Sent at check-in. NULL or "": the processor. */
+    const char *computes_on;
 } fedclient_options;
 
 /** Open a client and read its stored state; FED_EFORMAT: the state is damaged. The options are

@@ -52,6 +52,7 @@ typedef struct fedclient_request {
     uint32_t hold_ms;           /* the coordinator may be silent this long before it answers */
     const char *device_name;    /* sent as Fed-Device-Name; NULL for none */
     const char *software;       /* sent as User-Agent; NULL for none */
+    const char *computes_on;    /* sent as Fed-Computes-On; NULL for none */
 } fedclient_request;
 
 /** Bytes of request and status lines, headers and bodies, without TLS records. */

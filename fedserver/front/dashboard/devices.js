@@ -25,10 +25,15 @@ const columns = [
   {key: "late", title: "Late", of: d => d.late || 0},
   {key: "refused", title: "Refused", of: d => d.refused || 0},
   {key: "samples", title: "Samples", of: d => d.samples || 0, style: "extra"},
+  {key: "computes", title: "Computes on", of: d => computes_on(d).toLowerCase(), up: true, style: "left extra"},
   {key: "software", title: "Software", of: d => d.software || "", up: true, style: "extra"},
 ];
 const by_attention = (a, b) => attention(b) - attention(a) || (b.refused || 0) - (a.refused || 0) || (b.late || 0) - (a.late || 0) || a.id - b.id;
 
+/* A device says it with each check-in, and says nothing of its processor. */
+function computes_on(d) {
+  return d.computes_on || (d.last_seen_ms ? "processor" : "-");
+}
 function sorted(list) {
   if (table.sort === "attention") return list.sort(by_attention);
   const of = columns.find(c => c.key === table.sort).of, sign = table.down ? -1 : 1;
@@ -40,7 +45,7 @@ function sorted(list) {
 function found() {
   const words = $("find").value.toLowerCase().split(/\s+/).filter(w => w !== "");
   const list = table.list.filter(d => {
-    const text = [d.name, d.fingerprint, state_words[d.state] || d.state, d.software, d.role, d.tag].join(" ").toLowerCase();
+    const text = [d.name, d.fingerprint, state_words[d.state] || d.state, d.software, computes_on(d), d.role, d.tag].join(" ").toLowerCase();
     return words.every(w => text.includes(w));
   });
   return sorted(list);
@@ -62,7 +67,8 @@ function device_row(d, now) {
   row.append(first, state, cell(d.last_seen_ms ? short_ago(now - d.last_seen_ms) : "never", "", "seen"),
     cell(whole(d.counted), "", "counted"), cell(whole(d.late), is_late(d) ? "amber" : "", "late"),
     cell(whole(d.refused), is_bad(d) ? "red" : "", "refused"), cell(d.samples ? whole(d.samples) : "-", "extra"),
-    cell(d.software || "-", "extra"));
+    cell(computes_on(d), "left name extra"), cell(d.software || "-", "extra"));
+  row.cells[7].title = computes_on(d);
   return row;
 }
 function draw_devices(now) {

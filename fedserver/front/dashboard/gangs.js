@@ -20,7 +20,9 @@ function worker_row(w, slowest) {
   row.append(cell(whole(w.rank) + (w.host ? ", " + w.host : ""), "left"), state, cell(w.phase || "-", "left", "does"),
     cell(whole(w.step), "", "step"), cell(w.compute_ms > 0 ? duration_ms(w.compute_ms) : "-", w.rank === slowest ? "amber" : "", "computes"),
     cell(known(w.waits_for) ? "worker " + whole(w.waits_for) : "-", "left", "waits for"),
+    cell(w.computes_on || "processor", "left name", "computes on"),
     cell(bytes(w.sent_bytes), "extra"), cell(bytes(w.received_bytes), "extra"));
+  row.cells[6].title = w.computes_on || "";
   row.firstChild.title = w.pid > 0 ? "process " + w.pid : "";
   return row;
 }
@@ -35,7 +37,7 @@ function slowest_of(g) {
 function gang_row(g, now) {
   const row = make("tr", null, "gang"), all = cell(null, "left"), table = make("table"), head = make("tr"), body = make("tbody");
   const top = make("thead"), old = now - g.heard_ms > GANG_FRESH_MS, slowest = slowest_of(g);
-  for (const [title, style] of [["Worker", "left"], ["State", "left"], ["Does", "left"], ["Step"], ["Computes"], ["Waits for", "left"],
+  for (const [title, style] of [["Worker", "left"], ["State", "left"], ["Does", "left"], ["Step"], ["Computes"], ["Waits for", "left"], ["Computes on", "left"],
     ["Sent", "extra"], ["Received", "extra"]]) {
     const th = make("th", title, style || "");
     th.scope = "col";

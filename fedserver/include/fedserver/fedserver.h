@@ -121,6 +121,7 @@ typedef struct fedserver_request {
     bool loopback;
     const char *agent;       /* User-Agent; NULL for none */
     const char *device_name; /* Fed-Device-Name; NULL for none */
+    const char *computes_on; /* Fed-Computes-On; NULL for none */
     const uint8_t *body;
     size_t body_len;
 

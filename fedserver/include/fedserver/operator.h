@@ -190,8 +190,9 @@ typedef enum fedserver_role {
 /** "device", "evaluator", "operator"; NULL: there is no such role. */
 const char *fedserver_role_name(fedserver_role role);
 
-/* Bytes, with the NUL, of a tag; of a device's name, printable UTF-8; of its software's name. */
-enum { FEDSERVER_TAG = 32, FEDSERVER_NAME = 64, FEDSERVER_SOFTWARE = 48 };
+/* Bytes, with the NUL, of a tag; of a device's name, printable UTF-8; of its software's name; of
+ * what it computes on. */
+enum { FEDSERVER_TAG = 32, FEDSERVER_NAME = 64, FEDSERVER_SOFTWARE = 48, FEDSERVER_COMPUTES = 80 };
 
 /** What a token allows. */
 typedef struct fedserver_grant {
@@ -245,10 +246,11 @@ typedef struct fedserver_entry {
     char tag[FEDSERVER_TAG];
     char name[FEDSERVER_NAME];         /* "": none */
     char software[FEDSERVER_SOFTWARE]; /* the software that the device names; "": it names none */
-    int64_t seen_ms;                   /* its last request, to about a minute; 0: none yet */
-    uint32_t samples;                  /* of its data; 0: unknown */
-    uint64_t counted, late, refused;   /* its updates, counted by outcome */
-    const char *state;                 /* one word, static: docs/protocol.md#devices */
+    char computes_on[FEDSERVER_COMPUTES]; /* "opencl:0 pthread-Xeon"; "": the processor */
+    int64_t seen_ms;                      /* its last request, to about a minute; 0: none yet */
+    uint32_t samples;                     /* of its data; 0: unknown */
+    uint64_t counted, late, refused;      /* its updates, counted by outcome */
+    const char *state;                    /* one word, static: docs/protocol.md#devices */
 } fedserver_entry;
 
 typedef fed_status (*fedserver_entry_visit)(void *user, const fedserver_entry *entry,

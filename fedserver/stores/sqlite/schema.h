@@ -4,7 +4,7 @@
 #define FEDSERVER_STORES_SQLITE_SCHEMA_H
 
 #define FEDSERVER_SCHEMA_ID      0x46656453 /* "FedS": marks a database as the coordinator's */
-#define FEDSERVER_SCHEMA_VERSION 9
+#define FEDSERVER_SCHEMA_VERSION 10
 #define FEDSERVER_SCHEMA_TEXT    9 /* since which a task is one text: task_columns.h */
 
 /* The open round's updates, since version 4. A body lies in the row or (start, len) in the round's
@@ -70,7 +70,8 @@
         " cloned_ms INTEGER NOT NULL DEFAULT 0, name TEXT NOT NULL DEFAULT '',"                    \
         " seen_ms INTEGER NOT NULL DEFAULT 0, software TEXT NOT NULL DEFAULT '',"                  \
         " counted INTEGER NOT NULL DEFAULT 0, late INTEGER NOT NULL DEFAULT 0,"                    \
-        " refused INTEGER NOT NULL DEFAULT 0, authority INTEGER NOT NULL DEFAULT 0) STRICT;",      \
+        " refused INTEGER NOT NULL DEFAULT 0, authority INTEGER NOT NULL DEFAULT 0,"               \
+        " computes_on TEXT NOT NULL DEFAULT '') STRICT;",                                          \
             "CREATE TABLE tasks (id INTEGER PRIMARY KEY AUTOINCREMENT, text TEXT NOT NULL,"        \
             " state INTEGER NOT NULL, queued_ms INTEGER NOT NULL, started_ms INTEGER NOT NULL,"    \
             " finished_ms INTEGER NOT NULL, position INTEGER NOT NULL DEFAULT 0) STRICT;"          \
@@ -149,6 +150,7 @@
             "ALTER TABLE tasks ADD COLUMN position INTEGER NOT NULL DEFAULT 0;"                    \
             "UPDATE tasks SET position = id;",                                                     \
             "ALTER TABLE tasks ADD COLUMN text TEXT NOT NULL DEFAULT '';",                         \
+            "ALTER TABLE devices ADD COLUMN computes_on TEXT NOT NULL DEFAULT '';",                \
     }
 
 #endif

@@ -48,6 +48,7 @@
     C(INT, samples, samples)                        S                                              \
     C(INT, cloned_ms, cloned_ms)                    S                                              \
     C(TEXT, software, software)                     S                                              \
+    C(TEXT, computes_on, computes_on)               S                                              \
     C(INT, seen_ms, seen_ms)                        S                                              \
     C(INT, counted, counted)                        S                                              \
     C(INT, late, late)                              S                                              \

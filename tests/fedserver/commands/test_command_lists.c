@@ -76,6 +76,10 @@ static int setup(void **state) {
     }
     const fed_assignment work = device_ask_work(&w.c, &d);
     assert_int_equal(device_upload(&w.c, &d, &work, ones, 1, NULL), 200);
+    w.c.computes_on = "cuda:0 H100";
+    (void)device_ask_work(&w.c, &d);
+    coordinator_wait(&w.c, 60000);
+    coordinator_wait(&w.c, 60000);
     coordinator_commit(&w.c);
     fedserver_close(w.c.server);
     *state = &w;
@@ -93,6 +97,7 @@ static void devices_are_listed_renamed_and_shut_out(void **state) {
     char words[200];
     says(w, "devices", "", w->device);
     assert_non_null(strstr(w->out, "counted 1 late 0 refused 0"));
+    assert_non_null(strstr(w->out, "  on cuda:0 H100"));
     assert_non_null(strstr(w->out, "  first\n"));
     snprintf(words, sizeof words, "%.8s 'the second'", w->device);
     says(w, "rename", words, "  the second\n");
@@ -105,6 +110,7 @@ static void devices_are_listed_renamed_and_shut_out(void **state) {
     assert_string_equal(word(one, "fingerprint"), w->device);
     assert_string_equal(word(one, "name"), "the second");
     assert_string_equal(word(one, "state"), "revoked");
+    assert_string_equal(word(one, "computes_on"), "cuda:0 H100");
     assert_int_equal(json_integer_value(json_object_get(one, "counted")), 1);
     assert_true(json_integer_value(json_object_get(one, "revoked_ms")) > 0);
     json_decref(devices);

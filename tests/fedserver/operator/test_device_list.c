@@ -101,6 +101,52 @@ static void last_seen_costs_one_write_a_minute(void **state) {
     assert_true(stored(c, &d).seen_ms > last_ms);
 }
 
+static fed_status keep_last(void *user, const fedserver_entry *entry, fed_error *err) {
+    (void)err;
+    *(fedserver_entry *)user = *entry;
+    return FED_OK;
+}
+
+/* The field is optional: a device that says nothing, as every older one, computes on its processor.
+ * */
+static void what_a_device_computes_on_is_what_its_last_check_in_says(void **state) {
+    coordinator *c = *state;
+    fed_error err = {0};
+    const test_device d = coordinator_enrol(c);
+    (void)device_ask_work(c, &d);
+    assert_string_equal(row_of(c, &d)->computes_on, "");
+    char odd[120];
+    memset(odd, 'x', sizeof odd);
+    memcpy(odd, "cuda:0 \"H\x1b", 10);
+    memcpy(odd + 78, "\xc3\xa4", 3); /* its second byte would be the 80th */
+    c->computes_on = odd;
+    (void)device_ask_work(c, &d);
+    const char *got = row_of(c, &d)->computes_on;
+    assert_int_equal(strlen(got), 78);
+    assert_int_equal(strncmp(got, "cuda:0 'H?xxx", 13), 0);
+    c->computes_on = "opencl:0 pthread-Xeon";
+    (void)device_ask_work(c, &d);
+    c->computes_on = NULL; /* other requests do not say it, and change nothing */
+    answer a = coordinator_ask(c, &d, "POST", "/v1/update", "", "x", 1);
+    assert_int_equal(a.status, 400);
+    answer_free(&a);
+    assert_string_equal(row_of(c, &d)->computes_on, "opencl:0 pthread-Xeon");
+    a = coordinator_ask(c, NULL, "GET", "/metrics", "", NULL, 0);
+    assert_non_null(strstr((char *)a.body, "\nfed_devices_computing{on=\"opencl\"} 1\n"));
+    assert_non_null(strstr((char *)a.body, "\nfed_devices_computing{on=\"processor\"} 0\n"));
+    answer_free(&a);
+    coordinator_wait(c, 60000);
+    coordinator_wait(c, 60000);
+    coordinator_commit(c);
+    coordinator_crash(c);
+    assert_string_equal(stored(c, &d).computes_on, "opencl:0 pthread-Xeon");
+    fedserver_entry entry = {.name = ""};
+    assert_fed_ok_err(fedserver_device_each(c->server, c->now_ms, keep_last, &entry, &err));
+    assert_string_equal(entry.computes_on, "opencl:0 pthread-Xeon");
+    (void)device_ask_work(c, &d); /* and says nothing again: it is back on its processor */
+    assert_string_equal(row_of(c, &d)->computes_on, "");
+}
+
 static void what_became_of_updates_is_counted_for_each_device(void **state) {
     coordinator *c = *state;
     small_task(c);
@@ -174,6 +220,7 @@ int main(void) {
         WITH_COORDINATOR(a_name_from_outside_is_cut_between_characters_and_cleaned),
         WITH_COORDINATOR(an_operators_name_is_taken_as_it_is_or_refused),
         WITH_COORDINATOR(last_seen_costs_one_write_a_minute),
+        WITH_COORDINATOR(what_a_device_computes_on_is_what_its_last_check_in_says),
         WITH_COORDINATOR(what_became_of_updates_is_counted_for_each_device),
         WITH_COORDINATOR(a_devices_state_is_one_word),
         WITH_COORDINATOR(the_command_line_sees_who_trains),

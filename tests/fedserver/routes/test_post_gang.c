@@ -34,6 +34,7 @@ static const fed_gang two = {
                 .waits_for = FED_GANG_NOBODY,
                 .step = 7,
                 .phase = "backward",
+                .computes_on = "cuda:1 H100",
                 .host = "b"}},
 };
 
@@ -103,6 +104,8 @@ static void the_status_shows_a_device_with_its_workers(void **state) {
     assert_string_equal(text(last, "state"), "dead");
     assert_string_equal(text(last, "phase"), "backward");
     assert_true(json_is_null(json_object_get(last, "waits_for")));
+    assert_string_equal(text(first, "computes_on"), "");
+    assert_string_equal(text(last, "computes_on"), "cuda:1 H100");
     json_decref(root);
 }
 
@@ -162,7 +165,7 @@ static void what_is_no_gang_is_refused(void **state) {
     assert_int_equal(a.status, 400);
     assert_string_equal(a.error, "bad_gang");
     answer_free(&a);
-    a = coordinator_ask(c, &d, "POST", "/v1/gang", "", "\x02", 1);
+    a = coordinator_ask(c, &d, "POST", "/v1/gang", "", "\x03", 1);
     assert_int_equal(a.status, 400);
     assert_string_equal(a.error, "gang_layout");
     answer_free(&a);
@@ -180,10 +183,13 @@ static void texts_are_made_fit_for_people(void **state) {
     json_t *root = NULL;
     strcpy(odd.verdict, "\x1b[2J\xff <b>");
     strcpy(odd.worker[0].host, "a\nb");
+    strcpy(odd.worker[0].computes_on, "cuda:0\t\x80");
     assert_int_equal(tell_status(c, &d, &odd), 200);
     const json_t *gang = json_array_get(gangs(c, &root), 0);
     assert_string_equal(text(gang, "verdict"), "?[2J? <b>");
     assert_string_equal(text(json_array_get(json_object_get(gang, "workers"), 0), "host"), "a?b");
+    assert_string_equal(text(json_array_get(json_object_get(gang, "workers"), 0), "computes_on"),
+                        "cuda:0??");
     json_decref(root);
 }
 
@@ -218,6 +224,8 @@ static void metrics_count_workers_by_state_while_they_are_heard(void **state) {
     assert_non_null(strstr((char *)a.body, "\nfed_gang_workers{state=\"well\"} 1\n"));
     assert_non_null(strstr((char *)a.body, "\nfed_gang_workers{state=\"dead\"} 1\n"));
     assert_non_null(strstr((char *)a.body, "\nfed_gang_reports_total 1\n"));
+    assert_non_null(strstr((char *)a.body, "\nfed_gang_workers_computing{on=\"cuda\"} 1\n"));
+    assert_non_null(strstr((char *)a.body, "\nfed_gang_workers_computing{on=\"processor\"} 1\n"));
     answer_free(&a);
     coordinator_wait(c, FEDSERVER_GANG_FRESH_MS);
     a = coordinator_ask(c, NULL, "GET", "/metrics", "", NULL, 0);
@@ -229,7 +237,9 @@ static void metrics_count_workers_by_state_while_they_are_heard(void **state) {
 static void only_a_device_that_can_is_told_that_the_coordinator_can(void **state) {
     coordinator *c = *state;
     const test_device d = coordinator_enrol(c);
-    for (uint32_t named = 0; named <= FED_CAN_GANG; named += FED_CAN_GANG) {
+    static const uint32_t each[] = {0, FED_CAN_GANG, FED_CAN_GANG | FED_CAN_NAMED};
+    for (size_t k = 0; k < sizeof each / sizeof each[0]; k++) {
+        const uint32_t named = each[k];
         uint8_t body[64];
         fed_writer w;
         fed_writer_fixed(&w, body, sizeof body);
@@ -239,7 +249,7 @@ static void only_a_device_that_can_is_told_that_the_coordinator_can(void **state
         fed_reader r;
         fed_reader_init(&r, a.body, a.len);
         assert_fed_ok(fed_assignment_read(&r, 2, &told));
-        assert_int_equal(told.capabilities & FED_CAN_GANG, named);
+        assert_int_equal(told.capabilities & (FED_CAN_GANG | FED_CAN_NAMED), named);
         answer_free(&a);
     }
 }

@@ -141,6 +141,7 @@ void feddc_judge_see(feddc_judge *judge, feddc_judge_look *look);
 typedef struct feddc_member_look {
     feddc_fate fate;
     char host[64];
+    char computes_on[80]; /* as in feddc_watch_options; "": the processor */
     uint32_t pid;
     uint32_t rank; /* in this generation; UINT32_MAX: it has none */
     uint32_t step;
@@ -168,14 +169,16 @@ void feddc_judge_close(feddc_judge *judge);
 typedef struct feddc_watch feddc_watch;
 
 typedef struct feddc_watch_options {
-    const char *address;   /* the judge's */
-    const uint8_t *secret; /* the gang's, FEDDC_SECRET bytes */
-    uint32_t rank;         /* mpi: this rank, for the gang has them already. Else the wish of this
+    const char *address;     /* the judge's */
+    const uint8_t *secret;   /* the gang's, FEDDC_SECRET bytes */
+    uint32_t rank;           /* mpi: this rank, for the gang has them already. Else the wish of this
                             * member: ranks go by wishes first, then by arrival. UINT32_MAX: none */
-    bool listens;          /* tcp: open a listener for each generation, and tell its address */
-    const char *host;      /* listens: numeric address of this machine where the others reach it;
+    bool listens;            /* tcp: open a listener for each generation, and tell its address */
+    const char *computes_on; /* what this member computes on, for people: "cuda:0 NVIDIA H100";
+                              * NULL or "": the processor */
+    const char *host;        /* listens: numeric address of this machine where the others reach it;
                             * NULL: the one from which it reaches the judge */
-    uint32_t patience_ms;  /* a judge that has been silent for so long is gone; 0: 10 s. mpi: give
+    uint32_t patience_ms;    /* a judge that has been silent for so long is gone; 0: 10 s. mpi: give
                             * 2500, as the judge lives in rank 0 */
     /* The gang is over for this member: called once, from the watch's thread, with the sentence.
      * mpi: print it and end the process, since the main thread may hang. NULL: none */

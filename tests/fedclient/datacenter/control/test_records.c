@@ -53,6 +53,22 @@ static void what_is_written_is_read(void **state) {
     assert_true(beat.beat.step_s == 0.5F);
 }
 
+/* A member that computes on its processor says nothing: so do those of an earlier build. */
+static void what_a_member_computes_on_may_be_missing(void **state) {
+    (void)state;
+    static const feddc_record named = {.kind = FEDDC_RECORD_JOIN,
+                                       .join = {.host = "b", .computes_on = "cuda:0 H100"}};
+    uint8_t bytes[FEDDC_RECORD_UP];
+    feddc_record back;
+    const size_t len = bytes_of(&named, bytes);
+    assert_fed_ok(read_bytes(bytes, len, &back));
+    assert_string_equal(back.join.computes_on, "cuda:0 H100");
+    assert_fed_status(read_bytes(bytes, len - 1, &back), FED_EFORMAT);
+    assert_fed_ok(read_bytes(bytes, len - 12, &back));
+    assert_string_equal(back.join.host, "b");
+    assert_string_equal(back.join.computes_on, "");
+}
+
 static void what_is_cut_or_longer_is_refused(void **state) {
     (void)state;
     for (size_t k = 0; k < KINDS; k++) {
@@ -111,6 +127,7 @@ static void the_longest_roster_fits_in_a_record(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_written_is_read),
+        cmocka_unit_test(what_a_member_computes_on_may_be_missing),
         cmocka_unit_test(what_is_cut_or_longer_is_refused),
         cmocka_unit_test(impossible_values_are_refused),
         cmocka_unit_test(the_longest_roster_fits_in_a_record),

@@ -260,7 +260,9 @@ static void a_look_shows_members_by_their_numbers(void **state) {
     assert_int_equal(member.bucket, 4);
     assert_int_equal(member.waits_for, 2);
     assert_int_equal(member.silent_ms, 50);
+    assert_string_equal(member.computes_on, "");
     assert_true(feddc_roll_member_look(&roll, 1, 150, &member));
+    assert_string_equal(member.computes_on, "cuda:0");
     assert_int_equal(member.waits_for, FEDDC_NOBODY);
     assert_false(feddc_roll_member_look(&roll, 3, 150, &member));
     feddc_roll_free(&roll);
