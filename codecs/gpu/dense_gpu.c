@@ -95,3 +95,11 @@ const fedcodec_gpu_vtable fedcodec_gpu_int8 = {
     .encode = int8_encode,
     .read = int8_read,
 };
+
+const fedcodec_gpu_vtable fedcodec_gpu_trunc = {
+    .name = "trunc",
+    .kernels = {TEXT(codec), TEXT(trunc)},
+    .work_size = work_size,
+    .encode = encode,
+    .read = read,
+};

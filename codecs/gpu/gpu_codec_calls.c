@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fedcodec/bursts.h"
+
 #define FEDCODEC_GPU(folder) extern const fedcodec_gpu_vtable fedcodec_gpu_##folder;
 #include "codecs/gpu/gpu_codecs.def"
 #undef FEDCODEC_GPU
@@ -95,8 +97,8 @@ size_t fedcodec_gpu_work_size(const fedcodec_gpu *c, size_t n) {
 fed_status fedcodec_gpu_encode(fedcodec_gpu *c, fed_gpu_stream *stream, float *residual,
                                const float *x, size_t n, void *work, uint8_t *dst, size_t cap,
                                fedcodec_gpu_head *head) {
-    FED_REQUIRE(n <= UINT32_C(1) << 31 && cap <= UINT32_MAX, FED_EINVAL);
     const bool feedback = c->codec.vtable->feedback;
+    FED_REQUIRE(n <= UINT32_C(1) << 31 && cap <= UINT32_MAX, FED_EINVAL);
     FED_REQUIRE(feedback ? residual != NULL : residual == NULL && (x != NULL || n == 0),
                 FED_EINVAL);
     FED_REQUIRE(cap >= fedcodec_bound(&c->codec, n), FED_ENOSPC);
@@ -112,6 +114,24 @@ fed_status fedcodec_gpu_encode(fedcodec_gpu *c, fed_gpu_stream *stream, float *r
                                   .work = work};
     FED_TRY(fed_gpu_fill(stream, head, 0, sizeof *head));
     return c->vtable->encode(&job);
+}
+
+fed_status fedcodec_gpu_bursts(fedcodec_gpu *c, fed_gpu_stream *stream, const float *x, size_t n,
+                               void *work, uint8_t *dst, size_t cap, fedcodec_gpu_head *head) {
+    FED_REQUIRE(c->vtable->bursts != NULL, FED_ENOTFOUND);
+    FED_REQUIRE(n <= UINT32_C(1) << 31 && cap <= UINT32_MAX, FED_EINVAL);
+    FED_REQUIRE(cap >= fedcodec_bursts_bound(n), FED_ENOSPC);
+    const fedcodec_gpu_job job = {.stream = stream,
+                                  .module = c->module,
+                                  .param = c->codec.param,
+                                  .x = x,
+                                  .message = dst,
+                                  .cap = (uint32_t)cap,
+                                  .n = (uint32_t)n,
+                                  .head = head,
+                                  .work = work};
+    FED_TRY(fed_gpu_fill(stream, head, 0, sizeof *head));
+    return c->vtable->bursts(&job);
 }
 
 static fed_status read_message(fedcodec_gpu *c, fed_gpu_stream *stream, const uint8_t *src,

@@ -36,6 +36,8 @@ typedef struct fedcodec_gpu_vtable {
     /** Most of encode, check and read. NULL: none. */
     size_t (*work_size)(const double *param, size_t n);
     fed_status (*encode)(const fedcodec_gpu_job *job) FED_CHECKED;
+    /** The same values as bursts, which may be not finite. NULL: a codec without bursts. */
+    fed_status (*bursts)(const fedcodec_gpu_job *job) FED_CHECKED;
     /** Check the message: another status into the head if encode could not have made it. Kernels of
      * `read` that come after it do nothing then. */
     fed_status (*read)(const fedcodec_gpu_job *job) FED_CHECKED;

@@ -4,6 +4,7 @@
 #define FEDCODEC_GPU_TEXTS_H
 
 extern const char fedcodec_gpu_codec_text[]; /* codec.cl */
+extern const char fedcodec_gpu_blocks_text[];
 extern const char fedcodec_gpu_quads_text[];
 extern const char fedcodec_gpu_narrow_text[];
 extern const char fedcodec_gpu_dense_text[];

@@ -90,22 +90,6 @@ FUNC u32 last_other(LOCALP const u8 *byte, u32 count) {
     return last;
 }
 
-/* The largest value of the work-items before this one; *most: of all. */
-FUNC u32 scan_max(LOCALP u32 *room, u32 value, u32 *most) {
-    room[LANE] = value;
-    BARRIER();
-    for (u32 step = 1; step < GROUP_SIZE; step += step) {
-        const u32 before = LANE >= step ? room[LANE - step] : 0;
-        BARRIER();
-        room[LANE] = larger(room[LANE], before);
-        BARRIER();
-    }
-    const u32 before = LANE > 0 ? room[LANE - 1] : 0;
-    *most = room[GROUP_SIZE - 1];
-    BARRIER();
-    return before;
-}
-
 /* A tile of bytes to `bytes`; zre 0: to the message. */
 KERNEL threelc_digits(GLOBAL float *residual, GLOBAL const float *x, u32 n, GLOBAL const float *m,
                       GLOBAL u8 *bytes, GLOBAL stretch *tiles) {
@@ -132,7 +116,7 @@ KERNEL threelc_digits(GLOBAL float *residual, GLOBAL const float *x, u32 n, GLOB
         lead = count;
     }
     BARRIER();
-    u32 end = 0, start = scan_max(room, last_other(byte, count), &end), out = 0, all = 0;
+    u32 end = 0, start = wg_scan_max(room, last_other(byte, count), &end), out = 0, all = 0;
     for (u32 k = 0; k < 4; k++) {
         const u32 at = 4 * LANE + k;
         if (at < end) {
@@ -161,12 +145,12 @@ KERNEL threelc_digits(GLOBAL float *residual, GLOBAL const float *x, u32 n, GLOB
 KERNEL threelc_offsets(u32 n, GLOBAL const float *m, GLOBAL stretch *tiles, GLOBAL head *h) {
     LOCAL stretch part[GROUP_SIZE];
     const u32 packed = positions_of(n), count = packed / TILE + (packed % TILE != 0);
-    const u32 each = (count + GROUP_SIZE - 1) / GROUP_SIZE;
-    const u32 first = LANE * each, end = first + each < count ? first + each : count;
     const stretch none = {0, 0, 0, 0};
     if (!(*m > 0.0f)) {
         return;
     }
+    u32 first = 0, end = 0;
+    lane_part(count, &first, &end);
     stretch s = none;
     for (u32 k = first; k < end; k++) {
         s = join(s, tiles[k]);
@@ -223,7 +207,7 @@ KERNEL threelc_runs(u32 n, GLOBAL const float *m, GLOBAL const u8 *bytes,
     BARRIER();
     const stretch before = tiles[GROUP];
     const u32 carried = before.others != 0 ? before.trail : before.lead;
-    u32 most = 0, start = scan_max(room, last_other(byte, count), &most), made = 0, total = 0;
+    u32 most = 0, start = wg_scan_max(room, last_other(byte, count), &most), made = 0, total = 0;
     u32 value[4];
 #pragma unroll
     for (u32 k = 0; k < 4; k++) {
@@ -349,23 +333,11 @@ KERNEL threelc_places(GLOBAL const u8 *src, u32 n, GLOBAL u32 *tiles, GLOBAL con
         return;
     }
     const u32 payload = h->len - HEAD, packed = load_u32(src) > 0 ? positions_of(n) : 0;
-    const u32 count = payload / TILE + (payload % TILE != 0);
-    const u32 each = (count + GROUP_SIZE - 1) / GROUP_SIZE;
-    const u32 first = LANE * each, end = first + each < count ? first + each : count;
     if (f->positions != packed || (payload > 0 && f->others == 0)) {
         fail(h, FED_EFORMAT);
         return;
     }
-    u32 sum = 0, total = 0;
-    for (u32 k = first; k < end; k++) {
-        sum += tiles[k];
-    }
-    sum = wg_scan(room, sum, &total);
-    for (u32 k = first; k < end; k++) {
-        const u32 size = tiles[k];
-        tiles[k] = sum;
-        sum += size;
-    }
+    (void)scan_tiles(room, tiles, payload / TILE + (payload % TILE != 0));
     if (LANE == 0 && padding_bad(src + HEAD, payload, n, packed)) {
         fail(h, FED_EFORMAT);
     }

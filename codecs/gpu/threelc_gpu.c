@@ -99,7 +99,8 @@ static fed_status threelc_read(const fedcodec_gpu_job *job) {
 
 const fedcodec_gpu_vtable fedcodec_gpu_threelc = {
     .name = "3lc",
-    .kernels = {fedcodec_gpu_codec_text, fedcodec_gpu_quads_text, fedcodec_gpu_threelc_text},
+    .kernels = {fedcodec_gpu_codec_text, fedcodec_gpu_blocks_text, fedcodec_gpu_quads_text,
+                fedcodec_gpu_threelc_text},
     .work_size = threelc_work_size,
     .encode = threelc_encode,
     .read = threelc_read,

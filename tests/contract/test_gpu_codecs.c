@@ -8,6 +8,7 @@
 #include <math.h>
 
 #include "fed/rng.h"
+#include "fedcodec/bursts.h"
 #include "fedcodec/codec_vtable.h"
 #include "fedcodec/gpu_codecs.h"
 
@@ -97,6 +98,7 @@ static void *on_device(size_t size) {
     void *at = NULL;
     assert_int_equal(fed_gpu_alloc(gpu, size + 1, &at), FED_OK);
     assert_int_equal(fed_gpu_fill(stream, at, 0xa5, size + 1), FED_OK);
+    assert_int_equal(fed_gpu_sync(stream), FED_OK);
     return at;
 }
 
@@ -296,7 +298,6 @@ static bool is_preset(const fedcodec *codec) {
 /* False: these parameters run on the processor only, which is allowed of none but presets. */
 static bool open_codec(place *p) {
     fed_error err = {0};
-    fedcodec_format(&p->codec, p->spec);
     if (!fedcodec_gpu_has(p->codec.vtable)) {
         return false;
     }
@@ -317,9 +318,11 @@ static size_t specs;
 
 static int open_codecs(void **state) {
     (void)state;
+    const char *wanted = getenv("FED_TEST_CODEC"); /* a spec's begin */
     place p = {0};
     for (size_t k = 0; nth_codec(k, &p.codec); k++) {
-        if (open_codec(&p)) {
+        fedcodec_format(&p.codec, p.spec);
+        if ((wanted == NULL || strncmp(p.spec, wanted, strlen(wanted)) == 0) && open_codec(&p)) {
             assert_true(specs < SPECS);
             opened[specs++] = p;
         }
@@ -442,6 +445,51 @@ static void changed_bytes_get_the_processors_verdict(void **state) {
     on_each_codec(same_verdicts);
 }
 
+/* ---- Bursts ---- */
+
+static void same_bursts(place *p) {
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        const size_t n = sizes[i];
+        size_t len = 0;
+        reserve(p, n, fedcodec_bursts_bound(n));
+        make_values(i % 2 == 0 ? FILL_HEAVY : FILL_GAUSS, n, 0, p->host.x);
+        p->host.x[n / 3] = n > 0 ? NAN : 0.0F;
+        assert_int_equal(fedcodec_bursts_encode((int)p->codec.param[0], p->host.x, n,
+                                                p->host.message, p->cap, &len),
+                         n);
+        up(p->x, p->host.x, n * sizeof(float));
+        assert_int_equal(
+            fedcodec_gpu_bursts(p->on_gpu, stream, p->x, n, p->work, p->message, p->cap, p->head),
+            FED_OK);
+        const fedcodec_gpu_head head = head_of(p);
+        assert_int_equal(head.status, FED_OK);
+        assert_int_equal(head.len, len);
+        down(p->host.other, p->message, len);
+        assert_memory_equal(p->host.other, p->host.message, len);
+        release(p);
+    }
+}
+
+static void bursts_are_the_processors(void **state) {
+    (void)state;
+    size_t tried = 0;
+    for (size_t k = 0; k < specs; k++) {
+        fedcodec_gpu_head *head = on_device(sizeof *head);
+        uint8_t *none = on_device(1);
+        if (strncmp(opened[k].spec, "inceptionn", 10) == 0) {
+            same_bursts(&opened[k]);
+            tried++;
+        } else {
+            assert_int_equal(
+                fedcodec_gpu_bursts(opened[k].on_gpu, stream, NULL, 0, none, none, 1, head),
+                FED_ENOTFOUND);
+        }
+        fed_gpu_free(gpu, head);
+        fed_gpu_free(gpu, none);
+    }
+    assert_true(tried >= 4 || getenv("FED_TEST_CODEC") != NULL);
+}
+
 int main(void) {
     const char *name = getenv("FED_TEST_DEVICE");
     fed_error err = {0};
@@ -454,6 +502,7 @@ int main(void) {
         cmocka_unit_test(each_codec_gives_the_processors_bits),
         cmocka_unit_test(values_that_are_not_finite_are_refused),
         cmocka_unit_test(changed_bytes_get_the_processors_verdict),
+        cmocka_unit_test(bursts_are_the_processors),
     };
     int failed = EXIT_FAILURE;
     if (fed_gpu_stream_new(gpu, NULL, &stream) == FED_OK) {

@@ -56,6 +56,18 @@ fed_status fedcodec_gpu_encode(fedcodec_gpu *c, fed_gpu_stream *stream, float *r
                                fedcodec_gpu_head *head) FED_CHECKED;
 
 /**
+ * As fedcodec_bursts_encode (fedcodec/bursts.h): x as a network card's bursts, by a codec
+ * "inceptionn". Values need not be finite.
+ *
+ * x         float32[n]
+ * dst, cap  cap is fedcodec_bursts_bound(n) at least; bytes past head->len may change, up to cap
+ * Errors    FED_ENOTFOUND: a codec without bursts; FED_ENOSPC; FED_EINVAL; those of launches
+ */
+fed_status fedcodec_gpu_bursts(fedcodec_gpu *c, fed_gpu_stream *stream, const float *x, size_t n,
+                               void *work, uint8_t *dst, size_t cap,
+                               fedcodec_gpu_head *head) FED_CHECKED;
+
+/**
  * As fedcodec_axpy and fedcodec_decode: y += w decoded, and y = decoded. head->len is the message's
  * length, which is not trusted; src has cap bytes, and a longer head->len is FED_EFORMAT. A message
  * that encode could not have made sets head->status and leaves y alone; a good one sets FED_OK.

@@ -1,0 +1,41 @@
+/* Scans: over a group, and over the tiles of an array by one group. */
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* As wg_scan of dialect.h: the largest value of the work-items before this one; *most: of all. */
+FUNC u32 wg_scan_max(LOCALP u32 *room, u32 value, u32 *most) {
+    room[LANE] = value;
+    BARRIER();
+    for (u32 step = 1; step < GROUP_SIZE; step += step) {
+        const u32 before = LANE >= step ? room[LANE - step] : 0;
+        BARRIER();
+        room[LANE] = room[LANE] > before ? room[LANE] : before;
+        BARRIER();
+    }
+    const u32 before = LANE > 0 ? room[LANE - 1] : 0;
+    *most = room[GROUP_SIZE - 1];
+    BARRIER();
+    return before;
+}
+
+/* The part of `count` items that a work-item of one group takes: from *first to *end. */
+FUNC void lane_part(u32 count, u32 *first, u32 *end) {
+    const u32 each = (count + GROUP_SIZE - 1) / GROUP_SIZE;
+    *first = LANE * each < count ? LANE * each : count;
+    *end = *first + each < count ? *first + each : count;
+}
+
+/* One group: each of `count` numbers becomes the sum of those before it. Returns the sum of all. */
+FUNC u32 scan_tiles(LOCALP u32 *room, GLOBAL u32 *tiles, u32 count) {
+    u32 first = 0, end = 0, sum = 0, total = 0;
+    lane_part(count, &first, &end);
+    for (u32 k = first; k < end; k++) {
+        sum += tiles[k];
+    }
+    sum = wg_scan(room, sum, &total);
+    for (u32 k = first; k < end; k++) {
+        const u32 size = tiles[k];
+        tiles[k] = sum;
+        sum += size;
+    }
+    return total;
+}
