@@ -211,8 +211,7 @@ static void open_named(const char *name, const fed_arch *arch, net_engine *engin
     assert_fed_ok_err(engine->backend->open(arch, NET_CASE_MOST, name, &engine->work, &err));
 }
 
-/* FED_TEST_DEVICE, or the first device that can be used. NULL: there is none. */
-static const char *device_here(void) {
+const char *net_case_device(void) {
     const char *named = getenv("FED_TEST_DEVICE");
     fed_gpu_info info;
     for (size_t k = 0; named == NULL && fed_gpu_list(k, &info) == FED_OK; k++) {
@@ -224,7 +223,7 @@ static const char *device_here(void) {
 const char *net_case_backend(size_t k, const fed_arch *arch) {
     const char *name;
     for (size_t i = 0; (name = fedtrain_backend_name(i)) != NULL; i++) {
-        name = strcmp(name, "gpu") == 0 ? device_here() : name;
+        name = strcmp(name, "gpu") == 0 ? net_case_device() : name;
         if (name != NULL && fedtrain_backend_fits(name, arch, NULL) == FED_OK && k-- == 0) {
             return name;
         }

@@ -38,8 +38,10 @@ size_t net_case_scores(const net_case *c, size_t batch);
 /** Memory for n floats. The test fails if there is none. */
 float *net_case_floats(size_t n);
 
-/** The k-th backend that runs this model here; NULL past the last. "gpu" only where a device is
- * that can be used; FED_TEST_DEVICE names another one. */
+/** FED_TEST_DEVICE, or "gpu" where a device is that can be used. NULL: there is none. */
+const char *net_case_device(void);
+
+/** The k-th backend that runs this model here, a device by its name; NULL past the last. */
 const char *net_case_backend(size_t k, const fed_arch *arch);
 
 /** The reference, the fast backend with one set of kernels, or any other of backends.def. */

@@ -138,7 +138,7 @@ static fed_status gpu_begin(void *self, const float *params, const float *state,
     net->resident = true;
     net->host_params = params;
     net->host_state = state;
-    net->states = states;
+    net->moments = 0;
     net->open = 0;
     return FED_OK;
 }
@@ -147,7 +147,7 @@ static fed_status gpu_begin(void *self, const float *params, const float *state,
  * no pass changes it. */
 static fed_status gpu_end(void *self, float *params, float *state) {
     fedtrain_gpu_net *net = self;
-    const size_t n = net->arch->trained, moments = net->states / n < 2 ? net->states / n : 2;
+    const size_t moments = net->moments * net->arch->trained;
     net->resident = false;
     net->open = 0;
     if (params != NULL) {
@@ -155,8 +155,8 @@ static fed_status gpu_end(void *self, float *params, float *state) {
                              net->arch->layout.size * sizeof *params, FED_GPU_DOWN));
     }
     if (state != NULL && moments > 0) {
-        FED_TRY(fed_gpu_copy(net->stream, state, net->state, moments * n * sizeof *state,
-                             FED_GPU_DOWN));
+        FED_TRY(
+            fed_gpu_copy(net->stream, state, net->state, moments * sizeof *state, FED_GPU_DOWN));
     }
     return fed_gpu_sync(net->stream);
 }

@@ -50,7 +50,7 @@ typedef struct fedtrain_gpu_net {
     /* From begin to end. */
     bool resident;
     const float *host_params, *host_state;
-    size_t states;
+    size_t moments; /* 0 to 2: how many an update has changed; they lie first in the state */
 
     fedtrain_gpu_slot slot[FEDTRAIN_GPU_SLOTS];
     size_t next;      /* the slot of the next pass */

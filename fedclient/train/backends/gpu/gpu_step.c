@@ -136,6 +136,7 @@ static fed_status step_update(void *self, const fedtrain_update *u, size_t offse
     }
     const float *control = u->own != NULL ? net->params + u->control + offset : NULL;
     const float *first = u->rule != FED_SGD ? there(net, u->first, offset) : NULL;
+    net->moments = u->second != NULL ? 2 : first != NULL ? 1 : net->moments;
     const fed_gpu_arg args[] = {FED_GPU_VALUE(s),
                                 FED_GPU_AT(net->params + offset),
                                 FED_GPU_AT(first),
