@@ -71,6 +71,10 @@ fed_status fedcodec_gpu_new(fed_gpu *gpu, const fedcodec *codec, fedcodec_gpu **
     if (vtable == NULL) {
         return say_missing(codec, err);
     }
+    const char *lacks = vtable->lacks != NULL ? vtable->lacks(codec->param) : NULL;
+    if (lacks != NULL) {
+        return fed_fail(err, FED_ENOTFOUND, "%s: %s", vtable->name, lacks);
+    }
     fedcodec_gpu *c = calloc(1, sizeof *c);
     if (c == NULL) {
         return fed_fail(err, FED_ENOMEM, "out of memory for the kernels of a codec");

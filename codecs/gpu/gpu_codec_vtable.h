@@ -33,6 +33,9 @@ typedef struct fedcodec_gpu_vtable {
     const char *name;       /* the codec's, as in a spec */
     const char *kernels[6]; /* texts, joined; the last is NULL */
 
+    /** NULL, or a sentence: what these parameters need that only the processor has. NULL: all
+     * parameters run. */
+    const char *(*lacks)(const double *param);
     /** Most of encode, check and read. NULL: none. */
     size_t (*work_size)(const double *param, size_t n);
     fed_status (*encode)(const fedcodec_gpu_job *job) FED_CHECKED;

@@ -8,6 +8,7 @@ extern const char fedcodec_gpu_blocks_text[];
 extern const char fedcodec_gpu_quads_text[];
 extern const char fedcodec_gpu_narrow_text[];
 extern const char fedcodec_gpu_dense_text[];
+extern const char fedcodec_gpu_select_text[];
 
 #define FEDCODEC_GPU(folder) extern const char fedcodec_gpu_##folder##_text[];
 #include "codecs/gpu/gpu_codecs.def"

@@ -19,7 +19,6 @@ ROOMS = {
     "common/": {"fed"},
     "common/gpu/": {"fed"},
     "codecs/": {"fed", "fedcodec"},
-    "codecs/gpu/": {"fed", "fedcodec"},
     "codecs/tool/": {"fed", "fedcodec"},
     "fedclient/": {"fed", "fedcodec", "fedclient"},
     "fedclient/train/": {"fed", "fedtrain"},

@@ -27,7 +27,8 @@ typedef struct fedcodec_gpu fedcodec_gpu;
 /**
  * A codec on this GPU: builds its kernels. The codec is copied; its pool is not used.
  *
- * Errors  FED_ENOTFOUND  this codec runs on the processor only: *err says which ones do not
+ * Errors  FED_ENOTFOUND  this codec, or a parameter's value, runs on the processor only: *err says
+ *                        which ones do not
  *         FED_EIO, FED_ENOMEM, FED_EINVAL
  * Owner   fedcodec_gpu_free, before fed_gpu_close
  */
