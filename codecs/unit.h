@@ -36,8 +36,6 @@
 #define fedcodec_this_unit                  FEDCODEC_UNITED(fedcodec_this_unit)
 #define fedcodec_absorb                     FEDCODEC_UNITED(fedcodec_absorb)
 #define fedcodec_check_values               FEDCODEC_UNITED(fedcodec_check_values)
-#define fedcodec_golomb_b                   FEDCODEC_UNITED(fedcodec_golomb_b)
-#define fedcodec_golomb_bound               FEDCODEC_UNITED(fedcodec_golomb_bound)
 #define fedcodec_golomb_read                FEDCODEC_UNITED(fedcodec_golomb_read)
 #define fedcodec_golomb_write               FEDCODEC_UNITED(fedcodec_golomb_write)
 #define fedcodec_pos_names                  FEDCODEC_UNITED(fedcodec_pos_names)

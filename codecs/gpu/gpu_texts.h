@@ -9,6 +9,8 @@ extern const char fedcodec_gpu_quads_text[];
 extern const char fedcodec_gpu_narrow_text[];
 extern const char fedcodec_gpu_dense_text[];
 extern const char fedcodec_gpu_select_text[];
+extern const char fedcodec_gpu_sparse_text[];
+extern const char fedcodec_gpu_sparse_read_text[];
 
 #define FEDCODEC_GPU(folder) extern const char fedcodec_gpu_##folder##_text[];
 #include "codecs/gpu/gpu_codecs.def"

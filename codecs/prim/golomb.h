@@ -3,6 +3,7 @@
 #ifndef FEDCODEC_PRIM_GOLOMB_H
 #define FEDCODEC_PRIM_GOLOMB_H
 
+#include <math.h>
 #include <stdbool.h>
 
 #include "codecs/unit.h"
@@ -15,10 +16,17 @@
 enum { FEDCODEC_GOLOMB_B_MAX = 31 };
 
 /** The best b for positions that are taken with probability p each, 0 < p < 1: equation 8's b*. */
-unsigned fedcodec_golomb_b(double p);
+static inline unsigned fedcodec_golomb_b(double p) {
+    const double phi = 1.6180339887498949; /* (sqrt(5) + 1) / 2 */
+    double b = 1.0 + floor(log2(log(phi - 1.0) / log1p(-p)));
+    return b < 0.0 ? 0 : b > FEDCODEC_GOLOMB_B_MAX ? FEDCODEC_GOLOMB_B_MAX : (unsigned)b;
+}
 
 /** Most bytes of k positions below n. */
-size_t fedcodec_golomb_bound(size_t n, size_t k, unsigned b);
+static inline size_t fedcodec_golomb_bound(size_t n, size_t k, unsigned b) {
+    uint64_t bits = (uint64_t)k * (b + 1) + ((uint64_t)n >> b); /* the gaps' sum is at most n */
+    return (size_t)((bits + 7) / 8);
+}
 
 /** Append a gap. b <= FEDCODEC_GOLOMB_B_MAX, gap < 2^32. */
 static inline void fedcodec_golomb_put(fed_bit_writer *w, uint64_t gap, unsigned b) {

@@ -1,0 +1,229 @@
+/* sbc, stc and dgc on a GPU: the order of launches, which they share. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "codecs/gpu/gpu_select.h"
+#include "codecs/gpu/gpu_texts.h"
+#include "codecs/prim/golomb.h"
+#include "codecs/prim/select.h"
+#include "codecs/prim/sparse.h"
+
+enum { CHUNK = 64, HEAD = 32 }; /* bytes of a chunk of positions; of `message` in sparse.cl */
+
+static size_t most_of(size_t a, size_t b) {
+    return a > b ? a : b;
+}
+
+/* The next array of `size` bytes. at NULL: only its end counts. */
+typedef struct room {
+    char *work;
+    size_t used;
+} room;
+
+static void *take(room *r, size_t size) {
+    void *at = r->work != NULL ? r->work + r->used : NULL;
+    r->used += fedcodec_gpu_round_up(size);
+    return at;
+}
+
+/* ---- Encode ---- */
+
+typedef struct writing {
+    fedcodec_gpu_choice choice;
+    uint32_t k, b, each; /* each: groups for k values */
+    void *message;
+    uint32_t *index;
+    float *value;
+    uint64_t *parts; /* of sums; then the codes' lengths, for each group */
+    uint32_t *tiles, *bits, *words;
+    size_t word_bytes;
+} writing;
+
+static uint32_t sides_of(fedcodec_sparse kind) {
+    return kind == FEDCODEC_SPARSE_MEAN ? 2 : 1;
+}
+
+/* The places in the work memory; returns how much of it they take. */
+static size_t lay_out_writing(fedcodec_sparse kind, const double *param, size_t n, void *work,
+                              writing *w) {
+    const uint32_t sides = sides_of(kind);
+    const size_t k = fedcodec_select_most(param[0], n);
+    room r = {work, fedcodec_gpu_choice_size(sides, n)};
+    w->k = (uint32_t)k;
+    w->b = fedcodec_golomb_b(param[0]);
+    w->each = fedcodec_gpu_groups(k, FEDCODEC_GPU_EACH);
+    w->word_bytes = fedcodec_gpu_round_up(fedcodec_golomb_bound(n, k, w->b) + sizeof(uint64_t));
+    w->message = take(&r, HEAD);
+    w->index = take(&r, sides * k * sizeof *w->index);
+    w->value = take(&r, sides * k * sizeof *w->value);
+    w->parts = take(&r, (size_t)sides * w->each * sizeof *w->parts);
+    w->tiles = take(&r, w->each * sizeof *w->tiles);
+    w->bits = take(&r, sizeof *w->bits);
+    w->words = take(&r, w->word_bytes);
+    if (work != NULL) {
+        w->choice = fedcodec_gpu_choice_in(work, sides, k, n);
+    }
+    return r.used;
+}
+
+static fed_status list_values(const fedcodec_gpu_job *job, const writing *w) {
+    const fedcodec_gpu_choice *c = &w->choice;
+    const fed_gpu_arg list[] = {FED_GPU_AT(job->residual), FED_GPU_VALUE(job->n),
+                                FED_GPU_VALUE(c->sides),   FED_GPU_AT(c->chosen),
+                                FED_GPU_AT(c->tiles),      FED_GPU_VALUE(w->k),
+                                FED_GPU_AT(w->index),      FED_GPU_AT(w->value)};
+    FED_TRY(fedcodec_gpu_choose(job, c));
+    return fed_gpu_launch(job->stream, job->module, "select_list", c->groups, list, 8);
+}
+
+static fed_status find_means(const fedcodec_gpu_job *job, const writing *w) {
+    const fedcodec_gpu_choice *c = &w->choice;
+    const fed_gpu_arg args[] = {FED_GPU_AT(c->chosen),  FED_GPU_AT(c->totals),
+                                FED_GPU_AT(w->value),   FED_GPU_VALUE(w->k),
+                                FED_GPU_VALUE(w->each), FED_GPU_AT(w->parts)};
+    FED_TRY(fed_gpu_launch(job->stream, job->module, "sparse_sums", c->sides * w->each, args, 6));
+    return fed_gpu_launch(job->stream, job->module, "sparse_means", c->sides, args, 6);
+}
+
+static fed_status put_positions(const fedcodec_gpu_job *job, uint32_t kind, const writing *w) {
+    const fed_gpu_arg lengths[] = {FED_GPU_AT(w->message), FED_GPU_AT(w->index),
+                                   FED_GPU_VALUE(w->k), FED_GPU_AT(w->tiles)};
+    const fed_gpu_arg put[] = {
+        FED_GPU_AT(w->message), FED_GPU_AT(w->index),     FED_GPU_AT(w->value),
+        FED_GPU_VALUE(w->k),    FED_GPU_VALUE(kind),      FED_GPU_AT(w->tiles),
+        FED_GPU_AT(w->words),   FED_GPU_AT(job->message), FED_GPU_AT(job->residual)};
+    const fed_gpu_arg finish[] = {FED_GPU_AT(w->message), FED_GPU_AT(w->words), FED_GPU_AT(w->bits),
+                                  FED_GPU_AT(job->message), FED_GPU_AT(job->head)};
+    const uint32_t finishers = fedcodec_gpu_groups(w->word_bytes, sizeof *w->words);
+    FED_TRY(fed_gpu_fill(job->stream, w->words, 0xff, w->word_bytes));
+    FED_TRY(fed_gpu_launch(job->stream, job->module, "sparse_lengths", w->each, lengths, 4));
+    FED_TRY(fedcodec_gpu_scan(job, 1, w->tiles, w->each, w->bits));
+    FED_TRY(fed_gpu_launch(job->stream, job->module, "sparse_put", w->each, put, 9));
+    return fed_gpu_launch(job->stream, job->module, "sparse_finish", finishers, finish, 5);
+}
+
+static fed_status encode(fedcodec_sparse as, const fedcodec_gpu_job *job) {
+    const uint32_t kind = as, sides = sides_of(as);
+    writing w;
+    (void)lay_out_writing(as, job->param, job->n, job->work, &w);
+    const fed_gpu_arg begin[] = {FED_GPU_AT(w.choice.chosen), FED_GPU_AT(w.choice.totals),
+                                 FED_GPU_VALUE(kind),         FED_GPU_VALUE(sides),
+                                 FED_GPU_VALUE(w.b),          FED_GPU_AT(job->message),
+                                 FED_GPU_AT(w.message)};
+    FED_TRY(list_values(job, &w));
+    if (as != FEDCODEC_SPARSE_VALUES) {
+        FED_TRY(find_means(job, &w));
+    }
+    FED_TRY(fed_gpu_launch(job->stream, job->module, "sparse_begin", 1, begin, 7));
+    return put_positions(job, kind, &w);
+}
+
+/* ---- Read ---- */
+
+typedef struct reading {
+    uint32_t chunks; /* groups of 256 of them, at most */
+    void *message;
+    uint8_t *lows, *ends;
+    uint32_t *codes;
+    uint64_t *moved;
+} reading;
+
+/* Positions of n values take at most 32 bits each, and n bits together. */
+static size_t lay_out_reading(size_t n, size_t cap, void *work, reading *read) {
+    const size_t most = 4 * n + n / 8 + CHUNK, bytes = cap < most ? cap : most;
+    room r = {work, 0};
+    read->chunks = fedcodec_gpu_groups(bytes, CHUNK);
+    read->message = take(&r, HEAD);
+    read->lows = take(&r, (size_t)read->chunks * FED_GPU_GROUP);
+    read->ends = take(&r, read->chunks);
+    read->codes = take(&r, read->chunks * sizeof *read->codes);
+    read->moved = take(&r, read->chunks * sizeof *read->moved);
+    return r.used;
+}
+
+static fed_status check_head(const fedcodec_gpu_job *job, uint32_t kind, const reading *r) {
+    const fed_gpu_arg open[] = {FED_GPU_AT(job->message), FED_GPU_VALUE(job->cap),
+                                FED_GPU_VALUE(job->n),    FED_GPU_VALUE(kind),
+                                FED_GPU_AT(r->message),   FED_GPU_AT(job->head)};
+    const fed_gpu_arg values[] = {FED_GPU_AT(job->message), FED_GPU_VALUE(kind),
+                                  FED_GPU_AT(r->message), FED_GPU_AT(job->head)};
+    const size_t most = job->n < job->cap ? job->n : job->cap; /* values that fit in the message */
+    const uint32_t groups =
+        kind == FEDCODEC_SPARSE_MEAN ? 0 : fedcodec_gpu_groups(most, FEDCODEC_GPU_EACH);
+    FED_TRY(fed_gpu_launch(job->stream, job->module, "sparse_open", 1, open, 6));
+    return fed_gpu_launch(job->stream, job->module, "sparse_check_values", groups, values, 4);
+}
+
+static fed_status check_positions(const fedcodec_gpu_job *job, const reading *r) {
+    const fed_gpu_arg starts[] = {FED_GPU_AT(job->message), FED_GPU_AT(r->message),
+                                  FED_GPU_AT(job->head), FED_GPU_AT(r->lows), FED_GPU_AT(r->ends)};
+    const fed_gpu_arg count[] = {FED_GPU_AT(job->message), FED_GPU_AT(r->message),
+                                 FED_GPU_AT(job->head),    FED_GPU_AT(r->lows),
+                                 FED_GPU_AT(r->codes),     FED_GPU_AT(r->moved)};
+    const fed_gpu_arg sum[] = {FED_GPU_AT(r->message), FED_GPU_AT(r->codes), FED_GPU_AT(r->moved),
+                               FED_GPU_AT(job->head)};
+    const fed_gpu_arg last[] = {FED_GPU_AT(job->message), FED_GPU_VALUE(job->n),
+                                FED_GPU_AT(r->message),   FED_GPU_AT(r->lows),
+                                FED_GPU_AT(r->codes),     FED_GPU_AT(r->moved),
+                                FED_GPU_AT(job->head)};
+    FED_TRY(fed_gpu_launch(job->stream, job->module, "golomb_guess", r->chunks, starts, 5));
+    FED_TRY(fed_gpu_launch(job->stream, job->module, "golomb_settle", 1, starts, 5));
+    FED_TRY(fed_gpu_launch(job->stream, job->module, "golomb_count", r->chunks, count, 6));
+    FED_TRY(fed_gpu_launch(job->stream, job->module, "golomb_sum", 1, sum, 4));
+    return fed_gpu_launch(job->stream, job->module, "golomb_check", r->chunks, last, 7);
+}
+
+static fed_status read_message(fedcodec_sparse as, const fedcodec_gpu_job *job) {
+    const uint32_t kind = as;
+    reading r;
+    (void)lay_out_reading(job->n, job->cap, job->work, &r);
+    const fed_gpu_arg clear[] = {FED_GPU_VALUE(job->n), FED_GPU_AT(job->y), FED_GPU_AT(job->head)};
+    const fed_gpu_arg add[] = {
+        FED_GPU_AT(job->message), FED_GPU_VALUE(kind), FED_GPU_AT(r.message),
+        FED_GPU_AT(r.lows),       FED_GPU_AT(r.codes), FED_GPU_AT(r.moved),
+        FED_GPU_VALUE(job->w),    FED_GPU_AT(job->y),  FED_GPU_AT(job->head)};
+    const uint32_t cleared = job->set ? fedcodec_gpu_groups(job->n, FEDCODEC_GPU_EACH) : 0;
+    FED_TRY(check_head(job, kind, &r));
+    FED_TRY(check_positions(job, &r));
+    FED_TRY(fed_gpu_launch(job->stream, job->module, "sparse_clear", cleared, clear, 3));
+    return fed_gpu_launch(job->stream, job->module, "golomb_add", r.chunks, add, 9);
+}
+
+/* ---- The codecs ---- */
+
+static size_t work_size(fedcodec_sparse kind, const double *param, size_t n) {
+    writing w;
+    reading r;
+    return most_of(lay_out_writing(kind, param, n, NULL, &w),
+                   lay_out_reading(n, SIZE_MAX, NULL, &r));
+}
+
+static const char *lacks(const double *param) {
+    return param[1] == FEDCODEC_POS_GOLOMB
+               ? NULL
+               : "positions other than pos=golomb are written by the processor only";
+}
+
+// clang-format off
+#define SPARSE_ON_GPU(codec, kind)                                                                 \
+    static size_t codec##_work_size(const double *param, size_t n) {                               \
+        return work_size(kind, param, n);                                                          \
+    }                                                                                              \
+    static fed_status codec##_encode(const fedcodec_gpu_job *job) {                                \
+        return encode(kind, job);                                                                  \
+    }                                                                                              \
+    static fed_status codec##_read(const fedcodec_gpu_job *job) {                                  \
+        return read_message(kind, job);                                                            \
+    }                                                                                              \
+    const fedcodec_gpu_vtable fedcodec_gpu_##codec = {                                             \
+        .name = #codec,                                                                            \
+        .kernels = {fedcodec_gpu_codec_text, fedcodec_gpu_select_text, fedcodec_gpu_sparse_text,   \
+                    fedcodec_gpu_sparse_read_text},                                                \
+        .lacks = lacks,                                                                            \
+        .work_size = codec##_work_size,                                                            \
+        .encode = codec##_encode,                                                                  \
+        .read = codec##_read,                                                                      \
+    }
+// clang-format on
+
+SPARSE_ON_GPU(sbc, FEDCODEC_SPARSE_MEAN);
+SPARSE_ON_GPU(stc, FEDCODEC_SPARSE_SIGNS);
+SPARSE_ON_GPU(dgc, FEDCODEC_SPARSE_VALUES);

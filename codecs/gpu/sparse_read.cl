@@ -1,0 +1,395 @@
+/* sbc, stc and dgc: messages checked and read, 512 bits of positions a work-item. Formats:
+ * docs/codec-formats.md#golomb */
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Golomb's code has no index. What a decoder must know at the first bit of a chunk is how many low
+ * bits of a code are to come, 0 to 31. Each work-item first assumes 0, then what the chunk before
+ * ends with, until nothing changes. All else is a sum over bits: a one of a unary part moves on by
+ * 2^b positions, its zero by one, a low bit by its value. So a code may span any number of chunks.
+ */
+#define CHUNK_BITS  512U
+#define CHUNK_BYTES 64U
+#define NO_NUMBER   0xffffffffU
+
+#define FED_OK       0U
+#define FED_EVERSION 14U /* a code of the positions that only the processor reads */
+
+/* A chunk being read. */
+typedef struct walk {
+    GLOBAL const u8 *src; /* its first byte */
+    u32 left;             /* bytes from there to the message's end, at most 2^31 */
+    u32 end;              /* its bits */
+    u32 pos;              /* bits read */
+    u32 low;              /* low bits of a code still to come */
+    u32 codes;            /* that ended */
+    u64 moved;            /* positions passed */
+} walk;
+
+/* The next 32 bits; zeros after the message. */
+FUNC u32 peek(GLOBAL const u8 *src, u32 left, u32 pos) {
+    u32 at = pos / 8, shift = pos % 8;
+    u64 bits = 0;
+    for (u32 j = 0; j < 5; j++) {
+        bits = bits << 8 | (at + j < left ? src[at + j] : 0);
+    }
+    return (u32)(bits >> (8 - shift));
+}
+
+/* Up to the end of the next code, or of the chunk. 1: a code ended. */
+FUNC u32 next_code(walk *c, u32 b) {
+    u32 low = c->low;
+    while (low == 0 && c->pos < c->end) {
+        u32 limit = c->end - c->pos < 32 ? c->end - c->pos : 32;
+        u32 bits = ~peek(c->src, c->left, c->pos);
+        u32 ones = bits == 0 ? 32 : CLZ(bits);
+        if (ones >= limit) {
+            c->moved += (u64)limit << b;
+            c->pos += limit;
+        } else {
+            c->moved += ((u64)ones << b) + 1;
+            c->pos += ones + 1;
+            low = b + 1; /* and 1 for the zero, which is read */
+        }
+    }
+    if (low == 0) {
+        return 0;
+    }
+    low -= c->low == 0;
+    u32 more = c->end - c->pos < low ? c->end - c->pos : low;
+    if (more > 0) {
+        u64 value = peek(c->src, c->left, c->pos) >> (32 - more);
+        c->moved += value << (low - more);
+        c->pos += more;
+    }
+    c->low = low - more;
+    c->codes += c->low == 0;
+    return c->low == 0;
+}
+
+/* Chunk number `chunk` of the positions; beyond them it has no bits. */
+FUNC walk walk_from(GLOBAL const u8 *src, GLOBAL const message *m, u32 len, u32 chunk, u32 low) {
+    walk c;
+    u64 first = m->at + (u64)chunk * CHUNK_BYTES;
+    c.left = first < len ? len - (u32)first : 0;
+    c.src = src + (c.left > 0 ? first : 0);
+    c.end = c.left < CHUNK_BYTES ? 8 * c.left : CHUNK_BITS;
+    c.pos = 0;
+    c.low = low;
+    c.codes = 0;
+    c.moved = 0;
+    return c;
+}
+
+FUNC void walk_all(walk *c, u32 b) {
+    while (c->pos < c->end) {
+        next_code(c, b);
+    }
+}
+
+/* The low bits to come at the chunk's end. */
+FUNC u32 low_after(GLOBAL const u8 *src, GLOBAL const message *m, u32 len, u32 chunk, u32 low) {
+    walk c = walk_from(src, m, len, chunk, low);
+    walk_all(&c, m->b);
+    return c.low;
+}
+
+/* ---- The head ---- */
+
+/* A varint of at most 2^32 - 1; refused ones, and larger ones, are NO_NUMBER. */
+FUNC u32 read_varint(GLOBAL const u8 *src, u32 len, u32 *at) {
+    u64 v = 0;
+    for (u32 j = 0; j < 5; j++) {
+        u32 byte = j < len ? src[j] : 0;
+        if (j >= len || (j > 0 && byte == 0)) {
+            return NO_NUMBER;
+        }
+        v |= (u64)(byte & 0x7f) << 7 * j;
+        if (byte < 0x80) {
+            *at = j + 1;
+            return v < NO_NUMBER ? (u32)v : NO_NUMBER;
+        }
+    }
+    return NO_NUMBER;
+}
+
+/* Returns a status. */
+FUNC u32 open_message(GLOBAL const u8 *src, u32 len, u32 n, u32 kind, GLOBAL message *m) {
+    u32 at = 0, count = read_varint(src, len, &at);
+    m->count = 0;
+    m->chunks = 0;
+    if (count > n || (count == 0 && at != len)) {
+        return FED_EFORMAT;
+    }
+    if (count == 0) {
+        return FED_OK;
+    }
+    u64 values = (u64)at + 1, positions = values + values_size(kind, count);
+    if (positions > len) {
+        return FED_EFORMAT;
+    }
+    u32 how = src[at];
+    if (how >= 32) {
+        return how < 64 || how == 64 ? FED_EVERSION : FED_EFORMAT;
+    }
+    m->count = count;
+    m->values = (u32)values + (kind == SIGNS ? 4 : 0);
+    m->at = (u32)positions;
+    m->b = how;
+    if (kind != VALUES) {
+        u32 bits = load_u32(src + values), key = bits & 0x7fffffffU;
+        m->mu = FLOAT_OF(bits);
+        if (key == 0 || key >= INFINITE || (kind == SIGNS && bits != key)) {
+            return FED_EFORMAT;
+        }
+    }
+    /* What encode can write of n values: each gap's code has at most b + 1 bits besides ones. */
+    u64 most = ((u64)count * (how + 1) + (n >> how)) / 8 + 1;
+    if (len - positions > most) {
+        return FED_EFORMAT;
+    }
+    m->chunks = (u32)((len - positions + CHUNK_BYTES - 1) / CHUNK_BYTES);
+    return FED_OK;
+}
+
+/* One group. */
+KERNEL sparse_open(GLOBAL const u8 *src, u32 cap, u32 n, u32 kind, GLOBAL message *m,
+                   GLOBAL head *h) {
+    if (LANE == 0) {
+        u32 status = h->len > cap ? FED_EFORMAT : open_message(src, h->len, n, kind, m);
+        if (status != FED_OK) {
+            m->count = 0;
+            m->chunks = 0;
+            fail(h, status);
+        }
+    }
+}
+
+/* 8 values or signs a work-item. */
+KERNEL sparse_check_values(GLOBAL const u8 *src, u32 kind, GLOBAL const message *m,
+                           GLOBAL head *h) {
+    u32 first = GROUP * TILE + 8 * LANE, count = m->count, bad = 0;
+    for (u32 j = 0; kind == VALUES && j < 8 && first + j < count; j++) {
+        u32 key = load_u32(src + m->values + 4 * (u64)(first + j)) & 0x7fffffffU;
+        bad |= key == 0 || key >= INFINITE;
+    }
+    if (kind == SIGNS && first < count && count - first < 8) {
+        u32 padding = 0xffU >> (count - first);
+        bad = (src[m->values + first / 8] & padding) != padding;
+    }
+    if (bad != 0) {
+        fail(h, FED_EFORMAT);
+    }
+}
+
+/* ---- Where the codes of a chunk begin ---- */
+
+/* 256 chunks a group: right, if the group begins with a code. */
+KERNEL golomb_guess(GLOBAL const u8 *src, GLOBAL const message *m, GLOBAL const head *h,
+                    GLOBAL u8 *lows, GLOBAL u8 *ends) {
+    LOCAL u32 room[GROUP_SIZE];
+    LOCAL u32 after[GROUP_SIZE];
+    u32 chunk = GROUP * GROUP_SIZE + LANE, low = 0, changed = 1;
+    if (GROUP * GROUP_SIZE >= m->chunks) {
+        return;
+    }
+    u32 end = low_after(src, m, h->len, chunk, low);
+    while (changed != 0) {
+        after[LANE] = end;
+        BARRIER();
+        u32 before = LANE > 0 ? after[LANE - 1] : 0;
+        u32 differs = before != low;
+        BARRIER();
+        if (differs != 0) {
+            low = before;
+            end = low_after(src, m, h->len, chunk, low);
+        }
+        changed = wg_max(room, differs);
+    }
+    if (chunk < m->chunks) {
+        lows[chunk] = (u8)low;
+    }
+    if (LANE == GROUP_SIZE - 1) {
+        ends[GROUP] = (u8)end;
+    }
+}
+
+/* Give a group's chunks their right starts, up to one that has it. Returns what the group ends
+ * with. */
+FUNC u32 settle_group(GLOBAL const u8 *src, GLOBAL const message *m, u32 len, u32 group, u32 low,
+                      GLOBAL u8 *lows, u32 end) {
+    u32 chunk = group * GROUP_SIZE;
+    for (u32 j = 0; j < GROUP_SIZE && chunk < m->chunks; j++, chunk++) {
+        if (lows[chunk] == low) {
+            return end;
+        }
+        lows[chunk] = (u8)low;
+        low = low_after(src, m, len, chunk, low);
+    }
+    return low;
+}
+
+/* One group, which joins those of golomb_guess: rounds until no group's start changes. */
+KERNEL golomb_settle(GLOBAL const u8 *src, GLOBAL const message *m, GLOBAL const head *h,
+                     GLOBAL u8 *lows, GLOBAL u8 *ends) {
+    LOCAL u32 room[GROUP_SIZE];
+    u32 groups = (m->chunks + GROUP_SIZE - 1) / GROUP_SIZE, changed = groups > 1;
+    while (changed != 0) {
+        u32 differs = 0;
+        for (u32 base = 0; base < groups; base += GROUP_SIZE) {
+            u32 group = base + LANE;
+            u32 low = group > 0 && group < groups ? ends[group - 1] : 0;
+            BARRIER();
+            if (group > 0 && group < groups && lows[group * GROUP_SIZE] != low) {
+                differs = 1;
+                ends[group] =
+                    (u8)settle_group(src, m, h->len, group, low, lows, ends[group]);
+            }
+            BARRIER();
+        }
+        changed = wg_max(room, differs);
+    }
+}
+
+/* ---- Positions ---- */
+
+/* Sums of two numbers of each work-item before this one, and of all. */
+typedef struct sums {
+    u32 codes;
+    u64 moved;
+} sums;
+
+FUNC sums wg_scan_sums(LOCALP u32 *room, LOCALP u64 *wide, sums mine, sums *total) {
+    sums before;
+    before.codes = wg_scan(room, mine.codes, &total->codes);
+    wide[LANE] = mine.moved;
+    BARRIER();
+    for (u32 step = 1; step < GROUP_SIZE; step += step) {
+        u64 more = LANE >= step ? wide[LANE - step] : 0;
+        BARRIER();
+        wide[LANE] += more;
+        BARRIER();
+    }
+    before.moved = wide[LANE] - mine.moved;
+    total->moved = wide[GROUP_SIZE - 1];
+    BARRIER();
+    return before;
+}
+
+/* The chunk of this work-item, walked: its sums. */
+FUNC sums chunk_sums(GLOBAL const u8 *src, GLOBAL const message *m, u32 len,
+                     GLOBAL const u8 *lows) {
+    u32 chunk = GROUP * GROUP_SIZE + LANE;
+    walk c = walk_from(src, m, len, chunk, chunk < m->chunks ? lows[chunk] : 0);
+    walk_all(&c, m->b);
+    sums s;
+    s.codes = c.codes;
+    s.moved = c.moved;
+    return s;
+}
+
+KERNEL golomb_count(GLOBAL const u8 *src, GLOBAL const message *m, GLOBAL const head *h,
+                    GLOBAL const u8 *lows, GLOBAL u32 *codes, GLOBAL u64 *moved) {
+    LOCAL u32 room[GROUP_SIZE];
+    LOCAL u64 wide[GROUP_SIZE];
+    sums total;
+    if (GROUP * GROUP_SIZE >= m->chunks) {
+        return;
+    }
+    wg_scan_sums(room, wide, chunk_sums(src, m, h->len, lows), &total);
+    if (LANE == 0) {
+        codes[GROUP] = total.codes;
+        moved[GROUP] = total.moved;
+    }
+}
+
+/* One group: what is before each group; and are there as many codes as the head says? */
+KERNEL golomb_sum(GLOBAL const message *m, GLOBAL u32 *codes, GLOBAL u64 *moved, GLOBAL head *h) {
+    LOCAL u32 room[GROUP_SIZE];
+    LOCAL u64 wide[GROUP_SIZE];
+    u32 groups = (m->chunks + GROUP_SIZE - 1) / GROUP_SIZE;
+    sums before, mine, total;
+    before.codes = 0;
+    before.moved = 0;
+    for (u32 base = 0; base < groups; base += GROUP_SIZE) {
+        u32 group = base + LANE;
+        mine.codes = group < groups ? codes[group] : 0;
+        mine.moved = group < groups ? moved[group] : 0;
+        sums at = wg_scan_sums(room, wide, mine, &total);
+        if (group < groups) {
+            codes[group] = before.codes + at.codes;
+            moved[group] = before.moved + at.moved;
+        }
+        before.codes += total.codes;
+        before.moved += total.moved;
+    }
+    if (LANE == 0 && before.codes != m->count) {
+        fail(h, FED_EFORMAT);
+    }
+}
+
+/* The last code: its position is below n, and after it come fewer than 8 bits, all ones. */
+KERNEL golomb_check(GLOBAL const u8 *src, u32 n, GLOBAL const message *m, GLOBAL const u8 *lows,
+                    GLOBAL const u32 *codes, GLOBAL const u64 *moved, GLOBAL head *h) {
+    LOCAL u32 room[GROUP_SIZE];
+    LOCAL u64 wide[GROUP_SIZE];
+    u32 chunk = GROUP * GROUP_SIZE + LANE, len = h->len;
+    sums total;
+    if (GROUP * GROUP_SIZE >= m->chunks) {
+        return;
+    }
+    sums mine = chunk_sums(src, m, len, lows), at = wg_scan_sums(room, wide, mine, &total);
+    u32 code = codes[GROUP] + at.codes, last = m->count - code;
+    if (code < m->count && last <= mine.codes) {
+        walk c = walk_from(src, m, len, chunk, lows[chunk]);
+        for (u32 j = 0; j < last; j++) {
+            next_code(&c, m->b);
+        }
+        u64 left = 8 * (u64)c.left - c.pos;
+        u32 ones = 0xffU >> (8 - (u32)(left & 7));
+        if (moved[GROUP] + at.moved + c.moved > n || left >= 8 ||
+            (src[len - 1] & ones) != ones) {
+            fail(h, FED_EFORMAT);
+        }
+    }
+}
+
+FUNC float value_of(GLOBAL const u8 *src, u32 kind, GLOBAL const message *m, u32 code) {
+    if (kind == VALUES) {
+        return FLOAT_OF(load_u32(src + m->values + 4 * (u64)code));
+    }
+    if (kind == SIGNS) {
+        u32 sign = src[m->values + code / 8] << code % 8 & 0x80U;
+        return FLOAT_OF(BITS_OF(m->mu) | sign << 24);
+    }
+    return m->mu;
+}
+
+/* y = 0, 8 values a work-item. */
+KERNEL sparse_clear(u32 n, GLOBAL float *y, GLOBAL const head *h) {
+    u32 first = GROUP * TILE + LANE;
+    for (u32 j = 0; j < 8 && first + j * GROUP_SIZE < n && h->status == 0; j++) {
+        y[first + j * GROUP_SIZE] = 0.0f;
+    }
+}
+
+/* y += w * value; positions differ, so no two work-items meet. */
+KERNEL golomb_add(GLOBAL const u8 *src, u32 kind, GLOBAL const message *m, GLOBAL const u8 *lows,
+                  GLOBAL const u32 *codes, GLOBAL const u64 *moved, float w, GLOBAL float *y,
+                  GLOBAL const head *h) {
+    LOCAL u32 room[GROUP_SIZE];
+    LOCAL u64 wide[GROUP_SIZE];
+    u32 chunk = GROUP * GROUP_SIZE + LANE, len = h->len;
+    sums total;
+    if (h->status != 0 || GROUP * GROUP_SIZE >= m->chunks) {
+        return;
+    }
+    sums mine = chunk_sums(src, m, len, lows), at = wg_scan_sums(room, wide, mine, &total);
+    walk c = walk_from(src, m, len, chunk, chunk < m->chunks ? lows[chunk] : 0);
+    u64 position = moved[GROUP] + at.moved;
+    u32 code = codes[GROUP] + at.codes;
+    for (u32 j = 0; j < mine.codes; j++) {
+        next_code(&c, m->b);
+        y[position + c.moved - 1] += w * value_of(src, kind, m, code + j);
+    }
+}
