@@ -4,9 +4,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
+#include <dirent.h>
 #include <float.h>
 #include <math.h>
+#include <stdio.h>
 
+#include "codec_vectors.h"
+#include "fed/file.h"
 #include "fed/rng.h"
 #include "fedcodec/bursts.h"
 #include "fedcodec/codec_vtable.h"
@@ -453,6 +457,97 @@ static void changed_bytes_get_the_processors_verdict(void **state) {
     on_each_codec(same_verdicts);
 }
 
+/* ---- Golden messages, and the inputs that fuzzing found ---- */
+
+/* A codec with this spec, opened once; NULL: it does not run on the device. */
+static place *opened_as(const fedcodec *codec) {
+    place p = {.codec = *codec};
+    fedcodec_format(codec, p.spec);
+    for (size_t k = 0; k < specs; k++) {
+        if (strcmp(opened[k].spec, p.spec) == 0) {
+            return &opened[k];
+        }
+    }
+    if (getenv("FED_TEST_CODEC") != NULL || !open_codec(&p)) {
+        return NULL;
+    }
+    assert_true(specs < SPECS);
+    opened[specs] = p;
+    return &opened[specs++];
+}
+
+static size_t golden;
+
+static void check_vector(const codec_vector *v) {
+    fedcodec codec;
+    size_t len = 0;
+    assert_int_equal(fedcodec_parse(v->spec, &codec, NULL), FED_OK);
+    place *p = opened_as(&codec);
+    if (p == NULL) {
+        return;
+    }
+    const size_t n = v->input.len, bytes = n * sizeof(float);
+    const size_t bound = fedcodec_bound(&codec, n);
+    reserve(p, n, bound > v->message.len ? bound : v->message.len);
+    const bool feedback = has_feedback(p);
+    memcpy(feedback ? p->host.residual : p->host.x, v->input.word, bytes);
+    up(p->residual, p->host.residual, bytes);
+    assert_int_equal(encode_both(p, v->name, feedback ? NULL : p->host.x, &len), FED_OK);
+    assert_int_equal(len, v->message.len);
+    codec_vector_message(v, p->host.message);
+    down(p->host.other, p->message, len);
+    assert_memory_equal(p->host.other, p->host.message, len);
+    assert_true(read_both(p, v->name, len, true));
+    down(p->host.theirs, p->y, bytes);
+    assert_vector_floats(v, "decoded", p->host.theirs, &v->decoded);
+    release(p);
+    golden++;
+}
+
+static void golden_messages_are_the_devices(void **state) {
+    (void)state;
+    (void)codec_vectors_each(FED_SOURCE_DIR "/tests/vectors/codecs", check_vector);
+    assert_true(golden >= 50 || getenv("FED_TEST_CODEC") != NULL);
+}
+
+/* An input as fuzz_codec_check.c reads it: the codec's id, the root of n, the message. */
+static void check_input(const char *path) {
+    enum { HEAD = 2, IDS = 32 };
+    uint8_t *data = NULL;
+    size_t len = 0;
+    assert_int_equal(fed_file_read(path, 1 << 20, &data, &len, NULL), FED_OK);
+    place *p = NULL;
+    for (size_t k = 0; len >= HEAD && k < specs && p == NULL; k++) {
+        p = fedcodec_by_id(data[0] % IDS) == opened[k].codec.vtable ? &opened[k] : NULL;
+    }
+    if (p != NULL) {
+        const size_t n = (size_t)data[1] * data[1];
+        reserve(p, n, len - HEAD);
+        memcpy(p->host.message, data + HEAD, len - HEAD);
+        (void)read_both(p, path, len - HEAD, true);
+        release(p);
+        golden++;
+    }
+    free(data);
+}
+
+static void fuzzed_bytes_get_the_processors_verdict(void **state) {
+    (void)state;
+    const char *folder = FED_SOURCE_DIR "/tests/fuzz/corpus/codec_check";
+    char path[600];
+    DIR *dir = opendir(folder);
+    assert_non_null(dir);
+    golden = 0;
+    for (struct dirent *entry = readdir(dir); entry != NULL; entry = readdir(dir)) {
+        if (entry->d_name[0] != '.') {
+            (void)snprintf(path, sizeof path, "%s/%.300s", folder, entry->d_name);
+            check_input(path);
+        }
+    }
+    closedir(dir);
+    assert_true(golden >= 50 || getenv("FED_TEST_CODEC") != NULL);
+}
+
 /* ---- Bursts ---- */
 
 static void same_bursts(place *p) {
@@ -511,6 +606,8 @@ int main(void) {
         cmocka_unit_test(values_that_are_not_finite_are_refused),
         cmocka_unit_test(changed_bytes_get_the_processors_verdict),
         cmocka_unit_test(bursts_are_the_processors),
+        cmocka_unit_test(golden_messages_are_the_devices),
+        cmocka_unit_test(fuzzed_bytes_get_the_processors_verdict),
     };
     int failed = EXIT_FAILURE;
     if (fed_gpu_stream_new(gpu, NULL, &stream) == FED_OK) {

@@ -11,115 +11,22 @@
  * digits too, any of them with "COUNT*" before it for a repetition.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "codec_vectors.h"
 #include "fed_test.h"
-
-#include <dirent.h>
-#include <stdbool.h>
-
-#include "fed/file.h"
 #include "fedcodec/envelope.h"
 
-enum { WORDS = 1 << 20 };
+enum { WORDS = CODEC_VECTOR_WORDS };
 
-typedef struct list {
-    uint32_t word[WORDS];
-    size_t len;
-} list;
-
-typedef struct vector {
-    char name[300];
-    char spec[FEDCODEC_SPEC];
-    list small, tensors, statistics; /* of an envelope */
-    list input, message, decoded, residual;
-} vector;
-
-static void add_words(list *l, const char *word, const char *file) {
-    char *end;
-    unsigned long count = 1;
-    const char *star = strchr(word, '*');
-    if (star != NULL) {
-        count = strtoul(word, &end, 10);
-        assert_ptr_equal(end, star);
-        word = star + 1;
-    }
-    unsigned long value = strtoul(word, &end, 16);
-    if (*end != '\0' || value > UINT32_MAX || l->len + count > WORDS) {
-        fail_msg("%s: bad word \"%s\"", file, word);
-    }
-    for (; count > 0; count--) {
-        l->word[l->len++] = (uint32_t)value;
-    }
-}
-
-static void parse_line(vector *v, char *line, list **current) {
-    char *rest = NULL;
-    for (char *word = strtok_r(line, " ", &rest); word != NULL; word = strtok_r(NULL, " ", &rest)) {
-        if (strcmp(word, "spec") == 0) {
-            snprintf(v->spec, sizeof v->spec, "%s", strtok_r(NULL, " ", &rest));
-        } else if (strcmp(word, "small") == 0) {
-            *current = &v->small;
-        } else if (strcmp(word, "tensors") == 0) {
-            *current = &v->tensors;
-        } else if (strcmp(word, "statistics") == 0) {
-            *current = &v->statistics;
-        } else if (strcmp(word, "input") == 0) {
-            *current = &v->input;
-        } else if (strcmp(word, "message") == 0) {
-            *current = &v->message;
-        } else if (strcmp(word, "decoded") == 0) {
-            *current = &v->decoded;
-        } else if (strcmp(word, "residual") == 0) {
-            *current = &v->residual;
-        } else {
-            assert_non_null(*current);
-            add_words(*current, word, v->name);
-        }
-    }
-}
-
-static void read_vector(const char *path, vector *v) {
-    uint8_t *text = NULL;
-    size_t len;
-    fed_error err = {0};
-    assert_fed_ok_err(fed_file_read(path, 1 << 20, &text, &len, &err));
-    list *current = NULL;
-    char *rest = NULL;
-    for (char *line = strtok_r((char *)text, "\n", &rest); line != NULL;
-         line = strtok_r(NULL, "\n", &rest)) {
-        if (line[0] != '#') {
-            parse_line(v, line, &current);
-        }
-    }
-    free(text);
-}
-
-static void assert_floats(const vector *v, const char *what, const float *x, const list *wanted) {
-    for (size_t i = 0; i < wanted->len; i++) {
-        uint32_t bits;
-        memcpy(&bits, &x[i], sizeof bits);
-        if (bits != wanted->word[i]) {
-            fail_msg("%s: %s[%zu] is %08x instead of %08x", v->name, what, i, bits,
-                     wanted->word[i]);
-        }
-    }
-}
-
-static void take_message(const vector *v, uint8_t *message) {
-    for (size_t i = 0; i < v->message.len; i++) {
-        message[i] = (uint8_t)v->message.word[i];
-    }
-}
-
-static void check_vector(const vector *v) {
+static void check_vector(const codec_vector *v) {
     fedcodec codec;
     fed_error err = {0};
     size_t n = v->input.len, len = 0;
     static float residual[WORDS], y[WORDS];
     static uint8_t message[WORDS];
     assert_fed_ok_err(fedcodec_parse(v->spec, &codec, &err));
-    take_message(v, message);
+    codec_vector_message(v, message);
     assert_fed_ok(fedcodec_decode(codec.vtable, message, v->message.len, y, n));
-    assert_floats(v, "decoded", y, &v->decoded);
+    assert_vector_floats(v, "decoded", y, &v->decoded);
 
     memcpy(residual, v->input.word, n * sizeof *residual);
     size_t cap = fedcodec_bound(&codec, n);
@@ -130,12 +37,12 @@ static void check_vector(const vector *v) {
     if (len != v->message.len || memcmp(dst, message, len) != 0) {
         fail_msg("%s: the encoder now writes another message", v->name);
     }
-    assert_floats(v, "residual", residual, &v->residual);
+    assert_vector_floats(v, "residual", residual, &v->residual);
     free(dst);
     free(work);
 }
 
-static void check_envelope(const vector *v) {
+static void check_envelope(const codec_vector *v) {
     fedcodec codec;
     fed_layout layout;
     fed_error err = {0};
@@ -143,7 +50,7 @@ static void check_envelope(const vector *v) {
     static uint8_t message[WORDS];
     uint32_t small = v->small.word[0];
     assert_fed_ok_err(fedcodec_parse(v->spec, &codec, &err));
-    take_message(v, message);
+    codec_vector_message(v, message);
     fed_layout_init(&layout);
     for (size_t k = 0; k < v->tensors.len; k++) {
         char name[32];
@@ -155,7 +62,7 @@ static void check_envelope(const vector *v) {
     assert_fed_ok_err(
         fedcodec_envelope_check(message, v->message.len, &layout, &codec, small, NULL, &err));
     assert_fed_ok_err(fedcodec_envelope_decode(message, v->message.len, &layout, y, &err));
-    assert_floats(v, "decoded", y, &v->decoded);
+    assert_vector_floats(v, "decoded", y, &v->decoded);
 
     memcpy(residual, v->input.word, layout.size * sizeof *residual);
     void *work = malloc(fedcodec_envelope_work_size(&codec, &layout, small) + 1);
@@ -166,44 +73,21 @@ static void check_envelope(const vector *v) {
     if (w.len != v->message.len || memcmp(w.data, message, w.len) != 0) {
         fail_msg("%s: the encoder now writes another envelope", v->name);
     }
-    assert_floats(v, "residual", residual, &v->residual);
+    assert_vector_floats(v, "residual", residual, &v->residual);
     fed_writer_free(&w);
     free(work);
     fed_layout_free(&layout);
 }
 
-/* How many there are. */
-static size_t check_folder(const char *folder, void (*check)(const vector *v)) {
-    DIR *dir = opendir(folder);
-    assert_non_null(dir);
-    size_t count = 0;
-    for (struct dirent *entry = readdir(dir); entry != NULL; entry = readdir(dir)) {
-        if (strstr(entry->d_name, ".txt") == NULL) {
-            continue;
-        }
-        static vector v;
-        char path[1024];
-        v.small.len = v.tensors.len = v.statistics.len = v.input.len = v.message.len =
-            v.decoded.len = v.residual.len = 0;
-        snprintf(v.name, sizeof v.name, "%s", entry->d_name);
-        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
-        read_vector(path, &v);
-        check(&v);
-        count++;
-    }
-    closedir(dir);
-    return count;
-}
-
 /* None may be lost. */
 static void old_messages_decode_and_encode_as_they_always_did(void **state) {
     (void)state;
-    assert_true(check_folder(FED_SOURCE_DIR "/tests/vectors/codecs", check_vector) >= 140);
+    assert_true(codec_vectors_each(FED_SOURCE_DIR "/tests/vectors/codecs", check_vector) >= 140);
 }
 
 static void old_envelopes_decode_and_encode_as_they_always_did(void **state) {
     (void)state;
-    assert_true(check_folder(FED_SOURCE_DIR "/tests/vectors/envelopes", check_envelope) >= 9);
+    assert_true(codec_vectors_each(FED_SOURCE_DIR "/tests/vectors/envelopes", check_envelope) >= 9);
 }
 
 int main(void) {
