@@ -52,6 +52,8 @@ THIRD_PARTY = {
     "psa/": ["fedclient/transports/mbedtls/"],
     "xxhash.h": ["common/hash.c"],
     "CL/": ["common/gpu/devices/opencl/"],
+    "cuda.h": [],
+    "nvrtc.h": [],
     "curl/": ["fedclient/transports/curl/"],
     "microhttpd.h": ["fedserver/http/http_mhd.c", "fedserver/http/http_exchange.h"],
     "gnutls/": ["fedserver/http/http_tls.c", "fedserver/identity/certificates.c"],

@@ -1,0 +1,54 @@
+/* What the fake libcuda and the fake libnvrtc share. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FED_TESTS_FAKE_CUDA_H
+#define FED_TESTS_FAKE_CUDA_H
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/gpu/devices/cuda/driver.h"
+
+/*
+ * Both run on the first OpenCL device that has shared virtual memory. Their prototypes come from
+ * the tables of driver.h. FED_FAKE_CUDA tells them what to be, "KEY=NUMBER,..." of
+ *
+ *     devices  how many there are (1)                version  of CUDA (12040)
+ *     arch     the newest that NVRTC knows (90)      NAME     the call NAME fails with this result
+ *
+ * FED_FAKE_CUDA_TEXTS names a folder: NVRTC writes each text there, once, and nothing runs.
+ */
+#define X(member, symbol, args) cuda_result symbol args;
+FED_CUDA_CALLS(X)
+FED_NVRTC_CALLS(X)
+#undef X
+
+/** That it is there tells the fake from the real one. */
+extern const int fed_fake_cuda;
+
+#define FAKE_BUILD_OPTIONS "-cl-std=CL1.2 -cl-kernel-arg-info"
+#define FAKE_CUBIN_MAGIC   "FAKECUBIN\n"
+
+/** The number that FED_FAKE_CUDA gives to a key, or `otherwise`. */
+static inline int fake_number(const char *key, int otherwise) {
+    const char *at = getenv("FED_FAKE_CUDA");
+    const size_t len = strlen(key);
+    while (at != NULL && *at != '\0') {
+        if (strncmp(at, key, len) == 0 && at[len] == '=') {
+            return (int)strtol(at + len + 1, NULL, 10);
+        }
+        at = strchr(at, ',');
+        at = at != NULL ? at + 1 : NULL;
+    }
+    return otherwise;
+}
+
+/* The first statement of each call. */
+#define FAKE_CALL(name)                                                                            \
+    do {                                                                                           \
+        const int planned_ = fake_number(#name, 0);                                                \
+        if (planned_ != 0) {                                                                       \
+            return (cuda_result)planned_;                                                          \
+        }                                                                                          \
+    } while (0)
+
+#endif
