@@ -9,14 +9,13 @@
 /* The random stream of layer l is (l, this): apart from those of other uses of a seed. */
 enum { STREAM_DROPOUT = 0x64726f70, SHARES = 1 << 16 };
 
-/* How many of 65,536 are dropped: not all of them, whatever p. */
-static uint32_t dropped(float p) {
+uint32_t fedtrain_dropout_dropped(float p) {
     return (uint32_t)fminf(rintf(p * SHARES), SHARES - 1);
 }
 
 void fedtrain_dropout_draw(uint64_t seed, uint32_t layer, float p, uint8_t *keep, size_t n) {
     enum { WORDS = 128 };
-    uint32_t least = dropped(p), random[WORDS];
+    uint32_t least = fedtrain_dropout_dropped(p), random[WORDS];
     fed_rng rng;
     fed_rng_init(&rng, seed, layer, STREAM_DROPOUT);
     while (n > 0) {
@@ -35,5 +34,5 @@ void fedtrain_dropout_draw(uint64_t seed, uint32_t layer, float p, uint8_t *keep
 }
 
 float fedtrain_dropout_scale(float p) {
-    return (float)SHARES / (float)(SHARES - dropped(p));
+    return (float)SHARES / (float)(SHARES - fedtrain_dropout_dropped(p));
 }

@@ -15,6 +15,9 @@
  */
 void fedtrain_dropout_draw(uint64_t seed, uint32_t layer, float p, uint8_t *keep, size_t n);
 
+/** How many of 65,536 are dropped: not all of them, whatever p. */
+uint32_t fedtrain_dropout_dropped(float p);
+
 /** What stays is multiplied by this: 1 / the share that stays. */
 float fedtrain_dropout_scale(float p);
 

@@ -51,6 +51,9 @@ typedef struct net_engine {
     void *work;
 } net_engine;
 
+/** How many engines run on the processor. Others follow them. */
+size_t net_engine_hosts(void);
+
 /** Open the k-th engine. The reference is the first. Returns false after the last. */
 bool net_engine_open(size_t k, const fed_arch *arch, net_engine *engine);
 void net_engine_close(net_engine *engine);
@@ -60,7 +63,8 @@ void net_engine_forward(const net_engine *engine, const fedtrain_pass *pass, flo
 void net_engine_backward(const net_engine *engine, const fedtrain_pass *pass,
                          const float *score_grad, float *grad);
 
-/** Check every net on every engine. */
+/** Check every net on every engine, but only each 8th on a device: opening one compiles kernels.
+ * test_backends.c compares them all. */
 void net_case_each(void (*check)(const net_case *c, const net_engine *e));
 
 #endif

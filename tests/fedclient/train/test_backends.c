@@ -1,4 +1,4 @@
-/* The fast backend, with every set of kernels, against the reference. */
+/* The fast backend, with every set of kernels, and a device, against the reference. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "net_case.h"
 
@@ -40,26 +40,21 @@ static void backward(const net_engine *e, trace *t, size_t k) {
 }
 
 /* Training twice, since a second batch must see of the first only what it should; each time
- * followed by a batch in use. False past the last engine. */
-static bool trace_make(trace *t, const net_case *net, size_t engine, size_t batch) {
-    net_engine e;
-    if (!net_engine_open(engine, &net->arch, &e)) {
-        return false;
-    }
+ * followed by a batch in use. */
+static void trace_make(trace *t, const net_case *net, const net_engine *e, size_t batch) {
     size_t n = net->arch.layout.size;
-    *t = (trace){.net = net, .engine = e.name, .batch = batch, .params = net_case_floats(n)};
+    *t = (trace){.net = net, .engine = e->name, .batch = batch, .params = net_case_floats(n)};
     memcpy(t->params, net->params, n * sizeof *t->params);
+    e->backend->forget(e->work);
     for (size_t k = 0; k < 2; k++) {
-        forward(&e, t, true, 2 * k);
-        backward(&e, t, k);
-        assert_fed_ok(e.backend->keep_statistics(e.work, t->params));
-        forward(&e, t, false, 2 * k + 1);
+        forward(e, t, true, 2 * k);
+        backward(e, t, k);
+        assert_fed_ok(e->backend->keep_statistics(e->work, t->params));
+        forward(e, t, false, 2 * k + 1);
     }
-    e.backend->forget(e.work);
-    forward(&e, t, true, 4);
-    backward(&e, t, 2);
-    net_engine_close(&e);
-    return true;
+    e->backend->forget(e->work);
+    forward(e, t, true, 4);
+    backward(e, t, 2);
 }
 
 static void trace_free(trace *t) {
@@ -120,13 +115,36 @@ static void assert_same(const trace *t, const trace *wanted) {
     assert_near_tensors(t, t->params, wanted->params, arch->trained, arch->layout.size);
 }
 
-static void check_engines(const net_case *net, size_t batch, double rounding) {
-    trace reference, fast;
-    assert_true(trace_make(&reference, net, 0, batch));
-    for (size_t engine = 1; trace_make(&fast, net, engine, batch); engine++) {
-        fast.rounding = rounding;
-        assert_same(&fast, &reference);
-        trace_free(&fast);
+/* A net's engines, the reference first. */
+typedef struct engines {
+    net_engine engine[8];
+    size_t count;
+} engines;
+
+/* At most so many of them. */
+static void engines_open(engines *all, const net_case *net, size_t most) {
+    const size_t room = sizeof all->engine / sizeof all->engine[0];
+    all->count = 0;
+    while (all->count < most && net_engine_open(all->count, &net->arch, &all->engine[all->count])) {
+        all->count++;
+        assert_in_range(all->count, 1, room - 1);
+    }
+}
+
+static void engines_close(engines *all) {
+    for (size_t k = 0; k < all->count; k++) {
+        net_engine_close(&all->engine[k]);
+    }
+}
+
+static void check_engines(const engines *all, const net_case *net, size_t batch, double rounding) {
+    trace reference, other;
+    trace_make(&reference, net, &all->engine[0], batch);
+    for (size_t k = 1; k < all->count; k++) {
+        trace_make(&other, net, &all->engine[k], batch);
+        other.rounding = rounding;
+        assert_same(&other, &reference);
+        trace_free(&other);
     }
     trace_free(&reference);
 }
@@ -154,25 +172,28 @@ static bool is_touchy(const fed_arch *arch, size_t batch) {
     return touchy;
 }
 
-static void test_the_fast_backend_agrees_with_the_reference(void **state) {
+static void test_all_backends_agree_with_the_reference(void **state) {
     (void)state;
     const char *text;
     for (size_t k = 0; (text = net_case_text(k)) != NULL; k++) {
         net_case net;
+        engines all;
         net_case_make(&net, text);
+        engines_open(&all, &net, SIZE_MAX);
         for (size_t batch = 1; batch <= NET_CASE_MOST; batch++) {
             bool wanted = batch <= 2 || batch == NET_CASE_MOST || is_small(&net.arch);
             if (wanted && !is_touchy(&net.arch, batch)) {
-                check_engines(&net, batch, 1);
+                check_engines(&all, &net, batch, 1);
             }
         }
+        engines_close(&all);
         net_case_free(&net);
     }
 }
 
 /* ---- Random nets ---- */
 
-enum { RANDOM_NETS = 200 };
+enum { RANDOM_NETS = 200, ON_DEVICES = 20 };
 
 /* A net's text as it grows, and the shape that it has come to. */
 typedef struct sketch {
@@ -280,9 +301,12 @@ static void test_random_nets_agree_too(void **state) {
     for (uint32_t seed = 0; seed < RANDOM_NETS; seed++) {
         sketch s;
         net_case net;
+        engines all;
         draw_net(&s, seed);
         net_case_make(&net, s.text);
-        check_engines(&net, up_to(&s, NET_CASE_MOST), 100);
+        engines_open(&all, &net, seed < ON_DEVICES ? SIZE_MAX : net_engine_hosts());
+        check_engines(&all, &net, up_to(&s, NET_CASE_MOST), 100);
+        engines_close(&all);
         net_case_free(&net);
     }
 }
@@ -351,7 +375,7 @@ static void test_a_step_at_once_is_a_gradient_and_an_update_to_the_bit(void **st
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_fast_backend_agrees_with_the_reference),
+        cmocka_unit_test(test_all_backends_agree_with_the_reference),
         cmocka_unit_test(test_random_nets_agree_too),
         cmocka_unit_test(test_a_step_at_once_is_a_gradient_and_an_update_to_the_bit),
     };

@@ -23,6 +23,7 @@ typedef struct fedtrain_gpu_op {
     fed_gpu_stream *stream;
     const fed_gpu_module *module; /* of the kind's text */
     uint32_t batch;
+    size_t max_batch;
     bool training;
     const uint64_t *seed; /* the pass's; a recorded pass runs again with another one there */
     float *params;        /* float32[layout.size]; only keep_statistics writes */
@@ -62,7 +63,8 @@ const fedtrain_gpu_kind *fedtrain_gpu_kind_of(fed_layer_kind kind);
 
 /* The kernels' texts, which CMake makes of the .cl files. */
 extern const char fedtrain_gpu_trainer_text[], fedtrain_gpu_step_text[], fedtrain_gpu_matrix_text[],
-    fedtrain_gpu_elementwise_text[];
+    fedtrain_gpu_elementwise_text[], fedtrain_gpu_pool_text[], fedtrain_gpu_norm_text[],
+    fedtrain_gpu_join_text[], fedtrain_gpu_embedding_text[];
 
 /** A tensor's values, and its gradient. */
 static inline float *fedtrain_gpu_tensor(const fedtrain_gpu_op *op, size_t tensor) {

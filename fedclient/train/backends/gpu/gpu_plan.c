@@ -167,6 +167,7 @@ fedtrain_gpu_op fedtrain_gpu_op_of(const fedtrain_gpu_net *net, size_t layer, si
                           .stream = net->stream,
                           .module = net->module[layer],
                           .batch = (uint32_t)batch,
+                          .max_batch = net->max_batch,
                           .training = training,
                           .seed = (const uint64_t *)net->batch,
                           .params = net->params,

@@ -1,0 +1,48 @@
+/* Embeddings: each word is a row of the weight. The words of a batch lie as [batch, T]. */
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* n values. */
+KERNEL embedding_forward(GLOBAL const float *word, GLOBAL const float *weight, GLOBAL float *y,
+                         u32 size, u32 steps, u32 n) {
+    u32 i = GROUP * GROUP_SIZE + LANE;
+    if (i < n) {
+        u32 row = i / steps, sample = row / size;
+        u32 at = (u32)word[sample * steps + (i - row * steps)];
+        y[i] = weight[at * size + (row - sample * size)];
+    }
+}
+
+/* next[i]: the next place of the batch with the same word, or n. first[i]: is there none before? */
+KERNEL embedding_chain(GLOBAL const float *word, u32 n, GLOBAL u32 *next, GLOBAL u32 *first) {
+    u32 i = GROUP * GROUP_SIZE + LANE;
+    if (i < n) {
+        u32 before = 0, after = i + 1;
+        while (word[before] != word[i]) {
+            before++;
+        }
+        while (after < n && word[after] != word[i]) {
+            after++;
+        }
+        first[i] = before == i ? 1 : 0;
+        next[i] = after;
+    }
+}
+
+/* A group for each place: the first one with a word adds up the word's row, in
+ * the order of the places. The gradient's other rows are there already. */
+KERNEL embedding_backward(GLOBAL const float *word, GLOBAL const u32 *next, GLOBAL const u32 *first,
+                          GLOBAL const float *dy, GLOBAL float *dweight, u32 size, u32 steps,
+                          u32 n) {
+    if (first[GROUP] == 0) {
+        return;
+    }
+    GLOBAL float *row = dweight + (u32)word[GROUP] * size;
+    for (u32 c = LANE; c < size; c += GROUP_SIZE) {
+        float sum = row[c];
+        for (u32 i = GROUP; i < n; i = next[i]) {
+            u32 sample = i / steps;
+            sum += dy[(sample * size + c) * steps + (i - sample * steps)];
+        }
+        row[c] = sum;
+    }
+}

@@ -1,0 +1,110 @@
+/* Pools: the largest value of each window, or their mean. */
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * What pads never wins, and counts as 0 in a mean. Backward, each input value collects from the
+ * windows that it is in, in their order: no two work-items write to one place.
+ */
+typedef struct pool_sizes {
+    u32 in_h, in_w, out_h, out_w, kh, kw, stride, pad;
+    u32 n; /* outputs; on the way back inputs */
+} pool_sizes;
+
+/* Rows or columns from begin to before end. */
+typedef struct pool_span {
+    u32 begin, end;
+} pool_span;
+
+/* Those of an output's window, without the padding. */
+FUNC pool_span pool_window(u32 out, u32 k, u32 stride, u32 pad, u32 size) {
+    u32 first = out * stride, last = first + k; /* counted from the padding on */
+    pool_span found = {first > pad ? first - pad : 0, last - pad < size ? last - pad : size};
+    return found;
+}
+
+/* The outputs whose windows have input `at`. */
+FUNC pool_span pool_readers(u32 at, u32 k, u32 stride, u32 pad, u32 outputs) {
+    u32 padded = at + pad, last = padded / stride + 1;
+    pool_span found = {padded < k ? 0 : (padded - k) / stride + 1, last < outputs ? last : outputs};
+    return found;
+}
+
+/* n outputs. winner: which value of its plane it was, the first one on a tie. */
+KERNEL maxpool_forward(pool_sizes s, GLOBAL const float *x, GLOBAL float *y, GLOBAL u32 *winner) {
+    u32 i = GROUP * GROUP_SIZE + LANE;
+    if (i >= s.n) {
+        return;
+    }
+    u32 row = i / s.out_w, plane = row / s.out_h;
+    pool_span v = pool_window(row - plane * s.out_h, s.kh, s.stride, s.pad, s.in_h);
+    pool_span h = pool_window(i - row * s.out_w, s.kw, s.stride, s.pad, s.in_w);
+    GLOBAL const float *from = x + plane * s.in_h * s.in_w;
+    u32 best = v.begin * s.in_w + h.begin;
+    float most = from[best];
+    for (u32 r = v.begin; r < v.end; r++) {
+        for (u32 q = h.begin; q < h.end; q++) {
+            float value = from[r * s.in_w + q];
+            best = value > most ? r * s.in_w + q : best;
+            most = value > most ? value : most;
+        }
+    }
+    y[i] = most;
+    winner[i] = best;
+}
+
+/* n inputs. */
+KERNEL maxpool_backward(pool_sizes s, GLOBAL const u32 *winner, GLOBAL const float *dy,
+                        GLOBAL float *dx, u32 adds) {
+    u32 i = GROUP * GROUP_SIZE + LANE;
+    if (i >= s.n) {
+        return;
+    }
+    u32 row = i / s.in_w, plane = row / s.in_h, self = i - plane * s.in_h * s.in_w;
+    pool_span v = pool_readers(row - plane * s.in_h, s.kh, s.stride, s.pad, s.out_h);
+    pool_span h = pool_readers(i - row * s.in_w, s.kw, s.stride, s.pad, s.out_w);
+    float sum = 0.0f;
+    for (u32 r = v.begin; r < v.end; r++) {
+        for (u32 q = h.begin; q < h.end; q++) {
+            u32 o = (plane * s.out_h + r) * s.out_w + q;
+            sum += winner[o] == self ? dy[o] : 0.0f;
+        }
+    }
+    put(dx + i, adds, sum);
+}
+
+/* n outputs. */
+KERNEL avgpool_forward(pool_sizes s, GLOBAL const float *x, GLOBAL float *y) {
+    u32 i = GROUP * GROUP_SIZE + LANE;
+    if (i >= s.n) {
+        return;
+    }
+    u32 row = i / s.out_w, plane = row / s.out_h;
+    pool_span v = pool_window(row - plane * s.out_h, s.kh, s.stride, s.pad, s.in_h);
+    pool_span h = pool_window(i - row * s.out_w, s.kw, s.stride, s.pad, s.in_w);
+    GLOBAL const float *from = x + plane * s.in_h * s.in_w;
+    float sum = 0.0f;
+    for (u32 r = v.begin; r < v.end; r++) {
+        for (u32 q = h.begin; q < h.end; q++) {
+            sum += from[r * s.in_w + q];
+        }
+    }
+    y[i] = sum / ((float)s.kh * (float)s.kw);
+}
+
+/* n inputs. */
+KERNEL avgpool_backward(pool_sizes s, GLOBAL const float *dy, GLOBAL float *dx, u32 adds) {
+    u32 i = GROUP * GROUP_SIZE + LANE;
+    if (i >= s.n) {
+        return;
+    }
+    u32 row = i / s.in_w, plane = row / s.in_h;
+    pool_span v = pool_readers(row - plane * s.in_h, s.kh, s.stride, s.pad, s.out_h);
+    pool_span h = pool_readers(i - row * s.in_w, s.kw, s.stride, s.pad, s.out_w);
+    float sum = 0.0f;
+    for (u32 r = v.begin; r < v.end; r++) {
+        for (u32 q = h.begin; q < h.end; q++) {
+            sum += dy[(plane * s.out_h + r) * s.out_w + q];
+        }
+    }
+    put(dx + i, adds, sum / ((float)s.kh * (float)s.kw));
+}
