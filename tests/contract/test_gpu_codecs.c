@@ -102,18 +102,25 @@ static void *on_device(size_t size) {
     void *at = NULL;
     assert_int_equal(fed_gpu_alloc(gpu, size + 1, &at), FED_OK);
     assert_int_equal(fed_gpu_fill(stream, at, 0xa5, size + 1), FED_OK);
-    assert_int_equal(fed_gpu_sync(stream), FED_OK);
     return at;
 }
 
 static void up(void *to, const void *from, size_t size) {
     assert_int_equal(fed_gpu_copy(stream, to, from, size, FED_GPU_UP), FED_OK);
+}
+
+/* Each wait takes long: several copies, then one wait. */
+static void later(void *to, const void *from, size_t size) {
+    assert_int_equal(fed_gpu_copy(stream, to, from, size, FED_GPU_DOWN), FED_OK);
+}
+
+static void wait_all(void) {
     assert_int_equal(fed_gpu_sync(stream), FED_OK);
 }
 
 static void down(void *to, const void *from, size_t size) {
-    assert_int_equal(fed_gpu_copy(stream, to, from, size, FED_GPU_DOWN), FED_OK);
-    assert_int_equal(fed_gpu_sync(stream), FED_OK);
+    later(to, from, size);
+    wait_all();
 }
 
 /* Room for up to n values, and for messages of up to `cap` bytes. */
@@ -139,6 +146,7 @@ static void reserve(place *p, size_t n, size_t cap) {
 
 static void release(place *p) {
     void *const all[] = {p->residual, p->x, p->y, p->message, p->work, p->head};
+    wait_all();
     void *const here[] = {p->host.residual, p->host.x,     p->host.y,   p->host.theirs,
                           p->host.message,  p->host.other, p->host.work};
     for (size_t k = 0; k < sizeof all / sizeof all[0]; k++) {
@@ -159,9 +167,8 @@ static fedcodec_gpu_head head_of(const place *p) {
     return head;
 }
 
-/* The values on the device are those here, to the bit. */
-static void same_values(const place *p, const char *what, const float *at, const float *here) {
-    down(p->host.theirs, at, p->n * sizeof(float));
+/* The values that came from the device are those here, to the bit. */
+static void same_values(const place *p, const char *what, const float *here) {
     for (size_t i = 0; i < p->n; i++) {
         if (memcmp(&p->host.theirs[i], &here[i], sizeof(float)) != 0) {
             fail_msg("%s, n %zu, %s: %s[%zu] is %a instead of %a", p->spec, p->n, what, what, i,
@@ -185,12 +192,15 @@ static fed_status encode_both(place *p, const char *what, const float *x, size_t
                                          x != NULL ? p->x : NULL, p->n, p->work, p->message, p->cap,
                                          p->head),
                      FED_OK);
-    const fedcodec_gpu_head head = head_of(p);
+    fedcodec_gpu_head head;
+    later(&head, p->head, sizeof head);
+    later(p->host.other, p->message, p->cap + GUARD);
+    later(p->host.theirs, p->residual, p->n * sizeof(float));
+    wait_all();
     if (head.status != (uint32_t)status || head.len != (status == FED_OK ? *len : 0)) {
         fail_msg("%s, n %zu, %s: status %u and %u bytes instead of %d and %zu", p->spec, p->n, what,
                  head.status, head.len, (int)status, *len);
     }
-    down(p->host.other, p->message, p->cap + GUARD);
     for (size_t k = 0; k < GUARD; k++) {
         assert_int_equal(p->host.other[p->cap + k], 0xa5);
     }
@@ -201,7 +211,7 @@ static fed_status encode_both(place *p, const char *what, const float *x, size_t
         }
     }
     if (r != NULL && status == FED_OK) {
-        same_values(p, what, p->residual, r);
+        same_values(p, what, r);
     }
     return status;
 }
@@ -214,16 +224,17 @@ static void number_y(const place *p) {
 
 static void fill_y(const place *p) {
     number_y(p);
-    up(p->y, p->host.y, p->n * sizeof *p->host.y);
+    memcpy(p->host.theirs, p->host.y, p->n * sizeof *p->host.y);
+    up(p->y, p->host.theirs, p->n * sizeof *p->host.y);
 }
 
 /* Read the message in host.message of len bytes, here and there, by axpy and decode: the same
  * verdict, and the same values. It lies on the device already unless `sent`. */
 static bool read_both(place *p, const char *what, size_t len, bool send) {
+    const fedcodec_gpu_head changed = {.status = 99, .len = (uint32_t)len};
     if (send) {
-        const fedcodec_gpu_head head = {.status = 99, .len = (uint32_t)len};
         up(p->message, p->host.message, len);
-        up(p->head, &head, sizeof head);
+        up(p->head, &changed, sizeof changed);
     }
     bool good = true;
     for (unsigned set = 0; set < 2; set++) {
@@ -236,7 +247,10 @@ static bool read_both(place *p, const char *what, size_t len, bool send) {
                              : fedcodec_gpu_axpy(p->on_gpu, stream, p->message, p->cap, p->head,
                                                  0.3F, p->y, p->n, p->work),
                          FED_OK);
-        const fedcodec_gpu_head head = head_of(p);
+        fedcodec_gpu_head head;
+        later(&head, p->head, sizeof head);
+        later(p->host.theirs, p->y, p->n * sizeof(float));
+        wait_all();
         if (head.status == FED_EVERSION) { /* what only the processor reads: y is left alone */
             number_y(p);
             status = FED_EVERSION;
@@ -245,7 +259,7 @@ static bool read_both(place *p, const char *what, size_t len, bool send) {
             fail_msg("%s, n %zu, %zu bytes, %s: status %u instead of %d", p->spec, p->n, len, what,
                      head.status, (int)status);
         }
-        same_values(p, what, p->y, p->host.y);
+        same_values(p, what, p->host.y);
         good = good && status == FED_OK;
     }
     return good;
@@ -492,6 +506,7 @@ static void check_vector(const codec_vector *v) {
     const bool feedback = has_feedback(p);
     memcpy(feedback ? p->host.residual : p->host.x, v->input.word, bytes);
     up(p->residual, p->host.residual, bytes);
+    wait_all();
     assert_int_equal(encode_both(p, v->name, feedback ? NULL : p->host.x, &len), FED_OK);
     assert_int_equal(len, v->message.len);
     codec_vector_message(v, p->host.message);
@@ -587,6 +602,7 @@ static void bursts_are_the_processors(void **state) {
                 fedcodec_gpu_bursts(opened[k].on_gpu, stream, NULL, 0, none, none, 1, head),
                 FED_ENOTFOUND);
         }
+        wait_all();
         fed_gpu_free(gpu, head);
         fed_gpu_free(gpu, none);
     }
