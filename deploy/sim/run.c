@@ -12,9 +12,10 @@
 #include "deploy/sim/inproc/inproc.h"
 #include "deploy/sim/inproc/saved_run.h"
 #include "fed/clock.h"
+#include "fedtrain/backend.h"
 
-/** Check once that the model fits the data. Else each client would find out after all have
- * enrolled. */
+/** Check once that the model fits the data, and the device. Else each client would find out after
+ * all have enrolled. */
 static fed_status check_model(const sim_clients *clients, const char *model, fed_error *err) {
     fed_arch arch;
     fed_error why = {0};
@@ -23,12 +24,16 @@ static fed_status check_model(const sim_clients *clients, const char *model, fed
     if (status == FED_OK) {
         status = fedtrain_data_fits(&clients->test, &arch, &why);
     }
+    if (status != FED_OK) {
+        status = fed_fail(err, status,
+                          "the task's model does not fit the data: %s; choose another model, or "
+                          "other data",
+                          why.text);
+    } else {
+        status = fedtrain_backend_fits(sim_options_backend(clients->options), &arch, err);
+    }
     fed_arch_free(&arch);
-    return status == FED_OK ? FED_OK
-                            : fed_fail(err, status,
-                                       "the task's model does not fit the data: %s; choose another "
-                                       "model, or other data",
-                                       why.text);
+    return status;
 }
 
 /** Read what the run needs of the task file, beyond what clients are told. The coordinator checks

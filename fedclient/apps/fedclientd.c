@@ -46,6 +46,8 @@ static const char usage[] =
     "                   default 25\n"
     "  --transport NAME what carries its requests: curl or mbedtls; default curl, where built\n"
     "  --backend NAME   what computes: fast (default), or the slow reference\n"
+    "  --device NAME    compute on a GPU: gpu (the first that can be used), opencl:0, cuda:0;\n"
+    "                   fedworker devices lists them\n"
     "  --verbose        log more\n"
     "  --version, --help\n"
     "\n"

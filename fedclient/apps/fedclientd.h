@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "fed/gpu.h"
 #include "fed/log.h"
 #include "fedclient/apps/option_table.h"
 #include "fedclient/apps/workshop.h"
@@ -32,6 +33,13 @@ typedef struct fedclientd_settings {
 enum { FEDCLIENTD_COMMAND = 1 };
 fed_status fedclientd_read_options(const option_row *more, size_t count, int argc, char **argv,
                                    fedclientd_settings *settings, fed_error *err) FED_CHECKED;
+
+/** fedclientd_device.c: what the device computes on, "opencl:0 pthread-Xeon"; "": the processor.
+ * Errors: those of fed_gpu_open. With a gang only the option's word, as its workers open it. */
+enum { FEDCLIENTD_COMPUTES = 128 };
+fed_status fedclientd_find_device(const workshop_settings *work, char text[FEDCLIENTD_COMPUTES],
+                                  fed_error *err) FED_CHECKED;
+void fedclientd_computes_on(const fed_gpu_info *info, char text[FEDCLIENTD_COMPUTES]);
 
 /** fedclientd_serve.c: enrol if necessary, then take part until the program is told to stop. */
 fed_status fedclientd_serve(const fedclientd_settings *settings, fed_error *err) FED_CHECKED;

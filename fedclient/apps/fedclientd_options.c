@@ -51,6 +51,17 @@ static fed_status take_backend(const char *value, void *values, fed_error *err) 
     return fedtrain_backend_fits(value, NULL, err);
 }
 
+/* A device is a backend of its own name. */
+static fed_status take_device(const char *value, void *values, fed_error *err) {
+    if (!fed_gpu_is_name(value)) {
+        return fed_fail(err, FED_EINVAL,
+                        "--device %.40s: a device is called gpu, opencl:0 or cuda:0; `fedworker "
+                        "devices` lists those of this machine",
+                        value);
+    }
+    return take_backend(value, values, err);
+}
+
 #define AT(member) offsetof(fedclientd_settings, member)
 enum { ANY = FEDCLIENTD_COMMAND };
 static const option_row device_rows[] = {
@@ -68,6 +79,7 @@ static const option_row device_rows[] = {
     {"hold", OPTION_OTHER, .commands = ANY, .take = take_hold},
     {"transport", OPTION_OTHER, .commands = ANY, .take = take_transport},
     {"backend", OPTION_OTHER, .commands = ANY, .take = take_backend},
+    {"device", OPTION_OTHER, .commands = ANY, .take = take_device},
     {"evaluate", OPTION_FLAG, AT(work.evaluate), .commands = ANY},
     {"until-finished", OPTION_FLAG, AT(until_finished), .commands = ANY},
     {"normalise", OPTION_FLAG, AT(work.normalise), .commands = ANY},

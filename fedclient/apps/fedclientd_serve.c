@@ -13,6 +13,7 @@ enum { CA_LIMIT = 65536, TOKEN_LIMIT = 1024 };
 /** The user pointer of the library's callbacks. */
 typedef struct device {
     const fedclientd_settings *settings;
+    char computes_on[FEDCLIENTD_COMPUTES];
     fedclient_conditions when;
     workshop *work;
     int64_t told_ms; /* when progress was logged last; 0: not in this round */
@@ -149,13 +150,15 @@ static fed_status live(device *d, fedclient_platform *platform, fedclient_transp
                                        .may_train = may_train,
                                        .progress = progress,
                                        .name = s->name,
-                                       .software = s->software};
+                                       .software = s->software,
+                                       .computes_on = d->computes_on};
     fedclient *client = NULL;
     FED_TRY(fedclient_open(&options, &client, err));
     fed_status status = enrol(s, client, err);
     if (status == FED_OK) {
-        fed_logf(&s->log, FED_LOG_INFO, "device %.16s... at %s", fedclient_device(client),
-                 s->server);
+        const bool named = d->computes_on[0] != '\0';
+        fed_logf(&s->log, FED_LOG_INFO, "device %.16s... at %s%s%s", fedclient_device(client),
+                 s->server, named ? ", computes on " : "", d->computes_on);
         status = run(s, client, err);
     }
     fedclient_close(client);
@@ -187,7 +190,10 @@ fed_status fedclientd_serve(const fedclientd_settings *s, fed_error *err) {
     fedclient_platform platform = {0};
     fedclient_transport transport = {0};
     device d = {.settings = s, .when = s->when};
-    fed_status status = workshop_open(&s->work, &platform, &d.work, err);
+    fed_status status = fedclientd_find_device(&s->work, d.computes_on, err);
+    if (status == FED_OK) {
+        status = workshop_open(&s->work, &platform, &d.work, err);
+    }
     if (status == FED_OK) {
         status = fedclient_platform_posix_open(s->state, &platform, err);
     }

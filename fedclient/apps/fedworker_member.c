@@ -7,6 +7,7 @@
 
 #include "fed/clock.h"
 #include "fedclient/apps/fedworker_serve.h"
+#include "fedtrain/device.h"
 
 enum { PATIENCE_MS = 30000, MPI_PATIENCE_MS = 2500, LEAST_MS = 100, CHUNK_MOST = 4096 };
 
@@ -51,9 +52,14 @@ static fed_status get_ready(replica *r, fed_error *err) {
     FED_TRY(await_judge(page, err)); /* until then the main process may write the page */
     memcpy(r->values, page->at, floats * sizeof *r->values);
     const bool mpi = c->choice.place.size > 0;
+    char computes_on[FEDCLIENTD_COMPUTES] = "";
+    if (fedtrain_net_gpu(r->net) != NULL) {
+        fedclientd_computes_on(fed_gpu_info_of(fedtrain_net_gpu(r->net)), computes_on);
+    }
     const feddc_watch_options watch = {.address = page->address,
                                        .secret = page->secret,
                                        .rank = m->number,
+                                       .computes_on = computes_on,
                                        .listens = c->processes,
                                        .patience_ms = mpi ? MPI_PATIENCE_MS : 0,
                                        .over = mpi ? end_process : NULL};

@@ -237,6 +237,9 @@ static fed_status train(workshop *w, fedclient_round *round, fed_error *err) {
         own->gang != NULL
             ? own->gang(own->gang_user, round, &job, &w->arch, w->memory, w->memory_count, &why)
             : fedtrain_run(&job, round->values, w->memory, &round->loss, &why);
+    if (status == FED_EIO && own->gang == NULL) { /* a GPU is lost: no task fits until a restart */
+        return fed_fail(err, status, "%s", why.text);
+    }
     if (status != FED_OK) {
         return decline(status, &why, err);
     }

@@ -26,7 +26,7 @@ typedef struct workshop_settings {
     const char *data, *dataset; /* where the samples are, and what: fedtrain_data_open */
     uint32_t shard, shards; /* this device's shard of the training set, and the number of shards */
     fedtrain_split split;
-    const char *backend; /* NULL: the first */
+    const char *backend; /* or a device's name, "opencl:0"; NULL: the first */
     bool evaluate;       /* measure models on the test set, instead of training */
     bool normalise; /* samples, by what this device trains on; to evaluate, by its training set */
     workshop_gang gang; /* NULL: train by fedtrain_run */
@@ -48,7 +48,7 @@ fed_status workshop_prepare(workshop *w, const fed_task *task, fedtrain_job *job
 
 /** fedclient_options.train, with a workshop as user: train or measure, as the task says. The task's
  * net and optimizer stay for its next round. FED_EDECLINED: the task does not fit this device's
- * data, memory or software. Other errors: the platform's. */
+ * data, memory or software. FED_EIO: its GPU failed. Other errors: the platform's. */
 fed_status workshop_work(void *user, fedclient_round *round, fed_error *err) FED_CHECKED;
 
 #endif

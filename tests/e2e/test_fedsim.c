@@ -12,6 +12,7 @@
 #include "fed/hash.h"
 #include "fed_digits.h"
 #include "fed_test.h"
+#include "fed_test_gpu.h"
 
 typedef struct world {
     char directory[256], scenario[300], out[300], coordinator[320], result[320];
@@ -353,6 +354,37 @@ static void a_model_that_does_not_fit_the_data_is_found_before_anybody_enrols(vo
                              "model, or other data\n");
 }
 
+static void a_device_that_is_not_there_is_refused_before_anything_runs(void **state) {
+    char out[4096];
+    assert_int_not_equal(
+        run_through_path(*state, "model=lr clients=2 rounds=1 device=cuda:99", out), 0);
+    assert_non_null(strstr(out, "device=cuda:99: "));
+    assert_int_not_equal(
+        run_through_path(*state, "model=lr clients=2 rounds=1 device=toaster", out), 0);
+    assert_non_null(strstr(out, "device=toaster: "));
+}
+
+/* Each thread has a net on it. */
+static void clients_learn_on_a_device(void **state) {
+    char out[4096];
+    int status = 0;
+    fed_gpu *gpu = fed_test_gpu(&status);
+    if (gpu == NULL) {
+        assert_int_equal(status, FED_TEST_SKIPPED);
+        skip();
+    }
+    char words[400];
+    snprintf(words, sizeof words,
+             "'model=input 1x28x28 | dense 16 | relu | dense 10' clients=4 threads=2 rounds=5 "
+             "codec_up=float32 optimizer=momentum:lr=0.1 batch=16 device=%s",
+             fed_gpu_info_of(gpu)->name);
+    fed_gpu_close(gpu);
+    assert_int_equal(run_through_path(*state, words, out), 0);
+    const char *accuracy = strstr(out, "test accuracy ");
+    assert_non_null(accuracy);
+    assert_true(strtod(accuracy + strlen("test accuracy "), NULL) > 90);
+}
+
 /* Two classes that differ in the first column, beside one a million times as large. */
 static void write_lopsided_table(const world *w) {
     char text[200 * 32];
@@ -522,6 +554,9 @@ int main(void) {
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(
             a_model_that_does_not_fit_the_data_is_found_before_anybody_enrols, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_device_that_is_not_there_is_refused_before_anything_runs,
+                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(clients_learn_on_a_device, setup, teardown),
         cmocka_unit_test_setup_teardown(normalised_columns_weigh_the_same, setup, teardown),
         cmocka_unit_test_setup_teardown(clients_learn_to_predict_a_number_and_no_accuracy_is_told,
                                         setup, teardown),

@@ -19,9 +19,11 @@ static size_t evaluate_batch(const fedclient_round *round) {
 
 /** Give the worker a net of the round's model, large enough for its batches; keep the one it has if
  * that fits. */
-static fed_status fit_worker(sim_worker *worker, const fedclient_round *round, fed_error *err) {
+static fed_status fit_worker(const sim_client *client, const fedclient_round *round,
+                             fed_error *err) {
+    sim_worker *worker = client->worker;
     size_t batch = evaluate_batch(round);
-    if (worker->arch.text != NULL && strcmp(worker->arch.text, round->arch->text) == 0 &&
+    if (worker->net != NULL && strcmp(worker->arch.text, round->arch->text) == 0 &&
         batch <= worker->batch) {
         return FED_OK;
     }
@@ -34,7 +36,8 @@ static fed_status fit_worker(sim_worker *worker, const fedclient_round *round, f
     worker->net = NULL;
     worker->batch = batch;
     FED_TRY(fed_arch_parse(round->arch->text, &worker->arch, err));
-    return fedtrain_net_new(&worker->arch, batch, NULL, &worker->net, err);
+    return fedtrain_net_new(&worker->arch, batch, sim_options_backend(client->clients->options),
+                            &worker->net, err);
 }
 
 /** A hostile client sends noise, within +-8. The first clients are the hostile ones. */
@@ -146,7 +149,7 @@ static fed_status evaluate(sim_client *client, fedclient_round *round, fed_error
 static fed_status work(void *user, fedclient_round *round, fed_error *err) {
     sim_client *client = user;
     sim_client_take_part(client);
-    FED_TRY(fit_worker(client->worker, round, err));
+    FED_TRY(fit_worker(client, round, err));
     return client->evaluates ? evaluate(client, round, err) : train(client, round, err);
 }
 

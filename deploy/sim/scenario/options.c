@@ -9,6 +9,7 @@
 #include "deploy/sim/conditions/network.h"
 #include "deploy/sim/conditions/presence.h"
 #include "deploy/sim/conditions/speed.h"
+#include "fed/gpu.h"
 
 /* -- members by their keys -- */
 
@@ -135,9 +136,26 @@ static fed_status check_https(const sim_options *o, fed_error *err) {
     return FED_OK;
 }
 
+const char *sim_options_backend(const sim_options *options) {
+    return given(options->device) ? options->device : NULL;
+}
+
+static fed_status check_device(const sim_options *o, fed_error *err) {
+    fed_gpu *gpu = NULL;
+    fed_error why = {0};
+    if (!given(o->device)) {
+        return FED_OK;
+    }
+    const fed_status status = fed_gpu_open(o->device, NULL, &gpu, &why);
+    fed_gpu_close(gpu);
+    return status == FED_OK ? FED_OK
+                            : fed_fail(err, status, "device=%.40s: %s", o->device, why.text);
+}
+
 fed_status sim_options_check(const sim_options *o, fed_error *err) {
     FED_TRY(check_numbers(o, err));
     FED_TRY(check_https(o, err));
+    FED_TRY(check_device(o, err));
     if (o->resume && o->state == NULL) {
         return fed_fail(err, FED_EINVAL, "to resume, name the directory that keeps the state");
     }

@@ -32,6 +32,7 @@ typedef struct sim_options {
     bool resume;            /* go on from what is there */
     uint32_t clients;
     uint32_t threads;        /* steps at a time */
+    const char *device;      /* "opencl:0"; NULL or "": the processor */
     uint32_t evaluate_every; /* measure each so-many-th model, and the last; at least 1 */
     fedtrain_split split;    /* of the training data among the clients */
     double offline;          /* fraction of the clients that are away in a round */
@@ -53,6 +54,9 @@ void sim_options_set(sim_options *options, sim_key_id id, const char *text, doub
 /** Write what must stay the same when a run goes on: everything except the task, and except what is
  * of the machine. */
 void sim_options_write(const sim_options *options, fed_writer *w);
+
+/** What the options' device is called among the trainer's backends; NULL: the processor. */
+const char *sim_options_backend(const sim_options *options);
 
 /** Check all that can be checked before anything is done. FED_EINVAL, FED_EIO, FED_EFORMAT. */
 fed_status sim_options_check(const sim_options *options, fed_error *err) FED_CHECKED;

@@ -29,11 +29,12 @@ static void each_key_has_its_member(void **state) {
     (void)state;
     sim_scenario s;
     sim_options o;
-    read_options("data = d\nmodel = lr\nrounds = 3\nclients = 7\ndataset = cifar10\nnormalise = 1\n"
-                 "evaluate_every = 4\nthreads = 5\noffline = 0.25\nbroken = 0.5\nhostile = 1\n"
-                 "line = wifi\nspeed = sample_s=0.01\nkill_round = 2\nfront_port = 65535\n"
-                 "devices_port = 1\nfedserver = here\nseed = 4294967295\ncohort = 1\n",
-                 &s, &o);
+    read_options(
+        "data = d\nmodel = lr\nrounds = 3\nclients = 7\ndataset = cifar10\nnormalise = 1\n"
+        "evaluate_every = 4\nthreads = 5\noffline = 0.25\nbroken = 0.5\nhostile = 1\n"
+        "line = wifi\nspeed = sample_s=0.01\nkill_round = 2\nfront_port = 65535\n"
+        "devices_port = 1\nfedserver = here\ndevice = cuda:1\nseed = 4294967295\ncohort = 1\n",
+        &s, &o);
     assert_string_equal(o.data, "d");
     assert_string_equal(o.dataset, "cifar10");
     assert_string_equal(o.train_part, "train");
@@ -41,6 +42,7 @@ static void each_key_has_its_member(void **state) {
     assert_string_equal(o.speed, "sample_s=0.01");
     assert_string_equal(o.presence, "");
     assert_string_equal(o.fedserver, "here");
+    assert_string_equal(o.device, "cuda:1");
     assert_true(o.normalise && o.offline == 0.25 && o.broken == 0.5 && o.hostile == 1.0);
     assert_int_equal(o.clients, 7);
     assert_int_equal(o.evaluate_every, 4);
@@ -70,6 +72,7 @@ static void another_value_makes_another_run(void **state) {
                                          LEAST "speed = sample_s=0.01\n",
                                          LEAST "presence = charging\n",
                                          LEAST "kill_round = 1\n",
+                                         LEAST "device = opencl:0\n",
                                          LEAST "seed = 2\n"};
     static const char *const same[] = {LEAST "threads = 9\n", LEAST "fedserver = there\n"};
     char before[1000], after[1000];
