@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fed/gpu.h"
 #include "fed/version.h"
 #include "fedclient/apps/fedtrain.h"
 #include "fedclient/apps/option_table.h"
@@ -33,6 +34,7 @@ static const char usage[] =
     "  --normalise        give each channel mean 0 and deviation 1; how is kept with the weights,\n"
     "                     so evaluate needs it only for weights from elsewhere\n"
     "  --backend NAME     what computes: fast, or the slow reference\n"
+    "  --device NAME      train on a GPU: gpu, opencl:0, cuda:0 (`fedworker devices` lists them)\n"
     "\n"
     "train:\n"
     "  --epochs N         passes through the data (1); or\n"
@@ -88,6 +90,7 @@ static fed_status parse_options(int argc, char **argv, unsigned command, app_opt
         {"weights", OPTION_TEXT, AT(weights), .commands = EVALUATE | EXPORT},
         {"batch", OPTION_NUMBER, AT(batch), 1, UINT32_MAX, TRAIN | EVALUATE | MODELS, NULL},
         {"backend", OPTION_TEXT, AT(backend), .commands = TRAIN | EVALUATE | MODELS},
+        {"device", OPTION_TEXT, AT(device), .commands = TRAIN | EVALUATE},
         {"epochs", OPTION_NUMBER, AT(epochs), 1, UINT32_MAX, TRAIN, NULL},
         {"steps", OPTION_NUMBER, AT(steps), 1, UINT32_MAX, TRAIN, NULL},
         {"optimizer", OPTION_TEXT, AT(optimizer), .commands = TRAIN | MODELS},
@@ -108,11 +111,30 @@ static fed_status parse_options(int argc, char **argv, unsigned command, app_opt
     return FED_OK;
 }
 
+/* A device's name is its backend's too. */
+static fed_status check_device(app_options *o, fed_error *err) {
+    if (o->device == NULL) {
+        return FED_OK;
+    }
+    if (o->backend != NULL) {
+        return fed_fail(err, FED_EINVAL, "--backend and --device: give one of them");
+    }
+    if (!fed_gpu_is_name(o->device)) {
+        return fed_fail(err, FED_EINVAL,
+                        "\"%.50s\" is no device: say gpu, opencl:0 or cuda:0; `fedworker devices` "
+                        "lists them",
+                        o->device);
+    }
+    o->backend = o->device;
+    return FED_OK;
+}
+
 /* Options that must or must not be given together. */
 static fed_status check_options(app_options *o, size_t words, fed_error *err) {
     if (o->word_count > words) {
         return fed_fail(err, FED_EINVAL, "\"%.200s\" is one word too many", o->words[words]);
     }
+    FED_TRY(check_device(o, err));
     FED_TRY(fedtrain_backend_fits(o->backend, NULL, err));
     if (o->epochs > 0 && o->steps > 0) {
         return fed_fail(err, FED_EINVAL, "--epochs and --steps: give one of them");

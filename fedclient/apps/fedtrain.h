@@ -16,7 +16,8 @@ typedef struct app_options {
     const char *optimizer, *augment;
     const char *init, *checkpoint, *csv;
     bool normalise, resume;
-    const char *backend;                 /* NULL: the first */
+    const char *backend;                 /* NULL: the first; or the device */
+    const char *device;                  /* NULL: the processor */
     uint32_t batch, epochs, steps, seed; /* epochs or steps, the other is 0 */
     char *const *words;                  /* the words after the options */
     size_t word_count;

@@ -9,8 +9,10 @@
 
 #include "fed/clock.h"
 #include "fed/file.h"
+#include "fed/gpu.h"
 #include "fed/progress.h"
 #include "fedclient/apps/fedtrain.h"
+#include "fedtrain/device.h"
 
 /* The notes of a checkpoint about the training, as keys and values. All but the last must be the
  * same when the training is resumed. */
@@ -277,15 +279,22 @@ static fed_status get_ready(training *t, fed_error *err) {
     return o->checkpoint != NULL ? resume(t, err) : FED_OK;
 }
 
+/* The vector unit, the device, or another backend. */
+static const char *what_computes(const fedtrain_net *net) {
+    const char *backend = fedtrain_net_backend(net);
+    const fed_gpu *gpu = fedtrain_net_gpu(net);
+    return gpu != NULL                    ? fed_gpu_info_of(gpu)->card
+           : strcmp(backend, "fast") == 0 ? fedtrain_isa()
+                                          : backend;
+}
+
 static void say_start(const training *t) {
     const app_options *o = t->options;
     fedtrain_memory memory = fedtrain_net_memory(t->net);
     size_t kept = t->weights.layout.size * sizeof(float);
     printf("%zu parameters; %s, batch %" PRIu32 ", %zu steps an epoch; %.1f MB of memory, %s\n",
            t->weights.arch.trained, o->optimizer, o->batch, t->per_epoch,
-           1e-6 * (double)(memory.total + kept),
-           strcmp(fedtrain_net_backend(t->net), "fast") == 0 ? fedtrain_isa()
-                                                             : fedtrain_net_backend(t->net));
+           1e-6 * (double)(memory.total + kept), what_computes(t->net));
     if (t->step > 0) {
         printf("going on after step %" PRIu64 "%s\n", t->step,
                t->step < t->steps ? "" : ": that was the last one; more --epochs would train on");

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "fed/checkpoint.h"
+#include "fed/gpu.h"
 #include "fed_digits.h"
 
 typedef struct fixture {
@@ -83,6 +84,25 @@ static void training_learns_and_its_checkpoint_is_measured_alike(void **state) {
     assert_says(f, "epoch 5, step 50: training loss");
     assert_says(f, "accuracy 100.00 %");
     assert_runs(f, "evaluate --weights lr.safetensors --data .", 0);
+    assert_says(f, "accuracy 100.00 % (100 of 100 right)");
+}
+
+static void a_device_trains_and_measures(void **state) {
+    fixture *f = *state;
+    fed_gpu *gpu;
+    if (fed_gpu_open("gpu", NULL, &gpu, NULL) != FED_OK) {
+        skip();
+    }
+    char says[200];
+    snprintf(says, sizeof says, "MB of memory, %s", fed_gpu_info_of(gpu)->card);
+    fed_gpu_close(gpu);
+    assert_runs(f,
+                "train --model 'input 1x28x28 | conv 3 5x5 stride 4 | relu | dense 10' --data . "
+                "--epochs 4 --normalise --optimizer momentum:lr=0.01 --device gpu --checkpoint g",
+                0);
+    assert_says(f, says);
+    assert_says(f, "accuracy 100.00 %");
+    assert_runs(f, "evaluate --weights g --data . --device gpu", 0);
     assert_says(f, "accuracy 100.00 % (100 of 100 right)");
 }
 
@@ -320,6 +340,8 @@ static void what_is_wrong_on_the_command_line_is_named(void **state) {
         {"", "a command is missing", 2},
         {"trian", "unknown command trian", 2},
         {"train --wrong", "unknown option --wrong", 2},
+        {"train --device abacus --data .", "\"abacus\" is no device", 2},
+        {"train --device gpu --backend fast --data .", "give one of them", 2},
         {"train --model", "a value is missing after --model", 2},
         {"train --model lr --data . --batch 0",
          "--batch is a whole number from 1 to 4294967295, not 0", 2},
@@ -363,6 +385,7 @@ static void help_and_version_are_printed(void **state) {
 int main(void) {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
     const struct CMUnitTest tests[] = {
+        TEST(a_device_trains_and_measures),
         TEST(training_learns_and_its_checkpoint_is_measured_alike),
         TEST(weights_from_elsewhere_are_measured_on_normalised_samples),
         TEST(training_that_goes_on_is_as_if_it_had_never_stopped),

@@ -61,6 +61,11 @@ static fed_status build_all(fedtrain_gpu_net *net, fed_error *err) {
 
 static void gpu_close(void *self) {
     fedtrain_gpu_net *net = self;
+    if (net->stream != NULL) {
+        (void)!fed_gpu_sync(net->stream);
+    }
+    fed_gpu_graph_free(net->whole.graph);
+    fed_gpu_graph_free(net->statistics.graph);
     fed_gpu_stream_free(net->stream);
     for (size_t k = 0; net->gpu != NULL && k < FEDTRAIN_GPU_SLOTS; k++) {
         fed_gpu_stream_free(net->slot[k].reader);
@@ -235,15 +240,18 @@ static fed_status gpu_backward(void *self, const fedtrain_pass *pass, const floa
 static fed_status gpu_keep_statistics(void *self, float *params) {
     fedtrain_gpu_net *net = self;
     const fed_arch *arch = net->arch;
+    if (net->resident) {
+        return fedtrain_gpu_follow_statistics(net);
+    }
     FED_TRY(fedtrain_gpu_keep_statistics(net));
-    for (size_t l = 0; !net->resident && l < arch->layer_count; l++) {
+    for (size_t l = 0; l < arch->layer_count; l++) {
         if (arch->layers[l].kind == FED_LAYER_BATCHNORM) { /* mean and variance, side by side */
             const fed_tensor *mean = &arch->layout.tensors[arch->layers[l].state];
             FED_TRY(fed_gpu_copy(net->stream, params + mean->offset, net->params + mean->offset,
                                  2 * mean->size * sizeof *params, FED_GPU_DOWN));
         }
     }
-    return net->resident ? FED_OK : fed_gpu_sync(net->stream);
+    return fed_gpu_sync(net->stream);
 }
 
 static void gpu_forget(void *self) {

@@ -22,6 +22,12 @@ typedef struct fedtrain_gpu_slot {
     uint32_t size;          /* samples */
 } fedtrain_gpu_slot;
 
+/** Launches that were recorded, for batches of one size. */
+typedef struct fedtrain_gpu_record {
+    fed_gpu_graph *graph; /* NULL: nothing yet */
+    size_t size;
+} fedtrain_gpu_record;
+
 typedef struct fedtrain_gpu_net {
     const fed_arch *arch;
     size_t max_batch;
@@ -51,6 +57,8 @@ typedef struct fedtrain_gpu_net {
     bool resident;
     const float *host_params, *host_state;
     size_t moments; /* 0 to 2: how many an update has changed; they lie first in the state */
+
+    fedtrain_gpu_record whole, statistics; /* a pass of training; what follows its update */
 
     fedtrain_gpu_slot slot[FEDTRAIN_GPU_SLOTS];
     size_t next;      /* the slot of the next pass */
@@ -94,5 +102,8 @@ fed_status fedtrain_gpu_keep_statistics(fedtrain_gpu_net *net) FED_CHECKED;
 /* ---- gpu_step.c ---- */
 
 extern const fedtrain_device_vtable fedtrain_gpu_device;
+
+/** fedtrain_gpu_keep_statistics as a recorded pass. */
+fed_status fedtrain_gpu_follow_statistics(fedtrain_gpu_net *net) FED_CHECKED;
 
 #endif

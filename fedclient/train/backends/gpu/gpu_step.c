@@ -36,15 +36,53 @@ static fed_status backward(fedtrain_gpu_net *net, size_t batch, const fedtrain_s
     return FED_OK;
 }
 
+static fed_status launch_pass(fedtrain_gpu_net *net, const fedtrain_sink *sink) {
+    FED_TRY(fedtrain_gpu_forward(net, net->last_size, true));
+    FED_TRY(fedtrain_gpu_loss(net, net->last_size));
+    return backward(net, net->last_size, sink);
+}
+
+static fed_status launch_whole(fedtrain_gpu_net *net) {
+    return launch_pass(net, NULL);
+}
+
+/* Run launches that depend on the batch's size alone: they are recorded the first time, and then
+ * cost one call. */
+static fed_status run_recorded(fedtrain_gpu_net *net, fedtrain_gpu_record *record,
+                               fed_status (*launches)(fedtrain_gpu_net *net)) {
+    if (record->graph == NULL || record->size != net->last_size) {
+        fed_gpu_graph *graph = NULL;
+        FED_TRY(fed_gpu_sync(net->stream)); /* the older one may be under way */
+        fed_gpu_graph_free(record->graph);
+        record->graph = NULL;
+        FED_TRY(fed_gpu_keep(net->stream));
+        const fed_status status = launches(net);
+        const fed_status kept = fed_gpu_kept(net->stream, &graph);
+        if (status != FED_OK || kept != FED_OK) {
+            fed_gpu_graph_free(graph);
+            return status != FED_OK ? status : kept;
+        }
+        *record = (fedtrain_gpu_record){.graph = graph, .size = net->last_size};
+    }
+    return fed_gpu_replay(net->stream, record->graph);
+}
+
+fed_status fedtrain_gpu_follow_statistics(fedtrain_gpu_net *net) {
+    bool any = false;
+    for (size_t l = 0; l < net->arch->layer_count; l++) {
+        any |= fedtrain_gpu_kind_of(net->arch->layers[l].kind)->keep_statistics != NULL;
+    }
+    return any ? run_recorded(net, &net->statistics, fedtrain_gpu_keep_statistics) : FED_OK;
+}
+
+/* With a sink, which puts events between the launches, nothing is recorded. */
 static fed_status step_start(void *self, const fedtrain_pass *pass, const fedtrain_labels *labels,
                              const fedtrain_sink *sink) {
     fedtrain_gpu_net *net = self;
     fedtrain_gpu_slot *slot = &net->slot[net->next];
     FED_REQUIRE(net->resident && net->open < FEDTRAIN_GPU_SLOTS, FED_ESTATE);
     FED_TRY(fedtrain_gpu_bring(net, pass, labels));
-    FED_TRY(fedtrain_gpu_forward(net, pass->batch, true));
-    FED_TRY(fedtrain_gpu_loss(net, pass->batch));
-    FED_TRY(backward(net, pass->batch, sink));
+    FED_TRY(sink != NULL ? launch_pass(net, sink) : run_recorded(net, &net->whole, launch_whole));
     FED_TRY(
         fed_gpu_copy(net->stream, slot->result, net->result, sizeof *slot->result, FED_GPU_DOWN));
     FED_TRY(fed_gpu_after(slot->reader, net->stream));
