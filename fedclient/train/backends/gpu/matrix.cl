@@ -54,24 +54,43 @@ FUNC u32 load_product(u32 i, u32 by_product) {
     return by_product != 0 ? at % SLAB : at / TILE;
 }
 
-/* sum[4 i + j] is of row LANE / 16 + 16 i and column LANE % 16 + 16 j. */
-FUNC void multiply(LOCALP const float *a, LOCALP const float *b, float *sum) {
-    LOCALP const float *p = a + LANE / 16, *q = b + LANE % 16;
-    for (u32 k = 0; k < SLAB; k++) {
-        for (u32 i = 0; i < 4; i++) {
-            for (u32 j = 0; j < 4; j++) {
-                sum[4 * i + j] = FMA(p[k * TILE + 16 * i], q[k * TILE + 16 * j], sum[4 * i + j]);
-            }
-        }
+/* A work-item's sums: of rows 4 (LANE / 16) to + 3, and of columns 4 (LANE % 16) to + 3. */
+typedef struct sums {
+    f32x4 row[4];
+} sums;
+
+FUNC sums no_sums(void) {
+    sums s;
+    for (u32 i = 0; i < 4; i++) {
+        s.row[i] = F32X4(0.0f, 0.0f, 0.0f, 0.0f);
     }
+    return s;
+}
+
+FUNC sums multiply(LOCALP const f32x4 *a, LOCALP const f32x4 *b, sums s) {
+    LOCALP const f32x4 *p = a + LANE / 16, *q = b + LANE % 16;
+    for (u32 k = 0; k < SLAB; k++) {
+        f32x4 rows = p[k * (TILE / 4)], columns = q[k * (TILE / 4)];
+        s.row[0] = fma4(rows.x, columns, s.row[0]);
+        s.row[1] = fma4(rows.y, columns, s.row[1]);
+        s.row[2] = fma4(rows.z, columns, s.row[2]);
+        s.row[3] = fma4(rows.w, columns, s.row[3]);
+    }
+    return s;
+}
+
+/* The e-th of a work-item's 16 sums, its row and its column. */
+FUNC float sum_of(sums s, u32 e) {
+    f32x4 v = s.row[e / 4];
+    return e % 4 == 0 ? v.x : e % 4 == 1 ? v.y : e % 4 == 2 ? v.z : v.w;
 }
 
 FUNC u32 row_of(u32 e) {
-    return LANE / 16 + 16 * (e / 4);
+    return 4 * (LANE / 16) + e / 4;
 }
 
 FUNC u32 column_of(u32 e) {
-    return LANE % 16 + 16 * (e % 4);
+    return 4 * (LANE % 16) + e % 4;
 }
 
 /* Where an output position's window begins in x. */
@@ -99,18 +118,16 @@ FUNC float input_at(window s, GLOBAL const float *x, u32 at, i32 row, i32 column
 /* y[b, o, p] = bias[o] + sum over taps k of weight[o, k] x[position p of b, k] */
 KERNEL matrix_forward(window s, GLOBAL const float *weight, GLOBAL const float *bias,
                       GLOBAL const float *x, GLOBAL float *y, u32 by_product) {
-    LOCAL float a[SLAB * TILE];
-    LOCAL float b[SLAB * TILE];
+    LOCAL f32x4 a[SLAB * TILE / 4];
+    LOCAL f32x4 b[SLAB * TILE / 4];
     LOCAL places column;
     LOCAL place product;
     u32 rows = s.o / s.groups, p = s.oh * s.ow, columns = s.batch * p;
     u32 products = s.c / s.groups * s.kh * s.kw;
     tile t = tile_of(rows, columns, s.groups);
     GLOBAL const float *w = weight + t.group * rows * products;
-    float sum[16];
-    for (u32 e = 0; e < 16; e++) {
-        sum[e] = 0.0f;
-    }
+    LOCALP float *pa = (LOCALP float *)a, *pb = (LOCALP float *)b;
+    sums sum = no_sums();
     if (LANE < TILE) {
         place_position(s, t.group, t.n + LANE, columns, &column.at[LANE], &column.y[LANE],
                        &column.x[LANE]);
@@ -124,20 +141,21 @@ KERNEL matrix_forward(window s, GLOBAL const float *weight, GLOBAL const float *
         for (u32 i = 0; i < 4; i++) {
             u32 m = load_column(i, 1), k = load_product(i, 1);
             u32 inside = t.m + m < rows && first + k < products;
-            a[k * TILE + m] = inside != 0 ? w[(t.m + m) * products + first + k] : 0.0f;
+            pa[k * TILE + m] = inside != 0 ? w[(t.m + m) * products + first + k] : 0.0f;
             u32 n = load_column(i, by_product);
             k = load_product(i, by_product);
-            b[k * TILE + n] = input_at(s, x, column.at[n] + product.at[k],
-                                       column.y[n] + product.y[k], column.x[n] + product.x[k]);
+            pb[k * TILE + n] = input_at(s, x, column.at[n] + product.at[k],
+                                        column.y[n] + product.y[k], column.x[n] + product.x[k]);
         }
         BARRIER();
-        multiply(a, b, sum);
+        sum = multiply(a, b, sum);
     }
     for (u32 e = 0; e < 16; e++) {
         u32 m = t.m + row_of(e), n = t.n + column_of(e);
         if (m < rows && n < columns) {
             u32 o = t.group * rows + m;
-            y[(n / p * s.o + o) * p + n % p] = bias != 0 ? sum[e] + bias[o] : sum[e];
+            float v = sum_of(sum, e);
+            y[(n / p * s.o + o) * p + n % p] = bias != 0 ? v + bias[o] : v;
         }
     }
 }
@@ -146,18 +164,16 @@ KERNEL matrix_forward(window s, GLOBAL const float *weight, GLOBAL const float *
  * other. */
 KERNEL matrix_weight(window s, GLOBAL const float *x, GLOBAL const float *dy, GLOBAL float *dweight,
                      u32 each) {
-    LOCAL float a[SLAB * TILE];
-    LOCAL float b[SLAB * TILE];
+    LOCAL f32x4 a[SLAB * TILE / 4];
+    LOCAL f32x4 b[SLAB * TILE / 4];
     LOCAL places column;
     LOCAL place product;
     LOCAL u32 given[SLAB];
     u32 rows = s.o / s.groups, p = s.oh * s.ow, columns = s.c / s.groups * s.kh * s.kw;
     tile t = tile_of(rows, columns, s.groups);
     u32 start = t.part * each, all = s.batch * p, end = start + each < all ? start + each : all;
-    float sum[16];
-    for (u32 e = 0; e < 16; e++) {
-        sum[e] = 0.0f;
-    }
+    LOCALP float *pa = (LOCALP float *)a, *pb = (LOCALP float *)b;
+    sums sum = no_sums();
     if (LANE < TILE) {
         place_tap(s, t.n + LANE, columns, &column.at[LANE], &column.y[LANE], &column.x[LANE]);
     }
@@ -172,17 +188,17 @@ KERNEL matrix_weight(window s, GLOBAL const float *x, GLOBAL const float *dy, GL
         for (u32 i = 0; i < 4; i++) {
             u32 m = load_column(i, 1), k = load_product(i, 1);
             u32 inside = t.m + m < rows && first + k < end;
-            a[k * TILE + m] = inside != 0 ? dy[given[k] + (t.m + m) * p] : 0.0f;
-            b[k * TILE + m] = input_at(s, x, column.at[m] + product.at[k],
-                                       column.y[m] + product.y[k], column.x[m] + product.x[k]);
+            pa[k * TILE + m] = inside != 0 ? dy[given[k] + (t.m + m) * p] : 0.0f;
+            pb[k * TILE + m] = input_at(s, x, column.at[m] + product.at[k],
+                                        column.y[m] + product.y[k], column.x[m] + product.x[k]);
         }
         BARRIER();
-        multiply(a, b, sum);
+        sum = multiply(a, b, sum);
     }
     for (u32 e = 0; e < 16; e++) {
         u32 m = t.m + row_of(e), n = t.n + column_of(e);
         if (m < rows && n < columns) {
-            dweight[(t.part * s.o + t.group * rows + m) * columns + n] = sum[e];
+            dweight[(t.part * s.o + t.group * rows + m) * columns + n] = sum_of(sum, e);
         }
     }
 }
@@ -213,32 +229,33 @@ KERNEL matrix_bias(window s, GLOBAL const float *dy, GLOBAL float *dbias) {
     }
 }
 
+/* Divisions are slow, and most strides are 1, 2 or 4. */
+FUNC u32 by_stride(u32 n, u32 stride) {
+    return stride == 1 ? n : stride == 2 ? n >> 1 : stride == 4 ? n >> 2 : n / stride;
+}
+
 /* dy at the output whose tap (ky, kx) is this input: row and column are those of a window of tap
  * (0, 0), times the stride. */
 FUNC float output_at(window s, GLOBAL const float *dy, u32 at, i32 row, i32 column) {
-    if (row < 0 || column < 0) {
-        return 0.0f;
-    }
-    u32 r = (u32)row / s.stride, c = (u32)column / s.stride;
-    u32 there = r * s.stride == (u32)row && c * s.stride == (u32)column && r < s.oh && c < s.ow;
+    u32 r = by_stride((u32)row, s.stride), c = by_stride((u32)column, s.stride);
+    u32 there = (row | column) >= 0 && r < s.oh && c < s.ow && r * s.stride == (u32)row &&
+                c * s.stride == (u32)column;
     return there != 0 ? dy[at + r * s.ow + c] : 0.0f;
 }
 
 /* dx[b, c, i] = sum over outputs o and taps of weight[o, c, tap] dy[b, o, the output that has it] */
 KERNEL matrix_input(window s, GLOBAL const float *weight, GLOBAL const float *dy, GLOBAL float *dx,
                     u32 adds, u32 by_product) {
-    LOCAL float a[SLAB * TILE];
-    LOCAL float b[SLAB * TILE];
+    LOCAL f32x4 a[SLAB * TILE / 4];
+    LOCAL f32x4 b[SLAB * TILE / 4];
     LOCAL places column;
     LOCAL place product;
     LOCAL u32 given[SLAB];
     u32 rows = s.c / s.groups, outputs = s.o / s.groups, area = s.h * s.w, taps = s.kh * s.kw;
     u32 columns = s.batch * area, products = outputs * taps;
     tile t = tile_of(rows, columns, s.groups);
-    float sum[16];
-    for (u32 e = 0; e < 16; e++) {
-        sum[e] = 0.0f;
-    }
+    LOCALP float *pa = (LOCALP float *)a, *pb = (LOCALP float *)b;
+    sums sum = no_sums();
     if (LANE < TILE) {
         u32 n = t.n + LANE, i = n % area;
         column.at[LANE] = (n / area * s.o + t.group * outputs) * s.oh * s.ow;
@@ -255,21 +272,21 @@ KERNEL matrix_input(window s, GLOBAL const float *weight, GLOBAL const float *dy
         }
         BARRIER();
         for (u32 i = 0; i < 4; i++) {
-            u32 m = load_column(i, 1), k = load_product(i, 1);
+            u32 m = load_column(i, taps > 1), k = load_product(i, taps > 1);
             u32 inside = t.m + m < rows && first + k < products;
-            a[k * TILE + m] = inside != 0 ? weight[given[k] + (t.m + m) * taps] : 0.0f;
+            pa[k * TILE + m] = inside != 0 ? weight[given[k] + (t.m + m) * taps] : 0.0f;
             u32 n = load_column(i, by_product);
             k = load_product(i, by_product);
-            b[k * TILE + n] = output_at(s, dy, column.at[n] + product.at[k],
-                                        column.y[n] - product.y[k], column.x[n] - product.x[k]);
+            pb[k * TILE + n] = output_at(s, dy, column.at[n] + product.at[k],
+                                         column.y[n] - product.y[k], column.x[n] - product.x[k]);
         }
         BARRIER();
-        multiply(a, b, sum);
+        sum = multiply(a, b, sum);
     }
     for (u32 e = 0; e < 16; e++) {
         u32 m = t.m + row_of(e), n = t.n + column_of(e);
         if (m < rows && n < columns) {
-            put(dx + (n / area * s.c + t.group * rows + m) * area + n % area, adds, sum[e]);
+            put(dx + (n / area * s.c + t.group * rows + m) * area + n % area, adds, sum_of(sum, e));
         }
     }
 }

@@ -1,10 +1,15 @@
 /* What the trainer's kernels share; stands before each of their texts. */
 /* SPDX-License-Identifier: Apache-2.0 */
 
+/* a b + c, rounded once, in each part. */
 #ifdef __OPENCL_VERSION__
-#define FMA(a, b, c) fma(a, b, c)
+FUNC f32x4 fma4(float a, f32x4 b, f32x4 c) {
+    return fma((f32x4)(a, a, a, a), b, c);
+}
 #else
-#define FMA(a, b, c) fmaf(a, b, c)
+FUNC f32x4 fma4(float a, f32x4 b, f32x4 c) {
+    return make_float4(fmaf(a, b.x, c.x), fmaf(a, b.y, c.y), fmaf(a, b.z, c.z), fmaf(a, b.w, c.w));
+}
 #endif
 
 /* A gradient is added to what is there, or is the first one. */
