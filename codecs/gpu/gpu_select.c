@@ -1,30 +1,55 @@
-/* The choice of few values on a GPU: three histograms, then a count for each tile. */
+/* The choice of few values on a GPU: a sample, three histograms, then a count
+ * for each tile. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codecs/gpu/gpu_select.h"
 
+#include <math.h>
+
+/* As in select.cl. */
 enum {
-    SIDE = 32,                    /* bytes of `side` */
-    BINS = 2 * (2048 + 2 * 1024), /* of both sides, all levels */
-    LEVELS = 3,
-    SLAB = 64 /* values of a work-item that counts */
+    SIDES = 4 * 32, /* bytes of four `side` */
+    FIRST_BINS = 2048,
+    NEXT_BINS = 1024,
+    BINS = 2 * (3 * FIRST_BINS + 2 * NEXT_BINS), /* of both sides, all levels */
+    SAMPLE = 0,
+    CANDIDATES,
+    ALL_VALUES,
+    LEVELS = ALL_VALUES + 3,
+    ROOM = 256, /* candidates of a tile */
+    SLAB = 64   /* values of a work-item that counts */
 };
+
+/* A sample is worth its time from LEAST values on, and if a tile has room for
+ * twice what the values chosen make of it: if at most one of FEW is chosen. */
+enum { LEAST = 1 << 16, FEW = 16, SAMPLE_GROUPS = 8, SAMPLES = SAMPLE_GROUPS * 2048 };
+
+static bool is_sampled(uint32_t sides, size_t k, size_t n) {
+    return n >= LEAST && sides * k <= n / FEW;
+}
 
 static uint32_t groups_of(size_t n) {
     return n == 0 ? 1 : fedcodec_gpu_groups(n, FEDCODEC_GPU_EACH);
 }
 
-size_t fedcodec_gpu_choice_size(uint32_t sides, size_t n) {
-    const size_t numbers = BINS + 2 * (size_t)sides * groups_of(n);
-    return FEDCODEC_GPU_ALIGN + fedcodec_gpu_round_up(sizeof(uint32_t) * numbers);
+size_t fedcodec_gpu_choice_size(uint32_t sides, size_t k, size_t n) {
+    const size_t each = 2 * (size_t)sides + (is_sampled(sides, k, n) ? 1 + ROOM : 0);
+    return SIDES + FEDCODEC_GPU_ALIGN +
+           fedcodec_gpu_round_up(sizeof(uint32_t) * (BINS + each * groups_of(n)));
 }
 
 fedcodec_gpu_choice fedcodec_gpu_choice_in(void *work, uint32_t sides, size_t k, size_t n) {
     const uint32_t groups = groups_of(n);
-    char *at = work;
-    fedcodec_gpu_choice c = {.k = (uint32_t)k, .sides = sides, .groups = groups, .chosen = at};
-    c.totals = (uint32_t *)(void *)(at + 2 * SIDE);
-    c.bins = (uint32_t *)(void *)(at + FEDCODEC_GPU_ALIGN);
+    fedcodec_gpu_choice c = {.k = (uint32_t)k,
+                             .sides = sides,
+                             .groups = groups,
+                             .sampled = is_sampled(sides, k, n),
+                             .chosen = work};
+    c.totals = (uint32_t *)(void *)((char *)work + SIDES);
+    c.flag = c.totals + 4;
+    c.bins = c.totals + FEDCODEC_GPU_ALIGN / sizeof *c.totals;
     c.tiles = c.bins + BINS;
+    c.found = c.tiles + 2 * (size_t)sides * groups;
+    c.index = c.found + groups;
     return c;
 }
 
@@ -34,35 +59,67 @@ fed_status fedcodec_gpu_scan(const fedcodec_gpu_job *job, uint32_t rows, uint32_
     return fed_gpu_launch(job->stream, job->module, "scan_rows", rows, args, 3);
 }
 
-static fed_status pick(const fedcodec_gpu_job *job, const fedcodec_gpu_choice *c, uint32_t level) {
-    const fed_gpu_arg args[] = {FED_GPU_VALUE(c->k), FED_GPU_VALUE(level), FED_GPU_AT(c->bins),
-                                FED_GPU_AT(c->chosen)};
-    return fed_gpu_launch(job->stream, job->module, "select_pick", c->sides, args, 4);
+static fed_status pick(const fedcodec_gpu_job *job, const fedcodec_gpu_choice *c, uint32_t k,
+                       uint32_t level) {
+    const fed_gpu_arg args[] = {FED_GPU_VALUE(k), FED_GPU_VALUE(level), FED_GPU_AT(c->bins),
+                                FED_GPU_AT(c->chosen), FED_GPU_AT(c->flag)};
+    return fed_gpu_launch(job->stream, job->module, "select_pick", c->sides, args, 5);
 }
 
-static fed_status find(const fedcodec_gpu_job *job, const fedcodec_gpu_choice *c) {
+static fed_status bins(const fedcodec_gpu_job *job, const fedcodec_gpu_choice *c, uint32_t level) {
+    const fed_gpu_arg args[] = {
+        FED_GPU_AT(job->residual), FED_GPU_VALUE(job->n), FED_GPU_VALUE(c->sides),
+        FED_GPU_VALUE(level),      FED_GPU_AT(c->chosen), FED_GPU_AT(c->found),
+        FED_GPU_AT(c->index),      FED_GPU_AT(c->flag),   FED_GPU_AT(c->bins)};
+    const uint32_t groups = fedcodec_gpu_groups(job->n, SLAB);
+    return fed_gpu_launch(job->stream, job->module, "select_bins", groups, args, 9);
+}
+
+/* The rank in a sample of a key that the k-th of all values hardly ever fails
+ * to exceed. */
+static uint32_t rank_in_sample(size_t k, size_t n) {
+    const double expected = (double)k * SAMPLES / (double)n;
+    return (uint32_t)(expected + 4.0 * sqrt(expected) + 4.0);
+}
+
+static fed_status absorb_by_sample(const fedcodec_gpu_job *job, const fedcodec_gpu_choice *c) {
+    const fed_gpu_arg sample[] = {FED_GPU_AT(job->residual), FED_GPU_AT(job->x),
+                                  FED_GPU_VALUE(job->n), FED_GPU_VALUE(c->sides),
+                                  FED_GPU_AT(c->bins)};
+    const fed_gpu_arg list[] = {FED_GPU_AT(job->residual), FED_GPU_AT(job->x),
+                                FED_GPU_VALUE(job->n),     FED_GPU_VALUE(c->sides),
+                                FED_GPU_AT(c->chosen),     FED_GPU_AT(c->bins),
+                                FED_GPU_AT(c->found),      FED_GPU_AT(c->index),
+                                FED_GPU_AT(c->flag),       FED_GPU_AT(job->head)};
+    const uint32_t groups = fedcodec_gpu_groups(job->n, SLAB);
+    FED_TRY(fed_gpu_launch(job->stream, job->module, "select_sample", SAMPLE_GROUPS, sample, 5));
+    FED_TRY(pick(job, c, rank_in_sample(c->k, job->n), SAMPLE));
+    FED_TRY(fed_gpu_launch(job->stream, job->module, "select_list_candidates", groups, list, 10));
+    FED_TRY(pick(job, c, c->k, CANDIDATES));
+    return bins(job, c, ALL_VALUES);
+}
+
+static fed_status absorb_all(const fedcodec_gpu_job *job, const fedcodec_gpu_choice *c) {
     const uint32_t groups = fedcodec_gpu_groups(job->n, SLAB);
     const fed_gpu_arg absorb[] = {FED_GPU_AT(job->residual), FED_GPU_AT(job->x),
                                   FED_GPU_VALUE(job->n),     FED_GPU_VALUE(c->sides),
                                   FED_GPU_AT(c->bins),       FED_GPU_AT(job->head)};
-    FED_TRY(fed_gpu_fill(job->stream, c->bins, 0, BINS * sizeof *c->bins));
-    FED_TRY(fed_gpu_launch(job->stream, job->module, "select_absorb", groups, absorb, 6));
-    FED_TRY(pick(job, c, 1));
-    for (uint32_t level = 2; level <= LEVELS; level++) {
-        const fed_gpu_arg bins[] = {FED_GPU_AT(job->residual), FED_GPU_VALUE(job->n),
-                                    FED_GPU_VALUE(c->sides),   FED_GPU_VALUE(level),
-                                    FED_GPU_AT(c->chosen),     FED_GPU_AT(c->bins)};
-        FED_TRY(fed_gpu_launch(job->stream, job->module, "select_bins", groups, bins, 6));
-        FED_TRY(pick(job, c, level));
-    }
-    return FED_OK;
+    return fed_gpu_launch(job->stream, job->module, "select_absorb", groups, absorb, 6);
 }
 
 fed_status fedcodec_gpu_choose(const fedcodec_gpu_job *job, const fedcodec_gpu_choice *c) {
     const fed_gpu_arg count[] = {FED_GPU_AT(job->residual), FED_GPU_VALUE(job->n),
-                                 FED_GPU_VALUE(c->sides), FED_GPU_AT(c->chosen),
-                                 FED_GPU_AT(c->tiles)};
-    FED_TRY(find(job, c));
-    FED_TRY(fed_gpu_launch(job->stream, job->module, "select_count", c->groups, count, 5));
+                                 FED_GPU_VALUE(c->sides),   FED_GPU_AT(c->chosen),
+                                 FED_GPU_AT(c->found),      FED_GPU_AT(c->index),
+                                 FED_GPU_AT(c->flag),       FED_GPU_AT(c->tiles)};
+    FED_TRY(fed_gpu_fill(job->stream, c->bins, 0, BINS * sizeof *c->bins));
+    FED_TRY(fed_gpu_fill(job->stream, c->flag, !c->sampled, sizeof *c->flag));
+    FED_TRY(c->sampled ? absorb_by_sample(job, c) : absorb_all(job, c));
+    FED_TRY(pick(job, c, c->k, ALL_VALUES));
+    for (uint32_t level = ALL_VALUES + 1; level < LEVELS; level++) {
+        FED_TRY(bins(job, c, level));
+        FED_TRY(pick(job, c, c->k, level));
+    }
+    FED_TRY(fed_gpu_launch(job->stream, job->module, "select_count", c->groups, count, 8));
     return fedcodec_gpu_scan(job, 2 * c->sides, c->tiles, c->groups, c->totals);
 }

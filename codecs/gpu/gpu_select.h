@@ -11,12 +11,14 @@ enum { FEDCODEC_GPU_EACH = 8 }; /* values of a work-item, in kernels that keep t
 typedef struct fedcodec_gpu_choice {
     uint32_t k, sides; /* 1: by magnitude; 2: the k of each sign */
     uint32_t groups;   /* of kernels that keep the order of n values */
-    void *chosen;      /* `side` of select.cl, two */
-    uint32_t *bins, *totals, *tiles;
+    bool sampled;      /* candidates are listed */
+    void *chosen;      /* `side` of select.cl, four */
+    uint32_t *bins, *totals, *flag, *tiles;
+    uint32_t *found, *index; /* candidates */
 } fedcodec_gpu_choice;
 
 /** Bytes of that, a multiple of FEDCODEC_GPU_ALIGN. */
-size_t fedcodec_gpu_choice_size(uint32_t sides, size_t n);
+size_t fedcodec_gpu_choice_size(uint32_t sides, size_t k, size_t n);
 fedcodec_gpu_choice fedcodec_gpu_choice_in(void *work, uint32_t sides, size_t k, size_t n);
 
 /** Add x to the residual, and find the choice; then tiles and totals count what each group of the

@@ -5,12 +5,24 @@
  * A value's key is its magnitude's 31 bits; zeros do not compete. The k-th greatest key is found
  * in three steps, by histograms of the key's 11, 10 and 10 bits. One side: all values compete.
  * Two sides: side 0 has the positive values, side 1 the negative ones.
+ *
+ * A sample of the values gives a key that the k-th one almost surely exceeds. While x is added,
+ * values above that key are listed, up to ROOM of each tile, and only these candidates are looked
+ * at again. If a tile has more, or all have fewer than k, a flag lets the same kernels look at all
+ * values. So the sample decides the time, never the choice.
  */
-#define TILE       2048U  /* values of a group that keeps their order: 8 a work-item */
+#define TILE       2048U  /* values of a group that keeps their order */
 #define SLAB       16384U /* values of a group that counts: a bin's count has 16 bits */
+#define ROOM       256U   /* candidates of a tile, one for each work-item */
 #define FIRST_BINS 2048U
 #define NEXT_BINS  1024U
+#define WORDS      64U /* of a tile's bitmap */
 #define INFINITE   0x7f800000U
+
+/* Histograms, in this order: of the sample, of candidates, of all values; then the next bits. */
+#define SAMPLE     0U
+#define CANDIDATES 1U
+#define ALL_VALUES 2U
 
 /* The choice of one side. */
 typedef struct side {
@@ -22,23 +34,39 @@ typedef struct side {
     double mean; /* of the magnitudes */
 } side;
 
+/* chosen[0] and [1]; what the sample says is in [2] and [3]. */
+#define GUESS 2
+
 FUNC u32 side_of(u32 bits, u32 sides) {
     return sides == 2 ? bits >> 31 : 0;
 }
 
-/* Level 1, 2 or 3: which bits of a key its bin is, where the bins of both sides begin. */
+/* Of a level: which bits of a key its bin is, how many bins a side has, where they begin. */
 FUNC u32 level_shift(u32 level) {
-    return level == 1 ? 20 : level == 2 ? 10 : 0;
+    return level <= ALL_VALUES ? 20 : level == ALL_VALUES + 1 ? 10 : 0;
 }
 FUNC u32 level_bins(u32 level) {
-    return level == 1 ? FIRST_BINS : NEXT_BINS;
+    return level <= ALL_VALUES ? FIRST_BINS : NEXT_BINS;
 }
 FUNC u32 level_start(u32 level) {
-    return level == 1 ? 0 : level == 2 ? 2 * FIRST_BINS : 2 * FIRST_BINS + 2 * NEXT_BINS;
+    u32 first = level < ALL_VALUES + 1 ? level : ALL_VALUES + 1;
+    return 2 * (first * FIRST_BINS + (level - first) * NEXT_BINS);
 }
 
-/* Add a group's bins, side 0 in the low 16 bits, to those of all groups. */
-FUNC void flush_bins(LOCALP const u32 *mine, u32 count, GLOBAL u32 *bins) {
+FUNC void clear_bins(LOCALP u32 *mine, u32 count) {
+    for (u32 b = LANE; b < count; b += GROUP_SIZE) {
+        mine[b] = 0;
+    }
+}
+
+/* A group's bins: side 0 in the low 16 bits. */
+FUNC void count_key(LOCALP u32 *mine, u32 bin, u32 s) {
+    ATOMIC_ADD(&mine[bin], 1U << 16 * s);
+}
+
+FUNC void flush_bins(LOCALP const u32 *mine, u32 level, GLOBAL u32 *bins) {
+    u32 count = level_bins(level);
+    bins += level_start(level);
     for (u32 b = LANE; b < count; b += GROUP_SIZE) {
         u32 both = mine[b];
         if ((both & 0xffffU) != 0) {
@@ -55,14 +83,35 @@ FUNC u32 slab_end(u32 n) {
     return left < SLAB ? left : SLAB;
 }
 
-/* residual += x, and the bins of level 1. */
+/* ---- A first look ---- */
+
+/* One value from each of GROUPS * TILE equal ranges, at a scattered place: a fixed stride could
+ * meet the same column of a matrix each time. */
+KERNEL select_sample(GLOBAL const float *residual, GLOBAL const float *x, u32 n, u32 sides,
+                     GLOBAL u32 *bins) {
+    LOCAL u32 mine[FIRST_BINS];
+    u64 size = (u64)GROUPS * TILE;
+    clear_bins(mine, FIRST_BINS);
+    BARRIER();
+    for (u32 j = LANE; j < TILE; j += GROUP_SIZE) {
+        u32 draw = GROUP * TILE + j;
+        u64 first = draw * (u64)n / size, next = (draw + 1) * (u64)n / size;
+        u64 at = first + ((u64)(draw * 2654435769U >> 8) * (next - first) >> 24);
+        u32 bits = BITS_OF(x != 0 ? residual[at] + x[at] : residual[at]);
+        if ((bits & 0x7fffffffU) != 0) {
+            count_key(mine, bits >> 20 & (FIRST_BINS - 1), side_of(bits, sides));
+        }
+    }
+    BARRIER();
+    flush_bins(mine, SAMPLE, bins);
+}
+
+/* residual += x, and the histogram of all values. */
 KERNEL select_absorb(GLOBAL float *residual, GLOBAL const float *x, u32 n, u32 sides,
                      GLOBAL u32 *bins, GLOBAL head *h) {
     LOCAL u32 mine[FIRST_BINS];
     u32 end = slab_end(n), bad = 0;
-    for (u32 b = LANE; b < FIRST_BINS; b += GROUP_SIZE) {
-        mine[b] = 0;
-    }
+    clear_bins(mine, FIRST_BINS);
     BARRIER();
     for (u32 at = LANE; at < end; at += GROUP_SIZE) {
         u32 i = GROUP * SLAB + at;
@@ -74,46 +123,131 @@ KERNEL select_absorb(GLOBAL float *residual, GLOBAL const float *x, u32 n, u32 s
         u32 bits = BITS_OF(v), key = bits & 0x7fffffffU;
         bad |= key >= INFINITE;
         if (key != 0) {
-            ATOMIC_ADD(&mine[key >> 20], 1U << 16 * side_of(bits, sides));
+            count_key(mine, key >> 20, side_of(bits, sides));
         }
     }
     if (bad != 0) {
         fail(h, FED_ENONFINITE);
     }
     BARRIER();
-    flush_bins(mine, FIRST_BINS, bins);
+    flush_bins(mine, ALL_VALUES, bins);
 }
 
-/* The bins of level 2 or 3, of the keys in the bin that the level before chose. */
-KERNEL select_bins(GLOBAL const float *residual, u32 n, u32 sides, u32 level,
-                   GLOBAL const side *chosen, GLOBAL u32 *bins) {
-    LOCAL u32 mine[NEXT_BINS];
-    u32 end = slab_end(n), above = level_shift(level - 1), shift = level_shift(level);
-    for (u32 b = LANE; b < NEXT_BINS; b += GROUP_SIZE) {
-        mine[b] = 0;
+/* The 8 values of a work-item in a tile, 256 apart, with x added; zeros after the n-th. */
+FUNC void add_row(GLOBAL float *residual, GLOBAL const float *x, u32 n, u32 first, float v[8]) {
+    if (first - LANE + TILE <= n && x != 0) {
+        for (u32 j = 0; j < 8; j++) {
+            v[j] = residual[first + j * GROUP_SIZE] + x[first + j * GROUP_SIZE];
+        }
+        for (u32 j = 0; j < 8; j++) {
+            residual[first + j * GROUP_SIZE] = v[j];
+        }
+        return;
+    }
+    for (u32 j = 0; j < 8; j++) {
+        u32 i = first + j * GROUP_SIZE;
+        v[j] = i < n ? residual[i] : 0.0f;
+        if (i < n && x != 0) {
+            v[j] += x[i];
+            residual[i] = v[j];
+        }
+    }
+}
+
+/* residual += x; list the candidates of each tile, in any order, and make their histogram. */
+KERNEL select_list_candidates(GLOBAL float *residual, GLOBAL const float *x, u32 n, u32 sides,
+                              GLOBAL const side *chosen, GLOBAL u32 *bins, GLOBAL u32 *found,
+                              GLOBAL u32 *index, GLOBAL u32 *flag, GLOBAL head *h) {
+    LOCAL u32 mine[FIRST_BINS];
+    LOCAL u32 here[SLAB / TILE];
+    u32 low0 = chosen[GUESS].low | 1, low1 = chosen[GUESS + sides - 1].low | 1, bad = 0;
+    float v[8];
+    clear_bins(mine, FIRST_BINS);
+    if (LANE < SLAB / TILE) {
+        here[LANE] = 0;
     }
     BARRIER();
-    u32 low0 = chosen[0].low >> above, low1 = chosen[sides - 1].low >> above;
-    for (u32 at = LANE; at < end; at += GROUP_SIZE) {
-        u32 bits = BITS_OF(residual[GROUP * SLAB + at]), key = bits & 0x7fffffffU;
+    for (u32 t = 0; t < SLAB / TILE; t++) {
+        u32 tile = GROUP * (SLAB / TILE) + t, hits = 0;
+        add_row(residual, x, n, tile * TILE + LANE, v);
+        for (u32 j = 0; j < 8; j++) {
+            u32 bits = BITS_OF(v[j]), key = bits & 0x7fffffffU;
+            hits |= (u32)(key >= (bits >> 31 != 0 ? low1 : low0)) << j;
+            bad |= key >= INFINITE;
+        }
+        for (u32 j = 0; j < 8 && hits != 0; j++) {
+            if ((hits >> j & 1) != 0) {
+                u32 bits = BITS_OF(v[j]), slot = ATOMIC_ADD(&here[t], 1);
+                count_key(mine, bits >> 20 & (FIRST_BINS - 1), side_of(bits, sides));
+                if (slot < ROOM) {
+                    index[tile * (u64)ROOM + slot] = tile * TILE + LANE + j * GROUP_SIZE;
+                }
+            }
+        }
+    }
+    if (bad != 0) {
+        fail(h, FED_ENONFINITE);
+    }
+    BARRIER();
+    flush_bins(mine, CANDIDATES, bins);
+    if (LANE < SLAB / TILE && GROUP * SLAB + LANE * TILE < n) {
+        found[GROUP * (SLAB / TILE) + LANE] = here[LANE];
+        if (here[LANE] > ROOM) {
+            ATOMIC_OR(flag, 1);
+        }
+    }
+}
+
+/* ---- The k-th key ---- */
+
+/* The histogram of a level from ALL_VALUES on, of the keys in the bin that the level before chose:
+ * of the candidates, or of all values if the flag is set. */
+KERNEL select_bins(GLOBAL const float *residual, u32 n, u32 sides, u32 level,
+                   GLOBAL const side *chosen, GLOBAL const u32 *found, GLOBAL const u32 *index,
+                   GLOBAL const u32 *flag, GLOBAL u32 *bins) {
+    LOCAL u32 mine[FIRST_BINS];
+    u32 listed = *flag == 0, count = level_bins(level), shift = level_shift(level);
+    u32 above = level == ALL_VALUES ? 31 : level_shift(level - 1);
+    u32 low0 = level == ALL_VALUES ? 0 : chosen[0].low >> above;
+    u32 low1 = level == ALL_VALUES ? 0 : chosen[sides - 1].low >> above;
+    if (level == ALL_VALUES && listed != 0) {
+        return;
+    }
+    clear_bins(mine, count);
+    BARRIER();
+    u32 end = slab_end(n), first = GROUP * SLAB;
+    for (u32 at = LANE; at < end; at += listed != 0 ? TILE : GROUP_SIZE) {
+        u32 tile = (first + at) / TILE, is = 1, i = first + at;
+        if (listed != 0) {
+            is = LANE < found[tile];
+            i = is != 0 ? index[tile * (u64)ROOM + LANE] : 0;
+        }
+        u32 bits = is != 0 ? BITS_OF(residual[i]) : 0, key = bits & 0x7fffffffU;
         u32 s = side_of(bits, sides);
         if (key != 0 && key >> above == (s == 0 ? low0 : low1)) {
-            ATOMIC_ADD(&mine[key >> shift & (NEXT_BINS - 1)], 1U << 16 * s);
+            count_key(mine, key >> shift & (count - 1), s);
         }
     }
     BARRIER();
-    flush_bins(mine, NEXT_BINS, bins + level_start(level));
+    flush_bins(mine, level, bins);
+}
+
+/* Does select_pick begin a choice at this level? */
+FUNC u32 is_first(u32 level) {
+    return level <= ALL_VALUES;
 }
 
 /* A group for each side: the bin that holds the k-th greatest key. */
-KERNEL select_pick(u32 k, u32 level, GLOBAL const u32 *bins, GLOBAL side *chosen) {
+KERNEL select_pick(u32 k, u32 level, GLOBAL const u32 *bins, GLOBAL side *chosen,
+                   GLOBAL u32 *flag) {
     LOCAL u32 room[GROUP_SIZE];
-    GLOBAL side *s = chosen + GROUP;
+    GLOBAL side *s = chosen + (level == SAMPLE ? GUESS : 0) + GROUP;
     u32 count = level_bins(level), each = count / GROUP_SIZE, total, sum = 0, least = 0;
     GLOBAL const u32 *mine = bins + level_start(level) + GROUP * count;
-    u32 rank = level == 1 ? k : s->ties, all = level == 1 ? 0 : s->all;
+    u32 rank = is_first(level) ? k : s->ties, all = is_first(level) ? 0 : s->all;
+    u32 skip = level == ALL_VALUES ? *flag == 0 : all;
     BARRIER();
-    if (all != 0) {
+    if (skip != 0) {
         return;
     }
     /* Work-item 0 has the highest bins. */
@@ -125,11 +259,14 @@ KERNEL select_pick(u32 k, u32 level, GLOBAL const u32 *bins, GLOBAL side *chosen
     }
     u32 above = wg_scan(room, sum, &total);
     least = wg_max(room, least);
-    if (level == 1 && LANE == 0) {
+    if (is_first(level) && LANE == 0) {
         s->low = total < rank ? 1 : 0;
         s->ties = 0xffffffffU;
         s->all = total < rank;
         s->exponent = (count - least) >> 3;
+        if (level == CANDIDATES && total < rank && chosen[GUESS + GROUP].low > 1) {
+            ATOMIC_OR(flag, 1);
+        }
     }
     BARRIER();
     if (above < rank && rank <= above + sum) {
@@ -143,25 +280,56 @@ KERNEL select_pick(u32 k, u32 level, GLOBAL const u32 *bins, GLOBAL side *chosen
     }
 }
 
-/* Of a work-item's 8 values: how many have a key above the k-th in the low half, and how many have
- * just this key in the high half. */
-FUNC u32 count_chosen(GLOBAL const float *residual, u32 n, u32 sides, u32 which, u32 low) {
-    u32 first = GROUP * TILE + 8 * LANE, packed = 0;
-    for (u32 j = 0; j < 8; j++) {
-        u32 bits = first + j < n ? BITS_OF(residual[first + j]) : 0, key = bits & 0x7fffffffU;
-        u32 mine = key != 0 && side_of(bits, sides) == which;
-        packed += mine * ((key > low) | (u32)(key == low) << 16);
+/* ---- The values chosen, in their order ---- */
+
+FUNC void mark(LOCALP u32 *more, LOCALP u32 *equal, u32 bits, u32 at, u32 sides, u32 which,
+               u32 low) {
+    u32 key = bits & 0x7fffffffU;
+    if (key != 0 && key >= low && side_of(bits, sides) == which) {
+        ATOMIC_OR(key > low ? &more[at / 32] : &equal[at / 32], 1U << at % 32);
     }
-    return packed;
+}
+
+/* Bitmaps of a tile's values of one side: with a greater key than the k-th, and with this key. */
+FUNC void mark_tile(LOCALP u32 *more, LOCALP u32 *equal, GLOBAL const float *residual, u32 n,
+                    u32 sides, u32 which, u32 low, GLOBAL const u32 *found,
+                    GLOBAL const u32 *index, u32 listed) {
+    if (LANE < WORDS) {
+        more[LANE] = 0;
+        equal[LANE] = 0;
+    }
+    BARRIER();
+    u32 first = GROUP * TILE, end = n - first < TILE ? n - first : TILE;
+    if (listed != 0) {
+        if (LANE < found[GROUP]) {
+            u32 i = index[GROUP * (u64)ROOM + LANE];
+            mark(more, equal, BITS_OF(residual[i]), i - first, sides, which, low);
+        }
+    } else {
+        for (u32 at = LANE; at < end; at += GROUP_SIZE) {
+            mark(more, equal, BITS_OF(residual[first + at]), at, sides, which, low);
+        }
+    }
+    BARRIER();
+}
+
+/* Ones of a work-item's word: of `more` in the low half, of `equal` in the high half. */
+FUNC u32 marked(LOCALP const u32 *more, LOCALP const u32 *equal) {
+    return LANE < WORDS ? POPCOUNT(more[LANE]) | POPCOUNT(equal[LANE]) << 16 : 0;
 }
 
 /* Row 2s of the tiles: values of side s above its k-th key; row 2s + 1: values with that key. */
 KERNEL select_count(GLOBAL const float *residual, u32 n, u32 sides, GLOBAL const side *chosen,
+                    GLOBAL const u32 *found, GLOBAL const u32 *index, GLOBAL const u32 *flag,
                     GLOBAL u32 *tiles) {
     LOCAL u32 room[GROUP_SIZE];
+    LOCAL u32 more[WORDS];
+    LOCAL u32 equal[WORDS];
+    u32 listed = *flag == 0;
     for (u32 s = 0; s < sides; s++) {
-        u32 packed = count_chosen(residual, n, sides, s, chosen[s].low), total;
-        wg_scan(room, packed, &total);
+        u32 total;
+        mark_tile(more, equal, residual, n, sides, s, chosen[s].low, found, index, listed);
+        wg_scan(room, marked(more, equal), &total);
         if (LANE == 0) {
             tiles[2 * s * GROUPS + GROUP] = total & 0xffffU;
             tiles[(2 * s + 1) * GROUPS + GROUP] = total >> 16;
@@ -204,44 +372,52 @@ FUNC u32 chosen_count(GLOBAL const side *chosen, GLOBAL const u32 *totals, u32 s
     return totals[2 * s] + (equal < ties ? equal : ties);
 }
 
-/* Before a work-item's values in their order: those above the k-th key, and those equal to it. */
-typedef struct place {
-    u32 above, equal;
-} place;
-
-FUNC place place_of(LOCALP u32 *room, u32 packed, GLOBAL const u32 *tiles, u32 s) {
-    u32 total, before = wg_scan(room, packed, &total);
-    place p;
-    p.above = tiles[2 * s * GROUPS + GROUP] + (before & 0xffffU);
-    p.equal = tiles[(2 * s + 1) * GROUPS + GROUP] + (before >> 16);
-    return p;
+/* The first `count` ones of a word. */
+FUNC u32 first_ones(u32 word, u32 count) {
+    u32 kept = 0;
+    for (; count > 0 && word != 0; count--) {
+        kept |= word & (0U - word);
+        word &= word - 1;
+    }
+    return kept;
 }
 
-/* Is a value of this side chosen? Then *slot is its number among those that are. */
-FUNC u32 choose(place *p, u32 key, u32 low, u32 ties, u32 *slot) {
-    u32 tie = key == low && p->equal < ties;
-    *slot = p->above + (p->equal < ties ? p->equal : ties);
-    p->equal += key == low;
-    p->above += key > low;
-    return key > low || tie;
+/* Make `more` the bitmap of the values chosen; from[word] is the number of its first one among all
+ * that are chosen. */
+FUNC void choose_tile(LOCALP u32 *room, LOCALP u32 *more, LOCALP const u32 *equal, LOCALP u32 *from,
+                      GLOBAL const u32 *tiles, u32 s, u32 ties) {
+    u32 total, before = wg_scan(room, marked(more, equal), &total);
+    if (LANE < WORDS) {
+        u32 ones = tiles[2 * s * GROUPS + GROUP] + (before & 0xffffU);
+        u32 same = tiles[(2 * s + 1) * GROUPS + GROUP] + (before >> 16);
+        from[LANE] = ones + (same < ties ? same : ties);
+        more[LANE] |= first_ones(equal[LANE], same < ties ? ties - same : 0);
+    }
+    BARRIER();
 }
 
-/* Positions and values of those chosen, in their order; side s has its lists at s * k. */
+/* Positions and values of those chosen, in their order; side s has its lists at s * k. A work-item
+ * has 8 values. */
 KERNEL select_list(GLOBAL const float *residual, u32 n, u32 sides, GLOBAL const side *chosen,
-                   GLOBAL const u32 *tiles, u32 k, GLOBAL u32 *index, GLOBAL float *value) {
+                   GLOBAL const u32 *found, GLOBAL const u32 *index, GLOBAL const u32 *flag,
+                   GLOBAL const u32 *tiles, u32 k, GLOBAL u32 *place, GLOBAL float *value) {
     LOCAL u32 room[GROUP_SIZE];
-    u32 first = GROUP * TILE + 8 * LANE;
+    LOCAL u32 more[WORDS];
+    LOCAL u32 equal[WORDS];
+    LOCAL u32 from[WORDS];
+    u32 listed = *flag == 0, word = LANE / 4, first = 8 * (LANE % 4);
     for (u32 s = 0; s < sides; s++) {
-        u32 low = chosen[s].low, ties = chosen[s].ties, slot;
-        place p = place_of(room, count_chosen(residual, n, sides, s, low), tiles, s);
-        for (u32 j = 0; j < 8 && first + j < n; j++) {
-            float v = residual[first + j];
-            u32 key = BITS_OF(v) & 0x7fffffffU;
-            u32 mine = key != 0 && side_of(BITS_OF(v), sides) == s;
-            if (mine != 0 && choose(&p, key, low, ties, &slot) != 0) {
-                index[(u64)s * k + slot] = first + j;
-                value[(u64)s * k + slot] = v;
+        mark_tile(more, equal, residual, n, sides, s, chosen[s].low, found, index, listed);
+        choose_tile(room, more, equal, from, tiles, s, chosen[s].ties);
+        u64 to = (u64)s * k + from[word] + POPCOUNT(more[word] & ((1U << first) - 1));
+        for (u32 ones = more[word] >> first & 0xff, j = 0; ones != 0; ones >>= 1, j++) {
+            if ((ones & 1) != 0) {
+                u32 i = GROUP * TILE + 8 * LANE + j;
+                place[to] = i;
+                value[to] = residual[i];
+                to++;
             }
         }
+        BARRIER();
     }
 }

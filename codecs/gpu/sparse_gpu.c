@@ -46,7 +46,7 @@ static size_t lay_out_writing(fedcodec_sparse kind, const double *param, size_t 
                               writing *w) {
     const uint32_t sides = sides_of(kind);
     const size_t k = fedcodec_select_most(param[0], n);
-    room r = {work, fedcodec_gpu_choice_size(sides, n)};
+    room r = {work, fedcodec_gpu_choice_size(sides, k, n)};
     w->k = (uint32_t)k;
     w->b = fedcodec_golomb_b(param[0]);
     w->each = fedcodec_gpu_groups(k, FEDCODEC_GPU_EACH);
@@ -66,12 +66,13 @@ static size_t lay_out_writing(fedcodec_sparse kind, const double *param, size_t 
 
 static fed_status list_values(const fedcodec_gpu_job *job, const writing *w) {
     const fedcodec_gpu_choice *c = &w->choice;
-    const fed_gpu_arg list[] = {FED_GPU_AT(job->residual), FED_GPU_VALUE(job->n),
-                                FED_GPU_VALUE(c->sides),   FED_GPU_AT(c->chosen),
-                                FED_GPU_AT(c->tiles),      FED_GPU_VALUE(w->k),
-                                FED_GPU_AT(w->index),      FED_GPU_AT(w->value)};
+    const fed_gpu_arg list[] = {
+        FED_GPU_AT(job->residual), FED_GPU_VALUE(job->n), FED_GPU_VALUE(c->sides),
+        FED_GPU_AT(c->chosen),     FED_GPU_AT(c->found),  FED_GPU_AT(c->index),
+        FED_GPU_AT(c->flag),       FED_GPU_AT(c->tiles),  FED_GPU_VALUE(w->k),
+        FED_GPU_AT(w->index),      FED_GPU_AT(w->value)};
     FED_TRY(fedcodec_gpu_choose(job, c));
-    return fed_gpu_launch(job->stream, job->module, "select_list", c->groups, list, 8);
+    return fed_gpu_launch(job->stream, job->module, "select_list", c->groups, list, 11);
 }
 
 static fed_status find_means(const fedcodec_gpu_job *job, const writing *w) {
@@ -102,7 +103,7 @@ static fed_status put_positions(const fedcodec_gpu_job *job, uint32_t kind, cons
 
 static fed_status encode(fedcodec_sparse as, const fedcodec_gpu_job *job) {
     const uint32_t kind = as, sides = sides_of(as);
-    writing w;
+    writing w = {0};
     (void)lay_out_writing(as, job->param, job->n, job->work, &w);
     const fed_gpu_arg begin[] = {FED_GPU_AT(w.choice.chosen), FED_GPU_AT(w.choice.totals),
                                  FED_GPU_VALUE(kind),         FED_GPU_VALUE(sides),
@@ -197,9 +198,9 @@ static size_t work_size(fedcodec_sparse kind, const double *param, size_t n) {
 }
 
 static const char *lacks(const double *param) {
-    return param[1] == FEDCODEC_POS_GOLOMB
-               ? NULL
-               : "positions other than pos=golomb are written by the processor only";
+    return param[1] == FEDCODEC_POS_GOLOMB ? NULL
+                                           : "positions other than pos=golomb "
+                                             "are written by the processor only";
 }
 
 // clang-format off

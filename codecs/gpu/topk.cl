@@ -5,22 +5,28 @@ FUNC u32 map_bytes(u32 n) {
     return n / 8 + (n % 8 != 0);
 }
 
-KERNEL topk_put(GLOBAL float *residual, u32 n, GLOBAL const side *chosen, GLOBAL const u32 *tiles,
+KERNEL topk_put(GLOBAL float *residual, u32 n, GLOBAL const side *chosen, GLOBAL const u32 *found,
+                GLOBAL const u32 *index, GLOBAL const u32 *flag, GLOBAL const u32 *tiles,
                 GLOBAL const u32 *totals, GLOBAL u8 *dst, GLOBAL head *h) {
     LOCAL u32 room[GROUP_SIZE];
-    u32 first = GROUP * TILE + 8 * LANE, map = map_bytes(n), byte = 0, slot;
-    u32 low = chosen[0].low, ties = chosen[0].ties;
-    place p = place_of(room, count_chosen(residual, n, 1, 0, low), tiles, 0);
-    for (u32 j = 0; j < 8 && first + j < n; j++) {
-        u32 bits = BITS_OF(residual[first + j]), key = bits & 0x7fffffffU;
-        if (key != 0 && choose(&p, key, low, ties, &slot) != 0) {
+    LOCAL u32 more[WORDS];
+    LOCAL u32 equal[WORDS];
+    LOCAL u32 from[WORDS];
+    u32 word = LANE / 4, first = 8 * (LANE % 4), i = GROUP * TILE + 8 * LANE, byte = 0;
+    u32 map = map_bytes(n);
+    mark_tile(more, equal, residual, n, 1, 0, chosen[0].low, found, index, *flag == 0);
+    choose_tile(room, more, equal, from, tiles, 0, chosen[0].ties);
+    u64 to = map + 4 * (u64)(from[word] + POPCOUNT(more[word] & ((1U << first) - 1)));
+    for (u32 ones = more[word] >> first & 0xff, j = 0; ones != 0; ones >>= 1, j++) {
+        if ((ones & 1) != 0) {
+            store_u32(dst + to, BITS_OF(residual[i + j]));
+            residual[i + j] = 0.0f;
             byte |= 0x80U >> j;
-            store_u32(dst + map + 4 * (u64)slot, bits);
-            residual[first + j] = 0.0f;
+            to += 4;
         }
     }
-    if (first < n) {
-        dst[first / 8] = (u8)byte;
+    if (i < n) {
+        dst[i / 8] = (u8)byte;
     }
     if (GROUP == 0 && LANE == 0) {
         h->len = h->status == 0 ? map + 4 * chosen_count(chosen, totals, 0) : 0;

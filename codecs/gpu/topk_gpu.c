@@ -5,22 +5,22 @@
 #include "codecs/prim/select.h"
 
 static size_t topk_work_size(const double *param, size_t n) {
-    (void)param;
-    return fedcodec_gpu_choice_size(1, n);
+    return fedcodec_gpu_choice_size(1, fedcodec_select_most(param[0], n), n);
 }
 
 static fed_status topk_encode(const fedcodec_gpu_job *job) {
     const size_t k = fedcodec_select_most(job->param[0], job->n);
     const fedcodec_gpu_choice c = fedcodec_gpu_choice_in(job->work, 1, k, job->n);
     const fed_gpu_arg put[] = {FED_GPU_AT(job->residual), FED_GPU_VALUE(job->n),
-                               FED_GPU_AT(c.chosen),      FED_GPU_AT(c.tiles),
-                               FED_GPU_AT(c.totals),      FED_GPU_AT(job->message),
-                               FED_GPU_AT(job->head)};
+                               FED_GPU_AT(c.chosen),      FED_GPU_AT(c.found),
+                               FED_GPU_AT(c.index),       FED_GPU_AT(c.flag),
+                               FED_GPU_AT(c.tiles),       FED_GPU_AT(c.totals),
+                               FED_GPU_AT(job->message),  FED_GPU_AT(job->head)};
     if (job->n == 0) {
         return FED_OK;
     }
     FED_TRY(fedcodec_gpu_choose(job, &c));
-    return fed_gpu_launch(job->stream, job->module, "topk_put", c.groups, put, 7);
+    return fed_gpu_launch(job->stream, job->module, "topk_put", c.groups, put, 10);
 }
 
 static fed_status topk_read(const fedcodec_gpu_job *job) {

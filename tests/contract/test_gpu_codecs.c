@@ -388,6 +388,39 @@ static void each_codec_gives_the_processors_bits(void **state) {
     on_each_codec(same_bits);
 }
 
+/* Tiles with more candidates than room, and codes of one length, whose begin no chunk can guess. */
+static void same_constant(place *p) {
+    size_t len = 0;
+    memset(p->host.residual, 0, p->n * sizeof(float));
+    assert_int_equal(fed_gpu_fill(stream, p->residual, 0, p->n * sizeof(float)), FED_OK);
+    for (size_t i = 0; i < p->n; i++) {
+        p->host.x[i] = 1.0F;
+    }
+    assert_int_equal(encode_both(p, "a constant", p->host.x, &len), FED_OK);
+    assert_true(read_both(p, "a constant", len, false));
+    for (size_t part = 1; part < 4; part++) {
+        p->host.message[len - 1 - len / 5 * part] ^= (uint8_t)(1U << part);
+        (void)read_both(p, "a constant, changed", len, true);
+    }
+}
+
+static void long_lists_of_positions(void **state) {
+    static const char *const long_specs[] = {"sbc", "stc:p=0.5", "dgc:p=0.25", "topk"};
+    enum { MANY = 300001 };
+    (void)state;
+    for (size_t k = 0; k < sizeof long_specs / sizeof long_specs[0]; k++) {
+        place p = {0};
+        assert_int_equal(fedcodec_parse(long_specs[k], &p.codec, NULL), FED_OK);
+        assert_true(open_codec(&p));
+        reserve(&p, MANY, fedcodec_bound(&p.codec, MANY));
+        same_rounds(&p, FILL_GAUSS);
+        same_rounds(&p, FILL_TIED);
+        same_constant(&p);
+        release(&p);
+        fedcodec_gpu_free(p.on_gpu);
+    }
+}
+
 static void refuses_values(place *p) {
     static const float bad[] = {NAN, -NAN, INFINITY, -INFINITY};
     enum { N = 3000 };
@@ -619,6 +652,7 @@ int main(void) {
     fprintf(stderr, "on %s\n", fed_gpu_info_of(gpu)->card);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_codec_gives_the_processors_bits),
+        cmocka_unit_test(long_lists_of_positions),
         cmocka_unit_test(values_that_are_not_finite_are_refused),
         cmocka_unit_test(changed_bytes_get_the_processors_verdict),
         cmocka_unit_test(bursts_are_the_processors),
