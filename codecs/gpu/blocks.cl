@@ -1,21 +1,5 @@
-/* Scans: over a group, and over the tiles of an array by one group. */
+/* A scan over the tiles of an array, by one group. */
 /* SPDX-License-Identifier: Apache-2.0 */
-
-/* As wg_scan of dialect.h: the largest value of the work-items before this one; *most: of all. */
-FUNC u32 wg_scan_max(LOCALP u32 *room, u32 value, u32 *most) {
-    room[LANE] = value;
-    BARRIER();
-    for (u32 step = 1; step < GROUP_SIZE; step += step) {
-        const u32 before = LANE >= step ? room[LANE - step] : 0;
-        BARRIER();
-        room[LANE] = room[LANE] > before ? room[LANE] : before;
-        BARRIER();
-    }
-    const u32 before = LANE > 0 ? room[LANE - 1] : 0;
-    *most = room[GROUP_SIZE - 1];
-    BARRIER();
-    return before;
-}
 
 /* The part of `count` items that a work-item of one group takes: from *first to *end. */
 FUNC void lane_part(u32 count, u32 *first, u32 *end) {

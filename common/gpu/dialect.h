@@ -86,35 +86,144 @@ typedef uint4 u32x4;
 #define GROUP_SIZE 256U
 
 /* Over the 256 work-items of a group; all of them call it, none in a branch that others do not
- * take. `room` is LOCAL u32[256]; it may be used again at once. */
+ * take. `room` is LOCAL u32[256]; it may be used again at once.
+ *
+ * wg_scan      the sum of the values of the work-items before this one; *total: of all
+ * wg_scan_max  the same with the largest instead of the sum
+ * wg_max       the largest value of all */
+FUNC u32 wg_larger(u32 a, u32 b) {
+    return a > b ? a : b;
+}
 
-/* The sum of the values of the work-items before this one; *total: of all. */
+#ifdef __OPENCL_VERSION__
+
+/* In rows of 16: a work-item of each row joins the row's values, then one joins those of the rows.
+ * A device that is a processor does this much faster than eight steps of all work-items. */
+#define ROW 16U
+
 FUNC u32 wg_scan(LOCALP u32 *room, u32 value, u32 *total) {
     room[LANE] = value;
     BARRIER();
-    for (u32 step = 1; step < GROUP_SIZE; step += step) {
-        u32 before = LANE >= step ? room[LANE - step] : 0;
-        BARRIER();
-        room[LANE] += before;
-        BARRIER();
+    if (LANE % ROW == 0) {
+        for (u32 k = LANE + 1; k < LANE + ROW; k++) {
+            room[k] += room[k - 1];
+        }
     }
+    BARRIER();
+    if (LANE == 0) {
+        for (u32 k = 2 * ROW - 1; k < GROUP_SIZE; k += ROW) {
+            room[k] += room[k - ROW];
+        }
+    }
+    BARRIER();
     u32 sum = room[LANE];
+    sum += LANE >= ROW && LANE % ROW != ROW - 1 ? room[LANE / ROW * ROW - 1] : 0;
     *total = room[GROUP_SIZE - 1];
     BARRIER();
     return sum - value;
 }
 
-/* The largest value. */
+FUNC u32 wg_scan_max(LOCALP u32 *room, u32 value, u32 *most) {
+    room[LANE] = value;
+    BARRIER();
+    if (LANE % ROW == 0) {
+        for (u32 k = LANE + 1; k < LANE + ROW; k++) {
+            room[k] = wg_larger(room[k], room[k - 1]);
+        }
+    }
+    BARRIER();
+    if (LANE == 0) {
+        for (u32 k = 2 * ROW - 1; k < GROUP_SIZE; k += ROW) {
+            room[k] = wg_larger(room[k], room[k - ROW]);
+        }
+    }
+    BARRIER();
+    u32 before = LANE % ROW != 0 ? room[LANE - 1] : 0;
+    before = wg_larger(before, LANE >= ROW ? room[LANE / ROW * ROW - 1] : 0);
+    *most = room[GROUP_SIZE - 1];
+    BARRIER();
+    return before;
+}
+
 FUNC u32 wg_max(LOCALP u32 *room, u32 value) {
     room[LANE] = value;
     BARRIER();
-    for (u32 step = GROUP_SIZE / 2; step > 0; step /= 2) {
-        u32 other = LANE < step ? room[LANE + step] : 0;
-        BARRIER();
-        room[LANE] = room[LANE] > other ? room[LANE] : other;
-        BARRIER();
+    if (LANE % ROW == 0) {
+        for (u32 k = LANE + 1; k < LANE + ROW; k++) {
+            room[LANE] = wg_larger(room[LANE], room[k]);
+        }
     }
+    BARRIER();
+    if (LANE == 0) {
+        for (u32 k = ROW; k < GROUP_SIZE; k += ROW) {
+            room[0] = wg_larger(room[0], room[k]);
+        }
+    }
+    BARRIER();
     u32 most = room[0];
     BARRIER();
     return most;
 }
+
+#else
+
+/* In warps of 32, by shuffles; then over the eight warps. */
+#define WARP  32U
+#define WARPS (GROUP_SIZE / WARP)
+#define ALL   0xffffffffU
+
+FUNC u32 wg_scan(u32 *room, u32 value, u32 *total) {
+    u32 sum = value, base = 0, all = 0;
+    for (u32 step = 1; step < WARP; step += step) {
+        const u32 before = __shfl_up_sync(ALL, sum, step);
+        sum += LANE % WARP >= step ? before : 0;
+    }
+    if (LANE % WARP == WARP - 1) {
+        room[LANE / WARP] = sum;
+    }
+    BARRIER();
+    for (u32 k = 0; k < WARPS; k++) {
+        base += k < LANE / WARP ? room[k] : 0;
+        all += room[k];
+    }
+    BARRIER();
+    *total = all;
+    return base + sum - value;
+}
+
+FUNC u32 wg_scan_max(u32 *room, u32 value, u32 *most) {
+    u32 max = value, base = 0, all = 0;
+    for (u32 step = 1; step < WARP; step += step) {
+        const u32 before = __shfl_up_sync(ALL, max, step);
+        max = wg_larger(max, LANE % WARP >= step ? before : 0);
+    }
+    if (LANE % WARP == WARP - 1) {
+        room[LANE / WARP] = max;
+    }
+    const u32 before = __shfl_up_sync(ALL, max, 1);
+    BARRIER();
+    for (u32 k = 0; k < WARPS; k++) {
+        base = wg_larger(base, k < LANE / WARP ? room[k] : 0);
+        all = wg_larger(all, room[k]);
+    }
+    BARRIER();
+    *most = all;
+    return wg_larger(base, LANE % WARP > 0 ? before : 0);
+}
+
+FUNC u32 wg_max(u32 *room, u32 value) {
+    for (u32 step = WARP / 2; step > 0; step /= 2) {
+        value = wg_larger(value, __shfl_xor_sync(ALL, value, step));
+    }
+    if (LANE % WARP == 0) {
+        room[LANE / WARP] = value;
+    }
+    BARRIER();
+    for (u32 k = 0; k < WARPS; k++) {
+        value = wg_larger(value, room[k]);
+    }
+    BARRIER();
+    return value;
+}
+
+#endif
