@@ -28,8 +28,8 @@ KERNEL embedding_chain(GLOBAL const float *word, u32 n, GLOBAL u32 *next, GLOBAL
     }
 }
 
-/* A group for each place: the first one with a word adds up the word's row, in
- * the order of the places. The gradient's other rows are there already. */
+/* A group for each place: the first one with a word adds to the word's row, in the order of the
+ * places. */
 KERNEL embedding_backward(GLOBAL const float *word, GLOBAL const u32 *next, GLOBAL const u32 *first,
                           GLOBAL const float *dy, GLOBAL float *dweight, u32 size, u32 steps,
                           u32 n) {

@@ -8,19 +8,6 @@
 #include "fedclient/train/loss.h"
 #include "fedtrain/net.h"
 
-static fed_status gpu_supports(const fed_arch *arch, fed_error *err) {
-    for (size_t l = 0; l < arch->layer_count; l++) {
-        const fed_layer_kind kind = arch->layers[l].kind;
-        if (fedtrain_gpu_kind_of(kind) == NULL) {
-            return fed_fail(err, FED_EINVAL,
-                            "the backend \"gpu\" has no \"%s\" layers yet: train this model on "
-                            "the processor, with the backend \"fast\"",
-                            fed_layer_word(kind));
-        }
-    }
-    return FED_OK;
-}
-
 /* ---- Open ---- */
 
 static fed_status build(fedtrain_gpu_net *net, const char *text, const fed_gpu_module **module,
@@ -290,7 +277,6 @@ extern const fedtrain_backend_vtable fedtrain_backend_gpu;
 
 const fedtrain_backend_vtable fedtrain_backend_gpu = {
     .name = "gpu",
-    .supports = gpu_supports,
     .open = gpu_open,
     .close = gpu_close,
     .memory = gpu_memory,

@@ -58,13 +58,13 @@ typedef struct fedtrain_gpu_kind {
     bool forgets; /* its kept bytes become 0 where an LSTM begins anew */
 } fedtrain_gpu_kind;
 
-/** The row of a kind; NULL: this backend has no such layers yet. */
+/** The row of a kind. */
 const fedtrain_gpu_kind *fedtrain_gpu_kind_of(fed_layer_kind kind);
 
 /* The kernels' texts, which CMake makes of the .cl files. */
 extern const char fedtrain_gpu_trainer_text[], fedtrain_gpu_step_text[], fedtrain_gpu_matrix_text[],
     fedtrain_gpu_elementwise_text[], fedtrain_gpu_pool_text[], fedtrain_gpu_norm_text[],
-    fedtrain_gpu_join_text[], fedtrain_gpu_embedding_text[];
+    fedtrain_gpu_join_text[], fedtrain_gpu_embedding_text[], fedtrain_gpu_lstm_text[];
 
 /** A tensor's values, and its gradient. */
 static inline float *fedtrain_gpu_tensor(const fedtrain_gpu_op *op, size_t tensor) {

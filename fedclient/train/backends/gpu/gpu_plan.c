@@ -87,9 +87,11 @@ static void slice_all(fedtrain_gpu_net *net) {
     net->memory_size = at;
 }
 
+/* Kernels count values in 32 bits. An LSTM has 4 gates behind each. */
 static fed_status check_sizes(const fedtrain_gpu_net *net, fed_error *err) {
     for (size_t v = 0; v <= net->arch->layer_count; v++) {
-        if (value_bytes(net, v) / sizeof(float) >= UINT32_C(1) << 31) {
+        const bool gates = v > 0 && net->arch->layers[v - 1].kind == FED_LAYER_LSTM;
+        if (value_bytes(net, v) / sizeof(float) * (gates ? 4 : 1) >= UINT32_C(1) << 31) {
             return fed_fail(err, FED_EINVAL,
                             "a batch of %zu has 2^31 values or more in one layer, which the GPU "
                             "backend does not run: use smaller batches",
