@@ -65,10 +65,13 @@ struct fed_gpu;         /* fed/gpu.h */
 struct fed_gpu_stream;
 
 /**
- * What a backend of a device adds: passes and steps that the caller only starts. All but gpu and
- * stream are for the time from begin to end.
+ * What a backend of a device adds: passes and steps that the caller only starts. All but explain,
+ * gpu and stream are for the time from begin to end.
  */
 typedef struct fedtrain_device_vtable {
+    /** What the device said of its last failure. */
+    fed_status (*explain)(void *self, fed_status status, fed_error *err) FED_CHECKED;
+
     struct fed_gpu *(*gpu)(void *self);
     struct fed_gpu_stream *(*stream)(void *self); /* of all its work */
 

@@ -113,10 +113,15 @@ const char *fedtrain_isa(void) {
 /* A small build has one backend, which fails in open only. */
 fed_status fedtrain_net_explain(const fedtrain_net *net, fed_status status, const char *what,
                                 fed_error *err) {
-    return FED_SMALL || status == FED_OK
-               ? status
-               : fed_fail(err, status, "the backend \"%s\" failed in %s: %s", net->backend->name,
-                          what, fed_status_text(status));
+    fed_error why = {0};
+    if (FED_SMALL || status == FED_OK) {
+        return status;
+    }
+    if (net->backend->device != NULL) {
+        (void)!net->backend->device->explain(net->work, status, &why);
+    }
+    return fed_fail(err, status, "the backend \"%s\" failed in %s: %s", net->backend->name, what,
+                    why.text[0] != '\0' ? why.text : fed_status_text(status));
 }
 
 static fedtrain_pass pass_of(const float *params, const fedtrain_batch *batch, bool training) {

@@ -212,6 +212,7 @@ static void open_named(const char *name, const fed_arch *arch, net_engine *engin
 }
 
 const char *net_case_device(void) {
+    (void)setenv("FED_GPU_CACHE", FED_BIN_DIR "/../gpu_cache", 0); /* else each net compiles anew */
     const char *named = getenv("FED_TEST_DEVICE");
     fed_gpu_info info;
     for (size_t k = 0; named == NULL && fed_gpu_list(k, &info) == FED_OK; k++) {

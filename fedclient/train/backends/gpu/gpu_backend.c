@@ -74,7 +74,7 @@ static void gpu_close(void *self) {
 }
 
 static fed_status open_net(fedtrain_gpu_net *net, const char *device, fed_error *err) {
-    FED_TRY(fed_gpu_open(device, NULL, &net->gpu, err));
+    FED_TRY(fed_gpu_open(device, getenv("FED_GPU_CACHE"), &net->gpu, err));
     FED_TRY(fed_gpu_explain(net->gpu, fed_gpu_stream_new(net->gpu, NULL, &net->stream), err));
     FED_TRY(build_all(net, err));
     return fedtrain_gpu_plan(net, err);

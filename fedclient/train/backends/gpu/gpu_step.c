@@ -2,6 +2,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/train/backends/gpu/gpu_net.h"
 
+static fed_status step_explain(void *self, fed_status status, fed_error *err) {
+    const fedtrain_gpu_net *net = self;
+    return fed_gpu_explain(net->gpu, status, err);
+}
+
 static fed_gpu *step_gpu(void *self) {
     const fedtrain_gpu_net *net = self;
     return net->gpu;
@@ -189,6 +194,7 @@ static fed_status step_update(void *self, const fedtrain_update *u, size_t offse
 }
 
 const fedtrain_device_vtable fedtrain_gpu_device = {
+    .explain = step_explain,
     .gpu = step_gpu,
     .stream = step_stream,
     .params = step_params,

@@ -17,7 +17,8 @@ FED_API_BEGIN
  *   fast       for processors: vectors, one thread
  *   reference  plain loops, slow: the oracle of the tests
  *   gpu        OpenCL and CUDA devices (fed/gpu.h), the first one that can be used; "opencl:0",
- *              "cuda" and so on name it as well, with a device. A build without common/gpu has none
+ *              "cuda" and so on name it as well, with a device. Its kernels are kept in the folder
+ *              that the environment calls FED_GPU_CACHE. A build without common/gpu has none
  */
 const char *fedtrain_backend_name(size_t k);
 
