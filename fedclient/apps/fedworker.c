@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fed/gpu.h"
 #include "fed/params.h"
 #include "fed/version.h"
 #include "fedclient/apps/fedworker.h"
@@ -31,13 +32,17 @@ static const char usage[] =
     "  --epochs, --steps, --optimizer, --seed, --init   see fedtrain --help\n"
     "  --batch N          samples a step of each worker (32)\n"
     "  --lr R             learning rate, where the optimizer names none (0.001)\n"
+    "  --device NAME      the GPU of each worker: gpu, opencl:0, cuda:0; gradients stay there, "
+    "and\n"
+    "                     only messages leave it. `fedworker devices` lists them\n"
     "\n"
     "train, the gang:\n"
     "  --workers N        how many workers (1); with mpi what mpirun says\n"
     "  --link NAME        threads: of this process; tcp: processes; mpi: those of mpirun "
     "(threads)\n"
     "  --collective SPEC  owners, ring, gather, tree:group=N; star is owners:aggregators=1, with\n"
-    "                     one rank more, which only sums (owners)\n"
+    "                     one rank more, which only sums (owners; with --device gather for up to\n"
+    "                     8 ranks and for sparse codecs)\n"
     "  --sync RULE        when workers exchange (ssgd):\n"
     "      ssgd           float32 each step\n"
     "      bitsgd         the codec each step\n"
@@ -98,6 +103,19 @@ static fed_status take_local_lr(const char *value, void *values, fed_error *err)
     return read_rate(value, "local-lr", &((fedworker_options *)values)->local_rate, err);
 }
 
+/* A net on a device is one of a backend by the device's name. */
+static fed_status take_device(const char *value, void *values, fed_error *err) {
+    fedworker_options *o = values;
+    if (!fed_gpu_is_name(value)) {
+        return fed_fail(err, FED_EINVAL,
+                        "--device is gpu, opencl, cuda, opencl:0 or cuda:0, not %.60s: `fedworker "
+                        "devices` lists those of this machine",
+                        value);
+    }
+    o->app.backend = value;
+    return FED_OK;
+}
+
 static fed_status parse_options(int argc, char **argv, fedworker_options *o, fed_error *err) {
 #define AT(member) offsetof(fedworker_options, member)
 #define TEXT(name, member)                                                                         \
@@ -115,6 +133,7 @@ static fed_status parse_options(int argc, char **argv, fedworker_options *o, fed
         FLAG("normalise", app.normalise),
         TEXT("augment", app.augment),
         TEXT("backend", app.backend),
+        {"device", OPTION_OTHER, 0, 0, 0, TRAIN, take_device},
         COUNT("epochs", app.epochs, 1),
         COUNT("steps", app.steps, 1),
         TEXT("optimizer", app.optimizer),
@@ -201,7 +220,6 @@ static fed_status train(int argc, char **argv, bool *wrong, fed_error *err) {
                                    .batch = 32,
                                    .seed = 1},
                            .link = "threads",
-                           .collective = "owners",
                            .sync = "ssgd",
                            .workers = 1};
     fedworker_job job = {0};

@@ -33,19 +33,35 @@ static fed_status count_ranks(const fedworker_words *words, uint32_t aggregators
     return FED_OK;
 }
 
+static const char *collective_of(const fedworker_words *words) {
+    return words->collective != NULL && strcmp(words->collective, "star") == 0
+               ? "owners:aggregators=1"
+               : words->collective;
+}
+
+/* Without a word the number of ranks decides. */
+static const char *preset(const fedworker_words *words, uint32_t ranks) {
+    const bool device = words->backend != NULL && fed_gpu_is_name(words->backend);
+    return feddc_collective_preset(ranks, words->codec, words->pull, device);
+}
+
 fed_status fedworker_choose(const fedworker_words *words, fedworker_choice *choice,
                             fed_error *err) {
     uint32_t aggregators = 0;
     *choice = (fedworker_choice){.place.listener = -1};
-    choice->collective =
-        strcmp(words->collective, "star") == 0 ? "owners:aggregators=1" : words->collective;
+    choice->collective = collective_of(words);
     FED_TRY(feddc_sync_parse(words->sync, &choice->sync, err));
     FED_TRY(feddc_sync_takes(&choice->sync, words->codec, err));
     FED_TRY(feddc_sync_takes(&choice->sync, words->pull, err));
     FED_TRY(feddc_sync_takes(&choice->sync, words->nic, err));
-    FED_TRY(feddc_collective_aggregators(choice->collective, &aggregators, err));
+    if (choice->collective != NULL) {
+        FED_TRY(feddc_collective_aggregators(choice->collective, &aggregators, err));
+    }
     FED_TRY(find_link(words->link, &choice->link, err));
     FED_TRY(count_ranks(words, aggregators, choice, err));
+    if (choice->collective == NULL) {
+        choice->collective = preset(words, choice->ranks);
+    }
     const feddc_exchange_options options = {.link = choice->link,
                                             .collective = choice->collective,
                                             .codec = words->codec,

@@ -6,10 +6,11 @@
 #include "feddc/exchange.h"
 #include "feddc/sync.h"
 
-/** As on the command line; all are needed, but for nic. */
+/** As on the command line; link and sync are needed. */
 typedef struct fedworker_words {
     const char *link, *collective, *sync, *codec, *pull;
-    const char *nic; /* NULL: none */
+    const char *nic;     /* NULL: none */
+    const char *backend; /* of the nets; the name of a device: gradients are there */
     uint32_t workers, late;
 } fedworker_words;
 

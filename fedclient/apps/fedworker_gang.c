@@ -30,13 +30,17 @@ static void *run_member(void *user) {
     return NULL;
 }
 
-/* The first failure is the cause; the others only saw a rank leave. */
+/* The others only saw a rank leave, or not come. */
+static bool is_cause(fed_status status) {
+    return status != FED_EIO && status != FED_ETIMEOUT;
+}
+
 static fed_status worst(const member *members, uint32_t count, fed_error *err) {
     const member *found = NULL;
     for (uint32_t r = 0; r < count; r++) {
         const member *m = &members[r];
-        if (m->status != FED_OK && (found == NULL || found->status == FED_EIO)) {
-            found = m->status != FED_EIO || found == NULL ? m : found;
+        if (m->status != FED_OK && (found == NULL || !is_cause(found->status))) {
+            found = is_cause(m->status) || found == NULL ? m : found;
         }
     }
     return found == NULL ? FED_OK : fed_fail(err, found->status, "%s", found->err.text);

@@ -199,7 +199,8 @@ static void write_all(fed_writer *out, const fedworker_result *result, const fed
     write_text(out, "model", result->arch->text);
     write_text(out, "optimizer", o->app.optimizer);
     write_text(out, "link", o->link);
-    write_text(out, "collective", o->collective);
+    write_text(out, "collective",
+               o->collective != NULL ? o->collective : result->job->choice.collective);
     write_text(out, "sync", o->sync);
     write_text(out, "codec", o->codec != NULL ? o->codec : "float32");
     write_text(out, "pull", o->pull != NULL ? o->pull : "float32");

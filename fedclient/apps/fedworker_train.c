@@ -25,6 +25,7 @@ fed_status fedworker_job_open(const fedworker_options *o, fedworker_job *job, fe
                                    .codec = o->codec,
                                    .pull = o->pull,
                                    .nic = o->nic,
+                                   .backend = o->app.backend,
                                    .workers = o->workers,
                                    .late = o->late};
     FED_TRY(fedworker_choose(&words, &job->choice, err));

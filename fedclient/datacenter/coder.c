@@ -218,11 +218,14 @@ static fed_status encode_slices(feddc_coder *c, const feddc_shard *shard, const 
 static fed_status encode_on_gpu(feddc_coder *c, const feddc_shard *shard, const float *x,
                                 uint8_t *dst, size_t *len, size_t *bad) {
     FED_TRY(feddc_gpu_coder_encode(c->on_gpu, shard, x, dst, len, bad));
-    if (!feddc_coder_has_residual(c) && c->encodes++ % COUNT_EVERY == 0) {
-        uint64_t zeroed = 0, coded = 0;
-        FED_TRY(feddc_gpu_coder_zeroed(c->on_gpu, shard, x, &zeroed, &coded));
-        c->counts.zeroed += zeroed;
-        c->counts.coded += coded;
+    for (size_t k = 0; k < shard->count && !feddc_coder_has_residual(c); k++) {
+        const feddc_slice *slice = slice_at(c, shard, k);
+        uint64_t zeroed = 0;
+        if (!slice->plain && c->encodes++ % COUNT_EVERY == 0) {
+            FED_TRY(feddc_gpu_coder_zeroed(c->on_gpu, shard, k, x, &zeroed));
+            c->counts.zeroed += zeroed;
+            c->counts.coded += slice->n;
+        }
     }
     return FED_OK;
 }

@@ -146,24 +146,22 @@ static size_t largest_message(const feddc_plan *plan) {
     return n * sizeof(float);
 }
 
-const char *feddc_exchange_collective(const feddc_exchange_options *o, uint32_t ranks) {
+const char *feddc_collective_preset(uint32_t ranks, const char *codec, const char *pull,
+                                    bool device) {
     static const char *const sparse[] = {"sbc", "stc", "topk", "dgc"};
-    if (o->collective != NULL) {
-        return o->collective;
-    }
     bool gathers = ranks <= GATHERS;
-    for (size_t k = 0; o->codec != NULL && k < sizeof sparse / sizeof sparse[0]; k++) {
+    for (size_t k = 0; codec != NULL && k < sizeof sparse / sizeof sparse[0]; k++) {
         const size_t len = strlen(sparse[k]);
-        gathers = gathers || (strncmp(o->codec, sparse[k], len) == 0 &&
-                              (o->codec[len] == '\0' || o->codec[len] == ':'));
+        gathers = gathers || (strncmp(codec, sparse[k], len) == 0 &&
+                              (codec[len] == '\0' || codec[len] == ':'));
     }
-    return o->device != NULL && gathers && is_float32(o->pull) ? "gather" : "owners";
+    return device && gathers && is_float32(pull) ? "gather" : "owners";
 }
 
 static fed_status open_values(feddc_engine *e, const feddc_exchange_options *o, fed_error *err) {
     e->caller = o->stream;
-    FED_TRY(
-        feddc_values_open(o->device, largest_message(&e->plan) / sizeof(float), &e->values, err));
+    FED_TRY(feddc_values_open(o->device, NULL, largest_message(&e->plan) / sizeof(float),
+                              &e->values, err));
     fed_status status = FED_OK;
     for (size_t k = 0; e->caller != NULL && k < FEDDC_GATES && status == FED_OK; k++) {
         status = fed_gpu_stream_new(o->device, NULL, &e->gate[k]);
@@ -173,7 +171,9 @@ static fed_status open_values(feddc_engine *e, const feddc_exchange_options *o, 
 
 static fed_status make(feddc_engine *e, const feddc_exchange_options *o, const feddc_place *place,
                        fed_error *err) {
-    const char *spec = feddc_exchange_collective(o, place->size);
+    const char *spec = o->collective != NULL ? o->collective
+                                             : feddc_collective_preset(place->size, o->codec,
+                                                                       o->pull, o->device != NULL);
     if ((o->stream != NULL) != (o->device != NULL)) {
         return fed_fail(err, FED_EINVAL,
                         "an exchange on a device needs the device and a stream of "

@@ -218,25 +218,17 @@ fed_status feddc_gpu_coder_encode(feddc_gpu_coder *c, const feddc_shard *shard, 
     return collect(c, shard, dst, len);
 }
 
-fed_status feddc_gpu_coder_zeroed(feddc_gpu_coder *c, const feddc_shard *shard, const float *x,
-                                  uint64_t *zeroed, uint64_t *coded) {
+fed_status feddc_gpu_coder_zeroed(feddc_gpu_coder *c, const feddc_shard *shard, size_t k,
+                                  const float *x, uint64_t *zeroed) {
+    const feddc_slice *slice = slice_of(c, shard, k);
     size_t at = 0;
-    *zeroed = *coded = 0;
-    for (size_t k = 0; k < shard->count; k++) {
-        const feddc_slice *slice = slice_of(c, shard, k);
-        const size_t bound = bound_of(c, slice);
-        if (!slice->plain) {
-            uint64_t count = 0;
-            FED_TRY(fedcodec_gpu_decode(c->on_gpu, c->values->stream, c->area + at, bound,
-                                        &c->head[k], c->slice, slice->n, c->work));
-            FED_TRY(feddc_values_zeroed(c->values, x + (slice->offset - shard->offset), c->slice,
-                                        slice->n, &count));
-            *zeroed += count;
-            *coded += slice->n;
-        }
-        at += round_up(bound);
+    for (size_t before = 0; before < k; before++) {
+        at += round_up(bound_of(c, slice_of(c, shard, before)));
     }
-    return FED_OK;
+    FED_TRY(fedcodec_gpu_decode(c->on_gpu, c->values->stream, c->area + at, bound_of(c, slice),
+                                &c->head[k], c->slice, slice->n, c->work));
+    return feddc_values_zeroed(c->values, x + (slice->offset - shard->offset), c->slice, slice->n,
+                               zeroed);
 }
 
 /* ---- Decode ---- */

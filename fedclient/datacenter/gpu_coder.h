@@ -23,10 +23,10 @@ void feddc_gpu_coder_free(feddc_gpu_coder *coder);
 fed_status feddc_gpu_coder_encode(feddc_gpu_coder *c, const feddc_shard *shard, const float *x,
                                   uint8_t *dst, size_t *len, size_t *bad) FED_CHECKED;
 
-/** Of the shard that was encoded last, and of a codec without a residual: values that became 0, of
- * how many that are coded. */
-fed_status feddc_gpu_coder_zeroed(feddc_gpu_coder *c, const feddc_shard *shard, const float *x,
-                                  uint64_t *zeroed, uint64_t *coded) FED_CHECKED;
+/** Of the k-th slice of the shard that was encoded last, which is coded by a codec without a
+ * residual: how many values became 0. */
+fed_status feddc_gpu_coder_zeroed(feddc_gpu_coder *c, const feddc_shard *shard, size_t k,
+                                  const float *x, uint64_t *zeroed) FED_CHECKED;
 
 /** y = what the message says, or y += it unless set; y NULL: the residual. FED_EFORMAT */
 fed_status feddc_gpu_coder_use(feddc_gpu_coder *c, bool set, const feddc_shard *shard,

@@ -24,14 +24,17 @@ fed_status feddc_values_explain(const feddc_values *v, fed_status status, fed_er
 }
 
 static fed_status make_room(feddc_values *v, size_t most) {
-    FED_TRY(fed_gpu_stream_new(v->gpu, NULL, &v->stream));
+    if (!v->lent) {
+        FED_TRY(fed_gpu_stream_new(v->gpu, NULL, &v->stream));
+    }
     FED_TRY(fed_gpu_alloc(v->gpu, most * sizeof *v->room, (void **)&v->room));
     FED_TRY(fed_gpu_alloc(v->gpu, sizeof *v->found, (void **)&v->found));
     return fed_gpu_alloc_host(v->gpu, sizeof *v->told, (void **)&v->told);
 }
 
-fed_status feddc_values_open(fed_gpu *gpu, size_t most, feddc_values *v, fed_error *err) {
-    *v = (feddc_values){.gpu = gpu};
+fed_status feddc_values_open(fed_gpu *gpu, fed_gpu_stream *stream, size_t most, feddc_values *v,
+                             fed_error *err) {
+    *v = (feddc_values){.gpu = gpu, .stream = stream, .lent = stream != NULL};
     if (gpu == NULL) {
         return FED_OK;
     }
@@ -41,7 +44,9 @@ fed_status feddc_values_open(fed_gpu *gpu, size_t most, feddc_values *v, fed_err
 
 void feddc_values_close(feddc_values *v) {
     if (v->gpu != NULL) {
-        fed_gpu_stream_free(v->stream);
+        if (!v->lent) {
+            fed_gpu_stream_free(v->stream);
+        }
         fed_gpu_free(v->gpu, v->room);
         fed_gpu_free(v->gpu, v->found);
         fed_gpu_free_host(v->gpu, v->told);
@@ -113,6 +118,20 @@ fed_status feddc_values_use_bytes(const feddc_values *v, bool set, float *y, con
         FED_TRY(feddc_values_use(v, false, y + at, part, count));
     }
     return FED_OK;
+}
+
+fed_status feddc_values_descend(const feddc_values *v, float *y, const float *x, float rate,
+                                size_t n) {
+    const uint32_t count = (uint32_t)n;
+    const fed_gpu_arg args[] = {FED_GPU_AT(y), FED_GPU_AT(x), FED_GPU_VALUE(rate),
+                                FED_GPU_VALUE(count)};
+    return fed_gpu_launch(v->stream, v->module, "values_descend", feddc_values_groups(n), args, 4);
+}
+
+fed_status feddc_values_swap(const feddc_values *v, float *x, float *y, size_t n) {
+    const uint32_t count = (uint32_t)n;
+    const fed_gpu_arg args[] = {FED_GPU_AT(x), FED_GPU_AT(y), FED_GPU_VALUE(count)};
+    return fed_gpu_launch(v->stream, v->module, "values_swap", feddc_values_groups(n), args, 3);
 }
 
 fed_status feddc_values_bytes(const feddc_values *v, const float *x, size_t n, uint8_t *dst) {

@@ -16,6 +16,22 @@ KERNEL values_carry(GLOBAL float *residual, GLOBAL const float *x, u32 n, GLOBAL
     }
 }
 
+/* y -= rate x */
+KERNEL values_descend(GLOBAL float *y, GLOBAL const float *x, float rate, u32 n) {
+    for (u64 i = GROUP * GROUP_SIZE + LANE; i < n; i += (u64)GROUPS * GROUP_SIZE) {
+        y[i] -= rate * x[i];
+    }
+}
+
+/* x and y change places. */
+KERNEL values_swap(GLOBAL float *x, GLOBAL float *y, u32 n) {
+    for (u64 i = GROUP * GROUP_SIZE + LANE; i < n; i += (u64)GROUPS * GROUP_SIZE) {
+        float was = x[i];
+        x[i] = y[i];
+        y[i] = was;
+    }
+}
+
 /* *found is not 0 if a value is not finite. */
 KERNEL values_check(GLOBAL const float *x, u32 n, GLOBAL u32 *found) {
     u32 bad = 0;

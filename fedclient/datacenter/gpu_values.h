@@ -20,14 +20,16 @@
 typedef struct feddc_values {
     fed_gpu *gpu; /* NULL: the host's memory, and nothing of what follows */
     fed_gpu_stream *stream;
+    bool lent; /* the stream is the caller's */
     const fed_gpu_module *module;
     float *room;     /* on the GPU: the values of a message on their way */
     uint32_t *found; /* on the GPU: what a kernel counts */
     uint32_t *told;  /* in pinned memory: the same */
 } feddc_values;
 
-/** most: values of the largest message. Errors: FED_ENOMEM, FED_EIO; after one, close it. */
-fed_status feddc_values_open(fed_gpu *gpu, size_t most, feddc_values *v,
+/** stream: what to work in, of the caller; NULL: a new one. most: values of the largest message.
+ * Errors: FED_ENOMEM, FED_EIO; after one, close it. */
+fed_status feddc_values_open(fed_gpu *gpu, fed_gpu_stream *stream, size_t most, feddc_values *v,
                              fed_error *err) FED_CHECKED;
 
 /** Safe on zeroed ones. */
@@ -48,6 +50,11 @@ fed_status feddc_values_use(const feddc_values *v, bool set, float *y, const flo
 /** The same; x is a message, at any address. */
 fed_status feddc_values_use_bytes(const feddc_values *v, bool set, float *y, const uint8_t *x,
                                   size_t n) FED_CHECKED;
+
+/** On a GPU: y -= rate x; and x and y change places. */
+fed_status feddc_values_descend(const feddc_values *v, float *y, const float *x, float rate,
+                                size_t n) FED_CHECKED;
+fed_status feddc_values_swap(const feddc_values *v, float *x, float *y, size_t n) FED_CHECKED;
 
 /** dst = x, as a message. */
 fed_status feddc_values_bytes(const feddc_values *v, const float *x, size_t n,

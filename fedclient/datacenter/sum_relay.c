@@ -54,8 +54,9 @@ static fed_status new_buffer(feddc_relay *relay, uint32_t uses, feddc_buffer **b
                              fed_error *err) {
     *buffer = feddc_buffers_get(&relay->buffers);
     if (*buffer == NULL) {
-        return fed_fail(err, FED_ENOMEM, "no memory for a message of %zu bytes",
-                        relay->buffers.size);
+        (void)fed_fail(err, FED_ENOMEM, "no memory for a message of %zu bytes",
+                       relay->buffers.size);
+        return FED_ENOMEM;
     }
     (*buffer)->uses = uses;
     return FED_OK;

@@ -144,7 +144,7 @@ static void make_places(const worker_case *c, uint32_t ranks, places *p, worker_
 
 static void prepare(worker_member *m) {
     assert_fed_ok(fed_arch_parse(m->c->model, &m->arch, &m->err));
-    assert_fed_ok(fedtrain_net_new(&m->arch, m->c->batch, NULL, &m->net, &m->err));
+    assert_fed_ok(fedtrain_net_new(&m->arch, m->c->batch, m->c->device, &m->net, &m->err));
     if (make_worker(m) != FED_OK) {
         fail_msg("%s", m->err.text);
     }

@@ -24,6 +24,7 @@ void worker_data_close(worker_data *data);
 
 typedef struct worker_case {
     const worker_data *data;
+    const char *device;      /* of the nets; NULL: the host */
     const char *link;        /* NULL: threads; or tcp */
     struct card_plan *cards; /* network cards on the way, around that link; NULL: none */
     const char *model, *collective, *sync, *codec, *pull, *nic, *optimizer;

@@ -66,9 +66,9 @@ fed_status feddc_worker_find_cards(feddc_worker *w, fed_error *err) {
     if (nic.kind != FEDDC_NIC_PACKET || w->workers < 2) {
         return FED_OK;
     }
-    fill(w, w->grad[0]);
-    FED_TRY(feddc_worker_turn(w, false, w->grad[0], w->n, err));
-    FED_TRY(judge(w, w->grad[0], nic.e, &found, err));
+    fill(w, w->words);
+    FED_TRY(feddc_worker_turn(w, false, w->words, w->n, err));
+    FED_TRY(judge(w, w->words, nic.e, &found, err));
     uint32_t rank = 0;
     while (rank < w->workers && (found.rounded[rank] || !found.probed[rank])) {
         rank++;

@@ -3,6 +3,7 @@
 #ifndef FEDDC_WORKER_IMPL_H
 #define FEDDC_WORKER_IMPL_H
 
+#include "fedclient/datacenter/gpu_values.h"
 #include "feddc/control.h"
 #include "feddc/trace.h"
 #include "feddc/worker.h"
@@ -14,15 +15,22 @@ struct feddc_worker {
     size_t n, states;      /* trained parameters; the optimizer's state */
     float *params, *state; /* the caller's */
 
-    float *grad[2]; /* float32[n]; two if a sum may still be on its way while the next gradient is
+    /* Gradients and local weights are values: with a net on a GPU they are there, and while a run
+     * lasts params and state are there too. */
+    feddc_values values;
+    float *grad[2]; /* values[n]; two if a sum may still be on its way while the next gradient is
                      * computed, else [1] is [0] */
     float *own;     /* the gradient of the step before; NULL: none that local weights lack */
-    float *left;    /* float32[n]: gradients that were not put in; NULL: the rule has none */
+    float *left;    /* values[n]: gradients that were not put in; NULL: the rule has none */
     bool left_empty;
-    float *local; /* float32[layout.size]: local weights; NULL: the rule has none */
-    float *spare; /* float32[layout.size + states]: params and state as of `whole`; NULL: not
+    float *local;  /* values[layout.size]: local weights; NULL: the rule has none */
+    float *memory; /* all of these */
+
+    float *words;      /* float32[n] of the host: what workers say; on the host it is grad[0] */
+    float *spare;      /* float32[layout.size + states]: params and state as of `whole`; NULL: not
                      * elastic */
-    void *memory; /* all of these */
+    float *host;       /* these two */
+    fed_error failure; /* of a call on the GPU that could not return it */
 
     feddc_exchange *x;
     uint32_t rank, workers;
@@ -40,6 +48,7 @@ struct feddc_worker {
     uint32_t whole;        /* params has the sums of the steps before this one, and no others */
     uint32_t turn_step[2]; /* the step of turn k, at k % 2 */
     float turn_share[2];   /* what makes its sum a mean */
+    uint32_t run_step;     /* the first one of the run under way, on a GPU */
     feddc_act act;         /* of the step under way */
     bool local_ready;      /* `local` is that of the next step already */
     fed_optimizer local_rule;
@@ -72,6 +81,43 @@ uint64_t feddc_worker_now(void); /* ns */
 
 /** The main thread's phase is now this one. */
 void feddc_worker_enter(feddc_worker *w, feddc_phase phase);
+
+/* ---- worker_device.c: with a net on a GPU ---- */
+
+/** values of the net's device, or the host's. */
+fed_status feddc_worker_find_device(feddc_worker *w, fed_error *err) FED_CHECKED;
+
+static inline bool feddc_worker_on_gpu(const feddc_worker *w) {
+    return w->values.gpu != NULL;
+}
+
+/** Values from and to the host's memory, at once. */
+fed_status feddc_worker_up(const feddc_worker *w, float *there, const float *here, size_t n,
+                           fed_error *err) FED_CHECKED;
+fed_status feddc_worker_down(const feddc_worker *w, float *here, const float *there, size_t n,
+                             fed_error *err) FED_CHECKED;
+
+/** Keep a failure until feddc_worker_failure tells it. */
+void feddc_worker_note(feddc_worker *w, fed_status status);
+fed_status feddc_worker_failure(feddc_worker *w, fed_error *err) FED_CHECKED;
+
+/** From begin to end params and state are on the GPU. After a failure the host's are those of
+ * begin, and so is w->whole. On the host: nothing. */
+fed_status feddc_worker_begin(feddc_worker *w, fed_error *err) FED_CHECKED;
+fed_status feddc_worker_end(feddc_worker *w, fed_status status, fed_error *err) FED_CHECKED;
+
+/** The optimizer's step of these parameters with this sum. */
+void feddc_worker_step_part(feddc_worker *w, size_t offset, size_t n, const float *sum,
+                            float share);
+
+/** Local weights are the parameters, less the own gradient, if there is one. */
+fed_status feddc_worker_descend(feddc_worker *w, fed_error *err) FED_CHECKED;
+
+/** A pass on the GPU. `need` is called once, for all parameters; `done` is told of values. */
+fed_status feddc_worker_pass(feddc_worker *w, const fedtrain_batch *batch,
+                             const fedtrain_sink *sink, float *loss, fed_error *err) FED_CHECKED;
+
+/* ---- worker_step.c, more ---- */
 
 /** Take all sums; local weights are those of the next step. */
 fed_status feddc_worker_drain(feddc_worker *w, fed_error *err) FED_CHECKED;

@@ -33,30 +33,46 @@ static fed_status check_options(const feddc_worker_options *o, fed_error *err) {
     return FED_OK;
 }
 
+/* Parts begin where codecs of a GPU can read them. */
+static size_t padded(size_t n) {
+    return (n + 31) / 32 * 32;
+}
+
 /* The memory of a worker, part by part. */
 static float *cut(float **at, bool wanted, size_t n) {
     float *part = wanted ? *at : NULL;
-    *at += wanted ? n : 0;
+    *at += wanted ? padded(n) : 0;
     return part;
 }
 
-static fed_status make_memory(feddc_worker *w, fed_error *err) {
+static fed_status make_values(feddc_worker *w, fed_error *err) {
     const size_t size = w->o.arch->layout.size, n = w->n;
     const feddc_act late = feddc_sync_act(&w->o.sync, UINT32_MAX);
     const bool skips = !feddc_sync_act(&w->o.sync, 0).exchange;
-    const size_t floats = n + (late.behind > 0 ? n : 0) + (skips ? n : 0) +
-                          (late.local ? size : 0) + (w->o.elastic ? size + w->states : 0);
-    float *at = calloc(floats, sizeof *at);
-    if (at == NULL) {
-        return fed_fail(err, FED_ENOMEM, "no memory for %zu values of gradients", floats);
-    }
-    w->memory = at;
+    const size_t vectors = 1U + (late.behind > 0) + skips;
+    const size_t floats = vectors * padded(n) + (late.local ? padded(size) : 0);
+    FED_TRY(
+        feddc_values_explain(&w->values, feddc_values_new(&w->values, floats, &w->memory), err));
+    float *at = w->memory;
     w->grad[0] = cut(&at, true, n);
     w->grad[1] = late.behind > 0 ? cut(&at, true, n) : w->grad[0];
     w->left = cut(&at, skips, n);
     w->left_empty = true;
     w->local = cut(&at, late.local, size);
-    w->spare = cut(&at, w->o.elastic, size + w->states);
+    return FED_OK;
+}
+
+static fed_status make_memory(feddc_worker *w, fed_error *err) {
+    const size_t spare = w->o.elastic ? w->o.arch->layout.size + w->states : 0;
+    const bool gpu = feddc_worker_on_gpu(w);
+    FED_TRY(make_values(w, err));
+    w->host = calloc(padded(spare) + (gpu ? padded(w->n) : 0) + 1, sizeof *w->host);
+    if (w->host == NULL) {
+        return fed_fail(err, FED_ENOMEM, "no memory for a worker of %zu parameters", w->n);
+    }
+    float *at = w->host;
+    w->spare = cut(&at, w->o.elastic, spare);
+    w->words = gpu ? at : w->grad[0];
     return FED_OK;
 }
 
@@ -73,7 +89,10 @@ fed_status feddc_worker_new(const feddc_worker_options *options, float *params, 
     w->params = params;
     w->state = state;
     w->since = feddc_worker_now();
-    fed_status status = make_memory(w, err);
+    fed_status status = feddc_worker_find_device(w, err);
+    if (status == FED_OK) {
+        status = make_memory(w, err);
+    }
     if (status != FED_OK) {
         feddc_worker_free(w, false);
         return status;
@@ -125,6 +144,8 @@ static fed_status open_exchange(feddc_worker *w, const feddc_place *place, fed_e
     feddc_exchange_options o = w->o.exchange;
     o.place = *place;
     o.tensor = tensor;
+    o.device = w->values.gpu;
+    o.stream = w->values.stream;
     for (size_t i = 0; i < layout->count && layout->tensors[i].offset < w->n; i++) {
         tensor[o.tensors++] = layout->tensors[i].size;
     }
@@ -147,10 +168,11 @@ typedef struct hello {
 static uint64_t digest_options(const feddc_worker *w) {
     char text[800];
     const int len = snprintf(
-        text, sizeof text, "%u %.17g %.17g %.17g %zu %" PRIu64 " %d %.17g %s %d|", w->o.sync.id,
+        text, sizeof text, "%u %.17g %.17g %.17g %zu %" PRIu64 " %d %.17g %s %d %d|", w->o.sync.id,
         w->o.sync.param[0], w->o.sync.param[1], w->o.local_rate, w->o.job.batch, w->o.job.seed,
         (int)w->o.job.optimizer.rule, w->o.job.optimizer.learning_rate,
-        w->o.exchange.codec != NULL ? w->o.exchange.codec : "", w->o.exchange.trace != NULL);
+        w->o.exchange.codec != NULL ? w->o.exchange.codec : "", w->o.exchange.trace != NULL,
+        feddc_worker_on_gpu(w));
     feddc_worker_plan_text(w, text + len, sizeof text - (size_t)len);
     return fed_digest_bytes(text, strlen(text));
 }
@@ -170,7 +192,7 @@ static fed_status compare(const hello *all, uint32_t workers, uint32_t first, fe
             return fed_fail(err, FED_ESTATE,
                             "rank %" PRIu32 " and rank %" PRIu32 " have other options: give all "
                             "ranks the same rule, codecs, nic, optimizer, batch and seed, and all "
-                            "or none a trace",
+                            "or none a trace and a GPU",
                             r, first);
         }
         if (all[r].whole == all[first].whole && all[r].weights != all[first].weights) {
@@ -250,12 +272,12 @@ fed_status feddc_worker_join(feddc_worker *w, const feddc_place *place, fed_erro
     if (status ==
         FED_ESTATE) { /* all find it; who left before them would look like one that died */
         fed_error ignored;
-        (void)!feddc_worker_turn(w, true, w->grad[0], w->n, &ignored);
+        (void)!feddc_worker_turn(w, true, w->words, w->n, &ignored);
     }
     FED_TRY(status);
     FED_TRY(feddc_worker_read_own(w, err));
     if (w->local != NULL && !w->local_ready) {
-        memcpy(w->local, w->params, w->n * sizeof *w->local);
+        FED_TRY(feddc_worker_up(w, w->local, w->params, w->n, err));
         w->local_ready = true;
     }
     FED_TRY(open_batches(w, err));
@@ -296,7 +318,11 @@ void feddc_worker_free(feddc_worker *w, bool orderly) {
         return;
     }
     leave(w, orderly);
-    free(w->memory);
+    if (w->memory != NULL) {
+        feddc_values_free(&w->values, w->memory);
+    }
+    feddc_values_close(&w->values);
+    free(w->host);
     free(w->resume);
     free(w);
 }

@@ -88,11 +88,11 @@ static fed_status write_own(const feddc_worker *w, const char *path, fed_error *
     FED_TRY(make_own(n, &own, err));
     fed_status status =
         n[RESIDUAL] > 0 ? feddc_exchange_save(w->x, own.part[RESIDUAL], err) : FED_OK;
-    if (n[LOCAL] > 0) {
-        memcpy(own.part[LOCAL], w->local, w->n * sizeof(float));
+    if (status == FED_OK && n[LOCAL] > 0) {
+        status = feddc_worker_down(w, own.part[LOCAL], w->local, w->n, err);
     }
-    if (n[LEFT] > 0) {
-        memcpy(own.part[LEFT], w->left, w->n * sizeof(float));
+    if (status == FED_OK && n[LEFT] > 0) {
+        status = feddc_worker_down(w, own.part[LEFT], w->left, w->n, err);
     }
     feddc_worker_plan_text(w, plan, sizeof plan);
     snprintf(step, sizeof step, "%" PRIu32, w->step);
@@ -123,6 +123,21 @@ static size_t size_in(const fed_checkpoint *file, const char *name) {
     return tensor != NULL ? tensor->size : 0;
 }
 
+static fed_status use_own(feddc_worker *w, const own_values *own, fed_error *err) {
+    if (own->part[RESIDUAL] != NULL) {
+        FED_TRY(feddc_exchange_restore(w->x, own->part[RESIDUAL], err));
+    }
+    if (own->part[LOCAL] != NULL) {
+        FED_TRY(feddc_worker_up(w, w->local, own->part[LOCAL], w->n, err));
+        w->local_ready = true;
+    }
+    if (own->part[LEFT] != NULL) {
+        FED_TRY(feddc_worker_up(w, w->left, own->part[LEFT], w->n, err));
+        w->left_empty = false;
+    }
+    return FED_OK;
+}
+
 static const char *take_own(feddc_worker *w, const fed_checkpoint *file) {
     const size_t n[PARTS] = {size_in(file, "optimizer.residual"), size_in(file, "optimizer.local"),
                              size_in(file, "optimizer.gradient")};
@@ -134,24 +149,14 @@ static const char *take_own(feddc_worker *w, const fed_checkpoint *file) {
         make_own(n, &own, &err) != FED_OK) {
         return "its file has other sizes";
     }
+    const char *fault = NULL;
     if (fed_checkpoint_read(file, &own.layout, own.values, &err) != FED_OK) {
-        free_own(&own);
-        return "its file is damaged";
-    }
-    if (n[RESIDUAL] > 0 && feddc_exchange_restore(w->x, own.part[RESIDUAL], &err) != FED_OK) {
-        free_own(&own);
-        return "the device has not taken it";
-    }
-    if (n[LOCAL] > 0) {
-        memcpy(w->local, own.part[LOCAL], w->n * sizeof(float));
-        w->local_ready = true;
-    }
-    if (n[LEFT] > 0) {
-        memcpy(w->left, own.part[LEFT], w->n * sizeof(float));
-        w->left_empty = false;
+        fault = "its file is damaged";
+    } else if (use_own(w, &own, &err) != FED_OK) {
+        fault = "the GPU does not take it";
     }
     free_own(&own);
-    return NULL;
+    return fault;
 }
 
 fed_status feddc_worker_read_own(feddc_worker *w, fed_error *err) {

@@ -49,7 +49,7 @@ static fed_status begin_taking(feddc_worker *w, fed_error *err) {
     if (w->taking || w->taken >= w->due) {
         return FED_OK;
     }
-    if (w->spare != NULL) {
+    if (w->spare != NULL && !feddc_worker_on_gpu(w)) {
         const size_t size = w->o.arch->layout.size;
         memcpy(w->spare, w->params, size * sizeof *w->spare);
         memcpy(w->spare + size, w->state, w->states * sizeof *w->spare);
@@ -70,7 +70,7 @@ static void end_taking(feddc_worker *w) {
 static void use_sum(void *user, size_t offset, const float *sum, size_t n) {
     feddc_worker *w = user;
     feddc_worker_enter(w, FEDDC_UPDATING);
-    fedtrain_optimizer_step_part(&w->open, offset, n, sum, w->turn_share[w->taken % 2]);
+    feddc_worker_step_part(w, offset, n, sum, w->turn_share[w->taken % 2]);
     feddc_worker_enter(w, FEDDC_WAITING);
 }
 
@@ -79,7 +79,7 @@ static fed_status take(feddc_worker *w, size_t offset, size_t n, fed_error *err)
     feddc_worker_enter(w, FEDDC_WAITING);
     fed_status status = feddc_exchange_take(w->x, w->taken, offset, n, use_sum, w, err);
     feddc_worker_enter(w, phase);
-    return status;
+    return status == FED_OK ? feddc_worker_failure(w, err) : status;
 }
 
 /* ---- Local weights ---- */
@@ -93,14 +93,20 @@ static fed_status begin_local(feddc_worker *w, fed_error *err) {
     return fedtrain_optimizer_begin_step(&w->local_rule, NULL, w->local, w->n, &w->local_open, err);
 }
 
-static void update_local(feddc_worker *w, size_t offset, size_t n) {
+static fed_status update_local(feddc_worker *w, size_t offset, size_t n, fed_error *err) {
     const feddc_phase phase = w->phase;
     feddc_worker_enter(w, FEDDC_UPDATING);
+    if (feddc_worker_on_gpu(w)) { /* there all parameters are asked for at once */
+        const fed_status status = feddc_worker_descend(w, err);
+        feddc_worker_enter(w, phase);
+        return status;
+    }
     memcpy(w->local + offset, w->params + offset, n * sizeof *w->local);
     if (w->own != NULL) {
         fedtrain_optimizer_step_part(&w->local_open, offset, n, w->own + offset, 1);
     }
     feddc_worker_enter(w, phase);
+    return FED_OK;
 }
 
 /* ---- A step ---- */
@@ -112,7 +118,7 @@ static fed_status need(void *user, size_t offset, size_t n, fed_error *err) {
         FED_TRY(take(w, offset, n, err));
     }
     if (w->act.local && !w->local_ready) {
-        update_local(w, offset, n);
+        return update_local(w, offset, n, err);
     }
     return FED_OK;
 }
@@ -125,10 +131,12 @@ static void done(void *user, size_t offset, const float *grad, size_t n) {
     }
     if (w->left != NULL) {
         float *left = w->left + offset;
-        for (size_t i = 0; i < n; i++) {
-            left[i] = w->left_empty ? grad[i] : left[i] + grad[i];
-        }
+        feddc_worker_note(w, feddc_values_use(&w->values, w->left_empty, left, grad, n));
         grad = left;
+    } else if (feddc_worker_on_gpu(w) && w->grad[1] != w->grad[0]) { /* the net has one gradient */
+        float *own = w->grad[w->step % 2] + offset;
+        feddc_worker_note(w, feddc_values_use(&w->values, true, own, grad, n));
+        grad = own;
     }
     if (w->act.exchange) {
         feddc_exchange_put(w->x, w->turn, offset, grad, n, w->act.plain);
@@ -148,8 +156,11 @@ static fed_status pass(feddc_worker *w, const fedtrain_batch *batch, float *grad
                        fed_error *err) {
     const fedtrain_sink sink = {.done = done, .need = need, .user = w};
     fed_error why = {0};
-    const fed_status status = fedtrain_net_gradient_to(
-        w->o.job.net, w->act.local ? w->local : w->params, batch, &sink, grad, loss, &why);
+    const fed_status status =
+        feddc_worker_on_gpu(w)
+            ? feddc_worker_pass(w, batch, &sink, loss, &why)
+            : fedtrain_net_gradient_to(w->o.job.net, w->act.local ? w->local : w->params, batch,
+                                       &sink, grad, loss, &why);
     if (status == FED_ENONFINITE) {
         return fed_fail(err, status,
                         "step %" PRIu32
@@ -203,7 +214,7 @@ fed_status feddc_worker_drain(feddc_worker *w, fed_error *err) {
         }
         if (w->taken == w->due && next.local && !w->local_ready) {
             FED_TRY(begin_local(w, err));
-            update_local(w, 0, w->n);
+            FED_TRY(update_local(w, 0, w->n, err));
             w->local_ready = true;
         }
         if (w->taken == w->turn) {
@@ -215,20 +226,21 @@ fed_status feddc_worker_drain(feddc_worker *w, fed_error *err) {
 
 fed_status feddc_worker_run(feddc_worker *w, uint32_t steps, fed_error *err) {
     const uint64_t begin = feddc_worker_now();
-    fed_status status = FED_OK;
+    fed_status status = feddc_worker_begin(w, err);
     for (uint32_t i = 0; i < steps && status == FED_OK; i++) {
         status = one_step(w, err);
     }
     if (status == FED_OK) {
         status = feddc_worker_drain(w, err);
     }
+    status = feddc_worker_end(w, status, err);
     feddc_worker_enter(w, FEDDC_STARTING);
     w->step_s += 1e-9 * (double)(feddc_worker_now() - begin);
     return status;
 }
 
 void feddc_worker_fall_back(feddc_worker *w) {
-    if (w->taking && w->spare != NULL) {
+    if (w->taking && w->spare != NULL && !feddc_worker_on_gpu(w)) {
         const size_t size = w->o.arch->layout.size;
         memcpy(w->params, w->spare, size * sizeof *w->spare);
         memcpy(w->state, w->spare + size, w->states * sizeof *w->spare);

@@ -10,6 +10,7 @@
 /* ---- One exchange ---- */
 
 typedef struct target {
+    feddc_worker *w;
     float *y;
     size_t n;
 } target;
@@ -17,26 +18,32 @@ typedef struct target {
 static void keep_sum(void *user, size_t offset, const float *sum, size_t n) {
     const target *t = user;
     if (offset < t->n) {
-        memcpy(t->y + offset, sum, (n < t->n - offset ? n : t->n - offset) * sizeof *sum);
+        const size_t count = n < t->n - offset ? n : t->n - offset;
+        feddc_worker_note(
+            t->w, feddc_values_bytes(&t->w->values, sum, count, (uint8_t *)(t->y + offset)));
     }
 }
 
 fed_status feddc_worker_turn(feddc_worker *w, bool plain, float *y, size_t n, fed_error *err) {
-    target t = {.y = y, .n = n};
+    target t = {.w = w, .y = y, .n = n};
+    if (feddc_worker_on_gpu(w)) {
+        FED_TRY(feddc_worker_up(w, w->grad[0], w->words, w->n, err));
+    }
     feddc_worker_count_in(w, 1);
     feddc_exchange_put(w->x, w->turn, 0, w->grad[0], w->n, plain);
     fed_status status = feddc_exchange_take(w->x, w->turn, 0, w->n, keep_sum, &t, err);
     feddc_worker_count_in(w, -1);
     w->turn++;
     w->taken = w->due = w->turn;
-    return status;
+    feddc_worker_note(w, feddc_values_wait(&w->values));
+    return status == FED_OK ? feddc_worker_failure(w, err) : status;
 }
 
 fed_status feddc_worker_sum(feddc_worker *w, const float *x, size_t n, float *y, fed_error *err) {
     for (size_t at = 0; at < n; at += w->n) {
         const size_t part = n - at < w->n ? n - at : w->n;
-        memcpy(w->grad[0], x + at, part * sizeof *x);
-        memset(w->grad[0] + part, 0, (w->n - part) * sizeof *x);
+        memcpy(w->words, x + at, part * sizeof *x);
+        memset(w->words + part, 0, (w->n - part) * sizeof *x);
         FED_TRY(feddc_worker_turn(w, true, y + at, part, err));
     }
     return FED_OK;
@@ -50,7 +57,7 @@ static fed_status merge(feddc_worker *w, const uint8_t *src, size_t bytes, uint8
     const size_t words = bytes / 2;
     for (size_t at = 0; at < words; at += w->n) {
         const size_t part = words - at < w->n ? words - at : w->n;
-        float *x = w->grad[0];
+        float *x = w->words;
         memset(x, 0, w->n * sizeof *x);
         for (size_t i = 0; src != NULL && i < part; i++) {
             x[i] = (float)(src[2 * (at + i)] | (unsigned)src[2 * (at + i) + 1] << 8);

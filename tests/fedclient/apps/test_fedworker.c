@@ -1,6 +1,7 @@
 /* The fedworker program, run as a user runs it: each link, the summary, checkpoints, mistakes. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
+#include "fed_test_gpu.h"
 #include "mpi_job.h"
 
 #include <jansson.h>
@@ -76,6 +77,39 @@ static void threads_and_processes_leave_the_same_bits(void **state) {
         digest_of(args, b);
         assert_string_equal(a, b);
     }
+}
+
+/* What `--device` can be given here; skipped without one. */
+static const char *device(void) {
+    static char name[FED_GPU_NAME];
+    int status;
+    fed_gpu *gpu = fed_test_gpu(&status);
+    if (gpu == NULL) {
+        skip();
+    }
+    snprintf(name, sizeof name, "%s", fed_gpu_info_of(gpu)->name);
+    fed_gpu_close(gpu);
+    return name;
+}
+
+static void workers_on_a_gpu_leave_the_same_bits(void **state) {
+    (void)state;
+    char args[300], a[32], b[32];
+    const char *name = device();
+    snprintf(args, sizeof args, "--device %s --workers 2 --sync bitsgd --codec 3lc", name);
+    digest_of(args, a);
+    json_t *root = summary();
+    assert_string_equal(json_string_value(json_object_get(root, "collective")), "gather");
+    json_decref(root);
+    snprintf(args, sizeof args, "--device %s --workers 2 --sync bitsgd --codec 3lc --link tcp",
+             name);
+    digest_of(args, b);
+    assert_string_equal(a, b);
+    snprintf(args, sizeof args, TRAIN "--steps 2 --device %s --sync bitsgd --codec onebit", name);
+    assert_int_not_equal(run(args), 0);
+    assert_non_null(strstr(out, "onebit runs on the processor only"));
+    assert_int_equal(run(TRAIN "--device toaster"), 2);
+    assert_non_null(strstr(out, "fedworker devices"));
 }
 
 /* The ranks that mpirun starts do what the threads of these options do. */
@@ -284,6 +318,7 @@ static int tear_down(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(threads_and_processes_leave_the_same_bits),
+        cmocka_unit_test(workers_on_a_gpu_leave_the_same_bits),
         cmocka_unit_test(mpirun_leaves_the_same_bits),
         cmocka_unit_test(the_summary_says_what_was_sent),
         cmocka_unit_test(training_goes_on_from_a_checkpoint),

@@ -31,7 +31,7 @@ static void open_side(side *s, fed_gpu *on, const char *codec) {
     fed_error err = {0};
     *s = (side){.message = malloc(8 * plan.n)};
     assert_non_null(s->message);
-    assert_fed_ok_err(feddc_values_open(on, plan.n, &s->values, &err));
+    assert_fed_ok_err(feddc_values_open(on, NULL, plan.n, &s->values, &err));
     assert_fed_ok_err(feddc_coder_new(codec, &plan, &s->values, &s->coder, &err));
     assert_int_equal(feddc_values_new(&s->values, plan.n, &s->x), FED_OK);
     assert_int_equal(feddc_values_new(&s->values, plan.n, &s->sum), FED_OK);
@@ -230,7 +230,7 @@ static void a_codec_that_the_gpu_lacks_is_named(void **state) {
     fed_error err = {0};
     feddc_values values;
     feddc_coder *coder = NULL;
-    assert_fed_ok_err(feddc_values_open(gpu, plan.n, &values, &err));
+    assert_fed_ok_err(feddc_values_open(gpu, NULL, plan.n, &values, &err));
     assert_fed_status(feddc_coder_new("onebit", &plan, &values, &coder, &err), FED_ENOTFOUND);
     assert_fed_says(err, "onebit runs on the processor only; on GPUs run");
     assert_fed_says(err, "twobit");

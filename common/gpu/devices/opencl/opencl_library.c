@@ -53,7 +53,7 @@ static fed_status load(opencl_calls *cl, fed_error *err) {
 /* ---- Devices ---- */
 
 /* All devices of all platforms, in the library's order. */
-static size_t all_devices(const opencl_calls *cl, cl_device_id device[DEVICES]) {
+static size_t find_devices(const opencl_calls *cl, cl_device_id device[DEVICES]) {
     cl_platform_id platform[DEVICES];
     cl_uint platforms = 0;
     size_t count = 0;
@@ -67,6 +67,15 @@ static size_t all_devices(const opencl_calls *cl, cl_device_id device[DEVICES]) 
             count += more < DEVICES - count ? more : DEVICES - count;
         }
     }
+    return count;
+}
+
+/* Loader and driver start at the first of these calls, and not all of them bear two at once. */
+static size_t all_devices(const opencl_calls *cl, cl_device_id device[DEVICES]) {
+    static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
+    (void)pthread_mutex_lock(&one_at_a_time);
+    const size_t count = find_devices(cl, device);
+    (void)pthread_mutex_unlock(&one_at_a_time);
     return count;
 }
 

@@ -68,10 +68,9 @@ static fed_status add_chunks(const owners *o, const owners_shard *s, uint32_t fr
 }
 
 static fed_status add_raw(owners *o, owners_shard *s, uint32_t from, uint32_t to, fed_error *err) {
-    const float *sum = o->job.sum + s->shard->offset;
     uint64_t begin = feddc_engine_ns();
     FED_TRY(feddc_values_explain(o->job.values, add_chunks(o, s, from, to), err));
-    feddc_engine_spent(o->job.engine, FEDDC_SUM, s->step, s->bucket, s->shard->n * sizeof *sum,
+    feddc_engine_spent(o->job.engine, FEDDC_SUM, s->step, s->bucket, s->shard->n * sizeof(float),
                        begin);
     for (uint32_t r = from; r < to; r++) {
         counted(o, s, r);

@@ -39,7 +39,7 @@ typedef struct feddc_exchange_options {
     const feddc_link_vtable *link;
     feddc_place place;
     const char *collective; /* "owners", "owners:aggregators=1", "ring", "gather", "tree:group=4";
-                             * NULL: feddc_exchange_collective. feddc_collective_about lists them */
+                             * NULL: feddc_collective_preset. feddc_collective_about lists them */
     const char *codec;      /* of pushes, as for fedcodec_parse: "3lc:s=1.75"; NULL: float32 */
     const char *pull;       /* of pulls, the sums on their way back; NULL: float32 */
     const char *nic;        /* cards that compress (below): "inline", "packet:e=8"; NULL: none */
@@ -109,11 +109,6 @@ typedef struct feddc_exchange feddc_exchange;
  */
 fed_status feddc_exchange_open(const feddc_exchange_options *options, feddc_exchange **exchange,
                                fed_error *err) FED_CHECKED;
-
-/** The collective of these options in a gang of so many ranks: theirs, or if they name none owners.
- * With a device it is gather for up to 8 ranks, and for the codecs whose messages are sparse (sbc,
- * stc, topk, dgc), if pulls are float32. */
-const char *feddc_exchange_collective(const feddc_exchange_options *options, uint32_t ranks);
 
 /** Would feddc_exchange_open take these options in a gang of so many ranks? Meets nobody. Read are
  * link (NULL: any), collective, codec, pull, nic, late, device and stream. Errors: FED_EINVAL, as
@@ -217,6 +212,11 @@ void feddc_exchange_close(feddc_exchange *x, bool orderly);
 /** The k-th collective: its name, and one line about it; NULL past the last. */
 const char *feddc_collective_name(size_t k);
 const char *feddc_collective_about(size_t k);
+
+/** The collective where none is named: owners; with a device gather for up to 8 ranks, and for
+ * codecs whose messages are sparse (sbc, stc, topk, dgc), if pulls are float32. */
+const char *feddc_collective_preset(uint32_t ranks, const char *codec, const char *pull,
+                                    bool device);
 
 /** Does the scale of the codec of this name follow the largest value of what comes in, times a
  * factor? Then a ring refuses it. */

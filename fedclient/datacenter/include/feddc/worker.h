@@ -34,6 +34,10 @@ FED_API_BEGIN
  * A gradient is put in layer by layer while the backward pass still runs; the next forward pass
  * waits layer by layer for the sums, and takes the optimizer's step of that layer. The mean of the
  * workers' gradients is the sum's N-th.
+ *
+ * If the net is on a GPU (fedtrain/device.h), so are gradients, sums and local weights, and during
+ * feddc_worker_run parameters and state. There a pass begins when all sums are in. All workers of a
+ * gang have nets on GPUs, or none has.
  */
 typedef struct feddc_worker feddc_worker;
 
@@ -48,12 +52,13 @@ typedef struct feddc_worker_options {
 
     const fed_arch *arch; /* of the net; outlives the worker */
 
-    /* net, optimizer, set and shard or token, batch, seed, augment. `after_step` is called with the
-     * step's number and this rank's own loss; what it returns is not read. */
+    /* net (which outlives the worker), optimizer, set and shard or token, batch, seed, augment.
+     * `after_step` is called with the step's number and this rank's own loss; what it returns is
+     * not read. */
     fedtrain_job job;
 
-    bool elastic; /* keep a copy of the last whole step, so that join can be called again after a
-                   * rank has failed */
+    bool elastic; /* keep a copy of the last whole step, on a GPU of the last run's begin, so that
+                   * join can be called again after a rank has failed */
     struct feddc_watch *watch; /* NULL, or who is told of each phase; outlives the worker */
 } feddc_worker_options;
 

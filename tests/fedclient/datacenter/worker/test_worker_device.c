@@ -1,0 +1,156 @@
+/* Workers whose nets are on a GPU: replicas end with the same bits, by each rule. Skipped where no
+ * device can be used; FED_TEST_DEVICE names one. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <unistd.h>
+
+#include "fed_test.h"
+#include "fed_test_gpu.h"
+#include "fedtrain/device.h"
+#include "worker_case.h"
+
+static char directory[200];
+static worker_data data;
+static const char *device;
+
+static worker_case case_of(const char *sync, const char *codec) {
+    return (worker_case){.data = &data,
+                         .device = device,
+                         .model = "input 784 | dense 12 | relu | dense 10",
+                         .sync = sync,
+                         .codec = codec,
+                         .optimizer = "momentum:lr=0.02",
+                         .workers = 2,
+                         .batch = 4,
+                         .run = {7}};
+}
+
+static size_t size_of(const worker_case *c) {
+    fed_arch arch;
+    fed_error err = {0};
+    assert_fed_ok_err(fed_arch_parse(c->model, &arch, &err));
+    const size_t size = arch.layout.size;
+    fed_arch_free(&arch);
+    return size;
+}
+
+/* The largest difference of two replicas' parameters. */
+static double distance(const float *a, const float *b, size_t n) {
+    double worst = 0;
+    for (size_t i = 0; i < n; i++) {
+        worst = fmax(worst, fabs((double)a[i] - (double)b[i]));
+    }
+    return worst;
+}
+
+/* Trains on the device, where replicas must be equal, and on the host: to nearly the same. */
+static void near_the_host(const worker_case *on_gpu, double most) {
+    worker_case host = *on_gpu;
+    host.device = NULL;
+    float *there = worker_case_values(on_gpu, NULL, NULL);
+    float *here = worker_case_values(&host, NULL, NULL);
+    const double far = distance(there, here, size_of(on_gpu));
+    free(there);
+    free(here);
+    if (!(far <= most)) {
+        fail_msg("%s %s: the GPU ends %g away from the host", on_gpu->sync,
+                 on_gpu->codec != NULL ? on_gpu->codec : "", far);
+    }
+}
+
+static void each_rule_ends_with_equal_replicas(void **state) {
+    (void)state;
+    static const char *const plain[] = {"ssgd", "odsgd"};
+    static const char *const coded[] = {"bitsgd", "local:n=2", "cdsgd:n=2,k=3"};
+    for (size_t k = 0; k < 2; k++) {
+        const worker_case c = case_of(plain[k], NULL);
+        near_the_host(&c, 1e-5);
+    }
+    for (size_t k = 0; k < 3; k++) {
+        worker_case c = case_of(coded[k], "twobit:t=0.02");
+        near_the_host(&c, 0.1); /* a value near the threshold goes another step earlier or later */
+    }
+    const worker_case c = case_of("bitsgd", "bfloat16");
+    near_the_host(&c, 1e-3);
+}
+
+static void each_collective_and_optimizer(void **state) {
+    (void)state;
+    static const char *const collectives[] = {"owners", "owners:aggregators=1", "ring",
+                                              "tree:group=2"};
+    for (size_t k = 0; k < 4; k++) {
+        worker_case c = case_of("bitsgd", "twobit:t=0.02");
+        c.collective = collectives[k];
+        c.pull = k == 0 ? "twobit:t=0.02" : NULL;
+        c.workers = 3;
+        near_the_host(&c, 0.1);
+    }
+    worker_case c = case_of("ssgd", NULL);
+    c.optimizer = "adam:lr=0.001";
+    near_the_host(&c, 1e-3);
+}
+
+static void backup_workers_train_on(void **state) {
+    (void)state;
+    worker_case c = case_of("bitsgd", "twobit:t=0.02");
+    c.collective = "owners:aggregators=1";
+    c.workers = 3;
+    c.late = 1;
+    free(worker_case_values(&c, NULL, NULL));
+}
+
+/* In two runs, and resumed from a checkpoint, to the bits of one run. */
+static void a_resumed_gang_ends_with_the_same_bits(void **state) {
+    (void)state;
+    static const char *const rules[] = {"local:n=3", "cdsgd:n=2,k=3"};
+    char path[300];
+    for (size_t k = 0; k < 2; k++) {
+        uint64_t whole = 0, resumed = 0;
+        worker_case c = case_of(rules[k], "twobit:t=0.02");
+        snprintf(path, sizeof path, "%s/gang-%zu", directory, k);
+        free(worker_case_values(&c, NULL, &whole));
+        c.run[0] = 4;
+        c.save = path;
+        free(worker_case_values(&c, NULL, NULL));
+        c.save = NULL;
+        c.resume = path;
+        c.run[0] = 3;
+        free(worker_case_values(&c, NULL, &resumed));
+        assert_true(whole == resumed);
+    }
+}
+
+static void what_a_device_lacks_is_said_by_each_rank(void **state) {
+    (void)state;
+    worker_member members[WORKER_CASE_RANKS];
+    worker_case c = case_of("bitsgd", "onebit");
+    worker_case_run(&c, members);
+    for (uint32_t r = 0; r < 2; r++) {
+        assert_fed_status(members[r].status, FED_ENOTFOUND);
+        assert_fed_says(members[r].err, "onebit runs on the processor only");
+    }
+    worker_case_free(members);
+}
+
+int main(void) {
+    int status;
+    fed_gpu *gpu = fed_test_gpu(&status);
+    if (gpu == NULL) {
+        return status;
+    }
+    fed_gpu_close(gpu);
+    device = getenv("FED_TEST_DEVICE") != NULL ? getenv("FED_TEST_DEVICE") : "gpu";
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_rule_ends_with_equal_replicas),
+        cmocka_unit_test(each_collective_and_optimizer),
+        cmocka_unit_test(backup_workers_train_on),
+        cmocka_unit_test(a_resumed_gang_ends_with_the_same_bits),
+        cmocka_unit_test(what_a_device_lacks_is_said_by_each_rank),
+    };
+    fed_test_tmpdir(directory, sizeof directory);
+    worker_data_open(&data, directory, 200, 40);
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    worker_data_close(&data);
+    fed_test_rmdir(directory);
+    return failed;
+}
