@@ -191,6 +191,54 @@ static void test_all_backends_agree_with_the_reference(void **state) {
     }
 }
 
+/* ---- Models of models.def ---- */
+
+/* What a net answers twice. Values that end in the same place are added in the same order. */
+static void assert_same_bits(const trace *one, const trace *other) {
+    const size_t scores = net_case_scores(one->net, one->batch);
+    const fed_layout *layout = &one->net->arch.layout;
+    for (size_t k = 0; k < SCORES; k++) {
+        assert_memory_equal(one->score[k], other->score[k], scores * sizeof(float));
+    }
+    for (size_t k = 0; k < GRADIENTS; k++) {
+        assert_memory_equal(one->grad[k], other->grad[k], one->net->arch.trained * sizeof(float));
+    }
+    assert_memory_equal(one->params, other->params, layout->size * sizeof(float));
+}
+
+/* Deep nets make much of rounding. On one device each run gives the same bits. */
+static void check_model(const char *name, size_t batch) {
+    net_case net;
+    engines all;
+    trace reference, once, again;
+    net_case_make(&net, name);
+    engines_open(&all, &net, SIZE_MAX);
+    trace_make(&reference, &net, &all.engine[0], batch);
+    for (size_t k = net_engine_hosts(); k < all.count; k++) {
+        trace_make(&once, &net, &all.engine[k], batch);
+        trace_make(&again, &net, &all.engine[k], batch);
+        once.rounding = 10;
+        assert_same(&once, &reference);
+        assert_same_bits(&once, &again);
+        trace_free(&once);
+        trace_free(&again);
+    }
+    trace_free(&reference);
+    engines_close(&all);
+    net_case_free(&net);
+}
+
+static void test_devices_run_known_models_alike_each_time(void **state) {
+    (void)state;
+    check_model("lenet5-caffe", 5);
+    check_model("lenet5", 5);
+    check_model("resnet20", 2);
+    check_model(
+        "input tokens 9 of 50 | encoder: embedding 20 | dropout 0.2 | rnn: lstm 20 layers 2 "
+        "dropout 0.2 | dropout 0.2 | decoder: dense 50 each tied encoder",
+        5);
+}
+
 /* ---- Random nets ---- */
 
 enum { RANDOM_NETS = 200, ON_DEVICES = 20 };
@@ -376,6 +424,7 @@ static void test_a_step_at_once_is_a_gradient_and_an_update_to_the_bit(void **st
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_backends_agree_with_the_reference),
+        cmocka_unit_test(test_devices_run_known_models_alike_each_time),
         cmocka_unit_test(test_random_nets_agree_too),
         cmocka_unit_test(test_a_step_at_once_is_a_gradient_and_an_update_to_the_bit),
     };
