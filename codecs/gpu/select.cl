@@ -299,16 +299,11 @@ FUNC void mark_tile(LOCALP u32 *more, LOCALP u32 *equal, GLOBAL const float *res
         equal[LANE] = 0;
     }
     BARRIER();
-    u32 first = GROUP * TILE, end = n - first < TILE ? n - first : TILE;
-    if (listed != 0) {
-        if (LANE < found[GROUP]) {
-            u32 i = index[GROUP * (u64)ROOM + LANE];
-            mark(more, equal, BITS_OF(residual[i]), i - first, sides, which, low);
-        }
-    } else {
-        for (u32 at = LANE; at < end; at += GROUP_SIZE) {
-            mark(more, equal, BITS_OF(residual[first + at]), at, sides, which, low);
-        }
+    u32 first = GROUP * TILE, left = n - first < TILE ? n - first : TILE;
+    u32 end = listed != 0 ? found[GROUP] : left;
+    for (u32 j = LANE; j < end; j += GROUP_SIZE) {
+        u32 at = listed != 0 ? index[GROUP * (u64)ROOM + j] - first : j;
+        mark(more, equal, BITS_OF(residual[first + at]), at, sides, which, low);
     }
     BARRIER();
 }
@@ -318,22 +313,36 @@ FUNC u32 marked(LOCALP const u32 *more, LOCALP const u32 *equal) {
     return LANE < WORDS ? POPCOUNT(more[LANE]) | POPCOUNT(equal[LANE]) << 16 : 0;
 }
 
+/* One value of this tile: its side's count, above the k-th key in the low half, with this key in the
+ * high half. */
+FUNC void count_value(LOCALP u32 *counts, float v, u32 sides, u32 low0, u32 low1) {
+    u32 bits = BITS_OF(v), key = bits & 0x7fffffffU, s = side_of(bits, sides);
+    u32 low = s == 0 ? low0 : low1;
+    if (key != 0 && key >= low) {
+        ATOMIC_ADD(&counts[s], key > low ? 1U : 1U << 16);
+    }
+}
+
 /* Row 2s of the tiles: values of side s above its k-th key; row 2s + 1: values with that key. */
 KERNEL select_count(GLOBAL const float *residual, u32 n, u32 sides, GLOBAL const side *chosen,
                     GLOBAL const u32 *found, GLOBAL const u32 *index, GLOBAL const u32 *flag,
                     GLOBAL u32 *tiles) {
-    LOCAL u32 room[GROUP_SIZE];
-    LOCAL u32 more[WORDS];
-    LOCAL u32 equal[WORDS];
-    u32 listed = *flag == 0;
-    for (u32 s = 0; s < sides; s++) {
-        u32 total;
-        mark_tile(more, equal, residual, n, sides, s, chosen[s].low, found, index, listed);
-        wg_scan(room, marked(more, equal), &total);
-        if (LANE == 0) {
-            tiles[2 * s * GROUPS + GROUP] = total & 0xffffU;
-            tiles[(2 * s + 1) * GROUPS + GROUP] = total >> 16;
-        }
+    LOCAL u32 counts[2];
+    u32 low0 = chosen[0].low, low1 = chosen[sides - 1].low, first = GROUP * TILE;
+    u32 listed = *flag == 0, left = n - first < TILE ? n - first : TILE;
+    u32 end = listed != 0 ? found[GROUP] : left;
+    if (LANE < 2) {
+        counts[LANE] = 0;
+    }
+    BARRIER();
+    for (u32 at = LANE; at < end; at += GROUP_SIZE) {
+        u32 i = listed != 0 ? index[GROUP * (u64)ROOM + at] : first + at;
+        count_value(counts, residual[i], sides, low0, low1);
+    }
+    BARRIER();
+    for (u32 s = 0; s < sides && LANE == 0; s++) {
+        tiles[2 * s * GROUPS + GROUP] = counts[s] & 0xffffU;
+        tiles[(2 * s + 1) * GROUPS + GROUP] = counts[s] >> 16;
     }
 }
 

@@ -7,6 +7,8 @@
 #define SIGNS  1U
 #define VALUES 2U
 
+#define RICE 32U /* parameters b */
+
 /* A message that is being written or read. */
 typedef struct message {
     u32 count;
@@ -143,9 +145,48 @@ KERNEL sparse_begin(GLOBAL const side *chosen, GLOBAL const u32 *totals, u32 kin
     }
 }
 
+FUNC u32 gap_of(GLOBAL const u32 *index, u32 q) {
+    return index[q] - (q > 0 ? index[q - 1] + 1 : 0);
+}
+
+/* pos=rice: sums[b] is the number of ones in codes with that b. 8 codes a work-item. */
+KERNEL sparse_ones(GLOBAL const message *m, GLOBAL const u32 *index, u32 k, GLOBAL u32 *sums) {
+    LOCAL u32 mine[RICE];
+    u32 first = GROUP * TILE + 8 * LANE;
+    index += (u64)m->which * k;
+    if (LANE < RICE) {
+        mine[LANE] = 0;
+    }
+    BARRIER();
+    for (u32 j = 0; j < 8 && first + j < m->count; j++) {
+        u32 ones = gap_of(index, first + j);
+        for (u32 b = 0; ones != 0; b++, ones >>= 1) {
+            ATOMIC_ADD(&mine[b], ones);
+        }
+    }
+    BARRIER();
+    if (LANE < RICE && mine[LANE] != 0) {
+        ATOMIC_ADD(&sums[LANE], mine[LANE]);
+    }
+}
+
+/* One group: the b that makes the fewest bits; of equal ones the least. */
+KERNEL sparse_best(u32 kind, GLOBAL const u32 *sums, GLOBAL u8 *dst, GLOBAL message *m) {
+    if (LANE == 0 && m->count > 0) {
+        u64 least = m->count + (u64)sums[0];
+        m->b = 0;
+        for (u32 b = 1; b < RICE; b++) {
+            u64 bits = m->count * (u64)(b + 1) + sums[b];
+            m->b = bits < least ? b : m->b;
+            least = bits < least ? bits : least;
+        }
+        dst[m->at - (u32)values_size(kind, m->count) - 1] = (u8)m->b;
+    }
+}
+
 /* The bits of code q. */
 FUNC u32 code_ones(GLOBAL const u32 *index, u32 q, u32 b, u32 *low) {
-    u32 gap = index[q] - (q > 0 ? index[q - 1] + 1 : 0);
+    u32 gap = gap_of(index, q);
     *low = gap & ((1U << b) - 1);
     return gap >> b;
 }

@@ -101,6 +101,18 @@ static fed_status put_positions(const fedcodec_gpu_job *job, uint32_t kind, cons
     return fed_gpu_launch(job->stream, job->module, "sparse_finish", finishers, finish, 5);
 }
 
+/* pos=rice. The sums lie where the bits will. */
+static fed_status find_best_b(const fedcodec_gpu_job *job, uint32_t kind, const writing *w) {
+    uint32_t *sums = w->words;
+    const fed_gpu_arg ones[] = {FED_GPU_AT(w->message), FED_GPU_AT(w->index), FED_GPU_VALUE(w->k),
+                                FED_GPU_AT(sums)};
+    const fed_gpu_arg best[] = {FED_GPU_VALUE(kind), FED_GPU_AT(sums), FED_GPU_AT(job->message),
+                                FED_GPU_AT(w->message)};
+    FED_TRY(fed_gpu_fill(job->stream, sums, 0, FEDCODEC_GPU_ALIGN));
+    FED_TRY(fed_gpu_launch(job->stream, job->module, "sparse_ones", w->each, ones, 4));
+    return fed_gpu_launch(job->stream, job->module, "sparse_best", 1, best, 4);
+}
+
 static fed_status encode(fedcodec_sparse as, const fedcodec_gpu_job *job) {
     const uint32_t kind = as, sides = sides_of(as);
     writing w = {0};
@@ -114,6 +126,9 @@ static fed_status encode(fedcodec_sparse as, const fedcodec_gpu_job *job) {
         FED_TRY(find_means(job, &w));
     }
     FED_TRY(fed_gpu_launch(job->stream, job->module, "sparse_begin", 1, begin, 7));
+    if (job->param[1] == FEDCODEC_POS_RICE) {
+        FED_TRY(find_best_b(job, kind, &w));
+    }
     return put_positions(job, kind, &w);
 }
 
@@ -198,9 +213,10 @@ static size_t work_size(fedcodec_sparse kind, const double *param, size_t n) {
 }
 
 static const char *lacks(const double *param) {
-    return param[1] == FEDCODEC_POS_GOLOMB ? NULL
-                                           : "positions other than pos=golomb "
-                                             "are written by the processor only";
+    return param[1] <= FEDCODEC_POS_RICE
+               ? NULL
+               : "GPUs write positions with pos=golomb and pos=rice only; "
+                 "the processor writes the others";
 }
 
 // clang-format off

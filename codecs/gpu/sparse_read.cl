@@ -29,6 +29,10 @@ typedef struct walk {
 /* The next 32 bits; zeros after the message. */
 FUNC u32 peek(GLOBAL const u8 *src, u32 left, u32 pos) {
     u32 at = pos / 8, shift = pos % 8;
+    if (at + 5 <= left) {
+        u32 high = (u32)src[at] << 24 | (u32)src[at + 1] << 16 | (u32)src[at + 2] << 8 | src[at + 3];
+        return high << shift | (u32)src[at + 4] >> (8 - shift);
+    }
     u64 bits = 0;
     for (u32 j = 0; j < 5; j++) {
         bits = bits << 8 | (at + j < left ? src[at + j] : 0);
