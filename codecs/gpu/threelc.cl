@@ -68,15 +68,31 @@ KERNEL threelc_begin(u32 n, double s, u32 zre, GLOBAL const u32 *most, GLOBAL fl
     }
 }
 
-/* The digit of value i, and what it leaves in the residual. */
-FUNC u32 push_digit(GLOBAL float *residual, GLOBAL const float *x, u32 n, u64 i, float m) {
-    if (i >= n) {
-        return 1;
+/* The byte of a position; its values leave the rest in the residual. All are loaded before the
+ * first is stored. whole: all of them are there, else some may be padding. */
+FUNC u32 push_digits(GLOBAL float *residual, GLOBAL const float *x, u32 n, u32 packed, u32 position,
+                     float m, int whole) {
+    const float half_m = 0.5f * m;
+    float v[5];
+    u32 made = 0;
+#pragma unroll
+    for (u32 d = 0; d < 5; d++) {
+        const u64 i = (u64)d * packed + position;
+        v[d] = 0.0f;
+        if (whole || i < n) {
+            v[d] = x != 0 ? residual[i] + x[i] : residual[i];
+        }
     }
-    const float v = x != 0 ? residual[i] + x[i] : residual[i], half_m = 0.5f * m;
-    const i32 digit = (i32)(v > half_m) - (i32)(v < -half_m);
-    residual[i] = v - (float)digit * m;
-    return (u32)(digit + 1);
+#pragma unroll
+    for (u32 d = 0; d < 5; d++) {
+        const u64 i = (u64)d * packed + position;
+        const i32 digit = (i32)(v[d] > half_m) - (i32)(v[d] < -half_m);
+        made = 3 * made + (u32)(digit + 1);
+        if (whole || i < n) {
+            residual[i] = v[d] - (float)digit * m;
+        }
+    }
+    return made;
 }
 
 /* The four bytes of a work-item in a tile in local memory. Zeros run since `start`: the end of the
@@ -99,15 +115,15 @@ KERNEL threelc_digits(GLOBAL float *residual, GLOBAL const float *x, u32 n, GLOB
     const u32 packed = positions_of(n), tile = GROUP * TILE;
     const u32 count = packed - tile < TILE ? packed - tile : TILE;
     const float sent = *m;
-#pragma unroll
-    for (u32 k = 0; k < TILE / GROUP_SIZE; k++) {
-        const u32 at = k * GROUP_SIZE + LANE;
-        if (at < count) {
-            u32 made = 0;
-#pragma unroll
-            for (u32 d = 0; d < 5; d++) {
-                made = 3 * made + push_digit(residual, x, n, (u64)d * packed + tile + at, sent);
-            }
+    if (4 * (u64)packed + tile + TILE <= n) {
+        for (u32 at = LANE; at < TILE; at += GROUP_SIZE) {
+            const u32 made = push_digits(residual, x, n, packed, tile + at, sent, 1);
+            byte[at] = (u8)made;
+            bytes[tile + at] = (u8)made;
+        }
+    } else {
+        for (u32 at = LANE; at < count; at += GROUP_SIZE) {
+            const u32 made = push_digits(residual, x, n, packed, tile + at, sent, 0);
             byte[at] = (u8)made;
             bytes[tile + at] = (u8)made;
         }
