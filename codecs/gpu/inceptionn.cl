@@ -118,11 +118,19 @@ KERNEL inceptionn_put(GLOBAL const float *x, u32 n, u32 low, u32 middle, u32 bur
 
 /* ---- Read ---- */
 
-/* What check finds; 0 at first. `inverse`: the least of a class, taken from the type's maximum. */
+/* What check finds; 0 at first. most: the largest magnitudes of the classes of 8, 16 and 32 bits,
+ * and after each the least, taken from the type's maximum. */
 typedef struct found {
     u64 bytes; /* of payload, as the tags say */
-    u32 most8, inverse8, most16, inverse16, most32, inverse32;
+    u32 most[6];
 } found;
+#define IN8     0U
+#define IN16    2U
+#define IN32    4U
+#define ENDS    6U
+#define SIXTEEN 16U
+#define MOST_8  0x7fffU
+#define MOST_32 0x7fffffffU
 
 FUNC u32 quad_tags(GLOBAL const u8 *src, u32 at, u32 count) {
     return count > 0 ? src[at] : 0;
@@ -171,8 +179,9 @@ FUNC u32 load_word(GLOBAL const u8 *src, u32 size) {
 KERNEL inceptionn_look(GLOBAL const u8 *src, u32 n, GLOBAL const u32 *tiles, GLOBAL found *f,
                        GLOBAL const head *h) {
     LOCAL u32 room[GROUP_SIZE];
+    LOCAL u32 ends[ENDS * GROUP_SIZE];
     const u32 at = GROUP * GROUP_SIZE + LANE, count = quad_count(at, n);
-    u32 most8 = 0, inverse8 = 0, most16 = 0, inverse16 = 0, most32 = 0, inverse32 = 0, total = 0;
+    u32 end[ENDS] = {0, 0, 0, 0, 0, 0}, total = 0;
     if (h->status != 0) {
         return;
     }
@@ -182,27 +191,31 @@ KERNEL inceptionn_look(GLOBAL const u8 *src, u32 n, GLOBAL const u32 *tiles, GLO
     for (u32 k = 0; k < 4; k++) {
         const u32 tag = tags >> 2 * k & 3, size = tag_size(tag);
         const u32 m = load_word(from, size) & ~SIGN, upper = m >> 16;
-        most8 = tag == 1 ? larger(most8, upper) : most8;
-        inverse8 = tag == 1 ? larger(inverse8, 0x7fffU - upper) : inverse8;
-        most16 = tag == 2 ? larger(most16, upper) : most16;
-        inverse16 = tag == 2 ? larger(inverse16, 0x7fffU - upper) : inverse16;
-        most32 = tag == 3 ? larger(most32, m) : most32;
-        inverse32 = tag == 3 ? larger(inverse32, ~SIGN - m) : inverse32;
+        end[IN8] = tag == 1 ? larger(end[IN8], upper) : end[IN8];
+        end[IN8 + 1] = tag == 1 ? larger(end[IN8 + 1], MOST_8 - upper) : end[IN8 + 1];
+        end[IN16] = tag == 2 ? larger(end[IN16], upper) : end[IN16];
+        end[IN16 + 1] = tag == 2 ? larger(end[IN16 + 1], MOST_8 - upper) : end[IN16 + 1];
+        end[IN32] = tag == 3 ? larger(end[IN32], m) : end[IN32];
+        end[IN32 + 1] = tag == 3 ? larger(end[IN32 + 1], MOST_32 - m) : end[IN32 + 1];
         from += size;
     }
-    most8 = wg_max(room, most8);
-    inverse8 = wg_max(room, inverse8);
-    most16 = wg_max(room, most16);
-    inverse16 = wg_max(room, inverse16);
-    most32 = wg_max(room, most32);
-    inverse32 = wg_max(room, inverse32);
-    if (LANE == 0) {
-        ATOMIC_MAX(&f->most8, most8);
-        ATOMIC_MAX(&f->inverse8, inverse8);
-        ATOMIC_MAX(&f->most16, most16);
-        ATOMIC_MAX(&f->inverse16, inverse16);
-        ATOMIC_MAX(&f->most32, most32);
-        ATOMIC_MAX(&f->inverse32, inverse32);
+#pragma unroll
+    for (u32 k = 0; k < ENDS; k++) {
+        ends[k * GROUP_SIZE + LANE] = end[k];
+    }
+    BARRIER();
+    if (LANE < ENDS * SIXTEEN) { /* a row of 16 work-items' */
+        for (u32 k = 1; k < SIXTEEN; k++) {
+            ends[SIXTEEN * LANE] = larger(ends[SIXTEEN * LANE], ends[SIXTEEN * LANE + k]);
+        }
+    }
+    BARRIER();
+    if (LANE < ENDS) {
+        u32 most = 0;
+        for (u32 k = 0; k < GROUP_SIZE; k += SIXTEEN) {
+            most = larger(most, ends[LANE * GROUP_SIZE + k]);
+        }
+        ATOMIC_MAX(&f->most[LANE], most);
     }
 }
 
@@ -214,11 +227,12 @@ FUNC i32 exponent_of(u32 m) {
 /* No e from 1 to 15 would have put all values into their classes, or one is not what tag 3 takes.
  */
 FUNC int classes_bad(GLOBAL const found *f) {
-    const u32 least8 = 0x7fffU - f->inverse8, least16 = 0x7fffU - f->inverse16;
+    const u32 least8 = MOST_8 - f->most[IN8 + 1], least16 = MOST_8 - f->most[IN16 + 1];
     const i32 in8 = exponent_of(least8) < 8 ? exponent_of(least8) : 8;
-    const i32 in16 = f->most16 == 0 && least16 != 0 ? 0 : 2 * exponent_of(least16);
-    const i32 low = in8 > in16 ? in8 : in16, most = 2 * exponent_of(f->most8) - 1;
-    return low > (most < 15 ? most : 15) || ~SIGN - f->inverse32 < ONE || f->most32 >= 0x7f800000U;
+    const i32 in16 = f->most[IN16] == 0 && least16 != 0 ? 0 : 2 * exponent_of(least16);
+    const i32 low = in8 > in16 ? in8 : in16, most = 2 * exponent_of(f->most[IN8]) - 1;
+    return low > (most < 15 ? most : 15) || MOST_32 - f->most[IN32 + 1] < ONE ||
+           f->most[IN32] >= 0x7f800000U;
 }
 
 FUNC float value_of(u32 word, u32 tag) {
