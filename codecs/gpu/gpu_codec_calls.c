@@ -26,17 +26,17 @@ struct fedcodec_gpu {
     const fed_gpu_module *module;
 };
 
-static const fedcodec_gpu_vtable *vtable_of(const fedcodec_vtable *codec) {
-    for (size_t k = 0; k < ALL; k++) {
-        if (strcmp(all[k]->name, fedcodec_name(codec)) == 0) {
-            return all[k];
-        }
+/* ALL: it is not among them. */
+static size_t index_of(const fedcodec_vtable *codec) {
+    size_t k = 0;
+    while (k < ALL && strcmp(all[k]->name, fedcodec_name(codec)) != 0) {
+        k++;
     }
-    return NULL;
+    return k;
 }
 
 bool fedcodec_gpu_has(const fedcodec_vtable *codec) {
-    return vtable_of(codec) != NULL;
+    return index_of(codec) < ALL;
 }
 
 static fed_status say_missing(const fedcodec *codec, fed_error *err) {
@@ -67,10 +67,11 @@ static fed_status build(fedcodec_gpu *c, fed_error *err) {
 
 fed_status fedcodec_gpu_new(fed_gpu *gpu, const fedcodec *codec, fedcodec_gpu **made,
                             fed_error *err) {
-    const fedcodec_gpu_vtable *vtable = vtable_of(codec->vtable);
-    if (vtable == NULL) {
+    const size_t k = index_of(codec->vtable);
+    if (k == ALL) {
         return say_missing(codec, err);
     }
+    const fedcodec_gpu_vtable *vtable = all[k];
     const char *lacks = vtable->lacks != NULL ? vtable->lacks(codec->param) : NULL;
     if (lacks != NULL) {
         return fed_fail(err, FED_ENOTFOUND, "%s: %s", vtable->name, lacks);

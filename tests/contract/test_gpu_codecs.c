@@ -170,7 +170,10 @@ static fedcodec_gpu_head head_of(const place *p) {
 /* The values that came from the device are those here, to the bit. */
 static void same_values(const place *p, const char *what, const float *here) {
     for (size_t i = 0; i < p->n; i++) {
-        if (memcmp(&p->host.theirs[i], &here[i], sizeof(float)) != 0) {
+        uint32_t got, wanted;
+        memcpy(&got, &p->host.theirs[i], sizeof got);
+        memcpy(&wanted, &here[i], sizeof wanted);
+        if (got != wanted) {
             fail_msg("%s, n %zu, %s: %s[%zu] is %a instead of %a", p->spec, p->n, what, what, i,
                      (double)p->host.theirs[i], (double)here[i]);
         }

@@ -32,7 +32,7 @@ typedef struct fedcodec_gpu fedcodec_gpu;
  *         FED_EIO, FED_ENOMEM, FED_EINVAL
  * Owner   fedcodec_gpu_free, before fed_gpu_close
  */
-fed_status fedcodec_gpu_new(fed_gpu *gpu, const fedcodec *codec, fedcodec_gpu **c,
+fed_status fedcodec_gpu_new(fed_gpu *gpu, const fedcodec *codec, fedcodec_gpu **made,
                             fed_error *err) FED_CHECKED;
 void fedcodec_gpu_free(fedcodec_gpu *c);
 
