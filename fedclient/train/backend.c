@@ -62,7 +62,7 @@ fed_status fedtrain_backend_find(const char *name, const fedtrain_backend_vtable
 }
 
 fed_status fedtrain_backend_fits(const char *name, const fed_arch *arch, fed_error *err) {
-    const fedtrain_backend_vtable *backend;
+    const fedtrain_backend_vtable *backend = backends[0];
     FED_TRY(fedtrain_backend_find(name, &backend, err));
     return arch == NULL || backend->supports == NULL ? FED_OK : backend->supports(arch, err);
 }

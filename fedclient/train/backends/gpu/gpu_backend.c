@@ -29,7 +29,7 @@ static const char *text_of(const fedtrain_gpu_net *net, size_t layer) {
 /* Each text once. */
 static fed_status build_all(fedtrain_gpu_net *net, fed_error *err) {
     const size_t layers = net->arch->layer_count;
-    net->module = calloc(layers + 1, sizeof *net->module);
+    net->module = calloc(layers + 1, sizeof(const void *));
     FED_REQUIRE(net->module != NULL, FED_ENOMEM);
     FED_TRY(build(net, fedtrain_gpu_step_text, &net->step, err));
     for (size_t l = 0; l < layers; l++) {

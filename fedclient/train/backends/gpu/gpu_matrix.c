@@ -26,12 +26,12 @@ static uint32_t weights(const fedtrain_gpu_window *s) {
 /* The positions of one part of a weight's sum: enough parts to keep a device busy, each of PART
  * positions at least. The shapes alone decide, so all devices sum alike. */
 static uint32_t part_size(const fedtrain_gpu_window *s, uint32_t *parts) {
-    const uint32_t all = s->batch * s->oh * s->ow;
+    const uint32_t all = s->batch * s->oh * s->ow; /* 1 at least */
     const uint32_t made = s->groups * tiles(s->o / s->groups, s->c / s->groups * s->kh * s->kw);
     const uint32_t most = all / PART + 1, wanted = BUSY / made + 1;
     const uint32_t count = wanted < most ? wanted : most;
     const uint32_t each = ((all + count - 1) / count + SLAB - 1) / SLAB * SLAB;
-    *parts = (all + each - 1) / each;
+    *parts = each > 0 ? (all + each - 1) / each : 1;
     return each;
 }
 
