@@ -77,11 +77,11 @@ FUNC float dense_sum(float y, float w, float v) {
 KERNEL dense_read(GLOBAL const u8 *src, u32 n, float w, u32 set, GLOBAL const u32 *seen,
                   GLOBAL float *y, GLOBAL head *h) {
     const u32 first = GROUP * GROUP_SIZE * QUADS + LANE, len = h->len;
-    if (h->status != 0) {
+    if (dense_missing(len, seen)) {
+        fail(h, FED_EFORMAT); /* nobody reads it then */
         return;
     }
-    if (dense_missing(len, seen)) {
-        fail(h, FED_EFORMAT);
+    if (h->status != 0) {
         return;
     }
     const scales by = dense_scales(src);

@@ -345,7 +345,9 @@ FUNC int padding_bad(GLOBAL const u8 *payload, u32 len, u32 n, u32 packed) {
 KERNEL threelc_places(GLOBAL const u8 *src, u32 n, GLOBAL u32 *tiles, GLOBAL const found *f,
                       GLOBAL head *h) {
     LOCAL u32 room[GROUP_SIZE];
-    if (h->status != 0) {
+    const u32 status = h->status;
+    BARRIER(); /* all have read it before one changes it */
+    if (status != 0) {
         return;
     }
     const u32 payload = h->len - HEAD, packed = load_u32(src) > 0 ? positions_of(n) : 0;

@@ -1,6 +1,7 @@
 /* Each codec that runs on GPUs gives the processor's bits there: messages, residuals, what they
  * decode to, and which bytes are refused. Skipped where no device can be used; FED_TEST_DEVICE
- * names one. */
+ * names one. FED_TEST_SMALL=1: presets and fewer sizes, for a device that checks each access.
+ * FED_TEST_CODEC: specs that begin so. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
@@ -20,6 +21,7 @@ enum { SKIPPED = 77, ROUNDS = 3, FEW = 6000, GUARD = 64, MUTANTS = 100, SPECS = 
 
 static fed_gpu *gpu;
 static fed_gpu_stream *stream;
+static bool is_small;
 
 /* Besides each codec with its presets, and with each parameter at its ends. */
 static const char *const more_specs[] = {
@@ -351,7 +353,8 @@ static int open_codecs(void **state) {
     place p = {0};
     for (size_t k = 0; nth_codec(k, &p.codec); k++) {
         fedcodec_format(&p.codec, p.spec);
-        if ((wanted == NULL || strncmp(p.spec, wanted, strlen(wanted)) == 0) && open_codec(&p)) {
+        const bool is_wanted = wanted == NULL || strncmp(p.spec, wanted, strlen(wanted)) == 0;
+        if (is_wanted && (!is_small || is_preset(&p.codec)) && open_codec(&p)) {
             assert_true(specs < SPECS);
             opened[specs++] = p;
         }
@@ -645,14 +648,33 @@ static void bursts_are_the_processors(void **state) {
     assert_true(tried >= 4 || getenv("FED_TEST_CODEC") != NULL);
 }
 
-int main(void) {
-    const char *name = getenv("FED_TEST_DEVICE");
-    fed_error err = {0};
-    if (fed_gpu_open(name != NULL ? name : "gpu", NULL, &gpu, &err) != FED_OK) {
-        fprintf(stderr, "skipped: %s\n", err.text);
-        return name != NULL ? EXIT_FAILURE : SKIPPED;
+/* ---- Less of all ---- */
+
+static void same_few(place *p) {
+    static const size_t few[] = {0, 6, 1000};
+    fed_rng rng;
+    fed_rng_init(&rng, 5, 6, 8);
+    for (size_t i = 0; i < sizeof few / sizeof few[0]; i++) {
+        size_t len = 0;
+        reserve(p, few[i], fedcodec_bound(&p->codec, few[i]) + 8);
+        make_values(i % 2 == 0 ? FILL_GAUSS : FILL_SPARSE, p->n, 0, p->host.x);
+        assert_int_equal(encode_both(p, "few", p->host.x, &len), FED_OK);
+        assert_true(read_both(p, "few", len, false));
+        for (unsigned k = 0; k < 3; k++) {
+            len = mutate(p->host.message, len, p->cap, &rng);
+            (void)read_both(p, "few, changed", len, true);
+        }
+        release(p);
     }
-    fprintf(stderr, "on %s\n", fed_gpu_info_of(gpu)->card);
+}
+
+static void few_values_and_messages(void **state) {
+    (void)state;
+    on_each_codec(same_few);
+}
+
+static int run_all(void) {
+    const struct CMUnitTest small[] = {cmocka_unit_test(few_values_and_messages)};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_codec_gives_the_processors_bits),
         cmocka_unit_test(long_lists_of_positions),
@@ -662,9 +684,22 @@ int main(void) {
         cmocka_unit_test(golden_messages_are_the_devices),
         cmocka_unit_test(fuzzed_bytes_get_the_processors_verdict),
     };
+    return is_small ? cmocka_run_group_tests(small, open_codecs, close_codecs)
+                    : cmocka_run_group_tests(tests, open_codecs, close_codecs);
+}
+
+int main(void) {
+    const char *name = getenv("FED_TEST_DEVICE");
+    fed_error err = {0};
+    is_small = getenv("FED_TEST_SMALL") != NULL;
+    if (fed_gpu_open(name != NULL ? name : "gpu", NULL, &gpu, &err) != FED_OK) {
+        fprintf(stderr, "skipped: %s\n", err.text);
+        return name != NULL ? EXIT_FAILURE : SKIPPED;
+    }
+    fprintf(stderr, "on %s\n", fed_gpu_info_of(gpu)->card);
     int failed = EXIT_FAILURE;
     if (fed_gpu_stream_new(gpu, NULL, &stream) == FED_OK) {
-        failed = cmocka_run_group_tests(tests, open_codecs, close_codecs);
+        failed = run_all();
         fed_gpu_stream_free(stream);
     }
     fed_gpu_close(gpu);

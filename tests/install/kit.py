@@ -25,7 +25,8 @@ sys.path.insert(0, os.path.join(HERE, "../lint"))
 import tree  # noqa: E402: of the lint, which knows what is in the tree
 
 LIBRARIES = {  # whose public headers are whose
-    "common": ["fed"], "codecs": ["fedcodec"], "train": ["fedtrain"], "dc": ["feddc"], "client": ["fedclient"], "server": ["fedserver"]}
+    "common": ["fed"], "codecs": ["fedcodec"], "train": ["fedtrain"], "dc": ["feddc"], "client": ["fedclient"], "server": ["fedserver"],
+    "gpu": ["fed/gpu.h"], "codecsgpu": ["fedcodec/gpu_codecs.h"]}  # a header alone belongs to no library of its folder
 PROGRAMS = ["fedserver", "fedclientd", "fedworker", "fednic", "fedsim", "fedtrain", "fedcodec"]
 NOT_DECLARATIONS = re.compile(r"/\*.*?\*/|^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", re.DOTALL | re.MULTILINE)
 SECONDS = 240  # for any one command; a guard, not a measure
@@ -96,20 +97,28 @@ class Kit:
         if "ExecStart=/usr/bin/fedserver front" not in unit or below in unit:
             fail("with DESTDIR the unit names the wrong program")
 
-    def declared(self, folders):
-        """Names of functions and data that the headers in these folders declare."""
+    def headers(self, places):
+        """Paths of the headers of a library: of folders, but those that another library has, and of files."""
+        others = {place for all_places in LIBRARIES.values() for place in all_places}
+        paths = []
+        for place in places:
+            where = os.path.join(self.prefix, "include", place)
+            names = [f"{place}/{name}" for name in sorted(os.listdir(where))] if os.path.isdir(where) else []
+            paths += [name for name in names if name not in others] or [place]
+        return [os.path.join(self.prefix, "include", path) for path in paths]
+
+    def declared(self, places):
+        """Names of functions and data that these headers declare."""
         names = set()
-        for folder in folders:
-            where = os.path.join(self.prefix, "include", folder)
-            for header in sorted(os.listdir(where)):
-                text = NOT_DECLARATIONS.sub("", open(os.path.join(where, header), encoding="utf-8").read())
-                while text != (shorter := re.sub(r"\{[^{}]*\}", " @ ", text)):
-                    text = shorter
-                for statement in re.split(r";|@\s*(?=static\b|const\b|[a-z_]+ [*a-z])", text):
-                    if "typedef" in statement or re.search(r"\bstatic\b", statement):
-                        continue
-                    names.update(re.findall(r"(?<!\()(?<!\(\*)\b(fed\w*)\s*\(", statement))
-                    names.update(re.findall(r"\bextern\b[^;()]*?\b(fed\w*)\s*(?:\[|$)", statement))
+        for header in self.headers(places):
+            text = NOT_DECLARATIONS.sub("", open(header, encoding="utf-8").read())
+            while text != (shorter := re.sub(r"\{[^{}]*\}", " @ ", text)):
+                text = shorter
+            for statement in re.split(r";|@\s*(?=static\b|const\b|[a-z_]+ [*a-z])", text):
+                if "typedef" in statement or re.search(r"\bstatic\b", statement):
+                    continue
+                names.update(re.findall(r"(?<!\()(?<!\(\*)\b(fed\w*)\s*\(", statement))
+                names.update(re.findall(r"\bextern\b[^;()]*?\b(fed\w*)\s*(?:\[|$)", statement))
         return names
 
     def check_symbols(self):

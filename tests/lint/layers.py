@@ -51,7 +51,7 @@ THIRD_PARTY = {
     "mbedtls/": ["common/mbedtls.h", "common/crypto.c", "fedclient/transports/mbedtls/"],
     "psa/": ["fedclient/transports/mbedtls/"],
     "xxhash.h": ["common/hash.c"],
-    "CL/": ["common/gpu/devices/opencl/"],
+    "CL/": ["common/gpu/devices/opencl/", "codecs/gpu/examples/"],
     "cuda.h": [],
     "nvrtc.h": [],
     "curl/": ["fedclient/transports/curl/"],

@@ -19,7 +19,7 @@ MACHINE_PATH = re.compile(r"(?<![\w.$}/-])/(work|home|root|Users|mnt)/\w")
 # Libraries report; only programs speak and end (rule 10).
 SPEAKS = re.compile(r"(?<![\w.>])(v?f?printf|puts|fputs|putchar|perror|exit|_exit|abort|quick_exit)\(")
 LIBRARIES = ("common/", "codecs/", "fedclient/", "fedserver/")
-PROGRAMS = ("codecs/tool/", "fedclient/apps/", "fedclient/examples/", "fedserver/commands/")
+PROGRAMS = ("codecs/gpu/examples/", "codecs/tool/", "fedclient/apps/", "fedclient/examples/", "fedserver/commands/")
 # Their purpose is to write text for a person, where the program says so.
 MAY_SPEAK = ("common/log.c", "common/progress.c")
 

@@ -3,8 +3,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "fed/gpu.h"
 #include "fed/version.h"
 #include "fedcodec/codec.h"
+#include "fedcodec/gpu_codecs.h"
 #include "fedserver/fedserver.h"
 #include "fedserver/http.h"
 #include "fedserver/operator.h"
@@ -28,6 +30,22 @@ static fed_status call_codecs(fed_error *err) {
                : fed_fail(err, FED_EFORMAT, "float32 does not give back what it was given");
 }
 
+/* With a GPU or without one. */
+static fed_status call_gpu(fed_error *err) {
+    fed_gpu_info info;
+    fed_gpu *gpu = NULL;
+    fedcodec codec;
+    FED_TRY(fedcodec_parse("twobit", &codec, err));
+    if (!fedcodec_gpu_has(codec.vtable) || !fed_gpu_is_name("gpu")) {
+        return fed_fail(err, FED_ESTATE, "no codec runs on GPUs");
+    }
+    if (fed_gpu_list(0, &info) == FED_OK && info.lacks[0] == '\0') {
+        FED_TRY(fed_gpu_open(info.name, NULL, &gpu, err));
+        fed_gpu_close(gpu);
+    }
+    return FED_OK;
+}
+
 static fed_status call_server(const char *directory, fed_error *err) {
     static const char *const hosts[] = {"127.0.0.1", NULL};
     const fedserver_init_options options = {.hosts = hosts};
@@ -41,7 +59,7 @@ static fed_status call_server(const char *directory, fed_error *err) {
 int main(int argc, char **argv) {
     fed_error err = {.text = ""};
     fedtrain_split split;
-    if (argc != 2 || call_codecs(&err) != FED_OK ||
+    if (argc != 2 || call_codecs(&err) != FED_OK || call_gpu(&err) != FED_OK ||
         fedtrain_split_parse("dirichlet:alpha=0.5", &split, &err) != FED_OK ||
         call_server(argv[1], &err) != FED_OK) {
         fprintf(stderr, "each_library: %s\n", err.text);

@@ -72,7 +72,8 @@ typedef struct opencl_gpu {
     opencl_calls cl;
     cl_device_id device;
     cl_context context;
-    bool shared;          /* addresses are of shared virtual memory; else those of blocks */
+    bool shared;          /* its own memory is shared virtual memory; else blocks */
+    bool native;          /* the context is the program's, whose memory is blocks in any case */
     pthread_mutex_t lock; /* of what follows, and of the kernels' arguments until a launch */
     fed_gpu_module *modules;
     opencl_block *blocks;

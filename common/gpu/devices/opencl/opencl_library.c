@@ -187,8 +187,13 @@ fed_status fed_opencl_checked(opencl_gpu *g, cl_int code, const char *call) {
                         memory ? ": its memory is full; use smaller batches" : "");
 }
 
-static fed_status refuse_lacking(const opencl_gpu *g, fed_error *err) {
+static fed_status check_device(opencl_gpu *g, fed_error *err) {
     const fed_gpu_info *info = &g->base.info;
+    cl_device_svm_capabilities svm = 0;
+    (void)g->cl.clGetDeviceInfo(g->device, CL_DEVICE_SVM_CAPABILITIES, sizeof svm, &svm, NULL);
+    g->shared = (svm & CL_DEVICE_SVM_COARSE_GRAIN_BUFFER) != 0 && g->cl.clSVMAlloc != NULL &&
+                g->cl.clSVMFree != NULL && g->cl.clSetKernelArgSVMPointer != NULL &&
+                g->cl.clEnqueueSVMMemcpy != NULL && g->cl.clEnqueueSVMMemFill != NULL;
     return info->lacks[0] == '\0' ? FED_OK
                                   : fed_fail(err, FED_ESTATE, "%s (%.60s) can't be used: %s",
                                              info->name, info->card, info->lacks);
@@ -196,13 +201,8 @@ static fed_status refuse_lacking(const opencl_gpu *g, fed_error *err) {
 
 static fed_status open_device(opencl_gpu *g, uint32_t ordinal, fed_error *err) {
     cl_int code = 0;
-    cl_device_svm_capabilities svm = 0;
     FED_TRY(find(&g->cl, ordinal, &g->device, &g->base.info, err));
-    FED_TRY(refuse_lacking(g, err));
-    (void)g->cl.clGetDeviceInfo(g->device, CL_DEVICE_SVM_CAPABILITIES, sizeof svm, &svm, NULL);
-    g->shared = (svm & CL_DEVICE_SVM_COARSE_GRAIN_BUFFER) != 0 && g->cl.clSVMAlloc != NULL &&
-                g->cl.clSVMFree != NULL && g->cl.clSetKernelArgSVMPointer != NULL &&
-                g->cl.clEnqueueSVMMemcpy != NULL && g->cl.clEnqueueSVMMemFill != NULL;
+    FED_TRY(check_device(g, err));
     g->context = g->cl.clCreateContext(NULL, 1, &g->device, NULL, NULL, &code);
     if (code != CL_SUCCESS) {
         g->context = NULL;
@@ -212,7 +212,7 @@ static fed_status open_device(opencl_gpu *g, uint32_t ordinal, fed_error *err) {
     return FED_OK;
 }
 
-/* The device and context of somebody's queue, whose memory is cl_mem. */
+/* The device and context of somebody's queue. */
 static fed_status join_queue(opencl_gpu *g, cl_command_queue queue, fed_error *err) {
     cl_context context = NULL;
     cl_device_id all[DEVICES];
@@ -230,7 +230,8 @@ static fed_status join_queue(opencl_gpu *g, cl_command_queue queue, fed_error *e
         ordinal++;
     }
     describe(&g->cl, g->device, ordinal, &g->base.info);
-    return refuse_lacking(g, err);
+    g->native = true;
+    return check_device(g, err);
 }
 
 extern const fed_gpu_device fed_gpu_device_opencl;

@@ -1,5 +1,5 @@
-/* Memory of OpenCL devices: shared virtual memory; where there is none, a list from addresses to
- * buffers. */
+/* Memory of OpenCL devices: shared virtual memory; where there is none, and for a program's own
+ * memory, a list from addresses to buffers. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdint.h>
 #include <stdlib.h>
@@ -76,7 +76,8 @@ void fed_opencl_free_blocks(opencl_gpu *g) {
     }
 }
 
-static void free_block(opencl_gpu *g, const void *at) {
+/* False: there is none. */
+static bool free_block(opencl_gpu *g, const void *at) {
     opencl_block *found = NULL;
     (void)pthread_mutex_lock(&g->lock);
     for (opencl_block **b = &g->blocks; *b != NULL; b = &(*b)->next) {
@@ -90,6 +91,7 @@ static void free_block(opencl_gpu *g, const void *at) {
     if (found != NULL) {
         release_block(g, found);
     }
+    return found != NULL;
 }
 
 /* ---- Allocation ---- */
@@ -119,10 +121,8 @@ fed_status fed_opencl_alloc(fed_gpu *gpu, size_t size, void **at) {
 
 void fed_opencl_free(fed_gpu *gpu, void *at) {
     opencl_gpu *g = (opencl_gpu *)gpu;
-    if (g->shared) {
+    if (!free_block(g, at) && g->shared) {
         g->cl.clSVMFree(g->context, at);
-    } else {
-        free_block(g, at);
     }
 }
 
@@ -130,7 +130,7 @@ fed_status fed_opencl_adopt(fed_gpu *gpu, void *native, void **at) {
     opencl_gpu *g = (opencl_gpu *)gpu;
     cl_context context = NULL;
     size_t size = 0;
-    if (g->shared) {
+    if (!g->native) {
         return fed_gpu_fail(gpu, FED_ESTATE,
                             "it has its own context: open it with fed_gpu_open_native");
     }
@@ -179,8 +179,8 @@ static fed_status new_part(opencl_gpu *g, opencl_block *b, size_t offset, cl_mem
                                       &region, &code);
     if (code == CL_MISALIGNED_SUB_BUFFER_OFFSET) {
         return fed_gpu_fail(&g->base, FED_EINVAL,
-                            "it has no shared virtual memory, so a kernel's argument must be at a "
-                            "multiple of 128 bytes; this one is at %zu",
+                            "the memory is not shared virtual memory, so a kernel's argument must "
+                            "be at a multiple of 128 bytes; this one is at %zu",
                             offset);
     }
     FED_TRY(fed_opencl_checked(g, code, "clCreateSubBuffer"));
@@ -204,17 +204,15 @@ static fed_status find_part(opencl_gpu *g, opencl_block *b, size_t offset, cl_me
 
 fed_status fed_opencl_set_address(opencl_gpu *g, cl_kernel kernel, cl_uint k, const void *at) {
     cl_mem buffer = NULL;
-    if (g->shared) {
+    size_t offset = 0;
+    opencl_block *b = at != NULL ? find_block(g, at, &offset) : NULL;
+    if (b != NULL) {
+        FED_TRY(find_part(g, b, offset, &buffer));
+    } else if (g->shared) {
         return fed_opencl_checked(g, g->cl.clSetKernelArgSVMPointer(kernel, k, at),
                                   "clSetKernelArgSVMPointer");
-    }
-    if (at != NULL) {
-        size_t offset = 0;
-        opencl_block *b = find_block(g, at, &offset);
-        if (b == NULL) {
-            return say_stray(g, at);
-        }
-        FED_TRY(find_part(g, b, offset, &buffer));
+    } else if (at != NULL) {
+        return say_stray(g, at);
     }
     return fed_opencl_checked(g, g->cl.clSetKernelArg(kernel, k, sizeof(cl_mem), &buffer),
                               "clSetKernelArg");
@@ -222,63 +220,75 @@ fed_status fed_opencl_set_address(opencl_gpu *g, cl_kernel kernel, cl_uint k, co
 
 /* ---- Copies ---- */
 
-/* The buffer and the offset in it of size bytes. */
-static fed_status place(opencl_gpu *g, const void *at, size_t size, cl_mem *buffer,
-                        size_t *offset) {
+/* A place on the device: in a buffer; or, if that is NULL, in shared virtual memory. */
+typedef struct place {
+    cl_mem buffer;
+    size_t offset;
+} place;
+
+static fed_status find_place(opencl_gpu *g, const void *at, size_t size, place *p) {
     (void)pthread_mutex_lock(&g->lock);
-    opencl_block *b = find_block(g, at, offset);
-    *buffer = b != NULL && size <= b->size - *offset ? b->buffer : NULL;
+    const opencl_block *b = find_block(g, at, &p->offset);
+    p->buffer = b != NULL ? b->buffer : NULL;
+    const bool is_there = b != NULL ? size <= b->size - p->offset : g->shared;
     (void)pthread_mutex_unlock(&g->lock);
-    return *buffer != NULL ? FED_OK : say_stray(g, at);
+    return is_there ? FED_OK : say_stray(g, at);
 }
 
 static fed_status copy_across(opencl_gpu *g, cl_command_queue queue, void *to, const void *from,
-                              size_t size) {
-    cl_mem target = NULL, source = NULL;
-    size_t to_offset = 0, from_offset = 0;
-    FED_TRY(place(g, to, size, &target, &to_offset));
-    FED_TRY(place(g, from, size, &source, &from_offset));
+                              size_t size, const place *target) {
+    place source = {NULL, 0};
+    FED_TRY(find_place(g, from, size, &source));
+    if ((source.buffer == NULL) != (target->buffer == NULL)) {
+        return fed_gpu_fail(&g->base, FED_EINVAL,
+                            "can't copy between the program's memory and the GPU's; copy by the "
+                            "host");
+    }
+    if (source.buffer == NULL) {
+        return fed_opencl_checked(
+            g, g->cl.clEnqueueSVMMemcpy(queue, CL_FALSE, to, from, size, 0, NULL, NULL),
+            "clEnqueueSVMMemcpy");
+    }
     return fed_opencl_checked(g,
-                              g->cl.clEnqueueCopyBuffer(queue, source, target, from_offset,
-                                                        to_offset, size, 0, NULL, NULL),
+                              g->cl.clEnqueueCopyBuffer(queue, source.buffer, target->buffer,
+                                                        source.offset, target->offset, size, 0,
+                                                        NULL, NULL),
                               "clEnqueueCopyBuffer");
 }
 
 fed_status fed_opencl_copy(opencl_gpu *g, cl_command_queue queue, void *to, const void *from,
                            size_t size, fed_gpu_way way) {
-    cl_mem buffer = NULL;
-    size_t offset = 0;
-    if (g->shared) {
+    place p = {NULL, 0};
+    FED_TRY(find_place(g, way == FED_GPU_DOWN ? from : to, size, &p));
+    if (way == FED_GPU_ACROSS) {
+        return copy_across(g, queue, to, from, size, &p);
+    }
+    if (p.buffer == NULL) {
         return fed_opencl_checked(
             g, g->cl.clEnqueueSVMMemcpy(queue, CL_FALSE, to, from, size, 0, NULL, NULL),
             "clEnqueueSVMMemcpy");
     }
-    if (way == FED_GPU_ACROSS) {
-        return copy_across(g, queue, to, from, size);
-    }
-    FED_TRY(place(g, way == FED_GPU_UP ? to : from, size, &buffer, &offset));
     if (way == FED_GPU_UP) {
-        return fed_opencl_checked(
-            g,
-            g->cl.clEnqueueWriteBuffer(queue, buffer, CL_FALSE, offset, size, from, 0, NULL, NULL),
-            "clEnqueueWriteBuffer");
+        return fed_opencl_checked(g,
+                                  g->cl.clEnqueueWriteBuffer(queue, p.buffer, CL_FALSE, p.offset,
+                                                             size, from, 0, NULL, NULL),
+                                  "clEnqueueWriteBuffer");
     }
     return fed_opencl_checked(
-        g, g->cl.clEnqueueReadBuffer(queue, buffer, CL_FALSE, offset, size, to, 0, NULL, NULL),
+        g, g->cl.clEnqueueReadBuffer(queue, p.buffer, CL_FALSE, p.offset, size, to, 0, NULL, NULL),
         "clEnqueueReadBuffer");
 }
 
 fed_status fed_opencl_fill(opencl_gpu *g, cl_command_queue queue, void *to, uint8_t value,
                            size_t size) {
-    cl_mem buffer = NULL;
-    size_t offset = 0;
-    if (g->shared) {
+    place p = {NULL, 0};
+    FED_TRY(find_place(g, to, size, &p));
+    if (p.buffer == NULL) {
         return fed_opencl_checked(
             g, g->cl.clEnqueueSVMMemFill(queue, to, &value, 1, size, 0, NULL, NULL),
             "clEnqueueSVMMemFill");
     }
-    FED_TRY(place(g, to, size, &buffer, &offset));
     return fed_opencl_checked(
-        g, g->cl.clEnqueueFillBuffer(queue, buffer, &value, 1, offset, size, 0, NULL, NULL),
+        g, g->cl.clEnqueueFillBuffer(queue, p.buffer, &value, 1, p.offset, size, 0, NULL, NULL),
         "clEnqueueFillBuffer");
 }

@@ -111,7 +111,8 @@ fed_status fed_gpu_alloc_host(fed_gpu *gpu, size_t size, void **at) FED_CHECKED;
 void fed_gpu_free_host(fed_gpu *gpu, void *at);
 
 /** An address for memory of the program's own, after fed_gpu_open_native: a cl_mem, or a
- * CUdeviceptr, which is one already. fed_gpu_release takes the address back and leaves the memory
+ * CUdeviceptr, which is one already. Copies ACROSS are within such memory, or within what
+ * fed_gpu_alloc gave. fed_gpu_release takes the address back and leaves the memory
  * to the program. FED_EINVAL no such memory, or another context's; FED_ESTATE the GPU was opened by
  * fed_gpu_open; FED_ENOMEM */
 fed_status fed_gpu_adopt(fed_gpu *gpu, void *native, void **at) FED_CHECKED;
