@@ -1,0 +1,37 @@
+/* A net's training on one backend, step by step, to compare backends by their losses. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "curve_case.h"
+
+#include <stdlib.h>
+
+#include "fed_test.h"
+#include "fedtrain/train.h"
+
+static bool keep_loss(void *user, size_t step, float loss) {
+    ((float *)user)[step] = loss;
+    return true;
+}
+
+void curve_case_run(const curve_case *c, const char *backend, float *loss, float *params) {
+    fed_error err = {0};
+    fedtrain_shard all;
+    float mean = 0;
+    fedtrain_job job = {.set = c->set,
+                        .shard = &all,
+                        .steps = c->steps,
+                        .batch = c->batch,
+                        .seed = 1,
+                        .after_step = keep_loss,
+                        .user = loss};
+    assert_fed_ok_err(fed_optimizer_parse(c->optimizer, 0.01F, &job.optimizer, &err));
+    assert_fed_ok_err(fedtrain_shard_take(c->set, FEDTRAIN_SPLIT_IID, 1, 0, 1, &all, &err));
+    assert_fed_ok_err(fedtrain_net_new(c->arch, c->batch, backend, &job.net, &err));
+    const size_t states = fedtrain_optimizer_state_size(&job.optimizer, c->arch->trained);
+    float *state = calloc(states + 1, sizeof *state);
+    assert_non_null(state);
+    fed_arch_init_values(c->arch, 1, params);
+    assert_fed_ok_err(fedtrain_run(&job, params, state, &mean, &err));
+    free(state);
+    fedtrain_net_free(job.net);
+    fedtrain_shard_free(&all);
+}
