@@ -21,7 +21,7 @@ enum {
     CAPTURE_UNSUPPORTED = 900,
     BLOCKS = 8192,
     ARGS = 32,
-    ARG_BYTES = 8,
+    ARG_BYTES = 256,
     ALIGN = 256,
     CONTEXTS = 64
 };
@@ -33,7 +33,8 @@ typedef struct block {
 } block;
 
 struct CUmod_st {
-    cl_program program; /* NULL: texts are collected, nothing runs */
+    cl_program program;
+    char *text;
     struct CUfunc_st *functions;
 };
 
@@ -327,7 +328,7 @@ static cuda_result run(cl_command_queue queue, const op *o) {
             clEnqueueSVMMemcpy(queue, CL_FALSE, o->to, o->from, o->size, 0, NULL, NULL));
     }
     (void)pthread_mutex_lock(&fake.lock); /* a kernel's arguments, until it is enqueued */
-    const cuda_result result = o->function->kernel != NULL ? launch(queue, o) : CUDA_OK;
+    const cuda_result result = launch(queue, o);
     (void)pthread_mutex_unlock(&fake.lock);
     return result;
 }
@@ -412,15 +413,13 @@ cuda_result cuModuleLoadData(cuda_module *module, const void *image) {
     if (m == NULL) {
         return CUDA_NO_MEMORY;
     }
-    if (getenv("FED_FAKE_CUDA_TEXTS") == NULL) {
-        m->program = clCreateProgramWithSource(fake.context, 1, &text, NULL, NULL);
-        if (clBuildProgram(m->program, 1, &fake.device, FAKE_BUILD_OPTIONS, NULL, NULL) !=
-            CL_SUCCESS) {
-            (void)clReleaseProgram(m->program);
-            free(m);
-            return CUDA_NO_BINARY;
-        }
+    m->program = clCreateProgramWithSource(fake.context, 1, &text, NULL, NULL);
+    if (clBuildProgram(m->program, 1, &fake.device, FAKE_BUILD_OPTIONS, NULL, NULL) != CL_SUCCESS) {
+        (void)clReleaseProgram(m->program);
+        free(m);
+        return CUDA_NO_BINARY;
     }
+    m->text = strdup(text);
     *module = m;
     return CUDA_OK;
 }
@@ -430,34 +429,65 @@ cuda_result cuModuleUnload(cuda_module module) {
     while (module->functions != NULL) {
         cuda_function f = module->functions;
         module->functions = f->next;
-        if (f->kernel != NULL) {
-            (void)clReleaseKernel(f->kernel);
-        }
+        (void)clReleaseKernel(f->kernel);
         free(f);
     }
-    if (module->program != NULL) {
-        (void)clReleaseProgram(module->program);
-    }
+    (void)clReleaseProgram(module->program);
+    free(module->text);
     free(module);
     return CUDA_OK;
 }
 
-static size_t size_of_type(const char *type) {
+/* Bytes of a number's type; 0: it is none. */
+static size_t size_of_number(const char *type, size_t len) {
     static const struct {
         const char *name;
         size_t size;
     } types[] = {{"u32", 4}, {"uint", 4}, {"i32", 4},   {"int", 4},    {"float", 4}, {"u64", 8},
-                 {"i64", 8}, {"long", 8}, {"ulong", 8}, {"double", 8}, {"f64", 8}};
+                 {"i64", 8}, {"long", 8}, {"ulong", 8}, {"double", 8}, {"f32x4", 16}};
     for (size_t k = 0; k < sizeof types / sizeof types[0]; k++) {
-        if (strcmp(type, types[k].name) == 0) {
+        if (strlen(types[k].name) == len && strncmp(type, types[k].name, len) == 0) {
             return types[k].size;
         }
     }
     return 0;
 }
 
-/* What the kernel's arguments are; false: a type that kernels of this project do not take. */
-static bool learn_args(cuda_function f) {
+/* Past blanks and comments. */
+static const char *skip(const char *at) {
+    while (*at == ' ' || *at == '\n' || strncmp(at, "/*", 2) == 0) {
+        const char *end = *at == '/' ? strstr(at, "*/") : NULL;
+        at = *at != '/' ? at + 1 : end != NULL ? end + 2 : at + strlen(at);
+    }
+    return at;
+}
+
+/* Bytes of a structure's numbers, from the text: "typedef struct NAME {u32 a, b; float c;} NAME;".
+ * 0: it has other members. */
+static size_t size_of_struct(const char *text, const char *type) {
+    char begin[100];
+    (void)snprintf(begin, sizeof begin, "typedef struct %s {", type);
+    const char *at = strstr(text, begin);
+    size_t size = 0;
+    for (at = at != NULL ? skip(at + strlen(begin)) : "}"; *at != '}' && *at != '\0';) {
+        const size_t word = strcspn(at, " "), one = size_of_number(at, word);
+        if (one == 0) {
+            return 0;
+        }
+        for (at = skip(at + word); *at != ';' && *at != '\0'; at = skip(at + 1)) {
+            if (*at == '[' || *at == '*') {
+                return 0;
+            }
+            size += *at == ',' ? one : 0;
+        }
+        size += one;
+        at = *at != '\0' ? skip(at + 1) : at;
+    }
+    return size <= ARG_BYTES ? size : 0;
+}
+
+/* What the kernel's arguments are; false: OpenCL does not say it. */
+static bool learn_args(cuda_function f, const char *text) {
     cl_uint count = 0;
     if (clGetKernelInfo(f->kernel, CL_KERNEL_NUM_ARGS, sizeof count, &count, NULL) != CL_SUCCESS ||
         count > ARGS) {
@@ -465,15 +495,21 @@ static bool learn_args(cuda_function f) {
     }
     f->args = count;
     for (cl_uint k = 0; k < count; k++) {
-        char type[64] = "";
         cl_kernel_arg_address_qualifier where = 0;
         if (clGetKernelArgInfo(f->kernel, k, CL_KERNEL_ARG_ADDRESS_QUALIFIER, sizeof where, &where,
                                NULL) != CL_SUCCESS) {
             return false;
         }
+        if (where == CL_KERNEL_ARG_ADDRESS_GLOBAL) {
+            continue;
+        }
+        char type[64] = "";
         (void)clGetKernelArgInfo(f->kernel, k, CL_KERNEL_ARG_TYPE_NAME, sizeof type, type, NULL);
-        f->size[k] = where == CL_KERNEL_ARG_ADDRESS_GLOBAL ? 0 : size_of_type(type);
-        if (where != CL_KERNEL_ARG_ADDRESS_GLOBAL && f->size[k] == 0) {
+        f->size[k] = size_of_number(type, strlen(type));
+        if (f->size[k] == 0) {
+            f->size[k] = size_of_struct(text, type);
+        }
+        if (f->size[k] == 0) {
             fprintf(stderr, "fake_cuda: an argument of type %s\n", type);
             return false;
         }
@@ -488,12 +524,10 @@ cuda_result cuModuleGetFunction(cuda_function *function, cuda_module module, con
     if (f == NULL) {
         return CUDA_NO_MEMORY;
     }
-    if (module->program != NULL) {
-        f->kernel = clCreateKernel(module->program, name, NULL);
-        if (f->kernel == NULL || !learn_args(f)) {
-            free(f);
-            return CUDA_NOT_FOUND;
-        }
+    f->kernel = clCreateKernel(module->program, name, NULL);
+    if (f->kernel == NULL || !learn_args(f, module->text)) {
+        free(f);
+        return CUDA_NOT_FOUND;
     }
     f->next = module->functions;
     module->functions = f;

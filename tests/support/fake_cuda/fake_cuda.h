@@ -15,7 +15,7 @@
  *     devices  how many there are (1)                version  of CUDA (12040)
  *     arch     the newest that NVRTC knows (90)      NAME     the call NAME fails with this result
  *
- * FED_FAKE_CUDA_TEXTS names a folder: NVRTC writes each text there, once, and nothing runs.
+ * FED_FAKE_CUDA_TEXTS names a folder: NVRTC writes each text that compiles there, once.
  */
 #define X(member, symbol, args) cuda_result symbol args;
 FED_CUDA_CALLS(X)

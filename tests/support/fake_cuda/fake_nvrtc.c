@@ -102,7 +102,8 @@ cuda_result nvrtcCompileProgram(nvrtc_program program, int count, const char *co
         return INVALID_OPTION;
     }
     const char *folder = getenv("FED_FAKE_CUDA_TEXTS");
-    return folder != NULL ? write_text(folder, text) : try_build(program, text);
+    const cuda_result result = try_build(program, text);
+    return result == CUDA_OK && folder != NULL ? write_text(folder, text) : result;
 }
 
 static cuda_result take(nvrtc_program program, char *to) {

@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# All that a GPU can show, in one JSON: builds, runs the tests of GPUs on the device, compute-sanitizer where it is, then measures.
+#
+#   deploy/gpu.sh [DEVICE [FILE]]     preset: gpu, the first usable one; and build/gpu.json
+#
+# It needs no network, and less than 8 minutes on a card: a part that takes longer is stopped, and the JSON says so. Where no
+# device is, it says what each lacks. "opencl:0" runs the same on PoCL, on a processor, with smaller sizes. GPU_MOST is the
+# log2 of the most values (26 on CUDA, 20 on OpenCL), GPU_BATCH the nets' batch, GPU_SECONDS what the bench may take.
+# SPDX-License-Identifier: Apache-2.0
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+device=${1:-gpu}
+out=$(realpath -m "${2:-build/gpu.json}")
+build=build/release
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+die() {
+    echo "deploy/gpu.sh: $*" >&2
+    exit 1
+}
+
+# The tests that use a device. Those named cuda.* are for a machine without one.
+tests='^(common[.]gpu|contract[.]test_gpu|fedclient[.]datacenter[.]test_gpu|fedclient[.]train[.]test_(layers|device)$)'
+
+build_all() {
+    cmake --preset release >/dev/null
+    local targets
+    targets=$(ctest --test-dir $build -N -R "$tests" | sed -n 's/^ *Test *#[0-9]*: //p')
+    # shellcheck disable=SC2086 # each is a target
+    cmake --build $build --target $targets bench_gpu -- --quiet >&2
+}
+
+run_tests() {
+    FED_TEST_DEVICE=$device timeout 170 ctest --test-dir $build -R "$tests" --timeout 150 --output-on-failure >"$work/tests" 2>&1 ||
+        tail -40 "$work/tests" >&2
+    sed -n 's/.*[0-9]\/[0-9]* Test *#[0-9]*: \([^ ]*\) [.]*[* ]*\([A-Za-z]*\).*/    "\1": "\2"/p' "$work/tests" | paste -sd, | sed 's/,/,\n/g'
+}
+
+# Small: it is some hundred times slower.
+run_sanitizer() {
+    if [[ $device != cuda* ]] || ! command -v compute-sanitizer >/dev/null; then
+        echo '"left out: it needs CUDA and compute-sanitizer"'
+    elif FED_TEST_DEVICE=$device timeout 100 compute-sanitizer --error-exitcode 9 $build/tests/common.gpu.test_gpu_calls >"$work/memory" 2>&1; then
+        echo '"no findings in common.gpu.test_gpu_calls"'
+    else
+        tail -20 "$work/memory" >&2
+        echo '"findings, or more than 100 s: see the output"'
+    fi
+}
+
+build_all
+case $device in cuda* | gpu) most=26 batch=128 ;; *) most=20 batch=16 ;; esac
+started=$SECONDS
+results=$(run_tests)
+[[ -n $results ]] || die "no test ran: $(tail -3 "$work/tests")"
+sanitizer=$(run_sanitizer)
+bench='"it did not end: see the output"'
+if timeout 200 $build/bin/bench_gpu "$device" "${GPU_MOST:-$most}" "${GPU_BATCH:-$batch}" "${GPU_SECONDS:-120}" >"$work/bench"; then
+    bench=$(cat "$work/bench")
+fi
+{
+    printf '{\n"commit": "%s",\n"tests": {\n%s\n},\n' "$(git rev-parse --short HEAD 2>/dev/null || echo unknown)" "$results"
+    printf '"compute_sanitizer": %s,\n"bench": %s,\n"seconds": %d\n}\n' "$sanitizer" "$bench" $((SECONDS - started))
+} >"$out"
+echo "$out"
+! grep -q '"Failed"\|"Timeout"' <<<"$results"
