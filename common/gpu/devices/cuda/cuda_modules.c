@@ -112,11 +112,10 @@ static fed_status take_image(const cuda_gpu *g, nvrtc_program program, bool ptx,
 static fed_status compile(const cuda_gpu *g, const char *source, const order *o, uint8_t **image,
                           size_t *len, fed_error *err) {
     nvrtc_program program = NULL;
-    const size_t first = strlen(fed_gpu_dialect), second = strlen(source);
-    char *text = malloc(first + second + 1);
+    const size_t size = strlen(fed_gpu_dialect) + strlen(source) + 1;
+    char *text = malloc(size);
     FED_REQUIRE(text != NULL, FED_ENOMEM);
-    memcpy(text, fed_gpu_dialect, first);
-    memcpy(text + first, source, second + 1);
+    (void)snprintf(text, size, "%s%s", fed_gpu_dialect, source);
     cuda_result result = g->nvrtc.create(&program, text, "kernels.cu", 0, NULL, NULL);
     fed_status status = FED_OK;
     if (result == CUDA_OK) {

@@ -116,7 +116,7 @@ enum {
     X(log_size, nvrtcGetProgramLogSize, (nvrtc_program program, size_t * size))                    \
     X(log, nvrtcGetProgramLog, (nvrtc_program program, char *log))
 
-#define X(member, symbol, args) cuda_result(*member) args;
+#define X(member, symbol, args) cuda_result(*member) args; /* NOLINT(bugprone-macro-parentheses) */
 typedef struct cuda_calls {
     void *library;
     int version; /* of CUDA, that the driver was made for: 12040 is 12.4 */

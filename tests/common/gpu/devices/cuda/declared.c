@@ -9,9 +9,11 @@
 #include "common/gpu/devices/cuda/driver.h"
 
 #define SAME(ours, theirs) _Static_assert((int)(ours) == (int)(theirs), #ours);
+/* NOLINTBEGIN(bugprone-macro-parentheses) */
 #define X(member, symbol, args)                                                                    \
     _Static_assert(__builtin_types_compatible_p(cuda_result(*) args, __typeof__(&(symbol))),       \
                    #symbol " is declared otherwise in NVIDIA's header");
+/* NOLINTEND(bugprone-macro-parentheses) */
 FED_CUDA_CALLS(X)
 #ifdef HAS_NVRTC
 FED_NVRTC_CALLS(X)
