@@ -29,20 +29,42 @@ FUNC pool_span pool_readers(u32 at, u32 k, u32 stride, u32 pad, u32 outputs) {
     return found;
 }
 
+/* The plane of an output or an input, and the positions on the other side that go with it. */
+typedef struct pool_place {
+    u32 plane;
+    pool_span v, h;
+} pool_place;
+
+FUNC pool_place pool_output(pool_sizes s, u32 i) {
+    u32 row = i / s.out_w;
+    pool_place p;
+    p.plane = row / s.out_h;
+    p.v = pool_window(row % s.out_h, s.kh, s.stride, s.pad, s.in_h);
+    p.h = pool_window(i % s.out_w, s.kw, s.stride, s.pad, s.in_w);
+    return p;
+}
+
+FUNC pool_place pool_input(pool_sizes s, u32 i) {
+    u32 row = i / s.in_w;
+    pool_place p;
+    p.plane = row / s.in_h;
+    p.v = pool_readers(row % s.in_h, s.kh, s.stride, s.pad, s.out_h);
+    p.h = pool_readers(i % s.in_w, s.kw, s.stride, s.pad, s.out_w);
+    return p;
+}
+
 /* n outputs. winner: which value of its plane it was, the first one on a tie. */
 KERNEL maxpool_forward(pool_sizes s, GLOBAL const float *x, GLOBAL float *y, GLOBAL u32 *winner) {
     u32 i = GROUP * GROUP_SIZE + LANE;
     if (i >= s.n) {
         return;
     }
-    u32 row = i / s.out_w, plane = row / s.out_h;
-    pool_span v = pool_window(row - plane * s.out_h, s.kh, s.stride, s.pad, s.in_h);
-    pool_span h = pool_window(i - row * s.out_w, s.kw, s.stride, s.pad, s.in_w);
-    GLOBAL const float *from = x + plane * s.in_h * s.in_w;
-    u32 best = v.begin * s.in_w + h.begin;
+    pool_place p = pool_output(s, i);
+    GLOBAL const float *from = x + p.plane * s.in_h * s.in_w;
+    u32 best = p.v.begin * s.in_w + p.h.begin;
     float most = from[best];
-    for (u32 r = v.begin; r < v.end; r++) {
-        for (u32 q = h.begin; q < h.end; q++) {
+    for (u32 r = p.v.begin; r < p.v.end; r++) {
+        for (u32 q = p.h.begin; q < p.h.end; q++) {
             float value = from[r * s.in_w + q];
             best = value > most ? r * s.in_w + q : best;
             most = value > most ? value : most;
@@ -59,13 +81,12 @@ KERNEL maxpool_backward(pool_sizes s, GLOBAL const u32 *winner, GLOBAL const flo
     if (i >= s.n) {
         return;
     }
-    u32 row = i / s.in_w, plane = row / s.in_h, self = i - plane * s.in_h * s.in_w;
-    pool_span v = pool_readers(row - plane * s.in_h, s.kh, s.stride, s.pad, s.out_h);
-    pool_span h = pool_readers(i - row * s.in_w, s.kw, s.stride, s.pad, s.out_w);
+    pool_place p = pool_input(s, i);
+    u32 self = i - p.plane * s.in_h * s.in_w;
     float sum = 0.0f;
-    for (u32 r = v.begin; r < v.end; r++) {
-        for (u32 q = h.begin; q < h.end; q++) {
-            u32 o = (plane * s.out_h + r) * s.out_w + q;
+    for (u32 r = p.v.begin; r < p.v.end; r++) {
+        for (u32 q = p.h.begin; q < p.h.end; q++) {
+            u32 o = (p.plane * s.out_h + r) * s.out_w + q;
             sum += winner[o] == self ? dy[o] : 0.0f;
         }
     }
@@ -78,13 +99,11 @@ KERNEL avgpool_forward(pool_sizes s, GLOBAL const float *x, GLOBAL float *y) {
     if (i >= s.n) {
         return;
     }
-    u32 row = i / s.out_w, plane = row / s.out_h;
-    pool_span v = pool_window(row - plane * s.out_h, s.kh, s.stride, s.pad, s.in_h);
-    pool_span h = pool_window(i - row * s.out_w, s.kw, s.stride, s.pad, s.in_w);
-    GLOBAL const float *from = x + plane * s.in_h * s.in_w;
+    pool_place p = pool_output(s, i);
+    GLOBAL const float *from = x + p.plane * s.in_h * s.in_w;
     float sum = 0.0f;
-    for (u32 r = v.begin; r < v.end; r++) {
-        for (u32 q = h.begin; q < h.end; q++) {
+    for (u32 r = p.v.begin; r < p.v.end; r++) {
+        for (u32 q = p.h.begin; q < p.h.end; q++) {
             sum += from[r * s.in_w + q];
         }
     }
@@ -97,13 +116,11 @@ KERNEL avgpool_backward(pool_sizes s, GLOBAL const float *dy, GLOBAL float *dx, 
     if (i >= s.n) {
         return;
     }
-    u32 row = i / s.in_w, plane = row / s.in_h;
-    pool_span v = pool_readers(row - plane * s.in_h, s.kh, s.stride, s.pad, s.out_h);
-    pool_span h = pool_readers(i - row * s.in_w, s.kw, s.stride, s.pad, s.out_w);
+    pool_place p = pool_input(s, i);
     float sum = 0.0f;
-    for (u32 r = v.begin; r < v.end; r++) {
-        for (u32 q = h.begin; q < h.end; q++) {
-            sum += dy[(plane * s.out_h + r) * s.out_w + q];
+    for (u32 r = p.v.begin; r < p.v.end; r++) {
+        for (u32 q = p.h.begin; q < p.h.end; q++) {
+            sum += dy[(p.plane * s.out_h + r) * s.out_w + q];
         }
     }
     put(dx + i, adds, sum / ((float)s.kh * (float)s.kw));
