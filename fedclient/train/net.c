@@ -287,9 +287,10 @@ fed_status fedtrain_net_start(fedtrain_net *net, const fedtrain_batch *batch,
     }
     const fedtrain_pass pass = pass_of(NULL, batch, true);
     const fedtrain_labels labels = {.label = batch->label, .target = batch->target};
+    FED_TRY(fedtrain_net_explain(net, net->backend->device->start(net->work, &pass, &labels, sink),
+                                 "a pass", err));
     net->open_size[net->open++] = batch->size;
-    return fedtrain_net_explain(net, net->backend->device->start(net->work, &pass, &labels, sink),
-                                "a pass", err);
+    return FED_OK;
 }
 
 /* Runs the pass once more, for the sentence. */
