@@ -30,7 +30,8 @@ static uint32_t part_size(const fedtrain_gpu_window *s, uint32_t *parts) {
     const uint32_t made = s->groups * tiles(s->o / s->groups, s->c / s->groups * s->kh * s->kw);
     const uint32_t most = all / PART + 1, wanted = BUSY / made + 1;
     const uint32_t count = wanted < most ? wanted : most;
-    const uint32_t each = ((all + count - 1) / count + SLAB - 1) / SLAB * SLAB;
+    const uint32_t share = count > 0 ? (all + count - 1) / count : all;
+    const uint32_t each = (share + SLAB - 1) / SLAB * SLAB;
     *parts = each > 0 ? (all + each - 1) / each : 1;
     return each;
 }
