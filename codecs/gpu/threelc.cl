@@ -345,18 +345,12 @@ FUNC int padding_bad(GLOBAL const u8 *payload, u32 len, u32 n, u32 packed) {
 KERNEL threelc_places(GLOBAL const u8 *src, u32 n, GLOBAL u32 *tiles, GLOBAL const found *f,
                       GLOBAL head *h) {
     LOCAL u32 room[GROUP_SIZE];
-    const u32 status = h->status;
-    BARRIER(); /* all have read it before one changes it */
-    if (status != 0) {
-        return;
-    }
-    const u32 payload = h->len - HEAD, packed = load_u32(src) > 0 ? positions_of(n) : 0;
-    if (f->positions != packed || (payload > 0 && f->others == 0)) {
-        fail(h, FED_EFORMAT);
-        return;
-    }
-    (void)scan_tiles(room, tiles, payload / TILE + (payload % TILE != 0));
-    if (LANE == 0 && padding_bad(src + HEAD, payload, n, packed)) {
+    const u32 good = h->status == 0, payload = good ? h->len - HEAD : 0;
+    const u32 packed = good && load_u32(src) > 0 ? positions_of(n) : 0;
+    const u32 other = good && (f->positions != packed || (payload > 0 && f->others == 0));
+    /* its barriers: all have read the status before one changes it */
+    (void)scan_tiles(room, tiles, other ? 0 : payload / TILE + (payload % TILE != 0));
+    if (LANE == 0 && good && (other || padding_bad(src + HEAD, payload, n, packed))) {
         fail(h, FED_EFORMAT);
     }
 }
