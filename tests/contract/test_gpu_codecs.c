@@ -389,6 +389,21 @@ static void same_bits(place *p) {
     }
 }
 
+/* So many tiles that a work-item of the one group that scans them has several. */
+static void same_bits_of_many(place *p) {
+    enum { MANY = 1500001 };
+    if (is_preset(&p->codec)) {
+        reserve(p, MANY, fedcodec_bound(&p->codec, MANY));
+        same_rounds(p, FILL_GAUSS);
+        release(p);
+    }
+}
+
+static void many_values_have_the_processors_bits(void **state) {
+    (void)state;
+    on_each_codec(same_bits_of_many);
+}
+
 static void each_codec_gives_the_processors_bits(void **state) {
     (void)state;
     on_each_codec(same_bits);
@@ -677,6 +692,7 @@ static int run_all(void) {
     const struct CMUnitTest small[] = {cmocka_unit_test(few_values_and_messages)};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_codec_gives_the_processors_bits),
+        cmocka_unit_test(many_values_have_the_processors_bits),
         cmocka_unit_test(long_lists_of_positions),
         cmocka_unit_test(values_that_are_not_finite_are_refused),
         cmocka_unit_test(changed_bytes_get_the_processors_verdict),
