@@ -57,7 +57,7 @@
 
 typedef struct opencl_calls {
     void *library;
-#define X(name) __typeof__(name) *name;
+#define X(name) __typeof__(name) *(name);
     FED_OPENCL_CALLS(X)
     FED_OPENCL_CALLS_OF_2(X)
 #undef X

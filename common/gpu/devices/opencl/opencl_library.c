@@ -199,9 +199,9 @@ static fed_status check_device(opencl_gpu *g, fed_error *err) {
                                              info->name, info->card, info->lacks);
 }
 
-static fed_status open_device(opencl_gpu *g, uint32_t ordinal, fed_error *err) {
+static fed_status open_device(opencl_gpu *g, const void *ordinal, fed_error *err) {
     cl_int code = 0;
-    FED_TRY(find(&g->cl, ordinal, &g->device, &g->base.info, err));
+    FED_TRY(find(&g->cl, *(const uint32_t *)ordinal, &g->device, &g->base.info, err));
     FED_TRY(check_device(g, err));
     g->context = g->cl.clCreateContext(NULL, 1, &g->device, NULL, NULL, &code);
     if (code != CL_SUCCESS) {
@@ -213,13 +213,14 @@ static fed_status open_device(opencl_gpu *g, uint32_t ordinal, fed_error *err) {
 }
 
 /* The device and context of somebody's queue. */
-static fed_status join_queue(opencl_gpu *g, cl_command_queue queue, fed_error *err) {
+static fed_status join_queue(opencl_gpu *g, const void *by, fed_error *err) {
+    cl_command_queue queue = (cl_command_queue)by;
     cl_context context = NULL;
     cl_device_id all[DEVICES];
-    if (g->cl.clGetCommandQueueInfo(queue, CL_QUEUE_CONTEXT, sizeof context, &context, NULL) !=
+    if (g->cl.clGetCommandQueueInfo(queue, CL_QUEUE_CONTEXT, sizeof(cl_context), &context, NULL) !=
             CL_SUCCESS ||
-        g->cl.clGetCommandQueueInfo(queue, CL_QUEUE_DEVICE, sizeof g->device, &g->device, NULL) !=
-            CL_SUCCESS ||
+        g->cl.clGetCommandQueueInfo(queue, CL_QUEUE_DEVICE, sizeof(cl_device_id), &g->device,
+                                    NULL) != CL_SUCCESS ||
         g->cl.clRetainContext(context) != CL_SUCCESS) {
         return fed_fail(err, FED_EINVAL, "opencl: this is no command queue");
     }
@@ -236,7 +237,8 @@ static fed_status join_queue(opencl_gpu *g, cl_command_queue queue, fed_error *e
 
 extern const fed_gpu_device fed_gpu_device_opencl;
 
-static fed_status new_gpu(opencl_gpu **gpu, fed_error *err) {
+static fed_status open_by(fed_status (*enter)(opencl_gpu *g, const void *by, fed_error *err),
+                          const void *by, fed_gpu **gpu, fed_error *err) {
     opencl_gpu *g = calloc(1, sizeof *g);
     if (g == NULL) {
         return fed_fail(err, FED_ENOMEM, "opencl: out of memory");
@@ -248,11 +250,7 @@ static fed_status new_gpu(opencl_gpu **gpu, fed_error *err) {
         return status;
     }
     (void)pthread_mutex_init(&g->lock, NULL);
-    *gpu = g;
-    return FED_OK;
-}
-
-static fed_status opened(opencl_gpu *g, fed_status status, fed_gpu **gpu) {
+    status = enter(g, by, err);
     if (status != FED_OK) {
         fed_opencl_close(&g->base);
         return status;
@@ -262,13 +260,9 @@ static fed_status opened(opencl_gpu *g, fed_status status, fed_gpu **gpu) {
 }
 
 fed_status fed_opencl_open(uint32_t ordinal, fed_gpu **gpu, fed_error *err) {
-    opencl_gpu *g = NULL;
-    FED_TRY(new_gpu(&g, err));
-    return opened(g, open_device(g, ordinal, err), gpu);
+    return open_by(open_device, &ordinal, gpu, err);
 }
 
 fed_status fed_opencl_open_native(void *queue, fed_gpu **gpu, fed_error *err) {
-    opencl_gpu *g = NULL;
-    FED_TRY(new_gpu(&g, err));
-    return opened(g, join_queue(g, queue, err), gpu);
+    return open_by(join_queue, queue, gpu, err);
 }

@@ -138,7 +138,7 @@ fed_status fed_opencl_adopt(fed_gpu *gpu, void *native, void **at) {
         g, g->cl.clGetMemObjectInfo(native, CL_MEM_SIZE, sizeof size, &size, NULL),
         "clGetMemObjectInfo"));
     FED_TRY(fed_opencl_checked(
-        g, g->cl.clGetMemObjectInfo(native, CL_MEM_CONTEXT, sizeof context, &context, NULL),
+        g, g->cl.clGetMemObjectInfo(native, CL_MEM_CONTEXT, sizeof(cl_context), &context, NULL),
         "clGetMemObjectInfo"));
     if (context != g->context) {
         return fed_gpu_fail(gpu, FED_EINVAL, "the memory is of another context");

@@ -67,8 +67,9 @@ static void into_cache(const opencl_gpu *g, const char *const *parts, cl_program
         return;
     }
     unsigned char *bytes = len > 0 ? malloc(len) : NULL;
-    if (bytes != NULL && g->cl.clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof bytes, &bytes,
-                                                NULL) == CL_SUCCESS) {
+    if (bytes != NULL &&
+        g->cl.clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof(unsigned char *), &bytes,
+                               NULL) == CL_SUCCESS) {
         fed_gpu_cache_write(g->base.cache, parts, bytes, len);
     }
     free(bytes);
@@ -101,7 +102,7 @@ static fed_status make_program(const opencl_gpu *g, const char *source, cl_progr
     (void)g->cl.clGetDeviceInfo(g->device, CL_DEVICE_NAME, sizeof name, name, NULL);
     (void)g->cl.clGetDeviceInfo(g->device, CL_DEVICE_VERSION, sizeof version, version, NULL);
     (void)g->cl.clGetDeviceInfo(g->device, CL_DRIVER_VERSION, sizeof driver, driver, NULL);
-    (void)g->cl.clGetDeviceInfo(g->device, CL_DEVICE_PLATFORM, sizeof on, &on, NULL);
+    (void)g->cl.clGetDeviceInfo(g->device, CL_DEVICE_PLATFORM, sizeof(cl_platform_id), &on, NULL);
     (void)g->cl.clGetPlatformInfo(on, CL_PLATFORM_VERSION, sizeof platform, platform, NULL);
     const char *const parts[] = {"opencl", name,   version,         driver, platform,
                                  options,  source, fed_gpu_dialect, NULL};

@@ -52,7 +52,8 @@ static fed_status take_queue(opencl_gpu *g, cl_command_queue native, cl_command_
                                                            sizeof properties, &properties, NULL),
                                "clGetCommandQueueInfo"));
     FED_TRY(fed_opencl_checked(
-        g, g->cl.clGetCommandQueueInfo(native, CL_QUEUE_CONTEXT, sizeof context, &context, NULL),
+        g,
+        g->cl.clGetCommandQueueInfo(native, CL_QUEUE_CONTEXT, sizeof(cl_context), &context, NULL),
         "clGetCommandQueueInfo"));
     if ((properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) != 0) {
         return fed_gpu_fail(&g->base, FED_EINVAL,
@@ -229,7 +230,7 @@ fed_status fed_opencl_launch(fed_gpu_stream *stream, const fed_gpu_module *modul
     if (status != FED_OK) {
         free(s.args);
     }
-    return status;
+    return status; /* NOLINT(clang-analyzer-unix.Malloc): the graph has them */
 }
 
 fed_status fed_opencl_replay(fed_gpu_stream *stream, fed_gpu_graph *graph) {
