@@ -207,40 +207,62 @@ static bool exists(const char *name) {
     return access(path, F_OK) == 0;
 }
 
-/* The first child is rank 0, which has the summary: then another one has it. */
+/* Three workers train, the first one is killed, and the others end. The first child is rank 0,
+ * which has the summary: then another one has it. */
+static void lose_a_rank(const char *const *more) {
+    enum { FIXED = 20, ARGS = 32 };
+    const char *args[ARGS] = {
+        "fedworker", "train", "--model",      "input 784 | dense 16 | relu | dense 10",
+        "--data",    ".",     "--batch",      "8",
+        "--workers", "3",     "--link",       "tcp",
+        "--codec",   "3lc",   "--summary",    "out.json",
+        "--every",   "200",   "--checkpoint", "gang"};
+    for (int k = 0; more[k] != NULL && FIXED + k + 1 < ARGS; k++) {
+        args[FIXED + k] = more[k];
+    }
+    const pid_t program = fork();
+    if (program == 0) {
+        const bool there = chdir(directory) == 0 && freopen("gang.out", "w", stderr) != NULL &&
+                           freopen("/dev/null", "w", stdout) != NULL;
+        if (there) {
+            execv(FED_BIN_DIR "/fedworker", (char *const *)args);
+        }
+        _exit(127);
+    }
+    assert_true(program > 0);
+    for (int k = 0; k < 3000 && !exists("gang"); k++) {
+        fed_sleep_ms(10); /* until the gang trains */
+    }
+    const pid_t first = fed_test_child(program);
+    assert_true(first > 0);
+    assert_int_equal(kill(first, SIGKILL), 0);
+    assert_int_equal(wait_for(program), 0);
+    json_t *root = summary();
+    assert_true(number(root, "workers") == 2);
+    assert_true(number(root, "test_accuracy") > 0.7);
+    json_decref(root);
+    char command[500];
+    snprintf(command, sizeof command, "grep -q 'worker 0 .* died' %s/gang.out && rm %s/gang*",
+             directory, directory);
+    assert_int_equal(system(command), 0);
+}
+
 static void a_gang_of_processes_goes_on_without_a_rank_that_dies(void **state) {
     (void)state;
-    for (int twice = 0; twice < 2; twice++) {
-        const pid_t program = fork();
-        if (program == 0) {
-            const bool there = chdir(directory) == 0 && freopen("gang.out", "w", stderr) != NULL &&
-                               freopen("/dev/null", "w", stdout) != NULL;
-            execl(FED_BIN_DIR "/fedworker", "fedworker", "train", "--model",
-                  "input 784 | dense 16 | relu | dense 10", "--data", ".", "--batch", "8",
-                  "--optimizer", "momentum:lr=0.02", "--steps", "3000", "--link", "tcp",
-                  "--workers", "3", "--sync", twice == 0 ? "bitsgd" : "cdsgd:n=5,k=3", "--codec",
-                  "3lc", "--checkpoint", "gang", "--every", "200", "--summary", "out.json",
-                  there ? NULL : "--", NULL);
-            _exit(127);
-        }
-        assert_true(program > 0);
-        for (int k = 0; k < 3000 && !exists("gang"); k++) {
-            fed_sleep_ms(10); /* until the gang trains */
-        }
-        const pid_t first = fed_test_child(program);
-        assert_true(first > 0);
-        assert_int_equal(kill(first, SIGKILL), 0);
-        assert_int_equal(wait_for(program), 0);
+    static const char *const rules[] = {"bitsgd", "cdsgd:n=5,k=3"};
+    for (size_t k = 0; k < 2; k++) {
+        lose_a_rank((const char *const[]){"--optimizer", "momentum:lr=0.02", "--steps", "3000",
+                                          "--sync", rules[k], NULL});
         json_t *root = summary();
-        assert_true(number(root, "workers") == 2);
         assert_true(number(root, "steps") == 3000);
-        assert_true(number(root, "test_accuracy") > 0.7);
         json_decref(root);
-        char command[500];
-        snprintf(command, sizeof command, "grep -q 'worker 0 .* died' %s/gang.out && rm %s/gang*",
-                 directory, directory);
-        assert_int_equal(system(command), 0);
     }
+}
+
+static void a_gang_on_gpus_goes_on_without_a_rank_that_dies(void **state) {
+    (void)state;
+    lose_a_rank((const char *const[]){"--optimizer", "momentum:lr=0.02", "--steps", "800", "--sync",
+                                      "bitsgd", "--device", device(), NULL});
 }
 
 static void a_trace_shows_all_ranks(void **state) {
@@ -323,6 +345,7 @@ int main(void) {
         cmocka_unit_test(the_summary_says_what_was_sent),
         cmocka_unit_test(training_goes_on_from_a_checkpoint),
         cmocka_unit_test(a_gang_of_processes_goes_on_without_a_rank_that_dies),
+        cmocka_unit_test(a_gang_on_gpus_goes_on_without_a_rank_that_dies),
         cmocka_unit_test(a_trace_shows_all_ranks),
         cmocka_unit_test(a_mistake_is_told_in_a_sentence),
     };
