@@ -11,7 +11,7 @@
 
 enum { ROUNDS = 3, SHARDS = 3 };
 
-static const size_t tensor[] = {1, 300, 17, 1000, 5, 4001, 255, 777, 2};
+static const size_t tensor[] = {1, 300, 17, 1000, 5, 4001, 255, 777, 2, 80000};
 enum { TENSORS = sizeof tensor / sizeof tensor[0] };
 
 static fed_gpu *gpu;
@@ -252,7 +252,7 @@ int main(void) {
         cmocka_unit_test(a_codec_that_the_gpu_lacks_is_named),
     };
     int failed = EXIT_FAILURE;
-    if (feddc_plan_make(tensor, TENSORS, 16, 8192, SHARDS, &plan, &err) == FED_OK) {
+    if (feddc_plan_make(tensor, TENSORS, 16, 1 << 19, SHARDS, &plan, &err) == FED_OK) {
         failed = cmocka_run_group_tests(tests, NULL, NULL);
         feddc_plan_free(&plan);
     }
