@@ -389,10 +389,13 @@ static void same_bits(place *p) {
     }
 }
 
-/* So many tiles that a work-item of the one group that scans them has several. */
+/* So many tiles that a work-item of the one group that scans them has several: for codecs that keep
+ * something of each tile. */
 static void same_bits_of_many(place *p) {
     enum { MANY = 1500001 };
-    if (is_preset(&p->codec)) {
+    const bool has_tiles =
+        fedcodec_gpu_work_size(p->on_gpu, MANY) > fedcodec_gpu_work_size(p->on_gpu, 1);
+    if (has_tiles && is_preset(&p->codec)) {
         reserve(p, MANY, fedcodec_bound(&p->codec, MANY));
         same_rounds(p, FILL_GAUSS);
         release(p);
