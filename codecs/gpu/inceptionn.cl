@@ -88,14 +88,14 @@ KERNEL inceptionn_put(GLOBAL const float *x, u32 n, u32 low, u32 middle, u32 bur
     LOCAL u32 room[GROUP_SIZE];
     LOCAL u8 tag[GROUP_SIZE];
     LOCAL u8 out[4 * 4 * GROUP_SIZE + GROUP_SIZE];
+    if (h->status != 0) {
+        return;
+    }
     const u32 at = GROUP * GROUP_SIZE + LANE, count = quad_count(at, n);
     const f32x4 v = quad_load(x, at, count);
     const u32 tags = tags_of_quad(v, low, middle);
     const int first = bursts != 0 && count > 0 && at % 2 == 0;
     u32 total = 0, to = wg_scan(room, quad_size(tags) + (first ? 2 : 0), &total);
-    if (h->status != 0) {
-        return;
-    }
     tag[LANE] = (u8)tags;
     BARRIER();
     if (first) {

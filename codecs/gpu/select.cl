@@ -245,9 +245,7 @@ KERNEL select_pick(u32 k, u32 level, GLOBAL const u32 *bins, GLOBAL side *chosen
     u32 count = level_bins(level), each = count / GROUP_SIZE, total, sum = 0, least = 0;
     GLOBAL const u32 *mine = bins + level_start(level) + GROUP * count;
     u32 rank = is_first(level) ? k : s->ties, all = is_first(level) ? 0 : s->all;
-    u32 skip = level == ALL_VALUES ? *flag == 0 : all;
-    BARRIER();
-    if (skip != 0) {
+    if (level == ALL_VALUES ? *flag == 0 : all != 0) {
         return;
     }
     /* Work-item 0 has the highest bins. */

@@ -58,24 +58,23 @@ KERNEL lstm_step(lstm_sizes s, u32 t, GLOBAL const float *weight_hh, GLOBAL cons
         }
         BARRIER();
     }
-    if (b >= s.batch || j >= s.size) {
-        return;
+    if (b < s.batch && j < s.size) {
+        apart = s.size * s.steps;
+        GLOBAL float *gate = gates + (b * 4 * s.size + j) * s.steps + t;
+        u32 at = (b * s.size + j) * (s.steps + 1) + t;
+        float in = lstm_sigmoid(gate[0] + (sum.x + bias_hh[j]));
+        float forget = lstm_sigmoid(gate[apart] + (sum.y + bias_hh[s.size + j]));
+        float g = TANH(gate[2 * apart] + (sum.z + bias_hh[2 * s.size + j]));
+        float out = lstm_sigmoid(gate[3 * apart] + (sum.w + bias_hh[3 * s.size + j]));
+        float c = forget * cell[at] + in * g, value = out * TANH(c);
+        gate[0] = in;
+        gate[apart] = forget;
+        gate[2 * apart] = g;
+        gate[3 * apart] = out;
+        cell[at + 1] = c;
+        hidden[at + 1] = value;
+        y[(b * s.size + j) * s.steps + t] = value;
     }
-    apart = s.size * s.steps;
-    GLOBAL float *gate = gates + (b * 4 * s.size + j) * s.steps + t;
-    u32 at = (b * s.size + j) * (s.steps + 1) + t;
-    float in = lstm_sigmoid(gate[0] + (sum.x + bias_hh[j]));
-    float forget = lstm_sigmoid(gate[apart] + (sum.y + bias_hh[s.size + j]));
-    float g = TANH(gate[2 * apart] + (sum.z + bias_hh[2 * s.size + j]));
-    float out = lstm_sigmoid(gate[3 * apart] + (sum.w + bias_hh[3 * s.size + j]));
-    float c = forget * cell[at] + in * g, value = out * TANH(c);
-    gate[0] = in;
-    gate[apart] = forget;
-    gate[2 * apart] = g;
-    gate[3 * apart] = out;
-    cell[at + 1] = c;
-    hidden[at + 1] = value;
-    y[(b * s.size + j) * s.steps + t] = value;
 }
 
 /*
@@ -103,20 +102,19 @@ KERNEL lstm_step_back(lstm_sizes s, u32 t, GLOBAL const float *weight_hh, GLOBAL
         }
         BARRIER();
     }
-    if (b >= s.batch || j >= s.size) {
-        return;
+    if (b < s.batch && j < s.size) {
+        GLOBAL float *gate = gates + (b * 4 * s.size + j) * s.steps + t;
+        u32 apart = s.size * s.steps, at = (b * s.size + j) * (s.steps + 1) + t;
+        float in = gate[0], forget = gate[apart], g = gate[2 * apart], out = gate[3 * apart];
+        float squashed = TANH(cell[at + 1]), later = rows > 0 ? dcell[b * s.size + j] : 0.0f;
+        dh += dy[(b * s.size + j) * s.steps + t];
+        float dc = later + dh * out * (1.0f - squashed * squashed);
+        gate[0] = dc * g * in * (1.0f - in);
+        gate[apart] = dc * cell[at] * forget * (1.0f - forget);
+        gate[2 * apart] = dc * in * (1.0f - g * g);
+        gate[3 * apart] = dh * squashed * out * (1.0f - out);
+        dcell[b * s.size + j] = dc * forget;
     }
-    GLOBAL float *gate = gates + (b * 4 * s.size + j) * s.steps + t;
-    u32 apart = s.size * s.steps, at = (b * s.size + j) * (s.steps + 1) + t;
-    float in = gate[0], forget = gate[apart], g = gate[2 * apart], out = gate[3 * apart];
-    float squashed = TANH(cell[at + 1]), later = rows > 0 ? dcell[b * s.size + j] : 0.0f;
-    dh += dy[(b * s.size + j) * s.steps + t];
-    float dc = later + dh * out * (1.0f - squashed * squashed);
-    gate[0] = dc * g * in * (1.0f - in);
-    gate[apart] = dc * cell[at] * forget * (1.0f - forget);
-    gate[2 * apart] = dc * in * (1.0f - g * g);
-    gate[3 * apart] = dh * squashed * out * (1.0f - out);
-    dcell[b * s.size + j] = dc * forget;
 }
 
 /* Each sample goes on from the state that it ended with. */
