@@ -48,8 +48,10 @@ fedcodec_gpu_choice fedcodec_gpu_choice_in(void *work, uint32_t sides, size_t k,
     c.flag = c.totals + 4;
     c.bins = c.totals + FEDCODEC_GPU_ALIGN / sizeof *c.totals;
     c.tiles = c.bins + BINS;
-    c.found = c.tiles + 2 * (size_t)sides * groups;
-    c.index = c.found + groups;
+    if (c.sampled) {
+        c.found = c.tiles + 2 * (size_t)sides * groups;
+        c.index = c.found + groups;
+    }
     return c;
 }
 
