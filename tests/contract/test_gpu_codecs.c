@@ -227,6 +227,16 @@ static void number_y(const place *p) {
     }
 }
 
+/* Some ways to code positions are the processor's only: of codecs that have several. */
+static bool may_be_unread(const fedcodec *codec) {
+    for (const fedcodec_param *param = codec->vtable->params; param->key != NULL; param++) {
+        if (strcmp(param->key, "pos") == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void fill_y(const place *p) {
     number_y(p);
     memcpy(p->host.theirs, p->host.y, p->n * sizeof *p->host.y);
@@ -256,7 +266,7 @@ static bool read_both(place *p, const char *what, size_t len, bool send) {
         later(&head, p->head, sizeof head);
         later(p->host.theirs, p->y, p->n * sizeof(float));
         wait_all();
-        if (head.status == FED_EVERSION) { /* what only the processor reads: y is left alone */
+        if (head.status == FED_EVERSION && may_be_unread(&p->codec)) { /* y is left alone */
             number_y(p);
             status = FED_EVERSION;
         }
