@@ -109,7 +109,7 @@ def build_client(name, codecs):
                 "fedclient/platforms/posix/*.c", "fedclient/transports/curl/*.c", "fedclient/examples/minimal.c"]
     with open(os.path.join(ROOT, "codecs", "codecs.def"), encoding="utf-8") as file:
         lines = {folder: line for line in file for folder in re.findall(r"^FEDCODEC\(\d+, (\w+)\)", line)}
-    unwanted = tuple(f"codecs/{folder}/" for folder in ["tool", *lines] if folder not in (codecs or lines))
+    unwanted = tuple(f"codecs/{folder}/" for folder in ["tool", "gpu", *lines] if folder not in (codecs or lines))
     sources = [path for pattern in patterns for path in sorted(glob.glob(pattern, root_dir=ROOT))
                if not path.startswith(unwanted)]
     os.makedirs(path_in_build(name), exist_ok=True)

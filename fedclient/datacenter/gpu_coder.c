@@ -95,8 +95,7 @@ static fed_status make_memory(feddc_gpu_coder *c) {
     FED_TRY(fed_gpu_alloc(gpu, most.area, (void **)&c->area));
     FED_TRY(fed_gpu_alloc(gpu, most.work, &c->work));
     FED_TRY(fed_gpu_alloc(gpu, most.heads * sizeof *c->head, (void **)&c->head));
-    FED_TRY(fed_gpu_alloc_host(gpu, most.heads * sizeof *c->told, (void **)&c->told));
-    return feddc_values_wait(c->values);
+    return fed_gpu_alloc_host(gpu, most.heads * sizeof *c->told, (void **)&c->told);
 }
 
 fed_status feddc_gpu_coder_new(const fedcodec *codec, const feddc_plan *plan,
@@ -124,6 +123,8 @@ void feddc_gpu_coder_free(feddc_gpu_coder *c) {
         return;
     }
     fed_gpu *gpu = c->values->gpu;
+    const fed_status done = feddc_values_wait(c->values); /* nothing uses the memory any more */
+    (void)done;
     void *const memory[] = {c->residual, c->slice, c->area, c->work, c->head};
     for (size_t k = 0; k < sizeof memory / sizeof memory[0]; k++) {
         fed_gpu_free(gpu, memory[k]);

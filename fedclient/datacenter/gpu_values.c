@@ -63,11 +63,14 @@ fed_status feddc_values_new(const feddc_values *v, size_t n, float **x) {
         return FED_OK;
     }
     FED_TRY(fed_gpu_alloc(v->gpu, n * sizeof **x, (void **)x));
-    return fed_gpu_fill(v->stream, *x, 0, n * sizeof **x);
+    FED_TRY(fed_gpu_fill(v->stream, *x, 0, n * sizeof **x));
+    return fed_gpu_sync(v->stream); /* other streams may use it at once */
 }
 
 void feddc_values_free(const feddc_values *v, float *x) {
     if (v->gpu != NULL) {
+        const fed_status done = fed_gpu_sync(v->stream); /* nothing uses it any more */
+        (void)done;
         fed_gpu_free(v->gpu, x);
     } else {
         free(x);
