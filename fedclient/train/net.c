@@ -255,7 +255,7 @@ fed_status fedtrain_net_keep_statistics(fedtrain_net *net, float *params, fed_er
 /* Clipping by norm needs the whole gradient, before anything is updated. */
 static fed_status step(fedtrain_net *net, const fedtrain_pass *pass, fedtrain_updater *u,
                        fed_error *err) {
-    const bool clips = u->update.clip_norm > 0 && !net->away;
+    const bool clips = !FED_SMALL && u->update.clip_norm > 0 && !net->away;
     fedtrain_gradient to = {.at = net->grad};
     if (!clips) {
         to.sink = fedtrain_update_sink(u);

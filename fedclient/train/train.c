@@ -138,8 +138,8 @@ fed_status fedtrain_run(const fedtrain_job *job, float *params, float *state, fl
     fed_status status = fedtrain_net_begin(job->net, params, state,
                                            fedtrain_optimizer_state_size(&job->optimizer, n), err);
     if (status == FED_OK) {
-        status = fedtrain_net_runs_ahead(job->net, &job->optimizer) ? take_steps_ahead(&r, err)
-                                                                    : take_steps(&r, err);
+        const bool ahead = !FED_SMALL && fedtrain_net_runs_ahead(job->net, &job->optimizer);
+        status = ahead ? take_steps_ahead(&r, err) : take_steps(&r, err);
         fed_status ended = fedtrain_net_end(job->net, params, state, status == FED_OK ? err : NULL);
         status = status == FED_OK ? ended : status;
     }
