@@ -116,7 +116,7 @@ static fed_status open_first(const fed_gpu_device *kind, fed_gpu **gpu, fed_erro
 
 /* An open GPU, with its cache. */
 static fed_status finish_open(fed_gpu *opened, const char *cache, fed_gpu **gpu, fed_error *err) {
-    if (cache != NULL) {
+    if (opened != NULL && cache != NULL) {
         opened->cache = strdup(cache);
         if (opened->cache == NULL) {
             fed_gpu_close(opened);
@@ -142,20 +142,21 @@ fed_status fed_gpu_open(const char *name, const char *cache, fed_gpu **gpu, fed_
     return finish_open(opened, cache, gpu, err);
 }
 
-fed_status fed_gpu_open_native(const char *name, void *queue, const char *cache, fed_gpu **gpu,
+fed_status fed_gpu_open_native(const char *kind, void *queue, const char *cache, fed_gpu **gpu,
                                fed_error *err) {
-    const fed_gpu_device *kind = NULL;
+    const fed_gpu_device *device = NULL;
     uint32_t ordinal;
-    if (name == NULL || !parse(name, &kind, &ordinal) || kind == NULL || ordinal != UINT32_MAX) {
+    if (kind == NULL || !parse(kind, &device, &ordinal) || device == NULL ||
+        ordinal != UINT32_MAX) {
         return fed_fail(err, FED_EINVAL, "\"%.50s\" is no kind of device: say opencl or cuda",
-                        name != NULL ? name : "");
+                        kind != NULL ? kind : "");
     }
-    if (kind->open_native == NULL) {
+    if (device->open_native == NULL) {
         return fed_fail(err, FED_ENOTFOUND, "%s: a program's own queue can't be used here",
-                        kind->name);
+                        device->name);
     }
     fed_gpu *opened = NULL;
-    FED_TRY(kind->open_native(queue, &opened, err));
+    FED_TRY(device->open_native(queue, &opened, err));
     return finish_open(opened, cache, gpu, err);
 }
 
