@@ -45,7 +45,7 @@ run release -L lint -E '^lint\.tidy$'
 
 stage "build with clang, with libFuzzer, AddressSanitizer and UBSan"
 # PoCL's compiler, LLVM, gives the thread that compiles a signal stack. When the thread ends, the sanitizer would unmap it.
-export ASAN_OPTIONS=use_sigaltstack=0
+export ASAN_OPTIONS=use_sigaltstack=0 LSAN_OPTIONS="suppressions=$PWD/tests/support/lsan.supp:print_suppressions=0"
 build clang ON
 
 stage "fuzz targets"

@@ -68,12 +68,12 @@ fed_status feddc_values_new(const feddc_values *v, size_t n, float **x) {
 }
 
 void feddc_values_free(const feddc_values *v, float *x) {
-    if (v->gpu != NULL) {
+    if (v->gpu == NULL) {
+        free(x);
+    } else if (x != NULL) {                              /* else there may be no stream yet */
         const fed_status done = fed_gpu_sync(v->stream); /* nothing uses it any more */
         (void)done;
         fed_gpu_free(v->gpu, x);
-    } else {
-        free(x);
     }
 }
 

@@ -237,6 +237,15 @@ static void a_codec_that_the_gpu_lacks_is_named(void **state) {
     feddc_values_close(&values);
 }
 
+/* What an exchange does that couldn't build its kernels. */
+static void what_was_never_made_can_be_freed(void **state) {
+    (void)state;
+    feddc_values values = {.gpu = gpu};
+    feddc_values_free(&values, NULL);
+    feddc_values_close(&values);
+    assert_null(values.gpu);
+}
+
 int main(void) {
     int status;
     fed_error err = {0};
@@ -250,6 +259,7 @@ int main(void) {
         cmocka_unit_test(bad_messages_are_refused),
         cmocka_unit_test(what_is_not_finite_is_refused),
         cmocka_unit_test(a_codec_that_the_gpu_lacks_is_named),
+        cmocka_unit_test(what_was_never_made_can_be_freed),
     };
     int failed = EXIT_FAILURE;
     if (feddc_plan_make(tensor, TENSORS, 16, 1 << 19, SHARDS, &plan, &err) == FED_OK) {
