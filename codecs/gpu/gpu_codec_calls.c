@@ -100,43 +100,35 @@ size_t fedcodec_gpu_work_size(const fedcodec_gpu *c, size_t n) {
     return c->vtable->work_size == NULL ? 0 : c->vtable->work_size(c->codec.param, n);
 }
 
+/* With an empty head, and within what 32 bits count. */
+static fed_status begin_writing(const fedcodec_gpu *c, fedcodec_gpu_job *job, size_t n, size_t cap,
+                                size_t bound) {
+    FED_REQUIRE(n <= UINT32_C(1) << 31 && cap <= UINT32_MAX, FED_EINVAL);
+    FED_REQUIRE(cap >= bound, FED_ENOSPC);
+    job->module = c->module;
+    job->param = c->codec.param;
+    job->cap = (uint32_t)cap;
+    job->n = (uint32_t)n;
+    return fed_gpu_fill(job->stream, job->head, 0, sizeof *job->head);
+}
+
 fed_status fedcodec_gpu_encode(fedcodec_gpu *c, fed_gpu_stream *stream, float *residual,
                                const float *x, size_t n, void *work, uint8_t *dst, size_t cap,
                                fedcodec_gpu_head *head) {
     const bool feedback = c->codec.vtable->feedback;
-    FED_REQUIRE(n <= UINT32_C(1) << 31 && cap <= UINT32_MAX, FED_EINVAL);
     FED_REQUIRE(feedback ? residual != NULL : residual == NULL && (x != NULL || n == 0),
                 FED_EINVAL);
-    FED_REQUIRE(cap >= fedcodec_bound(&c->codec, n), FED_ENOSPC);
-    const fedcodec_gpu_job job = {.stream = stream,
-                                  .module = c->module,
-                                  .param = c->codec.param,
-                                  .residual = residual,
-                                  .x = x,
-                                  .message = dst,
-                                  .cap = (uint32_t)cap,
-                                  .n = (uint32_t)n,
-                                  .head = head,
-                                  .work = work};
-    FED_TRY(fed_gpu_fill(stream, head, 0, sizeof *head));
+    fedcodec_gpu_job job = {
+        .stream = stream, .residual = residual, .x = x, .message = dst, .head = head, .work = work};
+    FED_TRY(begin_writing(c, &job, n, cap, fedcodec_bound(&c->codec, n)));
     return c->vtable->encode(&job);
 }
 
 fed_status fedcodec_gpu_bursts(fedcodec_gpu *c, fed_gpu_stream *stream, const float *x, size_t n,
                                void *work, uint8_t *dst, size_t cap, fedcodec_gpu_head *head) {
     FED_REQUIRE(c->vtable->bursts != NULL, FED_ENOTFOUND);
-    FED_REQUIRE(n <= UINT32_C(1) << 31 && cap <= UINT32_MAX, FED_EINVAL);
-    FED_REQUIRE(cap >= fedcodec_bursts_bound(n), FED_ENOSPC);
-    const fedcodec_gpu_job job = {.stream = stream,
-                                  .module = c->module,
-                                  .param = c->codec.param,
-                                  .x = x,
-                                  .message = dst,
-                                  .cap = (uint32_t)cap,
-                                  .n = (uint32_t)n,
-                                  .head = head,
-                                  .work = work};
-    FED_TRY(fed_gpu_fill(stream, head, 0, sizeof *head));
+    fedcodec_gpu_job job = {.stream = stream, .x = x, .message = dst, .head = head, .work = work};
+    FED_TRY(begin_writing(c, &job, n, cap, fedcodec_bursts_bound(n)));
     return c->vtable->bursts(&job);
 }
 

@@ -9,8 +9,9 @@
 /*
  * A codec is NAME.cl, its kernels, and NAME_gpu.c, the order of their launches, which defines
  * `fedcodec_gpu_NAME`; and a line of gpu_codecs.def. contract.test_gpu_codecs compares each with
- * the processor's. codec.cl stands before NAME.cl. Codecs that write the same number of bits for
- * each value share dense_gpu.c and dense.cl.
+ * the processor's. Texts that codecs share stand before NAME.cl, codec.cl first. Codecs that write
+ * the same number of bits for each value share dense_gpu.c and dense.cl; sbc, stc and dgc share
+ * sparse_gpu.c and sparse.cl.
  */
 
 /** A tensor to encode, or a message to read; all pointers are the device's. */
@@ -36,13 +37,13 @@ typedef struct fedcodec_gpu_vtable {
     /** NULL, or a sentence: what these parameters need that only the processor has. NULL: all
      * parameters run. */
     const char *(*lacks)(const double *param);
-    /** Most of encode, check and read. NULL: none. */
+    /** Bytes of work memory: the most that encode, bursts and read use. NULL: 0. */
     size_t (*work_size)(const double *param, size_t n);
     fed_status (*encode)(const fedcodec_gpu_job *job) FED_CHECKED;
     /** The same values as bursts, which may be not finite. NULL: a codec without bursts. */
     fed_status (*bursts)(const fedcodec_gpu_job *job) FED_CHECKED;
-    /** Check the message: another status into the head if encode could not have made it. Kernels of
-     * `read` that come after it do nothing then. */
+    /** Check the message, then read it. If encode could not have made the message, the check puts
+     * another status into the head, and the kernels after it do nothing. */
     fed_status (*read)(const fedcodec_gpu_job *job) FED_CHECKED;
 } fedcodec_gpu_vtable;
 

@@ -162,10 +162,10 @@ size_t feddc_coder_bound(const feddc_coder *c, const feddc_shard *shard) {
 /* Counts what became 0 of a slice that a codec without a residual has encoded. */
 static fed_status count_zeros(feddc_coder *c, const float *x, size_t n, const uint8_t *src,
                               size_t len) {
+    uint64_t zeroed = 0;
     FED_TRY(fedcodec_decode(c->codec.vtable, src, len, c->back, n));
-    for (size_t i = 0; i < n; i++) {
-        c->counts.zeroed += x[i] != 0 && c->back[i] == 0;
-    }
+    FED_TRY(feddc_values_zeroed(c->values, x, c->back, n, &zeroed));
+    c->counts.zeroed += zeroed;
     c->counts.coded += n;
     return FED_OK;
 }

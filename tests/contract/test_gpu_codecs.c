@@ -576,7 +576,7 @@ static void check_vector(const codec_vector *v) {
     wait_all();
     assert_int_equal(encode_both(p, v->name, feedback ? NULL : p->host.x, &len), FED_OK);
     assert_int_equal(len, v->message.len);
-    codec_vector_message(v, p->host.message);
+    vector_bytes(v->name, &v->message, p->host.message);
     down(p->host.other, p->message, len);
     assert_memory_equal(p->host.other, p->host.message, len);
     assert_true(read_both(p, v->name, len, true));

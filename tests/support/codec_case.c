@@ -14,17 +14,25 @@ static fed_status decode(uint8_t id, const void *src, size_t len, float *y, size
     return status;
 }
 
+size_t codec_case_encode(const char *spec, float *x, size_t n, uint8_t *dst, size_t cap) {
+    fedcodec codec;
+    size_t len = 0;
+    assert_fed_ok(fedcodec_parse(spec, &codec, NULL));
+    assert_true(fedcodec_bound(&codec, n) <= cap);
+    void *work = malloc(fedcodec_work_size(&codec, n) + 1);
+    assert_non_null(work);
+    assert_fed_ok(fedcodec_encode(&codec, x, NULL, n, work, dst, cap, &len));
+    free(work);
+    return len;
+}
+
 codec_case codec_case_of(const char *spec, const float *x, size_t n) {
     codec_case c = {.len = 0};
     fedcodec codec;
     assert_fed_ok(fedcodec_parse(spec, &codec, NULL));
-    assert_true(n <= CODEC_CASE_VALUES && fedcodec_bound(&codec, n) <= sizeof c.message);
+    assert_true(n <= CODEC_CASE_VALUES);
     memcpy(c.residual, x, n * sizeof *x);
-    void *work = malloc(fedcodec_work_size(&codec, n) + 1);
-    assert_non_null(work);
-    assert_fed_ok(
-        fedcodec_encode(&codec, c.residual, NULL, n, work, c.message, sizeof c.message, &c.len));
-    free(work);
+    c.len = codec_case_encode(spec, c.residual, n, c.message, sizeof c.message);
     assert_fed_ok(decode(codec.vtable->id, c.message, c.len, c.decoded, n));
     return c;
 }

@@ -7,6 +7,10 @@
 
 enum { CODEC_CASE_VALUES = 64, CODEC_CASE_BYTES = 512 };
 
+/** Encode the residual x[n] into dst[cap], which takes any message of n values; returns its
+ * length. */
+size_t codec_case_encode(const char *spec, float *x, size_t n, uint8_t *dst, size_t cap);
+
 /** The message of a tensor, and what decoding gives. */
 typedef struct codec_case {
     uint8_t message[CODEC_CASE_BYTES];

@@ -4,20 +4,14 @@
 #define FED_CODEC_VECTORS_H
 
 #include "fedcodec/codec.h"
-
-enum { CODEC_VECTOR_WORDS = 1 << 20 };
-
-typedef struct codec_words {
-    uint32_t word[CODEC_VECTOR_WORDS];
-    size_t len;
-} codec_words;
+#include "vector_file.h"
 
 /** A file, as tests/vectors/test_codec_vectors.c says. Floats are their bits, bytes a word each. */
 typedef struct codec_vector {
-    char name[300];
+    char name[VECTOR_NAME];
     char spec[FEDCODEC_SPEC];
-    codec_words small, tensors, statistics; /* of an envelope */
-    codec_words input, message, decoded, residual;
+    vector_words small, tensors, statistics; /* of an envelope */
+    vector_words input, message, decoded, residual;
 } codec_vector;
 
 /** Call check with each file NAME.txt of the folder; returns how many there are. */
@@ -25,9 +19,6 @@ size_t codec_vectors_each(const char *folder, void (*check)(const codec_vector *
 
 /** Are these the floats, to the bit? */
 void assert_vector_floats(const codec_vector *v, const char *what, const float *x,
-                          const codec_words *wanted);
-
-/** The message's bytes. */
-void codec_vector_message(const codec_vector *v, uint8_t *message);
+                          const vector_words *wanted);
 
 #endif

@@ -15,7 +15,7 @@
 #include "fed_test.h"
 #include "fedcodec/envelope.h"
 
-enum { WORDS = CODEC_VECTOR_WORDS };
+enum { WORDS = VECTOR_WORDS };
 
 static void check_vector(const codec_vector *v) {
     fedcodec codec;
@@ -24,7 +24,7 @@ static void check_vector(const codec_vector *v) {
     static float residual[WORDS], y[WORDS];
     static uint8_t message[WORDS];
     assert_fed_ok_err(fedcodec_parse(v->spec, &codec, &err));
-    codec_vector_message(v, message);
+    vector_bytes(v->name, &v->message, message);
     assert_fed_ok(fedcodec_decode(codec.vtable, message, v->message.len, y, n));
     assert_vector_floats(v, "decoded", y, &v->decoded);
 
@@ -50,7 +50,7 @@ static void check_envelope(const codec_vector *v) {
     static uint8_t message[WORDS];
     uint32_t small = v->small.word[0];
     assert_fed_ok_err(fedcodec_parse(v->spec, &codec, &err));
-    codec_vector_message(v, message);
+    vector_bytes(v->name, &v->message, message);
     fed_layout_init(&layout);
     for (size_t k = 0; k < v->tensors.len; k++) {
         char name[32];

@@ -1,30 +1,20 @@
 /* dgc: which values it sends, its bytes by hand, and the messages that it refuses. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "codec_case.h"
 #include "fed_test.h"
-
 #include "fedcodec/codec.h"
 
-static size_t encode(const char *spec, float *x, size_t n, uint8_t *dst, size_t cap) {
-    fedcodec codec;
-    size_t len = 0;
-    assert_fed_ok(fedcodec_parse(spec, &codec, NULL));
-    void *work = malloc(fedcodec_work_size(&codec, n));
-    assert_non_null(work);
-    assert_true(fedcodec_bound(&codec, n) <= cap);
-    assert_fed_ok(fedcodec_encode(&codec, x, NULL, n, work, dst, cap, &len));
-    free(work);
-    return len;
-}
+enum { DGC = 10 };
 
 static fed_status decode(const void *src, size_t len, float *y, size_t n) {
-    return fedcodec_decode(fedcodec_by_id(10), src, len, y, n);
+    return fedcodec_decode(fedcodec_by_id(DGC), src, len, y, n);
 }
 
 static void bytes_are_count_code_values_and_gaps(void **state) {
     (void)state;
     float x[20] = {[2] = 4.0f, [3] = 0.5f, [9] = -1.0f, [17] = -2.0f};
     uint8_t dst[64];
-    assert_int_equal(encode("dgc:p=0.1", x, 20, dst, sizeof dst), 12);
+    assert_int_equal(codec_case_encode("dgc:p=0.1", x, 20, dst, sizeof dst), 12);
     /* k = 2, b = 3, 4 and -2; gaps 2: 0 010, and 14: 10 110; ones to the byte's end */
     assert_memory_equal(dst, "\x02\x03\x00\x00\x80\x40\x00\x00\x00\xc0\x2b\x7f", 12);
     assert_true(x[2] == 0.0f && x[3] == 0.5f && x[9] == -1.0f && x[17] == 0.0f);
@@ -37,7 +27,8 @@ static void values_arrive_to_the_bit_at_their_places(void **state) {
     for (size_t i = 0; i < 600; i++) {
         before[i] = x[i] = (float)((int)(i * 7919 % 601) - 300) * 1e-3f;
     }
-    size_t len = encode("dgc:p=0.5,pos=auto", x, 600, dst, sizeof dst); /* more than a block */
+    size_t len =
+        codec_case_encode("dgc:p=0.5,pos=auto", x, 600, dst, sizeof dst); /* more than a block */
     assert_fed_ok(decode(dst, len, y, 600));
     size_t sent = 0;
     for (size_t i = 0; i < 600; i++) {
@@ -47,26 +38,21 @@ static void values_arrive_to_the_bit_at_their_places(void **state) {
     assert_int_equal(sent, 300);
 }
 
-#define assert_refused(text, n)                                                                    \
-    do {                                                                                           \
-        float y_[32] = {0.0f};                                                                     \
-        assert_fed_status(decode(text, sizeof(text) - 1, y_, n), FED_EFORMAT);                     \
-    } while (0)
-
 static void malformed_messages_are_refused(void **state) {
     (void)state;
     float y[32];
     assert_fed_ok(decode("\x01\x00\x00\x00\x80\xbf\x7f", 7, y, 1));
     assert_true(y[0] == -1.0f);
-    assert_refused("\x02\x00\x00\x00\x80\x3f\x00\x00\x80\x3f\x3f", 1); /* two of one value */
-    assert_refused("\x01\x00\x00\x00\x00\x00\x7f", 1);                 /* a value of 0 */
-    assert_refused("\x01\x00\x00\x00\x80\x7f\x7f", 1);                 /* infinity */
-    assert_refused("\x01\x00\x00\x00\xc0\x7f\x7f", 1);                 /* NaN */
-    assert_refused("\x01\xe0\x00\x00\x80\x3f\x7f", 1);                 /* no such code */
-    assert_refused("\x01\x00\x00\x00\x80\x3f\xbf", 1);                 /* position 1 of 1 */
-    assert_refused("\x01\x00\x00\x00\x80", 1);                         /* cut within the value */
-    assert_refused("\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x00", 1); /* a count past all memory */
-    assert_refused("\x00\x00", 1);                                     /* more than "nothing" */
+    assert_refuses(DGC, "\x02\x00\x00\x00\x80\x3f\x00\x00\x80\x3f\x3f", 1); /* two of one value */
+    assert_refuses(DGC, "\x01\x00\x00\x00\x00\x00\x7f", 1);                 /* a value of 0 */
+    assert_refuses(DGC, "\x01\x00\x00\x00\x80\x7f\x7f", 1);                 /* infinity */
+    assert_refuses(DGC, "\x01\x00\x00\x00\xc0\x7f\x7f", 1);                 /* NaN */
+    assert_refuses(DGC, "\x01\xe0\x00\x00\x80\x3f\x7f", 1);                 /* no such code */
+    assert_refuses(DGC, "\x01\x00\x00\x00\x80\x3f\xbf", 1);                 /* position 1 of 1 */
+    assert_refuses(DGC, "\x01\x00\x00\x00\x80", 1); /* cut within the value */
+    assert_refuses(DGC, "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x00",
+                   1);                  /* a count past all memory */
+    assert_refuses(DGC, "\x00\x00", 1); /* more than "nothing" */
 }
 
 int main(void) {

@@ -1,5 +1,6 @@
 /* sbc: which values it sends, its bytes by hand, and the messages that it refuses. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "codec_case.h"
 #include "fed_test.h"
 
 #include <float.h>
@@ -8,20 +9,10 @@
 #include "fed/rng.h"
 #include "fedcodec/codec.h"
 
-static size_t encode(const char *spec, float *x, size_t n, uint8_t *dst, size_t cap) {
-    fedcodec codec;
-    size_t len = 0;
-    assert_fed_ok(fedcodec_parse(spec, &codec, NULL));
-    void *work = malloc(fedcodec_work_size(&codec, n));
-    assert_non_null(work);
-    assert_true(fedcodec_bound(&codec, n) <= cap);
-    assert_fed_ok(fedcodec_encode(&codec, x, NULL, n, work, dst, cap, &len));
-    free(work);
-    return len;
-}
+enum { SBC = 3 };
 
 static fed_status decode(const void *src, size_t len, float *y, size_t n) {
-    return fedcodec_decode(fedcodec_by_id(3), src, len, y, n);
+    return fedcodec_decode(fedcodec_by_id(SBC), src, len, y, n);
 }
 
 /* Encode, decode, and compare with what should have been sent. */
@@ -29,7 +20,7 @@ static void assert_sends(const char *spec, const float *x, const float *sent, si
     float residual[64], y[64];
     uint8_t dst[256];
     memcpy(residual, x, n * sizeof *x);
-    size_t len = encode(spec, residual, n, dst, sizeof dst);
+    size_t len = codec_case_encode(spec, residual, n, dst, sizeof dst);
     assert_fed_ok(decode(dst, len, y, n));
     assert_memory_equal(y, sent, n * sizeof *y);
 }
@@ -38,7 +29,7 @@ static void bytes_are_count_b_mean_and_gaps(void **state) {
     (void)state;
     float x[20] = {[2] = 4.0f, [3] = 0.5f, [9] = -1.0f, [17] = 2.0f};
     uint8_t dst[64];
-    assert_int_equal(encode("sbc:p=0.1", x, 20, dst, sizeof dst), 8);
+    assert_int_equal(codec_case_encode("sbc:p=0.1", x, 20, dst, sizeof dst), 8);
     /* k = 2, b = 3, mu = 3; gaps 2: 0 010, and 14: 10 110; ones to the byte's end */
     assert_memory_equal(dst, "\x02\x03\x00\x00\x40\x40\x2b\x7f", 7);
     assert_int_equal(dst[7], 0x7f);
@@ -76,7 +67,7 @@ static void zeros_are_one_byte(void **state) {
     (void)state;
     float x[1000] = {[3] = -0.0f}, y[1000];
     uint8_t dst[256];
-    assert_int_equal(encode("sbc:p=0.1", x, 1000, dst, sizeof dst), 1);
+    assert_int_equal(codec_case_encode("sbc:p=0.1", x, 1000, dst, sizeof dst), 1);
     assert_int_equal(dst[0], 0);
     assert_fed_ok(decode(dst, 1, y, 1000));
     assert_true(y[3] == 0.0f);
@@ -89,7 +80,7 @@ static void a_mean_of_the_largest_floats_is_finite(void **state) {
     for (size_t i = 0; i < 64; i++) {
         x[i] = -FLT_MAX;
     }
-    size_t len = encode("sbc:p=0.5", x, 64, dst, sizeof dst);
+    size_t len = codec_case_encode("sbc:p=0.5", x, 64, dst, sizeof dst);
     assert_fed_ok(decode(dst, len, y, 64));
     assert_true(y[0] == -FLT_MAX && x[0] == 0.0f);
 }
@@ -106,36 +97,30 @@ static void size_is_near_the_papers_formula(void **state) {
     for (size_t i = 0; i < N; i++) {
         x[i] = fed_rng_float(&rng) + fed_rng_float(&rng) - fed_rng_float(&rng) * 2.0f;
     }
-    double bits = 8.0 * (double)encode("sbc:p=0.01", x, N, dst, N);
+    double bits = 8.0 * (double)codec_case_encode("sbc:p=0.01", x, N, dst, N);
     double formula = 6.0 + 1.0 / (1.0 - pow(0.99, 64.0)); /* equation 8 with b* = 6 */
     assert_true(bits < 1.01 * formula * 4311.0 + 64.0);
     free(x);
     free(dst);
 }
 
-#define assert_refused(text, n)                                                                    \
-    do {                                                                                           \
-        float y_[32] = {0.0f};                                                                     \
-        assert_fed_status(decode(text, sizeof(text) - 1, y_, n), FED_EFORMAT);                     \
-    } while (0)
-
 static void malformed_messages_are_refused(void **state) {
     (void)state;
     float y[32];
     assert_fed_ok(decode("\x01\x00\x00\x00\x80\x3f\x7f", 7, y, 1)); /* position 0, then ones */
-    assert_refused("\x02\x00\x00\x00\x80\x3f\x3f", 1);              /* two of one value */
-    assert_refused("\x81\x00\x00\x00\x00\x80\x3f\x7f", 1);          /* a count of two bytes for 1 */
-    assert_refused("\x01\x20\x00\x00\x80\x3f\x7f", 1);              /* b = 32 */
-    assert_refused("\x01\x00\x00\x00\x00\x00\x7f", 1);              /* a mean of 0 */
-    assert_refused("\x01\x00\x00\x00\x00\x80\x7f", 1);              /* -0 */
-    assert_refused("\x01\x00\x00\x00\x80\x7f\x7f", 1);              /* infinity */
-    assert_refused("\x01\x00\x00\x00\xc0\x7f\x7f", 1);              /* NaN */
-    assert_refused("\x01\x00\x00\x00\x80\x3f\xbf", 1);              /* position 1 of 1 */
-    assert_refused("\x01\x00\x00\x00\x80\x3f\x7e", 1);              /* a zero in the padding */
-    assert_refused("\x01\x00\x00\x00\x80\x3f\x7f\xff", 1);          /* a whole byte of padding */
-    assert_refused("\x00\xff", 1);                                  /* more than "nothing" */
-    assert_refused("", 1);
-    assert_refused("\x01", 1);
+    assert_refuses(SBC, "\x02\x00\x00\x00\x80\x3f\x3f", 1);         /* two of one value */
+    assert_refuses(SBC, "\x81\x00\x00\x00\x00\x80\x3f\x7f", 1);     /* a count of two bytes for 1 */
+    assert_refuses(SBC, "\x01\x20\x00\x00\x80\x3f\x7f", 1);         /* b = 32 */
+    assert_refuses(SBC, "\x01\x00\x00\x00\x00\x00\x7f", 1);         /* a mean of 0 */
+    assert_refuses(SBC, "\x01\x00\x00\x00\x00\x80\x7f", 1);         /* -0 */
+    assert_refuses(SBC, "\x01\x00\x00\x00\x80\x7f\x7f", 1);         /* infinity */
+    assert_refuses(SBC, "\x01\x00\x00\x00\xc0\x7f\x7f", 1);         /* NaN */
+    assert_refuses(SBC, "\x01\x00\x00\x00\x80\x3f\xbf", 1);         /* position 1 of 1 */
+    assert_refuses(SBC, "\x01\x00\x00\x00\x80\x3f\x7e", 1);         /* a zero in the padding */
+    assert_refuses(SBC, "\x01\x00\x00\x00\x80\x3f\x7f\xff", 1);     /* a whole byte of padding */
+    assert_refuses(SBC, "\x00\xff", 1);                             /* more than "nothing" */
+    assert_refuses(SBC, "", 1);
+    assert_refuses(SBC, "\x01", 1);
 }
 
 int main(void) {

@@ -1,30 +1,20 @@
 /* stc: which values it sends, its bytes by hand, and the messages that it refuses. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "codec_case.h"
 #include "fed_test.h"
-
 #include "fedcodec/codec.h"
 
-static size_t encode(const char *spec, float *x, size_t n, uint8_t *dst, size_t cap) {
-    fedcodec codec;
-    size_t len = 0;
-    assert_fed_ok(fedcodec_parse(spec, &codec, NULL));
-    void *work = malloc(fedcodec_work_size(&codec, n));
-    assert_non_null(work);
-    assert_true(fedcodec_bound(&codec, n) <= cap);
-    assert_fed_ok(fedcodec_encode(&codec, x, NULL, n, work, dst, cap, &len));
-    free(work);
-    return len;
-}
+enum { STC = 11 };
 
 static fed_status decode(const void *src, size_t len, float *y, size_t n) {
-    return fedcodec_decode(fedcodec_by_id(11), src, len, y, n);
+    return fedcodec_decode(fedcodec_by_id(STC), src, len, y, n);
 }
 
 static void bytes_are_count_code_mean_signs_and_gaps(void **state) {
     (void)state;
     float x[20] = {[2] = 4.0f, [3] = 0.5f, [9] = -1.0f, [17] = -2.0f};
     uint8_t dst[64];
-    assert_int_equal(encode("stc:p=0.1", x, 20, dst, sizeof dst), 9);
+    assert_int_equal(codec_case_encode("stc:p=0.1", x, 20, dst, sizeof dst), 9);
     /* k = 2, b = 3, mu = 3, signs 0 1 and ones; gaps 2: 0 010, and 14: 10 110; ones */
     assert_memory_equal(dst, "\x02\x03\x00\x00\x40\x40\x7f\x2b\x7f", 9);
     assert_true(x[2] == 1.0f && x[3] == 0.5f && x[9] == -1.0f && x[17] == 1.0f);
@@ -37,34 +27,28 @@ static void signs_follow_their_positions_from_block_to_block(void **state) {
     for (size_t i = 0; i < 1200; i++) {
         x[i] = i % 2 == 0 ? 0.0f : i % 3 == 0 ? -1.0f : 1.0f;
     }
-    size_t len = encode("stc:p=0.5,pos=auto", x, 1200, dst, sizeof dst);
+    size_t len = codec_case_encode("stc:p=0.5,pos=auto", x, 1200, dst, sizeof dst);
     assert_fed_ok(decode(dst, len, y, 1200));
     for (size_t i = 0; i < 1200; i++) {
         assert_true(y[i] == (i % 2 == 0 ? 0.0f : i % 3 == 0 ? -1.0f : 1.0f) && x[i] == 0.0f);
     }
 }
 
-#define assert_refused(text, n)                                                                    \
-    do {                                                                                           \
-        float y_[32] = {0.0f};                                                                     \
-        assert_fed_status(decode(text, sizeof(text) - 1, y_, n), FED_EFORMAT);                     \
-    } while (0)
-
 static void malformed_messages_are_refused(void **state) {
     (void)state;
     float y[32];
     assert_fed_ok(decode("\x01\x00\x00\x00\x80\x3f\xff\x7f", 8, y, 1));
     assert_true(y[0] == -1.0f);
-    assert_refused("\x02\x00\x00\x00\x80\x3f\xff\x3f", 1); /* two of one value */
-    assert_refused("\x01\x00\x00\x00\x80\xbf\xff\x7f", 1); /* a negative mean */
-    assert_refused("\x01\x00\x00\x00\x00\x00\xff\x7f", 1); /* 0 */
-    assert_refused("\x01\x00\x00\x00\x80\x7f\xff\x7f", 1); /* infinity */
-    assert_refused("\x01\x00\x00\x00\xc0\x7f\xff\x7f", 1); /* NaN */
-    assert_refused("\x01\xe0\x00\x00\x80\x3f\xff\x7f", 1); /* no such code */
-    assert_refused("\x01\x00\x00\x00\x80\x3f\x80\x7f", 1); /* zeros behind the signs */
-    assert_refused("\x01\x00\x00\x00\x80\x3f\xff\xbf", 1); /* position 1 of 1 */
-    assert_refused("\x01\x00\x00\x00\x80\x3f", 1);         /* no signs */
-    assert_refused("\x00\x00", 1);                         /* more than "nothing" */
+    assert_refuses(STC, "\x02\x00\x00\x00\x80\x3f\xff\x3f", 1); /* two of one value */
+    assert_refuses(STC, "\x01\x00\x00\x00\x80\xbf\xff\x7f", 1); /* a negative mean */
+    assert_refuses(STC, "\x01\x00\x00\x00\x00\x00\xff\x7f", 1); /* 0 */
+    assert_refuses(STC, "\x01\x00\x00\x00\x80\x7f\xff\x7f", 1); /* infinity */
+    assert_refuses(STC, "\x01\x00\x00\x00\xc0\x7f\xff\x7f", 1); /* NaN */
+    assert_refuses(STC, "\x01\xe0\x00\x00\x80\x3f\xff\x7f", 1); /* no such code */
+    assert_refuses(STC, "\x01\x00\x00\x00\x80\x3f\x80\x7f", 1); /* zeros behind the signs */
+    assert_refuses(STC, "\x01\x00\x00\x00\x80\x3f\xff\xbf", 1); /* position 1 of 1 */
+    assert_refuses(STC, "\x01\x00\x00\x00\x80\x3f", 1);         /* no signs */
+    assert_refuses(STC, "\x00\x00", 1);                         /* more than "nothing" */
 }
 
 int main(void) {

@@ -1,0 +1,49 @@
+/* Files of golden vectors: fields by name, each with numbers or a text. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FED_VECTOR_FILE_H
+#define FED_VECTOR_FILE_H
+
+#include <dirent.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * A file has comments (lines that begin with #) and the fields' names, each followed by its
+ * numbers: hexadecimal digits, with "COUNT*" before them for a repetition. A field with a text has
+ * one word instead. Names and numbers are separated by spaces and ends of lines.
+ */
+
+enum { VECTOR_WORDS = 1 << 20, VECTOR_NAME = 300 };
+
+typedef struct vector_words {
+    uint32_t word[VECTOR_WORDS];
+    size_t len;
+    bool named; /* the file has the field, perhaps with nothing behind it */
+} vector_words;
+
+/** A field, and where it goes: words, or text. */
+typedef struct vector_field {
+    const char *name;
+    vector_words *words; /* NULL: a text */
+    char *text;
+    size_t text_size;
+} vector_field;
+
+/** The files NAME.txt of a folder. */
+typedef struct vector_files {
+    const char *folder;
+    DIR *dir;
+} vector_files;
+
+vector_files vector_files_open(const char *folder);
+
+/** Read the next file; fields that it lacks are empty, and any other word fails the test. False:
+ * there are no more, and the folder is closed. */
+bool vector_files_next(vector_files *files, const vector_field *fields, size_t count,
+                       char name[VECTOR_NAME]);
+
+/** The words as bytes; one that is none fails the test. */
+void vector_bytes(const char *name, const vector_words *words, uint8_t *bytes);
+
+#endif
