@@ -36,7 +36,8 @@ fed_status fedcodec_gpu_new(fed_gpu *gpu, const fedcodec *codec, fedcodec_gpu **
                             fed_error *err) FED_CHECKED;
 void fedcodec_gpu_free(fedcodec_gpu *c);
 
-/** Does a codec of this name run on GPUs? */
+/** Does a codec of this name run on GPUs? With some of its parameters' values it may not, such as
+ * sbc's pos=auto: fedcodec_gpu_new refuses these, and says which ones run. */
 bool fedcodec_gpu_has(const fedcodec_vtable *codec);
 
 /** Bytes of work memory, at a multiple of 128, that encode, decode and axpy of n values need: n up
