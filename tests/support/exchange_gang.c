@@ -143,10 +143,11 @@ static fed_status make_gradients(const exchange_seat *seat, gradients *g) {
 }
 
 static void free_gradients(const exchange_seat *seat, gradients *g) {
-    free(g->host);
-    if (seat->stream != NULL) {
+    if (seat->stream != NULL) { /* after a failure copies from host to put may be under way */
+        (void)!fed_gpu_sync(seat->stream);
         fed_gpu_free(seat->run->gpu, g->put);
     }
+    free(g->host);
 }
 
 static void train(exchange_seat *seat, feddc_exchange *x) {
