@@ -18,22 +18,22 @@ KERNEL dense_begin(u32 n, float p, GLOBAL scales *s, GLOBAL u8 *dst, GLOBAL head
     }
 }
 
-KERNEL dense_encode(GLOBAL float *residual, GLOBAL const float *x, u32 n, GLOBAL const scales *s,
-                    GLOBAL u8 *dst, GLOBAL head *h) {
+/* Encode a work-item's values; is one of them not finite? */
+FUNC int encode_quads(GLOBAL float *residual, GLOBAL const float *x, u32 n, scales by,
+                      GLOBAL u8 *dst, int whole) {
     const u32 first = GROUP * GROUP_SIZE * QUADS + LANE;
-    const scales by = *s;
     f32x4 v[QUADS];
     int bad = 0;
 #pragma unroll
     for (u32 k = 0; k < QUADS; k++) {
-        const u32 at = first + k * GROUP_SIZE, count = quad_count(at, n);
-        const f32x4 sum = quad_sum(residual, x, at, count);
+        const u32 at = first + k * GROUP_SIZE;
+        const f32x4 sum = quad_sum(residual, x, at, whole ? 4 : quad_count(at, n));
         bad |= !is_finite(sum.x) | !is_finite(sum.y) | !is_finite(sum.z) | !is_finite(sum.w);
         v[k] = sum;
     }
 #pragma unroll
     for (u32 k = 0; k < QUADS; k++) {
-        const u32 at = first + k * GROUP_SIZE, count = quad_count(at, n);
+        const u32 at = first + k * GROUP_SIZE, count = whole ? 4 : quad_count(at, n);
         if (count > 0) {
             const f32x4 sent = quad_put(dst, at, count, v[k], by);
             if (residual != 0) {
@@ -43,6 +43,13 @@ KERNEL dense_encode(GLOBAL float *residual, GLOBAL const float *x, u32 n, GLOBAL
             }
         }
     }
+    return bad;
+}
+
+KERNEL dense_encode(GLOBAL float *residual, GLOBAL const float *x, u32 n, GLOBAL const scales *s,
+                    GLOBAL u8 *dst, GLOBAL head *h) {
+    const int bad = group_whole(n) ? encode_quads(residual, x, n, *s, dst, 1)
+                                   : encode_quads(residual, x, n, *s, dst, 0);
     if (bad) {
         fail(h, FED_ENONFINITE);
         h->len = 0;

@@ -11,6 +11,11 @@ typedef struct scales {
 #define QUAD_BAD  1U
 #define QUAD_FULL 2U
 
+/* Has the group all of its values? A group that has, asks so once, and not for each quad. */
+FUNC int group_whole(u32 n) {
+    return (u64)(GROUP + 1) * GROUP_SIZE * QUADS * 4 <= n;
+}
+
 /* How many of the four values of a quad there are. */
 FUNC u32 quad_count(u32 at, u32 n) {
     const u32 first = 4 * at;
@@ -60,18 +65,24 @@ FUNC u32 larger(u32 a, u32 b) {
     return a > b ? a : b;
 }
 
-/* The bits of the largest |residual + x|; NaN's are above infinity's. most: 0 at first. */
-KERNEL largest_sum(GLOBAL const float *residual, GLOBAL const float *x, u32 n, GLOBAL u32 *most) {
-    LOCAL u32 room[GROUP_SIZE];
+/* The largest magnitude of a work-item's sums. */
+FUNC u32 largest_of(GLOBAL const float *residual, GLOBAL const float *x, u32 n, int whole) {
     const u32 first = GROUP * GROUP_SIZE * QUADS + LANE;
     u32 max = 0;
 #pragma unroll
     for (u32 k = 0; k < QUADS; k++) {
         const u32 at = first + k * GROUP_SIZE;
-        const f32x4 v = quad_sum(residual, x, at, quad_count(at, n));
+        const f32x4 v = quad_sum(residual, x, at, whole ? 4 : quad_count(at, n));
         max = larger(max, larger(larger(magnitude_of(v.x), magnitude_of(v.y)),
                                  larger(magnitude_of(v.z), magnitude_of(v.w))));
     }
+    return max;
+}
+
+/* The bits of the largest |residual + x|; NaN's are above infinity's. most: 0 at first. */
+KERNEL largest_sum(GLOBAL const float *residual, GLOBAL const float *x, u32 n, GLOBAL u32 *most) {
+    LOCAL u32 room[GROUP_SIZE];
+    u32 max = group_whole(n) ? largest_of(residual, x, n, 1) : largest_of(residual, x, n, 0);
     max = wg_max(room, max);
     if (LANE == 0) {
         ATOMIC_MAX(most, max);
