@@ -11,11 +11,12 @@ FUNC void dense_head(u32 n, float p, GLOBAL scales *s, GLOBAL u8 *dst, GLOBAL he
 
 /* The two bits of a value: 3 for t, 2 for -t, else 0. */
 FUNC u32 twobit_code(float v, float t) {
-    return v >= t ? 3U : v <= -t ? 2U : 0U;
+    return (0U - (u32)(v >= t) & 3U) | (u32)(v <= -t) << 1;
 }
 
+/* t, -t or 0, without a branch: bit 1 says that there is a value, bit 0 that it is positive. */
 FUNC float twobit_value(u32 code, float t) {
-    return code == 3 ? t : code == 2 ? -t : 0.0f;
+    return FLOAT_OF((BITS_OF(t) | (~code & 1U) << 31) & (0U - (code >> 1)));
 }
 
 FUNC f32x4 quad_put(GLOBAL u8 *dst, u32 at, u32 count, f32x4 v, scales s) {
