@@ -11,14 +11,18 @@
 #include "fedtrain/train.h"
 
 /*
- *     bench_gpu_curves MODEL DATASET DIR OPTIMIZER STEPS BATCH ROWS BACKEND BACKEND...
+ *     bench_gpu_curves MODEL DATASET DIR OPTIMIZER STEPS BATCH ROWS SEED NUDGED BACKEND BACKEND...
  *
  * A backend is fast, reference, or a device such as opencl:0. A row is the mean loss of the steps
  * since the row before. The last row is the test accuracy of each one's final weights, over the
  * first 2,000 test samples, measured by the backend fast. Then the largest difference of a step's
- * loss from the first backend's, and the time. In this program FED_ENOMEM and the like end it.
+ * loss from the first backend's, and the time.
+ *
+ * The last backend also runs NUDGED times with the last bit of each first weight drawn anew. The
+ * last columns are the least and the most of these runs: so far does rounding alone part two runs.
+ * In this program FED_ENOMEM and the like end it.
  */
-enum { BACKENDS = 4, TESTED = 2000, BATCH = 100 };
+enum { RUNS = 64, BACKENDS = 4, ARGUMENTS = 10, TESTED = 2000, BATCH = 100 };
 
 typedef struct run {
     const char *backend;
@@ -53,25 +57,43 @@ static double mean(const float *loss, size_t from, size_t to) {
     return sum / (double)(to - from);
 }
 
-static void print(const run *runs, size_t count, size_t steps, size_t rows) {
+/* The cells of a row: each backend's value, then the least and the most of the nudged runs. */
+static void print_row(const double *value, size_t backends, size_t runs, const char *unit) {
+    double least = INFINITY, most = -INFINITY;
+    for (size_t b = 0; b < runs; b++) {
+        if (b < backends) {
+            printf(" %.4f%s |", value[b], unit);
+        } else {
+            least = fmin(least, value[b]);
+            most = fmax(most, value[b]);
+        }
+    }
+    if (runs > backends) {
+        printf(" %.4f%s | %.4f%s |", least, unit, most, unit);
+    }
+    printf("\n");
+}
+
+static void print(const run *runs, size_t backends, size_t count, size_t steps, size_t rows) {
+    double value[RUNS];
     printf("| step |");
-    for (size_t b = 0; b < count; b++) {
+    for (size_t b = 0; b < backends; b++) {
         printf(" %s |", runs[b].backend);
     }
-    printf("\n");
+    printf("%s\n", count > backends ? " nudged, least | nudged, most |" : "");
     for (size_t r = 0; r < rows; r++) {
         const size_t from = r * steps / rows, to = (r + 1) * steps / rows;
-        printf("| %zu |", to);
         for (size_t b = 0; b < count; b++) {
-            printf(" %.4f |", mean(runs[b].loss, from, to));
+            value[b] = mean(runs[b].loss, from, to);
         }
-        printf("\n");
+        printf("| %zu |", to);
+        print_row(value, backends, count, "");
+    }
+    for (size_t b = 0; b < count; b++) {
+        value[b] = runs[b].accuracy;
     }
     printf("| test accuracy |");
-    for (size_t b = 0; b < count; b++) {
-        printf(" %.2f %% |", runs[b].accuracy);
-    }
-    printf("\n");
+    print_row(value, backends, count, " %");
     for (size_t b = 0; b < count; b++) {
         double most = 0, early = 0;
         for (size_t k = 0; k < steps; k++) {
@@ -79,14 +101,18 @@ static void print(const run *runs, size_t count, size_t steps, size_t rows) {
             most = off > most ? off : most;
             early = k < 10 ? most : early;
         }
-        printf("%s: %.1f s; a step's loss is %.2g from %s's at most, %.2g in the first ten steps\n",
-               runs[b].backend, runs[b].seconds, most, runs[0].backend, early);
+        printf(
+            "%s%s: %.1f s; a step's loss is %.2g from %s's at most, %.2g in the first ten steps\n",
+            runs[b].backend, b < backends ? "" : ", nudged", runs[b].seconds, most, runs[0].backend,
+            early);
     }
 }
 
 int main(int argc, char **argv) {
-    if (argc < 9 || argc > 8 + BACKENDS || atoi(argv[7]) < 1 || atoi(argv[5]) < atoi(argv[7])) {
-        fprintf(stderr, "usage: %s MODEL DATASET DIR OPTIMIZER STEPS BATCH ROWS BACKEND...\n",
+    if (argc <= ARGUMENTS || argc > ARGUMENTS + BACKENDS || atoi(argv[7]) < 1 ||
+        atoi(argv[5]) < atoi(argv[7]) || atoi(argv[9]) < 0 || atoi(argv[9]) > RUNS - BACKENDS) {
+        fprintf(stderr,
+                "usage: %s MODEL DATASET DIR OPTIMIZER STEPS BATCH ROWS SEED NUDGED BACKEND...\n",
                 argv[0]);
         return 2;
     }
@@ -96,22 +122,25 @@ int main(int argc, char **argv) {
     assert_fed_ok_err(fed_arch_parse(argv[1], &arch, &err));
     assert_fed_ok_err(fedtrain_data_open(argv[2], argv[3], "train", "train", &train, &err));
     assert_fed_ok_err(fedtrain_data_open(argv[2], argv[3], "test", "train", &test, &err));
-    const curve_case c = {.arch = &arch,
-                          .set = &train.set,
-                          .optimizer = argv[4],
-                          .steps = (size_t)atoi(argv[5]),
-                          .batch = (size_t)atoi(argv[6])};
-    const size_t count = (size_t)argc - 8;
-    run runs[BACKENDS];
+    curve_case c = {.arch = &arch,
+                    .set = &train.set,
+                    .optimizer = argv[4],
+                    .steps = (size_t)atoi(argv[5]),
+                    .batch = (size_t)atoi(argv[6]),
+                    .seed = (uint32_t)atoi(argv[8])};
+    const size_t backends = (size_t)(argc - ARGUMENTS), count = backends + (size_t)atoi(argv[9]);
+    run runs[RUNS];
     for (size_t b = 0; b < count; b++) {
-        runs[b] = (run){
-            .backend = argv[8 + b], .loss = memory(c.steps), .params = memory(arch.layout.size)};
+        runs[b] = (run){.backend = argv[b < backends ? ARGUMENTS + b : (size_t)argc - 1],
+                        .loss = memory(c.steps),
+                        .params = memory(arch.layout.size)};
+        c.nudge = b < backends ? 0 : (uint32_t)(b - backends + 1);
         const int64_t begin_ms = fed_clock_monotonic_ms();
         curve_case_run(&c, runs[b].backend, runs[b].loss, runs[b].params);
         runs[b].seconds = (double)(fed_clock_monotonic_ms() - begin_ms) / 1000;
         runs[b].accuracy = accuracy_of(&arch, test.set, runs[b].params);
     }
-    print(runs, count, c.steps, (size_t)atoi(argv[7]));
+    print(runs, backends, count, c.steps, (size_t)atoi(argv[7]));
     for (size_t b = 0; b < count; b++) {
         free(runs[b].loss);
         free(runs[b].params);

@@ -4,6 +4,7 @@
 #define CURVE_CASE_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "fed/arch.h"
 #include "fedtrain/dataset.h"
@@ -14,6 +15,8 @@ typedef struct curve_case {
     const fedtrain_dataset *set;
     const char *optimizer;
     size_t steps, batch;
+    uint32_t seed;  /* of the weights and of the batches */
+    uint32_t nudge; /* 0; else the last bit of each weight is drawn anew, from this seed */
 } curve_case;
 
 /** Train on the processor's backend "fast", on "reference", or on a device by its name. The test or

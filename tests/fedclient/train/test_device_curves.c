@@ -55,7 +55,8 @@ static void lenet_learns_digits_as_the_reference_does(void **state) {
                                     .set = &data.set,
                                     .optimizer = "momentum:lr=0.005",
                                     .steps = 24,
-                                    .batch = 8},
+                                    .batch = 8,
+                                    .seed = 1},
                       1e-5, 1e-3);
     fedtrain_data_free(&data);
     fed_arch_free(&arch);
@@ -97,7 +98,8 @@ static void a_narrow_resnet_learns_pictures_as_the_reference_does(void **state) 
                                     .set = &set,
                                     .optimizer = "momentum:lr=0.05,decay=1e-4,nesterov=1",
                                     .steps = 20,
-                                    .batch = 8},
+                                    .batch = 8,
+                                    .seed = 1},
                       1e-5, 1e-3);
     fedtrain_dataset_free(&set);
     fed_arch_free(&arch);
