@@ -211,10 +211,25 @@ static void open_named(const char *name, const fed_arch *arch, net_engine *engin
     assert_fed_ok_err(engine->backend->open(arch, NET_CASE_MOST, name, &engine->work, &err));
 }
 
+/* A device that FED_TEST_DEVICE names is there, or the test fails. */
+static void check_named(const char *named) {
+    static bool checked;
+    fed_gpu *gpu = NULL;
+    fed_error err = {0};
+    if (!checked) {
+        assert_fed_ok_err(fed_gpu_open(named, NULL, &gpu, &err));
+        fed_gpu_close(gpu);
+        checked = true;
+    }
+}
+
 const char *net_case_device(void) {
     (void)setenv("FED_GPU_CACHE", FED_BIN_DIR "/../gpu_cache", 0); /* else each net compiles anew */
     const char *named = getenv("FED_TEST_DEVICE");
     fed_gpu_info info;
+    if (named != NULL) {
+        check_named(named);
+    }
     for (size_t k = 0; named == NULL && fed_gpu_list(k, &info) == FED_OK; k++) {
         named = info.lacks[0] == '\0' ? "gpu" : NULL;
     }
