@@ -3,8 +3,8 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "fedclient/apps/device_option.h"
 #include "fedclient/apps/fedclientd.h"
-#include "fedtrain/backend.h"
 
 static fed_status take_shard(const char *value, void *values, fed_error *err) {
     workshop_settings *work = &((fedclientd_settings *)values)->work;
@@ -46,22 +46,6 @@ static fed_status take_transport(const char *value, void *values, fed_error *err
     return fed_fail(err, FED_EINVAL, "this build has no --transport %s", value);
 }
 
-static fed_status take_backend(const char *value, void *values, fed_error *err) {
-    ((fedclientd_settings *)values)->work.backend = value;
-    return fedtrain_backend_fits(value, NULL, err);
-}
-
-/* A device is a backend of its own name. */
-static fed_status take_device(const char *value, void *values, fed_error *err) {
-    if (!fed_gpu_is_name(value)) {
-        return fed_fail(err, FED_EINVAL,
-                        "--device %.40s: a device is called gpu, opencl:0 or cuda:0; `fedworker "
-                        "devices` lists those of this machine",
-                        value);
-    }
-    return take_backend(value, values, err);
-}
-
 #define AT(member) offsetof(fedclientd_settings, member)
 enum { ANY = FEDCLIENTD_COMMAND };
 static const option_row device_rows[] = {
@@ -78,8 +62,8 @@ static const option_row device_rows[] = {
     {"when", OPTION_OTHER, .commands = ANY, .take = take_when},
     {"hold", OPTION_OTHER, .commands = ANY, .take = take_hold},
     {"transport", OPTION_OTHER, .commands = ANY, .take = take_transport},
-    {"backend", OPTION_OTHER, .commands = ANY, .take = take_backend},
-    {"device", OPTION_OTHER, .commands = ANY, .take = take_device},
+    {"backend", OPTION_TEXT, AT(work.backend), .commands = ANY},
+    {"device", OPTION_TEXT, AT(device), .commands = ANY},
     {"evaluate", OPTION_FLAG, AT(work.evaluate), .commands = ANY},
     {"until-finished", OPTION_FLAG, AT(until_finished), .commands = ANY},
     {"normalise", OPTION_FLAG, AT(work.normalise), .commands = ANY},
@@ -105,6 +89,7 @@ fed_status fedclientd_read_options(const option_row *more, size_t count, int arg
     if (s->server == NULL || s->ca == NULL || s->state == NULL || s->work.data == NULL) {
         return fed_fail(err, FED_EINVAL, "--server, --ca, --state and --data are needed");
     }
+    FED_TRY(device_option_settle(s->device, &s->work.backend, err));
     s->log.level = s->verbose ? FED_LOG_DEBUG : FED_LOG_INFO;
     return FED_OK;
 }

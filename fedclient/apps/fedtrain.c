@@ -6,11 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fed/gpu.h"
 #include "fed/version.h"
+#include "fedclient/apps/device_option.h"
 #include "fedclient/apps/fedtrain.h"
 #include "fedclient/apps/option_table.h"
-#include "fedtrain/backend.h"
 
 static const char usage[] =
     "Usage: fedtrain train --model MODEL --data DIR [options]\n"
@@ -111,31 +110,12 @@ static fed_status parse_options(int argc, char **argv, unsigned command, app_opt
     return FED_OK;
 }
 
-/* A device's name is its backend's too. */
-static fed_status check_device(app_options *o, fed_error *err) {
-    if (o->device == NULL) {
-        return FED_OK;
-    }
-    if (o->backend != NULL) {
-        return fed_fail(err, FED_EINVAL, "--backend and --device: give one of them");
-    }
-    if (!fed_gpu_is_name(o->device)) {
-        return fed_fail(err, FED_EINVAL,
-                        "\"%.50s\" is no device: say gpu, opencl:0 or cuda:0; `fedworker devices` "
-                        "lists them",
-                        o->device);
-    }
-    o->backend = o->device;
-    return FED_OK;
-}
-
 /* Options that must or must not be given together. */
 static fed_status check_options(app_options *o, size_t words, fed_error *err) {
     if (o->word_count > words) {
         return fed_fail(err, FED_EINVAL, "\"%.200s\" is one word too many", o->words[words]);
     }
-    FED_TRY(check_device(o, err));
-    FED_TRY(fedtrain_backend_fits(o->backend, NULL, err));
+    FED_TRY(device_option_settle(o->device, &o->backend, err));
     if (o->epochs > 0 && o->steps > 0) {
         return fed_fail(err, FED_EINVAL, "--epochs and --steps: give one of them");
     }

@@ -6,16 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fed/gpu.h"
 #include "fed/params.h"
 #include "fed/version.h"
+#include "fedclient/apps/device_option.h"
 #include "fedclient/apps/fedworker.h"
 #include "fedclient/apps/fedworker_devices.h"
 #include "fedclient/apps/fedworker_launch.h"
 #include "fedclient/apps/fedworker_predict.h"
 #include "fedclient/apps/fedworker_serve.h"
 #include "fedclient/apps/option_table.h"
-#include "fedtrain/backend.h"
 
 static const char usage[] =
     "Usage: fedworker train --model MODEL --data DIR [options]\n"
@@ -103,19 +102,6 @@ static fed_status take_local_lr(const char *value, void *values, fed_error *err)
     return read_rate(value, "local-lr", &((fedworker_options *)values)->local_rate, err);
 }
 
-/* A net on a device is one of a backend by the device's name. */
-static fed_status take_device(const char *value, void *values, fed_error *err) {
-    fedworker_options *o = values;
-    if (!fed_gpu_is_name(value)) {
-        return fed_fail(err, FED_EINVAL,
-                        "--device is gpu, opencl, cuda, opencl:0 or cuda:0, not %.60s: `fedworker "
-                        "devices` lists those of this machine",
-                        value);
-    }
-    o->app.backend = value;
-    return FED_OK;
-}
-
 static fed_status parse_options(int argc, char **argv, fedworker_options *o, fed_error *err) {
 #define AT(member) offsetof(fedworker_options, member)
 #define TEXT(name, member)                                                                         \
@@ -133,7 +119,7 @@ static fed_status parse_options(int argc, char **argv, fedworker_options *o, fed
         FLAG("normalise", app.normalise),
         TEXT("augment", app.augment),
         TEXT("backend", app.backend),
-        {"device", OPTION_OTHER, 0, 0, 0, TRAIN, take_device},
+        TEXT("device", app.device),
         COUNT("epochs", app.epochs, 1),
         COUNT("steps", app.steps, 1),
         TEXT("optimizer", app.optimizer),
@@ -181,7 +167,7 @@ static fed_status parse_options(int argc, char **argv, fedworker_options *o, fed
 /* Options that must or must not be given together. */
 static fed_status check_options(fedworker_options *o, fed_error *err) {
     app_options *app = &o->app;
-    FED_TRY(fedtrain_backend_fits(app->backend, NULL, err));
+    FED_TRY(device_option_settle(app->device, &app->backend, err));
     if (app->model == NULL) {
         return fed_fail(
             err, FED_EINVAL,

@@ -529,17 +529,19 @@ static void a_coordinator_without_time_is_asked_again(void **state) {
 static void wrong_usage_is_told(void **state) {
     world *w = *state;
     static const struct {
-        const char *args[3], *text;
+        const char *args[4], *text;
     } cases[] = {{{"--shard", "2/2"}, "--shard wants K/N"},
                  {{"--shard", "x"}, "--shard wants K/N"},
                  {{"--split", "odd"}, "write iid, classes:k=2"},
                  {{"--hold", "-1"}, "--hold wants"},
                  {{"--transport", "pigeon"}, "this build has no --transport pigeon"},
                  {{"--when", "sunny"}, "write charging, unmetered, idle"},
+                 {{"--backend", "fast", "--device", "gpu"}, "give one of them"},
                  {{"--nonsense"}, "--help tells more"},
                  {{"stray"}, "not an option: stray"}};
     for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
-        const char *const args[] = {cases[k].args[0], cases[k].args[1], NULL};
+        const char *args[5] = {NULL};
+        memcpy(args, cases[k].args, sizeof cases[k].args);
         assert_run(w, args, 2, cases[k].text);
     }
     const char *const help[] = {"--help", NULL};

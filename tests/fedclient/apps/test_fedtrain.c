@@ -340,7 +340,7 @@ static void what_is_wrong_on_the_command_line_is_named(void **state) {
         {"", "a command is missing", 2},
         {"trian", "unknown command trian", 2},
         {"train --wrong", "unknown option --wrong", 2},
-        {"train --device abacus --data .", "\"abacus\" is no device", 2},
+        {"train --device abacus --data .", "--device abacus: a device is called gpu", 2},
         {"train --device gpu --backend fast --data .", "give one of them", 2},
         {"train --model", "a value is missing after --model", 2},
         {"train --model lr --data . --batch 0",

@@ -25,6 +25,7 @@ static void wrong_words_are_named(void **state) {
     assert_ends(DEVICE "--codec 3lcc", 2, "3lcc");
     assert_ends(DEVICE "--collective square", 2, "square");
     assert_ends(DEVICE "--model lr", 2, "model");
+    assert_ends(DEVICE "--device gpu --backend fast", 2, "give one of them");
     assert_ends(DEVICE "--evaluate", 2, "fedclientd --evaluate");
 }
 

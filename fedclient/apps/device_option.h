@@ -1,0 +1,13 @@
+/* The options --backend and --device, which both say what computes. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FEDCLIENT_APPS_DEVICE_OPTION_H
+#define FEDCLIENT_APPS_DEVICE_OPTION_H
+
+#include "fed/error.h"
+
+/** A device is a backend of its own name: where one is given, it becomes *backend. Either may be
+ * NULL. FED_EINVAL: both are given, or there is no such device or backend. */
+fed_status device_option_settle(const char *device, const char **backend,
+                                fed_error *err) FED_CHECKED;
+
+#endif
