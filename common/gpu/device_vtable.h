@@ -7,6 +7,7 @@
 
 /*
  * A kind is a folder devices/NAME/ that defines `fed_gpu_device_NAME`, and a line of devices.def.
+ * devices/no_opencl/ stands for opencl in a build without CL/cl.h.
  * Members are as the functions of fed/gpu.h of the same name; gpu_calls.c checks arguments and
  * sizes of 0 before. What fails keeps a sentence by fed_gpu_fail.
  */
@@ -26,10 +27,10 @@ struct fed_gpu_stream {
 };
 
 typedef struct fed_gpu_device {
-    const char *name; /* its folder's */
+    const char *name; /* of the kind: its devices are NAME:0, NAME:1 */
 
-    /** The ordinal-th device, opened nothing. FED_ENOTFOUND: there are no more; why[] then says if
-     * a library is missing. */
+    /** The ordinal-th device; opens nothing. FED_ENOTFOUND: there are no more; *err says which,
+     * or what this machine lacks to have any. */
     fed_status (*look)(uint32_t ordinal, fed_gpu_info *info, fed_error *err) FED_CHECKED;
     /** Refuses what look says that it lacks. */
     fed_status (*open)(uint32_t ordinal, fed_gpu **gpu, fed_error *err) FED_CHECKED;
@@ -68,7 +69,7 @@ typedef struct fed_gpu_device {
 /** Keep the sentence, which begins with the device's name and card, and return status. */
 fed_status fed_gpu_fail(fed_gpu *gpu, fed_status status, const char *format, ...) FED_PRINTF(3, 4);
 
-/** dialect.h and blocks.cl, for the compiler. */
+/** dialect.h, which stands before each kernel's text. */
 extern const char fed_gpu_dialect[];
 
 #endif

@@ -2,9 +2,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/apps/fedworker_devices.h"
 
-#include <stdbool.h>
-#include <string.h>
-
 #include "fed/gpu.h"
 
 const char fedworker_devices_usage[] =
@@ -35,16 +32,10 @@ fed_status fedworker_devices(int argc, char **argv, fed_writer *out, fed_error *
     }
     const char *kind = NULL;
     fed_error missing = {0};
-    bool opencl = false;
     for (size_t k = 0; fed_gpu_kind(k, &kind, &missing) == FED_OK; k++) {
-        opencl = opencl || strcmp(kind, "opencl") == 0;
         if (missing.text[0] != '\0') {
             fed_write_printf(out, "%s\n", missing.text);
         }
-    }
-    if (!opencl) {
-        fed_write_printf(out, "opencl: this program was built without it; install CL/cl.h (on "
-                              "Debian: opencl-c-headers), and build again\n");
     }
     return out->status == FED_OK ? FED_OK : fed_fail(err, out->status, "no memory for the table");
 }

@@ -39,7 +39,7 @@ static const char kernels[] = "KERNEL fill_index(GLOBAL u32 *y, u32 n, u32 first
 
 static void names_of_devices(void **state) {
     (void)state;
-    static const char *const good[] = {"gpu", "cuda", "cuda:0", "cuda:12"};
+    static const char *const good[] = {"gpu", "cuda", "cuda:0", "cuda:12", "opencl:0"};
     static const char *const bad[] = {"", "cpu", "gpu:0", "cuda:", "cuda:x", "cuda:123", "cuda0"};
     for (size_t k = 0; k < sizeof good / sizeof good[0]; k++) {
         assert_true(fed_gpu_is_name(good[k]));
@@ -58,6 +58,8 @@ static void unknown_devices_are_refused(void **state) {
     assert_fed_says(err, "\"card\" is no device");
     assert_fed_status(fed_gpu_open("cuda:63", NULL, &none, &err), FED_ENOTFOUND);
     assert_fed_says(err, "cuda");
+    assert_fed_status(fed_gpu_open("opencl:63", NULL, &none, &err), FED_ENOTFOUND);
+    assert_fed_says(err, "opencl"); /* also in a build without OpenCL, which says what to do */
     assert_fed_status(fed_gpu_open_native("gpu", NULL, NULL, &none, &err), FED_EINVAL);
     assert_fed_says(err, "say opencl or cuda");
     assert_null(none);
