@@ -58,6 +58,9 @@ typedef struct fed_gpu_device {
                          uint32_t groups, const fed_gpu_arg *args, size_t count) FED_CHECKED;
     fed_status (*after)(fed_gpu_stream *stream, fed_gpu_stream *other) FED_CHECKED;
     fed_status (*sync)(fed_gpu_stream *stream) FED_CHECKED;
+    fed_status (*done)(fed_gpu_stream *stream, bool *done) FED_CHECKED;
+    fed_status (*call)(fed_gpu_stream *stream, fed_status (*call)(void *user, void *native),
+                       void *user) FED_CHECKED;
 
     /** Never while another is kept; copy, fill and launch are the only calls until kept. */
     fed_status (*keep)(fed_gpu_stream *stream) FED_CHECKED;

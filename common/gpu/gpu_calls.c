@@ -274,6 +274,17 @@ fed_status fed_gpu_sync(fed_gpu_stream *stream) {
     return stream->gpu->device->sync(stream);
 }
 
+fed_status fed_gpu_done(fed_gpu_stream *stream, bool *done) {
+    FED_TRY(refuse_keeping(stream, "fed_gpu_done"));
+    return stream->gpu->device->done(stream, done);
+}
+
+fed_status fed_gpu_call(fed_gpu_stream *stream, fed_status (*call)(void *user, void *native),
+                        void *user) {
+    FED_TRY(refuse_keeping(stream, "fed_gpu_call"));
+    return stream->gpu->device->call(stream, call, user);
+}
+
 fed_status fed_gpu_keep(fed_gpu_stream *stream) {
     FED_TRY(refuse_keeping(stream, "fed_gpu_keep"));
     FED_TRY(stream->gpu->device->keep(stream));

@@ -43,6 +43,7 @@ static feddc_times sum_of(const feddc_times *ranks, uint32_t count) {
 
 static feddc_cost_way way_of(const char *collective) {
     return strncmp(collective, "ring", 4) == 0          ? FEDDC_COST_RING
+           : strcmp(collective, "nccl") == 0            ? FEDDC_COST_RING
            : strncmp(collective, "gather", 6) == 0      ? FEDDC_COST_GATHER
            : strstr(collective, "aggregators=") != NULL ? FEDDC_COST_CENTRAL
                                                         : FEDDC_COST_OWNERS;

@@ -59,6 +59,10 @@ typedef struct feddc_collective_vtable {
      * */
     fed_status (*taken)(void *self, uint32_t step, uint32_t bucket, fed_error *err);
 
+    /** NULL, or looks whether work has ended that no message tells of. The engine calls it before
+     * each wait. *under_way: some has not, so the engine looks again soon. */
+    fed_status (*poll)(void *self, bool *under_way, fed_error *err);
+
     /** For feddc_exchange_look: the rank that this bucket waits for; UINT32_MAX: none. */
     uint32_t (*waits_for)(const void *self, uint32_t bucket);
 

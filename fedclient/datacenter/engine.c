@@ -10,6 +10,7 @@
 
 enum {
     PATIENCE_MS = 200, /* how long the link waits for an event, before the engine looks around */
+    POLL_NS = 20000,   /* between two looks at work that no event tells of */
     GROWTH = 64,
     COUNT_EVERY = 16,           /* one bucket of so many is looked at, to count what became 0 */
     UNDER_WAY = 8,              /* buckets, and */
@@ -444,20 +445,37 @@ static bool is_closing(feddc_engine *e) {
     return closing;
 }
 
+/* What can go on without an event does. *under_way: work goes on that ends without one. */
+static fed_status go_on(feddc_engine *e, bool *under_way, fed_error *err) {
+    *under_way = false;
+    do {
+        while (e->held && e->retry) {
+            FED_TRY(begin_held(e, err));
+        }
+        if (e->collective->poll != NULL) {
+            FED_TRY(e->collective->poll(e->collective_self, under_way, err));
+        }
+    } while (e->held && e->retry);
+    return FED_OK;
+}
+
 static fed_status turn(feddc_engine *e, fed_error *err) {
+    const struct timespec pause = {.tv_nsec = POLL_NS};
     feddc_order order;
+    bool under_way;
     while (take_order(e, &order)) {
         FED_TRY(follow(e, order, err));
     }
-    while (e->held && e->retry) {
-        FED_TRY(begin_held(e, err));
-    }
+    FED_TRY(go_on(e, &under_way, err));
     if (is_closing(e)) {
         return FED_OK;
     }
     feddc_event event = {.kind = FEDDC_NOTHING};
-    FED_TRY(e->link->wait(e->link_self, PATIENCE_MS, &event, err));
+    FED_TRY(e->link->wait(e->link_self, under_way ? 0 : PATIENCE_MS, &event, err));
     FED_TRY(on_event(e, &event, err));
+    if (event.kind == FEDDC_NOTHING && under_way) {
+        (void)nanosleep(&pause, NULL);
+    }
     return event.kind == FEDDC_NOTHING ? look_around(e, err) : FED_OK;
 }
 

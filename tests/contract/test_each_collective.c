@@ -25,7 +25,7 @@ enum { MORE_SPECS = sizeof more_specs / sizeof more_specs[0] };
 static const char *spec_at(size_t k, uint32_t *ranks) {
     size_t known = 0;
     *ranks = 1;
-    while (feddc_collective_name(known) != NULL) {
+    while (strcmp(feddc_collective_name(known), "nccl") != 0) { /* the last; it needs a GPU */
         known++;
     }
     if (k < known) {

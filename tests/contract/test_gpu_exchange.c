@@ -1,6 +1,8 @@
 /* Each collective on a GPU: all ranks have the bits of a gang on the host. Skipped where no device
  * can be used; FED_TEST_DEVICE names one. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <dlfcn.h>
+
 #include "exchange_gang.h"
 #include "fed_test.h"
 #include "fed_test_gpu.h"
@@ -134,6 +136,102 @@ static void a_nan_on_a_gpu_ends_the_exchange_of_all(void **state) {
     }
 }
 
+/* ---- NCCL, which is a fake one here: it adds in the order of ranks, as gather does ---- */
+
+static bool has_nccl(void) {
+    void *library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
+    return library != NULL && dlsym(library, "fed_fake_nccl") != NULL;
+}
+
+static exchange_run nccl_run(const char *codec, uint32_t size) {
+    return (exchange_run){.link = feddc_link_named("threads"),
+                          .collective = "nccl",
+                          .codec = codec,
+                          .size = size,
+                          .steps = 4,
+                          .plain_every = 3,
+                          .gpu = gpu,
+                          .rough = true};
+}
+
+static void nccl_of_float32_has_the_bits_of_its_sum(void **state) {
+    (void)state;
+    for (uint32_t size = 1; has_nccl() && size <= 4; size++) {
+        exchange_run run = nccl_run(NULL, size), host = run;
+        play(&run, seat);
+        host.gpu = NULL;
+        host.collective = "gather";
+        play(&host, other);
+        assert_same(&run);
+        exchange_gang_clear(&run, seat);
+        exchange_gang_clear(&run, other);
+    }
+}
+
+static void nccl_of_bfloat16_rounds_and_all_ranks_have_the_same_bits(void **state) {
+    (void)state;
+    for (uint32_t size = 2; has_nccl() && size <= 3; size++) {
+        const exchange_run run = nccl_run("bfloat16", size);
+        play(&run, seat);
+        for (uint32_t r = 1; r < size; r++) {
+            assert_memory_equal(seat[r].sums, seat[0].sums,
+                                run.steps * exchange_size() * sizeof(float));
+        }
+        assert_true(exchange_error(&seat[0], 0) > 1e-4);
+        assert_true(exchange_error(&seat[0], 0) < 1.0 / 64);
+        assert_true(exchange_error(&seat[0], 2) < 3e-7); /* plain */
+        exchange_gang_clear(&run, seat);
+    }
+}
+
+static void assert_all_fail(const exchange_run *run, uint32_t who, const char *words) {
+    exchange_gang_play(run, seat);
+    assert_fed_says(seat[who].err, words);
+    for (uint32_t r = 0; r < run->size; r++) {
+        assert_int_not_equal(seat[r].status, FED_OK);
+    }
+    exchange_gang_clear(run, seat);
+}
+
+static void what_nccl_does_not_take_is_said(void **state) {
+    (void)state;
+    exchange_run run = nccl_run("twobit", 1);
+    const bool cuda = strncmp(fed_gpu_info_of(gpu)->name, "cuda:", 5) == 0;
+    assert_all_fail(&run, 0, cuda ? "nccl sums float32 or bfloat16" : "needs --device cuda:N");
+    run.gpu = NULL;
+    assert_all_fail(&run, 0, "needs --device cuda:N on each rank");
+    run = nccl_run(NULL, 1);
+    run.pull = "bfloat16";
+    assert_all_fail(&run, 0, cuda ? "leave the pull codec out" : "needs --device cuda:N");
+    run = nccl_run(NULL, 3);
+    run.mixed = true;
+    assert_all_fail(&run, 1, "needs --device cuda:N");
+}
+
+static void a_failure_of_nccl_ends_the_exchange_of_all(void **state) {
+    (void)state;
+    static const char *const calls[] = {"ncclCommInitRank", "ncclAllReduce",
+                                        "ncclCommGetAsyncError"};
+    for (size_t k = 0; has_nccl() && k < sizeof calls / sizeof calls[0]; k++) {
+        const exchange_run run = nccl_run(NULL, 3);
+        char plan[60];
+        (void)snprintf(plan, sizeof plan, "%s=3", calls[k]);
+        assert_int_equal(setenv("FED_FAKE_CUDA", plan, 1), 0);
+        exchange_gang_play(&run, seat);
+        assert_int_equal(unsetenv("FED_FAKE_CUDA"), 0);
+        for (uint32_t r = 0; r < run.size; r++) {
+            assert_fed_status(seat[r].status, FED_EIO);
+        }
+        exchange_gang_clear(&run, seat);
+    }
+    exchange_run run = nccl_run("bfloat16", 3);
+    run.poisoned = true;
+    run.rough = false; /* so that step 0 is over: no rank waits within ncclCommInitRank */
+    for (int k = 0; has_nccl() && k < 3; k++) {
+        assert_all_fail(&run, 1, "rank 1's gradient of step 1");
+    }
+}
+
 static void the_default_collective_follows_ranks_and_codec(void **state) {
     (void)state;
     assert_string_equal(feddc_collective_preset(4, "3lc:s=1.75", NULL, false), "owners");
@@ -154,6 +252,10 @@ int main(void) {
         cmocka_unit_test(ranks_with_and_without_a_gpu_share_a_gang),
         cmocka_unit_test(what_a_gpu_does_not_take_is_said),
         cmocka_unit_test(a_nan_on_a_gpu_ends_the_exchange_of_all),
+        cmocka_unit_test(nccl_of_float32_has_the_bits_of_its_sum),
+        cmocka_unit_test(nccl_of_bfloat16_rounds_and_all_ranks_have_the_same_bits),
+        cmocka_unit_test(what_nccl_does_not_take_is_said),
+        cmocka_unit_test(a_failure_of_nccl_ends_the_exchange_of_all),
         cmocka_unit_test(the_default_collective_follows_ranks_and_codec),
     };
     int failed = EXIT_FAILURE;

@@ -117,7 +117,7 @@ class Kit:
             for statement in re.split(r";|@\s*(?=static\b|const\b|[a-z_]+ [*a-z])", text):
                 if "typedef" in statement or re.search(r"\bstatic\b", statement):
                     continue
-                names.update(re.findall(r"(?<!\()(?<!\(\*)\b(fed\w*)\s*\(", statement))
+                names.update(re.findall(r"(?<!\()(?<!\(\*)\b(fed\w*)\s*\((?!\*)", statement))
                 names.update(re.findall(r"\bextern\b[^;()]*?\b(fed\w*)\s*(?:\[|$)", statement))
         return names
 

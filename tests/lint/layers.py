@@ -54,6 +54,7 @@ THIRD_PARTY = {
     "CL/": ["common/gpu/devices/opencl/", "codecs/gpu/examples/"],
     "cuda.h": [],
     "nvrtc.h": [],
+    "nccl.h": [],
     "curl/": ["fedclient/transports/curl/"],
     "microhttpd.h": ["fedserver/http/http_mhd.c", "fedserver/http/http_exchange.h"],
     "gnutls/": ["fedserver/http/http_tls.c", "fedserver/identity/certificates.c"],

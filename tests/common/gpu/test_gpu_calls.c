@@ -3,6 +3,7 @@
 #include "gpu_case.h"
 
 #include <dirent.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { N = 1000, GROUPS = 4, PLACE = 128 };
@@ -281,6 +282,50 @@ static void other_calls_are_refused_while_a_graph_is_kept(void **state) {
     fed_gpu_stream_free(other);
 }
 
+/* ---- Another library's work ---- */
+
+static fed_status count_call(void *user, void *native) {
+    uint32_t *calls = user;
+    *calls += native != NULL;
+    return *calls < 2 ? FED_OK : FED_EBUSY;
+}
+
+static void another_library_gets_the_stream(void **state) {
+    (void)state;
+    uint32_t calls = 0;
+    fed_error err = {0};
+    assert_fed_ok(fed_gpu_call(stream, count_call, &calls));
+    assert_fed_status(fed_gpu_call(stream, count_call, &calls), FED_EBUSY);
+    assert_int_equal(calls, 2);
+    fed_gpu_graph *graph = NULL;
+    bool done;
+    assert_fed_ok(fed_gpu_keep(stream));
+    assert_fed_status(fed_gpu_call(stream, count_call, &calls), FED_ESTATE);
+    assert_non_null(strstr(gpu_case_said(gpu, &err), "fed_gpu_call between fed_gpu_keep"));
+    assert_fed_status(fed_gpu_done(stream, &done), FED_ESTATE);
+    assert_int_equal(calls, 2);
+    assert_fed_ok(fed_gpu_kept(stream, &graph));
+    fed_gpu_graph_free(graph);
+}
+
+static void a_stream_says_when_it_is_done(void **state) {
+    (void)state;
+    uint32_t *x = new_array(N);
+    const struct timespec pause = {.tv_nsec = 100000};
+    bool done = false;
+    assert_fed_ok(fed_gpu_fill(stream, x, 0, N * sizeof *x));
+    for (int k = 0; k < 100; k++) {
+        add_to(stream, x, NULL, N);
+    }
+    for (int looks = 0; !done; looks++) {
+        assert_true(looks < 100000);
+        assert_fed_ok(fed_gpu_done(stream, &done));
+        nanosleep(&pause, NULL);
+    }
+    check_linear(stream, x, N, 0, 700);
+    fed_gpu_free(gpu, x);
+}
+
 /* ---- What fails ---- */
 
 static void failures_say_which_card_and_what(void **state) {
@@ -384,6 +429,8 @@ static int run_on_device(void) {
         cmocka_unit_test(a_graph_runs_again),
         cmocka_unit_test(a_graph_reads_the_host_when_it_runs),
         cmocka_unit_test(other_calls_are_refused_while_a_graph_is_kept),
+        cmocka_unit_test(another_library_gets_the_stream),
+        cmocka_unit_test(a_stream_says_when_it_is_done),
         cmocka_unit_test(failures_say_which_card_and_what),
         cmocka_unit_test_setup_teardown(compiled_kernels_are_cached, make_cache, remove_cache),
     };

@@ -68,6 +68,7 @@ struct CUgraphExec_st {
 struct CUstream_st {
     cl_command_queue queue;
     cuda_graph capture; /* NULL: none */
+    unsigned calling;   /* functions of the host that have not ended; fake.lock */
 };
 
 struct CUevent_st {
@@ -78,13 +79,16 @@ const int fed_fake_cuda = 1;
 
 static struct {
     pthread_mutex_t lock;
+    pthread_cond_t ended; /* a function of the host has */
     pthread_once_t once;
     cl_context context;
     cl_device_id device;
     struct CUstream_st legacy;
     block block[BLOCKS];
     size_t blocks;
-} fake = {.lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT};
+} fake = {.lock = PTHREAD_MUTEX_INITIALIZER,
+          .ended = PTHREAD_COND_INITIALIZER,
+          .once = PTHREAD_ONCE_INIT};
 
 static _Thread_local cuda_context current[CONTEXTS];
 static _Thread_local int contexts; /* of `current` */
@@ -553,6 +557,11 @@ cuda_result cuStreamCreate(cuda_stream *stream, unsigned flags) {
 cuda_result cuStreamDestroy_v2(cuda_stream stream) {
     NEEDS_CONTEXT();
     (void)clFinish(stream->queue);
+    (void)pthread_mutex_lock(&fake.lock);
+    while (stream->calling > 0) {
+        (void)pthread_cond_wait(&fake.ended, &fake.lock);
+    }
+    (void)pthread_mutex_unlock(&fake.lock);
     (void)clReleaseCommandQueue(stream->queue);
     free(stream);
     return CUDA_OK;
@@ -563,6 +572,75 @@ cuda_result cuStreamSynchronize(cuda_stream stream) {
     NEEDS_CONTEXT();
     return stream_of(stream)->capture != NULL ? CAPTURE_UNSUPPORTED
                                               : result_of(clFinish(stream_of(stream)->queue));
+}
+
+cuda_result cuStreamQuery(cuda_stream stream) {
+    FAKE_CALL(cuStreamQuery);
+    NEEDS_CONTEXT();
+    cl_event mark = NULL;
+    cl_int state = CL_QUEUED;
+    if (stream_of(stream)->capture != NULL) {
+        return CAPTURE_UNSUPPORTED;
+    }
+    (void)clEnqueueMarkerWithWaitList(stream_of(stream)->queue, 0, NULL, &mark);
+    (void)clFlush(stream_of(stream)->queue);
+    (void)clGetEventInfo(mark, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
+    (void)clReleaseEvent(mark);
+    return state == CL_COMPLETE ? CUDA_OK : state < 0 ? result_of(state) : CUDA_NOT_READY;
+}
+
+typedef struct host_call {
+    cuda_stream stream;
+    void (*function)(void *user);
+    void *user;
+    cl_event reached, done;
+} host_call;
+
+static void *run_host_call(void *given) {
+    host_call *call = given;
+    cuda_stream stream = call->stream;
+    (void)clWaitForEvents(1, &call->reached);
+    call->function(call->user);
+    (void)clSetUserEventStatus(call->done, CL_COMPLETE);
+    (void)clReleaseEvent(call->reached);
+    (void)clReleaseEvent(call->done);
+    free(call);
+    (void)pthread_mutex_lock(&fake.lock);
+    stream->calling--;
+    (void)pthread_cond_broadcast(&fake.ended);
+    (void)pthread_mutex_unlock(&fake.lock);
+    return NULL;
+}
+
+static bool begin_host_call(host_call *call) {
+    pthread_t thread;
+    cl_command_queue queue = call->stream->queue;
+    call->done = clCreateUserEvent(fake.context, NULL);
+    if (call->done == NULL ||
+        clEnqueueMarkerWithWaitList(queue, 0, NULL, &call->reached) != CL_SUCCESS ||
+        clEnqueueBarrierWithWaitList(queue, 1, &call->done, NULL) != CL_SUCCESS ||
+        clFlush(queue) != CL_SUCCESS) {
+        return false;
+    }
+    return pthread_create(&thread, NULL, run_host_call, call) == 0 && pthread_detach(thread) == 0;
+}
+
+/* A thread waits for what was in the stream; the stream waits for the thread. */
+cuda_result cuLaunchHostFunc(cuda_stream stream, void (*function)(void *user), void *user) {
+    NEEDS_CONTEXT();
+    host_call *call = calloc(1, sizeof *call);
+    if (call == NULL || stream_of(stream)->capture != NULL) {
+        free(call);
+        return INVALID_VALUE;
+    }
+    *call = (host_call){.stream = stream_of(stream), .function = function, .user = user};
+    (void)pthread_mutex_lock(&fake.lock);
+    call->stream->calling++;
+    (void)pthread_mutex_unlock(&fake.lock);
+    if (!begin_host_call(call)) {
+        abort(); /* half of it is in the stream */
+    }
+    return CUDA_OK;
 }
 
 cuda_result cuStreamGetCtx(cuda_stream stream, cuda_context *context) {

@@ -22,6 +22,9 @@ FED_CUDA_CALLS(X)
 FED_NVRTC_CALLS(X)
 #undef X
 
+/** What only the fake libnccl calls. */
+cuda_result cuLaunchHostFunc(cuda_stream stream, void (*function)(void *user), void *user);
+
 /** That it is there tells the fake from the real one. */
 extern const int fed_fake_cuda;
 

@@ -369,6 +369,24 @@ static fed_status cuda_sync(fed_gpu_stream *stream) {
     return status;
 }
 
+static fed_status cuda_done(fed_gpu_stream *stream, bool *done) {
+    cuda_gpu *g = of(stream);
+    const bool entered = fed_cuda_enter(g);
+    const cuda_result result = g->cuda.stream_query(native(stream));
+    fed_cuda_leave(g, entered);
+    *done = result == CUDA_OK;
+    return result == CUDA_NOT_READY ? FED_OK : fed_cuda_checked(g, result, "cuStreamQuery");
+}
+
+static fed_status cuda_call(fed_gpu_stream *stream, fed_status (*call)(void *user, void *native),
+                            void *user) {
+    cuda_gpu *g = of(stream);
+    const bool entered = fed_cuda_enter(g);
+    fed_status status = call(user, native(stream));
+    fed_cuda_leave(g, entered);
+    return status;
+}
+
 /* ---- Graphs ---- */
 
 static fed_status cuda_keep(fed_gpu_stream *stream) {
@@ -440,6 +458,8 @@ const fed_gpu_device fed_gpu_device_cuda = {
     .launch = cuda_launch,
     .after = cuda_after,
     .sync = cuda_sync,
+    .done = cuda_done,
+    .call = cuda_call,
     .keep = cuda_keep,
     .kept = cuda_kept,
     .replay = cuda_replay,

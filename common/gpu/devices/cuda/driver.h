@@ -33,6 +33,7 @@ enum {
     CUDA_NO_BINARY = 209,
     CUDA_UNSUPPORTED_PTX = 222,
     CUDA_NOT_FOUND = 500,
+    CUDA_NOT_READY = 600,
     CUDA_MISMATCH = 803, /* of the driver's library and its kernel module */
     CUDA_UNITS = 16,     /* CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT */
     CUDA_MAJOR = 75,     /* CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR */
@@ -86,6 +87,7 @@ enum {
     X(stream_create, cuStreamCreate, (cuda_stream * stream, unsigned flags))                       \
     X(stream_destroy, cuStreamDestroy_v2, (cuda_stream stream))                                    \
     X(stream_sync, cuStreamSynchronize, (cuda_stream stream))                                      \
+    X(stream_query, cuStreamQuery, (cuda_stream stream))                                           \
     X(stream_wait, cuStreamWaitEvent, (cuda_stream stream, cuda_event event, unsigned flags))      \
     X(stream_context, cuStreamGetCtx, (cuda_stream stream, cuda_context * context))                \
     X(event_create, cuEventCreate, (cuda_event * event, unsigned flags))                           \

@@ -36,6 +36,7 @@
     X(clEnqueueNDRangeKernel)                                                                      \
     X(clEnqueueMarkerWithWaitList)                                                                 \
     X(clEnqueueBarrierWithWaitList)                                                                \
+    X(clGetEventInfo)                                                                              \
     X(clReleaseEvent)                                                                              \
     X(clCreateBuffer)                                                                              \
     X(clCreateSubBuffer)                                                                           \
@@ -122,6 +123,9 @@ fed_status fed_opencl_launch(fed_gpu_stream *stream, const fed_gpu_module *modul
                              uint32_t groups, const fed_gpu_arg *args, size_t count) FED_CHECKED;
 fed_status fed_opencl_after(fed_gpu_stream *stream, fed_gpu_stream *other) FED_CHECKED;
 fed_status fed_opencl_sync(fed_gpu_stream *stream) FED_CHECKED;
+fed_status fed_opencl_done(fed_gpu_stream *stream, bool *done) FED_CHECKED;
+fed_status fed_opencl_call(fed_gpu_stream *stream, fed_status (*call)(void *user, void *native),
+                           void *user) FED_CHECKED;
 fed_status fed_opencl_keep(fed_gpu_stream *stream) FED_CHECKED;
 fed_status fed_opencl_kept(fed_gpu_stream *stream, fed_gpu_graph **graph) FED_CHECKED;
 fed_status fed_opencl_replay(fed_gpu_stream *stream, fed_gpu_graph *graph) FED_CHECKED;

@@ -260,3 +260,24 @@ fed_status fed_opencl_sync(fed_gpu_stream *stream) {
     return fed_opencl_checked(of(stream), of(stream)->cl.clFinish(((opencl_stream *)stream)->queue),
                               "clFinish");
 }
+
+/* The queue is in order: a marker is complete when all before it is. */
+fed_status fed_opencl_done(fed_gpu_stream *stream, bool *done) {
+    opencl_gpu *g = of(stream);
+    cl_command_queue queue = ((opencl_stream *)stream)->queue;
+    cl_event mark = NULL;
+    cl_int state = CL_QUEUED;
+    FED_TRY(fed_opencl_checked(g, g->cl.clEnqueueMarkerWithWaitList(queue, 0, NULL, &mark),
+                               "clEnqueueMarkerWithWaitList"));
+    (void)g->cl.clFlush(queue);
+    cl_int code =
+        g->cl.clGetEventInfo(mark, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
+    (void)g->cl.clReleaseEvent(mark);
+    *done = state == CL_COMPLETE;
+    return fed_opencl_checked(g, state < 0 ? state : code, "clGetEventInfo");
+}
+
+fed_status fed_opencl_call(fed_gpu_stream *stream, fed_status (*call)(void *user, void *native),
+                           void *user) {
+    return call(user, ((opencl_stream *)stream)->queue);
+}

@@ -161,6 +161,16 @@ fed_status fed_gpu_after(fed_gpu_stream *stream, fed_gpu_stream *other) FED_CHEC
 /** Wait until all of the stream is done. */
 fed_status fed_gpu_sync(fed_gpu_stream *stream) FED_CHECKED;
 
+/** *done: all of the stream is done. Does not wait, and may see the end a moment late. An error of
+ * the work itself is returned. */
+fed_status fed_gpu_done(fed_gpu_stream *stream, bool *done) FED_CHECKED;
+
+/** Let another library enqueue work in the stream: call(user, native) runs in this thread before
+ * fed_gpu_call returns. native is the stream's CUstream or cl_command_queue; a CUDA device's
+ * context is current meanwhile. Returns what call returns; FED_ESTATE: the stream is being kept. */
+fed_status fed_gpu_call(fed_gpu_stream *stream, fed_status (*call)(void *user, void *native),
+                        void *user) FED_CHECKED;
+
 /* -- Graphs: the same work again, at the cost of one call -- */
 
 /** From here on copies, fills and launches of the stream are kept and not run, until fed_gpu_kept.
