@@ -21,21 +21,16 @@ die() {
     exit 1
 }
 
-# The tests that use a device. Those named cuda.* are for a machine without one.
-tests='^(common[.]gpu|contract[.]test_gpu|fedclient[.]datacenter[.]test_gpu|fedclient[.]train[.]test_(layers|device)$)'
-
 build_all() {
     cmake --preset release >/dev/null
-    local targets
-    targets=$(ctest --test-dir $build -N -R "$tests" | sed -n 's/^ *Test *#[0-9]*: //p')
+    names=$(ctest --test-dir $build -N -L '^device$' | sed -n 's/^ *Test *#[0-9]*: //p')
     # shellcheck disable=SC2086 # each is a target
-    cmake --build $build --target $targets bench_gpu -- --quiet >&2
+    cmake --build $build --target $names fedclientd fedserver fedsim fedtrain_program fedworker bench_gpu -- --quiet >&2
 }
 
 run_tests() {
-    local name names word
-    names=$(ctest --test-dir $build -N -R "$tests" | sed -n 's/^ *Test *#[0-9]*: //p')
-    FED_TEST_DEVICE=$device timeout 170 ctest --test-dir $build -R "$tests" --timeout 150 --output-on-failure >"$work/tests" 2>&1 ||
+    local name word
+    FED_TEST_DEVICE=$device timeout 170 ctest --test-dir $build -L '^device$' -j 2 --timeout 150 --output-on-failure >"$work/tests" 2>&1 ||
         tail -40 "$work/tests" >&2
     for name in $names; do
         word=$(sed -n "s/.*[0-9] Test *#[0-9]*: $name [.]*[* ]*\([A-Za-z]*\).*/\1/p" "$work/tests")
