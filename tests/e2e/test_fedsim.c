@@ -366,19 +366,11 @@ static void a_device_that_is_not_there_is_refused_before_anything_runs(void **st
 
 /* Each thread has a net on it. */
 static void clients_learn_on_a_device(void **state) {
-    char out[4096];
-    int status = 0;
-    fed_gpu *gpu = fed_test_gpu(&status);
-    if (gpu == NULL) {
-        assert_int_equal(status, FED_TEST_SKIPPED);
-        skip();
-    }
-    char words[400];
+    char out[4096], words[400], name[FED_GPU_NAME];
     snprintf(words, sizeof words,
              "'model=input 1x28x28 | dense 16 | relu | dense 10' clients=4 threads=2 rounds=5 "
              "codec_up=float32 optimizer=momentum:lr=0.1 batch=16 device=%s",
-             fed_gpu_info_of(gpu)->name);
-    fed_gpu_close(gpu);
+             fed_test_gpu_name(name));
     assert_int_equal(run_through_path(*state, words, out), 0);
     const char *accuracy = strstr(out, "test accuracy ");
     assert_non_null(accuracy);

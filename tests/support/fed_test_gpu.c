@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "fed_test.h"
+
 fed_gpu *fed_test_gpu(int *status) {
     const char *name = getenv("FED_TEST_DEVICE");
     fed_gpu *gpu = NULL;
@@ -17,4 +19,16 @@ fed_gpu *fed_test_gpu(int *status) {
     }
     fprintf(stderr, "on %s\n", fed_gpu_info_of(gpu)->card);
     return gpu;
+}
+
+const char *fed_test_gpu_name(char name[FED_GPU_NAME]) {
+    int status;
+    fed_gpu *gpu = fed_test_gpu(&status);
+    if (gpu == NULL) {
+        assert_int_equal(status, FED_TEST_SKIPPED);
+        skip();
+    }
+    snprintf(name, FED_GPU_NAME, "%s", fed_gpu_info_of(gpu)->name);
+    fed_gpu_close(gpu);
+    return name;
 }

@@ -11,4 +11,8 @@ enum { FED_TEST_SKIPPED = 77 };
  * *status, and it was said why. */
 fed_gpu *fed_test_gpu(int *status);
 
+/** Its name, for a program's --device; it is closed again. Without one the test that calls this is
+ * skipped, or fails where FED_TEST_DEVICE names one. */
+const char *fed_test_gpu_name(char name[FED_GPU_NAME]);
+
 #endif

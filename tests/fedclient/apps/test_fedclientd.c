@@ -1,17 +1,16 @@
 /* fedclientd as a person runs it: against a real coordinator, on made-up digits. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <fcntl.h>
 #include <math.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "clientd_world.h"
 #include "fed/checkpoint.h"
 #include "fed/clock.h"
 #include "fed/file.h"
 #include "fed/hash.h"
-#include "fed_coordinator.h"
 #include "fed_curl.h"
 #include "fed_digits.h"
 #include "fed_test.h"
@@ -19,133 +18,42 @@
 #include "fedserver/operator.h"
 #include "fedtrain/data.h"
 
-typedef struct world {
-    char directory[256], state[300], ca[320], log[300], url[64];
-    fed_coordinator coordinator;
-} world;
-
 static const char task_json[] =
     "{ \"model\": \"lr\", \"codec_up\": \"sbc:p=0.05\", \"optimizer\": \"%s\",\n"
     "  \"local_steps\": 20, \"learning_rate\": 0.1, \"rounds\": 3, \"cohort\": 1 }\n";
 
-static int setup(void **state) {
-    world *w = calloc(1, sizeof *w);
-    assert_non_null(w);
-    fed_test_tmpdir(w->directory, sizeof w->directory);
-    fed_coordinator_open(&w->coordinator, w->directory, "coordinator");
-    fed_digits_write(w->directory, 500, 200);
-    snprintf(w->state, sizeof w->state, "%s/state", w->directory);
-    snprintf(w->log, sizeof w->log, "%s/log", w->directory);
-    snprintf(w->ca, sizeof w->ca, "%s/ca.pem", w->coordinator.directory);
-    snprintf(w->url, sizeof w->url, "https://127.0.0.1:%u", w->coordinator.front);
-    *state = w;
-    return 0;
-}
-
-static int teardown(void **state) {
-    world *w = *state;
-    fed_coordinator_close(&w->coordinator);
-    fed_test_rmdir(w->directory);
-    free(w);
-    return 0;
-}
-
-static void queue_this(world *w, const char *json) {
-    char path[320];
-    fed_error err = {0};
-    uint64_t id = 0;
-    fedserver *server = NULL;
-    snprintf(path, sizeof path, "%s/task.json", w->directory);
-    assert_fed_ok_err(fed_file_replace(path, json, strlen(json), 0600, &err));
-    fed_coordinator_stop(&w->coordinator);
-    assert_fed_ok_err(fedserver_open(w->coordinator.directory, NULL, &server, &err));
-    assert_fed_ok_err(fedserver_task_add(server, fed_clock_unix_ms(), path, &id, &err));
-    fedserver_close(server);
-    fed_coordinator_start(&w->coordinator);
-}
-
-static void queue_task(world *w, const char *optimizer) {
+static void queue_task(clientd_world *w, const char *optimizer) {
     char json[sizeof task_json + 64];
     snprintf(json, sizeof json, task_json, optimizer);
-    queue_this(w, json);
+    clientd_queue(w, json);
 }
 
-/** Start it with the usual options, then these. Its output goes to the log. */
-static pid_t spawn(const world *w, const char *const *more) {
-    const char *args[32] = {FED_BIN_DIR "/fedclientd",
-                            "--server",
-                            w->url,
-                            "--ca",
-                            w->ca,
-                            "--state",
-                            w->state,
-                            "--data",
-                            w->directory};
-    for (size_t n = 9; *more != NULL; n++) {
-        args[n] = *more++;
-    }
-    pid_t pid = fork();
-    if (pid == 0) {
-        int log = open(w->log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-        dup2(log, STDOUT_FILENO);
-        dup2(log, STDERR_FILENO);
-        execv(args[0], (char *const *)(uintptr_t)args);
-        _exit(127);
-    }
-    return pid;
-}
-
-static int wait_for(pid_t pid) {
-    int how = 0;
-    assert_int_equal(waitpid(pid, &how, 0), pid);
-    return WIFEXITED(how) ? WEXITSTATUS(how) : -1;
-}
-
-static bool log_says(const world *w, const char *text) {
-    uint8_t *data = NULL;
-    size_t len = 0;
-    bool says = fed_file_read(w->log, 1 << 20, &data, &len, NULL) == FED_OK &&
-                strstr((const char *)data, text) != NULL;
-    free(data);
-    return says;
-}
-
-static void assert_run(const world *w, const char *const *more, int wanted, const char *text) {
-    int status = wait_for(spawn(w, more));
-    if (status != wanted || !log_says(w, text)) {
-        uint8_t *data = NULL;
-        size_t len = 0;
-        assert_fed_ok(fed_file_read(w->log, 1 << 20, &data, &len, NULL));
-        fail_msg("status %d, wanted %d and \"%s\": %s", status, wanted, text, (char *)data);
-    }
-}
-
-static bool holds_an_optimizer(const world *w) {
+static bool holds_an_optimizer(const clientd_world *w) {
     char path[400];
     snprintf(path, sizeof path, "%s/optimizer", w->state);
     return access(path, F_OK) == 0;
 }
 
 /** Enrol, and take part in all rounds of a task with that optimizer. */
-static void train_to_the_end(world *w, const char *optimizer) {
+static void train_to_the_end(clientd_world *w, const char *optimizer) {
     char token[FEDSERVER_TOKEN];
     queue_task(w, optimizer);
     fed_coordinator_token(&w->coordinator, token);
     const char *const args[] = {"--token", token, "--until-finished", NULL};
-    assert_run(w, args, 0, "round 3: update counted");
+    clientd_run(w, args, 0, "round 3: update counted");
 }
 
 static void it_trains_until_the_task_is_finished(void **state) {
-    world *w = *state;
+    clientd_world *w = *state;
     train_to_the_end(w, "momentum");
-    assert_true(log_says(w, "finished; its model is version 3"));
+    assert_true(clientd_says(w, "finished; its model is version 3"));
     assert_true(holds_an_optimizer(w));
     const char *const again[] = {"--until-finished", "--hold", "0", NULL};
-    assert_run(w, again, 0, "at https://");
+    clientd_run(w, again, 0, "at https://");
 }
 
 static void of_a_stateless_optimizer_it_stores_nothing(void **state) {
-    world *w = *state;
+    clientd_world *w = *state;
     train_to_the_end(w, "momentum+stateless");
     assert_false(holds_an_optimizer(w));
 }
@@ -252,7 +160,7 @@ static void plain_round(plain *p, uint32_t round) {
     }
 }
 
-static uint64_t coordinators_model(const world *w) {
+static uint64_t coordinators_model(const clientd_world *w) {
     char path[400];
     fed_error err = {0};
     fedserver *server = NULL;
@@ -268,19 +176,19 @@ static uint64_t coordinators_model(const world *w) {
 }
 
 static void it_follows_the_phases_and_remembers_its_momentum_when_started_again(void **state) {
-    world *w = *state;
+    clientd_world *w = *state;
     char token[FEDSERVER_TOKEN];
-    queue_this(w, phases_json);
+    clientd_queue(w, phases_json);
     fed_coordinator_token(&w->coordinator, token);
     const char *const first[] = {"--token", token, NULL};
-    pid_t pid = spawn(w, first);
-    while (!log_says(w, "round 3: update counted") && waitpid(pid, NULL, WNOHANG) == 0) {
+    pid_t pid = clientd_spawn(w, first);
+    while (!clientd_says(w, "round 3: update counted") && waitpid(pid, NULL, WNOHANG) == 0) {
         fed_sleep_ms(5);
     }
     kill(pid, SIGTERM);
-    assert_int_equal(wait_for(pid), 0);
+    assert_int_equal(clientd_wait(pid), 0);
     const char *const again[] = {"--until-finished", NULL};
-    assert_run(w, again, 0, "finished");
+    clientd_run(w, again, 0, "finished");
     plain p = {0};
     plain_open(&p, w->directory);
     for (uint32_t round = 1; round <= 6; round++) {
@@ -291,26 +199,26 @@ static void it_follows_the_phases_and_remembers_its_momentum_when_started_again(
 }
 
 static void an_evaluator_measures_a_model(void **state) {
-    world *w = *state;
+    clientd_world *w = *state;
     char token[FEDSERVER_TOKEN];
     queue_task(w, "momentum");
     fed_coordinator_token(&w->coordinator, token);
     const char *const train[] = {"--token", token, "--until-finished", NULL};
-    assert_run(w, train, 0, "finished");
+    clientd_run(w, train, 0, "finished");
     fed_test_rmdir(w->state);
     fed_coordinator_token_for(&w->coordinator, FEDSERVER_ROLE_EVALUATOR, token);
     const char *const evaluate[] = {"--token", token, "--evaluate", NULL};
-    pid_t pid = spawn(w, evaluate);
-    while (!log_says(w, "accuracy")) {
+    pid_t pid = clientd_spawn(w, evaluate);
+    while (!clientd_says(w, "accuracy")) {
         fed_sleep_ms(20);
     }
     kill(pid, SIGINT);
-    assert_int_equal(wait_for(pid), 0);
+    assert_int_equal(clientd_wait(pid), 0);
 }
 
 /* The number to predict is the first column; the second one, a million times as large, would drown
  * it. */
-static void write_lopsided_table(const world *w) {
+static void write_lopsided_table(const clientd_world *w) {
     char text[200 * 32];
     size_t len = 0;
     for (int k = 0; k < 200; k++) {
@@ -326,79 +234,80 @@ static const char numbers_json[] =
     "  \"codec_down\": \"float32\", \"local_steps\": 50, \"learning_rate\": 0.1, \"cohort\": 1 }\n";
 
 static void it_predicts_numbers_and_normalises_by_its_own_shard(void **state) {
-    world *w = *state;
+    clientd_world *w = *state;
     char token[FEDSERVER_TOKEN];
     write_lopsided_table(w);
-    queue_this(w, numbers_json);
+    clientd_queue(w, numbers_json);
     fed_coordinator_token(&w->coordinator, token);
     const char *const train[] = {"--token",     token,     "--dataset", "csv:target=last",
                                  "--normalise", "--shard", "0/2",       "--until-finished",
                                  NULL};
-    assert_run(w, train, 0, "round 3: update counted, training loss 0.0");
+    clientd_run(w, train, 0, "round 3: update counted, training loss 0.0");
     fed_test_rmdir(w->state);
     fed_coordinator_token_for(&w->coordinator, FEDSERVER_ROLE_EVALUATOR, token);
     const char *const evaluate[] = {"--token",     token,        "--dataset", "csv:target=last",
                                     "--normalise", "--evaluate", NULL};
-    pid_t pid = spawn(w, evaluate);
-    while (!log_says(w, "version 3: mean squared error 0.0") && waitpid(pid, NULL, WNOHANG) == 0) {
+    pid_t pid = clientd_spawn(w, evaluate);
+    while (!clientd_says(w, "version 3: mean squared error 0.0") &&
+           waitpid(pid, NULL, WNOHANG) == 0) {
         fed_sleep_ms(20);
     }
     kill(pid, SIGINT);
-    assert_int_equal(wait_for(pid), 0);
-    assert_false(log_says(w, "accuracy"));
+    assert_int_equal(clientd_wait(pid), 0);
+    assert_false(clientd_says(w, "accuracy"));
 }
 
 static void a_device_with_classes_declines_a_model_that_predicts_numbers(void **state) {
-    world *w = *state;
+    clientd_world *w = *state;
     char token[FEDSERVER_TOKEN];
     write_lopsided_table(w);
-    queue_this(w, numbers_json);
+    clientd_queue(w, numbers_json);
     fed_coordinator_token(&w->coordinator, token);
     const char *const args[] = {"--token", token, NULL};
-    pid_t pid = spawn(w, args);
-    while (!log_says(w, "the data has classes, the model predicts numbers (mse)") &&
+    pid_t pid = clientd_spawn(w, args);
+    while (!clientd_says(w, "the data has classes, the model predicts numbers (mse)") &&
            waitpid(pid, NULL, WNOHANG) == 0) {
         fed_sleep_ms(20);
     }
     kill(pid, SIGTERM);
-    assert_int_equal(wait_for(pid), 0);
+    assert_int_equal(clientd_wait(pid), 0);
 }
 
 static void a_signal_ends_it_in_the_middle_of_a_wait(void **state) {
-    world *w = *state;
+    clientd_world *w = *state;
     char token[FEDSERVER_TOKEN];
     fed_coordinator_token(&w->coordinator, token);
     const char *const args[] = {"--token", token, "--hold", "50", NULL};
-    pid_t pid = spawn(w, args);
-    while (!log_says(w, "enrolled as device")) {
+    pid_t pid = clientd_spawn(w, args);
+    while (!clientd_says(w, "enrolled as device")) {
         fed_sleep_ms(20);
     }
     kill(pid, SIGTERM);
-    assert_int_equal(wait_for(pid), 0);
-    assert_true(log_says(w, "stopped; what is not sent yet is kept in"));
+    assert_int_equal(clientd_wait(pid), 0);
+    assert_true(clientd_says(w, "stopped; what is not sent yet is kept in"));
 }
 
 static void a_state_directory_serves_one_device(void **state) {
-    world *w = *state;
+    clientd_world *w = *state;
     char token[FEDSERVER_TOKEN];
     fed_coordinator_token(&w->coordinator, token);
     const char *const args[] = {"--token", token, NULL};
-    pid_t pid = spawn(w, args);
-    while (!log_says(w, "enrolled as device")) {
+    pid_t pid = clientd_spawn(w, args);
+    while (!clientd_says(w, "enrolled as device")) {
         fed_sleep_ms(20);
     }
-    assert_run(w, args, 1, "is in use by another client");
+    clientd_run(w, args, 1, "is in use by another client");
     kill(pid, SIGTERM);
-    assert_int_equal(wait_for(pid), 0);
+    assert_int_equal(clientd_wait(pid), 0);
 }
 
 static void stop(pid_t pid) {
     kill(pid, SIGTERM);
-    assert_int_equal(wait_for(pid), 0);
+    assert_int_equal(clientd_wait(pid), 0);
 }
 
-static void wait_until_it_says(const world *w, pid_t pid, const char *text) {
-    while (!log_says(w, text)) {
+static void wait_until_it_says(const clientd_world *w, pid_t pid, const char *text) {
+    while (!clientd_says(w, text)) {
         if (waitpid(pid, NULL, WNOHANG) != 0) {
             fail_msg("it has ended, and did not say \"%s\"", text);
         }
@@ -407,12 +316,12 @@ static void wait_until_it_says(const world *w, pid_t pid, const char *text) {
 }
 
 /** A task that does not fit the digits: the device says so, and is still there afterwards. */
-static void declines(world *w, const char *json, const char *reason) {
+static void declines(clientd_world *w, const char *json, const char *reason) {
     char token[FEDSERVER_TOKEN];
-    queue_this(w, json);
+    clientd_queue(w, json);
     fed_coordinator_token(&w->coordinator, token);
     const char *const args[] = {"--token", token, "--until-finished", "--hold", "0", NULL};
-    pid_t pid = spawn(w, args);
+    pid_t pid = clientd_spawn(w, args);
     wait_until_it_says(w, pid, "declines task 1");
     wait_until_it_says(w, pid, reason);
     wait_until_it_says(w, pid, "this device has declined the task that runs");
@@ -442,37 +351,37 @@ static void a_learning_rate_that_diverges_is_declined(void **state) {
 }
 
 static void a_late_device_says_so_and_goes_on(void **state) {
-    world *w = *state;
+    clientd_world *w = *state;
     char token[FEDSERVER_TOKEN];
-    queue_this(w, "{ \"model\": \"lr\", \"local_steps\": 1000000, \"deadline_s\": 0.5,\n"
-                  "  \"rounds\": 3, \"cohort\": 1 }");
+    clientd_queue(w, "{ \"model\": \"lr\", \"local_steps\": 1000000, \"deadline_s\": 0.5,\n"
+                     "  \"rounds\": 3, \"cohort\": 1 }");
     fed_coordinator_token(&w->coordinator, token);
     const char *const args[] = {"--token", token, NULL};
-    pid_t pid = spawn(w, args);
+    pid_t pid = clientd_spawn(w, args);
     wait_until_it_says(w, pid, "the deadline of round 1 has passed");
     wait_until_it_says(w, pid, "round 1: this device was late");
     stop(pid);
 }
 
 static void who_came_too_late_for_a_task_ends_with_it(void **state) {
-    world *w = *state;
+    clientd_world *w = *state;
     char token[FEDSERVER_TOKEN];
     train_to_the_end(w, "sgd");
     fed_test_rmdir(w->state);
     fed_coordinator_token(&w->coordinator, token);
     const char *const args[] = {"--token", token, "--until-finished", NULL};
-    assert_run(w, args, 0, "the coordinator has no more tasks: this device ends");
+    clientd_run(w, args, 0, "the coordinator has no more tasks: this device ends");
 }
 
 static void it_trains_only_when_it_may(void **state) {
-    world *w = *state;
+    clientd_world *w = *state;
     char token[FEDSERVER_TOKEN], when[400], path[320];
     queue_task(w, "sgd");
     fed_coordinator_token(&w->coordinator, token);
     snprintf(path, sizeof path, "%s/go", w->directory);
     snprintf(when, sizeof when, "file:%s", path);
     const char *const args[] = {"--token", token, "--until-finished", "--when", when, NULL};
-    pid_t pid = spawn(w, args);
+    pid_t pid = clientd_spawn(w, args);
     wait_until_it_says(w, pid, "/go is not there: this device pauses");
     stop(pid);
     uint32_t leased = 1;
@@ -481,11 +390,11 @@ static void it_trains_only_when_it_may(void **state) {
     assert_int_equal(leased, 0);
     fed_error err = {0};
     assert_fed_ok_err(fed_file_replace(path, "", 0, 0600, &err));
-    assert_run(w, args, 0, "round 3: update counted");
+    clientd_run(w, args, 0, "round 3: update counted");
 }
 
 static void a_token_may_come_from_a_file(void **state) {
-    world *w = *state;
+    clientd_world *w = *state;
     char token[FEDSERVER_TOKEN], line[FEDSERVER_TOKEN + 2], path[320];
     fed_error err = {0};
     queue_task(w, "sgd");
@@ -494,12 +403,12 @@ static void a_token_may_come_from_a_file(void **state) {
     snprintf(path, sizeof path, "%s/token", w->directory);
     assert_fed_ok_err(fed_file_replace(path, line, strlen(line), 0600, &err));
     const char *const args[] = {"--token-file", path, "--until-finished", NULL};
-    assert_run(w, args, 0, "finished");
+    clientd_run(w, args, 0, "finished");
 }
 
 /** The test takes the requests that are granted to this address (all but one in a hundred). */
 static void a_coordinator_without_time_is_asked_again(void **state) {
-    world *w = *state;
+    clientd_world *w = *state;
     char token[FEDSERVER_TOKEN];
     fed_pem ca;
     fed_coordinator_stop(&w->coordinator);
@@ -509,25 +418,25 @@ static void a_coordinator_without_time_is_asked_again(void **state) {
     snprintf(ca.text, sizeof ca.text, "%s", w->coordinator.ca);
     CURL *curl = fed_curl_new(&ca, NULL, w->coordinator.front, "/v1/status");
     pid_t pid = 0;
-    while (pid == 0 ||
-           !(log_says(w, "enrolling is tried again") || log_says(w, "enrolled as device"))) {
+    while (pid == 0 || !(clientd_says(w, "enrolling is tried again") ||
+                         clientd_says(w, "enrolled as device"))) {
         fed_reply reply = fed_curl_ask(curl);
         if (reply.status == 429 && pid == 0) {
             const char *const args[] = {"--token", token, NULL};
-            pid = spawn(w, args);
+            pid = clientd_spawn(w, args);
         }
         fed_reply_free(&reply);
     }
     curl_easy_cleanup(curl);
-    while (!log_says(w, "enrolled as device")) {
+    while (!clientd_says(w, "enrolled as device")) {
         fed_sleep_ms(20);
     }
     kill(pid, SIGTERM);
-    assert_int_equal(wait_for(pid), 0);
+    assert_int_equal(clientd_wait(pid), 0);
 }
 
 static void wrong_usage_is_told(void **state) {
-    world *w = *state;
+    clientd_world *w = *state;
     static const struct {
         const char *args[4], *text;
     } cases[] = {{{"--shard", "2/2"}, "--shard wants K/N"},
@@ -542,14 +451,14 @@ static void wrong_usage_is_told(void **state) {
     for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
         const char *args[5] = {NULL};
         memcpy(args, cases[k].args, sizeof cases[k].args);
-        assert_run(w, args, 2, cases[k].text);
+        clientd_run(w, args, 2, cases[k].text);
     }
     const char *const help[] = {"--help", NULL};
-    assert_run(w, help, 0, "Usage: fedclientd");
+    clientd_run(w, help, 0, "Usage: fedclientd");
 }
 
 static void what_a_person_has_to_do_is_told(void **state) {
-    world *w = *state;
+    clientd_world *w = *state;
     static const struct {
         const char *args[5], *text;
     } cases[] = {{{NULL}, "make a token"},
@@ -561,17 +470,17 @@ static void what_a_person_has_to_do_is_told(void **state) {
     for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
         const char *args[5] = {NULL};
         memcpy(args, cases[k].args, sizeof args);
-        assert_run(w, args, 1, cases[k].text);
+        clientd_run(w, args, 1, cases[k].text);
     }
 }
 
 static void the_port_of_enrolled_devices_is_told_from_the_front(void **state) {
-    world *w = *state;
+    clientd_world *w = *state;
     char token[FEDSERVER_TOKEN], url[64];
     fed_coordinator_token(&w->coordinator, token);
     snprintf(url, sizeof url, "https://127.0.0.1:%u", w->coordinator.devices);
     const char *const args[] = {"--token", token, "--server", url, NULL};
-    assert_run(w, args, 1, "this may be the port of enrolled devices");
+    clientd_run(w, args, 1, "this may be the port of enrolled devices");
 }
 
 /** A server of plain HTTP, for one request. Its process ends with it. */
@@ -597,17 +506,17 @@ static pid_t serve_plainly(uint16_t *port) {
 }
 
 static void plain_http_is_told_from_a_coordinator(void **state) {
-    world *w = *state;
+    clientd_world *w = *state;
     uint16_t port = 0;
     char url[64];
     pid_t server = serve_plainly(&port);
     snprintf(url, sizeof url, "https://127.0.0.1:%u", port);
     const char *const args[] = {"--token", "t", "--server", url, NULL};
-    assert_run(w, args, 1, "does not speak TLS: is it another program, or a port of plain HTTP?");
-    assert_int_equal(wait_for(server), 0);
+    clientd_run(w, args, 1, "does not speak TLS: is it another program, or a port of plain HTTP?");
+    assert_int_equal(clientd_wait(server), 0);
 }
 
-#define test(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define test(name) cmocka_unit_test_setup_teardown(name, clientd_setup, clientd_teardown)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

@@ -79,23 +79,10 @@ static void threads_and_processes_leave_the_same_bits(void **state) {
     }
 }
 
-/* What `--device` can be given here; skipped without one. */
-static const char *device(void) {
-    static char name[FED_GPU_NAME];
-    int status;
-    fed_gpu *gpu = fed_test_gpu(&status);
-    if (gpu == NULL) {
-        skip();
-    }
-    snprintf(name, sizeof name, "%s", fed_gpu_info_of(gpu)->name);
-    fed_gpu_close(gpu);
-    return name;
-}
-
 static void workers_on_a_gpu_leave_the_same_bits(void **state) {
     (void)state;
-    char args[300], a[32], b[32];
-    const char *name = device();
+    char args[300], a[32], b[32], name[FED_GPU_NAME];
+    fed_test_gpu_name(name);
     snprintf(args, sizeof args, "--device %s --workers 2 --sync bitsgd --codec 3lc", name);
     digest_of(args, a);
     json_t *root = summary();
@@ -259,8 +246,9 @@ static void a_gang_of_processes_goes_on_without_a_rank_that_dies(void **state) {
 
 static void a_gang_on_gpus_goes_on_without_a_rank_that_dies(void **state) {
     (void)state;
+    char name[FED_GPU_NAME];
     lose_a_rank((const char *const[]){"--optimizer", "momentum:lr=0.02", "--steps", "800", "--sync",
-                                      "bitsgd", "--device", device(), NULL});
+                                      "bitsgd", "--device", fed_test_gpu_name(name), NULL});
 }
 
 static void a_trace_shows_all_ranks(void **state) {
