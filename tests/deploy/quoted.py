@@ -3,7 +3,7 @@
     quoted.py ROOT BIN      exit status 1, with file and line, if a command fails or does not exist
 
 Of fedserver's and fedclientd's commands, which need a coordinator that runs, the options are checked against --help; the
-end-to-end tests run them. Scripts must be there and, where a word follows them, know it.
+end-to-end tests run them. So are those for a device that is not on this machine. Scripts must be there and, where a word follows them, know it.
 """
 # SPDX-License-Identifier: Apache-2.0
 import os
@@ -102,8 +102,15 @@ class Reader:
         named = [] if out is None else ["--out", out]
         return self.run(["fedsim", "run"] + own + QUICK + [f"data={self.data}", "model=lr"] + named)
 
+    def has_device(self, words):
+        """Is what --device names on this machine, and usable?"""
+        said = subprocess.run([os.path.join(self.bin, "fedworker"), "devices"], capture_output=True, text=True).stdout
+        usable = re.findall(r"^(\w+:\d+) .*\n(?! +can't)", said, re.MULTILINE)
+        name = words[words.index("--device") + 1]
+        return name in usable or name == "gpu" and usable != []
+
     def fedtrain(self, words):
-        if any(w in OTHER_DATA for w in words):
+        if any(w in OTHER_DATA for w in words) or "--device" in words and not self.has_device(words):
             return self.check_options(words)
         for k, word in enumerate(words[:-1]):
             if word == "--epochs":
