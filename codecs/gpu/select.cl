@@ -133,19 +133,37 @@ KERNEL select_absorb(GLOBAL float *residual, GLOBAL const float *x, u32 n, u32 s
     flush_bins(mine, ALL_VALUES, bins);
 }
 
-/* The 8 values of a work-item in a tile, 256 apart, with x added; zeros after the n-th. */
+/* The place in a tile of value j of a work-item: two quads, each four values side by side. */
+FUNC u32 place_in_tile(u32 j) {
+    return 4 * LANE + (j & 3) + (j & 4) * GROUP_SIZE;
+}
+
+/* A quad with x added. */
+FUNC f32x4 add_quad(GLOBAL float *residual, GLOBAL const float *x, u32 at) {
+    f32x4 a = LOAD4(residual + at), b = LOAD4(x + at);
+    return F32X4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w);
+}
+
+/* The 8 values of a work-item in the tile that begins at `first`, with x added; zeros after the
+ * n-th. */
 FUNC void add_row(GLOBAL float *residual, GLOBAL const float *x, u32 n, u32 first, float v[8]) {
-    if (first - LANE + TILE <= n && x != 0) {
-        for (u32 j = 0; j < 8; j++) {
-            v[j] = residual[first + j * GROUP_SIZE] + x[first + j * GROUP_SIZE];
-        }
-        for (u32 j = 0; j < 8; j++) {
-            residual[first + j * GROUP_SIZE] = v[j];
-        }
+    if (first + TILE <= n && x != 0) {
+        u32 at = first + place_in_tile(0), next = first + place_in_tile(4);
+        f32x4 a = add_quad(residual, x, at), b = add_quad(residual, x, next);
+        STORE4(residual + at, a);
+        STORE4(residual + next, b);
+        v[0] = a.x;
+        v[1] = a.y;
+        v[2] = a.z;
+        v[3] = a.w;
+        v[4] = b.x;
+        v[5] = b.y;
+        v[6] = b.z;
+        v[7] = b.w;
         return;
     }
     for (u32 j = 0; j < 8; j++) {
-        u32 i = first + j * GROUP_SIZE;
+        u32 i = first + place_in_tile(j);
         v[j] = i < n ? residual[i] : 0.0f;
         if (i < n && x != 0) {
             v[j] += x[i];
@@ -169,7 +187,7 @@ KERNEL select_list_candidates(GLOBAL float *residual, GLOBAL const float *x, u32
     BARRIER();
     for (u32 t = 0; t < SLAB / TILE; t++) {
         u32 tile = GROUP * (SLAB / TILE) + t, hits = 0;
-        add_row(residual, x, n, tile * TILE + LANE, v);
+        add_row(residual, x, n, tile * TILE, v);
         for (u32 j = 0; j < 8; j++) {
             u32 bits = BITS_OF(v[j]), key = bits & 0x7fffffffU;
             hits |= (u32)(key >= (bits >> 31 != 0 ? low1 : low0)) << j;
@@ -180,7 +198,7 @@ KERNEL select_list_candidates(GLOBAL float *residual, GLOBAL const float *x, u32
                 u32 bits = BITS_OF(v[j]), slot = ATOMIC_ADD(&here[t], 1);
                 count_key(mine, bits >> 20 & (FIRST_BINS - 1), side_of(bits, sides));
                 if (slot < ROOM) {
-                    index[tile * (u64)ROOM + slot] = tile * TILE + LANE + j * GROUP_SIZE;
+                    index[tile * (u64)ROOM + slot] = tile * TILE + place_in_tile(j);
                 }
             }
         }
