@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 
-VALUES = 16384
+VALUES = 65536  # from here on the sparse codecs sample their threshold (LEAST in codecs/gpu/gpu_select.c)
 LINE = re.compile(r'FED_GPU_TRAFFIC\("([^"]+)", ([\d.]+), ([\d.]+)\)')
 MOVED = re.compile(r"- (?:load|store) global \((\d[\d,]*) bytes\)|- (?:load|store) constant \((\d[\d,]*) bytes\)")
 
