@@ -79,10 +79,14 @@ nccl_result ncclGetUniqueId(nccl_id *id) {
     return NCCL_OK;
 }
 
-/* With the lock: all ranks of the team have come here. */
+/* With the lock: all ranks of the team have come here. Once one has aborted, none meets again: the
+ * aborting rank frees its parts. */
 static nccl_result meet(team *t) {
     struct timespec until;
     const uint32_t turn = t->turn;
+    if (t->aborted) {
+        return SYSTEM_ERROR;
+    }
     (void)clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += PATIENCE;
     if (++t->arrived == (uint32_t)t->ranks) {
@@ -92,10 +96,11 @@ static nccl_result meet(team *t) {
     }
     while (t->turn == turn && !t->aborted) {
         if (pthread_cond_timedwait(&changed, &lock, &until) != 0) {
-            return SYSTEM_ERROR;
+            t->aborted = true;
+            (void)pthread_cond_broadcast(&changed);
         }
     }
-    return t->turn != turn ? NCCL_OK : SYSTEM_ERROR;
+    return t->aborted ? SYSTEM_ERROR : NCCL_OK;
 }
 
 static team *find_team(uint32_t number, int ranks) {
