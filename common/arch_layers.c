@@ -8,10 +8,8 @@
 #include "common/arch_parser.h"
 #include "fed/small.h"
 
-/* Most values of a sample in one layer, and most parameters of all layers. Any model that this
- * trains is far smaller, and products of a few such numbers fit 64 bits. */
+/* Most values of a sample in one layer; see ARCH_PARAMETERS_MAX. */
 static const uint64_t SHAPE_SIZE_MAX = UINT64_C(1) << 28;
-static const uint64_t PARAMETERS_MAX = UINT64_C(1) << 31;
 
 static const char TOO_LARGE[] = "a smaller layer: it gives more than 2^28 values a sample";
 
@@ -60,10 +58,10 @@ static fed_status add_tensor(arch_parser *p, const char *layer, const char *suff
                             FED_TENSOR_NAME - 1);
     }
     uint64_t size = 1;
-    for (uint32_t i = 0; i < rank && size <= PARAMETERS_MAX; i++) {
+    for (uint32_t i = 0; i < rank && size <= ARCH_PARAMETERS_MAX; i++) {
         size *= dims[i];
     }
-    if (size > PARAMETERS_MAX - p->arch->layout.size) {
+    if (size > ARCH_PARAMETERS_MAX - p->arch->layout.size) {
         return arch_fail(p, p->kind, "a smaller layer: a model has at most 2^31 parameters");
     }
     *index = p->arch->layout.count;

@@ -122,6 +122,11 @@ static fed_status take_output(arch_parser *p) {
 }
 
 static fed_status parse_words(arch_parser *p) {
+    bool opaque;
+    FED_TRY(arch_opaque_parse(p, &opaque));
+    if (opaque) {
+        return FED_OK;
+    }
     FED_TRY(arch_lets_parse(p));
     FED_TRY(parse_input(p));
     FED_TRY(arch_layers_walk(p, p->scope));
@@ -173,7 +178,7 @@ static fed_status fail_name(const char *name, fed_error *err) {
     }
     return fed_fail(err, FED_EFORMAT,
                     "no model is called \"%.64s\"; there are: %s; or describe one, as in "
-                    "\"input 784 | dense 10\"",
+                    "\"input 784 | dense 10\" or \"vector 61706\"",
                     name, list);
 }
 
@@ -189,11 +194,17 @@ static const char *look_up(const char *name_or_text) {
 
 /* Does it look like a name? Then an error can show all of it. */
 static bool is_one_word(const char *text) {
+    static const char *const first[] = {"input", "vector", "tensors"};
+    for (size_t i = 0; i < sizeof first / sizeof first[0]; i++) {
+        if (strcmp(text, first[i]) == 0) {
+            return false;
+        }
+    }
     size_t len = 0;
     while (text[len] > ' ' && text[len] <= '~' && text[len] != '|') {
         len++;
     }
-    return text[len] == '\0' && strcmp(text, "input") != 0;
+    return text[len] == '\0';
 }
 
 fed_status fed_arch_parse(const char *name_or_text, fed_arch *arch, fed_error *err) {

@@ -128,6 +128,17 @@ fed_status arch_layer_parse(arch_parser *p, fed_layer_kind kind) FED_CHECKED;
 /** Add the running statistics after all other tensors; those of "scaffold" first. */
 fed_status arch_statistics_add(arch_parser *p) FED_CHECKED;
 
+/* ---- Models without layers (arch_opaque.c) ---- */
+
+/** Parse a whole text that begins with "vector" or "tensors"; *is_it: does it? */
+fed_status arch_opaque_parse(arch_parser *p, bool *is_it) FED_CHECKED;
+
+/* ---- Sizes ---- */
+
+/* Most parameters of all layers. Any model that this trains is far smaller, and products of a few
+ * such numbers fit 64 bits. */
+#define ARCH_PARAMETERS_MAX (UINT64_C(1) << 31)
+
 uint64_t arch_shape_size(fed_shape s);
 bool arch_shape_fits(fed_shape s); /* at most 2^28 values */
 fed_shape arch_value_shape(const fed_arch *arch, uint32_t value);

@@ -11,7 +11,9 @@ static double mb(size_t bytes) {
 
 static void print_input(const fed_arch *arch) {
     char text[40];
-    if (arch->words > 0) {
+    if (fed_arch_is_opaque(arch)) {
+        snprintf(text, sizeof text, "no layers");
+    } else if (arch->words > 0) {
         snprintf(text, sizeof text, "%u of %u words", arch->positions, arch->words);
     } else if (arch->input.h == 1 && arch->input.w == 1) {
         snprintf(text, sizeof text, "%u", arch->input.c);
@@ -50,7 +52,8 @@ static fed_status print_model(const app_options *o, const fed_optimizer *optimiz
     if (app_net_new(o, &arch, &net, &why) == FED_OK) {
         print_memory(&arch, net, optimizer);
     } else {
-        printf("  %s\n", fed_status_text(why.status));
+        printf("  %s\n",
+               fed_arch_is_opaque(&arch) ? "not trained here" : fed_status_text(why.status));
     }
     fflush(stdout);
     fedtrain_net_free(net);

@@ -42,6 +42,7 @@ static fed_status check_loss(const fedtrain_dataset *set, const fed_arch *arch, 
 
 fed_status fedtrain_dataset_fits(const fedtrain_dataset *set, const fed_arch *arch,
                                  fed_error *err) {
+    FED_TRY(fed_arch_require_layers(arch, err));
     if (arch->words > 0 || arch->positions > 1) {
         return fed_fail(err, FED_EINVAL,
                         "a data set has values, and a class or a number for each sample, but the "
@@ -66,6 +67,7 @@ fed_status fedtrain_dataset_fits(const fedtrain_dataset *set, const fed_arch *ar
 }
 
 fed_status fedtrain_text_fits(const fedtrain_text *text, const fed_arch *arch, fed_error *err) {
+    FED_TRY(fed_arch_require_layers(arch, err));
     FED_TRY(fedtrain_text_check_arch(arch, err));
     return fedtrain_text_check_tokens(arch, text->token, text->count, err);
 }

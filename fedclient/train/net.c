@@ -41,6 +41,7 @@ static bool allocate(fedtrain_net *net) {
 
 static fed_status open_net(fedtrain_net *net, const char *backend, fed_error *err) {
     if (!FED_SMALL) {
+        FED_TRY(fed_arch_require_layers(net->arch, err));
         FED_TRY(fedtrain_backend_fits(backend, net->arch, err));
     }
     FED_TRY(fedtrain_backend_find(backend, &net->backend, err));

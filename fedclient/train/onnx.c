@@ -421,6 +421,7 @@ static fed_status check_finite(const fed_arch *arch, const float *params, fed_er
 
 fed_status fedtrain_onnx_save(const char *path, const fed_arch *arch, const float *params,
                               const char *const *metadata, fed_error *err) {
+    FED_TRY(fed_arch_require_layers(arch, err));
     FED_TRY(check_finite(arch, params, err));
     writer w = {.arch = arch, .params = params};
     w.values = calloc(arch->layer_count + 1, sizeof *w.values);

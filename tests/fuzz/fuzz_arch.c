@@ -21,6 +21,9 @@ static uint64_t size_of(fed_shape s) {
 
 /* Each value comes before its reader, has a size, and all but the last have a reader. */
 static void check_layers(const fed_arch *arch) {
+    if (fed_arch_is_opaque(arch)) {
+        return;
+    }
     static bool read[FED_ARCH_LAYERS + 1];
     memset(read, 0, sizeof read);
     require(arch->layer_count > 0 && arch->layer_count <= FED_ARCH_LAYERS);
@@ -51,8 +54,10 @@ static void check_tensors(const fed_arch *arch) {
     for (size_t i = 0; i < arch->layout.count; i++) {
         const fed_tensor *tensor = &arch->layout.tensors[i];
         require(tensor->offset == at && tensor->size > 0);
-        bool statistics =
-            ends_with(tensor->name, ".running_mean") || ends_with(tensor->name, ".running_var");
+        bool statistics = fed_arch_is_opaque(arch)
+                              ? i >= arch->layout.count - arch->layout.statistics
+                              : ends_with(tensor->name, ".running_mean") ||
+                                    ends_with(tensor->name, ".running_var");
         require(statistics == (at >= arch->trained));
         at += tensor->size;
     }

@@ -1,5 +1,5 @@
 /* A model's architecture: layers, written as a short text. The text determines the model's
- * tensors. */
+ * tensors. A text may also name the tensors alone. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_ARCH_H
 #define FED_ARCH_H
@@ -71,6 +71,13 @@ FED_API_BEGIN
  * "| scaffold" at the end, before mse, adds as many running statistics as there are parameters: the
  * control variate c of an optimizer "+scaffold" (fed/optimizer_spec.h), 0 at first. They are called
  * like the parameters, with "scaffold." in front, and lie directly after them.
+ *
+ * A model without layers ("opaque") is for a device with a trainer of its own. Its text has the
+ * tensors alone, in their order, each a name and a shape of up to 8 dimensions. A name is letters,
+ * digits, '_', '-' and '.'. Running statistics come last:
+ *
+ *     tensors conv1.weight 20x1x5x5 | conv1.bias 20 | statistics bn1.running_mean 20
+ *     vector 61706           one tensor, "values", of shape 61706
  *
  * Limits: 1,024 layers, 32 blocks, 4,095 characters, 2^28 values a sample in each layer, 2^31
  * parameters.
@@ -150,7 +157,7 @@ typedef struct fed_arch {
     fed_loss loss;
     bool scaffold; /* values trained to 2 trained - 1 are SCAFFOLD's c */
     fed_init init;
-    size_t layer_count;
+    size_t layer_count; /* 0: the model is opaque, and there is no input and no output */
     fed_layer *layers;
     fed_layout layout;
     size_t trained; /* the layout's first values are parameters; the rest is running statistics */
@@ -171,6 +178,14 @@ fed_status fed_arch_load(const char *model, fed_arch *arch, fed_error *err) FED_
 
 /** Safe on a zeroed fed_arch. */
 void fed_arch_free(fed_arch *arch);
+
+/** Does the model have no layers? Then the library knows its tensors only. */
+static inline bool fed_arch_is_opaque(const fed_arch *arch) {
+    return arch->layer_count == 0;
+}
+
+/** For who trains or runs the layers. FED_EINVAL: the model is opaque, and *err says so. */
+fed_status fed_arch_require_layers(const fed_arch *arch, fed_error *err) FED_CHECKED;
 
 /** The number of values whose changes add up: the parameters and SCAFFOLD's c, which come first.
  * After them lie bn's running statistics, which each training measures anew
@@ -193,8 +208,8 @@ void fed_arch_layer_name(const fed_arch *arch, size_t layer, char *name, size_t 
 /**
  * Initial values. Weights are uniform in +-sqrt(3 / fan_in) (Caffe's "xavier"; see "init he"), an
  * embedding's in +-0.1, all of an lstm's in +-1 / sqrt(size). Biases are 0; bn's weights and
- * variances are 1, its means 0. The same seed gives the same bits on every machine, and a tensor's
- * values do not depend on the other tensors.
+ * variances are 1, its means 0. All values of an opaque model are 0. The same seed gives the same
+ * bits on every machine, and a tensor's values do not depend on the other tensors.
  * values: float32[arch->layout.size]
  */
 void fed_arch_init_values(const fed_arch *arch, uint64_t seed, float *values);

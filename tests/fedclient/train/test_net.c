@@ -6,6 +6,8 @@
 
 #include "fedclient/train/net_impl.h"
 #include "fedtrain/backend.h"
+#include "fedtrain/fits.h"
+#include "fedtrain/onnx.h"
 
 /* The k-th backend's net; false past the last. */
 static bool open_net(size_t k, const fed_arch *arch, fedtrain_net **net) {
@@ -227,6 +229,23 @@ static void test_bad_batches_and_labels_are_refused(void **state) {
     net_case_free(&c);
 }
 
+static void test_a_model_without_layers_is_refused(void **state) {
+    (void)state;
+    static const char *const onnx = "/nonexistent/model.onnx"; /* it is refused before it is made */
+    const float values[5] = {0};
+    fed_arch arch;
+    fed_error err = {0};
+    fedtrain_net *net;
+    assert_fed_ok_err(fed_arch_parse("vector 5", &arch, &err));
+    assert_fed_status(fedtrain_net_new(&arch, 1, NULL, &net, &err), FED_EINVAL);
+    assert_non_null(strstr(err.text, "without layers"));
+    assert_fed_status(fedtrain_onnx_save(onnx, &arch, values, NULL, &err), FED_EINVAL);
+    assert_fed_status(fedtrain_dataset_fits(&(fedtrain_dataset){.shape = {5, 1, 1}}, &arch, &err),
+                      FED_EINVAL);
+    assert_non_null(strstr(err.text, "without layers"));
+    fed_arch_free(&arch);
+}
+
 static void test_a_squared_error_needs_targets(void **state) {
     (void)state;
     net_case c;
@@ -336,6 +355,7 @@ int main(void) {
         cmocka_unit_test(test_lstms_go_on_until_they_forget),
         cmocka_unit_test(test_a_step_moves_running_statistics),
         cmocka_unit_test(test_bad_batches_and_labels_are_refused),
+        cmocka_unit_test(test_a_model_without_layers_is_refused),
         cmocka_unit_test(test_a_squared_error_needs_targets),
         cmocka_unit_test(test_tokens_that_are_no_words_are_refused),
         cmocka_unit_test(test_a_weight_that_is_not_a_number_is_named),

@@ -1,0 +1,129 @@
+/* Models without layers: texts that name tensors alone. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fed_test.h"
+
+#include "arch_case.h"
+
+static void test_a_vector_is_one_tensor(void **state) {
+    (void)state;
+    fed_arch arch = arch_case_parse("  vector\t61706 # LeNet's values");
+    assert_string_equal(arch.text, "vector 61706");
+    assert_true(fed_arch_is_opaque(&arch));
+    assert_int_equal(arch.layout.count, 1);
+    assert_string_equal(arch.layout.tensors[0].name, "values");
+    assert_int_equal(arch.layout.tensors[0].rank, 1);
+    assert_int_equal(arch.layout.size, 61706);
+    assert_int_equal(arch.trained, 61706);
+    assert_int_equal(arch.layout.statistics, 0);
+    fed_arch_free(&arch);
+}
+
+static void test_tensors_have_names_and_shapes_in_the_order_of_the_text(void **state) {
+    (void)state;
+    static const char text[] =
+        "tensors conv1.weight 20x1x5x5 | conv-1.bias 20 | statistics bn_1.running_mean 3 | "
+        "statistics bn_1.running_var 3";
+    fed_arch arch = arch_case_parse(text);
+    assert_string_equal(arch.text, text);
+    assert_int_equal(arch.layout.count, 4);
+    const fed_tensor *conv = fed_layout_find(&arch.layout, "conv1.weight");
+    assert_non_null(conv);
+    assert_int_equal(conv->rank, 4);
+    assert_int_equal(conv->dims[0], 20);
+    assert_int_equal(conv->dims[3], 5);
+    assert_int_equal(fed_layout_find(&arch.layout, "conv-1.bias")->offset, 500);
+    assert_int_equal(fed_layout_find(&arch.layout, "bn_1.running_var")->offset, 523);
+    assert_int_equal(arch.trained, 520);
+    assert_int_equal(arch.layout.size, 526);
+    assert_int_equal(arch.layout.statistics, 2);
+    assert_int_equal(fed_arch_summed(&arch), 520);
+    fed_arch_free(&arch);
+}
+
+static void test_a_tensor_may_have_eight_dimensions(void **state) {
+    (void)state;
+    fed_arch arch = arch_case_parse("tensors a 1x2x1x2x1x2x1x2");
+    assert_int_equal(arch.layout.tensors[0].rank, 8);
+    assert_int_equal(arch.layout.size, 16);
+    fed_arch_free(&arch);
+    arch_case_refused("tensors a 1x2x1x2x1x2x1x2x1", "1 to 8 numbers above 0");
+}
+
+static void test_initial_values_are_zero(void **state) {
+    (void)state;
+    fed_arch arch = arch_case_parse("tensors a 2x3 | statistics b 2");
+    float values[8] = {1, 1, 1, 1, 1, 1, 1, 1};
+    fed_arch_init_values(&arch, 1, values);
+    for (size_t i = 0; i < 8; i++) {
+        assert_true(values[i] == 0.0f);
+    }
+    fed_arch_free(&arch);
+}
+
+static void test_wrong_words_are_refused_with_their_place(void **state) {
+    (void)state;
+    arch_case_refused("vector", "model: the text ends at column 7: expected a tensor's shape");
+    arch_case_refused("vector 0", "column 8, \"0\": expected a tensor's shape");
+    arch_case_refused("vector 2x3", "expected one number, as in \"vector 61706\"");
+    arch_case_refused("vector 5 | dense 2", "column 10, \"|\": expected one number");
+    arch_case_refused("tensors", "ends at column 8: expected a tensor's name");
+    arch_case_refused("tensors a", "ends at column 10: expected a tensor's shape");
+    arch_case_refused("tensors a 3 b 4", "column 13, \"b\": expected \"|\" and another tensor");
+    arch_case_refused("tensors a 3 |", "expected a tensor's name");
+    arch_case_refused("tensors a<b 3", "column 9, \"a<b\": expected a tensor's name of letters");
+    arch_case_refused("tensors a 3 | a 4", "column 15, \"a\": expected another name");
+}
+
+static void test_statistics_come_last_and_are_not_all(void **state) {
+    (void)state;
+    arch_case_refused("tensors statistics a 3 | b 3", "column 26, \"b\": expected \"statistics\"");
+    arch_case_refused("tensors statistics a 3", "expected a tensor that is no running statistic");
+}
+
+static void test_sizes_are_bounded(void **state) {
+    (void)state;
+    fed_arch arch = arch_case_parse("vector 2147483648");
+    assert_true(arch.layout.size == (size_t)1 << 31);
+    fed_arch_free(&arch);
+    arch_case_refused("vector 2147483649", "a model has at most 2^31 values");
+    arch_case_refused("tensors a 2147483648 | b 1", "column 26, \"1\": expected a smaller tensor");
+    arch_case_refused("tensors a 4294967295x4294967295x4294967295", "a smaller tensor");
+}
+
+static void test_names_are_bounded(void **state) {
+    (void)state;
+    char text[120];
+    snprintf(text, sizeof text, "tensors %063d 1", 0);
+    fed_arch arch = arch_case_parse(text);
+    assert_int_equal(strlen(arch.layout.tensors[0].name), 63);
+    fed_arch_free(&arch);
+    snprintf(text, sizeof text, "tensors %064d 1", 0);
+    arch_case_refused(text, "a name of at most 63 characters");
+}
+
+static void test_who_needs_layers_is_told(void **state) {
+    (void)state;
+    fed_error err = {0};
+    fed_arch arch = arch_case_parse("vector 5");
+    assert_int_equal(fed_arch_require_layers(&arch, &err), FED_EINVAL);
+    assert_non_null(strstr(err.text, "tensors without layers"));
+    fed_arch_free(&arch);
+    arch = arch_case_parse("input 5 | dense 2");
+    assert_fed_ok_err(fed_arch_require_layers(&arch, &err));
+    fed_arch_free(&arch);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_vector_is_one_tensor),
+        cmocka_unit_test(test_tensors_have_names_and_shapes_in_the_order_of_the_text),
+        cmocka_unit_test(test_a_tensor_may_have_eight_dimensions),
+        cmocka_unit_test(test_initial_values_are_zero),
+        cmocka_unit_test(test_wrong_words_are_refused_with_their_place),
+        cmocka_unit_test(test_statistics_come_last_and_are_not_all),
+        cmocka_unit_test(test_sizes_are_bounded),
+        cmocka_unit_test(test_names_are_bounded),
+        cmocka_unit_test(test_who_needs_layers_is_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
