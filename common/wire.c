@@ -49,6 +49,7 @@ static const field fields[] = {
     FIELD(TEXT, optimizer,     0,    0),
     FIELD(F32,  learning_rate, 0,    0),
     FIELD(U64,  seed,          0,    0),
+    FIELD(TEXT, app,           0,    FED_CAN_APP),
 };
 /* clang-format on */
 
@@ -128,7 +129,7 @@ void fed_task_write(fed_writer *w, const fed_task *task) {
     task_write(w, task, false, 0);
 }
 
-/* A task takes 4 KB, and a device's stack may be smaller. So the task lies on the heap until it is
+/* A task takes 5 KB, and a device's stack may be smaller. So the task lies on the heap until it is
  * read whole. */
 fed_status fed_task_read(fed_reader *r, fed_task *task) {
     fed_task *t = calloc(1, sizeof *t);

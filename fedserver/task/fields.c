@@ -151,6 +151,18 @@ static const char *take_text(const fedserver_field *field, char *member, const j
     return NULL;
 }
 
+static const char *take_object(const fedserver_field *field, char *member, const json_t *value) {
+    if (!json_is_object(value)) {
+        return "not an object";
+    }
+    const size_t len = json_dumpb(value, member, field->size - 1, JSON_COMPACT);
+    if (len == 0 || len >= field->size) {
+        return "too long";
+    }
+    member[len] = '\0';
+    return NULL;
+}
+
 static bool fits(const fedserver_field *field, double number) {
     return field->type == FEDSERVER_U32   ? number >= 0 && number <= UINT32_MAX
            : field->type == FEDSERVER_F32 ? isfinite((float)number)
@@ -183,6 +195,9 @@ const char *fedserver_field_take(const fedserver_field *field, void *member, con
         return !json_is_array(value)                          ? "not a list"
                : json_array_size(value) > (size_t)field->high ? "too long"
                                                               : NULL;
+    }
+    if (field->kind == FEDSERVER_OBJECT) {
+        return take_object(field, member, value);
     }
     if (field->type == FEDSERVER_CHARS || field->kind == FEDSERVER_CHOICE) {
         return take_text(field, member, value, bounded, found);
@@ -247,7 +262,12 @@ static void write_choice(const fedserver_field *field, uint32_t value, fed_write
 void fedserver_field_write(const fedserver_field *field, const void *member, fed_writer *w) {
     switch (field->type) {
     case FEDSERVER_CHARS:
-        write_text(member, strlen(member), w);
+        if (field->kind != FEDSERVER_OBJECT) {
+            write_text(member, strlen(member), w);
+        } else {
+            const char *text = member;
+            fed_write_printf(w, "%s", text[0] != '\0' ? text : "null");
+        }
         break;
     case FEDSERVER_U32:
         if (field->kind == FEDSERVER_CHOICE) {

@@ -24,7 +24,8 @@ typedef enum fedserver_field_kind {
     FEDSERVER_INTEGER,
     FEDSERVER_NUMBER,
     FEDSERVER_SECONDS,
-    FEDSERVER_LIST
+    FEDSERVER_LIST,
+    FEDSERVER_OBJECT
 } fedserver_field_kind;
 
 /* Which objects may have a key: the task, each of its phases, or both. */

@@ -43,6 +43,7 @@ static fed_status train(void *user, fedclient_round *round, fed_error *err) {
     assert_true(fed_arch_is_opaque(round->arch));
     assert_int_equal(round->arch->layout.size, VALUES);
     assert_non_null(fed_layout_find(&round->arch->layout, "bn1.running_var"));
+    assert_string_equal(round->task->app, "{\"towards\":[\"the target\",0.5]}");
     for (size_t i = 0; i < TRAINED; i++) {
         round->values[i] += d->share * (target(i) - round->values[i]);
     }
@@ -181,7 +182,8 @@ static void the_model_is_what_a_plain_computation_gives(void **state) {
     float values[VALUES];
     assert_fed_ok_err(add_task(w, MODEL,
                                "\"codec_up\": \"float32\", \"codec_down\": \"float32\", "
-                               "\"rounds\": 3, \"cohort\": 2, \"device_share\": 1",
+                               "\"rounds\": 3, \"cohort\": 2, \"device_share\": 1, "
+                               "\"app\": {\"towards\": [\"the target\", 0.5]}",
                                &err));
     for (int k = 0; k < DEVICES; k++) {
         open_device(w, k, train);
@@ -205,7 +207,8 @@ static void sparse_updates_reach_the_target(void **state) {
     float values[VALUES];
     assert_fed_ok_err(add_task(w, MODEL,
                                "\"codec_up\": \"sbc:p=0.1\", \"codec_down\": \"3lc:s=1\", "
-                               "\"rounds\": 120, \"cohort\": 2",
+                               "\"rounds\": 120, \"cohort\": 2, "
+                               "\"app\": {\"towards\": [\"the target\", 0.5]}",
                                &err));
     for (int k = 0; k < DEVICES; k++) {
         open_device(w, k, train);

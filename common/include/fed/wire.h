@@ -31,6 +31,9 @@ typedef struct fed_task {
     char optimizer[128];   /* spec: "adam", "momentum:m=0.8+clip:norm=1" (fed/optimizer_spec.h) */
     float learning_rate;   /* finite, above 0; for a spec that does not name lr */
     uint64_t seed;         /* of the initial weights and of the order of samples */
+    /* FED_CAN_APP: what the task says to the program on the device, one JSON object without blanks
+     * between its parts; "": nothing */
+    char app[1024];
 } fed_task;
 
 /** Only the fields that every peer knows. fed_assignment has the other ones, too. */
@@ -51,7 +54,8 @@ enum {
     FED_CAN_DECLINE = 4, /* device: knows FED_WAIT_DECLINED; coordinator: takes fed_decline */
     FED_RENEW = 8,       /* coordinator: this device's certificate is of an old CA; renew it now */
     FED_CAN_GANG = 16,   /* device: may send fed_gang (fed/gang.h); coordinator: takes it */
-    FED_CAN_NAMED = 32   /* likewise, FED_GANG_LAYOUT_NAMED */
+    FED_CAN_NAMED = 32,  /* likewise, FED_GANG_LAYOUT_NAMED */
+    FED_CAN_APP = 64     /* device: reads fed_task.app; coordinator: sends it */
 };
 
 /** Device -> coordinator: asks for work, and says which model the device holds. */

@@ -87,6 +87,35 @@ static void a_value_that_is_not_allowed_is_named(void **state) {
     assert_string_equal(take("phases", "[]", true, member), "");
 }
 
+/* The application's own words: nothing is looked at but that it is an object which fits. */
+static void an_object_is_kept_as_it_is(void **state) {
+    (void)state;
+    static const char same[] = "{\"z\":[1,2.5,null,true],\"a\":{\"\u00fc\":\"x y\"}}";
+    const fedserver_field *field = find("app");
+    char member[2048], json[2048], text[2048];
+    fed_writer w;
+    assert_string_equal(
+        take("app", " {\"z\": [1, 2.5, null, true],\n\"a\":{\"\u00fc\": \"x y\"}} ", true, member),
+        "");
+    assert_string_equal(member, same);
+    fed_writer_fixed(&w, text, sizeof text);
+    fedserver_field_write(field, member, &w);
+    assert_string_equal(text, same);
+    assert_string_equal(take("app", "{}", true, member), "");
+    assert_string_equal(member, "{}");
+    assert_string_equal(take("app", "\"x\"", true, member), "not an object");
+    assert_string_equal(take("app", "[1]", true, member), "not an object");
+    for (size_t excess = 0; excess < 2; excess++) {
+        const size_t blanks = field->size - 1 - strlen("{\"a\":\"\"}") + excess;
+        snprintf(json, sizeof json, "{\"a\":\"%*s\"}", (int)blanks, "");
+        assert_string_equal(take("app", json, true, member), excess == 0 ? "" : "too long");
+    }
+    fedserver_field_preset(field, member);
+    fed_writer_fixed(&w, text, sizeof text);
+    fedserver_field_write(field, member, &w);
+    assert_string_equal(text, "null");
+}
+
 /* What a store has was allowed when it was written; still it must fit. */
 static void a_stored_value_must_only_fit(void **state) {
     (void)state;
@@ -204,6 +233,7 @@ int main(void) {
         cmocka_unit_test(names_are_unlike),
         cmocka_unit_test(defaults_are_within_their_bounds),
         cmocka_unit_test(a_value_that_is_not_allowed_is_named),
+        cmocka_unit_test(an_object_is_kept_as_it_is),
         cmocka_unit_test(a_stored_value_must_only_fit),
         cmocka_unit_test(each_choice_is_its_number),
         cmocka_unit_test(each_key_that_devices_are_told_travels),

@@ -45,6 +45,15 @@ static void draw_text(fed_rng *rng, char *dst, size_t size) {
     }
 }
 
+/* Nothing, or an object as jansson writes it: a number, and a text that needs escapes. */
+static void draw_object(fed_rng *rng, char *dst, size_t size) {
+    dst[0] = '\0';
+    if (fed_rng_below(rng, 2) == 1) {
+        snprintf(dst, size, "{\"b\":%u,\"a\":[\"\\\"\xc3\xa9\\n\",null]}",
+                 (unsigned)fed_rng_u32(rng));
+    }
+}
+
 static float draw_float(fed_rng *rng) {
     float x;
     do {
@@ -66,7 +75,11 @@ static double draw_double(fed_rng *rng) {
 static void draw_value(fed_rng *rng, const fedserver_field *field, void *member) {
     switch (field->type) {
     case FEDSERVER_CHARS:
-        draw_text(rng, member, field->size);
+        if (field->kind == FEDSERVER_OBJECT) {
+            draw_object(rng, member, field->size);
+        } else {
+            draw_text(rng, member, field->size);
+        }
         break;
     case FEDSERVER_U32:
         *(uint32_t *)member =

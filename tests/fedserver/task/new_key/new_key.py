@@ -18,7 +18,7 @@ COPIED = ["common", "codecs", "fedclient", "fedserver", "deploy/sim", "tests/sup
 
 # The dearest kind: devices are told the key, and phases may change it.
 TOLD = [
-    ("common/include/fed/wire.h", "    FED_RENEW = 8,", "    FED_CAN_BE_PATIENT = 64,\n    FED_RENEW = 8,"),
+    ("common/include/fed/wire.h", "    FED_RENEW = 8,", "    FED_CAN_BE_PATIENT = 1024,\n    FED_RENEW = 8,"),
     ("common/include/fed/wire.h", "} fed_task;\n", "    uint32_t patience;\n} fed_task;\n"),
     ("common/wire.c", "    FIELD(U64,  seed,          0,    0),\n",
      "    FIELD(U64,  seed,          0,    0),\n    FIELD(U32,  patience,      1,    FED_CAN_BE_PATIENT),\n"),
