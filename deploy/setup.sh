@@ -19,6 +19,7 @@ packages=(
     libmbedtls-dev libxxhash-dev libzstd-dev                       # both
     clang clang-tidy clang-format libclang-rt-dev libcmocka-dev    # tests
     g++ make                                                       # tests of what is installed
+    python3-numpy python3-pip python3-setuptools python3-venv python3-wheel # the Python package
     openssl curl ca-certificates python3 xz-utils                  # scripts
 )
 if [ "${1:-}" = --cross ]; then

@@ -24,6 +24,7 @@ ROOMS = {
     "fedclient/train/": {"fed", "fedtrain"},
     "fedclient/datacenter/": {"fed", "fedcodec", "fedtrain", "feddc", "fednic"},
     "fedclient/apps/": {"fed", "fedcodec", "fedclient", "fedtrain", "feddc", "fednic"},
+    "fedclient/python/": {"fed", "fedcodec", "fedclient"},
     "fedclient/examples/": {"fed", "fedclient", "feddc"},
     "fedserver/": {"fed", "fedcodec", "fedserver"},
     "fedserver/commands/": {"fed", "fedserver"},

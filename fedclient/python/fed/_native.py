@@ -1,0 +1,77 @@
+"""The C library: its file, its functions, and its errors as exceptions."""
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import ctypes
+import os
+import pathlib
+
+ERROR_BYTES = 400
+RANK = 8
+ERANGE, EBUSY, ECANCELED, EDECLINED = 13, 15, 16, 17  # fed/status.h
+
+
+class Error(Exception):
+    """A call of the library failed. The text is its sentence; `status` is its number (fed/status.h)."""
+
+    def __init__(self, text: str, status: int = 0):
+        super().__init__(text)
+        self.status = status
+
+
+TRAIN = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
+MAY_TRAIN = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+
+_text, _size, _address, _float = ctypes.c_char_p, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_float
+_sizes, _words = ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(ctypes.c_uint32)
+
+# fedclient/python/fedpy.h. Where a function returns a status, its last argument is the error.
+_FUNCTIONS = {
+    "codec_name": (_text, [_size]),
+    "encode": (ctypes.c_int, [_text, _address, _size, _address, ctypes.POINTER(_address), _sizes, _text]),
+    "count": (ctypes.c_int, [_address, _size, _sizes, _text]),
+    "add": (ctypes.c_int, [_address, _size, _float, _address, _size, _text]),
+    "decode": (ctypes.c_int, [_address, _size, _address, _size, _text]),
+    "free": (None, [_address]),
+    "client_open": (ctypes.c_int, [_text, _text, _text, _text, ctypes.c_int, TRAIN, MAY_TRAIN, _address,
+                                   ctypes.POINTER(_address), _text]),
+    "client_close": (None, [_address]),
+    "client_stop": (None, [_address]),
+    "client_enrolled": (ctypes.c_int, [_address]),
+    "client_enrol": (ctypes.c_int, [_address, _text, _text]),
+    "client_step": (ctypes.c_int, [_address, _words, ctypes.POINTER(_float), _text]),
+    "round_values": (_address, [_address, _sizes]),
+    "round_number": (ctypes.c_uint32, [_address]),
+    "round_version": (ctypes.c_uint32, [_address]),
+    "round_text": (_text, [_address, _text]),
+    "round_number_of": (ctypes.c_double, [_address, _text]),
+    "round_tensor": (ctypes.c_int, [_address, _size, ctypes.POINTER(_text), _words, _sizes, _sizes]),
+    "round_wanted": (ctypes.c_int, [_address, _text]),
+    "round_progress": (None, [_address, ctypes.c_uint32, ctypes.c_uint32]),
+    "round_result": (None, [_address, ctypes.c_uint32, _float, ctypes.c_uint32]),
+}
+
+
+def _load() -> ctypes.CDLL:
+    """The library beside this file, or the one that FED_PYTHON_LIBRARY names (a build tree's)."""
+    path = os.environ.get("FED_PYTHON_LIBRARY") or str(pathlib.Path(__file__).with_name("libfedpy.so"))
+    try:
+        library = ctypes.CDLL(path)
+    except OSError as error:
+        raise ImportError(f"the library of the package fed can't be loaded: {error}; install it by "
+                          "`pip install ./fedclient/python`") from error
+    for name, (result, arguments) in _FUNCTIONS.items():
+        function = getattr(library, "fedpy_" + name)
+        function.restype, function.argtypes = result, arguments
+    return library
+
+
+library = _load()
+
+
+def call(name: str, *arguments) -> None:
+    """Call a function that returns a status; it runs without Python's lock. Raises Error."""
+    error = ctypes.create_string_buffer(ERROR_BYTES)
+    status = getattr(library, "fedpy_" + name)(*arguments, error)
+    if status != 0:
+        raise Error(error.value.decode("utf-8", "replace"), status)

@@ -1,0 +1,230 @@
+"""A device that takes part in training, with a trainer in Python."""
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import threading
+from typing import Any, Callable, Mapping, Optional
+
+import numpy as np
+
+from . import _native
+
+__all__ = ["Client", "Decline", "Round"]
+
+# fedclient_outcome
+OUTCOMES = ("waited", "counted", "refused", "evaluated", "finished", "retry", "declined", "late", "paused")
+_EVENT = ("outcome", "round", "version", "wait_ms", "samples")
+
+Train = Callable[[dict[str, np.ndarray], "Round"], tuple[Optional[Mapping[str, Any]], int, Mapping[str, float]]]
+
+
+class Decline(Exception):
+    """Raised by a training callback: the task does not fit this device. The text says why, for the operator."""
+
+
+class Round:
+    """What a training callback is told of its round. Valid while the callback runs.
+
+    number         of the round, from 1; 0 in an evaluation
+    version        of the model: how many rounds were committed into it
+    model          the task's text of the model
+    optimizer      the task's optimizer, such as "sgd"
+    learning_rate, local_steps, batch, seed
+    app            the task's own object, from its key "app"; {} if it has none
+    """
+
+    def __init__(self, address: int):
+        library = _native.library
+        self._address = address
+        self.number: int = library.fedpy_round_number(address)
+        self.version: int = library.fedpy_round_version(address)
+        self.model = self._text(b"model")
+        self.optimizer = self._text(b"optimizer")
+        self.app: dict[str, Any] = json.loads(self._text(b"app") or "{}")
+        self.learning_rate: float = library.fedpy_round_number_of(address, b"learning_rate")
+        self.local_steps = int(library.fedpy_round_number_of(address, b"local_steps"))
+        self.batch = int(library.fedpy_round_number_of(address, b"batch"))
+        self.seed = int(library.fedpy_round_number_of(address, b"seed"))
+
+    def __repr__(self) -> str:
+        return f"Round(number={self.number}, version={self.version}, model={self.model!r})"
+
+    def _text(self, key: bytes) -> str:
+        text: bytes = _native.library.fedpy_round_text(self._address, key)
+        return text.decode()
+
+    def wanted(self) -> None:
+        """Ask whether the coordinator still wants this round's result: call it after each step. Raises Error if not;
+        let it pass, and the training is dropped."""
+        _native.call("round_wanted", self._open())
+
+    def _open(self) -> int:
+        if self._address == 0:
+            raise RuntimeError("this round is over: its callback has returned")
+        return self._address
+
+    def _params(self) -> dict[str, np.ndarray]:
+        """Each tensor as an array that shares the library's memory."""
+        library, address = _native.library, self._open()
+        count, offset, size = ctypes.c_size_t(), ctypes.c_size_t(), ctypes.c_size_t()
+        name, dims = ctypes.c_char_p(), (ctypes.c_uint32 * _native.RANK)()
+        values = library.fedpy_round_values(address, ctypes.byref(count))
+        flat = np.ctypeslib.as_array(ctypes.cast(values, ctypes.POINTER(ctypes.c_float)), (count.value,))
+        params: dict[str, np.ndarray] = {}
+        while (rank := library.fedpy_round_tensor(address, len(params), ctypes.byref(name), dims, ctypes.byref(offset),
+                                                  ctypes.byref(size))) >= 0:
+            part = flat[offset.value:offset.value + size.value]
+            params[name.value.decode()] = part.reshape(tuple(dims[:rank]))
+        return params
+
+
+def _put(params: dict[str, np.ndarray], trained: Mapping[str, Any]) -> None:
+    """Copy what the callback returned into the library's memory."""
+    if trained.keys() != params.keys():
+        wrong = sorted(trained.keys() ^ params.keys())
+        raise ValueError(f"the callback's tensors are not the model's; these differ: {', '.join(wrong[:5])}")
+    for name, array in params.items():
+        new = np.asarray(trained[name])
+        if new.shape != array.shape:
+            raise ValueError(f"the callback gives {name} the shape {new.shape}, the model has {array.shape}")
+        if new is not array:
+            array[...] = new
+
+
+class Client:
+    """A device's client. Its state, a residual among it, lies in the folder `state` and survives power loss.
+
+    server    "https://host:8443", the coordinator's front
+    ca        path of the coordinator's ca.pem
+    state     a folder of this device alone; made if missing
+    token     to enrol with; needed the first time only
+    name      for the coordinator's operator
+    evaluate  True: measure models instead of training them
+    eligible  called before each round and now and then within it: None or True: yes; a text: not now, and why
+
+    Close it, or use it in a with statement.
+    """
+
+    def __init__(self, server: str, ca: str | os.PathLike[str], state: str | os.PathLike[str], token: str | None = None,
+                 *, name: str | None = None, evaluate: bool = False,
+                 eligible: Callable[[], bool | str | None] | None = None):
+        self._train: Train | None = None
+        self._failure: BaseException | None = None
+        self._eligible = eligible
+        self._evaluate = evaluate
+        self._stop = threading.Event()
+        # The library calls these as long as the client is open, so they must live as long.
+        self._callbacks = (_native.TRAIN(self._on_train), _native.MAY_TRAIN(self._on_may_train))
+        self._address = ctypes.c_void_p()
+        _native.call("client_open", server.encode(), os.fsencode(ca), os.fsencode(state),
+                     None if name is None else name.encode(), int(evaluate), *self._callbacks, None,
+                     ctypes.byref(self._address))
+        try:
+            if token is not None and not _native.library.fedpy_client_enrolled(self._address):
+                _native.call("client_enrol", self._address, token.encode())
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Release the state's folder. The client can't be used any more."""
+        if self._address:
+            _native.library.fedpy_client_close(self._address)
+            self._address = ctypes.c_void_p()
+
+    def stop(self) -> None:
+        """Let run() return soon. May be called from any thread, but not after close()."""
+        self._stop.set()
+        _native.library.fedpy_client_stop(self._open())
+
+    def step(self, train: Train) -> dict[str, Any]:
+        """Do one thing: send what is pending, or ask for work and do it.
+
+        train(params, round) -> (params, samples, metrics). The params it gets are float32 arrays by name, which share
+        the library's memory: it may change them and return None in their place. samples is how many this device's
+        data holds. metrics may have "loss", and for an evaluation "correct", how many samples had the right class.
+
+        Returns {"outcome", "round", "version", "wait_ms", "samples", "loss", "reason"}; outcome is one of OUTCOMES.
+        Raises Error where a person must look, and what train raised. Decline gives the slot to another device.
+        """
+        self._train, self._failure = train, None
+        event, loss = (ctypes.c_uint32 * len(_EVENT))(), ctypes.c_float()
+        error = ctypes.create_string_buffer(_native.ERROR_BYTES)
+        status = _native.library.fedpy_client_step(self._open(), event, ctypes.byref(loss), error)
+        reason = error.value.decode("utf-8", "replace")
+        if self._failure is not None:
+            raise self._failure
+        if status != 0:
+            raise _native.Error(reason, status)
+        done: dict[str, Any] = dict(zip(_EVENT, event))
+        done.update(outcome=OUTCOMES[done["outcome"]], loss=loss.value, reason=reason)
+        return done
+
+    def run(self, train: Train, on_event: Callable[[dict[str, Any]], None] | None = None) -> None:
+        """Take part until the task is finished, or stop() was called: step() again and again. on_event gets what each
+        step returned. Ctrl-C ends it between two steps and within a callback."""
+        while not self._stop.is_set():
+            try:
+                done = self.step(train)
+            except _native.Error:
+                if self._stop.is_set():
+                    return
+                raise
+            if on_event is not None:
+                on_event(done)
+            if done["outcome"] == "finished":
+                return
+            self._stop.wait(done["wait_ms"] / 1000)
+
+    def _open(self) -> ctypes.c_void_p:
+        if not self._address:
+            raise RuntimeError("this client is closed")
+        return self._address
+
+    # -- called by the library: no exception may leave --
+
+    def _on_train(self, _user: int, address: int, reason: int) -> int:
+        told = None
+        try:
+            told = Round(address)
+            params = told._params()
+            assert self._train is not None
+            trained, samples, metrics = self._train(params, told)
+            if trained is not None:
+                _put(params, trained)
+            _native.library.fedpy_round_result(address, samples, metrics.get("loss", 0.0), int(metrics.get("correct", 0)))
+            return 0
+        except Decline as why:
+            return _say(reason, str(why), _native.EDECLINED)
+        except BaseException as failure:  # raised again by step()
+            self._failure = failure
+            return _say(reason, str(failure) or type(failure).__name__, _native.ECANCELED)
+        finally:
+            if told is not None:
+                told._address = 0
+
+    def _on_may_train(self, _user: int, reason: int) -> int:
+        try:
+            answer = self._eligible() if self._eligible is not None else None
+            if answer is None or answer is True:
+                return 0
+            return _say(reason, answer if isinstance(answer, str) else "the program said so", _native.EBUSY)
+        except BaseException as failure:
+            self._failure = failure
+            return _say(reason, str(failure), _native.ECANCELED)
+
+
+def _say(reason: int, text: str, status: int) -> int:
+    """Write a sentence into the library's buffer. Returns the status."""
+    encoded = text.replace("\n", " ").encode()[:_native.ERROR_BYTES - 1]
+    ctypes.memmove(reason, encoded + b"\0", len(encoded) + 1)
+    return status

@@ -1,0 +1,189 @@
+"""PyTorch: a module as a task's model, a module as a device's trainer, and gradients compressed between processes.
+
+    print(fed.torch.layout(module))                     # for the task's "model"
+    fed.torch.save(module, "first.safetensors")         # for the task's "initial"
+
+    with fed.Client(server, "ca.pem", "state", token) as client:
+        fed.torch.run(client, module, loader, torch.nn.functional.cross_entropy)
+
+    ddp.register_comm_hook(fed.torch.Residuals(), fed.torch.hook("3lc:s=1.75"))
+"""
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import itertools
+import json
+import os
+from typing import Any, Callable, Iterable, Iterator
+
+import numpy as np
+import torch
+
+from . import codecs
+from .client import Client, Decline, Round
+
+__all__ = ["Residuals", "hook", "layout", "run", "save", "trainer"]
+
+
+def _tensors(module: torch.nn.Module) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
+    """Parameters, and the running statistics among the buffers: those of floats. Both by their names."""
+    parameters = {name: tensor.detach() for name, tensor in module.named_parameters()}
+    kept = module.state_dict().keys()
+    statistics = {name: tensor for name, tensor in module.named_buffers() if name in kept and tensor.is_floating_point()}
+    for name, tensor in itertools.chain(parameters.items(), statistics.items()):
+        if tensor.dtype != torch.float32:
+            raise TypeError(f"{name} is {tensor.dtype}; only float32 travels")
+    return parameters, statistics
+
+
+def layout(module: torch.nn.Module) -> str:
+    """The module's tensors as the text of a task's "model": "tensors conv1.weight 20x1x5x5 | ...". Running statistics
+    come last. A scalar is a tensor of one value. Raises ValueError: the text is too long for a task."""
+    parameters, statistics = _tensors(module)
+
+    def shape(tensor: torch.Tensor) -> str:
+        return "x".join(str(size) for size in tensor.shape) or "1"
+
+    words = [f"{name} {shape(tensor)}" for name, tensor in parameters.items()]
+    words += [f"statistics {name} {shape(tensor)}" for name, tensor in statistics.items()]
+    text = "tensors " + " | ".join(words)
+    if len(text) > 4095:
+        raise ValueError(f"the module's {len(words)} tensors take {len(text)} characters, and a task's text has 4,095 at "
+                         "most: use a Client with a callback of your own, and \"vector N\"")
+    return text
+
+
+def save(module: torch.nn.Module, path: str | os.PathLike[str]) -> None:
+    """Write the module's tensors as safetensors, for a task's "initial"."""
+    parameters, statistics = _tensors(module)
+    head, parts, at = {}, [], 0
+    for name, tensor in itertools.chain(parameters.items(), statistics.items()):
+        data = np.ascontiguousarray(tensor.cpu().numpy(), "<f4").tobytes()
+        head[name] = {"dtype": "F32", "shape": list(tensor.shape) or [1], "data_offsets": [at, at + len(data)]}
+        parts.append(data)
+        at += len(data)
+    text = json.dumps(head).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text + b"".join(parts))
+
+
+def _endless(loader: Iterable) -> Iterator:
+    """Batch after batch; the loader begins again at its end, and shuffles anew if it shuffles."""
+    while True:
+        empty = True
+        for batch in loader:
+            empty = False
+            yield batch
+        if empty:
+            raise ValueError("the loader has no batches")
+
+
+def _samples(loader: Any) -> int:
+    """How many samples this device's data holds; of a loader without a data set, how many batches."""
+    return len(getattr(loader, "dataset", loader))
+
+
+def trainer(module: torch.nn.Module, loader: Iterable, loss: Callable, optimizer: Callable | None = None) -> Callable:
+    """A callback for Client.run. Each round it loads the model into the module, takes the task's local_steps batches
+    (x, y) of the loader, and gives the module's tensors back.
+
+    loss       loss(module(x), y), a tensor of one value
+    optimizer  optimizer(parameters, lr=...), called anew each round with the task's learning_rate; torch.optim.SGD if None.
+               Moments do not live from one round to the next
+    """
+    batches = _endless(loader)
+    device = next(module.parameters()).device
+
+    def train(params: dict[str, np.ndarray], told: Round) -> tuple[None, int, dict[str, float]]:
+        parameters, statistics = _tensors(module)
+        own = {**parameters, **statistics}
+        _check(own, params)
+        for name, tensor in own.items():
+            tensor.copy_(torch.from_numpy(params[name]).reshape(tensor.shape))
+        steps = (optimizer or torch.optim.SGD)(module.parameters(), lr=told.learning_rate)
+        module.train()
+        total = 0.0
+        for _ in range(told.local_steps):
+            x, y = next(batches)
+            steps.zero_grad()
+            value = loss(module(x.to(device)), y.to(device))
+            value.backward()
+            steps.step()
+            total += float(value.detach())
+            told.wanted()
+        for name, tensor in own.items():
+            params[name][...] = tensor.cpu().numpy().reshape(params[name].shape)
+        return None, _samples(loader), {"loss": total / told.local_steps}
+
+    return train
+
+
+def _check(own: dict[str, torch.Tensor], params: dict[str, np.ndarray]) -> None:
+    """Decline a task whose tensors are not the module's."""
+    for name in sorted(own.keys() | params.keys()):
+        if name not in own:
+            raise Decline(f"the task has a tensor {name}, this device's module has not")
+        if name not in params:
+            raise Decline(f"this device's module has a tensor {name}, the task has not")
+        if (tuple(own[name].shape) or (1,)) != params[name].shape:
+            raise Decline(f"{name} has the shape {params[name].shape} in the task, and {tuple(own[name].shape)} here")
+
+
+def run(client: Client, module: torch.nn.Module, loader: Iterable, loss: Callable, optimizer: Callable | None = None,
+        on_event: Callable[[dict[str, Any]], None] | None = None) -> None:
+    """Take part with this module until the task is finished: Client.run with trainer(...)."""
+    client.run(trainer(module, loader, loss, optimizer), on_event)
+
+
+class Residuals:
+    """The state of a hook: for each of DDP's buckets what this process has not sent yet. DDP makes other buckets after
+    the first step; a bucket of another size begins with zeros."""
+
+    def __init__(self) -> None:
+        self.of: dict[int, torch.Tensor] = {}
+
+    def bucket(self, index: int, buffer: torch.Tensor) -> torch.Tensor:
+        found = self.of.get(index)
+        if found is None or found.numel() != buffer.numel():
+            found = self.of[index] = torch.zeros(buffer.numel())
+        return found
+
+
+def _all_gather_bytes(message: bytes) -> list[bytes]:
+    """Every process's message, in the order of ranks."""
+    world = torch.distributed.get_world_size()
+    own = torch.frombuffer(bytearray(message), dtype=torch.uint8)
+    length = torch.tensor([own.numel()])
+    lengths = [torch.zeros_like(length) for _ in range(world)]
+    torch.distributed.all_gather(lengths, length)
+    room = int(max(lengths))
+    padded = torch.zeros(room, dtype=torch.uint8)
+    padded[:own.numel()] = own
+    parts = [torch.zeros_like(padded) for _ in range(world)]
+    torch.distributed.all_gather(parts, padded)
+    return [bytes(part[:int(n)].numpy()) for part, n in zip(parts, lengths)]
+
+
+def hook(spec: str) -> Callable[[Residuals, Any], torch.futures.Future]:
+    """A communication hook for DistributedDataParallel, on gloo: gradients travel through a codec with error feedback.
+
+        ddp.register_comm_hook(fed.torch.Residuals(), fed.torch.hook("3lc:s=1.75"))
+
+    Each process gathers all messages and adds them in the order of ranks, so all get the same bits. The residual is the
+    state's: one for each process. Raises fed.Error: an unknown codec.
+    """
+    codecs.encode(spec, np.zeros(1, np.float32))  # an unknown codec is refused here, not in the first backward pass
+
+    def exchange(state, bucket):  # without annotations: PyTorch compares them with its own types, not with their names
+        buffer = bucket.buffer()
+        flat = buffer.detach().cpu().contiguous()
+        messages = _all_gather_bytes(codecs.encode(spec, flat, residual=state.bucket(bucket.index(), flat)))
+        total = torch.zeros_like(flat)
+        for message in messages:
+            codecs.decode_add(message, total, 1.0 / len(messages))
+        done: torch.futures.Future = torch.futures.Future()
+        done.set_result(total.to(buffer.device))
+        return done
+
+    return exchange

@@ -1,0 +1,214 @@
+/* The client library for Python. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fed/file.h"
+#include "fedclient/fedclient.h"
+#include "fedclient/python/fedpy.h"
+
+struct fedpy_client {
+    char *server, *name;
+    fedclient_platform platform;
+    fedclient_transport transport;
+    fedclient *client;
+    fedpy_train train;
+    fedpy_may_train may_train;
+    void *user;
+    atomic_bool stopped;
+};
+
+struct fedpy_round {
+    fedclient_round *round;
+};
+
+static int give(fed_status status, const fed_error *err, char *error) {
+    if (status != FED_OK) {
+        snprintf(error, FEDPY_ERROR, "%s",
+                 err->text[0] != '\0' ? err->text : fed_status_text(status));
+    }
+    return (int)status;
+}
+
+static bool is_stopped(void *user) {
+    return atomic_load(&((fedpy_client *)user)->stopped);
+}
+
+static fed_status on_train(void *user, fedclient_round *round, fed_error *err) {
+    fedpy_client *c = user;
+    fedpy_round given = {.round = round};
+    char reason[FEDPY_ERROR] = "";
+    const fed_status status = (fed_status)c->train(c->user, &given, reason);
+    return status == FED_OK ? FED_OK : fed_fail(err, status, "%s", reason);
+}
+
+static fed_status on_may_train(void *user, fed_error *err) {
+    fedpy_client *c = user;
+    char reason[FEDPY_ERROR] = "";
+    if (is_stopped(c)) {
+        return fed_fail(err, FED_ECANCELED, "the program stopped this client");
+    }
+    const fed_status status =
+        c->may_train != NULL ? (fed_status)c->may_train(c->user, reason) : FED_OK;
+    return status == FED_OK ? FED_OK : fed_fail(err, status, "%s", reason);
+}
+
+static fed_status open_client(fedpy_client *c, const char *ca, const char *state, int evaluate,
+                              fed_error *err) {
+    enum { CA_LIMIT = 65536 };
+    uint8_t *pem = NULL;
+    size_t len = 0;
+    FED_TRY(fed_file_read(ca, CA_LIMIT, &pem, &len, err));
+    const fedclient_transport_options line = {
+        .ca_pem = (const char *)pem, .stopped = is_stopped, .user = c};
+    fed_status status = fedclient_transport_open(NULL, &line, &c->transport, err);
+    free(pem);
+    FED_TRY(status);
+    FED_TRY(fedclient_platform_posix_open(state, &c->platform, err));
+    const fedclient_options options = {.server = c->server,
+                                       .platform = &c->platform,
+                                       .transport = &c->transport,
+                                       .role = evaluate ? FED_ROLE_EVALUATE : FED_ROLE_TRAIN,
+                                       .hold_ms = 25000,
+                                       .train = on_train,
+                                       .may_train = on_may_train,
+                                       .user = c,
+                                       .name = c->name,
+                                       .software = "python-fed"};
+    status = fedclient_open(&options, &c->client, err);
+    if (status != FED_OK) {
+        fedclient_platform_posix_close(&c->platform);
+    }
+    return status;
+}
+
+static char *copy_of(const char *text) {
+    return text != NULL ? strdup(text) : NULL;
+}
+
+int fedpy_client_open(const char *server, const char *ca, const char *state, const char *name,
+                      int evaluate, fedpy_train train, fedpy_may_train may_train, void *user,
+                      fedpy_client **client, char *error) {
+    fed_error err = {FED_OK, ""};
+    fedpy_client *c = calloc(1, sizeof *c);
+    if (c == NULL) {
+        return give(FED_ENOMEM, &err, error);
+    }
+    c->server = copy_of(server);
+    c->name = copy_of(name);
+    c->train = train;
+    c->may_train = may_train;
+    c->user = user;
+    atomic_init(&c->stopped, false);
+    const fed_status status = c->server != NULL && (name == NULL || c->name != NULL)
+                                  ? open_client(c, ca, state, evaluate, &err)
+                                  : FED_ENOMEM;
+    if (status != FED_OK) {
+        fedpy_client_close(c);
+        return give(status, &err, error);
+    }
+    *client = c;
+    return 0;
+}
+
+void fedpy_client_close(fedpy_client *c) {
+    if (c->client != NULL) {
+        fedclient_close(c->client);
+        fedclient_platform_posix_close(&c->platform);
+    }
+    fedclient_transport_close(&c->transport);
+    free(c->server);
+    free(c->name);
+    free(c);
+}
+
+void fedpy_client_stop(fedpy_client *c) {
+    atomic_store(&c->stopped, true);
+}
+
+int fedpy_client_enrolled(const fedpy_client *c) {
+    return fedclient_enrolled(c->client);
+}
+
+int fedpy_client_enrol(fedpy_client *c, const char *token, char *error) {
+    fed_error err = {FED_OK, ""};
+    return give(fedclient_enrol(c->client, token, &err), &err, error);
+}
+
+int fedpy_client_step(fedpy_client *c, uint32_t *event, float *loss, char *error) {
+    fed_error err = {FED_OK, ""};
+    fedclient_event done = {0};
+    const fed_status status = fedclient_step(c->client, &done, &err);
+    event[FEDPY_OUTCOME] = (uint32_t)done.outcome;
+    event[FEDPY_ROUND] = done.round;
+    event[FEDPY_VERSION] = done.version;
+    event[FEDPY_WAIT_MS] = done.wait_ms;
+    event[FEDPY_SAMPLES] = done.samples;
+    *loss = done.loss;
+    snprintf(error, FEDPY_ERROR, "%s", err.text);
+    return give(status, &err, error);
+}
+
+/* -- A round -- */
+
+float *fedpy_round_values(fedpy_round *round, size_t *count) {
+    *count = round->round->arch->layout.size;
+    return round->round->values;
+}
+
+uint32_t fedpy_round_number(const fedpy_round *round) {
+    return round->round->round;
+}
+
+uint32_t fedpy_round_version(const fedpy_round *round) {
+    return round->round->version;
+}
+
+const char *fedpy_round_text(const fedpy_round *round, const char *key) {
+    const fed_task *task = round->round->task;
+    return strcmp(key, "model") == 0       ? task->model
+           : strcmp(key, "optimizer") == 0 ? task->optimizer
+           : strcmp(key, "app") == 0       ? task->app
+                                           : NULL;
+}
+
+double fedpy_round_number_of(const fedpy_round *round, const char *key) {
+    const fed_task *task = round->round->task;
+    return strcmp(key, "local_steps") == 0     ? task->local_steps
+           : strcmp(key, "batch") == 0         ? task->batch
+           : strcmp(key, "learning_rate") == 0 ? (double)task->learning_rate
+           : strcmp(key, "seed") == 0          ? (double)task->seed
+                                               : (double)NAN;
+}
+
+int fedpy_round_tensor(const fedpy_round *round, size_t k, const char **name, uint32_t *dims,
+                       size_t *offset, size_t *size) {
+    const fed_layout *layout = &round->round->arch->layout;
+    if (k >= layout->count) {
+        return -1;
+    }
+    const fed_tensor *t = &layout->tensors[k];
+    *name = t->name;
+    *offset = t->offset;
+    *size = t->size;
+    memcpy(dims, t->dims, sizeof t->dims);
+    return (int)t->rank;
+}
+
+int fedpy_round_wanted(fedpy_round *round, char *error) {
+    fed_error err = {FED_OK, ""};
+    return give(fedclient_round_wanted(round->round, &err), &err, error);
+}
+
+void fedpy_round_progress(const fedpy_round *round, uint32_t done, uint32_t total) {
+    fedclient_round_progress(round->round, done, total);
+}
+
+void fedpy_round_result(fedpy_round *round, uint32_t samples, float loss, uint32_t correct) {
+    round->round->samples = samples;
+    round->round->loss = loss;
+    round->round->correct = correct;
+}

@@ -1,0 +1,61 @@
+"""Builds libfedpy.so by CMake and puts it into the wheel, beside the Python files.
+
+The library is loaded by ctypes and knows nothing of Python's own binary interface. So one wheel of a platform serves
+every Python 3.
+"""
+# SPDX-License-Identifier: Apache-2.0
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+from setuptools import setup
+from setuptools.command.build_py import build_py
+from setuptools.dist import Distribution
+
+try:
+    from setuptools.command.bdist_wheel import bdist_wheel
+except ImportError:  # before setuptools 70.1
+    from wheel.bdist_wheel import bdist_wheel
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+BUILD = ROOT / "build" / "python"  # everything that is made, so that the sources stay as they are
+
+
+def version():
+    """The one place of the version is the project's CMakeLists.txt."""
+    return re.search(r"project\(fed VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text()).group(1)
+
+
+class BuildWithLibrary(build_py):
+    def run(self):
+        super().run()
+        built = os.environ.get("FED_PYTHON_LIBRARY")  # a build tree's, which a test has
+        if not built:
+            built = self.build_library()
+        shutil.copy(built, pathlib.Path(self.build_lib) / "fed" / "libfedpy.so")
+
+    def build_library(self):
+        folder = BUILD / "cmake"
+        subprocess.run(["cmake", "-S", str(ROOT), "-B", str(folder), "-DCMAKE_BUILD_TYPE=Release", "-DFED_TESTS=OFF",
+                        "-DFED_SHARED=ON"], check=True)
+        subprocess.run(["cmake", "--build", str(folder), "--target", "fedpy", "--parallel"], check=True)
+        return folder / "fedclient" / "python" / "libfedpy.so"
+
+
+class PlatformWheel(bdist_wheel):
+    def get_tag(self):
+        return "py3", "none", super().get_tag()[2]
+
+
+class BinaryDistribution(Distribution):
+    def has_ext_modules(self):
+        return True
+
+
+BUILD.mkdir(parents=True, exist_ok=True)
+setup(version=version(), options={"build": {"build_base": str(BUILD)}, "egg_info": {"egg_base": str(BUILD)}},
+      cmdclass={"build_py": BuildWithLibrary, "bdist_wheel": PlatformWheel},
+      distclass=BinaryDistribution)

@@ -1,0 +1,139 @@
+"""fed.Client against a real coordinator, over TLS."""
+# SPDX-License-Identifier: Apache-2.0
+import json
+import os
+import re
+import threading
+import unittest
+
+import fed
+import numpy as np
+from coordinator import MODEL, CoordinatorTest, command
+
+
+class ClientTest(CoordinatorTest):
+    def test_two_devices_train_what_a_plain_computation_gives(self):
+        self.task(rounds=3, cohort=2, app={"step": 0.5})
+        seen, errors = [], []
+
+        def device(number):
+            def train(params, told):
+                seen.append((told.number, told.app, told.learning_rate, told.model))
+                self.assertEqual(params["layer.weight"].shape, (3, 4))
+                params["layer.bias"] += number  # in place, and a copy:
+                return {"layer.weight": params["layer.weight"] + told.app["step"], "layer.bias": params["layer.bias"]}, 10, {"loss": number}
+
+            try:
+                with self.client(number) as client:
+                    client.run(train)
+            except BaseException as error:
+                errors.append(error)
+
+        threads = [threading.Thread(target=device, args=(number,)) for number in (1, 3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(errors, [])
+        self.assertEqual(sorted(number for number, *_ in seen), [1, 1, 2, 2, 3, 3])
+        self.assertEqual(seen[0][1:], ({"step": 0.5}, np.float32(0.01), MODEL))
+        command("export", "--dir", self.home, self.folder + "/last.safetensors")
+        with open(self.folder + "/last.safetensors", "rb") as file:
+            head = int.from_bytes(file.read(8), "little")
+            shapes = json.loads(file.read(head))
+            values = np.frombuffer(file.read(), np.float32)
+        self.assertEqual(shapes["layer.weight"]["shape"], [3, 4])
+        np.testing.assert_allclose(values[:12], 1.5, atol=1e-6)
+        np.testing.assert_allclose(values[12:], 6, atol=1e-6)
+
+    def test_a_killed_coordinator_is_waited_for(self):
+        self.task(rounds=2, cohort=1)
+        outcomes = []
+
+        def train(params, told):
+            if told.number == 1 and not outcomes:
+                self.end()
+                self.start()
+            return None, 1, {}
+
+        with self.client() as client:
+            client.run(train, lambda event: outcomes.append(event["outcome"]))
+        self.assertEqual(outcomes.count("counted"), 2)
+
+    def test_what_the_callback_raises_comes_out(self):
+        self.task(rounds=1, cohort=1)
+        with self.client() as client:
+            with self.assertRaisesRegex(ZeroDivisionError, "by zero"):
+                client.run(lambda params, told: 1 / 0)
+            with self.assertRaisesRegex(ValueError, "differ: layer.bias"):
+                client.run(lambda params, told: ({"layer.weight": params["layer.weight"]}, 1, {}))
+            with self.assertRaisesRegex(ValueError, r"the shape \(5,\), the model has \(3, 4\)"):
+                client.run(lambda params, told: (dict(params, **{"layer.weight": np.zeros(5)}), 1, {}))
+            done = []
+            client.run(lambda params, told: (None, 1, {}), done.append)  # and then it trains
+        self.assertIn("counted", [event["outcome"] for event in done])
+
+    def test_a_task_is_declined_with_the_reason(self):
+        self.task(rounds=1, cohort=1)
+
+        def train(params, told):
+            raise fed.Decline("this device has no data")
+
+        with self.client() as client:
+            for _ in range(100):
+                done = client.step(train)
+                if done["outcome"] == "declined":
+                    break
+            self.assertIn("this device has no data", done["reason"])
+
+    def test_it_stops_from_another_thread(self):
+        with self.client() as client:  # no task: it waits for one
+            threading.Timer(0.3, client.stop).start()
+            client.run(lambda params, told: (None, 1, {}))
+
+    def test_it_pauses_while_the_program_says_so(self):
+        self.task(rounds=1, cohort=1)
+        with self.client(eligible=lambda: "it is not charging") as client:
+            done = client.step(lambda params, told: (None, 1, {}))
+        self.assertEqual(done["outcome"], "paused")
+        self.assertIn("it is not charging", done["reason"])
+
+    def test_errors_are_sentences(self):
+        with self.assertRaisesRegex(fed.Error, "token"):
+            fed.Client(f"https://127.0.0.1:{self.front}", self.home + "/ca.pem", self.folder + "/x", "wrong")
+        with self.assertRaisesRegex(fed.Error, "nosuch.pem"):
+            fed.Client("https://127.0.0.1:1", self.folder + "/nosuch.pem", self.folder + "/x", "wrong")
+        with self.client() as client:
+            with self.assertRaisesRegex(fed.Error, "device0"):
+                self.client()  # the folder is taken
+        with self.assertRaisesRegex(RuntimeError, "closed"):
+            client.step(lambda params, told: (None, 1, {}))
+
+    def test_a_round_that_is_over_can_not_be_used(self):
+        self.task(rounds=1, cohort=1)
+        kept = []
+
+        def train(params, told):
+            told.wanted()
+            kept.append(told)
+            return None, 1, {}
+
+        with self.client() as client:
+            client.run(train)
+        with self.assertRaisesRegex(RuntimeError, "over"):
+            kept[0].wanted()
+
+    def test_numbers_are_those_of_the_headers(self):
+        root = os.environ["FED_ROOT"]
+        with open(root + "/common/include/fed/status.h", encoding="utf-8") as file:
+            statuses = dict(re.findall(r"FED_(E\w+) = (\d+)", file.read()))
+        for name in ("ERANGE", "EBUSY", "ECANCELED", "EDECLINED"):
+            self.assertEqual(getattr(fed._native, name), int(statuses[name]))
+        with open(root + "/fedclient/include/fedclient/fedclient.h", encoding="utf-8") as file:
+            outcomes = re.findall(r"FEDCLIENT_(\w+) = (\d+)", file.read())
+        self.assertEqual([name.lower() for name, _ in outcomes], list(fed.client.OUTCOMES))
+        self.assertEqual([int(number) for _, number in outcomes], list(range(len(outcomes))))
+
+
+if __name__ == "__main__":
+    unittest.main()
