@@ -201,12 +201,12 @@ static void the_model_is_what_a_plain_computation_gives(void **state) {
     }
 }
 
-static void sparse_updates_reach_the_target(void **state) {
+static void coarse_updates_reach_the_target(void **state) {
     world *w = *state;
     fed_error err = {0};
     float values[VALUES];
     assert_fed_ok_err(add_task(w, MODEL,
-                               "\"codec_up\": \"sbc:p=0.1\", \"codec_down\": \"3lc:s=1\", "
+                               "\"codec_up\": \"int8\", \"codec_down\": \"3lc:s=1\", "
                                "\"rounds\": 120, \"cohort\": 2, "
                                "\"app\": {\"towards\": [\"the target\", 0.5]}",
                                &err));
@@ -256,7 +256,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(the_model_is_what_a_plain_computation_gives, setup,
                                         teardown),
-        cmocka_unit_test_setup_teardown(sparse_updates_reach_the_target, setup, teardown),
+        cmocka_unit_test_setup_teardown(coarse_updates_reach_the_target, setup, teardown),
         cmocka_unit_test_setup_teardown(who_needs_layers_declines_with_a_sentence, setup, teardown),
         cmocka_unit_test_setup_teardown(a_first_model_of_other_shapes_is_refused, setup, teardown),
     };
