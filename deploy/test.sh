@@ -60,8 +60,9 @@ stage "fuzz targets"
 run clang -L fuzz
 
 stage "tests under AddressSanitizer and UBSan"
-# Left out, so that all of it takes less than 25 minutes: tests that only start other programs, or compile.
-run clang -LE fuzz -E '^browser\.|^e2e\.test_sweep$|^parity\.|^codecs\.(readme|portable)$|^fedtrain\.memory$|^vectors\.'
+# Left out, so that all of it takes less than 25 minutes: tests that only start other programs, or compile; and those that run
+# once more on the fake CUDA driver, but for its host code.
+run clang -LE fuzz -E '^cuda\.(contract|fedclient)\.|^gpu\.nvcc$|^browser\.|^e2e\.test_sweep$|^parity\.|^codecs\.(readme|portable)$|^fedtrain\.memory$|^vectors\.'
 
 stage "tests with threads under ThreadSanitizer"
 # Some kernels place memory so randomly that ThreadSanitizer can't start, so randomization is off.
