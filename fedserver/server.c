@@ -203,7 +203,7 @@ fed_status fedserver_notice_others(fedserver *server, fed_error *err) {
     }
     server->rounds.queue_changed = true;
     server->rounds.tasks_changed = true;
-    return fedserver_devices_load(&server->rounds, err);
+    return fedserver_devices_follow(&server->rounds, err);
 }
 
 fed_status fedserver_begin(fedserver *server, fed_error *err) {

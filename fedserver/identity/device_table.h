@@ -16,6 +16,7 @@ typedef struct fedserver_devices {
     size_t stale;    /* slots of old fingerprints */
     uint32_t *slots; /* hash table of index + 1; 0: empty */
     size_t slot_count;
+    int64_t change; /* the newest change of a device that was read from the store; 0: none */
 } fedserver_devices;
 
 void fedserver_devices_free(fedserver_devices *devices);

@@ -347,6 +347,7 @@ static fed_status note_decline(fedserver_rounds *rounds, fedserver_device *devic
                  (unsigned long long)t->task.wire.id, t->task.name, reason);
         rounds->counters.declines++;
     }
+    rounds->any_declined = true;
     device->declined_task = t->task.wire.id;
     device->declined_ms = now_ms;
     return FED_OK;

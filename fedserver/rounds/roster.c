@@ -16,6 +16,9 @@ enum { SAVE_EVERY_MS = 60 * 1000, SAVE_AT_ONCE = 256 };
 static fed_status take_device(void *user, const fedserver_device *device, fed_error *err) {
     fedserver_rounds *rounds = user;
     fedserver_device *known = fedserver_devices_find(&rounds->devices, device->fingerprint);
+    if (device->change > rounds->devices.change) {
+        rounds->devices.change = device->change;
+    }
     if (known != NULL && known->revoked_ms != device->revoked_ms) {
         char name[17];
         fed_hex(device->fingerprint, 8, name);
@@ -35,6 +38,11 @@ static fed_status take_device(void *user, const fedserver_device *device, fed_er
 
 fed_status fedserver_devices_load(fedserver_rounds *rounds, fed_error *err) {
     return rounds->store->device_each(rounds->db, take_device, rounds, err);
+}
+
+fed_status fedserver_devices_follow(fedserver_rounds *rounds, fed_error *err) {
+    return rounds->store->device_changes(rounds->db, rounds->devices.change, take_device, rounds,
+                                         err);
 }
 
 /* -- write to the store -- */

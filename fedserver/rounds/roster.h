@@ -11,9 +11,13 @@ enum { FEDSERVER_DEVICE_SAID = FEDSERVER_NAME + 32 };
 void fedserver_device_say(const fedserver_rounds *rounds, int64_t device,
                           char said[FEDSERVER_DEVICE_SAID]);
 
-/** Read all devices from the store. For a device in memory, read only the fields that other
- * processes change: within a batch, the other fields may be newer in memory than in the store. */
+/** Read all devices from the store. */
 fed_status fedserver_devices_load(fedserver_rounds *rounds, fed_error *err) FED_CHECKED;
+
+/** Read the devices whose identity has changed since the last call of this function or of
+ * fedserver_devices_load. Of a device in memory, take only what other processes change: within a
+ * batch, the rest may be newer in memory than in the store. */
+fed_status fedserver_devices_follow(fedserver_rounds *rounds, fed_error *err) FED_CHECKED;
 
 /** A request has come from this device.
  *    device  NULL: the request comes from no device

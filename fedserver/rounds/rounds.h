@@ -55,6 +55,7 @@ typedef struct fedserver_rounds {
     uint64_t epoch;    /* grows whenever waiting devices should ask again */
     bool wake_due;     /* slots are free, and the epoch must move */
     int64_t woken_ms;  /* when the epoch moved last */
+    bool any_declined; /* a device's declined_task is set */
     uint64_t active;   /* number of devices seen lately */
     int64_t active_ms; /* when active was counted */
     bool asked;        /* a request of the open batch waits for its answer */

@@ -129,6 +129,7 @@ static fed_status mark_decline(void *user, const fedserver_decline *decline, fed
     fedserver_rounds *rounds = user;
     fedserver_device *device = fedserver_devices_find(&rounds->devices, decline->fingerprint);
     if (device != NULL) {
+        rounds->any_declined = true;
         device->declined_task = rounds->training.task.wire.id;
         device->declined_ms = decline->at_ms;
     }
@@ -137,9 +138,10 @@ static fed_status mark_decline(void *user, const fedserver_decline *decline, fed
 }
 
 fed_status fedserver_declines_load(fedserver_rounds *rounds, fed_error *err) {
-    for (size_t k = 0; k < rounds->devices.count; k++) {
+    for (size_t k = 0; rounds->any_declined && k < rounds->devices.count; k++) {
         rounds->devices.items[k].declined_task = 0;
     }
+    rounds->any_declined = false;
     return rounds->store->decline_each(rounds->db, rounds->training.task.wire.id, 0, mark_decline,
                                        rounds, err);
 }

@@ -37,6 +37,9 @@ typedef struct fedserver_pass {
  * an update that is sent again gets the same answer, however late (S3). */
 typedef struct fedserver_device {
     int64_t id;
+    /* Numbers the writes of identities: of two devices, the one written later has the larger
+     * number. Only the store sets it. */
+    int64_t change;
     /* SHA-256 of its key; until layout 3, of its certificate */
     uint8_t fingerprint[FED_SHA256_SIZE];
     int64_t enrolled_ms, expires_ms;
@@ -258,6 +261,10 @@ typedef struct fedserver_store {
     fed_status (*device_find)(void *db, const uint8_t *fingerprint, fedserver_device *device,
                               fed_error *err);
     fed_status (*device_each)(void *db, fedserver_device_visit visit, void *user, fed_error *err);
+    /** Visit the devices whose identity was written after that change, in the order of their
+     * changes. It costs nothing for the other devices. */
+    fed_status (*device_changes)(void *db, int64_t after, fedserver_device_visit visit, void *user,
+                                 fed_error *err);
     /** Visit at most `limit` devices with an id above `after`, in the order of their ids.
      * declined_task is `task` if the device has declined that task. */
     fed_status (*device_page)(void *db, uint64_t task, int64_t after, uint32_t limit,

@@ -179,6 +179,42 @@ static fed_status list_device(void *user, const fedserver_device *device, fed_er
     return FED_OK;
 }
 
+static void a_devices_change_is_found_among_others(void **state) {
+    fixture *f = *state;
+    fed_error err = {0};
+    const uint8_t renamed[FED_SHA256_SIZE] = {99};
+    fedserver_device devices[4];
+    for (uint8_t k = 0; k < 4; k++) {
+        devices[k] = add_device(f, (uint8_t)(k + 1));
+    }
+    device_list all = {.most = 8};
+    assert_fed_ok_err(f->store->device_changes(f->db, 0, list_device, &all, &err));
+    assert_int_equal(all.count, 4);
+    const int64_t seen = all.items[3].change;
+    assert_true(all.items[3].id == devices[3].id && all.items[2].change < seen);
+
+    assert_fed_ok_err(f->store->device_rename(f->db, devices[2].id, "pump 3", &err));
+    assert_fed_ok_err(f->store->device_revoke(f->db, devices[0].id, 5, &err));
+    assert_fed_ok_err(f->store->device_name(f->db, devices[1].id, renamed, &err));
+    devices[3].lease = 7; /* its state is not its identity */
+    assert_fed_ok_err(f->store->device_put(f->db, &devices[3], &err));
+    device_list changed = {.most = 8};
+    assert_fed_ok_err(f->store->device_changes(f->db, seen, list_device, &changed, &err));
+    assert_int_equal(changed.count, 3);
+    assert_true(changed.items[0].id == devices[2].id && changed.items[1].id == devices[0].id &&
+                changed.items[2].id == devices[1].id);
+    assert_string_equal(changed.items[0].name, "pump 3");
+    assert_true(changed.items[1].revoked_ms == 5);
+
+    assert_fed_ok_err(f->store->device_renew(f->db, devices[2].id, 2000, &err));
+    device_list last = {.most = 8};
+    assert_fed_ok_err(
+        f->store->device_changes(f->db, changed.items[2].change, list_device, &last, &err));
+    assert_true(last.count == 1 && last.items[0].expires_ms == 2000);
+    device_list none = {.most = 0};
+    assert_fed_status(f->store->device_changes(f->db, 0, list_device, &none, &err), FED_ECANCELED);
+}
+
 static void devices_come_in_pages_and_say_whether_they_declined(void **state) {
     fixture *f = *state;
     fed_error err = {0};
@@ -419,6 +455,7 @@ int main(void) {
         WITH(a_device_keeps_every_field_and_64_bit_leases),
         WITH(a_fingerprint_is_one_devices),
         WITH(a_devices_state_leaves_its_identity_alone),
+        WITH(a_devices_change_is_found_among_others),
         WITH(devices_come_in_pages_and_say_whether_they_declined),
         WITH(a_task_keeps_its_phases),
         WITH(a_task_keeps_every_field_and_is_found_by_state),

@@ -60,6 +60,8 @@
     " json_extract(value, '$.optimizer'), json_extract(value, '$.learning_rate')"                  \
     " FROM tasks, json_each(text, '$.phases');"                                                    \
     "ALTER TABLE tasks DROP COLUMN text;"                                                          \
+    "DROP INDEX devices_change;"                                                                   \
+    "ALTER TABLE devices DROP COLUMN change;"                                                      \
     "ALTER TABLE devices DROP COLUMN computes_on;"                                                 \
     "PRAGMA user_version = 8; COMMIT;"
 

@@ -242,6 +242,19 @@ static const fedserver_device *device_called(const memory_db *db, const uint8_t 
     return found;
 }
 
+/* One more than the number of the newest change. */
+static int64_t next_change(const memory_db *db) {
+    const memory_row *row;
+    int64_t newest = 0;
+    memory_walk walk = fedserver_memory_walk_begin(db, MEMORY_DEVICES, MEMORY_ALL);
+    while ((row = fedserver_memory_walk_next(&walk)) != NULL) {
+        const int64_t change = HEAD(row, fedserver_device)->change;
+        newest = change > newest ? change : newest;
+    }
+    fedserver_memory_walk_end(&walk);
+    return newest + 1;
+}
+
 /* Set what store.h says is not stored. */
 static void forget_unstored(fedserver_device *device) {
     device->unsaved = false;
@@ -252,6 +265,7 @@ static void forget_unstored(fedserver_device *device) {
 static fed_status device_add(void *db, fedserver_device *device, fed_error *err) {
     fedserver_device made = *device;
     made.id = (int64_t)fedserver_memory_next(db, MEMORY_DEVICES);
+    made.change = next_change(db);
     forget_unstored(&made);
     if (device_called(db, made.fingerprint) != NULL) {
         return fed_fail(err, FED_EIO, "a device has that fingerprint already");
@@ -276,6 +290,7 @@ static fed_status device_put(void *db, const fedserver_device *device, fed_error
     FED_TRY(edit_device(db, device->id, &kept, err));
     const fedserver_device before = *kept;
     *kept = *device;
+    kept->change = before.change;
     memcpy(kept->fingerprint, before.fingerprint, sizeof kept->fingerprint);
     memcpy(kept->tag, before.tag, sizeof kept->tag);
     memcpy(kept->name, before.name, sizeof kept->name);
@@ -287,30 +302,39 @@ static fed_status device_put(void *db, const fedserver_device *device, fed_error
     return FED_OK;
 }
 
+/* The device's row, whose identity is to be changed at once. */
+static fed_status change_device(memory_db *db, int64_t id, fedserver_device **device,
+                                fed_error *err) {
+    const int64_t change = next_change(db);
+    FED_TRY(edit_device(db, id, device, err));
+    (*device)->change = change;
+    return FED_OK;
+}
+
 static fed_status device_revoke(void *db, int64_t id, int64_t now_ms, fed_error *err) {
     fedserver_device *kept = NULL;
-    FED_TRY(edit_device(db, id, &kept, err));
+    FED_TRY(change_device(db, id, &kept, err));
     kept->revoked_ms = kept->revoked_ms != 0 ? kept->revoked_ms : now_ms;
     return FED_OK;
 }
 
 static fed_status device_name(void *db, int64_t id, const uint8_t *fingerprint, fed_error *err) {
     fedserver_device *kept = NULL;
-    FED_TRY(edit_device(db, id, &kept, err));
+    FED_TRY(change_device(db, id, &kept, err));
     memcpy(kept->fingerprint, fingerprint, sizeof kept->fingerprint);
     return FED_OK;
 }
 
 static fed_status device_rename(void *db, int64_t id, const char *name, fed_error *err) {
     fedserver_device *kept = NULL;
-    FED_TRY(edit_device(db, id, &kept, err));
+    FED_TRY(change_device(db, id, &kept, err));
     snprintf(kept->name, sizeof kept->name, "%s", name);
     return FED_OK;
 }
 
 static fed_status device_renew(void *db, int64_t id, int64_t expires_ms, fed_error *err) {
     fedserver_device *kept = NULL;
-    FED_TRY(edit_device(db, id, &kept, err));
+    FED_TRY(change_device(db, id, &kept, err));
     kept->expires_ms = expires_ms;
     return FED_OK;
 }
@@ -344,6 +368,30 @@ static fed_status device_page(void *db, uint64_t task, int64_t after, uint32_t l
 
 static fed_status device_each(void *db, fedserver_device_visit visit, void *user, fed_error *err) {
     return device_page(db, 0, 0, UINT32_MAX, visit, user, err);
+}
+
+/* The device with the first change after that one; NULL: there is none. */
+static const fedserver_device *changed_next(const memory_db *db, int64_t after) {
+    const memory_row *row;
+    const fedserver_device *next = NULL;
+    memory_walk walk = fedserver_memory_walk_begin(db, MEMORY_DEVICES, MEMORY_ALL);
+    while ((row = fedserver_memory_walk_next(&walk)) != NULL) {
+        const fedserver_device *one = HEAD(row, fedserver_device);
+        next = one->change > after && (next == NULL || one->change < next->change) ? one : next;
+    }
+    fedserver_memory_walk_end(&walk);
+    return next;
+}
+
+static fed_status device_changes(void *db, int64_t after, fedserver_device_visit visit, void *user,
+                                 fed_error *err) {
+    const fedserver_device *next;
+    while ((next = changed_next(db, after)) != NULL) {
+        const fedserver_device device = *next;
+        FED_TRY(visit(user, &device, err));
+        after = device.change;
+    }
+    return FED_OK;
 }
 
 static fed_status device_count(void *db, uint64_t *count, fed_error *err) {
@@ -443,6 +491,7 @@ const fedserver_store fedserver_store_memory = {
     .device_renew = device_renew,
     .device_find = device_find,
     .device_each = device_each,
+    .device_changes = device_changes,
     .device_page = device_page,
     .device_count = device_count,
     .task_add = fedserver_memory_task_add,

@@ -26,8 +26,9 @@ fed_status fedserver_sqlite_device_put(void *db, const fedserver_device *device,
 
 /* Returns the column after those it has read. */
 static int device_read(sqlite3_stmt *row, fedserver_device *device) {
-    *device = (fedserver_device){.id = sqlite3_column_int64(row, 0)};
-    return READ_INTO(device_state, row, READ_INTO(identity, row, 1, device), device);
+    *device = (fedserver_device){.id = sqlite3_column_int64(row, 0),
+                                 .change = sqlite3_column_int64(row, 1)};
+    return READ_INTO(device_state, row, READ_INTO(identity, row, 2, device), device);
 }
 
 fed_status fedserver_sqlite_device_revoke(void *db, int64_t device, int64_t now_ms,
@@ -64,15 +65,17 @@ fed_status fedserver_sqlite_device_find(void *db, const uint8_t *fingerprint,
     return FED_OK;
 }
 
-fed_status fedserver_sqlite_device_each(void *db, fedserver_device_visit visit, void *user,
-                                        fed_error *err) {
-    sqlite3_stmt *row;
+/* Visit the devices of these rows. If a column follows a device's own, it says whether the device
+ * has declined `task`. */
+static fed_status visit_each(fedserver_database *db, sqlite3_stmt *row, uint64_t task,
+                             fedserver_device_visit visit, void *user, fed_error *err) {
     bool more;
-    FED_TRY(fedserver_database_read(db, FEDSERVER_SQL_DEVICE_EACH, NO_VALUES, &row, err));
     FED_TRY(fedserver_database_next(db, row, &more, err));
     while (more) {
         fedserver_device device;
-        device_read(row, &device);
+        const int end = device_read(row, &device);
+        const bool declined = end < sqlite3_column_count(row) && sqlite3_column_int(row, end) != 0;
+        device.declined_task = declined ? task : 0;
         fed_status status = visit(user, &device, err);
         if (status != FED_OK) {
             sqlite3_reset(row);
@@ -83,25 +86,25 @@ fed_status fedserver_sqlite_device_each(void *db, fedserver_device_visit visit, 
     return FED_OK;
 }
 
+fed_status fedserver_sqlite_device_each(void *db, fedserver_device_visit visit, void *user,
+                                        fed_error *err) {
+    sqlite3_stmt *row;
+    FED_TRY(fedserver_database_read(db, FEDSERVER_SQL_DEVICE_EACH, NO_VALUES, &row, err));
+    return visit_each(db, row, 0, visit, user, err);
+}
+
+fed_status fedserver_sqlite_device_changes(void *db, int64_t after, fedserver_device_visit visit,
+                                           void *user, fed_error *err) {
+    sqlite3_stmt *row;
+    FED_TRY(READ(DEVICE_CHANGES, &row, INT(after)));
+    return visit_each(db, row, 0, visit, user, err);
+}
+
 fed_status fedserver_sqlite_device_page(void *db, uint64_t task, int64_t after, uint32_t limit,
                                         fedserver_device_visit visit, void *user, fed_error *err) {
     sqlite3_stmt *row;
-    bool more;
     FED_TRY(READ(DEVICE_PAGE, &row, INT(task), INT(after), INT(limit)));
-    FED_TRY(fedserver_database_next(db, row, &more, err));
-    while (more) {
-        fedserver_device device;
-        const int end = device_read(row, &device);
-        const bool declined = sqlite3_column_int(row, end) != 0;
-        device.declined_task = declined ? task : 0;
-        fed_status status = visit(user, &device, err);
-        if (status != FED_OK) {
-            sqlite3_reset(row);
-            return status;
-        }
-        FED_TRY(fedserver_database_next(db, row, &more, err));
-    }
-    return FED_OK;
+    return visit_each(db, row, task, visit, user, err);
 }
 
 fed_status fedserver_sqlite_device_count(void *db, uint64_t *count, fed_error *err) {

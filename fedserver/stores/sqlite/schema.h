@@ -4,7 +4,7 @@
 #define FEDSERVER_STORES_SQLITE_SCHEMA_H
 
 #define FEDSERVER_SCHEMA_ID      0x46656453 /* "FedS": marks a database as the coordinator's */
-#define FEDSERVER_SCHEMA_VERSION 10
+#define FEDSERVER_SCHEMA_VERSION 11
 #define FEDSERVER_SCHEMA_TEXT    9 /* since which a task is one text: task_columns.h */
 
 /* The open round's updates, since version 4. A body lies in the row or (start, len) in the round's
@@ -49,6 +49,9 @@
     "CREATE TABLE audit (id INTEGER PRIMARY KEY AUTOINCREMENT, at_ms INTEGER NOT NULL,"            \
     " event TEXT NOT NULL, detail TEXT NOT NULL) STRICT;"
 
+/* Finds the devices whose identity changed, since version 11. */
+#define FEDSERVER_SCHEMA_CHANGES "CREATE INDEX devices_change ON devices (change);"
+
 /* 64-bit leases, digests and seeds are kept in SQLite's signed integers, bit for bit. Times are
  * Unix milliseconds. A model's row is apart from its task's so that looking at tasks reads no blob.
  * Scripts, to be run one after the other: C compilers need not take longer texts. */
@@ -71,7 +74,8 @@
         " seen_ms INTEGER NOT NULL DEFAULT 0, software TEXT NOT NULL DEFAULT '',"                  \
         " counted INTEGER NOT NULL DEFAULT 0, late INTEGER NOT NULL DEFAULT 0,"                    \
         " refused INTEGER NOT NULL DEFAULT 0, authority INTEGER NOT NULL DEFAULT 0,"               \
-        " computes_on TEXT NOT NULL DEFAULT '') STRICT;",                                          \
+        " computes_on TEXT NOT NULL DEFAULT '', change INTEGER NOT NULL DEFAULT 0) "               \
+        "STRICT;" FEDSERVER_SCHEMA_CHANGES,                                                        \
             "CREATE TABLE tasks (id INTEGER PRIMARY KEY AUTOINCREMENT, text TEXT NOT NULL,"        \
             " state INTEGER NOT NULL, queued_ms INTEGER NOT NULL, started_ms INTEGER NOT NULL,"    \
             " finished_ms INTEGER NOT NULL, position INTEGER NOT NULL DEFAULT 0) STRICT;"          \
@@ -151,6 +155,8 @@
             "UPDATE tasks SET position = id;",                                                     \
             "ALTER TABLE tasks ADD COLUMN text TEXT NOT NULL DEFAULT '';",                         \
             "ALTER TABLE devices ADD COLUMN computes_on TEXT NOT NULL DEFAULT '';",                \
+            "ALTER TABLE devices ADD COLUMN change INTEGER NOT NULL DEFAULT "                      \
+            "0;" FEDSERVER_SCHEMA_CHANGES,                                                         \
     }
 
 #endif

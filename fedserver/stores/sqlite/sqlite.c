@@ -260,6 +260,7 @@ const fedserver_store fedserver_store_sqlite = {
     .device_renew = fedserver_sqlite_device_renew,
     .device_find = fedserver_sqlite_device_find,
     .device_each = fedserver_sqlite_device_each,
+    .device_changes = fedserver_sqlite_device_changes,
     .device_page = fedserver_sqlite_device_page,
     .device_count = fedserver_sqlite_device_count,
     .task_add = fedserver_sqlite_task_add,

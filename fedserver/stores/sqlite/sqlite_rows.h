@@ -41,6 +41,8 @@ fed_status fedserver_sqlite_device_find(void *db, const uint8_t *fingerprint,
                                         fedserver_device *device, fed_error *err) FED_CHECKED;
 fed_status fedserver_sqlite_device_each(void *db, fedserver_device_visit visit, void *user,
                                         fed_error *err) FED_CHECKED;
+fed_status fedserver_sqlite_device_changes(void *db, int64_t after, fedserver_device_visit visit,
+                                           void *user, fed_error *err) FED_CHECKED;
 fed_status fedserver_sqlite_device_page(void *db, uint64_t task, int64_t after, uint32_t limit,
                                         fedserver_device_visit visit, void *user,
                                         fed_error *err) FED_CHECKED;

@@ -106,4 +106,9 @@
 #define SETS(list)                      list(COLUMN_SET, ", ")
 #define NAMES_OF_R(list)                list(COLUMN_OF_R, ", ")
 
+/* What device_rows.c reads of a device. */
+#define DEVICE_MEMBERS "id, change, " NAMES(DEVICE_IDENTITY) ", " NAMES(DEVICE_STATE)
+/* The number of the change that a statement makes: an index finds the largest one. */
+#define NEXT_CHANGE "(SELECT ifnull(max(change), 0) + 1 FROM devices)"
+
 #endif

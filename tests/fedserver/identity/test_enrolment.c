@@ -201,6 +201,28 @@ static void a_revoked_device_is_refused_from_its_next_request_on(void **state) {
     assert_string_equal(word, "device_revoked");
 }
 
+static fed_status no_walk(void *db, fedserver_device_visit visit, void *user, fed_error *err) {
+    (void)db, (void)visit, (void)user;
+    return fed_fail(err, FED_ESTATE, "the table of devices is read as a whole");
+}
+
+static void what_another_process_changes_costs_no_walk_over_all_devices(void **state) {
+    coordinator *c = *state;
+    char word[32];
+    fedserver_entry entry;
+    test_device lost = coordinator_enrol(c);
+    coordinator_commit(c);
+    const fedserver_store *store = c->server->rounds.store;
+    fedserver_store watched = *store;
+    watched.device_each = no_walk;
+    c->server->rounds.store = &watched;
+    revoke(c, &lost, &entry);
+    coordinator_commit(c);
+    assert_int_equal(ask_model(c, &lost, word), 403);
+    assert_string_equal(word, "device_revoked");
+    c->server->rounds.store = store;
+}
+
 static void a_device_stays_revoked_since_the_first_time(void **state) {
     coordinator *c = *state;
     fedserver_entry entry;
@@ -420,6 +442,7 @@ int main(void) {
         WITH_COORDINATOR(a_wrong_request_does_not_use_up_the_token),
         WITH_COORDINATOR(an_expired_certificate_is_refused),
         WITH_COORDINATOR(a_revoked_device_is_refused_from_its_next_request_on),
+        WITH_COORDINATOR(what_another_process_changes_costs_no_walk_over_all_devices),
         WITH_COORDINATOR(a_device_stays_revoked_since_the_first_time),
         WITH_COORDINATOR(a_revocation_must_say_which_device),
         WITH_COORDINATOR(a_key_is_enrolled_once),
