@@ -18,6 +18,7 @@ packages=(
     libopenmpi-dev openmpi-bin                                     # workers of a datacenter
     libmbedtls-dev libxxhash-dev libzstd-dev                       # both
     clang clang-tidy clang-format libclang-rt-dev libcmocka-dev    # tests
+    valgrind                                                       # counts of instructions
     g++ make                                                       # tests of what is installed
     python3-numpy python3-pip python3-setuptools python3-venv python3-wheel # the Python package
     openssl curl ca-certificates python3 xz-utils                  # scripts
