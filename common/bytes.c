@@ -59,6 +59,13 @@ float fed_read_f32(fed_reader *r) {
     return v;
 }
 
+double fed_read_f64(fed_reader *r) {
+    uint64_t bits = fed_read_u64(r);
+    double v;
+    memcpy(&v, &bits, sizeof v);
+    return v;
+}
+
 uint64_t fed_read_varint(fed_reader *r) {
     uint64_t v = 0;
     for (unsigned i = 0; i < VARINT_BYTES; i++) {
@@ -177,6 +184,12 @@ void fed_write_f32(fed_writer *w, float v) {
     uint32_t bits;
     memcpy(&bits, &v, sizeof bits);
     fed_write_u32(w, bits);
+}
+
+void fed_write_f64(fed_writer *w, double v) {
+    uint64_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    fed_write_u64(w, bits);
 }
 
 void fed_write_varint(fed_writer *w, uint64_t v) {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "fed/gang.h"
+#include "fed/own_metrics.h"
 #include "fed/version.h"
 #include "fed/wire.h"
 
@@ -52,6 +53,7 @@ CHECK_MESSAGE(piece)
 CHECK_MESSAGE(decline)
 CHECK_MESSAGE(metric)
 CHECK_MESSAGE(gang)
+CHECK_MESSAGE(own_metrics)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     check_task(data, size);
@@ -65,5 +67,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     check_decline(data, size);
     check_metric(data, size);
     check_gang(data, size);
+    check_own_metrics(data, size);
     return 0;
 }

@@ -33,7 +33,8 @@ uint8_t fed_read_u8(fed_reader *r);
 uint16_t fed_read_u16(fed_reader *r);
 uint32_t fed_read_u32(fed_reader *r);
 uint64_t fed_read_u64(fed_reader *r);
-float fed_read_f32(fed_reader *r); /* IEEE binary32 bits; NaN and infinity pass */
+float fed_read_f32(fed_reader *r);  /* IEEE binary32 bits; NaN and infinity pass */
+double fed_read_f64(fed_reader *r); /* IEEE binary64 bits, likewise */
 uint64_t fed_read_varint(fed_reader *r);
 
 /** The next len bytes, in place. NULL, and FED_EFORMAT: fewer are left. */
@@ -74,6 +75,7 @@ void fed_write_u16(fed_writer *w, uint16_t v);
 void fed_write_u32(fed_writer *w, uint32_t v);
 void fed_write_u64(fed_writer *w, uint64_t v);
 void fed_write_f32(fed_writer *w, float v);
+void fed_write_f64(fed_writer *w, double v);
 void fed_write_varint(fed_writer *w, uint64_t v);
 void fed_write_bytes(fed_writer *w, const void *src, size_t len);
 /** A varint length, then the bytes without the NUL. */

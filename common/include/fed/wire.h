@@ -55,7 +55,10 @@ enum {
     FED_RENEW = 8,       /* coordinator: this device's certificate is of an old CA; renew it now */
     FED_CAN_GANG = 16,   /* device: may send fed_gang (fed/gang.h); coordinator: takes it */
     FED_CAN_NAMED = 32,  /* likewise, FED_GANG_LAYOUT_NAMED */
-    FED_CAN_APP = 64     /* device: reads fed_task.app; coordinator: sends it */
+    FED_CAN_APP = 64,    /* device: reads fed_task.app; coordinator: sends it */
+    /* device: may send a list of fed/own_metrics.h after fed_update, and after fed_metric;
+     * coordinator: takes it */
+    FED_CAN_OWN_METRICS = 128
 };
 
 /** Device -> coordinator: asks for work, and says which model the device holds. */
@@ -134,7 +137,8 @@ typedef struct fed_part {
 void fed_part_write(fed_writer *w, const fed_part *m);
 fed_status fed_part_read(fed_reader *r, fed_part *m) FED_CHECKED;
 
-/** Device -> coordinator: head of an update. The rest of the body is the envelope. */
+/** Device -> coordinator: head of an update. A list of own metrics may follow (fed/own_metrics.h).
+ * The rest of the body is the envelope. */
 typedef struct fed_update {
     uint64_t task;
     uint32_t round;
@@ -180,7 +184,8 @@ typedef struct fed_decline {
 void fed_decline_write(fed_writer *w, const fed_decline *m);
 fed_status fed_decline_read(fed_reader *r, fed_decline *m) FED_CHECKED;
 
-/** Evaluating device -> coordinator: how good a model is. */
+/** Evaluating device -> coordinator: how good a model is. A list of own metrics may follow
+ * (fed/own_metrics.h). */
 typedef struct fed_metric {
     uint64_t task;
     uint32_t version;
