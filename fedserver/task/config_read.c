@@ -10,10 +10,19 @@
 static fed_status load_initial(const fedserver_config *config, const fed_arch *arch, float *values,
                                fed_error *err) {
     fed_checkpoint *file = NULL;
-    FED_TRY(fed_checkpoint_open(config->initial, &file, err));
-    fed_status status = fed_checkpoint_read(file, &arch->layout, values, err);
-    fed_checkpoint_close(file);
-    return status;
+    fed_error why = {0};
+    fed_status status = fed_checkpoint_open(config->initial, &file, &why);
+    if (status == FED_OK) {
+        status = fed_checkpoint_read(file, &arch->layout, values, &why);
+        fed_checkpoint_close(file);
+    }
+    return status == FED_OK
+               ? FED_OK
+               : fed_fail(
+                     err, status,
+                     "%s; key \"initial\" takes a safetensors file with the names and shapes of "
+                     "key \"model\", and finite numbers",
+                     why.text);
 }
 
 static fed_status fill_first(const fedserver_config *config, const fed_arch *arch, float *values,
