@@ -11,6 +11,8 @@ fed_status fedclient_callback(fedclient *client, const fedclient_job *job, fedcl
     round->round = job->assignment.round;
     round->version = job->assignment.version;
     round->job = job;
+    client->own.count = 0;
+    client->own_seq = 0;
     const char *what = job->assignment.action == FED_ACTION_TRAIN ? "training" : "evaluation";
     fed_error own = {0};
     fed_status status = client->options.train(client->options.user, round, &own);
@@ -32,5 +34,13 @@ fed_status fedclient_callback(fedclient *client, const fedclient_job *job, fedcl
                         " samples and a loss of %g: the callback must set both",
                         what, round->version, round->samples, (double)round->loss);
     }
+    if ((job->assignment.capabilities & FED_CAN_OWN_METRICS) == 0) {
+        client->own.count = 0;
+    }
     return FED_OK;
+}
+
+fed_status fedclient_round_metric(const fedclient_round *round, const char *name, double value,
+                                  fed_error *err) {
+    return fed_own_metrics_set(&round->job->client->own, name, value, err);
 }

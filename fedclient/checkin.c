@@ -12,7 +12,8 @@ static fed_status ask(fedclient *client, fedclient_answer *answer, fed_error *er
                                  .task = client->model.task,
                                  .version = client->model.version,
                                  .capabilities = FED_CAN_PATCH | FED_CAN_DECLINE | FED_CAN_GANG |
-                                                 FED_CAN_NAMED | fed_task_capabilities(),
+                                                 FED_CAN_NAMED | FED_CAN_OWN_METRICS |
+                                                 fed_task_capabilities(),
                                  .samples = client->residual.samples};
     uint8_t message[32];
     fed_writer w;

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 
 #include "fed/hash.h"
+#include "fed/own_metrics.h"
 #include "fedclient/fedclient.h"
 #include "fedclient/record.h"
 #include "fedcodec/codec.h"
@@ -39,6 +40,8 @@ struct fedclient {
         metric_due; /* metric is measured, not yet reported. Not stored: measuring again is cheap */
     fed_metric metric;
     bool metric_of_regression; /* the metric's model predicts numbers */
+    fed_own_metrics own;       /* of the last callback, if the coordinator takes them. Not stored */
+    uint64_t own_seq;          /* the training that they are of: residual.seq; 0: none */
     uint8_t protocol;          /* the newest version that this coordinator is known to speak */
     uint32_t failures;         /* steps in a row with a passing failure */
     bool heals;                /* this step's failure will pass */

@@ -28,10 +28,11 @@ fed_status fedclient_evaluate(fedclient *client, fedclient_job *job, fed_error *
 }
 
 static fed_status post(fedclient *client, fedclient_answer *answer, fed_error *err) {
-    uint8_t message[64];
+    uint8_t message[64 + FED_OWN_BYTES];
     fed_writer w;
     fed_writer_fixed(&w, message, sizeof message);
     fed_metric_write(&w, &client->metric);
+    fed_own_metrics_write(&w, &client->own);
     fedclient_span span = {.data = message, .left = w.len};
     const fedclient_body body = fedclient_body_of(&span);
     const fedclient_call call = {

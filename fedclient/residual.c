@@ -30,8 +30,10 @@ static fed_status envelope_of(const fedclient_record *message, const uint8_t **e
     const uint8_t *body = fedclient_record_payload(message, &size);
     fed_reader r;
     fed_update update;
+    fed_own_metrics own;
     fed_reader_init(&r, body, size);
     FED_TRY(fed_update_read(&r, &update));
+    FED_TRY(fed_own_metrics_read(&r, &own));
     *envelope = body + r.pos;
     *len = fed_reader_left(&r);
     return FED_OK;
@@ -193,6 +195,7 @@ static fed_status store_training(fedclient *client, fedclient_job *job,
                                                  .round = job->assignment.round,
                                                  .samples = round->samples,
                                                  .loss = round->loss};
+    client->own_seq = client->residual.seq;
     return fedclient_residual_store(client->options.platform, &client->residual, &job->residual,
                                     err);
 }

@@ -35,7 +35,8 @@ static fed_status compress(const fedclient *client, const fedclient_job *job, fl
     return status == FED_OK ? out->status : status;
 }
 
-/** job->pending = head, update, envelope. *clipped: some values were beyond the limit. */
+/** job->pending = head, update, own metrics, envelope. *clipped: some values were beyond the
+ * limit. */
 static fed_status make_message(const fedclient *client, fedclient_job *job, bool *clipped) {
     size_t n = 0;
     FED_TRY(fedclient_record_own(
@@ -52,6 +53,9 @@ static fed_status make_message(const fedclient *client, fedclient_job *job, bool
     fed_writer_growing(&out);
     fed_write_bytes(&out, head, sizeof head);
     fed_update_write(&out, &update);
+    if (client->own_seq == client->residual.seq) { /* else an earlier process trained this */
+        fed_own_metrics_write(&out, &client->own);
+    }
     fed_status status = compress(client, job, values, &out);
     fedclient_record_free(&job->residual);
     if (status != FED_OK) {

@@ -231,7 +231,8 @@ static fed_status check_update(void *user, const fedserver_update_row *row, cons
         FOUND("S2: the update of lease %016" PRIx64 " is of no device" FEDSERVER_RESTORE,
               row->lease);
     }
-    if (fedserver_intake_read(body, len, &update) != FED_OK || !head_fits(c, row, &update.head)) {
+    if (fedserver_intake_read(body, len, &update, NULL) != FED_OK ||
+        !head_fits(c, row, &update.head)) {
         FOUND("S3, S4: the update of lease %016" PRIx64
               " is not of the open round" FEDSERVER_RESTORE,
               row->lease);

@@ -1,9 +1,11 @@
-/* A task's results, for the command line: its model as a file, and its rounds. */
+/* A task's results, for the command line and for programs: its model as a file, its rounds, and
+ * what devices reported of their own. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "fed/checkpoint.h"
+#include "fedserver/rounds/own_table.h"
 #include "fedserver/server.h"
 
 /* The task of that id; for 0 the task that runs, or else the one that ran last. */
@@ -85,4 +87,49 @@ fed_status fedserver_round_each(fedserver *server, uint64_t task, uint32_t most,
     const bool open = found.state != FEDSERVER_TASK_FINISHED; /* its row may be the first */
     most += open && most < UINT32_MAX;
     return server->store->round_each(server->db, found.wire.id, most, tell_round, &h, err);
+}
+
+/* Collects the rows of one round and one kind of devices. */
+typedef struct collection {
+    fedserver_own_visit visit;
+    void *user;
+    uint32_t round;
+    bool evaluated;
+    fedserver_own_table table;
+} collection;
+
+static fed_status hand_over(collection *c, fed_error *err) {
+    if (c->table.count == 0) {
+        return FED_OK;
+    }
+    const fedserver_own_list list = {.round = c->round,
+                                     .evaluated = c->evaluated,
+                                     .rows = c->table.rows,
+                                     .count = c->table.count,
+                                     .dropped = c->table.dropped};
+    fed_status status = c->visit(c->user, &list, err);
+    c->table = (fedserver_own_table){.count = 0};
+    return status;
+}
+
+static fed_status collect(void *user, uint32_t version, int64_t device,
+                          const fedserver_own_metric *row, fed_error *err) {
+    collection *c = user;
+    const bool evaluated = device != FEDSERVER_OWN_OF_UPDATES;
+    if (version != c->round || evaluated != c->evaluated) {
+        FED_TRY(hand_over(c, err));
+    }
+    c->round = version;
+    c->evaluated = evaluated;
+    fedserver_own_add(&c->table, row);
+    return FED_OK;
+}
+
+fed_status fedserver_own_each(fedserver *server, uint64_t task, uint32_t first,
+                              fedserver_own_visit visit, void *user, fed_error *err) {
+    fedserver_task found;
+    collection c = {.visit = visit, .user = user};
+    FED_TRY(pick_task(server, task, &found, err));
+    FED_TRY(server->store->own_each(server->db, found.wire.id, first, collect, &c, err));
+    return hand_over(&c, err);
 }

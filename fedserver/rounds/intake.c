@@ -27,18 +27,25 @@ fed_status fedserver_intake_most_bytes(const fedserver_task *task, const fed_lay
         fedcodec codec;
         FED_TRY(fedcodec_parse(phase.codec_down, &codec, err));
         FED_TRY(fedcodec_parse(phase.codec_up, &codec, err));
-        const uint64_t bytes = fedserver_intake_head_bytes() +
+        const uint64_t bytes = fedserver_intake_head_bytes() + FED_OWN_BYTES +
                                fedcodec_envelope_bound(&codec, layout, task->wire.small_tensor);
         *most = bytes > *most ? bytes : *most;
     }
     return FED_OK;
 }
 
-fed_status fedserver_intake_read(const uint8_t *body, size_t len, fedserver_update *update) {
+fed_status fedserver_intake_read(const uint8_t *body, size_t len, fedserver_update *update,
+                                 fed_error *why) {
     fed_reader r;
     fed_reader_init(&r, body, len);
     fedserver_update read = {.body = body, .body_len = len};
-    FED_TRY(fed_update_read(&r, &read.head));
+    if (fed_update_read(&r, &read.head) != FED_OK) {
+        return fed_fail(why, FED_EFORMAT, "the body does not start with an update's head");
+    }
+    if (fed_own_metrics_read(&r, &read.own) != FED_OK) {
+        return fed_fail(why, FED_EFORMAT,
+                        "neither own metrics nor an envelope follow the head: " FEDSERVER_OWN_RULE);
+    }
     read.envelope_len = fed_reader_left(&r);
     read.envelope = fed_read_bytes(&r, read.envelope_len);
     *update = read;
@@ -93,7 +100,9 @@ fed_status fedserver_intake_count(fedserver_training *t, const fedserver_update 
                                    .round = head->round,
                                    .loss = head->loss,
                                    .bytes = update->body_len};
-    return fedserver_sum_add(&t->sum, &update->values, claim, err);
+    FED_TRY(fedserver_sum_add(&t->sum, &update->values, claim, err));
+    fedserver_own_count(&t->own, &update->own, head->samples);
+    return FED_OK;
 }
 
 /* -- Read the stored updates again -- */
@@ -112,7 +121,7 @@ typedef struct stored_walk {
 static fed_status open_stored(const fedserver_training *t, const fedserver_update_row *row,
                               const uint8_t *body, size_t len, fedserver_update *update,
                               fed_error *err) {
-    if (fedserver_intake_read(body, len, update) != FED_OK) {
+    if (fedserver_intake_read(body, len, update, NULL) != FED_OK) {
         return fed_fail(err, FED_EFORMAT, "the stored update of device %lld is damaged",
                         (long long)row->device);
     }

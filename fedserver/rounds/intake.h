@@ -15,7 +15,7 @@
 /*
  * The steps for an update that arrives:
  *
- *     fedserver_intake_read(body, len, &update);             its head
+ *     fedserver_intake_read(body, len, &update, &why);       its head, its own metrics
  *     fedserver_intake_open(task, layout, &update, &why);    its values: checked once
  *     fedserver_intake_count(training, &update, device, err);
  *     fedserver_intake_drop(&update);
@@ -28,6 +28,7 @@
 /** An update: the body of POST /v1/update, taken apart. */
 typedef struct fedserver_update {
     fed_update head;
+    fed_own_metrics own;
     const uint8_t *body; /* the body must stay until fedserver_intake_drop */
     size_t body_len;
     const uint8_t *envelope; /* points into the body */
@@ -38,7 +39,7 @@ typedef struct fedserver_update {
 /** The coordinator takes a loss of a larger magnitude for an error of the device. */
 #define FEDSERVER_LOSS_LIMIT 1e12f
 
-/** Bytes of an update's head: no body is shorter. */
+/** Bytes of an update's head without own metrics: no body is shorter. */
 size_t fedserver_intake_head_bytes(void);
 
 /** The largest size in bytes of a body, over all phases of the task. The limit covers earlier
@@ -46,9 +47,10 @@ size_t fedserver_intake_head_bytes(void);
 fed_status fedserver_intake_most_bytes(const fedserver_task *task, const fed_layout *layout,
                                        uint64_t *most, fed_error *err) FED_CHECKED;
 
-/** Take a body apart. FED_EFORMAT: it has no head. Nothing else is checked. */
-fed_status fedserver_intake_read(const uint8_t *body, size_t len,
-                                 fedserver_update *update) FED_CHECKED;
+/** Take a body apart. FED_EFORMAT: it has no head, or own metrics that are not allowed, and *why is
+ * a text for the device. Nothing else is checked. */
+fed_status fedserver_intake_read(const uint8_t *body, size_t len, fedserver_update *update,
+                                 fed_error *why) FED_CHECKED;
 
 /**
  * Check every byte against the task and its model, and open the values. End with
@@ -61,8 +63,9 @@ fed_status fedserver_intake_open(const fedserver_task *task, const fed_layout *l
                                  fedserver_update *update, fed_error *why) FED_CHECKED;
 void fedserver_intake_drop(fedserver_update *update);
 
-/** Add an open update to the sum of the open round, in memory.   device: the id of the device's
- * row */
+/** Add an open update to the sum of the open round, and its own metrics to theirs, in memory.
+ *
+ * device: the id of the device's row */
 fed_status fedserver_intake_count(fedserver_training *training, const fedserver_update *update,
                                   int64_t device, fed_error *err) FED_CHECKED;
 

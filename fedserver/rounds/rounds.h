@@ -13,6 +13,7 @@
 #include "fedserver/rounds/aggregate.h"
 #include "fedserver/rounds/cohort.h"
 #include "fedserver/rounds/counters.h"
+#include "fedserver/rounds/own_table.h"
 #include "fedserver/rounds/round.h"
 #include "fedserver/stores/store.h"
 #include "fedserver/strategies/strategy.h"
@@ -29,6 +30,7 @@ typedef struct fedserver_training {
     float *state; /* the strategy's state after the newest version; NULL: it has none */
     fedserver_round round;
     fedserver_sum sum;       /* the sum of the open round */
+    fedserver_own_table own; /* what its updates report of their own */
     fedserver_cohort cohort; /* decides which devices may take the free slots */
     int64_t vacant_ms;       /* since when no lease stands; 0: a lease stands */
     int64_t lease_ends_ms;   /* when to look at the leases again; 0: at once */

@@ -356,6 +356,19 @@ static void say_who_is_bounded(const fedserver_rounds *rounds, uint32_t round,
     }
 }
 
+/* Store what the round's updates report of their own. */
+static fed_status put_own(fedserver_rounds *rounds, fed_error *err) {
+    const fedserver_training *t = &rounds->training;
+    if (t->own.dropped > 0) {
+        fed_logf(rounds->log, FED_LOG_WARN,
+                 "round %u: %llu values of the devices' own metrics are dropped: their names are "
+                 "not among the first %d",
+                 t->round.number, (unsigned long long)t->own.dropped, FEDSERVER_OWN_NAMES);
+    }
+    return rounds->store->own_put(rounds->db, t->task.wire.id, t->round.number,
+                                  FEDSERVER_OWN_OF_UPDATES, t->own.rows, t->own.count, err);
+}
+
 static fed_status commit_round(fedserver_rounds *rounds, int64_t now_ms, fed_error *err) {
     fedserver_training *t = &rounds->training;
     size_t delta_len = 0;
@@ -371,10 +384,13 @@ static fed_status commit_round(fedserver_rounds *rounds, int64_t now_ms, fed_err
     row.furthest = (fedserver_standout){.device = shares.furthest, .amount = shares.furthest_norm};
     row.update_bytes = t->sum.bytes;
     row.delta_bytes = delta_len;
+    row.own_dropped = t->own.dropped;
     FED_TRY(rounds->store->round_put(rounds->db, t->task.wire.id, &row, err));
+    FED_TRY(put_own(rounds, err));
     FED_TRY(rounds->store->update_clear(rounds->db, t->task.wire.id, err));
     FED_TRY(prune_pieces(rounds, err));
     fedserver_sum_clear(&t->sum);
+    t->own = (fedserver_own_table){.count = 0};
     fedserver_downloads_trim(&t->downloads, t->versions.version, now_ms);
     rounds->counters.rounds_committed++;
     fedserver_counters_round(&rounds->counters, now_ms - row.opened_ms);

@@ -1,33 +1,100 @@
 /* GET /rounds.csv?task=N: the committed rounds as a table for other programs, the oldest first. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
-#include <stdlib.h>
+#include <string.h>
 
 #include "fedserver/routes/answers.h"
 #include "fedserver/routes/query.h"
 #include "fedserver/routes/router.h"
 
-typedef struct rows {
-    fedserver_round_entry *items;
-    size_t count, cap;
-} rows;
+/* Most columns behind the fixed ones. Each is for a name that devices report of their own. */
+enum { OWN_COLUMNS = 128 };
 
-static fed_status keep(void *user, const fedserver_round_entry *entry, fed_error *err) {
-    rows *r = user;
-    if (r->count == r->cap) {
-        const size_t cap = r->cap == 0 ? 64 : 2 * r->cap;
-        fedserver_round_entry *items = realloc(r->items, cap * sizeof *items);
-        if (items == NULL) {
-            return fed_fail(err, FED_ENOMEM, "out of memory for the rounds");
-        }
-        r->items = items;
-        r->cap = cap;
-    }
-    r->items[r->count++] = *entry;
-    return FED_OK;
+typedef struct own_column {
+    char name[FED_OWN_NAME];
+    bool evaluated;
+} own_column;
+
+/* What a round has in such a column. */
+typedef struct own_cell {
+    uint32_t round, column;
+    double mean;
+} own_cell;
+
+typedef struct table {
+    fed_writer rounds; /* fedserver_round_entry[], the newest first */
+    fed_writer cells;  /* own_cell[], the oldest round first */
+    own_column columns[OWN_COLUMNS];
+    uint32_t column_count;
+} table;
+
+static fed_status keep_round(void *user, const fedserver_round_entry *entry, fed_error *err) {
+    table *t = user;
+    fed_write_bytes(&t->rounds, entry, sizeof *entry);
+    return t->rounds.status == FED_OK
+               ? FED_OK
+               : fed_fail(err, t->rounds.status, "out of memory for the rounds");
 }
 
-static void write_row(fed_writer *w, const fedserver_round_entry *r) {
+/* The number of a metric's column. OWN_COLUMNS: there is no room for another one. */
+static uint32_t column_of(table *t, const char *name, bool evaluated) {
+    uint32_t k = 0;
+    while (k < t->column_count &&
+           (t->columns[k].evaluated != evaluated || strcmp(t->columns[k].name, name) != 0)) {
+        k++;
+    }
+    if (k == t->column_count && k < OWN_COLUMNS) {
+        own_column *column = &t->columns[t->column_count++];
+        column->evaluated = evaluated;
+        snprintf(column->name, sizeof column->name, "%s", name);
+    }
+    return k;
+}
+
+static fed_status keep_own(void *user, const fedserver_own_list *list, fed_error *err) {
+    table *t = user;
+    for (size_t k = 0; k < list->count; k++) {
+        const own_cell cell = {.round = list->round,
+                               .column = column_of(t, list->rows[k].name, list->evaluated),
+                               .mean = list->rows[k].mean};
+        if (cell.column < OWN_COLUMNS) {
+            fed_write_bytes(&t->cells, &cell, sizeof cell);
+        }
+    }
+    return t->cells.status == FED_OK
+               ? FED_OK
+               : fed_fail(err, t->cells.status, "out of memory for the rounds' metrics");
+}
+
+static void write_head(fed_writer *w, const table *t) {
+    fed_write_printf(w, "round,attempts,opened_ms,committed_ms,updates,samples,loss,update_bytes,"
+                        "delta_bytes,accuracy,test_loss");
+    for (uint32_t k = 0; k < t->column_count; k++) {
+        fed_write_printf(w, ",%s:%s", t->columns[k].evaluated ? "evaluators" : "devices",
+                         t->columns[k].name);
+    }
+    fed_write_printf(w, "\r\n");
+}
+
+/* The round's cells: *at is the first that is not of an earlier round. */
+static void write_own(fed_writer *w, const table *t, uint32_t round, size_t *at) {
+    const own_cell *cells = (const void *)t->cells.data;
+    const size_t count = t->cells.len / sizeof *cells;
+    const double *means[OWN_COLUMNS] = {NULL};
+    for (; *at < count && cells[*at].round <= round; ++*at) {
+        if (cells[*at].round == round) {
+            means[cells[*at].column] = &cells[*at].mean;
+        }
+    }
+    for (uint32_t k = 0; k < t->column_count; k++) {
+        fed_write_printf(w, ",");
+        if (means[k] != NULL) {
+            fed_write_printf(w, "%.9g", *means[k]);
+        }
+    }
+}
+
+static void write_round(fed_writer *w, const fedserver_round_entry *r) {
     fed_write_printf(w, "%u,%u,%lld,%lld,%u,%llu,%.9g,%llu,%llu,", r->number, r->attempts,
                      (long long)r->opened_ms, (long long)r->committed_ms, r->updates,
                      (unsigned long long)r->samples, r->loss, (unsigned long long)r->update_bytes,
@@ -37,31 +104,46 @@ static void write_row(fed_writer *w, const fedserver_round_entry *r) {
     } else {
         fed_write_printf(w, ",");
     }
-    fed_write_printf(w, "\r\n");
+}
+
+static void write_table(fed_writer *w, const table *t) {
+    const fedserver_round_entry *rounds = (const void *)t->rounds.data;
+    size_t at = 0;
+    write_head(w, t);
+    for (size_t k = t->rounds.len / sizeof *rounds; k > 0; k--) {
+        write_round(w, &rounds[k - 1]);
+        write_own(w, t, rounds[k - 1].number, &at);
+        fed_write_printf(w, "\r\n");
+    }
+}
+
+static fed_status read_table(fedserver *server, uint64_t task, table *t, fed_error *why) {
+    FED_TRY(fedserver_round_each(server, task, UINT32_MAX, keep_round, t, why));
+    return fedserver_own_each(server, task, 1, keep_own, t, why);
 }
 
 fed_status fedserver_get_rounds(fedserver *server, const fedserver_call *call,
                                 fedserver_response *response, fed_error *err) {
     uint64_t task = 0;
-    rows r = {.count = 0};
+    table t = {.column_count = 0};
     fed_error why = {0};
+    fed_writer w;
+    fed_writer_growing(&t.rounds);
+    fed_writer_growing(&t.cells);
+    fed_writer_growing(&w);
     (void)fedserver_query_number(call->request->query, "task", UINT64_MAX / 2, &task);
-    const fed_status status = fedserver_round_each(server, task, UINT32_MAX, keep, &r, &why);
+    const fed_status status = read_table(server, task, &t, &why);
+    if (status == FED_OK) {
+        write_table(&w, &t);
+    }
+    fed_writer_free(&t.rounds);
+    fed_writer_free(&t.cells);
     if (status != FED_OK) {
-        free(r.items);
         return status == FED_ENOTFOUND
                    ? fedserver_answer_error(response, err, 404, "task_unknown",
                                             "there is no such task, or none has started yet")
                    : fed_fail(err, status, "%s", why.text);
     }
-    fed_writer w;
-    fed_writer_growing(&w);
-    fed_write_printf(&w, "round,attempts,opened_ms,committed_ms,updates,samples,loss,update_bytes,"
-                         "delta_bytes,accuracy,test_loss\r\n");
-    while (r.count > 0) {
-        write_row(&w, &r.items[--r.count]);
-    }
-    free(r.items);
     snprintf(response->file_name, sizeof response->file_name, "rounds.csv");
     return fedserver_answer(response, 200, "text/csv; charset=utf-8", &w, err);
 }

@@ -79,17 +79,53 @@ static fed_status append_round(void *user, const fedserver_round_row *row, fed_e
         return FED_OK;
     }
     json_t *round = json_pack(
-        "{s:I, s:I, s:I, s:I, s:f, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o}", "number",
+        "{s:I, s:I, s:I, s:I, s:f, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:[], s:I}", "number",
         (json_int_t)row->number, "attempts", (json_int_t)row->attempts, "updates",
         (json_int_t)row->updates, "samples", (json_int_t)row->samples, "loss", row->loss,
         "opened_ms", (json_int_t)row->opened_ms, "committed_ms", (json_int_t)row->committed_ms,
         "update_bytes", (json_int_t)row->update_bytes, "delta_bytes", (json_int_t)row->delta_bytes,
         "accuracy", graded ? json_real(row->accuracy) : json_null(), "test_loss",
         row->measured ? json_real(row->test_loss) : json_null(), "heaviest",
-        standout_json(&row->heaviest, "share"), "furthest", standout_json(&row->furthest, "norm"));
+        standout_json(&row->heaviest, "share"), "furthest", standout_json(&row->furthest, "norm"),
+        "metrics", "metrics_dropped", (json_int_t)row->own_dropped);
     return json_array_append_new(rounds, round) == 0
                ? FED_OK
                : fed_fail(err, FED_ENOMEM, "out of memory for the status");
+}
+
+/* The shown round of that number; NULL: it is not shown. Newest first, none is missing. */
+static json_t *find_round(json_t *rounds, uint32_t number) {
+    const json_int_t newest =
+        json_integer_value(json_object_get(json_array_get(rounds, 0), "number"));
+    return number <= newest ? json_array_get(rounds, (size_t)(newest - number)) : NULL;
+}
+
+static fed_status append_own(void *user, const fedserver_own_list *list, fed_error *err) {
+    json_t *round = find_round(user, list->round);
+    json_t *metrics = json_object_get(round, "metrics");
+    if (round == NULL) {
+        return FED_OK;
+    }
+    int failed = 0;
+    for (size_t k = 0; k < list->count; k++) {
+        const fedserver_own_metric *m = &list->rows[k];
+        failed |= json_array_append_new(
+            metrics, json_pack("{s:s, s:s, s:I, s:I, s:f, s:f, s:f}", "name", m->name, "by",
+                               list->evaluated ? "evaluators" : "devices", "reports",
+                               (json_int_t)m->reports, "samples", (json_int_t)m->samples, "mean",
+                               m->mean, "least", m->least, "most", m->most));
+    }
+    json_t *dropped = json_object_get(round, "metrics_dropped");
+    failed |= json_integer_set(dropped, json_integer_value(dropped) + (json_int_t)list->dropped);
+    return failed == 0 ? FED_OK : fed_fail(err, FED_ENOMEM, "out of memory for the status");
+}
+
+/* Add what devices reported of their own to the rounds, which are the task's newest. */
+static fed_status append_all_own(fedserver *server, uint64_t task, json_t *rounds, fed_error *err) {
+    const size_t count = json_array_size(rounds);
+    const json_t *oldest = json_array_get(rounds, count > 0 ? count - 1 : 0);
+    const uint32_t first = (uint32_t)json_integer_value(json_object_get(oldest, "number"));
+    return count > 0 ? fedserver_own_each(server, task, first, append_own, rounds, err) : FED_OK;
 }
 
 /* When the certificate of the coordinator ends. */
@@ -144,6 +180,9 @@ fed_status fedserver_get_status(fedserver *server, const fedserver_call *call,
     if (t->loaded) { /* the open round is among them */
         status = server->store->round_each(server->db, t->task.wire.id, ROUNDS_SHOWN + 1,
                                            append_round, &told, err);
+        if (status == FED_OK) {
+            status = append_all_own(server, t->task.wire.id, rounds, err);
+        }
     }
     json_t *tasks = NULL;
     if (status == FED_OK) {

@@ -174,7 +174,7 @@ fed_status fedserver_post_checkin(fedserver *server, const fedserver_call *call,
     }
     answer.capabilities = FED_CAN_PIECES | FED_CAN_DECLINE |
                           (checkin.capabilities & (FED_CAN_PATCH | FED_CAN_GANG | FED_CAN_NAMED |
-                                                   fed_task_capabilities())) |
+                                                   FED_CAN_OWN_METRICS | fed_task_capabilities())) |
                           (of_old_ca(server, request) ? FED_RENEW : 0);
     server->rounds.counters.assignments[answer.action]++;
     fed_writer body;

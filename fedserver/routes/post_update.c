@@ -75,11 +75,9 @@ fed_status fedserver_update_take(fedserver *server, const fedserver_call *call, 
                                  fed_error *err) {
     fedserver_training *t = &server->rounds.training;
     fedserver_update update;
-    if (fedserver_intake_read(body, len, &update) != FED_OK) {
-        server->rounds.counters.updates_bad++;
-        call->device->refused++;
-        return fedserver_answer_error(response, err, 400, "bad_update",
-                                      "the body does not start with an update's head");
+    fed_error unread = {0};
+    if (fedserver_intake_read(body, len, &update, &unread) != FED_OK) {
+        return refuse_unfit(server, call, FED_EFORMAT, &unread, response, err);
     }
     fedserver_round_event event =
         fedserver_leases_update_event(t, call->device, &update.head, digest, call->now_ms);

@@ -15,6 +15,9 @@
 
 enum { FEDSERVER_AUDIT_LINES = 100000 };
 
+/** In place of a device: the own metrics of a round's updates, summed up. */
+enum { FEDSERVER_OWN_OF_UPDATES = 0 };
+
 typedef struct fedserver_token {
     int64_t made_ms; /* 0: not known; releases before layout 8 did not store it */
     int64_t expires_ms;
@@ -117,6 +120,7 @@ typedef struct fedserver_round_row {
     uint64_t samples;
     double loss; /* mean over the samples */
     uint64_t update_bytes, delta_bytes;
+    uint64_t own_dropped; /* the updates' own metrics that found no room */
     /* the device with the largest share of the weight; amount: that share, 0 to 1 */
     fedserver_standout heaviest;
     /* the device whose updates move the model most; amount: the largest norm */
@@ -149,6 +153,8 @@ typedef fed_status (*fedserver_token_visit)(void *user, const uint8_t *hash,
                                             const fedserver_token *token, fed_error *err);
 typedef fed_status (*fedserver_round_visit)(void *user, const fedserver_round_row *row,
                                             fed_error *err);
+typedef fed_status (*fedserver_own_row_visit)(void *user, uint32_t version, int64_t device,
+                                              const fedserver_own_metric *row, fed_error *err);
 typedef fed_status (*fedserver_delta_visit)(void *user, uint32_t version, const uint8_t *part,
                                             size_t len, fed_error *err);
 typedef fed_status (*fedserver_update_visit)(void *user, const fedserver_update_row *row,
@@ -370,6 +376,15 @@ typedef struct fedserver_store {
 
     /** Replaces the device's earlier metric of that version. */
     fed_status (*metric_put)(void *db, int64_t device, const fed_metric *metric, fed_error *err);
+    /** Put the own metrics that an evaluator reported of a version, or those of the updates that
+     * made the version (FEDSERVER_OWN_OF_UPDATES). Replaces all that the store has of the two; with
+     * count 0 nothing remains.   rows: [count], in the order of their names */
+    fed_status (*own_put)(void *db, uint64_t task, uint32_t version, int64_t device,
+                          const fedserver_own_metric *rows, size_t count, fed_error *err);
+    /** The own metrics of a task's versions from `first` on, in the order of versions, then of
+     * devices, then of names. */
+    fed_status (*own_each)(void *db, uint64_t task, uint32_t first, fedserver_own_row_visit visit,
+                           void *user, fed_error *err);
 } fedserver_store;
 
 #endif

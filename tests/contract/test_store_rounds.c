@@ -164,6 +164,7 @@ static void a_round_keeps_every_field_and_names_who_stands_out(void **state) {
                                      .loss = 0.1,
                                      .update_bytes = 7,
                                      .delta_bytes = 8,
+                                     .own_dropped = 9,
                                      .heaviest = {.device = device.id, .amount = 0.3},
                                      .furthest = {.device = 0, .amount = 1e300}};
     assert_fed_ok_err(f->store->round_put(f->db, id, &(fedserver_round_row){.number = 1}, &err));
@@ -177,9 +178,75 @@ static void a_round_keeps_every_field_and_names_who_stands_out(void **state) {
                 read->committed_ms == 5 && read->updates == 6 && read->samples == UINT64_MAX);
     assert_true(read->loss == 0.1 && read->update_bytes == 7 && read->delta_bytes == 8 &&
                 read->heaviest.device == device.id && read->heaviest.amount == 0.3 &&
-                read->furthest.amount == 1e300);
+                read->furthest.amount == 1e300 && read->own_dropped == 9);
     assert_string_equal(read->heaviest.name, "ab00000000000000");
     assert_string_equal(read->furthest.name, "");
+}
+
+static fed_status say_own(void *user, uint32_t version, int64_t device,
+                          const fedserver_own_metric *row, fed_error *err) {
+    char *said = user;
+    (void)err;
+    sprintf(said + strlen(said), "%u.%lld:%s=%g(%llu) ", version, (long long)device, row->name,
+            row->mean, (unsigned long long)row->reports);
+    return FED_OK;
+}
+
+static void own_metrics_come_by_version_device_and_name(void **state) {
+    fixture *f = *state;
+    fed_error err = {0};
+    char said[400] = "";
+    const uint64_t id = add_task(f, "n"), other = add_task(f, "o");
+    const fedserver_own_metric rows[] = {
+        {.name = "acc", .reports = 1, .samples = 5, .mean = -2, .least = -2, .most = -2},
+        {.name = "f1", .reports = 2, .samples = 9, .mean = 0.5, .least = 0, .most = 1}};
+    assert_fed_ok_err(f->store->own_put(f->db, id, 9, FEDSERVER_OWN_OF_UPDATES, rows, 2, &err));
+    assert_fed_ok_err(f->store->own_put(f->db, id, 8, 7, &rows[1], 1, &err));
+    assert_fed_ok_err(f->store->own_put(f->db, id, 8, FEDSERVER_OWN_OF_UPDATES, rows, 1, &err));
+    assert_fed_ok_err(f->store->own_put(f->db, id, 7, 3, rows, 2, &err));
+    assert_fed_ok_err(f->store->own_put(f->db, other, 8, 3, rows, 2, &err));
+    assert_fed_ok_err(f->store->commit(f->db, &err));
+    reopen(f);
+    assert_fed_ok_err(f->store->own_each(f->db, id, 8, say_own, said, &err));
+    assert_string_equal(said, "8.0:acc=-2(1) 8.7:f1=0.5(2) 9.0:acc=-2(1) 9.0:f1=0.5(2) ");
+}
+
+static void a_devices_own_metrics_are_replaced_as_a_whole(void **state) {
+    fixture *f = *state;
+    fed_error err = {0};
+    char said[400] = "";
+    const uint64_t id = add_task(f, "n");
+    const fedserver_own_metric rows[] = {{.name = "a", .reports = UINT64_MAX, .mean = 1e308},
+                                         {.name = "b", .reports = 1}};
+    for (int64_t device = 1; device <= 3; device++) {
+        assert_fed_ok_err(f->store->own_put(f->db, id, 8, device, rows, 2, &err));
+    }
+    assert_fed_ok_err(f->store->own_put(f->db, id, 8, 2, rows, 1, &err));
+    assert_fed_ok_err(f->store->own_put(f->db, id, 8, 3, NULL, 0, &err));
+    assert_fed_ok_err(f->store->own_put(f->db, id, 8, 4, NULL, 0, &err));
+    assert_fed_ok_err(f->store->own_each(f->db, id, 0, say_own, said, &err));
+    assert_string_equal(said, "8.1:a=1e+308(18446744073709551615) 8.1:b=0(1) "
+                              "8.2:a=1e+308(18446744073709551615) ");
+}
+
+static fed_status fail_own(void *user, uint32_t version, int64_t device,
+                           const fedserver_own_metric *row, fed_error *err) {
+    (void)version, (void)device, (void)row;
+    ++*(int *)user;
+    return fed_fail(err, FED_EBUSY, "enough");
+}
+
+static void a_failed_visit_ends_the_walk_over_own_metrics(void **state) {
+    fixture *f = *state;
+    fed_error err = {0};
+    int visits = 0;
+    const uint64_t id = add_task(f, "n");
+    const fedserver_own_metric rows[] = {{.name = "a"}, {.name = "b"}};
+    assert_fed_ok_err(f->store->own_put(f->db, id, 1, 0, rows, 2, &err));
+    assert_fed_ok_err(f->store->own_put(f->db, id, 2, 0, rows, 2, &err));
+    assert_fed_status(f->store->own_each(f->db, id, 0, fail_own, &visits, &err), FED_EBUSY);
+    assert_int_equal(visits, 1);
+    assert_fed_ok_err(f->store->own_put(f->db, id, 3, 0, rows, 2, &err)); /* nothing is locked */
 }
 
 /* -- updates -- */
@@ -448,6 +515,9 @@ int main(void) {
         WITH(the_newest_keyframe_up_to_a_version_is_found),
         WITH(a_rounds_quality_is_the_sum_of_its_evaluators),
         WITH(a_round_keeps_every_field_and_names_who_stands_out),
+        WITH(own_metrics_come_by_version_device_and_name),
+        WITH(a_devices_own_metrics_are_replaced_as_a_whole),
+        WITH(a_failed_visit_ends_the_walk_over_own_metrics),
         WITH(a_device_may_report_twice_but_a_lease_once),
         WITH(a_visit_to_an_update_may_walk_over_all_of_them),
         WITH(updates_are_their_tasks),

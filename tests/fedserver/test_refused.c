@@ -31,7 +31,7 @@ typedef struct member {
 
 static fed_status note_counted(member *m, const uint8_t *message, size_t len, fed_error *err) {
     fedserver_update update;
-    FED_TRY(fedserver_intake_read(message, len, &update));
+    FED_TRY(fedserver_intake_read(message, len, &update, NULL));
     return fedcodec_envelope_axpy(update.envelope, update.envelope_len, m->layout, 1, m->counted,
                                   err);
 }

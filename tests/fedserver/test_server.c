@@ -250,6 +250,11 @@ static void bytes_that_are_no_update_are_refused(void **state) {
     }
     device_encode(&work, ones, 1, &w);
     fed_write_u8(&w, 0);
+    upload_expect(c, &d, &w, 400, "bad_update");
+    device_encode(&work, ones, 1, &w);
+    for (size_t k = 0; k <= FED_OWN_BYTES; k++) { /* longer than with all the metrics it can have */
+        fed_write_u8(&w, 0);
+    }
     upload_expect(c, &d, &w, 413, "too_large");
     device_encode(&work, ones, 1, &w);
     memset(w.data + fedserver_intake_head_bytes(), 0xa5, w.len - fedserver_intake_head_bytes());

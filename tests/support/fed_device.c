@@ -131,7 +131,9 @@ float *fed_owed(const fedclient_platform *store, const fed_layout *layout) {
         fed_reader r;
         const uint8_t *body = fedclient_record_payload(&pending, &len);
         fed_reader_init(&r, body, len);
+        fed_own_metrics own;
         assert_fed_ok(fed_update_read(&r, &update));
+        assert_fed_ok(fed_own_metrics_read(&r, &own));
         assert_fed_ok_err(
             fedcodec_envelope_axpy(body + r.pos, fed_reader_left(&r), layout, -1, sum, &err));
     }

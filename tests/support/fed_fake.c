@@ -76,7 +76,8 @@ static void assign(fed_fake *fake, const fed_checkin *checkin, fed_assignment *a
     a->capabilities = (fake->whole_only ? 0 : FED_CAN_PIECES) |
                       (fake->no_declines ? 0 : FED_CAN_DECLINE) |
                       (fake->no_gangs ? 0 : checkin->capabilities & FED_CAN_GANG) |
-                      (fake->no_named ? 0 : checkin->capabilities & FED_CAN_NAMED);
+                      (fake->no_named ? 0 : checkin->capabilities & FED_CAN_NAMED) |
+                      (fake->no_own ? 0 : checkin->capabilities & FED_CAN_OWN_METRICS);
     if (fake->declined.reason[0] != '\0' && !over) {
         a->action = FED_ACTION_WAIT;
         a->reason = FED_WAIT_DECLINED;
@@ -163,6 +164,12 @@ static void model(fed_fake *fake, const char *url, int *status, fed_writer *answ
     }
 }
 
+/** A list of own metrics, which an older coordinator could not read. */
+static void own(fed_fake *fake, fed_reader *body) {
+    assert_fed_ok(fed_own_metrics_read(body, &fake->own));
+    assert_true(!fake->no_own || fake->own.count == 0);
+}
+
 /** Count an update once. */
 static void update(fed_fake *fake, const uint8_t *body, size_t len, int *status,
                    fed_writer *answer) {
@@ -172,6 +179,7 @@ static void update(fed_fake *fake, const uint8_t *body, size_t len, int *status,
     fedcodec codec;
     fed_reader_init(&r, body, len);
     assert_fed_ok(fed_update_read(&r, &m));
+    own(fake, &r);
     fake->updates++;
     if (m.lease == fake->last_lease) { /* the update was sent again: it must be the same to the
                                           bit */
@@ -271,6 +279,8 @@ static void gang(fed_fake *fake, fed_reader *body) {
 
 static void metric(fed_fake *fake, fed_reader *body) {
     assert_fed_ok(fed_metric_read(body, &fake->metric));
+    own(fake, body);
+    assert_fed_ok(fed_reader_end(body));
     assert_int_equal(fake->metric.version, fake->version);
     fake->evaluated = fake->metric.version + 1;
     fake->metrics++;

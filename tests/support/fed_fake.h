@@ -7,6 +7,7 @@
 
 #include "fed/arch.h"
 #include "fed/gang.h"
+#include "fed/own_metrics.h"
 #include "fed/wire.h"
 #include "fedclient/memory_store.h"
 #include "fedclient/transport.h"
@@ -48,6 +49,8 @@ typedef struct fed_fake {
     uint64_t lease, last_lease;
     uint32_t evaluated; /* the last version measured + 1 */
     fed_metric metric;
+    bool no_own;         /* the fake takes no own metrics */
+    fed_own_metrics own; /* of the last update or metric */
     uint8_t protocol;    /* the newest that the fake speaks; FED_PROTOCOL unless a test sets
                             another */
     bool wrong_digest;   /* from now on, assignments carry a wrong digest */

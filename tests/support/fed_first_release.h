@@ -63,6 +63,7 @@
     "DROP INDEX devices_change;"                                                                   \
     "ALTER TABLE devices DROP COLUMN change;"                                                      \
     "ALTER TABLE devices DROP COLUMN computes_on;"                                                 \
+    "ALTER TABLE rounds DROP COLUMN own_dropped; DROP TABLE own_metrics;"                          \
     "PRAGMA user_version = 8; COMMIT;"
 
 /** Removes what layout 8 has added. */

@@ -75,6 +75,21 @@ fed_status fedclient_round_wanted(fedclient_round *round, fed_error *err) FED_CH
 void fedclient_round_progress(const fedclient_round *round, uint32_t done, uint32_t total);
 
 /**
+ * Report a metric of the program's own beside the loss: "f1", "energy_mj", "val/auc". Call this
+ * function in the callback. The metric travels with the update or with the evaluation. The
+ * coordinator shows of each name a round's mean, least and greatest value, on its page and in its
+ * files (docs/protocol.md#own-metrics). A name that is set again gets the new value.
+ *
+ * name    1 to 31 letters, digits, '_', '-', '.' and '/'; at most 16 names a round
+ * Older coordinators take no metrics: then they are dropped, and the round goes on.
+ * Crash   a process that dies between callback and upload may send the update without its metrics
+ * Errors  FED_EINVAL the name is not allowed, the value is not finite, or there are too many names;
+ *                    *err says which. The round may go on without the metric
+ */
+fed_status fedclient_round_metric(const fedclient_round *round, const char *name, double value,
+                                  fed_error *err) FED_CHECKED;
+
+/**
  * For momentum masking: which of this device's values has the coordinator counted since the last
  * training? Call this function in a training callback, before training.
  *

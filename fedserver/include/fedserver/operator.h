@@ -4,6 +4,7 @@
 #define FEDSERVER_OPERATOR_H
 
 #include "fed/api.h"
+#include "fed/own_metrics.h"
 #include "fedserver/fedserver.h"
 
 FED_API_BEGIN
@@ -173,6 +174,35 @@ typedef fed_status (*fedserver_round_entry_visit)(void *user, const fedserver_ro
 fed_status fedserver_round_each(fedserver *server, uint64_t task, uint32_t most,
                                 fedserver_round_entry_visit visit, void *user,
                                 fed_error *err) FED_CHECKED;
+
+/** A metric of the devices' own (fed/own_metrics.h), summed up over all that reported it. */
+typedef struct fedserver_own_metric {
+    char name[FED_OWN_NAME];
+    uint64_t reports, samples; /* of how many updates, or evaluators; their samples together */
+    double mean;               /* weighted by samples */
+    double least, most;        /* of the reported values */
+} fedserver_own_metric;
+
+enum { FEDSERVER_OWN_NAMES = 64 }; /* most names that a list holds */
+
+/** The devices' own metrics of one round. */
+typedef struct fedserver_own_list {
+    uint32_t round;
+    bool evaluated; /* false: from its updates; true: from those who measured the model it made */
+    const fedserver_own_metric *rows; /* [count], in the order of their names */
+    size_t count;
+    uint64_t dropped; /* evaluators' values of names beyond FEDSERVER_OWN_NAMES */
+} fedserver_own_list;
+
+typedef fed_status (*fedserver_own_visit)(void *user, const fedserver_own_list *list,
+                                          fed_error *err);
+
+/** The devices' own metrics of a task (0: the latest task), of its rounds from `first` on, the
+ * oldest first. Of one round, the updates' list comes before the evaluators'. Round 0 has the
+ * evaluations of the first model. A list that would be empty is not visited. May be called inside a
+ * batch. */
+fed_status fedserver_own_each(fedserver *server, uint64_t task, uint32_t first,
+                              fedserver_own_visit visit, void *user, fed_error *err) FED_CHECKED;
 
 /** Write the newest model of a task (0: the latest task) as safetensors. */
 fed_status fedserver_model_export(fedserver *server, uint64_t task, const char *path,

@@ -206,6 +206,34 @@ fed_status fedserver_memory_metric_put(void *db, int64_t device, const fed_metri
                                 metric, sizeof *metric, NULL, 0, err);
 }
 
+/* A row has all metrics of its device and version, one after the other. */
+fed_status fedserver_memory_own_put(void *db, uint64_t task, uint32_t version, int64_t device,
+                                    const fedserver_own_metric *rows, size_t count,
+                                    fed_error *err) {
+    const memory_key key = MEMORY_KEY(task, version, (uint64_t)device);
+    return count > 0 ? fedserver_memory_put(db, MEMORY_OWN, key, false, rows, count * sizeof *rows,
+                                            NULL, 0, err)
+                     : fedserver_memory_drop(db, MEMORY_OWN, key, key, err);
+}
+
+fed_status fedserver_memory_own_each(void *db, uint64_t task, uint32_t first,
+                                     fedserver_own_row_visit visit, void *user, fed_error *err) {
+    const memory_row *row;
+    fed_status status = FED_OK;
+    memory_walk walk =
+        fedserver_memory_walk_begin(db, MEMORY_OWN, MEMORY_KEY(task, first),
+                                    MEMORY_KEY(task, UINT64_MAX, UINT64_MAX, UINT64_MAX));
+    while (status == FED_OK && (row = fedserver_memory_walk_next(&walk)) != NULL) {
+        const fedserver_own_metric *rows = HEAD(row, fedserver_own_metric);
+        for (size_t k = 0; k < row->len / sizeof *rows && status == FED_OK; k++) {
+            status =
+                visit(user, (uint32_t)row->key.part[1], (int64_t)row->key.part[2], &rows[k], err);
+        }
+    }
+    fedserver_memory_walk_end(&walk);
+    return status;
+}
+
 /* -- updates and pieces -- */
 
 fed_status fedserver_memory_update_add(void *db, const fedserver_update_row *row,

@@ -24,6 +24,7 @@ typedef enum memory_table {
     MEMORY_PIECES,    /* device, offset */
     MEMORY_AUDIT,     /* arrival */
     MEMORY_METRICS,   /* task, version, device */
+    MEMORY_OWN,       /* task, version, device */
     MEMORY_TABLES
 } memory_table;
 

@@ -527,4 +527,6 @@ const fedserver_store fedserver_store_memory = {
     .audit_add = audit_add,
     .audit_each = audit_each,
     .metric_put = fedserver_memory_metric_put,
+    .own_put = fedserver_memory_own_put,
+    .own_each = fedserver_memory_own_each,
 };

@@ -65,6 +65,12 @@ fed_status fedserver_memory_round_each(void *db, uint64_t task, uint32_t limit,
                                        fed_error *err) FED_CHECKED;
 fed_status fedserver_memory_metric_put(void *db, int64_t device, const fed_metric *metric,
                                        fed_error *err) FED_CHECKED;
+fed_status fedserver_memory_own_put(void *db, uint64_t task, uint32_t version, int64_t device,
+                                    const fedserver_own_metric *rows, size_t count,
+                                    fed_error *err) FED_CHECKED;
+fed_status fedserver_memory_own_each(void *db, uint64_t task, uint32_t first,
+                                     fedserver_own_row_visit visit, void *user,
+                                     fed_error *err) FED_CHECKED;
 fed_status fedserver_memory_update_add(void *db, const fedserver_update_row *row,
                                        const uint8_t *body, size_t len, fed_error *err) FED_CHECKED;
 fed_status fedserver_memory_update_each(void *db, uint64_t task, fedserver_update_visit visit,

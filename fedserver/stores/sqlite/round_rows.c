@@ -1,4 +1,5 @@
-/* The tables of rounds and of what evaluators measured. Updates are in updates.c. */
+/* The tables of rounds, of what evaluators measured, and of what devices report of their own.
+ * Updates are in updates.c. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/stores/sqlite/database.h"
 #include "fedserver/stores/sqlite/sqlite_rows.h"
@@ -8,6 +9,9 @@ static const fedserver_column round_columns[] = {ROUND_COLUMNS(COLUMN, )};
 #undef RECORD
 #define RECORD fed_metric
 static const fedserver_column metric_columns[] = {METRIC_COLUMNS(COLUMN, )};
+#undef RECORD
+#define RECORD fedserver_own_metric
+static const fedserver_column own_columns[] = {OWN_COLUMNS(COLUMN, )};
 #undef RECORD
 
 fed_status fedserver_sqlite_round_put(void *db, uint64_t task, const fedserver_round_row *row,
@@ -52,4 +56,36 @@ fed_status fedserver_sqlite_metric_put(void *db, int64_t device, const fed_metri
     fedserver_value values[1 + COUNT(metric_columns)] = {INT(device)};
     BIND(metric_columns, metric, &values[1]);
     return fedserver_database_write(db, FEDSERVER_SQL_METRIC_PUT, values, COUNT(values), err);
+}
+
+fed_status fedserver_sqlite_own_put(void *db, uint64_t task, uint32_t version, int64_t device,
+                                    const fedserver_own_metric *rows, size_t count,
+                                    fed_error *err) {
+    FED_TRY(WRITE(OWN_CLEAR, INT(task), INT(version), INT(device)));
+    for (size_t k = 0; k < count; k++) {
+        fedserver_value values[3 + COUNT(own_columns)] = {INT(task), INT(version), INT(device)};
+        BIND(own_columns, &rows[k], &values[3]);
+        FED_TRY(fedserver_database_write(db, FEDSERVER_SQL_OWN_ADD, values, COUNT(values), err));
+    }
+    return FED_OK;
+}
+
+fed_status fedserver_sqlite_own_each(void *db, uint64_t task, uint32_t first,
+                                     fedserver_own_row_visit visit, void *user, fed_error *err) {
+    sqlite3_stmt *row;
+    bool more;
+    FED_TRY(READ(OWN_EACH, &row, INT(task), INT(first)));
+    FED_TRY(fedserver_database_next(db, row, &more, err));
+    while (more) {
+        fedserver_own_metric metric = {.reports = 0};
+        const uint32_t version = (uint32_t)sqlite3_column_int64(row, 0);
+        (void)READ_INTO(own_columns, row, 2, &metric);
+        fed_status status = visit(user, version, sqlite3_column_int64(row, 1), &metric, err);
+        if (status != FED_OK) {
+            sqlite3_reset(row);
+            return status;
+        }
+        FED_TRY(fedserver_database_next(db, row, &more, err));
+    }
+    return FED_OK;
 }

@@ -4,7 +4,7 @@
 #define FEDSERVER_STORES_SQLITE_SCHEMA_H
 
 #define FEDSERVER_SCHEMA_ID      0x46656453 /* "FedS": marks a database as the coordinator's */
-#define FEDSERVER_SCHEMA_VERSION 11
+#define FEDSERVER_SCHEMA_VERSION 12
 #define FEDSERVER_SCHEMA_TEXT    9 /* since which a task is one text: task_columns.h */
 
 /* The open round's updates, since version 4. A body lies in the row or (start, len) in the round's
@@ -52,6 +52,13 @@
 /* Finds the devices whose identity changed, since version 11. */
 #define FEDSERVER_SCHEMA_CHANGES "CREATE INDEX devices_change ON devices (change);"
 
+/* What devices report of their own, since version 12. Device 0: of a round's updates, summed up. */
+#define FEDSERVER_SCHEMA_OWN                                                                       \
+    "CREATE TABLE own_metrics (task INTEGER NOT NULL REFERENCES tasks, version INTEGER NOT NULL,"  \
+    " device INTEGER NOT NULL, name TEXT NOT NULL, reports INTEGER NOT NULL,"                      \
+    " samples INTEGER NOT NULL, mean REAL NOT NULL, least REAL NOT NULL, most REAL NOT NULL,"      \
+    " PRIMARY KEY (task, version, device, name)) STRICT, WITHOUT ROWID;"
+
 /* 64-bit leases, digests and seeds are kept in SQLite's signed integers, bit for bit. Times are
  * Unix milliseconds. A model's row is apart from its task's so that looking at tasks reads no blob.
  * Scripts, to be run one after the other: C compilers need not take longer texts. */
@@ -94,6 +101,7 @@
             " loss REAL NOT NULL, update_bytes INTEGER NOT NULL, delta_bytes INTEGER NOT NULL,"    \
             " heaviest INTEGER NOT NULL DEFAULT 0, heaviest_share REAL NOT NULL DEFAULT 0,"        \
             " furthest INTEGER NOT NULL DEFAULT 0, furthest_norm REAL NOT NULL DEFAULT 0,"         \
+            " own_dropped INTEGER NOT NULL DEFAULT 0,"                                             \
             " PRIMARY KEY (task, number)) STRICT, WITHOUT ROWID;",                                 \
             FEDSERVER_SCHEMA_UPDATES_4                                                             \
             "CREATE TABLE metrics (task INTEGER NOT NULL REFERENCES tasks, version INTEGER NOT "   \
@@ -102,7 +110,7 @@
             " correct INTEGER NOT NULL, loss REAL NOT NULL,"                                       \
             " PRIMARY KEY (task, version, device)) STRICT, WITHOUT ROWID;",                        \
             FEDSERVER_SCHEMA_PIECES FEDSERVER_SCHEMA_KEYFRAMES FEDSERVER_SCHEMA_DECLINES           \
-                FEDSERVER_SCHEMA_PASSES FEDSERVER_SCHEMA_AUDIT,                                    \
+                FEDSERVER_SCHEMA_PASSES FEDSERVER_SCHEMA_AUDIT FEDSERVER_SCHEMA_OWN,               \
     }
 
 /* FEDSERVER_MIGRATIONS[k] upgrades version k + 1 to k + 2. Append only; never change an entry. */
@@ -157,6 +165,8 @@
             "ALTER TABLE devices ADD COLUMN computes_on TEXT NOT NULL DEFAULT '';",                \
             "ALTER TABLE devices ADD COLUMN change INTEGER NOT NULL DEFAULT "                      \
             "0;" FEDSERVER_SCHEMA_CHANGES,                                                         \
+            FEDSERVER_SCHEMA_OWN                                                                   \
+            "ALTER TABLE rounds ADD COLUMN own_dropped INTEGER NOT NULL DEFAULT 0;",               \
     }
 
 #endif

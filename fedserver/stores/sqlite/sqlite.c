@@ -296,4 +296,6 @@ const fedserver_store fedserver_store_sqlite = {
     .audit_add = fedserver_sqlite_audit_add,
     .audit_each = fedserver_sqlite_audit_each,
     .metric_put = fedserver_sqlite_metric_put,
+    .own_put = fedserver_sqlite_own_put,
+    .own_each = fedserver_sqlite_own_each,
 };

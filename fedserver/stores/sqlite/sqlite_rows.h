@@ -80,6 +80,13 @@ fed_status fedserver_sqlite_round_each(void *db, uint64_t task, uint32_t limit,
 fed_status fedserver_sqlite_metric_put(void *db, int64_t device, const fed_metric *metric,
                                        fed_error *err) FED_CHECKED;
 
+fed_status fedserver_sqlite_own_put(void *db, uint64_t task, uint32_t version, int64_t device,
+                                    const fedserver_own_metric *rows, size_t count,
+                                    fed_error *err) FED_CHECKED;
+fed_status fedserver_sqlite_own_each(void *db, uint64_t task, uint32_t first,
+                                     fedserver_own_row_visit visit, void *user,
+                                     fed_error *err) FED_CHECKED;
+
 /* pieces.c */
 fed_status fedserver_sqlite_piece_add(void *db, int64_t device, const fed_piece *piece,
                                       const uint8_t *data, size_t len, fed_error *err) FED_CHECKED;

@@ -69,7 +69,8 @@
     C(INT, heaviest, heaviest.device)               S                                              \
     C(REAL, heaviest_share, heaviest.amount)        S                                              \
     C(INT, furthest, furthest.device)               S                                              \
-    C(REAL, furthest_norm, furthest.amount)
+    C(REAL, furthest_norm, furthest.amount)         S                                              \
+    C(INT, own_dropped, own_dropped)
 
 #define METRIC_COLUMNS(C, S)                                                                       \
     C(INT, task, task)              S                                                              \
@@ -77,6 +78,14 @@
     C(INT, samples, samples)        S                                                              \
     C(INT, correct, correct)        S                                                              \
     C(REAL, loss, loss)
+
+#define OWN_COLUMNS(C, S)                                                                          \
+    C(TEXT, name, name)             S                                                              \
+    C(INT, reports, reports)        S                                                              \
+    C(INT, samples, samples)        S                                                              \
+    C(REAL, mean, mean)             S                                                              \
+    C(REAL, least, least)           S                                                              \
+    C(REAL, most, most)
 
 #define UPDATE_COLUMNS(C, S)                                                                       \
     C(INT, task, task)              S                                                              \

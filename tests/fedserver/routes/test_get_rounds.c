@@ -1,0 +1,237 @@
+/* What devices report of their own: counted with the update, kept, and shown as JSON and CSV. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "coordinator_fixture.h"
+
+#include <jansson.h>
+#include <math.h>
+
+#include "fed/own_metrics.h"
+
+static const char task[] = "{\"model\": \"vector 2\", \"codec_up\": \"float32\","
+                           " \"codec_down\": \"float32\", \"rounds\": 3, \"cohort\": 2}";
+static const float zeros[2] = {0, 0};
+
+static fed_own_metrics metrics(const char *name, double value) {
+    fed_own_metrics m = {.count = 0};
+    assert_fed_ok(fed_own_metrics_set(&m, name, value, NULL));
+    return m;
+}
+
+/* w = the update's body with those metrics. */
+static void make_body(const fed_assignment *work, uint32_t samples, const fed_own_metrics *own,
+                      fed_writer *w) {
+    fed_writer plain;
+    fed_writer_growing(&plain);
+    fed_writer_growing(w);
+    device_encode(work, zeros, samples, &plain);
+    const size_t head = 8 + 4 + 8 + 4 + 4;
+    fed_write_bytes(w, plain.data, head);
+    fed_own_metrics_write(w, own);
+    fed_write_bytes(w, plain.data + head, plain.len - head);
+    fed_writer_free(&plain);
+}
+
+static int report(coordinator *c, const test_device *d, uint32_t samples,
+                  const fed_own_metrics *own) {
+    const fed_assignment work = device_ask_work(c, d);
+    fed_writer body;
+    make_body(&work, samples, own, &body);
+    answer a = coordinator_ask(c, d, "POST", "/v1/update", "", body.data, body.len);
+    const int status = a.status;
+    answer_free(&a);
+    fed_writer_free(&body);
+    return status;
+}
+
+static int evaluate(coordinator *c, const test_device *d, uint32_t version, uint32_t samples,
+                    const fed_own_metrics *own) {
+    fed_writer body;
+    fed_writer_growing(&body);
+    fed_metric_write(&body, &(fed_metric){.task = 1, .version = version, .samples = samples});
+    fed_own_metrics_write(&body, own);
+    answer a = coordinator_ask(c, d, "POST", "/v1/metric", "", body.data, body.len);
+    const int status = a.status;
+    answer_free(&a);
+    fed_writer_free(&body);
+    return status;
+}
+
+static json_t *newest_round(coordinator *c) {
+    answer a = coordinator_ask(c, NULL, "GET", "/v1/status", "", NULL, 0);
+    json_t *root = json_loads((char *)a.body, 0, NULL);
+    assert_non_null(root);
+    json_t *round = json_incref(json_array_get(json_object_get(root, "rounds"), 0));
+    json_decref(root);
+    answer_free(&a);
+    return round;
+}
+
+/* The newest round's metrics must be these: "devices f1=0.5 0..1 of 2 (40)" for each. */
+static void expect_metrics(coordinator *c, const char *want) {
+    json_t *round = newest_round(c), *m;
+    char said[600] = "";
+    size_t k;
+    json_array_foreach(json_object_get(round, "metrics"), k, m) {
+        const char *name = NULL, *by = NULL;
+        double mean = 0, least = 0, most = 0;
+        json_int_t reports = 0, samples = 0;
+        assert_int_equal(json_unpack(m, "{s:s, s:s, s:f, s:f, s:f, s:I, s:I !}", "name", &name,
+                                     "by", &by, "mean", &mean, "least", &least, "most", &most,
+                                     "reports", &reports, "samples", &samples),
+                         0);
+        snprintf(said + strlen(said), sizeof said - strlen(said), "%s%s %s=%g %g..%g of %d (%d)",
+                 k > 0 ? "; " : "", by, name, mean, least, most, (int)reports, (int)samples);
+    }
+    assert_string_equal(said, want);
+    json_decref(round);
+}
+
+static void a_rounds_metrics_are_means_of_its_updates(void **state) {
+    coordinator *c = *state;
+    const test_device d[2] = {coordinator_enrol(c), coordinator_enrol(c)};
+    fed_own_metrics own = metrics("f1", 1);
+    assert_fed_ok(fed_own_metrics_set(&own, "energy", 70, NULL));
+    coordinator_task(c, task);
+    assert_int_equal(report(c, &d[0], 10, &own), 200);
+    own = metrics("f1", 0);
+    assert_int_equal(report(c, &d[1], 30, &own), 200);
+    expect_metrics(c, "devices energy=70 70..70 of 1 (10); devices f1=0.25 0..1 of 2 (40)");
+    own.count = 0;
+    assert_int_equal(report(c, &d[0], 10, &own), 200); /* as a device of an older release */
+    assert_int_equal(report(c, &d[1], 10, &own), 200);
+    expect_metrics(c, "");
+}
+
+static void metrics_of_the_open_round_survive_a_crash(void **state) {
+    coordinator *c = *state;
+    const test_device d[2] = {coordinator_enrol(c), coordinator_enrol(c)};
+    coordinator_task(c, task);
+    fed_own_metrics own = metrics("f1", 3);
+    assert_int_equal(report(c, &d[0], 1, &own), 200);
+    coordinator_commit(c);
+    coordinator_crash(c);
+    own = metrics("f1", 5);
+    assert_int_equal(report(c, &d[1], 1, &own), 200);
+    expect_metrics(c, "devices f1=4 3..5 of 2 (2)");
+    coordinator_commit(c);
+    coordinator_crash(c);
+    expect_metrics(c, "devices f1=4 3..5 of 2 (2)");
+}
+
+static void what_is_no_list_of_metrics_is_refused_and_the_lease_stands(void **state) {
+    coordinator *c = *state;
+    const test_device d = coordinator_enrol(c);
+    fed_own_metrics own = metrics("f1", 1);
+    coordinator_task(c, task);
+    const fed_assignment work = device_ask_work(c, &d);
+    fed_writer body;
+    make_body(&work, 1, &own, &body);
+    body.data[8 + 4 + 8 + 4 + 4 + 2] = ' '; /* the first byte of the name */
+    answer a = coordinator_ask(c, &d, "POST", "/v1/update", "", body.data, body.len);
+    assert_int_equal(a.status, 400);
+    assert_string_equal(a.error, "bad_update");
+    assert_non_null(strstr((char *)a.body, "a name of 1 to 31 letters, digits"));
+    answer_free(&a);
+    fed_writer_free(&body);
+    assert_int_equal(report(c, &d, 1, &own), 200);
+}
+
+static void names_without_end_are_dropped_and_that_is_shown(void **state) {
+    coordinator *c = *state;
+    enum { DEVICES = 10 };
+    coordinator_task(c, "{\"model\": \"vector 2\", \"codec_up\": \"float32\", \"rounds\": 1,"
+                        " \"codec_down\": \"float32\", \"cohort\": 10}");
+    for (int k = 0; k < DEVICES; k++) {
+        const test_device d = coordinator_enrol(c);
+        fed_own_metrics own = {.count = 0};
+        for (int i = 0; i < FED_OWN_METRICS; i++) {
+            char name[16];
+            snprintf(name, sizeof name, "n%03d", FED_OWN_METRICS * k + i);
+            assert_fed_ok(fed_own_metrics_set(&own, name, i, NULL));
+        }
+        assert_int_equal(report(c, &d, 1, &own), 200);
+    }
+    json_t *round = newest_round(c);
+    assert_int_equal(json_array_size(json_object_get(round, "metrics")), FEDSERVER_OWN_NAMES);
+    assert_int_equal(json_integer_value(json_object_get(round, "metrics_dropped")),
+                     DEVICES * FED_OWN_METRICS - FEDSERVER_OWN_NAMES);
+    json_decref(round);
+}
+
+static void evaluators_metrics_stand_beside_the_devices(void **state) {
+    coordinator *c = *state;
+    const test_device d[2] = {coordinator_enrol(c), coordinator_enrol(c)};
+    const test_device judge[2] = {coordinator_enrol_evaluator(c), coordinator_enrol_evaluator(c)};
+    coordinator_task(c, task);
+    fed_own_metrics own = metrics("auc", 0.5);
+    assert_int_equal(evaluate(c, &judge[0], 0, 10, &own), 200); /* of the first model: no round's */
+    assert_int_equal(report(c, &d[0], 1, &own), 200);
+    assert_int_equal(report(c, &d[1], 1, &own), 200);
+    own = metrics("auc", 0.9);
+    assert_int_equal(evaluate(c, &judge[0], 1, 30, &own), 200);
+    own = metrics("auc", 0.1);
+    assert_int_equal(evaluate(c, &judge[1], 1, 10, &own), 200);
+    expect_metrics(c, "devices auc=0.5 0.5..0.5 of 2 (2); evaluators auc=0.7 0.1..0.9 of 2 (40)");
+    own = metrics("other", 1); /* measured again */
+    assert_int_equal(evaluate(c, &judge[1], 1, 10, &own), 200);
+    expect_metrics(c, "devices auc=0.5 0.5..0.5 of 2 (2); evaluators auc=0.9 0.9..0.9 of 1 (30); "
+                      "evaluators other=1 1..1 of 1 (10)");
+}
+
+static void an_evaluation_with_other_bytes_behind_it_is_refused(void **state) {
+    coordinator *c = *state;
+    const test_device judge = coordinator_enrol_evaluator(c);
+    coordinator_task(c, task);
+    fed_writer body;
+    fed_writer_growing(&body);
+    fed_metric_write(&body, &(fed_metric){.task = 1, .samples = 10});
+    fed_write_u8(&body, 0xfe); /* what follows an update's head is no part of a metric */
+    answer a = coordinator_ask(c, &judge, "POST", "/v1/metric", "", body.data, body.len);
+    assert_int_equal(a.status, 400);
+    assert_string_equal(a.error, "bad_metric");
+    answer_free(&a);
+    fed_writer_free(&body);
+}
+
+static void the_table_has_a_column_for_each_name(void **state) {
+    coordinator *c = *state;
+    const test_device d[2] = {coordinator_enrol(c), coordinator_enrol(c)};
+    const test_device judge = coordinator_enrol_evaluator(c);
+    coordinator_task(c, task);
+    fed_own_metrics own = {.count = 0};
+    assert_int_equal(report(c, &d[0], 1, &own), 200);
+    assert_int_equal(report(c, &d[1], 1, &own), 200);
+    own = metrics("f1", 0.25);
+    assert_int_equal(evaluate(c, &judge, 0, 10, &own), 200);
+    assert_int_equal(report(c, &d[0], 1, &own), 200);
+    assert_int_equal(report(c, &d[1], 1, &own), 200);
+    own = metrics("auc", 1e300);
+    assert_int_equal(evaluate(c, &judge, 2, 10, &own), 200);
+    assert_int_equal(report(c, &d[0], 1, &own), 200);
+    assert_int_equal(report(c, &d[1], 1, &own), 200);
+    answer a = coordinator_ask(c, NULL, "GET", "/rounds.csv", "", NULL, 0);
+    assert_int_equal(a.status, 200);
+    char *text = (char *)a.body, *rest = NULL;
+    static const char *const ends[] = {",accuracy,test_loss,devices:f1,evaluators:auc,devices:auc",
+                                       ",,,,,", ",0,0,0.25,1e+300,", ",,,,,1e+300"};
+    for (size_t k = 0; k < 4; k++) {
+        const char *line = strtok_r(k == 0 ? text : NULL, "\r\n", &rest);
+        assert_non_null(line);
+        assert_string_equal(line + strlen(line) - strlen(ends[k]), ends[k]);
+    }
+    assert_null(strtok_r(NULL, "\r\n", &rest));
+    answer_free(&a);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        WITH_COORDINATOR(a_rounds_metrics_are_means_of_its_updates),
+        WITH_COORDINATOR(metrics_of_the_open_round_survive_a_crash),
+        WITH_COORDINATOR(what_is_no_list_of_metrics_is_refused_and_the_lease_stands),
+        WITH_COORDINATOR(names_without_end_are_dropped_and_that_is_shown),
+        WITH_COORDINATOR(evaluators_metrics_stand_beside_the_devices),
+        WITH_COORDINATOR(an_evaluation_with_other_bytes_behind_it_is_refused),
+        WITH_COORDINATOR(the_table_has_a_column_for_each_name),
+    };
+    return cmocka_run_group_tests_name("rounds", tests, NULL, NULL);
+}
