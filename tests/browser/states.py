@@ -79,6 +79,26 @@ def outlier():
     return status(task(60, 80), open_round(61), made, [], devices), devices
 
 
+def reporting():
+    """Devices and an evaluator report metrics of their own."""
+    devices = some_devices()
+    made = rounds(30)
+    for r in made:
+        k = r["number"]
+        f1 = 0.9 - 0.7 * math.exp(-k / 7)
+        r["metrics"] = [metric("energy_mj", "devices", 71 + 5 * math.sin(k)), metric("f1", "devices", f1),
+                        metric("f1", "evaluators", f1 - 0.05, reports=1)]
+        r["metrics_dropped"] = 0
+    made[0]["metrics"] = made[0]["metrics"][1:]  # no energy this time
+    made[0]["metrics_dropped"] = 3
+    return status(task(30, 50), open_round(31), made, [], devices), devices
+
+
+def metric(name, by, mean, reports=12):
+    spread = 0.1 * abs(mean) if reports > 1 else 0
+    return {"name": name, "by": by, "reports": reports, "samples": 7200, "mean": mean, "least": mean - spread, "most": mean + spread}
+
+
 def stuck():
     """Too few devices come, the last commit is old, and the certificate ends."""
     devices = [device(1, "training")] + [device(k, "away", last_seen_ms=NOW - k * 3_600_000) for k in range(2, 7)]
@@ -172,4 +192,4 @@ def crowd():
                   devices), devices
 
 
-ALL = {f.__name__: f for f in (empty, running, outlier, stuck, poisoned, clusters, cloned, declined, nobody, finished, queue, crowd)}
+ALL = {f.__name__: f for f in (empty, running, outlier, reporting, stuck, poisoned, clusters, cloned, declined, nobody, finished, queue, crowd)}

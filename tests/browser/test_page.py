@@ -150,6 +150,17 @@ def look_outlier(b):
     check(b.run("return document.querySelector('#loss .note').textContent") == spoken, "the value is not shown")
 
 
+def look_reporting(b):
+    heads = b.run("return [...document.querySelectorAll('#own h2')].map(e => e.innerText)")
+    check(len(heads) == 2 and heads[0].startswith("energy_mj") and heads[1].startswith("f1"), "metrics:", heads)
+    check("in round 29, " in heads[0], heads[0])
+    check("0.8904 now, 0.8013 to 0.9794 in 12 updates" in heads[1], heads[1])
+    lines = b.run("return [...document.querySelectorAll('#own polyline')].map(e => e.points.numberOfItems)")
+    check(lines == [29, 30, 30], "lines of the metrics' charts:", lines)
+    check("evaluators" in b.text("#own .legend"), b.text("#own .legend"))
+    check("3 values were dropped" in b.text("#ownrest"), b.text("#ownrest"))
+
+
 def look_stuck(b):
     expect_alarms(b, ("red", "Round 8 has failed 3 times"), ("red", "certificate ends in 3 days"))
     check("unknown" in b.text("#eta"), b.text("#eta"))

@@ -94,6 +94,7 @@ function show_rounds(newestFirst) {
   say("bytesnow", up.length ? bytes(newest(up)) + " from all devices, " + bytes(newest(down)) + " to each" : "");
   show("charts", rounds.length > 0);
   show("roundcard", rounds.length > 0);
+  show_own(rounds, rounds.length ? [rounds[0].number, newestFirst[0].number] : [0, 0]);
   if (rounds.length === 0) return;
   const span = [rounds[0].number, newestFirst[0].number], empty = "not measured yet";
   chart("accuracy", span, [{name: "accuracy", points: accuracy}], {write: x => +(100 * x).toFixed(2) + " %", empty: "An evaluator measures it: fedserver token --role evaluator"});
