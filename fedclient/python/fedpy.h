@@ -85,6 +85,8 @@ int fedpy_round_tensor(const fedpy_round *round, size_t k, const char **name, ui
 /** fedclient_round_wanted. */
 int fedpy_round_wanted(fedpy_round *round, char *error);
 void fedpy_round_progress(const fedpy_round *round, uint32_t done, uint32_t total);
+/** fedclient_round_metric. */
+int fedpy_round_metric(const fedpy_round *round, const char *name, double value, char *error);
 /** The callback's result. */
 void fedpy_round_result(fedpy_round *round, uint32_t samples, float loss, uint32_t correct);
 

@@ -207,6 +207,11 @@ void fedpy_round_progress(const fedpy_round *round, uint32_t done, uint32_t tota
     fedclient_round_progress(round->round, done, total);
 }
 
+int fedpy_round_metric(const fedpy_round *round, const char *name, double value, char *error) {
+    fed_error err = {FED_OK, ""};
+    return give(fedclient_round_metric(round->round, name, value, &err), &err, error);
+}
+
 void fedpy_round_result(fedpy_round *round, uint32_t samples, float loss, uint32_t correct) {
     round->round->samples = samples;
     round->round->loss = loss;

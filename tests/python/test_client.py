@@ -3,8 +3,10 @@
 import json
 import os
 import re
+import ssl
 import threading
 import unittest
+import urllib.request
 
 import fed
 import numpy as np
@@ -72,6 +74,19 @@ class ClientTest(CoordinatorTest):
             done = []
             client.run(lambda params, told: (None, 1, {}), done.append)  # and then it trains
         self.assertIn("counted", [event["outcome"] for event in done])
+
+    def test_other_metrics_go_to_the_coordinator(self):
+        self.task(rounds=1, cohort=1)
+        with self.client() as client:
+            with self.assertRaisesRegex(fed.Error, 'metric "f1" is nan: report a finite number'):
+                client.run(lambda params, told: (None, 7, {"f1": float("nan")}))
+            client.run(lambda params, told: (None, 7, {"loss": 2, "f1": np.float32(0.75), "val/auc": 1}))
+        trust = ssl.create_default_context(cafile=self.home + "/ca.pem")
+        with urllib.request.urlopen(f"https://127.0.0.1:{self.front}/v1/status", context=trust) as answer:
+            round_ = json.load(answer)["rounds"][0]
+        self.assertEqual(round_["loss"], 2)
+        self.assertEqual([(m["name"], m["by"], m["mean"], m["samples"]) for m in round_["metrics"]],
+                         [("f1", "devices", 0.75, 7), ("val/auc", "devices", 1, 7)])
 
     def test_a_task_is_declined_with_the_reason(self):
         self.task(rounds=1, cohort=1)

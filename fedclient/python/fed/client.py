@@ -151,7 +151,8 @@ class Client:
 
         train(params, round) -> (params, samples, metrics). The params it gets are float32 arrays by name, which share
         the library's memory: it may change them and return None in their place. samples is how many this device's
-        data holds. metrics may have "loss", and for an evaluation "correct", how many samples had the right class.
+        data holds. metrics may have "loss", and for an evaluation "correct", how many samples had the right class. Up
+        to 16 other names with numbers go to the coordinator's page: see "Own metrics" in docs/protocol.md.
 
         Returns {"outcome", "round", "version", "wait_ms", "samples", "loss", "reason"}; outcome is one of OUTCOMES.
         Raises Error where a person must look, and what train raised. Decline gives the slot to another device.
@@ -201,6 +202,9 @@ class Client:
             trained, samples, metrics = self._train(params, told)
             if trained is not None:
                 _put(params, trained)
+            for name, value in metrics.items():
+                if name not in ("loss", "correct"):
+                    _native.call("round_metric", address, name.encode(), float(value))
             _native.library.fedpy_round_result(address, samples, metrics.get("loss", 0.0), int(metrics.get("correct", 0)))
             return 0
         except Decline as why:
