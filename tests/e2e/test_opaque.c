@@ -268,7 +268,7 @@ static double distance(const float *values) {
 static void coarse_updates_and_deltas_reach_the_target(void **state) {
     static const struct {
         const char *up, *down;
-    } codecs[] = {{"int8", "3lc:s=1"}, {"3lc:s=1.5", "inceptionn:e=10"}, {"stc:p=0.1", "onebit"}};
+    } codecs[] = {{"int8", "3lc:s=1"}, {"3lc:s=1.5", "inceptionn:e=10"}, {"sbc:p=0.1", "onebit"}};
     world *w = *state;
     fed_error err = {0};
     float values[VALUES];
