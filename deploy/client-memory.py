@@ -105,7 +105,7 @@ def build_trainer():
 
 def build_client(name, codecs):
     """fedclient/examples/minimal.c with those codecs; libcurl and mbedTLS, the system's own, are left out: their functions stay unresolved."""
-    patterns = ["common/*.c", "codecs/*.c", "codecs/*/*.c", "codecs/stages/runs/*.c", "fedclient/*.c",
+    patterns = ["common/*.c", "codecs/*.c", "codecs/*/*.c", "codecs/stages/runs/*.c", "codecs/stages/entropy/*.c", "fedclient/*.c",
                 "fedclient/platforms/posix/*.c", "fedclient/transports/curl/*.c", "fedclient/examples/minimal.c"]
     with open(os.path.join(ROOT, "codecs", "codecs.def"), encoding="utf-8") as file:
         lines = {folder: line for line in file for folder in re.findall(r"^FEDCODEC\(\d+, (\w+)\)", line)}

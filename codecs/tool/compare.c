@@ -14,7 +14,8 @@
 enum { CODECS_MAX = 64, ROUNDS_MIN = 3, MEASURE_US = 50000 };
 
 /* In addition to each codec's defaults: well-known parameters, from its paper or from practice. */
-static const char *const well_known[] = {"3lc:s=1.75", "sbc:p=0.1", "sbc:p=0.001"};
+static const char *const well_known[] = {"3lc:s=1.75", "3lc:s=1+entropy", "3lc:s=1.75+entropy",
+                                         "sbc:p=0.1", "sbc:p=0.001"};
 
 typedef struct row {
     fedcodec codec;
@@ -255,10 +256,58 @@ static print_table *find_format(const char *name) {
                                        : NULL;
 }
 
-static int compare(const char *path, table *t, print_table *print) {
+/* Reading */
+
+/* Subtract the tensors of another file, which must be the same ones. */
+static fed_status subtract(fed_model *model, const char *path, fed_error *err) {
+    fed_model before;
+    FED_TRY(tool_read_tensors(path, &before, err));
+    fed_status status = fed_layout_match(&before.layout, &model->layout, err);
+    for (size_t i = 0; status == FED_OK && i < model->layout.size; i++) {
+        model->values[i] -= before.values[i];
+    }
+    fed_model_free(&before);
+    return status;
+}
+
+/* Leave out all other tensors. */
+static fed_status keep_tensor(fed_model *model, const char *name, fed_error *err) {
+    const fed_tensor *found = fed_layout_find(&model->layout, name);
+    if (found == NULL) {
+        fed_names names = {""};
+        for (size_t k = 0; k < model->layout.count; k++) {
+            fed_names_add(&names, model->layout.tensors[k].name);
+        }
+        return fed_fail(err, FED_ENOTFOUND, "there is no tensor \"%s\"; there are %s", name,
+                        names.text);
+    }
+    memmove(model->values, model->values + found->offset, found->size * sizeof *model->values);
+    fed_tensor *tensors = model->layout.tensors;
+    tensors[0] = *found;
+    tensors[0].offset = 0;
+    model->layout = (fed_layout){.tensors = tensors, .count = 1, .size = tensors[0].size};
+    return FED_OK;
+}
+
+/* since: the file to subtract; tensor: the name of the only one to keep. NULL: none, all. */
+static fed_status read_update(const char *path, const char *since, const char *tensor,
+                              fed_model *model, fed_error *err) {
+    FED_TRY(tool_read_tensors(path, model, err));
+    fed_status status = since != NULL ? subtract(model, since, err) : FED_OK;
+    if (status == FED_OK && tensor != NULL) {
+        status = keep_tensor(model, tensor, err);
+    }
+    if (status != FED_OK) {
+        fed_model_free(model);
+    }
+    return status;
+}
+
+static int compare(const char *path, const tool_option *since, const tool_option *tensor, table *t,
+                   print_table *print) {
     fed_error err = {.status = FED_OK};
     fed_model model;
-    if (tool_read_tensors(path, &model, &err) != FED_OK) {
+    if (read_update(path, since->value, tensor->value, &model, &err) != FED_OK) {
         return tool_fail(&err);
     }
     int result = EXIT_FAILURE;
@@ -276,8 +325,8 @@ static int compare(const char *path, table *t, print_table *print) {
 }
 
 int tool_compare(int argc, char **argv) {
-    tool_option options[] = {
-        {"--codecs", NULL}, {"--format", "text"}, {"--small", TOOL_SMALL}, {NULL, NULL}};
+    tool_option options[] = {{"--codecs", NULL}, {"--format", "text"}, {"--small", TOOL_SMALL},
+                             {"--since", NULL},  {"--tensor", NULL},   {NULL, NULL}};
     const char *path = NULL;
     int result = tool_read_args(argc, argv, options, &path, 1);
     if (result != EXIT_SUCCESS) {
@@ -300,5 +349,5 @@ int tool_compare(int argc, char **argv) {
         tool_fail(&err);
         return TOOL_EXIT_USAGE;
     }
-    return compare(path, &t, print);
+    return compare(path, &options[3], &options[4], &t, print);
 }

@@ -20,12 +20,14 @@ static const char usage[] =
     "                                              an envelope to values, frame after frame\n"
     "       fedcodec info [--max-bytes N] FILE     show what an envelope holds\n"
     "       fedcodec compare FILE [--codecs SPEC,SPEC...] [--small N] [--format text|csv|json]\n"
+    "                [--since FILE] [--tensor NAME]\n"
     "                                              size, loss and speed of codecs on your tensors\n"
     "       fedcodec list                          the codecs and their parameters\n"
     "       fedcodec --help | --version\n"
     "\n"
-    "SPEC is a codec's name with its parameters, such as float32, 3lc:s=1.75 or sbc:p=0.01; +runs\n"
-    "or +zstd after it packs its message once more, if that makes the message shorter.\n"
+    "SPEC is a codec's name with its parameters, such as float32, 3lc:s=1.75 or sbc:p=0.01;\n"
+    "+runs, +entropy or +zstd after it packs its message once more, if that makes the message\n"
+    "shorter.\n"
     "Files of values are safetensors (float32, float16 or bfloat16) if their name ends in\n"
     ".safetensors; all others are raw float32, little-endian, and one tensor. Each tensor is a\n"
     "frame of the envelope; but those of fewer than N values (" TOOL_SMALL
@@ -36,6 +38,9 @@ static const char usage[] =
     "envelope's values would take more than N bytes (" TOOL_MAX_BYTES
     "). Threads (1; 0: as many as\n"
     "there are processors) encode parts of large tensors side by side, to the same bytes.\n"
+    "compare --since FILE takes what has changed since that file: an update, as a device sends "
+    "it;\n"
+    "--tensor NAME takes that tensor alone.\n"
     "Exit status: 0 success, 1 failure, 2 wrong usage.\n";
 
 /* encode */

@@ -20,6 +20,8 @@ static const struct {
     {"3lc:s=1 dense", "avx2", BENCH_ENCODE, {0.38, 0.70, 0.35}, 0.0},
     {"3lc:s=1 dense", NULL, BENCH_DECODE, {1.8, 1.7, 0.95}, 0.0},
     {"3lc:s=1 dense", NULL, BENCH_AXPY, {2.0, 1.7, 0.95}, 0.0},
+    {"3lc:s=1+entropy", NULL, BENCH_ENCODE, {0.15, 0.15, 0.15}, 0.0},
+    {"3lc:s=1.75+entropy", NULL, BENCH_ENCODE, {0.15, 0.15, 0.15}, 0.0},
     {"sbc:p=0.001", NULL, BENCH_ENCODE, {0.85, 0.90, 0.50}, 0.80},
     {"sbc:p=0.01", NULL, BENCH_ENCODE, {0.60, 0.75, 0.38}, 0.60},
     {"sbc:p=0.01", NULL, BENCH_AXPY, {4.0, 3.5, 2.0}, 0.0},

@@ -213,7 +213,8 @@ static void a_model_without_tensors_is_a_head(void **state) {
 
 static void a_stage_that_does_not_shrink_is_not_used(void **state) {
     (void)state;
-    static const char *const specs[] = {"sbc:p=0.1", "sbc:p=0.1+runs", "sbc:p=0.1+zstd"};
+    static const char *const specs[] = {"sbc:p=0.1", "sbc:p=0.1+runs", "sbc:p=0.1+entropy",
+                                        "sbc:p=0.1+zstd"};
     envelope_case plain;
     envelope_case_open(&plain, specs[0]);
     envelope_case_encode(&plain);

@@ -117,7 +117,7 @@ static void an_unpacked_length_past_what_the_tensor_can_take_is_refused(void **s
     assert_fed_status(next_packed(10, 115, 1), FED_EFORMAT);
     assert_fed_status(next_packed(10, UINT64_MAX, 1), FED_EFORMAT);
     assert_fed_status(next_packed(10, 2, 1), FED_EFORMAT); /* not shorter than it was */
-    assert_fed_status(next_packed(10, 100, 3), FED_EFORMAT);
+    assert_fed_ok(next_packed(10, 100, 3));
 }
 
 int main(void) {

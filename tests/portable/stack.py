@@ -14,7 +14,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 LIMIT = 2048
-SOURCES = ["common/*.c", "codecs/*.c", "codecs/*/*.c", "codecs/stages/runs/*.c", "fedclient/*.c", "fedclient/platforms/*/*.c"]
+SOURCES = ["common/*.c", "codecs/*.c", "codecs/*/*.c", "codecs/stages/runs/*.c", "codecs/stages/entropy/*.c", "fedclient/*.c", "fedclient/platforms/*/*.c"]
 NOT_ON_DEVICES = ("codecs/gpu/", "codecs/tool/")
 # Known ones, for an engineer who sizes a stack: (file, function): bytes at most.
 KNOWN = {

@@ -500,10 +500,69 @@ def unpack_stage_zstd(packed, plain_len):
     return done.stdout
 
 
+class NibbleModel:
+    def __init__(self):
+        self.bounds, self.step = [2048 * i for i in range(17)], 32767
+
+    def learn(self, value):
+        for i in range(1, 16):
+            aim = 8 * i if i <= value else 32768 - 8 * (16 - i)
+            self.bounds[i] += (aim - self.bounds[i]) * self.step >> 16
+        self.step = max(self.step - (self.step ** 2 >> 16), 688)
+
+
+class NibbleDecoder:
+    def __init__(self, packed):
+        self.packed, self.at = packed, 8
+        self.code, self.low, self.range = int.from_bytes((packed + bytes(8))[:8], "big"), 0, (1 << 64) - 1
+
+    def nibble(self, model):
+        share, bounds = self.range >> 15, model.bounds
+        value = max(v for v in range(16) if share * bounds[v] <= self.code)
+        self.low += share * bounds[value]
+        self.code -= share * bounds[value]
+        self.range = share * (bounds[value + 1] - bounds[value])
+        require(self.code < self.range, "no nibble has this number")
+        if self.range < 1 << 32:
+            word = (self.packed[self.at:] + bytes(4))[:4]
+            self.code = self.code << 32 | int.from_bytes(word, "big")
+            self.low <<= 32
+            self.range <<= 32
+            self.at += 4
+        model.learn(value)
+        return value
+
+    def end(self):
+        """low is the whole number here, not just the part of it that is in view."""
+        for k in range(1, 9):
+            unit = 1 << 64 - 8 * k
+            w = (self.low + unit - 1) // unit * unit
+            if w + unit <= self.low + self.range:
+                break
+        require(self.packed == w.to_bytes(self.at, "big")[:self.at - 8 + k], "a bad end")
+
+
+def unpack_stage_entropy(packed, plain_len):
+    decoder, models = NibbleDecoder(packed), {}
+    plain, kind = bytearray(), 0
+
+    def nibble(*key):
+        return decoder.nibble(models.setdefault(key, NibbleModel()))
+
+    for _ in range(plain_len):
+        high = nibble(kind)
+        byte = 16 * high + nibble(kind, high)
+        plain.append(byte)
+        kind = 2 if byte == 255 else 1 if byte == 121 or byte >= 243 else 0
+    decoder.end()
+    return bytes(plain)
+
+
 # Name to id and function; None: its program is not installed.
 STAGES = {
     "runs": (1, unpack_stage_runs),
     "zstd": (2, unpack_stage_zstd if shutil.which("zstd") else None),
+    "entropy": (3, unpack_stage_entropy),
 }
 
 

@@ -60,12 +60,12 @@ typedef struct fedcodec {
  * Understand a spec string, which is the same in a config, a task, a report and on the command
  * line:
  *
- *     float32   sbc:p=0.01   3lc:s=1.75   3lc:s=1.75+runs
+ *     float32   sbc:p=0.01   3lc:s=1.75   3lc:s=1.75+entropy
  *
  * It is the codec's name; then ':' and key=value pairs with commas between them, each with a
  * default; then '+' and a second stage, with which an envelope packs the codec's messages once
- * more, without loss: "runs", or "zstd" if the library was built with libzstd. Codecs and their
- * formats are in docs/codec-formats.md.
+ * more, without loss: "runs", "entropy", or "zstd" if the library was built with libzstd. Codecs
+ * and their formats are in docs/codec-formats.md.
  *
  * FED_EINVAL: *err names the wrong word, and what would be right (the codecs that there are, a
  * codec's keys, a parameter's range).

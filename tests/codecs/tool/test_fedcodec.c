@@ -293,6 +293,19 @@ static void compare_takes_any_list_of_specs(void **state) {
     assert_says(f, "parameter \"s\" is given twice"); /* the comma did not end the spec */
 }
 
+static void compare_takes_an_update_or_one_tensor(void **state) {
+    fixture *f = *state;
+    write_model(f, "m.safetensors");
+    assert_int_equal(run(f, "compare m.safetensors --since m.safetensors --codecs 3lc"), 0);
+    assert_says(f, "3lc:s=1           14 "); /* zeros: the heads alone */
+    assert_int_equal(run(f, "compare m.safetensors --tensor b --codecs float32"), 0);
+    assert_says(f, "tensors: 1, values: 30, ");
+    assert_int_equal(run(f, "compare m.safetensors --tensor c --codecs float32"), 1);
+    assert_says(f, "there is no tensor \"c\"; there are w, b");
+    assert_int_equal(run(f, "compare m.safetensors --since x.f32 --codecs float32"), 1);
+    assert_int_equal(run(f, "compare m.safetensors --since nothing --codecs float32"), 1);
+}
+
 static void compare_says_what_is_wrong(void **state) {
     fixture *f = *state;
     write_file(f, "nothing", "", 0);
@@ -378,6 +391,7 @@ int main(void) {
         cmocka_unit_test(compare_has_a_row_for_every_codec),
         cmocka_unit_test(compare_says_how_large_and_how_exact),
         cmocka_unit_test(compare_takes_any_list_of_specs),
+        cmocka_unit_test(compare_takes_an_update_or_one_tensor),
         cmocka_unit_test(compare_says_what_is_wrong),
         cmocka_unit_test(help_is_no_error),
         cmocka_unit_test(wrong_usage_is_status_2),

@@ -1,0 +1,143 @@
+/* entropy: few bytes where bytes are not all alike, and never many more than there were. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fed_test.h"
+
+#include <math.h>
+
+#include "codecs/stage.h"
+#include "fed/rng.h"
+
+enum { N = 400000, CAP = 100000 };
+
+static const fedcodec_stage *entropy(void) {
+    const fedcodec_stage *stage = fedcodec_stage_by_id(3);
+    assert_non_null(stage);
+    assert_string_equal(stage->name, "entropy");
+    return stage;
+}
+
+/* Pack, unpack, compare. Returns the number of packed bytes. */
+static size_t pack(const uint8_t *plain, size_t len) {
+    static uint8_t packed[2 * CAP], back[CAP];
+    assert_true(len <= CAP);
+    size_t made = entropy()->pack(plain, len, packed, sizeof packed);
+    assert_true(made > 0);
+    assert_fed_ok(entropy()->unpack(packed, made, back, len));
+    assert_memory_equal(back, plain, len);
+    return made;
+}
+
+/* The bytes of 3lc's message of x, and of the message after the stage. */
+static size_t pack_3lc(const char *spec, const float *x, size_t *plain_len) {
+    static float residual[N];
+    static uint8_t message[CAP];
+    fedcodec codec;
+    memset(residual, 0, sizeof residual);
+    assert_fed_ok(fedcodec_parse(spec, &codec, NULL));
+    assert_fed_ok(
+        fedcodec_encode(&codec, residual, x, N, NULL, message, sizeof message, plain_len));
+    return pack(message, *plain_len);
+}
+
+/* sent of N values are 1 or -1, at random places. */
+static size_t fill(float *x, double sent) {
+    fed_rng rng;
+    fed_rng_init(&rng, 5, 0, 0);
+    size_t count = 0;
+    for (size_t i = 0; i < N; i++) {
+        float u = fed_rng_float(&rng);
+        x[i] = (double)u >= sent ? 0.0f : (double)u < sent / 2 ? -1.0f : 1.0f;
+        count += x[i] != 0.0f;
+    }
+    return count;
+}
+
+/* Bits that a value takes at least: whether it is sent, and its sign. */
+static double entropy_bytes(size_t count) {
+    const double p = (double)count / N;
+    return N * (-p * log2(p) - (1 - p) * log2(1 - p) + p) / 8;
+}
+
+static void values_at_random_take_their_entropy_and_a_little(void **state) {
+    (void)state;
+    static float x[N];
+    static const double sent[] = {0.0001, 0.002, 0.02, 0.1, 0.3};
+    for (size_t k = 0; k < sizeof sent / sizeof sent[0]; k++) {
+        size_t plain_len, count = fill(x, sent[k]);
+        size_t packed = pack_3lc("3lc:s=1", x, &plain_len);
+        assert_true((double)packed <= 1.03 * entropy_bytes(count) + 100);
+        assert_true(packed < plain_len);
+    }
+}
+
+static void equal_bytes_take_next_to_nothing(void **state) {
+    (void)state;
+    static uint8_t plain[CAP];
+    assert_true(pack(plain, sizeof plain) < CAP / 300);
+    memset(plain, 255, sizeof plain);
+    assert_true(pack(plain, sizeof plain) < CAP / 300);
+}
+
+static void short_messages_take_few_bytes(void **state) {
+    (void)state;
+    static const uint8_t one[] = {121}, two[] = {0xff, 0xff};
+    assert_int_equal(pack(one, sizeof one), 2);
+    assert_int_equal(pack(two, sizeof two), 3);
+}
+
+static void bytes_at_random_grow_by_less_than_a_tenth(void **state) {
+    (void)state;
+    static uint8_t plain[CAP];
+    fed_rng rng;
+    fed_rng_init(&rng, 6, 0, 0);
+    for (size_t i = 0; i < sizeof plain; i++) {
+        plain[i] = (uint8_t)fed_rng_below(&rng, 256);
+    }
+    assert_true(pack(plain, sizeof plain) < sizeof plain / 10 * 11);
+}
+
+/* No nibble has a probability under 2^-12, so no byte takes more than three. */
+static void even_the_least_probable_bytes_take_three_at_most(void **state) {
+    (void)state;
+    static uint8_t plain[300];
+    memset(plain, 0, sizeof plain);
+    for (size_t i = 250; i < sizeof plain; i++) {
+        plain[i] = (uint8_t)(i % 2 ? 17 * (i % 16) : 0);
+    }
+    assert_true(pack(plain, sizeof plain) < 3 * (sizeof plain - 250));
+}
+
+/* No room at all, up to just too little: nothing is written past it (AddressSanitizer watches). */
+static void without_room_nothing_is_packed(void **state) {
+    (void)state;
+    static const uint8_t plain[] = "A sentence that takes more bytes than there is room for.";
+    uint8_t dst[64];
+    size_t made = entropy()->pack(plain, sizeof plain, dst, sizeof dst);
+    for (size_t cap = 0; cap < made; cap++) {
+        uint8_t *small = malloc(cap + (cap == 0));
+        assert_non_null(small);
+        assert_int_equal(entropy()->pack(plain, sizeof plain, small, cap), 0);
+        free(small);
+    }
+}
+
+static void missing_and_no_bytes_are_refused(void **state) {
+    (void)state;
+    uint8_t dst[1000];
+    assert_fed_status(entropy()->unpack((const uint8_t *)"", 0, dst, 1), FED_EFORMAT);
+    assert_fed_status(entropy()->unpack((const uint8_t *)"", 0, dst, sizeof dst), FED_EFORMAT);
+    assert_fed_status(entropy()->unpack((const uint8_t *)"a", 1, dst, sizeof dst), FED_EFORMAT);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(values_at_random_take_their_entropy_and_a_little),
+        cmocka_unit_test(equal_bytes_take_next_to_nothing),
+        cmocka_unit_test(short_messages_take_few_bytes),
+        cmocka_unit_test(bytes_at_random_grow_by_less_than_a_tenth),
+        cmocka_unit_test(even_the_least_probable_bytes_take_three_at_most),
+        cmocka_unit_test(without_room_nothing_is_packed),
+        cmocka_unit_test(missing_and_no_bytes_are_refused),
+    };
+    return cmocka_run_group_tests_name("entropy", tests, NULL, NULL);
+}
