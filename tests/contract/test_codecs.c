@@ -109,8 +109,7 @@ typedef struct message {
 /* Encode with this residual (malloc'ed, as before the encode), or without one (NULL). */
 static message encode_with(const fedcodec *codec, float *residual, const float *x, size_t n) {
     message m = {.codec = *codec, .n = n, .residual = residual};
-    size_t bound = fedcodec_bound(codec, n);
-    size_t work_size = fedcodec_work_size(codec, n);
+    size_t bound = fedcodec_bound(codec, n), work_size = fedcodec_work_size(codec, n);
     uint8_t *dst = malloc(bound + 1);
     void *work = malloc(work_size + 1);
     assert_true(dst != NULL && work != NULL);
@@ -663,8 +662,9 @@ static void a_message_is_for_its_number_of_values_only(void **state) {
     float *x = make_values(FILL_LAPLACE, 100), y[110];
     for (size_t k = 0; nth_codec(k, &codec); k++) {
         message m = encode(&codec, x, 100);
-        /* An sbc message only bounds n from below; any codec must refuse much too few values. */
-        assert_fed_status(fedcodec_decode(codec.vtable, m.data, m.len, y, 1), FED_EFORMAT);
+        fed_status status = fedcodec_decode(codec.vtable, m.data, m.len, y, 1);
+        /* sbc's message only bounds n from below, and randk's of one value not even that. */
+        assert_true(status == FED_EFORMAT || (codec.vtable->id == FEDCODEC_ID_randk && m.len == 9));
         drop(&m);
     }
     free(x);

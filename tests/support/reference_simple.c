@@ -327,6 +327,71 @@ static void trunc_decode(const uint8_t *src, float *y, size_t n) {
     }
 }
 
+/* randk */
+
+/* The place in the i-th of k stretches of n values. */
+static size_t randk_place(fed_rng *rng, size_t i, size_t n, size_t k) {
+    uint64_t first = (uint64_t)i * n / k, end = (uint64_t)(i + 1) * n / k;
+    return (size_t)(first + ((end - first) * fed_rng_u32(rng)) / 4294967296u);
+}
+
+/* Returns the bytes of the count, *k = the count. */
+static size_t randk_count(const uint8_t *src, size_t *k) {
+    size_t at = 0;
+    *k = 0;
+    do {
+        *k |= (size_t)(src[at] & 127) << 7 * at;
+    } while (src[at++] >= 128);
+    return at;
+}
+
+static void randk_decode(const uint8_t *src, float *y, size_t n) {
+    size_t k;
+    src += randk_count(src, &k);
+    fed_rng rng;
+    fed_rng_init(&rng, k > 0 ? get_word(src, 4) : 0, 0, 0);
+    for (size_t i = 0; i < k; i++) {
+        y[randk_place(&rng, i, n, k)] = get_f32(src + 4 + 4 * i);
+    }
+}
+
+static bool randk_sends_something(uint32_t draw, const float *residual, size_t n, size_t k) {
+    fed_rng rng;
+    bool found = false;
+    fed_rng_init(&rng, draw, 0, 0);
+    for (size_t i = 0; i < k; i++) {
+        found |= residual[randk_place(&rng, i, n, k)] != 0.0f;
+    }
+    return found;
+}
+
+static uint8_t *randk_encode(const double *param, float *residual, size_t n, size_t *len) {
+    size_t k = n == 0 ? 0 : (size_t)fmax(1.0, ceil(param[0] * (double)n));
+    uint8_t *out = make(16 + 4 * k), *to = out;
+    for (size_t left = k; left >= 128; left >>= 7) {
+        *to++ = (uint8_t)(left | 128);
+    }
+    *to = (uint8_t)(k >> 7 * (to - out));
+    to++;
+    if (k > 0) {
+        uint32_t draw = (uint32_t)fed_digest(residual, n) ^ (uint32_t)param[1];
+        while (largest(residual, n) > 0.0f && !randk_sends_something(draw, residual, n, k)) {
+            draw++;
+        }
+        put_word(to, draw, 4);
+        to += 4;
+        fed_rng rng;
+        fed_rng_init(&rng, draw, 0, 0);
+        for (size_t i = 0; i < k; i++, to += 4) {
+            float *value = &residual[randk_place(&rng, i, n, k)];
+            put_f32(to, *value == 0.0f ? 0.0f : *value);
+            *value = 0.0f;
+        }
+    }
+    *len = (size_t)(to - out);
+    return out;
+}
+
 bool fed_reference_simple_encode(const fedcodec *codec, float *residual, size_t n, uint8_t **data,
                                  size_t *len) {
     const double p = codec->param[0];
@@ -354,6 +419,9 @@ bool fed_reference_simple_encode(const fedcodec *codec, float *residual, size_t 
         return true;
     case 14:
         *data = trunc_encode(p, residual, n, len);
+        return true;
+    case 15:
+        *data = randk_encode(codec->param, residual, n, len);
         return true;
     default:
         return false;
@@ -386,6 +454,9 @@ bool fed_reference_simple_decode(const fedcodec_vtable *codec, const uint8_t *sr
         return true;
     case 14:
         trunc_decode(src, y, n);
+        return true;
+    case 15:
+        randk_decode(src, y, n);
         return true;
     default:
         return false;

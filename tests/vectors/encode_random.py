@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+"""Write golden messages of the codecs that draw random numbers, by encoders that were written from docs/codec-formats.md alone.
+
+    encode_random.py FOLDER    writes the files of CASES that are not there yet; what is there stays
+
+To add some, add to CASES. decode.py and the library's tests then check the files. Needs the package xxhash, for XXH3.
+"""
+# SPDX-License-Identifier: Apache-2.0
+import math
+import os
+import random
+import struct
+import sys
+
+import xxhash
+from decode import philox_block
+
+
+def f32(value):
+    return struct.pack("<f", value)
+
+
+def rounded(value):
+    return struct.unpack("<f", f32(value))[0]
+
+
+def varint(value):
+    out = b""
+    while value >= 128:
+        out, value = out + bytes([value & 127 | 128]), value >> 7
+    return out + bytes([value])
+
+
+def digest(values):
+    return xxhash.xxh3_64_intdigest(b"".join(map(f32, values)))
+
+
+def randk_places(draw, n, k):
+    for i in range(k):
+        begin, end = i * n // k, (i + 1) * n // k
+        yield begin + (end - begin) * philox_block((draw, 0), (i // 4, 0, 0, 0))[i % 4] // 2**32
+
+
+def randk(values, p, seed):
+    """The message, what arrives, and what stays."""
+    n = len(values)
+    k = max(1, math.ceil(p * n)) if n > 0 else 0
+    message, decoded, residual = varint(k), [0.0] * n, list(values)
+    if k > 0:
+        draw = digest(values) % 2**32 ^ seed
+        while any(values) and not any(values[place] for place in randk_places(draw, n, k)):
+            draw = (draw + 1) % 2**32
+        message += struct.pack("<I", draw)
+        for place in randk_places(draw, n, k):
+            decoded[place], residual[place] = values[place] + 0.0, 0.0
+            message += f32(decoded[place])
+    return message, decoded, residual
+
+
+def gauss(seed, count):
+    rng = random.Random(seed)
+    return [rounded(rng.gauss(0, 1)) for _ in range(count)]
+
+
+# Name: what it is for, the spec, the encoder with its parameters, the values.
+CASES = {
+    "randk_empty": ("No values.", "randk", (randk, 0.01, 1), []),
+    "randk_one": ("One value.", "randk", (randk, 0.01, 1), [-2.5]),
+    "randk_gauss": ("A tenth of the values.", "randk:p=0.1", (randk, 0.1, 1), gauss(1, 300)),
+    "randk_seed": ("Another seed, other places.", "randk:p=0.1,seed=4294967295", (randk, 0.1, 2**32 - 1), gauss(1, 300)),
+    "randk_uneven": ("Stretches of two lengths.", "randk:p=0.4,seed=7", (randk, 0.4, 7), gauss(2, 33)),
+    "randk_all": ("All values, and a count of two bytes.", "randk:p=1", (randk, 1, 1), gauss(3, 130)),
+    "randk_zeros": ("Zeros of both signs, which are sent as +0.", "randk:p=0.5", (randk, 0.5, 1), [0.0, -0.0] * 8),
+    "randk_spike": ("One value that is not 0: places that find it.", "randk", (randk, 0.01, 1), [0.0] * 71 + [3e38] + [-0.0] * 60),
+}
+
+
+def words(items):
+    out, at = [], 0
+    while at < len(items):
+        end = at
+        while end < len(items) and items[end] == items[at]:
+            end += 1
+        out.append(f"{end - at}*{items[at]}" if end - at > 1 else items[at])
+        at = end
+    return " ".join(out)
+
+
+def main(folder):
+    for name, (about, spec, (encode, *parameters), values) in CASES.items():
+        path = os.path.join(folder, f"{name}.txt")
+        if os.path.exists(path):
+            continue
+        message, decoded, residual = encode(values, *parameters)
+        lines = [f"# {about}", f"spec {spec}", "input " + words([f32(value)[::-1].hex() for value in values]),
+                 "message " + words([f"{byte:02x}" for byte in message])]
+        for word, floats in (("decoded", decoded), ("residual", residual)):
+            lines.append(f"{word} " + words([f32(value)[::-1].hex() for value in floats]))
+        with open(path, "w", encoding="ascii") as file:
+            file.write("\n".join(line.rstrip() for line in lines) + "\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
