@@ -15,3 +15,11 @@ fed_status fed_fail(fed_error *err, fed_status status, const char *format, ...) 
     }
     return status;
 }
+
+fed_status fed_fail_with(fed_error *err, fed_status status, const char *sentence) {
+    return fed_fail(err, status, "%s", sentence != NULL ? sentence : fed_status_text(status));
+}
+
+const char *fed_error_text(const fed_error *err) {
+    return err->text[0] != '\0' ? err->text : fed_status_text(err->status);
+}

@@ -24,6 +24,15 @@ typedef struct fed_error {
  */
 fed_status fed_fail(fed_error *err, fed_status status, const char *format, ...) FED_PRINTF(3, 4);
 
+/* The same for languages that see neither C's variadic functions nor its arrays in structs, such as
+ * Swift. */
+
+/** fed_fail with a sentence that is complete; NULL: status's own words (fed_status_text). */
+fed_status fed_fail_with(fed_error *err, fed_status status, const char *sentence);
+
+/** The sentence; status's own words if there is none. Valid as long as *err is unchanged. */
+const char *fed_error_text(const fed_error *err);
+
 FED_API_END
 
 #endif
