@@ -1,8 +1,24 @@
 /* Calls the program's callback, which trains or measures, and checks the callback's results. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
+#include <string.h>
 
 #include "fedclient/client.h"
+
+fed_status fedclient_callback_copy(const fedclient *client, const fedclient_job *job,
+                                   fedclient_record *copy) {
+    const fedclient_options *options = &client->options;
+    size_t len = 0;
+    const uint8_t *model = fedclient_record_payload(&job->model, &len);
+    if (options->room != NULL && options->platform->memory == NULL) {
+        void *bytes = options->room(options->user, FEDCLIENT_RECORD_HEAD + len);
+        FED_TRY(fedclient_record_in(bytes, len, copy));
+    } else {
+        FED_TRY(fedclient_record_room(options->platform, len, copy));
+    }
+    memcpy(fedclient_record_payload(copy, &len), model, len);
+    return FED_OK;
+}
 
 fed_status fedclient_callback(fedclient *client, const fedclient_job *job, fedclient_round *round,
                               fed_error *err) {

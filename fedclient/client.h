@@ -190,6 +190,11 @@ fed_status fedclient_decline(fedclient *client, const fedclient_job *job, const 
 
 /* callback.c */
 
+/** A copy of job->model that the callback may change, in the memory where the callback gets its
+ * values. */
+fed_status fedclient_callback_copy(const fedclient *client, const fedclient_job *job,
+                                   fedclient_record *copy) FED_CHECKED;
+
 /** Hand a model to the program's callback; every failure has a sentence. FED_OK, too, if the
  * callback ended early with a partly trained model: client->watch.over then has the reason. */
 fed_status fedclient_callback(fedclient *client, const fedclient_job *job, fedclient_round *round,

@@ -4,9 +4,21 @@
 
 #include "fedclient/client.h"
 
+/** Make job->model the program's, which may change it. */
+static fed_status take_model(const fedclient *client, fedclient_job *job) {
+    if (client->options.room == NULL) {
+        return fedclient_record_own(&job->model);
+    }
+    fedclient_record copy;
+    FED_TRY(fedclient_callback_copy(client, job, &copy));
+    fedclient_record_free(&job->model);
+    job->model = copy;
+    return FED_OK;
+}
+
 fed_status fedclient_evaluate(fedclient *client, fedclient_job *job, fed_error *err) {
     size_t count = 0;
-    FED_TRY(fedclient_record_own(&job->model)); /* a copy, which the program may change */
+    FED_TRY(take_model(client, job));
     fedclient_round round = {.values = fedclient_record_values(&job->model, &count)};
     fed_status status = fedclient_callback(client, job, &round, err);
     fedclient_record_free(&job->model);

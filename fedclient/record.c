@@ -46,6 +46,14 @@ fed_status fedclient_record_room(const fedclient_platform *platform, size_t payl
     return FED_OK;
 }
 
+fed_status fedclient_record_in(void *bytes, size_t payload, fedclient_record *record) {
+    FED_REQUIRE(bytes != NULL, FED_ENOMEM);
+    memset(bytes, 0, FEDCLIENT_RECORD_HEAD);
+    *record =
+        (fedclient_record){.bytes = bytes, .len = FEDCLIENT_RECORD_HEAD + payload, .program = true};
+    return FED_OK;
+}
+
 fed_status fedclient_record_own(fedclient_record *record) {
     if (!record->lent) {
         return FED_OK;
@@ -59,7 +67,7 @@ fed_status fedclient_record_own(fedclient_record *record) {
 
 void fedclient_record_free(fedclient_record *record) {
     if (record->platform == NULL) {
-        free(record->bytes);
+        free(record->program ? NULL : record->bytes);
     } else if (!record->lent) {
         record->platform->memory->leave(record->platform->user, record->bytes);
     }

@@ -31,6 +31,7 @@ typedef struct fedclient_record {
     size_t len;
     const fedclient_platform *platform; /* the memory is this platform's room; NULL: malloc's */
     bool lent;                          /* bytes are the store's, and must not be changed */
+    bool program;                       /* bytes are fedclient_options.room's: never freed here */
 } fedclient_record;
 
 /** A record with a payload of `payload` bytes, all 0. Free with fedclient_record_free. */
@@ -40,6 +41,9 @@ fed_status fedclient_record_new(size_t payload, fedclient_record *record) FED_CH
  * storing takes no copy. Also for scratch memory. */
 fed_status fedclient_record_room(const fedclient_platform *platform, size_t payload,
                                  fedclient_record *record) FED_CHECKED;
+
+/** The same, in memory of the program's: bytes[FEDCLIENT_RECORD_HEAD + payload]; NULL: FED_ENOMEM. */
+fed_status fedclient_record_in(void *bytes, size_t payload, fedclient_record *record) FED_CHECKED;
 
 /** Make a loaded record changeable: a lent one is copied. */
 fed_status fedclient_record_own(fedclient_record *record) FED_CHECKED;

@@ -204,12 +204,9 @@ fed_status fedclient_train(fedclient *client, fedclient_job *job, fed_error *err
     /* D2: the last upload's fate is known; else its gradient would be in the next upload, too */
     assert(client->pending.seq == 0 || client->pending.fate != FEDCLIENT_FATE_UNKNOWN);
     fedclient_record trained; /* the callback's values become the residual in place */
-    FED_TRY(fedclient_record_room(client->options.platform, job->arch.layout.size * sizeof(float),
-                                  &trained));
-    size_t len = 0;
-    uint8_t *payload = fedclient_record_payload(&trained, &len);
-    memcpy(payload, fedclient_record_payload(&job->model, &len), len);
-    fedclient_round round = {.values = (float *)(void *)payload};
+    FED_TRY(fedclient_callback_copy(client, job, &trained));
+    size_t count = 0;
+    fedclient_round round = {.values = fedclient_record_values(&trained, &count)};
     fed_status status = fedclient_callback(client, job, &round, err);
     if (status == FED_OK) {
         status = settle(client, job, err);

@@ -1,128 +1,143 @@
-/* Metrics of the program's own: they travel with the update and the evaluation, or not at all. */
+/* Memory of the program's for the callback's values: nothing is lost, and the library lets go of it. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <math.h>
-
 #include "fed_device.h"
 #include "fed_test.h"
+#include "fedclient/record.h"
 
-/* A device whose callback reports how often it was called. */
-typedef struct reporter {
-    fed_device device;
-    int calls;
-    fed_status wrong; /* what the library says of a value that is not finite */
-    fed_error why;
-} reporter;
+/** A device whose program gives each callback a block of its own. */
+typedef struct giver {
+    fed_device device; /* first: it is the callback's user */
+    fed_status (*train)(void *user, fedclient_round *round, fed_error *err);
+    uint8_t *block; /* the latest */
+    size_t len;
+    unsigned given;
+    bool empty; /* there is no memory */
+} giver;
 
-static fed_status report(void *user, fedclient_round *round, fed_error *err) {
-    reporter *r = user;
-    round->values[0] += 1.0f / 1024;
-    round->samples = 10;
-    round->loss = 0.5f;
-    r->wrong = fedclient_round_metric(round, "wrong", (double)NAN, &r->why);
-    FED_TRY(fedclient_round_metric(round, "calls", ++r->calls, err));
-    if (r->calls == 1) {
-        FED_TRY(fedclient_round_metric(round, "first", 1, err));
-    }
-    return FED_OK;
+static void *give(void *user, size_t len) {
+    giver *g = user;
+    free(g->block);
+    g->block = g->empty ? NULL : malloc(len);
+    g->len = len;
+    g->given++;
+    return g->block;
 }
 
-static void open_as(reporter *r, fed_role role) {
-    r->device.options.train = report;
-    r->device.options.user = r;
-    r->device.options.role = role;
-    fedclient_close(r->device.client);
-    assert_fed_ok_err_of(&r->device,
-                         fedclient_open(&r->device.options, &r->device.client, &r->device.err));
+static fed_status train_in_block(void *user, fedclient_round *round, fed_error *err) {
+    giver *g = user;
+    const uint8_t *values = (const uint8_t *)round->values;
+    assert_true(values > g->block);
+    assert_true(values + round->arch->layout.size * sizeof(float) == g->block + g->len);
+    return g->train(user, round, err);
 }
 
 static int setup(void **state) {
-    reporter *r = calloc(1, sizeof *r);
-    assert_non_null(r);
-    fed_device_open(&r->device, "3lc:s=1", 3);
-    open_as(r, FED_ROLE_TRAIN);
-    *state = r;
+    giver *g = calloc(1, sizeof *g);
+    assert_non_null(g);
+    fed_device_open(&g->device, "3lc:s=1", 3);
+    g->train = g->device.options.train;
+    g->device.options.train = train_in_block;
+    g->device.options.room = give;
+    fed_device_restart(&g->device);
+    *state = g;
     return 0;
 }
 
 static int teardown(void **state) {
-    reporter *r = *state;
-    fed_device_close(&r->device);
-    free(r);
+    giver *g = *state;
+    fed_device_close(&g->device);
+    free(g->block);
+    free(g);
     return 0;
 }
 
-static fedclient_event step(reporter *r) {
-    fedclient_event event;
-    assert_fed_ok_err_of(&r->device, fedclient_step(r->device.client, &event, &r->device.err));
-    return event;
+static void rounds_are_trained_in_the_programs_memory(void **state) {
+    giver *g = *state;
+    for (unsigned k = 1; k <= 3; k++) {
+        assert_int_equal(fed_device_event(&g->device).outcome, FEDCLIENT_COUNTED);
+        assert_int_equal(g->given, k);
+        memset(g->block, 0xff, g->len); /* the program keeps a reference, and may still write */
+        fed_device_check(&g->device, 0);
+    }
 }
 
-static void metrics_travel_with_the_update_of_their_round(void **state) {
-    reporter *r = *state;
-    const fed_own_metrics *own = &r->device.fake.own;
-    assert_int_equal(step(r).outcome, FEDCLIENT_COUNTED);
-    assert_int_equal(own->count, 2);
-    assert_string_equal(own->items[0].name, "calls");
-    assert_true(own->items[0].value == 1);
-    assert_int_equal(step(r).outcome, FEDCLIENT_COUNTED);
-    assert_int_equal(own->count, 1); /* "first" was of the first round */
-    assert_true(own->items[0].value == 2);
-}
-
-static void a_value_that_is_not_finite_is_refused_and_the_round_goes_on(void **state) {
-    reporter *r = *state;
-    assert_int_equal(step(r).outcome, FEDCLIENT_COUNTED);
-    assert_fed_status(r->wrong, FED_EINVAL);
-    assert_fed_says(r->why, "metric \"wrong\" is nan");
-}
-
-static void an_older_coordinator_gets_none(void **state) {
-    reporter *r = *state;
-    r->device.fake.no_own = true; /* it would refuse a list */
-    assert_int_equal(step(r).outcome, FEDCLIENT_COUNTED);
-    assert_int_equal(r->device.fake.own.count, 0);
-    r->device.fake.no_own = false; /* it is upgraded */
-    assert_int_equal(step(r).outcome, FEDCLIENT_COUNTED);
-    assert_int_equal(r->device.fake.own.count, 1);
-}
-
-static void a_message_that_was_lost_is_sent_again_with_its_metrics(void **state) {
-    reporter *r = *state;
-    r->device.fake.plan =
+static void what_a_crash_leaves_does_not_need_the_memory(void **state) {
+    giver *g = *state;
+    g->device.fake.plan =
         (fed_fake_plan){.path = "/v1/update", .fault = FED_FAKE_LOST_ANSWER, .times = 1};
-    assert_int_equal(step(r).outcome, FEDCLIENT_RETRY);
-    open_as(r, FED_ROLE_TRAIN); /* the process is another one now */
-    assert_int_equal(step(r).outcome, FEDCLIENT_COUNTED);
-    assert_true(r->device.fake.resent == 1 && r->device.fake.own.count == 2);
-    assert_int_equal(step(r).outcome, FEDCLIENT_COUNTED); /* the residual is without that message */
+    assert_int_equal(fed_device_event(&g->device).outcome, FEDCLIENT_RETRY);
+    memset(g->block, 0xff, g->len);
+    fed_device_restart(&g->device);
+    assert_int_equal(fed_device_event(&g->device).outcome, FEDCLIENT_COUNTED);
+    fed_device_check(&g->device, 0);
 }
 
-static void metrics_travel_with_the_evaluation(void **state) {
-    reporter *r = *state;
-    open_as(r, FED_ROLE_EVALUATE);
-    assert_int_equal(step(r).outcome, FEDCLIENT_EVALUATED);
-    assert_int_equal(r->device.fake.own.count, 2);
-    assert_true(r->device.fake.own.items[0].value == 1);
+static void a_failed_training_leaves_the_memory_alone(void **state) {
+    giver *g = *state;
+    g->device.answer = FED_EIO;
+    fedclient_event event;
+    assert_fed_status(fed_device_step(&g->device, &event), FED_EIO);
+    g->device.answer = FED_OK;
+    assert_int_equal(fed_device_event(&g->device).outcome, FEDCLIENT_COUNTED);
+    fed_device_check(&g->device, 0);
 }
 
-static void an_older_coordinator_gets_no_metrics_of_an_evaluation(void **state) {
-    reporter *r = *state;
-    open_as(r, FED_ROLE_EVALUATE);
-    r->device.fake.no_own = true;
-    assert_int_equal(step(r).outcome, FEDCLIENT_EVALUATED);
-    assert_int_equal(r->device.fake.own.count, 0);
+static void without_memory_the_training_waits(void **state) {
+    giver *g = *state;
+    g->empty = true;
+    fedclient_event event;
+    assert_fed_status(fed_device_step(&g->device, &event), FED_ENOMEM);
+    assert_int_equal(g->device.calls, 0);
+    g->empty = false;
+    assert_int_equal(fed_device_event(&g->device).outcome, FEDCLIENT_COUNTED);
 }
 
-#define WITH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+static fed_status measure_in_block(void *user, fedclient_round *round, fed_error *err) {
+    giver *g = user;
+    (void)err;
+    assert_true((uint8_t *)round->values == g->block + FEDCLIENT_RECORD_HEAD);
+    round->values[0] = 7; /* the stored model stays as it is */
+    round->samples = 10;
+    round->correct = 5;
+    return FED_OK;
+}
+
+static void an_evaluation_uses_it_too(void **state) {
+    giver *g = *state;
+    g->device.options.role = FED_ROLE_EVALUATE;
+    g->device.options.train = measure_in_block;
+    fed_device_restart(&g->device);
+    assert_int_equal(fed_device_event(&g->device).outcome, FEDCLIENT_EVALUATED);
+    assert_int_equal(g->given, 1);
+    uint64_t task;
+    uint32_t version;
+    float *values = NULL;
+    size_t count = 0;
+    assert_fed_ok_err_of(&g->device, fedclient_model(g->device.client, &task, &version, &values,
+                                                     &count, &g->device.err));
+    assert_true(values[0] != 7);
+    free(values);
+}
+
+static void a_store_that_is_memory_needs_none(void **state) {
+    giver *g = *state;
+    fed_fake_flash_lend(&g->device.flash);
+    g->device.options.train = g->train;
+    fed_device_restart(&g->device);
+    assert_int_equal(fed_device_event(&g->device).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(g->given, 0);
+}
+
+#define WITH_GIVER(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        WITH(metrics_travel_with_the_update_of_their_round),
-        WITH(a_value_that_is_not_finite_is_refused_and_the_round_goes_on),
-        WITH(an_older_coordinator_gets_none),
-        WITH(a_message_that_was_lost_is_sent_again_with_its_metrics),
-        WITH(metrics_travel_with_the_evaluation),
-        WITH(an_older_coordinator_gets_no_metrics_of_an_evaluation),
+        WITH_GIVER(rounds_are_trained_in_the_programs_memory),
+        WITH_GIVER(what_a_crash_leaves_does_not_need_the_memory),
+        WITH_GIVER(a_failed_training_leaves_the_memory_alone),
+        WITH_GIVER(without_memory_the_training_waits),
+        WITH_GIVER(an_evaluation_uses_it_too),
+        WITH_GIVER(a_store_that_is_memory_needs_none),
     };
-    return cmocka_run_group_tests_name("callback", tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -145,6 +145,14 @@ typedef struct fedclient_options {
      * fedclient_step returns this status. Any other: not now, and *err says why, such as "it is not
      * charging". NULL: always. */
     fed_status (*may_train)(void *user, fed_error *err);
+    /**
+     * Optional: memory for round->values, for a program whose language may keep a reference to it
+     * after the callback. len bytes, aligned as malloc's; content arbitrary. It stays the
+     * program's, who keeps it until fedclient_step returns; the library never frees it. Called
+     * before `train`, once for each call of that. NULL returned: FED_ENOMEM. Not called with a
+     * platform that has memory of its own (fedclient/memory_store.h).
+     */
+    void *(*room)(void *user, size_t len);
     /** Called by fedclient_round_progress. NULL: not called. */
     void (*progress)(void *user, const fedclient_round *round, uint32_t done, uint32_t total);
     /** The device's name for the coordinator's operator, up to 63 bytes of UTF-8; sent at

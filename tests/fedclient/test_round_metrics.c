@@ -1,0 +1,128 @@
+/* Metrics of the program's own: they travel with the update and the evaluation, or not at all. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+
+#include "fed_device.h"
+#include "fed_test.h"
+
+/* A device whose callback reports how often it was called. */
+typedef struct reporter {
+    fed_device device;
+    int calls;
+    fed_status wrong; /* what the library says of a value that is not finite */
+    fed_error why;
+} reporter;
+
+static fed_status report(void *user, fedclient_round *round, fed_error *err) {
+    reporter *r = user;
+    round->values[0] += 1.0f / 1024;
+    round->samples = 10;
+    round->loss = 0.5f;
+    r->wrong = fedclient_round_metric(round, "wrong", (double)NAN, &r->why);
+    FED_TRY(fedclient_round_metric(round, "calls", ++r->calls, err));
+    if (r->calls == 1) {
+        FED_TRY(fedclient_round_metric(round, "first", 1, err));
+    }
+    return FED_OK;
+}
+
+static void open_as(reporter *r, fed_role role) {
+    r->device.options.train = report;
+    r->device.options.user = r;
+    r->device.options.role = role;
+    fedclient_close(r->device.client);
+    assert_fed_ok_err_of(&r->device,
+                         fedclient_open(&r->device.options, &r->device.client, &r->device.err));
+}
+
+static int setup(void **state) {
+    reporter *r = calloc(1, sizeof *r);
+    assert_non_null(r);
+    fed_device_open(&r->device, "3lc:s=1", 3);
+    open_as(r, FED_ROLE_TRAIN);
+    *state = r;
+    return 0;
+}
+
+static int teardown(void **state) {
+    reporter *r = *state;
+    fed_device_close(&r->device);
+    free(r);
+    return 0;
+}
+
+static fedclient_event step(reporter *r) {
+    fedclient_event event;
+    assert_fed_ok_err_of(&r->device, fedclient_step(r->device.client, &event, &r->device.err));
+    return event;
+}
+
+static void metrics_travel_with_the_update_of_their_round(void **state) {
+    reporter *r = *state;
+    const fed_own_metrics *own = &r->device.fake.own;
+    assert_int_equal(step(r).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(own->count, 2);
+    assert_string_equal(own->items[0].name, "calls");
+    assert_true(own->items[0].value == 1);
+    assert_int_equal(step(r).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(own->count, 1); /* "first" was of the first round */
+    assert_true(own->items[0].value == 2);
+}
+
+static void a_value_that_is_not_finite_is_refused_and_the_round_goes_on(void **state) {
+    reporter *r = *state;
+    assert_int_equal(step(r).outcome, FEDCLIENT_COUNTED);
+    assert_fed_status(r->wrong, FED_EINVAL);
+    assert_fed_says(r->why, "metric \"wrong\" is nan");
+}
+
+static void an_older_coordinator_gets_none(void **state) {
+    reporter *r = *state;
+    r->device.fake.no_own = true; /* it would refuse a list */
+    assert_int_equal(step(r).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(r->device.fake.own.count, 0);
+    r->device.fake.no_own = false; /* it is upgraded */
+    assert_int_equal(step(r).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(r->device.fake.own.count, 1);
+}
+
+static void a_message_that_was_lost_is_sent_again_with_its_metrics(void **state) {
+    reporter *r = *state;
+    r->device.fake.plan =
+        (fed_fake_plan){.path = "/v1/update", .fault = FED_FAKE_LOST_ANSWER, .times = 1};
+    assert_int_equal(step(r).outcome, FEDCLIENT_RETRY);
+    open_as(r, FED_ROLE_TRAIN); /* the process is another one now */
+    assert_int_equal(step(r).outcome, FEDCLIENT_COUNTED);
+    assert_true(r->device.fake.resent == 1 && r->device.fake.own.count == 2);
+    assert_int_equal(step(r).outcome, FEDCLIENT_COUNTED); /* the residual is without that message */
+}
+
+static void metrics_travel_with_the_evaluation(void **state) {
+    reporter *r = *state;
+    open_as(r, FED_ROLE_EVALUATE);
+    assert_int_equal(step(r).outcome, FEDCLIENT_EVALUATED);
+    assert_int_equal(r->device.fake.own.count, 2);
+    assert_true(r->device.fake.own.items[0].value == 1);
+}
+
+static void an_older_coordinator_gets_no_metrics_of_an_evaluation(void **state) {
+    reporter *r = *state;
+    open_as(r, FED_ROLE_EVALUATE);
+    r->device.fake.no_own = true;
+    assert_int_equal(step(r).outcome, FEDCLIENT_EVALUATED);
+    assert_int_equal(r->device.fake.own.count, 0);
+}
+
+#define WITH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        WITH(metrics_travel_with_the_update_of_their_round),
+        WITH(a_value_that_is_not_finite_is_refused_and_the_round_goes_on),
+        WITH(an_older_coordinator_gets_none),
+        WITH(a_message_that_was_lost_is_sent_again_with_its_metrics),
+        WITH(metrics_travel_with_the_evaluation),
+        WITH(an_older_coordinator_gets_no_metrics_of_an_evaluation),
+    };
+    return cmocka_run_group_tests_name("round_metrics", tests, NULL, NULL);
+}
