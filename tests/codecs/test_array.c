@@ -1,0 +1,125 @@
+/* One array, one message: what is left out stays in the residual, and bad input leaves all as it was. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+
+#include "fed/model.h"
+#include "fed_test.h"
+#include "fedcodec/array.h"
+#include "fedcodec/codec.h"
+
+enum { N = 1000 };
+
+static void fill(float *x, unsigned seed) {
+    for (unsigned i = 0; i < N; i++) {
+        x[i] = (float)((i * 7919u + seed) % 2003u) * 0x1p-10f - 1;
+    }
+}
+
+static fed_writer encode(const char *spec, const float *x, float *residual) {
+    fed_error err = {0};
+    fed_writer out;
+    fed_writer_growing(&out);
+    assert_fed_ok_err(fedcodec_array_encode(spec, x, N, residual, &out, &err));
+    return out;
+}
+
+static void every_codec_comes_back_and_says_its_count(void **state) {
+    (void)state;
+    float x[N], y[N];
+    fill(x, 1);
+    for (size_t k = 0; fedcodec_at(k) != NULL; k++) {
+        fed_writer out = encode(fedcodec_name(fedcodec_at(k)), x, NULL);
+        size_t n = 0;
+        fed_error err = {0};
+        assert_fed_ok_err(fedcodec_array_count(out.data, out.len, &n, &err));
+        assert_int_equal(n, N);
+        assert_fed_ok_err(fedcodec_array_decode(out.data, out.len, y, N, &err));
+        assert_true(fed_first_nonfinite(y, N) == N);
+        fed_writer_free(&out);
+    }
+}
+
+static void what_a_message_leaves_out_is_in_the_residual(void **state) {
+    (void)state;
+    float x[N], residual[N], before[N], y[N];
+    fill(x, 1);
+    fill(residual, 2);
+    memcpy(before, residual, sizeof before);
+    fed_writer out = encode("topk:p=0.1", x, residual);
+    fed_error err = {0};
+    assert_fed_ok_err(fedcodec_array_decode(out.data, out.len, y, N, &err));
+    unsigned sent = 0;
+    for (unsigned i = 0; i < N; i++) {
+        assert_true(residual[i] == (before[i] + x[i]) - y[i]);
+        sent += y[i] != 0;
+    }
+    assert_int_equal(sent, N / 10);
+    fed_writer_free(&out);
+}
+
+static void a_sum_takes_a_weight(void **state) {
+    (void)state;
+    float x[N], y[N];
+    fill(x, 3);
+    fed_writer out = encode("float32", x, NULL);
+    for (unsigned i = 0; i < N; i++) {
+        y[i] = 1;
+    }
+    fed_error err = {0};
+    assert_fed_ok_err(fedcodec_array_add(out.data, out.len, 0.5f, y, N, &err));
+    for (unsigned i = 0; i < N; i++) {
+        assert_true(y[i] == 1 + 0.5f * x[i]);
+    }
+    fed_writer_free(&out);
+}
+
+static void bad_arrays_are_refused_in_a_sentence(void **state) {
+    (void)state;
+    float x[N], residual[N], before[N];
+    fill(x, 1);
+    fill(residual, 2);
+    memcpy(before, residual, sizeof before);
+    fed_error err = {0};
+    fed_writer out;
+    fed_writer_growing(&out);
+    assert_fed_status(fedcodec_array_encode("nosuch", x, N, NULL, &out, &err), FED_EINVAL);
+    assert_non_null(strstr(err.text, "nosuch"));
+    assert_fed_status(fedcodec_array_encode("sbc", x, 0, NULL, &out, &err), FED_EINVAL);
+    assert_non_null(strstr(err.text, "0 values"));
+    x[7] = NAN;
+    assert_fed_status(fedcodec_array_encode("sbc", x, N, residual, &out, &err), FED_ENONFINITE);
+    assert_non_null(strstr(err.text, "NaN"));
+    assert_memory_equal(residual, before, sizeof before);
+    assert_int_equal(out.len, 0);
+    fed_writer_free(&out);
+}
+
+static void bad_messages_leave_the_values_alone(void **state) {
+    (void)state;
+    float x[N], y[N], before[N];
+    fill(x, 1);
+    fill(y, 2);
+    memcpy(before, y, sizeof before);
+    fed_writer out = encode("3lc:s=1", x, NULL);
+    fed_error err = {0};
+    size_t n = 5;
+    assert_fed_status(fedcodec_array_count(out.data, out.len - 1, &n, &err), FED_EFORMAT);
+    assert_true(err.text[0] != '\0');
+    assert_int_equal(n, 5);
+    assert_fed_status(fedcodec_array_decode(out.data, out.len - 1, y, N, &err), FED_EFORMAT);
+    assert_fed_status(fedcodec_array_decode(out.data, out.len, y, N - 1, &err), FED_EFORMAT);
+    assert_fed_status(fedcodec_array_add(out.data, out.len, 1, y, N - 1, &err), FED_EFORMAT);
+    assert_memory_equal(y, before, sizeof before);
+    fed_writer_free(&out);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_codec_comes_back_and_says_its_count),
+        cmocka_unit_test(what_a_message_leaves_out_is_in_the_residual),
+        cmocka_unit_test(a_sum_takes_a_weight),
+        cmocka_unit_test(bad_arrays_are_refused_in_a_sentence),
+        cmocka_unit_test(bad_messages_leave_the_values_alone),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
