@@ -1,24 +1,19 @@
 /* The client library for Python. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "fed/file.h"
-#include "fedclient/fedclient.h"
+#include "fedclient/app.h"
 #include "fedclient/python/fedpy.h"
 
 struct fedpy_client {
-    char *server, *name;
-    fedclient_platform platform;
-    fedclient_transport transport;
-    fedclient *client;
+    fedclient_app *app;
     fedpy_train train;
     fedpy_may_train may_train;
     void *user;
-    atomic_bool stopped;
 };
 
 struct fedpy_round {
@@ -33,10 +28,6 @@ static int give(fed_status status, const fed_error *err, char *error) {
     return (int)status;
 }
 
-static bool is_stopped(void *user) {
-    return atomic_load(&((fedpy_client *)user)->stopped);
-}
-
 static fed_status on_train(void *user, fedclient_round *round, fed_error *err) {
     fedpy_client *c = user;
     fedpy_round given = {.round = round};
@@ -48,45 +39,20 @@ static fed_status on_train(void *user, fedclient_round *round, fed_error *err) {
 static fed_status on_may_train(void *user, fed_error *err) {
     fedpy_client *c = user;
     char reason[FEDPY_ERROR] = "";
-    if (is_stopped(c)) {
-        return fed_fail(err, FED_ECANCELED, "the program stopped this client");
-    }
     const fed_status status =
         c->may_train != NULL ? (fed_status)c->may_train(c->user, reason) : FED_OK;
     return status == FED_OK ? FED_OK : fed_fail(err, status, "%s", reason);
 }
 
-static fed_status open_client(fedpy_client *c, const char *ca, const char *state, int evaluate,
-                              fed_error *err) {
+static fed_status open_app(fedpy_client *c, const fedclient_options *options, const char *ca,
+                           const char *state, fed_error *err) {
     enum { CA_LIMIT = 65536 };
     uint8_t *pem = NULL;
     size_t len = 0;
     FED_TRY(fed_file_read(ca, CA_LIMIT, &pem, &len, err));
-    const fedclient_transport_options line = {
-        .ca_pem = (const char *)pem, .stopped = is_stopped, .user = c};
-    fed_status status = fedclient_transport_open(NULL, &line, &c->transport, err);
+    const fed_status status = fedclient_app_open(options, (const char *)pem, state, &c->app, err);
     free(pem);
-    FED_TRY(status);
-    FED_TRY(fedclient_platform_posix_open(state, &c->platform, err));
-    const fedclient_options options = {.server = c->server,
-                                       .platform = &c->platform,
-                                       .transport = &c->transport,
-                                       .role = evaluate ? FED_ROLE_EVALUATE : FED_ROLE_TRAIN,
-                                       .hold_ms = 25000,
-                                       .train = on_train,
-                                       .may_train = on_may_train,
-                                       .user = c,
-                                       .name = c->name,
-                                       .software = "python-fed"};
-    status = fedclient_open(&options, &c->client, err);
-    if (status != FED_OK) {
-        fedclient_platform_posix_close(&c->platform);
-    }
     return status;
-}
-
-static char *copy_of(const char *text) {
-    return text != NULL ? strdup(text) : NULL;
 }
 
 int fedpy_client_open(const char *server, const char *ca, const char *state, const char *name,
@@ -97,17 +63,18 @@ int fedpy_client_open(const char *server, const char *ca, const char *state, con
     if (c == NULL) {
         return give(FED_ENOMEM, &err, error);
     }
-    c->server = copy_of(server);
-    c->name = copy_of(name);
-    c->train = train;
-    c->may_train = may_train;
-    c->user = user;
-    atomic_init(&c->stopped, false);
-    const fed_status status = c->server != NULL && (name == NULL || c->name != NULL)
-                                  ? open_client(c, ca, state, evaluate, &err)
-                                  : FED_ENOMEM;
+    *c = (fedpy_client){.train = train, .may_train = may_train, .user = user};
+    const fedclient_options options = {.server = server,
+                                       .role = evaluate ? FED_ROLE_EVALUATE : FED_ROLE_TRAIN,
+                                       .hold_ms = 25000,
+                                       .train = on_train,
+                                       .may_train = on_may_train,
+                                       .user = c,
+                                       .name = name,
+                                       .software = "python-fed"};
+    const fed_status status = open_app(c, &options, ca, state, &err);
     if (status != FED_OK) {
-        fedpy_client_close(c);
+        free(c);
         return give(status, &err, error);
     }
     *client = c;
@@ -115,33 +82,27 @@ int fedpy_client_open(const char *server, const char *ca, const char *state, con
 }
 
 void fedpy_client_close(fedpy_client *c) {
-    if (c->client != NULL) {
-        fedclient_close(c->client);
-        fedclient_platform_posix_close(&c->platform);
-    }
-    fedclient_transport_close(&c->transport);
-    free(c->server);
-    free(c->name);
+    fedclient_app_close(c->app);
     free(c);
 }
 
 void fedpy_client_stop(fedpy_client *c) {
-    atomic_store(&c->stopped, true);
+    fedclient_app_stop(c->app);
 }
 
 int fedpy_client_enrolled(const fedpy_client *c) {
-    return fedclient_enrolled(c->client);
+    return fedclient_enrolled(fedclient_app_client(c->app));
 }
 
 int fedpy_client_enrol(fedpy_client *c, const char *token, char *error) {
     fed_error err = {FED_OK, ""};
-    return give(fedclient_enrol(c->client, token, &err), &err, error);
+    return give(fedclient_enrol(fedclient_app_client(c->app), token, &err), &err, error);
 }
 
 int fedpy_client_step(fedpy_client *c, uint32_t *event, float *loss, char *error) {
     fed_error err = {FED_OK, ""};
     fedclient_event done = {0};
-    const fed_status status = fedclient_step(c->client, &done, &err);
+    const fed_status status = fedclient_step(fedclient_app_client(c->app), &done, &err);
     event[FEDPY_OUTCOME] = (uint32_t)done.outcome;
     event[FEDPY_ROUND] = done.round;
     event[FEDPY_VERSION] = done.version;

@@ -1,0 +1,53 @@
+/* A client with all that it stands on, for apps and for bindings to other languages: its state in a
+ * folder, HTTPS, and an end from any thread. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FEDCLIENT_APP_H
+#define FEDCLIENT_APP_H
+
+#include <stdbool.h>
+
+#include "fed/api.h"
+#include "fed/error.h"
+#include "fedclient/fedclient.h"
+
+FED_API_BEGIN
+
+/*
+ *     fedclient_options options = {.server = "https://host:8443", .train = train, .user = me};
+ *     fedclient_app *app;
+ *     fedclient_app_open(&options, ca_pem, "/var/lib/my-device", &app, &err);
+ *     fedclient *client = fedclient_app_client(app);
+ *     if (!fedclient_enrolled(client)) fedclient_enrol(client, token, &err);
+ *     for (;;) { fedclient_step(client, &event, &err); sleep for event.wait_ms; }
+ *
+ * Several apps live side by side in one process, each in a folder of its own. One app is used by
+ * one thread at a time; only fedclient_app_stop may be called from another one meanwhile.
+ */
+typedef struct fedclient_app fedclient_app;
+
+/**
+ * Open a platform in the folder `state` (fedclient_platform_posix_open), the first transport of
+ * this build, and a client on both.
+ *
+ * options  as for fedclient_open. Platform and transport must be NULL. The texts and the log are
+ *          copied, so that nothing but `user`, and the log's, must outlive the call
+ * ca_pem   PEM text: only these CA certificates are trusted
+ *
+ * Errors those of fedclient_platform_posix_open, fedclient_transport_open and fedclient_open
+ */
+fed_status fedclient_app_open(const fedclient_options *options, const char *ca_pem,
+                              const char *state, fedclient_app **app, fed_error *err) FED_CHECKED;
+/** NULL is allowed. */
+void fedclient_app_close(fedclient_app *app);
+
+/** The client, for the functions of fedclient/fedclient.h. The app closes it. */
+fedclient *fedclient_app_client(fedclient_app *app);
+
+/** From any thread: end what the client does now, and all that it begins later, with FED_ECANCELED.
+ * A request ends within a second. A training callback is told by fedclient_round_wanted. */
+void fedclient_app_stop(fedclient_app *app);
+bool fedclient_app_stopped(const fedclient_app *app);
+
+FED_API_END
+
+#endif
