@@ -6,6 +6,7 @@
 #   deploy/setup.sh --cross  the same, and what deploy/cross.sh needs: cross compilers and qemu
 #   deploy/setup.sh --rtl    the same, and what simulates, proves and synthesizes the network card in Verilog
 #   deploy/setup.sh --gpu    the same, and OpenCL: headers, a device made of the processor, and a checker of kernels
+#   deploy/setup.sh --java   the same, and a JDK for the Java binding
 #   deploy/setup.sh --bench  the same, and other projects' software to compare with: compressors, PyTorch with OpenBLAS, ONNX
 # SPDX-License-Identifier: Apache-2.0
 set -euo pipefail
@@ -32,6 +33,8 @@ elif [ "${1:-}" = --rtl ]; then
     packages+=(verilator iverilog yosys nextpnr-ice40 fpga-icestorm z3)
 elif [ "${1:-}" = --gpu ]; then
     packages+=(opencl-c-headers ocl-icd-libopencl1 pocl-opencl-icd oclgrind)
+elif [ "${1:-}" = --java ]; then
+    packages+=(default-jdk-headless zip)
 elif [ "${1:-}" = --bench ]; then
     packages+=(
         liblz4-dev libsnappy-dev          # and libzstd-dev, which is among those above

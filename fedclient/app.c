@@ -20,7 +20,8 @@ static bool is_stopped(void *user) {
     return fedclient_app_stopped(user);
 }
 
-/* The client's callbacks get the app; they hand the program its own user. */
+/* The client's callbacks get the app, and hand the program its own user: each callback of
+ * fedclient_options has a function here, and a line in options_of. */
 
 static fed_status on_train(void *user, fedclient_round *round, fed_error *err) {
     const fedclient_app *app = user;

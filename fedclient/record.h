@@ -42,7 +42,7 @@ fed_status fedclient_record_new(size_t payload, fedclient_record *record) FED_CH
 fed_status fedclient_record_room(const fedclient_platform *platform, size_t payload,
                                  fedclient_record *record) FED_CHECKED;
 
-/** The same, in memory of the program's: bytes[FEDCLIENT_RECORD_HEAD + payload]; NULL: FED_ENOMEM. */
+/** The same, in the program's memory, uint8[FEDCLIENT_RECORD_HEAD + payload]. NULL: FED_ENOMEM. */
 fed_status fedclient_record_in(void *bytes, size_t payload, fedclient_record *record) FED_CHECKED;
 
 /** Make a loaded record changeable: a lent one is copied. */

@@ -62,7 +62,7 @@ function(fed_install_library target name description)
   install(TARGETS ${target} EXPORT fedStaticTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
           INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
   install(DIRECTORY include/ ${CMAKE_CURRENT_BINARY_DIR}/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
-          FILES_MATCHING PATTERN "*.h" PATTERN "*.def")
+          FILES_MATCHING PATTERN "*.h" PATTERN "*.def" PATTERN "*.modulemap")
 
   list(TRANSFORM fed_names PREPEND libfed OUTPUT_VARIABLE requires)
   list(JOIN requires " " requires)

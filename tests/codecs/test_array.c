@@ -1,4 +1,4 @@
-/* One array, one message: what is left out stays in the residual, and bad input leaves all as it was. */
+/* One array, one message: nothing is lost, and bad input leaves all as it was. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 

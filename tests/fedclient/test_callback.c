@@ -1,4 +1,4 @@
-/* Memory of the program's for the callback's values: nothing is lost, and the library lets go of it. */
+/* The callback's values in memory of the program's: nothing is lost, and nothing is kept of it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_device.h"
 #include "fed_test.h"

@@ -18,7 +18,7 @@ VERILOG = (re.compile(r'\A(?://[^\n]*\n)?'), f"// {LICENCE}\n")
 HTML = (re.compile(r'\A<!DOCTYPE html>\n(?:<!--.*?-->\n)?', re.DOTALL), f"<!-- {LICENCE} -->\n")
 KINDS = {(".c", ".h", ".h.in", ".def", ".cpp", ".js", ".css"): C_LIKE,
          (".sh", ".cmake", ".cmake.in", "CMakeLists.txt", "Makefile", "run"): HASH_LIKE,
-         (".v",): VERILOG, (".py",): PYTHON, (".html",): HTML}
+         (".v", ".java", ".swift", ".modulemap"): VERILOG, (".py",): PYTHON, (".html",): HTML}
 
 
 def main(root, fix):

@@ -9,7 +9,7 @@ import sys
 import tree
 
 C_FILES = (".c", ".h", ".h.in", ".def")
-ALL_FILES = C_FILES + (".v", ".py", ".sh", ".md", ".txt", ".cmake", ".json", ".html", "/run", "run")
+ALL_FILES = C_FILES + (".v", ".java", ".swift", ".modulemap", ".py", ".sh", ".md", ".txt", ".cmake", ".json", ".html", "/run", "run")
 COLUMNS = 100
 LINES = 800
 

@@ -1,4 +1,4 @@
-/* One array as one message that says which codec made it: the codecs for programs without a model. */
+/* One array as one message that says which codec made it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_ARRAY_H
 #define FEDCODEC_ARRAY_H

@@ -1,0 +1,365 @@
+// A device that takes part in federated learning.
+// SPDX-License-Identifier: Apache-2.0
+package fed;
+
+import java.io.ByteArrayOutputStream;
+import java.io.File;
+import java.io.FileInputStream;
+import java.io.IOException;
+import java.io.InputStream;
+import java.nio.ByteBuffer;
+import java.util.concurrent.locks.ReentrantLock;
+
+/**
+ * A device that takes part in federated learning. Its state, a residual among it, lies in a folder and survives power
+ * loss and a killed process.
+ *
+ * <pre>
+ * try (Client client = new Client.Builder("https://host:8443", ca, state).token(token).open()) {
+ *     client.run((model, round) -&gt; {
+ *         FloatBuffer w = model.values("layer.weight");
+ *         ...                                        // w.put(i, w.get(i) - round.learningRate() * gradient)
+ *         return new TrainResult(samples, loss);
+ *     });
+ * }
+ * </pre>
+ *
+ * <p>Several clients may work side by side, each in a folder of its own. {@link #stop} may be called from any thread.
+ * {@link #step}, {@link #run} and {@link #close} wait for each other. None of the callbacks may call them.
+ */
+public final class Client implements AutoCloseable {
+    /** Says whether this device may train now. Asked before each round, and now and then within it. */
+    public interface Eligibility {
+        /** null: yes; a text: not now, and why, such as "it is not charging". */
+        String refusal();
+    }
+
+    /** Receives the library's log lines. */
+    public interface Log {
+        enum Level { DEBUG, INFO, WARN, ERROR }
+
+        void log(Level level, String line);
+    }
+
+    /** Told of each step of {@link #run}. */
+    public interface Listener {
+        void event(Event event);
+    }
+
+    /** How to open a client. */
+    public static final class Builder {
+        private final String server;
+        private final File caFile, state;
+        private String caPem, token, name, software = "java-fed", computesOn;
+        private boolean evaluate;
+        private Eligibility eligibility;
+        private Round.Progress progress;
+        private Log log;
+        private Log.Level level = Log.Level.INFO;
+
+        /**
+         * @param server "https://host:8443", the coordinator's front
+         * @param ca the coordinator's ca.pem
+         * @param state a folder of this client alone; made if missing
+         */
+        public Builder(String server, File ca, File state) {
+            this.server = server;
+            this.caFile = ca;
+            this.state = state;
+        }
+
+        /** caPem: the text of the coordinator's ca.pem, such as an app has it among its assets. */
+        public Builder(String server, String caPem, File state) {
+            this(server, (File) null, state);
+            this.caPem = caPem;
+        }
+
+        /** To enrol with; needed the first time only. */
+        public Builder token(String token) {
+            this.token = token;
+            return this;
+        }
+
+        /** This device's name for the coordinator's operator, up to 63 bytes of UTF-8; sent at enrolment. */
+        public Builder name(String name) {
+            this.name = name;
+            return this;
+        }
+
+        /** Which program this is, such as "my-app/1.2". */
+        public Builder software(String software) {
+            this.software = software;
+            return this;
+        }
+
+        /** What the trainer computes on, for the operator; null: the processor. */
+        public Builder computesOn(String computesOn) {
+            this.computesOn = computesOn;
+            return this;
+        }
+
+        /** Measure models instead of training them. The token must be one of `--role evaluator`. */
+        public Builder evaluate() {
+            this.evaluate = true;
+            return this;
+        }
+
+        public Builder eligible(Eligibility eligibility) {
+            this.eligibility = eligibility;
+            return this;
+        }
+
+        public Builder progress(Round.Progress progress) {
+            this.progress = progress;
+            return this;
+        }
+
+        /** level: lines below it are not made. */
+        public Builder log(Log.Level level, Log log) {
+            this.level = level;
+            this.log = log;
+            return this;
+        }
+
+        /**
+         * Open the client; enrol it if it has a token and no certificate yet.
+         *
+         * @throws FedException with the library's sentence: a wrong address, a folder in use, a token that is not known
+         * @throws IOException the CA's file can't be read
+         */
+        public Client open() throws IOException {
+            Client client = new Client(this, caFile == null ? caPem : read(caFile));
+            try {
+                if (token != null && !client.enrolled()) {
+                    client.enrol(token);
+                }
+                return client;
+            } catch (RuntimeException | Error failure) {
+                client.close();
+                throw failure;
+            }
+        }
+
+        private static String read(File file) throws IOException {
+            ByteArrayOutputStream all = new ByteArrayOutputStream();
+            byte[] part = new byte[4096];
+            try (InputStream in = new FileInputStream(file)) {
+                for (int n = in.read(part); n >= 0; n = in.read(part)) {
+                    all.write(part, 0, n);
+                }
+            }
+            return Native.text(all.toByteArray());
+        }
+    }
+
+    private final Eligibility eligibility;
+    private final Round.Progress progress;
+    private final Log log;
+
+    private final ReentrantLock busy = new ReentrantLock(); // held while the library works for this client
+    private final Object gate = new Object(); // guards handle and stopped against stop(), which does not wait
+    private long handle; // 0: closed
+    private boolean stopped;
+
+    private Trainer trainer; // of the step that runs
+    private ByteBuffer block; // of the callback that runs
+
+    private Client(Builder builder, String caPem) {
+        eligibility = builder.eligibility;
+        progress = builder.progress;
+        log = builder.log;
+        byte[][] texts = {Native.bytes(builder.server), Native.bytes(caPem), Native.bytes(builder.state.getPath()),
+            Native.bytes(builder.name), Native.bytes(builder.software), Native.bytes(builder.computesOn)};
+        handle = Native.open(this, texts, builder.evaluate, log == null ? -1 : builder.level.ordinal());
+    }
+
+    /** Does this device have a certificate? */
+    public boolean enrolled() {
+        begin();
+        try {
+            return Native.enrolled(handle);
+        } finally {
+            busy.unlock();
+        }
+    }
+
+    /** Get a certificate with a one-time token. After a failure call this again with the same token. */
+    public void enrol(String token) {
+        begin();
+        try {
+            Native.enrol(handle, this, Native.bytes(token));
+        } finally {
+            busy.unlock();
+        }
+    }
+
+    /** The fingerprint of this device's key, as the operator sees it; "" before enrolment. */
+    public String device() {
+        begin();
+        try {
+            return Native.text(Native.device(handle));
+        } finally {
+            busy.unlock();
+        }
+    }
+
+    /**
+     * Do one thing: send what is pending, or ask for work and do it. Blocks as long as that takes.
+     *
+     * @throws FedException where a person must look; ECANCELED after {@link #stop}
+     * @throws Exception what the trainer or another callback has thrown, unchanged
+     */
+    public Event step(Trainer trainer) throws Exception {
+        begin();
+        try {
+            this.trainer = trainer;
+            int[] numbers = new int[7];
+            byte[] reason = Native.step(handle, this, numbers);
+            return new Event(numbers, Native.text(reason));
+        } finally {
+            this.trainer = null;
+            block = null;
+            busy.unlock();
+        }
+    }
+
+    /** Take part until the task is finished, or {@link #stop} is called. */
+    public void run(Trainer trainer) throws Exception {
+        run(trainer, null);
+    }
+
+    /** The same. The listener, which may be null, gets what each step did. Throws as {@link #step}. */
+    public void run(Trainer trainer, Listener listener) throws Exception {
+        while (!isStopped()) {
+            Event event;
+            try {
+                event = step(trainer);
+            } catch (FedException failure) {
+                if (failure.status() == FedException.ECANCELED && isStopped()) {
+                    return;
+                }
+                throw failure;
+            }
+            if (listener != null) {
+                listener.event(event);
+            }
+            if (event.outcome == Event.Outcome.FINISHED) {
+                return;
+            }
+            pause(event.waitMs);
+        }
+    }
+
+    /** Let {@link #run} return soon, from any thread. Also after {@link #close}, when it does nothing. */
+    public void stop() {
+        synchronized (gate) {
+            stopped = true;
+            gate.notifyAll();
+            if (handle != 0) {
+                Native.stop(handle);
+            }
+        }
+    }
+
+    /** Stop, wait for a step that runs in another thread, and release the folder. Closing twice does no harm. */
+    @Override
+    public void close() {
+        refuseWithin();
+        stop();
+        busy.lock();
+        try {
+            long last;
+            synchronized (gate) {
+                last = handle;
+                handle = 0;
+            }
+            if (last != 0) {
+                Native.close(last);
+            }
+        } finally {
+            busy.unlock();
+        }
+    }
+
+    private void refuseWithin() {
+        if (busy.isHeldByCurrentThread()) {
+            throw new IllegalStateException("a callback of this client can't call this; stop() is what it may call");
+        }
+    }
+
+    /** Take the lock of an open client. */
+    private void begin() {
+        refuseWithin();
+        busy.lock();
+        if (handle == 0) {
+            busy.unlock();
+            throw new IllegalStateException("this client is closed");
+        }
+    }
+
+    private boolean isStopped() {
+        synchronized (gate) {
+            return stopped;
+        }
+    }
+
+    /** Sleep until the time is over or stop() is called. */
+    private void pause(long ms) throws InterruptedException {
+        long end = System.nanoTime() + ms * 1000000;
+        synchronized (gate) {
+            for (long left = ms; left > 0 && !stopped; left = (end - System.nanoTime()) / 1000000) {
+                gate.wait(left);
+            }
+        }
+    }
+
+    /** For a Round, within a callback: the client is open then. */
+    long handle() {
+        return handle;
+    }
+
+    void tellProgress(Round round, int done, int total) {
+        if (progress != null) {
+            progress.progress(round, done, total);
+        }
+    }
+
+    // -- Called by the library, on the thread of step(); what they throw comes out of it. proguard.txt keeps them. --
+
+    /** Memory for a callback's values. The machine owns it: it lives as long as anything refers to it. */
+    private ByteBuffer onRoom(long size) {
+        if (size > Integer.MAX_VALUE) {
+            throw new FedException(FedException.ENOMEM, "the model takes " + size + " bytes, and a Java buffer has at most " + Integer.MAX_VALUE);
+        }
+        block = ByteBuffer.allocateDirect((int) size);
+        return block;
+    }
+
+    /** offset: where in the block the values begin. Returns why the trainer declines; null: it has trained. */
+    private byte[] onTrain(long address, int offset, byte[][] texts, long[] numbers, float learningRate, byte[][] names, int[][] shapes)
+            throws Exception {
+        Model model = new Model(block, offset, names, shapes);
+        Round round = new Round(this, address, texts, numbers, learningRate);
+        try {
+            TrainResult result = trainer.train(model, round);
+            if (result == null) {
+                throw new NullPointerException("the trainer returned null instead of a TrainResult");
+            }
+            Native.roundResult(address, result.samples, result.loss, result.correct);
+            return null;
+        } catch (Decline why) {
+            return Native.bytes(why.getMessage() == null ? "the app declined it" : why.getMessage());
+        } finally {
+            model.end();
+            round.end();
+        }
+    }
+
+    private byte[] onEligible() {
+        return eligibility == null ? null : Native.bytes(eligibility.refusal());
+    }
+
+    private void onLog(int level, byte[] line) {
+        log.log(Log.Level.values()[level], Native.text(line));
+    }
+}

@@ -1,0 +1,56 @@
+// What one step of a client did.
+// SPDX-License-Identifier: Apache-2.0
+package fed;
+
+/** What one step of a client did. */
+public final class Event {
+    /** The order is that of the C library's fedclient_outcome. */
+    public enum Outcome {
+        /** There was nothing to do yet. */
+        WAITED,
+        /** Trained, uploaded, acknowledged. */
+        COUNTED,
+        /** Uploaded and not counted: the update goes with the next one. */
+        REFUSED,
+        /** A model was measured, and the result reported. */
+        EVALUATED,
+        /** The task is done. */
+        FINISHED,
+        /** The network or the coordinator failed; nothing is lost. */
+        RETRY,
+        /** The task does not fit this device. */
+        DECLINED,
+        /** The round ended during training. */
+        LATE,
+        /** The app said "not now". */
+        PAUSED
+    }
+
+    public final Outcome outcome;
+    /** 0: none. */
+    public final int round, version;
+    /** Take the next step after this time. */
+    public final long waitMs;
+    public final float loss;
+    /** Of an evaluation. */
+    public final int samples, correct;
+    /** Why, for RETRY, DECLINED, LATE and PAUSED; else "". */
+    public final String reason;
+
+    Event(int[] numbers, String reason) {
+        outcome = Outcome.values()[numbers[0]];
+        round = numbers[1];
+        version = numbers[2];
+        waitMs = numbers[3] & 0xffffffffL;
+        loss = Float.intBitsToFloat(numbers[4]);
+        samples = numbers[5];
+        correct = numbers[6];
+        this.reason = reason;
+    }
+
+    @Override
+    public String toString() {
+        String text = outcome + " round " + round + " version " + version;
+        return reason.isEmpty() ? text : text + ": " + reason;
+    }
+}

@@ -1,0 +1,66 @@
+// The functions of libfedjni.so.
+// SPDX-License-Identifier: Apache-2.0
+package fed;
+
+import java.nio.FloatBuffer;
+import java.nio.charset.StandardCharsets;
+
+/**
+ * The C side. Texts cross as UTF-8 bytes, since JNI's own strings have another encoding. A handle is the address of a
+ * client; Client sees to it that none is used after its end. All functions may throw FedException.
+ */
+final class Native {
+    static {
+        System.loadLibrary("fedjni");
+    }
+
+    private Native() {}
+
+    static byte[] bytes(String text) {
+        if (text == null) {
+            return null;
+        }
+        if (text.indexOf('\0') >= 0) {
+            throw new IllegalArgumentException("a text has a character 0, which the library can't take: " + text.replace('\0', '?'));
+        }
+        return text.getBytes(StandardCharsets.UTF_8);
+    }
+
+    static String text(byte[] bytes) {
+        return bytes == null ? "" : new String(bytes, StandardCharsets.UTF_8);
+    }
+
+    /** texts: server, CA's PEM, folder of the state, name, software, computesOn; the last three may be null. */
+    static native long open(Client self, byte[][] texts, boolean evaluate, int logLevel);
+
+    static native void close(long handle);
+
+    static native void stop(long handle);
+
+    static native boolean enrolled(long handle);
+
+    static native void enrol(long handle, Client self, byte[] token);
+
+    static native byte[] device(long handle);
+
+    /** Fills in the numbers of Event. Returns its reason; null: none. Throws what a callback has thrown. */
+    static native byte[] step(long handle, Client self, int[] event);
+
+    static native long roundLeft(long round);
+
+    /** null: it is wanted; else why it is not. */
+    static native byte[] roundWanted(long handle, Client self, long round);
+
+    static native void roundResult(long round, int samples, float loss, int correct);
+
+    /** null past the last. */
+    static native byte[] codecName(int k);
+
+    /** The buffers are direct: count values of each, from a position on. residual: may be null. */
+    static native byte[] encode(byte[] spec, FloatBuffer x, int position, int count, FloatBuffer residual, int residualPosition);
+
+    static native long count(byte[] message);
+
+    /** add: y += weight * values, else y = values. */
+    static native void decode(byte[] message, boolean add, float weight, FloatBuffer y, int position, int count);
+}

@@ -1,0 +1,36 @@
+// What a trainer returns.
+// SPDX-License-Identifier: Apache-2.0
+package fed;
+
+/** How a training or a measurement went. */
+public final class TrainResult {
+    final int samples;
+    final float loss;
+    final int correct;
+
+    /**
+     * Of a training.
+     *
+     * @param samples how many samples this device's data has, at least 1; the weight of its update
+     * @param loss the mean loss
+     */
+    public TrainResult(int samples, float loss) {
+        this(samples, loss, 0);
+    }
+
+    /**
+     * Of a measurement.
+     *
+     * @param samples how many samples were tested, at least 1
+     * @param correct how many of them had the right class
+     */
+    public TrainResult(int samples, float loss, int correct) {
+        if (samples < 1 || correct < 0 || correct > samples) {
+            throw new IllegalArgumentException("samples is " + samples + " and correct " + correct
+                    + ": samples is at least 1, and correct is between 0 and samples");
+        }
+        this.samples = samples;
+        this.loss = loss;
+        this.correct = correct;
+    }
+}

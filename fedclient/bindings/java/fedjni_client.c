@@ -1,0 +1,313 @@
+/* A client for Java: fed.Client's functions, and the callbacks that it gets. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fedclient/app.h"
+#include "fedclient/bindings/java/fedjni.h"
+#include "fedclient/bindings/java/fedjni_round.h"
+
+/* What Native.open gets as texts. */
+enum { SERVER, CA, STATE, NAME, SOFTWARE, COMPUTES_ON, TEXTS };
+
+/** A client's handle. The library calls back on the thread that called it, within that call: so the
+ * call's JNIEnv and its reference to the Client are valid, and are kept for that time only. */
+typedef struct fedjni_client {
+    fedclient_app *app;
+    fed_log log;
+    JNIEnv *env;
+    jobject self;
+    jthrowable failure;   /* the first that a callback threw, a global reference; NULL: none */
+    const uint8_t *block; /* the memory that Client.onRoom gave to this callback */
+} fedjni_client;
+
+/** The call that the client is in. */
+typedef struct seat {
+    JNIEnv *env;
+    jobject self;
+} seat;
+
+/** A call from Java begins. Calls nest: round.wanted() within step(). Returns the outer one. */
+static seat sit(fedjni_client *c, JNIEnv *env, jobject self) {
+    const seat outer = {c->env, c->self};
+    c->env = env;
+    c->self = self;
+    return outer;
+}
+
+static void leave(fedjni_client *c, seat outer) {
+    c->env = outer.env;
+    c->self = outer.self;
+}
+
+/** Did the call from Java throw? Keep the first of such exceptions for the end of the step, since
+ * the library goes on for a moment, and may call back again. */
+static bool has_thrown(fedjni_client *c) {
+    JNIEnv *env = c->env;
+    jthrowable thrown = (*env)->ExceptionOccurred(env);
+    if (thrown == NULL) {
+        return false;
+    }
+    (*env)->ExceptionClear(env);
+    if (c->failure == NULL) {
+        c->failure = (*env)->NewGlobalRef(env, thrown);
+    }
+    (*env)->DeleteLocalRef(env, thrown);
+    return true;
+}
+
+static fed_status thrown(fed_error *err) {
+    return fed_fail(err, FED_ECANCELED, "a callback of the program threw an exception");
+}
+
+/** A private method of Client. NULL: an exception is pending. */
+static jmethodID method(const fedjni_client *c, const char *name, const char *signature) {
+    JNIEnv *env = c->env;
+    jclass type = (*env)->GetObjectClass(env, c->self);
+    jmethodID found = (*env)->GetMethodID(env, type, name, signature);
+    (*env)->DeleteLocalRef(env, type);
+    return found;
+}
+
+/** A method's answer, bytes or null, as a status: null is FED_OK, bytes are the reason of `no`. */
+static fed_status answer(fedjni_client *c, jobject bytes, fed_status no, fed_error *err) {
+    JNIEnv *env = c->env;
+    if (has_thrown(c)) {
+        return thrown(err);
+    }
+    if (bytes == NULL) {
+        return FED_OK;
+    }
+    char *reason = fedjni_text(env, bytes);
+    (*env)->DeleteLocalRef(env, bytes);
+    if (has_thrown(c)) {
+        return thrown(err);
+    }
+    (void)fed_fail_with(err, no, reason);
+    free(reason);
+    return no;
+}
+
+/* -- What the library calls -- */
+
+static fed_status on_may_train(void *user, fed_error *err) {
+    fedjni_client *c = user;
+    jmethodID ask = method(c, "onEligible", "()[B");
+    jobject bytes = ask != NULL ? (*c->env)->CallObjectMethod(c->env, c->self, ask) : NULL;
+    return answer(c, bytes, FED_EBUSY, err);
+}
+
+/** Java's buffers may begin anywhere; the library wants memory like malloc's. */
+static void *aligned(uint8_t *memory) {
+    const uintptr_t unit = _Alignof(max_align_t);
+    return memory + (unit - (uintptr_t)memory % unit) % unit;
+}
+
+static void *on_room(void *user, size_t len) {
+    fedjni_client *c = user;
+    JNIEnv *env = c->env;
+    jmethodID ask = method(c, "onRoom", "(J)Ljava/nio/ByteBuffer;");
+    jobject buffer = ask != NULL ? (*env)->CallObjectMethod(env, c->self, ask,
+                                                            (jlong)(len + _Alignof(max_align_t)))
+                                 : NULL;
+    if (has_thrown(c) || buffer == NULL) {
+        return NULL;
+    }
+    uint8_t *memory = (*env)->GetDirectBufferAddress(env, buffer);
+    (*env)->DeleteLocalRef(env, buffer); /* Client.block refers to it */
+    c->block = memory;
+    return memory != NULL ? aligned(memory) : NULL;
+}
+
+static fed_status on_train(void *user, fedclient_round *round, fed_error *err) {
+    fedjni_client *c = user;
+    jmethodID train = method(c, "onTrain", "(JI[[B[JF[[B[[I)[B");
+    fedjni_round told = {0};
+    jobject bytes = NULL;
+    if (train != NULL && fedjni_round_tell(c->env, round, &told)) {
+        const jint offset = (jint)((const uint8_t *)round->values - c->block);
+        bytes = (*c->env)->CallObjectMethod(
+            c->env, c->self, train, (jlong)(intptr_t)round, offset, told.texts, told.numbers,
+            (jdouble)round->task->learning_rate, told.names, told.shapes);
+    }
+    const fed_status status = answer(c, bytes, FED_EDECLINED, err);
+    fedjni_round_free(c->env, &told);
+    return status;
+}
+
+static void on_log(void *user, fed_log_level level, const char *line) {
+    fedjni_client *c = user;
+    JNIEnv *env = c->env;
+    jmethodID log = method(c, "onLog", "(I[B)V");
+    jbyteArray bytes = log != NULL ? fedjni_bytes(env, line) : NULL;
+    if (bytes != NULL) {
+        (*env)->CallVoidMethod(env, c->self, log, (jint)level, bytes);
+    }
+    (void)has_thrown(c);
+    (*env)->DeleteLocalRef(env, bytes);
+}
+
+/* -- What Java calls -- */
+
+static fedjni_client *client_of(jlong handle) {
+    return (fedjni_client *)(intptr_t)handle;
+}
+
+/** A call from Java ends: throw what a callback has thrown, else the error of a failed call. */
+static void end_call(fedjni_client *c, JNIEnv *env, fed_status status, fed_error *err) {
+    if (c->failure != NULL) {
+        jthrowable failure = (*env)->NewLocalRef(env, c->failure);
+        (*env)->DeleteGlobalRef(env, c->failure);
+        c->failure = NULL;
+        (*env)->Throw(env, failure);
+    } else if (status != FED_OK) {
+        err->status = status;
+        fedjni_throw(env, err);
+    }
+}
+
+/** False: an exception is pending. */
+static bool take_texts(JNIEnv *env, jobjectArray array, char *texts[TEXTS]) {
+    for (jsize k = 0; k < TEXTS; k++) {
+        jobject bytes = (*env)->GetObjectArrayElement(env, array, k);
+        texts[k] = fedjni_text(env, bytes);
+        (*env)->DeleteLocalRef(env, bytes);
+        if ((*env)->ExceptionCheck(env)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static fed_status open_app(fedjni_client *c, char *const texts[TEXTS], bool evaluate,
+                           fed_error *err) {
+    const fedclient_options options = {.server = texts[SERVER],
+                                       .log = c->log.write != NULL ? &c->log : NULL,
+                                       .role = evaluate ? FED_ROLE_EVALUATE : FED_ROLE_TRAIN,
+                                       .hold_ms = 25000,
+                                       .train = on_train,
+                                       .user = c,
+                                       .may_train = on_may_train,
+                                       .room = on_room,
+                                       .name = texts[NAME],
+                                       .software = texts[SOFTWARE],
+                                       .computes_on = texts[COMPUTES_ON]};
+    if (texts[SERVER] == NULL || texts[CA] == NULL || texts[STATE] == NULL) {
+        return fed_fail(err, FED_EINVAL,
+                        "a client needs a server, a CA and a folder for its state");
+    }
+    return fedclient_app_open(&options, texts[CA], texts[STATE], &c->app, err);
+}
+
+JNIEXPORT jlong JNICALL Java_fed_Native_open(JNIEnv *env, jclass type, jobject self,
+                                             jobjectArray array, jboolean evaluate, jint level) {
+    (void)type;
+    fed_error err = {0};
+    char *texts[TEXTS] = {NULL};
+    fedjni_client *c = calloc(1, sizeof *c);
+    if (c == NULL) {
+        fedjni_throw_no_memory(env);
+        return 0;
+    }
+    const seat outer = sit(c, env, self);
+    if (level >= 0) {
+        c->log = (fed_log){.write = on_log, .user = c, .level = (fed_log_level)level};
+    }
+    if (take_texts(env, array, texts)) {
+        end_call(c, env, open_app(c, texts, evaluate == JNI_TRUE, &err), &err);
+    }
+    for (size_t k = 0; k < TEXTS; k++) {
+        free(texts[k]);
+    }
+    leave(c, outer);
+    if ((*env)->ExceptionCheck(env)) {
+        fedclient_app_close(c->app);
+        free(c);
+        return 0;
+    }
+    return (jlong)(intptr_t)c;
+}
+
+JNIEXPORT void JNICALL Java_fed_Native_close(JNIEnv *env, jclass type, jlong handle) {
+    (void)env;
+    (void)type;
+    fedjni_client *c = client_of(handle);
+    fedclient_app_close(c->app);
+    free(c);
+}
+
+JNIEXPORT void JNICALL Java_fed_Native_stop(JNIEnv *env, jclass type, jlong handle) {
+    (void)env;
+    (void)type;
+    fedclient_app_stop(client_of(handle)->app);
+}
+
+JNIEXPORT jboolean JNICALL Java_fed_Native_enrolled(JNIEnv *env, jclass type, jlong handle) {
+    (void)env;
+    (void)type;
+    const fedclient *client = fedclient_app_client(client_of(handle)->app);
+    return fedclient_enrolled(client) ? JNI_TRUE : JNI_FALSE;
+}
+
+JNIEXPORT jbyteArray JNICALL Java_fed_Native_device(JNIEnv *env, jclass type, jlong handle) {
+    (void)type;
+    return fedjni_bytes(env, fedclient_device(fedclient_app_client(client_of(handle)->app)));
+}
+
+JNIEXPORT void JNICALL Java_fed_Native_enrol(JNIEnv *env, jclass type, jlong handle, jobject self,
+                                             jbyteArray token) {
+    (void)type;
+    fedjni_client *c = client_of(handle);
+    fed_error err = {0};
+    char *text = fedjni_text(env, token);
+    if ((*env)->ExceptionCheck(env)) {
+        return;
+    }
+    const seat outer = sit(c, env, self);
+    const fed_status status =
+        fedclient_enrol(fedclient_app_client(c->app), text != NULL ? text : "", &err);
+    leave(c, outer);
+    free(text);
+    end_call(c, env, status, &err);
+}
+
+/** The numbers of fed.Event, in its order. */
+static void put_event(JNIEnv *env, const fedclient_event *event, jintArray numbers) {
+    jint loss = 0;
+    memcpy(&loss, &event->loss, sizeof loss);
+    const jint all[] = {
+        (jint)event->outcome, (jint)event->round,  (jint)event->version, (jint)event->wait_ms, loss,
+        (jint)event->samples, (jint)event->correct};
+    (*env)->SetIntArrayRegion(env, numbers, 0, sizeof all / sizeof all[0], all);
+}
+
+JNIEXPORT jbyteArray JNICALL Java_fed_Native_step(JNIEnv *env, jclass type, jlong handle,
+                                                  jobject self, jintArray numbers) {
+    (void)type;
+    fedjni_client *c = client_of(handle);
+    fed_error err = {0};
+    fedclient_event event = {0};
+    const seat outer = sit(c, env, self);
+    const fed_status status = fedclient_step(fedclient_app_client(c->app), &event, &err);
+    leave(c, outer);
+    end_call(c, env, status, &err);
+    if ((*env)->ExceptionCheck(env)) {
+        return NULL;
+    }
+    put_event(env, &event, numbers);
+    return err.text[0] != '\0' ? fedjni_bytes(env, err.text) : NULL;
+}
+
+JNIEXPORT jbyteArray JNICALL Java_fed_Native_roundWanted(JNIEnv *env, jclass type, jlong handle,
+                                                         jobject self, jlong round) {
+    (void)type;
+    fedjni_client *c = client_of(handle);
+    fed_error err = {0};
+    const seat outer = sit(c, env, self);
+    const fed_status status = fedclient_round_wanted((fedclient_round *)(intptr_t)round, &err);
+    leave(c, outer);
+    return status == FED_OK ? NULL : fedjni_bytes(env, fed_error_text(&err));
+}

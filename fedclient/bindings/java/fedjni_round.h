@@ -1,0 +1,23 @@
+/* A round for Java: what fed.Round and fed.Model are made of. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FEDJNI_ROUND_H
+#define FEDJNI_ROUND_H
+
+#include <jni.h>
+#include <stdbool.h>
+
+#include "fedclient/fedclient.h"
+
+/** Local references; NULL where nothing was made. */
+typedef struct fedjni_round {
+    jobjectArray texts;  /* byte[][]: the task's model, optimizer and app */
+    jlongArray numbers;  /* number, version, local steps, batch, seed */
+    jobjectArray names;  /* byte[][], a tensor each */
+    jobjectArray shapes; /* int[][] */
+} fedjni_round;
+
+/** False: an exception is pending. Call fedjni_round_free in both cases. */
+bool fedjni_round_tell(JNIEnv *env, const fedclient_round *round, fedjni_round *told);
+void fedjni_round_free(JNIEnv *env, fedjni_round *told);
+
+#endif

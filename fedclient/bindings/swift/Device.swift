@@ -1,0 +1,97 @@
+// A device in Swift, on the C headers as modules. Not compiled yet: docs/java.md#swift says what was tested.
+// SPDX-License-Identifier: Apache-2.0
+import FedClient
+import FedCodecs
+import FedCommon
+
+/// What the library could not do; the text is its sentence.
+struct FedError: Error, CustomStringConvertible {
+    let status: fed_status
+    let description: String
+
+    init(_ error: fed_error) {
+        status = error.status
+        description = withUnsafePointer(to: error) { String(cString: fed_error_text($0)) }
+    }
+}
+
+/// Call a function of the library; throw what it says.
+func fed(_ call: (UnsafeMutablePointer<fed_error>) -> fed_status) throws {
+    var error = fed_error()
+    if call(&error) != FED_OK {
+        throw FedError(error)
+    }
+}
+
+/// A device that takes part in federated learning. One thread uses it; stop() may come from any.
+final class Device {
+    /// Changes the values in place. Returns the number of samples, and the mean loss.
+    typealias Trainer = (UnsafeMutableBufferPointer<Float>, fedclient_round) throws -> (UInt32, Float)
+
+    private let train: Trainer
+    private var app: OpaquePointer?
+    private var failure: Error?
+
+    init(server: String, ca: String, state: String, train: @escaping Trainer) throws {
+        self.train = train
+        var options = fedclient_options()
+        options.hold_ms = 25000
+        options.train = { user, round, error in
+            Unmanaged<Device>.fromOpaque(user!).takeUnretainedValue().onTrain(round!, error)
+        }
+        options.user = Unmanaged.passUnretained(self).toOpaque()
+        try server.withCString { text in // the library copies it
+            options.server = text
+            try fed { fedclient_app_open(&options, ca, state, &app, $0) }
+        }
+    }
+
+    deinit {
+        fedclient_app_close(app)
+    }
+
+    func enrol(token: String) throws {
+        if fedclient_enrolled(fedclient_app_client(app)) == 0 {
+            try fed { fedclient_enrol(fedclient_app_client(app), token, $0) }
+        }
+    }
+
+    func stop() {
+        fedclient_app_stop(app)
+    }
+
+    /// Take part until the task is finished.
+    func run() throws {
+        var event = fedclient_event()
+        while event.outcome != FEDCLIENT_FINISHED {
+            do {
+                try fed { fedclient_step(fedclient_app_client(app), &event, $0) }
+            } catch let error {
+                throw failure ?? error
+            }
+            fed_sleep_ms(Int64(event.wait_ms))
+        }
+    }
+
+    /// No error of Swift's may pass through C: it waits in `failure`.
+    private func onTrain(_ round: UnsafeMutablePointer<fedclient_round>, _ error: UnsafeMutablePointer<fed_error>?) -> fed_status {
+        let count = round.pointee.arch.pointee.layout.size
+        let values = UnsafeMutableBufferPointer(start: round.pointee.values, count: count)
+        do {
+            (round.pointee.samples, round.pointee.loss) = try train(values, round.pointee)
+            return FED_OK
+        } catch let thrown {
+            failure = thrown
+            return fed_fail_with(error, FED_ECANCELED, "the trainer threw an error")
+        }
+    }
+}
+
+/// Compress an array; the residual keeps what the message leaves out.
+func encode(_ spec: String, _ x: [Float], residual: inout [Float]) throws -> [UInt8] {
+    var out = fed_writer()
+    fed_writer_growing(&out)
+    defer { fed_writer_free(&out) }
+    try fed { fedcodec_array_encode(spec, x, x.count, &residual, &out, $0) }
+    return Array(UnsafeBufferPointer(start: out.data, count: out.len))
+}

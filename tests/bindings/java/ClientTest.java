@@ -1,0 +1,212 @@
+// fed.Client against a real coordinator, over TLS.
+// SPDX-License-Identifier: Apache-2.0
+import fed.Client;
+import fed.Event;
+import fed.FedException;
+import fed.Model;
+import fed.Round;
+import fed.TrainResult;
+import fed.Trainer;
+import java.io.File;
+import java.nio.FloatBuffer;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collections;
+import java.util.List;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+
+final class ClientTest {
+    /** Adds to each value of layer.weight and layer.bias. */
+    static Trainer adder(float weight, float bias) {
+        return (model, round) -> {
+            add(model.values("layer.weight"), weight);
+            add(model.values("layer.bias"), bias);
+            return new TrainResult(10, 0.5f);
+        };
+    }
+
+    static void add(FloatBuffer values, float step) {
+        for (int i = 0; i < values.limit(); i++) {
+            values.put(i, values.get(i) + step);
+        }
+    }
+
+    public void two_devices_train_what_a_plain_computation_gives() throws Exception {
+        try (Coordinator home = new Coordinator()) {
+            home.task("\"rounds\": 3, \"cohort\": 2");
+            Check.Code first = () -> {
+                try (Client client = home.device("first").open()) {
+                    client.run(adder(0.5f, 1));
+                }
+            };
+            Check.Code second = () -> {
+                try (Client client = home.device("second").open()) {
+                    client.run(adder(0.5f, 3));
+                }
+            };
+            Check.sideBySide(first, second);
+            home.isModel(1.5f, 6);
+        }
+    }
+
+    public void a_callback_is_told_of_its_round_and_model() throws Exception {
+        try (Coordinator home = new Coordinator()) {
+            home.task("\"rounds\": 1, \"cohort\": 1, \"local_steps\": 7, \"batch\": 3, \"learning_rate\": 0.25, \"app\": {\"k\": [1, 2]}");
+            List<String> told = new ArrayList<>();
+            Round.Progress progress = (round, done, total) -> told.add(round.number() + ": " + done + "/" + total);
+            try (Client client = home.device("d").progress(progress).open()) {
+                Check.equal(client.device().length(), 64);
+                client.run((model, round) -> {
+                    Check.equal(model.names(), Arrays.asList("layer.weight", "layer.bias"));
+                    Check.that(Arrays.equals(model.shape("layer.weight"), new int[] {3, 4}), "the shape");
+                    Check.equal(model.values().remaining(), 17);
+                    model.values("layer.bias").put(0, 8);
+                    Check.equal(model.values().get(12), 8f); // it is the same memory
+                    Check.fails(IllegalArgumentException.class, "layer.bias", () -> model.values("other"));
+                    Check.equal(round.number() + " " + round.version() + " " + round.localSteps() + " " + round.batch(), "1 0 7 3");
+                    Check.equal(round.learningRate(), 0.25f);
+                    Check.equal(round.app(), "{\"k\":[1,2]}");
+                    Check.equal(round.model(), Coordinator.MODEL);
+                    Check.equal(round.optimizer(), "sgd");
+                    Check.that(round.leftMs() > 0 && round.leftMs() < Long.MAX_VALUE, "left: " + round.leftMs());
+                    Check.that(round.wanted(), "wanted: " + round.reason());
+                    round.progress(7, 7);
+                    return new TrainResult(1, 0);
+                });
+            }
+            Check.equal(told, Arrays.asList("1: 7/7"));
+        }
+    }
+
+    public void a_device_evaluates() throws Exception {
+        try (Coordinator home = new Coordinator()) {
+            home.task("\"rounds\": 1, \"cohort\": 1");
+            Client.Builder judge = new Client.Builder(home.url(), home.ca(), home.state("judge")).token(home.token("--role", "evaluator"));
+            try (Client client = judge.evaluate().open()) {
+                Event event = client.step((model, round) -> {
+                    Check.equal(round.number(), 0);
+                    Check.equal(round.leftMs(), Long.MAX_VALUE);
+                    model.values("layer.weight").put(0, 5); // its own copy
+                    return new TrainResult(10, 0.5f, 4);
+                });
+                Check.equal(event.outcome, Event.Outcome.EVALUATED);
+                Check.equal(event.samples + " " + event.correct + " " + event.loss, "10 4 0.5");
+            }
+            home.isModel(0, 0);
+        }
+    }
+
+    public void texts_are_any_utf_8() throws Exception {
+        String name = "Ger\u00e4t \ud83d\ude00"; // four bytes of UTF-8, six of JNI's own encoding
+        String ca;
+        try (Coordinator home = new Coordinator()) {
+            ca = new String(Files.readAllBytes(home.ca().toPath()), StandardCharsets.UTF_8);
+            try (Client client = new Client.Builder(home.url(), ca, home.state(name)).token(home.token()).name(name).open()) {
+                Check.that(client.enrolled() && home.state(name).isDirectory(), "enrolled");
+            }
+            Check.says(Check.command("fedserver", "devices", "--dir", home.home), name);
+        }
+    }
+
+    public void log_lines_arrive() throws Exception {
+        List<String> lines = Collections.synchronizedList(new ArrayList<>());
+        try (Coordinator home = new Coordinator()) {
+            home.task("\"rounds\": 1, \"cohort\": 1");
+            Client.Log log = (level, line) -> lines.add(level + " " + line);
+            try (Client client = home.device("d").log(Client.Log.Level.DEBUG, log).open()) {
+                client.run(adder(1, 1));
+                home.task("\"rounds\": 1, \"cohort\": 1"); // another task: what was owed to the first is dropped, and the log says so
+                client.run(adder(1, 1));
+            }
+        }
+        Check.says(lines.toString(), "INFO task");
+    }
+
+    public void a_killed_coordinator_is_waited_for() throws Exception {
+        try (Coordinator home = new Coordinator()) {
+            home.task("\"rounds\": 2, \"cohort\": 1");
+            List<Event.Outcome> outcomes = new ArrayList<>();
+            try (Client client = home.device("d").open()) {
+                client.run((model, round) -> {
+                    if (outcomes.isEmpty()) {
+                        home.kill();
+                        home.start();
+                    }
+                    return adder(1, 2).train(model, round);
+                }, event -> outcomes.add(event.outcome));
+            }
+            Check.equal(Collections.frequency(outcomes, Event.Outcome.COUNTED), 2);
+            home.isModel(2, 4);
+        }
+    }
+
+    /** What is kept after the callback throws, or is stale; it crashes nothing and changes no later round. */
+    public void nothing_of_a_callback_is_of_use_after_it() throws Exception {
+        try (Coordinator home = new Coordinator()) {
+            home.task("\"rounds\": 5, \"cohort\": 1");
+            List<Model> models = new ArrayList<>();
+            List<Round> rounds = new ArrayList<>();
+            List<FloatBuffer> kept = Collections.synchronizedList(new ArrayList<>());
+            Thread writer = new Thread(() -> {
+                while (!Thread.interrupted()) {
+                    for (FloatBuffer each : kept.toArray(new FloatBuffer[0])) {
+                        for (int i = 0; i < each.limit(); i++) {
+                            each.put(i, Float.NaN);
+                        }
+                    }
+                }
+            });
+            writer.start();
+            FloatBuffer[] latest = {null};
+            try (Client client = home.device("d").open()) {
+                client.run((model, round) -> {
+                    models.add(model);
+                    rounds.add(round);
+                    latest[0] = model.values();
+                    Check.sideBySide(() -> Check.fails(IllegalStateException.class, "own thread", round::wanted));
+                    return adder(1, 1).train(model, round);
+                }, event -> {
+                    System.gc();
+                    kept.add(latest[0]);
+                });
+            } finally {
+                writer.interrupt();
+                writer.join();
+            }
+            home.isModel(5, 5);
+            for (Model model : models) {
+                Check.fails(IllegalStateException.class, "has returned", () -> model.values("layer.bias"));
+                Check.fails(IllegalStateException.class, "has returned", model::values);
+                Check.fails(IllegalStateException.class, "has returned", model::names);
+                Check.fails(IllegalStateException.class, "has returned", () -> model.shape("layer.bias"));
+            }
+            for (Round round : rounds) {
+                Check.fails(IllegalStateException.class, "has returned", round::wanted);
+                Check.fails(IllegalStateException.class, "has returned", round::leftMs);
+                Check.equal(round.model(), Coordinator.MODEL); // what the task said stays
+            }
+        }
+    }
+
+    public void numbers_are_those_of_the_headers() throws Exception {
+        String statuses = new String(Files.readAllBytes(new File(Check.ROOT, "common/include/fed/status.h").toPath()), StandardCharsets.UTF_8);
+        for (String name : new String[] {"EINVAL", "EFORMAT", "ENOSPC", "ENOMEM", "EIO", "ENOTFOUND", "EAUTH", "ETIMEOUT", "ENET",
+            "ESTATE", "ENONFINITE", "ERANGE", "EBUSY", "ECANCELED"}) {
+            Check.says(statuses, "FED_" + name + " = " + FedException.class.getField(name).getInt(null) + ",");
+        }
+        File header = new File(Check.ROOT, "fedclient/include/fedclient/fedclient.h");
+        Matcher outcome = Pattern.compile("FEDCLIENT_(\\w+) = (\\d+)")
+                .matcher(new String(Files.readAllBytes(header.toPath()), StandardCharsets.UTF_8));
+        List<String> found = new ArrayList<>(), wanted = new ArrayList<>();
+        while (outcome.find()) {
+            found.add(outcome.group(1) + outcome.group(2));
+        }
+        for (Event.Outcome each : Event.Outcome.values()) {
+            wanted.add(each.name() + each.ordinal());
+        }
+        Check.equal(found, wanted);
+    }
+}

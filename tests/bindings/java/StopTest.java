@@ -1,0 +1,98 @@
+// A client ends when another thread says so, wherever it is; and is of no use after its end.
+// SPDX-License-Identifier: Apache-2.0
+import fed.Client;
+import fed.Event;
+import fed.FedException;
+import fed.TrainResult;
+import java.util.concurrent.CountDownLatch;
+
+final class StopTest {
+    public void a_step_that_waits_ends() throws Exception {
+        try (Coordinator home = new Coordinator(); Client client = home.device("d").open()) { // there is no task
+            Check.sideBySide(() -> client.run(ClientTest.adder(1, 1)), () -> {
+                Thread.sleep(200); // the coordinator holds the answer by now, most likely; any time will do
+                client.stop();
+            });
+            FedException stopped = Check.fails(FedException.class, "told to stop", () -> client.step(ClientTest.adder(1, 1)));
+            Check.equal(stopped.status(), FedException.ECANCELED);
+        }
+    }
+
+    public void a_pause_between_two_steps_ends() throws Exception {
+        CountDownLatch paused = new CountDownLatch(1);
+        try (Coordinator home = new Coordinator(); Client client = home.device("d").open()) {
+            home.kill();
+            Check.sideBySide(() -> client.run(ClientTest.adder(1, 1), event -> {
+                Check.equal(event.outcome, Event.Outcome.RETRY);
+                paused.countDown();
+            }), () -> {
+                paused.await();
+                client.stop();
+            });
+        }
+    }
+
+    public void a_training_is_told_and_dropped() throws Exception {
+        CountDownLatch training = new CountDownLatch(1);
+        try (Coordinator home = new Coordinator()) {
+            home.task("\"rounds\": 1, \"cohort\": 1");
+            try (Client client = home.device("d").open()) {
+                Check.sideBySide(() -> client.run((model, round) -> {
+                    Check.that(round.wanted(), round.reason());
+                    training.countDown();
+                    ClientTest.add(model.values(), 100);
+                    while (round.wanted()) {
+                        Thread.sleep(1);
+                    }
+                    Check.says(round.reason(), "told to stop");
+                    return new TrainResult(1, 0);
+                }), () -> {
+                    training.await();
+                    client.stop();
+                });
+            }
+            try (Client client = home.device("d").open()) { // the same folder: nothing of that training is left
+                client.run(ClientTest.adder(1, 2));
+            }
+            home.isModel(1, 2);
+        }
+    }
+
+    public void close_waits_for_a_step_in_another_thread() throws Exception {
+        try (Coordinator home = new Coordinator()) {
+            Client client = home.device("d").open();
+            CountDownLatch running = new CountDownLatch(1);
+            Check.sideBySide(() -> {
+                running.countDown();
+                client.run(ClientTest.adder(1, 1));
+            }, () -> {
+                running.await();
+                client.close();
+            });
+            home.device("d").open().close(); // the folder is free
+        }
+    }
+
+    public void a_closed_client_says_so() throws Exception {
+        try (Coordinator home = new Coordinator()) {
+            Client client = home.device("d").open();
+            client.close();
+            client.close();
+            client.stop();
+            Check.fails(IllegalStateException.class, "closed", () -> client.step(ClientTest.adder(1, 1)));
+            Check.fails(IllegalStateException.class, "closed", client::enrolled);
+        }
+    }
+
+    public void a_callback_can_not_close_its_client() throws Exception {
+        try (Coordinator home = new Coordinator(); Client client = home.device("d").open()) {
+            home.task("\"rounds\": 1, \"cohort\": 1");
+            client.run((model, round) -> {
+                Check.fails(IllegalStateException.class, "callback", client::close);
+                Check.fails(IllegalStateException.class, "callback", () -> client.step(ClientTest.adder(1, 1)));
+                return ClientTest.adder(1, 1).train(model, round);
+            });
+            home.isModel(1, 1);
+        }
+    }
+}
