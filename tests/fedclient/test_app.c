@@ -1,5 +1,4 @@
-/* A client for apps: texts are copied, each callback gets the program's own user, and another thread
- * can end it. */
+/* A client for apps: texts are copied, callbacks get the program's user, any thread can end it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <pthread.h>
 #include <stdatomic.h>
