@@ -84,7 +84,6 @@ int fedpy_round_tensor(const fedpy_round *round, size_t k, const char **name, ui
                        size_t *offset, size_t *size);
 /** fedclient_round_wanted. */
 int fedpy_round_wanted(fedpy_round *round, char *error);
-void fedpy_round_progress(const fedpy_round *round, uint32_t done, uint32_t total);
 /** fedclient_round_metric. */
 int fedpy_round_metric(const fedpy_round *round, const char *name, double value, char *error);
 /** The callback's result. */

@@ -164,10 +164,6 @@ int fedpy_round_wanted(fedpy_round *round, char *error) {
     return give(fedclient_round_wanted(round->round, &err), &err, error);
 }
 
-void fedpy_round_progress(const fedpy_round *round, uint32_t done, uint32_t total) {
-    fedclient_round_progress(round->round, done, total);
-}
-
 int fedpy_round_metric(const fedpy_round *round, const char *name, double value, char *error) {
     fed_error err = {FED_OK, ""};
     return give(fedclient_round_metric(round->round, name, value, &err), &err, error);

@@ -1,23 +1,11 @@
-"""A real coordinator for a test: a directory of its own, served on loopback."""
+"""A real coordinator for a test: a folder of its own, served on loopback."""
 # SPDX-License-Identifier: Apache-2.0
-import json
-import os
-import re
-import subprocess
 import tempfile
 import unittest
 
 import fed
 
-BIN = os.environ["FED_BIN"]
 MODEL = "tensors layer.weight 3x4 | layer.bias 5"
-
-
-def command(*words):
-    run = subprocess.run([BIN + "/fedserver", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
-    if run.returncode != 0:
-        raise AssertionError(f"fedserver {' '.join(words)}: {run.stderr}")
-    return run.stdout
 
 
 class CoordinatorTest(unittest.TestCase):
@@ -27,28 +15,11 @@ class CoordinatorTest(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = folder.name
-        self.home = self.folder + "/home"
-        command("init", "--dir", self.home)
-        self.front, self.devices = 0, 0
-        self.start()
-        self.addCleanup(lambda: self.end())
-
-    def start(self):
-        self.server = subprocess.Popen([BIN + "/fedserver", "run", "--dir", self.home, "--front-port", str(self.front), "--devices-port",
-                                        str(self.devices)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        line = self.server.stdout.readline()
-        self.front, self.devices = (int(port) for port in re.findall(r":(\d+)", line)[:2])
-
-    def end(self):
-        self.server.kill()
-        self.server.wait()
-        self.server.stdout.close()
+        self.coordinator = fed.Coordinator(self.folder + "/home", options=["--quiet"]).start()
+        self.addCleanup(self.coordinator.kill)
 
     def task(self, **keys):
-        with open(self.folder + "/task.json", "w", encoding="utf-8") as file:
-            json.dump({"model": MODEL, "codec_up": "float32", "codec_down": "float32", "device_share": 1, **keys}, file)
-        command("task", "--dir", self.home, self.folder + "/task.json")
+        return self.coordinator.submit({"model": MODEL, "codec_up": "float32", "codec_down": "float32", "device_share": 1, **keys})
 
-    def client(self, number=0, **options):
-        token = command("token", "--dir", self.home).strip()
-        return fed.Client(f"https://127.0.0.1:{self.front}", self.home + "/ca.pem", f"{self.folder}/device{number}", token, **options)
+    def client(self, number=0, role="device", **options):
+        return fed.Client(self.coordinator.url, self.coordinator.ca, f"{self.folder}/device{number}", self.coordinator.token(role), **options)

@@ -1,6 +1,5 @@
 """fed.Client against a real coordinator, over TLS."""
 # SPDX-License-Identifier: Apache-2.0
-import json
 import os
 import re
 import ssl
@@ -10,7 +9,7 @@ import urllib.request
 
 import fed
 import numpy as np
-from coordinator import MODEL, CoordinatorTest, command
+from coordinator import MODEL, CoordinatorTest
 
 
 class ClientTest(CoordinatorTest):
@@ -39,14 +38,10 @@ class ClientTest(CoordinatorTest):
         self.assertEqual(errors, [])
         self.assertEqual(sorted(number for number, *_ in seen), [1, 1, 2, 2, 3, 3])
         self.assertEqual(seen[0][1:], ({"step": 0.5}, np.float32(0.01), MODEL))
-        command("export", "--dir", self.home, self.folder + "/last.safetensors")
-        with open(self.folder + "/last.safetensors", "rb") as file:
-            head = int.from_bytes(file.read(8), "little")
-            shapes = json.loads(file.read(head))
-            values = np.frombuffer(file.read(), np.float32)
-        self.assertEqual(shapes["layer.weight"]["shape"], [3, 4])
-        np.testing.assert_allclose(values[:12], 1.5, atol=1e-6)
-        np.testing.assert_allclose(values[12:], 6, atol=1e-6)
+        model = self.coordinator.model()
+        self.assertEqual(model["layer.weight"].shape, (3, 4))
+        np.testing.assert_allclose(model["layer.weight"], 1.5, atol=1e-6)
+        np.testing.assert_allclose(model["layer.bias"], 6, atol=1e-6)
 
     def test_a_killed_coordinator_is_waited_for(self):
         self.task(rounds=2, cohort=1)
@@ -54,8 +49,8 @@ class ClientTest(CoordinatorTest):
 
         def train(params, told):
             if told.number == 1 and not outcomes:
-                self.end()
-                self.start()
+                self.coordinator.kill()
+                self.coordinator.start()
             return None, 1, {}
 
         with self.client() as client:
@@ -115,7 +110,7 @@ class ClientTest(CoordinatorTest):
 
     def test_errors_are_sentences(self):
         with self.assertRaisesRegex(fed.Error, "token"):
-            fed.Client(f"https://127.0.0.1:{self.front}", self.home + "/ca.pem", self.folder + "/x", "wrong")
+            fed.Client(self.coordinator.url, self.coordinator.ca, self.folder + "/x", "wrong")
         with self.assertRaisesRegex(fed.Error, "nosuch.pem"):
             fed.Client("https://127.0.0.1:1", self.folder + "/nosuch.pem", self.folder + "/x", "wrong")
         with self.client() as client:
@@ -126,17 +121,19 @@ class ClientTest(CoordinatorTest):
 
     def test_a_round_that_is_over_can_not_be_used(self):
         self.task(rounds=1, cohort=1)
-        kept = []
+        kept, heard = [], []
 
         def train(params, told):
+            told.progress(1, 2)
             told.wanted()
             kept.append(told)
             return None, 1, {}
 
-        with self.client() as client:
+        with self.client(progress=lambda *words: heard.append(words)) as client:
             client.run(train)
         with self.assertRaisesRegex(RuntimeError, "over"):
             kept[0].wanted()
+        self.assertEqual(heard, [(kept[0], 1, 2)])
 
     def test_numbers_are_those_of_the_headers(self):
         root = os.environ["FED_ROOT"]

@@ -8,7 +8,7 @@ import unittest
 
 import fed
 import numpy as np
-from coordinator import CoordinatorTest, command
+from coordinator import CoordinatorTest
 
 try:
     import fed.torch
@@ -104,8 +104,7 @@ class Torch(CoordinatorTest):
             seen.append(right / 300)
             return None, 300, {"correct": right, "loss": 0}
 
-        token = command("token", "--dir", self.home, "--role", "evaluator").strip()
-        with fed.Client(f"https://127.0.0.1:{self.front}", self.home + "/ca.pem", self.folder + "/judge", token, evaluate=True) as client:
+        with self.client("judge", "evaluator", evaluate=True) as client:
             for _ in range(100):
                 if client.step(measure)["outcome"] == "evaluated":
                     break

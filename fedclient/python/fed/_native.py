@@ -47,7 +47,6 @@ _FUNCTIONS = {
     "round_number_of": (ctypes.c_double, [_address, _text]),
     "round_tensor": (ctypes.c_int, [_address, _size, ctypes.POINTER(_text), _words, _sizes, _sizes]),
     "round_wanted": (ctypes.c_int, [_address, _text]),
-    "round_progress": (None, [_address, ctypes.c_uint32, ctypes.c_uint32]),
     "round_metric": (ctypes.c_int, [_address, _text, ctypes.c_double, _text]),
     "round_result": (None, [_address, ctypes.c_uint32, _float, ctypes.c_uint32]),
 }

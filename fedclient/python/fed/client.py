@@ -36,9 +36,9 @@ class Round:
     app            the task's own object, from its key "app"; {} if it has none
     """
 
-    def __init__(self, address: int):
+    def __init__(self, address: int, progress: Callable[[Round, int, int], None] | None = None):
         library = _native.library
-        self._address = address
+        self._address, self._progress = address, progress
         self.number: int = library.fedpy_round_number(address)
         self.version: int = library.fedpy_round_version(address)
         self.model = self._text(b"model")
@@ -60,6 +60,11 @@ class Round:
         """Ask whether the coordinator still wants this round's result: call it after each step. Raises Error if not;
         let it pass, and the training is dropped."""
         _native.call("round_wanted", self._open())
+
+    def progress(self, done: int, total: int) -> None:
+        """Tell the client's `progress` that `done` of `total` steps of the training are done."""
+        if self._progress is not None:
+            self._progress(self, done, total)
 
     def _open(self) -> int:
         if self._address == 0:
@@ -104,16 +109,18 @@ class Client:
     name      for the coordinator's operator
     evaluate  True: measure models instead of training them
     eligible  called before each round and now and then within it: None or True: yes; a text: not now, and why
+    progress  progress(round, done, total), called with what the training callback tells round.progress
 
     Close it, or use it in a with statement.
     """
 
     def __init__(self, server: str, ca: str | os.PathLike[str], state: str | os.PathLike[str], token: str | None = None,
                  *, name: str | None = None, evaluate: bool = False,
-                 eligible: Callable[[], bool | str | None] | None = None):
+                 eligible: Callable[[], bool | str | None] | None = None,
+                 progress: Callable[[Round, int, int], None] | None = None):
         self._train: Train | None = None
         self._failure: BaseException | None = None
-        self._eligible = eligible
+        self._eligible, self._progress = eligible, progress
         self._evaluate = evaluate
         self._stop = threading.Event()
         # The library calls these as long as the client is open, so they must live as long.
@@ -132,7 +139,7 @@ class Client:
     def __enter__(self) -> Client:
         return self
 
-    def __exit__(self, *_) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -196,7 +203,7 @@ class Client:
     def _on_train(self, _user: int, address: int, reason: int) -> int:
         told = None
         try:
-            told = Round(address)
+            told = Round(address, self._progress)
             params = told._params()
             assert self._train is not None
             trained, samples, metrics = self._train(params, told)

@@ -12,20 +12,19 @@
 from __future__ import annotations
 
 import itertools
-import json
 import os
 from typing import Any, Callable, Iterable, Iterator
 
 import numpy as np
 import torch
 
-from . import codecs
-from .client import Client, Decline, Round
+from . import _tensors, codecs
+from .client import Client, Decline, Round, Train
 
 __all__ = ["Residuals", "hook", "layout", "run", "save", "trainer"]
 
 
-def _tensors(module: torch.nn.Module) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
+def _module_tensors(module: torch.nn.Module) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
     """Parameters, and the running statistics among the buffers: those of floats. Both by their names."""
     parameters = {name: tensor.detach() for name, tensor in module.named_parameters()}
     kept = module.state_dict().keys()
@@ -39,36 +38,18 @@ def _tensors(module: torch.nn.Module) -> tuple[dict[str, torch.Tensor], dict[str
 def layout(module: torch.nn.Module) -> str:
     """The module's tensors as the text of a task's "model": "tensors conv1.weight 20x1x5x5 | ...". Running statistics
     come last. A scalar is a tensor of one value. Raises ValueError: the text is too long for a task."""
-    parameters, statistics = _tensors(module)
-
-    def shape(tensor: torch.Tensor) -> str:
-        return "x".join(str(size) for size in tensor.shape) or "1"
-
-    words = [f"{name} {shape(tensor)}" for name, tensor in parameters.items()]
-    words += [f"statistics {name} {shape(tensor)}" for name, tensor in statistics.items()]
-    text = "tensors " + " | ".join(words)
-    if len(text) > 4095:
-        raise ValueError(f"the module's {len(words)} tensors take {len(text)} characters, and a task's text has 4,095 at "
-                         "most: use a Client with a callback of your own, and \"vector N\"")
-    return text
+    parameters, statistics = _module_tensors(module)
+    return _tensors.layout({name: tensor.shape for name, tensor in parameters.items()},
+                           {name: tensor.shape for name, tensor in statistics.items()})
 
 
 def save(module: torch.nn.Module, path: str | os.PathLike[str]) -> None:
     """Write the module's tensors as safetensors, for a task's "initial"."""
-    parameters, statistics = _tensors(module)
-    head, parts, at = {}, [], 0
-    for name, tensor in itertools.chain(parameters.items(), statistics.items()):
-        data = np.ascontiguousarray(tensor.cpu().numpy(), "<f4").tobytes()
-        head[name] = {"dtype": "F32", "shape": list(tensor.shape) or [1], "data_offsets": [at, at + len(data)]}
-        parts.append(data)
-        at += len(data)
-    text = json.dumps(head).encode()
-    text += b" " * (-len(text) % 8)
-    with open(path, "wb") as file:
-        file.write(len(text).to_bytes(8, "little") + text + b"".join(parts))
+    parameters, statistics = _module_tensors(module)
+    _tensors.save({name: tensor.cpu().numpy() for name, tensor in (*parameters.items(), *statistics.items())}, path)
 
 
-def _endless(loader: Iterable) -> Iterator:
+def _endless(loader: Iterable[Any]) -> Iterator[Any]:
     """Batch after batch; the loader begins again at its end, and shuffles anew if it shuffles."""
     while True:
         empty = True
@@ -84,37 +65,44 @@ def _samples(loader: Any) -> int:
     return len(getattr(loader, "dataset", loader))
 
 
-def trainer(module: torch.nn.Module, loader: Iterable, loss: Callable, optimizer: Callable | None = None) -> Callable:
+def trainer(module: torch.nn.Module, loader: Iterable[Any] | Callable[[Round], Iterable[Any]], loss: Callable[..., torch.Tensor],
+            optimizer: Callable[..., torch.optim.Optimizer] | None = None) -> Train:
     """A callback for Client.run. Each round it loads the model into the module, takes the task's local_steps batches
     (x, y) of the loader, and gives the module's tensors back.
 
+    loader     batches, which go on where the last round ended; or a function that gets the Round and returns that round's
+               batches: a device that was killed then trains the same again
     loss       loss(module(x), y), a tensor of one value
     optimizer  optimizer(parameters, lr=...), called anew each round with the task's learning_rate; torch.optim.SGD if None.
                Moments do not live from one round to the next
     """
-    batches = _endless(loader)
+    each_round = loader if callable(loader) else None
+    endless = _endless(loader) if not callable(loader) else iter(())
     device = next(module.parameters()).device
 
     def train(params: dict[str, np.ndarray], told: Round) -> tuple[None, int, dict[str, float]]:
-        parameters, statistics = _tensors(module)
+        parameters, statistics = _module_tensors(module)
         own = {**parameters, **statistics}
         _check(own, params)
         for name, tensor in own.items():
             tensor.copy_(torch.from_numpy(params[name]).reshape(tensor.shape))
+        source = each_round(told) if each_round is not None else loader
+        batches = _endless(source) if each_round is not None else endless
         steps = (optimizer or torch.optim.SGD)(module.parameters(), lr=told.learning_rate)
         module.train()
         total = 0.0
-        for _ in range(told.local_steps):
+        for step in range(told.local_steps):
             x, y = next(batches)
             steps.zero_grad()
             value = loss(module(x.to(device)), y.to(device))
             value.backward()
             steps.step()
             total += float(value.detach())
+            told.progress(step + 1, told.local_steps)
             told.wanted()
         for name, tensor in own.items():
             params[name][...] = tensor.cpu().numpy().reshape(params[name].shape)
-        return None, _samples(loader), {"loss": total / told.local_steps}
+        return None, _samples(source), {"loss": total / told.local_steps}
 
     return train
 
@@ -130,7 +118,8 @@ def _check(own: dict[str, torch.Tensor], params: dict[str, np.ndarray]) -> None:
             raise Decline(f"{name} has the shape {params[name].shape} in the task, and {tuple(own[name].shape)} here")
 
 
-def run(client: Client, module: torch.nn.Module, loader: Iterable, loss: Callable, optimizer: Callable | None = None,
+def run(client: Client, module: torch.nn.Module, loader: Iterable[Any] | Callable[[Round], Iterable[Any]],
+        loss: Callable[..., torch.Tensor], optimizer: Callable[..., torch.optim.Optimizer] | None = None,
         on_event: Callable[[dict[str, Any]], None] | None = None) -> None:
     """Take part with this module until the task is finished: Client.run with trainer(...)."""
     client.run(trainer(module, loader, loss, optimizer), on_event)

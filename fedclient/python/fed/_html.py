@@ -1,0 +1,51 @@
+"""Tables for notebooks: rows as HTML, and as a pandas frame."""
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import csv
+import html
+import io
+from typing import Any, Iterable, Mapping, Sequence
+
+from ._native import Error
+
+
+def cell(value: Any) -> str:
+    """A value as people read it: four digits of a fraction, nothing where nothing is."""
+    if value is None:
+        return ""
+    return html.escape(f"{value:.4g}" if isinstance(value, float) else str(value))
+
+
+def table(rows: Sequence[Mapping[str, Any]], columns: Iterable[str], caption: str = "") -> str:
+    """Rows under their columns' names."""
+    names = list(columns)
+    head = "".join(f"<th>{html.escape(name)}</th>" for name in names)
+    body = "".join("<tr>" + "".join(f"<td>{cell(row.get(name))}</td>" for name in names) + "</tr>" for row in rows)
+    title = f"<caption>{html.escape(caption)}</caption>" if caption else ""
+    return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def number(text: str) -> Any:
+    """A field of a CSV file: a whole number, a fraction, None where it is empty, else the text itself."""
+    if text == "":
+        return None
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def read_csv(text: str) -> list[dict[str, Any]]:
+    return [{key.strip(): number(value) for key, value in row.items()} for row in csv.DictReader(io.StringIO(text))]
+
+
+def frame(rows: Iterable[Mapping[str, Any]]) -> Any:
+    """The rows as a pandas frame. Raises Error where pandas is not installed."""
+    try:
+        import pandas
+    except ImportError as error:
+        raise Error("a frame needs pandas, which is not installed: pip install pandas") from error
+    return pandas.DataFrame(list(rows))

@@ -1,0 +1,59 @@
+"""Named tensors as a task wants them: the text of its model, and a safetensors file; and back."""
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+from typing import Mapping, Sequence
+
+import numpy as np
+
+from ._native import Error
+
+LONGEST = 4095  # characters of a model's text
+
+
+def layout(trained: Mapping[str, Sequence[int]], statistics: Mapping[str, Sequence[int]] = {}) -> str:
+    """ "tensors NAME 20x1x5x5 | statistics NAME 20" of shapes by name. A scalar is a tensor of one value. Raises
+    ValueError: the text is too long for a task."""
+
+    def shape(sizes: Sequence[int]) -> str:
+        return "x".join(str(size) for size in sizes) or "1"
+
+    words = [f"{name} {shape(sizes)}" for name, sizes in trained.items()]
+    words += [f"statistics {name} {shape(sizes)}" for name, sizes in statistics.items()]
+    text = "tensors " + " | ".join(words)
+    if len(text) > LONGEST:
+        raise ValueError(f"the model's {len(words)} tensors take {len(text)} characters, and a task's text has {LONGEST:,} at "
+                         "most: use a Client with a callback of your own, and \"vector N\"")
+    return text
+
+
+def save(arrays: Mapping[str, np.ndarray], path: str | os.PathLike[str]) -> None:
+    """Write arrays as float32 into a safetensors file, in their order."""
+    head, parts, at = {}, [], 0
+    for name, array in arrays.items():
+        data = np.ascontiguousarray(array, "<f4").tobytes()
+        head[name] = {"dtype": "F32", "shape": list(array.shape) or [1], "data_offsets": [at, at + len(data)]}
+        parts.append(data)
+        at += len(data)
+    text = json.dumps(head).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text + b"".join(parts))
+
+
+def load(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
+    """The float32 tensors of a safetensors file, in the file's order and shapes. Raises Error: another type."""
+    data = pathlib.Path(path).read_bytes()
+    start = 8 + int.from_bytes(data[:8], "little")
+    arrays: dict[str, np.ndarray] = {}
+    for name, tensor in json.loads(data[8:start]).items():
+        if name == "__metadata__":
+            continue
+        if tensor["dtype"] != "F32":
+            raise Error(f"{os.fspath(path)}: {name} is {tensor['dtype']}; only F32 is read")
+        begin, end = tensor["data_offsets"]
+        arrays[name] = np.frombuffer(data[start + begin:start + end], "<f4").reshape(tensor["shape"]).copy()
+    return arrays
