@@ -1,4 +1,4 @@
-"""Builds libfedpy.so by CMake and puts it into the wheel, beside the Python files.
+"""Builds libfedpy.so, fedserver and fedsim by CMake and puts them into the wheel, beside the Python files.
 
 The library is loaded by ctypes and knows nothing of Python's own binary interface. So one wheel of a platform serves
 every Python 3.
@@ -21,6 +21,7 @@ except ImportError:  # before setuptools 70.1
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
+PROGRAMS = ["fedserver", "fedsim"]
 BUILD = ROOT / "build" / "python"  # everything that is made, so that the sources stay as they are
 
 
@@ -32,17 +33,21 @@ def version():
 class BuildWithLibrary(build_py):
     def run(self):
         super().run()
-        built = os.environ.get("FED_PYTHON_LIBRARY")  # a build tree's, which a test has
-        if not built:
-            built = self.build_library()
-        shutil.copy(built, pathlib.Path(self.build_lib) / "fed" / "libfedpy.so")
+        library, programs = os.environ.get("FED_PYTHON_LIBRARY"), os.environ.get("FED_BIN")  # a build tree's, which a test has
+        if not library or not programs:
+            library, programs = self.build_all()
+        package = pathlib.Path(self.build_lib) / "fed"
+        (package / "bin").mkdir(exist_ok=True)
+        shutil.copy(library, package / "libfedpy.so")
+        for program in PROGRAMS:
+            shutil.copy(pathlib.Path(programs) / program, package / "bin" / program)
 
-    def build_library(self):
+    def build_all(self):
         folder = BUILD / "cmake"
         subprocess.run(["cmake", "-S", str(ROOT), "-B", str(folder), "-DCMAKE_BUILD_TYPE=Release", "-DFED_TESTS=OFF",
                         "-DFED_SHARED=ON"], check=True)
-        subprocess.run(["cmake", "--build", str(folder), "--target", "fedpy", "--parallel"], check=True)
-        return folder / "fedclient" / "python" / "libfedpy.so"
+        subprocess.run(["cmake", "--build", str(folder), "--parallel", "--target", "fedpy", *PROGRAMS], check=True)
+        return folder / "fedclient" / "python" / "libfedpy.so", folder / "bin"
 
 
 class PlatformWheel(bdist_wheel):

@@ -57,34 +57,23 @@ def federate_plainly():
 
 @unittest.skipIf(torch is None, "PyTorch is not installed")
 class Kills(CoordinatorTest):
-    def start_device(self, number, token=None):
-        words = (self.coordinator.url, str(self.coordinator.ca), f"{self.folder}/device{number}", token, number, SAMPLES[number])
+    def start_device(self, number):
+        words = (self.coordinator.url, str(self.coordinator.ca), f"{self.folder}/device{number}", self.tokens[number], number, SAMPLES[number])
         process = self.context.Process(target=cnn.device, args=words, daemon=True)
         process.start()
+        self.addCleanup(process.kill)
         return process
-
-    def devices(self):
-        self.context = multiprocessing.get_context("forkserver")  # processes of their own, which need not import PyTorch anew
-        self.context.set_forkserver_preload(["cnn"])
-        tokens = self.coordinator.tokens(len(SAMPLES))
-        started = [self.start_device(number, token) for number, token in enumerate(tokens)]
-        self.addCleanup(lambda: [one.kill() for one in started])
-        for number in range(len(SAMPLES)):  # once enrolled, a device needs no token
-            while not self.enrolled(number):
-                self.assertTrue(started[number].is_alive())
-                time.sleep(0.05)
-        return started
-
-    def enrolled(self, number):
-        return int(self.coordinator.command("devices").count("\n")) > number
 
     def test_the_model_has_the_bits_of_a_plain_computation(self):
         torch.set_num_threads(1)
         fed.torch.save(cnn.net(), self.folder + "/first.safetensors")
         task = self.task(model=fed.torch.layout(cnn.net()), initial=self.folder + "/first.safetensors", rounds=ROUNDS, cohort=len(SAMPLES),
                          minimum=len(SAMPLES), local_steps=STEPS, batch=cnn.BATCH, learning_rate=RATE, deadline_s=60)
-        chance = random.Random(int(os.environ.get("FED_TEST_SEED", "1")))
-        devices, kills = self.devices(), []
+        self.context = multiprocessing.get_context("forkserver")  # processes of their own, which need not import PyTorch anew
+        self.context.set_forkserver_preload(["cnn"])
+        self.tokens = self.coordinator.tokens(len(SAMPLES))
+        chance, kills = random.Random(int(os.environ.get("FED_TEST_SEED", "1"))), []
+        devices = [self.start_device(number) for number in range(len(SAMPLES))]
         for _ in range(int(os.environ.get("FED_TEST_KILLS", "16"))):
             time.sleep(chance.uniform(0.02, 0.4))
             victim = chance.randrange(-1, len(SAMPLES))

@@ -21,7 +21,7 @@ from ._native import Error
 
 __all__ = ["Grid", "Result", "keys", "read", "run"]
 
-_SHOWN = ("accuracy", "rounds", "clients", "up_bytes", "down_bytes", "compression")
+_SHOWN = ("test_accuracy", "rounds", "clients", "uplink_bytes", "downlink_bytes", "uplink_compression", "wall_s")
 
 
 class Result:
@@ -29,7 +29,7 @@ class Result:
 
     folder   its path
     name     of the run: in a grid the keys that differ
-    summary  the whole run, from summary.json: "finished", "accuracy", "up_bytes", ...
+    summary  the whole run, from summary.json: "finished", "test_accuracy", "uplink_bytes", ...
     """
 
     def __init__(self, folder: str | os.PathLike[str]):
@@ -61,8 +61,7 @@ class Result:
         return _figure([self])
 
     def _repr_html_(self) -> str:
-        keys = [key for key in _SHOWN if key in self.summary] or list(self.summary)
-        return _html.table([self.summary], keys, self.name)
+        return _html.table([self.summary], _SHOWN, self.name)
 
 
 class Grid(list):  # type: ignore[type-arg]

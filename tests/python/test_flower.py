@@ -1,0 +1,109 @@
+"""fed.flower: a Flower user's NumPyClient as a device. With the real package where it is installed."""
+# SPDX-License-Identifier: Apache-2.0
+import os
+import threading
+import unittest
+
+import fed
+import fed.flower
+import numpy as np
+from coordinator import CoordinatorTest
+
+os.environ.setdefault("FLWR_TELEMETRY_ENABLED", "0")
+try:
+    import flwr.client
+except ImportError:
+    flwr = None
+
+DEEPER = np.array(3, np.int64)  # a counter, as batch normalization has
+
+
+def first():
+    return [np.zeros((4, 2), np.float32), np.zeros(2, np.float32), DEEPER]
+
+
+def client(base, number):
+    """Least squares on a device's own points. It is written as Flower's documents have it, and knows nothing of us."""
+
+    class Own(base):
+        def __init__(self):
+            random = np.random.default_rng(number)
+            self.x = random.normal(size=(20 + 10 * number, 4)).astype(np.float32)
+            self.y = self.x @ np.arange(8, dtype=np.float32).reshape(4, 2) + 1
+            self.seen = []
+
+        def fit(self, parameters, config):
+            self.seen.append((config["server_round"], config["step"], [(one.shape, one.dtype) for one in parameters]))
+            weight, bias, counter = parameters
+            for _ in range(config["local_steps"]):
+                off = self.x @ weight + bias - self.y
+                weight = weight - config["learning_rate"] * self.x.T @ off / len(off)
+                bias = bias - config["learning_rate"] * off.mean(axis=0)
+            return [weight, bias, counter + 1], len(self.x), {"loss": float((off ** 2).mean())}
+
+        def evaluate(self, parameters, config):
+            return 0.5, 20, {"accuracy": 0.75}
+
+    return Own()
+
+
+class Flower(CoordinatorTest):
+    def federate(self, base, average):
+        fed.flower.save(first(), self.folder + "/first.safetensors")
+        task = self.task(model=fed.flower.layout(first()), initial=self.folder + "/first.safetensors", rounds=5, cohort=2, minimum=2,
+                         local_steps=4, learning_rate=0.1, app={"step": 7})
+        clients = [client(base, number) for number in range(2)]
+
+        def device(number):
+            with self.client(number) as ours:
+                ours.run(fed.flower.trainer(clients[number], like=first()))
+
+        threads = [threading.Thread(target=device, args=(number,)) for number in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.coordinator.wait(task)
+        self.assertEqual([(number, step) for number, step, _ in clients[0].seen], [(number, 7) for number in range(1, 6)])
+        self.assertEqual(clients[0].seen[0][2], [((4, 2), np.float32), ((2,), np.float32), ((), np.int64)])
+        model, others = first(), [client(base, number) for number in range(2)]
+        for number in range(1, 6):
+            config = {"server_round": number, "local_steps": 4, "learning_rate": np.float32(0.1), "step": 7}
+            model = average([other.fit(model, config)[:2] for other in others])
+        for ours, theirs in zip(self.coordinator.model(task).values(), model):
+            np.testing.assert_allclose(ours.reshape(np.shape(theirs)), theirs, rtol=1e-5, atol=1e-6)
+        self.assertEqual(model[2], 8)
+
+    def test_any_object_with_fit_is_a_device(self):
+        def average(results):
+            total = sum(samples for _, samples in results)
+            return [sum(arrays[k] * samples for arrays, samples in results) / total for k in range(3)]
+
+        self.federate(object, average)
+
+    @unittest.skipIf(flwr is None, "flwr is not installed")
+    def test_a_numpyclient_ends_where_flowers_own_average_does(self):
+        from flwr.server.strategy.aggregate import aggregate
+        self.federate(flwr.client.NumPyClient, aggregate)
+
+    def test_it_evaluates(self):
+        task = self.task(model=fed.flower.layout(first()), rounds=1, cohort=1)
+        with self.client(0) as ours, self.client(1, "evaluator", evaluate=True) as judge:
+            ours.run(lambda params, told: (None, 1, {}))
+            while judge.step(fed.flower.trainer(client(object, 0)))["outcome"] != "evaluated":
+                pass
+        self.assertEqual(self.coordinator.rounds(task)[-1]["accuracy"], 0.75)
+
+    def test_another_number_of_arrays_is_refused(self):
+        self.task(model="tensors one 3 | two 3", rounds=1, cohort=1)
+
+        class Short:
+            def fit(self, parameters, config):
+                return parameters[:1], 5, {}
+
+        with self.client() as ours, self.assertRaisesRegex(ValueError, "returned 1 arrays, the task has 2"):
+            ours.run(fed.flower.trainer(Short()))
+
+
+if __name__ == "__main__":
+    unittest.main()
