@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from typing import Any, Callable, Iterable, Iterator
+from typing import Any, Callable, Iterable, Iterator, Mapping
 
 import numpy as np
 import torch
@@ -21,7 +21,7 @@ import torch
 from . import _tensors, codecs
 from .client import Client, Decline, Round, Train
 
-__all__ = ["Residuals", "hook", "layout", "run", "save", "trainer"]
+__all__ = ["Residuals", "hook", "layout", "load", "run", "save", "trainer"]
 
 
 def _module_tensors(module: torch.nn.Module) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
@@ -47,6 +47,16 @@ def save(module: torch.nn.Module, path: str | os.PathLike[str]) -> None:
     """Write the module's tensors as safetensors, for a task's "initial"."""
     parameters, statistics = _module_tensors(module)
     _tensors.save({name: tensor.cpu().numpy() for name, tensor in (*parameters.items(), *statistics.items())}, path)
+
+
+def load(module: torch.nn.Module, params: Mapping[str, np.ndarray]) -> None:
+    """Put a model's arrays into the module: what a callback got, or Coordinator.model(). Raises Decline: the tensors are
+    not the module's."""
+    parameters, statistics = _module_tensors(module)
+    own = {**parameters, **statistics}
+    _check(own, params)
+    for name, tensor in own.items():
+        tensor.copy_(torch.from_numpy(params[name]).reshape(tensor.shape))
 
 
 def _endless(loader: Iterable[Any]) -> Iterator[Any]:
@@ -81,11 +91,7 @@ def trainer(module: torch.nn.Module, loader: Iterable[Any] | Callable[[Round], I
     device = next(module.parameters()).device
 
     def train(params: dict[str, np.ndarray], told: Round) -> tuple[None, int, dict[str, float]]:
-        parameters, statistics = _module_tensors(module)
-        own = {**parameters, **statistics}
-        _check(own, params)
-        for name, tensor in own.items():
-            tensor.copy_(torch.from_numpy(params[name]).reshape(tensor.shape))
+        load(module, params)
         source = each_round(told) if each_round is not None else loader
         batches = _endless(source) if each_round is not None else endless
         steps = (optimizer or torch.optim.SGD)(module.parameters(), lr=told.learning_rate)
@@ -100,14 +106,15 @@ def trainer(module: torch.nn.Module, loader: Iterable[Any] | Callable[[Round], I
             total += float(value.detach())
             told.progress(step + 1, told.local_steps)
             told.wanted()
-        for name, tensor in own.items():
+        parameters, statistics = _module_tensors(module)
+        for name, tensor in (*parameters.items(), *statistics.items()):
             params[name][...] = tensor.cpu().numpy().reshape(params[name].shape)
         return None, _samples(source), {"loss": total / told.local_steps}
 
     return train
 
 
-def _check(own: dict[str, torch.Tensor], params: dict[str, np.ndarray]) -> None:
+def _check(own: Mapping[str, torch.Tensor], params: Mapping[str, np.ndarray]) -> None:
     """Decline a task whose tensors are not the module's."""
     for name in sorted(own.keys() | params.keys()):
         if name not in own:
