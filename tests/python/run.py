@@ -104,7 +104,7 @@ def main():
     what, root, library, binaries = sys.argv[1:]
     package = str(pathlib.Path(root) / "fedclient" / "python")
     if what == "types":
-        python = find_python(root, ["mypy", "numpy"])
+        python = find_python(root, ["mypy", "numpy", "torch"])
         sys.exit(subprocess.run([python, "-m", "mypy", "--strict", "--cache-dir", os.devnull, "--python-version", "3.10", package + "/fed"],
                                 check=False).returncode)
     if what == "tests":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import html
+import importlib
 import io
 from typing import Any, Iterable, Mapping, Sequence
 
@@ -45,7 +46,7 @@ def read_csv(text: str) -> list[dict[str, Any]]:
 def frame(rows: Iterable[Mapping[str, Any]]) -> Any:
     """The rows as a pandas frame. Raises Error where pandas is not installed."""
     try:
-        import pandas
+        pandas = importlib.import_module("pandas")
     except ImportError as error:
         raise Error("a frame needs pandas, which is not installed: pip install pandas") from error
     return pandas.DataFrame(list(rows))

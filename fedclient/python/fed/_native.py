@@ -69,7 +69,7 @@ def _load() -> ctypes.CDLL:
 library = _load()
 
 
-def call(name: str, *arguments) -> None:
+def call(name: str, *arguments: object) -> None:
     """Call a function that returns a status; it runs without Python's lock. Raises Error."""
     error = ctypes.create_string_buffer(ERROR_BYTES)
     status = getattr(library, "fedpy_" + name)(*arguments, error)

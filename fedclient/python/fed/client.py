@@ -81,6 +81,7 @@ class Round:
         params: dict[str, np.ndarray] = {}
         while (rank := library.fedpy_round_tensor(address, len(params), ctypes.byref(name), dims, ctypes.byref(offset),
                                                   ctypes.byref(size))) >= 0:
+            assert name.value is not None
             part = flat[offset.value:offset.value + size.value]
             params[name.value.decode()] = part.reshape(tuple(dims[:rank]))
         return params

@@ -9,6 +9,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import pathlib
@@ -16,7 +17,7 @@ import subprocess
 import tempfile
 from typing import Any
 
-from . import _html, _programs
+from . import _html, _programs, _tensors
 from ._native import Error
 
 __all__ = ["Grid", "Result", "keys", "read", "run"]
@@ -53,7 +54,6 @@ class Result:
 
     def model(self) -> dict[str, Any]:
         """The final model: float32 arrays by name."""
-        from . import _tensors
         return _tensors.load(self.folder / "model.safetensors")
 
     def figure(self) -> Any:
@@ -81,10 +81,10 @@ class Grid(list):  # type: ignore[type-arg]
 
 def _figure(results: list[Result]) -> Any:
     try:
-        from matplotlib.figure import Figure
+        matplotlib = importlib.import_module("matplotlib.figure")
     except ImportError as error:
         raise Error("a figure needs matplotlib, which is not installed: pip install matplotlib") from error
-    figure = Figure(figsize=(9, 3.2), layout="constrained")
+    figure = matplotlib.Figure(figsize=(9, 3.2), layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True)
     for one in results:
         rows = one._rows("rounds.csv")

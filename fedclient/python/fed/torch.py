@@ -70,6 +70,20 @@ def _endless(loader: Iterable[Any]) -> Iterator[Any]:
             raise ValueError("the loader has no batches")
 
 
+def _source(loader: Iterable[Any] | Callable[[Round], Iterable[Any]]) -> Callable[[Round], tuple[Iterator[Any], int]]:
+    """A function that gives a round its batches, and how many samples the device holds."""
+    if callable(loader):
+        make = loader
+
+        def anew(told: Round) -> tuple[Iterator[Any], int]:
+            given = make(told)
+            return _endless(given), _samples(given)
+
+        return anew
+    endless, samples = _endless(loader), _samples(loader)
+    return lambda told: (endless, samples)
+
+
 def _samples(loader: Any) -> int:
     """How many samples this device's data holds; of a loader without a data set, how many batches."""
     return len(getattr(loader, "dataset", loader))
@@ -86,14 +100,12 @@ def trainer(module: torch.nn.Module, loader: Iterable[Any] | Callable[[Round], I
     optimizer  optimizer(parameters, lr=...), called anew each round with the task's learning_rate; torch.optim.SGD if None.
                Moments do not live from one round to the next
     """
-    each_round = loader if callable(loader) else None
-    endless = _endless(loader) if not callable(loader) else iter(())
+    source = _source(loader)
     device = next(module.parameters()).device
 
     def train(params: dict[str, np.ndarray], told: Round) -> tuple[None, int, dict[str, float]]:
         load(module, params)
-        source = each_round(told) if each_round is not None else loader
-        batches = _endless(source) if each_round is not None else endless
+        batches, samples = source(told)
         steps = (optimizer or torch.optim.SGD)(module.parameters(), lr=told.learning_rate)
         module.train()
         total = 0.0
@@ -101,7 +113,7 @@ def trainer(module: torch.nn.Module, loader: Iterable[Any] | Callable[[Round], I
             x, y = next(batches)
             steps.zero_grad()
             value = loss(module(x.to(device)), y.to(device))
-            value.backward()
+            value.backward()  # type: ignore[no-untyped-call,unused-ignore]
             steps.step()
             total += float(value.detach())
             told.progress(step + 1, told.local_steps)
@@ -109,7 +121,7 @@ def trainer(module: torch.nn.Module, loader: Iterable[Any] | Callable[[Round], I
         parameters, statistics = _module_tensors(module)
         for name, tensor in (*parameters.items(), *statistics.items()):
             params[name][...] = tensor.cpu().numpy().reshape(params[name].shape)
-        return None, _samples(source), {"loss": total / told.local_steps}
+        return None, samples, {"loss": total / told.local_steps}
 
     return train
 
@@ -161,7 +173,7 @@ def _all_gather_bytes(message: bytes) -> list[bytes]:
     return [bytes(part[:int(n)].numpy()) for part, n in zip(parts, lengths)]
 
 
-def hook(spec: str) -> Callable[[Residuals, Any], torch.futures.Future]:
+def hook(spec: str) -> Callable[[Residuals, Any], torch.futures.Future[torch.Tensor]]:
     """A communication hook for DistributedDataParallel, on gloo: gradients travel through a codec with error feedback.
 
         ddp.register_comm_hook(fed.torch.Residuals(), fed.torch.hook("3lc:s=1.75"))
@@ -171,14 +183,15 @@ def hook(spec: str) -> Callable[[Residuals, Any], torch.futures.Future]:
     """
     codecs.encode(spec, np.zeros(1, np.float32))  # an unknown codec is refused here, not in the first backward pass
 
-    def exchange(state, bucket):  # without annotations: PyTorch compares them with its own types, not with their names
+    # Without annotations: PyTorch compares them with its own types, not with their names.
+    def exchange(state, bucket):  # type: ignore[no-untyped-def]
         buffer = bucket.buffer()
         flat = buffer.detach().cpu().contiguous()
         messages = _all_gather_bytes(codecs.encode(spec, flat, residual=state.bucket(bucket.index(), flat)))
         total = torch.zeros_like(flat)
         for message in messages:
             codecs.decode_add(message, total, 1.0 / len(messages))
-        done: torch.futures.Future = torch.futures.Future()
+        done: torch.futures.Future[torch.Tensor] = torch.futures.Future()
         done.set_result(total.to(buffer.device))
         return done
 
