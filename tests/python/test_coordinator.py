@@ -22,7 +22,7 @@ except ImportError:
 
 
 class Serving(CoordinatorTest):
-    def train(self, rounds=2):
+    def train(self):
         with self.client() as client:
             client.run(lambda params, told: (None, 3, {"loss": 0.25}))
 
@@ -70,6 +70,8 @@ class Serving(CoordinatorTest):
     def test_refusals_are_the_programs_sentences(self):
         with self.assertRaisesRegex(fed.Error, "nosuchkey"):
             self.coordinator.submit({"model": "vector 3", "rounds": 1, "cohort": 1, "nosuchkey": 1})
+        with self.assertRaisesRegex(fed.Error, "there is no such task, or none has started yet"):
+            self.coordinator.rounds(7)
         with self.assertRaisesRegex(fed.Error, "there is no task 7"):
             self.coordinator.wait(7)
         with self.assertRaisesRegex(fed.Error, "usage: fedserver COMMAND"):

@@ -19,6 +19,7 @@ import ssl
 import subprocess
 import tempfile
 import time
+import urllib.error
 import urllib.request
 import weakref
 from typing import Any, Mapping, Sequence
@@ -238,8 +239,7 @@ class Coordinator:
 
     def rounds(self, task: int | None = None) -> Rounds:
         """The committed rounds of a task; None: of the task that runs or ran last. Raises Error while it does not serve."""
-        number = self._task(task)
-        return Rounds(_html.read_csv(self._get(f"/rounds.csv?task={number}")))
+        return Rounds(_html.read_csv(self._get(f"/rounds.csv?task={task or 0}")))
 
     def wait(self, task: int | None = None, timeout: float | None = None) -> None:
         """Return once the task is finished; None: all tasks. Raises TimeoutError after so many seconds, and Error where
@@ -268,14 +268,6 @@ class Coordinator:
         with tempfile.TemporaryDirectory() as folder:
             return _tensors.load(self.export(pathlib.Path(folder, "model.safetensors"), task))
 
-    def _task(self, task: int | None) -> int:
-        if task is not None:
-            return task
-        current = self.status()["task"]
-        if current is None:
-            raise Error("there is no task; submit() queues one")
-        return int(current["id"])
-
     def _get(self, path: str) -> str:
         context = ssl.create_default_context(cafile=str(self.ca))
         request = urllib.request.Request(self.url + path)
@@ -284,5 +276,8 @@ class Coordinator:
             with opener.open(request, timeout=60) as answer:
                 text: str = answer.read().decode()
                 return text
+        except urllib.error.HTTPError as refusal:
+            with refusal:
+                raise Error(json.loads(refusal.read())["message"], refusal.code) from refusal
         except OSError as error:
             raise Error(f"GET {path}: {error}; {self.log} tells more") from error
