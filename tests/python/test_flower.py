@@ -3,6 +3,7 @@
 import os
 import threading
 import unittest
+import warnings
 
 import fed
 import fed.flower
@@ -11,7 +12,10 @@ from coordinator import CoordinatorTest
 
 os.environ.setdefault("FLWR_TELEMETRY_ENABLED", "0")
 try:
-    import flwr.client
+    with warnings.catch_warnings():  # its own dependencies warn of each other
+        warnings.simplefilter("ignore")
+        import flwr.client
+        from flwr.server.strategy.aggregate import aggregate
 except ImportError:
     flwr = None
 
@@ -83,7 +87,6 @@ class Flower(CoordinatorTest):
 
     @unittest.skipIf(flwr is None, "flwr is not installed")
     def test_a_numpyclient_ends_where_flowers_own_average_does(self):
-        from flwr.server.strategy.aggregate import aggregate
         self.federate(flwr.client.NumPyClient, aggregate)
 
     def test_it_evaluates(self):
