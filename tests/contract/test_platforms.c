@@ -9,6 +9,7 @@
 #include "fed/clock.h"
 #include "fedclient/memory_store.h"
 #include "fedclient/platform.h"
+#include "flash_file.h"
 
 typedef struct kind {
     const char *name;
@@ -16,15 +17,26 @@ typedef struct kind {
     fed_status (*open_directory)(const char *directory, fedclient_platform *p, fed_error *err);
     fed_status (*open_memory)(fedclient_platform *p, fed_error *err);
     void (*close)(fedclient_platform *p);
+    size_t large;  /* bytes of a value that is large for it */
+    uint64_t step; /* of a sweep of put: a flash is synced hundreds of times for a value */
 } kind;
+
+enum { LARGE = 5000001 };
 
 static const kind kinds[] = {
 #define FEDCLIENT_PLATFORM_ON_DISK(folder)                                                         \
-    {#folder, fedclient_platform_##folder##_open, NULL, fedclient_platform_##folder##_close},
+    {                                                                                              \
+        #folder, fedclient_platform_##folder##_open,                                               \
+        NULL,    fedclient_platform_##folder##_close,                                              \
+        LARGE,   1},
+#define FEDCLIENT_PLATFORM_ON_FLASH(folder)                                                        \
+    {#folder, flash_file_open, NULL, flash_file_close, 150001, 41},
 #define FEDCLIENT_PLATFORM_IN_MEMORY(folder)                                                       \
-    {#folder, NULL, fedclient_platform_##folder##_open, fedclient_platform_##folder##_close},
+    {#folder, NULL, fedclient_platform_##folder##_open, fedclient_platform_##folder##_close,       \
+     LARGE,   1},
 #include "fedclient/platforms.def"
 #undef FEDCLIENT_PLATFORM_ON_DISK
+#undef FEDCLIENT_PLATFORM_ON_FLASH
 #undef FEDCLIENT_PLATFORM_IN_MEMORY
 };
 
@@ -122,17 +134,17 @@ static void a_value_that_is_not_there_is_not_found(void **state) {
 
 static void a_large_value_comes_back(void **state) {
     world *w = *state;
-    enum { LARGE = 5000001 };
-    uint8_t *data = malloc(LARGE), *read = NULL;
+    const size_t large = tried->large;
+    uint8_t *data = malloc(large), *read = NULL;
     size_t len = 0;
     assert_non_null(data);
-    for (size_t k = 0; k < LARGE; k++) {
+    for (size_t k = 0; k < large; k++) {
         data[k] = (uint8_t)(k * 7 + k / 251);
     }
-    assert_fed_ok(w->p.put(w->p.user, "residual", data, LARGE, &w->err));
+    assert_fed_ok(w->p.put(w->p.user, "residual", data, large, &w->err));
     assert_fed_ok(w->p.get(w->p.user, "residual", &read, &len, &w->err));
-    assert_int_equal(len, LARGE);
-    assert_memory_equal(data, read, LARGE);
+    assert_int_equal(len, large);
+    assert_memory_equal(data, read, large);
     free(read);
     free(data);
 }
@@ -278,9 +290,9 @@ static void expect_dropped(void *user, bool acknowledged) {
     expect(user, 0, acknowledged);
 }
 
-static void sweep(world *w, bool (*deed)(void *), void (*end)(void *, bool)) {
+static void sweep(world *w, uint64_t step, bool (*deed)(void *), void (*end)(void *, bool)) {
     if (on_disk()) {
-        const fault_sweep s = {w->directory, 1, w, start_with_1, deed, end};
+        const fault_sweep s = {w->directory, step, w, start_with_1, deed, end};
         tried->close(&w->p);
         fault_sweep_run(&s);
         assert_fed_ok(open_platform(w, &w->p, &w->err));
@@ -288,11 +300,11 @@ static void sweep(world *w, bool (*deed)(void *), void (*end)(void *, bool)) {
 }
 
 static void whatever_fails_the_old_value_or_the_new_one_is_there(void **state) {
-    sweep(*state, deed_put, expect_put);
+    sweep(*state, tried->step, deed_put, expect_put);
 }
 
 static void whatever_fails_a_value_is_there_or_dropped(void **state) {
-    sweep(*state, deed_drop, expect_dropped);
+    sweep(*state, 1, deed_drop, expect_dropped);
 }
 
 /* A write puts fewer bytes than it was given, and the next one none: a file may not grow past a

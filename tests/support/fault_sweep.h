@@ -39,7 +39,7 @@ static inline bool fault_sweep_deed(const fault_sweep *sweep, fault_plan *plan) 
 }
 
 static inline void fault_sweep_run(const fault_sweep *sweep) {
-    enum { CALLS = 400 };
+    enum { CALLS = 1000 };
     fault_plan *plan = fault_shared_new(sizeof *plan);
     assert_non_null(plan);
     for (int kind = FAULT_KILL; kind < FAULT_KINDS; kind++) {

@@ -1,0 +1,55 @@
+/* A platform for devices without files: its store is a log in a NOR flash. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FEDCLIENT_FLASH_H
+#define FEDCLIENT_FLASH_H
+
+#include "fed/api.h"
+#include "fedclient/platform.h"
+
+FED_API_BEGIN
+
+enum {
+    FEDCLIENT_FLASH_PAGE = 256, /* one call of `program` stays within a page of this size */
+    FEDCLIENT_FLASH_UNIT = 64,  /* the largest unit_bytes */
+    FEDCLIENT_FLASH_KEYS = 16,  /* how many keys may have a value at a time */
+    FEDCLIENT_FLASH_KEY = 43    /* most bytes of a key */
+};
+
+/**
+ * What a port gives the store: part of a NOR flash, and three functions. Addresses begin with 0.
+ * The store programs each unit once after an erase, so flash with ECC will do. It erases a block
+ * just before it writes there, whatever an interrupted erase has left.
+ */
+typedef struct fedclient_flash {
+    void *user;           /* the first argument of each function */
+    uint32_t block_bytes; /* what is erased at a time: a multiple of 256, at least 512 */
+    uint32_t blocks;      /* how many: at least 4 */
+    uint32_t unit_bytes;  /* program takes multiples of this: a power of two, up to 64 */
+
+    /** Copy len bytes from the flash to dst. */
+    fed_status (*read)(void *user, uint32_t address, void *dst, size_t len);
+    /** Write len bytes to erased flash. address and len are multiples of the unit. Return when the
+     * bytes survive power loss. */
+    fed_status (*program)(void *user, uint32_t address, const void *src, size_t len);
+    /** Set the block that begins at address to ones. */
+    fed_status (*erase)(void *user, uint32_t address);
+} fedclient_flash;
+
+/**
+ * Open the platform on a flash. Its clocks are those of fed/clock.h. A flash without values, such
+ * as a new one, opens as an empty store. Opening reads the whole flash once.
+ *
+ * Power loss   at any instant, also within program or erase, leaves the old value or the new one
+ * Wear         blocks are erased in turn, so all wear alike
+ * Room         fits if the values, once more the largest, and three blocks and one for each key
+ *              fit; a value that does not is refused (FED_ENOSPC)
+ * Memory       about 1.3 KB; a value that is read is the caller's
+ * Errors       FED_EINVAL a geometry as above is not; FED_ENOMEM; those of `read`
+ */
+fed_status fedclient_platform_flash_open(const fedclient_flash *flash, fedclient_platform *platform,
+                                         fed_error *err) FED_CHECKED;
+void fedclient_platform_flash_close(fedclient_platform *platform);
+
+FED_API_END
+
+#endif

@@ -1,0 +1,85 @@
+/* A log of named values in a NOR flash: where each value lies, and how records are written. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FEDCLIENT_FLASH_LOG_H
+#define FEDCLIENT_FLASH_LOG_H
+
+#include <stdbool.h>
+
+#include "fedclient/flash.h"
+
+/*
+ * The flash is a ring of blocks. A block begins with a head: magic, sequence number, where the first
+ * record begins in the block, CRC-32. Records lie one after the other, across blocks:
+ *
+ *     head, 64 bytes   magic, kind, key length, data length, key, CRC-32
+ *     data
+ *     tail, 8 bytes    CRC-32 of head and data, and its complement
+ *     ones, up to a multiple of the unit
+ *
+ * F1  A record counts once its tail is right. The tail is programmed last.
+ * F2  Of two records with a key the later one counts.
+ * F3  A block is erased only when no value lies there, and only to be written at once.
+ * F4  Blocks are written in the ring's order. So a record that says "dropped" needs no copy: when
+ *     its block is erased, the blocks with what was dropped have been.
+ * F5  After an interruption writing goes on in the block after the last record that counts. What
+ *     was written in between takes no room, however often power fails.
+ */
+enum { FLASH_BLOCK_HEAD = 64, FLASH_RECORD_HEAD = 64, FLASH_RECORD_TAIL = 8 };
+
+typedef enum flash_kind { FLASH_PUT = 1, FLASH_DROP = 2 } flash_kind;
+
+/** A byte of the log. at == block_bytes: the end of the block. */
+typedef struct flash_place {
+    uint32_t block, at;
+} flash_place;
+
+/** A record that counts. */
+typedef struct flash_value {
+    char key[FEDCLIENT_FLASH_KEY + 1];
+    flash_kind kind;
+    flash_place begin;
+    uint32_t len; /* of the data */
+} flash_value;
+
+typedef struct flash_log {
+    fedclient_flash flash;
+    flash_value value[FEDCLIENT_FLASH_KEYS]; /* in no order */
+    size_t count;
+    flash_place head; /* where the next record begins */
+    uint32_t next_sequence;
+    /* While a record is written: */
+    flash_place write;                  /* where the next byte goes */
+    uint32_t left;                      /* bytes of the record that still come */
+    uint8_t page[FEDCLIENT_FLASH_PAGE]; /* bytes before `write` that are not programmed yet */
+    uint32_t staged;                    /* how many */
+} flash_log;
+
+/** Find all values. *log is zeroed but for its flash. Errors: those of the flash's read; FED_EFORMAT
+ * more keys than there is room for. */
+fed_status flash_log_mount(flash_log *log) FED_CHECKED;
+
+/** The value of a key; NULL: none. */
+flash_value *flash_log_find(flash_log *log, const char *key);
+
+/** Bytes that a record of this much data takes. */
+uint32_t flash_log_size(const flash_log *log, size_t len);
+
+/** Bytes that records may take until the next block with a value in it. */
+uint32_t flash_log_room(const flash_log *log);
+
+/** Bytes of records that a block holds. */
+uint32_t flash_log_payload(const flash_log *log);
+
+/** Write a record at the head, and read it back. After a failure the log is as before. FED_EIO: the
+ * flash keeps other bytes than were written; else the flash's own errors. */
+fed_status flash_log_append(flash_log *log, flash_kind kind, const char *key, const void *data,
+                            size_t len) FED_CHECKED;
+
+/** Copy the value nearest to the head, from the other side, to the head: that gives room. Errors: as
+ * flash_log_append; FED_ENOSPC there is no room for the copy; FED_ENOTFOUND no value. */
+fed_status flash_log_clean(flash_log *log) FED_CHECKED;
+
+/** Read a value's data into dst, uint8[value->len]. FED_EFORMAT: it is damaged. */
+fed_status flash_log_read(const flash_log *log, const flash_value *value, void *dst) FED_CHECKED;
+
+#endif
