@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/transports/mbedtls/tcp.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
@@ -131,6 +132,12 @@ fed_status fedclient_tcp_connect(fedclient_tcp *tcp, const char *host, const cha
     freeaddrinfo(all);
     tcp->moved_ms = fed_clock_monotonic_ms();
     return status;
+}
+
+size_t fedclient_tcp_address(const char *host, uint8_t address[16]) {
+    return inet_pton(AF_INET, host, address) == 1    ? 4
+           : inet_pton(AF_INET6, host, address) == 1 ? 16
+                                                     : 0;
 }
 
 void fedclient_tcp_close(fedclient_tcp *tcp) {

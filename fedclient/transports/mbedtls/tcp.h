@@ -1,14 +1,16 @@
-/* A TCP connection over the system's sockets. Every wait has an end. */
+/* A TCP connection, on what a device has for that. Every wait has an end. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCLIENT_TCP_H
 #define FEDCLIENT_TCP_H
 
 #include "fedclient/transports.h"
 
+/* tcp.c has these functions for POSIX sockets. A port without sockets compiles a file of its own in
+ * that file's place, such as fedclient/examples/baremetal/lwip_tcp.c. */
 enum { FEDCLIENT_TCP_PROBLEM = 160 };
 
 typedef struct fedclient_tcp {
-    int fd; /* -1: none */
+    int fd; /* of the system; -1: no connection */
     const fedclient_transport_options *options;
     uint32_t patience_ms;                /* longest time without a byte moving */
     int64_t moved_ms;                    /* when the last byte moved, on the monotonic clock */
@@ -33,6 +35,10 @@ fed_status fedclient_tcp_wait(fedclient_tcp *tcp, int ways, int64_t until_ms) FE
 
 /** FED_ECANCELED: the options' `stopped` returned true. */
 fed_status fedclient_tcp_stopped(fedclient_tcp *tcp) FED_CHECKED;
+
+/** Write the IP address that a host's name is to address, and return its bytes: 4 or 16; 0: it is a
+ * name. */
+size_t fedclient_tcp_address(const char *host, uint8_t address[16]);
 
 /* mbedTLS's callbacks. They return the number of bytes, or one of mbedTLS's codes. They do not
  * wait. user: the fedclient_tcp. */

@@ -3,7 +3,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/transports/mbedtls/tls.h"
 
-#include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -203,17 +202,11 @@ static int prepare(fedclient_tls *tls) {
     return code;
 }
 
-static void note_address(fedclient_tls *tls) {
-    tls->address_len = inet_pton(AF_INET, tls->host, tls->address) == 1    ? 4
-                       : inet_pton(AF_INET6, tls->host, tls->address) == 1 ? 16
-                                                                           : 0;
-}
-
 fed_status fedclient_tls_open(fedclient_tls *tls, const char *host, const char *port) {
     fedclient_tls_close(tls);
     snprintf(tls->host, sizeof tls->host, "%s", host);
     snprintf(tls->port, sizeof tls->port, "%s", port);
-    note_address(tls);
+    tls->address_len = fedclient_tcp_address(host, tls->address);
     tls->refused = false;
     tls->tcp.problem[0] = '\0';
     FED_TRY(fedclient_tcp_connect(&tls->tcp, host, port));

@@ -1,0 +1,13 @@
+/* lwIP's view of compiler and processor. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ARCH_CC_H
+#define ARCH_CC_H
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define LWIP_PLATFORM_DIAG(words)  printf words
+#define LWIP_PLATFORM_ASSERT(text) (puts(text), exit(3))
+#define LWIP_RAND()                ((u32_t)rand())
+
+#endif

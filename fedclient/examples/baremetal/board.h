@@ -1,0 +1,45 @@
+/* The board's own parts: its clock, its network, its flash, its memory. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BOARD_H
+#define BOARD_H
+
+#include "fedclient/flash.h"
+#include "fedclient/fedclient.h"
+
+/* -- clock: board_clock.c -- */
+
+void board_clock_start(void);
+/** The timer's interrupt, each millisecond. */
+void board_tick(void);
+/** Sleep until the next interrupt. */
+void board_doze(void);
+
+/* -- network: board_network.c -- */
+
+/** Start the Ethernet, and wait for an address. False: none came in half a minute. */
+bool board_network_start(void);
+/** Let received frames and timers have their effect. Whoever waits calls it. */
+void board_network_poll(void);
+
+/* -- flash: nor_simulation.c -- */
+
+/** The flash in a file of the host. cut, such as "program:40" or "erase:7": power fails in the
+ * middle of that call, counted from 1; NULL: never. */
+bool board_flash_open(const char *path, const char *cut, fedclient_flash *flash);
+
+/* -- training: board_train.c -- */
+
+/** The training callback: the task's model, on the samples in flash. */
+fed_status board_train(void *user, fedclient_round *round, fed_error *err);
+
+/* -- memory: startup.c -- */
+
+typedef struct board_memory {
+    size_t fixed;              /* variables that live as long as the program */
+    size_t heap, heap_limit;   /* the most ever, and what there is */
+    size_t stack, stack_limit; /* the same */
+} board_memory;
+
+board_memory board_memory_used(void);
+
+#endif

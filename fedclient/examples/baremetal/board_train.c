@@ -1,0 +1,78 @@
+/* The board's training: the task's model, on the samples that lie in flash. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+
+#include "board.h"
+#include "fedtrain/train.h"
+#include "samples.h"
+
+typedef struct session {
+    fedclient_round *round;
+    fed_error over; /* why the round is no longer wanted */
+} session;
+
+static bool after_step(void *user, size_t step, float loss) {
+    session *s = user;
+    (void)step;
+    (void)loss;
+    board_network_poll(); /* the coordinator's bytes are answered meanwhile */
+    return fedclient_round_wanted(s->round, &s->over) == FED_OK;
+}
+
+static fed_status run(session *s, fedtrain_net *net, const fedtrain_dataset *set, fed_error *err) {
+    static uint32_t all[SAMPLES];
+    fedclient_round *round = s->round;
+    for (uint32_t k = 0; k < SAMPLES; k++) {
+        all[k] = k;
+    }
+    const fedtrain_shard shard = {.index = all, .count = SAMPLES};
+    fedtrain_job job = {.net = net,
+                        .set = set,
+                        .shard = &shard,
+                        .steps = round->task->local_steps,
+                        .batch = round->task->batch,
+                        .seed = round->task->seed,
+                        .round = round->round,
+                        .after_step = after_step,
+                        .user = s};
+    FED_TRY(fed_optimizer_parse(round->task->optimizer, round->task->learning_rate, &job.optimizer,
+                                err));
+    FED_TRY(fedtrain_run(&job, round->values, NULL, &round->loss, err));
+    round->samples = SAMPLES;
+    return s->over.status == FED_OK ? FED_OK : fed_fail(err, s->over.status, "%s", s->over.text);
+}
+
+/** Make a net for this round only: the memory serves other needs between rounds. */
+static fed_status train(fedclient_round *round, fed_error *err) {
+    session s = {.round = round};
+    fedtrain_dataset set = {0};
+    fedtrain_net *net = NULL;
+    FED_TRY(fedtrain_dataset_wrap(sample_pixels, sample_labels, SAMPLES,
+                                  (fed_shape){1, SAMPLE_SIDE, SAMPLE_SIDE}, &set));
+    fed_status status = fedtrain_dataset_fits(&set, round->arch, err);
+    if (status == FED_OK) {
+        status = fedtrain_net_new(round->arch, round->task->batch, NULL, &net, err);
+    }
+    if (status == FED_OK) {
+        status = run(&s, net, &set, err);
+    }
+    fedtrain_net_free(net);
+    fedtrain_dataset_free(&set);
+    return status;
+}
+
+fed_status board_train(void *user, fedclient_round *round, fed_error *err) {
+    (void)user;
+    fed_error why = {0};
+    const fed_status status = train(round, &why);
+    switch (status) {
+    case FED_OK:
+        return FED_OK;
+    case FED_ETIMEOUT:
+    case FED_ESTATE: /* the round is over */
+        return fed_fail(err, status, "%s", why.text);
+    default: /* a task that does not fit this board; another may */
+        return fed_fail(err, FED_EDECLINED, "%s",
+                        why.text[0] != '\0' ? why.text : fed_status_text(status));
+    }
+}
