@@ -19,16 +19,12 @@ static bool after_step(void *user, size_t step, float loss) {
     return fedclient_round_wanted(s->round, &s->over) == FED_OK;
 }
 
-static fed_status run(session *s, fedtrain_net *net, const fedtrain_dataset *set, fed_error *err) {
-    static uint32_t all[SAMPLES];
+static fed_status run(session *s, fedtrain_net *net, const fedtrain_dataset *set,
+                      const fedtrain_shard *shard, fed_error *err) {
     fedclient_round *round = s->round;
-    for (uint32_t k = 0; k < SAMPLES; k++) {
-        all[k] = k;
-    }
-    const fedtrain_shard shard = {.index = all, .count = SAMPLES};
     fedtrain_job job = {.net = net,
                         .set = set,
-                        .shard = &shard,
+                        .shard = shard,
                         .steps = round->task->local_steps,
                         .batch = round->task->batch,
                         .seed = round->task->seed,
@@ -40,6 +36,18 @@ static fed_status run(session *s, fedtrain_net *net, const fedtrain_dataset *set
     FED_TRY(fedtrain_run(&job, round->values, NULL, &round->loss, err));
     round->samples = SAMPLES;
     return s->over.status == FED_OK ? FED_OK : fed_fail(err, s->over.status, "%s", s->over.text);
+}
+
+/** Train on all samples, in the order in which fedclientd would take them: so a program on a host
+ * can check what this board comes to. */
+static fed_status train_on(session *s, fedtrain_net *net, const fedtrain_dataset *set,
+                           fed_error *err) {
+    fedtrain_partition all;
+    FED_TRY(fedtrain_dataset_split(set, FEDTRAIN_SPLIT_IID, 1, s->round->task->seed, &all, err));
+    const fedtrain_shard shard = fedtrain_partition_shard(&all, 0);
+    const fed_status status = run(s, net, set, &shard, err);
+    fedtrain_partition_free(&all);
+    return status;
 }
 
 /** Make a net for this round only: the memory serves other needs between rounds. */
@@ -54,7 +62,7 @@ static fed_status train(fedclient_round *round, fed_error *err) {
         status = fedtrain_net_new(round->arch, round->task->batch, NULL, &net, err);
     }
     if (status == FED_OK) {
-        status = run(&s, net, &set, err);
+        status = train_on(&s, net, &set, err);
     }
     fedtrain_net_free(net);
     fedtrain_dataset_free(&set);
