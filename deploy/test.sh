@@ -40,6 +40,10 @@ else
     echo "MNIST can't be fetched here: the tests that need it are skipped"
 fi
 
+if command -v arm-none-eabi-gcc >/dev/null && ! deploy/baremetal.sh --check >/dev/null; then
+    deploy/baremetal.sh --sources || echo "the sources for a board can't be fetched here: its test is skipped"
+fi
+
 stage "build with gcc, optimised"
 build release ON
 

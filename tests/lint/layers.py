@@ -27,6 +27,7 @@ ROOMS = {
     "fedclient/python/": {"fed", "fedcodec", "fedclient"},
     "fedclient/bindings/java/": {"fed", "fedcodec", "fedclient"},
     "fedclient/examples/": {"fed", "fedclient", "feddc"},
+    "fedclient/examples/baremetal/": {"fed", "fedclient", "fedtrain"},
     "fedserver/": {"fed", "fedcodec", "fedserver"},
     "fedserver/commands/": {"fed", "fedserver"},
     "deploy/sim/": EVERYTHING,
@@ -50,7 +51,9 @@ CIRCLES = []
 
 # Third-party headers, and where each may appear. Tests and the simulator may use any.
 THIRD_PARTY = {
-    "mbedtls/": ["common/mbedtls.h", "common/crypto.c", "fedclient/transports/mbedtls/"],
+    "mbedtls/": ["common/mbedtls.h", "common/crypto.c", "fedclient/transports/mbedtls/", "fedclient/examples/baremetal/"],
+    "lwip/": ["fedclient/examples/baremetal/"],
+    "netif/": ["fedclient/examples/baremetal/"],
     "psa/": ["fedclient/transports/mbedtls/"],
     "xxhash.h": ["common/hash.c"],
     "CL/": ["common/gpu/devices/opencl/", "codecs/gpu/examples/"],
@@ -84,6 +87,9 @@ STANDARD_FOLDERS = ("sys/", "arpa/", "net/", "netinet/")
 PLUGIN_KINDS = ["codecs/", "common/gpu/devices/", "codecs/stages/", "fedclient/transports/", "fedclient/platforms/", "fedclient/train/backends/",
                 "fedclient/datacenter/links/", "fedclient/datacenter/collectives/", "fedserver/stores/", "fedserver/strategies/"]
 NOT_PLUGINS = ["codecs/include/", "codecs/prim/", "codecs/tool/", "codecs/gpu/"]
+
+# Headers that a port implements, in the place of the file that does so on POSIX systems.
+PORTS = {"fedclient/examples/baremetal/": ["fedclient/transports/mbedtls/tcp.h"]}
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTILINE)
 DEFINITION = re.compile(r"^([A-Z][A-Z0-9_]*)\((\d+),\s*(\w+)", re.MULTILINE)
@@ -186,7 +192,7 @@ class Tree:
 
     def check_internal(self, path, line, header):
         room, target = room_of(path), room_of(header)
-        if path.startswith("tests/"):
+        if path.startswith("tests/") or header in PORTS.get(room, []):
             return
         if room != target:
             self.complain(path, line, f'"{header}" is internal to {target}: use its public headers')
