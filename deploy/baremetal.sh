@@ -70,7 +70,7 @@ build_board() {
     local first=(-DCMAKE_TOOLCHAIN_FILE=toolchain.cmake)
     [ ! -f "$out/board/CMakeCache.txt" ] || first=()
     cmake -S fedclient/examples/baremetal -B "$out/board" -G Ninja "${first[@]}" \
-        -DLWIP_SOURCE="$lwip" -DMBEDTLS_SOURCE="$mbedtls" -DSAMPLES="$out/data" -DXXHASH="$out/include" >/dev/null
+        -DLWIP_SOURCE="$lwip" -DMBEDTLS_SOURCE="$mbedtls" -DSAMPLES="$out/data/samples.c" -DXXHASH="$out/include" >/dev/null
     cmake --build "$out/board" -- --quiet
 }
 

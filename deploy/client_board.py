@@ -76,7 +76,7 @@ def measure():
         if re.search(r"\.str\d", section):
             continue  # the linker merges texts, so they are a row of their own
         if section.startswith((".text", ".rodata", ".data", ".tdata", ".vectors", ".ARM.ex")):
-            sample = section.startswith(".rodata.sample")
+            sample = section.startswith(".rodata.board_sample")
             flash["the samples, 300 pictures of 14x14" if sample else part_of(path, sources)] += size
         elif "liblwip.a" in path and section.startswith((".bss", "COMMON")):
             lwip_ram += size

@@ -1,4 +1,4 @@
-/* The flash platform on a file, which stands for the flash: what a test that kills processes needs. */
+/* The flash platform on a file, which stands for the flash, for tests that kill processes. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FLASH_FILE_H
 #define FLASH_FILE_H

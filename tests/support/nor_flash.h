@@ -1,4 +1,4 @@
-/* A NOR flash in memory that breaks its user's rules to him: bits only fall, a unit is programmed once, power fails. */
+/* A NOR flash in memory that keeps its users to the rules, wears, and loses its power. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef NOR_FLASH_H
 #define NOR_FLASH_H

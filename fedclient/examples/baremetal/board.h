@@ -3,8 +3,8 @@
 #ifndef BOARD_H
 #define BOARD_H
 
-#include "fedclient/flash.h"
 #include "fedclient/fedclient.h"
+#include "fedclient/flash.h"
 
 /* -- clock: board_clock.c -- */
 
@@ -27,7 +27,12 @@ void board_network_poll(void);
  * middle of that call, counted from 1; NULL: never. */
 bool board_flash_open(const char *path, const char *cut, fedclient_flash *flash);
 
-/* -- training: board_train.c -- */
+/* -- training: board_train.c; the samples are made by samples.py -- */
+
+enum { BOARD_SAMPLE_SIDE = 14 };
+extern const uint8_t board_sample_pixels[]; /* (count, 14, 14) */
+extern const uint8_t board_sample_labels[];
+extern const uint32_t board_sample_count;
 
 /** The training callback: the task's model, on the samples in flash. */
 fed_status board_train(void *user, fedclient_round *round, fed_error *err);

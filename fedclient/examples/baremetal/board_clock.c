@@ -5,9 +5,9 @@
 
 #include <mbedtls/platform_time.h>
 
-#include "board.h"
 #include "fed/clock.h"
-#include "semihosting.h"
+#include "fedclient/examples/baremetal/board.h"
+#include "fedclient/examples/baremetal/semihosting.h"
 
 enum { CLOCK_HZ = 25000000, TICKS_PER_S = 1000 };
 

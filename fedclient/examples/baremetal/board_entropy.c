@@ -1,9 +1,9 @@
-/* Random bytes for mbedTLS. The emulated board has no source of its own, so the host's serves. A real board reads its TRNG
- * here, and must not go without one: the device's key comes from these bytes. */
+/* Random bytes for mbedTLS. The emulated board has no source of its own, so the host's serves. A
+ * real board reads its TRNG here, and must not go without one: the device's key comes from it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <mbedtls/entropy.h>
 
-#include "semihosting.h"
+#include "fedclient/examples/baremetal/semihosting.h"
 
 /* mbedTLS declares it in a header of its library's folder. */
 int mbedtls_hardware_poll(void *user, unsigned char *dst, size_t len, size_t *got);

@@ -7,9 +7,9 @@
 #include <lwip/timeouts.h>
 #include <netif/ethernet.h>
 
-#include "board.h"
 #include "fed/clock.h"
-#include "lan9118.h"
+#include "fedclient/examples/baremetal/board.h"
+#include "fedclient/examples/baremetal/lan9118.h"
 
 enum { ADDRESS_MS = 30000 };
 

@@ -2,9 +2,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 
-#include "board.h"
+#include "fedclient/examples/baremetal/board.h"
 #include "fedtrain/train.h"
-#include "samples.h"
 
 typedef struct session {
     fedclient_round *round;
@@ -34,7 +33,7 @@ static fed_status run(session *s, fedtrain_net *net, const fedtrain_dataset *set
     FED_TRY(fed_optimizer_parse(round->task->optimizer, round->task->learning_rate, &job.optimizer,
                                 err));
     FED_TRY(fedtrain_run(&job, round->values, NULL, &round->loss, err));
-    round->samples = SAMPLES;
+    round->samples = board_sample_count;
     return s->over.status == FED_OK ? FED_OK : fed_fail(err, s->over.status, "%s", s->over.text);
 }
 
@@ -55,8 +54,8 @@ static fed_status train(fedclient_round *round, fed_error *err) {
     session s = {.round = round};
     fedtrain_dataset set = {0};
     fedtrain_net *net = NULL;
-    FED_TRY(fedtrain_dataset_wrap(sample_pixels, sample_labels, SAMPLES,
-                                  (fed_shape){1, SAMPLE_SIDE, SAMPLE_SIDE}, &set));
+    FED_TRY(fedtrain_dataset_wrap(board_sample_pixels, board_sample_labels, board_sample_count,
+                                  (fed_shape){1, BOARD_SAMPLE_SIDE, BOARD_SAMPLE_SIDE}, &set));
     fed_status status = fedtrain_dataset_fits(&set, round->arch, err);
     if (status == FED_OK) {
         status = fedtrain_net_new(round->arch, round->task->batch, NULL, &net, err);

@@ -1,6 +1,6 @@
-/* A driver for the LAN9118: frames go through its FIFOs, a word at a time, and nobody interrupts. */
+/* A driver for the LAN9118: frames go through its FIFOs, a word at a time, without interrupts. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "lan9118.h"
+#include "fedclient/examples/baremetal/lan9118.h"
 
 #include <stdbool.h>
 #include <string.h>

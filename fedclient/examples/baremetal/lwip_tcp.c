@@ -9,8 +9,8 @@
 #include <mbedtls/net_sockets.h>
 #include <mbedtls/ssl.h>
 
-#include "board.h"
 #include "fed/clock.h"
+#include "fedclient/examples/baremetal/board.h"
 #include "fedclient/transports/mbedtls/tcp.h"
 
 /* lwIP calls back while board_network_poll runs. The callbacks only note what happened here; the
@@ -113,10 +113,9 @@ fed_status fedclient_tcp_connect(fedclient_tcp *tcp, const char *host, const cha
     tcp_nagle_disable(line.pcb);
     tcp->fd = 0;
     tcp->moved_ms = fed_clock_monotonic_ms();
-    fed_status status =
-        tcp_connect(line.pcb, &to, (u16_t)atoi(port), on_connected) == ERR_OK
-            ? fedclient_tcp_wait(tcp, FEDCLIENT_TCP_OUT, INT64_MAX)
-            : FED_ENET;
+    fed_status status = tcp_connect(line.pcb, &to, (u16_t)atoi(port), on_connected) == ERR_OK
+                            ? fedclient_tcp_wait(tcp, FEDCLIENT_TCP_OUT, INT64_MAX)
+                            : FED_ENET;
     if (status == FED_OK && !line.connected) {
         status = fail(tcp, FED_ENET, "can't connect: no program listens there");
     }

@@ -1,17 +1,17 @@
-/* A NOR flash, simulated in a file of the host, which outlives the emulator as a flash outlives power. */
+/* A NOR flash, simulated in a file of the host: it outlives the emulator as a flash does power. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
 
-#include "board.h"
-#include "semihosting.h"
+#include "fedclient/examples/baremetal/board.h"
+#include "fedclient/examples/baremetal/semihosting.h"
 
 enum {
     BLOCK = 4096,
     UNIT = 8,
-    PIECE = 16,      /* a program writes so many bytes at a time, so that a kill can tear it */
+    PIECE = 16,         /* a program writes so many bytes at a time, so that a kill can tear it */
     PIECE_ERASED = 256, /* an erase, likewise */
-    POWER_CUT = 42   /* the exit status */
+    POWER_CUT = 42      /* the exit status */
 };
 
 typedef struct nor {

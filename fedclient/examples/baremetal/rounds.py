@@ -129,7 +129,8 @@ def through_cuts(federation):
     board.process.send_signal(signal.SIGKILL)
     board.listen()
     print(f"cut 1: killed at a moment of chance, after {len(board.counted())} updates")
-    for number, cut in ((2, "program:60"), (3, "erase:5")):
+    # A round takes about 250 programs and 15 erases.
+    for number, cut in ((2, f"program:{random.randint(20, 250)}"), (3, f"erase:{random.randint(2, 15)}")):
         board = Board(federation, cut)
         board.expect(POWER_CUT, f"a board whose power fails in {cut}")
         print(f"cut {number}: in the middle of {cut.replace(':', ' ')} of the flash, {len(board.counted())} updates after the start")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Make the data of the board and of its companion from MNIST, at half the size: samples.py MNIST_DIR OUT_DIR COUNT
 
-OUT_DIR/samples.h  the first COUNT pictures, for the board's flash
+OUT_DIR/samples.c  the first COUNT pictures, for the board's flash
 OUT_DIR/board      the same pictures as files, for a program that plays the board's part
 OUT_DIR/companion  the next 4 * COUNT pictures, for a device on the host; and all test pictures, at half the size too
 """
@@ -36,13 +36,13 @@ def write_idx(folder, part, pictures, labels):
         file.write(struct.pack(">II", 0x801, len(labels)) + labels)
 
 
-def write_header(path, pictures, labels):
+def write_source(path, pictures, labels):
     rows = [",".join(str(pixel) for pixel in picture) for picture in pictures]
     with open(path, "w", encoding="utf-8") as file:
-        file.write("/* Made by samples.py from MNIST. */\n#include <stdint.h>\n"
-                   f"enum {{ SAMPLES = {len(pictures)}, SAMPLE_SIDE = {SIDE} }};\n"
-                   "static const uint8_t sample_pixels[] = {\n" + ",\n".join(rows) + "};\n"
-                   "static const uint8_t sample_labels[] = {" + ",".join(map(str, labels)) + "};\n")
+        file.write('/* Made by samples.py from MNIST. */\n#include "fedclient/examples/baremetal/board.h"\n'
+                   f"const uint32_t board_sample_count = {len(pictures)};\n"
+                   "const uint8_t board_sample_pixels[] = {\n" + ",\n".join(rows) + "};\n"
+                   "const uint8_t board_sample_labels[] = {" + ",".join(map(str, labels)) + "};\n")
 
 
 def main(source, out, count):
@@ -54,7 +54,7 @@ def main(source, out, count):
     write_idx(f"{out}/board", "t10k", tests, test_labels)
     write_idx(f"{out}/companion", "train", [half(pictures, k) for k in range(count, 5 * count)], labels[count:5 * count])
     write_idx(f"{out}/companion", "t10k", tests, test_labels)
-    write_header(f"{out}/samples.h", own, labels[:count])
+    write_source(f"{out}/samples.c", own, labels[:count])
 
 
 if __name__ == "__main__":

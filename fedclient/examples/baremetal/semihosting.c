@@ -1,6 +1,6 @@
 /* Semihosting calls of a Cortex-M: a breakpoint that the emulator answers. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "semihosting.h"
+#include "fedclient/examples/baremetal/semihosting.h"
 
 #include <string.h>
 

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "board.h"
 #include "fed/file.h"
-#include "semihosting.h"
+#include "fedclient/examples/baremetal/board.h"
+#include "fedclient/examples/baremetal/semihosting.h"
 
 extern uint32_t stack_low[], stack_top[], data_begin[], data_end[], data_stored[], bss_begin[],
     bss_end[];
@@ -61,7 +61,13 @@ static void fault(void) {
 }
 
 __attribute__((section(".vectors"), used)) static void (*const vectors[VECTORS])(void) = {
-    (void (*)(void))(uintptr_t)stack_top, reset, fault, fault, fault, fault, fault,
+    (void (*)(void))(uintptr_t)stack_top,
+    reset,
+    fault,
+    fault,
+    fault,
+    fault,
+    fault,
     [15] = board_tick};
 
 /* -- what the C library asks for -- */

@@ -20,7 +20,8 @@ FED_API_BEGIN
  *     ...
  *     fedclient_platform_posix_close(&platform);
  *
- * Elsewhere fill in a fedclient_platform with five functions. Keys are short words that can be file
+ * On a board whose store is a NOR flash, fedclient/flash.h makes it of three functions. Elsewhere
+ * fill in a fedclient_platform with five functions. Keys are short words that can be file
  * names ("residual", "key.pem"). Each call may block; none may call back into the library. The
  * library calls a platform from one thread at a time.
  */

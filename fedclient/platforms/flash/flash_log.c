@@ -95,7 +95,7 @@ static void pack_tail(uint8_t dst[FLASH_RECORD_TAIL], uint32_t crc) {
     fed_write_u32(&w, ~crc);
 }
 
-/** Read data and tail of a record; dst NULL: only check them. FED_EFORMAT: the tail is not right. */
+/** Read data and tail of a record; dst NULL: only check them. FED_EFORMAT: a wrong tail. */
 static fed_status read_data(const flash_log *log, const flash_value *value, uint32_t crc,
                             uint8_t *dst) {
     uint8_t chunk[CHUNK], tail[FLASH_RECORD_TAIL], right[FLASH_RECORD_TAIL];

@@ -8,8 +8,8 @@
 #include "fedclient/flash.h"
 
 /*
- * The flash is a ring of blocks. A block begins with a head: magic, sequence number, where the first
- * record begins in the block, CRC-32. Records lie one after the other, across blocks:
+ * The flash is a ring of blocks. A block begins with a head: magic, sequence number, where the
+ * first record begins in the block, CRC-32. Records lie one after the other, across blocks:
  *
  *     head, 64 bytes   magic, kind, key length, data length, key, CRC-32
  *     data
@@ -54,8 +54,8 @@ typedef struct flash_log {
     uint32_t staged;                    /* how many */
 } flash_log;
 
-/** Find all values. *log is zeroed but for its flash. Errors: those of the flash's read; FED_EFORMAT
- * more keys than there is room for. */
+/** Find all values. *log is zeroed but for its flash. Errors: those of the flash's read;
+ * FED_EFORMAT more keys than there is room for. */
 fed_status flash_log_mount(flash_log *log) FED_CHECKED;
 
 /** The value of a key; NULL: none. */
@@ -75,8 +75,8 @@ uint32_t flash_log_payload(const flash_log *log);
 fed_status flash_log_append(flash_log *log, flash_kind kind, const char *key, const void *data,
                             size_t len) FED_CHECKED;
 
-/** Copy the value nearest to the head, from the other side, to the head: that gives room. Errors: as
- * flash_log_append; FED_ENOSPC there is no room for the copy; FED_ENOTFOUND no value. */
+/** Copy the oldest value to the head: that gives room. Errors: as flash_log_append; FED_ENOSPC
+ * there is no room for the copy; FED_ENOTFOUND no value. */
 fed_status flash_log_clean(flash_log *log) FED_CHECKED;
 
 /** Read a value's data into dst, uint8[value->len]. FED_EFORMAT: it is damaged. */

@@ -1,12 +1,12 @@
-/* A device without an operating system: a Cortex-M3 that takes part in training, by lwIP and mbedTLS. */
+/* A device without an operating system: a Cortex-M3 that takes part, by lwIP and mbedTLS. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "board.h"
 #include "fed/clock.h"
-#include "semihosting.h"
+#include "fedclient/examples/baremetal/board.h"
+#include "fedclient/examples/baremetal/semihosting.h"
 
 /** What the board was provisioned with. A product has it in flash, from the factory. */
 typedef struct settings {
