@@ -3,6 +3,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <mbedtls/entropy.h>
 
+#include "fedclient/examples/baremetal/arch/cc.h"
 #include "fedclient/examples/baremetal/semihosting.h"
 
 /* mbedTLS declares it in a header of its library's folder. */
@@ -17,4 +18,11 @@ int mbedtls_hardware_poll(void *user, unsigned char *dst, size_t len, size_t *go
     }
     *got = ok ? len : 0;
     return ok ? 0 : MBEDTLS_ERR_ENTROPY_SOURCE_FAILED;
+}
+
+unsigned board_random(void) {
+    unsigned number = 0;
+    size_t got = 0;
+    (void)mbedtls_hardware_poll(NULL, (unsigned char *)&number, sizeof number, &got);
+    return number;
 }

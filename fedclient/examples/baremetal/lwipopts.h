@@ -16,16 +16,17 @@
 #define MEM_ALIGNMENT             4
 
 /* Memory: 6 KB for what is sent, 12 KB for what comes. */
-#define MEM_SIZE                8192
-#define TCP_MSS                 1460
-#define TCP_WND                 (4 * TCP_MSS)
-#define TCP_SND_BUF             (4 * TCP_MSS)
-#define TCP_SND_QUEUELEN        16
-#define MEMP_NUM_TCP_SEG        16
-#define MEMP_NUM_TCP_PCB        3
-#define MEMP_NUM_TCP_PCB_LISTEN 1
-#define MEMP_NUM_UDP_PCB        2
-#define MEMP_NUM_PBUF           8
-#define PBUF_POOL_SIZE          8
+#define MEM_SIZE                           8192
+#define LWIP_RANDOMIZE_INITIAL_LOCAL_PORTS 1
+#define TCP_MSS                            1460
+#define TCP_WND                            (4 * TCP_MSS)
+#define TCP_SND_BUF                        (4 * TCP_MSS)
+#define TCP_SND_QUEUELEN                   16
+#define MEMP_NUM_TCP_SEG                   16
+#define MEMP_NUM_TCP_PCB                   3
+#define MEMP_NUM_TCP_PCB_LISTEN            1
+#define MEMP_NUM_UDP_PCB                   2
+#define MEMP_NUM_PBUF                      8
+#define PBUF_POOL_SIZE                     8
 
 #endif

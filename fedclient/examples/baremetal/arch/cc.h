@@ -8,6 +8,9 @@
 
 #define LWIP_PLATFORM_DIAG(words)  printf words
 #define LWIP_PLATFORM_ASSERT(text) (puts(text), exit(3))
-#define LWIP_RAND()                ((u32_t)rand())
+#define LWIP_RAND()                (board_random())
+
+/** 32 random bits: nobody should guess the numbers of a connection. */
+unsigned board_random(void);
 
 #endif
