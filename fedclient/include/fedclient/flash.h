@@ -41,8 +41,8 @@ typedef struct fedclient_flash {
  *
  * Power loss   at any instant, also within program or erase, leaves the old value or the new one
  * Wear         blocks are erased in turn, so all wear alike
- * Room         fits if the values, once more the largest, and three blocks and one for each key
- *              fit; a value that does not is refused (FED_ENOSPC)
+ * Room         a value is put if it fits beside all values, its own old one too, with once more
+ *              the largest, three blocks, and a block for each value; else FED_ENOSPC
  * Memory       about 1.3 KB; a value that is read is the caller's
  * Errors       FED_EINVAL a geometry as above is not; FED_ENOMEM; those of `read`
  */

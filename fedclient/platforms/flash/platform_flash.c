@@ -78,8 +78,11 @@ static fed_status flash_put(void *user, const char *key, const void *data, size_
     if (status == FED_OK) {
         status = flash_log_append(log, FLASH_PUT, key, data, len);
     }
-    return status == FED_OK || status == FED_ENOSPC
-               ? (status == FED_OK ? FED_OK : no_room(log, key, len, err))
+    if (status == FED_ENOSPC) {
+        return no_room(log, key, len, err);
+    }
+    return status == FED_OK
+               ? FED_OK
                : fed_fail(err, status, "the flash can't store \"%s\" (%zu bytes): is it worn?", key,
                           len);
 }
