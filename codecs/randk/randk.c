@@ -1,6 +1,7 @@
 /* randk: some values as they are, at places that a random number in the message names.
  * Format: docs/codec-formats.md#randk   Paper: Stich, Cordonnier and Jaggi 2018, section 2 */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
 #include <math.h>
 
 #include "codecs/prim/fetch.h"
@@ -146,8 +147,9 @@ static fed_status randk_check(const uint8_t *src, size_t len, size_t n, float *m
 
 /* Open a message that randk_check has accepted, and begin with its places. */
 static message reopen(const uint8_t *src, size_t len, size_t n, places *p) {
-    message m = {.count = 0};
+    message m;
     fed_status status = open_message(src, len, n, &m);
+    assert(status == FED_OK);
     (void)status;
     places_start(p, m.draw, n, m.count);
     return m;
