@@ -48,8 +48,8 @@ static void one_value_of_each_stretch_is_sent(void **state) {
     }
 }
 
-/* In 20,000 tensors a value of a stretch of ten is sent 2,000 times, one of nine 2,222 times, with a
- * standard deviation of 45. */
+/* In 20,000 tensors a value of a stretch of ten is sent 2,000 times, one of nine 2,222 times, with
+ * a standard deviation of 45. */
 static void each_value_is_sent_as_often_as_others(void **state) {
     (void)state;
     static unsigned sent[N];
