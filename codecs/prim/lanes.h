@@ -49,8 +49,8 @@ static inline fedcodec_lanes fedcodec_lanes_xor(fedcodec_lanes a, fedcodec_lanes
     return _mm512_xor_si512(a, b);
 }
 
-/* The empty assembly keeps the bits in a general register. Where gcc 12 runs out of registers it else
- * stores 16 bits of the mask on the stack and reads 32 (narrow at -O1 with a sanitizer). */
+/* The empty assembly keeps the bits in a general register. Without it gcc 12, where it runs out of
+ * registers, stores 16 bits of the mask and reads 32 (narrow at -O1 with a sanitizer). */
 static inline uint32_t fedcodec_lanes_above(fedcodec_lanes a, fedcodec_lanes b) {
     uint32_t bits = _mm512_cmpgt_epi32_mask(a, b);
     __asm__("" : "+r"(bits));
