@@ -112,7 +112,8 @@ final class FailureTest {
         try (Coordinator home = new Coordinator()) {
             Client.Builder wrong = new Client.Builder(home.url(), home.ca(), home.state("x")).token("wrong");
             Check.equal(Check.fails(FedException.class, "token", wrong::open).status(), FedException.EAUTH);
-            Check.fails(FileNotFoundException.class, "nosuch.pem", () -> new Client.Builder(home.url(), new File("nosuch.pem"), home.state("x")).open());
+            Check.fails(FileNotFoundException.class, "nosuch.pem",
+                    () -> new Client.Builder(home.url(), new File("nosuch.pem"), home.state("x")).open());
             Check.fails(FedException.class, "http://x", () -> new Client.Builder("http://x", home.ca(), home.state("x")).open());
             Check.fails(FedException.class, "", () -> new Client.Builder(home.url(), "no certificate", home.state("x")).open());
             Check.fails(FedException.class, "a server", () -> new Client.Builder(null, home.ca(), home.state("x")).open());

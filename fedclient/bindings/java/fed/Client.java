@@ -329,7 +329,8 @@ public final class Client implements AutoCloseable {
     /** Memory for a callback's values. The machine owns it: it lives as long as anything refers to it. */
     private ByteBuffer onRoom(long size) {
         if (size > Integer.MAX_VALUE) {
-            throw new FedException(FedException.ENOMEM, "the model takes " + size + " bytes, and a Java buffer has at most " + Integer.MAX_VALUE);
+            throw new FedException(FedException.ENOMEM,
+                    "the model takes " + size + " bytes, and a Java buffer has at most " + Integer.MAX_VALUE);
         }
         block = ByteBuffer.allocateDirect((int) size);
         return block;
