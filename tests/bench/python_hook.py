@@ -49,7 +49,8 @@ def line_bytes():
 def train(rank, name, data, test, options):
     """A training from its first step. Returns what this process saw of it."""
     module = lenet.lenet()
-    model = torch.nn.parallel.DistributedDataParallel(module)
+    # One bucket: with two, PowerSGD's own collectives meet each other's messages on gloo, and PyTorch aborts.
+    model = torch.nn.parallel.DistributedDataParallel(module, bucket_cap_mb=25)
     register(model, name)
     optimizer = torch.optim.SGD(module.parameters(), lr=0.02, momentum=0.9)
     batches = lenet.batches(data[0][rank::RANKS], data[1][rank::RANKS], options["batch"], rank)
