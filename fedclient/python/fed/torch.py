@@ -187,10 +187,16 @@ def hook(spec: str) -> Callable[[Residuals, Any], torch.futures.Future[torch.Ten
     def exchange(state, bucket):  # type: ignore[no-untyped-def]
         buffer = bucket.buffer()
         flat = buffer.detach().cpu().contiguous()
-        messages = _all_gather_bytes(codecs.encode(spec, flat, residual=state.bucket(bucket.index(), flat)))
-        total = torch.zeros_like(flat)
-        for message in messages:
-            codecs.decode_add(message, total, 1.0 / len(messages))
+        residual, total = state.bucket(bucket.index(), flat), torch.zeros_like(flat)
+        sizes = [gradient.numel() for gradient in bucket.gradients()]  # a codec's scale is that of one tensor, not of a bucket
+        parts = [codecs.encode(spec, x, residual=r) for x, r in zip(flat.split(sizes), residual.split(sizes))]
+        packs = _all_gather_bytes(b"".join(len(part).to_bytes(4, "little") + part for part in parts))
+        for pack in packs:
+            at = 0
+            for values in total.split(sizes):
+                end = at + 4 + int.from_bytes(pack[at:at + 4], "little")
+                codecs.decode_add(pack[at + 4:end], values, 1.0 / len(packs))
+                at = end
         done: torch.futures.Future[torch.Tensor] = torch.futures.Future()
         done.set_result(total.to(buffer.device))
         return done
