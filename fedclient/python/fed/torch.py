@@ -189,11 +189,11 @@ def hook(spec: str) -> Callable[[Residuals, Any], torch.futures.Future[torch.Ten
         flat = buffer.detach().cpu().contiguous()
         residual, total = state.bucket(bucket.index(), flat), torch.zeros_like(flat)
         sizes = [gradient.numel() for gradient in bucket.gradients()]  # a codec's scale is that of one tensor, not of a bucket
-        parts = [codecs.encode(spec, x, residual=r) for x, r in zip(flat.split(sizes), residual.split(sizes))]
+        parts = [codecs.encode(spec, x, residual=r) for x, r in zip(torch.split(flat, sizes), torch.split(residual, sizes))]
         packs = _all_gather_bytes(b"".join(len(part).to_bytes(4, "little") + part for part in parts))
         for pack in packs:
             at = 0
-            for values in total.split(sizes):
+            for values in torch.split(total, sizes):
                 end = at + 4 + int.from_bytes(pack[at:at + 4], "little")
                 codecs.decode_add(pack[at + 4:end], values, 1.0 / len(packs))
                 at = end
