@@ -71,7 +71,7 @@ class Torch(CoordinatorTest):
         """Two devices with data of their own train small_net; the accuracy of the result on other data."""
         first = small_net()
         fed.torch.save(first, self.folder + "/first.safetensors")
-        self.task(model=fed.torch.layout(first), initial="first.safetensors", rounds=10, cohort=2, local_steps=4, learning_rate=0.1,
+        self.task(model=fed.torch.layout(first), initial=self.folder + "/first.safetensors", rounds=10, cohort=2, local_steps=4, learning_rate=0.1,
                   codec_up=codec_up, codec_down="3lc:s=1")
         errors = []
 
