@@ -37,7 +37,7 @@ typedef struct arguments {
     command_list hosts, add_hosts;
     const char *bind, *proxies, *store;
     long front_port, devices_port;
-    bool quiet, no_front;
+    bool quiet, no_front, keep;
     long count, hours, requests, connections, parent;
     long front_socket; /* 0: none */
     double device_days;

@@ -21,6 +21,7 @@ static const struct row {
 #define AT(member) offsetof(arguments, member)
     {"dir", TEXT, AT(dir), 0, 0},
     {"host", LIST, AT(hosts), 0, 0},
+    {"keep", FLAG, AT(keep), 0, 0},
     {"store", TEXT, AT(store), 0, 0},
     {"bind", TEXT, AT(bind), 0, 0},
     {"front-port", WHOLE, AT(front_port), 0, UINT16_MAX},

@@ -1,4 +1,4 @@
-/* init, backup, restore, check: a coordinator's directory as a whole. */
+/* init, backup, restore, check, health: a coordinator's directory as a whole. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +15,12 @@ static int init(const arguments *args) {
     const fedserver_init_options options = {
         .hosts = args->hosts.count > 0 ? args->hosts.items : hosts, .store = args->store};
     fed_error err = {0};
-    if (fedserver_init(args->dir, &options, &err) != FED_OK) {
+    const fed_status status = fedserver_init(args->dir, &options, &err);
+    if (status == FED_EEXIST && args->keep) {
+        printf("%s holds a coordinator already; it is left as it is\n", args->dir);
+        return COMMAND_OK;
+    }
+    if (status != FED_OK) {
         return command_fail(args, &err);
     }
     printf("%s is ready. Devices need %s/ca.pem and a token (fedserver token).\n", args->dir,
@@ -60,16 +65,26 @@ static int check(const arguments *args) {
     return findings == 0 ? COMMAND_OK : COMMAND_FAILED;
 }
 
+static int health(const arguments *args) {
+    fed_error err = {0};
+    if (fedserver_health(args->dir, &err) != FED_OK) {
+        return command_fail(args, &err);
+    }
+    printf("%s is served, and answers\n", args->dir);
+    return COMMAND_OK;
+}
+
 const command command_init = {
     .name = "init",
     .run = init,
-    .options = "host store",
+    .options = "host keep store",
     .brief = "make a coordinator",
-    .help = "usage: fedserver init --dir DIR [--host NAME]... [--store NAME[:WHERE]]\n"
+    .help = "usage: fedserver init --dir DIR [--host NAME]... [--keep] [--store NAME[:WHERE]]\n"
             "Make a coordinator: a CA, a server certificate, an empty store.\n"
             "  --dir DIR     where it lives; DIR is made\n"
             "  --host NAME   a name or address by which devices reach it; may be repeated\n"
             "                (default: localhost, 127.0.0.1, ::1 and this machine's name)\n"
+            "  --keep        if DIR holds a coordinator already, leave it as it is, and succeed\n"
             "  --store NAME  what keeps its rows (default: sqlite, in DIR)\n"};
 
 const command command_backup = {
@@ -102,3 +117,13 @@ const command command_check = {
             "serves,\n"
             "check a backup. Prints what was checked and what is broken; exits with 1 if anything "
             "is.\n"};
+
+const command command_health = {
+    .name = "health",
+    .run = health,
+    .brief = "does it serve?",
+    .help =
+        "usage: fedserver health --dir DIR\n"
+        "Ask the process that serves DIR for its status, over a socket in DIR. Exits with 0 if it\n"
+        "answers within ten seconds, else with 1 and the reason: for the health checks of "
+        "containers.\n"};

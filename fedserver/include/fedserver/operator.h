@@ -41,6 +41,10 @@ typedef struct fedserver_init_options {
 fed_status fedserver_init(const char *directory, const fedserver_init_options *options,
                           fed_error *err) FED_CHECKED;
 
+/** Does the process that serves directory answer, from its store? Opens nothing but a socket, and
+ * waits for ten seconds at most. FED_EIO: nobody serves it, or there is no answer. */
+fed_status fedserver_health(const char *directory, fed_error *err) FED_CHECKED;
+
 /* -- Tasks -- */
 
 /**

@@ -21,8 +21,8 @@ static int run(const char *words, char out[4096]) {
 static void every_command_explains_itself(void **state) {
     (void)state;
     static const char *const names[] = {
-        "init",  "run",    "front",  "token",  "task",   "page",   "devices", "tokens",
-        "audit", "rename", "revoke", "status", "export", "backup", "restore", "check"};
+        "init",   "run",    "front",  "token",  "task",   "page",    "devices", "tokens", "audit",
+        "rename", "revoke", "status", "export", "backup", "restore", "check",   "health"};
     char out[4096];
     assert_int_equal(run("--help", out), 0);
     for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
@@ -65,6 +65,8 @@ static void wrong_usage_exits_with_2(void **state) {
         "export --dir x --task -1 y",
         "backup --dir x",
         "restore --dir x",
+        "health --dir x y",
+        "run --dir x --keep",
     };
     char out[4096];
     for (size_t k = 0; k < sizeof wrong / sizeof wrong[0]; k++) {
@@ -87,6 +89,12 @@ static void a_coordinator_is_made_used_and_not_made_again(void **state) {
     assert_int_equal(run(words, out), 0);
     assert_int_equal(run(words, out), 1);
     assert_non_null(strstr(out, "already"));
+    snprintf(words, sizeof words, "init --dir %s/c --keep", directory);
+    assert_int_equal(run(words, out), 0);
+    assert_non_null(strstr(out, "left as it is"));
+    snprintf(words, sizeof words, "health --dir %s/c", directory);
+    assert_int_equal(run(words, out), 1);
+    assert_non_null(strstr(out, "nobody serves"));
     snprintf(words, sizeof words, "token --dir %s/c --count 3 --hours 2", directory);
     assert_int_equal(run(words, out), 0);
     assert_int_equal(strlen(out), 3 * 44); /* three lines of 43 characters */

@@ -1,0 +1,57 @@
+/* Does somebody serve a coordinator's directory, and does it answer? For health checks. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <poll.h>
+
+#include "fed/clock.h"
+#include "fedserver/front/relay.h"
+#include "fedserver/operator.h"
+
+/* The rounds' process answers this question with what it reads from the store: an answer proves
+ * that its loop turns and that its disk can be read. */
+static const char question[] = "/v1/status";
+
+/* Ask until there is an answer; the relay gives up after its own patience. */
+static fed_status await_answer(fedserver_relay *relay, const char *directory,
+                               fedserver_response *response, fed_error *err) {
+    const int64_t start_ms = fed_clock_monotonic_ms();
+    fedserver_request request = {.path = question};
+    for (;;) {
+        const int64_t now_ms = fed_clock_monotonic_ms();
+        request.waited_ms = now_ms - start_ms;
+        *response = (fedserver_response){0};
+        if (!fedserver_relay_ask(relay, &request, now_ms, response)) {
+            return fed_fail(err, FED_EIO,
+                            "the process that serves %s does not answer; its log says why, or its "
+                            "disk hangs",
+                            directory);
+        }
+        if (!response->hold) {
+            return FED_OK;
+        }
+        struct pollfd readable = {.fd = fedserver_relay_fd(relay), .events = POLLIN};
+        if (readable.fd < 0 && request.waited_ms == 0) {
+            return fed_fail(err, FED_EIO,
+                            "nobody serves %s; `fedserver run` does, on a directory that "
+                            "`fedserver init` made",
+                            directory);
+        }
+        (void)poll(&readable, 1, (int)response->hold_ms); /* without a descriptor it only waits */
+        (void)fedserver_relay_hear(relay);
+    }
+}
+
+fed_status fedserver_health(const char *directory, fed_error *err) {
+    fedserver_relay *relay = NULL;
+    fedserver_response response = {0};
+    FED_TRY(fedserver_relay_open(directory, FEDSERVER_GATE, &relay, err));
+    fed_status status = await_answer(relay, directory, &response, err);
+    if (status == FED_OK && response.status != 200) {
+        status = fed_fail(err, FED_EIO,
+                          "the process that serves %s answers with %d instead of its status; its "
+                          "log says why",
+                          directory, response.status);
+    }
+    fedserver_blob_free(response.body);
+    fedserver_relay_close(relay);
+    return status;
+}
