@@ -9,6 +9,7 @@
 #   deploy/setup.sh --gpu    the same, and OpenCL: headers, a device made of the processor, and a checker of kernels
 #   deploy/setup.sh --java   the same, and a JDK for the Java binding
 #   deploy/setup.sh --python the same, and build/python-venv from PyPI: what tests of the Python package use where it is there
+#   deploy/setup.sh --image  the same, and what reads and runs the container image in its test
 #   deploy/setup.sh --bench  the same, and other projects' software to compare with: compressors, PyTorch with OpenBLAS, ONNX
 # SPDX-License-Identifier: Apache-2.0
 set -euo pipefail
@@ -39,6 +40,8 @@ elif [ "${1:-}" = --gpu ]; then
     packages+=(opencl-c-headers ocl-icd-libopencl1 pocl-opencl-icd oclgrind)
 elif [ "${1:-}" = --java ]; then
     packages+=(default-jdk-headless zip)
+elif [ "${1:-}" = --image ]; then
+    packages+=(binutils git skopeo umoci bubblewrap)
 elif [ "${1:-}" = --bench ]; then
     packages+=(
         liblz4-dev libsnappy-dev          # and libzstd-dev, which is among those above

@@ -1,0 +1,99 @@
+"""The bill of materials: complete, the same each time, and valid CycloneDX: sbom.py ROOT BUILD
+
+What is linked is found here by another way than deploy/sbom.py's: by the trace of the loader. Without Debian's dpkg it
+skips; without cyclonedx-python-lib[json-validation] of PyPI it leaves out the schema, and says so.
+"""
+# SPDX-License-Identifier: Apache-2.0
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+
+def fail(text):
+    sys.exit(f"sbom.py: {text}")
+
+
+def make(root, build, *programs, **environment):
+    return subprocess.run([sys.executable, "-B", os.path.join(root, "deploy/sbom.py"), build, *programs], check=True, text=True,
+                          stdout=subprocess.PIPE, env={**os.environ, **environment}).stdout
+
+
+def loaded(program):
+    """The shared libraries that the loader opens, by its own trace."""
+    said = subprocess.run([program, "--version"], text=True, capture_output=True, env={**os.environ, "LD_DEBUG": "files"}).stderr
+    return {os.path.realpath(path) for path in re.findall(r"calling init: (/\S+)", said)}
+
+
+def check_complete(bill, program):
+    listed = {os.path.realpath(o["location"]) for c in bill["components"] for o in c.get("evidence", {}).get("occurrences", [])}
+    if missing := loaded(program) - listed:
+        fail(f"{program} loads what the bill does not list: {sorted(missing)}")
+    names = {c["name"] for c in bill["components"]}
+    if not {"fedserver", "libfedserver", "libfedcommon", "libfedcodecs", "libxxhash-dev"} <= names:
+        fail(f"our own libraries, or what is compiled into them, are missing: {sorted(names)}")
+    references = [bill["metadata"]["component"]["bom-ref"]] + [c["bom-ref"] for c in bill["components"]]
+    if len(set(references)) != len(references):
+        fail("two components have the same reference")
+    arrows = {d["ref"]: d["dependsOn"] for d in bill["dependencies"]}
+    reached, work = set(), references[:1]
+    while work:
+        at = work.pop()
+        if at not in reached:
+            reached.add(at)
+            work += arrows[at]
+    if reached != set(references):
+        fail(f"nothing depends on {sorted(set(references) - reached)}")
+    for component in bill["components"]:
+        if not component["version"] or not component["licenses"] or not component["purl"].startswith("pkg:"):
+            fail(f"{component['name']} lacks its version, licence or address")
+    print(f"complete: {len(references) - 1} components, each needed by another; {len(listed)} files")
+
+
+def check_again(root, build, text):
+    if make(root, build, "fedserver", TZ="Asia/Tokyo", LC_ALL="C.UTF-8") != text:
+        fail("made twice it differs")
+    other = json.loads(make(root, build, "fedserver", SOURCE_DATE_EPOCH="1000000000"))
+    if other["metadata"]["timestamp"] != "2001-09-09T01:46:40Z" or other["serialNumber"] == json.loads(text)["serialNumber"]:
+        fail("SOURCE_DATE_EPOCH is not its time, or two bills have one serial number")
+    print("again: the same bytes")
+
+
+def check_schema(path):
+    """By the strict schema, where a library that has it is installed."""
+    try:
+        from cyclonedx.schema import SchemaVersion
+        from cyclonedx.validation.json import JsonStrictValidator
+        with open(path, encoding="utf-8") as file:
+            fault = JsonStrictValidator(SchemaVersion.V1_6).validate_str(file.read())
+    except ImportError:
+        print("left out: the schema; cyclonedx-python-lib[json-validation] is not installed")
+        return
+    if fault:
+        fail(f"{path} is not CycloneDX 1.6: {fault}")
+    print("schema: valid CycloneDX 1.6, strictly")
+
+
+def main(root, build):
+    if not shutil.which("dpkg-query"):
+        print("skipped: this is not a Debian system")
+        return 77
+    text = make(root, build, "fedserver")
+    check_complete(json.loads(text), os.path.join(build, "bin/fedserver"))
+    check_again(root, build, text)
+    with tempfile.TemporaryDirectory() as work:
+        for name, words in (("one.json", ["fedserver"]), ("all.json", [])):
+            with open(os.path.join(work, name), "w", encoding="utf-8") as file:
+                file.write(make(root, build, *words))
+            check_schema(os.path.join(work, name))
+    unknown = subprocess.run([sys.executable, "-B", os.path.join(root, "deploy/sbom.py"), build, "nonesuch"], text=True, capture_output=True)
+    if unknown.returncode == 0 or "nonesuch" not in unknown.stderr:
+        fail("a program that is not there is no error")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], sys.argv[2]))
