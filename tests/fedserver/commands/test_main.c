@@ -92,6 +92,10 @@ static void a_coordinator_is_made_used_and_not_made_again(void **state) {
     snprintf(words, sizeof words, "init --dir %s/c --keep", directory);
     assert_int_equal(run(words, out), 0);
     assert_non_null(strstr(out, "left as it is"));
+    snprintf(words, sizeof words, "cert ca --dir %s/c", directory);
+    assert_int_equal(run(words, out), 0);
+    assert_ptr_equal(strstr(out, "-----BEGIN CERTIFICATE-----"), out);
+    assert_non_null(strstr(out, "-----END CERTIFICATE-----\n"));
     snprintf(words, sizeof words, "health --dir %s/c", directory);
     assert_int_equal(run(words, out), 1);
     assert_non_null(strstr(out, "nobody serves"));

@@ -1,0 +1,218 @@
+"""The Helm chart, rendered by helm and checked by the schemas of Kubernetes: helm.py ROOT BUILD
+
+It checks, in this order:
+  versions   the chart's version is the project's
+  rendered   helm lint finds nothing; each document of each example is valid, strictly, for each release of Kubernetes that the chart names
+  refused    wrong values are refused, with a message that names the key
+  pods       one replica, no privileges ("restricted"), a root that nobody writes, the same ports in pod and Service
+  program    the rendered arguments start a real coordinator, and the rendered probe finds it healthy
+
+Without helm or kubernetes-validate (deploy/setup.sh --image) it skips. Of ServiceMonitor, which is no part of Kubernetes, no schema is
+here: only that it is rendered is checked.
+"""
+# SPDX-License-Identifier: Apache-2.0
+import importlib
+import importlib.util
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+SECONDS = 60  # for any one step; a guard, not a measure
+HOSTS = {"hosts": ["fed.example.org", "192.0.2.10"]}
+EXAMPLES = {
+    "least": HOSTS,
+    "most": {**HOSTS, "image": {"repository": "registry.example/fed", "digest": "sha256:" + "0" * 64}, "imagePullSecrets": [{"name": "pull"}],
+             "service": {"annotations": {"example.org/a": "b"}, "loadBalancerSourceRanges": ["192.0.2.0/24"]},
+             "run": {"page": "all", "quiet": True, "requests": 1000000, "deviceDays": 0.5, "proxyProtocol": ["192.0.2.7", "2001:db8::7"]},
+             "tasks": {"mnist": {"model": "lr", "rounds": 3, "cohort": 2, "app": {"text": "\"quoted\": {{ no template }}"}}},
+             "persistence": {"storageClass": "fast", "size": "100Gi", "retain": False},
+             "networkPolicy": {"front": [{"namespaceSelector": {}}], "devices": [{"ipBlock": {"cidr": "192.0.2.0/24"}}]},
+             "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
+             "podAnnotations": {"a": "b"}, "podLabels": {"c": "d"}, "nodeSelector": {"disk": "ssd"},
+             "tolerations": [{"key": "fed", "operator": "Exists"}]},
+    "nodes": {**HOSTS, "service": {"type": "NodePort"}, "ports": {"front": 30843, "devices": 30844}},
+    "inside": {**HOSTS, "service": {"type": "ClusterIP"}, "podDisruptionBudget": {"enabled": False}, "networkPolicy": {"enabled": False}},
+    "openshift": {**HOSTS, "podSecurityContext": {"runAsUser": None, "runAsGroup": None, "fsGroup": None}},
+}
+REFUSED = [  # values, and what the message must name
+    ({}, "hosts"), ({"hosts": []}, "hosts"), ({"hosts": ["https://fed.example.org"]}, "hosts"),
+    ({**HOSTS, "replicas": 2}, "replicas"), ({**HOSTS, "ports": {"front": 443}}, "ports/front"),
+    ({**HOSTS, "ports": {"front": 9000, "devices": 9000}}, "both 9000"),
+    ({**HOSTS, "service": {"type": "NodePort"}}, "30000 to 32767"), ({**HOSTS, "service": {"type": "Ingress"}}, "service/type"),
+    ({**HOSTS, "run": {"page": "nobody"}}, "run/page"), ({**HOSTS, "tasks": {"t": {"rounds": 1}}}, "model"),
+    ({**HOSTS, "persistence": {"size": "large"}}, "persistence/size"), ({**HOSTS, "podSecurityContext": {"runAsUser": 0}}, "runAsUser"),
+    ({**HOSTS, "image": {"digest": "0123"}}, "image/digest")]
+OURS = {"StatefulSet", "Service", "NetworkPolicy", "PodDisruptionBudget", "ConfigMap", "ServiceMonitor"}
+
+
+def fail(text):
+    sys.exit(f"helm.py: {text}")
+
+
+class Chart:
+    def __init__(self, root, helm, work):
+        self.root, self.helm, self.work = root, helm, work
+        self.folder = os.path.join(root, "deploy/helm/fed")
+        self.yaml = importlib.import_module("yaml")
+        self.validate = importlib.import_module("kubernetes_validate")
+
+    def run(self, command, values):
+        path = os.path.join(self.work, "values.yaml")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(values, file)
+        words = {"lint": ["lint", "--strict"], "template": ["template", "fed", "-n", "ml"]}[command]
+        places = {name: os.path.join(self.work, "helm") for name in ("HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME")}
+        return subprocess.run([self.helm, *words, self.folder, "-f", path], text=True, capture_output=True, timeout=SECONDS,
+                              env={**os.environ, **places})
+
+    def render(self, values):
+        done = self.run("template", values)
+        if done.returncode != 0:
+            fail(f"helm template refuses {values}:\n{done.stderr}")
+        return [document for document in self.yaml.safe_load_all(done.stdout) if document]
+
+    def releases(self):
+        """Of Kubernetes, those that the chart is for and that there are schemas of: the first, and the newest two."""
+        with open(os.path.join(self.folder, "Chart.yaml"), encoding="utf-8") as file:
+            least = int(re.search(r">=1\.(\d+)", self.yaml.safe_load(file)["kubeVersion"])[1])
+        folder = os.path.join(os.path.dirname(self.validate.__file__), "kubernetes-json-schema")
+        known = sorted({int(m[1]) for name in os.listdir(folder) if (m := re.match(r"v1\.(\d+)\.", name))})
+        if least not in known:
+            fail(f"there are no schemas of Kubernetes 1.{least}, the first that the chart is for")
+        return [f"1.{n}" for n in sorted({least, *known[-2:]})]
+
+
+def check_versions(chart):
+    with open(os.path.join(chart.root, "CMakeLists.txt"), encoding="utf-8") as file:
+        version = re.search(r"project\(fed VERSION (\S+)", file.read())[1]
+    with open(os.path.join(chart.folder, "Chart.yaml"), encoding="utf-8") as file:
+        said = chart.yaml.safe_load(file)
+    if (said["version"], said["appVersion"]) != (version, version):
+        fail(f"Chart.yaml is of {said['version']} and {said['appVersion']}, the project of {version}")
+
+
+def is_valid(chart, document, release):
+    """None, or what is wrong."""
+    try:
+        chart.validate.validate(document, release, strict=True)
+    except chart.validate.ValidationError as fault:
+        return fault.message
+    return None
+
+
+def check_rendered(chart):
+    seen, checked, releases = set(), 0, chart.releases()
+    if is_valid(chart, {"apiVersion": "v1", "kind": "Service", "spec": {"port": []}}, releases[0]) is None:
+        fail("the schema lets a misspelt key pass")
+    for name, values in EXAMPLES.items():
+        lint = chart.run("lint", values)
+        if lint.returncode != 0 or "[WARNING]" in lint.stdout + lint.stderr:
+            fail(f"helm lint on {name}:\n{lint.stdout}{lint.stderr}")
+        for document in chart.render(values):
+            seen.add(document["kind"])
+            for release in releases if document["kind"] != "ServiceMonitor" else []:
+                if fault := is_valid(chart, document, release):
+                    fail(f"{name}: {document['kind']} is not valid for Kubernetes {release}: {fault}")
+                checked += 1
+    if seen != OURS:
+        fail(f"the examples render {sorted(seen)}, not {sorted(OURS)}")
+    print(f"rendered: {len(EXAMPLES)} examples, {checked} documents valid for Kubernetes {', '.join(releases)}")
+
+
+def check_refused(chart):
+    for values, word in REFUSED:
+        done = chart.run("template", values)
+        if done.returncode == 0 or word not in done.stderr:
+            fail(f"{values} is not refused with a message that names {word}:\n{done.stderr}")
+    print(f"refused: {len(REFUSED)} wrong values, each with its key")
+
+
+def of_kind(documents, kind):
+    return next(d for d in documents if d["kind"] == kind)
+
+
+def check_pods(chart):
+    """What Kubernetes' policy "restricted" asks for, and what else the image promises."""
+    for name, values in EXAMPLES.items():
+        documents = chart.render(values)
+        stateful = of_kind(documents, "StatefulSet")["spec"]
+        pod = stateful["template"]["spec"]
+        safe = pod["securityContext"]
+        if stateful["replicas"] != 1 or not safe["runAsNonRoot"] or safe["seccompProfile"] != {"type": "RuntimeDefault"}:
+            fail(f"{name}: the pod may run as root, or twice: {safe}")
+        if name == "openshift" and {"runAsUser", "fsGroup"} & set(safe):
+            fail(f"{name}: the pod chooses its user: {safe}")
+        for container in pod["containers"] + pod["initContainers"]:
+            if container["securityContext"] != {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True,
+                                                "capabilities": {"drop": ["ALL"]}}:
+                fail(f"{name}: a container may too much: {container['securityContext']}")
+        named = {p["name"]: p["containerPort"] for p in pod["containers"][0]["ports"]}
+        service = of_kind(documents, "Service")["spec"]
+        if {p["name"]: p["port"] for p in service["ports"]} != named or {p["targetPort"] for p in service["ports"]} != set(named):
+            fail(f"{name}: the Service has other ports than the pod: {service['ports']}")
+        if service["type"] == "NodePort" and any(p["nodePort"] != p["port"] for p in service["ports"]):
+            fail(f"{name}: devices would be told another port than the nodes have")
+    task = EXAMPLES["most"]["tasks"]["mnist"]
+    if json.loads(of_kind(chart.render(EXAMPLES["most"]), "ConfigMap")["data"]["mnist.json"]) != task:
+        fail("a task does not arrive as it was written")
+    print("pods: one, without privileges; ports and tasks as they should be")
+
+
+def check_program(chart, build):
+    """The words of the rendered pod, on a coordinator of this machine: only its folder and ports are others."""
+    pod = of_kind(chart.render(EXAMPLES["least"]), "StatefulSet")["spec"]["template"]["spec"]
+    folder = os.path.join(chart.work, "state")
+
+    def here(words):
+        words = [w.replace("/var/lib/fed", folder) for w in words]
+        return [re.sub(r"^(--\w+-port=).*", r"\g<1>0", w).replace("--bind=0.0.0.0", "--bind=127.0.0.1") for w in words]
+
+    program = os.path.join(build, "bin/fedserver")
+    for _ in range(2):  # an init container runs at each start
+        init = subprocess.run([program, *here(pod["initContainers"][0]["args"])], text=True, capture_output=True, timeout=SECONDS)
+        if init.returncode != 0:
+            fail(f"the init container ends with {init.returncode}: {init.stderr}")
+    coordinator = pod["containers"][0]
+    probe = coordinator["livenessProbe"]["exec"]["command"]
+    ask = lambda: subprocess.run([program, *here(probe[1:])], text=True, capture_output=True, timeout=SECONDS)  # noqa: E731
+    process = subprocess.Popen([program, *here(coordinator["args"])], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        end = time.monotonic() + SECONDS
+        while (said := ask()).returncode != 0:
+            if process.poll() is not None or time.monotonic() > end:
+                fail(f"the coordinator of the pod is not healthy: {said.stderr}")
+            time.sleep(0.1)
+    finally:
+        process.terminate()
+        process.wait(SECONDS)
+    if ask().returncode == 0:
+        fail("the probe finds a coordinator that has ended")
+    print("program: the pod's words start a coordinator, and its probe knows when it serves")
+
+
+def main(root, build):
+    tools = os.path.join(root, "build/tools")
+    python = os.path.join(tools, "python/bin/python")
+    if importlib.util.find_spec("kubernetes_validate") is None and os.path.exists(python) and sys.executable != python:
+        os.execv(python, [python, "-B", *sys.argv])
+    helm = shutil.which("helm") or shutil.which("helm", path=tools)
+    if helm is None or importlib.util.find_spec("kubernetes_validate") is None:
+        print("skipped: helm or kubernetes-validate is not installed; deploy/setup.sh --image installs them")
+        return 77
+    with tempfile.TemporaryDirectory() as work:
+        chart = Chart(root, helm, work)
+        check_versions(chart)
+        check_rendered(chart)
+        check_refused(chart)
+        check_pods(chart)
+        check_program(chart, build)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], sys.argv[2]))
