@@ -41,7 +41,8 @@ elif [ "${1:-}" = --gpu ]; then
 elif [ "${1:-}" = --java ]; then
     packages+=(default-jdk-headless zip)
 elif [ "${1:-}" = --image ]; then
-    packages+=(binutils git skopeo umoci bubblewrap)
+    packages+=(binutils git skopeo bubblewrap)
+    ! apt-cache show umoci >/dev/null 2>&1 || packages+=(umoci) # not each release of Debian has it
 elif [ "${1:-}" = --bench ]; then
     packages+=(
         liblz4-dev libsnappy-dev          # and libzstd-dev, which is among those above

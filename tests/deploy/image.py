@@ -125,7 +125,7 @@ def check_content(image, here):
 
 
 def check_readers(image, archive, work):
-    """What others read is what we wrote. Returns the unpacked root, or None."""
+    """What others read is what we wrote."""
     if shutil.which("skopeo"):
         read = json.loads(say("skopeo", "inspect", "--no-tags", f"oci-archive:{archive}"))
         if read["Digest"] != image.index["digest"] or read["Labels"] != image.config["config"]["Labels"]:
@@ -134,16 +134,25 @@ def check_readers(image, archive, work):
         print("readers: skopeo reads it as OCI's and as Docker's")
     else:
         print("left out: skopeo is not installed")
-    if not shutil.which("umoci"):
-        return None
-    layout = os.path.join(work, "layout")
-    with tarfile.open(archive) as packed:
-        packed.extractall(layout)
-    give_away(work)
-    tag = image.index["annotations"]["org.opencontainers.image.ref.name"]
-    say(*as_nobody(work), "umoci", "unpack", "--rootless", "--image", f"{layout}:{tag}", f"{work}/bundle")
-    print("readers: umoci unpacks it")
-    return os.path.join(work, "bundle/rootfs")
+    if shutil.which("umoci"):
+        layout = os.path.join(work, "layout")
+        with tarfile.open(archive) as packed:
+            packed.extractall(layout)
+        tag = image.index["annotations"]["org.opencontainers.image.ref.name"]
+        say("umoci", "unpack", "--rootless", "--image", f"{layout}:{tag}", f"{work}/bundle")
+        if subprocess.run(["diff", "-r", "--no-dereference", f"{work}/bundle/rootfs", f"{work}/root"]).returncode != 0:
+            fail("umoci unpacks another root than there is in the layers")
+        print("readers: umoci unpacks it")
+    else:
+        print("left out: umoci is not installed")
+
+
+def unpack(image, root):
+    """The layers, one over the other; they take nothing away."""
+    for tar in image.layers:
+        with tarfile.open(fileobj=io.BytesIO(tar)) as archive:
+            archive.extractall(root)
+    give_away(root)
 
 
 def as_nobody(work):
@@ -154,10 +163,9 @@ def as_nobody(work):
 
 
 def give_away(folder):
-    for at, folders, files in os.walk(folder):
-        for path in [at] + [os.path.join(at, name) for name in files]:
-            if os.getuid() == 0:
-                os.chown(path, NOBODY, NOBODY)
+    for at, folders, files in os.walk(folder) if os.getuid() == 0 else []:
+        for path in [at] + [os.path.join(at, name) for name in folders + files]:
+            os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
 
 
 class Container:
@@ -274,9 +282,11 @@ def main(root, build):
         archive = check_bits(root, build, work, f"{root}/deploy/oci/coordinator.json")
         image = Image(archive)
         check_content(image, root)
-        unpacked = check_readers(image, archive, work)
-        if unpacked is None or not shutil.which("bwrap"):
-            print("left out, the run: umoci and bubblewrap are not installed; deploy/setup.sh --image installs them")
+        unpacked = os.path.join(work, "root")
+        unpack(image, unpacked)
+        check_readers(image, archive, work)
+        if not shutil.which("bwrap"):
+            print("left out, the run: bubblewrap is not installed; deploy/setup.sh --image installs it")
             return 0
         try:
             check_run(image, unpacked, build, work)
