@@ -37,6 +37,6 @@ if ! command -v helm >/dev/null && [ ! -x "$tools/helm" ] && [ "$(uname -m)" = x
 fi
 if [ ! -x "$tools/python/bin/kubernetes-validate" ]; then
     python3 -m venv "$tools/python"
-    "$tools/python/bin/pip" install -q kubernetes-validate 'cyclonedx-python-lib[json-validation]' ||
+    "$tools/python/bin/pip" install -qq kubernetes-validate 'cyclonedx-python-lib[json-validation]' ||
         note "pip could not get the schemas; what is rendered is not checked in tests"
 fi
