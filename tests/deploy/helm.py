@@ -127,7 +127,7 @@ def check_rendered(chart):
 def check_refused(chart):
     for values, word in REFUSED:
         done = chart.run("template", values)
-        if done.returncode == 0 or word not in done.stderr:
+        if done.returncode == 0 or word not in done.stderr.replace(".", "/"):  # helm 3 writes a.b, helm 4 a/b
             fail(f"{values} is not refused with a message that names {word}:\n{done.stderr}")
     print(f"refused: {len(REFUSED)} wrong values, each with its key")
 
