@@ -46,6 +46,11 @@ def source_date():
     return int(commit.stdout) if commit.returncode == 0 and commit.stdout else 0
 
 
+def moment():
+    """The same as text."""
+    return datetime.datetime.fromtimestamp(source_date(), datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 # -- which files, of which packages --
 
 @functools.lru_cache(maxsize=None)
@@ -196,9 +201,8 @@ def document(build, paths, subject="fed", kind="application"):
     version = components[programs[0]]["version"]
     whole = own_component(kind, subject, version) | {"bom-ref": "whole"}
     arrows["whole"] = set(programs)
-    moment = datetime.datetime.fromtimestamp(source_date(), datetime.timezone.utc)
     made = {"bomFormat": "CycloneDX", "specVersion": "1.6", "version": 1,
-            "metadata": {"timestamp": moment.strftime("%Y-%m-%dT%H:%M:%SZ"), "component": whole},
+            "metadata": {"timestamp": moment(), "component": whole},
             "components": [components[reference] for reference in sorted(components)],
             "dependencies": [{"ref": reference, "dependsOn": sorted(arrows.get(reference, []))}
                              for reference in sorted(["whole", *components])]}

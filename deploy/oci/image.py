@@ -6,7 +6,6 @@ archive that podman, docker, skopeo, umoci and containerd read. It has two layer
 The same files give the same bytes: entries are sorted, their time is SOURCE_DATE_EPOCH, and the owners are numbers.
 """
 # SPDX-License-Identifier: Apache-2.0
-import datetime
 import gzip
 import hashlib
 import io
@@ -26,8 +25,8 @@ ACCOUNTS = {"etc/passwd": f"root:x:0:0:root:/:/sbin/nologin\nfed:x:{USER}:0:fed:
 SECOND_NS = 10**9
 
 
-class Layer:
-    """Files of a root, as a tar archive that depends on nothing else."""
+class Files:
+    """Files for a tar archive, which depends on nothing but them."""
 
     def __init__(self):
         self.entries = {}  # path: (its tarfile.TarInfo, content)
@@ -66,7 +65,7 @@ class Layer:
 
 def debian_layer(bill, volume):
     """The libraries, and with each package what its licence asks for and what scanners look for (status.d, os-release)."""
-    layer = Layer()
+    layer = Files()
     for component in bill["components"]:
         places = [o["location"] for o in component.get("evidence", {}).get("occurrences", [])]
         for place in places:
@@ -83,7 +82,7 @@ def debian_layer(bill, volume):
 
 
 def own_layer(spec, stage, bill):
-    layer = Layer()
+    layer = Files()
     for program in spec["programs"]:
         layer.file(f"/usr/bin/{program}", os.path.join(stage, program), 0o755)
     layer.file("/usr/share/doc/fed/LICENSE", os.path.join(HERE, "../../LICENSE"))
@@ -111,11 +110,11 @@ class Archive:
         return self.blob(kind, json.dumps(value, sort_keys=True, separators=(",", ":")).encode())
 
     def write(self, path):
-        layer = Layer()
+        files = Files()
         for name, content in self.files.items():
-            layer.add(name, tarfile.REGTYPE, 0o644, content)
+            files.add(name, tarfile.REGTYPE, 0o644, content)
         with open(path + ".new", "wb") as file:
-            file.write(layer.tar())
+            file.write(files.tar())
         os.replace(path + ".new", path)
 
 
@@ -137,29 +136,37 @@ def config_of(spec, labels, layers):
         run["Healthcheck"] = {"Test": ["CMD", program, *spec["health"]], "Interval": 30 * SECOND_NS,
                               "Timeout": 15 * SECOND_NS, "StartPeriod": 60 * SECOND_NS, "Retries": 3}
     created = labels["org.opencontainers.image.created"]
-    return {"created": created, "architecture": platform()["architecture"], "os": "linux", "config": run,
-            **({"variant": platform()["variant"]} if "variant" in platform() else {}),
+    return {"created": created, **platform(), "config": run,
             "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(tar).hexdigest()}" for tar in layers]},
             "history": [{"created": created, "created_by": f"deploy/image.sh: {what}"} for what in ("Debian's files", "ours")]}
 
 
 def platform():
-    """Debian's name of the architecture as OCI has it."""
-    names = {"amd64": {}, "arm64": {}, "s390x": {}, "riscv64": {}, "i386": {"architecture": "386"}, "ppc64el": {"architecture": "ppc64le"},
-             "armhf": {"architecture": "arm", "variant": "v7"}, "armel": {"architecture": "arm", "variant": "v5"}}
-    debian = sbom.architecture()
-    return {"architecture": debian, "os": "linux"} | names.get(debian, {})
+    """This machine's, as OCI names it; Debian has other names for some."""
+    others = {"i386": {"architecture": "386"}, "ppc64el": {"architecture": "ppc64le"},
+              "armhf": {"architecture": "arm", "variant": "v7"}, "armel": {"architecture": "arm", "variant": "v5"}}
+    return {"os": "linux", "architecture": sbom.architecture()} | others.get(sbom.architecture(), {})
+
+
+def index_of(manifest, name, version):
+    names = {"org.opencontainers.image.ref.name": version, "io.containerd.image.name": name}
+    return {"schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json",
+            "manifests": [{**manifest, "platform": platform(), "annotations": names}]}
+
+
+def docker_index_of(config, layers, name):
+    """The same image for `docker load` of releases that know no OCI layout."""
+    config, *layers = ["blobs/" + blob["digest"].replace(":", "/") for blob in [config, *layers]]
+    return [{"Config": config, "RepoTags": [name], "Layers": layers}]
 
 
 def main(spec_path, build, stage, out):
     with open(spec_path, encoding="utf-8") as file:
         spec = json.load(file)
-    programs = [os.path.join(stage, name) for name in spec["programs"]]
-    bill = sbom.document(build, programs, spec["name"], "container")
+    bill = sbom.document(build, [os.path.join(stage, name) for name in spec["programs"]], spec["name"], "container")
     ours = next(c for c in bill["components"] if c["name"] == spec["programs"][0])
     version, commit = ours["version"], ours["properties"][0]["value"]
-    created = datetime.datetime.fromtimestamp(sbom.source_date(), datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-    labels = labels_of(spec, version, commit, created)
+    labels = labels_of(spec, version, commit, sbom.moment())
     layers = [debian_layer(bill, spec["volume"]).tar(), own_layer(spec, stage, bill).tar()]
 
     archive = Archive()
@@ -169,13 +176,8 @@ def main(spec_path, build, stage, out):
         "schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json", "config": config, "layers": packed,
         "annotations": labels})
     name = f"localhost/{spec['name']}:{version}"
-    names = {"org.opencontainers.image.ref.name": version, "io.containerd.image.name": name}
-    archive.files["index.json"] = json.dumps({
-        "schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json",
-        "manifests": [{**manifest, "platform": platform(), "annotations": names}]}, indent=1).encode()
-    # The same image for `docker load` of releases that know no OCI layout.
-    path_of = lambda blob: "blobs/" + blob["digest"].replace(":", "/")  # noqa: E731
-    archive.files["manifest.json"] = json.dumps([{"Config": path_of(config), "RepoTags": [name], "Layers": list(map(path_of, packed))}]).encode()
+    archive.files["index.json"] = json.dumps(index_of(manifest, name, version), indent=1).encode()
+    archive.files["manifest.json"] = json.dumps(docker_index_of(config, packed, name)).encode()
     archive.write(out)
     print(f"{out}\n{name}\n{manifest['digest']}\nunpacked {sum(map(len, layers)) / 1e6:.1f} MB, packed {os.path.getsize(out) / 1e6:.1f} MB")
 
