@@ -38,6 +38,7 @@ def say(*words):
     return subprocess.run(words, text=True, stdout=subprocess.PIPE, check=True, env={**os.environ, "LC_ALL": "C"}).stdout
 
 
+@functools.lru_cache(maxsize=None)
 def source_date():
     """The time that everything made here bears, in seconds: no clock is read."""
     if "SOURCE_DATE_EPOCH" in os.environ:
