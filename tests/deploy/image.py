@@ -28,7 +28,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 import quoted  # noqa: E402: it makes pictures to train on
 
-SECONDS = 120  # for any one step; a guard, not a measure
+SECONDS = 240  # for any one step; a guard, not a measure
 MOST_BYTES = 40e6
 NOBODY = 65534
 ROUNDS = 40
