@@ -15,7 +15,8 @@ static fed_status await_answer(fedserver_relay *relay, const char *directory,
                                fedserver_response *response, fed_error *err) {
     const int64_t start_ms = fed_clock_monotonic_ms();
     fedserver_request request = {.path = question};
-    for (bool first = true;; first = false) {
+    unsigned alone = 0; /* times in a row without a connection: the second one was refused */
+    for (;;) {
         const int64_t now_ms = fed_clock_monotonic_ms();
         request.waited_ms = now_ms - start_ms;
         *response = (fedserver_response){0};
@@ -29,7 +30,8 @@ static fed_status await_answer(fedserver_relay *relay, const char *directory,
             return FED_OK;
         }
         struct pollfd readable = {.fd = fedserver_relay_fd(relay), .events = POLLIN};
-        if (readable.fd < 0 && first) {
+        alone = readable.fd < 0 ? alone + 1 : 0;
+        if (alone == 2) {
             return fed_fail(err, FED_EIO,
                             "nobody serves %s; `fedserver run` does, on a directory that "
                             "`fedserver init` made",
