@@ -6,16 +6,9 @@ The page depends on nothing else: no date, no path.
 """
 # SPDX-License-Identifier: Apache-2.0
 import os
-import re
-import subprocess
 import sys
 
-COMMANDS_END = re.compile(r"COMMAND --help says more")
-COMMAND = re.compile(r"^  ([a-z]+)  +\S")
-
-
-def say(*words):
-    return subprocess.run(words, text=True, stdout=subprocess.PIPE, check=True).stdout
+from program_help import read_program, say
 
 
 def literal(text):
@@ -29,15 +22,12 @@ def block(text):
 
 
 def page(program, summary):
-    name = os.path.basename(program)
+    name, (own, *commands) = read_program(program)
     release = say(program, "--version").split(" (")[0]
-    help_text = say(program, "--help")
     parts = [f'.\\" Made by deploy/man.py from what the program says.\n.TH {name.upper()} 1 "" "{release}" "Federated learning in C"\n',
-             f".SH NAME\n{name} \\- {literal(summary)}\n", f".SH DESCRIPTION\n{block(help_text)}"]
-    if COMMANDS_END.search(help_text):
-        parts.append(".SH COMMANDS\n")
-        for found in filter(None, map(COMMAND.match, help_text.split("\n"))):
-            parts.append(f'.SS "{name} {found[1]}"\n{block(say(program, found[1], "--help"))}')
+             f".SH NAME\n{name} \\- {literal(summary)}\n", f".SH DESCRIPTION\n{block(own.text)}"]
+    parts += [".SH COMMANDS\n"] * any(command.text for command in commands)
+    parts += [f'.SS "{name} {command.name}"\n{block(command.text)}' for command in commands if command.text]
     others = [other for other in ("fedserver", "fedclientd", "fedsim", "fedtrain", "fedcodec") if other != name]
     parts.append(".SH SEE ALSO\n" + ",\n".join(f".BR {other} (1)" for other in others).replace(",\n", " ,\n") + "\n.PP\nThe documents that are installed with it.\n")
     return "".join(parts)

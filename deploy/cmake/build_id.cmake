@@ -1,9 +1,11 @@
-# Write OUT, a source that names the commit that is being built. Runs in every build; OUT changes only with the commit.
-#   cmake -D SOURCE=... -D OUT=... -P build_id.cmake
+# Write OUT, a source that names the commit that is being built, or ID, if that is given. Runs in every build; OUT changes only with it.
+#   cmake -D SOURCE=... -D OUT=... [-D ID=...] -P build_id.cmake
 # SPDX-License-Identifier: Apache-2.0
 find_program(GIT git)
 set(id unknown)
-if(GIT AND EXISTS ${SOURCE}/.git)
+if(ID)
+  set(id ${ID})
+elseif(GIT AND EXISTS ${SOURCE}/.git)
   execute_process(COMMAND ${GIT} -C ${SOURCE} describe --always --dirty=+changes --abbrev=10 --exclude=*
                   OUTPUT_VARIABLE described OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE failed)
   if(NOT failed)
