@@ -10,6 +10,7 @@
 #   deploy/setup.sh --java   the same, and a JDK for the Java binding
 #   deploy/setup.sh --python the same, and build/python-venv from PyPI: what tests of the Python package use where it is there
 #   deploy/setup.sh --image  the same, and what reads and runs the container image in its test
+#   deploy/setup.sh --packages  the same, and what builds and tests Debian's packages, and shells for completion
 #   deploy/setup.sh --bench  the same, and other projects' software to compare with: compressors, PyTorch with OpenBLAS, ONNX
 # SPDX-License-Identifier: Apache-2.0
 set -euo pipefail
@@ -43,6 +44,11 @@ elif [ "${1:-}" = --java ]; then
 elif [ "${1:-}" = --image ]; then
     packages+=(binutils git skopeo bubblewrap)
     ! apt-cache show umoci >/dev/null 2>&1 || packages+=(umoci) # not each release of Debian has it
+elif [ "${1:-}" = --packages ]; then
+    packages+=(
+        debhelper dh-python dpkg-dev fakeroot git pybuild-plugin-pyproject python3-all # build
+        debootstrap lintian zsh fish                                                                  # tests
+    )
 elif [ "${1:-}" = --bench ]; then
     packages+=(
         liblz4-dev libsnappy-dev          # and libzstd-dev, which is among those above

@@ -1,0 +1,177 @@
+#!/usr/bin/env bash
+# What an operator does with the packages: README's two devices as services, an upgrade in an open round, removal, purge.
+#   service.sh STAGE     as root, in a Debian that runs systemd, in this order: start, upgraded, finish, removed, purged, again
+# The driver (deploy/packages-test.sh) installs and removes packages between the stages. A stage that fails says why.
+# SPDX-License-Identifier: Apache-2.0
+set -Eeuo pipefail
+trap 'echo "service.sh: failed in line $LINENO: $BASH_COMMAND" >&2' ERR
+
+state=/var/lib/fed
+notes=/srv/notes # what a later stage compares with
+server=https://localhost:8443
+
+fail() {
+    echo "service.sh: $*" >&2
+    systemctl status --no-pager --lines=15 fedserver fedserver-front 'fedclientd@*' >&2 || true
+    exit 1
+}
+
+ask() { # a number of the coordinator's status: number (of the round), received (updates in it), version
+    runuser -u fed -- fedserver status --dir $state --json | sed -n "s/^ *\"$1\": \([0-9]*\),*$/\1/p" | head -n 1
+}
+
+wait_until() { # at most 10 minutes, for a command that succeeds
+    for _ in $(seq 600); do
+        if "$@"; then
+            return
+        fi
+        sleep 1
+    done
+    fail "waited in vain: $*"
+}
+
+serves() {
+    (: </dev/tcp/localhost/8443) 2>/dev/null && (: </dev/tcp/localhost/8444) 2>/dev/null
+}
+
+user_of() { # the user that a service's process runs as
+    stat -c %U "/proc/$(systemctl show -P MainPID "$1")"
+}
+
+expect() { # WHAT IT IS, WANTED: or fail
+    [ "$1" = "$2" ] || fail "line ${BASH_LINENO[0]}: \"$1\" where \"$2\" is right"
+}
+
+# --- start: nothing runs before it is told to; then a coordinator and two devices do ---
+
+nothing_runs_yet() {
+    ! serves || fail "a port is open before anybody made a coordinator"
+    for unit in fedserver fedserver-front; do
+        expect "$(systemctl is-enabled $unit || true)" disabled
+    done
+    ! systemctl start fedserver 2>/dev/null || fail "fedserver starts without a coordinator"
+    expect "$(stat -c '%U:%G %a' $state)" "fed:fed 2770"
+    expect "$(stat -c '%U:%G %a' /etc/fed/devices)" "root:fedclient 2750"
+}
+
+make_coordinator() {
+    fedserver-init --host localhost
+    expect "$(stat -c '%U %a' $state/ca.key)" "fed-front 400"
+    expect "$(fedserver-init)" "$state holds a coordinator already: owners and modes of its files are set"
+    # A change of the operator's, which an upgrade keeps.
+    sed -i 's/^RUN_OPTIONS=.*/RUN_OPTIONS="--bind 127.0.0.1 --devices-port 8444 --requests 200"/' /etc/fed/fedserver.conf
+    # README's task; but a round waits for both devices, however long the upgrade takes.
+    sed 's/"minimum": 1/"minimum": 2/; s/"deadline_s": 60/"deadline_s": 3600/' /usr/share/doc/fedserver/examples/two-devices.json >/srv/task.json
+    runuser -u fed -- fedserver task --dir $state /srv/task.json
+    systemctl enable --now fedserver fedserver-front
+    wait_until serves
+    expect "$(user_of fedserver) $(user_of fedserver-front)" "fed fed-front"
+    tr '\0' ' ' <"/proc/$(systemctl show -P MainPID fedserver)/cmdline" | grep -q -- "--requests 200" || fail "fedserver.conf is not read"
+}
+
+make_device() { # NAME SHARD
+    runuser -u fed -- fedserver token --dir $state --hours 1 >"/etc/fed/devices/$1.token"
+    sed "s,^SERVER=.*,SERVER=$server,; s,^DATA=.*,DATA=/srv/mnist,; s,^OPTIONS=.*,OPTIONS=\"--shard $2\"," \
+        /usr/share/doc/fedclient/examples/device.conf >"/etc/fed/devices/$1.conf"
+    ! runuser -u nobody -- cat "/etc/fed/devices/$1.token" 2>/dev/null || fail "everybody may read the token"
+}
+
+a_waits() { # a's update of the open round is counted
+    journalctl -u fedclientd@a -o cat --no-pager | grep -q " round $(ask number): update counted"
+}
+
+hold_round_open() { # b is away, so the round stays open with a's update in it
+    systemctl stop fedclientd@b
+    wait_until a_waits
+    expect "$(ask received)" 1
+    ask number >$notes/round
+}
+
+start() {
+    mkdir -p $notes
+    nothing_runs_yet
+    make_coordinator
+    cp $state/ca.pem /etc/fed/devices/ca.pem
+    make_device a 0/2
+    make_device b 1/2
+    systemctl enable --now fedclientd@a fedclientd@b
+    wait_until eval '[ "$(ask number)" -ge 3 ]'
+    expect "$(user_of fedclientd@a) $(stat -c '%U %a' /var/lib/fedclient/a)" "fedclient fedclient 700"
+    hold_round_open
+    fedserver --version >$notes/version
+    for unit in fedserver fedserver-front fedclientd@a; do
+        systemctl show -P MainPID $unit
+    done >$notes/pids
+    sha256sum /etc/fed/fedserver.conf /etc/fed/devices/* >$notes/conf
+    echo "start: round $(cat $notes/round) is open with one update; $(cat $notes/version)"
+}
+
+# --- upgraded: new programs, the same round with the same update, the operator's files as they were ---
+
+upgraded() {
+    [ "$(fedserver --version)" != "$(cat $notes/version)" ] || fail "this is still the old version"
+    wait_until serves
+    local k=0
+    mapfile -t pids <$notes/pids
+    for unit in fedserver fedserver-front fedclientd@a; do
+        expect "$(systemctl is-active $unit)" active
+        [ "$(systemctl show -P MainPID $unit)" != "${pids[k]}" ] || fail "$unit still runs the old program"
+        k=$((k + 1))
+    done
+    expect "$(systemctl is-active fedclientd@b || true)" inactive
+    expect "$(ask number) $(ask received)" "$(cat $notes/round) 1"
+    sha256sum --quiet -c $notes/conf || fail "the upgrade changed what the operator wrote"
+    echo "upgraded: round $(cat $notes/round) is still open with that update; $(fedserver --version)"
+}
+
+# --- finish: the rest of the task, by services alone ---
+
+finished() {
+    runuser -u fed -- fedserver tasks --dir $state --json | grep -q '"state": "finished"'
+}
+
+finish() {
+    systemctl start fedclientd@b
+    wait_until finished
+    fedserver export --dir $state /srv/model.safetensors # as root
+    systemctl stop fedserver fedserver-front
+    runuser -u fed -- fedserver check --dir $state | grep -F ": 0 rules broken"
+    expect "$(find $state -user root | wc -l)" 0
+    systemctl start fedserver
+    wait_until serves # fedserver wants the front, so both are back
+    expect "$(journalctl -u fedserver -u fedserver-front -p err --no-pager -q | wc -l)" 0
+    sha256sum $state/ca.key /srv/model.safetensors >$notes/kept
+    echo "finish: 30 rounds, $(stat -c %s /srv/model.safetensors) bytes of model"
+}
+
+# --- removed, purged: programs go; the operator's files go with a purge; a coordinator's state stays ---
+
+removed() {
+    ! serves || fail "somebody still serves"
+    ! command -v fedserver fedclientd || fail "a program is still there"
+    ! cat /proc/[0-9]*/comm 2>/dev/null | grep -qx 'fedserver\|fedclientd' || fail "a process still runs"
+    sha256sum --quiet -c $notes/conf || fail "removal deleted what the operator wrote"
+    sha256sum --quiet -c $notes/kept || fail "removal touched the coordinator's state"
+    echo "removed: services stopped, files of the operator and state are there"
+}
+
+purged() {
+    [ ! -e /etc/fed/fedserver.conf ] || fail "the purge left the conffile"
+    sha256sum --quiet -c $notes/kept || fail "the purge touched the coordinator's state"
+    [ -e /etc/fed/devices/a.conf ] && [ -d /var/lib/fedclient/a ] || fail "the purge deleted a device"
+    expect "$(find /etc/systemd/system /lib/systemd/system /usr/bin -name 'fed*' | wc -l)" 0
+    echo "purged: conffile, units and programs are gone; what the operator made stays"
+}
+
+# --- again: installed once more, the coordinator and the devices go on ---
+
+again() {
+    systemctl enable --now fedserver fedclientd@a
+    wait_until serves
+    sha256sum --quiet -c $notes/kept || fail "the coordinator is another one"
+    finished || fail "the coordinator forgot its task"
+    wait_until eval "journalctl -u fedclientd@a -o cat --no-pager | tail -n 5 | grep -q 'enrolled already'"
+    echo "again: the same coordinator serves the same devices"
+}
+
+"$1"
