@@ -77,7 +77,7 @@ make_device() { # NAME SHARD
 }
 
 a_waits() { # a's update of the open round is counted
-    journalctl -u fedclientd@a -o cat --no-pager | grep -q " round $(ask number): update counted"
+    journalctl -u fedclientd@a -o cat --no-pager | grep -q "^round $(ask number): update counted"
 }
 
 hold_round_open() { # b is away, so the round stays open with a's update in it
