@@ -8,6 +8,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import numbers
 import os
 from typing import Any, Sequence
 
@@ -33,13 +34,18 @@ def save(arrays: Sequence[Any], path: str | os.PathLike[str]) -> None:
     _tensors.save(_named(arrays), path)
 
 
+def _numbers(metrics: dict[str, Any]) -> dict[str, float]:
+    """Flower allows texts and bytes, too, which have no mean."""
+    return {name: float(value) for name, value in metrics.items() if isinstance(value, numbers.Real)}
+
+
 def trainer(client: Any, like: Sequence[Any] | None = None) -> Train:
     """A callback for Client.run that calls client.fit, or client.evaluate where the device measures models.
 
     like  arrays whose shapes and types the client gets, such as client.get_parameters({}); None: float32, as in the task
 
-    The config has "server_round", "learning_rate", "local_steps", "batch" and what the task's "app" says. Of the metrics
-    "loss" and "accuracy" reach the coordinator.
+    The config has "server_round", "learning_rate", "local_steps", "batch" and what the task's "app" says. Its metrics
+    that are numbers reach the coordinator; the accuracy of an evaluation counts as its "correct", too.
     """
 
     def train(params: dict[str, np.ndarray], told: Round) -> Any:
@@ -50,11 +56,11 @@ def trainer(client: Any, like: Sequence[Any] | None = None) -> Train:
             arrays = [one.reshape(np.shape(other)).astype(np.asarray(other).dtype) for one, other in zip(arrays, like)]
         if told.number == 0:
             loss, samples, metrics = client.evaluate(arrays, config)
-            return None, samples, {"loss": loss, "correct": round(metrics.get("accuracy", 0) * samples)}
+            return None, samples, {**_numbers(metrics), "loss": loss, "correct": round(metrics.get("accuracy", 0) * samples)}
         trained, samples, metrics = client.fit(arrays, config)
         if len(trained) != len(params):
             raise ValueError(f"the client's fit returned {len(trained)} arrays, the task has {len(params)}")
         new = {name: np.asarray(one).reshape(params[name].shape) for name, one in zip(params, trained)}
-        return new, samples, metrics
+        return new, samples, _numbers(metrics)
 
     return train
