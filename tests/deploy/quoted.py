@@ -124,6 +124,10 @@ class Reader:
         alone = words[1:2] in (["train"], ["predict"]) and not {"--listen", "--join", "--server"} & set(words)
         return self.fedtrain(words) if alone else self.check_options(words)
 
+    def fedcodec(self, words):
+        """Runs on what the page's commands before this one have written."""
+        return self.run(words)
+
     def script(self, words):
         path = os.path.join(self.root, words[0])
         if not os.access(path, os.X_OK):
@@ -137,7 +141,7 @@ class Reader:
         """None, or what is wrong."""
         words = [re.sub(r"^build/release/bin/|^bin/|^\./", "", words[0])] + words[1:]
         words = [re.sub(r"\b[A-Z]+\b", lambda m: PLACEHOLDERS.get(m[0], m[0]), w) for w in words]
-        if words[0] in ("fedsim", "fedtrain", "fedworker"):
+        if words[0] in ("fedsim", "fedtrain", "fedworker", "fedcodec"):
             return getattr(self, words[0])(words)
         if words[0] in PROGRAMS:
             return self.check_options(words)
