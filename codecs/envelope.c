@@ -75,6 +75,9 @@ size_t fedcodec_envelope_work_size(const fedcodec *codec, const fed_layout *layo
     return float_memory(layout->count) + most;
 }
 
+/* Where a tensor begins in values that may be absent. */
+#define PART(values, offset) ((values) != NULL ? (values) + (offset) : NULL)
+
 /* Check for each tensor what fedcodec_encode checks, before the first one is changed. found[k]:
  * what the scan found in tensor k. */
 static fed_status can_encode(const fedcodec *codec, const fed_layout *layout, uint32_t small,
@@ -85,15 +88,15 @@ static fed_status can_encode(const fedcodec *codec, const fed_layout *layout, ui
     for (size_t k = 0; k < fedcodec_coded_tensors(layout); k++) {
         const fed_tensor *t = &layout->tensors[k];
         FED_REQUIRE(t->size <= FEDCODEC_VALUES_MAX, FED_EINVAL);
-        FED_TRY(fedcodec_scan(codec, residual + t->offset, x != NULL ? x + t->offset : NULL,
-                              t->size, &found[k]));
+        FED_TRY(fedcodec_scan(codec, PART(residual, t->offset), PART(x, t->offset), t->size,
+                              &found[k]));
     }
     FED_REQUIRE(fedcodec_group_size(layout, small) <= FEDCODEC_VALUES_MAX, FED_EINVAL);
     const fedcodec exact = as_they_are();
     size_t at = fedcodec_statistics_offset(layout), n = fedcodec_statistics_size(layout);
     FED_REQUIRE(n <= FEDCODEC_VALUES_MAX, FED_EINVAL);
     float ignored;
-    return fedcodec_scan(&exact, residual + at, x != NULL ? x + at : NULL, n, &ignored);
+    return fedcodec_scan(&exact, PART(residual, at), PART(x, at), n, &ignored);
 }
 
 /* Pack data[*len] with the codec's stage if that makes it shorter. Returns the stage used, or 0. */
@@ -158,7 +161,7 @@ static fed_status put_statistics(const fed_layout *layout, float *residual, cons
                                  void *work, fed_writer *w) {
     const fedcodec exact = as_they_are();
     size_t at = fedcodec_statistics_offset(layout), n = fedcodec_statistics_size(layout);
-    return put_frame(&exact, residual + at, x != NULL ? x + at : NULL, n, 0.0f, work, w);
+    return put_frame(&exact, PART(residual, at), PART(x, at), n, 0.0f, work, w);
 }
 
 fed_status fedcodec_envelope_encode(const fedcodec *codec, const fed_layout *layout, uint32_t small,
@@ -180,8 +183,8 @@ fed_status fedcodec_envelope_encode(const fedcodec *codec, const fed_layout *lay
     for (size_t k = 0; k < fedcodec_coded_tensors(layout); k++) {
         const fed_tensor *t = &layout->tensors[k];
         if (t->size >= small) {
-            FED_TRY(put_frame(codec, residual + t->offset, x != NULL ? x + t->offset : NULL,
-                              t->size, found[k], work, &w));
+            FED_TRY(put_frame(codec, PART(residual, t->offset), PART(x, t->offset), t->size,
+                              found[k], work, &w));
         }
     }
     if (small > 0) {
