@@ -66,8 +66,8 @@ run clang -L fuzz
 
 stage "tests under AddressSanitizer and UBSan"
 # Left out, so that all of it takes less than 25 minutes: tests that only start other programs, or compile; and those that run
-# once more on the fake CUDA driver, but for its host code.
-run clang -LE fuzz -E '^cuda\.(contract|fedclient)\.|^gpu\.nvcc$|^browser\.|^e2e\.test_sweep$|^parity\.|^codecs\.(readme|portable)$|^fedtrain\.memory$|^vectors\.'
+# once more on the fake CUDA driver, which the last stage runs.
+run clang -LE fuzz -E '^cuda\.|^gpu\.nvcc$|^browser\.|^e2e\.test_sweep$|^parity\.|^codecs\.(readme|portable)$|^fedtrain\.memory$|^vectors\.'
 
 stage "tests with threads under ThreadSanitizer"
 # Some kernels place memory so randomly that ThreadSanitizer can't start, so randomization is off.
