@@ -54,6 +54,10 @@ nothing_runs_yet() {
     expect "$(stat -c '%U:%G %a' /etc/fed/devices)" "root:fedclient 2750"
 }
 
+python_finds_programs() { # of other packages
+    expect "$(python3 -c 'from fed._programs import find; print(find("fedserver"), find("fedsim"))')" "/usr/bin/fedserver /usr/bin/fedsim"
+}
+
 make_coordinator() {
     fedserver-init --host localhost
     expect "$(stat -c '%U %a' $state/ca.key)" "fed-front 400"
@@ -90,6 +94,7 @@ hold_round_open() { # b is away, so the round stays open with a's update in it
 start() {
     mkdir -p $notes
     nothing_runs_yet
+    python_finds_programs
     make_coordinator
     cp $state/ca.pem /etc/fed/devices/ca.pem
     make_device a 0/2
