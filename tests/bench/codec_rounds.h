@@ -10,6 +10,15 @@
 #include "gradients.h"
 #include "plain_loops.h"
 
+typedef enum bench_op {
+    BENCH_ENCODE,
+    BENCH_UNGUARDED, /* encode without guard: an error may lose the residual */
+    BENCH_DECODE,
+    BENCH_AXPY, /* decode and add */
+    BENCH_FOLD, /* decode and add exactly */
+    BENCH_OPS
+} bench_op;
+
 /** Gradients of one size, memory for their messages and values, and the yardsticks' times. */
 typedef struct bench {
     const char *unit;     /* the only unit to be measured, or NULL */
@@ -21,7 +30,8 @@ typedef struct bench {
     float *before, *y;    /* a copy of a residual; decoded values */
     float *spare;         /* memory that the yardsticks write to */
     int64_t *acc;
-    bench_times copy, add; /* medians of each measurement */
+    uint32_t *at;     /* positions of a message's values that are not zero */
+    bench_times copy; /* medians of each measurement */
 } bench;
 
 /** Start a benchmark. Either b->files and their gradients are set, or neither is. */
@@ -54,8 +64,8 @@ void measure_warm(bench *b, message *m);
 
 /** Medians of all rounds, and the messages' mean length. */
 typedef struct result {
-    double copy_s, add_s, loop_s, op_s[BENCH_OPS];
-    double bound_s[BENCH_OPS]; /* a bound for all code that touches each value; 0: unknown */
+    double copy_s, loop_s, op_s[BENCH_OPS];
+    double bound_s[BENCH_OPS]; /* the least that has to be done; 0: not measured */
     double bytes;
 } result;
 
