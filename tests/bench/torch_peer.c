@@ -64,7 +64,8 @@ bool torch_peer_start(torch_peer *peer, const char *unit) {
     if (told != NULL) {
         return start(peer, told, unit);
     }
-    return start(peer, "python3", unit) || start(peer, "/usr/bin/python3", unit);
+    return start(peer, FED_SOURCE_DIR "/build/python-venv/bin/python", unit) ||
+           start(peer, "python3", unit) || start(peer, "/usr/bin/python3", unit);
 }
 
 void torch_peer_stop(torch_peer *peer) {
@@ -92,9 +93,9 @@ void torch_peer_case(torch_peer *peer, const char *net, size_t batch, const char
     ask(peer, answer, sizeof answer);
 }
 
-double torch_peer_slice(torch_peer *peer, torch_layout layout, double seconds) {
+double torch_peer_slice(torch_peer *peer, const char *way, double seconds) {
     char answer[64], *rest;
-    fprintf(peer->to, "slice %s %g\n", layout == TORCH_NCHW ? "nchw" : "nhwc", seconds);
+    fprintf(peer->to, "slice %s %g\n", way, seconds);
     ask(peer, answer, sizeof answer);
     double samples = strtod(answer, &rest), took = strtod(rest, NULL);
     return samples / took;

@@ -8,8 +8,6 @@
 #include <stdio.h>
 #include <sys/types.h>
 
-typedef enum torch_layout { TORCH_NCHW, TORCH_NHWC, TORCH_LAYOUTS } torch_layout;
-
 typedef struct torch_peer {
     pid_t pid;
     FILE *to, *from;
@@ -18,9 +16,9 @@ typedef struct torch_peer {
 
 /**
  * Start a worker on the caller's processor. `unit` "avx512" or "avx2" limits it to the instructions
- * of that vector unit; any other text sets no limit. Python is $FED_TORCH_PYTHON, else the first of
- * python3 and /usr/bin/python3 that has PyTorch. Returns false if neither has PyTorch. Owner:
- * torch_peer_stop.
+ * of that vector unit; any other text sets no limit. Python is $FED_TORCH_PYTHON, else the first
+ * that has PyTorch of build/python-venv (deploy/setup.sh --python), python3 and /usr/bin/python3.
+ * Returns false if none has PyTorch. Owner: torch_peer_stop.
  */
 bool torch_peer_start(torch_peer *peer, const char *unit);
 void torch_peer_stop(torch_peer *peer); /* safe on a zeroed peer */
@@ -28,7 +26,8 @@ void torch_peer_stop(torch_peer *peer); /* safe on a zeroed peer */
 /** From now on the worker trains this net of tests/parity/torch_models.py, by "sgd" or "adam". */
 void torch_peer_case(torch_peer *peer, const char *net, size_t batch, const char *optimizer);
 
-/** Train for so many seconds. Returns samples per second of CPU time. */
-double torch_peer_slice(torch_peer *peer, torch_layout layout, double seconds);
+/** Train for so many seconds, in a way that torch_worker.py lists. Returns samples per second of CPU
+ * time; 0: this PyTorch lacks the way. */
+double torch_peer_slice(torch_peer *peer, const char *way, double seconds);
 
 #endif

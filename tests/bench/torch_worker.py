@@ -1,7 +1,10 @@
 """PyTorch's side of bench_train: trains for a moment whenever it is told to, one line a command.
 
-    case NET BATCH OPTIMIZER    a net of torch_models.py, in both layouts -> "ready"
-    slice LAYOUT SECONDS        "nchw" or "nhwc" (channels_last) -> samples and the CPU seconds that they took
+    case NET BATCH OPTIMIZER    a net of torch_models.py, in all ways -> "ready"
+    slice WAY SECONDS           -> samples and the CPU seconds that they took; "0 1": this PyTorch lacks the way
+
+A way is a layout, "nchw" or "nhwc" (channels_last). With "-compiled" behind it, torch.compile has made the loss and its
+gradients; the optimizer stays eager, since its foreach kernels are faster than compiled ones on small nets.
 
 The first line that it writes says which PyTorch this is, and which BLAS it calls.
 """
@@ -23,6 +26,8 @@ except ImportError:
     sys.exit(77)  # bench_train says so
 
 LAYOUTS = {"nchw": torch.contiguous_format, "nhwc": torch.channels_last}
+COMPILED = "-compiled"
+WAYS = [*LAYOUTS, *(layout + COMPILED for layout in LAYOUTS if hasattr(torch, "compile"))]
 OPTIMIZERS = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}
 WARM_UP_STEPS = 3
 
@@ -33,7 +38,7 @@ def blas():
     with open("/proc/self/maps", encoding="utf-8") as maps:
         paths = re.findall(r"/\S*/lib(?:blas|openblas|mkl_rt|blis)\S*\.so\S*", maps.read())
     if not paths:
-        return "a BLAS of its own"
+        return f"{'MKL' if torch.backends.mkl.is_available() else 'a BLAS'} of its own"
     library = ctypes.CDLL(paths[0])
     try:
         library.openblas_get_config.restype = ctypes.c_char_p
@@ -47,23 +52,28 @@ def capability():
 
 
 class Trainer:
-    """One net in one layout, with the batch that it sees again and again."""
+    """One net in one way, with the batch that it sees again and again."""
 
-    def __init__(self, net, batch, optimizer, layout):
+    def __init__(self, net, batch, optimizer, way):
         self.net, shape = torch_models.build(net)
+        layout = way.removesuffix(COMPILED)
         self.batch = batch
         self.x = torch.rand(batch, *shape)
         self.label = torch.arange(batch) % 10
         if len(shape) == 3:
             self.net = self.net.to(memory_format=LAYOUTS[layout])
             self.x = self.x.to(memory_format=LAYOUTS[layout])
+        self.loss = self.compute_loss if way == layout else torch.compile(self.compute_loss, dynamic=False)
         self.optimizer = OPTIMIZERS[optimizer](self.net.parameters(), lr=1e-4, foreach=True)
         for _ in range(WARM_UP_STEPS):
             self.step()
 
+    def compute_loss(self):
+        return functional.cross_entropy(self.net(self.x), self.label)
+
     def step(self):
         self.optimizer.zero_grad(set_to_none=True)
-        functional.cross_entropy(self.net(self.x), self.label).backward()
+        self.loss().backward()
         self.optimizer.step()
 
     def slice(self, seconds):
@@ -76,6 +86,10 @@ class Trainer:
 
 def main():
     torch.set_num_threads(1)
+    if hasattr(torch, "compile") and os.environ.get("ATEN_CPU_CAPABILITY") == "avx2":
+        import torch._inductor.config as inductor
+
+        inductor.cpp.simdlen = 256
     torch.set_flush_denormal(True)
     print(f"PyTorch {torch.__version__} ({capability()}), BLAS {blas()}", flush=True)
     trainers = {}
@@ -83,11 +97,13 @@ def main():
         command, *words = line.split()
         if command == "case":
             net, batch, optimizer = words
-            trainers = {layout: Trainer(net, int(batch), optimizer, layout) for layout in LAYOUTS}
+            if hasattr(torch, "compiler"):
+                torch.compiler.reset()  # else the compiler takes the next net for the last one with another shape
+            trainers = {way: Trainer(net, int(batch), optimizer, way) for way in WAYS}
             print("ready", flush=True)
         else:
-            layout, seconds = words
-            print(*trainers[layout].slice(float(seconds)), flush=True)
+            way, seconds = words
+            print(*trainers[way].slice(float(seconds)) if way in trainers else (0, 1), flush=True)
 
 
 if __name__ == "__main__":
