@@ -224,7 +224,8 @@ fed_status fedserver_handle(fedserver *server, const fedserver_request *request,
     assert(server->serving && !server->broken);
     server->rounds.asked = true;
     if (server->setup.part != FEDSERVER_GATE) {
-        FED_TRY(note(server, fedserver_training_advance(&server->rounds, now_ms, err)));
+        FED_TRY(note(server, fedserver_training_advance(&server->rounds, &server->rounds.training,
+                                                        now_ms, err)));
     }
     *response = (fedserver_response){.status = 200};
     fed_status status = server->routing->answer(server, request, now_ms, response, err);
@@ -267,7 +268,8 @@ fed_status fedserver_tick(fedserver *server, int64_t now_ms, int64_t *next_ms, f
         server->rounds.epoch += fedserver_relay_hear(server->relay);
         return FED_OK;
     }
-    FED_TRY(note(server, fedserver_training_advance(&server->rounds, now_ms, err)));
+    FED_TRY(note(server, fedserver_training_advance(&server->rounds, &server->rounds.training,
+                                                    now_ms, err)));
     int64_t queue_ms = INT64_MAX;
     FED_TRY(note(server, fedserver_queue_advance(&server->rounds, now_ms, &queue_ms, err)));
     *next_ms = next_tick_ms(t, now_ms);

@@ -14,9 +14,8 @@
 #include "fedserver/task/fields.h"
 #include "fedserver/task/phases.h"
 
-void fedserver_waiting_find(const fedserver_rounds *rounds, int64_t now_ms,
-                            fedserver_waiting *waiting) {
-    const fedserver_training *t = &rounds->training;
+void fedserver_waiting_find(const fedserver_rounds *rounds, const fedserver_training *t,
+                            int64_t now_ms, fedserver_waiting *waiting) {
     *waiting = (fedserver_waiting){.lease_ends_ms = INT64_MAX};
     for (size_t k = 0; k < rounds->devices.count; k++) {
         const fedserver_device *device = &rounds->devices.items[k];
@@ -184,10 +183,10 @@ static void say_phase(sentence *s, const fedserver_task *task, uint32_t round) {
     say(s, "\n");
 }
 
-static void say_round(const fedserver_rounds *rounds, int64_t now_ms, sentence *s) {
-    const fedserver_training *t = &rounds->training;
+static void say_round(const fedserver_rounds *rounds, const fedserver_training *t, int64_t now_ms,
+                      sentence *s) {
     fedserver_waiting waiting;
-    fedserver_waiting_find(rounds, now_ms, &waiting);
+    fedserver_waiting_find(rounds, t, now_ms, &waiting);
     say(s, "round %u of %u, attempt %u\n", t->round.number, t->task.rules.rounds, t->round.attempt);
     say_phase(s, &t->task, t->round.number);
     say(s, "waiting for ");
@@ -246,7 +245,7 @@ static fed_status say_task(fedserver *server, int64_t now_ms, sentence *s, fed_e
     say(s, "task %llu (%s): ", (unsigned long long)task.wire.id, task.name);
     status = fedserver_rounds_view(server->store, server->db, server->log, &view, &runs, err);
     if (status == FED_OK && runs) {
-        say_round(&view, now_ms, s);
+        say_round(&view, &view.training, now_ms, s);
     } else if (status == FED_OK) {
         say(s, "%s\n", fedserver_task_state_name(task.state));
     }

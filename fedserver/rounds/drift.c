@@ -12,8 +12,7 @@ static size_t statistics(const fedserver_training *t) {
     return t->task.rules.staleness > 0 ? t->arch.layout.size - fed_arch_summed(&t->arch) : 0;
 }
 
-uint32_t fedserver_drift_reach(const fedserver_rounds *rounds) {
-    const fedserver_training *t = &rounds->training;
+uint32_t fedserver_drift_reach(const fedserver_training *t) {
     const uint32_t version = t->versions.version, staleness = t->task.rules.staleness;
     if (statistics(t) == 0) {
         return version;
@@ -56,8 +55,8 @@ static fed_status note_delta(void *user, uint32_t version, const uint8_t *bytes,
 }
 
 /* A delta that an earlier release of the program has deleted counts as no movement. */
-static fed_status find_moved(fedserver_rounds *rounds, fedserver_drift *drift, fed_error *err) {
-    const fedserver_training *t = &rounds->training;
+static fed_status find_moved(fedserver_rounds *rounds, const fedserver_training *t,
+                             fedserver_drift *drift, fed_error *err) {
     const uint32_t newest = t->versions.version;
     drift->moved = calloc((size_t)drift->oldest * drift->count, sizeof *drift->moved);
     walk w = {t, drift, malloc(t->arch.layout.size * sizeof *w.delta)};
@@ -74,8 +73,8 @@ static fed_status find_moved(fedserver_rounds *rounds, fedserver_drift *drift, f
     return FED_OK;
 }
 
-fed_status fedserver_drift_find(fedserver_rounds *rounds, fedserver_drift *drift, fed_error *err) {
-    const fedserver_training *t = &rounds->training;
+fed_status fedserver_drift_find(fedserver_rounds *rounds, const fedserver_training *t,
+                                fedserver_drift *drift, fed_error *err) {
     *drift = (fedserver_drift){.first = fed_arch_summed(&t->arch), .count = statistics(t)};
     if (drift->count == 0) {
         return FED_OK;
@@ -86,7 +85,7 @@ fed_status fedserver_drift_find(fedserver_rounds *rounds, fedserver_drift *drift
     }
     drift->all = t->sum.weight;
     find_ages(t, drift);
-    return drift->oldest > 0 ? find_moved(rounds, drift, err) : FED_OK;
+    return drift->oldest > 0 ? find_moved(rounds, t, drift, err) : FED_OK;
 }
 
 void fedserver_drift_free(fedserver_drift *drift) {

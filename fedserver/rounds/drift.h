@@ -30,8 +30,8 @@ typedef struct fedserver_drift {
 /** Find the drift of the open round's updates, after their shares are settled. drift->count is 0
  * if the task is synchronous or its net has no running statistics. End with fedserver_drift_free,
  * also after a failure. */
-fed_status fedserver_drift_find(fedserver_rounds *rounds, fedserver_drift *drift,
-                                fed_error *err) FED_CHECKED;
+fed_status fedserver_drift_find(fedserver_rounds *rounds, const fedserver_training *training,
+                                fedserver_drift *drift, fed_error *err) FED_CHECKED;
 void fedserver_drift_free(fedserver_drift *drift);
 
 /**
@@ -47,6 +47,6 @@ void fedserver_drift_off_update(const fedserver_drift *drift, uint32_t age, floa
 void fedserver_drift_off_mean(const fedserver_drift *drift, float *mean);
 
 /** Late updates no longer need the deltas up to this version. */
-uint32_t fedserver_drift_reach(const fedserver_rounds *rounds);
+uint32_t fedserver_drift_reach(const fedserver_training *training);
 
 #endif

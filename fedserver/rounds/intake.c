@@ -145,9 +145,8 @@ static fed_status visit_stored(void *user, const fedserver_update_row *row, cons
 }
 
 /* Visit the stored updates in the order of arrival. */
-static fed_status each_stored(const fedserver_rounds *rounds, stored_visit visit, void *user,
-                              fed_error *err) {
-    const fedserver_training *t = &rounds->training;
+static fed_status each_stored(const fedserver_rounds *rounds, const fedserver_training *t,
+                              stored_visit visit, void *user, fed_error *err) {
     stored_walk walk = {.training = t, .visit = visit, .user = user};
     return rounds->store->update_each(rounds->db, t->task.wire.id, visit_stored, &walk, err);
 }
@@ -158,9 +157,9 @@ static fed_status count_stored(void *user, const fedserver_update_row *row,
     return fedserver_intake_count(user, update, row->device, err);
 }
 
-fed_status fedserver_intake_load(fedserver_rounds *rounds, fed_error *err) {
-    assert(rounds->training.sum.updates == 0); /* D2: each stored update counts once */
-    return each_stored(rounds, count_stored, &rounds->training, err);
+fed_status fedserver_intake_load(fedserver_rounds *rounds, fedserver_training *t, fed_error *err) {
+    assert(t->sum.updates == 0); /* D2: each stored update counts once */
+    return each_stored(rounds, t, count_stored, t, err);
 }
 
 /* -- Close -- */
@@ -179,12 +178,12 @@ static fed_status refold_stored(void *user, const fedserver_update_row *row,
     return fedserver_sum_refold(r->sum, number, &update->values, err);
 }
 
-static fed_status settle(fedserver_rounds *rounds, fedserver_shares *shares, fed_error *err) {
-    fedserver_training *t = &rounds->training;
+static fed_status settle(fedserver_rounds *rounds, fedserver_training *t, fedserver_shares *shares,
+                         fed_error *err) {
     refolding r = {.sum = &t->sum};
     bool refold = false;
     FED_TRY(fedserver_sum_settle(&t->sum, t->task.device_share, shares, &refold, err));
-    return refold ? each_stored(rounds, refold_stored, &r, err) : FED_OK;
+    return refold ? each_stored(rounds, t, refold_stored, &r, err) : FED_OK;
 }
 
 /* Collects the rows of a strategy that needs all updates at once. */
@@ -204,12 +203,11 @@ static fed_status gather_stored(void *user, const fedserver_update_row *row,
 }
 
 /* change = what the strategy makes of all updates of the round. */
-static fed_status combine_all(fedserver_rounds *rounds, const fedserver_drift *drift, float *change,
-                              fed_error *err) {
-    const fedserver_training *t = &rounds->training;
+static fed_status combine_all(fedserver_rounds *rounds, const fedserver_training *t,
+                              const fedserver_drift *drift, float *change, fed_error *err) {
     gathering g = {.training = t, .drift = drift};
     FED_TRY(fedserver_rows_open(&g.rows, rounds->directory, t->sum.size, err));
-    fed_status status = each_stored(rounds, gather_stored, &g, err);
+    fed_status status = each_stored(rounds, t, gather_stored, &g, err);
     if (status == FED_OK) {
         fedserver_rows_sort(&g.rows);
         const fedserver_strategy_half *half = &t->strategy.combine;
@@ -219,14 +217,13 @@ static fed_status combine_all(fedserver_rounds *rounds, const fedserver_drift *d
     return status;
 }
 
-fed_status fedserver_intake_close(fedserver_rounds *rounds, fedserver_shares *shares, float *change,
-                                  fed_error *err) {
-    const fedserver_training *t = &rounds->training;
+fed_status fedserver_intake_close(fedserver_rounds *rounds, fedserver_training *t,
+                                  fedserver_shares *shares, float *change, fed_error *err) {
     fedserver_drift drift;
-    FED_TRY(settle(rounds, shares, err));
-    fed_status status = fedserver_drift_find(rounds, &drift, err);
+    FED_TRY(settle(rounds, t, shares, err));
+    fed_status status = fedserver_drift_find(rounds, t, &drift, err);
     if (status == FED_OK && fedserver_strategy_needs_all(&t->strategy)) {
-        status = combine_all(rounds, &drift, change, err);
+        status = combine_all(rounds, t, &drift, change, err);
     } else if (status == FED_OK) {
         fedserver_sum_mean(&t->sum, change);
         fedserver_drift_off_mean(&drift, change);

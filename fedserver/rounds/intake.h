@@ -71,7 +71,8 @@ fed_status fedserver_intake_count(fedserver_training *training, const fedserver_
 
 /** Add the stored updates of the open round to the round's sum, which must be empty.
  * FED_EFORMAT: an update is damaged, or belongs to a round that does not count in the open one. */
-fed_status fedserver_intake_load(fedserver_rounds *rounds, fed_error *err) FED_CHECKED;
+fed_status fedserver_intake_load(fedserver_rounds *rounds, fedserver_training *training,
+                                 fed_error *err) FED_CHECKED;
 
 /**
  * Settle what each update counts for, and combine the updates as the task's strategy says. All
@@ -79,7 +80,8 @@ fed_status fedserver_intake_load(fedserver_rounds *rounds, fed_error *err) FED_C
  *
  * change  float32[layout->size]: the mean of the updates, or what the strategy makes of all
  */
-fed_status fedserver_intake_close(fedserver_rounds *rounds, fedserver_shares *shares, float *change,
+fed_status fedserver_intake_close(fedserver_rounds *rounds, fedserver_training *training,
+                                  fedserver_shares *shares, float *change,
                                   fed_error *err) FED_CHECKED;
 
 #endif

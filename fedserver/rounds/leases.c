@@ -60,8 +60,7 @@ uint32_t fedserver_leases_count(const fedserver_rounds *rounds, const fedserver_
 }
 
 /* Count the slots that are taken now, and set when to look at the leases again. */
-static uint32_t count_slots(fedserver_rounds *rounds, int64_t now_ms) {
-    fedserver_training *t = &rounds->training;
+static uint32_t count_slots(fedserver_rounds *rounds, fedserver_training *t, int64_t now_ms) {
     uint32_t taken = asynchronous(t) ? 0 : t->round.received;
     const int64_t most_ms = now_ms + t->task.rules.deadline_ms;
     t->lease_ends_ms = INT64_MAX;
@@ -85,20 +84,19 @@ static uint32_t count_slots(fedserver_rounds *rounds, int64_t now_ms) {
     return taken;
 }
 
-void fedserver_leases_advance(fedserver_rounds *rounds, int64_t now_ms) {
-    fedserver_training *t = &rounds->training;
+void fedserver_leases_advance(fedserver_rounds *rounds, fedserver_training *t, int64_t now_ms) {
     bool set_back = asynchronous(t) && t->lease_ends_ms != INT64_MAX &&
                     t->lease_ends_ms > now_ms + t->task.rules.deadline_ms;
     if (t->round.phase == FEDSERVER_ROUND_NONE || (now_ms < t->lease_ends_ms && !set_back)) {
         return;
     }
-    uint32_t taken = count_slots(rounds, now_ms);
+    uint32_t taken = count_slots(rounds, t, now_ms);
     bool full = t->round.phase == FEDSERVER_ROUND_FULL;
     while (t->round.leased > taken) {
         fedserver_round_step(&t->task.rules, &t->round, FEDSERVER_ON_LEASE_ENDED, now_ms);
     }
     if (full && t->round.phase == FEDSERVER_ROUND_OPEN) {
-        fedserver_slots_freed(rounds, now_ms);
+        fedserver_slots_freed(rounds, t, now_ms);
     }
 }
 
@@ -150,8 +148,7 @@ static bool had_its_part(const fedserver_training *t, const fedserver_device *de
 }
 
 /* Slots are free: draw the devices that may take them. */
-static void draw(fedserver_rounds *rounds, int64_t now_ms) {
-    fedserver_training *t = &rounds->training;
+static void draw(fedserver_rounds *rounds, fedserver_training *t, int64_t now_ms) {
     const fedserver_round_rules *rules = &t->task.rules;
     t->cohort = (fedserver_cohort){
         .selection = t->task.selection,
@@ -183,19 +180,18 @@ static void wake(fedserver_rounds *rounds, int64_t now_ms) {
     rounds->epoch++;
 }
 
-void fedserver_slots_open(fedserver_rounds *rounds, int64_t now_ms) {
-    const fedserver_training *t = &rounds->training;
+void fedserver_slots_open(fedserver_rounds *rounds, fedserver_training *t, int64_t now_ms) {
     if (asynchronous(t) && t->round.number > 1) {
         /* the number of free slots is the same, but there is a new model */
         rounds->wake_due = true;
         return;
     }
-    draw(rounds, now_ms);
+    draw(rounds, t, now_ms);
     wake(rounds, now_ms);
 }
 
-void fedserver_slots_freed(fedserver_rounds *rounds, int64_t now_ms) {
-    draw(rounds, now_ms);
+void fedserver_slots_freed(fedserver_rounds *rounds, fedserver_training *t, int64_t now_ms) {
+    draw(rounds, t, now_ms);
     rounds->wake_due = true;
 }
 
@@ -243,9 +239,8 @@ static fed_status lease_store(fedserver_rounds *rounds, fedserver_device *device
     return fedserver_device_save(rounds, device, err);
 }
 
-static fed_status give_lease(fedserver_rounds *rounds, fedserver_device *device, int64_t now_ms,
-                             fed_error *err) {
-    fedserver_training *t = &rounds->training;
+static fed_status give_lease(fedserver_rounds *rounds, fedserver_training *t,
+                             fedserver_device *device, int64_t now_ms, fed_error *err) {
     fedserver_device leased = *device;
     fed_status status = lease_name(&leased.lease);
     if (status != FED_OK) {
@@ -265,12 +260,13 @@ static fed_status give_lease(fedserver_rounds *rounds, fedserver_device *device,
 
 /* Give the device its lease again. Asynchronous: the model may be newer than the lease, and the
  * device trains the newest model. */
-static fed_status give_again(fedserver_rounds *rounds, fedserver_device *device, fed_error *err) {
+static fed_status give_again(fedserver_rounds *rounds, const fedserver_training *t,
+                             fedserver_device *device, fed_error *err) {
     fedserver_device leased = *device;
-    if (leased.lease_round == rounds->training.round.number) {
+    if (leased.lease_round == t->round.number) {
         return FED_OK;
     }
-    leased.lease_round = rounds->training.round.number;
+    leased.lease_round = t->round.number;
     return lease_store(rounds, device, &leased, err);
 }
 
@@ -293,10 +289,10 @@ static fedserver_round_event checkin_event(fedserver_training *t, const fedserve
     return now_ms < *admit_ms ? FEDSERVER_ON_CHECKIN_EARLY : FEDSERVER_ON_CHECKIN_NEW;
 }
 
-fed_status fedserver_leases_checkin(fedserver_rounds *rounds, fedserver_device *device,
-                                    int64_t now_ms, fedserver_round_action *action,
-                                    int64_t *admit_ms, fed_error *err) {
-    fedserver_training *t = &rounds->training;
+fed_status fedserver_leases_checkin(fedserver_rounds *rounds, fedserver_training *t,
+                                    fedserver_device *device, int64_t now_ms,
+                                    fedserver_round_action *action, int64_t *admit_ms,
+                                    fed_error *err) {
     bool runs = t->round.deadline_ms != 0;
     device->checkin_ms = now_ms;
     *action = fedserver_round_step(&t->task.rules, &t->round,
@@ -305,21 +301,20 @@ fed_status fedserver_leases_checkin(fedserver_rounds *rounds, fedserver_device *
         *admit_ms = 0;
     }
     if (*action == FEDSERVER_DO_LEASE_AGAIN) {
-        return give_again(rounds, device, err);
+        return give_again(rounds, t, device, err);
     }
     if (*action != FEDSERVER_DO_LEASE) {
         return FED_OK;
     }
-    FED_TRY(give_lease(rounds, device, now_ms, err));
-    return !runs && t->round.deadline_ms != 0 ? fedserver_round_save(rounds, err) : FED_OK;
+    FED_TRY(give_lease(rounds, t, device, now_ms, err));
+    return !runs && t->round.deadline_ms != 0 ? fedserver_round_save(rounds, t, err) : FED_OK;
 }
 
 /* -- a device declines -- */
 
 /* End the device's lease. A lease of task 0 stands in no round. */
-static fed_status end_lease(fedserver_rounds *rounds, fedserver_device *device, int64_t now_ms,
-                            fed_error *err) {
-    fedserver_training *t = &rounds->training;
+static fed_status end_lease(fedserver_rounds *rounds, fedserver_training *t,
+                            fedserver_device *device, int64_t now_ms, fed_error *err) {
     fedserver_device without = *device;
     without.lease_task = 0;
     without.lease_deadline_ms = 0;
@@ -328,14 +323,14 @@ static fed_status end_lease(fedserver_rounds *rounds, fedserver_device *device, 
     const bool full = t->round.phase == FEDSERVER_ROUND_FULL;
     fedserver_round_step(&t->task.rules, &t->round, FEDSERVER_ON_LEASE_ENDED, now_ms);
     if (full) {
-        fedserver_slots_freed(rounds, now_ms);
+        fedserver_slots_freed(rounds, t, now_ms);
     }
     return FED_OK;
 }
 
-static fed_status note_decline(fedserver_rounds *rounds, fedserver_device *device,
-                               const char *reason, int64_t now_ms, fed_error *err) {
-    const fedserver_training *t = &rounds->training;
+static fed_status note_decline(fedserver_rounds *rounds, const fedserver_training *t,
+                               fedserver_device *device, const char *reason, int64_t now_ms,
+                               fed_error *err) {
     enum { DIGITS = 8 };
     char name[DIGITS + 1];
     FED_TRY(
@@ -353,11 +348,11 @@ static fed_status note_decline(fedserver_rounds *rounds, fedserver_device *devic
     return FED_OK;
 }
 
-fed_status fedserver_leases_decline(fedserver_rounds *rounds, fedserver_device *device,
-                                    const char *reason, int64_t now_ms, fed_error *err) {
-    const fedserver_training *t = &rounds->training;
-    FED_TRY(reason[0] != '\0' ? note_decline(rounds, device, reason, now_ms, err) : FED_OK);
-    return fedserver_lease_stands(t, device, now_ms) ? end_lease(rounds, device, now_ms, err)
+fed_status fedserver_leases_decline(fedserver_rounds *rounds, fedserver_training *t,
+                                    fedserver_device *device, const char *reason, int64_t now_ms,
+                                    fed_error *err) {
+    FED_TRY(reason[0] != '\0' ? note_decline(rounds, t, device, reason, now_ms, err) : FED_OK);
+    return fedserver_lease_stands(t, device, now_ms) ? end_lease(rounds, t, device, now_ms, err)
                                                      : FED_OK;
 }
 

@@ -7,14 +7,16 @@
 
 /** A device checks in. *action says what to answer. After LEASE the device has its new lease.
  * After WAIT_ADMISSION the cohort admits the device at *admit_ms. */
-fed_status fedserver_leases_checkin(fedserver_rounds *rounds, fedserver_device *device,
-                                    int64_t now_ms, fedserver_round_action *action,
-                                    int64_t *admit_ms, fed_error *err) FED_CHECKED;
+fed_status fedserver_leases_checkin(fedserver_rounds *rounds, fedserver_training *training,
+                                    fedserver_device *device, int64_t now_ms,
+                                    fedserver_round_action *action, int64_t *admit_ms,
+                                    fed_error *err) FED_CHECKED;
 
 /** A device can't serve the task in memory. Store the reason, and end the device's lease if the
  * lease stands. reason "": the device only gives its slot back, and may get another slot later. */
-fed_status fedserver_leases_decline(fedserver_rounds *rounds, fedserver_device *device,
-                                    const char *reason, int64_t now_ms, fed_error *err) FED_CHECKED;
+fed_status fedserver_leases_decline(fedserver_rounds *rounds, fedserver_training *training,
+                                    fedserver_device *device, const char *reason, int64_t now_ms,
+                                    fed_error *err) FED_CHECKED;
 
 /** Has the device declined the task in memory? A decline stands for FEDSERVER_DECLINE_MS. */
 bool fedserver_declined(const fedserver_training *training, const fedserver_device *device,
@@ -46,18 +48,19 @@ int64_t fedserver_lease_deadline(const fedserver_training *training,
 
 /** Free the slots of leases that no longer stand. The function looks at the leases only when a
  * lease may have ended since the last call. */
-void fedserver_leases_advance(fedserver_rounds *rounds, int64_t now_ms);
+void fedserver_leases_advance(fedserver_rounds *rounds, fedserver_training *training,
+                              int64_t now_ms);
 
 /** How many slots are taken, counted from the devices. For a restart. */
 uint32_t fedserver_leases_count(const fedserver_rounds *rounds, const fedserver_training *training);
 
 /** A round or an attempt has opened: draw the devices that may have its slots, and move the
  * epoch. */
-void fedserver_slots_open(fedserver_rounds *rounds, int64_t now_ms);
+void fedserver_slots_open(fedserver_rounds *rounds, fedserver_training *training, int64_t now_ms);
 
 /** A slot is free again: draw the devices that may have the free slots. The epoch moves later, in
  * fedserver_slots_wake, once for all slots that became free meanwhile. */
-void fedserver_slots_freed(fedserver_rounds *rounds, int64_t now_ms);
+void fedserver_slots_freed(fedserver_rounds *rounds, fedserver_training *training, int64_t now_ms);
 
 /** Move the epoch if slots became free. Returns when to call this again; INT64_MAX: no slot is
  * free. */

@@ -18,11 +18,11 @@ enum { PATIENCE_MS = 60000, SHRINK_PAUSE_MS = 5 };
 /* -- put a task away -- */
 
 /* Afterwards the task that finished last is in memory again: devices may ask for its model. */
-static fed_status put_away(fedserver_rounds *rounds, fed_error *err) {
+static fed_status put_away(fedserver_rounds *rounds, fedserver_training *t, fed_error *err) {
     rounds->epoch++;
     rounds->queue_changed = true;
-    rounds->update_limit = rounds->training.update_limit;
-    fedserver_training_free(&rounds->training);
+    rounds->update_limit = t->update_limit;
+    fedserver_training_free(t);
     return fedserver_training_load(rounds, err);
 }
 
@@ -51,7 +51,7 @@ static fed_status clear_cancelled(fedserver_rounds *rounds, fed_error *err) {
 }
 
 fed_status fedserver_queue_follow(fedserver_rounds *rounds, fed_error *err) {
-    const fedserver_training *t = &rounds->training;
+    fedserver_training *t = &rounds->training;
     fedserver_task now;
     if (!rounds->tasks_changed) {
         return FED_OK;
@@ -63,12 +63,12 @@ fed_status fedserver_queue_follow(fedserver_rounds *rounds, fed_error *err) {
     }
     FED_TRY(rounds->store->task_find(rounds->db, FEDSERVER_PICK_ID, t->task.wire.id, &now, err));
     if (now.state == t->task.state) {
-        return fedserver_declines_load(rounds, err);
+        return fedserver_declines_load(rounds, t, err);
     }
     fed_logf(rounds->log, FED_LOG_INFO, "task %llu (%s) stops with version %u: it is %s",
              (unsigned long long)now.wire.id, now.name, t->versions.version,
              fedserver_task_state_name(now.state));
-    return put_away(rounds, err);
+    return put_away(rounds, t, err);
 }
 
 fed_status fedserver_queue_tidy(fedserver_rounds *rounds, fed_error *err) {
@@ -191,8 +191,9 @@ static bool any_lease_stands(const fedserver_training *t) {
 }
 
 /* Put the task back into the queue, at its earlier position. */
-static fed_status set_aside(fedserver_rounds *rounds, const fedserver_task *next, fed_error *err) {
-    fedserver_task aside = rounds->training.task;
+static fed_status set_aside(fedserver_rounds *rounds, fedserver_training *t,
+                            const fedserver_task *next, fed_error *err) {
+    fedserver_task aside = t->task;
     aside.state = FEDSERVER_TASK_QUEUED;
     fed_error absent = {0};
     fed_status status =
@@ -205,14 +206,13 @@ static fed_status set_aside(fedserver_rounds *rounds, const fedserver_task *next
              "(%s) runs meanwhile (fedserver tasks says why)",
              (unsigned long long)aside.wire.id, aside.name, (unsigned long long)next->wire.id,
              next->name);
-    return put_away(rounds, err);
+    return put_away(rounds, t, err);
 }
 
 /* Set the task aside under three conditions. No device has taken a slot for a while; no device
  * seen lately can serve the task; a device can serve another queued task. */
-static fed_status give_way(fedserver_rounds *rounds, int64_t now_ms, int64_t *next_ms,
-                           fed_error *err) {
-    fedserver_training *t = &rounds->training;
+static fed_status give_way(fedserver_rounds *rounds, fedserver_training *t, int64_t now_ms,
+                           int64_t *next_ms, fed_error *err) {
     const int64_t deadline_ms = t->task.rules.deadline_ms;
     const int64_t patience_ms = deadline_ms < PATIENCE_MS ? deadline_ms : PATIENCE_MS;
     if (t->round.phase == FEDSERVER_ROUND_NONE || any_lease_stands(t)) {
@@ -233,7 +233,7 @@ static fed_status give_way(fedserver_rounds *rounds, int64_t now_ms, int64_t *ne
     if (!can) {
         FED_TRY(find_servable(rounds, now_ms, &next, &found, err));
     }
-    return found ? set_aside(rounds, &next, err) : FED_OK;
+    return found ? set_aside(rounds, t, &next, err) : FED_OK;
 }
 
 /* Give back space, one piece at a time, in batches without a request. */
@@ -251,8 +251,9 @@ static fed_status give_space_back(fedserver_rounds *rounds, int64_t now_ms, int6
 
 fed_status fedserver_queue_advance(fedserver_rounds *rounds, int64_t now_ms, int64_t *next_ms,
                                    fed_error *err) {
-    FED_TRY(give_way(rounds, now_ms, next_ms, err));
-    if (rounds->training.round.phase == FEDSERVER_ROUND_NONE && rounds->queue_changed) {
+    fedserver_training *t = &rounds->training;
+    FED_TRY(give_way(rounds, t, now_ms, next_ms, err));
+    if (t->round.phase == FEDSERVER_ROUND_NONE && rounds->queue_changed) {
         rounds->queue_changed = false;
         FED_TRY(start_next(rounds, now_ms, err));
     }

@@ -18,11 +18,12 @@ void fedserver_rounds_free(fedserver_rounds *rounds) {
     fedserver_devices_free(&rounds->devices);
 }
 
-fedserver_archive fedserver_rounds_archive(const fedserver_rounds *rounds) {
+fedserver_archive fedserver_rounds_archive(const fedserver_rounds *rounds,
+                                           const fedserver_training *t) {
     return (fedserver_archive){.store = rounds->store,
                                .db = rounds->db,
-                               .task = rounds->training.task.wire.id,
-                               .layout = &rounds->training.arch.layout,
+                               .task = t->task.wire.id,
+                               .layout = &t->arch.layout,
                                .log = rounds->log};
 }
 
@@ -33,7 +34,8 @@ fedserver_round_row fedserver_round_row_of(const fedserver_training *t) {
                                  .deadline_ms = t->round.deadline_ms};
 }
 
-fed_status fedserver_round_save(fedserver_rounds *rounds, fed_error *err) {
-    fedserver_round_row row = fedserver_round_row_of(&rounds->training);
-    return rounds->store->round_put(rounds->db, rounds->training.task.wire.id, &row, err);
+fed_status fedserver_round_save(fedserver_rounds *rounds, const fedserver_training *t,
+                                fed_error *err) {
+    fedserver_round_row row = fedserver_round_row_of(t);
+    return rounds->store->round_put(rounds->db, t->task.wire.id, &row, err);
 }

@@ -82,9 +82,11 @@ void fedserver_rounds_free(fedserver_rounds *rounds);
 fedserver_round_row fedserver_round_row_of(const fedserver_training *training);
 
 /** Store the open round as it is now. */
-fed_status fedserver_round_save(fedserver_rounds *rounds, fed_error *err) FED_CHECKED;
+fed_status fedserver_round_save(fedserver_rounds *rounds, const fedserver_training *training,
+                                fed_error *err) FED_CHECKED;
 
 /** The stored versions of the task in memory. */
-fedserver_archive fedserver_rounds_archive(const fedserver_rounds *rounds);
+fedserver_archive fedserver_rounds_archive(const fedserver_rounds *rounds,
+                                           const fedserver_training *training);
 
 #endif

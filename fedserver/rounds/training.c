@@ -107,8 +107,7 @@ static fed_status restore_round(void *user, const fedserver_round_row *row, fed_
     return FED_OK;
 }
 
-static fed_status load_open_round(fedserver_rounds *rounds, fed_error *err) {
-    fedserver_training *t = &rounds->training;
+static fed_status load_open_round(fedserver_rounds *rounds, fedserver_training *t, fed_error *err) {
     FED_TRY(rounds->store->round_each(rounds->db, t->task.wire.id, 1, restore_round, t, err));
     FED_TRY(rounds->store->update_count(rounds->db, t->task.wire.id, &t->round.received, err));
     t->round.leased = fedserver_leases_count(rounds, t);
@@ -121,29 +120,36 @@ static fed_status load_open_round(fedserver_rounds *rounds, fed_error *err) {
 static fed_status load_round(fedserver_rounds *rounds, fedserver_training *t, fed_error *err) {
     /* the devices that will come are unknown yet: the first ones get the slots */
     t->cohort.start = 1;
-    FED_TRY(load_open_round(rounds, err));
-    return fedserver_intake_load(rounds, err);
+    FED_TRY(load_open_round(rounds, t, err));
+    return fedserver_intake_load(rounds, t, err);
 }
 
+typedef struct marking {
+    fedserver_rounds *rounds;
+    uint64_t task; /* the task that the devices declined */
+} marking;
+
 static fed_status mark_decline(void *user, const fedserver_decline *decline, fed_error *err) {
-    fedserver_rounds *rounds = user;
+    const marking *m = user;
+    fedserver_rounds *rounds = m->rounds;
     fedserver_device *device = fedserver_devices_find(&rounds->devices, decline->fingerprint);
     if (device != NULL) {
         rounds->any_declined = true;
-        device->declined_task = rounds->training.task.wire.id;
+        device->declined_task = m->task;
         device->declined_ms = decline->at_ms;
     }
     (void)err;
     return FED_OK;
 }
 
-fed_status fedserver_declines_load(fedserver_rounds *rounds, fed_error *err) {
+fed_status fedserver_declines_load(fedserver_rounds *rounds, const fedserver_training *t,
+                                   fed_error *err) {
     for (size_t k = 0; rounds->any_declined && k < rounds->devices.count; k++) {
         rounds->devices.items[k].declined_task = 0;
     }
     rounds->any_declined = false;
-    return rounds->store->decline_each(rounds->db, rounds->training.task.wire.id, 0, mark_decline,
-                                       rounds, err);
+    marking m = {rounds, t->task.wire.id};
+    return rounds->store->decline_each(rounds->db, m.task, 0, mark_decline, &m, err);
 }
 
 static fed_status load_task(fedserver_rounds *rounds, fedserver_training *t, fed_error *err) {
@@ -155,7 +161,7 @@ static fed_status load_task(fedserver_rounds *rounds, fedserver_training *t, fed
     if (status != FED_OK) {
         return fed_fail(err, status, "out of memory for the sum of a round");
     }
-    FED_TRY(fedserver_declines_load(rounds, err));
+    FED_TRY(fedserver_declines_load(rounds, t, err));
     return t->task.state == FEDSERVER_TASK_RUNNING ? load_round(rounds, t, err) : FED_OK;
 }
 
@@ -202,16 +208,16 @@ fed_status fedserver_rounds_view(const fedserver_store *store, void *db, const f
                                  fedserver_rounds *view, bool *runs, fed_error *err) {
     fed_error absent = {0};
     *view = (fedserver_rounds){.store = store, .db = db, .log = log};
-    fed_status status =
-        store->task_find(db, FEDSERVER_PICK_RUNNING, 0, &view->training.task, &absent);
+    fedserver_training *t = &view->training;
+    fed_status status = store->task_find(db, FEDSERVER_PICK_RUNNING, 0, &t->task, &absent);
     *runs = status == FED_OK;
     if (status != FED_OK) {
         return status == FED_ENOTFOUND ? FED_OK : fed_fail(err, status, "%s", absent.text);
     }
     FED_TRY(fedserver_devices_load(view, err));
-    FED_TRY(load_open_round(view, err));
-    view->training.loaded = true;
-    return fedserver_declines_load(view, err);
+    FED_TRY(load_open_round(view, t, err));
+    t->loaded = true;
+    return fedserver_declines_load(view, t, err);
 }
 
 /* -- the steps of a round -- */
@@ -237,8 +243,8 @@ fed_status fedserver_training_start(fedserver_rounds *rounds, const fedserver_ta
     const bool again = t->round.phase != FEDSERVER_ROUND_NONE;
     fedserver_round_step(&t->task.rules, &t->round,
                          again ? FEDSERVER_ON_RESUMED : FEDSERVER_ON_START, now_ms);
-    FED_TRY(fedserver_round_save(rounds, err));
-    fedserver_slots_open(rounds, now_ms);
+    FED_TRY(fedserver_round_save(rounds, t, err));
+    fedserver_slots_open(rounds, t, now_ms);
     fed_logf(rounds->log, FED_LOG_INFO, "task %llu (%s) %s: round %u of %u, %zu parameters",
              (unsigned long long)t->task.wire.id, t->task.name, again ? "goes on" : "starts",
              t->round.number, t->task.rules.rounds, t->arch.layout.size);
@@ -247,14 +253,13 @@ fed_status fedserver_training_start(fedserver_rounds *rounds, const fedserver_ta
 
 /* Make the new version, in memory and as rows. The new version is the last one plus what the
  * strategy makes of `change`. */
-static fed_status make_version(fedserver_rounds *rounds, float *change, size_t *delta_len,
-                               fed_error *err) {
-    fedserver_training *t = &rounds->training;
+static fed_status make_version(fedserver_rounds *rounds, fedserver_training *t, float *change,
+                               size_t *delta_len, fed_error *err) {
     fedserver_versions *v = &t->versions;
     const uint64_t id = t->task.wire.id;
     const fedserver_phase phase = fedserver_phase_of(&t->task, t->round.number);
     const size_t size = t->arch.layout.size, trained = fedserver_trained(&t->arch.layout);
-    const fedserver_archive archive = fedserver_rounds_archive(rounds);
+    const fedserver_archive archive = fedserver_rounds_archive(rounds, t);
     const uint8_t *part = NULL;
     uint32_t reach = 0;
     fedcodec codec_down;
@@ -274,21 +279,21 @@ static fed_status make_version(fedserver_rounds *rounds, float *change, size_t *
                                             sizeof *t->state};
     FED_TRY(rounds->store->model_put(rounds->db, id, &row, err));
     FED_TRY(rounds->store->delta_add(rounds->db, id, v->version, part, *delta_len, err));
-    const uint32_t late = fedserver_drift_reach(rounds);
+    const uint32_t late = fedserver_drift_reach(t);
     reach = reach < late ? reach : late;
     return rounds->store->delta_prune(rounds->db, id, v->oldest < reach ? v->oldest : reach, err);
 }
 
 /* Make the new version from the round's updates. */
-static fed_status take_step(fedserver_rounds *rounds, fedserver_shares *shares, size_t *delta_len,
-                            fed_error *err) {
-    float *change = malloc(rounds->training.arch.layout.size * sizeof *change);
+static fed_status take_step(fedserver_rounds *rounds, fedserver_training *t,
+                            fedserver_shares *shares, size_t *delta_len, fed_error *err) {
+    float *change = malloc(t->arch.layout.size * sizeof *change);
     if (change == NULL) {
         return fed_fail(err, FED_ENOMEM, "out of memory for the change of the model");
     }
-    fed_status status = fedserver_intake_close(rounds, shares, change, err);
+    fed_status status = fedserver_intake_close(rounds, t, shares, change, err);
     if (status == FED_OK) {
-        status = make_version(rounds, change, delta_len, err);
+        status = make_version(rounds, t, change, delta_len, err);
     }
     free(change);
     return status;
@@ -296,25 +301,26 @@ static fed_status take_step(fedserver_rounds *rounds, fedserver_shares *shares, 
 
 /* Finish the task, even if a person paused the task a moment ago. Nothing remains of a cancelled
  * task. */
-static fed_status finish_task(fedserver_rounds *rounds, fed_error *err) {
+static fed_status finish_task(fedserver_rounds *rounds, const fedserver_training *t,
+                              fed_error *err) {
     const unsigned from =
         1 << FEDSERVER_TASK_QUEUED | 1 << FEDSERVER_TASK_RUNNING | 1 << FEDSERVER_TASK_PAUSED;
     fed_error absent = {0};
-    fed_status status = rounds->store->task_put(rounds->db, &rounds->training.task, from, &absent);
+    fed_status status = rounds->store->task_put(rounds->db, &t->task, from, &absent);
     return status == FED_OK || status == FED_ENOTFOUND ? FED_OK
                                                        : fed_fail(err, status, "%s", absent.text);
 }
 
 /* After a commit, open the next round or end the task. */
-static fed_status move_on(fedserver_rounds *rounds, int64_t now_ms, fed_error *err) {
-    fedserver_training *t = &rounds->training;
+static fed_status move_on(fedserver_rounds *rounds, fedserver_training *t, int64_t now_ms,
+                          fed_error *err) {
     fedserver_round_action action =
         fedserver_round_step(&t->task.rules, &t->round, FEDSERVER_ON_COMMITTED, now_ms);
     if (action != FEDSERVER_DO_FINISH) {
         t->lease_ends_ms = 0; /* some leases may be too old now */
-        fedserver_leases_advance(rounds, now_ms);
-        fedserver_slots_open(rounds, now_ms);
-        return fedserver_round_save(rounds, err);
+        fedserver_leases_advance(rounds, t, now_ms);
+        fedserver_slots_open(rounds, t, now_ms);
+        return fedserver_round_save(rounds, t, err);
     }
     rounds->epoch++;
     t->task.state = FEDSERVER_TASK_FINISHED;
@@ -323,22 +329,22 @@ static fed_status move_on(fedserver_rounds *rounds, int64_t now_ms, fed_error *e
     rounds->shrinks = true;
     fed_logf(rounds->log, FED_LOG_INFO, "task %llu (%s) is finished with version %u",
              (unsigned long long)t->task.wire.id, t->task.name, t->versions.version);
-    return finish_task(rounds, err);
+    return finish_task(rounds, t, err);
 }
 
 /* Delete the stored pieces of updates that no longer count, now that the round is over. */
-static fed_status prune_pieces(fedserver_rounds *rounds, fed_error *err) {
-    const fedserver_training *t = &rounds->training;
+static fed_status prune_pieces(fedserver_rounds *rounds, const fedserver_training *t,
+                               fed_error *err) {
     uint32_t next = t->round.number + 1;
     uint32_t stale = t->task.rules.staleness < next ? t->task.rules.staleness : next;
     return rounds->store->piece_prune(rounds->db, t->task.wire.id, next - stale, err);
 }
 
 /* Log the devices whose updates were lowered, so that a person can find and revoke a device. */
-static void say_who_is_bounded(const fedserver_rounds *rounds, uint32_t round,
-                               const fedserver_shares *shares) {
+static void say_who_is_bounded(const fedserver_rounds *rounds, const fedserver_training *t,
+                               uint32_t round, const fedserver_shares *shares) {
     char name[FEDSERVER_DEVICE_SAID];
-    const double percent = 100 * rounds->training.task.device_share;
+    const double percent = 100 * t->task.device_share;
     if (shares->heaviest_lowered) {
         fedserver_device_say(rounds, shares->heaviest, name);
         fed_logf(rounds->log, FED_LOG_WARN,
@@ -357,8 +363,7 @@ static void say_who_is_bounded(const fedserver_rounds *rounds, uint32_t round,
 }
 
 /* Store what the round's updates report of their own. */
-static fed_status put_own(fedserver_rounds *rounds, fed_error *err) {
-    const fedserver_training *t = &rounds->training;
+static fed_status put_own(fedserver_rounds *rounds, const fedserver_training *t, fed_error *err) {
     if (t->own.dropped > 0) {
         fed_logf(rounds->log, FED_LOG_WARN,
                  "round %u: %llu values of the devices' own metrics are dropped: their names are "
@@ -369,12 +374,12 @@ static fed_status put_own(fedserver_rounds *rounds, fed_error *err) {
                                   FEDSERVER_OWN_OF_UPDATES, t->own.rows, t->own.count, err);
 }
 
-static fed_status commit_round(fedserver_rounds *rounds, int64_t now_ms, fed_error *err) {
-    fedserver_training *t = &rounds->training;
+static fed_status commit_round(fedserver_rounds *rounds, fedserver_training *t, int64_t now_ms,
+                               fed_error *err) {
     size_t delta_len = 0;
     fedserver_shares shares;
     assert(t->sum.updates == t->round.received); /* S4: the sum holds exactly the stored updates */
-    FED_TRY(take_step(rounds, &shares, &delta_len, err));
+    FED_TRY(take_step(rounds, t, &shares, &delta_len, err));
     fedserver_round_row row = fedserver_round_row_of(t);
     row.committed_ms = now_ms;
     row.updates = t->sum.updates;
@@ -386,9 +391,9 @@ static fed_status commit_round(fedserver_rounds *rounds, int64_t now_ms, fed_err
     row.delta_bytes = delta_len;
     row.own_dropped = t->own.dropped;
     FED_TRY(rounds->store->round_put(rounds->db, t->task.wire.id, &row, err));
-    FED_TRY(put_own(rounds, err));
+    FED_TRY(put_own(rounds, t, err));
     FED_TRY(rounds->store->update_clear(rounds->db, t->task.wire.id, err));
-    FED_TRY(prune_pieces(rounds, err));
+    FED_TRY(prune_pieces(rounds, t, err));
     fedserver_sum_clear(&t->sum);
     t->own = (fedserver_own_table){.count = 0};
     fedserver_downloads_trim(&t->downloads, t->versions.version, now_ms);
@@ -397,25 +402,25 @@ static fed_status commit_round(fedserver_rounds *rounds, int64_t now_ms, fed_err
     fed_logf(rounds->log, FED_LOG_INFO,
              "round %u committed: %u updates, loss %.4f, delta of %zu bytes", row.number,
              row.updates, row.loss, delta_len);
-    say_who_is_bounded(rounds, row.number, &shares);
-    return move_on(rounds, now_ms, err);
+    say_who_is_bounded(rounds, t, row.number, &shares);
+    return move_on(rounds, t, now_ms, err);
 }
 
 /* Open the next attempt, after an attempt that ended below the minimum. */
-static fed_status reopen(fedserver_rounds *rounds, const fedserver_round *before, int64_t now_ms,
-                         fed_error *err) {
+static fed_status reopen(fedserver_rounds *rounds, fedserver_training *t,
+                         const fedserver_round *before, int64_t now_ms, fed_error *err) {
     rounds->counters.attempts_abandoned++;
     fed_logf(rounds->log, FED_LOG_WARN,
              "round %u: attempt %u is abandoned with %u of at least %u updates from %u leases; "
              "what is counted stays counted",
-             before->number, before->attempt, before->received, rounds->training.task.rules.minimum,
+             before->number, before->attempt, before->received, t->task.rules.minimum,
              before->leased);
-    fedserver_slots_open(rounds, now_ms);
-    return fedserver_round_save(rounds, err);
+    fedserver_slots_open(rounds, t, now_ms);
+    return fedserver_round_save(rounds, t, err);
 }
 
-fed_status fedserver_training_advance(fedserver_rounds *rounds, int64_t now_ms, fed_error *err) {
-    fedserver_training *t = &rounds->training;
+fed_status fedserver_training_advance(fedserver_rounds *rounds, fedserver_training *t,
+                                      int64_t now_ms, fed_error *err) {
     if (!t->loaded) {
         return FED_OK;
     }
@@ -423,28 +428,27 @@ fed_status fedserver_training_advance(fedserver_rounds *rounds, int64_t now_ms, 
     fedserver_round_action action =
         fedserver_round_step(&t->task.rules, &t->round, FEDSERVER_ON_TICK, now_ms);
     if (action == FEDSERVER_DO_COMMIT) {
-        FED_TRY(commit_round(rounds, now_ms, err));
+        FED_TRY(commit_round(rounds, t, now_ms, err));
     } else if (action == FEDSERVER_DO_REOPEN) {
-        FED_TRY(reopen(rounds, &before, now_ms, err));
+        FED_TRY(reopen(rounds, t, &before, now_ms, err));
     }
-    fedserver_leases_advance(rounds, now_ms);
+    fedserver_leases_advance(rounds, t, now_ms);
     return FED_OK;
 }
 
 /* Asynchronous: the first update starts the round's deadline, and each update frees its device's
  * slot. */
-static fed_status counted_in_between(fedserver_rounds *rounds, int64_t now_ms, fed_error *err) {
-    const fedserver_training *t = &rounds->training;
+static fed_status counted_in_between(fedserver_rounds *rounds, fedserver_training *t,
+                                     int64_t now_ms, fed_error *err) {
     if (t->round.leased + 1 == t->task.rules.cohort) {
-        fedserver_slots_freed(rounds, now_ms);
+        fedserver_slots_freed(rounds, t, now_ms);
     }
-    return t->round.received == 1 ? fedserver_round_save(rounds, err) : FED_OK;
+    return t->round.received == 1 ? fedserver_round_save(rounds, t, err) : FED_OK;
 }
 
-fed_status fedserver_training_count(fedserver_rounds *rounds, fedserver_device *device,
-                                    const fedserver_update *update, uint64_t digest, int64_t now_ms,
-                                    fed_error *err) {
-    fedserver_training *t = &rounds->training;
+fed_status fedserver_training_count(fedserver_rounds *rounds, fedserver_training *t,
+                                    fedserver_device *device, const fedserver_update *update,
+                                    uint64_t digest, int64_t now_ms, fed_error *err) {
     assert(device->counted_lease != update->head.lease); /* D2: a lease's update counts once */
     FED_TRY(fedserver_intake_count(t, update, device->id, err));
     const fedserver_update_row row = {.task = t->task.wire.id,
@@ -459,7 +463,7 @@ fed_status fedserver_training_count(fedserver_rounds *rounds, fedserver_device *
     FED_TRY(fedserver_device_save(rounds, device, err));
     rounds->counters.updates_counted++;
     if (t->task.rules.staleness > 0) {
-        FED_TRY(counted_in_between(rounds, now_ms, err));
+        FED_TRY(counted_in_between(rounds, t, now_ms, err));
     }
-    return fedserver_training_advance(rounds, now_ms, err);
+    return fedserver_training_advance(rounds, t, now_ms, err);
 }

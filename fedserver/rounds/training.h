@@ -14,14 +14,14 @@ fed_status fedserver_training_start(fedserver_rounds *rounds, const fedserver_ta
                                     int64_t now_ms, fed_error *err) FED_CHECKED;
 
 /** Check deadline and goal: commit or reopen the round if it is time. */
-fed_status fedserver_training_advance(fedserver_rounds *rounds, int64_t now_ms,
-                                      fed_error *err) FED_CHECKED;
+fed_status fedserver_training_advance(fedserver_rounds *rounds, fedserver_training *training,
+                                      int64_t now_ms, fed_error *err) FED_CHECKED;
 
 /** Store an open update, and add the update to the round's sum. The caller has asked
  * fedserver_round_step first.   digest: of the update's body */
-fed_status fedserver_training_count(fedserver_rounds *rounds, fedserver_device *device,
-                                    const fedserver_update *update, uint64_t digest, int64_t now_ms,
-                                    fed_error *err) FED_CHECKED;
+fed_status fedserver_training_count(fedserver_rounds *rounds, fedserver_training *training,
+                                    fedserver_device *device, const fedserver_update *update,
+                                    uint64_t digest, int64_t now_ms, fed_error *err) FED_CHECKED;
 
 /** For a process that does not serve: read the running task, its open round and the devices from
  * the store. *view has as much of the task as its round needs, and is empty without a running task.
@@ -29,7 +29,8 @@ fed_status fedserver_training_count(fedserver_rounds *rounds, fedserver_device *
 fed_status fedserver_rounds_view(const fedserver_store *store, void *db, const fed_log *log,
                                  fedserver_rounds *view, bool *runs, fed_error *err) FED_CHECKED;
 
-/** Mark the devices that have declined the task in rounds->training. The devices must be loaded. */
-fed_status fedserver_declines_load(fedserver_rounds *rounds, fed_error *err) FED_CHECKED;
+/** Mark the devices that have declined the task. The devices must be loaded. */
+fed_status fedserver_declines_load(fedserver_rounds *rounds, const fedserver_training *training,
+                                   fed_error *err) FED_CHECKED;
 
 #endif

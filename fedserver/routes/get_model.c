@@ -67,7 +67,7 @@ fed_status fedserver_get_model(fedserver *server, const fedserver_call *call,
                                      .have = (uint32_t)have,
                                      .want = (uint32_t)want,
                                      .patches = can & FED_CAN_PATCH};
-        fedserver_archive archive = fedserver_rounds_archive(&server->rounds);
+        fedserver_archive archive = fedserver_rounds_archive(&server->rounds, t);
         const fedserver_past past = {.values = fedserver_past_values, .user = &archive};
         status = fedserver_downloads_get(&t->downloads, &t->versions, &past, &wish, call->now_ms,
                                          &response->body, &tag, err);

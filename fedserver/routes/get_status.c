@@ -196,7 +196,7 @@ fed_status fedserver_get_status(fedserver *server, const fedserver_call *call,
         json_pack("{s:s, s:i, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "version", FED_VERSION,
                   "protocol", FED_PROTOCOL, "now_ms", (json_int_t)call->now_ms, "devices",
                   (json_int_t)server->rounds.devices.count, "task", task_json(t), "round",
-                  fedserver_round_json(&server->rounds, call->now_ms), "rounds", rounds, "tasks",
+                  fedserver_round_json(&server->rounds, t, call->now_ms), "rounds", rounds, "tasks",
                   tasks, "gangs", fedserver_gangs_json(server, call->now_ms), "traffic",
                   traffic_json(&server->traffic), "certificate_ends_ms", certificate_end(server));
     tag_status(root, response);

@@ -20,9 +20,9 @@ static int64_t clamp(int64_t x, int64_t low, int64_t high) {
 
 /* Come back in about a tenth of what is left of the round, or later if many devices wait. The
  * time for which a request was held counts as part of that wait. */
-static void wait_for(fedserver *server, const fedserver_call *call, fed_wait_reason reason,
-                     fed_assignment *answer) {
-    const fedserver_round *round = &server->rounds.training.round;
+static void wait_for(fedserver *server, const fedserver_training *t, const fedserver_call *call,
+                     fed_wait_reason reason, fed_assignment *answer) {
+    const fedserver_round *round = &t->round;
     int64_t least_ms = IDLE_MS;
     if (round->deadline_ms > call->now_ms) {
         least_ms = clamp((round->deadline_ms - call->now_ms) / 10, OPEN_MIN_MS, OPEN_MAX_MS);
@@ -47,40 +47,39 @@ static void assign(const fedserver_training *t, fed_action action, fed_assignmen
 }
 
 /* The device's task was cancelled, and no other is about to begin. */
-static bool cancelled(fedserver *server, const fed_checkin *checkin) {
-    return server->rounds.training.round.phase == FEDSERVER_ROUND_NONE &&
-           !server->rounds.queue_changed && checkin->task != 0 &&
-           fedserver_task_cancelled(&server->rounds, checkin->task);
+static bool cancelled(fedserver *server, const fedserver_training *t, const fed_checkin *checkin) {
+    return t->round.phase == FEDSERVER_ROUND_NONE && !server->rounds.queue_changed &&
+           checkin->task != 0 && fedserver_task_cancelled(&server->rounds, checkin->task);
 }
 
 /* No task runs, or none for this device. A device that took part in the last task gets its last
  * model, once; all others are told that the task is over. */
-static void after_the_task(fedserver *server, const fedserver_call *call,
-                           const fed_checkin *checkin, fed_assignment *answer) {
-    const fedserver_training *t = &server->rounds.training;
+static void after_the_task(fedserver *server, const fedserver_training *t,
+                           const fedserver_call *call, const fed_checkin *checkin,
+                           fed_assignment *answer) {
     const bool idle = t->round.phase == FEDSERVER_ROUND_NONE;
     if (!idle && fedserver_declined(t, call->device, call->now_ms) &&
         (checkin->capabilities & FED_CAN_DECLINE) != 0) {
-        wait_for(server, call, FED_WAIT_DECLINED, answer);
+        wait_for(server, t, call, FED_WAIT_DECLINED, answer);
     } else if (!t->loaded || t->task.state != FEDSERVER_TASK_FINISHED) {
-        wait_for(server, call, cancelled(server, checkin) ? FED_WAIT_FINISHED : FED_WAIT_NO_TASK,
-                 answer);
+        wait_for(server, t, call,
+                 cancelled(server, t, checkin) ? FED_WAIT_FINISHED : FED_WAIT_NO_TASK, answer);
     } else if (checkin->task == t->task.wire.id && checkin->version != t->versions.version) {
         assign(t, FED_ACTION_DONE, answer);
     } else {
-        wait_for(server, call, FED_WAIT_FINISHED, answer);
+        wait_for(server, t, call, FED_WAIT_FINISHED, answer);
     }
 }
 
 /* *admit_ms: when the cohort admits this device; 0: unknown. */
-static fed_status train(fedserver *server, const fedserver_call *call, const fed_checkin *checkin,
-                        fed_assignment *answer, int64_t *admit_ms, fed_error *err) {
-    const fedserver_training *t = &server->rounds.training;
+static fed_status train(fedserver *server, fedserver_training *t, const fedserver_call *call,
+                        const fed_checkin *checkin, fed_assignment *answer, int64_t *admit_ms,
+                        fed_error *err) {
     fedserver_device *device = call->device;
     fedserver_round_action action;
     device->samples = checkin->samples != 0 ? checkin->samples : device->samples;
     FED_TRY(
-        fedserver_leases_checkin(&server->rounds, device, call->now_ms, &action, admit_ms, err));
+        fedserver_leases_checkin(&server->rounds, t, device, call->now_ms, &action, admit_ms, err));
     switch (action) {
     case FEDSERVER_DO_LEASE:
     case FEDSERVER_DO_LEASE_AGAIN:
@@ -92,31 +91,30 @@ static fed_status train(fedserver *server, const fedserver_call *call, const fed
         return FED_OK;
     case FEDSERVER_DO_WAIT_FULL:
     case FEDSERVER_DO_WAIT_ADMISSION:
-        wait_for(server, call, FED_WAIT_FULL, answer);
+        wait_for(server, t, call, FED_WAIT_FULL, answer);
         return FED_OK;
     case FEDSERVER_DO_WAIT_REPORTED:
-        wait_for(server, call, FED_WAIT_REPORTED, answer);
+        wait_for(server, t, call, FED_WAIT_REPORTED, answer);
         return FED_OK;
     default:
-        after_the_task(server, call, checkin, answer);
+        after_the_task(server, t, call, checkin, answer);
         return FED_OK;
     }
 }
 
 /* Each evaluating device measures each version once, the last one too: the devices' test data
  * differ. */
-static void evaluate(fedserver *server, const fedserver_call *call, const fed_checkin *checkin,
-                     fed_assignment *answer) {
-    const fedserver_training *t = &server->rounds.training;
+static void evaluate(fedserver *server, const fedserver_training *t, const fedserver_call *call,
+                     const fed_checkin *checkin, fed_assignment *answer) {
     const fedserver_device *device = call->device;
     bool measured = device->evaluated_task == t->task.wire.id &&
                     device->evaluated_version == t->versions.version;
     if (t->loaded && !measured && !fedserver_declined(t, device, call->now_ms)) {
         assign(t, FED_ACTION_EVALUATE, answer);
     } else if (t->loaded && measured && t->round.phase != FEDSERVER_ROUND_NONE) {
-        wait_for(server, call, FED_WAIT_NO_MODEL, answer);
+        wait_for(server, t, call, FED_WAIT_NO_MODEL, answer);
     } else {
-        after_the_task(server, call, checkin, answer);
+        after_the_task(server, t, call, checkin, answer);
     }
 }
 
@@ -129,6 +127,7 @@ static bool of_old_ca(const fedserver *server, const fedserver_request *request)
 fed_status fedserver_post_checkin(fedserver *server, const fedserver_call *call,
                                   fedserver_response *response, fed_error *err) {
     const fedserver_request *request = call->request;
+    fedserver_training *t = &server->rounds.training;
     fed_checkin checkin;
     fed_reader r;
     fed_reader_init(&r, request->body, request->body_len);
@@ -155,9 +154,9 @@ fed_status fedserver_post_checkin(fedserver *server, const fedserver_call *call,
     fed_assignment answer = {0};
     int64_t admit_ms = 0;
     if (checkin.role == FED_ROLE_EVALUATE) {
-        evaluate(server, call, &checkin, &answer);
+        evaluate(server, t, call, &checkin, &answer);
     } else {
-        FED_TRY(train(server, call, &checkin, &answer, &admit_ms, err));
+        FED_TRY(train(server, t, call, &checkin, &answer, &admit_ms, err));
     }
     int64_t until_admitted_ms = admit_ms - call->now_ms; /* 0 or less: unknown, or already past */
     int64_t hold_ms = clamp(checkin.hold_ms, 0, HOLD_LIMIT_MS) - request->waited_ms;

@@ -7,7 +7,7 @@
 
 fed_status fedserver_post_decline(fedserver *server, const fedserver_call *call,
                                   fedserver_response *response, fed_error *err) {
-    const fedserver_training *t = &server->rounds.training;
+    fedserver_training *t = &server->rounds.training;
     fed_decline decline;
     fed_reader r;
     fed_reader_init(&r, call->request->body, call->request->body_len);
@@ -26,6 +26,6 @@ fed_status fedserver_post_decline(fedserver *server, const fedserver_call *call,
         return fedserver_answer_error(response, err, 409, "lease_unknown",
                                       "this device holds another lease; check in");
     }
-    return fedserver_leases_decline(&server->rounds, call->device, decline.reason, call->now_ms,
+    return fedserver_leases_decline(&server->rounds, t, call->device, decline.reason, call->now_ms,
                                     err);
 }

@@ -91,8 +91,8 @@ fed_status fedserver_update_take(fedserver *server, const fedserver_call *call, 
     fedserver_round_action action =
         fedserver_round_step(&t->task.rules, &t->round, event, call->now_ms);
     if (action == FEDSERVER_DO_COUNT) {
-        fed_status status = fedserver_training_count(&server->rounds, call->device, &update, digest,
-                                                     call->now_ms, err);
+        fed_status status = fedserver_training_count(&server->rounds, t, call->device, &update,
+                                                     digest, call->now_ms, err);
         fedserver_intake_drop(&update);
         return status;
     }

@@ -19,8 +19,8 @@ static json_t *names_json(const fedserver_waiting *waiting) {
     return names;
 }
 
-json_t *fedserver_round_json(const fedserver_rounds *rounds, int64_t now_ms) {
-    const fedserver_training *t = &rounds->training;
+json_t *fedserver_round_json(const fedserver_rounds *rounds, const fedserver_training *t,
+                             int64_t now_ms) {
     const fedserver_round *round = &t->round;
     const fedserver_round_rules *rules = &t->task.rules;
     if (round->phase == FEDSERVER_ROUND_NONE) {
@@ -28,7 +28,7 @@ json_t *fedserver_round_json(const fedserver_rounds *rounds, int64_t now_ms) {
     }
     char text[400];
     fedserver_waiting waiting;
-    fedserver_waiting_find(rounds, now_ms, &waiting);
+    fedserver_waiting_find(rounds, t, now_ms, &waiting);
     fedserver_waiting_say(t, &waiting, now_ms, text, sizeof text);
     return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:I, s:o, s:s}",
                      "number", (json_int_t)round->number, "attempt", (json_int_t)round->attempt,
@@ -123,7 +123,7 @@ fed_status fedserver_status_json(fedserver *server, int64_t now_ms, fed_writer *
     fed_status status =
         fedserver_rounds_view(server->store, server->db, server->log, &view, &runs, err);
     if (status == FED_OK) {
-        round = runs ? fedserver_round_json(&view, now_ms) : json_null();
+        round = runs ? fedserver_round_json(&view, &view.training, now_ms) : json_null();
     }
     fedserver_rounds_free(&view);
     FED_TRY(status);

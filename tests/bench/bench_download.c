@@ -37,7 +37,8 @@ typedef struct costs {
 
 /* Measure the patch to the newest version, from the version that `past` gives or from nothing. */
 static void once(fedserver *server, const uint32_t *have, float *values, costs *c) {
-    const fedserver_versions *v = &server->rounds.training.versions;
+    const fedserver_training *t = &server->rounds.training;
+    const fedserver_versions *v = &t->versions;
     const size_t n = v->layout->size;
     fed_error err = {0};
     float *old = NULL;
@@ -46,7 +47,7 @@ static void once(fedserver *server, const uint32_t *have, float *values, costs *
     memset(values, 0, n * sizeof *values);
     if (have != NULL) {
         fed_status status;
-        fedserver_archive archive = fedserver_rounds_archive(&server->rounds);
+        fedserver_archive archive = fedserver_rounds_archive(&server->rounds, t);
         CPU_TIME(&c->past, status = fedserver_past_values(&archive, *have, &old, &err));
         bench_require(status, err.text);
         memcpy(values, old, n * sizeof *values);

@@ -246,7 +246,7 @@ static uint64_t content_of(world *w) {
     kill_now(w->coordinator_pid);
     assert_fed_ok_err(fedserver_open(w->coordinator, NULL, &server, &err));
     assert_fed_ok_err(fedserver_begin(server, &err));
-    fedserver_archive archive = fedserver_rounds_archive(&server->rounds);
+    fedserver_archive archive = fedserver_rounds_archive(&server->rounds, &server->rounds.training);
     assert_fed_ok_err(fedserver_past_values(&archive, 0, &first, &err));
     const float *last = server->rounds.training.versions.values;
     size_t n = server->rounds.training.versions.layout->size;

@@ -72,7 +72,8 @@ static uint32_t first_that_comes_back(world *w) {
     for (uint32_t v = 0; v < w->version; v++) {
         float *values = NULL;
         fed_error err = {0};
-        fedserver_archive archive = fedserver_rounds_archive(&w->home.server->rounds);
+        fedserver_archive archive =
+            fedserver_rounds_archive(&w->home.server->rounds, &w->home.server->rounds.training);
         fed_status status = fedserver_past_values(&archive, v, &values, &err);
         if (status != FED_OK) {
             assert_fed_status(status, FED_ENOTFOUND);
