@@ -1,0 +1,50 @@
+/* A crowd of virtual devices: made-up updates, virtual time, and a real coordinator's request
+ * function. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CROWD_H
+#define CROWD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "bench.h"
+#include "fed/bytes.h"
+#include "fedserver/fedserver.h"
+
+/** The answers to a crowd's requests, and what they cost. Set to 0 to count anew. */
+typedef struct crowd_counts {
+    uint64_t checkins, leases, downloads, updates, counted, refused, failed;
+    uint64_t up_bytes, down_bytes; /* of bodies */
+    uint64_t busiest;              /* requests of the busiest second */
+    double batches_s;              /* what all batches took */
+    uint64_t batches;
+    uint32_t took[64]; /* batches that took less than 2^(k / 2) us, and not less than the one before
+                        */
+    double longest_s;
+} crowd_counts;
+
+typedef struct crowd crowd;
+
+/** Enrol the devices in a new coordinator in `directory`, which must not exist, and queue a task of
+ * that cohort. The store is written directly: no keys, no certificates. */
+crowd *crowd_open(const char *directory, uint32_t devices, uint32_t cohort);
+void crowd_close(crowd *c);
+
+/** Let one second pass. In an outage the coordinator answers nobody, and devices back off as
+ * fedclient does. */
+void crowd_second(crowd *c, bool outage);
+
+crowd_counts *crowd_counted(crowd *c);
+
+/** The version of the model. */
+uint32_t crowd_version(const crowd *c);
+
+/** How often a device has trained: the mean over all devices, and the variance over the mean, which
+ * is near 1 where chance alone decides. */
+void crowd_fairness(const crowd *c, double *mean, double *spread);
+
+/** The time that this share of all batches needs at most, in seconds. */
+double crowd_quantile(const crowd_counts *counts, double share);
+
+#endif
