@@ -48,11 +48,14 @@ typedef int (*fedpy_train)(void *user, fedpy_round *round, char *reason);
 /** A fedclient_options.may_train, in the same way. */
 typedef int (*fedpy_may_train)(void *user, char *reason);
 
+/** A fedclient_options.room: memory of Python's, so that arrays outlive the callback. */
+typedef void *(*fedpy_room)(void *user, size_t len);
+
 /** server: "https://host:8443". ca: the path of the CA's file. state: the folder of the state.
  * name: for the operator, or NULL. may_train: NULL: always. */
 int fedpy_client_open(const char *server, const char *ca, const char *state, const char *name,
-                      int evaluate, fedpy_train train, fedpy_may_train may_train, void *user,
-                      fedpy_client **client, char *error);
+                      int evaluate, fedpy_train train, fedpy_may_train may_train, fedpy_room room,
+                      void *user, fedpy_client **client, char *error);
 void fedpy_client_close(fedpy_client *client);
 
 /** End a request that is under way, and each later one. May be called from any thread. */

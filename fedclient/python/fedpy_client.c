@@ -13,6 +13,7 @@ struct fedpy_client {
     fedclient_app *app;
     fedpy_train train;
     fedpy_may_train may_train;
+    fedpy_room room;
     void *user;
 };
 
@@ -44,6 +45,11 @@ static fed_status on_may_train(void *user, fed_error *err) {
     return status == FED_OK ? FED_OK : fed_fail(err, status, "%s", reason);
 }
 
+static void *on_room(void *user, size_t len) {
+    fedpy_client *c = user;
+    return c->room(c->user, len);
+}
+
 static fed_status open_app(fedpy_client *c, const fedclient_options *options, const char *ca,
                            const char *state, fed_error *err) {
     enum { CA_LIMIT = 65536 };
@@ -56,19 +62,20 @@ static fed_status open_app(fedpy_client *c, const fedclient_options *options, co
 }
 
 int fedpy_client_open(const char *server, const char *ca, const char *state, const char *name,
-                      int evaluate, fedpy_train train, fedpy_may_train may_train, void *user,
-                      fedpy_client **client, char *error) {
+                      int evaluate, fedpy_train train, fedpy_may_train may_train, fedpy_room room,
+                      void *user, fedpy_client **client, char *error) {
     fed_error err = {FED_OK, ""};
     fedpy_client *c = calloc(1, sizeof *c);
     if (c == NULL) {
         return give(FED_ENOMEM, &err, error);
     }
-    *c = (fedpy_client){.train = train, .may_train = may_train, .user = user};
+    *c = (fedpy_client){.train = train, .may_train = may_train, .room = room, .user = user};
     const fedclient_options options = {.server = server,
                                        .role = evaluate ? FED_ROLE_EVALUATE : FED_ROLE_TRAIN,
                                        .hold_ms = 25000,
                                        .train = on_train,
                                        .may_train = on_may_train,
+                                       .room = on_room,
                                        .user = c,
                                        .name = name,
                                        .software = "python-fed"};

@@ -41,6 +41,18 @@ class ClientTest(CoordinatorTest):
         np.testing.assert_allclose(model["layer.weight"], 1.5, atol=1e-6)
         np.testing.assert_allclose(model["layer.bias"], 6, atol=1e-6)
 
+    def test_memory_of_kept_arrays_stays(self):
+        self.task(rounds=2, cohort=1, model="input 1024 | dense 1024")  # free() gives so much back to the system
+        kept = []
+
+        def train(params, told):
+            kept.extend(params.values())
+            return None, 1, {}
+
+        with self.client() as client:
+            client.run(train)
+        self.assertTrue(all(np.isfinite(array).all() for array in kept))
+
     def test_a_killed_coordinator_is_waited_for(self):
         self.task(rounds=2, cohort=1)
         outcomes = []

@@ -21,6 +21,7 @@ class Error(Exception):
 
 TRAIN = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
 MAY_TRAIN = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+ROOM = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
 
 _text, _size, _address, _float = ctypes.c_char_p, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_float
 _sizes, _words = ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(ctypes.c_uint32)
@@ -33,7 +34,7 @@ _FUNCTIONS = {
     "add": (ctypes.c_int, [_address, _size, _float, _address, _size, _text]),
     "decode": (ctypes.c_int, [_address, _size, _address, _size, _text]),
     "free": (None, [_address]),
-    "client_open": (ctypes.c_int, [_text, _text, _text, _text, ctypes.c_int, TRAIN, MAY_TRAIN, _address,
+    "client_open": (ctypes.c_int, [_text, _text, _text, _text, ctypes.c_int, TRAIN, MAY_TRAIN, ROOM, _address,
                                    ctypes.POINTER(_address), _text]),
     "client_close": (None, [_address]),
     "client_stop": (None, [_address]),

@@ -71,13 +71,13 @@ class Round:
             raise RuntimeError("this round is over: its callback has returned")
         return self._address
 
-    def _params(self) -> dict[str, np.ndarray]:
-        """Each tensor as an array that shares the library's memory."""
+    def _params(self, room: np.ndarray) -> dict[str, np.ndarray]:
+        """Each tensor as an array in room, where the library has put the model."""
         library, address = _native.library, self._open()
         count, offset, size = ctypes.c_size_t(), ctypes.c_size_t(), ctypes.c_size_t()
         name, dims = ctypes.c_char_p(), (ctypes.c_uint32 * _native.RANK)()
         values = library.fedpy_round_values(address, ctypes.byref(count))
-        flat = np.ctypeslib.as_array(ctypes.cast(values, ctypes.POINTER(ctypes.c_float)), (count.value,))
+        flat = np.frombuffer(room.data, np.float32, count.value, values - room.ctypes.data)
         params: dict[str, np.ndarray] = {}
         while (rank := library.fedpy_round_tensor(address, len(params), ctypes.byref(name), dims, ctypes.byref(offset),
                                                   ctypes.byref(size))) >= 0:
@@ -125,7 +125,9 @@ class Client:
         self._evaluate = evaluate
         self._stop = threading.Event()
         # The library calls these as long as the client is open, so they must live as long.
-        self._callbacks = (_native.TRAIN(self._on_train), _native.MAY_TRAIN(self._on_may_train))
+        self._callbacks = (_native.TRAIN(self._on_train), _native.MAY_TRAIN(self._on_may_train),
+                           _native.ROOM(self._on_room))
+        self._room = np.empty(0, np.uint8)
         self._address = ctypes.c_void_p()
         _native.call("client_open", server.encode(), os.fsencode(ca), os.fsencode(state),
                      None if name is None else name.encode(), int(evaluate), *self._callbacks, None,
@@ -157,8 +159,8 @@ class Client:
     def step(self, train: Train) -> dict[str, Any]:
         """Do one thing: send what is pending, or ask for work and do it.
 
-        train(params, round) -> (params, samples, metrics). The params it gets are float32 arrays by name, which share
-        the library's memory: it may change them and return None in their place. samples is how many this device's
+        train(params, round) -> (params, samples, metrics). The params it gets are float32 arrays by name. It may
+        change them and return None in their place. Once it has returned, they hold something else: copy what you keep. samples is how many this device's
         data holds. metrics may have "loss", and for an evaluation "correct", how many samples had the right class. Up
         to 16 other names with numbers go to the coordinator's page: see "Own metrics" in docs/protocol.md.
 
@@ -205,7 +207,7 @@ class Client:
         told = None
         try:
             told = Round(address, self._progress)
-            params = told._params()
+            params = told._params(self._room)
             assert self._train is not None
             trained, samples, metrics = self._train(params, told)
             if trained is not None:
@@ -223,6 +225,14 @@ class Client:
         finally:
             if told is not None:
                 told._address = 0
+
+    def _on_room(self, _user: int, size: int) -> int | None:
+        """Memory for the model. Arrays that the callback keeps share it, so it must live as long as they do."""
+        try:
+            self._room = np.empty(size, np.uint8)
+            return self._room.ctypes.data
+        except MemoryError:
+            return None
 
     def _on_may_train(self, _user: int, reason: int) -> int:
         try:
