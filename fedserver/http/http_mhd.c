@@ -24,7 +24,7 @@
 #include "fedserver/http/http_socket.h"
 
 enum {
-    POOL_BYTES = 32 * 1024, /* libmicrohttpd's memory for a connection; bounds a request's head */
+    POOL_BYTES = 8 * 1024, /* libmicrohttpd's memory for a connection; bounds a request's head */
     STALL_S = 60            /* seconds in which a connection neither sends nor receives */
 };
 
