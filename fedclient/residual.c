@@ -139,13 +139,15 @@ static fed_status settle(fedclient *client, fedclient_job *job, fed_error *err) 
     return subtract_counted(client, job, err);
 }
 
-/** values = owed + (values - model); owed NULL: 0. Are all results within +-limit? */
+/** values = owed + change; owed NULL: 0. The change is values - model; model NULL: it is values.
+ * Are all results within +-limit? */
 static bool add_owed(float *restrict values, const float *restrict model,
                      const float *restrict owed, size_t n, float limit) {
     int32_t most, beyond = 0; /* the bits of magnitudes, which sort like the numbers */
     memcpy(&most, &limit, sizeof most);
     for (size_t i = 0; i < n; i++) { /* no branch, so that the loop is vectorised */
-        float sum = (owed != NULL ? owed[i] : 0.0f) + (values[i] - model[i]);
+        const float change = model != NULL ? values[i] - model[i] : values[i];
+        const float sum = (owed != NULL ? owed[i] : 0.0f) + change;
         int32_t bits;
         memcpy(&bits, &sum, sizeof bits);
         beyond |= (bits & INT32_MAX) > most;
@@ -156,17 +158,19 @@ static bool add_owed(float *restrict values, const float *restrict model,
 
 /** Turn `trained`, the trained model, into the new residual: the old one plus the training. Running
  * statistics have no old residual: a change that was not counted is void. */
-static fed_status add_training(fedclient_job *job, const fedclient_record *trained,
+static fed_status add_training(fedclient_job *job, const fedclient_record *trained, bool is_change,
                                fed_error *err) {
     size_t n = 0;
     const size_t o = fed_arch_summed(&job->arch);
-    const float *model = fedclient_record_values(&job->model, &n);
+    const float *all = fedclient_record_values(&job->model, &n);
+    const float *model = is_change ? NULL : all;
     const float *owed =
         job->residual.bytes != NULL ? fedclient_record_values(&job->residual, &n) : NULL;
     assert(n == job->arch.layout.size); /* D4: nothing owed is left out of the sum */
     float *values = fedclient_record_values(trained, &n);
     job->within = add_owed(values, model, owed, o, FEDCLIENT_VALUE_LIMIT);
-    job->within &= add_owed(values + o, model + o, NULL, n - o, FEDCLIENT_VALUE_LIMIT);
+    job->within &=
+        add_owed(values + o, is_change ? NULL : model + o, NULL, n - o, FEDCLIENT_VALUE_LIMIT);
     size_t bad = job->within ? n : fed_first_nonfinite(values, n), k = 0;
     if (bad == n) {
         return FED_OK;
@@ -182,14 +186,25 @@ static fed_status add_training(fedclient_job *job, const fedclient_record *train
                     (double)job->assignment.task.learning_rate);
 }
 
+/** The number of the next training. */
+static uint64_t next_number(const fedclient *client) {
+    const uint64_t trained = client->residual.seq, sent = client->pending.seq;
+    const uint64_t last = sent > trained ? sent : trained;
+    /* D4: a number that was used before would subtract a message twice */
+    assert(last < UINT64_MAX);
+    return last + 1;
+}
+
+/** Is something left that was trained for this task and not counted? */
+static bool owes(const fedclient *client, const fedclient_job *job) {
+    return client->residual.seq != 0 && client->residual.task == job->assignment.task.id &&
+           !counted(client);
+}
+
 /** Put job->residual in place of the stored one. */
 static fed_status store_training(fedclient *client, fedclient_job *job,
                                  const fedclient_round *round, fed_error *err) {
-    uint64_t last = client->residual.seq;
-    last = client->pending.seq > last ? client->pending.seq : last;
-    assert(last <
-           UINT64_MAX); /* D4: a number that was used before would subtract a message twice */
-    client->residual = (fedclient_residual_head){.seq = last + 1,
+    client->residual = (fedclient_residual_head){.seq = round->number,
                                                  .task = job->assignment.task.id,
                                                  .lease = job->assignment.lease,
                                                  .round = job->assignment.round,
@@ -206,13 +221,15 @@ fed_status fedclient_train(fedclient *client, fedclient_job *job, fed_error *err
     fedclient_record trained; /* the callback's values become the residual in place */
     FED_TRY(fedclient_callback_copy(client, job, &trained));
     size_t count = 0;
-    fedclient_round round = {.values = fedclient_record_values(&trained, &count)};
+    fedclient_round round = {.number = next_number(client),
+                             .owes = owes(client, job),
+                             .values = fedclient_record_values(&trained, &count)};
     fed_status status = fedclient_callback(client, job, &round, err);
     if (status == FED_OK) {
         status = settle(client, job, err);
     }
     if (status == FED_OK) {
-        status = add_training(job, &trained, err);
+        status = add_training(job, &trained, round.is_change, err);
     }
     fedclient_record_free(&job->model);
     fedclient_record_free(&job->residual);

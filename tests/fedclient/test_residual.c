@@ -17,6 +17,8 @@ typedef struct curious {
     fed_status (*train)(void *user, fedclient_round *round, fed_error *err);
     unsigned told; /* in the latest training */
     float sent[N];
+    uint64_t number; /* of the latest training */
+    bool owes;       /* in the latest training */
 } curious;
 
 static void note_sent(void *user, const float *sent, size_t count) {
@@ -31,6 +33,8 @@ static fed_status ask_then_train(void *user, fedclient_round *round, fed_error *
     float model[N];
     memcpy(model, round->values, sizeof model);
     c->told = 0;
+    c->number = round->number;
+    c->owes = round->owes;
     FED_TRY(fedclient_round_sent(round, note_sent, c, err));
     assert_memory_equal(round->values, model, sizeof model);
     return c->train(user, round, err);
@@ -160,6 +164,69 @@ static void what_is_owed_outlives_a_change_of_codec(void **state) {
         fed_device_check(device, 1e-6f);
     }
     assert_true(fed_device_owed(device) == 0);
+}
+
+/* -- Numbers, debts and changes -- */
+
+static void a_trainings_number_comes_again_until_it_is_stored(void **state) {
+    curious *c = *state;
+    fedclient_event event;
+    c->device.answer = FED_EIO;
+    assert_fed_status(fed_device_step(&c->device, &event), FED_EIO);
+    const uint64_t first = c->number;
+    fed_device_restart(&c->device);
+    c->device.answer = FED_OK;
+    c->device.flash.dies_at = c->device.flash.puts; /* the residual's */
+    assert_int_not_equal(fed_device_step(&c->device, &event), FED_OK);
+    assert_int_equal(c->number, first);
+    fed_device_restart(&c->device);
+    assert_int_equal(step(c).outcome, FEDCLIENT_COUNTED);
+    fed_device_restart(&c->device);
+    assert_int_equal(step(c).outcome, FEDCLIENT_COUNTED);
+    assert_true(c->number > first);
+}
+
+static void what_was_refused_is_owed(void **state) {
+    curious *c = *state;
+    assert_int_equal(step(c).outcome, FEDCLIENT_COUNTED);
+    assert_false(c->owes);
+    c->device.fake.plan = (fed_fake_plan){.path = "/v1/update",
+                                          .fault = FED_FAKE_STATUS,
+                                          .status = 409,
+                                          .error = "round_closed",
+                                          .times = 1};
+    assert_int_equal(step(c).outcome, FEDCLIENT_REFUSED);
+    assert_false(c->owes); /* what the codec left out of a counted update is no debt */
+    assert_int_equal(step(c).outcome, FEDCLIENT_COUNTED);
+    assert_true(c->owes);
+    assert_int_equal(step(c).outcome, FEDCLIENT_COUNTED);
+    assert_false(c->owes);
+}
+
+static fed_status change_a_little(void *user, fedclient_round *round, fed_error *err) {
+    (void)user;
+    (void)err;
+    for (size_t i = 0; i < round->arch->layout.size; i++) {
+        round->values[i] = 0x1p-40f;
+    }
+    round->is_change = true;
+    round->samples = 1;
+    round->loss = 1;
+    return FED_OK;
+}
+
+static void a_change_is_not_rounded_by_the_model(void **state) {
+    (void)state;
+    fed_device device;
+    fedclient_event event;
+    fed_device_open(&device, "float32", ROUNDS);
+    device.options.train = change_a_little;
+    fed_device_restart(&device);
+    assert_fed_ok_err_of(&device, fedclient_step(device.client, &event, &device.err));
+    for (size_t i = 0; i < device.fake.arch.layout.size; i++) {
+        assert_true(device.fake.counted[i] == 0x1p-40f);
+    }
+    fed_device_close(&device);
 }
 
 /* -- Running statistics -- */
@@ -347,6 +414,9 @@ int main(void) {
         test(another_task_is_told_nothing_of_the_one_before),
         test(what_carries_everything_is_not_told),
         test(what_is_owed_outlives_a_change_of_codec),
+        test(a_trainings_number_comes_again_until_it_is_stored),
+        test(what_was_refused_is_owed),
+        cmocka_unit_test(a_change_is_not_rounded_by_the_model),
         cmocka_unit_test(a_statistic_that_was_not_counted_is_not_owed),
         cmocka_unit_test(a_momentum_that_stays_on_the_device_is_momentum_correction),
         cmocka_unit_test(masking_changes_what_is_sent_later),

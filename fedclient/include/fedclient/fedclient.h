@@ -39,8 +39,19 @@ typedef struct fedclient_round {
     const fed_arch *arch; /* the same model, parsed */
     uint32_t round;       /* 0 in an evaluation; an asynchronous round may come again */
     uint32_t version;     /* of the model */
+    /* Training: its number. A device's numbers only grow. A number comes again until its training
+     * is stored, and then never. So a callback that sees a larger number knows that what it made
+     * under the smaller one is stored. Evaluation: 0. */
+    uint64_t number;
+    /* Training: what this device trained last for this task is not counted yet. It goes with this
+     * training. */
+    bool owes;
     /* float32[arch->layout.size]. In: the model. Out: the trained model. */
     float *values;
+    /* Out, training only: values has the change, trained model - model, instead of the trained
+     * model. For a callback that is given changes: float32 holds a small change more exactly than
+     * the model plus that change. */
+    bool is_change;
     /* Out. Training: the samples that this device's data holds. Evaluation: the samples tested. */
     uint32_t samples;
     float loss;                      /* out: mean loss */
