@@ -36,6 +36,9 @@ typedef struct fedserver_training {
     int64_t lease_ends_ms;   /* when to look at the leases again; 0: at once */
     fedserver_versions versions;
     fedserver_downloads downloads; /* answers made from the versions */
+    /* [arch.layout.size]: the next version's values, in place of what the updates make; NULL. Set
+     * within fedserver_training_take only */
+    const float *given;
 } fedserver_training;
 
 /*

@@ -266,8 +266,9 @@ static fed_status make_version(fedserver_rounds *rounds, fedserver_training *t, 
     FED_TRY(fedcodec_parse(phase.codec_down, &codec_down, err));
     fedserver_strategy_step(&t->strategy, t->state, change, trained);
     FED_TRY(fedserver_past_keep(&archive, v, &reach, err));
-    FED_TRY(fedserver_versions_advance(v, &codec_down, t->task.wire.small_tensor, change, &part,
-                                       delta_len, err));
+    FED_TRY(t->given != NULL ? fedserver_versions_become(v, t->given, &part, delta_len, err)
+                             : fedserver_versions_advance(v, &codec_down, t->task.wire.small_tensor,
+                                                          change, &part, delta_len, err));
     assert(v->version == t->round.number); /* S5: round k makes version k */
     fedserver_model_row row = {.version = v->version,
                                .digest = v->digest,
@@ -287,11 +288,13 @@ static fed_status make_version(fedserver_rounds *rounds, fedserver_training *t, 
 /* Make the new version from the round's updates. */
 static fed_status take_step(fedserver_rounds *rounds, fedserver_training *t,
                             fedserver_shares *shares, size_t *delta_len, fed_error *err) {
-    float *change = malloc(t->arch.layout.size * sizeof *change);
+    float *change = calloc(t->arch.layout.size, sizeof *change);
     if (change == NULL) {
         return fed_fail(err, FED_ENOMEM, "out of memory for the change of the model");
     }
-    fed_status status = fedserver_intake_close(rounds, t, shares, change, err);
+    *shares = (fedserver_shares){0};
+    fed_status status =
+        t->sum.updates > 0 ? fedserver_intake_close(rounds, t, shares, change, err) : FED_OK;
     if (status == FED_OK) {
         status = make_version(rounds, t, change, delta_len, err);
     }
@@ -404,6 +407,18 @@ static fed_status commit_round(fedserver_rounds *rounds, fedserver_training *t, 
              row.updates, row.loss, delta_len);
     say_who_is_bounded(rounds, t, row.number, &shares);
     return move_on(rounds, t, now_ms, err);
+}
+
+fed_status fedserver_training_take(fedserver_rounds *rounds, fedserver_training *t,
+                                   const float *values, bool last, int64_t now_ms, fed_error *err) {
+    assert(t->loaded && t->round.phase != FEDSERVER_ROUND_NONE);
+    if (last) {
+        t->task.rules.rounds = t->round.number;
+    }
+    t->given = values;
+    fed_status status = commit_round(rounds, t, now_ms, err);
+    t->given = NULL;
+    return status;
 }
 
 /* Open the next attempt, after an attempt that ended below the minimum. */

@@ -17,6 +17,17 @@ fed_status fedserver_training_start(fedserver_rounds *rounds, const fedserver_ta
 fed_status fedserver_training_advance(fedserver_rounds *rounds, fedserver_training *training,
                                       int64_t now_ms, fed_error *err) FED_CHECKED;
 
+/**
+ * Commit the open round, whatever has arrived, with a version that is given: another coordinator
+ * has made it of this round's sum and of others'. The task has an open round.
+ *
+ * values  float32[layout->size], which become the version's
+ * last    the task is finished with this version
+ */
+fed_status fedserver_training_take(fedserver_rounds *rounds, fedserver_training *training,
+                                   const float *values, bool last, int64_t now_ms,
+                                   fed_error *err) FED_CHECKED;
+
 /** Store an open update, and add the update to the round's sum. The caller has asked
  * fedserver_round_step first.   digest: of the update's body */
 fed_status fedserver_training_count(fedserver_rounds *rounds, fedserver_training *training,

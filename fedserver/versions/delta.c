@@ -8,6 +8,7 @@
 #include "fed/hash.h"
 #include "fed/wire.h"
 #include "fedcodec/envelope.h"
+#include "fedcodec/patch.h"
 
 fed_status fedserver_versions_init(fedserver_versions *v, const fed_layout *layout,
                                    uint32_t version, float *values, float *residual) {
@@ -62,6 +63,39 @@ fed_status fedserver_part_encode(fed_part_kind kind, uint32_t from, uint32_t to,
                                        to, fed_status_text(status));
 }
 
+fed_status fedserver_part_patch(const fed_part *versions, const float *from, const float *to,
+                                size_t n, fed_writer *part, fed_error *err) {
+    fed_writer patch;
+    fed_writer_growing(&patch);
+    fed_status status = fedcodec_patch_write(from, to, n, &patch);
+    if (status == FED_OK) {
+        fed_part_write(part, &(fed_part){.kind = FED_PART_PATCH,
+                                         .from = versions->from,
+                                         .to = versions->to,
+                                         .envelope = patch.data,
+                                         .envelope_len = patch.len});
+        status = part->status;
+    }
+    fed_writer_free(&patch);
+    return status == FED_OK
+               ? FED_OK
+               : fed_fail(err, status, "a patch from version %u to %u can't be made: %s",
+                          versions->from, versions->to, fed_status_text(status));
+}
+
+fed_status fedserver_part_apply(const fed_part *part, const fed_layout *layout, float *values,
+                                fed_error *err) {
+    const size_t len = (size_t)part->envelope_len;
+    if (part->kind == FED_PART_DELTA) {
+        return fedcodec_envelope_axpy(part->envelope, len, layout, 1.0f, values, err);
+    }
+    fed_status status = part->kind == FED_PART_PATCH
+                            ? fedcodec_patch_apply(part->envelope, len, values, layout->size)
+                            : FED_EFORMAT;
+    return status == FED_OK ? FED_OK
+                            : fed_fail(err, status, "the patch to version %u is damaged", part->to);
+}
+
 /* How many of the chain's oldest parts are no longer worth keeping once `len` more bytes are
  * appended. */
 static uint32_t parts_to_drop(const fedserver_versions *v, size_t chain_len, size_t len) {
@@ -70,6 +104,13 @@ static uint32_t parts_to_drop(const fedserver_versions *v, size_t chain_len, siz
         drop++;
     }
     return drop;
+}
+
+static bool is_patch(const uint8_t *bytes, size_t len) {
+    fed_reader r;
+    fed_part part;
+    fed_reader_init(&r, bytes, len);
+    return fed_part_read(&r, &part) == FED_OK && part.kind == FED_PART_PATCH;
 }
 
 static fed_status links_reserve(fedserver_versions *v, size_t count) {
@@ -108,13 +149,25 @@ fed_status fedserver_versions_append(fedserver_versions *v, uint32_t to, const u
         v->links[k] = v->links[k + drop];
         v->links[k].start -= from;
     }
-    v->links[kept] =
-        (fedserver_link){.start = chain_len - from, .digest = fed_digest_bytes(part, len)};
+    v->links[kept] = (fedserver_link){.start = chain_len - from,
+                                      .digest = fed_digest_bytes(part, len),
+                                      .patch = is_patch(part, len)};
     v->parts = kept + 1;
     v->oldest = to - v->parts;
     fedserver_blob_free(v->chain);
     v->chain = longer;
     return FED_OK;
+}
+
+/* The next version is there: its values, and its part, which is the chain's last. */
+static void count_version(fedserver_versions *v, size_t len, const uint8_t **part,
+                          size_t *part_len) {
+    size_t chain_len;
+    const uint8_t *chain = fedserver_blob_data(v->chain, &chain_len);
+    v->version++;
+    v->digest = fed_digest(v->values, v->layout->size);
+    *part = chain + (chain_len - len);
+    *part_len = len;
 }
 
 fed_status fedserver_versions_advance(fedserver_versions *v, const fedcodec *codec, uint32_t small,
@@ -140,20 +193,39 @@ fed_status fedserver_versions_advance(fedserver_versions *v, const fedcodec *cod
         status = fedserver_versions_append(v, to, bytes.data, bytes.len);
     }
     if (status == FED_OK) {
-        v->version = to;
-        v->digest = fed_digest(v->values, layout->size);
-        size_t chain_len;
-        const uint8_t *chain = fedserver_blob_data(v->chain, &chain_len);
-        *part = chain + (chain_len - bytes.len);
-        *part_len = bytes.len;
+        count_version(v, bytes.len, part, part_len);
     }
     fed_writer_free(&bytes);
     return status;
 }
 
-bool fedserver_versions_leads(const fedserver_versions *v, uint32_t have, uint32_t want) {
-    uint32_t oldest = v->parts > 0 ? v->oldest : v->version;
-    return oldest <= have && have <= want && want <= v->version;
+fed_status fedserver_versions_become(fedserver_versions *v, const float *values,
+                                     const uint8_t **part, size_t *part_len, fed_error *err) {
+    const size_t size = v->layout->size;
+    const fed_part step = {.from = v->version, .to = v->version + 1};
+    fed_writer bytes;
+    fed_writer_growing(&bytes);
+    fed_status status = fedserver_part_patch(&step, v->values, values, size, &bytes, err);
+    if (status == FED_OK) {
+        status = fedserver_versions_append(v, step.to, bytes.data, bytes.len);
+    }
+    if (status == FED_OK) {
+        memcpy(v->values, values, size * sizeof *values);
+        memset(v->residual, 0, size * sizeof *v->residual);
+        count_version(v, bytes.len, part, part_len);
+    }
+    fed_writer_free(&bytes);
+    return status;
+}
+
+bool fedserver_versions_leads(const fedserver_versions *v, uint32_t have, uint32_t want,
+                              bool patches) {
+    const uint32_t oldest = v->parts > 0 ? v->oldest : v->version;
+    bool leads = oldest <= have && have <= want && want <= v->version;
+    for (uint32_t k = have; k < want && leads; k++) {
+        leads = patches || !v->links[k - oldest].patch;
+    }
+    return leads;
 }
 
 /* The offset in the chain of the part that begins at that version. */

@@ -22,10 +22,11 @@
  */
 enum { FEDSERVER_CHAIN_PARTS = 1024 }; /* at most */
 
-/** One delta in the chain. */
+/** One part of the chain: a delta, or a patch where the version's values were given. */
 typedef struct fedserver_link {
     size_t start;    /* offset of the part in the chain */
     uint64_t digest; /* digest of the part's bytes */
+    bool patch;
 } fedserver_link;
 
 typedef struct fedserver_versions {
@@ -58,13 +59,22 @@ fed_status fedserver_versions_advance(fedserver_versions *v, const fedcodec *cod
                                       const float *mean, const uint8_t **part, size_t *part_len,
                                       fed_error *err) FED_CHECKED;
 
+/**
+ * Make the next version of values that are given: values[n] become its values, to the bit. Its part
+ * is a patch. What earlier deltas left out is dropped. *part as above. Errors: FED_ENONFINITE.
+ */
+fed_status fedserver_versions_become(fedserver_versions *v, const float *values,
+                                     const uint8_t **part, size_t *part_len,
+                                     fed_error *err) FED_CHECKED;
+
 /** For a restart: append the part that led to version `to`. The caller appends the oldest part
  * first, leaves no gap (FED_EFORMAT), and ends with the part that leads to v->version. */
 fed_status fedserver_versions_append(fedserver_versions *v, uint32_t to, const uint8_t *part,
                                      size_t len) FED_CHECKED;
 
-/** Do the chain's deltas lead from version `have` to `want`? */
-bool fedserver_versions_leads(const fedserver_versions *v, uint32_t have, uint32_t want);
+/** Do the chain's parts lead from version `have` to `want`? patches: a part may be a patch. */
+bool fedserver_versions_leads(const fedserver_versions *v, uint32_t have, uint32_t want,
+                              bool patches);
 
 /** Bytes of the deltas from version `have` to `want`. The chain must lead there. */
 size_t fedserver_versions_chain_len(const fedserver_versions *v, uint32_t have, uint32_t want);
@@ -73,6 +83,15 @@ size_t fedserver_versions_chain_len(const fedserver_versions *v, uint32_t have, 
  * bytes, also after a restart. FED_ENOMEM. */
 fed_status fedserver_versions_chain(const fedserver_versions *v, uint32_t have, uint32_t want,
                                     fedserver_blob **parts, uint64_t *tag) FED_CHECKED;
+
+/** Append a fed_part with the patch from one version's values to another's, float32[n] each; from
+ * NULL: all values are +0. Errors as in fedcodec_patch_write. */
+fed_status fedserver_part_patch(const fed_part *versions, const float *from, const float *to,
+                                size_t n, fed_writer *part, fed_error *err) FED_CHECKED;
+
+/** Apply a delta or a patch to the values that it begins with. FED_EFORMAT. */
+fed_status fedserver_part_apply(const fed_part *part, const fed_layout *layout, float *values,
+                                fed_error *err) FED_CHECKED;
 
 /** Append a fed_part with an envelope of `codec`; parameters and errors as in
  * fedcodec_envelope_encode. */

@@ -7,7 +7,6 @@
 
 #include "fed/hash.h"
 #include "fedcodec/envelope.h"
-#include "fedcodec/patch.h"
 
 /* A shorter answer is sought only for a chain longer than a snapshot / SHORT_CHAIN. */
 enum { SHORT_CHAIN = 4 };
@@ -147,27 +146,6 @@ static fed_status encode_values(const fedserver_versions *v, uint32_t version, c
     return status;
 }
 
-static fed_status encode_patch(const fedserver_versions *v, const fedserver_made *made,
-                               const float *from, const float *to, fed_writer *part,
-                               fed_error *err) {
-    fed_writer patch;
-    fed_writer_growing(&patch);
-    fed_status status = fedcodec_patch_write(from, to, v->layout->size, &patch);
-    if (status == FED_OK) {
-        fed_part_write(part, &(fed_part){.kind = FED_PART_PATCH,
-                                         .from = made->from,
-                                         .to = made->to,
-                                         .envelope = patch.data,
-                                         .envelope_len = patch.len});
-        status = part->status;
-    }
-    fed_writer_free(&patch);
-    return status == FED_OK
-               ? FED_OK
-               : fed_fail(err, status, "a patch from version %u to %u can't be made: %s",
-                          made->from, made->to, fed_status_text(status));
-}
-
 static fed_status encode(const fedserver_versions *v, const fedserver_past *past,
                          const fedserver_made *made, fed_writer *part, fed_error *err) {
     values from = {0}, to = {0};
@@ -176,8 +154,10 @@ static fed_status encode(const fedserver_versions *v, const fedserver_past *past
         status = take_values(v, past, made->from, &from, err);
     }
     if (status == FED_OK) {
+        const fed_part versions = {.from = made->from, .to = made->to};
         status = made->kind == FED_PART_PATCH
-                     ? encode_patch(v, made, from.values, to.values, part, err)
+                     ? fedserver_part_patch(&versions, from.values, to.values, v->layout->size,
+                                            part, err)
                      : encode_values(v, made->to, to.values, part, err);
     }
     free(from.owned);
@@ -264,7 +244,8 @@ fed_status fedserver_downloads_get(fedserver_downloads *d, const fedserver_versi
                                    const fedserver_past *past, const fedserver_wish *wish,
                                    int64_t now_ms, fedserver_blob **parts, uint64_t *tag,
                                    fed_error *err) {
-    const bool leads = !wish->any && fedserver_versions_leads(v, wish->have, wish->want);
+    const bool leads =
+        !wish->any && fedserver_versions_leads(v, wish->have, wish->want, wish->patches);
     const size_t chain = leads ? fedserver_versions_chain_len(v, wish->have, wish->want) : SIZE_MAX;
     fedserver_made *made = NULL;
     fedserver_downloads_trim(d, v->version, now_ms);

@@ -6,7 +6,6 @@
 
 #include "fed/hash.h"
 #include "fed/wire.h"
-#include "fedcodec/envelope.h"
 
 /* -- keeping versions -- */
 
@@ -68,8 +67,7 @@ static fed_status apply_delta(void *user, uint32_t version, const uint8_t *bytes
     if (version != r->version + 1 || fed_part_read(&reader, &part) != FED_OK) {
         return fed_fail(err, FED_EFORMAT, "delta %u is missing or damaged", r->version + 1);
     }
-    FED_TRY(fedcodec_envelope_axpy(part.envelope, (size_t)part.envelope_len, r->layout, 1.0f,
-                                   r->values, err));
+    FED_TRY(fedserver_part_apply(&part, r->layout, r->values, err));
     r->version = version;
     return FED_OK;
 }

@@ -72,7 +72,7 @@ static void print_row(fedserver *server, const char *behind) {
         once(server, any ? NULL : &have, work, c);
     }
     printf("| %s | ", behind);
-    if (!any && fedserver_versions_leads(v, have, v->version)) {
+    if (!any && fedserver_versions_leads(v, have, v->version, true)) {
         printf("%.3f", (double)fedserver_versions_chain_len(v, have, v->version) / values);
     }
     printf(" | %.3f | %.1f | %.1f | %.1f |\n", (double)c->bytes / values,

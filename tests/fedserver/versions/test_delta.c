@@ -45,7 +45,7 @@ static int apply_to(fixture *f, uint32_t have, uint32_t want, float *values) {
     fedserver_blob *blob;
     int parts = 0;
     uint64_t tag;
-    if (!fedserver_versions_leads(&f->versions, have, want)) {
+    if (!fedserver_versions_leads(&f->versions, have, want, true)) {
         return -1;
     }
     assert_fed_ok(fedserver_versions_chain(&f->versions, have, want, &blob, &tag));
@@ -224,8 +224,59 @@ static void a_gap_in_the_stored_deltas_is_refused(void **state) {
     done(&f);
 }
 
+static void given_values_become_a_version_to_the_bit(void **state) {
+    (void)state;
+    fixture f;
+    float mean[SIZE], given[SIZE], values[SIZE] = {0};
+    fed_error err = {0};
+    const uint8_t *part;
+    size_t len;
+    open_with(&f, "3lc:s=1");
+    for (int i = 0; i < SIZE; i++) {
+        mean[i] = (float)(i % 7) / 3;
+        given[i] = (float)i / 7;
+    }
+    advance(&f, mean);
+    memcpy(values, f.versions.values, sizeof values);
+    assert_fed_ok_err(fedserver_versions_become(&f.versions, given, &part, &len, &err));
+    assert_int_equal(f.versions.version, 2);
+    assert_memory_equal(f.versions.values, given, sizeof given);
+    assert_int_equal(f.versions.digest, fed_digest(given, SIZE));
+    for (int i = 0; i < SIZE; i++) {
+        assert_true(f.versions.residual[i] == 0);
+    }
+    fed_reader r;
+    fed_part patch;
+    fed_reader_init(&r, part, len);
+    assert_fed_ok(fed_part_read(&r, &patch));
+    assert_fed_ok_err(fedserver_part_apply(&patch, &f.layout, values, &err));
+    assert_memory_equal(values, given, sizeof given);
+    /* devices that read no patches get no chain with one */
+    assert_true(fedserver_versions_leads(&f.versions, 0, 1, false));
+    assert_false(fedserver_versions_leads(&f.versions, 0, 2, false));
+    assert_true(fedserver_versions_leads(&f.versions, 0, 2, true));
+    done(&f);
+}
+
+static void a_damaged_part_is_refused(void **state) {
+    (void)state;
+    fixture f;
+    fed_error err = {0};
+    float values[SIZE] = {0};
+    const uint8_t noise[] = {255, 255, 255};
+    open_with(&f, "float32");
+    for (int kind = FED_PART_SNAPSHOT; kind <= FED_PART_PATCH; kind++) {
+        const fed_part part = {
+            .kind = (fed_part_kind)kind, .to = 1, .envelope = noise, .envelope_len = sizeof noise};
+        assert_int_not_equal(fedserver_part_apply(&part, &f.layout, values, &err), FED_OK);
+    }
+    done(&f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(given_values_become_a_version_to_the_bit),
+        cmocka_unit_test(a_damaged_part_is_refused),
         cmocka_unit_test(what_a_delta_leaves_out_comes_later),
         cmocka_unit_test(a_device_behind_is_sent_the_deltas_it_lacks),
         cmocka_unit_test(a_chain_is_cut_to_a_snapshots_size_and_still_leads_to_the_same_bits),

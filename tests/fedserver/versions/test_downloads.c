@@ -152,7 +152,7 @@ static void a_device_gets_the_shortest_way(void **state) {
     int ways[4] = {0};
     for (uint32_t have = 0; have < VERSIONS; have++) {
         came c = ask(f, have, VERSIONS, true, have * FEDSERVER_PATCH_MS);
-        size_t chain = fedserver_versions_leads(v, have, VERSIONS)
+        size_t chain = fedserver_versions_leads(v, have, VERSIONS, true)
                            ? fedserver_versions_chain_len(v, have, VERSIONS)
                            : SIZE_MAX;
         size_t patch = patch_len(f->old[have], v->values), whole = patch_len(NULL, v->values);
@@ -179,7 +179,7 @@ static void a_device_that_reads_no_patches_gets_deltas_or_values(void **state) {
     const fedserver_versions *v = &f->versions;
     for (uint32_t have = 0; have < VERSIONS; have++) {
         came c = ask(f, have, VERSIONS, false, 0);
-        bool leads = fedserver_versions_leads(v, have, VERSIONS);
+        bool leads = fedserver_versions_leads(v, have, VERSIONS, true);
         assert_int_equal(c.first.kind, leads ? FED_PART_DELTA : FED_PART_SNAPSHOT);
         assert_int_equal(c.parts, leads ? VERSIONS - (int)have : 1);
     }

@@ -5,6 +5,7 @@
 #include "fed/hash.h"
 #include "fedcodec/envelope.h"
 #include "fedcodec/patch.h"
+#include "fedserver/rounds/training.h"
 #include "fedserver/versions/past.h"
 
 enum { PARAMETERS = 40 * 20 + 20, ROUNDS = 120 };
@@ -255,11 +256,31 @@ static void a_database_of_an_older_release_goes_on(void **state) {
     assert_int_equal(bring(w, 0, 4, ""), 0);
 }
 
+static void given_versions_come_back_too(void **state) {
+    world *w = *state;
+    float given[PARAMETERS];
+    for (int k = 0; k < 40; k++) {
+        fed_error err = {0};
+        for (int i = 0; i < PARAMETERS; i++) {
+            given[i] = (float)(i * 7 + k) / 64;
+        }
+        assert_fed_ok_err(fedserver_training_take(&w->home.server->rounds,
+                                                  &w->home.server->rounds.training, given, false,
+                                                  w->home.now_ms, &err));
+        note(w);
+        rounds(w, 1);
+    }
+    assert_true(first_that_comes_back(w) < w->version - 2);
+    coordinator_crash(&w->home);
+    assert_true(first_that_comes_back(w) < w->version - 2);
+}
+
 int main(void) {
 #define WITH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
     const struct CMUnitTest tests[] = {
         WITH(versions_come_back_as_far_as_the_chain_reaches_and_further),
         WITH(what_is_kept_is_bounded),
+        WITH(given_versions_come_back_too),
         WITH(restarts_change_nothing_of_it),
         WITH(each_way_leads_to_the_same_bits),
         WITH(a_download_goes_on_after_a_restart),
