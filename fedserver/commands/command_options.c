@@ -48,6 +48,12 @@ static const struct row {
     {"name", TEXT, AT(name), 0, 0},
     {"withdraw", TEXT, AT(withdraw), 0, 0},
     {"since", TEXT, AT(since), 0, 0},
+    {"upstream", TEXT, AT(upstream), 0, 0},
+    {"upstream-ca", TEXT, AT(upstream_ca), 0, 0},
+    {"upstream-token", TEXT, AT(upstream_token), 0, 0},
+    {"upstream-token-file", TEXT, AT(upstream_token_file), 0, 0},
+    {"site-goal", WHOLE, AT(site_goal), 1, 999999},
+    {"site-minimum", WHOLE, AT(site_minimum), 1, 999999},
     {"task", WHOLE, AT(task), 1, (double)(INT64_MAX / 2)},
 #undef AT
 };

@@ -14,6 +14,7 @@
 #include "fed/clock.h"
 #include "fedserver/commands/command.h"
 #include "fedserver/commands/notify.h"
+#include "fedserver/commands/upstream.h"
 #include "fedserver/http.h"
 
 static atomic_int stop, children, reload, hangup; /* lock-free: a signal handler may set them */
@@ -50,8 +51,9 @@ typedef struct front {
     int socket; /* listens here, too: while the process is started again, people only wait */
     uint16_t port, devices_port;
     int64_t started_ms;
-    fed_status status; /* result of opening the socket */
+    fed_status status; /* result of opening the socket, and of tending the site */
     fed_error err;
+    upstream *site; /* NULL: this coordinator is no site */
 } front;
 
 /* In the child: become `fedserver front`. It keeps nothing of this process but that socket. */
@@ -119,6 +121,10 @@ static void tend_run(void *user) {
     if (f->pid > 0 && atomic_exchange(&hangup, 0) != 0) {
         kill(f->pid, SIGHUP);
     }
+    if (f->site != NULL && f->status == FED_OK) {
+        f->status = upstream_tend(f->site, &f->err);
+        stop = f->status != FED_OK ? 1 : stop;
+    }
 }
 
 static void tend_front(void *user) {
@@ -180,8 +186,10 @@ static void catch_signals(void) {
     sigaction(SIGHUP, &action, NULL);
 }
 
+/* site: where to put the site's device, if this process is to have one; else NULL */
 static fed_status serve(const arguments *args, fedserver_part part,
-                        const fedserver_http_options *options, const fed_log *log, fed_error *err) {
+                        const fedserver_http_options *options, const fed_log *log, upstream **site,
+                        fed_error *err) {
     fedserver *server = NULL;
     fed_status status = fedserver_open(args->dir, log, &server, err);
     if (status == FED_OK) {
@@ -191,8 +199,14 @@ static fed_status serve(const arguments *args, fedserver_part part,
         (void)command_find_page(args->page,
                                 &setup.page); /* it is there: run and front have looked */
         fedserver_configure(server, &setup);
+        status = site != NULL ? upstream_open(server, args, log, site, err) : FED_OK;
+    }
+    if (status == FED_OK) {
         status = fedserver_http_serve(server, options, log, err);
         notify_send("STOPPING=1");
+    }
+    if (site != NULL) {
+        upstream_close(*site);
     }
     fedserver_close(server);
     return status;
@@ -226,7 +240,8 @@ static int run(const arguments *args) {
     fed_error err = {0};
     catch_signals();
     raise_file_limit();
-    fed_status status = serve(args, FEDSERVER_ROUNDS, &options, &log, &err);
+    fed_status status = serve(args, FEDSERVER_ROUNDS, &options, &log,
+                              args->upstream != NULL ? &f.site : NULL, &err);
     stop_front(&f);
     return f.status != FED_OK ? fail(&log, &f.err)
            : status != FED_OK ? fail(&log, &err)
@@ -261,7 +276,7 @@ static int serve_front(const arguments *args) {
     catch_signals();
     raise_file_limit();
     (void)prctl(PR_SET_NAME, "fedserver-front"); /* for ps and top; it was "exe" */
-    fed_status status = serve(args, FEDSERVER_GATE, &options, &log, &err);
+    fed_status status = serve(args, FEDSERVER_GATE, &options, &log, NULL, &err);
     return status == FED_OK ? COMMAND_OK : fail(&log, &err);
 }
 
@@ -269,7 +284,8 @@ const command command_run = {
     .name = "run",
     .run = run,
     .options = "bind front-port devices-port device-days requests connections page "
-               "proxy-protocol no-front quiet",
+               "proxy-protocol no-front quiet upstream upstream-ca upstream-token "
+               "upstream-token-file site-goal site-minimum name",
     .brief = "serve",
     .help =
         "usage: fedserver run --dir DIR [--bind ADDRESS] [--front-port N] [--devices-port N] "
@@ -289,7 +305,16 @@ const command command_run = {
         "  --page WHO         who may read page, status and metrics: loopback (this machine, and\n"
         "                     operators from elsewhere; the default), operators, or all\n"
         "  --no-front         leave the front to a `fedserver front` started otherwise\n"
-        "  --quiet            log warnings and errors only\n"};
+        "  --quiet            log warnings and errors only\n"
+        "A site: a device of another coordinator, upstream, whose trainings are this one's rounds\n"
+        "  --upstream URL     upstream's front, https://HOST:8443\n"
+        "  --upstream-ca FILE upstream's ca.pem\n"
+        "  --upstream-token T, --upstream-token-file FILE\n"
+        "                     of `fedserver token` upstream: needed once\n"
+        "  --site-goal N      a round closes with N updates (default: when most of its time is "
+        "over)\n"
+        "  --site-minimum N   fewer updates never go up (default 1)\n"
+        "  --name NAME        this site's name for upstream's operator\n"};
 
 const command command_front = {
     .name = "front",

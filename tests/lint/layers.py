@@ -29,7 +29,7 @@ ROOMS = {
     "fedclient/examples/": {"fed", "fedclient", "feddc"},
     "fedclient/examples/baremetal/": {"fed", "fedclient", "fedtrain"},
     "fedserver/": {"fed", "fedcodec", "fedserver"},
-    "fedserver/commands/": {"fed", "fedserver"},
+    "fedserver/commands/": {"fed", "fedclient", "fedserver"},
     "deploy/sim/": EVERYTHING,
     "tests/": EVERYTHING,
 }

@@ -1,0 +1,363 @@
+/* A site's device: a thread that steps a client of the coordinator upstream. Its training is a
+ * round of this coordinator, which only the thread that serves may touch. So the two threads meet
+ * at an offer: the device's thread waits beside it, and the serving thread works on it. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fedserver/commands/upstream.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "fed/clock.h"
+#include "fed/file.h"
+#include "fed/version.h"
+#include "fedclient/app.h"
+#include "fedserver/site.h"
+
+enum { PATH_SIZE = 1024, CA_MOST = 64 * 1024, TOKEN_MOST = 4096 };
+enum { LOOK_MS = 200, PAUSE_MOST_MS = 1000, HOLD_MS = 25000 };
+enum { ENROL_FIRST_MS = 500, ENROL_MOST_MS = 60000 };
+
+/* The model with which upstream's task has ended. */
+typedef struct finish {
+    uint64_t task;
+    const float *values;
+    size_t size;
+} finish;
+
+struct upstream {
+    const arguments *args;
+    const fed_log *log;
+    fedserver_site *site;
+    fedclient_app *app;
+    atomic_ullong devices; /* of this site, that have asked for work lately */
+    pthread_t thread;
+    bool started;
+    bool training; /* the device's thread is in a training; only that thread asks */
+
+    pthread_mutex_t mutex; /* of all that follows */
+    pthread_cond_t answered;
+    /* What the device's thread waits for; both NULL: nothing. */
+    const fedserver_site_offer *offer;
+    const finish *last;
+    bool done; /* the answer: */
+    fed_status status;
+    fed_error why;
+    fedserver_site_change change;
+
+    fed_status failed; /* the device can't go on: FED_OK until then */
+    fed_error failure;
+};
+
+/* -- the serving thread -- */
+
+/* Work on what the other thread waits for, with the mutex held. */
+static fed_status work(upstream *u, fed_error *err) {
+    const int64_t now_ms = fed_clock_unix_ms();
+    fed_status status = FED_OK;
+    if (u->done || (u->offer == NULL && u->last == NULL)) {
+        return FED_OK;
+    }
+    if (u->offer != NULL) {
+        status = fedserver_site_turn(u->site, u->offer, now_ms, &u->change, err);
+        u->done = u->change.ready || status != FED_OK;
+    } else {
+        status = fedserver_site_finish(u->site, u->last->task, u->last->values, u->last->size,
+                                       now_ms, &u->done, err);
+        u->done = u->done || status != FED_OK;
+    }
+    u->status = status;
+    u->why = *err;
+    return status == FED_EDECLINED ? FED_OK : status;
+}
+
+static void *live(void *user);
+
+fed_status upstream_tend(upstream *u, fed_error *err) {
+    if (!u->started && pthread_create(&u->thread, NULL, live, u) != 0) {
+        return fed_fail(err, FED_ENOMEM, "the thread of the site's device can't be started");
+    }
+    u->started = true;
+    u->devices = fedserver_site_devices(u->site, fed_clock_unix_ms());
+    pthread_mutex_lock(&u->mutex);
+    fed_status status = u->failed;
+    if (status != FED_OK) {
+        *err = u->failure;
+    } else {
+        status = work(u, err);
+    }
+    pthread_cond_signal(&u->answered);
+    pthread_mutex_unlock(&u->mutex);
+    return status;
+}
+
+/* -- the device's thread -- */
+
+/* With the mutex held: wait for the serving thread, but not longer than so. */
+static void wait_a_while(upstream *u, uint32_t ms) {
+    const int64_t until_ms = fed_clock_unix_ms() + ms;
+    const struct timespec until = {.tv_sec = (time_t)(until_ms / 1000),
+                                   .tv_nsec = (long)(until_ms % 1000) * 1000000};
+    (void)pthread_cond_timedwait(&u->answered, &u->mutex, &until);
+}
+
+static void post(upstream *u, const fedserver_site_offer *offer, const finish *last) {
+    pthread_mutex_lock(&u->mutex);
+    u->offer = offer;
+    u->last = last;
+    u->done = false;
+    pthread_mutex_unlock(&u->mutex);
+}
+
+/* Take the offer back. True: it has been answered before. */
+static bool take_back(upstream *u, fed_error *err) {
+    pthread_mutex_lock(&u->mutex);
+    const bool done = u->done;
+    u->offer = NULL;
+    u->last = NULL;
+    if (done && u->status != FED_OK) {
+        *err = u->why;
+    }
+    pthread_mutex_unlock(&u->mutex);
+    return done;
+}
+
+/* The training of the site's device is a round of the site. */
+static fed_status train(void *user, fedclient_round *round, fed_error *err) {
+    upstream *u = user;
+    const uint32_t lease_ms = fedclient_round_left_ms(round);
+    fedserver_site_offer offer = {.task = round->task,
+                                  .version = round->version,
+                                  .values = round->values,
+                                  .size = round->arch->layout.size,
+                                  .number = round->number,
+                                  .owes = round->owes,
+                                  .left_ms = lease_ms,
+                                  .lease_ms = lease_ms};
+    fed_status wanted = FED_OK;
+    bool done = false;
+    u->training = true;
+    post(u, &offer, NULL);
+    while (!done && (wanted = fedclient_round_wanted(round, err)) == FED_OK) {
+        pthread_mutex_lock(&u->mutex);
+        offer.left_ms = fedclient_round_left_ms(round);
+        if (!u->done) {
+            wait_a_while(u, LOOK_MS);
+        }
+        done = u->done;
+        pthread_mutex_unlock(&u->mutex);
+    }
+    u->training = false;
+    if (!take_back(u, err)) {
+        return wanted;
+    }
+    FED_TRY(u->status);
+    round->is_change = true;
+    round->samples = u->change.samples;
+    round->loss = u->change.loss;
+    return FED_OK;
+}
+
+/* A site without devices takes no slot from those that have some. */
+static fed_status may_train(void *user, fed_error *err) {
+    const upstream *u = user;
+    return u->devices > 0 || u->training
+               ? FED_OK
+               : fed_fail(err, FED_EBUSY, "no device of this site has asked for work lately");
+}
+
+/* Upstream's task is over: so is this site's. */
+static fed_status end_task(upstream *u, fedclient *client, fed_error *err) {
+    finish last = {0};
+    uint32_t version = 0;
+    float *values = NULL;
+    fed_error absent = {0};
+    fed_status status = fedclient_model(client, &last.task, &version, &values, &last.size, &absent);
+    if (status != FED_OK) { /* this site took no part in the task */
+        return status == FED_ENOTFOUND ? FED_OK : fed_fail(err, status, "%s", absent.text);
+    }
+    last.values = values;
+    bool done = false;
+    post(u, NULL, &last);
+    while (!done && !fedclient_app_stopped(u->app)) {
+        pthread_mutex_lock(&u->mutex);
+        if (!u->done) {
+            wait_a_while(u, LOOK_MS);
+        }
+        done = u->done;
+        pthread_mutex_unlock(&u->mutex);
+    }
+    status = take_back(u, err) ? u->status : FED_OK;
+    free(values);
+    return status;
+}
+
+static void rest(upstream *u, uint32_t ms) {
+    const int64_t until_ms = fed_clock_monotonic_ms() + ms;
+    while (!fedclient_app_stopped(u->app) && fed_clock_monotonic_ms() < until_ms) {
+        const int64_t left_ms = until_ms - fed_clock_monotonic_ms();
+        fed_sleep_ms(left_ms < LOOK_MS ? left_ms : LOOK_MS);
+    }
+}
+
+static bool is_finished(const fedclient_event *event) {
+    return event->outcome == FEDCLIENT_FINISHED ||
+           (event->outcome == FEDCLIENT_WAITED && event->reason == FED_WAIT_FINISHED);
+}
+
+/* A refusal that only a person upstream can change does not end the site: it asks again, hours
+ * later. */
+static fed_status step_on(upstream *u, fedclient *client, bool *told, fed_error *err) {
+    fedclient_event event = {0};
+    const fed_status status = fedclient_step(client, &event, err);
+    if (status != FED_OK && status != FED_EAUTH) {
+        return status;
+    }
+    if (is_finished(&event) && !*told) {
+        FED_TRY(end_task(u, client, err));
+    }
+    *told = is_finished(&event);
+    if (event.outcome == FEDCLIENT_PAUSED && event.wait_ms > PAUSE_MOST_MS) {
+        event.wait_ms = PAUSE_MOST_MS; /* a device of the site may come at any time */
+    }
+    if (event.outcome == FEDCLIENT_COUNTED) {
+        fed_logf(u->log, FED_LOG_INFO, "upstream's round %u has counted this site: %u samples",
+                 event.round, event.samples);
+    }
+    rest(u, event.wait_ms);
+    return FED_OK;
+}
+
+static fed_status read_token(const arguments *args, char token[TOKEN_MOST], fed_error *err) {
+    uint8_t *data = NULL;
+    size_t len = 0;
+    if (args->upstream_token_file == NULL) {
+        snprintf(token, TOKEN_MOST, "%s", args->upstream_token);
+        return FED_OK;
+    }
+    FED_TRY(fed_file_read(args->upstream_token_file, TOKEN_MOST - 1, &data, &len, err));
+    snprintf(token, TOKEN_MOST, "%.*s", (int)strcspn((const char *)data, " \r\n"),
+             (const char *)data);
+    free(data);
+    return FED_OK;
+}
+
+/* Until upstream answers: it may be down when the site starts. */
+static fed_status enrol(upstream *u, fedclient *client, fed_error *err) {
+    char token[TOKEN_MOST];
+    FED_TRY(read_token(u->args, token, err));
+    for (uint32_t wait_ms = ENROL_FIRST_MS; !fedclient_app_stopped(u->app);) {
+        const fed_status status = fedclient_enrol(client, token, err);
+        if (status != FED_ENET && status != FED_ETIMEOUT && status != FED_EBUSY) {
+            return status;
+        }
+        fed_logf(u->log, FED_LOG_WARN, "enrolling upstream is tried again in %.1f s: %s",
+                 (double)wait_ms / 1000, err->text);
+        rest(u, wait_ms);
+        wait_ms = 2 * wait_ms < ENROL_MOST_MS ? 2 * wait_ms : ENROL_MOST_MS;
+    }
+    return FED_ECANCELED;
+}
+
+static void *live(void *user) {
+    upstream *u = user;
+    fedclient *client = fedclient_app_client(u->app);
+    fed_error err = {0};
+    bool told = false;
+    fed_status status = fedclient_enrolled(client) ? FED_OK : enrol(u, client, &err);
+    if (status == FED_OK) {
+        fed_logf(u->log, FED_LOG_INFO, "this site is device %.16s... at %s",
+                 fedclient_device(client), u->args->upstream);
+    }
+    while (status == FED_OK && !fedclient_app_stopped(u->app)) {
+        status = step_on(u, client, &told, &err);
+    }
+    if (status != FED_OK && status != FED_ECANCELED && !fedclient_app_stopped(u->app)) {
+        pthread_mutex_lock(&u->mutex);
+        u->failed = status;
+        u->failure = err;
+        pthread_mutex_unlock(&u->mutex);
+    }
+    return NULL;
+}
+
+/* -- open and close -- */
+
+static fed_status open_app(upstream *u, const char *state, fed_error *err) {
+    const arguments *args = u->args;
+    uint8_t *ca = NULL;
+    size_t len = 0;
+    const fedclient_options options = {.server = args->upstream,
+                                       .log = u->log,
+                                       .hold_ms = HOLD_MS,
+                                       .train = train,
+                                       .may_train = may_train,
+                                       .user = u,
+                                       .name = args->name,
+                                       .software = "fedserver/" FED_VERSION,
+                                       .computes_on = "a site"};
+    FED_TRY(fed_file_read(args->upstream_ca, CA_MOST, &ca, &len, err));
+    const fed_status status = fedclient_app_open(&options, (const char *)ca, state, &u->app, err);
+    free(ca);
+    return status;
+}
+
+static fed_status open_all(upstream *u, fedserver *server, fed_error *err) {
+    const arguments *args = u->args;
+    char state[PATH_SIZE];
+    const fedserver_site_rules rules = {.goal = (uint32_t)args->site_goal,
+                                        .minimum = (uint32_t)args->site_minimum};
+    if (args->upstream_ca == NULL) {
+        return fed_fail(err, FED_EINVAL, "--upstream needs --upstream-ca: upstream's ca.pem");
+    }
+    snprintf(state, sizeof state, "%s/upstream", args->dir);
+    FED_TRY(fed_dir_make(state, 0700, err));
+    FED_TRY(open_app(u, state, err));
+    if (!fedclient_enrolled(fedclient_app_client(u->app)) && args->upstream_token == NULL &&
+        args->upstream_token_file == NULL) {
+        return fed_fail(err, FED_ESTATE,
+                        "%s holds no identity yet: make a token upstream with `fedserver token`, "
+                        "and give it with --upstream-token or --upstream-token-file",
+                        state);
+    }
+    return fedserver_site_open(server, state, &rules, &u->site, err);
+}
+
+fed_status upstream_open(fedserver *server, const arguments *args, const fed_log *log,
+                         upstream **made, fed_error *err) {
+    upstream *u = calloc(1, sizeof *u);
+    if (u == NULL) {
+        return fed_fail(err, FED_ENOMEM, "out of memory for the site's device");
+    }
+    u->args = args;
+    u->log = log;
+    pthread_mutex_init(&u->mutex, NULL);
+    pthread_cond_init(&u->answered, NULL);
+    const fed_status status = open_all(u, server, err);
+    if (status != FED_OK) {
+        upstream_close(u);
+        return status;
+    }
+    *made = u;
+    return FED_OK;
+}
+
+void upstream_close(upstream *u) {
+    if (u == NULL) {
+        return;
+    }
+    if (u->app != NULL) {
+        fedclient_app_stop(u->app);
+    }
+    if (u->started) {
+        pthread_join(u->thread, NULL);
+    }
+    fedclient_app_close(u->app);
+    fedserver_site_close(u->site);
+    pthread_cond_destroy(&u->answered);
+    pthread_mutex_destroy(&u->mutex);
+    free(u);
+}

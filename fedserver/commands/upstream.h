@@ -1,0 +1,25 @@
+/* run --upstream: the coordinator is a site, and this is its device at the coordinator upstream. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FEDSERVER_COMMANDS_UPSTREAM_H
+#define FEDSERVER_COMMANDS_UPSTREAM_H
+
+#include "fedserver/commands/command.h"
+
+typedef struct upstream upstream;
+
+/**
+ * Open the device, whose state is in DIR/upstream, and the site's rounds. Its thread starts with
+ * the first upstream_tend. The server must outlive it.
+ * Errors: FED_EINVAL an option is missing; those of fedclient_app_open and fedserver_site_open.
+ */
+fed_status upstream_open(fedserver *server, const arguments *args, const fed_log *log,
+                         upstream **made, fed_error *err) FED_CHECKED;
+
+/** Call it in the thread that serves, between two batches. An error ends the process; *err says
+ * why. */
+fed_status upstream_tend(upstream *u, fed_error *err) FED_CHECKED;
+
+/** End the thread. NULL is allowed. */
+void upstream_close(upstream *u);
+
+#endif

@@ -1,0 +1,382 @@
+/* A site's rounds: opened with upstream's versions, closed into one change, committed with the
+ * version that upstream made of it. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fedserver/site.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fedserver/operator/site_record.h"
+#include "fedserver/operator/task_add.h"
+#include "fedserver/rounds/leases.h"
+#include "fedserver/rounds/queue.h"
+#include "fedserver/rounds/training.h"
+
+/*
+ * The rules of the rounds never commit a site's round: its goal is out of reach. The task's state
+ * says what the round is:
+ *
+ *     running   the round is open
+ *     paused    the round is closed, if the record names it: its updates lie in the store, a
+ *               device's update is refused as late, and a check-in waits
+ *
+ * A round that nobody took up yet is closed again, with the same updates. A round that was taken up
+ * is only ever committed.
+ */
+enum { OUT_OF_REACH = 1000000, LEAST_DEADLINE_MS = 1000 };
+
+struct fedserver_site {
+    fedserver *server;
+    char state[1024];
+    fedserver_site_rules rules;
+    fedserver_site_record record;
+};
+
+fed_status fedserver_site_open(fedserver *server, const char *state,
+                               const fedserver_site_rules *rules, fedserver_site **site,
+                               fed_error *err) {
+    fedserver_site *made = calloc(1, sizeof *made);
+    if (made == NULL) {
+        return fed_fail(err, FED_ENOMEM, "out of memory for the site");
+    }
+    made->server = server;
+    made->rules = *rules;
+    made->rules.minimum = rules->minimum > 0 ? rules->minimum : 1;
+    const int len = snprintf(made->state, sizeof made->state, "%s", state);
+    fed_status status =
+        len > 0 && (size_t)len < sizeof made->state
+            ? fedserver_site_record_read(made->state, &made->record, err)
+            : fed_fail(err, FED_EINVAL, "%.100s...: the directory's path is too long", state);
+    if (status != FED_OK) {
+        free(made);
+        return status;
+    }
+    *site = made;
+    return FED_OK;
+}
+
+void fedserver_site_close(fedserver_site *site) {
+    free(site);
+}
+
+static fedserver_training *training(const fedserver_site *site) {
+    return &site->server->rounds.training;
+}
+
+static fed_status remember(const fedserver_site *site, fed_error *err) {
+    return fedserver_site_record_write(site->state, &site->record, err);
+}
+
+/* -- the site's task -- */
+
+static const char NAME[] = "upstream's task ";
+
+/* The task that devices of the site are told: upstream's, in rounds that only the site ends. */
+static fedserver_task derive(const fedserver_site_offer *offer, int64_t now_ms) {
+    const int64_t lease_ms = offer->lease_ms;
+    fedserver_task task = {
+        .wire = *offer->task,
+        .codec_down = "float32", /* not used: versions are given, and travel as patches */
+        .strategy = "fedavg",
+        .device_share = 0.5,
+        .rules = {.rounds = OUT_OF_REACH,
+                  .cohort = OUT_OF_REACH,
+                  .goal = OUT_OF_REACH,
+                  .minimum = OUT_OF_REACH,
+                  .deadline_ms = lease_ms > LEAST_DEADLINE_MS ? lease_ms : LEAST_DEADLINE_MS},
+        .queued_ms = now_ms};
+    snprintf(task.name, sizeof task.name, "%s%llu", NAME, (unsigned long long)offer->task->id);
+    task.wire.id = 0;
+    return task;
+}
+
+static bool same_settings(const fed_task *a, const fed_task *b) {
+    return strcmp(a->model, b->model) == 0 && strcmp(a->codec_up, b->codec_up) == 0 &&
+           strcmp(a->optimizer, b->optimizer) == 0 && strcmp(a->app, b->app) == 0 &&
+           a->small_tensor == b->small_tensor && a->local_steps == b->local_steps &&
+           a->batch == b->batch && a->learning_rate == b->learning_rate && a->seed == b->seed;
+}
+
+static bool is_over(const fedserver_task *task) {
+    return task->state == FEDSERVER_TASK_FINISHED || task->state == FEDSERVER_TASK_CANCELLED;
+}
+
+/* Find the task that the record names for this task of upstream's. *found: it is there, and not
+ * over. */
+static fed_status find_task(const fedserver_site *site, uint64_t upstream, fedserver_task *task,
+                            bool *found, fed_error *err) {
+    const fedserver *server = site->server;
+    fed_error absent = {0};
+    *found = false;
+    if (site->record.upstream != upstream || site->record.task == 0) {
+        return FED_OK;
+    }
+    fed_status status =
+        server->store->task_find(server->db, FEDSERVER_PICK_ID, site->record.task, task, &absent);
+    *found = status == FED_OK && !is_over(task);
+    return status == FED_OK || status == FED_ENOTFOUND ? FED_OK
+                                                       : fed_fail(err, status, "%s", absent.text);
+}
+
+/* The numbers of the site's tasks that are not over. */
+typedef struct leftovers {
+    uint64_t ids[16];
+    size_t count;
+} leftovers;
+
+static fed_status note_leftover(void *user, const fedserver_task_entry *entry, fed_error *err) {
+    (void)err;
+    leftovers *l = user;
+    const bool over =
+        entry->state == FEDSERVER_TASK_FINISHED || entry->state == FEDSERVER_TASK_CANCELLED;
+    if (!over && strncmp(entry->name, NAME, sizeof NAME - 1) == 0 &&
+        l->count < sizeof l->ids / sizeof l->ids[0]) {
+        l->ids[l->count++] = entry->id;
+    }
+    return FED_OK;
+}
+
+/* A device that gets another task drops what it still owes to the one before; so does a site. */
+static fed_status cancel_others(fedserver_site *site, int64_t now_ms, fed_error *err) {
+    leftovers l = {.count = 0};
+    FED_TRY(fedserver_task_each(site->server, now_ms, note_leftover, &l, err));
+    for (size_t k = 0; k < l.count; k++) {
+        fed_logf(site->server->log, FED_LOG_WARN,
+                 "task %llu is cancelled: upstream has assigned another task, or has changed this "
+                 "one's settings, or the site's record of it is lost",
+                 (unsigned long long)l.ids[k]);
+        FED_TRY(fedserver_task_change(site->server, now_ms, l.ids[k], FEDSERVER_CANCEL, err));
+    }
+    return FED_OK;
+}
+
+/* A crash between the task's commit and the record leaves a task that no device knows yet. The next
+ * turn cancels it. */
+static fed_status begin_anew(fedserver_site *site, const fedserver_site_offer *offer,
+                             int64_t now_ms, fed_error *err) {
+    fedserver_task task = derive(offer, now_ms);
+    fed_error why = {0};
+    if (fedserver_task_fits(site->server, &task, &why) != FED_OK) {
+        return fed_fail(err, FED_EDECLINED, "the site has no room for the task: %s", why.text);
+    }
+    FED_TRY(cancel_others(site, now_ms, err));
+    FED_TRY(fedserver_task_queue(site->server, &task, offer->values, offer->size, err));
+    site->record = (fedserver_site_record){.upstream = offer->task->id,
+                                           .task = task.wire.id,
+                                           .open_round = 1,
+                                           .open_version = offer->version};
+    return remember(site, err);
+}
+
+/* -- the steps of a round -- */
+
+static fed_status put_state(const fedserver_site *site, const fedserver_task *task,
+                            fedserver_task_state to, fed_error *err) {
+    fedserver_task changed = *task;
+    changed.state = to;
+    return site->server->store->task_put(site->server->db, &changed, 1U << task->state, err);
+}
+
+/* Bring a paused task into memory, and let it run: part of a transaction. *awake false: another
+ * task runs, which a person has queued. */
+static fed_status wake(const fedserver_site *site, const fedserver_task *task, int64_t now_ms,
+                       bool *awake, fed_error *err) {
+    fedserver_task queued = *task;
+    *awake = training(site)->round.phase == FEDSERVER_ROUND_NONE;
+    if (!*awake) {
+        return FED_OK;
+    }
+    FED_TRY(put_state(site, task, FEDSERVER_TASK_QUEUED, err));
+    queued.state = FEDSERVER_TASK_QUEUED;
+    return fedserver_training_start(&site->server->rounds, &queued, now_ms, err);
+}
+
+/* Let go of the running task: part of a transaction. */
+static fed_status let_go(const fedserver_site *site, fed_error *err) {
+    fedserver_rounds *rounds = &site->server->rounds;
+    FED_TRY(put_state(site, &rounds->training.task, FEDSERVER_TASK_PAUSED, err));
+    rounds->tasks_changed = true;
+    return fedserver_queue_follow(rounds, err);
+}
+
+static bool is_in_memory(const fedserver_site *site, const fedserver_task *task) {
+    const fedserver_training *t = training(site);
+    return t->loaded && t->task.wire.id == task->wire.id && t->round.phase != FEDSERVER_ROUND_NONE;
+}
+
+/* The samples of the updates. A device whose claim was lowered weighs as little upstream. */
+static uint32_t samples_of(const fedserver_sum *sum, const fedserver_shares *shares) {
+    double samples = (double)sum->samples;
+    if (!shares->as_claimed) {
+        double scale = 0, all = 0;
+        for (uint32_t k = 0; k < sum->updates; k++) {
+            const double ratio = (double)sum->claims[k].share / (double)sum->claims[k].weight;
+            scale = ratio > scale ? ratio : scale;
+            all += (double)sum->claims[k].share;
+        }
+        samples = all / scale;
+    }
+    return samples < 1 ? 1 : samples < (double)UINT32_MAX ? (uint32_t)samples : UINT32_MAX;
+}
+
+/* Make the change of the round in memory, and note under which number it goes up. */
+static fed_status sum_up(fedserver_site *site, const fedserver_site_offer *offer, fed_error *err) {
+    fedserver_training *t = training(site);
+    fedserver_site_record *r = &site->record;
+    fedserver_shares shares;
+    assert(t->arch.layout.size == offer->size && t->sum.updates > 0);
+    FED_TRY(fedserver_intake_close(&site->server->rounds, t, &shares, offer->values, err));
+    r->closed_version =
+        r->open_round == t->round.number ? r->open_version : offer->version; /* else not known */
+    r->closed_round = t->round.number;
+    r->closed_number = offer->number;
+    r->closed_updates = t->sum.updates;
+    r->closed_samples = samples_of(&t->sum, &shares);
+    r->closed_loss = (float)shares.loss;
+    return remember(site, err);
+}
+
+static void hand_over(const fedserver_site *site, fedserver_site_change *change) {
+    *change = (fedserver_site_change){
+        .ready = true, .samples = site->record.closed_samples, .loss = site->record.closed_loss};
+}
+
+/* The record is written before the round closes. After a crash in between the round is open, and
+ * its number has not been used. */
+static fed_status close_round(fedserver_site *site, const fedserver_site_offer *offer,
+                              fedserver_site_change *change, fed_error *err) {
+    fed_status status = sum_up(site, offer, err);
+    const uint32_t round = site->record.closed_round, updates = site->record.closed_updates;
+    if (status == FED_OK) {
+        status = let_go(site, err);
+    }
+    FED_TRY(fedserver_finish(site->server, status, err));
+    fed_logf(site->server->log, FED_LOG_INFO,
+             "round %u is closed: its %u updates, of %u samples, go upstream as one", round,
+             updates, site->record.closed_samples);
+    hand_over(site, change);
+    return FED_OK;
+}
+
+/* Commit the round in memory with upstream's version. The next one trains that version. */
+static fed_status take(fedserver_site *site, const fedserver_site_offer *offer, int64_t now_ms,
+                       fed_error *err) {
+    fedserver_rounds *rounds = &site->server->rounds;
+    const uint32_t next = rounds->training.round.number + 1;
+    fed_status status =
+        fedserver_training_take(rounds, training(site), offer->values, false, now_ms, err);
+    FED_TRY(fedserver_finish(site->server, status, err));
+    site->record.open_round = next;
+    site->record.open_version = offer->version;
+    return remember(site, err);
+}
+
+/* -- a turn -- */
+
+static bool is_time(const fedserver_site *site, const fedserver_site_offer *offer, bool stale) {
+    const uint32_t received = training(site)->round.received;
+    const bool late = stale || offer->left_ms <= offer->lease_ms / 4;
+    return received > 0 && ((site->rules.goal > 0 && received >= site->rules.goal) ||
+                            (late && received >= site->rules.minimum));
+}
+
+static fed_status tend_open(fedserver_site *site, const fedserver_site_offer *offer, int64_t now_ms,
+                            fedserver_site_change *change, fed_error *err) {
+    const fedserver_round *round = &training(site)->round;
+    const fedserver_site_record *r = &site->record;
+    const bool stale = r->open_round == round->number && r->open_version != offer->version;
+    if (r->closed_round == round->number && r->closed_number < offer->number) {
+        fed_logf(site->server->log, FED_LOG_WARN,
+                 "a person resumed the site's task; its round %u went upstream already, so the "
+                 "task is paused again until the next version comes",
+                 round->number);
+        return fedserver_finish(site->server, let_go(site, err), err);
+    }
+    if (stale && round->received == 0) {
+        return take(site, offer, now_ms, err);
+    }
+    return is_time(site, offer, stale) ? close_round(site, offer, change, err) : FED_OK;
+}
+
+static fed_status find_open(void *user, const fedserver_round_row *row, fed_error *err) {
+    (void)err;
+    *(uint32_t *)user = row->committed_ms == 0 ? row->number : 0;
+    return FED_OK;
+}
+
+static fed_status tend_closed(fedserver_site *site, const fedserver_task *task,
+                              const fedserver_site_offer *offer, int64_t now_ms,
+                              fedserver_site_change *change, fed_error *err) {
+    const fedserver *server = site->server;
+    const fedserver_site_record *r = &site->record;
+    const bool taken_up = r->closed_number < offer->number;
+    uint32_t open = 0;
+    bool awake = false;
+    FED_TRY(server->store->round_each(server->db, task->wire.id, 1, find_open, &open, err));
+    if (open == 0 || r->closed_round != open) {
+        return FED_OK; /* a person has paused the task */
+    }
+    if (taken_up && offer->owes && offer->version == r->closed_version) {
+        memset(offer->values, 0, offer->size * sizeof *offer->values); /* upstream refused it */
+        hand_over(site, change);
+        return FED_OK;
+    }
+    FED_TRY(wake(site, task, now_ms, &awake, err));
+    if (!awake) {
+        return FED_OK;
+    }
+    return taken_up ? take(site, offer, now_ms, err) : close_round(site, offer, change, err);
+}
+
+fed_status fedserver_site_turn(fedserver_site *site, const fedserver_site_offer *offer,
+                               int64_t now_ms, fedserver_site_change *change, fed_error *err) {
+    fedserver_task task;
+    bool found = false;
+    *change = (fedserver_site_change){.ready = false};
+    FED_TRY(find_task(site, offer->task->id, &task, &found, err));
+    if (!found || !same_settings(&task.wire, offer->task)) {
+        return begin_anew(site, offer, now_ms, err);
+    }
+    if (task.state == FEDSERVER_TASK_PAUSED) {
+        return tend_closed(site, &task, offer, now_ms, change, err);
+    }
+    if (is_in_memory(site, &task)) {
+        return tend_open(site, offer, now_ms, change, err);
+    }
+    site->server->rounds.queue_changed = true; /* the task starts with the next batch */
+    return FED_OK;
+}
+
+fed_status fedserver_site_finish(fedserver_site *site, uint64_t upstream, const float *values,
+                                 size_t size, int64_t now_ms, bool *done, fed_error *err) {
+    fedserver_task task;
+    bool found = false, awake = true;
+    *done = false;
+    FED_TRY(find_task(site, upstream, &task, &found, err));
+    if (!found) {
+        *done = true;
+        return FED_OK;
+    }
+    if (task.state == FEDSERVER_TASK_PAUSED) {
+        FED_TRY(wake(site, &task, now_ms, &awake, err));
+    }
+    if (!awake || !is_in_memory(site, &task)) {
+        site->server->rounds.queue_changed = true;
+        return FED_OK;
+    }
+    if (training(site)->arch.layout.size != size) {
+        return fed_fail(err, FED_EFORMAT, "upstream's last model has %zu values, not %zu", size,
+                        training(site)->arch.layout.size);
+    }
+    fed_status status =
+        fedserver_training_take(&site->server->rounds, training(site), values, true, now_ms, err);
+    FED_TRY(fedserver_finish(site->server, status, err));
+    *done = true;
+    return FED_OK;
+}
+
+uint64_t fedserver_site_devices(fedserver_site *site, int64_t now_ms) {
+    return fedserver_devices_active(&site->server->rounds, now_ms);
+}

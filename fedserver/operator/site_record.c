@@ -1,0 +1,91 @@
+/* The file that says which round of a site went up under which number. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fedserver/operator/site_record.h"
+
+#include <stdlib.h>
+
+#include "fed/bytes.h"
+#include "fed/file.h"
+#include "fed/hash.h"
+#include "fedserver/paths.h"
+
+enum { PATH_SIZE = 1024, MOST = 4096, LAYOUT = 1, GUARD = sizeof(uint64_t) };
+
+static const char NAME[] = "site";
+
+static void write_fields(const fedserver_site_record *r, fed_writer *w) {
+    fed_write_u32(w, LAYOUT);
+    fed_write_u64(w, r->upstream);
+    fed_write_u64(w, r->task);
+    fed_write_u32(w, r->open_round);
+    fed_write_u32(w, r->open_version);
+    fed_write_u32(w, r->closed_round);
+    fed_write_u32(w, r->closed_version);
+    fed_write_u64(w, r->closed_number);
+    fed_write_u32(w, r->closed_updates);
+    fed_write_u32(w, r->closed_samples);
+    fed_write_f32(w, r->closed_loss);
+}
+
+static fed_status read_fields(fed_reader *r, fedserver_site_record *record) {
+    FED_REQUIRE(fed_read_u32(r) == LAYOUT, FED_EFORMAT);
+    record->upstream = fed_read_u64(r);
+    record->task = fed_read_u64(r);
+    record->open_round = fed_read_u32(r);
+    record->open_version = fed_read_u32(r);
+    record->closed_round = fed_read_u32(r);
+    record->closed_version = fed_read_u32(r);
+    record->closed_number = fed_read_u64(r);
+    record->closed_updates = fed_read_u32(r);
+    record->closed_samples = fed_read_u32(r);
+    record->closed_loss = fed_read_f32(r);
+    return fed_reader_end(r);
+}
+
+static fed_status read_guarded(const uint8_t *data, size_t len, fedserver_site_record *record) {
+    fed_reader r;
+    fedserver_site_record read = {0};
+    FED_REQUIRE(len > GUARD, FED_EFORMAT);
+    fed_reader_init(&r, data + len - GUARD, GUARD);
+    FED_REQUIRE(fed_read_u64(&r) == fed_digest_bytes(data, len - GUARD), FED_EFORMAT);
+    fed_reader_init(&r, data, len - GUARD);
+    FED_TRY(read_fields(&r, &read));
+    *record = read;
+    return FED_OK;
+}
+
+fed_status fedserver_site_record_read(const char *folder, fedserver_site_record *record,
+                                      fed_error *err) {
+    char path[PATH_SIZE];
+    uint8_t *data = NULL;
+    size_t len = 0;
+    fed_error absent = {0};
+    *record = (fedserver_site_record){0};
+    fedserver_path(folder, NAME, path, sizeof path);
+    fed_status status = fed_file_read(path, MOST, &data, &len, &absent);
+    if (status == FED_ENOTFOUND) {
+        return FED_OK;
+    }
+    if (status != FED_OK) {
+        return fed_fail(err, status, "%s", absent.text);
+    }
+    status = read_guarded(data, len, record);
+    free(data);
+    return status == FED_OK
+               ? FED_OK
+               : fed_fail(err, status, "%s is damaged; remove it, and the site's task begins anew",
+                          path);
+}
+
+fed_status fedserver_site_record_write(const char *folder, const fedserver_site_record *record,
+                                       fed_error *err) {
+    char path[PATH_SIZE];
+    uint8_t bytes[MOST];
+    fed_writer w;
+    fedserver_path(folder, NAME, path, sizeof path);
+    fed_writer_fixed(&w, bytes, sizeof bytes);
+    write_fields(record, &w);
+    fed_write_u64(&w, fed_digest_bytes(bytes, w.len));
+    FED_REQUIRE(w.status == FED_OK, w.status);
+    return fed_file_replace(path, bytes, w.len, 0600, err);
+}
