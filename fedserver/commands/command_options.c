@@ -52,8 +52,9 @@ static const struct row {
     {"upstream-ca", TEXT, AT(upstream_ca), 0, 0},
     {"upstream-token", TEXT, AT(upstream_token), 0, 0},
     {"upstream-token-file", TEXT, AT(upstream_token_file), 0, 0},
-    {"site-goal", WHOLE, AT(site_goal), 1, 999999},
-    {"site-minimum", WHOLE, AT(site_minimum), 1, 999999},
+    {"site-cohort", WHOLE, AT(site_cohort), 1, 1e6},
+    {"site-goal", WHOLE, AT(site_goal), 1, 1e6},
+    {"site-minimum", WHOLE, AT(site_minimum), 1, 1e6},
     {"task", WHOLE, AT(task), 1, (double)(INT64_MAX / 2)},
 #undef AT
 };

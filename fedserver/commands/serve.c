@@ -285,7 +285,7 @@ const command command_run = {
     .run = run,
     .options = "bind front-port devices-port device-days requests connections page "
                "proxy-protocol no-front quiet upstream upstream-ca upstream-token "
-               "upstream-token-file site-goal site-minimum name",
+               "upstream-token-file site-cohort site-goal site-minimum name",
     .brief = "serve",
     .help =
         "usage: fedserver run --dir DIR [--bind ADDRESS] [--front-port N] [--devices-port N] "
@@ -311,8 +311,10 @@ const command command_run = {
         "  --upstream-ca FILE upstream's ca.pem\n"
         "  --upstream-token T, --upstream-token-file FILE\n"
         "                     of `fedserver token` upstream: needed once\n"
-        "  --site-goal N      a round closes with N updates (default: when most of its time is "
-        "over)\n"
+        "  --site-cohort N    slots of a round (default: one for every device that comes)\n"
+        "  --site-goal N      a round closes with N updates (default: with those of the cohort); "
+        "else\n"
+        "                     when three quarters of its time are over\n"
         "  --site-minimum N   fewer updates never go up (default 1)\n"
         "  --name NAME        this site's name for upstream's operator\n"};
 

@@ -308,7 +308,8 @@ static fed_status open_app(upstream *u, const char *state, fed_error *err) {
 static fed_status open_all(upstream *u, fedserver *server, fed_error *err) {
     const arguments *args = u->args;
     char state[PATH_SIZE];
-    const fedserver_site_rules rules = {.goal = (uint32_t)args->site_goal,
+    const fedserver_site_rules rules = {.cohort = (uint32_t)args->site_cohort,
+                                        .goal = (uint32_t)args->site_goal,
                                         .minimum = (uint32_t)args->site_minimum};
     if (args->upstream_ca == NULL) {
         return fed_fail(err, FED_EINVAL, "--upstream needs --upstream-ca: upstream's ca.pem");

@@ -15,8 +15,8 @@
 #include "fedserver/rounds/training.h"
 
 /*
- * The rules of the rounds never commit a site's round: its goal is out of reach. The task's state
- * says what the round is:
+ * A site's round never commits by itself (fedserver_round_rules.upstream). The task's state says
+ * what the round is:
  *
  *     running   the round is open
  *     paused    the round is closed, if the record names it: its updates lie in the store, a
@@ -25,7 +25,7 @@
  * A round that nobody took up yet is closed again, with the same updates. A round that was taken up
  * is only ever committed.
  */
-enum { OUT_OF_REACH = 1000000, LEAST_DEADLINE_MS = 1000 };
+enum { MOST = 1000000, LEAST_DEADLINE_MS = 1000 };
 
 struct fedserver_site {
     fedserver *server;
@@ -33,6 +33,20 @@ struct fedserver_site {
     fedserver_site_rules rules;
     fedserver_site_record record;
 };
+
+/* The rules with their defaults. */
+static fed_status take_rules(const fedserver_site_rules *given, fedserver_site_rules *rules,
+                             fed_error *err) {
+    rules->cohort = given->cohort > 0 ? given->cohort : MOST;
+    rules->goal = given->goal > 0 ? given->goal : rules->cohort;
+    rules->minimum = given->minimum > 0 ? given->minimum : 1;
+    return rules->minimum <= rules->goal && rules->goal <= rules->cohort
+               ? FED_OK
+               : fed_fail(err, FED_EINVAL,
+                          "a round of %u slots can't close with %u updates, at least %u: say "
+                          "minimum <= goal <= cohort",
+                          rules->cohort, rules->goal, rules->minimum);
+}
 
 fed_status fedserver_site_open(fedserver *server, const char *state,
                                const fedserver_site_rules *rules, fedserver_site **site,
@@ -42,13 +56,14 @@ fed_status fedserver_site_open(fedserver *server, const char *state,
         return fed_fail(err, FED_ENOMEM, "out of memory for the site");
     }
     made->server = server;
-    made->rules = *rules;
-    made->rules.minimum = rules->minimum > 0 ? rules->minimum : 1;
     const int len = snprintf(made->state, sizeof made->state, "%s", state);
     fed_status status =
         len > 0 && (size_t)len < sizeof made->state
             ? fedserver_site_record_read(made->state, &made->record, err)
             : fed_fail(err, FED_EINVAL, "%.100s...: the directory's path is too long", state);
+    if (status == FED_OK) {
+        status = take_rules(rules, &made->rules, err);
+    }
     if (status != FED_OK) {
         free(made);
         return status;
@@ -74,20 +89,23 @@ static fed_status remember(const fedserver_site *site, fed_error *err) {
 static const char NAME[] = "upstream's task ";
 
 /* The task that devices of the site are told: upstream's, in rounds that only the site ends. */
-static fedserver_task derive(const fedserver_site_offer *offer, int64_t now_ms) {
+static fedserver_task derive(const fedserver_site *site, const fedserver_site_offer *offer,
+                             int64_t now_ms) {
     const int64_t lease_ms = offer->lease_ms;
     fedserver_task task = {
         .wire = *offer->task,
         .codec_down = "float32", /* not used: versions are given, and travel as patches */
         .strategy = "fedavg",
         .device_share = 0.5,
-        .rules = {.rounds = OUT_OF_REACH,
-                  .cohort = OUT_OF_REACH,
-                  .goal = OUT_OF_REACH,
-                  .minimum = OUT_OF_REACH,
+        .rules = {.rounds = MOST,
+                  .cohort = site->rules.cohort,
+                  .goal = site->rules.goal,
+                  .minimum = site->rules.minimum,
                   .deadline_ms = lease_ms > LEAST_DEADLINE_MS ? lease_ms : LEAST_DEADLINE_MS},
         .queued_ms = now_ms};
     snprintf(task.name, sizeof task.name, "%s%llu", NAME, (unsigned long long)offer->task->id);
+    snprintf(task.rules.upstream, sizeof task.rules.upstream, "%llu",
+             (unsigned long long)offer->task->id);
     task.wire.id = 0;
     return task;
 }
@@ -120,7 +138,7 @@ static fed_status find_task(const fedserver_site *site, uint64_t upstream, fedse
                                                        : fed_fail(err, status, "%s", absent.text);
 }
 
-/* The numbers of the site's tasks that are not over. */
+/* The numbers of the site's tasks that are not over. Their names say what they are. */
 typedef struct leftovers {
     uint64_t ids[16];
     size_t count;
@@ -156,7 +174,7 @@ static fed_status cancel_others(fedserver_site *site, int64_t now_ms, fed_error 
  * turn cancels it. */
 static fed_status begin_anew(fedserver_site *site, const fedserver_site_offer *offer,
                              int64_t now_ms, fed_error *err) {
-    fedserver_task task = derive(offer, now_ms);
+    fedserver_task task = derive(site, offer, now_ms);
     fed_error why = {0};
     if (fedserver_task_fits(site->server, &task, &why) != FED_OK) {
         return fed_fail(err, FED_EDECLINED, "the site has no room for the task: %s", why.text);
@@ -278,8 +296,15 @@ static fed_status take(fedserver_site *site, const fedserver_site_offer *offer, 
 static bool is_time(const fedserver_site *site, const fedserver_site_offer *offer, bool stale) {
     const uint32_t received = training(site)->round.received;
     const bool late = stale || offer->left_ms <= offer->lease_ms / 4;
-    return received > 0 && ((site->rules.goal > 0 && received >= site->rules.goal) ||
-                            (late && received >= site->rules.minimum));
+    return received >= site->rules.goal || (late && received >= site->rules.minimum);
+}
+
+/* The operator may have started the site with other rules. */
+static void apply_rules(const fedserver_site *site) {
+    fedserver_round_rules *rules = &training(site)->task.rules;
+    rules->cohort = site->rules.cohort;
+    rules->goal = site->rules.goal;
+    rules->minimum = site->rules.minimum;
 }
 
 static fed_status tend_open(fedserver_site *site, const fedserver_site_offer *offer, int64_t now_ms,
@@ -287,6 +312,7 @@ static fed_status tend_open(fedserver_site *site, const fedserver_site_offer *of
     const fedserver_round *round = &training(site)->round;
     const fedserver_site_record *r = &site->record;
     const bool stale = r->open_round == round->number && r->open_version != offer->version;
+    apply_rules(site);
     if (r->closed_round == round->number && r->closed_number < offer->number) {
         fed_logf(site->server->log, FED_LOG_WARN,
                  "a person resumed the site's task; its round %u went upstream already, so the "

@@ -41,13 +41,14 @@ static bool asynchronous(const fedserver_round_rules *rules) {
 /* Is it time to commit, or to abandon the attempt? */
 static fedserver_round_action decide_tick(const fedserver_round_rules *rules,
                                           const fedserver_round *round, int64_t now_ms) {
+    const bool held = rules->upstream[0] != '\0'; /* the site commits it */
     if (round->received >= rules->goal) {
-        return FEDSERVER_DO_COMMIT;
+        return held ? FEDSERVER_DO_NOTHING : FEDSERVER_DO_COMMIT;
     }
     if (round->deadline_ms == 0 || now_ms < round->deadline_ms) {
         return FEDSERVER_DO_NOTHING;
     }
-    if (round->received >= rules->minimum) {
+    if (round->received >= rules->minimum && !held) {
         return FEDSERVER_DO_COMMIT;
     }
     return asynchronous(rules) ? FEDSERVER_DO_NOTHING : FEDSERVER_DO_REOPEN;

@@ -48,6 +48,9 @@ typedef struct fedserver_round_rules {
     /* 0: synchronous. Above 0: buffered asynchronous (FedBuff); an update counts if its model is
      * at most this many versions old. */
     uint32_t staleness;
+    /* "": none. Else the number of the task upstream for which a site runs this one. Then no round
+     * commits by itself: the site ends it with upstream's version (fedserver/site.h) */
+    char upstream[24];
 } fedserver_round_rules;
 
 /** A task. task_keys.def has a line for each member that a task file can set. */

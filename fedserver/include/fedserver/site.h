@@ -36,12 +36,13 @@ FED_API_BEGIN
 typedef struct fedserver_site fedserver_site;
 
 typedef struct fedserver_site_rules {
-    uint32_t goal;    /* with so many updates a round closes at once; 0: when its time is over */
+    uint32_t cohort;  /* slots of a round: devices that get a lease; 0: every device that comes */
+    uint32_t goal;    /* with so many updates a round closes at once; 0: cohort */
     uint32_t minimum; /* fewer updates never go up; 0: 1 */
 } fedserver_site_rules;
 
-/** state: the folder of the device's state, which must exist. Nothing is read yet. Owner:
- * fedserver_site_close. FED_EFORMAT: the file there is damaged. */
+/** state: the folder of the device's state, which must exist. Owner: fedserver_site_close.
+ * FED_EINVAL: not minimum <= goal <= cohort; FED_EFORMAT: the site's file there is damaged. */
 fed_status fedserver_site_open(fedserver *server, const char *state,
                                const fedserver_site_rules *rules, fedserver_site **site,
                                fed_error *err) FED_CHECKED;

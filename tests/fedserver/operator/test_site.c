@@ -43,7 +43,7 @@ static int setup(void **state) {
     }
     fed_test_tmpdir(w->state, sizeof w->state);
     w->task = upstreams_task;
-    w->rules.goal = 2;
+    w->rules = (fedserver_site_rules){.cohort = 3, .goal = 2};
     w->offer = (fedserver_site_offer){.task = &w->task,
                                       .values = w->values,
                                       .size = SIZE,
@@ -261,7 +261,7 @@ static void an_asynchronous_upstream_gets_another_change_of_the_same_version(voi
 
 static void in_the_last_quarter_a_round_closes_with_the_minimum(void **state) {
     world *w = *state;
-    w->rules = (fedserver_site_rules){.goal = 3, .minimum = 2};
+    w->rules = (fedserver_site_rules){.minimum = 2};
     open_site(w);
     assign(w, 0, 0);
     turn(w);
@@ -277,7 +277,7 @@ static void in_the_last_quarter_a_round_closes_with_the_minimum(void **state) {
 
 static void a_round_that_missed_its_version_goes_up_with_the_next(void **state) {
     world *w = *state;
-    w->rules = (fedserver_site_rules){.goal = 3, .minimum = 1};
+    w->rules = (fedserver_site_rules){.minimum = 1};
     open_site(w);
     assign(w, 0, 0);
     turn(w);
@@ -330,6 +330,30 @@ static void so_do_new_settings_and_a_lost_record(void **state) {
     assert_false(turn(w));
     assert_false(turn(w));
     assert_int_equal(work_of(w, 0).task.id, 3);
+}
+
+static void rules_that_can_not_be_met_are_refused(void **state) {
+    world *w = *state;
+    fed_error err = {0};
+    fedserver_site *site = NULL;
+    const fedserver_site_rules rules = {.cohort = 2, .goal = 3};
+    assert_fed_status(fedserver_site_open(w->home.server, w->state, &rules, &site, &err),
+                      FED_EINVAL);
+    assert_non_null(strstr(err.text, "minimum <= goal <= cohort"));
+}
+
+static void no_more_devices_than_the_cohort_get_a_slot(void **state) {
+    world *w = *state;
+    w->rules = (fedserver_site_rules){.cohort = 2};
+    open_site(w);
+    assign(w, 0, 0);
+    turn(w);
+    train(w, 0, 1, 10);
+    assert_int_equal(work_of(w, 1).action, FED_ACTION_TRAIN);
+    assert_int_equal(work_of(w, 2).action, FED_ACTION_WAIT);
+    coordinator_wait(&w->home, LEASE_MS); /* device 1 stays away: its slot is free again */
+    coordinator_wait(&w->home, 5000);
+    assert_int_equal(work_of(w, 2).action, FED_ACTION_TRAIN);
 }
 
 static void a_damaged_record_is_named(void **state) {
@@ -433,6 +457,8 @@ int main(void) {
         test(a_round_without_updates_moves_on_to_the_newer_version),
         test(another_task_of_upstreams_ends_the_one_before),
         test(so_do_new_settings_and_a_lost_record),
+        test(rules_that_can_not_be_met_are_refused),
+        test(no_more_devices_than_the_cohort_get_a_slot),
         test(a_damaged_record_is_named),
         test(a_person_who_resumes_a_closed_round_changes_nothing),
         test(the_last_version_ends_the_sites_task),

@@ -76,6 +76,25 @@ static void the_goal_commits_at_once(void **state) {
     assert_int_equal(round.opened_ms, 202);
 }
 
+static void a_sites_round_never_commits_by_itself(void **state) {
+    (void)state;
+    const fedserver_round_rules site = {
+        .rounds = 2, .cohort = 3, .goal = 2, .minimum = 1, .deadline_ms = 1000, .upstream = "7"};
+    fedserver_round round = opened();
+    EXPECT(&round, CHECKIN_NEW, 100, LEASE);
+    EXPECT(&round, UPDATE_LEASED, 200, COUNT);
+    assert_int_equal(fedserver_round_step(&site, &round, FEDSERVER_ON_TICK, 1100),
+                     FEDSERVER_DO_REOPEN); /* above the minimum: slots go to other devices */
+    EXPECT(&round, CHECKIN_NEW, 1200, LEASE);
+    EXPECT(&round, UPDATE_LEASED, 1300, COUNT);
+    assert_int_equal(fedserver_round_step(&site, &round, FEDSERVER_ON_TICK, 1400),
+                     FEDSERVER_DO_NOTHING); /* the goal is met */
+    assert_int_equal(fedserver_round_step(&site, &round, FEDSERVER_ON_TICK, 9999),
+                     FEDSERVER_DO_NOTHING);
+    assert_int_equal(fedserver_round_step(&site, &round, FEDSERVER_ON_COMMITTED, 9999),
+                     FEDSERVER_DO_OPEN);
+}
+
 static void the_minimum_commits_at_the_deadline_only(void **state) {
     (void)state;
     fedserver_round round = opened();
@@ -377,6 +396,7 @@ int main(void) {
         cmocka_unit_test(the_deadline_runs_from_the_first_lease),
         cmocka_unit_test(a_full_round_lets_newcomers_wait_and_holders_go_on),
         cmocka_unit_test(the_goal_commits_at_once),
+        cmocka_unit_test(a_sites_round_never_commits_by_itself),
         cmocka_unit_test(the_minimum_commits_at_the_deadline_only),
         cmocka_unit_test(below_the_minimum_the_attempt_is_abandoned),
         cmocka_unit_test(a_resumed_round_asks_anew_for_what_is_missing),
