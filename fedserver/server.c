@@ -19,6 +19,7 @@
 #include "fedserver/rounds/queue.h"
 #include "fedserver/rounds/roster.h"
 #include "fedserver/rounds/training.h"
+#include "fedserver/rounds/update_limit.h"
 #include "fedserver/stores/stores.h"
 
 enum { PATH_SIZE = 1024, IDLE_TICK_MS = 1000, BUSY_TICK_MS = 60000 };
@@ -172,6 +173,7 @@ static fed_status start_serving(fedserver *server, fed_error *err) {
         FED_TRY(server->store->recover(server->db, err));
         FED_TRY(fedserver_devices_load(&server->rounds, err));
         FED_TRY(fedserver_training_load(&server->rounds, err));
+        FED_TRY(fedserver_update_limit_load(&server->rounds, err));
         server->authority = fedserver_ca_id_at(server->directory);
     }
     if (server->setup.part != FEDSERVER_WHOLE) {

@@ -21,7 +21,8 @@ enum { PATIENCE_MS = 60000, SHRINK_PAUSE_MS = 5 };
 static fed_status put_away(fedserver_rounds *rounds, fedserver_training *t, fed_error *err) {
     rounds->epoch++;
     rounds->queue_changed = true;
-    rounds->update_limit = t->update_limit;
+    const uint64_t limit = t->update_limit;
+    rounds->update_limit = limit > rounds->update_limit ? limit : rounds->update_limit;
     fedserver_training_free(t);
     return fedserver_training_load(rounds, err);
 }

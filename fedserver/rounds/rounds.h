@@ -69,7 +69,7 @@ typedef struct fedserver_rounds {
     /* another process has changed a task: look at the tasks before the next batch */
     bool tasks_changed;
     bool shrinks; /* the store may have space to give back */
-    /* limit of the task before the one in memory: updates of that task may still come */
+    /* of the tasks that are not in memory: their updates may still come (update_limit.h) */
     uint64_t update_limit;
 
     int64_t saved_ms; /* when the devices were written last */

@@ -170,7 +170,8 @@ static fed_status load_task(fedserver_rounds *rounds, fedserver_training *t, fed
 static fed_status training_open(fedserver_rounds *rounds, const fedserver_task *task,
                                 fed_error *err) {
     fedserver_training *t = &rounds->training;
-    rounds->update_limit = t->loaded ? t->update_limit : rounds->update_limit;
+    const uint64_t limit = t->loaded ? t->update_limit : 0;
+    rounds->update_limit = limit > rounds->update_limit ? limit : rounds->update_limit;
     fedserver_training_free(t);
     t->task = *task;
     FED_TRY(load_task(rounds, t, err));

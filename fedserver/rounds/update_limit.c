@@ -1,0 +1,48 @@
+/* The limit of an update's bytes, over all tasks. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fedserver/rounds/update_limit.h"
+
+#include <stdlib.h>
+
+#include "fedserver/rounds/intake.h"
+
+typedef struct started {
+    uint64_t *ids;
+    size_t count;
+} started;
+
+static fed_status note_started(void *user, const fedserver_task_entry *entry, fed_error *err) {
+    started *s = user;
+    if (entry->started_ms == 0) {
+        return FED_OK;
+    }
+    uint64_t *ids = realloc(s->ids, (s->count + 1) * sizeof *ids);
+    if (ids == NULL) {
+        return fed_fail(err, FED_ENOMEM, "out of memory for the tasks");
+    }
+    s->ids = ids;
+    s->ids[s->count++] = entry->id;
+    return FED_OK;
+}
+
+static fed_status widen(fedserver_rounds *rounds, uint64_t id, fed_error *err) {
+    fedserver_task task;
+    fed_arch arch;
+    uint64_t most = 0;
+    FED_TRY(rounds->store->task_find(rounds->db, FEDSERVER_PICK_ID, id, &task, err));
+    FED_TRY(fed_arch_parse(task.wire.model, &arch, err));
+    fed_status status = fedserver_intake_most_bytes(&task, &arch.layout, &most, err);
+    fed_arch_free(&arch);
+    rounds->update_limit = most > rounds->update_limit ? most : rounds->update_limit;
+    return status;
+}
+
+fed_status fedserver_update_limit_load(fedserver_rounds *rounds, fed_error *err) {
+    started all = {.ids = NULL};
+    fed_status status = rounds->store->task_each(rounds->db, 0, note_started, &all, err);
+    for (size_t k = 0; k < all.count && status == FED_OK; k++) {
+        status = widen(rounds, all.ids[k], err);
+    }
+    free(all.ids);
+    return status;
+}
