@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "chaos.h"
+#include "chaos_log.h"
 #include "fed/clock.h"
 #include "fed/file.h"
 #include "fed/rng.h"
@@ -252,45 +253,6 @@ static void live(chaos *c) {
 
 /* -- the end -- */
 
-static void take_record(federation *f, unsigned k, uint8_t kind, fed_reader *r) {
-    fed_error err = {0};
-    if (kind == CHAOS_LOG_VERSION) {
-        uint32_t version = fed_read_u32(r);
-        uint64_t digest = fed_read_u64(r);
-        assert_true(version < FEDERATION_VERSIONS);
-        if (f->digest[version] != 0 && f->digest[version] != digest) {
-            federation_break(f, "D5: version %u had two digests", version);
-        }
-        f->digest[version] = digest;
-        return;
-    }
-    size_t len = fed_reader_left(r);
-    if (fed_ledger_add(&f->ledger, k, fed_read_bytes(r, len), len, &err) != FED_OK) {
-        federation_break(f, "D2: %s", err.text);
-    }
-}
-
-static void read_log(const chaos *c, federation *f, unsigned k) {
-    char path[400];
-    fed_error err = {0};
-    uint8_t *data = NULL;
-    size_t len = 0;
-    fed_reader r;
-    snprintf(path, sizeof path, "%s/device%u.log", c->run.directory, k);
-    assert_fed_ok_err(fed_file_read(path, SIZE_MAX / 2, &data, &len, &err));
-    fed_reader_init(&r, data, len);
-    while (fed_reader_left(&r) > 0) {
-        uint8_t kind = fed_read_u8(&r);
-        uint32_t size = fed_read_u32(&r);
-        const uint8_t *bytes = fed_read_bytes(&r, size);
-        assert_non_null(bytes);
-        fed_reader record;
-        fed_reader_init(&record, bytes, size);
-        take_record(f, k, kind, &record);
-    }
-    free(data);
-}
-
 static unsigned far_devices(const chaos *c) {
     return (c->devices + CHAOS_FAR_EVERY - 1) / CHAOS_FAR_EVERY;
 }
@@ -320,7 +282,7 @@ static void check(const chaos *c, federation_result *result) {
     federation f = {.setup = &setup, .result = result, .now_ms = fed_clock_unix_ms()};
     snprintf(f.directory, sizeof f.directory, "%s", c->run.directory);
     for (unsigned k = 0; k < c->devices; k++) {
-        read_log(c, &f, k);
+        chaos_log_read(c->run.directory, k, &f);
     }
     federation_check(&f);
     fed_ledger_free(&f.ledger);

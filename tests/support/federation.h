@@ -45,6 +45,8 @@ typedef struct federation_setup {
     bool one_is_late;      /* the updates of all other devices overtake those of the last device */
     bool counts_any_round; /* asynchronous: a round also counts updates that were trained for an
                               earlier round */
+    bool sums_of_sites;    /* updates reach the coordinator as sums of sites: its rounds count
+                              sums */
     bool enrolled;         /* else each device enrols in its first step */
     bool acks_early;       /* a planted fault: the coordinator answers before it commits */
     federation_job job;

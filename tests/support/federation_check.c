@@ -163,6 +163,10 @@ static void compare(federation *f, size_t in, size_t said, const char *where, un
 static void check_counts(federation *f, const json_t *status) {
     size_t k = 0, all = 0;
     json_t *row = NULL;
+    f->result->counted = (unsigned)f->ledger.count;
+    if (f->setup->sums_of_sites) {
+        return;
+    }
     json_array_foreach(json_object_get(status, "rounds"), k, row) {
         unsigned round = (unsigned)number(row, "number");
         size_t in = (size_t)number(row, "updates");
@@ -171,7 +175,6 @@ static void check_counts(federation *f, const json_t *status) {
             compare(f, in, fed_ledger_round(&f->ledger, round), "round", round);
         }
     }
-    f->result->counted = (unsigned)f->ledger.count;
     if (f->result->lost + f->result->twice == 0) {
         compare(f, all, f->ledger.count, "task", 1);
     }

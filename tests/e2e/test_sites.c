@@ -1,0 +1,483 @@
+/* Three sites of twenty devices: coordinators upstream and of the sites as a person starts them,
+ * and devices on lines that repeat and lose messages, all over real TLS. All of them are killed at
+ * random. In the end the models are computed once more, from the updates that the sites'
+ * devices were acknowledged, as if all were devices of one coordinator: to the bit.
+ *
+ *     e2e.test_sites [ROUNDS [SEED]]
+ */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "chaos.h"
+#include "chaos_log.h"
+#include "fed/checkpoint.h"
+#include "fed/clock.h"
+#include "fed/file.h"
+#include "fed/hash.h"
+#include "fed/rng.h"
+#include "fed_drill.h"
+#include "fed_test.h"
+#include "federation.h"
+
+#define MODEL "input 64 | dense 16"
+
+enum { SITES = 3, EACH = 20, DEVICES = SITES * EACH };
+enum { UPSTREAM = SITES, SERVERS = SITES + 1 };
+enum { LIMIT_S = 400, POLL_MS = 10, TOKEN_LIFE_S = 24 * 3600 };
+
+/* Powers of two, also in all: so every sum is exact in float32. */
+static const unsigned goal[SITES] = {8, 8, 16};
+
+#ifdef FED_SANITIZED
+enum { SLOWER = 2 };
+static unsigned rounds = 4;
+#else
+enum { SLOWER = 1 };
+static unsigned rounds = 8;
+#endif
+static uint64_t seed = 1;
+
+typedef struct server {
+    pid_t pid; /* 0: none */
+    char directory[340], log[340];
+    unsigned front, devices; /* ports; 0: any free one */
+    unsigned kills;
+    int64_t strike_ms; /* when it is killed next */
+} server;
+
+typedef struct device {
+    pid_t pid;
+    unsigned lives;
+    bool finished;
+    int64_t starts_ms; /* not before */
+    char token[FEDSERVER_TOKEN];
+} device;
+
+typedef struct world {
+    const char *directory;
+    server server[SERVERS];
+    char upstream_token[SITES][FEDSERVER_TOKEN];
+    chaos_run run[SITES];
+    device device[DEVICES];
+    fed_rng dice;
+    unsigned device_kills, acknowledged;
+    int64_t strike_ms;
+    bool broken;
+} world;
+
+/* -- the beginning -- */
+
+static void make_task(const world *w, fedserver *home) {
+    char text[500], path[400];
+    fed_error err = {0};
+    uint64_t id = 0;
+    snprintf(path, sizeof path, "%s/zeros.safetensors", w->directory);
+    assert_fed_ok_err(fed_drill_zeros(MODEL, path, &err));
+    snprintf(text, sizeof text,
+             "{\"model\": \"" MODEL "\", \"initial\": \"zeros.safetensors\","
+             " \"codec_up\": \"float32\", \"codec_down\": \"float32\", \"rounds\": %u,"
+             " \"cohort\": %d, \"goal\": %d, \"minimum\": %d, \"deadline_s\": 12,"
+             " \"device_share\": 1}",
+             rounds, SITES, SITES, SITES);
+    fed_test_put(w->directory, "task.json", text, strlen(text));
+    snprintf(path, sizeof path, "%s/task.json", w->directory);
+    assert_fed_ok_err(fedserver_task_add(home, fed_clock_unix_ms(), path, &id, &err));
+}
+
+static void grant(fedserver *home, char token[FEDSERVER_TOKEN]) {
+    fed_error err = {0};
+    assert_fed_ok_err(fedserver_token_new(home, fed_clock_unix_ms(), TOKEN_LIFE_S, token, &err));
+}
+
+static void make_server(world *w, unsigned k) {
+    static const char *const hosts[] = {"127.0.0.1", NULL};
+    server *s = &w->server[k];
+    fed_error err = {0};
+    fedserver *home = NULL;
+    if (k == UPSTREAM) { /* where federation_check looks for it */
+        snprintf(s->directory, sizeof s->directory, "%s/coordinator", w->directory);
+    } else {
+        snprintf(s->directory, sizeof s->directory, "%s/site%u", w->directory, k);
+    }
+    snprintf(s->log, sizeof s->log, "%s/server%u.log", w->directory, k);
+    assert_fed_ok_err(
+        fedserver_init(s->directory, &(fedserver_init_options){.hosts = hosts}, &err));
+    assert_fed_ok_err(fedserver_open(s->directory, NULL, &home, &err));
+    for (unsigned d = 0; d < EACH && k != UPSTREAM; d++) {
+        grant(home, w->device[k * EACH + d].token);
+    }
+    for (unsigned d = 0; d < SITES && k == UPSTREAM; d++) {
+        grant(home, w->upstream_token[d]);
+    }
+    if (k == UPSTREAM) {
+        make_task(w, home);
+    }
+    fedserver_close(home);
+}
+
+static void make_run(world *w, unsigned k) {
+    chaos_run *run = &w->run[k];
+    fed_error err = {0};
+    uint8_t *ca = NULL;
+    char path[400];
+    size_t len = 0;
+    snprintf(run->directory, sizeof run->directory, "%s", w->directory);
+    run->board = fault_shared_new(sizeof *run->board);
+    assert_non_null(run->board);
+    run->seed = seed;
+    run->wait_most_ms = 300;
+    run->far = -1;
+    snprintf(path, sizeof path, "%s/ca.pem", w->server[k].directory);
+    assert_fed_ok_err(fed_file_read(path, sizeof run->ca - 1, &ca, &len, &err));
+    memcpy(run->ca, ca, len);
+    free(ca);
+}
+
+/* -- processes -- */
+
+static pid_t child(void) {
+    fflush(NULL);
+    const pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        fault_die_with_parent();
+    }
+    return pid;
+}
+
+static _Noreturn void become_server(const world *w, unsigned k) {
+    const server *s = &w->server[k];
+    char front[16], devices[16], up[64], ca[400], slots[16];
+    snprintf(front, sizeof front, "%u", s->front);
+    snprintf(devices, sizeof devices, "%u", s->devices);
+    snprintf(up, sizeof up, "https://127.0.0.1:%u", w->server[UPSTREAM].front);
+    snprintf(ca, sizeof ca, "%s/ca.pem", w->server[UPSTREAM].directory);
+    const char *words[] = {"fedserver",
+                           "run",
+                           "--dir",
+                           s->directory,
+                           "--front-port",
+                           front,
+                           "--devices-port",
+                           devices,
+                           "--upstream",
+                           up,
+                           "--upstream-ca",
+                           ca,
+                           "--site-cohort",
+                           slots,
+                           "--site-minimum",
+                           slots,
+                           "--upstream-token",
+                           NULL,
+                           NULL};
+    enum { WITHOUT_SITE = 8, TOKEN = 17 };
+    if (k == UPSTREAM) {
+        words[WITHOUT_SITE] = NULL;
+    } else {
+        snprintf(slots, sizeof slots, "%u", goal[k]);
+        words[TOKEN] = w->upstream_token[k];
+    }
+    const int log = open(s->log, O_WRONLY | O_CREAT | O_APPEND, 0600);
+    dup2(log, STDOUT_FILENO);
+    dup2(log, STDERR_FILENO);
+    execv(FED_BIN_DIR "/fedserver", (char *const *)(uintptr_t)words);
+    _exit(127);
+}
+
+/* The ports, from the first line that it prints. */
+static bool read_ports(server *s) {
+    uint8_t *text = NULL;
+    size_t len = 0;
+    if (fed_file_read(s->log, 1 << 24, &text, &len, NULL) != FED_OK) {
+        return false;
+    }
+    const char *line = strstr((const char *)text, "front https://127.0.0.1:");
+    const bool found = line != NULL && strchr(line, '\n') != NULL &&
+                       sscanf(line, "front https://127.0.0.1:%u/ devices https://127.0.0.1:%u",
+                              &s->front, &s->devices) == 2;
+    free(text);
+    return found;
+}
+
+static void start_server(world *w, unsigned k) {
+    server *s = &w->server[k];
+    s->pid = child();
+    if (s->pid == 0) {
+        become_server(w, k);
+    }
+    const int64_t limit_ms = fed_clock_monotonic_ms() + 60000;
+    while (s->front == 0 && !read_ports(s)) {
+        assert_true(fed_clock_monotonic_ms() < limit_ms);
+        fed_sleep_ms(POLL_MS);
+    }
+}
+
+static void start_device(world *w, unsigned k) {
+    device *d = &w->device[k];
+    d->pid = child();
+    if (d->pid == 0) {
+        chaos_device(&w->run[k / EACH], k, d->lives, d->token);
+    }
+    d->lives++;
+}
+
+static void note_end(world *w, pid_t pid, int how) {
+    const bool killed = WIFSIGNALED(how) && WTERMSIG(how) == SIGKILL;
+    for (unsigned k = 0; k < SERVERS; k++) {
+        if (w->server[k].pid == pid) {
+            w->server[k].pid = 0;
+            w->broken |= !killed;
+        }
+    }
+    for (unsigned k = 0; k < DEVICES; k++) {
+        device *d = &w->device[k];
+        if (d->pid == pid) {
+            d->pid = 0;
+            d->starts_ms = fed_clock_monotonic_ms() + fed_rng_below(&w->dice, 300);
+            d->finished = WIFEXITED(how) && WEXITSTATUS(how) == 0;
+            w->broken |=
+                !d->finished && !killed && !(WIFEXITED(how) && WEXITSTATUS(how) == CHAOS_AGAIN);
+        }
+    }
+}
+
+/* Who should be there is there. Returns how many devices are not finished. */
+static unsigned raise_all(world *w) {
+    const int64_t now_ms = fed_clock_monotonic_ms();
+    unsigned left = 0;
+    for (unsigned k = 0; k < SERVERS; k++) {
+        if (w->server[k].pid == 0) {
+            start_server(w, k);
+        }
+    }
+    for (unsigned k = 0; k < DEVICES; k++) {
+        device *d = &w->device[k];
+        left += d->finished ? 0 : 1;
+        if (!d->finished && d->pid == 0 && now_ms >= d->starts_ms) {
+            start_device(w, k);
+        }
+    }
+    return left;
+}
+
+static void end(pid_t *pid) {
+    if (*pid > 0) {
+        (void)kill(*pid, SIGKILL);
+        (void)waitpid(*pid, NULL, 0);
+        *pid = 0;
+    }
+}
+
+/* -- what goes wrong -- */
+
+static bool is_due(world *w, int64_t *when_ms, int64_t every_ms) {
+    const int64_t now_ms = fed_clock_monotonic_ms();
+    const bool first = *when_ms == 0;
+    if (now_ms < *when_ms) {
+        return false;
+    }
+    every_ms *= SLOWER;
+    *when_ms = now_ms + every_ms / 2 + fed_rng_below(&w->dice, (uint32_t)every_ms);
+    return !first;
+}
+
+static unsigned acknowledged(const world *w) {
+    unsigned all = 0;
+    for (unsigned k = 0; k < SITES; k++) {
+        all += w->run[k].board->acknowledged;
+    }
+    return all;
+}
+
+/* A coordinator is killed only after something has gone on: the test ends on a slow machine too. */
+static void strike(world *w) {
+    device *d = &w->device[fed_rng_below(&w->dice, DEVICES)];
+    if (is_due(w, &w->strike_ms, 150) && d->pid > 0) {
+        (void)kill(d->pid, SIGKILL);
+        w->device_kills++;
+    }
+    for (unsigned k = SERVERS; k-- > 0;) { /* upstream first, which the test must not miss */
+        server *s = &w->server[k];
+        if (acknowledged(w) > w->acknowledged + 4 && s->pid > 0 &&
+            is_due(w, &s->strike_ms, k == UPSTREAM ? 1500 : 1200)) {
+            w->acknowledged = acknowledged(w);
+            (void)kill(s->pid, SIGKILL);
+            s->kills++;
+        }
+    }
+}
+
+static bool all_enrolled(const world *w) {
+    bool all = true;
+    for (unsigned k = 0; k < SITES; k++) {
+        all = all && w->run[k].board->enrolled >= EACH;
+    }
+    return all;
+}
+
+static void begin(world *w) {
+    make_server(w, UPSTREAM);
+    start_server(w, UPSTREAM);
+    for (unsigned k = 0; k < SITES; k++) {
+        make_server(w, k);
+        make_run(w, k);
+        start_server(w, k);
+        chaos_board *board = w->run[k].board;
+        board->front = board->proxy_front = w->server[k].front; /* the line itself is good */
+        board->devices = board->proxy_devices = w->server[k].devices;
+    }
+}
+
+static void live(world *w) {
+    const int64_t limit_ms = fed_clock_monotonic_ms() + 1000 * (int64_t)LIMIT_S;
+    bool storm = false;
+    for (unsigned left = DEVICES; left > 0 && !w->broken; left = raise_all(w)) {
+        int how = 0;
+        fed_sleep_ms(POLL_MS);
+        for (pid_t pid = waitpid(-1, &how, WNOHANG); pid > 0; pid = waitpid(-1, &how, WNOHANG)) {
+            note_end(w, pid, how);
+        }
+        if (storm) {
+            strike(w);
+        } else if (all_enrolled(w)) {
+            for (unsigned k = 0; k < SITES; k++) {
+                w->run[k].board->storm = 1;
+            }
+            storm = true;
+        }
+        if (fed_clock_monotonic_ms() > limit_ms) {
+            printf("D6: %u devices are not finished after %d s\n", left, LIMIT_S);
+            w->broken = true;
+        }
+    }
+    for (unsigned k = 0; k < DEVICES; k++) {
+        end(&w->device[k].pid);
+    }
+    for (unsigned k = 0; k < SERVERS; k++) {
+        end(&w->server[k].pid);
+    }
+}
+
+/* -- the end -- */
+
+typedef struct site_count {
+    const fed_ledger *ledger;
+    unsigned site;
+    federation *f;
+} site_count;
+
+/* D1, D2: each update that the site acknowledged is in one committed round of the site's. */
+static fed_status check_round(void *user, const fedserver_round_entry *row, fed_error *err) {
+    const site_count *c = user;
+    unsigned said = 0;
+    (void)err;
+    for (size_t k = 0; k < c->ledger->count; k++) {
+        const fed_ledger_entry *e = &c->ledger->entries[k];
+        said += e->client / EACH == c->site && e->round == row->number;
+    }
+    if (said != row->updates) {
+        federation_break(c->f, "%s: round %u of site %u counted %u updates, %u were acknowledged",
+                         said > row->updates ? "D1" : "D2", row->number, c->site, row->updates,
+                         said);
+    }
+    return FED_OK;
+}
+
+static void check_site(const world *w, federation *f, unsigned k) {
+    char path[400];
+    fed_error err = {0};
+    fed_model last = {0};
+    fedserver *home = NULL;
+    site_count count = {.ledger = &f->ledger, .site = k, .f = f};
+    snprintf(path, sizeof path, "%s/site%u.safetensors", w->directory, k);
+    assert_fed_ok_err(fedserver_open(w->server[k].directory, NULL, &home, &err));
+    assert_fed_ok_err(fedserver_round_each(home, 0, UINT32_MAX, check_round, &count, &err));
+    assert_fed_ok_err(fedserver_model_export(home, 0, path, &err));
+    assert_fed_ok_err(fed_checkpoint_load(path, &last, &err));
+    if (fed_digest(last.values, last.layout.size) != f->result->digest) {
+        federation_break(f, "D5: site %u ends with another model than upstream", k);
+    }
+    fed_model_free(&last);
+    fedserver_close(home);
+}
+
+static void check(const world *w, federation_result *result) {
+    federation_setup setup = {.model = MODEL, .devices = DEVICES, .sums_of_sites = true};
+    federation f = {.setup = &setup, .result = result, .now_ms = fed_clock_unix_ms()};
+    snprintf(f.directory, sizeof f.directory, "%s", w->directory);
+    for (unsigned k = 0; k < DEVICES; k++) {
+        chaos_log_read(w->directory, k, &f);
+    }
+    federation_check(&f);
+    for (unsigned k = 0; k < SITES && result->broken[0] == '\0'; k++) {
+        check_site(w, &f, k);
+    }
+    fed_ledger_free(&f.ledger);
+}
+
+static void print_logs(const world *w) {
+    for (unsigned k = 0; k < SERVERS; k++) {
+        uint8_t *text = NULL;
+        size_t len = 0;
+        if (fed_file_read(w->server[k].log, 1 << 24, &text, &len, NULL) == FED_OK) {
+            printf("---- %s\n%s", w->server[k].log, (const char *)text);
+        }
+        free(text);
+    }
+    fflush(stdout);
+}
+
+static void three_sites_make_the_model_of_the_flat_run(void **state) {
+    (void)state;
+    world *w = calloc(1, sizeof *w);
+    char directory[300];
+    federation_result result = {0};
+    assert_non_null(w);
+    fed_rng_init(&w->dice, seed, 0, 0);
+    fed_test_tmpdir(directory, sizeof directory);
+    w->directory = directory;
+    const int64_t begun_ms = fed_clock_monotonic_ms();
+    begin(w);
+    live(w);
+    if (!w->broken) {
+        check(w, &result);
+    }
+    unsigned sites = 0;
+    for (unsigned k = 0; k < SITES; k++) {
+        sites += w->server[k].kills;
+    }
+    printf("%d sites of %d devices, %u rounds in %.1f s: %u updates acknowledged\n"
+           "  killed: upstream %u, sites %u, devices %u\n"
+           "  final model %016llx, as the flat run computes it: %s\n",
+           SITES, EACH, rounds, 1e-3 * (double)(fed_clock_monotonic_ms() - begun_ms),
+           result.counted, w->server[UPSTREAM].kills, sites, w->device_kills,
+           (unsigned long long)result.digest,
+           result.broken[0] == '\0' ? "the same bits" : result.broken);
+    if (w->broken || result.broken[0] != '\0' || getenv("FED_CHAOS_VERBOSE") != NULL) {
+        print_logs(w);
+    }
+    fed_test_rmdir(w->directory);
+    for (unsigned k = 0; k < SITES; k++) {
+        fault_shared_free(w->run[k].board, sizeof *w->run[k].board);
+    }
+    assert_false(w->broken);
+    assert_string_equal(result.broken, "");
+    assert_true(w->server[UPSTREAM].kills > 0 && sites > 0 && w->device_kills > 0);
+    free(w);
+}
+
+int main(int argc, char **argv) {
+    rounds = argc > 1 ? (unsigned)strtoul(argv[1], NULL, 10) : rounds;
+    seed = argc > 2 ? strtoull(argv[2], NULL, 10) : seed;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(three_sites_make_the_model_of_the_flat_run),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
