@@ -18,8 +18,8 @@ FED_API_BEGIN
  *     };
  *
  * codecs/identity/identity.c has each of them in few lines. docs/adding.md has the recipe, and
- * contract.test_codecs checks each codec of the table for what is promised here. The functions are
- * called through fedcodec/codec.h, which checks arguments first.
+ * contract.test_codecs and contract.test_codec_messages check each codec of the table for what is
+ * promised here. The functions are called through fedcodec/codec.h, which checks arguments first.
  *
  * n is the tensor's number of values: 0 to 2^32 - 1; on a 32-bit machine 0 to 2^27 - 1.
  */

@@ -1,0 +1,69 @@
+/* For the contract tests of the codecs: every codec with many parameters, tensors of many kinds, and
+ * messages. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FED_CODEC_CONTRACT_H
+#define FED_CODEC_CONTRACT_H
+
+#include "codecs/registry.h"
+#include "fed/pool.h"
+
+/** The unit of vector instructions whose codecs are tested. */
+extern const fedcodec_unit *contract_unit;
+
+/** The same codec in another unit's code. */
+fedcodec contract_on_unit(const fedcodec *codec, const fedcodec_unit *other);
+
+/** Parse a spec string as a codec of contract_unit. */
+fedcodec contract_parse(const char *spec);
+
+/** The k-th codec of contract_unit: each with its defaults, then with each parameter at its ends,
+ * then with specs that the ends do not cover. false: there are no more. */
+bool contract_codec(size_t k, fedcodec *codec);
+
+/** The tensors to test, with names, so that a failure names its tensor. */
+typedef enum contract_fill {
+    FILL_LAPLACE,
+    FILL_ZERO,
+    FILL_CONSTANT,
+    FILL_TIED,
+    FILL_DENORMAL,
+    FILL_TINIEST,
+    FILL_HUGE,
+    FILL_SPIKE,
+    FILL_NEGATIVE,
+    FILL_SPARSE,
+    FILL_ALTERNATING,
+    CONTRACT_FILLS
+} contract_fill;
+
+extern const char *const contract_fill_names[CONTRACT_FILLS];
+
+/** n values of that kind, and a copy of n values: malloc'ed, with room for one more. */
+float *contract_values(contract_fill kind, size_t n);
+float *contract_copy(const float *x, size_t n);
+
+/** A message in memory of exactly its length, so that a sanitizer sees a read past its end. */
+typedef struct contract_message {
+    fedcodec codec;
+    size_t n;
+    uint8_t *data;
+    size_t len;
+    float *residual; /* after encoding */
+} contract_message;
+
+/** Encode with this residual (malloc'ed, as before the encode), or without one (NULL). */
+contract_message contract_encode_with(const fedcodec *codec, float *residual, const float *x,
+                                      size_t n);
+
+/** Encode with x as the residual. */
+contract_message contract_encode(const fedcodec *codec, const float *x, size_t n);
+void contract_drop(contract_message *m);
+
+/** Call visit with a message of each codec and each kind of tensor. */
+void contract_each_message(size_t n, void (*visit)(const contract_message *m, const float *x));
+
+/** The `run` of a pool that runs the parts one by one, the last one first. */
+void contract_run_backwards(const fed_pool *self, size_t parts, void (*part)(void *job, size_t k),
+                            void *job);
+
+#endif
