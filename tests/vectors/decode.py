@@ -18,77 +18,8 @@ import struct
 import subprocess
 import sys
 
-INFINITY, SIGN = 0x7F800000, 0x80000000  # of a binary32 number's bits
-
-
-class Refused(Exception):
-    """The document says that a decoder must refuse this message."""
-
-
-def require(condition, why):
-    if not condition:
-        raise Refused(why)
-
-
-class Reader:
-    """Bytes in order; after bits() the rest is read as a bit stream."""
-
-    def __init__(self, message):
-        self.message = message
-        self.at = 0
-        self.bit_at = 0
-
-    def bytes(self, count):
-        require(len(self.message) - self.at >= count, "the message ends too early")
-        self.at += count
-        return self.message[self.at - count:self.at]
-
-    def rest(self):
-        return self.bytes(len(self.message) - self.at)
-
-    def u8(self):
-        return self.bytes(1)[0]
-
-    def f32(self):
-        return struct.unpack("<I", self.bytes(4))[0]
-
-    def varint(self):
-        value = 0
-        for k in range(10):
-            byte = self.u8()
-            value |= (byte & 127) << 7 * k
-            if byte < 128:
-                require(byte > 0 or k == 0, "a varint in a longer form")
-                require(value < 1 << 64, "a varint past 64 bits")
-                return value
-        raise Refused("a varint of more than ten bytes")
-
-    def bit(self):
-        byte = self.at + self.bit_at // 8
-        require(byte < len(self.message), "the bits end too early")
-        value = self.message[byte] >> (7 - self.bit_at % 8) & 1
-        self.bit_at += 1
-        return value
-
-    def bits(self, count):
-        value = 0
-        for _ in range(count):
-            value = 2 * value + self.bit()
-        return value
-
-    def end_of_bits(self, padding):
-        """The rest of the last byte must be bits of this kind."""
-        while self.bit_at % 8 != 0:
-            require(self.bit() == padding, "wrong padding")
-        self.at += self.bit_at // 8
-        self.bit_at = 0
-
-    def end(self):
-        require(self.at == len(self.message), "bytes behind the end")
-
-
-def is_finite(bits):
-    return bits & INFINITY != INFINITY
+from decode_random import decode_randk
+from decode_reader import SIGN, Reader, Refused, bits_of, float_of, is_finite, require
 
 
 def decode_float32(message, n):
@@ -316,15 +247,6 @@ def decode_sbc(message, n):
     return values
 
 
-def float_of(bits):
-    return struct.unpack("<f", struct.pack("<I", bits))[0]
-
-
-def bits_of(value):
-    """Of a number in binary64, rounded to binary32: to nearest, ties to even."""
-    return struct.unpack("<I", struct.pack("<f", value))[0]
-
-
 def decode_float16(message, n):
     reader = Reader(message)
     words = [struct.unpack("<H", reader.bytes(2))[0] for _ in range(n)]
@@ -406,31 +328,6 @@ def decode_trunc(message, n):
     reader.end_of_bits(0)
     reader.end()
     require(all(map(is_finite, values)), "a value that is not finite")
-    return values
-
-
-def philox_block(key, counter):
-    """Four random numbers of Philox4x32-10 (Salmon et al., 2011)."""
-    x, (k0, k1), mask = list(counter), key, 0xFFFFFFFF
-    for _ in range(10):
-        p0, p1 = x[0] * 0xD2511F53, x[2] * 0xCD9E8D57
-        x = [p1 >> 32 ^ x[1] ^ k0, p1 & mask, p0 >> 32 ^ x[3] ^ k1, p0 & mask]
-        k0, k1 = k0 + 0x9E3779B9 & mask, k1 + 0xBB67AE85 & mask
-    return x
-
-
-def decode_randk(message, n):
-    reader = Reader(message)
-    values, k = [0] * n, reader.varint()
-    require(k <= n and (k > 0 or n == 0), "a bad number of values")
-    draw = reader.f32() if k > 0 else 0  # not a float, but four bytes as well
-    for i in range(k):
-        begin, end = i * n // k, (i + 1) * n // k
-        word = philox_block((draw, 0), (i // 4, 0, 0, 0))[i % 4]
-        value = reader.f32()
-        require(is_finite(value) and value != SIGN, "a value that is not finite, or -0")
-        values[begin + ((end - begin) * word >> 32)] = value
-    reader.end()
     return values
 
 

@@ -13,7 +13,7 @@ import struct
 import sys
 
 import xxhash
-from decode import philox_block
+from decode_random import philox_block
 
 
 def f32(value):

@@ -1,0 +1,28 @@
+"""Decoders of codecs that draw random numbers: for decode.py, written from docs/codec-formats.md alone."""
+# SPDX-License-Identifier: Apache-2.0
+from decode_reader import SIGN, Reader, is_finite, require
+
+
+def philox_block(key, counter):
+    """Four random numbers of Philox4x32-10 (Salmon et al., 2011)."""
+    x, (k0, k1), mask = list(counter), key, 0xFFFFFFFF
+    for _ in range(10):
+        p0, p1 = x[0] * 0xD2511F53, x[2] * 0xCD9E8D57
+        x = [p1 >> 32 ^ x[1] ^ k0, p1 & mask, p0 >> 32 ^ x[3] ^ k1, p0 & mask]
+        k0, k1 = k0 + 0x9E3779B9 & mask, k1 + 0xBB67AE85 & mask
+    return x
+
+
+def decode_randk(message, n):
+    reader = Reader(message)
+    values, k = [0] * n, reader.varint()
+    require(k <= n and (k > 0 or n == 0), "a bad number of values")
+    draw = reader.f32() if k > 0 else 0  # not a float, but four bytes as well
+    for i in range(k):
+        begin, end = i * n // k, (i + 1) * n // k
+        word = philox_block((draw, 0), (i // 4, 0, 0, 0))[i % 4]
+        value = reader.f32()
+        require(is_finite(value) and value != SIGN, "a value that is not finite, or -0")
+        values[begin + ((end - begin) * word >> 32)] = value
+    reader.end()
+    return values
