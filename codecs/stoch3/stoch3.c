@@ -7,10 +7,8 @@
 #include "codecs/prim/floats.h"
 #include "codecs/prim/parts.h"
 #include "codecs/prim/quartic.h"
+#include "codecs/prim/random.h"
 #include "codecs/registry.h"
-#include "codecs/stoch3/random_impl.h"
-#include "fed/hash.h"
-#include "fed/rng.h"
 
 /* A message is m, then the bytes of digits; if m is 0, nothing follows. */
 enum { HEAD = 4, BLOCK = 1024 };
@@ -53,12 +51,12 @@ typedef struct packing {
 
 /* Append the k-th digits of the bytes start to start + block - 1. The last ones may be padding. */
 static void push_block(const packing *p, size_t k, size_t start, size_t block) {
-    uint32_t random[BLOCK + RANDOM_MORE];
+    uint32_t random[BLOCK + FEDCODEC_RANDOM_MORE];
     size_t first = k * p->len + start;
     size_t left = first < p->n ? p->n - first : 0;
     size_t values = left < block ? left : block;
     push_digits(p->x + (p->n - left), values, p->m,
-                random_draw(&p->rng, p->n - left, values, random), p->bytes + start);
+                fedcodec_random_draw(&p->rng, p->n - left, values, random), p->bytes + start);
     for (size_t i = start + values; i < start + block; i++) {
         p->bytes[i] = (uint8_t)(3 * p->bytes[i] + 1);
     }
@@ -83,10 +81,8 @@ static fed_status stoch3_encode(const fedcodec_job *job, size_t *len) {
     fedcodec_store_f32(job->dst, m);
     *len = HEAD;
     if (m > 0.0f) {
-        /* The values name the stream: each tensor and round gets its own, a repetition the same. */
-        uint64_t digest = fed_digest(job->x, job->n);
         packing p = {.x = job->x, .n = job->n, .m = m, .bytes = job->dst + HEAD};
-        fed_rng_init(&p.rng, (uint64_t)job->param[0], (uint32_t)digest, (uint32_t)(digest >> 32));
+        fedcodec_random_start(&p.rng, job->param[0], job->x, job->n);
         p.len = fedcodec_quartic_len(job->n);
         p.parts = fedcodec_parts(job->pool, job->n);
         fedcodec_run_parts(job->pool, p.parts, pack_part, &p);
