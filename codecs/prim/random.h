@@ -1,4 +1,4 @@
-/* Random numbers for codecs that round at random: any stretch of a stream, several drawn at once. */
+/* Random numbers for codecs that round at random: any stretch of a stream, several at once. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_PRIM_RANDOM_H
 #define FEDCODEC_PRIM_RANDOM_H
@@ -18,8 +18,8 @@ enum {
 #include <immintrin.h>
 
 /* Philox mostly consists of 32-bit products in 64-bit lanes, which compilers do not find.
- * FEDCODEC_RANDOM_ORDER: the block that each lane counts. Unpacking two vectors interleaves them, so even
- * lanes hold the first blocks. */
+ * FEDCODEC_RANDOM_ORDER: the block that each lane counts. Unpacking two vectors interleaves them,
+ * so even lanes hold the first blocks. */
 #ifdef FEDCODEC_AVX512
 typedef uint64_t fedcodec_random_wide __attribute__((vector_size(64)));
 #define FEDCODEC_RANDOM_ORDER                                                                      \
@@ -36,8 +36,8 @@ typedef uint64_t fedcodec_random_wide __attribute__((vector_size(32)));
 
 enum { FEDCODEC_RANDOM_LANES = sizeof(fedcodec_random_wide) / sizeof(uint64_t) };
 
-/* Make blocks `counter` to counter + FEDCODEC_RANDOM_LANES - 1, each as common/rng.c makes one. Only the low
- * half of a lane has meaning, until the last step joins the halves. */
+/* Make blocks `counter` to counter + FEDCODEC_RANDOM_LANES - 1, each as common/rng.c makes one.
+ * Only the low half of a lane has meaning, until the last step joins the halves. */
 static inline void fedcodec_random_blocks(const fed_rng *rng, uint32_t counter, uint32_t *dst) {
     const fedcodec_random_wide zero = {0}, order = FEDCODEC_RANDOM_ORDER, low = zero + UINT32_MAX;
     const fedcodec_random_wide m0 = zero + 0xD2511F53, m1 = zero + 0xCD9E8D57;
@@ -55,14 +55,15 @@ static inline void fedcodec_random_blocks(const fed_rng *rng, uint32_t counter, 
         k1 += 0xBB67AE85;
     }
     fedcodec_random_wide half0 = (x0 & low) | x1 << 32, half1 = (x2 & low) | x3 << 32;
-    fedcodec_random_wide blocks[2] = {FEDCODEC_RANDOM_DO(unpacklo_epi64, half0, half1),
-                                      FEDCODEC_RANDOM_DO(unpackhi_epi64, half0, half1)};
-    memcpy(dst, blocks, sizeof blocks);
+    const fedcodec_random_wide even = FEDCODEC_RANDOM_DO(unpacklo_epi64, half0, half1);
+    const fedcodec_random_wide odd = FEDCODEC_RANDOM_DO(unpackhi_epi64, half0, half1);
+    memcpy(dst, &even, sizeof even);
+    memcpy(dst + sizeof even / sizeof *dst, &odd, sizeof odd);
 }
 #endif
 
-/** Draw the numbers first .. first + n - 1 of a stream, into random[n + FEDCODEC_RANDOM_MORE]. Nothing may
- * have been drawn from rng, and first + n is below 2^32. Returns where in `random` they begin. */
+/** Draw the numbers first .. first + n - 1 of a stream, into random[n + FEDCODEC_RANDOM_MORE].
+ * Nothing may have been drawn from rng, and first + n is below 2^32. Returns where in `random` they begin. */
 static inline const uint32_t *fedcodec_random_draw(const fed_rng *rng, size_t first, size_t n,
                                                    uint32_t *random) {
     uint32_t counter = (uint32_t)(first / FEDCODEC_RANDOM_BLOCK);

@@ -1,5 +1,5 @@
-/* For the contract tests of the codecs: every codec with many parameters, tensors of many kinds, and
- * messages. */
+/* For the contract tests of the codecs: every codec with many parameters, tensors of many kinds,
+ * and messages. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_CODEC_CONTRACT_H
 #define FED_CODEC_CONTRACT_H

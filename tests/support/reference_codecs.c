@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "reference_buckets.h"
 #include "reference_positions.h"
 #include "reference_simple.h"
 
@@ -399,6 +400,9 @@ uint8_t *fed_reference_encode(const fedcodec *codec, float *residual, size_t n, 
     if (fed_reference_simple_encode(codec, residual, n, &out.data, len)) {
         return out.data;
     }
+    if ((out.data = fed_reference_buckets_encode(codec, residual, n, len)) != NULL) {
+        return out.data;
+    }
     if (strcmp(codec->vtable->name, "float32") == 0) {
         identity_encode(residual, n, &out);
     } else if (strcmp(codec->vtable->name, "3lc") == 0) {
@@ -419,7 +423,8 @@ void fed_reference_decode(const fedcodec_vtable *codec, const uint8_t *src, size
     for (size_t i = 0; i < n; i++) {
         y[i] = 0.0f;
     }
-    if (fed_reference_simple_decode(codec, src, len, y, n)) {
+    if (fed_reference_simple_decode(codec, src, len, y, n) ||
+        fed_reference_buckets_decode(codec, src, y, n)) {
         return;
     }
     if (strcmp(codec->name, "float32") == 0) {

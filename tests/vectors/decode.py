@@ -18,7 +18,7 @@ import struct
 import subprocess
 import sys
 
-from decode_random import decode_randk
+from decode_random import decode_qsgd, decode_randk
 from decode_reader import SIGN, Reader, Refused, bits_of, float_of, is_finite, require
 
 
@@ -379,6 +379,7 @@ DECODERS = {
     13: decode_inceptionn,
     14: decode_trunc,
     15: decode_randk,
+    16: decode_qsgd,
 }
 
 

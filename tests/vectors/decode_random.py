@@ -1,6 +1,6 @@
 """Decoders of codecs that draw random numbers: for decode.py, written from docs/codec-formats.md alone."""
 # SPDX-License-Identifier: Apache-2.0
-from decode_reader import SIGN, Reader, is_finite, require
+from decode_reader import SIGN, Reader, bits_of, float_of, is_finite, require
 
 
 def philox_block(key, counter):
@@ -25,4 +25,36 @@ def decode_randk(message, n):
         require(is_finite(value) and value != SIGN, "a value that is not finite, or -0")
         values[begin + ((end - begin) * word >> 32)] = value
     reader.end()
+    return values
+
+
+def levels(reader, n, bits):
+    """Numbers in two's complement, and zeros to the end of the byte."""
+    codes = [reader.bits(bits) for _ in range(n)]
+    reader.end_of_bits(0)
+    reader.end()
+    require(1 << (bits - 1) not in codes, "the code that no level has")
+    return [code - (code >> (bits - 1) << bits) for code in codes]
+
+
+def buckets(reader, n, head):
+    """For each bucket its head, its levels, and the number of levels of a sign."""
+    bits, shift = reader.u8(), reader.u8()
+    require(2 <= bits <= 8 and 6 <= shift <= 13, "bad bits, or a bad shift")
+    starts = range(0, n, 2**shift)
+    heads = [head() for _ in starts]
+    level = levels(reader, n, bits)
+    return [(heads[k], level[start:start + 2**shift], 2**(bits - 1) - 1) for k, start in enumerate(starts)]
+
+
+def decode_qsgd(message, n):
+    reader, values = Reader(message), []
+    for scale, level, most in buckets(reader, n, reader.f32):
+        largest = max(map(abs, level))
+        require(scale < SIGN, "a negative scale, or NaN")
+        if scale > 0:
+            require(scale >= 0x00800000 and is_finite(scale), "a bad scale")
+            require(most * float_of(scale) <= float_of(0x7F7FFFFF), "a scale whose multiple is infinite")
+        require(largest == (most if scale > 0 else 0), "a bucket without its largest level")
+        values += [bits_of(one * float_of(scale)) for one in level]
     return values

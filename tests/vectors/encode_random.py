@@ -57,6 +57,53 @@ def randk(values, p, seed):
     return message, decoded, residual
 
 
+def next_float(value, step):
+    """The float above (step 1) or below (-1) one that is greater than 0."""
+    return struct.unpack("<f", struct.pack("<I", struct.unpack("<I", f32(value))[0] + step))[0]
+
+
+def lots_of(values, seed):
+    """A number below 2**16 for each value: the halves of stoch3's random numbers."""
+    low, high = digest(values) % 2**32, digest(values) >> 32
+    blocks = 32 * ((len(values) + 255) // 256)
+    words = [word for b in range(blocks) for word in philox_block((seed, 0), (b, 0, low, high))]
+    return [words[i // 256 * 128 + i % 128] >> i // 128 % 2 * 16 & 0xFFFF for i in range(len(values))]
+
+
+def packed(levels, bits):
+    text = "".join(format(level % 2**bits, f"0{bits}b") for level in levels)
+    text += "0" * (-len(text) % 8)
+    return bytes(int(text[at:at + 8], 2) for at in range(0, len(text), 8))
+
+
+def qsgd_levels(values, lots, s):
+    """A bucket's scale, its levels, and what arrives."""
+    largest = max(map(abs, values))
+    scale = rounded(largest / s)
+    if s * scale > 3.4028234663852886e38:
+        scale = next_float(scale, -1)
+    if scale < 2.0**-126:
+        return 0.0, [0] * len(values), [0.0] * len(values)
+    inverse = rounded(s / largest)
+    if rounded(inverse * largest) < s:
+        inverse = next_float(inverse, 1)
+    levels = []
+    for value, lot in zip(values, lots):
+        a = min(rounded(abs(value) * inverse), s)
+        level = math.trunc(a) + (lot + 0.5 < (a - math.trunc(a)) * 2**16)
+        levels.append(-level if value < 0 else level)
+    return scale, levels, [rounded(level * scale) + 0.0 for level in levels]
+
+
+def qsgd(values, bits, bucket, seed):
+    lots, heads, levels, decoded = lots_of(values, seed), b"", [], []
+    for at in range(0, len(values), bucket):
+        scale, level, value = qsgd_levels(values[at:at + bucket], lots[at:], 2 ** (bits - 1) - 1)
+        heads, levels, decoded = heads + f32(scale), levels + level, decoded + value
+    message = bytes([bits, bucket.bit_length() - 1]) + heads + packed(levels, bits)
+    return message, decoded, [0.0] * len(values)
+
+
 def gauss(seed, count):
     rng = random.Random(seed)
     return [rounded(rng.gauss(0, 1)) for _ in range(count)]
@@ -72,6 +119,19 @@ CASES = {
     "randk_all": ("All values, and a count of two bytes.", "randk:p=1", (randk, 1, 1), gauss(3, 130)),
     "randk_zeros": ("Zeros of both signs, which are sent as +0.", "randk:p=0.5", (randk, 0.5, 1), [0.0, -0.0] * 8),
     "randk_spike": ("One value that is not 0: places that find it.", "randk", (randk, 0.01, 1), [0.0] * 71 + [3e38] + [-0.0] * 60),
+}
+
+CASES |= {
+    "qsgd_empty": ("No values.", "qsgd", (qsgd, 4, 512, 1), []),
+    "qsgd_one": ("One value, which has the last level.", "qsgd", (qsgd, 4, 512, 1), [-2.5]),
+    "qsgd_gauss": ("Two buckets, the second one short.", "qsgd:bucket=64", (qsgd, 4, 64, 1), gauss(4, 101)),
+    "qsgd_2": ("Levels -1, 0 and 1; another seed.", "qsgd:bits=2,bucket=64,seed=4294967295", (qsgd, 2, 64, 2**32 - 1), gauss(5, 130)),
+    "qsgd_3": ("Levels of three bits, which cross bytes.", "qsgd:bits=3,seed=7", (qsgd, 3, 512, 7), gauss(6, 61)),
+    "qsgd_lots": ("More values than share their random numbers.", "qsgd:bits=2,bucket=64", (qsgd, 2, 64, 1), gauss(8, 300)),
+    "qsgd_8": ("Levels of a byte.", "qsgd:bits=8,bucket=8192", (qsgd, 8, 8192, 1), gauss(7, 70)),
+    "qsgd_huge": ("The largest floats, and a scale that had to shrink.", "qsgd:bits=8", (qsgd, 8, 512, 1), [3.4028234663852886e38, -3e38, 1e38, 1.0]),
+    "qsgd_buckets": ("A bucket of zeros of both signs, one of denormals, one with a value.", "qsgd:bits=5,bucket=64", (qsgd, 5, 64, 1),
+                     [0.0, -0.0] * 32 + [1e-40] * 64 + [-0.0] * 9 + [0.75, 0.3]),
 }
 
 

@@ -1,0 +1,128 @@
+/* qsgd: each value as a level of its bucket's largest, rounded at random, so that its mean is the
+ * value. Format: docs/codec-formats.md#qsgd
+ * Paper: QSGD (Alistarh et al., NeurIPS 2017), sections 3.1 and 5 */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <float.h>
+#include <math.h>
+
+#include "codecs/prim/buckets.h"
+#include "codecs/registry.h"
+
+/* A bucket's head is its scale, which one level is worth. */
+enum { HEAD = 4 };
+
+static const char *const bucket_words[] = FEDCODEC_BUCKET_WORDS;
+static const fedcodec_param qsgd_params[] =
+    FEDCODEC_BUCKET_PARAMS(4, "of a value, with its sign", bucket_words);
+
+static size_t qsgd_bound(const double *param, size_t n) {
+    return fedcodec_buckets_for(param, n, HEAD).len;
+}
+
+/* ---- Writing ---- */
+
+/* A bucket's levels: 0 to most, of both signs. */
+typedef struct levels {
+    float scale, inverse, most;
+} levels;
+
+static int most_of(unsigned bits) {
+    return (1 << (bits - 1)) - 1;
+}
+
+/* scale is 0 for denormals. The largest value times inverse is at least `most`. */
+static levels find_levels(float largest, unsigned bits) {
+    levels l = {.most = (float)most_of(bits)};
+    l.scale = largest / l.most;
+    if (l.scale < FLT_MIN) {
+        l.scale = 0.0f;
+        return l;
+    }
+    l.scale = isfinite(l.scale * l.most) ? l.scale : nextafterf(l.scale, 0.0f);
+    l.inverse = l.most / largest;
+    if (l.inverse * largest < l.most) {
+        l.inverse = nextafterf(l.inverse, FLT_MAX);
+    }
+    return l;
+}
+
+/* A lot decides whether a value between two levels is rounded up. Adding half makes the probability
+ * the nearest one that 2^16 lots can give. */
+static void choose_levels(const float *restrict x, const uint32_t *restrict word, size_t n,
+                          unsigned half, const void *with, uint8_t *restrict to) {
+    const levels l = *(const levels *)with;
+    for (size_t i = 0; i < n; i++) {
+        const int32_t sign = (int32_t)fedcodec_bits(x[i]) >> 31;
+        float lot = (float)fedcodec_bucket_lot(word[i], half) + 0.5f, a = fabsf(x[i]) * l.inverse;
+        a = a < l.most ? a : l.most;
+        int level = (int)a;
+        level += lot < (a - (float)level) * 0x1p16f;
+        to[i] = (uint8_t)((level ^ sign) - sign);
+    }
+}
+
+static void write_bucket(const fedcodec_bucket *b) {
+    const levels l = find_levels(b->largest, b->bits);
+    fedcodec_store_f32(b->head, l.scale);
+    if (l.scale > 0.0f) {
+        fedcodec_bucket_fill(b, choose_levels, &l);
+    } else {
+        fedcodec_bucket_clear(b);
+    }
+}
+
+static fed_status qsgd_encode(const fedcodec_job *job, size_t *len) {
+    return fedcodec_buckets_encode(job, HEAD, write_bucket, len);
+}
+
+/* ---- Reading ---- */
+
+/* The largest value of a bucket has the highest level. */
+static bool bucket_valid(const uint8_t *head, unsigned bits, int largest, float *max) {
+    const float scale = fedcodec_load_f32(head);
+    const int most = most_of(bits);
+    *max = (float)most * scale;
+    return fedcodec_bits(scale) == 0 ? largest == 0
+                                     : scale >= FLT_MIN && *max <= FLT_MAX && largest == most;
+}
+
+static fed_status qsgd_check(const uint8_t *src, size_t len, size_t n, float *max_abs) {
+    return fedcodec_buckets_check(src, len, n, HEAD, bucket_valid, max_abs);
+}
+
+static void find_values(const fedcodec_bucket_levels *k, float *restrict value) {
+    const float scale = fedcodec_load_f32(k->head);
+    for (size_t i = 0; i < k->count; i++) {
+        value[i] = (float)k->level[i] * scale;
+    }
+}
+
+static void qsgd_decode(const uint8_t *src, size_t len, float *y, size_t n) {
+    (void)len;
+    fedcodec_buckets_decode(src, n, HEAD, find_values, y);
+}
+
+static void qsgd_axpy(const uint8_t *src, size_t len, float w, float *y, size_t n) {
+    (void)len;
+    fedcodec_buckets_axpy(src, n, HEAD, find_values, w, y);
+}
+
+static void qsgd_fold(const uint8_t *src, size_t len, int64_t weight, int64_t *acc, size_t n) {
+    (void)len;
+    fedcodec_buckets_fold(src, n, HEAD, find_values, weight, acc);
+}
+
+const fedcodec_vtable FEDCODEC_VTABLE(qsgd) = {
+    .id = FEDCODEC_ID_qsgd,
+    .name = "qsgd",
+    .about = "each value as a level of its bucket's largest, at random (QSGD)",
+    .params = qsgd_params,
+    .feedback = false,
+    .bound = qsgd_bound,
+    .scan = fedcodec_scan_sum,
+    .encode = qsgd_encode,
+    .check = qsgd_check,
+    .decode = qsgd_decode,
+    .axpy = qsgd_axpy,
+    .fold = qsgd_fold,
+};

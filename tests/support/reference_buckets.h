@@ -1,0 +1,19 @@
+/* Reference codecs whose buckets of values have a head each, and whose levels are drawn at random:
+ * slow and plain, written from docs/codec-formats.md. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FED_REFERENCE_BUCKETS_H
+#define FED_REFERENCE_BUCKETS_H
+
+#include <stdbool.h>
+
+#include "fedcodec/codec_vtable.h"
+
+/** As fed_reference_encode; NULL: this codec's reference is elsewhere. */
+uint8_t *fed_reference_buckets_encode(const fedcodec *codec, float *residual, size_t n,
+                                      size_t *len);
+
+/** As fed_reference_decode; false: this codec's reference is elsewhere. */
+bool fed_reference_buckets_decode(const fedcodec_vtable *codec, const uint8_t *src, float *y,
+                                  size_t n);
+
+#endif
