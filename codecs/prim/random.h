@@ -63,7 +63,8 @@ static inline void fedcodec_random_blocks(const fed_rng *rng, uint32_t counter, 
 #endif
 
 /** Draw the numbers first .. first + n - 1 of a stream, into random[n + FEDCODEC_RANDOM_MORE].
- * Nothing may have been drawn from rng, and first + n is below 2^32. Returns where in `random` they begin. */
+ * Nothing may have been drawn from rng, and first + n is below 2^32. Returns where in `random`
+ * they begin. */
 static inline const uint32_t *fedcodec_random_draw(const fed_rng *rng, size_t first, size_t n,
                                                    uint32_t *random) {
     uint32_t counter = (uint32_t)(first / FEDCODEC_RANDOM_BLOCK);

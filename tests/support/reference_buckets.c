@@ -115,13 +115,63 @@ static void qsgd_decode(const uint8_t *src, float *y, size_t n) {
     }
 }
 
+/* natural */
+
+static uint32_t magnitude_bits(float v) {
+    uint32_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    return bits & 0x7fffffff;
+}
+
+static int least_of(int top, unsigned bits) {
+    int s = (1 << (bits - 1)) - 1;
+    return top - s + 1 > 1 ? top - s + 1 : 1;
+}
+
+/* The power of two whose exponent bits these are. */
+static float power_of(int exponent) {
+    return ldexpf(1.0f, exponent - 127);
+}
+
+/* Write the levels of a bucket, the values first to end - 1; returns its top. */
+static uint8_t natural_bucket(const layout *l, const float *x, size_t first, size_t end,
+                              const fed_rng *rng, uint8_t *out) {
+    uint32_t max = magnitude_bits(largest(x + first, end - first));
+    int top = (int)((max + 8388607) / 8388608);
+    top = top < 254 ? top : 254;
+    int least = least_of(top, l->bits);
+    for (size_t i = first; i < end && top > 0; i++) {
+        uint32_t lot = lot_of(*rng, i), m = magnitude_bits(x[i]);
+        int level = 0;
+        if (fabsf(x[i]) >= power_of(least)) {
+            int e = (int)((m + 128 * lot + 64) / 8388608);
+            level = (e < top ? e : top) - least + 1;
+        } else {
+            double part = ldexp((double)fabsf(x[i]), 127 - least) * 65536.0;
+            level = (double)lot + 0.5 < part;
+        }
+        put_level(l, i, x[i] < 0.0f ? -level : level, out);
+    }
+    return (uint8_t)top;
+}
+
+static void natural_decode(const uint8_t *src, float *y, size_t n) {
+    layout l = layout_of(src[0], src[1], n, 1);
+    for (size_t i = 0; i < n; i++) {
+        int level = get_level(&l, i, src), least = least_of(src[2 + i / l.bucket], l.bits);
+        float power = power_of(least + abs(level) - 1);
+        y[i] = level > 0 ? power : level < 0 ? -power : 0.0f;
+    }
+}
+
 uint8_t *fed_reference_buckets_encode(const fedcodec *codec, float *residual, size_t n,
                                       size_t *len) {
-    if (strcmp(codec->vtable->name, "qsgd") != 0) {
+    bool qsgd = strcmp(codec->vtable->name, "qsgd") == 0;
+    if (!qsgd && strcmp(codec->vtable->name, "natural") != 0) {
         return NULL;
     }
     unsigned shift = 6 + (unsigned)codec->param[1];
-    layout l = layout_of((unsigned)codec->param[0], shift, n, 4);
+    layout l = layout_of((unsigned)codec->param[0], shift, n, qsgd ? 4 : 1);
     uint8_t *out = calloc(*len = message_len(&l), 1);
     if (out == NULL) {
         abort();
@@ -133,7 +183,11 @@ uint8_t *fed_reference_buckets_encode(const fedcodec *codec, float *residual, si
     out[1] = (uint8_t)shift;
     for (size_t i = 0; i < n; i += l.bucket) {
         size_t end = n - i < l.bucket ? n : i + l.bucket;
-        put_f32(out + 2 + 4 * (i / l.bucket), qsgd_bucket(&l, residual, i, end, &rng, out));
+        if (qsgd) {
+            put_f32(out + 2 + 4 * (i / l.bucket), qsgd_bucket(&l, residual, i, end, &rng, out));
+        } else {
+            out[2 + i / l.bucket] = natural_bucket(&l, residual, i, end, &rng, out);
+        }
     }
     for (size_t i = 0; i < n; i++) {
         residual[i] = 0.0f;
@@ -143,9 +197,12 @@ uint8_t *fed_reference_buckets_encode(const fedcodec *codec, float *residual, si
 
 bool fed_reference_buckets_decode(const fedcodec_vtable *codec, const uint8_t *src, float *y,
                                   size_t n) {
-    if (strcmp(codec->name, "qsgd") != 0) {
+    if (strcmp(codec->name, "qsgd") == 0) {
+        qsgd_decode(src, y, n);
+    } else if (strcmp(codec->name, "natural") == 0) {
+        natural_decode(src, y, n);
+    } else {
         return false;
     }
-    qsgd_decode(src, y, n);
     return true;
 }

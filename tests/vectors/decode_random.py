@@ -58,3 +58,13 @@ def decode_qsgd(message, n):
         require(largest == (most if scale > 0 else 0), "a bucket without its largest level")
         values += [bits_of(one * float_of(scale)) for one in level]
     return values
+
+
+def decode_natural(message, n):
+    reader, values = Reader(message), []
+    for top, level, most in buckets(reader, n, reader.u8):
+        least = max(1, top - most + 1)
+        require(top < 255, "a top that is no float's")
+        require(top - least <= max(map(abs, level)) <= top - least + 1, "levels of another top")
+        values += [least + abs(one) - 1 << 23 | (SIGN if one < 0 else 0) if one else 0 for one in level]
+    return values

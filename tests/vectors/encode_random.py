@@ -104,6 +104,28 @@ def qsgd(values, bits, bucket, seed):
     return message, decoded, [0.0] * len(values)
 
 
+def natural_level(value, lot, least, top):
+    bits = struct.unpack("<I", f32(abs(value)))[0]
+    if bits >= least << 23:
+        level = min((bits + 128 * lot + 64) // 2**23, top) - least + 1
+    else:
+        level = int(lot + 0.5 < abs(value) * 2.0 ** (127 - least) * 2**16)
+    return -level if value < 0 else level
+
+
+def natural(values, bits, bucket, seed):
+    lots, heads, levels, decoded = lots_of(values, seed), b"", [], []
+    for at in range(0, len(values), bucket):
+        some = values[at:at + bucket]
+        top = min((struct.unpack("<I", f32(max(map(abs, some))))[0] + 2**23 - 1) // 2**23, 254)
+        least = max(1, top - 2 ** (bits - 1) + 2)
+        level = [natural_level(value, lot, least, top) for value, lot in zip(some, lots[at:])]
+        heads, levels = heads + bytes([top]), levels + level
+        decoded += [math.copysign(2.0 ** (least + abs(one) - 128), one) if one else 0.0 for one in level]
+    message = bytes([bits, bucket.bit_length() - 1]) + heads + packed(levels, bits)
+    return message, decoded, [0.0] * len(values)
+
+
 def gauss(seed, count):
     rng = random.Random(seed)
     return [rounded(rng.gauss(0, 1)) for _ in range(count)]
@@ -132,6 +154,17 @@ CASES |= {
     "qsgd_huge": ("The largest floats, and a scale that had to shrink.", "qsgd:bits=8", (qsgd, 8, 512, 1), [3.4028234663852886e38, -3e38, 1e38, 1.0]),
     "qsgd_buckets": ("A bucket of zeros of both signs, one of denormals, one with a value.", "qsgd:bits=5,bucket=64", (qsgd, 5, 64, 1),
                      [0.0, -0.0] * 32 + [1e-40] * 64 + [-0.0] * 9 + [0.75, 0.3]),
+}
+
+CASES |= {
+    "natural_empty": ("No values.", "natural", (natural, 8, 512, 1), []),
+    "natural_one": ("One value, between two powers.", "natural", (natural, 8, 512, 1), [-2.5]),
+    "natural_gauss": ("Two buckets, the second one short.", "natural:bucket=64", (natural, 8, 64, 1), gauss(9, 101)),
+    "natural_2": ("One power of each sign; another seed.", "natural:bits=2,bucket=64,seed=4294967295", (natural, 2, 64, 2**32 - 1), gauss(10, 300)),
+    "natural_4": ("Seven powers, and values below them.", "natural:bits=4", (natural, 4, 512, 1), [x**5 for x in map(rounded, range(-8, 9))]),
+    "natural_huge": ("Values over the largest power.", "natural:bits=3", (natural, 3, 512, 1), [3.4028234663852886e38, -3e38, 1.5e38, 1.0]),
+    "natural_buckets": ("A bucket of zeros of both signs, one of denormals, one of powers.", "natural:bits=5,bucket=64", (natural, 5, 64, 1),
+                        [0.0, -0.0] * 32 + [rounded(1e-38), rounded(-3e-39)] * 32 + [2.0**-k for k in range(20)]),
 }
 
 
