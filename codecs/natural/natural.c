@@ -30,8 +30,8 @@ static powers powers_of(int32_t highest, unsigned bits) {
 /* ---- Writing ---- */
 
 /* Between two powers of two the fraction is how near the upper one is. A number below 2^23 at
- * random, added to the bits, carries into the exponent with that probability. The number is a lot and half
- * a lot. Below the least power the choice is between it and 0. */
+ * random, added to the bits, carries into the exponent with that probability. The number is a lot
+ * and half a lot. Below the least power the choice is between it and 0. */
 static void choose_powers(const float *restrict x, const uint32_t *restrict word, size_t n,
                           unsigned half, const void *with, uint8_t *restrict to) {
     enum { LOT = 16, MORE = EXPONENT - LOT };

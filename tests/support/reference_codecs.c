@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "reference_buckets.h"
+#include "reference_eden.h"
 #include "reference_positions.h"
 #include "reference_simple.h"
 
@@ -411,6 +412,8 @@ uint8_t *fed_reference_encode(const fedcodec *codec, float *residual, size_t n, 
         sbc_encode(codec->param, residual, n, &out);
     } else if (strcmp(codec->vtable->name, "inceptionn") == 0) {
         inceptionn_encode(codec->param[0], residual, n, &out);
+    } else if (strcmp(codec->vtable->name, "eden") == 0) {
+        return fed_reference_eden_encode(codec->param, residual, n, len);
     } else if ((out.data = fed_reference_sparse_encode(codec, residual, n, &out.len)) == NULL) {
         no_reference(codec->vtable);
     }
@@ -437,6 +440,8 @@ void fed_reference_decode(const fedcodec_vtable *codec, const uint8_t *src, size
         sbc_decode(src, len, y, n);
     } else if (strcmp(codec->name, "inceptionn") == 0) {
         inceptionn_decode(src, y, n);
+    } else if (strcmp(codec->name, "eden") == 0) {
+        fed_reference_eden_decode(src, y, n);
     } else if (!fed_reference_sparse_decode(codec, src, len, y, n)) {
         no_reference(codec);
     }

@@ -18,7 +18,7 @@ import struct
 import subprocess
 import sys
 
-from decode_random import decode_natural, decode_qsgd, decode_randk
+from decode_random import decode_eden, decode_natural, decode_qsgd, decode_randk
 from decode_reader import SIGN, Reader, Refused, bits_of, float_of, is_finite, require
 
 
@@ -381,6 +381,7 @@ DECODERS = {
     15: decode_randk,
     16: decode_qsgd,
     17: decode_natural,
+    18: decode_eden,
 }
 
 

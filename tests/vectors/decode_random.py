@@ -68,3 +68,43 @@ def decode_natural(message, n):
         require(top - least <= max(map(abs, level)) <= top - least + 1, "levels of another top")
         values += [least + abs(one) - 1 << 23 | (SIGN if one < 0 else 0) if one else 0 for one in level]
     return values
+
+
+MAGNITUDES = {1: (1,), 2: (464, 1546), 3: (251, 774, 1376, 2204), 4: (131, 397, 673, 965, 1286, 1657, 2119, 2798)}
+
+
+def eden_widths(n, shift):
+    """The width of each bucket."""
+    widths = [2**shift] * (n >> shift)
+    rest = n % 2**shift
+    return widths + ([max(8, 1 << (rest - 1).bit_length())] if rest else [])
+
+
+def eden_signs(draw, n):
+    words = (word for b in range(n // 128 + 1) for word in philox_block((draw, 0), (b, 0, 0, 0)))
+    return [word >> k & 1 for word in words for k in range(32)][:n]
+
+
+def hadamard(values):
+    if len(values) == 1:
+        return values
+    half = len(values) // 2
+    pairs = list(zip(values[:half], values[half:]))
+    return hadamard([a + b for a, b in pairs]) + hadamard([a - b for a, b in pairs])
+
+
+def decode_eden(message, n):
+    reader, values = Reader(message), []
+    bits, shift = reader.u8(), reader.u8()
+    require(1 <= bits <= 4 and 6 <= shift <= 10, "bad bits, or a bad shift")
+    draw, widths = reader.f32(), eden_widths(n, shift)  # the draw is no float, but four bytes as well
+    scales = [reader.f32() for _ in widths]
+    table = MAGNITUDES[bits] + tuple(-one for one in MAGNITUDES[bits])
+    for scale, width in zip(scales, widths):
+        codes = [reader.bits(bits) for _ in range(width)]
+        require(scale == 0 and not any(codes) or 0x00800000 <= scale < SIGN, "a bad scale")
+        require(is_finite(scale) and float_of(scale) <= 2.0**115 / width, "a scale that is too large")
+        values += hadamard([table[code] * float_of(scale) for code in codes])[:min(width, n - len(values))]
+    reader.end_of_bits(0)
+    reader.end()
+    return [bits_of(-value if sign else value) & (0xFFFFFFFF if value else 0) for value, sign in zip(values, eden_signs(draw, n))]

@@ -13,7 +13,7 @@ import struct
 import sys
 
 import xxhash
-from decode_random import philox_block
+from decode_random import MAGNITUDES, eden_signs, eden_widths, hadamard, philox_block
 
 
 def f32(value):
@@ -126,6 +126,56 @@ def natural(values, bits, bucket, seed):
     return message, decoded, [0.0] * len(values)
 
 
+def rotated(values):
+    """The Hadamard transform, each sum rounded to binary32."""
+    if len(values) == 1:
+        return values
+    half = len(values) // 2
+    pairs = list(zip(values[:half], values[half:]))
+    return rotated([rounded(a + b) for a, b in pairs]) + rotated([rounded(a - b) for a, b in pairs])
+
+
+def in_parts(terms):
+    parts = [0.0] * 16
+    for i, term in enumerate(terms):
+        parts[i % 16] += term
+    total = 0.0
+    for part in parts:
+        total += part
+    return total
+
+
+def eden_bucket(values, signs, width, bits):
+    """A bucket's scale, and its codes."""
+    exponent = struct.unpack("<I", f32(max(map(abs, values))))[0] >> 23
+    if exponent == 0:
+        return 0.0, [0] * width
+    v = [value * 2.0 ** (128 - exponent) for value in values]
+    square = in_parts(x * x for x in v)
+    v = rotated([-x if sign else x for x, sign in zip(v, signs)] + [0.0] * (width - len(v)))
+    table = MAGNITUDES[bits]
+    limits = [rounded((a + b) / 2048 * math.sqrt(square)) for a, b in zip(table, table[1:])]
+    numbers = [sum(abs(x) > limit for limit in limits) for x in v]
+    products = in_parts(rounded(abs(x) * table[number]) for x, number in zip(v, numbers))
+    scale = rounded(min(square / products * 2.0 ** (exponent - 128), 2.0**115 / width))
+    return scale, [number + (x < 0) * 2 ** (bits - 1) for x, number in zip(v, numbers)]
+
+
+def eden(values, bits, bucket, seed):
+    n, shift = len(values), bucket.bit_length() - 1
+    draw, at = digest(values) % 2**32 ^ seed, 0
+    signs, heads, codes, decoded = eden_signs(draw, n), b"", [], []
+    for width in eden_widths(n, shift):
+        some = values[at:at + bucket]
+        scale, code = eden_bucket(some, signs[at:], width, bits)
+        table = MAGNITUDES[bits] + tuple(-one for one in MAGNITUDES[bits])
+        sums = hadamard([table[one] for one in code])
+        decoded += [rounded(-one * scale if sign else one * scale) + 0.0 for one, sign, _ in zip(sums, signs[at:], some)]
+        heads, codes, at = heads + f32(scale), codes + code, at + len(some)
+    message = bytes([bits, shift]) + struct.pack("<I", draw) + heads + packed(codes, bits)
+    return message, decoded, [0.0] * n
+
+
 def gauss(seed, count):
     rng = random.Random(seed)
     return [rounded(rng.gauss(0, 1)) for _ in range(count)]
@@ -165,6 +215,18 @@ CASES |= {
     "natural_huge": ("Values over the largest power.", "natural:bits=3", (natural, 3, 512, 1), [3.4028234663852886e38, -3e38, 1.5e38, 1.0]),
     "natural_buckets": ("A bucket of zeros of both signs, one of denormals, one of powers.", "natural:bits=5,bucket=64", (natural, 5, 64, 1),
                         [0.0, -0.0] * 32 + [rounded(1e-38), rounded(-3e-39)] * 32 + [2.0**-k for k in range(20)]),
+}
+
+CASES |= {
+    "eden_empty": ("No values.", "eden", (eden, 1, 1024, 1), []),
+    "eden_one": ("One value, which eight codes stand for.", "eden", (eden, 1, 1024, 1), [-2.5]),
+    "eden_gauss": ("DRIVE: two buckets, the second one of 64 codes for 37 values.", "eden:bucket=64", (eden, 1, 64, 1), gauss(11, 101)),
+    "eden_2": ("Two bits; another seed; more signs than one block.", "eden:bits=2,bucket=128,seed=4294967295", (eden, 2, 128, 2**32 - 1), gauss(12, 290)),
+    "eden_3": ("Three bits.", "eden:bits=3,seed=7", (eden, 3, 1024, 7), gauss(13, 30)),
+    "eden_4": ("Four bits.", "eden:bits=4", (eden, 4, 1024, 1), gauss(14, 130)),
+    "eden_huge": ("A scale that had to shrink.", "eden:bits=2", (eden, 2, 1024, 1), [3.4028234663852886e38, -3e38, 1e38, 1.0]),
+    "eden_buckets": ("A bucket of zeros of both signs, one of denormals, one of a value.", "eden:bits=4,bucket=64", (eden, 4, 64, 1),
+                     [0.0, -0.0] * 32 + [rounded(1e-40)] * 64 + [-0.0] * 9 + [0.75]),
 }
 
 

@@ -1,0 +1,151 @@
+/* eden: the error and the mean of what arrives, its widths, and the messages that it refuses. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fed_test.h"
+
+#include <math.h>
+
+#include "codec_case.h"
+#include "codecs/eden/rotation.h"
+#include "fed/rng.h"
+
+enum { EDEN = 18, MANY = 1 << 16 };
+
+/* Two rotations with their signs are the identity times the number of values. */
+static void a_rotation_is_its_own_inverse(void **state) {
+    (void)state;
+    for (size_t n = EDEN_LANES; n <= 1024; n *= 2) {
+        float v[1024];
+        for (size_t i = 0; i < n; i++) {
+            v[i] = (float)(i * 7 % 31) - 15.0f;
+        }
+        eden_signs(5, 1024, v, n);
+        eden_rotate(v, n);
+        eden_rotate(v, n);
+        eden_signs(5, 1024, v, n);
+        for (size_t i = 0; i < n; i++) {
+            assert_true(v[i] == (float)n * ((float)(i * 7 % 31) - 15.0f));
+        }
+    }
+}
+
+/* Half of the signs are minus, and those of a later start are those of the same values. */
+static void signs_belong_to_places(void **state) {
+    (void)state;
+    enum { N = 992, LATER = 96 };
+    float all[N], some[N - LATER], minus = 0.0f;
+    for (size_t i = 0; i < N; i++) {
+        all[i] = 1.0f;
+    }
+    memcpy(some, all, sizeof some);
+    eden_signs(9, 0, all, N);
+    eden_signs(9, LATER, some, N - LATER);
+    assert_memory_equal(some, all + LATER, sizeof some);
+    for (size_t i = 0; i < N; i++) {
+        minus += all[i] < 0.0f;
+    }
+    assert_true(minus > 496.0f - 80.0f && minus < 496.0f + 80.0f); /* five deviations */
+}
+
+static double square(float v) {
+    return (double)v * (double)v;
+}
+
+/* The error of one message, relative to the values' 2-norm, squared. */
+static double error_of(const char *spec) {
+    static float x[MANY], y[MANY];
+    static uint8_t message[MANY];
+    fed_rng rng;
+    fed_rng_init(&rng, 1, 0, 0);
+    for (size_t i = 0; i < MANY; i++) {
+        float u = fed_rng_float(&rng) - 0.5f;
+        x[i] = y[i] = u * u * u; /* many small ones, few large ones */
+    }
+    size_t len = codec_case_encode(spec, y, MANY, message, sizeof message);
+    assert_fed_ok(fedcodec_decode(fedcodec_by_id(EDEN), message, len, y, MANY));
+    double error = 0.0, whole = 0.0;
+    for (size_t i = 0; i < MANY; i++) {
+        error += square(x[i] - y[i]);
+        whole += square(x[i]);
+    }
+    return error / whole;
+}
+
+/* What the papers say: 1 / (1 - D) - 1 for the distortion D of a normal distribution. */
+static void the_error_is_what_the_papers_say(void **state) {
+    (void)state;
+    static const double distortion[4] = {0.3634, 0.1175, 0.03454, 0.009497};
+    static const char *const specs[4] = {"eden", "eden:bits=2", "eden:bits=3", "eden:bits=4"};
+    for (size_t k = 0; k < 4; k++) {
+        double expected = 1.0 / (1.0 - distortion[k]) - 1.0;
+        assert_true(fabs(error_of(specs[k]) / expected - 1.0) < 0.03);
+    }
+}
+
+/* Over many draws the mean of what arrives is the value: the error falls with their number. */
+static void the_mean_of_what_arrives_is_the_value(void **state) {
+    (void)state;
+    enum { N = 60, TIMES = 4000 };
+    float x[N];
+    double mean[N] = {0.0}, error = 0.0, whole = 0.0;
+    for (size_t i = 0; i < N; i++) {
+        x[i] = sinf((float)i) / (float)(1 + i % 7);
+        whole += square(x[i]);
+    }
+    for (int k = 1; k <= TIMES; k++) {
+        char spec[64];
+        snprintf(spec, sizeof spec, "eden:seed=%d", k);
+        codec_case c = codec_case_of(spec, x, N);
+        for (size_t i = 0; i < N; i++) {
+            mean[i] += (double)c.decoded[i] / TIMES;
+        }
+    }
+    for (size_t i = 0; i < N; i++) {
+        error += (mean[i] - (double)x[i]) * (mean[i] - (double)x[i]);
+    }
+    assert_true(error / whole < 0.002); /* one message alone: 0.57; the mean of 4,000: 0.00014 */
+}
+
+static void a_value_alone_arrives_as_it_is(void **state) {
+    (void)state;
+    static const float values[] = {-2.5f, 1e-30f, 7.0f};
+    for (size_t i = 0; i < 3; i++) {
+        codec_case c = codec_case_of("eden", &values[i], 1);
+        assert_int_equal(c.len, 6 + 4 + 1);
+        assert_true(c.decoded[0] == values[i] && c.residual[0] == 0.0f);
+    }
+}
+
+static void malformed_messages_are_refused(void **state) {
+    (void)state;
+    assert_accepts(EDEN, "\x01\x0a\x01\x02\x03\x04\x00\x00\x80\x3f\xa5", 1);
+    assert_accepts(EDEN, "\x01\x0a\x01\x02\x03\x04\x00\x00\x80\x3f\xa5", 8);
+    assert_refuses(EDEN, "\x01\x0a\x01\x02\x03\x04\x00\x00\x80\x3f\xa5", 9); /* 16 codes */
+    assert_refuses(EDEN, "\x01\x0a\x01\x02\x03\x04\x00\x00\x80\x3f\xa5\x00", 8);
+    assert_refuses(EDEN, "\x01\x0a\x01\x02\x03\x04\x00\x00\x80\x3f", 1);
+    assert_refuses(EDEN, "\x00\x0a\x01\x02\x03\x04\x00\x00\x80\x3f", 1); /* bits */
+    assert_refuses(EDEN, "\x05\x0a\x01\x02\x03\x04\x00\x00\x80\x3f\x01\x02\x03\x04\x05", 1);
+    assert_refuses(EDEN, "\x01\x05\x01\x02\x03\x04\x00\x00\x80\x3f\xa5", 1); /* the shift */
+    assert_refuses(EDEN, "\x01\x0b\x01\x02\x03\x04\x00\x00\x80\x3f\xa5", 1);
+    assert_refuses(EDEN, "\x01\x0a\x01\x02\x03\x04\x00\x00\x80\xbf\xa5", 1); /* a negative scale */
+    assert_refuses(EDEN, "\x01\x0a\x01\x02\x03\x04\x00\x00\xc0\x7f\xa5", 1); /* NaN */
+    assert_refuses(EDEN, "\x01\x0a\x01\x02\x03\x04\x00\x00\x40\x00\xa5", 1); /* a denormal */
+    assert_accepts(EDEN, "\x01\x0a\x01\x02\x03\x04\x00\x00\x80\x77\xa5", 1); /* 2^112 */
+    assert_refuses(EDEN, "\x01\x0a\x01\x02\x03\x04\x01\x00\x80\x77\xa5", 1);
+    assert_accepts(EDEN, "\x01\x0a\x01\x02\x03\x04\x00\x00\x00\x00\x00", 1);
+    assert_refuses(EDEN, "\x01\x0a\x01\x02\x03\x04\x00\x00\x00\x00\x01", 1); /* a code of nothing */
+    assert_refuses(EDEN, "\x01\x0a\x01\x02\x03\x04\x00\x00\x00\x80\x00", 1); /* -0 */
+    assert_accepts(EDEN, "\x01\x0a\x01\x02\x03\x04", 0);
+    assert_refuses(EDEN, "\x01\x0a\x01\x02\x03", 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_rotation_is_its_own_inverse),
+        cmocka_unit_test(signs_belong_to_places),
+        cmocka_unit_test(the_error_is_what_the_papers_say),
+        cmocka_unit_test(the_mean_of_what_arrives_is_the_value),
+        cmocka_unit_test(a_value_alone_arrives_as_it_is),
+        cmocka_unit_test(malformed_messages_are_refused),
+    };
+    return cmocka_run_group_tests_name("eden", tests, NULL, NULL);
+}
