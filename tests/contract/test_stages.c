@@ -51,6 +51,12 @@ static bool has_one_form(const fedcodec_stage *stage) {
     return strcmp(stage->name, "zstd") != 0;
 }
 
+/* entropy can pack a message and the same with a likely byte more to the same bytes: the frame's
+ * plain_len tells them apart. */
+static bool tells_its_length(const fedcodec_stage *stage) {
+    return strcmp(stage->name, "entropy") != 0;
+}
+
 /* Wrong bytes: refused, or the packed form of something else. */
 static void assert_refused_or_one_form(const fedcodec_stage *stage, const uint8_t *packed,
                                        size_t len, size_t plain_len) {
@@ -67,8 +73,13 @@ static void check_message(const fedcodec_stage *stage, const message *m) {
     assert_true(len > 0);
     assert_fed_ok(unpack(stage, packed, len, m->len, plain));
     assert_memory_equal(plain, m->bytes, m->len);
-    assert_fed_status(unpack(stage, packed, len, m->len - 1, plain), FED_EFORMAT);
-    assert_fed_status(unpack(stage, packed, len, m->len + 1, plain), FED_EFORMAT);
+    if (tells_its_length(stage)) {
+        assert_fed_status(unpack(stage, packed, len, m->len - 1, plain), FED_EFORMAT);
+        assert_fed_status(unpack(stage, packed, len, m->len + 1, plain), FED_EFORMAT);
+    } else {
+        assert_refused_or_one_form(stage, packed, len, m->len - 1);
+        assert_refused_or_one_form(stage, packed, len, m->len + 1);
+    }
     if (has_one_form(stage)) { /* libzstd may want more room than it fills */
         assert_int_equal(stage->pack(m->bytes, m->len, packed, len), len);
     }
