@@ -33,25 +33,6 @@ static fed_status state_load(fedclient *client, fed_error *err) {
     return FED_OK;
 }
 
-/** "https://host:8443/" -> "https://host:8443" */
-static fed_status front_take(fedclient *client, const char *server, fed_error *err) {
-    static const char scheme[] = "https://";
-    size_t len = server != NULL ? strlen(server) : 0;
-    size_t min = sizeof scheme - 1;
-    if (len > min && server[len - 1] == '/') {
-        len--;
-    }
-    if (len <= min || len >= FEDCLIENT_URL - 8 || strncmp(server, scheme, min) != 0 ||
-        memchr(server + min, '/', len - min) != NULL) {
-        return fed_fail(err, FED_EINVAL,
-                        "\"%.100s\" is not a coordinator's address: write "
-                        "https://HOST:PORT",
-                        server != NULL ? server : "");
-    }
-    snprintf(client->front, sizeof client->front, "%.*s", (int)len, server);
-    return FED_OK;
-}
-
 fed_status fedclient_open(const fedclient_options *options, fedclient **client, fed_error *err) {
     fed_error local = {0};
     err = err != NULL ? err : &local;
@@ -72,9 +53,12 @@ fed_status fedclient_open(const fedclient_options *options, fedclient **client, 
     }
     const uint32_t piece = options->piece_bytes;
     fresh->options.piece_bytes = piece == 0 || piece > FED_PIECE_BYTES ? FED_PIECE_BYTES : piece;
-    fed_status status = front_take(fresh, options->server, err);
+    fed_status status = fedclient_addresses_open(fresh, err);
     if (status == FED_OK) {
         status = fedclient_identity_load(fresh, err);
+    }
+    if (status == FED_OK && fedclient_enrolled(fresh)) {
+        fedclient_addresses_spread(fresh);
     }
     if (status == FED_OK) {
         status = state_load(fresh, err);
@@ -237,6 +221,18 @@ static void step_free(fedclient_job *job) {
     free(job);
 }
 
+/** The next address is tried soon; once all have failed, the wait grows. What one address asks for
+ * is not asked of the others. */
+static uint32_t wait_after_failure(fedclient *client) {
+    const unsigned rounds = (client->failures - 1) / client->addresses + 1;
+    const bool again = !client->unreached || fedclient_addresses_all_failed(client);
+    const uint32_t wait_ms = fedclient_backoff_ms(client->device, rounds);
+    if (client->unreached) {
+        fedclient_addresses_next(client);
+    }
+    return again ? client->asked_ms + wait_ms : wait_ms;
+}
+
 /** After a failed step: make an event if the failure will pass, else return the error. */
 static fed_status step_failed(fedclient *client, fed_status status, fedclient_event *event,
                               fed_error *err) {
@@ -254,7 +250,7 @@ static fed_status step_failed(fedclient *client, fed_status status, fedclient_ev
     }
     client->failures++;
     event->outcome = FEDCLIENT_RETRY;
-    event->wait_ms = client->asked_ms + fedclient_backoff_ms(client->device, client->failures);
+    event->wait_ms = wait_after_failure(client);
     fed_logf(client->options.log, FED_LOG_WARN, "%s; trying again in %" PRIu32 " ms", err->text,
              event->wait_ms);
     return FED_OK;
@@ -295,6 +291,7 @@ fed_status fedclient_step(fedclient *client, fedclient_event *event, fed_error *
     job->event = event;
     fed_error why = {0};
     client->heals = false;
+    client->unreached = false;
     client->watch.over = (fed_error){0};
     fed_status status = step_whole(client, job, &why);
     step_free(job);

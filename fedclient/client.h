@@ -27,6 +27,10 @@ struct fedclient {
     fedclient_options options;
     char front[FEDCLIENT_URL];   /* "https://host:8443" */
     char devices[FEDCLIENT_URL]; /* the same host, the devices' port; "" before enrolment */
+    unsigned addresses;          /* how many options.server has */
+    unsigned address;            /* which of them `front` is, from 0 */
+    uint16_t devices_port;       /* 0 before enrolment */
+    bool unreached;              /* nobody answered there, or it could not serve */
     char device[FED_SHA256_HEX]; /* "" before enrolment */
     int64_t expires_s;           /* the certificate's last second, Unix */
     int64_t renew_s;             /* the time from which on to ask for the next certificate */
@@ -106,6 +110,23 @@ typedef struct fedclient_span {
     size_t more_left;
 } fedclient_span;
 fedclient_body fedclient_body_of(fedclient_span *span);
+
+/* addresses.c */
+
+/** Check all addresses of options.server, and go to the first. */
+fed_status fedclient_addresses_open(fedclient *client, fed_error *err) FED_CHECKED;
+
+/** The device's identity is known: each device begins at an address of its own. */
+void fedclient_addresses_spread(fedclient *client);
+
+/** Go to the next address, where there are several. */
+void fedclient_addresses_next(fedclient *client);
+
+/** The port of the devices' listener, which is the same at each address. */
+void fedclient_addresses_port(fedclient *client, uint16_t port);
+
+/** After client->failures in a row: have all addresses failed equally often? */
+bool fedclient_addresses_all_failed(const fedclient *client);
 
 /* enrol.c */
 
@@ -208,7 +229,8 @@ fed_status fedclient_report(fedclient *client, fedclient_job *job, fed_error *er
 
 /* retry.c */
 
-/** How long to wait after the n-th failure in a row, n from 1: 200 ms to 60 s. */
+/** How long to wait after the n-th failure in a row, n from 1: 200 ms to 60 s. Failures at several
+ * addresses count once. */
 uint32_t fedclient_backoff_ms(const char *device, unsigned failures);
 
 /** How long to wait after a refusal that only a person can change: 4 hours, +-20 %. */

@@ -27,15 +27,6 @@ const char *fedclient_device(const fedclient *client) {
     return client->device;
 }
 
-/** Length of url without its port: "https://host:8443" -> 12. */
-static int url_host_len(const char *url) {
-    const char *host = strstr(url, "://");
-    host = host != NULL ? host + 3 : url;
-    const char *bracket = strchr(host, ']'); /* IPv6: colons before it belong to the address */
-    const char *colon = strchr(bracket != NULL ? bracket : host, ':');
-    return (int)(colon != NULL ? (size_t)(colon - url) : strlen(url));
-}
-
 /** Check before storing that the text is a certificate, and of this key. */
 static fed_status identity_inspect(identity *id, fed_error *err) {
     uint8_t digest[FED_SHA256_SIZE];
@@ -57,8 +48,7 @@ static fed_status identity_take(fedclient *client, const identity *id, fed_error
     memcpy(client->device, id->device, sizeof client->device);
     client->expires_s = id->expires_s;
     client->renew_s = id->expires_s - (id->expires_s - id->begins_s) / 3;
-    snprintf(client->devices, sizeof client->devices, "%.*s:%u", url_host_len(client->front),
-             client->front, id->devices_port);
+    fedclient_addresses_port(client, id->devices_port);
     return FED_OK;
 }
 
@@ -237,7 +227,15 @@ fed_status fedclient_enrol(fedclient *client, const char *token, fed_error *err)
     fed_error local = {0};
     identity *id = NULL;
     FED_TRY(identity_new(&id));
-    fed_status status = enrol(client, token, id, err != NULL ? err : &local);
+    fed_status status = FED_OK;
+    for (unsigned k = 0; k < client->addresses; k++) { /* C9: the same key and token each time */
+        client->unreached = false;
+        status = enrol(client, token, id, err != NULL ? err : &local);
+        if (status == FED_OK || !client->unreached) {
+            break;
+        }
+        fedclient_addresses_next(client);
+    }
     free(id);
     FED_TRY(status);
     fed_logf(client->options.log, FED_LOG_INFO, "enrolled as device %s", client->device);

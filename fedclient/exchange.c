@@ -100,6 +100,7 @@ static fed_status judge(fedclient *client, const char *url, fedclient_answer *an
     }
     if (status == 408 || status == 429 || status >= 500) {
         client->heals = true;
+        client->unreached = status >= 500;
         client->asked_ms =
             1000U * (answer->retry_after_s < MOST_S ? answer->retry_after_s : MOST_S);
         return fed_fail(err, FED_EBUSY, "the coordinator can't serve %s now: %s (%s)", url,
@@ -148,7 +149,8 @@ fed_status fedclient_exchange(fedclient *client, const fedclient_call *call,
     if (status == FED_EAUTH) {
         return explain_expiry(client, status, err);
     }
-    client->heals = client->heals || status == FED_ENET || status == FED_ETIMEOUT;
+    client->unreached = status == FED_ENET || status == FED_ETIMEOUT;
+    client->heals = client->heals || client->unreached;
     FED_TRY(status);
     FED_REQUIRE(answer->body.status == FED_OK, FED_ENOMEM);
     return judge(client, url, answer, err);

@@ -15,7 +15,8 @@
 #include "fedclient/fedclient.h"
 
 typedef struct fedclientd_settings {
-    const char *server, *ca, *state;
+    char server[1024]; /* addresses, separated by commas */
+    const char *ca, *state;
     const char *token, *token_file; /* NULL: none */
     const char *name;               /* the device's name at the coordinator */
     const char *software;           /* which program this is: "fedclientd/0.2.0" */

@@ -1,10 +1,21 @@
 /* The options of a device, for each program that is one. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "fedclient/apps/device_option.h"
 #include "fedclient/apps/fedclientd.h"
+
+/* Each --server is one more address. */
+static fed_status take_server(const char *value, void *values, fed_error *err) {
+    char *list = ((fedclientd_settings *)values)->server;
+    const size_t room = sizeof((fedclientd_settings *)NULL)->server, used = strlen(list);
+    const int len = snprintf(list + used, room - used, "%s%s", used > 0 ? "," : "", value);
+    return len >= 0 && (size_t)len < room - used
+               ? FED_OK
+               : fed_fail(err, FED_EINVAL, "--server: all addresses together are too long");
+}
 
 static fed_status take_shard(const char *value, void *values, fed_error *err) {
     workshop_settings *work = &((fedclientd_settings *)values)->work;
@@ -49,7 +60,7 @@ static fed_status take_transport(const char *value, void *values, fed_error *err
 #define AT(member) offsetof(fedclientd_settings, member)
 enum { ANY = FEDCLIENTD_COMMAND };
 static const option_row device_rows[] = {
-    {"server", OPTION_TEXT, AT(server), .commands = ANY},
+    {"server", OPTION_OTHER, .commands = ANY, .take = take_server},
     {"ca", OPTION_TEXT, AT(ca), .commands = ANY},
     {"state", OPTION_TEXT, AT(state), .commands = ANY},
     {"data", OPTION_TEXT, AT(work.data), .commands = ANY},
@@ -86,7 +97,7 @@ fed_status fedclientd_read_options(const option_row *more, size_t count, int arg
     if (words < argc) {
         return fed_fail(err, FED_EINVAL, "not an option: %.200s", argv[words]);
     }
-    if (s->server == NULL || s->ca == NULL || s->state == NULL || s->work.data == NULL) {
+    if (s->server[0] == '\0' || s->ca == NULL || s->state == NULL || s->work.data == NULL) {
         return fed_fail(err, FED_EINVAL, "--server, --ca, --state and --data are needed");
     }
     FED_TRY(device_option_settle(s->device, &s->work.backend, err));

@@ -132,7 +132,10 @@ fed_status fedclient_round_gang(const fedclient_round *round, fed_gang *gang,
                                 fed_error *err) FED_CHECKED;
 
 typedef struct fedclient_options {
-    const char *server; /* the coordinator's front: "https://host:8443" */
+    /** The coordinator's front: "https://host:8443". Or several addresses of the same coordinator,
+     * separated by commas: its devices' port is the same at each. Each device begins at one of
+     * them. Where nobody answers, or the answer is 5xx, the next try is at the next address. */
+    const char *server;
     fedclient_platform *platform;
     fedclient_transport *transport;
     const fed_log *log; /* NULL: no log */

@@ -1,0 +1,208 @@
+/* A coordinator with several addresses: where one does not answer, a device goes to the next. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fed_device.h"
+#include "fed_test.h"
+#include "fedclient/client.h"
+
+#define TWO "https://a:8443,https://b:8443/"
+
+static int open_with(void **state, const char *servers) {
+    fed_device *device = calloc(1, sizeof *device);
+    assert_non_null(device);
+    fed_device_open(device, "float32", 20);
+    device->options.server = servers;
+    fed_device_restart(device);
+    *state = device;
+    return 0;
+}
+
+static int setup(void **state) {
+    return open_with(state, TWO);
+}
+
+static int teardown(void **state) {
+    fed_device_close(*state);
+    free(*state);
+    return 0;
+}
+
+/* The address that the device uses now, and the other one. */
+static const char *here(const fed_device *device) {
+    return strstr(device->client->front, "//a:") != NULL ? "//a:" : "//b:";
+}
+
+static const char *there(const fed_device *device) {
+    return strstr(device->client->front, "//a:") != NULL ? "//b:" : "//a:";
+}
+
+static void down(fed_device *device, const char *part) {
+    device->fake.plan = (fed_fake_plan){.path = part, .fault = FED_FAKE_UNREACHABLE, .times = 1000};
+}
+
+static void where_nobody_answers_the_next_address_is_asked_soon(void **state) {
+    fed_device *device = *state;
+    const char *other = there(device);
+    down(device, here(device));
+    const fedclient_event event = fed_device_event(device);
+    assert_int_equal(event.outcome, FEDCLIENT_RETRY);
+    assert_in_range(event.wait_ms, 200, 400);
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
+    assert_non_null(strstr(device->fake.last_url, other));
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED); /* and it stays there */
+    assert_non_null(strstr(device->fake.last_url, other));
+    fed_device_check(device, 0);
+}
+
+static void waits_grow_once_all_addresses_have_failed(void **state) {
+    fed_device *device = *state;
+    uint32_t most = 400;
+    down(device, "https://");
+    for (int round = 0; round < 5; round++) {
+        for (int k = 0; k < 2; k++) {
+            assert_in_range(fed_device_event(device).wait_ms, most / 2, most);
+        }
+        most *= 2;
+    }
+    device->fake.plan.times = 0;
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
+}
+
+static void what_a_failing_server_asks_is_not_asked_of_the_next(void **state) {
+    fed_device *device = *state;
+    device->fake.plan = (fed_fake_plan){.path = "/v1/checkin",
+                                        .fault = FED_FAKE_STATUS,
+                                        .status = 503,
+                                        .error = "stopping",
+                                        .times = 2,
+                                        .retry_after_s = 30};
+    const char *first = here(device);
+    assert_in_range(fed_device_event(device).wait_ms, 200, 400);
+    assert_string_not_equal(here(device), first);
+    assert_in_range(fed_device_event(device).wait_ms, 30200, 30400); /* both have asked for it */
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
+}
+
+static void who_asks_too_often_waits_at_the_same_address(void **state) {
+    fed_device *device = *state;
+    const char *first = here(device);
+    device->fake.plan = (fed_fake_plan){.path = "/v1/checkin",
+                                        .fault = FED_FAKE_STATUS,
+                                        .status = 429,
+                                        .error = "too_many",
+                                        .times = 1,
+                                        .retry_after_s = 30};
+    assert_in_range(fed_device_event(device).wait_ms, 30200, 30400);
+    assert_string_equal(here(device), first);
+}
+
+static void an_update_is_sent_on_at_the_next_address(void **state) {
+    fed_device *device = *state;
+    const char *first = here(device), *other = there(device);
+    device->fake.plan =
+        (fed_fake_plan){.path = "/v1/update", .fault = FED_FAKE_LOST_ANSWER, .times = 1};
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_RETRY);
+    down(device, first);
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
+    assert_non_null(strstr(device->fake.last_url, other));
+    assert_int_equal(device->fake.resent, 1);
+    assert_int_equal(device->calls, 1);
+    fed_device_check(device, 0);
+}
+
+static void pieces_go_on_at_the_next_address(void **state) {
+    fed_device *device = *state;
+    device->options.piece_bytes = 24;
+    fed_device_restart(device);
+    fed_device calm;
+    fed_device_open(&calm, "float32", 20);
+    calm.options.piece_bytes = 24;
+    fed_device_restart(&calm);
+    assert_int_equal(fed_device_event(&calm).outcome, FEDCLIENT_COUNTED);
+    device->fake.dies_at = device->fake.requests + calm.fake.requests / 2; /* among the pieces */
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_RETRY);
+    assert_true(device->fake.message.len > 0);
+    device->fake.dies_at = UINT64_MAX;
+    down(device, there(device)); /* the address of before */
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
+    const uint64_t questions = 1; /* how much has arrived? */
+    assert_int_equal(device->fake.pieces, calm.fake.pieces + questions);
+    fed_device_check(device, 0);
+    fed_device_close(&calm);
+}
+
+static void forget_identity(fed_device *device) {
+    const fedclient_platform *store = &device->flash.platform;
+    device->fake.used_token[0] = '\0';
+    assert_fed_ok(store->drop(store->user, "identity", NULL));
+    fed_device_restart(device);
+}
+
+static void enrolment_asks_at_each_address(void **state) {
+    fed_device *device = *state;
+    forget_identity(device);
+    assert_non_null(strstr(device->client->front, "//a:"));
+    down(device, "//a:");
+    assert_fed_ok_err_of(device, fedclient_enrol(device->client, "good-token", &device->err));
+    down(device, "//");
+    forget_identity(device);
+    device->fake.requests = 0;
+    assert_fed_status(fedclient_enrol(device->client, "good-token", &device->err), FED_ENET);
+    assert_int_equal(device->fake.requests, 2);
+}
+
+static void devices_begin_at_different_addresses(void **state) {
+    fedclient *client = ((fed_device *)*state)->client;
+    unsigned at[2] = {0};
+    for (unsigned k = 0; k < 200; k++) {
+        snprintf(client->device, sizeof client->device, "%064x", k);
+        fedclient_addresses_spread(client);
+        at[client->address]++;
+    }
+    assert_in_range(at[0], 60, 140);
+}
+
+static void the_devices_port_is_the_same_at_each_address(void **state) {
+    fed_device *device = *state;
+    char port[16];
+    snprintf(port, sizeof port, ":%u", device->client->devices_port);
+    for (int k = 0; k < 3; k++) {
+        assert_non_null(strstr(device->client->devices, port));
+        assert_memory_equal(device->client->devices, device->client->front, strlen("https://a:"));
+        fedclient_addresses_next(device->client);
+    }
+}
+
+static void what_is_no_list_of_addresses_is_refused(void **state) {
+    static const char *const wrong[] = {"https://a:8443,http://b:8443",
+                                        "https://a:8443,",
+                                        ",https://a:8443",
+                                        "https://a:8443,https://b:8443/path",
+                                        "https://a:8443, https://b:8443",
+                                        "",
+                                        NULL};
+    fed_device *device = *state;
+    fedclient *client = NULL;
+    for (size_t k = 0; k < sizeof wrong / sizeof wrong[0]; k++) {
+        device->options.server = wrong[k];
+        assert_fed_status(fedclient_open(&device->options, &client, &device->err), FED_EINVAL);
+        assert_non_null(strstr(device->err.text, "write https://HOST:PORT"));
+    }
+}
+
+#define test(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        test(where_nobody_answers_the_next_address_is_asked_soon),
+        test(waits_grow_once_all_addresses_have_failed),
+        test(what_a_failing_server_asks_is_not_asked_of_the_next),
+        test(who_asks_too_often_waits_at_the_same_address),
+        test(an_update_is_sent_on_at_the_next_address),
+        test(pieces_go_on_at_the_next_address),
+        test(enrolment_asks_at_each_address),
+        test(devices_begin_at_different_addresses),
+        test(the_devices_port_is_the_same_at_each_address),
+        test(what_is_no_list_of_addresses_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
