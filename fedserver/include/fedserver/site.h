@@ -79,10 +79,10 @@ fed_status fedserver_site_turn(fedserver_site *site, const fedserver_site_offer 
                                int64_t now_ms, fedserver_site_change *change,
                                fed_error *err) FED_CHECKED;
 
-/** Upstream's task of that number is finished, with this version. The site's devices get it, and learn that the
- * task is over. Nothing happens if the site does not know the task, or has finished it.
- *   values  float32[size]
- * *done false: call again. */
+/** Upstream's task of that number is finished, with this version. The site's devices get it, and
+ * learn that the task is over. Nothing happens if the site does not know the task, or has finished
+ * it. *done false: call again.
+ *   values  float32[size] */
 fed_status fedserver_site_finish(fedserver_site *site, uint64_t upstream, const float *values,
                                  size_t size, int64_t now_ms, bool *done,
                                  fed_error *err) FED_CHECKED;
