@@ -281,10 +281,12 @@ static void check(const chaos *c, federation_result *result) {
     federation_setup setup = {.model = MODEL, .devices = c->devices};
     federation f = {.setup = &setup, .result = result, .now_ms = fed_clock_unix_ms()};
     snprintf(f.directory, sizeof f.directory, "%s", c->run.directory);
+    f.history = fed_history_new();
     for (unsigned k = 0; k < c->devices; k++) {
         chaos_log_read(c->run.directory, k, &f);
     }
     federation_check(&f);
+    fed_history_free(f.history);
     fed_ledger_free(&f.ledger);
 }
 

@@ -371,6 +371,7 @@ typedef struct site_count {
     const fed_ledger *ledger;
     unsigned site;
     federation *f;
+    fed_history *history;
 } site_count;
 
 /* D1, D2: each update that the site acknowledged is in one committed round of the site's. */
@@ -378,6 +379,7 @@ static fed_status check_round(void *user, const fedserver_round_entry *row, fed_
     const site_count *c = user;
     unsigned said = 0;
     (void)err;
+    fed_history_stored(c->history, row->number, row->updates);
     for (size_t k = 0; k < c->ledger->count; k++) {
         const fed_ledger_entry *e = &c->ledger->entries[k];
         said += e->client / EACH == c->site && e->round == row->number;
@@ -390,12 +392,12 @@ static fed_status check_round(void *user, const fedserver_round_entry *row, fed_
     return FED_OK;
 }
 
-static void check_site(const world *w, federation *f, unsigned k) {
-    char path[400];
+static void check_site(const world *w, federation *f, unsigned k, fed_history *history) {
+    char path[400], why[300] = "";
     fed_error err = {0};
     fed_model last = {0};
     fedserver *home = NULL;
-    site_count count = {.ledger = &f->ledger, .site = k, .f = f};
+    site_count count = {.ledger = &f->ledger, .site = k, .f = f, .history = history};
     snprintf(path, sizeof path, "%s/site%u.safetensors", w->directory, k);
     assert_fed_ok_err(fedserver_open(w->server[k].directory, NULL, &home, &err));
     assert_fed_ok_err(fedserver_round_each(home, 0, UINT32_MAX, check_round, &count, &err));
@@ -403,6 +405,10 @@ static void check_site(const world *w, federation *f, unsigned k) {
     assert_fed_ok_err(fed_checkpoint_load(path, &last, &err));
     if (fed_digest(last.values, last.layout.size) != f->result->digest) {
         federation_break(f, "D5: site %u ends with another model than upstream", k);
+    }
+    assert_true(fed_history_read_log(history, w->server[k].log));
+    if (!fed_history_holds(history, why, sizeof why)) {
+        federation_break(f, "site %u: %s", k, why);
     }
     fed_model_free(&last);
     fedserver_close(home);
@@ -412,12 +418,18 @@ static void check(const world *w, federation_result *result) {
     federation_setup setup = {.model = MODEL, .devices = DEVICES, .sums_of_sites = true};
     federation f = {.setup = &setup, .result = result, .now_ms = fed_clock_unix_ms()};
     snprintf(f.directory, sizeof f.directory, "%s", w->directory);
+    fed_history *history[SITES];
     for (unsigned k = 0; k < DEVICES; k++) {
+        history[k / EACH] = k % EACH == 0 ? fed_history_new() : history[k / EACH];
+        f.history = history[k / EACH];
         chaos_log_read(w->directory, k, &f);
     }
     federation_check(&f);
-    for (unsigned k = 0; k < SITES && result->broken[0] == '\0'; k++) {
-        check_site(w, &f, k);
+    for (unsigned k = 0; k < SITES; k++) {
+        if (result->broken[0] == '\0') {
+            check_site(w, &f, k, history[k]);
+        }
+        fed_history_free(history[k]);
     }
     fed_ledger_free(&f.ledger);
 }

@@ -11,6 +11,7 @@ static void take_record(federation *f, unsigned k, uint8_t kind, fed_reader *r) 
     if (kind == CHAOS_LOG_VERSION) {
         uint32_t version = fed_read_u32(r);
         uint64_t digest = fed_read_u64(r);
+        federation_tell_version(f, k, version, digest);
         assert_true(version < FEDERATION_VERSIONS);
         if (f->digest[version] != 0 && f->digest[version] != digest) {
             federation_break(f, "D5: version %u had two digests", version);
@@ -19,7 +20,9 @@ static void take_record(federation *f, unsigned k, uint8_t kind, fed_reader *r) 
         return;
     }
     size_t len = fed_reader_left(r);
-    if (fed_ledger_add(&f->ledger, k, fed_read_bytes(r, len), len, &err) != FED_OK) {
+    const uint8_t *update = fed_read_bytes(r, len);
+    federation_tell_update(f, k, update, len);
+    if (fed_ledger_add(&f->ledger, k, update, len, &err) != FED_OK) {
         federation_break(f, "D2: %s", err.text);
     }
 }

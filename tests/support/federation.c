@@ -198,7 +198,8 @@ static void open_parcel(const fed_writer *request, parcel *p) {
 }
 
 /** D5: a version has one digest, for each device and at any time. */
-static void note_assignment(federation *f, const parcel *asked, fed_reader *answer) {
+static void note_assignment(federation *f, unsigned device, const parcel *asked,
+                            fed_reader *answer) {
     fed_checkin checkin;
     fed_assignment a;
     fed_reader r;
@@ -208,6 +209,7 @@ static void note_assignment(federation *f, const parcel *asked, fed_reader *answ
         a.action == FED_ACTION_WAIT) {
         return;
     }
+    federation_tell_version(f, device, a.version, a.digest);
     if (a.version >= FEDERATION_VERSIONS) {
         federation_break(f, "D6: version %u is more than the task has", a.version);
     } else if (f->digest[a.version] != 0 && f->digest[a.version] != a.digest) {
@@ -256,11 +258,12 @@ static void note_answer(federation *f, unsigned device, const fed_writer *reques
     uint8_t *whole = piece ? read_pending(f, device, &p.len) : NULL;
     const uint8_t *update = piece ? whole : p.body;
     if (strcmp(p.path, "/v1/checkin") == 0) {
-        note_assignment(f, &p, &r);
+        note_assignment(f, device, &p, &r);
     } else if (piece || strcmp(p.path, "/v1/update") == 0) {
         if (fed_ledger_add(&f->ledger, device, update, p.len, &err) != FED_OK) {
             federation_break(f, "D2: %s", err.text);
         }
+        federation_tell_update(f, device, update, p.len);
         federation_order_counted(f, lease_of(update, p.len));
     }
     free(whole);
@@ -432,6 +435,9 @@ static void open_run(federation *f, const federation_setup *setup, const federat
     *result = (federation_result){0};
     *f = (federation){
         .setup = setup, .fault = fault, .result = result, .now_ms = fed_clock_unix_ms()};
+    /* after a coordinator was restored from a copy, devices may be sent back */
+    const bool copied = setup->job == FEDERATION_BACKUP || setup->job == FEDERATION_RESTORE;
+    f->history = copied ? NULL : fed_history_new();
     fed_test_tmpdir(f->directory, sizeof f->directory);
     assert_int_equal(rmdir(f->directory), 0);
     copy_directory(setup->directory, f->directory);
@@ -447,6 +453,7 @@ static void close_run(federation *f) {
         fault_shared_free(f->process[who].plan, sizeof(fault_plan));
     }
     fed_ledger_free(&f->ledger);
+    fed_history_free(f->history);
     if (f->result->broken[0] == '\0' || getenv("FED_SWEEP_KEEP") == NULL) {
         fed_test_rmdir(f->directory);
     } else {
@@ -462,6 +469,8 @@ void federation_run(const federation_setup *setup, const federation_fault *fault
     if (result->broken[0] == '\0') {
         federation_check(&f);
         federation_check_tasks(&f);
+    } else {
+        federation_judge_beginning(&f);
     }
     close_run(&f);
 }

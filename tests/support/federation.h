@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "fed_history.h"
 #include "fed_ledger.h"
 #include "fedserver/operator.h"
 #include "tests/support/faults/fault_disk.h"
@@ -73,8 +74,9 @@ typedef struct federation_result {
                                                 life */
     unsigned kills, turns, refused, counted; /* counted: updates that were acknowledged */
     unsigned lost, twice;
-    uint64_t digest;  /* of the final model */
-    char broken[500]; /* the invariant that does not hold, and why; "": all hold */
+    uint64_t digest;     /* of the final model */
+    bool history_broken; /* H1 to H5 of fed_history.h alone say so, too */
+    char broken[500];    /* the invariant that does not hold, and why; "": all hold */
 } federation_result;
 
 void federation_prepare(federation_setup *setup);
@@ -116,6 +118,7 @@ typedef struct federation {
     federation_process process[FEDERATION_PROCESSES];
     int64_t now_ms;
     fed_ledger ledger;
+    fed_history *history; /* NULL: none is kept */
     federation_order order;
     bool enrols_only, overtaking, job_done;
     bool over;                            /* a device knows that the task is over */
@@ -182,7 +185,14 @@ void federation_enrol(federation_setup *setup);
  */
 void federation_check_leftovers(federation *f, const char *directory, const char *mark);
 
-/** Check D1-D5, after the task is over and every process has ended. */
+/** For the history: a device was told of this version, or that this update counts. */
+void federation_tell_version(federation *f, unsigned device, uint32_t version, uint64_t digest);
+void federation_tell_update(federation *f, unsigned device, const uint8_t *update, size_t len);
+
+/** The run ended early, as something is broken: what does its history say, without its rounds? */
+void federation_judge_beginning(federation *f);
+
+/** Check D1-D5, and the history, after the task is over and every process has ended. */
 void federation_check(federation *f);
 
 #endif

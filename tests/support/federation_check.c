@@ -158,6 +158,48 @@ static void compare(federation *f, size_t in, size_t said, const char *where, un
     }
 }
 
+void federation_tell_version(federation *f, unsigned device, uint32_t version, uint64_t digest) {
+    if (f->history != NULL) {
+        fed_history_announced(f->history, device, version, digest);
+    }
+}
+
+void federation_tell_update(federation *f, unsigned device, const uint8_t *update, size_t len) {
+    fed_update head = {0};
+    fed_reader r;
+    fed_reader_init(&r, update, len);
+    if (f->history != NULL && fed_update_read(&r, &head) == FED_OK) {
+        fed_history_acknowledged(f->history, device, head.lease,
+                                 f->setup->counts_any_round ? 0 : head.round,
+                                 fed_digest_bytes(update, len));
+    }
+}
+
+/** H1 to H5 of fed_history.h. */
+static void check_history(federation *f, const json_t *status) {
+    size_t k = 0;
+    json_t *row = NULL;
+    char why[300] = "";
+    if (f->history == NULL || f->setup->sums_of_sites) {
+        return; /* of sites, each has a history of its own */
+    }
+    json_array_foreach(json_object_get(status, "rounds"), k, row) {
+        fed_history_stored(f->history, (uint32_t)number(row, "number"),
+                           (uint32_t)number(row, "updates"));
+    }
+    if (!fed_history_holds(f->history, why, sizeof why)) {
+        f->result->history_broken = true;
+        federation_break(f, "%s", why);
+    }
+}
+
+void federation_judge_beginning(federation *f) {
+    char why[300] = "";
+    const bool holds = f->history == NULL || fed_history_holds(f->history, why, sizeof why);
+    const bool of_rounds = strncmp(why, "H2", 2) == 0 || strncmp(why, "H3", 2) == 0;
+    f->result->history_broken = !holds && !of_rounds;
+}
+
 /** Check the counts of all rounds together. Where an update counts only in its own round, check
  * each round too. */
 static void check_counts(federation *f, const json_t *status) {
@@ -271,6 +313,7 @@ static void check_all(federation *f, fedserver *server, const json_t *status) {
     }
     assert_fed_ok_err(fed_arch_parse(f->setup->model, &arch, &err));
     check_counts(f, status);
+    check_history(f, status);
     const json_t *task = json_object_get(status, "task");
     bool plain = strcmp(json_string_value(json_object_get(task, "codec_down")), "float32") == 0;
     federation_order_place(f, status);

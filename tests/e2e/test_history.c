@@ -1,0 +1,151 @@
+/* The judge of histories finds what is planted, and nothing where nothing is. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fed_history.h"
+#include "fed_test.h"
+
+enum { DEVICES = 3, ROUNDS = 4 };
+
+/* Three devices, four rounds. Device 0 hears of each acknowledgement twice. */
+static fed_history *sound(void) {
+    fed_history *h = fed_history_new();
+    for (uint32_t round = 1; round <= ROUNDS; round++) {
+        for (unsigned d = 0; d < DEVICES; d++) {
+            fed_history_announced(h, d, round - 1, 100 + round - 1);
+            for (unsigned times = 0; times <= (d == 0); times++) {
+                fed_history_acknowledged(h, d, 10 * round + d, round, 7 * round + d);
+            }
+        }
+        fed_history_committed(h, round, DEVICES);
+        fed_history_stored(h, round, DEVICES);
+    }
+    return h;
+}
+
+static void assert_holds(fed_history *h) {
+    char why[200] = "";
+    if (!fed_history_holds(h, why, sizeof why)) {
+        fail_msg("%s", why);
+    }
+    fed_history_free(h);
+}
+
+static void assert_broken(fed_history *h, const char *rule, const char *words) {
+    char why[200] = "";
+    assert_false(fed_history_holds(h, why, sizeof why));
+    if (strncmp(why, rule, 2) != 0 || strstr(why, words) == NULL) {
+        fail_msg("not %s \"%s\", but: %s", rule, words, why);
+    }
+    fed_history_free(h);
+}
+
+static void a_sound_history_holds(void **state) {
+    (void)state;
+    assert_holds(sound());
+    assert_holds(fed_history_new());
+}
+
+static void a_lost_update_is_found(void **state) {
+    (void)state;
+    fed_history *h = sound();
+    fed_history_acknowledged(h, 1, 999, 2, 5);
+    assert_broken(h, "H2", "round 2 counted 3 updates, 4 were acknowledged");
+    h = sound();
+    fed_history_acknowledged(h, 1, 999, 5, 5); /* of a round that never committed */
+    assert_broken(h, "H2", "all rounds counted 12 updates, 13 were acknowledged");
+}
+
+static void an_update_that_counts_twice_is_found(void **state) {
+    (void)state;
+    fed_history *h = sound();
+    fed_history_stored(h, 5, 1);
+    assert_broken(h, "H2", "round 5 counted 1 updates, 0 were acknowledged");
+}
+
+static void so_it_is_where_updates_count_in_any_round(void **state) {
+    (void)state;
+    fed_history *h = fed_history_new();
+    fed_history_acknowledged(h, 0, 1, 0, 5);
+    fed_history_acknowledged(h, 1, 2, 0, 5);
+    fed_history_stored(h, 1, 1);
+    fed_history_stored(h, 2, 2);
+    assert_broken(h, "H2", "all rounds counted 3 updates, 2 were acknowledged");
+}
+
+static void two_messages_of_one_lease_are_found(void **state) {
+    (void)state;
+    fed_history *h = sound();
+    fed_history_acknowledged(h, 2, 12, 1, 999);
+    assert_broken(h, "H1", "two messages of device 2");
+    h = sound();
+    fed_history_acknowledged(h, 1, 12, 1, 9);
+    assert_broken(h, "H1", "acknowledged to devices");
+}
+
+static void a_round_that_commits_again_is_found(void **state) {
+    (void)state;
+    fed_history *h = sound();
+    fed_history_committed(h, 4, DEVICES); /* a restart forgot it */
+    assert_broken(h, "H3", "round 4 committed after round 4");
+    h = sound();
+    fed_history_committed(h, 5, DEVICES); /* it said so before it was stored */
+    assert_broken(h, "H3", "the store has 0 such rounds");
+    h = sound();
+    fed_history_stored(h, 4, 0);
+    assert_broken(h, "H2", "round 4 counted 0 updates");
+}
+
+static void a_fork_is_found(void **state) {
+    (void)state;
+    fed_history *h = sound();
+    fed_history_announced(h, 2, 3, 999);
+    assert_broken(h, "H4", "version 3 had two contents");
+}
+
+static void a_device_that_is_sent_back_is_found(void **state) {
+    (void)state;
+    fed_history *h = sound();
+    fed_history_announced(h, 1, 2, 102);
+    assert_broken(h, "H5", "device 1 was sent to version 2 after version 3");
+}
+
+static void a_coordinators_log_is_read(void **state) {
+    (void)state;
+    static const char log[] =
+        "front https://127.0.0.1:1/  devices https://127.0.0.1:2\n"
+        "2026-11-26T02:26:53Z INFO round 1 committed: 2 updates, loss 2.4437, delta of 9 bytes\n"
+        "2026-11-26T02:26:53Z WARN round 2: attempt 1 is abandoned\n"
+        "2026-11-26T02:26:54Z INFO round 2 committed: 1 updates, loss 2.4437, delta of 9 bytes\n";
+    char folder[256], path[300];
+    fed_history *h = fed_history_new();
+    fed_test_tmpdir(folder, sizeof folder);
+    fed_test_put(folder, "log", log, sizeof log - 1);
+    snprintf(path, sizeof path, "%s/log", folder);
+    assert_true(fed_history_read_log(h, path));
+    fed_history_acknowledged(h, 0, 1, 1, 1);
+    fed_history_acknowledged(h, 1, 2, 1, 1);
+    fed_history_stored(h, 1, 2);
+    char why[200];
+    assert_false(fed_history_holds(h, why, sizeof why));
+    assert_string_equal(why, "H3: the log said that round 2 committed with 1 updates; the store "
+                             "has 0 such rounds");
+    fed_history_acknowledged(h, 0, 3, 2, 1);
+    fed_history_stored(h, 2, 1);
+    assert_false(fed_history_read_log(h, "/nowhere/log"));
+    fed_test_rmdir(folder);
+    assert_holds(h);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_sound_history_holds),
+        cmocka_unit_test(a_lost_update_is_found),
+        cmocka_unit_test(an_update_that_counts_twice_is_found),
+        cmocka_unit_test(so_it_is_where_updates_count_in_any_round),
+        cmocka_unit_test(two_messages_of_one_lease_are_found),
+        cmocka_unit_test(a_round_that_commits_again_is_found),
+        cmocka_unit_test(a_fork_is_found),
+        cmocka_unit_test(a_device_that_is_sent_back_is_found),
+        cmocka_unit_test(a_coordinators_log_is_read),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
