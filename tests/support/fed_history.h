@@ -1,5 +1,5 @@
-/* The history of a run, as its devices and its coordinator's log told it, and a judge of it. Neither
- * knows anything of the coordinator's code: no header of the project is included here. */
+/* The history of a run, as its devices and its coordinator's log told it, and a judge of it. The
+ * judge knows nothing of the coordinator's code: no header of the project is included here. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_HISTORY_H
 #define FED_HISTORY_H
