@@ -14,6 +14,7 @@
 #include "tests/support/faults/fault_disk.h"
 
 enum { SIZE = 6, DEVICES = 2, ROUNDS = 3, UPDATES = DEVICES * ROUNDS, LEASE_MS = 100000 };
+enum { TURNS_MOST = 100 };
 
 /* Each update is a power of four: a sum of them says how often each is in it. */
 static const float unit = 1.0f / 4096;
@@ -108,8 +109,11 @@ static void one_round(world *w, fedserver_site *site, upstream *u) {
                                         .number = u->number + 1,
                                         .left_ms = LEASE_MS,
                                         .lease_ms = LEASE_MS};
-    for (turn(w, site, &offer, &change); !change.ready; turn(w, site, &offer, &change)) {
+    turn(w, site, &offer, &change);
+    for (int turns = 0; !change.ready; turns++) {
+        assert_true(turns < TURNS_MOST); /* D6 */
         devices_train(w);
+        turn(w, site, &offer, &change);
     }
     u->number++;
     u->total += (double)values[0] / (double)unit * (change.samples / 10);
