@@ -183,6 +183,10 @@ fed_status fed_file_put(fed_file *file, const void *data, size_t len, fed_error 
     return FED_OK;
 }
 
+fed_status fed_file_sync(fed_file *file, fed_error *err) {
+    return fdatasync(file->fd) == 0 ? FED_OK : fed_file_fail(err, "write", file->temp);
+}
+
 fed_status fed_file_put_floats(fed_file *file, const float *x, size_t n, fed_error *err) {
     enum { CHUNK = 4096 };
     uint8_t bytes[4 * CHUNK];

@@ -33,6 +33,7 @@ typedef struct checking {
     uint32_t version;    /* the model's version */
     uint32_t last;       /* version or number of the walk's last delta or round */
     size_t deltas, keyframes, rounds, open_rounds;
+    bool closing; /* the open round closes */
 
     size_t running;
     size_t updates, all_updates; /* of this task's open round; of all tasks' rounds */
@@ -171,6 +172,7 @@ static fed_status check_round(void *user, const fedserver_round_row *row, fed_er
     bool open = row->committed_ms == 0;
     bool newest = c->rounds == c->open_rounds; /* of the committed ones */
     c->open_rounds += open;
+    c->closing = c->closing || (open && row->closing_ms != 0);
     if (c->rounds > 0 && row->number + 1 != c->last) {
         FOUND("S5: task %" PRIu64 " has no round between %u and %u" FEDSERVER_RESTORE, c->id,
               row->number, c->last);
@@ -191,6 +193,7 @@ static fed_status check_rounds(checking *c, fed_error *err) {
     /* set aside, it may have begun */
     const bool waits = state == FEDSERVER_TASK_QUEUED || state == FEDSERVER_TASK_PAUSED;
     c->rounds = c->open_rounds = 0;
+    c->closing = false;
     c->last = 1;
     FED_TRY(s->store->round_each(s->db, c->id, INT32_MAX, check_round, c, err));
     if ((c->open_rounds != (runs ? 1 : 0) && !(waits && c->open_rounds == 1)) || c->last != 1) {
@@ -213,8 +216,10 @@ static const fedserver_device *find_device(const checking *c, int64_t id) {
 }
 
 static bool head_fits(const checking *c, const fedserver_update_row *row, const fed_update *head) {
-    return row->task == c->id && row->round == c->version + 1 && head->task == row->task &&
-           head->lease == row->lease && head->round <= row->round &&
+    /* asynchronous: while a round closes, updates come for the next one */
+    const bool next = c->closing && c->task.rules.staleness > 0 && row->round == c->version + 2;
+    return row->task == c->id && (row->round == c->version + 1 || next) &&
+           head->task == row->task && head->lease == row->lease && head->round <= row->round &&
            row->round - head->round <= c->task.rules.staleness;
 }
 
@@ -254,7 +259,7 @@ static fed_status check_updates(checking *c, fed_error *err) {
     c->updates = 0;
     fed_status status = FED_OK;
     if (c->open_rounds > 0) {
-        status = s->store->update_each(s->db, c->id, check_update, c, &why);
+        status = s->store->update_each(s->db, c->id, 0, check_update, c, &why);
     }
     if (status != FED_OK && status != FED_EFORMAT) {
         return fed_fail(err, status, "%s", why.text);
@@ -382,7 +387,7 @@ static fed_status check_all_updates(checking *c, fed_error *err) {
     fedserver *s = c->server;
     size_t count = 0;
     fed_error why = {0};
-    fed_status status = s->store->update_each(s->db, 0, count_update, &count, &why);
+    fed_status status = s->store->update_each(s->db, 0, 0, count_update, &count, &why);
     if (status != FED_OK && status != FED_EFORMAT) {
         return fed_fail(err, status, "%s", why.text);
     }

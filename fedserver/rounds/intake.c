@@ -148,7 +148,8 @@ static fed_status visit_stored(void *user, const fedserver_update_row *row, cons
 static fed_status each_stored(const fedserver_rounds *rounds, const fedserver_training *t,
                               stored_visit visit, void *user, fed_error *err) {
     stored_walk walk = {.training = t, .visit = visit, .user = user};
-    return rounds->store->update_each(rounds->db, t->task.wire.id, visit_stored, &walk, err);
+    return rounds->store->update_each(rounds->db, t->task.wire.id, t->round.number, visit_stored,
+                                      &walk, err);
 }
 
 static fed_status count_stored(void *user, const fedserver_update_row *row,

@@ -109,7 +109,8 @@ static fed_status restore_round(void *user, const fedserver_round_row *row, fed_
 
 static fed_status load_open_round(fedserver_rounds *rounds, fedserver_training *t, fed_error *err) {
     FED_TRY(rounds->store->round_each(rounds->db, t->task.wire.id, 1, restore_round, t, err));
-    FED_TRY(rounds->store->update_count(rounds->db, t->task.wire.id, &t->round.received, err));
+    FED_TRY(rounds->store->update_count(rounds->db, t->task.wire.id, t->round.number,
+                                        &t->round.received, err));
     t->round.leased = fedserver_leases_count(rounds, t);
     if (t->round.leased >= t->task.rules.cohort) {
         t->round.phase = FEDSERVER_ROUND_FULL;
@@ -280,7 +281,7 @@ static fed_status make_version(fedserver_rounds *rounds, fedserver_training *t, 
                                .state_len = fedserver_strategy_state_size(&t->strategy, trained) *
                                             sizeof *t->state};
     FED_TRY(rounds->store->model_put(rounds->db, id, &row, err));
-    FED_TRY(rounds->store->delta_add(rounds->db, id, v->version, part, *delta_len, err));
+    FED_TRY(rounds->store->delta_add(rounds->db, id, v->version, part, *delta_len, NULL, err));
     const uint32_t late = fedserver_drift_reach(t);
     reach = reach < late ? reach : late;
     return rounds->store->delta_prune(rounds->db, id, v->oldest < reach ? v->oldest : reach, err);
@@ -396,7 +397,7 @@ static fed_status commit_round(fedserver_rounds *rounds, fedserver_training *t, 
     row.own_dropped = t->own.dropped;
     FED_TRY(rounds->store->round_put(rounds->db, t->task.wire.id, &row, err));
     FED_TRY(put_own(rounds, t, err));
-    FED_TRY(rounds->store->update_clear(rounds->db, t->task.wire.id, err));
+    FED_TRY(rounds->store->update_clear(rounds->db, t->task.wire.id, t->round.number, err));
     FED_TRY(prune_pieces(rounds, t, err));
     fedserver_sum_clear(&t->sum);
     t->own = (fedserver_own_table){.count = 0};

@@ -95,6 +95,10 @@ typedef struct fedserver_model_row {
     size_t size;
     uint8_t *state; /* [state_len]: the strategy's state, flat; NULL: none */
     size_t state_len;
+    /* The store has values, residual and state as blobs (blob_put). The row names them by their
+     * digests; model_put does not read the bytes again. */
+    bool kept;
+    uint64_t residual_digest, state_digest; /* only where `kept` */
 } fedserver_model_row;
 
 /** An older version of a model, kept whole. */
@@ -103,6 +107,7 @@ typedef struct fedserver_keyframe {
     uint64_t digest;
     const float *values; /* [size] */
     size_t size;
+    bool kept; /* the store has the values as a blob; keyframe_add does not read them */
 } fedserver_keyframe;
 
 /** A device that stands out in a round. */
@@ -116,6 +121,7 @@ typedef struct fedserver_standout {
 typedef struct fedserver_round_row {
     uint32_t number, attempts;
     int64_t opened_ms, deadline_ms, committed_ms;
+    int64_t closing_ms; /* since when its updates are settled, and no other counts; 0: not yet */
     uint32_t updates;
     uint64_t samples;
     double loss; /* mean over the samples */
@@ -306,6 +312,23 @@ typedef struct fedserver_store {
     /** Delete all declines of a task. */
     fed_status (*decline_forget)(void *db, uint64_t task, fed_error *err);
 
+    /**
+     * Keep bytes of a task's model. A row then names them by their digest: see `kept` of the rows,
+     * and delta_add. The bytes never change. They survive once this handle has committed; only then
+     * may a row name them. A handle of another thread may do this while other handles write.
+     * When rows of the task change, the commit deletes the blobs that no row names any more. So for
+     * one task, no other handle may change those rows between blob_put and the rows that name the
+     * bytes. `recover` deletes the blobs that no row names.
+     * digest: fed_digest_bytes(bytes, len). A blob that is there already is not written again.
+     * Optional: without it rows hold all bytes.
+     */
+    fed_status (*blob_put)(void *db, uint64_t task, uint64_t digest, const void *bytes, size_t len,
+                           fed_error *err);
+    /** Read a blob. The caller frees *bytes with free(). FED_ENOTFOUND; FED_EFORMAT: the bytes do
+     * not fit the digest. Optional, as blob_put. */
+    fed_status (*blob_find)(void *db, uint64_t task, uint64_t digest, void **bytes, size_t *len,
+                            fed_error *err);
+
     /** Replaces the task's model. */
     fed_status (*model_put)(void *db, uint64_t task, const fedserver_model_row *row,
                             fed_error *err);
@@ -313,9 +336,10 @@ typedef struct fedserver_store {
      * FED_EFORMAT: the row is damaged. */
     fed_status (*model_find)(void *db, uint64_t task, fedserver_model_row *row, fed_error *err);
 
-    /** part: the fed_part that turns version - 1 into version. */
+    /** part: the fed_part that turns version - 1 into version.   kept: the digest under which the
+     * store has the part as a blob; NULL: it has none, and the row holds the bytes. */
     fed_status (*delta_add)(void *db, uint64_t task, uint32_t version, const uint8_t *part,
-                            size_t len, fed_error *err);
+                            size_t len, const uint64_t *kept, fed_error *err);
     /** Delete the deltas that lead to versions up to this one. */
     fed_status (*delta_prune)(void *db, uint64_t task, uint32_t version, fed_error *err);
     /** The deltas that lead to versions after `after`, up to `last`; oldest first. */
@@ -344,13 +368,15 @@ typedef struct fedserver_store {
     /** body: the body of POST /v1/update, unchanged. FED_EIO: the lease has an update already. */
     fed_status (*update_add)(void *db, const fedserver_update_row *row, const uint8_t *body,
                              size_t len, fed_error *err);
-    /** The updates of the task's open round (task 0: of all tasks), in the order of their arrival.
-     * A visit may start a walk of its own; each walk has one body in memory. FED_EFORMAT: a body is
-     * not what was acknowledged (S9). */
-    fed_status (*update_each)(void *db, uint64_t task, fedserver_update_visit visit, void *user,
-                              fed_error *err);
-    fed_status (*update_count)(void *db, uint64_t task, uint32_t *count, fed_error *err);
-    fed_status (*update_clear)(void *db, uint64_t task, fed_error *err);
+    /** The updates that count in that round of the task (task 0: of all tasks; round 0: in any
+     * round), in the order of their arrival. A visit may start a walk of its own; each walk has one
+     * body in memory. FED_EFORMAT: a body is not what was acknowledged (S9). */
+    fed_status (*update_each)(void *db, uint64_t task, uint32_t round, fedserver_update_visit visit,
+                              void *user, fed_error *err);
+    fed_status (*update_count)(void *db, uint64_t task, uint32_t round, uint32_t *count,
+                               fed_error *err);
+    /** Delete the updates of rounds up to this one. */
+    fed_status (*update_clear)(void *db, uint64_t task, uint32_t round, fed_error *err);
 
     /** Add bytes of the message that a device is sending. They begin where the device's last
      * piece ends. */

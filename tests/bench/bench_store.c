@@ -85,7 +85,7 @@ static void by_appends(bench *b, int batch) {
 
 static void end_round(bench *b) {
     fed_error err = {0};
-    bench_require(b->store->update_clear(b->db, b->task, &err), err.text);
+    bench_require(b->store->update_clear(b->db, b->task, UINT32_MAX, &err), err.text);
     bench_require(b->store->commit(b->db, &err), err.text);
 }
 

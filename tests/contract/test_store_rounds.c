@@ -70,10 +70,10 @@ static void deltas_come_oldest_first_and_go_up_to_a_version(void **state) {
     static const uint32_t versions[] = {3, 1, 2, UINT32_MAX};
     for (size_t k = 0; k < 4; k++) {
         const char *part = &"wxyz"[k];
-        assert_fed_ok_err(
-            f->store->delta_add(f->db, id, versions[k], (const uint8_t *)part, strlen(part), &err));
+        assert_fed_ok_err(f->store->delta_add(f->db, id, versions[k], (const uint8_t *)part,
+                                              strlen(part), NULL, &err));
     }
-    assert_fed_ok_err(f->store->delta_add(f->db, other, 2, (const uint8_t *)"o", 1, &err));
+    assert_fed_ok_err(f->store->delta_add(f->db, other, 2, (const uint8_t *)"o", 1, NULL, &err));
     assert_fed_ok_err(f->store->delta_each(f->db, id, 1, 3, say_delta, said, &err));
     assert_string_equal(said, "2=yz 3=wxyz ");
     assert_fed_ok_err(f->store->delta_sum(f->db, id, 1, &count, &bytes, &err));
@@ -84,7 +84,8 @@ static void deltas_come_oldest_first_and_go_up_to_a_version(void **state) {
     assert_string_equal(said, "3=wxyz 4294967295=z ");
     assert_fed_ok_err(f->store->delta_sum(f->db, other, 0, &count, &bytes, &err));
     assert_true(count == 1 && bytes == 1);
-    assert_fed_status(f->store->delta_add(f->db, other, 2, (const uint8_t *)"o", 1, &err), FED_EIO);
+    assert_fed_status(f->store->delta_add(f->db, other, 2, (const uint8_t *)"o", 1, NULL, &err),
+                      FED_EIO);
 }
 
 static void the_newest_keyframe_up_to_a_version_is_found(void **state) {
@@ -260,7 +261,7 @@ static void a_device_may_report_twice_but_a_lease_once(void **state) {
     assert_fed_ok_err(f->store->update_add(f->db, &row, (const uint8_t *)"c", 1, &err));
     assert_fed_status(f->store->update_add(f->db, &row, (const uint8_t *)"d", 1, &err), FED_EIO);
     sums seen = {0};
-    assert_fed_ok_err(f->store->update_each(f->db, 0, sum_up, &seen, &err));
+    assert_fed_ok_err(f->store->update_each(f->db, 0, 0, sum_up, &seen, &err));
     assert_int_equal(seen.count, 2);
     assert_int_equal(seen.bytes, 'a' + 'b' + 'c');
     assert_true(seen.last.lease == row.lease && seen.last.device == row.device);
@@ -272,7 +273,7 @@ static fed_status walk_again(void *user, const fedserver_update_row *row, const 
     const fixture *f = user;
     uint8_t first = body[0];
     sums inner = {0};
-    assert_fed_ok(f->store->update_each(f->db, 0, sum_up, &inner, err));
+    assert_fed_ok(f->store->update_each(f->db, 0, 0, sum_up, &inner, err));
     assert_int_equal(inner.count, 3);
     assert_true(len == 1 && body[0] == first && row->lease == first);
     return FED_OK;
@@ -286,7 +287,7 @@ static void a_visit_to_an_update_may_walk_over_all_of_them(void **state) {
         row.lease = k;
         assert_fed_ok_err(f->store->update_add(f->db, &row, &k, 1, &err));
     }
-    assert_fed_ok_err(f->store->update_each(f->db, 0, walk_again, f, &err));
+    assert_fed_ok_err(f->store->update_each(f->db, 0, 0, walk_again, f, &err));
 }
 
 static void updates_are_their_tasks(void **state) {
@@ -301,13 +302,60 @@ static void updates_are_their_tasks(void **state) {
         row.task = k == 2 ? second : first;
         assert_fed_ok_err(f->store->update_add(f->db, &row, (const uint8_t *)"\1", 1, &err));
     }
-    assert_fed_ok_err(f->store->update_each(f->db, second, sum_up, &seen, &err));
+    assert_fed_ok_err(f->store->update_each(f->db, second, 0, sum_up, &seen, &err));
     assert_true(seen.count == 1 && seen.last.lease == 2);
-    assert_fed_ok_err(f->store->update_count(f->db, first, &count, &err));
+    assert_fed_ok_err(f->store->update_count(f->db, first, row.round, &count, &err));
     assert_int_equal(count, 2);
-    assert_fed_ok_err(f->store->update_clear(f->db, first, &err));
-    assert_fed_ok_err(f->store->update_each(f->db, 0, sum_up, &seen, &err));
+    assert_fed_ok_err(f->store->update_clear(f->db, first, UINT32_MAX, &err));
+    assert_fed_ok_err(f->store->update_each(f->db, 0, 0, sum_up, &seen, &err));
     assert_true(seen.count == 2 && seen.last.lease == 2);
+}
+
+static void updates_are_their_rounds(void **state) {
+    fixture *f = *state;
+    fed_error err = {0};
+    fedserver_update_row row = a_lease(f);
+    uint32_t count = 0;
+    sums seen = {0};
+    for (uint32_t k = 1; k <= 5; k++) {
+        row.lease = k;
+        row.round = 6 + k % 3; /* 7, 8, 6, 7, 8 */
+        assert_fed_ok_err(f->store->update_add(f->db, &row, (const uint8_t *)"\1", 1, &err));
+    }
+    assert_fed_ok_err(f->store->update_each(f->db, row.task, 7, sum_up, &seen, &err));
+    assert_true(seen.count == 2 && seen.last.lease == 4);
+    assert_fed_ok_err(f->store->update_count(f->db, row.task, 8, &count, &err));
+    assert_int_equal(count, 2);
+    assert_fed_ok_err(f->store->update_clear(f->db, row.task, 7, &err));
+    seen = (sums){0};
+    assert_fed_ok_err(f->store->update_each(f->db, row.task, 0, sum_up, &seen, &err));
+    assert_true(seen.count == 2 && seen.last.lease == 5 && seen.last.round == 8);
+}
+
+/* Two rounds of one task, while the first one closes. */
+static void large_bodies_of_two_rounds_come_back(void **state) {
+    fixture *f = *state;
+    fed_error err = {0};
+    enum { LEN = 100000 };
+    fedserver_update_row row = a_lease(f);
+    uint8_t *body = malloc(LEN);
+    assert_non_null(body);
+    for (uint8_t k = 1; k <= 4; k++) {
+        memset(body, k, LEN);
+        row.lease = k;
+        row.round = 7 + k % 2;
+        assert_fed_ok_err(f->store->update_add(f->db, &row, body, LEN, &err));
+    }
+    free(body);
+    assert_fed_ok_err(f->store->commit(f->db, &err));
+    reopen(f);
+    assert_fed_ok_err(f->store->recover(f->db, &err));
+    for (uint32_t round = 7; round <= 8; round++) {
+        sums seen = {0};
+        assert_fed_ok_err(f->store->update_each(f->db, row.task, round, sum_up, &seen, &err));
+        assert_int_equal(seen.count, 2);
+        assert_int_equal(seen.bytes, round == 7 ? 6 * LEN : 4 * LEN);
+    }
 }
 
 /* Sizes at which a store may keep bodies differently: none, one, and around powers of two. */
@@ -331,7 +379,7 @@ static void bodies_of_any_size_come_back(void **state) {
     reopen(f);
     assert_fed_ok_err(f->store->recover(f->db, &err));
     sums seen = {0};
-    assert_fed_ok_err(f->store->update_each(f->db, row.task, sum_up, &seen, &err));
+    assert_fed_ok_err(f->store->update_each(f->db, row.task, 0, sum_up, &seen, &err));
     assert_int_equal(seen.count, SIZES);
     assert_true(seen.bytes == bytes);
 }
@@ -446,7 +494,7 @@ static void fill_task(fixture *f, uint64_t task, int64_t device) {
     const fedserver_keyframe keyframe = {.version = 1, .values = &value, .size = 1};
     assert_fed_ok_err(f->store->model_put(f->db, task, &model, &err));
     assert_fed_ok_err(f->store->keyframe_add(f->db, task, &keyframe, &err));
-    assert_fed_ok_err(f->store->delta_add(f->db, task, 1, (uint8_t *)"d", 1, &err));
+    assert_fed_ok_err(f->store->delta_add(f->db, task, 1, (uint8_t *)"d", 1, NULL, &err));
     assert_fed_ok_err(f->store->decline_put(f->db, task, device, "no", 1, &err));
     for (uint32_t number = 1; number <= 2; number++) {
         const fedserver_round_row round = {.number = number, .committed_ms = number == 1};
@@ -498,7 +546,7 @@ static void a_cancelled_task_leaves_its_row_and_its_committed_rounds(void **stat
     expect_task(f, id, false);
     expect_task(f, kept, true);
     assert_fed_status(f->store->piece_find(f->db, row.device, &piece, &end, &err), FED_ENOTFOUND);
-    assert_fed_ok_err(f->store->update_count(f->db, id, &updates, &err));
+    assert_fed_ok_err(f->store->update_count(f->db, id, row.round, &updates, &err));
     assert_int_equal(updates, 0);
     for (int k = 0; left && k < 1000; k++) {
         assert_fed_ok_err(f->store->shrink(f->db, &left, &err));
@@ -521,6 +569,8 @@ int main(void) {
         WITH(a_device_may_report_twice_but_a_lease_once),
         WITH(a_visit_to_an_update_may_walk_over_all_of_them),
         WITH(updates_are_their_tasks),
+        WITH(updates_are_their_rounds),
+        WITH(large_bodies_of_two_rounds_come_back),
         WITH(bodies_of_any_size_come_back),
         WITH(pieces_are_put_together_in_their_order),
         WITH(a_gap_is_refused),

@@ -125,7 +125,7 @@ static void a_rollback_forgets_what_was_not_committed(void **state) {
     f->store->rollback(f->db);
     f->store->rollback(f->db); /* nothing is left to forget */
     assert_fed_status(find_token(f, f->db, 1), FED_ENOTFOUND);
-    assert_fed_ok_err(f->store->update_each(f->db, 0, sum_up, &seen, &err));
+    assert_fed_ok_err(f->store->update_each(f->db, 0, 0, sum_up, &seen, &err));
     assert_int_equal(seen.count, 0);
     add_token(f, f->db, 1);
     commit(f, f->db);
@@ -185,12 +185,12 @@ static void a_visitor_that_stops_ends_the_walk_and_not_the_transaction(void **st
         row.lease = k;
         assert_fed_ok_err(f->store->update_add(f->db, &row, (const uint8_t *)"x", 1, &err));
     }
-    assert_fed_status(f->store->update_each(f->db, 0, stop_at_second, &seen, &err), FED_ERANGE);
+    assert_fed_status(f->store->update_each(f->db, 0, 0, stop_at_second, &seen, &err), FED_ERANGE);
     assert_string_equal(err.text, "that is enough");
     assert_int_equal(seen, 2);
     uint32_t count = 0;
     commit(f, f->db);
-    assert_fed_ok_err(f->store->update_count(f->db, row.task, &count, &err));
+    assert_fed_ok_err(f->store->update_count(f->db, row.task, row.round, &count, &err));
     assert_int_equal(count, 3);
 }
 
@@ -275,7 +275,7 @@ static void a_copy_holds_what_was_committed_and_goes_its_own_way(void **state) {
     f->store->close(other);
     copy.db = open_again(&copy);
     assert_fed_status(find_token(&copy, copy.db, 1), FED_ENOTFOUND);
-    assert_fed_ok_err(f->store->update_each(copy.db, 0, sum_up, &seen, &err));
+    assert_fed_ok_err(f->store->update_each(copy.db, 0, 0, sum_up, &seen, &err));
     assert_int_equal(seen.count, 2);
     assert_true(seen.bytes == 2 * (LARGE + 1));
     assert_int_equal(check(&copy, copy.db), 0);
@@ -345,12 +345,12 @@ static void a_body_that_is_not_what_was_acknowledged_is_not_handed_out(void **st
         f->store->close(f->db);
         const int damaged = damage(f->directory, (uint8_t)(0xa0 + k), 2000);
         f->db = open_again(f);
-        const fed_status status = f->store->update_each(f->db, 0, sum_up, &seen, &err);
+        const fed_status status = f->store->update_each(f->db, 0, 0, sum_up, &seen, &err);
         assert_fed_status(status, damaged > 0 ? FED_EFORMAT : FED_OK);
         assert_int_equal(seen.count, damaged > 0 ? 0 : 1);
         assert_true(damaged == 0 || check(f, f->db) > 0);
         assert_true(damaged == 0 || strstr(err.text, "0100000000000000") != NULL);
-        assert_fed_ok_err(f->store->update_clear(f->db, row.task, &err));
+        assert_fed_ok_err(f->store->update_clear(f->db, row.task, UINT32_MAX, &err));
         commit(f, f->db);
     }
 }
@@ -385,7 +385,7 @@ static uint32_t read_together(const fixture *f, void *db) {
     assert_true(model.values[0] == (float)model.version);
     assert_fed_ok_err(f->store->device_count(db, &devices, &err));
     assert_int_equal(devices, model.version);
-    assert_fed_ok_err(f->store->update_each(db, 1, sum_up, &seen, &err));
+    assert_fed_ok_err(f->store->update_each(db, 1, 0, sum_up, &seen, &err));
     assert_int_equal(seen.count, model.version);
     assert_int_equal(seen.last.lease, model.version);
     free(model.values);

@@ -31,8 +31,9 @@ FAULTY(task_put, (void *db, const fedserver_task *t, unsigned from, fed_error *e
 FAULTY(model_put, (void *db, uint64_t id, const fedserver_model_row *row, fed_error *err),
        (db, id, row, err))
 FAULTY(delta_add,
-       (void *db, uint64_t id, uint32_t version, const uint8_t *part, size_t len, fed_error *err),
-       (db, id, version, part, len, err))
+       (void *db, uint64_t id, uint32_t version, const uint8_t *part, size_t len,
+        const uint64_t *kept, fed_error *err),
+       (db, id, version, part, len, kept, err))
 FAULTY(keyframe_add, (void *db, uint64_t id, const fedserver_keyframe *keyframe, fed_error *err),
        (db, id, keyframe, err))
 FAULTY(keyframe_prune, (void *db, uint64_t id, uint32_t version, fed_error *err),
@@ -44,7 +45,7 @@ FAULTY(round_put, (void *db, uint64_t id, const fedserver_round_row *row, fed_er
 FAULTY(update_add,
        (void *db, const fedserver_update_row *row, const uint8_t *body, size_t len, fed_error *err),
        (db, row, body, len, err))
-FAULTY(update_clear, (void *db, uint64_t id, fed_error *err), (db, id, err))
+FAULTY(update_clear, (void *db, uint64_t id, uint32_t round, fed_error *err), (db, id, round, err))
 FAULTY(piece_add,
        (void *db, int64_t device, const fed_piece *piece, const uint8_t *data, size_t len,
         fed_error *err),

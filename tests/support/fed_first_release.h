@@ -6,7 +6,8 @@
 /* Each of these texts removes what a layout has added: from today's layout to 8, from 8 to 7, and
  * from 7 to the first release's. Run them one after the other. */
 
-/** Tasks have one column for each key again, devices none for what they compute on. */
+/** Tasks have one column for each key again, devices none for what they compute on. No bytes of a
+ * model may lie in files of their own, and no round may be closing. */
 #define FED_LAYOUT_8                                                                               \
     "BEGIN;"                                                                                       \
     "ALTER TABLE tasks ADD COLUMN name TEXT NOT NULL DEFAULT '';"                                  \
@@ -64,6 +65,9 @@
     "ALTER TABLE devices DROP COLUMN change;"                                                      \
     "ALTER TABLE devices DROP COLUMN computes_on;"                                                 \
     "ALTER TABLE rounds DROP COLUMN own_dropped; DROP TABLE own_metrics;"                          \
+    "DROP INDEX deltas_kept; ALTER TABLE deltas DROP COLUMN digest;"                               \
+    "ALTER TABLE deltas DROP COLUMN len; ALTER TABLE models DROP COLUMN kept;"                     \
+    "ALTER TABLE keyframes DROP COLUMN kept; ALTER TABLE rounds DROP COLUMN closing_ms;"           \
     "PRAGMA user_version = 8; COMMIT;"
 
 /** Removes what layout 8 has added. */

@@ -51,11 +51,14 @@ typedef struct fed_file {
 } fed_file;
 
 /** fed_file_replace in parts: create; put, as often as needed; then commit or abandon, once. Until
- * a commit succeeds the old file is unchanged. Errors: as fed_file_replace. After a failed put call
- * abandon; a failed commit has abandoned already. */
+ * a commit succeeds the old file is unchanged. Errors: as fed_file_replace. After a failed put or
+ * sync call abandon; a failed commit has abandoned already. */
 fed_status fed_file_create(const char *path, unsigned mode, fed_file *file,
                            fed_error *err) FED_CHECKED;
 fed_status fed_file_put(fed_file *file, const void *data, size_t len, fed_error *err) FED_CHECKED;
+/** Write to the disk what was put so far. A large file that is synced piece by piece keeps the disk
+ * free for others in between. */
+fed_status fed_file_sync(fed_file *file, fed_error *err) FED_CHECKED;
 fed_status fed_file_commit(fed_file *file, fed_error *err) FED_CHECKED;
 void fed_file_abandon(fed_file *file);
 

@@ -77,7 +77,9 @@ fed_status fedserver_memory_model_find(void *db, uint64_t task, fedserver_model_
 }
 
 fed_status fedserver_memory_delta_add(void *db, uint64_t task, uint32_t version,
-                                      const uint8_t *part, size_t len, fed_error *err) {
+                                      const uint8_t *part, size_t len, const uint64_t *kept,
+                                      fed_error *err) {
+    (void)kept;
     return fedserver_memory_put(db, MEMORY_DELTAS, MEMORY_KEY(task, version), true, part, len, NULL,
                                 0, err);
 }
@@ -255,14 +257,14 @@ fed_status fedserver_memory_update_add(void *db, const fedserver_update_row *row
                                 sizeof head, body, len, err);
 }
 
-fed_status fedserver_memory_update_each(void *db, uint64_t task, fedserver_update_visit visit,
-                                        void *user, fed_error *err) {
+fed_status fedserver_memory_update_each(void *db, uint64_t task, uint32_t round,
+                                        fedserver_update_visit visit, void *user, fed_error *err) {
     const memory_row *row;
     fed_status status = FED_OK;
     memory_walk walk = fedserver_memory_walk_begin(db, MEMORY_UPDATES, MEMORY_ALL);
     while (status == FED_OK && (row = fedserver_memory_walk_next(&walk)) != NULL) {
         const memory_update *head = HEAD(row, memory_update);
-        if (task == 0 || head->row.task == task) {
+        if ((task == 0 || head->row.task == task) && (round == 0 || head->row.round == round)) {
             status =
                 visit(user, &head->row, (const uint8_t *)(head + 1), row->len - sizeof *head, err);
         }
@@ -278,17 +280,19 @@ static fed_status count_update(void *user, const fedserver_update_row *row, cons
     return FED_OK;
 }
 
-fed_status fedserver_memory_update_count(void *db, uint64_t task, uint32_t *count, fed_error *err) {
+fed_status fedserver_memory_update_count(void *db, uint64_t task, uint32_t round, uint32_t *count,
+                                         fed_error *err) {
     *count = 0;
-    return fedserver_memory_update_each(db, task, count_update, count, err);
+    return fedserver_memory_update_each(db, task, round, count_update, count, err);
 }
 
-fed_status fedserver_memory_update_clear(void *db, uint64_t task, fed_error *err) {
+fed_status fedserver_memory_update_clear(void *db, uint64_t task, uint32_t round, fed_error *err) {
     const memory_row *row;
     fed_status status = FED_OK;
     memory_walk walk = fedserver_memory_walk_begin(db, MEMORY_UPDATES, MEMORY_ALL);
     while (status == FED_OK && (row = fedserver_memory_walk_next(&walk)) != NULL) {
-        if (HEAD(row, memory_update)->row.task == task) {
+        const fedserver_update_row *update = &HEAD(row, memory_update)->row;
+        if (update->task == task && update->round <= round) {
             status = fedserver_memory_drop(db, MEMORY_UPDATES, row->key, row->key, err);
         }
     }

@@ -32,7 +32,8 @@ fed_status fedserver_memory_task_place(void *db, uint64_t id, uint64_t position,
                                        fed_error *err) FED_CHECKED;
 fed_status fedserver_memory_task_clear(void *db, uint64_t *id, fed_error *err) FED_CHECKED;
 
-fed_status fedserver_memory_update_clear(void *db, uint64_t task, fed_error *err) FED_CHECKED;
+fed_status fedserver_memory_update_clear(void *db, uint64_t task, uint32_t round,
+                                         fed_error *err) FED_CHECKED;
 
 /** The device of that id; NULL: there is none. */
 const fedserver_device *fedserver_memory_device(const memory_db *db, int64_t id);
@@ -42,7 +43,8 @@ fed_status fedserver_memory_model_put(void *db, uint64_t task, const fedserver_m
 fed_status fedserver_memory_model_find(void *db, uint64_t task, fedserver_model_row *model,
                                        fed_error *err) FED_CHECKED;
 fed_status fedserver_memory_delta_add(void *db, uint64_t task, uint32_t version,
-                                      const uint8_t *part, size_t len, fed_error *err) FED_CHECKED;
+                                      const uint8_t *part, size_t len, const uint64_t *kept,
+                                      fed_error *err) FED_CHECKED;
 fed_status fedserver_memory_delta_prune(void *db, uint64_t task, uint32_t version,
                                         fed_error *err) FED_CHECKED;
 fed_status fedserver_memory_delta_each(void *db, uint64_t task, uint32_t after, uint32_t last,
@@ -73,9 +75,10 @@ fed_status fedserver_memory_own_each(void *db, uint64_t task, uint32_t first,
                                      fed_error *err) FED_CHECKED;
 fed_status fedserver_memory_update_add(void *db, const fedserver_update_row *row,
                                        const uint8_t *body, size_t len, fed_error *err) FED_CHECKED;
-fed_status fedserver_memory_update_each(void *db, uint64_t task, fedserver_update_visit visit,
-                                        void *user, fed_error *err) FED_CHECKED;
-fed_status fedserver_memory_update_count(void *db, uint64_t task, uint32_t *count,
+fed_status fedserver_memory_update_each(void *db, uint64_t task, uint32_t round,
+                                        fedserver_update_visit visit, void *user,
+                                        fed_error *err) FED_CHECKED;
+fed_status fedserver_memory_update_count(void *db, uint64_t task, uint32_t round, uint32_t *count,
                                          fed_error *err) FED_CHECKED;
 fed_status fedserver_memory_piece_add(void *db, int64_t device, const fed_piece *piece,
                                       const uint8_t *data, size_t len, fed_error *err) FED_CHECKED;

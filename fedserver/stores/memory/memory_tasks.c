@@ -257,7 +257,7 @@ fed_status fedserver_memory_task_clear(void *db, uint64_t *id, fed_error *err) {
         return fed_fail(err, FED_ENOTFOUND, "no cancelled task has anything left");
     }
     *id = found;
-    FED_TRY(fedserver_memory_update_clear(db, found, err));
+    FED_TRY(fedserver_memory_update_clear(db, found, UINT32_MAX, err));
     FED_TRY(clear_pieces(db, found, err));
     FED_TRY(clear_open_round(db, found, err));
     FED_TRY(fedserver_memory_drop(db, MEMORY_DECLINES, MEMORY_OF(found), err));

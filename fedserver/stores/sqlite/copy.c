@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "fed/file.h"
+#include "fedserver/stores/sqlite/blobs.h"
 #include "fedserver/stores/sqlite/database.h"
 #include "fedserver/stores/sqlite/updates.h"
 
@@ -56,10 +57,12 @@ static fed_status ignore(void *user, const fedserver_update_row *row, const uint
     return FED_OK;
 }
 
-/* Copy the bodies that the copy's rows refer to. FED_ENOTFOUND: their round ended meanwhile. */
+/* Copy the blobs and bodies that the copy's rows refer to. FED_ENOTFOUND: their round ended
+ * meanwhile. */
 static fed_status complete(fedserver_database *db, fedserver_database *copy, fed_error *err) {
     large_bodies large;
     FED_TRY(fedserver_database_script(copy, "PRAGMA journal_mode = WAL", err));
+    FED_TRY(fedserver_sqlite_blobs_copy(db, copy, err));
     FED_TRY(find_large(copy, 0, &large, err));
     for (int k = 1; large.end > 0; k++) {
         FED_TRY(fedserver_sqlite_segment(db, large.task, large.round, false, err));
@@ -68,7 +71,7 @@ static fed_status complete(fedserver_database *db, fedserver_database *copy, fed
         FED_TRY(copy_bodies(&db->segment, large.end, &copy->segment, err));
         FED_TRY(find_large(copy, k, &large, err));
     }
-    return fedserver_sqlite_update_each(copy, 0, ignore, NULL, err); /* the guards still fit */
+    return fedserver_sqlite_update_each(copy, 0, 0, ignore, NULL, err); /* the guards still fit */
 }
 
 static fed_status copy_once(fedserver_database *db, const char *path, fed_error *err) {

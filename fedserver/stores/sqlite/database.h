@@ -28,7 +28,10 @@ typedef struct fedserver_database {
     /* segment file of the open round's updates, or of the round last read */
     fedserver_segment segment;
     bool cleared; /* this transaction ends a round: its segment file ends with it */
-    int lock;     /* descriptor of server.lock; -1: this handle has no lock */
+    /* tasks whose models this transaction changes: blobs.h */
+    uint64_t touched[16];
+    size_t touched_count;
+    int lock; /* descriptor of server.lock; -1: this handle has no lock */
     char path[1024], directory[1024];
 } fedserver_database;
 

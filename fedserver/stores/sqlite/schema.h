@@ -4,7 +4,7 @@
 #define FEDSERVER_STORES_SQLITE_SCHEMA_H
 
 #define FEDSERVER_SCHEMA_ID      0x46656453 /* "FedS": marks a database as the coordinator's */
-#define FEDSERVER_SCHEMA_VERSION 12
+#define FEDSERVER_SCHEMA_VERSION 13
 #define FEDSERVER_SCHEMA_TEXT    9 /* since which a task is one text: task_columns.h */
 
 /* The open round's updates, since version 4. A body lies in the row or (start, len) in the round's
@@ -59,7 +59,20 @@
     " samples INTEGER NOT NULL, mean REAL NOT NULL, least REAL NOT NULL, most REAL NOT NULL,"      \
     " PRIMARY KEY (task, version, device, name)) STRICT, WITHOUT ROWID;"
 
-/* 64-bit leases, digests and seeds are kept in SQLite's signed integers, bit for bit. Times are
+/* Keyframes may name a blob, since version 13. */
+#define FEDSERVER_SCHEMA_KEYFRAMES_13                                                              \
+    "ALTER TABLE keyframes ADD COLUMN kept INTEGER NOT NULL DEFAULT 0;"
+
+/* Finds out whether a delta names a blob, since version 13. */
+#define FEDSERVER_SCHEMA_KEPT                                                                      \
+    "CREATE INDEX deltas_kept ON deltas (task, digest) WHERE digest IS NOT NULL;"
+
+/* Since version 13 the bytes of a model may lie in a file of their own (blobs.h), named by their
+ * digest. Then `kept` is 1, weights are empty, residual and state are NULL; digest, residual_guard
+ * and state_guard name the files. A delta with a digest has `len` bytes in a file, and an empty
+ * part.
+ *
+ * 64-bit leases, digests and seeds are kept in SQLite's signed integers, bit for bit. Times are
  * Unix milliseconds. A model's row is apart from its task's so that looking at tasks reads no blob.
  * Scripts, to be run one after the other: C compilers need not take longer texts. */
 #define FEDSERVER_SCHEMA                                                                           \
@@ -89,10 +102,12 @@
             "CREATE TABLE models (task INTEGER PRIMARY KEY REFERENCES tasks, version INTEGER NOT " \
             "NULL,"                                                                                \
             " digest INTEGER NOT NULL, weights BLOB NOT NULL, residual BLOB, state BLOB,"          \
-            " residual_guard INTEGER, state_guard INTEGER) STRICT;"                                \
+            " residual_guard INTEGER, state_guard INTEGER, kept INTEGER NOT NULL DEFAULT 0) "      \
+            "STRICT;"                                                                              \
             "CREATE TABLE deltas (task INTEGER NOT NULL REFERENCES tasks, version INTEGER NOT "    \
             "NULL,"                                                                                \
-            " part BLOB NOT NULL, PRIMARY KEY (task, version)) STRICT;"                            \
+            " part BLOB NOT NULL, digest INTEGER, len INTEGER,"                                    \
+            " PRIMARY KEY (task, version)) STRICT;" FEDSERVER_SCHEMA_KEPT                          \
             "CREATE TABLE rounds (task INTEGER NOT NULL REFERENCES tasks, number INTEGER NOT "     \
             "NULL,"                                                                                \
             " attempts INTEGER NOT NULL, opened_ms INTEGER NOT NULL, deadline_ms INTEGER NOT "     \
@@ -101,7 +116,7 @@
             " loss REAL NOT NULL, update_bytes INTEGER NOT NULL, delta_bytes INTEGER NOT NULL,"    \
             " heaviest INTEGER NOT NULL DEFAULT 0, heaviest_share REAL NOT NULL DEFAULT 0,"        \
             " furthest INTEGER NOT NULL DEFAULT 0, furthest_norm REAL NOT NULL DEFAULT 0,"         \
-            " own_dropped INTEGER NOT NULL DEFAULT 0,"                                             \
+            " own_dropped INTEGER NOT NULL DEFAULT 0, closing_ms INTEGER NOT NULL DEFAULT 0,"      \
             " PRIMARY KEY (task, number)) STRICT, WITHOUT ROWID;",                                 \
             FEDSERVER_SCHEMA_UPDATES_4                                                             \
             "CREATE TABLE metrics (task INTEGER NOT NULL REFERENCES tasks, version INTEGER NOT "   \
@@ -109,8 +124,9 @@
             " device INTEGER NOT NULL REFERENCES devices, samples INTEGER NOT NULL,"               \
             " correct INTEGER NOT NULL, loss REAL NOT NULL,"                                       \
             " PRIMARY KEY (task, version, device)) STRICT, WITHOUT ROWID;",                        \
-            FEDSERVER_SCHEMA_PIECES FEDSERVER_SCHEMA_KEYFRAMES FEDSERVER_SCHEMA_DECLINES           \
-                FEDSERVER_SCHEMA_PASSES FEDSERVER_SCHEMA_AUDIT FEDSERVER_SCHEMA_OWN,               \
+            FEDSERVER_SCHEMA_PIECES FEDSERVER_SCHEMA_KEYFRAMES FEDSERVER_SCHEMA_KEYFRAMES_13       \
+                FEDSERVER_SCHEMA_DECLINES FEDSERVER_SCHEMA_PASSES FEDSERVER_SCHEMA_AUDIT           \
+                    FEDSERVER_SCHEMA_OWN,                                                          \
     }
 
 /* FEDSERVER_MIGRATIONS[k] upgrades version k + 1 to k + 2. Append only; never change an entry. */
@@ -167,6 +183,11 @@
             "0;" FEDSERVER_SCHEMA_CHANGES,                                                         \
             FEDSERVER_SCHEMA_OWN                                                                   \
             "ALTER TABLE rounds ADD COLUMN own_dropped INTEGER NOT NULL DEFAULT 0;",               \
+            "ALTER TABLE models ADD COLUMN kept INTEGER NOT NULL DEFAULT "                         \
+            "0;" FEDSERVER_SCHEMA_KEYFRAMES_13 "ALTER TABLE deltas ADD COLUMN digest INTEGER;"     \
+            "ALTER TABLE deltas ADD COLUMN len INTEGER;"                                           \
+            "ALTER TABLE rounds ADD COLUMN closing_ms INTEGER NOT NULL DEFAULT "                   \
+            "0;" FEDSERVER_SCHEMA_KEPT,                                                            \
     }
 
 #endif

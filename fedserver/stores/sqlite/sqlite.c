@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "fed/file.h"
+#include "fedserver/stores/sqlite/blobs.h"
 #include "fedserver/stores/sqlite/database.h"
 #include "fedserver/stores/sqlite/schema.h"
 #include "fedserver/stores/sqlite/sqlite_lock.h"
@@ -273,6 +274,8 @@ const fedserver_store fedserver_store_sqlite = {
     .decline_put = fedserver_sqlite_decline_put,
     .decline_each = fedserver_sqlite_decline_each,
     .decline_forget = fedserver_sqlite_decline_forget,
+    .blob_put = fedserver_sqlite_blob_put,
+    .blob_find = fedserver_sqlite_blob_find,
     .model_put = fedserver_sqlite_model_put,
     .model_find = fedserver_sqlite_model_find,
     .delta_add = fedserver_sqlite_delta_add,

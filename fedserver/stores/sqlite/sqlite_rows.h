@@ -54,7 +54,8 @@ fed_status fedserver_sqlite_model_put(void *db, uint64_t task, const fedserver_m
 fed_status fedserver_sqlite_model_find(void *db, uint64_t task, fedserver_model_row *model,
                                        fed_error *err) FED_CHECKED;
 fed_status fedserver_sqlite_delta_add(void *db, uint64_t task, uint32_t version,
-                                      const uint8_t *part, size_t len, fed_error *err) FED_CHECKED;
+                                      const uint8_t *part, size_t len, const uint64_t *kept,
+                                      fed_error *err) FED_CHECKED;
 fed_status fedserver_sqlite_delta_prune(void *db, uint64_t task, uint32_t version,
                                         fed_error *err) FED_CHECKED;
 fed_status fedserver_sqlite_delta_each(void *db, uint64_t task, uint32_t after, uint32_t last,

@@ -61,6 +61,7 @@
     C(INT, opened_ms, opened_ms)                    S                                              \
     C(INT, deadline_ms, deadline_ms)                S                                              \
     C(INT, committed_ms, committed_ms)              S                                              \
+    C(INT, closing_ms, closing_ms)                  S                                              \
     C(INT, updates, updates)                        S                                              \
     C(INT, samples, samples)                        S                                              \
     C(REAL, loss, loss)                             S                                              \

@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "fedserver/stores/sqlite/blobs.h"
 #include "fedserver/stores/sqlite/database.h"
 #include "fedserver/stores/sqlite/sqlite_rows.h"
 #include "fedserver/stores/sqlite/updates.h"
@@ -125,10 +126,11 @@ fed_status fedserver_sqlite_task_clear(void *db, uint64_t *id, fed_error *err) {
     }
     *id = (uint64_t)sqlite3_column_int64(row, 0);
     sqlite3_reset(row);
-    FED_TRY(fedserver_sqlite_update_clear(db, *id, err));
+    FED_TRY(fedserver_sqlite_update_clear(db, *id, UINT32_MAX, err));
     FED_TRY(fedserver_sqlite_decline_forget(db, *id, err));
     FED_TRY(WRITE(CLEAR_PIECES, INT(*id)));
     FED_TRY(WRITE(CLEAR_OPEN_ROUND, INT(*id)));
+    fedserver_sqlite_blob_touch(db, *id);
     FED_TRY(WRITE(CLEAR_DELTAS, INT(*id)));
     FED_TRY(WRITE(CLEAR_KEYFRAMES, INT(*id)));
     return WRITE(CLEAR_MODEL, INT(*id));

@@ -10,6 +10,7 @@
 
 #include "fed/file.h"
 #include "fed/hash.h"
+#include "fedserver/stores/sqlite/blobs.h"
 #include "fedserver/stores/sqlite/database.h"
 
 #define RECORD fedserver_update_row
@@ -36,6 +37,7 @@ fed_status fedserver_sqlite_segment(fedserver_database *db, uint64_t task, uint3
         return FED_OK;
     }
     uint64_t end;
+    FED_TRY(fedserver_segment_sync(&db->segment, err)); /* S9: the commit syncs one file only */
     FED_TRY(fedserver_sqlite_segment_end(db, task, round, &end, err));
     return fedserver_segment_open(&db->segment, db->directory, task, round, end, make, err);
 }
@@ -50,10 +52,14 @@ static fed_status tidy_segment(void *user, const char *path, uint64_t task, uint
     return FED_OK;
 }
 
-fed_status fedserver_sqlite_recover(void *user, fed_error *err) {
-    fedserver_database *db = user;
+static fed_status tidy_segments(fedserver_database *db, fed_error *err) {
     fedserver_segment_close(&db->segment);
     return fedserver_segment_each(db->directory, tidy_segment, db, err);
+}
+
+fed_status fedserver_sqlite_recover(void *user, fed_error *err) {
+    FED_TRY(tidy_segments(user, err));
+    return fedserver_sqlite_blobs_sweep(user, true, err);
 }
 
 /* -- a transaction -- */
@@ -71,12 +77,11 @@ fed_status fedserver_sqlite_commit(void *user, fed_error *err) {
     }
     /* S5: every write of the transaction is done */
     assert(sqlite3_get_autocommit(db->handle) != 0);
-    if (db->cleared) {
-        db->cleared = false;
-        /* if this fails, the next start does it */
-        fed_status ignored = fedserver_sqlite_recover(db, NULL);
-        (void)ignored;
-    }
+    /* if one of these fails, the next start does it */
+    fed_status ignored = db->cleared ? tidy_segments(db, NULL) : FED_OK;
+    ignored = fedserver_sqlite_blobs_sweep(db, false, NULL);
+    (void)ignored;
+    db->cleared = false;
     return FED_OK;
 }
 
@@ -84,6 +89,7 @@ void fedserver_sqlite_rollback(void *user) {
     fedserver_database *db = user;
     fedserver_segment_close(&db->segment); /* the rows, now as before, say where the file ends */
     db->cleared = false;
+    db->touched_count = 0;
     fedserver_database_rollback(db);
 }
 
@@ -124,6 +130,7 @@ typedef struct stored_update {
     bool in_row;
     uint64_t start; /* else it lies in the segment file */
     uint64_t task;  /* the task whose updates are walked over; 0: all */
+    uint32_t round; /* and the round; 0: all */
     uint8_t *body;
 } stored_update;
 
@@ -191,7 +198,7 @@ static fed_status fail_damaged(fedserver_database *db, const stored_update *u, f
 static fed_status next_update(fedserver_database *db, stored_update *u, bool *more,
                               fed_error *err) {
     sqlite3_stmt *row;
-    FED_TRY(READ(UPDATE_NEXT, &row, INT(u->id), INT(u->task)));
+    FED_TRY(READ(UPDATE_NEXT, &row, INT(u->id), INT(u->task), INT(u->round)));
     FED_TRY(fedserver_database_next(db, row, more, err));
     if (!*more) {
         return FED_OK;
@@ -204,9 +211,9 @@ static fed_status next_update(fedserver_database *db, stored_update *u, bool *mo
     return status == FED_EFORMAT || status == FED_ENOTFOUND ? fail_damaged(db, u, err) : status;
 }
 
-fed_status fedserver_sqlite_update_each(void *db, uint64_t task, fedserver_update_visit visit,
-                                        void *user, fed_error *err) {
-    stored_update u = {.task = task};
+fed_status fedserver_sqlite_update_each(void *db, uint64_t task, uint32_t round,
+                                        fedserver_update_visit visit, void *user, fed_error *err) {
+    stored_update u = {.task = task, .round = round};
     bool more = true;
     fed_status status = next_update(db, &u, &more, err);
     while (status == FED_OK && more) {
@@ -219,10 +226,11 @@ fed_status fedserver_sqlite_update_each(void *db, uint64_t task, fedserver_updat
     return status;
 }
 
-fed_status fedserver_sqlite_update_count(void *db, uint64_t task, uint32_t *count, fed_error *err) {
+fed_status fedserver_sqlite_update_count(void *db, uint64_t task, uint32_t round, uint32_t *count,
+                                         fed_error *err) {
     sqlite3_stmt *row;
     bool found;
-    FED_TRY(READ(UPDATE_COUNT, &row, INT(task)));
+    FED_TRY(READ(UPDATE_COUNT, &row, INT(task), INT(round)));
     FED_TRY(fedserver_database_next(db, row, &found, err));
     *count = found ? (uint32_t)sqlite3_column_int64(row, 0) : 0;
     sqlite3_reset(row);
@@ -247,8 +255,9 @@ fed_status fedserver_sqlite_updates_check(fedserver_database *db, fedserver_chec
     return status == FED_EFORMAT ? FED_OK : status;
 }
 
-fed_status fedserver_sqlite_update_clear(void *user, uint64_t task, fed_error *err) {
+fed_status fedserver_sqlite_update_clear(void *user, uint64_t task, uint32_t round,
+                                         fed_error *err) {
     fedserver_database *db = user;
     db->cleared = true;
-    return WRITE(UPDATE_CLEAR, INT(task));
+    return WRITE(UPDATE_CLEAR, INT(task), INT(round));
 }

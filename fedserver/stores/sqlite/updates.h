@@ -8,11 +8,13 @@
 
 fed_status fedserver_sqlite_update_add(void *user, const fedserver_update_row *row,
                                        const uint8_t *body, size_t len, fed_error *err) FED_CHECKED;
-fed_status fedserver_sqlite_update_each(void *db, uint64_t task, fedserver_update_visit visit,
-                                        void *user, fed_error *err) FED_CHECKED;
-fed_status fedserver_sqlite_update_count(void *db, uint64_t task, uint32_t *count,
+fed_status fedserver_sqlite_update_each(void *db, uint64_t task, uint32_t round,
+                                        fedserver_update_visit visit, void *user,
+                                        fed_error *err) FED_CHECKED;
+fed_status fedserver_sqlite_update_count(void *db, uint64_t task, uint32_t round, uint32_t *count,
                                          fed_error *err) FED_CHECKED;
-fed_status fedserver_sqlite_update_clear(void *user, uint64_t task, fed_error *err) FED_CHECKED;
+fed_status fedserver_sqlite_update_clear(void *user, uint64_t task, uint32_t round,
+                                         fed_error *err) FED_CHECKED;
 
 /** Where the round's last body ends; 0: it has none in a segment file. */
 fed_status fedserver_sqlite_segment_end(fedserver_database *db, uint64_t task, uint32_t round,
@@ -30,8 +32,8 @@ fed_status fedserver_sqlite_check(void *db, fedserver_checker *checker, fed_erro
 fed_status fedserver_sqlite_updates_check(fedserver_database *db, fedserver_checker *checker,
                                           size_t *bodies, fed_error *err) FED_CHECKED;
 
-/** Remove what a crash has left: bytes after the last committed body, and files of rounds that
- * are over. */
+/** Remove what a crash has left: bytes after the last committed body, files of rounds that are
+ * over, and blobs that no row names. */
 fed_status fedserver_sqlite_recover(void *user, fed_error *err) FED_CHECKED;
 
 /** The store's commit and rollback: bodies first, then their rows, then the files of a round that

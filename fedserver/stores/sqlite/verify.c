@@ -1,6 +1,7 @@
 /* What the store can say of itself: sound pages, rows that refer to rows, files that rows refer to,
  * bodies that fit their guards. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "fedserver/stores/sqlite/blobs.h"
 #include "fedserver/stores/sqlite/database.h"
 #include "fedserver/stores/sqlite/updates.h"
 
@@ -51,9 +52,13 @@ fed_status fedserver_sqlite_check(void *db, fedserver_checker *checker, fed_erro
     fedserver_check_say(checker, FEDSERVER_CHECKED, "S1: the database: pages, indexes, references");
     FED_TRY(fedserver_segment_each(c.db->directory, check_file, &c, err));
     size_t bodies = 0;
+    size_t blobs = 0;
     FED_TRY(fedserver_sqlite_updates_check(c.db, checker, &bodies, err));
     fedserver_check_say(checker, FEDSERVER_CHECKED,
                         "S9: %zu bodies of updates and their guards, %zu segment files", bodies,
                         c.files);
+    FED_TRY(fedserver_sqlite_blobs_check(c.db, checker, &blobs, err));
+    fedserver_check_say(checker, FEDSERVER_CHECKED,
+                        "S9: %zu files of models, named by their digests", blobs);
     return FED_OK;
 }

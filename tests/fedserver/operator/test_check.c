@@ -104,7 +104,7 @@ static const damage damages[] = {
     {"INSERT INTO tasks SELECT 2, text, state, queued_ms, started_ms, finished_ms, position"
      " FROM tasks;"
      "INSERT INTO models SELECT 2, version, digest, weights, residual, state,"
-     " residual_guard, state_guard FROM models",
+     " residual_guard, state_guard, kept FROM models",
      "S5: 2 tasks run at the same time"},
     {"UPDATE tasks SET text = json_set(text, '$.model', 'nonsense')",
      "task 1 makes no sense to this release"},

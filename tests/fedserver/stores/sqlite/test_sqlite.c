@@ -64,7 +64,7 @@ static void an_older_database_is_brought_up_to_date_with_all_it_holds(void **sta
     assert_true(read.name[0] == '\0' && read.software[0] == '\0' && read.computes_on[0] == '\0' &&
                 read.seen_ms == 0 && read.counted == 0 && read.late == 0 && read.refused == 0);
     sums seen = {0};
-    assert_fed_ok_err(f->store->update_each(f->db, 0, sum_up, &seen, &err));
+    assert_fed_ok_err(f->store->update_each(f->db, 0, 0, sum_up, &seen, &err));
     assert_int_equal(seen.count, 1);
     assert_true(seen.last.task == 1 && seen.last.round == 3 && seen.last.device == device.id &&
                 seen.last.lease == 99);

@@ -19,7 +19,7 @@ static void a_damaged_update_is_named_and_not_handed_out(void **state) {
     assert_fed_ok_err(f->store->update_add(f->db, &row, (const uint8_t *)"ab", 2, &err));
     assert_fed_ok_err(f->store->commit(f->db, &err));
     meddle(f, "UPDATE updates SET body = x'6163'");
-    assert_fed_status(f->store->update_each(f->db, 0, sum_up, &seen, &err), FED_EFORMAT);
+    assert_fed_status(f->store->update_each(f->db, 0, 0, sum_up, &seen, &err), FED_EFORMAT);
     assert_int_equal(seen.count, 0);
     assert_non_null(strstr(err.text, "device 0100000000000000 in round 7 of task 1"));
     assert_non_null(strstr(err.text, "backup"));
@@ -90,7 +90,7 @@ static void put_file(const fixture *f, const char *name, const char *text, int f
 static void expect_leases(fixture *f, int count, uint64_t sum) {
     fed_error err = {0};
     sums seen = {0};
-    assert_fed_ok_err(f->store->update_each(f->db, 0, sum_up, &seen, &err));
+    assert_fed_ok_err(f->store->update_each(f->db, 0, 0, sum_up, &seen, &err));
     assert_int_equal(seen.count, count);
     assert_true(seen.bytes == sum * LARGE);
 }
@@ -106,7 +106,7 @@ static void large_bodies_lie_in_the_rounds_file_and_come_back(void **state) {
     assert_int_equal(segment_size(f), 3 * LARGE);
     restart(f);
     sums seen = {0};
-    assert_fed_ok_err(f->store->update_each(f->db, 0, sum_up, &seen, &err));
+    assert_fed_ok_err(f->store->update_each(f->db, 0, 0, sum_up, &seen, &err));
     assert_int_equal(seen.count, 4);
     assert_true(seen.bytes == 7 * LARGE + 's' + 'm' + 'a' + 2 * 'l');
 }
@@ -147,7 +147,7 @@ static void a_closed_rounds_file_goes_after_the_commit_that_closes_it(void **sta
     fixture *f = *state;
     fed_error err = {0};
     fedserver_update_row row = large_updates(f, 1);
-    assert_fed_ok_err(f->store->update_clear(f->db, 1, &err));
+    assert_fed_ok_err(f->store->update_clear(f->db, 1, UINT32_MAX, &err));
     row.round = 8;
     must_add_large(f, &row, 2);
     assert_int_equal(segment_size(f), LARGE);
@@ -174,7 +174,7 @@ static void a_transaction_that_is_rolled_back_takes_its_bodies_along(void **stat
     fed_error err = {0};
     fedserver_update_row row = large_updates(f, 1);
     must_add_large(f, &row, 2);
-    assert_fed_ok_err(f->store->update_clear(f->db, 1, &err));
+    assert_fed_ok_err(f->store->update_clear(f->db, 1, UINT32_MAX, &err));
     f->store->rollback(f->db);
     must_add_large(f, &row, 3);
     commit(f);
@@ -191,7 +191,7 @@ static void who_does_not_serve_touches_no_file(void **state) {
     must_add_large(f, &row, 2); /* not committed yet */
     assert_fed_ok_err(f->store->open(f->directory, "", &other, &err));
     sums seen = {0};
-    assert_fed_ok_err(f->store->update_each(other, 0, sum_up, &seen, &err));
+    assert_fed_ok_err(f->store->update_each(other, 0, 0, sum_up, &seen, &err));
     assert_int_equal(seen.count, 1);
     commit(f);
     assert_fed_ok_err(
@@ -207,7 +207,7 @@ static void expect_damage_is_named(fixture *f) {
     fed_error err = {0};
     sums seen = {0};
     restart(f);
-    assert_fed_status(f->store->update_each(f->db, 0, sum_up, &seen, &err), FED_EFORMAT);
+    assert_fed_status(f->store->update_each(f->db, 0, 0, sum_up, &seen, &err), FED_EFORMAT);
     assert_int_equal(seen.count, 1);
     assert_non_null(strstr(err.text, "device 0100000000000000 in round 7 of task 1"));
     assert_non_null(strstr(err.text, "updates-1-7.seg"));

@@ -1,0 +1,319 @@
+/* Writes, reads, sweeps, copies and checks the files of blobs. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fedserver/stores/sqlite/blobs.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "fed/file.h"
+#include "fed/hash.h"
+
+enum { PATH_SIZE = 1100, SYNC_BYTES = 4 << 20 };
+
+static void blob_path(const fedserver_database *db, uint64_t task, uint64_t digest,
+                      char path[PATH_SIZE]) {
+    snprintf(path, PATH_SIZE, "%s/" FEDSERVER_BLOB_NAME, db->directory, task, digest);
+}
+
+/* -- write and read -- */
+
+/* Is the file there, with these very bytes? */
+static bool is_there(const char *path, uint64_t digest, size_t len) {
+    const uint8_t *bytes;
+    size_t found;
+    if (fed_file_map(path, SIZE_MAX, &bytes, &found, NULL) != FED_OK) {
+        return false;
+    }
+    const bool fits = found == len && fed_digest_bytes(bytes, found) == digest;
+    fed_file_unmap(bytes, found);
+    return fits;
+}
+
+/* Sync as the bytes come. One sync at the end would keep the disk busy for seconds, and with it
+ * the commits of other handles. */
+static fed_status write_blob(const char *path, const uint8_t *bytes, size_t len, fed_error *err) {
+    fed_file file;
+    fed_status status = fed_file_create(path, 0600, &file, err);
+    FED_TRY(status);
+    for (size_t at = 0; at < len && status == FED_OK;) {
+        const size_t some = len - at < SYNC_BYTES ? len - at : SYNC_BYTES;
+        status = fed_file_put(&file, bytes + at, some, err);
+        if (status == FED_OK) {
+            status = fed_file_sync(&file, err);
+        }
+        at += some;
+    }
+    if (status != FED_OK) {
+        fed_file_abandon(&file);
+        return status;
+    }
+    return fed_file_commit(&file, err);
+}
+
+fed_status fedserver_sqlite_blob_put(void *user, uint64_t task, uint64_t digest, const void *bytes,
+                                     size_t len, fed_error *err) {
+    char path[PATH_SIZE];
+    blob_path(user, task, digest, path);
+    if (is_there(path, digest, len)) {
+        return fed_name_sync(path, err); /* a failure may have kept its name from the disk */
+    }
+    fed_status status = write_blob(path, bytes, len, err);
+    return status == FED_ENOSPC ? fed_fail(err, status, FEDSERVER_DISK_FULL, path) : status;
+}
+
+fed_status fedserver_sqlite_blob_find(void *user, uint64_t task, uint64_t digest, void **bytes,
+                                      size_t *len, fed_error *err) {
+    char path[PATH_SIZE];
+    uint8_t *read;
+    size_t read_len;
+    blob_path(user, task, digest, path);
+    FED_TRY(fed_file_read(path, SIZE_MAX - 1, &read, &read_len, err));
+    if (fed_digest_bytes(read, read_len) != digest) {
+        free(read);
+        return fed_fail(err, FED_EFORMAT, "%s is damaged" FEDSERVER_RESTORE, path);
+    }
+    *bytes = read;
+    *len = read_len;
+    return FED_OK;
+}
+
+fed_status fedserver_sqlite_blob_len(const fedserver_database *db, uint64_t task, uint64_t digest,
+                                     size_t *len, fed_error *err) {
+    char path[PATH_SIZE];
+    struct stat info;
+    blob_path(db, task, digest, path);
+    if (stat(path, &info) != 0) {
+        return fed_file_fail(err, "look at", path);
+    }
+    *len = (size_t)info.st_size;
+    return FED_OK;
+}
+
+/* -- sweep -- */
+
+void fedserver_sqlite_blob_touch(fedserver_database *db, uint64_t task) {
+    size_t k = 0;
+    while (k < db->touched_count && db->touched[k] != task) {
+        k++;
+    }
+    /* where there is no room, the next start sweeps */
+    if (k == db->touched_count && k < sizeof db->touched / sizeof db->touched[0]) {
+        db->touched[db->touched_count++] = task;
+    }
+}
+
+static bool is_touched(const fedserver_database *db, uint64_t task) {
+    bool found = false;
+    for (size_t k = 0; k < db->touched_count; k++) {
+        found = found || db->touched[k] == task;
+    }
+    return found;
+}
+
+/* Only names that blob_path would give, or fed_file_create for one of those. *whole: the file has
+ * its final name. */
+static bool parse_name(const char *name, uint64_t *task, uint64_t *digest, bool *whole) {
+    static const char prefix[] = "blob-";
+    char again[64];
+    char *end;
+    if (strncmp(name, prefix, sizeof prefix - 1) != 0) {
+        return false;
+    }
+    *task = strtoull(name + sizeof prefix - 1, &end, 10);
+    *digest = *end == '-' ? strtoull(end + 1, NULL, 16) : 0;
+    const int len = snprintf(again, sizeof again, FEDSERVER_BLOB_NAME, *task, *digest);
+    *whole = name[len < (int)strlen(name) ? len : (int)strlen(name)] == '\0';
+    return strncmp(again, name, (size_t)len) == 0 &&
+           (*whole || strncmp(name + len, ".new-", 5) == 0);
+}
+
+static fed_status is_named(fedserver_database *db, uint64_t task, uint64_t digest, bool *named,
+                           fed_error *err) {
+    sqlite3_stmt *row;
+    FED_TRY(READ(BLOB_NAMED, &row, INT(task), INT(digest)));
+    FED_TRY(fedserver_database_next(db, row, named, err));
+    if (*named) {
+        sqlite3_reset(row);
+    }
+    return FED_OK;
+}
+
+/* Called for each file of a blob, also an unfinished one. */
+typedef fed_status (*blob_visit)(void *user, const char *path, uint64_t task, bool named,
+                                 fed_error *err);
+
+static fed_status visit_entry(fedserver_database *db, const char *name, blob_visit visit,
+                              void *user, fed_error *err) {
+    uint64_t task, digest;
+    bool whole, named = false;
+    char path[PATH_SIZE + 256];
+    if (!parse_name(name, &task, &digest, &whole)) {
+        return FED_OK;
+    }
+    if (whole) {
+        FED_TRY(is_named(db, task, digest, &named, err));
+    }
+    snprintf(path, sizeof path, "%s/%s", db->directory, name);
+    return visit(user, path, task, named, err);
+}
+
+static fed_status each_file(fedserver_database *db, blob_visit visit, void *user, fed_error *err) {
+    DIR *folder = opendir(db->directory);
+    if (folder == NULL) {
+        return fed_file_fail(err, "list", db->directory);
+    }
+    fed_status status = FED_OK;
+    for (struct dirent *entry; status == FED_OK && (entry = readdir(folder)) != NULL;) {
+        status = visit_entry(db, entry->d_name, visit, user, err);
+    }
+    closedir(folder);
+    return status;
+}
+
+typedef struct sweeping {
+    const fedserver_database *db;
+    bool all;
+} sweeping;
+
+static fed_status sweep_file(void *user, const char *path, uint64_t task, bool named,
+                             fed_error *err) {
+    const sweeping *s = user;
+    if (named || (!s->all && !is_touched(s->db, task))) {
+        return FED_OK;
+    }
+    return unlink(path) == 0 ? FED_OK : fed_file_fail(err, "clean up", path);
+}
+
+fed_status fedserver_sqlite_blobs_sweep(fedserver_database *db, bool all, fed_error *err) {
+    sweeping s = {db, all};
+    fed_status status = all || db->touched_count > 0 ? each_file(db, sweep_file, &s, err) : FED_OK;
+    db->touched_count = 0;
+    return status;
+}
+
+/* -- copy and check -- */
+
+/* The k-th blob that a row names. *more false: there are no more. */
+static fed_status named_blob(fedserver_database *db, int k, uint64_t *task, uint64_t *digest,
+                             bool *more, fed_error *err) {
+    sqlite3_stmt *row;
+    FED_TRY(READ(BLOB_EACH, &row, INT(k)));
+    FED_TRY(fedserver_database_next(db, row, more, err));
+    if (*more) {
+        *task = (uint64_t)sqlite3_column_int64(row, 0);
+        *digest = (uint64_t)sqlite3_column_int64(row, 1);
+        sqlite3_reset(row);
+    }
+    return FED_OK;
+}
+
+/* A blob that the copy will need. Its mapping keeps the bytes, should a commit delete the file. */
+typedef struct held_blob {
+    uint64_t task, digest;
+    const uint8_t *bytes;
+    size_t len;
+} held_blob;
+
+typedef struct held_blobs {
+    held_blob *at;
+    size_t count;
+} held_blobs;
+
+static fed_status hold(const fedserver_database *db, uint64_t task, uint64_t digest,
+                       held_blobs *held, fed_error *err) {
+    char path[PATH_SIZE];
+    held_blob *grown = realloc(held->at, (held->count + 1) * sizeof *grown);
+    if (grown == NULL) {
+        return fed_fail(err, FED_ENOMEM, "out of memory for a copy");
+    }
+    held->at = grown;
+    held_blob *blob = &held->at[held->count];
+    *blob = (held_blob){.task = task, .digest = digest};
+    blob_path(db, task, digest, path);
+    FED_TRY(fed_file_map(path, SIZE_MAX, &blob->bytes, &blob->len, err));
+    held->count++;
+    return FED_OK;
+}
+
+static fed_status hold_all(const fedserver_database *db, fedserver_database *copy, held_blobs *held,
+                           fed_error *err) {
+    uint64_t task, digest;
+    bool more = true;
+    for (int k = 0; more; k++) {
+        FED_TRY(named_blob(copy, k, &task, &digest, &more, err));
+        if (more) {
+            FED_TRY(hold(db, task, digest, held, err));
+        }
+    }
+    return FED_OK;
+}
+
+static fed_status copy_held(fedserver_database *copy, const held_blob *blob, fed_error *err) {
+    if (fed_digest_bytes(blob->bytes, blob->len) != blob->digest) {
+        return fed_fail(err, FED_EFORMAT,
+                        "the file " FEDSERVER_BLOB_NAME " is damaged" FEDSERVER_RESTORE, blob->task,
+                        blob->digest);
+    }
+    return fedserver_sqlite_blob_put(copy, blob->task, blob->digest, blob->bytes, blob->len, err);
+}
+
+fed_status fedserver_sqlite_blobs_copy(const fedserver_database *db, fedserver_database *copy,
+                                       fed_error *err) {
+    held_blobs held = {0};
+    fed_status status = hold_all(db, copy, &held, err);
+    for (size_t k = 0; k < held.count && status == FED_OK; k++) {
+        status = copy_held(copy, &held.at[k], err);
+    }
+    for (size_t k = 0; k < held.count; k++) {
+        fed_file_unmap(held.at[k].bytes, held.at[k].len);
+    }
+    free(held.at);
+    return status;
+}
+
+static fed_status note_file(void *user, const char *path, uint64_t task, bool named,
+                            fed_error *err) {
+    (void)task, (void)err;
+    if (!named) {
+        fedserver_check_say(user, FEDSERVER_NOTED,
+                            "S9: %s belongs to no version; the next start removes it", path);
+    }
+    return FED_OK;
+}
+
+static void check_blob(const fedserver_database *db, uint64_t task, uint64_t digest,
+                       fedserver_checker *checker) {
+    char path[PATH_SIZE];
+    const uint8_t *bytes;
+    size_t len;
+    fed_error why = {0};
+    blob_path(db, task, digest, path);
+    if (fed_file_map(path, SIZE_MAX, &bytes, &len, &why) != FED_OK) {
+        fedserver_check_say(checker, FEDSERVER_FOUND, "S9: %s" FEDSERVER_RESTORE, why.text);
+        return;
+    }
+    if (fed_digest_bytes(bytes, len) != digest) {
+        fedserver_check_say(checker, FEDSERVER_FOUND, "S9: %s is damaged" FEDSERVER_RESTORE, path);
+    }
+    fed_file_unmap(bytes, len);
+}
+
+fed_status fedserver_sqlite_blobs_check(fedserver_database *db, fedserver_checker *checker,
+                                        size_t *blobs, fed_error *err) {
+    uint64_t task, digest;
+    bool more = true;
+    *blobs = 0;
+    FED_TRY(each_file(db, note_file, checker, err));
+    for (int k = 0; more; k++) {
+        FED_TRY(named_blob(db, k, &task, &digest, &more, err));
+        if (more) {
+            check_blob(db, task, digest, checker);
+            ++*blobs;
+        }
+    }
+    return FED_OK;
+}

@@ -1,0 +1,277 @@
+/* What every store that keeps blobs promises: bytes named by their digest, there before the rows
+ * that name them, and gone after them. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "store_fixture.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fed/hash.h"
+
+enum { SIZE = 70000 };
+
+/* float32[SIZE], all of one value. Owner: the caller frees. */
+static float *values_of(float value) {
+    float *values = malloc(SIZE * sizeof *values);
+    assert_non_null(values);
+    for (size_t i = 0; i < SIZE; i++) {
+        values[i] = value;
+    }
+    return values;
+}
+
+static uint64_t put(fixture *f, void *db, uint64_t task, const void *bytes, size_t len) {
+    fed_error err = {0};
+    const uint64_t digest = fed_digest_bytes(bytes, len);
+    assert_fed_ok_err(f->store->blob_put(db, task, digest, bytes, len, &err));
+    return digest;
+}
+
+static void commit(fixture *f, void *db) {
+    fed_error err = {0};
+    assert_fed_ok_err(f->store->commit(db, &err));
+}
+
+static bool is_there(fixture *f, uint64_t task, uint64_t digest) {
+    fed_error err = {0};
+    void *bytes = NULL;
+    size_t len = 0;
+    fed_status status = f->store->blob_find(f->db, task, digest, &bytes, &len, &err);
+    assert_true(status == FED_OK || status == FED_ENOTFOUND);
+    assert_true(status != FED_OK || fed_digest_bytes(bytes, len) == digest);
+    free(bytes);
+    return status == FED_OK;
+}
+
+/* Store version `version` of the task as a thread of its own would: bytes first, then rows. The
+ * values are all `value`, the residual all -1, the state "state", the delta "delta VALUE". */
+static void make_version(fixture *f, uint64_t task, uint32_t version, float value) {
+    fed_error err = {0};
+    char delta[32];
+    snprintf(delta, sizeof delta, "delta %g", (double)value);
+    float *values = values_of(value), *residual = values_of(-1);
+    fedserver_model_row row = {.version = version,
+                               .values = values,
+                               .residual = residual,
+                               .size = SIZE,
+                               .state = (uint8_t *)(uintptr_t) "state",
+                               .state_len = 5,
+                               .kept = true};
+    row.digest = put(f, f->db, task, values, SIZE * sizeof *values);
+    row.residual_digest = put(f, f->db, task, residual, SIZE * sizeof *residual);
+    row.state_digest = put(f, f->db, task, "state", 5);
+    const uint64_t part = put(f, f->db, task, delta, strlen(delta));
+    commit(f, f->db);
+    assert_fed_ok_err(f->store->model_put(f->db, task, &row, &err));
+    assert_fed_ok_err(f->store->delta_add(f->db, task, version, (const uint8_t *)delta,
+                                          strlen(delta), &part, &err));
+    commit(f, f->db);
+    free(values);
+    free(residual);
+}
+
+static fed_status note_delta(void *user, uint32_t version, const uint8_t *part, size_t len,
+                             fed_error *err) {
+    char *said = user;
+    (void)err;
+    sprintf(said + strlen(said), "%u=%.*s ", version, (int)len, (const char *)part);
+    return FED_OK;
+}
+
+static void expect_version(fixture *f, uint64_t task, uint32_t version, float value) {
+    fed_error err = {0};
+    fedserver_model_row row;
+    assert_fed_ok_err(f->store->model_find(f->db, task, &row, &err));
+    assert_int_equal(row.version, version);
+    assert_int_equal(row.size, SIZE);
+    assert_true(row.kept && row.values[0] == value && row.values[SIZE - 1] == value);
+    assert_true(row.digest == fed_digest(row.values, SIZE) && row.residual[SIZE - 1] == -1);
+    assert_true(row.state_len == 5 && memcmp(row.state, "state", 5) == 0);
+    free(row.values);
+    free(row.residual);
+    free(row.state);
+}
+
+static void a_version_that_names_blobs_comes_back(void **state) {
+    fixture *f = *state;
+    fed_error err = {0};
+    char said[64] = "";
+    uint32_t count = 0;
+    uint64_t bytes = 0;
+    const uint64_t task = add_task(f, "t");
+    make_version(f, task, 1, 3);
+    reopen(f);
+    assert_fed_ok_err(f->store->recover(f->db, &err));
+    expect_version(f, task, 1, 3);
+    assert_fed_ok_err(f->store->delta_each(f->db, task, 0, 9, note_delta, said, &err));
+    assert_string_equal(said, "1=delta 3 ");
+    assert_fed_ok_err(f->store->delta_sum(f->db, task, 0, &count, &bytes, &err));
+    assert_true(count == 1 && bytes == strlen("delta 3"));
+}
+
+static void a_version_without_residual_and_state_names_one_blob(void **state) {
+    fixture *f = *state;
+    fed_error err = {0};
+    const uint64_t task = add_task(f, "t");
+    float *values = values_of(2);
+    fedserver_model_row row = {.version = 4, .values = values, .size = SIZE, .kept = true};
+    row.digest = put(f, f->db, task, values, SIZE * sizeof *values);
+    commit(f, f->db);
+    assert_fed_ok_err(f->store->model_put(f->db, task, &row, &err));
+    commit(f, f->db);
+    free(values);
+    assert_fed_ok_err(f->store->model_find(f->db, task, &row, &err));
+    assert_true(row.version == 4 && row.residual == NULL && row.state_len == 0);
+    free(row.values);
+    free(row.state);
+}
+
+static void a_blob_that_no_row_names_is_swept_at_the_start(void **state) {
+    fixture *f = *state;
+    fed_error err = {0};
+    const uint64_t task = add_task(f, "t");
+    make_version(f, task, 1, 3);
+    const uint64_t lost = put(f, f->db, task, "lost", 4);
+    commit(f, f->db);
+    assert_true(is_there(f, task, lost));
+    reopen(f);
+    assert_fed_ok_err(f->store->recover(f->db, &err));
+    assert_false(is_there(f, task, lost));
+    expect_version(f, task, 1, 3);
+}
+
+static void a_blob_goes_with_the_last_row_that_names_it(void **state) {
+    fixture *f = *state;
+    fed_error err = {0};
+    const uint64_t task = add_task(f, "t"), other = add_task(f, "o");
+    float *values = values_of(3), *unchanged = NULL;
+    const uint64_t digest = fed_digest(values, SIZE);
+    const uint64_t foreign = put(f, f->db, other, "not named yet", 13);
+    make_version(f, task, 1, 3);
+    /* the version before stays as a keyframe, without another copy */
+    const fedserver_keyframe old = {.version = 1, .digest = digest, .size = SIZE, .kept = true};
+    assert_fed_ok_err(f->store->keyframe_add(f->db, task, &old, &err));
+    make_version(f, task, 2, 4);
+    assert_true(is_there(f, task, digest));
+    fedserver_keyframe found;
+    assert_fed_ok_err(f->store->keyframe_find(f->db, task, 9, &found, &unchanged, &err));
+    assert_true(found.version == 1 && found.size == SIZE && found.kept);
+    assert_memory_equal(unchanged, values, SIZE * sizeof *values);
+    assert_fed_ok_err(f->store->keyframe_find(f->db, task, 9, &found, NULL, &err));
+    assert_int_equal(found.size, SIZE);
+
+    assert_fed_ok_err(f->store->keyframe_prune(f->db, task, 2, &err));
+    assert_true(is_there(f, task, digest)); /* until the commit */
+    commit(f, f->db);
+    assert_false(is_there(f, task, digest));
+    assert_true(is_there(f, task, fed_digest_bytes("delta 3", 7)));
+    assert_fed_ok_err(f->store->delta_prune(f->db, task, 1, &err));
+    commit(f, f->db);
+    assert_false(is_there(f, task, fed_digest_bytes("delta 3", 7)));
+    expect_version(f, task, 2, 4);
+    assert_true(is_there(f, other, foreign)); /* another task's may be on its way to a row */
+    free(values);
+    free(unchanged);
+}
+
+static void a_transaction_that_is_rolled_back_deletes_no_blob(void **state) {
+    fixture *f = *state;
+    fed_error err = {0};
+    const uint64_t task = add_task(f, "t");
+    make_version(f, task, 1, 3);
+    assert_fed_ok_err(f->store->delta_prune(f->db, task, 1, &err));
+    f->store->rollback(f->db);
+    commit(f, f->db);
+    assert_true(is_there(f, task, fed_digest_bytes("delta 3", 7)));
+    expect_version(f, task, 1, 3);
+}
+
+static void a_cancelled_tasks_blobs_are_deleted(void **state) {
+    fixture *f = *state;
+    fed_error err = {0};
+    uint64_t cleared = 0;
+    const uint64_t task = add_task(f, "t");
+    make_version(f, task, 1, 3);
+    put_state(f, task, FEDSERVER_TASK_CANCELLED, 5);
+    assert_fed_ok_err(f->store->task_clear(f->db, &cleared, &err));
+    commit(f, f->db);
+    assert_int_equal(cleared, task);
+    assert_false(is_there(f, task, fed_digest_bytes("state", 5)));
+    assert_false(is_there(f, task, fed_digest_bytes("delta 3", 7)));
+}
+
+/* What the worker of a closing does. */
+typedef struct worker {
+    fixture *f;
+    uint64_t task, digest;
+} worker;
+
+static void *put_beside(void *user) {
+    worker *w = user;
+    fed_error err = {0};
+    void *db = NULL;
+    float *values = values_of(9);
+    assert_fed_ok_err(w->f->store->open(w->f->directory, w->f->where, &db, &err));
+    w->digest = put(w->f, db, w->task, values, SIZE * sizeof *values);
+    commit(w->f, db);
+    w->f->store->close(db);
+    free(values);
+    return NULL;
+}
+
+static void another_thread_puts_blobs_while_a_transaction_is_open(void **state) {
+    fixture *f = *state;
+    fed_error err = {0};
+    worker w = {.f = f, .task = add_task(f, "t")};
+    pthread_t thread;
+    commit(f, f->db);
+    fedserver_update_row row = a_lease(f); /* this handle writes */
+    assert_int_equal(pthread_create(&thread, NULL, put_beside, &w), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    const fedserver_keyframe named = {.version = 1, .digest = w.digest, .size = SIZE, .kept = true};
+    assert_fed_ok_err(f->store->keyframe_add(f->db, w.task, &named, &err));
+    assert_fed_ok_err(f->store->update_add(f->db, &row, (const uint8_t *)"u", 1, &err));
+    commit(f, f->db);
+    assert_true(is_there(f, w.task, w.digest));
+}
+
+static void a_copy_has_the_blobs(void **state) {
+    fixture *f = *state;
+    fed_error err = {0};
+    const uint64_t task = add_task(f, "t");
+    make_version(f, task, 1, 3);
+    if (f->store->copy == NULL) {
+        skip();
+    }
+    fixture copy = {.store = f->store, .where = f->where};
+    fed_test_tmpdir(copy.directory, sizeof copy.directory);
+    assert_fed_ok_err(f->store->copy(f->db, copy.directory, &err));
+    assert_fed_ok_err(copy.store->open(copy.directory, copy.where, &copy.db, &err));
+    expect_version(&copy, task, 1, 3);
+    copy.store->close(copy.db);
+    fed_test_rmdir(copy.directory);
+}
+
+int main(void) {
+    static const struct CMUnitTest tests[] = {
+        WITH(a_version_that_names_blobs_comes_back),
+        WITH(a_version_without_residual_and_state_names_one_blob),
+        WITH(a_blob_that_no_row_names_is_swept_at_the_start),
+        WITH(a_blob_goes_with_the_last_row_that_names_it),
+        WITH(a_transaction_that_is_rolled_back_deletes_no_blob),
+        WITH(a_cancelled_tasks_blobs_are_deleted),
+        WITH(another_thread_puts_blobs_while_a_transaction_is_open),
+        WITH(a_copy_has_the_blobs),
+    };
+    /* a store without blobs keeps all bytes in rows */
+    int failures = 0;
+    for (size_t k = 0; (tried = fedserver_store_at(k)) != NULL; k++) {
+        const bool has_place = tried->where == NULL || fixture_where(tried)[0] != '\0';
+        if (tried->blob_put != NULL && has_place) {
+            failures += _cmocka_run_group_tests(tried->name, tests, sizeof tests / sizeof tests[0],
+                                                NULL, NULL);
+        }
+    }
+    return failures;
+}
