@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -50,8 +51,14 @@ fed_status fedserver_open_with(const char *directory, const fedserver_store *sto
     made->store = store;
     made->routing = routing;
     fed_status status = store->open(directory, choice.where, &made->db, err);
-    made->rounds = (fedserver_rounds){
-        .store = store, .db = made->db, .log = made->log, .directory = copy, .epoch = 1};
+    strcpy(made->where, choice.where);
+    made->rounds = (fedserver_rounds){.store = store,
+                                      .db = made->db,
+                                      .log = made->log,
+                                      .directory = copy,
+                                      .where = made->where,
+                                      .bell = -1,
+                                      .epoch = 1};
     if (status != FED_OK) {
         fedserver_close(made);
         return status;
@@ -66,7 +73,10 @@ void fedserver_close(fedserver *server) {
     }
     fedserver_batch_log_free(&server->batch_log);
     fedserver_relay_close(server->relay);
-    fedserver_rounds_free(&server->rounds);
+    fedserver_rounds_free(&server->rounds); /* ends the threads that ring the bell */
+    if (server->rounds.bell >= 0) {
+        close(server->rounds.bell);
+    }
     fedserver_gangs_free(&server->gangs);
     if (server->db != NULL) {
         server->store->close(server->db);
@@ -93,7 +103,7 @@ void fedserver_configure(fedserver *server, const fedserver_setup *setup) {
 }
 
 int fedserver_wake_fd(const fedserver *server) {
-    return fedserver_relay_fd(server->relay);
+    return server->relay != NULL ? fedserver_relay_fd(server->relay) : server->rounds.bell;
 }
 
 uint64_t fedserver_epoch(const fedserver *server) {
@@ -164,6 +174,26 @@ fed_status fedserver_auth_open(fedserver *server, fedserver_auth *auth, fed_erro
     return FED_OK;
 }
 
+/* A thread that has made a version rings. */
+static fed_status hang_bell(fedserver *server, fed_error *err) {
+    const int bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (bell < 0) {
+        return fed_fail(err, FED_EIO, "the system gives no descriptor");
+    }
+    server->rounds.bell = bell;
+    server->rounds.apart_values = server->setup.apart_values;
+    fedserver_relay_watch(server->relay, bell);
+    return FED_OK;
+}
+
+/* The bell only wakes: the rounds look which threads have ended. */
+static void silence_bell(const fedserver *server) {
+    uint64_t rung;
+    const ssize_t got =
+        server->rounds.bell >= 0 ? read(server->rounds.bell, &rung, sizeof rung) : 0;
+    (void)got;
+}
+
 static fed_status start_serving(fedserver *server, fed_error *err) {
     if (server->setup.part == FEDSERVER_GATE) { /* this process keeps nothing about a device */
         fedserver_auth auth;
@@ -178,6 +208,9 @@ static fed_status start_serving(fedserver *server, fed_error *err) {
     }
     if (server->setup.part != FEDSERVER_WHOLE) {
         FED_TRY(fedserver_relay_open(server->directory, server->setup.part, &server->relay, err));
+    }
+    if (server->setup.part != FEDSERVER_GATE && server->setup.apart_values > 0) {
+        FED_TRY(hang_bell(server, err));
     }
     server->serving = true;
     return FED_OK;
@@ -255,7 +288,8 @@ static int64_t next_tick_ms(const fedserver_training *t, int64_t now_ms) {
     if (t->round.phase == FEDSERVER_ROUND_NONE) {
         return now_ms + IDLE_TICK_MS;
     }
-    int64_t next_ms = now_ms + BUSY_TICK_MS;
+    const bool closing = t->round.phase == FEDSERVER_ROUND_CLOSING;
+    int64_t next_ms = now_ms + (closing ? IDLE_TICK_MS : BUSY_TICK_MS);
     if (t->round.deadline_ms > now_ms && t->round.deadline_ms < next_ms) {
         next_ms = t->round.deadline_ms;
     }
@@ -270,6 +304,7 @@ fed_status fedserver_tick(fedserver *server, int64_t now_ms, int64_t *next_ms, f
         server->rounds.epoch += fedserver_relay_hear(server->relay);
         return FED_OK;
     }
+    silence_bell(server); /* before the look: who rings after it wakes the next batch */
     FED_TRY(note(server, fedserver_training_advance(&server->rounds, &server->rounds.training,
                                                     now_ms, err)));
     int64_t queue_ms = INT64_MAX;
@@ -286,6 +321,8 @@ fed_status fedserver_commit(fedserver *server, fed_error *err) {
     assert(server->serving && !server->broken);
     FED_TRY(note(server, server->store->commit(server->db, err)));
     fedserver_batch_log_end(&server->batch_log, true);
+    FED_TRY(
+        note(server, fedserver_training_committed(&server->rounds, &server->rounds.training, err)));
     fedserver_relay_send(server->relay);
     return FED_OK;
 }

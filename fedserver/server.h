@@ -40,6 +40,7 @@ struct fedserver {
     fedserver_batch_log batch_log;
     const fedserver_store *store;
     void *db;
+    char where[512]; /* of the store */
     const fedserver_routing *routing;
     fedserver_setup setup;
     bool serving; /* the lock is held and the cache is filled */

@@ -195,6 +195,7 @@ static fed_status serve(const arguments *args, fedserver_part part,
     if (status == FED_OK) {
         const double day_s = 24 * 3600;
         fedserver_setup setup = {.part = part,
+                                 .apart_values = FEDSERVER_APART_VALUES,
                                  .device_life_s = (int64_t)(args->device_days * day_s + 0.5)};
         (void)command_find_page(args->page,
                                 &setup.page); /* it is there: run and front have looked */

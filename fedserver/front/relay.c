@@ -146,6 +146,12 @@ int fedserver_relay_fd(const fedserver_relay *relay) {
     return relay->part == FEDSERVER_ROUNDS ? relay->epoll : relay->link;
 }
 
+void fedserver_relay_watch(const fedserver_relay *relay, int fd) {
+    if (relay != NULL && relay->part == FEDSERVER_ROUNDS) {
+        watch(relay, fd);
+    }
+}
+
 /* -- the front -- */
 
 static void hang_up(fedserver_relay *relay) {

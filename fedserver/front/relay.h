@@ -23,6 +23,9 @@ void fedserver_relay_close(fedserver_relay *relay); /* NULL is fine, here and be
 /** Readable when there is something to serve or to receive; -1: nothing is connected. */
 int fedserver_relay_fd(const fedserver_relay *relay);
 
+/** The rounds' process: fedserver_relay_fd is readable when that descriptor is, too. */
+void fedserver_relay_watch(const fedserver_relay *relay, int fd);
+
 /** The front: answer with what the rounds' process has said since the request came, or hold the
  * request and ask. False: there was no answer for ten seconds; *response is unchanged. */
 bool fedserver_relay_ask(fedserver_relay *relay, const fedserver_request *request, int64_t now_ms,

@@ -90,19 +90,28 @@ void fedserver_intake_drop(fedserver_update *update) {
 
 /* -- Count -- */
 
-fed_status fedserver_intake_count(fedserver_training *t, const fedserver_update *update,
-                                  int64_t device, fed_error *err) {
+/* round: the one in which the update counts */
+static fed_status count_in(fedserver_training *t, uint32_t round, const fedserver_update *update,
+                           int64_t device, fed_error *err) {
     const fed_update *head = &update->head;
-    const uint32_t weight = fedserver_round_weight(&t->task.rules, &t->round, head->round);
+    const uint32_t weight = fedserver_round_weight(&t->task.rules, round, head->round);
     const fedserver_claim claim = {.device = device,
                                    .weight = (uint64_t)weight * head->samples,
                                    .samples = head->samples,
                                    .round = head->round,
                                    .loss = head->loss,
                                    .bytes = update->body_len};
+    if (t->sum.size == 0 && fedserver_sum_init(&t->sum, &t->arch.layout, &t->strategy) != FED_OK) {
+        return fed_fail(err, FED_ENOMEM, "out of memory for the sum of a round");
+    }
     FED_TRY(fedserver_sum_add(&t->sum, &update->values, claim, err));
     fedserver_own_count(&t->own, &update->own, head->samples);
     return FED_OK;
+}
+
+fed_status fedserver_intake_count(fedserver_training *t, const fedserver_update *update,
+                                  int64_t device, fed_error *err) {
+    return count_in(t, fedserver_round_counting(&t->round), update, device, err);
 }
 
 /* -- Read the stored updates again -- */
@@ -125,8 +134,8 @@ static fed_status open_stored(const fedserver_training *t, const fedserver_updat
         return fed_fail(err, FED_EFORMAT, "the stored update of device %lld is damaged",
                         (long long)row->device);
     }
-    if (update->head.round > t->round.number ||
-        t->round.number - update->head.round > t->task.rules.staleness) {
+    if (update->head.round > row->round ||
+        row->round - update->head.round > t->task.rules.staleness) {
         return fed_fail(err, FED_EFORMAT, "the stored update of device %lld is of round %u",
                         (long long)row->device, update->head.round);
     }
@@ -144,23 +153,23 @@ static fed_status visit_stored(void *user, const fedserver_update_row *row, cons
     return status;
 }
 
-/* Visit the stored updates in the order of arrival. */
+/* Visit the stored updates that count in that round, in the order of arrival. */
 static fed_status each_stored(const fedserver_rounds *rounds, const fedserver_training *t,
-                              stored_visit visit, void *user, fed_error *err) {
+                              uint32_t round, stored_visit visit, void *user, fed_error *err) {
     stored_walk walk = {.training = t, .visit = visit, .user = user};
-    return rounds->store->update_each(rounds->db, t->task.wire.id, t->round.number, visit_stored,
-                                      &walk, err);
+    return rounds->store->update_each(rounds->db, t->task.wire.id, round, visit_stored, &walk, err);
 }
 
 static fed_status count_stored(void *user, const fedserver_update_row *row,
                                const fedserver_update *update, fed_error *err) {
     FED_TRY(check_loss(&update->head, err));
-    return fedserver_intake_count(user, update, row->device, err);
+    return count_in(user, row->round, update, row->device, err);
 }
 
-fed_status fedserver_intake_load(fedserver_rounds *rounds, fedserver_training *t, fed_error *err) {
+fed_status fedserver_intake_load(fedserver_rounds *rounds, fedserver_training *t, uint32_t round,
+                                 fed_error *err) {
     assert(t->sum.updates == 0); /* D2: each stored update counts once */
-    return each_stored(rounds, t, count_stored, t, err);
+    return each_stored(rounds, t, round, count_stored, t, err);
 }
 
 /* -- Close -- */
@@ -184,7 +193,7 @@ static fed_status settle(fedserver_rounds *rounds, fedserver_training *t, fedser
     refolding r = {.sum = &t->sum};
     bool refold = false;
     FED_TRY(fedserver_sum_settle(&t->sum, t->task.device_share, shares, &refold, err));
-    return refold ? each_stored(rounds, t, refold_stored, &r, err) : FED_OK;
+    return refold ? each_stored(rounds, t, t->round.number, refold_stored, &r, err) : FED_OK;
 }
 
 /* Collects the rows of a strategy that needs all updates at once. */
@@ -208,7 +217,7 @@ static fed_status combine_all(fedserver_rounds *rounds, const fedserver_training
                               const fedserver_drift *drift, float *change, fed_error *err) {
     gathering g = {.training = t, .drift = drift};
     FED_TRY(fedserver_rows_open(&g.rows, rounds->directory, t->sum.size, err));
-    fed_status status = each_stored(rounds, t, gather_stored, &g, err);
+    fed_status status = each_stored(rounds, t, t->round.number, gather_stored, &g, err);
     if (status == FED_OK) {
         fedserver_rows_sort(&g.rows);
         const fedserver_strategy_half *half = &t->strategy.combine;

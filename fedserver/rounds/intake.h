@@ -63,16 +63,17 @@ fed_status fedserver_intake_open(const fedserver_task *task, const fed_layout *l
                                  fedserver_update *update, fed_error *why) FED_CHECKED;
 void fedserver_intake_drop(fedserver_update *update);
 
-/** Add an open update to the sum of the open round, and its own metrics to theirs, in memory.
+/** Add an open update to the sum of the updates that count now, and its own metrics to theirs, in
+ * memory.
  *
  * device: the id of the device's row */
 fed_status fedserver_intake_count(fedserver_training *training, const fedserver_update *update,
                                   int64_t device, fed_error *err) FED_CHECKED;
 
-/** Add the stored updates of the open round to the round's sum, which must be empty.
- * FED_EFORMAT: an update is damaged, or belongs to a round that does not count in the open one. */
+/** Add the stored updates of that round to the sum, which must be empty: of the open round, or of
+ * the one after it. FED_EFORMAT: an update is damaged, or does not count in that round. */
 fed_status fedserver_intake_load(fedserver_rounds *rounds, fedserver_training *training,
-                                 fed_error *err) FED_CHECKED;
+                                 uint32_t round, fed_error *err) FED_CHECKED;
 
 /**
  * Settle what each update counts for, and combine the updates as the task's strategy says. All

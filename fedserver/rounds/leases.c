@@ -38,9 +38,10 @@ bool fedserver_lease_stands(const fedserver_training *t, const fedserver_device 
     }
     if (asynchronous(t)) {
         return now_ms < device->lease_deadline_ms &&
-               t->round.number - device->lease_round <= t->task.rules.staleness;
+               fedserver_round_counting(&t->round) - device->lease_round <= t->task.rules.staleness;
     }
-    return device->lease_round == t->round.number && device->lease_attempt == t->round.attempt;
+    return t->round.phase != FEDSERVER_ROUND_CLOSING && device->lease_round == t->round.number &&
+           device->lease_attempt == t->round.attempt;
 }
 
 int64_t fedserver_lease_deadline(const fedserver_training *t, const fedserver_device *device) {
@@ -366,7 +367,9 @@ fedserver_round_event fedserver_leases_update_event(const fedserver_training *t,
         bool other = device->counted_digest != 0 && device->counted_digest != digest;
         return other ? FEDSERVER_ON_UPDATE_CLONED : FEDSERVER_ON_UPDATE_COUNTED;
     }
-    bool other_round = !asynchronous(t) && head->round != t->round.number;
+    /* while a round closes, updates count in the next one, of which no device has a lease */
+    const uint32_t counting = fedserver_round_counting(&t->round);
+    bool other_round = !asynchronous(t) && head->round != counting;
     if (head->task != t->task.wire.id || other_round) {
         return FEDSERVER_ON_UPDATE_CLOSED;
     }
@@ -374,7 +377,7 @@ fedserver_round_event fedserver_leases_update_event(const fedserver_training *t,
         head->round > device->lease_round) {
         return FEDSERVER_ON_UPDATE_UNKNOWN;
     }
-    if (t->round.number - head->round > t->task.rules.staleness) {
+    if (counting - head->round > t->task.rules.staleness) {
         return FEDSERVER_ON_UPDATE_STALE;
     }
     return fedserver_lease_stands(t, device, now_ms) ? FEDSERVER_ON_UPDATE_LEASED

@@ -216,7 +216,8 @@ static fed_status give_way(fedserver_rounds *rounds, fedserver_training *t, int6
                            int64_t *next_ms, fed_error *err) {
     const int64_t deadline_ms = t->task.rules.deadline_ms;
     const int64_t patience_ms = deadline_ms < PATIENCE_MS ? deadline_ms : PATIENCE_MS;
-    if (t->round.phase == FEDSERVER_ROUND_NONE || any_lease_stands(t)) {
+    if (t->round.phase == FEDSERVER_ROUND_NONE || t->round.phase == FEDSERVER_ROUND_CLOSING ||
+        any_lease_stands(t)) {
         t->vacant_ms = 0;
         return FED_OK;
     }

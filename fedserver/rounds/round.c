@@ -6,31 +6,34 @@
 #include <math.h>
 #include <stdbool.h>
 
-#define ROW(event, none, open, full)                                                               \
-    [FEDSERVER_ON_##event] = {FEDSERVER_DO_##none, FEDSERVER_DO_##open, FEDSERVER_DO_##full}
+#define ROW(event, none, open, full, closing)                                                      \
+    [FEDSERVER_ON_##event] = {FEDSERVER_DO_##none, FEDSERVER_DO_##open, FEDSERVER_DO_##full,       \
+                              FEDSERVER_DO_##closing}
 
 /* The machine is total: an event that can't happen in a phase has a harmless answer all the
- * same. TICK's COMMIT and COMMITTED's OPEN depend on numbers too: see decide(). */
+ * same. TICK's CLOSE, COMMITTED's OPEN and, of a round that closes, UPDATE_LEASED's COUNT depend on
+ * numbers too: see decide(). */
 // clang-format off
-static const uint8_t table[FEDSERVER_ROUND_EVENTS][3] = {
-    /*                    NONE            OPEN            FULL */
-    ROW(START,            OPEN,           NOTHING,        NOTHING),
-    ROW(RESUMED,          NOTHING,        REOPEN,         REOPEN),
-    ROW(TICK,             NOTHING,        COMMIT,         COMMIT),
-    ROW(COMMITTED,        NOTHING,        OPEN,           OPEN),
-    ROW(LEASE_ENDED,      NOTHING,        FREE,           FREE),
-    ROW(CHECKIN_NEW,      WAIT_NO_TASK,   LEASE,          WAIT_FULL),
-    ROW(CHECKIN_EARLY,    WAIT_NO_TASK,   WAIT_ADMISSION, WAIT_FULL),
-    ROW(CHECKIN_OTHER,    WAIT_NO_TASK,   WAIT_NO_TASK,   WAIT_NO_TASK),
-    ROW(CHECKIN_LEASED,   WAIT_NO_TASK,   LEASE_AGAIN,    LEASE_AGAIN),
-    ROW(CHECKIN_REPORTED, WAIT_NO_TASK,   WAIT_REPORTED,  WAIT_REPORTED),
-    ROW(UPDATE_LEASED,    REFUSE_CLOSED,  COUNT,          COUNT),
-    ROW(UPDATE_EXPIRED,   REFUSE_CLOSED,  REFUSE_EXPIRED, REFUSE_EXPIRED),
-    ROW(UPDATE_STALE,     REFUSE_CLOSED,  REFUSE_STALE,   REFUSE_STALE),
-    ROW(UPDATE_UNKNOWN,   REFUSE_CLOSED,  REFUSE_UNKNOWN, REFUSE_UNKNOWN),
-    ROW(UPDATE_CLOSED,    REFUSE_CLOSED,  REFUSE_CLOSED,  REFUSE_CLOSED),
-    ROW(UPDATE_COUNTED,   COUNTED_BEFORE, COUNTED_BEFORE, COUNTED_BEFORE),
-    ROW(UPDATE_CLONED,    REFUSE_CLONED,  REFUSE_CLONED,  REFUSE_CLONED),
+static const uint8_t table[FEDSERVER_ROUND_EVENTS][4] = {
+    /*                    NONE            OPEN            FULL            CLOSING */
+    ROW(START,            OPEN,           NOTHING,        NOTHING,        NOTHING),
+    ROW(RESUMED,          NOTHING,        REOPEN,         REOPEN,         NOTHING),
+    ROW(TICK,             NOTHING,        CLOSE,          CLOSE,          NOTHING),
+    ROW(GIVEN,            NOTHING,        CLOSE,          CLOSE,          NOTHING),
+    ROW(COMMITTED,        NOTHING,        NOTHING,        NOTHING,        OPEN),
+    ROW(LEASE_ENDED,      NOTHING,        FREE,           FREE,           FREE),
+    ROW(CHECKIN_NEW,      WAIT_NO_TASK,   LEASE,          WAIT_FULL,      WAIT_CLOSING),
+    ROW(CHECKIN_EARLY,    WAIT_NO_TASK,   WAIT_ADMISSION, WAIT_FULL,      WAIT_CLOSING),
+    ROW(CHECKIN_OTHER,    WAIT_NO_TASK,   WAIT_NO_TASK,   WAIT_NO_TASK,   WAIT_NO_TASK),
+    ROW(CHECKIN_LEASED,   WAIT_NO_TASK,   LEASE_AGAIN,    LEASE_AGAIN,    LEASE_AGAIN),
+    ROW(CHECKIN_REPORTED, WAIT_NO_TASK,   WAIT_REPORTED,  WAIT_REPORTED,  WAIT_REPORTED),
+    ROW(UPDATE_LEASED,    REFUSE_CLOSED,  COUNT,          COUNT,          COUNT),
+    ROW(UPDATE_EXPIRED,   REFUSE_CLOSED,  REFUSE_EXPIRED, REFUSE_EXPIRED, REFUSE_EXPIRED),
+    ROW(UPDATE_STALE,     REFUSE_CLOSED,  REFUSE_STALE,   REFUSE_STALE,   REFUSE_STALE),
+    ROW(UPDATE_UNKNOWN,   REFUSE_CLOSED,  REFUSE_UNKNOWN, REFUSE_UNKNOWN, REFUSE_UNKNOWN),
+    ROW(UPDATE_CLOSED,    REFUSE_CLOSED,  REFUSE_CLOSED,  REFUSE_CLOSED,  REFUSE_CLOSED),
+    ROW(UPDATE_COUNTED,   COUNTED_BEFORE, COUNTED_BEFORE, COUNTED_BEFORE, COUNTED_BEFORE),
+    ROW(UPDATE_CLONED,    REFUSE_CLONED,  REFUSE_CLONED,  REFUSE_CLONED,  REFUSE_CLONED),
 };
 // clang-format on
 
@@ -38,32 +41,45 @@ static bool asynchronous(const fedserver_round_rules *rules) {
     return rules->staleness > 0;
 }
 
-/* Is it time to commit, or to abandon the attempt? */
+/* Is it time to close, or to abandon the attempt? */
 static fedserver_round_action decide_tick(const fedserver_round_rules *rules,
                                           const fedserver_round *round, int64_t now_ms) {
     const bool held = rules->upstream[0] != '\0'; /* the site commits it */
     if (round->received >= rules->goal) {
-        return held ? FEDSERVER_DO_NOTHING : FEDSERVER_DO_COMMIT;
+        return held ? FEDSERVER_DO_NOTHING : FEDSERVER_DO_CLOSE;
     }
     if (round->deadline_ms == 0 || now_ms < round->deadline_ms) {
         return FEDSERVER_DO_NOTHING;
     }
     if (round->received >= rules->minimum && !held) {
-        return FEDSERVER_DO_COMMIT;
+        return FEDSERVER_DO_CLOSE;
     }
     return asynchronous(rules) ? FEDSERVER_DO_NOTHING : FEDSERVER_DO_REOPEN;
+}
+
+uint32_t fedserver_round_counting(const fedserver_round *round) {
+    return round->number + (round->phase == FEDSERVER_ROUND_CLOSING ? 1 : 0);
+}
+
+/* May an update with a lease that stands count? While a round closes, only in a round to come. */
+static bool may_count(const fedserver_round_rules *rules, const fedserver_round *round) {
+    return round->phase != FEDSERVER_ROUND_CLOSING ||
+           (asynchronous(rules) && round->number < rules->rounds);
 }
 
 static fedserver_round_action decide(const fedserver_round_rules *rules,
                                      const fedserver_round *round, fedserver_round_event event,
                                      int64_t now_ms) {
     fedserver_round_action action = (fedserver_round_action)table[event][round->phase];
-    if (event == FEDSERVER_ON_TICK && action == FEDSERVER_DO_COMMIT) {
+    if (event == FEDSERVER_ON_TICK && action == FEDSERVER_DO_CLOSE) {
         return decide_tick(rules, round, now_ms);
     }
     if (event == FEDSERVER_ON_COMMITTED && action == FEDSERVER_DO_OPEN &&
         round->number >= rules->rounds) {
         return FEDSERVER_DO_FINISH;
+    }
+    if (action == FEDSERVER_DO_COUNT && !may_count(rules, round)) {
+        return FEDSERVER_DO_REFUSE_CLOSED;
     }
     return action;
 }
@@ -86,15 +102,38 @@ static void reopen(const fedserver_round_rules *rules, fedserver_round *round, i
     }
 }
 
+/* Asynchronous: leases stand, and what was counted while the round before closed is in. */
+static void open_next(const fedserver_round_rules *rules, fedserver_round *round, int64_t now_ms) {
+    *round = (fedserver_round){.number = round->number + 1,
+                               .attempt = 1,
+                               .leased = asynchronous(rules) ? round->leased : 0,
+                               .received = round->ahead,
+                               .opened_ms = now_ms};
+    if (round->received > 0) {
+        run_deadline(rules, round, now_ms);
+    }
+}
+
+static void count(const fedserver_round_rules *rules, fedserver_round *round, int64_t now_ms) {
+    const bool closing = round->phase == FEDSERVER_ROUND_CLOSING;
+    *(closing ? &round->ahead : &round->received) += 1;
+    if (asynchronous(rules)) {
+        assert(round->leased > 0); /* S10: the update frees the slot of its own lease */
+        round->leased--;
+        run_deadline(rules, round, now_ms);
+    }
+}
+
 static void change(const fedserver_round_rules *rules, fedserver_round *round,
                    fedserver_round_action action, int64_t now_ms) {
     switch (action) {
     case FEDSERVER_DO_OPEN:
-        *round = (fedserver_round){.number = round->number + 1,
-                                   .attempt = 1,
-                                   .leased = asynchronous(rules) ? round->leased : 0,
-                                   .opened_ms = now_ms};
+        open_next(rules, round, now_ms);
         break;
+    case FEDSERVER_DO_CLOSE:
+        round->phase = FEDSERVER_ROUND_CLOSING;
+        round->closing_ms = now_ms;
+        return;
     case FEDSERVER_DO_REOPEN: /* devices that have reported keep their slots */
         reopen(rules, round, now_ms);
         break;
@@ -109,12 +148,7 @@ static void change(const fedserver_round_rules *rules, fedserver_round *round,
         }
         break;
     case FEDSERVER_DO_COUNT:
-        round->received++;
-        if (asynchronous(rules)) {
-            assert(round->leased > 0); /* S10: the update frees the slot of its own lease */
-            round->leased--;
-            run_deadline(rules, round, now_ms);
-        }
+        count(rules, round, now_ms);
         break;
     case FEDSERVER_DO_FINISH:
         *round = (fedserver_round){.phase = FEDSERVER_ROUND_NONE};
@@ -122,7 +156,9 @@ static void change(const fedserver_round_rules *rules, fedserver_round *round,
     default:
         return;
     }
-    round->phase = round->leased >= rules->cohort ? FEDSERVER_ROUND_FULL : FEDSERVER_ROUND_OPEN;
+    if (round->closing_ms == 0) {
+        round->phase = round->leased >= rules->cohort ? FEDSERVER_ROUND_FULL : FEDSERVER_ROUND_OPEN;
+    }
 }
 
 fedserver_round_action fedserver_round_step(const fedserver_round_rules *rules,
@@ -138,11 +174,11 @@ fedserver_round_action fedserver_round_step(const fedserver_round_rules *rules,
     return action;
 }
 
-uint32_t fedserver_round_weight(const fedserver_round_rules *rules, const fedserver_round *round,
+uint32_t fedserver_round_weight(const fedserver_round_rules *rules, uint32_t counting,
                                 uint32_t trained) {
     if (!asynchronous(rules)) {
         return 1;
     }
-    assert(trained <= round->number && round->number - trained <= rules->staleness);
-    return (uint32_t)lround(64.0 / sqrt(1.0 + (round->number - trained)));
+    assert(trained <= counting && counting - trained <= rules->staleness);
+    return (uint32_t)lround(64.0 / sqrt(1.0 + (counting - trained)));
 }

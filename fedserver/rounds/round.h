@@ -15,12 +15,18 @@
  *
  * Asynchronous (FedBuff): a slot is free again once its device has reported, or once its lease has
  * ended at a time of its own. Leases stand from round to round. No attempt is abandoned.
+ *
+ * A round that has what it needs closes: its set of updates is settled, and the new version is made
+ * from it, which may take a while. Meanwhile nobody gets a new lease. Synchronous: no lease stands,
+ * and updates are refused as too late. Asynchronous: leases stand, and updates count in the next
+ * round.
  */
 
 typedef enum fedserver_round_phase {
     FEDSERVER_ROUND_NONE = 0, /* no task runs */
     FEDSERVER_ROUND_OPEN = 1, /* slots are free */
-    FEDSERVER_ROUND_FULL = 2  /* every slot is taken */
+    FEDSERVER_ROUND_FULL = 2, /* every slot is taken */
+    FEDSERVER_ROUND_CLOSING = 3
 } fedserver_round_phase;
 
 typedef struct fedserver_round {
@@ -30,8 +36,10 @@ typedef struct fedserver_round {
      * that stand */
     uint32_t leased;
     uint32_t received; /* updates counted, in all attempts */
+    uint32_t ahead;    /* closing, asynchronous: updates counted in the next round */
     int64_t opened_ms;
     int64_t deadline_ms; /* 0: the deadline does not run yet */
+    int64_t closing_ms;  /* since when the round closes; 0: it does not */
 } fedserver_round;
 
 /** What happened. The caller has looked up the lease of the device. A lease stands as long as an
@@ -40,7 +48,8 @@ typedef enum fedserver_round_event {
     FEDSERVER_ON_START = 0,   /* a task starts with round 1 */
     FEDSERVER_ON_RESUMED,     /* a task that was set aside continues with its open round */
     FEDSERVER_ON_TICK,        /* time has passed, or an update was counted */
-    FEDSERVER_ON_COMMITTED,   /* the caller has finished the COMMIT */
+    FEDSERVER_ON_GIVEN,       /* another coordinator has made the version */
+    FEDSERVER_ON_COMMITTED,   /* the version of the round that closes is stored */
     FEDSERVER_ON_LEASE_ENDED, /* a device with a slot was revoked; asynchronous: or was late */
     FEDSERVER_ON_CHECKIN_NEW, /* check-in of a device without a lease that stands */
     /* check-in of such a device before the cohort admits the device */
@@ -67,12 +76,13 @@ typedef enum fedserver_round_action {
     /* an attempt has opened: store it, and move the epoch; earlier leases have ended */
     FEDSERVER_DO_REOPEN,
     FEDSERVER_DO_FREE,           /* a slot is free again */
-    FEDSERVER_DO_COMMIT,         /* aggregate, then step with COMMITTED */
+    FEDSERVER_DO_CLOSE,          /* store the round; make the version, then step with COMMITTED */
     FEDSERVER_DO_FINISH,         /* the last round is over: finish the task */
     FEDSERVER_DO_LEASE,          /* give a new lease; deadline_ms may run from now */
     FEDSERVER_DO_LEASE_AGAIN,    /* answer with the lease that the device has */
     FEDSERVER_DO_WAIT_NO_TASK,   /* answer WAIT: no task runs */
     FEDSERVER_DO_WAIT_FULL,      /* answer WAIT: no slot is free */
+    FEDSERVER_DO_WAIT_CLOSING,   /* answer WAIT: the next round opens soon */
     FEDSERVER_DO_WAIT_ADMISSION, /* answer WAIT: the cohort does not admit the device yet */
     FEDSERVER_DO_WAIT_REPORTED,  /* answer WAIT: the device has reported in this round */
     /* store and fold the update, then step with TICK; deadline_ms may run from now */
@@ -93,17 +103,20 @@ fedserver_round_action fedserver_round_step(const fedserver_round_rules *rules,
                                             fedserver_round *round, fedserver_round_event event,
                                             int64_t now_ms);
 
+/** The round in which an update counts now: the open one; while that closes, the next one. */
+uint32_t fedserver_round_counting(const fedserver_round *round);
+
 /**
- * The weight of an update of round `trained` in the open round, besides its samples.
+ * The weight of an update of round `trained` in the round `counting`, besides its samples.
  *
  * Synchronous: 1. Asynchronous: 64 / sqrt(1 + s), rounded to an integer. There s is the number of
- * versions since that round, round->number - trained, and at most rules->staleness. Integers keep
+ * versions since that round, counting - trained, and at most rules->staleness. Integers keep
  * the sum exact, whatever the order (D3). The mean is sum(weight * samples * update) / sum(weight *
  * samples).
  * Paper  Nguyen et al., "Federated learning with buffered asynchronous aggregation", AISTATS 2022,
  *        section 5; departs: the paper divides a sum of K equal updates by K
  */
-uint32_t fedserver_round_weight(const fedserver_round_rules *rules, const fedserver_round *round,
+uint32_t fedserver_round_weight(const fedserver_round_rules *rules, uint32_t counting,
                                 uint32_t trained);
 
 #endif

@@ -4,7 +4,10 @@
 
 #include <stdlib.h>
 
+#include "fedserver/rounds/closing.h"
+
 void fedserver_training_free(fedserver_training *training) {
+    fedserver_closing_drop(training->closing); /* it reads the versions, and the layout */
     fedserver_downloads_free(&training->downloads);
     fedserver_versions_free(&training->versions);
     fedserver_sum_free(&training->sum);
@@ -31,7 +34,8 @@ fedserver_round_row fedserver_round_row_of(const fedserver_training *t) {
     return (fedserver_round_row){.number = t->round.number,
                                  .attempts = t->round.attempt,
                                  .opened_ms = t->round.opened_ms,
-                                 .deadline_ms = t->round.deadline_ms};
+                                 .deadline_ms = t->round.deadline_ms,
+                                 .closing_ms = t->round.closing_ms};
 }
 
 fed_status fedserver_round_save(fedserver_rounds *rounds, const fedserver_training *t,

@@ -20,6 +20,9 @@
 #include "fedserver/versions/downloads.h"
 #include "fedserver/versions/past.h"
 
+/** A round that closes: rounds/closing.h. */
+typedef struct fedserver_closing fedserver_closing;
+
 /** The task that runs or, if no task runs, the task that ran last. */
 typedef struct fedserver_training {
     bool loaded; /* false: no task has ever started; the other fields are empty */
@@ -29,7 +32,8 @@ typedef struct fedserver_training {
     fedserver_strategy strategy;
     float *state; /* the strategy's state after the newest version; NULL: it has none */
     fedserver_round round;
-    fedserver_sum sum;       /* the sum of the open round */
+    /* the sum of the updates that count now; size 0: none has come, and it has no memory yet */
+    fedserver_sum sum;
     fedserver_own_table own; /* what its updates report of their own */
     fedserver_cohort cohort; /* decides which devices may take the free slots */
     int64_t vacant_ms;       /* since when no lease stands; 0: a lease stands */
@@ -39,6 +43,8 @@ typedef struct fedserver_training {
     /* [arch.layout.size]: the next version's values, in place of what the updates make; NULL. Set
      * within fedserver_training_take only */
     const float *given;
+    /* makes the next version; it has the state and the residual meanwhile. NULL: no round closes */
+    fedserver_closing *closing;
 } fedserver_training;
 
 /*
@@ -47,11 +53,17 @@ typedef struct fedserver_training {
  * struct throws the struct away and loads a new one.
  */
 typedef struct fedserver_rounds {
-    /* The owner of this struct sets the next four. fedserver_rounds_free does not free them. */
+    /* The owner of this struct sets the next seven. fedserver_rounds_free does not free them. */
     const fedserver_store *store;
     void *db;
     const fed_log *log;
-    const char *directory; /* directory of temporary files */
+    const char
+        *directory;    /* the coordinator's: the store is opened there, temporary files lie there */
+    const char *where; /* of the store, as for its open */
+    /* From so many values on, a thread makes a new version; 0: none ever does. Then it writes 1 to
+     * `bell` (8 bytes), and fedserver_training_advance is to be called. */
+    size_t apart_values;
+    int bell;
 
     fedserver_devices devices;
     fedserver_training training;

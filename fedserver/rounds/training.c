@@ -9,6 +9,7 @@
 #include "fed/hash.h"
 #include "fedcodec/envelope.h"
 #include "fedserver/identity/device_table.h"
+#include "fedserver/rounds/closing.h"
 #include "fedserver/rounds/drift.h"
 #include "fedserver/rounds/leases.h"
 #include "fedserver/rounds/roster.h"
@@ -83,6 +84,7 @@ static fed_status load_versions(fedserver_rounds *rounds, fedserver_training *t,
     }
     fed_status status = fedserver_versions_init(&t->versions, &t->arch.layout, row.version,
                                                 row.values, row.residual);
+    t->versions.kept = status == FED_OK && row.kept;
     if (status != FED_OK) {
         return fed_fail(err, status, "task %llu: out of memory for its model",
                         (unsigned long long)id);
@@ -99,7 +101,9 @@ static fed_status load_versions(fedserver_rounds *rounds, fedserver_training *t,
 static fed_status restore_round(void *user, const fedserver_round_row *row, fed_error *err) {
     (void)err;
     fedserver_training *t = user;
-    t->round = (fedserver_round){.phase = FEDSERVER_ROUND_OPEN,
+    const bool closing = row->closing_ms != 0;
+    t->round = (fedserver_round){.phase = closing ? FEDSERVER_ROUND_CLOSING : FEDSERVER_ROUND_OPEN,
+                                 .closing_ms = row->closing_ms,
                                  .number = row->number,
                                  .attempt = row->attempts,
                                  .opened_ms = row->opened_ms,
@@ -111,8 +115,13 @@ static fed_status load_open_round(fedserver_rounds *rounds, fedserver_training *
     FED_TRY(rounds->store->round_each(rounds->db, t->task.wire.id, 1, restore_round, t, err));
     FED_TRY(rounds->store->update_count(rounds->db, t->task.wire.id, t->round.number,
                                         &t->round.received, err));
+    const bool closing = t->round.phase == FEDSERVER_ROUND_CLOSING;
+    if (closing) {
+        FED_TRY(rounds->store->update_count(rounds->db, t->task.wire.id, t->round.number + 1,
+                                            &t->round.ahead, err));
+    }
     t->round.leased = fedserver_leases_count(rounds, t);
-    if (t->round.leased >= t->task.rules.cohort) {
+    if (!closing && t->round.leased >= t->task.rules.cohort) {
         t->round.phase = FEDSERVER_ROUND_FULL;
     }
     return FED_OK;
@@ -122,7 +131,7 @@ static fed_status load_round(fedserver_rounds *rounds, fedserver_training *t, fe
     /* the devices that will come are unknown yet: the first ones get the slots */
     t->cohort.start = 1;
     FED_TRY(load_open_round(rounds, t, err));
-    return fedserver_intake_load(rounds, t, err);
+    return fedserver_intake_load(rounds, t, t->round.number, err);
 }
 
 typedef struct marking {
@@ -253,55 +262,39 @@ fed_status fedserver_training_start(fedserver_rounds *rounds, const fedserver_ta
     return FED_OK;
 }
 
-/* Make the new version, in memory and as rows. The new version is the last one plus what the
- * strategy makes of `change`. */
-static fed_status make_version(fedserver_rounds *rounds, fedserver_training *t, float *change,
-                               size_t *delta_len, fed_error *err) {
-    fedserver_versions *v = &t->versions;
+/* Write the rows of the version that was made. *reach: the oldest version that is kept whole. */
+static fed_status put_version(fedserver_rounds *rounds, fedserver_training *t,
+                              const fedserver_closed *made, uint32_t *reach, fed_error *err) {
     const uint64_t id = t->task.wire.id;
-    const fedserver_phase phase = fedserver_phase_of(&t->task, t->round.number);
-    const size_t size = t->arch.layout.size, trained = fedserver_trained(&t->arch.layout);
     const fedserver_archive archive = fedserver_rounds_archive(rounds, t);
-    const uint8_t *part = NULL;
-    uint32_t reach = 0;
-    fedcodec codec_down;
-    FED_TRY(fedcodec_parse(phase.codec_down, &codec_down, err));
-    fedserver_strategy_step(&t->strategy, t->state, change, trained);
-    FED_TRY(fedserver_past_keep(&archive, v, &reach, err));
-    FED_TRY(t->given != NULL ? fedserver_versions_become(v, t->given, &part, delta_len, err)
-                             : fedserver_versions_advance(v, &codec_down, t->task.wire.small_tensor,
-                                                          change, &part, delta_len, err));
-    assert(v->version == t->round.number); /* S5: round k makes version k */
-    fedserver_model_row row = {.version = v->version,
-                               .digest = v->digest,
-                               .values = v->values,
-                               .residual = v->residual,
-                               .size = size,
-                               .state = (void *)t->state,
-                               .state_len = fedserver_strategy_state_size(&t->strategy, trained) *
-                                            sizeof *t->state};
+    const fedserver_versions *next = &made->version;
+    uint64_t digest;
+    size_t len;
+    const uint8_t *part = fedserver_versions_part(next, &len, &digest);
+    t->versions.kept = t->versions.kept || made->old_kept;
+    FED_TRY(fedserver_past_keep(&archive, &t->versions, reach, err));
+    const fedserver_model_row row = {.version = next->version,
+                                     .digest = next->digest,
+                                     .values = next->values,
+                                     .residual = next->residual,
+                                     .size = next->layout->size,
+                                     .state = (void *)made->state,
+                                     .state_len = made->state_len,
+                                     .kept = made->kept,
+                                     .residual_digest = made->residual_digest,
+                                     .state_digest = made->state_digest};
     FED_TRY(rounds->store->model_put(rounds->db, id, &row, err));
-    FED_TRY(rounds->store->delta_add(rounds->db, id, v->version, part, *delta_len, NULL, err));
-    const uint32_t late = fedserver_drift_reach(t);
-    reach = reach < late ? reach : late;
-    return rounds->store->delta_prune(rounds->db, id, v->oldest < reach ? v->oldest : reach, err);
+    return rounds->store->delta_add(rounds->db, id, next->version, part, len,
+                                    made->part_kept ? &digest : NULL, err);
 }
 
-/* Make the new version from the round's updates. */
-static fed_status take_step(fedserver_rounds *rounds, fedserver_training *t,
-                            fedserver_shares *shares, size_t *delta_len, fed_error *err) {
-    float *change = calloc(t->arch.layout.size, sizeof *change);
-    if (change == NULL) {
-        return fed_fail(err, FED_ENOMEM, "out of memory for the change of the model");
-    }
-    *shares = (fedserver_shares){0};
-    fed_status status =
-        t->sum.updates > 0 ? fedserver_intake_close(rounds, t, shares, change, err) : FED_OK;
-    if (status == FED_OK) {
-        status = make_version(rounds, t, change, delta_len, err);
-    }
-    free(change);
-    return status;
+/* Delete the deltas that neither devices nor late updates nor older versions need. */
+static fed_status prune_deltas(fedserver_rounds *rounds, const fedserver_training *t,
+                               uint32_t reach, fed_error *err) {
+    const uint32_t late = fedserver_drift_reach(t), oldest = t->versions.oldest;
+    reach = reach < late ? reach : late;
+    return rounds->store->delta_prune(rounds->db, t->task.wire.id, oldest < reach ? oldest : reach,
+                                      err);
 }
 
 /* Finish the task, even if a person paused the task a moment ago. Nothing remains of a cancelled
@@ -325,6 +318,9 @@ static fed_status move_on(fedserver_rounds *rounds, fedserver_training *t, int64
         t->lease_ends_ms = 0; /* some leases may be too old now */
         fedserver_leases_advance(rounds, t, now_ms);
         fedserver_slots_open(rounds, t, now_ms);
+        if (t->task.rules.staleness > 0 && fedserver_closing_apart(rounds, t)) {
+            fedserver_slots_freed(rounds, t, now_ms); /* some may be free since it began to close */
+        }
         return fedserver_round_save(rounds, t, err);
     }
     rounds->epoch++;
@@ -368,45 +364,57 @@ static void say_who_is_bounded(const fedserver_rounds *rounds, const fedserver_t
 }
 
 /* Store what the round's updates report of their own. */
-static fed_status put_own(fedserver_rounds *rounds, const fedserver_training *t, fed_error *err) {
-    if (t->own.dropped > 0) {
+static fed_status put_own(fedserver_rounds *rounds, const fedserver_training *t,
+                          const fedserver_own_table *own, fed_error *err) {
+    if (own->dropped > 0) {
         fed_logf(rounds->log, FED_LOG_WARN,
                  "round %u: %llu values of the devices' own metrics are dropped: their names are "
                  "not among the first %d",
-                 t->round.number, (unsigned long long)t->own.dropped, FEDSERVER_OWN_NAMES);
+                 t->round.number, (unsigned long long)own->dropped, FEDSERVER_OWN_NAMES);
     }
     return rounds->store->own_put(rounds->db, t->task.wire.id, t->round.number,
-                                  FEDSERVER_OWN_OF_UPDATES, t->own.rows, t->own.count, err);
+                                  FEDSERVER_OWN_OF_UPDATES, own->rows, own->count, err);
 }
 
-static fed_status commit_round(fedserver_rounds *rounds, fedserver_training *t, int64_t now_ms,
-                               fed_error *err) {
-    size_t delta_len = 0;
-    fedserver_shares shares;
-    assert(t->sum.updates == t->round.received); /* S4: the sum holds exactly the stored updates */
-    FED_TRY(take_step(rounds, t, &shares, &delta_len, err));
+/* What remains of the round. */
+static fedserver_round_row summary(const fedserver_training *t, const fedserver_closed *made,
+                                   int64_t now_ms) {
+    const fedserver_shares *shares = &made->shares;
     fedserver_round_row row = fedserver_round_row_of(t);
     row.committed_ms = now_ms;
-    row.updates = t->sum.updates;
-    row.samples = t->sum.samples;
-    row.loss = shares.loss;
-    row.heaviest = (fedserver_standout){.device = shares.heaviest, .amount = shares.heaviest_share};
-    row.furthest = (fedserver_standout){.device = shares.furthest, .amount = shares.furthest_norm};
-    row.update_bytes = t->sum.bytes;
-    row.delta_bytes = delta_len;
-    row.own_dropped = t->own.dropped;
+    row.updates = made->updates;
+    row.samples = made->samples;
+    row.loss = shares->loss;
+    row.heaviest =
+        (fedserver_standout){.device = shares->heaviest, .amount = shares->heaviest_share};
+    row.furthest =
+        (fedserver_standout){.device = shares->furthest, .amount = shares->furthest_norm};
+    row.update_bytes = made->bytes;
+    row.delta_bytes = made->part_len;
+    row.own_dropped = made->own.dropped;
+    return row;
+}
+
+/* S5: the version that was made, the round's summary and the next round are one transaction. */
+static fed_status commit_round(fedserver_rounds *rounds, fedserver_training *t, int64_t now_ms,
+                               fed_error *err) {
+    const fedserver_closed *made = fedserver_closing_result(t->closing);
+    const fedserver_shares shares = made->shares;
+    const fedserver_round_row row = summary(t, made, now_ms);
+    uint32_t reach = 0;
+    FED_TRY(put_version(rounds, t, made, &reach, err));
     FED_TRY(rounds->store->round_put(rounds->db, t->task.wire.id, &row, err));
-    FED_TRY(put_own(rounds, t, err));
+    FED_TRY(put_own(rounds, t, &made->own, err));
     FED_TRY(rounds->store->update_clear(rounds->db, t->task.wire.id, t->round.number, err));
     FED_TRY(prune_pieces(rounds, t, err));
-    fedserver_sum_clear(&t->sum);
-    t->own = (fedserver_own_table){.count = 0};
+    fedserver_closing_take(t);
+    FED_TRY(prune_deltas(rounds, t, reach, err));
     fedserver_downloads_trim(&t->downloads, t->versions.version, now_ms);
     rounds->counters.rounds_committed++;
     fedserver_counters_round(&rounds->counters, now_ms - row.opened_ms);
     fed_logf(rounds->log, FED_LOG_INFO,
              "round %u committed: %u updates, loss %.4f, delta of %zu bytes", row.number,
-             row.updates, row.loss, delta_len);
+             row.updates, row.loss, (size_t)row.delta_bytes);
     say_who_is_bounded(rounds, t, row.number, &shares);
     return move_on(rounds, t, now_ms, err);
 }
@@ -417,10 +425,48 @@ fed_status fedserver_training_take(fedserver_rounds *rounds, fedserver_training 
     if (last) {
         t->task.rules.rounds = t->round.number;
     }
+    fedserver_round_step(&t->task.rules, &t->round, FEDSERVER_ON_GIVEN, now_ms);
     t->given = values;
-    fed_status status = commit_round(rounds, t, now_ms, err);
+    fed_status status = fedserver_closing_begin(rounds, t, err);
+    if (status == FED_OK) {
+        status = fedserver_closing_make(rounds, t->closing, err);
+    }
     t->given = NULL;
-    return status;
+    return status == FED_OK ? commit_round(rounds, t, now_ms, err) : status;
+}
+
+/* The round closes. Make the version and commit the round: at once, or once a thread has made the
+ * version. After a restart the thread begins anew. */
+static fed_status close_round(fedserver_rounds *rounds, fedserver_training *t, int64_t now_ms,
+                              fed_error *err) {
+    fed_status status = FED_OK;
+    if (t->closing == NULL) {
+        FED_TRY(fedserver_closing_begin(rounds, t, err));
+    }
+    if (!fedserver_closing_apart(rounds, t)) {
+        FED_TRY(fedserver_closing_make(rounds, t->closing, err));
+    } else if (!fedserver_closing_done(t->closing, &status, err)) {
+        return FED_OK;
+    }
+    FED_TRY(status);
+    FED_TRY(commit_round(rounds, t, now_ms, err));
+    /* updates that came meanwhile may be all that the next round needs */
+    return t->round.received > 0 ? fedserver_training_advance(rounds, t, now_ms, err) : FED_OK;
+}
+
+/* The round's set of updates is settled. A thread must find that stored. */
+static fed_status settle_round(fedserver_rounds *rounds, fedserver_training *t, fed_error *err) {
+    if (!fedserver_closing_apart(rounds, t)) {
+        return FED_OK;
+    }
+    fed_logf(rounds->log, FED_LOG_INFO, "round %u closes with %u updates", t->round.number,
+             t->round.received);
+    return fedserver_round_save(rounds, t, err);
+}
+
+fed_status fedserver_training_committed(fedserver_rounds *rounds, fedserver_training *t,
+                                        fed_error *err) {
+    return t->closing != NULL ? fedserver_closing_start(rounds, t->closing, err) : FED_OK;
 }
 
 /* Open the next attempt, after an attempt that ended below the minimum. */
@@ -444,10 +490,13 @@ fed_status fedserver_training_advance(fedserver_rounds *rounds, fedserver_traini
     fedserver_round before = t->round;
     fedserver_round_action action =
         fedserver_round_step(&t->task.rules, &t->round, FEDSERVER_ON_TICK, now_ms);
-    if (action == FEDSERVER_DO_COMMIT) {
-        FED_TRY(commit_round(rounds, t, now_ms, err));
+    if (action == FEDSERVER_DO_CLOSE) {
+        FED_TRY(settle_round(rounds, t, err));
     } else if (action == FEDSERVER_DO_REOPEN) {
         FED_TRY(reopen(rounds, t, &before, now_ms, err));
+    }
+    if (t->round.phase == FEDSERVER_ROUND_CLOSING) {
+        FED_TRY(close_round(rounds, t, now_ms, err));
     }
     fedserver_leases_advance(rounds, t, now_ms);
     return FED_OK;
@@ -457,6 +506,9 @@ fed_status fedserver_training_advance(fedserver_rounds *rounds, fedserver_traini
  * slot. */
 static fed_status counted_in_between(fedserver_rounds *rounds, fedserver_training *t,
                                      int64_t now_ms, fed_error *err) {
+    if (t->round.phase == FEDSERVER_ROUND_CLOSING) {
+        return FED_OK; /* the next round sees to both */
+    }
     if (t->round.leased + 1 == t->task.rules.cohort) {
         fedserver_slots_freed(rounds, t, now_ms);
     }
@@ -469,7 +521,7 @@ fed_status fedserver_training_count(fedserver_rounds *rounds, fedserver_training
     assert(device->counted_lease != update->head.lease); /* D2: a lease's update counts once */
     FED_TRY(fedserver_intake_count(t, update, device->id, err));
     const fedserver_update_row row = {.task = t->task.wire.id,
-                                      .round = t->round.number,
+                                      .round = fedserver_round_counting(&t->round),
                                       .device = device->id,
                                       .lease = update->head.lease};
     FED_TRY(rounds->store->update_add(rounds->db, &row, update->body, update->body_len, err));

@@ -13,7 +13,8 @@ fed_status fedserver_training_load(fedserver_rounds *rounds, fed_error *err) FED
 fed_status fedserver_training_start(fedserver_rounds *rounds, const fedserver_task *task,
                                     int64_t now_ms, fed_error *err) FED_CHECKED;
 
-/** Check deadline and goal: commit or reopen the round if it is time. */
+/** Check deadline and goal: close or reopen the round if it is time. A small version is made and
+ * committed at once, and a large one once its thread has ended: rounds/closing.h. */
 fed_status fedserver_training_advance(fedserver_rounds *rounds, fedserver_training *training,
                                       int64_t now_ms, fed_error *err) FED_CHECKED;
 
@@ -27,6 +28,10 @@ fed_status fedserver_training_advance(fedserver_rounds *rounds, fedserver_traini
 fed_status fedserver_training_take(fedserver_rounds *rounds, fedserver_training *training,
                                    const float *values, bool last, int64_t now_ms,
                                    fed_error *err) FED_CHECKED;
+
+/** What was written is committed. A round that closes gets its thread. */
+fed_status fedserver_training_committed(fedserver_rounds *rounds, fedserver_training *training,
+                                        fed_error *err) FED_CHECKED;
 
 /** Store an open update, and add the update to the round's sum. The caller has asked
  * fedserver_round_step first.   digest: of the update's body */

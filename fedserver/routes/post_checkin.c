@@ -90,6 +90,7 @@ static fed_status train(fedserver *server, fedserver_training *t, const fedserve
             (uint32_t)clamp(fedserver_lease_deadline(t, device) - call->now_ms, 0, UINT32_MAX);
         return FED_OK;
     case FEDSERVER_DO_WAIT_FULL:
+    case FEDSERVER_DO_WAIT_CLOSING:
     case FEDSERVER_DO_WAIT_ADMISSION:
         wait_for(server, t, call, FED_WAIT_FULL, answer);
         return FED_OK;

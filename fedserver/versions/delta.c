@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/versions/delta.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -159,63 +160,103 @@ fed_status fedserver_versions_append(fedserver_versions *v, uint32_t to, const u
     return FED_OK;
 }
 
-/* The next version is there: its values, and its part, which is the chain's last. */
-static void count_version(fedserver_versions *v, size_t len, const uint8_t **part,
-                          size_t *part_len) {
-    size_t chain_len;
-    const uint8_t *chain = fedserver_blob_data(v->chain, &chain_len);
-    v->version++;
-    v->digest = fed_digest(v->values, v->layout->size);
-    *part = chain + (chain_len - len);
-    *part_len = len;
+/* A version like v, to be changed: its values and links are its own, its chain is v's. */
+static fed_status copy_versions(const fedserver_versions *v, fedserver_versions *copy,
+                                fed_error *err) {
+    const size_t bytes = v->layout->size * sizeof *v->values;
+    fedserver_versions made = *v;
+    made.residual = NULL;
+    made.kept = false;
+    made.links = NULL;
+    made.links_cap = 0;
+    made.chain = v->chain != NULL ? fedserver_blob_share(v->chain) : NULL;
+    made.values = malloc(bytes);
+    fed_status status = made.values != NULL ? links_reserve(&made, v->parts + 1) : FED_ENOMEM;
+    if (status != FED_OK) {
+        fedserver_versions_free(&made);
+        return fed_fail(err, status, "out of memory for version %u of the model", v->version + 1);
+    }
+    memcpy(made.values, v->values, bytes);
+    if (v->parts > 0) {
+        memcpy(made.links, v->links, v->parts * sizeof *v->links);
+    }
+    *copy = made;
+    return FED_OK;
 }
 
-fed_status fedserver_versions_advance(fedserver_versions *v, const fedcodec *codec, uint32_t small,
-                                      const float *mean, const uint8_t **part, size_t *part_len,
-                                      fed_error *err) {
-    const fed_layout *layout = v->layout;
-    uint32_t to = v->version + 1;
+/* Apply a fed_part to the version before it, as each device does. */
+static fed_status apply_part(fedserver_versions *v, const fed_writer *bytes, fed_error *err) {
+    fed_reader r;
+    fed_part delta;
+    fed_reader_init(&r, bytes->data, bytes->len);
+    FED_TRY(fed_part_read(&r, &delta));
+    FED_TRY(fedserver_part_apply(&delta, v->layout, v->values, err));
+    v->version = delta.to;
+    v->digest = fed_digest(v->values, v->layout->size);
+    fed_status status = fedserver_versions_append(v, delta.to, bytes->data, bytes->len);
+    return status == FED_OK ? FED_OK
+                            : fed_fail(err, status, "version %u of the model can't be kept: %s",
+                                       v->version, fed_status_text(status));
+}
+
+/* Make the version that a part leads to. */
+static fed_status follow(const fedserver_versions *v, const fed_writer *part, float *residual,
+                         fedserver_versions *next, fed_error *err) {
+    fedserver_versions made;
+    FED_TRY(copy_versions(v, &made, err));
+    fed_status status = apply_part(&made, part, err);
+    if (status != FED_OK) {
+        fedserver_versions_free(&made);
+        return status;
+    }
+    made.residual = residual;
+    *next = made;
+    return FED_OK;
+}
+
+fed_status fedserver_versions_next(const fedserver_versions *v, const fedcodec *codec,
+                                   uint32_t small, const float *mean, float *residual,
+                                   fedserver_versions *next, fed_error *err) {
     fed_writer bytes;
     fed_writer_growing(&bytes);
-    fed_status status = fedserver_part_encode(FED_PART_DELTA, v->version, to, codec, layout, small,
-                                              v->residual, mean, &bytes, err);
-    fed_part delta = {0};
+    fed_status status = fedserver_part_encode(FED_PART_DELTA, v->version, v->version + 1, codec,
+                                              v->layout, small, residual, mean, &bytes, err);
     if (status == FED_OK) {
-        fed_reader r;
-        fed_reader_init(&r, bytes.data, bytes.len);
-        status = fed_part_read(&r, &delta);
-    }
-    if (status == FED_OK) {
-        status = fedcodec_envelope_axpy(delta.envelope, (size_t)delta.envelope_len, layout, 1.0f,
-                                        v->values, err);
-    }
-    if (status == FED_OK) {
-        status = fedserver_versions_append(v, to, bytes.data, bytes.len);
-    }
-    if (status == FED_OK) {
-        count_version(v, bytes.len, part, part_len);
+        status = follow(v, &bytes, residual, next, err);
     }
     fed_writer_free(&bytes);
     return status;
 }
 
-fed_status fedserver_versions_become(fedserver_versions *v, const float *values,
-                                     const uint8_t **part, size_t *part_len, fed_error *err) {
+fed_status fedserver_versions_given(const fedserver_versions *v, const float *values,
+                                    float *residual, fedserver_versions *next, fed_error *err) {
     const size_t size = v->layout->size;
     const fed_part step = {.from = v->version, .to = v->version + 1};
     fed_writer bytes;
     fed_writer_growing(&bytes);
     fed_status status = fedserver_part_patch(&step, v->values, values, size, &bytes, err);
     if (status == FED_OK) {
-        status = fedserver_versions_append(v, step.to, bytes.data, bytes.len);
-    }
-    if (status == FED_OK) {
-        memcpy(v->values, values, size * sizeof *values);
-        memset(v->residual, 0, size * sizeof *v->residual);
-        count_version(v, bytes.len, part, part_len);
+        memset(residual, 0, size * sizeof *residual);
+        status = follow(v, &bytes, residual, next, err);
     }
     fed_writer_free(&bytes);
     return status;
+}
+
+void fedserver_versions_replace(fedserver_versions *v, fedserver_versions *next) {
+    fedserver_versions_free(v);
+    *v = *next;
+    *next = (fedserver_versions){0};
+}
+
+const uint8_t *fedserver_versions_part(const fedserver_versions *v, size_t *len, uint64_t *digest) {
+    assert(v->parts > 0);
+    const fedserver_link *last = &v->links[v->parts - 1];
+    size_t chain_len;
+    const uint8_t *chain = fedserver_blob_data(v->chain, &chain_len);
+    *len = chain_len - last->start;
+    *digest = last->digest;
+    return chain + last->start;
 }
 
 bool fedserver_versions_leads(const fedserver_versions *v, uint32_t have, uint32_t want,

@@ -33,8 +33,11 @@ typedef struct fedserver_versions {
     const fed_layout *layout; /* the task's layout; it outlives this struct */
     uint32_t version;
     uint64_t digest;
-    float *values;   /* float32[layout->size] */
-    float *residual; /* float32[layout->size]: what the deltas so far did not carry */
+    float *values; /* float32[layout->size] */
+    /* float32[layout->size]: what the deltas so far did not carry. NULL: whoever makes the next
+     * version has it */
+    float *residual;
+    bool kept; /* the store has the values as a blob: store.h */
 
     /* the parts that turn version `oldest` into oldest + parts; NULL: no part */
     fedserver_blob *chain;
@@ -52,20 +55,28 @@ fed_status fedserver_versions_init(fedserver_versions *v, const fed_layout *layo
 void fedserver_versions_free(fedserver_versions *v);
 
 /**
- * Make the next version: delta = codec(mean + residual); values += delta. *part is the new
- * fed_part. The part points into the chain's bytes, and is valid until the next version.
+ * Make the next version beside v: delta = codec(mean + residual); next->values = v->values + delta.
+ * Of v only values and chain are read, so another thread may go on handing v out.
+ *
+ * residual  float32[layout->size], from malloc: v's. It is changed in place, and next has it
+ * next      on failure nothing is left of it, and the residual is the caller's again, but worthless
+ * Memory    the values once more, and the chain
  */
-fed_status fedserver_versions_advance(fedserver_versions *v, const fedcodec *codec, uint32_t small,
-                                      const float *mean, const uint8_t **part, size_t *part_len,
-                                      fed_error *err) FED_CHECKED;
+fed_status fedserver_versions_next(const fedserver_versions *v, const fedcodec *codec,
+                                   uint32_t small, const float *mean, float *residual,
+                                   fedserver_versions *next, fed_error *err) FED_CHECKED;
 
-/**
- * Make the next version of values that are given: values[n] become its values, to the bit. Its part
- * is a patch. What earlier deltas left out is dropped. *part as above. Errors: FED_ENONFINITE.
- */
-fed_status fedserver_versions_become(fedserver_versions *v, const float *values,
-                                     const uint8_t **part, size_t *part_len,
-                                     fed_error *err) FED_CHECKED;
+/** Let `next` take the place of v. */
+void fedserver_versions_replace(fedserver_versions *v, fedserver_versions *next);
+
+/** The newest delta, a fed_part: its bytes, which are the chain's, and their digest. */
+const uint8_t *fedserver_versions_part(const fedserver_versions *v, size_t *len, uint64_t *digest);
+
+/** The same of values that are given: values[n] become next's, to the bit. The part is a patch. What
+ * earlier deltas left out is dropped. Errors: FED_ENONFINITE. */
+fed_status fedserver_versions_given(const fedserver_versions *v, const float *values,
+                                    float *residual, fedserver_versions *next,
+                                    fed_error *err) FED_CHECKED;
 
 /** For a restart: append the part that led to version `to`. The caller appends the oldest part
  * first, leaves no gap (FED_EFORMAT), and ends with the part that leads to v->version. */

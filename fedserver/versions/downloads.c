@@ -208,6 +208,27 @@ static fed_status get_made(fedserver_downloads *d, const fedserver_versions *v,
     return FED_OK;
 }
 
+bool fedserver_downloads_wanted(const fedserver_downloads *d, uint32_t newest, fed_part_kind kind) {
+    bool wanted = false;
+    for (size_t k = 0; k < FEDSERVER_SNAPSHOTS; k++) {
+        const fedserver_made *made = &d->snapshots[k];
+        wanted = wanted || (made->blob != NULL && made->to == newest && made->kind == kind &&
+                            made->asked_ms != 0);
+    }
+    return wanted;
+}
+
+fed_status fedserver_downloads_make(const fedserver_versions *v, fed_part_kind kind,
+                                    fedserver_made *made, fed_error *err) {
+    *made = (fedserver_made){.kind = kind, .from = v->version, .to = v->version};
+    return make(v, NULL, made, err); /* the newest version needs nothing brought back */
+}
+
+void fedserver_downloads_add(fedserver_downloads *d, fedserver_made *made) {
+    *slot_for_snapshot(d) = *made;
+    *made = (fedserver_made){0};
+}
+
 /* -- choosing an answer -- */
 
 /* Get the shorter of two patches: from the version that the device has, and from nothing. A

@@ -43,7 +43,7 @@ typedef struct fedserver_made {
     fed_part_kind kind;
     uint32_t from, to; /* the versions that the part names */
     uint64_t tag;
-    int64_t asked_ms;
+    int64_t asked_ms; /* 0: no device has asked yet */
 } fedserver_made;
 
 typedef struct fedserver_downloads {
@@ -77,6 +77,15 @@ fed_status fedserver_downloads_get(fedserver_downloads *d, const fedserver_versi
                                    const fedserver_past *past, const fedserver_wish *wish,
                                    int64_t now_ms, fedserver_blob **parts, uint64_t *tag,
                                    fed_error *err) FED_CHECKED;
+
+/** Has a device asked for a snapshot of this kind of the newest version? */
+bool fedserver_downloads_wanted(const fedserver_downloads *d, uint32_t newest, fed_part_kind kind);
+
+/** Make a snapshot of that kind of the newest version, before a device asks for it. Only reads v.
+ * Owner: the caller, until fedserver_downloads_add takes it. */
+fed_status fedserver_downloads_make(const fedserver_versions *v, fed_part_kind kind,
+                                    fedserver_made *made, fed_error *err) FED_CHECKED;
+void fedserver_downloads_add(fedserver_downloads *d, fedserver_made *made);
 
 /** Write the kept answers as bytes, and read them back. FED_EFORMAT, FED_ENOMEM. */
 void fedserver_downloads_write(const fedserver_downloads *d, fed_writer *w);

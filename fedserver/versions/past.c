@@ -21,28 +21,46 @@ static fed_status find_keyframe(const fedserver_archive *archive, uint32_t versi
 
 static fed_status add_keyframe(const fedserver_archive *archive, const fedserver_versions *v,
                                fed_error *err) {
-    const fedserver_keyframe keyframe = {
-        .version = v->version, .digest = v->digest, .values = v->values, .size = v->layout->size};
+    const fedserver_keyframe keyframe = {.version = v->version,
+                                         .digest = v->digest,
+                                         .values = v->values,
+                                         .size = v->layout->size,
+                                         .kept = v->kept};
     return archive->store->keyframe_add(archive->db, archive->task, &keyframe, err);
+}
+
+/* Is a keyframe due? *last: the newest one; without one, its version is v's. */
+static fed_status look(const fedserver_archive *archive, const fedserver_versions *v,
+                       fedserver_keyframe *last, bool *due, fed_error *err) {
+    uint32_t count = 0;
+    uint64_t bytes = 0;
+    bool found;
+    *last = (fedserver_keyframe){.version = v->version};
+    FED_TRY(find_keyframe(archive, v->version, last, &found, err));
+    if (found) {
+        FED_TRY(archive->store->delta_sum(archive->db, archive->task, last->version, &count, &bytes,
+                                          err));
+    }
+    *due = !found || count >= FEDSERVER_CHAIN_PARTS || bytes >= v->snapshot_limit;
+    return FED_OK;
+}
+
+fed_status fedserver_past_due(const fedserver_archive *archive, const fedserver_versions *v,
+                              bool *due, fed_error *err) {
+    fedserver_keyframe last;
+    return look(archive, v, &last, due, err);
 }
 
 fed_status fedserver_past_keep(const fedserver_archive *archive, const fedserver_versions *v,
                                uint32_t *reach, fed_error *err) {
-    fedserver_keyframe last = {.version = v->version}, older = {0};
-    uint32_t count = 0;
-    uint64_t bytes = 0;
-    bool found;
-    FED_TRY(find_keyframe(archive, v->version, &last, &found, err));
-    if (found) {
-        FED_TRY(archive->store->delta_sum(archive->db, archive->task, last.version, &count, &bytes,
-                                          err));
-    }
-    if (!found || count >= FEDSERVER_CHAIN_PARTS || bytes >= v->snapshot_limit) {
+    fedserver_keyframe last, older = {0};
+    bool due, found = false;
+    FED_TRY(look(archive, v, &last, &due, err));
+    if (due) {
         FED_TRY(add_keyframe(archive, v, err));
         *reach = last.version;
         return archive->store->keyframe_prune(archive->db, archive->task, last.version, err);
     }
-    found = false;
     if (last.version > 0) {
         FED_TRY(find_keyframe(archive, last.version - 1, &older, &found, err));
     }

@@ -27,6 +27,10 @@ typedef struct fedserver_archive {
     const fed_log *log;       /* gets a warning if a stored version is damaged */
 } fedserver_archive;
 
+/** *due: a keyframe is due, so fedserver_past_keep would keep v whole. */
+fed_status fedserver_past_due(const fedserver_archive *archive, const fedserver_versions *v,
+                              bool *due, fed_error *err) FED_CHECKED;
+
 /** Call this before version v stops being the newest. The function keeps v whole if a keyframe
  * is due, and deletes old keyframes. *reach = the oldest keyframe that is left: the deltas to later
  * versions are needed. */

@@ -80,7 +80,14 @@ typedef struct fedserver_setup {
     fedserver_part part;
     fedserver_page page;
     int64_t device_life_s; /* life of the certificates that this process issues; 0: two years */
+    /* A new version of a model of at least so many values is made by a thread, while the server
+     * goes on answering. The program then begins a batch when fedserver_wake_fd is readable. 0:
+     * versions are made within a batch, however long that takes. */
+    size_t apart_values;
 } fedserver_setup;
+
+/** A good value of apart_values: smaller versions are made faster than a thread is started. */
+enum { FEDSERVER_APART_VALUES = 1 << 18 };
 
 /** Call it before the first fedserver_begin. Without it all of the setup is 0. */
 void fedserver_configure(fedserver *server, const fedserver_setup *setup);

@@ -68,7 +68,7 @@ static void the_goal_commits_at_once(void **state) {
     EXPECT(&round, UPDATE_LEASED, 200, COUNT);
     EXPECT(&round, TICK, 200, NOTHING);
     EXPECT(&round, UPDATE_LEASED, 201, COUNT);
-    EXPECT(&round, TICK, 201, COMMIT);
+    EXPECT(&round, TICK, 201, CLOSE);
     EXPECT(&round, COMMITTED, 202, OPEN);
     assert_int_equal(round.number, 2);
     assert_int_equal(round.attempt, 1);
@@ -101,7 +101,7 @@ static void the_minimum_commits_at_the_deadline_only(void **state) {
     EXPECT(&round, CHECKIN_NEW, 100, LEASE);
     EXPECT(&round, UPDATE_LEASED, 200, COUNT);
     EXPECT(&round, TICK, 1099, NOTHING);
-    EXPECT(&round, TICK, 1100, COMMIT);
+    EXPECT(&round, TICK, 1100, CLOSE);
 }
 
 static void below_the_minimum_the_attempt_is_abandoned(void **state) {
@@ -168,7 +168,7 @@ static void the_last_commit_finishes(void **state) {
     for (uint32_t number = 1; number <= rules.rounds; number++) {
         EXPECT(&round, CHECKIN_NEW, 100, LEASE);
         EXPECT(&round, UPDATE_LEASED, 100, COUNT);
-        EXPECT(&round, TICK, 5000, COMMIT);
+        EXPECT(&round, TICK, 5000, CLOSE);
         assert_int_equal(STEP(&round, COMMITTED, 5000),
                          number < rules.rounds ? FEDSERVER_DO_OPEN : FEDSERVER_DO_FINISH);
     }
@@ -267,7 +267,7 @@ static void asynchronous_the_goal_commits_and_leases_stand_from_round_to_round(v
         FLOW(&round, UPDATE_LEASED, 200, COUNT);
     }
     FLOW(&round, CHECKIN_NEW, 200, LEASE);
-    FLOW(&round, TICK, 200, COMMIT);
+    FLOW(&round, TICK, 200, CLOSE);
     FLOW(&round, COMMITTED, 200, OPEN);
     assert_int_equal(round.number, 2);
     assert_int_equal(round.received, 0);
@@ -292,7 +292,7 @@ asynchronous_the_deadline_runs_from_the_first_update_and_abandons_nothing(void *
     assert_int_equal(round.attempt, 1);
     assert_int_equal(round.leased, 1);
     FLOW(&round, UPDATE_LEASED, 900000, COUNT);
-    FLOW(&round, TICK, 900000, COMMIT);
+    FLOW(&round, TICK, 900000, CLOSE);
 }
 
 static void asynchronous_too_old_an_update_is_refused(void **state) {
@@ -307,17 +307,105 @@ static void asynchronous_too_old_an_update_is_refused(void **state) {
 
 static void an_update_weighs_less_the_older_its_model_is(void **state) {
     (void)state;
-    const fedserver_round round = {.number = 1001};
     static const struct {
         uint32_t staleness, weight;
     } cases[] = {{0, 64}, {1, 45}, {2, 37}, {3, 32}, {8, 21}, {15, 16}, {63, 8}, {1000, 2}};
     fedserver_round_rules some = flowing;
     some.staleness = 1000;
     for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
-        assert_int_equal(fedserver_round_weight(&some, &round, 1001 - cases[k].staleness),
+        assert_int_equal(fedserver_round_weight(&some, 1001, 1001 - cases[k].staleness),
                          cases[k].weight);
     }
-    assert_int_equal(fedserver_round_weight(&rules, &round, 1001), 1);
+    assert_int_equal(fedserver_round_weight(&rules, 1001, 1001), 1);
+}
+
+/* -- closing -- */
+
+static void a_round_that_closes_gives_no_lease_and_counts_nothing(void **state) {
+    (void)state;
+    fedserver_round round = opened();
+    for (int k = 0; k < 3; k++) {
+        EXPECT(&round, CHECKIN_NEW, 100, LEASE);
+    }
+    EXPECT(&round, UPDATE_LEASED, 200, COUNT);
+    EXPECT(&round, TICK, 1100, CLOSE);
+    assert_int_equal(round.phase, FEDSERVER_ROUND_CLOSING);
+    assert_int_equal(round.closing_ms, 1100);
+    const fedserver_round settled = round;
+    EXPECT(&round, TICK, 5000, NOTHING);
+    EXPECT(&round, START, 5000, NOTHING);
+    EXPECT(&round, RESUMED, 5000, NOTHING);
+    EXPECT(&round, CHECKIN_NEW, 5000, WAIT_CLOSING);
+    EXPECT(&round, CHECKIN_EARLY, 5000, WAIT_CLOSING);
+    EXPECT(&round, CHECKIN_OTHER, 5000, WAIT_NO_TASK);
+    EXPECT(&round, CHECKIN_REPORTED, 5000, WAIT_REPORTED);
+    EXPECT(&round, UPDATE_LEASED, 5000, REFUSE_CLOSED);
+    EXPECT(&round, UPDATE_CLOSED, 5000, REFUSE_CLOSED);
+    EXPECT(&round, UPDATE_COUNTED, 5000, COUNTED_BEFORE);
+    EXPECT(&round, UPDATE_CLONED, 5000, REFUSE_CLONED);
+    assert_memory_equal(&round, &settled, sizeof round);
+    EXPECT(&round, LEASE_ENDED, 5000, FREE); /* a device is shut out */
+    assert_int_equal(round.phase, FEDSERVER_ROUND_CLOSING);
+    EXPECT(&round, COMMITTED, 5000, OPEN);
+    assert_int_equal(round.phase, FEDSERVER_ROUND_OPEN);
+    assert_int_equal(round.number, 2);
+    assert_int_equal(round.leased + round.received, 0);
+    assert_int_equal(round.closing_ms, 0);
+}
+
+static void only_a_round_that_closes_can_be_committed(void **state) {
+    (void)state;
+    fedserver_round round = opened();
+    EXPECT(&round, COMMITTED, 100, NOTHING);
+    for (int k = 0; k < 3; k++) {
+        EXPECT(&round, CHECKIN_NEW, 100, LEASE);
+    }
+    EXPECT(&round, COMMITTED, 100, NOTHING);
+    assert_int_equal(round.number, 1);
+}
+
+/* Three leases; the round closes with its minimum of two, and one lease stands. */
+static fedserver_round flowing_closes(void) {
+    fedserver_round round = flows();
+    for (int k = 0; k < 3; k++) {
+        FLOW(&round, CHECKIN_NEW, 100, LEASE);
+    }
+    FLOW(&round, UPDATE_LEASED, 200, COUNT);
+    FLOW(&round, UPDATE_LEASED, 300, COUNT);
+    FLOW(&round, TICK, 1200, CLOSE);
+    return round;
+}
+
+static void asynchronous_while_a_round_closes_updates_count_in_the_next(void **state) {
+    (void)state;
+    fedserver_round round = flowing_closes();
+    assert_int_equal(fedserver_round_counting(&round), 2);
+    FLOW(&round, CHECKIN_NEW, 1250, WAIT_CLOSING);
+    FLOW(&round, CHECKIN_LEASED, 1250, LEASE_AGAIN);
+    FLOW(&round, UPDATE_LEASED, 1300, COUNT);
+    assert_int_equal(round.phase, FEDSERVER_ROUND_CLOSING);
+    assert_int_equal(round.received, 2); /* the set is settled */
+    assert_int_equal(round.ahead, 1);
+    assert_int_equal(round.leased, 0);
+    FLOW(&round, COMMITTED, 1500, OPEN);
+    assert_int_equal(fedserver_round_counting(&round), 2);
+    assert_int_equal(round.number, 2);
+    assert_int_equal(round.received, 1);
+    assert_int_equal(round.ahead, 0);
+    assert_int_equal(round.deadline_ms, 2500); /* the first update is in */
+    FLOW(&round, CHECKIN_NEW, 1600, LEASE);
+    FLOW(&round, UPDATE_LEASED, 1700, COUNT);
+    FLOW(&round, TICK, 2500, CLOSE);
+    FLOW(&round, COMMITTED, 2500, FINISH);
+}
+
+static void asynchronous_no_update_counts_after_the_last_round(void **state) {
+    (void)state;
+    fedserver_round round = flowing_closes();
+    round.number = flowing.rounds;
+    FLOW(&round, UPDATE_LEASED, 1300, REFUSE_CLOSED);
+    assert_int_equal(round.ahead, 0);
+    FLOW(&round, COMMITTED, 1500, FINISH);
 }
 
 /* -- both -- */
@@ -325,8 +413,13 @@ static void an_update_weighs_less_the_older_its_model_is(void **state) {
 static void check(const fedserver_round_rules *r, const fedserver_round *round) {
     bool open = round->phase != FEDSERVER_ROUND_NONE;
     assert_true(round->leased <= r->cohort);
-    assert_true(round->received <= r->goal);
-    assert_true((round->phase == FEDSERVER_ROUND_FULL) == (round->leased == r->cohort));
+    /* while a round closes, the devices that have leases may report in the next one */
+    assert_true(round->received <= (r->staleness > 0 ? r->goal + r->cohort : r->goal));
+    const bool closing = round->phase == FEDSERVER_ROUND_CLOSING;
+    assert_true(closing == (round->closing_ms != 0));
+    assert_true(round->ahead == 0 || (closing && r->staleness > 0));
+    assert_true(closing || (round->phase == FEDSERVER_ROUND_FULL) == (round->leased == r->cohort));
+    assert_true(!closing || round->received >= r->minimum);
     assert_true(round->number <= r->rounds);
     assert_true(open == (round->number > 0) && open == (round->attempt > 0));
     if (r->staleness > 0) {
@@ -358,19 +451,15 @@ static void walk(const fedserver_round_rules *r, fedserver_round round, int64_t 
             if (action == FEDSERVER_DO_LEASE) {
                 assert_int_equal(next.leased, round.leased + 1);
             } else if (action == FEDSERVER_DO_COUNT) {
-                assert_int_equal(next.received, round.received + 1);
+                const bool closing = round.phase == FEDSERVER_ROUND_CLOSING;
+                assert_int_equal(next.received, round.received + !closing);
+                assert_int_equal(next.ahead, round.ahead + closing);
             } else if (action >= FEDSERVER_DO_LEASE_AGAIN) {
                 assert_memory_equal(&next, &round, sizeof next);
             }
-            /* as the server does: a counted update is followed by a tick, a commit by COMMITTED */
-            if (action == FEDSERVER_DO_COUNT &&
-                fedserver_round_step(r, &next, FEDSERVER_ON_TICK, now_ms + wait_ms) ==
-                    FEDSERVER_DO_COMMIT) {
-                action = FEDSERVER_DO_COMMIT;
-            }
-            if (action == FEDSERVER_DO_COMMIT) {
-                assert_true(next.received >= r->minimum);
-                fedserver_round_step(r, &next, FEDSERVER_ON_COMMITTED, now_ms + wait_ms);
+            /* as the server does: a counted update is followed by a tick */
+            if (action == FEDSERVER_DO_COUNT) {
+                fedserver_round_step(r, &next, FEDSERVER_ON_TICK, now_ms + wait_ms);
             }
             walk(r, next, now_ms + wait_ms, depth - 1);
         }
@@ -388,6 +477,7 @@ static void every_reachable_state_keeps_the_invariants(void **state) {
     }
     FLOW(&full, UPDATE_LEASED, 1000, COUNT);
     walk(&flowing, full, 1000, 3);
+    walk(&flowing, flowing_closes(), 1300, 4);
 }
 
 int main(void) {
@@ -412,6 +502,10 @@ int main(void) {
         cmocka_unit_test(asynchronous_the_deadline_runs_from_the_first_update_and_abandons_nothing),
         cmocka_unit_test(asynchronous_too_old_an_update_is_refused),
         cmocka_unit_test(an_update_weighs_less_the_older_its_model_is),
+        cmocka_unit_test(a_round_that_closes_gives_no_lease_and_counts_nothing),
+        cmocka_unit_test(only_a_round_that_closes_can_be_committed),
+        cmocka_unit_test(asynchronous_while_a_round_closes_updates_count_in_the_next),
+        cmocka_unit_test(asynchronous_no_update_counts_after_the_last_round),
         cmocka_unit_test(every_reachable_state_keeps_the_invariants),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

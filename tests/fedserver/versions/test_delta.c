@@ -31,11 +31,11 @@ static void done(fixture *f) {
 
 static void advance(fixture *f, const float *mean) {
     fed_error err = {0};
-    const uint8_t *part;
-    size_t len;
-    assert_fed_ok_err(
-        fedserver_versions_advance(&f->versions, &f->codec, 0, mean, &part, &len, &err));
-    assert_true(part != NULL && len > 0);
+    fedserver_versions next;
+    assert_fed_ok_err(fedserver_versions_next(&f->versions, &f->codec, 0, mean,
+                                              f->versions.residual, &next, &err));
+    f->versions.residual = NULL;
+    fedserver_versions_replace(&f->versions, &next);
 }
 
 /* What a device at version `have` is sent: how many deltas, and what they make of its values; -1:
@@ -89,6 +89,40 @@ static void what_a_delta_leaves_out_comes_later(void **state) {
         float have = f.versions.values[i] + f.versions.residual[i];
         assert_true(have > sum[i] * 0.999f && have < sum[i] * 1.001f);
     }
+    done(&f);
+}
+
+/* What another thread hands out meanwhile does not change. */
+static void the_next_version_is_made_beside_the_old_one(void **state) {
+    (void)state;
+    fixture f;
+    fed_error err = {0};
+    open_with(&f, "3lc:s=1");
+    const float mean[SIZE] = {1, 2, 3};
+    advance(&f, mean);
+    const fedserver_versions before = f.versions;
+    float values[SIZE];
+    memcpy(values, before.values, sizeof values);
+    fedserver_blob *chain = fedserver_blob_share(before.chain);
+    fedserver_versions next;
+    assert_fed_ok_err(
+        fedserver_versions_next(&f.versions, &f.codec, 0, mean, f.versions.residual, &next, &err));
+    assert_memory_equal(&f.versions, &before, sizeof before);
+    assert_memory_equal(f.versions.values, values, sizeof values);
+    assert_int_equal(next.version, 2);
+    assert_int_equal(next.digest, fed_digest(next.values, SIZE));
+    assert_int_not_equal(next.digest, before.digest);
+    assert_true(next.residual == before.residual && next.values != before.values);
+    size_t old_len = 0, new_len = 0;
+    (void)fedserver_blob_data(chain, &old_len);
+    (void)fedserver_blob_data(next.chain, &new_len);
+    assert_memory_equal(fedserver_blob_data(next.chain, &new_len),
+                        fedserver_blob_data(chain, &old_len), old_len);
+    assert_true(new_len > old_len && next.parts == 2);
+    f.versions.residual = NULL;
+    fedserver_versions_replace(&f.versions, &next);
+    fedserver_blob_free(chain);
+    assert_int_equal(f.versions.version, 2);
     done(&f);
 }
 
@@ -184,15 +218,15 @@ static void a_tag_names_the_bytes_whoever_asks_and_after_a_restart(void **state)
     open_with(&f, "3lc:s=1");
     open_with(&g, "3lc:s=1");
     const float mean[SIZE] = {1, 2, 3};
-    fed_error err = {0};
     uint64_t tags[3];
     fedserver_blob *blob;
     advance(&f, mean);
     for (uint32_t v = 2; v < 4; v++) {
-        const uint8_t *part;
         size_t len;
-        assert_fed_ok_err(
-            fedserver_versions_advance(&f.versions, &f.codec, 0, mean, &part, &len, &err));
+        uint64_t digest;
+        advance(&f, mean);
+        const uint8_t *part = fedserver_versions_part(&f.versions, &len, &digest);
+        assert_int_equal(digest, fed_digest_bytes(part, len));
         assert_fed_ok(fedserver_versions_append(&g.versions, v, part, len));
     }
     g.versions.version = 3;
@@ -278,6 +312,7 @@ int main(void) {
         cmocka_unit_test(given_values_become_a_version_to_the_bit),
         cmocka_unit_test(a_damaged_part_is_refused),
         cmocka_unit_test(what_a_delta_leaves_out_comes_later),
+        cmocka_unit_test(the_next_version_is_made_beside_the_old_one),
         cmocka_unit_test(a_device_behind_is_sent_the_deltas_it_lacks),
         cmocka_unit_test(a_chain_is_cut_to_a_snapshots_size_and_still_leads_to_the_same_bits),
         cmocka_unit_test(deltas_as_large_as_a_snapshot_are_not_kept_in_a_row),

@@ -38,14 +38,15 @@ static void advance(fixture *f) {
     fed_error err = {0};
     fed_rng rng;
     float mean[SIZE];
-    const uint8_t *part;
-    size_t len;
+    fedserver_versions next;
     fed_rng_init(&rng, 1, f->versions.version, 0);
     for (int i = 0; i < SIZE; i++) {
         mean[i] = 0.01f * (fed_rng_float(&rng) - 0.5f);
     }
-    assert_fed_ok_err(
-        fedserver_versions_advance(&f->versions, &f->codec, 0, mean, &part, &len, &err));
+    assert_fed_ok_err(fedserver_versions_next(&f->versions, &f->codec, 0, mean,
+                                              f->versions.residual, &next, &err));
+    f->versions.residual = NULL;
+    fedserver_versions_replace(&f->versions, &next);
     memcpy(f->old[f->versions.version], f->versions.values, sizeof f->old[0]);
 }
 

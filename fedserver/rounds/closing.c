@@ -1,0 +1,290 @@
+/* Makes the next version of a model, at once or in a thread of its own. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fedserver/rounds/closing.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "fed/hash.h"
+#include "fedserver/rounds/intake.h"
+#include "fedserver/task/phases.h"
+
+/* A shorter delta lies in its row: a file of its own would cost more. */
+enum { DELTA_IN_ROW = 65536 };
+
+struct fedserver_closing {
+    /* What was taken from the training, and what both only read: task, layout, old values. Until the
+     * thread has ended, only the thread touches the members up to `made`. */
+    fedserver_training t;
+    fedserver_rounds rounds; /* store, handle and directory; nothing else */
+    bool keeps_old;          /* the old version is to be kept whole */
+    bool wanted[2];          /* snapshots, by kind: as values, as a patch */
+    fedserver_closed made;
+
+    bool started; /* the thread was started, and was not joined yet */
+    pthread_t thread;
+    int bell; /* the thread rings it when it has ended */
+    atomic_bool ended, stop;
+    fed_status status;
+    fed_error err;
+};
+
+static const fed_part_kind kinds[] = {FED_PART_SNAPSHOT, FED_PART_PATCH};
+
+/* -- begin -- */
+
+fed_status fedserver_closing_begin(fedserver_rounds *rounds, fedserver_training *t,
+                                   fed_error *err) {
+    assert(t->closing == NULL && t->round.phase == FEDSERVER_ROUND_CLOSING);
+    assert(t->sum.updates == t->round.received); /* S4: the sum holds exactly the stored updates */
+    const fedserver_archive archive = fedserver_rounds_archive(rounds, t);
+    bool keeps_old = false;
+    FED_TRY(fedserver_past_due(&archive, &t->versions, &keeps_old, err));
+    fedserver_closing *c = calloc(1, sizeof *c);
+    if (c == NULL) {
+        return fed_fail(err, FED_ENOMEM, "out of memory for a round that closes");
+    }
+    c->t = *t;
+    c->keeps_old = keeps_old;
+    for (size_t k = 0; k < 2; k++) {
+        c->wanted[k] = fedserver_downloads_wanted(&t->downloads, t->versions.version, kinds[k]);
+    }
+    t->closing = c;
+    t->sum = (fedserver_sum){0};
+    t->own = (fedserver_own_table){.count = 0};
+    t->state = NULL;
+    t->versions.residual = NULL;
+    return t->round.ahead > 0 /* after a restart */
+               ? fedserver_intake_load(rounds, t, fedserver_round_counting(&t->round), err)
+               : FED_OK;
+}
+
+bool fedserver_closing_apart(const fedserver_rounds *rounds, const fedserver_training *t) {
+    return rounds->apart_values > 0 && t->arch.layout.size >= rounds->apart_values &&
+           !rounds->store->in_process;
+}
+
+/* -- make -- */
+
+/* The thread ends early where nobody waits for its result any more. */
+static fed_status go_on(const fedserver_closing *c, fed_error *err) {
+    return atomic_load(&c->stop) ? fed_fail(err, FED_ESTATE, "the task has ended meanwhile")
+                                 : FED_OK;
+}
+
+static void note_sum(fedserver_closing *c) {
+    c->made.updates = c->t.sum.updates;
+    c->made.samples = c->t.sum.samples;
+    c->made.bytes = c->t.sum.bytes;
+    c->made.own = c->t.own;
+}
+
+static size_t state_bytes(const fedserver_training *t) {
+    return fedserver_strategy_state_size(&t->strategy, fedserver_trained(&t->arch.layout)) *
+           sizeof *t->state;
+}
+
+/* The new version is the last one plus what the strategy makes of `change`. */
+static fed_status make_version(fedserver_closing *c, float *change, fed_error *err) {
+    fedserver_training *t = &c->t;
+    fedcodec codec_down;
+    uint64_t digest;
+    const fedserver_phase phase = fedserver_phase_of(&t->task, t->round.number);
+    FED_TRY(fedcodec_parse(phase.codec_down, &codec_down, err));
+    fedserver_strategy_step(&t->strategy, t->state, change, fedserver_trained(&t->arch.layout));
+    FED_TRY(go_on(c, err));
+    FED_TRY(t->given != NULL
+                ? fedserver_versions_given(&t->versions, t->given, t->versions.residual,
+                                           &c->made.version, err)
+                : fedserver_versions_next(&t->versions, &codec_down, t->task.wire.small_tensor,
+                                          change, t->versions.residual, &c->made.version, err));
+    t->versions.residual = NULL; /* the new version has it */
+    (void)fedserver_versions_part(&c->made.version, &c->made.part_len, &digest);
+    c->made.state = t->state;
+    c->made.state_len = state_bytes(t);
+    assert(c->made.version.version == t->round.number); /* S5: round k makes version k */
+    return FED_OK;
+}
+
+fed_status fedserver_closing_make(fedserver_rounds *rounds, fedserver_closing *c, fed_error *err) {
+    float *change = calloc(c->t.arch.layout.size, sizeof *change);
+    if (change == NULL) {
+        return fed_fail(err, FED_ENOMEM, "out of memory for the change of the model");
+    }
+    note_sum(c);
+    fed_status status = FED_OK;
+    if (c->t.sum.updates > 0) { /* a version that is given needs none */
+        status = fedserver_intake_close(rounds, &c->t, &c->made.shares, change, err);
+    }
+    if (status == FED_OK && c->started) {
+        fedserver_sum_free(&c->t.sum); /* its memory is as much as two models */
+    }
+    if (status == FED_OK) {
+        status = make_version(c, change, err);
+    }
+    free(change);
+    return status;
+}
+
+/* -- keep -- */
+
+/* Put bytes, and say under which digest. */
+static fed_status put(const fedserver_closing *c, const void *bytes, size_t len, uint64_t *digest,
+                      fed_error *err) {
+    FED_TRY(go_on(c, err));
+    *digest = fed_digest_bytes(bytes, len);
+    return c->rounds.store->blob_put(c->rounds.db, c->t.task.wire.id, *digest, bytes, len, err);
+}
+
+static fed_status keep(fedserver_closing *c, fed_error *err) {
+    const fedserver_store *store = c->rounds.store;
+    fedserver_closed *made = &c->made;
+    const size_t bytes = c->t.arch.layout.size * sizeof(float);
+    uint64_t digest;
+    size_t len;
+    if (store->blob_put == NULL) {
+        return FED_OK; /* the commit writes rows */
+    }
+    if (c->keeps_old && !c->t.versions.kept) {
+        FED_TRY(put(c, c->t.versions.values, bytes, &digest, err));
+        made->old_kept = true;
+    }
+    FED_TRY(put(c, made->version.values, bytes, &digest, err));
+    assert(digest == made->version.digest); /* C5: what a device compares names the file, too */
+    FED_TRY(put(c, made->version.residual, bytes, &made->residual_digest, err));
+    if (made->state_len > 0) {
+        FED_TRY(put(c, made->state, made->state_len, &made->state_digest, err));
+    }
+    if (made->part_len > DELTA_IN_ROW) {
+        const uint8_t *part = fedserver_versions_part(&made->version, &len, &digest);
+        FED_TRY(put(c, part, len, &digest, err));
+        made->part_kept = true;
+    }
+    FED_TRY(store->commit(c->rounds.db, err));
+    made->kept = made->version.kept = true;
+    return FED_OK;
+}
+
+/* A snapshot costs as much time as a version. Devices that come without a model would wait for it,
+ * and everybody with them. */
+static fed_status make_snapshots(fedserver_closing *c, fed_error *err) {
+    for (size_t k = 0; k < 2; k++) {
+        FED_TRY(go_on(c, err));
+        if (c->wanted[k]) {
+            FED_TRY(
+                fedserver_downloads_make(&c->made.version, kinds[k], &c->made.snapshots[k], err));
+        }
+    }
+    return FED_OK;
+}
+
+/* -- the thread -- */
+
+static fed_status work(fedserver_closing *c, fed_error *err) {
+    const fedserver_store *store = c->rounds.store;
+    FED_TRY(store->open(c->rounds.directory, c->rounds.where, &c->rounds.db, err));
+    fed_status status = fedserver_closing_make(&c->rounds, c, err);
+    if (status == FED_OK) {
+        status = keep(c, err);
+    }
+    if (status == FED_OK) {
+        status = make_snapshots(c, err);
+    }
+    store->close(c->rounds.db);
+    return status;
+}
+
+static void *run(void *user) {
+    fedserver_closing *c = user;
+    const uint64_t once = 1;
+    c->status = work(c, &c->err);
+    atomic_store(&c->ended, true);
+    /* if the bell can't be rung, the next tick looks */
+    const ssize_t rung = write(c->bell, &once, sizeof once);
+    (void)rung;
+    return NULL;
+}
+
+fed_status fedserver_closing_start(fedserver_rounds *rounds, fedserver_closing *c, fed_error *err) {
+    sigset_t all, before;
+    if (c->started || atomic_load(&c->ended)) {
+        return FED_OK;
+    }
+    c->rounds = (fedserver_rounds){
+        .store = rounds->store, .directory = rounds->directory, .where = rounds->where};
+    c->bell = rounds->bell;
+    c->started = true;
+    (void)sigfillset(&all); /* signals are the program's own thread's */
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    const int failed = pthread_create(&c->thread, NULL, run, c);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (failed != 0) {
+        c->started = false;
+        return fed_fail(err, FED_EBUSY, "the system gives no thread for a round that closes");
+    }
+    return FED_OK;
+}
+
+bool fedserver_closing_done(fedserver_closing *c, fed_status *status, fed_error *err) {
+    if (!c->started || !atomic_load(&c->ended)) {
+        return false;
+    }
+    (void)pthread_join(c->thread, NULL);
+    c->started = false;
+    *status = c->status;
+    if (c->status != FED_OK) {
+        (void)fed_fail(err, c->status, "%s", c->err.text);
+    }
+    return true;
+}
+
+/* -- end -- */
+
+fedserver_closed *fedserver_closing_result(fedserver_closing *c) {
+    return &c->made;
+}
+
+static void free_snapshots(fedserver_closed *made) {
+    for (size_t k = 0; k < FEDSERVER_SNAPSHOTS; k++) {
+        fedserver_blob_free(made->snapshots[k].blob);
+    }
+}
+
+void fedserver_closing_take(fedserver_training *t) {
+    fedserver_closing *c = t->closing;
+    t->state = c->t.state;
+    fedserver_versions_replace(&t->versions, &c->made.version);
+    for (size_t k = 0; k < FEDSERVER_SNAPSHOTS; k++) {
+        if (c->made.snapshots[k].blob != NULL) {
+            fedserver_downloads_add(&t->downloads, &c->made.snapshots[k]);
+        }
+    }
+    if (t->sum.size == 0) { /* no update has come meanwhile */
+        fedserver_sum_clear(&c->t.sum);
+        t->sum = c->t.sum;
+    } else {
+        fedserver_sum_free(&c->t.sum);
+    }
+    free(c);
+    t->closing = NULL;
+}
+
+void fedserver_closing_drop(fedserver_closing *c) {
+    if (c == NULL) {
+        return;
+    }
+    atomic_store(&c->stop, true);
+    if (c->started) {
+        (void)pthread_join(c->thread, NULL);
+    }
+    free_snapshots(&c->made);
+    fedserver_versions_free(&c->made.version);
+    free(c->t.versions.residual);
+    free(c->t.state);
+    fedserver_sum_free(&c->t.sum);
+    free(c);
+}
