@@ -289,6 +289,9 @@ static int64_t next_tick_ms(const fedserver_training *t, int64_t now_ms) {
         return now_ms + IDLE_TICK_MS;
     }
     const bool closing = t->round.phase == FEDSERVER_ROUND_CLOSING;
+    if (closing && t->closing == NULL) { /* a task goes on with a round that closes */
+        return now_ms;
+    }
     int64_t next_ms = now_ms + (closing ? IDLE_TICK_MS : BUSY_TICK_MS);
     if (t->round.deadline_ms > now_ms && t->round.deadline_ms < next_ms) {
         next_ms = t->round.deadline_ms;

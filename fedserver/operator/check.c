@@ -480,7 +480,8 @@ static void check_start(checking *c) {
         FOUND("S4: the coordinator would not start: %s", why.text);
         return;
     }
-    if (t->round.leased > t->task.rules.cohort || t->round.received != c->running_updates) {
+    if (t->round.leased > t->task.rules.cohort ||
+        t->round.received + t->round.ahead != c->running_updates) {
         FOUND("S4: round %u has %u of %u slots taken and %u of %zu updates" FEDSERVER_RESTORE,
               t->round.number, t->round.leased, t->task.rules.cohort, t->round.received,
               c->running_updates);

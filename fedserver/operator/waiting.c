@@ -111,6 +111,12 @@ static void say_round_waits(sentence *s, const fedserver_training *t, const feds
                             int64_t now_ms) {
     const fedserver_round *round = &t->round;
     const fedserver_round_rules *rules = &t->task.rules;
+    if (round->phase == FEDSERVER_ROUND_CLOSING) {
+        say(s, "its model: version %u is being made of %u update%s since ", round->number,
+            round->received, plural(round->received));
+        say_time(s, round->closing_ms);
+        return;
+    }
     uint32_t missing = rules->goal - round->received;
     if (w->out == 0 && round->deadline_ms == 0) {
         say(s,

@@ -24,7 +24,10 @@ struct fedserver_closing {
     bool keeps_old;          /* the old version is to be kept whole */
     bool wanted[2];          /* snapshots, by kind: as values, as a patch */
     fedserver_closed made;
+    fedserver_closing *before; /* the closing of the round before, which may still tidy up */
+    fedserver_versions old;    /* the version before, to be freed */
 
+    bool apart;   /* a thread makes the version */
     bool started; /* the thread was started, and was not joined yet */
     pthread_t thread;
     int bell; /* the thread rings it when it has ended */
@@ -54,6 +57,8 @@ fed_status fedserver_closing_begin(fedserver_rounds *rounds, fedserver_training 
         c->wanted[k] = fedserver_downloads_wanted(&t->downloads, t->versions.version, kinds[k]);
     }
     t->closing = c;
+    c->before = t->tidying;
+    t->tidying = NULL;
     t->sum = (fedserver_sum){0};
     t->own = (fedserver_own_table){.count = 0};
     t->state = NULL;
@@ -120,7 +125,7 @@ fed_status fedserver_closing_make(fedserver_rounds *rounds, fedserver_closing *c
     if (c->t.sum.updates > 0) { /* a version that is given needs none */
         status = fedserver_intake_close(rounds, &c->t, &c->made.shares, change, err);
     }
-    if (status == FED_OK && c->started) {
+    if (status == FED_OK && c->apart) {
         fedserver_sum_free(&c->t.sum); /* its memory is as much as two models */
     }
     if (status == FED_OK) {
@@ -186,6 +191,8 @@ static fed_status make_snapshots(fedserver_closing *c, fed_error *err) {
 
 static fed_status work(fedserver_closing *c, fed_error *err) {
     const fedserver_store *store = c->rounds.store;
+    fedserver_closing_drop(c->before); /* its files are gone before new ones come */
+    c->before = NULL;
     FED_TRY(store->open(c->rounds.directory, c->rounds.where, &c->rounds.db, err));
     fed_status status = fedserver_closing_make(&c->rounds, c, err);
     if (status == FED_OK) {
@@ -209,24 +216,27 @@ static void *run(void *user) {
     return NULL;
 }
 
-fed_status fedserver_closing_start(fedserver_rounds *rounds, fedserver_closing *c, fed_error *err) {
+/* Signals are the program's own thread's. */
+static bool start_thread(fedserver_closing *c, void *(*body)(void *)) {
     sigset_t all, before;
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    c->started = pthread_create(&c->thread, NULL, body, c) == 0;
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return c->started;
+}
+
+fed_status fedserver_closing_start(fedserver_rounds *rounds, fedserver_closing *c, fed_error *err) {
     if (c->started || atomic_load(&c->ended)) {
         return FED_OK;
     }
     c->rounds = (fedserver_rounds){
         .store = rounds->store, .directory = rounds->directory, .where = rounds->where};
     c->bell = rounds->bell;
-    c->started = true;
-    (void)sigfillset(&all); /* signals are the program's own thread's */
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int failed = pthread_create(&c->thread, NULL, run, c);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (failed != 0) {
-        c->started = false;
-        return fed_fail(err, FED_EBUSY, "the system gives no thread for a round that closes");
-    }
-    return FED_OK;
+    c->apart = true;
+    return start_thread(c, run)
+               ? FED_OK
+               : fed_fail(err, FED_EBUSY, "the system gives no thread for a round that closes");
 }
 
 bool fedserver_closing_done(fedserver_closing *c, fed_status *status, fed_error *err) {
@@ -254,10 +264,34 @@ static void free_snapshots(fedserver_closed *made) {
     }
 }
 
+/* Memory of many megabytes takes milliseconds to free, and files take longer. Where deleting
+ * fails, the next closing does it. */
+static void *tidy(void *user) {
+    fedserver_closing *c = user;
+    const fedserver_store *store = c->rounds.store;
+    void *db = NULL;
+    fedserver_versions_free(&c->old);
+    if (c->made.kept && store->open(c->rounds.directory, c->rounds.where, &db, NULL) == FED_OK) {
+        const fed_status ignored = store->blob_sweep(db, c->t.task.wire.id, NULL);
+        (void)ignored;
+        store->close(db);
+    }
+    return NULL;
+}
+
+void fedserver_closing_tidy(fedserver_closing *c) {
+    if (!c->started) {
+        (void)start_thread(c, tidy);
+    }
+}
+
 void fedserver_closing_take(fedserver_training *t) {
     fedserver_closing *c = t->closing;
     t->state = c->t.state;
-    fedserver_versions_replace(&t->versions, &c->made.version);
+    c->t.state = NULL;
+    c->old = t->versions;
+    t->versions = c->made.version;
+    c->made.version = (fedserver_versions){0};
     for (size_t k = 0; k < FEDSERVER_SNAPSHOTS; k++) {
         if (c->made.snapshots[k].blob != NULL) {
             fedserver_downloads_add(&t->downloads, &c->made.snapshots[k]);
@@ -266,11 +300,14 @@ void fedserver_closing_take(fedserver_training *t) {
     if (t->sum.size == 0) { /* no update has come meanwhile */
         fedserver_sum_clear(&c->t.sum);
         t->sum = c->t.sum;
-    } else {
-        fedserver_sum_free(&c->t.sum);
+        c->t.sum = (fedserver_sum){0};
     }
-    free(c);
     t->closing = NULL;
+    if (c->apart) {
+        t->tidying = c;
+    } else {
+        fedserver_closing_drop(c);
+    }
 }
 
 void fedserver_closing_drop(fedserver_closing *c) {
@@ -281,6 +318,8 @@ void fedserver_closing_drop(fedserver_closing *c) {
     if (c->started) {
         (void)pthread_join(c->thread, NULL);
     }
+    fedserver_closing_drop(c->before);
+    fedserver_versions_free(&c->old);
     free_snapshots(&c->made);
     fedserver_versions_free(&c->made.version);
     free(c->t.versions.residual);

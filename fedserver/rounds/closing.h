@@ -11,6 +11,7 @@
  *     fedserver_closing_begin     takes what the round has: sum, residual, the strategy's state
  *     fedserver_closing_make      makes the next version beside the old one, and keeps it as blobs
  *     fedserver_closing_take      gives all of it back to the training
+ *     fedserver_closing_tidy      frees the old version and deletes its files
  *
  * A small version is made at once, in the thread and the transaction that settled the round. Its
  * bytes go into rows. A large one is made by a thread of its own, with a handle of its own on the
@@ -65,8 +66,13 @@ bool fedserver_closing_done(fedserver_closing *closing, fed_status *status, fed_
 /** What was made, after success. */
 fedserver_closed *fedserver_closing_result(fedserver_closing *closing);
 
-/** The version is stored: the training gets it in place of the old one, and its sum, empty. */
+/** The version is stored: the training gets it in place of the old one, and its sum, empty.
+ * What a thread has made, a thread frees: training->tidying has the old version. */
 void fedserver_closing_take(fedserver_training *training);
+
+/** Start the thread that frees the old version, and deletes the blobs that no row names any more.
+ * What the round's transaction wrote is committed. Should it not start, the next closing frees. */
+void fedserver_closing_tidy(fedserver_closing *tidying);
 
 /** End the closing without a result. Waits for the thread, which ends at its next step. Afterwards
  * the training is only good for fedserver_training_free. NULL is fine. */

@@ -8,6 +8,7 @@
 
 void fedserver_training_free(fedserver_training *training) {
     fedserver_closing_drop(training->closing); /* it reads the versions, and the layout */
+    fedserver_closing_drop(training->tidying);
     fedserver_downloads_free(&training->downloads);
     fedserver_versions_free(&training->versions);
     fedserver_sum_free(&training->sum);

@@ -45,6 +45,7 @@ typedef struct fedserver_training {
     const float *given;
     /* makes the next version; it has the state and the residual meanwhile. NULL: no round closes */
     fedserver_closing *closing;
+    fedserver_closing *tidying; /* frees the version before; NULL: there is nothing to free */
 } fedserver_training;
 
 /*

@@ -466,6 +466,9 @@ static fed_status settle_round(fedserver_rounds *rounds, fedserver_training *t, 
 
 fed_status fedserver_training_committed(fedserver_rounds *rounds, fedserver_training *t,
                                         fed_error *err) {
+    if (t->tidying != NULL) {
+        fedserver_closing_tidy(t->tidying);
+    }
     return t->closing != NULL ? fedserver_closing_start(rounds, t->closing, err) : FED_OK;
 }
 

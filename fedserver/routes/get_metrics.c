@@ -65,6 +65,8 @@ static void training(fed_writer *w, const fedserver_training *t) {
     fedserver_metric_gauge(w, "fed_round_leased", "Slots of the open round that are taken.",
                            t->round.leased);
     fedserver_metric_gauge(w, "fed_round_received", "Updates counted.", t->round.received);
+    fedserver_metric_gauge(w, "fed_round_closing", "1 while its version is being made, else 0.",
+                           t->round.phase == FEDSERVER_ROUND_CLOSING);
     fedserver_metric_gauge(w, "fed_round_opened_seconds", "When it opened, Unix time.",
                            (double)t->round.opened_ms / 1000.0);
     fedserver_metric_gauge(w, "fed_round_deadline_seconds",

@@ -30,7 +30,7 @@ json_t *fedserver_round_json(const fedserver_rounds *rounds, const fedserver_tra
     fedserver_waiting waiting;
     fedserver_waiting_find(rounds, t, now_ms, &waiting);
     fedserver_waiting_say(t, &waiting, now_ms, text, sizeof text);
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:I, s:o, s:s}",
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:I, s:o, s:o, s:s}",
                      "number", (json_int_t)round->number, "attempt", (json_int_t)round->attempt,
                      "cohort", (json_int_t)rules->cohort, "goal", (json_int_t)rules->goal,
                      "minimum", (json_int_t)rules->minimum, "staleness",
@@ -38,7 +38,7 @@ json_t *fedserver_round_json(const fedserver_rounds *rounds, const fedserver_tra
                      (json_int_t)round->received, "out", (json_int_t)waiting.out, "free",
                      (json_int_t)waiting.free, "devices", names_json(&waiting), "opened_ms",
                      (json_int_t)round->opened_ms, "deadline_ms", time_or_null(round->deadline_ms),
-                     "waits_for", text);
+                     "closing_ms", time_or_null(round->closing_ms), "waits_for", text);
 }
 
 /* -- tasks -- */

@@ -314,16 +314,18 @@ typedef struct fedserver_store {
 
     /**
      * Keep bytes of a task's model. A row then names them by their digest: see `kept` of the rows,
-     * and delta_add. The bytes never change. They survive once this handle has committed; only then
-     * may a row name them. A handle of another thread may do this while other handles write.
-     * When rows of the task change, the commit deletes the blobs that no row names any more. So for
-     * one task, no other handle may change those rows between blob_put and the rows that name the
-     * bytes. `recover` deletes the blobs that no row names.
+     * and delta_add. The bytes never change. They survive once this handle has committed. A row of
+     * that transaction may name them, or a later one of any handle. A handle of another thread may
+     * do this while other handles write: it waits for none of them.
      * digest: fed_digest_bytes(bytes, len). A blob that is there already is not written again.
      * Optional: without it rows hold all bytes.
      */
     fed_status (*blob_put)(void *db, uint64_t task, uint64_t digest, const void *bytes, size_t len,
                            fed_error *err);
+    /** Delete the task's blobs that no committed row names. Not between blob_put and the commit of
+     * the rows that name the bytes. `recover` does it for all tasks, and the commit of task_clear for
+     * that task. Optional, as blob_put. */
+    fed_status (*blob_sweep)(void *db, uint64_t task, fed_error *err);
     /** Read a blob. The caller frees *bytes with free(). FED_ENOTFOUND; FED_EFORMAT: the bytes do
      * not fit the digest. Optional, as blob_put. */
     fed_status (*blob_find)(void *db, uint64_t task, uint64_t digest, void **bytes, size_t *len,

@@ -141,7 +141,12 @@ static void a_blob_that_no_row_names_is_swept_at_the_start(void **state) {
     expect_version(f, task, 1, 3);
 }
 
-static void a_blob_goes_with_the_last_row_that_names_it(void **state) {
+static void sweep(fixture *f, uint64_t task) {
+    fed_error err = {0};
+    assert_fed_ok_err(f->store->blob_sweep(f->db, task, &err));
+}
+
+static void a_blob_goes_after_the_last_row_that_names_it(void **state) {
     fixture *f = *state;
     fed_error err = {0};
     const uint64_t task = add_task(f, "t"), other = add_task(f, "o");
@@ -162,17 +167,36 @@ static void a_blob_goes_with_the_last_row_that_names_it(void **state) {
     assert_int_equal(found.size, SIZE);
 
     assert_fed_ok_err(f->store->keyframe_prune(f->db, task, 2, &err));
-    assert_true(is_there(f, task, digest)); /* until the commit */
     commit(f, f->db);
+    assert_true(is_there(f, task, digest)); /* until it is swept */
+    sweep(f, task);
     assert_false(is_there(f, task, digest));
     assert_true(is_there(f, task, fed_digest_bytes("delta 3", 7)));
     assert_fed_ok_err(f->store->delta_prune(f->db, task, 1, &err));
     commit(f, f->db);
+    sweep(f, task);
     assert_false(is_there(f, task, fed_digest_bytes("delta 3", 7)));
     expect_version(f, task, 2, 4);
     assert_true(is_there(f, other, foreign)); /* another task's may be on its way to a row */
     free(values);
     free(unchanged);
+}
+
+static void a_row_of_the_same_transaction_may_name_a_blob(void **state) {
+    fixture *f = *state;
+    fed_error err = {0};
+    const uint64_t task = add_task(f, "t");
+    float *values = values_of(2), *found = NULL;
+    fedserver_keyframe named = {.version = 1, .size = SIZE, .kept = true};
+    named.digest = put(f, f->db, task, values, SIZE * sizeof *values);
+    assert_fed_ok_err(f->store->keyframe_add(f->db, task, &named, &err));
+    commit(f, f->db);
+    reopen(f);
+    assert_fed_ok_err(f->store->recover(f->db, &err));
+    assert_fed_ok_err(f->store->keyframe_find(f->db, task, 1, &named, &found, &err));
+    assert_memory_equal(found, values, SIZE * sizeof *values);
+    free(found);
+    free(values);
 }
 
 static void a_transaction_that_is_rolled_back_deletes_no_blob(void **state) {
@@ -182,7 +206,7 @@ static void a_transaction_that_is_rolled_back_deletes_no_blob(void **state) {
     make_version(f, task, 1, 3);
     assert_fed_ok_err(f->store->delta_prune(f->db, task, 1, &err));
     f->store->rollback(f->db);
-    commit(f, f->db);
+    sweep(f, task);
     assert_true(is_there(f, task, fed_digest_bytes("delta 3", 7)));
     expect_version(f, task, 1, 3);
 }
@@ -195,6 +219,7 @@ static void a_cancelled_tasks_blobs_are_deleted(void **state) {
     make_version(f, task, 1, 3);
     put_state(f, task, FEDSERVER_TASK_CANCELLED, 5);
     assert_fed_ok_err(f->store->task_clear(f->db, &cleared, &err));
+    assert_true(is_there(f, task, fed_digest_bytes("state", 5)));
     commit(f, f->db);
     assert_int_equal(cleared, task);
     assert_false(is_there(f, task, fed_digest_bytes("state", 5)));
@@ -258,7 +283,8 @@ int main(void) {
         WITH(a_version_that_names_blobs_comes_back),
         WITH(a_version_without_residual_and_state_names_one_blob),
         WITH(a_blob_that_no_row_names_is_swept_at_the_start),
-        WITH(a_blob_goes_with_the_last_row_that_names_it),
+        WITH(a_blob_goes_after_the_last_row_that_names_it),
+        WITH(a_row_of_the_same_transaction_may_name_a_blob),
         WITH(a_transaction_that_is_rolled_back_deletes_no_blob),
         WITH(a_cancelled_tasks_blobs_are_deleted),
         WITH(another_thread_puts_blobs_while_a_transaction_is_open),

@@ -264,6 +264,55 @@ static void nothing_is_lost_where_updates_are_large(void **state) {
     sweep_kinds(&setup, "large", 61, false);
 }
 
+/** A thread makes each version, and its bytes lie in files: deaths at each step of a closing. */
+static void nothing_is_lost_where_a_round_closes_in_a_thread(void **state) {
+    (void)state;
+    federation_setup late = {.task = late_task,
+                             .model = MODEL,
+                             .devices = 3,
+                             .enrolled = true,
+                             .one_is_late = true,
+                             .apart = true};
+    sweep_kinds(&late, "apart late", 29, false);
+    federation_setup adam = {
+        .task = adam_task, .model = MODEL, .devices = 3, .enrolled = true, .apart = true};
+    sweep_kinds(&adam, "apart fedadam", 61, true);
+    federation_setup median = {
+        .task = median_task, .model = MODEL, .devices = 3, .enrolled = true, .apart = true};
+    sweep_kinds(&median, "apart median", 97, true);
+    federation_setup large = {
+        .task = large_task, .model = LARGE_MODEL, .devices = 3, .enrolled = true, .apart = true};
+    sweep_kinds(&large, "apart large", 97, false);
+}
+
+/** Updates come for the next round while a round closes. */
+static void nothing_is_lost_where_updates_are_stale_and_a_round_closes(void **state) {
+    (void)state;
+    federation_setup setup = {.task = stale_task,
+                              .model = MODEL,
+                              .devices = 3,
+                              .enrolled = true,
+                              .counts_any_round = true,
+                              .one_is_late = true,
+                              .apart = true};
+    sweep_kinds(&setup, "apart stale", 47, false);
+}
+
+/** While files of models come and go. */
+static void a_backup_has_the_files_of_its_models(void **state) {
+    (void)state;
+    federation_setup setup = {.task = large_task,
+                              .model = LARGE_MODEL,
+                              .devices = 3,
+                              .enrolled = true,
+                              .apart = true,
+                              .job = FEDERATION_BACKUP,
+                              .job_after = 3};
+    sweep_kinds(&setup, "apart backup", 29, false);
+    setup.job = FEDERATION_RESTORE;
+    sweep_kinds(&setup, "apart restore", 29, false);
+}
+
 /** With its first token. */
 static void a_device_enrols_whatever_dies(void **state) {
     (void)state;
@@ -387,9 +436,13 @@ static void a_coordinator_that_answers_before_it_commits_is_found_out(void **sta
 }
 
 /** At a power cut such a disk loses what was promised: of the coordinator's, and of a device's. */
-static void find_lie(fault_lie lie, unsigned who) {
-    federation_setup setup = {
-        .task = late_task, .model = MODEL, .devices = 3, .enrolled = true, .one_is_late = true};
+static void find_lie(fault_lie lie, unsigned who, bool apart) {
+    federation_setup setup = {.task = late_task,
+                              .model = MODEL,
+                              .devices = 3,
+                              .enrolled = true,
+                              .one_is_late = true,
+                              .apart = apart};
     federation_prepare(&setup);
     tally t = {.name = "planted: a lie", .quiet = true};
     for (uint64_t at = 1; at <= 120 && t.broken == 0; at++) {
@@ -403,14 +456,16 @@ static void find_lie(fault_lie lie, unsigned who) {
 
 static void a_disk_that_lies_about_fsync_is_found_out(void **state) {
     (void)state;
-    find_lie(FAULT_LIES_ON_ALL, FEDERATION_COORDINATOR);
-    find_lie(FAULT_LIES_ON_ALL, 1);
+    find_lie(FAULT_LIES_ON_ALL, FEDERATION_COORDINATOR, false);
+    find_lie(FAULT_LIES_ON_ALL, FEDERATION_COORDINATOR, true);
+    find_lie(FAULT_LIES_ON_ALL, 1, false);
 }
 
 static void a_directory_that_is_not_synced_is_found_out(void **state) {
     (void)state;
-    find_lie(FAULT_LIES_ON_NAMES, FEDERATION_COORDINATOR);
-    find_lie(FAULT_LIES_ON_NAMES, 1);
+    find_lie(FAULT_LIES_ON_NAMES, FEDERATION_COORDINATOR, false);
+    find_lie(FAULT_LIES_ON_NAMES, FEDERATION_COORDINATOR, true);
+    find_lie(FAULT_LIES_ON_NAMES, 1, false);
 }
 
 /** init again and again: a coordinator is complete or it is not there. */
@@ -446,6 +501,9 @@ int main(int argc, char **argv) {
         cmocka_unit_test(nothing_is_lost_where_a_process_dies_again_while_it_recovers),
         cmocka_unit_test(nothing_is_lost_in_a_storm),
         cmocka_unit_test(nothing_is_lost_where_updates_are_large),
+        cmocka_unit_test(nothing_is_lost_where_a_round_closes_in_a_thread),
+        cmocka_unit_test(nothing_is_lost_where_updates_are_stale_and_a_round_closes),
+        cmocka_unit_test(a_backup_has_the_files_of_its_models),
         cmocka_unit_test(a_strategys_state_is_the_calm_runs),
         cmocka_unit_test(a_median_is_the_calm_runs),
         cmocka_unit_test(nothing_is_lost_where_updates_are_stale),

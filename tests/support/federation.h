@@ -49,6 +49,7 @@ typedef struct federation_setup {
     bool sums_of_sites;    /* updates reach the coordinator as sums of sites: its rounds count
                               sums */
     bool enrolled;         /* else each device enrols in its first step */
+    bool apart;            /* a thread makes each version; one request at most comes meanwhile */
     bool acks_early;       /* a planted fault: the coordinator answers before it commits */
     federation_job job;
     unsigned job_after; /* the job starts after so many acknowledged updates */

@@ -1,6 +1,7 @@
 /* The processes of a small federation: a coordinator without a network, and a device. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 #include "fed_drill.h"
 #include "federation.h"
 #include "fedserver/operator.h"
+#include "fedserver/server.h"
 
 enum { GIVES_UP = 3 };
 
@@ -88,12 +90,30 @@ static void answer(int fd, fedserver_response *response) {
     fed_writer_free(&out);
 }
 
+static bool closes(const fedserver *server) {
+    return server->rounds.training.round.phase == FEDSERVER_ROUND_CLOSING;
+}
+
+/** Wait until the round that closes is committed. */
+static void finish_closing(fedserver *server, int64_t now_ms) {
+    fed_error err = {0};
+    int64_t next_ms = 0;
+    while (closes(server)) {
+        struct pollfd bell = {.fd = fedserver_wake_fd(server), .events = POLLIN};
+        (void)poll(&bell, 1, server->rounds.training.closing != NULL ? 1000 : 0);
+        must(fedserver_begin(server, &err), &err);
+        must(fedserver_tick(server, now_ms, &next_ms, &err), &err);
+        must(fedserver_commit(server, &err), &err);
+    }
+}
+
 /** One request is one batch. */
 static void serve(const federation *f, fedserver *server, int fd, fed_reader *r) {
     fed_error err = {0};
     asked a;
     fedserver_response response;
     int64_t now_ms = (int64_t)fed_read_u64(r), next_ms = 0;
+    const bool closing = closes(server);
     read_request(r, &a);
     must(fedserver_begin(server, &err), &err);
     must(fedserver_handle(server, &a.request, now_ms, &response, &err), &err);
@@ -105,6 +125,9 @@ static void serve(const federation *f, fedserver *server, int fd, fed_reader *r)
     if (!f->setup->acks_early) {
         answer(fd, &response);
     }
+    if (closing) {
+        finish_closing(server, now_ms);
+    }
 }
 
 void federation_coordinator(const federation *f, int fd) {
@@ -114,6 +137,7 @@ void federation_coordinator(const federation *f, int fd) {
     snprintf(directory, sizeof directory, "%s/coordinator", f->directory);
     fault_disk_watch(directory, f->process[FEDERATION_COORDINATOR].plan);
     must(fedserver_open(directory, NULL, &server, &err), &err);
+    fedserver_configure(server, &(fedserver_setup){.apart_values = f->setup->apart ? 1 : 0});
     fedserver_ports(server, 8443, 8444);
     fed_writer in;
     fed_writer_growing(&in);

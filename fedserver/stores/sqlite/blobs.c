@@ -3,6 +3,7 @@
 #include "fedserver/stores/sqlite/blobs.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,25 +96,6 @@ fed_status fedserver_sqlite_blob_len(const fedserver_database *db, uint64_t task
 
 /* -- sweep -- */
 
-void fedserver_sqlite_blob_touch(fedserver_database *db, uint64_t task) {
-    size_t k = 0;
-    while (k < db->touched_count && db->touched[k] != task) {
-        k++;
-    }
-    /* where there is no room, the next start sweeps */
-    if (k == db->touched_count && k < sizeof db->touched / sizeof db->touched[0]) {
-        db->touched[db->touched_count++] = task;
-    }
-}
-
-static bool is_touched(const fedserver_database *db, uint64_t task) {
-    bool found = false;
-    for (size_t k = 0; k < db->touched_count; k++) {
-        found = found || db->touched[k] == task;
-    }
-    return found;
-}
-
 /* Only names that blob_path would give, or fed_file_create for one of those. *whole: the file has
  * its final name. */
 static bool parse_name(const char *name, uint64_t *task, uint64_t *digest, bool *whole) {
@@ -174,24 +156,39 @@ static fed_status each_file(fedserver_database *db, blob_visit visit, void *user
     return status;
 }
 
-typedef struct sweeping {
-    const fedserver_database *db;
-    bool all;
-} sweeping;
-
+/* user: the task; NULL: all tasks. Another sweep may have deleted the file first. */
 static fed_status sweep_file(void *user, const char *path, uint64_t task, bool named,
                              fed_error *err) {
-    const sweeping *s = user;
-    if (named || (!s->all && !is_touched(s->db, task))) {
+    const uint64_t *only = user;
+    if (named || (only != NULL && task != *only)) {
         return FED_OK;
     }
-    return unlink(path) == 0 ? FED_OK : fed_file_fail(err, "clean up", path);
+    return unlink(path) == 0 || errno == ENOENT ? FED_OK : fed_file_fail(err, "clean up", path);
 }
 
-fed_status fedserver_sqlite_blobs_sweep(fedserver_database *db, bool all, fed_error *err) {
-    sweeping s = {db, all};
-    fed_status status = all || db->touched_count > 0 ? each_file(db, sweep_file, &s, err) : FED_OK;
-    db->touched_count = 0;
+fed_status fedserver_sqlite_blob_sweep(void *user, uint64_t task, fed_error *err) {
+    return each_file(user, sweep_file, &task, err);
+}
+
+void fedserver_sqlite_blobs_clear(fedserver_database *db, uint64_t task) {
+    /* where there is no room, the next start sweeps */
+    if (db->blobless_count < sizeof db->blobless / sizeof db->blobless[0]) {
+        db->blobless[db->blobless_count++] = task;
+    }
+}
+
+fed_status fedserver_sqlite_blobs_cleared(fedserver_database *db, fed_error *err) {
+    while (db->blobless_count > 0) {
+        FED_TRY(fedserver_sqlite_blob_sweep(db, db->blobless[--db->blobless_count], err));
+    }
+    return FED_OK;
+}
+
+/* A command that adds a task puts its blobs inside its transaction. */
+fed_status fedserver_sqlite_blobs_recover(fedserver_database *db, fed_error *err) {
+    FED_TRY(fedserver_database_begin(db, err));
+    fed_status status = each_file(db, sweep_file, NULL, err);
+    fedserver_database_rollback(db);
     return status;
 }
 

@@ -28,12 +28,14 @@ fed_status fedserver_sqlite_blob_find(void *user, uint64_t task, uint64_t digest
 fed_status fedserver_sqlite_blob_len(const fedserver_database *db, uint64_t task, uint64_t digest,
                                      size_t *len, fed_error *err) FED_CHECKED;
 
-/** Rows of that task change: the commit looks for blobs that no row names any more. */
-void fedserver_sqlite_blob_touch(fedserver_database *db, uint64_t task);
+fed_status fedserver_sqlite_blob_sweep(void *user, uint64_t task, fed_error *err) FED_CHECKED;
 
-/** Delete files that no row names: of the tasks that were touched, or of all tasks. */
-fed_status fedserver_sqlite_blobs_sweep(fedserver_database *db, bool all,
-                                        fed_error *err) FED_CHECKED;
+/** The task's rows are deleted: once they are, the commit sweeps. */
+void fedserver_sqlite_blobs_clear(fedserver_database *db, uint64_t task);
+fed_status fedserver_sqlite_blobs_cleared(fedserver_database *db, fed_error *err) FED_CHECKED;
+
+/** Sweep all tasks. Waits for a process that is about to name a blob. */
+fed_status fedserver_sqlite_blobs_recover(fedserver_database *db, fed_error *err) FED_CHECKED;
 
 /** Copy the blobs that the copy's rows name. FED_ENOTFOUND: one was deleted meanwhile. */
 fed_status fedserver_sqlite_blobs_copy(const fedserver_database *db, fedserver_database *copy,

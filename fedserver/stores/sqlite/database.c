@@ -184,14 +184,19 @@ static fed_status run(fedserver_database *db, fedserver_sql sql, const fedserver
     return FED_OK;
 }
 
-fed_status fedserver_database_write(fedserver_database *db, fedserver_sql sql,
-                                    const fedserver_value *values, int count, fed_error *err) {
-    /* IMMEDIATE, and only now: a transaction that reads first and writes later can fail for good
-     * when another process writes in between. */
+/* IMMEDIATE, and not before the first write: a transaction that reads first and writes later can
+ * fail for good when another process writes in between. */
+fed_status fedserver_database_begin(fedserver_database *db, fed_error *err) {
     if (!db->writing) {
         FED_TRY(run(db, FEDSERVER_SQL_BEGIN, NO_VALUES, err));
         db->writing = true;
     }
+    return FED_OK;
+}
+
+fed_status fedserver_database_write(fedserver_database *db, fedserver_sql sql,
+                                    const fedserver_value *values, int count, fed_error *err) {
+    FED_TRY(fedserver_database_begin(db, err));
     /* S1: nothing is written outside a transaction */
     assert(sqlite3_get_autocommit(db->handle) == 0);
     return run(db, sql, values, count, err);

@@ -28,9 +28,9 @@ typedef struct fedserver_database {
     /* segment file of the open round's updates, or of the round last read */
     fedserver_segment segment;
     bool cleared; /* this transaction ends a round: its segment file ends with it */
-    /* tasks whose models this transaction changes: blobs.h */
-    uint64_t touched[16];
-    size_t touched_count;
+    /* tasks whose rows this transaction deletes: their blobs go after it */
+    uint64_t blobless[16];
+    size_t blobless_count;
     int lock; /* descriptor of server.lock; -1: this handle has no lock */
     char path[1024], directory[1024];
 } fedserver_database;
@@ -105,6 +105,9 @@ int fedserver_columns_read(const fedserver_column *columns, int count, sqlite3_s
 #define WRITE(sql, ...) fedserver_database_write(db, FEDSERVER_SQL_##sql, VALUES(__VA_ARGS__), err)
 #define READ(sql, statement, ...)                                                                  \
     fedserver_database_read(db, FEDSERVER_SQL_##sql, VALUES(__VA_ARGS__), statement, err)
+
+/** Start the transaction where none is open: no other handle writes from now on. */
+fed_status fedserver_database_begin(fedserver_database *db, fed_error *err) FED_CHECKED;
 
 /** Bind and run a statement that changes something; starts the transaction where none is open. */
 fed_status fedserver_database_write(fedserver_database *db, fedserver_sql sql,

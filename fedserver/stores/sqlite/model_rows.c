@@ -25,7 +25,6 @@ fed_status fedserver_sqlite_model_put(void *user, uint64_t task, const fedserver
                                       fed_error *err) {
     fedserver_database *db = user;
     size_t len = model->size * sizeof(float);
-    fedserver_sqlite_blob_touch(db, task);
     if (model->kept) {
         return name_model(db, task, model, err);
     }
@@ -161,7 +160,6 @@ fed_status fedserver_sqlite_delta_add(void *db, uint64_t task, uint32_t version,
 }
 
 fed_status fedserver_sqlite_delta_prune(void *db, uint64_t task, uint32_t version, fed_error *err) {
-    fedserver_sqlite_blob_touch(db, task);
     return WRITE(DELTA_PRUNE, INT(task), INT(version));
 }
 
@@ -266,6 +264,5 @@ fed_status fedserver_sqlite_keyframe_find(void *db, uint64_t task, uint32_t vers
 
 fed_status fedserver_sqlite_keyframe_prune(void *db, uint64_t task, uint32_t version,
                                            fed_error *err) {
-    fedserver_sqlite_blob_touch(db, task);
     return WRITE(KEYFRAME_PRUNE, INT(task), INT(version));
 }

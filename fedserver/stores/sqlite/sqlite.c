@@ -275,6 +275,7 @@ const fedserver_store fedserver_store_sqlite = {
     .decline_each = fedserver_sqlite_decline_each,
     .decline_forget = fedserver_sqlite_decline_forget,
     .blob_put = fedserver_sqlite_blob_put,
+    .blob_sweep = fedserver_sqlite_blob_sweep,
     .blob_find = fedserver_sqlite_blob_find,
     .model_put = fedserver_sqlite_model_put,
     .model_find = fedserver_sqlite_model_find,

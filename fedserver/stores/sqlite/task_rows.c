@@ -130,7 +130,7 @@ fed_status fedserver_sqlite_task_clear(void *db, uint64_t *id, fed_error *err) {
     FED_TRY(fedserver_sqlite_decline_forget(db, *id, err));
     FED_TRY(WRITE(CLEAR_PIECES, INT(*id)));
     FED_TRY(WRITE(CLEAR_OPEN_ROUND, INT(*id)));
-    fedserver_sqlite_blob_touch(db, *id);
+    fedserver_sqlite_blobs_clear(db, *id);
     FED_TRY(WRITE(CLEAR_DELTAS, INT(*id)));
     FED_TRY(WRITE(CLEAR_KEYFRAMES, INT(*id)));
     return WRITE(CLEAR_MODEL, INT(*id));

@@ -59,7 +59,7 @@ static fed_status tidy_segments(fedserver_database *db, fed_error *err) {
 
 fed_status fedserver_sqlite_recover(void *user, fed_error *err) {
     FED_TRY(tidy_segments(user, err));
-    return fedserver_sqlite_blobs_sweep(user, true, err);
+    return fedserver_sqlite_blobs_recover(user, err);
 }
 
 /* -- a transaction -- */
@@ -79,7 +79,7 @@ fed_status fedserver_sqlite_commit(void *user, fed_error *err) {
     assert(sqlite3_get_autocommit(db->handle) != 0);
     /* if one of these fails, the next start does it */
     fed_status ignored = db->cleared ? tidy_segments(db, NULL) : FED_OK;
-    ignored = fedserver_sqlite_blobs_sweep(db, false, NULL);
+    ignored = fedserver_sqlite_blobs_cleared(db, NULL);
     (void)ignored;
     db->cleared = false;
     return FED_OK;
@@ -89,7 +89,7 @@ void fedserver_sqlite_rollback(void *user) {
     fedserver_database *db = user;
     fedserver_segment_close(&db->segment); /* the rows, now as before, say where the file ends */
     db->cleared = false;
-    db->touched_count = 0;
+    db->blobless_count = 0;
     fedserver_database_rollback(db);
 }
 

@@ -1,0 +1,475 @@
+/* A round that closes in a thread of its own: what devices are told meanwhile, what counts where,
+ * what a restart finds, and that the model is the same to the bit. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "coordinator_fixture.h"
+
+#include <dirent.h>
+#include <poll.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+
+#include "fedserver/open.h"
+#include "fedserver/operator.h"
+#include "fedserver/stores/stores.h"
+
+enum { PARAMETERS = 6 };
+
+#define TASK(more)                                                                                 \
+    "{\"model\": \"input 2 | dense 2\", \"codec_up\": \"float32\", \"codec_down\": \"3lc:s=1\","   \
+    " \"small_tensor\": 0, \"rounds\": 3, \"cohort\": 3, \"goal\": 2, \"deadline_s\": 10" more "}"
+
+static const float ones[PARAMETERS] = {1, 1, 1, 1, 1, 1};
+static const float some[PARAMETERS] = {0.5f, -2, 3, 0.25f, -1, 4};
+
+/* -- a store whose blobs are held up -- */
+
+static fedserver_store gated; /* the default store with this gate */
+static sem_t gate;
+static atomic_bool shut, fails;
+static atomic_int kept;
+
+static fed_status gated_put(void *db, uint64_t task, uint64_t digest, const void *bytes, size_t len,
+                            fed_error *err) {
+    atomic_fetch_add(&kept, 1);
+    if (atomic_load(&shut)) {
+        while (sem_wait(&gate) != 0) {
+        }
+    }
+    if (atomic_load(&fails)) {
+        return fed_fail(err, FED_EIO, "a planted fault");
+    }
+    return fedserver_store_at(0)->blob_put(db, task, digest, bytes, len, err);
+}
+
+static void open_gate(void) {
+    atomic_store(&shut, false);
+    sem_post(&gate);
+}
+
+/* -- a coordinator that closes rounds in a thread -- */
+
+static void open_apart(coordinator *c, size_t apart_values) {
+    fed_error err = {0};
+    gated = *fedserver_store_at(0);
+    gated.blob_put = gated_put;
+    assert_fed_ok_err(fedserver_open_store(c->directory, &gated, NULL, &c->server, &err));
+    fedserver_configure(c->server, &(fedserver_setup){.apart_values = apart_values});
+    assert_fed_ok_err(fedserver_begin(c->server, &err));
+    fedserver_ports(c->server, 8443, 8444);
+}
+
+static void reopen(coordinator *c, size_t apart_values) {
+    fedserver_close(c->server);
+    open_apart(c, apart_values);
+}
+
+static int begin(void **state) {
+    coordinator_begin(state);
+    atomic_store(&shut, false);
+    atomic_store(&fails, false);
+    atomic_store(&kept, 0);
+    assert_int_equal(sem_init(&gate, 0, 0), 0);
+    reopen(*state, 1);
+    return 0;
+}
+
+static int end(void **state) {
+    open_gate();
+    coordinator_end(state);
+    sem_destroy(&gate);
+    return 0;
+}
+
+#define APART(test) cmocka_unit_test_setup_teardown(test, begin, end)
+
+static const fedserver_training *training_of(const coordinator *c) {
+    return &c->server->rounds.training;
+}
+
+static bool closes(const coordinator *c) {
+    return training_of(c)->round.phase == FEDSERVER_ROUND_CLOSING;
+}
+
+/* Commit the batch, which starts the thread. Then wait until the version is there, as a program
+ * does that serves: for the descriptor, then with a batch. */
+static void finish_closing(coordinator *c) {
+    coordinator_commit(c);
+    while (closes(c)) {
+        struct pollfd bell = {.fd = fedserver_wake_fd(c->server), .events = POLLIN};
+        assert_int_equal(poll(&bell, 1, 60000), 1);
+        coordinator_wait(c, 0);
+        coordinator_commit(c);
+    }
+}
+
+static int count_blobs(const coordinator *c) {
+    int count = 0;
+    DIR *folder = opendir(c->directory);
+    assert_non_null(folder);
+    for (struct dirent *e; (e = readdir(folder)) != NULL;) {
+        count += strncmp(e->d_name, "blob-", 5) == 0;
+    }
+    closedir(folder);
+    return count;
+}
+
+static void fail_on_finding(void *user, fedserver_check_kind kind, const char *text) {
+    (void)user;
+    if (kind == FEDSERVER_FOUND) {
+        fail_msg("%s", text);
+    }
+}
+
+static void expect_sound(coordinator *c) {
+    fed_error err = {0};
+    size_t findings = 0;
+    fedserver *checked;
+    fedserver_close(c->server);
+    assert_fed_ok_err(fedserver_open(c->directory, NULL, &checked, &err));
+    assert_fed_ok_err(fedserver_check(checked, fail_on_finding, NULL, &findings, &err));
+    assert_int_equal(findings, 0);
+    fedserver_close(checked);
+    open_apart(c, 1);
+}
+
+/* -- while a round closes -- */
+
+static void devices_wait_late_updates_are_refused_and_the_old_version_is_handed_out(void **state) {
+    coordinator *c = *state;
+    char word[32];
+    test_device d[4];
+    fed_assignment work[3];
+    float values[PARAMETERS];
+    for (int k = 0; k < 4; k++) {
+        d[k] = coordinator_enrol(c);
+    }
+    coordinator_task(c, TASK(""));
+    for (int k = 0; k < 3; k++) {
+        work[k] = device_ask_work(c, &d[k]);
+        assert_int_equal(work[k].action, FED_ACTION_TRAIN);
+    }
+    atomic_store(&shut, true);
+    assert_int_equal(device_upload(c, &d[0], &work[0], ones, 1, NULL), 200);
+    assert_int_equal(device_upload(c, &d[1], &work[1], some, 1, NULL), 200);
+    const uint64_t epoch = fedserver_epoch(c->server);
+    coordinator_commit(c);
+    for (int k = 0; k < 3; k++) { /* over some batches */
+        assert_true(closes(c));
+        assert_int_equal(device_ask_work(c, &d[3]).action, FED_ACTION_WAIT);
+        assert_int_equal(device_ask_work(c, &d[2]).action, FED_ACTION_WAIT);
+        assert_int_equal(device_ask_work(c, &d[0]).reason, FED_WAIT_REPORTED);
+        assert_int_equal(device_upload(c, &d[2], &work[2], ones, 1, word), 409);
+        assert_string_equal(word, "round_closed");
+        assert_int_equal(device_upload(c, &d[0], &work[0], ones, 1, NULL), 200); /* again */
+        assert_int_equal(device_download(c, &d[3], &work[0].task, -1, 0, values, NULL), 200);
+        assert_int_equal(device_download(c, &d[3], &work[0].task, 0, 1, values, NULL), 404);
+        coordinator_wait(c, 20000); /* the deadline is over: it no longer matters */
+        coordinator_commit(c);
+    }
+    assert_int_equal(fedserver_epoch(c->server), epoch);
+    assert_int_equal(training_of(c)->versions.version, 0);
+    open_gate();
+    finish_closing(c);
+    assert_int_not_equal(fedserver_epoch(c->server), epoch); /* who waits asks again */
+    assert_int_equal(training_of(c)->versions.version, 1);
+    assert_int_equal(training_of(c)->round.number, 2);
+    assert_int_equal(device_download(c, &d[3], &work[0].task, 0, 1, values, NULL), 200);
+    assert_memory_equal(values, training_of(c)->versions.values, sizeof values);
+    assert_int_equal(device_ask_work(c, &d[3]).round, 2);
+}
+
+static void status_and_metrics_say_that_the_round_closes(void **state) {
+    coordinator *c = *state;
+    test_device d[2] = {coordinator_enrol(c), coordinator_enrol(c)};
+    coordinator_task(c, TASK(""));
+    atomic_store(&shut, true);
+    for (int k = 0; k < 2; k++) {
+        fed_assignment work = device_ask_work(c, &d[k]);
+        assert_int_equal(device_upload(c, &d[k], &work, ones, 1, NULL), 200);
+    }
+    coordinator_commit(c);
+    answer status = coordinator_ask(c, NULL, "GET", "/v1/status", "", NULL, 0);
+    char closing[64];
+    snprintf(closing, sizeof closing, "\"closing_ms\":%lld", (long long)c->now_ms);
+    assert_non_null(strstr((char *)status.body, closing));
+    assert_non_null(strstr((char *)status.body, "version 1 is being made of 2 updates"));
+    answer_free(&status);
+    answer metrics = coordinator_ask(c, NULL, "GET", "/metrics", "", NULL, 0);
+    assert_non_null(strstr((char *)metrics.body, "fed_round_closing 1"));
+    answer_free(&metrics);
+    open_gate();
+    finish_closing(c);
+    metrics = coordinator_ask(c, NULL, "GET", "/metrics", "", NULL, 0);
+    assert_non_null(strstr((char *)metrics.body, "fed_round_closing 0"));
+    answer_free(&metrics);
+}
+
+/* -- the same model, to the bit -- */
+
+/* Two devices, all rounds; each device's updates differ by round. The final digest. */
+static uint64_t train(coordinator *c, const char *task) {
+    test_device d[2] = {coordinator_enrol(c), coordinator_enrol(c)};
+    coordinator_task(c, task);
+    float x[PARAMETERS];
+    for (uint32_t round = 1; round <= 3; round++) {
+        fed_assignment work[2] = {device_ask_work(c, &d[0]), device_ask_work(c, &d[1])};
+        for (int k = 0; k < 2; k++) {
+            for (int i = 0; i < PARAMETERS; i++) {
+                x[i] = some[i] * (float)(1 + k) / (float)(round + 2);
+            }
+            assert_int_equal(work[k].round, round);
+            assert_int_equal(device_upload(c, &d[k], &work[k], x, 1 + (uint32_t)k, NULL), 200);
+        }
+        finish_closing(c);
+        assert_int_equal(training_of(c)->versions.version, round);
+    }
+    return training_of(c)->versions.digest;
+}
+
+static void a_thread_makes_the_version_that_the_caller_would_make(void **state) {
+    (void)state;
+    static const char *const tasks[] = {
+        TASK(""), TASK(", \"strategy\": \"fedadam:lr=0.01\""), TASK(", \"strategy\": \"median\""),
+        TASK(", \"staleness\": 2"), TASK(", \"device_share\": 0.5")};
+    for (size_t k = 0; k < sizeof tasks / sizeof tasks[0]; k++) {
+        uint64_t digest[2];
+        for (size_t apart = 0; apart < 2; apart++) {
+            coordinator c;
+            coordinator_setup(&c);
+            reopen(&c, apart);
+            atomic_store(&kept, 0);
+            digest[apart] = train(&c, tasks[k]);
+            assert_true((atomic_load(&kept) > 0) == (apart == 1));
+            expect_sound(&c);
+            assert_int_equal(training_of(&c)->versions.digest, digest[apart]);
+            coordinator_teardown(&c);
+        }
+        assert_int_equal(digest[0], digest[1]);
+    }
+}
+
+/* Old values, residuals and states go; what is kept of older versions stays, without a copy. */
+static void files_do_not_pile_up(void **state) {
+    coordinator *c = *state;
+    train(c, TASK(", \"strategy\": \"fedadam:lr=0.01\""));
+    /* values, residual and state of the last version; two older versions whole */
+    fedserver_close(c->server); /* ends the thread that deletes what is no longer named */
+    assert_int_equal(count_blobs(c), 5);
+    open_apart(c, 1);
+    float *old = NULL;
+    fed_error err = {0};
+    const fedserver_archive archive = fedserver_rounds_archive(&c->server->rounds, training_of(c));
+    assert_fed_ok_err(fedserver_past_values((void *)(uintptr_t)&archive, 2, &old, &err));
+    free(old);
+}
+
+/* -- asynchronous -- */
+
+static const char flowing[] = TASK(", \"staleness\": 2");
+
+/* Three devices have leases, two report, and the round closes. The third reports meanwhile. */
+static void report_while_it_closes(coordinator *c, test_device d[3], fed_assignment work[3]) {
+    for (int k = 0; k < 3; k++) {
+        d[k] = coordinator_enrol(c);
+    }
+    coordinator_task(c, flowing);
+    for (int k = 0; k < 3; k++) {
+        work[k] = device_ask_work(c, &d[k]);
+    }
+    assert_int_equal(device_upload(c, &d[0], &work[0], ones, 1, NULL), 200);
+    assert_int_equal(device_upload(c, &d[1], &work[1], some, 2, NULL), 200);
+    coordinator_commit(c);
+    assert_int_equal(device_upload(c, &d[2], &work[2], some, 3, NULL), 200);
+    coordinator_commit(c);
+}
+
+static uint64_t finish_second_round(coordinator *c, const test_device *d) {
+    finish_closing(c);
+    assert_int_equal(training_of(c)->versions.version, 1);
+    assert_int_equal(training_of(c)->round.received, 1);
+    assert_int_equal(training_of(c)->sum.updates, 1);
+    assert_int_not_equal(training_of(c)->round.deadline_ms, 0);
+    fed_assignment work = device_ask_work(c, d);
+    assert_int_equal(work.round, 2);
+    assert_int_equal(device_upload(c, d, &work, ones, 1, NULL), 200);
+    finish_closing(c);
+    assert_int_equal(training_of(c)->versions.version, 2);
+    return training_of(c)->versions.digest;
+}
+
+/* The same updates count in the same rounds where nothing is made apart. */
+static uint64_t reference(void) {
+    coordinator c;
+    test_device d[3];
+    fed_assignment work[3];
+    coordinator_setup(&c);
+    report_while_it_closes(&c, d, work);
+    const uint64_t digest = finish_second_round(&c, &d[0]);
+    coordinator_teardown(&c);
+    return digest;
+}
+
+static void an_asynchronous_update_counts_in_the_next_round(void **state) {
+    coordinator *c = *state;
+    char word[32];
+    test_device d[3];
+    fed_assignment work[3];
+    atomic_store(&shut, true);
+    report_while_it_closes(c, d, work);
+    assert_true(closes(c));
+    assert_int_equal(training_of(c)->round.received, 2);
+    assert_int_equal(training_of(c)->round.ahead, 1);
+    assert_int_equal(device_upload(c, &d[2], &work[2], some, 3, NULL), 200); /* again */
+    assert_int_equal(device_upload(c, &d[2], &work[2], ones, 3, word), 409);
+    assert_string_equal(word, "cloned");
+    assert_int_equal(training_of(c)->round.ahead, 1);
+    open_gate();
+    assert_int_equal(finish_second_round(c, &d[0]), reference());
+    expect_sound(c);
+}
+
+static void updates_that_come_meanwhile_may_be_all_that_the_next_round_needs(void **state) {
+    coordinator *c = *state;
+    test_device d[3];
+    fed_assignment work[3];
+    for (int k = 0; k < 3; k++) {
+        d[k] = coordinator_enrol(c);
+    }
+    coordinator_task(c, "{\"model\": \"input 2 | dense 2\", \"codec_up\": \"float32\","
+                        " \"codec_down\": \"float32\", \"rounds\": 3, \"cohort\": 3, \"goal\": 1,"
+                        " \"deadline_s\": 10, \"staleness\": 2}");
+    for (int k = 0; k < 3; k++) {
+        work[k] = device_ask_work(c, &d[k]);
+    }
+    atomic_store(&shut, true);
+    for (int k = 0; k < 3; k++) { /* 1 closes round 1; 2 are more than round 2 asks for */
+        assert_int_equal(device_upload(c, &d[k], &work[k], ones, 1, NULL), 200);
+        coordinator_commit(c);
+    }
+    assert_int_equal(training_of(c)->round.ahead, 2);
+    open_gate();
+    finish_closing(c); /* of both rounds */
+    assert_int_equal(training_of(c)->versions.version, 2);
+    assert_int_equal(training_of(c)->round.number, 3);
+    assert_int_equal(training_of(c)->round.received, 0);
+}
+
+/* -- the end of the process, and of the task -- */
+
+static void a_coordinator_that_ended_while_a_round_closed_closes_it_to_the_same_bits(void **state) {
+    coordinator *c = *state;
+    test_device d[3];
+    fed_assignment work[3];
+    atomic_store(&shut, true);
+    report_while_it_closes(c, d, work);
+    atomic_store(&fails, true); /* the thread gets no further */
+    open_gate();
+    fedserver_close(c->server);
+    atomic_store(&fails, false);
+    expect_sound((open_apart(c, 1), c));
+    assert_true(closes(c));
+    assert_int_equal(training_of(c)->round.received, 2);
+    assert_int_equal(training_of(c)->round.ahead, 1);
+    coordinator_wait(c, 0);
+    assert_int_equal(finish_second_round(c, &d[0]), reference());
+}
+
+static void what_a_thread_could_not_store_ends_the_server_and_not_the_round(void **state) {
+    coordinator *c = *state;
+    fed_error err = {0};
+    test_device d[3];
+    fed_assignment work[3];
+    int64_t next_ms;
+    atomic_store(&fails, true);
+    for (int k = 0; k < 3; k++) {
+        d[k] = coordinator_enrol(c);
+    }
+    coordinator_task(c, TASK(""));
+    for (int k = 0; k < 2; k++) {
+        work[k] = device_ask_work(c, &d[k]);
+        assert_int_equal(device_upload(c, &d[k], &work[k], ones, 1, NULL), 200);
+    }
+    coordinator_commit(c);
+    struct pollfd bell = {.fd = fedserver_wake_fd(c->server), .events = POLLIN};
+    assert_int_equal(poll(&bell, 1, 60000), 1);
+    assert_fed_status(fedserver_tick(c->server, c->now_ms, &next_ms, &err), FED_EIO);
+    assert_fed_says(err, "a planted fault");
+    atomic_store(&fails, false);
+    reopen(c, 1);
+    coordinator_wait(c, 0);
+    finish_closing(c);
+    assert_int_equal(training_of(c)->versions.version, 1);
+}
+
+static void another_way_to_close_is_taken_up_after_a_restart(void **state) {
+    coordinator *c = *state;
+    test_device d[3];
+    fed_assignment work[3];
+    atomic_store(&shut, true);
+    report_while_it_closes(c, d, work);
+    atomic_store(&fails, true);
+    open_gate();
+    reopen(c, 0); /* a release, or a program, that starts no threads */
+    coordinator_wait(c, 0);
+    assert_int_equal(finish_second_round(c, &d[0]), reference());
+}
+
+/* As the command line does, in a process of its own. */
+static void change_task(coordinator *c, uint64_t id, fedserver_task_deed deed) {
+    fed_error err = {0};
+    fedserver *other;
+    coordinator_commit(c);
+    assert_fed_ok_err(fedserver_open(c->directory, NULL, &other, &err));
+    assert_fed_ok_err(fedserver_task_change(other, c->now_ms, id, deed, &err));
+    fedserver_close(other);
+    coordinator_commit(c);
+    coordinator_wait(c, 0);
+    coordinator_commit(c);
+}
+
+static void a_task_that_is_paused_while_it_closes_goes_on_later(void **state) {
+    coordinator *c = *state;
+    test_device d[3];
+    fed_assignment work[3];
+    atomic_store(&shut, true);
+    report_while_it_closes(c, d, work);
+    const uint64_t id = training_of(c)->task.wire.id;
+    open_gate(); /* the thread goes on, or is told to end */
+    change_task(c, id, FEDSERVER_PAUSE);
+    assert_false(training_of(c)->loaded);
+    assert_int_equal(device_ask_work(c, &d[0]).action, FED_ACTION_WAIT);
+    change_task(c, id, FEDSERVER_RESUME);
+    coordinator_wait(c, 0);
+    assert_int_equal(finish_second_round(c, &d[0]), reference());
+}
+
+static void of_a_task_that_is_cancelled_while_it_closes_no_file_is_left(void **state) {
+    coordinator *c = *state;
+    test_device d[3];
+    fed_assignment work[3];
+    atomic_store(&shut, true);
+    report_while_it_closes(c, d, work);
+    open_gate();
+    change_task(c, training_of(c)->task.wire.id, FEDSERVER_CANCEL);
+    assert_false(training_of(c)->loaded);
+    expect_sound(c); /* the start sweeps */
+    coordinator_commit(c);
+    assert_int_equal(count_blobs(c), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        APART(devices_wait_late_updates_are_refused_and_the_old_version_is_handed_out),
+        APART(status_and_metrics_say_that_the_round_closes),
+        APART(a_thread_makes_the_version_that_the_caller_would_make),
+        APART(files_do_not_pile_up),
+        APART(an_asynchronous_update_counts_in_the_next_round),
+        APART(updates_that_come_meanwhile_may_be_all_that_the_next_round_needs),
+        APART(a_coordinator_that_ended_while_a_round_closed_closes_it_to_the_same_bits),
+        APART(what_a_thread_could_not_store_ends_the_server_and_not_the_round),
+        APART(another_way_to_close_is_taken_up_after_a_restart),
+        APART(a_task_that_is_paused_while_it_closes_goes_on_later),
+        APART(of_a_task_that_is_cancelled_while_it_closes_no_file_is_left),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
