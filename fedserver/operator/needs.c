@@ -18,8 +18,11 @@ enum {
     /* a commit's journal: model and residual, a keyframe, a delta */
     JOURNAL_VECTORS = 2 + 1 + 1,
     /* model and residual, the chain of deltas, downloads; a round's sum, with 8 bytes a value;
-     * and during the commit the change, the decoded values and the commit's journal */
-    MEMORY_VECTORS = 2 + 1 + 2 + 2 + 2 + 2
+     * and while the round closes the change, the decoded values, and the next version's values and
+     * delta, or the commit's journal */
+    MEMORY_VECTORS = 2 + 1 + 2 + 2 + 2 + 2,
+    /* asynchronous: the sum of the next round while one closes */
+    SECOND_SUM_VECTORS = 2
 };
 
 static uint64_t largest_update(const fedserver_task *task, const fed_layout *layout) {
@@ -52,7 +55,9 @@ fed_status fedserver_needs_estimate(const fedserver_task *task, fedserver_needs 
         .row_bytes = 2 * vector + state,
         .model_bytes = (DISK_VECTORS + JOURNAL_VECTORS) * vector + 2 * state,
         .update_bytes = (update + (all ? vector : 0)) * task->rules.goal,
-        .memory_bytes = MEMORY_VECTORS * vector + 2 * state + update,
+        .memory_bytes = (MEMORY_VECTORS + (task->rules.staleness > 0 ? SECOND_SUM_VECTORS : 0)) *
+                            vector +
+                        2 * state + update,
     };
     fed_arch_free(&arch);
     return FED_OK;

@@ -202,7 +202,7 @@ static fed_status apply_part(fedserver_versions *v, const fed_writer *bytes, fed
 /* Make the version that a part leads to. */
 static fed_status follow(const fedserver_versions *v, const fed_writer *part, float *residual,
                          fedserver_versions *next, fed_error *err) {
-    fedserver_versions made;
+    fedserver_versions made = {0};
     FED_TRY(copy_versions(v, &made, err));
     fed_status status = apply_part(&made, part, err);
     if (status != FED_OK) {

@@ -110,6 +110,7 @@ static void test_a_file_put_in_pieces_appears_when_it_is_committed(void **state)
     put("f", "old");
     assert_fed_ok_err(fed_file_create(in_dir("f"), 0600, &file, &err));
     assert_fed_ok_err(fed_file_put(&file, "new ", 4, &err));
+    assert_fed_ok_err(fed_file_sync(&file, &err)); /* on the disk, but not by that name */
     assert_fed_ok_err(fed_file_put_floats(&file, x, 2, &err));
     check_content("f", "old");
     assert_fed_ok_err(fed_file_commit(&file, &err));
