@@ -50,14 +50,14 @@ fed_status fedserver_needs_estimate(const fedserver_task *task, fedserver_needs 
         fedserver_strategy_state_size(&strategy, fedserver_trained(&arch.layout)) * sizeof(float);
     const uint64_t update = largest_update(task, &arch.layout);
     const bool all = fedserver_strategy_needs_all(&strategy);
+    const uint64_t vectors =
+        task->rules.staleness > 0 ? MEMORY_VECTORS + SECOND_SUM_VECTORS : (uint64_t)MEMORY_VECTORS;
     *needs = (fedserver_needs){
         .values = arch.layout.size,
         .row_bytes = 2 * vector + state,
         .model_bytes = (DISK_VECTORS + JOURNAL_VECTORS) * vector + 2 * state,
         .update_bytes = (update + (all ? vector : 0)) * task->rules.goal,
-        .memory_bytes = (MEMORY_VECTORS + (task->rules.staleness > 0 ? SECOND_SUM_VECTORS : 0)) *
-                            vector +
-                        2 * state + update,
+        .memory_bytes = vectors * vector + 2 * state + update,
     };
     fed_arch_free(&arch);
     return FED_OK;

@@ -72,7 +72,7 @@ void fedserver_closing_take(fedserver_training *training);
 
 /** Start the thread that frees the old version, and deletes the blobs that no row names any more.
  * What the round's transaction wrote is committed. Should it not start, the next closing frees. */
-void fedserver_closing_tidy(fedserver_closing *tidying);
+void fedserver_closing_tidy(fedserver_closing *closing);
 
 /** End the closing without a result. Waits for the thread, which ends at its next step. Afterwards
  * the training is only good for fedserver_training_free. NULL is fine. */

@@ -120,6 +120,8 @@ static void count(const fedserver_round_rules *rules, fedserver_round *round, in
     if (asynchronous(rules)) {
         assert(round->leased > 0); /* S10: the update frees the slot of its own lease */
         round->leased--;
+    }
+    if (asynchronous(rules) && !closing) {
         run_deadline(rules, round, now_ms);
     }
 }

@@ -167,14 +167,14 @@ static fed_status copy_versions(const fedserver_versions *v, fedserver_versions 
     fedserver_versions made = *v;
     made.residual = NULL;
     made.kept = false;
-    made.links = NULL;
-    made.links_cap = 0;
+    made.links_cap = v->parts + 1;
+    made.links = malloc(made.links_cap * sizeof *made.links);
     made.chain = v->chain != NULL ? fedserver_blob_share(v->chain) : NULL;
     made.values = malloc(bytes);
-    fed_status status = made.values != NULL ? links_reserve(&made, v->parts + 1) : FED_ENOMEM;
-    if (status != FED_OK) {
+    if (made.values == NULL || made.links == NULL) {
         fedserver_versions_free(&made);
-        return fed_fail(err, status, "out of memory for version %u of the model", v->version + 1);
+        return fed_fail(err, FED_ENOMEM, "out of memory for version %u of the model",
+                        v->version + 1);
     }
     memcpy(made.values, v->values, bytes);
     if (v->parts > 0) {
@@ -202,7 +202,7 @@ static fed_status apply_part(fedserver_versions *v, const fed_writer *bytes, fed
 /* Make the version that a part leads to. */
 static fed_status follow(const fedserver_versions *v, const fed_writer *part, float *residual,
                          fedserver_versions *next, fed_error *err) {
-    fedserver_versions made = {0};
+    fedserver_versions made = *v;
     FED_TRY(copy_versions(v, &made, err));
     fed_status status = apply_part(&made, part, err);
     if (status != FED_OK) {

@@ -91,6 +91,7 @@ static void a_sites_round_never_commits_by_itself(void **state) {
                      FEDSERVER_DO_NOTHING); /* the goal is met */
     assert_int_equal(fedserver_round_step(&site, &round, FEDSERVER_ON_TICK, 9999),
                      FEDSERVER_DO_NOTHING);
+    EXPECT(&round, GIVEN, 9999, CLOSE);
     assert_int_equal(fedserver_round_step(&site, &round, FEDSERVER_ON_COMMITTED, 9999),
                      FEDSERVER_DO_OPEN);
 }
