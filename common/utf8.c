@@ -2,7 +2,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/utf8.h"
 
-#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -35,6 +34,14 @@ static bool printable(uint32_t c) {
            !within(c, 0x2066, 0x2069) &&               /* ... */
            c != 0x61c && c != 0x200e && c != 0x200f && /* ... */
            c != 0xfeff && (c & 0xfffe) != 0xfffe;      /* no characters */
+}
+
+bool fed_utf8_valid(const char *text) {
+    int len = 1;
+    for (uint32_t character; *text != '\0' && len > 0; text += len) {
+        len = take((const uint8_t *)text, &character);
+    }
+    return len > 0;
 }
 
 void fed_utf8_clean(char *text) {

@@ -18,6 +18,7 @@ set -euo pipefail
 packages=(
     gcc libc6-dev cmake ninja-build pkg-config                     # build
     libmicrohttpd-dev libgnutls28-dev libsqlite3-dev libjansson-dev # coordinator
+    libpq-dev postgresql                                           # its second store, and a server for its tests
     libcurl4-openssl-dev                                           # client
     zlib1g-dev                                                     # trainer
     libopenmpi-dev openmpi-bin                                     # workers of a datacenter

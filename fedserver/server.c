@@ -34,11 +34,13 @@ fed_status fedserver_open_with(const char *directory, const fedserver_store *sto
     fedserver_store_choice choice;
     FED_TRY(fedserver_store_read(directory, &choice, err));
     store = store != NULL ? store : choice.store;
-    if (!store->exists(directory, choice.where)) {
+    const fed_status there = store->exists(directory, choice.where, err);
+    if (there == FED_ENOTFOUND) {
         return fed_fail(err, FED_ENOTFOUND,
                         "%s holds no coordinator; make one with: fedserver init --dir %s",
                         directory, directory);
     }
+    FED_TRY(there);
     fedserver *made = calloc(1, sizeof *made);
     char *copy = made != NULL ? strdup(directory) : NULL;
     if (copy == NULL) {
@@ -227,12 +229,12 @@ static fed_status note(fedserver *server, fed_status status) {
 
 /* Read what other processes changed. The command line may have queued a task or revoked a
  * device; the front may have enrolled a device. */
-fed_status fedserver_notice_others(fedserver *server, fed_error *err) {
+fed_status fedserver_notice_others(fedserver *server, bool sure, fed_error *err) {
     bool changed = false;
     if (server->setup.part == FEDSERVER_GATE) {
         return FED_OK;
     }
-    FED_TRY(server->store->changed(server->db, &changed, err));
+    FED_TRY(server->store->changed(server->db, sure, &changed, err));
     if (!changed) {
         return FED_OK;
     }
@@ -250,7 +252,7 @@ fed_status fedserver_begin(fedserver *server, fed_error *err) {
     }
     fedserver_batch_log_begin(&server->batch_log);
     server->rounds.asked = false;
-    FED_TRY(note(server, fedserver_notice_others(server, err)));
+    FED_TRY(note(server, fedserver_notice_others(server, false, err)));
     return note(server, fedserver_queue_follow(&server->rounds, err));
 }
 

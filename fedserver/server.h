@@ -65,8 +65,9 @@ fed_status fedserver_open_with(const char *directory, const fedserver_store *sto
                                const fedserver_routing *routing, const fed_log *log,
                                fedserver **server, fed_error *err) FED_CHECKED;
 
-/** Read what other processes have written: new devices, revocations, tasks. */
-fed_status fedserver_notice_others(fedserver *server, fed_error *err) FED_CHECKED;
+/** Read what other processes have written: new devices, revocations, tasks. sure: also what they
+ * have written a moment ago (`changed` of the store). */
+fed_status fedserver_notice_others(fedserver *server, bool sure, fed_error *err) FED_CHECKED;
 
 /** Open what enrolment needs. Reads the CA's key, so a process without the front never calls
  * this. */

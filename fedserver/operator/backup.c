@@ -46,7 +46,7 @@ fed_status fedserver_backup(fedserver *server, const char *directory, fed_error 
                         server->store->name, server->directory);
     }
     FED_TRY(fedserver_store_read(directory, &present, err));
-    if (present.store->exists(directory, present.where)) {
+    if (fedserver_store_absent(directory, &present, err) == FED_EEXIST) {
         return fed_fail(err, FED_EEXIST,
                         "%s holds a coordinator already; move it away, or choose another directory",
                         directory);

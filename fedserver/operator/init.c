@@ -49,13 +49,12 @@ static fed_status check_absent(const char *directory, const fedserver_store_choi
                                fed_error *err) {
     fedserver_store_choice present;
     FED_TRY(fedserver_store_read(directory, &present, err));
-    if (present.store->exists(directory, present.where) ||
-        choice->store->exists(directory, choice->where)) {
+    if (fedserver_store_absent(directory, &present, err) == FED_EEXIST) {
         return fed_fail(err, FED_EEXIST,
                         "%s holds a coordinator already; use it, or choose another directory",
                         directory);
     }
-    return FED_OK;
+    return fedserver_store_absent(directory, choice, err);
 }
 
 static fed_status check_choice(const fedserver_store *store, bool in_process, fed_error *err) {

@@ -150,7 +150,7 @@ int fedserver_body_refused(fedserver *server, const fedserver_request *head, uin
     fedserver_device *device;
     if (head->listener == FEDSERVER_DEVICES && device_of(server, head) == NULL) {
         fed_error ignored = {0}; /* it comes again when the next batch begins */
-        (void)!fedserver_notice_others(server, &ignored); /* it may have enrolled just now */
+        (void)!fedserver_notice_others(server, true, &ignored); /* it may have enrolled just now */
     }
     const int status = admit(server, head, len, &to, &device).status;
     return status == 403 && len < FED_PEM_SIZE ? 0 : status; /* small: read it, to say why */

@@ -13,7 +13,7 @@
 #include "fedserver/operator.h"
 #include "fedserver/task/task.h"
 
-enum { FEDSERVER_AUDIT_LINES = 100000 };
+enum { FEDSERVER_AUDIT_LINES = 100000, FEDSERVER_CHANGED_MS = 250 };
 
 /** In place of a device: the own metrics of a round's updates, summed up. */
 enum { FEDSERVER_OWN_OF_UPDATES = 0 };
@@ -192,6 +192,9 @@ void fedserver_check_say(fedserver_checker *checker, fedserver_check_kind kind, 
  * failed write or commit nothing of the transaction is kept. A handle's reads see the writes of its
  * own transaction; other handles see them after the commit. One handle writes at a time.
  *
+ * A write that returns nothing may run later: its failure is then that of a later call on the
+ * handle, of the commit at the latest.
+ *
  * Errors. Every function fills in *err on failure. FED_ENOSPC: the disk is full. FED_EBUSY: another
  * handle has been writing for too long. FED_ENOTFOUND: what is asked for is not there. FED_EIO:
  * anything else, also a row that is added a second time.
@@ -200,6 +203,8 @@ void fedserver_check_say(fedserver_checker *checker, fedserver_check_kind kind, 
  */
 typedef struct fedserver_store {
     const char *name;
+    /** Another name, which a URL may begin with; NULL: none. */
+    const char *alias;
     /** What WHERE is in `fedserver init --store NAME:WHERE`, for people: "a connection string".
      * NULL: the store takes none; functions get "". */
     const char *where;
@@ -209,10 +214,12 @@ typedef struct fedserver_store {
      * its strategy's state. */
     uint64_t row_limit;
 
-    /** Is there a store? One that `create` or `copy` did not finish is not there. */
-    bool (*exists)(const char *directory, const char *where);
+    /** Is there a store? One that `create` or `copy` did not finish is not there. FED_ENOTFOUND:
+     * there is none. Any other failure: nobody can tell now. */
+    fed_status (*exists)(const char *directory, const char *where, fed_error *err);
     /** Make a new, empty store. It appears whole: after a crash it is complete, or not there.
-     * `create` removes the remains of an unfinished one. Call it where `exists` is false. */
+     * `create` removes the remains of an unfinished one. Call it where `exists` says FED_ENOTFOUND.
+     * */
     fed_status (*create)(const char *directory, const char *where, fed_error *err);
     /** FED_ENOTFOUND: there is none; FED_EFORMAT, FED_EVERSION: this build can't read it. */
     fed_status (*open)(const char *directory, const char *where, void **db, fed_error *err);
@@ -236,8 +243,9 @@ typedef struct fedserver_store {
     fed_status (*recover)(void *db, fed_error *err);
     fed_status (*commit)(void *db, fed_error *err);
     void (*rollback)(void *db);
-    /** Has another handle committed since the last call? True at the first call. */
-    fed_status (*changed)(void *db, bool *changed, fed_error *err);
+    /** Has another handle committed since the last call? True at the first call. Where nobody has
+     * to be `sure`, a handle with the lock may notice a commit up to FEDSERVER_CHANGED_MS later. */
+    fed_status (*changed)(void *db, bool sure, bool *changed, fed_error *err);
 
     fed_status (*token_add)(void *db, const uint8_t *hash, const fedserver_token *token,
                             fed_error *err);
@@ -367,7 +375,8 @@ typedef struct fedserver_store {
     fed_status (*round_each)(void *db, uint64_t task, uint32_t limit, fedserver_round_visit visit,
                              void *user, fed_error *err);
 
-    /** body: the body of POST /v1/update, unchanged. FED_EIO: the lease has an update already. */
+    /** body: the body of POST /v1/update, unchanged. FED_EIO, at the commit at the
+     * latest: the lease has an update already. */
     fed_status (*update_add)(void *db, const fedserver_update_row *row, const uint8_t *body,
                              size_t len, fed_error *err);
     /** The updates that count in that round of the task (task 0: of all tasks; round 0: in any

@@ -24,10 +24,14 @@ const fedserver_store *fedserver_store_at(size_t k) {
     return k < STORES ? stores[k] : NULL;
 }
 
+static bool is_called(const char *name, const char *text, size_t len) {
+    return name != NULL && strlen(name) == len && memcmp(name, text, len) == 0;
+}
+
 static const fedserver_store *find(const char *name, size_t len) {
     size_t k = 0;
-    while (k < STORES &&
-           (strlen(stores[k]->name) != len || memcmp(stores[k]->name, name, len) != 0)) {
+    while (k < STORES && !is_called(stores[k]->name, name, len) &&
+           !is_called(stores[k]->alias, name, len)) {
         k++;
     }
     return fedserver_store_at(k);
@@ -46,14 +50,15 @@ static fed_status fail_unknown(const char *text, size_t len, fed_error *err) {
 fed_status fedserver_store_parse(const char *text, fedserver_store_choice *choice, fed_error *err) {
     text = text != NULL ? text : stores[0]->name;
     const size_t len = strcspn(text, ":");
-    const char *where = text[len] == ':' ? text + len + 1 : "";
+    const bool url = strncmp(text + len, "://", 3) == 0; /* then all of it says where */
+    const char *where = url ? text : text[len] == ':' ? text + len + 1 : "";
     const fedserver_store *store = find(text, len);
     if (store == NULL) {
         return fail_unknown(text, len, err);
     }
     if (store->where == NULL && text[len] == ':') {
-        return fed_fail(err, FED_EINVAL, "the store %s takes no WHERE: leave out \":%.100s\"",
-                        store->name, where);
+        return fed_fail(err, FED_EINVAL, "the store %s takes no WHERE: leave out \"%.100s\"",
+                        store->name, text + len);
     }
     if (store->where != NULL && where[0] == '\0') {
         return fed_fail(err, FED_EINVAL, "the store %s needs a WHERE: say %s:WHERE; WHERE is %s",
@@ -97,9 +102,21 @@ fed_status fedserver_store_write(const char *directory, const fedserver_store_ch
     char path[PATH_SIZE];
     char line[LINE_SIZE];
     file_path(directory, path);
-    const int len = snprintf(line, sizeof line, "%s%s%s\n", choice->store->name,
-                             choice->where[0] != '\0' ? ":" : "", choice->where);
+    const bool url = strncmp(choice->where + strcspn(choice->where, ":"), "://", 3) == 0;
+    const int len = snprintf(line, sizeof line, "%s%s%s\n", url ? "" : choice->store->name,
+                             url || choice->where[0] == '\0' ? "" : ":", choice->where);
     return fed_file_replace(path, line, (size_t)len, 0600, err);
+}
+
+fed_status fedserver_store_absent(const char *directory, const fedserver_store_choice *choice,
+                                  fed_error *err) {
+    const fed_status status = choice->store->exists(directory, choice->where, err);
+    if (status == FED_OK) {
+        return fed_fail(err, FED_EEXIST,
+                        "the store %s holds a coordinator already; use it, or choose another place",
+                        choice->store->name);
+    }
+    return status == FED_ENOTFOUND ? FED_OK : status;
 }
 
 fed_status fedserver_store_finish(const fedserver_store *store, void *db, fed_status status,

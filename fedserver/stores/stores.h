@@ -18,8 +18,13 @@ typedef struct fedserver_store_choice {
     char where[512]; /* "": the store lies in the coordinator's directory */
 } fedserver_store_choice;
 
-/** Read "NAME" or "NAME:WHERE"; NULL is the default. FED_EINVAL: this build has no such store, or
- * it takes no WHERE, or needs one. */
+/** FED_OK: there is no such store. FED_EEXIST: there is one. Any other failure: nobody can tell
+ * now. */
+fed_status fedserver_store_absent(const char *directory, const fedserver_store_choice *choice,
+                                  fed_error *err) FED_CHECKED;
+
+/** Read "NAME" or "NAME:WHERE", or a URL that begins with the name; NULL is the default.
+ * FED_EINVAL: this build has no such store, or it takes no WHERE, or needs one. */
 fed_status fedserver_store_parse(const char *text, fedserver_store_choice *choice,
                                  fed_error *err) FED_CHECKED;
 

@@ -6,17 +6,22 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "bench.h"
+#include "fed_postgres.h"
 #include "fedserver/stores/stores.h"
 
 /*
- *     bench_store [DIRECTORY]
+ * bench_store [DIRECTORY] bench_store --postgres [DIRECTORY]
  *
  * In DIRECTORY (default: the working directory), which should be on the disk in question: batches
  * of updates, each with its device's row, committed; the same with every body in its row; and bare
  * appends with one fdatasync a batch. The three ways alternate, so their ratios come from one run.
+ *
+ * With --postgres: the same batches into the default store and into one on PostgreSQL, in turns.
+ * The server is made in DIRECTORY and ends with the program.
  */
 
 enum { DEVICES = 64, ROUNDS = 5 };
@@ -112,12 +117,13 @@ static void measure(bench *b, int batch, int count) {
 
 /* -- open and close -- */
 
-static void open_store(bench *b, const char *directory) {
+static void open_store(bench *b, const fedserver_store *store, const char *directory,
+                       const char *where) {
     fed_error err = {0};
     fedserver_task task = {.name = "bench"};
-    b->store = fedserver_store_at(0);
-    bench_require(b->store->create(directory, "", &err), err.text);
-    bench_require(b->store->open(directory, "", &b->db, &err), err.text);
+    b->store = store;
+    bench_require(b->store->create(directory, where, &err), err.text);
+    bench_require(b->store->open(directory, where, &b->db, &err), err.text);
     bench_require(b->store->task_add(b->db, &task, &err), err.text);
     b->task = task.wire.id;
     for (int k = 0; k < DEVICES; k++) {
@@ -148,17 +154,98 @@ static void open_rows(bench *b, const char *path) {
            SQLITE_OK);
 }
 
+/* -- SQLite and PostgreSQL -- */
+
+static void measure_both(bench b[2], int batch, int count) {
+    bench_times times[2] = {{.count = 0}, {.count = 0}};
+    bench_times ends[2] = {{.count = 0}, {.count = 0}};
+    for (int r = 0; r < ROUNDS; r++) {
+        for (int s = 0; s < 2; s++) {
+            BENCH_TIME(&times[s], for (int k = 0; k < count; k += batch) by_store(&b[s], batch));
+            BENCH_TIME(&ends[s], end_round(&b[s]));
+        }
+    }
+    const double sqlite = bench_median_s(&times[0]);
+    const double postgres = bench_median_s(&times[1]);
+    printf("| %7zu | %5d | %8.0f | %8.0f | %5.2f | %6.1f | %6.1f |\n", b[0].len, batch,
+           count / sqlite, count / postgres, sqlite / postgres, 1e3 * bench_median_s(&ends[0]),
+           1e3 * bench_median_s(&ends[1]));
+    fflush(stdout);
+}
+
+/* A new server makes new files for its log, and writes each of them twice. One that has run for a
+ * while uses old files again. So it writes a few hundred MB first. */
+static void warm_up(bench *b, const char *where) {
+    enum { BATCHES = 12, LARGE = 400000 };
+    fed_postgres_sql(where, "ALTER SYSTEM SET min_wal_size = '1GB'", NULL, 0);
+    fed_postgres_sql(where, "SELECT pg_reload_conf()", NULL, 0);
+    b->len = LARGE;
+    b->body = bench_alloc(b->len);
+    for (int k = 0; k < BATCHES; k++) {
+        by_store(b, DEVICES);
+    }
+    end_round(b);
+    free(b->body);
+    fed_postgres_sql(where, "CHECKPOINT", NULL, 0);
+    fed_postgres_sql(where, "CHECKPOINT", NULL, 0);
+}
+
+static int compare_stores(const char *directory) {
+    static const size_t lens[] = {2048, 30000, 400000};
+    static const int counts[] = {1920, 640, 192};
+    static bench b[2];
+    fed_postgres server;
+    fedserver_store_choice choice;
+    fed_error err = {0};
+    char file[400];
+    if (!fed_postgres_is_there()) {
+        return 77;
+    }
+    bench_require(chmod(directory, 0711) == 0 ? FED_OK : FED_EIO,
+                  "chmod"); /* for the server's user */
+    bench_require(setenv("TMPDIR", directory, 1) == 0 ? FED_OK : FED_EIO, "setenv");
+    fed_postgres_open(&server);
+    bench_require(fedserver_store_parse("postgres:there", &choice, &err), err.text);
+    open_store(&b[0], fedserver_store_at(0), directory, "");
+    open_store(&b[1], choice.store, directory, server.where);
+    warm_up(&b[1], server.where);
+    printf("updates/s, median of %d rounds; ratio to SQLite; closing a round\n\n"
+           "|   bytes | batch |   SQLite | Postgres | ratio | end ms | end ms |\n"
+           "|---|---|---|---|---|---|---|\n",
+           ROUNDS);
+    for (int i = 0; i < 3; i++) {
+        b[0].body = b[1].body = bench_alloc(lens[i]);
+        b[0].len = b[1].len = lens[i];
+        memset(b[0].body, 'u', lens[i]);
+        for (int batch = 1; batch <= 64; batch = batch == 1 ? 16 : batch * 4) {
+            measure_both(b, batch, batch == 1 ? counts[i] / 8 : counts[i]);
+        }
+        free(b[0].body);
+    }
+    b[0].store->close(b[0].db);
+    b[1].store->close(b[1].db);
+    fed_postgres_close(&server);
+    snprintf(file, sizeof file, "%s/server.db", directory);
+    unlink(file);
+    return rmdir(directory);
+}
+
 int main(int argc, char **argv) {
+    const bool both = argc > 1 && strcmp(argv[1], "--postgres") == 0;
     char directory[300];
     char path[3][400];
     static const char *const names[] = {"server.db", "rows.db", "raw"};
-    snprintf(directory, sizeof directory, "%s/bench_store-XXXXXX", argc > 1 ? argv[1] : ".");
+    snprintf(directory, sizeof directory, "%s/bench_store-XXXXXX",
+             argc > 1 + both ? argv[1 + both] : ".");
     bench_require(mkdtemp(directory) != NULL ? FED_OK : FED_EIO, directory);
+    if (both) {
+        return compare_stores(directory);
+    }
     for (int k = 0; k < 3; k++) {
         snprintf(path[k], sizeof path[k], "%s/%s", directory, names[k]);
     }
     static bench b;
-    open_store(&b, directory);
+    open_store(&b, fedserver_store_at(0), directory, "");
     open_rows(&b, path[1]);
     b.raw = open(path[2], O_CREAT | O_RDWR | O_CLOEXEC, 0600);
     bench_require(b.raw >= 0 ? FED_OK : FED_EIO, path[2]);

@@ -52,11 +52,21 @@ static void test_bytes_that_are_not_utf8_are_replaced_one_by_one(void **state) {
     assert_clean("\xf8\x88\x80\x80\x80", "?????");
 }
 
+static void test_a_text_is_valid_where_every_character_is_well_formed(void **state) {
+    (void)state;
+    assert_true(fed_utf8_valid(""));
+    assert_true(fed_utf8_valid("a\n\xc3\xa4\xf0\x9f\x98\x80"));
+    assert_false(fed_utf8_valid("a\xff"));
+    assert_false(fed_utf8_valid("\xc3"));
+    assert_false(fed_utf8_valid("\xed\xa0\x80z"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_readable_text_stays_as_it_is),
         cmocka_unit_test(test_control_characters_are_replaced),
         cmocka_unit_test(test_bytes_that_are_not_utf8_are_replaced_one_by_one),
+        cmocka_unit_test(test_a_text_is_valid_where_every_character_is_well_formed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -92,9 +92,9 @@ static void what_is_not_there_is_not_found(void **state) {
     void *db = NULL;
     char elsewhere[256];
     fed_test_tmpdir(elsewhere, sizeof elsewhere);
-    assert_true(f->store->exists(f->directory, f->where));
+    assert_fed_ok_err(f->store->exists(f->directory, f->where, &err));
     if (f->store->where == NULL) {
-        assert_false(f->store->exists(elsewhere, ""));
+        assert_fed_status(f->store->exists(elsewhere, "", &err), FED_ENOTFOUND);
         assert_fed_status(f->store->open(elsewhere, "", &db, &err), FED_ENOTFOUND);
         assert_fed_says(err, elsewhere);
     }
@@ -139,22 +139,22 @@ static void a_commit_is_what_other_handles_see(void **state) {
     fed_error err = {0};
     void *other = open_again(f);
     bool changed = false;
-    assert_fed_ok_err(f->store->changed(other, &changed, &err));
-    assert_fed_ok_err(f->store->changed(other, &changed, &err));
+    assert_fed_ok_err(f->store->changed(other, true, &changed, &err));
+    assert_fed_ok_err(f->store->changed(other, true, &changed, &err));
     assert_false(changed);
     add_token(f, f->db, 1);
     assert_fed_status(find_token(f, other, 1), FED_ENOTFOUND);
-    assert_fed_ok_err(f->store->changed(other, &changed, &err));
+    assert_fed_ok_err(f->store->changed(other, true, &changed, &err));
     assert_false(changed);
     commit(f, f->db);
     assert_fed_ok(find_token(f, other, 1));
-    assert_fed_ok_err(f->store->changed(other, &changed, &err));
+    assert_fed_ok_err(f->store->changed(other, true, &changed, &err));
     assert_true(changed);
-    assert_fed_ok_err(f->store->changed(other, &changed, &err));
+    assert_fed_ok_err(f->store->changed(other, true, &changed, &err));
     assert_false(changed);
     add_token(f, other, 2);
     commit(f, other);
-    assert_fed_ok_err(f->store->changed(other, &changed, &err));
+    assert_fed_ok_err(f->store->changed(other, true, &changed, &err));
     assert_false(changed); /* the handle knows its own changes */
     f->store->close(other);
     assert_fed_ok(find_token(f, f->db, 2));
@@ -464,7 +464,7 @@ static void start_without_a_store(void *user) {
 static void expect_a_store_or_none(void *user, bool acknowledged) {
     fixture *f = user;
     fed_error err = {0};
-    if (!f->store->exists(f->directory, f->where)) {
+    if (f->store->exists(f->directory, f->where, &err) != FED_OK) {
         assert_false(acknowledged);
         assert_fed_ok_err(f->store->create(f->directory, f->where, &err));
     }
@@ -487,7 +487,7 @@ static void expect_a_copy_or_none(void *user, bool acknowledged) {
     fed_error err = {0};
     fixture copy = *f;
     snprintf(copy.directory, sizeof copy.directory, "%.240s/copy", f->directory);
-    if (!f->store->exists(copy.directory, "")) {
+    if (f->store->exists(copy.directory, "", &err) != FED_OK) {
         assert_false(acknowledged);
         f->db = open_again(f);
         assert_fed_ok_err(f->store->copy(f->db, copy.directory, &err));

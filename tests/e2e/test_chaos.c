@@ -5,6 +5,9 @@
  *
  *     e2e.test_chaos                            24 devices: what ctest runs
  *     e2e.test_chaos DEVICES ROUNDS [SEED]      e2e.test_chaos 400 8
+ *
+ * With FED_TEST_STORE=postgres in the environment the coordinator's store is a PostgreSQL server of
+ * the test's own, which is killed, too.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <signal.h>
@@ -20,6 +23,7 @@
 #include "fed/file.h"
 #include "fed/rng.h"
 #include "fed_drill.h"
+#include "fed_postgres.h"
 #include "fed_test.h"
 #include "federation.h"
 
@@ -43,6 +47,9 @@ typedef struct chaos {
     unsigned device_kills, coordinator_kills, clock_jumps, again;
     unsigned acknowledged; /* updates, when the coordinator was killed last */
     int64_t kill_device_ms, kill_coordinator_ms, jump_ms; /* when the next one is due */
+    fed_postgres *database;            /* the store's server; NULL: the store is a file */
+    unsigned database_kills, given_up; /* given_up: coordinators that ended because of it */
+    int64_t kill_database_ms;
     bool broken;
 } chaos;
 
@@ -92,7 +99,15 @@ static void prepare(chaos *c) {
     size_t len = 0;
     fed_test_tmpdir(c->run.directory, sizeof c->run.directory);
     snprintf(path, sizeof path, "%s/coordinator", c->run.directory);
-    assert_fed_ok_err(fedserver_init(path, &(fedserver_init_options){.hosts = hosts}, &err));
+    char store[400];
+    if (c->database != NULL) {
+        fed_postgres_open(c->database);
+        c->run.board->database_dies = 1;
+        snprintf(store, sizeof store, "postgres:%s", c->database->where);
+    }
+    const fedserver_init_options options = {.hosts = hosts,
+                                            .store = c->database != NULL ? store : NULL};
+    assert_fed_ok_err(fedserver_init(path, &options, &err));
     assert_fed_ok_err(fedserver_open(path, NULL, &server, &err));
     for (unsigned k = 0; k < c->devices; k++) {
         assert_fed_ok_err(
@@ -156,7 +171,10 @@ static void reap(chaos *c) {
     for (pid_t pid = waitpid(-1, &how, WNOHANG); pid > 0; pid = waitpid(-1, &how, WNOHANG)) {
         if (pid == c->coordinator.pid) {
             c->coordinator.pid = 0;
-            c->broken |= !WIFSIGNALED(how) || WTERMSIG(how) != SIGKILL;
+            const bool gave_up =
+                c->database != NULL && WIFEXITED(how) && WEXITSTATUS(how) == CHAOS_AGAIN;
+            c->given_up += gave_up;
+            c->broken |= !gave_up && (!WIFSIGNALED(how) || WTERMSIG(how) != SIGKILL);
         }
         for (unsigned k = 0; k < c->devices; k++) {
             if (c->device[k].pid == pid) {
@@ -209,6 +227,11 @@ static void strike(chaos *c) {
         c->acknowledged = c->run.board->acknowledged;
         (void)kill(c->coordinator.pid, SIGKILL);
         c->coordinator_kills++;
+    }
+    if (c->database != NULL && due(c, &c->kill_database_ms, 3000)) {
+        fed_postgres_kill(c->database);
+        fed_postgres_start(c->database);
+        c->database_kills++;
     }
     if (due(c, &c->jump_ms, 700 + 20 * (int64_t)c->devices)) {
         c->run.board->clock_ahead_ms =
@@ -269,6 +292,11 @@ static void print(const chaos *c, const federation_result *r, int64_t ms) {
            b->slow_lines, b->stalled_lines, b->loris, b->repeated, b->stale, b->lost_answers,
            c->clock_jumps, (unsigned long long)r->digest,
            r->broken[0] == '\0' ? "the same bits" : r->broken);
+    if (c->database != NULL) {
+        printf(
+            "  the store's server was killed %u times, and %u coordinators ended because of it\n",
+            c->database_kills, c->given_up);
+    }
     if (c->run.far >= 0) {
         unsigned long bytes = 0, held = chaos_net_held_back(&c->run, &bytes);
         printf("  %u devices behind a line that brought them %lu bytes: %lu packets had to wait\n",
@@ -290,9 +318,16 @@ static void check(const chaos *c, federation_result *result) {
     fed_ledger_free(&f.ledger);
 }
 
+static bool on_postgres(void) {
+    const char *store = getenv("FED_TEST_STORE");
+    return store != NULL && strcmp(store, "postgres") == 0;
+}
+
 static void the_model_is_what_a_calm_computation_makes_of_the_counted_updates(void **state) {
     (void)state;
+    fed_postgres server;
     chaos c = {.devices = small_devices, .rounds = small_rounds};
+    c.database = on_postgres() ? &server : NULL;
     c.run.seed = seed;
     c.run.wait_most_ms = 500 + 10 * c.devices;
     c.run.board = fault_shared_new(sizeof *c.run.board);
@@ -310,6 +345,9 @@ static void the_model_is_what_a_calm_computation_makes_of_the_counted_updates(vo
         check(&c, &result);
     }
     print(&c, &result, fed_clock_monotonic_ms() - begun_ms);
+    if (c.database != NULL) {
+        fed_postgres_close(c.database);
+    }
     fed_test_rmdir(c.run.directory);
     free(c.token);
     free(c.device);
@@ -317,6 +355,7 @@ static void the_model_is_what_a_calm_computation_makes_of_the_counted_updates(vo
     assert_false(c.broken);
     assert_string_equal(result.broken, "");
     assert_true(c.coordinator_kills > 0 && c.device_kills > 0);
+    assert_true(c.database == NULL || c.database_kills > 0);
     unsigned long bytes = 0;
     assert_true(c.run.far < 0 || chaos_net_held_back(&c.run, &bytes) > 0);
 }
@@ -326,6 +365,9 @@ int main(int argc, char **argv) {
         small_devices = (unsigned)strtoul(argv[1], NULL, 10);
         small_rounds = (unsigned)strtoul(argv[2], NULL, 10);
         seed = argc > 3 ? strtoull(argv[3], NULL, 10) : 1;
+    }
+    if (on_postgres() && !fed_postgres_is_there()) {
+        return 77; /* ctest: skipped */
     }
     struct rlimit files;
     if (getrlimit(RLIMIT_NOFILE, &files) == 0) {

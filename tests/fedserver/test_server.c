@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "fed/checkpoint.h"
+#include "fed/clock.h"
 #include "fed/rng.h"
 #include "fedserver/identity/device_table.h"
 #include "fedserver/rounds/intake.h"
@@ -665,6 +666,7 @@ static void a_task_of_another_process_starts_by_itself(void **state) {
     assert_fed_ok_err(fedserver_open(c->directory, NULL, &cli, &err));
     assert_fed_ok_err(fedserver_task_add(cli, c->now_ms, path, &id, &err));
     fedserver_close(cli);
+    fed_sleep_ms(FEDSERVER_CHANGED_MS);
     coordinator_commit(c); /* the next batch sees it */
     coordinator_wait(c, 1000);
     assert_true(c->server->rounds.training.loaded);

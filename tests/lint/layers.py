@@ -65,6 +65,7 @@ THIRD_PARTY = {
     "microhttpd.h": ["fedserver/http/http_mhd.c", "fedserver/http/http_exchange.h"],
     "gnutls/": ["fedserver/http/http_tls.c", "fedserver/identity/certificates.c"],
     "sqlite3.h": ["fedserver/stores/sqlite/"],
+    "libpq-fe.h": ["fedserver/stores/postgres/"],
     "jansson.h": ["fedserver/"],
     "mpi.h": ["fedclient/datacenter/links/mpi/"],
     "zstd.h": ["codecs/stages/zstd/"],
@@ -79,14 +80,14 @@ USES_ANY_THIRD_PARTY = ("tests/", "deploy/sim/")
 
 # What C11, POSIX, the C library and the compiler bring, and <atomic>, which is C++'s stdatomic.h. A header that is in neither list is third-party: give it a place above.
 STANDARD = set("""assert atomic ctype errno fenv float ifaddrs inttypes limits locale math setjmp signal stdalign stdarg stdatomic stdbool
-    stddef stdint stdio stdlib stdnoreturn string tgmath time wchar wctype dirent fcntl getopt netdb poll pthread sched
+    stddef stdint stdio stdlib stdnoreturn string tgmath time wchar wctype dirent fcntl getopt grp netdb poll pthread pwd sched
     semaphore spawn strings dlfcn termios unistd immintrin xmmintrin emmintrin arm_neon""".split())
 STANDARD_FOLDERS = ("sys/", "arpa/", "net/", "netinet/")
 
 # Folders of plugins: below them a folder is one plugin, and nobody but itself (and tests) includes its headers.
 PLUGIN_KINDS = ["codecs/", "common/gpu/devices/", "codecs/stages/", "fedclient/transports/", "fedclient/platforms/", "fedclient/train/backends/",
                 "fedclient/datacenter/links/", "fedclient/datacenter/collectives/", "fedserver/stores/", "fedserver/strategies/"]
-NOT_PLUGINS = ["codecs/include/", "codecs/prim/", "codecs/tool/", "codecs/gpu/"]
+NOT_PLUGINS = ["fedserver/stores/sql/", "codecs/include/", "codecs/prim/", "codecs/tool/", "codecs/gpu/"]
 
 # Headers that a port implements, in the place of the file that does so on POSIX systems.
 PORTS = {"fedclient/examples/baremetal/": ["fedclient/transports/mbedtls/tcp.h"]}

@@ -74,6 +74,7 @@ BAD = [
     ("fedclient/a.c", "\n  #  include <curl/curl.h>\n", "a.c:2: <curl/curl.h> belongs in fedclient/transports/curl/"),
     ("fedclient/transports/other/a.c", "#include <curl/curl.h>\n", "belongs in fedclient/transports/curl/"),
     ("fedserver/rounds/a.c", "#include <sqlite3.h>\n", "belongs in fedserver/stores/sqlite/"),
+    ("fedserver/rounds/a.c", "#include <libpq-fe.h>\n", "belongs in fedserver/stores/postgres/"),
     ("fedserver/rounds/a.c", "#include <microhttpd.h>\n", "belongs in fedserver/http/http_mhd.c"),
     ("fedserver/rounds/a.c", "#include <gnutls/x509.h>\n", "belongs in"),
     ("codecs/a.c", "#include <jansson.h>\n", "belongs in fedserver/"),

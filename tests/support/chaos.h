@@ -13,8 +13,9 @@
 typedef struct chaos_board {
     atomic_uint front, devices;             /* the coordinator's ports; 0: not up yet */
     atomic_uint proxy_front, proxy_devices; /* the ports of the proxy, whose links are bad */
-    atomic_int storm;                       /* 0: links are good, and each request is sent once */
-    atomic_int over;                        /* 1: the helper processes end */
+    atomic_int database_dies; /* 1: a coordinator may end because its store was lost */
+    atomic_int storm;         /* 0: links are good, and each request is sent once */
+    atomic_int over;          /* 1: the helper processes end */
     atomic_llong clock_ahead_ms;
     /* what happened */
     atomic_uint lines, broken_lines, slow_lines, stalled_lines, loris;

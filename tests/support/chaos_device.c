@@ -47,6 +47,9 @@ void chaos_coordinator(const chaos_run *run) {
     if (status == FED_OK) {
         status = fedserver_http_serve(server, &options, talks, &err);
     }
+    if (status == FED_EIO && run->board->database_dies != 0) { /* S2 */
+        _exit(CHAOS_AGAIN);
+    }
     fprintf(stderr, "chaos: the coordinator ended: %s (%s)\n", err.text, fed_status_name(status));
     _exit(CHAOS_WANTS_A_PERSON);
 }

@@ -2,6 +2,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
+#include "fed_postgres.h"
+
 #include "fed/arch.h"
 #include "fed/crypto.h"
 #include "fed/file.h"
@@ -25,7 +27,8 @@ void coordinator_setup(coordinator *c) {
     *c = (coordinator){.server = NULL};
     fed_test_tmpdir(c->directory, sizeof c->directory);
     c->now_ms = INT64_C(1767225600000); /* 2026-01-01T00:00:00Z */
-    const fedserver_init_options options = {.store = getenv("FED_TEST_STORE"), .in_process = true};
+    const fedserver_init_options options = {.store = fed_postgres_store(getenv("FED_TEST_STORE")),
+                                            .in_process = true};
     must(fedserver_init(c->directory, &options, &err), &err);
     open_server(c);
     fedserver_ports(c->server, 8443, 8444);

@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 
+#include "fed_postgres.h"
 #include "fedserver/stores/stores.h"
 
 /* The store under test. */
@@ -19,11 +20,23 @@ typedef struct fixture {
     void *db;
 } fixture;
 
-/* For a store that takes a WHERE, the environment gives one for tests. Tests may delete its rows.
- */
+/* For a store that takes a WHERE, the environment may give one for tests, which may delete what is
+ * there. PostgreSQL has a server of the tests' own. */
 static inline const char *fixture_where(const fedserver_store *store) {
-    const char *where = store->where != NULL ? getenv("FED_TEST_STORE_WHERE") : "";
-    return where != NULL ? where : "";
+    if (store->where == NULL) {
+        return "";
+    }
+    const char *where = getenv("FED_TEST_STORE_WHERE");
+    return where != NULL                          ? where
+           : strcmp(store->name, "postgres") == 0 ? fed_postgres_shared()
+                                                  : "";
+}
+
+/* Make sure that the place holds no store. */
+static inline void fixture_clear(const fedserver_store *store, const char *where) {
+    if (strcmp(store->name, "postgres") == 0) {
+        fed_postgres_clear(where);
+    }
 }
 
 static inline int setup(void **state) {
@@ -32,6 +45,7 @@ static inline int setup(void **state) {
     f.store = tried != NULL ? tried : fedserver_store_at(0);
     f.where = fixture_where(f.store);
     fed_test_tmpdir(f.directory, sizeof f.directory);
+    fixture_clear(f.store, f.where);
     assert_fed_ok_err(f.store->create(f.directory, f.where, &err));
     assert_fed_ok_err(f.store->open(f.directory, f.where, &f.db, &err));
     *state = &f;

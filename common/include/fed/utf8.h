@@ -3,6 +3,8 @@
 #ifndef FED_UTF8_H
 #define FED_UTF8_H
 
+#include <stdbool.h>
+
 #include "fed/api.h"
 
 FED_API_BEGIN
@@ -11,6 +13,9 @@ FED_API_BEGIN
  * must not show: control characters, line ends, and marks that change the direction of the text.
  * Works in place; the text never grows. */
 void fed_utf8_clean(char *text);
+
+/** Is the whole text well-formed UTF-8? Characters that must not be shown are allowed. */
+bool fed_utf8_valid(const char *text);
 
 FED_API_END
 

@@ -17,9 +17,11 @@
 
 /* -- the store as a whole -- */
 
-static bool store_exists(const char *directory, const char *where) {
+static fed_status store_exists(const char *directory, const char *where, fed_error *err) {
     (void)where;
-    return fedserver_memory_shared_find(directory) != NULL;
+    return fedserver_memory_shared_find(directory) != NULL
+               ? FED_OK
+               : fed_fail(err, FED_ENOTFOUND, "%s: there is no such store", directory);
 }
 
 static fed_status store_create(const char *directory, const char *where, fed_error *err) {
@@ -85,8 +87,8 @@ static void store_rollback(void *db) {
     fedserver_memory_db_rollback(db);
 }
 
-static fed_status store_changed(void *db, bool *changed, fed_error *err) {
-    (void)err;
+static fed_status store_changed(void *db, bool sure, bool *changed, fed_error *err) {
+    (void)sure, (void)err;
     *changed = fedserver_memory_db_changed(db);
     return FED_OK;
 }

@@ -10,8 +10,12 @@
 
 #include "fed/hash.h"
 
-static const char *const texts[FEDSERVER_SQL_COUNT] = {
+/* The number of the change that a statement makes: an index finds the largest one. */
+#define NEXT_CHANGE "(SELECT ifnull(max(change), 0) + 1 FROM devices)"
+
+static const char *const texts[FEDSERVER_SQLITE_COUNT] = {
 #define FEDSERVER_SQL(name, text) [FEDSERVER_SQL_##name] = (text),
+#include "fedserver/stores/sql/sql_statements.def"
 #include "fedserver/stores/sqlite/statements.def"
 #undef FEDSERVER_SQL
 };
@@ -77,6 +81,7 @@ fed_status fedserver_database_open(const char *path, int flags, fedserver_databa
     snprintf(made->path, sizeof made->path, "%s", path);
     snprintf(made->directory, sizeof made->directory, "%.*s", slash ? (int)(slash - path) : 1,
              slash ? path : ".");
+    made->base.engine = &fedserver_sqlite_engine;
     made->segment.fd = made->lock = -1;
     char uri[3 * sizeof made->path + 32];
     name_immutable(path, uri, sizeof uri);
@@ -110,7 +115,7 @@ void fedserver_database_close(fedserver_database *db) {
     if (db == NULL) {
         return;
     }
-    for (int k = 0; k < FEDSERVER_SQL_COUNT; k++) {
+    for (int k = 0; k < FEDSERVER_SQLITE_COUNT; k++) {
         sqlite3_finalize(db->statements[k]);
     }
     fedserver_segment_close(&db->segment);
@@ -122,6 +127,9 @@ void fedserver_database_close(fedserver_database *db) {
 }
 
 static int bind(sqlite3_stmt *statement, int k, const fedserver_value *value) {
+    if (value->null) {
+        return sqlite3_bind_null(statement, k);
+    }
     if (value->kind == FEDSERVER_VALUE_INT) {
         return sqlite3_bind_int64(statement, k, value->integer);
     }
@@ -137,9 +145,8 @@ static int bind(sqlite3_stmt *statement, int k, const fedserver_value *value) {
     return sqlite3_bind_blob64(statement, k, value->bytes, value->len, SQLITE_STATIC);
 }
 
-fed_status fedserver_database_read(fedserver_database *db, fedserver_sql sql,
-                                   const fedserver_value *values, int count,
-                                   sqlite3_stmt **statement, fed_error *err) {
+fed_status fedserver_database_read(fedserver_database *db, int sql, const fedserver_value *values,
+                                   int count, sqlite3_stmt **statement, fed_error *err) {
     sqlite3_stmt **kept = &db->statements[sql];
     int code = SQLITE_OK;
     if (*kept == NULL) {
@@ -173,8 +180,8 @@ fed_status fedserver_database_next(fedserver_database *db, sqlite3_stmt *stateme
 }
 
 /* Run a statement to its end. */
-static fed_status run(fedserver_database *db, fedserver_sql sql, const fedserver_value *values,
-                      int count, fed_error *err) {
+static fed_status run(fedserver_database *db, int sql, const fedserver_value *values, int count,
+                      fed_error *err) {
     sqlite3_stmt *statement;
     FED_TRY(fedserver_database_read(db, sql, values, count, &statement, err));
     bool row = true;
@@ -194,8 +201,8 @@ fed_status fedserver_database_begin(fedserver_database *db, fed_error *err) {
     return FED_OK;
 }
 
-fed_status fedserver_database_write(fedserver_database *db, fedserver_sql sql,
-                                    const fedserver_value *values, int count, fed_error *err) {
+fed_status fedserver_database_write(fedserver_database *db, int sql, const fedserver_value *values,
+                                    int count, fed_error *err) {
     FED_TRY(fedserver_database_begin(db, err));
     /* S1: nothing is written outside a transaction */
     assert(sqlite3_get_autocommit(db->handle) == 0);
@@ -229,85 +236,4 @@ void fedserver_database_rollback(fedserver_database *db) {
 void fedserver_database_text(sqlite3_stmt *row, int column, char *dst, size_t cap) {
     const unsigned char *text = sqlite3_column_text(row, column);
     snprintf(dst, cap, "%s", text != NULL ? (const char *)text : "");
-}
-
-/* -- columns -- */
-
-/* Read a member of 8 bytes, or of 4. */
-static int64_t get_integer(const void *member, size_t size) {
-    int64_t wide;
-    uint32_t narrow;
-    assert(size == sizeof wide || size == sizeof narrow);
-    if (size == sizeof wide) {
-        memcpy(&wide, member, sizeof wide);
-        return wide;
-    }
-    memcpy(&narrow, member, sizeof narrow);
-    return narrow;
-}
-
-static void set_integer(int64_t wide, void *member, size_t size) {
-    const uint32_t narrow = (uint32_t)wide;
-    if (size == sizeof wide) {
-        memcpy(member, &wide, sizeof wide);
-    } else {
-        memcpy(member, &narrow, sizeof narrow);
-    }
-}
-
-static double get_real(const void *member, size_t size) {
-    double wide;
-    float narrow;
-    if (size == sizeof wide) {
-        memcpy(&wide, member, sizeof wide);
-        return wide;
-    }
-    memcpy(&narrow, member, sizeof narrow);
-    return (double)narrow;
-}
-
-static void set_real(double wide, void *member, size_t size) {
-    const float narrow = (float)wide;
-    if (size == sizeof wide) {
-        memcpy(member, &wide, sizeof wide);
-    } else {
-        memcpy(member, &narrow, sizeof narrow);
-    }
-}
-
-void fedserver_columns_bind(const fedserver_column *columns, int count, const void *record,
-                            fedserver_value *values) {
-    for (int k = 0; k < count; k++) {
-        const fedserver_column *c = &columns[k];
-        const void *member = (const char *)record + c->offset;
-        values[k] = (fedserver_value){.kind = c->kind};
-        if (c->kind == FEDSERVER_VALUE_INT) {
-            values[k].integer = get_integer(member, c->size);
-        } else if (c->kind == FEDSERVER_VALUE_REAL) {
-            values[k].real = get_real(member, c->size);
-        } else {
-            values[k].bytes = member;
-            values[k].len = c->size;
-        }
-    }
-}
-
-static void read_column(const fedserver_column *c, sqlite3_stmt *row, int at, void *member) {
-    if (c->kind == FEDSERVER_VALUE_INT) {
-        set_integer(sqlite3_column_int64(row, at), member, c->size);
-    } else if (c->kind == FEDSERVER_VALUE_REAL) {
-        set_real(sqlite3_column_double(row, at), member, c->size);
-    } else if (c->kind == FEDSERVER_VALUE_TEXT) {
-        fedserver_database_text(row, at, member, c->size);
-    } else if ((size_t)sqlite3_column_bytes(row, at) == c->size) {
-        memcpy(member, sqlite3_column_blob(row, at), c->size);
-    }
-}
-
-int fedserver_columns_read(const fedserver_column *columns, int count, sqlite3_stmt *row, int first,
-                           void *record) {
-    for (int k = 0; k < count; k++) {
-        read_column(&columns[k], row, first + k, (char *)record + columns[k].offset);
-    }
-    return first + count;
 }

@@ -10,19 +10,22 @@
 #include <stdint.h>
 
 #include "fed/error.h"
+#include "fedserver/stores/sql/sql_engine.h"
 #include "fedserver/stores/sqlite/segment.h"
-#include "fedserver/stores/sqlite/tables.h"
 
-typedef enum fedserver_sql {
+/** The statements of SQLite alone. Their numbers follow those of every engine (fedserver_sql). */
+enum {
+    FEDSERVER_SQLITE_BEFORE = FEDSERVER_SQL_COUNT - 1,
 #define FEDSERVER_SQL(name, text) FEDSERVER_SQL_##name,
 #include "fedserver/stores/sqlite/statements.def"
 #undef FEDSERVER_SQL
-    FEDSERVER_SQL_COUNT
-} fedserver_sql;
+    FEDSERVER_SQLITE_COUNT
+};
 
 typedef struct fedserver_database {
-    sqlite3 *handle; /* first: the tests access it */
-    sqlite3_stmt *statements[FEDSERVER_SQL_COUNT];
+    fedserver_sql_db base; /* first: the row functions use it */
+    sqlite3 *handle;
+    sqlite3_stmt *statements[FEDSERVER_SQLITE_COUNT];
     bool writing;         /* inside a transaction */
     int64_t data_version; /* commits of other processes that were seen at the last look */
     /* segment file of the open round's updates, or of the round last read */
@@ -47,60 +50,6 @@ fed_status fedserver_database_fail(fedserver_database *db, int code, fed_error *
 fed_status fedserver_database_script(fedserver_database *db, const char *sql,
                                      fed_error *err) FED_CHECKED;
 
-typedef enum fedserver_value_kind {
-    FEDSERVER_VALUE_INT,
-    FEDSERVER_VALUE_REAL,
-    FEDSERVER_VALUE_TEXT,
-    FEDSERVER_VALUE_BLOB
-} fedserver_value_kind;
-
-/** A value to bind. NULL text or bytes bind as NULL. */
-typedef struct fedserver_value {
-    fedserver_value_kind kind;
-    int64_t integer;
-    double real;
-    const void *bytes;
-    size_t len;
-} fedserver_value;
-
-#define INT(x)                                                                                     \
-    { .kind = FEDSERVER_VALUE_INT, .integer = (int64_t)(x) }
-#define REAL(x)                                                                                    \
-    { .kind = FEDSERVER_VALUE_REAL, .real = (double)(x) }
-#define TEXT(x)                                                                                    \
-    { .kind = FEDSERVER_VALUE_TEXT, .bytes = (x) }
-#define BLOB(x, n)                                                                                 \
-    { .kind = FEDSERVER_VALUE_BLOB, .bytes = (x), .len = (n) }
-#define VALUES(...)                                                                                \
-    (const fedserver_value[]){__VA_ARGS__},                                                        \
-        (int)(sizeof((const fedserver_value[]){__VA_ARGS__}) / sizeof(fedserver_value))
-#define NO_VALUES NULL, 0
-
-/** A column that is a member of a record: tables.h lists them. */
-typedef struct fedserver_column {
-    fedserver_value_kind kind;
-    size_t offset, size;
-} fedserver_column;
-
-/* In an array of columns, with the type of the record in RECORD. */
-#define COLUMN(type, name, member)                                                                 \
-    {FEDSERVER_VALUE_##type, offsetof(RECORD, member), sizeof((RECORD *)NULL)->member},
-
-#define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
-#define BIND(columns, record, values)                                                              \
-    fedserver_columns_bind((columns), COUNT(columns), (record), (values))
-#define READ_INTO(columns, row, first, record)                                                     \
-    fedserver_columns_read((columns), COUNT(columns), (row), (first), (record))
-
-/** values[count] = the record's members, in the order of the columns. They point into it. */
-void fedserver_columns_bind(const fedserver_column *columns, int count, const void *record,
-                            fedserver_value *values);
-
-/** Set the record's members from the row's columns, from `first` on; returns the next column. A
- * blob of another length leaves its member as it is. */
-int fedserver_columns_read(const fedserver_column *columns, int count, sqlite3_stmt *row, int first,
-                           void *record);
-
 /* In a function of the store, which has a `db` and an `err`. */
 #define WRITE(sql, ...) fedserver_database_write(db, FEDSERVER_SQL_##sql, VALUES(__VA_ARGS__), err)
 #define READ(sql, statement, ...)                                                                  \
@@ -110,14 +59,12 @@ int fedserver_columns_read(const fedserver_column *columns, int count, sqlite3_s
 fed_status fedserver_database_begin(fedserver_database *db, fed_error *err) FED_CHECKED;
 
 /** Bind and run a statement that changes something; starts the transaction where none is open. */
-fed_status fedserver_database_write(fedserver_database *db, fedserver_sql sql,
-                                    const fedserver_value *values, int count,
-                                    fed_error *err) FED_CHECKED;
+fed_status fedserver_database_write(fedserver_database *db, int sql, const fedserver_value *values,
+                                    int count, fed_error *err) FED_CHECKED;
 
 /** Bind a statement that reads. The statement is the database's: end with sqlite3_reset. */
-fed_status fedserver_database_read(fedserver_database *db, fedserver_sql sql,
-                                   const fedserver_value *values, int count,
-                                   sqlite3_stmt **statement, fed_error *err) FED_CHECKED;
+fed_status fedserver_database_read(fedserver_database *db, int sql, const fedserver_value *values,
+                                   int count, sqlite3_stmt **statement, fed_error *err) FED_CHECKED;
 
 /** Step to the next row: *row tells whether there is one; without one, or on failure, the statement
  * is reset. */
@@ -129,5 +76,8 @@ void fedserver_database_rollback(fedserver_database *db);
 
 /** A column's text, cut where it is too long for cap; "" for SQL's NULL. */
 void fedserver_database_text(sqlite3_stmt *row, int column, char *dst, size_t cap);
+
+/** SQLite for the row functions; cursor: a sqlite3_stmt. */
+extern const fedserver_engine fedserver_sqlite_engine;
 
 #endif

@@ -10,13 +10,13 @@
 #include <unistd.h>
 
 #include "fed/file.h"
+#include "fedserver/stores/sql/sql_rows.h"
 #include "fedserver/stores/sqlite/blobs.h"
 #include "fedserver/stores/sqlite/database.h"
 #include "fedserver/stores/sqlite/schema.h"
 #include "fedserver/stores/sqlite/sqlite_lock.h"
 #include "fedserver/stores/sqlite/sqlite_rows.h"
 #include "fedserver/stores/sqlite/task_columns.h"
-#include "fedserver/stores/sqlite/task_rows.h"
 #include "fedserver/stores/sqlite/updates.h"
 #include "fedserver/stores/store.h"
 
@@ -175,10 +175,13 @@ static fed_status file_path(const char *directory, const char *name, char path[P
     return FED_OK;
 }
 
-static bool store_exists(const char *directory, const char *where) {
+static fed_status store_exists(const char *directory, const char *where, fed_error *err) {
     char path[PATH_SIZE];
     (void)where;
-    return file_path(directory, DATABASE, path, NULL) == FED_OK && access(path, F_OK) == 0;
+    FED_TRY(file_path(directory, DATABASE, path, err));
+    return access(path, F_OK) == 0
+               ? FED_OK
+               : fed_fail(err, FED_ENOTFOUND, "%s: there is no such file", path);
 }
 
 /* S7: the name says that the database is complete. */
@@ -214,8 +217,9 @@ static void store_close(void *db) {
     fedserver_database_close(db);
 }
 
-static fed_status store_changed(void *user, bool *changed, fed_error *err) {
+static fed_status store_changed(void *user, bool sure, bool *changed, fed_error *err) {
     fedserver_database *db = user;
+    (void)sure;
     sqlite3_stmt *statement;
     FED_TRY(fedserver_database_read(db, FEDSERVER_SQL_DATA_VERSION, NO_VALUES, &statement, err));
     bool row;
@@ -244,36 +248,8 @@ const fedserver_store fedserver_store_sqlite = {
     .commit = fedserver_sqlite_commit,
     .rollback = fedserver_sqlite_rollback,
     .changed = store_changed,
-    .token_add = fedserver_sqlite_token_add,
-    .token_find = fedserver_sqlite_token_find,
-    .token_each = fedserver_sqlite_token_each,
-    .token_withdraw = fedserver_sqlite_token_withdraw,
-    .token_use = fedserver_sqlite_token_use,
-    .pass_add = fedserver_sqlite_pass_add,
-    .pass_find = fedserver_sqlite_pass_find,
-    .pass_use = fedserver_sqlite_pass_use,
-    .pass_end = fedserver_sqlite_pass_end,
-    .device_add = fedserver_sqlite_device_add,
-    .device_put = fedserver_sqlite_device_put,
-    .device_revoke = fedserver_sqlite_device_revoke,
-    .device_name = fedserver_sqlite_device_name,
-    .device_rename = fedserver_sqlite_device_rename,
-    .device_renew = fedserver_sqlite_device_renew,
-    .device_find = fedserver_sqlite_device_find,
-    .device_each = fedserver_sqlite_device_each,
-    .device_changes = fedserver_sqlite_device_changes,
-    .device_page = fedserver_sqlite_device_page,
-    .device_count = fedserver_sqlite_device_count,
-    .task_add = fedserver_sqlite_task_add,
-    .task_find = fedserver_sqlite_task_find,
-    .task_put = fedserver_sqlite_task_put,
-    .task_each = fedserver_sqlite_task_each,
-    .task_place = fedserver_sqlite_task_place,
-    .task_clear = fedserver_sqlite_task_clear,
+    FEDSERVER_SQL_ROWS,
     .shrink = fedserver_sqlite_shrink,
-    .decline_put = fedserver_sqlite_decline_put,
-    .decline_each = fedserver_sqlite_decline_each,
-    .decline_forget = fedserver_sqlite_decline_forget,
     .blob_put = fedserver_sqlite_blob_put,
     .blob_sweep = fedserver_sqlite_blob_sweep,
     .blob_find = fedserver_sqlite_blob_find,
@@ -286,20 +262,8 @@ const fedserver_store fedserver_store_sqlite = {
     .keyframe_add = fedserver_sqlite_keyframe_add,
     .keyframe_find = fedserver_sqlite_keyframe_find,
     .keyframe_prune = fedserver_sqlite_keyframe_prune,
-    .round_put = fedserver_sqlite_round_put,
-    .round_each = fedserver_sqlite_round_each,
     .update_add = fedserver_sqlite_update_add,
     .update_each = fedserver_sqlite_update_each,
     .update_count = fedserver_sqlite_update_count,
     .update_clear = fedserver_sqlite_update_clear,
-    .piece_add = fedserver_sqlite_piece_add,
-    .piece_find = fedserver_sqlite_piece_find,
-    .piece_join = fedserver_sqlite_piece_join,
-    .piece_clear = fedserver_sqlite_piece_clear,
-    .piece_prune = fedserver_sqlite_piece_prune,
-    .audit_add = fedserver_sqlite_audit_add,
-    .audit_each = fedserver_sqlite_audit_each,
-    .metric_put = fedserver_sqlite_metric_put,
-    .own_put = fedserver_sqlite_own_put,
-    .own_each = fedserver_sqlite_own_each,
 };

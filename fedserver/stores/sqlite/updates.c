@@ -151,7 +151,8 @@ static fed_status make_room(stored_update *u, fed_error *err) {
 static fed_status take_row(sqlite3_stmt *row, stored_update *u, fed_error *err) {
     u->id = sqlite3_column_int64(row, 0);
     u->row = (fedserver_update_row){0};
-    const int end = READ_INTO(update_columns, row, 1, &u->row);
+    const fedserver_sql_row at = {.engine = &fedserver_sqlite_engine, .cursor = row};
+    const int end = READ_INTO(update_columns, &at, 1, &u->row);
     u->len = (size_t)sqlite3_column_int64(row, end);
     u->guarded = sqlite3_column_type(row, end + 1) != SQLITE_NULL;
     u->guard = (uint64_t)sqlite3_column_int64(row, end + 1);

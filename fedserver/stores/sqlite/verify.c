@@ -12,7 +12,7 @@ typedef struct checking {
 } checking;
 
 /* Each row is a complaint. */
-static fed_status check_rows(const checking *c, fedserver_sql sql, fed_error *err) {
+static fed_status check_rows(const checking *c, int sql, fed_error *err) {
     fedserver_database *db = c->db;
     sqlite3_stmt *row;
     bool more;

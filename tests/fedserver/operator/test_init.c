@@ -102,10 +102,10 @@ static void a_directory_names_its_store_and_an_older_one_is_sqlites(void **state
     assert_int_equal(unlink(path), 0); /* as releases before 0.2.0 left it */
     expect_open(directory, FED_OK, &err);
     assert_fed_status(fedserver_init(directory, NULL, &err), FED_EEXIST);
-    put_store(directory, "postgres:host=db\n");
+    put_store(directory, "cardfile:host=db\n");
     expect_open(directory, FED_EINVAL, &err);
     assert_non_null(strstr(err.text, path));
-    assert_non_null(strstr(err.text, "no store \"postgres\""));
+    assert_non_null(strstr(err.text, "no store \"cardfile\""));
     put_store(directory, "sqlite:/elsewhere\n");
     expect_open(directory, FED_EINVAL, &err);
     assert_non_null(strstr(err.text, "leave out"));

@@ -3,6 +3,7 @@
 #include "fed_test.h"
 
 #include "fed_first_release.h"
+#include "fedserver/stores/sqlite/database.h"
 #include "fedserver/task/task_text.h"
 #include "meddle.h"
 
@@ -20,7 +21,7 @@ static void a_full_disk_is_named_and_loses_nothing_committed(void **state) {
     assert_fed_ok_err(f->store->device_add(f->db, &device, &err));
     assert_fed_ok_err(f->store->task_add(f->db, &task, &err));
     assert_fed_ok_err(f->store->commit(f->db, &err));
-    sqlite3 *handle = *(sqlite3 **)f->db; /* its first member */
+    sqlite3 *handle = ((fedserver_database *)f->db)->handle;
     assert_int_equal(sqlite3_exec(handle, "PRAGMA max_page_count = 1", NULL, NULL, NULL),
                      SQLITE_OK); /* SQLite raises it to what the file has */
     uint8_t *large = calloc(1, 65536);

@@ -1,8 +1,8 @@
-/* The columns of server.db that are members of a record. One list names them in SQL, binds them and
+/* The columns that are members of a record. One list names them in SQL, binds them and
  * reads them. A member that is not here is a statement's own business. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FEDSERVER_STORES_SQLITE_TABLES_H
-#define FEDSERVER_STORES_SQLITE_TABLES_H
+#ifndef FEDSERVER_STORES_SQL_SQL_TABLES_H
+#define FEDSERVER_STORES_SQL_SQL_TABLES_H
 
 /*
  * A list is a macro of C and S.  C(type, name, member) is a column: type INT (a member of 4 or 8
@@ -106,19 +106,19 @@
     C(TEXT, detail, detail)
 /* clang-format on */
 
-/* A list in SQL: "a, b"; "?, ?"; "a = ?, b = ?"; "r.a, r.b". */
+/* A list in SQL: "a, b"; "?, ?"; "a = ?, b = ?"; "a = excluded.a"; "r.a, r.b". */
 #define COLUMN_NAME(type, name, member) #name
 #define COLUMN_MARK(type, name, member) "?"
 #define COLUMN_SET(type, name, member)  #name " = ?"
+#define COLUMN_NEW(type, name, member)  #name " = excluded." #name
 #define COLUMN_OF_R(type, name, member) "r." #name
 #define NAMES(list)                     list(COLUMN_NAME, ", ")
 #define MARKS(list)                     list(COLUMN_MARK, ", ")
 #define SETS(list)                      list(COLUMN_SET, ", ")
+#define NEWS(list)                      list(COLUMN_NEW, ", ")
 #define NAMES_OF_R(list)                list(COLUMN_OF_R, ", ")
 
 /* What device_rows.c reads of a device. */
 #define DEVICE_MEMBERS "id, change, " NAMES(DEVICE_IDENTITY) ", " NAMES(DEVICE_STATE)
-/* The number of the change that a statement makes: an index finds the largest one. */
-#define NEXT_CHANGE "(SELECT ifnull(max(change), 0) + 1 FROM devices)"
 
 #endif

@@ -1,0 +1,163 @@
+/* The connection to PostgreSQL: how it begins, and what its session promises. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fed/clock.h"
+#include "fedserver/stores/postgres/pg_database.h"
+#include "fedserver/stores/postgres/pg_host.h"
+
+enum { PARAMETERS = 16, STARTING_UP_MS = 30000, AGAIN_MS = 100 };
+
+/* A cut line is noticed by both ends, and no wait is without an end: a lock is waited for for 5 s,
+ * and a process that stands still in a transaction loses it after 60 s. An acknowledged update is
+ * on the disk, and on the synchronous standby if there is one, whatever the server's default is. */
+static const char session[] =
+    "SET search_path = fedserver; SET client_min_messages = warning; SET jit = off;"
+    "SET lock_timeout = '5s'; SET idle_in_transaction_session_timeout = '60s';"
+    "SET statement_timeout = 0; SET default_transaction_isolation = 'read committed';"
+    "SET default_transaction_read_only = off;"
+    "SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 4;"
+    "SET tcp_user_timeout = '30s';"
+    "SELECT set_config('synchronous_commit', 'on', false)"
+    " WHERE current_setting('synchronous_commit') IN ('off', 'local')";
+
+/* libpq would print what the server remarks. */
+static void ignore_notice(void *user, const PGresult *result) {
+    (void)user, (void)result;
+}
+
+/* -- the connection string -- */
+
+typedef struct parameters {
+    const char *keys[PARAMETERS], *values[PARAMETERS];
+    int count;
+} parameters;
+
+static void add(parameters *p, const char *key, const char *value) {
+    p->keys[p->count] = key;
+    p->values[p->count++] = value;
+}
+
+/* What the operator's string says stands above the first ones, and below the last ones. */
+static void set_parameters(parameters *p, const char *where, const char *name) {
+    *p = (parameters){.count = 0};
+    add(p, "connect_timeout", "10");
+    add(p, "keepalives_idle", "10");
+    add(p, "keepalives_interval", "5");
+    add(p, "keepalives_count", "4");
+    add(p, "tcp_user_timeout", "30000");
+    add(p, "target_session_attrs", "read-write");
+    add(p, "dbname", where);
+    add(p, "client_encoding", "UTF8");
+    add(p, "application_name", name);
+}
+
+/* libpq's own complaint may quote a part of the password, so it is not repeated. */
+static fed_status check_string(const char *where, fed_error *err) {
+    PQconninfoOption *options = PQconninfoParse(where, NULL);
+    if (options == NULL) {
+        return fed_fail(err, FED_EINVAL,
+                        "the store's connection string can't be read; write it as "
+                        "postgres://USER@HOST/DATABASE or as \"host=HOST dbname=DATABASE "
+                        "user=USER\"");
+    }
+    PQconninfoFree(options);
+    return FED_OK;
+}
+
+/* -- connecting -- */
+
+static void name_place(fedserver_pg *db) {
+    const char *host = PQhost(db->conn);
+    const char *name = PQdb(db->conn);
+    snprintf(db->place, sizeof db->place, "PostgreSQL database %s at %s", name != NULL ? name : "?",
+             host != NULL && host[0] != '\0' ? host : "this machine");
+}
+
+/* Does the string name several servers? PQhost tells the one that is connected. */
+static bool names_several(PGconn *conn) {
+    bool several = false;
+    PQconninfoOption *options = PQconninfo(conn);
+    for (const PQconninfoOption *o = options; o != NULL && o->keyword != NULL; o++) {
+        const bool names = strcmp(o->keyword, "host") == 0 || strcmp(o->keyword, "hostaddr") == 0;
+        several |= names && o->val != NULL && strchr(o->val, ',') != NULL;
+    }
+    PQconninfoFree(options);
+    return several;
+}
+
+/* A server that is starting, or replays its log after a crash, is waited for. */
+static PGconn *connect_patiently(const parameters *p) {
+    const int64_t end_ms = fed_clock_monotonic_ms() + STARTING_UP_MS;
+    PGconn *conn = PQconnectdbParams(p->keys, p->values, 1);
+    while (conn != NULL && PQstatus(conn) != CONNECTION_OK && fed_clock_monotonic_ms() < end_ms &&
+           PQpingParams(p->keys, p->values, 1) == PQPING_REJECT) {
+        PQfinish(conn);
+        fed_sleep_ms(AGAIN_MS);
+        conn = PQconnectdbParams(p->keys, p->values, 1);
+    }
+    return conn;
+}
+
+static fed_status begin_session(fedserver_pg *db, fed_error *err) {
+    if (PQstatus(db->conn) != CONNECTION_OK) {
+        const char *text = PQerrorMessage(db->conn);
+        return fed_fail(err, FED_EIO, "no connection to the store: %.*s", (int)strcspn(text, "\n"),
+                        text);
+    }
+    if (PQserverVersion(db->conn) < 150000) {
+        return fed_fail(err, FED_EVERSION, "%s: PostgreSQL 15 or newer is needed, it is %s",
+                        db->place, PQparameterStatus(db->conn, "server_version"));
+    }
+    if (PQsetnonblocking(db->conn, 1) != 0) {
+        return fed_fail(err, FED_EIO, "%s: %s", db->place, PQerrorMessage(db->conn));
+    }
+    return fedserver_pg_script(db, session, NULL, err);
+}
+
+fed_status fedserver_pg_connect(const char *where, fedserver_pg **db, fed_error *err) {
+    char name[FEDSERVER_PG_NAME];
+    parameters p;
+    FED_TRY(check_string(where, err));
+    fedserver_pg *made = calloc(1, sizeof *made);
+    if (made == NULL) {
+        return fed_fail(err, FED_ENOMEM, "out of memory");
+    }
+    made->base.engine = &fedserver_pg_engine;
+    fedserver_pg_name_here(name);
+    set_parameters(&p, where, name);
+    made->conn = connect_patiently(&p);
+    if (made->conn == NULL) {
+        free(made);
+        return fed_fail(err, FED_ENOMEM, "out of memory for a connection");
+    }
+    PQsetNoticeReceiver(made->conn, ignore_notice, NULL);
+    name_place(made);
+    made->several = names_several(made->conn);
+    const fed_status status = begin_session(made, err);
+    if (status != FED_OK) {
+        fedserver_pg_close(made);
+        return status;
+    }
+    *db = made;
+    return FED_OK;
+}
+
+/* The server learns of the end only after a while. So that the next process finds neither the lock
+ * nor a transaction, they end before the connection does. */
+void fedserver_pg_close(fedserver_pg *db) {
+    if (db == NULL) {
+        return;
+    }
+    fedserver_pg_rollback(db);
+    if (db->locked && !db->lost) {
+        int64_t unused;
+        fed_status ignored =
+            fedserver_sql_count(db, FEDSERVER_SQL_LOCK_END, NO_VALUES, &unused, NULL);
+        (void)ignored;
+    }
+    PQfinish(db->conn);
+    free(db);
+}

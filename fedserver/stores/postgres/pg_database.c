@@ -1,0 +1,572 @@
+/* PostgreSQL as the store uses it: one connection, whose statements go out in pipeline mode. A
+ * batch of writes is one round trip, because only the commit waits for answers.
+ *
+ * No wait is without an end: where the server neither takes nor sends a byte for ANSWER_MS, the
+ * connection is given up. And none is mutual: this end reads while it writes, so a server whose
+ * answers nobody fetched can't stop reading. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fedserver/stores/postgres/pg_database.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fed/utf8.h"
+#include "fedserver/stores/postgres/pg_rows.h"
+
+/* The number of the change that a statement makes. Whoever writes holds the lock of the revision's
+ * row, so nobody else is about to take the same number. */
+#define NEXT_CHANGE "(SELECT coalesce(max(change), 0) + 1 FROM devices)"
+
+static const char *const texts[FEDSERVER_PG_COUNT] = {
+#define FEDSERVER_SQL(name, text) [FEDSERVER_SQL_##name] = (text),
+#include "fedserver/stores/postgres/pg_statements.def"
+#include "fedserver/stores/sql/sql_statements.def"
+#undef FEDSERVER_SQL
+};
+
+enum {
+    ANSWER_MS = 60000,
+    UNSENT_FEW = 64 << 10, /* bytes that libpq may hold before they are sent, */
+    UNSENT_MOST = 4 << 20, /* and before this end waits for the server */
+    MOST_VALUES = 48,
+    TEXT_SIZE = 2048
+};
+
+/* -- errors -- */
+
+/* The first line of libpq's text: the others are hints, and where in the SQL. */
+static int line_length(const char *text) {
+    return (int)strcspn(text != NULL ? text : "", "\n");
+}
+
+/* Give the connection up. Nothing more is sent, and every later call fails with the same words. */
+static fed_status lose(fedserver_pg *db, const char *what, fed_error *err) {
+    if (!db->lost) {
+        db->lost = true;
+        snprintf(db->why, sizeof db->why, "the connection is lost: %.*s", line_length(what), what);
+    }
+    return fed_fail(err, FED_EIO, "%s: %s", db->place, db->why);
+}
+
+static bool is_class(const char *state, const char *prefix) {
+    return strncmp(state, prefix, strlen(prefix)) == 0;
+}
+
+/* A result that says what went wrong, as a status and a sentence. */
+static fed_status fail_result(fedserver_pg *db, const PGresult *result, fed_error *err) {
+    const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+    const char *text = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
+    state = state != NULL ? state : "";
+    text = text != NULL ? text : PQresultErrorMessage(result);
+    const int len = line_length(text);
+    if (is_class(state, "53100")) {
+        return fed_fail(err, FED_ENOSPC, "%s: the server's disk is full: %.*s", db->place, len,
+                        text);
+    }
+    if (is_class(state, "53200")) {
+        return fed_fail(err, FED_ENOMEM, "%s: the server is out of memory: %.*s", db->place, len,
+                        text);
+    }
+    if (is_class(state, "55P03") || is_class(state, "40P01")) {
+        return fed_fail(err, FED_EBUSY,
+                        "%s: another process has held the database for 5 s; end it, then try again",
+                        db->place);
+    }
+    if (is_class(state, "XX001") || is_class(state, "XX002")) {
+        return fed_fail(err, FED_EFORMAT, "%s: %.*s; restore the database from a backup", db->place,
+                        len, text);
+    }
+    return fed_fail(err, FED_EIO, "%s: %.*s (SQLSTATE %s)", db->place, len, text, state);
+}
+
+/* -- waiting -- */
+
+/* Wait until the socket has bytes for us, or takes some. */
+static fed_status wait_for_socket(fedserver_pg *db, bool to_write, fed_error *err) {
+    struct pollfd socket = {.fd = PQsocket(db->conn),
+                            .events = (short)(POLLIN | (to_write ? POLLOUT : 0))};
+    const int ready = poll(&socket, 1, ANSWER_MS);
+    if (ready < 0 && errno == EINTR) {
+        return FED_OK;
+    }
+    if (ready == 0) {
+        return lose(db, "the server has not answered for 60 s", err);
+    }
+    const bool readable = (socket.revents & ~POLLOUT) != 0;
+    return ready > 0 && (!readable || PQconsumeInput(db->conn) == 1)
+               ? FED_OK
+               : lose(db, PQerrorMessage(db->conn), err);
+}
+
+/* The next result; NULL: the statement has no more. */
+static fed_status await(fedserver_pg *db, PGresult **result, fed_error *err) {
+    *result = NULL;
+    while (!db->lost) {
+        const int left = PQflush(db->conn);
+        if (left == 0 && PQisBusy(db->conn) == 0) {
+            *result = PQgetResult(db->conn);
+            return *result != NULL || PQstatus(db->conn) == CONNECTION_OK
+                       ? FED_OK
+                       : lose(db, PQerrorMessage(db->conn), err);
+        }
+        if (left < 0) {
+            return lose(db, PQerrorMessage(db->conn), err);
+        }
+        FED_TRY(wait_for_socket(db, left > 0, err));
+    }
+    return lose(db, "", err);
+}
+
+/* Send what libpq holds once there is a good deal of it: each sending wakes the server. Wait only
+ * where libpq holds much. */
+static fed_status push(fedserver_pg *db, fed_error *err) {
+    while (db->unsent > UNSENT_FEW) {
+        const int left = PQflush(db->conn);
+        if (left < 0) {
+            return lose(db, PQerrorMessage(db->conn), err);
+        }
+        db->unsent = left == 0 ? 0 : db->unsent;
+        if (db->unsent <= UNSENT_MOST) {
+            return FED_OK;
+        }
+        FED_TRY(wait_for_socket(db, true, err));
+    }
+    return FED_OK;
+}
+
+/* -- statements -- */
+
+/* The statement with PostgreSQL's marks: `?` becomes $1, $2, ...; `?3` becomes $3. */
+static void number_marks(const char *text, char dst[TEXT_SIZE]) {
+    size_t at = 0;
+    int next = 1;
+    for (; *text != '\0'; text++) {
+        assert(at + 8 < TEXT_SIZE);
+        if (*text != '?') {
+            dst[at++] = *text;
+        } else if (text[1] >= '0' && text[1] <= '9') {
+            dst[at++] = '$';
+        } else {
+            at += (size_t)snprintf(dst + at, TEXT_SIZE - at, "$%d", next++);
+        }
+    }
+    dst[at] = '\0';
+}
+
+/* The values of a statement, as the protocol's binary format has them. */
+typedef struct parameters {
+    Oid types[MOST_VALUES];
+    const char *values[MOST_VALUES];
+    int lengths[MOST_VALUES], formats[MOST_VALUES];
+    uint8_t numbers[MOST_VALUES][8];
+    char *cleaned[MOST_VALUES]; /* texts that were not well-formed */
+    size_t bytes;
+} parameters;
+
+static void put_number(uint64_t number, uint8_t dst[8]) {
+    for (int k = 7; k >= 0; k--, number >>= 8) {
+        dst[k] = (uint8_t)number;
+    }
+}
+
+static uint64_t get_number(const char *src, int len) {
+    uint64_t number = 0;
+    for (int k = 0; k < len; k++) {
+        number = number << 8 | (uint8_t)src[k];
+    }
+    return number;
+}
+
+/* PostgreSQL refuses text that is not UTF-8. Most texts come from outside, and a device must not be
+ * able to fail a batch. */
+static fed_status set_text(parameters *p, int k, const char *text, fed_error *err) {
+    p->values[k] = text;
+    if (!fed_utf8_valid(text)) {
+        p->cleaned[k] = strdup(text);
+        if (p->cleaned[k] == NULL) {
+            return fed_fail(err, FED_ENOMEM, "out of memory for a text");
+        }
+        fed_utf8_clean(p->cleaned[k]);
+        p->values[k] = p->cleaned[k];
+    }
+    p->lengths[k] = (int)strlen(p->values[k]);
+    return FED_OK;
+}
+
+static fed_status set_value(parameters *p, int k, const fedserver_value *value, fed_error *err) {
+    enum { INT8 = 20, FLOAT8 = 701, BYTES = 17, CHARACTERS = 25 }; /* fixed in pg_type.dat */
+    static const Oid types[] = {INT8, FLOAT8, CHARACTERS, BYTES};
+    uint64_t bits = (uint64_t)value->integer;
+    p->types[k] = types[value->kind];
+    p->formats[k] = 1;
+    p->values[k] = value->bytes;
+    p->lengths[k] = (int)value->len;
+    if (value->kind == FEDSERVER_VALUE_TEXT && value->bytes != NULL) {
+        FED_TRY(set_text(p, k, value->bytes, err));
+    } else if (value->kind == FEDSERVER_VALUE_INT || value->kind == FEDSERVER_VALUE_REAL) {
+        if (value->kind == FEDSERVER_VALUE_REAL) {
+            memcpy(&bits, &value->real, sizeof bits);
+        }
+        put_number(bits, p->numbers[k]);
+        p->values[k] = value->null ? NULL : (const char *)p->numbers[k];
+        p->lengths[k] = sizeof bits;
+    }
+    p->bytes += (size_t)p->lengths[k];
+    return FED_OK;
+}
+
+static fed_status prepare(fedserver_pg *db, int sql, const char *name, const parameters *p,
+                          int count, fed_error *err) {
+    char text[TEXT_SIZE];
+    number_marks(texts[sql], text);
+    if (PQsendPrepare(db->conn, name, text, count, p->types) != 1) {
+        return lose(db, PQerrorMessage(db->conn), err);
+    }
+    db->prepared[sql] = true;
+    db->sent++;
+    return FED_OK;
+}
+
+static fed_status send_bound(fedserver_pg *db, int sql, const parameters *p, int count,
+                             fed_error *err) {
+    char name[16];
+    snprintf(name, sizeof name, "s%d", sql);
+    if (!db->prepared[sql]) {
+        FED_TRY(prepare(db, sql, name, p, count, err));
+    }
+    if (PQsendQueryPrepared(db->conn, name, count, p->values, p->lengths, p->formats, 1) != 1) {
+        return lose(db, PQerrorMessage(db->conn), err);
+    }
+    db->sent++;
+    db->unsent += p->bytes;
+    return push(db, err);
+}
+
+/* Send a statement without waiting for its answer. */
+static fed_status send(fedserver_pg *db, int sql, const fedserver_value *values, int count,
+                       fed_error *err) {
+    parameters p = {.bytes = 0};
+    fed_status status = FED_OK;
+    assert(count <= MOST_VALUES);
+    if (db->lost) {
+        return lose(db, "", err);
+    }
+    for (int k = 0; k < count && status == FED_OK; k++) {
+        status = set_value(&p, k, &values[k], err);
+    }
+    if (status == FED_OK) {
+        status = send_bound(db, sql, &p, count, err);
+    }
+    for (int k = 0; k < count; k++) {
+        free(p.cleaned[k]);
+    }
+    return status;
+}
+
+/* What came back for the statements since the last synchronization. */
+typedef struct answers {
+    PGresult *last;    /* the last statement's */
+    PGresult *failure; /* the first that says what went wrong */
+} answers;
+
+static void take(fedserver_pg *db, answers *a, unsigned number, PGresult *result) {
+    const ExecStatusType status = PQresultStatus(result);
+    if (status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK) {
+        if (number == db->next_at && db->next_at != 0) {
+            db->next = (int64_t)get_number(PQgetvalue(result, 0, 0), PQgetlength(result, 0, 0));
+        }
+        PQclear(a->last);
+        a->last = result;
+    } else if (status != PGRES_PIPELINE_ABORTED && a->failure == NULL) {
+        a->failure = result;
+    } else {
+        PQclear(result);
+    }
+}
+
+/* Wait for every answer up to the synchronization. */
+static fed_status gather(fedserver_pg *db, answers *a, fed_error *err) {
+    unsigned number = 1;
+    if (PQpipelineSync(db->conn) != 1) {
+        return lose(db, PQerrorMessage(db->conn), err);
+    }
+    for (;;) {
+        PGresult *result;
+        FED_TRY(await(db, &result, err));
+        if (result == NULL) {
+            number++;
+        } else if (PQresultStatus(result) == PGRES_PIPELINE_SYNC) {
+            PQclear(result);
+            db->sent = db->next_at = 0;
+            return FED_OK;
+        } else {
+            take(db, a, number, result);
+        }
+    }
+}
+
+/* Wait for every answer. *last: the last statement's, which the caller frees. */
+static fed_status finish(fedserver_pg *db, PGresult **last, fed_error *err) {
+    answers a = {.last = NULL};
+    *last = NULL;
+    if (db->lost) {
+        return lose(db, "", err);
+    }
+    fed_status status = gather(db, &a, err);
+    if (a.failure != NULL) { /* it says more than the end of the connection that may follow it */
+        status = fail_result(db, a.failure, err);
+    }
+    if (PQstatus(db->conn) != CONNECTION_OK && !db->lost) {
+        status = lose(db, PQerrorMessage(db->conn), err);
+    }
+    PQclear(a.failure);
+    if (status != FED_OK) {
+        PQclear(a.last);
+        return status;
+    }
+    *last = a.last;
+    return FED_OK;
+}
+
+/* -- before the pipeline -- */
+
+fed_status fedserver_pg_script(fedserver_pg *db, const char *sql, PGresult **result,
+                               fed_error *err) {
+    answers a = {.last = NULL};
+    PGresult *next = NULL;
+    if (PQsendQuery(db->conn, sql) != 1) {
+        return lose(db, PQerrorMessage(db->conn), err);
+    }
+    fed_status status = await(db, &next, err);
+    while (status == FED_OK && next != NULL) {
+        take(db, &a, 0, next);
+        status = await(db, &next, err);
+    }
+    if (status == FED_OK && a.failure != NULL) {
+        status = fail_result(db, a.failure, err);
+    }
+    PQclear(a.failure);
+    if (status == FED_OK && result != NULL) {
+        *result = a.last;
+    } else {
+        PQclear(a.last);
+    }
+    return status;
+}
+
+fed_status fedserver_pg_pipeline(fedserver_pg *db, fed_error *err) {
+    return PQenterPipelineMode(db->conn) == 1 ? FED_OK : lose(db, PQerrorMessage(db->conn), err);
+}
+
+/* -- transactions -- */
+
+static fed_status begin(fedserver_pg *db, bool revise, fed_error *err) {
+    if (!db->writing) {
+        db->writing = true;
+        FED_TRY(send(db, FEDSERVER_SQL_BEGIN, NO_VALUES, err));
+    }
+    if (revise && !db->revised) {
+        db->revised = true;
+        FED_TRY(send(db, FEDSERVER_SQL_REVISION_NEXT, NO_VALUES, err));
+        db->next_at = db->sent;
+    }
+    return FED_OK;
+}
+
+static void drop(fedserver_pg *db, int sql) {
+    PGresult *result;
+    fed_status status = send(db, sql, NO_VALUES, NULL);
+    status = status == FED_OK ? finish(db, &result, NULL) : status;
+    if (status == FED_OK) {
+        PQclear(result);
+    }
+}
+
+void fedserver_pg_rollback(fedserver_pg *db) {
+    if (!db->writing) {
+        return;
+    }
+    PGresult *result;
+    db->writing = db->revised = false;
+    db->cleared_count = 0;
+    fed_status ignored = db->sent > 0 ? finish(db, &result, NULL) : FED_ENOTFOUND;
+    if (ignored == FED_OK) {
+        PQclear(result);
+    }
+    drop(db, FEDSERVER_SQL_ROLLBACK);
+    /* Nobody knows which statements were prepared before the failure: prepare all anew. */
+    memset(db->prepared, 0, sizeof db->prepared);
+    drop(db, FEDSERVER_SQL_FORGET_PREPARED);
+    memset(db->prepared, 0, sizeof db->prepared);
+}
+
+/* The answer to COMMIT did not come. */
+static fed_status fail_unknown(fedserver_pg *db, fed_error *err) {
+    return fed_fail(err, FED_EIO,
+                    "%s: %.200s. It ended during a commit, so nobody here knows whether that batch "
+                    "is stored: the coordinator ends, and its next start reads what is",
+                    db->place, db->why);
+}
+
+fed_status fedserver_pg_commit(fedserver_pg *db, fed_error *err) {
+    PGresult *result = NULL;
+    if (!db->writing) {
+        return FED_OK;
+    }
+    /* Only the process that serves listens. It commits often, so it tells nobody: PostgreSQL gives
+     * notifications out one commit after the other. */
+    fed_status status = fedserver_pg_blobs_end(db, err);
+    if (status == FED_OK && db->revised && !db->locked) {
+        status = send(db, FEDSERVER_SQL_NOTIFY, NO_VALUES, err);
+    }
+    status = status == FED_OK ? send(db, FEDSERVER_SQL_COMMIT, NO_VALUES, err) : status;
+    const bool asked = status == FED_OK;
+    status = asked ? finish(db, &result, err) : status;
+    if (status == FED_OK && strcmp(PQcmdStatus(result), "COMMIT") != 0) {
+        status = fed_fail(err, FED_EIO, "%s: the server has rolled the batch back", db->place);
+    }
+    PQclear(result);
+    if (asked && db->lost) {
+        return fail_unknown(db, err);
+    }
+    if (status != FED_OK) {
+        fedserver_pg_rollback(db);
+        return status;
+    }
+    const bool revised = db->revised;
+    db->writing = db->revised = false;
+    assert(PQtransactionStatus(db->conn) == PQTRANS_IDLE); /* S5 */
+    if (revised && db->next == db->revision + 1) {         /* nobody else has committed since */
+        db->revision = db->next;
+    }
+    return FED_OK;
+}
+
+fed_status fedserver_pg_revision(fedserver_pg *db, int64_t *revision, fed_error *err) {
+    FED_TRY(fedserver_sql_count(db, FEDSERVER_SQL_REVISION, NO_VALUES, revision, err));
+    *revision -= db->revised; /* its own, which is not committed */
+    return FED_OK;
+}
+
+bool fedserver_pg_notified(fedserver_pg *db) {
+    bool told = db->lost || PQconsumeInput(db->conn) != 1;
+    PGnotify *note;
+    while (!db->lost && (note = PQnotifies(db->conn)) != NULL) {
+        PQfreemem(note);
+        told = true;
+    }
+    return told;
+}
+
+/* -- the engine of the row functions -- */
+
+static fed_status engine_read(void *user, int sql, const fedserver_value *values, int count,
+                              fedserver_sql_row *row, fed_error *err) {
+    fedserver_pg *db = user;
+    PGresult *result = NULL;
+    fed_status status = send(db, sql, values, count, err);
+    status = status == FED_OK ? finish(db, &result, err) : status;
+    if (status != FED_OK) { /* PostgreSQL has ended the transaction, if there was one */
+        fedserver_pg_rollback(db);
+        return status;
+    }
+    row->cursor = result;
+    row->at = -1;
+    return FED_OK;
+}
+
+static void engine_end(fedserver_sql_row *row) {
+    PQclear(row->cursor);
+    row->cursor = NULL;
+}
+
+static fed_status engine_next(fedserver_sql_row *row, bool *found, fed_error *err) {
+    (void)err;
+    *found = ++row->at < PQntuples(row->cursor);
+    if (!*found) {
+        engine_end(row);
+    }
+    return FED_OK;
+}
+
+static fed_status read_written(fedserver_pg *db, fedserver_written *written, fed_error *err) {
+    PGresult *result;
+    FED_TRY(finish(db, &result, err));
+    *written = (fedserver_written){.rows = strtoll(PQcmdTuples(result), NULL, 10)};
+    if (PQntuples(result) > 0) {
+        written->id = (int64_t)get_number(PQgetvalue(result, 0, 0), PQgetlength(result, 0, 0));
+    }
+    PQclear(result);
+    return FED_OK;
+}
+
+static fed_status engine_write(void *user, int sql, const fedserver_value *values, int count,
+                               fedserver_written *written, fed_error *err) {
+    fedserver_pg *db = user;
+    fed_status status = begin(db, true, err);
+    status = status == FED_OK ? send(db, sql, values, count, err) : status;
+    if (status == FED_OK && written != NULL) {
+        status = read_written(db, written, err);
+    }
+    if (status != FED_OK) {
+        fedserver_pg_rollback(db);
+    }
+    return status;
+}
+
+fed_status fedserver_pg_write_aside(fedserver_pg *db, int sql, const fedserver_value *values,
+                                    int count, fed_error *err) {
+    fed_status status = begin(db, false, err);
+    status = status == FED_OK ? send(db, sql, values, count, err) : status;
+    if (status != FED_OK) {
+        fedserver_pg_rollback(db);
+    }
+    return status;
+}
+
+static int64_t engine_integer(const fedserver_sql_row *row, int column) {
+    const int len = PQgetlength(row->cursor, row->at, column);
+    const uint64_t number = get_number(PQgetvalue(row->cursor, row->at, column), len);
+    return len == 4 ? (int32_t)number : (int64_t)number;
+}
+
+static double engine_real(const fedserver_sql_row *row, int column) {
+    double real = 0;
+    if (PQgetlength(row->cursor, row->at, column) == (int)sizeof real) {
+        const uint64_t bits = get_number(PQgetvalue(row->cursor, row->at, column), sizeof real);
+        memcpy(&real, &bits, sizeof real);
+    }
+    return real;
+}
+
+static const void *engine_bytes(const fedserver_sql_row *row, int column, size_t *len) {
+    *len = (size_t)PQgetlength(row->cursor, row->at, column);
+    return PQgetisnull(row->cursor, row->at, column) == 0 ? PQgetvalue(row->cursor, row->at, column)
+                                                          : NULL;
+}
+
+static int engine_columns(const fedserver_sql_row *row) {
+    return PQnfields(row->cursor);
+}
+
+static fed_status engine_clear_bytes(void *db, uint64_t task, fed_error *err) {
+    fedserver_pg_blobs_clear(db, task);
+    return fedserver_pg_update_clear(db, task, UINT32_MAX, err);
+}
+
+const fedserver_engine fedserver_pg_engine = {
+    .write = engine_write,
+    .read = engine_read,
+    .next = engine_next,
+    .end = engine_end,
+    .integer = engine_integer,
+    .real = engine_real,
+    .bytes = engine_bytes,
+    .columns = engine_columns,
+    .clear_bytes = engine_clear_bytes,
+};

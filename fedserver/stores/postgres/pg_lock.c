@@ -1,0 +1,156 @@
+/* The store's lock: an advisory lock of the connection, so it ends with the process, however that
+ * ends (S6). And what the server's settings say about acknowledged updates (D1). */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+
+#include "fed/clock.h"
+#include "fedserver/stores/postgres/pg_database.h"
+#include "fedserver/stores/postgres/pg_host.h"
+#include "fedserver/stores/postgres/pg_rows.h"
+#include "fedserver/stores/sql/sql_calls.h"
+
+/* "fedserver" has no meaning to PostgreSQL: two halves of a number that nobody else uses. */
+static const int64_t lock_high = 0x46656453, lock_low = 0x6c6f636b;
+
+enum { DEAD_MS = 5000, AGAIN_MS = 20 };
+
+typedef struct holder {
+    char name[FEDSERVER_PG_NAME]; /* of its connection; "": nobody has the lock */
+    long process;
+    bool here;
+} holder;
+
+static fed_status find_holder(fedserver_pg *db, holder *h, fed_error *err) {
+    fedserver_sql_row row;
+    bool found;
+    *h = (holder){.process = 0};
+    FED_TRY(READ(LOCK_HOLDER, &row, INT(lock_high), INT(lock_low)));
+    FED_TRY(fedserver_sql_row_next(&row, &found, err));
+    if (found) {
+        fedserver_sql_row_text(&row, 0, h->name, sizeof h->name);
+        fedserver_pg_name_read(h->name, &h->process, &h->here);
+        fedserver_sql_row_end(&row);
+    }
+    return FED_OK;
+}
+
+static bool is_dead(const holder *h) {
+    return h->name[0] == '\0' || (h->here && kill((pid_t)h->process, 0) != 0 && errno == ESRCH);
+}
+
+static fed_status listen_to_others(fedserver_pg *db, fed_error *err) {
+    int64_t nothing;
+    return fedserver_sql_count(db, FEDSERVER_SQL_LISTEN, NO_VALUES, &nothing, err);
+}
+
+/* The server lets go of a dead process's lock when it notices that the connection has ended, which
+ * takes milliseconds. Only a lock that is about to be free is waited for. */
+static fed_status take_lock(fedserver_pg *db, fed_error *err) {
+    const int64_t end_ms = fed_clock_monotonic_ms() + DEAD_MS;
+    for (;;) {
+        int64_t taken;
+        holder h;
+        FED_TRY(fedserver_sql_count(db, FEDSERVER_SQL_LOCK_TRY,
+                                    VALUES(INT(lock_high << 32 | lock_low)), &taken, err));
+        if (taken != 0) {
+            db->locked = true;
+            return listen_to_others(db, err);
+        }
+        FED_TRY(find_holder(db, &h, err));
+        if (!is_dead(&h) || fed_clock_monotonic_ms() > end_ms) {
+            return fed_fail(err, FED_EBUSY,
+                            "%s is being served by process %ld already (%s); stop that one first",
+                            db->place, h.process, h.name);
+        }
+        fed_sleep_ms(AGAIN_MS);
+    }
+}
+
+/* -- what an acknowledgement is worth on this server -- */
+
+typedef struct settings {
+    bool fsync, full_page_writes, standby, checksums;
+} settings;
+
+static fed_status read_settings(fedserver_pg *db, settings *s, fed_error *err) {
+    fedserver_sql_row row;
+    bool found;
+    FED_TRY(fedserver_sql_read(db, FEDSERVER_SQL_SETTINGS, NO_VALUES, &row, err));
+    FED_TRY(fedserver_sql_row_next(&row, &found, err));
+    *s = (settings){.fsync = fedserver_sql_row_int(&row, 0) != 0,
+                    .full_page_writes = fedserver_sql_row_int(&row, 1) != 0,
+                    .standby = fedserver_sql_row_int(&row, 2) != 0,
+                    .checksums = fedserver_sql_row_int(&row, 3) != 0};
+    fedserver_sql_row_end(&row);
+    return FED_OK;
+}
+
+/* D1. One server is one copy, as SQLite's file is, and nobody claims more. Who names several
+ * servers means to go on with another one when the first is lost. Only a synchronous standby then
+ * has every acknowledged update. */
+static fed_status check_promises(const fedserver_pg *db, const settings *s, fed_error *err) {
+    if (!s->fsync) {
+        return fed_fail(err, FED_EINVAL,
+                        "%s has fsync off: a power cut could lose acknowledged updates, or the "
+                        "database; set fsync = on in postgresql.conf and reload the server",
+                        db->place);
+    }
+    if (db->several && !s->standby) {
+        return fed_fail(err, FED_EINVAL,
+                        "%s: the connection string names several servers, and this one has no "
+                        "synchronous standby: after a failover acknowledged updates would be "
+                        "missing; set synchronous_standby_names, or name one server only",
+                        db->place);
+    }
+    return FED_OK;
+}
+
+fed_status fedserver_pg_lock(void *user, fed_error *err) {
+    fedserver_pg *db = user;
+    settings s;
+    if (db->locked) {
+        return FED_OK;
+    }
+    FED_TRY(read_settings(db, &s, err));
+    FED_TRY(check_promises(db, &s, err));
+    return take_lock(db, err);
+}
+
+long fedserver_pg_holder(void *db) {
+    holder h;
+    const fed_status status = find_holder(db, &h, NULL);
+    return status == FED_OK ? h.process : 0;
+}
+
+/* -- the store's check -- */
+
+fed_status fedserver_pg_check(void *user, fedserver_checker *checker, fed_error *err) {
+    fedserver_pg *db = user;
+    settings s;
+    size_t bodies = 0;
+    size_t blobs = 0;
+    FED_TRY(read_settings(db, &s, err));
+    if (!s.full_page_writes) {
+        fedserver_check_say(checker, FEDSERVER_NOTED,
+                            "D1: %s has full_page_writes off: a power cut may tear pages, unless "
+                            "its file system can't",
+                            db->place);
+    }
+    if (!s.checksums) {
+        fedserver_check_say(checker, FEDSERVER_NOTED,
+                            "S1: %s has no data checksums: damaged pages may go unnoticed",
+                            db->place);
+    }
+    fedserver_check_say(checker, FEDSERVER_CHECKED, "D1: %s keeps %s", db->place,
+                        s.standby ? "acknowledged updates on a synchronous standby too"
+                                  : "one copy: without a synchronous standby, its disk is the only "
+                                    "one that has an acknowledged update");
+    FED_TRY(fedserver_pg_updates_check(db, checker, &bodies, err));
+    FED_TRY(fedserver_pg_blobs_check(db, checker, &blobs, err));
+    fedserver_check_say(checker, FEDSERVER_CHECKED,
+                        "S9: %zu bodies of updates and their guards, %zu blobs and their digests",
+                        bodies, blobs);
+    return FED_OK;
+}

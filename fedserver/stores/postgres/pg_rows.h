@@ -1,0 +1,70 @@
+/* The rows that this store keeps in its own way: the store's functions of that name (store.h). */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FEDSERVER_STORES_POSTGRES_PG_ROWS_H
+#define FEDSERVER_STORES_POSTGRES_PG_ROWS_H
+
+#include "fedserver/stores/store.h"
+
+/* pg_models.c */
+fed_status fedserver_pg_model_put(void *db, uint64_t task, const fedserver_model_row *model,
+                                  fed_error *err) FED_CHECKED;
+fed_status fedserver_pg_model_find(void *db, uint64_t task, fedserver_model_row *model,
+                                   fed_error *err) FED_CHECKED;
+fed_status fedserver_pg_delta_add(void *db, uint64_t task, uint32_t version, const uint8_t *part,
+                                  size_t len, const uint64_t *kept, fed_error *err) FED_CHECKED;
+fed_status fedserver_pg_delta_prune(void *db, uint64_t task, uint32_t version,
+                                    fed_error *err) FED_CHECKED;
+fed_status fedserver_pg_delta_each(void *db, uint64_t task, uint32_t after, uint32_t last,
+                                   fedserver_delta_visit visit, void *user,
+                                   fed_error *err) FED_CHECKED;
+fed_status fedserver_pg_delta_sum(void *db, uint64_t task, uint32_t after, uint32_t *count,
+                                  uint64_t *bytes, fed_error *err) FED_CHECKED;
+fed_status fedserver_pg_keyframe_add(void *db, uint64_t task, const fedserver_keyframe *keyframe,
+                                     fed_error *err) FED_CHECKED;
+fed_status fedserver_pg_keyframe_find(void *db, uint64_t task, uint32_t version,
+                                      fedserver_keyframe *keyframe, float **values,
+                                      fed_error *err) FED_CHECKED;
+fed_status fedserver_pg_keyframe_prune(void *db, uint64_t task, uint32_t version,
+                                       fed_error *err) FED_CHECKED;
+
+/* pg_blobs.c */
+fed_status fedserver_pg_blob_put(void *user, uint64_t task, uint64_t digest, const void *bytes,
+                                 size_t len, fed_error *err) FED_CHECKED;
+fed_status fedserver_pg_blob_find(void *user, uint64_t task, uint64_t digest, void **bytes,
+                                  size_t *len, fed_error *err) FED_CHECKED;
+/** As blob_find, of a blob that a row names: where it is missing, the database is damaged. */
+fed_status fedserver_pg_blob_named(void *db, uint64_t task, uint64_t digest, void **bytes,
+                                   size_t *len, fed_error *err) FED_CHECKED;
+/** Bytes of a blob; 0: there is none. */
+fed_status fedserver_pg_blob_length(void *db, uint64_t task, uint64_t digest, size_t *len,
+                                    fed_error *err) FED_CHECKED;
+fed_status fedserver_pg_blob_sweep(void *user, uint64_t task, fed_error *err) FED_CHECKED;
+/** The rows of that task are deleted: the commit deletes its blobs. */
+void fedserver_pg_blobs_clear(void *user, uint64_t task);
+/** The store's recover: deletes all blobs that no row names. */
+fed_status fedserver_pg_recover(void *user, fed_error *err) FED_CHECKED;
+/** Every blob that a row names, and its digest. *blobs += how many. */
+fed_status fedserver_pg_blobs_check(void *user, fedserver_checker *checker, size_t *blobs,
+                                    fed_error *err) FED_CHECKED;
+
+/* pg_updates.c */
+fed_status fedserver_pg_update_add(void *db, const fedserver_update_row *row, const uint8_t *body,
+                                   size_t len, fed_error *err) FED_CHECKED;
+fed_status fedserver_pg_update_each(void *db, uint64_t task, uint32_t round,
+                                    fedserver_update_visit visit, void *user,
+                                    fed_error *err) FED_CHECKED;
+fed_status fedserver_pg_update_count(void *db, uint64_t task, uint32_t round, uint32_t *count,
+                                     fed_error *err) FED_CHECKED;
+fed_status fedserver_pg_update_clear(void *db, uint64_t task, uint32_t round,
+                                     fed_error *err) FED_CHECKED;
+/** Every body and its guard; each that is damaged is a finding. */
+fed_status fedserver_pg_updates_check(void *db, fedserver_checker *checker, size_t *bodies,
+                                      fed_error *err) FED_CHECKED;
+
+/* pg_lock.c */
+fed_status fedserver_pg_lock(void *user, fed_error *err) FED_CHECKED;
+long fedserver_pg_holder(void *db);
+/** The store's check: bodies and guards, and what the server's settings promise. */
+fed_status fedserver_pg_check(void *user, fedserver_checker *checker, fed_error *err) FED_CHECKED;
+
+#endif

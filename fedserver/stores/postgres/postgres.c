@@ -1,0 +1,210 @@
+/* The store on PostgreSQL as a whole: its schema, its layouts, and the table of its functions. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fed/clock.h"
+#include "fedserver/stores/postgres/pg_database.h"
+#include "fedserver/stores/postgres/pg_rows.h"
+#include "fedserver/stores/postgres/pg_schema.h"
+#include "fedserver/stores/sql/sql_rows.h"
+#include "fedserver/stores/store.h"
+
+static const char *const layouts[][2] = FEDSERVER_PG_LAYOUTS;
+enum { LAYOUTS = sizeof layouts / sizeof layouts[0] };
+
+/* -- layouts -- */
+
+/* Run a statement whose result is one number, or nothing: then -1. */
+static fed_status ask(fedserver_pg *db, const char *sql, long *number, fed_error *err) {
+    PGresult *result;
+    FED_TRY(fedserver_pg_script(db, sql, &result, err));
+    const bool any = PQntuples(result) > 0 && PQgetisnull(result, 0, 0) == 0;
+    *number = any ? strtol(PQgetvalue(result, 0, 0), NULL, 10) : -1;
+    PQclear(result);
+    return FED_OK;
+}
+
+/* -1: the database has no store. */
+static fed_status read_layout(fedserver_pg *db, long *layout, fed_error *err) {
+    long there;
+    *layout = -1;
+    FED_TRY(ask(db, "SELECT 1 WHERE to_regclass('fedserver.layout') IS NOT NULL", &there, err));
+    return there == 1 ? ask(db, "SELECT version FROM fedserver.layout", layout, err) : FED_OK;
+}
+
+static void undo(fedserver_pg *db) {
+    fed_status ignored = fedserver_pg_script(db, "ROLLBACK", NULL, NULL);
+    (void)ignored;
+}
+
+/* One layout up, inside a transaction. */
+static fed_status step_up(fedserver_pg *db, long from, fed_error *err) {
+    char sql[64];
+    snprintf(sql, sizeof sql, "UPDATE layout SET version = %ld", from + 1);
+    for (int k = 0; k < 2 && layouts[from][k] != NULL; k++) {
+        FED_TRY(fedserver_pg_script(db, layouts[from][k], NULL, err));
+    }
+    return fedserver_pg_script(db, sql, NULL, err);
+}
+
+/* S7, S8: PostgreSQL makes tables in transactions, so a new store appears whole, and a layout
+ * changes whole. Another process may have gone as far meanwhile: then nothing is left to do. */
+static fed_status make_layouts(fedserver_pg *db, fed_error *err) {
+    long layout = -1;
+    FED_TRY(fedserver_pg_script(
+        db, "BEGIN; SELECT pg_advisory_xact_lock(hashtext('fedserver layout'))", NULL, err));
+    fed_status status = read_layout(db, &layout, err);
+    for (long from = layout < 0 ? 0 : layout; from < LAYOUTS && status == FED_OK; from++) {
+        status = step_up(db, from, err);
+    }
+    if (status == FED_OK) {
+        status = fedserver_pg_script(db, "COMMIT", NULL, err);
+    }
+    if (status != FED_OK) {
+        undo(db);
+    }
+    return status;
+}
+
+static fed_status check_encoding(fedserver_pg *db, fed_error *err) {
+    const char *encoding = PQparameterStatus(db->conn, "server_encoding");
+    if (encoding != NULL && strcmp(encoding, "UTF8") != 0) {
+        return fed_fail(err, FED_EINVAL,
+                        "%s has the encoding %s; make one that has UTF8: createdb --encoding=UTF8 "
+                        "--template=template0 NAME",
+                        db->place, encoding);
+    }
+    return FED_OK;
+}
+
+/* -- the store's functions -- */
+
+static fed_status store_exists(const char *directory, const char *where, fed_error *err) {
+    fedserver_pg *db;
+    long layout = -1;
+    (void)directory;
+    FED_TRY(fedserver_pg_connect(where, &db, err));
+    fed_status status = read_layout(db, &layout, err);
+    if (status == FED_OK && layout < 0) {
+        status = fed_fail(err, FED_ENOTFOUND, "%s holds no coordinator", db->place);
+    }
+    fedserver_pg_close(db);
+    return status;
+}
+
+static fed_status store_create(const char *directory, const char *where, fed_error *err) {
+    fedserver_pg *db;
+    (void)directory;
+    FED_TRY(fedserver_pg_connect(where, &db, err));
+    fed_status status = check_encoding(db, err);
+    status = status == FED_OK ? make_layouts(db, err) : status;
+    fedserver_pg_close(db);
+    return status;
+}
+
+static fed_status check_layout(fedserver_pg *db, fed_error *err) {
+    long layout;
+    FED_TRY(read_layout(db, &layout, err));
+    if (layout < 0) {
+        return fed_fail(err, FED_ENOTFOUND, "%s holds no coordinator", db->place);
+    }
+    if (layout > LAYOUTS) {
+        return fed_fail(err, FED_EVERSION,
+                        "%s has layout %ld, this program knows 1 to %d; use the release that made "
+                        "it",
+                        db->place, layout, LAYOUTS);
+    }
+    return layout < LAYOUTS ? make_layouts(db, err) : FED_OK;
+}
+
+static fed_status store_open(const char *directory, const char *where, void **out, fed_error *err) {
+    fedserver_pg *db;
+    (void)directory;
+    FED_TRY(fedserver_pg_connect(where, &db, err));
+    fed_status status = check_layout(db, err);
+    status = status == FED_OK ? fedserver_pg_pipeline(db, err) : status;
+    if (status != FED_OK) {
+        fedserver_pg_close(db);
+        return status;
+    }
+    *out = db;
+    return FED_OK;
+}
+
+static void store_close(void *db) {
+    fedserver_pg_close(db);
+}
+
+static fed_status store_commit(void *db, fed_error *err) {
+    return fedserver_pg_commit(db, err);
+}
+
+static void store_rollback(void *db) {
+    fedserver_pg_rollback(db);
+}
+
+/* A notification is a hint that saves a round trip for each batch. It may be lost, so the revision
+ * is asked for now and then in any case. */
+static fed_status store_changed(void *user, bool sure, bool *changed, fed_error *err) {
+    fedserver_pg *db = user;
+    int64_t revision;
+    const int64_t now_ms = fed_clock_monotonic_ms();
+    const bool fresh = db->looked && now_ms - db->looked_ms < FEDSERVER_CHANGED_MS;
+    if (fresh && !sure && db->locked && !fedserver_pg_notified(db)) {
+        *changed = false;
+        return FED_OK;
+    }
+    FED_TRY(fedserver_pg_revision(db, &revision, err));
+    *changed = !db->looked || revision != db->revision;
+    db->looked = true;
+    db->looked_ms = now_ms;
+    db->revision = revision;
+    return FED_OK;
+}
+
+/* PostgreSQL uses free space again, and its autovacuum returns some of it. */
+static fed_status store_shrink(void *db, bool *left, fed_error *err) {
+    (void)db, (void)err;
+    *left = false;
+    return FED_OK;
+}
+
+extern const fedserver_store fedserver_store_postgres; /* stores.def declares it to other files */
+
+const fedserver_store fedserver_store_postgres = {
+    .name = "postgres",
+    .alias = "postgresql",
+    .where = "a connection string, as postgres://USER@HOST/DATABASE",
+    .row_limit = UINT64_C(1000000000), /* a message takes 2^30 bytes; the rest of a row is short */
+    .exists = store_exists,
+    .create = store_create,
+    .open = store_open,
+    .close = store_close,
+    .lock = fedserver_pg_lock,
+    .holder = fedserver_pg_holder,
+    .check = fedserver_pg_check,
+    .recover = fedserver_pg_recover,
+    .commit = store_commit,
+    .rollback = store_rollback,
+    .changed = store_changed,
+    FEDSERVER_SQL_ROWS,
+    .shrink = store_shrink,
+    .blob_put = fedserver_pg_blob_put,
+    .blob_sweep = fedserver_pg_blob_sweep,
+    .blob_find = fedserver_pg_blob_find,
+    .model_put = fedserver_pg_model_put,
+    .model_find = fedserver_pg_model_find,
+    .delta_add = fedserver_pg_delta_add,
+    .delta_prune = fedserver_pg_delta_prune,
+    .delta_each = fedserver_pg_delta_each,
+    .delta_sum = fedserver_pg_delta_sum,
+    .keyframe_add = fedserver_pg_keyframe_add,
+    .keyframe_find = fedserver_pg_keyframe_find,
+    .keyframe_prune = fedserver_pg_keyframe_prune,
+    .update_add = fedserver_pg_update_add,
+    .update_each = fedserver_pg_update_each,
+    .update_count = fedserver_pg_update_count,
+    .update_clear = fedserver_pg_update_clear,
+};

@@ -1,0 +1,34 @@
+/* The table of the audit log. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fedserver/stores/sql/sql_calls.h"
+#include "fedserver/stores/sql/sql_rows.h"
+
+#define RECORD fedserver_audit_entry
+static const fedserver_column audit_columns[] = {AUDIT_COLUMNS(COLUMN, )};
+#undef RECORD
+
+fed_status fedserver_sql_audit_add(void *db, const fedserver_audit_entry *entry, fed_error *err) {
+    fedserver_value values[COUNT(audit_columns)];
+    BIND(audit_columns, entry, values);
+    FED_TRY(fedserver_sql_write(db, FEDSERVER_SQL_AUDIT_ADD, values, COUNT(values), NULL, err));
+    return WRITE(AUDIT_PRUNE, INT(FEDSERVER_AUDIT_LINES));
+}
+
+fed_status fedserver_sql_audit_each(void *db, int64_t since_ms, fedserver_audit_visit visit,
+                                    void *user, fed_error *err) {
+    fedserver_sql_row row;
+    bool more;
+    FED_TRY(READ(AUDIT_EACH, &row, INT(since_ms)));
+    FED_TRY(fedserver_sql_row_next(&row, &more, err));
+    while (more) {
+        fedserver_audit_entry entry = {0};
+        READ_INTO(audit_columns, &row, 0, &entry);
+        fed_status status = visit(user, &entry, err);
+        if (status != FED_OK) {
+            fedserver_sql_row_end(&row);
+            return status;
+        }
+        FED_TRY(fedserver_sql_row_next(&row, &more, err));
+    }
+    return FED_OK;
+}

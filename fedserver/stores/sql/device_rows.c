@@ -1,0 +1,140 @@
+/* The table of devices. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fedserver/stores/sql/sql_calls.h"
+#include "fedserver/stores/sql/sql_rows.h"
+
+#define RECORD fedserver_device
+static const fedserver_column identity[] = {DEVICE_IDENTITY(COLUMN, )};
+static const fedserver_column device_state[] = {DEVICE_STATE(COLUMN, )};
+#undef RECORD
+
+fed_status fedserver_sql_device_add(void *db, fedserver_device *device, fed_error *err) {
+    fedserver_value values[COUNT(identity) + COUNT(device_state)];
+    BIND(identity, device, values);
+    BIND(device_state, device, &values[COUNT(identity)]);
+    fedserver_written written;
+    FED_TRY(
+        fedserver_sql_write(db, FEDSERVER_SQL_DEVICE_ADD, values, COUNT(values), &written, err));
+    device->id = written.id;
+    return FED_OK;
+}
+
+fed_status fedserver_sql_device_put(void *db, const fedserver_device *device, fed_error *err) {
+    fedserver_value values[COUNT(device_state) + 1] = {[COUNT(device_state)] = INT(device->id)};
+    BIND(device_state, device, values);
+    return fedserver_sql_write(db, FEDSERVER_SQL_DEVICE_PUT, values, COUNT(values), NULL, err);
+}
+
+/* Returns the column after those it has read. */
+static int device_read(const fedserver_sql_row *row, fedserver_device *device) {
+    *device = (fedserver_device){.id = fedserver_sql_row_int(row, 0),
+                                 .change = fedserver_sql_row_int(row, 1)};
+    return READ_INTO(device_state, row, READ_INTO(identity, row, 2, device), device);
+}
+
+fed_status fedserver_sql_device_revoke(void *db, int64_t device, int64_t now_ms, fed_error *err) {
+    return WRITE(DEVICE_REVOKE, INT(device), INT(now_ms));
+}
+
+fed_status fedserver_sql_device_name(void *db, int64_t device, const uint8_t *fingerprint,
+                                     fed_error *err) {
+    return WRITE(DEVICE_NAME, INT(device), BLOB(fingerprint, FED_SHA256_SIZE));
+}
+
+fed_status fedserver_sql_device_rename(void *db, int64_t device, const char *name, fed_error *err) {
+    return WRITE(DEVICE_RENAME, INT(device), TEXT(name));
+}
+
+fed_status fedserver_sql_device_renew(void *db, int64_t device, int64_t expires_ms,
+                                      fed_error *err) {
+    return WRITE(DEVICE_RENEW, INT(device), INT(expires_ms));
+}
+
+fed_status fedserver_sql_device_find(void *db, const uint8_t *fingerprint, fedserver_device *device,
+                                     fed_error *err) {
+    fedserver_sql_row row;
+    bool found;
+    FED_TRY(READ(DEVICE_FIND, &row, BLOB(fingerprint, FED_SHA256_SIZE)));
+    FED_TRY(fedserver_sql_row_next(&row, &found, err));
+    if (!found) {
+        return fed_fail(err, FED_ENOTFOUND, "no device has that fingerprint");
+    }
+    device_read(&row, device);
+    fedserver_sql_row_end(&row);
+    return FED_OK;
+}
+
+/* Visit the devices of these rows. If a column follows a device's own, it says whether the device
+ * has declined `task`. */
+static fed_status visit_each(fedserver_sql_row *row, uint64_t task, fedserver_device_visit visit,
+                             void *user, fed_error *err) {
+    bool more;
+    FED_TRY(fedserver_sql_row_next(row, &more, err));
+    while (more) {
+        fedserver_device device;
+        const int end = device_read(row, &device);
+        const bool declined =
+            end < row->engine->columns(row) && fedserver_sql_row_int(row, end) != 0;
+        device.declined_task = declined ? task : 0;
+        fed_status status = visit(user, &device, err);
+        if (status != FED_OK) {
+            fedserver_sql_row_end(row);
+            return status;
+        }
+        FED_TRY(fedserver_sql_row_next(row, &more, err));
+    }
+    return FED_OK;
+}
+
+/* A page of a walk over all devices. */
+typedef struct device_page {
+    fedserver_device_visit visit;
+    void *user;
+    int64_t last; /* the last device's id */
+    uint32_t count;
+} device_page;
+
+static fed_status visit_page(void *user, const fedserver_device *device, fed_error *err) {
+    device_page *page = user;
+    page->last = device->id;
+    page->count++;
+    return page->visit(page->user, device, err);
+}
+
+/* By pages, because an engine may hold all rows of an answer in memory. */
+fed_status fedserver_sql_device_each(void *db, fedserver_device_visit visit, void *user,
+                                     fed_error *err) {
+    enum { PAGE = 4096 };
+    device_page page = {.visit = visit, .user = user, .last = INT64_MIN, .count = PAGE};
+    while (page.count == PAGE) {
+        fedserver_sql_row row;
+        page.count = 0;
+        FED_TRY(READ(DEVICE_EACH, &row, INT(page.last), INT(PAGE)));
+        FED_TRY(visit_each(&row, 0, visit_page, &page, err));
+    }
+    return FED_OK;
+}
+
+fed_status fedserver_sql_device_changes(void *db, int64_t after, fedserver_device_visit visit,
+                                        void *user, fed_error *err) {
+    fedserver_sql_row row;
+    FED_TRY(READ(DEVICE_CHANGES, &row, INT(after)));
+    return visit_each(&row, 0, visit, user, err);
+}
+
+fed_status fedserver_sql_device_page(void *db, uint64_t task, int64_t after, uint32_t limit,
+                                     fedserver_device_visit visit, void *user, fed_error *err) {
+    fedserver_sql_row row;
+    FED_TRY(READ(DEVICE_PAGE, &row, INT(task), INT(after), INT(limit)));
+    return visit_each(&row, task, visit, user, err);
+}
+
+fed_status fedserver_sql_device_count(void *db, uint64_t *count, fed_error *err) {
+    fedserver_sql_row row;
+    bool found;
+    FED_TRY(fedserver_sql_read(db, FEDSERVER_SQL_DEVICE_COUNT, NO_VALUES, &row, err));
+    FED_TRY(fedserver_sql_row_next(&row, &found, err));
+    *count = found ? (uint64_t)fedserver_sql_row_int(&row, 0) : 0;
+    fedserver_sql_row_end(&row);
+    return FED_OK;
+}

@@ -1,0 +1,15 @@
+/* Short forms for row functions, which have a `db` and an `err`. WRITE may run later
+ * (fedserver_engine); WRITE_NOW sets *written. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FEDSERVER_STORES_SQL_SQL_CALLS_H
+#define FEDSERVER_STORES_SQL_SQL_CALLS_H
+
+#include "fedserver/stores/sql/sql_engine.h"
+
+#define WRITE(sql, ...) fedserver_sql_write(db, FEDSERVER_SQL_##sql, VALUES(__VA_ARGS__), NULL, err)
+#define WRITE_NOW(sql, written, ...)                                                               \
+    fedserver_sql_write(db, FEDSERVER_SQL_##sql, VALUES(__VA_ARGS__), written, err)
+#define READ(sql, row, ...)                                                                        \
+    fedserver_sql_read(db, FEDSERVER_SQL_##sql, VALUES(__VA_ARGS__), row, err)
+
+#endif

@@ -1,0 +1,130 @@
+/* The store's functions of that name (store.h), over rows of any engine. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FEDSERVER_STORES_SQL_SQL_ROWS_H
+#define FEDSERVER_STORES_SQL_SQL_ROWS_H
+
+#include "fedserver/stores/store.h"
+
+/* token_rows.c */
+fed_status fedserver_sql_token_add(void *db, const uint8_t *hash, const fedserver_token *token,
+                                   fed_error *err) FED_CHECKED;
+fed_status fedserver_sql_token_find(void *db, const uint8_t *hash, fedserver_token *token,
+                                    fed_error *err) FED_CHECKED;
+fed_status fedserver_sql_token_each(void *db, fedserver_token_visit visit, void *user,
+                                    fed_error *err) FED_CHECKED;
+fed_status fedserver_sql_token_withdraw(void *db, const uint8_t *hash, int64_t now_ms,
+                                        fed_error *err) FED_CHECKED;
+fed_status fedserver_sql_token_use(void *db, const uint8_t *hash, int64_t now_ms,
+                                   fed_error *err) FED_CHECKED;
+fed_status fedserver_sql_pass_add(void *db, const uint8_t *hash, const fedserver_pass *pass,
+                                  fed_error *err) FED_CHECKED;
+fed_status fedserver_sql_pass_find(void *db, const uint8_t *hash, fedserver_pass *pass,
+                                   fed_error *err) FED_CHECKED;
+fed_status fedserver_sql_pass_use(void *db, const uint8_t *hash, int64_t now_ms,
+                                  fed_error *err) FED_CHECKED;
+fed_status fedserver_sql_pass_end(void *db, int64_t until_ms, fed_error *err) FED_CHECKED;
+
+/* device_rows.c */
+fed_status fedserver_sql_device_add(void *db, fedserver_device *device, fed_error *err) FED_CHECKED;
+fed_status fedserver_sql_device_put(void *db, const fedserver_device *device,
+                                    fed_error *err) FED_CHECKED;
+fed_status fedserver_sql_device_revoke(void *db, int64_t device, int64_t now_ms,
+                                       fed_error *err) FED_CHECKED;
+fed_status fedserver_sql_device_name(void *db, int64_t device, const uint8_t *fingerprint,
+                                     fed_error *err) FED_CHECKED;
+fed_status fedserver_sql_device_rename(void *db, int64_t device, const char *name,
+                                       fed_error *err) FED_CHECKED;
+fed_status fedserver_sql_device_renew(void *db, int64_t device, int64_t expires_ms,
+                                      fed_error *err) FED_CHECKED;
+fed_status fedserver_sql_device_find(void *db, const uint8_t *fingerprint, fedserver_device *device,
+                                     fed_error *err) FED_CHECKED;
+fed_status fedserver_sql_device_each(void *db, fedserver_device_visit visit, void *user,
+                                     fed_error *err) FED_CHECKED;
+fed_status fedserver_sql_device_changes(void *db, int64_t after, fedserver_device_visit visit,
+                                        void *user, fed_error *err) FED_CHECKED;
+fed_status fedserver_sql_device_page(void *db, uint64_t task, int64_t after, uint32_t limit,
+                                     fedserver_device_visit visit, void *user,
+                                     fed_error *err) FED_CHECKED;
+fed_status fedserver_sql_device_count(void *db, uint64_t *count, fed_error *err) FED_CHECKED;
+
+/* task_rows.c */
+fed_status fedserver_sql_task_add(void *db, fedserver_task *task, fed_error *err) FED_CHECKED;
+fed_status fedserver_sql_task_find(void *db, fedserver_task_pick pick, uint64_t id,
+                                   fedserver_task *task, fed_error *err) FED_CHECKED;
+fed_status fedserver_sql_task_put(void *db, const fedserver_task *task, unsigned from,
+                                  fed_error *err) FED_CHECKED;
+fed_status fedserver_sql_task_each(void *db, int64_t declines_after_ms, fedserver_task_visit visit,
+                                   void *user, fed_error *err) FED_CHECKED;
+fed_status fedserver_sql_task_place(void *db, uint64_t id, uint64_t position,
+                                    fed_error *err) FED_CHECKED;
+fed_status fedserver_sql_task_clear(void *db, uint64_t *id, fed_error *err) FED_CHECKED;
+
+/* round_rows.c */
+fed_status fedserver_sql_round_put(void *db, uint64_t task, const fedserver_round_row *row,
+                                   fed_error *err) FED_CHECKED;
+fed_status fedserver_sql_round_each(void *db, uint64_t task, uint32_t limit,
+                                    fedserver_round_visit visit, void *user,
+                                    fed_error *err) FED_CHECKED;
+fed_status fedserver_sql_metric_put(void *db, int64_t device, const fed_metric *metric,
+                                    fed_error *err) FED_CHECKED;
+
+fed_status fedserver_sql_own_put(void *db, uint64_t task, uint32_t version, int64_t device,
+                                 const fedserver_own_metric *rows, size_t count,
+                                 fed_error *err) FED_CHECKED;
+fed_status fedserver_sql_own_each(void *db, uint64_t task, uint32_t first,
+                                  fedserver_own_row_visit visit, void *user,
+                                  fed_error *err) FED_CHECKED;
+
+/* pieces.c */
+fed_status fedserver_sql_piece_add(void *db, int64_t device, const fed_piece *piece,
+                                   const uint8_t *data, size_t len, fed_error *err) FED_CHECKED;
+fed_status fedserver_sql_piece_find(void *db, int64_t device, fed_piece *piece, uint64_t *end,
+                                    fed_error *err) FED_CHECKED;
+fed_status fedserver_sql_piece_join(void *db, int64_t device, uint8_t *dst, size_t cap, size_t *len,
+                                    fed_error *err) FED_CHECKED;
+fed_status fedserver_sql_piece_clear(void *db, int64_t device, fed_error *err) FED_CHECKED;
+fed_status fedserver_sql_piece_prune(void *db, uint64_t task, uint32_t round,
+                                     fed_error *err) FED_CHECKED;
+
+/* audit_rows.c */
+fed_status fedserver_sql_audit_add(void *db, const fedserver_audit_entry *entry,
+                                   fed_error *err) FED_CHECKED;
+fed_status fedserver_sql_audit_each(void *db, int64_t since_ms, fedserver_audit_visit visit,
+                                    void *user, fed_error *err) FED_CHECKED;
+
+/* declines.c */
+fed_status fedserver_sql_decline_put(void *db, uint64_t task, int64_t device, const char *reason,
+                                     int64_t now_ms, fed_error *err) FED_CHECKED;
+fed_status fedserver_sql_decline_each(void *db, uint64_t task, int64_t after_ms,
+                                      fedserver_decline_visit visit, void *user,
+                                      fed_error *err) FED_CHECKED;
+fed_status fedserver_sql_decline_forget(void *db, uint64_t task, fed_error *err) FED_CHECKED;
+/** The most frequent reasons of those declines of the entry's task that are newer. */
+fed_status fedserver_sql_decline_reasons(void *db, int64_t after_ms, fedserver_task_entry *entry,
+                                         fed_error *err) FED_CHECKED;
+
+/** These functions in the table of a store, which adds its own. */
+#define FEDSERVER_SQL_ROWS                                                                         \
+    .token_add = fedserver_sql_token_add, .token_find = fedserver_sql_token_find,                  \
+    .token_each = fedserver_sql_token_each, .token_withdraw = fedserver_sql_token_withdraw,        \
+    .token_use = fedserver_sql_token_use, .pass_add = fedserver_sql_pass_add,                      \
+    .pass_find = fedserver_sql_pass_find, .pass_use = fedserver_sql_pass_use,                      \
+    .pass_end = fedserver_sql_pass_end, .device_add = fedserver_sql_device_add,                    \
+    .device_put = fedserver_sql_device_put, .device_revoke = fedserver_sql_device_revoke,          \
+    .device_name = fedserver_sql_device_name, .device_rename = fedserver_sql_device_rename,        \
+    .device_renew = fedserver_sql_device_renew, .device_find = fedserver_sql_device_find,          \
+    .device_each = fedserver_sql_device_each, .device_changes = fedserver_sql_device_changes,      \
+    .device_page = fedserver_sql_device_page, .device_count = fedserver_sql_device_count,          \
+    .task_add = fedserver_sql_task_add, .task_find = fedserver_sql_task_find,                      \
+    .task_put = fedserver_sql_task_put, .task_each = fedserver_sql_task_each,                      \
+    .task_place = fedserver_sql_task_place, .task_clear = fedserver_sql_task_clear,                \
+    .decline_put = fedserver_sql_decline_put, .decline_each = fedserver_sql_decline_each,          \
+    .decline_forget = fedserver_sql_decline_forget, .round_put = fedserver_sql_round_put,          \
+    .round_each = fedserver_sql_round_each, .piece_add = fedserver_sql_piece_add,                  \
+    .piece_find = fedserver_sql_piece_find, .piece_join = fedserver_sql_piece_join,                \
+    .piece_clear = fedserver_sql_piece_clear, .piece_prune = fedserver_sql_piece_prune,            \
+    .audit_add = fedserver_sql_audit_add, .audit_each = fedserver_sql_audit_each,                  \
+    .metric_put = fedserver_sql_metric_put, .own_put = fedserver_sql_own_put,                      \
+    .own_each = fedserver_sql_own_each
+
+#endif

@@ -1,0 +1,130 @@
+/* Tasks, the list of them, and the space of cancelled tasks. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
+#include <string.h>
+
+#include "fedserver/stores/sql/sql_calls.h"
+#include "fedserver/stores/sql/sql_rows.h"
+#include "fedserver/task/task_text.h"
+
+fed_status fedserver_sql_task_add(void *db, fedserver_task *task, fed_error *err) {
+    fed_writer text;
+    fedserver_written written = {.id = 0};
+    fed_writer_growing(&text);
+    fedserver_task_text_write(task, &text);
+    fed_status status =
+        text.status == FED_OK
+            ? WRITE_NOW(TASK_ADD, &written, TEXT(text.data), INT(task->state), INT(task->queued_ms),
+                        INT(task->started_ms), INT(task->finished_ms))
+            : fed_fail(err, text.status, "out of memory for the text of a task");
+    fed_writer_free(&text);
+    FED_TRY(status);
+    task->wire.id = (uint64_t)written.id;
+    return FED_OK;
+}
+
+/* Columns 0 to 5: id, text, state, queued_ms, started_ms, finished_ms. */
+static fed_status task_read(const fedserver_sql_row *row, fedserver_task *task, fed_error *err) {
+    const uint64_t id = (uint64_t)fedserver_sql_row_int(row, 0);
+    size_t len;
+    const char *text = fedserver_sql_row_bytes(row, 1, &len);
+    FED_TRY(fedserver_task_text_read(id, text != NULL ? text : "", len, task, err));
+    task->wire.id = id;
+    task->state = (fedserver_task_state)fedserver_sql_row_int(row, 2);
+    task->queued_ms = fedserver_sql_row_int(row, 3);
+    task->started_ms = fedserver_sql_row_int(row, 4);
+    task->finished_ms = fedserver_sql_row_int(row, 5);
+    return FED_OK;
+}
+
+static_assert(FEDSERVER_PICK_ID == 0 && FEDSERVER_PICK_QUEUED == FEDSERVER_TASK_QUEUED + 1 &&
+                  FEDSERVER_PICK_RUNNING == FEDSERVER_TASK_RUNNING + 1 &&
+                  FEDSERVER_PICK_FINISHED == FEDSERVER_TASK_FINISHED + 1,
+              "TASK_FIND takes the state from the pick");
+
+fed_status fedserver_sql_task_find(void *db, fedserver_task_pick pick, uint64_t id,
+                                   fedserver_task *task, fed_error *err) {
+    fedserver_sql_row row;
+    bool found;
+    FED_TRY(READ(TASK_FIND, &row, INT(pick), INT(id)));
+    FED_TRY(fedserver_sql_row_next(&row, &found, err));
+    if (!found) {
+        return fed_fail(err, FED_ENOTFOUND, "there is no such task");
+    }
+    fed_status status = task_read(&row, task, err);
+    fedserver_sql_row_end(&row);
+    return status;
+}
+
+fed_status fedserver_sql_task_put(void *db, const fedserver_task *task, unsigned from,
+                                  fed_error *err) {
+    fedserver_written written;
+    FED_TRY(WRITE_NOW(TASK_PUT, &written, INT(task->wire.id), INT(task->state),
+                      INT(task->started_ms), INT(task->finished_ms), INT(from)));
+    return written.rows == 1 ? FED_OK
+                             : fed_fail(err, FED_ENOTFOUND, "task %llu is in another state by now",
+                                        (unsigned long long)task->wire.id);
+}
+
+static fed_status entry_read(const fedserver_sql_row *row, fedserver_task_entry *entry,
+                             fed_error *err) {
+    fedserver_task task;
+    FED_TRY(task_read(row, &task, err));
+    *entry = (fedserver_task_entry){.id = task.wire.id,
+                                    .state = task.state,
+                                    .rounds = task.rules.rounds,
+                                    .version = (uint32_t)fedserver_sql_row_int(row, 6),
+                                    .queued_ms = task.queued_ms,
+                                    .started_ms = task.started_ms,
+                                    .finished_ms = task.finished_ms,
+                                    .declined = (uint32_t)fedserver_sql_row_int(row, 7)};
+    memcpy(entry->name, task.name, sizeof entry->name);
+    return FED_OK;
+}
+
+fed_status fedserver_sql_task_each(void *db, int64_t declines_after_ms, fedserver_task_visit visit,
+                                   void *user, fed_error *err) {
+    fedserver_sql_row row;
+    bool more;
+    uint32_t position = 0;
+    FED_TRY(READ(TASK_EACH, &row, INT(declines_after_ms)));
+    FED_TRY(fedserver_sql_row_next(&row, &more, err));
+    while (more) {
+        fedserver_task_entry entry = {0};
+        fed_status status = entry_read(&row, &entry, err);
+        entry.position = entry.state == FEDSERVER_TASK_QUEUED ? ++position : 0;
+        if (status == FED_OK && entry.declined > 0) {
+            status = fedserver_sql_decline_reasons(db, declines_after_ms, &entry, err);
+        }
+        status = status == FED_OK ? visit(user, &entry, err) : status;
+        if (status != FED_OK) {
+            fedserver_sql_row_end(&row);
+            return status;
+        }
+        FED_TRY(fedserver_sql_row_next(&row, &more, err));
+    }
+    return FED_OK;
+}
+
+fed_status fedserver_sql_task_place(void *db, uint64_t id, uint64_t position, fed_error *err) {
+    return WRITE(TASK_PLACE, INT(id), INT(position));
+}
+
+fed_status fedserver_sql_task_clear(void *db, uint64_t *id, fed_error *err) {
+    fedserver_sql_row row;
+    bool found;
+    FED_TRY(fedserver_sql_read(db, FEDSERVER_SQL_TASK_LEFT, NO_VALUES, &row, err));
+    FED_TRY(fedserver_sql_row_next(&row, &found, err));
+    if (!found) {
+        return fed_fail(err, FED_ENOTFOUND, "no cancelled task has anything left");
+    }
+    *id = (uint64_t)fedserver_sql_row_int(&row, 0);
+    fedserver_sql_row_end(&row);
+    FED_TRY(((fedserver_sql_db *)db)->engine->clear_bytes(db, *id, err));
+    FED_TRY(fedserver_sql_decline_forget(db, *id, err));
+    FED_TRY(WRITE(CLEAR_PIECES, INT(*id)));
+    FED_TRY(WRITE(CLEAR_OPEN_ROUND, INT(*id)));
+    FED_TRY(WRITE(CLEAR_DELTAS, INT(*id)));
+    FED_TRY(WRITE(CLEAR_KEYFRAMES, INT(*id)));
+    return WRITE(CLEAR_MODEL, INT(*id));
+}

@@ -1,0 +1,298 @@
+/* Starts and stops PostgreSQL for tests. No wait is longer than PATIENCE_MS. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE /* setgroups */
+#include "fed_postgres.h"
+
+#include "fed_test.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <pwd.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "fed/clock.h"
+#include "fedserver/stores/stores.h"
+
+#ifdef FED_TEST_POSTGRES
+#include <libpq-fe.h>
+#endif
+
+enum { PATIENCE_MS = 60000, POLL_MS = 20, PATH_SIZE = 400 };
+
+/* The programs of the newest release that is installed; "": none. */
+const char *fed_postgres_programs(void) {
+    static char path[300];
+    static const char base[] = "/usr/lib/postgresql";
+    long newest = 0;
+    DIR *folder = opendir(base);
+    for (const struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;) {
+        char program[400];
+        const long release = strtol(entry->d_name, NULL, 10);
+        snprintf(program, sizeof program, "%s/%ld/bin/initdb", base, release);
+        newest = release > newest && access(program, X_OK) == 0 ? release : newest;
+    }
+    if (folder != NULL) {
+        closedir(folder);
+    }
+    path[0] = '\0';
+    if (newest > 0) {
+        snprintf(path, sizeof path, "%s/%ld/bin", base, newest);
+    }
+    return path;
+}
+
+bool fed_postgres_is_there(void) {
+    fedserver_store_choice choice;
+    fed_error err = {0};
+    if (fedserver_store_parse("postgres:there", &choice, &err) != FED_OK) {
+        printf("PostgreSQL: not tried, this build has no such store\n");
+        return false;
+    }
+    if (fed_postgres_programs()[0] == '\0') {
+        printf("PostgreSQL: not tried, no server is installed in /usr/lib/postgresql\n");
+        return false;
+    }
+    return true;
+}
+
+#ifdef FED_TEST_POSTGRES
+
+/* PostgreSQL refuses to run as root. */
+static const struct passwd *user_without_rights(void) {
+    if (geteuid() != 0) {
+        return NULL;
+    }
+    const struct passwd *user = getpwnam("postgres");
+    user = user != NULL ? user : getpwnam("nobody");
+    assert_non_null(user);
+    return user;
+}
+
+static void become_user(void) {
+    const struct passwd *user = user_without_rights();
+    if (user != NULL &&
+        (setgroups(0, NULL) != 0 || setgid(user->pw_gid) != 0 || setuid(user->pw_uid) != 0)) {
+        _exit(126);
+    }
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* a server never outlives its test */
+}
+
+static pid_t start_program(const fed_postgres *server, const char *name, char *const arguments[]) {
+    char program[PATH_SIZE];
+    char log[PATH_SIZE];
+    snprintf(program, sizeof program, "%s/%s", fed_postgres_programs(), name);
+    snprintf(log, sizeof log, "%s/log", server->directory);
+    fflush(NULL);
+    const pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        become_user();
+        const int file = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+        (void)dup2(file, 1);
+        (void)dup2(file, 2);
+        (void)!chdir(server->directory);
+        execv(program, arguments);
+        _exit(127);
+    }
+    return pid;
+}
+
+/* False: it has not ended by then. */
+static bool ended_by(pid_t pid, int64_t end_ms, int *how) {
+    while (waitpid(pid, how, WNOHANG) == 0) {
+        if (fed_clock_monotonic_ms() > end_ms) {
+            return false;
+        }
+        fed_sleep_ms(POLL_MS);
+    }
+    return true;
+}
+
+void fed_postgres_open(fed_postgres *server) {
+    const char *base = getenv("TMPDIR");
+    char data[PATH_SIZE];
+    int how = -1;
+    *server = (fed_postgres){.pid = 0};
+    snprintf(server->directory, sizeof server->directory, "%s/fed_pg-XXXXXX",
+             base != NULL && strlen(base) < 80 ? base : "/tmp"); /* a socket's path is short */
+    assert_non_null(mkdtemp(server->directory));
+    const struct passwd *user = user_without_rights();
+    assert_true(user == NULL || chown(server->directory, user->pw_uid, user->pw_gid) == 0);
+    snprintf(data, sizeof data, "%s/data", server->directory);
+    char *const arguments[] = {"initdb",     "-D",
+                               data,         "-U",
+                               "fed",        "--auth=trust",
+                               "--no-sync",  "--encoding=UTF8",
+                               "--locale=C", "--data-checksums",
+                               NULL};
+    const pid_t pid = start_program(server, "initdb", arguments);
+    assert_true(ended_by(pid, fed_clock_monotonic_ms() + PATIENCE_MS, &how));
+    assert_int_equal(how, 0);
+    snprintf(server->where, sizeof server->where, "host=%s user=fed dbname=postgres",
+             server->directory);
+    fed_postgres_start(server);
+}
+
+static bool answers(const fed_postgres *server) {
+    return PQping(server->where) == PQPING_OK;
+}
+
+void fed_postgres_start(fed_postgres *server) {
+    char data[PATH_SIZE];
+    const int64_t end_ms = fed_clock_monotonic_ms() + PATIENCE_MS;
+    int how;
+    snprintf(data, sizeof data, "%s/data", server->directory);
+    char *const arguments[] = {"postgres",
+                               "-D",
+                               data,
+                               "-k",
+                               server->directory,
+                               "-c",
+                               "listen_addresses=",
+                               "-c",
+                               "shared_buffers=128MB",
+                               "-c",
+                               "log_min_messages=panic",
+                               NULL};
+    while (server->pid == 0 || !answers(server)) {
+        assert_true(fed_clock_monotonic_ms() < end_ms);
+        /* It does not start while a process of its predecessor, which was killed, still ends. */
+        if (server->pid == 0 || ended_by(server->pid, 0, &how)) {
+            server->pid = start_program(server, "postgres", arguments);
+        }
+        fed_sleep_ms(POLL_MS);
+    }
+}
+
+/* Its backends would end by themselves a moment later, perhaps after one more commit. The system
+ * lists them; where it does not, that is what they do. */
+void fed_postgres_kill(fed_postgres *server) {
+    int how;
+    long backends[64];
+    int count = 0;
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%ld/task/%ld/children", (long)server->pid,
+             (long)server->pid);
+    FILE *list = fopen(path, "r");
+    while (list != NULL && count < 64 && fscanf(list, "%ld", &backends[count]) == 1) {
+        count++;
+    }
+    if (list != NULL) {
+        fclose(list);
+    }
+    assert_int_equal(kill(server->pid, SIGKILL), 0);
+    for (int k = 0; k < count; k++) {
+        (void)kill((pid_t)backends[k], SIGKILL); /* it may have ended meanwhile */
+    }
+    assert_int_equal(waitpid(server->pid, &how, 0), server->pid);
+    server->pid = 0;
+}
+
+void fed_postgres_close(fed_postgres *server) {
+    int how;
+    if (server->pid != 0) {
+        (void)kill(server->pid, SIGINT); /* its connections end, too */
+        if (!ended_by(server->pid, fed_clock_monotonic_ms() + PATIENCE_MS, &how)) {
+            fed_postgres_kill(server);
+        }
+        server->pid = 0;
+    }
+    fed_test_rmdir(server->directory);
+}
+
+static void ignore_notice(void *user, const PGresult *result) {
+    (void)user, (void)result;
+}
+
+void fed_postgres_sql(const char *where, const char *sql, char *first, size_t cap) {
+    PGconn *conn = PQconnectdb(where);
+    PQsetNoticeReceiver(conn, ignore_notice, NULL);
+    PGresult *result = PQexec(conn, sql);
+    const ExecStatusType status = PQresultStatus(result);
+    if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK) {
+        fail_msg("%s: %s", sql, PQerrorMessage(conn));
+    }
+    if (first != NULL) {
+        snprintf(first, cap, "%s", PQntuples(result) > 0 ? PQgetvalue(result, 0, 0) : "");
+    }
+    PQclear(result);
+    PQfinish(conn);
+}
+
+static fed_postgres shared;
+static pid_t owner;
+
+static void close_shared(void) {
+    if (owner == getpid()) { /* not a child of the test */
+        fed_postgres_close(&shared);
+    }
+}
+
+const char *fed_postgres_shared(void) {
+    if (shared.where[0] == '\0' && fed_postgres_is_there()) {
+        fed_postgres_open(&shared);
+        owner = getpid();
+        (void)atexit(close_shared);
+    }
+    return shared.where;
+}
+
+void fed_postgres_clear(const char *where) {
+    fed_postgres_sql(where, "DROP SCHEMA IF EXISTS fedserver CASCADE", NULL, 0);
+}
+
+const char *fed_postgres_store(const char *name) {
+    static char text[400];
+    if (name == NULL || strcmp(name, "postgres") != 0) {
+        return name;
+    }
+    if (fed_postgres_shared()[0] == '\0') {
+        exit(77); /* ctest: skipped */
+    }
+    snprintf(text, sizeof text, "postgres:%s", fed_postgres_shared());
+    fed_postgres_clear(shared.where);
+    return text;
+}
+
+#else
+
+const char *fed_postgres_store(const char *name) {
+    return name;
+}
+
+void fed_postgres_open(fed_postgres *server) {
+    (void)server;
+    fail_msg("this build has no store on PostgreSQL");
+}
+
+void fed_postgres_close(fed_postgres *server) {
+    (void)server;
+}
+
+void fed_postgres_start(fed_postgres *server) {
+    (void)server;
+}
+
+void fed_postgres_kill(fed_postgres *server) {
+    (void)server;
+}
+
+void fed_postgres_sql(const char *where, const char *sql, char *first, size_t cap) {
+    (void)where, (void)sql, (void)first, (void)cap;
+}
+
+const char *fed_postgres_shared(void) {
+    return "";
+}
+
+void fed_postgres_clear(const char *where) {
+    (void)where;
+}
+
+#endif

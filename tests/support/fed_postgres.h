@@ -1,0 +1,50 @@
+/* A PostgreSQL server of a test's own: in a directory of its own, on a socket there, as a user
+ * without rights. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FED_POSTGRES_H
+#define FED_POSTGRES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+typedef struct fed_postgres {
+    pid_t pid; /* of the postmaster; 0: it does not run */
+    char directory[200];
+    char where[300]; /* the connection string of its database */
+} fed_postgres;
+
+/** Is this build's store on PostgreSQL, and a server to try it, there? Else the function prints
+ * what is missing. */
+bool fed_postgres_is_there(void);
+
+/** The folder of PostgreSQL's programs, of the newest release that is installed; "": none. */
+const char *fed_postgres_programs(void);
+
+/** Make a server and start it. Call it where fed_postgres_is_there. */
+void fed_postgres_open(fed_postgres *server);
+void fed_postgres_close(fed_postgres *server);
+
+/** Start it again, after it was killed. Returns when it answers. */
+void fed_postgres_start(fed_postgres *server);
+
+/** SIGKILL to the postmaster and all its processes. */
+void fed_postgres_kill(fed_postgres *server);
+
+/** Run SQL there. first[cap], where not NULL: the first value of the result, as text; "" for none.
+ * */
+void fed_postgres_sql(const char *where, const char *sql, char *first, size_t cap);
+
+/** The connection string of a server that all tests of this program share; "": there is none. It
+ * ends with the program. */
+const char *fed_postgres_shared(void);
+
+/** The store of that name for `fedserver init`, without a coordinator in it: of "postgres" it is
+ * the shared server; where there is none, the test ends as skipped. Anything else, also NULL, is
+ * returned as it is. */
+const char *fed_postgres_store(const char *name);
+
+/** Delete the coordinator that this database holds, if it holds one. */
+void fed_postgres_clear(const char *where);
+
+#endif
