@@ -15,11 +15,12 @@
 #include "fedserver/front/relay.h"
 #include "fedserver/identity/certificates.h"
 #include "fedserver/identity/enrolment.h"
+#include "fedserver/memory_note.h"
 #include "fedserver/paths.h"
 #include "fedserver/rounds/leases.h"
 #include "fedserver/rounds/queue.h"
 #include "fedserver/rounds/roster.h"
-#include "fedserver/rounds/training.h"
+#include "fedserver/rounds/running.h"
 #include "fedserver/rounds/update_limit.h"
 #include "fedserver/stores/stores.h"
 
@@ -113,9 +114,9 @@ uint64_t fedserver_epoch(const fedserver *server) {
 }
 
 uint32_t fedserver_version(const fedserver *server, bool *running) {
-    const fedserver_training *t = &server->rounds.training;
-    *running = t->loaded && t->round.phase != FEDSERVER_ROUND_NONE;
-    return t->loaded ? t->versions.version : 0;
+    const fedserver_training *t = fedserver_rounds_front(&server->rounds);
+    *running = t != NULL && fedserver_training_runs(t);
+    return t != NULL ? t->versions.version : 0;
 }
 
 /* -- start to serve -- */
@@ -204,7 +205,9 @@ static fed_status start_serving(fedserver *server, fed_error *err) {
         FED_TRY(server->store->lock(server->db, err));
         FED_TRY(server->store->recover(server->db, err));
         FED_TRY(fedserver_devices_load(&server->rounds, err));
-        FED_TRY(fedserver_training_load(&server->rounds, err));
+        FED_TRY(fedserver_memory_note_write(server->directory, server->setup.task_memory, err));
+        server->rounds.memory_limit = server->setup.task_memory;
+        FED_TRY(fedserver_tasks_load(&server->rounds, err));
         FED_TRY(fedserver_update_limit_load(&server->rounds, err));
         server->authority = fedserver_ca_id_at(server->directory);
     }
@@ -261,8 +264,7 @@ fed_status fedserver_handle(fedserver *server, const fedserver_request *request,
     assert(server->serving && !server->broken);
     server->rounds.asked = true;
     if (server->setup.part != FEDSERVER_GATE) {
-        FED_TRY(note(server, fedserver_training_advance(&server->rounds, &server->rounds.training,
-                                                        now_ms, err)));
+        FED_TRY(note(server, fedserver_rounds_advance(&server->rounds, now_ms, err)));
     }
     *response = (fedserver_response){.status = 200};
     fed_status status = server->routing->answer(server, request, now_ms, response, err);
@@ -284,37 +286,41 @@ static fed_status answer_front(void *user, const char *path, int64_t now_ms, boo
     return *known ? server->routing->answer(server, &request, now_ms, response, err) : FED_OK;
 }
 
-/* The next time at which the rounds act without a request: a deadline of the round or of a
- * lease. */
-static int64_t next_tick_ms(const fedserver_training *t, int64_t now_ms) {
-    if (t->round.phase == FEDSERVER_ROUND_NONE) {
-        return now_ms + IDLE_TICK_MS;
+/* The next time at which the rounds act without a request: a deadline of a round or of a lease. */
+static int64_t next_tick_ms(const fedserver_rounds *rounds, int64_t now_ms) {
+    int64_t next_ms = now_ms + (fedserver_rounds_busy(rounds) ? BUSY_TICK_MS : IDLE_TICK_MS);
+    for (size_t k = 0; k < rounds->task_count; k++) {
+        const fedserver_training *t = rounds->tasks[k];
+        if (!fedserver_training_runs(t)) {
+            continue;
+        }
+        const bool closing = t->round.phase == FEDSERVER_ROUND_CLOSING;
+        if (closing && t->closing == NULL) { /* a task goes on with a round that closes */
+            return now_ms;
+        }
+        if (closing && now_ms + IDLE_TICK_MS < next_ms) {
+            next_ms = now_ms + IDLE_TICK_MS;
+        }
+        if (t->round.deadline_ms > now_ms && t->round.deadline_ms < next_ms) {
+            next_ms = t->round.deadline_ms;
+        }
+        next_ms = t->lease_ends_ms < next_ms ? t->lease_ends_ms : next_ms;
     }
-    const bool closing = t->round.phase == FEDSERVER_ROUND_CLOSING;
-    if (closing && t->closing == NULL) { /* a task goes on with a round that closes */
-        return now_ms;
-    }
-    int64_t next_ms = now_ms + (closing ? IDLE_TICK_MS : BUSY_TICK_MS);
-    if (t->round.deadline_ms > now_ms && t->round.deadline_ms < next_ms) {
-        next_ms = t->round.deadline_ms;
-    }
-    return t->lease_ends_ms < next_ms ? t->lease_ends_ms : next_ms;
+    return next_ms;
 }
 
 fed_status fedserver_tick(fedserver *server, int64_t now_ms, int64_t *next_ms, fed_error *err) {
     assert(server->serving && !server->broken);
-    fedserver_training *t = &server->rounds.training;
     if (server->setup.part == FEDSERVER_GATE) {
         *next_ms = now_ms + IDLE_TICK_MS;
         server->rounds.epoch += fedserver_relay_hear(server->relay);
         return FED_OK;
     }
     silence_bell(server); /* before the look: who rings after it wakes the next batch */
-    FED_TRY(note(server, fedserver_training_advance(&server->rounds, &server->rounds.training,
-                                                    now_ms, err)));
+    FED_TRY(note(server, fedserver_rounds_advance(&server->rounds, now_ms, err)));
     int64_t queue_ms = INT64_MAX;
     FED_TRY(note(server, fedserver_queue_advance(&server->rounds, now_ms, &queue_ms, err)));
-    *next_ms = next_tick_ms(t, now_ms);
+    *next_ms = next_tick_ms(&server->rounds, now_ms);
     *next_ms = queue_ms < *next_ms ? queue_ms : *next_ms;
     int64_t wake_ms = fedserver_slots_wake(&server->rounds, now_ms);
     *next_ms = wake_ms < *next_ms ? wake_ms : *next_ms;
@@ -326,8 +332,7 @@ fed_status fedserver_commit(fedserver *server, fed_error *err) {
     assert(server->serving && !server->broken);
     FED_TRY(note(server, server->store->commit(server->db, err)));
     fedserver_batch_log_end(&server->batch_log, true);
-    FED_TRY(
-        note(server, fedserver_training_committed(&server->rounds, &server->rounds.training, err)));
+    FED_TRY(note(server, fedserver_rounds_committed(&server->rounds, err)));
     fedserver_relay_send(server->relay);
     return FED_OK;
 }

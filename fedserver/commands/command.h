@@ -40,7 +40,7 @@ typedef struct arguments {
     bool quiet, no_front, keep;
     long count, hours, requests, connections, parent;
     long front_socket; /* 0: none */
-    double device_days;
+    double device_days, task_memory;
     const char *role, *tag, *name;
     const char *withdraw, *since;
     bool json, force;

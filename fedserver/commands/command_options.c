@@ -27,6 +27,7 @@ static const struct row {
     {"front-port", WHOLE, AT(front_port), 0, UINT16_MAX},
     {"devices-port", WHOLE, AT(devices_port), 0, UINT16_MAX},
     {"device-days", REAL, AT(device_days), 1e-5, 36500},
+    {"task-memory", REAL, AT(task_memory), 1e-3, 1e6},
     {"requests", WHOLE, AT(requests), 1, 1e6},
     {"connections", WHOLE, AT(connections), 1, 1e6},
     {"add-host", LIST, AT(add_hosts), 0, 0},

@@ -186,6 +186,13 @@ static void catch_signals(void) {
     sigaction(SIGHUP, &action, NULL);
 }
 
+/* By default half of the machine: devices, connections and the disk's cache take the rest. */
+static uint64_t task_memory(const arguments *args) {
+    const double gb = 1e9;
+    return args->task_memory > 0 ? (uint64_t)(args->task_memory * gb)
+                                 : fedserver_machine_bytes() / 2;
+}
+
 /* site: where to put the site's device, if this process is to have one; else NULL */
 static fed_status serve(const arguments *args, fedserver_part part,
                         const fedserver_http_options *options, const fed_log *log, upstream **site,
@@ -196,7 +203,8 @@ static fed_status serve(const arguments *args, fedserver_part part,
         const double day_s = 24 * 3600;
         fedserver_setup setup = {.part = part,
                                  .apart_values = FEDSERVER_APART_VALUES,
-                                 .device_life_s = (int64_t)(args->device_days * day_s + 0.5)};
+                                 .device_life_s = (int64_t)(args->device_days * day_s + 0.5),
+                                 .task_memory = task_memory(args)};
         (void)command_find_page(args->page,
                                 &setup.page); /* it is there: run and front have looked */
         fedserver_configure(server, &setup);
@@ -284,7 +292,7 @@ static int serve_front(const arguments *args) {
 const command command_run = {
     .name = "run",
     .run = run,
-    .options = "bind front-port devices-port device-days requests connections page "
+    .options = "bind front-port devices-port device-days requests connections task-memory page "
                "proxy-protocol no-front quiet upstream upstream-ca upstream-token "
                "upstream-token-file site-cohort site-goal site-minimum name",
     .brief = "serve",
@@ -300,6 +308,8 @@ const command command_run = {
         "  --device-days D    how long devices' certificates are valid (default 730)\n"
         "  --requests N       a second, of one device (default 100)\n"
         "  --connections N    at a time, of one device (default 16)\n"
+        "  --task-memory GB   that running tasks may take together (default half of the machine);\n"
+        "                     a task that does not fit waits in the queue\n"
         "  --proxy-protocol ADDRESS[,ADDRESS]\n"
         "                     proxies that pass TLS on, and say with a PROXY header (version 1 or\n"
         "                     2) who the client is; nobody else's word counts\n"

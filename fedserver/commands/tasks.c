@@ -54,12 +54,16 @@ static fed_status print_task(void *user, const fedserver_task_entry *entry, fed_
     if (entry->position != 0) {
         printf(" (%u)", entry->position);
     }
-    printf("  %s: %u of %u rounds", entry->name, entry->version, entry->rounds);
+    printf("  %s: %u of %u rounds, priority %u", entry->name, entry->version, entry->rounds,
+           entry->priority);
     print_when("queued", entry->queued_ms);
     print_when("started", entry->started_ms);
     print_when(entry->state == FEDSERVER_TASK_CANCELLED ? "cancelled" : "finished",
                entry->finished_ms);
     putchar('\n');
+    if (entry->waits[0] != '\0') {
+        printf("    waits: %s\n", entry->waits);
+    }
     for (size_t k = 0; k < FEDSERVER_TASK_REASONS && entry->reasons[k].devices > 0; k++) {
         printf("    %u device%s declined: %s\n", entry->reasons[k].devices,
                entry->reasons[k].devices == 1 ? "" : "s", entry->reasons[k].text);
@@ -155,7 +159,9 @@ const command command_task = {
     .operands = "FILE.json",
     .brief = "queue a training task",
     .help = "usage: fedserver task --dir DIR FILE.json\n"
-            "Queue a training task; it starts when no other runs. Keys: docs/protocol.md#task.\n"};
+            "Queue a training task; it starts at once if it fits into the memory for tasks "
+            "(`fedserver run\n"
+            "--task-memory`), beside those that run. Keys: docs/protocol.md#task.\n"};
 
 const command command_tasks = {
     .name = "tasks",
@@ -164,8 +170,8 @@ const command command_tasks = {
     .brief = "list them",
     .help =
         "usage: fedserver tasks --dir DIR [--json]\n"
-        "List the task that runs, the queue in its order, and what is paused or over. Says why\n"
-        "devices declined a task.\n"
+        "List the tasks that run, the queue in its order, and what is paused or over. Says why\n"
+        "a task waits, and why devices declined it.\n"
         "  --json   for programs: the list of /v1/status (docs/protocol.md)\n"};
 
 const command command_cancel = {
@@ -175,7 +181,7 @@ const command command_cancel = {
     .brief = "end a task, and delete its model",
     .help = "usage: fedserver cancel --dir DIR ID\n"
             "End task ID: its model, deltas and updates are deleted, its rounds stay in the list.\n"
-            "Devices that train for it go on with the next task.\n"};
+            "Devices that train for it go on with another task.\n"};
 
 const command command_pause = {
     .name = "pause",
@@ -183,7 +189,7 @@ const command command_pause = {
     .operands = "ID",
     .brief = "let a task rest",
     .help = "usage: fedserver pause --dir DIR ID\n"
-            "Let task ID rest: no device trains for it, and the next task runs. Its open round "
+            "Let task ID rest: no device trains for it, and its memory is free. Its open round "
             "keeps\n"
             "the updates that are in.\n"};
 
@@ -211,16 +217,17 @@ const command command_status = {
     .options = "json",
     .brief = "what a round waits for",
     .help = "usage: fedserver status --dir DIR [--json]\n"
-            "Say what goes on: the task, for whom its round waits, until when, what happens "
+            "Say what goes on: of each task, for whom its round waits, until when, what happens "
             "then.\n"
             "  --json   for programs (docs/protocol.md)\n"};
 
-const command command_export = {
-    .name = "export",
-    .work = export_model,
-    .options = "task",
-    .operands = "OUT.safetensors",
-    .brief = "write the newest model",
-    .help = "usage: fedserver export --dir DIR [--task N] OUT.safetensors\n"
-            "Write the newest model.\n"
-            "  --task N   of that task (default: the one that runs or ran last)\n"};
+const command command_export = {.name = "export",
+                                .work = export_model,
+                                .options = "task",
+                                .operands = "OUT.safetensors",
+                                .brief = "write the newest model",
+                                .help =
+                                    "usage: fedserver export --dir DIR [--task N] OUT.safetensors\n"
+                                    "Write the newest model.\n"
+                                    "  --task N   of that task (default: the first of those that "
+                                    "run, or the one that ran last)\n"};

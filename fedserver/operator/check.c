@@ -18,7 +18,7 @@
 #include "fedserver/paths.h"
 #include "fedserver/rounds/intake.h"
 #include "fedserver/rounds/roster.h"
-#include "fedserver/rounds/training.h"
+#include "fedserver/rounds/running.h"
 #include "fedserver/server.h"
 #include "fedserver/task/phases.h"
 #include "fedserver/versions/past.h"
@@ -38,9 +38,9 @@ typedef struct checking {
     size_t running;
     size_t updates, all_updates; /* of this task's open round; of all tasks' rounds */
     size_t running_updates;
-    /* of the running task; of the task that started last */
+    /* of the running task that started last; of the task that started last */
     int64_t running_started_ms, last_started_ms;
-    /* of the running task's open round: the newest update's lease, for each device */
+    /* of the running tasks' open rounds: the newest update's lease, for each device */
     uint64_t *leases;
 } checking;
 
@@ -190,7 +190,7 @@ static fed_status check_rounds(checking *c, fed_error *err) {
     fedserver *s = c->server;
     const fedserver_task_state state = c->task.state;
     const bool runs = state == FEDSERVER_TASK_RUNNING;
-    /* set aside, it may have begun */
+    /* paused, it may have begun */
     const bool waits = state == FEDSERVER_TASK_QUEUED || state == FEDSERVER_TASK_PAUSED;
     c->rounds = c->open_rounds = 0;
     c->closing = false;
@@ -269,8 +269,9 @@ static fed_status check_updates(checking *c, fed_error *err) {
     c->last_started_ms = started_ms > c->last_started_ms ? started_ms : c->last_started_ms;
     if (c->task.state == FEDSERVER_TASK_RUNNING) {
         c->running++;
-        c->running_updates = c->updates;
-        c->running_started_ms = started_ms;
+        c->running_updates += c->updates;
+        c->running_started_ms =
+            started_ms > c->running_started_ms ? started_ms : c->running_started_ms;
     }
     return FED_OK;
 }
@@ -351,22 +352,23 @@ static fed_status check_tasks(checking *c, fed_error *err) {
     if (status != FED_ENOTFOUND) {
         return status;
     }
-    if (c->running > 1) {
-        FOUND("S5: %zu tasks run at the same time" FEDSERVER_RESTORE, c->running);
-    }
     return FED_OK;
 }
 
 /* -- all updates -- */
 
-/* If another task started later, the device may have reported to that one since. */
+/* Must the row of a device say that the update with this lease was counted last? If several tasks
+ * have run, the device may have reported to another one since, in a round that is committed. */
+static bool must_be_last(const checking *c, const fedserver_device *device, uint64_t lease) {
+    const bool alone = c->running == 1 && c->running_started_ms == c->last_started_ms;
+    return alone || device->lease == lease || device->counted_lease == 0;
+}
+
 static void check_leases(checking *c) {
     const fedserver_devices *all = &c->server->rounds.devices;
-    if (c->running_started_ms < c->last_started_ms) {
-        return;
-    }
     for (size_t k = 0; k < all->count; k++) {
-        if (c->leases[k] != 0 && c->leases[k] != all->items[k].counted_lease) {
+        if (c->leases[k] != 0 && c->leases[k] != all->items[k].counted_lease &&
+            must_be_last(c, &all->items[k], c->leases[k])) {
             char name[2 * 8 + 1];
             fed_hex(all->items[k].fingerprint, 8, name);
             FOUND("D2, S3: device %s has reported with lease %016" PRIx64
@@ -474,24 +476,32 @@ static void check_keys(checking *c) {
 /* Load the rows as a restart does. */
 static void check_start(checking *c) {
     fedserver *s = c->server;
-    const fedserver_training *t = &s->rounds.training;
+    size_t received = 0;
     fed_error why = {0};
-    if (fedserver_training_load(&s->rounds, &why) != FED_OK) {
+    if (fedserver_tasks_load(&s->rounds, &why) != FED_OK) {
         FOUND("S4: the coordinator would not start: %s", why.text);
         return;
     }
-    if (t->round.leased > t->task.rules.cohort ||
-        t->round.received + t->round.ahead != c->running_updates) {
-        FOUND("S4: round %u has %u of %u slots taken and %u of %zu updates" FEDSERVER_RESTORE,
-              t->round.number, t->round.leased, t->task.rules.cohort, t->round.received,
+    for (size_t k = 0; k < s->rounds.task_count; k++) {
+        const fedserver_training *t = s->rounds.tasks[k];
+        received += t->round.received + t->round.ahead;
+        if (t->round.leased > t->task.rules.cohort) {
+            FOUND("S4: round %u of task %" PRIu64 " has %u of %u slots taken" FEDSERVER_RESTORE,
+                  t->round.number, t->task.wire.id, t->round.leased, t->task.rules.cohort);
+        }
+        if (fedserver_training_runs(t)) {
+            CHECKED("D3, S4: a restart goes on with round %u of task %" PRIu64
+                    ", %u slots taken, %u updates folded again",
+                    t->round.number, t->task.wire.id, t->round.leased, t->round.received);
+        }
+    }
+    if (received != c->running_updates) {
+        FOUND("S4: a restart counts %zu of %zu updates of open rounds" FEDSERVER_RESTORE, received,
               c->running_updates);
     }
-    if (t->round.phase == FEDSERVER_ROUND_NONE) {
+    if (!fedserver_rounds_busy(&s->rounds)) {
         CHECKED("S4: a restart finds no task that runs");
-        return;
     }
-    CHECKED("D3, S4: a restart goes on with round %u, %u slots taken, %u updates folded again",
-            t->round.number, t->round.leased, t->round.received);
 }
 
 fed_status fedserver_check(fedserver *server, fedserver_check_report report, void *user,

@@ -4,15 +4,14 @@
 #include <string.h>
 
 #include "fedserver/audit_log.h"
-#include "fedserver/identity/device_table.h"
 #include "fedserver/identity/names.h"
 #include "fedserver/rounds/device_state.h"
 #include "fedserver/rounds/roster.h"
-#include "fedserver/rounds/training.h"
+#include "fedserver/rounds/running.h"
 #include "fedserver/server.h"
 
 typedef struct listing {
-    const fedserver_rounds *rounds; /* what the devices do in the open round */
+    const fedserver_rounds *rounds; /* what the devices do in the open rounds */
     int64_t now_ms;
     fedserver_entry_visit visit;
     void *user;
@@ -41,12 +40,7 @@ static fed_status list_device(void *user, const fedserver_device *device, fed_er
     if (strncmp(entry.fingerprint, l->prefix, strlen(l->prefix)) != 0) {
         return FED_OK;
     }
-    const fedserver_device *known =
-        fedserver_devices_find(&l->rounds->devices, device->fingerprint);
-    fedserver_device now = *device; /* the entry, with what only the round knows */
-    now.declined_task = known != NULL ? known->declined_task : 0;
-    now.declined_ms = known != NULL ? known->declined_ms : 0;
-    entry.state = fedserver_device_state(&l->rounds->training, &now, l->now_ms);
+    entry.state = fedserver_device_state(l->rounds, device, l->now_ms);
     l->count++;
     l->id = device->id;
     return l->visit(l->user, &entry, err);
@@ -54,12 +48,11 @@ static fed_status list_device(void *user, const fedserver_device *device, fed_er
 
 static fed_status list_devices(const fedserver *server, listing *l, fed_error *err) {
     fedserver_rounds view = {0};
-    bool runs = false;
     fed_status status = FED_OK;
     l->rounds = &server->rounds;
     if (!server->serving) { /* the command line */
         l->rounds = &view;
-        status = fedserver_rounds_view(server->store, server->db, server->log, &view, &runs, err);
+        status = fedserver_rounds_view(server->store, server->db, server->log, &view, err);
     }
     if (status == FED_OK) {
         status = server->store->device_each(server->db, list_device, l, err);

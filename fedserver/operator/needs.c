@@ -8,6 +8,8 @@
 
 #include "fed/arch.h"
 #include "fedcodec/envelope.h"
+#include "fedserver/memory_note.h"
+#include "fedserver/rounds/task_memory.h"
 #include "fedserver/server.h"
 #include "fedserver/task/phases.h"
 
@@ -16,13 +18,7 @@ enum {
     /* model and residual; two keyframes; deltas, up to two models' worth */
     DISK_VECTORS = 2 + 2 + 2,
     /* a commit's journal: model and residual, a keyframe, a delta */
-    JOURNAL_VECTORS = 2 + 1 + 1,
-    /* model and residual, the chain of deltas, downloads; a round's sum, with 8 bytes a value;
-     * and while the round closes the change, the decoded values, and the next version's values and
-     * delta, or the commit's journal */
-    MEMORY_VECTORS = 2 + 1 + 2 + 2 + 2 + 2,
-    /* asynchronous: the sum of the next round while one closes */
-    SECOND_SUM_VECTORS = 2
+    JOURNAL_VECTORS = 2 + 1 + 1
 };
 
 static uint64_t largest_update(const fedserver_task *task, const fed_layout *layout) {
@@ -43,6 +39,8 @@ fed_status fedserver_needs_estimate(const fedserver_task *task, fedserver_needs 
                                     fed_error *err) {
     fed_arch arch;
     fedserver_strategy strategy;
+    uint64_t memory = 0;
+    FED_TRY(fedserver_memory_of(task, &memory, err));
     FED_TRY(fedserver_strategy_parse(task->strategy, &strategy, err));
     FED_TRY(fed_arch_parse(task->wire.model, &arch, err));
     const uint64_t vector = arch.layout.size * sizeof(float);
@@ -50,14 +48,12 @@ fed_status fedserver_needs_estimate(const fedserver_task *task, fedserver_needs 
         fedserver_strategy_state_size(&strategy, fedserver_trained(&arch.layout)) * sizeof(float);
     const uint64_t update = largest_update(task, &arch.layout);
     const bool all = fedserver_strategy_needs_all(&strategy);
-    const uint64_t vectors =
-        task->rules.staleness > 0 ? MEMORY_VECTORS + SECOND_SUM_VECTORS : (uint64_t)MEMORY_VECTORS;
     *needs = (fedserver_needs){
         .values = arch.layout.size,
         .row_bytes = 2 * vector + state,
         .model_bytes = (DISK_VECTORS + JOURNAL_VECTORS) * vector + 2 * state,
         .update_bytes = (update + (all ? vector : 0)) * task->rules.goal,
-        .memory_bytes = vectors * vector + 2 * state + update,
+        .memory_bytes = memory,
     };
     fed_arch_free(&arch);
     return FED_OK;
@@ -69,7 +65,7 @@ static uint64_t free_bytes(const char *directory) {
     return statvfs(directory, &disk) == 0 ? (uint64_t)disk.f_bavail * disk.f_frsize : 0;
 }
 
-static uint64_t machine_bytes(void) {
+uint64_t fedserver_machine_bytes(void) {
     const long pages = sysconf(_SC_PHYS_PAGES);
     const long size = sysconf(_SC_PAGESIZE);
     return pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size : 0;
@@ -99,13 +95,36 @@ fed_status fedserver_needs_check(const fedserver_needs *needs, uint64_t row_limi
                     directory, (unsigned long long)needs->values, gb(needs->model_bytes), gb(room));
 }
 
+fed_status fedserver_memory_limit(const fedserver *server, uint64_t *bytes, fed_error *err) {
+    if (!server->serving) {
+        return fedserver_memory_note_read(server->directory, bytes, err);
+    }
+    *bytes = server->rounds.memory_limit;
+    return FED_OK;
+}
+
+fed_status fedserver_needs_fit(const fedserver *server, const fedserver_needs *needs,
+                               fed_error *err) {
+    uint64_t limit = 0;
+    FED_TRY(fedserver_memory_limit(server, &limit, err));
+    if (fedserver_memory_fits(limit, 0, needs->memory_bytes)) {
+        return FED_OK;
+    }
+    return fed_fail(err, FED_ERANGE,
+                    "a task with a model of %llu values takes %.1f MB of memory while it runs, and "
+                    "all tasks together may take %.1f MB; choose a smaller model, or start "
+                    "`fedserver run` with a larger --task-memory",
+                    (unsigned long long)needs->values, (double)needs->memory_bytes / 1e6,
+                    (double)limit / 1e6);
+}
+
 fed_status fedserver_task_needs(fedserver *server, uint64_t id, fedserver_needs *needs,
                                 fed_error *err) {
     fedserver_task task;
     FED_TRY(server->store->task_find(server->db, FEDSERVER_PICK_ID, id, &task, err));
     FED_TRY(fedserver_needs_estimate(&task, needs, err));
     needs->disk_free_bytes = free_bytes(server->directory);
-    needs->machine_bytes = machine_bytes();
+    needs->machine_bytes = fedserver_machine_bytes();
     return FED_OK;
 }
 

@@ -7,34 +7,51 @@
 
 #include "fedserver/server.h"
 
-/* This head is written as it lies in memory; the devices and the downloads follow. */
+/* This head is written as it lies in memory; the devices and the tasks follow. */
 typedef struct remembered {
-    uint64_t epoch, active, devices;
-    int64_t woken_ms, active_ms, lease_ends_ms;
-    fedserver_cohort cohort;
+    uint64_t epoch, active, devices, tasks, served;
+    int64_t woken_ms, active_ms;
     bool wake_due;
 } remembered;
+
+/* Likewise; the task's downloads follow. */
+typedef struct remembered_task {
+    uint64_t id, served;
+    int64_t lease_ends_ms;
+    fedserver_cohort cohort;
+} remembered_task;
 
 typedef struct seen {
     int64_t device, checkin_ms;
 } seen;
 
+static void write_task(const fedserver_training *t, fed_writer *w) {
+    remembered_task m;
+    memset(&m, 0, sizeof m);
+    m.id = t->task.wire.id, m.served = t->served;
+    m.lease_ends_ms = t->lease_ends_ms, m.cohort = t->cohort;
+    fed_write_bytes(w, &m, sizeof m);
+    fedserver_downloads_write(&t->downloads, w);
+}
+
 fed_status fedserver_remembered_write(const fedserver *server, fed_writer *w) {
-    const fedserver_training *t = &server->rounds.training;
+    const fedserver_rounds *rounds = &server->rounds;
     remembered m;
     memset(&m, 0, sizeof m); /* the gaps too, so that the same state gives the same bytes */
     m.epoch = server->rounds.epoch, m.active = server->rounds.active,
     m.devices = server->rounds.devices.count;
     m.woken_ms = server->rounds.woken_ms, m.active_ms = server->rounds.active_ms,
     m.wake_due = server->rounds.wake_due;
-    m.lease_ends_ms = t->lease_ends_ms, m.cohort = t->cohort;
+    m.tasks = rounds->task_count, m.served = rounds->served;
     fed_write_bytes(w, &m, sizeof m);
     for (size_t k = 0; k < server->rounds.devices.count; k++) {
         const fedserver_device *device = &server->rounds.devices.items[k];
         const seen one = {device->id, device->checkin_ms};
         fed_write_bytes(w, &one, sizeof one);
     }
-    fedserver_downloads_write(&t->downloads, w);
+    for (size_t k = 0; k < rounds->task_count; k++) {
+        write_task(rounds->tasks[k], w);
+    }
     return w->status;
 }
 
@@ -51,18 +68,30 @@ static fed_status read_devices(fedserver *server, uint64_t count, fed_reader *r)
     return FED_OK;
 }
 
+static fed_status read_task(fedserver *server, fed_reader *r) {
+    const uint8_t *bytes = fed_read_bytes(r, sizeof(remembered_task));
+    remembered_task m;
+    FED_REQUIRE(bytes != NULL, FED_EFORMAT);
+    memcpy(&m, bytes, sizeof m);
+    fedserver_training *t = fedserver_rounds_task(&server->rounds, m.id);
+    FED_REQUIRE(t != NULL, FED_EFORMAT);
+    t->served = m.served, t->lease_ends_ms = m.lease_ends_ms, t->cohort = m.cohort;
+    return fedserver_downloads_read(&t->downloads, r);
+}
+
 static fed_status read_all(fedserver *server, fed_reader *r) {
-    fedserver_training *t = &server->rounds.training;
     const uint8_t *bytes = fed_read_bytes(r, sizeof(remembered));
     remembered m;
     FED_REQUIRE(bytes != NULL, FED_EFORMAT);
     memcpy(&m, bytes, sizeof m);
     FED_TRY(read_devices(server, m.devices, r));
-    FED_TRY(fedserver_downloads_read(&t->downloads, r));
+    for (uint64_t k = 0; k < m.tasks; k++) {
+        FED_TRY(read_task(server, r));
+    }
     server->rounds.epoch = m.epoch, server->rounds.active = m.active;
     server->rounds.woken_ms = m.woken_ms, server->rounds.active_ms = m.active_ms,
     server->rounds.wake_due = m.wake_due;
-    t->lease_ends_ms = m.lease_ends_ms, t->cohort = m.cohort;
+    server->rounds.served = m.served;
     return FED_OK;
 }
 

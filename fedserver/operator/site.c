@@ -76,8 +76,9 @@ void fedserver_site_close(fedserver_site *site) {
     free(site);
 }
 
+/* The site's task in memory; NULL: it is not there. */
 static fedserver_training *training(const fedserver_site *site) {
-    return &site->server->rounds.training;
+    return fedserver_rounds_task(&site->server->rounds, site->record.task);
 }
 
 static fed_status remember(const fedserver_site *site, fed_error *err) {
@@ -197,15 +198,10 @@ static fed_status put_state(const fedserver_site *site, const fedserver_task *ta
     return site->server->store->task_put(site->server->db, &changed, 1U << task->state, err);
 }
 
-/* Bring a paused task into memory, and let it run: part of a transaction. *awake false: another
- * task runs, which a person has queued. */
+/* Bring a paused task into memory, and let it run: part of a transaction. */
 static fed_status wake(const fedserver_site *site, const fedserver_task *task, int64_t now_ms,
-                       bool *awake, fed_error *err) {
+                       fed_error *err) {
     fedserver_task queued = *task;
-    *awake = training(site)->round.phase == FEDSERVER_ROUND_NONE;
-    if (!*awake) {
-        return FED_OK;
-    }
     FED_TRY(put_state(site, task, FEDSERVER_TASK_QUEUED, err));
     queued.state = FEDSERVER_TASK_QUEUED;
     return fedserver_training_start(&site->server->rounds, &queued, now_ms, err);
@@ -214,14 +210,14 @@ static fed_status wake(const fedserver_site *site, const fedserver_task *task, i
 /* Let go of the running task: part of a transaction. */
 static fed_status let_go(const fedserver_site *site, fed_error *err) {
     fedserver_rounds *rounds = &site->server->rounds;
-    FED_TRY(put_state(site, &rounds->training.task, FEDSERVER_TASK_PAUSED, err));
+    FED_TRY(put_state(site, &training(site)->task, FEDSERVER_TASK_PAUSED, err));
     rounds->tasks_changed = true;
     return fedserver_queue_follow(rounds, err);
 }
 
-static bool is_in_memory(const fedserver_site *site, const fedserver_task *task) {
+static bool is_in_memory(const fedserver_site *site) {
     const fedserver_training *t = training(site);
-    return t->loaded && t->task.wire.id == task->wire.id && t->round.phase != FEDSERVER_ROUND_NONE;
+    return t != NULL && fedserver_training_runs(t);
 }
 
 /* The samples of the updates. A device whose claim was lowered weighs as little upstream. */
@@ -282,7 +278,7 @@ static fed_status close_round(fedserver_site *site, const fedserver_site_offer *
 static fed_status take(fedserver_site *site, const fedserver_site_offer *offer, int64_t now_ms,
                        fed_error *err) {
     fedserver_rounds *rounds = &site->server->rounds;
-    const uint32_t next = rounds->training.round.number + 1;
+    const uint32_t next = training(site)->round.number + 1;
     fed_status status =
         fedserver_training_take(rounds, training(site), offer->values, false, now_ms, err);
     FED_TRY(fedserver_finish(site->server, status, err));
@@ -339,7 +335,6 @@ static fed_status tend_closed(fedserver_site *site, const fedserver_task *task,
     const fedserver_site_record *r = &site->record;
     const bool taken_up = r->closed_number < offer->number;
     uint32_t open = 0;
-    bool awake = false;
     FED_TRY(server->store->round_each(server->db, task->wire.id, 1, find_open, &open, err));
     if (open == 0 || r->closed_round != open) {
         return FED_OK; /* a person has paused the task */
@@ -349,10 +344,7 @@ static fed_status tend_closed(fedserver_site *site, const fedserver_task *task,
         hand_over(site, change);
         return FED_OK;
     }
-    FED_TRY(wake(site, task, now_ms, &awake, err));
-    if (!awake) {
-        return FED_OK;
-    }
+    FED_TRY(wake(site, task, now_ms, err));
     return taken_up ? take(site, offer, now_ms, err) : close_round(site, offer, change, err);
 }
 
@@ -368,7 +360,7 @@ fed_status fedserver_site_turn(fedserver_site *site, const fedserver_site_offer 
     if (task.state == FEDSERVER_TASK_PAUSED) {
         return tend_closed(site, &task, offer, now_ms, change, err);
     }
-    if (is_in_memory(site, &task)) {
+    if (is_in_memory(site)) {
         return tend_open(site, offer, now_ms, change, err);
     }
     site->server->rounds.queue_changed = true; /* the task starts with the next batch */
@@ -378,7 +370,7 @@ fed_status fedserver_site_turn(fedserver_site *site, const fedserver_site_offer 
 fed_status fedserver_site_finish(fedserver_site *site, uint64_t upstream, const float *values,
                                  size_t size, int64_t now_ms, bool *done, fed_error *err) {
     fedserver_task task;
-    bool found = false, awake = true;
+    bool found = false;
     *done = false;
     FED_TRY(find_task(site, upstream, &task, &found, err));
     if (!found) {
@@ -386,9 +378,9 @@ fed_status fedserver_site_finish(fedserver_site *site, uint64_t upstream, const 
         return FED_OK;
     }
     if (task.state == FEDSERVER_TASK_PAUSED) {
-        FED_TRY(wake(site, &task, now_ms, &awake, err));
+        FED_TRY(wake(site, &task, now_ms, err));
     }
-    if (!awake || !is_in_memory(site, &task)) {
+    if (!is_in_memory(site)) {
         site->server->rounds.queue_changed = true;
         return FED_OK;
     }

@@ -13,7 +13,8 @@ fed_status fedserver_task_fits(const fedserver *server, const fedserver_task *ta
                                fed_error *err) {
     fedserver_needs needs;
     FED_TRY(fedserver_needs_estimate(task, &needs, err));
-    return fedserver_needs_check(&needs, server->store->row_limit, server->directory, err);
+    FED_TRY(fedserver_needs_check(&needs, server->store->row_limit, server->directory, err));
+    return fedserver_needs_fit(server, &needs, err);
 }
 
 /* The first version. A large one lies in a file of its own, as those will that follow. */

@@ -5,8 +5,11 @@
 #include <stdlib.h>
 
 #include "fedserver/audit_log.h"
+#include "fedserver/operator/needs.h"
 #include "fedserver/rounds/leases.h"
 #include "fedserver/rounds/queue.h"
+#include "fedserver/rounds/running.h"
+#include "fedserver/rounds/task_memory.h"
 #include "fedserver/server.h"
 
 const char *fedserver_task_state_name(fedserver_task_state state) {
@@ -14,9 +17,48 @@ const char *fedserver_task_state_name(fedserver_task_state state) {
     return (size_t)state < sizeof names / sizeof names[0] ? names[state] : "?";
 }
 
+/* Adds to each entry why its task waits. */
+typedef struct explaining {
+    fedserver *server;
+    uint64_t limit, used; /* memory: of all tasks; of those that run */
+    fedserver_task_visit visit;
+    void *user;
+} explaining;
+
+static fed_status add_up(void *user, const fedserver_task *task, bool *more, fed_error *err) {
+    explaining *e = user;
+    uint64_t need = 0;
+    (void)more;
+    FED_TRY(fedserver_memory_of(task, &need, err));
+    e->used += need;
+    return FED_OK;
+}
+
+static fed_status explain(void *user, const fedserver_task_entry *entry, fed_error *err) {
+    const explaining *e = user;
+    const fedserver *s = e->server;
+    fedserver_task_entry told = *entry;
+    if (e->limit != 0 && entry->state == FEDSERVER_TASK_QUEUED) {
+        fedserver_task task;
+        uint64_t need = 0;
+        FED_TRY(s->store->task_find(s->db, FEDSERVER_PICK_ID, entry->id, &task, err));
+        FED_TRY(fedserver_memory_of(&task, &need, err));
+        if (!fedserver_memory_fits(e->limit, e->used, need)) {
+            fedserver_memory_say(e->limit, e->used, need, told.waits, sizeof told.waits);
+        }
+    }
+    return e->visit(e->user, &told, err);
+}
+
 fed_status fedserver_task_each(fedserver *server, int64_t now_ms, fedserver_task_visit visit,
                                void *user, fed_error *err) {
-    return server->store->task_each(server->db, now_ms - FEDSERVER_DECLINE_MS, visit, user, err);
+    explaining e = {.server = server, .visit = visit, .user = user};
+    FED_TRY(fedserver_memory_limit(server, &e.limit, err));
+    if (e.limit != 0) {
+        FED_TRY(fedserver_tasks_with(server->store, server->db, FEDSERVER_TASK_RUNNING, add_up, &e,
+                                     err));
+    }
+    return server->store->task_each(server->db, now_ms - FEDSERVER_DECLINE_MS, explain, &e, err);
 }
 
 static fed_status find(fedserver *server, uint64_t id, fedserver_task *task, fed_error *err) {

@@ -9,7 +9,7 @@
 
 #include "fedserver/rounds/leases.h"
 #include "fedserver/rounds/roster.h"
-#include "fedserver/rounds/training.h"
+#include "fedserver/rounds/running.h"
 #include "fedserver/server.h"
 #include "fedserver/task/fields.h"
 #include "fedserver/task/phases.h"
@@ -148,15 +148,13 @@ void fedserver_waiting_say(const fedserver_training *t, const fedserver_waiting 
 
 /* -- the command line asks -- */
 
-/* The task to speak of: the running one, else the next one, else the last one. */
+/* The task to speak of while none runs: the next one, else the last one. */
 static fed_status find_task(fedserver *server, fedserver_task *task, fed_error *err) {
-    static const fedserver_task_pick picks[] = {FEDSERVER_PICK_RUNNING, FEDSERVER_PICK_QUEUED,
-                                                FEDSERVER_PICK_FINISHED};
-    fed_status status = FED_ENOTFOUND;
-    for (size_t k = 0; k < 3 && status == FED_ENOTFOUND; k++) {
-        status = server->store->task_find(server->db, picks[k], 0, task, err);
-    }
-    return status;
+    const fed_status status =
+        server->store->task_find(server->db, FEDSERVER_PICK_QUEUED, 0, task, err);
+    return status == FED_ENOTFOUND
+               ? server->store->task_find(server->db, FEDSERVER_PICK_FINISHED, 0, task, err)
+               : status;
 }
 
 static void say_value(sentence *s, const fedserver_field *field, const char *member) {
@@ -201,70 +199,80 @@ static void say_round(const fedserver_rounds *rounds, const fedserver_training *
     say(s, "\n");
 }
 
-/* What the list of tasks adds: why devices declined, and how many tasks wait. */
+/* What the list of tasks adds: why devices declined, and why a task waits. */
 typedef struct summary {
     sentence *s;
-    uint64_t task; /* the task that is spoken of */
-    uint32_t queued, paused;
+    const fedserver_rounds *view; /* the running tasks */
+    int64_t now_ms;
+    uint32_t running, queued, paused;
 } summary;
 
-static fed_status sum_up_task(void *user, const fedserver_task_entry *entry, fed_error *err) {
-    summary *sum = user;
-    (void)err;
-    for (size_t k = 0; entry->id == sum->task && k < FEDSERVER_TASK_REASONS; k++) {
-        const uint32_t devices = entry->reasons[k].devices;
-        if (devices > 0) {
-            say(sum->s, "%u device%s declined: %s\n", devices, plural(devices),
-                entry->reasons[k].text);
-        }
+static void say_declines(sentence *s, const fedserver_task_entry *entry) {
+    for (size_t k = 0; k < FEDSERVER_TASK_REASONS && entry->reasons[k].devices > 0; k++) {
+        say(s, "%u device%s declined: %s\n", entry->reasons[k].devices,
+            plural(entry->reasons[k].devices), entry->reasons[k].text);
     }
-    sum->queued += entry->state == FEDSERVER_TASK_QUEUED && entry->id != sum->task;
+}
+
+static fed_status say_running(void *user, const fedserver_task_entry *entry, fed_error *err) {
+    summary *sum = user;
+    const fedserver_training *t = fedserver_rounds_task(sum->view, entry->id);
+    (void)err;
+    if (t != NULL) {
+        say(sum->s, "task %llu (%s): ", (unsigned long long)entry->id, entry->name);
+        say_round(sum->view, t, sum->now_ms, sum->s);
+        say_declines(sum->s, entry);
+    }
+    sum->running += t != NULL;
+    sum->queued += entry->state == FEDSERVER_TASK_QUEUED;
     sum->paused += entry->state == FEDSERVER_TASK_PAUSED;
     return FED_OK;
 }
 
-/* task: the task that is spoken of; 0: none */
-static fed_status say_others(fedserver *server, uint64_t task, int64_t now_ms, sentence *s,
-                             fed_error *err) {
-    summary sum = {.s = s, .task = task};
-    FED_TRY(fedserver_task_each(server, now_ms, sum_up_task, &sum, err));
-    if (sum.queued + sum.paused > 0) {
-        say(s, "beside it: %u queued, %u paused; `fedserver tasks` lists them\n", sum.queued,
-            sum.paused);
-    }
-    return FED_OK;
-}
-
-static fed_status say_task(fedserver *server, int64_t now_ms, sentence *s, fed_error *err) {
+/* No task runs: speak of the first one of the queue, or of the last one. *queued: it is queued. */
+static fed_status say_idle(fedserver *server, sentence *s, bool *queued, fed_error *err) {
     fedserver_task task;
-    fedserver_rounds view;
     fed_error absent = {0};
-    bool runs = false;
     fed_status status = find_task(server, &task, &absent);
     if (status == FED_ENOTFOUND) {
         say(s, "there is no task; `fedserver task` queues one\n");
-        return say_others(server, 0, now_ms, s, err);
+        return FED_OK;
     }
     if (status != FED_OK) {
         return fed_fail(err, status, "%s", absent.text);
     }
-    say(s, "task %llu (%s): ", (unsigned long long)task.wire.id, task.name);
-    status = fedserver_rounds_view(server->store, server->db, server->log, &view, &runs, err);
-    if (status == FED_OK && runs) {
-        say_round(&view, &view.training, now_ms, s);
-    } else if (status == FED_OK) {
-        say(s, "%s\n", fedserver_task_state_name(task.state));
+    say(s, "task %llu (%s): %s\n", (unsigned long long)task.wire.id, task.name,
+        fedserver_task_state_name(task.state));
+    *queued = task.state == FEDSERVER_TASK_QUEUED;
+    return FED_OK;
+}
+
+static fed_status say_tasks(fedserver *server, int64_t now_ms, sentence *s, fed_error *err) {
+    fedserver_rounds view;
+    summary sum = {.s = s, .view = &view, .now_ms = now_ms};
+    fed_status status = fedserver_rounds_view(server->store, server->db, server->log, &view, err);
+    if (status == FED_OK) {
+        status = fedserver_task_each(server, now_ms, say_running, &sum, err);
     }
     fedserver_rounds_free(&view);
     FED_TRY(status);
-    return say_others(server, task.wire.id, now_ms, s, err);
+    if (sum.running == 0) {
+        bool queued = false;
+        FED_TRY(say_idle(server, s, &queued, err));
+        sum.queued -= queued;
+    }
+    if (sum.queued + sum.paused > 0) {
+        say(s, "besides: %u queued, %u paused; `fedserver tasks` lists them\n", sum.queued,
+            sum.paused);
+    }
+    return FED_OK;
 }
 
 fed_status fedserver_status(fedserver *server, int64_t now_ms, char *text, size_t cap,
                             fed_error *err) {
     sentence s = {.dst = text, .cap = cap};
     long process = server->store->holder(server->db);
-    FED_TRY(say_task(server, now_ms, &s, err));
+    FED_TRY(say_tasks(server, now_ms, &s, err));
     if (process != 0) {
         say(&s, "served by process %ld\n", process);
     } else {

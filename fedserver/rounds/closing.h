@@ -75,7 +75,7 @@ void fedserver_closing_take(fedserver_training *training);
 void fedserver_closing_tidy(fedserver_closing *closing);
 
 /** End the closing without a result. Waits for the thread, which ends at its next step. Afterwards
- * the training is only good for fedserver_training_free. NULL is fine. */
+ * the training is only good for fedserver_rounds_remove. NULL is fine. */
 void fedserver_closing_drop(fedserver_closing *closing);
 
 #endif

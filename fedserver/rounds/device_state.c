@@ -5,9 +5,9 @@
 #include "fedserver/rounds/leases.h"
 #include "fedserver/rounds/pace.h"
 
-const char *fedserver_device_state(const fedserver_training *t, const fedserver_device *device,
+const char *fedserver_device_state(const fedserver_rounds *rounds, const fedserver_device *device,
                                    int64_t now_ms) {
-    const bool trains = t->round.phase != FEDSERVER_ROUND_NONE;
+    const fedserver_training *t = fedserver_rounds_task(rounds, device->lease_task);
     if (device->revoked_ms != 0) {
         return "revoked";
     }
@@ -18,13 +18,14 @@ const char *fedserver_device_state(const fedserver_training *t, const fedserver_
         return "cloned";
     }
     /* in a process that does not serve, a round may be open after its deadline */
-    if (fedserver_lease_stands(t, device, now_ms) && now_ms < fedserver_lease_deadline(t, device)) {
+    if (t != NULL && fedserver_lease_stands(t, device, now_ms) &&
+        now_ms < fedserver_lease_deadline(t, device)) {
         return "training";
     }
-    if (trains && fedserver_declined(t, device, now_ms)) {
+    if (fedserver_declined_all(rounds, device, now_ms)) {
         return "declined";
     }
-    if (trains && device->lease != 0 && device->lease_task == t->task.wire.id &&
+    if (t != NULL && fedserver_training_runs(t) && device->lease != 0 &&
         device->lease != device->counted_lease) {
         return "late";
     }

@@ -6,9 +6,10 @@
 #include "fedserver/rounds/rounds.h"
 
 /** The device's state: revoked, expired, cloned, training, declined, late, waiting or away.
+ * Declined: the device declined all running tasks that it could serve.
  * Late: the device's lease ended without an update. Waiting: the device was seen lately. */
-const char *fedserver_device_state(const fedserver_training *training,
-                                   const fedserver_device *device, int64_t now_ms);
+const char *fedserver_device_state(const fedserver_rounds *rounds, const fedserver_device *device,
+                                   int64_t now_ms);
 /** How long a device has the state "cloned". */
 #define FEDSERVER_CLONED_MS (INT64_C(24) * 3600 * 1000)
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "fed/crypto.h"
+#include "fedserver/rounds/choice.h"
 #include "fedserver/rounds/pace.h"
 #include "fedserver/rounds/roster.h"
 
@@ -113,13 +114,31 @@ static fedserver_candidate candidate_of(const fedserver_training *t,
 
 bool fedserver_declined(const fedserver_training *t, const fedserver_device *device,
                         int64_t now_ms) {
-    return t->task.wire.id != 0 && device->declined_task == t->task.wire.id &&
-           now_ms - device->declined_ms < FEDSERVER_DECLINE_MS;
+    const int64_t declined_ms = fedserver_marks_get(&t->declined, device->id, INT64_MIN);
+    return declined_ms != INT64_MIN && now_ms - declined_ms < FEDSERVER_DECLINE_MS;
+}
+
+static bool has_its_tag(const fedserver_training *t, const fedserver_device *device) {
+    return t->task.tag[0] == '\0' || strcmp(t->task.tag, device->tag) == 0;
+}
+
+bool fedserver_declined_all(const fedserver_rounds *rounds, const fedserver_device *device,
+                            int64_t now_ms) {
+    size_t declined = 0;
+    for (size_t k = 0; k < rounds->task_count; k++) {
+        const fedserver_training *t = rounds->tasks[k];
+        if (fedserver_training_runs(t) && has_its_tag(t, device)) {
+            if (!fedserver_declined(t, device, now_ms)) {
+                return false;
+            }
+            declined++;
+        }
+    }
+    return declined > 0;
 }
 
 static bool wanted(const fedserver_training *t, const fedserver_device *device, int64_t now_ms) {
-    return (t->task.tag[0] == '\0' || strcmp(t->task.tag, device->tag) == 0) &&
-           !fedserver_declined(t, device, now_ms);
+    return has_its_tag(t, device) && !fedserver_declined(t, device, now_ms);
 }
 
 bool fedserver_seen_lately(const fedserver_device *device, int64_t now_ms) {
@@ -255,6 +274,7 @@ static fed_status give_lease(fedserver_rounds *rounds, fedserver_training *t,
     if (asynchronous(t)) {
         t->lease_ends_ms = least(t->lease_ends_ms, leased.lease_deadline_ms);
     }
+    t->served = ++rounds->served;
     FED_TRY(rounds->store->piece_clear(rounds->db, device->id, err));
     return lease_store(rounds, device, &leased, err);
 }
@@ -290,21 +310,75 @@ static fedserver_round_event checkin_event(fedserver_training *t, const fedserve
     return now_ms < *admit_ms ? FEDSERVER_ON_CHECKIN_EARLY : FEDSERVER_ON_CHECKIN_NEW;
 }
 
-fed_status fedserver_leases_checkin(fedserver_rounds *rounds, fedserver_training *t,
-                                    fedserver_device *device, int64_t now_ms,
-                                    fedserver_round_action *action, int64_t *admit_ms,
-                                    fed_error *err) {
-    bool runs = t->round.deadline_ms != 0;
-    device->checkin_ms = now_ms;
-    *action = fedserver_round_step(&t->task.rules, &t->round,
-                                   checkin_event(t, device, now_ms, admit_ms), now_ms);
-    if (*action != FEDSERVER_DO_WAIT_ADMISSION) {
-        *admit_ms = 0;
+/* The event of a check-in, and how good the answer to it would be. */
+static fedserver_round_event look_at(fedserver_training *t, const fedserver_device *device,
+                                     int64_t now_ms, fedserver_offer *offer) {
+    static const fedserver_place places[FEDSERVER_ROUND_EVENTS] = {
+        [FEDSERVER_ON_CHECKIN_LEASED] = FEDSERVER_PLACE_LEASED,
+        [FEDSERVER_ON_CHECKIN_NEW] = FEDSERVER_PLACE_FREE,
+        [FEDSERVER_ON_CHECKIN_EARLY] = FEDSERVER_PLACE_EARLY,
+        [FEDSERVER_ON_CHECKIN_REPORTED] = FEDSERVER_PLACE_REPORTED,
+    };
+    *offer = (fedserver_offer){
+        .task = t->task.wire.id, .priority = t->task.priority, .served = t->served};
+    const fedserver_round_event event = checkin_event(t, device, now_ms, &offer->admits_ms);
+    const bool full = t->round.phase == FEDSERVER_ROUND_FULL;
+    offer->place = places[event];
+    if (full && (event == FEDSERVER_ON_CHECKIN_NEW || event == FEDSERVER_ON_CHECKIN_EARLY)) {
+        offer->place = FEDSERVER_PLACE_FULL;
     }
-    if (*action == FEDSERVER_DO_LEASE_AGAIN) {
+    return event;
+}
+
+/* May the device get this task, although it holds a model of `held`? */
+static bool may_have(const fedserver_rounds *rounds, const fedserver_training *t,
+                     const fedserver_device *device, uint64_t held, int64_t now_ms) {
+    const fedserver_training *own = fedserver_rounds_task(rounds, held);
+    return own == NULL || own == t || !fedserver_training_runs(own) ||
+           !wanted(own, device, now_ms) || fedserver_lease_stands(t, device, now_ms);
+}
+
+/* The task with the best offer. NULL: no task wants the device. */
+static fedserver_training *choose(const fedserver_rounds *rounds, const fedserver_device *device,
+                                  uint64_t held, int64_t now_ms, fedserver_round_event *event,
+                                  int64_t *admit_ms) {
+    fedserver_training *chosen = NULL;
+    fedserver_offer best = {.place = FEDSERVER_PLACE_UNWANTED};
+    for (size_t k = 0; k < rounds->task_count; k++) {
+        fedserver_training *t = rounds->tasks[k];
+        fedserver_offer offer;
+        if (!fedserver_training_runs(t) || !may_have(rounds, t, device, held, now_ms)) {
+            continue;
+        }
+        const fedserver_round_event its_event = look_at(t, device, now_ms, &offer);
+        if (offer.place != FEDSERVER_PLACE_UNWANTED &&
+            (chosen == NULL || fedserver_offer_before(&offer, &best, device->id))) {
+            chosen = t;
+            best = offer;
+            *event = its_event;
+            *admit_ms = offer.place == FEDSERVER_PLACE_EARLY ? offer.admits_ms : 0;
+        }
+    }
+    return chosen;
+}
+
+fed_status fedserver_leases_checkin(fedserver_rounds *rounds, fedserver_device *device,
+                                    uint64_t held, int64_t now_ms, fedserver_checkin *checkin,
+                                    fed_error *err) {
+    fedserver_round_event event = FEDSERVER_ON_CHECKIN_OTHER;
+    *checkin = (fedserver_checkin){.action = FEDSERVER_DO_WAIT_NO_TASK};
+    device->checkin_ms = now_ms;
+    fedserver_training *t = choose(rounds, device, held, now_ms, &event, &checkin->admit_ms);
+    if (t == NULL) {
+        return FED_OK;
+    }
+    const bool runs = t->round.deadline_ms != 0;
+    checkin->training = t;
+    checkin->action = fedserver_round_step(&t->task.rules, &t->round, event, now_ms);
+    if (checkin->action == FEDSERVER_DO_LEASE_AGAIN) {
         return give_again(rounds, t, device, err);
     }
-    if (*action != FEDSERVER_DO_LEASE) {
+    if (checkin->action != FEDSERVER_DO_LEASE) {
         return FED_OK;
     }
     FED_TRY(give_lease(rounds, t, device, now_ms, err));
@@ -329,8 +403,8 @@ static fed_status end_lease(fedserver_rounds *rounds, fedserver_training *t,
     return FED_OK;
 }
 
-static fed_status note_decline(fedserver_rounds *rounds, const fedserver_training *t,
-                               fedserver_device *device, const char *reason, int64_t now_ms,
+static fed_status note_decline(fedserver_rounds *rounds, fedserver_training *t,
+                               const fedserver_device *device, const char *reason, int64_t now_ms,
                                fed_error *err) {
     enum { DIGITS = 8 };
     char name[DIGITS + 1];
@@ -343,10 +417,9 @@ static fed_status note_decline(fedserver_rounds *rounds, const fedserver_trainin
                  (unsigned long long)t->task.wire.id, t->task.name, reason);
         rounds->counters.declines++;
     }
-    rounds->any_declined = true;
-    device->declined_task = t->task.wire.id;
-    device->declined_ms = now_ms;
-    return FED_OK;
+    return fedserver_marks_set(&t->declined, device->id, now_ms) == FED_OK
+               ? FED_OK
+               : fed_fail(err, FED_ENOMEM, "out of memory for a decline");
 }
 
 fed_status fedserver_leases_decline(fedserver_rounds *rounds, fedserver_training *t,
@@ -367,10 +440,12 @@ fedserver_round_event fedserver_leases_update_event(const fedserver_training *t,
         bool other = device->counted_digest != 0 && device->counted_digest != digest;
         return other ? FEDSERVER_ON_UPDATE_CLONED : FEDSERVER_ON_UPDATE_COUNTED;
     }
+    if (t == NULL) {
+        return FEDSERVER_ON_UPDATE_CLOSED;
+    }
     /* while a round closes, updates count in the next one, of which no device has a lease */
     const uint32_t counting = fedserver_round_counting(&t->round);
-    bool other_round = !asynchronous(t) && head->round != counting;
-    if (head->task != t->task.wire.id || other_round) {
+    if (!asynchronous(t) && head->round != counting) {
         return FEDSERVER_ON_UPDATE_CLOSED;
     }
     if (!leased_for(t, device) || head->lease != device->lease || head->round == 0 ||

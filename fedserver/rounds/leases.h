@@ -5,26 +5,44 @@
 
 #include "fedserver/rounds/rounds.h"
 
-/** A device checks in. *action says what to answer. After LEASE the device has its new lease.
- * After WAIT_ADMISSION the cohort admits the device at *admit_ms. */
-fed_status fedserver_leases_checkin(fedserver_rounds *rounds, fedserver_training *training,
-                                    fedserver_device *device, int64_t now_ms,
-                                    fedserver_round_action *action, int64_t *admit_ms,
+/** What a device that checked in is told. */
+typedef struct fedserver_checkin {
+    fedserver_round_action action;
+    fedserver_training *training; /* whose round it is; NULL: no task wants the device */
+    int64_t admit_ms;             /* WAIT_ADMISSION: when the cohort admits the device; else 0 */
+} fedserver_checkin;
+
+/**
+ * A device checks in, and gets a place in one of the tasks that run, or waits. After LEASE the
+ * device has its new lease. choice.h says which task comes first.
+ *
+ * held  the task whose model the device holds; 0: none. The device keeps that task's residual, and
+ *       would have to drop it for another task (D4). So the device stays with that task until the
+ *       task ends, or no longer wants the device.
+ */
+fed_status fedserver_leases_checkin(fedserver_rounds *rounds, fedserver_device *device,
+                                    uint64_t held, int64_t now_ms, fedserver_checkin *checkin,
                                     fed_error *err) FED_CHECKED;
 
-/** A device can't serve the task in memory. Store the reason, and end the device's lease if the
+/** The device can't serve any task that runs and has its tag: the device has declined them all, and
+ * there is at least one. */
+bool fedserver_declined_all(const fedserver_rounds *rounds, const fedserver_device *device,
+                            int64_t now_ms);
+
+/** A device can't serve the task. Store the reason, and end the device's lease if the
  * lease stands. reason "": the device only gives its slot back, and may get another slot later. */
 fed_status fedserver_leases_decline(fedserver_rounds *rounds, fedserver_training *training,
                                     fedserver_device *device, const char *reason, int64_t now_ms,
                                     fed_error *err) FED_CHECKED;
 
-/** Has the device declined the task in memory? A decline stands for FEDSERVER_DECLINE_MS. */
+/** Has the device declined the task? A decline stands for FEDSERVER_DECLINE_MS. */
 bool fedserver_declined(const fedserver_training *training, const fedserver_device *device,
                         int64_t now_ms);
 #define FEDSERVER_DECLINE_MS (INT64_C(24) * 3600 * 1000)
 
 /**
- * The event for fedserver_round_step that an update causes.
+ * The event for fedserver_round_step that an update causes. training: the task that the head names;
+ * NULL: that task is not in memory.
  * head    the head of the update
  * digest  the digest of the whole message
  */

@@ -24,8 +24,11 @@ static fed_status take_device(void *user, const fedserver_device *device, fed_er
         fed_hex(device->fingerprint, 8, name);
         fed_logf(rounds->log, FED_LOG_INFO, "revoked device=%s name=\"%s\"", name, device->name);
         known->revoked_ms = device->revoked_ms;
-        rounds->training.lease_ends_ms = 0; /* another device may get the revoked device's slot */
-        rounds->epoch++;                    /* the revoked device may be waiting */
+        for (size_t k = 0; k < rounds->task_count; k++) {
+            /* another device may get the revoked device's slot */
+            rounds->tasks[k]->lease_ends_ms = 0;
+        }
+        rounds->epoch++; /* the revoked device may be waiting */
     }
     if (known != NULL) {
         known->expires_ms = device->expires_ms;

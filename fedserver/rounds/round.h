@@ -46,7 +46,7 @@ typedef struct fedserver_round {
  * update with it would count. */
 typedef enum fedserver_round_event {
     FEDSERVER_ON_START = 0,   /* a task starts with round 1 */
-    FEDSERVER_ON_RESUMED,     /* a task that was set aside continues with its open round */
+    FEDSERVER_ON_RESUMED,     /* a task that was paused continues with its open round */
     FEDSERVER_ON_TICK,        /* time has passed, or an update was counted */
     FEDSERVER_ON_GIVEN,       /* another coordinator has made the version */
     FEDSERVER_ON_COMMITTED,   /* the version of the round that closes is stored */

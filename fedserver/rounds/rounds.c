@@ -6,21 +6,95 @@
 
 #include "fedserver/rounds/closing.h"
 
-void fedserver_training_free(fedserver_training *training) {
+/* -- the tasks in memory -- */
+
+static void training_free(fedserver_training *training) {
     fedserver_closing_drop(training->closing); /* it reads the versions, and the layout */
     fedserver_closing_drop(training->tidying);
+    fedserver_marks_free(&training->declined);
+    fedserver_marks_free(&training->measured);
     fedserver_downloads_free(&training->downloads);
     fedserver_versions_free(&training->versions);
     fedserver_sum_free(&training->sum);
     free(training->state);
     fed_arch_free(&training->arch);
-    *training = (fedserver_training){0};
+    free(training);
 }
 
 void fedserver_rounds_free(fedserver_rounds *rounds) {
-    fedserver_training_free(&rounds->training);
+    while (rounds->task_count > 0) {
+        fedserver_rounds_remove(rounds, rounds->tasks[rounds->task_count - 1]);
+    }
+    free(rounds->tasks);
+    rounds->tasks = NULL;
     fedserver_devices_free(&rounds->devices);
 }
+
+fed_status fedserver_rounds_append(fedserver_rounds *rounds, fedserver_training **training) {
+    const size_t size = (rounds->task_count + 1) * sizeof(fedserver_training *);
+    fedserver_training **tasks = realloc(rounds->tasks, size);
+    FED_REQUIRE(tasks != NULL, FED_ENOMEM);
+    rounds->tasks = tasks;
+    fedserver_training *made = calloc(1, sizeof *made);
+    FED_REQUIRE(made != NULL, FED_ENOMEM);
+    tasks[rounds->task_count++] = made;
+    *training = made;
+    return FED_OK;
+}
+
+void fedserver_rounds_remove(fedserver_rounds *rounds, fedserver_training *training) {
+    size_t kept = 0;
+    for (size_t k = 0; k < rounds->task_count; k++) {
+        if (rounds->tasks[k] != training) {
+            rounds->tasks[kept++] = rounds->tasks[k];
+        }
+    }
+    rounds->task_count = kept;
+    training_free(training);
+}
+
+fedserver_training *fedserver_rounds_task(const fedserver_rounds *rounds, uint64_t id) {
+    for (size_t k = 0; k < rounds->task_count; k++) {
+        if (rounds->tasks[k]->task.wire.id == id) {
+            return rounds->tasks[k];
+        }
+    }
+    return NULL;
+}
+
+bool fedserver_training_runs(const fedserver_training *training) {
+    return training->round.phase != FEDSERVER_ROUND_NONE;
+}
+
+bool fedserver_rounds_busy(const fedserver_rounds *rounds) {
+    const fedserver_training *front = fedserver_rounds_front(rounds);
+    return front != NULL && fedserver_training_runs(front);
+}
+
+/* Is `t`, which started after `other`, rather to be spoken of? */
+static bool in_front(const fedserver_training *t, const fedserver_training *other) {
+    const bool runs = fedserver_training_runs(t);
+    if (runs != fedserver_training_runs(other)) {
+        return runs;
+    }
+    if (runs || t->task.finished_ms == other->task.finished_ms) {
+        return runs ? t->task.priority > other->task.priority
+                    : t->task.wire.id > other->task.wire.id;
+    }
+    return t->task.finished_ms > other->task.finished_ms;
+}
+
+fedserver_training *fedserver_rounds_front(const fedserver_rounds *rounds) {
+    fedserver_training *front = NULL;
+    for (size_t k = 0; k < rounds->task_count; k++) {
+        if (front == NULL || in_front(rounds->tasks[k], front)) {
+            front = rounds->tasks[k];
+        }
+    }
+    return front;
+}
+
+/* -- rows -- */
 
 fedserver_archive fedserver_rounds_archive(const fedserver_rounds *rounds,
                                            const fedserver_training *t) {

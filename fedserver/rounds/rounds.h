@@ -1,4 +1,4 @@
-/* The state of the rounds in memory: the task that runs, its open round, and the devices. */
+/* The state of the rounds in memory: the tasks that run, their open rounds, and the devices. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_ROUNDS_H
 #define FEDSERVER_ROUNDS_H
@@ -13,6 +13,7 @@
 #include "fedserver/rounds/aggregate.h"
 #include "fedserver/rounds/cohort.h"
 #include "fedserver/rounds/counters.h"
+#include "fedserver/rounds/marks.h"
 #include "fedserver/rounds/own_table.h"
 #include "fedserver/rounds/round.h"
 #include "fedserver/stores/store.h"
@@ -23,9 +24,8 @@
 /** A round that closes: rounds/closing.h. */
 typedef struct fedserver_closing fedserver_closing;
 
-/** The task that runs or, if no task runs, the task that ran last. */
+/** A task in memory: a task that runs, or one of those that finished last. */
 typedef struct fedserver_training {
-    bool loaded; /* false: no task has ever started; the other fields are empty */
     fedserver_task task;
     fed_arch arch;
     uint64_t update_limit; /* bytes of the largest update in any of its phases */
@@ -34,10 +34,14 @@ typedef struct fedserver_training {
     fedserver_round round;
     /* the sum of the updates that count now; size 0: none has come, and it has no memory yet */
     fedserver_sum sum;
-    fedserver_own_table own; /* what its updates report of their own */
-    fedserver_cohort cohort; /* decides which devices may take the free slots */
-    int64_t vacant_ms;       /* since when no lease stands; 0: a lease stands */
-    int64_t lease_ends_ms;   /* when to look at the leases again; 0: at once */
+    fedserver_own_table own;  /* what its updates report of their own */
+    fedserver_cohort cohort;  /* decides which devices may take the free slots */
+    int64_t vacant_ms;        /* since when no lease stands; 0: a lease stands */
+    int64_t lease_ends_ms;    /* when to look at the leases again; 0: at once */
+    fedserver_marks declined; /* when each device declined the task, in Unix milliseconds */
+    fedserver_marks measured; /* the version that each evaluating device measured last */
+    uint64_t served;          /* rounds->served at the task's last lease; 0: it had none yet */
+    uint64_t memory_bytes;    /* what the task takes while it runs: rounds/task_memory.h */
     fedserver_versions versions;
     fedserver_downloads downloads; /* answers made from the versions */
     /* [arch.layout.size]: the next version's values, in place of what the updates make; NULL. Set
@@ -67,18 +71,23 @@ typedef struct fedserver_rounds {
     int bell;
 
     fedserver_devices devices;
-    fedserver_training training;
+    /* [task_count], in the order in which they started. A task stays where it is until its end,
+     * since other structs point into it */
+    fedserver_training **tasks;
+    size_t task_count;
+    uint64_t memory_limit; /* bytes that the tasks in memory may take together; 0: no limit */
+    uint64_t served;       /* leases given since the start, over all tasks */
     fedserver_counters counters;
 
     uint64_t epoch;    /* grows whenever waiting devices should ask again */
     bool wake_due;     /* slots are free, and the epoch must move */
     int64_t woken_ms;  /* when the epoch moved last */
-    bool any_declined; /* a device's declined_task is set */
     uint64_t active;   /* number of devices seen lately */
     int64_t active_ms; /* when active was counted */
     bool asked;        /* a request of the open batch waits for its answer */
 
-    bool queue_changed; /* a task may be waiting to start */
+    bool queue_changed;  /* a task may be waiting to start */
+    uint64_t said_waits; /* the log has the reason why tasks up to this number wait */
     /* another process has changed a task: look at the tasks before the next batch */
     bool tasks_changed;
     bool shrinks; /* the store may have space to give back */
@@ -89,19 +98,37 @@ typedef struct fedserver_rounds {
     size_t save_next; /* the device at which writing goes on; 0: all are written */
 } fedserver_rounds;
 
-void fedserver_training_free(fedserver_training *training);
-
-/** Free the task in memory and the devices. */
+/** Free the tasks in memory and the devices. */
 void fedserver_rounds_free(fedserver_rounds *rounds);
+
+/** Make room for a task in memory, behind the others. The task's fields are 0. */
+fed_status fedserver_rounds_append(fedserver_rounds *rounds,
+                                   fedserver_training **training) FED_CHECKED;
+
+/** Free the task's memory. */
+void fedserver_rounds_remove(fedserver_rounds *rounds, fedserver_training *training);
+
+/** The task of that number in memory. NULL: it is not in memory. */
+fedserver_training *fedserver_rounds_task(const fedserver_rounds *rounds, uint64_t id);
+
+/** The task to speak of where no other is named: of the tasks that run, the one with the largest
+ * priority, and of equals the one that started first. If no task runs, the task that finished last.
+ * NULL: no task is in memory. */
+fedserver_training *fedserver_rounds_front(const fedserver_rounds *rounds);
+
+bool fedserver_training_runs(const fedserver_training *training);
+
+/** Does a task run? */
+bool fedserver_rounds_busy(const fedserver_rounds *rounds);
 
 /** The open round as the store keeps it. */
 fedserver_round_row fedserver_round_row_of(const fedserver_training *training);
 
-/** Store the open round as it is now. */
+/** Store the task's open round as it is now. */
 fed_status fedserver_round_save(fedserver_rounds *rounds, const fedserver_training *training,
                                 fed_error *err) FED_CHECKED;
 
-/** The stored versions of the task in memory. */
+/** The stored versions of the task. */
 fedserver_archive fedserver_rounds_archive(const fedserver_rounds *rounds,
                                            const fedserver_training *training);
 

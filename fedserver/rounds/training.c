@@ -10,9 +10,11 @@
 #include "fedcodec/envelope.h"
 #include "fedserver/identity/device_table.h"
 #include "fedserver/rounds/closing.h"
+#include "fedserver/rounds/device_marks.h"
 #include "fedserver/rounds/drift.h"
 #include "fedserver/rounds/leases.h"
 #include "fedserver/rounds/roster.h"
+#include "fedserver/rounds/task_memory.h"
 #include "fedserver/task/phases.h"
 
 /* -- open a task -- */
@@ -111,7 +113,7 @@ static fed_status restore_round(void *user, const fedserver_round_row *row, fed_
     return FED_OK;
 }
 
-static fed_status load_open_round(fedserver_rounds *rounds, fedserver_training *t, fed_error *err) {
+fed_status fedserver_round_load(fedserver_rounds *rounds, fedserver_training *t, fed_error *err) {
     FED_TRY(rounds->store->round_each(rounds->db, t->task.wire.id, 1, restore_round, t, err));
     FED_TRY(rounds->store->update_count(rounds->db, t->task.wire.id, t->round.number,
                                         &t->round.received, err));
@@ -130,40 +132,13 @@ static fed_status load_open_round(fedserver_rounds *rounds, fedserver_training *
 static fed_status load_round(fedserver_rounds *rounds, fedserver_training *t, fed_error *err) {
     /* the devices that will come are unknown yet: the first ones get the slots */
     t->cohort.start = 1;
-    FED_TRY(load_open_round(rounds, t, err));
+    FED_TRY(fedserver_round_load(rounds, t, err));
     return fedserver_intake_load(rounds, t, t->round.number, err);
-}
-
-typedef struct marking {
-    fedserver_rounds *rounds;
-    uint64_t task; /* the task that the devices declined */
-} marking;
-
-static fed_status mark_decline(void *user, const fedserver_decline *decline, fed_error *err) {
-    const marking *m = user;
-    fedserver_rounds *rounds = m->rounds;
-    fedserver_device *device = fedserver_devices_find(&rounds->devices, decline->fingerprint);
-    if (device != NULL) {
-        rounds->any_declined = true;
-        device->declined_task = m->task;
-        device->declined_ms = decline->at_ms;
-    }
-    (void)err;
-    return FED_OK;
-}
-
-fed_status fedserver_declines_load(fedserver_rounds *rounds, const fedserver_training *t,
-                                   fed_error *err) {
-    for (size_t k = 0; rounds->any_declined && k < rounds->devices.count; k++) {
-        rounds->devices.items[k].declined_task = 0;
-    }
-    rounds->any_declined = false;
-    marking m = {rounds, t->task.wire.id};
-    return rounds->store->decline_each(rounds->db, m.task, 0, mark_decline, &m, err);
 }
 
 static fed_status load_task(fedserver_rounds *rounds, fedserver_training *t, fed_error *err) {
     FED_TRY(fed_arch_parse(t->task.wire.model, &t->arch, err));
+    FED_TRY(fedserver_memory_of(&t->task, &t->memory_bytes, err));
     FED_TRY(fedserver_intake_most_bytes(&t->task, &t->arch.layout, &t->update_limit, err));
     FED_TRY(fedserver_strategy_parse(t->task.strategy, &t->strategy, err));
     FED_TRY(load_versions(rounds, t, err));
@@ -172,70 +147,28 @@ static fed_status load_task(fedserver_rounds *rounds, fedserver_training *t, fed
         return fed_fail(err, status, "out of memory for the sum of a round");
     }
     FED_TRY(fedserver_declines_load(rounds, t, err));
+    FED_TRY(fedserver_measured_load(rounds, t, err));
     return t->task.state == FEDSERVER_TASK_RUNNING ? load_round(rounds, t, err) : FED_OK;
 }
 
-/* Make `task` the one in memory. The layout is parsed where it stays, since other structs point
- * to it. */
-static fed_status training_open(fedserver_rounds *rounds, const fedserver_task *task,
-                                fed_error *err) {
-    fedserver_training *t = &rounds->training;
-    const uint64_t limit = t->loaded ? t->update_limit : 0;
+/* The layout is parsed where it stays, since other structs point to it. */
+fed_status fedserver_training_open(fedserver_rounds *rounds, const fedserver_task *task,
+                                   fedserver_training **opened, fed_error *err) {
+    if (fedserver_rounds_append(rounds, opened) != FED_OK) {
+        return fed_fail(err, FED_ENOMEM, "out of memory for another task");
+    }
+    (*opened)->task = *task;
+    FED_TRY(load_task(rounds, *opened, err));
+    const uint64_t limit = (*opened)->update_limit;
     rounds->update_limit = limit > rounds->update_limit ? limit : rounds->update_limit;
-    fedserver_training_free(t);
-    t->task = *task;
-    FED_TRY(load_task(rounds, t, err));
-    t->loaded = true;
     return FED_OK;
-}
-
-fed_status fedserver_training_load(fedserver_rounds *rounds, fed_error *err) {
-    fedserver_task task;
-    fed_error absent = {0};
-    fed_status status =
-        rounds->store->task_find(rounds->db, FEDSERVER_PICK_RUNNING, 0, &task, &absent);
-    if (status == FED_ENOTFOUND) {
-        status = rounds->store->task_find(rounds->db, FEDSERVER_PICK_FINISHED, 0, &task, &absent);
-    }
-    rounds->queue_changed = true;
-    if (status == FED_ENOTFOUND) {
-        return FED_OK;
-    }
-    if (status != FED_OK) {
-        return fed_fail(err, status, "%s", absent.text);
-    }
-    FED_TRY(training_open(rounds, &task, err));
-    const fedserver_round *round = &rounds->training.round;
-    if (task.state == FEDSERVER_TASK_RUNNING) {
-        fed_logf(rounds->log, FED_LOG_INFO,
-                 "task %llu (%s) goes on with round %u, attempt %u: %u of %u updates are in",
-                 (unsigned long long)task.wire.id, task.name, round->number, round->attempt,
-                 round->received, task.rules.goal);
-    }
-    return FED_OK;
-}
-
-fed_status fedserver_rounds_view(const fedserver_store *store, void *db, const fed_log *log,
-                                 fedserver_rounds *view, bool *runs, fed_error *err) {
-    fed_error absent = {0};
-    *view = (fedserver_rounds){.store = store, .db = db, .log = log};
-    fedserver_training *t = &view->training;
-    fed_status status = store->task_find(db, FEDSERVER_PICK_RUNNING, 0, &t->task, &absent);
-    *runs = status == FED_OK;
-    if (status != FED_OK) {
-        return status == FED_ENOTFOUND ? FED_OK : fed_fail(err, status, "%s", absent.text);
-    }
-    FED_TRY(fedserver_devices_load(view, err));
-    FED_TRY(load_open_round(view, t, err));
-    t->loaded = true;
-    return fedserver_declines_load(view, t, err);
 }
 
 /* -- the steps of a round -- */
 
 fed_status fedserver_training_start(fedserver_rounds *rounds, const fedserver_task *task,
                                     int64_t now_ms, fed_error *err) {
-    fedserver_training *t = &rounds->training;
+    fedserver_training *t = NULL;
     fedserver_task starting = *task;
     starting.state = FEDSERVER_TASK_RUNNING;
     starting.started_ms = task->started_ms != 0 ? task->started_ms : now_ms;
@@ -250,7 +183,7 @@ fed_status fedserver_training_start(fedserver_rounds *rounds, const fedserver_ta
         return fed_fail(err, status, "%s", absent.text);
     }
     /* a task that has run before continues with its open round */
-    FED_TRY(training_open(rounds, &starting, err));
+    FED_TRY(fedserver_training_open(rounds, &starting, &t, err));
     const bool again = t->round.phase != FEDSERVER_ROUND_NONE;
     fedserver_round_step(&t->task.rules, &t->round,
                          again ? FEDSERVER_ON_RESUMED : FEDSERVER_ON_START, now_ms);
@@ -338,7 +271,9 @@ static fed_status prune_pieces(fedserver_rounds *rounds, const fedserver_trainin
                                fed_error *err) {
     uint32_t next = t->round.number + 1;
     uint32_t stale = t->task.rules.staleness < next ? t->task.rules.staleness : next;
-    return rounds->store->piece_prune(rounds->db, t->task.wire.id, next - stale, err);
+    const bool last = t->round.number == t->task.rules.rounds;
+    return rounds->store->piece_prune(rounds->db, t->task.wire.id, last ? UINT32_MAX : next - stale,
+                                      err);
 }
 
 /* Log the devices whose updates were lowered, so that a person can find and revoke a device. */
@@ -421,7 +356,7 @@ static fed_status commit_round(fedserver_rounds *rounds, fedserver_training *t, 
 
 fed_status fedserver_training_take(fedserver_rounds *rounds, fedserver_training *t,
                                    const float *values, bool last, int64_t now_ms, fed_error *err) {
-    assert(t->loaded && t->round.phase != FEDSERVER_ROUND_NONE);
+    assert(t->round.phase != FEDSERVER_ROUND_NONE);
     if (last) {
         t->task.rules.rounds = t->round.number;
     }
@@ -487,9 +422,6 @@ static fed_status reopen(fedserver_rounds *rounds, fedserver_training *t,
 
 fed_status fedserver_training_advance(fedserver_rounds *rounds, fedserver_training *t,
                                       int64_t now_ms, fed_error *err) {
-    if (!t->loaded) {
-        return FED_OK;
-    }
     fedserver_round before = t->round;
     fedserver_round_action action =
         fedserver_round_step(&t->task.rules, &t->round, FEDSERVER_ON_TICK, now_ms);

@@ -5,15 +5,21 @@
 
 #include "fedserver/rounds/intake.h"
 
-/** Fill in rounds->training from the store. The devices must be loaded. */
-fed_status fedserver_training_load(fedserver_rounds *rounds, fed_error *err) FED_CHECKED;
+/** Bring a task into memory: its newest version, its open round, and the sum of the round's
+ * updates. */
+fed_status fedserver_training_open(fedserver_rounds *rounds, const fedserver_task *task,
+                                   fedserver_training **training, fed_error *err) FED_CHECKED;
 
-/** Run a queued task, from its start or from where it was set aside. If another process has
+/** Read a running task's open round, without its updates. The devices must be loaded. */
+fed_status fedserver_round_load(fedserver_rounds *rounds, fedserver_training *training,
+                                fed_error *err) FED_CHECKED;
+
+/** Run a queued task, from its start or from where it was paused. If another process has
  * taken the task out of the queue, nothing runs. */
 fed_status fedserver_training_start(fedserver_rounds *rounds, const fedserver_task *task,
                                     int64_t now_ms, fed_error *err) FED_CHECKED;
 
-/** Check deadline and goal: close or reopen the round if it is time. A small version is made and
+/** Check the task's deadline and goal: close or reopen its round if it is time. A small version is made and
  * committed at once, and a large one once its thread has ended: rounds/closing.h. */
 fed_status fedserver_training_advance(fedserver_rounds *rounds, fedserver_training *training,
                                       int64_t now_ms, fed_error *err) FED_CHECKED;
@@ -38,15 +44,5 @@ fed_status fedserver_training_committed(fedserver_rounds *rounds, fedserver_trai
 fed_status fedserver_training_count(fedserver_rounds *rounds, fedserver_training *training,
                                     fedserver_device *device, const fedserver_update *update,
                                     uint64_t digest, int64_t now_ms, fed_error *err) FED_CHECKED;
-
-/** For a process that does not serve: read the running task, its open round and the devices from
- * the store. *view has as much of the task as its round needs, and is empty without a running task.
- * *runs: a task runs. log may be NULL. Owner: fedserver_rounds_free, also after a failure. */
-fed_status fedserver_rounds_view(const fedserver_store *store, void *db, const fed_log *log,
-                                 fedserver_rounds *view, bool *runs, fed_error *err) FED_CHECKED;
-
-/** Mark the devices that have declined the task. The devices must be loaded. */
-fed_status fedserver_declines_load(fedserver_rounds *rounds, const fedserver_training *training,
-                                   fed_error *err) FED_CHECKED;
 
 #endif

@@ -1,28 +1,34 @@
 /* GET /v1/devices?after=ID&limit=N: the enrolled devices, a portion at a time. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/leases.h"
+#include "fedserver/rounds/running.h"
 #include "fedserver/routes/answers.h"
 #include "fedserver/routes/query.h"
 #include "fedserver/routes/router.h"
 
 enum { PORTION = 100, PORTION_MOST = 2000, AWAY_MS = 30 * 60 * 1000 };
 
-/* What the list is made from: the running task, its open round, and the list to fill. */
+/* What the list is made from: the running tasks, their open rounds, and the list to fill. */
 typedef struct scene {
-    fedserver_training training;
+    fedserver_rounds rounds;
     int64_t now_ms;
     json_t *list;
     int64_t last; /* id of the last one listed */
 } scene;
 
+static bool trains(const scene *s, const fedserver_device *d) {
+    const fedserver_training *t = fedserver_rounds_task(&s->rounds, d->lease_task);
+    return t != NULL && fedserver_lease_stands(t, d, s->now_ms);
+}
+
 static const char *state_of(const scene *s, const fedserver_device *d) {
-    return d->revoked_ms != 0                                   ? "revoked"
-           : d->expires_ms <= s->now_ms                         ? "expired"
-           : fedserver_lease_stands(&s->training, d, s->now_ms) ? "training"
-           : d->declined_task != 0                              ? "declined"
-           : d->seen_ms == 0                                    ? "new"
-           : s->now_ms - d->seen_ms < AWAY_MS                   ? "waiting"
-                                                                : "away";
+    return d->revoked_ms != 0                                 ? "revoked"
+           : d->expires_ms <= s->now_ms                       ? "expired"
+           : trains(s, d)                                     ? "training"
+           : fedserver_declined_all(&s->rounds, d, s->now_ms) ? "declined"
+           : d->seen_ms == 0                                  ? "new"
+           : s->now_ms - d->seen_ms < AWAY_MS                 ? "waiting"
+                                                              : "away";
 }
 
 static fed_status append_device(void *user, const fedserver_device *d, fed_error *err) {
@@ -44,39 +50,33 @@ static fed_status append_device(void *user, const fedserver_device *d, fed_error
                : fed_fail(err, FED_ENOMEM, "out of memory for the devices");
 }
 
-static fed_status take_open_round(void *user, const fedserver_round_row *row, fed_error *err) {
-    (void)err;
-    scene *s = user;
-    if (row->committed_ms == 0) {
-        s->training.round.phase = FEDSERVER_ROUND_OPEN;
-        s->training.round.number = row->number;
-        s->training.round.attempt = row->attempts;
+/* Marks the devices of a page that declined a task. */
+typedef struct marking {
+    fedserver_training *training;
+    int64_t now_ms;
+} marking;
+
+static fed_status mark_declined(void *user, const fedserver_device *d, fed_error *err) {
+    const marking *m = user;
+    if (d->declined_task != 0 &&
+        fedserver_marks_set(&m->training->declined, d->id, m->now_ms) != FED_OK) {
+        return fed_fail(err, FED_ENOMEM, "out of memory for the devices");
     }
     return FED_OK;
 }
 
 /* The devices come from the store, which the front can read: it does not ask the rounds'
  * process. */
-static fed_status set_scene(fedserver *server, scene *s, fed_error *err) {
-    fed_error absent = {0};
-    fed_status status =
-        server->store->task_find(server->db, FEDSERVER_PICK_RUNNING, 0, &s->training.task, &absent);
-    if (status == FED_ENOTFOUND) {
-        return FED_OK;
-    }
-    if (status != FED_OK) {
-        return fed_fail(err, status, "%s", absent.text);
-    }
-    return server->store->round_each(server->db, s->training.task.wire.id, 1, take_open_round, s,
-                                     err);
-}
-
 static fed_status list_devices(fedserver *server, scene *s, int64_t after, uint32_t limit,
                                uint64_t *total, fed_error *err) {
-    FED_TRY(set_scene(server, s, err));
+    FED_TRY(fedserver_rounds_outline(server->store, server->db, NULL, &s->rounds, err));
+    for (size_t k = 0; k < s->rounds.task_count; k++) {
+        marking m = {s->rounds.tasks[k], s->now_ms};
+        FED_TRY(server->store->device_page(server->db, m.training->task.wire.id, after, limit,
+                                           mark_declined, &m, err));
+    }
     FED_TRY(server->store->device_count(server->db, total, err));
-    return server->store->device_page(server->db, s->training.task.wire.id, after, limit,
-                                      append_device, s, err);
+    return server->store->device_page(server->db, 0, after, limit, append_device, s, err);
 }
 
 fed_status fedserver_get_devices(fedserver *server, const fedserver_call *call,
@@ -89,6 +89,7 @@ fed_status fedserver_get_devices(fedserver *server, const fedserver_call *call,
     limit = limit < 1 ? 1 : limit > PORTION_MOST ? PORTION_MOST : limit;
     const fed_status status =
         list_devices(server, &s, (int64_t)after, (uint32_t)limit, &total, err);
+    fedserver_rounds_free(&s.rounds);
     if (status != FED_OK) {
         json_decref(s.list);
         return status;

@@ -1,5 +1,6 @@
 /* GET /metrics: counters and gauges in the text format of Prometheus. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
 #include <string.h>
 
 #include "fedserver/rounds/device_state.h"
@@ -40,38 +41,96 @@ static void assignments(fed_writer *w, const fedserver_counters *c) {
     }
 }
 
-static void training(fed_writer *w, const fedserver_training *t) {
-    bool running = t->loaded && t->round.phase != FEDSERVER_ROUND_NONE;
-    fedserver_metric_gauge(w, "fed_task_running", "1 while a task runs, else 0.", running);
-    if (!t->loaded) {
-        return;
+/* What the newest rounds of a task say: the quality measured last, and the last commit. */
+typedef struct recent {
+    const fedserver_training *training;
+    fedserver_round_row measured;
+    int64_t committed_ms;
+} recent;
+
+static fed_status quality(void *user, const fedserver_round_row *row, fed_error *err) {
+    (void)err;
+    recent *r = user;
+    if (!r->measured.measured && row->measured) {
+        r->measured = *row;
     }
-    fedserver_metric_gauge(w, "fed_task_id", "The task that runs or ran last.",
-                           (double)t->task.wire.id);
-    fedserver_metric_gauge(w, "fed_task_rounds", "Rounds that it has in all.",
-                           t->task.rules.rounds);
-    fedserver_metric_gauge(w, "fed_model_version", "Rounds committed into its model.",
-                           t->versions.version);
-    if (!running) {
-        return;
+    r->committed_ms = r->committed_ms != 0 ? r->committed_ms : row->committed_ms;
+    return FED_OK;
+}
+
+/* TASK_GAUGE(name, help, which, value): value of each task `t` in memory for which `which` is true.
+ * r: what the task's newest rounds say */
+#define TASK_GAUGES(TASK_GAUGE)                                                                    \
+    TASK_GAUGE("fed_task_running", "1 while the task runs; 0: it is the one that ran last.", true, \
+               fedserver_training_runs(t))                                                         \
+    TASK_GAUGE("fed_task_rounds", "Rounds that it has in all.", true, t->task.rules.rounds)        \
+    TASK_GAUGE("fed_task_priority", "Where a device could serve several tasks.", true,             \
+               t->task.priority)                                                                   \
+    TASK_GAUGE("fed_task_memory_bytes", "Estimate of the memory that it takes.", true,             \
+               t->memory_bytes)                                                                    \
+    TASK_GAUGE("fed_model_version", "Rounds committed into its model.", true, t->versions.version) \
+    TASK_GAUGE("fed_round_number", "The open round.", fedserver_training_runs(t), t->round.number) \
+    TASK_GAUGE("fed_round_attempt", "Its attempt.", fedserver_training_runs(t), t->round.attempt)  \
+    TASK_GAUGE("fed_round_cohort", "Slots of the open round.", fedserver_training_runs(t),         \
+               t->task.rules.cohort)                                                               \
+    TASK_GAUGE("fed_round_goal", "Updates at which it commits at once.",                           \
+               fedserver_training_runs(t), t->task.rules.goal)                                     \
+    TASK_GAUGE("fed_round_minimum", "Updates with which it commits at the deadline.",              \
+               fedserver_training_runs(t), t->task.rules.minimum)                                  \
+    TASK_GAUGE("fed_round_leased", "Slots of the open round that are taken.",                      \
+               fedserver_training_runs(t), t->round.leased)                                        \
+    TASK_GAUGE("fed_round_received", "Updates counted.", fedserver_training_runs(t),               \
+               t->round.received)                                                                  \
+    TASK_GAUGE("fed_round_closing", "1 while its version is being made, else 0.",                  \
+               fedserver_training_runs(t), t->round.phase == FEDSERVER_ROUND_CLOSING)              \
+    TASK_GAUGE("fed_round_opened_seconds", "When it opened, Unix time.",                           \
+               fedserver_training_runs(t), (double)t->round.opened_ms / 1000.0)                    \
+    TASK_GAUGE("fed_round_deadline_seconds", "Its deadline, Unix time; 0 before the first lease.", \
+               fedserver_training_runs(t), (double)t->round.deadline_ms / 1000.0)                  \
+    TASK_GAUGE("fed_last_commit_seconds",                                                          \
+               "When the task's last round was committed, Unix time; 0: none was.", true,          \
+               (double)r->committed_ms / 1000.0)                                                   \
+    TASK_GAUGE("fed_model_accuracy", "Of the newest version that was evaluated.",                  \
+               r->measured.measured && t->arch.loss != FED_LOSS_SQUARED, r->measured.accuracy)     \
+    TASK_GAUGE("fed_model_test_loss", "Likewise.", r->measured.measured, r->measured.test_loss)
+
+static void write_tasks(fed_writer *w, const recent *tasks, size_t count) {
+#define WRITE_GAUGE(name, help, which, value)                                                      \
+    fedserver_metric_head(w, name, "gauge", help);                                                 \
+    for (const recent *r = tasks; r < tasks + count; r++) {                                        \
+        const fedserver_training *t = r->training;                                                 \
+        if (which) {                                                                               \
+            fed_write_printf(w, name "{task=\"%llu\"} %.17g\n", (number)t->task.wire.id,           \
+                             (double)(value));                                                     \
+        }                                                                                          \
     }
-    fedserver_metric_gauge(w, "fed_round_number", "The open round.", t->round.number);
-    fedserver_metric_gauge(w, "fed_round_attempt", "Its attempt.", t->round.attempt);
-    fedserver_metric_gauge(w, "fed_round_cohort", "Slots of the open round.", t->task.rules.cohort);
-    fedserver_metric_gauge(w, "fed_round_goal", "Updates at which it commits at once.",
-                           t->task.rules.goal);
-    fedserver_metric_gauge(w, "fed_round_minimum", "Updates with which it commits at the deadline.",
-                           t->task.rules.minimum);
-    fedserver_metric_gauge(w, "fed_round_leased", "Slots of the open round that are taken.",
-                           t->round.leased);
-    fedserver_metric_gauge(w, "fed_round_received", "Updates counted.", t->round.received);
-    fedserver_metric_gauge(w, "fed_round_closing", "1 while its version is being made, else 0.",
-                           t->round.phase == FEDSERVER_ROUND_CLOSING);
-    fedserver_metric_gauge(w, "fed_round_opened_seconds", "When it opened, Unix time.",
-                           (double)t->round.opened_ms / 1000.0);
-    fedserver_metric_gauge(w, "fed_round_deadline_seconds",
-                           "Its deadline, Unix time; 0 before the first lease.",
-                           (double)t->round.deadline_ms / 1000.0);
+    TASK_GAUGES(WRITE_GAUGE)
+#undef WRITE_GAUGE
+}
+
+static fed_status tasks(fed_writer *w, const fedserver *server, fed_error *err) {
+    const fedserver_rounds *rounds = &server->rounds;
+    recent *newest = calloc(rounds->task_count + 1, sizeof *newest);
+    if (newest == NULL) {
+        return fed_fail(err, FED_ENOMEM, "out of memory for the metrics");
+    }
+    fed_status status = FED_OK;
+    size_t running = 0;
+    for (size_t k = 0; k < rounds->task_count && status == FED_OK; k++) {
+        newest[k].training = rounds->tasks[k];
+        running += fedserver_training_runs(rounds->tasks[k]);
+        status = server->store->round_each(server->db, rounds->tasks[k]->task.wire.id, 16, quality,
+                                           &newest[k], err);
+    }
+    fedserver_metric_gauge(w, "fed_tasks_running", "Tasks that run.", (double)running);
+    fedserver_metric_gauge(w, "fed_task_memory_limit_bytes",
+                           "What all tasks together may take; 0: no limit.",
+                           (double)rounds->memory_limit);
+    if (status == FED_OK) {
+        write_tasks(w, newest, rounds->task_count);
+    }
+    free(newest);
+    return status;
 }
 
 /* Writes nothing if the certificate can't be read: another process may serve it. */
@@ -90,7 +149,7 @@ static void devices(fed_writer *w, const fedserver *server, int64_t now_ms) {
     uint64_t counts[STATES] = {0}, computers[FEDSERVER_COMPUTERS] = {0};
     for (size_t k = 0; k < server->rounds.devices.count; k++) {
         const fedserver_device *device = &server->rounds.devices.items[k];
-        const char *state = fedserver_device_state(&server->rounds.training, device, now_ms);
+        const char *state = fedserver_device_state(&server->rounds, device, now_ms);
         if (device->seen_ms != 0 && device->revoked_ms == 0 && device->expires_ms > now_ms) {
             fedserver_metric_computer(computers, device->computes_on);
         }
@@ -107,49 +166,21 @@ static void devices(fed_writer *w, const fedserver *server, int64_t now_ms) {
                                computers);
 }
 
-/* What the newest rounds say: the quality measured last, and the last commit. */
-typedef struct recent {
-    fedserver_round_row measured;
-    int64_t committed_ms;
-} recent;
-
-static fed_status quality(void *user, const fedserver_round_row *row, fed_error *err) {
-    (void)err;
-    recent *r = user;
-    if (!r->measured.measured && row->measured) {
-        r->measured = *row;
-    }
-    r->committed_ms = r->committed_ms != 0 ? r->committed_ms : row->committed_ms;
-    return FED_OK;
-}
-
 fed_status fedserver_get_metrics(fedserver *server, const fedserver_call *call,
                                  fedserver_response *response, fed_error *err) {
     const fedserver_counters *c = &server->rounds.counters;
-    const fedserver_training *t = &server->rounds.training;
-    recent newest = {0};
-    if (t->loaded) {
-        FED_TRY(server->store->round_each(server->db, t->task.wire.id, 16, quality, &newest, err));
-    }
     fed_writer w;
     fed_writer_growing(&w);
     fedserver_metric_gauge(&w, "fed_devices", "Devices enrolled.",
                            (double)server->rounds.devices.count);
     certificate(&w, server->directory, call->now_ms);
     devices(&w, server, call->now_ms);
-    training(&w, t);
-    fedserver_metric_gauge(&w, "fed_last_commit_seconds",
-                           "When the task's last round was committed, Unix time; 0: none was.",
-                           (double)newest.committed_ms / 1000.0);
-    fedserver_metrics_rounds(&w, c);
-    if (newest.measured.measured) {
-        if (t->arch.loss != FED_LOSS_SQUARED) {
-            fedserver_metric_gauge(&w, "fed_model_accuracy",
-                                   "Of the newest version that was evaluated.",
-                                   newest.measured.accuracy);
-        }
-        fedserver_metric_gauge(&w, "fed_model_test_loss", "Likewise.", newest.measured.test_loss);
+    const fed_status status = tasks(&w, server, err);
+    if (status != FED_OK) {
+        fed_writer_free(&w);
+        return status;
     }
+    fedserver_metrics_rounds(&w, c);
     fedserver_metric_counter(&w, "fed_rounds_committed_total", "Rounds committed since the start.",
                              c->rounds_committed);
     fedserver_metric_counter(&w, "fed_attempts_abandoned_total",

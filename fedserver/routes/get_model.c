@@ -59,10 +59,10 @@ fed_status fedserver_get_model(fedserver *server, const fedserver_call *call,
     if (!fedserver_query_number(query, "can", UINT32_MAX, &can)) {
         can = 0; /* a device of an older release does not say what it has */
     }
-    fedserver_training *t = &server->rounds.training;
+    fedserver_training *t = fedserver_rounds_task(&server->rounds, task);
     uint64_t tag = 0;
     fed_status status = FED_ENOTFOUND;
-    if (t->loaded && task == t->task.wire.id) {
+    if (t != NULL) {
         const fedserver_wish wish = {.any = none,
                                      .have = (uint32_t)have,
                                      .want = (uint32_t)want,

@@ -14,7 +14,9 @@
 #include "fedserver/task/fields.h"
 #include "fedserver/task/phases.h"
 
-enum { ROUNDS_SHOWN = 200, TASKS_SHOWN = 20 };
+/* ROUNDS_SHOWN: of the task to speak of. All running tasks share as many, and each has at least
+ * ROUNDS_LEAST. */
+enum { ROUNDS_SHOWN = 200, ROUNDS_LEAST = 10, TASKS_SHOWN = 20 };
 
 /* A value of the task as the task's own text has it. */
 static json_t *value_json(const fedserver_field *field, const void *member) {
@@ -42,7 +44,7 @@ static void add_keys(json_t *made, const fedserver_task *task, const fedserver_p
 }
 
 static json_t *task_json(const fedserver_training *t) {
-    if (!t->loaded) {
+    if (t == NULL) {
         return json_null();
     }
     char digest[17];
@@ -68,6 +70,7 @@ static json_t *standout_json(const fedserver_standout *who, const char *amount) 
 
 typedef struct told_rounds {
     json_t *rounds;
+    size_t most;
     bool regression; /* the model predicts numbers, so accuracy means nothing */
 } told_rounds;
 
@@ -75,7 +78,7 @@ static fed_status append_round(void *user, const fedserver_round_row *row, fed_e
     const told_rounds *told = user;
     json_t *rounds = told->rounds;
     const bool graded = row->measured && !told->regression;
-    if (row->committed_ms == 0 || json_array_size(rounds) == ROUNDS_SHOWN) {
+    if (row->committed_ms == 0 || json_array_size(rounds) == told->most) {
         return FED_OK;
     }
     json_t *round = json_pack(
@@ -171,34 +174,72 @@ static void tag_status(json_t *root, fedserver_response *response) {
     json_decref(rest);
 }
 
-fed_status fedserver_get_status(fedserver *server, const fedserver_call *call,
-                                fedserver_response *response, fed_error *err) {
-    const fedserver_training *t = &server->rounds.training;
-    json_t *rounds = json_array();
-    told_rounds told = {rounds, t->loaded && t->arch.loss == FED_LOSS_SQUARED};
+/* The newest committed rounds of a task, at most `most`. */
+static fed_status rounds_json(fedserver *server, const fedserver_training *t, uint32_t most,
+                              json_t **rounds, fed_error *err) {
+    told_rounds told = {json_array(), most, t->arch.loss == FED_LOSS_SQUARED};
+    const uint64_t id = t->task.wire.id; /* the open round is among those that are visited */
+    fed_status status =
+        server->store->round_each(server->db, id, most + 1, append_round, &told, err);
+    if (status == FED_OK) {
+        status = append_all_own(server, id, told.rounds, err);
+    }
+    *rounds = told.rounds;
+    return status;
+}
+
+/* Adds task, round and rounds to `made`. t: NULL, there is no task. */
+static fed_status add_task(fedserver *server, const fedserver_training *t, uint32_t most,
+                           int64_t now_ms, json_t *made, fed_error *err) {
+    json_t *rounds = NULL;
+    const fed_status status = t != NULL ? rounds_json(server, t, most, &rounds, err) : FED_OK;
+    json_object_set_new(made, "task", task_json(t));
+    json_object_set_new(made, "round",
+                        t != NULL ? fedserver_round_json(&server->rounds, t, now_ms) : json_null());
+    json_object_set_new(made, "rounds", rounds != NULL ? rounds : json_array());
+    return status;
+}
+
+/* Every task that runs, with its open round and its newest rounds. */
+static fed_status add_running(fedserver *server, int64_t now_ms, json_t *running, fed_error *err) {
+    const fedserver_rounds *rounds = &server->rounds;
+    const uint32_t share = ROUNDS_SHOWN / (uint32_t)(rounds->task_count + 1);
     fed_status status = FED_OK;
-    if (t->loaded) { /* the open round is among them */
-        status = server->store->round_each(server->db, t->task.wire.id, ROUNDS_SHOWN + 1,
-                                           append_round, &told, err);
-        if (status == FED_OK) {
-            status = append_all_own(server, t->task.wire.id, rounds, err);
+    for (size_t k = 0; k < rounds->task_count && status == FED_OK; k++) {
+        if (fedserver_training_runs(rounds->tasks[k])) {
+            json_t *made = json_object();
+            status = add_task(server, rounds->tasks[k], share > ROUNDS_LEAST ? share : ROUNDS_LEAST,
+                              now_ms, made, err);
+            json_array_append_new(running, made);
         }
     }
+    return status;
+}
+
+static fed_status add_all(fedserver *server, int64_t now_ms, json_t *root, fed_error *err) {
     json_t *tasks = NULL;
-    if (status == FED_OK) {
-        status = fedserver_tasks_list(server, call->now_ms, TASKS_SHOWN, &tasks, err);
-    }
+    json_t *running = json_array();
+    json_object_set_new(root, "running", running);
+    FED_TRY(
+        add_task(server, fedserver_rounds_front(&server->rounds), ROUNDS_SHOWN, now_ms, root, err));
+    FED_TRY(add_running(server, now_ms, running, err));
+    FED_TRY(fedserver_tasks_list(server, &server->rounds, now_ms, TASKS_SHOWN, &tasks, err));
+    json_object_set_new(root, "tasks", tasks);
+    return FED_OK;
+}
+
+fed_status fedserver_get_status(fedserver *server, const fedserver_call *call,
+                                fedserver_response *response, fed_error *err) {
+    json_t *root = json_pack(
+        "{s:s, s:i, s:I, s:I, s:o, s:o, s:o}", "version", FED_VERSION, "protocol", FED_PROTOCOL,
+        "now_ms", (json_int_t)call->now_ms, "devices", (json_int_t)server->rounds.devices.count,
+        "gangs", fedserver_gangs_json(server, call->now_ms), "traffic",
+        traffic_json(&server->traffic), "certificate_ends_ms", certificate_end(server));
+    const fed_status status = add_all(server, call->now_ms, root, err);
     if (status != FED_OK) {
-        json_decref(rounds);
+        json_decref(root);
         return status;
     }
-    json_t *root =
-        json_pack("{s:s, s:i, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "version", FED_VERSION,
-                  "protocol", FED_PROTOCOL, "now_ms", (json_int_t)call->now_ms, "devices",
-                  (json_int_t)server->rounds.devices.count, "task", task_json(t), "round",
-                  fedserver_round_json(&server->rounds, t, call->now_ms), "rounds", rounds, "tasks",
-                  tasks, "gangs", fedserver_gangs_json(server, call->now_ms), "traffic",
-                  traffic_json(&server->traffic), "certificate_ends_ms", certificate_end(server));
     tag_status(root, response);
     return fedserver_answer_json(response, 200, root, err);
 }

@@ -18,14 +18,13 @@ static int64_t clamp(int64_t x, int64_t low, int64_t high) {
     return x < low ? low : x > high ? high : x;
 }
 
-/* Come back in about a tenth of what is left of the round, or later if many devices wait. The
- * time for which a request was held counts as part of that wait. */
+/* Come back in about a tenth of what is left of the task's round, or later if many devices wait.
+ * The time for which a request was held counts as part of that wait. t: NULL, no task is meant. */
 static void wait_for(fedserver *server, const fedserver_training *t, const fedserver_call *call,
                      fed_wait_reason reason, fed_assignment *answer) {
-    const fedserver_round *round = &t->round;
     int64_t least_ms = IDLE_MS;
-    if (round->deadline_ms > call->now_ms) {
-        least_ms = clamp((round->deadline_ms - call->now_ms) / 10, OPEN_MIN_MS, OPEN_MAX_MS);
+    if (t != NULL && t->round.deadline_ms > call->now_ms) {
+        least_ms = clamp((t->round.deadline_ms - call->now_ms) / 10, OPEN_MIN_MS, OPEN_MAX_MS);
     }
     fed_rng rng;
     fed_rng_init(&rng, (uint64_t)call->now_ms, (uint32_t)call->device->id, 0);
@@ -46,41 +45,43 @@ static void assign(const fedserver_training *t, fed_action action, fed_assignmen
     fedserver_phase_apply(&phase, &answer->task);
 }
 
-/* The device's task was cancelled, and no other is about to begin. */
-static bool cancelled(fedserver *server, const fedserver_training *t, const fed_checkin *checkin) {
-    return t->round.phase == FEDSERVER_ROUND_NONE && !server->rounds.queue_changed &&
-           checkin->task != 0 && fedserver_task_cancelled(&server->rounds, checkin->task);
+/* The device's task is over for ever, and no other is about to begin. */
+static bool over(const fedserver *server, const fed_checkin *checkin) {
+    return !server->rounds.queue_changed && checkin->task != 0 &&
+           fedserver_task_is(&server->rounds, checkin->task,
+                             1U << FEDSERVER_TASK_FINISHED | 1U << FEDSERVER_TASK_CANCELLED);
 }
 
 /* No task runs, or none for this device. A device that took part in the last task gets its last
  * model, once; all others are told that the task is over. */
-static void after_the_task(fedserver *server, const fedserver_training *t,
-                           const fedserver_call *call, const fed_checkin *checkin,
-                           fed_assignment *answer) {
-    const bool idle = t->round.phase == FEDSERVER_ROUND_NONE;
-    if (!idle && fedserver_declined(t, call->device, call->now_ms) &&
+static void without_a_task(fedserver *server, const fedserver_call *call,
+                           const fed_checkin *checkin, fed_assignment *answer) {
+    const fedserver_rounds *rounds = &server->rounds;
+    const fedserver_training *own = fedserver_rounds_task(rounds, checkin->task);
+    const bool all_over = rounds->task_count > 0 && !fedserver_rounds_busy(rounds);
+    if (fedserver_declined_all(rounds, call->device, call->now_ms) &&
         (checkin->capabilities & FED_CAN_DECLINE) != 0) {
-        wait_for(server, t, call, FED_WAIT_DECLINED, answer);
-    } else if (!t->loaded || t->task.state != FEDSERVER_TASK_FINISHED) {
-        wait_for(server, t, call,
-                 cancelled(server, t, checkin) ? FED_WAIT_FINISHED : FED_WAIT_NO_TASK, answer);
-    } else if (checkin->task == t->task.wire.id && checkin->version != t->versions.version) {
-        assign(t, FED_ACTION_DONE, answer);
+        wait_for(server, fedserver_rounds_front(rounds), call, FED_WAIT_DECLINED, answer);
+    } else if (own != NULL && !fedserver_training_runs(own) &&
+               checkin->version != own->versions.version) {
+        assign(own, FED_ACTION_DONE, answer);
     } else {
-        wait_for(server, t, call, FED_WAIT_FINISHED, answer);
+        wait_for(server, NULL, call,
+                 all_over || over(server, checkin) ? FED_WAIT_FINISHED : FED_WAIT_NO_TASK, answer);
     }
 }
 
 /* *admit_ms: when the cohort admits this device; 0: unknown. */
-static fed_status train(fedserver *server, fedserver_training *t, const fedserver_call *call,
-                        const fed_checkin *checkin, fed_assignment *answer, int64_t *admit_ms,
-                        fed_error *err) {
+static fed_status train(fedserver *server, const fedserver_call *call, const fed_checkin *checkin,
+                        fed_assignment *answer, int64_t *admit_ms, fed_error *err) {
     fedserver_device *device = call->device;
-    fedserver_round_action action;
+    fedserver_checkin told;
     device->samples = checkin->samples != 0 ? checkin->samples : device->samples;
     FED_TRY(
-        fedserver_leases_checkin(&server->rounds, t, device, call->now_ms, &action, admit_ms, err));
-    switch (action) {
+        fedserver_leases_checkin(&server->rounds, device, checkin->task, call->now_ms, &told, err));
+    const fedserver_training *t = told.training;
+    *admit_ms = told.admit_ms;
+    switch (told.action) {
     case FEDSERVER_DO_LEASE:
     case FEDSERVER_DO_LEASE_AGAIN:
         assign(t, FED_ACTION_TRAIN, answer);
@@ -98,24 +99,52 @@ static fed_status train(fedserver *server, fedserver_training *t, const fedserve
         wait_for(server, t, call, FED_WAIT_REPORTED, answer);
         return FED_OK;
     default:
-        after_the_task(server, t, call, checkin, answer);
+        without_a_task(server, call, checkin, answer);
         return FED_OK;
     }
 }
 
+/* The device has not measured the task's newest version. */
+static bool to_measure(const fedserver_training *t, const fedserver_device *device) {
+    return fedserver_marks_get(&t->measured, device->id, -1) != t->versions.version;
+}
+
+/* Of the tasks with a version that the device has not measured, the one whose number follows that
+ * of the task that the device measured last: so each task has its turn. NULL: there is none.
+ * *any: there is a task that the device can measure. */
+static const fedserver_training *find_to_measure(const fedserver *server,
+                                                 const fedserver_call *call, bool *any) {
+    const fedserver_rounds *rounds = &server->rounds;
+    const uint64_t last = call->device->evaluated_task;
+    const fedserver_training *found = NULL;
+    *any = false;
+    for (size_t k = 0; k < rounds->task_count; k++) {
+        const fedserver_training *t = rounds->tasks[k];
+        if (fedserver_declined(t, call->device, call->now_ms)) {
+            continue;
+        }
+        *any = *any || fedserver_training_runs(t);
+        /* the distance from `last` wraps around, and is largest for `last` itself */
+        if (to_measure(t, call->device) &&
+            (found == NULL || t->task.wire.id - last - 1 < found->task.wire.id - last - 1)) {
+            found = t;
+        }
+    }
+    return found;
+}
+
 /* Each evaluating device measures each version once, the last one too: the devices' test data
  * differ. */
-static void evaluate(fedserver *server, const fedserver_training *t, const fedserver_call *call,
-                     const fed_checkin *checkin, fed_assignment *answer) {
-    const fedserver_device *device = call->device;
-    bool measured = device->evaluated_task == t->task.wire.id &&
-                    device->evaluated_version == t->versions.version;
-    if (t->loaded && !measured && !fedserver_declined(t, device, call->now_ms)) {
+static void evaluate(fedserver *server, const fedserver_call *call, const fed_checkin *checkin,
+                     fed_assignment *answer) {
+    bool any = false;
+    const fedserver_training *t = find_to_measure(server, call, &any);
+    if (t != NULL) {
         assign(t, FED_ACTION_EVALUATE, answer);
-    } else if (t->loaded && measured && t->round.phase != FEDSERVER_ROUND_NONE) {
-        wait_for(server, t, call, FED_WAIT_NO_MODEL, answer);
+    } else if (any) {
+        wait_for(server, fedserver_rounds_front(&server->rounds), call, FED_WAIT_NO_MODEL, answer);
     } else {
-        after_the_task(server, t, call, checkin, answer);
+        without_a_task(server, call, checkin, answer);
     }
 }
 
@@ -128,7 +157,6 @@ static bool of_old_ca(const fedserver *server, const fedserver_request *request)
 fed_status fedserver_post_checkin(fedserver *server, const fedserver_call *call,
                                   fedserver_response *response, fed_error *err) {
     const fedserver_request *request = call->request;
-    fedserver_training *t = &server->rounds.training;
     fed_checkin checkin;
     fed_reader r;
     fed_reader_init(&r, request->body, request->body_len);
@@ -155,9 +183,9 @@ fed_status fedserver_post_checkin(fedserver *server, const fedserver_call *call,
     fed_assignment answer = {0};
     int64_t admit_ms = 0;
     if (checkin.role == FED_ROLE_EVALUATE) {
-        evaluate(server, t, call, &checkin, &answer);
+        evaluate(server, call, &checkin, &answer);
     } else {
-        FED_TRY(train(server, t, call, &checkin, &answer, &admit_ms, err));
+        FED_TRY(train(server, call, &checkin, &answer, &admit_ms, err));
     }
     int64_t until_admitted_ms = admit_ms - call->now_ms; /* 0 or less: unknown, or already past */
     int64_t hold_ms = clamp(checkin.hold_ms, 0, HOLD_LIMIT_MS) - request->waited_ms;

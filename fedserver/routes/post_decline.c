@@ -7,7 +7,6 @@
 
 fed_status fedserver_post_decline(fedserver *server, const fedserver_call *call,
                                   fedserver_response *response, fed_error *err) {
-    fedserver_training *t = &server->rounds.training;
     fed_decline decline;
     fed_reader r;
     fed_reader_init(&r, call->request->body, call->request->body_len);
@@ -17,7 +16,8 @@ fed_status fedserver_post_decline(fedserver *server, const fedserver_call *call,
                                       "reason of at most 255 bytes");
     }
     fed_utf8_clean(decline.reason);
-    if (!t->loaded || decline.task != t->task.wire.id) {
+    fedserver_training *t = fedserver_rounds_task(&server->rounds, decline.task);
+    if (t == NULL || !fedserver_training_runs(t)) {
         return fedserver_answer_error(response, err, 409, "round_closed",
                                       "that task does not run any more; check in");
     }

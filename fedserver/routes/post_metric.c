@@ -16,7 +16,6 @@ static fed_status put_own(fedserver *server, const fedserver_call *call, const f
 
 fed_status fedserver_post_metric(fedserver *server, const fedserver_call *call,
                                  fedserver_response *response, fed_error *err) {
-    const fedserver_training *t = &server->rounds.training;
     fed_metric metric;
     fed_reader r;
     fed_reader_init(&r, call->request->body, call->request->body_len);
@@ -27,12 +26,17 @@ fed_status fedserver_post_metric(fedserver *server, const fedserver_call *call,
                                       "the body is not a metric: samples above 0, correct of at "
                                       "most samples, a finite loss; " FEDSERVER_OWN_RULE);
     }
-    if (!t->loaded || metric.task != t->task.wire.id || metric.version > t->versions.version) {
+    fedserver_training *t = fedserver_rounds_task(&server->rounds, metric.task);
+    if (t == NULL || metric.version > t->versions.version) {
         return fedserver_answer_error(response, err, 404, "version_unknown",
-                                      "the newest task has no such version");
+                                      "no task in memory has such a version");
     }
     FED_TRY(server->store->metric_put(server->db, call->device->id, &metric, err));
     FED_TRY(put_own(server, call, &metric, &own, err));
+    if (metric.version >= fedserver_marks_get(&t->measured, call->device->id, 0) &&
+        fedserver_marks_set(&t->measured, call->device->id, metric.version) != FED_OK) {
+        return fed_fail(err, FED_ENOMEM, "out of memory for the devices that evaluate");
+    }
     fedserver_device measured = *call->device;
     if (measured.evaluated_task != metric.task || measured.evaluated_version < metric.version) {
         measured.evaluated_task = metric.task;

@@ -144,7 +144,8 @@ fed_status fedserver_post_piece(fedserver *server, const fedserver_call *call,
                                       "the body is not a piece of an update");
     }
     const fed_update head = update_head(&p);
-    if (fedserver_leases_update_event(&server->rounds.training, call->device, &head, p.head.digest,
+    if (fedserver_leases_update_event(fedserver_rounds_task(&server->rounds, head.task),
+                                      call->device, &head, p.head.digest,
                                       call->now_ms) != FEDSERVER_ON_UPDATE_LEASED) {
         return answer_head(server, call, &p, response, err);
     }

@@ -70,15 +70,24 @@ static fed_status answer(fedserver *server, const fedserver_call *call,
     }
 }
 
+/* A task that is not in memory has no open round. */
+static fedserver_round_action step(fedserver_training *t, fedserver_round_event event,
+                                   int64_t now_ms) {
+    const fedserver_round_rules no_rules = {0};
+    fedserver_round no_round = {.phase = FEDSERVER_ROUND_NONE};
+    return t != NULL ? fedserver_round_step(&t->task.rules, &t->round, event, now_ms)
+                     : fedserver_round_step(&no_rules, &no_round, event, now_ms);
+}
+
 fed_status fedserver_update_take(fedserver *server, const fedserver_call *call, const uint8_t *body,
                                  size_t len, uint64_t digest, fedserver_response *response,
                                  fed_error *err) {
-    fedserver_training *t = &server->rounds.training;
     fedserver_update update;
     fed_error unread = {0};
     if (fedserver_intake_read(body, len, &update, &unread) != FED_OK) {
         return refuse_unfit(server, call, FED_EFORMAT, &unread, response, err);
     }
+    fedserver_training *t = fedserver_rounds_task(&server->rounds, update.head.task);
     fedserver_round_event event =
         fedserver_leases_update_event(t, call->device, &update.head, digest, call->now_ms);
     if (event == FEDSERVER_ON_UPDATE_LEASED) {
@@ -88,8 +97,7 @@ fed_status fedserver_update_take(fedserver *server, const fedserver_call *call, 
             return refuse_unfit(server, call, fit, &why, response, err);
         }
     }
-    fedserver_round_action action =
-        fedserver_round_step(&t->task.rules, &t->round, event, call->now_ms);
+    const fedserver_round_action action = step(t, event, call->now_ms);
     if (action == FEDSERVER_DO_COUNT) {
         fed_status status = fedserver_training_count(&server->rounds, t, call->device, &update,
                                                      digest, call->now_ms, err);
@@ -100,8 +108,8 @@ fed_status fedserver_update_take(fedserver *server, const fedserver_call *call, 
     if (action == FEDSERVER_DO_COUNTED_BEFORE) {
         return say_yes_again(server, call->device, digest, err);
     }
-    if (action == FEDSERVER_DO_REFUSE_CLOSED && update.head.task != t->task.wire.id &&
-        fedserver_task_cancelled(&server->rounds, update.head.task)) {
+    if (action == FEDSERVER_DO_REFUSE_CLOSED && t == NULL &&
+        fedserver_task_is(&server->rounds, update.head.task, 1U << FEDSERVER_TASK_CANCELLED)) {
         server->rounds.counters.updates_closed++;
         return fedserver_answer_error(response, err, 409, "task_cancelled",
                                       "that task was cancelled; keep the update in the residual "

@@ -53,9 +53,8 @@ typedef struct refusal {
 } refusal;
 
 uint64_t fedserver_update_limit(const fedserver *server) {
-    const fedserver_training *t = &server->rounds.training;
-    uint64_t limit = t->loaded ? t->update_limit : fedserver_intake_head_bytes();
-    return limit > server->rounds.update_limit ? limit : server->rounds.update_limit;
+    const uint64_t least = fedserver_intake_head_bytes();
+    return least > server->rounds.update_limit ? least : server->rounds.update_limit;
 }
 
 static uint64_t body_limit(const fedserver *server, const route *to) {

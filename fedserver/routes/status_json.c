@@ -3,7 +3,7 @@
 #include "fedserver/routes/status_json.h"
 
 #include "fedserver/operator/waiting.h"
-#include "fedserver/rounds/training.h"
+#include "fedserver/rounds/running.h"
 
 static json_t *time_or_null(int64_t time_ms) {
     return time_ms == 0 ? json_null() : json_integer(time_ms);
@@ -45,6 +45,8 @@ json_t *fedserver_round_json(const fedserver_rounds *rounds, const fedserver_tra
 
 typedef struct listing {
     json_t *tasks;
+    const fedserver_rounds *rounds; /* the running tasks */
+    int64_t now_ms;
     size_t over, most; /* of those that are over: how many are listed, and may be */
 } listing;
 
@@ -57,15 +59,19 @@ static json_t *reasons_json(const fedserver_task_entry *entry) {
     return reasons;
 }
 
-static json_t *entry_json(const fedserver_task_entry *entry) {
-    return json_pack("{s:I, s:s, s:s, s:o, s:I, s:I, s:o, s:o, s:o, s:{s:I, s:o}}", "id",
-                     (json_int_t)entry->id, "name", entry->name, "state",
-                     fedserver_task_state_name(entry->state), "position",
-                     entry->position != 0 ? json_integer(entry->position) : json_null(), "rounds",
-                     (json_int_t)entry->rounds, "version", (json_int_t)entry->version, "queued_ms",
-                     time_or_null(entry->queued_ms), "started_ms", time_or_null(entry->started_ms),
-                     "finished_ms", time_or_null(entry->finished_ms), "declined", "count",
-                     (json_int_t)entry->declined, "reasons", reasons_json(entry));
+static json_t *entry_json(const listing *l, const fedserver_task_entry *entry) {
+    const fedserver_training *t = fedserver_rounds_task(l->rounds, entry->id);
+    return json_pack(
+        "{s:I, s:s, s:s, s:I, s:o, s:o, s:o, s:I, s:I, s:o, s:o, s:o, s:{s:I, s:o}}", "id",
+        (json_int_t)entry->id, "name", entry->name, "state",
+        fedserver_task_state_name(entry->state), "priority", (json_int_t)entry->priority, "waits",
+        entry->waits[0] != '\0' ? json_string(entry->waits) : json_null(), "round",
+        t != NULL ? fedserver_round_json(l->rounds, t, l->now_ms) : json_null(), "position",
+        entry->position != 0 ? json_integer(entry->position) : json_null(), "rounds",
+        (json_int_t)entry->rounds, "version", (json_int_t)entry->version, "queued_ms",
+        time_or_null(entry->queued_ms), "started_ms", time_or_null(entry->started_ms),
+        "finished_ms", time_or_null(entry->finished_ms), "declined", "count",
+        (json_int_t)entry->declined, "reasons", reasons_json(entry));
 }
 
 static fed_status append_task(void *user, const fedserver_task_entry *entry, fed_error *err) {
@@ -75,14 +81,14 @@ static fed_status append_task(void *user, const fedserver_task_entry *entry, fed
     if (over && l->over++ >= l->most) {
         return FED_OK;
     }
-    return json_array_append_new(l->tasks, entry_json(entry)) == 0
+    return json_array_append_new(l->tasks, entry_json(l, entry)) == 0
                ? FED_OK
                : fed_fail(err, FED_ENOMEM, "out of memory for the list of tasks");
 }
 
-fed_status fedserver_tasks_list(fedserver *server, int64_t now_ms, size_t most, json_t **tasks,
-                                fed_error *err) {
-    listing l = {.tasks = json_array(), .most = most};
+fed_status fedserver_tasks_list(fedserver *server, const fedserver_rounds *rounds, int64_t now_ms,
+                                size_t most, json_t **tasks, fed_error *err) {
+    listing l = {.tasks = json_array(), .rounds = rounds, .now_ms = now_ms, .most = most};
     fed_status status = fedserver_task_each(server, now_ms, append_task, &l, err);
     if (status != FED_OK) {
         json_decref(l.tasks);
@@ -110,28 +116,37 @@ static fed_status print(json_t *value, fed_writer *w, fed_error *err) {
 
 fed_status fedserver_tasks_json(fedserver *server, int64_t now_ms, fed_writer *w, fed_error *err) {
     json_t *tasks = NULL;
-    FED_TRY(fedserver_tasks_list(server, now_ms, SIZE_MAX, &tasks, err));
+    fedserver_rounds view;
+    fed_status status = fedserver_rounds_view(server->store, server->db, server->log, &view, err);
+    if (status == FED_OK) {
+        status = fedserver_tasks_list(server, &view, now_ms, SIZE_MAX, &tasks, err);
+    }
+    fedserver_rounds_free(&view);
+    FED_TRY(status);
     return print(tasks, w, err);
+}
+
+/* The round of the task to speak of, and the list of all tasks. */
+static fed_status view_json(fedserver *server, int64_t now_ms, json_t **round, json_t **tasks,
+                            fed_error *err) {
+    fedserver_rounds view;
+    fed_status status = fedserver_rounds_view(server->store, server->db, server->log, &view, err);
+    if (status == FED_OK) {
+        status = fedserver_tasks_list(server, &view, now_ms, SIZE_MAX, tasks, err);
+    }
+    if (status == FED_OK) {
+        const fedserver_training *front = fedserver_rounds_front(&view);
+        *round = front != NULL ? fedserver_round_json(&view, front, now_ms) : json_null();
+    }
+    fedserver_rounds_free(&view);
+    return status;
 }
 
 fed_status fedserver_status_json(fedserver *server, int64_t now_ms, fed_writer *w, fed_error *err) {
     json_t *tasks = NULL;
     json_t *round = NULL;
-    fedserver_rounds view;
-    bool runs = false;
     const long process = server->store->holder(server->db);
-    fed_status status =
-        fedserver_rounds_view(server->store, server->db, server->log, &view, &runs, err);
-    if (status == FED_OK) {
-        round = runs ? fedserver_round_json(&view, &view.training, now_ms) : json_null();
-    }
-    fedserver_rounds_free(&view);
-    FED_TRY(status);
-    status = fedserver_tasks_list(server, now_ms, SIZE_MAX, &tasks, err);
-    if (status != FED_OK) {
-        json_decref(round);
-        return status;
-    }
+    FED_TRY(view_json(server, now_ms, &round, &tasks, err));
     return print(json_pack("{s:I, s:o, s:o, s:o}", "now_ms", (json_int_t)now_ms, "served_by",
                            process != 0 ? json_integer(process) : json_null(), "round", round,
                            "tasks", tasks),

@@ -8,12 +8,13 @@
 #include "fedserver/rounds/rounds.h"
 #include "fedserver/server.h"
 
-/** The open round of the task in memory; null: there is none. NULL: no memory. */
+/** The task's open round; null: there is none. NULL: no memory. */
 json_t *fedserver_round_json(const fedserver_rounds *rounds, const fedserver_training *training,
                              int64_t now_ms);
 
-/** The list of tasks; of the ended ones only the newest `most`. The caller owns *tasks. */
-fed_status fedserver_tasks_list(fedserver *server, int64_t now_ms, size_t most, json_t **tasks,
-                                fed_error *err) FED_CHECKED;
+/** The list of tasks; of the ended ones only the newest `most`. `rounds` has the running tasks, and
+ * each gets its open round. The caller owns *tasks. */
+fed_status fedserver_tasks_list(fedserver *server, const fedserver_rounds *rounds, int64_t now_ms,
+                                size_t most, json_t **tasks, fed_error *err) FED_CHECKED;
 
 #endif

@@ -71,18 +71,16 @@ typedef struct fedserver_device {
     /* its updates: counted; refused as too late; refused for another reason */
     uint64_t counted, late, refused;
     /* Not stored: */
-    bool unsaved;       /* a member above is newer than the stored one */
-    int64_t checkin_ms; /* its last check-in to train; 0: none */
-    /* its decline of the task in memory, which has a row of its own */
-    uint64_t declined_task; /* 0: none */
-    int64_t declined_ms;
+    bool unsaved;           /* a member above is newer than the stored one */
+    int64_t checkin_ms;     /* its last check-in to train; 0: none */
+    uint64_t declined_task; /* only device_page sets it: the task, if the device declined it */
 } fedserver_device;
 
 /** Which task to find. */
 typedef enum fedserver_task_pick {
     FEDSERVER_PICK_ID = 0,
     FEDSERVER_PICK_QUEUED = 1,  /* the first of the queue */
-    FEDSERVER_PICK_RUNNING = 2, /* at most one task runs */
+    FEDSERVER_PICK_RUNNING = 2, /* of several, the first */
     FEDSERVER_PICK_FINISHED = 3 /* the last that finished */
 } fedserver_task_pick;
 
@@ -299,7 +297,7 @@ typedef struct fedserver_store {
      * each state (1 << state). FED_ENOTFOUND: another process has changed the state; nothing is
      * written (S14). */
     fed_status (*task_put)(void *db, const fedserver_task *task, unsigned from, fed_error *err);
-    /** Visit the running task, the queue in its order, the paused tasks, then the ended ones,
+    /** Visit the running tasks, the queue in its order, the paused tasks, then the ended ones,
      * newest first. Declines up to that time are not counted. */
     fed_status (*task_each)(void *db, int64_t declines_after_ms, fedserver_task_visit visit,
                             void *user, fed_error *err);
@@ -402,7 +400,7 @@ typedef struct fedserver_store {
     fed_status (*piece_join)(void *db, int64_t device, uint8_t *dst, size_t cap, size_t *len,
                              fed_error *err);
     fed_status (*piece_clear)(void *db, int64_t device, fed_error *err);
-    /** Delete the pieces of each device whose lease is of another task, or of an earlier round. */
+    /** Delete the pieces of each device whose lease is of this task and of an earlier round. */
     fed_status (*piece_prune)(void *db, uint64_t task, uint32_t round, fed_error *err);
 
     /** Add a line. The newest FEDSERVER_AUDIT_LINES are kept. */

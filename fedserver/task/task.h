@@ -66,6 +66,7 @@ typedef struct fedserver_task {
     char strategy[FEDSERVER_STRATEGY_SPEC];
     fedserver_selection selection;
     char tag[FEDSERVER_TAG]; /* only devices with this tag take part; "": all devices */
+    uint32_t priority;       /* where a device could serve several tasks: larger comes first */
     double device_share;     /* the fraction of a round that one device may weigh or move */
     fedserver_round_rules rules;
     fedserver_task_state state;

@@ -50,7 +50,7 @@ static void write_a_row(run *r) {
 }
 
 static uint32_t version_of(const run *r) {
-    return r->c.server->rounds.training.versions.version;
+    return fedserver_rounds_front(&r->c.server->rounds)->versions.version;
 }
 
 /* A batch with a check-in. Returns what it took. */

@@ -37,7 +37,7 @@ typedef struct costs {
 
 /* Measure the patch to the newest version, from the version that `past` gives or from nothing. */
 static void once(fedserver *server, const uint32_t *have, float *values, costs *c) {
-    const fedserver_training *t = &server->rounds.training;
+    const fedserver_training *t = fedserver_rounds_front(&server->rounds);
     const fedserver_versions *v = &t->versions;
     const size_t n = v->layout->size;
     fed_error err = {0};
@@ -62,7 +62,7 @@ static void once(fedserver *server, const uint32_t *have, float *values, costs *
 }
 
 static void print_row(fedserver *server, const char *behind) {
-    const fedserver_versions *v = &server->rounds.training.versions;
+    const fedserver_versions *v = &fedserver_rounds_front(&server->rounds)->versions;
     const double values = 4.0 * (double)v->layout->size, scale = 4e9 / values;
     const uint32_t have = v->version - (uint32_t)strtoul(behind, NULL, 10);
     const bool any = strcmp(behind, "all") == 0;
@@ -91,8 +91,8 @@ int main(int argc, char **argv) {
     }
     bench_require(fedserver_open(argv[1], NULL, &server, &err), err.text);
     bench_require(fedserver_begin(server, &err), err.text);
-    const fedserver_training *t = &server->rounds.training;
-    bench_require(t->loaded ? FED_OK : FED_ENOTFOUND, "a task that has run");
+    const fedserver_training *t = fedserver_rounds_front(&server->rounds);
+    bench_require(t != NULL ? FED_OK : FED_ENOTFOUND, "a task that has run");
     printf("%s, %s: version %u, %zu values\n\n", t->task.wire.model, t->task.codec_down,
            t->versions.version, t->versions.layout->size);
     printf("| versions behind | chain | patch | ms to bring back | to write | to apply |\n");

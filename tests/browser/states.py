@@ -184,6 +184,23 @@ def queue():
         queued(9, "waits for the new tablets", "paused", 12, 30, started_ms=NOW - 800 * MINUTE)], devices), devices
 
 
+def side_by_side():
+    """Three tasks run, one of them fails, and a fourth one does not fit into memory."""
+    devices = some_devices()
+    parts = [(task(30, 50), open_round(31), rounds(30)),
+             (task(4, 80, name="keyboards", number=4), open_round(5, received=2, out=6, attempt=3), rounds(4)),
+             (task(0, 20, name="doors", number=5), open_round(1, received=0, out=0, deadline_ms=None), [])]
+    needs = ("it needs 1320.0 MB of memory, and of the 2000.0 MB for all tasks the running ones take 1840.5 MB; it starts when one of them "
+             "ends, is paused or is cancelled, or after `fedserver run` with a larger --task-memory")
+    the = status(*parts[0], [
+        queued(number, name, "running", version, total, priority=priority, round=parts[k][1], started_ms=NOW - (k + 9) * MINUTE)
+        for k, (number, name, version, total, priority) in enumerate(
+            [(3, "digits of the branch offices", 30, 50, 5), (4, "keyboards", 4, 80, 5), (5, "doors", 0, 20, 2)])] + [
+        queued(6, "photographs", "queued", 0, 50, priority=9, waits=needs)], devices)
+    the["running"] = [{"task": t, "round": r, "rounds": done} for t, r, done in parts]
+    return the, devices
+
+
 def crowd():
     devices = [device(k, ("training", "waiting", "waiting", "away", "new")[k % 5]) for k in range(1, 10_001)]
     devices[7_000].update(name="the-broken-one", refused=77, counted=1)
@@ -192,4 +209,4 @@ def crowd():
                   devices), devices
 
 
-ALL = {f.__name__: f for f in (empty, running, outlier, reporting, stuck, poisoned, clusters, cloned, declined, nobody, finished, queue, crowd)}
+ALL = {f.__name__: f for f in (empty, running, outlier, reporting, stuck, poisoned, clusters, cloned, declined, nobody, finished, queue, side_by_side, crowd)}

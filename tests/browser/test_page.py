@@ -217,6 +217,22 @@ def look_queue(b):
     expect_alarms(b, ("amber", "2 devices have declined"))
 
 
+def look_side_by_side(b):
+    """Each running task is one press away, and all of them are watched."""
+    names = "return [...document.querySelectorAll('#picker button')].map(b => [b.innerText.split('\\n')[0], b.getAttribute('aria-pressed')])"
+    check(b.run(names) == [["digits of the branch offices (3)", "true"], ["keyboards (4)", "false"], ["doors (5)", "false"]], b.run(names))
+    check(b.text("#headline").startswith("Round 31 of 50"), b.text("#headline"))
+    expect_alarms(b, ("amber", "keyboards (4): Round 5 has failed 2 times"))
+    rows = b.run("return [...document.querySelectorAll('#tasks tr')].map(r => [r.cells[3].innerText, r.cells[5].innerText])")
+    check([r[0] for r in rows] == ["2", "5", "5", "9"], rows)
+    check(rows[2][1] == "round 31: 8 of 12 updates, 3 training", rows)
+    check(rows[3][1].startswith("waits: it needs 1320.0 MB of memory"), rows)
+    b.run("document.querySelector('#picker [data-task=\"4\"]').click()")
+    check(b.text("#headline").startswith("Round 5 of 80: 2 of 12 updates"), b.text("#headline"))
+    check(b.text("#rounds") == "4 of 80 done", b.text("#rounds"))
+    check([n[1] for n in b.run(names)] == ["false", "true", "false"], b.run(names))
+
+
 def look_crowd(b):
     check("10,000 devices are enrolled" in b.text("#devicesnow"), b.text("#devicesnow"))
     check(first_device(b) == "the-broken-one", "first is", first_device(b))
@@ -271,7 +287,7 @@ def test_states(b, fake, shots):
             try:
                 globals()["look_" + name](b)
                 look_everywhere(b)
-                if name in ("queue", "crowd") and not dark:
+                if name in ("queue", "side_by_side", "crowd") and not dark:
                     b.open(fake.url())
                     b.wait("return document.querySelectorAll('#devices tr').length > 0", name)
                     look_with_keys(b)

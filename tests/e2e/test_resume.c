@@ -246,10 +246,11 @@ static uint64_t content_of(world *w) {
     kill_now(w->coordinator_pid);
     assert_fed_ok_err(fedserver_open(w->coordinator, NULL, &server, &err));
     assert_fed_ok_err(fedserver_begin(server, &err));
-    fedserver_archive archive = fedserver_rounds_archive(&server->rounds, &server->rounds.training);
+    fedserver_archive archive =
+        fedserver_rounds_archive(&server->rounds, fedserver_rounds_front(&server->rounds));
     assert_fed_ok_err(fedserver_past_values(&archive, 0, &first, &err));
-    const float *last = server->rounds.training.versions.values;
-    size_t n = server->rounds.training.versions.layout->size;
+    const float *last = fedserver_rounds_front(&server->rounds)->versions.values;
+    size_t n = fedserver_rounds_front(&server->rounds)->versions.layout->size;
     uint64_t patch = patch_bytes(first, last, n), whole = patch_bytes(NULL, last, n);
     uint64_t content = patch_bytes(NULL, first, n) + 4 * n + (patch < whole ? patch : whole);
     free(first);

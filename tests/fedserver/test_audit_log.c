@@ -58,6 +58,9 @@ static void what_is_done_to_tasks_is_written_down(void **state) {
     for (int k = 0; k < 2; k++) {
         coordinator_task(c,
                          "{\"name\": \"leaves\", \"model\": \"lr\", \"rounds\": 1, \"cohort\": 1}");
+        if (k == 0) {
+            coordinator_one_at_a_time(c);
+        }
     }
     coordinator_commit(c);
     c->now_ms += 1000;

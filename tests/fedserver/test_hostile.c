@@ -102,7 +102,7 @@ static void attack_with(attack kind, const float *model, const data *d, fed_rng 
 }
 
 static const float *model_of(const coordinator *c) {
-    return c->server->rounds.training.versions.values;
+    return fedserver_rounds_front(&c->server->rounds)->versions.values;
 }
 
 /* Play the task; the honest devices' mean loss at its end. */
@@ -214,9 +214,9 @@ static void with_a_smaller_share_a_device_that_pulls_backwards_only_delays(void 
 static void an_honest_run_is_the_same_with_and_without_the_limit(void **state) {
     world *w = *state;
     (void)play(&w->c, w->d, task_json, NONE);
-    const uint64_t limited = w->c.server->rounds.training.versions.digest;
+    const uint64_t limited = fedserver_rounds_front(&w->c.server->rounds)->versions.digest;
     (void)play(&w->c, w->d, unlimited, NONE);
-    assert_true(w->c.server->rounds.training.versions.digest == limited);
+    assert_true(fedserver_rounds_front(&w->c.server->rounds)->versions.digest == limited);
     assert_int_equal(look_who(w, 1).furthest < ROUNDS, 1);
 }
 

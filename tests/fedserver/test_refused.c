@@ -131,7 +131,7 @@ static fed_status member_train(void *user, fedclient_round *round, fed_error *er
 static void member_open(member *m, coordinator *c) {
     fed_error err = {0};
     char token[FEDSERVER_TOKEN];
-    *m = (member){.c = c, .layout = &c->server->rounds.training.arch.layout};
+    *m = (member){.c = c, .layout = &fedserver_rounds_front(&c->server->rounds)->arch.layout};
     m->transport =
         (fedclient_transport){.user = m, .send = member_send, .identify = member_identify};
     assert_fed_ok_err(fedclient_platform_memory_open(&m->platform, &err));
@@ -220,7 +220,7 @@ static void a_surplus_report_of_a_synchronous_round_stays_with_its_client(void *
                                " \"goal\": 2, \"deadline_s\": 10}";
     member others[2], slow;
     coordinator_task(c, task);
-    assert_int_equal(c->server->rounds.training.task.rules.cohort, 3);
+    assert_int_equal(fedserver_rounds_front(&c->server->rounds)->task.rules.cohort, 3);
     member_open(&others[0], c);
     member_open(&others[1], c);
     member_open(&slow, c);

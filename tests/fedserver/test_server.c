@@ -27,7 +27,7 @@ static const char strict[] = "{\"model\": \"input 2 | dense 2\", \"codec_up\": \
 static const float ones[PARAMETERS] = {1, 1, 1, 1, 1, 1};
 
 static const float *model(const coordinator *c) {
-    return c->server->rounds.training.versions.values;
+    return fedserver_rounds_front(&c->server->rounds)->versions.values;
 }
 
 static void without_a_task_a_device_waits(void **state) {
@@ -56,9 +56,9 @@ static void a_round_commits_the_weighted_mean(void **state) {
     assert_true(work_a.lease != work_b.lease);
     const float x[PARAMETERS] = {4, -4, 2, 0, 8, 0.5f};
     assert_int_equal(device_upload(c, &a, &work_a, x, 1, NULL), 200);
-    assert_int_equal(c->server->rounds.training.versions.version, 0);
+    assert_int_equal(fedserver_rounds_front(&c->server->rounds)->versions.version, 0);
     assert_int_equal(device_upload(c, &b, &work_b, ones, 3, NULL), 200);
-    assert_int_equal(c->server->rounds.training.versions.version, 1);
+    assert_int_equal(fedserver_rounds_front(&c->server->rounds)->versions.version, 1);
     for (int i = 0; i < PARAMETERS; i++) {
         float mean = (x[i] + 3.0f) / 4.0f;
         assert_true(model(c)[i] == before[i] + mean);
@@ -77,7 +77,7 @@ static void the_same_device_gets_the_same_lease_and_what_is_left_of_the_deadline
     fed_assignment second = device_ask_work(c, &d);
     assert_true(first.lease == second.lease && first.lease != 0);
     assert_int_equal(second.deadline_ms, 6000);
-    assert_int_equal(c->server->rounds.training.round.leased, 1);
+    assert_int_equal(fedserver_rounds_front(&c->server->rounds)->round.leased, 1);
 }
 
 static void an_update_counts_once_however_often_it_is_sent(void **state) {
@@ -89,7 +89,7 @@ static void an_update_counts_once_however_often_it_is_sent(void **state) {
     fed_assignment work_b = device_ask_work(c, &b);
     for (int k = 0; k < 3; k++) {
         assert_int_equal(device_upload(c, &a, &work_a, ones, 1, NULL), 200);
-        assert_int_equal(c->server->rounds.training.round.received, 1);
+        assert_int_equal(fedserver_rounds_front(&c->server->rounds)->round.received, 1);
     }
     assert_int_equal(device_checkin(c, &a, FED_ROLE_TRAIN, 1, 0).reason, FED_WAIT_REPORTED);
     assert_int_equal(device_upload(c, &b, &work_b, ones, 1, NULL), 200);
@@ -97,7 +97,7 @@ static void an_update_counts_once_however_often_it_is_sent(void **state) {
     coordinator_crash(c);
     /* its round is committed, and still the answer is yes */
     assert_int_equal(device_upload(c, &a, &work_a, ones, 1, NULL), 200);
-    assert_int_equal(c->server->rounds.training.round.received, 0);
+    assert_int_equal(fedserver_rounds_front(&c->server->rounds)->round.received, 0);
 }
 
 typedef struct heard {
@@ -134,12 +134,12 @@ static void a_clone_is_refused_marked_and_named(void **state) {
     assert_int_equal(h.warnings, 1); /* said once, not as often as it is asked */
     assert_non_null(strstr(h.last, name));
     assert_int_equal(device_upload(c, &a, &work, ones, 1, NULL), 200);
-    assert_int_equal(c->server->rounds.training.round.received, 1);
+    assert_int_equal(fedserver_rounds_front(&c->server->rounds)->round.received, 1);
     coordinator_commit(c);
     coordinator_crash(c);
     const fedserver_device *row = fedserver_devices_find(&c->server->rounds.devices, a.fingerprint);
     assert_int_equal(row->cloned_ms, c->now_ms);
-    assert_int_equal(c->server->rounds.training.sum.updates, 1);
+    assert_int_equal(fedserver_rounds_front(&c->server->rounds)->sum.updates, 1);
 }
 
 static void what_an_older_release_counted_is_learned_from_its_first_repetition(void **state) {
@@ -187,7 +187,7 @@ static void devices_of_any_size_count(void **state) {
     const fed_assignment work_a = device_ask_work(c, &a), work_b = device_ask_work(c, &b);
     assert_int_equal(device_upload(c, &a, &work_a, ones, 1100000, NULL), 200);
     assert_int_equal(device_upload(c, &b, &work_b, two, 4095u << 20, NULL), 200);
-    assert_int_equal(c->server->rounds.training.versions.version, 1);
+    assert_int_equal(fedserver_rounds_front(&c->server->rounds)->versions.version, 1);
     const double mean = 2 - 1100000 / (1100000 + 4095.0 * (1 << 20));
     const float change = model(c)[0] - before;
     assert_true(fabs((double)change - mean) < 1e-6);
@@ -218,7 +218,7 @@ static void updates_that_can_not_count_say_why(void **state) {
     assert_int_equal(device_upload(c, &a, &work, large, 1, word), 422);
     assert_string_equal(word, "out_of_range");
     upload_expect_loss(c, &a, &work, -3e38f);
-    assert_int_equal(c->server->rounds.training.round.received, 0);
+    assert_int_equal(fedserver_rounds_front(&c->server->rounds)->round.received, 0);
     /* none of that has cost the device its slot */
     assert_int_equal(device_upload(c, &a, &work, ones, 1, word), 200);
 }
@@ -268,8 +268,8 @@ static void bytes_that_are_no_update_are_refused(void **state) {
     other.task.small_tensor = 0;
     device_encode(&other, ones, 1, &w);
     upload_expect(c, &d, &w, 400, "bad_update");
-    assert_int_equal(c->server->rounds.training.round.received, 0);
-    assert_int_equal(c->server->rounds.training.sum.samples, 0);
+    assert_int_equal(fedserver_rounds_front(&c->server->rounds)->round.received, 0);
+    assert_int_equal(fedserver_rounds_front(&c->server->rounds)->sum.samples, 0);
 }
 
 static void a_missed_minimum_abandons_the_attempt_and_keeps_what_is_counted(void **state) {
@@ -284,12 +284,12 @@ static void a_missed_minimum_abandons_the_attempt_and_keeps_what_is_counted(void
     uint64_t epoch = fedserver_epoch(c->server);
     coordinator_wait(c, 10000);
     assert_int_not_equal(fedserver_epoch(c->server), epoch);
-    assert_int_equal(c->server->rounds.training.round.attempt, 2);
+    assert_int_equal(fedserver_rounds_front(&c->server->rounds)->round.attempt, 2);
     coordinator_commit(c);
     coordinator_crash(c);
-    assert_int_equal(c->server->rounds.training.round.attempt, 2);
-    assert_int_equal(c->server->rounds.training.round.received, 1);
-    assert_int_equal(c->server->rounds.training.round.leased, 1);
+    assert_int_equal(fedserver_rounds_front(&c->server->rounds)->round.attempt, 2);
+    assert_int_equal(fedserver_rounds_front(&c->server->rounds)->round.received, 1);
+    assert_int_equal(fedserver_rounds_front(&c->server->rounds)->round.leased, 1);
     assert_int_equal(device_upload(c, &b, &work_b, ones, 1, word), 409);
     assert_string_equal(word, "lease_expired");
     assert_int_equal(device_checkin(c, &a, FED_ROLE_TRAIN, 1, 0).reason, FED_WAIT_REPORTED);
@@ -298,7 +298,7 @@ static void a_missed_minimum_abandons_the_attempt_and_keeps_what_is_counted(void
     assert_true(again.lease != work_b.lease);
     assert_int_equal(device_upload(c, &b, &again, ones, 1, NULL), 200);
     coordinator_wait(c, 10000); /* the minimum of 2 is met */
-    assert_int_equal(c->server->rounds.training.versions.version, 1);
+    assert_int_equal(fedserver_rounds_front(&c->server->rounds)->versions.version, 1);
 }
 
 static void a_lease_of_an_abandoned_attempt_is_not_given_again(void **state) {
@@ -334,9 +334,9 @@ static void what_was_not_committed_never_was(void **state) {
     coordinator_commit(c);
     assert_int_equal(device_upload(c, &d, &work, ones, 1, NULL), 200);
     coordinator_crash(c);
-    assert_int_equal(c->server->rounds.training.round.received, 0);
+    assert_int_equal(fedserver_rounds_front(&c->server->rounds)->round.received, 0);
     assert_int_equal(device_upload(c, &d, &work, ones, 1, NULL), 200); /* it asks again */
-    assert_int_equal(c->server->rounds.training.round.received, 1);
+    assert_int_equal(fedserver_rounds_front(&c->server->rounds)->round.received, 1);
 }
 
 enum { CROWD = 5, CROWD_PARAMETERS = 330 };
@@ -378,9 +378,9 @@ static uint64_t crowd_digest(const int order[CROWD], bool crash) {
                 coordinator_crash(&c);
             }
         }
-        assert_int_equal(c.server->rounds.training.versions.version, round);
+        assert_int_equal(fedserver_rounds_front(&c.server->rounds)->versions.version, round);
     }
-    uint64_t digest = c.server->rounds.training.versions.digest;
+    uint64_t digest = fedserver_rounds_front(&c.server->rounds)->versions.digest;
     coordinator_teardown(&c);
     return digest;
 }
@@ -538,10 +538,11 @@ static void a_finished_task_is_told_to_those_who_lack_its_last_model(void **stat
     assert_int_equal(device_checkin(c, &b, FED_ROLE_TRAIN, 0, 0).reason, FED_WAIT_FINISHED);
 }
 
-static void queued_tasks_run_one_after_the_other(void **state) {
+static void queued_tasks_that_do_not_fit_together_run_one_after_the_other(void **state) {
     coordinator *c = *state;
     test_device d = coordinator_enrol(c);
     assert_int_equal(coordinator_task(c, single), 1);
+    coordinator_one_at_a_time(c);
     assert_int_equal(coordinator_task(c, single), 2);
     assert_int_equal(coordinator_task(c, single), 3);
     for (uint64_t task = 1; task <= 3; task++) {
@@ -555,7 +556,7 @@ static void queued_tasks_run_one_after_the_other(void **state) {
     assert_int_equal(device_checkin(c, &d, FED_ROLE_TRAIN, 2, 0).reason, FED_WAIT_FINISHED);
     coordinator_commit(c);
     coordinator_crash(c);
-    assert_int_equal(c->server->rounds.training.task.wire.id, 3);
+    assert_int_equal(fedserver_rounds_front(&c->server->rounds)->task.wire.id, 3);
 }
 
 static int report(coordinator *c, const test_device *d, const fed_metric *metric) {
@@ -669,8 +670,8 @@ static void a_task_of_another_process_starts_by_itself(void **state) {
     fed_sleep_ms(FEDSERVER_CHANGED_MS);
     coordinator_commit(c); /* the next batch sees it */
     coordinator_wait(c, 1000);
-    assert_true(c->server->rounds.training.loaded);
-    assert_int_equal(c->server->rounds.training.task.wire.id, id);
+    assert_non_null(fedserver_rounds_front(&c->server->rounds));
+    assert_int_equal(fedserver_rounds_front(&c->server->rounds)->task.wire.id, id);
 }
 
 static void a_second_process_may_not_serve(void **state) {
@@ -727,7 +728,7 @@ int main(void) {
         WITH_COORDINATOR(a_wait_is_held_until_its_time_or_until_there_is_work),
         WITH_COORDINATOR(the_epoch_moves_when_a_round_opens_and_rests_otherwise),
         WITH_COORDINATOR(a_finished_task_is_told_to_those_who_lack_its_last_model),
-        WITH_COORDINATOR(queued_tasks_run_one_after_the_other),
+        WITH_COORDINATOR(queued_tasks_that_do_not_fit_together_run_one_after_the_other),
         WITH_COORDINATOR(an_evaluator_measures_every_newest_version_once_and_the_last_one_too),
         WITH_COORDINATOR(only_known_paths_methods_and_devices_get_in),
         WITH_COORDINATOR(a_check_in_of_another_protocol_is_named_so),

@@ -97,7 +97,7 @@ static void fix_lease(uint8_t *body, size_t len) {
     fed_writer w;
     if (len >= AT_ROUND + 12) {
         fed_writer_fixed(&w, body + AT_ROUND, 12);
-        fed_write_u32(&w, server->rounds.training.round.number);
+        fed_write_u32(&w, fedserver_rounds_front(&server->rounds)->round.number);
         fed_write_u64(&w, d->lease);
     }
 }

@@ -161,6 +161,7 @@ static void note_checkin(const bad_line *l, const uint8_t *body, size_t len,
     if (fed_assignment_read(&r, checkin.protocol, &a) == FED_OK && a.action != FED_ACTION_WAIT) {
         fed_writer w;
         fed_writer_growing(&w);
+        fed_write_u64(&w, a.task.id);
         fed_write_u32(&w, a.version);
         fed_write_u64(&w, a.digest);
         write_log(l, CHAOS_LOG_VERSION, w.data, w.len);

@@ -9,8 +9,12 @@
 static void take_record(federation *f, unsigned k, uint8_t kind, fed_reader *r) {
     fed_error err = {0};
     if (kind == CHAOS_LOG_VERSION) {
+        uint64_t task = fed_read_u64(r);
         uint32_t version = fed_read_u32(r);
         uint64_t digest = fed_read_u64(r);
+        if (f->task != 0 && task != f->task) {
+            return;
+        }
         federation_tell_version(f, k, version, digest);
         assert_true(version < FEDERATION_VERSIONS);
         if (f->digest[version] != 0 && f->digest[version] != digest) {

@@ -16,9 +16,12 @@ static void must(fed_status status, const fed_error *err) {
     }
 }
 
-static void open_server(coordinator *c) {
+void coordinator_open(coordinator *c) {
     fed_error err = {0};
+    const fedserver_setup setup = {.task_memory = c->task_memory};
     must(fedserver_open(c->directory, NULL, &c->server, &err), &err);
+    fedserver_configure(c->server, &setup);
+    fedserver_ports(c->server, 8443, 8444);
     must(fedserver_begin(c->server, &err), &err);
 }
 
@@ -30,8 +33,7 @@ void coordinator_setup(coordinator *c) {
     const fedserver_init_options options = {.store = fed_postgres_store(getenv("FED_TEST_STORE")),
                                             .in_process = true};
     must(fedserver_init(c->directory, &options, &err), &err);
-    open_server(c);
-    fedserver_ports(c->server, 8443, 8444);
+    coordinator_open(c);
 }
 
 void coordinator_teardown(coordinator *c) {
@@ -53,7 +55,13 @@ int coordinator_end(void **state) {
 
 void coordinator_crash(coordinator *c) {
     fedserver_close(c->server);
-    open_server(c);
+    coordinator_open(c);
+}
+
+void coordinator_one_at_a_time(coordinator *c) {
+    c->task_memory = fedserver_rounds_front(&c->server->rounds)->memory_bytes * 3 / 2;
+    coordinator_commit(c);
+    coordinator_crash(c);
 }
 
 void coordinator_commit(coordinator *c) {

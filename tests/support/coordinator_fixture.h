@@ -15,7 +15,8 @@
 typedef struct coordinator {
     char directory[256];
     fedserver *server;
-    int64_t now_ms; /* the time that the coordinator sees; tests change it */
+    int64_t now_ms;       /* the time that the coordinator sees; tests change it */
+    uint64_t task_memory; /* that tasks may take together, from the next opening on; 0: no limit */
     /* headers of the next requests; NULL: none */
     const char *range, *if_range, *bearer, *cookie, *agent, *device_name, *computes_on;
     bool from_elsewhere; /* the next requests come from another machine */
@@ -47,6 +48,13 @@ void coordinator_teardown(coordinator *c);
     cmocka_unit_test_setup_teardown(test, coordinator_begin, coordinator_end)
 int coordinator_begin(void **state);
 int coordinator_end(void **state);
+
+/** Let only one task of the size of the one that runs fit into the memory for tasks, so that others
+ * wait in the queue. */
+void coordinator_one_at_a_time(coordinator *c);
+
+/** Open the closed coordinator, and begin a batch. */
+void coordinator_open(coordinator *c);
 
 /** Close without a commit, as a crash would, and open again. */
 void coordinator_crash(coordinator *c);

@@ -61,7 +61,7 @@ void fed_coordinator_stop(fed_coordinator *c) {
 
 void fed_coordinator_look(fed_coordinator *c, uint32_t *leased, uint64_t *declines) {
     end_thread(c);
-    *leased = c->server->rounds.training.round.leased;
+    *leased = fedserver_rounds_front(&c->server->rounds)->round.leased;
     *declines = c->server->rounds.counters.declines;
     fedserver_close(c->server);
     fed_coordinator_start(c);

@@ -43,6 +43,8 @@ typedef struct federation_setup {
     const char *task; /* JSON; the model is `model`, from zeros */
     const char *model;
     unsigned devices;
+    unsigned
+        tasks; /* above 1: so many tasks run side by side, and device k has task 1 + k % tasks */
     bool one_is_late;      /* the updates of all other devices overtake those of the last device */
     bool counts_any_round; /* asynchronous: a round also counts updates that were trained for an
                               earlier round */
@@ -125,6 +127,7 @@ typedef struct federation {
     bool over;                            /* a device knows that the task is over */
     uint64_t digest[FEDERATION_VERSIONS]; /* of each version, as the coordinator announced it; 0:
                                              not yet */
+    uint64_t task;  /* of several tasks, the one that is checked; 0: there is one */
     uint64_t tasks; /* FEDERATION_MIGRATE: digest of the tasks' texts before the migration; 0:
                        not yet */
 } federation;

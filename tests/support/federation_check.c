@@ -144,6 +144,32 @@ static json_t *read_status(federation *f, fedserver *server) {
     return json;
 }
 
+static fed_status add_round(void *user, const fedserver_round_entry *entry, fed_error *err) {
+    (void)err;
+    json_array_append_new(user, json_pack("{s:I, s:I}", "number", (json_int_t)entry->number,
+                                          "updates", (json_int_t)entry->updates));
+    return FED_OK;
+}
+
+/** What the status would say of the task that is checked, read from the store: the status itself
+ * tells of one task. */
+static json_t *read_task(federation *f, fedserver *server) {
+    fedserver_task task;
+    fed_error err = {0};
+    json_t *rounds = json_array();
+    uint32_t version = 0;
+    assert_fed_ok_err(
+        server->store->task_find(server->db, FEDSERVER_PICK_ID, f->task, &task, &err));
+    assert_fed_ok_err(fedserver_round_each(server, f->task, UINT32_MAX, add_round, rounds, &err));
+    version = (uint32_t)json_array_size(rounds);
+    if (task.state != FEDSERVER_TASK_FINISHED || version != task.rules.rounds) {
+        federation_break(f, "D6: task %u is %s with %u of %u rounds", (unsigned)f->task,
+                         fedserver_task_state_name(task.state), version, task.rules.rounds);
+    }
+    return json_pack("{s:{s:s, s:I}, s:o}", "task", "codec_down", task.codec_down, "version",
+                     (json_int_t)version, "rounds", rounds);
+}
+
 static uint64_t number(const json_t *object, const char *key) {
     return (uint64_t)json_integer_value(json_object_get(object, key));
 }
@@ -306,7 +332,7 @@ static void check_all(federation *f, fedserver *server, const json_t *status) {
     fed_arch arch;
     fed_model last = {0};
     snprintf(path, sizeof path, "%s/final.safetensors", f->directory);
-    if (fedserver_model_export(server, 0, path, &err) != FED_OK ||
+    if (fedserver_model_export(server, f->task, path, &err) != FED_OK ||
         fed_checkpoint_load(path, &last, &err) != FED_OK) {
         federation_break(f, "D3: %s", err.text);
         return;
@@ -318,7 +344,8 @@ static void check_all(federation *f, fedserver *server, const json_t *status) {
     bool plain = strcmp(json_string_value(json_object_get(task, "codec_down")), "float32") == 0;
     federation_order_place(f, status);
     check_models(f, &arch.layout, &last, (uint32_t)number(task, "version"), plain);
-    for (unsigned k = 0; k < f->setup->devices; k++) {
+    const unsigned tasks = f->task != 0 ? f->setup->tasks : 1;
+    for (unsigned k = f->task != 0 ? (unsigned)f->task - 1 : 0; k < f->setup->devices; k += tasks) {
         /* Where updates have different weights, adding a training to the model's values rounds. */
         check_device(f, &arch.layout, k, plain && !f->setup->counts_any_round);
     }
@@ -335,8 +362,8 @@ void federation_check(federation *f) {
         federation_break(f, "D6: the coordinator can't be opened: %s", err.text);
         return;
     }
-    json_t *status = read_status(f, server);
-    if (status != NULL && fedserver_commit(server, &err) == FED_OK) {
+    json_t *status = f->task != 0 ? read_task(f, server) : read_status(f, server);
+    if (status != NULL && (f->task != 0 || fedserver_commit(server, &err) == FED_OK)) {
         check_all(f, server, status);
     }
     json_decref(status);

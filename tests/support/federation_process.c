@@ -11,6 +11,7 @@
 #include "fed_drill.h"
 #include "federation.h"
 #include "fedserver/operator.h"
+#include "fedserver/rounds/task_memory.h"
 #include "fedserver/server.h"
 
 enum { GIVES_UP = 3 };
@@ -90,17 +91,23 @@ static void answer(int fd, fedserver_response *response) {
     fed_writer_free(&out);
 }
 
-static bool closes(const fedserver *server) {
-    return server->rounds.training.round.phase == FEDSERVER_ROUND_CLOSING;
+/** The task whose round closes; NULL: none does. */
+static const fedserver_training *closing_task(const fedserver *server) {
+    for (size_t k = 0; k < server->rounds.task_count; k++) {
+        if (server->rounds.tasks[k]->round.phase == FEDSERVER_ROUND_CLOSING) {
+            return server->rounds.tasks[k];
+        }
+    }
+    return NULL;
 }
 
 /** Wait until the round that closes is committed. */
 static void finish_closing(fedserver *server, int64_t now_ms) {
     fed_error err = {0};
     int64_t next_ms = 0;
-    while (closes(server)) {
+    for (const fedserver_training *t = NULL; (t = closing_task(server)) != NULL;) {
         struct pollfd bell = {.fd = fedserver_wake_fd(server), .events = POLLIN};
-        (void)poll(&bell, 1, server->rounds.training.closing != NULL ? 1000 : 0);
+        (void)poll(&bell, 1, t->closing != NULL ? 1000 : 0);
         must(fedserver_begin(server, &err), &err);
         must(fedserver_tick(server, now_ms, &next_ms, &err), &err);
         must(fedserver_commit(server, &err), &err);
@@ -113,7 +120,7 @@ static void serve(const federation *f, fedserver *server, int fd, fed_reader *r)
     asked a;
     fedserver_response response;
     int64_t now_ms = (int64_t)fed_read_u64(r), next_ms = 0;
-    const bool closing = closes(server);
+    const bool closing = closing_task(server) != NULL;
     read_request(r, &a);
     must(fedserver_begin(server, &err), &err);
     must(fedserver_handle(server, &a.request, now_ms, &response, &err), &err);
@@ -130,6 +137,16 @@ static void serve(const federation *f, fedserver *server, int fd, fed_reader *r)
     }
 }
 
+/** Memory for one task: the second task waits in the queue. */
+static uint64_t memory_for_one(fedserver *server) {
+    fed_error err = {0};
+    fedserver_task task;
+    uint64_t need = 0;
+    must(server->store->task_find(server->db, FEDSERVER_PICK_ID, 1, &task, &err), &err);
+    must(fedserver_memory_of(&task, &need, &err), &err);
+    return need + need / 2;
+}
+
 void federation_coordinator(const federation *f, int fd) {
     char directory[500];
     fed_error err = {0};
@@ -137,7 +154,10 @@ void federation_coordinator(const federation *f, int fd) {
     snprintf(directory, sizeof directory, "%s/coordinator", f->directory);
     fault_disk_watch(directory, f->process[FEDERATION_COORDINATOR].plan);
     must(fedserver_open(directory, NULL, &server, &err), &err);
-    fedserver_configure(server, &(fedserver_setup){.apart_values = f->setup->apart ? 1 : 0});
+    const fedserver_setup setup = {
+        .apart_values = f->setup->apart ? 1 : 0,
+        .task_memory = f->setup->job == FEDERATION_QUEUE ? memory_for_one(server) : 0};
+    fedserver_configure(server, &setup);
     fedserver_ports(server, 8443, 8444);
     fed_writer in;
     fed_writer_growing(&in);

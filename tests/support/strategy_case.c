@@ -24,7 +24,7 @@ void strategy_case_draw(uint64_t seed, strategy_round round[CASE_ROUNDS]) {
 }
 
 static void copy_model(const coordinator *c, float *values) {
-    const fedserver_training *t = &c->server->rounds.training;
+    const fedserver_training *t = fedserver_rounds_front(&c->server->rounds);
     assert_int_equal(t->arch.layout.size, CASE_VALUES);
     assert_int_equal(t->arch.trained, CASE_TRAINED);
     memcpy(values, t->versions.values, CASE_VALUES * sizeof *values);
@@ -71,7 +71,7 @@ void strategy_house_play(strategy_house *house, const char *strategy,
     copy_model(c, models->version[0]);
     for (int r = 0; r < CASE_ROUNDS; r++) {
         play_round(house, &round[r]);
-        assert_int_equal(c->server->rounds.training.versions.version, r + 1);
+        assert_int_equal(fedserver_rounds_front(&c->server->rounds)->versions.version, r + 1);
         copy_model(c, models->version[r + 1]);
     }
 }

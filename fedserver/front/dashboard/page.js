@@ -2,9 +2,48 @@
 /* The page: asks for the status every second and for the devices less often, and shows what has changed. */
 /* SPDX-License-Identifier: Apache-2.0 */
 const POLL_MS = 1000, HIDDEN_MS = 10000, GIVE_UP_MS = 5000;
-let seen = null, tag = null, aheadMs = 0, lostSince = null, ended = false, drawn = "", drawnTasks = "";
+let told = null, seen = null, picked = null, tag = null, aheadMs = 0, lostSince = null, ended = false, drawn = "", drawnTasks = "";
 
 const now_ms = () => Date.now() + aheadMs;
+
+/* ---- several tasks: `told` is the status, and `seen` the same as seen from the task that a person has picked ---- */
+const seen_from = (s, one) => Object.assign({}, s, one);
+const running_tasks = s => s.running || [];
+
+function pick_task(id) {
+  picked = id;
+  show_all();
+}
+function show_picker(s) {
+  const list = running_tasks(s), text = JSON.stringify(list.map(one => [one.task.id, one.task.name, one.task.version, one.task.rounds, s.task.id]));
+  show("picker", list.length > 1);
+  if ($("picker").dataset.shown === text) return;
+  const held = document.activeElement && document.activeElement.dataset.task;
+  $("picker").dataset.shown = text;
+  $("picker").replaceChildren(...list.map(one => {
+    const t = one.task, button = make("button", t.name + " (" + t.id + ")");
+    button.type = "button";
+    button.dataset.task = t.id;
+    button.setAttribute("aria-pressed", t.id === s.task.id);
+    button.append(make("small", whole(t.version) + " of " + several(t.rounds, "round")));
+    button.onclick = () => pick_task(t.id);
+    return button;
+  }));
+  const again = held && $("picker").querySelector("[data-task='" + held + "']");
+  if (again) again.focus();
+}
+function show_all() {
+  const one = running_tasks(told).find(x => x.task.id === picked);
+  seen = one ? seen_from(told, one) : told;
+  show_picker(seen);
+  show_now(seen, now_ms());
+  show_tasks(seen, now_ms());
+  show_details(seen);
+  show_times();
+  show_alarms(now_ms());
+  if (table.total > 0) draw_devices(now_ms());
+  draw(false);
+}
 
 function show_now(s, now) {
   const t = s.task, r = s.round, [sentence, hint] = headline(s, now);
@@ -60,12 +99,18 @@ function declined_words(d) {
   const reasons = (d.reasons || []).map(r => r.reason + (d.reasons.length > 1 ? " (" + several(r.devices, "device") + ")" : ""));
   return several(d.count, "device") + (reasons.length ? ": " + reasons.join("; ") : "");
 }
+/* What a person should know of a task: why it waits, who declined it, what its open round has. */
+function task_remark(t) {
+  if (t.waits) return ["waits: " + t.waits, "wrap amber"];
+  if (t.declined && t.declined.count > 0) return ["declined by " + declined_words(t.declined), "wrap amber"];
+  if (t.round) return ["round " + whole(t.round.number) + ": " + whole(t.round.received) + " of " + several(t.round.goal, "update") + ", " + whole(t.round.out) + " training", "left"];
+  return ["-", "left extra"];
+}
 function task_row(t, now) {
   const row = make("tr"), state = cell(null, "left"), [word, key] = task_times[t.state] || ["since", "finished_ms"];
   state.append(make("span", t.state + (t.state === "queued" && t.position_now ? ", position " + t.position_now : ""), "chip " + ({running: "on", finished: "good", paused: "amber"}[t.state] || "")));
   row.append(cell(t.name + " (" + t.id + ")"), state, cell(whole(t.version) + " of " + whole(t.rounds), "", "rounds"),
-    cell(t[key] ? word + " " + clock(t[key], now) : "-"),
-    t.declined && t.declined.count > 0 ? cell(declined_words(t.declined), "wrap amber", "declined by") : cell("-", "left extra"));
+    cell(known(t.priority) ? whole(t.priority) : "-", "", "priority"), cell(t[key] ? word + " " + clock(t[key], now) : "-"), cell(...task_remark(t)));
   return row;
 }
 function show_tasks(s, now) {
@@ -162,15 +207,9 @@ async function poll() {
     if (!answer.ok && !ended && !same) throw new Error("status " + answer.status);
     if (!ended && !same) {
       tag = answer.headers.get("ETag");
-      seen = await answer.json();
-      aheadMs = seen.now_ms - Date.now();
-      show_now(seen, now_ms());
-      show_tasks(seen, now_ms());
-      show_details(seen);
-      show_times();
-      show_alarms(now_ms());
-      if (table.total > 0) draw_devices(now_ms());
-      draw(false);
+      told = await answer.json();
+      aheadMs = told.now_ms - Date.now();
+      show_all();
     }
     lostSince = null;
   } catch (error) {

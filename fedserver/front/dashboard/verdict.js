@@ -33,7 +33,7 @@ function finish_time(s, now) {
   const at = Math.max(now, s.rounds[0].committed_ms + left * pace);
   return ["about " + clock(at, now), ""];
 }
-const running_task = s => (s.tasks || []).find(t => t.state === "running");
+const running_task = s => (s.tasks || []).find(t => t.state === "running" && s.task && t.id === s.task.id);
 function headline(s, now) {
   const t = s.task, r = s.round, enrolled = several(s.devices, "device is", "devices are") + " enrolled";
   if (!t) return ["No task is queued. " + (s.devices > 0 ? enrolled.charAt(0).toUpperCase() + enrolled.slice(1) + "." : "No device is enrolled yet."),
@@ -150,8 +150,14 @@ function alarm_bad(list) {
     (bad.length > 1 ? ", and those of " + several(bad.length - 1, "other device") + "." : "."),
     "Its data or its software may be broken. To revoke the device: fedserver revoke --dir DIR " + bad[0].fingerprint.slice(0, 8));
 }
+/* Of one task; where several run, the text begins with the task's name. */
+function task_alarms(s, list, now, several_run) {
+  const found = [alarm_declined(s), alarm_attempts(s), alarm_commit(s, now), alarm_loss(s, list)].filter(known);
+  return several_run ? found.map(a => alarm(a.level, s.task.name + " (" + s.task.id + "): " + a.text, a.todo)) : found;
+}
 function alarms(s, list, now) {
-  const found = [alarm_devices(s, list, now), alarm_declined(s), alarm_attempts(s), alarm_commit(s, now), alarm_loss(s, list),
+  const all = s.running || [], views = all.length > 1 ? all.map(one => Object.assign({}, s, one)) : [s];
+  const found = [alarm_devices(s, list, now), ...views.flatMap(one => task_alarms(one, list, now, all.length > 1)),
     alarm_bad(list), alarm_gangs(s, list, now), alarm_certificate(s, now)].filter(known);
   return found.sort((a, b) => (b.level === "red") - (a.level === "red"));
 }

@@ -84,6 +84,9 @@ typedef struct fedserver_setup {
      * goes on answering. The program then begins a batch when fedserver_wake_fd is readable. 0:
      * versions are made within a batch, however long that takes. */
     size_t apart_values;
+    /* bytes of memory that the running tasks may take together; 0: no limit. A task that does not
+     * fit beside the others waits in the queue. */
+    uint64_t task_memory;
 } fedserver_setup;
 
 /** A good value of apart_values: smaller versions are made faster than a thread is started. */
@@ -182,8 +185,9 @@ uint64_t fedserver_epoch(const fedserver *server);
  * none. May change with each batch. */
 int fedserver_wake_fd(const fedserver *server);
 
-/** The version of the newest model. *running: a task runs, and the version is its own; else it
- * belongs to the task that ran last. 0: no task has started. Inside a batch it counts what the
+/** The version of a model. *running: a task runs, and the version is its own (of several tasks, of
+ * the one with the largest priority); else it belongs to the task that ran last. 0: no task has
+ * started. Inside a batch it counts what the
  * batch has done so far. */
 uint32_t fedserver_version(const fedserver *server, bool *running);
 

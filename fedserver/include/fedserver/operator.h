@@ -71,7 +71,12 @@ typedef enum fedserver_task_state {
 /** "queued", "running", "finished", "paused", "cancelled" */
 const char *fedserver_task_state_name(fedserver_task_state state);
 
-enum { FEDSERVER_TASK_NAME = 64, FEDSERVER_TASK_REASONS = 4, FEDSERVER_REASON = 256 };
+enum {
+    FEDSERVER_TASK_NAME = 64,
+    FEDSERVER_TASK_REASONS = 4,
+    FEDSERVER_REASON = 256,
+    FEDSERVER_TASK_WAITS = 320
+};
 
 typedef struct fedserver_task_entry {
     uint64_t id;
@@ -82,6 +87,8 @@ typedef struct fedserver_task_entry {
     uint32_t rounds, version;
     /* 0: not yet. finished_ms: also when it was cancelled */
     int64_t queued_ms, started_ms, finished_ms;
+    uint32_t priority;                /* where a device could serve several tasks */
+    char waits[FEDSERVER_TASK_WAITS]; /* why it does not run yet, and what to do; "": it need not */
     uint32_t declined; /* devices that said in the last 24 hours that they can't serve it */
     struct {
         char text[FEDSERVER_REASON]; /* printable UTF-8 */
@@ -92,7 +99,7 @@ typedef struct fedserver_task_entry {
 typedef fed_status (*fedserver_task_visit)(void *user, const fedserver_task_entry *entry,
                                            fed_error *err);
 
-/** All tasks: the running one, the queue, the paused ones, then the ended ones, newest first. */
+/** All tasks: the running ones, the queue, the paused ones, then the ended ones, newest first. */
 fed_status fedserver_task_each(fedserver *server, int64_t now_ms, fedserver_task_visit visit,
                                void *user, fed_error *err) FED_CHECKED;
 
@@ -106,7 +113,7 @@ typedef enum fedserver_task_deed {
      * Devices that train for it are told, and keep their unsent training in their residual. */
     FEDSERVER_CANCEL = 0,
     /** Give no device a slot in the task. Its open round keeps the acknowledged updates. The
-     * next task of the queue runs. */
+     * tasks of the queue that fit into its memory start. */
     FEDSERVER_PAUSE = 1,
     /** Make the task the first of the queue. Devices that declined it are asked again. */
     FEDSERVER_RESUME = 2
@@ -135,6 +142,9 @@ typedef struct fedserver_needs {
 
 fed_status fedserver_task_needs(fedserver *server, uint64_t id, fedserver_needs *needs,
                                 fed_error *err) FED_CHECKED;
+
+/** Memory of this machine in bytes; 0: the system does not say. */
+uint64_t fedserver_machine_bytes(void);
 
 /** Does the task need a gigabyte, or more than half of what the machine has? Then tell a person. */
 bool fedserver_needs_much(const fedserver_needs *needs);

@@ -354,7 +354,7 @@ fed_status fedserver_memory_piece_prune(void *db, uint64_t task, uint32_t round,
     memory_walk walk = fedserver_memory_walk_begin(db, MEMORY_DEVICES, MEMORY_ALL);
     while (status == FED_OK && (row = fedserver_memory_walk_next(&walk)) != NULL) {
         const fedserver_device *device = HEAD(row, fedserver_device);
-        if (device->lease_task != task || device->lease_round < round) {
+        if (device->lease_task == task && device->lease_round < round) {
             status = fedserver_memory_piece_clear(db, device->id, err);
         }
     }

@@ -260,7 +260,7 @@ static int64_t next_change(const memory_db *db) {
 /* Set what store.h says is not stored. */
 static void forget_unstored(fedserver_device *device) {
     device->unsaved = false;
-    device->checkin_ms = device->declined_ms = 0;
+    device->checkin_ms = 0;
     device->declined_task = 0;
 }
 

@@ -167,6 +167,7 @@ static uint32_t newest_version(memory_db *db, uint64_t task) {
 static fed_status make_entry(memory_db *db, const fedserver_task *task, int64_t after_ms,
                              fedserver_task_entry *entry, fed_error *err) {
     *entry = (fedserver_task_entry){.id = task->wire.id,
+                                    .priority = task->priority,
                                     .state = task->state,
                                     .rounds = task->rules.rounds,
                                     .version = newest_version(db, task->wire.id),

@@ -73,6 +73,7 @@ static fed_status entry_read(const fedserver_sql_row *row, fedserver_task_entry 
     *entry = (fedserver_task_entry){.id = task.wire.id,
                                     .state = task.state,
                                     .rounds = task.rules.rounds,
+                                    .priority = task.priority,
                                     .version = (uint32_t)fedserver_sql_row_int(row, 6),
                                     .queued_ms = task.queued_ms,
                                     .started_ms = task.started_ms,

@@ -65,6 +65,7 @@ static void task_read(sqlite3_stmt *row, fedserver_task *task) {
                   .staleness = (uint32_t)sqlite3_column_int64(row, 17)},
         .selection = (fedserver_selection)sqlite3_column_int(row, 18),
         .device_share = sqlite3_column_double(row, 20),
+        .priority = 5, /* the preset: releases with these columns had no priorities */
     };
     fedserver_database_text(row, 1, task->name, sizeof task->name);
     fedserver_database_text(row, 2, task->wire.model, sizeof task->wire.model);

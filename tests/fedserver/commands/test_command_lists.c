@@ -73,6 +73,9 @@ static int setup(void **state) {
     assert_int_equal(fedserver_token_grant(w.c.server, w.c.now_ms, &unused, token, &err), FED_OK);
     for (int k = 0; k < 3; k++) {
         (void)coordinator_task(&w.c, task);
+        if (k == 0) {
+            coordinator_one_at_a_time(&w.c);
+        }
     }
     const fed_assignment work = device_ask_work(&w.c, &d);
     assert_int_equal(device_upload(&w.c, &d, &work, ones, 1, NULL), 200);
@@ -142,6 +145,7 @@ static void tasks_are_listed_moved_paused_resumed_and_cancelled(void **state) {
     says(w, "tasks", "", "1  running");
     assert_non_null(strstr(w->out, "1 of 2 rounds"));
     assert_non_null(strstr(w->out, "2  queued (1)"));
+    assert_non_null(strstr(w->out, "    waits: it needs "));
     says(w, "move", "3 1", "task 3 is moved");
     says(w, "tasks", "", "3  queued (1)");
     says(w, "pause", "1", "task 1 is paused");

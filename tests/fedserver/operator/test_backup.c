@@ -31,15 +31,15 @@ static void a_backup_of_a_serving_coordinator_goes_on_bit_for_bit(void **state) 
     assert_fed_ok_err(back_up(w->home.directory, w->backup, &err));
     assert_fed_ok_err(fedserver_restore(w->backup, w->copy.directory, &err));
     open_copy(w);
-    assert_int_equal(w->copy.server->rounds.training.round.received, 2);
+    assert_int_equal(fedserver_rounds_front(&w->copy.server->rounds)->round.received, 2);
     for (int k = 0; k < 2; k++) {
         coordinator *c = k == 0 ? &w->home : &w->copy;
         upload(w, c, 2);
         one_round(w, c, 0);
-        assert_int_equal(c->server->rounds.training.versions.version, 3);
+        assert_int_equal(fedserver_rounds_front(&c->server->rounds)->versions.version, 3);
     }
-    assert_true(w->home.server->rounds.training.versions.digest ==
-                w->copy.server->rounds.training.versions.digest);
+    assert_true(fedserver_rounds_front(&w->home.server->rounds)->versions.digest ==
+                fedserver_rounds_front(&w->copy.server->rounds)->versions.digest);
     fedserver_close(w->copy.server);
 }
 
@@ -79,11 +79,12 @@ static void backups_made_while_rounds_come_and_go_are_whole(void **state) {
     for (int k = 0; k < c.count; k++) {
         snprintf(w->copy.directory, sizeof w->copy.directory, "%.240s-%d", w->backup, k);
         open_copy(w);
-        const fedserver_training *t = &w->copy.server->rounds.training;
+        const fedserver_training *t = fedserver_rounds_front(&w->copy.server->rounds);
         while (t->task.state == FEDSERVER_TASK_RUNNING) {
             one_round(w, &w->copy, (int)t->round.received);
         }
-        assert_true(t->versions.digest == w->home.server->rounds.training.versions.digest);
+        assert_true(t->versions.digest ==
+                    fedserver_rounds_front(&w->home.server->rounds)->versions.digest);
         fedserver_close(w->copy.server);
     }
 }

@@ -105,7 +105,7 @@ static const damage damages[] = {
      " FROM tasks;"
      "INSERT INTO models SELECT 2, version, digest, weights, residual, state,"
      " residual_guard, state_guard, kept FROM models",
-     "S5: 2 tasks run at the same time"},
+     "S5: task 2 is running; of its rounds"},
     {"UPDATE tasks SET text = json_set(text, '$.model', 'nonsense')",
      "task 1 makes no sense to this release"},
     {"UPDATE devices SET counted_lease = 5 WHERE id = 1", "D2, S3: device "},

@@ -172,20 +172,20 @@ static void a_devices_state_is_one_word(void **state) {
     fedserver_entry entry;
     char hex[FED_SHA256_HEX];
     const test_device d = coordinator_enrol(c);
-    const fedserver_training *t = &c->server->rounds.training;
-    assert_string_equal(fedserver_device_state(t, row_of(c, &d), c->now_ms), "away");
+    const fedserver_rounds *r = &c->server->rounds;
+    assert_string_equal(fedserver_device_state(r, row_of(c, &d), c->now_ms), "away");
     (void)device_ask_work(c, &d);
-    assert_string_equal(fedserver_device_state(t, row_of(c, &d), c->now_ms), "waiting");
+    assert_string_equal(fedserver_device_state(r, row_of(c, &d), c->now_ms), "waiting");
     small_task(c);
     assert_int_equal(device_ask_work(c, &d).action, FED_ACTION_TRAIN);
-    assert_string_equal(fedserver_device_state(t, row_of(c, &d), c->now_ms), "training");
+    assert_string_equal(fedserver_device_state(r, row_of(c, &d), c->now_ms), "training");
     coordinator_wait(c, 101000);
-    assert_string_equal(fedserver_device_state(t, row_of(c, &d), c->now_ms), "late");
+    assert_string_equal(fedserver_device_state(r, row_of(c, &d), c->now_ms), "late");
     fed_hex(d.fingerprint, FED_SHA256_SIZE, hex);
     coordinator_commit(c);
     assert_fed_ok_err(fedserver_device_revoke(c->server, c->now_ms, hex, &entry, &err));
     const fedserver_device revoked = stored(c, &d);
-    assert_string_equal(fedserver_device_state(t, &revoked, c->now_ms), "revoked");
+    assert_string_equal(fedserver_device_state(r, &revoked, c->now_ms), "revoked");
 }
 
 static fed_status find_state(void *user, const fedserver_entry *entry, fed_error *err) {

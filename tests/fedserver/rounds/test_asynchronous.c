@@ -22,7 +22,7 @@ static const char normed[] =
 static const float ones[PARAMETERS] = {1, 1, 1, 1, 1, 1};
 
 static const fedserver_round *round_of(const coordinator *c) {
-    return &c->server->rounds.training.round;
+    return &fedserver_rounds_front(&c->server->rounds)->round;
 }
 
 /* -- what counts -- */
@@ -38,7 +38,7 @@ static void a_device_trains_again_at_once_after_its_report(void **state) {
         assert_int_equal(work.version, (k - 1) / 2);
         assert_int_equal(device_upload(c, &d, &work, ones, 1, NULL), 200);
         coordinator_commit(c);
-        assert_int_equal(c->server->rounds.training.versions.version, k / 2);
+        assert_int_equal(fedserver_rounds_front(&c->server->rounds)->versions.version, k / 2);
     }
 }
 
@@ -53,19 +53,20 @@ static void older_updates_count_for_less(void **state) {
             assert_int_equal(device_upload(c, &d[who], &work, ones, 1, NULL), 200);
         }
     }
-    assert_int_equal(c->server->rounds.training.versions.version, 2);
+    assert_int_equal(fedserver_rounds_front(&c->server->rounds)->versions.version, 2);
     float before[PARAMETERS];
     const float x[PARAMETERS] = {4, -4, 2, 0, 8, 0.5f};
-    memcpy(before, c->server->rounds.training.versions.values, sizeof before);
+    memcpy(before, fedserver_rounds_front(&c->server->rounds)->versions.values, sizeof before);
     assert_int_equal(device_upload(c, &d[0], &old, x, 5, NULL), 200);
     fed_assignment fresh = device_ask_work(c, &d[1]);
     assert_int_equal(fresh.version, 2);
     assert_int_equal(device_upload(c, &d[1], &fresh, ones, 3, NULL), 200);
-    assert_int_equal(c->server->rounds.training.versions.version, 3);
+    assert_int_equal(fedserver_rounds_front(&c->server->rounds)->versions.version, 3);
     for (int i = 0; i < PARAMETERS; i++) { /* 64 / sqrt(1 + 2) is 37 */
         double mean = (37.0 * 5 * (double)x[i] + 64.0 * 3 * 1) / (37.0 * 5 + 64.0 * 3);
         float want = before[i] + (float)mean;
-        assert_true(fabsf(c->server->rounds.training.versions.values[i] - want) < 1e-6f);
+        assert_true(fabsf(fedserver_rounds_front(&c->server->rounds)->versions.values[i] - want) <
+                    1e-6f);
     }
 }
 
@@ -79,7 +80,7 @@ static void move_statistics(coordinator *c, const test_device *d, float change) 
         }
         assert_int_equal(device_upload(c, d, &work, x, 1, NULL), 200);
     }
-    assert_int_equal(c->server->rounds.training.versions.version, 5);
+    assert_int_equal(fedserver_rounds_front(&c->server->rounds)->versions.version, 5);
 }
 
 static void check_late_statistics(const char *strategy, double late, double fresh, bool crash) {
@@ -99,7 +100,7 @@ static void check_late_statistics(const char *strategy, double late, double fres
         coordinator_wait(&c, 0);
     }
     fed_assignment work = device_ask_work(&c, &d[1]);
-    memcpy(before, c.server->rounds.training.versions.values, sizeof before);
+    memcpy(before, fedserver_rounds_front(&c.server->rounds)->versions.values, sizeof before);
     assert_float_equal(before[NORMED_VALUES - 1], 0.25f, 1e-6); /* a variance, 1 at first */
     for (int i = 0; i < NORMED_VALUES; i++) { /* it measured 0.1, when the model had 1 */
         x[i] = i < NORMED_SUMMED ? 0.5f : -0.9f;
@@ -109,8 +110,8 @@ static void check_late_statistics(const char *strategy, double late, double fres
         x[i] = i < NORMED_SUMMED ? 0.5f : -0.05f;
     }
     assert_int_equal(device_upload(&c, &d[1], &work, x, 1, NULL), 200);
-    assert_int_equal(c.server->rounds.training.versions.version, 6);
-    values = c.server->rounds.training.versions.values;
+    assert_int_equal(fedserver_rounds_front(&c.server->rounds)->versions.version, 6);
+    values = fedserver_rounds_front(&c.server->rounds)->versions.values;
     for (int i = 0; i < NORMED_SUMMED; i++) {
         assert_float_equal(values[i], before[i] + 0.5f, 1e-6);
     }
@@ -197,9 +198,9 @@ static void the_deadline_commits_what_is_in_and_without_anything_waits_on(void *
     coordinator_commit(c);
     coordinator_crash(c);
     coordinator_wait(c, 9999);
-    assert_int_equal(c->server->rounds.training.versions.version, 0);
+    assert_int_equal(fedserver_rounds_front(&c->server->rounds)->versions.version, 0);
     coordinator_wait(c, 1);
-    assert_int_equal(c->server->rounds.training.versions.version, 1);
+    assert_int_equal(fedserver_rounds_front(&c->server->rounds)->versions.version, 1);
 }
 
 static void who_asks_again_gets_its_lease_with_the_newest_model(void **state) {
@@ -239,7 +240,7 @@ static void a_round_of_large_devices_is_reached(void **state) {
     coordinator_task(c, "{\"model\": \"input 2 | dense 2\", \"codec_up\": \"float32\","
                         " \"codec_down\": \"float32\", \"rounds\": 1, \"cohort\": 4,"
                         " \"goal\": 200, \"staleness\": 4}");
-    memcpy(before, c->server->rounds.training.versions.values, sizeof before);
+    memcpy(before, fedserver_rounds_front(&c->server->rounds)->versions.values, sizeof before);
     for (int k = 0; k < GOAL; k++) {
         const fed_assignment work = device_ask_work(c, &d[k % DEVICES]);
         assert_int_equal(device_upload(c, &d[k % DEVICES], &work, values, 60000, NULL), 200);
@@ -248,9 +249,10 @@ static void a_round_of_large_devices_is_reached(void **state) {
             coordinator_crash(c);
         }
     }
-    assert_int_equal(c->server->rounds.training.versions.version, 1);
+    assert_int_equal(fedserver_rounds_front(&c->server->rounds)->versions.version, 1);
     for (int i = 0; i < PARAMETERS; i++) {
-        assert_true(c->server->rounds.training.versions.values[i] == before[i] + values[i]);
+        assert_true(fedserver_rounds_front(&c->server->rounds)->versions.values[i] ==
+                    before[i] + values[i]);
     }
 }
 
@@ -273,7 +275,7 @@ static void one_device_does_not_fill_a_round_that_others_work_on(void **state) {
     coordinator_wait(c, 9999);
     assert_int_equal(device_ask_work(c, &d[0]).action, FED_ACTION_WAIT);
     coordinator_wait(c, 1); /* the others did not come back: nobody waits for them for ever */
-    assert_int_equal(c->server->rounds.training.versions.version, 1);
+    assert_int_equal(fedserver_rounds_front(&c->server->rounds)->versions.version, 1);
 }
 
 static void after_a_restart_everything_is_as_before(void **state) {
@@ -303,7 +305,7 @@ static void after_a_restart_everything_is_as_before(void **state) {
     assert_int_equal(round_of(c)->leased, 1);
     assert_int_equal(device_upload(c, &d[1], &work[1], ones, 1, NULL), 409);
     assert_int_equal(device_upload(c, &d[2], &work[2], ones, 1, NULL), 200);
-    assert_int_equal(c->server->rounds.training.versions.version, 1);
+    assert_int_equal(fedserver_rounds_front(&c->server->rounds)->versions.version, 1);
     assert_int_equal(device_upload(c, &d[0], &work[0], ones, 1, NULL), 200); /* it was counted */
 }
 
@@ -399,7 +401,7 @@ static uint64_t digest_of(const int order[3], bool crash) {
                              200);
             settle(&c, crash);
         }
-        assert_int_equal(c.server->rounds.training.versions.version, round + 1);
+        assert_int_equal(fedserver_rounds_front(&c.server->rounds)->versions.version, round + 1);
         for (int k = 0; k < 3 && round + 1 < ROUNDS; k++) {
             int who = reports[round][k];
             work[who] = device_ask_work(&c, &d[who]);
@@ -407,7 +409,7 @@ static uint64_t digest_of(const int order[3], bool crash) {
             settle(&c, crash);
         }
     }
-    uint64_t digest = c.server->rounds.training.versions.digest;
+    uint64_t digest = fedserver_rounds_front(&c.server->rounds)->versions.digest;
     coordinator_teardown(&c);
     return digest;
 }

@@ -83,7 +83,7 @@ static int end(void **state) {
 #define APART(test) cmocka_unit_test_setup_teardown(test, begin, end)
 
 static const fedserver_training *training_of(const coordinator *c) {
-    return &c->server->rounds.training;
+    return fedserver_rounds_front(&c->server->rounds);
 }
 
 static bool closes(const coordinator *c) {
@@ -436,7 +436,7 @@ static void a_task_that_is_paused_while_it_closes_goes_on_later(void **state) {
     const uint64_t id = training_of(c)->task.wire.id;
     open_gate(); /* the thread goes on, or is told to end */
     change_task(c, id, FEDSERVER_PAUSE);
-    assert_false(training_of(c)->loaded);
+    assert_null(training_of(c));
     assert_int_equal(device_ask_work(c, &d[0]).action, FED_ACTION_WAIT);
     change_task(c, id, FEDSERVER_RESUME);
     coordinator_wait(c, 0);
@@ -451,7 +451,7 @@ static void of_a_task_that_is_cancelled_while_it_closes_no_file_is_left(void **s
     report_while_it_closes(c, d, work);
     open_gate();
     change_task(c, training_of(c)->task.wire.id, FEDSERVER_CANCEL);
-    assert_false(training_of(c)->loaded);
+    assert_null(training_of(c));
     expect_sound(c); /* the start sweeps */
     coordinator_commit(c);
     assert_int_equal(count_blobs(c), 0);

@@ -61,7 +61,7 @@ static int64_t held_ms(coordinator *c, const test_device *d) {
 /* All of them are held, and asked again when their time is over, until the round is full. Returns
  * how often somebody was asked. */
 static unsigned fill(coordinator *c, const test_device *d, size_t count, bool in[CROWD]) {
-    const fedserver_round *round = &c->server->rounds.training.round;
+    const fedserver_round *round = &fedserver_rounds_front(&c->server->rounds)->round;
     int64_t next_ms[CROWD] = {0};
     unsigned asked = 0;
     for (size_t k = 0; k < count; k++) {
@@ -139,7 +139,8 @@ static void who_may_not_hold_is_told_to_come_when_its_turn_comes(void **state) {
     unsigned early = 0;
     crowd_seen(c, d);
     task_of(c, "\"cohort\": 1");
-    for (int k = 0; k < CROWD && c->server->rounds.training.round.leased == 0; k++) {
+    for (int k = 0; k < CROWD && fedserver_rounds_front(&c->server->rounds)->round.leased == 0;
+         k++) {
         fed_assignment work = device_ask_work(c, &d[k]);
         if (work.action == FED_ACTION_WAIT) {
             early++;
@@ -213,12 +214,12 @@ static void a_revoked_devices_slot_goes_to_another(void **state) {
         revoke(c, &d[1]);
         coordinator_wait(c, 200);
         assert_int_not_equal(fedserver_epoch(c->server), epoch);
-        assert_int_equal(c->server->rounds.training.round.leased, 1);
+        assert_int_equal(fedserver_rounds_front(&c->server->rounds)->round.leased, 1);
         assert_int_equal(device_ask_work(c, &d[2]).action, FED_ACTION_TRAIN);
         assert_int_equal(device_upload(c, &d[0], &work, ones, 1, NULL), 200);
         revoke(c, &d[0]); /* what it has reported stays counted */
         coordinator_wait(c, 0);
-        assert_int_equal(c->server->rounds.training.round.received, 1);
+        assert_int_equal(fedserver_rounds_front(&c->server->rounds)->round.received, 1);
         coordinator_commit(c);
         coordinator_teardown(c);
         coordinator_setup(c);
@@ -250,7 +251,7 @@ static void a_crowd_without_work_comes_back_over_a_longer_time(void **state) {
 
 /* What must be true after every request: each slot that is taken is somebody's. */
 static void check_slots(const coordinator *c) {
-    const fedserver_training *t = &c->server->rounds.training;
+    const fedserver_training *t = fedserver_rounds_front(&c->server->rounds);
     uint32_t taken = t->task.rules.staleness > 0 ? 0 : t->round.received;
     for (size_t k = 0; k < c->server->rounds.devices.count; k++) {
         taken += fedserver_lease_stands(t, &c->server->rounds.devices.items[k], c->now_ms);
@@ -304,9 +305,10 @@ static void live(coordinator *c, const char *keys, uint32_t seed) {
         check_slots(c);
     }
     assert_fed_ok_err(c->server->store->round_each(
-        c->server->db, c->server->rounds.training.task.wire.id, 1000, add_updates, &updates, &err));
-    assert_int_equal(updates + c->server->rounds.training.round.received, yes);
-    assert_true(c->server->rounds.training.versions.version > 10);
+        c->server->db, fedserver_rounds_front(&c->server->rounds)->task.wire.id, 1000, add_updates,
+        &updates, &err));
+    assert_int_equal(updates + fedserver_rounds_front(&c->server->rounds)->round.received, yes);
+    assert_true(fedserver_rounds_front(&c->server->rounds)->versions.version > 10);
 }
 
 static void whatever_happens_slots_and_updates_add_up(void **state) {

@@ -110,8 +110,7 @@ static void check(coordinator *c) {
     assert_fed_ok_err(fedserver_check(server, note_finding, NULL, &findings, &err));
     fedserver_close(server);
     assert_int_equal(findings, 0);
-    assert_fed_ok_err(fedserver_open(c->directory, NULL, &c->server, &err));
-    assert_fed_ok_err(fedserver_begin(c->server, &err));
+    coordinator_open(c);
     coordinator_wait(c, 0);
 }
 
@@ -135,6 +134,7 @@ static void a_cancelled_task_ends_and_the_next_one_runs(void **state) {
     coordinator *c = *state;
     char word[32];
     coordinator_task(c, TWO_ROUNDS);
+    coordinator_one_at_a_time(c);
     coordinator_task(c, TWO_ROUNDS);
     const test_device a = coordinator_enrol(c), b = coordinator_enrol(c);
     report(c, &a, 1);
@@ -194,6 +194,7 @@ static void a_queued_or_paused_task_can_be_cancelled_a_finished_one_not(void **s
     coordinator *c = *state;
     fed_error err = {0};
     coordinator_task(c, SMALL("\"rounds\": 1, \"cohort\": 1"));
+    coordinator_one_at_a_time(c);
     coordinator_task(c, TWO_ROUNDS);
     coordinator_task(c, TWO_ROUNDS);
     must_do(c, 2, FEDSERVER_CANCEL);
@@ -227,11 +228,9 @@ static void the_space_of_a_cancelled_task_is_given_back(void **state) {
         coordinator_wait(c, 10);
         coordinator_commit(c);
     }
-    fed_error err = {0};
     fedserver_close(c->server); /* writes the journal into the file */
     assert_true(database_size(c) < 1000000);
-    assert_fed_ok_err(fedserver_open(c->directory, NULL, &c->server, &err));
-    assert_fed_ok_err(fedserver_begin(c->server, &err));
+    coordinator_open(c);
 }
 
 static void nobody_need_serve_for_it(void **state) {
@@ -245,8 +244,7 @@ static void nobody_need_serve_for_it(void **state) {
     assert_fed_ok_err(fedserver_task_change(other, c->now_ms, 1, FEDSERVER_CANCEL, &err));
     fedserver_close(other);
     assert_true(database_size(c) < 1000000);
-    assert_fed_ok_err(fedserver_open(c->directory, NULL, &c->server, &err));
-    assert_fed_ok_err(fedserver_begin(c->server, &err));
+    coordinator_open(c);
     assert_list(c, "1 cancelled");
 }
 
@@ -256,6 +254,7 @@ static void a_paused_task_keeps_what_its_open_round_has(void **state) {
     coordinator *c = *state;
     char word[32];
     coordinator_task(c, TWO_ROUNDS);
+    coordinator_one_at_a_time(c);
     coordinator_task(c, SMALL("\"rounds\": 1, \"cohort\": 1"));
     const test_device a = coordinator_enrol(c), b = coordinator_enrol(c);
     report(c, &a, 1);
@@ -269,17 +268,18 @@ static void a_paused_task_keeps_what_its_open_round_has(void **state) {
     assert_list(c, "1 paused, 2 finished");
     must_do(c, 1, FEDSERVER_RESUME);
     assert_list(c, "1 running, 2 finished");
-    assert_int_equal(c->server->rounds.training.round.received, 1);
+    assert_int_equal(fedserver_rounds_front(&c->server->rounds)->round.received, 1);
     check(c);
     report(c, &b, 1); /* the second of two */
-    assert_int_equal(c->server->rounds.training.versions.version, 1);
-    assert_int_equal((int)c->server->rounds.training.round.number, 2);
+    assert_int_equal(fedserver_rounds_front(&c->server->rounds)->versions.version, 1);
+    assert_int_equal((int)fedserver_rounds_front(&c->server->rounds)->round.number, 2);
     check(c);
 }
 
 static void so_it_is_in_asynchronous_rounds(void **state) {
     coordinator *c = *state;
     coordinator_task(c, SMALL("\"rounds\": 2, \"cohort\": 2, \"goal\": 2, \"staleness\": 3"));
+    coordinator_one_at_a_time(c);
     coordinator_task(c, SMALL("\"rounds\": 1, \"cohort\": 1"));
     const test_device a = coordinator_enrol(c), b = coordinator_enrol(c);
     report(c, &a, 1);
@@ -287,10 +287,10 @@ static void so_it_is_in_asynchronous_rounds(void **state) {
     must_do(c, 1, FEDSERVER_PAUSE);
     report(c, &b, 2);
     must_do(c, 1, FEDSERVER_RESUME);
-    assert_int_equal(c->server->rounds.training.round.received, 1);
-    assert_true(c->server->rounds.training.round.deadline_ms > c->now_ms);
+    assert_int_equal(fedserver_rounds_front(&c->server->rounds)->round.received, 1);
+    assert_true(fedserver_rounds_front(&c->server->rounds)->round.deadline_ms > c->now_ms);
     report(c, &a, 1); /* its lease still stood */
-    assert_int_equal(c->server->rounds.training.versions.version, 1);
+    assert_int_equal(fedserver_rounds_front(&c->server->rounds)->versions.version, 1);
     check(c);
 }
 
@@ -302,6 +302,7 @@ static void large_updates_of_a_paused_task_are_kept_and_copied(void **state) {
                                 " \"codec_down\": \"float32\", \"rounds\": 1, \"cohort\": 2}";
     static float x[150 * 150 + 150];
     coordinator_task(c, large);
+    coordinator_one_at_a_time(c);
     coordinator_task(c, large);
     const test_device a = coordinator_enrol(c), b = coordinator_enrol(c);
     fed_assignment work = device_ask_work(c, &a);
@@ -326,7 +327,7 @@ static void large_updates_of_a_paused_task_are_kept_and_copied(void **state) {
     coordinator_wait(c, 0);
     assert_list(c, "1 paused, 2 finished");
     must_do(c, 1, FEDSERVER_RESUME);
-    assert_int_equal(c->server->rounds.training.round.received, 1);
+    assert_int_equal(fedserver_rounds_front(&c->server->rounds)->round.received, 1);
     must_do(c, 1, FEDSERVER_CANCEL);
     check(c);
 }
@@ -335,6 +336,7 @@ static void a_paused_task_in_the_queue_is_passed_over(void **state) {
     coordinator *c = *state;
     fed_error err = {0};
     coordinator_task(c, SMALL("\"rounds\": 1, \"cohort\": 1"));
+    coordinator_one_at_a_time(c);
     coordinator_task(c, SMALL("\"rounds\": 1, \"cohort\": 1"));
     coordinator_task(c, SMALL("\"rounds\": 1, \"cohort\": 1"));
     must_do(c, 2, FEDSERVER_PAUSE);
@@ -353,6 +355,9 @@ static void tasks_run_in_the_order_to_which_they_were_moved(void **state) {
     fed_error err = {0};
     for (int k = 0; k < 5; k++) {
         coordinator_task(c, SMALL("\"rounds\": 1, \"cohort\": 1"));
+        if (k == 0) {
+            coordinator_one_at_a_time(c);
+        }
     }
     move(c, 4, 1);
     assert_list(c, "1 running, 4 queued, 2 queued, 3 queued, 5 queued");
@@ -395,75 +400,6 @@ static void decline_next(coordinator *c, const test_device *d, uint64_t task) {
     decline(c, d, &work);
 }
 
-static void a_task_that_all_declined_gives_way_to_one_that_runs(void **state) {
-    coordinator *c = *state;
-    coordinator_task(c, TWO_ROUNDS);
-    coordinator_task(c, TWO_ROUNDS);
-    const test_device a = coordinator_enrol(c), b = coordinator_enrol(c);
-    decline_next(c, &a, 1);
-    decline_next(c, &b, 1);
-    coordinator_wait(c, 0);
-    assert_list(c, "1 running, 2 queued"); /* perhaps another device comes */
-    coordinator_wait(c, 10000);
-    assert_list(c, "2 running, 1 queued");
-    check(c);
-    const fedserver_task_entry entry = list(c, 1).wanted;
-    assert_int_equal(entry.declined, 2);
-    assert_int_equal(entry.reasons[0].devices, 2);
-    assert_string_equal(entry.reasons[0].text, "samples are 784 values");
-    assert_int_equal(entry.reasons[1].devices, 0);
-    for (int round = 0; round < 2; round++) {
-        report(c, &a, 2);
-        report(c, &b, 2);
-    }
-    assert_list(c, "1 running, 2 finished"); /* nothing else is left: somebody may come for it */
-    check(c);
-}
-
-static void it_waits_where_nothing_else_can_be_served(void **state) {
-    coordinator *c = *state;
-    coordinator_task(c, TWO_ROUNDS);
-    coordinator_task(c, SMALL("\"rounds\": 1, \"cohort\": 1, \"tag\": \"cameras\""));
-    const test_device a = coordinator_enrol(c);
-    decline_next(c, &a, 1);
-    coordinator_wait(c, 0);
-    coordinator_wait(c, 60000);
-    assert_list(c, "1 running, 2 queued");
-    const test_device able = coordinator_enrol(c);
-    assert_int_equal(device_ask_work(c, &able).action, FED_ACTION_TRAIN);
-    coordinator_wait(c, 5000);
-    assert_list(c, "1 running, 2 queued");
-}
-
-static void one_for_other_tags_gives_way_too(void **state) {
-    coordinator *c = *state;
-    coordinator_task(c, SMALL("\"rounds\": 1, \"cohort\": 1, \"tag\": \"cameras\""));
-    coordinator_task(c, SMALL("\"rounds\": 1, \"cohort\": 1"));
-    const test_device a = coordinator_enrol(c);
-    assert_int_equal(device_ask_work(c, &a).action, FED_ACTION_WAIT);
-    coordinator_wait(c, 0);
-    coordinator_wait(c, 10000);
-    assert_list(c, "2 running, 1 queued");
-    report(c, &a, 2);
-}
-
-static void what_its_open_round_has_is_kept_when_it_gives_way(void **state) {
-    coordinator *c = *state;
-    coordinator_task(c, SMALL("\"rounds\": 1, \"cohort\": 2, \"minimum\": 2"));
-    coordinator_task(c, SMALL("\"rounds\": 1, \"cohort\": 1"));
-    const test_device a = coordinator_enrol(c), b = coordinator_enrol(c);
-    report(c, &a, 1);
-    coordinator_wait(c, 20 * 60000); /* it is seen no more */
-    decline_next(c, &b, 1);
-    coordinator_wait(c, 0);
-    coordinator_wait(c, 10000);
-    assert_list(c, "2 running, 1 queued");
-    report(c, &b, 2);
-    assert_list(c, "1 running, 2 finished");
-    assert_int_equal(c->server->rounds.training.round.received, 1);
-    check(c);
-}
-
 static void resuming_a_task_asks_everybody_anew(void **state) {
     coordinator *c = *state;
     coordinator_task(c, TWO_ROUNDS);
@@ -482,6 +418,7 @@ static void the_status_lists_tasks(void **state) {
     coordinator *c = *state;
     fed_error err = {0};
     coordinator_task(c, TWO_ROUNDS);
+    coordinator_one_at_a_time(c);
     coordinator_task(c, TWO_ROUNDS);
     const test_device a = coordinator_enrol(c);
     decline_next(c, &a, 1);
@@ -518,7 +455,7 @@ static void the_status_lists_tasks(void **state) {
     char text[2000];
     assert_fed_ok_err(fedserver_status(other, c->now_ms, text, sizeof text, &err));
     assert_non_null(strstr(text, "1 device declined: samples are 784 values\n"));
-    assert_non_null(strstr(text, "beside it: 1 queued, 0 paused"));
+    assert_non_null(strstr(text, "besides: 1 queued, 0 paused"));
     fedserver_close(other);
     json_decref(root);
     answer_free(&status);
@@ -540,10 +477,6 @@ int main(void) {
         WITH(large_updates_of_a_paused_task_are_kept_and_copied),
         WITH(a_paused_task_in_the_queue_is_passed_over),
         WITH(tasks_run_in_the_order_to_which_they_were_moved),
-        WITH(a_task_that_all_declined_gives_way_to_one_that_runs),
-        WITH(it_waits_where_nothing_else_can_be_served),
-        WITH(one_for_other_tags_gives_way_too),
-        WITH(what_its_open_round_has_is_kept_when_it_gives_way),
         WITH(resuming_a_task_asks_everybody_anew),
         WITH(the_status_lists_tasks),
     };

@@ -246,8 +246,8 @@ static void a_model_that_predicts_numbers_has_a_test_loss_and_no_accuracy(void *
     assert_true(json_real_value(json_object_get(round, "test_loss")) == 0.25);
     json_decref(root);
     a = coordinator_ask(c, NULL, "GET", "/metrics", "", NULL, 0);
-    assert_non_null(strstr((char *)a.body, "fed_model_test_loss 0.25"));
-    assert_null(strstr((char *)a.body, "fed_model_accuracy"));
+    assert_non_null(strstr((char *)a.body, "fed_model_test_loss{task=\"1\"} 0.25"));
+    assert_null(strstr((char *)a.body, "fed_model_accuracy{"));
     answer_free(&a);
 }
 
@@ -300,9 +300,10 @@ static void metrics_count_what_happened(void **state) {
         "\nfed_rounds_committed_total 1\n",
         "\nfed_assignments_total{action=\"train\"} 1\n",
         "\nfed_devices 1\n",
-        "\nfed_model_version 1\n",
-        "\nfed_round_number 2\n",
-        "\nfed_task_running 1\n",
+        "\nfed_model_version{task=\"1\"} 1\n",
+        "\nfed_round_number{task=\"1\"} 2\n",
+        "\nfed_task_running{task=\"1\"} 1\n",
+        "\nfed_tasks_running 1\n",
     };
     for (size_t k = 0; k < sizeof lines / sizeof lines[0]; k++) {
         if (strstr((char *)a.body, lines[k]) == NULL) {

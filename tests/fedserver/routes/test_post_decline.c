@@ -76,7 +76,7 @@ static void slot_goes_to_another(const char *task) {
     assert_int_equal(work[2].reason, FED_WAIT_FULL);
     const uint64_t epoch = fedserver_epoch(c.server);
     assert_int_equal(decline(&c, &d[1], &work[1]), 200);
-    assert_int_equal(c.server->rounds.training.round.leased, 1);
+    assert_int_equal(fedserver_rounds_front(&c.server->rounds)->round.leased, 1);
     coordinator_wait(&c, 100);
     assert_true(fedserver_epoch(c.server) > epoch); /* who is held is asked again */
     work[2] = device_ask_work(&c, &d[2]);
@@ -85,7 +85,7 @@ static void slot_goes_to_another(const char *task) {
     assert_int_equal(upload(&c, &d[1], &work[1]), 409); /* its lease is over */
     assert_int_equal(upload(&c, &d[0], &work[0]), 200);
     assert_int_equal(upload(&c, &d[2], &work[2]), 200);
-    assert_int_equal(c.server->rounds.training.versions.version, 1);
+    assert_int_equal(fedserver_rounds_front(&c.server->rounds)->versions.version, 1);
     assert_declined(&c, &d[1]);
     coordinator_teardown(&c);
 }
@@ -110,7 +110,7 @@ static void decline_outlives_a_restart(const char *task) {
     assert_int_equal(decline(&c, &a, &work), 200);
     coordinator_commit(&c);
     coordinator_crash(&c);
-    assert_int_equal(c.server->rounds.training.round.leased, 1);
+    assert_int_equal(fedserver_rounds_front(&c.server->rounds)->round.leased, 1);
     assert_declined(&c, &a);
     assert_int_equal(device_ask_work(&c, &b).action, FED_ACTION_TRAIN);
     coordinator_teardown(&c);
@@ -132,7 +132,7 @@ static void test_it_may_be_sent_again(void **state) {
     assert_int_equal(device_ask_work(&c, &b).action, FED_ACTION_TRAIN);
     assert_int_equal(decline(&c, &a, &work), 200);
     assert_int_equal(decline(&c, &a, &work), 200);
-    assert_int_equal(c.server->rounds.training.round.leased, 1);
+    assert_int_equal(fedserver_rounds_front(&c.server->rounds)->round.leased, 1);
     assert_int_equal(c.server->rounds.counters.declines, 1);
     coordinator_teardown(&c);
 }
@@ -158,6 +158,7 @@ static void test_it_is_of_one_task(void **state) {
     coordinator_setup(&c);
     coordinator_task(&c, "{\"model\": \"input 2 | dense 2\", \"codec_up\": \"float32\","
                          " \"rounds\": 1, \"cohort\": 1}");
+    coordinator_one_at_a_time(&c);
     coordinator_task(&c, SYNCHRONOUS);
     const test_device a = coordinator_enrol(&c), b = coordinator_enrol(&c);
     const fed_assignment first = device_ask_work(&c, &a);
@@ -242,7 +243,7 @@ static void test_without_a_reason_the_slot_is_free_and_the_device_may_come_again
     answer given = decline_with(&c, &a, &work, "");
     assert_int_equal(given.status, 200);
     answer_free(&given);
-    assert_int_equal(c.server->rounds.training.round.leased, 0);
+    assert_int_equal(fedserver_rounds_front(&c.server->rounds)->round.leased, 0);
     assert_int_equal(c.server->rounds.counters.declines, 0);
     assert_int_equal(upload(&c, &a, &work), 409);
     coordinator_wait(&c, 60000);

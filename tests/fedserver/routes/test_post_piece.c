@@ -93,7 +93,7 @@ static void must_be(sender *s, size_t from, size_t to, int status, const char *e
 }
 
 static uint32_t counted(const sender *s) {
-    return s->c.server->rounds.training.sum.updates;
+    return fedserver_rounds_front(&s->c.server->rounds)->sum.updates;
 }
 
 static void the_last_piece_counts_the_update(void **state) {
@@ -137,7 +137,8 @@ static void pieces_out_of_order_and_twice_change_nothing(void **state) {
     must_be(s, s->message.len, s->message.len, 202, "");
     must_be(s, 20, s->message.len, 200, "");
     assert_int_equal(counted(s), 1);
-    assert_true(s->c.server->rounds.training.sum.acc[0] == INT64_C(1) << FEDCODEC_FOLD_BITS);
+    assert_true(fedserver_rounds_front(&s->c.server->rounds)->sum.acc[0] ==
+                INT64_C(1) << FEDCODEC_FOLD_BITS);
 }
 
 static void pieces_outlive_the_coordinator(void **state) {
@@ -185,7 +186,7 @@ static void two_devices_do_not_mix(void **state) {
     must_have(s, 0, 0, 10);
     must_be(&second, 5, second.message.len, 200, "");
     must_be(s, 10, s->message.len, 200, ""); /* the round is complete */
-    assert_int_equal(s->c.server->rounds.training.versions.version, 1);
+    assert_int_equal(fedserver_rounds_front(&s->c.server->rounds)->versions.version, 1);
     fed_writer_free(&second.message);
 }
 
@@ -201,7 +202,8 @@ static void another_message_begins_anew(void **state) {
     must_have(s, 0, 0, 0);
     make_message(s, 2);
     must_be(s, 5, s->message.len, 200, "");
-    assert_true(s->c.server->rounds.training.sum.acc[0] == INT64_C(2) << FEDCODEC_FOLD_BITS);
+    assert_true(fedserver_rounds_front(&s->c.server->rounds)->sum.acc[0] ==
+                INT64_C(2) << FEDCODEC_FOLD_BITS);
 }
 
 static void lying_totals_and_digests_are_refused(void **state) {
@@ -297,7 +299,7 @@ static void pieces_go_when_their_round_closes(void **state) {
     assert_int_equal(device_upload(&s->c, &s->other, &s->other_work, ones, 1, NULL), 200);
     assert_int_equal(stored(s), 10);
     coordinator_wait(&s->c, 10001); /* the deadline: one update is enough */
-    assert_int_equal(s->c.server->rounds.training.versions.version, 1);
+    assert_int_equal(fedserver_rounds_front(&s->c.server->rounds)->versions.version, 1);
     assert_int_equal(stored(s), 0);
     must_be(s, 10, 20, 409, "round_closed");
     must_be(s, 0, 0, 409, "round_closed");

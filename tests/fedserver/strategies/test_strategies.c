@@ -96,7 +96,7 @@ static void a_state_of_the_wrong_size_is_not_started_with(void **state) {
     coordinator_setup(&c);
     coordinator_task(&c, "{\"model\": \"input 2 | dense 2\", \"strategy\": \"fedadam\","
                          " \"rounds\": 1, \"cohort\": 1}");
-    const fedserver_training *t = &c.server->rounds.training;
+    const fedserver_training *t = fedserver_rounds_front(&c.server->rounds);
     fedserver_model_row row = {.version = 1,
                                .digest = t->versions.digest,
                                .values = t->versions.values,

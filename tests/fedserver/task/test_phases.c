@@ -122,7 +122,7 @@ static void an_update_of_a_larger_phase_is_still_known_as_counted(void **state) 
         assert_int_equal(a.status, 200);
         answer_free(&a);
         coordinator_commit(c);
-        assert_int_equal(c->server->rounds.training.versions.version, 1);
+        assert_int_equal(fedserver_rounds_front(&c->server->rounds)->versions.version, 1);
     }
     fed_writer_free(&body);
 }
@@ -141,7 +141,7 @@ static fed_assignment reach_round_3(coordinator *c, test_device *d) {
         fed_assignment work = device_ask_work(c, &d[1 + k % 2]);
         send_update(c, &d[1 + k % 2], &work);
     }
-    assert_int_equal(c->server->rounds.training.round.number, 3);
+    assert_int_equal(fedserver_rounds_front(&c->server->rounds)->round.number, 3);
     return first;
 }
 
@@ -159,7 +159,7 @@ static void an_update_counts_in_the_codec_of_its_own_round(void **state) {
     assert_int_equal(fresh.round, 3);
     expect_phase(&fresh.task, 3);
     assert_int_equal(device_upload(c, &d[0], &fresh, x, 1, NULL), 200);
-    assert_int_equal(c->server->rounds.training.versions.version, 3);
+    assert_int_equal(fedserver_rounds_front(&c->server->rounds)->versions.version, 3);
 }
 
 static void a_device_that_asks_again_gets_the_new_phase_with_its_lease(void **state) {
@@ -187,8 +187,8 @@ static uint64_t digest_of(bool crash) {
         coordinator_crash(&c);
     }
     send_update(&c, &d[1], &fresh);
-    assert_int_equal(c.server->rounds.training.versions.version, 3);
-    uint64_t digest = c.server->rounds.training.versions.digest;
+    assert_int_equal(fedserver_rounds_front(&c.server->rounds)->versions.version, 3);
+    uint64_t digest = fedserver_rounds_front(&c.server->rounds)->versions.digest;
     coordinator_teardown(&c);
     return digest;
 }
@@ -230,7 +230,7 @@ static void a_check_knows_the_codec_of_each_round(void **state) {
         send_update(c, &d[0], &work);
         expect_sound(c);
     }
-    assert_int_equal(c->server->rounds.training.round.number, 6);
+    assert_int_equal(fedserver_rounds_front(&c->server->rounds)->round.number, 6);
 }
 
 int main(void) {

@@ -168,7 +168,8 @@ static const char canonical[] =
     "\"codec_down\":\"3lc:s=1\",\"small_tensor\":1024,\"local_steps\":10,\"batch\":8,"
     "\"optimizer\":\"momentum\",\"learning_rate\":0.01,\"strategy\":\"fedavg\",\"rounds\":100,"
     "\"cohort\":13,\"goal\":10,\"minimum\":1,\"deadline_s\":0.25,\"staleness\":0,"
-    "\"device_share\":0.5,\"selection\":\"uniform\",\"phases\":[{\"round\":7,\"codec_up\":\"sbc:p="
+    "\"device_share\":0.5,\"selection\":\"uniform\",\"priority\":5,\"phases\":[{\"round\":7,"
+    "\"codec_up\":\"sbc:p="
     "0.01\","
     "\"codec_down\":\"3lc:s=1\",\"local_steps\":10,\"batch\":8,\"optimizer\":\"momentum\","
     "\"learning_rate\":0.5}]}";

@@ -22,7 +22,7 @@ typedef struct world {
 } world;
 
 static const fedserver_versions *versions(const world *w) {
-    return &w->home.server->rounds.training.versions;
+    return &fedserver_rounds_front(&w->home.server->rounds)->versions;
 }
 
 static void note(world *w) {
@@ -73,8 +73,8 @@ static uint32_t first_that_comes_back(world *w) {
     for (uint32_t v = 0; v < w->version; v++) {
         float *values = NULL;
         fed_error err = {0};
-        fedserver_archive archive =
-            fedserver_rounds_archive(&w->home.server->rounds, &w->home.server->rounds.training);
+        fedserver_archive archive = fedserver_rounds_archive(
+            &w->home.server->rounds, fedserver_rounds_front(&w->home.server->rounds));
         fed_status status = fedserver_past_values(&archive, v, &values, &err);
         if (status != FED_OK) {
             assert_fed_status(status, FED_ENOTFOUND);
@@ -159,7 +159,7 @@ static int bring(world *w, int64_t have, uint32_t want, const char *more) {
     for (fed_reader_init(&r, a.body, a.len); fed_reader_left(&r) > 0; parts++) {
         fed_error err = {0};
         assert_fed_ok(fed_part_read(&r, &part));
-        const fed_layout *layout = &w->home.server->rounds.training.arch.layout;
+        const fed_layout *layout = &fedserver_rounds_front(&w->home.server->rounds)->arch.layout;
         size_t len = (size_t)part.envelope_len;
         if (part.from == part.to) {
             memset(values, 0, sizeof values);
@@ -265,8 +265,8 @@ static void given_versions_come_back_too(void **state) {
             given[i] = (float)(i * 7 + k) / 64;
         }
         assert_fed_ok_err(fedserver_training_take(&w->home.server->rounds,
-                                                  &w->home.server->rounds.training, given, false,
-                                                  w->home.now_ms, &err));
+                                                  fedserver_rounds_front(&w->home.server->rounds),
+                                                  given, false, w->home.now_ms, &err));
         note(w);
         rounds(w, 1);
     }

@@ -1,0 +1,31 @@
+/* A number for each of some devices: when a device declined, which version a device measured. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FEDSERVER_MARKS_H
+#define FEDSERVER_MARKS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "fed/status.h"
+
+typedef struct fedserver_mark {
+    int64_t device; /* the id of the device's row */
+    int64_t value;
+} fedserver_mark;
+
+/** The marks, in the order of the devices' ids. Zeros are an empty list. */
+typedef struct fedserver_marks {
+    fedserver_mark *items;
+    size_t count, cap;
+} fedserver_marks;
+
+void fedserver_marks_free(fedserver_marks *marks);
+
+/** Set the device's value, which replaces an earlier one. A device with a larger id than all
+ * others costs constant time. FED_ENOMEM: nothing has changed. */
+fed_status fedserver_marks_set(fedserver_marks *marks, int64_t device, int64_t value) FED_CHECKED;
+
+/** The device's value, or `none` if the device has no value. */
+int64_t fedserver_marks_get(const fedserver_marks *marks, int64_t device, int64_t none);
+
+#endif

@@ -1,0 +1,138 @@
+/* Reads tasks into memory: those that run, and those that finished last. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fedserver/rounds/running.h"
+
+#include <stdlib.h>
+
+#include "fedserver/rounds/device_marks.h"
+#include "fedserver/rounds/roster.h"
+#include "fedserver/rounds/task_memory.h"
+#include "fedserver/rounds/training.h"
+
+/* -- the tasks that have one state -- */
+
+/* The numbers of the tasks that have one state, in their order. */
+typedef struct numbers {
+    fedserver_task_state state;
+    uint64_t *ids;
+    size_t count;
+} numbers;
+
+static fed_status note_number(void *user, const fedserver_task_entry *entry, fed_error *err) {
+    numbers *n = user;
+    if (entry->state != n->state) {
+        return FED_OK;
+    }
+    uint64_t *ids = realloc(n->ids, (n->count + 1) * sizeof *ids);
+    if (ids == NULL) {
+        return fed_fail(err, FED_ENOMEM, "out of memory for the list of tasks");
+    }
+    n->ids = ids;
+    n->ids[n->count++] = entry->id;
+    return FED_OK;
+}
+
+fed_status fedserver_tasks_with(const fedserver_store *store, void *db, fedserver_task_state state,
+                                fedserver_task_call call, void *user, fed_error *err) {
+    numbers n = {.state = state};
+    bool more = true;
+    fed_status status = store->task_each(db, 0, note_number, &n, err);
+    for (size_t k = 0; k < n.count && status == FED_OK && more; k++) {
+        fedserver_task task;
+        status = store->task_find(db, FEDSERVER_PICK_ID, n.ids[k], &task, err);
+        status = status == FED_OK ? call(user, &task, &more, err) : status;
+    }
+    free(n.ids);
+    return status;
+}
+
+/* -- into memory -- */
+
+static fed_status load_running(void *user, const fedserver_task *task, bool *more, fed_error *err) {
+    fedserver_rounds *rounds = user;
+    fedserver_training *t = NULL;
+    (void)more;
+    FED_TRY(fedserver_training_open(rounds, task, &t, err));
+    fed_logf(rounds->log, FED_LOG_INFO,
+             "task %llu (%s) goes on with round %u, attempt %u: %u of %u updates are in",
+             (unsigned long long)task->wire.id, task->name, t->round.number, t->round.attempt,
+             t->round.received, task->rules.goal);
+    return FED_OK;
+}
+
+uint64_t fedserver_rounds_memory(const fedserver_rounds *rounds) {
+    uint64_t bytes = 0;
+    for (size_t k = 0; k < rounds->task_count; k++) {
+        bytes += rounds->tasks[k]->memory_bytes;
+    }
+    return bytes;
+}
+
+static fed_status load_finished(void *user, const fedserver_task *task, bool *more,
+                                fed_error *err) {
+    fedserver_rounds *rounds = user;
+    fedserver_training *t = NULL;
+    uint64_t need = 0;
+    size_t finished = 0;
+    for (size_t k = 0; k < rounds->task_count; k++) {
+        finished += !fedserver_training_runs(rounds->tasks[k]);
+    }
+    FED_TRY(fedserver_memory_of(task, &need, err));
+    *more = finished < FEDSERVER_FINISHED_KEPT &&
+            fedserver_memory_fits(rounds->memory_limit, fedserver_rounds_memory(rounds), need);
+    return *more ? fedserver_training_open(rounds, task, &t, err) : FED_OK;
+}
+
+fed_status fedserver_tasks_load(fedserver_rounds *rounds, fed_error *err) {
+    rounds->queue_changed = true;
+    while (rounds->task_count > 0) {
+        fedserver_rounds_remove(rounds, rounds->tasks[0]);
+    }
+    FED_TRY(fedserver_tasks_with(rounds->store, rounds->db, FEDSERVER_TASK_RUNNING, load_running,
+                                 rounds, err));
+    return fedserver_tasks_with(rounds->store, rounds->db, FEDSERVER_TASK_FINISHED, load_finished,
+                                rounds, err);
+}
+
+/* -- for a process that does not serve -- */
+
+static fed_status view_task(void *user, const fedserver_task *task, bool *more, fed_error *err) {
+    fedserver_rounds *view = user;
+    fedserver_training *t = NULL;
+    (void)more;
+    if (fedserver_rounds_append(view, &t) != FED_OK) {
+        return fed_fail(err, FED_ENOMEM, "out of memory for another task");
+    }
+    t->task = *task;
+    FED_TRY(fedserver_round_load(view, t, err));
+    return view->devices.count > 0 ? fedserver_declines_load(view, t, err) : FED_OK;
+}
+
+fed_status fedserver_rounds_view(const fedserver_store *store, void *db, const fed_log *log,
+                                 fedserver_rounds *view, fed_error *err) {
+    *view = (fedserver_rounds){.store = store, .db = db, .log = log};
+    FED_TRY(fedserver_devices_load(view, err));
+    return fedserver_tasks_with(store, db, FEDSERVER_TASK_RUNNING, view_task, view, err);
+}
+
+fed_status fedserver_rounds_outline(const fedserver_store *store, void *db, const fed_log *log,
+                                    fedserver_rounds *view, fed_error *err) {
+    *view = (fedserver_rounds){.store = store, .db = db, .log = log};
+    return fedserver_tasks_with(store, db, FEDSERVER_TASK_RUNNING, view_task, view, err);
+}
+
+/* -- time passes -- */
+
+fed_status fedserver_rounds_advance(fedserver_rounds *rounds, int64_t now_ms, fed_error *err) {
+    for (size_t k = 0; k < rounds->task_count; k++) {
+        FED_TRY(fedserver_training_advance(rounds, rounds->tasks[k], now_ms, err));
+    }
+    return FED_OK;
+}
+
+fed_status fedserver_rounds_committed(fedserver_rounds *rounds, fed_error *err) {
+    for (size_t k = 0; k < rounds->task_count; k++) {
+        FED_TRY(fedserver_training_committed(rounds, rounds->tasks[k], err));
+    }
+    return FED_OK;
+}

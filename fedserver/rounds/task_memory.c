@@ -1,0 +1,55 @@
+/* Counts the vectors of the model's size that a task keeps, and compares them with the limit. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fedserver/rounds/task_memory.h"
+
+#include <stdio.h>
+
+#include "fed/arch.h"
+#include "fedserver/rounds/intake.h"
+
+enum {
+    /* model and residual, the chain of deltas, downloads; a round's sum, with 8 bytes a value;
+     * and while the round closes the change, the decoded values, and the next version's values and
+     * delta, or the commit's journal */
+    MEMORY_VECTORS = 2 + 1 + 2 + 2 + 2 + 2,
+    /* asynchronous: the sum of the next round while one closes */
+    SECOND_SUM_VECTORS = 2
+};
+
+fed_status fedserver_memory_of(const fedserver_task *task, uint64_t *bytes, fed_error *err) {
+    fed_arch arch;
+    fedserver_strategy strategy;
+    uint64_t update = 0;
+    FED_TRY(fedserver_strategy_parse(task->strategy, &strategy, err));
+    FED_TRY(fed_arch_parse(task->wire.model, &arch, err));
+    const fed_status status = fedserver_intake_most_bytes(task, &arch.layout, &update, err);
+    const uint64_t vector = arch.layout.size * sizeof(float);
+    const uint64_t state =
+        fedserver_strategy_state_size(&strategy, fedserver_trained(&arch.layout)) * sizeof(float);
+    fed_arch_free(&arch);
+    FED_TRY(status);
+    const uint64_t vectors =
+        task->rules.staleness > 0 ? MEMORY_VECTORS + SECOND_SUM_VECTORS : (uint64_t)MEMORY_VECTORS;
+    *bytes = vectors * vector + 2 * state + update;
+    return FED_OK;
+}
+
+bool fedserver_memory_fits(uint64_t limit, uint64_t used, uint64_t need) {
+    return limit == 0 || (need <= limit && used <= limit - need);
+}
+
+void fedserver_memory_say(uint64_t limit, uint64_t used, uint64_t need, char *dst, size_t cap) {
+    const double mb = 1e6;
+    if (need > limit) {
+        snprintf(dst, cap,
+                 "it needs %.1f MB of memory, and all tasks together may take %.1f MB; start "
+                 "`fedserver run` with a larger --task-memory, or cancel it",
+                 (double)need / mb, (double)limit / mb);
+        return;
+    }
+    snprintf(dst, cap,
+             "it needs %.1f MB of memory, and of the %.1f MB for all tasks the running ones take "
+             "%.1f MB; it starts when one of them ends, is paused or is cancelled, or after "
+             "`fedserver run` with a larger --task-memory",
+             (double)need / mb, (double)limit / mb, (double)used / mb);
+}

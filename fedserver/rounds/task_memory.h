@@ -1,0 +1,25 @@
+/* How much memory a task takes, and whether another one fits beside those that run. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FEDSERVER_TASK_MEMORY_H
+#define FEDSERVER_TASK_MEMORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "fed/error.h"
+#include "fedserver/task/task.h"
+
+/** The memory that a task takes while it runs, in bytes: its vectors of the model's size, at the
+ * time when they are most, and the largest update. Devices' rows and connections are not in it. */
+fed_status fedserver_memory_of(const fedserver_task *task, uint64_t *bytes,
+                               fed_error *err) FED_CHECKED;
+
+/** Does a task of `need` bytes fit beside tasks that take `used` bytes? All tasks together may take
+ * `limit` bytes; 0: there is no limit. */
+bool fedserver_memory_fits(uint64_t limit, uint64_t used, uint64_t need);
+
+/** Say why a task that does not fit waits, and what to do. cap: 320 is enough. */
+void fedserver_memory_say(uint64_t limit, uint64_t used, uint64_t need, char *dst, size_t cap);
+
+#endif
