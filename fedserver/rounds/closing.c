@@ -17,8 +17,8 @@
 enum { DELTA_IN_ROW = 65536 };
 
 struct fedserver_closing {
-    /* What was taken from the training, and what both only read: task, layout, old values. Until the
-     * thread has ended, only the thread touches the members up to `made`. */
+    /* What was taken from the training, and what both only read: task, layout, old values. Until
+     * the thread has ended, only the thread touches the members up to `made`. */
     fedserver_training t;
     fedserver_rounds rounds; /* store, handle and directory; nothing else */
     bool keeps_old;          /* the old version is to be kept whole */

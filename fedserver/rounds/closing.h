@@ -20,8 +20,8 @@
  * training: both only read it. If the process ends before the rows name the new version, the next
  * one finds the round closing, and makes the same version again, to the bit (D3).
  *
- * Memory: the values once more, and what today's commit needs anyway. Asynchronous: a second sum, as
- * soon as an update comes for the next round.
+ * Memory: the values once more, and what any commit needs. Asynchronous: a second sum, as soon as
+ * an update comes for the next round.
  */
 
 /** What a closing has made. Valid until fedserver_closing_take has handed it over. */
@@ -73,9 +73,5 @@ void fedserver_closing_take(fedserver_training *training);
 /** Start the thread that frees the old version, and deletes the blobs that no row names any more.
  * What the round's transaction wrote is committed. Should it not start, the next closing frees. */
 void fedserver_closing_tidy(fedserver_closing *closing);
-
-/** End the closing without a result. Waits for the thread, which ends at its next step. Afterwards
- * the training is only good for fedserver_rounds_remove. NULL is fine. */
-void fedserver_closing_drop(fedserver_closing *closing);
 
 #endif

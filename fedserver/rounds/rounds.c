@@ -4,8 +4,6 @@
 
 #include <stdlib.h>
 
-#include "fedserver/rounds/closing.h"
-
 /* -- the tasks in memory -- */
 
 static void training_free(fedserver_training *training) {

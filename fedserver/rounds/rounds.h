@@ -24,6 +24,10 @@
 /** A round that closes: rounds/closing.h. */
 typedef struct fedserver_closing fedserver_closing;
 
+/** End the closing without a result. Waits for the thread, which ends at its next step. Afterwards
+ * the training is only good for fedserver_rounds_remove. NULL is fine. */
+void fedserver_closing_drop(fedserver_closing *closing);
+
 /** A task in memory: a task that runs, or one of those that finished last. */
 typedef struct fedserver_training {
     fedserver_task task;

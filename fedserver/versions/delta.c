@@ -168,7 +168,7 @@ static fed_status copy_versions(const fedserver_versions *v, fedserver_versions 
     made.residual = NULL;
     made.kept = false;
     made.links_cap = v->parts + 1;
-    made.links = malloc(made.links_cap * sizeof *made.links);
+    made.links = calloc(made.links_cap, sizeof *made.links);
     made.chain = v->chain != NULL ? fedserver_blob_share(v->chain) : NULL;
     made.values = malloc(bytes);
     if (made.values == NULL || made.links == NULL) {

@@ -129,68 +129,69 @@
                     FEDSERVER_SCHEMA_OWN,                                                          \
     }
 
-/* FEDSERVER_MIGRATIONS[k] upgrades version k + 1 to k + 2. Append only; never change an entry. */
-#define FEDSERVER_MIGRATIONS                                                                                                           \
-    {                                                                                                                                  \
-        "ALTER TABLE devices ADD COLUMN revoked_ms INTEGER NOT NULL DEFAULT 0;",                                                       \
-            "ALTER TABLE tokens ADD COLUMN role INTEGER NOT NULL DEFAULT 0;"                                                           \
-            "ALTER TABLE tokens ADD COLUMN tag TEXT NOT NULL DEFAULT '';"                                                              \
-            "ALTER TABLE devices ADD COLUMN lease_deadline_ms INTEGER NOT NULL DEFAULT 0;"                                             \
-            "ALTER TABLE devices ADD COLUMN samples INTEGER NOT NULL DEFAULT 0;"                                                       \
-            "ALTER TABLE devices ADD COLUMN role INTEGER NOT NULL DEFAULT 0;"                                                          \
-            "ALTER TABLE devices ADD COLUMN tag TEXT NOT NULL DEFAULT '';"                                                             \
-            "ALTER TABLE tasks ADD COLUMN strategy TEXT NOT NULL DEFAULT 'fedavg';"                                                    \
-            "ALTER TABLE tasks ADD COLUMN staleness INTEGER NOT NULL DEFAULT 0;"                                                       \
-            "ALTER TABLE tasks ADD COLUMN selection INTEGER NOT NULL DEFAULT 0;"                                                       \
-            "ALTER TABLE tasks ADD COLUMN tag TEXT NOT NULL DEFAULT '';"                                                               \
-            "ALTER TABLE models ADD COLUMN state BLOB;"                                                                                \
-            "UPDATE devices SET role = 1 WHERE evaluated_task != 0;",                                                                  \
-            "ALTER TABLE updates RENAME TO updates_by_device;" FEDSERVER_SCHEMA_UPDATES_4                                              \
-            "INSERT INTO updates (id, task, round, device, lease, len, body)"                                                          \
-            " SELECT u.id, d.lease_task, d.lease_round, d.id, d.counted_lease, length(u.body),"                                        \
-            " u.body FROM updates_by_device u JOIN devices d ON d.id = u.device;"                                                      \
-            "DROP TABLE updates_by_device;",                                                                                           \
-            FEDSERVER_SCHEMA_PIECES, FEDSERVER_SCHEMA_PHASES, FEDSERVER_SCHEMA_KEYFRAMES,                                              \
-            FEDSERVER_SCHEMA_AUDIT FEDSERVER_SCHEMA_DECLINES                                                                           \
-            "ALTER TABLE tokens ADD COLUMN name TEXT NOT NULL DEFAULT '';"                                                             \
-            "ALTER TABLE tokens ADD COLUMN made_ms INTEGER NOT NULL DEFAULT 0;"                                                        \
-            "ALTER TABLE tokens ADD COLUMN withdrawn_ms INTEGER NOT NULL DEFAULT 0;"                                                   \
-            "ALTER TABLE devices ADD COLUMN name TEXT NOT NULL DEFAULT '';"                                                            \
-            "ALTER TABLE devices ADD COLUMN seen_ms INTEGER NOT NULL DEFAULT 0;"                                                       \
-            "ALTER TABLE devices ADD COLUMN software TEXT NOT NULL DEFAULT '';"                                                        \
-            "ALTER TABLE devices ADD COLUMN counted INTEGER NOT NULL DEFAULT 0;"                                                       \
-            "ALTER TABLE devices ADD COLUMN late INTEGER NOT NULL DEFAULT 0;"                                                          \
-            "ALTER TABLE devices ADD COLUMN refused INTEGER NOT NULL DEFAULT 0;"                                                       \
-            "ALTER TABLE devices ADD COLUMN counted_digest INTEGER NOT NULL DEFAULT 0;"                                                \
-            "ALTER TABLE devices ADD COLUMN cloned_ms INTEGER NOT NULL DEFAULT 0;"                                                     \
-            "ALTER TABLE devices ADD COLUMN authority INTEGER NOT NULL DEFAULT 0;"                                                     \
-            "ALTER TABLE tasks ADD COLUMN device_share REAL NOT NULL DEFAULT 1;"                                                       \
-            "ALTER TABLE rounds ADD COLUMN heaviest INTEGER NOT NULL DEFAULT 0;"                                                       \
-            "ALTER TABLE rounds ADD COLUMN heaviest_share REAL NOT NULL DEFAULT 0;"                                                    \
-            "ALTER TABLE rounds ADD COLUMN furthest INTEGER NOT NULL DEFAULT 0;"                                                       \
-            "ALTER TABLE rounds ADD COLUMN furthest_norm REAL NOT NULL DEFAULT 0;"                                                     \
-            "ALTER TABLE models ADD COLUMN residual_guard INTEGER;"                                                                    \
-            "ALTER TABLE models ADD COLUMN state_guard INTEGER;"                                                                       \
-            "UPDATE models SET residual_guard = fed_guard(residual),"                                                                  \
-            " state_guard = fed_guard(state);"                                                                                         \
-            "UPDATE devices SET counted_digest = coalesce((SELECT u.guard FROM updates u"                                              \
-            " WHERE u.lease = devices.counted_lease), 0);" FEDSERVER_SCHEMA_PASSES                                                     \
-            "ALTER TABLE tasks ADD COLUMN position INTEGER NOT NULL DEFAULT 0;"                                                        \
-            "UPDATE tasks SET position = id;",                                                                                         \
-            "ALTER TABLE tasks ADD COLUMN text TEXT NOT NULL DEFAULT '';",                                                             \
-            "ALTER TABLE devices ADD COLUMN computes_on TEXT NOT NULL DEFAULT '';",                                                    \
-            "ALTER TABLE devices ADD COLUMN change INTEGER NOT NULL DEFAULT "                                                          \
-            "0;" FEDSERVER_SCHEMA_CHANGES,                                                                                             \
-            FEDSERVER_SCHEMA_OWN                                                                                                       \
-            "ALTER TABLE rounds ADD COLUMN own_dropped INTEGER NOT NULL DEFAULT 0;",                                                   \
-            "ALTER TABLE models ADD COLUMN kept INTEGER NOT NULL DEFAULT "                                                             \
-            "0;" FEDSERVER_SCHEMA_KEYFRAMES_13 "ALTER TABLE deltas ADD COLUMN digest INTEGER;"                                         \
-            "ALTER TABLE deltas ADD COLUMN len INTEGER;"                                                                               \
-            "ALTER TABLE rounds ADD COLUMN closing_ms INTEGER NOT NULL DEFAULT 0;" /* layout 4 named an update's round by its lease */ \
-            "UPDATE updates SET round = (SELECT max(number) FROM rounds r"                                                             \
-            " WHERE r.task = updates.task) WHERE start IS NULL AND round <>"                                                           \
-            " (SELECT max(number) FROM rounds r WHERE r.task = "                                                                       \
-            "updates.task);" FEDSERVER_SCHEMA_KEPT,                                                                                    \
+/* FEDSERVER_MIGRATIONS[k] upgrades version k + 1 to k + 2. Append only; never change an entry. The
+ * last one also corrects the updates' rounds: version 4 took those of their leases. */
+#define FEDSERVER_MIGRATIONS                                                                       \
+    {                                                                                              \
+        "ALTER TABLE devices ADD COLUMN revoked_ms INTEGER NOT NULL DEFAULT 0;",                   \
+            "ALTER TABLE tokens ADD COLUMN role INTEGER NOT NULL DEFAULT 0;"                       \
+            "ALTER TABLE tokens ADD COLUMN tag TEXT NOT NULL DEFAULT '';"                          \
+            "ALTER TABLE devices ADD COLUMN lease_deadline_ms INTEGER NOT NULL DEFAULT 0;"         \
+            "ALTER TABLE devices ADD COLUMN samples INTEGER NOT NULL DEFAULT 0;"                   \
+            "ALTER TABLE devices ADD COLUMN role INTEGER NOT NULL DEFAULT 0;"                      \
+            "ALTER TABLE devices ADD COLUMN tag TEXT NOT NULL DEFAULT '';"                         \
+            "ALTER TABLE tasks ADD COLUMN strategy TEXT NOT NULL DEFAULT 'fedavg';"                \
+            "ALTER TABLE tasks ADD COLUMN staleness INTEGER NOT NULL DEFAULT 0;"                   \
+            "ALTER TABLE tasks ADD COLUMN selection INTEGER NOT NULL DEFAULT 0;"                   \
+            "ALTER TABLE tasks ADD COLUMN tag TEXT NOT NULL DEFAULT '';"                           \
+            "ALTER TABLE models ADD COLUMN state BLOB;"                                            \
+            "UPDATE devices SET role = 1 WHERE evaluated_task != 0;",                              \
+            "ALTER TABLE updates RENAME TO updates_by_device;" FEDSERVER_SCHEMA_UPDATES_4          \
+            "INSERT INTO updates (id, task, round, device, lease, len, body)"                      \
+            " SELECT u.id, d.lease_task, d.lease_round, d.id, d.counted_lease, length(u.body),"    \
+            " u.body FROM updates_by_device u JOIN devices d ON d.id = u.device;"                  \
+            "DROP TABLE updates_by_device;",                                                       \
+            FEDSERVER_SCHEMA_PIECES, FEDSERVER_SCHEMA_PHASES, FEDSERVER_SCHEMA_KEYFRAMES,          \
+            FEDSERVER_SCHEMA_AUDIT FEDSERVER_SCHEMA_DECLINES                                       \
+            "ALTER TABLE tokens ADD COLUMN name TEXT NOT NULL DEFAULT '';"                         \
+            "ALTER TABLE tokens ADD COLUMN made_ms INTEGER NOT NULL DEFAULT 0;"                    \
+            "ALTER TABLE tokens ADD COLUMN withdrawn_ms INTEGER NOT NULL DEFAULT 0;"               \
+            "ALTER TABLE devices ADD COLUMN name TEXT NOT NULL DEFAULT '';"                        \
+            "ALTER TABLE devices ADD COLUMN seen_ms INTEGER NOT NULL DEFAULT 0;"                   \
+            "ALTER TABLE devices ADD COLUMN software TEXT NOT NULL DEFAULT '';"                    \
+            "ALTER TABLE devices ADD COLUMN counted INTEGER NOT NULL DEFAULT 0;"                   \
+            "ALTER TABLE devices ADD COLUMN late INTEGER NOT NULL DEFAULT 0;"                      \
+            "ALTER TABLE devices ADD COLUMN refused INTEGER NOT NULL DEFAULT 0;"                   \
+            "ALTER TABLE devices ADD COLUMN counted_digest INTEGER NOT NULL DEFAULT 0;"            \
+            "ALTER TABLE devices ADD COLUMN cloned_ms INTEGER NOT NULL DEFAULT 0;"                 \
+            "ALTER TABLE devices ADD COLUMN authority INTEGER NOT NULL DEFAULT 0;"                 \
+            "ALTER TABLE tasks ADD COLUMN device_share REAL NOT NULL DEFAULT 1;"                   \
+            "ALTER TABLE rounds ADD COLUMN heaviest INTEGER NOT NULL DEFAULT 0;"                   \
+            "ALTER TABLE rounds ADD COLUMN heaviest_share REAL NOT NULL DEFAULT 0;"                \
+            "ALTER TABLE rounds ADD COLUMN furthest INTEGER NOT NULL DEFAULT 0;"                   \
+            "ALTER TABLE rounds ADD COLUMN furthest_norm REAL NOT NULL DEFAULT 0;"                 \
+            "ALTER TABLE models ADD COLUMN residual_guard INTEGER;"                                \
+            "ALTER TABLE models ADD COLUMN state_guard INTEGER;"                                   \
+            "UPDATE models SET residual_guard = fed_guard(residual),"                              \
+            " state_guard = fed_guard(state);"                                                     \
+            "UPDATE devices SET counted_digest = coalesce((SELECT u.guard FROM updates u"          \
+            " WHERE u.lease = devices.counted_lease), 0);" FEDSERVER_SCHEMA_PASSES                 \
+            "ALTER TABLE tasks ADD COLUMN position INTEGER NOT NULL DEFAULT 0;"                    \
+            "UPDATE tasks SET position = id;",                                                     \
+            "ALTER TABLE tasks ADD COLUMN text TEXT NOT NULL DEFAULT '';",                         \
+            "ALTER TABLE devices ADD COLUMN computes_on TEXT NOT NULL DEFAULT '';",                \
+            "ALTER TABLE devices ADD COLUMN change INTEGER NOT NULL DEFAULT "                      \
+            "0;" FEDSERVER_SCHEMA_CHANGES,                                                         \
+            FEDSERVER_SCHEMA_OWN                                                                   \
+            "ALTER TABLE rounds ADD COLUMN own_dropped INTEGER NOT NULL DEFAULT 0;",               \
+            "ALTER TABLE models ADD COLUMN kept INTEGER NOT NULL DEFAULT "                         \
+            "0;" FEDSERVER_SCHEMA_KEYFRAMES_13 "ALTER TABLE deltas ADD COLUMN digest INTEGER;"     \
+            "ALTER TABLE deltas ADD COLUMN len INTEGER;"                                           \
+            "ALTER TABLE rounds ADD COLUMN closing_ms INTEGER NOT NULL DEFAULT 0;"                 \
+            "UPDATE updates SET round = (SELECT max(number) FROM rounds r"                         \
+            " WHERE r.task = updates.task) WHERE start IS NULL AND round <>"                       \
+            " (SELECT max(number) FROM rounds r WHERE r.task = "                                   \
+            "updates.task);" FEDSERVER_SCHEMA_KEPT,                                                \
     }
 
 #endif
