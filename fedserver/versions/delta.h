@@ -72,8 +72,8 @@ void fedserver_versions_replace(fedserver_versions *v, fedserver_versions *next)
 /** The newest delta, a fed_part: its bytes, which are the chain's, and their digest. */
 const uint8_t *fedserver_versions_part(const fedserver_versions *v, size_t *len, uint64_t *digest);
 
-/** The same of values that are given: values[n] become next's, to the bit. The part is a patch. What
- * earlier deltas left out is dropped. Errors: FED_ENONFINITE. */
+/** The same of values that are given: values[n] become next's, to the bit. The part is a patch.
+ * What earlier deltas left out is dropped. Errors: FED_ENONFINITE. */
 fed_status fedserver_versions_given(const fedserver_versions *v, const float *values,
                                     float *residual, fedserver_versions *next,
                                     fed_error *err) FED_CHECKED;
