@@ -25,7 +25,7 @@
 
 enum {
     POOL_BYTES = 8 * 1024, /* libmicrohttpd's memory for a connection; bounds a request's head */
-    STALL_S = 60            /* seconds in which a connection neither sends nor receives */
+    STALL_S = 60           /* seconds in which a connection neither sends nor receives */
 };
 
 /* ---- libmicrohttpd's callbacks -------------------------------------------------------------- */

@@ -19,8 +19,8 @@ fed_status fedserver_round_load(fedserver_rounds *rounds, fedserver_training *tr
 fed_status fedserver_training_start(fedserver_rounds *rounds, const fedserver_task *task,
                                     int64_t now_ms, fed_error *err) FED_CHECKED;
 
-/** Check the task's deadline and goal: close or reopen its round if it is time. A small version is made and
- * committed at once, and a large one once its thread has ended: rounds/closing.h. */
+/** Check the task's deadline and goal: close or reopen its round if it is time. A small version is
+ * made and committed at once, and a large one once its thread has ended: rounds/closing.h. */
 fed_status fedserver_training_advance(fedserver_rounds *rounds, fedserver_training *training,
                                       int64_t now_ms, fed_error *err) FED_CHECKED;
 

@@ -329,8 +329,8 @@ typedef struct fedserver_store {
     fed_status (*blob_put)(void *db, uint64_t task, uint64_t digest, const void *bytes, size_t len,
                            fed_error *err);
     /** Delete the task's blobs that no committed row names. Not between blob_put and the commit of
-     * the rows that name the bytes. `recover` does it for all tasks, and the commit of task_clear for
-     * that task. Optional, as blob_put. */
+     * the rows that name the bytes. `recover` does it for all tasks, and the commit of task_clear
+     * for that task. Optional, as blob_put. */
     fed_status (*blob_sweep)(void *db, uint64_t task, fed_error *err);
     /** Read a blob. The caller frees *bytes with free(). FED_ENOTFOUND; FED_EFORMAT: the bytes do
      * not fit the digest. Optional, as blob_put. */

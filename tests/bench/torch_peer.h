@@ -26,8 +26,8 @@ void torch_peer_stop(torch_peer *peer); /* safe on a zeroed peer */
 /** From now on the worker trains this net of tests/parity/torch_models.py, by "sgd" or "adam". */
 void torch_peer_case(torch_peer *peer, const char *net, size_t batch, const char *optimizer);
 
-/** Train for so many seconds, in a way that torch_worker.py lists. Returns samples per second of CPU
- * time; 0: this PyTorch lacks the way. */
+/** Train for so many seconds, in a way that torch_worker.py lists. Returns samples per second of
+ * CPU time; 0: this PyTorch lacks the way. */
 double torch_peer_slice(torch_peer *peer, const char *way, double seconds);
 
 #endif
