@@ -89,6 +89,7 @@ fed_status fedclient_checkin(fedclient *client, fedclient_job *job, fed_error *e
     client->renew_asked = (job->assignment.capabilities & FED_RENEW) != 0;
     job->event->reason = job->assignment.reason;
     job->event->wait_ms = job->assignment.retry_ms;
+    client->told_ms = job->assignment.retry_ms;
     job->event->round = job->assignment.round;
     job->event->version = job->assignment.version;
     if (job->assignment.action == FED_ACTION_WAIT) {

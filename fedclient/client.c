@@ -161,7 +161,7 @@ static fed_status step_declined(fedclient *client, const fedclient_job *job, fed
     const fed_assignment *assignment = &job->assignment;
     fedclient_event *event = job->event;
     client->failures++; /* do not loop if the coordinator assigns the same task again */
-    event->wait_ms = fedclient_backoff_ms(client->device, client->failures);
+    event->wait_ms = fedclient_backoff_ms(client->device, client->failures, 0);
     if (assignment->action == FED_ACTION_DONE) {
         fed_logf(client->options.log, FED_LOG_INFO,
                  "task %" PRIu64 " is finished; this device does not take its model: %s",
@@ -226,7 +226,7 @@ static void step_free(fedclient_job *job) {
 static uint32_t wait_after_failure(fedclient *client) {
     const unsigned rounds = (client->failures - 1) / client->addresses + 1;
     const bool again = !client->unreached || fedclient_addresses_all_failed(client);
-    const uint32_t wait_ms = fedclient_backoff_ms(client->device, rounds);
+    const uint32_t wait_ms = fedclient_backoff_ms(client->device, rounds, client->told_ms);
     if (client->unreached) {
         fedclient_addresses_next(client);
     }

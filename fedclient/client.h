@@ -50,6 +50,7 @@ struct fedclient {
     uint32_t failures;         /* steps in a row with a passing failure */
     bool heals;                /* this step's failure will pass */
     uint32_t asked_ms;         /* the coordinator asked to wait this long; an hour at most */
+    uint32_t told_ms;          /* the wait that the last check-in was answered with; 0: none */
     fedclient_watch watch;
     char name[64];        /* options.name, made safe for a header; "": none */
     char computes_on[80]; /* options.computes_on, likewise */
@@ -229,9 +230,10 @@ fed_status fedclient_report(fedclient *client, fedclient_job *job, fed_error *er
 
 /* retry.c */
 
-/** How long to wait after the n-th failure in a row, n from 1: 200 ms to 60 s. Failures at several
- * addresses count once. */
-uint32_t fedclient_backoff_ms(const char *device, unsigned failures);
+/** How long to wait after the n-th failure in a row, n from 1: 200 ms to 60 s, and longer for a
+ * device that was told longer waits. Failures at several addresses count once.
+ * told_ms: client->told_ms */
+uint32_t fedclient_backoff_ms(const char *device, unsigned failures, uint32_t told_ms);
 
 /** How long to wait after a refusal that only a person can change: 4 hours, +-20 %. */
 uint32_t fedclient_refused_ms(const char *device);

@@ -7,27 +7,36 @@
 
 /* A minute at most, so that devices soon come back after a coordinator's restart. 4,000 devices
  * then make about 90 connections a second, which takes a tenth of its processor. Google's client
- * waits a quarter of an hour after a failure, and as long as ours after a refusal. */
-enum { FIRST_MS = 400, LAST_MS = 60000, DOUBLINGS = 8, REFUSED_MS = 4 * 3600 * 1000 };
+ * waits a quarter of an hour after a failure, and as long as ours after a refusal.
+ *
+ * A coordinator spreads a crowd by longer waits, and an outage must not undo that: such a device
+ * waits up to as long as the coordinator told it last, and at first TOLD_PART of that. A million
+ * devices would else make 18,000 connections a second. */
+enum { FIRST_MS = 400, LAST_MS = 60000, DOUBLINGS = 8, TOLD_PART = 32 };
+enum { REFUSED_MS = 4 * 3600 * 1000 };
 
 /* Each device has its own jitter, so that devices cut off at once do not come back at once. */
 static void open_jitter(fed_rng *rng, const char *device, unsigned failures) {
     fed_rng_init(rng, fed_digest_bytes(device, strlen(device)), failures, 0);
 }
 
-uint32_t fedclient_backoff_draw(uint32_t failures, fed_rng *rng) {
-    unsigned doublings = failures > 0 ? failures - 1 : 0;
-    uint32_t most = (uint32_t)FIRST_MS << (doublings < DOUBLINGS ? doublings : DOUBLINGS);
-    if (most > LAST_MS) {
-        most = LAST_MS;
-    }
-    return most / 2 + fed_rng_below(rng, most / 2 + 1);
+static uint32_t larger(uint32_t a, uint32_t b) {
+    return a > b ? a : b;
 }
 
-uint32_t fedclient_backoff_ms(const char *device, unsigned failures) {
+uint32_t fedclient_backoff_draw(uint32_t failures, uint32_t told_ms, fed_rng *rng) {
+    const unsigned doublings = failures > 0 ? failures - 1 : 0;
+    const uint64_t first_ms = larger(FIRST_MS, told_ms / TOLD_PART);
+    const uint64_t grown_ms = first_ms << (doublings < DOUBLINGS ? doublings : DOUBLINGS);
+    const uint32_t last_ms = larger(LAST_MS, told_ms);
+    const uint32_t most_ms = grown_ms < last_ms ? (uint32_t)grown_ms : last_ms;
+    return most_ms / 2 + fed_rng_below(rng, most_ms / 2 + 1);
+}
+
+uint32_t fedclient_backoff_ms(const char *device, unsigned failures, uint32_t told_ms) {
     fed_rng rng;
     open_jitter(&rng, device, failures);
-    return fedclient_backoff_draw(failures, &rng);
+    return fedclient_backoff_draw(failures, told_ms, &rng);
 }
 
 uint32_t fedclient_refused_ms(const char *device) {

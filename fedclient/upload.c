@@ -252,7 +252,7 @@ static void note(fedclient *client, fedclient_job *job, const fedclient_answer *
     const bool cloned = strcmp(answer->error, "cloned") == 0;
     if (answer->status != 409 || cloned) {
         client->failures += cloned ? CLONED_FAILURES : 1;
-        job->event->wait_ms = fedclient_backoff_ms(client->device, client->failures);
+        job->event->wait_ms = fedclient_backoff_ms(client->device, client->failures, 0);
     }
     fed_logf(client->options.log, cloned ? FED_LOG_WARN : FED_LOG_INFO,
              "round %" PRIu32 ": the update was not counted, and is kept for the next: %s (%s)",

@@ -31,6 +31,7 @@ typedef struct device {
     uint32_t due_s;
     uint64_t lease; /* 0: none */
     uint32_t round, version;
+    uint32_t told_ms; /* the wait that the coordinator told it last */
     uint16_t trained;
     uint8_t failures;
 } device;
@@ -144,6 +145,7 @@ static void check_in(crowd *c, uint32_t k) {
     fed_reader_init(&r, data, len);
     bench_require(fed_assignment_read(&r, FED_PROTOCOL, &assignment), "an assignment");
     fedserver_blob_free(response.body);
+    c->devices[k].told_ms = assignment.retry_ms;
     if (assignment.action == FED_ACTION_TRAIN) {
         train(c, k, &assignment);
     } else {
@@ -223,7 +225,7 @@ static void back_off(crowd *c, uint32_t list) {
         }
         c->counts.failed++;
         d->failures = (uint8_t)(d->failures < UINT8_MAX ? d->failures + 1 : UINT8_MAX);
-        wait(c, k, (fedclient_backoff_draw(d->failures, &c->rng) + 999) / 1000);
+        wait(c, k, (fedclient_backoff_draw(d->failures, d->told_ms, &c->rng) + 999) / 1000);
     }
 }
 

@@ -161,6 +161,21 @@ static void waits_grow_while_the_line_is_down(void **state) {
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
 }
 
+static void who_was_told_to_wait_long_comes_back_as_slowly(void **state) {
+    fed_device *device = *state;
+    const uint32_t told_ms = 900000;
+    device->fake.retry_ms = told_ms;
+    fed_device_finish(device, 4);
+    assert_int_equal(fed_device_event(device).wait_ms, told_ms);
+    device->fake.plan = (fed_fake_plan){.path = "/", .fault = FED_FAKE_UNREACHABLE, .times = 20};
+    assert_in_range(fed_device_event(device).wait_ms, told_ms / 64, told_ms / 32);
+    uint32_t last = 0;
+    for (unsigned k = 0; k < 19; k++) {
+        last = fed_device_event(device).wait_ms;
+    }
+    assert_in_range(last, told_ms / 2, told_ms);
+}
+
 static void a_busy_coordinator_is_tried_again(void **state) {
     fed_device *device = *state;
     static const int busy[] = {500, 503, 429, 408};
@@ -631,7 +646,8 @@ int main(void) {
         test(the_devices_port_replaces_that_of_the_address),
         test(a_lost_acknowledgement_is_asked_for_again_and_counts_once),
         test(waits_grow_while_the_line_is_down),
-        test(a_busy_coordinator_is_tried_again),
+        test(who_was_told_to_wait_long_comes_back_as_slowly),
+        cmocka_unit_test(a_busy_coordinator_is_tried_again),
         test(a_coordinator_that_says_when_is_asked_no_earlier),
         test(a_refused_update_stays_owed_and_travels_with_the_next),
         test(an_expired_lease_loses_nothing),

@@ -7,11 +7,24 @@ static void waits_double_from_200_ms_to_a_minute(void **state) {
     (void)state;
     uint32_t most = 400;
     for (unsigned failures = 1; failures < 40; failures++) {
-        uint32_t wait = fedclient_backoff_ms("device", failures);
+        uint32_t wait = fedclient_backoff_ms("device", failures, 0);
         assert_in_range(wait, most / 2, most);
         most = most * 2 < 60000 ? most * 2 : 60000;
     }
-    assert_in_range(fedclient_backoff_ms("device", 4000000000U), 30000, 60000);
+    assert_in_range(fedclient_backoff_ms("device", 4000000000U, 0), 30000, 60000);
+}
+
+static void who_was_told_to_wait_longer_does(void **state) {
+    (void)state;
+    const uint32_t told = 15 * 60000;
+    uint32_t most = told / 32;
+    for (unsigned failures = 1; failures < 40; failures++) {
+        assert_in_range(fedclient_backoff_ms("device", failures, told), most / 2, most);
+        most = most * 2 < told ? most * 2 : told;
+    }
+    assert_int_equal(fedclient_backoff_ms("device", 1, 5000), fedclient_backoff_ms("device", 1, 0));
+    assert_in_range(fedclient_backoff_ms("device", 4000000000U, UINT32_MAX), UINT32_MAX / 2,
+                    UINT32_MAX);
 }
 
 static void devices_cut_off_together_come_back_apart(void **state) {
@@ -21,7 +34,7 @@ static void devices_cut_off_together_come_back_apart(void **state) {
     for (unsigned k = 0; k < DEVICES; k++) {
         char device[16];
         snprintf(device, sizeof device, "%u", k);
-        slots[(fedclient_backoff_ms(device, 20) - 30000) * (SLOTS - 1) / 30000]++;
+        slots[(fedclient_backoff_ms(device, 20, 0) - 30000) * (SLOTS - 1) / 30000]++;
     }
     for (unsigned k = 0; k + 1 < SLOTS; k++) {
         assert_in_range(slots[k], 5, 60);
@@ -46,6 +59,7 @@ static void who_is_refused_waits_four_hours_or_so(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(waits_double_from_200_ms_to_a_minute),
+        cmocka_unit_test(who_was_told_to_wait_longer_does),
         cmocka_unit_test(devices_cut_off_together_come_back_apart),
         cmocka_unit_test(who_is_refused_waits_four_hours_or_so),
     };

@@ -72,7 +72,7 @@ static void assign(fed_fake *fake, const fed_checkin *checkin, fed_assignment *a
     a->digest ^= fake->wrong_digest ? 1 : 0;
     bool holds = checkin->task == fake->task.id && checkin->version == fake->version;
     bool over = fake->version >= fake->rounds;
-    a->retry_ms = 1234;
+    a->retry_ms = fake->retry_ms != 0 ? fake->retry_ms : 1234;
     a->capabilities = (fake->whole_only ? 0 : FED_CAN_PIECES) |
                       (fake->no_declines ? 0 : FED_CAN_DECLINE) |
                       (fake->no_gangs ? 0 : checkin->capabilities & FED_CAN_GANG) |

@@ -69,6 +69,7 @@ typedef struct fed_fake {
     uint64_t renewals;
     bool no_declines;             /* the fake knows no declines */
     uint64_t declines;            /* how many declines the fake has taken */
+    uint32_t retry_ms;            /* the wait of WAIT; 0: 1234 */
     fed_decline declined;         /* the last decline; after a reason, the device waits */
     bool no_gangs;                /* the fake takes no gangs */
     bool no_named;                /* nor those whose workers name what they compute on */

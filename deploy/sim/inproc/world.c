@@ -57,5 +57,5 @@ int64_t sim_actor_backoff_us(sim_actor *actor) {
     fed_rng rng;
     fed_rng_init(&rng, actor->world->clients->options->seed, actor->client->k,
                  SIM_STREAM_BACKOFF + actor->kept.steps);
-    return (int64_t)fedclient_backoff_draw(++actor->kept.failures, &rng) * 1000;
+    return (int64_t)fedclient_backoff_draw(++actor->kept.failures, 0, &rng) * 1000;
 }

@@ -193,9 +193,10 @@ int fedclient_enrolled(const fedclient *client);
  * that keeps the number over a restart, and sets it again, keeps the length of its waits. */
 uint32_t fedclient_failures(const fedclient *client);
 void fedclient_set_failures(fedclient *client, uint32_t failures);
-/** How long the library waits after the n-th failure in a row, n from 1: 200 ms to 60 s, drawn from
- * rng. For a program that plans the waits of many clients itself, such as a simulator. */
-uint32_t fedclient_backoff_draw(uint32_t failures, fed_rng *rng);
+/** How long the library waits after the n-th failure in a row, n from 1, drawn from rng: 200 ms to
+ * 60 s, and up to told_ms where the coordinator answered the last check-in with a longer wait than
+ * that. For a program that plans the waits of many clients itself, such as a simulator. */
+uint32_t fedclient_backoff_draw(uint32_t failures, uint32_t told_ms, fed_rng *rng);
 
 /**
  * Make a key that never leaves the device, and store it. Ask for a certificate with a one-time
