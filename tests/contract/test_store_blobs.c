@@ -218,12 +218,40 @@ static void a_cancelled_tasks_blobs_are_deleted(void **state) {
     const uint64_t task = add_task(f, "t");
     make_version(f, task, 1, 3);
     put_state(f, task, FEDSERVER_TASK_CANCELLED, 5);
+    commit(f, f->db);
     assert_fed_ok_err(f->store->task_clear(f->db, &cleared, &err));
-    assert_true(is_there(f, task, fed_digest_bytes("state", 5)));
+    f->store->rollback(f->db);
+    expect_version(f, task, 1, 3);
+    assert_fed_ok_err(f->store->task_clear(f->db, &cleared, &err));
     commit(f, f->db);
     assert_int_equal(cleared, task);
     assert_false(is_there(f, task, fed_digest_bytes("state", 5)));
     assert_false(is_there(f, task, fed_digest_bytes("delta 3", 7)));
+}
+
+/* Of many tasks cancelled at once, while another task's round closes. */
+static void clearing_many_tasks_spares_what_is_not_named_yet(void **state) {
+    fixture *f = *state;
+    enum { TASKS = 40 };
+    fed_error err = {0};
+    uint64_t cleared = 0;
+    const uint64_t task = add_task(f, "t");
+    make_version(f, task, 1, 3);
+    const uint64_t next = put(f, f->db, task, "not named yet", 13);
+    commit(f, f->db);
+    const fedserver_model_row row = {.values = (float[]){1}, .size = 1};
+    for (int k = 0; k < TASKS; k++) {
+        const uint64_t cancelled = add_task(f, "c");
+        assert_fed_ok_err(f->store->model_put(f->db, cancelled, &row, &err));
+        put_state(f, cancelled, FEDSERVER_TASK_CANCELLED, 5);
+    }
+    for (int k = 0; k < TASKS; k++) {
+        assert_fed_ok_err(f->store->task_clear(f->db, &cleared, &err));
+    }
+    assert_fed_status(f->store->task_clear(f->db, &cleared, &err), FED_ENOTFOUND);
+    commit(f, f->db);
+    assert_true(is_there(f, task, next));
+    expect_version(f, task, 1, 3);
 }
 
 /* What the worker of a closing does. */
@@ -287,6 +315,7 @@ int main(void) {
         WITH(a_row_of_the_same_transaction_may_name_a_blob),
         WITH(a_transaction_that_is_rolled_back_deletes_no_blob),
         WITH(a_cancelled_tasks_blobs_are_deleted),
+        WITH(clearing_many_tasks_spares_what_is_not_named_yet),
         WITH(another_thread_puts_blobs_while_a_transaction_is_open),
         WITH(a_copy_has_the_blobs),
     };

@@ -123,20 +123,6 @@ fed_status fedserver_pg_blob_sweep(void *user, uint64_t task, fed_error *err) {
     return fedserver_pg_commit(db, err);
 }
 
-void fedserver_pg_blobs_clear(void *user, uint64_t task) {
-    fedserver_pg *db = user;
-    const bool full = db->cleared_count == FEDSERVER_PG_CLEARED; /* then: those of all tasks */
-    db->cleared[full ? 0 : db->cleared_count++] = full ? 0 : task;
-}
-
-fed_status fedserver_pg_blobs_end(fedserver_pg *db, fed_error *err) {
-    for (size_t k = 0; k < db->cleared_count; k++) {
-        FED_TRY(WRITE(BLOB_SWEEP, INT(db->cleared[k])));
-    }
-    db->cleared_count = 0;
-    return FED_OK;
-}
-
 fed_status fedserver_pg_recover(void *user, fed_error *err) {
     return fedserver_pg_blob_sweep(user, 0, err);
 }

@@ -17,6 +17,7 @@
 
 #include "fed/utf8.h"
 #include "fedserver/stores/postgres/pg_rows.h"
+#include "fedserver/stores/sql/sql_calls.h"
 
 /* The number of the change that a statement makes. Whoever writes holds the lock of the revision's
  * row, so nobody else is about to take the same number. */
@@ -393,7 +394,6 @@ void fedserver_pg_rollback(fedserver_pg *db) {
     }
     PGresult *result;
     db->writing = db->revised = false;
-    db->cleared_count = 0;
     fed_status ignored = db->sent > 0 ? finish(db, &result, NULL) : FED_ENOTFOUND;
     if (ignored == FED_OK) {
         PQclear(result);
@@ -420,8 +420,8 @@ fed_status fedserver_pg_commit(fedserver_pg *db, fed_error *err) {
     }
     /* Only the process that serves listens. It commits often, so it tells nobody: PostgreSQL gives
      * notifications out one commit after the other. */
-    fed_status status = fedserver_pg_blobs_end(db, err);
-    if (status == FED_OK && db->revised && !db->locked) {
+    fed_status status = FED_OK;
+    if (db->revised && !db->locked) {
         status = send(db, FEDSERVER_SQL_NOTIFY, NO_VALUES, err);
     }
     status = status == FED_OK ? send(db, FEDSERVER_SQL_COMMIT, NO_VALUES, err) : status;
@@ -555,7 +555,7 @@ static int engine_columns(const fedserver_sql_row *row) {
 }
 
 static fed_status engine_clear_bytes(void *db, uint64_t task, fed_error *err) {
-    fedserver_pg_blobs_clear(db, task);
+    FED_TRY(WRITE(BLOB_CLEAR, INT(task)));
     return fedserver_pg_update_clear(db, task, UINT32_MAX, err);
 }
 

@@ -18,8 +18,6 @@ enum {
     FEDSERVER_PG_COUNT
 };
 
-enum { FEDSERVER_PG_CLEARED = 16 };
-
 typedef struct fedserver_pg {
     fedserver_sql_db base; /* first: the row functions use it */
     PGconn *conn;
@@ -36,8 +34,6 @@ typedef struct fedserver_pg {
     int64_t revision; /* commits of all handles that were seen at the last look */
     bool looked;      /* there was such a look, at that time: */
     int64_t looked_ms;
-    uint64_t cleared[FEDSERVER_PG_CLEARED]; /* tasks whose rows the transaction deletes; 0: all */
-    size_t cleared_count;
     char place[200]; /* for errors: names the database and its host */
     char why[300];
 } fedserver_pg;
@@ -58,9 +54,6 @@ fed_status fedserver_pg_pipeline(fedserver_pg *db, fed_error *err) FED_CHECKED;
 /** Write what others need not notice, in a transaction that hinders nobody. */
 fed_status fedserver_pg_write_aside(fedserver_pg *db, int sql, const fedserver_value *values,
                                     int count, fed_error *err) FED_CHECKED;
-
-/** Delete the blobs that the open transaction has left without a row: pg_blobs.c. */
-fed_status fedserver_pg_blobs_end(fedserver_pg *db, fed_error *err) FED_CHECKED;
 
 /** Commit, or roll back, the open transaction. FED_EIO: perhaps nobody knows whether the
  * transaction is stored; the sentence then says so. */

@@ -39,8 +39,6 @@ fed_status fedserver_pg_blob_named(void *db, uint64_t task, uint64_t digest, voi
 fed_status fedserver_pg_blob_length(void *db, uint64_t task, uint64_t digest, size_t *len,
                                     fed_error *err) FED_CHECKED;
 fed_status fedserver_pg_blob_sweep(void *user, uint64_t task, fed_error *err) FED_CHECKED;
-/** The rows of that task are deleted: the commit deletes its blobs. */
-void fedserver_pg_blobs_clear(void *user, uint64_t task);
 /** The store's recover: deletes all blobs that no row names. */
 fed_status fedserver_pg_recover(void *user, fed_error *err) FED_CHECKED;
 /** Every blob that a row names, and its digest. *blobs += how many. */
