@@ -54,9 +54,30 @@ static void set_parameters(parameters *p, const char *where, const char *name) {
     add(p, "application_name", name);
 }
 
+/* A password in a URL may hold neither '@' nor '/' as they are: libpq takes what follows for a host,
+ * a port or a database, and its errors name those. */
+static bool takes_password_for_place(const char *where, const PQconninfoOption *options) {
+    const bool url = strstr(where, "://") == where + strcspn(where, ":= ");
+    for (; url && options->keyword != NULL; options++) {
+        const bool place = strcmp(options->keyword, "host") == 0 ||
+                           strcmp(options->keyword, "port") == 0 ||
+                           strcmp(options->keyword, "dbname") == 0;
+        if (place && options->val != NULL && strchr(options->val, '@') != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* libpq's own complaint may quote a part of the password, so it is not repeated. */
 static fed_status check_string(const char *where, fed_error *err) {
     PQconninfoOption *options = PQconninfoParse(where, NULL);
+    if (options != NULL && takes_password_for_place(where, options)) {
+        PQconninfoFree(options);
+        return fed_fail(err, FED_EINVAL,
+                        "the store's URL has an '@' too many; in a password write '@' as %%40 and "
+                        "'/' as %%2F");
+    }
     if (options == NULL) {
         return fed_fail(err, FED_EINVAL,
                         "the store's connection string can't be read; write it as "

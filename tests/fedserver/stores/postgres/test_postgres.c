@@ -73,7 +73,9 @@ static void no_error_repeats_a_password_and_the_file_is_private(void **state) {
     const fixture *f = *state;
     static const char *const strings[] = {
         "postgres:host=/nowhere password=geheim", "postgres:host=/nowhere password=mein geheim",
-        "postgres://fed:geheim@[::1]:1/fed", "postgres://fed:geheim@127.0.0.1:1/fed?geheim=1"};
+        "postgres://fed:geheim@[::1]:1/fed", "postgres://fed:geheim@127.0.0.1:1/fed?geheim=1",
+        "postgres://fed:x@geheim@127.0.0.1:1/fed", "postgres://fed:geheim/x@127.0.0.1:1/fed",
+        "postgres://fed:x@y/geheim@127.0.0.1:1/fed", "postgres://fed:x@y:geheim@127.0.0.1:1/fed"};
     for (size_t k = 0; k < sizeof strings / sizeof strings[0]; k++) {
         fed_error err = {0};
         const fedserver_init_options options = {.store = strings[k]};
