@@ -388,6 +388,13 @@ static void drop(fedserver_pg *db, int sql) {
     }
 }
 
+/* Nobody knows which statements were prepared before a failure: prepare all anew. */
+static void forget_prepared(fedserver_pg *db) {
+    memset(db->prepared, 0, sizeof db->prepared);
+    drop(db, FEDSERVER_SQL_FORGET_PREPARED);
+    memset(db->prepared, 0, sizeof db->prepared);
+}
+
 void fedserver_pg_rollback(fedserver_pg *db) {
     if (!db->writing) {
         return;
@@ -399,10 +406,7 @@ void fedserver_pg_rollback(fedserver_pg *db) {
         PQclear(result);
     }
     drop(db, FEDSERVER_SQL_ROLLBACK);
-    /* Nobody knows which statements were prepared before the failure: prepare all anew. */
-    memset(db->prepared, 0, sizeof db->prepared);
-    drop(db, FEDSERVER_SQL_FORGET_PREPARED);
-    memset(db->prepared, 0, sizeof db->prepared);
+    forget_prepared(db);
 }
 
 /* The answer to COMMIT did not come. */
@@ -471,10 +475,12 @@ static fed_status engine_read(void *user, int sql, const fedserver_value *values
     PGresult *result = NULL;
     fed_status status = send(db, sql, values, count, err);
     status = status == FED_OK ? finish(db, &result, err) : status;
-    if (status != FED_OK) { /* PostgreSQL has ended the transaction, if there was one */
+    if (status != FED_OK && db->writing) { /* PostgreSQL has ended the transaction */
         fedserver_pg_rollback(db);
-        return status;
+    } else if (status != FED_OK) {
+        forget_prepared(db);
     }
+    FED_TRY(status);
     row->cursor = result;
     row->at = -1;
     return FED_OK;

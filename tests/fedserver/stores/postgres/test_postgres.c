@@ -193,6 +193,18 @@ static void what_fails_in_a_pipeline_fails_its_batch_with_its_own_words(void **s
     }
 }
 
+/* Outside a transaction, and while the statement is prepared. */
+static void a_read_that_fails_works_again_afterwards(void **state) {
+    fixture *f = *state;
+    fed_error err = {0};
+    const uint8_t hash[FED_SHA256_SIZE] = {1};
+    fedserver_pass pass;
+    sql(f, "ALTER TABLE fedserver.passes RENAME TO away");
+    assert_fed_status(f->store->pass_find(f->db, hash, &pass, &err), FED_EIO);
+    sql(f, "ALTER TABLE fedserver.away RENAME TO passes");
+    assert_fed_status(f->store->pass_find(f->db, hash, &pass, &err), FED_ENOTFOUND);
+}
+
 /* The server writes megabytes of warnings while this end writes megabytes of updates. */
 static void neither_end_waits_for_the_other_forever(void **state) {
     fixture *f = *state;
@@ -439,6 +451,7 @@ int main(void) {
         OWN(a_newer_layout_and_another_encoding_are_refused),
         OWN(text_that_is_not_utf8_is_stored_readably),
         OWN(what_fails_in_a_pipeline_fails_its_batch_with_its_own_words),
+        OWN(a_read_that_fails_works_again_afterwards),
         OWN(neither_end_waits_for_the_other_forever),
         OWN(who_holds_the_database_for_too_long_is_not_waited_for),
         OWN(a_commit_without_an_answer_ends_the_handle),
