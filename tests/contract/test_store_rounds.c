@@ -260,7 +260,9 @@ static void a_device_may_report_twice_but_a_lease_once(void **state) {
     row.lease = UINT64_MAX;
     assert_fed_ok_err(f->store->update_add(f->db, &row, (const uint8_t *)"c", 1, &err));
     assert_fed_ok_err(f->store->commit(f->db, &err));
-    fed_status again = f->store->update_add(f->db, &row, (const uint8_t *)"d", 1, &err);
+    const fedserver_update_row next = {
+        .task = row.task, .round = row.round + 1, .device = row.device, .lease = row.lease};
+    fed_status again = f->store->update_add(f->db, &next, (const uint8_t *)"d", 1, &err);
     again = again == FED_OK ? f->store->commit(f->db, &err) : again; /* it may run later */
     assert_fed_status(again, FED_EIO);
     f->store->rollback(f->db);

@@ -130,11 +130,8 @@ fed_status fedserver_sql_device_page(void *db, uint64_t task, int64_t after, uin
 }
 
 fed_status fedserver_sql_device_count(void *db, uint64_t *count, fed_error *err) {
-    fedserver_sql_row row;
-    bool found;
-    FED_TRY(fedserver_sql_read(db, FEDSERVER_SQL_DEVICE_COUNT, NO_VALUES, &row, err));
-    FED_TRY(fedserver_sql_row_next(&row, &found, err));
-    *count = found ? (uint64_t)fedserver_sql_row_int(&row, 0) : 0;
-    fedserver_sql_row_end(&row);
+    int64_t found;
+    FED_TRY(fedserver_sql_count(db, FEDSERVER_SQL_DEVICE_COUNT, NO_VALUES, &found, err));
+    *count = (uint64_t)found;
     return FED_OK;
 }
