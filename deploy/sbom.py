@@ -27,7 +27,7 @@ for family, versions in {"GPL": "123", "LGPL": ["2", "2.1", "3"], "GFDL": ["1.1"
     for number in versions:
         full = f"{family}-{number if '.' in number else number + '.0'}"
         SPDX |= {f"{family}-{number}": f"{full}-only", f"{family}-{number}+": f"{full}-or-later"}
-SAME_NAME = {"Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "MIT", "Zlib", "curl", "PSF-2.0"}
+SAME_NAME = {"Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "MIT", "PostgreSQL", "Zlib", "curl", "PSF-2.0"}
 
 
 def fail(text):
