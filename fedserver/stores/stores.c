@@ -37,7 +37,9 @@ static const fedserver_store *find(const char *name, size_t len) {
     return fedserver_store_at(k);
 }
 
-static fed_status fail_unknown(const char *text, size_t len, fed_error *err) {
+/* Only the first word is repeated: a connection string without a name may hold a password. */
+static fed_status fail_unknown(const char *text, fed_error *err) {
+    const size_t len = strcspn(text, ":=/@ ");
     char names[200] = "";
     for (size_t k = 0; k < STORES; k++) {
         const size_t used = strlen(names);
@@ -47,14 +49,19 @@ static fed_status fail_unknown(const char *text, size_t len, fed_error *err) {
                     (int)(len < 50 ? len : 50), text, names);
 }
 
+/* Is it a URL that begins with a store's name? */
+static bool is_url(const char *text) {
+    const size_t len = strcspn(text, ":");
+    return strncmp(text + len, "://", 3) == 0 && find(text, len) != NULL;
+}
+
 fed_status fedserver_store_parse(const char *text, fedserver_store_choice *choice, fed_error *err) {
     text = text != NULL ? text : stores[0]->name;
     const size_t len = strcspn(text, ":");
-    const bool url = strncmp(text + len, "://", 3) == 0; /* then all of it says where */
-    const char *where = url ? text : text[len] == ':' ? text + len + 1 : "";
+    const char *where = is_url(text) ? text : text[len] == ':' ? text + len + 1 : "";
     const fedserver_store *store = find(text, len);
     if (store == NULL) {
-        return fail_unknown(text, len, err);
+        return fail_unknown(text, err);
     }
     if (store->where == NULL && text[len] == ':') {
         return fed_fail(err, FED_EINVAL, "the store %s takes no WHERE: leave out \"%.100s\"",
@@ -102,7 +109,7 @@ fed_status fedserver_store_write(const char *directory, const fedserver_store_ch
     char path[PATH_SIZE];
     char line[LINE_SIZE];
     file_path(directory, path);
-    const bool url = strncmp(choice->where + strcspn(choice->where, ":"), "://", 3) == 0;
+    const bool url = is_url(choice->where);
     const int len = snprintf(line, sizeof line, "%s%s%s\n", url ? "" : choice->store->name,
                              url || choice->where[0] == '\0' ? "" : ":", choice->where);
     return fed_file_replace(path, line, (size_t)len, 0600, err);

@@ -51,31 +51,38 @@ static uint32_t count_updates(fixture *f, uint64_t task) {
 
 /* -- where it lies -- */
 
-static void a_url_names_the_store(void **state) {
+static void a_url_or_a_name_tells_the_store(void **state) {
     const fixture *f = *state;
-    static const char *const urls[] = {"postgres://fed@db/fed", "postgresql://fed@db/fed"};
-    for (int k = 0; k < 2; k++) {
+    static const char *const names[][2] = {
+        {"postgres://fed@db/fed", "postgres://fed@db/fed"},
+        {"postgresql://fed@db/fed", "postgresql://fed@db/fed"},
+        {"postgres:host=db password=a://b", "host=db password=a://b"}};
+    for (int k = 0; k < 3; k++) {
         fedserver_store_choice choice;
         fed_error err = {0};
-        assert_fed_ok_err(fedserver_store_parse(urls[k], &choice, &err));
+        assert_fed_ok_err(fedserver_store_parse(names[k][0], &choice, &err));
         assert_string_equal(choice.store->name, "postgres");
-        assert_string_equal(choice.where, urls[k]);
+        assert_string_equal(choice.where, names[k][1]);
         fedserver_store_choice read;
         assert_fed_ok_err(fedserver_store_write(f->directory, &choice, &err));
         assert_fed_ok_err(fedserver_store_read(f->directory, &read, &err));
         assert_true(read.store == choice.store);
-        assert_string_equal(read.where, urls[k]);
+        assert_string_equal(read.where, names[k][1]);
     }
 }
 
 /* The directory's file may hold a password. */
 static void no_error_repeats_a_password_and_the_file_is_private(void **state) {
     const fixture *f = *state;
-    static const char *const strings[] = {
-        "postgres:host=/nowhere password=geheim", "postgres:host=/nowhere password=mein geheim",
-        "postgres://fed:geheim@[::1]:1/fed", "postgres://fed:geheim@127.0.0.1:1/fed?geheim=1",
-        "postgres://fed:x@geheim@127.0.0.1:1/fed", "postgres://fed:geheim/x@127.0.0.1:1/fed",
-        "postgres://fed:x@y/geheim@127.0.0.1:1/fed", "postgres://fed:x@y:geheim@127.0.0.1:1/fed"};
+    static const char *const strings[] = {"postgres:host=/nowhere password=geheim",
+                                          "postgres:host=/nowhere password=mein geheim",
+                                          "postgres://fed:geheim@[::1]:1/fed",
+                                          "postgres://fed:geheim@127.0.0.1:1/fed?geheim=1",
+                                          "postgres://fed:x@geheim@127.0.0.1:1/fed",
+                                          "postgres://fed:geheim/x@127.0.0.1:1/fed",
+                                          "postgres://fed:x@y/geheim@127.0.0.1:1/fed",
+                                          "postgres://fed:x@y:geheim@127.0.0.1:1/fed",
+                                          "host=/nowhere password=geheim"};
     for (size_t k = 0; k < sizeof strings / sizeof strings[0]; k++) {
         fed_error err = {0};
         const fedserver_init_options options = {.store = strings[k]};
@@ -445,7 +452,7 @@ static void several_servers_without_a_synchronous_standby_are_refused(void **sta
 int main(void) {
     const struct CMUnitTest tests[] = {
 #define OWN(test) cmocka_unit_test_setup_teardown(test, begin, teardown)
-        OWN(a_url_names_the_store),
+        OWN(a_url_or_a_name_tells_the_store),
         OWN(no_error_repeats_a_password_and_the_file_is_private),
         OWN(a_database_that_is_away_is_not_called_empty),
         OWN(a_newer_layout_and_another_encoding_are_refused),
