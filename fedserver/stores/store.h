@@ -379,7 +379,8 @@ typedef struct fedserver_store {
                              size_t len, fed_error *err);
     /** The updates that count in that round of the task (task 0: of all tasks; round 0: in any
      * round), in the order of their arrival. A visit may start a walk of its own; each walk has one
-     * body in memory. FED_EFORMAT: a body is not what was acknowledged (S9). */
+     * long body in memory, or some short ones. FED_EFORMAT: a body is not what was acknowledged
+     * (S9). */
     fed_status (*update_each)(void *db, uint64_t task, uint32_t round, fedserver_update_visit visit,
                               void *user, fed_error *err);
     fed_status (*update_count)(void *db, uint64_t task, uint32_t round, uint32_t *count,
