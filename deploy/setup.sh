@@ -7,6 +7,7 @@
 #   deploy/setup.sh --board  the same, and what deploy/baremetal.sh needs: a compiler for Cortex-M, its C library and qemu
 #   deploy/setup.sh --rtl    the same, and what simulates, proves and synthesizes the network card in Verilog
 #   deploy/setup.sh --gpu    the same, and OpenCL: headers, a device made of the processor, and a checker of kernels
+#   deploy/setup.sh --postgres  the same, and a PostgreSQL server for tests of that store; Debian starts one when it is installed
 #   deploy/setup.sh --java   the same, and a JDK for the Java binding
 #   deploy/setup.sh --python the same, and build/python-venv from PyPI: what tests of the Python package use where it is there
 #   deploy/setup.sh --image  the same, and what reads and runs the container image in its test
@@ -18,7 +19,7 @@ set -euo pipefail
 packages=(
     gcc libc6-dev cmake ninja-build pkg-config                     # build
     libmicrohttpd-dev libgnutls28-dev libsqlite3-dev libjansson-dev # coordinator
-    libpq-dev postgresql                                           # its second store, and a server for its tests
+    libpq-dev                                                      # its store on PostgreSQL
     libcurl4-openssl-dev                                           # client
     zlib1g-dev                                                     # trainer
     libopenmpi-dev openmpi-bin                                     # workers of a datacenter
@@ -40,6 +41,8 @@ elif [ "${1:-}" = --rtl ]; then
     packages+=(verilator iverilog yosys nextpnr-ice40 fpga-icestorm z3)
 elif [ "${1:-}" = --gpu ]; then
     packages+=(opencl-c-headers ocl-icd-libopencl1 pocl-opencl-icd oclgrind)
+elif [ "${1:-}" = --postgres ]; then
+    packages+=(postgresql)
 elif [ "${1:-}" = --java ]; then
     packages+=(default-jdk-headless zip)
 elif [ "${1:-}" = --image ]; then

@@ -34,6 +34,7 @@ if deploy/setup.sh --gpu; then
 else
     echo "OpenCL can't be installed here: what is missing of the tests of GPUs is skipped"
 fi
+deploy/setup.sh --postgres || echo "PostgreSQL's server can't be installed here: the tests of that store are skipped"
 deploy/setup.sh --image || echo "what checks the container image can't be installed here: parts of deploy.image and deploy.helm are skipped"
 if deploy/fetch-mnist.sh build/data/mnist 2>/dev/null; then
     export FED_MNIST_DIR=$PWD/build/data/mnist

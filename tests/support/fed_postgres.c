@@ -55,7 +55,9 @@ bool fed_postgres_is_there(void) {
         return false;
     }
     if (fed_postgres_programs()[0] == '\0') {
-        printf("PostgreSQL: not tried, no server is installed in /usr/lib/postgresql\n");
+        printf("PostgreSQL: not tried, no server is in /usr/lib/postgresql; deploy/setup.sh "
+               "--postgres "
+               "installs one\n");
         return false;
     }
     return true;
