@@ -54,8 +54,8 @@ static void set_parameters(parameters *p, const char *where, const char *name) {
     add(p, "application_name", name);
 }
 
-/* A password in a URL may hold neither '@' nor '/' as they are: libpq takes what follows for a host,
- * a port or a database, and its errors name those. */
+/* A password in a URL may hold neither '@' nor '/' as they are: libpq takes what follows for a
+ * host, a port or a database, and its errors name those. */
 static bool takes_password_for_place(const char *where, const PQconninfoOption *options) {
     const bool url = strstr(where, "://") == where + strcspn(where, ":= ");
     for (; url && options->keyword != NULL; options++) {
