@@ -15,7 +15,7 @@ typedef struct large_bodies {
     uint32_t round;
 } large_bodies;
 
-/* The k-th such round; the first is the running task's, if it has one. Each paused task has one. */
+/* The k-th such round, those of running tasks first. Each running or paused task may have some. */
 static fed_status find_large(fedserver_database *db, int k, large_bodies *found, fed_error *err) {
     sqlite3_stmt *row;
     bool any;
