@@ -58,7 +58,12 @@ pid_t clientd_spawn(const clientd_world *w, const char *const *more) {
                             "--data",
                             w->directory};
     for (size_t n = 9; *more != NULL; n++) {
-        args[n] = *more++;
+        const bool other = strcmp(*more, "--server") == 0; /* instead of ours, not beside it */
+        args[other ? 1 : n] = *more++;
+        if (other) {
+            args[2] = *more++;
+            n--;
+        }
     }
     pid_t pid = fork();
     if (pid == 0) {
