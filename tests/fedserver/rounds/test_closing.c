@@ -195,12 +195,12 @@ static void status_and_metrics_say_that_the_round_closes(void **state) {
     assert_non_null(strstr((char *)status.body, "version 1 is being made of 2 updates"));
     answer_free(&status);
     answer metrics = coordinator_ask(c, NULL, "GET", "/metrics", "", NULL, 0);
-    assert_non_null(strstr((char *)metrics.body, "fed_round_closing 1"));
+    assert_non_null(strstr((char *)metrics.body, "fed_round_closing{task=\"1\"} 1\n"));
     answer_free(&metrics);
     open_gate();
     finish_closing(c);
     metrics = coordinator_ask(c, NULL, "GET", "/metrics", "", NULL, 0);
-    assert_non_null(strstr((char *)metrics.body, "fed_round_closing 0"));
+    assert_non_null(strstr((char *)metrics.body, "fed_round_closing{task=\"1\"} 0\n"));
     answer_free(&metrics);
 }
 
