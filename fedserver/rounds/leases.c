@@ -322,7 +322,9 @@ static fedserver_round_event look_at(fedserver_training *t, const fedserver_devi
     *offer = (fedserver_offer){
         .task = t->task.wire.id, .priority = t->task.priority, .served = t->served};
     const fedserver_round_event event = checkin_event(t, device, now_ms, &offer->admits_ms);
-    const bool full = t->round.phase == FEDSERVER_ROUND_FULL;
+    /* while a round closes nobody gets a lease either */
+    const bool full =
+        t->round.phase == FEDSERVER_ROUND_FULL || t->round.phase == FEDSERVER_ROUND_CLOSING;
     offer->place = places[event];
     if (full && (event == FEDSERVER_ON_CHECKIN_NEW || event == FEDSERVER_ON_CHECKIN_EARLY)) {
         offer->place = FEDSERVER_PLACE_FULL;

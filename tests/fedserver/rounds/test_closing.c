@@ -178,6 +178,26 @@ static void devices_wait_late_updates_are_refused_and_the_old_version_is_handed_
     assert_int_equal(device_ask_work(c, &d[3]).round, 2);
 }
 
+static void a_new_device_gets_a_task_that_does_not_close(void **state) {
+    coordinator *c = *state;
+    coordinator_task(c, TASK(", \"priority\": 9"));
+    atomic_store(&shut, true);
+    for (int k = 0; k < 2; k++) {
+        const test_device d = coordinator_enrol(c);
+        const fed_assignment work = device_ask_work(c, &d);
+        assert_int_equal(device_upload(c, &d, &work, ones, 1, NULL), 200);
+    }
+    coordinator_commit(c);
+    assert_true(closes(c));
+    const uint64_t other = coordinator_task(c, TASK(""));
+    const test_device late = coordinator_enrol(c);
+    const fed_assignment work = device_ask_work(c, &late);
+    assert_int_equal(work.action, FED_ACTION_TRAIN);
+    assert_true(work.task.id == other);
+    open_gate();
+    finish_closing(c);
+}
+
 static void status_and_metrics_say_that_the_round_closes(void **state) {
     coordinator *c = *state;
     test_device d[2] = {coordinator_enrol(c), coordinator_enrol(c)};
@@ -460,6 +480,7 @@ static void of_a_task_that_is_cancelled_while_it_closes_no_file_is_left(void **s
 int main(void) {
     const struct CMUnitTest tests[] = {
         APART(devices_wait_late_updates_are_refused_and_the_old_version_is_handed_out),
+        APART(a_new_device_gets_a_task_that_does_not_close),
         APART(status_and_metrics_say_that_the_round_closes),
         APART(a_thread_makes_the_version_that_the_caller_would_make),
         APART(files_do_not_pile_up),
