@@ -332,10 +332,14 @@ static fedserver_round_event look_at(fedserver_training *t, const fedserver_devi
     return event;
 }
 
-/* May the device get this task, although it holds a model of `held`? */
+/* May the device get this task, although it holds a model of `held`? A device that has reported in
+ * a round stays until the round is over, whatever it says that it holds: else it could come back
+ * and report twice. */
 static bool may_have(const fedserver_rounds *rounds, const fedserver_training *t,
                      const fedserver_device *device, uint64_t held, int64_t now_ms) {
-    const fedserver_training *own = fedserver_rounds_task(rounds, held);
+    const fedserver_training *last = fedserver_rounds_task(rounds, device->lease_task);
+    const fedserver_training *own =
+        last != NULL && reported(last, device) ? last : fedserver_rounds_task(rounds, held);
     return own == NULL || own == t || !fedserver_training_runs(own) ||
            !wanted(own, device, now_ms) || fedserver_lease_stands(t, device, now_ms);
 }
