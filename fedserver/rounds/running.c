@@ -85,6 +85,7 @@ static fed_status load_finished(void *user, const fedserver_task *task, bool *mo
 
 fed_status fedserver_tasks_load(fedserver_rounds *rounds, fed_error *err) {
     rounds->queue_changed = true;
+    rounds->tasks_changed = true;
     while (rounds->task_count > 0) {
         fedserver_rounds_remove(rounds, rounds->tasks[0]);
     }
