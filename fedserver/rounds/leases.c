@@ -51,14 +51,15 @@ int64_t fedserver_lease_deadline(const fedserver_training *t, const fedserver_de
 
 /* -- slots -- */
 
-/* This function does not know the time. So a lease that has ended may count until the next
- * fedserver_leases_advance, although another device has the slot. */
+/* This function does not know the time. So an asynchronous lease that has ended may count until the
+ * next fedserver_leases_advance, although another device has the slot. A site's cohort may have
+ * been another one when leases were given: each of them is to be counted, since each will end. */
 uint32_t fedserver_leases_count(const fedserver_rounds *rounds, const fedserver_training *t) {
     uint32_t taken = asynchronous(t) ? 0 : t->round.received;
     for (size_t k = 0; k < rounds->devices.count; k++) {
         taken += fedserver_lease_stands(t, &rounds->devices.items[k], INT64_MIN);
     }
-    return taken < t->task.rules.cohort ? taken : t->task.rules.cohort;
+    return asynchronous(t) && taken > t->task.rules.cohort ? t->task.rules.cohort : taken;
 }
 
 /* Count the slots that are taken now, and set when to look at the leases again. */
