@@ -131,9 +131,8 @@ fed_status fedserver_rounds_advance(fedserver_rounds *rounds, int64_t now_ms, fe
     return FED_OK;
 }
 
-fed_status fedserver_rounds_committed(fedserver_rounds *rounds, fed_error *err) {
+void fedserver_rounds_committed(fedserver_rounds *rounds) {
     for (size_t k = 0; k < rounds->task_count; k++) {
-        FED_TRY(fedserver_training_committed(rounds, rounds->tasks[k], err));
+        fedserver_training_committed(rounds, rounds->tasks[k]);
     }
-    return FED_OK;
 }
