@@ -10,7 +10,7 @@ static const char *const waits[] = {
     [FED_WAIT_REPORTED] = "this device's update is in; it waits for the next round",
     [FED_WAIT_NO_MODEL] = "every model is measured; this device waits for the next one",
     [FED_WAIT_FINISHED] = "all tasks are finished; this device waits for another",
-    [FED_WAIT_DECLINED] = "this device has declined the task that runs; it waits for another"};
+    [FED_WAIT_DECLINED] = "this device has declined the tasks that run; it waits for another"};
 
 static void say_wait(const fed_log *log, const fedclient_event *before,
                      const fedclient_event *event, const char *why) {

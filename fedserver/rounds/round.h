@@ -23,7 +23,7 @@
  */
 
 typedef enum fedserver_round_phase {
-    FEDSERVER_ROUND_NONE = 0, /* no task runs */
+    FEDSERVER_ROUND_NONE = 0, /* the task does not run */
     FEDSERVER_ROUND_OPEN = 1, /* slots are free */
     FEDSERVER_ROUND_FULL = 2, /* every slot is taken */
     FEDSERVER_ROUND_CLOSING = 3
@@ -80,7 +80,7 @@ typedef enum fedserver_round_action {
     FEDSERVER_DO_FINISH,         /* the last round is over: finish the task */
     FEDSERVER_DO_LEASE,          /* give a new lease; deadline_ms may run from now */
     FEDSERVER_DO_LEASE_AGAIN,    /* answer with the lease that the device has */
-    FEDSERVER_DO_WAIT_NO_TASK,   /* answer WAIT: no task runs */
+    FEDSERVER_DO_WAIT_NO_TASK,   /* answer WAIT: no task runs for the device */
     FEDSERVER_DO_WAIT_FULL,      /* answer WAIT: no slot is free */
     FEDSERVER_DO_WAIT_CLOSING,   /* answer WAIT: the next round opens soon */
     FEDSERVER_DO_WAIT_ADMISSION, /* answer WAIT: the cohort does not admit the device yet */

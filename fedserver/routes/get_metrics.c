@@ -61,7 +61,7 @@ static fed_status quality(void *user, const fedserver_round_row *row, fed_error 
 /* TASK_GAUGE(name, help, which, value): value of each task `t` in memory for which `which` is true.
  * r: what the task's newest rounds say */
 #define TASK_GAUGES(TASK_GAUGE)                                                                    \
-    TASK_GAUGE("fed_task_running", "1 while the task runs; 0: it is the one that ran last.", true, \
+    TASK_GAUGE("fed_task_running", "1 while the task runs; 0: it finished not long ago.", true,    \
                fedserver_training_runs(t))                                                         \
     TASK_GAUGE("fed_task_rounds", "Rounds that it has in all.", true, t->task.rules.rounds)        \
     TASK_GAUGE("fed_task_priority", "Where a device could serve several tasks.", true,             \

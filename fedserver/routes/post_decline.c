@@ -17,7 +17,7 @@ fed_status fedserver_post_decline(fedserver *server, const fedserver_call *call,
     }
     fed_utf8_clean(decline.reason);
     fedserver_training *t = fedserver_rounds_task(&server->rounds, decline.task);
-    if (t == NULL || !fedserver_training_runs(t)) {
+    if (t == NULL) {
         return fedserver_answer_error(response, err, 409, "round_closed",
                                       "that task does not run any more; check in");
     }

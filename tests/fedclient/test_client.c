@@ -647,7 +647,7 @@ int main(void) {
         test(a_lost_acknowledgement_is_asked_for_again_and_counts_once),
         test(waits_grow_while_the_line_is_down),
         test(who_was_told_to_wait_long_comes_back_as_slowly),
-        cmocka_unit_test(a_busy_coordinator_is_tried_again),
+        test(a_busy_coordinator_is_tried_again),
         test(a_coordinator_that_says_when_is_asked_no_earlier),
         test(a_refused_update_stays_owed_and_travels_with_the_next),
         test(an_expired_lease_loses_nothing),

@@ -94,10 +94,11 @@ static void take_words(char *line, fedserver_request *request) {
 /* With bit 7 an update's round and lease are made the right ones: leases are random. */
 static void fix_lease(uint8_t *body, size_t len) {
     const fedserver_device *d = fedserver_devices_find(&server->rounds.devices, device[0]);
+    const fedserver_training *t = fedserver_rounds_front(&server->rounds);
     fed_writer w;
-    if (len >= AT_ROUND + 12) {
+    if (len >= AT_ROUND + 12 && t != NULL) {
         fed_writer_fixed(&w, body + AT_ROUND, 12);
-        fed_write_u32(&w, fedserver_rounds_front(&server->rounds)->round.number);
+        fed_write_u32(&w, t->round.number);
         fed_write_u64(&w, d->lease);
     }
 }

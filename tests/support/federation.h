@@ -32,7 +32,7 @@ typedef enum federation_job {
                            coordinator is lost, and the backup replaces it */
     FEDERATION_RESTORE, /* the coordinator is lost, and a restored backup replaces it */
     FEDERATION_MIGRATE, /* the coordinator opens the database of an earlier release */
-    FEDERATION_QUEUE    /* while the coordinator serves: the running task is paused and resumed;
+    FEDERATION_QUEUE    /* while the coordinator serves: a running task is paused and resumed;
                            a queued task is moved to the front and cancelled */
 } federation_job;
 

@@ -82,17 +82,18 @@ typedef enum fed_action {
     FED_ACTION_WAIT = 0,     /* come back after retry_ms */
     FED_ACTION_TRAIN = 1,    /* bring the model to `version`, train, upload before the deadline */
     FED_ACTION_EVALUATE = 2, /* bring the model to `version`, measure it, report */
-    FED_ACTION_DONE = 3      /* the task is finished; `version` is its last model */
+    FED_ACTION_DONE = 3      /* the device's task is finished; `version` is its last model */
 } fed_action;
 
 typedef enum fed_wait_reason {
-    FED_WAIT_NO_TASK = 0,  /* nothing is scheduled */
+    FED_WAIT_NO_TASK = 0,  /* no task runs that is for this device */
     FED_WAIT_FULL = 1,     /* no slot of the round is free, or other devices come first */
     FED_WAIT_REPORTED = 2, /* this device's update is counted; the round is still open */
     FED_WAIT_NO_MODEL = 3, /* evaluator: every model has been evaluated */
     /* the last task is finished: the device knows so already, or took no part in it */
     FED_WAIT_FINISHED = 4,
-    /* this device has declined the task that runs; only for devices with FED_CAN_DECLINE */
+    /* this device has declined each running task that is for it; only for devices with
+     * FED_CAN_DECLINE */
     FED_WAIT_DECLINED = 5
 } fed_wait_reason;
 

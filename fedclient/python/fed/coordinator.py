@@ -238,7 +238,8 @@ class Coordinator:
         return Status(json.loads(self._get("/v1/status")))
 
     def rounds(self, task: int | None = None) -> Rounds:
-        """The committed rounds of a task; None: of the task that runs or ran last. Raises Error while it does not serve."""
+        """The committed rounds of a task; None: of the first task that runs, else of the one that finished last. Raises Error
+        while it does not serve."""
         return Rounds(_html.read_csv(self._get(f"/rounds.csv?task={task or 0}")))
 
     def wait(self, task: int | None = None, timeout: float | None = None) -> None:
@@ -259,7 +260,8 @@ class Coordinator:
             time.sleep(0.2)
 
     def export(self, path: str | os.PathLike[str], task: int | None = None) -> pathlib.Path:
-        """Write the newest model as safetensors; None: of the task that runs or ran last. Returns the path."""
+        """Write the newest model as safetensors; None: of the first task that runs, else of the one that finished last.
+        Returns the path."""
         self.command("export", *([] if task is None else ["--task", str(task)]), os.fspath(path))
         return pathlib.Path(path)
 

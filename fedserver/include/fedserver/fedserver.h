@@ -48,7 +48,7 @@ typedef struct fedserver fedserver;
 
 /**
  * Open a coordinator. The first fedserver_begin continues where the last process stopped: it adds
- * up the open round's updates again from the database. A second process may open the same
+ * up the updates of each open round again from the store. A second process may open the same
  * directory, as the command line does while the service runs. Only one process may serve:
  * fedserver_begin returns FED_EBUSY to the others. End with fedserver_close.
  *
@@ -185,9 +185,9 @@ uint64_t fedserver_epoch(const fedserver *server);
  * none. May change with each batch. */
 int fedserver_wake_fd(const fedserver *server);
 
-/** The version of a model. *running: a task runs, and the version is its own (of several tasks, of
- * the one with the largest priority); else it belongs to the task that ran last. 0: no task has
- * started. Inside a batch it counts what the
+/** The version of a model. *running: a task runs, and the version is its own. Of several tasks it
+ * is that with the largest priority, and of equals the one that started first. Else the version
+ * belongs to the task that finished last. 0: no task has started. Inside a batch it counts what the
  * batch has done so far. */
 uint32_t fedserver_version(const fedserver *server, bool *running);
 

@@ -48,9 +48,11 @@ fed_status fedserver_health(const char *directory, fed_error *err) FED_CHECKED;
 /* -- Tasks -- */
 
 /**
- * Queue a training task that a JSON file describes (keys: docs/protocol.md#task). It starts when no
- * other task runs. *id = its number. Errors: FED_EFORMAT, FED_EINVAL with file, line and key;
- * FED_ERANGE, FED_ENOSPC: the store, or the disk, can't hold its model.
+ * Queue a training task that a JSON file describes (keys: docs/protocol.md#task). It starts beside
+ * the tasks that run as soon as its memory fits, and the tasks before it in the queue have started.
+ * *id = its number. Errors: FED_EFORMAT, FED_EINVAL with file, line and key; FED_ERANGE: the store
+ * can't hold its model, or it takes more than the memory for all tasks; FED_ENOSPC: the disk can't
+ * hold its model.
  */
 fed_status fedserver_task_add(fedserver *server, int64_t now_ms, const char *path, uint64_t *id,
                               fed_error *err) FED_CHECKED;
@@ -155,9 +157,9 @@ void fedserver_needs_say(const fedserver_needs *needs, char *dst, size_t cap);
 /* -- Status, rounds and models -- */
 
 /**
- * What `fedserver status` prints: the task, what its round waits for, which process serves. Lines,
- * cut if they are longer than cap. Never call it in the process that serves: the process would lose
- * its lock.
+ * What `fedserver status` prints: each task that runs, what its round waits for, which process
+ * serves. Lines, cut if they are longer than cap. Never call it in the process that serves: the
+ * process would lose its lock.
  */
 fed_status fedserver_status(fedserver *server, int64_t now_ms, char *text, size_t cap,
                             fed_error *err) FED_CHECKED;
@@ -166,6 +168,9 @@ fed_status fedserver_status(fedserver *server, int64_t now_ms, char *text, size_
  * /v1/status}. Appends to w. */
 fed_status fedserver_status_json(fedserver *server, int64_t now_ms, fed_writer *w,
                                  fed_error *err) FED_CHECKED;
+
+/* Where a function below takes the task 0, it means the first running task of the list
+ * (fedserver_task_each). If no task runs, it means the task that finished last. */
 
 /** A committed round. */
 typedef struct fedserver_round_entry {
@@ -183,8 +188,8 @@ typedef struct fedserver_round_entry {
 typedef fed_status (*fedserver_round_entry_visit)(void *user, const fedserver_round_entry *entry,
                                                   fed_error *err);
 
-/** The committed rounds of a task (0: the latest task), the newest first, at most `most` of them.
- * May be called inside a batch: it shows what the batch has done so far. */
+/** The committed rounds of a task (0: see above), the newest first, at most `most` of them. May
+ * be called inside a batch: it shows what the batch has done so far. */
 fed_status fedserver_round_each(fedserver *server, uint64_t task, uint32_t most,
                                 fedserver_round_entry_visit visit, void *user,
                                 fed_error *err) FED_CHECKED;
@@ -211,14 +216,14 @@ typedef struct fedserver_own_list {
 typedef fed_status (*fedserver_own_visit)(void *user, const fedserver_own_list *list,
                                           fed_error *err);
 
-/** The devices' own metrics of a task (0: the latest task), of its rounds from `first` on, the
+/** The devices' own metrics of a task (0: see above), of its rounds from `first` on, the
  * oldest first. Of one round, the updates' list comes before the evaluators'. Round 0 has the
  * evaluations of the first model. A list that would be empty is not visited. May be called inside a
  * batch. */
 fed_status fedserver_own_each(fedserver *server, uint64_t task, uint32_t first,
                               fedserver_own_visit visit, void *user, fed_error *err) FED_CHECKED;
 
-/** Write the newest model of a task (0: the latest task) as safetensors. */
+/** Write the newest model of a task (0: see above) as safetensors. */
 fed_status fedserver_model_export(fedserver *server, uint64_t task, const char *path,
                                   fed_error *err) FED_CHECKED;
 

@@ -324,7 +324,7 @@ static void declines(clientd_world *w, const char *json, const char *reason) {
     pid_t pid = clientd_spawn(w, args);
     wait_until_it_says(w, pid, "declines task 1");
     wait_until_it_says(w, pid, reason);
-    wait_until_it_says(w, pid, "this device has declined the task that runs");
+    wait_until_it_says(w, pid, "this device has declined the tasks that run");
     stop(pid);
     uint32_t leased = 1;
     uint64_t declines = 0;

@@ -109,13 +109,15 @@ static void add_two_tasks(fixture *f) {
                            .strategy = "fedadam:lr=0.01",
                            .selection = FEDSERVER_SELECT_ROUND_ROBIN,
                            .tag = "lab",
+                           .priority = 5, /* the columns had none, and become this one */
                            .device_share = 0.25,
                            .rules = {40, 8, 7, 6, 250, 3},
                            .queued_ms = 10};
     task.phases[0] = (fedserver_phase){2, "float32", "sbc:p=0.1", 1, 2, "momentum:m=0.5", 0.3f};
     task.phases[1] = (fedserver_phase){30, "float16", "float32", 9, 8, "momentum:m=0.7", 1e-30f};
     assert_fed_ok_err(f->store->task_add(f->db, &task, &err));
-    fedserver_task least = {.name = "n", .wire.model = "m", .wire.learning_rate = 16777217.0f};
+    fedserver_task least = {
+        .name = "n", .wire.model = "m", .wire.learning_rate = 16777217.0f, .priority = 5};
     assert_fed_ok_err(f->store->task_add(f->db, &least, &err));
     assert_fed_ok_err(f->store->commit(f->db, &err));
 }
