@@ -332,7 +332,7 @@ fed_status fedserver_commit(fedserver *server, fed_error *err) {
     assert(server->serving && !server->broken);
     FED_TRY(note(server, server->store->commit(server->db, err)));
     fedserver_batch_log_end(&server->batch_log, true);
-    FED_TRY(note(server, fedserver_rounds_committed(&server->rounds, err)));
+    fedserver_rounds_committed(&server->rounds);
     fedserver_relay_send(server->relay);
     return FED_OK;
 }

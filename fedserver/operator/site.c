@@ -203,6 +203,7 @@ static fed_status wake(const fedserver_site *site, const fedserver_task *task, i
                        fed_error *err) {
     fedserver_task queued = *task;
     FED_TRY(put_state(site, task, FEDSERVER_TASK_QUEUED, err));
+    site->server->rounds.tasks_changed = true;
     queued.state = FEDSERVER_TASK_QUEUED;
     return fedserver_training_start(&site->server->rounds, &queued, now_ms, err);
 }

@@ -117,7 +117,8 @@ static void say_round_waits(sentence *s, const fedserver_training *t, const feds
         say_time(s, round->closing_ms);
         return;
     }
-    uint32_t missing = rules->goal - round->received;
+    /* a site may have got another goal than the task's row has */
+    const uint32_t missing = round->received < rules->goal ? rules->goal - round->received : 0;
     if (w->out == 0 && round->deadline_ms == 0) {
         say(s,
             "a device to check in (%u slot%s free, %u update%s missing); the deadline of %.1f s ",

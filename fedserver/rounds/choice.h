@@ -10,7 +10,7 @@
 typedef enum fedserver_place {
     FEDSERVER_PLACE_UNWANTED = 0, /* the task does not want the device */
     FEDSERVER_PLACE_REPORTED = 1, /* the device has reported in this round */
-    FEDSERVER_PLACE_FULL = 2,     /* every slot is taken */
+    FEDSERVER_PLACE_FULL = 2,     /* every slot is taken, or the round closes */
     FEDSERVER_PLACE_EARLY = 3,    /* a slot is free, and the cohort admits the device later */
     FEDSERVER_PLACE_FREE = 4,     /* the device may have a slot now */
     FEDSERVER_PLACE_LEASED = 5    /* the device has a lease that stands */

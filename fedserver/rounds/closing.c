@@ -226,17 +226,20 @@ static bool start_thread(fedserver_closing *c, void *(*body)(void *)) {
     return c->started;
 }
 
-fed_status fedserver_closing_start(fedserver_rounds *rounds, fedserver_closing *c, fed_error *err) {
+void fedserver_closing_start(fedserver_rounds *rounds, fedserver_closing *c) {
     if (c->started || atomic_load(&c->ended)) {
-        return FED_OK;
+        return;
     }
     c->rounds = (fedserver_rounds){
         .store = rounds->store, .directory = rounds->directory, .where = rounds->where};
     c->bell = rounds->bell;
     c->apart = true;
-    return start_thread(c, run)
-               ? FED_OK
-               : fed_fail(err, FED_EBUSY, "the system gives no thread for a round that closes");
+    if (!start_thread(c, run)) {
+        fed_logf(rounds->log, FED_LOG_WARN,
+                 "task %llu: the system gives no thread that closes round %u; the next batch asks "
+                 "again",
+                 (unsigned long long)c->t.task.wire.id, c->t.round.number);
+    }
 }
 
 bool fedserver_closing_done(fedserver_closing *c, fed_status *status, fed_error *err) {

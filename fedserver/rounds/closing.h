@@ -56,9 +56,9 @@ bool fedserver_closing_apart(const fedserver_rounds *rounds, const fedserver_tra
 fed_status fedserver_closing_make(fedserver_rounds *rounds, fedserver_closing *closing,
                                   fed_error *err) FED_CHECKED;
 
-/** Start the thread. What the round's transaction wrote is committed. */
-fed_status fedserver_closing_start(fedserver_rounds *rounds, fedserver_closing *closing,
-                                   fed_error *err) FED_CHECKED;
+/** Start the thread, unless it was started before. What the round's transaction wrote is committed.
+ * Where the system gives no thread, this is logged, and to be called again. */
+void fedserver_closing_start(fedserver_rounds *rounds, fedserver_closing *closing);
 
 /** Has the thread ended? *status and *err are its result. False: it has not, or never started. */
 bool fedserver_closing_done(fedserver_closing *closing, fed_status *status, fed_error *err);

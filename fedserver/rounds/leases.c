@@ -51,14 +51,15 @@ int64_t fedserver_lease_deadline(const fedserver_training *t, const fedserver_de
 
 /* -- slots -- */
 
-/* This function does not know the time. So a lease that has ended may count until the next
- * fedserver_leases_advance, although another device has the slot. */
+/* This function does not know the time. So an asynchronous lease that has ended may count until the
+ * next fedserver_leases_advance, although another device has the slot. A site's cohort may have
+ * been another one when leases were given: each of them is to be counted, since each will end. */
 uint32_t fedserver_leases_count(const fedserver_rounds *rounds, const fedserver_training *t) {
     uint32_t taken = asynchronous(t) ? 0 : t->round.received;
     for (size_t k = 0; k < rounds->devices.count; k++) {
         taken += fedserver_lease_stands(t, &rounds->devices.items[k], INT64_MIN);
     }
-    return taken < t->task.rules.cohort ? taken : t->task.rules.cohort;
+    return asynchronous(t) && taken > t->task.rules.cohort ? t->task.rules.cohort : taken;
 }
 
 /* Count the slots that are taken now, and set when to look at the leases again. */
@@ -322,7 +323,9 @@ static fedserver_round_event look_at(fedserver_training *t, const fedserver_devi
     *offer = (fedserver_offer){
         .task = t->task.wire.id, .priority = t->task.priority, .served = t->served};
     const fedserver_round_event event = checkin_event(t, device, now_ms, &offer->admits_ms);
-    const bool full = t->round.phase == FEDSERVER_ROUND_FULL;
+    /* while a round closes nobody gets a lease either */
+    const bool full =
+        t->round.phase == FEDSERVER_ROUND_FULL || t->round.phase == FEDSERVER_ROUND_CLOSING;
     offer->place = places[event];
     if (full && (event == FEDSERVER_ON_CHECKIN_NEW || event == FEDSERVER_ON_CHECKIN_EARLY)) {
         offer->place = FEDSERVER_PLACE_FULL;
@@ -330,10 +333,14 @@ static fedserver_round_event look_at(fedserver_training *t, const fedserver_devi
     return event;
 }
 
-/* May the device get this task, although it holds a model of `held`? */
+/* May the device get this task, although it holds a model of `held`? A device that has reported in
+ * a round stays until the round is over, whatever it says that it holds: else it could come back
+ * and report twice. */
 static bool may_have(const fedserver_rounds *rounds, const fedserver_training *t,
                      const fedserver_device *device, uint64_t held, int64_t now_ms) {
-    const fedserver_training *own = fedserver_rounds_task(rounds, held);
+    const fedserver_training *last = fedserver_rounds_task(rounds, device->lease_task);
+    const fedserver_training *own =
+        last != NULL && reported(last, device) ? last : fedserver_rounds_task(rounds, held);
     return own == NULL || own == t || !fedserver_training_runs(own) ||
            !wanted(own, device, now_ms) || fedserver_lease_stands(t, device, now_ms);
 }

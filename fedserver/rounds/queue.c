@@ -55,11 +55,22 @@ static fed_status follow_task(fedserver_rounds *rounds, fedserver_training *t, b
     return FED_OK;
 }
 
+static fed_status note_paused(void *user, const fedserver_task *task, bool *more, fed_error *err) {
+    bool *paused = user;
+    (void)task, (void)err;
+    *paused = true;
+    *more = false;
+    return FED_OK;
+}
+
 fed_status fedserver_queue_follow(fedserver_rounds *rounds, fed_error *err) {
     if (!rounds->tasks_changed) {
         return FED_OK;
     }
     rounds->tasks_changed = false;
+    rounds->paused = false;
+    FED_TRY(fedserver_tasks_with(rounds->store, rounds->db, FEDSERVER_TASK_PAUSED, note_paused,
+                                 &rounds->paused, err));
     FED_TRY(clear_cancelled(rounds, err));
     for (size_t k = 0; k < rounds->task_count;) {
         bool stays = true;

@@ -5,7 +5,8 @@
 
 #include "fedserver/rounds/rounds.h"
 
-/** Take each running task out of memory that a person has cancelled or paused. */
+/** If a task was changed: take each one out of memory that a person has cancelled or paused, and
+ * note whether there are paused ones. */
 fed_status fedserver_queue_follow(fedserver_rounds *rounds, fed_error *err) FED_CHECKED;
 
 /** Start the queued tasks that fit, in their order, and give space back to the file system.

@@ -94,8 +94,10 @@ typedef struct fedserver_rounds {
     uint64_t said_waits; /* the log has the reason why tasks up to this number wait */
     /* another process has changed a task: look at the tasks before the next batch */
     bool tasks_changed;
+    bool paused;  /* a task is paused, by a person or by its site: not all tasks are over */
     bool shrinks; /* the store may have space to give back */
-    /* of the tasks that are not in memory: their updates may still come (update_limit.h) */
+    /* of all tasks that have started: updates of those that are over may still come, too
+     * (update_limit.h) */
     uint64_t update_limit;
 
     int64_t saved_ms; /* when the devices were written last */

@@ -85,6 +85,7 @@ static fed_status load_finished(void *user, const fedserver_task *task, bool *mo
 
 fed_status fedserver_tasks_load(fedserver_rounds *rounds, fed_error *err) {
     rounds->queue_changed = true;
+    rounds->tasks_changed = true;
     while (rounds->task_count > 0) {
         fedserver_rounds_remove(rounds, rounds->tasks[0]);
     }
@@ -130,9 +131,8 @@ fed_status fedserver_rounds_advance(fedserver_rounds *rounds, int64_t now_ms, fe
     return FED_OK;
 }
 
-fed_status fedserver_rounds_committed(fedserver_rounds *rounds, fed_error *err) {
+void fedserver_rounds_committed(fedserver_rounds *rounds) {
     for (size_t k = 0; k < rounds->task_count; k++) {
-        FED_TRY(fedserver_training_committed(rounds, rounds->tasks[k], err));
+        fedserver_training_committed(rounds, rounds->tasks[k]);
     }
-    return FED_OK;
 }

@@ -17,7 +17,7 @@ fed_status fedserver_tasks_load(fedserver_rounds *rounds, fed_error *err) FED_CH
 uint64_t fedserver_rounds_memory(const fedserver_rounds *rounds);
 
 /** What was written is committed: fedserver_training_committed, for each task in memory. */
-fed_status fedserver_rounds_committed(fedserver_rounds *rounds, fed_error *err) FED_CHECKED;
+void fedserver_rounds_committed(fedserver_rounds *rounds);
 
 /** Check deadline and goal of each task in memory: fedserver_training_advance. */
 fed_status fedserver_rounds_advance(fedserver_rounds *rounds, int64_t now_ms,

@@ -399,12 +399,13 @@ static fed_status settle_round(fedserver_rounds *rounds, fedserver_training *t, 
     return fedserver_round_save(rounds, t, err);
 }
 
-fed_status fedserver_training_committed(fedserver_rounds *rounds, fedserver_training *t,
-                                        fed_error *err) {
+void fedserver_training_committed(fedserver_rounds *rounds, fedserver_training *t) {
     if (t->tidying != NULL) {
         fedserver_closing_tidy(t->tidying);
     }
-    return t->closing != NULL ? fedserver_closing_start(rounds, t->closing, err) : FED_OK;
+    if (t->closing != NULL) {
+        fedserver_closing_start(rounds, t->closing);
+    }
 }
 
 /* Open the next attempt, after an attempt that ended below the minimum. */

@@ -36,8 +36,7 @@ fed_status fedserver_training_take(fedserver_rounds *rounds, fedserver_training 
                                    fed_error *err) FED_CHECKED;
 
 /** What was written is committed. A round that closes gets its thread. */
-fed_status fedserver_training_committed(fedserver_rounds *rounds, fedserver_training *training,
-                                        fed_error *err) FED_CHECKED;
+void fedserver_training_committed(fedserver_rounds *rounds, fedserver_training *training);
 
 /** Store an open update, and add the update to the round's sum. The caller has asked
  * fedserver_round_step first.   digest: of the update's body */

@@ -58,7 +58,8 @@ static void without_a_task(fedserver *server, const fedserver_call *call,
                            const fed_checkin *checkin, fed_assignment *answer) {
     const fedserver_rounds *rounds = &server->rounds;
     const fedserver_training *own = fedserver_rounds_task(rounds, checkin->task);
-    const bool all_over = rounds->task_count > 0 && !fedserver_rounds_busy(rounds);
+    const bool all_over =
+        rounds->task_count > 0 && !fedserver_rounds_busy(rounds) && !rounds->paused;
     if (fedserver_declined_all(rounds, call->device, call->now_ms) &&
         (checkin->capabilities & FED_CAN_DECLINE) != 0) {
         wait_for(server, fedserver_rounds_front(rounds), call, FED_WAIT_DECLINED, answer);

@@ -337,6 +337,22 @@ static fed_status say_task(void *user, const fedserver_task_entry *entry, fed_er
     return FED_OK;
 }
 
+/* `fedserver check` walks over them up to the first one that is missing. */
+static void tasks_numbers_have_no_gap(void **state) {
+    fixture *f = *state;
+    fed_error err = {0};
+    fedserver_task task = {.name = "n"};
+    for (int k = 0; k < 2; k++) {
+        assert_fed_ok_err(f->store->task_add(f->db, &task, &err));
+        assert_int_equal(task.wire.id, 1);
+        f->store->rollback(f->db);
+    }
+    for (uint64_t id = 1; id <= 2; id++) {
+        assert_fed_ok_err(f->store->task_add(f->db, &task, &err));
+        assert_true(task.wire.id == id);
+    }
+}
+
 static void tasks_are_listed_as_they_run_wait_and_ended(void **state) {
     fixture *f = *state;
     fed_error err = {0};
@@ -459,6 +475,7 @@ int main(void) {
         WITH(devices_come_in_pages_and_say_whether_they_declined),
         WITH(a_task_keeps_its_phases),
         WITH(a_task_keeps_every_field_and_is_found_by_state),
+        WITH(tasks_numbers_have_no_gap),
         WITH(tasks_are_listed_as_they_run_wait_and_ended),
         WITH(a_task_changes_only_from_a_state_that_was_expected),
         WITH(declines_are_counted_by_their_reasons),

@@ -7,6 +7,7 @@
 #include "fed/file.h"
 #include "fedserver/stores/sqlite/blobs.h"
 #include "fedserver/stores/sqlite/database.h"
+#include "fedserver/stores/sqlite/segment.h"
 #include "fedserver/stores/sqlite/updates.h"
 
 /* A round that has bodies in a segment file, and where they end. */
@@ -15,7 +16,8 @@ typedef struct large_bodies {
     uint32_t round;
 } large_bodies;
 
-/* The k-th such round, those of running tasks first. Each running or paused task may have some. */
+/* The k-th such round. Each task that runs or is paused may have one, and two while a round
+ * closes. */
 static fed_status find_large(fedserver_database *db, int k, large_bodies *found, fed_error *err) {
     sqlite3_stmt *row;
     bool any;
@@ -28,6 +30,60 @@ static fed_status find_large(fedserver_database *db, int k, large_bodies *found,
                                 .end = (uint64_t)sqlite3_column_int64(row, 2)};
         sqlite3_reset(row);
     }
+    return FED_OK;
+}
+
+/* The files of those rounds, held open in case the rounds end during the copy. */
+typedef struct held_files {
+    fedserver_segment *at;
+    size_t count;
+} held_files;
+
+static void let_go(held_files *held) {
+    for (size_t k = 0; k < held->count; k++) {
+        fedserver_segment_close(&held->at[k]);
+    }
+    free(held->at);
+}
+
+/* FED_ENOTFOUND: the round has ended. */
+static fed_status hold(const fedserver_database *db, const large_bodies *large, held_files *held,
+                       fed_error *err) {
+    fedserver_segment *grown = realloc(held->at, (held->count + 1) * sizeof *grown);
+    if (grown == NULL) {
+        return fed_fail(err, FED_ENOMEM, "out of memory for a copy");
+    }
+    held->at = grown;
+    grown[held->count].fd = -1;
+    FED_TRY(fedserver_segment_open(&grown[held->count], db->directory, large->task, large->round,
+                                   large->end, false, err));
+    held->count++;
+    return FED_OK;
+}
+
+static fed_status hold_all(fedserver_database *db, held_files *held, fed_error *err) {
+    large_bodies large;
+    FED_TRY(find_large(db, 0, &large, err));
+    for (int k = 1; large.end > 0; k++) {
+        const fed_status status = hold(db, &large, held, err);
+        FED_REQUIRE(status == FED_OK || status == FED_ENOTFOUND, status);
+        FED_TRY(find_large(db, k, &large, err));
+    }
+    return FED_OK;
+}
+
+/* The file of a round that the copy has. The round may have begun after hold_all. */
+static fed_status find_file(const fedserver_database *db, const large_bodies *large,
+                            held_files *held, const fedserver_segment **file, fed_error *err) {
+    size_t k = 0;
+    while (k < held->count &&
+           (held->at[k].task != large->task || held->at[k].round != large->round)) {
+        k++;
+    }
+    if (k == held->count) {
+        FED_TRY(hold(db, large, held, err));
+    }
+    *file = &held->at[k];
     return FED_OK;
 }
 
@@ -57,30 +113,32 @@ static fed_status ignore(void *user, const fedserver_update_row *row, const uint
     return FED_OK;
 }
 
-/* Copy the blobs and bodies that the copy's rows refer to. FED_ENOTFOUND: their round ended
- * meanwhile. */
-static fed_status complete(fedserver_database *db, fedserver_database *copy, fed_error *err) {
+static fed_status copy_files(const fedserver_database *db, fedserver_database *copy,
+                             held_files *held, fed_error *err) {
     large_bodies large;
-    FED_TRY(fedserver_database_script(copy, "PRAGMA journal_mode = WAL", err));
-    FED_TRY(fedserver_sqlite_blobs_copy(db, copy, err));
     FED_TRY(find_large(copy, 0, &large, err));
     for (int k = 1; large.end > 0; k++) {
-        FED_TRY(fedserver_sqlite_segment(db, large.task, large.round, false, err));
+        const fedserver_segment *file = NULL;
+        FED_TRY(find_file(db, &large, held, &file, err));
         FED_TRY(fedserver_segment_open(&copy->segment, copy->directory, large.task, large.round, 0,
                                        true, err));
-        FED_TRY(copy_bodies(&db->segment, large.end, &copy->segment, err));
+        FED_TRY(copy_bodies(file, large.end, &copy->segment, err));
         FED_TRY(find_large(copy, k, &large, err));
     }
+    return FED_OK;
+}
+
+/* Copy the blobs and bodies that the copy's rows refer to. FED_ENOTFOUND: their round ended
+ * meanwhile. */
+static fed_status complete(const fedserver_database *db, fedserver_database *copy, held_files *held,
+                           fed_error *err) {
+    FED_TRY(fedserver_database_script(copy, "PRAGMA journal_mode = WAL", err));
+    FED_TRY(fedserver_sqlite_blobs_copy(db, copy, err));
+    FED_TRY(copy_files(db, copy, held, err));
     return fedserver_sqlite_update_each(copy, 0, 0, ignore, NULL, err); /* the guards still fit */
 }
 
-static fed_status copy_once(fedserver_database *db, const char *path, fed_error *err) {
-    large_bodies large;
-    FED_TRY(find_large(db, 0, &large, err));
-    if (large.end > 0) { /* hold the file open, in case its round ends meanwhile */
-        fed_status status = fedserver_sqlite_segment(db, large.task, large.round, false, err);
-        FED_REQUIRE(status == FED_OK || status == FED_ENOTFOUND, status);
-    }
+static fed_status copy_database(fedserver_database *db, const char *path, fed_error *err) {
     unlink(path);
     int file = open(path, O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (file < 0) {
@@ -90,11 +148,24 @@ static fed_status copy_once(fedserver_database *db, const char *path, fed_error 
     sqlite3_stmt *statement;
     bool row;
     FED_TRY(READ(COPY, &statement, TEXT(path)));
-    FED_TRY(fedserver_database_next(db, statement, &row, err));
-    fedserver_database *copy;
-    FED_TRY(fedserver_database_open(path, SQLITE_OPEN_READWRITE, &copy, err));
-    fed_status status = complete(db, copy, err);
+    return fedserver_database_next(db, statement, &row, err);
+}
+
+static fed_status copy_once(fedserver_database *db, const char *path, fed_error *err) {
+    held_files held = {.count = 0};
+    fedserver_database *copy = NULL;
+    fed_status status = hold_all(db, &held, err);
+    if (status == FED_OK) {
+        status = copy_database(db, path, err);
+    }
+    if (status == FED_OK) {
+        status = fedserver_database_open(path, SQLITE_OPEN_READWRITE, &copy, err);
+    }
+    if (status == FED_OK) {
+        status = complete(db, copy, &held, err);
+    }
     fedserver_database_close(copy);
+    let_go(&held);
     return status;
 }
 

@@ -172,6 +172,45 @@ static void a_closed_round_takes_no_update_and_gives_no_slot(void **state) {
     assert_int_equal(work_of(w, 2).action, FED_ACTION_WAIT);
 }
 
+static void give_back(world *w, int k) {
+    const fed_assignment work = work_of(w, k);
+    uint8_t body[64];
+    fed_writer bytes;
+    fed_writer_fixed(&bytes, body, sizeof body);
+    fed_decline_write(
+        &bytes, &(fed_decline){.task = work.task.id, .round = work.round, .lease = work.lease});
+    answer said =
+        coordinator_ask(&w->home, &w->device[k], "POST", "/v1/decline", "", body, bytes.len);
+    assert_int_equal(said.status, 200);
+    answer_free(&said);
+}
+
+/* The task's row still has the cohort with which the site began. */
+static void a_site_that_got_more_slots_counts_all_of_them_after_a_crash(void **state) {
+    world *w = *state;
+    w->rules = (fedserver_site_rules){.cohort = 1, .goal = 1};
+    open_site(w);
+    assign(w, 0, 100);
+    turn(w);
+    turn(w); /* and commits that the task runs */
+    w->rules = (fedserver_site_rules){.cohort = 3, .goal = 3};
+    crash(w);
+    turn(w);
+    for (int k = 0; k < 3; k++) {
+        assert_int_equal(work_of(w, k).action, FED_ACTION_TRAIN);
+    }
+    assert_false(turn(w)); /* and commits the leases */
+    crash(w);
+    turn(w);
+    const fedserver_training *t = fedserver_rounds_front(&w->home.server->rounds);
+    assert_int_equal(t->round.leased, 3);
+    for (int k = 0; k < 3; k++) {
+        give_back(w, k);
+    }
+    assert_int_equal(t->round.leased, 0);
+    assert_int_equal(work_of(w, 0).action, FED_ACTION_TRAIN);
+}
+
 static void the_next_version_commits_the_round_to_the_bit(void **state) {
     world *w = *state;
     float values[SIZE] = {0};
@@ -447,6 +486,7 @@ int main(void) {
         test(a_round_goes_up_as_one_change_that_weighs_its_samples),
         test(a_claim_that_the_site_lowers_weighs_as_little_upstream),
         test(a_closed_round_takes_no_update_and_gives_no_slot),
+        test(a_site_that_got_more_slots_counts_all_of_them_after_a_crash),
         test(the_next_version_commits_the_round_to_the_bit),
         test(a_change_that_nobody_took_up_is_the_same_again),
         test(an_update_counts_in_one_change_whenever_the_site_dies),

@@ -178,6 +178,68 @@ static void devices_wait_late_updates_are_refused_and_the_old_version_is_handed_
     assert_int_equal(device_ask_work(c, &d[3]).round, 2);
 }
 
+static void a_new_device_gets_a_task_that_does_not_close(void **state) {
+    coordinator *c = *state;
+    coordinator_task(c, TASK(", \"priority\": 9"));
+    atomic_store(&shut, true);
+    for (int k = 0; k < 2; k++) {
+        const test_device d = coordinator_enrol(c);
+        const fed_assignment work = device_ask_work(c, &d);
+        assert_int_equal(device_upload(c, &d, &work, ones, 1, NULL), 200);
+    }
+    coordinator_commit(c);
+    assert_true(closes(c));
+    const uint64_t other = coordinator_task(c, TASK(""));
+    const test_device late = coordinator_enrol(c);
+    const fed_assignment work = device_ask_work(c, &late);
+    assert_int_equal(work.action, FED_ACTION_TRAIN);
+    assert_true(work.task.id == other);
+    open_gate();
+    finish_closing(c);
+}
+
+static bool any_closes(const coordinator *c) {
+    const fedserver_rounds *rounds = &c->server->rounds;
+    bool any = false;
+    for (size_t k = 0; k < rounds->task_count; k++) {
+        any = any || rounds->tasks[k]->round.phase == FEDSERVER_ROUND_CLOSING;
+    }
+    return any;
+}
+
+/* Four devices report to two tasks. One of these is paused while both rounds close. */
+static void rounds_of_two_tasks_close_at_once(void **state) {
+    coordinator *c = *state;
+    fed_error err = {0};
+    for (int k = 0; k < 2; k++) {
+        coordinator_task(c, TASK(""));
+    }
+    atomic_store(&shut, true);
+    for (int k = 0; k < 4; k++) {
+        const test_device d = coordinator_enrol(c);
+        const fed_assignment work = device_ask_work(c, &d);
+        assert_int_equal(device_upload(c, &d, &work, ones, 1, NULL), 200);
+    }
+    coordinator_commit(c);
+    for (size_t k = 0; k < 2; k++) {
+        assert_non_null(c->server->rounds.tasks[k]->closing);
+    }
+    open_gate();
+    sem_post(&gate);
+    assert_fed_ok_err(fedserver_task_change(c->server, c->now_ms, 1, FEDSERVER_PAUSE, &err));
+    coordinator_commit(c); /* ends the thread of task 1 */
+    assert_int_equal(c->server->rounds.task_count, 1);
+    assert_fed_ok_err(fedserver_task_change(c->server, c->now_ms, 1, FEDSERVER_RESUME, &err));
+    do {
+        coordinator_commit(c);
+        coordinator_wait(c, 1);
+    } while (any_closes(c));
+    for (uint64_t id = 1; id <= 2; id++) {
+        assert_int_equal(fedserver_rounds_task(&c->server->rounds, id)->versions.version, 1);
+    }
+    expect_sound(c);
+}
+
 static void status_and_metrics_say_that_the_round_closes(void **state) {
     coordinator *c = *state;
     test_device d[2] = {coordinator_enrol(c), coordinator_enrol(c)};
@@ -460,6 +522,8 @@ static void of_a_task_that_is_cancelled_while_it_closes_no_file_is_left(void **s
 int main(void) {
     const struct CMUnitTest tests[] = {
         APART(devices_wait_late_updates_are_refused_and_the_old_version_is_handed_out),
+        APART(a_new_device_gets_a_task_that_does_not_close),
+        APART(rounds_of_two_tasks_close_at_once),
         APART(status_and_metrics_say_that_the_round_closes),
         APART(a_thread_makes_the_version_that_the_caller_would_make),
         APART(files_do_not_pile_up),

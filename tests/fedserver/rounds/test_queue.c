@@ -99,6 +99,21 @@ static void it_waits_for_that_task_where_another_has_places(void **state) {
     assert_int_equal(waits.reason, FED_WAIT_REPORTED);
 }
 
+/* Else it could report to the other task, come back, and report here once more. */
+static void a_device_that_has_reported_stays_whatever_it_says_that_it_holds(void **state) {
+    coordinator *c = *state;
+    coordinator_task(c, SMALL("\"rounds\": 2, \"cohort\": 2, \"minimum\": 2"));
+    const test_device a = coordinator_enrol(c), b = coordinator_enrol(c);
+    assert_int_equal(train(c, &a, 0), 1);
+    coordinator_task(c, SMALL("\"rounds\": 1, \"cohort\": 9, \"priority\": 9"));
+    assert_int_equal(device_checkin(c, &a, FED_ROLE_TRAIN, 0, 0).reason, FED_WAIT_REPORTED);
+    assert_int_equal(device_checkin(c, &a, FED_ROLE_TRAIN, 2, 0).reason, FED_WAIT_REPORTED);
+    assert_int_equal(task_of(c, 2)->round.leased, 0);
+    assert_int_equal(train(c, &b, 1), 1);
+    coordinator_wait(c, 1); /* the round is over */
+    assert_int_equal(device_checkin(c, &a, FED_ROLE_TRAIN, 0, 0).task.id, 2);
+}
+
 static void it_may_leave_once_the_task_is_over_or_declined(void **state) {
     coordinator *c = *state;
     coordinator_task(c, SMALL("\"rounds\": 1, \"cohort\": 1"));
@@ -386,6 +401,7 @@ int main(void) {
         WITH_COORDINATOR(a_device_stays_with_the_task_whose_model_it_holds),
         WITH_COORDINATOR(so_does_a_device_of_the_first_release),
         WITH_COORDINATOR(it_waits_for_that_task_where_another_has_places),
+        WITH_COORDINATOR(a_device_that_has_reported_stays_whatever_it_says_that_it_holds),
         WITH_COORDINATOR(it_may_leave_once_the_task_is_over_or_declined),
         WITH_COORDINATOR(a_device_has_one_lease),
         WITH_COORDINATOR(a_deadline_of_each_task_passes_by_itself),

@@ -288,6 +288,27 @@ static void a_paused_task_keeps_what_its_open_round_has(void **state) {
     check(c);
 }
 
+/* A device that is told that all is over may end. */
+static void its_devices_are_not_told_that_all_is_over(void **state) {
+    coordinator *c = *state;
+    coordinator_task(c, SMALL("\"rounds\": 1, \"cohort\": 1"));
+    const test_device a = coordinator_enrol(c);
+    report(c, &a, 1); /* the finished task stays in memory */
+    coordinator_task(c, TWO_ROUNDS);
+    report(c, &a, 2);
+    must_do(c, 2, FEDSERVER_PAUSE);
+    for (int k = 0; k < 2; k++) {
+        assert_int_equal(device_checkin(c, &a, FED_ROLE_TRAIN, 2, 0).reason, FED_WAIT_NO_TASK);
+        assert_int_equal(device_checkin(c, &a, FED_ROLE_TRAIN, 0, 0).reason, FED_WAIT_NO_TASK);
+        assert_int_equal(device_checkin(c, &a, FED_ROLE_TRAIN, 1, 1).reason, FED_WAIT_FINISHED);
+        coordinator_crash(c);
+        coordinator_wait(c, 1);
+    }
+    must_do(c, 2, FEDSERVER_CANCEL);
+    coordinator_commit(c);
+    assert_int_equal(device_checkin(c, &a, FED_ROLE_TRAIN, 0, 0).reason, FED_WAIT_FINISHED);
+}
+
 static void so_it_is_in_asynchronous_rounds(void **state) {
     coordinator *c = *state;
     coordinator_task(c, SMALL("\"rounds\": 2, \"cohort\": 2, \"goal\": 2, \"staleness\": 3"));
@@ -485,6 +506,7 @@ int main(void) {
         WITH(the_space_of_a_cancelled_task_is_given_back),
         WITH(nobody_need_serve_for_it),
         WITH(a_paused_task_keeps_what_its_open_round_has),
+        WITH(its_devices_are_not_told_that_all_is_over),
         WITH(so_it_is_in_asynchronous_rounds),
         WITH(large_updates_of_a_paused_task_are_kept_and_copied),
         WITH(a_paused_task_in_the_queue_is_passed_over),
