@@ -98,7 +98,7 @@ fed_status upstream_tend(upstream *u, fed_error *err) {
 
 /* With the mutex held: wait for the serving thread, but not longer than so. */
 static void wait_a_while(upstream *u, uint32_t ms) {
-    const int64_t until_ms = fed_clock_unix_ms() + ms;
+    const int64_t until_ms = fed_clock_monotonic_ms() + ms;
     const struct timespec until = {.tv_sec = (time_t)(until_ms / 1000),
                                    .tv_nsec = (long)(until_ms % 1000) * 1000000};
     (void)pthread_cond_timedwait(&u->answered, &u->mutex, &until);
@@ -336,7 +336,11 @@ fed_status upstream_open(fedserver *server, const arguments *args, const fed_log
     u->args = args;
     u->log = log;
     pthread_mutex_init(&u->mutex, NULL);
-    pthread_cond_init(&u->answered, NULL);
+    pthread_condattr_t monotonic; /* the wall clock may be set back */
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&u->answered, &monotonic);
+    pthread_condattr_destroy(&monotonic);
     const fed_status status = open_all(u, server, err);
     if (status != FED_OK) {
         upstream_close(u);

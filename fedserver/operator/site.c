@@ -98,6 +98,7 @@ static fedserver_task derive(const fedserver_site *site, const fedserver_site_of
         .codec_down = "float32", /* not used: versions are given, and travel as patches */
         .strategy = "fedavg",
         .device_share = 0.5,
+        .priority = 5, /* the preset */
         .rules = {.rounds = MOST,
                   .cohort = site->rules.cohort,
                   .goal = site->rules.goal,
