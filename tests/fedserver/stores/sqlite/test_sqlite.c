@@ -111,7 +111,12 @@ static void add_two_tasks(fixture *f) {
                            .tag = "lab",
                            .priority = 5, /* the columns had none, and become this one */
                            .device_share = 0.25,
-                           .rules = {40, 8, 7, 6, 250, 3},
+                           .rules = {.rounds = 40,
+                                     .cohort = 8,
+                                     .goal = 7,
+                                     .minimum = 6,
+                                     .deadline_ms = 250,
+                                     .staleness = 3},
                            .queued_ms = 10};
     task.phases[0] = (fedserver_phase){2, "float32", "sbc:p=0.1", 1, 2, "momentum:m=0.5", 0.3f};
     task.phases[1] = (fedserver_phase){30, "float16", "float32", 9, 8, "momentum:m=0.7", 1e-30f};
