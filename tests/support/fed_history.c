@@ -101,7 +101,9 @@ static int by_lease(const void *a, const void *b) {
 /* Sorts what was acknowledged, and leaves each lease once. */
 static bool each_lease_once(list *l, char *why, size_t cap) {
     size_t kept = 0;
-    qsort(l->items, l->count, sizeof *l->items, by_lease);
+    if (l->count > 0) { /* an empty list has no items */
+        qsort(l->items, l->count, sizeof *l->items, by_lease);
+    }
     for (size_t k = 0; k < l->count; k++) {
         const deed *d = &l->items[k], *last = kept > 0 ? &l->items[kept - 1] : NULL;
         const bool again = last != NULL && last->lease == d->lease;
