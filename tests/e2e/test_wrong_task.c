@@ -1,5 +1,5 @@
-/* A task that fits no device stands in front of one that does: no device ends, each says why it
- * declines, and the second task is trained to its end. With real programs. */
+/* A task that fits no device comes before one that does, by its priority: no device ends, each says
+ * why it declines, and the other task is trained to its end. With real programs. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <fcntl.h>
 #include <signal.h>
@@ -106,7 +106,10 @@ static void a_task_that_fits_no_device_holds_up_nobody(void **state) {
     world *w = *state;
     fedserver_task_entry entries[2] = {0};
     uint64_t id = 0;
-    queue(w, "{\"model\": \"resnet20\", \"rounds\": 3, \"cohort\": 2, \"deadline_s\": 1}", &id);
+    queue(w,
+          "{\"model\": \"resnet20\", \"rounds\": 3, \"cohort\": 2, \"deadline_s\": 1, "
+          "\"priority\": 9}",
+          &id);
     queue(w, "{\"model\": \"lr\", \"rounds\": 2, \"cohort\": 2, \"deadline_s\": 60}", &id);
     for (int k = 0; k < DEVICES; k++) {
         w->devices[k] = start_device(w, k);
