@@ -107,8 +107,10 @@ behind_caddy() {
 }
 
 "$bin/fedserver" init --dir "$work/fed" --host localhost --host 127.0.0.1 --host 127.0.0.2 >/dev/null
-if command -v nginx >/dev/null && nginx -V 2>&1 | grep -q -- --with-stream; then
+if command -v nginx >/dev/null && [ -e /usr/lib/nginx/modules/ngx_stream_module.so ]; then
     behind_nginx
+else
+    echo "left out: nginx, or its module stream (Debian: libnginx-mod-stream), is not installed"
 fi
 if command -v caddy >/dev/null; then
     behind_caddy
