@@ -2,6 +2,7 @@
  * one to four bits each. Format: docs/codec-formats.md#eden
  * Papers: DRIVE (Vargaftik et al., NeurIPS 2021), sections 3 to 5; EDEN (ICML 2022), section 3 */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
 #include <float.h>
 #include <math.h>
 
@@ -261,6 +262,7 @@ static size_t decode_bucket(const uint8_t *src, const parts *p, size_t k, float 
     float value[1 << BITS_MAX];
     const size_t count = count_of(p, k), wide = padded(count), first = k << p->shift;
     const float scale = fedcodec_load_f32(src + LEAD + SCALE * k);
+    assert(count <= wide && wide >= EDEN_LANES);
     const int signs = 1 << (p->bits - 1);
     for (int i = 0; i < signs; i++) {
         value[i] = magnitudes[p->bits - 1][i];

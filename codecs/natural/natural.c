@@ -83,7 +83,7 @@ static fed_status natural_check(const uint8_t *src, size_t len, size_t n, float 
 static void find_values(const fedcodec_bucket_levels *k, float *restrict value) {
     const powers p = powers_of(k->head[0], k->bits);
     for (size_t i = 0; i < k->count; i++) {
-        int32_t level = k->level[i], magnitude = level < 0 ? -level : level;
+        const int32_t level = (int32_t)k->level[i], magnitude = level < 0 ? -level : level;
         uint32_t sign = level < 0 ? UINT32_C(1) << 31 : 0;
         uint32_t bits = (uint32_t)(p.least - 1 + magnitude) << EXPONENT;
         value[i] = fedcodec_float(level != 0 ? bits | sign : 0);

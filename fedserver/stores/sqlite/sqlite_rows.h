@@ -6,7 +6,7 @@
 #include "fedserver/stores/store.h"
 
 /* model_rows.c */
-fed_status fedserver_sqlite_model_put(void *db, uint64_t task, const fedserver_model_row *model,
+fed_status fedserver_sqlite_model_put(void *user, uint64_t task, const fedserver_model_row *model,
                                       fed_error *err) FED_CHECKED;
 fed_status fedserver_sqlite_model_find(void *db, uint64_t task, fedserver_model_row *model,
                                        fed_error *err) FED_CHECKED;

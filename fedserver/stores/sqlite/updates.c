@@ -78,9 +78,9 @@ fed_status fedserver_sqlite_commit(void *user, fed_error *err) {
     /* S5: every write of the transaction is done */
     assert(sqlite3_get_autocommit(db->handle) != 0);
     /* if one of these fails, the next start does it */
-    fed_status ignored = db->cleared ? tidy_segments(db, NULL) : FED_OK;
-    ignored = fedserver_sqlite_blobs_cleared(db, NULL);
-    (void)ignored;
+    const fed_status tidied = db->cleared ? tidy_segments(db, NULL) : FED_OK;
+    const fed_status swept = fedserver_sqlite_blobs_cleared(db, NULL);
+    (void)tidied, (void)swept;
     db->cleared = false;
     return FED_OK;
 }
