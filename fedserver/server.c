@@ -181,7 +181,10 @@ fed_status fedserver_auth_open(fedserver *server, fedserver_auth *auth, fed_erro
 static fed_status hang_bell(fedserver *server, fed_error *err) {
     const int bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (bell < 0) {
-        return fed_fail(err, FED_EIO, "the system gives no descriptor");
+        return fed_fail(
+            err, FED_EIO,
+            "the system gives no descriptor by which a thread could wake this process: allow "
+            "more open files (ulimit -n, LimitNOFILE)");
     }
     server->rounds.bell = bell;
     server->rounds.apart_values = server->setup.apart_values;

@@ -78,7 +78,10 @@ static void *live(void *user);
 
 fed_status upstream_tend(upstream *u, fed_error *err) {
     if (!u->started && pthread_create(&u->thread, NULL, live, u) != 0) {
-        return fed_fail(err, FED_ENOMEM, "the thread of the site's device can't be started");
+        return fed_fail(
+            err, FED_ENOMEM,
+            "the thread of the site's device can't be started: allow more threads or memory "
+            "(ulimit -u, TasksMax)");
     }
     u->started = true;
     u->devices = fedserver_site_devices(u->site, fed_clock_unix_ms());
