@@ -297,8 +297,12 @@ static fed_status check_rows(checking *c, fed_error *err) {
     if (status == FED_ENOTFOUND && c->task.state == FEDSERVER_TASK_CANCELLED) {
         return FED_OK;
     }
-    if (status == FED_ENOTFOUND || status == FED_EFORMAT) {
+    if (status == FED_ENOTFOUND) {
         FOUND("D5: %s" FEDSERVER_RESTORE, why.text);
+        return FED_OK;
+    }
+    if (status == FED_EFORMAT) {
+        FOUND("D5: %s", why.text);
         return FED_OK;
     }
     if (status != FED_OK) {

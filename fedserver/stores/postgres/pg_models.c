@@ -124,7 +124,8 @@ static fed_status read_named(fedserver_pg *db, uint64_t task, bool residual, boo
         model->residual = bytes;
     }
     if (len % sizeof(float) != 0 || (residual && residual_len != len)) {
-        return fed_fail(err, FED_EFORMAT, "the model of task %llu is damaged",
+        return fed_fail(err, FED_EFORMAT,
+                        "the model of task %llu is damaged; restore the database from a backup",
                         (unsigned long long)task);
     }
     if (state) {
@@ -167,10 +168,12 @@ fed_status fedserver_pg_model_find(void *db, uint64_t task, fedserver_model_row 
         return find_named(db, task, &row, model, err);
     }
     const char *damaged = find_damage(&row);
-    fed_status status = damaged == NULL
-                            ? read_model(&row, model, err)
-                            : fed_fail(err, FED_EFORMAT, "the %s of task %llu is damaged", damaged,
-                                       (unsigned long long)task);
+    fed_status status =
+        damaged == NULL
+            ? read_model(&row, model, err)
+            : fed_fail(err, FED_EFORMAT,
+                       "the %s of task %llu is damaged; restore the database from a backup",
+                       damaged, (unsigned long long)task);
     fedserver_sql_row_end(&row);
     return status;
 }

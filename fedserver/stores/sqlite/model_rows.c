@@ -76,7 +76,7 @@ static fed_status read_named(fedserver_database *db, uint64_t task, bool residua
         model->residual = more;
     }
     if (len % sizeof(float) != 0 || (residual && more_len != len)) {
-        return fed_fail(err, FED_EFORMAT, "the model of task %llu is damaged",
+        return fed_fail(err, FED_EFORMAT, "the model of task %llu is damaged" FEDSERVER_RESTORE,
                         (unsigned long long)task);
     }
     if (state) {
@@ -127,8 +127,8 @@ fed_status fedserver_sqlite_model_find(void *db, uint64_t task, fedserver_model_
                                                             : NULL;
     if (damaged != NULL) {
         sqlite3_reset(row);
-        return fed_fail(err, FED_EFORMAT, "the %s of task %llu is damaged", damaged,
-                        (unsigned long long)task);
+        return fed_fail(err, FED_EFORMAT, "the %s of task %llu is damaged" FEDSERVER_RESTORE,
+                        damaged, (unsigned long long)task);
     }
     fedserver_model_row read = {.version = (uint32_t)sqlite3_column_int64(row, 0),
                                 .digest = (uint64_t)sqlite3_column_int64(row, 1),
