@@ -82,9 +82,9 @@ threads=(-R '^(fedclient|fedserver|deploy\.sim|e2e)\.|^common\.test_threads$|^co
     -E '^fedserver\.strategies\.test_rows$|^fedclient\.(train\.|stack$|without_curl$|test_client$|apps\.test_fed(train|worker_predict)$|datacenter\.links\.mpi\.)|^e2e\.test_(resume|fedsim|sweep|site_deaths|gang_faults|nic_.*)$')
 # gcc reports the sanitizer's own code as uses of unset variables, so warnings are no errors.
 cmake --preset tsan -DFED_WERROR=OFF >/dev/null
-# A test NAME.memory is the program NAME, told to use another store.
+# A test NAME.memory or NAME.postgres is the program NAME, told to use another store.
 mapfile -t targets < <(ctest --test-dir build/tsan -N "${threads[@]}" |
-    sed -n 's/\.memory$//; s/^ *Test *#[0-9]*: //p' | sort -u)
+    sed -n 's/\.\(memory\|postgres\)$//; s/^ *Test *#[0-9]*: //p' | sort -u)
 cmake --build build/tsan -j "$jobs" --target fedserver fedclientd fedworker allreduce fedsim fedtrain_program "${targets[@]}" -- --quiet
 TSAN_OPTIONS="suppressions=$PWD/tests/support/tsan.supp" run tsan "${threads[@]}"
 prefix=(env)
