@@ -234,8 +234,10 @@ static void strike(chaos *c) {
     }
     /* On a machine with little time for us it must live long enough to get on at all. */
     bool got_on = c->run.board->acknowledged > c->acknowledged + c->devices / 16;
+    /* The first kill waits for nothing else: a fast machine would be through before. */
     if (got_on && c->coordinator.pid > 0 &&
-        due(c, &c->kill_coordinator_ms, 800 + 12 * (int64_t)c->devices)) {
+        (due(c, &c->kill_coordinator_ms, 800 + 12 * (int64_t)c->devices) ||
+         c->coordinator_kills == 0)) {
         c->acknowledged = c->run.board->acknowledged;
         (void)kill(c->coordinator.pid, SIGKILL);
         c->coordinator_kills++;
