@@ -272,7 +272,7 @@ static fed_status prune_pieces(fedserver_rounds *rounds, const fedserver_trainin
     uint32_t next = t->round.number + 1;
     uint32_t stale = t->task.rules.staleness < next ? t->task.rules.staleness : next;
     const bool last = t->round.number == t->task.rules.rounds;
-    return rounds->store->piece_prune(rounds->db, t->task.wire.id, last ? UINT32_MAX : next - stale,
+    return rounds->store->lease_prune(rounds->db, t->task.wire.id, last ? UINT32_MAX : next - stale,
                                       err);
 }
 

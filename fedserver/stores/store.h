@@ -144,9 +144,11 @@ typedef struct fedserver_update_row {
 
 /** A device said that it can't serve a task. */
 typedef struct fedserver_decline {
+    int64_t device;
     const uint8_t *fingerprint; /* [FED_SHA256_SIZE] of the device */
     const char *reason;         /* a sentence, clean as fed_utf8_clean leaves it */
     int64_t at_ms;
+    bool revoked; /* the device is */
 } fedserver_decline;
 
 /** The store calls it for one row after the other. A failure ends the walk and becomes the
@@ -268,6 +270,8 @@ typedef struct fedserver_store {
     /** Write the device's state. Its identity stays as stored, because other processes write it:
      * fingerprint, enrolled_ms, expires_ms, role, tag, name and revoked_ms. */
     fed_status (*device_put)(void *db, const fedserver_device *device, fed_error *err);
+    /** device_put, for a device that has got a lease: device_leased finds it. */
+    fed_status (*device_lease)(void *db, const fedserver_device *device, fed_error *err);
     /** Revoke a device. A device that is revoked already keeps its first time. */
     fed_status (*device_revoke)(void *db, int64_t device, int64_t now_ms, fed_error *err);
     /** Set its fingerprint. */
@@ -283,6 +287,12 @@ typedef struct fedserver_store {
      * changes. It costs nothing for the other devices. */
     fed_status (*device_changes)(void *db, int64_t after, fedserver_device_visit visit, void *user,
                                  fed_error *err);
+    /** The newest change of an identity; 0: there is no device. */
+    fed_status (*device_newest)(void *db, int64_t *change, fed_error *err);
+    /** Visit the devices whose lease is of this task and of this round or a later one, and is not
+     * counted. In the order of their ids. It costs nothing for the other devices. */
+    fed_status (*device_leased)(void *db, uint64_t task, uint32_t round,
+                                fedserver_device_visit visit, void *user, fed_error *err);
     /** Visit at most `limit` devices with an id above `after`, in the order of their ids.
      * declined_task is `task` if the device has declined that task. */
     fed_status (*device_page)(void *db, uint64_t task, int64_t after, uint32_t limit,
@@ -401,8 +411,9 @@ typedef struct fedserver_store {
     fed_status (*piece_join)(void *db, int64_t device, uint8_t *dst, size_t cap, size_t *len,
                              fed_error *err);
     fed_status (*piece_clear)(void *db, int64_t device, fed_error *err);
-    /** Delete the pieces of each device whose lease is of this task and of an earlier round. */
-    fed_status (*piece_prune)(void *db, uint64_t task, uint32_t round, fed_error *err);
+    /** The leases of this task and of earlier rounds are over: delete the pieces of each device that
+     * has one. From now on device_leased need not find those devices. */
+    fed_status (*lease_prune)(void *db, uint64_t task, uint32_t round, fed_error *err);
 
     /** Add a line. The newest FEDSERVER_AUDIT_LINES are kept. */
     fed_status (*audit_add)(void *db, const fedserver_audit_entry *entry, fed_error *err);

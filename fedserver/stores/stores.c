@@ -134,3 +134,20 @@ fed_status fedserver_store_finish(const fedserver_store *store, void *db, fed_st
     }
     return store->commit(db, err);
 }
+
+static fed_status keep_device(void *user, const fedserver_device *device, fed_error *err) {
+    (void)err;
+    *(fedserver_device *)user = *device;
+    return FED_OK;
+}
+
+fed_status fedserver_store_device(const fedserver_store *store, void *db, int64_t id,
+                                  fedserver_device *device, fed_error *err) {
+    fedserver_device found = {.id = 0};
+    FED_TRY(store->device_page(db, 0, id - 1, 1, keep_device, &found, err));
+    if (id == 0 || found.id != id) {
+        return fed_fail(err, FED_ENOTFOUND, "no device has the id %lld", (long long)id);
+    }
+    *device = found;
+    return FED_OK;
+}

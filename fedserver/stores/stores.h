@@ -12,6 +12,10 @@ const fedserver_store *fedserver_store_at(size_t k);
 fed_status fedserver_store_finish(const fedserver_store *store, void *db, fed_status status,
                                   fed_error *err) FED_CHECKED;
 
+/** Find a device by the id of its row. FED_ENOTFOUND: there is none. */
+fed_status fedserver_store_device(const fedserver_store *store, void *db, int64_t id,
+                                  fedserver_device *device, fed_error *err) FED_CHECKED;
+
 /** A store, and where it lies: the text of `fedserver init --store`, and of the file DIR/store. */
 typedef struct fedserver_store_choice {
     const fedserver_store *store;

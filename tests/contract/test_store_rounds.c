@@ -481,14 +481,14 @@ static void pieces_of_leases_that_are_over_are_forgotten(void **state) {
         assert_fed_ok_err(f->store->device_put(f->db, &piece_devices[k], &err));
         add_piece(f, k, 0, "abc");
     }
-    assert_fed_ok_err(f->store->piece_prune(f->db, 1, 5, &err));
+    assert_fed_ok_err(f->store->lease_prune(f->db, 1, 5, &err));
     assert_int_equal(end_of(f, 0), 3);
-    assert_fed_ok_err(f->store->piece_prune(f->db, 1, 6, &err));
+    assert_fed_ok_err(f->store->lease_prune(f->db, 1, 6, &err));
     assert_int_equal(end_of(f, 0), 0);
     assert_int_equal(end_of(f, 1), 3);
-    assert_fed_ok_err(f->store->piece_prune(f->db, 2, UINT32_MAX, &err)); /* another task's */
+    assert_fed_ok_err(f->store->lease_prune(f->db, 2, UINT32_MAX, &err)); /* another task's */
     assert_int_equal(end_of(f, 1), 3);
-    assert_fed_ok_err(f->store->piece_prune(f->db, 1, UINT32_MAX, &err));
+    assert_fed_ok_err(f->store->lease_prune(f->db, 1, UINT32_MAX, &err));
     assert_int_equal(end_of(f, 1), 0);
 }
 

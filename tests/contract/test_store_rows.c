@@ -5,6 +5,8 @@
 
 #include "store_fixture.h"
 
+#include "fedserver/stores/stores.h"
+
 /* -- tokens and passes -- */
 
 static void a_token_is_used_once(void **state) {
@@ -187,10 +189,13 @@ static void a_devices_change_is_found_among_others(void **state) {
     for (uint8_t k = 0; k < 4; k++) {
         devices[k] = add_device(f, (uint8_t)(k + 1));
     }
+    int64_t newest = -1;
     device_list all = {.most = 8};
     assert_fed_ok_err(f->store->device_changes(f->db, 0, list_device, &all, &err));
     assert_int_equal(all.count, 4);
     const int64_t seen = all.items[3].change;
+    assert_fed_ok_err(f->store->device_newest(f->db, &newest, &err));
+    assert_int_equal(newest, seen);
     assert_true(all.items[3].id == devices[3].id && all.items[2].change < seen);
 
     assert_fed_ok_err(f->store->device_rename(f->db, devices[2].id, "pump 3", &err));
@@ -211,8 +216,85 @@ static void a_devices_change_is_found_among_others(void **state) {
     assert_fed_ok_err(
         f->store->device_changes(f->db, changed.items[2].change, list_device, &last, &err));
     assert_true(last.count == 1 && last.items[0].expires_ms == 2000);
+    assert_fed_ok_err(f->store->device_newest(f->db, &newest, &err));
+    assert_int_equal(newest, last.items[0].change);
     device_list none = {.most = 0};
     assert_fed_status(f->store->device_changes(f->db, 0, list_device, &none, &err), FED_ECANCELED);
+}
+
+static void without_devices_there_is_no_change(void **state) {
+    fixture *f = *state;
+    fed_error err = {0};
+    int64_t newest = -1;
+    assert_fed_ok_err(f->store->device_newest(f->db, &newest, &err));
+    assert_int_equal(newest, 0);
+}
+
+static void lease(fixture *f, fedserver_device *device, uint64_t name, uint64_t task,
+                  uint32_t round) {
+    fed_error err = {0};
+    device->lease = name;
+    device->lease_task = task;
+    device->lease_round = round;
+    assert_fed_ok_err(f->store->device_lease(f->db, device, &err));
+}
+
+/* Are these the devices with a lease of task 1 and of that round or a later one? */
+static void assert_leased(fixture *f, uint32_t round, const fedserver_device *const *devices,
+                          size_t count) {
+    fed_error err = {0};
+    device_list found = {.most = 8};
+    assert_fed_ok_err(f->store->device_leased(f->db, 1, round, list_device, &found, &err));
+    assert_int_equal(found.count, count);
+    for (size_t k = 0; k < count; k++) {
+        assert_int_equal(found.items[k].id, devices[k]->id);
+        assert_int_equal(found.items[k].lease, devices[k]->lease);
+    }
+}
+
+static void who_has_a_lease_is_found_until_it_is_over(void **state) {
+    fixture *f = *state;
+    fed_error err = {0};
+    fedserver_device d[4];
+    for (uint8_t k = 0; k < 4; k++) {
+        d[k] = add_device(f, (uint8_t)(k + 1));
+    }
+    lease(f, &d[2], 12, 1, 5);
+    lease(f, &d[1], 11, 1, 6);
+    lease(f, &d[0], 10, 2, 6); /* another task's */
+    assert_fed_ok_err(f->store->commit(f->db, &err));
+    reopen(f);
+    assert_leased(f, 5, (const fedserver_device *[]){&d[1], &d[2]}, 2);
+    assert_leased(f, 6, (const fedserver_device *[]){&d[1]}, 1);
+    lease(f, &d[2], 12, 1, 7); /* it trains the newer model */
+    assert_leased(f, 7, (const fedserver_device *[]){&d[2]}, 1);
+    lease(f, &d[0], 13, 1, 7); /* its lease of the other task is gone */
+    assert_leased(f, 0, (const fedserver_device *[]){&d[0], &d[1], &d[2]}, 3);
+    d[1].counted_lease = d[1].lease;
+    assert_fed_ok_err(f->store->device_put(f->db, &d[1], &err));
+    assert_leased(f, 0, (const fedserver_device *[]){&d[0], &d[2]}, 2);
+    assert_fed_ok_err(f->store->lease_prune(f->db, 1, 7, &err));
+    assert_leased(f, 7, (const fedserver_device *[]){&d[0], &d[2]}, 2);
+    d[0].lease_task = 0; /* it declines */
+    assert_fed_ok_err(f->store->device_put(f->db, &d[0], &err));
+    assert_leased(f, 7, (const fedserver_device *[]){&d[2]}, 1);
+    device_list none = {.most = 0};
+    assert_fed_status(f->store->device_leased(f->db, 1, 7, list_device, &none, &err),
+                      FED_ECANCELED);
+}
+
+static void a_device_is_found_by_its_id(void **state) {
+    fixture *f = *state;
+    fed_error err = {0};
+    fedserver_device read = {.id = -1};
+    const fedserver_device a = add_device(f, 1), b = add_device(f, 2);
+    assert_fed_ok_err(fedserver_store_device(f->store, f->db, b.id, &read, &err));
+    assert_memory_equal(read.fingerprint, b.fingerprint, sizeof b.fingerprint);
+    assert_fed_status(fedserver_store_device(f->store, f->db, a.id - 1, &read, &err),
+                      FED_ENOTFOUND);
+    assert_fed_status(fedserver_store_device(f->store, f->db, b.id + 1, &read, &err),
+                      FED_ENOTFOUND);
+    assert_int_equal(read.id, b.id);
 }
 
 static void devices_come_in_pages_and_say_whether_they_declined(void **state) {
@@ -404,8 +486,10 @@ static void declines_are_counted_by_their_reasons(void **state) {
     fedserver_task_entry entry;
     static const char *const reasons[] = {"old", "x", "b", "a", "x", "d", "c", "x", "a"};
     const uint64_t id = add_task(f, "n");
+    fedserver_device last = {0};
     for (uint8_t k = 0; k < 9; k++) {
         const fedserver_device device = add_device(f, (uint8_t)(k + 1));
+        last = device;
         assert_fed_ok_err(f->store->decline_put(f->db, id, device.id, reasons[k], 100 + k, &err));
         if (k == 2) { /* the row has another value now */
             assert_fed_ok_err(f->store->decline_put(f->db, id, device.id, "b2", 200, &err));
@@ -421,6 +505,10 @@ static void declines_are_counted_by_their_reasons(void **state) {
     }
     assert_fed_ok_err(f->store->decline_each(f->db, id, 106, say_decline, said, &err));
     assert_string_equal(said, "3:b2@200 8:x@107 9:a@108 ");
+    assert_fed_ok_err(f->store->device_revoke(f->db, last.id, 5, &err));
+    said[0] = '\0';
+    assert_fed_ok_err(f->store->decline_each(f->db, id, 107, say_decline, said, &err));
+    assert_string_equal(said, "3:b2@200 9:a@108 revoked ");
     assert_fed_ok_err(f->store->decline_forget(f->db, id, &err));
     said[0] = '\0';
     assert_fed_ok_err(f->store->decline_each(f->db, id, 0, say_decline, said, &err));
@@ -472,6 +560,9 @@ int main(void) {
         WITH(a_fingerprint_is_one_devices),
         WITH(a_devices_state_leaves_its_identity_alone),
         WITH(a_devices_change_is_found_among_others),
+        WITH(without_devices_there_is_no_change),
+        WITH(who_has_a_lease_is_found_until_it_is_over),
+        WITH(a_device_is_found_by_its_id),
         WITH(devices_come_in_pages_and_say_whether_they_declined),
         WITH(a_task_keeps_its_phases),
         WITH(a_task_keeps_every_field_and_is_found_by_state),

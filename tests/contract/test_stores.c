@@ -59,6 +59,7 @@ static void every_member_is_there(void **state) {
         MEMBER(pass_use),       MEMBER(pass_end),       MEMBER(device_add),
         MEMBER(device_put),     MEMBER(device_revoke),  MEMBER(device_name),
         MEMBER(device_rename),  MEMBER(device_renew),   MEMBER(device_find),
+        MEMBER(device_lease),   MEMBER(device_newest),  MEMBER(device_leased),
         MEMBER(device_each),    MEMBER(device_page),    MEMBER(device_count),
         MEMBER(device_changes), MEMBER(task_add),       MEMBER(task_find),
         MEMBER(task_put),       MEMBER(task_each),      MEMBER(task_place),
@@ -70,7 +71,7 @@ static void every_member_is_there(void **state) {
         MEMBER(round_each),     MEMBER(update_add),     MEMBER(update_each),
         MEMBER(update_count),   MEMBER(update_clear),   MEMBER(piece_add),
         MEMBER(piece_find),     MEMBER(piece_join),     MEMBER(piece_clear),
-        MEMBER(piece_prune),    MEMBER(audit_add),      MEMBER(audit_each),
+        MEMBER(lease_prune),    MEMBER(audit_add),      MEMBER(audit_each),
         MEMBER(metric_put),
 #undef MEMBER
     };

@@ -51,7 +51,7 @@ FAULTY(piece_add,
         fed_error *err),
        (db, device, piece, data, len, err))
 FAULTY(piece_clear, (void *db, int64_t device, fed_error *err), (db, device, err))
-FAULTY(piece_prune, (void *db, uint64_t id, uint32_t round, fed_error *err), (db, id, round, err))
+FAULTY(lease_prune, (void *db, uint64_t id, uint32_t round, fed_error *err), (db, id, round, err))
 FAULTY(commit, (void *db, fed_error *err), (db, err))
 
 static void make_faulty(void) {
@@ -69,7 +69,7 @@ static void make_faulty(void) {
     faulty.update_clear = faulty_update_clear;
     faulty.piece_add = faulty_piece_add;
     faulty.piece_clear = faulty_piece_clear;
-    faulty.piece_prune = faulty_piece_prune;
+    faulty.lease_prune = faulty_lease_prune;
     faulty.commit = faulty_commit;
 }
 

@@ -61,7 +61,7 @@
     " json_extract(value, '$.optimizer'), json_extract(value, '$.learning_rate')"                  \
     " FROM tasks, json_each(text, '$.phases');"                                                    \
     "ALTER TABLE tasks DROP COLUMN text;"                                                          \
-    "DROP INDEX devices_change;"                                                                   \
+    "DROP TABLE leases; DROP INDEX devices_change;"                                                \
     "ALTER TABLE devices DROP COLUMN change;"                                                      \
     "ALTER TABLE devices DROP COLUMN computes_on;"                                                 \
     "ALTER TABLE rounds DROP COLUMN own_dropped; DROP TABLE own_metrics;"                          \

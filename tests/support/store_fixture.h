@@ -123,8 +123,9 @@ static inline void put_state(fixture *f, uint64_t id, fedserver_task_state to,
 static inline fed_status say_decline(void *user, const fedserver_decline *decline, fed_error *err) {
     char *said = user;
     (void)err;
-    sprintf(said + strlen(said), "%u:%s@%d ", decline->fingerprint[0], decline->reason,
-            (int)decline->at_ms);
+    assert_true(decline->device > 0);
+    sprintf(said + strlen(said), "%u:%s@%d%s ", decline->fingerprint[0], decline->reason,
+            (int)decline->at_ms, decline->revoked ? " revoked" : "");
     return FED_OK;
 }
 

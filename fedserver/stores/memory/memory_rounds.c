@@ -348,7 +348,7 @@ fed_status fedserver_memory_piece_clear(void *db, int64_t device, fed_error *err
     return fedserver_memory_drop(db, MEMORY_PIECES, MEMORY_OF((uint64_t)device), err);
 }
 
-fed_status fedserver_memory_piece_prune(void *db, uint64_t task, uint32_t round, fed_error *err) {
+fed_status fedserver_memory_lease_prune(void *db, uint64_t task, uint32_t round, fed_error *err) {
     const memory_row *row;
     fed_status status = FED_OK;
     memory_walk walk = fedserver_memory_walk_begin(db, MEMORY_DEVICES, MEMORY_ALL);

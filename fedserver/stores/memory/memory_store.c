@@ -396,6 +396,28 @@ static fed_status device_changes(void *db, int64_t after, fedserver_device_visit
     return FED_OK;
 }
 
+static fed_status device_newest(void *db, int64_t *change, fed_error *err) {
+    (void)err;
+    *change = next_change(db) - 1;
+    return FED_OK;
+}
+
+static fed_status device_leased(void *db, uint64_t task, uint32_t round,
+                                fedserver_device_visit visit, void *user, fed_error *err) {
+    const memory_row *row;
+    fed_status status = FED_OK;
+    memory_walk walk = fedserver_memory_walk_begin(db, MEMORY_DEVICES, MEMORY_ALL);
+    while (status == FED_OK && (row = fedserver_memory_walk_next(&walk)) != NULL) {
+        const fedserver_device device = *HEAD(row, fedserver_device);
+        if (device.lease_task == task && device.lease_round >= round &&
+            device.lease != device.counted_lease) {
+            status = visit(user, &device, err);
+        }
+    }
+    fedserver_memory_walk_end(&walk);
+    return status;
+}
+
 static fed_status device_count(void *db, uint64_t *count, fed_error *err) {
     (void)err;
     memory_walk walk = fedserver_memory_walk_begin(db, MEMORY_DEVICES, MEMORY_ALL);
@@ -420,7 +442,9 @@ static fed_status decline_each(void *db, uint64_t task, int64_t after_ms,
         const memory_decline *head = HEAD(row, memory_decline);
         const fedserver_device *device = fedserver_memory_device(db, (int64_t)row->key.part[1]);
         if (device != NULL && head->at_ms > after_ms) {
-            const fedserver_decline decline = {.fingerprint = device->fingerprint,
+            const fedserver_decline decline = {.device = device->id,
+                                               .revoked = device->revoked_ms != 0,
+                                               .fingerprint = device->fingerprint,
                                                .reason = (const char *)(head + 1),
                                                .at_ms = head->at_ms};
             status = visit(user, &decline, err);
@@ -492,6 +516,9 @@ const fedserver_store fedserver_store_memory = {
     .device_rename = device_rename,
     .device_renew = device_renew,
     .device_find = device_find,
+    .device_lease = device_put,
+    .device_newest = device_newest,
+    .device_leased = device_leased,
     .device_each = device_each,
     .device_changes = device_changes,
     .device_page = device_page,
@@ -525,7 +552,7 @@ const fedserver_store fedserver_store_memory = {
     .piece_find = fedserver_memory_piece_find,
     .piece_join = fedserver_memory_piece_join,
     .piece_clear = fedserver_memory_piece_clear,
-    .piece_prune = fedserver_memory_piece_prune,
+    .lease_prune = fedserver_memory_lease_prune,
     .audit_add = audit_add,
     .audit_each = audit_each,
     .metric_put = fedserver_memory_metric_put,

@@ -87,7 +87,7 @@ fed_status fedserver_memory_piece_find(void *db, int64_t device, fed_piece *piec
 fed_status fedserver_memory_piece_join(void *db, int64_t device, uint8_t *dst, size_t cap,
                                        size_t *len, fed_error *err) FED_CHECKED;
 fed_status fedserver_memory_piece_clear(void *db, int64_t device, fed_error *err) FED_CHECKED;
-fed_status fedserver_memory_piece_prune(void *db, uint64_t task, uint32_t round,
+fed_status fedserver_memory_lease_prune(void *db, uint64_t task, uint32_t round,
                                         fed_error *err) FED_CHECKED;
 
 #endif

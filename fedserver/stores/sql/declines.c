@@ -20,7 +20,9 @@ fed_status fedserver_sql_decline_each(void *db, uint64_t task, int64_t after_ms,
         size_t len;
         const fedserver_decline decline = {.fingerprint = fedserver_sql_row_bytes(&row, 0, &len),
                                            .reason = reason,
-                                           .at_ms = fedserver_sql_row_int(&row, 2)};
+                                           .at_ms = fedserver_sql_row_int(&row, 2),
+                                           .device = fedserver_sql_row_int(&row, 3),
+                                           .revoked = fedserver_sql_row_int(&row, 4) != 0};
         fed_status status =
             len == FED_SHA256_SIZE ? visit(user, &decline, err) : FED_OK; /* check says so */
         if (status != FED_OK) {

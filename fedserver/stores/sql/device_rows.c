@@ -25,6 +25,13 @@ fed_status fedserver_sql_device_put(void *db, const fedserver_device *device, fe
     return fedserver_sql_write(db, FEDSERVER_SQL_DEVICE_PUT, values, COUNT(values), NULL, err);
 }
 
+/* A device with a lease stands in a table of its own, so that a start finds the device. An index
+ * over devices would have to change with each count, too. */
+fed_status fedserver_sql_device_lease(void *db, const fedserver_device *device, fed_error *err) {
+    FED_TRY(fedserver_sql_device_put(db, device, err));
+    return WRITE(LEASE_NOTE, INT(device->lease_task), INT(device->lease_round), INT(device->id));
+}
+
 /* Returns the column after those it has read. */
 static int device_read(const fedserver_sql_row *row, fedserver_device *device) {
     *device = (fedserver_device){.id = fedserver_sql_row_int(row, 0),
@@ -119,6 +126,17 @@ fed_status fedserver_sql_device_changes(void *db, int64_t after, fedserver_devic
                                         void *user, fed_error *err) {
     fedserver_sql_row row;
     FED_TRY(READ(DEVICE_CHANGES, &row, INT(after)));
+    return visit_each(&row, 0, visit, user, err);
+}
+
+fed_status fedserver_sql_device_newest(void *db, int64_t *change, fed_error *err) {
+    return fedserver_sql_count(db, FEDSERVER_SQL_DEVICE_NEWEST, NO_VALUES, change, err);
+}
+
+fed_status fedserver_sql_device_leased(void *db, uint64_t task, uint32_t round,
+                                       fedserver_device_visit visit, void *user, fed_error *err) {
+    fedserver_sql_row row;
+    FED_TRY(READ(DEVICE_LEASED, &row, INT(task), INT(round)));
     return visit_each(&row, 0, visit, user, err);
 }
 

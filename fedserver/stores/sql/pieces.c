@@ -61,6 +61,7 @@ fed_status fedserver_sql_piece_clear(void *db, int64_t device, fed_error *err) {
     return WRITE(PIECE_CLEAR, INT(device));
 }
 
-fed_status fedserver_sql_piece_prune(void *db, uint64_t task, uint32_t round, fed_error *err) {
-    return WRITE(PIECE_PRUNE, INT(task), INT(round));
+fed_status fedserver_sql_lease_prune(void *db, uint64_t task, uint32_t round, fed_error *err) {
+    FED_TRY(WRITE(PIECE_PRUNE, INT(task), INT(round)));
+    return WRITE(LEASE_PRUNE, INT(task), INT(round));
 }

@@ -28,6 +28,8 @@ fed_status fedserver_sql_pass_end(void *db, int64_t until_ms, fed_error *err) FE
 fed_status fedserver_sql_device_add(void *db, fedserver_device *device, fed_error *err) FED_CHECKED;
 fed_status fedserver_sql_device_put(void *db, const fedserver_device *device,
                                     fed_error *err) FED_CHECKED;
+fed_status fedserver_sql_device_lease(void *db, const fedserver_device *device,
+                                      fed_error *err) FED_CHECKED;
 fed_status fedserver_sql_device_revoke(void *db, int64_t device, int64_t now_ms,
                                        fed_error *err) FED_CHECKED;
 fed_status fedserver_sql_device_name(void *db, int64_t device, const uint8_t *fingerprint,
@@ -42,6 +44,10 @@ fed_status fedserver_sql_device_each(void *db, fedserver_device_visit visit, voi
                                      fed_error *err) FED_CHECKED;
 fed_status fedserver_sql_device_changes(void *db, int64_t after, fedserver_device_visit visit,
                                         void *user, fed_error *err) FED_CHECKED;
+fed_status fedserver_sql_device_newest(void *db, int64_t *change, fed_error *err) FED_CHECKED;
+fed_status fedserver_sql_device_leased(void *db, uint64_t task, uint32_t round,
+                                       fedserver_device_visit visit, void *user,
+                                       fed_error *err) FED_CHECKED;
 fed_status fedserver_sql_device_page(void *db, uint64_t task, int64_t after, uint32_t limit,
                                      fedserver_device_visit visit, void *user,
                                      fed_error *err) FED_CHECKED;
@@ -83,7 +89,7 @@ fed_status fedserver_sql_piece_find(void *db, int64_t device, fed_piece *piece, 
 fed_status fedserver_sql_piece_join(void *db, int64_t device, uint8_t *dst, size_t cap, size_t *len,
                                     fed_error *err) FED_CHECKED;
 fed_status fedserver_sql_piece_clear(void *db, int64_t device, fed_error *err) FED_CHECKED;
-fed_status fedserver_sql_piece_prune(void *db, uint64_t task, uint32_t round,
+fed_status fedserver_sql_lease_prune(void *db, uint64_t task, uint32_t round,
                                      fed_error *err) FED_CHECKED;
 
 /* audit_rows.c */
@@ -110,21 +116,22 @@ fed_status fedserver_sql_decline_reasons(void *db, int64_t after_ms, fedserver_t
     .token_use = fedserver_sql_token_use, .pass_add = fedserver_sql_pass_add,                      \
     .pass_find = fedserver_sql_pass_find, .pass_use = fedserver_sql_pass_use,                      \
     .pass_end = fedserver_sql_pass_end, .device_add = fedserver_sql_device_add,                    \
-    .device_put = fedserver_sql_device_put, .device_revoke = fedserver_sql_device_revoke,          \
-    .device_name = fedserver_sql_device_name, .device_rename = fedserver_sql_device_rename,        \
-    .device_renew = fedserver_sql_device_renew, .device_find = fedserver_sql_device_find,          \
-    .device_each = fedserver_sql_device_each, .device_changes = fedserver_sql_device_changes,      \
-    .device_page = fedserver_sql_device_page, .device_count = fedserver_sql_device_count,          \
-    .task_add = fedserver_sql_task_add, .task_find = fedserver_sql_task_find,                      \
-    .task_put = fedserver_sql_task_put, .task_each = fedserver_sql_task_each,                      \
-    .task_place = fedserver_sql_task_place, .task_clear = fedserver_sql_task_clear,                \
-    .decline_put = fedserver_sql_decline_put, .decline_each = fedserver_sql_decline_each,          \
-    .decline_forget = fedserver_sql_decline_forget, .round_put = fedserver_sql_round_put,          \
-    .round_each = fedserver_sql_round_each, .piece_add = fedserver_sql_piece_add,                  \
-    .piece_find = fedserver_sql_piece_find, .piece_join = fedserver_sql_piece_join,                \
-    .piece_clear = fedserver_sql_piece_clear, .piece_prune = fedserver_sql_piece_prune,            \
-    .audit_add = fedserver_sql_audit_add, .audit_each = fedserver_sql_audit_each,                  \
-    .metric_put = fedserver_sql_metric_put, .own_put = fedserver_sql_own_put,                      \
-    .own_each = fedserver_sql_own_each
+    .device_put = fedserver_sql_device_put, .device_lease = fedserver_sql_device_lease,            \
+    .device_revoke = fedserver_sql_device_revoke, .device_name = fedserver_sql_device_name,        \
+    .device_rename = fedserver_sql_device_rename, .device_renew = fedserver_sql_device_renew,      \
+    .device_find = fedserver_sql_device_find, .device_each = fedserver_sql_device_each,            \
+    .device_changes = fedserver_sql_device_changes, .device_newest = fedserver_sql_device_newest,  \
+    .device_leased = fedserver_sql_device_leased, .device_page = fedserver_sql_device_page,        \
+    .device_count = fedserver_sql_device_count, .task_add = fedserver_sql_task_add,                \
+    .task_find = fedserver_sql_task_find, .task_put = fedserver_sql_task_put,                      \
+    .task_each = fedserver_sql_task_each, .task_place = fedserver_sql_task_place,                  \
+    .task_clear = fedserver_sql_task_clear, .decline_put = fedserver_sql_decline_put,              \
+    .decline_each = fedserver_sql_decline_each, .decline_forget = fedserver_sql_decline_forget,    \
+    .round_put = fedserver_sql_round_put, .round_each = fedserver_sql_round_each,                  \
+    .piece_add = fedserver_sql_piece_add, .piece_find = fedserver_sql_piece_find,                  \
+    .piece_join = fedserver_sql_piece_join, .piece_clear = fedserver_sql_piece_clear,              \
+    .lease_prune = fedserver_sql_lease_prune, .audit_add = fedserver_sql_audit_add,                \
+    .audit_each = fedserver_sql_audit_each, .metric_put = fedserver_sql_metric_put,                \
+    .own_put = fedserver_sql_own_put, .own_each = fedserver_sql_own_each
 
 #endif

@@ -124,6 +124,7 @@ fed_status fedserver_sql_task_clear(void *db, uint64_t *id, fed_error *err) {
     FED_TRY(((fedserver_sql_db *)db)->engine->clear_bytes(db, *id, err));
     FED_TRY(fedserver_sql_decline_forget(db, *id, err));
     FED_TRY(WRITE(CLEAR_PIECES, INT(*id)));
+    FED_TRY(WRITE(CLEAR_LEASES, INT(*id)));
     FED_TRY(WRITE(CLEAR_OPEN_ROUND, INT(*id)));
     FED_TRY(WRITE(CLEAR_DELTAS, INT(*id)));
     FED_TRY(WRITE(CLEAR_KEYFRAMES, INT(*id)));

@@ -4,7 +4,7 @@
 #define FEDSERVER_STORES_SQLITE_SCHEMA_H
 
 #define FEDSERVER_SCHEMA_ID      0x46656453 /* "FedS": marks a database as the coordinator's */
-#define FEDSERVER_SCHEMA_VERSION 13
+#define FEDSERVER_SCHEMA_VERSION 14
 #define FEDSERVER_SCHEMA_TEXT    9 /* since which a task is one text: task_columns.h */
 
 /* The open round's updates, since version 4. A body lies in the row or (start, len) in the round's
@@ -67,6 +67,12 @@
 #define FEDSERVER_SCHEMA_KEPT                                                                      \
     "CREATE INDEX deltas_kept ON deltas (task, digest) WHERE digest IS NOT NULL;"
 
+/* Devices that have a lease of a round that is not over, since version 14. The device's own row
+ * says whether the lease stands. */
+#define FEDSERVER_SCHEMA_LEASES                                                                    \
+    "CREATE TABLE leases (task INTEGER NOT NULL, round INTEGER NOT NULL, device INTEGER NOT NULL," \
+    " PRIMARY KEY (task, round, device)) STRICT, WITHOUT ROWID;"
+
 /* Since version 13 the bytes of a model may lie in a file of their own (blobs.h), named by their
  * digest. Then `kept` is 1, weights are empty, residual and state are NULL; digest, residual_guard
  * and state_guard name the files. A delta with a digest has `len` bytes in a file, and an empty
@@ -126,7 +132,7 @@
             " PRIMARY KEY (task, version, device)) STRICT, WITHOUT ROWID;",                        \
             FEDSERVER_SCHEMA_PIECES FEDSERVER_SCHEMA_KEYFRAMES FEDSERVER_SCHEMA_KEYFRAMES_13       \
                 FEDSERVER_SCHEMA_DECLINES FEDSERVER_SCHEMA_PASSES FEDSERVER_SCHEMA_AUDIT           \
-                    FEDSERVER_SCHEMA_OWN,                                                          \
+                    FEDSERVER_SCHEMA_OWN FEDSERVER_SCHEMA_LEASES,                                  \
     }
 
 /* FEDSERVER_MIGRATIONS[k] upgrades version k + 1 to k + 2. Append only; never change an entry. The
@@ -192,6 +198,9 @@
             " WHERE r.task = updates.task) WHERE start IS NULL AND round <>"                       \
             " (SELECT max(number) FROM rounds r WHERE r.task = "                                   \
             "updates.task);" FEDSERVER_SCHEMA_KEPT,                                                \
+            FEDSERVER_SCHEMA_LEASES                                                                \
+            "INSERT INTO leases SELECT lease_task, lease_round, d.id FROM devices d JOIN tasks t"  \
+            " ON t.id = lease_task WHERE t.state NOT IN (2, 4) AND lease <> counted_lease;",       \
     }
 
 #endif
