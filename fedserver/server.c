@@ -207,7 +207,7 @@ static fed_status start_serving(fedserver *server, fed_error *err) {
     } else {
         FED_TRY(server->store->lock(server->db, err));
         FED_TRY(server->store->recover(server->db, err));
-        FED_TRY(fedserver_devices_load(&server->rounds, err));
+        FED_TRY(fedserver_devices_start(&server->rounds, err));
         FED_TRY(fedserver_memory_note_write(server->directory, server->setup.task_memory, err));
         server->rounds.memory_limit = server->setup.task_memory;
         FED_TRY(fedserver_tasks_load(&server->rounds, err));
@@ -234,13 +234,13 @@ static fed_status note(fedserver *server, fed_status status) {
 }
 
 /* Read what other processes changed. The command line may have queued a task or revoked a
- * device; the front may have enrolled a device. */
-fed_status fedserver_notice_others(fedserver *server, bool sure, fed_error *err) {
+ * device. */
+static fed_status notice_others(fedserver *server, fed_error *err) {
     bool changed = false;
     if (server->setup.part == FEDSERVER_GATE) {
         return FED_OK;
     }
-    FED_TRY(server->store->changed(server->db, sure, &changed, err));
+    FED_TRY(server->store->changed(server->db, false, &changed, err));
     if (!changed) {
         return FED_OK;
     }
@@ -258,7 +258,7 @@ fed_status fedserver_begin(fedserver *server, fed_error *err) {
     }
     fedserver_batch_log_begin(&server->batch_log);
     server->rounds.asked = false;
-    FED_TRY(note(server, fedserver_notice_others(server, false, err)));
+    FED_TRY(note(server, notice_others(server, err)));
     return note(server, fedserver_queue_follow(&server->rounds, err));
 }
 

@@ -20,6 +20,15 @@ typedef struct fedserver_traffic {
     uint64_t requests, received_bytes, sent_bytes;
 } fedserver_traffic;
 
+/** Devices in memory by state, then by what they compute on; routes/get_metrics.c counts them, a
+ * part at a time. */
+enum { FEDSERVER_CENSUS = 16 };
+typedef struct fedserver_census {
+    size_t next; /* the device at which counting goes on */
+    uint64_t counting[FEDSERVER_CENSUS];
+    uint64_t counted[FEDSERVER_CENSUS]; /* as of the last time that all were counted */
+} fedserver_census;
+
 /** How requests are answered. The caller hands in the routing, since the routes include the
  * server, and the server must not include the routes. */
 typedef struct fedserver_routing {
@@ -56,6 +65,7 @@ struct fedserver {
     fedserver_rounds rounds;
     fedserver_gangs gangs;
     fedserver_traffic traffic;
+    fedserver_census census;
     fedserver_wire_totals wire;
 };
 
@@ -64,10 +74,6 @@ struct fedserver {
 fed_status fedserver_open_with(const char *directory, const fedserver_store *store,
                                const fedserver_routing *routing, const fed_log *log,
                                fedserver **server, fed_error *err) FED_CHECKED;
-
-/** Read what other processes have written: new devices, revocations, tasks. sure: also what they
- * have written a moment ago (`changed` of the store). */
-fed_status fedserver_notice_others(fedserver *server, bool sure, fed_error *err) FED_CHECKED;
 
 /** Open what enrolment needs. Reads the CA's key, so a process without the front never calls
  * this. */

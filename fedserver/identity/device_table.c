@@ -1,76 +1,203 @@
-/* The enrolled devices in memory: a list, and a hash table over it. */
+/* The devices in memory: pages of seats, a hash table over them, and two kinds of lists. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/identity/device_table.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
+enum { PAGE = 256, FIRST_SLOTS = 16, NEIGHBOURS = 1024 };
+
+struct fedserver_seat {
+    fedserver_device device; /* the first member: a device's address is its seat's */
+    fedserver_seat *older, *newer;
+    fedserver_seat *unsaved_next;
+    bool checked_in; /* is in the list of those that checked in lately */
+    bool unsaved;    /* is in a list of unsaved devices */
+};
+
+static fedserver_seat *seat_of(fedserver_device *device) {
+    return (fedserver_seat *)(void *)device;
+}
+
+static fedserver_device *device_of(fedserver_seat *seat) {
+    return seat != NULL ? &seat->device : NULL;
+}
+
 void fedserver_devices_free(fedserver_devices *devices) {
-    free(devices->items);
-    free(devices->slots);
+    for (size_t k = 0; k < devices->page_count; k++) {
+        free(devices->pages[k]);
+    }
+    for (size_t k = 0; k < FEDSERVER_DEVICES_PARTS; k++) {
+        free(devices->parts[k].slots);
+    }
+    free(devices->pages);
     *devices = (fedserver_devices){0};
 }
 
+/* -- found by their fingerprints -- */
+
+fedserver_device *fedserver_devices_at(const fedserver_devices *devices, size_t k) {
+    return &devices->pages[k / PAGE][k % PAGE].device;
+}
+
 /* A fingerprint is a SHA-256 already: any bytes of it are a good hash. */
-static size_t slot_of(const fedserver_devices *devices, const uint8_t *fingerprint) {
+static uint64_t hash_of(const uint8_t *fingerprint) {
     uint64_t hash;
     memcpy(&hash, fingerprint, sizeof hash);
-    size_t mask = devices->slot_count - 1;
-    size_t slot = (size_t)hash & mask;
-    while (devices->slots[slot] != 0 && memcmp(devices->items[devices->slots[slot] - 1].fingerprint,
-                                               fingerprint, FED_SHA256_SIZE) != 0) {
+    return hash;
+}
+
+/* The slot of that fingerprint, or the empty slot where it belongs. The part has slots. */
+static uint32_t *slot_of(const fedserver_devices *devices, const fedserver_devices_part *part,
+                         const uint8_t *fingerprint) {
+    const uint32_t mask = part->slot_count - 1;
+    uint32_t slot = (uint32_t)(hash_of(fingerprint) >> 8) & mask;
+    while (part->slots[slot] != 0 &&
+           memcmp(fedserver_devices_at(devices, part->slots[slot] - 1)->fingerprint, fingerprint,
+                  FED_SHA256_SIZE) != 0) {
         slot = (slot + 1) & mask;
     }
-    return slot;
+    return &part->slots[slot];
 }
 
 fedserver_device *fedserver_devices_find(const fedserver_devices *devices,
                                          const uint8_t fingerprint[FED_SHA256_SIZE]) {
-    if (devices->count == 0) {
-        return NULL;
-    }
-    uint32_t index = devices->slots[slot_of(devices, fingerprint)];
-    return index == 0 ? NULL : &devices->items[index - 1];
+    const fedserver_devices_part *part = &devices->parts[fingerprint[0]];
+    const uint32_t index = part->used == 0 ? 0 : *slot_of(devices, part, fingerprint);
+    return index == 0 ? NULL : fedserver_devices_at(devices, index - 1);
 }
 
-/* Double the arrays; the hash table stays at most half full. */
-static fed_status devices_grow(fedserver_devices *devices) {
-    size_t cap = devices->cap == 0 ? 64 : devices->cap * 2;
-    fedserver_device *items = realloc(devices->items, cap * sizeof *items);
-    FED_REQUIRE(items != NULL, FED_ENOMEM);
-    devices->items = items;
-    uint32_t *slots = calloc(cap * 2, sizeof *slots);
-    FED_REQUIRE(slots != NULL, FED_ENOMEM);
-    free(devices->slots);
-    devices->slots = slots;
-    devices->slot_count = cap * 2;
-    devices->cap = cap;
-    devices->stale = 0;
-    for (size_t k = 0; k < devices->count; k++) {
-        devices->slots[slot_of(devices, devices->items[k].fingerprint)] = (uint32_t)k + 1;
+/* Make sure that the part stays at most half full with one more. Old fingerprints drop out. */
+static fed_status part_grow(const fedserver_devices *devices, fedserver_devices_part *part) {
+    if (2 * (part->used + 1) <= part->slot_count) {
+        return FED_OK;
     }
+    fedserver_devices_part next = {.slot_count =
+                                       part->slot_count == 0 ? FIRST_SLOTS : 2 * part->slot_count};
+    next.slots = calloc(next.slot_count, sizeof *next.slots);
+    FED_REQUIRE(next.slots != NULL, FED_ENOMEM);
+    for (uint32_t k = 0; k < part->slot_count; k++) {
+        const uint32_t index = part->slots[k];
+        const uint8_t *name =
+            index != 0 ? fedserver_devices_at(devices, index - 1)->fingerprint : NULL;
+        if (name != NULL && &devices->parts[name[0]] == part) {
+            uint32_t *slot = slot_of(devices, &next, name);
+            next.used += *slot == 0;
+            *slot = index;
+        }
+    }
+    free(part->slots);
+    *part = next;
     return FED_OK;
 }
 
-fed_status fedserver_devices_add(fedserver_devices *devices, const fedserver_device *device) {
-    if (devices->count + devices->stale == devices->cap) {
-        FED_TRY(devices_grow(devices));
+static fed_status pages_grow(fedserver_devices *devices) {
+    if (devices->count < PAGE * devices->page_count) {
+        return FED_OK;
     }
-    devices->items[devices->count] = *device;
-    devices->slots[slot_of(devices, device->fingerprint)] = (uint32_t)++devices->count;
+    fedserver_seat **pages =
+        realloc(devices->pages, (devices->page_count + 1) * sizeof(fedserver_seat *));
+    FED_REQUIRE(pages != NULL, FED_ENOMEM);
+    devices->pages = pages;
+    pages[devices->page_count] = malloc(PAGE * sizeof(fedserver_seat));
+    FED_REQUIRE(pages[devices->page_count] != NULL, FED_ENOMEM);
+    devices->page_count++;
+    return FED_OK;
+}
+
+static void put(fedserver_devices *devices, const uint8_t *fingerprint, uint32_t index) {
+    fedserver_devices_part *part = &devices->parts[fingerprint[0]];
+    uint32_t *slot = slot_of(devices, part, fingerprint);
+    part->used += *slot == 0;
+    *slot = index;
+}
+
+fed_status fedserver_devices_add(fedserver_devices *devices, const fedserver_device *device,
+                                 fedserver_device **added) {
+    FED_REQUIRE(devices->count < UINT32_MAX, FED_ENOMEM);
+    FED_TRY(pages_grow(devices));
+    FED_TRY(part_grow(devices, &devices->parts[device->fingerprint[0]]));
+    fedserver_seat *seat = &devices->pages[devices->count / PAGE][devices->count % PAGE];
+    *seat = (fedserver_seat){.device = *device};
+    put(devices, device->fingerprint, (uint32_t)++devices->count);
+    if (added != NULL) {
+        *added = &seat->device;
+    }
     return FED_OK;
 }
 
 /* The old fingerprint's slot stays, so that searches go on after it; a search finds no device
  * there. */
-fed_status fedserver_devices_name(fedserver_devices *devices, const fedserver_device *device,
+fed_status fedserver_devices_name(fedserver_devices *devices, fedserver_device *device,
                                   const uint8_t fingerprint[FED_SHA256_SIZE]) {
-    size_t index = (size_t)(device - devices->items);
-    if (devices->count + devices->stale == devices->cap) {
-        FED_TRY(devices_grow(devices));
-    }
-    memcpy(devices->items[index].fingerprint, fingerprint, FED_SHA256_SIZE);
-    devices->slots[slot_of(devices, fingerprint)] = (uint32_t)index + 1;
-    devices->stale++;
+    const fedserver_devices_part *old = &devices->parts[device->fingerprint[0]];
+    const uint32_t index = *slot_of(devices, old, device->fingerprint);
+    FED_TRY(part_grow(devices, &devices->parts[fingerprint[0]]));
+    memcpy(device->fingerprint, fingerprint, FED_SHA256_SIZE);
+    put(devices, fingerprint, index);
     return FED_OK;
+}
+
+/* -- those that checked in lately -- */
+
+static void unlink_seat(fedserver_devices *devices, fedserver_seat *seat) {
+    if (!seat->checked_in) {
+        return;
+    }
+    *(seat->older != NULL ? &seat->older->newer : &devices->oldest) = seat->newer;
+    *(seat->newer != NULL ? &seat->newer->older : &devices->newest) = seat->older;
+    seat->checked_in = false;
+    devices->lately--;
+}
+
+void fedserver_devices_checked_in(fedserver_devices *devices, fedserver_device *device,
+                                  int64_t now_ms) {
+    fedserver_seat *seat = seat_of(device);
+    unlink_seat(devices, seat);
+    seat->older = devices->newest;
+    seat->newer = NULL;
+    *(seat->older != NULL ? &seat->older->newer : &devices->oldest) = seat;
+    devices->newest = seat;
+    seat->checked_in = true;
+    devices->lately++;
+    device->checkin_ms = now_ms;
+}
+
+void fedserver_devices_left(fedserver_devices *devices, fedserver_device *device) {
+    unlink_seat(devices, seat_of(device));
+    device->checkin_ms = 0;
+}
+
+fedserver_device *fedserver_devices_oldest(const fedserver_devices *devices) {
+    return device_of(devices->oldest);
+}
+
+fedserver_device *fedserver_devices_newer(const fedserver_device *device) {
+    return device_of(((const fedserver_seat *)(const void *)device)->newer);
+}
+
+/* -- those whose rows are older than they are -- */
+
+void fedserver_devices_differs(fedserver_devices *devices, fedserver_device *device) {
+    fedserver_seat *seat = seat_of(device);
+    device->unsaved = true;
+    if (seat->unsaved) {
+        return;
+    }
+    fedserver_seat **list =
+        &devices->unsaved[(uint64_t)device->id / NEIGHBOURS % FEDSERVER_DEVICES_LISTS];
+    seat->unsaved_next = *list;
+    seat->unsaved = true;
+    *list = seat;
+}
+
+fedserver_device *fedserver_devices_next_unsaved(fedserver_devices *devices, size_t list) {
+    assert(list < FEDSERVER_DEVICES_LISTS);
+    fedserver_seat *seat = devices->unsaved[list];
+    if (seat != NULL) {
+        devices->unsaved[list] = seat->unsaved_next;
+        seat->unsaved = false;
+    }
+    return device_of(seat);
 }

@@ -101,11 +101,7 @@ static fed_status issue(const fedserver_auth *auth, const fed_pem *csr, int64_t 
 static fed_status add_device(const fedserver_auth *auth, const uint8_t hash[FED_SHA256_SIZE],
                              int64_t now_ms, fedserver_device *device, fed_error *err) {
     FED_TRY(auth->store->token_use(auth->db, hash, now_ms, err));
-    FED_TRY(auth->store->device_add(auth->db, device, err));
-    if (auth->devices == NULL || fedserver_devices_add(auth->devices, device) == FED_OK) {
-        return FED_OK;
-    }
-    return fed_fail(err, FED_ENOMEM, "out of memory for one more device");
+    return auth->store->device_add(auth->db, device, err);
 }
 
 fed_status fedserver_enrol(const fedserver_auth *auth, const fedserver_applicant *applicant,

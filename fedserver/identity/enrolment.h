@@ -31,7 +31,7 @@ typedef enum fedserver_enrolment {
 typedef struct fedserver_auth {
     const fedserver_store *store;
     void *db;
-    fedserver_devices *devices; /* kept up to date; NULL: this process has no list */
+    fedserver_devices *devices; /* those in memory; NULL: this process has none */
     const fed_pem *ca_key, *ca_cert;
     int64_t life_s; /* life of a certificate */
 } fedserver_auth;

@@ -14,12 +14,12 @@
 #include "fed/hash.h"
 #include "fedcodec/envelope.h"
 #include "fedserver/identity/certificates.h"
-#include "fedserver/identity/device_table.h"
 #include "fedserver/paths.h"
 #include "fedserver/rounds/intake.h"
-#include "fedserver/rounds/roster.h"
+#include "fedserver/rounds/marks.h"
 #include "fedserver/rounds/running.h"
 #include "fedserver/server.h"
+#include "fedserver/stores/stores.h"
 #include "fedserver/task/phases.h"
 #include "fedserver/versions/past.h"
 
@@ -40,8 +40,8 @@ typedef struct checking {
     size_t running_updates;
     /* of the running task that started last; of the task that started last */
     int64_t running_started_ms, last_started_ms;
-    /* of the running tasks' open rounds: the newest update's lease, for each device */
-    uint64_t *leases;
+    /* for each device the newest update's lease: of all open rounds; of those of running tasks */
+    fedserver_marks leases, running_leases;
 } checking;
 
 #define CHECKED(...) fedserver_check_say(c->checker, FEDSERVER_CHECKED, __VA_ARGS__)
@@ -206,15 +206,6 @@ static fed_status check_rounds(checking *c, fed_error *err) {
 
 /* -- the updates of an open round -- */
 
-static const fedserver_device *find_device(const checking *c, int64_t id) {
-    const fedserver_devices *all = &c->server->rounds.devices;
-    size_t k = 0;
-    while (k < all->count && all->items[k].id != id) {
-        k++;
-    }
-    return k < all->count ? &all->items[k] : NULL;
-}
-
 static bool head_fits(const checking *c, const fedserver_update_row *row, const fed_update *head) {
     /* asynchronous: while a round closes, updates come for the next one */
     const bool next = c->closing && c->task.rules.staleness > 0 && row->round == c->version + 2;
@@ -223,20 +214,21 @@ static bool head_fits(const checking *c, const fedserver_update_row *row, const 
            row->round - head->round <= c->task.rules.staleness;
 }
 
+static fed_status keep_lease(checking *c, const fedserver_update_row *row, fed_error *err) {
+    fed_status status = fedserver_marks_set(&c->leases, row->device, (int64_t)row->lease);
+    if (status == FED_OK && c->task.state == FEDSERVER_TASK_RUNNING) {
+        status = fedserver_marks_set(&c->running_leases, row->device, (int64_t)row->lease);
+    }
+    return status == FED_OK ? FED_OK : fed_fail(err, status, "out of memory for the updates");
+}
+
 static fed_status check_update(void *user, const fedserver_update_row *row, const uint8_t *body,
                                size_t len, fed_error *err) {
-    (void)err;
     checking *c = user;
     fed_error why = {0};
     fedserver_update update;
-    const fedserver_device *device = find_device(c, row->device);
     c->updates++;
-    if (device != NULL && c->task.state == FEDSERVER_TASK_RUNNING) {
-        c->leases[device - c->server->rounds.devices.items] = row->lease;
-    } else if (device == NULL) {
-        FOUND("S2: the update of lease %016" PRIx64 " is of no device" FEDSERVER_RESTORE,
-              row->lease);
-    }
+    FED_TRY(keep_lease(c, row, err));
     if (fedserver_intake_read(body, len, &update, NULL) != FED_OK ||
         !head_fits(c, row, &update.head)) {
         FOUND("S3, S4: the update of lease %016" PRIx64
@@ -368,18 +360,36 @@ static bool must_be_last(const checking *c, const fedserver_device *device, uint
     return alone || device->lease == lease || device->counted_lease == 0;
 }
 
-static void check_leases(checking *c) {
-    const fedserver_devices *all = &c->server->rounds.devices;
-    for (size_t k = 0; k < all->count; k++) {
-        if (c->leases[k] != 0 && c->leases[k] != all->items[k].counted_lease &&
-            must_be_last(c, &all->items[k], c->leases[k])) {
+/* The device's row; *found is false if there is none. */
+static fed_status find_device(const checking *c, int64_t id, fedserver_device *device, bool *found,
+                              fed_error *err) {
+    fed_error absent = {0};
+    fed_status status =
+        fedserver_store_device(c->server->store, c->server->db, id, device, &absent);
+    *found = status == FED_OK;
+    return status == FED_OK || status == FED_ENOTFOUND ? FED_OK
+                                                       : fed_fail(err, status, "%s", absent.text);
+}
+
+static fed_status check_leases(checking *c, fed_error *err) {
+    for (size_t k = 0; k < c->leases.count; k++) {
+        const int64_t id = c->leases.items[k].device;
+        const uint64_t lease = (uint64_t)fedserver_marks_get(&c->running_leases, id, 0);
+        fedserver_device device;
+        bool found;
+        FED_TRY(find_device(c, id, &device, &found, err));
+        if (!found) {
+            FOUND("S2: the update of lease %016" PRIx64 " is of no device" FEDSERVER_RESTORE,
+                  (uint64_t)c->leases.items[k].value);
+        } else if (lease != 0 && lease != device.counted_lease && must_be_last(c, &device, lease)) {
             char name[2 * 8 + 1];
-            fed_hex(all->items[k].fingerprint, 8, name);
+            fed_hex(device.fingerprint, 8, name);
             FOUND("D2, S3: device %s has reported with lease %016" PRIx64
                   ", but its row says %016" PRIx64 FEDSERVER_RESTORE,
-                  name, c->leases[k], all->items[k].counted_lease);
+                  name, lease, device.counted_lease);
         }
     }
+    return FED_OK;
 }
 
 static fed_status count_update(void *user, const fedserver_update_row *row, const uint8_t *body,
@@ -401,7 +411,7 @@ static fed_status check_all_updates(checking *c, fed_error *err) {
         FOUND("S3, S4: %zu updates are not of an open round" FEDSERVER_RESTORE,
               count - c->all_updates);
     }
-    check_leases(c);
+    FED_TRY(check_leases(c, err));
     CHECKED("D1, D2, S2, S3: %zu updates of open rounds: head, lease, device, values",
             c->all_updates);
     return FED_OK;
@@ -516,14 +526,10 @@ fed_status fedserver_check(fedserver *server, fedserver_check_report report, voi
     FED_TRY(server->store->lock(server->db, err));
     check_keys(&c);
     FED_TRY(server->store->check(server->db, &checker, err));
-    FED_TRY(fedserver_devices_load(&server->rounds, err));
-    c.leases = calloc(server->rounds.devices.count + 1, sizeof *c.leases);
-    if (c.leases == NULL) {
-        return fed_fail(err, FED_ENOMEM, "out of memory for the devices");
-    }
     fed_status status = check_tasks(&c, err);
     status = status == FED_OK ? check_all_updates(&c, err) : status;
-    free(c.leases);
+    fedserver_marks_free(&c.leases);
+    fedserver_marks_free(&c.running_leases);
     FED_TRY(status);
     if (checker.findings == 0) {
         check_start(&c);

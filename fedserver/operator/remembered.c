@@ -5,11 +5,12 @@
 
 #include <string.h>
 
+#include "fedserver/rounds/roster.h"
 #include "fedserver/server.h"
 
 /* This head is written as it lies in memory; the devices and the tasks follow. */
 typedef struct remembered {
-    uint64_t epoch, active, devices, tasks, served;
+    uint64_t epoch, active, lately, tasks, served;
     int64_t woken_ms, active_ms;
     bool wake_due;
 } remembered;
@@ -22,7 +23,8 @@ typedef struct remembered_task {
 } remembered_task;
 
 typedef struct seen {
-    int64_t device, checkin_ms;
+    uint8_t fingerprint[FED_SHA256_SIZE];
+    int64_t checkin_ms;
 } seen;
 
 static void write_task(const fedserver_training *t, fed_writer *w) {
@@ -39,14 +41,15 @@ fed_status fedserver_remembered_write(const fedserver *server, fed_writer *w) {
     remembered m;
     memset(&m, 0, sizeof m); /* the gaps too, so that the same state gives the same bytes */
     m.epoch = server->rounds.epoch, m.active = server->rounds.active,
-    m.devices = server->rounds.devices.count;
+    m.lately = server->rounds.devices.lately;
     m.woken_ms = server->rounds.woken_ms, m.active_ms = server->rounds.active_ms,
     m.wake_due = server->rounds.wake_due;
     m.tasks = rounds->task_count, m.served = rounds->served;
     fed_write_bytes(w, &m, sizeof m);
-    for (size_t k = 0; k < server->rounds.devices.count; k++) {
-        const fedserver_device *device = &server->rounds.devices.items[k];
-        const seen one = {device->id, device->checkin_ms};
+    const fedserver_device *device = fedserver_devices_oldest(&rounds->devices);
+    for (; device != NULL; device = fedserver_devices_newer(device)) {
+        seen one = {.checkin_ms = device->checkin_ms};
+        memcpy(one.fingerprint, device->fingerprint, sizeof one.fingerprint);
         fed_write_bytes(w, &one, sizeof one);
     }
     for (size_t k = 0; k < rounds->task_count; k++) {
@@ -56,14 +59,16 @@ fed_status fedserver_remembered_write(const fedserver *server, fed_writer *w) {
 }
 
 static fed_status read_devices(fedserver *server, uint64_t count, fed_reader *r) {
-    FED_REQUIRE(count == server->rounds.devices.count, FED_EFORMAT);
-    for (size_t k = 0; k < server->rounds.devices.count; k++) {
+    for (uint64_t k = 0; k < count; k++) {
         const uint8_t *bytes = fed_read_bytes(r, sizeof(seen));
         FED_REQUIRE(bytes != NULL, FED_EFORMAT);
         seen one;
+        fedserver_device *device;
+        fed_error ignored = {0};
         memcpy(&one, bytes, sizeof one);
-        FED_REQUIRE(one.device == server->rounds.devices.items[k].id, FED_EFORMAT);
-        server->rounds.devices.items[k].checkin_ms = one.checkin_ms;
+        FED_TRY(fedserver_device_fetch(&server->rounds, one.fingerprint, &device, &ignored));
+        FED_REQUIRE(device != NULL, FED_EFORMAT);
+        fedserver_devices_checked_in(&server->rounds.devices, device, one.checkin_ms);
     }
     return FED_OK;
 }
@@ -84,7 +89,7 @@ static fed_status read_all(fedserver *server, fed_reader *r) {
     remembered m;
     FED_REQUIRE(bytes != NULL, FED_EFORMAT);
     memcpy(&m, bytes, sizeof m);
-    FED_TRY(read_devices(server, m.devices, r));
+    FED_TRY(read_devices(server, m.lately, r));
     for (uint64_t k = 0; k < m.tasks; k++) {
         FED_TRY(read_task(server, r));
     }

@@ -10,6 +10,7 @@
 
 #include "fedserver/operator/site_record.h"
 #include "fedserver/operator/task_add.h"
+#include "fedserver/rounds/lately.h"
 #include "fedserver/rounds/leases.h"
 #include "fedserver/rounds/queue.h"
 #include "fedserver/rounds/training.h"

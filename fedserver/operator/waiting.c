@@ -14,23 +14,40 @@
 #include "fedserver/task/fields.h"
 #include "fedserver/task/phases.h"
 
-void fedserver_waiting_find(const fedserver_rounds *rounds, const fedserver_training *t,
-                            int64_t now_ms, fedserver_waiting *waiting) {
+/* Put the device among the `count` first ones, in the order of enrolment; the last may drop out. */
+static void keep_first(const fedserver_device *first[FEDSERVER_WAITING_NAMES], uint32_t count,
+                       const fedserver_device *device) {
+    uint32_t k = count < FEDSERVER_WAITING_NAMES ? count : FEDSERVER_WAITING_NAMES;
+    for (; k > 0 && first[k - 1]->id > device->id; k--) {
+        if (k < FEDSERVER_WAITING_NAMES) {
+            first[k] = first[k - 1];
+        }
+    }
+    if (k < FEDSERVER_WAITING_NAMES) {
+        first[k] = device;
+    }
+}
+
+void fedserver_waiting_find(const fedserver_training *t, int64_t now_ms,
+                            fedserver_waiting *waiting) {
     *waiting = (fedserver_waiting){.lease_ends_ms = INT64_MAX};
-    for (size_t k = 0; k < rounds->devices.count; k++) {
-        const fedserver_device *device = &rounds->devices.items[k];
-        waiting->declined += device->revoked_ms == 0 && fedserver_declined(t, device, now_ms);
-        if (!fedserver_lease_stands(t, device, now_ms)) {
+    for (size_t k = 0; k < t->declined.count; k++) {
+        waiting->declined += now_ms - t->declined.items[k].value < FEDSERVER_DECLINE_MS;
+    }
+    const fedserver_device *first[FEDSERVER_WAITING_NAMES];
+    for (size_t k = 0; k < t->leases.count; k++) {
+        const fedserver_device *device = t->leases.items[k].device;
+        if (device->lease != t->leases.items[k].lease ||
+            !fedserver_lease_stands(t, device, now_ms)) {
             continue;
         }
-        if (waiting->out < FEDSERVER_WAITING_NAMES) {
-            fed_hex(device->fingerprint, FEDSERVER_WAITING_DIGITS / 2,
-                    waiting->names[waiting->out]);
-        }
-        waiting->out++;
+        keep_first(first, waiting->out++, device);
         int64_t ends_ms = fedserver_lease_deadline(t, device);
         waiting->lease_ends_ms =
             ends_ms < waiting->lease_ends_ms ? ends_ms : waiting->lease_ends_ms;
+    }
+    for (uint32_t k = 0; k < waiting->out && k < FEDSERVER_WAITING_NAMES; k++) {
+        fed_hex(first[k]->fingerprint, FEDSERVER_WAITING_DIGITS / 2, waiting->names[k]);
     }
     uint32_t reported = t->task.rules.staleness > 0 ? 0 : t->round.received;
     uint32_t taken = waiting->out + reported;
@@ -188,10 +205,9 @@ static void say_phase(sentence *s, const fedserver_task *task, uint32_t round) {
     say(s, "\n");
 }
 
-static void say_round(const fedserver_rounds *rounds, const fedserver_training *t, int64_t now_ms,
-                      sentence *s) {
+static void say_round(const fedserver_training *t, int64_t now_ms, sentence *s) {
     fedserver_waiting waiting;
-    fedserver_waiting_find(rounds, t, now_ms, &waiting);
+    fedserver_waiting_find(t, now_ms, &waiting);
     say(s, "round %u of %u, attempt %u\n", t->round.number, t->task.rules.rounds, t->round.attempt);
     say_phase(s, &t->task, t->round.number);
     say(s, "waiting for ");
@@ -221,7 +237,7 @@ static fed_status say_running(void *user, const fedserver_task_entry *entry, fed
     (void)err;
     if (t != NULL) {
         say(sum->s, "task %llu (%s): ", (unsigned long long)entry->id, entry->name);
-        say_round(sum->view, t, sum->now_ms, sum->s);
+        say_round(t, sum->now_ms, sum->s);
         say_declines(sum->s, entry);
     }
     sum->running += t != NULL;

@@ -22,8 +22,8 @@ typedef struct fedserver_waiting {
 } fedserver_waiting;
 
 /** Find what an open round waits for. */
-void fedserver_waiting_find(const fedserver_rounds *rounds, const fedserver_training *training,
-                            int64_t now_ms, fedserver_waiting *waiting);
+void fedserver_waiting_find(const fedserver_training *training, int64_t now_ms,
+                            fedserver_waiting *waiting);
 
 /** Write it as a sentence that follows "waiting for", cut where it is longer than cap. */
 void fedserver_waiting_say(const fedserver_training *training, const fedserver_waiting *waiting,

@@ -41,12 +41,12 @@ static size_t up_to(const fedserver_candidate *candidates, size_t count, uint32_
 /* Find the first round such that the candidates with that last round, or an earlier one, are
  * enough for all slots. */
 static void find_longest_ago(fedserver_cohort *cohort, const fedserver_candidate *candidates,
-                             size_t count, uint32_t slots) {
+                             size_t count, double each, uint32_t slots) {
     uint32_t low = 0;
     uint32_t high = cohort->round;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        if (up_to(candidates, count, middle) >= slots) {
+        if (each * (double)up_to(candidates, count, middle) >= slots) {
             high = middle;
         } else {
             low = middle + 1;
@@ -58,22 +58,23 @@ static void find_longest_ago(fedserver_cohort *cohort, const fedserver_candidate
 }
 
 void fedserver_cohort_draw(fedserver_cohort *cohort, const fedserver_candidate *candidates,
-                           size_t count, uint32_t slots) {
+                           size_t count, double each, uint32_t slots) {
+    const double all = each * (double)count;
     cohort->start = 1;
     cohort->samples = 1;
     cohort->longest_ago = 0;
     cohort->before = 0;
     cohort->behind = 1;
-    if (slots == 0 || count <= slots) {
+    if (slots == 0 || all <= slots) {
         return;
     }
     /* The expected number of devices under the first threshold is two standard deviations below
      * the slots. So the first threshold seldom admits more devices than there are slots, and a
      * device that asks first has no advantage. */
-    cohort->start = (double)slots / (double)count / (1.0 + 2.0 / sqrt(slots));
+    cohort->start = (double)slots / all / (1.0 + 2.0 / sqrt(slots));
     cohort->samples = samples_mean(candidates, count);
     if (cohort->selection == FEDSERVER_SELECT_ROUND_ROBIN) {
-        find_longest_ago(cohort, candidates, count, slots);
+        find_longest_ago(cohort, candidates, count, each, slots);
         /* The candidates whose last round is earlier need no threshold: they are fewer than the
          * slots. */
         cohort->start = cohort->before > cohort->start ? cohort->before : cohort->start;

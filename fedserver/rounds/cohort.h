@@ -44,6 +44,8 @@ typedef struct fedserver_candidate {
  * Draw: slots have become free for these candidates, which were seen lately. The caller sets the
  * fields before `start`.
  *
+ * each         how many devices a candidate stands for: 1, or more if the candidates are a sample
+ *
  * uniform      every candidate has the same chance
  * weighted     in proportion to its samples, without replacement: 1 - (u^(1/samples))^mean, u the
  *              hash, is in [0, 1) and orders as u^(1/samples) does (Efraimidis and Spirakis,
@@ -51,7 +53,7 @@ typedef struct fedserver_candidate {
  * round robin  the candidate that took part longest ago comes first; equals are drawn as in uniform
  */
 void fedserver_cohort_draw(fedserver_cohort *cohort, const fedserver_candidate *candidates,
-                           size_t count, uint32_t slots);
+                           size_t count, double each, uint32_t slots);
 
 /** The device's priority in [0, 1). The cohort admits the lowest priority first. */
 double fedserver_cohort_priority(const fedserver_cohort *cohort,

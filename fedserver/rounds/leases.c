@@ -7,8 +7,9 @@
 #include <string.h>
 
 #include "fed/crypto.h"
+#include "fed/rng.h"
 #include "fedserver/rounds/choice.h"
-#include "fedserver/rounds/pace.h"
+#include "fedserver/rounds/lately.h"
 #include "fedserver/rounds/roster.h"
 
 /* The least time between two wakings. All waiting devices ask again when slots become free, so
@@ -17,6 +18,9 @@ enum { WAKE_SPACING_MS = 100 };
 /* The window is the deadline / WINDOW_PART, at most WINDOW_MOST_MS. After the window the cohort
  * admits all devices to slots that drawn devices have not taken. */
 enum { WINDOW_PART = 50, WINDOW_MOST_MS = 2000 };
+/* A draw looks at so many devices at most. Of a share p of them it finds p +- sqrt(p / LOOKED_AT):
+ * 50 % +- 1 %, or 1 % +- 0.2 %. */
+enum { LOOKED_AT = 4096 };
 
 static int64_t least(int64_t a, int64_t b) {
     return a < b ? a : b;
@@ -51,40 +55,90 @@ int64_t fedserver_lease_deadline(const fedserver_training *t, const fedserver_de
 
 /* -- slots -- */
 
+/* Keep the leases that stand in the list, and set when to look at them again. Returns how many
+ * stand. */
+static uint32_t sift_leases(fedserver_training *t, int64_t now_ms) {
+    fedserver_lease_list *list = &t->leases;
+    const int64_t most_ms = now_ms + t->task.rules.deadline_ms;
+    size_t kept = 0;
+    t->lease_ends_ms = INT64_MAX;
+    for (size_t k = 0; k < list->count; k++) {
+        fedserver_device *device = list->items[k].device;
+        if (device->lease_task != t->task.wire.id || device->lease != list->items[k].lease) {
+            continue;
+        }
+        if (!fedserver_lease_stands(t, device, now_ms)) {
+            device->lease_deadline_ms = 0; /* it stays ended even if the wall clock is set back */
+            continue;
+        }
+        list->items[kept++] = list->items[k];
+        if (asynchronous(t)) {
+            /* If the wall clock was set back, the lease still ends within the deadline. */
+            device->lease_deadline_ms = least(device->lease_deadline_ms, most_ms);
+            t->lease_ends_ms = least(t->lease_ends_ms, device->lease_deadline_ms);
+        }
+    }
+    list->count = kept;
+    return (uint32_t)kept;
+}
+
+/* Make room in the list for a lease that is about to be given. */
+static fed_status make_room(fedserver_training *t, int64_t now_ms, fed_error *err) {
+    const int64_t look_ms = t->lease_ends_ms; /* others still have to count the slots */
+    if (t->leases.count == t->leases.cap) {
+        (void)sift_leases(t, now_ms); /* else the list would grow with each round */
+        t->lease_ends_ms = look_ms;
+    }
+    return fedserver_lease_list_reserve(&t->leases) == FED_OK
+               ? FED_OK
+               : fed_fail(err, FED_ENOMEM, "out of memory for a lease");
+}
+
+typedef struct leases_reading {
+    fedserver_rounds *rounds;
+    fedserver_training *training;
+} leases_reading;
+
+/* A device in memory is newer than its row. An asynchronous lease stands here whatever the time
+ * is. */
+static fed_status read_lease(void *user, const fedserver_device *row, fed_error *err) {
+    const leases_reading *reading = user;
+    fedserver_training *t = reading->training;
+    fedserver_device *device;
+    FED_TRY(fedserver_device_keep(reading->rounds, row, &device, err));
+    if (!fedserver_lease_stands(t, device, INT64_MIN)) {
+        return FED_OK;
+    }
+    if (fedserver_lease_list_reserve(&t->leases) != FED_OK) {
+        return fed_fail(err, FED_ENOMEM, "out of memory for the leases");
+    }
+    fedserver_lease_list_add(&t->leases, device);
+    return FED_OK;
+}
+
+fed_status fedserver_leases_load(fedserver_rounds *rounds, fedserver_training *t, fed_error *err) {
+    leases_reading reading = {rounds, t};
+    const uint32_t number = t->round.number, stale = t->task.rules.staleness;
+    fedserver_lease_list_free(&t->leases);
+    return rounds->store->device_leased(rounds->db, t->task.wire.id,
+                                        number > stale ? number - stale : 0, read_lease, &reading,
+                                        err);
+}
+
 /* This function does not know the time. So an asynchronous lease that has ended may count until the
  * next fedserver_leases_advance, although another device has the slot. A site's cohort may have
  * been another one when leases were given: each of them is to be counted, since each will end. */
-uint32_t fedserver_leases_count(const fedserver_rounds *rounds, const fedserver_training *t) {
-    uint32_t taken = asynchronous(t) ? 0 : t->round.received;
-    for (size_t k = 0; k < rounds->devices.count; k++) {
-        taken += fedserver_lease_stands(t, &rounds->devices.items[k], INT64_MIN);
+uint32_t fedserver_leases_count(const fedserver_training *t) {
+    const uint32_t standing = (uint32_t)t->leases.count;
+    if (!asynchronous(t)) {
+        return t->round.received + standing;
     }
-    return asynchronous(t) && taken > t->task.rules.cohort ? t->task.rules.cohort : taken;
+    return standing > t->task.rules.cohort ? t->task.rules.cohort : standing;
 }
 
 /* Count the slots that are taken now, and set when to look at the leases again. */
-static uint32_t count_slots(fedserver_rounds *rounds, fedserver_training *t, int64_t now_ms) {
-    uint32_t taken = asynchronous(t) ? 0 : t->round.received;
-    const int64_t most_ms = now_ms + t->task.rules.deadline_ms;
-    t->lease_ends_ms = INT64_MAX;
-    for (size_t k = 0; k < rounds->devices.count; k++) {
-        fedserver_device *device = &rounds->devices.items[k];
-        if (!fedserver_lease_stands(t, device, now_ms)) {
-            if (device->lease_task == t->task.wire.id) {
-                /* the lease stays ended even if the wall clock is set back */
-                device->lease_deadline_ms = 0;
-            }
-            continue;
-        }
-        taken++;
-        if (!asynchronous(t)) {
-            continue;
-        }
-        /* If the wall clock was set back, the lease still ends within the deadline. */
-        device->lease_deadline_ms = least(device->lease_deadline_ms, most_ms);
-        t->lease_ends_ms = least(t->lease_ends_ms, device->lease_deadline_ms);
-    }
-    return taken;
+static uint32_t count_slots(fedserver_training *t, int64_t now_ms) {
+    return (asynchronous(t) ? 0 : t->round.received) + sift_leases(t, now_ms);
 }
 
 void fedserver_leases_advance(fedserver_rounds *rounds, fedserver_training *t, int64_t now_ms) {
@@ -93,7 +147,7 @@ void fedserver_leases_advance(fedserver_rounds *rounds, fedserver_training *t, i
     if (t->round.phase == FEDSERVER_ROUND_NONE || (now_ms < t->lease_ends_ms && !set_back)) {
         return;
     }
-    uint32_t taken = count_slots(rounds, t, now_ms);
+    uint32_t taken = count_slots(t, now_ms);
     bool full = t->round.phase == FEDSERVER_ROUND_FULL;
     while (t->round.leased > taken) {
         fedserver_round_step(&t->task.rules, &t->round, FEDSERVER_ON_LEASE_ENDED, now_ms);
@@ -142,11 +196,6 @@ static bool wanted(const fedserver_training *t, const fedserver_device *device, 
     return has_its_tag(t, device) && !fedserver_declined(t, device, now_ms);
 }
 
-bool fedserver_seen_lately(const fedserver_device *device, int64_t now_ms) {
-    return device->checkin_ms != 0 && device->revoked_ms == 0 &&
-           now_ms - device->checkin_ms < FEDSERVER_PACE_LATELY_MS;
-}
-
 /* Synchronous: the device has reported in this round, and does not take part again. */
 static bool reported(const fedserver_training *t, const fedserver_device *device) {
     return !asynchronous(t) && leased_for(t, device) && device->lease_round == t->round.number &&
@@ -168,6 +217,42 @@ static bool had_its_part(const fedserver_training *t, const fedserver_device *de
     return (double)mine >= part;
 }
 
+static bool can_take(const fedserver_training *t, const fedserver_device *device, int64_t now_ms) {
+    return fedserver_seen_lately(device, now_ms) && wanted(t, device, now_ms) &&
+           !reported(t, device) && !fedserver_lease_stands(t, device, now_ms);
+}
+
+/* The devices that could take a slot: all, where at most LOOKED_AT checked in lately. Else chance
+ * picks LOOKED_AT of the devices in memory; *each says for how many a candidate stands. Who gets a
+ * slot does not depend on it: only how fast the cohort opens to all. */
+static size_t find_candidates(const fedserver_rounds *rounds, const fedserver_training *t,
+                              int64_t now_ms, fedserver_candidate candidates[LOOKED_AT],
+                              double *each) {
+    const fedserver_devices *devices = &rounds->devices;
+    size_t count = 0;
+    *each = 1;
+    if (devices->lately <= LOOKED_AT) {
+        const fedserver_device *one = fedserver_devices_oldest(devices);
+        for (; one != NULL; one = fedserver_devices_newer(one)) {
+            if (can_take(t, one, now_ms)) {
+                candidates[count++] = candidate_of(t, one);
+            }
+        }
+        return count;
+    }
+    fed_rng rng;
+    fed_rng_init(&rng, t->cohort.seed, t->cohort.round, t->cohort.drawing);
+    for (size_t k = 0; k < LOOKED_AT; k++) {
+        const uint32_t at = fed_rng_below(&rng, (uint32_t)devices->count);
+        const fedserver_device *one = fedserver_devices_at(devices, at);
+        if (can_take(t, one, now_ms)) {
+            candidates[count++] = candidate_of(t, one);
+        }
+    }
+    *each = (double)devices->count / LOOKED_AT;
+    return count;
+}
+
 /* Slots are free: draw the devices that may take them. */
 static void draw(fedserver_rounds *rounds, fedserver_training *t, int64_t now_ms) {
     const fedserver_round_rules *rules = &t->task.rules;
@@ -180,17 +265,12 @@ static void draw(fedserver_rounds *rounds, fedserver_training *t, int64_t now_ms
         .window_ms = least(rules->deadline_ms / WINDOW_PART, WINDOW_MOST_MS),
         .start = 1,
     };
-    fedserver_candidate *candidates = malloc(rounds->devices.count * sizeof *candidates);
-    size_t count = 0;
-    for (size_t k = 0; candidates != NULL && k < rounds->devices.count; k++) {
-        const fedserver_device *device = &rounds->devices.items[k];
-        if (fedserver_seen_lately(device, now_ms) && wanted(t, device, now_ms) &&
-            !reported(t, device) && !fedserver_lease_stands(t, device, now_ms)) {
-            candidates[count++] = candidate_of(t, device);
-        }
-    }
+    fedserver_candidate *candidates = malloc(LOOKED_AT * sizeof *candidates);
     if (candidates != NULL) { /* without memory, the devices that come first get the slots */
-        fedserver_cohort_draw(&t->cohort, candidates, count, rules->cohort - t->round.leased);
+        double each;
+        fedserver_lately_advance(rounds, now_ms);
+        const size_t count = find_candidates(rounds, t, now_ms, candidates, &each);
+        fedserver_cohort_draw(&t->cohort, candidates, count, each, rules->cohort - t->round.leased);
     }
     free(candidates);
 }
@@ -228,20 +308,6 @@ int64_t fedserver_slots_wake(fedserver_rounds *rounds, int64_t now_ms) {
     return INT64_MAX;
 }
 
-uint64_t fedserver_devices_active(fedserver_rounds *rounds, int64_t now_ms) {
-    enum { RECOUNT_MS = 1000 };
-    if (rounds->active_ms != 0 && now_ms >= rounds->active_ms &&
-        now_ms - rounds->active_ms < RECOUNT_MS) {
-        return rounds->active;
-    }
-    rounds->active = 0;
-    rounds->active_ms = now_ms;
-    for (size_t k = 0; k < rounds->devices.count; k++) {
-        rounds->active += fedserver_seen_lately(&rounds->devices.items[k], now_ms);
-    }
-    return rounds->active;
-}
-
 /* -- a device checks in -- */
 
 /* Make a random lease, so that a coordinator restored from a backup never gives a lease twice. */
@@ -257,7 +323,8 @@ static fed_status lease_name(uint64_t *lease) {
 static fed_status lease_store(fedserver_rounds *rounds, fedserver_device *device,
                               const fedserver_device *leased, fed_error *err) {
     *device = *leased;
-    return fedserver_device_save(rounds, device, err);
+    device->unsaved = false;
+    return rounds->store->device_lease(rounds->db, device, err);
 }
 
 static fed_status give_lease(fedserver_rounds *rounds, fedserver_training *t,
@@ -276,8 +343,11 @@ static fed_status give_lease(fedserver_rounds *rounds, fedserver_training *t,
         t->lease_ends_ms = least(t->lease_ends_ms, leased.lease_deadline_ms);
     }
     t->served = ++rounds->served;
+    FED_TRY(make_room(t, now_ms, err));
     FED_TRY(rounds->store->piece_clear(rounds->db, device->id, err));
-    return lease_store(rounds, device, &leased, err);
+    FED_TRY(lease_store(rounds, device, &leased, err));
+    fedserver_lease_list_add(&t->leases, device);
+    return FED_OK;
 }
 
 /* Give the device its lease again. Asynchronous: the model may be newer than the lease, and the
@@ -374,7 +444,7 @@ fed_status fedserver_leases_checkin(fedserver_rounds *rounds, fedserver_device *
                                     fed_error *err) {
     fedserver_round_event event = FEDSERVER_ON_CHECKIN_OTHER;
     *checkin = (fedserver_checkin){.action = FEDSERVER_DO_WAIT_NO_TASK};
-    device->checkin_ms = now_ms;
+    fedserver_devices_checked_in(&rounds->devices, device, now_ms);
     fedserver_training *t = choose(rounds, device, held, now_ms, &event, &checkin->admit_ms);
     if (t == NULL) {
         return FED_OK;
@@ -401,7 +471,8 @@ static fed_status end_lease(fedserver_rounds *rounds, fedserver_training *t,
     without.lease_task = 0;
     without.lease_deadline_ms = 0;
     FED_TRY(rounds->store->piece_clear(rounds->db, device->id, err));
-    FED_TRY(lease_store(rounds, device, &without, err));
+    *device = without;
+    FED_TRY(fedserver_device_save(rounds, device, err));
     const bool full = t->round.phase == FEDSERVER_ROUND_FULL;
     fedserver_round_step(&t->task.rules, &t->round, FEDSERVER_ON_LEASE_ENDED, now_ms);
     if (full) {
@@ -464,21 +535,4 @@ fedserver_round_event fedserver_leases_update_event(const fedserver_training *t,
     }
     return fedserver_lease_stands(t, device, now_ms) ? FEDSERVER_ON_UPDATE_LEASED
                                                      : FEDSERVER_ON_UPDATE_EXPIRED;
-}
-
-fed_status fedserver_device_cloned(fedserver_rounds *rounds, fedserver_device *device,
-                                   int64_t now_ms, fed_error *err) {
-    enum { SAY_EVERY_MS = 60000 };
-    if (device->cloned_ms != 0 && now_ms >= device->cloned_ms &&
-        now_ms - device->cloned_ms < SAY_EVERY_MS) {
-        return FED_OK;
-    }
-    char name[FEDSERVER_DEVICE_SAID];
-    fedserver_device_say(rounds, device->id, name);
-    fed_logf(rounds->log, FED_LOG_WARN,
-             "device %s runs twice: two copies of its state report with the same lease; stop one, "
-             "and enrol it with a token of its own",
-             name);
-    device->cloned_ms = now_ms;
-    return fedserver_device_save(rounds, device, err);
 }

@@ -51,11 +51,6 @@ fedserver_round_event fedserver_leases_update_event(const fedserver_training *tr
                                                     const fed_update *head, uint64_t digest,
                                                     int64_t now_ms);
 
-/** Another copy of the device's state has reported. Write this to the log and to the device's
- * row. */
-fed_status fedserver_device_cloned(fedserver_rounds *rounds, fedserver_device *device,
-                                   int64_t now_ms, fed_error *err) FED_CHECKED;
-
 /** Does the device's lease stand, so that an update with the lease would count? */
 bool fedserver_lease_stands(const fedserver_training *training, const fedserver_device *device,
                             int64_t now_ms);
@@ -69,8 +64,12 @@ int64_t fedserver_lease_deadline(const fedserver_training *training,
 void fedserver_leases_advance(fedserver_rounds *rounds, fedserver_training *training,
                               int64_t now_ms);
 
-/** How many slots are taken, counted from the devices. For a restart. */
-uint32_t fedserver_leases_count(const fedserver_rounds *rounds, const fedserver_training *training);
+/** Read the leases that stand, with their devices. `round` has number and attempt. */
+fed_status fedserver_leases_load(fedserver_rounds *rounds, fedserver_training *training,
+                                 fed_error *err) FED_CHECKED;
+
+/** How many slots are taken, counted from the list of leases. For a restart. */
+uint32_t fedserver_leases_count(const fedserver_training *training);
 
 /** A round or an attempt has opened: draw the devices that may have its slots, and move the
  * epoch. */
@@ -83,11 +82,5 @@ void fedserver_slots_freed(fedserver_rounds *rounds, fedserver_training *trainin
 /** Move the epoch if slots became free. Returns when to call this again; INT64_MAX: no slot is
  * free. */
 int64_t fedserver_slots_wake(fedserver_rounds *rounds, int64_t now_ms);
-
-/** Has the device checked in within the last 20 minutes, and is the device not revoked? */
-bool fedserver_seen_lately(const fedserver_device *device, int64_t now_ms);
-
-/** How many devices were seen lately. */
-uint64_t fedserver_devices_active(fedserver_rounds *rounds, int64_t now_ms);
 
 #endif

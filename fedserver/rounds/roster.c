@@ -8,54 +8,95 @@
 
 #include "fedserver/identity/device_table.h"
 #include "fedserver/identity/names.h"
+#include "fedserver/stores/stores.h"
 
 enum { SAVE_EVERY_MS = 60 * 1000, SAVE_AT_ONCE = 256 };
 
 /* -- read from the store -- */
 
-static fed_status take_device(void *user, const fedserver_device *device, fed_error *err) {
-    fedserver_rounds *rounds = user;
-    fedserver_device *known = fedserver_devices_find(&rounds->devices, device->fingerprint);
-    if (device->change > rounds->devices.change) {
-        rounds->devices.change = device->change;
-    }
-    if (known != NULL && known->revoked_ms != device->revoked_ms) {
-        char name[17];
-        fed_hex(device->fingerprint, 8, name);
-        fed_logf(rounds->log, FED_LOG_INFO, "revoked device=%s name=\"%s\"", name, device->name);
-        known->revoked_ms = device->revoked_ms;
-        for (size_t k = 0; k < rounds->task_count; k++) {
-            /* another device may get the revoked device's slot */
-            rounds->tasks[k]->lease_ends_ms = 0;
-        }
-        rounds->epoch++; /* the revoked device may be waiting */
-    }
-    if (known != NULL) {
-        known->expires_ms = device->expires_ms;
-        memcpy(known->name, device->name, sizeof known->name);
-        return FED_OK;
-    }
-    fed_status status = fedserver_devices_add(&rounds->devices, device);
-    return status == FED_OK ? FED_OK : fed_fail(err, status, "out of memory for the devices");
+fed_status fedserver_devices_start(fedserver_rounds *rounds, fed_error *err) {
+    return rounds->store->device_newest(rounds->db, &rounds->devices.change, err);
 }
 
-fed_status fedserver_devices_load(fedserver_rounds *rounds, fed_error *err) {
-    return rounds->store->device_each(rounds->db, take_device, rounds, err);
+fed_status fedserver_device_keep(fedserver_rounds *rounds, const fedserver_device *row,
+                                 fedserver_device **device, fed_error *err) {
+    *device = fedserver_devices_find(&rounds->devices, row->fingerprint);
+    if (*device != NULL || fedserver_devices_add(&rounds->devices, row, device) == FED_OK) {
+        return FED_OK;
+    }
+    return fed_fail(err, FED_ENOMEM, "out of memory for the devices");
+}
+
+fed_status fedserver_device_fetch(fedserver_rounds *rounds,
+                                  const uint8_t fingerprint[FED_SHA256_SIZE],
+                                  fedserver_device **device, fed_error *err) {
+    fedserver_device row;
+    fed_error absent = {0};
+    *device = fedserver_devices_find(&rounds->devices, fingerprint);
+    if (*device != NULL) {
+        return FED_OK;
+    }
+    fed_status status = rounds->store->device_find(rounds->db, fingerprint, &row, &absent);
+    if (status == FED_ENOTFOUND) {
+        return FED_OK;
+    }
+    return status == FED_OK ? fedserver_device_keep(rounds, &row, device, err)
+                            : fed_fail(err, status, "%s", absent.text);
+}
+
+/* Others may get the revoked device's slot. */
+static void shut_out(fedserver_rounds *rounds, fedserver_device *device, int64_t revoked_ms) {
+    char name[17];
+    fed_hex(device->fingerprint, 8, name);
+    fed_logf(rounds->log, FED_LOG_INFO, "revoked device=%s name=\"%s\"", name, device->name);
+    device->revoked_ms = revoked_ms;
+    fedserver_devices_left(&rounds->devices, device);
+    for (size_t k = 0; k < rounds->task_count; k++) {
+        rounds->tasks[k]->lease_ends_ms = 0;
+    }
+    rounds->epoch++; /* the revoked device may be waiting */
+}
+
+/* A device that can't come declines nothing. */
+static void forget_declines(fedserver_rounds *rounds, int64_t device) {
+    for (size_t k = 0; k < rounds->task_count; k++) {
+        fedserver_marks_forget(&rounds->tasks[k]->declined, device);
+    }
+}
+
+static fed_status take_change(void *user, const fedserver_device *row, fed_error *err) {
+    fedserver_rounds *rounds = user;
+    fedserver_device *known = fedserver_devices_find(&rounds->devices, row->fingerprint);
+    (void)err;
+    rounds->devices.change = row->change;
+    if (row->revoked_ms != 0) {
+        forget_declines(rounds, row->id);
+    }
+    if (known == NULL) {
+        return FED_OK; /* its row is read when the device comes */
+    }
+    if (known->revoked_ms != row->revoked_ms) {
+        shut_out(rounds, known, row->revoked_ms);
+    }
+    known->expires_ms = row->expires_ms;
+    memcpy(known->name, row->name, sizeof known->name);
+    return FED_OK;
 }
 
 fed_status fedserver_devices_follow(fedserver_rounds *rounds, fed_error *err) {
-    return rounds->store->device_changes(rounds->db, rounds->devices.change, take_device, rounds,
+    return rounds->store->device_changes(rounds->db, rounds->devices.change, take_change, rounds,
                                          err);
 }
 
 /* -- write to the store -- */
 
-void fedserver_device_seen(fedserver_device *device, const char *agent, int64_t now_ms) {
+void fedserver_device_seen(fedserver_rounds *rounds, fedserver_device *device, const char *agent,
+                           int64_t now_ms) {
     if (device == NULL) {
         return;
     }
     device->seen_ms = now_ms;
-    device->unsaved = true;
+    fedserver_devices_differs(&rounds->devices, device);
     if (agent != NULL && strcmp(device->software, agent) != 0) {
         fedserver_text_take(device->software, sizeof device->software, agent);
     }
@@ -71,8 +112,25 @@ fed_status fedserver_device_save(fedserver_rounds *rounds, fedserver_device *dev
     return rounds->store->device_put(rounds->db, device, err);
 }
 
+/* Write rows of the list until `most` are written. *done: the list is empty. */
+static fed_status save_list(fedserver_rounds *rounds, size_t list, int most, int *written,
+                            bool *done, fed_error *err) {
+    *done = false;
+    while (*written < most) {
+        fedserver_device *device = fedserver_devices_next_unsaved(&rounds->devices, list);
+        if (device == NULL) {
+            *done = true;
+            return FED_OK;
+        }
+        if (device->unsaved) {
+            FED_TRY(fedserver_device_save(rounds, device, err));
+            ++*written;
+        }
+    }
+    return FED_OK;
+}
+
 fed_status fedserver_devices_save(fedserver_rounds *rounds, int64_t now_ms, fed_error *err) {
-    const fedserver_devices *devices = &rounds->devices;
     /* saved_ms may be later than now_ms if the clock was set back */
     if (rounds->saved_ms == 0 || now_ms < rounds->saved_ms) {
         rounds->saved_ms = now_ms;
@@ -80,31 +138,45 @@ fed_status fedserver_devices_save(fedserver_rounds *rounds, int64_t now_ms, fed_
     if (rounds->save_next == 0 && now_ms - rounds->saved_ms < SAVE_EVERY_MS) {
         return FED_OK;
     }
-    size_t k = rounds->save_next;
-    for (int written = 0; k < devices->count && written < SAVE_AT_ONCE; k++) {
-        if (devices->items[k].unsaved) {
-            FED_TRY(fedserver_device_save(rounds, &devices->items[k], err));
-            written++;
-        }
+    size_t list = rounds->save_next;
+    bool done = true;
+    for (int written = 0; list < FEDSERVER_DEVICES_LISTS && done; list += done) {
+        FED_TRY(save_list(rounds, list, SAVE_AT_ONCE, &written, &done, err));
     }
-    rounds->save_next = k < devices->count ? k : 0;
+    rounds->save_next = list < FEDSERVER_DEVICES_LISTS ? list : 0;
     rounds->saved_ms = now_ms;
     return FED_OK;
 }
 
 /* -- for people -- */
 
-void fedserver_device_say(const fedserver_rounds *rounds, int64_t device,
+void fedserver_device_say(const fedserver_rounds *rounds, int64_t id,
                           char said[FEDSERVER_DEVICE_SAID]) {
     enum { SHOWN = 8 };
+    char digits[2 * SHOWN + 1];
+    fedserver_device device;
+    fed_error ignored = {0};
     snprintf(said, FEDSERVER_DEVICE_SAID, "?");
-    for (size_t k = 0; k < rounds->devices.count; k++) {
-        const fedserver_device *one = &rounds->devices.items[k];
-        char digits[2 * SHOWN + 1];
-        if (one->id == device) {
-            fed_hex(one->fingerprint, SHOWN, digits);
-            snprintf(said, FEDSERVER_DEVICE_SAID, one->name[0] != '\0' ? "%s (%s)" : "%s", digits,
-                     one->name);
-        }
+    if (fedserver_store_device(rounds->store, rounds->db, id, &device, &ignored) == FED_OK) {
+        fed_hex(device.fingerprint, SHOWN, digits);
+        snprintf(said, FEDSERVER_DEVICE_SAID, device.name[0] != '\0' ? "%s (%s)" : "%s", digits,
+                 device.name);
     }
+}
+
+fed_status fedserver_device_cloned(fedserver_rounds *rounds, fedserver_device *device,
+                                   int64_t now_ms, fed_error *err) {
+    enum { SAY_EVERY_MS = 60000 };
+    if (device->cloned_ms != 0 && now_ms >= device->cloned_ms &&
+        now_ms - device->cloned_ms < SAY_EVERY_MS) {
+        return FED_OK;
+    }
+    char name[FEDSERVER_DEVICE_SAID];
+    fedserver_device_say(rounds, device->id, name);
+    fed_logf(rounds->log, FED_LOG_WARN,
+             "device %s runs twice: two copies of its state report with the same lease; stop one, "
+             "and enrol it with a token of its own",
+             name);
+    device->cloned_ms = now_ms;
+    return fedserver_device_save(rounds, device, err);
 }

@@ -9,6 +9,7 @@
 static void training_free(fedserver_training *training) {
     fedserver_closing_drop(training->closing); /* it reads the versions, and the layout */
     fedserver_closing_drop(training->tidying);
+    fedserver_lease_list_free(&training->leases);
     fedserver_marks_free(&training->declined);
     fedserver_marks_free(&training->measured);
     fedserver_downloads_free(&training->downloads);

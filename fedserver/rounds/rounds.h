@@ -13,6 +13,7 @@
 #include "fedserver/rounds/aggregate.h"
 #include "fedserver/rounds/cohort.h"
 #include "fedserver/rounds/counters.h"
+#include "fedserver/rounds/lease_list.h"
 #include "fedserver/rounds/marks.h"
 #include "fedserver/rounds/own_table.h"
 #include "fedserver/rounds/round.h"
@@ -38,14 +39,14 @@ typedef struct fedserver_training {
     fedserver_round round;
     /* the sum of the updates that count now; size 0: none has come, and it has no memory yet */
     fedserver_sum sum;
-    fedserver_own_table own;  /* what its updates report of their own */
-    fedserver_cohort cohort;  /* decides which devices may take the free slots */
-    int64_t vacant_ms;        /* since when no lease stands; 0: a lease stands */
-    int64_t lease_ends_ms;    /* when to look at the leases again; 0: at once */
-    fedserver_marks declined; /* when each device declined the task, in Unix milliseconds */
-    fedserver_marks measured; /* the version that each evaluating device measured last */
-    uint64_t served;          /* rounds->served at the task's last lease; 0: it had none yet */
-    uint64_t memory_bytes;    /* what the task takes while it runs: rounds/task_memory.h */
+    fedserver_own_table own;     /* what its updates report of their own */
+    fedserver_cohort cohort;     /* decides which devices may take the free slots */
+    fedserver_lease_list leases; /* each lease that stands is in it */
+    int64_t lease_ends_ms;       /* when to look at the leases again; 0: at once */
+    fedserver_marks declined;    /* when each device declined the task, in Unix milliseconds */
+    fedserver_marks measured;    /* the version that each evaluating device measured last */
+    uint64_t served;             /* rounds->served at the task's last lease; 0: it had none yet */
+    uint64_t memory_bytes;       /* what the task takes while it runs: rounds/task_memory.h */
     fedserver_versions versions;
     fedserver_downloads downloads; /* answers made from the versions */
     /* [arch.layout.size]: the next version's values, in place of what the updates make; NULL. Set
@@ -101,7 +102,7 @@ typedef struct fedserver_rounds {
     uint64_t update_limit;
 
     int64_t saved_ms; /* when the devices were written last */
-    size_t save_next; /* the device at which writing goes on; 0: all are written */
+    size_t save_next; /* the list of unsaved devices at which writing goes on; 0: all are written */
 } fedserver_rounds;
 
 /** Free the tasks in memory and the devices. */

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "fedserver/rounds/device_marks.h"
-#include "fedserver/rounds/roster.h"
 #include "fedserver/rounds/task_memory.h"
 #include "fedserver/rounds/training.h"
 
@@ -106,14 +105,20 @@ static fed_status view_task(void *user, const fedserver_task *task, bool *more, 
     }
     t->task = *task;
     FED_TRY(fedserver_round_load(view, t, err));
-    return view->devices.count > 0 ? fedserver_declines_load(view, t, err) : FED_OK;
+    return FED_OK;
+}
+
+static fed_status view_whole_task(void *user, const fedserver_task *task, bool *more,
+                                  fed_error *err) {
+    fedserver_rounds *view = user;
+    FED_TRY(view_task(user, task, more, err));
+    return fedserver_declines_load(view, view->tasks[view->task_count - 1], err);
 }
 
 fed_status fedserver_rounds_view(const fedserver_store *store, void *db, const fed_log *log,
                                  fedserver_rounds *view, fed_error *err) {
     *view = (fedserver_rounds){.store = store, .db = db, .log = log};
-    FED_TRY(fedserver_devices_load(view, err));
-    return fedserver_tasks_with(store, db, FEDSERVER_TASK_RUNNING, view_task, view, err);
+    return fedserver_tasks_with(store, db, FEDSERVER_TASK_RUNNING, view_whole_task, view, err);
 }
 
 fed_status fedserver_rounds_outline(const fedserver_store *store, void *db, const fed_log *log,

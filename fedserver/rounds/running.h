@@ -9,8 +9,7 @@
 enum { FEDSERVER_FINISHED_KEPT = 4 };
 
 /** Bring the tasks that run and those that finished last into memory. Finished tasks that do not
- * fit into the memory for tasks are left out. Replaces what is in memory. The devices must be
- * loaded. */
+ * fit into the memory for tasks are left out. Replaces what is in memory. */
 fed_status fedserver_tasks_load(fedserver_rounds *rounds, fed_error *err) FED_CHECKED;
 
 /** Bytes that the tasks in memory take together. */
@@ -23,13 +22,13 @@ void fedserver_rounds_committed(fedserver_rounds *rounds);
 fed_status fedserver_rounds_advance(fedserver_rounds *rounds, int64_t now_ms,
                                     fed_error *err) FED_CHECKED;
 
-/** For a process that does not serve: read the running tasks, their open rounds and the devices
- * from the store. *view has as much of each task as its round needs. log may be NULL. Owner:
- * fedserver_rounds_free, also after a failure. */
+/** For a process that does not serve: read the running tasks, their open rounds with their leases,
+ * and who has declined them. *view has as much of each task as its round needs. log may be NULL.
+ * Owner: fedserver_rounds_free, also after a failure. */
 fed_status fedserver_rounds_view(const fedserver_store *store, void *db, const fed_log *log,
                                  fedserver_rounds *view, fed_error *err) FED_CHECKED;
 
-/** Likewise, without the devices: no slot counts as taken, and no device as one that declined. */
+/** Likewise, without those who have declined. */
 fed_status fedserver_rounds_outline(const fedserver_store *store, void *db, const fed_log *log,
                                     fedserver_rounds *view, fed_error *err) FED_CHECKED;
 

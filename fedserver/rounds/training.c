@@ -122,7 +122,8 @@ fed_status fedserver_round_load(fedserver_rounds *rounds, fedserver_training *t,
         FED_TRY(rounds->store->update_count(rounds->db, t->task.wire.id, t->round.number + 1,
                                             &t->round.ahead, err));
     }
-    t->round.leased = fedserver_leases_count(rounds, t);
+    FED_TRY(fedserver_leases_load(rounds, t, err));
+    t->round.leased = fedserver_leases_count(t);
     if (!closing && t->round.leased >= t->task.rules.cohort) {
         t->round.phase = FEDSERVER_ROUND_FULL;
     }
@@ -147,7 +148,6 @@ static fed_status load_task(fedserver_rounds *rounds, fedserver_training *t, fed
         return fed_fail(err, status, "out of memory for the sum of a round");
     }
     FED_TRY(fedserver_declines_load(rounds, t, err));
-    FED_TRY(fedserver_measured_load(rounds, t, err));
     return t->task.state == FEDSERVER_TASK_RUNNING ? load_round(rounds, t, err) : FED_OK;
 }
 
@@ -266,8 +266,8 @@ static fed_status move_on(fedserver_rounds *rounds, fedserver_training *t, int64
     return finish_task(rounds, t, err);
 }
 
-/* Delete the stored pieces of updates that no longer count, now that the round is over. */
-static fed_status prune_pieces(fedserver_rounds *rounds, const fedserver_training *t,
+/* Forget the leases that are over now that the round is, and the pieces of their updates. */
+static fed_status prune_leases(fedserver_rounds *rounds, const fedserver_training *t,
                                fed_error *err) {
     uint32_t next = t->round.number + 1;
     uint32_t stale = t->task.rules.staleness < next ? t->task.rules.staleness : next;
@@ -341,7 +341,7 @@ static fed_status commit_round(fedserver_rounds *rounds, fedserver_training *t, 
     FED_TRY(rounds->store->round_put(rounds->db, t->task.wire.id, &row, err));
     FED_TRY(put_own(rounds, t, &made->own, err));
     FED_TRY(rounds->store->update_clear(rounds->db, t->task.wire.id, t->round.number, err));
-    FED_TRY(prune_pieces(rounds, t, err));
+    FED_TRY(prune_leases(rounds, t, err));
     fedserver_closing_take(t);
     FED_TRY(prune_deltas(rounds, t, reach, err));
     fedserver_downloads_trim(&t->downloads, t->versions.version, now_ms);

@@ -10,7 +10,7 @@
 fed_status fedserver_training_open(fedserver_rounds *rounds, const fedserver_task *task,
                                    fedserver_training **opened, fed_error *err) FED_CHECKED;
 
-/** Read a running task's open round, without its updates. The devices must be loaded. */
+/** Read a running task's open round, without its updates. */
 fed_status fedserver_round_load(fedserver_rounds *rounds, fedserver_training *training,
                                 fed_error *err) FED_CHECKED;
 

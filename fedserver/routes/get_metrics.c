@@ -142,39 +142,70 @@ static void certificate(fed_writer *w, const char *directory, int64_t now_ms) {
     }
 }
 
-static void devices(fed_writer *w, const fedserver *server, int64_t now_ms) {
-    static const char *const states[] = {"training", "late",   "declined", "waiting",
-                                         "away",     "cloned", "revoked",  "expired"};
-    enum { STATES = sizeof states / sizeof states[0] };
-    uint64_t counts[STATES] = {0}, computers[FEDSERVER_COMPUTERS] = {0};
-    for (size_t k = 0; k < server->rounds.devices.count; k++) {
-        const fedserver_device *device = &server->rounds.devices.items[k];
-        const char *state = fedserver_device_state(&server->rounds, device, now_ms);
-        if (device->seen_ms != 0 && device->revoked_ms == 0 && device->expires_ms > now_ms) {
-            fedserver_metric_computer(computers, device->computes_on);
-        }
-        for (size_t s = 0; s < STATES; s++) {
-            counts[s] += strcmp(states[s], state) == 0;
-        }
+static const char *const states[] = {"training", "late",   "declined", "waiting",
+                                     "away",     "cloned", "revoked",  "expired"};
+enum { STATES = sizeof states / sizeof states[0], AWAY = 4 };
+_Static_assert((int)STATES + (int)FEDSERVER_COMPUTERS <= (int)FEDSERVER_CENSUS, "no room");
+
+static void count_device(const fedserver *server, const fedserver_device *device, int64_t now_ms,
+                         uint64_t counts[FEDSERVER_CENSUS]) {
+    const char *state = fedserver_device_state(&server->rounds, device, now_ms);
+    if (device->seen_ms != 0 && device->revoked_ms == 0 && device->expires_ms > now_ms) {
+        fedserver_metric_computer(counts + STATES, device->computes_on);
     }
-    fedserver_metric_head(w, "fed_devices_state", "gauge", "Devices, by what they do.");
     for (size_t s = 0; s < STATES; s++) {
-        fed_write_printf(w, "fed_devices_state{state=\"%s\"} %llu\n", states[s], (number)counts[s]);
+        counts[s] += strcmp(states[s], state) == 0;
+    }
+}
+
+/* Each call counts so many devices at most: all requests wait for it. So of a larger crowd the
+ * counts are older. */
+static void go_on_counting(fedserver *server, int64_t now_ms) {
+    enum { AT_ONCE = 20000 };
+    fedserver_census *census = &server->census;
+    const fedserver_devices *all = &server->rounds.devices;
+    for (int k = 0; k < AT_ONCE && census->next < all->count; k++) {
+        count_device(server, fedserver_devices_at(all, census->next++), now_ms, census->counting);
+    }
+    if (census->next == all->count) {
+        memcpy(census->counted, census->counting, sizeof census->counted);
+        memset(census->counting, 0, sizeof census->counting);
+        census->next = 0;
+    }
+}
+
+/* Devices that are not in memory have not come since the start. */
+static void devices(fed_writer *w, fedserver *server, uint64_t enrolled, int64_t now_ms) {
+    const uint64_t *counted = server->census.counted;
+    uint64_t in_memory = 0;
+    go_on_counting(server, now_ms);
+    for (size_t s = 0; s < STATES; s++) {
+        in_memory += counted[s];
+    }
+    fedserver_metric_head(w, "fed_devices_state", "gauge",
+                          "Devices, by what they do; away: also those that have not come since the "
+                          "start. Counted 20,000 at a time.");
+    for (size_t s = 0; s < STATES; s++) {
+        const uint64_t others = s == AWAY && enrolled > in_memory ? enrolled - in_memory : 0;
+        fed_write_printf(w, "fed_devices_state{state=\"%s\"} %llu\n", states[s],
+                         (number)(counted[s] + others));
     }
     fedserver_metric_computers(w, "fed_devices_computing",
-                               "Admitted devices that have come, by what they compute on.",
-                               computers);
+                               "Admitted devices that have come since the start, by what they "
+                               "compute on.",
+                               counted + STATES);
 }
 
 fed_status fedserver_get_metrics(fedserver *server, const fedserver_call *call,
                                  fedserver_response *response, fed_error *err) {
     const fedserver_counters *c = &server->rounds.counters;
+    uint64_t enrolled = 0;
+    FED_TRY(server->store->device_count(server->db, &enrolled, err));
     fed_writer w;
     fed_writer_growing(&w);
-    fedserver_metric_gauge(&w, "fed_devices", "Devices enrolled.",
-                           (double)server->rounds.devices.count);
+    fedserver_metric_gauge(&w, "fed_devices", "Devices enrolled.", (double)enrolled);
     certificate(&w, server->directory, call->now_ms);
-    devices(&w, server, call->now_ms);
+    devices(&w, server, enrolled, call->now_ms);
     const fed_status status = tasks(&w, server, err);
     if (status != FED_OK) {
         fed_writer_free(&w);

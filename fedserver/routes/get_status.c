@@ -194,8 +194,7 @@ static fed_status add_task(fedserver *server, const fedserver_training *t, uint3
     json_t *rounds = NULL;
     const fed_status status = t != NULL ? rounds_json(server, t, most, &rounds, err) : FED_OK;
     json_object_set_new(made, "task", task_json(t));
-    json_object_set_new(made, "round",
-                        t != NULL ? fedserver_round_json(&server->rounds, t, now_ms) : json_null());
+    json_object_set_new(made, "round", t != NULL ? fedserver_round_json(t, now_ms) : json_null());
     json_object_set_new(made, "rounds", rounds != NULL ? rounds : json_array());
     return status;
 }
@@ -230,11 +229,13 @@ static fed_status add_all(fedserver *server, int64_t now_ms, json_t *root, fed_e
 
 fed_status fedserver_get_status(fedserver *server, const fedserver_call *call,
                                 fedserver_response *response, fed_error *err) {
-    json_t *root = json_pack(
-        "{s:s, s:i, s:I, s:I, s:o, s:o, s:o}", "version", FED_VERSION, "protocol", FED_PROTOCOL,
-        "now_ms", (json_int_t)call->now_ms, "devices", (json_int_t)server->rounds.devices.count,
-        "gangs", fedserver_gangs_json(server, call->now_ms), "traffic",
-        traffic_json(&server->traffic), "certificate_ends_ms", certificate_end(server));
+    uint64_t devices = 0;
+    FED_TRY(server->store->device_count(server->db, &devices, err));
+    json_t *root =
+        json_pack("{s:s, s:i, s:I, s:I, s:o, s:o, s:o}", "version", FED_VERSION, "protocol",
+                  FED_PROTOCOL, "now_ms", (json_int_t)call->now_ms, "devices", (json_int_t)devices,
+                  "gangs", fedserver_gangs_json(server, call->now_ms), "traffic",
+                  traffic_json(&server->traffic), "certificate_ends_ms", certificate_end(server));
     const fed_status status = add_all(server, call->now_ms, root, err);
     if (status != FED_OK) {
         json_decref(root);

@@ -1,6 +1,8 @@
 /* POST /v1/checkin: a device says what it holds and is told what to do. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/rng.h"
+#include "fedserver/rounds/device_marks.h"
+#include "fedserver/rounds/lately.h"
 #include "fedserver/rounds/leases.h"
 #include "fedserver/rounds/pace.h"
 #include "fedserver/rounds/queue.h"
@@ -107,7 +109,7 @@ static fed_status train(fedserver *server, const fedserver_call *call, const fed
 
 /* The device has not measured the task's newest version. */
 static bool to_measure(const fedserver_training *t, const fedserver_device *device) {
-    return fedserver_marks_get(&t->measured, device->id, -1) != t->versions.version;
+    return fedserver_measured(t, device) != t->versions.version;
 }
 
 /* Of the tasks with a version that the device has not measured, the one whose number follows that

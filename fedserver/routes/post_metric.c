@@ -1,5 +1,6 @@
 /* POST /v1/metric: an evaluating device says how good a version of the model is. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "fedserver/rounds/device_marks.h"
 #include "fedserver/rounds/own_table.h"
 #include "fedserver/rounds/roster.h"
 #include "fedserver/routes/answers.h"
@@ -33,7 +34,7 @@ fed_status fedserver_post_metric(fedserver *server, const fedserver_call *call,
     }
     FED_TRY(server->store->metric_put(server->db, call->device->id, &metric, err));
     FED_TRY(put_own(server, call, &metric, &own, err));
-    if (metric.version >= fedserver_marks_get(&t->measured, call->device->id, 0) &&
+    if (metric.version >= fedserver_measured(t, call->device) &&
         fedserver_marks_set(&t->measured, call->device->id, metric.version) != FED_OK) {
         return fed_fail(err, FED_ENOMEM, "out of memory for the devices that evaluate");
     }

@@ -62,17 +62,18 @@ static uint64_t body_limit(const fedserver *server, const route *to) {
                                                    : fedserver_update_limit(server);
 }
 
-/* The device that asks. An old database knows a device by its certificate until the device's
- * next request. */
-static fedserver_device *device_of(const fedserver *server, const fedserver_request *request) {
+/* The device that asks; *device is NULL if none does. An old database knows a device by its
+ * certificate until the device's next request. */
+static fed_status device_of(fedserver *server, const fedserver_request *request,
+                            fedserver_device **device, fed_error *err) {
+    *device = NULL;
     if (request->listener != FEDSERVER_DEVICES || request->fingerprint == NULL) {
-        return NULL;
+        return FED_OK;
     }
-    fedserver_device *device =
-        fedserver_devices_find(&server->rounds.devices, request->fingerprint);
-    return device != NULL || request->certificate == NULL
-               ? device
-               : fedserver_devices_find(&server->rounds.devices, request->certificate);
+    FED_TRY(fedserver_device_fetch(&server->rounds, request->fingerprint, device, err));
+    return *device != NULL || request->certificate == NULL
+               ? FED_OK
+               : fedserver_device_fetch(&server->rounds, request->certificate, device, err);
 }
 
 /* NULL: there is none. *path_known: the path has routes, perhaps for other methods. */
@@ -94,18 +95,17 @@ static bool has_way(const fedserver_request *request, unsigned way) {
     return to != NULL && (to->ways & way) != 0;
 }
 
-/* The route of this request and its device, or why there is none. */
-static refusal admit(const fedserver *server, const fedserver_request *request, uint64_t body_len,
-                     const route **to, fedserver_device **device) {
+/* The route of this request, or why there is none. */
+static refusal admit(const fedserver *server, const fedserver_request *request,
+                     const fedserver_device *device, uint64_t body_len, const route **to) {
     bool path_known = false;
     *to = find(request, &path_known);
-    *device = device_of(server, request);
-    if (request->listener == FEDSERVER_DEVICES && *device == NULL) {
+    if (request->listener == FEDSERVER_DEVICES && device == NULL) {
         return (refusal){
             403, "device_unknown",
             "this certificate is not enrolled here; enrol the device with a new token"};
     }
-    if (*device != NULL && (*device)->revoked_ms != 0) {
+    if (device != NULL && device->revoked_ms != 0) {
         return (refusal){403, "device_revoked",
                          "this device was shut out; if that was an error, the operator gives you a "
                          "new token to enrol it again"};
@@ -117,7 +117,7 @@ static refusal admit(const fedserver *server, const fedserver_request *request, 
     if (*to == NULL) {
         return (refusal){405, "method_not_allowed", "this path does not take that method"};
     }
-    if (*device != NULL && ((*to)->roles >> (*device)->role & 1) == 0) {
+    if (device != NULL && ((*to)->roles >> device->role & 1) == 0) {
         return (refusal){403, "role",
                          "this certificate is not for that; a token of the right role "
                          "(fedserver token --role) enrols one that is"};
@@ -147,11 +147,11 @@ bool fedserver_body_in_parts(const fedserver_request *head) {
 int fedserver_body_refused(fedserver *server, const fedserver_request *head, uint64_t len) {
     const route *to;
     fedserver_device *device;
-    if (head->listener == FEDSERVER_DEVICES && device_of(server, head) == NULL) {
-        fed_error ignored = {0}; /* it comes again when the next batch begins */
-        (void)!fedserver_notice_others(server, true, &ignored); /* it may have enrolled just now */
+    fed_error ignored = {0}; /* it comes again when the request is handled */
+    if (device_of(server, head, &device, &ignored) != FED_OK) {
+        return 0;
     }
-    const int status = admit(server, head, len, &to, &device).status;
+    const int status = admit(server, head, device, len, &to).status;
     return status == 403 && len < FED_PEM_SIZE ? 0 : status; /* small: read it, to say why */
 }
 
@@ -163,17 +163,15 @@ static bool expired(const fedserver_device *device, int64_t now_ms) {
 
 /* From now on the device is known by its key, as every device is: so it can renew its
  * certificate. */
-static fed_status adopt(fedserver *server, fedserver_device **device, const uint8_t *fingerprint,
+static fed_status adopt(fedserver *server, fedserver_device *device, const uint8_t *fingerprint,
                         fed_error *err) {
-    if (*device == NULL || memcmp((*device)->fingerprint, fingerprint, FED_SHA256_SIZE) == 0) {
+    if (device == NULL || memcmp(device->fingerprint, fingerprint, FED_SHA256_SIZE) == 0) {
         return FED_OK;
     }
-    FED_TRY(server->store->device_name(server->db, (*device)->id, fingerprint, err));
-    if (fedserver_devices_name(&server->rounds.devices, *device, fingerprint) != FED_OK) {
-        return fed_fail(err, FED_ENOMEM, "out of memory for a device's name");
-    }
-    *device = fedserver_devices_find(&server->rounds.devices, fingerprint);
-    return FED_OK;
+    FED_TRY(server->store->device_name(server->db, device->id, fingerprint, err));
+    return fedserver_devices_name(&server->rounds.devices, device, fingerprint) == FED_OK
+               ? FED_OK
+               : fed_fail(err, FED_ENOMEM, "out of memory for a device's name");
 }
 
 /* A change of the CA waits until all devices use the new CA: so this is stored at once. */
@@ -221,7 +219,8 @@ static fed_status dispatch(fedserver *server, const fedserver_request *request, 
                            fedserver_response *response, fed_error *err) {
     const route *to;
     fedserver_call call = {.request = request, .now_ms = now_ms};
-    refusal refused = admit(server, request, request->body_len, &to, &call.device);
+    FED_TRY(device_of(server, request, &call.device, err));
+    const refusal refused = admit(server, request, call.device, request->body_len, &to);
     if (refused.status == 413 && to->body_limit == FEDSERVER_BODY_UPDATE) {
         server->rounds.counters.updates_too_large++;
         if (call.device != NULL) {
@@ -236,8 +235,8 @@ static fed_status dispatch(fedserver *server, const fedserver_request *request, 
         return fedserver_answer_error(response, err, 403, "device_unknown",
                                       "this device's certificate has expired; enrol it again");
     }
-    FED_TRY(adopt(server, &call.device, request->fingerprint, err));
-    fedserver_device_seen(call.device, request->agent, now_ms);
+    FED_TRY(adopt(server, call.device, request->fingerprint, err));
+    fedserver_device_seen(&server->rounds, call.device, request->agent, now_ms);
     FED_TRY(note_authority(server, call.device, request->authority, err));
     bool admitted = false;
     FED_TRY(admit_visitor(server, to, &call, &admitted, response, err));

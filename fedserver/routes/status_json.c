@@ -19,8 +19,7 @@ static json_t *names_json(const fedserver_waiting *waiting) {
     return names;
 }
 
-json_t *fedserver_round_json(const fedserver_rounds *rounds, const fedserver_training *t,
-                             int64_t now_ms) {
+json_t *fedserver_round_json(const fedserver_training *t, int64_t now_ms) {
     const fedserver_round *round = &t->round;
     const fedserver_round_rules *rules = &t->task.rules;
     if (round->phase == FEDSERVER_ROUND_NONE) {
@@ -28,7 +27,7 @@ json_t *fedserver_round_json(const fedserver_rounds *rounds, const fedserver_tra
     }
     char text[400];
     fedserver_waiting waiting;
-    fedserver_waiting_find(rounds, t, now_ms, &waiting);
+    fedserver_waiting_find(t, now_ms, &waiting);
     fedserver_waiting_say(t, &waiting, now_ms, text, sizeof text);
     return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:I, s:o, s:o, s:s}",
                      "number", (json_int_t)round->number, "attempt", (json_int_t)round->attempt,
@@ -61,17 +60,17 @@ static json_t *reasons_json(const fedserver_task_entry *entry) {
 
 static json_t *entry_json(const listing *l, const fedserver_task_entry *entry) {
     const fedserver_training *t = fedserver_rounds_task(l->rounds, entry->id);
-    return json_pack(
-        "{s:I, s:s, s:s, s:I, s:o, s:o, s:o, s:I, s:I, s:o, s:o, s:o, s:{s:I, s:o}}", "id",
-        (json_int_t)entry->id, "name", entry->name, "state",
-        fedserver_task_state_name(entry->state), "priority", (json_int_t)entry->priority, "waits",
-        entry->waits[0] != '\0' ? json_string(entry->waits) : json_null(), "round",
-        t != NULL ? fedserver_round_json(l->rounds, t, l->now_ms) : json_null(), "position",
-        entry->position != 0 ? json_integer(entry->position) : json_null(), "rounds",
-        (json_int_t)entry->rounds, "version", (json_int_t)entry->version, "queued_ms",
-        time_or_null(entry->queued_ms), "started_ms", time_or_null(entry->started_ms),
-        "finished_ms", time_or_null(entry->finished_ms), "declined", "count",
-        (json_int_t)entry->declined, "reasons", reasons_json(entry));
+    return json_pack("{s:I, s:s, s:s, s:I, s:o, s:o, s:o, s:I, s:I, s:o, s:o, s:o, s:{s:I, s:o}}",
+                     "id", (json_int_t)entry->id, "name", entry->name, "state",
+                     fedserver_task_state_name(entry->state), "priority",
+                     (json_int_t)entry->priority, "waits",
+                     entry->waits[0] != '\0' ? json_string(entry->waits) : json_null(), "round",
+                     t != NULL ? fedserver_round_json(t, l->now_ms) : json_null(), "position",
+                     entry->position != 0 ? json_integer(entry->position) : json_null(), "rounds",
+                     (json_int_t)entry->rounds, "version", (json_int_t)entry->version, "queued_ms",
+                     time_or_null(entry->queued_ms), "started_ms", time_or_null(entry->started_ms),
+                     "finished_ms", time_or_null(entry->finished_ms), "declined", "count",
+                     (json_int_t)entry->declined, "reasons", reasons_json(entry));
 }
 
 static fed_status append_task(void *user, const fedserver_task_entry *entry, fed_error *err) {
@@ -136,7 +135,7 @@ static fed_status view_json(fedserver *server, int64_t now_ms, json_t **round, j
     }
     if (status == FED_OK) {
         const fedserver_training *front = fedserver_rounds_front(&view);
-        *round = front != NULL ? fedserver_round_json(&view, front, now_ms) : json_null();
+        *round = front != NULL ? fedserver_round_json(front, now_ms) : json_null();
     }
     fedserver_rounds_free(&view);
     return status;

@@ -9,8 +9,7 @@
 #include "fedserver/server.h"
 
 /** The task's open round; null: there is none. NULL: no memory. */
-json_t *fedserver_round_json(const fedserver_rounds *rounds, const fedserver_training *training,
-                             int64_t now_ms);
+json_t *fedserver_round_json(const fedserver_training *training, int64_t now_ms);
 
 /** The list of tasks; of the ended ones only the newest `most`. `rounds` has the running tasks, and
  * each gets its open round. The caller owns *tasks. */

@@ -411,8 +411,8 @@ typedef struct fedserver_store {
     fed_status (*piece_join)(void *db, int64_t device, uint8_t *dst, size_t cap, size_t *len,
                              fed_error *err);
     fed_status (*piece_clear)(void *db, int64_t device, fed_error *err);
-    /** The leases of this task and of earlier rounds are over: delete the pieces of each device that
-     * has one. From now on device_leased need not find those devices. */
+    /** The leases of this task and of earlier rounds are over: delete the pieces of each device
+     * that has one. From now on device_leased need not find those devices. */
     fed_status (*lease_prune)(void *db, uint64_t task, uint32_t round, fed_error *err);
 
     /** Add a line. The newest FEDSERVER_AUDIT_LINES are kept. */

@@ -10,24 +10,26 @@
 
 /*
  *     bench_crowd DIRECTORY [devices=1000000] [minutes=60] [cohort=1000] [outage=300]
+ *                 [most=SECONDS]
  *
  * It makes a coordinator in DIRECTORY, which must not exist. Remove the directory afterwards.
  * Virtual devices check in when the coordinator tells them, download the model, and report made-up
  * updates, all through the real request function in one process. Time is virtual. Halfway the
- * coordinator is away for `outage` seconds. CPU time of TLS and of sockets is not in the figures,
- * and neither is the crowd's own, but for what it does within a batch.
+ * coordinator is away for `outage` seconds. After `most` seconds of real time the run ends early.
+ * CPU time of TLS and of sockets is not in the figures, and neither is the crowd's own, but for what
+ * it does within a batch.
  */
 
 enum { ROWS = 12 };
 
 typedef struct options {
-    uint32_t devices, minutes, cohort, outage;
+    uint32_t devices, minutes, cohort, outage, most;
 } options;
 
 static bool take(const char *text, options *o) {
-    static const char *const names[] = {"devices=", "minutes=", "cohort=", "outage="};
-    uint32_t *const values[] = {&o->devices, &o->minutes, &o->cohort, &o->outage};
-    for (size_t k = 0; k < 4; k++) {
+    static const char *const names[] = {"devices=", "minutes=", "cohort=", "outage=", "most="};
+    uint32_t *const values[] = {&o->devices, &o->minutes, &o->cohort, &o->outage, &o->most};
+    for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
         const size_t len = strlen(names[k]);
         if (strncmp(text, names[k], len) == 0) {
             *values[k] = (uint32_t)strtoul(text + len, NULL, 10);
@@ -64,25 +66,26 @@ static void print_row(const crowd *all, const crowd_counts *c, uint32_t from_s, 
 }
 
 int main(int argc, char **argv) {
-    options o = {.devices = 1000000, .minutes = 60, .cohort = 1000, .outage = 300};
+    options o = {.devices = 1000000, .minutes = 60, .cohort = 1000, .outage = 300, .most = 0};
     bool valid = argc > 1;
     for (int k = 2; k < argc; k++) {
         valid = valid && take(argv[k], &o);
     }
     if (!valid || o.devices == 0 || o.minutes == 0 || o.cohort < 4) {
         fprintf(stderr, "usage: bench_crowd DIRECTORY [devices=N] [minutes=N] [cohort=N, from 4] "
-                        "[outage=SECONDS]\n");
+                        "[outage=SECONDS] [most=SECONDS]\n");
         return 2;
     }
     const double start_s = bench_now_s();
     crowd *c = crowd_open(argv[1], o.devices, o.cohort);
-    printf("%u devices, enrolled in %.0f s\n\n", o.devices, bench_now_s() - start_s);
+    printf("%u devices, enrolled in %.0f s; the coordinator starts in %.3f s\n\n", o.devices,
+           bench_now_s() - start_s, crowd_start_s(c));
     puts("| until | check-ins/s | busiest second | updates/s | version | us a request "
          "| batch: p50, p99, most, ms | failed/s | MB/s up, down | resident, MB |\n"
          "|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|");
     const uint32_t end_s = 60 * o.minutes, away_s = end_s / 2;
     uint32_t from_s = 0;
-    for (uint32_t s = 0; s < end_s; s++) {
+    for (uint32_t s = 0; s < end_s && (o.most == 0 || bench_now_s() - start_s < o.most); s++) {
         crowd_second(c, s >= away_s && s - away_s < o.outage);
         if ((s + 1) % (end_s / ROWS) == 0) {
             print_row(c, crowd_counted(c), from_s, s + 1);

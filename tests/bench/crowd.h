@@ -37,6 +37,9 @@ void crowd_second(crowd *c, bool outage);
 
 crowd_counts *crowd_counted(crowd *c);
 
+/** How long the coordinator's start took, with all devices enrolled. */
+double crowd_start_s(const crowd *c);
+
 /** The version of the model. */
 uint32_t crowd_version(const crowd *c);
 

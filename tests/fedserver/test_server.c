@@ -137,7 +137,7 @@ static void a_clone_is_refused_marked_and_named(void **state) {
     assert_int_equal(fedserver_rounds_front(&c->server->rounds)->round.received, 1);
     coordinator_commit(c);
     coordinator_crash(c);
-    const fedserver_device *row = fedserver_devices_find(&c->server->rounds.devices, a.fingerprint);
+    const fedserver_device *row = coordinator_device(c, &a);
     assert_int_equal(row->cloned_ms, c->now_ms);
     assert_int_equal(fedserver_rounds_front(&c->server->rounds)->sum.updates, 1);
 }
@@ -149,7 +149,7 @@ static void what_an_older_release_counted_is_learned_from_its_first_repetition(v
     coordinator_task(c, plain);
     const fed_assignment work = device_ask_work(c, &a);
     assert_int_equal(device_upload(c, &a, &work, ones, 1, NULL), 200);
-    fedserver_devices_find(&c->server->rounds.devices, a.fingerprint)->counted_digest = 0;
+    coordinator_device(c, &a)->counted_digest = 0;
     assert_int_equal(device_upload(c, &a, &work, ones, 1, NULL), 200);
     assert_int_equal(device_upload(c, &a, &work, others, 1, NULL), 409);
 }

@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "fed/file.h"
-#include "fedserver/identity/device_table.h"
 #include "fedserver/paths.h"
+#include "fedserver/rounds/roster.h"
 #include "fedserver/server.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
@@ -44,7 +44,7 @@ static void add_device(fedserver_role role) {
     memset(d.fingerprint, (int)role + 1, sizeof d.fingerprint);
     memcpy(device[role], d.fingerprint, sizeof d.fingerprint);
     require(server->store->device_add(server->db, &d, &err) == FED_OK);
-    require(fedserver_devices_add(&server->rounds.devices, &d) == FED_OK);
+    require(fedserver_devices_add(&server->rounds.devices, &d, NULL) == FED_OK);
 }
 
 static void start(void) {
@@ -93,7 +93,11 @@ static void take_words(char *line, fedserver_request *request) {
 
 /* With bit 7 an update's round and lease are made the right ones: leases are random. */
 static void fix_lease(uint8_t *body, size_t len) {
-    const fedserver_device *d = fedserver_devices_find(&server->rounds.devices, device[0]);
+    fedserver_device *d = NULL;
+    fed_error err = {0};
+    if (fedserver_device_fetch(&server->rounds, device[0], &d, &err) != FED_OK || d == NULL) {
+        return;
+    }
     const fedserver_training *t = fedserver_rounds_front(&server->rounds);
     fed_writer w;
     if (len >= AT_ROUND + 12 && t != NULL) {

@@ -9,6 +9,7 @@
 #include "fed/file.h"
 #include "fed/version.h"
 #include "fedcodec/envelope.h"
+#include "fedserver/rounds/roster.h"
 
 static void must(fed_status status, const fed_error *err) {
     if (status != FED_OK) {
@@ -267,4 +268,18 @@ int device_download(coordinator *c, const test_device *d, const fed_task *task, 
     answer_free(&a);
     fed_arch_free(&arch);
     return status;
+}
+
+fedserver_device *coordinator_device(const coordinator *c, const test_device *d) {
+    fed_error err = {0};
+    fedserver_device *device = NULL;
+    assert_fed_ok_err(fedserver_device_fetch(&c->server->rounds, d->fingerprint, &device, &err));
+    return device;
+}
+
+uint64_t coordinator_enrolled(const coordinator *c) {
+    fed_error err = {0};
+    uint64_t count = 0;
+    assert_fed_ok_err(c->server->store->device_count(c->server->db, &count, &err));
+    return count;
 }

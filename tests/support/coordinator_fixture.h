@@ -73,6 +73,11 @@ test_device coordinator_enrol(coordinator *c);
 test_device coordinator_enrol_evaluator(coordinator *c);
 test_device coordinator_enrol_as(coordinator *c, const fedserver_grant *grant);
 
+/** The device in memory. Its row is read if it has not come since the start. */
+fedserver_device *coordinator_device(const coordinator *c, const test_device *d);
+/** How many devices are enrolled. */
+uint64_t coordinator_enrolled(const coordinator *c);
+
 /** Make one request. device NULL: to the front. */
 answer coordinator_ask(coordinator *c, const test_device *d, const char *method, const char *path,
                        const char *query, const void *body, size_t len);

@@ -3,7 +3,7 @@
 #include "coordinator_fixture.h"
 
 #include "fed/crypto.h"
-#include "fedserver/identity/device_table.h"
+#include "fedserver/stores/stores.h"
 
 static void new_token(coordinator *c, char token[FEDSERVER_TOKEN]) {
     fed_error err = {0};
@@ -77,7 +77,14 @@ static void a_token_enrols_one_device(void **state) {
     coordinator_crash(c);
     assert_int_equal(enrol(c, token, csr.text, strlen(csr.text), word), 401);
     assert_string_equal(word, "token_used");
-    assert_int_equal(c->server->rounds.devices.count, 1);
+    assert_int_equal(coordinator_enrolled(c), 1);
+}
+
+static fedserver_device only_device(const coordinator *c) {
+    fedserver_device device = {0};
+    fed_error err = {0};
+    assert_fed_ok_err(fedserver_store_device(c->server->store, c->server->db, 1, &device, &err));
+    return device;
 }
 
 /** What a device does that has lost the answer to its enrolment. */
@@ -99,9 +106,10 @@ static void a_key_that_its_token_enrolled_gets_its_certificate_again(void **stat
     assert_int_equal(renew(c, &key, word), 200);
     coordinator_commit(c);
     coordinator_crash(c);
-    assert_int_equal(c->server->rounds.devices.count, 1);
-    assert_int_equal(c->server->rounds.devices.items[0].role, FEDSERVER_ROLE_EVALUATOR);
-    assert_string_equal(c->server->rounds.devices.items[0].tag, "lab");
+    assert_int_equal(coordinator_enrolled(c), 1);
+    const fedserver_device device = only_device(c);
+    assert_int_equal(device.role, FEDSERVER_ROLE_EVALUATOR);
+    assert_string_equal(device.tag, "lab");
 }
 
 static void a_crash_before_the_commit_gives_the_token_back(void **state) {
@@ -113,7 +121,7 @@ static void a_crash_before_the_commit_gives_the_token_back(void **state) {
     new_request(&csr);
     assert_int_equal(enrol(c, token, csr.text, strlen(csr.text), word), 200);
     coordinator_crash(c);
-    assert_int_equal(c->server->rounds.devices.count, 0);
+    assert_int_equal(coordinator_enrolled(c), 0);
     assert_int_equal(enrol(c, token, csr.text, strlen(csr.text), word), 200);
 }
 
@@ -131,7 +139,7 @@ static void wrong_tokens_are_told_apart(void **state) {
     c->now_ms += 3600 * 1000;
     assert_int_equal(enrol(c, token, csr.text, strlen(csr.text), word), 401);
     assert_string_equal(word, "token_expired");
-    assert_int_equal(c->server->rounds.devices.count, 0);
+    assert_int_equal(coordinator_enrolled(c), 0);
 }
 
 static void a_wrong_request_does_not_use_up_the_token(void **state) {
@@ -282,7 +290,7 @@ static void a_renewed_device_stays_the_same_one(void **state) {
     c->now_ms += INT64_C(700) * DAY_MS; /* the old certificate would be past its day by now */
     assert_int_equal(device_upload(c, &d, &work, x, 1, word), 200); /* counted before (D2) */
     assert_int_equal(c->server->rounds.counters.updates_repeated, 1);
-    assert_int_equal(c->server->rounds.devices.count, 1);
+    assert_int_equal(coordinator_enrolled(c), 1);
 }
 
 static void a_renewal_that_is_not_committed_costs_nothing(void **state) {
@@ -338,8 +346,8 @@ static void a_device_of_an_old_database_is_known_and_renews(void **state) {
     fed_error err = {0};
     const test_device d = coordinator_enrol(c), other = coordinator_enrol(c);
     const fedserver_store *store = c->server->store;
-    assert_fed_ok_err(store->device_name(c->server->db, c->server->rounds.devices.items[0].id,
-                                         d.certificate, &err));
+    assert_fed_ok_err(
+        store->device_name(c->server->db, coordinator_device(c, &d)->id, d.certificate, &err));
     coordinator_commit(c);
     coordinator_crash(c);
     assert_int_equal(renew(c, &d.key, word), 403); /* it has not been seen yet */
@@ -349,7 +357,7 @@ static void a_device_of_an_old_database_is_known_and_renews(void **state) {
     coordinator_crash(c);
     assert_int_not_equal(ask_model(c, &d, word), 403);
     assert_int_not_equal(ask_model(c, &other, word), 403);
-    assert_int_equal(c->server->rounds.devices.count, 2);
+    assert_int_equal(coordinator_enrolled(c), 2);
 }
 
 static void each_role_has_its_own_doors(void **state) {
@@ -398,38 +406,12 @@ static void a_device_is_what_its_token_says(void **state) {
     (void)coordinator_enrol_as(c, &grant);
     coordinator_commit(c);
     coordinator_crash(c);
-    assert_string_equal(c->server->rounds.devices.items[0].tag, "north");
-    assert_int_equal(c->server->rounds.devices.items[0].role, FEDSERVER_ROLE_DEVICE);
+    const fedserver_device device = only_device(c);
+    assert_string_equal(device.tag, "north");
+    assert_int_equal(device.role, FEDSERVER_ROLE_DEVICE);
     const fedserver_grant wide = {.ttl_s = 60, .tag = "a tag of thirty-two characters!!"};
     coordinator_commit(c);
     assert_fed_status(fedserver_token_grant(c->server, c->now_ms, &wide, token, &err), FED_EINVAL);
-}
-
-static void many_devices_are_found_and_no_other(void **state) {
-    (void)state;
-    fedserver_devices devices = {0};
-    fedserver_device one = {0};
-    for (int64_t id = 0; id < 5000; id++) {
-        one.id = id;
-        fed_sha256(&id, sizeof id, one.fingerprint);
-        assert_fed_ok(fedserver_devices_add(&devices, &one));
-    }
-    for (int64_t id = 0; id < 10000; id++) {
-        uint8_t fingerprint[FED_SHA256_SIZE];
-        fed_sha256(&id, sizeof id, fingerprint);
-        const fedserver_device *found = fedserver_devices_find(&devices, fingerprint);
-        assert_true((found != NULL) == (id < 5000));
-        assert_true(found == NULL || found->id == id);
-    }
-    for (int64_t id = 0; id < 5000; id++) { /* and by new names, with nobody at the old ones */
-        uint8_t was[FED_SHA256_SIZE], is[FED_SHA256_SIZE];
-        fed_sha256(&id, sizeof id, was);
-        fed_sha256(was, sizeof was, is);
-        assert_fed_ok(fedserver_devices_name(&devices, fedserver_devices_find(&devices, was), is));
-        assert_null(fedserver_devices_find(&devices, was));
-        assert_int_equal(fedserver_devices_find(&devices, is)->id, id);
-    }
-    fedserver_devices_free(&devices);
 }
 
 int main(void) {
@@ -454,7 +436,6 @@ int main(void) {
         WITH_COORDINATOR(each_role_has_its_own_doors),
         WITH_COORDINATOR(who_trains_does_not_judge_and_who_judges_does_not_train),
         WITH_COORDINATOR(a_device_is_what_its_token_says),
-        cmocka_unit_test(many_devices_are_found_and_no_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

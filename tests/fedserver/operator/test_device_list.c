@@ -10,7 +10,7 @@
 static const float ones[6] = {1, 1, 1, 1, 1, 1};
 
 static fedserver_device *row_of(const coordinator *c, const test_device *d) {
-    return fedserver_devices_find(&c->server->rounds.devices, d->fingerprint);
+    return coordinator_device(c, d);
 }
 
 /* As the store has it, which another process would read. */

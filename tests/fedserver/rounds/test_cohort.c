@@ -32,7 +32,7 @@ static fedserver_cohort drawn(const crowd *c, fedserver_selection selection, uin
                                .drawing = 1,
                                .opened_ms = 1000000,
                                .window_ms = WINDOW_MS};
-    fedserver_cohort_draw(&cohort, c->devices, DEVICES, SLOTS);
+    fedserver_cohort_draw(&cohort, c->devices, DEVICES, 1, SLOTS);
     return cohort;
 }
 
@@ -213,11 +213,11 @@ static void with_slots_for_all_everybody_comes_at_once(void **state) {
     crowd c = crowd_of();
     for (int selection = 0; selection < 3; selection++) {
         fedserver_cohort cohort = drawn(&c, (fedserver_selection)selection, 1);
-        fedserver_cohort_draw(&cohort, c.devices, SLOTS, SLOTS);
+        fedserver_cohort_draw(&cohort, c.devices, SLOTS, 1, SLOTS);
         for (uint32_t k = 0; k < DEVICES; k++) {
             assert_true(fedserver_cohort_admits_ms(&cohort, &c.devices[k]) == cohort.opened_ms);
         }
-        fedserver_cohort_draw(&cohort, c.devices, 0, SLOTS); /* nobody was seen yet */
+        fedserver_cohort_draw(&cohort, c.devices, 0, 1, SLOTS); /* nobody was seen yet */
         assert_true(fedserver_cohort_admits_ms(&cohort, &c.devices[0]) == cohort.opened_ms);
     }
 }

@@ -3,6 +3,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
+#include <math.h>
+
+#include "fed/hash.h"
 #include "fed/rng.h"
 #include "fedserver/identity/device_table.h"
 #include "fedserver/rounds/leases.h"
@@ -35,7 +38,7 @@ static void crowd_seen(coordinator *c, test_device d[CROWD]) {
 }
 
 static fedserver_device *row_of(const coordinator *c, const test_device *d) {
-    return fedserver_devices_find(&c->server->rounds.devices, d->fingerprint);
+    return coordinator_device(c, d);
 }
 
 /* A check-in that may be held for a long time: TRAIN, or how long it is. */
@@ -235,7 +238,9 @@ static void a_crowd_without_work_comes_back_over_a_longer_time(void **state) {
         fedserver_device other = *row_of(c, d);
         memcpy(other.fingerprint + 8, &k, sizeof k);
         memcpy(other.fingerprint, &(uint64_t){k * 0x9e3779b97f4a7c15u}, sizeof k);
-        assert_fed_ok(fedserver_devices_add(&c->server->rounds.devices, &other));
+        fedserver_device *added = NULL;
+        assert_fed_ok(fedserver_devices_add(&c->server->rounds.devices, &other, &added));
+        fedserver_devices_checked_in(&c->server->rounds.devices, added, c->now_ms);
     }
     uint32_t longest = 0;
     for (int k = 0; k < 50; k++) {
@@ -249,12 +254,45 @@ static void a_crowd_without_work_comes_back_over_a_longer_time(void **state) {
     assert_in_range(device_ask_work(c, d).retry_ms, 3750, 6250);
 }
 
+/* So many devices checked in just now; every third one has another tag. */
+static void made_up_crowd(coordinator *c, const test_device *d, uint64_t count) {
+    for (uint64_t k = 0; k < count; k++) {
+        fedserver_device other = *row_of(c, d), *added = NULL;
+        fed_sha256(&k, sizeof k, other.fingerprint);
+        other.id += (int64_t)k + 1;
+        snprintf(other.tag, sizeof other.tag, "%s", k % 3 == 0 ? "lab" : "");
+        assert_fed_ok(fedserver_devices_add(&c->server->rounds.devices, &other, &added));
+        fedserver_devices_checked_in(&c->server->rounds.devices, added, c->now_ms);
+    }
+}
+
+static void a_draw_looks_at_all_of_a_few_and_at_some_of_many(void **state) {
+    coordinator *c = *state;
+    static const struct {
+        uint64_t crowd;
+        double off; /* how far the result may be off */
+    } crowds[] = {{3000, 1e-12}, {3999, 1e-12}, {60000, 0.15}};
+    for (size_t k = 0; k < sizeof crowds / sizeof crowds[0]; k++) {
+        test_device d[1];
+        crowd_of(c, d, 1);
+        assert_int_equal(device_ask_work(c, d).action, FED_ACTION_WAIT);
+        made_up_crowd(c, d, crowds[k].crowd);
+        task_of(c, "\"cohort\": 100, \"tag\": \"lab\"");
+        const double all = (double)crowds[k].crowd / 3;
+        const double start = fedserver_rounds_front(&c->server->rounds)->cohort.start;
+        assert_true(fabs(start / (100 / all / 1.2) - 1) <= crowds[k].off);
+        coordinator_teardown(c);
+        coordinator_setup(c);
+    }
+}
+
 /* What must be true after every request: each slot that is taken is somebody's. */
 static void check_slots(const coordinator *c) {
     const fedserver_training *t = fedserver_rounds_front(&c->server->rounds);
     uint32_t taken = t->task.rules.staleness > 0 ? 0 : t->round.received;
     for (size_t k = 0; k < c->server->rounds.devices.count; k++) {
-        taken += fedserver_lease_stands(t, &c->server->rounds.devices.items[k], c->now_ms);
+        taken += fedserver_lease_stands(t, fedserver_devices_at(&c->server->rounds.devices, k),
+                                        c->now_ms);
     }
     assert_int_equal(t->round.leased, taken);
     assert_true(taken <= t->task.rules.cohort);
@@ -336,6 +374,7 @@ int main(void) {
         WITH_COORDINATOR(what_a_device_says_of_its_samples_is_kept),
         WITH_COORDINATOR(a_revoked_devices_slot_goes_to_another),
         WITH_COORDINATOR(a_crowd_without_work_comes_back_over_a_longer_time),
+        WITH_COORDINATOR(a_draw_looks_at_all_of_a_few_and_at_some_of_many),
         WITH_COORDINATOR(whatever_happens_slots_and_updates_add_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -286,8 +286,7 @@ static uint64_t stored(sender *s) {
     fed_piece piece;
     fed_error err = {0};
     uint64_t end = 0;
-    const fedserver_device *d =
-        fedserver_devices_find(&s->c.server->rounds.devices, s->d.fingerprint);
+    const fedserver_device *d = coordinator_device(&s->c, &s->d);
     fed_status status = s->c.server->store->piece_find(s->c.server->db, d->id, &piece, &end, &err);
     assert_true(status == FED_OK || status == FED_ENOTFOUND);
     return end;

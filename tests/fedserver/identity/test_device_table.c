@@ -1,0 +1,137 @@
+/* The devices in memory: found by fingerprint, and in their lists. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fed_test.h"
+
+#include "fed/hash.h"
+#include "fed/rng.h"
+#include "fedserver/identity/device_table.h"
+
+enum { DEVICES = 300, STEPS = 3000 };
+
+static fedserver_device numbered(int64_t id) {
+    fedserver_device one = {.id = id};
+    fed_sha256(&id, sizeof id, one.fingerprint);
+    return one;
+}
+
+static void fill(fedserver_devices *devices, fedserver_device *at[DEVICES]) {
+    for (int64_t id = 0; id < DEVICES; id++) {
+        const fedserver_device one = numbered(id);
+        assert_fed_ok(fedserver_devices_add(devices, &one, &at[id]));
+    }
+}
+
+static void many_devices_are_found_and_no_other(void **state) {
+    (void)state;
+    fedserver_devices devices = {0};
+    fedserver_device one = {0};
+    for (int64_t id = 0; id < 5000; id++) {
+        one.id = id;
+        fed_sha256(&id, sizeof id, one.fingerprint);
+        assert_fed_ok(fedserver_devices_add(&devices, &one, NULL));
+    }
+    for (int64_t id = 0; id < 10000; id++) {
+        uint8_t fingerprint[FED_SHA256_SIZE];
+        fed_sha256(&id, sizeof id, fingerprint);
+        const fedserver_device *found = fedserver_devices_find(&devices, fingerprint);
+        assert_true((found != NULL) == (id < 5000));
+        assert_true(found == NULL || found->id == id);
+    }
+    for (int64_t id = 0; id < 5000; id++) { /* and by new names, with nobody at the old ones */
+        uint8_t was[FED_SHA256_SIZE], is[FED_SHA256_SIZE];
+        fed_sha256(&id, sizeof id, was);
+        fed_sha256(was, sizeof was, is);
+        assert_fed_ok(fedserver_devices_name(&devices, fedserver_devices_find(&devices, was), is));
+        assert_null(fedserver_devices_find(&devices, was));
+        assert_int_equal(fedserver_devices_find(&devices, is)->id, id);
+    }
+    fedserver_devices_free(&devices);
+}
+
+static void a_device_stays_where_it_is(void **state) {
+    (void)state;
+    fedserver_devices devices = {0};
+    fedserver_device *at[DEVICES];
+    fill(&devices, at);
+    for (int64_t id = 0; id < DEVICES; id++) {
+        assert_ptr_equal(fedserver_devices_at(&devices, (size_t)id), at[id]);
+        assert_ptr_equal(fedserver_devices_find(&devices, numbered(id).fingerprint), at[id]);
+        assert_int_equal(at[id]->id, id);
+    }
+    fedserver_devices_free(&devices);
+}
+
+/* Against a plain array of the times of the last check-ins. */
+static void who_checked_in_stands_in_the_order_of_the_last_check_ins(void **state) {
+    (void)state;
+    fedserver_devices devices = {0};
+    fedserver_device *at[DEVICES];
+    int64_t last[DEVICES] = {0};
+    fed_rng rng;
+    fill(&devices, at);
+    fed_rng_init(&rng, 1, 0, 0);
+    for (int64_t step = 1; step <= STEPS; step++) {
+        const uint32_t k = fed_rng_below(&rng, DEVICES);
+        if (fed_rng_below(&rng, 3) > 0) {
+            fedserver_devices_checked_in(&devices, at[k], step);
+            last[k] = step;
+        } else {
+            fedserver_devices_left(&devices, at[k]); /* also one that is not in the list */
+            last[k] = 0;
+        }
+        uint64_t there = 0, listed = 0;
+        for (size_t i = 0; i < DEVICES; i++) {
+            there += last[i] != 0;
+            assert_int_equal(at[i]->checkin_ms, last[i]);
+        }
+        int64_t before = 0;
+        const fedserver_device *one = fedserver_devices_oldest(&devices);
+        for (; one != NULL; one = fedserver_devices_newer(one)) {
+            assert_true(one->checkin_ms > before);
+            before = one->checkin_ms;
+            listed++;
+        }
+        assert_int_equal(listed, there);
+        assert_int_equal(devices.lately, there);
+    }
+    fedserver_devices_free(&devices);
+}
+
+static void who_differs_from_its_row_is_in_one_list_once(void **state) {
+    (void)state;
+    fedserver_devices devices = {0};
+    fedserver_device *at[DEVICES];
+    unsigned found[DEVICES] = {0};
+    fill(&devices, at);
+    for (size_t k = 0; k < DEVICES; k += 3) {
+        at[k]->id *= 1000; /* in several lists */
+        fedserver_devices_differs(&devices, at[k]);
+        fedserver_devices_differs(&devices, at[k]);
+        assert_true(at[k]->unsaved);
+    }
+    size_t lists = 0;
+    for (size_t list = 0; list < FEDSERVER_DEVICES_LISTS; list++) {
+        const fedserver_device *one = fedserver_devices_next_unsaved(&devices, list);
+        lists += one != NULL;
+        for (; one != NULL; one = fedserver_devices_next_unsaved(&devices, list)) {
+            found[one->id / 1000]++;
+        }
+    }
+    for (size_t k = 0; k < DEVICES; k++) {
+        assert_int_equal(found[k], k % 3 == 0);
+    }
+    assert_true(lists > 50);
+    fedserver_devices_differs(&devices, at[3]); /* again, once it was taken out */
+    assert_ptr_equal(fedserver_devices_next_unsaved(&devices, 3000 / 1024), at[3]);
+    fedserver_devices_free(&devices);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(many_devices_are_found_and_no_other),
+        cmocka_unit_test(a_device_stays_where_it_is),
+        cmocka_unit_test(who_checked_in_stands_in_the_order_of_the_last_check_ins),
+        cmocka_unit_test(who_differs_from_its_row_is_in_one_list_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,154 @@
+/* Which devices are in memory, and when their rows are read and written. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "coordinator_fixture.h"
+
+#include "fedserver/rounds/roster.h"
+
+enum { CROWD = 5, SLOTS = 2 };
+
+static const float ones[6] = {1, 1, 1, 1, 1, 1};
+
+static void crowd_of(coordinator *c, test_device d[CROWD], const char *keys) {
+    char json[300];
+    for (size_t k = 0; k < CROWD; k++) {
+        d[k] = coordinator_enrol(c);
+    }
+    snprintf(json, sizeof json,
+             "{\"model\": \"input 2 | dense 2\", \"codec_up\": \"float32\", \"cohort\": 2,"
+             " \"rounds\": 9, \"deadline_s\": 100%s}",
+             keys);
+    coordinator_task(c, json);
+}
+
+static size_t in_memory(const coordinator *c) {
+    return c->server->rounds.devices.count;
+}
+
+static void a_start_reads_the_devices_with_a_lease_and_no_other(void **state) {
+    coordinator *c = *state;
+    static const char *const settings[] = {"", ", \"staleness\": 2, \"goal\": 2"};
+    for (size_t s = 0; s < 2; s++) {
+        test_device d[CROWD];
+        fed_assignment work[SLOTS];
+        crowd_of(c, d, settings[s]);
+        for (size_t k = 0; k < SLOTS; k++) {
+            work[k] = device_ask_work(c, &d[k]);
+            assert_int_equal(work[k].action, FED_ACTION_TRAIN);
+        }
+        assert_int_equal(device_ask_work(c, &d[2]).reason, FED_WAIT_FULL);
+        coordinator_commit(c);
+        coordinator_crash(c);
+        assert_int_equal(in_memory(c), SLOTS);
+        assert_int_equal(fedserver_rounds_front(&c->server->rounds)->round.leased, SLOTS);
+        assert_int_equal(device_ask_work(c, &d[2]).reason, FED_WAIT_FULL);
+        assert_int_equal(in_memory(c), SLOTS + 1);
+        assert_int_equal(device_ask_work(c, &d[0]).lease, work[0].lease);
+        assert_int_equal(in_memory(c), SLOTS + 1);
+        assert_int_equal(device_upload(c, &d[0], &work[0], ones, 1, NULL), 200);
+        coordinator_commit(c);
+        coordinator_crash(c);
+        assert_int_equal(in_memory(c), SLOTS - 1); /* a lease that is counted is over */
+        assert_int_equal(device_upload(c, &d[0], &work[0], ones, 1, NULL), 200); /* again */
+        assert_int_equal(c->server->rounds.counters.updates_repeated, 1);
+        assert_int_equal(device_upload(c, &d[1], &work[1], ones, 1, NULL), 200);
+        assert_int_equal(fedserver_rounds_front(&c->server->rounds)->versions.version, 1);
+        coordinator_commit(c);
+        coordinator_teardown(c);
+        coordinator_setup(c);
+    }
+}
+
+static void revoke(coordinator *c, const test_device *d) {
+    fed_error err = {0};
+    fedserver_entry entry;
+    fedserver *other = NULL;
+    char hex[FED_SHA256_HEX];
+    fed_hex(d->fingerprint, FED_SHA256_SIZE, hex);
+    assert_fed_ok_err(fedserver_open(c->directory, NULL, &other, &err));
+    assert_fed_ok_err(fedserver_device_revoke(other, c->now_ms, hex, &entry, &err));
+    fedserver_close(other);
+}
+
+static void a_device_that_was_revoked_before_it_came_is_refused(void **state) {
+    coordinator *c = *state;
+    test_device d[CROWD];
+    crowd_of(c, d, "");
+    coordinator_commit(c);
+    coordinator_crash(c);
+    assert_int_equal(in_memory(c), 0);
+    revoke(c, &d[1]);
+    coordinator_commit(c);
+    answer a = coordinator_ask(c, &d[1], "GET", "/v1/model", "", NULL, 0);
+    assert_string_equal(a.error, "device_revoked");
+    answer_free(&a);
+    assert_int_equal(device_ask_work(c, &d[0]).action, FED_ACTION_TRAIN);
+}
+
+static void a_revoked_devices_lease_frees_its_slot_also_after_a_start(void **state) {
+    coordinator *c = *state;
+    test_device d[CROWD];
+    crowd_of(c, d, "");
+    for (size_t k = 0; k < SLOTS; k++) {
+        assert_int_equal(device_ask_work(c, &d[k]).action, FED_ACTION_TRAIN);
+    }
+    coordinator_commit(c);
+    coordinator_crash(c);
+    revoke(c, &d[0]);
+    coordinator_commit(c);
+    coordinator_wait(c, 200);
+    assert_int_equal(device_ask_work(c, &d[2]).action, FED_ACTION_TRAIN);
+}
+
+static void an_unknown_key_is_nobodys(void **state) {
+    coordinator *c = *state;
+    const test_device stranger = {.fingerprint = {7}};
+    fedserver_device *device = NULL;
+    fed_error err = {0};
+    (void)coordinator_enrol(c);
+    assert_fed_ok_err(
+        fedserver_device_fetch(&c->server->rounds, stranger.fingerprint, &device, &err));
+    assert_null(device);
+    answer a = coordinator_ask(c, &stranger, "GET", "/v1/model", "", NULL, 0);
+    assert_string_equal(a.error, "device_unknown");
+    answer_free(&a);
+}
+
+static int64_t stored_seen_ms(const coordinator *c, const test_device *d) {
+    fed_error err = {0};
+    fedserver_device row = {0};
+    assert_fed_ok_err(c->server->store->device_find(c->server->db, d->fingerprint, &row, &err));
+    return row.seen_ms;
+}
+
+static void when_a_device_was_seen_is_written_within_a_minute(void **state) {
+    coordinator *c = *state;
+    test_device d[CROWD];
+    crowd_of(c, d, ", \"tag\": \"nobody's\"");
+    coordinator_wait(c, 0);
+    for (size_t k = 0; k < CROWD; k++) {
+        assert_int_equal(device_ask_work(c, &d[k]).action, FED_ACTION_WAIT);
+    }
+    const int64_t seen_ms = c->now_ms;
+    coordinator_wait(c, 59000);
+    assert_int_equal(stored_seen_ms(c, &d[0]), 0);
+    coordinator_wait(c, 1000);
+    for (size_t k = 0; k < CROWD; k++) {
+        assert_int_equal(stored_seen_ms(c, &d[k]), seen_ms);
+    }
+    coordinator_wait(c, 30000);
+    assert_int_equal(device_ask_work(c, &d[1]).action, FED_ACTION_WAIT);
+    coordinator_wait(c, 30000);
+    assert_int_equal(stored_seen_ms(c, &d[0]), seen_ms);
+    assert_int_equal(stored_seen_ms(c, &d[1]), seen_ms + 90000);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        WITH_COORDINATOR(a_start_reads_the_devices_with_a_lease_and_no_other),
+        WITH_COORDINATOR(a_device_that_was_revoked_before_it_came_is_refused),
+        WITH_COORDINATOR(a_revoked_devices_lease_frees_its_slot_also_after_a_start),
+        WITH_COORDINATOR(an_unknown_key_is_nobodys),
+        WITH_COORDINATOR(when_a_device_was_seen_is_written_within_a_minute),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
