@@ -34,7 +34,7 @@ void fedserver_waiting_find(const fedserver_training *t, int64_t now_ms,
     for (size_t k = 0; k < t->declined.count; k++) {
         waiting->declined += now_ms - t->declined.items[k].value < FEDSERVER_DECLINE_MS;
     }
-    const fedserver_device *first[FEDSERVER_WAITING_NAMES];
+    const fedserver_device *first[FEDSERVER_WAITING_NAMES] = {NULL};
     for (size_t k = 0; k < t->leases.count; k++) {
         const fedserver_device *device = t->leases.items[k].device;
         if (device->lease != t->leases.items[k].lease ||
@@ -46,7 +46,7 @@ void fedserver_waiting_find(const fedserver_training *t, int64_t now_ms,
         waiting->lease_ends_ms =
             ends_ms < waiting->lease_ends_ms ? ends_ms : waiting->lease_ends_ms;
     }
-    for (uint32_t k = 0; k < waiting->out && k < FEDSERVER_WAITING_NAMES; k++) {
+    for (uint32_t k = 0; k < FEDSERVER_WAITING_NAMES && first[k] != NULL; k++) {
         fed_hex(first[k]->fingerprint, FEDSERVER_WAITING_DIGITS / 2, waiting->names[k]);
     }
     uint32_t reported = t->task.rules.staleness > 0 ? 0 : t->round.received;

@@ -135,15 +135,16 @@ fed_status fedserver_devices_save(fedserver_rounds *rounds, int64_t now_ms, fed_
     if (rounds->saved_ms == 0 || now_ms < rounds->saved_ms) {
         rounds->saved_ms = now_ms;
     }
-    if (rounds->save_next == 0 && now_ms - rounds->saved_ms < SAVE_EVERY_MS) {
+    if (!rounds->saving && now_ms - rounds->saved_ms < SAVE_EVERY_MS) {
         return FED_OK;
     }
-    size_t list = rounds->save_next;
+    size_t list = rounds->saving ? rounds->save_next : 0;
     bool done = true;
     for (int written = 0; list < FEDSERVER_DEVICES_LISTS && done; list += done) {
         FED_TRY(save_list(rounds, list, SAVE_AT_ONCE, &written, &done, err));
     }
-    rounds->save_next = list < FEDSERVER_DEVICES_LISTS ? list : 0;
+    rounds->saving = list < FEDSERVER_DEVICES_LISTS;
+    rounds->save_next = list;
     rounds->saved_ms = now_ms;
     return FED_OK;
 }

@@ -102,7 +102,8 @@ typedef struct fedserver_rounds {
     uint64_t update_limit;
 
     int64_t saved_ms; /* when the devices were written last */
-    size_t save_next; /* the list of unsaved devices at which writing goes on; 0: all are written */
+    bool saving;      /* not all lists of unsaved devices are written */
+    size_t save_next; /* the list at which writing goes on */
 } fedserver_rounds;
 
 /** Free the tasks in memory and the devices. */

@@ -175,7 +175,7 @@ static void go_on_counting(fedserver *server, int64_t now_ms) {
 }
 
 /* Devices that are not in memory have not come since the start. */
-static void devices(fed_writer *w, fedserver *server, uint64_t enrolled, int64_t now_ms) {
+static void write_devices(fed_writer *w, fedserver *server, uint64_t enrolled, int64_t now_ms) {
     const uint64_t *counted = server->census.counted;
     uint64_t in_memory = 0;
     go_on_counting(server, now_ms);
@@ -186,9 +186,9 @@ static void devices(fed_writer *w, fedserver *server, uint64_t enrolled, int64_t
                           "Devices, by what they do; away: also those that have not come since the "
                           "start. Counted 20,000 at a time.");
     for (size_t s = 0; s < STATES; s++) {
-        const uint64_t others = s == AWAY && enrolled > in_memory ? enrolled - in_memory : 0;
-        fed_write_printf(w, "fed_devices_state{state=\"%s\"} %llu\n", states[s],
-                         (number)(counted[s] + others));
+        const number others = s == AWAY && enrolled > in_memory ? enrolled - in_memory : 0;
+        const number devices = counted[s];
+        fed_write_printf(w, "fed_devices_state{state=\"%s\"} %llu\n", states[s], devices + others);
     }
     fedserver_metric_computers(w, "fed_devices_computing",
                                "Admitted devices that have come since the start, by what they "
@@ -205,7 +205,7 @@ fed_status fedserver_get_metrics(fedserver *server, const fedserver_call *call,
     fed_writer_growing(&w);
     fedserver_metric_gauge(&w, "fed_devices", "Devices enrolled.", (double)enrolled);
     certificate(&w, server->directory, call->now_ms);
-    devices(&w, server, enrolled, call->now_ms);
+    write_devices(&w, server, enrolled, call->now_ms);
     const fed_status status = tasks(&w, server, err);
     if (status != FED_OK) {
         fed_writer_free(&w);

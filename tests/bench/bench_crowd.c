@@ -58,7 +58,7 @@ static void print_row(const crowd *all, const crowd_counts *c, uint32_t from_s, 
            "| %.0f |\n",
            to_s / 60, to_s % 60, (double)c->checkins / seconds, (unsigned long long)c->busiest,
            (double)c->counted / seconds, crowd_version(all),
-           requests > 0.0 ? 1e6 * c->batches_s / requests : 0.0, 1e3 * crowd_quantile(c, 0.5),
+           requests > 0.0 ? 1e6 * c->cpu_s / requests : 0.0, 1e3 * crowd_quantile(c, 0.5),
            1e3 * crowd_quantile(c, 0.99), 1e3 * c->longest_s, (double)c->failed / seconds,
            1e-6 * (double)c->up_bytes / seconds, 1e-6 * (double)c->down_bytes / seconds,
            resident_mb());
@@ -80,7 +80,7 @@ int main(int argc, char **argv) {
     crowd *c = crowd_open(argv[1], o.devices, o.cohort);
     printf("%u devices, enrolled in %.0f s; the coordinator starts in %.3f s\n\n", o.devices,
            bench_now_s() - start_s, crowd_start_s(c));
-    puts("| until | check-ins/s | busiest second | updates/s | version | us a request "
+    puts("| until | check-ins/s | busiest second | updates/s | version | CPU us a request "
          "| batch: p50, p99, most, ms | failed/s | MB/s up, down | resident, MB |\n"
          "|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|");
     const uint32_t end_s = 60 * o.minutes, away_s = end_s / 2;

@@ -17,7 +17,7 @@ typedef struct crowd_counts {
     uint64_t checkins, leases, downloads, updates, counted, refused, failed;
     uint64_t up_bytes, down_bytes; /* of bodies */
     uint64_t busiest;              /* requests of the busiest second */
-    double batches_s;              /* what all batches took */
+    double cpu_s;                  /* CPU time of all batches */
     uint64_t batches;
     uint32_t took[64]; /* batches that took less than 2^(k / 2) us, and not less than the one before
                         */

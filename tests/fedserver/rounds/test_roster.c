@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
+#include "fed/hash.h"
 #include "fedserver/rounds/roster.h"
 
 enum { CROWD = 5, SLOTS = 2 };
@@ -142,12 +143,51 @@ static void when_a_device_was_seen_is_written_within_a_minute(void **state) {
     assert_int_equal(stored_seen_ms(c, &d[1]), seen_ms + 90000);
 }
 
+/* Made-up devices with rows, which were seen just now. */
+static void many_seen(coordinator *c, uint64_t first, uint64_t count) {
+    fed_error err = {0};
+    for (uint64_t k = first; k < first + count; k++) {
+        fedserver_device row = {.enrolled_ms = 1, .expires_ms = INT64_MAX}, *device = NULL;
+        fed_sha256(&k, sizeof k, row.fingerprint);
+        assert_fed_ok_err(c->server->store->device_add(c->server->db, &row, &err));
+        assert_fed_ok_err(fedserver_device_keep(&c->server->rounds, &row, &device, &err));
+        fedserver_device_seen(&c->server->rounds, device, NULL, c->now_ms);
+    }
+}
+
+static size_t unwritten(const coordinator *c) {
+    size_t count = 0;
+    for (size_t k = 0; k < in_memory(c); k++) {
+        count += fedserver_devices_at(&c->server->rounds.devices, k)->unsaved;
+    }
+    return count;
+}
+
+static void rows_of_many_devices_are_written_a_part_at_a_time(void **state) {
+    coordinator *c = *state;
+    enum { MANY = 600, AT_ONCE = 256 };
+    coordinator_wait(c, 0);
+    many_seen(c, 0, MANY); /* all neighbours: in the first list */
+    coordinator_wait(c, 60000);
+    assert_int_equal(unwritten(c), MANY - AT_ONCE);
+    coordinator_wait(c, 1);
+    assert_int_equal(unwritten(c), MANY - 2 * AT_ONCE);
+    coordinator_wait(c, 1);
+    assert_int_equal(unwritten(c), 0);
+    many_seen(c, MANY, 5);
+    coordinator_wait(c, 59000); /* not before the next minute */
+    assert_int_equal(unwritten(c), 5);
+    coordinator_wait(c, 1000);
+    assert_int_equal(unwritten(c), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         WITH_COORDINATOR(a_start_reads_the_devices_with_a_lease_and_no_other),
         WITH_COORDINATOR(a_device_that_was_revoked_before_it_came_is_refused),
         WITH_COORDINATOR(a_revoked_devices_lease_frees_its_slot_also_after_a_start),
         WITH_COORDINATOR(an_unknown_key_is_nobodys),
+        WITH_COORDINATOR(rows_of_many_devices_are_written_a_part_at_a_time),
         WITH_COORDINATOR(when_a_device_was_seen_is_written_within_a_minute),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
