@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "fed/clock.h"
 #include "fed/file.h"
 #include "fedserver/front/relay.h"
 #include "fedserver/identity/certificates.h"
@@ -24,7 +25,7 @@
 #include "fedserver/rounds/update_limit.h"
 #include "fedserver/stores/stores.h"
 
-enum { PATH_SIZE = 1024, IDLE_TICK_MS = 1000, BUSY_TICK_MS = 60000 };
+enum { PATH_SIZE = 1024, IDLE_TICK_MS = 1000, BUSY_TICK_MS = 60000, LEAD_LOOK_MS = 100 };
 enum { DEVICE_LIFE_S = 730 * 24 * 3600 };
 
 /* -- open and close -- */
@@ -76,6 +77,7 @@ void fedserver_close(fedserver *server) {
     }
     fedserver_batch_log_free(&server->batch_log);
     fedserver_relay_close(server->relay);
+    fedserver_let_go(server);               /* the threads may take a while */
     fedserver_rounds_free(&server->rounds); /* ends the threads that ring the bell */
     if (server->rounds.bell >= 0) {
         close(server->rounds.bell);
@@ -200,12 +202,18 @@ static void silence_bell(const fedserver *server) {
     (void)got;
 }
 
+static bool shares(const fedserver *server) {
+    return server->setup.address != NULL && server->setup.part != FEDSERVER_GATE;
+}
+
 static fed_status start_serving(fedserver *server, fed_error *err) {
     if (server->setup.part == FEDSERVER_GATE) { /* this process keeps nothing about a device */
         fedserver_auth auth;
         FED_TRY(fedserver_auth_open(server, &auth, err));
     } else {
-        FED_TRY(server->store->lock(server->db, err));
+        if (!shares(server)) { /* whoever leads has the lock */
+            FED_TRY(server->store->lock(server->db, err));
+        }
         FED_TRY(server->store->recover(server->db, err));
         FED_TRY(fedserver_devices_start(&server->rounds, err));
         FED_TRY(fedserver_memory_note_write(server->directory, server->setup.task_memory, err));
@@ -214,7 +222,7 @@ static fed_status start_serving(fedserver *server, fed_error *err) {
         FED_TRY(fedserver_update_limit_load(&server->rounds, err));
         server->authority = fedserver_ca_id_at(server->directory);
     }
-    if (server->setup.part != FEDSERVER_WHOLE) {
+    if (server->setup.part != FEDSERVER_WHOLE && server->relay == NULL) {
         FED_TRY(fedserver_relay_open(server->directory, server->setup.part, &server->relay, err));
     }
     if (server->setup.part != FEDSERVER_GATE && server->setup.apart_values > 0) {
@@ -222,6 +230,85 @@ static fed_status start_serving(fedserver *server, fed_error *err) {
     }
     server->serving = true;
     return FED_OK;
+}
+
+/* -- who leads -- */
+
+static fed_status fail_alone(const fedserver *server, fed_error *err) {
+    const fedserver_store *sharing = NULL;
+    for (size_t k = 0; sharing == NULL && fedserver_store_at(k) != NULL; k++) {
+        sharing = fedserver_store_at(k)->lead != NULL ? fedserver_store_at(k) : NULL;
+    }
+    return fed_fail(err, FED_EINVAL,
+                    "several coordinators can't share the store %s%s%s; serve alone, without an "
+                    "address for the others",
+                    server->store->name, sharing != NULL ? "; make one on " : "",
+                    sharing != NULL ? sharing->name : "");
+}
+
+/* Ask the store, unless it was asked a moment ago. */
+static fed_status look_who_leads(fedserver *server, fed_error *err) {
+    const int64_t now_ms = fed_clock_monotonic_ms();
+    if (server->lead_ms != 0 && now_ms - server->lead_ms < LEAD_LOOK_MS) {
+        return FED_OK;
+    }
+    if (server->store->lead == NULL) {
+        return fail_alone(server, err);
+    }
+    server->lead_ms = now_ms;
+    return server->store->lead(server->db, server->setup.address, &server->lead, err);
+}
+
+static void say_who_leads(const fedserver *server, uint64_t before) {
+    const fedserver_lead *lead = &server->lead;
+    if (lead->mine) {
+        fed_logf(server->log, FED_LOG_INFO, "this coordinator leads: term %llu",
+                 (unsigned long long)lead->term);
+    } else if (lead->term != before && lead->address[0] != '\0') {
+        fed_logf(server->log, FED_LOG_INFO, "the coordinator at %s leads: term %llu", lead->address,
+                 (unsigned long long)lead->term);
+    }
+}
+
+/* Follow until this process leads; then it serves. */
+static fed_status follow(fedserver *server, fed_error *err) {
+    const uint64_t before = server->lead.term;
+    server->following = true;
+    FED_TRY(look_who_leads(server, err));
+    say_who_leads(server, before);
+    if (server->lead.mine) {
+        FED_TRY(start_serving(server, err));
+        server->following = false;
+    }
+    return FED_OK;
+}
+
+static fed_status go_on_leading(fedserver *server, fed_error *err) {
+    FED_TRY(look_who_leads(server, err));
+    if (!server->lead.mine) { /* S6 */
+        return fed_fail(err, FED_ESTATE,
+                        "another coordinator leads now, because this one did not renew its lead "
+                        "in time; this process ends, and its next start follows");
+    }
+    return FED_OK;
+}
+
+static fed_status begin_shared(fedserver *server, fed_error *err) {
+    return server->parted    ? FED_OK
+           : server->serving ? go_on_leading(server, err)
+                             : follow(server, err);
+}
+
+void fedserver_let_go(fedserver *server) {
+    if (shares(server) && !server->parted && server->store->let_go != NULL) {
+        server->store->let_go(server->db);
+        server->parted = true;
+    }
+}
+
+/* Has this process rounds, or is it a front? */
+static bool acts(const fedserver *server) {
+    return server->serving && !server->parted;
 }
 
 /* -- a batch -- */
@@ -253,10 +340,15 @@ fed_status fedserver_begin(fedserver *server, fed_error *err) {
     if (server->broken) {
         return fed_fail(err, FED_ESTATE, "the coordinator has failed before; close and open it");
     }
-    if (!server->serving) {
+    if (shares(server)) {
+        FED_TRY(note(server, begin_shared(server, err)));
+    } else if (!server->serving) {
         FED_TRY(note(server, start_serving(server, err)));
     }
     fedserver_batch_log_begin(&server->batch_log);
+    if (!acts(server)) {
+        return FED_OK;
+    }
     server->rounds.asked = false;
     FED_TRY(note(server, notice_others(server, err)));
     return note(server, fedserver_queue_follow(&server->rounds, err));
@@ -264,7 +356,11 @@ fed_status fedserver_begin(fedserver *server, fed_error *err) {
 
 fed_status fedserver_handle(fedserver *server, const fedserver_request *request, int64_t now_ms,
                             fedserver_response *response, fed_error *err) {
-    assert(server->serving && !server->broken);
+    assert(!server->broken);
+    if (!acts(server)) {
+        *response = (fedserver_response){.status = 503, .retry_after_s = 1};
+        return FED_OK;
+    }
     server->rounds.asked = true;
     if (server->setup.part != FEDSERVER_GATE) {
         FED_TRY(note(server, fedserver_rounds_advance(&server->rounds, now_ms, err)));
@@ -313,7 +409,11 @@ static int64_t next_tick_ms(const fedserver_rounds *rounds, int64_t now_ms) {
 }
 
 fed_status fedserver_tick(fedserver *server, int64_t now_ms, int64_t *next_ms, fed_error *err) {
-    assert(server->serving && !server->broken);
+    assert(!server->broken);
+    if (!acts(server)) {
+        *next_ms = now_ms + LEAD_LOOK_MS;
+        return FED_OK;
+    }
     if (server->setup.part == FEDSERVER_GATE) {
         *next_ms = now_ms + IDLE_TICK_MS;
         server->rounds.epoch += fedserver_relay_hear(server->relay);
@@ -332,7 +432,11 @@ fed_status fedserver_tick(fedserver *server, int64_t now_ms, int64_t *next_ms, f
 }
 
 fed_status fedserver_commit(fedserver *server, fed_error *err) {
-    assert(server->serving && !server->broken);
+    assert(!server->broken);
+    if (!acts(server)) {
+        fedserver_batch_log_end(&server->batch_log, true);
+        return FED_OK;
+    }
     FED_TRY(note(server, server->store->commit(server->db, err)));
     fedserver_batch_log_end(&server->batch_log, true);
     fedserver_rounds_committed(&server->rounds);

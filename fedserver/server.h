@@ -53,6 +53,11 @@ struct fedserver {
     const fedserver_routing *routing;
     fedserver_setup setup;
     bool serving; /* the lock is held and the cache is filled */
+    /* another coordinator leads, or none yet: this one has no rounds, and answers nothing itself */
+    bool following;
+    bool parted;         /* this process has let go of the lead, and is about to end */
+    fedserver_lead lead; /* who leads, where the setup has an address */
+    int64_t lead_ms;     /* when the store was asked last, by the monotonic clock */
     bool broken;
     /* fedserver_auth_open reads these when they are first needed */
     fed_pem ca_key, ca_cert, ca_bundle;

@@ -151,6 +151,13 @@ typedef struct fedserver_decline {
     bool revoked; /* the device is */
 } fedserver_decline;
 
+/** Which of the coordinators that share a store leads: it alone has the rounds. */
+typedef struct fedserver_lead {
+    bool mine;         /* this handle leads */
+    char address[256]; /* of the one that leads, as it gave it; "": not known now */
+    uint64_t term;     /* of its lead; each change of the lead makes it larger */
+} fedserver_lead;
+
 /** The store calls it for one row after the other. A failure ends the walk and becomes the
  * walk's result. The pointers are valid for the call only. */
 typedef fed_status (*fedserver_device_visit)(void *user, const fedserver_device *device,
@@ -227,6 +234,26 @@ typedef struct fedserver_store {
     /** Become the only handle that serves or checks this store, until close. FED_EBUSY: another
      * handle is; the sentence names its process. A handle that has the lock may ask again. */
     fed_status (*lock)(void *db, fed_error *err);
+    /**
+     * In place of `lock`, where several coordinators share the store: try to lead, or go on leading.
+     * Returns soon, and says in *lead who leads. A handle that leads has the lock.
+     *
+     * The lead is for a time that the store's own clock measures. A process that lives renews it by
+     * itself, also while its thread is busy elsewhere; one that is stopped, or cut off from the
+     * store, loses it. From then on nothing that it writes is committed: its next write or commit
+     * fails with FED_ESTATE or FED_EIO. `lead` is then no more `mine`, and never again.
+     *
+     * address: "HOST:PORT" where the others reach this coordinator. FED_EINVAL: it is longer than
+     * fedserver_lead has room for. Optional, with let_go and serve_term: without it one coordinator
+     * alone can use the store.
+     */
+    fed_status (*lead)(void *db, const char *address, fedserver_lead *lead, fed_error *err);
+    /** End the lead, so that another handle can take it at once. Drops what is not committed. The
+     * handle is only good for close afterwards. Does nothing where the handle does not lead. */
+    void (*let_go)(void *db);
+    /** A handle of the same process, which another thread uses, writes for the lead of that term:
+     * its commits fail once another one leads. */
+    void (*serve_term)(void *db, uint64_t term);
     /** The process that has the lock; 0: none. Do not call it in the process that has the lock:
      * the process may lose the lock. */
     long (*holder)(void *db);

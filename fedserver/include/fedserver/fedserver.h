@@ -50,7 +50,8 @@ typedef struct fedserver fedserver;
  * Open a coordinator. The first fedserver_begin continues where the last process stopped: it adds
  * up the updates of each open round again from the store. A second process may open the same
  * directory, as the command line does while the service runs. Only one process may serve:
- * fedserver_begin returns FED_EBUSY to the others. End with fedserver_close.
+ * fedserver_begin returns FED_EBUSY to the others, but where they share the store (`address` of the
+ * setup). End with fedserver_close.
  *
  * Errors: FED_ENOTFOUND (no such directory: run init), FED_EFORMAT, FED_EVERSION, FED_EIO.
  */
@@ -87,7 +88,15 @@ typedef struct fedserver_setup {
     /* bytes of memory that the running tasks may take together; 0: no limit. A task that does not
      * fit beside the others waits in the queue. */
     uint64_t task_memory;
+    /* "HOST:PORT", where other coordinators with the same store reach this one; they may take over
+     * from each other. The string must outlive the server. NULL: this process serves alone. */
+    const char *address;
 } fedserver_setup;
+
+/* Of several coordinators with one store, one leads: it has the rounds, and only its handle acts.
+ * The others follow: fedserver_begin asks ten times a second who leads, and goes on as the leader
+ * where nobody else does. Until then a batch does nothing, and requests get 503. A leader that
+ * loses the lead fails with FED_ESTATE: close it. */
 
 /** A good value of apart_values: smaller versions are made faster than a thread is started. */
 enum { FEDSERVER_APART_VALUES = 1 << 18 };
@@ -177,6 +186,10 @@ fed_status fedserver_handle(fedserver *server, const fedserver_request *request,
 fed_status fedserver_tick(fedserver *server, int64_t now_ms, int64_t *next_ms,
                           fed_error *err) FED_CHECKED;
 fed_status fedserver_commit(fedserver *server, fed_error *err) FED_CHECKED;
+
+/** This process is about to end: let another coordinator lead at once. Not inside a batch. Later
+ * requests get 503. Does nothing where no other coordinator can take over. */
+void fedserver_let_go(fedserver *server);
 
 /** Grows whenever requests that are held should be handed over again. */
 uint64_t fedserver_epoch(const fedserver *server);
