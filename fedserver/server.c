@@ -277,6 +277,7 @@ static fed_status follow(fedserver *server, fed_error *err) {
     FED_TRY(look_who_leads(server, err));
     say_who_leads(server, before);
     if (server->lead.mine) {
+        server->rounds.term = server->lead.term;
         FED_TRY(start_serving(server, err));
         server->following = false;
     }

@@ -189,11 +189,22 @@ static fed_status make_snapshots(fedserver_closing *c, fed_error *err) {
 
 /* -- the thread -- */
 
+/* A handle of the thread's own. A process that no longer leads gets none. */
+static fed_status open_store(const fedserver_rounds *rounds, void **db, fed_error *err) {
+    FED_TRY(rounds->store->open(rounds->directory, rounds->where, db, err));
+    const fed_status status =
+        rounds->term != 0 ? rounds->store->serve_term(*db, rounds->term, err) : FED_OK;
+    if (status != FED_OK) {
+        rounds->store->close(*db);
+    }
+    return status;
+}
+
 static fed_status work(fedserver_closing *c, fed_error *err) {
     const fedserver_store *store = c->rounds.store;
     fedserver_closing_drop(c->before); /* its files are gone before new ones come */
     c->before = NULL;
-    FED_TRY(store->open(c->rounds.directory, c->rounds.where, &c->rounds.db, err));
+    FED_TRY(open_store(&c->rounds, &c->rounds.db, err));
     fed_status status = fedserver_closing_make(&c->rounds, c, err);
     if (status == FED_OK) {
         status = keep(c, err);
@@ -230,8 +241,10 @@ void fedserver_closing_start(fedserver_rounds *rounds, fedserver_closing *c) {
     if (c->started || atomic_load(&c->ended)) {
         return;
     }
-    c->rounds = (fedserver_rounds){
-        .store = rounds->store, .directory = rounds->directory, .where = rounds->where};
+    c->rounds = (fedserver_rounds){.store = rounds->store,
+                                   .directory = rounds->directory,
+                                   .where = rounds->where,
+                                   .term = rounds->term};
     c->bell = rounds->bell;
     c->apart = true;
     if (!start_thread(c, run)) {
@@ -274,7 +287,7 @@ static void *tidy(void *user) {
     const fedserver_store *store = c->rounds.store;
     void *db = NULL;
     fedserver_versions_free(&c->old);
-    if (c->made.kept && store->open(c->rounds.directory, c->rounds.where, &db, NULL) == FED_OK) {
+    if (c->made.kept && open_store(&c->rounds, &db, NULL) == FED_OK) {
         const fed_status ignored = store->blob_sweep(db, c->t.task.wire.id, NULL);
         (void)ignored;
         store->close(db);

@@ -63,13 +63,14 @@ typedef struct fedserver_training {
  * struct throws the struct away and loads a new one.
  */
 typedef struct fedserver_rounds {
-    /* The owner of this struct sets the next seven. fedserver_rounds_free does not free them. */
+    /* The owner of this struct sets the next eight. fedserver_rounds_free does not free them. */
     const fedserver_store *store;
     void *db;
     const fed_log *log;
     const char
         *directory;    /* the coordinator's: the store is opened there, temporary files lie there */
     const char *where; /* of the store, as for its open */
+    uint64_t term;     /* threads write for that lead (serve_term of the store); 0: for none */
     /* From so many values on, a thread makes a new version; 0: none ever does. Then it writes 1 to
      * `bell` (8 bytes), and fedserver_training_advance is to be called. */
     size_t apart_values;

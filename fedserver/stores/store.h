@@ -252,8 +252,8 @@ typedef struct fedserver_store {
      * handle is only good for close afterwards. Does nothing where the handle does not lead. */
     void (*let_go)(void *db);
     /** A handle of the same process, which another thread uses, writes for the lead of that term:
-     * its commits fail once another one leads. */
-    void (*serve_term)(void *db, uint64_t term);
+     * once another one leads, it writes no more. FED_ESTATE: another one leads already. */
+    fed_status (*serve_term)(void *db, uint64_t term, fed_error *err);
     /** The process that has the lock; 0: none. Do not call it in the process that has the lock:
      * the process may lose the lock. */
     long (*holder)(void *db);

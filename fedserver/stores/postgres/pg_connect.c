@@ -7,8 +7,9 @@
 #include "fed/clock.h"
 #include "fedserver/stores/postgres/pg_database.h"
 #include "fedserver/stores/postgres/pg_host.h"
+#include "fedserver/stores/postgres/pg_rows.h"
 
-enum { PARAMETERS = 16, STARTING_UP_MS = 30000, AGAIN_MS = 100 };
+enum { PARAMETERS = 16, STARTING_UP_MS = 30000, AGAIN_MS = 100, ANSWER_MS = 60000 };
 
 /* A cut line is noticed by both ends, and no wait is without an end: a lock is waited for for 5 s,
  * and a process that stands still in a transaction loses it after 60 s. An acknowledged update is
@@ -143,14 +144,20 @@ fed_status fedserver_pg_connect(const char *where, fedserver_pg **db, fed_error 
     parameters p;
     FED_TRY(check_string(where, err));
     fedserver_pg *made = calloc(1, sizeof *made);
-    if (made == NULL) {
+    char *copy = strdup(where);
+    if (made == NULL || copy == NULL) {
+        free(made);
+        free(copy);
         return fed_fail(err, FED_ENOMEM, "out of memory");
     }
+    made->where = copy;
+    made->answer_ms = ANSWER_MS;
     made->base.engine = &fedserver_pg_engine;
     fedserver_pg_name_here(name);
     set_parameters(&p, where, name);
     made->conn = connect_patiently(&p);
     if (made->conn == NULL) {
+        free(copy);
         free(made);
         return fed_fail(err, FED_ENOMEM, "out of memory for a connection");
     }
@@ -172,13 +179,10 @@ void fedserver_pg_close(fedserver_pg *db) {
     if (db == NULL) {
         return;
     }
+    fedserver_pg_let_go(db);
     fedserver_pg_rollback(db);
-    if (db->locked && !db->lost) {
-        int64_t unused;
-        fed_status ignored =
-            fedserver_sql_count(db, FEDSERVER_SQL_LOCK_END, NO_VALUES, &unused, NULL);
-        (void)ignored;
-    }
+    fedserver_pg_unlock(db);
     PQfinish(db->conn);
+    free(db->where);
     free(db);
 }

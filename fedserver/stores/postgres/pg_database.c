@@ -1,7 +1,7 @@
 /* PostgreSQL as the store uses it: one connection, whose statements go out in pipeline mode. A
  * batch of writes is one round trip, because only the commit waits for answers.
  *
- * No wait is without an end: where the server neither takes nor sends a byte for ANSWER_MS, the
+ * No wait is without an end: where the server neither takes nor sends a byte for answer_ms, the
  * connection is given up. And none is mutual: this end reads while it writes, so a server whose
  * answers nobody fetched can't stop reading. */
 /* SPDX-License-Identifier: Apache-2.0 */
@@ -31,7 +31,6 @@ static const char *const texts[FEDSERVER_PG_COUNT] = {
 };
 
 enum {
-    ANSWER_MS = 60000,
     UNSENT_FEW = 64 << 10, /* bytes that libpq may hold before they are sent, */
     UNSENT_MOST = 4 << 20, /* and before this end waits for the server */
     MOST_VALUES = 48,
@@ -49,9 +48,18 @@ static int line_length(const char *text) {
 static fed_status lose(fedserver_pg *db, const char *what, fed_error *err) {
     if (!db->lost) {
         db->lost = true;
-        snprintf(db->why, sizeof db->why, "the connection is lost: %.*s", line_length(what), what);
+        snprintf(db->why, sizeof db->why, "the connection is lost: %.*s%s", line_length(what), what,
+                 db->term != 0 ? "; another coordinator may lead now" : "");
     }
     return fed_fail(err, FED_EIO, "%s: %s", db->place, db->why);
+}
+
+fed_status fedserver_pg_fail_outdone(const fedserver_pg *db, fed_error *err) {
+    return fed_fail(err, FED_ESTATE,
+                    "%s: another coordinator leads since term %" PRIu64
+                    " ended, so this one's batch is not stored; start this one again, and it "
+                    "follows",
+                    db->place, db->term);
 }
 
 static bool is_class(const char *state, const char *prefix) {
@@ -78,6 +86,9 @@ static fed_status fail_result(fedserver_pg *db, const PGresult *result, fed_erro
                         "%s: another process has held the database for 5 s; end it, then try again",
                         db->place);
     }
+    if (is_class(state, "22012") && db->term != 0) { /* REVISION_FENCED divides by 0 */
+        return fedserver_pg_fail_outdone(db, err);
+    }
     if (is_class(state, "XX001") || is_class(state, "XX002")) {
         return fed_fail(err, FED_EFORMAT, "%s: %.*s; restore the database from a backup", db->place,
                         len, text);
@@ -91,12 +102,14 @@ static fed_status fail_result(fedserver_pg *db, const PGresult *result, fed_erro
 static fed_status wait_for_socket(fedserver_pg *db, bool to_write, fed_error *err) {
     struct pollfd socket = {.fd = PQsocket(db->conn),
                             .events = (short)(POLLIN | (to_write ? POLLOUT : 0))};
-    const int ready = poll(&socket, 1, ANSWER_MS);
+    const int ready = poll(&socket, 1, db->answer_ms);
     if (ready < 0 && errno == EINTR) {
         return FED_OK;
     }
     if (ready == 0) {
-        return lose(db, "the server has not answered for 60 s", err);
+        char what[60];
+        snprintf(what, sizeof what, "the server has not answered for %d s", db->answer_ms / 1000);
+        return lose(db, what, err);
     }
     const bool readable = (socket.revents & ~POLLOUT) != 0;
     return ready > 0 && (!readable || PQconsumeInput(db->conn) == 1)
@@ -373,7 +386,8 @@ static fed_status begin(fedserver_pg *db, bool revise, fed_error *err) {
     }
     if (revise && !db->revised) {
         db->revised = true;
-        FED_TRY(send(db, FEDSERVER_SQL_REVISION_NEXT, NO_VALUES, err));
+        FED_TRY(db->term != 0 ? send(db, FEDSERVER_SQL_REVISION_FENCED, VALUES(INT(db->term)), err)
+                              : send(db, FEDSERVER_SQL_REVISION_NEXT, NO_VALUES, err));
         db->next_at = db->sent;
     }
     return FED_OK;

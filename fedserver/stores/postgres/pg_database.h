@@ -8,6 +8,11 @@
 
 #include "fedserver/stores/sql/sql_engine.h"
 
+/* Of the statements about the lead: k, of pg_locks, is the tag of a lead. */
+#define LEAD_TAGGED                                                                                \
+    "k.locktype = 'advisory' AND k.objsubid = 2 AND k.classid::bigint = ?1 AND k.granted AND"      \
+    " k.database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+
 /** The statements of PostgreSQL alone. Their numbers follow those of every engine (fedserver_sql).
  */
 enum {
@@ -18,21 +23,28 @@ enum {
     FEDSERVER_PG_COUNT
 };
 
+/** Renews the lead: pg_lead.c. */
+typedef struct fedserver_pg_pulse fedserver_pg_pulse;
+
 typedef struct fedserver_pg {
     fedserver_sql_db base; /* first: the row functions use it */
     PGconn *conn;
     bool prepared[FEDSERVER_PG_COUNT];
-    bool writing;     /* inside a transaction */
-    bool revised;     /* which has taken a revision */
-    bool lost;        /* the connection is of no use any more; `why` says why */
-    bool locked;      /* this handle serves */
-    bool several;     /* the connection string names several servers */
-    size_t unsent;    /* bytes that libpq may still hold */
-    unsigned sent;    /* statements since the last synchronization */
-    unsigned next_at; /* which of them returns the transaction's revision; 0: none */
-    int64_t next;     /* that revision */
-    int64_t revision; /* commits of all handles that were seen at the last look */
-    bool looked;      /* there was such a look, at that time: */
+    bool writing;              /* inside a transaction */
+    bool revised;              /* which has taken a revision */
+    bool lost;                 /* the connection is of no use any more; `why` says why */
+    bool locked;               /* this handle serves */
+    uint64_t term;             /* this handle writes for that lead; 0: for none */
+    fedserver_pg_pulse *pulse; /* NULL: this handle does not lead */
+    int answer_ms;             /* the longest wait for the server */
+    char *where;               /* the connection string */
+    bool several;              /* the connection string names several servers */
+    size_t unsent;             /* bytes that libpq may still hold */
+    unsigned sent;             /* statements since the last synchronization */
+    unsigned next_at;          /* which of them returns the transaction's revision; 0: none */
+    int64_t next;              /* that revision */
+    int64_t revision;          /* commits of all handles that were seen at the last look */
+    bool looked;               /* there was such a look, at that time: */
     int64_t looked_ms;
     char place[200]; /* for errors: names the database and its host */
     char why[300];
@@ -42,6 +54,9 @@ typedef struct fedserver_pg {
  * password, so no error repeats it. */
 fed_status fedserver_pg_connect(const char *where, fedserver_pg **db, fed_error *err) FED_CHECKED;
 void fedserver_pg_close(fedserver_pg *db);
+
+/** FED_ESTATE: the lead that this handle writes for is over. */
+fed_status fedserver_pg_fail_outdone(const fedserver_pg *db, fed_error *err) FED_CHECKED;
 
 /** Run SQL text, before fedserver_pg_pipeline: *result is its last result, or NULL. The caller
  * frees it with PQclear; pass NULL to go without. */

@@ -45,29 +45,6 @@ static fed_status listen_to_others(fedserver_pg *db, fed_error *err) {
     return fedserver_sql_count(db, FEDSERVER_SQL_LISTEN, NO_VALUES, &nothing, err);
 }
 
-/* The server lets go of a dead process's lock when it notices that the connection has ended, which
- * takes milliseconds. Only a lock that is about to be free is waited for. */
-static fed_status take_lock(fedserver_pg *db, fed_error *err) {
-    const int64_t end_ms = fed_clock_monotonic_ms() + DEAD_MS;
-    for (;;) {
-        int64_t taken;
-        holder h;
-        FED_TRY(fedserver_sql_count(db, FEDSERVER_SQL_LOCK_TRY,
-                                    VALUES(INT(lock_high << 32 | lock_low)), &taken, err));
-        if (taken != 0) {
-            db->locked = true;
-            return listen_to_others(db, err);
-        }
-        FED_TRY(find_holder(db, &h, err));
-        if (!is_dead(&h) || fed_clock_monotonic_ms() > end_ms) {
-            return fed_fail(err, FED_EBUSY,
-                            "%s is being served by process %ld already (%s); stop that one first",
-                            db->place, h.process, h.name);
-        }
-        fed_sleep_ms(AGAIN_MS);
-    }
-}
-
 /* -- what an acknowledgement is worth on this server -- */
 
 typedef struct settings {
@@ -107,15 +84,63 @@ static fed_status check_promises(const fedserver_pg *db, const settings *s, fed_
     return FED_OK;
 }
 
-fed_status fedserver_pg_lock(void *user, fed_error *err) {
-    fedserver_pg *db = user;
+/* -- taking it -- */
+
+static fed_status look_at_promises(fedserver_pg *db, fed_error *err) {
     settings s;
-    if (db->locked) {
+    FED_TRY(read_settings(db, &s, err));
+    return check_promises(db, &s, err);
+}
+
+void fedserver_pg_unlock(void *user) {
+    fedserver_pg *db = user;
+    int64_t unused;
+    if (db->locked && !db->lost) {
+        const fed_status ignored =
+            fedserver_sql_count(db, FEDSERVER_SQL_LOCK_END, NO_VALUES, &unused, NULL);
+        (void)ignored;
+    }
+    db->locked = false;
+}
+
+fed_status fedserver_pg_lock_try(void *user, bool *taken, fed_error *err) {
+    fedserver_pg *db = user;
+    int64_t got;
+    FED_TRY(fedserver_sql_count(db, FEDSERVER_SQL_LOCK_TRY, VALUES(INT(lock_high << 32 | lock_low)),
+                                &got, err));
+    *taken = db->locked = got != 0;
+    if (!db->locked) {
         return FED_OK;
     }
-    FED_TRY(read_settings(db, &s, err));
-    FED_TRY(check_promises(db, &s, err));
-    return take_lock(db, err);
+    const fed_status status = look_at_promises(db, err);
+    if (status != FED_OK) {
+        fedserver_pg_unlock(db);
+        return status;
+    }
+    return listen_to_others(db, err);
+}
+
+/* The server lets go of a dead process's lock when it notices that the connection has ended, which
+ * takes milliseconds. Only a lock that is about to be free is waited for. */
+fed_status fedserver_pg_lock(void *user, fed_error *err) {
+    fedserver_pg *db = user;
+    const int64_t end_ms = fed_clock_monotonic_ms() + DEAD_MS;
+    bool taken = db->locked;
+    while (!taken) {
+        holder h;
+        FED_TRY(fedserver_pg_lock_try(db, &taken, err));
+        if (taken) {
+            break;
+        }
+        FED_TRY(find_holder(db, &h, err));
+        if (!is_dead(&h) || fed_clock_monotonic_ms() > end_ms) {
+            return fed_fail(err, FED_EBUSY,
+                            "%s is being served by process %ld already (%s); stop that one first",
+                            db->place, h.process, h.name);
+        }
+        fed_sleep_ms(AGAIN_MS);
+    }
+    return FED_OK;
 }
 
 long fedserver_pg_holder(void *db) {

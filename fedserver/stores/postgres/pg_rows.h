@@ -61,8 +61,18 @@ fed_status fedserver_pg_updates_check(void *db, fedserver_checker *checker, size
 
 /* pg_lock.c */
 fed_status fedserver_pg_lock(void *user, fed_error *err) FED_CHECKED;
+/** Ask once. *taken false: another handle has the lock. */
+fed_status fedserver_pg_lock_try(void *user, bool *taken, fed_error *err) FED_CHECKED;
+/** Let go of all advisory locks of the connection. */
+void fedserver_pg_unlock(void *user);
 long fedserver_pg_holder(void *db);
 /** The store's check: bodies and guards, and what the server's settings promise. */
 fed_status fedserver_pg_check(void *user, fedserver_checker *checker, fed_error *err) FED_CHECKED;
+
+/* pg_lead.c */
+fed_status fedserver_pg_lead(void *user, const char *address, fedserver_lead *lead,
+                             fed_error *err) FED_CHECKED;
+void fedserver_pg_let_go(void *user);
+fed_status fedserver_pg_serve_term(void *user, uint64_t term, fed_error *err) FED_CHECKED;
 
 #endif

@@ -99,10 +99,20 @@
     "INSERT INTO leases SELECT lease_task, lease_round, d.id FROM devices d JOIN tasks t"          \
     " ON t.id = lease_task WHERE t.state NOT IN (2, 4) AND lease <> counted_lease;"
 
+/* One row each: who leads and until when, and the term whose leader may write (pg_lead.c). */
+#define FEDSERVER_PG_LAYOUT_3                                                                      \
+    "CREATE TABLE leader (term BIGINT NOT NULL, address TEXT NOT NULL,"                            \
+    " until TIMESTAMPTZ NOT NULL) WITH (fillfactor = 10);"                                         \
+    "INSERT INTO leader VALUES (0, '', '-infinity');"                                              \
+    "ALTER TABLE revision ADD COLUMN term BIGINT NOT NULL DEFAULT 0;"
+
 /* FEDSERVER_PG_LAYOUTS[k] makes layout k + 1 of layout k; a new store runs all of them. Each has up
  * to two texts, because C compilers need not take longer ones. Append only; never change an entry
  * after its release. */
 #define FEDSERVER_PG_LAYOUTS                                                                       \
-    { {FEDSERVER_PG_LAYOUT_1, FEDSERVER_PG_LAYOUT_1_ROUNDS}, {FEDSERVER_PG_LAYOUT_2, NULL}, }
+    {                                                                                              \
+        {FEDSERVER_PG_LAYOUT_1, FEDSERVER_PG_LAYOUT_1_ROUNDS}, {FEDSERVER_PG_LAYOUT_2, NULL},      \
+            {FEDSERVER_PG_LAYOUT_3, NULL},                                                         \
+    }
 
 #endif
