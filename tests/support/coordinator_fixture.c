@@ -19,7 +19,7 @@ static void must(fed_status status, const fed_error *err) {
 
 void coordinator_open(coordinator *c) {
     fed_error err = {0};
-    const fedserver_setup setup = {.task_memory = c->task_memory};
+    const fedserver_setup setup = {.task_memory = c->task_memory, .address = c->address};
     must(fedserver_open(c->directory, NULL, &c->server, &err), &err);
     fedserver_configure(c->server, &setup);
     fedserver_ports(c->server, 8443, 8444);

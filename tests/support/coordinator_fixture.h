@@ -17,6 +17,8 @@ typedef struct coordinator {
     fedserver *server;
     int64_t now_ms;       /* the time that the coordinator sees; tests change it */
     uint64_t task_memory; /* that tasks may take together, from the next opening on; 0: no limit */
+    /* where others reach it, from the next opening on; NULL: it serves alone */
+    const char *address;
     /* headers of the next requests; NULL: none */
     const char *range, *if_range, *bearer, *cookie, *agent, *device_name, *computes_on;
     bool from_elsewhere; /* the next requests come from another machine */

@@ -89,6 +89,12 @@ static fed_status fail_result(fedserver_pg *db, const PGresult *result, fed_erro
     if (is_class(state, "22012") && db->term != 0) { /* REVISION_FENCED divides by 0 */
         return fedserver_pg_fail_outdone(db, err);
     }
+    if (is_class(state, "57P01") && db->term != 0) {
+        return fed_fail(err, FED_EIO,
+                        "%s: the server has ended the connection: another coordinator leads now, "
+                        "or the server stops; start this one again, and it follows",
+                        db->place);
+    }
     if (is_class(state, "XX001") || is_class(state, "XX002")) {
         return fed_fail(err, FED_EFORMAT, "%s: %.*s; restore the database from a backup", db->place,
                         len, text);

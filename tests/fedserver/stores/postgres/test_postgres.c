@@ -3,6 +3,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -390,6 +391,86 @@ static void a_change_is_noticed_with_a_notification_and_without_one(void **state
     f->store->close(other);
 }
 
+/* -- the lead -- */
+
+static fedserver_lead lead(const fixture *f, void *db) {
+    fed_error err = {0};
+    fedserver_lead seen;
+    assert_fed_ok_err(f->store->lead(db, "127.0.0.1:8500", &seen, &err));
+    return seen;
+}
+
+/* Without the fence the batch would be stored: nothing ends this connection. */
+static void a_batch_of_an_older_term_is_not_stored(void **state) {
+    fixture *f = *state;
+    fed_error err = {0};
+    fedserver_update_row row = committed_lease(f);
+    assert_true(lead(f, f->db).mine);
+    assert_fed_ok_err(add_update(f, &row, (const uint8_t *)"x", 1, &err));
+    assert_fed_ok_err(f->store->commit(f->db, &err));
+    sql(f, "UPDATE fedserver.revision SET term = term + 1");
+    assert_fed_ok_err(add_update(f, &row, (const uint8_t *)"x", 1, &err));
+    assert_fed_status(f->store->commit(f->db, &err), FED_ESTATE);
+    assert_fed_says(err, "another coordinator leads");
+    assert_int_equal(count_updates(f, row.task), 1);
+    const uint8_t hash[FED_SHA256_SIZE] = {1}; /* a write that waits for its answer */
+    assert_fed_status(f->store->token_use(f->db, hash, 1, &err), FED_ESTATE);
+}
+
+static void *change_term_slowly(void *where) {
+    fed_postgres_sql(where, "UPDATE fedserver.revision SET term = term + 1; SELECT pg_sleep(1)",
+                     NULL, 0);
+    return NULL;
+}
+
+/* The row of the revision is locked while the lead changes: the old leader's batch waits for it, and
+ * then finds the new term. */
+static void a_batch_that_waits_while_the_lead_changes_is_not_stored(void **state) {
+    fixture *f = *state;
+    fed_error err = {0};
+    pthread_t thread;
+    char sleeping[8] = "0";
+    fedserver_update_row row = committed_lease(f);
+    assert_true(lead(f, f->db).mine);
+    assert_int_equal(pthread_create(&thread, NULL, change_term_slowly, (void *)(uintptr_t)f->where),
+                     0);
+    for (int k = 0; k < 1000 && strcmp(sleeping, "1") != 0; k++) {
+        fed_postgres_sql(f->where,
+                         "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'",
+                         sleeping, sizeof sleeping);
+    }
+    assert_fed_ok_err(add_update(f, &row, (const uint8_t *)"x", 1, &err));
+    assert_fed_status(f->store->commit(f->db, &err), FED_ESTATE);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(count_updates(f, row.task), 0);
+}
+
+static void a_lead_whose_pulse_is_cut_off_says_so(void **state) {
+    fixture *f = *state;
+    fed_error err = {0};
+    fedserver_lead seen = lead(f, f->db);
+    assert_true(seen.mine);
+    sql(f, "UPDATE fedserver.leader SET term = term + 1"); /* the pulse finds no row of its term */
+    for (int k = 0; k < 1000 && seen.mine; k++) {
+        fed_sleep_ms(10);
+        seen = lead(f, f->db);
+    }
+    assert_false(seen.mine);
+    reopen(f);
+    assert_true(lead(f, f->db).mine);
+    sql(f, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+           " WHERE query LIKE 'UPDATE leader%' AND pid <> pg_backend_pid()");
+    fed_status status = FED_OK;
+    for (int k = 0; k < 1000 && status == FED_OK; k++) {
+        fed_sleep_ms(10);
+        status = f->store->lead(f->db, "127.0.0.1:8500", &seen, &err);
+        sql(f, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+               " WHERE query LIKE 'UPDATE leader%' AND pid <> pg_backend_pid()");
+    }
+    assert_fed_status(status, FED_EIO);
+    assert_fed_says(err, "another coordinator leads now");
+}
+
 /* -- D1: what an acknowledgement is worth -- */
 
 static void asynchronous_commits_are_made_synchronous(void **state) {
@@ -466,6 +547,9 @@ int main(void) {
         OWN(the_lock_of_a_process_that_was_killed_is_free),
         OWN(a_connection_names_its_process),
         OWN(a_change_is_noticed_with_a_notification_and_without_one),
+        OWN(a_batch_of_an_older_term_is_not_stored),
+        OWN(a_batch_that_waits_while_the_lead_changes_is_not_stored),
+        OWN(a_lead_whose_pulse_is_cut_off_says_so),
         OWN(asynchronous_commits_are_made_synchronous),
         OWN(a_server_that_does_not_sync_is_refused),
         OWN(several_servers_without_a_synchronous_standby_are_refused),

@@ -1,0 +1,261 @@
+/* Who leads, of the coordinators that share this database.
+ *
+ * The leader has the store's lock (pg_lock.c), and its term stands in two rows. `leader` says where
+ * the leader is, and until when its lead holds; a thread with a connection of its own, the pulse,
+ * renews it. The row of `revision` is the fence: each transaction of the leader begins there, and
+ * fails where another term stands.
+ *
+ * All connections of a leader have the tag of its term, a shared advisory lock. Who takes the lead
+ * writes the new term first, then ends the connections with older tags. So an older leader's thread
+ * is ended, or it gets its tag too late, and finds the new term. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "fed/clock.h"
+#include "fedserver/stores/postgres/pg_database.h"
+#include "fedserver/stores/postgres/pg_rows.h"
+#include "fedserver/stores/sql/sql_calls.h"
+
+/* The lease is in pg_statements.def: 2 s. An answer that takes longer than PULSE_ANSWER_MS is
+ * none. */
+enum { RENEW_MS = 500, PULSE_ANSWER_MS = 5000, ENDING_MS = 5000, AGAIN_MS = 20 };
+
+/* The tag's first half; the second is the term. */
+static const int64_t tag = 0x46656454;
+
+struct fedserver_pg_pulse {
+    fedserver_pg *db;
+    int wake; /* an eventfd: the thread is to end */
+    pthread_t thread;
+    atomic_bool ended; /* the lead is lost: */
+    bool outdone;      /* another one leads; else `status` and `err` say what failed */
+    fed_status status;
+    fed_error err;
+};
+
+/* -- the pulse -- */
+
+static fed_status renew(fedserver_pg *db, bool *mine, fed_error *err) {
+    int64_t rows;
+    FED_TRY(fedserver_sql_count(db, FEDSERVER_SQL_LEAD_RENEW, VALUES(INT(db->term)), &rows, err));
+    *mine = rows == 1;
+    return FED_OK;
+}
+
+static bool told_to_end(const fedserver_pg_pulse *p) {
+    struct pollfd wake = {.fd = p->wake, .events = POLLIN};
+    return poll(&wake, 1, RENEW_MS) > 0;
+}
+
+static void *beat(void *user) {
+    fedserver_pg_pulse *p = user;
+    bool mine = true;
+    while (mine && p->status == FED_OK && !told_to_end(p)) {
+        p->status = renew(p->db, &mine, &p->err);
+    }
+    p->outdone = !mine;
+    if (p->outdone || p->status != FED_OK) {
+        atomic_store(&p->ended, true);
+    }
+    return NULL;
+}
+
+/* A lead that is lost in a crash of the server's is lost anyway: its renewals need not be synced. */
+static fed_status connect_pulse(const char *where, fedserver_pg **db, fed_error *err) {
+    FED_TRY(fedserver_pg_connect(where, db, err));
+    fed_status status = fedserver_pg_script(*db, "SET synchronous_commit = off", NULL, err);
+    status = status == FED_OK ? fedserver_pg_pipeline(*db, err) : status;
+    if (status != FED_OK) {
+        fedserver_pg_close(*db);
+        return status;
+    }
+    (*db)->answer_ms = PULSE_ANSWER_MS;
+    return FED_OK;
+}
+
+/* Signals are the program's own thread's. */
+static bool start_thread(fedserver_pg_pulse *p) {
+    sigset_t all, before;
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    const bool started = pthread_create(&p->thread, NULL, beat, p) == 0;
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return started;
+}
+
+static fed_status start_pulse(fedserver_pg *db, fed_error *err) {
+    fedserver_pg_pulse *p = calloc(1, sizeof *p);
+    if (p == NULL) {
+        return fed_fail(err, FED_ENOMEM, "out of memory");
+    }
+    fed_status status = connect_pulse(db->where, &p->db, err);
+    if (status != FED_OK) {
+        free(p);
+        return status;
+    }
+    status = fedserver_pg_serve_term(p->db, db->term, err);
+    p->wake = eventfd(0, EFD_CLOEXEC);
+    if (status == FED_OK && (p->wake < 0 || !start_thread(p))) {
+        status = fed_fail(err, FED_EIO, "the system gives no thread that renews the lead");
+    }
+    if (status != FED_OK) {
+        fedserver_pg_close(p->db);
+        (void)close(p->wake);
+        free(p);
+        return status;
+    }
+    db->pulse = p;
+    return FED_OK;
+}
+
+static void stop_pulse(fedserver_pg *db) {
+    fedserver_pg_pulse *p = db->pulse;
+    const uint64_t once = 1;
+    if (p == NULL) {
+        return;
+    }
+    const ssize_t told = write(p->wake, &once, sizeof once);
+    (void)told;
+    (void)pthread_join(p->thread, NULL);
+    fedserver_pg_close(p->db);
+    (void)close(p->wake);
+    free(p);
+    db->pulse = NULL;
+}
+
+/* -- taking the lead -- */
+
+/* End the connections of older leads, and wait for their end: until then one of them might hold
+ * rows. */
+static fed_status end_older(fedserver_pg *db, fed_error *err) {
+    const int64_t end_ms = fed_clock_monotonic_ms() + ENDING_MS;
+    int64_t left;
+    for (;;) {
+        FED_TRY(fedserver_sql_count(db, FEDSERVER_SQL_LEAD_END_OLDER,
+                                    VALUES(INT(tag), INT(db->term)), &left, err));
+        if (left == 0) {
+            return FED_OK;
+        }
+        if (fed_clock_monotonic_ms() > end_ms) {
+            return fed_fail(err, FED_EBUSY,
+                            "%s: connections of the coordinator that led before do not end; end "
+                            "them (pg_terminate_backend), or restart the database",
+                            db->place);
+        }
+        fed_sleep_ms(AGAIN_MS);
+    }
+}
+
+static fed_status write_term(fedserver_pg *db, const char *address, fed_error *err) {
+    fedserver_written written = {0};
+    FED_TRY(WRITE_NOW(LEAD_TAKE, &written, TEXT(address)));
+    FED_TRY(WRITE(LEAD_FENCE, INT(written.id)));
+    FED_TRY(fedserver_pg_commit(db, err));
+    db->term = (uint64_t)written.id;
+    return FED_OK;
+}
+
+/* This handle has the lock, so nobody else is here. */
+static fed_status take(fedserver_pg *db, const char *address, fed_error *err) {
+    FED_TRY(write_term(db, address, err));
+    FED_TRY(fedserver_pg_serve_term(db, db->term, err));
+    FED_TRY(start_pulse(db, err));
+    return end_older(db, err);
+}
+
+/* -- following -- */
+
+/* Who leads; "" where the row is that of a lead which is over. A lead whose time is over, and whose
+ * process still has the lock, loses its connections, and the lock with them. Then the next call
+ * gets the lock. */
+static fed_status see_leader(fedserver_pg *db, fedserver_lead *lead, fed_error *err) {
+    fedserver_sql_row row;
+    bool found;
+    int64_t ended;
+    *lead = (fedserver_lead){.mine = false};
+    FED_TRY(READ(LEAD_WHO, &row, INT(tag)));
+    FED_TRY(fedserver_sql_row_next(&row, &found, err));
+    if (!found) {
+        return fed_fail(err, FED_EFORMAT,
+                        "%s: the row of the table `leader` is gone; restore the database from a "
+                        "backup",
+                        db->place);
+    }
+    lead->term = (uint64_t)fedserver_sql_row_int(&row, 0);
+    const bool stands = fedserver_sql_row_int(&row, 2) != 0;
+    const bool tagged = fedserver_sql_row_int(&row, 3) != 0;
+    if (stands && tagged) {
+        fedserver_sql_row_text(&row, 1, lead->address, sizeof lead->address);
+    }
+    fedserver_sql_row_end(&row);
+    return stands || !tagged ? FED_OK
+                             : fedserver_sql_count(db, FEDSERVER_SQL_LEAD_END_OVERDUE,
+                                                   VALUES(INT(tag)), &ended, err);
+}
+
+/* -- the store's functions -- */
+
+static void say_mine(const fedserver_pg *db, const char *address, fedserver_lead *lead) {
+    *lead = (fedserver_lead){.mine = true, .term = db->term};
+    strcpy(lead->address, address);
+}
+
+static fed_status go_on(const fedserver_pg *db, const char *address, fedserver_lead *lead,
+                        fed_error *err) {
+    const fedserver_pg_pulse *p = db->pulse;
+    *lead = (fedserver_lead){.mine = false};
+    if (!atomic_load(&p->ended)) {
+        say_mine(db, address, lead);
+        return FED_OK;
+    }
+    return p->outdone ? FED_OK : fed_fail(err, p->status, "%s", p->err.text);
+}
+
+fed_status fedserver_pg_lead(void *user, const char *address, fedserver_lead *lead,
+                             fed_error *err) {
+    fedserver_pg *db = user;
+    bool taken;
+    assert(!db->writing);
+    if (strlen(address) >= sizeof lead->address) {
+        return fed_fail(err, FED_EINVAL, "this coordinator's address is longer than %zu bytes",
+                        sizeof lead->address - 1);
+    }
+    if (db->pulse != NULL) {
+        return go_on(db, address, lead, err);
+    }
+    FED_TRY(fedserver_pg_lock_try(db, &taken, err));
+    if (!taken) {
+        return see_leader(db, lead, err);
+    }
+    FED_TRY(take(db, address, err));
+    say_mine(db, address, lead);
+    return FED_OK;
+}
+
+void fedserver_pg_let_go(void *user) {
+    fedserver_pg *db = user;
+    if (db->pulse != NULL) {
+        stop_pulse(db);
+        fedserver_pg_rollback(db);
+        fedserver_pg_unlock(db);
+    }
+}
+
+fed_status fedserver_pg_serve_term(void *user, uint64_t term, fed_error *err) {
+    fedserver_pg *db = user;
+    int64_t unused;
+    int64_t newest;
+    FED_TRY(
+        fedserver_sql_count(db, FEDSERVER_SQL_LEAD_TAG, VALUES(INT(tag), INT(term)), &unused, err));
+    FED_TRY(fedserver_sql_count(db, FEDSERVER_SQL_LEAD_TERM, NO_VALUES, &newest, err));
+    db->term = term;
+    return newest == (int64_t)term ? FED_OK : fedserver_pg_fail_outdone(db, err);
+}
