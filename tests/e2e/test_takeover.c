@@ -1,12 +1,15 @@
-/* Two coordinators on one PostgreSQL take over from each other in the middle of rounds: not a bit of
- * the model changes, and who led before writes nothing any more. */
+/* Coordinators on one PostgreSQL take over from each other in the middle of rounds, and the database
+ * fails over to its standby: not a bit of the model changes, nothing that was acknowledged is lost,
+ * and who led before writes nothing any more. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
 #include <stdlib.h>
 
 #include "fed/clock.h"
+#include "fed/hash.h"
 #include "fed/rng.h"
+#include "fed_history.h"
 #include "fed_postgres.h"
 
 enum { DEVICES = 4, ROUNDS = 3, PARAMETERS = 330, PATIENCE_MS = 20000 };
@@ -17,10 +20,11 @@ static const char task[] = "{\"model\": \"input 32 | dense 10\", \"codec_up\": \
 
 /* How the lead changes. */
 typedef enum change {
-    STAYS,    /* it does not */
-    LETS_GO,  /* the leader ends, and says so */
-    CUT_OFF,  /* the leader does not renew its lead; it finds out later */
-    UNSTORED, /* the leader ends in the middle of a batch, which counted an update */
+    STAYS,      /* it does not */
+    LETS_GO,    /* the leader ends, and says so */
+    CUT_OFF,    /* the leader does not renew its lead; it finds out later */
+    UNSTORED,   /* the leader ends in the middle of a batch, which counted an update */
+    FAILS_OVER, /* the database dies in the middle of a batch, and its standby takes its place */
 } change;
 
 static void noise(float *x, uint32_t round, uint32_t who) {
@@ -90,6 +94,44 @@ static void expect_outdone(fedserver *server) {
     assert_true(fedserver_begin(server, &err) == FED_ESTATE); /* and it stays so */
 }
 
+/* The database of this run, where the shared server is not it: a primary and its standby. Each time
+ * the standby becomes the primary, and gets a standby. */
+static fed_postgres pair[2];
+
+static void open_pair(void) {
+    static char store[400];
+    char where[300];
+    fed_postgres_open(&pair[0]);
+    fed_postgres_standby(&pair[0], &pair[1]);
+    fed_postgres_where_all(pair, 2, where, sizeof where);
+    snprintf(store, sizeof store, "postgres:%s", where);
+    (void)setenv("FED_TEST_STORE", store, 1);
+}
+
+static void close_pair(void) {
+    fed_postgres_close(&pair[1]);
+    fed_postgres_close(&pair[0]);
+    (void)setenv("FED_TEST_STORE", "postgres", 1);
+}
+
+static void fail_over(void) {
+    const fed_postgres killed = pair[0];
+    pair[0] = pair[1];
+    pair[1] = killed;
+    fed_postgres_promote(&pair[0]);
+    fed_postgres_standby(&pair[0], &pair[1]);
+}
+
+/* Both processes end: they have no database. Their next start waits for one. */
+static void end_without_database(fedserver *leader, fedserver *follower) {
+    fed_error err = {0};
+    assert_fed_status(fedserver_commit(leader, &err), FED_EIO);
+    fed_sleep_ms(110); /* it asks so often */
+    assert_fed_status(fedserver_begin(follower, &err), FED_EIO);
+    fedserver_close(leader);
+    fedserver_close(follower);
+}
+
 /* The two change places. */
 static void change_leader(coordinator *c, change how) {
     static const char *const addresses[] = {"a.example:1", "b.example:2"};
@@ -102,6 +144,11 @@ static void change_leader(coordinator *c, change how) {
         fedserver_close(old);
     } else if (how == UNSTORED) {
         fedserver_close(old);
+    } else if (how == FAILS_OVER) {
+        fed_postgres_kill(&pair[0]);
+        end_without_database(old, second);
+        fail_over();
+        second = open_second(c, next);
     }
     let_lead(second, how == CUT_OFF);
     if (how == CUT_OFF) {
@@ -116,57 +163,102 @@ static uint32_t received(const coordinator *c) {
     return fedserver_rounds_front(&c->server->rounds)->round.received;
 }
 
-static void upload(coordinator *c, const test_device *d, const fed_assignment *work, uint32_t who,
-                   change how) {
+typedef struct run {
+    coordinator c;
+    test_device devices[DEVICES];
+    fed_history *history;
+} run;
+
+/* The device's message, in its coordinator's words counted or refused. Returns the digest. */
+static uint64_t send(run *r, const fed_assignment *work, uint32_t who) {
     float x[PARAMETERS];
     noise(x, work->round, who);
-    if (how == UNSTORED) {
-        const uint32_t before = received(c);
-        assert_int_equal(device_upload(c, d, work, x, who + 1, NULL), 200); /* never sent */
-        change_leader(c, how);
-        assert_int_equal(received(c), before);
+    assert_int_equal(device_upload(&r->c, &r->devices[who], work, x, who + 1, NULL), 200);
+    return fed_digest(x, PARAMETERS);
+}
+
+static void upload(run *r, const fed_assignment *work, uint32_t who, change how) {
+    if (how == UNSTORED || (how == FAILS_OVER && who == work->round)) {
+        const uint32_t before = received(&r->c);
+        (void)send(r, work, who); /* its answer never leaves */
+        change_leader(&r->c, how);
+        assert_int_equal(received(&r->c), before);
     }
-    assert_int_equal(device_upload(c, d, work, x, who + 1, NULL), 200);
-    coordinator_commit(c);
+    const uint64_t digest = send(r, work, who);
+    coordinator_commit(&r->c);
+    fed_history_acknowledged(r->history, who, work->lease, work->round, digest);
     if (how == LETS_GO || how == CUT_OFF) {
-        change_leader(c, how);
+        change_leader(&r->c, how);
+    }
+}
+
+static void play_round(run *r, uint32_t round, change how) {
+    fed_assignment work[DEVICES];
+    for (uint32_t k = 0; k < DEVICES; k++) {
+        work[k] = device_ask_work(&r->c, &r->devices[k]);
+        assert_int_equal(work[k].round, round);
+        fed_history_announced(r->history, k, work[k].version, work[k].digest);
+    }
+    coordinator_commit(&r->c);
+    for (uint32_t k = 0; k < DEVICES; k++) {
+        upload(r, &work[k], k, how);
+    }
+    fed_history_committed(r->history, round, DEVICES);
+    assert_int_equal(fedserver_rounds_front(&r->c.server->rounds)->versions.version, round);
+}
+
+static fed_status note_stored(void *user, const fedserver_round_row *row, fed_error *err) {
+    (void)err;
+    if (row->committed_ms != 0) {
+        fed_history_stored(user, row->number, row->updates);
+    }
+    return FED_OK;
+}
+
+static void judge(const run *r) {
+    fed_error err = {0};
+    char why[300];
+    const fedserver *server = r->c.server;
+    assert_fed_ok_err(server->store->round_each(server->db, 1, 100, note_stored, r->history, &err));
+    if (!fed_history_holds(r->history, why, sizeof why)) {
+        fail_msg("%s", why);
     }
 }
 
 /* The digest of the last model. */
-static uint64_t run(change how) {
-    coordinator c;
-    test_device d[DEVICES];
-    coordinator_setup(&c);
-    c.address = "a.example:1";
-    coordinator_crash(&c);
+static uint64_t play(change how) {
+    run r = {.history = fed_history_new()};
+    coordinator_setup(&r.c);
+    r.c.address = "a.example:1";
+    coordinator_crash(&r.c);
     for (int k = 0; k < DEVICES; k++) {
-        d[k] = coordinator_enrol(&c);
+        r.devices[k] = coordinator_enrol(&r.c);
     }
-    coordinator_task(&c, task);
+    coordinator_task(&r.c, task);
     for (uint32_t round = 1; round <= ROUNDS; round++) {
-        fed_assignment work[DEVICES];
-        for (int k = 0; k < DEVICES; k++) {
-            work[k] = device_ask_work(&c, &d[k]);
-            assert_int_equal(work[k].round, round);
-        }
-        coordinator_commit(&c);
-        for (uint32_t k = 0; k < DEVICES; k++) {
-            upload(&c, &d[k], &work[k], k, how);
-        }
-        assert_int_equal(fedserver_rounds_front(&c.server->rounds)->versions.version, round);
+        play_round(&r, round, how);
     }
-    const uint64_t digest = fedserver_rounds_front(&c.server->rounds)->versions.digest;
-    coordinator_teardown(&c);
+    judge(&r);
+    const uint64_t digest = fedserver_rounds_front(&r.c.server->rounds)->versions.digest;
+    coordinator_teardown(&r.c);
+    fed_history_free(r.history);
     return digest;
 }
 
 static void a_change_of_the_lead_changes_no_bit(void **state) {
     (void)state;
-    const uint64_t digest = run(STAYS);
-    assert_true(run(LETS_GO) == digest);
-    assert_true(run(CUT_OFF) == digest);
-    assert_true(run(UNSTORED) == digest);
+    const uint64_t digest = play(STAYS);
+    assert_true(play(LETS_GO) == digest);
+    assert_true(play(CUT_OFF) == digest);
+    assert_true(play(UNSTORED) == digest);
+}
+
+static void a_failover_of_the_database_changes_no_bit(void **state) {
+    (void)state;
+    const uint64_t digest = play(STAYS);
+    open_pair();
+    assert_true(play(FAILS_OVER) == digest);
+    close_pair();
 }
 
 static void one_that_serves_alone_has_the_database_alone(void **state) {
@@ -203,6 +295,7 @@ static void a_store_in_files_can_not_be_shared(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_change_of_the_lead_changes_no_bit),
+        cmocka_unit_test(a_failover_of_the_database_changes_no_bit),
         WITH_COORDINATOR(one_that_serves_alone_has_the_database_alone),
         cmocka_unit_test(a_store_in_files_can_not_be_shared),
     };

@@ -116,28 +116,37 @@ static bool ended_by(pid_t pid, int64_t end_ms, int *how) {
     return true;
 }
 
-void fed_postgres_open(fed_postgres *server) {
+/* A directory that the server's user may write. data[PATH_SIZE]: the server's own, in it. */
+static void make_directory(fed_postgres *server, char *data) {
     const char *base = getenv("TMPDIR");
-    char data[PATH_SIZE];
-    int how = -1;
+    const struct passwd *user = user_without_rights();
     *server = (fed_postgres){.pid = 0};
     snprintf(server->directory, sizeof server->directory, "%s/fed_pg-XXXXXX",
              base != NULL && strlen(base) < 80 ? base : "/tmp"); /* a socket's path is short */
     assert_non_null(mkdtemp(server->directory));
-    const struct passwd *user = user_without_rights();
     assert_true(user == NULL || chown(server->directory, user->pw_uid, user->pw_gid) == 0);
-    snprintf(data, sizeof data, "%s/data", server->directory);
+    snprintf(data, PATH_SIZE, "%s/data", server->directory);
+    snprintf(server->where, sizeof server->where, "host=%s user=fed dbname=postgres",
+             server->directory);
+}
+
+static void run_program(const fed_postgres *server, const char *name, char *const arguments[]) {
+    int how = -1;
+    const pid_t pid = start_program(server, name, arguments);
+    assert_true(ended_by(pid, fed_clock_monotonic_ms() + PATIENCE_MS, &how));
+    assert_int_equal(how, 0);
+}
+
+void fed_postgres_open(fed_postgres *server) {
+    char data[PATH_SIZE];
+    make_directory(server, data);
     char *const arguments[] = {"initdb",     "-D",
                                data,         "-U",
                                "fed",        "--auth=trust",
                                "--no-sync",  "--encoding=UTF8",
                                "--locale=C", "--data-checksums",
                                NULL};
-    const pid_t pid = start_program(server, "initdb", arguments);
-    assert_true(ended_by(pid, fed_clock_monotonic_ms() + PATIENCE_MS, &how));
-    assert_int_equal(how, 0);
-    snprintf(server->where, sizeof server->where, "host=%s user=fed dbname=postgres",
-             server->directory);
+    run_program(server, "initdb", arguments);
     fed_postgres_start(server);
 }
 
@@ -227,6 +236,64 @@ void fed_postgres_sql(const char *where, const char *sql, char *first, size_t ca
     PQfinish(conn);
 }
 
+/* -- a standby -- */
+
+/* Ask until the first value of the result is "t". */
+static void wait_for(const char *where, const char *question) {
+    const int64_t end_ms = fed_clock_monotonic_ms() + PATIENCE_MS;
+    char answer[8] = "";
+    while (strcmp(answer, "t") != 0) {
+        assert_true(fed_clock_monotonic_ms() < end_ms);
+        fed_postgres_sql(where, question, answer, sizeof answer);
+        fed_sleep_ms(POLL_MS);
+    }
+}
+
+/* The setting comes before the copy, so the standby has it too: once promoted it waits for a standby
+ * of its own. */
+void fed_postgres_standby(fed_postgres *primary, fed_postgres *standby) {
+    char data[PATH_SIZE];
+    if (standby->directory[0] == '\0') {
+        make_directory(standby, data);
+    } else {
+        snprintf(data, sizeof data, "%s/data", standby->directory);
+        fed_test_rmdir(data);
+    }
+    fed_postgres_sql(primary->where, "ALTER SYSTEM SET synchronous_standby_names = '*'", NULL, 0);
+    char *const arguments[] = {"pg_basebackup",
+                               "-D",
+                               data,
+                               "-h",
+                               primary->directory,
+                               "-U",
+                               "fed",
+                               "-R",
+                               "-X",
+                               "stream",
+                               "--checkpoint=fast",
+                               "--no-sync",
+                               NULL};
+    run_program(standby, "pg_basebackup", arguments);
+    fed_postgres_start(standby);
+    fed_postgres_sql(primary->where, "SELECT pg_reload_conf()", NULL, 0);
+    wait_for(primary->where, "SELECT count(*) = 1 AND current_setting('synchronous_standby_names')"
+                             " = '*' FROM pg_stat_replication WHERE sync_state = 'sync'");
+}
+
+void fed_postgres_promote(fed_postgres *standby) {
+    fed_postgres_sql(standby->where, "SELECT pg_promote(wait => true)", NULL, 0);
+    wait_for(standby->where, "SELECT NOT pg_is_in_recovery()");
+}
+
+void fed_postgres_where_all(const fed_postgres *servers, size_t count, char *where, size_t cap) {
+    size_t at = (size_t)snprintf(where, cap, "user=fed dbname=postgres host=");
+    for (size_t k = 0; k < count && at < cap; k++) {
+        at +=
+            (size_t)snprintf(where + at, cap - at, "%s%s", k > 0 ? "," : "", servers[k].directory);
+    }
+    assert_true(at < cap);
+}
+
 static fed_postgres shared;
 static pid_t owner;
 
@@ -283,6 +350,18 @@ void fed_postgres_start(fed_postgres *server) {
 
 void fed_postgres_kill(fed_postgres *server) {
     (void)server;
+}
+
+void fed_postgres_standby(fed_postgres *primary, fed_postgres *standby) {
+    (void)primary, (void)standby;
+}
+
+void fed_postgres_promote(fed_postgres *standby) {
+    (void)standby;
+}
+
+void fed_postgres_where_all(const fed_postgres *servers, size_t count, char *where, size_t cap) {
+    (void)servers, (void)count, (void)where, (void)cap;
 }
 
 void fed_postgres_sql(const char *where, const char *sql, char *first, size_t cap) {

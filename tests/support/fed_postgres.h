@@ -31,6 +31,18 @@ void fed_postgres_start(fed_postgres *server);
 /** SIGKILL to the postmaster and all its processes. */
 void fed_postgres_kill(fed_postgres *server);
 
+/** Make a synchronous standby of a server that runs: from now on the server answers a commit once
+ * the standby has it. *standby: zeroed, or a server that was killed, whose place it takes. */
+void fed_postgres_standby(fed_postgres *primary, fed_postgres *standby);
+
+/** Make a server of the standby, whose primary was killed. It commits again once it has a standby of
+ * its own: make one of the old primary, which must not start as it was: there would be two. */
+void fed_postgres_promote(fed_postgres *standby);
+
+/** The connection string that names all of these, for a coordinator that goes on with whichever can
+ * be written. */
+void fed_postgres_where_all(const fed_postgres *servers, size_t count, char *where, size_t cap);
+
 /** Run SQL there. first[cap], where not NULL: the first value of the result, as text; "" for none.
  * */
 void fed_postgres_sql(const char *where, const char *sql, char *first, size_t cap);

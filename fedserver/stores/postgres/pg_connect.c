@@ -110,12 +110,17 @@ static bool names_several(PGconn *conn) {
     return several;
 }
 
+/* Where several are named, one may be about to be promoted, and the others are gone. */
+static bool may_come(PGconn *conn, const parameters *p) {
+    return names_several(conn) || PQpingParams(p->keys, p->values, 1) == PQPING_REJECT;
+}
+
 /* A server that is starting, or replays its log after a crash, is waited for. */
 static PGconn *connect_patiently(const parameters *p) {
     const int64_t end_ms = fed_clock_monotonic_ms() + STARTING_UP_MS;
     PGconn *conn = PQconnectdbParams(p->keys, p->values, 1);
     while (conn != NULL && PQstatus(conn) != CONNECTION_OK && fed_clock_monotonic_ms() < end_ms &&
-           PQpingParams(p->keys, p->values, 1) == PQPING_REJECT) {
+           may_come(conn, p)) {
         PQfinish(conn);
         fed_sleep_ms(AGAIN_MS);
         conn = PQconnectdbParams(p->keys, p->values, 1);
