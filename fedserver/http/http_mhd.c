@@ -247,6 +247,7 @@ fed_status fedserver_http_serve(fedserver *server, const fedserver_http_options 
                                 const fed_log *log, fed_error *err) {
     http h = {.server = server,
               .log = log,
+              .tls = {.shared = options->shared_tickets},
               .listeners = {{.epoll_fd = -1}, {.epoll_fd = -1}},
               .epoch = fedserver_epoch(server)};
     uint16_t ports[2] = {options->front_port, options->devices_port};

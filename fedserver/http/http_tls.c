@@ -3,6 +3,7 @@
 #include "fedserver/http/http_tls.h"
 
 #include <errno.h>
+#include <gnutls/crypto.h>
 #include <gnutls/gnutls.h>
 #include <gnutls/x509.h>
 #include <stdio.h>
@@ -132,6 +133,49 @@ static void forget_tickets(http_tls *tls) {
     tls->ticket_key = NULL;
 }
 
+/* HKDF (RFC 5869) of the server's private key. ca.pem goes in, so that no session of a CA that was
+ * removed is resumed. GnuTLS makes the keys of the tickets from this one, and changes them by the
+ * clock, in all processes alike. */
+static bool derive_key(const http_tls_pair *pair, gnutls_datum_t *key) {
+    static const char purpose[] = "fedserver: session tickets, 1";
+    const gnutls_datum_t text = datum(pair->key);
+    const gnutls_datum_t salt = datum(purpose);
+    const gnutls_datum_t ca = datum(pair->ca);
+    uint8_t middle[FED_SHA256_SIZE];
+    const gnutls_datum_t extracted = {middle, sizeof middle};
+    gnutls_x509_privkey_t private_key = NULL;
+    gnutls_datum_t der = {NULL, 0};
+    const bool made =
+        gnutls_x509_privkey_init(&private_key) == 0 &&
+        gnutls_x509_privkey_import2(private_key, &text, GNUTLS_X509_FMT_PEM, NULL, 0) == 0 &&
+        gnutls_x509_privkey_export2(private_key, GNUTLS_X509_FMT_DER, &der) == 0 &&
+        gnutls_hkdf_extract(GNUTLS_MAC_SHA256, &der, &salt, middle) == 0 &&
+        gnutls_hkdf_expand(GNUTLS_MAC_SHA256, &extracted, &ca, key->data, key->size) == 0;
+    gnutls_x509_privkey_deinit(private_key);
+    if (der.data != NULL) {
+        gnutls_memset(der.data, 0, der.size);
+    }
+    gnutls_free(der.data);
+    gnutls_memset(middle, 0, sizeof middle);
+    return made;
+}
+
+static fed_status set_ticket_key(http_tls *tls, const http_tls_pair *pair, fed_error *err) {
+    gnutls_datum_t key = {tls->ticket_key, tls->ticket_key_size};
+    if (key.data == NULL && gnutls_session_ticket_key_generate(&key) < 0) {
+        return fed_fail(err, FED_EIO, "the system has no random numbers for session tickets");
+    }
+    tls->ticket_key = key.data;
+    tls->ticket_key_size = key.size;
+    if (tls->shared && !derive_key(pair, &key)) {
+        return fed_fail(err, FED_EFORMAT,
+                        "%s.key: no key for session tickets can be made of it; put back the key "
+                        "that init made",
+                        pair->name);
+    }
+    return FED_OK;
+}
+
 fed_status http_tls_load(http_tls *tls, const char *directory, fedserver_listener kind,
                          const fed_log *log, fed_error *err) {
     http_tls_pair *pair = calloc(1, sizeof *pair);
@@ -149,13 +193,8 @@ fed_status http_tls_load(http_tls *tls, const char *directory, fedserver_listene
         /* a CA may have been removed: resume no session that the CA has verified */
         forget_tickets(tls);
     }
-    gnutls_datum_t ticket_key = {tls->ticket_key, tls->ticket_key_size};
-    if (ticket_key.data == NULL && gnutls_session_ticket_key_generate(&ticket_key) < 0) {
-        return fed_fail(err, FED_EIO, "the system has no random numbers for session tickets");
-    }
-    tls->ticket_key = ticket_key.data;
-    tls->ticket_key_size = ticket_key.size;
-    return FED_OK;
+    /* only the devices' listener gives tickets */
+    return kind == FEDSERVER_DEVICES ? set_ticket_key(tls, pair, err) : FED_OK;
 }
 
 void http_tls_free(http_tls *tls) {

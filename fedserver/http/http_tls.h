@@ -41,6 +41,9 @@ typedef struct http_tls_pair {
 /** The pairs of the listeners, by fedserver_listener, and the key of the session tickets. */
 typedef struct http_tls {
     http_tls_pair *pairs[2]; /* NULL: not loaded */
+    /* Other processes with the same server.key and ca.pem resume these sessions, and this one
+     * theirs. The key of the tickets is then derived from both files; else it is random. */
+    bool shared;
     uint8_t *ticket_key;
     unsigned ticket_key_size;
 } http_tls;
@@ -50,8 +53,8 @@ typedef struct http_tls {
  * then on. The front uses front.pem and front.key where they exist, for example from a public
  * authority. Without them the front, and devices always, use server.pem and server.key. The log
  * warns of a key with too many readers. If a CA has been removed from ca.pem, no older session is
- * resumed. Errors: FED_ENOTFOUND, FED_EIO; FED_EFORMAT the files are not certificates, or do not
- * match: the pair loaded before stays. The caller zeroes *tls first, and ends it with
+ * resumed; where tickets are shared, after any change of ca.pem. Errors: FED_ENOTFOUND, FED_EIO; FED_EFORMAT the files are not certificates, or do not
+ * match: the pair loaded before stays. The caller zeroes *tls first, but for `shared`, and ends it with
  * http_tls_free, also after an error.
  */
 fed_status http_tls_load(http_tls *tls, const char *directory, fedserver_listener kind,

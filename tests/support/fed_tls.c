@@ -289,3 +289,49 @@ void fed_tls_close(fed_tls *server) {
     gnutls_certificate_free_credentials(server->credentials);
     server->credentials = NULL;
 }
+
+/* -- a client -- */
+
+static void ask_who(gnutls_session_t tls) {
+    static const char request[] = "GET /who HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    char answer[1024];
+    int done;
+    do {
+        done = gnutls_handshake(tls);
+    } while (done < 0 && gnutls_error_is_fatal(done) == 0);
+    assert_int_equal(done, 0);
+    assert_int_equal(gnutls_record_send(tls, request, sizeof request - 1), sizeof request - 1);
+    do {
+        done = (int)gnutls_record_recv(tls, answer, sizeof answer);
+    } while (done < 0 && gnutls_error_is_fatal(done) == 0);
+    assert_true(done > 0);
+    assert_memory_equal(answer, "HTTP/1.1 200", 12);
+}
+
+bool fed_tls_visit(uint16_t port, const fed_identity *who, gnutls_datum_t *session) {
+    gnutls_session_t tls;
+    gnutls_certificate_credentials_t credentials;
+    const gnutls_datum_t cert = {(unsigned char *)(uintptr_t)who->cert.text,
+                                 (unsigned)strlen(who->cert.text)};
+    const gnutls_datum_t key = {(unsigned char *)(uintptr_t)who->key.text,
+                                (unsigned)strlen(who->key.text)};
+    const int fd = fed_dial(port);
+    assert_int_equal(gnutls_certificate_allocate_credentials(&credentials), 0);
+    assert_true(
+        gnutls_certificate_set_x509_key_mem(credentials, &cert, &key, GNUTLS_X509_FMT_PEM) >= 0);
+    assert_int_equal(gnutls_init(&tls, GNUTLS_CLIENT), 0);
+    assert_int_equal(gnutls_priority_set_direct(tls, "NORMAL:-VERS-ALL:+VERS-TLS1.3", NULL), 0);
+    assert_int_equal(gnutls_credentials_set(tls, GNUTLS_CRD_CERTIFICATE, credentials), 0);
+    if (session->data != NULL) {
+        assert_int_equal(gnutls_session_set_data(tls, session->data, session->size), 0);
+        gnutls_free(session->data);
+    }
+    gnutls_transport_set_int(tls, fd);
+    ask_who(tls);
+    const bool resumed = gnutls_session_is_resumed(tls) != 0;
+    assert_int_equal(gnutls_session_get_data2(tls, session), 0);
+    gnutls_deinit(tls);
+    gnutls_certificate_free_credentials(credentials);
+    close(fd);
+    return resumed;
+}

@@ -1,4 +1,5 @@
-/* A TLS server for tests. On each connection it does what a script says. */
+/* A TLS server for tests, which does on each connection what a script says; and a client that resumes
+ * sessions. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_TLS_H
 #define FED_TLS_H
@@ -67,5 +68,10 @@ void fed_tls_close(fed_tls *server);
 
 /** The byte at this offset of a test's body. */
 uint8_t fed_tls_byte(size_t at);
+
+/** A visit to the server on 127.0.0.1:port: a handshake, one request, the answer's head. *session:
+ * what the last visit left, or {NULL, 0}; the visit offers it, and replaces it by what it has got
+ * itself. The caller ends it with gnutls_free. True: the session was resumed. */
+bool fed_tls_visit(uint16_t port, const fed_identity *who, gnutls_datum_t *session);
 
 #endif

@@ -8,6 +8,7 @@
 #else
 #include <stdatomic.h>
 #endif
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "fed/api.h"
@@ -43,6 +44,9 @@ typedef struct fedserver_http_options {
     /** Addresses of proxies, separated by commas. A connection from one begins with a PROXY
      * header, which names the client. NULL: there are no such proxies. */
     const char *proxies;
+    /* Devices may resume their TLS sessions at other processes that set this too, and have the same
+     * server.key and ca.pem. Whoever has that key can then pretend to be a device that was here. */
+    bool shared_tickets;
     /** Called in each iteration of the loop, so several times a second, until *stop. NULL: not
      * wanted. */
     void (*tend)(void *user);

@@ -5,6 +5,8 @@
 
 #include <poll.h>
 
+#include "fed_tls.h"
+
 /* ---- who may come in ------------------------------------------------------------------------- */
 
 static void test_the_front_wants_no_certificate(void **state) {
@@ -275,6 +277,53 @@ static void test_certificates_that_make_no_sense_are_not_taken(void **state) {
     finish(w);
 }
 
+/* ---- sessions of several processes ----------------------------------------------------------- */
+
+/* Is a session of one server resumed at another one, started with the same files? */
+static bool resumes_elsewhere(world *w, gnutls_datum_t *session) {
+    start(w);
+    const bool resumed = fed_tls_visit(w->devices_port, &w->device, session);
+    finish(w);
+    return resumed;
+}
+
+static void test_servers_that_share_tickets_resume_each_others_sessions(void **state) {
+    world *w = *state;
+    gnutls_datum_t session = {NULL, 0};
+    w->options.shared_tickets = true;
+    assert_false(resumes_elsewhere(w, &session));
+    assert_true(resumes_elsewhere(w, &session));
+    assert_true(resumes_elsewhere(w, &session)); /* a session that was resumed goes on */
+
+    fed_identity other;
+    make_usual(w, FED_CERT_SERVER, &other);
+    write_pem(w, "server.pem", &other.cert);
+    write_pem(w, "server.key", &other.key);
+    assert_false(resumes_elsewhere(w, &session));
+    assert_true(resumes_elsewhere(w, &session));
+
+    fed_pem key, ca, both;
+    make_ca("the next CA", &key, &ca);
+    const int len = snprintf(both.text, sizeof both.text, "%s%s", w->ca.text, ca.text);
+    assert_in_range(len, 1, sizeof both.text - 1);
+    write_pem(w, "ca.pem", &both);
+    assert_false(resumes_elsewhere(w, &session));
+    write_pem(w, "ca.pem", &w->ca);
+    w->options.shared_tickets = false;
+    gnutls_free(session.data);
+}
+
+static void test_a_server_alone_keeps_its_tickets_to_itself(void **state) {
+    world *w = *state;
+    gnutls_datum_t session = {NULL, 0};
+    start(w);
+    assert_false(fed_tls_visit(w->devices_port, &w->device, &session));
+    assert_true(fed_tls_visit(w->devices_port, &w->device, &session));
+    finish(w);
+    assert_false(resumes_elsewhere(w, &session));
+    gnutls_free(session.data);
+}
+
 /* ---- too many handshakes --------------------------------------------------------------------- */
 
 /* Say hello; did the server answer anything but the end? */
@@ -443,6 +492,8 @@ int main(void) {
         cmocka_unit_test(test_the_front_may_have_a_certificate_of_its_own),
         cmocka_unit_test(test_certificates_are_read_again_under_open_connections),
         cmocka_unit_test(test_certificates_that_make_no_sense_are_not_taken),
+        cmocka_unit_test(test_servers_that_share_tickets_resume_each_others_sessions),
+        cmocka_unit_test(test_a_server_alone_keeps_its_tickets_to_itself),
         cmocka_unit_test(test_a_flood_of_hellos_shuts_out_full_handshakes_not_resumed_ones),
         cmocka_unit_test(test_a_proxy_says_whose_limits_count),
         cmocka_unit_test(test_a_request_through_a_proxy_is_not_of_this_machine),
