@@ -164,22 +164,31 @@ static void take_as_claimed(fedserver_claim *claims, size_t count) {
 }
 
 /* The mean loss, with each loss limited: one device's absurd loss must not become the round's
- * loss. */
+ * loss.
+ *
+ * D3: losses are added as integers, like the values, so that no order changes a bit of the mean. The
+ * unit is 2^-33 of the power of two above the largest loss. A weight is an update's samples, or its
+ * share; all weights together are below 2^29 (FEDCODEC_FOLD_WEIGHT), so the sum stays below 2^62. */
 static double mean_loss(const fedserver_claim *claims, size_t count, double *room,
                         bool as_claimed) {
-    enum { TIMES = 100, FEWEST = 3 };
-    double sum = 0, all = 0;
+    enum { TIMES = 100, FEWEST = 3, FRACTION = 33 };
+    int64_t sum = 0;
+    int64_t all = 0;
+    int above = 0;
     for (size_t k = 0; k < count; k++) {
         room[k] = fabs((double)claims[k].loss);
     }
     qsort(room, count, sizeof *room, descending);
     const double most = count >= FEWEST ? TIMES * room[count / 2] : INFINITY;
+    (void)frexp(fmin(room[0], most), &above);
     for (size_t k = 0; k < count; k++) {
-        const double weight = (double)(as_claimed ? claims[k].samples : claims[k].share);
-        sum += weight * fmax(-most, fmin((double)claims[k].loss, most));
+        const int64_t weight = as_claimed ? claims[k].samples : claims[k].share;
+        const double loss = fmax(-most, fmin((double)claims[k].loss, most));
+        sum += weight * (int64_t)rint(ldexp(loss, FRACTION - above));
         all += weight;
     }
-    return sum / all;
+    assert(all < FEDCODEC_FOLD_WEIGHT); /* D3: the sum can't overflow */
+    return ldexp((double)sum, above - FRACTION) / (double)all;
 }
 
 static void name(const parties *p, fedserver_shares *shares) {

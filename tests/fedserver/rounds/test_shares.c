@@ -147,6 +147,48 @@ static void one_devices_loss_does_not_become_the_rounds(void **state) {
     assert_true(settle(c, 3, 0.5).loss == (2.0 - 100.0) / 3);
 }
 
+/* In floating point the order of these would decide. */
+static void no_order_changes_a_bit_of_the_loss(void **state) {
+    (void)state;
+    enum { COUNT = 200, ORDERS = 20 };
+    static fedserver_claim c[COUNT];
+    fed_rng rng;
+    fed_rng_init(&rng, 7, 7, 7);
+    double plain = 0;
+    double all = 0;
+    for (int k = 0; k < COUNT; k++) {
+        c[k] = claim(k + 1, 1 + fed_rng_below(&rng, 1000), 1);
+        c[k].loss = fed_rng_float(&rng) - 0.3f;
+        if (k % 3 == 0) {
+            c[k].loss = ldexpf(c[k].loss, -(int)fed_rng_below(&rng, 30));
+        }
+        plain += (double)c[k].loss * c[k].samples;
+        all += c[k].samples;
+    }
+    const double loss = settle(c, COUNT, 0.5).loss;
+    assert_true(fabs(loss - plain / all) < 1e-9);
+    for (int order = 0; order < ORDERS; order++) {
+        for (uint32_t k = COUNT - 1; k > 0; k--) {
+            const uint32_t other = fed_rng_below(&rng, k + 1);
+            const fedserver_claim kept = c[k];
+            c[k] = c[other];
+            c[other] = kept;
+        }
+        assert_true(settle(c, COUNT, 0.5).loss == loss);
+    }
+}
+
+static void the_largest_losses_fit_the_sum(void **state) {
+    (void)state;
+    fedserver_claim c[] = {claim(1, 1 << 28, 1), claim(2, (1 << 28) - 1, 1)};
+    c[0].loss = c[1].loss = 1e12f;
+    assert_true(settle(c, 2, 1).loss == (double)1e12f);
+    c[0].loss = c[1].loss = -1e12f;
+    assert_true(settle(c, 2, 1).loss == -(double)1e12f);
+    c[0].loss = c[1].loss = 0;
+    assert_true(settle(c, 2, 1).loss == 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fair_claims_count_as_they_are),
@@ -158,6 +200,8 @@ int main(void) {
         cmocka_unit_test(the_largest_round_there_can_be_fits_the_sum),
         cmocka_unit_test(neither_order_nor_arrival_changes_a_bit),
         cmocka_unit_test(one_devices_loss_does_not_become_the_rounds),
+        cmocka_unit_test(no_order_changes_a_bit_of_the_loss),
+        cmocka_unit_test(the_largest_losses_fit_the_sum),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
