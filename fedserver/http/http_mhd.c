@@ -232,7 +232,7 @@ static void look_at_certificates(http *h, atomic_int *changed) {
     }
 }
 
-static fed_status serve(http *h, const fedserver_http_options *options, fed_error *err) {
+static fed_status serve_until_stop(http *h, const fedserver_http_options *options, fed_error *err) {
     while (*options->stop == 0) {
         look_at_certificates(h, options->reload);
         if (options->tend != NULL) {
@@ -240,7 +240,14 @@ static fed_status serve(http *h, const fedserver_http_options *options, fed_erro
         }
         FED_TRY(http_loop_iterate(h, err));
     }
-    return http_loop_drain(h, err);
+    return FED_OK;
+}
+
+/* Connections take seconds to end; another coordinator need not wait for that. */
+static fed_status serve(http *h, const fedserver_http_options *options, fed_error *err) {
+    const fed_status status = serve_until_stop(h, options, err);
+    fedserver_let_go(h->server);
+    return status == FED_OK ? http_loop_drain(h, err) : status;
 }
 
 fed_status fedserver_http_serve(fedserver *server, const fedserver_http_options *options,

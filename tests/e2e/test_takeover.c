@@ -118,7 +118,10 @@ static void fail_over(void) {
     const fed_postgres killed = pair[0];
     pair[0] = pair[1];
     pair[1] = killed;
+    const int64_t begin_ms = fed_clock_monotonic_ms();
     fed_postgres_promote(&pair[0]);
+    printf("the standby was promoted in %lld ms\n",
+           (long long)(fed_clock_monotonic_ms() - begin_ms));
     fed_postgres_standby(&pair[0], &pair[1]);
 }
 

@@ -29,7 +29,7 @@ enum { SMALL = 1024, BIG_BLOB = 3000000 };
 
 struct fedserver {
     char directory[256];
-    atomic_int handled, waiting, ticks, reloads;
+    atomic_int handled, waiting, ticks, reloads, let_go;
     atomic_int parts;               /* bytes of request bodies for /parts */
     uint8_t known[FED_SHA256_SIZE]; /* the fingerprint of their sender */
     atomic_bool released, commit_fails;
@@ -191,6 +191,10 @@ fed_status fedserver_commit(fedserver *server, fed_error *err) {
         return fed_fail(err, FED_EIO, "the disk is on fire");
     }
     return FED_OK;
+}
+
+void fedserver_let_go(fedserver *server) {
+    atomic_fetch_add(&server->let_go, 1);
 }
 
 uint64_t fedserver_epoch(const fedserver *server) {

@@ -493,7 +493,9 @@ static void test_stopping_sends_home_who_is_held(void **state) {
     CURL *curl = raw(w, &w->device, w->devices_port);
     fed_curl_say(curl, "GET /hold?50000 HTTP/1.1\r\nHost: x\r\n\r\n");
     wait_for(&w->server.waiting, 1);
+    const int before = atomic_load(&w->server.let_go);
     finish(w);
+    assert_int_equal(atomic_load(&w->server.let_go), before + 1); /* the next one leads */
     char heard[2048];
     fed_curl_hear(curl, "}", heard, sizeof heard);
     assert_non_null(strstr(heard, "HTTP/1.1 503 "));
@@ -586,6 +588,7 @@ static void test_no_answer_leaves_when_the_commit_fails(void **state) {
     fed_reply_free(&r);
     curl_easy_cleanup(curl);
     curl_easy_cleanup(held);
+    assert_true(atomic_load(&w->server.let_go) > 0);
     atomic_store(&w->server.commit_fails, false);
 }
 
