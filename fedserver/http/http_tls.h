@@ -53,9 +53,9 @@ typedef struct http_tls {
  * then on. The front uses front.pem and front.key where they exist, for example from a public
  * authority. Without them the front, and devices always, use server.pem and server.key. The log
  * warns of a key with too many readers. If a CA has been removed from ca.pem, no older session is
- * resumed; where tickets are shared, after any change of ca.pem. Errors: FED_ENOTFOUND, FED_EIO; FED_EFORMAT the files are not certificates, or do not
- * match: the pair loaded before stays. The caller zeroes *tls first, but for `shared`, and ends it with
- * http_tls_free, also after an error.
+ * resumed; where tickets are shared, after any change of ca.pem. Errors: FED_ENOTFOUND, FED_EIO;
+ * FED_EFORMAT the files are not certificates, or do not match: the pair loaded before stays. The
+ * caller zeroes *tls first, but for `shared`, and ends it with http_tls_free, also after an error.
  */
 fed_status http_tls_load(http_tls *tls, const char *directory, fedserver_listener kind,
                          const fed_log *log, fed_error *err) FED_CHECKED;

@@ -166,9 +166,9 @@ static void take_as_claimed(fedserver_claim *claims, size_t count) {
 /* The mean loss, with each loss limited: one device's absurd loss must not become the round's
  * loss.
  *
- * D3: losses are added as integers, like the values, so that no order changes a bit of the mean. The
- * unit is 2^-33 of the power of two above the largest loss. A weight is an update's samples, or its
- * share; all weights together are below 2^29 (FEDCODEC_FOLD_WEIGHT), so the sum stays below 2^62. */
+ * D3: losses are added as integers, like the values, so that no order changes a bit of the mean.
+ * The unit is 2^-33 of the power of two above the largest loss. A weight is an update's samples, or
+ * its share. All weights together are below 2^29 (FEDCODEC_FOLD_WEIGHT), the sum below 2^62. */
 static double mean_loss(const fedserver_claim *claims, size_t count, double *room,
                         bool as_claimed) {
     enum { TIMES = 100, FEWEST = 3, FRACTION = 33 };

@@ -235,8 +235,8 @@ typedef struct fedserver_store {
      * handle is; the sentence names its process. A handle that has the lock may ask again. */
     fed_status (*lock)(void *db, fed_error *err);
     /**
-     * In place of `lock`, where several coordinators share the store: try to lead, or go on leading.
-     * Returns soon, and says in *lead who leads. A handle that leads has the lock.
+     * In place of `lock`, where several coordinators share the store: try to lead, or go on
+     * leading. Returns soon, and says in *lead who leads. A handle that leads has the lock.
      *
      * The lead is for a time that the store's own clock measures. A process that lives renews it by
      * itself, also while its thread is busy elsewhere; one that is stopped, or cut off from the

@@ -14,14 +14,18 @@
 #include "fedserver/stores/stores.h"
 
 /*
- * bench_store [DIRECTORY] bench_store --postgres [DIRECTORY]
+ * bench_store [DIRECTORY]
+ * bench_store --postgres [DIRECTORY]
+ * bench_store --lead [DIRECTORY]
  *
  * In DIRECTORY (default: the working directory), which should be on the disk in question: batches
  * of updates, each with its device's row, committed; the same with every body in its row; and bare
  * appends with one fdatasync a batch. The three ways alternate, so their ratios come from one run.
  *
  * With --postgres: the same batches into the default store and into one on PostgreSQL, in turns.
- * The server is made in DIRECTORY and ends with the program.
+ * The server is made in DIRECTORY and ends with the program. With --lead: into two databases of
+ * such a server, in turns. In the first the handle serves alone; in the second it leads, so its
+ * batches name their term, and its pulse renews the lead.
  */
 
 enum { DEVICES = 64, ROUNDS = 5 };
@@ -165,10 +169,10 @@ static void measure_both(bench b[2], int batch, int count) {
             BENCH_TIME(&ends[s], end_round(&b[s]));
         }
     }
-    const double sqlite = bench_median_s(&times[0]);
-    const double postgres = bench_median_s(&times[1]);
+    const double first = bench_median_s(&times[0]);
+    const double second = bench_median_s(&times[1]);
     printf("| %7zu | %5d | %8.0f | %8.0f | %5.2f | %6.1f | %6.1f |\n", b[0].len, batch,
-           count / sqlite, count / postgres, sqlite / postgres, 1e3 * bench_median_s(&ends[0]),
+           count / first, count / second, first / second, 1e3 * bench_median_s(&ends[0]),
            1e3 * bench_median_s(&ends[1]));
     fflush(stdout);
 }
@@ -190,7 +194,22 @@ static void warm_up(bench *b, const char *where) {
     fed_postgres_sql(where, "CHECKPOINT", NULL, 0);
 }
 
-static int compare_stores(const char *directory) {
+/* The databases of one server. */
+static void open_lead(bench b[2], const fedserver_store *store, const char *directory,
+                      const fed_postgres *server) {
+    fed_error err = {0};
+    fedserver_lead lead = {.mine = false};
+    char where[400];
+    fed_postgres_sql(server->where, "CREATE DATABASE alone", NULL, 0);
+    snprintf(where, sizeof where, "host=%s user=fed dbname=alone", server->directory);
+    open_store(&b[0], store, directory, where);
+    open_store(&b[1], store, directory, server->where);
+    bench_require(store->lock(b[0].db, &err), err.text);
+    bench_require(store->lead(b[1].db, "127.0.0.1:8500", &lead, &err), err.text);
+    bench_require(lead.mine ? FED_OK : FED_ESTATE, "it does not lead");
+}
+
+static int compare_stores(const char *directory, bool of_lead) {
     static const size_t lens[] = {2048, 30000, 400000};
     static const int counts[] = {1920, 640, 192};
     static bench b[2];
@@ -206,13 +225,17 @@ static int compare_stores(const char *directory) {
     bench_require(setenv("TMPDIR", directory, 1) == 0 ? FED_OK : FED_EIO, "setenv");
     fed_postgres_open(&server);
     bench_require(fedserver_store_parse("postgres:there", &choice, &err), err.text);
-    open_store(&b[0], fedserver_store_at(0), directory, "");
-    open_store(&b[1], choice.store, directory, server.where);
+    if (of_lead) {
+        open_lead(b, choice.store, directory, &server);
+    } else {
+        open_store(&b[0], fedserver_store_at(0), directory, "");
+        open_store(&b[1], choice.store, directory, server.where);
+    }
     warm_up(&b[1], server.where);
-    printf("updates/s, median of %d rounds; ratio to SQLite; closing a round\n\n"
-           "|   bytes | batch |   SQLite | Postgres | ratio | end ms | end ms |\n"
+    printf("updates/s, median of %d rounds; ratio to the first; closing a round\n\n"
+           "|   bytes | batch | %8s | %8s | ratio | end ms | end ms |\n"
            "|---|---|---|---|---|---|---|\n",
-           ROUNDS);
+           ROUNDS, of_lead ? "alone" : "SQLite", of_lead ? "leading" : "Postgres");
     for (int i = 0; i < 3; i++) {
         b[0].body = b[1].body = bench_alloc(lens[i]);
         b[0].len = b[1].len = lens[i];
@@ -231,7 +254,8 @@ static int compare_stores(const char *directory) {
 }
 
 int main(int argc, char **argv) {
-    const bool both = argc > 1 && strcmp(argv[1], "--postgres") == 0;
+    const bool of_lead = argc > 1 && strcmp(argv[1], "--lead") == 0;
+    const bool both = of_lead || (argc > 1 && strcmp(argv[1], "--postgres") == 0);
     char directory[300];
     char path[3][400];
     static const char *const names[] = {"server.db", "rows.db", "raw"};
@@ -239,7 +263,7 @@ int main(int argc, char **argv) {
              argc > 1 + both ? argv[1 + both] : ".");
     bench_require(mkdtemp(directory) != NULL ? FED_OK : FED_EIO, directory);
     if (both) {
-        return compare_stores(directory);
+        return compare_stores(directory, of_lead);
     }
     for (int k = 0; k < 3; k++) {
         snprintf(path[k], sizeof path[k], "%s/%s", directory, names[k]);

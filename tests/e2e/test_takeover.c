@@ -1,6 +1,6 @@
-/* Coordinators on one PostgreSQL take over from each other in the middle of rounds, and the database
- * fails over to its standby: not a bit of the model changes, nothing that was acknowledged is lost,
- * and who led before writes nothing any more. */
+/* Coordinators on one PostgreSQL take over from each other in the middle of rounds, and the
+ * database fails over to its standby: not a bit of the model changes, nothing that was acknowledged
+ * is lost, and who led before writes nothing any more. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 

@@ -249,8 +249,8 @@ static void wait_for(const char *where, const char *question) {
     }
 }
 
-/* The setting comes before the copy, so the standby has it too: once promoted it waits for a standby
- * of its own. */
+/* The setting comes before the copy, so the standby has it too: once promoted it waits for a
+ * standby of its own. */
 void fed_postgres_standby(fed_postgres *primary, fed_postgres *standby) {
     char data[PATH_SIZE];
     if (standby->directory[0] == '\0') {

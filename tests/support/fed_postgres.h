@@ -35,8 +35,8 @@ void fed_postgres_kill(fed_postgres *server);
  * the standby has it. *standby: zeroed, or a server that was killed, whose place it takes. */
 void fed_postgres_standby(fed_postgres *primary, fed_postgres *standby);
 
-/** Make a server of the standby, whose primary was killed. It commits again once it has a standby of
- * its own: make one of the old primary, which must not start as it was: there would be two. */
+/** Make a server of the standby, whose primary was killed. It commits again once it has a standby
+ * of its own: make one of the old primary, which must not start as it was: there would be two. */
 void fed_postgres_promote(fed_postgres *standby);
 
 /** The connection string that names all of these, for a coordinator that goes on with whichever can

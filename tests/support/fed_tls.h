@@ -1,5 +1,5 @@
-/* A TLS server for tests, which does on each connection what a script says; and a client that resumes
- * sessions. */
+/* A TLS server for tests, which does on each connection what a script says; and a client that
+ * resumes sessions. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_TLS_H
 #define FED_TLS_H

@@ -58,9 +58,9 @@ static bool told_to_end(const fedserver_pg_pulse *p) {
 static void *beat(void *user) {
     fedserver_pg_pulse *p = user;
     bool mine = true;
-    while (mine && p->status == FED_OK && !told_to_end(p)) {
+    do {
         p->status = renew(p->db, &mine, &p->err);
-    }
+    } while (mine && p->status == FED_OK && !told_to_end(p));
     p->outdone = !mine;
     if (p->outdone || p->status != FED_OK) {
         atomic_store(&p->ended, true);
@@ -68,7 +68,7 @@ static void *beat(void *user) {
     return NULL;
 }
 
-/* A lead that is lost in a crash of the server's is lost anyway: its renewals need not be synced. */
+/* A crash of the server's ends the lead anyway, so its renewals need not be synced. */
 static fed_status connect_pulse(const char *where, fedserver_pg **db, fed_error *err) {
     FED_TRY(fedserver_pg_connect(where, db, err));
     fed_status status = fedserver_pg_script(*db, "SET synchronous_commit = off", NULL, err);

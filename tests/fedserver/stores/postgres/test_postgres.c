@@ -423,8 +423,8 @@ static void *change_term_slowly(void *where) {
     return NULL;
 }
 
-/* The row of the revision is locked while the lead changes: the old leader's batch waits for it, and
- * then finds the new term. */
+/* The row of the revision is locked while the lead changes: the old leader's batch waits for it,
+ * and then finds the new term. */
 static void a_batch_that_waits_while_the_lead_changes_is_not_stored(void **state) {
     fixture *f = *state;
     fed_error err = {0};
