@@ -38,7 +38,8 @@ ROOMS = {
 # ways: a .def table that the upper one is listed in, or a function pointer that the upper one hands down.
 INNER_ROOMS = {
     "fedserver/": ["include/", "paths", "strategies/", "task/", "stores/", "versions/", "identity/", "rounds/", "front/",
-                   "batch_log", "memory_note", "gangs", "server", "audit_log", "operator/", "routes/", "open", "http/", "commands/"],
+                   "batch_log", "memory_note", "gangs", "server", "leading", "audit_log", "operator/", "routes/", "open", "cluster/", "http/",
+                   "commands/"],
     "fedclient/datacenter/": ["include/", "trace", "cost", "syncs", "sync", "address", "buffers", "nic/", "links/", "links", "plan",
                               "gpu_values", "gpu_coder", "coder", "held", "collective", "inputs", "sum_relay", "collectives/", "collectives", "engine", "feddc",
                               "control/", "worker/"],
@@ -63,7 +64,7 @@ THIRD_PARTY = {
     "curl/": ["fedclient/transports/curl/"],
     "jni.h": ["fedclient/bindings/java/"],
     "microhttpd.h": ["fedserver/http/http_mhd.c", "fedserver/http/http_exchange.h"],
-    "gnutls/": ["fedserver/http/http_tls.c", "fedserver/identity/certificates.c"],
+    "gnutls/": ["fedserver/http/http_tls.c", "fedserver/cluster/cluster_tls.c", "fedserver/identity/certificates.c"],
     "sqlite3.h": ["fedserver/stores/sqlite/"],
     "libpq-fe.h": ["fedserver/stores/postgres/"],
     "jansson.h": ["fedserver/"],

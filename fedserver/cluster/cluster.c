@@ -1,0 +1,415 @@
+/* The links of one coordinator: those of its followers, or the one to its leader. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE /* accept4 */
+#include "fedserver/cluster/cluster.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "fed/clock.h"
+
+enum {
+    LINKS_MOST = 64,      /* at a time, strangers that have not proved themselves among them */
+    AGAIN_MS = 100,       /* between two tries to reach the leader */
+    SAY_EVERY_MS = 10000, /* the log says this often why a link does not come about */
+    ADDRESS_TEXT = 256
+};
+
+typedef struct place {
+    cluster_link *link; /* NULL: free */
+    bool writes;        /* epoll watches whether the socket takes bytes */
+} place;
+
+struct cluster {
+    cluster_handlers handlers;
+    const fed_log *log;
+    cluster_keys keys;
+    int listening, epoll;
+    place followers[LINKS_MOST];
+    bool leads, dismissed;
+    place up; /* to the leader */
+    char leader[ADDRESS_TEXT];
+    uint64_t term;
+    bool told; /* the log says that `up` is there */
+    int64_t again_ms, said_ms;
+};
+
+static void watch(const cluster *c, int fd, int operation, bool writes) {
+    struct epoll_event event = {.events = EPOLLIN | (writes ? (uint32_t)EPOLLOUT : 0)};
+    (void)epoll_ctl(c->epoll, operation, fd, &event); /* where it fails, the loop looks in time */
+}
+
+fed_status cluster_open(int listening, const cluster_handlers *handlers, const fed_log *log,
+                        cluster **made, fed_error *err) {
+    cluster *c = calloc(1, sizeof *c);
+    if (c == NULL) {
+        close(listening);
+        return fed_fail(err, FED_ENOMEM, "out of memory for the links to other coordinators");
+    }
+    *c = (cluster){.handlers = *handlers, .log = log, .listening = listening};
+    c->epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (c->epoll < 0) {
+        cluster_close(c);
+        return fed_fail(err, FED_EIO,
+                        "the system gives no descriptor to wait for other coordinators: allow more "
+                        "open files (ulimit -n, LimitNOFILE)");
+    }
+    watch(c, listening, EPOLL_CTL_ADD, false);
+    *made = c;
+    return FED_OK;
+}
+
+void cluster_use_keys(cluster *c, const cluster_keys *keys) {
+    c->keys = *keys;
+}
+
+int cluster_fd(const cluster *c) {
+    return c->epoll;
+}
+
+/* ---- ends of links -------------------------------------------------------------------------- */
+
+/* A link is over: tell its owners. */
+static void end_link(place *p, void (*tell)(void *user, void *owner), void *user) {
+    cluster_link *link = p->link;
+    p->link = NULL; /* who is told may look whether there is a link */
+    for (size_t k = 0; link != NULL && k < cluster_link_owners(link); k++) {
+        uint64_t id;
+        void *owner = cluster_link_owner_at(link, k, &id);
+        if (owner != NULL) {
+            cluster_link_disown(link, id);
+            tell(user, owner);
+        }
+    }
+    cluster_link_free(link);
+}
+
+static void end_up(cluster *c) {
+    end_link(&c->up, c->handlers.lost, c->handlers.user);
+    c->told = false;
+}
+
+void cluster_dismiss(cluster *c) {
+    for (size_t k = 0; k < LINKS_MOST; k++) {
+        end_link(&c->followers[k], c->handlers.left, c->handlers.user);
+    }
+    c->dismissed = true;
+}
+
+void cluster_close(cluster *c) {
+    if (c == NULL) {
+        return;
+    }
+    end_up(c);
+    cluster_dismiss(c);
+    close(c->listening);
+    if (c->epoll >= 0) {
+        close(c->epoll);
+    }
+    free(c);
+}
+
+/* ---- new links ------------------------------------------------------------------------------ */
+
+static fed_status add_link(cluster *c, place *p, int fd, bool caller, fed_error *err) {
+    const int on = 1;
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    FED_TRY(cluster_link_new(fd, caller, &c->keys, fed_clock_monotonic_ms(), &p->link, err));
+    p->writes = caller; /* it may still be connecting */
+    watch(c, fd, EPOLL_CTL_ADD, p->writes);
+    return FED_OK;
+}
+
+static place *free_place(cluster *c) {
+    for (size_t k = 0; k < LINKS_MOST; k++) {
+        if (c->followers[k].link == NULL) {
+            return &c->followers[k];
+        }
+    }
+    return NULL;
+}
+
+/* Close at once what can't be served: a follower that is closed asks anew who leads. */
+static void accept_links(cluster *c) {
+    for (int fd; (fd = accept4(c->listening, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0;) {
+        fed_error why = {0};
+        place *p = c->leads && !c->dismissed ? free_place(c) : NULL;
+        if (p == NULL) {
+            close(fd);
+        } else if (add_link(c, p, fd, false, &why) != FED_OK) {
+            fed_logf(c->log, FED_LOG_WARN, "a coordinator could not be linked: %s", why.text);
+        }
+    }
+}
+
+/* Cut "[::1]:8445" or "127.0.0.1:8445" in two. */
+static bool split(const char *address, char host[ADDRESS_TEXT], const char **port) {
+    const char *colon = strrchr(address, ':');
+    if (colon == NULL) {
+        return false;
+    }
+    size_t len = (size_t)(colon - address);
+    const bool bracketed = len >= 2 && address[0] == '[' && address[len - 1] == ']';
+    len -= bracketed ? 2 : 0;
+    memcpy(host, address + bracketed, len);
+    host[len] = '\0';
+    *port = colon + 1;
+    return true;
+}
+
+/* A socket that is connecting; -1: that is no address of numbers, or the system refuses. */
+static int begin_connect(const char *address) {
+    char host[ADDRESS_TEXT];
+    const char *port;
+    const struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV,
+                                   .ai_socktype = SOCK_STREAM};
+    struct addrinfo *to = NULL;
+    if (!split(address, host, &port) || getaddrinfo(host, port, &hints, &to) != 0) {
+        return -1;
+    }
+    int fd = socket(to->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd >= 0 && connect(fd, to->ai_addr, to->ai_addrlen) != 0 && errno != EINPROGRESS) {
+        close(fd);
+        fd = -1;
+    }
+    freeaddrinfo(to);
+    return fd;
+}
+
+/* Say why there is no link to the leader; not each time. */
+static void complain(cluster *c, const char *why) {
+    const int64_t now_ms = fed_clock_monotonic_ms();
+    if (c->told || c->said_ms == 0 || now_ms - c->said_ms >= SAY_EVERY_MS) {
+        c->said_ms = now_ms;
+        fed_logf(c->log, FED_LOG_WARN, "no link to the leader at %s: %s", c->leader, why);
+    }
+}
+
+static void reach_leader(cluster *c, const char *leader, uint64_t term) {
+    const int64_t now_ms = fed_clock_monotonic_ms();
+    fed_error why = {0};
+    if (term != c->term || strcmp(leader, c->leader) != 0) {
+        end_up(c);
+        snprintf(c->leader, sizeof c->leader, "%s", leader);
+        c->term = term;
+        c->again_ms = now_ms;
+    }
+    if (c->up.link != NULL || leader[0] == '\0' || now_ms < c->again_ms) {
+        return;
+    }
+    c->again_ms = now_ms + AGAIN_MS;
+    const int fd = begin_connect(leader);
+    if (fd < 0) {
+        complain(c, "it can't be connected to");
+    } else if (add_link(c, &c->up, fd, true, &why) != FED_OK) {
+        complain(c, why.text);
+    }
+}
+
+/* ---- frames --------------------------------------------------------------------------------- */
+
+static fed_status take_request(cluster *c, cluster_link *link, cluster_frame *frame,
+                               fed_error *err) {
+    void *owner = NULL;
+    if (cluster_link_owner(link, frame->id) != NULL) {
+        return fed_fail(err, FED_EFORMAT, "it uses the id of a request that is under way");
+    }
+    FED_TRY(c->handlers.asked(c->handlers.user, link, frame, &owner, err));
+    const fed_status status = cluster_link_own(link, frame->id, owner, err);
+    if (status != FED_OK) {
+        c->handlers.left(c->handlers.user, owner);
+    }
+    return status;
+}
+
+static fed_status from_follower(void *user, cluster_link *link, cluster_frame *frame,
+                                fed_error *err) {
+    cluster *c = user;
+    if (frame->kind == CLUSTER_REQUEST) {
+        return take_request(c, link, frame, err);
+    }
+    void *owner = cluster_link_owner(link, frame->id);
+    if (frame->kind == CLUSTER_CANCEL && owner != NULL) {
+        cluster_link_disown(link, frame->id);
+        c->handlers.left(c->handlers.user, owner);
+    }
+    return FED_OK;
+}
+
+static fed_status from_leader(void *user, cluster_link *link, cluster_frame *frame,
+                              fed_error *err) {
+    cluster *c = user;
+    cluster_answer answer;
+    void *owner = cluster_link_owner(link, frame->id);
+    if (frame->kind != CLUSTER_ANSWER || owner == NULL) {
+        return FED_OK; /* the answer to a request that was cancelled */
+    }
+    if (cluster_answer_read(frame->head.data, frame->head.len, &answer) != FED_OK) {
+        return fed_fail(err, FED_EFORMAT, "its answer can't be read");
+    }
+    if (frame->body.len > 0) {
+        answer.response.body = fedserver_blob_new(&frame->body);
+        if (answer.response.body == NULL) {
+            return fed_fail(err, FED_ENOMEM, "out of memory for an answer");
+        }
+    }
+    cluster_link_disown(link, frame->id);
+    c->handlers.answered(c->handlers.user, owner, &answer);
+    return FED_OK;
+}
+
+/* ---- turns ---------------------------------------------------------------------------------- */
+
+static void turn_followers(cluster *c, int64_t now_ms, uint64_t *moved) {
+    for (size_t k = 0; k < LINKS_MOST; k++) {
+        place *p = &c->followers[k];
+        fed_error why = {0};
+        if (p->link == NULL) {
+            continue;
+        }
+        const fed_status status = cluster_link_run(p->link, now_ms, from_follower, c, moved, &why);
+        if (status != FED_OK) {
+            fed_logf(c->log, status == FED_EAUTH ? FED_LOG_WARN : FED_LOG_INFO,
+                     "the link of a follower ended: %s", why.text);
+            end_link(p, c->handlers.left, c->handlers.user);
+        }
+    }
+}
+
+static void turn_up(cluster *c, int64_t now_ms, uint64_t *moved) {
+    fed_error why = {0};
+    if (c->up.link == NULL) {
+        return;
+    }
+    if (cluster_link_run(c->up.link, now_ms, from_leader, c, moved, &why) != FED_OK) {
+        complain(c, why.text);
+        end_up(c);
+    } else if (cluster_link_up(c->up.link) && !c->told) {
+        fed_logf(c->log, FED_LOG_INFO, "requests are passed on to the leader at %s", c->leader);
+        c->told = true;
+    }
+}
+
+void cluster_turn(cluster *c, bool leads, const char *leader, uint64_t term, uint64_t *moved) {
+    const int64_t now_ms = fed_clock_monotonic_ms();
+    if (leads && !c->leads) {
+        c->leads = true;
+        end_up(c);
+    }
+    accept_links(c);
+    if (c->leads) {
+        turn_followers(c, now_ms, moved);
+    } else {
+        reach_leader(c, leader, term);
+        turn_up(c, now_ms, moved);
+    }
+    cluster_flush(c);
+}
+
+static void flush_place(const cluster *c, place *p, int64_t now_ms) {
+    if (p->link == NULL) {
+        return;
+    }
+    cluster_link_flush(p->link, now_ms);
+    if (cluster_link_writes(p->link) != p->writes) {
+        p->writes = !p->writes;
+        watch(c, cluster_link_fd(p->link), EPOLL_CTL_MOD, p->writes);
+    }
+}
+
+void cluster_flush(cluster *c) {
+    const int64_t now_ms = fed_clock_monotonic_ms();
+    flush_place(c, &c->up, now_ms);
+    for (size_t k = 0; k < LINKS_MOST; k++) {
+        flush_place(c, &c->followers[k], now_ms);
+    }
+}
+
+int64_t cluster_next_ms(const cluster *c) {
+    int64_t next_ms =
+        c->up.link != NULL ? cluster_link_next_ms(c->up.link) : c->again_ms + AGAIN_MS;
+    next_ms = c->leads ? INT64_MAX : next_ms;
+    for (size_t k = 0; k < LINKS_MOST; k++) {
+        const cluster_link *link = c->followers[k].link;
+        const int64_t of_link_ms = link != NULL ? cluster_link_next_ms(link) : INT64_MAX;
+        next_ms = of_link_ms < next_ms ? of_link_ms : next_ms;
+    }
+    return next_ms;
+}
+
+unsigned cluster_followers(const cluster *c) {
+    unsigned count = 0;
+    for (size_t k = 0; k < LINKS_MOST; k++) {
+        count += c->followers[k].link != NULL && cluster_link_up(c->followers[k].link);
+    }
+    return count;
+}
+
+/* ---- requests ------------------------------------------------------------------------------- */
+
+bool cluster_linked(const cluster *c) {
+    return c->up.link != NULL && cluster_link_up(c->up.link);
+}
+
+fed_status cluster_carry(cluster *c, const fedserver_request *request, const char *known,
+                         void *owner, uint64_t *id, fed_error *err) {
+    uint8_t bytes[CLUSTER_HEAD_MOST];
+    fed_writer head;
+    if (!cluster_linked(c)) {
+        return fed_fail(err, FED_ENET, "there is no link to the leader");
+    }
+    fed_writer_fixed(&head, bytes, sizeof bytes);
+    cluster_request_write(&head, request, known);
+    FED_TRY(cluster_link_claim(c->up.link, owner, id, err));
+    const fed_status status = cluster_link_send(c->up.link, CLUSTER_REQUEST, *id, &head,
+                                                request->body, request->body_len, NULL, err);
+    if (status != FED_OK) {
+        cluster_link_disown(c->up.link, *id);
+    }
+    return status;
+}
+
+void cluster_cancel(cluster *c, uint64_t id) {
+    fed_error ignored = {0};
+    if (c->up.link != NULL && cluster_link_owner(c->up.link, id) != NULL) {
+        cluster_link_disown(c->up.link, id);
+        /* where there is no memory for it, the leader answers in vain */
+        (void)!cluster_link_send(c->up.link, CLUSTER_CANCEL, id, NULL, NULL, 0, NULL, &ignored);
+    }
+}
+
+void *cluster_carried_at(const cluster *c, size_t index, uint64_t *id) {
+    return cluster_link_owner_at(c->up.link, index, id);
+}
+
+size_t cluster_carried(const cluster *c) {
+    return c->up.link != NULL ? cluster_link_owners(c->up.link) : 0;
+}
+
+void cluster_answer_send(cluster_link *link, uint64_t id, const fedserver_response *response,
+                         bool same) {
+    uint8_t bytes[1024];
+    fed_writer head;
+    fed_error ignored = {0};
+    size_t len = 0;
+    fedserver_blob *body = same ? NULL : response->body;
+    const uint8_t *data = body != NULL ? fedserver_blob_data(body, &len) : NULL;
+    const fedserver_response too_large = {.status = 503};
+    const bool fits = len <= CLUSTER_BODY_MOST;
+    fed_writer_fixed(&head, bytes, sizeof bytes);
+    cluster_answer_write(&head, fits ? response : &too_large, same);
+    len = fits ? len : 0;
+    if (cluster_link_owner(link, id) != NULL) {
+        cluster_link_disown(link, id);
+        /* without memory nobody is answered; the follower gives the request up with the link */
+        (void)!cluster_link_send(link, CLUSTER_ANSWER, id, &head, data, len, body, &ignored);
+    }
+}
