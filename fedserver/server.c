@@ -274,6 +274,9 @@ static void say_who_leads(const fedserver *server, uint64_t before) {
 static fed_status follow(fedserver *server, fed_error *err) {
     const uint64_t before = server->lead.term;
     server->following = true;
+    if (server->setup.part == FEDSERVER_ROUNDS && server->relay == NULL) {
+        FED_TRY(fedserver_relay_open(server->directory, server->setup.part, &server->relay, err));
+    }
     FED_TRY(look_who_leads(server, err));
     say_who_leads(server, before);
     if (server->lead.mine) {

@@ -58,6 +58,7 @@ struct fedserver {
     bool parted;         /* this process has let go of the lead, and is about to end */
     fedserver_lead lead; /* who leads, where the setup has an address */
     int64_t lead_ms;     /* when the store was asked last, by the monotonic clock */
+    uint32_t followers;  /* coordinators that pass requests on to this one; the adapter counts */
     bool broken;
     /* fedserver_auth_open reads these when they are first needed */
     fed_pem ca_key, ca_cert, ca_bundle;

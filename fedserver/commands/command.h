@@ -35,7 +35,7 @@ typedef struct arguments {
     const command *command;
     const char *dir;
     command_list hosts, add_hosts;
-    const char *bind, *proxies, *store;
+    const char *bind, *proxies, *store, *cluster;
     long front_port, devices_port;
     bool quiet, no_front, keep;
     long count, hours, requests, connections, parent;

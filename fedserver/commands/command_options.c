@@ -32,6 +32,7 @@ static const struct row {
     {"connections", WHOLE, AT(connections), 1, 1e6},
     {"add-host", LIST, AT(add_hosts), 0, 0},
     {"proxy-protocol", TEXT, AT(proxies), 0, 0},
+    {"cluster", TEXT, AT(cluster), 0, 0},
     {"no-front", FLAG, AT(no_front), 0, 0},
     {"front-socket", WHOLE, AT(front_socket), 3, INT_MAX},
     {"parent", WHOLE, AT(parent), 1, INT_MAX},

@@ -202,6 +202,7 @@ static fed_status serve(const arguments *args, fedserver_part part,
     if (status == FED_OK) {
         const double day_s = 24 * 3600;
         fedserver_setup setup = {.part = part,
+                                 .address = part == FEDSERVER_ROUNDS ? args->cluster : NULL,
                                  .apart_values = FEDSERVER_APART_VALUES,
                                  .device_life_s = (int64_t)(args->device_days * day_s + 0.5),
                                  .task_memory = task_memory(args)};
@@ -221,6 +222,27 @@ static fed_status serve(const arguments *args, fedserver_part part,
     return status;
 }
 
+/* Listen at HOST:PORT for the other coordinators, which connect to the same address. */
+static fed_status listen_for_others(const char *address, int *fd, fed_error *err) {
+    char host[64];
+    const char *colon = strrchr(address, ':');
+    char *end = NULL;
+    const unsigned long number = colon != NULL ? strtoul(colon + 1, &end, 10) : 0;
+    size_t len = colon != NULL ? (size_t)(colon - address) : 0;
+    const bool v6 = len >= 2 && address[0] == '[' && colon[-1] == ']';
+    len -= v6 ? 2 : 0;
+    snprintf(host, sizeof host, "%.*s", (int)len, address + v6);
+    if (len == 0 || len >= sizeof host || number == 0 || number > UINT16_MAX || *end != '\0' ||
+        strcmp(host, "0.0.0.0") == 0 || strcmp(host, "::") == 0) {
+        return fed_fail(err, FED_EINVAL,
+                        "--cluster %s: write the IP address and the port by which the other "
+                        "coordinators reach this one, such as 192.0.2.1:8445 or [2001:db8::1]:8445",
+                        address);
+    }
+    uint16_t port = (uint16_t)number;
+    return fedserver_http_listen(host, &port, fd, err);
+}
+
 /* The last line of a process that serves, with time and level like every line. */
 static int fail(const fed_log *log, const fed_error *err) {
     fed_logf(log, FED_LOG_ERROR, "%s", err->text);
@@ -235,22 +257,27 @@ static int run(const arguments *args) {
         return command_usage(args, "--page is loopback, operators or all, not", args->page);
     }
     front f = {.args = args, .log = &log};
-    const fedserver_http_options options = {.bind = args->bind,
-                                            .devices_port = (uint16_t)args->devices_port,
-                                            .doors = FEDSERVER_DOOR_DEVICES,
-                                            .requests_per_s = (uint32_t)args->requests,
-                                            .proxies = args->proxies,
-                                            .connections = (uint32_t)args->connections,
-                                            .stop = &stop,
-                                            .reload = &reload,
-                                            .tend = tend_run,
-                                            .ready = open_front,
-                                            .user = &f};
+    fedserver_http_options options = {.bind = args->bind,
+                                      .devices_port = (uint16_t)args->devices_port,
+                                      .doors = FEDSERVER_DOOR_DEVICES,
+                                      .requests_per_s = (uint32_t)args->requests,
+                                      .proxies = args->proxies,
+                                      .connections = (uint32_t)args->connections,
+                                      .stop = &stop,
+                                      .reload = &reload,
+                                      .tend = tend_run,
+                                      .ready = open_front,
+                                      .user = &f};
     fed_error err = {0};
     catch_signals();
     raise_file_limit();
-    fed_status status = serve(args, FEDSERVER_ROUNDS, &options, &log,
-                              args->upstream != NULL ? &f.site : NULL, &err);
+    fed_status status = args->cluster != NULL
+                            ? listen_for_others(args->cluster, &options.cluster_socket, &err)
+                            : FED_OK;
+    if (status == FED_OK) {
+        status = serve(args, FEDSERVER_ROUNDS, &options, &log,
+                       args->upstream != NULL ? &f.site : NULL, &err);
+    }
     stop_front(&f);
     return f.status != FED_OK ? fail(&log, &f.err)
            : status != FED_OK ? fail(&log, &err)
@@ -293,7 +320,7 @@ const command command_run = {
     .name = "run",
     .run = run,
     .options = "bind front-port devices-port device-days requests connections task-memory page "
-               "proxy-protocol no-front quiet upstream upstream-ca upstream-token "
+               "proxy-protocol no-front cluster quiet upstream upstream-ca upstream-token "
                "upstream-token-file site-cohort site-goal site-minimum name",
     .brief = "serve",
     .help =
@@ -316,6 +343,10 @@ const command command_run = {
         "  --page WHO         who may read page, status and metrics: loopback (this machine, and\n"
         "                     operators from elsewhere; the default), operators, or all\n"
         "  --no-front         leave the front to a `fedserver front` started otherwise\n"
+        "  --cluster HOST:PORT\n"
+        "                     serve beside other coordinators with the same keys and PostgreSQL:\n"
+        "                     one leads, the others pass requests on and take over from it. They\n"
+        "                     reach this one at that IP address and port\n"
         "  --quiet            log warnings and errors only\n"
         "A site: a device of another coordinator, upstream, whose trainings are this one's rounds\n"
         "  --upstream URL     upstream's front, https://HOST:8443\n"

@@ -40,6 +40,7 @@ typedef struct front {
     int fd;               /* -1: none */
     fedserver_blob *body; /* an answer that waits for the commit; NULL: none */
     char head[HEAD];
+    uint64_t ticket; /* its question was taken, and is not answered yet; 0: none */
 } front;
 
 struct fedserver_relay {
@@ -47,7 +48,8 @@ struct fedserver_relay {
     int directory;        /* open, so that the socket's name is short */
     int listening, epoll; /* ROUNDS */
     front fronts[PEERS];
-    int link; /* GATE: connected, or -1 */
+    uint64_t tickets; /* how many questions were taken */
+    int link;         /* GATE: connected, or -1 */
     topic topics[PATHS];
     uint8_t *packet; /* [PACKET] */
 };
@@ -119,6 +121,7 @@ static void drop_front(front *f) {
     close_fd(&f->fd);
     fedserver_blob_free(f->body);
     f->body = NULL;
+    f->ticket = 0;
 }
 
 void fedserver_relay_close(fedserver_relay *relay) {
@@ -316,6 +319,15 @@ typedef struct answerer {
     int64_t now_ms;
 } answerer;
 
+static void set_answer(front *f, const char *path, const fedserver_response *response,
+                       fedserver_blob *body) {
+    fedserver_blob_free(f->body);
+    f->body = body;
+    snprintf(f->head, sizeof f->head, "%d %s %s %s\n", response->status, path,
+             response->etag[0] != '\0' ? response->etag : "-",
+             response->content_type != NULL ? response->content_type : "text/plain");
+}
+
 static fed_status answer_question(front *f, const answerer *a, const char *path, fed_error *err) {
     fedserver_response response = {.status = 200};
     bool known = false;
@@ -324,26 +336,29 @@ static fed_status answer_question(front *f, const answerer *a, const char *path,
         drop_front(f);
         return FED_OK;
     }
-    fedserver_blob_free(f->body);
-    f->body = response.body;
-    snprintf(f->head, sizeof f->head, "%d %s %s %s\n", response.status, path,
-             response.etag[0] != '\0' ? response.etag : "-",
-             response.content_type != NULL ? response.content_type : "text/plain");
+    set_answer(f, path, &response, response.body);
     return FED_OK;
 }
 
-static fed_status serve_front(front *f, const answerer *a, fed_error *err) {
+/* False: nothing has come, or the front was dropped. */
+static bool read_question(front *f, char path[QUESTION]) {
     char question[QUESTION];
     const ssize_t len = recv(f->fd, question, sizeof question - 1, 0);
     if (len < 0 && (errno == EAGAIN || errno == EINTR)) {
-        return FED_OK;
+        return false;
     }
     if (len <= 4 || memcmp(question, "GET ", 4) != 0) {
         drop_front(f);
-        return FED_OK;
+        return false;
     }
     question[len] = '\0';
-    return answer_question(f, a, question + 4, err);
+    snprintf(path, QUESTION, "%s", question + 4);
+    return true;
+}
+
+static fed_status serve_front(front *f, const answerer *a, fed_error *err) {
+    char path[QUESTION];
+    return read_question(f, path) ? answer_question(f, a, path, err) : FED_OK;
 }
 
 fed_status fedserver_relay_serve(fedserver_relay *relay, fedserver_relay_answer answer, void *user,
@@ -362,22 +377,70 @@ fed_status fedserver_relay_serve(fedserver_relay *relay, fedserver_relay_answer 
     return FED_OK;
 }
 
+/* One packet: the first line, and the body. */
+static void send_answer(front *f) {
+    size_t len = 0;
+    const uint8_t *data = f->body != NULL ? fedserver_blob_data(f->body, &len) : NULL;
+    struct iovec parts[2] = {{.iov_base = f->head, .iov_len = strlen(f->head)},
+                             {.iov_base = (void *)(uintptr_t)data, .iov_len = len}};
+    const struct msghdr packet = {.msg_iov = parts, .msg_iovlen = 2};
+    const bool sent = sendmsg(f->fd, &packet, MSG_NOSIGNAL) >= 0;
+    fedserver_blob_free(f->body);
+    f->body = NULL;
+    if (!sent) {
+        drop_front(f); /* the front does not read its answers; it may connect again */
+    }
+}
+
 void fedserver_relay_send(fedserver_relay *relay) {
     for (size_t k = 0; relay != NULL && k < PEERS; k++) {
-        front *f = &relay->fronts[k];
-        if (f->body == NULL) {
-            continue;
-        }
-        size_t len = 0;
-        const uint8_t *data = fedserver_blob_data(f->body, &len);
-        struct iovec parts[2] = {{.iov_base = f->head, .iov_len = strlen(f->head)},
-                                 {.iov_base = (void *)(uintptr_t)data, .iov_len = len}};
-        const struct msghdr packet = {.msg_iov = parts, .msg_iovlen = 2};
-        const bool sent = sendmsg(f->fd, &packet, MSG_NOSIGNAL) >= 0;
-        fedserver_blob_free(f->body);
-        f->body = NULL;
-        if (!sent) {
-            drop_front(f); /* the front does not read its answers; it may connect again */
+        if (relay->fronts[k].body != NULL) {
+            send_answer(&relay->fronts[k]);
         }
     }
+}
+
+/* -- the process of the rounds, where another one answers -- */
+
+/* Meanwhile the front's further questions wait in its socket, and wake nobody. */
+bool fedserver_relay_next(fedserver_relay *relay, fedserver_question *question) {
+    if (relay == NULL) {
+        return false;
+    }
+    accept_fronts(relay);
+    for (size_t k = 0; k < PEERS; k++) {
+        front *f = &relay->fronts[k];
+        if (f->fd >= 0 && f->ticket == 0 && read_question(f, question->path)) {
+            (void)epoll_ctl(relay->epoll, EPOLL_CTL_DEL, f->fd, NULL);
+            question->ticket = f->ticket = ++relay->tickets;
+            return true;
+        }
+    }
+    return false;
+}
+
+static front *front_of(fedserver_relay *relay, uint64_t ticket) {
+    for (size_t k = 0; relay != NULL && k < PEERS; k++) {
+        if (relay->fronts[k].fd >= 0 && relay->fronts[k].ticket == ticket) {
+            return &relay->fronts[k];
+        }
+    }
+    return NULL;
+}
+
+void fedserver_relay_give(fedserver_relay *relay, const fedserver_question *question,
+                          const fedserver_response *response) {
+    front *f = front_of(relay, question->ticket);
+    if (f == NULL) {
+        return; /* it has left */
+    }
+    if (response == NULL) {
+        drop_front(f);
+        return;
+    }
+    f->ticket = 0;
+    watch(relay, f->fd);
+    set_answer(f, question->path, response,
+               response->body != NULL ? fedserver_blob_share(response->body) : NULL);
+    send_answer(f);
 }

@@ -44,4 +44,15 @@ fed_status fedserver_relay_serve(fedserver_relay *relay, fedserver_relay_answer 
 /** The rounds' process, after the commit: send the answers. */
 void fedserver_relay_send(fedserver_relay *relay);
 
+/*
+ * Where another process has the answers (a coordinator that follows): a question is taken, and given
+ * its answer later.
+ */
+
+/** The next question of a front that has none under way. False: there is none. */
+bool fedserver_relay_next(fedserver_relay *relay, fedserver_question *question);
+/** Answer it at once. The response stays the caller's. NULL: nothing answers that path. */
+void fedserver_relay_give(fedserver_relay *relay, const fedserver_question *question,
+                          const fedserver_response *response);
+
 #endif

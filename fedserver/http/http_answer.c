@@ -12,10 +12,13 @@ static void free_share(void *blob) {
     fedserver_blob_free(blob);
 }
 
+int http_refusal_json(const http_refusal *r, char *json, size_t cap) {
+    return snprintf(json, cap, "{\"error\": \"%s\", \"message\": \"%s\"}\n", r->error, r->message);
+}
+
 static struct MHD_Response *refusal_response(const http_refusal *r) {
     char json[256];
-    const int len = snprintf(json, sizeof json, "{\"error\": \"%s\", \"message\": \"%s\"}\n",
-                             r->error, r->message);
+    const int len = http_refusal_json(r, json, sizeof json);
     return MHD_create_response_from_buffer((size_t)len, json, MHD_RESPMEM_MUST_COPY);
 }
 

@@ -11,7 +11,6 @@
 #include "fedserver/http/http_socket.h"
 
 enum {
-    BODIES_MOST = 256 << 20,   /* bytes of all request bodies in memory */
     DISCARD_MOST = 8 << 20,    /* a refused body up to this size is still read, see refuse */
     BODY_BYTES_PER_MS = 4,     /* a body that is slower after BODY_GRACE_MS is cut off */
     BODY_GRACE_MS = 60 * 1000, /* how long a body may be slower */
@@ -32,8 +31,10 @@ static const http_refusal chunked = {
     411, "length_required", "a chunked body is not taken: send its size as Content-Length", false};
 static const http_refusal malformed = {
     400, "bad_request", "this head can be read in two ways, so it is not read at all", true};
-static const http_refusal full = {503, "busy",
-                                  "too many uploads at once: send the same again later", false};
+const http_refusal http_refusal_full = {
+    503, "busy", "too many uploads at once: send the same again later", false};
+const http_refusal http_refusal_no_leader = {
+    503, "no_leader", "no coordinator leads at this moment: send the same again", false};
 const http_refusal http_refusal_too_many = {
     429, "too_many",
     "more requests, bytes or connections than one peer may have: "
@@ -198,7 +199,7 @@ static const http_refusal *why_not(http_exchange *x, uint64_t size) {
     if (status != 0) {
         return refusal_of(status);
     }
-    return size > BODIES_MOST - h->bodies ? &full : NULL;
+    return size > HTTP_BODIES_MOST - h->bodies ? &http_refusal_full : NULL;
 }
 
 /* Refuse a body before it is read. A client that is sending hardly ever sees an answer that
@@ -246,7 +247,7 @@ enum MHD_Result http_exchange_begin(http_exchange *x, const char *method, const 
     if (size > 0) {
         x->body = malloc((size_t)size);
         if (x->body == NULL) {
-            return refuse(x, &full, size);
+            return refuse(x, &http_refusal_full, size);
         }
         x->body_size = (size_t)size;
         x->http->bodies += x->body_size;

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "fedserver/cluster/cluster.h"
 #include "fedserver/http/http_gzip.h"
 #include "fedserver/http/http_peer.h"
 #include "fedserver/http/http_tls.h"
@@ -42,10 +43,18 @@ typedef enum http_state {
     STATE_GONE     /* the peer has closed the connection */
 } http_state;
 
+/** Who waits for the answer. */
+typedef enum http_origin {
+    ORIGIN_PEER = 0, /* a connection of this process */
+    ORIGIN_GUEST,    /* a device of another coordinator, which follows this one */
+    ORIGIN_QUESTION  /* the front's process, through front.sock, while this one follows */
+} http_origin;
+
 /** A request and its answer. */
 typedef struct http_exchange {
     http *http;
-    http_peer *peer; /* NULL if state is CUT */
+    http_origin origin;
+    http_peer *peer; /* NULL if state is CUT, or the origin is none of our peers */
     struct MHD_Connection *connection;
     http_state state;
     struct http_exchange *next; /* in http.queue or http.held */
@@ -60,6 +69,13 @@ typedef struct http_exchange {
     const http_refusal *refused; /* the answer, instead of response */
     uint32_t wait_s;             /* 429: seconds until the client should come again */
     const char *target_end;      /* end of libmicrohttpd's copy of the target */
+    uint64_t carried;            /* the leader has the request, under this id; 0: it has not */
+    int64_t
+        adrift_ms; /* since when it waits for a leader, by the monotonic clock; 0: it does not */
+    char type[64]; /* content type of an answer of the leader */
+    cluster_link *link; /* of a guest; NULL: nobody waits for the answer any more */
+    uint64_t ticket;    /* id of a guest's request, or the ticket of a question */
+    char known[20];     /* of a guest: the ETag whose body its coordinator has; "": none */
     char uri[];
 } http_exchange;
 
@@ -88,7 +104,10 @@ struct http {
     http_gzip gzip;
     int64_t warned_ms; /* when certificates were last looked at, Unix time; 0: never */
     bool resumed, stopping, closing;
-    bool woken; /* the coordinator wants a batch */
+    bool woken;            /* the coordinator wants a batch */
+    cluster *cluster;      /* links to other coordinators; NULL: this one serves alone */
+    size_t carried_looked; /* index of the carried request whose peer was looked at last */
+    int64_t looked_ms;     /* when that was, by the monotonic clock */
 };
 
 /** Empty the queue, or add an exchange at its end. The exchanges stay: take `first` before. */
@@ -117,9 +136,16 @@ void http_exchange_drop_body(http_exchange *x);
  * its body is of use (fedserver_body_in_parts). Do not use the connection from here on. */
 bool http_exchange_keep_cut(http_exchange *x);
 
-/** The answer to all requests while the coordinator stops, and to a peer that asks too much,
- * with x->wait_s. */
-extern const http_refusal http_refusal_stopping, http_refusal_too_many;
+/** The answer to all requests while the coordinator stops; to a peer that asks too much, with
+ * x->wait_s; to a body for which there is no memory; to a request while no coordinator leads. */
+extern const http_refusal http_refusal_stopping, http_refusal_too_many, http_refusal_full,
+    http_refusal_no_leader;
+
+/** Bytes of all request bodies in memory. */
+enum { HTTP_BODIES_MOST = 256 << 20 };
+
+/** The refusal as JSON. Returns its length. */
+int http_refusal_json(const http_refusal *r, char *json, size_t cap);
 
 /** Send x->refused, or x->response. */
 enum MHD_Result http_answer(http_exchange *x);

@@ -7,91 +7,69 @@
 #include <unistd.h>
 
 #include "fed/clock.h"
+#include "fedserver/http/http_carry.h"
+#include "fedserver/http/http_cluster.h"
+#include "fedserver/http/http_question.h"
+#include "fedserver/http/http_release.h"
 #include "fedserver/http/http_socket.h"
 
 enum {
-    LOOK_MS = 100,            /* the loop looks at *stop at least this often */
-    HOLD_MOST_MS = 55 * 1000, /* routers drop a silent connection after a minute */
-    DRAIN_MS = 2000,          /* time to send the last answers when stopping */
-    IDLE_ITERATIONS = 4,      /* after so many iterations in which no byte moved, the loop waits */
-    IDLE_MOST_MS = 50         /* the longest of these waits */
+    LOOK_MS = 100,       /* the loop looks at *stop at least this often */
+    DRAIN_MS = 2000,     /* time to send the last answers when stopping */
+    IDLE_ITERATIONS = 4, /* after so many iterations in which no byte moved, the loop waits */
+    IDLE_MOST_MS = 50    /* the longest of these waits */
 };
 
 /* ---- batches -------------------------------------------------------------------------------- */
 
-static void resume(http *h, http_exchange *x, http_state as) {
-    x->state = as;
-    h->resumed = true;
-    MHD_resume_connection(x->connection);
-}
-
-void http_loop_resume_all(http *h, http_queue *queue, http_state as) {
-    http_exchange *x = queue->first;
-    http_queue_clear(queue);
-    for (http_exchange *next = NULL; x != NULL; x = next) {
-        next = x->next;
-        if (x->state == STATE_CUT) {
-            http_exchange_free(x);
-        } else {
-            resume(h, x, as);
-        }
-    }
-}
-
-static void hold(http *h, http_exchange *x, int64_t until_ms) {
-    x->held_until_ms = until_ms;
-    if (h->held.first == NULL || until_ms < h->held_next_ms) {
-        h->held_next_ms = until_ms;
-    }
-    http_queue_add(&h->held, x);
-}
-
-static int64_t hold_ms(const fedserver_response *response) {
-    return response->hold_ms < HOLD_MOST_MS ? response->hold_ms : HOLD_MOST_MS;
-}
-
-static void pay(http_exchange *x) {
-    size_t len = 0;
-    if (x->response.body != NULL) {
-        (void)fedserver_blob_data(x->response.body, &len);
-    }
-    const bool trial = strcmp(x->request.method, "POST") == 0; /* a GET tries no token */
-    x->wait_s = http_peer_answered(x->peer, trial, x->response.status, len);
-    x->refused = x->wait_s > 0 ? &http_refusal_too_many : NULL;
-}
-
 /* The batch is durable: release its answers. */
-static void release(http *h) {
-    const int64_t now_ms = fed_clock_monotonic_ms();
+static void release_all(http *h) {
     http_exchange *x = h->queue.first;
     http_queue_clear(&h->queue);
     for (http_exchange *next = NULL; x != NULL; x = next) {
         next = x->next;
-        if (x->state == STATE_CUT) {
-            http_exchange_free(x);
-        } else if (x->response.hold) {
-            hold(h, x, now_ms + hold_ms(&x->response));
-        } else {
-            pay(x);
-            http_exchange_drop_body(x);
-            resume(h, x, STATE_ANSWER);
+        http_release(h, x);
+    }
+}
+
+static fed_status handle_queue(http *h, int64_t now_ms, fed_error *err) {
+    const int64_t monotonic_ms = fed_clock_monotonic_ms();
+    for (http_exchange *x = h->queue.first; x != NULL; x = x->next) {
+        if (x->refused == NULL) {
+            x->request.waited_ms = monotonic_ms - x->parked_ms;
+            x->response = (fedserver_response){0};
+            FED_TRY(fedserver_handle(h->server, &x->request, now_ms, &x->response, err));
         }
     }
+    return FED_OK;
 }
 
 fed_status http_loop_batch(http *h, fed_error *err) {
     const int64_t now_ms = fed_clock_unix_ms();
-    const int64_t monotonic_ms = fed_clock_monotonic_ms();
     FED_TRY(fedserver_begin(h->server, err));
-    for (http_exchange *x = h->queue.first; x != NULL; x = x->next) {
-        x->request.waited_ms = monotonic_ms - x->parked_ms;
-        x->response = (fedserver_response){0};
-        FED_TRY(fedserver_handle(h->server, &x->request, now_ms, &x->response, err));
+    if (http_cluster_follows(h)) {
+        http_questions_take(h);
+        http_carry_queue(h);
+        http_carry_look(h);
     }
+    FED_TRY(handle_queue(h, now_ms, err));
     FED_TRY(fedserver_tick(h->server, now_ms, &h->next_ms, err));
     FED_TRY(fedserver_commit(h->server, err));
-    release(h);
+    release_all(h);
+    http_cluster_flush(h);
     return FED_OK;
+}
+
+static bool has_left(const http_exchange *x) {
+    switch (x->origin) {
+    case ORIGIN_PEER:
+        return http_socket_gone(x->peer->wire.fd);
+    case ORIGIN_GUEST:
+        return x->link == NULL;
+    case ORIGIN_QUESTION:
+        break;
+    }
+    return false;
 }
 
 /* Queue the held requests: all if the epoch has moved, else those whose time is over. */
@@ -108,9 +86,9 @@ static void wake_held(http *h) {
     for (http_exchange *next = NULL; x != NULL; x = next) {
         next = x->next;
         if (!news && now_ms < x->held_until_ms) {
-            hold(h, x, x->held_until_ms);
-        } else if (http_socket_gone(x->peer->wire.fd)) { /* a peer that has left gets no slot */
-            resume(h, x, STATE_GONE);
+            http_hold(h, x, x->held_until_ms);
+        } else if (has_left(x)) { /* who has left gets no slot */
+            http_resume(h, x, STATE_GONE);
         } else {
             http_queue_add(&h->queue, x);
         }
@@ -127,6 +105,7 @@ static fed_status iterate(http *h, fed_error *err) {
         }
     }
     http_peers_cut_silent(&h->peers);
+    http_cluster_turn(h);
     wake_held(h);
     if (h->queue.first != NULL || h->woken || fed_clock_unix_ms() >= h->next_ms) {
         h->woken = false;
@@ -178,6 +157,7 @@ static int64_t wait_ms(http *h, bool moved_any) {
         return 0;
     }
     int64_t wait = believed_wait_ms(h, daemons_wait_ms(h), moved_any);
+    wait = least(wait, http_cluster_wait_ms(h));
     wait = least(wait, h->next_ms - fed_clock_unix_ms());
     if (h->held.first != NULL) {
         wait = least(wait, h->held_next_ms - fed_clock_monotonic_ms());
@@ -188,10 +168,11 @@ static int64_t wait_ms(http *h, bool moved_any) {
 fed_status http_loop_iterate(http *h, fed_error *err) {
     const uint64_t before = h->progress;
     FED_TRY(iterate(h, err));
-    struct pollfd wakers[3] = {{.fd = h->listeners[0].epoll_fd, .events = POLLIN},
-                               {.fd = h->listeners[1].epoll_fd, .events = POLLIN},
-                               {.fd = fedserver_wake_fd(h->server), .events = POLLIN}};
-    (void)poll(wakers, 3, (int)wait_ms(h, h->progress != before));
+    struct pollfd wakers[] = {{.fd = h->listeners[0].epoll_fd, .events = POLLIN},
+                              {.fd = h->listeners[1].epoll_fd, .events = POLLIN},
+                              {.fd = fedserver_wake_fd(h->server), .events = POLLIN},
+                              {.fd = http_cluster_fd(h), .events = POLLIN}};
+    (void)poll(wakers, sizeof wakers / sizeof wakers[0], (int)wait_ms(h, h->progress != before));
     h->woken = wakers[2].revents != 0;
     return FED_OK;
 }
@@ -208,7 +189,12 @@ fed_status http_loop_drain(http *h, fed_error *err) {
     for (http_exchange *x = h->held.first; x != NULL; x = x->next) {
         x->refused = &http_refusal_stopping;
     }
-    http_loop_resume_all(h, &h->held, STATE_ANSWER);
+    http_resume_all(h, &h->held, STATE_ANSWER);
+    if (h->queue.first != NULL) {
+        FED_TRY(http_loop_batch(h, err));
+    }
+    http_cluster_stop(h);
+    fedserver_let_go(h->server);
     const int64_t end_ms = fed_clock_monotonic_ms() + DRAIN_MS;
     while (h->live > 0 && fed_clock_monotonic_ms() < end_ms) {
         FED_TRY(http_loop_iterate(h, err));

@@ -18,7 +18,4 @@ fed_status http_loop_iterate(http *h, fed_error *err) FED_CHECKED;
  * answers. */
 fed_status http_loop_drain(http *h, fed_error *err) FED_CHECKED;
 
-/** Resume the connections of these exchanges, and set their state. */
-void http_loop_resume_all(http *h, http_queue *queue, http_state as);
-
 #endif

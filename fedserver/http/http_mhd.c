@@ -20,7 +20,9 @@
 #include <unistd.h>
 
 #include "fed/clock.h"
+#include "fedserver/http/http_cluster.h"
 #include "fedserver/http/http_loop.h"
+#include "fedserver/http/http_release.h"
 #include "fedserver/http/http_socket.h"
 
 enum {
@@ -188,8 +190,9 @@ fed_status fedserver_http_listen(const char *bind, uint16_t *port, int *fd, fed_
 static void close_doors(http *h) {
     h->closing = true;
     /* requests without an answer: their batch failed */
-    http_loop_resume_all(h, &h->queue, STATE_GONE);
-    http_loop_resume_all(h, &h->held, STATE_GONE);
+    http_resume_all(h, &h->queue, STATE_GONE);
+    http_resume_all(h, &h->held, STATE_GONE);
+    http_cluster_close(h);
     for (size_t k = 0; k < 2; k++) {
         if (h->listeners[k].daemon != NULL) {
             MHD_stop_daemon(h->listeners[k].daemon);
@@ -215,6 +218,7 @@ static void reload(http *h) {
             fed_logf(h->log, FED_LOG_WARN, "the certificates stay as they were: %s", why.text);
         }
     }
+    http_cluster_use_keys(h);
     fedserver_certificates_changed(h->server);
     h->warned_ms = 0;
 }
@@ -267,6 +271,9 @@ fed_status fedserver_http_serve(fedserver *server, const fedserver_http_options 
     fed_status status = http_loop_batch(&h, err);
     if (status == FED_OK) {
         status = open_doors(&h, options, ports, err);
+    }
+    if (status == FED_OK && options->cluster_socket != 0) {
+        status = http_cluster_open(&h, options->cluster_socket, err);
     }
     if (status == FED_OK) {
         fedserver_ports(server, ports[FEDSERVER_FRONT], ports[FEDSERVER_DEVICES]);

@@ -140,13 +140,30 @@ const char *fedserver_methods(const fedserver_request *head) {
     return get && post ? "GET, HEAD, POST" : get ? "GET, HEAD" : post ? "POST" : "";
 }
 
+bool fedserver_relays(const fedserver_request *head) {
+    return has_way(head, RELAYED);
+}
+
 bool fedserver_body_in_parts(const fedserver_request *head) {
     return has_way(head, IN_PARTS);
+}
+
+/* A follower knows no device and no task: the leader sees to them, and to the size of an update. */
+static int follower_refuses(const fedserver_request *head, uint64_t len) {
+    bool path_known = false;
+    const route *to = find(head, &path_known);
+    if (to == NULL) {
+        return path_known ? 405 : 404;
+    }
+    return len > to->body_limit ? 413 : 0;
 }
 
 int fedserver_body_refused(fedserver *server, const fedserver_request *head, uint64_t len) {
     const route *to;
     fedserver_device *device;
+    if (server->following) {
+        return follower_refuses(head, len);
+    }
     fed_error ignored = {0}; /* it comes again when the request is handled */
     if (device_of(server, head, &device, &ignored) != FED_OK) {
         return 0;
@@ -182,10 +199,6 @@ static fed_status note_authority(fedserver *server, fedserver_device *device, ui
     }
     device->authority = authority;
     return fedserver_device_save(&server->rounds, device, err);
-}
-
-static bool is_relayed(const fedserver_request *request) {
-    return has_way(request, RELAYED);
 }
 
 /* *admitted: the peer may have this route. If not, *response says what to do. */
@@ -266,4 +279,4 @@ static fed_status answer(fedserver *server, const fedserver_request *request, in
     return FED_OK;
 }
 
-const fedserver_routing fedserver_router = {.answer = answer, .relayed = is_relayed};
+const fedserver_routing fedserver_router = {.answer = answer, .relayed = fedserver_relays};

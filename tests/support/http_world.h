@@ -36,6 +36,11 @@ struct fedserver {
     atomic_ullong epoch;
     bool begun, inside; /* a batch was ever begun; a batch is open */
     fedserver_blob *big;
+    atomic_bool follows; /* another coordinator leads, at this address in that term */
+    char leader[64];
+    atomic_ullong term;
+    atomic_uint followers; /* as the adapter counts them */
+    atomic_bool parted;
 };
 
 static inline fedserver_blob *text_blob(const char *text) {
@@ -65,6 +70,35 @@ const char *fedserver_methods(const fedserver_request *head) {
 
 bool fedserver_body_in_parts(const fedserver_request *head) {
     return strcmp(head->path, "/parts") == 0;
+}
+
+bool fedserver_relays(const fedserver_request *head) {
+    return strcmp(head->path, "/v1/status") == 0;
+}
+
+bool fedserver_follows(const fedserver *server, const char **leader, uint64_t *term) {
+    *leader = server->leader;
+    *term = atomic_load(&server->term);
+    return atomic_load(&server->follows);
+}
+
+void fedserver_followers(fedserver *server, uint32_t count) {
+    atomic_store(&server->followers, count);
+}
+
+bool fedserver_front_asks(fedserver *server, fedserver_question *question) {
+    (void)server, (void)question;
+    return false;
+}
+
+void fedserver_front_answer(fedserver *server, const fedserver_question *question,
+                            const fedserver_response *response) {
+    (void)server, (void)question, (void)response;
+}
+
+void fedserver_let_go(fedserver *server) {
+    assert_false(server->inside);
+    atomic_store(&server->parted, true);
 }
 
 fed_status fedserver_begin(fedserver *server, fed_error *err) {
@@ -135,6 +169,7 @@ fed_status fedserver_handle(fedserver *server, const fedserver_request *request,
                             fedserver_response *response, fed_error *err) {
     (void)now_ms, (void)err;
     assert_true(server->inside);
+    assert_false(atomic_load(&server->follows));
     assert_true(request->wire_bytes > request->body_len);
     atomic_fetch_add(&server->handled, 1);
     response->status = 200;

@@ -220,6 +220,31 @@ const char *fedserver_methods(const fedserver_request *head);
  * breaks within the body, hand over what has arrived. Nobody waits for the answer. */
 bool fedserver_body_in_parts(const fedserver_request *head);
 
+/** Does the process of the rounds answer a request at the front, as of the status? */
+bool fedserver_relays(const fedserver_request *head);
+
+/* Of several coordinators with one store, the adapters pass requests on: from those that follow to
+ * the one that leads. */
+
+/** Does another coordinator lead, or none yet? As of the last fedserver_begin. *leader: the address
+ * of the one that leads; "": not known. *term: its lead's number; each change makes it larger. */
+bool fedserver_follows(const fedserver *server, const char **leader, uint64_t *term);
+
+/** How many coordinators pass requests on to this one, for the status. */
+void fedserver_followers(fedserver *server, uint32_t count);
+
+/** A question of the front's process for something that only the leader knows. */
+typedef struct fedserver_question {
+    char path[64];
+    uint64_t ticket;
+} fedserver_question;
+
+/** While this coordinator follows: take the front's next question. False: there is none. */
+bool fedserver_front_asks(fedserver *server, fedserver_question *question);
+/** Answer it. The response stays the caller's. */
+void fedserver_front_answer(fedserver *server, const fedserver_question *question,
+                            const fedserver_response *response);
+
 /** Why a connection ended before its first request. */
 typedef enum fedserver_handshake {
     /* too many connections from its address, or from all addresses */

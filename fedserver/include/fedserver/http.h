@@ -36,6 +36,9 @@ typedef struct fedserver_http_options {
     uint16_t devices_port;
     fedserver_doors doors; /* devices are told the other listener's port */
     int front_socket;      /* a socket that listens already, which is taken over; 0: none */
+    /* a listening socket for the links of other coordinators with the same store, which is taken
+     * over. The setup's `address` leads to it. 0: this process serves alone */
+    int cluster_socket;
     /* connections of each listener; 0: as many as the process may open */
     uint32_t connection_limit;
     /* requests a second of one device; an address may send more; 0: 100 */

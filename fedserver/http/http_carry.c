@@ -1,0 +1,130 @@
+/* A follower's requests on their way to the leader. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fedserver/http/http_carry.h"
+
+#include <string.h>
+
+#include "fed/clock.h"
+#include "fedserver/http/http_release.h"
+#include "fedserver/http/http_socket.h"
+
+enum {
+    AGAIN_MS = 50,       /* a request without a leader looks again after this */
+    PATIENCE_MS = 10000, /* and gives up after this */
+    LOOK_EVERY_MS = 100,
+    LOOKS = 1024 /* peers that are looked at each time */
+};
+
+/* May the request be handled twice? A check-in may: the second one finds the lease of the first. An
+ * update may, too, but its body is large and its device can do better: send it elsewhere. */
+static bool may_go_again(const http_exchange *x) {
+    return strcmp(x->request.method, "GET") == 0 || strcmp(x->request.path, "/v1/checkin") == 0;
+}
+
+static void refuse(http *h, http_exchange *x) {
+    if (x->state == STATE_CUT) {
+        http_exchange_free(x);
+        return;
+    }
+    x->refused = &http_refusal_no_leader;
+    http_exchange_drop_body(x);
+    http_resume(h, x, STATE_ANSWER);
+}
+
+/* No leader is there to take the request. */
+static void set_adrift(http *h, http_exchange *x) {
+    const int64_t now_ms = fed_clock_monotonic_ms();
+    x->adrift_ms = x->adrift_ms != 0 ? x->adrift_ms : now_ms;
+    if (may_go_again(x) && now_ms - x->adrift_ms < PATIENCE_MS) {
+        http_hold(h, x, now_ms + AGAIN_MS);
+    } else {
+        refuse(h, x);
+    }
+}
+
+static void carry(http *h, http_exchange *x) {
+    fed_error why = {0};
+    x->request.waited_ms = fed_clock_monotonic_ms() - x->parked_ms;
+    if (cluster_carry(h->cluster, &x->request, "", x, &x->carried, &why) == FED_OK) {
+        x->adrift_ms = 0;
+    } else {
+        x->carried = 0;
+        set_adrift(h, x);
+    }
+}
+
+void http_carry_queue(http *h) {
+    http_exchange *x = h->queue.first;
+    http_queue_clear(&h->queue);
+    for (http_exchange *next = NULL; x != NULL; x = next) {
+        next = x->next;
+        carry(h, x);
+    }
+}
+
+void http_carry_answered(void *user, void *owner, cluster_answer *answer) {
+    http *h = user;
+    http_exchange *x = owner;
+    x->carried = 0;
+    x->response = answer->response;
+    if (answer->response.content_type != NULL) {
+        memcpy(x->type, answer->type, sizeof x->type);
+        x->response.content_type = x->type;
+    }
+    http_release(h, x);
+}
+
+void http_carry_lost(void *user, void *owner) {
+    http *h = user;
+    http_exchange *x = owner;
+    x->carried = 0;
+    if (h->closing) {
+        http_resume(h, x, STATE_GONE);
+    } else if (may_go_again(x)) {
+        http_queue_add(&h->queue, x);
+    } else {
+        refuse(h, x);
+    }
+}
+
+/* ---- peers that leave ----------------------------------------------------------------------- */
+
+static void forget(http *h, http_exchange *x, http_state as) {
+    cluster_cancel(h->cluster, x->carried);
+    x->carried = 0;
+    http_resume(h, x, as);
+}
+
+static bool has_left(const http_exchange *x) {
+    return x->origin == ORIGIN_PEER && x->state == STATE_PARKED &&
+           http_socket_gone(x->peer->wire.fd);
+}
+
+void http_carry_look(http *h) {
+    const size_t count = cluster_carried(h->cluster);
+    const size_t looks = count < LOOKS ? count : LOOKS;
+    const int64_t now_ms = fed_clock_monotonic_ms();
+    if (now_ms - h->looked_ms < LOOK_EVERY_MS) {
+        return;
+    }
+    h->looked_ms = now_ms;
+    for (size_t k = 0; k < looks; k++) {
+        uint64_t id;
+        h->carried_looked = (h->carried_looked + 1) % count;
+        http_exchange *x = cluster_carried_at(h->cluster, h->carried_looked, &id);
+        if (x != NULL && has_left(x)) {
+            forget(h, x, STATE_GONE);
+        }
+    }
+}
+
+void http_carry_stop(http *h) {
+    for (size_t k = 0; k < cluster_carried(h->cluster); k++) {
+        uint64_t id;
+        http_exchange *x = cluster_carried_at(h->cluster, k, &id);
+        if (x != NULL && may_go_again(x)) {
+            x->refused = &http_refusal_stopping;
+            forget(h, x, STATE_ANSWER);
+        }
+    }
+}

@@ -1,0 +1,69 @@
+/* The adapter's loop and the links to other coordinators. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fedserver/http/http_cluster.h"
+
+#include "fed/clock.h"
+#include "fedserver/http/http_carry.h"
+#include "fedserver/http/http_guest.h"
+
+fed_status http_cluster_open(http *h, int listening, fed_error *err) {
+    const cluster_handlers handlers = {.user = h,
+                                       .asked = http_guest_asked,
+                                       .left = http_guest_left,
+                                       .answered = http_carry_answered,
+                                       .lost = http_carry_lost};
+    FED_TRY(cluster_open(listening, &handlers, h->log, &h->cluster, err));
+    http_cluster_use_keys(h);
+    return FED_OK;
+}
+
+void http_cluster_close(http *h) {
+    cluster_close(h->cluster);
+    h->cluster = NULL;
+}
+
+void http_cluster_use_keys(http *h) {
+    const http_tls_pair *pair = h->tls.pairs[FEDSERVER_DEVICES];
+    if (h->cluster != NULL && pair != NULL) {
+        cluster_use_keys(h->cluster, &(cluster_keys){.credentials = pair->credentials,
+                                                     .certificate = pair->certificate});
+    }
+}
+
+bool http_cluster_follows(const http *h) {
+    const char *leader;
+    uint64_t term;
+    return h->cluster != NULL && fedserver_follows(h->server, &leader, &term);
+}
+
+void http_cluster_turn(http *h) {
+    if (h->cluster == NULL) {
+        return;
+    }
+    const char *leader;
+    uint64_t term;
+    const bool follows = fedserver_follows(h->server, &leader, &term);
+    cluster_turn(h->cluster, !follows, leader, term, &h->progress);
+    fedserver_followers(h->server, cluster_followers(h->cluster));
+}
+
+void http_cluster_flush(http *h) {
+    if (h->cluster != NULL) {
+        cluster_flush(h->cluster);
+    }
+}
+
+int http_cluster_fd(const http *h) {
+    return h->cluster != NULL ? cluster_fd(h->cluster) : -1;
+}
+
+int64_t http_cluster_wait_ms(const http *h) {
+    return h->cluster != NULL ? cluster_next_ms(h->cluster) - fed_clock_monotonic_ms() : INT64_MAX;
+}
+
+void http_cluster_stop(http *h) {
+    if (h->cluster != NULL) {
+        http_carry_stop(h);
+        cluster_dismiss(h->cluster);
+    }
+}

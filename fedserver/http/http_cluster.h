@@ -1,0 +1,31 @@
+/* The HTTPS adapter among other coordinators: what its loop does for the links. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FEDSERVER_HTTP_CLUSTER_H
+#define FEDSERVER_HTTP_CLUSTER_H
+
+#include "fedserver/http/http_exchange.h"
+
+/* Where this process serves alone (h->cluster NULL), all of these do nothing. */
+
+/** listening: a socket, which is taken over. The devices' certificates are loaded. */
+fed_status http_cluster_open(http *h, int listening, fed_error *err) FED_CHECKED;
+void http_cluster_close(http *h);
+
+/** The devices' certificates were read again. */
+void http_cluster_use_keys(http *h);
+
+/** Does another coordinator lead, or none yet? Then requests are passed on. */
+bool http_cluster_follows(const http *h);
+
+/** Let the links move. */
+void http_cluster_turn(http *h);
+void http_cluster_flush(http *h);
+
+/** A descriptor for poll, or -1; and the longest wait until the next turn. */
+int http_cluster_fd(const http *h);
+int64_t http_cluster_wait_ms(const http *h);
+
+/** This process stops: refuse what could be held for long; a leader lets its followers go. */
+void http_cluster_stop(http *h);
+
+#endif

@@ -1,0 +1,77 @@
+/* Requests that are done with: their answers go to whoever waits for them. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fedserver/http/http_release.h"
+
+#include <string.h>
+
+#include "fed/clock.h"
+#include "fedserver/http/http_guest.h"
+#include "fedserver/http/http_question.h"
+
+enum { HOLD_MOST_MS = 55 * 1000 }; /* routers drop a silent connection after a minute */
+
+void http_resume(http *h, http_exchange *x, http_state as) {
+    if (x->state == STATE_CUT) {
+        http_exchange_free(x);
+        return;
+    }
+    x->state = as;
+    h->resumed = true;
+    switch (x->origin) {
+    case ORIGIN_PEER:
+        MHD_resume_connection(x->connection);
+        break;
+    case ORIGIN_GUEST:
+        http_guest_end(x);
+        break;
+    case ORIGIN_QUESTION:
+        http_question_end(x);
+        break;
+    }
+}
+
+void http_resume_all(http *h, http_queue *queue, http_state as) {
+    http_exchange *x = queue->first;
+    http_queue_clear(queue);
+    for (http_exchange *next = NULL; x != NULL; x = next) {
+        next = x->next;
+        http_resume(h, x, as);
+    }
+}
+
+void http_hold(http *h, http_exchange *x, int64_t until_ms) {
+    x->held_until_ms = until_ms;
+    if (h->held.first == NULL || until_ms < h->held_next_ms) {
+        h->held_next_ms = until_ms;
+    }
+    http_queue_add(&h->held, x);
+}
+
+static int64_t hold_ms(const fedserver_response *response) {
+    return response->hold_ms < HOLD_MOST_MS ? response->hold_ms : HOLD_MOST_MS;
+}
+
+static void pay(http_exchange *x) {
+    size_t len = 0;
+    if (x->peer == NULL) { /* its own coordinator has it pay */
+        return;
+    }
+    if (x->response.body != NULL) {
+        (void)fedserver_blob_data(x->response.body, &len);
+    }
+    const bool trial = strcmp(x->request.method, "POST") == 0; /* a GET tries no token */
+    x->wait_s = http_peer_answered(x->peer, trial, x->response.status, len);
+    x->refused = x->wait_s > 0 ? &http_refusal_too_many : NULL;
+}
+
+void http_release(http *h, http_exchange *x) {
+    if (x->response.hold && x->state != STATE_CUT) {
+        http_hold(h, x, fed_clock_monotonic_ms() + hold_ms(&x->response));
+        return;
+    }
+    if (x->state != STATE_CUT) {
+        pay(x);
+        http_exchange_drop_body(x);
+    }
+    http_resume(h, x, STATE_ANSWER);
+}

@@ -1,0 +1,31 @@
+/* What the adapter of sockets asks of a coordinator that has others beside it. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fedserver/front/relay.h"
+#include "fedserver/server.h"
+
+bool fedserver_follows(const fedserver *server, const char **leader, uint64_t *term) {
+    *leader = server->lead.address;
+    *term = server->lead.term;
+    return server->following;
+}
+
+void fedserver_followers(fedserver *server, uint32_t count) {
+    server->followers = count;
+}
+
+bool fedserver_front_asks(fedserver *server, fedserver_question *question) {
+    fedserver_request head = {.listener = FEDSERVER_FRONT, .method = "GET", .query = ""};
+    while (fedserver_relay_next(server->relay, question)) {
+        head.path = question->path;
+        if (server->routing->relayed(&head)) {
+            return true;
+        }
+        fedserver_relay_give(server->relay, question, NULL);
+    }
+    return false;
+}
+
+void fedserver_front_answer(fedserver *server, const fedserver_question *question,
+                            const fedserver_response *response) {
+    fedserver_relay_give(server->relay, question, response);
+}
