@@ -1,0 +1,252 @@
+/* Processes of coordinators that share a store. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fed_cluster.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "fed/clock.h"
+#include "fed/file.h"
+#include "fed_test.h"
+#include "fedserver/http.h"
+
+enum { PATIENCE_MS = 60000, POLL_MS = 10 };
+
+/* A port that nobody has on any of the members' addresses. */
+static uint16_t free_port(const fed_cluster *c) {
+    int fds[FED_CLUSTER_MOST];
+    uint16_t port = 0;
+    fed_error err = {0};
+    for (unsigned tries = 0; tries < 100; tries++) {
+        unsigned have = 0;
+        port = 0;
+        while (have < c->count &&
+               fedserver_http_listen(c->member[have].bind, &port, &fds[have], &err) == FED_OK) {
+            have++;
+        }
+        for (unsigned k = 0; k < have; k++) {
+            close(fds[k]);
+        }
+        if (have == c->count) {
+            return port;
+        }
+    }
+    fail_msg("no free port: %s", err.text);
+    return 0;
+}
+
+static void copy_file(const fed_cluster *c, unsigned k, const char *name) {
+    char from[400];
+    uint8_t *data = NULL;
+    size_t len = 0;
+    fed_error err = {0};
+    snprintf(from, sizeof from, "%s/%s", c->member[0].directory, name);
+    assert_fed_ok_err(fed_file_read(from, 1 << 20, &data, &len, &err));
+    fed_test_put(c->member[k].directory, name, data, len);
+    snprintf(from, sizeof from, "%s/%s", c->member[k].directory, name);
+    assert_int_equal(chmod(from, 0600), 0);
+    free(data);
+}
+
+static void copy_directory(const fed_cluster *c, unsigned k) {
+    static const char *const files[] = {"ca.pem", "ca.key", "server.pem", "server.key", "store"};
+    assert_int_equal(mkdir(c->member[k].directory, 0700), 0);
+    for (size_t f = 0; f < sizeof files / sizeof files[0]; f++) {
+        copy_file(c, k, files[f]);
+    }
+}
+
+static void init(fed_cluster *c, const char *store) {
+    const char *hosts[FED_CLUSTER_MOST + 1] = {NULL};
+    char path[400];
+    fed_error err = {0};
+    size_t len = 0;
+    for (unsigned k = 0; k < c->count; k++) {
+        hosts[k] = c->member[k].bind;
+    }
+    const fedserver_init_options options = {.hosts = hosts, .store = store};
+    assert_fed_ok_err(fedserver_init(c->member[0].directory, &options, &err));
+    snprintf(path, sizeof path, "%s/ca.pem", c->member[0].directory);
+    assert_fed_ok_err(fed_file_read(path, 1 << 16, (uint8_t **)&c->ca, &len, &err));
+}
+
+void fed_cluster_open(fed_cluster *c, const char *parent, const char *store, unsigned count) {
+    size_t at = 0;
+    *c = (fed_cluster){.count = count};
+    assert_in_range(count, 1, FED_CLUSTER_MOST);
+    for (unsigned k = 0; k < count; k++) {
+        fed_cluster_member *m = &c->member[k];
+        snprintf(m->directory, sizeof m->directory, "%s/coordinator%u", parent, k);
+        snprintf(m->log, sizeof m->log, "%s.log", m->directory);
+        snprintf(m->bind, sizeof m->bind, "127.0.0.%u", 1 + k);
+    }
+    init(c, store);
+    for (unsigned k = 1; k < count; k++) {
+        copy_directory(c, k);
+    }
+    c->front = free_port(c);
+    do {
+        c->devices = free_port(c);
+    } while (c->devices == c->front);
+    for (unsigned k = 0; k < count; k++) {
+        do {
+            c->member[k].link = free_port(c);
+        } while (c->member[k].link == c->front || c->member[k].link == c->devices);
+        at += (size_t)snprintf(c->servers + at, sizeof c->servers - at, "%shttps://%s:%u",
+                               k > 0 ? "," : "", c->member[k].bind, c->front);
+    }
+}
+
+void fed_cluster_close(fed_cluster *c) {
+    for (unsigned k = 0; k < c->count; k++) {
+        if (c->member[k].pid > 0) {
+            fed_cluster_signal(c, k, SIGKILL);
+        }
+    }
+    free(c->ca);
+    c->ca = NULL;
+}
+
+/* -- what an operator does -- */
+
+void fed_cluster_token(const fed_cluster *c, const char *tag, char token[FEDSERVER_TOKEN]) {
+    enum { LIFE_S = 24 * 3600 };
+    fed_error err = {0};
+    fedserver *server = NULL;
+    const fedserver_grant grant = {.ttl_s = LIFE_S, .tag = tag};
+    assert_fed_ok_err(fedserver_open(c->member[0].directory, NULL, &server, &err));
+    assert_fed_ok_err(fedserver_token_grant(server, fed_clock_unix_ms(), &grant, token, &err));
+    fedserver_close(server);
+}
+
+uint64_t fed_cluster_task(const fed_cluster *c, const char *parent, const char *json) {
+    char path[400];
+    fed_error err = {0};
+    fedserver *server = NULL;
+    uint64_t id = 0;
+    fed_test_put(parent, "task.json", json, strlen(json));
+    snprintf(path, sizeof path, "%s/task.json", parent);
+    assert_fed_ok_err(fedserver_open(c->member[0].directory, NULL, &server, &err));
+    assert_fed_ok_err(fedserver_task_add(server, fed_clock_unix_ms(), path, &id, &err));
+    fedserver_close(server);
+    return id;
+}
+
+/* -- processes -- */
+
+static void become_member(const fed_cluster *c, unsigned k, const char *out) {
+    const fed_cluster_member *m = &c->member[k];
+    char link[32], front[16], devices[16];
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    snprintf(link, sizeof link, "%s:%u", m->bind, m->link);
+    snprintf(front, sizeof front, "%u", c->front);
+    snprintf(devices, sizeof devices, "%u", c->devices);
+    const int output = open(out, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    const int log = open(m->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    if (output < 0 || log < 0 || dup2(output, 1) < 0 || dup2(log, 2) < 0) {
+        _exit(126);
+    }
+    execl(FED_BIN_DIR "/fedserver", "fedserver", "run", "--dir", m->directory, "--bind", m->bind,
+          "--front-port", front, "--devices-port", devices, "--cluster", link, (char *)NULL);
+    _exit(127);
+}
+
+static void name_output(const fed_cluster *c, unsigned k, char path[400]) {
+    snprintf(path, 400, "%s.out", c->member[k].directory);
+}
+
+void fed_cluster_start(fed_cluster *c, unsigned k) {
+    char out[400];
+    name_output(c, k, out);
+    (void)unlink(out); /* of an earlier life */
+    assert_int_equal(c->member[k].pid, 0);
+    fflush(NULL);
+    const pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        become_member(c, k, out);
+    }
+    c->member[k].pid = pid;
+}
+
+/* It prints a line once its ports are open. */
+static bool is_ready(const fed_cluster *c, unsigned k) {
+    char out[400];
+    struct stat file;
+    name_output(c, k, out);
+    return stat(out, &file) == 0 && file.st_size > 0;
+}
+
+void fed_cluster_start_ready(fed_cluster *c, unsigned k) {
+    const int64_t end_ms = fed_clock_monotonic_ms() + PATIENCE_MS;
+    int how = 0;
+    fed_cluster_start(c, k);
+    while (!is_ready(c, k)) {
+        if (fed_cluster_ended(c, k, &how) || fed_clock_monotonic_ms() > end_ms) {
+            fail_msg("coordinator %u does not serve (%d): see %s", k, how, c->member[k].log);
+        }
+        fed_sleep_ms(POLL_MS);
+    }
+}
+
+void fed_cluster_signal(fed_cluster *c, unsigned k, int number) {
+    assert_true(c->member[k].pid > 0);
+    assert_int_equal(kill(c->member[k].pid, number), 0);
+    if (number == SIGKILL) {
+        assert_int_equal(waitpid(c->member[k].pid, NULL, 0), c->member[k].pid);
+        c->member[k].pid = 0;
+    }
+}
+
+bool fed_cluster_ended(fed_cluster *c, unsigned k, int *how) {
+    fed_cluster_member *m = &c->member[k];
+    if (m->pid > 0 && waitpid(m->pid, how, WNOHANG) == m->pid) {
+        m->pid = 0;
+        return true;
+    }
+    return false;
+}
+
+/* -- logs -- */
+
+static char *read_log(const fed_cluster *c, unsigned k) {
+    uint8_t *text = NULL;
+    size_t len = 0;
+    fed_error none = {0};
+    (void)!fed_file_read(c->member[k].log, 1 << 30, &text, &len, &none);
+    return (char *)text; /* NULL: it has not begun */
+}
+
+int fed_cluster_leader(const fed_cluster *c, uint64_t *term) {
+    static const char words[] = "this coordinator leads: term ";
+    uint64_t newest = 0;
+    int leader = -1;
+    for (unsigned k = 0; k < c->count; k++) {
+        char *log = read_log(c, k);
+        for (const char *at = log; at != NULL && (at = strstr(at, words)) != NULL;) {
+            at += sizeof words - 1;
+            const uint64_t led = strtoull(at, NULL, 10);
+            leader = led > newest ? (int)k : leader;
+            newest = led > newest ? led : newest;
+        }
+        free(log);
+    }
+    if (term != NULL) {
+        *term = newest;
+    }
+    return leader;
+}
+
+unsigned fed_cluster_says(const fed_cluster *c, unsigned k, const char *words) {
+    unsigned count = 0;
+    char *log = read_log(c, k);
+    for (const char *at = log; at != NULL && (at = strstr(at, words)) != NULL; at++) {
+        count++;
+    }
+    free(log);
+    return count;
+}
