@@ -107,6 +107,9 @@ fed_status cluster_tls_handshake(cluster_tls *tls, fed_error *err) {
     while (result == GNUTLS_E_WARNING_ALERT_RECEIVED) {
         result = gnutls_handshake(tls->session);
     }
+    if (tls->stranger) { /* so that it need not wait for us */
+        (void)gnutls_alert_send(tls->session, GNUTLS_AL_FATAL, GNUTLS_A_BAD_CERTIFICATE);
+    }
     return result == 0 ? FED_OK : fail_of(tls, result, err);
 }
 
