@@ -30,6 +30,8 @@ typedef struct chaos_run {
     uint32_t wait_most_ms; /* devices ask again after this at the latest, so that the test ends
                               soon */
     char ca[4096];         /* PEM */
+    const char *servers;   /* devices know these addresses, and use no proxy; NULL: the coordinator
+                              of the board */
     int far;               /* a descriptor of the network beyond a link of limited rate; -1: none */
 } chaos_run;
 

@@ -94,6 +94,10 @@ static void write_log(const bad_line *l, uint8_t kind, const void *data, size_t 
 static void detour(const bad_line *l, const char *url, char *dst, size_t cap) {
     const chaos_board *board = l->run->board;
     const char *port = strrchr(url, ':');
+    if (l->run->servers != NULL) {
+        snprintf(dst, cap, "%s", url);
+        return;
+    }
     unsigned long number = strtoul(port + 1, NULL, 10);
     unsigned via = l->far                   ? (unsigned)number
                    : number == board->front ? board->proxy_front
@@ -285,7 +289,7 @@ static fed_status open_and_live(const chaos_run *run, unsigned k, bad_line *l, c
                                      .traffic = line_traffic};
     fed_drill drill = {.client = k, .platform = &platform};
     const fed_log log = {.write = fed_log_stderr, .level = FED_LOG_INFO};
-    const fedclient_options options = {.server = server,
+    const fedclient_options options = {.server = run->servers != NULL ? run->servers : server,
                                        .platform = &platform,
                                        .transport = &transport,
                                        .log = getenv("FED_CHAOS_VERBOSE") != NULL ? &log : NULL,

@@ -76,11 +76,14 @@ static void init(fed_cluster *c, const char *store) {
 
 void fed_cluster_open(fed_cluster *c, const char *parent, const char *store, unsigned count) {
     size_t at = 0;
+    char number[16];
     *c = (fed_cluster){.count = count};
     assert_in_range(count, 1, FED_CLUSTER_MOST);
     for (unsigned k = 0; k < count; k++) {
         fed_cluster_member *m = &c->member[k];
-        snprintf(m->directory, sizeof m->directory, "%s/coordinator%u", parent, k);
+        snprintf(number, sizeof number, "%u", k);
+        snprintf(m->directory, sizeof m->directory, "%s/coordinator%s", parent,
+                 k > 0 ? number : "");
         snprintf(m->log, sizeof m->log, "%s.log", m->directory);
         snprintf(m->bind, sizeof m->bind, "127.0.0.%u", 1 + k);
     }

@@ -14,8 +14,9 @@ enum { FED_CLUSTER_MOST = 8 };
 
 typedef struct fed_cluster_member {
     pid_t pid;           /* of `fedserver run`; 0: it does not run */
-    char directory[340]; /* parent/coordinatorK, with copies of the same keys and of `store` */
-    char log[340];       /* what it has logged in all its lives: parent/coordinatorK.log */
+    char directory[340]; /* parent/coordinator, parent/coordinator1, ...: with copies of
+                            the same keys and of `store` */
+    char log[340];       /* what it has logged in all its lives: DIRECTORY.log */
     char bind[24];       /* 127.0.0.1 for the first, 127.0.0.2 for the second, ... */
     uint16_t link;       /* port for the other coordinators */
 } fed_cluster_member;
@@ -29,7 +30,7 @@ typedef struct fed_cluster {
     char *ca;          /* PEM */
 } fed_cluster;
 
-/** Make the coordinator in parent/coordinator0, with that store, and copies of its directory for the
+/** Make the coordinator in parent/coordinator, with that store, and copies of its directory for the
  * others. None is started. store: as of `fedserver init --store`. */
 void fed_cluster_open(fed_cluster *c, const char *parent, const char *store, unsigned count);
 /** Kill all that run. */

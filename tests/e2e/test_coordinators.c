@@ -1,0 +1,213 @@
+/* Three coordinators on one PostgreSQL, and devices that know all three. The one that leads is
+ * killed in the middle of rounds, again and again: the models are those that a plain computation
+ * makes of the acknowledged updates, to the bit. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "chaos.h"
+#include "chaos_log.h"
+#include "fed/clock.h"
+#include "fed_cluster.h"
+#include "fed_curl.h"
+#include "fed_drill.h"
+#include "fed_postgres.h"
+#include "fed_test.h"
+#include "federation.h"
+
+#define MODEL "input 128 | dense 64 | relu | dense 10"
+
+enum { MEMBERS = 3, DEVICES = 20, GOAL = 8, ROUNDS = 12, LIMIT_MS = 240 * 1000, POLL_MS = 10 };
+
+typedef struct device {
+    pid_t pid; /* 0: it does not run */
+    unsigned lives;
+    bool finished;
+    char token[FEDSERVER_TOKEN];
+} device;
+
+typedef struct world {
+    chaos_run run;
+    fed_postgres database;
+    fed_cluster cluster;
+    device device[DEVICES];
+    unsigned kills;        /* of leaders */
+    unsigned acknowledged; /* updates, when a leader was killed last */
+    int64_t limit_ms;
+} world;
+
+/* ---- the world -------------------------------------------------------------------------------- */
+
+static void make_task(world *w) {
+    char text[500], path[400];
+    fed_error err = {0};
+    snprintf(path, sizeof path, "%s/zeros.safetensors", w->run.directory);
+    assert_fed_ok_err(fed_drill_zeros(MODEL, path, &err));
+    snprintf(text, sizeof text,
+             "{\"model\": \"" MODEL "\", \"initial\": \"zeros.safetensors\","
+             " \"codec_up\": \"topk:p=0.1\", \"codec_down\": \"float32\", \"rounds\": %d,"
+             " \"cohort\": %d, \"goal\": %d, \"minimum\": %d, \"deadline_s\": 20}",
+             ROUNDS, GOAL + 4, GOAL, GOAL);
+    assert_int_equal(fed_cluster_task(&w->cluster, w->run.directory, text), 1);
+}
+
+static int setup(void **state) {
+    char store[400];
+    world *w = calloc(1, sizeof *w);
+    assert_non_null(w);
+    w->run = (chaos_run){.seed = 1, .wait_most_ms = 300, .far = -1};
+    w->run.board = fault_shared_new(sizeof *w->run.board);
+    assert_non_null(w->run.board);
+    fed_test_tmpdir(w->run.directory, sizeof w->run.directory);
+    fed_postgres_open(&w->database);
+    snprintf(store, sizeof store, "postgres:%s", w->database.where);
+    fed_cluster_open(&w->cluster, w->run.directory, store, MEMBERS);
+    snprintf(w->run.ca, sizeof w->run.ca, "%s", w->cluster.ca);
+    w->run.servers = w->cluster.servers;
+    make_task(w);
+    for (unsigned k = 0; k < MEMBERS; k++) {
+        fed_cluster_start_ready(&w->cluster, k);
+    }
+    w->limit_ms = fed_clock_monotonic_ms() + LIMIT_MS;
+    *state = w;
+    return 0;
+}
+
+static int teardown(void **state) {
+    world *w = *state;
+    for (unsigned k = 0; k < DEVICES; k++) {
+        if (w->device[k].pid > 0) {
+            (void)kill(w->device[k].pid, SIGKILL);
+            (void)waitpid(w->device[k].pid, NULL, 0);
+        }
+    }
+    fed_cluster_close(&w->cluster);
+    fed_postgres_close(&w->database);
+    fed_test_rmdir(w->run.directory);
+    fault_shared_free(w->run.board, sizeof *w->run.board);
+    free(w);
+    return 0;
+}
+
+/* ---- devices ---------------------------------------------------------------------------------- */
+
+static void start_device(world *w, unsigned k) {
+    device *d = &w->device[k];
+    fflush(NULL);
+    d->pid = fork();
+    assert_true(d->pid >= 0);
+    if (d->pid == 0) {
+        fault_die_with_parent();
+        chaos_device(&w->run, k, d->lives, d->token);
+    }
+    d->lives++;
+}
+
+/* Start those that ended before the task did. Returns how many have not finished. */
+static unsigned tend_devices(world *w) {
+    unsigned left = 0;
+    for (unsigned k = 0; k < DEVICES; k++) {
+        device *d = &w->device[k];
+        int how = 0;
+        if (d->pid > 0 && waitpid(d->pid, &how, WNOHANG) == d->pid) {
+            d->pid = 0;
+            d->finished = WIFEXITED(how) && WEXITSTATUS(how) == 0;
+            assert_true(d->finished || (WIFEXITED(how) && WEXITSTATUS(how) == CHAOS_AGAIN));
+        }
+        if (!d->finished && d->pid == 0) {
+            start_device(w, k);
+        }
+        left += !d->finished;
+    }
+    return left;
+}
+
+static void wait_a_little(const world *w) {
+    if (fed_clock_monotonic_ms() > w->limit_ms) {
+        fail_msg("D6: the task is not over in time");
+    }
+    fed_sleep_ms(POLL_MS);
+}
+
+static void enrol_all(world *w) {
+    for (unsigned k = 0; k < DEVICES; k++) {
+        fed_cluster_token(&w->cluster, "", w->device[k].token);
+    }
+    while (w->run.board->enrolled < DEVICES) {
+        (void)tend_devices(w);
+        wait_a_little(w);
+    }
+    w->run.board->storm = 1;
+}
+
+/* ---- coordinators ----------------------------------------------------------------------------- */
+
+/* Who leads in a later term than `before`. */
+static unsigned await_leader(world *w, uint64_t before, uint64_t *term) {
+    int leader = fed_cluster_leader(&w->cluster, term);
+    while (leader < 0 || *term <= before) {
+        (void)tend_devices(w);
+        wait_a_little(w);
+        leader = fed_cluster_leader(&w->cluster, term);
+    }
+    return (unsigned)leader;
+}
+
+/* Kill the leader in the middle of a round: some of its updates are acknowledged. */
+static void kill_leader(world *w) {
+    uint64_t term = 0;
+    const unsigned leader = await_leader(w, 0, &term);
+    fed_cluster_signal(&w->cluster, leader, SIGKILL);
+    w->kills++;
+    assert_true(await_leader(w, term, &term) != leader);
+    fed_cluster_start(&w->cluster, leader);
+    w->acknowledged = w->run.board->acknowledged;
+}
+
+static void check(world *w) {
+    federation_result result = {0};
+    federation_setup setup = {.model = MODEL, .devices = DEVICES, .tasks = 1};
+    federation f = {.setup = &setup, .result = &result, .task = 1, .now_ms = fed_clock_unix_ms()};
+    snprintf(f.directory, sizeof f.directory, "%s", w->run.directory);
+    f.history = fed_history_new();
+    for (unsigned k = 0; k < DEVICES; k++) {
+        chaos_log_read(w->run.directory, k, &f);
+    }
+    federation_check(&f);
+    print_message("%u leaders killed; %u updates acknowledged, %u lost, %u counted twice: %s\n",
+                  w->kills, result.counted, result.lost, result.twice,
+                  result.broken[0] != '\0' ? result.broken : "the same bits");
+    fed_history_free(f.history);
+    fed_ledger_free(&f.ledger);
+    assert_string_equal(result.broken, "");
+    assert_int_equal(result.counted, GOAL * ROUNDS);
+}
+
+/* ---- tests ------------------------------------------------------------------------------------ */
+
+static void the_model_is_exact_though_leaders_are_killed_within_rounds(void **state) {
+    world *w = *state;
+    enrol_all(w);
+    while (tend_devices(w) > 0) {
+        if (w->run.board->acknowledged >= w->acknowledged + GOAL * 3 / 2) {
+            kill_leader(w);
+        }
+        wait_a_little(w);
+    }
+    check(w);
+    assert_true(w->kills >= 3);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void) {
+    if (!fed_postgres_is_there()) {
+        return 77; /* ctest: skipped */
+    }
+    const struct CMUnitTest tests[] = {
+        TEST(the_model_is_exact_though_leaders_are_killed_within_rounds),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
