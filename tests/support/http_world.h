@@ -37,7 +37,7 @@ struct fedserver {
     bool begun, inside; /* a batch was ever begun; a batch is open */
     fedserver_blob *big;
     atomic_bool follows; /* another coordinator leads, at this address in that term */
-    char leader[64];
+    _Atomic(const char *) leader;
     atomic_ullong term;
     atomic_uint followers; /* as the adapter counts them */
     atomic_bool parted;
@@ -77,7 +77,8 @@ bool fedserver_relays(const fedserver_request *head) {
 }
 
 bool fedserver_follows(const fedserver *server, const char **leader, uint64_t *term) {
-    *leader = server->leader;
+    const char *address = atomic_load(&server->leader);
+    *leader = address != NULL ? address : "";
     *term = atomic_load(&server->term);
     return atomic_load(&server->follows);
 }

@@ -1,0 +1,314 @@
+/* Two adapters, a follower and its leader, each with a coordinator that does what the path says:
+ * requests that arrive at one are answered by the other. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "http_world.h"
+
+typedef struct pair {
+    world *leader, *follower;
+    char address[32]; /* of the leader, for its followers */
+    bool leader_runs, follower_runs;
+} pair;
+
+/* A socket for links. *port: its port. */
+static int link_socket(uint16_t *port) {
+    int fd = -1;
+    fed_error err = {0};
+    *port = 0;
+    assert_fed_ok_err(fedserver_http_listen("127.0.0.1", port, &fd, &err));
+    return fd;
+}
+
+static int setup_pair(void **state) {
+    pair *p = calloc(1, sizeof *p);
+    assert_non_null(p);
+    assert_int_equal(setup((void **)&p->leader), 0);
+    p->follower = calloc(1, sizeof *p->follower);
+    assert_non_null(p->follower);
+    world *f = p->follower; /* the same keys, as another machine has copies of them */
+    memcpy(f->server.directory, p->leader->server.directory, sizeof f->server.directory);
+    f->server.big = p->leader->server.big;
+    f->ca = p->leader->ca;
+    f->device = p->leader->device;
+    *state = p;
+    return 0;
+}
+
+static int teardown_pair(void **state) {
+    pair *p = *state;
+    free(p->follower);
+    teardown((void **)&p->leader);
+    free(p);
+    return 0;
+}
+
+static void start_leader(pair *p) {
+    uint16_t port;
+    p->leader->options.cluster_socket = link_socket(&port);
+    snprintf(p->address, sizeof p->address, "127.0.0.1:%u", port);
+    start(p->leader);
+    p->leader_runs = true;
+}
+
+static void start_follower(pair *p, const char *leader) {
+    uint16_t port;
+    p->follower->options.cluster_socket = link_socket(&port);
+    atomic_store(&p->follower->server.follows, true);
+    atomic_store(&p->follower->server.leader, leader);
+    start(p->follower);
+    p->follower_runs = true;
+}
+
+static void start_both(pair *p) {
+    start_leader(p);
+    start_follower(p, p->address);
+    for (int k = 0; k < 10000 && atomic_load(&p->leader->server.followers) == 0; k++) {
+        fed_sleep_ms(1);
+    }
+    assert_int_equal(atomic_load(&p->leader->server.followers), 1);
+}
+
+static void finish_both(pair *p) {
+    if (p->follower_runs) {
+        finish(p->follower);
+    }
+    if (p->leader_runs) {
+        finish(p->leader);
+    }
+}
+
+/* A device's handle to the follower. */
+static CURL *device(const pair *p, const char *path) {
+    return client(p->follower, &p->follower->device, p->follower->devices_port, path);
+}
+
+/* A request in a thread. */
+typedef struct asking {
+    CURL *curl;
+    fed_reply reply;
+    pthread_t thread;
+} asking;
+
+static void *ask_in_thread(void *user) {
+    asking *a = user;
+    a->reply = fed_curl_ask(a->curl);
+    return NULL;
+}
+
+static void begin_asking(asking *a, CURL *curl) {
+    a->curl = curl;
+    assert_int_equal(pthread_create(&a->thread, NULL, ask_in_thread, a), 0);
+}
+
+static void end_asking(asking *a, long status, const char *part) {
+    assert_int_equal(pthread_join(a->thread, NULL), 0);
+    fed_reply_assert(&a->reply, status, part);
+    curl_easy_cleanup(a->curl);
+}
+
+/* ---- there and back --------------------------------------------------------------------------- */
+
+static void the_leader_answers_what_arrives_at_a_follower(void **state) {
+    pair *p = *state;
+    char hex[FED_SHA256_HEX];
+    start_both(p);
+    CURL *curl = device(p, "/echo?a=1");
+    curl_easy_setopt(curl, CURLOPT_POSTFIELDS, "some body");
+    fed_reply r = fed_curl_ask(curl);
+    assert_non_null(strstr(fed_reply_text(&r.headers), "Content-Type: application/json"));
+    fed_reply_assert(&r, 200, "POST /echo?a=1 - 9 some body");
+    curl_easy_cleanup(curl);
+
+    curl = client(p->leader, &p->leader->device, p->leader->devices_port, "/who");
+    r = fed_curl_ask(curl);
+    snprintf(hex, sizeof hex, "%s", fed_reply_text(&r.body));
+    fed_reply_free(&r);
+    curl_easy_cleanup(curl);
+    curl = device(p, "/who"); /* the device is the same at both */
+    r = fed_curl_ask(curl);
+    fed_reply_assert(&r, 200, hex);
+    curl_easy_cleanup(curl);
+    assert_int_equal(atomic_load(&p->follower->server.handled), 0);
+    assert_int_equal(atomic_load(&p->leader->server.handled), 3);
+    finish_both(p);
+}
+
+static void ranges_tags_and_retries_arrive_as_headers(void **state) {
+    pair *p = *state;
+    start_both(p);
+    CURL *curl = device(p, "/range");
+    struct curl_slist *headers = curl_slist_append(NULL, "Range: bytes=5-6");
+    headers = curl_slist_append(headers, "If-Range: \"name\"");
+    curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
+    fed_reply r = fed_curl_ask(curl);
+    assert_non_null(strstr(fed_reply_text(&r.headers), "ETag: \"name\""));
+    assert_non_null(strstr(fed_reply_text(&r.headers), "Content-Range: bytes 5-6/7"));
+    fed_reply_assert(&r, 206, "bytes=5-6 \"name\"");
+    curl_slist_free_all(headers);
+    curl_easy_cleanup(curl);
+    curl = device(p, "/later");
+    r = fed_curl_ask(curl);
+    assert_non_null(strstr(fed_reply_text(&r.headers), "Retry-After: 7"));
+    fed_reply_assert(&r, 503, "");
+    curl_easy_cleanup(curl);
+    finish_both(p);
+}
+
+static void large_bodies_pass_in_both_directions(void **state) {
+    pair *p = *state;
+    enum { SIZE = 1700000 };
+    char *body = malloc(SIZE);
+    assert_non_null(body);
+    for (size_t k = 0; k < SIZE; k++) {
+        body[k] = (char)('a' + k % 23);
+    }
+    start_both(p);
+    CURL *curl = device(p, "/echo");
+    curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE, (long)SIZE);
+    curl_easy_setopt(curl, CURLOPT_POSTFIELDS, body);
+    for (int k = 0; k < 3; k++) {
+        fed_reply r = fed_curl_ask(curl);
+        assert_int_equal(r.status, 200);
+        const char *echoed = strstr(fed_reply_text(&r.body), " 1700000 ");
+        assert_non_null(echoed);
+        assert_memory_equal(echoed + 9, body, SIZE);
+        fed_reply_free(&r);
+    }
+    curl_easy_cleanup(curl);
+    free(body);
+    finish_both(p);
+}
+
+static void answers_come_in_the_order_in_which_they_are_ready(void **state) {
+    pair *p = *state;
+    asking held;
+    start_both(p);
+    begin_asking(&held, device(p, "/hold?60000"));
+    wait_for(&p->leader->server.waiting, 1);
+    CURL *curl = device(p, "/echo"); /* on the same link, later, answered before */
+    fed_reply r = fed_curl_ask(curl);
+    fed_reply_assert(&r, 200, "GET /echo?");
+    curl_easy_cleanup(curl);
+    atomic_store(&p->leader->server.released, true);
+    atomic_fetch_add(&p->leader->server.epoch, 1);
+    end_asking(&held, 200, "held");
+    finish_both(p);
+}
+
+static void a_refusal_of_the_leader_passes_as_it_is(void **state) {
+    pair *p = *state;
+    start_both(p);
+    CURL *curl = device(p, "/no");
+    curl_easy_setopt(curl, CURLOPT_POSTFIELDS, "x");
+    fed_reply r = fed_curl_ask(curl);
+    assert_non_null(strstr(fed_reply_text(&r.headers), "Allow: GET, HEAD"));
+    fed_reply_assert(&r, 405, "no");
+    curl_easy_cleanup(curl);
+    finish_both(p);
+}
+
+/* ---- devices and leaders that go --------------------------------------------------------------- */
+
+static void a_device_that_leaves_is_no_longer_asked_for(void **state) {
+    pair *p = *state;
+    char none[200];
+    int before = 0, after = 1;
+    start_both(p);
+    CURL *curl = fed_curl_raw(&p->follower->ca, &p->follower->device, p->follower->devices_port);
+    fed_curl_say(curl, "GET /hold?50000 HTTP/1.1\r\nHost: x\r\n\r\n");
+    wait_for(&p->leader->server.waiting, 1);
+    fed_curl_hear_for(curl, "HTTP", none, sizeof none, 10);
+    curl_easy_cleanup(curl);
+    for (int k = 0; k < 50 && before != after; k++) { /* each epoch handles it again */
+        before = atomic_load(&p->leader->server.handled);
+        atomic_fetch_add(&p->leader->server.epoch, 1);
+        fed_sleep_ms(300);
+        after = atomic_load(&p->leader->server.handled);
+    }
+    assert_int_equal(before, after);
+    finish_both(p);
+}
+
+static void without_a_leader_an_update_is_refused_and_a_get_waits(void **state) {
+    pair *p = *state;
+    asking waiting;
+    start_leader(p);
+    start_follower(p, "");
+    CURL *curl = device(p, "/echo");
+    curl_easy_setopt(curl, CURLOPT_POSTFIELDS, "an update");
+    fed_reply r = fed_curl_ask(curl);
+    assert_non_null(strstr(fed_reply_text(&r.headers), "Retry-After: 1"));
+    fed_reply_assert(&r, 503, "no coordinator leads");
+    curl_easy_cleanup(curl);
+    begin_asking(&waiting, device(p, "/echo?later"));
+    fed_sleep_ms(200);
+    atomic_store(&p->follower->server.leader, p->address);
+    atomic_fetch_add(&p->follower->server.term, 1);
+    end_asking(&waiting, 200, "GET /echo?later");
+    finish_both(p);
+}
+
+static void when_the_leader_goes_its_follower_answers_what_was_held(void **state) {
+    pair *p = *state;
+    asking held, update;
+    start_both(p);
+    begin_asking(&held, device(p, "/hold?50000"));
+    wait_for(&p->leader->server.waiting, 1);
+    CURL *curl = device(p, "/hold?50000"); /* as an update that is under way */
+    curl_easy_setopt(curl, CURLOPT_POSTFIELDS, "an update");
+    begin_asking(&update, curl);
+    wait_for(&p->leader->server.waiting, 2);
+    finish(p->leader);
+    p->leader_runs = false;
+    assert_true(atomic_load(&p->leader->server.parted)); /* it lets another one lead at once */
+    end_asking(&update, 503, "no coordinator leads");
+    atomic_store(&p->follower->server.released, true);
+    atomic_store(&p->follower->server.follows, false);
+    end_asking(&held, 200, "held");
+    assert_true(atomic_load(&p->follower->server.handled) > 0);
+    finish_both(p);
+}
+
+static void what_was_not_committed_is_not_answered(void **state) {
+    pair *p = *state;
+    start_both(p);
+    atomic_store(&p->leader->server.commit_fails, true);
+    CURL *curl = device(p, "/echo");
+    curl_easy_setopt(curl, CURLOPT_POSTFIELDS, "an update");
+    fed_reply r = fed_curl_ask(curl);
+    fed_reply_assert(&r, 503, "no coordinator leads");
+    curl_easy_cleanup(curl);
+    join(p->leader);
+    p->leader_runs = false;
+    assert_fed_status(p->leader->status, FED_EIO);
+    finish_both(p);
+}
+
+static void a_follower_that_stops_refuses_what_is_held(void **state) {
+    pair *p = *state;
+    asking held;
+    start_both(p);
+    begin_asking(&held, device(p, "/hold?50000"));
+    wait_for(&p->leader->server.waiting, 1);
+    finish(p->follower);
+    p->follower_runs = false;
+    end_asking(&held, 503, "stopping");
+    finish_both(p);
+}
+
+#define PAIR(name) cmocka_unit_test_setup_teardown(name, setup_pair, teardown_pair)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        PAIR(the_leader_answers_what_arrives_at_a_follower),
+        PAIR(ranges_tags_and_retries_arrive_as_headers),
+        PAIR(large_bodies_pass_in_both_directions),
+        PAIR(answers_come_in_the_order_in_which_they_are_ready),
+        PAIR(a_refusal_of_the_leader_passes_as_it_is),
+        PAIR(a_device_that_leaves_is_no_longer_asked_for),
+        PAIR(without_a_leader_an_update_is_refused_and_a_get_waits),
+        PAIR(when_the_leader_goes_its_follower_answers_what_was_held),
+        PAIR(what_was_not_committed_is_not_answered),
+        PAIR(a_follower_that_stops_refuses_what_is_held),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

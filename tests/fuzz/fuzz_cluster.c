@@ -1,0 +1,75 @@
+/* Fuzz: what arrives on a link between coordinators, as frames, requests and answers. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+
+#include "fedserver/cluster/cluster_message.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* A request that can be read is written as the bytes that it was read from. */
+static void try_request(const fed_writer *head) {
+    fedserver_request request;
+    char known[20];
+    fed_writer again;
+    char *text = malloc(head->len + 1);
+    if (text == NULL) {
+        return;
+    }
+    fed_writer_growing(&again);
+    if (cluster_request_read(head->data, head->len, text, head->len, &request, known) == FED_OK) {
+        cluster_request_write(&again, &request, known);
+        if (again.len != head->len || memcmp(again.data, head->data, head->len) != 0) {
+            abort();
+        }
+    }
+    fed_writer_free(&again);
+    free(text);
+}
+
+static void try_answer(const fed_writer *head) {
+    cluster_answer answer;
+    fed_writer again;
+    fed_writer_growing(&again);
+    if (cluster_answer_read(head->data, head->len, &answer) == FED_OK) {
+        cluster_answer_write(&again, &answer.response, answer.same);
+        if (again.len != head->len || memcmp(again.data, head->data, head->len) != 0) {
+            abort();
+        }
+    }
+    fed_writer_free(&again);
+}
+
+static void try_frame(const cluster_frame *frame) {
+    if (frame->head.len > CLUSTER_HEAD_MOST || frame->body.len != frame->body_len) {
+        abort();
+    }
+    try_request(&frame->head);
+    try_answer(&frame->head);
+}
+
+/* Handed over in pieces, whose sizes the data gives, too. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    cluster_frame frame;
+    fed_error err = {0};
+    fed_status status = FED_OK;
+    cluster_frame_init(&frame);
+    for (size_t at = 0; at < size && status == FED_OK;) {
+        const size_t step = 1 + data[at] % 64;
+        size_t used = 0;
+        bool whole = false;
+        status = cluster_frame_take(&frame, data + at, step < size - at ? step : size - at, &used,
+                                    &whole, &err);
+        if (status == FED_OK && (used == 0 || used > step)) {
+            abort();
+        }
+        at += used;
+        if (whole) {
+            try_frame(&frame);
+            cluster_frame_clear(&frame);
+        }
+    }
+    cluster_frame_clear(&frame);
+    fed_writer_free(&frame.head);
+    return 0;
+}
