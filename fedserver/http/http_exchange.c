@@ -132,7 +132,7 @@ static uint64_t head_bytes(http_exchange *x) {
     return info != NULL ? info->header_size : 0;
 }
 
-static const http_refusal *refusal_of(int status) {
+const http_refusal *http_refusal_of(int status) {
     for (size_t k = 0; k < sizeof refusals / sizeof refusals[0]; k++) {
         if (refusals[k].status == status) {
             return &refusals[k];
@@ -197,7 +197,7 @@ static const http_refusal *why_not(http_exchange *x, uint64_t size) {
     }
     const int status = fedserver_body_refused(h->server, &x->request, size);
     if (status != 0) {
-        return refusal_of(status);
+        return http_refusal_of(status);
     }
     return size > HTTP_BODIES_MOST - h->bodies ? &http_refusal_full : NULL;
 }

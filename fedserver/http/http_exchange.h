@@ -141,6 +141,9 @@ bool http_exchange_keep_cut(http_exchange *x);
 extern const http_refusal http_refusal_stopping, http_refusal_too_many, http_refusal_full,
     http_refusal_no_leader;
 
+/** The refusal for a status of fedserver_body_refused. */
+const http_refusal *http_refusal_of(int status);
+
 /** Bytes of all request bodies in memory. */
 enum { HTTP_BODIES_MOST = 256 << 20 };
 

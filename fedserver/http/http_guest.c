@@ -11,8 +11,9 @@
 static void take_body(http_exchange *x, cluster_frame *frame) {
     http *h = x->http;
     const size_t len = frame->body.len;
-    if (len > HTTP_BODIES_MOST - h->bodies) {
-        x->refused = &http_refusal_full;
+    const int status = len > 0 ? fedserver_body_refused(h->server, &x->request, len) : 0;
+    if (status != 0 || len > HTTP_BODIES_MOST - h->bodies) {
+        x->refused = status != 0 ? http_refusal_of(status) : &http_refusal_full;
         return;
     }
     x->body = frame->body.data;

@@ -153,6 +153,15 @@ static json_t *traffic_json(const fedserver_traffic *traffic) {
                      (json_int_t)traffic->requests);
 }
 
+/* Of several coordinators with one store, this one leads. */
+static json_t *coordinators_json(const fedserver *server) {
+    return server->setup.address == NULL
+               ? json_null()
+               : json_pack("{s:s, s:I, s:I}", "leader", server->setup.address, "term",
+                           (json_int_t)server->lead.term, "followers",
+                           (json_int_t)server->followers);
+}
+
 static int append_text(const char *text, size_t len, void *user) {
     fed_write_bytes(user, text, len);
     return 0;
@@ -231,11 +240,12 @@ fed_status fedserver_get_status(fedserver *server, const fedserver_call *call,
                                 fedserver_response *response, fed_error *err) {
     uint64_t devices = 0;
     FED_TRY(server->store->device_count(server->db, &devices, err));
-    json_t *root =
-        json_pack("{s:s, s:i, s:I, s:I, s:o, s:o, s:o}", "version", FED_VERSION, "protocol",
-                  FED_PROTOCOL, "now_ms", (json_int_t)call->now_ms, "devices", (json_int_t)devices,
-                  "gangs", fedserver_gangs_json(server, call->now_ms), "traffic",
-                  traffic_json(&server->traffic), "certificate_ends_ms", certificate_end(server));
+    json_t *root = json_pack("{s:s, s:i, s:I, s:I, s:o, s:o, s:o, s:o}", "version", FED_VERSION,
+                             "protocol", FED_PROTOCOL, "now_ms", (json_int_t)call->now_ms,
+                             "devices", (json_int_t)devices, "gangs",
+                             fedserver_gangs_json(server, call->now_ms), "traffic",
+                             traffic_json(&server->traffic), "certificate_ends_ms",
+                             certificate_end(server), "coordinators", coordinators_json(server));
     const fed_status status = add_all(server, call->now_ms, root, err);
     if (status != FED_OK) {
         json_decref(root);

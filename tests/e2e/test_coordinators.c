@@ -148,7 +148,9 @@ static void enrol_all(world *w) {
 static unsigned await_leader(world *w, uint64_t before, uint64_t *term) {
     int leader = fed_cluster_leader(&w->cluster, term);
     while (leader < 0 || *term <= before) {
-        (void)tend_devices(w);
+        if (w->run.board->enrolled > 0) {
+            (void)tend_devices(w);
+        }
         wait_a_little(w);
         leader = fed_cluster_leader(&w->cluster, term);
     }
@@ -200,6 +202,60 @@ static void the_model_is_exact_though_leaders_are_killed_within_rounds(void **st
     assert_true(w->kills >= 3);
 }
 
+/* What the front of a member says; the answer may be of another member. */
+static fed_reply ask_front(const world *w, unsigned k, const char *path) {
+    fed_pem ca;
+    char url[200];
+    snprintf(ca.text, sizeof ca.text, "%s", w->cluster.ca);
+    CURL *curl = fed_curl_new(&ca, NULL, w->cluster.front, path);
+    snprintf(url, sizeof url, "https://%s:%u%s", w->cluster.member[k].bind, w->cluster.front, path);
+    curl_easy_setopt(curl, CURLOPT_URL, url);
+    const fed_reply reply = fed_curl_ask(curl);
+    curl_easy_cleanup(curl);
+    return reply;
+}
+
+static void every_front_tells_what_the_leader_knows(void **state) {
+    world *w = *state;
+    char leads[100];
+    uint64_t term = 0;
+    const unsigned leader = await_leader(w, 0, &term);
+    snprintf(leads, sizeof leads, "\"leader\":\"%s:%u\",\"term\":%u,\"followers\":2",
+             w->cluster.member[leader].bind, w->cluster.member[leader].link, (unsigned)term);
+    for (unsigned k = 0; k < MEMBERS; k++) {
+        bool said = false;
+        while (!said) { /* until both followers have their links */
+            fed_reply r = ask_front(w, k, "/v1/status");
+            said = r.status == 200 && strstr(fed_reply_text(&r.body), leads) != NULL;
+            fed_reply_free(&r);
+            wait_a_little(w);
+        }
+        fed_reply r = ask_front(w, k, "/metrics");
+        fed_reply_assert(&r, 200, "fed_updates_total");
+    }
+}
+
+static void await_end(world *w, unsigned k) {
+    int how = -1;
+    while (!fed_cluster_ended(&w->cluster, k, &how)) {
+        wait_a_little(w);
+    }
+    assert_true(WIFEXITED(how) && WEXITSTATUS(how) == 0);
+}
+
+static void a_leader_that_is_stopped_hands_over_and_ends_well(void **state) {
+    world *w = *state;
+    uint64_t term = 0;
+    bool stopped[MEMBERS] = {false};
+    for (unsigned k = 0; k < MEMBERS; k++) { /* the last one has nobody to hand over to */
+        const unsigned leader = await_leader(w, term, &term);
+        assert_false(stopped[leader]);
+        stopped[leader] = true;
+        fed_cluster_signal(&w->cluster, leader, SIGTERM);
+        await_end(w, leader);
+    }
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void) {
@@ -208,6 +264,8 @@ int main(void) {
     }
     const struct CMUnitTest tests[] = {
         TEST(the_model_is_exact_though_leaders_are_killed_within_rounds),
+        TEST(every_front_tells_what_the_leader_knows),
+        TEST(a_leader_that_is_stopped_hands_over_and_ends_well),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
