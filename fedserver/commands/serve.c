@@ -256,6 +256,10 @@ static int run(const arguments *args) {
     if (!command_find_page(args->page, &page)) {
         return command_usage(args, "--page is loopback, operators or all, not", args->page);
     }
+    if (args->cluster != NULL && args->upstream != NULL) {
+        return command_usage(args, "a site is one coordinator, so this goes without --cluster",
+                             "--upstream");
+    }
     front f = {.args = args, .log = &log};
     fedserver_http_options options = {.bind = args->bind,
                                       .devices_port = (uint16_t)args->devices_port,

@@ -5,6 +5,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "fedserver/http.h"
+
 /* Run fedserver with these words; its exit code. What it printed, on both channels, into out. */
 static int run(const char *words, char out[4096]) {
     char line[1024];
@@ -54,6 +56,8 @@ static void wrong_usage_exits_with_2(void **state) {
         "front --dir x --front-socket 2",
         "front --dir x --connections 3",
         "run --dir x --page nobody",
+        "run --dir x --cluster 127.0.0.1:8445 --upstream https://localhost:8443",
+        "front --dir x --cluster 127.0.0.1:8445",
         "front --dir x --page ALL",
         "page --dir x --days 0",
         "page --dir x --page all",
@@ -132,6 +136,30 @@ static void a_coordinator_is_made_used_and_not_made_again(void **state) {
     fed_test_rmdir(directory);
 }
 
+static void a_coordinator_on_sqlite_serves_alone(void **state) {
+    (void)state;
+    char directory[256], words[700], out[4096];
+    fed_error err = {0};
+    uint16_t port = 0;
+    int fd = -1;
+    fed_test_tmpdir(directory, sizeof directory);
+    snprintf(words, sizeof words, "init --dir %s/c", directory);
+    assert_int_equal(run(words, out), 0);
+    static const char *const addresses[] = {"127.0.0.1", "127.0.0.1:0",    "0.0.0.0:8445",
+                                            "[::]:8445", "localhost:8445", "127.0.0.1:8445x"};
+    for (size_t k = 0; k < sizeof addresses / sizeof addresses[0]; k++) {
+        snprintf(words, sizeof words, "run --dir %s/c --cluster %s", directory, addresses[k]);
+        assert_int_equal(run(words, out), 1);
+        assert_non_null(strstr(out, "IP address"));
+    }
+    assert_fed_ok_err(fedserver_http_listen("127.0.0.1", &port, &fd, &err));
+    close(fd);
+    snprintf(words, sizeof words, "run --dir %s/c --cluster 127.0.0.1:%u", directory, port);
+    assert_int_equal(run(words, out), 1);
+    assert_non_null(strstr(out, "can't share the store sqlite"));
+    fed_test_rmdir(directory);
+}
+
 static void a_browser_is_let_in_by_a_link(void **state) {
     (void)state;
     char directory[256], words[700], out[4096];
@@ -163,6 +191,7 @@ int main(void) {
         cmocka_unit_test(every_command_explains_itself),
         cmocka_unit_test(wrong_usage_exits_with_2),
         cmocka_unit_test(a_coordinator_is_made_used_and_not_made_again),
+        cmocka_unit_test(a_coordinator_on_sqlite_serves_alone),
         cmocka_unit_test(a_browser_is_let_in_by_a_link),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
