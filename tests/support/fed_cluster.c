@@ -143,18 +143,20 @@ uint64_t fed_cluster_task(const fed_cluster *c, const char *parent, const char *
 
 static void become_member(const fed_cluster *c, unsigned k, const char *out) {
     const fed_cluster_member *m = &c->member[k];
-    char link[32], front[16], devices[16];
+    char link[32], front[16], devices[16], requests[24];
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     snprintf(link, sizeof link, "%s:%u", m->bind, m->link);
     snprintf(front, sizeof front, "%u", c->front);
     snprintf(devices, sizeof devices, "%u", c->devices);
+    snprintf(requests, sizeof requests, "%ld", c->requests > 0 ? c->requests : 100);
     const int output = open(out, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     const int log = open(m->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     if (output < 0 || log < 0 || dup2(output, 1) < 0 || dup2(log, 2) < 0) {
         _exit(126);
     }
     execl(FED_BIN_DIR "/fedserver", "fedserver", "run", "--dir", m->directory, "--bind", m->bind,
-          "--front-port", front, "--devices-port", devices, "--cluster", link, (char *)NULL);
+          "--front-port", front, "--devices-port", devices, "--cluster", link, "--requests",
+          requests, (char *)NULL);
     _exit(127);
 }
 

@@ -28,6 +28,7 @@ typedef struct fed_cluster {
     uint16_t front, devices;
     char servers[400]; /* for fedclient_options.server: all their fronts */
     char *ca;          /* PEM */
+    long requests;     /* `run --requests`; 0: its default */
 } fed_cluster;
 
 /** Make the coordinator in parent/coordinator, with that store, and copies of its directory for the

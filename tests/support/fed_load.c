@@ -46,6 +46,7 @@ typedef struct peer {
 
 struct fed_load {
     int epoll;
+    struct in_addr address;
     uint16_t port;
     const fed_pem *keys, *certs; /* [count] */
     gnutls_certificate_credentials_t credentials;
@@ -103,11 +104,18 @@ static int hand_out(gnutls_session_t session, const gnutls_datum_t *authorities,
     return 0;
 }
 
+void fed_load_toward(fed_load *load, const char *address) {
+    if (inet_pton(AF_INET, address, &load->address) != 1) {
+        abort(); /* a test's mistake */
+    }
+}
+
 fed_load *fed_load_open(uint16_t port, const fed_pem *keys, const fed_pem *certs, size_t count) {
     fed_load *load = calloc(1, sizeof *load);
     if (load == NULL) {
         return NULL;
     }
+    load->address.s_addr = htonl(INADDR_LOOPBACK);
     load->port = port;
     load->keys = keys;
     load->certs = certs;
@@ -182,9 +190,8 @@ void fed_load_close(fed_load *load) {
 /* -- one connection -- */
 
 static void dial(fed_load *load, peer *p) {
-    const struct sockaddr_in at = {.sin_family = AF_INET,
-                                   .sin_port = htons(load->port),
-                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    const struct sockaddr_in at = {
+        .sin_family = AF_INET, .sin_port = htons(load->port), .sin_addr = load->address};
     struct epoll_event event = {.events = EPOLLOUT, .data.ptr = p};
     int on = 1;
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);

@@ -38,6 +38,8 @@ typedef struct fed_load_result {
  * must outlive the load. */
 fed_load *fed_load_open(uint16_t port, const fed_pem *keys, const fed_pem *certs, size_t count);
 void fed_load_close(fed_load *load);
+/** Connect to this IPv4 address, before the first connection. */
+void fed_load_toward(fed_load *load, const char *address);
 
 /** Open each connection that is not open, at most `parallel` at a time. Returns how many are open.
  */
