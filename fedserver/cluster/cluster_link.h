@@ -1,4 +1,5 @@
-/* One connection between two coordinators: socket, TLS, frames, and whether the peer still lives. */
+/* One connection between two coordinators: socket, TLS, frames, and whether the peer still lives.
+ * */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_CLUSTER_LINK_H
 #define FEDSERVER_CLUSTER_LINK_H
@@ -45,7 +46,8 @@ typedef fed_status (*cluster_link_taker)(void *user, cluster_link *link, cluster
                                          fed_error *err);
 
 /** Shake hands, receive and send what can be without waiting. *moved grows with what came. Errors:
- * the link is over, and err says why: FED_ENET, FED_EAUTH, FED_EFORMAT, FED_EVERSION, FED_ENOMEM. */
+ * the link is over, and err says why: FED_ENET, FED_EAUTH, FED_EFORMAT, FED_EVERSION, FED_ENOMEM.
+ * */
 fed_status cluster_link_run(cluster_link *link, int64_t now_ms, cluster_link_taker taker,
                             void *user, uint64_t *moved, fed_error *err) FED_CHECKED;
 
@@ -53,8 +55,8 @@ fed_status cluster_link_run(cluster_link *link, int64_t now_ms, cluster_link_tak
 void cluster_link_flush(cluster_link *link, int64_t now_ms);
 
 /*
- * Requests under way on this link. `owner` is whatever stands for one here. The low half of an id is
- * a small number, which the caller uses again; the high half tells its users apart. So both ends
+ * Requests under way on this link. `owner` is whatever stands for one here. The low half of an id
+ * is a small number, which the caller uses again; the high half tells its users apart. So both ends
  * find an owner by an index.
  */
 

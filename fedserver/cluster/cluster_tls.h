@@ -10,9 +10,9 @@
 #include "fed/error.h"
 
 /**
- * TLS 1.3, and each side shows a certificate. The only key that is let in is this coordinator's own,
- * that of server.pem: all coordinators beside each other have copies of it. So no certificate of a
- * device, and no other certificate of our CA, opens a link.
+ * TLS 1.3, and each side shows a certificate. The only key that is let in is this coordinator's
+ * own, that of server.pem: all coordinators beside each other have copies of it. So no certificate
+ * of a device, and no other certificate of our CA, opens a link.
  */
 typedef struct cluster_tls cluster_tls;
 

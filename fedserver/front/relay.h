@@ -45,8 +45,8 @@ fed_status fedserver_relay_serve(fedserver_relay *relay, fedserver_relay_answer 
 void fedserver_relay_send(fedserver_relay *relay);
 
 /*
- * Where another process has the answers (a coordinator that follows): a question is taken, and given
- * its answer later.
+ * Where another process has the answers (a coordinator that follows): a question is taken, and
+ * given its answer later.
  */
 
 /** The next question of a front that has none under way. False: there is none. */

@@ -5,12 +5,12 @@
 
 #include "fedserver/http/http_exchange.h"
 
-/** Pass all of h->queue on to the leader. Without a link to it, requests that may be sent twice wait
- * for one, and the others are refused with 503. */
+/** Pass all of h->queue on to the leader. Without a link to it, requests that may be sent twice
+ * wait for one, and the others are refused with 503. */
 void http_carry_queue(http *h);
 
-/** Look whether the peers of requests under way have left; of some at a time, so that each is looked
- * at within seconds. */
+/** Look whether the peers of requests under way have left; of some at a time, so that each is
+ * looked at within seconds. */
 void http_carry_look(http *h);
 
 /** This process stops: requests that the leader may hold for long are refused now. */

@@ -1,5 +1,5 @@
-/* What a check-in costs the coordinator that leads: one that it serves itself over TLS, and one that
- * a follower passes on to it. Their ratio says how many followers one leader can feed. */
+/* What a check-in costs the coordinator that leads: one that it serves itself over TLS, and one
+ * that a follower passes on to it. Their ratio says how many followers one leader can feed. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,9 +20,10 @@
 /*
  *     bench_cluster [ROUNDS]
  *
- * A leader and a follower on one PostgreSQL, which runs for this. Check-ins come in a closed loop on
- * 32 connections that stay open, then each on a connection of its own with a full handshake. They go
- * in turn to the leader and to the follower. All processes share the machine: compare CPU times.
+ * A leader and a follower on one PostgreSQL, which runs for this. Check-ins come in a closed loop
+ * on 32 connections that stay open, then each on a connection of its own with a full handshake.
+ * They go in turn to the leader and to the follower. All processes share the machine: compare CPU
+ * times.
  */
 
 enum { DEVICES = 64, ACTIVE = 32, CHECKINS = 8000, LIMIT_S = 60, MEMBERS = 2, PARALLEL = 8 };

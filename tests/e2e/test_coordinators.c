@@ -38,7 +38,7 @@ typedef struct world {
     int64_t limit_ms;
 } world;
 
-/* ---- the world -------------------------------------------------------------------------------- */
+/* ---- the world ------------------------------------------------------------------------------- */
 
 static void make_task(world *w) {
     char text[500], path[400];
@@ -91,7 +91,7 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* ---- devices ---------------------------------------------------------------------------------- */
+/* ---- devices --------------------------------------------------------------------------------- */
 
 static void start_device(world *w, unsigned k) {
     device *d = &w->device[k];
@@ -142,7 +142,7 @@ static void enrol_all(world *w) {
     w->run.board->storm = 1;
 }
 
-/* ---- coordinators ----------------------------------------------------------------------------- */
+/* ---- coordinators ---------------------------------------------------------------------------- */
 
 /* Who leads in a later term than `before`. */
 static unsigned await_leader(world *w, uint64_t before, uint64_t *term) {
@@ -187,7 +187,7 @@ static void check(world *w) {
     assert_int_equal(result.counted, GOAL * ROUNDS);
 }
 
-/* ---- tests ------------------------------------------------------------------------------------ */
+/* ---- tests ----------------------------------------------------------------------------------- */
 
 static void the_model_is_exact_though_leaders_are_killed_within_rounds(void **state) {
     world *w = *state;

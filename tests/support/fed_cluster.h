@@ -51,7 +51,8 @@ void fed_cluster_signal(fed_cluster *c, unsigned k, int number);
 /** Has member k ended? Then *how is as of waitpid, and it may be started again. */
 bool fed_cluster_ended(fed_cluster *c, unsigned k, int *how);
 
-/** Which member led last, as their logs say; -1: none has led. *term, where not NULL: of its lead. */
+/** Which member led last, as their logs say; -1: none has led. *term, where not NULL: of its lead.
+ * */
 int fed_cluster_leader(const fed_cluster *c, uint64_t *term);
 /** How often these words are in the log of member k. */
 unsigned fed_cluster_says(const fed_cluster *c, unsigned k, const char *words);

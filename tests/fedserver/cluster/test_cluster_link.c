@@ -138,7 +138,7 @@ static void send_body(world *w, size_t k, uint64_t id, const uint8_t *bytes, siz
         cluster_link_send(w->ends[k].link, CLUSTER_REQUEST, id, NULL, bytes, len, NULL, &err));
 }
 
-/* ---- who may open a link ---------------------------------------------------------------------- */
+/* ---- who may open a link --------------------------------------------------------------------- */
 
 static void two_that_hold_the_coordinators_key_are_linked(void **state) {
     world *w = *state;
@@ -197,7 +197,7 @@ static void a_caller_without_a_certificate_gets_no_link(void **state) {
     gnutls_certificate_free_credentials(none);
 }
 
-/* ---- what ends a link ------------------------------------------------------------------------- */
+/* ---- what ends a link ------------------------------------------------------------------------ */
 
 static void a_silent_peer_is_given_up_after_four_seconds(void **state) {
     world *w = *state;
@@ -309,7 +309,7 @@ static void a_release_with_another_link_is_told_so(void **state) {
     fed_writer_free(&words);
 }
 
-/* ---- frames and ids --------------------------------------------------------------------------- */
+/* ---- frames and ids -------------------------------------------------------------------------- */
 
 static void bodies_of_every_size_arrive_in_order(void **state) {
     world *w = *state;

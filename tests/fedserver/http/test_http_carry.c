@@ -105,7 +105,7 @@ static void end_asking(asking *a, long status, const char *part) {
     curl_easy_cleanup(a->curl);
 }
 
-/* ---- there and back --------------------------------------------------------------------------- */
+/* ---- there and back -------------------------------------------------------------------------- */
 
 static void the_leader_answers_what_arrives_at_a_follower(void **state) {
     pair *p = *state;
@@ -206,7 +206,7 @@ static void a_refusal_of_the_leader_passes_as_it_is(void **state) {
     finish_both(p);
 }
 
-/* ---- devices and leaders that go --------------------------------------------------------------- */
+/* ---- devices and leaders that go ------------------------------------------------------------- */
 
 static void a_device_that_leaves_is_no_longer_asked_for(void **state) {
     pair *p = *state;
