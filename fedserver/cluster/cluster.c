@@ -333,10 +333,15 @@ void cluster_flush(cluster *c) {
     }
 }
 
+static int64_t up_next_ms(const cluster *c) {
+    if (c->up.link != NULL) {
+        return cluster_link_next_ms(c->up.link);
+    }
+    return !c->leads && c->leader[0] != '\0' ? c->again_ms : INT64_MAX;
+}
+
 int64_t cluster_next_ms(const cluster *c) {
-    int64_t next_ms =
-        c->up.link != NULL ? cluster_link_next_ms(c->up.link) : c->again_ms + AGAIN_MS;
-    next_ms = c->leads ? INT64_MAX : next_ms;
+    int64_t next_ms = up_next_ms(c);
     for (size_t k = 0; k < LINKS_MOST; k++) {
         const cluster_link *link = c->followers[k].link;
         const int64_t of_link_ms = link != NULL ? cluster_link_next_ms(link) : INT64_MAX;

@@ -106,7 +106,8 @@ bool cluster_link_writes(const cluster_link *link) {
 int64_t cluster_link_next_ms(const cluster_link *link) {
     const int64_t silent_ms = link->heard_ms + CLUSTER_SILENT_MS;
     const int64_t beat_ms = link->spoke_ms + CLUSTER_BEAT_MS;
-    return link->up && beat_ms < silent_ms ? beat_ms : silent_ms;
+    const bool beats = link->up && link->first == NULL;
+    return beats && beat_ms < silent_ms ? beat_ms : silent_ms;
 }
 
 /* ---- sending -------------------------------------------------------------------------------- */

@@ -1,6 +1,7 @@
 /* Two adapters, a follower and its leader, each with a coordinator that does what the path says:
  * requests that arrive at one are answered by the other. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE /* pthread_getcpuclockid */
 #include "http_world.h"
 
 typedef struct pair {
@@ -295,6 +296,24 @@ static void a_follower_that_stops_refuses_what_is_held(void **state) {
     finish_both(p);
 }
 
+static void a_follower_rests_while_nothing_happens(void **state) {
+    pair *p = *state;
+    asking waiting;
+    start_leader(p);
+    start_follower(p, "");
+    begin_asking(&waiting, device(p, "/echo")); /* it waits for a leader */
+    assert_in_range(server_load_percent(p->follower), 0, 5);
+    atomic_store(&p->follower->server.leader, "127.0.0.1:9"); /* nobody is there */
+    atomic_fetch_add(&p->follower->server.term, 1);
+    assert_in_range(server_load_percent(p->follower), 0, 5);
+    atomic_store(&p->follower->server.leader, p->address);
+    atomic_fetch_add(&p->follower->server.term, 1);
+    end_asking(&waiting, 200, "GET /echo");
+    assert_in_range(server_load_percent(p->follower), 0, 5);
+    assert_in_range(server_load_percent(p->leader), 0, 5);
+    finish_both(p);
+}
+
 #define PAIR(name) cmocka_unit_test_setup_teardown(name, setup_pair, teardown_pair)
 
 int main(void) {
@@ -308,6 +327,7 @@ int main(void) {
         PAIR(without_a_leader_an_update_is_refused_and_a_get_waits),
         PAIR(when_the_leader_goes_its_follower_answers_what_was_held),
         PAIR(what_was_not_committed_is_not_answered),
+        PAIR(a_follower_rests_while_nothing_happens),
         PAIR(a_follower_that_stops_refuses_what_is_held),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
