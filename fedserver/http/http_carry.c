@@ -45,7 +45,10 @@ static void set_adrift(http *h, http_exchange *x) {
 static void carry(http *h, http_exchange *x) {
     fed_error why = {0};
     x->request.waited_ms = fed_clock_monotonic_ms() - x->parked_ms;
-    if (cluster_carry(h->cluster, &x->request, "", x, &x->carried, &why) == FED_OK) {
+    if (x->shelved == NULL) {
+        x->shelved = http_shelf_find(&h->shelf, &x->request, x->known);
+    }
+    if (cluster_carry(h->cluster, &x->request, x->known, x, &x->carried, &why) == FED_OK) {
         x->adrift_ms = 0;
     } else {
         x->carried = 0;
@@ -70,6 +73,12 @@ void http_carry_answered(void *user, void *owner, cluster_answer *answer) {
     if (answer->response.content_type != NULL) {
         memcpy(x->type, answer->type, sizeof x->type);
         x->response.content_type = x->type;
+    }
+    if (answer->same) { /* the leader has looked: the body that we have is the right one */
+        x->response.body = x->shelved;
+        x->shelved = NULL;
+    } else {
+        http_shelf_put(&h->shelf, &x->request, &x->response);
     }
     http_release(h, x);
 }

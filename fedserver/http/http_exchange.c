@@ -94,6 +94,7 @@ http_exchange *http_exchange_new(http_listener *listener, http_peer *peer,
 void http_exchange_free(http_exchange *x) {
     http_exchange_drop_body(x);
     fedserver_blob_free(x->response.body);
+    fedserver_blob_free(x->shelved);
     free(x);
 }
 

@@ -13,6 +13,7 @@
 #include "fedserver/cluster/cluster.h"
 #include "fedserver/http/http_gzip.h"
 #include "fedserver/http/http_peer.h"
+#include "fedserver/http/http_shelf.h"
 #include "fedserver/http/http_tls.h"
 
 /** The adapter. */
@@ -70,12 +71,13 @@ typedef struct http_exchange {
     uint32_t wait_s;             /* 429: seconds until the client should come again */
     const char *target_end;      /* end of libmicrohttpd's copy of the target */
     uint64_t carried;            /* the leader has the request, under this id; 0: it has not */
-    int64_t
-        adrift_ms; /* since when it waits for a leader, by the monotonic clock; 0: it does not */
-    char type[64]; /* content type of an answer of the leader */
-    cluster_link *link; /* of a guest; NULL: nobody waits for the answer any more */
-    uint64_t ticket;    /* id of a guest's request, or the ticket of a question */
-    char known[20];     /* of a guest: the ETag whose body its coordinator has; "": none */
+    int64_t adrift_ms;           /* since when it waits for a leader; 0: it does not */
+    char type[64];               /* content type of an answer of the leader */
+    cluster_link *link;          /* of a guest; NULL: nobody waits for the answer any more */
+    uint64_t ticket;             /* id of a guest's request, or the ticket of a question */
+    /* the ETag whose body the follower has: of a guest, and of a carried request; "": none */
+    char known[HTTP_SHELF_TAG];
+    fedserver_blob *shelved; /* that body, at the follower; NULL: none */
     char uri[];
 } http_exchange;
 
@@ -103,6 +105,7 @@ struct http {
     int64_t throttled_ms; /* when that line was written */
     http_gzip gzip;
     int64_t warned_ms; /* when certificates were last looked at, Unix time; 0: never */
+    http_shelf shelf;  /* a follower: bodies of the leader's answers */
     bool resumed, stopping, closing;
     bool woken;            /* the coordinator wants a batch */
     cluster *cluster;      /* links to other coordinators; NULL: this one serves alone */

@@ -199,6 +199,7 @@ static void close_doors(http *h) {
         }
     }
     http_gzip_free(&h->gzip);
+    http_shelf_free(&h->shelf);
     http_peers_free(&h->peers);
     http_tls_free(&h->tls);
 }

@@ -41,6 +41,7 @@ struct fedserver {
     atomic_ullong term;
     atomic_uint followers; /* as the adapter counts them */
     atomic_bool parted;
+    _Atomic(const char *) tag; /* of /model */
 };
 
 static inline fedserver_blob *text_blob(const char *text) {
@@ -180,6 +181,9 @@ fed_status fedserver_handle(fedserver *server, const fedserver_request *request,
     } else if (strcmp(request->path, "/who") == 0) {
         answer_who(request, response);
     } else if (strcmp(request->path, "/big") == 0) {
+        response->body = fedserver_blob_share(server->big);
+    } else if (strcmp(request->path, "/model") == 0) {
+        snprintf(response->etag, sizeof response->etag, "%s", atomic_load(&server->tag));
         response->body = fedserver_blob_share(server->big);
     } else if (strcmp(request->path, "/later") == 0) {
         response->status = 503;
