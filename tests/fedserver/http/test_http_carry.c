@@ -207,7 +207,7 @@ static void a_refusal_of_the_leader_passes_as_it_is(void **state) {
     finish_both(p);
 }
 
-/* ---- bodies that are asked for again -------------------------------------------------------*/
+/* ---- bodies that are asked for again ----------------------------------------------------- */
 
 /* The first byte of the answer's body, which is large. */
 static char first_byte(const pair *p, const char *path) {
