@@ -267,6 +267,7 @@ static int run(const arguments *args) {
                                       .requests_per_s = (uint32_t)args->requests,
                                       .proxies = args->proxies,
                                       .connections = (uint32_t)args->connections,
+                                      .shared_tickets = args->cluster != NULL,
                                       .stop = &stop,
                                       .reload = &reload,
                                       .tend = tend_run,

@@ -193,8 +193,8 @@ fed_status http_loop_drain(http *h, fed_error *err) {
     if (h->queue.first != NULL) {
         FED_TRY(http_loop_batch(h, err));
     }
+    fedserver_let_go(h->server); /* connections take seconds to end; nobody need wait for that */
     http_cluster_stop(h);
-    fedserver_let_go(h->server);
     const int64_t end_ms = fed_clock_monotonic_ms() + DRAIN_MS;
     while (h->live > 0 && fed_clock_monotonic_ms() < end_ms) {
         FED_TRY(http_loop_iterate(h, err));

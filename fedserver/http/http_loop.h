@@ -14,8 +14,8 @@ fed_status http_loop_batch(http *h, fed_error *err) FED_CHECKED;
  * event. Errors: those of http_loop_batch. */
 fed_status http_loop_iterate(http *h, fed_error *err) FED_CHECKED;
 
-/** Accept no more connections, answer the held requests with 503, and send the remaining
- * answers. */
+/** Accept no more connections, answer the held requests with 503, let go of the lead, and send the
+ * remaining answers. */
 fed_status http_loop_drain(http *h, fed_error *err) FED_CHECKED;
 
 #endif

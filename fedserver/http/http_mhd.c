@@ -248,11 +248,13 @@ static fed_status serve_until_stop(http *h, const fedserver_http_options *option
     return FED_OK;
 }
 
-/* Connections take seconds to end; another coordinator need not wait for that. */
 static fed_status serve(http *h, const fedserver_http_options *options, fed_error *err) {
     const fed_status status = serve_until_stop(h, options, err);
-    fedserver_let_go(h->server);
-    return status == FED_OK ? http_loop_drain(h, err) : status;
+    if (status == FED_OK) {
+        return http_loop_drain(h, err);
+    }
+    fedserver_let_go(h->server); /* nobody need wait until our connections have ended */
+    return status;
 }
 
 fed_status fedserver_http_serve(fedserver *server, const fedserver_http_options *options,

@@ -40,7 +40,6 @@ struct fedserver {
     _Atomic(const char *) leader;
     atomic_ullong term;
     atomic_uint followers; /* as the adapter counts them */
-    atomic_bool parted;
     _Atomic(const char *) tag; /* of /model */
 };
 
@@ -96,11 +95,6 @@ bool fedserver_front_asks(fedserver *server, fedserver_question *question) {
 void fedserver_front_answer(fedserver *server, const fedserver_question *question,
                             const fedserver_response *response) {
     (void)server, (void)question, (void)response;
-}
-
-void fedserver_let_go(fedserver *server) {
-    assert_false(server->inside);
-    atomic_store(&server->parted, true);
 }
 
 fed_status fedserver_begin(fedserver *server, fed_error *err) {
