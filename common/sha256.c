@@ -13,6 +13,28 @@ void fed_sha256(const void *data, size_t len, uint8_t digest[FED_SHA256_SIZE]) {
     (void)mbedtls_sha256(data, len, digest, 0);
 }
 
+/* A sum's memory, as mbedTLS uses it. */
+static mbedtls_sha256_context *context_of(fed_sha256_sum *sum) {
+    _Static_assert(sizeof(mbedtls_sha256_context) <= sizeof sum->opaque, "fed/hash.h has room");
+    return (mbedtls_sha256_context *)(void *)sum->opaque;
+}
+
+void fed_sha256_begin(fed_sha256_sum *sum) {
+    mbedtls_sha256_init(context_of(sum));
+    (void)mbedtls_sha256_starts(context_of(sum), 0);
+}
+
+void fed_sha256_add(fed_sha256_sum *sum, const void *data, size_t len) {
+    if (len > 0) {
+        (void)mbedtls_sha256_update(context_of(sum), data, len);
+    }
+}
+
+void fed_sha256_end(fed_sha256_sum *sum, uint8_t digest[FED_SHA256_SIZE]) {
+    (void)mbedtls_sha256_finish(context_of(sum), digest);
+    mbedtls_sha256_free(context_of(sum));
+}
+
 /* SHA-256 of the key's block, each byte of it xor pad, and of data[len]. */
 static void hash_after_key(const uint8_t key[BLOCK], uint8_t pad, const void *data, size_t len,
                            uint8_t digest[FED_SHA256_SIZE]) {
@@ -20,15 +42,11 @@ static void hash_after_key(const uint8_t key[BLOCK], uint8_t pad, const void *da
     for (size_t i = 0; i < BLOCK; i++) {
         block[i] = key[i] ^ pad;
     }
-    mbedtls_sha256_context sum;
-    mbedtls_sha256_init(&sum);
-    (void)mbedtls_sha256_starts(&sum, 0);
-    (void)mbedtls_sha256_update(&sum, block, BLOCK);
-    if (len > 0) {
-        (void)mbedtls_sha256_update(&sum, data, len);
-    }
-    (void)mbedtls_sha256_finish(&sum, digest);
-    mbedtls_sha256_free(&sum);
+    fed_sha256_sum sum;
+    fed_sha256_begin(&sum);
+    fed_sha256_add(&sum, block, BLOCK);
+    fed_sha256_add(&sum, data, len);
+    fed_sha256_end(&sum, digest);
     mbedtls_platform_zeroize(block, sizeof block);
 }
 

@@ -16,6 +16,15 @@ enum { FED_SHA256_SIZE = 32, FED_SHA256_HEX = 65 };
 /** SHA-256 (FIPS 180-4) of data[len]. */
 void fed_sha256(const void *data, size_t len, uint8_t digest[FED_SHA256_SIZE]);
 
+/** SHA-256 of bytes that come in pieces: begin, add as often as needed, end once. */
+typedef struct fed_sha256_sum {
+    uint64_t opaque[32]; /* only common/sha256.c uses it */
+} fed_sha256_sum;
+
+void fed_sha256_begin(fed_sha256_sum *sum);
+void fed_sha256_add(fed_sha256_sum *sum, const void *data, size_t len);
+void fed_sha256_end(fed_sha256_sum *sum, uint8_t digest[FED_SHA256_SIZE]);
+
 /** HMAC-SHA256 (RFC 2104) of data[len]: who computes it has data and key. key and data may be NULL
  * if their lengths are 0. Compare two with fed_secret_compare. */
 void fed_hmac_sha256(const void *key, size_t key_len, const void *data, size_t len,

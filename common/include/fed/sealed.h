@@ -1,0 +1,45 @@
+/* Bytes that any cache may keep: their digest is their key, and names them. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FED_SEALED_H
+#define FED_SEALED_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "fed/api.h"
+#include "fed/error.h"
+#include "fed/hash.h"
+
+FED_API_BEGIN
+
+/*
+ * HCE2 of Bellare, Keelveedhi and Ristenpart, "Message-locked encryption and secure deduplication",
+ * EUROCRYPT 2013:
+ *
+ *   key    = SHA-256(bytes)
+ *   sealed = AES-256-CTR(key, bytes): as long as the bytes, the counter begins at 0
+ *   name   = SHA-256(key)
+ *
+ * Whoever seals the same bytes gets the same key, name and sealed bytes, and needs no secret for
+ * it. Who has the key by a trusted way can fetch the sealed bytes by any way: open them, and
+ * compare the digest of what comes out with the key. Who has only name and sealed bytes learns
+ * nothing but their length, unless he guesses all the bytes: then he can confirm the guess.
+ */
+enum { FED_SEALED_KEY = FED_SHA256_SIZE, FED_SEALED_NAME = FED_SHA256_HEX };
+
+/** The name, in lower-case hex. */
+void fed_sealed_name(const uint8_t key[FED_SEALED_KEY], char name[FED_SEALED_NAME]);
+
+/** Seal data[len] in place, or open it: both are the same. Where the bytes come in pieces, `at` is
+ * the position of this one in the whole: a multiple of 16. FED_ENOMEM. */
+fed_status fed_sealed_crypt(const uint8_t key[FED_SEALED_KEY], uint64_t at, uint8_t *data,
+                            size_t len) FED_CHECKED;
+
+/** Open all of the sealed bytes in place. FED_EFORMAT: they are not those of the key, and data has
+ * nothing of use. FED_ENOMEM. */
+fed_status fed_sealed_open(const uint8_t key[FED_SEALED_KEY], uint8_t *data,
+                           size_t len) FED_CHECKED;
+
+FED_API_END
+
+#endif
