@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "fed/version.h"
 
@@ -50,6 +51,7 @@ static const field fields[] = {
     FIELD(F32,  learning_rate, 0,    0),
     FIELD(U64,  seed,          0,    0),
     FIELD(TEXT, app,           0,    FED_CAN_APP),
+    FIELD(TEXT, downloads,     0,    FED_CAN_URL),
 };
 /* clang-format on */
 
@@ -260,7 +262,22 @@ fed_status fed_part_read(fed_reader *r, fed_part *m) {
     DELIVER(r, m, t,
             (t.kind == FED_PART_SNAPSHOT && t.from == t.to) ||
                 (t.kind == FED_PART_DELTA && t.from < t.to) ||
-                (t.kind == FED_PART_PATCH && t.from <= t.to));
+                ((t.kind == FED_PART_PATCH || t.kind == FED_PART_ELSEWHERE) && t.from <= t.to));
+}
+
+void fed_address_write(fed_writer *w, const fed_address *m) {
+    fed_write_bytes(w, m->key, sizeof m->key);
+    fed_write_u64(w, m->len);
+}
+
+fed_status fed_address_read(fed_reader *r, fed_address *m) {
+    fed_address t = {0};
+    const uint8_t *key = fed_read_bytes(r, sizeof t.key);
+    if (key != NULL) {
+        memcpy(t.key, key, sizeof t.key);
+    }
+    t.len = fed_read_u64(r);
+    DELIVER(r, m, t, t.len > 0);
 }
 
 void fed_update_write(fed_writer *w, const fed_update *m) {

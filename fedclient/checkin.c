@@ -5,15 +5,20 @@
 #include "fed/version.h"
 #include "fedclient/client.h"
 
+/** What this client can do: fetch from caches only where the program gave it a transport to them. */
+static uint32_t capabilities(const fedclient *client) {
+    const uint32_t all = FED_CAN_PATCH | FED_CAN_DECLINE | FED_CAN_GANG | FED_CAN_NAMED |
+                         FED_CAN_OWN_METRICS | fed_task_capabilities();
+    return client->options.downloads != NULL ? all : all & ~(uint32_t)FED_CAN_URL;
+}
+
 static fed_status ask(fedclient *client, fedclient_answer *answer, fed_error *err) {
     const fed_checkin checkin = {.protocol = client->protocol,
                                  .role = client->options.role,
                                  .hold_ms = client->options.hold_ms,
                                  .task = client->model.task,
                                  .version = client->model.version,
-                                 .capabilities = FED_CAN_PATCH | FED_CAN_DECLINE | FED_CAN_GANG |
-                                                 FED_CAN_NAMED | FED_CAN_OWN_METRICS |
-                                                 fed_task_capabilities(),
+                                 .capabilities = capabilities(client),
                                  .samples = client->residual.samples};
     uint8_t message[32];
     fed_writer w;

@@ -51,6 +51,7 @@ struct fedclient {
     bool heals;                /* this step's failure will pass */
     uint32_t asked_ms;         /* the coordinator asked to wait this long; an hour at most */
     uint32_t told_ms;          /* the wait that the last check-in was answered with; 0: none */
+    int64_t cache_again_ms; /* caches have failed: until this monotonic_ms do without; 0: never */
     fedclient_watch watch;
     char name[64];        /* options.name, made safe for a header; "": none */
     char computes_on[80]; /* options.computes_on, likewise */
@@ -167,6 +168,28 @@ void fedclient_arrived_free(fedclient_arrived *arrived);
 
 /** Bytes of a large model that one request fetches, and that one stored value holds. */
 size_t fedclient_arrived_piece(const fedclient *client);
+
+/* elsewhere.c: downloads that lie in a cache */
+
+/** May this download come from a cache? The coordinator is told so, and names the address. */
+bool fedclient_elsewhere_wanted(const fedclient *client, const fedclient_job *job,
+                                const fedclient_arrived *arrived);
+
+/** Did the coordinator name an address in place of the bytes? */
+bool fedclient_elsewhere_is(const fedclient_arrived *arrived);
+
+/**
+ * Fetch from the cache what is missing. Afterwards arrived->bytes has the download's parts, as if
+ * the coordinator had sent them.
+ *
+ * limit   bytes of the largest possible download
+ * Errors  FED_ECANCELED; any other: the cache has failed, and *err says how
+ */
+fed_status fedclient_elsewhere_fetch(fedclient *client, const fedclient_job *job, size_t limit,
+                                     fedclient_arrived *arrived, fed_error *err) FED_CHECKED;
+
+/** The cache has failed: say why, forget what came from it, and do without caches for a while. */
+void fedclient_elsewhere_failed(fedclient *client, fedclient_arrived *arrived, const char *why);
 
 /* download.c */
 

@@ -24,7 +24,9 @@ static fed_status apply_part(const fed_part *part, const fed_layout *layout, flo
         return fedcodec_envelope_decode(part->envelope, len, layout, values, err);
     case FED_PART_DELTA:
         return fedcodec_envelope_axpy(part->envelope, len, layout, 1.0f, values, err);
-    default:
+    case FED_PART_ELSEWHERE:
+        return fed_fail(err, FED_EFORMAT, "the coordinator named a cache among other parts");
+    case FED_PART_PATCH:
         break;
     }
     if (part->from == part->to) {
@@ -75,7 +77,9 @@ static fed_status get_more(fedclient *client, const fedclient_job *job,
     if (target->have != FEDCLIENT_HAVE_NONE) {
         snprintf(held, sizeof held, "%" PRIu32, target->have);
     }
-    const uint32_t can = job->assignment.capabilities & FED_CAN_PATCH;
+    const bool elsewhere = fedclient_elsewhere_wanted(client, job, arrived);
+    const uint32_t can =
+        (job->assignment.capabilities & FED_CAN_PATCH) | (elsewhere ? (uint32_t)FED_CAN_URL : 0);
     snprintf(query, sizeof query, "?task=%" PRIu64 "&have=%s&want=%" PRIu32 "&can=%" PRIu32,
              target->task, held, target->want, can);
     size_t piece = fedclient_arrived_piece(client);
@@ -166,6 +170,26 @@ static fed_status fetch_all(fedclient *client, const fedclient_job *job, fedclie
     return status;
 }
 
+/** All bytes of the download, from wherever they come. */
+static fed_status fetch_whole(fedclient *client, const fedclient_job *job,
+                              fedclient_arrived *arrived, fed_error *err) {
+    size_t limit = 0;
+    fed_error why = {0};
+    FED_TRY(answer_limit(job, &limit, err));
+    if (!fedclient_elsewhere_is(arrived)) {
+        FED_TRY(fetch_all(client, job, arrived, err));
+    }
+    if (!fedclient_elsewhere_is(arrived)) {
+        return FED_OK;
+    }
+    fed_status status = fedclient_elsewhere_fetch(client, job, limit, arrived, &why);
+    if (status == FED_OK || status == FED_ECANCELED) {
+        return status == FED_OK ? FED_OK : fed_fail(err, status, "%s", why.text);
+    }
+    fedclient_elsewhere_failed(client, arrived, why.text);
+    return fetch_all(client, job, arrived, err);
+}
+
 /** The download is complete: bring job->model to its version, and store the model. */
 static fed_status apply(fedclient *client, fedclient_job *job, const fedclient_arrived *arrived,
                         fed_error *err) {
@@ -195,7 +219,7 @@ static fed_status apply(fedclient *client, fedclient_job *job, const fedclient_a
 /** Finish the download that arrived->head describes. Bytes that can't be read are forgotten. */
 static fed_status finish(fedclient *client, fedclient_job *job, fedclient_arrived *arrived,
                          fed_error *err) {
-    fed_status status = fetch_all(client, job, arrived, err);
+    fed_status status = fetch_whole(client, job, arrived, err);
     if (status == FED_OK) {
         status = apply(client, job, arrived, err);
     }

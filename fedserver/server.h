@@ -73,6 +73,7 @@ struct fedserver {
     fedserver_traffic traffic;
     fedserver_census census;
     fedserver_wire_totals wire;
+    uint64_t blobs; /* sealed downloads that caches have asked for */
 };
 
 /** Open a coordinator that answers by `routing`, which must outlive the coordinator. store:

@@ -20,6 +20,7 @@ typedef struct fedclientd_settings {
     const char *token, *token_file; /* NULL: none */
     const char *name;               /* the device's name at the coordinator */
     const char *software;           /* which program this is: "fedclientd/0.2.0" */
+    const char *downloads_ca;       /* of caches; NULL: the system's CAs */
     const char *transport;          /* NULL: the first transport that this build has */
     const char *device;             /* NULL: the processor; else work.backend, too */
     workshop_settings work;

@@ -62,6 +62,7 @@ enum { ANY = FEDCLIENTD_COMMAND };
 static const option_row device_rows[] = {
     {"server", OPTION_OTHER, .commands = ANY, .take = take_server},
     {"ca", OPTION_TEXT, AT(ca), .commands = ANY},
+    {"downloads-ca", OPTION_TEXT, AT(downloads_ca), .commands = ANY},
     {"state", OPTION_TEXT, AT(state), .commands = ANY},
     {"data", OPTION_TEXT, AT(work.data), .commands = ANY},
     {"dataset", OPTION_TEXT, AT(work.dataset), .commands = ANY},

@@ -135,23 +135,29 @@ static fed_status enrol(const fedclientd_settings *s, fedclient *client, fed_err
 
 /* --- Opening --- */
 
-static fed_status live(device *d, fedclient_platform *platform, fedclient_transport *transport,
+/** The device's lines: to the coordinator, and to caches; without a `send`: caches are not asked. */
+typedef struct device_lines {
+    fedclient_transport coordinator, downloads;
+} device_lines;
+
+static fed_status live(device *d, fedclient_platform *platform, device_lines *lines,
                        fed_error *err) {
     const fedclientd_settings *s = d->settings;
-    const fedclient_options options = {.server = s->server,
-                                       .platform = platform,
-                                       .transport = transport,
-                                       .log = &s->log,
-                                       .role =
-                                           s->work.evaluate ? FED_ROLE_EVALUATE : FED_ROLE_TRAIN,
-                                       .hold_ms = s->hold_ms,
-                                       .train = train,
-                                       .user = d,
-                                       .may_train = may_train,
-                                       .progress = progress,
-                                       .name = s->name,
-                                       .software = s->software,
-                                       .computes_on = d->computes_on};
+    const fedclient_options options = {
+        .server = s->server,
+        .platform = platform,
+        .transport = &lines->coordinator,
+        .downloads = lines->downloads.send != NULL ? &lines->downloads : NULL,
+        .log = &s->log,
+        .role = s->work.evaluate ? FED_ROLE_EVALUATE : FED_ROLE_TRAIN,
+        .hold_ms = s->hold_ms,
+        .train = train,
+        .user = d,
+        .may_train = may_train,
+        .progress = progress,
+        .name = s->name,
+        .software = s->software,
+        .computes_on = d->computes_on};
     fedclient *client = NULL;
     FED_TRY(fedclient_open(&options, &client, err));
     fed_status status = enrol(s, client, err);
@@ -170,25 +176,42 @@ static bool stopped(void *user) {
     return *d->settings->stop != 0;
 }
 
-static fed_status open_transport(device *d, fedclient_transport *transport, fed_error *err) {
-    const fedclientd_settings *s = d->settings;
+/** file NULL: the system's CAs. */
+static fed_status open_line(device *d, const char *option, const char *file, bool for_caches,
+                            fedclient_transport *transport, fed_error *err) {
     uint8_t *ca = NULL;
     size_t len = 0;
-    FED_TRY(fed_file_read(s->ca, CA_LIMIT, &ca, &len, err));
+    if (file != NULL) {
+        FED_TRY(fed_file_read(file, CA_LIMIT, &ca, &len, err));
+    }
     fed_error why = {0};
     const fedclient_transport_options options = {
-        .ca_pem = (const char *)ca, .stopped = stopped, .user = d};
-    fed_status status = fedclient_transport_open(s->transport, &options, transport, &why);
+        .ca_pem = (const char *)ca, .stopped = stopped, .user = d, .for_caches = for_caches};
+    fed_status status = fedclient_transport_open(d->settings->transport, &options, transport, &why);
     free(ca);
     if (status == FED_EFORMAT) {
-        return fed_fail(err, status, "--ca %.150s: %.200s", s->ca, why.text);
+        return fed_fail(err, status, "%s %.150s: %.200s", option, file, why.text);
     }
     return status == FED_OK ? FED_OK : fed_fail(err, status, "%s", why.text);
 }
 
+/** Without a CA of their own, caches are asked only by a transport that knows the system's CAs. */
+static fed_status open_lines(device *d, device_lines *lines, fed_error *err) {
+    const fedclientd_settings *s = d->settings;
+    fed_error none = {0};
+    FED_TRY(open_line(d, "--ca", s->ca, false, &lines->coordinator, err));
+    fed_status status =
+        open_line(d, "--downloads-ca", s->downloads_ca, true, &lines->downloads, &none);
+    if (status == FED_OK || s->downloads_ca != NULL) {
+        return status == FED_OK ? FED_OK : fed_fail(err, status, "%s", none.text);
+    }
+    fed_logf(&s->log, FED_LOG_DEBUG, "all downloads come from the coordinator: %s", none.text);
+    return FED_OK;
+}
+
 fed_status fedclientd_serve(const fedclientd_settings *s, fed_error *err) {
     fedclient_platform platform = {0};
-    fedclient_transport transport = {0};
+    device_lines lines = {0};
     device d = {.settings = s, .when = s->when};
     fed_status status = fedclientd_find_device(&s->work, d.computes_on, err);
     if (status == FED_OK) {
@@ -198,13 +221,14 @@ fed_status fedclientd_serve(const fedclientd_settings *s, fed_error *err) {
         status = fedclient_platform_posix_open(s->state, &platform, err);
     }
     if (status == FED_OK) {
-        status = open_transport(&d, &transport, err);
+        status = open_lines(&d, &lines, err);
     }
     if (status == FED_OK) {
-        status = live(&d, &platform, &transport, err);
+        status = live(&d, &platform, &lines, err);
     }
     workshop_close(d.work);
-    fedclient_transport_close(&transport);
+    fedclient_transport_close(&lines.coordinator);
+    fedclient_transport_close(&lines.downloads);
     fedclient_platform_posix_close(&platform);
     return status;
 }

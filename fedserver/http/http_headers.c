@@ -15,7 +15,7 @@ typedef struct pair {
     const char *name, *value;
 } pair;
 
-static const pair of_all[] = {{"Cache-Control", "no-store"}, {"X-Content-Type-Options", "nosniff"}};
+static const pair of_all[] = {{"X-Content-Type-Options", "nosniff"}};
 static const pair of_the_front[] = {{"Referrer-Policy", "no-referrer"},
                                     {"Cross-Origin-Resource-Policy", "same-origin"},
                                     {"X-Frame-Options", "DENY"}};
@@ -69,6 +69,8 @@ static void put_security(const http_headers_answer *a, http_headers_put put, voi
 
 void http_headers_each(const http_headers_answer *a, http_headers_put put, void *user) {
     char text[96];
+    const bool kept = a->response->immutable && (a->status == 200 || a->status == 206);
+    put(user, "Cache-Control", kept ? "public, max-age=31536000, immutable" : "no-store");
     PUT_ALL(of_all);
     if (a->listener == FEDSERVER_FRONT || is_page(a)) { /* operators read it on both listeners */
         put_security(a, put, user);

@@ -26,6 +26,7 @@ void fedserver_rounds_free(fedserver_rounds *rounds) {
     }
     free(rounds->tasks);
     rounds->tasks = NULL;
+    fedserver_shelf_free(&rounds->shelf, rounds->directory);
     fedserver_devices_free(&rounds->devices);
 }
 
@@ -49,6 +50,7 @@ void fedserver_rounds_remove(fedserver_rounds *rounds, fedserver_training *train
         }
     }
     rounds->task_count = kept;
+    fedserver_shelf_drop(&rounds->shelf, rounds->directory, training->task.wire.id);
     training_free(training);
 }
 

@@ -21,6 +21,7 @@
 #include "fedserver/strategies/strategy.h"
 #include "fedserver/versions/downloads.h"
 #include "fedserver/versions/past.h"
+#include "fedserver/versions/shelf.h"
 
 /** A round that closes: rounds/closing.h. */
 typedef struct fedserver_closing fedserver_closing;
@@ -84,6 +85,7 @@ typedef struct fedserver_rounds {
     uint64_t memory_limit; /* bytes that the tasks in memory may take together; 0: no limit */
     uint64_t served;       /* leases given since the start, over all tasks */
     fedserver_counters counters;
+    fedserver_shelf shelf; /* downloads that caches keep */
 
     uint64_t epoch;    /* grows whenever waiting devices should ask again */
     bool wake_due;     /* slots are free, and the epoch must move */

@@ -2,8 +2,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/routes/answers.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+
+#include "fedserver/routes/byte_range.h"
+#include "fedserver/versions/blob.h"
 
 fed_status fedserver_answer(fedserver_response *response, int status, const char *content_type,
                             fed_writer *bytes, fed_error *err) {
@@ -47,4 +51,33 @@ fed_status fedserver_answer_error(fedserver_response *response, fed_error *err, 
     }
     return fedserver_answer_json(response, status,
                                  json_pack("{s:s, s:s}", "error", word, "message", message), err);
+}
+
+fed_status fedserver_answer_range(const fedserver_request *request, uint64_t tag,
+                                  fedserver_response *response, fed_error *err) {
+    size_t total = 0;
+    uint64_t first = 0, len = 0;
+    (void)fedserver_blob_data(response->body, &total);
+    fedserver_range_kind kind =
+        fedserver_range_read(request->range, request->if_range, total, tag, &first, &len);
+    if (kind == FEDSERVER_RANGE_WHOLE) {
+        return FED_OK;
+    }
+    fedserver_blob *whole = response->body;
+    response->body = NULL;
+    if (kind == FEDSERVER_RANGE_NONE) {
+        fedserver_blob_free(whole);
+        snprintf(response->content_range, sizeof response->content_range, "bytes */%zu", total);
+        return fedserver_answer_error(response, err, 416, "bad_range",
+                                      "the answer has %zu bytes, and the range begins behind them; "
+                                      "ask for all of it",
+                                      total);
+    }
+    response->status = 206;
+    snprintf(response->content_range, sizeof response->content_range,
+             "bytes %" PRIu64 "-%" PRIu64 "/%zu", first, first + len - 1, total);
+    response->body = fedserver_blob_slice(whole, (size_t)first, (size_t)len);
+    fedserver_blob_free(whole); /* the slice holds a reference */
+    return response->body != NULL ? FED_OK
+                                  : fed_fail(err, FED_ENOMEM, "out of memory for a download");
 }

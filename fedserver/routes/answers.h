@@ -26,4 +26,9 @@ fed_status fedserver_answer_error(fedserver_response *response, fed_error *err, 
                                   const char *word, const char *format, ...)
     FED_PRINTF(5, 6) FED_CHECKED;
 
+/** Cut the whole answer, which *response is, to the range that the request wants.   tag: as its
+ * entity tag */
+fed_status fedserver_answer_range(const fedserver_request *request, uint64_t tag,
+                                  fedserver_response *response, fed_error *err) FED_CHECKED;
+
 #endif

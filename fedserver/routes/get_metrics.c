@@ -220,6 +220,11 @@ fed_status fedserver_get_metrics(fedserver *server, const fedserver_call *call,
     fedserver_metric_counter(&w, "fed_declines_total", "Devices that said they can't serve a task.",
                              c->declines);
     assignments(&w, c);
+    fedserver_metric_counter(&w, "fed_downloads_elsewhere_total",
+                             "Downloads answered with the address of a cache.",
+                             c->downloads_elsewhere);
+    fedserver_metric_counter(&w, "fed_downloads_elsewhere_bytes_total", "Bytes of these downloads.",
+                             c->downloads_elsewhere_bytes);
     fedserver_gangs_metrics(server, call->now_ms, &w);
     fedserver_metric_counter(&w, "fed_requests_total", "Requests answered.",
                              server->traffic.requests);

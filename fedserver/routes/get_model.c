@@ -1,42 +1,110 @@
 /* GET /v1/model?task=T&have=V&want=W&can=C: what a device lacks of a version, or the rest of it. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
+#include "fed/hash.h"
 #include "fedserver/routes/answers.h"
 #include "fedserver/routes/query.h"
 #include "fedserver/routes/router.h"
-#include "fedserver/versions/blob.h"
 
-/* Cut the whole answer, which *response is, to the range that the request wants. */
-static fed_status answer_range(const fedserver_request *request, uint64_t tag,
-                               fedserver_response *response, fed_error *err) {
-    size_t total = 0;
-    uint64_t first = 0, len = 0;
-    (void)fedserver_blob_data(response->body, &total);
-    fedserver_range_kind kind =
-        fedserver_range_read(request->range, request->if_range, total, tag, &first, &len);
-    if (kind == FEDSERVER_RANGE_WHOLE) {
-        return FED_OK;
+/* A download that is not longer costs more at a cache: a second request. */
+enum { WORTH_A_CACHE = 4096 };
+
+static void free_runs(fedserver_run *runs, size_t count) {
+    for (size_t k = 0; k < count; k++) {
+        fedserver_blob_free(runs[k].blob);
     }
-    fedserver_blob *whole = response->body;
-    response->body = NULL;
-    if (kind == FEDSERVER_RANGE_NONE) {
-        fedserver_blob_free(whole);
-        snprintf(response->content_range, sizeof response->content_range, "bytes */%zu", total);
-        return fedserver_answer_error(response, err, 416, "bad_range",
-                                      "the answer has %zu bytes, and the range begins behind them; "
-                                      "ask for all of it",
-                                      total);
+}
+
+/* *len = 0: this answer can't, or need not, come from a cache. */
+static fed_status seal_runs(fedserver *server, const fedserver_training *t,
+                            const fedserver_run *runs, size_t count, int64_t now_ms, fed_writer *w,
+                            uint64_t *len) {
+    fedserver_rounds *rounds = &server->rounds;
+    size_t budget = FEDSERVER_SHELF_STEP;
+    *len = 0;
+    for (size_t k = 0; k < count; k++) {
+        const fedserver_shelf_wish wish = {.task = t->task.wire.id,
+                                           .limit = FEDSERVER_SHELF_SNAPSHOTS *
+                                                    (uint64_t)t->versions.snapshot_limit,
+                                           .run = runs[k]};
+        fed_address address;
+        fed_error why = {0};
+        fed_status status = fedserver_shelf_get(&rounds->shelf, rounds->directory, &wish, now_ms,
+                                                &budget, &address, &why);
+        if (status != FED_OK && status != FED_EBUSY) {
+            fed_logf(rounds->log, FED_LOG_WARN,
+                     "downloads for caches can't be kept, so devices get the bytes from here: %s",
+                     why.text);
+        }
+        FED_TRY(status);
+        fed_address_write(w, &address);
+        *len += address.len;
     }
-    response->status = 206;
-    snprintf(response->content_range, sizeof response->content_range,
-             "bytes %" PRIu64 "-%" PRIu64 "/%zu", first, first + len - 1, total);
-    response->body = fedserver_blob_slice(whole, (size_t)first, (size_t)len);
-    fedserver_blob_free(whole); /* the slice holds a reference */
-    return response->body != NULL ? FED_OK
-                                  : fed_fail(err, FED_ENOMEM, "out of memory for a model download");
+    return w->status;
+}
+
+/* The addresses of the runs, as one part. */
+static fed_status write_elsewhere(const fedserver_wish *wish, const fed_writer *addresses,
+                                  fedserver_response *response, uint64_t *tag) {
+    const fed_part part = {.kind = FED_PART_ELSEWHERE,
+                           .from = wish->any ? wish->want : wish->have,
+                           .to = wish->want,
+                           .envelope = addresses->data,
+                           .envelope_len = addresses->len};
+    fed_writer body;
+    fed_writer_growing(&body);
+    fed_part_write(&body, &part);
+    *tag = fed_digest_bytes(body.data, body.len);
+    response->body = fedserver_blob_new(&body);
+    return response->body != NULL ? FED_OK : FED_ENOMEM;
+}
+
+static uint64_t length_of(const fedserver_run *runs, size_t count) {
+    uint64_t sum = 0;
+    for (size_t k = 0; k < count; k++) {
+        size_t len = 0;
+        (void)fedserver_blob_data(runs[k].blob, &len);
+        sum += len;
+    }
+    return sum;
+}
+
+/* Name a cache in place of the bytes. response->body stays NULL where the bytes are to be sent. */
+static fed_status answer_elsewhere(fedserver *server, fedserver_training *t,
+                                   const fedserver_past *past, const fedserver_wish *wish,
+                                   int64_t now_ms, fedserver_response *response, uint64_t *tag,
+                                   fed_error *err) {
+    fedserver_run runs[FED_ADDRESSES];
+    size_t count = 0;
+    uint64_t len = 0;
+    fed_writer addresses;
+    fed_writer_growing(&addresses);
+    FED_TRY(fedserver_downloads_runs(&t->downloads, &t->versions, past, wish, now_ms, runs, &count,
+                                     err));
+    if (length_of(runs, count) > WORTH_A_CACHE &&
+        seal_runs(server, t, runs, count, now_ms, &addresses, &len) == FED_OK &&
+        write_elsewhere(wish, &addresses, response, tag) == FED_OK) {
+        server->rounds.counters.downloads_elsewhere++;
+        server->rounds.counters.downloads_elsewhere_bytes += len;
+    }
+    fed_writer_free(&addresses);
+    free_runs(runs, count);
+    return FED_OK;
+}
+
+static fed_status answer_parts(fedserver *server, fedserver_training *t, const fedserver_wish *wish,
+                               bool elsewhere, int64_t now_ms, fedserver_response *response,
+                               uint64_t *tag, fed_error *err) {
+    fedserver_archive archive = fedserver_rounds_archive(&server->rounds, t);
+    const fedserver_past past = {.values = fedserver_past_values, .user = &archive};
+    if (elsewhere && t->task.wire.downloads[0] != '\0') {
+        FED_TRY(answer_elsewhere(server, t, &past, wish, now_ms, response, tag, err));
+    }
+    return response->body != NULL
+               ? FED_OK
+               : fedserver_downloads_get(&t->downloads, &t->versions, &past, wish, now_ms,
+                                         &response->body, tag, err);
 }
 
 fed_status fedserver_get_model(fedserver *server, const fedserver_call *call,
@@ -67,10 +135,8 @@ fed_status fedserver_get_model(fedserver *server, const fedserver_call *call,
                                      .have = (uint32_t)have,
                                      .want = (uint32_t)want,
                                      .patches = can & FED_CAN_PATCH};
-        fedserver_archive archive = fedserver_rounds_archive(&server->rounds, t);
-        const fedserver_past past = {.values = fedserver_past_values, .user = &archive};
-        status = fedserver_downloads_get(&t->downloads, &t->versions, &past, &wish, call->now_ms,
-                                         &response->body, &tag, err);
+        status = answer_parts(server, t, &wish, (can & FED_CAN_URL) != 0, call->now_ms, response,
+                              &tag, err);
     }
     if (status == FED_ENOTFOUND) {
         return fedserver_answer_error(response, err, 404, "model_gone",
@@ -80,5 +146,5 @@ fed_status fedserver_get_model(fedserver *server, const fedserver_call *call,
     FED_TRY(status);
     response->content_type = "application/octet-stream";
     fedserver_tag_write(tag, response->etag);
-    return answer_range(call->request, tag, response, err);
+    return fedserver_answer_range(call->request, tag, response, err);
 }

@@ -124,6 +124,9 @@ void fedserver_metrics_process(const fedserver *server, const char *prefix, fed_
     char name[NAME];
     answers(server, prefix, w);
     handshakes(server, prefix, w);
+    snprintf(name, sizeof name, "%s_blobs_total", prefix);
+    fedserver_metric_counter(w, name, "Requests of caches for downloads that are there.",
+                             server->blobs);
     snprintf(name, sizeof name, "%s_cpu_seconds_total", prefix);
     fedserver_metric_head(w, name, "counter", "CPU time of this process.");
     fed_write_printf(w, "%s %.6f\n", name, cpu_seconds());

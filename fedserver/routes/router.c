@@ -76,12 +76,19 @@ static fed_status device_of(fedserver *server, const fedserver_request *request,
                : fedserver_device_fetch(&server->rounds, request->certificate, device, err);
 }
 
+/* A route whose path ends with '/' has all paths below it; "/" is the page only. */
+static bool is_at(const route *to, const char *path) {
+    const size_t len = strlen(to->path);
+    return strcmp(to->path, path) == 0 ||
+           (len > 1 && to->path[len - 1] == '/' && strncmp(to->path, path, len) == 0);
+}
+
 /* NULL: there is none. *path_known: the path has routes, perhaps for other methods. */
 static const route *find(const fedserver_request *request, bool *path_known) {
     const route *found = NULL;
     *path_known = false;
     for (size_t k = 0; k < sizeof routes / sizeof routes[0]; k++) {
-        if (routes[k].listener == request->listener && strcmp(routes[k].path, request->path) == 0) {
+        if (routes[k].listener == request->listener && is_at(&routes[k], request->path)) {
             *path_known = true;
             found = strcmp(routes[k].method, request->method) == 0 ? &routes[k] : found;
         }
@@ -132,7 +139,7 @@ static refusal admit(const fedserver *server, const fedserver_request *request,
 const char *fedserver_methods(const fedserver_request *head) {
     bool get = false, post = false;
     for (size_t k = 0; k < sizeof routes / sizeof routes[0]; k++) {
-        if (routes[k].listener == head->listener && strcmp(routes[k].path, head->path) == 0) {
+        if (routes[k].listener == head->listener && is_at(&routes[k], head->path)) {
             get = get || strcmp(routes[k].method, "GET") == 0;
             post = post || strcmp(routes[k].method, "POST") == 0;
         }

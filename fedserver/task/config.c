@@ -231,6 +231,20 @@ static fed_status take_phases(const source *s, fedserver_task *task, fed_error *
     return FED_OK;
 }
 
+/* Names of downloads follow the URL, so a query or a fragment has no place in it. */
+static fed_status check_downloads(const source *s, const char *url, fed_error *err) {
+    static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                  "-._~!$&'()*+,;=:@%/[]";
+    const fed_error why = {.text = "a cache's URL is http:// or https://, a host, and a path that "
+                                   "ends with '/': https://cdn.example.org/v1/blob/"};
+    const size_t len = strlen(url);
+    const char *host = strncmp(url, "https://", 8) == 0  ? url + 8
+                       : strncmp(url, "http://", 7) == 0 ? url + 7
+                                                         : "/";
+    const bool right = *host != '/' && url[len - 1] == '/' && strspn(url, allowed) == len;
+    return len == 0 || right ? FED_OK : refuse_value(s, FEDSERVER_FIELD_DOWNLOADS, &why, err);
+}
+
 /* Checks the values of the file, and replaces texts by their canonical texts. */
 static fed_status understand(const source *s, fedserver_config *config, fed_error *err) {
     fedserver_task *task = &config->task;
@@ -245,6 +259,7 @@ static fed_status understand(const source *s, fedserver_config *config, fed_erro
     FED_TRY(take_first(s, task, err));
     FED_TRY(take_rules(s, &task->rules, err));
     FED_TRY(check_strategy(s, task, err));
+    FED_TRY(check_downloads(s, task->wire.downloads, err));
     return take_phases(s, task, err);
 }
 

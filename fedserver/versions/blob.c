@@ -4,7 +4,10 @@
 
 #include <assert.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
+
+#include "fed/file.h"
 
 struct fedserver_blob {
     atomic_size_t holders;
@@ -13,6 +16,7 @@ struct fedserver_blob {
     uint8_t *owned; /* memory to free; NULL if the bytes belong to another blob */
     /* the blob that the bytes belong to; this blob holds a reference to it */
     fedserver_blob *whole;
+    bool mapped; /* the bytes are a file's */
 };
 
 fedserver_blob *fedserver_blob_new(fed_writer *bytes) {
@@ -42,6 +46,20 @@ fedserver_blob *fedserver_blob_slice(fedserver_blob *whole, size_t offset, size_
     return blob;
 }
 
+fed_status fedserver_blob_map(const char *path, fedserver_blob **blob, fed_error *err) {
+    fedserver_blob *made = calloc(1, sizeof *made);
+    FED_REQUIRE(made != NULL, FED_ENOMEM);
+    fed_status status = fed_file_map(path, SIZE_MAX, &made->data, &made->len, err);
+    if (status != FED_OK) {
+        free(made);
+        return status;
+    }
+    atomic_init(&made->holders, 1);
+    made->mapped = true;
+    *blob = made;
+    return FED_OK;
+}
+
 fedserver_blob *fedserver_blob_share(fedserver_blob *blob) {
     atomic_fetch_add_explicit(&blob->holders, 1, memory_order_relaxed);
     return blob;
@@ -54,6 +72,9 @@ void fedserver_blob_free(fedserver_blob *blob) {
     }
     fedserver_blob_free(blob->whole);
     free(blob->owned);
+    if (blob->mapped) {
+        fed_file_unmap(blob->data, blob->len);
+    }
     free(blob);
 }
 

@@ -9,4 +9,8 @@
  * `whole`. NULL: no memory. */
 fedserver_blob *fedserver_blob_slice(fedserver_blob *whole, size_t offset, size_t len);
 
+/** The bytes of a file, mapped: all processes share them. The file may be deleted meanwhile, but
+ * must not shrink. Errors: those of fed_file_map. */
+fed_status fedserver_blob_map(const char *path, fedserver_blob **blob, fed_error *err) FED_CHECKED;
+
 #endif

@@ -9,6 +9,9 @@
 #include "fed/hash.h"
 #include "fedcodec/envelope.h"
 
+static_assert(FED_ADDRESSES >= 2 * 10 + 1 && FEDSERVER_CHAIN_PARTS == 1 << 10,
+              "a chain's runs have room: their lengths grow, then shrink");
+
 /* A shorter answer is sought only for a chain longer than a snapshot / SHORT_CHAIN. */
 enum { SHORT_CHAIN = 4 };
 
@@ -263,10 +266,10 @@ static fed_status get_snapshot(fedserver_downloads *d, const fedserver_versions 
     return get_made(d, v, past, whole, now_ms, found, err);
 }
 
-fed_status fedserver_downloads_get(fedserver_downloads *d, const fedserver_versions *v,
-                                   const fedserver_past *past, const fedserver_wish *wish,
-                                   int64_t now_ms, fedserver_blob **parts, uint64_t *tag,
-                                   fed_error *err) {
+/* *chosen NULL: the chain is the shortest way. */
+static fed_status choose(fedserver_downloads *d, const fedserver_versions *v,
+                         const fedserver_past *past, const fedserver_wish *wish, int64_t now_ms,
+                         fedserver_made **chosen, fed_error *err) {
     const bool leads =
         !wish->any && fedserver_versions_leads(v, wish->have, wish->want, wish->patches);
     const size_t chain = leads ? fedserver_versions_chain_len(v, wish->have, wish->want) : SIZE_MAX;
@@ -280,14 +283,74 @@ fed_status fedserver_downloads_get(fedserver_downloads *d, const fedserver_versi
             return fed_fail(err, status, "%s", why.text);
         }
     }
-    if (made == NULL || chain <= made_len(made)) {
-        fed_status status = fedserver_versions_chain(v, wish->have, wish->want, parts, tag);
-        return status == FED_OK ? FED_OK
-                                : fed_fail(err, status, "out of memory for a model download");
+    *chosen = made != NULL && made_len(made) < chain ? made : NULL;
+    if (*chosen != NULL) {
+        made->asked_ms = now_ms;
     }
-    made->asked_ms = now_ms;
+    return FED_OK;
+}
+
+static fed_status get_chain(const fedserver_versions *v, uint32_t from, uint32_t to,
+                            fedserver_blob **parts, uint64_t *tag, fed_error *err) {
+    fed_status status = fedserver_versions_chain(v, from, to, parts, tag);
+    return status == FED_OK ? FED_OK : fed_fail(err, status, "out of memory for a model download");
+}
+
+fed_status fedserver_downloads_get(fedserver_downloads *d, const fedserver_versions *v,
+                                   const fedserver_past *past, const fedserver_wish *wish,
+                                   int64_t now_ms, fedserver_blob **parts, uint64_t *tag,
+                                   fed_error *err) {
+    fedserver_made *made = NULL;
+    FED_TRY(choose(d, v, past, wish, now_ms, &made, err));
+    if (made == NULL) {
+        return get_chain(v, wish->have, wish->want, parts, tag, err);
+    }
     *parts = fedserver_blob_share(made->blob);
     *tag = made->tag;
+    return FED_OK;
+}
+
+/* -- runs -- */
+
+/* The length of the run that begins at version `from`. */
+static uint32_t run_length(uint32_t from, uint32_t to) {
+    uint32_t length = 1;
+    while (from % (2 * length) == 0 && 2 * length <= to - from) {
+        length *= 2;
+    }
+    return length;
+}
+
+static fed_status cut_chain(const fedserver_versions *v, const fedserver_wish *wish,
+                            fedserver_run *runs, size_t *count, fed_error *err) {
+    fed_status status = FED_OK;
+    uint32_t from = wish->have;
+    *count = 0;
+    while (from < wish->want && status == FED_OK) {
+        assert(*count < FED_ADDRESSES);
+        const uint32_t to = from + run_length(from, wish->want);
+        status = get_chain(v, from, to, &runs[*count].blob, &runs[*count].tag, err);
+        *count += status == FED_OK;
+        from = to;
+    }
+    for (; status != FED_OK && *count > 0; --*count) {
+        fedserver_blob_free(runs[*count - 1].blob);
+    }
+    return status;
+}
+
+fed_status fedserver_downloads_runs(fedserver_downloads *d, const fedserver_versions *v,
+                                    const fedserver_past *past, const fedserver_wish *wish,
+                                    int64_t now_ms, fedserver_run runs[FED_ADDRESSES],
+                                    size_t *count, fed_error *err) {
+    fedserver_made *made = NULL;
+    *count = 0;
+    FED_TRY(choose(d, v, past, wish, now_ms, &made, err));
+    if (made == NULL) {
+        return cut_chain(v, wish, runs, count, err);
+    }
+    runs[0] = (fedserver_run){.blob = fedserver_blob_share(made->blob), .tag = made->tag};
+    *count = 1;
     return FED_OK;
 }
 

@@ -78,6 +78,23 @@ fed_status fedserver_downloads_get(fedserver_downloads *d, const fedserver_versi
                                    int64_t now_ms, fedserver_blob **parts, uint64_t *tag,
                                    fed_error *err) FED_CHECKED;
 
+/** A piece of a download: parts that caches can keep for many devices. */
+typedef struct fedserver_run {
+    fedserver_blob *blob; /* a reference */
+    uint64_t tag;         /* of these bytes */
+} fedserver_run;
+
+/**
+ * The same parts as fedserver_downloads_get, cut so that devices that lack different versions share
+ * most pieces. A chain of deltas is cut into runs of 1, 2, 4, 8, ... deltas. A run begins at a
+ * version that is a multiple of its length. So each delta is in few runs, and a device needs few.
+ * The caller frees the runs' blobs. Errors: as fedserver_downloads_get; then there are no runs.
+ */
+fed_status fedserver_downloads_runs(fedserver_downloads *d, const fedserver_versions *v,
+                                    const fedserver_past *past, const fedserver_wish *wish,
+                                    int64_t now_ms, fedserver_run runs[FED_ADDRESSES],
+                                    size_t *count, fed_error *err) FED_CHECKED;
+
 /** Has a device asked for a snapshot of this kind of the newest version? */
 bool fedserver_downloads_wanted(const fedserver_downloads *d, uint32_t newest, fed_part_kind kind);
 

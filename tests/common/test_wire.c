@@ -69,6 +69,16 @@ static const char part_bytes[] = "\x02"
                                  "\x04\x00\x00\x00"
                                  "\x04\xde\xad\xbe\xef";
 
+static const fed_address sample_address = {.key = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11,
+                                                   12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22,
+                                                   23, 24, 25, 26, 27, 28, 29, 30, 31, 32},
+                                           .len = 0x0102030405060708};
+
+static const char address_bytes[] =
+    "\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c\x0d\x0e\x0f\x10"
+    "\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f\x20"
+    "\x08\x07\x06\x05\x04\x03\x02\x01";
+
 static const fed_update sample_update = {
     .task = 9, .round = 2, .lease = 0xfffffffffffffffe, .samples = 600, .loss = -2.0f};
 
@@ -169,6 +179,10 @@ static void write_part(fed_writer *w) {
     fed_part_write(w, &sample_part);
 }
 
+static void write_address(fed_writer *w) {
+    fed_address_write(w, &sample_address);
+}
+
 static void write_update(fed_writer *w) {
     fed_update_write(w, &sample_update);
 }
@@ -192,6 +206,7 @@ typedef union any_message {
     fed_checkin checkin;
     fed_assignment assignment;
     fed_part part;
+    fed_address address;
     fed_update update;
     fed_piece piece;
     fed_decline decline;
@@ -216,6 +231,10 @@ static fed_status read_assignment_2(fed_reader *r, any_message *m) {
 
 static fed_status read_part(fed_reader *r, any_message *m) {
     return fed_part_read(r, &m->part);
+}
+
+static fed_status read_address(fed_reader *r, any_message *m) {
+    return fed_address_read(r, &m->address);
 }
 
 static fed_status read_update(fed_reader *r, any_message *m) {
@@ -249,6 +268,7 @@ static const struct {
     {"wait", wait_bytes, sizeof wait_bytes, write_wait, read_assignment},
     {"train", train_bytes, sizeof train_bytes - 1, write_train, read_assignment},
     {"part", part_bytes, sizeof part_bytes - 1, write_part, read_part},
+    {"address", address_bytes, sizeof address_bytes - 1, write_address, read_address},
     {"update", update_bytes, sizeof update_bytes - 1, write_update, read_update},
     {"piece", piece_bytes, sizeof piece_bytes - 1, write_piece, read_piece},
     {"decline", decline_bytes, sizeof decline_bytes - 1, write_decline, read_decline},
@@ -325,6 +345,32 @@ static void test_a_task_comes_back_as_it_was(void **state) {
     assert_string_equal(task.optimizer, "sgd");
     assert_true(task.learning_rate == 0.5f);
     assert_true(task.seed == 7);
+}
+
+/* A peer without the capability gets the bytes of before; with it, the fields come in their order. */
+static void test_fields_that_need_a_capability_travel_only_with_it(void **state) {
+    (void)state;
+    static const uint32_t named[] = {0, FED_CAN_APP, FED_CAN_URL, FED_CAN_APP | FED_CAN_URL};
+    size_t before = 0;
+    for (size_t k = 0; k < 4; k++) {
+        uint8_t bytes[1000];
+        fed_assignment train = sample_train(), got;
+        fed_writer w;
+        fed_reader r;
+        train.capabilities = named[k];
+        snprintf(train.task.app, sizeof train.task.app, "{}");
+        snprintf(train.task.downloads, sizeof train.task.downloads, "http://c/");
+        fed_writer_fixed(&w, bytes, sizeof bytes);
+        fed_assignment_write(&w, 2, &train);
+        before = k == 0 ? w.len : before;
+        assert_int_equal(w.len, before + (named[k] & FED_CAN_APP ? 3 : 0) +
+                                    (named[k] & FED_CAN_URL ? 10 : 0));
+        fed_reader_init(&r, bytes, w.len);
+        assert_fed_ok(fed_assignment_read(&r, 2, &got));
+        assert_fed_ok(fed_reader_end(&r));
+        assert_string_equal(got.task.app, named[k] & FED_CAN_APP ? "{}" : "");
+        assert_string_equal(got.task.downloads, named[k] & FED_CAN_URL ? "http://c/" : "");
+    }
 }
 
 static void test_an_assignment_to_train_comes_back_as_it_was(void **state) {
@@ -428,7 +474,7 @@ static void test_unknown_enum_values_are_refused(void **state) {
     assert_fed_status(read_patched("train", 0, "\xff", 1), FED_EFORMAT);
     assert_fed_status(read_patched("train", 0, "\x03", 1), FED_OK);
     assert_fed_status(read_patched("part", 0, "\x00", 1), FED_EFORMAT);
-    assert_fed_status(read_patched("part", 0, "\x04", 1), FED_EFORMAT);
+    assert_fed_status(read_patched("part", 0, "\x05", 1), FED_EFORMAT);
 }
 
 static void test_another_protocol_version_is_told_apart_from_garbage(void **state) {
@@ -451,6 +497,10 @@ static void test_a_part_must_go_forward(void **state) {
     assert_fed_status(read_patched("part", 0, "\x03", 1), FED_OK);          /* patch 3 to 4 */
     assert_fed_status(read_patched("part", 0, "\x03\x04", 2), FED_OK);      /* patch 4 to 4 */
     assert_fed_status(read_patched("part", 0, "\x03\x05", 2), FED_EFORMAT); /* patch 5 to 4 */
+    assert_fed_status(read_patched("part", 0, "\x04", 1), FED_OK);          /* elsewhere */
+    assert_fed_status(read_patched("part", 0, "\x04\x05", 2), FED_EFORMAT); /* 5 to 4, elsewhere */
+    static const char no_bytes[8] = "";
+    assert_fed_status(read_patched("address", 32, no_bytes, 8), FED_EFORMAT);
 }
 
 static void test_an_envelope_longer_than_what_is_left_is_refused(void **state) {
@@ -509,6 +559,7 @@ int main(void) {
         cmocka_unit_test(test_each_message_is_read_back_and_leaves_what_follows),
         cmocka_unit_test(test_a_message_cut_anywhere_is_refused_and_changes_nothing),
         cmocka_unit_test(test_a_task_comes_back_as_it_was),
+        cmocka_unit_test(test_fields_that_need_a_capability_travel_only_with_it),
         cmocka_unit_test(test_an_assignment_to_train_comes_back_as_it_was),
         cmocka_unit_test(test_the_smaller_messages_come_back_as_they_were),
         cmocka_unit_test(test_unknown_enum_values_are_refused),

@@ -49,6 +49,7 @@ static void check_assignment(uint8_t protocol, const uint8_t *data, size_t size)
 CHECK_MESSAGE(task)
 CHECK_MESSAGE(checkin)
 CHECK_MESSAGE(part)
+CHECK_MESSAGE(address)
 CHECK_MESSAGE(update)
 CHECK_MESSAGE(piece)
 CHECK_MESSAGE(decline)
@@ -63,6 +64,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         check_assignment(protocol, data, size);
     }
     check_part(data, size);
+    check_address(data, size);
     check_update(data, size);
     check_piece(data, size);
     check_decline(data, size);

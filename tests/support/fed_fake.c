@@ -77,7 +77,8 @@ static void assign(fed_fake *fake, const fed_checkin *checkin, fed_assignment *a
                       (fake->no_declines ? 0 : FED_CAN_DECLINE) |
                       (fake->no_gangs ? 0 : checkin->capabilities & FED_CAN_GANG) |
                       (fake->no_named ? 0 : checkin->capabilities & FED_CAN_NAMED) |
-                      (fake->no_own ? 0 : checkin->capabilities & FED_CAN_OWN_METRICS);
+                      (fake->no_own ? 0 : checkin->capabilities & FED_CAN_OWN_METRICS) |
+                      (fake->task.downloads[0] != '\0' ? checkin->capabilities & FED_CAN_URL : 0);
     if (fake->declined.reason[0] != '\0' && !over) {
         a->action = FED_ACTION_WAIT;
         a->reason = FED_WAIT_DECLINED;

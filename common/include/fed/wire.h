@@ -8,6 +8,7 @@
 
 #include "fed/api.h"
 #include "fed/bytes.h"
+#include "fed/sealed.h"
 
 FED_API_BEGIN
 
@@ -18,6 +19,8 @@ FED_API_BEGIN
  * returns the reader's status. FED_EFORMAT: an enum, a string or a number has a value that the
  * comment beside its field does not allow. Only a message that is read whole reaches *m.
  */
+
+enum { FED_DOWNLOADS_URL = 256 };
 
 /** What a device must know of a task in order to train it. The table in common/wire.c has a line
  * for each field. A field that needs a capability is 0 or "" if the coordinator did not send it. */
@@ -34,6 +37,9 @@ typedef struct fed_task {
     /* FED_CAN_APP: what the task says to the program on the device, one JSON object without blanks
      * between its parts; "": nothing */
     char app[1024];
+    /* FED_CAN_URL: where caches keep sealed downloads: a URL that ends with '/'; a download's name
+     * follows it. "": nowhere */
+    char downloads[FED_DOWNLOADS_URL];
 } fed_task;
 
 /** Only the fields that every peer knows. fed_assignment has the other ones, too. */
@@ -58,7 +64,10 @@ enum {
     FED_CAN_APP = 64,    /* device: reads fed_task.app; coordinator: sends it */
     /* device: may send a list of fed/own_metrics.h after fed_update, and after fed_metric;
      * coordinator: takes it */
-    FED_CAN_OWN_METRICS = 128
+    FED_CAN_OWN_METRICS = 128,
+    /* device: fetches downloads from caches, fed_task.downloads; coordinator: says their
+     * addresses, FED_PART_ELSEWHERE */
+    FED_CAN_URL = 256
 };
 
 /** Device -> coordinator: asks for work, and says which model the device holds. */
@@ -122,14 +131,17 @@ fed_status fed_assignment_read(fed_reader *r, uint8_t protocol, fed_assignment *
 typedef enum fed_part_kind {
     FED_PART_SNAPSHOT = 1,
     FED_PART_DELTA = 2,
-    FED_PART_PATCH = 3 /* only for a device that asked for it */
+    FED_PART_PATCH = 3, /* only for a device that asked for it */
+    /* likewise; nothing else is in the answer: its envelope is a run of fed_address. What they name,
+     * one after the other, are the parts of the download. */
+    FED_PART_ELSEWHERE = 4
 } fed_part_kind;
 
 /** Coordinator -> device: a part of a model download. The device applies the parts in order. */
 typedef struct fed_part {
     fed_part_kind kind;
     /* versions. A snapshot: from = to. A delta: from < to. A patch: from < to; from = to where the
-     * patch begins with all values 0. */
+     * patch begins with all values 0. Elsewhere: as those that it stands for, from <= to. */
     uint32_t from, to;
     const uint8_t *envelope; /* a fedcodec envelope, or a fedcodec patch; in the reader's bytes */
     uint64_t envelope_len;
@@ -137,6 +149,17 @@ typedef struct fed_part {
 
 void fed_part_write(fed_writer *w, const fed_part *m);
 fed_status fed_part_read(fed_reader *r, fed_part *m) FED_CHECKED;
+
+/** A piece of a download that caches keep: its parts are sealed as fed/sealed.h says. */
+typedef struct fed_address {
+    uint8_t key[FED_SEALED_KEY];
+    uint64_t len; /* of the piece, in bytes; at least 1 */
+} fed_address;
+
+enum { FED_ADDRESS_BYTES = FED_SEALED_KEY + 8, FED_ADDRESSES = 24 /* of a download, at most */ };
+
+void fed_address_write(fed_writer *w, const fed_address *m);
+fed_status fed_address_read(fed_reader *r, fed_address *m) FED_CHECKED;
 
 /** Device -> coordinator: head of an update. A list of own metrics may follow (fed/own_metrics.h).
  * The rest of the body is the envelope. */
@@ -220,6 +243,9 @@ typedef enum fed_request {
 #define FED_PATH_METRIC  "/v1/metric"
 #define FED_PATH_DECLINE "/v1/decline"
 #define FED_PATH_GANG    "/v1/gang"
+
+/** At the front, for caches: the name of a sealed download follows (fed/sealed.h). */
+#define FED_PATH_BLOB "/v1/blob/"
 
 FED_API_END
 

@@ -178,6 +178,10 @@ typedef struct fedclient_options {
     /** What this device computes on, for the coordinator's operator: "opencl:0 pthread-Xeon",
      * "cuda:0 NVIDIA H100". Sent at check-in. NULL or "": the processor. */
     const char *computes_on;
+    /** For downloads that the coordinator has put into caches: a transport that was opened with
+     * `for_caches`. Where a cache fails in any way, the coordinator is asked instead. NULL: all
+     * downloads come from the coordinator. */
+    fedclient_transport *downloads;
 } fedclient_options;
 
 /** Open a client and read its stored state; FED_EFORMAT: the state is damaged. The options are

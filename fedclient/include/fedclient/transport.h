@@ -75,7 +75,7 @@ typedef struct fedclient_traffic {
  *   FED_ETIMEOUT   no byte moved for as long as the options' patience (plus hold_ms, for an answer)
  *   FED_ERANGE     the answer is longer than answer_limit
  *   FED_ECANCELED  the options' `stopped` returned true
- *   FED_EINVAL     the url does not begin with https://
+ *   FED_EINVAL     the url does not begin with https:// (for caches: or http://)
  *   others         those of the body's read
  *
  * If a request with a range breaks in the middle of its answer, range is filled in, and answer has
@@ -110,6 +110,10 @@ typedef struct fedclient_transport_options {
     /** Called at least once a second; true ends the request. NULL: never ends it. */
     bool (*stopped)(void *user);
     void *user;
+    /** For fedclient_options.downloads. "curl" then also takes http:// and TLS 1.2, and ca_pem may be
+     * NULL: it trusts the system's CAs. An answer that comes with less than 1,000 bytes a second for
+     * patience_ms ends with FED_ETIMEOUT. Nothing of this device is shown to a cache. */
+    bool for_caches;
 } fedclient_transport_options;
 
 /**

@@ -13,6 +13,7 @@
 enum {
     SMALL_BODY = 65536, /* below: kept while it is sent, so that it can be sent again at once */
     HEAD_MOST = 16384,  /* of an answer */
+    CACHE_SPEED = 1000, /* bytes a second: a slower cache is no help */
     HANGUPS_TOLD = 5    /* a coordinator that restarts hangs up once or twice; one that refuses a
                            certificate always */
 };
@@ -202,10 +203,11 @@ static size_t leaf_len(const char *pem) {
 /** Trust the options' CA, and the CAs after this certificate. cert: NULL for none. */
 static fed_status trust(curl_line *line, const fed_pem *cert) {
     const char *more = cert != NULL ? cert->text + leaf_len(cert->text) : "";
-    const size_t cap = strlen(line->options.ca_pem) + strlen(more) + 2;
+    const char *given = line->options.ca_pem != NULL ? line->options.ca_pem : "";
+    const size_t cap = strlen(given) + strlen(more) + 2;
     char *trusted = malloc(cap);
     FED_REQUIRE(trusted != NULL, FED_ENOMEM);
-    snprintf(trusted, cap, "%s\n%s", line->options.ca_pem, more);
+    snprintf(trusted, cap, "%s\n%s", given, more);
     free(line->trusted);
     line->trusted = trusted;
     return FED_OK;
@@ -218,11 +220,15 @@ static fed_status make_easy(curl_line *line) {
     line->easy = easy;
     curl_easy_setopt(easy, CURLOPT_SHARE, line->tickets);
     curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, line->problem);
-    curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "https");
+    const bool cache = line->options.for_caches;
+    curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, cache ? "https,http" : "https");
     curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
-    curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_3);
-    curl_easy_setopt(easy, CURLOPT_CAPATH, NULL); /* exactly the CA given: not the system's */
-    set_blob(easy, CURLOPT_CAINFO_BLOB, line->trusted, strlen(line->trusted));
+    curl_easy_setopt(easy, CURLOPT_SSLVERSION,
+                     (long)(cache ? CURL_SSLVERSION_TLSv1_2 : CURL_SSLVERSION_TLSv1_3));
+    if (line->options.ca_pem != NULL) {
+        curl_easy_setopt(easy, CURLOPT_CAPATH, NULL); /* exactly the CA given: not the system's */
+        set_blob(easy, CURLOPT_CAINFO_BLOB, line->trusted, strlen(line->trusted));
+    }
     if (line->identified) {
         set_blob(easy, CURLOPT_SSLCERT_BLOB, line->cert.text, leaf_len(line->cert.text));
         set_blob(easy, CURLOPT_SSLKEY_BLOB, line->key.text, strlen(line->key.text));
@@ -232,7 +238,7 @@ static fed_status make_easy(curl_line *line) {
     curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, 16384L);
     curl_easy_setopt(easy, CURLOPT_UPLOAD_BUFFERSIZE, 32768L);
     curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)line->options.patience_ms);
-    curl_easy_setopt(easy, CURLOPT_LOW_SPEED_LIMIT, 1L);
+    curl_easy_setopt(easy, CURLOPT_LOW_SPEED_LIMIT, cache ? (long)CACHE_SPEED : 1L);
     curl_easy_setopt(easy, CURLOPT_READFUNCTION, take_body);
     curl_easy_setopt(easy, CURLOPT_SEEKFUNCTION, rewind_body);
     curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, put_answer);
@@ -375,7 +381,8 @@ static bool is_not_tls(CURLcode code, const char *problem) {
 /** Without a certificate: is this a port that demands one? Its words are on the connection, and not
  * on this program's address, "getpeername() failed" for one. */
 static bool wants_certificate(const curl_line *line, CURLcode code) {
-    return !line->identified && (has_hung_up(code) || is_certificate_alert(line->problem));
+    return !line->identified && !line->options.for_caches &&
+           (has_hung_up(code) || is_certificate_alert(line->problem));
 }
 
 /**
@@ -451,10 +458,12 @@ static fed_status explain(curl_line *line, const exchange *x, CURLcode code, boo
     case CURLE_PEER_FAILED_VERIFICATION:
     case CURLE_SSL_CACERT_BADFILE:
         return fed_fail(err, FED_EAUTH,
-                        "%s: the coordinator's certificate can't be trusted "
-                        "(%.150s): check the CA file, the host name in the address, the clock; "
-                        "if the coordinator has changed its CA, enrol anew with its new ca.pem",
-                        url, why);
+                        "%s: the %s certificate can't be trusted "
+                        "(%.150s): check the CA file, the host name in the address, the clock%s",
+                        url, line->options.for_caches ? "cache's" : "coordinator's", why,
+                        line->options.for_caches ? ""
+                                                 : "; if the coordinator has changed its CA, enrol "
+                                                   "anew with its new ca.pem");
     case CURLE_SSL_CERTPROBLEM:
         return fed_fail(err, FED_EAUTH,
                         "%s: this device's own key or certificate can't be used "
@@ -578,8 +587,8 @@ static fed_status curl_open(const fedclient_transport_options *options,
     curl_line *line = calloc(1, sizeof *line);
     FED_REQUIRE(line != NULL, FED_ENOMEM);
     line->options = *options;
-    line->options.ca_pem = strdup(options->ca_pem);
-    if (line->options.ca_pem == NULL || trust(line, NULL) != FED_OK ||
+    line->options.ca_pem = options->ca_pem != NULL ? strdup(options->ca_pem) : NULL;
+    if ((options->ca_pem != NULL && line->options.ca_pem == NULL) || trust(line, NULL) != FED_OK ||
         start_afresh(line) != FED_OK) {
         curl_close(line);
         return fed_fail(err, FED_ENOMEM, "no memory for a connection");

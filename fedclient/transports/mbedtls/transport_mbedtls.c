@@ -393,6 +393,11 @@ static void line_close(void *user) {
 
 static fed_status line_open(const fedclient_transport_options *options,
                             fedclient_transport *transport, fed_error *err) {
+    if (options->ca_pem == NULL) {
+        return fed_fail(
+            err, FED_ENOTFOUND,
+            "the transport mbedtls does not know the system's CAs: give it the cache's");
+    }
     mbedtls_line *line = calloc(1, sizeof *line);
     FED_REQUIRE(line != NULL, FED_ENOMEM);
     line->options = *options;

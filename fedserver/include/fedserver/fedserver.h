@@ -164,6 +164,7 @@ typedef struct fedserver_response {
     char content_range[72];   /* as Content-Range; "": none */
     char set_cookie[128];     /* as Set-Cookie; "": none */
     char file_name[64];       /* a browser saves the body under this name; "": it shows the body */
+    bool immutable;           /* the path has these bytes for ever: any cache may keep them */
     bool hold; /* no answer yet: hand the request over again once fedserver_epoch has grown, or
                 * after hold_ms */
     uint32_t hold_ms;

@@ -1,0 +1,188 @@
+/* Downloads that lie in a cache: fetches the sealed pieces that the coordinator has named, and opens
+ * them. A cache is not trusted: whatever it does, the device can ask the coordinator instead. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "fedclient/client.h"
+
+enum { PAUSE_MS = 5 * 60 * 1000 };
+
+/** The pieces of a download, in arrived->bytes: behind the part that names them, one after the
+ * other. */
+typedef struct pieces {
+    fed_address address[FED_ADDRESSES];
+    size_t count;
+    size_t start; /* of the first piece */
+    size_t total; /* bytes with the part before them */
+} pieces;
+
+static bool has_cache(const fedclient *client, const fedclient_job *job) {
+    return job->assignment.task.downloads[0] != '\0' && client->options.downloads != NULL;
+}
+
+bool fedclient_elsewhere_wanted(const fedclient *client, const fedclient_job *job,
+                                const fedclient_arrived *arrived) {
+    const fedclient_platform *platform = client->options.platform;
+    return (job->assignment.capabilities & FED_CAN_URL) != 0 && has_cache(client, job) &&
+           arrived->bytes.len == 0 && /* a download goes on where it began */
+           (client->cache_again_ms == 0 ||
+            platform->monotonic_ms(platform->user) >= client->cache_again_ms);
+}
+
+bool fedclient_elsewhere_is(const fedclient_arrived *arrived) {
+    return arrived->bytes.len > 0 && arrived->bytes.data[0] == FED_PART_ELSEWHERE;
+}
+
+/** limit: bytes of the largest possible download. */
+static fed_status read_pieces(const fedclient_arrived *arrived, size_t limit, pieces *p) {
+    fed_reader r;
+    fed_part part;
+    uint64_t sum = 0;
+    fed_reader_init(&r, arrived->bytes.data, arrived->bytes.len);
+    FED_TRY(fed_part_read(&r, &part));
+    *p = (pieces){.start = arrived->bytes.len - fed_reader_left(&r)};
+    fed_reader_init(&r, part.envelope, (size_t)part.envelope_len);
+    while (fed_reader_left(&r) > 0) {
+        FED_REQUIRE(p->count < FED_ADDRESSES, FED_EFORMAT);
+        fed_address *address = &p->address[p->count++];
+        FED_TRY(fed_address_read(&r, address));
+        FED_REQUIRE(address->len <= limit - sum, FED_EFORMAT);
+        sum += address->len;
+    }
+    p->total = p->start + (size_t)sum;
+    return p->count > 0 ? FED_OK : FED_EFORMAT;
+}
+
+/** Append what came of a piece, which begins at `start` in the download. A cache that knows no
+ * ranges sends the piece from its beginning. */
+static fed_status take_in(fedclient_arrived *arrived, size_t start, const fedclient_range *range,
+                          const fed_writer *body, int status, const char *url, fed_error *err) {
+    const size_t held = arrived->bytes.len - start;
+    const uint64_t begin = status == 200 ? 0 : range->begin;
+    if (begin > held || (status == 206 && begin != held)) {
+        return fed_fail(err, FED_EFORMAT, "the cache at %s sent another range than was asked for",
+                        url);
+    }
+    const size_t known = held - (size_t)begin;
+    if (body->len > known) {
+        fed_write_bytes(&arrived->bytes, body->data + known, body->len - known);
+    }
+    return arrived->bytes.status;
+}
+
+/** One request to the cache. FED_OK if it brought bytes, also if the connection broke then. */
+static fed_status ask_cache(fedclient *client, const char *url, size_t len, size_t start,
+                            fedclient_arrived *arrived, fed_error *err) {
+    fedclient_transport *transport = client->options.downloads;
+    const size_t before = arrived->bytes.len, most = fedclient_arrived_piece(client);
+    fedclient_range range = {.first = before - start, .most = len > most ? most : 0};
+    const fedclient_request request = {.kind = FED_REQUEST_MODEL,
+                                       .method = "GET",
+                                       .url = url,
+                                       .range = &range,
+                                       .answer_limit = len};
+    fed_writer body;
+    int status = 0;
+    fed_writer_growing(&body);
+    fed_status sent = transport->send(transport->user, &request, &status, &body, err);
+    const bool broke = (sent == FED_ENET || sent == FED_ETIMEOUT) && body.len > 0 &&
+                       range.total != 0; /* else it is not of a 200 or a 206 */
+    if (broke) {
+        status = range.begin == 0 && range.first > 0 ? 200 : 206;
+    }
+    fed_status taken = sent;
+    if (broke || (sent == FED_OK && (status == 200 || status == 206))) {
+        taken = take_in(arrived, start, &range, &body, status, url, err);
+    } else if (sent == FED_OK) {
+        taken =
+            fed_fail(err, FED_ENOTFOUND, "the cache answered %s with HTTP status %d", url, status);
+    }
+    fed_writer_free(&body);
+    if (taken == FED_OK && arrived->bytes.len == before) {
+        return broke ? sent
+                     : fed_fail(err, FED_EFORMAT, "the cache at %s sent nothing of what is missing",
+                                url);
+    }
+    return taken;
+}
+
+static void url_of(const fedclient_job *job, const fed_address *address, char *url, size_t cap) {
+    char name[FED_SEALED_NAME];
+    fed_sealed_name(address->key, name);
+    snprintf(url, cap, "%s%s", job->assignment.task.downloads, name);
+}
+
+/** Fetch the pieces that are missing. */
+static fed_status fetch(fedclient *client, const fedclient_job *job, const pieces *p,
+                        fedclient_arrived *arrived, fed_error *err) {
+    char url[FED_DOWNLOADS_URL + FED_SEALED_NAME];
+    size_t start = p->start;
+    for (size_t k = 0; k < p->count; k++) {
+        const size_t len = (size_t)p->address[k].len;
+        url_of(job, &p->address[k], url, sizeof url);
+        while (arrived->bytes.len < start + len) {
+            FED_TRY(ask_cache(client, url, len, start, arrived, err));
+            if (arrived->bytes.len < p->total) {
+                fedclient_arrived_keep(client, arrived);
+            }
+        }
+        start += len;
+    }
+    return FED_OK;
+}
+
+/** Open all pieces, and move them to the beginning of arrived->bytes. */
+static fed_status open_pieces(const fedclient_job *job, const pieces *p, fedclient_arrived *arrived,
+                              fed_error *err) {
+    char url[FED_DOWNLOADS_URL + FED_SEALED_NAME];
+    uint8_t *data = arrived->bytes.data;
+    size_t start = p->start;
+    for (size_t k = 0; k < p->count; k++) {
+        const size_t len = (size_t)p->address[k].len;
+        fed_status status = fed_sealed_open(p->address[k].key, data + start, len);
+        if (status != FED_OK) {
+            url_of(job, &p->address[k], url, sizeof url);
+            return fed_fail(err, status,
+                            "the cache at %s sent other bytes than the coordinator named", url);
+        }
+        start += len;
+    }
+    memmove(data, data + p->start, start - p->start);
+    arrived->bytes.len = start - p->start;
+    return FED_OK;
+}
+
+fed_status fedclient_elsewhere_fetch(fedclient *client, const fedclient_job *job, size_t limit,
+                                     fedclient_arrived *arrived, fed_error *err) {
+    pieces p;
+    if (read_pieces(arrived, limit, &p) != FED_OK) {
+        return fed_fail(err, FED_EFORMAT, "the addresses from the coordinator can't be read");
+    }
+    if (!has_cache(client, job)) {
+        return fed_fail(err, FED_ENOTFOUND, "the cache of this download is not used any more");
+    }
+    arrived->head.total = p.total;
+    if (fed_writer_reserve(&arrived->bytes, p.total - arrived->bytes.len) == NULL &&
+        p.total > arrived->bytes.len) {
+        return fed_fail(err, FED_ENOMEM, "out of memory for a download of %zu bytes", p.total);
+    }
+    FED_TRY(fetch(client, job, &p, arrived, err));
+    return open_pieces(job, &p, arrived, err);
+}
+
+void fedclient_elsewhere_failed(fedclient *client, fedclient_arrived *arrived, const char *why) {
+    const fedclient_platform *platform = client->options.platform;
+    const fedclient_download_head head = {.task = arrived->head.task,
+                                          .have = arrived->head.have,
+                                          .want = arrived->head.want,
+                                          .digest = arrived->head.digest};
+    client->cache_again_ms = platform->monotonic_ms(platform->user) + PAUSE_MS;
+    fed_logf(client->options.log, FED_LOG_WARN,
+             "%s; this download comes from the coordinator, and so do all others of the next %d "
+             "minutes",
+             why, PAUSE_MS / 60000);
+    fedclient_arrived_forget(client, arrived);
+    arrived->head = head;
+}

@@ -1,0 +1,36 @@
+/* GET /v1/blob/NAME: a sealed download, for caches. Whoever has the name got it from a device. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+
+#include "fedserver/routes/answers.h"
+#include "fedserver/routes/router.h"
+#include "fedserver/versions/shelf.h"
+
+/* The first 64 bits of the name, which names these bytes and no others. */
+static uint64_t tag_of(const char *name) {
+    char digits[17] = "";
+    memcpy(digits, name, sizeof digits - 1);
+    return strtoull(digits, NULL, 16);
+}
+
+fed_status fedserver_get_blob(fedserver *server, const fedserver_call *call,
+                              fedserver_response *response, fed_error *err) {
+    const char *name = call->request->path + strlen(FED_PATH_BLOB);
+    fed_error why = {0};
+    fed_status status = fedserver_shelf_find(server->directory, name, &response->body, &why);
+    if (status == FED_ENOTFOUND) {
+        return fedserver_answer_error(response, err, 404, "blob_gone",
+                                      "no download has that name now; ask the coordinator for the "
+                                      "model instead");
+    }
+    if (status != FED_OK) {
+        return fedserver_answer_error(response, err, 503, "busy", "%s", why.text);
+    }
+    server->blobs++;
+    const uint64_t tag = tag_of(name);
+    response->content_type = "application/octet-stream";
+    response->immutable = true;
+    fedserver_tag_write(tag, response->etag);
+    return fedserver_answer_range(call->request, tag, response, err);
+}

@@ -1,0 +1,320 @@
+/* Seals downloads into files, step by step, and deletes files that nobody asks for any more. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fedserver/versions/shelf.h"
+
+#include <assert.h>
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "fed/file.h"
+#include "fedserver/paths.h"
+
+enum { PATH_BYTES = 1024, PIECE_BYTES = 16384 };
+
+static void path_of(const char *directory, const char *name, char path[PATH_BYTES]) {
+    char file[sizeof FEDSERVER_SHELF_FOLDER + FED_SEALED_NAME];
+    snprintf(file, sizeof file, FEDSERVER_SHELF_FOLDER "/%s", name);
+    fedserver_path(directory, file, path, PATH_BYTES);
+}
+
+static void path_of_key(const char *directory, const uint8_t *key, char path[PATH_BYTES]) {
+    char name[FED_SEALED_NAME];
+    fed_sealed_name(key, name);
+    path_of(directory, name, path);
+}
+
+static size_t len_of(const fedserver_run *run) {
+    size_t len = 0;
+    (void)fedserver_blob_data(run->blob, &len);
+    return len;
+}
+
+/* -- the files that are there -- */
+
+/* Do two tasks have the same bytes, such as the same initial model? They share the file. */
+static bool is_shared(const fedserver_shelf *shelf, const fedserver_shelf_item *item) {
+    for (size_t k = 0; k < FEDSERVER_SHELF; k++) {
+        const fedserver_shelf_item *other = &shelf->items[k];
+        if (other != item && other->address.len != 0 &&
+            memcmp(other->address.key, item->address.key, FED_SEALED_KEY) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void remove_item(fedserver_shelf *shelf, const char *directory, fedserver_shelf_item *item) {
+    char path[PATH_BYTES];
+    if (!is_shared(shelf, item)) {
+        path_of_key(directory, item->address.key, path);
+        (void)unlink(path);
+    }
+    *item = (fedserver_shelf_item){0};
+}
+
+static void remove_old(fedserver_shelf *shelf, const char *directory, int64_t now_ms) {
+    for (size_t k = 0; k < FEDSERVER_SHELF; k++) {
+        fedserver_shelf_item *item = &shelf->items[k];
+        if (item->address.len != 0 && now_ms - item->asked_ms >= FEDSERVER_SNAPSHOT_MS) {
+            remove_item(shelf, directory, item);
+        }
+    }
+}
+
+/* The item that was asked for longest ago, of the task (0: of all tasks), but `kept`. */
+static fedserver_shelf_item *find_oldest(fedserver_shelf *shelf, uint64_t task,
+                                         const fedserver_shelf_item *kept) {
+    fedserver_shelf_item *oldest = NULL;
+    for (size_t k = 0; k < FEDSERVER_SHELF; k++) {
+        fedserver_shelf_item *item = &shelf->items[k];
+        if (item->address.len != 0 && item != kept && (task == 0 || item->task == task) &&
+            (oldest == NULL || item->asked_ms < oldest->asked_ms)) {
+            oldest = item;
+        }
+    }
+    return oldest;
+}
+
+static uint64_t bytes_of(const fedserver_shelf *shelf, uint64_t task) {
+    uint64_t bytes = 0;
+    for (size_t k = 0; k < FEDSERVER_SHELF; k++) {
+        bytes += shelf->items[k].task == task ? shelf->items[k].address.len : 0;
+    }
+    return bytes;
+}
+
+static fedserver_shelf_item *find_free(fedserver_shelf *shelf) {
+    size_t k = 0;
+    while (k < FEDSERVER_SHELF && shelf->items[k].address.len != 0) {
+        k++;
+    }
+    return k < FEDSERVER_SHELF ? &shelf->items[k] : NULL;
+}
+
+/* Add an item, and remove others of its task beyond the limit. One slot is always free. */
+static void add_item(fedserver_shelf *shelf, const char *directory,
+                     const fedserver_shelf_item *added, uint64_t limit) {
+    fedserver_shelf_item *item = find_free(shelf);
+    assert(item != NULL);
+    *item = *added;
+    while (bytes_of(shelf, item->task) > limit) {
+        remove_item(shelf, directory, find_oldest(shelf, item->task, item));
+    }
+    if (find_free(shelf) == NULL) {
+        remove_item(shelf, directory, find_oldest(shelf, 0, item));
+    }
+}
+
+/* -- sealing -- */
+
+static void abandon(fedserver_sealing *s) {
+    if (s->file != NULL) {
+        (void)fclose(s->file);
+    }
+    fedserver_blob_free(s->wish.run.blob);
+    *s = (fedserver_sealing){0};
+}
+
+static void begin(fedserver_sealing *s, const fedserver_shelf_wish *wish, const char *file_name) {
+    *s = (fedserver_sealing){.wish = *wish, .file_name = file_name};
+    s->wish.run.blob = fedserver_blob_share(wish->run.blob);
+    fed_sha256_begin(&s->sum);
+}
+
+static size_t least(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
+static void hash_some(fedserver_sealing *s, const uint8_t *data, size_t len, size_t *budget) {
+    const size_t n = least(len - s->hashed, *budget);
+    fed_sha256_add(&s->sum, data + s->hashed, n);
+    s->hashed += n;
+    *budget -= n;
+    if (n > 0 && s->hashed == len) {
+        fed_sha256_end(&s->sum, s->key);
+    }
+}
+
+static fed_status write_some(fedserver_sealing *s, const uint8_t *data, size_t len, size_t *budget,
+                             const char *path, fed_error *err) {
+    uint8_t piece[PIECE_BYTES];
+    while (s->written<len && * budget> 0) {
+        const size_t n = least(len - s->written, PIECE_BYTES);
+        memcpy(piece, data + s->written, n);
+        FED_TRY(fed_sealed_crypt(s->key, s->written, piece, n));
+        if (fwrite(piece, 1, n, s->file) != n) {
+            return fed_file_fail(err, "write", path);
+        }
+        s->written += n;
+        *budget -= least(n, *budget);
+    }
+    return FED_OK;
+}
+
+/* Go on as far as the budget goes. *done: all is sealed, and the file has its name. */
+static fed_status advance(fedserver_sealing *s, const char *directory, size_t *budget, bool *done,
+                          fed_error *err) {
+    char path[PATH_BYTES], named[PATH_BYTES];
+    size_t len = 0;
+    const uint8_t *data = fedserver_blob_data(s->wish.run.blob, &len);
+    path_of(directory, s->file_name, path);
+    hash_some(s, data, len, budget);
+    if (s->hashed == len && s->file == NULL) {
+        s->file = fopen(path, "wb");
+        if (s->file == NULL) {
+            return fed_file_fail(err, "create", path);
+        }
+    }
+    if (s->file != NULL) {
+        FED_TRY(write_some(s, data, len, budget, path, err));
+    }
+    *done = s->written == len;
+    if (!*done) {
+        return FED_OK;
+    }
+    FILE *file = s->file;
+    s->file = NULL;
+    path_of_key(directory, s->key, named);
+    return fclose(file) == 0 && rename(path, named) == 0 ? FED_OK
+                                                         : fed_file_fail(err, "write", path);
+}
+
+/* What a crash has left is not of use: it is made again. */
+static fed_status sweep(const char *directory, fed_error *err) {
+    char folder[PATH_BYTES], path[PATH_BYTES];
+    fedserver_path(directory, FEDSERVER_SHELF_FOLDER, folder, sizeof folder);
+    if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
+        return fed_file_fail(err, "create", folder);
+    }
+    DIR *entries = opendir(folder);
+    if (entries == NULL) {
+        return fed_file_fail(err, "read", folder);
+    }
+    for (const struct dirent *e = readdir(entries); e != NULL; e = readdir(entries)) {
+        fedserver_path(folder, e->d_name, path, sizeof path);
+        (void)unlink(path); /* "." and ".." stay */
+    }
+    (void)closedir(entries);
+    return FED_OK;
+}
+
+/* Go on with what is being sealed, and add it to the items once it is done. */
+static fed_status go_on(fedserver_shelf *shelf, const char *directory, fedserver_sealing *s,
+                        int64_t now_ms, size_t *budget, fed_error *err) {
+    bool done = false;
+    fed_status status = advance(s, directory, budget, &done, err);
+    if (status == FED_OK && !done) {
+        return fed_fail(err, FED_EBUSY, "the download is not sealed yet");
+    }
+    if (status == FED_OK) {
+        fedserver_shelf_item item = {.task = s->wish.task,
+                                     .tag = s->wish.run.tag,
+                                     .address = {.len = s->written},
+                                     .asked_ms = now_ms};
+        memcpy(item.address.key, s->key, sizeof item.address.key);
+        add_item(shelf, directory, &item, s->wish.limit);
+    }
+    abandon(s);
+    return status;
+}
+
+/* A short run is sealed at once. A long one is sealed by the requests of many devices, one after
+ * the other. */
+static fed_status seal(fedserver_shelf *shelf, const char *directory,
+                       const fedserver_shelf_wish *wish, int64_t now_ms, size_t *budget,
+                       fed_error *err) {
+    const size_t work = 2 * len_of(&wish->run); /* each byte is hashed, then sealed */
+    if (work <= *budget) {
+        fedserver_sealing at_once;
+        begin(&at_once, wish, "short");
+        return go_on(shelf, directory, &at_once, now_ms, budget, err);
+    }
+    if (work <= FEDSERVER_SHELF_STEP) {
+        return fed_fail(err, FED_EBUSY, "this request has sealed enough");
+    }
+    if (shelf->sealing.wish.run.blob == NULL) {
+        begin(&shelf->sealing, wish, "long");
+    }
+    return go_on(shelf, directory, &shelf->sealing, now_ms, budget, err);
+}
+
+void fedserver_shelf_free(fedserver_shelf *shelf, const char *directory) {
+    abandon(&shelf->sealing);
+    for (size_t k = 0; k < FEDSERVER_SHELF; k++) {
+        if (shelf->items[k].address.len != 0) {
+            remove_item(shelf, directory, &shelf->items[k]);
+        }
+    }
+}
+
+void fedserver_shelf_drop(fedserver_shelf *shelf, const char *directory, uint64_t task) {
+    if (shelf->sealing.wish.task == task) {
+        abandon(&shelf->sealing);
+    }
+    for (size_t k = 0; k < FEDSERVER_SHELF; k++) {
+        if (shelf->items[k].address.len != 0 && shelf->items[k].task == task) {
+            remove_item(shelf, directory, &shelf->items[k]);
+        }
+    }
+}
+
+static fedserver_shelf_item *find(fedserver_shelf *shelf, const fedserver_shelf_wish *wish) {
+    for (size_t k = 0; k < FEDSERVER_SHELF; k++) {
+        fedserver_shelf_item *item = &shelf->items[k];
+        if (item->address.len != 0 && item->task == wish->task && item->tag == wish->run.tag) {
+            return item;
+        }
+    }
+    return NULL;
+}
+
+static fed_status seal_now(fedserver_shelf *shelf, const char *directory,
+                           const fedserver_shelf_wish *wish, int64_t now_ms, size_t *budget,
+                           fed_error *err) {
+    if (now_ms < shelf->rests_until_ms) {
+        return fed_fail(err, FED_EBUSY, "nothing is sealed now");
+    }
+    if (!shelf->swept) {
+        FED_TRY(sweep(directory, err));
+        shelf->swept = true;
+    }
+    return seal(shelf, directory, wish, now_ms, budget, err);
+}
+
+fed_status fedserver_shelf_get(fedserver_shelf *shelf, const char *directory,
+                               const fedserver_shelf_wish *wish, int64_t now_ms, size_t *budget,
+                               fed_address *address, fed_error *err) {
+    const size_t len = len_of(&wish->run);
+    remove_old(shelf, directory, now_ms);
+    if (find(shelf, wish) == NULL) {
+        FED_REQUIRE(len > 0 && len <= wish->limit, FED_ERANGE);
+        fed_status status = seal_now(shelf, directory, wish, now_ms, budget, err);
+        if (status != FED_OK && status != FED_EBUSY) {
+            shelf->rests_until_ms = now_ms + FEDSERVER_SHELF_REST_MS;
+        }
+        FED_TRY(status);
+    }
+    fedserver_shelf_item *item = find(shelf, wish);
+    if (item == NULL) {
+        return fed_fail(err, FED_EBUSY, "another download was sealed first");
+    }
+    item->asked_ms = now_ms;
+    *address = item->address;
+    return FED_OK;
+}
+
+fed_status fedserver_shelf_find(const char *directory, const char *name, fedserver_blob **blob,
+                                fed_error *err) {
+    char path[PATH_BYTES];
+    if (strlen(name) != FED_SEALED_NAME - 1 ||
+        strspn(name, "0123456789abcdef") != FED_SEALED_NAME - 1) {
+        return fed_fail(err, FED_ENOTFOUND, "a download's name is %d hex digits",
+                        FED_SEALED_NAME - 1);
+    }
+    path_of(directory, name, path);
+    return fedserver_blob_map(path, blob, err);
+}

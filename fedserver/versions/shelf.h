@@ -1,0 +1,90 @@
+/* Sealed downloads: files that the front hands to caches. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FEDSERVER_SHELF_H
+#define FEDSERVER_SHELF_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "fed/sealed.h"
+#include "fed/wire.h"
+#include "fedserver/versions/downloads.h"
+
+/*
+ * The process of the rounds seals a download (fed/sealed.h) when the first device asks for it. The
+ * sealed bytes lie in DIRECTORY/downloads, in a file with their name. The front serves that file to
+ * whoever knows the name. Sealing the same bytes again makes the same file, so nothing here must
+ * survive: after a restart the folder is emptied, and filled again as devices ask.
+ *
+ * Time is bounded: one request hashes and seals FEDSERVER_SHELF_STEP bytes at most. A large download is sealed
+ * by the requests of many devices. Until it is sealed they get the bytes from the coordinator.
+ * Disk is bounded: of each task, FEDSERVER_SHELF_SNAPSHOTS times a snapshot's bytes. Files that no
+ * device has asked for within FEDSERVER_SNAPSHOT_MS are deleted, and those that were asked for
+ * longest ago where there is no room.
+ */
+enum {
+    FEDSERVER_SHELF = 128,          /* files of all tasks */
+    FEDSERVER_SHELF_STEP = 8 << 20, /* each byte counts twice: hashed, then sealed */
+    FEDSERVER_SHELF_SNAPSHOTS = 4,
+    FEDSERVER_SHELF_REST_MS = 60000 /* after a failure nothing is sealed for so long */
+};
+
+#define FEDSERVER_SHELF_FOLDER "downloads"
+
+typedef struct fedserver_shelf_item {
+    uint64_t task;
+    uint64_t tag;        /* of the bytes before they were sealed */
+    fed_address address; /* len 0: the slot is free */
+    int64_t asked_ms;
+} fedserver_shelf_item;
+
+/** A run to be sealed, and the task that it is of. */
+typedef struct fedserver_shelf_wish {
+    uint64_t task;
+    uint64_t limit; /* bytes of the task's files: FEDSERVER_SHELF_SNAPSHOTS snapshots */
+    fedserver_run run;
+} fedserver_shelf_wish;
+
+/** A run that is being sealed. */
+typedef struct fedserver_sealing {
+    fedserver_shelf_wish wish; /* with a reference to the run's blob; NULL: none is being sealed */
+    fed_sha256_sum sum;
+    uint8_t key[FED_SEALED_KEY];
+    size_t hashed, written;
+    FILE *file; /* of the sealed bytes; NULL: not open yet */
+    const char *file_name;
+} fedserver_sealing;
+
+/** All 0: nothing is sealed yet. */
+typedef struct fedserver_shelf {
+    fedserver_shelf_item items[FEDSERVER_SHELF];
+    fedserver_sealing sealing;
+    bool swept; /* the folder is there, and has only this shelf's files */
+    int64_t rests_until_ms;
+} fedserver_shelf;
+
+/** Delete all files, and free the memory. */
+void fedserver_shelf_free(fedserver_shelf *shelf, const char *directory);
+
+/** Delete the task's files. */
+void fedserver_shelf_drop(fedserver_shelf *shelf, const char *directory, uint64_t task);
+
+/**
+ * The address of a run. The run is sealed if it is not yet.
+ *
+ * budget  how many bytes this request may still hash, and seal: FEDSERVER_SHELF_STEP at first; it
+ *         shrinks
+ * Errors  FED_EBUSY  the run is not sealed yet: hand out the bytes themselves
+ *         FED_ERANGE the run is empty, or larger than the limit
+ *         FED_ENOSPC, FED_EIO, FED_ENOMEM: it can't be sealed, and *err says why
+ */
+fed_status fedserver_shelf_get(fedserver_shelf *shelf, const char *directory,
+                               const fedserver_shelf_wish *wish, int64_t now_ms, size_t *budget,
+                               fed_address *address, fed_error *err) FED_CHECKED;
+
+/** For the front: the sealed bytes of that name, FED_SEALED_NAME - 1 hex digits. FED_ENOTFOUND:
+ * there is no such file, or that is no name. */
+fed_status fedserver_shelf_find(const char *directory, const char *name, fedserver_blob **blob,
+                                fed_error *err) FED_CHECKED;
+
+#endif

@@ -1,0 +1,255 @@
+/* Sealed downloads as files: each run has one, who has its name finds it, and disk and time are
+ * bounded. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fed_test.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "fedserver/versions/shelf.h"
+
+enum { LIMIT = 64 << 20, LONG = 6 << 20 };
+
+typedef struct fixture {
+    char directory[300];
+    fedserver_shelf shelf;
+} fixture;
+
+static int setup(void **state) {
+    fixture *f = calloc(1, sizeof *f);
+    assert_non_null(f);
+    fed_test_tmpdir(f->directory, sizeof f->directory);
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state) {
+    fixture *f = *state;
+    fedserver_shelf_free(&f->shelf, f->directory);
+    fed_test_rmdir(f->directory);
+    free(f);
+    return 0;
+}
+
+/* A run of len bytes that begin with `first`. */
+static fedserver_shelf_wish wish_of(uint64_t task, uint8_t first, size_t len) {
+    fed_writer w;
+    fed_writer_growing(&w);
+    for (size_t k = 0; k < len; k++) {
+        fed_write_u8(&w, (uint8_t)(first + k));
+    }
+    const uint64_t tag = fed_digest_bytes(w.data, w.len);
+    return (fedserver_shelf_wish){
+        .task = task, .limit = LIMIT, .run = {.blob = fedserver_blob_new(&w), .tag = tag}};
+}
+
+static fed_status get(fixture *f, const fedserver_shelf_wish *wish, int64_t now_ms,
+                      fed_address *address) {
+    size_t budget = FEDSERVER_SHELF_STEP;
+    fed_error err = {0};
+    return fedserver_shelf_get(&f->shelf, f->directory, wish, now_ms, &budget, address, &err);
+}
+
+/* Seal a run, whose reference is given up. */
+static fed_address seal(fixture *f, uint64_t task, uint8_t first, size_t len, int64_t now_ms) {
+    fed_address address;
+    const fedserver_shelf_wish wish = wish_of(task, first, len);
+    assert_fed_ok(get(f, &wish, now_ms, &address));
+    fedserver_blob_free(wish.run.blob);
+    return address;
+}
+
+static fed_status find(const fixture *f, const fed_address *address, fedserver_blob **blob) {
+    char name[FED_SEALED_NAME];
+    fed_error err = {0};
+    fed_sealed_name(address->key, name);
+    return fedserver_shelf_find(f->directory, name, blob, &err);
+}
+
+static bool is_there(const fixture *f, const fed_address *address) {
+    fedserver_blob *blob = NULL;
+    const bool there = find(f, address, &blob) == FED_OK;
+    fedserver_blob_free(blob);
+    return there;
+}
+
+static void assert_opens(const fixture *f, const fed_address *address, uint8_t first, size_t len) {
+    fedserver_blob *blob = NULL;
+    size_t found = 0;
+    assert_fed_ok(find(f, address, &blob));
+    const uint8_t *data = fedserver_blob_data(blob, &found);
+    assert_int_equal(found, len);
+    uint8_t *copy = malloc(len);
+    assert_non_null(copy);
+    memcpy(copy, data, len);
+    assert_fed_ok(fed_sealed_open(address->key, copy, len));
+    for (size_t k = 0; k < len; k++) {
+        assert_int_equal(copy[k], (uint8_t)(first + k));
+    }
+    free(copy);
+    fedserver_blob_free(blob);
+}
+
+static void a_run_is_found_by_its_name_and_opens_with_its_key(void **state) {
+    fixture *f = *state;
+    const fed_address address = seal(f, 1, 7, 100000, 0);
+    assert_int_equal(address.len, 100000);
+    assert_opens(f, &address, 7, 100000);
+}
+
+static void what_is_sealed_again_has_the_same_address(void **state) {
+    fixture *f = *state;
+    const fed_address first = seal(f, 1, 7, 5000, 0), again = seal(f, 1, 7, 5000, 1);
+    assert_memory_equal(&first, &again, sizeof first);
+    fedserver_shelf_free(&f->shelf, f->directory);
+    f->shelf = (fedserver_shelf){0};
+    assert_false(is_there(f, &first));
+    const fed_address later = seal(f, 1, 7, 5000, 2);
+    assert_memory_equal(&first, &later, sizeof first);
+    assert_opens(f, &later, 7, 5000);
+}
+
+static void a_crash_leaves_nothing_behind_for_long(void **state) {
+    fixture *f = *state;
+    const fed_address old = seal(f, 1, 1, 5000, 0);
+    f->shelf = (fedserver_shelf){0}; /* as a process that died */
+    assert_true(is_there(f, &old));
+    const fed_address fresh = seal(f, 1, 2, 5000, 0);
+    assert_false(is_there(f, &old));
+    assert_true(is_there(f, &fresh));
+}
+
+static void a_long_run_is_sealed_by_many_requests(void **state) {
+    fixture *f = *state;
+    const fedserver_shelf_wish wish = wish_of(1, 3, LONG);
+    fed_address address;
+    unsigned requests = 1;
+    while (get(f, &wish, 0, &address) == FED_EBUSY) {
+        assert_true(requests++ < 10);
+        const fed_address between = seal(f, 1, (uint8_t)(100 + requests), 5000, 0);
+        assert_true(is_there(f, &between)); /* short ones are not held up */
+    }
+    assert_int_equal(requests, 2); /* 12 MB of work, 8 MB each */
+    assert_opens(f, &address, 3, LONG);
+    fedserver_blob_free(wish.run.blob);
+}
+
+static void one_request_seals_no_more_than_its_budget(void **state) {
+    fixture *f = *state;
+    size_t budget = FEDSERVER_SHELF_STEP;
+    fed_address address;
+    fed_error err = {0};
+    unsigned sealed = 0;
+    for (uint8_t k = 0; k < 10; k++) {
+        const fedserver_shelf_wish wish = wish_of(1, k, 1 << 20);
+        sealed += fedserver_shelf_get(&f->shelf, f->directory, &wish, 0, &budget, &address, &err) ==
+                  FED_OK;
+        fedserver_blob_free(wish.run.blob);
+    }
+    assert_int_equal(sealed, FEDSERVER_SHELF_STEP / (2 << 20));
+}
+
+static void a_task_has_no_more_bytes_than_its_limit(void **state) {
+    fixture *f = *state;
+    fed_address address[5];
+    const fed_address other = seal(f, 2, 50, 4000, 0);
+    for (uint8_t k = 0; k < 5; k++) {
+        fedserver_shelf_wish wish = wish_of(1, k, 4000);
+        wish.limit = 12000;
+        assert_fed_ok(get(f, &wish, 10 + k, &address[k]));
+        fedserver_blob_free(wish.run.blob);
+    }
+    for (unsigned k = 0; k < 5; k++) {
+        assert_int_equal(is_there(f, &address[k]), k >= 2);
+    }
+    assert_true(is_there(f, &other)); /* older, and another task's */
+    fedserver_shelf_wish large = wish_of(1, 9, 12001);
+    large.limit = 12000;
+    assert_fed_status(get(f, &large, 0, &address[0]), FED_ERANGE);
+    fedserver_blob_free(large.run.blob);
+}
+
+static void the_number_of_files_is_bounded(void **state) {
+    fixture *f = *state;
+    fed_address first = {.len = 0}, last = {.len = 0};
+    for (int k = 0; k < FEDSERVER_SHELF + 50; k++) {
+        last = seal(f, 1 + (uint64_t)k % 3, (uint8_t)k, 4097 + (size_t)k, k);
+        first = k == 0 ? last : first;
+    }
+    assert_false(is_there(f, &first));
+    assert_true(is_there(f, &last));
+}
+
+static void what_nobody_asks_for_is_deleted(void **state) {
+    fixture *f = *state;
+    const fed_address old = seal(f, 1, 1, 5000, 0), used = seal(f, 1, 2, 5000, 0);
+    (void)seal(f, 1, 2, 5000, FEDSERVER_SNAPSHOT_MS - 1);
+    (void)seal(f, 1, 3, 5000, FEDSERVER_SNAPSHOT_MS);
+    assert_false(is_there(f, &old));
+    assert_true(is_there(f, &used));
+}
+
+static void tasks_share_the_file_of_equal_bytes(void **state) {
+    fixture *f = *state;
+    const fed_address one = seal(f, 1, 1, 5000, 0), two = seal(f, 2, 1, 5000, 0),
+                      alone = seal(f, 1, 2, 5000, 0);
+    assert_memory_equal(&one, &two, sizeof one);
+    fedserver_shelf_drop(&f->shelf, f->directory, 1);
+    assert_true(is_there(f, &two));
+    assert_false(is_there(f, &alone));
+    fedserver_shelf_drop(&f->shelf, f->directory, 2);
+    assert_false(is_there(f, &two));
+}
+
+static void only_names_find_files(void **state) {
+    fixture *f = *state;
+    fedserver_blob *blob = NULL;
+    fed_error err = {0};
+    (void)seal(f, 1, 1, 5000, 0);
+    fed_test_put(f->directory, "secret", "secret", 6);
+    static const char *const names[] = {
+        "",
+        "../secret",
+        "short",
+        "./../../../../../../../../../../../../../../../../../etc/passwd",
+        "0000000000000000000000000000000000000000000000000000000000000000",
+        "00000000000000000000000000000000000000000000000000000000000000000",
+        "000000000000000000000000000000000000000000000000000000000000000G"};
+    for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
+        assert_fed_status(fedserver_shelf_find(f->directory, names[k], &blob, &err), FED_ENOTFOUND);
+    }
+}
+
+static void a_disk_that_fails_is_left_alone_for_a_while(void **state) {
+    fixture *f = *state;
+    char folder[400];
+    fed_address address;
+    snprintf(folder, sizeof folder, "%s/%s", f->directory, FEDSERVER_SHELF_FOLDER);
+    fed_test_put(f->directory, FEDSERVER_SHELF_FOLDER, "in the way", 10); /* a file, no folder */
+    const fedserver_shelf_wish wish = wish_of(1, 1, 5000);
+    const fed_status failed = get(f, &wish, 1, &address);
+    assert_true(failed != FED_OK && failed != FED_EBUSY);
+    assert_fed_status(get(f, &wish, 2, &address), FED_EBUSY);
+    assert_int_equal(unlink(folder), 0);
+    assert_fed_ok(get(f, &wish, 1 + FEDSERVER_SHELF_REST_MS, &address));
+    fedserver_blob_free(wish.run.blob);
+}
+
+#define test(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        test(a_run_is_found_by_its_name_and_opens_with_its_key),
+        test(what_is_sealed_again_has_the_same_address),
+        test(a_crash_leaves_nothing_behind_for_long),
+        test(a_long_run_is_sealed_by_many_requests),
+        test(one_request_seals_no_more_than_its_budget),
+        test(a_task_has_no_more_bytes_than_its_limit),
+        test(the_number_of_files_is_bounded),
+        test(what_nobody_asks_for_is_deleted),
+        test(tasks_share_the_file_of_equal_bytes),
+        test(only_names_find_files),
+        test(a_disk_that_fails_is_left_alone_for_a_while),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
