@@ -46,6 +46,8 @@ static const char usage[] =
     "  --hold SECONDS   let the coordinator keep an answer back so long, until there is work;\n"
     "                   default 25\n"
     "  --transport NAME what carries its requests: curl or mbedtls; default curl, where built\n"
+    "  --downloads-ca FILE  trust this CA certificate of caches that tasks name for downloads;\n"
+    "                   default: the system's CAs (only with the transport curl)\n"
     "  --backend NAME   what computes: fast (default), or the slow reference\n"
     "  --device NAME    compute on a GPU: gpu (the first that can be used), opencl:0, cuda:0;\n"
     "                   fedworker devices lists them\n"

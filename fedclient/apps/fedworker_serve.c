@@ -17,7 +17,8 @@ const char *const fedworker_serve_usage =
     "                     optimizer\n"
     "  --min N            with tcp: a gang goes on with N workers when others fail (all)\n"
     "  --dataset, --token, --token-file, --name, --shard, --split, --when, --hold, --transport,\n"
-    "  --backend, --device, --until-finished, --normalise, --verbose   see fedclientd --help\n"
+    "  --downloads-ca, --backend, --device, --until-finished, --normalise, --verbose\n"
+    "                     see fedclientd --help\n"
     "\n";
 
 static atomic_int stop; /* lock-free, so a signal handler may set it */

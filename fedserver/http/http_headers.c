@@ -70,6 +70,9 @@ static void put_security(const http_headers_answer *a, http_headers_put put, voi
 void http_headers_each(const http_headers_answer *a, http_headers_put put, void *user) {
     char text[96];
     const bool kept = a->response->immutable && (a->status == 200 || a->status == 206);
+    if (kept) {
+        put(user, "Accept-Ranges", "bytes"); /* some caches pass on ranges only then */
+    }
     put(user, "Cache-Control", kept ? "public, max-age=31536000, immutable" : "no-store");
     PUT_ALL(of_all);
     if (a->listener == FEDSERVER_FRONT || is_page(a)) { /* operators read it on both listeners */
