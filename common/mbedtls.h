@@ -6,6 +6,7 @@
 /* 3.6 has no function that reads a request's signature, or writes a name part by part. */
 #define MBEDTLS_ALLOW_PRIVATE_ACCESS
 
+#include <mbedtls/aes.h>
 #include <mbedtls/pk.h>
 #include <mbedtls/platform_util.h>
 #include <mbedtls/sha256.h>

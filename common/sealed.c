@@ -7,8 +7,6 @@
 
 #include "common/mbedtls.h"
 
-#include <mbedtls/aes.h>
-
 enum { BLOCK = 16 };
 
 void fed_sealed_name(const uint8_t key[FED_SEALED_KEY], char name[FED_SEALED_NAME]) {

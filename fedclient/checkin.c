@@ -5,7 +5,7 @@
 #include "fed/version.h"
 #include "fedclient/client.h"
 
-/** What this client can do: fetch from caches only where the program gave it a transport to them. */
+/** What this client can do. It asks caches only by a transport that the program gave it. */
 static uint32_t capabilities(const fedclient *client) {
     const uint32_t all = FED_CAN_PATCH | FED_CAN_DECLINE | FED_CAN_GANG | FED_CAN_NAMED |
                          FED_CAN_OWN_METRICS | fed_task_capabilities();

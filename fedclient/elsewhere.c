@@ -1,5 +1,5 @@
-/* Downloads that lie in a cache: fetches the sealed pieces that the coordinator has named, and opens
- * them. A cache is not trusted: whatever it does, the device can ask the coordinator instead. */
+/* Downloads that lie in a cache: fetches the sealed pieces that the coordinator has named, and
+ * opens them. A cache is not trusted: whatever it does, the coordinator can be asked instead. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
 #include <stdio.h>

@@ -135,7 +135,7 @@ static fed_status enrol(const fedclientd_settings *s, fedclient *client, fed_err
 
 /* --- Opening --- */
 
-/** The device's lines: to the coordinator, and to caches; without a `send`: caches are not asked. */
+/** The device's lines: to the coordinator, and to caches. Without a `send` caches are not asked. */
 typedef struct device_lines {
     fedclient_transport coordinator, downloads;
 } device_lines;

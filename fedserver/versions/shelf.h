@@ -16,8 +16,10 @@
  * whoever knows the name. Sealing the same bytes again makes the same file, so nothing here must
  * survive: after a restart the folder is emptied, and filled again as devices ask.
  *
- * Time is bounded: one request hashes and seals FEDSERVER_SHELF_STEP bytes at most. A large download is sealed
- * by the requests of many devices. Until it is sealed they get the bytes from the coordinator.
+ * Time is bounded: one request hashes and seals FEDSERVER_SHELF_STEP bytes at most. A large
+ * download is sealed by the requests of many devices. Until it is sealed they get the bytes from
+ * the coordinator.
+ *
  * Disk is bounded: of each task, FEDSERVER_SHELF_SNAPSHOTS times a snapshot's bytes. Files that no
  * device has asked for within FEDSERVER_SNAPSHOT_MS are deleted, and those that were asked for
  * longest ago where there is no room.

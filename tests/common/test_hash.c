@@ -19,6 +19,23 @@ static void sha256_agrees_with_the_standards_examples(void **state) {
                   "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
 }
 
+static void sha256_of_pieces_is_that_of_the_whole(void **state) {
+    (void)state;
+    uint8_t data[200], whole[FED_SHA256_SIZE], digest[FED_SHA256_SIZE];
+    for (size_t k = 0; k < sizeof data; k++) {
+        data[k] = (uint8_t)(7 * k);
+    }
+    fed_sha256(data, sizeof data, whole);
+    for (size_t cut = 0; cut <= sizeof data; cut++) {
+        fed_sha256_sum sum;
+        fed_sha256_begin(&sum);
+        fed_sha256_add(&sum, data, cut);
+        fed_sha256_add(&sum, data + cut, sizeof data - cut);
+        fed_sha256_end(&sum, digest);
+        assert_memory_equal(digest, whole, sizeof whole);
+    }
+}
+
 static void sha256_of_a_million_letters_agrees_with_the_standard(void **state) {
     (void)state;
     enum { MILLION = 1000000 };
@@ -139,6 +156,7 @@ static void unhex_refuses_what_is_not_exactly_that_many_digits(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sha256_agrees_with_the_standards_examples),
+        cmocka_unit_test(sha256_of_pieces_is_that_of_the_whole),
         cmocka_unit_test(sha256_of_a_million_letters_agrees_with_the_standard),
         cmocka_unit_test(hmac_agrees_with_rfc_4231),
         cmocka_unit_test(digest_of_bytes_agrees_with_xxh3s_known_answers),

@@ -1,4 +1,4 @@
-/* Sealed bytes: they never change, they open with their key only, and no other byte gets past it. */
+/* Sealed bytes: they never change, open with their key only, and any other byte is noticed. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 

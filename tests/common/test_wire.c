@@ -347,7 +347,7 @@ static void test_a_task_comes_back_as_it_was(void **state) {
     assert_true(task.seed == 7);
 }
 
-/* A peer without the capability gets the bytes of before; with it, the fields come in their order. */
+/* A peer without the capability gets the bytes of before. */
 static void test_fields_that_need_a_capability_travel_only_with_it(void **state) {
     (void)state;
     static const uint32_t named[] = {0, FED_CAN_APP, FED_CAN_URL, FED_CAN_APP | FED_CAN_URL};

@@ -200,6 +200,29 @@ static void only_https_is_spoken(void **state) {
         FED_EINVAL);
 }
 
+/* Caches may speak plain HTTP; a CA of their own is the only one trusted, where one is given. */
+static void lines_to_caches_trust_other_cas(void **state) {
+    world *w = *state;
+    fed_coordinator_open(&w->other, w->directory, "other");
+    fedclient_transport_options options = {.ca_pem = w->other.ca, .for_caches = true};
+    fedclient_transport_close(&w->transport);
+    assert_fed_ok(fedclient_transport_open(kind, &options, &w->transport, &w->err));
+    assert_fed_status(get_status(w), FED_EAUTH);
+    assert_fed_ok(send_to(w, w->other.front, "GET", "/v1/status", NULL));
+    fedclient_transport_close(&w->transport);
+    options.ca_pem = NULL; /* the system's, which no test's certificate is of */
+    const fed_status opened = fedclient_transport_open(kind, &options, &w->transport, &w->err);
+    if (strcmp(kind, "mbedtls") == 0) {
+        assert_fed_status(opened, FED_ENOTFOUND);
+        return;
+    }
+    assert_fed_ok(opened);
+    assert_fed_status(get_status(w), FED_EAUTH);
+    const fedclient_request plain = {.method = "GET", .url = "http://127.0.0.1:1/"};
+    assert_fed_status(w->transport.send(w->transport.user, &plain, &w->status, &w->answer, &w->err),
+                      FED_ENET);
+}
+
 static void an_answer_past_its_limit_is_refused(void **state) {
     world *w = *state;
     char url[100];
@@ -402,6 +425,7 @@ int main(void) {
         test(a_name_that_is_not_in_the_certificate_is_not_trusted),
         test(a_ca_that_is_none_is_refused),
         test(only_https_is_spoken),
+        test(lines_to_caches_trust_other_cas),
         test(an_answer_past_its_limit_is_refused),
         test(a_body_that_breaks_off_breaks_the_request_off),
         test(a_body_too_large_gets_its_answer),

@@ -1,5 +1,5 @@
-/* Downloads from a cache: the device takes no byte that the coordinator did not name, and a cache that
- * fails in any way costs no round. */
+/* Downloads from a cache: the device takes no byte that the coordinator did not name, and a cache
+ * that fails in any way costs no round. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_device.h"
 #include "fed_test.h"

@@ -182,6 +182,10 @@ fed_status fedserver_handle(fedserver *server, const fedserver_request *request,
     } else if (strcmp(request->path, "/later") == 0) {
         response->status = 503;
         response->retry_after_s = 7;
+    } else if (strncmp(request->path, "/kept", 5) == 0) {
+        response->immutable = true;
+        response->status = strcmp(request->path, "/kept") == 0 ? 200 : 404;
+        response->body = text_blob("for ever");
     } else if (strcmp(request->path, "/range") == 0) {
         answer_range(request, response);
     } else if (strcmp(request->path, "/parts") == 0) {

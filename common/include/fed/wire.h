@@ -132,8 +132,8 @@ typedef enum fed_part_kind {
     FED_PART_SNAPSHOT = 1,
     FED_PART_DELTA = 2,
     FED_PART_PATCH = 3, /* only for a device that asked for it */
-    /* likewise; nothing else is in the answer: its envelope is a run of fed_address. What they name,
-     * one after the other, are the parts of the download. */
+    /* likewise; the answer has nothing else. The envelope is a run of fed_address. What these
+     * name, one after the other, are the parts of the download. */
     FED_PART_ELSEWHERE = 4
 } fed_part_kind;
 

@@ -110,9 +110,9 @@ typedef struct fedclient_transport_options {
     /** Called at least once a second; true ends the request. NULL: never ends it. */
     bool (*stopped)(void *user);
     void *user;
-    /** For fedclient_options.downloads. "curl" then also takes http:// and TLS 1.2, and ca_pem may be
-     * NULL: it trusts the system's CAs. An answer that comes with less than 1,000 bytes a second for
-     * patience_ms ends with FED_ETIMEOUT. Nothing of this device is shown to a cache. */
+    /** For fedclient_options.downloads. "curl" then also takes http:// and TLS 1.2. ca_pem may be
+     * NULL then: the system's CAs are trusted. An answer with less than 1,000 bytes a second for
+     * patience_ms ends with FED_ETIMEOUT. "mbedtls" needs ca_pem, and speaks https:// only. */
     bool for_caches;
 } fedclient_transport_options;
 

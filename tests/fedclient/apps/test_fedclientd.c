@@ -444,6 +444,7 @@ static void wrong_usage_is_told(void **state) {
                  {{"--split", "odd"}, "write iid, classes:k=2"},
                  {{"--hold", "-1"}, "--hold wants"},
                  {{"--transport", "pigeon"}, "this build has no --transport pigeon"},
+                 {{"--downloads-ca"}, "--downloads-ca"},
                  {{"--when", "sunny"}, "write charging, unmetered, idle"},
                  {{"--backend", "fast", "--device", "gpu"}, "give one of them"},
                  {{"--nonsense"}, "--help tells more"},

@@ -82,6 +82,24 @@ static void test_a_cookie_and_a_files_name_are_sent(void **state) {
     finish(w);
 }
 
+static void test_only_what_never_changes_may_be_kept(void **state) {
+    world *w = *state;
+    start(w);
+    fed_reply r = ask_with(w, "/kept", "X-Nothing: 1");
+    assert_non_null(strstr(fed_reply_text(&r.headers),
+                           "Cache-Control: public, max-age=31536000, immutable\r\n"));
+    assert_non_null(strstr(fed_reply_text(&r.headers), "Accept-Ranges: bytes\r\n"));
+    assert_null(strstr(fed_reply_text(&r.headers), "no-store"));
+    fed_reply_free(&r);
+    static const char *const others[] = {"/kept/not", "/echo", "/page"};
+    for (size_t k = 0; k < 3; k++) {
+        r = ask_with(w, others[k], "X-Nothing: 1");
+        assert_non_null(strstr(fed_reply_text(&r.headers), "Cache-Control: no-store\r\n"));
+        fed_reply_free(&r);
+    }
+    finish(w);
+}
+
 /* Who is sent away from the page has tried nothing: whoever enrols from there is let in. */
 static void test_looking_at_the_page_costs_no_trials(void **state) {
     world *w = *state;
@@ -105,6 +123,7 @@ int main(void) {
         cmocka_unit_test(test_localhost_is_not_bound_to_https),
         cmocka_unit_test(test_a_proxy_does_not_speak_for_this_machine),
         cmocka_unit_test(test_a_cookie_and_a_files_name_are_sent),
+        cmocka_unit_test(test_only_what_never_changes_may_be_kept),
         cmocka_unit_test(test_looking_at_the_page_costs_no_trials),
     };
     curl_global_init(CURL_GLOBAL_DEFAULT);

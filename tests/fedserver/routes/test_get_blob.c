@@ -1,5 +1,5 @@
-/* Downloads that caches keep: what the coordinator names to a device, the front gives to anybody who
- * has the name, for ever the same bytes, and nothing else. */
+/* Downloads that caches keep: what the coordinator names to a device, the front gives to anybody
+ * who has the name, for ever the same bytes, and nothing else. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 

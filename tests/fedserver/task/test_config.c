@@ -223,6 +223,20 @@ static void mistakes_are_named_with_file_line_and_key(void **state) {
          {"conf/t.json: key \"goal\" is missing", "\"cohort\""}},
         {"{\"model\": \"lr\", \"rounds\": 1, \"goal\": 1,\n\"selection\": \"best\"}",
          {":2: key \"selection\"", "round_robin"}},
+#define DOWNLOADS(url)                                                                             \
+    {                                                                                              \
+        "{\"model\": \"lr\", \"rounds\": 1, \"goal\": 1,\n\"downloads\": \"" url "\"}", {          \
+            ":2: key \"downloads\"", "ends with '/'"                                               \
+        }                                                                                          \
+    }
+        DOWNLOADS("cdn.example.org/fed/"),
+        DOWNLOADS("https://cdn.example.org/fed"),
+        DOWNLOADS("ftp://cdn.example.org/"),
+        DOWNLOADS("https:///"),
+        DOWNLOADS("https://a/?b/"),
+        DOWNLOADS("https://a/#/"),
+        DOWNLOADS("https://a/ b/"),
+        DOWNLOADS("https://a/\\n/"),
         {"{\"model\": \"lr\", \"rounds\": 1, \"goal\": 1,\n\"staleness\": 1001}",
          {":2: key \"staleness\" is 1001"}},
         {"{\"model\": \"lr\", \"rounds\": 1,\n\"cohort\": 10, \"minimum\": 11}",

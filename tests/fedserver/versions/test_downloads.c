@@ -174,6 +174,84 @@ static void a_device_gets_the_shortest_way(void **state) {
     assert_int_equal(ask(f, VERSIONS + 1, VERSIONS, true, 0).first.from, VERSIONS); /* no such */
 }
 
+/* The oldest version that the chain leads from: far behind. */
+static uint32_t oldest(fixture *f) {
+    advance_to(f, VERSIONS);
+    return f->versions.oldest;
+}
+
+/* Append the runs that bring a device from `have` to `want`. Returns how many there are. */
+static size_t ask_runs(fixture *f, int64_t have, uint32_t want, bool patches, fed_writer *parts) {
+    const fedserver_past past = {.values = bring_back, .user = f};
+    const fedserver_wish wish = {
+        .any = have < 0, .have = (uint32_t)have, .want = want, .patches = patches};
+    fedserver_run runs[FED_ADDRESSES];
+    fed_error err = {0};
+    size_t count = 0;
+    assert_fed_ok_err(
+        fedserver_downloads_runs(&f->downloads, &f->versions, &past, &wish, 0, runs, &count, &err));
+    for (size_t k = 0; k < count; k++) {
+        size_t len = 0;
+        const uint8_t *data = fedserver_blob_data(runs[k].blob, &len);
+        fed_write_bytes(parts, data, len);
+        fedserver_blob_free(runs[k].blob);
+    }
+    return count;
+}
+
+static void runs_are_the_download_cut_in_pieces(void **state) {
+    fixture *f = *state;
+    const fedserver_past past = {.values = bring_back, .user = f};
+    advance_to(f, VERSIONS);
+    for (int64_t have = -1; have <= VERSIONS; have++) {
+        const fedserver_wish wish = {.any = have < 0, .have = (uint32_t)have, .want = VERSIONS};
+        fed_error err = {0};
+        fedserver_blob *blob;
+        uint64_t tag;
+        size_t len = 0;
+        fed_writer parts;
+        fed_writer_growing(&parts);
+        const size_t count = ask_runs(f, have, VERSIONS, false, &parts);
+        assert_fed_ok_err(fedserver_downloads_get(&f->downloads, &f->versions, &past, &wish, 0,
+                                                  &blob, &tag, &err));
+        const uint8_t *data = fedserver_blob_data(blob, &len);
+        assert_int_equal(parts.len, len);
+        assert_memory_equal(parts.data, data, len);
+        assert_true(count <= 12); /* twice the binary digits of 90, less 2 */
+        fedserver_blob_free(blob);
+        fed_writer_free(&parts);
+    }
+}
+
+/* All devices together need fewer than two runs a version. */
+static void devices_share_runs(void **state) {
+    fixture *f = *state;
+    const uint32_t have = oldest(f);
+    uint64_t tags[4 * VERSIONS];
+    size_t count = 0, asked = 0;
+    for (uint32_t from = have; from < VERSIONS; from++) {
+        const fedserver_past past = {.values = bring_back, .user = f};
+        const fedserver_wish wish = {.have = from, .want = VERSIONS};
+        fedserver_run runs[FED_ADDRESSES];
+        fed_error err = {0};
+        size_t n = 0;
+        assert_fed_ok_err(
+            fedserver_downloads_runs(&f->downloads, &f->versions, &past, &wish, 0, runs, &n, &err));
+        for (size_t k = 0; k < n; k++) {
+            size_t seen = 0;
+            while (seen < count && tags[seen] != runs[k].tag) {
+                seen++;
+            }
+            count += seen == count;
+            tags[seen] = runs[k].tag;
+            asked++;
+            fedserver_blob_free(runs[k].blob);
+        }
+    }
+    assert_true(count < 2 * (VERSIONS - have));
+    assert_true(asked > count);
+}
+
 static void a_device_that_reads_no_patches_gets_deltas_or_values(void **state) {
     fixture *f = *state;
     advance_to(f, VERSIONS);
@@ -186,12 +264,6 @@ static void a_device_that_reads_no_patches_gets_deltas_or_values(void **state) {
     }
     assert_int_equal(ask(f, -1, VERSIONS, false, 0).first.kind, FED_PART_SNAPSHOT);
     assert_int_equal(f->brought_back, 0);
-}
-
-/* The oldest version that the chain leads from: far behind. */
-static uint32_t oldest(fixture *f) {
-    advance_to(f, VERSIONS);
-    return f->versions.oldest;
 }
 
 static void without_the_past_there_is_still_a_way(void **state) {
@@ -324,6 +396,8 @@ int main(void) {
 #define WITH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
     const struct CMUnitTest tests[] = {
         WITH(a_device_gets_the_shortest_way),
+        WITH(runs_are_the_download_cut_in_pieces),
+        WITH(devices_share_runs),
         WITH(a_device_that_reads_no_patches_gets_deltas_or_values),
         WITH(without_the_past_there_is_still_a_way),
         WITH(the_same_bytes_come_again_after_a_restart),
