@@ -246,6 +246,28 @@ static fed_status fail_alone(const fedserver *server, fed_error *err) {
                     sharing != NULL ? sharing->name : "");
 }
 
+static fed_status reopen_store(fedserver *server, fed_error *err) {
+    server->store->close(server->db);
+    server->db = server->rounds.db = NULL;
+    FED_TRY(server->store->open(server->directory, server->where, &server->db, err));
+    server->rounds.db = server->db;
+    return FED_OK;
+}
+
+/* A follower has nothing in memory, so where its connection breaks it makes a new one: the database
+ * may have failed over. It keeps its devices' connections meanwhile. */
+static fed_status ask_who_leads(fedserver *server, fed_error *err) {
+    fed_error why = {0};
+    const char *address = server->setup.address;
+    fed_status status = server->store->lead(server->db, address, &server->lead, &why);
+    if (status == FED_EIO && !server->serving) {
+        fed_logf(server->log, FED_LOG_WARN, "%s; this coordinator connects again", why.text);
+        FED_TRY(reopen_store(server, err));
+        return server->store->lead(server->db, address, &server->lead, err);
+    }
+    return status == FED_OK ? FED_OK : fed_fail(err, status, "%s", why.text);
+}
+
 /* Ask the store, unless it was asked a moment ago. */
 static fed_status look_who_leads(fedserver *server, fed_error *err) {
     const int64_t now_ms = fed_clock_monotonic_ms();
@@ -256,7 +278,7 @@ static fed_status look_who_leads(fedserver *server, fed_error *err) {
         return fail_alone(server, err);
     }
     server->lead_ms = now_ms;
-    return server->store->lead(server->db, server->setup.address, &server->lead, err);
+    return ask_who_leads(server, err);
 }
 
 static void say_who_leads(const fedserver *server, uint64_t before) {
