@@ -21,7 +21,6 @@ static fed_status seal_runs(fedserver *server, const fedserver_training *t,
                             const fedserver_run *runs, size_t count, int64_t now_ms, fed_writer *w,
                             uint64_t *len) {
     fedserver_rounds *rounds = &server->rounds;
-    size_t budget = FEDSERVER_SHELF_STEP;
     *len = 0;
     for (size_t k = 0; k < count; k++) {
         const fedserver_shelf_wish wish = {.task = t->task.wire.id,
@@ -30,8 +29,8 @@ static fed_status seal_runs(fedserver *server, const fedserver_training *t,
                                            .run = runs[k]};
         fed_address address;
         fed_error why = {0};
-        fed_status status = fedserver_shelf_get(&rounds->shelf, rounds->directory, &wish, now_ms,
-                                                &budget, &address, &why);
+        fed_status status =
+            fedserver_shelf_get(&rounds->shelf, rounds->directory, &wish, now_ms, &address, &why);
         if (status != FED_OK && status != FED_EBUSY) {
             fed_logf(rounds->log, FED_LOG_WARN,
                      "downloads for caches can't be kept, so devices get the bytes from here: %s",

@@ -202,11 +202,15 @@ static fed_status sweep(const char *directory, fed_error *err) {
     return FED_OK;
 }
 
-/* Go on with what is being sealed, and add it to the items once it is done. */
+/* Go on with what is being sealed, and add it to the items once it is done. Nothing is done beyond
+ * `most` bytes of work. */
 static fed_status go_on(fedserver_shelf *shelf, const char *directory, fedserver_sealing *s,
-                        int64_t now_ms, size_t *budget, fed_error *err) {
+                        size_t most, int64_t now_ms, fed_error *err) {
+    const size_t before = most > shelf->work ? most - shelf->work : 0;
+    size_t budget = before;
     bool done = false;
-    fed_status status = advance(s, directory, budget, &done, err);
+    fed_status status = advance(s, directory, &budget, &done, err);
+    shelf->work += before - budget;
     if (status == FED_OK && !done) {
         return fed_fail(err, FED_EBUSY, "the download is not sealed yet");
     }
@@ -222,24 +226,34 @@ static fed_status go_on(fedserver_shelf *shelf, const char *directory, fedserver
     return status;
 }
 
+/* Time passes: work that was done is forgotten. */
+static void shrink_work(fedserver_shelf *shelf, int64_t now_ms) {
+    const int64_t passed_ms = now_ms > shelf->work_ms ? now_ms - shelf->work_ms : 0;
+    const int64_t whole_ms = FEDSERVER_SHELF_STEP / FEDSERVER_SHELF_RATE;
+    const size_t forgotten =
+        (size_t)(passed_ms < whole_ms ? passed_ms : whole_ms) * FEDSERVER_SHELF_RATE;
+    shelf->work -= least(forgotten, shelf->work);
+    shelf->work_ms = now_ms;
+}
+
 /* A short run is sealed at once. A long one is sealed by the requests of many devices, one after
- * the other. */
+ * the other, and leaves half of the work to short ones. */
 static fed_status seal(fedserver_shelf *shelf, const char *directory,
-                       const fedserver_shelf_wish *wish, int64_t now_ms, size_t *budget,
-                       fed_error *err) {
+                       const fedserver_shelf_wish *wish, int64_t now_ms, fed_error *err) {
     const size_t work = 2 * len_of(&wish->run); /* each byte is hashed, then sealed */
-    if (work <= *budget) {
+    shrink_work(shelf, now_ms);
+    if (work <= FEDSERVER_SHELF_STEP - shelf->work) {
         fedserver_sealing at_once;
         begin(&at_once, wish, "short");
-        return go_on(shelf, directory, &at_once, now_ms, budget, err);
+        return go_on(shelf, directory, &at_once, FEDSERVER_SHELF_STEP, now_ms, err);
     }
     if (work <= FEDSERVER_SHELF_STEP) {
-        return fed_fail(err, FED_EBUSY, "this request has sealed enough");
+        return fed_fail(err, FED_EBUSY, "enough was sealed just now");
     }
     if (shelf->sealing.wish.run.blob == NULL) {
         begin(&shelf->sealing, wish, "long");
     }
-    return go_on(shelf, directory, &shelf->sealing, now_ms, budget, err);
+    return go_on(shelf, directory, &shelf->sealing, FEDSERVER_SHELF_STEP / 2, now_ms, err);
 }
 
 void fedserver_shelf_free(fedserver_shelf *shelf, const char *directory) {
@@ -273,8 +287,7 @@ static fedserver_shelf_item *find(fedserver_shelf *shelf, const fedserver_shelf_
 }
 
 static fed_status seal_now(fedserver_shelf *shelf, const char *directory,
-                           const fedserver_shelf_wish *wish, int64_t now_ms, size_t *budget,
-                           fed_error *err) {
+                           const fedserver_shelf_wish *wish, int64_t now_ms, fed_error *err) {
     if (now_ms < shelf->rests_until_ms) {
         return fed_fail(err, FED_EBUSY, "nothing is sealed now");
     }
@@ -282,17 +295,17 @@ static fed_status seal_now(fedserver_shelf *shelf, const char *directory,
         FED_TRY(sweep(directory, err));
         shelf->swept = true;
     }
-    return seal(shelf, directory, wish, now_ms, budget, err);
+    return seal(shelf, directory, wish, now_ms, err);
 }
 
 fed_status fedserver_shelf_get(fedserver_shelf *shelf, const char *directory,
-                               const fedserver_shelf_wish *wish, int64_t now_ms, size_t *budget,
+                               const fedserver_shelf_wish *wish, int64_t now_ms,
                                fed_address *address, fed_error *err) {
     const size_t len = len_of(&wish->run);
     remove_old(shelf, directory, now_ms);
     if (find(shelf, wish) == NULL) {
         FED_REQUIRE(len > 0 && len <= wish->limit, FED_ERANGE);
-        fed_status status = seal_now(shelf, directory, wish, now_ms, budget, err);
+        fed_status status = seal_now(shelf, directory, wish, now_ms, err);
         if (status != FED_OK && status != FED_EBUSY) {
             shelf->rests_until_ms = now_ms + FEDSERVER_SHELF_REST_MS;
         }

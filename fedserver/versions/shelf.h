@@ -16,9 +16,9 @@
  * whoever knows the name. Sealing the same bytes again makes the same file, so nothing here must
  * survive: after a restart the folder is emptied, and filled again as devices ask.
  *
- * Time is bounded: one request hashes and seals FEDSERVER_SHELF_STEP bytes at most. A large
- * download is sealed by the requests of many devices. Until it is sealed they get the bytes from
- * the coordinator.
+ * Time is bounded: FEDSERVER_SHELF_STEP bytes at once, and FEDSERVER_SHELF_RATE bytes a millisecond
+ * in the long run, are hashed and sealed. A large download is sealed by the requests of many
+ * devices. Until it is sealed they get the bytes from the coordinator.
  *
  * Disk is bounded: of each task, FEDSERVER_SHELF_SNAPSHOTS times a snapshot's bytes. Files that no
  * device has asked for within FEDSERVER_SNAPSHOT_MS are deleted, and those that were asked for
@@ -26,7 +26,8 @@
  */
 enum {
     FEDSERVER_SHELF = 128,          /* files of all tasks */
-    FEDSERVER_SHELF_STEP = 8 << 20, /* each byte counts twice: hashed, then sealed */
+    FEDSERVER_SHELF_STEP = 4 << 20, /* each byte counts twice: hashed, then sealed */
+    FEDSERVER_SHELF_RATE = 32 << 10,
     FEDSERVER_SHELF_SNAPSHOTS = 4,
     FEDSERVER_SHELF_REST_MS = 60000 /* after a failure nothing is sealed for so long */
 };
@@ -61,7 +62,9 @@ typedef struct fedserver_sealing {
 typedef struct fedserver_shelf {
     fedserver_shelf_item items[FEDSERVER_SHELF];
     fedserver_sealing sealing;
-    bool swept; /* the folder is there, and has only this shelf's files */
+    bool swept;  /* the folder is there, and has only this shelf's files */
+    size_t work; /* bytes hashed and sealed of late: it shrinks by the rate */
+    int64_t work_ms;
     int64_t rests_until_ms;
 } fedserver_shelf;
 
@@ -74,14 +77,12 @@ void fedserver_shelf_drop(fedserver_shelf *shelf, const char *directory, uint64_
 /**
  * The address of a run. The run is sealed if it is not yet.
  *
- * budget  how many bytes this request may still hash, and seal: FEDSERVER_SHELF_STEP at first; it
- *         shrinks
  * Errors  FED_EBUSY  the run is not sealed yet: hand out the bytes themselves
  *         FED_ERANGE the run is empty, or larger than the limit
  *         FED_ENOSPC, FED_EIO, FED_ENOMEM: it can't be sealed, and *err says why
  */
 fed_status fedserver_shelf_get(fedserver_shelf *shelf, const char *directory,
-                               const fedserver_shelf_wish *wish, int64_t now_ms, size_t *budget,
+                               const fedserver_shelf_wish *wish, int64_t now_ms,
                                fed_address *address, fed_error *err) FED_CHECKED;
 
 /** For the front: the sealed bytes of that name, FED_SEALED_NAME - 1 hex digits. FED_ENOTFOUND:

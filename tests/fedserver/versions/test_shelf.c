@@ -45,9 +45,8 @@ static fedserver_shelf_wish wish_of(uint64_t task, uint8_t first, size_t len) {
 
 static fed_status get(fixture *f, const fedserver_shelf_wish *wish, int64_t now_ms,
                       fed_address *address) {
-    size_t budget = FEDSERVER_SHELF_STEP;
     fed_error err = {0};
-    return fedserver_shelf_get(&f->shelf, f->directory, wish, now_ms, &budget, address, &err);
+    return fedserver_shelf_get(&f->shelf, f->directory, wish, now_ms, address, &err);
 }
 
 /* Seal a run, whose reference is given up. */
@@ -124,29 +123,35 @@ static void a_long_run_is_sealed_by_many_requests(void **state) {
     const fedserver_shelf_wish wish = wish_of(1, 3, LONG);
     fed_address address;
     unsigned requests = 1;
-    while (get(f, &wish, 0, &address) == FED_EBUSY) {
+    while (get(f, &wish, 1000 * requests, &address) == FED_EBUSY) {
         assert_true(requests++ < 10);
-        const fed_address between = seal(f, 1, (uint8_t)(100 + requests), 5000, 0);
+        const fed_address between = seal(f, 1, (uint8_t)requests, 5000, 1000 * requests);
         assert_true(is_there(f, &between)); /* short ones are not held up */
     }
-    assert_int_equal(requests, 2); /* 12 MB of work, 8 MB each */
+    assert_int_equal(requests, 6); /* 12 MB of work, 2 MB each */
     assert_opens(f, &address, 3, LONG);
     fedserver_blob_free(wish.run.blob);
 }
 
-static void one_request_seals_no_more_than_its_budget(void **state) {
-    fixture *f = *state;
-    size_t budget = FEDSERVER_SHELF_STEP;
+/* Seal k-th runs of 1 MB, ten of them. Returns how many are sealed. */
+static unsigned seal_ten(fixture *f, uint8_t k, int64_t now_ms) {
     fed_address address;
-    fed_error err = {0};
     unsigned sealed = 0;
-    for (uint8_t k = 0; k < 10; k++) {
-        const fedserver_shelf_wish wish = wish_of(1, k, 1 << 20);
-        sealed += fedserver_shelf_get(&f->shelf, f->directory, &wish, 0, &budget, &address, &err) ==
-                  FED_OK;
+    for (uint8_t n = 0; n < 10; n++) {
+        const fedserver_shelf_wish wish = wish_of(1, (uint8_t)(10 * k + n), 1 << 20);
+        sealed += get(f, &wish, now_ms, &address) == FED_OK;
         fedserver_blob_free(wish.run.blob);
     }
-    assert_int_equal(sealed, FEDSERVER_SHELF_STEP / (2 << 20));
+    return sealed;
+}
+
+static void what_is_sealed_in_a_moment_is_bounded(void **state) {
+    fixture *f = *state;
+    assert_int_equal(seal_ten(f, 0, 5000), FEDSERVER_SHELF_STEP / (2 << 20));
+    assert_int_equal(seal_ten(f, 1, 5001), 0);
+    assert_int_equal(seal_ten(f, 2, 5000 + (2 << 20) / FEDSERVER_SHELF_RATE), 1);
+    assert_int_equal(seal_ten(f, 3, 999999), FEDSERVER_SHELF_STEP / (2 << 20));
+    assert_int_equal(seal_ten(f, 4, 0), 0); /* a clock that was set back */
 }
 
 static void a_task_has_no_more_bytes_than_its_limit(void **state) {
@@ -243,7 +248,7 @@ int main(void) {
         test(what_is_sealed_again_has_the_same_address),
         test(a_crash_leaves_nothing_behind_for_long),
         test(a_long_run_is_sealed_by_many_requests),
-        test(one_request_seals_no_more_than_its_budget),
+        test(what_is_sealed_in_a_moment_is_bounded),
         test(a_task_has_no_more_bytes_than_its_limit),
         test(the_number_of_files_is_bounded),
         test(what_nobody_asks_for_is_deleted),
