@@ -199,12 +199,13 @@ fed_status cluster_request_read(const uint8_t *bytes, size_t len, char *text, si
 
 /* ---- answers -------------------------------------------------------------------------------- */
 
-enum { ANSWER_HAS_TYPE = 1, ANSWER_SAME = 2, ANSWER_ALL = 3 };
+enum { ANSWER_HAS_TYPE = 1, ANSWER_SAME = 2, ANSWER_IMMUTABLE = 4, ANSWER_ALL = 7 };
 
 void cluster_answer_write(fed_writer *w, const fedserver_response *response, bool same) {
     fed_write_u16(w, (uint16_t)response->status);
     fed_write_u8(w, (uint8_t)(bit(response->content_type, ANSWER_HAS_TYPE) |
-                              (same ? (unsigned)ANSWER_SAME : 0U)));
+                              (same ? (unsigned)ANSWER_SAME : 0U) |
+                              (response->immutable ? (unsigned)ANSWER_IMMUTABLE : 0U)));
     fed_write_u32(w, response->retry_after_s);
     write_if(w, response->content_type);
     fed_write_str(w, response->etag);
@@ -227,6 +228,7 @@ fed_status cluster_answer_read(const uint8_t *bytes, size_t len, cluster_answer 
     fed_read_str(&r, response->content_range, sizeof response->content_range);
     fed_read_str(&r, response->file_name, sizeof response->file_name);
     answer->same = (has & ANSWER_SAME) != 0;
+    response->immutable = (has & ANSWER_IMMUTABLE) != 0;
     FED_TRY(fed_reader_end(&r));
     FED_REQUIRE(response->status >= 200 && response->status <= 599, FED_EFORMAT);
     FED_REQUIRE((has & ~(unsigned)ANSWER_ALL) == 0, FED_EFORMAT);

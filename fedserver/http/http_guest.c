@@ -71,15 +71,24 @@ static void refuse(http_exchange *x) {
                                        .body = fedserver_blob_new(&w)};
 }
 
-void http_guest_end(http_exchange *x) {
-    if (x->refused != NULL) {
-        refuse(x);
-    }
+static void answer(http_exchange *x) {
     const fedserver_response *r = &x->response;
     const bool same = x->known[0] != '\0' && strcmp(x->known, r->etag) == 0 && r->status < 300;
-    if (x->link != NULL && x->state == STATE_ANSWER) {
-        cluster_answer_send(x->link, x->ticket, r, same);
-    } else if (x->link != NULL) { /* its batch failed: no answer may leave */
+    if (r->status >= 0 && r->status < 600) {
+        fedserver_wire(x->http->server)->answers[r->status]++;
+    }
+    cluster_answer_send(x->link, x->ticket, r, same);
+}
+
+void http_guest_end(http_exchange *x) {
+    /* Without an answer its batch failed, or this process stops: the next leader gets it then. */
+    const bool answered = x->state == STATE_ANSWER && x->refused != &http_refusal_stopping;
+    if (answered && x->refused != NULL) {
+        refuse(x);
+    }
+    if (x->link != NULL && answered) {
+        answer(x);
+    } else if (x->link != NULL) {
         cluster_link_disown(x->link, x->ticket);
     }
     http_exchange_free(x);

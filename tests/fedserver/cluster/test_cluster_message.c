@@ -104,7 +104,8 @@ static void an_answer_arrives_as_it_was(void **state) {
                                          .retry_after_s = 9,
                                          .etag = "\"0123456789abcde\"",
                                          .content_range = "bytes 5-6/7",
-                                         .file_name = "x.csv"};
+                                         .file_name = "x.csv",
+                                         .immutable = true};
     fed_writer_growing(&w);
     cluster_answer_write(&w, &response, true);
     assert_fed_ok(cluster_answer_read(w.data, w.len, &read));
@@ -116,6 +117,7 @@ static void an_answer_arrives_as_it_was(void **state) {
     assert_string_equal(read.response.content_range, response.content_range);
     assert_string_equal(read.response.file_name, response.file_name);
     assert_true(read.same);
+    assert_true(read.response.immutable);
     for (size_t len = 0; len < w.len; len++) {
         assert_fed_status(cluster_answer_read(w.data, len, &read), FED_EFORMAT);
     }
