@@ -146,34 +146,95 @@ fed_status fed_task_read(fed_reader *r, fed_task *task) {
 
 /* -- the other messages -- */
 
+unsigned fed_checkin_count(const fed_checkin *m) {
+    unsigned count = 0;
+    while (count < FED_SLOTS && m->held[count].task != 0) {
+        count++;
+    }
+    return count;
+}
+
+const fed_held *fed_checkin_held(const fed_checkin *m, uint64_t task) {
+    for (unsigned k = 0; k < fed_checkin_count(m); k++) {
+        if (m->held[k].task == task) {
+            return &m->held[k];
+        }
+    }
+    return NULL;
+}
+
+static void held_write(fed_writer *w, const fed_held *held) {
+    fed_write_u64(w, held->task);
+    fed_write_u32(w, held->version);
+}
+
+static void held_read(fed_reader *r, fed_held *held) {
+    held->task = fed_read_u64(r);
+    held->version = fed_read_u32(r);
+}
+
+/* With FED_CAN_TASKS: the slots, and the tasks behind the first one. */
+static void slots_write(fed_writer *w, const fed_checkin *m) {
+    const unsigned count = fed_checkin_count(m);
+    fed_write_u8(w, m->slots);
+    fed_write_u8(w, (uint8_t)(count > 0 ? count - 1 : 0));
+    for (unsigned k = 1; k < count; k++) {
+        held_write(w, &m->held[k]);
+    }
+}
+
+/* False: the list is not allowed. */
+static bool slots_read(fed_reader *r, fed_checkin *m) {
+    m->slots = fed_read_u8(r);
+    const unsigned count = fed_read_u8(r) + 1U;
+    if (m->slots < 1 || m->slots > FED_SLOTS || count > m->slots ||
+        (count > 1 && m->held[0].task == 0)) {
+        return false;
+    }
+    for (unsigned k = 1; k < count; k++) {
+        fed_held held;
+        held_read(r, &held);
+        if (held.task == 0 || fed_checkin_held(m, held.task) != NULL) {
+            return false;
+        }
+        m->held[k] = held;
+    }
+    return true;
+}
+
 void fed_checkin_write(fed_writer *w, const fed_checkin *m) {
     uint8_t protocol = m->protocol != 0 ? m->protocol : FED_PROTOCOL;
     fed_write_u8(w, protocol);
     fed_write_u8(w, (uint8_t)m->role);
     fed_write_u32(w, m->hold_ms);
-    fed_write_u64(w, m->task);
-    fed_write_u32(w, m->version);
+    held_write(w, &m->held[0]);
     if (protocol >= 2) {
         fed_write_u32(w, m->capabilities);
         fed_write_u32(w, m->samples);
     }
+    if (protocol >= 2 && (m->capabilities & FED_CAN_TASKS) != 0) {
+        slots_write(w, m);
+    }
 }
 
 fed_status fed_checkin_read(fed_reader *r, fed_checkin *m) {
-    fed_checkin t = {0};
+    fed_checkin t = {.slots = 1};
+    bool allowed = true;
     t.protocol = fed_read_u8(r);
     if (r->status == FED_OK && (t.protocol < FED_PROTOCOL_OLDEST || t.protocol > FED_PROTOCOL)) {
         r->status = FED_EVERSION; /* before the rest, which another version may lay out otherwise */
     }
     t.role = (fed_role)fed_read_u8(r);
     t.hold_ms = fed_read_u32(r);
-    t.task = fed_read_u64(r);
-    t.version = fed_read_u32(r);
+    held_read(r, &t.held[0]);
     if (t.protocol >= 2) {
         t.capabilities = fed_read_u32(r);
         t.samples = fed_read_u32(r);
     }
-    DELIVER(r, m, t, t.role <= FED_ROLE_EVALUATE);
+    if ((t.capabilities & FED_CAN_TASKS) != 0) {
+        allowed = slots_read(r, &t);
+    }
+    DELIVER(r, m, t, allowed && t.role <= FED_ROLE_EVALUATE);
 }
 
 static void work_write(fed_writer *w, const fed_assignment *m) {
@@ -207,6 +268,9 @@ void fed_assignment_write(fed_writer *w, uint8_t protocol, const fed_assignment 
         if (m->action != FED_ACTION_WAIT) {
             task_write(w, &m->task, true, m->capabilities);
         }
+        if (m->action != FED_ACTION_WAIT && (m->capabilities & FED_CAN_TASKS) != 0) {
+            fed_write_u64(w, m->replaces);
+        }
     }
 }
 
@@ -222,6 +286,9 @@ static fed_status assignment_fill(fed_reader *r, uint8_t protocol, fed_assignmen
         t->capabilities = fed_read_u32(r);
         if (t->action != FED_ACTION_WAIT) {
             FED_TRY(task_fill(r, &t->task, true, t->capabilities));
+        }
+        if (t->action != FED_ACTION_WAIT && (t->capabilities & FED_CAN_TASKS) != 0) {
+            t->replaces = fed_read_u64(r);
         }
     }
     if (t->action > FED_ACTION_DONE || t->reason > FED_WAIT_DECLINED) {

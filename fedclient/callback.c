@@ -26,6 +26,7 @@ fed_status fedclient_callback(fedclient *client, const fedclient_job *job, fedcl
     round->arch = &job->arch;
     round->round = job->assignment.round;
     round->version = job->assignment.version;
+    round->slot = client->slot->number;
     round->job = job;
     client->own.count = 0;
     client->own_seq = 0;

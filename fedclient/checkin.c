@@ -8,19 +8,20 @@
 /** What this client can do. It asks caches only by a transport that the program gave it. */
 static uint32_t capabilities(const fedclient *client) {
     const uint32_t all = FED_CAN_PATCH | FED_CAN_DECLINE | FED_CAN_GANG | FED_CAN_NAMED |
-                         FED_CAN_OWN_METRICS | fed_task_capabilities();
+                         FED_CAN_OWN_METRICS | fed_task_capabilities() |
+                         (client->lists ? FED_CAN_TASKS : 0);
     return client->options.downloads != NULL ? all : all & ~(uint32_t)FED_CAN_URL;
 }
 
 static fed_status ask(fedclient *client, fedclient_answer *answer, fed_error *err) {
-    const fed_checkin checkin = {.protocol = client->protocol,
-                                 .role = client->options.role,
-                                 .hold_ms = client->options.hold_ms,
-                                 .task = client->model.task,
-                                 .version = client->model.version,
-                                 .capabilities = capabilities(client),
-                                 .samples = client->residual.samples};
-    uint8_t message[32];
+    fed_checkin checkin = {.protocol = client->protocol,
+                           .role = client->options.role,
+                           .hold_ms = client->options.hold_ms,
+                           .capabilities = capabilities(client),
+                           .samples = client->slot->residual.samples,
+                           .slots = (uint8_t)client->options.slots};
+    fedclient_slots_list(client, checkin.held);
+    uint8_t message[128];
     fed_writer w;
     fed_writer_fixed(&w, message, sizeof message);
     fed_checkin_write(&w, &checkin);
@@ -42,12 +43,28 @@ static fed_status ask(fedclient *client, fedclient_answer *answer, fed_error *er
     return FED_OK;
 }
 
-/* A coordinator older than this device is asked again in the previous protocol version, which this
- * client then keeps using. */
+/** Could a coordinator that refused the check-in be older than this device? Then the next check-in
+ * leaves out what an older one can't read: the list of tasks, or a version of the protocol. This
+ * client keeps to that. */
+static bool ask_for_less(fedclient *client, const fedclient_answer *answer) {
+    if (strcmp(answer->error, "protocol_version") == 0 && client->protocol > FED_PROTOCOL_OLDEST) {
+        client->protocol--;
+        return true;
+    }
+    if (client->lists) { /* 413: a longer list than an older coordinator's limit */
+        client->lists = false;
+        fed_logf(client->options.log, FED_LOG_WARN,
+                 "the coordinator knows nothing of slots: this device stays with one task until "
+                 "that ends; bring the coordinator to this device's release");
+        return true;
+    }
+    return false;
+}
+
 static fed_status ask_any(fedclient *client, fedclient_answer *answer, fed_error *err) {
     fed_status status = ask(client, answer, err);
-    while (status == FED_EVERSION && client->protocol > FED_PROTOCOL_OLDEST) {
-        client->protocol--;
+    while ((answer->status == 400 || answer->status == 413) && ask_for_less(client, answer)) {
+        *err = (fed_error){0};
         fedclient_answer_free(answer);
         status = ask(client, answer, err);
     }
@@ -103,6 +120,7 @@ fed_status fedclient_checkin(fedclient *client, fedclient_job *job, fed_error *e
     job->event->task = job->assignment.task.id;
     fedclient_watch_start(client, &job->assignment);
     FED_TRY(fit(job, err));
+    fedclient_slot_take(client, &job->assignment);
     return job->assignment.action == FED_ACTION_DONE ? FED_OK
                                                      : fedclient_watch_program(client, err);
 }

@@ -11,37 +11,21 @@
 #include "fed/utf8.h"
 #include "fed/version.h"
 
-/** Read the heads of all stored records, and free the payloads: nothing large is kept. */
-static fed_status state_load(fedclient *client, fed_error *err) {
-    const fedclient_platform *platform = client->options.platform;
-    fedclient_record record = {0};
-    fed_status status = fedclient_model_load(platform, &client->model, &record, err);
-    fedclient_record_free(&record);
-    if (status == FED_EFORMAT) { /* the coordinator still has it */
-        fed_logf(client->options.log, FED_LOG_WARN, "%s; it will be downloaded again", err->text);
-        client->model = (fedclient_model_head){0};
-        status = platform->drop(platform->user, fedclient_record_key(FEDCLIENT_MODEL), err);
-    }
-    FED_TRY(status);
-    status = fedclient_residual_load(platform, &client->residual, &record, err);
-    fedclient_record_free(&record);
-    FED_TRY(status);
-    status = fedclient_pending_load(platform, &client->pending, &record, err);
-    fedclient_record_free(&record);
-    FED_TRY(status);
-    client->known = true;
-    return FED_OK;
-}
-
 fed_status fedclient_open(const fedclient_options *options, fedclient **client, fed_error *err) {
     fed_error local = {0};
     err = err != NULL ? err : &local;
     if (options->platform == NULL || options->transport == NULL || options->train == NULL) {
         return fed_fail(err, FED_EINVAL, "a client needs a platform, a transport and a callback");
     }
-    fedclient *fresh = calloc(1, sizeof *fresh);
+    const unsigned slots = options->slots > 0 ? options->slots : 1;
+    if (slots > FED_SLOTS) {
+        return fed_fail(err, FED_EINVAL, "a client has 1 to %d slots, not %u", FED_SLOTS, slots);
+    }
+    fedclient *fresh = calloc(1, sizeof *fresh + slots * sizeof fresh->slots[0]);
     FED_REQUIRE(fresh != NULL, FED_ENOMEM);
     fresh->options = *options;
+    fresh->options.slots = slots;
+    fresh->lists = slots > 1;
     fresh->protocol = FED_PROTOCOL;
     if (options->name != NULL) {
         snprintf(fresh->name, sizeof fresh->name, "%s", options->name);
@@ -61,7 +45,7 @@ fed_status fedclient_open(const fedclient_options *options, fedclient **client, 
         fedclient_addresses_spread(fresh);
     }
     if (status == FED_OK) {
-        status = state_load(fresh, err);
+        status = fedclient_slots_load(fresh, err);
     }
     if (status != FED_OK) {
         fedclient_close(fresh);
@@ -89,8 +73,10 @@ typedef enum step_state {
 } step_state;
 
 /** The first state: where an earlier step was interrupted, continue there. */
-static step_state resume(const fedclient *client) {
-    if (client->pending.seq != 0 && client->pending.fate == FEDCLIENT_FATE_UNKNOWN) {
+static step_state resume(fedclient *client) {
+    fedclient_slot *sending = fedclient_slots_sending(client);
+    if (sending != NULL) {
+        client->slot = sending;
         return STATE_SEND;
     }
     return client->metric_due ? STATE_REPORT : STATE_CHECKIN;
@@ -269,7 +255,7 @@ static fed_status step_whole(fedclient *client, fedclient_job *job, fed_error *w
     if (fedclient_watch_program(client, why) != FED_OK) {
         return step_unwanted(client, job, why);
     }
-    FED_TRY(client->known ? FED_OK : state_load(client, why));
+    FED_TRY(client->known ? FED_OK : fedclient_slot_reload(client, why));
     FED_TRY(fedclient_identity_renew(client, why)); /* may put "identity" */
     fed_status status = step_run(client, job, why);
     if (client->watch.over.status != FED_OK) {
@@ -310,7 +296,8 @@ fed_status fedclient_model(fedclient *client, uint64_t *task, uint32_t *version,
                            size_t *count, fed_error *err) {
     fedclient_model_head head;
     fedclient_record record = {0};
-    FED_TRY(fedclient_model_load(client->options.platform, &head, &record, err));
+    FED_TRY(
+        fedclient_model_load(client->options.platform, client->slot->number, &head, &record, err));
     if (record.bytes == NULL) {
         return fed_fail(err, FED_ENOTFOUND, "this device has not downloaded a model yet");
     }

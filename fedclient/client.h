@@ -23,6 +23,14 @@ typedef struct fedclient_watch {
     fed_error over;      /* FED_OK while the callback is wanted; else why it is not */
 } fedclient_watch;
 
+/** What this device keeps of one task: the heads of the three stored records. */
+typedef struct fedclient_slot {
+    unsigned number;            /* of the slot: it is in the records' keys */
+    fedclient_model_head model; /* all 0: none. So are the next two */
+    fedclient_residual_head residual;
+    fedclient_pending_head pending;
+} fedclient_slot;
+
 struct fedclient {
     fedclient_options options;
     char front[FEDCLIENT_URL];   /* "https://host:8443" */
@@ -36,10 +44,10 @@ struct fedclient {
     int64_t renew_s;             /* the time from which on to ask for the next certificate */
     bool renew_asked;            /* the coordinator asks this device to renew now */
     int64_t renew_again_s;       /* until this time renew_asked is ignored */
-    bool known;                  /* the three heads below equal those in the store */
-    fedclient_model_head model;  /* all 0: none */
-    fedclient_residual_head residual;
-    fedclient_pending_head pending;
+    fedclient_slot *slot;        /* the one in use, of `slots` */
+    uint64_t last_beyond;        /* the last number in slots that are not in use now */
+    bool known;                  /* its heads equal those in the store */
+    bool lists;                  /* say in check-ins which tasks the slots hold */
     bool
         metric_due; /* metric is measured, not yet reported. Not stored: measuring again is cheap */
     fed_metric metric;
@@ -53,8 +61,9 @@ struct fedclient {
     uint32_t told_ms;          /* the wait that the last check-in was answered with; 0: none */
     int64_t cache_again_ms; /* caches have failed: until this monotonic_ms do without; 0: never */
     fedclient_watch watch;
-    char name[64];        /* options.name, made safe for a header; "": none */
-    char computes_on[80]; /* options.computes_on, likewise */
+    char name[64];          /* options.name, made safe for a header; "": none */
+    char computes_on[80];   /* options.computes_on, likewise */
+    fedclient_slot slots[]; /* [options.slots] */
 };
 
 /** The work of one call of fedclient_step: the data that its states pass on. */
@@ -139,6 +148,28 @@ fed_status fedclient_identity_load(fedclient *client, fed_error *err) FED_CHECKE
  * coordinator asks for it. FED_OK, too, if that can't be done now: the old certificate is still
  * valid. Errors: the platform's. */
 fed_status fedclient_identity_renew(fedclient *client, fed_error *err) FED_CHECKED;
+
+/* slots.c */
+
+/** Read the heads of all slots. The slot that was trained last is then in use. */
+fed_status fedclient_slots_load(fedclient *client, fed_error *err) FED_CHECKED;
+
+/** Read the heads of the slot in use again, after a failed step: only its records are ever put. */
+fed_status fedclient_slot_reload(fedclient *client, fed_error *err) FED_CHECKED;
+
+/** The slot whose message may have arrived or not; NULL: the fate of every upload is known. There
+ * is one such slot at most: until its message's fate is known, the device does nothing else. */
+fedclient_slot *fedclient_slots_sending(fedclient *client);
+
+/** The number of the last training of any slot. */
+uint64_t fedclient_slots_last(const fedclient *client);
+
+/** The tasks of all slots, the one that was trained last first. */
+void fedclient_slots_list(const fedclient *client, fed_held held[FED_SLOTS]);
+
+/** Use the slot of the assignment's task. A new task gets a free slot, else that of the task which
+ * the assignment replaces, else the one that was trained longest ago. */
+void fedclient_slot_take(fedclient *client, const fed_assignment *assignment);
 
 /* checkin.c */
 

@@ -196,8 +196,9 @@ static fed_status apply(fedclient *client, fedclient_job *job, const fedclient_a
     const fedclient_download_head *target = &arrived->head;
     const fedclient_model_head head = {
         .task = target->task, .version = target->want, .digest = target->digest};
-    if (fedclient_model_adopt(client->options.platform, &head, &job->model) == FED_OK) {
-        client->model = head;
+    if (fedclient_model_adopt(client->options.platform, client->slot->number, &head, &job->model) ==
+        FED_OK) {
+        client->slot->model = head;
         return FED_OK;
     }
     FED_TRY(fedclient_record_own(&job->model));
@@ -212,8 +213,9 @@ static fed_status apply(fedclient *client, fedclient_job *job, const fedclient_a
                         " as announced (its digest differs)",
                         target->want);
     }
-    client->model = head;
-    return fedclient_model_store(client->options.platform, &client->model, &job->model, err);
+    client->slot->model = head;
+    return fedclient_model_store(client->options.platform, client->slot->number, &head, &job->model,
+                                 err);
 }
 
 /** Finish the download that arrived->head describes. Bytes that can't be read are forgotten. */
@@ -242,8 +244,10 @@ static fed_status fetch(fedclient *client, fedclient_job *job, uint32_t have,
 static fed_status take_up(fedclient *client, fedclient_job *job, bool *usable, fed_error *err) {
     const fed_assignment *wanted = &job->assignment;
     size_t size = job->arch.layout.size, count = 0;
-    if (client->model.task == wanted->task.id && client->model.version <= wanted->version) {
-        FED_TRY(fedclient_model_load(client->options.platform, &client->model, &job->model, err));
+    fedclient_slot *slot = client->slot;
+    if (slot->model.task == wanted->task.id && slot->model.version <= wanted->version) {
+        FED_TRY(fedclient_model_load(client->options.platform, slot->number, &slot->model,
+                                     &job->model, err));
     }
     if (job->model.bytes != NULL) {
         (void)fedclient_record_values(&job->model, &count);
@@ -257,7 +261,8 @@ static fed_status take_up(fedclient *client, fedclient_job *job, bool *usable, f
 }
 
 static bool is_wanted(const fedclient *client, const fed_assignment *wanted) {
-    return client->model.version == wanted->version && client->model.digest == wanted->digest;
+    const fedclient_model_head *held = &client->slot->model;
+    return held->version == wanted->version && held->digest == wanted->digest;
 }
 
 /** Is an earlier step's unfinished download still of use? It is, also if it leads to an older
@@ -265,7 +270,7 @@ static bool is_wanted(const fedclient *client, const fed_assignment *wanted) {
  * make it start again and again. */
 static bool still_leads(const fedclient *client, const fed_assignment *wanted, bool usable,
                         const fedclient_download_head *head) {
-    const fedclient_model_head *held = &client->model;
+    const fedclient_model_head *held = &client->slot->model;
     bool from = head->have == FEDCLIENT_HAVE_NONE || (usable && head->have == held->version);
     bool to = head->want < wanted->version ||
               (head->want == wanted->version && head->digest == wanted->digest);
@@ -276,7 +281,7 @@ static bool still_leads(const fedclient *client, const fed_assignment *wanted, b
 /** Get the wanted version from the model held; if that fails, the whole model. */
 static fed_status fetch_any(fedclient *client, fedclient_job *job, bool usable,
                             fedclient_arrived *arrived, fed_error *err) {
-    const uint32_t held = client->model.version;
+    const uint32_t held = client->slot->model.version;
     if (usable && held < job->assignment.version) {
         fed_status status = fetch(client, job, held, arrived, err);
         if (status != FED_EFORMAT && status != FED_ENOTFOUND) {

@@ -55,7 +55,7 @@ static fed_status identity_take(fedclient *client, const identity *id, fed_error
 /** Read the stored identity. FED_ENOTFOUND: none is stored. */
 static fed_status identity_read(const fedclient *client, identity *id, fed_error *err) {
     fedclient_record record = {0};
-    FED_TRY(fedclient_record_load(client->options.platform, FEDCLIENT_IDENTITY, &record, err));
+    FED_TRY(fedclient_record_load(client->options.platform, FEDCLIENT_IDENTITY, 0, &record, err));
     size_t len = 0;
     const uint8_t *payload = fedclient_record_payload(&record, &len);
     fed_reader r;
@@ -111,7 +111,8 @@ static fed_status identity_store(fedclient *client, const identity *id, fed_erro
     if (status == FED_OK) {
         size_t len = 0;
         memcpy(fedclient_record_payload(&record, &len), w.data, w.len);
-        status = fedclient_record_store(client->options.platform, FEDCLIENT_IDENTITY, &record, err);
+        status =
+            fedclient_record_store(client->options.platform, FEDCLIENT_IDENTITY, 0, &record, err);
     }
     fed_writer_free(&w);
     fedclient_record_free(&record);

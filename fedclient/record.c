@@ -17,12 +17,18 @@ enum { AT_KIND = 4, AT_FORMAT = 5, AT_GUARD = 8, AT_FIELDS = 16, FORMAT = 1 };
 
 static const char magic[4] = {'F', 'E', 'D', 'r'};
 
-const char *fedclient_record_key(fedclient_kind kind) {
-    static const char *const keys[] = {[FEDCLIENT_IDENTITY] = "identity",
-                                       [FEDCLIENT_MODEL] = "model",
-                                       [FEDCLIENT_RESIDUAL] = "residual",
-                                       [FEDCLIENT_PENDING] = "pending"};
-    return keys[kind];
+/* The first slot has the keys of the releases that had one slot only. */
+const char *fedclient_record_key(fedclient_kind kind, unsigned slot, char key[FEDCLIENT_KEY]) {
+    static const char *const words[] = {[FEDCLIENT_IDENTITY] = "identity",
+                                        [FEDCLIENT_MODEL] = "model",
+                                        [FEDCLIENT_RESIDUAL] = "residual",
+                                        [FEDCLIENT_PENDING] = "pending"};
+    if (slot == 0) {
+        snprintf(key, FEDCLIENT_KEY, "%s", words[kind]);
+    } else {
+        snprintf(key, FEDCLIENT_KEY, "%s%u", words[kind], slot);
+    }
+    return key;
 }
 
 fed_status fedclient_record_new(size_t payload, fedclient_record *record) {
@@ -155,8 +161,9 @@ static fed_status load_as(const fedclient_platform *platform, fedclient_kind kin
 }
 
 fed_status fedclient_record_load(const fedclient_platform *platform, fedclient_kind kind,
-                                 fedclient_record *record, fed_error *err) {
-    return load_as(platform, kind, fedclient_record_key(kind), record, err);
+                                 unsigned slot, fedclient_record *record, fed_error *err) {
+    char key[FEDCLIENT_KEY];
+    return load_as(platform, kind, fedclient_record_key(kind, slot, key), record, err);
 }
 
 static void complete(const fedclient_platform *platform, fedclient_kind kind,
@@ -181,8 +188,9 @@ static fed_status store_as(const fedclient_platform *platform, fedclient_kind ki
 }
 
 fed_status fedclient_record_store(const fedclient_platform *platform, fedclient_kind kind,
-                                  fedclient_record *record, fed_error *err) {
-    return store_as(platform, kind, fedclient_record_key(kind), record, err);
+                                  unsigned slot, fedclient_record *record, fed_error *err) {
+    char key[FEDCLIENT_KEY];
+    return store_as(platform, kind, fedclient_record_key(kind, slot, key), record, err);
 }
 
 /* The fields after the guard; the rest of the head stays 0. */
@@ -202,11 +210,11 @@ static fed_reader fields_in(const fedclient_record *record) {
 
 /** Load a record; if none is stored, *record is all 0. *r has its fields, *payload the payload's
  * bytes. */
-static fed_status load_any(const fedclient_platform *platform, fedclient_kind kind,
+static fed_status load_any(const fedclient_platform *platform, fedclient_kind kind, unsigned slot,
                            fedclient_record *record, fed_reader *r, size_t *payload,
                            fed_error *err) {
     *record = (fedclient_record){0};
-    fed_status status = fedclient_record_load(platform, kind, record, err);
+    fed_status status = fedclient_record_load(platform, kind, slot, record, err);
     if (status == FED_ENOTFOUND) {
         return FED_OK;
     }
@@ -217,23 +225,25 @@ static fed_status load_any(const fedclient_platform *platform, fedclient_kind ki
 }
 
 /** Free the record unless its fields are valid. */
-static fed_status load_end(bool sound, fedclient_kind kind, fedclient_record *record,
+static fed_status load_end(bool sound, fedclient_kind kind, unsigned slot, fedclient_record *record,
                            fed_error *err) {
     if (sound) {
         return FED_OK;
     }
+    char key[FEDCLIENT_KEY];
     fedclient_record_free(record);
     return fed_fail(err, FED_EFORMAT,
                     "the stored value \"%s\" makes no sense: restore it, or "
                     "remove it to go on without what it held",
-                    fedclient_record_key(kind));
+                    fedclient_record_key(kind, slot, key));
 }
 
-fed_status fedclient_model_load(const fedclient_platform *platform, fedclient_model_head *head,
-                                fedclient_record *record, fed_error *err) {
+fed_status fedclient_model_load(const fedclient_platform *platform, unsigned slot,
+                                fedclient_model_head *head, fedclient_record *record,
+                                fed_error *err) {
     fed_reader r;
     size_t payload = 0;
-    FED_TRY(load_any(platform, FEDCLIENT_MODEL, record, &r, &payload, err));
+    FED_TRY(load_any(platform, FEDCLIENT_MODEL, slot, record, &r, &payload, err));
     *head = (fedclient_model_head){0};
     if (record->bytes == NULL) {
         return FED_OK;
@@ -242,15 +252,15 @@ fed_status fedclient_model_load(const fedclient_platform *platform, fedclient_mo
     head->version = fed_read_u32(&r);
     head->digest = fed_read_u64(&r);
     bool sound = head->task != 0 && payload % sizeof(float) == 0;
-    return load_end(sound, FEDCLIENT_MODEL, record, err);
+    return load_end(sound, FEDCLIENT_MODEL, slot, record, err);
 }
 
-fed_status fedclient_residual_load(const fedclient_platform *platform,
+fed_status fedclient_residual_load(const fedclient_platform *platform, unsigned slot,
                                    fedclient_residual_head *head, fedclient_record *record,
                                    fed_error *err) {
     fed_reader r;
     size_t payload = 0;
-    FED_TRY(load_any(platform, FEDCLIENT_RESIDUAL, record, &r, &payload, err));
+    FED_TRY(load_any(platform, FEDCLIENT_RESIDUAL, slot, record, &r, &payload, err));
     *head = (fedclient_residual_head){0};
     if (record->bytes == NULL) {
         return FED_OK;
@@ -262,14 +272,15 @@ fed_status fedclient_residual_load(const fedclient_platform *platform,
     head->samples = fed_read_u32(&r);
     head->loss = fed_read_f32(&r);
     bool sound = head->seq != 0 && isfinite(head->loss) && payload % sizeof(float) == 0;
-    return load_end(sound, FEDCLIENT_RESIDUAL, record, err);
+    return load_end(sound, FEDCLIENT_RESIDUAL, slot, record, err);
 }
 
-fed_status fedclient_pending_load(const fedclient_platform *platform, fedclient_pending_head *head,
-                                  fedclient_record *record, fed_error *err) {
+fed_status fedclient_pending_load(const fedclient_platform *platform, unsigned slot,
+                                  fedclient_pending_head *head, fedclient_record *record,
+                                  fed_error *err) {
     fed_reader r;
     size_t payload = 0;
-    FED_TRY(load_any(platform, FEDCLIENT_PENDING, record, &r, &payload, err));
+    FED_TRY(load_any(platform, FEDCLIENT_PENDING, slot, record, &r, &payload, err));
     *head = (fedclient_pending_head){0};
     if (record->bytes == NULL) {
         return FED_OK;
@@ -279,8 +290,8 @@ fed_status fedclient_pending_load(const fedclient_platform *platform, fedclient_
     head->fate = (fedclient_fate)fate;
     head->whole = fed_read_u8(&r) == 1;
     head->pieces = fed_read_u8(&r) == 1;
-    return load_end(head->seq != 0 && fate <= FEDCLIENT_FATE_SETTLED, FEDCLIENT_PENDING, record,
-                    err);
+    const bool sound = head->seq != 0 && fate <= FEDCLIENT_FATE_SETTLED;
+    return load_end(sound, FEDCLIENT_PENDING, slot, record, err);
 }
 
 static void model_fields(const fedclient_model_head *head, fedclient_record *record) {
@@ -290,14 +301,14 @@ static void model_fields(const fedclient_model_head *head, fedclient_record *rec
     fed_write_u64(&w, head->digest);
 }
 
-fed_status fedclient_model_store(const fedclient_platform *platform,
+fed_status fedclient_model_store(const fedclient_platform *platform, unsigned slot,
                                  const fedclient_model_head *head, fedclient_record *record,
                                  fed_error *err) {
     model_fields(head, record);
-    return fedclient_record_store(platform, FEDCLIENT_MODEL, record, err);
+    return fedclient_record_store(platform, FEDCLIENT_MODEL, slot, record, err);
 }
 
-fed_status fedclient_model_adopt(const fedclient_platform *platform,
+fed_status fedclient_model_adopt(const fedclient_platform *platform, unsigned slot,
                                  const fedclient_model_head *head, fedclient_record *record) {
     if (platform->memory == NULL || platform->memory->adopt == NULL) {
         return FED_ENOTFOUND;
@@ -306,13 +317,14 @@ fed_status fedclient_model_adopt(const fedclient_platform *platform,
     fedclient_record wanted = {.bytes = bytes, .len = sizeof bytes};
     model_fields(head, &wanted);
     complete(platform, FEDCLIENT_MODEL, &wanted);
-    FED_TRY(platform->memory->adopt(platform->user, fedclient_record_key(FEDCLIENT_MODEL), bytes,
-                                    sizeof bytes));
+    char key[FEDCLIENT_KEY];
+    FED_TRY(platform->memory->adopt(
+        platform->user, fedclient_record_key(FEDCLIENT_MODEL, slot, key), bytes, sizeof bytes));
     fedclient_record_free(record);
-    return fedclient_record_load(platform, FEDCLIENT_MODEL, record, NULL);
+    return fedclient_record_load(platform, FEDCLIENT_MODEL, slot, record, NULL);
 }
 
-fed_status fedclient_residual_store(const fedclient_platform *platform,
+fed_status fedclient_residual_store(const fedclient_platform *platform, unsigned slot,
                                     const fedclient_residual_head *head, fedclient_record *record,
                                     fed_error *err) {
     fed_writer w = fields_out(record);
@@ -322,10 +334,10 @@ fed_status fedclient_residual_store(const fedclient_platform *platform,
     fed_write_u32(&w, head->round);
     fed_write_u32(&w, head->samples);
     fed_write_f32(&w, head->loss);
-    return fedclient_record_store(platform, FEDCLIENT_RESIDUAL, record, err);
+    return fedclient_record_store(platform, FEDCLIENT_RESIDUAL, slot, record, err);
 }
 
-fed_status fedclient_pending_store(const fedclient_platform *platform,
+fed_status fedclient_pending_store(const fedclient_platform *platform, unsigned slot,
                                    const fedclient_pending_head *head, fedclient_record *record,
                                    fed_error *err) {
     fed_writer w = fields_out(record);
@@ -333,22 +345,20 @@ fed_status fedclient_pending_store(const fedclient_platform *platform,
     fed_write_u8(&w, (uint8_t)head->fate);
     fed_write_u8(&w, head->whole);
     fed_write_u8(&w, head->pieces);
-    return fedclient_record_store(platform, FEDCLIENT_PENDING, record, err);
+    return fedclient_record_store(platform, FEDCLIENT_PENDING, slot, record, err);
 }
 
 /* -- pieces of a download -- */
 
-enum { DOWNLOAD_KEY = 24 };
-
-static const char *download_key(unsigned k, char key[DOWNLOAD_KEY]) {
-    snprintf(key, DOWNLOAD_KEY, "download%u", k);
+static const char *download_key(unsigned k, char key[FEDCLIENT_KEY]) {
+    snprintf(key, FEDCLIENT_KEY, "download%u", k);
     return key;
 }
 
 fed_status fedclient_download_load(const fedclient_platform *platform, unsigned k,
                                    fedclient_download_head *head, fedclient_record *record,
                                    fed_error *err) {
-    char key[DOWNLOAD_KEY];
+    char key[FEDCLIENT_KEY];
     *record = (fedclient_record){0};
     fed_status status = load_as(platform, FEDCLIENT_DOWNLOAD, download_key(k, key), record, err);
     if (status != FED_OK) {
@@ -369,7 +379,7 @@ fed_status fedclient_download_load(const fedclient_platform *platform, unsigned 
 fed_status fedclient_download_store(const fedclient_platform *platform, unsigned k,
                                     const fedclient_download_head *head, fedclient_record *record,
                                     fed_error *err) {
-    char key[DOWNLOAD_KEY];
+    char key[FEDCLIENT_KEY];
     fed_writer w = fields_out(record);
     fed_write_u64(&w, head->task);
     fed_write_u32(&w, head->have);
@@ -382,6 +392,6 @@ fed_status fedclient_download_store(const fedclient_platform *platform, unsigned
 }
 
 fed_status fedclient_download_drop(const fedclient_platform *platform, unsigned k, fed_error *err) {
-    char key[DOWNLOAD_KEY];
+    char key[FEDCLIENT_KEY];
     return platform->drop(platform->user, download_key(k, key), err);
 }

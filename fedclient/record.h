@@ -54,19 +54,24 @@ uint8_t *fedclient_record_payload(const fedclient_record *record, size_t *len);
 /** The payload as values. */
 float *fedclient_record_values(const fedclient_record *record, size_t *count);
 
-/** The store's key of a kind, such as "residual". */
-const char *fedclient_record_key(fedclient_kind kind);
+enum { FEDCLIENT_KEY = 24 };
+
+/** The store's key of a kind in a slot: "residual" in slot 0, "residual1" in slot 1. The identity
+ * is in slot 0. Returns key. */
+const char *fedclient_record_key(fedclient_kind kind, unsigned slot, char key[FEDCLIENT_KEY]);
 
 /** Read a record and check its guard. FED_ENOTFOUND (*err unchanged), FED_EFORMAT damaged,
  * FED_EVERSION. A platform that lends values lends a model or a residual: it has no guard, and is
- * valid until the next store of the same kind. */
+ * valid until the next store of the same key. */
 fed_status fedclient_record_load(const fedclient_platform *platform, fedclient_kind kind,
-                                 fedclient_record *record, fed_error *err) FED_CHECKED;
+                                 unsigned slot, fedclient_record *record,
+                                 fed_error *err) FED_CHECKED;
 
 /** Complete the head (kind, format, guard) and put the record. Memory of the platform's room then
  * belongs to the store, and the record is lent. */
 fed_status fedclient_record_store(const fedclient_platform *platform, fedclient_kind kind,
-                                  fedclient_record *record, fed_error *err) FED_CHECKED;
+                                  unsigned slot, fedclient_record *record,
+                                  fed_error *err) FED_CHECKED;
 
 /** The head of the model record. */
 typedef struct fedclient_model_head {
@@ -112,30 +117,32 @@ typedef struct fedclient_download_head {
 } fedclient_download_head;
 
 /*
- * Load a record with its head; if none is stored, *head and *record are all 0. Store a record: the
- * head is written into it first.
+ * Load a record of a slot with its head; if none is stored, *head and *record are all 0. Store a
+ * record: the head is written into it first.
  */
-fed_status fedclient_model_load(const fedclient_platform *platform, fedclient_model_head *head,
-                                fedclient_record *record, fed_error *err) FED_CHECKED;
-fed_status fedclient_residual_load(const fedclient_platform *platform,
+fed_status fedclient_model_load(const fedclient_platform *platform, unsigned slot,
+                                fedclient_model_head *head, fedclient_record *record,
+                                fed_error *err) FED_CHECKED;
+fed_status fedclient_residual_load(const fedclient_platform *platform, unsigned slot,
                                    fedclient_residual_head *head, fedclient_record *record,
                                    fed_error *err) FED_CHECKED;
-fed_status fedclient_pending_load(const fedclient_platform *platform, fedclient_pending_head *head,
-                                  fedclient_record *record, fed_error *err) FED_CHECKED;
+fed_status fedclient_pending_load(const fedclient_platform *platform, unsigned slot,
+                                  fedclient_pending_head *head, fedclient_record *record,
+                                  fed_error *err) FED_CHECKED;
 
-fed_status fedclient_model_store(const fedclient_platform *platform,
+fed_status fedclient_model_store(const fedclient_platform *platform, unsigned slot,
                                  const fedclient_model_head *head, fedclient_record *record,
                                  fed_error *err) FED_CHECKED;
-fed_status fedclient_residual_store(const fedclient_platform *platform,
+fed_status fedclient_residual_store(const fedclient_platform *platform, unsigned slot,
                                     const fedclient_residual_head *head, fedclient_record *record,
                                     fed_error *err) FED_CHECKED;
-fed_status fedclient_pending_store(const fedclient_platform *platform,
+fed_status fedclient_pending_store(const fedclient_platform *platform, unsigned slot,
                                    const fedclient_pending_head *head, fedclient_record *record,
                                    fed_error *err) FED_CHECKED;
 
-/** If another device of this process has stored that model, share it: it becomes this device's
- * model, too, and is lent. Else FED_ENOTFOUND, and nothing has changed. */
-fed_status fedclient_model_adopt(const fedclient_platform *platform,
+/** If another device of this process has stored that model under the same key, share it: it becomes
+ * this device's model, too, and is lent. Else FED_ENOTFOUND, and nothing has changed. */
+fed_status fedclient_model_adopt(const fedclient_platform *platform, unsigned slot,
                                  const fedclient_model_head *head,
                                  fedclient_record *record) FED_CHECKED;
 

@@ -10,17 +10,17 @@
 #include "fedcodec/envelope.h"
 
 bool fedclient_trained(const fedclient *client, const fed_assignment *assignment) {
-    const fedclient_residual_head *held = &client->residual;
+    const fedclient_residual_head *held = &client->slot->residual;
     return assignment->action == FED_ACTION_TRAIN && held->seq != 0 &&
-           held->seq != client->pending.seq && held->task == assignment->task.id &&
+           held->seq != client->slot->pending.seq && held->task == assignment->task.id &&
            held->round == assignment->round && held->lease == assignment->lease;
 }
 
 /** Was the message counted that was made from this residual? */
-static bool counted(const fedclient *client) {
-    return client->pending.seq == client->residual.seq &&
-           (client->pending.fate == FEDCLIENT_FATE_COUNTED ||
-            client->pending.fate == FEDCLIENT_FATE_SETTLED);
+static bool counted(const fedclient_slot *slot) {
+    return slot->pending.seq == slot->residual.seq &&
+           (slot->pending.fate == FEDCLIENT_FATE_COUNTED ||
+            slot->pending.fate == FEDCLIENT_FATE_SETTLED);
 }
 
 /** The envelope of a message, *envelope[*len], in the record. */
@@ -53,7 +53,8 @@ static fed_status subtract_counted(const fedclient *client, fedclient_job *job, 
     size_t count = 0;
     fedclient_pending_head head;
     fedclient_record pending = {0};
-    FED_TRY(fedclient_pending_load(client->options.platform, &head, &pending, err));
+    FED_TRY(fedclient_pending_load(client->options.platform, client->slot->number, &head, &pending,
+                                   err));
     fed_status status = fedclient_record_own(&job->residual);
     if (status == FED_OK) {
         status = subtract(&pending, &job->arch.layout,
@@ -67,13 +68,14 @@ fed_status fedclient_round_sent(fedclient_round *round, fedclient_sent_visit vis
                                 fed_error *err) {
     const fedclient_job *job = round->job;
     const fedclient *client = job->client;
-    if (job->assignment.action != FED_ACTION_TRAIN || !counted(client) || client->pending.whole ||
-        client->residual.task != job->assignment.task.id) {
+    const fedclient_slot *slot = client->slot;
+    if (job->assignment.action != FED_ACTION_TRAIN || !counted(slot) || slot->pending.whole ||
+        slot->residual.task != job->assignment.task.id) {
         return FED_OK;
     }
     fedclient_pending_head head;
     fedclient_record pending = {0};
-    FED_TRY(fedclient_pending_load(client->options.platform, &head, &pending, err));
+    FED_TRY(fedclient_pending_load(client->options.platform, slot->number, &head, &pending, err));
     const uint8_t *envelope = NULL;
     size_t len = 0, n = 0;
     fed_status status = envelope_of(&pending, &envelope, &len);
@@ -90,11 +92,14 @@ fed_status fedclient_round_sent(fedclient_round *round, fedclient_sent_visit vis
 
 bool fedclient_settle_now(const fedclient *client, const fedclient_job *job) {
     const fedclient_platform *platform = client->options.platform;
+    const fedclient_slot *slot = client->slot;
     uint8_t *bytes = NULL;
     size_t len = 0, count = 0;
-    if (platform->memory == NULL || platform->memory->edit == NULL || client->pending.whole ||
-        job->arch.layout.size == 0 || client->pending.seq != client->residual.seq ||
-        platform->memory->edit(platform->user, fedclient_record_key(FEDCLIENT_RESIDUAL), &bytes,
+    char key[FEDCLIENT_KEY];
+    if (platform->memory == NULL || platform->memory->edit == NULL || slot->pending.whole ||
+        job->arch.layout.size == 0 || slot->pending.seq != slot->residual.seq ||
+        platform->memory->edit(platform->user,
+                               fedclient_record_key(FEDCLIENT_RESIDUAL, slot->number, key), &bytes,
                                &len, NULL) != FED_OK) {
         return false;
     }
@@ -105,21 +110,22 @@ bool fedclient_settle_now(const fedclient *client, const fedclient_job *job) {
 }
 
 /** Start with an empty residual: none is stored yet, or it is another task's. */
-static void start_anew(fedclient *client, fedclient_job *job) {
+static void start_anew(const fedclient *client, fedclient_job *job) {
     if (job->residual.bytes != NULL) {
         fed_logf(client->options.log, FED_LOG_INFO,
                  "task %" PRIu64 " begins; what was left to send to task %" PRIu64
                  " is dropped with it",
-                 job->assignment.task.id, client->residual.task);
+                 job->assignment.task.id, client->slot->residual.task);
     }
     fedclient_record_free(&job->residual);
 }
 
 /** job->residual = the stored residual minus the counted message; no record if that is all 0. */
 static fed_status settle(fedclient *client, fedclient_job *job, fed_error *err) {
-    const fedclient_residual_head *head = &client->residual;
-    FED_TRY(
-        fedclient_residual_load(client->options.platform, &client->residual, &job->residual, err));
+    fedclient_slot *slot = client->slot;
+    const fedclient_residual_head *head = &slot->residual;
+    FED_TRY(fedclient_residual_load(client->options.platform, slot->number, &slot->residual,
+                                    &job->residual, err));
     size_t count = 0;
     if (job->residual.bytes != NULL) {
         (void)fedclient_record_values(&job->residual, &count);
@@ -128,14 +134,14 @@ static fed_status settle(fedclient *client, fedclient_job *job, fed_error *err) 
         start_anew(client, job);
         return FED_OK;
     }
-    if (!counted(client) || client->pending.fate == FEDCLIENT_FATE_SETTLED) {
+    if (!counted(slot) || slot->pending.fate == FEDCLIENT_FATE_SETTLED) {
         return FED_OK;
     }
-    if (client->pending.whole) {
+    if (slot->pending.whole) {
         fedclient_record_free(&job->residual);
         return FED_OK;
     }
-    assert(client->pending.seq == head->seq); /* C1: else the message is subtracted twice */
+    assert(slot->pending.seq == head->seq); /* C1: else the message is subtracted twice */
     return subtract_counted(client, job, err);
 }
 
@@ -188,41 +194,41 @@ static fed_status add_training(fedclient_job *job, const fedclient_record *train
 
 /** The number of the next training. */
 static uint64_t next_number(const fedclient *client) {
-    const uint64_t trained = client->residual.seq, sent = client->pending.seq;
-    const uint64_t last = sent > trained ? sent : trained;
+    const uint64_t last = fedclient_slots_last(client);
     /* D4: a number that was used before would subtract a message twice */
     assert(last < UINT64_MAX);
     return last + 1;
 }
 
 /** Is something left that was trained for this task and not counted? */
-static bool owes(const fedclient *client, const fedclient_job *job) {
-    return client->residual.seq != 0 && client->residual.task == job->assignment.task.id &&
-           !counted(client);
+static bool owes(const fedclient_slot *slot, const fedclient_job *job) {
+    return slot->residual.seq != 0 && slot->residual.task == job->assignment.task.id &&
+           !counted(slot);
 }
 
 /** Put job->residual in place of the stored one. */
 static fed_status store_training(fedclient *client, fedclient_job *job,
                                  const fedclient_round *round, fed_error *err) {
-    client->residual = (fedclient_residual_head){.seq = round->number,
-                                                 .task = job->assignment.task.id,
-                                                 .lease = job->assignment.lease,
-                                                 .round = job->assignment.round,
-                                                 .samples = round->samples,
-                                                 .loss = round->loss};
-    client->own_seq = client->residual.seq;
-    return fedclient_residual_store(client->options.platform, &client->residual, &job->residual,
-                                    err);
+    fedclient_slot *slot = client->slot;
+    slot->residual = (fedclient_residual_head){.seq = round->number,
+                                               .task = job->assignment.task.id,
+                                               .lease = job->assignment.lease,
+                                               .round = job->assignment.round,
+                                               .samples = round->samples,
+                                               .loss = round->loss};
+    client->own_seq = slot->residual.seq;
+    return fedclient_residual_store(client->options.platform, slot->number, &slot->residual,
+                                    &job->residual, err);
 }
 
 fed_status fedclient_train(fedclient *client, fedclient_job *job, fed_error *err) {
     /* D2: the last upload's fate is known; else its gradient would be in the next upload, too */
-    assert(client->pending.seq == 0 || client->pending.fate != FEDCLIENT_FATE_UNKNOWN);
+    assert(fedclient_slots_sending(client) == NULL);
     fedclient_record trained; /* the callback's values become the residual in place */
     FED_TRY(fedclient_callback_copy(client, job, &trained));
     size_t count = 0;
     fedclient_round round = {.number = next_number(client),
-                             .owes = owes(client, job),
+                             .owes = owes(client->slot, job),
                              .values = fedclient_record_values(&trained, &count)};
     fed_status status = fedclient_callback(client, job, &round, err);
     if (status == FED_OK) {

@@ -43,17 +43,18 @@ static fed_status make_message(const fedclient *client, fedclient_job *job, bool
         &job->residual)); /* the residual is stored; this copy may be changed */
     float *values = fedclient_record_values(&job->residual, &n);
     *clipped = !job->within && clip(values, n);
-    const fed_update update = {.task = client->residual.task,
-                               .round = client->residual.round,
-                               .lease = client->residual.lease,
-                               .samples = client->residual.samples,
-                               .loss = client->residual.loss};
+    const fedclient_residual_head *trained = &client->slot->residual;
+    const fed_update update = {.task = trained->task,
+                               .round = trained->round,
+                               .lease = trained->lease,
+                               .samples = trained->samples,
+                               .loss = trained->loss};
     const uint8_t head[FEDCLIENT_RECORD_HEAD] = {0};
     fed_writer out;
     fed_writer_growing(&out);
     fed_write_bytes(&out, head, sizeof head);
     fed_update_write(&out, &update);
-    if (client->own_seq == client->residual.seq) { /* else an earlier process trained this */
+    if (client->own_seq == trained->seq) { /* else an earlier process trained this */
         fed_own_metrics_write(&out, &client->own);
     }
     fed_status status = compress(client, job, values, &out);
@@ -68,8 +69,10 @@ static fed_status make_message(const fedclient *client, fedclient_job *job, bool
 
 fed_status fedclient_encode(fedclient *client, fedclient_job *job, fed_error *err) {
     const fedclient_platform *platform = client->options.platform;
+    fedclient_slot *slot = client->slot;
     if (job->residual.bytes == NULL) { /* trained by an earlier step, which was interrupted */
-        FED_TRY(fedclient_residual_load(platform, &client->residual, &job->residual, err));
+        FED_TRY(
+            fedclient_residual_load(platform, slot->number, &slot->residual, &job->residual, err));
     }
     size_t count = 0;
     (void)fedclient_record_values(&job->residual, &count);
@@ -84,12 +87,12 @@ fed_status fedclient_encode(fedclient *client, fedclient_job *job, fed_error *er
     if (status != FED_OK) {
         return fed_fail(err, status, "the update can't be compressed: %s", fed_status_text(status));
     }
-    client->pending =
-        (fedclient_pending_head){.seq = client->residual.seq,
+    slot->pending =
+        (fedclient_pending_head){.seq = slot->residual.seq,
                                  .fate = FEDCLIENT_FATE_UNKNOWN,
                                  .whole = !fedcodec_has_feedback(job->codec.vtable) && !clipped,
                                  .pieces = (job->assignment.capabilities & FED_CAN_PIECES) != 0};
-    return fedclient_pending_store(platform, &client->pending, &job->pending, err);
+    return fedclient_pending_store(platform, slot->number, &slot->pending, &job->pending, err);
 }
 
 static fed_status post_whole(fedclient *client, const fedclient_job *job, fedclient_answer *answer,
@@ -178,7 +181,7 @@ static bool needs_pieces(const fedclient *client, size_t total) {
     enum { NEVER_UP_TO = 16384 };
     const fedclient_options *o = &client->options;
     const size_t whole = o->whole_bytes > o->piece_bytes ? o->whole_bytes : o->piece_bytes;
-    return client->pending.pieces &&
+    return client->slot->pending.pieces &&
            (total > whole || (client->failures > 0 && total > NEVER_UP_TO));
 }
 
@@ -203,11 +206,13 @@ static fed_status store_fate(fedclient *client, fedclient_job *job, fedclient_fa
     if (fate == FEDCLIENT_FATE_COUNTED && fedclient_settle_now(client, job)) {
         fate = FEDCLIENT_FATE_SETTLED;
     }
-    client->pending.fate = fate;
-    if (fate == FEDCLIENT_FATE_REFUSED || client->pending.whole) {
+    fedclient_slot *slot = client->slot;
+    slot->pending.fate = fate;
+    if (fate == FEDCLIENT_FATE_REFUSED || slot->pending.whole) {
         job->pending.len = FEDCLIENT_RECORD_HEAD;
     }
-    return fedclient_pending_store(client->options.platform, &client->pending, &job->pending, err);
+    return fedclient_pending_store(client->options.platform, slot->number, &slot->pending,
+                                   &job->pending, err);
 }
 
 /** The message's fate by the coordinator's answer. */
@@ -236,6 +241,7 @@ static void note(fedclient *client, fedclient_job *job, const fedclient_answer *
     fed_update update = {0};
     fed_reader_init(&r, body, len);
     if (fed_update_read(&r, &update) == FED_OK) {
+        job->event->task = update.task;
         job->event->round = update.round;
         job->event->loss = update.loss;
         job->event->samples = update.samples;
@@ -260,9 +266,10 @@ static void note(fedclient *client, fedclient_job *job, const fedclient_answer *
 }
 
 fed_status fedclient_send(fedclient *client, fedclient_job *job, fed_error *err) {
+    fedclient_slot *slot = client->slot;
     if (job->pending.bytes == NULL) { /* left by an earlier step */
-        FED_TRY(
-            fedclient_pending_load(client->options.platform, &client->pending, &job->pending, err));
+        FED_TRY(fedclient_pending_load(client->options.platform, slot->number, &slot->pending,
+                                       &job->pending, err));
     }
     fedclient_answer answer = {0};
     fedclient_fate fate = FEDCLIENT_FATE_UNKNOWN;

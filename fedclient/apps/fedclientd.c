@@ -45,6 +45,8 @@ static const char usage[] =
     "  --until-finished end when the coordinator says that all tasks are finished\n"
     "  --hold SECONDS   let the coordinator keep an answer back so long, until there is work;\n"
     "                   default 25\n"
+    "  --slots N        take part in up to N tasks at once, 1 to 8; default 1. Each takes as much\n"
+    "                   of the disk under --state\n"
     "  --transport NAME what carries its requests: curl or mbedtls; default curl, where built\n"
     "  --downloads-ca FILE  trust this CA certificate of caches that tasks name for downloads;\n"
     "                   default: the system's CAs (only with the transport curl)\n"

@@ -26,6 +26,7 @@ typedef struct fedclientd_settings {
     workshop_settings work;
     fedclient_conditions when;
     uint32_t hold_ms;
+    uint32_t slots; /* 0: 1 */
     bool until_finished, verbose;
     fed_log log;
     const atomic_int *stop; /* not 0: end soon */

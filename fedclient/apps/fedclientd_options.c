@@ -47,6 +47,14 @@ static fed_status take_hold(const char *value, void *values, fed_error *err) {
     return FED_OK;
 }
 
+static fed_status take_slots(const char *value, void *values, fed_error *err) {
+    uint32_t *slots = &((fedclientd_settings *)values)->slots;
+    if (option_number(value, '\0', 1, FED_SLOTS, slots) == NULL) {
+        return fed_fail(err, FED_EINVAL, "--slots wants 1 to %d tasks, not %s", FED_SLOTS, value);
+    }
+    return FED_OK;
+}
+
 static fed_status take_transport(const char *value, void *values, fed_error *err) {
     for (size_t k = 0; fedclient_transport_name(k) != NULL; k++) {
         if (strcmp(value, fedclient_transport_name(k)) == 0) {
@@ -73,6 +81,7 @@ static const option_row device_rows[] = {
     {"split", OPTION_OTHER, .commands = ANY, .take = take_split},
     {"when", OPTION_OTHER, .commands = ANY, .take = take_when},
     {"hold", OPTION_OTHER, .commands = ANY, .take = take_hold},
+    {"slots", OPTION_OTHER, .commands = ANY, .take = take_slots},
     {"transport", OPTION_OTHER, .commands = ANY, .take = take_transport},
     {"backend", OPTION_TEXT, AT(work.backend), .commands = ANY},
     {"device", OPTION_TEXT, AT(device), .commands = ANY},

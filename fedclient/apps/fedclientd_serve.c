@@ -58,8 +58,9 @@ static void rest(const fedclientd_settings *s, uint32_t ms) {
     }
 }
 
-static bool is_finished(const fedclient_event *event) {
-    return event->outcome == FEDCLIENT_FINISHED ||
+/** With several slots the last model of one task is not the end: that of the next one follows. */
+static bool is_finished(const fedclientd_settings *s, const fedclient_event *event) {
+    return (event->outcome == FEDCLIENT_FINISHED && s->slots <= 1) ||
            (event->outcome == FEDCLIENT_WAITED && event->reason == FED_WAIT_FINISHED);
 }
 
@@ -73,7 +74,7 @@ static fed_status run(const fedclientd_settings *s, fedclient *client, fed_error
         }
         FED_TRY(status);
         fedclientd_say(&s->log, &before, &event, err->text);
-        if (is_finished(&event) && s->until_finished) {
+        if (s->until_finished && is_finished(s, &event)) {
             fed_logf(&s->log, FED_LOG_INFO, "the coordinator has no more tasks: this device ends");
             return FED_OK;
         }
@@ -151,6 +152,7 @@ static fed_status live(device *d, fedclient_platform *platform, device_lines *li
         .log = &s->log,
         .role = s->work.evaluate ? FED_ROLE_EVALUATE : FED_ROLE_TRAIN,
         .hold_ms = s->hold_ms,
+        .slots = s->slots,
         .train = train,
         .user = d,
         .may_train = may_train,

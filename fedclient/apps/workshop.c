@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/apps/workshop.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,6 +17,7 @@ struct workshop {
     const fedclient_platform *platform;
     fedtrain_data data;    /* the training part, or the one to evaluate on */
     uint32_t round, again; /* the last one trained in, and how often before */
+    unsigned slot;         /* the task's, as the library says */
     uint64_t task;         /* the task of the fields below; 0: none yet */
     fed_arch arch;
     fedtrain_net *net;
@@ -28,13 +30,24 @@ struct workshop {
 
 /* --- The optimizer's state, beside what the library stores --- */
 
-static const char optimizer_key[] = "optimizer";
+enum { OPTIMIZER_KEY = 24 };
+
+/** As the library's records: the first slot's key has no number. */
+static const char *optimizer_key(const workshop *w, char key[OPTIMIZER_KEY]) {
+    if (w->slot == 0) {
+        return "optimizer";
+    }
+    snprintf(key, OPTIMIZER_KEY, "optimizer%u", w->slot);
+    return key;
+}
 
 /** The stored value is the task's number, then the state. Another task's state is not used. */
 static fed_status optimizer_load(workshop *w, uint64_t task, fed_error *err) {
     uint8_t *data = NULL;
     size_t len = 0, size = w->memory_count * sizeof *w->memory;
-    fed_status status = w->platform->get(w->platform->user, optimizer_key, &data, &len, err);
+    char key[OPTIMIZER_KEY];
+    fed_status status =
+        w->platform->get(w->platform->user, optimizer_key(w, key), &data, &len, err);
     if (status == FED_ENOTFOUND) {
         return FED_OK;
     }
@@ -58,7 +71,8 @@ static fed_status optimizer_save(const workshop *w, fed_error *err) {
     fed_write_bytes(&out, w->memory, w->memory_count * sizeof *w->memory);
     fed_status status = out.status;
     if (status == FED_OK) {
-        status = w->platform->put(w->platform->user, optimizer_key, out.data, out.len, err);
+        char key[OPTIMIZER_KEY];
+        status = w->platform->put(w->platform->user, optimizer_key(w, key), out.data, out.len, err);
     }
     fed_writer_free(&out);
     return status;
@@ -137,7 +151,8 @@ static void forget_task(workshop *w) {
     fedtrain_share_free(&w->share);
     fed_arch_free(&w->arch);
     free(w->memory);
-    *w = (workshop){.settings = w->settings, .platform = w->platform, .data = w->data};
+    *w = (workshop){
+        .settings = w->settings, .platform = w->platform, .data = w->data, .slot = w->slot};
 }
 
 static fed_status begin_task(workshop *w, const fed_task *task, fed_error *err) {
@@ -266,6 +281,7 @@ static fed_status evaluate(workshop *w, fedclient_round *round, fed_error *err) 
 
 fed_status workshop_work(void *user, fedclient_round *round, fed_error *err) {
     workshop *w = user;
+    w->slot = round->slot;
     FED_TRY(equip(w, round->task, err));
     return w->settings->evaluate ? evaluate(w, round, err) : train(w, round, err);
 }

@@ -52,10 +52,10 @@ typedef int (*fedpy_may_train)(void *user, char *reason);
 typedef void *(*fedpy_room)(void *user, size_t len);
 
 /** server: "https://host:8443". ca: the path of the CA's file. state: the folder of the state.
- * name: for the operator, or NULL. may_train: NULL: always. */
+ * name: for the operator, or NULL. slots: fedclient_options.slots. may_train: NULL: always. */
 int fedpy_client_open(const char *server, const char *ca, const char *state, const char *name,
-                      int evaluate, fedpy_train train, fedpy_may_train may_train, fedpy_room room,
-                      void *user, fedpy_client **client, char *error);
+                      int evaluate, unsigned slots, fedpy_train train, fedpy_may_train may_train,
+                      fedpy_room room, void *user, fedpy_client **client, char *error);
 void fedpy_client_close(fedpy_client *client);
 
 /** End a request that is under way, and each later one. May be called from any thread. */
@@ -79,7 +79,8 @@ uint32_t fedpy_round_number(const fedpy_round *round);
 uint32_t fedpy_round_version(const fedpy_round *round);
 /** Of the task: "model", "optimizer", "app"; NULL: no such text. */
 const char *fedpy_round_text(const fedpy_round *round, const char *key);
-/** Of the task: "local_steps", "batch", "learning_rate", "seed"; NaN: no such number. */
+/** Of the task: "task" (its number), "slot", "local_steps", "batch", "learning_rate", "seed"; NaN: no
+ * such number. */
 double fedpy_round_number_of(const fedpy_round *round, const char *key);
 /** The k-th tensor: its name, shape dims[8] and place in the values. Returns its rank; -1 past the
  * last. */

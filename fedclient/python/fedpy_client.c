@@ -62,8 +62,8 @@ static fed_status open_app(fedpy_client *c, const fedclient_options *options, co
 }
 
 int fedpy_client_open(const char *server, const char *ca, const char *state, const char *name,
-                      int evaluate, fedpy_train train, fedpy_may_train may_train, fedpy_room room,
-                      void *user, fedpy_client **client, char *error) {
+                      int evaluate, unsigned slots, fedpy_train train, fedpy_may_train may_train,
+                      fedpy_room room, void *user, fedpy_client **client, char *error) {
     fed_error err = {FED_OK, ""};
     fedpy_client *c = calloc(1, sizeof *c);
     if (c == NULL) {
@@ -77,6 +77,7 @@ int fedpy_client_open(const char *server, const char *ca, const char *state, con
                                        .may_train = on_may_train,
                                        .room = on_room,
                                        .user = c,
+                                       .slots = slots,
                                        .name = name,
                                        .software = "python-fed"};
     const fed_status status = open_app(c, &options, ca, state, &err);
@@ -145,7 +146,9 @@ const char *fedpy_round_text(const fedpy_round *round, const char *key) {
 
 double fedpy_round_number_of(const fedpy_round *round, const char *key) {
     const fed_task *task = round->round->task;
-    return strcmp(key, "local_steps") == 0     ? task->local_steps
+    return strcmp(key, "task") == 0            ? (double)task->id
+           : strcmp(key, "slot") == 0          ? round->round->slot
+           : strcmp(key, "local_steps") == 0   ? task->local_steps
            : strcmp(key, "batch") == 0         ? task->batch
            : strcmp(key, "learning_rate") == 0 ? (double)task->learning_rate
            : strcmp(key, "seed") == 0          ? (double)task->seed

@@ -202,19 +202,27 @@ static bool reported(const fedserver_training *t, const fedserver_device *device
            device->counted_lease == device->lease;
 }
 
+/* How many of the updates that count now are the device's. */
+static uint32_t updates_of(const fedserver_training *t, const fedserver_device *device) {
+    uint32_t mine = 0;
+    for (uint32_t k = 0; k < t->sum.updates; k++) {
+        mine += t->sum.claims[k].device == device->id;
+    }
+    return mine;
+}
+
 /* Asynchronous: the device has reported its portion of this round, and other devices work on the
  * rest. In a round of few updates the portion is two updates: there is no other device to compare
  * with. */
 static bool had_its_part(const fedserver_training *t, const fedserver_device *device) {
     const double part = fmax(2, floor(t->task.device_share * (double)t->task.rules.goal));
-    uint32_t mine = 0;
-    if (!asynchronous(t) || t->round.leased == 0) {
-        return false;
-    }
-    for (uint32_t k = 0; k < t->sum.updates; k++) {
-        mine += t->sum.claims[k].device == device->id;
-    }
-    return (double)mine >= part;
+    return asynchronous(t) && t->round.leased > 0 && (double)updates_of(t, device) >= part;
+}
+
+/* Synchronous: the device has reported in this round, and had a lease of another task since. So its
+ * row no longer tells. */
+static bool reported_before(const fedserver_training *t, const fedserver_device *device) {
+    return !asynchronous(t) && !leased_for(t, device) && updates_of(t, device) > 0;
 }
 
 static bool can_take(const fedserver_training *t, const fedserver_device *device, int64_t now_ms) {
@@ -362,12 +370,13 @@ static fed_status give_again(fedserver_rounds *rounds, const fedserver_training 
     return lease_store(rounds, device, &leased, err);
 }
 
+/* roams: the device has several slots, so it does not stay with a round until that is over. */
 static fedserver_round_event checkin_event(fedserver_training *t, const fedserver_device *device,
-                                           int64_t now_ms, int64_t *admit_ms) {
+                                           bool roams, int64_t now_ms, int64_t *admit_ms) {
     if (fedserver_lease_stands(t, device, now_ms)) {
         return FEDSERVER_ON_CHECKIN_LEASED;
     }
-    if (reported(t, device) || had_its_part(t, device)) {
+    if (reported(t, device) || had_its_part(t, device) || (roams && reported_before(t, device))) {
         return FEDSERVER_ON_CHECKIN_REPORTED;
     }
     if (!wanted(t, device, now_ms)) {
@@ -383,7 +392,7 @@ static fedserver_round_event checkin_event(fedserver_training *t, const fedserve
 
 /* The event of a check-in, and how good the answer to it would be. */
 static fedserver_round_event look_at(fedserver_training *t, const fedserver_device *device,
-                                     int64_t now_ms, fedserver_offer *offer) {
+                                     bool roams, int64_t now_ms, fedserver_offer *offer) {
     static const fedserver_place places[FEDSERVER_ROUND_EVENTS] = {
         [FEDSERVER_ON_CHECKIN_LEASED] = FEDSERVER_PLACE_LEASED,
         [FEDSERVER_ON_CHECKIN_NEW] = FEDSERVER_PLACE_FREE,
@@ -392,7 +401,7 @@ static fedserver_round_event look_at(fedserver_training *t, const fedserver_devi
     };
     *offer = (fedserver_offer){
         .task = t->task.wire.id, .priority = t->task.priority, .served = t->served};
-    const fedserver_round_event event = checkin_event(t, device, now_ms, &offer->admits_ms);
+    const fedserver_round_event event = checkin_event(t, device, roams, now_ms, &offer->admits_ms);
     /* while a round closes nobody gets a lease either */
     const bool full =
         t->round.phase == FEDSERVER_ROUND_FULL || t->round.phase == FEDSERVER_ROUND_CLOSING;
@@ -403,31 +412,51 @@ static fedserver_round_event look_at(fedserver_training *t, const fedserver_devi
     return event;
 }
 
-/* May the device get this task, although it holds a model of `held`? A device that has reported in
- * a round stays until the round is over, whatever it says that it holds: else it could come back
- * and report twice. */
-static bool may_have(const fedserver_rounds *rounds, const fedserver_training *t,
-                     const fedserver_device *device, uint64_t held, int64_t now_ms) {
+bool fedserver_task_kept(const fedserver_rounds *rounds, uint64_t task,
+                         const fedserver_device *device, int64_t now_ms) {
+    const fedserver_training *t = fedserver_rounds_task(rounds, task);
+    return t != NULL && fedserver_training_runs(t) && wanted(t, device, now_ms);
+}
+
+/* Has the device a slot for a task that it does not hold? */
+static bool has_room(const fedserver_rounds *rounds, const fed_checkin *holds,
+                     const fedserver_device *device, int64_t now_ms) {
+    unsigned kept = 0;
+    for (unsigned k = 0; k < fed_checkin_count(holds); k++) {
+        kept += fedserver_task_kept(rounds, holds->held[k].task, device, now_ms);
+    }
+    return kept < holds->slots;
+}
+
+/* What a device holds. One with a single slot stays with the round in which it has reported until
+ * the round is over, whatever it says that it holds: else it could come back and report twice. */
+static fed_checkin holdings_of(const fedserver_rounds *rounds, const fedserver_device *device,
+                               const fed_checkin *said) {
     const fedserver_training *last = fedserver_rounds_task(rounds, device->lease_task);
-    const fedserver_training *own =
-        last != NULL && reported(last, device) ? last : fedserver_rounds_task(rounds, held);
-    return own == NULL || own == t || !fedserver_training_runs(own) ||
-           !wanted(own, device, now_ms) || fedserver_lease_stands(t, device, now_ms);
+    fed_checkin holds = *said;
+    if (holds.slots == 1 && last != NULL && reported(last, device)) {
+        holds.held[0].task = device->lease_task;
+    }
+    return holds;
 }
 
 /* The task with the best offer. NULL: no task wants the device. */
 static fedserver_training *choose(const fedserver_rounds *rounds, const fedserver_device *device,
-                                  uint64_t held, int64_t now_ms, fedserver_round_event *event,
-                                  int64_t *admit_ms) {
+                                  const fed_checkin *said, int64_t now_ms,
+                                  fedserver_round_event *event, int64_t *admit_ms) {
     fedserver_training *chosen = NULL;
     fedserver_offer best = {.place = FEDSERVER_PLACE_UNWANTED};
+    const fed_checkin holds = holdings_of(rounds, device, said);
+    const bool room = has_room(rounds, &holds, device, now_ms);
     for (size_t k = 0; k < rounds->task_count; k++) {
         fedserver_training *t = rounds->tasks[k];
         fedserver_offer offer;
-        if (!fedserver_training_runs(t) || !may_have(rounds, t, device, held, now_ms)) {
+        const bool may_have = room || fed_checkin_held(&holds, t->task.wire.id) != NULL ||
+                              fedserver_lease_stands(t, device, now_ms);
+        if (!fedserver_training_runs(t) || !may_have) {
             continue;
         }
-        const fedserver_round_event its_event = look_at(t, device, now_ms, &offer);
+        const fedserver_round_event its_event = look_at(t, device, holds.slots > 1, now_ms, &offer);
         if (offer.place != FEDSERVER_PLACE_UNWANTED &&
             (chosen == NULL || fedserver_offer_before(&offer, &best, device->id))) {
             chosen = t;
@@ -440,12 +469,12 @@ static fedserver_training *choose(const fedserver_rounds *rounds, const fedserve
 }
 
 fed_status fedserver_leases_checkin(fedserver_rounds *rounds, fedserver_device *device,
-                                    uint64_t held, int64_t now_ms, fedserver_checkin *checkin,
-                                    fed_error *err) {
+                                    const fed_checkin *holds, int64_t now_ms,
+                                    fedserver_checkin *checkin, fed_error *err) {
     fedserver_round_event event = FEDSERVER_ON_CHECKIN_OTHER;
     *checkin = (fedserver_checkin){.action = FEDSERVER_DO_WAIT_NO_TASK};
     fedserver_devices_checked_in(&rounds->devices, device, now_ms);
-    fedserver_training *t = choose(rounds, device, held, now_ms, &event, &checkin->admit_ms);
+    fedserver_training *t = choose(rounds, device, holds, now_ms, &event, &checkin->admit_ms);
     if (t == NULL) {
         return FED_OK;
     }

@@ -3,6 +3,7 @@
 #ifndef FEDSERVER_LEASES_H
 #define FEDSERVER_LEASES_H
 
+#include "fed/wire.h"
 #include "fedserver/rounds/rounds.h"
 
 /** What a device that checked in is told. */
@@ -16,13 +17,18 @@ typedef struct fedserver_checkin {
  * A device checks in, and gets a place in one of the tasks that run, or waits. After LEASE the
  * device has its new lease. choice.h says which task comes first.
  *
- * held  the task whose model the device holds; 0: none. The device keeps that task's residual, and
- *       would have to drop it for another task (D4). So the device stays with that task until the
- *       task ends, or no longer wants the device.
+ * holds  the device's check-in: the tasks that it holds. It keeps a residual of each, and would
+ *        have to drop one for another task (D4). So a device whose slots are all kept gets no other
+ *        task: fedserver_task_kept.
  */
 fed_status fedserver_leases_checkin(fedserver_rounds *rounds, fedserver_device *device,
-                                    uint64_t held, int64_t now_ms, fedserver_checkin *checkin,
-                                    fed_error *err) FED_CHECKED;
+                                    const fed_checkin *holds, int64_t now_ms,
+                                    fedserver_checkin *checkin, fed_error *err) FED_CHECKED;
+
+/** Does the device keep a slot for the task, if it holds it? It does while the task runs and is for
+ * the device, by its tag and as long as it has not declined. */
+bool fedserver_task_kept(const fedserver_rounds *rounds, uint64_t task,
+                         const fedserver_device *device, int64_t now_ms);
 
 /** The device can't serve any task that runs and has its tag: the device has declined them all, and
  * there is at least one. */

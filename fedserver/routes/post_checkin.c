@@ -47,26 +47,69 @@ static void assign(const fedserver_training *t, fed_action action, fed_assignmen
     fedserver_phase_apply(&phase, &answer->task);
 }
 
-/* The device's task is over for ever, and no other is about to begin. */
-static bool over(const fedserver *server, const fed_checkin *checkin) {
-    return !server->rounds.queue_changed && checkin->task != 0 &&
-           fedserver_task_is(&server->rounds, checkin->task,
+static bool is_over(const fedserver *server, uint64_t task) {
+    return fedserver_task_is(&server->rounds, task,
                              1U << FEDSERVER_TASK_FINISHED | 1U << FEDSERVER_TASK_CANCELLED);
 }
 
-/* No task runs, or none for this device. A device that took part in the last task gets its last
- * model, once; all others are told that the task is over. */
+/* All tasks of the device are over for ever, and no other is about to begin. */
+static bool over(const fedserver *server, const fed_checkin *checkin) {
+    const unsigned count = fed_checkin_count(checkin);
+    bool all = !server->rounds.queue_changed && count > 0;
+    for (unsigned k = 0; k < count && all; k++) {
+        all = is_over(server, checkin->held[k].task);
+    }
+    return all;
+}
+
+/* A task of the device that has finished with a model which the device does not have yet. NULL:
+ * there is none in memory. */
+static const fedserver_training *news_of_end(const fedserver *server, const fed_checkin *checkin) {
+    for (unsigned k = 0; k < fed_checkin_count(checkin); k++) {
+        const fed_held *held = &checkin->held[k];
+        const fedserver_training *t = fedserver_rounds_task(&server->rounds, held->task);
+        if (t != NULL && !fedserver_training_runs(t) && t->versions.version != held->version) {
+            return t;
+        }
+    }
+    return NULL;
+}
+
+/* The task that makes room for `task` in the device; 0: the device holds `task`, or has a free
+ * slot. A task that is over comes first, then one for which the device keeps no slot. Of several,
+ * it is the one that the device trained longest ago. */
+static uint64_t replaced(const fedserver *server, const fedserver_call *call,
+                         const fed_checkin *checkin, uint64_t task) {
+    const unsigned count = fed_checkin_count(checkin);
+    if (fed_checkin_held(checkin, task) != NULL || count < checkin->slots) {
+        return 0;
+    }
+    for (unsigned k = count; k-- > 0;) {
+        if (is_over(server, checkin->held[k].task)) {
+            return checkin->held[k].task;
+        }
+    }
+    for (unsigned k = count; k-- > 0;) {
+        const uint64_t held = checkin->held[k].task;
+        if (!fedserver_task_kept(&server->rounds, held, call->device, call->now_ms)) {
+            return held;
+        }
+    }
+    return checkin->held[count - 1].task; /* its lease stands since a time when there was room */
+}
+
+/* No task runs, or none for this device. A device gets the last model of each task that it took
+ * part in, once; all others are told that the task is over. */
 static void without_a_task(fedserver *server, const fedserver_call *call,
                            const fed_checkin *checkin, fed_assignment *answer) {
     const fedserver_rounds *rounds = &server->rounds;
-    const fedserver_training *own = fedserver_rounds_task(rounds, checkin->task);
+    const fedserver_training *own = news_of_end(server, checkin);
     const bool all_over =
         rounds->task_count > 0 && !fedserver_rounds_busy(rounds) && !rounds->paused;
     if (fedserver_declined_all(rounds, call->device, call->now_ms) &&
         (checkin->capabilities & FED_CAN_DECLINE) != 0) {
         wait_for(server, fedserver_rounds_front(rounds), call, FED_WAIT_DECLINED, answer);
-    } else if (own != NULL && !fedserver_training_runs(own) &&
-               checkin->version != own->versions.version) {
+    } else if (own != NULL) {
         assign(own, FED_ACTION_DONE, answer);
     } else {
         wait_for(server, NULL, call,
@@ -80,8 +123,7 @@ static fed_status train(fedserver *server, const fedserver_call *call, const fed
     fedserver_device *device = call->device;
     fedserver_checkin told;
     device->samples = checkin->samples != 0 ? checkin->samples : device->samples;
-    FED_TRY(
-        fedserver_leases_checkin(&server->rounds, device, checkin->task, call->now_ms, &told, err));
+    FED_TRY(fedserver_leases_checkin(&server->rounds, device, checkin, call->now_ms, &told, err));
     const fedserver_training *t = told.training;
     *admit_ms = told.admit_ms;
     switch (told.action) {
@@ -90,6 +132,7 @@ static fed_status train(fedserver *server, const fedserver_call *call, const fed
         assign(t, FED_ACTION_TRAIN, answer);
         answer->round = t->round.number;
         answer->lease = device->lease;
+        answer->replaces = replaced(server, call, checkin, t->task.wire.id);
         answer->deadline_ms =
             (uint32_t)clamp(fedserver_lease_deadline(t, device) - call->now_ms, 0, UINT32_MAX);
         return FED_OK;
@@ -203,10 +246,11 @@ fed_status fedserver_post_checkin(fedserver *server, const fedserver_call *call,
     if (answer.action == FED_ACTION_WAIT && answer.retry_ms < until_admitted_ms) {
         answer.retry_ms = (uint32_t)until_admitted_ms;
     }
-    answer.capabilities = FED_CAN_PIECES | FED_CAN_DECLINE |
-                          (checkin.capabilities & (FED_CAN_PATCH | FED_CAN_GANG | FED_CAN_NAMED |
-                                                   FED_CAN_OWN_METRICS | fed_task_capabilities())) |
-                          (of_old_ca(server, request) ? FED_RENEW : 0);
+    answer.capabilities =
+        FED_CAN_PIECES | FED_CAN_DECLINE |
+        (checkin.capabilities & (FED_CAN_PATCH | FED_CAN_GANG | FED_CAN_NAMED |
+                                 FED_CAN_OWN_METRICS | FED_CAN_TASKS | fed_task_capabilities())) |
+        (of_old_ca(server, request) ? FED_RENEW : 0);
     server->rounds.counters.assignments[answer.action]++;
     fed_writer body;
     fed_writer_growing(&body);

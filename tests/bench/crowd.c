@@ -136,10 +136,10 @@ static void train(crowd *c, uint32_t k, const fed_assignment *assignment) {
 
 static void check_in(crowd *c, uint32_t k) {
     const device *d = &c->devices[k];
-    const fed_checkin checkin = {.role = FED_ROLE_TRAIN,
-                                 .task = d->version != 0 ? c->task : 0,
-                                 .version = d->version != 0 ? d->version - 1 : 0,
-                                 .samples = 100};
+    const fed_checkin checkin = {
+        .role = FED_ROLE_TRAIN,
+        .held = {{d->version != 0 ? c->task : 0, d->version != 0 ? d->version - 1 : 0}},
+        .samples = 100};
     fedserver_response response;
     fed_assignment assignment = {0};
     fed_checkin_write(&c->body, &checkin);

@@ -34,7 +34,7 @@ static const fed_task sample_task = {
 
 /* Those of protocol 1 stay as they were: devices in the field speak it. */
 static const fed_checkin sample_checkin = {
-    .protocol = 1, .role = FED_ROLE_EVALUATE, .hold_ms = 30000, .task = 5, .version = 258};
+    .protocol = 1, .role = FED_ROLE_EVALUATE, .hold_ms = 30000, .held = {{5, 258}}};
 
 static const char checkin_bytes[] = "\x01\x01"
                                     "\x30\x75\x00\x00"
@@ -42,7 +42,7 @@ static const char checkin_bytes[] = "\x01\x01"
                                     "\x02\x01\x00";
 
 static const fed_checkin sample_checkin_2 = {
-    .hold_ms = 30000, .task = 5, .version = 258, .capabilities = FED_CAN_PATCH, .samples = 600};
+    .hold_ms = 30000, .held = {{5, 258}}, .capabilities = FED_CAN_PATCH, .samples = 600};
 
 static const char checkin_2_bytes[] = "\x02\x00"
                                       "\x30\x75\x00\x00"
@@ -50,6 +50,22 @@ static const char checkin_2_bytes[] = "\x02\x00"
                                       "\x02\x01\x00\x00"
                                       "\x02\x00\x00\x00"
                                       "\x58\x02\x00";
+
+/* Three tasks in four slots. */
+static const fed_checkin sample_checkin_slots = {
+    .held = {{5, 258}, {9, 3}, {7, 0}}, .capabilities = FED_CAN_TASKS, .samples = 600, .slots = 4};
+
+static const char checkin_slots_bytes[] = "\x02\x00"
+                                          "\x00\x00\x00\x00"
+                                          "\x05\x00\x00\x00\x00\x00\x00\x00"
+                                          "\x02\x01\x00\x00"
+                                          "\x00\x02\x00\x00"
+                                          "\x58\x02\x00\x00"
+                                          "\x04\x02"
+                                          "\x09\x00\x00\x00\x00\x00\x00\x00"
+                                          "\x03\x00\x00\x00"
+                                          "\x07\x00\x00\x00\x00\x00\x00\x00"
+                                          "\x00\x00\x00\x00";
 
 static const fed_assignment sample_wait = {
     .action = FED_ACTION_WAIT, .reason = FED_WAIT_REPORTED, .retry_ms = 1000};
@@ -144,6 +160,14 @@ static const char train_2_bytes[] = "\x01"
                                     "\x99\x00\x00\x00\x00\x00\x00\x00"
                                     "\xc0\x27\x09\x00" TASK_BYTES "\x01\x00\x00";
 
+static const char train_slots_bytes[] = "\x01"
+                                        "\x03\x00\x00\x00"
+                                        "\x02\x00\x00\x00"
+                                        "\x88\x77\x66\x55\x44\x33\x22\x11"
+                                        "\x99\x00\x00\x00\x00\x00\x00\x00"
+                                        "\xc0\x27\x09\x00" TASK_BYTES "\x00\x02\x00\x00"
+                                        "\x0b\x00\x00\x00\x00\x00\x00\x00";
+
 static const char task_bytes[] = TASK_BYTES;
 
 /* ---- One row a message: how to write the sample, and how to read it ---- */
@@ -158,6 +182,17 @@ static void write_checkin(fed_writer *w) {
 
 static void write_checkin_2(fed_writer *w) {
     fed_checkin_write(w, &sample_checkin_2);
+}
+
+static void write_checkin_slots(fed_writer *w) {
+    fed_checkin_write(w, &sample_checkin_slots);
+}
+
+static void write_train_slots(fed_writer *w) {
+    fed_assignment train = sample_train();
+    train.capabilities = FED_CAN_TASKS;
+    train.replaces = 11;
+    fed_assignment_write(w, 2, &train);
 }
 
 static void write_wait(fed_writer *w) {
@@ -264,6 +299,10 @@ static const struct {
     /* These literals lend their closing NUL to the message's last byte. */
     {"checkin", checkin_bytes, sizeof checkin_bytes, write_checkin, read_checkin},
     {"checkin 2", checkin_2_bytes, sizeof checkin_2_bytes, write_checkin_2, read_checkin},
+    {"checkin slots", checkin_slots_bytes, sizeof checkin_slots_bytes - 1, write_checkin_slots,
+     read_checkin},
+    {"train slots", train_slots_bytes, sizeof train_slots_bytes - 1, write_train_slots,
+     read_assignment_2},
     {"train 2", train_2_bytes, sizeof train_2_bytes, write_train_2, read_assignment_2},
     {"wait", wait_bytes, sizeof wait_bytes, write_wait, read_assignment},
     {"train", train_bytes, sizeof train_bytes - 1, write_train, read_assignment},
@@ -398,8 +437,9 @@ static void test_the_smaller_messages_come_back_as_they_were(void **state) {
     assert_int_equal(checkin.protocol, 1);
     assert_int_equal(checkin.role, FED_ROLE_EVALUATE);
     assert_int_equal(checkin.hold_ms, 30000);
-    assert_true(checkin.task == 5);
-    assert_int_equal(checkin.version, 258);
+    assert_true(checkin.held[0].task == 5);
+    assert_int_equal(checkin.held[0].version, 258);
+    assert_int_equal(checkin.slots, 1);
     assert_int_equal(checkin.samples, 0);
     fed_reader_init(&r, checkin_2_bytes, sizeof checkin_2_bytes);
     assert_fed_ok(fed_checkin_read(&r, &checkin));
@@ -475,6 +515,42 @@ static void test_unknown_enum_values_are_refused(void **state) {
     assert_fed_status(read_patched("train", 0, "\x03", 1), FED_OK);
     assert_fed_status(read_patched("part", 0, "\x00", 1), FED_EFORMAT);
     assert_fed_status(read_patched("part", 0, "\x05", 1), FED_EFORMAT);
+}
+
+static void test_a_list_of_tasks_comes_back_as_it_was(void **state) {
+    (void)state;
+    fed_reader r;
+    fed_checkin m;
+    fed_reader_init(&r, checkin_slots_bytes, sizeof checkin_slots_bytes - 1);
+    assert_fed_ok(fed_checkin_read(&r, &m));
+    assert_int_equal(m.slots, 4);
+    assert_int_equal(fed_checkin_count(&m), 3);
+    assert_int_equal(fed_checkin_held(&m, 5)->version, 258);
+    assert_int_equal(fed_checkin_held(&m, 9)->version, 3);
+    assert_ptr_equal(fed_checkin_held(&m, 7), &m.held[2]);
+    assert_null(fed_checkin_held(&m, 4));
+    assert_null(fed_checkin_held(&m, 0));
+    fed_assignment *work = calloc(1, sizeof *work);
+    assert_non_null(work);
+    fed_reader_init(&r, train_slots_bytes, sizeof train_slots_bytes - 1);
+    assert_fed_ok(fed_assignment_read(&r, 2, work));
+    assert_int_equal(work->replaces, 11);
+    free(work);
+}
+
+/* Bytes 26 and 27 have the slots and the number of further tasks; these follow. */
+static void test_a_list_of_tasks_that_makes_no_sense_is_refused(void **state) {
+    (void)state;
+    assert_fed_status(read_patched("checkin slots", 26, "\x03", 1), FED_OK);
+    assert_fed_status(read_patched("checkin slots", 26, "\x08", 1), FED_OK);
+    assert_fed_status(read_patched("checkin slots", 26, "\x00", 1), FED_EFORMAT); /* no slot */
+    assert_fed_status(read_patched("checkin slots", 26, "\x09", 1), FED_EFORMAT);
+    assert_fed_status(read_patched("checkin slots", 26, "\x02", 1), FED_EFORMAT); /* 3 tasks in 2 */
+    assert_fed_status(read_patched("checkin slots", 27, "\xff", 1), FED_EFORMAT);
+    assert_fed_status(read_patched("checkin slots", 28, "\x00", 1), FED_EFORMAT); /* no task */
+    assert_fed_status(read_patched("checkin slots", 28, "\x05", 1), FED_EFORMAT); /* twice */
+    assert_fed_status(read_patched("checkin slots", 40, "\x09", 1), FED_EFORMAT);
+    assert_fed_status(read_patched("checkin slots", 6, "\x00", 1), FED_EFORMAT); /* no first */
 }
 
 static void test_another_protocol_version_is_told_apart_from_garbage(void **state) {
@@ -563,6 +639,8 @@ int main(void) {
         cmocka_unit_test(test_an_assignment_to_train_comes_back_as_it_was),
         cmocka_unit_test(test_the_smaller_messages_come_back_as_they_were),
         cmocka_unit_test(test_unknown_enum_values_are_refused),
+        cmocka_unit_test(test_a_list_of_tasks_comes_back_as_it_was),
+        cmocka_unit_test(test_a_list_of_tasks_that_makes_no_sense_is_refused),
         cmocka_unit_test(test_another_protocol_version_is_told_apart_from_garbage),
         cmocka_unit_test(test_a_part_must_go_forward),
         cmocka_unit_test(test_an_envelope_longer_than_what_is_left_is_refused),

@@ -3,10 +3,12 @@
  * along. In the end the models are computed once more, plainly and in calm, from the updates that
  * were acknowledged: to the bit.
  *
- *     e2e.test_chaos                            24 devices; then 60 with three tasks side by side
+ *     e2e.test_chaos                            24 devices; then 60 with three tasks side by side;
+ *                                               then 24 that have slots for three tasks each
  *     e2e.test_chaos DEVICES ROUNDS [SEED]      e2e.test_chaos 400 8
  *
- * Of several tasks, each has its own devices by their tag, and D1 to D6 are checked for each.
+ * Of several tasks, each has its own devices by their tag, or all have the same ones; D1 to D6 are
+ * checked for each.
  * With FED_TEST_STORE=postgres in the environment the coordinator's store is a PostgreSQL server of
  * the test's own, which is killed, too.
  */
@@ -59,9 +61,11 @@ typedef struct chaos {
 #ifdef FED_SANITIZED
 enum { SLOWER = 2 };
 static unsigned small_devices = 8, small_rounds = 8, many_devices = 12, many_rounds = 4;
+static unsigned shared_devices = 6;
 #else
 enum { SLOWER = 1 };
 static unsigned small_devices = 24, small_rounds = 8, many_devices = 60, many_rounds = 6;
+static unsigned shared_devices = 24;
 #endif
 static uint64_t seed = 1;
 
@@ -78,17 +82,19 @@ static unsigned largest_power(unsigned most) {
 /** A power of two of updates a round, so that every sum is exact in float32. */
 static void make_task(const chaos *c, unsigned number, fedserver *server) {
     static const char *const codecs[] = {"topk:p=0.1", "topk:p=0.2", "topk:p=0.03"};
-    const unsigned devices = c->devices / c->tasks;
+    const bool shared = c->run.slots > 1;
+    const unsigned devices = shared ? c->devices : c->devices / c->tasks;
     unsigned goal = largest_power(devices * 2 / 3), cohort = goal * 13 / 10;
-    char text[600], path[400];
+    char text[600], path[400], tag[16];
     fed_error err = {0};
     uint64_t id = 0;
+    snprintf(tag, sizeof tag, "task%u", shared ? 0 : number);
     snprintf(text, sizeof text,
              "{ \"model\": \"" MODEL "\", \"initial\": \"zeros.safetensors\","
              " \"codec_up\": \"%s\", \"codec_down\": \"float32\", \"rounds\": %u,"
-             " \"tag\": \"task%u\", \"priority\": %u,"
+             " \"tag\": \"%s\", \"priority\": %u,"
              " \"cohort\": %u, \"goal\": %u, \"minimum\": %u, \"deadline_s\": 20 }",
-             codecs[number % 3], c->rounds + 2 * number, number, 1 + number,
+             codecs[number % 3], c->rounds + 2 * number, tag, shared ? 1 : 1 + number,
              cohort < devices ? cohort : devices, goal, goal);
     snprintf(path, sizeof path, "%s/zeros.safetensors", c->run.directory);
     assert_fed_ok_err(fed_drill_zeros(MODEL, path, &err));
@@ -118,7 +124,7 @@ static void prepare(chaos *c) {
     assert_fed_ok_err(fedserver_open(path, NULL, &server, &err));
     for (unsigned k = 0; k < c->devices; k++) {
         char tag[16];
-        snprintf(tag, sizeof tag, "task%u", k % c->tasks);
+        snprintf(tag, sizeof tag, "task%u", c->run.slots > 1 ? 0 : k % c->tasks);
         const fedserver_grant grant = {.ttl_s = TOKEN_LIFE_S, .tag = tag};
         assert_fed_ok_err(
             fedserver_token_grant(server, fed_clock_unix_ms(), &grant, c->token[k], &err));
@@ -319,15 +325,35 @@ static void print(const chaos *c, const federation_result *r, int64_t ms) {
     fflush(stdout);
 }
 
-static void check(const chaos *c, uint64_t task, federation_result *result) {
-    federation_setup setup = {.model = MODEL, .devices = c->devices, .tasks = c->tasks};
+/** How often a device trained for the task again after it had trained for another one. */
+static unsigned came_back(const federation *f, uint64_t task) {
+    unsigned times = 0;
+    for (size_t k = 1; k < f->training_count; k++) {
+        bool before = false;
+        const federation_training *t = f->trainings;
+        const bool switches =
+            t[k].task == task && t[k - 1].device == t[k].device && t[k - 1].task != task;
+        for (size_t earlier = 0; switches && earlier < k; earlier++) {
+            before = before || (t[earlier].device == t[k].device && t[earlier].task == task);
+        }
+        times += before;
+    }
+    return times;
+}
+
+static void check(const chaos *c, uint64_t task, federation_result *result, unsigned *returns) {
+    const bool shared = c->run.slots > 1;
+    federation_setup setup = {
+        .model = MODEL, .devices = c->devices, .tasks = c->tasks, .shared = shared};
     federation f = {.setup = &setup, .result = result, .task = task, .now_ms = fed_clock_unix_ms()};
     snprintf(f.directory, sizeof f.directory, "%s", c->run.directory);
     f.history = fed_history_new();
-    for (unsigned k = (unsigned)task - 1; k < c->devices; k += c->tasks) {
+    for (unsigned k = shared ? 0 : (unsigned)task - 1; k < c->devices; k += shared ? 1 : c->tasks) {
         chaos_log_read(c->run.directory, k, &f);
     }
     federation_check(&f);
+    *returns = came_back(&f, task);
+    free(f.trainings);
     fed_history_free(f.history);
     fed_ledger_free(&f.ledger);
 }
@@ -337,11 +363,13 @@ static bool on_postgres(void) {
     return store != NULL && strcmp(store, "postgres") == 0;
 }
 
-static void run_chaos(unsigned devices, unsigned rounds, unsigned tasks) {
+/* slots: above 1, each device takes part in all tasks. */
+static void run_chaos(unsigned devices, unsigned rounds, unsigned tasks, unsigned slots) {
     fed_postgres server;
     chaos c = {.devices = devices, .rounds = rounds, .tasks = tasks};
     c.database = on_postgres() ? &server : NULL;
     c.run.seed = seed;
+    c.run.slots = slots;
     c.run.wait_most_ms = 500 + 10 * c.devices;
     c.run.board = fault_shared_new(sizeof *c.run.board);
     assert_non_null(c.run.board);
@@ -358,8 +386,13 @@ static void run_chaos(unsigned devices, unsigned rounds, unsigned tasks) {
     unsigned unsound = 0;
     for (uint64_t task = 1; task <= c.tasks && !c.broken; task++) {
         federation_result result = {0};
-        check(&c, task, &result);
+        unsigned returns = 0;
+        check(&c, task, &result, &returns);
         print(&c, &result, took_ms);
+        if (slots > 1) {
+            printf("  task %u: devices came back to it %u times\n", (unsigned)task, returns);
+            unsound += returns == 0; /* the tasks did not share their devices */
+        }
         unsound += result.broken[0] != '\0';
     }
     if (c.database != NULL) {
@@ -379,12 +412,17 @@ static void run_chaos(unsigned devices, unsigned rounds, unsigned tasks) {
 
 static void the_model_is_what_a_calm_computation_makes_of_the_counted_updates(void **state) {
     (void)state;
-    run_chaos(small_devices, small_rounds, 1);
+    run_chaos(small_devices, small_rounds, 1, 1);
 }
 
 static void so_is_each_of_three_models_that_train_side_by_side(void **state) {
     (void)state;
-    run_chaos(many_devices, many_rounds, 3);
+    run_chaos(many_devices, many_rounds, 3, 1);
+}
+
+static void so_is_each_of_three_models_of_the_same_devices(void **state) {
+    (void)state;
+    run_chaos(shared_devices, many_rounds, 3, 3);
 }
 
 int main(int argc, char **argv) {
@@ -404,6 +442,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_model_is_what_a_calm_computation_makes_of_the_counted_updates),
         cmocka_unit_test(so_is_each_of_three_models_that_train_side_by_side),
+        cmocka_unit_test(so_is_each_of_three_models_of_the_same_devices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

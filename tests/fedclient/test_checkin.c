@@ -29,10 +29,63 @@ static void a_coordinator_too_old_is_named(void **state) {
     fed_device_close(&device);
 }
 
+static void a_coordinator_that_knows_no_slots_gets_the_whole_task_done(void **state) {
+    (void)state;
+    fed_device device;
+    fed_device_open(&device, "sbc:p=0.1", 5);
+    device.options.slots = 3;
+    fed_device_restart(&device);
+    device.fake.no_tasks = true;
+    fed_device_finish(&device, 20);
+    assert_int_equal(device.fake.updates, 5);
+    assert_int_equal(device.fake.checkins, 6);
+    assert_int_equal(device.fake.refused, 1); /* it was told once, and remembered */
+    fed_device_check(&device, 1e-6f);
+    device.fake.no_tasks = false; /* the coordinator was brought up to date */
+    fed_device_restart(&device);
+    fed_device_event(&device);
+    assert_int_equal(device.fake.refused, 1);
+    fed_device_close(&device);
+}
+
+/* Its limit for the body of a check-in is smaller, too. */
+static void so_does_one_for_which_the_list_is_too_long(void **state) {
+    (void)state;
+    fed_device device;
+    fed_device_open(&device, "sbc:p=0.1", 2);
+    device.options.slots = 3;
+    fed_device_restart(&device);
+    device.fake.plan = (fed_fake_plan){.path = "/v1/checkin",
+                                       .fault = FED_FAKE_STATUS,
+                                       .status = 413,
+                                       .error = "too_large",
+                                       .times = 1};
+    assert_int_equal(fed_device_event(&device).outcome, FEDCLIENT_COUNTED);
+    fed_device_close(&device);
+}
+
+static void a_device_with_one_slot_is_not_asked_again_for_what_it_did_not_say(void **state) {
+    (void)state;
+    fed_device device;
+    fedclient_event event;
+    fed_device_open(&device, "sbc:p=0.1", 2);
+    device.fake.plan = (fed_fake_plan){.path = "/v1/checkin",
+                                       .fault = FED_FAKE_STATUS,
+                                       .status = 400,
+                                       .error = "bad_request",
+                                       .times = 1};
+    assert_fed_status(fed_device_step(&device, &event), FED_EFORMAT);
+    assert_int_equal(device.fake.requests, 1);
+    fed_device_close(&device);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_coordinator_of_the_protocol_before_gets_the_whole_task_done),
         cmocka_unit_test(a_coordinator_too_old_is_named),
+        cmocka_unit_test(a_coordinator_that_knows_no_slots_gets_the_whole_task_done),
+        cmocka_unit_test(so_does_one_for_which_the_list_is_too_long),
+        cmocka_unit_test(a_device_with_one_slot_is_not_asked_again_for_what_it_did_not_say),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

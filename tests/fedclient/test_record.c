@@ -28,7 +28,7 @@ static void store_residual(const fedclient_platform *store) {
     for (size_t i = 0; i < count; i++) {
         values[i] = (float)i - 1.5f;
     }
-    assert_fed_ok(fedclient_residual_store(store, &head, &record, NULL));
+    assert_fed_ok(fedclient_residual_store(store, 0, &head, &record, NULL));
     fedclient_record_free(&record);
 }
 
@@ -38,7 +38,7 @@ static void a_residual_comes_back_as_it_was(void **state) {
     fedclient_record record;
     size_t count = 0;
     store_residual(store);
-    assert_fed_ok(fedclient_residual_load(store, &head, &record, NULL));
+    assert_fed_ok(fedclient_residual_load(store, 0, &head, &record, NULL));
     assert_int_equal(head.seq, 3);
     assert_int_equal(head.task, 7);
     assert_int_equal(head.lease, UINT64_MAX);
@@ -57,15 +57,15 @@ static void the_other_heads_come_back_as_they_were(void **state) {
     fedclient_pending_head pending = {.seq = 9, .fate = FEDCLIENT_FATE_REFUSED, .whole = true};
     fedclient_record record;
     assert_fed_ok(fedclient_record_new(0, &record));
-    assert_fed_ok(fedclient_model_store(store, &model, &record, NULL));
-    assert_fed_ok(fedclient_pending_store(store, &pending, &record, NULL));
+    assert_fed_ok(fedclient_model_store(store, 0, &model, &record, NULL));
+    assert_fed_ok(fedclient_pending_store(store, 0, &pending, &record, NULL));
     fedclient_record_free(&record);
     memset(&model, 0, sizeof model);
     memset(&pending, 0, sizeof pending);
-    assert_fed_ok(fedclient_model_load(store, &model, &record, NULL));
+    assert_fed_ok(fedclient_model_load(store, 0, &model, &record, NULL));
     fedclient_record_free(&record);
     assert_true(model.task == 1 && model.version == 2 && model.digest == UINT64_MAX - 1);
-    assert_fed_ok(fedclient_pending_load(store, &pending, &record, NULL));
+    assert_fed_ok(fedclient_pending_load(store, 0, &pending, &record, NULL));
     fedclient_record_free(&record);
     assert_true(pending.seq == 9 && pending.fate == FEDCLIENT_FATE_REFUSED && pending.whole);
 }
@@ -75,11 +75,11 @@ static void nothing_stored_is_no_error(void **state) {
     fedclient_residual_head head = {.seq = 1};
     fedclient_record record;
     fed_error err = {0};
-    assert_fed_ok(fedclient_residual_load(store, &head, &record, &err));
+    assert_fed_ok(fedclient_residual_load(store, 0, &head, &record, &err));
     assert_int_equal(head.seq, 0);
     assert_null(record.bytes);
     assert_string_equal(err.text, "");
-    assert_fed_status(fedclient_record_load(store, FEDCLIENT_IDENTITY, &record, &err),
+    assert_fed_status(fedclient_record_load(store, FEDCLIENT_IDENTITY, 0, &record, &err),
                       FED_ENOTFOUND);
 }
 
@@ -94,7 +94,7 @@ static void every_flipped_bit_is_noticed(void **state) {
         fedclient_record record;
         data[bit / 8] ^= (uint8_t)(1U << bit % 8);
         assert_fed_ok(store->put(store->user, "residual", data, len, NULL));
-        fed_status status = fedclient_residual_load(store, &head, &record, NULL);
+        fed_status status = fedclient_residual_load(store, 0, &head, &record, NULL);
         assert_true(status == FED_EFORMAT || status == FED_EVERSION);
         data[bit / 8] ^= (uint8_t)(1U << bit % 8);
     }
@@ -111,7 +111,7 @@ static void every_shorter_file_is_refused(void **state) {
         fedclient_residual_head head;
         fedclient_record record;
         assert_fed_ok(store->put(store->user, "residual", data, cut, NULL));
-        assert_fed_status(fedclient_residual_load(store, &head, &record, NULL), FED_EFORMAT);
+        assert_fed_status(fedclient_residual_load(store, 0, &head, &record, NULL), FED_EFORMAT);
     }
     free(data);
 }

@@ -142,7 +142,7 @@ static fed_status one_round(journey *j, fed_error *err) {
     int http = 0;
     fed_writer_growing(&out);
     fed_writer_growing(&in);
-    fed_checkin_write(&out, &(fed_checkin){.role = FED_ROLE_TRAIN, .task = 1, .version = 99});
+    fed_checkin_write(&out, &(fed_checkin){.role = FED_ROLE_TRAIN, .held = {{1, 99}}});
     fed_status status = post(j, "/v1/checkin", &out, &in, &http, err);
     fed_assignment work = {0};
     if (status == FED_OK) {

@@ -1,11 +1,10 @@
 /* What a coordinator refuses stays with its clients: real ones, that reach it without a network. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "coordinator_fixture.h"
-
 #include <math.h>
 
 #include "fed/rng.h"
 #include "fed_device.h"
+#include "fed_inproc.h"
 #include "fedcodec/envelope.h"
 #include "fedserver/rounds/intake.h"
 
@@ -16,8 +15,7 @@ typedef struct member {
     coordinator *c;
     fedclient *client;
     fedclient_platform platform;
-    fedclient_transport transport;
-    uint8_t fingerprint[FED_SHA256_SIZE];
+    fed_inproc line;
     const fed_layout *layout;
     int64_t takes_ms, piece_takes_ms; /* a training; a piece of an update on its way */
     uint8_t message[16384];           /* that comes in pieces */
@@ -29,91 +27,58 @@ typedef struct member {
     char word[32];
 } member;
 
-static fed_status note_counted(member *m, const uint8_t *message, size_t len, fed_error *err) {
+static void note_counted(member *m, const uint8_t *message, size_t len) {
     fedserver_update update;
-    FED_TRY(fedserver_intake_read(message, len, &update, NULL));
-    return fedcodec_envelope_axpy(update.envelope, update.envelope_len, m->layout, 1, m->counted,
-                                  err);
+    fed_error err = {0};
+    assert_fed_ok(fedserver_intake_read(message, len, &update, NULL));
+    assert_fed_ok_err(fedcodec_envelope_axpy(update.envelope, update.envelope_len, m->layout, 1,
+                                             m->counted, &err));
+}
+
+static size_t read_piece(const uint8_t *body, size_t len, fed_piece *head) {
+    fed_reader r;
+    fed_reader_init(&r, body, len);
+    assert_fed_ok(fed_piece_read(&r, head));
+    return r.pos;
 }
 
 /* A piece is on its way for a while, and the coordinator's clock goes on. */
-static fed_status carry_piece(member *m, const uint8_t *body, size_t len, size_t *total) {
+static void carry_piece(void *user, const char *path, const uint8_t *body, size_t len) {
+    member *m = user;
     fed_piece head;
-    fed_reader r;
-    fed_reader_init(&r, body, len);
-    FED_TRY(fed_piece_read(&r, &head));
-    size_t count = fed_reader_left(&r);
-    *total = (size_t)head.total;
-    if (count > 0) {
-        memcpy(m->message + head.offset, body + r.pos, count);
+    if (strcmp(path, "/v1/piece") != 0) {
+        return;
+    }
+    const size_t at = read_piece(body, len, &head);
+    if (len > at) {
+        memcpy(m->message + head.offset, body + at, len - at);
         m->pieces++;
         coordinator_wait(m->c, m->piece_takes_ms);
     }
-    return FED_OK;
 }
 
-static fed_status member_send(void *user, const fedclient_request *request, int *status,
-                              fed_writer *reply, fed_error *err) {
+static void note_answer(void *user, const char *path, const uint8_t *body, size_t len, int status,
+                        const fed_writer *reply) {
     member *m = user;
-    uint8_t body[16384];
-    size_t len = 0;
-    char path[256];
-    snprintf(path, sizeof path, "%s", strchr(request->url + strlen("https://"), '/'));
-    char *query = strchr(path, '?');
-    for (size_t got = 1; request->body != NULL && len < request->body->size && got > 0;
-         len += got) {
-        FED_TRY(request->body->read(request->body->user, body + len, sizeof body - len, &got));
-    }
-    bool front = strcmp(path, "/v1/enrol") == 0, piece = strcmp(path, "/v1/piece") == 0;
-    size_t total = len;
-    if (piece) {
-        FED_TRY(carry_piece(m, body, len, &total));
-    }
-    if (query != NULL) {
-        *query++ = '\0';
-    }
-    const fedserver_request asked = {.listener = front ? FEDSERVER_FRONT : FEDSERVER_DEVICES,
-                                     .method = request->method,
-                                     .path = path,
-                                     .query = query != NULL ? query : "",
-                                     .bearer = request->bearer,
-                                     .body = body,
-                                     .body_len = len,
-                                     .fingerprint = front ? NULL : m->fingerprint};
-    fedserver_response response;
-    FED_TRY(fedserver_handle(m->c->server, &asked, m->c->now_ms, &response, err));
-    coordinator_commit(m->c);
-    size_t reply_len = 0;
-    const uint8_t *data =
-        response.body != NULL ? fedserver_blob_data(response.body, &reply_len) : NULL;
-    fed_write_bytes(reply, data, reply_len);
-    fedserver_blob_free(response.body);
-    *status = response.status;
+    const bool piece = strcmp(path, "/v1/piece") == 0;
     if (!piece && strcmp(path, "/v1/update") != 0) {
-        return FED_OK;
+        return;
     }
-    if (*status == 200) {
-        return note_counted(m, piece ? m->message : body, total, err);
-    }
-    if (*status != 202) {
+    if (status == 200) {
+        fed_piece head = {.total = len};
+        (void)(piece ? read_piece(body, len, &head) : 0);
+        note_counted(m, piece ? m->message : body, (size_t)head.total);
+    } else if (status != 202) {
         m->refused++;
         (void)sscanf((const char *)reply->data, "{\"error\":\"%31[a-z_]\"", m->word);
     }
-    return FED_OK;
-}
-
-static fed_status member_identify(void *user, const fed_pem *key, const fed_pem *cert,
-                                  fed_error *err) {
-    member *m = user;
-    (void)key;
-    return cert != NULL ? fed_cert_key_fingerprint(cert->text, m->fingerprint, err) : FED_OK;
 }
 
 static fed_status member_train(void *user, fedclient_round *round, fed_error *err) {
     member *m = user;
     fed_rng rng;
     (void)err;
-    fed_rng_init(&rng, 5, m->fingerprint[0], m->calls++);
+    fed_rng_init(&rng, 5, m->line.fingerprint[0], m->calls++);
     for (int i = 0; i < PARAMETERS; i++) {
         float x = ((float)fed_rng_below(&rng, 9) - 4) / 1024;
         m->trained[i] += x;
@@ -132,12 +97,14 @@ static void member_open(member *m, coordinator *c) {
     fed_error err = {0};
     char token[FEDSERVER_TOKEN];
     *m = (member){.c = c, .layout = &fedserver_rounds_front(&c->server->rounds)->arch.layout};
-    m->transport =
-        (fedclient_transport){.user = m, .send = member_send, .identify = member_identify};
+    fed_inproc_open(&m->line, c);
+    m->line.before = carry_piece;
+    m->line.after = note_answer;
+    m->line.user = m;
     assert_fed_ok_err(fedclient_platform_memory_open(&m->platform, &err));
     const fedclient_options options = {.server = "https://here:8443",
                                        .platform = &m->platform,
-                                       .transport = &m->transport,
+                                       .transport = &m->line.transport,
                                        .train = member_train,
                                        .piece_bytes = 250,
                                        .user = m};

@@ -613,7 +613,7 @@ static void only_known_paths_methods_and_devices_get_in(void **state) {
     } cases[] = {
         {&stranger, "POST", "/v1/checkin", 14, 403}, {&d, "GET", "/v1/checkin", 0, 405},
         {&d, "GET", "/v1/status", 0, 403},           {NULL, "POST", "/v1/checkin", 14, 404},
-        {&d, "POST", "/v1/checkin", 65, 413},        {NULL, "GET", "/v1/status", 1, 413},
+        {&d, "POST", "/v1/checkin", 129, 413},       {NULL, "GET", "/v1/status", 1, 413},
         {&d, "POST", "/v1/update", 1000, 413},       {NULL, "POST", "/v1/enrol", 4096, 413},
     };
     uint8_t body[4096] = {0};

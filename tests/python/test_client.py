@@ -41,6 +41,22 @@ class ClientTest(CoordinatorTest):
         np.testing.assert_allclose(model["layer.weight"], 1.5, atol=1e-6)
         np.testing.assert_allclose(model["layer.bias"], 6, atol=1e-6)
 
+    def test_two_tasks_take_turns_in_two_slots(self):
+        for _ in range(2):
+            self.task(rounds=3, cohort=1)
+        seen = []
+
+        def train(params, told):
+            seen.append((told.task, told.slot))
+            return None, 1, {}
+
+        with self.client(slots=2) as client:
+            client.run(train)
+        self.assertEqual(len(seen), 6)
+        self.assertEqual(sorted(set(seen)), sorted(set(seen[:2])))  # each task keeps its slot
+        self.assertEqual({slot for _, slot in seen}, {0, 1})
+        self.assertTrue(all(a != b for a, b in zip(seen, seen[1:])))
+
     def test_memory_of_kept_arrays_stays(self):
         self.task(rounds=2, cohort=1, model="input 1024 | dense 1024")  # free() gives so much back to the system
         kept = []

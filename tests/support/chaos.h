@@ -32,6 +32,7 @@ typedef struct chaos_run {
     char ca[4096];         /* PEM */
     const char *servers;   /* devices know these addresses, and use no proxy; NULL: the coordinator
                               of the board */
+    unsigned slots;        /* of each device; above 1: each device takes part in all tasks */
     int far;               /* a descriptor of the network beyond a link of limited rate; -1: none */
 } chaos_run;
 
@@ -75,6 +76,7 @@ _Noreturn void chaos_proxy(const chaos_run *run);
 /** Connections that send a byte now and then, and never a whole request. */
 _Noreturn void chaos_loris(const chaos_run *run, unsigned connections);
 
-enum { CHAOS_LOG_UPDATE = 'U', CHAOS_LOG_VERSION = 'V' }; /* a record: kind, u32 size, bytes */
+/* a record: kind, u32 size, bytes */
+enum { CHAOS_LOG_UPDATE = 'U', CHAOS_LOG_VERSION = 'V', CHAOS_LOG_TRAINING = 'T' };
 
 #endif

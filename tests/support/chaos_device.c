@@ -248,6 +248,24 @@ static void line_traffic(void *user, fedclient_traffic *traffic) {
 
 /* -- a device's life -- */
 
+/** The training callback. */
+typedef struct trainer {
+    const bad_line *line; /* for its log */
+    fed_drill drill;
+} trainer;
+
+/** Note which task has this training, which is not durable yet: its number may come again. */
+static fed_status train(void *user, fedclient_round *round, fed_error *err) {
+    trainer *t = user;
+    fed_writer w;
+    fed_writer_growing(&w);
+    fed_write_u64(&w, round->number);
+    fed_write_u64(&w, round->task->id);
+    write_log(t->line, CHAOS_LOG_TRAINING, w.data, w.len);
+    fed_writer_free(&w);
+    return fed_drill_train(&t->drill, round, err);
+}
+
 static fed_status live(const chaos_run *run, fedclient *client, const char *token, fed_error *err) {
     if (!fedclient_enrolled(client)) {
         FED_TRY(fedclient_enrol(client, token, err));
@@ -262,8 +280,9 @@ static fed_status live(const chaos_run *run, fedclient *client, const char *toke
         bool waits = event.outcome == FEDCLIENT_WAITED;
         bool never_took_part =
             waits && event.reason == FED_WAIT_NO_TASK && run->board->finished > 0;
-        if (event.outcome == FEDCLIENT_FINISHED || never_took_part ||
-            (waits && event.reason == FED_WAIT_FINISHED)) {
+        /* with several tasks it gets the last model of each */
+        bool done = event.outcome == FEDCLIENT_FINISHED && run->slots <= 1;
+        if (done || never_took_part || (waits && event.reason == FED_WAIT_FINISHED)) {
             run->board->finished++;
             return FED_OK;
         }
@@ -287,15 +306,16 @@ static fed_status open_and_live(const chaos_run *run, unsigned k, bad_line *l, c
                                      .identify = line_identify,
                                      .disconnect = line_disconnect,
                                      .traffic = line_traffic};
-    fed_drill drill = {.client = k, .platform = &platform};
+    trainer trains = {.line = l, .drill = {.client = k}};
     const fed_log log = {.write = fed_log_stderr, .level = FED_LOG_INFO};
     const fedclient_options options = {.server = run->servers != NULL ? run->servers : server,
                                        .platform = &platform,
                                        .transport = &transport,
                                        .log = getenv("FED_CHAOS_VERBOSE") != NULL ? &log : NULL,
                                        .hold_ms = HOLD_MS,
-                                       .train = fed_drill_train,
-                                       .user = &drill};
+                                       .train = train,
+                                       .slots = run->slots,
+                                       .user = &trains};
     FED_TRY(fedclient_open(&options, &client, err));
     return live(run, client, token, err);
 }

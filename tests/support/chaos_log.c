@@ -6,6 +6,14 @@
 #include "fed/file.h"
 #include "fed_test.h"
 
+static uint64_t task_of(const uint8_t *update, size_t len) {
+    fed_update head;
+    fed_reader r;
+    fed_reader_init(&r, update, len);
+    assert_fed_ok(fed_update_read(&r, &head));
+    return head.task;
+}
+
 static void take_record(federation *f, unsigned k, uint8_t kind, fed_reader *r) {
     fed_error err = {0};
     if (kind == CHAOS_LOG_VERSION) {
@@ -23,8 +31,16 @@ static void take_record(federation *f, unsigned k, uint8_t kind, fed_reader *r) 
         f->digest[version] = digest;
         return;
     }
+    if (kind == CHAOS_LOG_TRAINING) {
+        const uint64_t number = fed_read_u64(r);
+        federation_tell_training(f, k, number, fed_read_u64(r));
+        return;
+    }
     size_t len = fed_reader_left(r);
     const uint8_t *update = fed_read_bytes(r, len);
+    if (f->task != 0 && task_of(update, len) != f->task) {
+        return;
+    }
     federation_tell_update(f, k, update, len);
     if (fed_ledger_add(&f->ledger, k, update, len, &err) != FED_OK) {
         federation_break(f, "D2: %s", err.text);

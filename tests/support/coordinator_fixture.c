@@ -178,10 +178,14 @@ test_device coordinator_enrol_as(coordinator *c, const fedserver_grant *grant) {
 
 fed_assignment device_checkin(coordinator *c, const test_device *d, fed_role role, uint64_t task,
                               uint32_t version) {
-    uint8_t body[64];
+    return device_say(c, d, &(fed_checkin){.role = role, .held = {{task, version}}});
+}
+
+fed_assignment device_say(coordinator *c, const test_device *d, const fed_checkin *checkin) {
+    uint8_t body[128];
     fed_writer w;
     fed_writer_fixed(&w, body, sizeof body);
-    fed_checkin_write(&w, &(fed_checkin){.role = role, .task = task, .version = version});
+    fed_checkin_write(&w, checkin);
     assert_fed_ok(w.status);
     answer a = coordinator_ask(c, d, "POST", "/v1/checkin", "", body, w.len);
     assert_int_equal(a.status, 200);

@@ -89,6 +89,9 @@ void answer_free(answer *a);
 fed_assignment device_checkin(coordinator *c, const test_device *d, fed_role role, uint64_t task,
                               uint32_t version);
 
+/** Likewise, of a device that says all this. */
+fed_assignment device_say(coordinator *c, const test_device *d, const fed_checkin *checkin);
+
 /** A check-in of a device that trains and holds nothing. */
 fed_assignment device_ask_work(coordinator *c, const test_device *d);
 

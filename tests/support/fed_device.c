@@ -74,7 +74,7 @@ static uint64_t stored_seq(fed_device *device) {
     fedclient_residual_head head;
     fedclient_record record;
     assert_fed_ok_err_of(
-        device, fedclient_residual_load(&device->flash.inner, &head, &record, &device->err));
+        device, fedclient_residual_load(&device->flash.inner, 0, &head, &record, &device->err));
     fedclient_record_free(&record);
     return head.seq;
 }
@@ -116,8 +116,8 @@ float *fed_owed(const fedclient_platform *store, const fed_layout *layout) {
     fedclient_pending_head sent;
     fedclient_record residual, pending;
     size_t n = 0, len = 0;
-    assert_fed_ok_err(fedclient_residual_load(store, &head, &residual, &err));
-    assert_fed_ok_err(fedclient_pending_load(store, &sent, &pending, &err));
+    assert_fed_ok_err(fedclient_residual_load(store, 0, &head, &residual, &err));
+    assert_fed_ok_err(fedclient_pending_load(store, 0, &sent, &pending, &err));
     if (residual.bytes != NULL) {
         const float *values = fedclient_record_values(&residual, &n);
         assert_int_equal(n, layout->size);

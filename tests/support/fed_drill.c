@@ -17,35 +17,19 @@ static float next_value(fed_rng *rng) {
     return unit * ((float)fed_rng_below(rng, 9) - 4);
 }
 
-void fed_drill_add(uint32_t client, uint64_t count, size_t n, double *x) {
-    for (uint64_t s = 1; s <= count; s++) {
-        fed_rng rng;
-        fed_rng_init(&rng, s, client, 0);
-        for (size_t i = 0; i < n; i++) {
-            x[i] += (double)next_value(&rng);
-        }
+void fed_drill_add(uint32_t client, uint64_t number, size_t n, double *x) {
+    fed_rng rng;
+    fed_rng_init(&rng, number, client, 0);
+    for (size_t i = 0; i < n; i++) {
+        x[i] += (double)next_value(&rng);
     }
-}
-
-/** The number that the library will give to the training under way. */
-static fed_status next_seq(const fedclient_platform *store, uint64_t *seq, fed_error *err) {
-    fedclient_residual_head residual;
-    fedclient_pending_head pending;
-    fedclient_record record = {0};
-    FED_TRY(fedclient_residual_load(store, &residual, &record, err));
-    fedclient_record_free(&record);
-    FED_TRY(fedclient_pending_load(store, &pending, &record, err));
-    fedclient_record_free(&record);
-    *seq = (residual.seq > pending.seq ? residual.seq : pending.seq) + 1;
-    return FED_OK;
 }
 
 fed_status fed_drill_train(void *user, fedclient_round *round, fed_error *err) {
     const fed_drill *drill = user;
-    uint64_t seq = 0;
-    FED_TRY(next_seq(drill->platform, &seq, err));
+    (void)err;
     fed_rng rng;
-    fed_rng_init(&rng, seq, drill->client, 0);
+    fed_rng_init(&rng, round->number, drill->client, 0);
     for (size_t i = 0; i < round->arch->layout.size; i++) {
         round->values[i] += next_value(&rng);
     }
@@ -77,14 +61,14 @@ static fed_status subtract(const fedclient_record *pending, const fed_layout *la
     return fedcodec_envelope_axpy(body + r.pos, fed_reader_left(&r), layout, -1, owed, err);
 }
 
-fed_status fed_drill_owed(const fedclient_platform *store, const fed_layout *layout, float *owed,
-                          uint64_t *seq, fed_error *err) {
+/** What the records of a slot say. */
+static fed_status owed_by_slot(const fedclient_platform *store, unsigned slot,
+                               const fed_layout *layout, float *owed, fed_error *err) {
     fedclient_residual_head head;
     fedclient_pending_head sent;
     fedclient_record residual = {0}, pending = {0};
-    memset(owed, 0, layout->size * sizeof *owed);
-    FED_TRY(fedclient_residual_load(store, &head, &residual, err));
-    fed_status status = fedclient_pending_load(store, &sent, &pending, err);
+    FED_TRY(fedclient_residual_load(store, slot, &head, &residual, err));
+    fed_status status = fedclient_pending_load(store, slot, &sent, &pending, err);
     bool counted = sent.seq == head.seq && sent.fate == FEDCLIENT_FATE_COUNTED;
     size_t n = 0;
     if (status == FED_OK && residual.bytes != NULL && !(counted && sent.whole)) {
@@ -100,8 +84,23 @@ fed_status fed_drill_owed(const fedclient_platform *store, const fed_layout *lay
     }
     fedclient_record_free(&residual);
     fedclient_record_free(&pending);
-    *seq = head.seq;
     return status;
+}
+
+fed_status fed_drill_owed(const fedclient_platform *store, uint64_t task, const fed_layout *layout,
+                          float *owed, unsigned *slot, uint64_t *seq, fed_error *err) {
+    memset(owed, 0, layout->size * sizeof *owed);
+    *slot = task != 0 ? FED_SLOTS : 0;
+    *seq = 0;
+    for (unsigned k = 0; k < FED_SLOTS; k++) {
+        fedclient_residual_head head;
+        fedclient_record record = {0};
+        FED_TRY(fedclient_residual_load(store, k, &head, &record, err));
+        fedclient_record_free(&record);
+        *slot = task != 0 && head.task == task ? k : *slot;
+        *seq = head.seq > *seq ? head.seq : *seq;
+    }
+    return *slot < FED_SLOTS ? owed_by_slot(store, *slot, layout, owed, err) : FED_OK;
 }
 
 fed_status fed_drill_read_body(const fedclient_body *body, fed_writer *w) {

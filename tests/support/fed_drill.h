@@ -13,14 +13,13 @@
  */
 typedef struct fed_drill {
     uint32_t client;
-    fedclient_platform *platform; /* its store tells how many trainings are durable */
 } fed_drill;
 
 /** The training callback; user: a fed_drill. */
 fed_status fed_drill_train(void *user, fedclient_round *round, fed_error *err);
 
-/** x[n] += the trainings 1 .. count of a device. */
-void fed_drill_add(uint32_t client, uint64_t count, size_t n, double *x);
+/** x[n] += one training of a device. */
+void fed_drill_add(uint32_t client, uint64_t number, size_t n, double *x);
 
 /** Write a model of zeros for this text, as a safetensors file for a task's "initial". */
 fed_status fed_drill_zeros(const char *model, const char *path, fed_error *err) FED_CHECKED;
@@ -28,11 +27,13 @@ fed_status fed_drill_zeros(const char *model, const char *path, fed_error *err) 
 /**
  * What the store says is owed, by docs/durability.md.
  *
- * owed  float[layout->size], all 0 where nothing is stored
- * *seq  the number of the last training that is durable
+ * task   whose slot is meant; 0: the first slot
+ * owed   float[layout->size], all 0 where nothing is stored
+ * *slot  the task's slot; FED_SLOTS: it has none
+ * *seq   the number of the last training that is durable, of any task
  */
-fed_status fed_drill_owed(const fedclient_platform *store, const fed_layout *layout, float *owed,
-                          uint64_t *seq, fed_error *err) FED_CHECKED;
+fed_status fed_drill_owed(const fedclient_platform *store, uint64_t task, const fed_layout *layout,
+                          float *owed, unsigned *slot, uint64_t *seq, fed_error *err) FED_CHECKED;
 
 /** Append a request's whole body to w. */
 fed_status fed_drill_read_body(const fedclient_body *body, fed_writer *w) FED_CHECKED;

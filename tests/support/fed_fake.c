@@ -70,7 +70,8 @@ static void assign(fed_fake *fake, const fed_checkin *checkin, fed_assignment *a
                           .digest = fed_digest(fake->model, fake->arch.layout.size),
                           .task = fake->task};
     a->digest ^= fake->wrong_digest ? 1 : 0;
-    bool holds = checkin->task == fake->task.id && checkin->version == fake->version;
+    const fed_held *held = fed_checkin_held(checkin, fake->task.id);
+    bool holds = held != NULL && held->version == fake->version;
     bool over = fake->version >= fake->rounds;
     a->retry_ms = fake->retry_ms != 0 ? fake->retry_ms : 1234;
     a->capabilities = (fake->whole_only ? 0 : FED_CAN_PIECES) |
@@ -78,7 +79,8 @@ static void assign(fed_fake *fake, const fed_checkin *checkin, fed_assignment *a
                       (fake->no_gangs ? 0 : checkin->capabilities & FED_CAN_GANG) |
                       (fake->no_named ? 0 : checkin->capabilities & FED_CAN_NAMED) |
                       (fake->no_own ? 0 : checkin->capabilities & FED_CAN_OWN_METRICS) |
-                      (fake->task.downloads[0] != '\0' ? checkin->capabilities & FED_CAN_URL : 0);
+                      (fake->task.downloads[0] != '\0' ? checkin->capabilities & FED_CAN_URL : 0) |
+                      (checkin->capabilities & FED_CAN_TASKS);
     if (fake->declined.reason[0] != '\0' && !over) {
         a->action = FED_ACTION_WAIT;
         a->reason = FED_WAIT_DECLINED;
@@ -108,6 +110,11 @@ static void checkin(fed_fake *fake, fed_reader *body, int *status, fed_writer *a
         return;
     }
     assert_fed_ok(fed_checkin_read(body, &m));
+    if (fake->no_tasks && (m.capabilities & FED_CAN_TASKS) != 0) {
+        answer_error(400, "bad_request", status, answer);
+        fake->refused++;
+        return;
+    }
     assign(fake, &m, &a);
     fed_assignment_write(answer, m.protocol, &a);
     fake->checkins++;

@@ -67,6 +67,7 @@ typedef struct fed_fake {
     uint64_t requests, checkins, refused, downloads, updates, resent, metrics, identified, pieces;
     uint64_t sent_bytes, received_bytes; /* bytes of models and updates that arrived */
     uint64_t renewals;
+    bool no_tasks;                /* the fake can't read a list of tasks */
     bool no_declines;             /* the fake knows no declines */
     uint64_t declines;            /* how many declines the fake has taken */
     uint32_t retry_ms;            /* the wait of WAIT; 0: 1234 */

@@ -44,7 +44,8 @@ typedef struct federation_setup {
     const char *model;
     unsigned devices;
     unsigned
-        tasks; /* above 1: so many tasks run side by side, and device k has task 1 + k % tasks */
+        tasks;   /* above 1: so many tasks run side by side, and device k has task 1 + k % tasks */
+    bool shared; /* each device has all of them, and slots for all */
     bool one_is_late;      /* the updates of all other devices overtake those of the last device */
     bool counts_any_round; /* asynchronous: a round also counts updates that were trained for an
                               earlier round */
@@ -113,6 +114,13 @@ typedef struct federation_order {
     uint64_t unsure; /* the lease whose update the coordinator was counting when it died; 0: none */
 } federation_order;
 
+/** A training that a device has begun. It is durable if its number is, and if no later one has the
+ * same number. */
+typedef struct federation_training {
+    unsigned device;
+    uint64_t number, task;
+} federation_training;
+
 typedef struct federation {
     const federation_setup *setup;
     const federation_fault *fault;
@@ -127,7 +135,9 @@ typedef struct federation {
     bool over;                            /* a device knows that the task is over */
     uint64_t digest[FEDERATION_VERSIONS]; /* of each version, as the coordinator announced it; 0:
                                              not yet */
-    uint64_t task;  /* of several tasks, the one that is checked; 0: there is one */
+    uint64_t task;                  /* of several tasks, the one that is checked; 0: there is one */
+    federation_training *trainings; /* of devices with slots, in their order */
+    size_t training_count;
     uint64_t tasks; /* FEDERATION_MIGRATE: digest of the tasks' texts before the migration; 0:
                        not yet */
 } federation;
@@ -192,6 +202,9 @@ void federation_check_leftovers(federation *f, const char *directory, const char
 /** For the history: a device was told of this version, or that this update counts. */
 void federation_tell_version(federation *f, unsigned device, uint32_t version, uint64_t digest);
 void federation_tell_update(federation *f, unsigned device, const uint8_t *update, size_t len);
+
+/** A device with slots begins this training, of this task. */
+void federation_tell_training(federation *f, unsigned device, uint64_t number, uint64_t task);
 
 /** The run ended early, as something is broken: what does its history say, without its rounds? */
 void federation_judge_beginning(federation *f);

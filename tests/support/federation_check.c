@@ -201,6 +201,13 @@ void federation_tell_update(federation *f, unsigned device, const uint8_t *updat
     }
 }
 
+void federation_tell_training(federation *f, unsigned device, uint64_t number, uint64_t task) {
+    federation_training *grown = realloc(f->trainings, (f->training_count + 1) * sizeof *grown);
+    assert_non_null(grown);
+    f->trainings = grown;
+    grown[f->training_count++] = (federation_training){device, number, task};
+}
+
 /** H1 to H5 of fed_history.h. */
 static void check_history(federation *f, const json_t *status) {
     size_t k = 0;
@@ -284,6 +291,29 @@ void federation_check_leftovers(federation *f, const char *directory, const char
     closedir(dir);
 }
 
+static bool has_later(const federation *f, size_t k) {
+    const federation_training *t = f->trainings;
+    for (size_t later = k + 1; later < f->training_count; later++) {
+        if (t[later].device == t[k].device && t[later].number == t[k].number) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/** x[n] += what device k has trained for the task that is checked, up to training `last`. */
+static void add_trained(const federation *f, unsigned k, uint64_t last, size_t n, double *x) {
+    for (uint64_t number = 1; number <= last && !f->setup->shared; number++) {
+        fed_drill_add(k, number, n, x);
+    }
+    for (size_t at = 0; at < f->training_count && f->setup->shared; at++) {
+        const federation_training *t = &f->trainings[at];
+        if (t->device == k && t->task == f->task && t->number <= last && !has_later(f, at)) {
+            fed_drill_add(k, t->number, n, x);
+        }
+    }
+}
+
 /** Check D4 and D5 for one device. After a lossy codec, adding a training to the model's values
  * rounds. */
 static void check_device(federation *f, const fed_layout *layout, unsigned k, bool exact) {
@@ -293,6 +323,7 @@ static void check_device(federation *f, const fed_layout *layout, unsigned k, bo
     fedclient_model_head head;
     fedclient_record model = {0};
     uint64_t seq = 0;
+    unsigned slot = 0;
     size_t n = layout->size;
     float *owed = calloc(n, sizeof *owed);
     double *sum = calloc(n, sizeof *sum), *trained = calloc(n, sizeof *trained);
@@ -300,12 +331,14 @@ static void check_device(federation *f, const fed_layout *layout, unsigned k, bo
     snprintf(directory, sizeof directory, "%s/device%u", f->directory, k);
     assert_fed_ok_err(fedclient_platform_posix_open(directory, &platform, &err));
     federation_check_leftovers(f, directory, ".new-");
-    if (fed_drill_owed(&platform, layout, owed, &seq, &err) != FED_OK ||
+    const uint64_t task = f->setup->shared ? f->task : 0;
+    if (fed_drill_owed(&platform, task, layout, owed, &slot, &seq, &err) != FED_OK ||
         fed_ledger_sum(&f->ledger, layout, k, sum, &err) != FED_OK ||
-        fedclient_model_load(&platform, &head, &model, &err) != FED_OK) {
+        (slot < FED_SLOTS &&
+         fedclient_model_load(&platform, slot, &head, &model, &err) != FED_OK)) {
         federation_break(f, "D4: device %u: %s", k, err.text);
     }
-    fed_drill_add(k, seq, n, trained);
+    add_trained(f, k, seq, n, trained);
     for (size_t i = 0; i < n; i++) {
         double got = sum[i] + (double)owed[i];
         if (fabs(trained[i] - got) > (exact ? 0 : 1e-6)) {
@@ -315,7 +348,8 @@ static void check_device(federation *f, const fed_layout *layout, unsigned k, bo
     }
     size_t count = 0;
     const float *values = model.bytes != NULL ? fedclient_record_values(&model, &count) : NULL;
-    bool wrong = values == NULL ? seq > 0 : fed_digest(values, count) != f->result->digest;
+    bool wrong = values == NULL ? slot < FED_SLOTS && seq > 0
+                                : fed_digest(values, count) != f->result->digest;
     if (wrong) {
         federation_break(f, "D5: device %u holds another model than the coordinator", k);
     }
@@ -344,8 +378,9 @@ static void check_all(federation *f, fedserver *server, const json_t *status) {
     bool plain = strcmp(json_string_value(json_object_get(task, "codec_down")), "float32") == 0;
     federation_order_place(f, status);
     check_models(f, &arch.layout, &last, (uint32_t)number(task, "version"), plain);
-    const unsigned tasks = f->task != 0 ? f->setup->tasks : 1;
-    for (unsigned k = f->task != 0 ? (unsigned)f->task - 1 : 0; k < f->setup->devices; k += tasks) {
+    const bool apart = f->task != 0 && !f->setup->shared;
+    const unsigned tasks = apart ? f->setup->tasks : 1;
+    for (unsigned k = apart ? (unsigned)f->task - 1 : 0; k < f->setup->devices; k += tasks) {
         /* Where updates have different weights, adding a training to the model's values rounds. */
         check_device(f, &arch.layout, k, plain && !f->setup->counts_any_round);
     }

@@ -314,7 +314,7 @@ void federation_device(const federation *f, int fd, unsigned k) {
                                      .identify = identify,
                                      .disconnect = no_connection,
                                      .traffic = no_traffic};
-    fed_drill drill = {.client = k, .platform = &platform};
+    fed_drill drill = {.client = k};
     const fedclient_options options = {.server = "https://coordinator:8443",
                                        .platform = &platform,
                                        .transport = &transport,

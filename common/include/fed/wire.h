@@ -67,8 +67,19 @@ enum {
     FED_CAN_OWN_METRICS = 128,
     /* device: fetches downloads from caches, fed_task.downloads; coordinator: says their
      * addresses, FED_PART_ELSEWHERE */
-    FED_CAN_URL = 256
+    FED_CAN_URL = 256,
+    /* device: keeps what it owes for several tasks, and lists them; coordinator: reads the list,
+     * and says which task of the list makes room for another one */
+    FED_CAN_TASKS = 512
 };
+
+enum { FED_SLOTS = 8 }; /* the most tasks for which a device keeps a model and what it owes */
+
+/** A task that a device takes part in, and the version of its model that the device holds. */
+typedef struct fed_held {
+    uint64_t task; /* 0: none */
+    uint32_t version;
+} fed_held;
 
 /** Device -> coordinator: asks for work, and says which model the device holds. */
 typedef struct fed_checkin {
@@ -77,12 +88,21 @@ typedef struct fed_checkin {
     uint8_t protocol;
     fed_role role;
     uint32_t hold_ms; /* how long the coordinator may hold the answer while there is no work */
-    uint64_t task;    /* of the model held; 0: none */
-    uint32_t version; /* of the model held */
+    /* The tasks of the device, the one that it trained last first, each once. Behind the last one
+     * their number is 0. Without FED_CAN_TASKS only the first one travels. */
+    fed_held held[FED_SLOTS];
     /* since protocol 2 */
     uint32_t capabilities; /* FED_CAN_... */
     uint32_t samples;      /* of the device's data; 0: it has not trained yet */
+    /* FED_CAN_TASKS */
+    uint8_t slots; /* how many tasks the device has room for, 1 to FED_SLOTS; read without the
+                    * capability: 1 */
 } fed_checkin;
+
+/** The device's place in m->held for a task; NULL: the device does not hold the task. */
+const fed_held *fed_checkin_held(const fed_checkin *m, uint64_t task);
+/** How many tasks the device holds. */
+unsigned fed_checkin_count(const fed_checkin *m);
 
 void fed_checkin_write(fed_writer *w, const fed_checkin *m);
 fed_status fed_checkin_read(fed_reader *r, fed_checkin *m) FED_CHECKED;
@@ -122,6 +142,9 @@ typedef struct fed_assignment {
     /* since protocol 2. The fields of the task that need one of these capabilities follow, except
      * with WAIT. */
     uint32_t capabilities; /* FED_CAN_... */
+    /* FED_CAN_TASKS, except with WAIT: the task of the check-in's list that makes room for this
+     * one; 0: the device has room */
+    uint64_t replaces;
 } fed_assignment;
 
 /** protocol: that of the check-in. */

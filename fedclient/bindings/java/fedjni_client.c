@@ -183,7 +183,7 @@ static bool take_texts(JNIEnv *env, jobjectArray array, char *texts[TEXTS]) {
 }
 
 static fed_status open_app(fedjni_client *c, char *const texts[TEXTS], bool evaluate,
-                           fed_error *err) {
+                           unsigned slots, fed_error *err) {
     const fedclient_options options = {.server = texts[SERVER],
                                        .log = c->log.write != NULL ? &c->log : NULL,
                                        .role = evaluate ? FED_ROLE_EVALUATE : FED_ROLE_TRAIN,
@@ -194,7 +194,8 @@ static fed_status open_app(fedjni_client *c, char *const texts[TEXTS], bool eval
                                        .room = on_room,
                                        .name = texts[NAME],
                                        .software = texts[SOFTWARE],
-                                       .computes_on = texts[COMPUTES_ON]};
+                                       .computes_on = texts[COMPUTES_ON],
+                                       .slots = slots};
     if (texts[SERVER] == NULL || texts[CA] == NULL || texts[STATE] == NULL) {
         return fed_fail(err, FED_EINVAL,
                         "a client needs a server, a CA and a folder for its state");
@@ -203,7 +204,8 @@ static fed_status open_app(fedjni_client *c, char *const texts[TEXTS], bool eval
 }
 
 JNIEXPORT jlong JNICALL Java_fed_Native_open(JNIEnv *env, jclass type, jobject self,
-                                             jobjectArray array, jboolean evaluate, jint level) {
+                                             jobjectArray array, jboolean evaluate, jint slots,
+                                             jint level) {
     (void)type;
     fed_error err = {0};
     char *texts[TEXTS] = {NULL};
@@ -217,7 +219,7 @@ JNIEXPORT jlong JNICALL Java_fed_Native_open(JNIEnv *env, jclass type, jobject s
         c->log = (fed_log){.write = on_log, .user = c, .level = (fed_log_level)level};
     }
     if (take_texts(env, array, texts)) {
-        end_call(c, env, open_app(c, texts, evaluate == JNI_TRUE, &err), &err);
+        end_call(c, env, open_app(c, texts, evaluate == JNI_TRUE, (unsigned)slots, &err), &err);
     }
     for (size_t k = 0; k < TEXTS; k++) {
         free(texts[k]);

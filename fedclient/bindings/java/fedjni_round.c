@@ -38,8 +38,8 @@ static jobjectArray texts_of(JNIEnv *env, const fed_task *task) {
 
 static jlongArray numbers_of(JNIEnv *env, const fedclient_round *round) {
     const fed_task *task = round->task;
-    const jlong all[] = {round->round, round->version, task->local_steps, task->batch,
-                         (jlong)task->seed};
+    const jlong all[] = {round->round,      round->version,  task->local_steps, task->batch,
+                         (jlong)task->seed, (jlong)task->id, round->slot};
     jlongArray array = (*env)->NewLongArray(env, sizeof all / sizeof all[0]);
     if (array != NULL) {
         (*env)->SetLongArrayRegion(env, array, 0, sizeof all / sizeof all[0], all);

@@ -32,10 +32,12 @@ final class Device {
     private var app: OpaquePointer?
     private var failure: Error?
 
-    init(server: String, ca: String, state: String, train: @escaping Trainer) throws {
+    /// slots: for how many tasks at once it keeps a model and what it owes, 1 to 8.
+    init(server: String, ca: String, state: String, slots: UInt32 = 1, train: @escaping Trainer) throws {
         self.train = train
         var options = fedclient_options()
         options.hold_ms = 25000
+        options.slots = slots
         options.train = { user, round, error in
             Unmanaged<Device>.fromOpaque(user!).takeUnretainedValue().onTrain(round!, error)
         }

@@ -39,6 +39,10 @@ typedef struct fedclient_round {
     const fed_arch *arch; /* the same model, parsed */
     uint32_t round;       /* 0 in an evaluation; an asynchronous round may come again */
     uint32_t version;     /* of the model */
+    /* The task's slot, 0 to fedclient_options.slots - 1. A program that keeps something of its own
+     * for a task, such as an optimizer's state, has as many places for it. A slot may get another
+     * task: note the task's number, too. */
+    unsigned slot;
     /* Training: its number. A device's numbers only grow. A number comes again until its training
      * is stored, and then never. So a callback that sees a larger number knows that what it made
      * under the smaller one is stored. Evaluation: 0. */
@@ -182,6 +186,10 @@ typedef struct fedclient_options {
      * `for_caches`. Where a cache fails in any way, the coordinator is asked instead. NULL: all
      * downloads come from the coordinator. */
     fedclient_transport *downloads;
+    /** For how many tasks side by side this device keeps a model and what it owes, up to FED_SLOTS;
+     * 0: 1. Each takes as much of the store as one; memory holds one at a time. With one slot the
+     * coordinator leaves the device with one task until that ends. */
+    unsigned slots;
 } fedclient_options;
 
 /** Open a client and read its stored state; FED_EFORMAT: the state is damaged. The options are

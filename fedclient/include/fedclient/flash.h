@@ -11,8 +11,9 @@ FED_API_BEGIN
 enum {
     FEDCLIENT_FLASH_PAGE = 256, /* one call of `program` stays within a page of this size */
     FEDCLIENT_FLASH_UNIT = 64,  /* the largest unit_bytes */
-    FEDCLIENT_FLASH_KEYS = 16,  /* how many keys may have a value at a time */
-    FEDCLIENT_FLASH_KEY = 43    /* most bytes of a key */
+    /* how many keys may have a value at a time: enough for 4 slots, and pieces of a download */
+    FEDCLIENT_FLASH_KEYS = 16,
+    FEDCLIENT_FLASH_KEY = 43 /* most bytes of a key */
 };
 
 /**

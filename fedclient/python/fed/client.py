@@ -30,6 +30,7 @@ class Round:
 
     number         of the round, from 1; 0 in an evaluation
     version        of the model: how many rounds were committed into it
+    task, slot     the task's number, and which of the client's slots it has, from 0
     model          the task's text of the model
     optimizer      the task's optimizer, such as "sgd"
     learning_rate, local_steps, batch, seed
@@ -44,6 +45,8 @@ class Round:
         self.model = self._text(b"model")
         self.optimizer = self._text(b"optimizer")
         self.app: dict[str, Any] = json.loads(self._text(b"app") or "{}")
+        self.task = int(library.fedpy_round_number_of(address, b"task"))
+        self.slot = int(library.fedpy_round_number_of(address, b"slot"))
         self.learning_rate: float = library.fedpy_round_number_of(address, b"learning_rate")
         self.local_steps = int(library.fedpy_round_number_of(address, b"local_steps"))
         self.batch = int(library.fedpy_round_number_of(address, b"batch"))
@@ -109,6 +112,7 @@ class Client:
     token     to enrol with; needed the first time only
     name      for the coordinator's operator
     evaluate  True: measure models instead of training them
+    slots     for how many tasks at once it keeps a model and what it owes, up to 8
     eligible  called before each round and now and then within it: None or True: yes; a text: not now, and why
     progress  progress(round, done, total), called with what the training callback tells round.progress
 
@@ -116,7 +120,7 @@ class Client:
     """
 
     def __init__(self, server: str, ca: str | os.PathLike[str], state: str | os.PathLike[str], token: str | None = None,
-                 *, name: str | None = None, evaluate: bool = False,
+                 *, name: str | None = None, evaluate: bool = False, slots: int = 1,
                  eligible: Callable[[], bool | str | None] | None = None,
                  progress: Callable[[Round, int, int], None] | None = None):
         self._train: Train | None = None
@@ -130,7 +134,7 @@ class Client:
         self._room = np.empty(0, np.uint8)
         self._address = ctypes.c_void_p()
         _native.call("client_open", server.encode(), os.fsencode(ca), os.fsencode(state),
-                     None if name is None else name.encode(), int(evaluate), *self._callbacks, None,
+                     None if name is None else name.encode(), int(evaluate), slots, *self._callbacks, None,
                      ctypes.byref(self._address))
         try:
             if token is not None and not _native.library.fedpy_client_enrolled(self._address):

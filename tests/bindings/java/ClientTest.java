@@ -52,6 +52,23 @@ final class ClientTest {
         }
     }
 
+    public void two_tasks_take_turns_in_two_slots() throws Exception {
+        try (Coordinator home = new Coordinator()) {
+            home.task("\"rounds\": 2, \"cohort\": 1");
+            home.task("\"rounds\": 2, \"cohort\": 1");
+            List<String> told = new ArrayList<>();
+            try (Client client = home.device("d").slots(2).open()) {
+                client.run((model, round) -> {
+                    told.add(round.task() + " in " + round.slot());
+                    return new TrainResult(1, 0);
+                });
+            }
+            Check.equal(told.size(), 4);
+            Check.that(!told.get(0).equals(told.get(1)), "they take turns");
+            Check.equal(told.subList(0, 2), told.subList(2, 4));
+        }
+    }
+
     public void a_callback_is_told_of_its_round_and_model() throws Exception {
         try (Coordinator home = new Coordinator()) {
             home.task("\"rounds\": 1, \"cohort\": 1, \"local_steps\": 7, \"batch\": 3, \"learning_rate\": 0.25, \"app\": {\"k\": [1, 2]}");

@@ -143,7 +143,7 @@ static uint64_t ask_as_first_release(coordinator *c, const test_device *d, uint6
     fed_writer w;
     fed_reader r;
     fed_assignment work = {0};
-    const fed_checkin asks = {.protocol = FED_PROTOCOL_OLDEST, .task = held};
+    const fed_checkin asks = {.protocol = FED_PROTOCOL_OLDEST, .held = {{held, 0}}};
     fed_writer_fixed(&w, body, sizeof body);
     fed_checkin_write(&w, &asks);
     answer a = coordinator_ask(c, d, "POST", "/v1/checkin", "", body, w.len);
@@ -191,6 +191,117 @@ static void a_deadline_of_each_task_passes_by_itself(void **state) {
     coordinator_wait(c, 90000);
     assert_false(runs(c, 2)); /* it committed with the minimum of 1 */
     assert_int_equal(task_of(c, 2)->versions.version, 1);
+}
+
+/* ---- devices with slots ---- */
+
+static fed_assignment say(coordinator *c, const test_device *d, uint8_t slots, uint64_t first,
+                          uint64_t second) {
+    return device_say(c, d,
+                      &(fed_checkin){.capabilities = FED_CAN_TASKS,
+                                     .slots = slots,
+                                     .held = {{first, 0}, {second, 0}}});
+}
+
+static void a_device_with_a_free_slot_gets_the_task_that_was_served_longest_ago(void **state) {
+    coordinator *c = *state;
+    for (int k = 0; k < 3; k++) {
+        coordinator_task(c, SMALL("\"rounds\": 9, \"cohort\": 1, \"minimum\": 1"));
+    }
+    const test_device a = coordinator_enrol(c);
+    uint64_t held[2] = {0, 0}, seen = 0;
+    for (int k = 0; k < 3; k++) {
+        const fed_assignment work = say(c, &a, 3, held[0], held[1]);
+        assert_int_equal(work.action, FED_ACTION_TRAIN);
+        assert_int_equal(work.replaces, 0);
+        assert_int_equal(upload(c, &a, &work), 200);
+        coordinator_wait(c, 1);
+        seen |= UINT64_C(1) << work.task.id;
+        held[1] = held[0];
+        held[0] = work.task.id;
+    }
+    assert_int_equal(seen, 1 << 1 | 1 << 2 | 1 << 3);
+}
+
+static void a_device_without_a_free_slot_serves_its_own_tasks_in_turn(void **state) {
+    coordinator *c = *state;
+    for (int k = 0; k < 2; k++) {
+        coordinator_task(c, SMALL("\"rounds\": 9, \"cohort\": 1"));
+    }
+    coordinator_task(c, SMALL("\"rounds\": 9, \"cohort\": 1, \"priority\": 9"));
+    const test_device a = coordinator_enrol(c);
+    uint64_t last = 2;
+    for (int k = 0; k < 4; k++) {
+        const fed_assignment work = say(c, &a, 2, last, 3 - last);
+        assert_int_equal(work.action, FED_ACTION_TRAIN);
+        assert_int_equal(work.task.id <= 2, 1);
+        assert_true(k == 0 || work.task.id != last);
+        assert_int_equal(work.replaces, 0);
+        assert_int_equal(upload(c, &a, &work), 200);
+        coordinator_wait(c, 1);
+        last = work.task.id;
+    }
+}
+
+/* D2, S3: its row has the lease of the other task by then. */
+static void it_reports_once_in_a_round_and_may_serve_another_task_meanwhile(void **state) {
+    coordinator *c = *state;
+    coordinator_task(c, SMALL("\"rounds\": 2, \"cohort\": 3, \"minimum\": 3, \"priority\": 9"));
+    coordinator_task(c, SMALL("\"rounds\": 9, \"cohort\": 3, \"minimum\": 3"));
+    const test_device a = coordinator_enrol(c);
+    for (uint64_t id = 1; id <= 2; id++) {
+        const fed_assignment work = say(c, &a, 2, id == 2 ? 1 : 0, 0);
+        assert_int_equal(work.task.id, id);
+        assert_int_equal(upload(c, &a, &work), 200);
+    }
+    for (int k = 0; k < 2; k++) {
+        const fed_assignment waits = say(c, &a, 2, 2, 1);
+        assert_int_equal(waits.action, FED_ACTION_WAIT);
+        assert_int_equal(waits.reason, FED_WAIT_REPORTED);
+        coordinator_commit(c);
+        coordinator_crash(c); /* the updates of the open rounds tell, and they are stored */
+    }
+    assert_int_equal(task_of(c, 1)->round.received, 1);
+    assert_int_equal(task_of(c, 2)->round.received, 1);
+}
+
+static void a_task_that_does_not_run_makes_room(void **state) {
+    coordinator *c = *state;
+    fed_error err = {0};
+    coordinator_task(c, SMALL("\"rounds\": 9, \"cohort\": 9"));
+    coordinator_task(c, SMALL("\"rounds\": 9, \"cohort\": 9"));
+    coordinator_task(c, SMALL("\"rounds\": 1, \"cohort\": 1, \"priority\": 9"));
+    const test_device a = coordinator_enrol(c), b = coordinator_enrol(c);
+    assert_int_equal(train(c, &b, 0), 3);
+    coordinator_wait(c, 1);
+    assert_false(runs(c, 3));
+    coordinator_commit(c);
+    assert_fed_ok_err(fedserver_task_change(c->server, c->now_ms, 2, FEDSERVER_PAUSE, &err));
+    coordinator_wait(c, 1);
+    /* both may go, and the one that is over comes first, whichever was trained last */
+    assert_int_equal(say(c, &a, 2, 3, 2).replaces, 3);
+    assert_int_equal(say(c, &a, 2, 2, 3).replaces, 3);
+    assert_int_equal(say(c, &a, 1, 2, 0).replaces, 2);
+    assert_int_equal(say(c, &a, 2, 1, 2).replaces, 0);
+    assert_int_equal(say(c, &a, 2, 2, 0).replaces, 0);
+}
+
+static void it_gets_the_last_model_of_each_of_its_tasks(void **state) {
+    coordinator *c = *state;
+    const test_device a = coordinator_enrol(c);
+    for (uint64_t id = 1; id <= 2; id++) {
+        coordinator_task(c, SMALL("\"rounds\": 1, \"cohort\": 1"));
+        assert_int_equal(train(c, &a, 0), id);
+        coordinator_wait(c, 1);
+    }
+    fed_checkin said = {.capabilities = FED_CAN_TASKS, .slots = 2, .held = {{2, 0}, {1, 0}}};
+    for (uint64_t id = 2; id >= 1; id--) {
+        const fed_assignment last = device_say(c, &a, &said);
+        assert_int_equal(last.action, FED_ACTION_DONE);
+        assert_int_equal(last.task.id, id);
+        said.held[2 - id].version = 1;
+    }
+    assert_int_equal(device_say(c, &a, &said).reason, FED_WAIT_FINISHED);
 }
 
 /* ---- evaluating devices ---- */
@@ -405,6 +516,11 @@ int main(void) {
         WITH_COORDINATOR(it_may_leave_once_the_task_is_over_or_declined),
         WITH_COORDINATOR(a_device_has_one_lease),
         WITH_COORDINATOR(a_deadline_of_each_task_passes_by_itself),
+        WITH_COORDINATOR(a_device_with_a_free_slot_gets_the_task_that_was_served_longest_ago),
+        WITH_COORDINATOR(a_device_without_a_free_slot_serves_its_own_tasks_in_turn),
+        WITH_COORDINATOR(it_reports_once_in_a_round_and_may_serve_another_task_meanwhile),
+        WITH_COORDINATOR(a_task_that_does_not_run_makes_room),
+        WITH_COORDINATOR(it_gets_the_last_model_of_each_of_its_tasks),
         WITH_COORDINATOR(an_evaluator_measures_each_version_of_each_task_once),
         WITH_COORDINATOR(a_task_that_does_not_fit_waits_and_says_why),
         WITH_COORDINATOR(a_task_that_never_fits_is_refused),

@@ -52,6 +52,7 @@ public final class Client implements AutoCloseable {
         private final File caFile, state;
         private String caPem, token, name, software = "java-fed", computesOn;
         private boolean evaluate;
+        private int slots = 1;
         private Eligibility eligibility;
         private Round.Progress progress;
         private Log log;
@@ -101,6 +102,15 @@ public final class Client implements AutoCloseable {
         /** Measure models instead of training them. The token must be one of `--role evaluator`. */
         public Builder evaluate() {
             this.evaluate = true;
+            return this;
+        }
+
+        /** For how many tasks at once this device keeps a model and what it owes, 1 to 8; 1 unless said otherwise. */
+        public Builder slots(int slots) {
+            if (slots < 1) {
+                throw new IllegalArgumentException("a client has 1 to 8 slots, not " + slots);
+            }
+            this.slots = slots;
             return this;
         }
 
@@ -170,7 +180,7 @@ public final class Client implements AutoCloseable {
         log = builder.log;
         byte[][] texts = {Native.bytes(builder.server), Native.bytes(caPem), Native.bytes(builder.state.getPath()),
             Native.bytes(builder.name), Native.bytes(builder.software), Native.bytes(builder.computesOn)};
-        handle = Native.open(this, texts, builder.evaluate, log == null ? -1 : builder.level.ordinal());
+        handle = Native.open(this, texts, builder.evaluate, builder.slots, log == null ? -1 : builder.level.ordinal());
     }
 
     /** Does this device have a certificate? */

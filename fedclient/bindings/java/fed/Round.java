@@ -69,6 +69,16 @@ public final class Round {
         return numbers[4];
     }
 
+    /** The task's number. */
+    public long task() {
+        return numbers[5];
+    }
+
+    /** Which of the client's slots the task has, from 0. */
+    public int slot() {
+        return (int) numbers[6];
+    }
+
     public float learningRate() {
         return learningRate;
     }

@@ -1,0 +1,202 @@
+/* Slots: for each of several tasks a model, a residual and a pending update, and which of them the
+ * device uses. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
+#include <inttypes.h>
+
+#include "fedclient/client.h"
+
+/** The slot's task; 0: the slot is free. A residual alone has a task, too: its model was damaged,
+ * and the coordinator has it still. */
+static uint64_t task_of(const fedclient_slot *slot) {
+    return slot->model.task != 0 ? slot->model.task : slot->residual.task;
+}
+
+/** When the slot's task was trained last, as the training's number. 0: never, so a task that takes
+ * its place makes the device drop nothing. */
+static uint64_t trained_last(const fedclient_slot *slot) {
+    return slot->residual.task == task_of(slot) ? slot->residual.seq : 0;
+}
+
+/** The largest number that the slot's records have. */
+static uint64_t last_number(const fedclient_slot *slot) {
+    return slot->pending.seq > slot->residual.seq ? slot->pending.seq : slot->residual.seq;
+}
+
+uint64_t fedclient_slots_last(const fedclient *client) {
+    uint64_t last = client->last_beyond;
+    for (unsigned k = 0; k < client->options.slots; k++) {
+        const uint64_t number = last_number(&client->slots[k]);
+        last = number > last ? number : last;
+    }
+    return last;
+}
+
+static bool is_sending(const fedclient_slot *slot) {
+    return slot->pending.seq != 0 && slot->pending.fate == FEDCLIENT_FATE_UNKNOWN;
+}
+
+fedclient_slot *fedclient_slots_sending(fedclient *client) {
+    for (unsigned k = 0; k < client->options.slots; k++) {
+        if (is_sending(&client->slots[k])) {
+            return &client->slots[k];
+        }
+    }
+    return NULL;
+}
+
+/* -- reading -- */
+
+/** Read the heads of a slot's records, and free the payloads: nothing large is kept. */
+static fed_status load(const fedclient *client, fedclient_slot *slot, fed_error *err) {
+    const fedclient_platform *platform = client->options.platform;
+    const unsigned number = slot->number;
+    char key[FEDCLIENT_KEY];
+    fedclient_record record = {0};
+    fed_status status = fedclient_model_load(platform, number, &slot->model, &record, err);
+    fedclient_record_free(&record);
+    if (status == FED_EFORMAT) { /* the coordinator still has it */
+        fed_logf(client->options.log, FED_LOG_WARN, "%s; it will be downloaded again", err->text);
+        slot->model = (fedclient_model_head){0};
+        status =
+            platform->drop(platform->user, fedclient_record_key(FEDCLIENT_MODEL, number, key), err);
+    }
+    FED_TRY(status);
+    status = fedclient_residual_load(platform, number, &slot->residual, &record, err);
+    fedclient_record_free(&record);
+    FED_TRY(status);
+    status = fedclient_pending_load(platform, number, &slot->pending, &record, err);
+    fedclient_record_free(&record);
+    return status;
+}
+
+/** The last number in slots that are not in use now, since the program had more of them once. No
+ * number comes twice (D4). Damaged records there do no harm yet, and have no number. */
+static uint64_t number_beyond(const fedclient *client) {
+    uint64_t last = 0;
+    for (unsigned k = client->options.slots; k < FED_SLOTS; k++) {
+        const fedclient_platform *platform = client->options.platform;
+        fedclient_slot slot = {.number = k};
+        fedclient_record record = {0};
+        fed_error unused = {0};
+        if (fedclient_residual_load(platform, k, &slot.residual, &record, &unused) == FED_OK) {
+            fedclient_record_free(&record);
+        }
+        if (fedclient_pending_load(platform, k, &slot.pending, &record, &unused) == FED_OK) {
+            fedclient_record_free(&record);
+        }
+        last = last_number(&slot) > last ? last_number(&slot) : last;
+    }
+    return last;
+}
+
+/** Has the device trained in another slot since the slot's message was made? */
+static bool is_overtaken(const fedclient *client, const fedclient_slot *slot) {
+    bool overtaken = client->last_beyond > slot->pending.seq;
+    for (unsigned k = 0; k < client->options.slots; k++) {
+        const bool other = k != slot->number;
+        overtaken |= other && last_number(&client->slots[k]) >= slot->pending.seq;
+    }
+    return overtaken;
+}
+
+/**
+ * A message whose fate is unknown, and yet this device has trained since (C2): the slot was out of
+ * use, in a program with fewer slots or of an older release, which numbers its trainings without
+ * it. The coordinator may have counted the message and forgotten its lease. So nobody can know what
+ * is still owed, and nothing may be sent twice (D2): the slot is emptied. The residual goes first;
+ * if power fails then, this is done again.
+ */
+static fed_status empty_if_stale(const fedclient *client, fedclient_slot *slot, fed_error *err) {
+    const fedclient_platform *platform = client->options.platform;
+    char key[FEDCLIENT_KEY];
+    if (!is_sending(slot) || !is_overtaken(client, slot)) {
+        return FED_OK;
+    }
+    fed_logf(client->options.log, FED_LOG_WARN,
+             "slot %u was out of use while an update of task %" PRIu64
+             " was on its way: what was left to send to that task is dropped",
+             slot->number, task_of(slot));
+    FED_TRY(platform->drop(platform->user,
+                           fedclient_record_key(FEDCLIENT_RESIDUAL, slot->number, key), err));
+    slot->residual = (fedclient_residual_head){0};
+    FED_TRY(platform->drop(platform->user,
+                           fedclient_record_key(FEDCLIENT_PENDING, slot->number, key), err));
+    slot->pending = (fedclient_pending_head){0};
+    return FED_OK;
+}
+
+fed_status fedclient_slots_load(fedclient *client, fed_error *err) {
+    client->slot = client->slots;
+    client->last_beyond = number_beyond(client);
+    for (unsigned k = 0; k < client->options.slots; k++) {
+        client->slots[k] = (fedclient_slot){.number = k};
+        FED_TRY(load(client, &client->slots[k], err));
+    }
+    for (unsigned k = 0; k < client->options.slots; k++) {
+        FED_TRY(empty_if_stale(client, &client->slots[k], err));
+        if (trained_last(&client->slots[k]) > trained_last(client->slot)) {
+            client->slot = &client->slots[k];
+        }
+    }
+    client->known = true;
+    return FED_OK;
+}
+
+fed_status fedclient_slot_reload(fedclient *client, fed_error *err) {
+    FED_TRY(load(client, client->slot, err));
+    client->known = true;
+    return FED_OK;
+}
+
+/* -- which slot -- */
+
+/** The held task comes before the others that were trained longer ago. */
+static unsigned place_of(const fedclient *client, unsigned k) {
+    unsigned place = 0;
+    for (unsigned other = 0; other < client->options.slots; other++) {
+        const uint64_t mine = trained_last(&client->slots[k]);
+        const uint64_t its = trained_last(&client->slots[other]);
+        place += task_of(&client->slots[other]) != 0 && (its > mine || (its == mine && other < k));
+    }
+    return place;
+}
+
+void fedclient_slots_list(const fedclient *client, fed_held held[FED_SLOTS]) {
+    for (unsigned k = 0; k < client->options.slots; k++) {
+        const fedclient_slot *slot = &client->slots[k];
+        if (task_of(slot) != 0) {
+            held[place_of(client, k)] = (fed_held){task_of(slot), slot->model.version};
+        }
+    }
+}
+
+/** The slot of a task; task 0: a free one. NULL: there is none. */
+static fedclient_slot *find(fedclient *client, uint64_t task) {
+    for (unsigned k = 0; k < client->options.slots; k++) {
+        if (task_of(&client->slots[k]) == task) {
+            return &client->slots[k];
+        }
+    }
+    return NULL;
+}
+
+static fedclient_slot *longest_ago(fedclient *client) {
+    fedclient_slot *oldest = client->slots;
+    for (unsigned k = 1; k < client->options.slots; k++) {
+        if (trained_last(&client->slots[k]) < trained_last(oldest)) {
+            oldest = &client->slots[k];
+        }
+    }
+    return oldest;
+}
+
+void fedclient_slot_take(fedclient *client, const fed_assignment *assignment) {
+    assert(fedclient_slots_sending(client) == NULL); /* C2: its slot is not for another task */
+    fedclient_slot *slot = find(client, assignment->task.id);
+    slot = slot != NULL ? slot : find(client, 0);
+    if (slot == NULL && assignment->replaces != 0) {
+        slot = find(client, assignment->replaces);
+    }
+    client->slot = slot != NULL ? slot : longest_ago(client);
+}
