@@ -1,4 +1,4 @@
-/* dgc: the values of largest magnitude as float32, and their positions (gradient dropping).
+/* dgc: the values of largest magnitude, and their positions (gradient dropping).
  * Format: docs/codec-formats.md#dgc   Paper: Aji and Heafield 2017; Lin et al. 2018, section 3 */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codecs/prim/floats.h"
@@ -9,8 +9,10 @@
 static const fedcodec_sparse KIND = FEDCODEC_SPARSE_VALUES;
 
 FEDCODEC_SPARSE_FUNCTIONS(KIND)
+FEDCODEC_SPARSE_BOUND(KIND)
 
-static const fedcodec_param dgc_params[] = {FEDCODEC_SPARSE_PARAMS(0.001)};
+static const fedcodec_param dgc_params[] = {
+    FEDCODEC_SPARSE_PARAM(0.001), FEDCODEC_POS_PARAM, FEDCODEC_FORM_PARAM, {.key = NULL}};
 
 static size_t dgc_work_size(const double *param, size_t n) {
     return fedcodec_select_magnitude_work_size(n, fedcodec_select_most(param[0], n));
@@ -19,7 +21,8 @@ static size_t dgc_work_size(const double *param, size_t n) {
 static fed_status dgc_encode(const fedcodec_job *job, size_t *len) {
     fedcodec_chosen chosen;
     FED_TRY(fedcodec_select_magnitude(job, fedcodec_select_most(job->param[0], job->n), &chosen));
-    return fedcodec_sparse_put(KIND, job, chosen, 0.0, len);
+    fedcodec_values_keep((fedcodec_form)job->param[2], &chosen);
+    return fedcodec_sparse_put(KIND, job, job->param[0], chosen, 0.0, len);
 }
 
 const fedcodec_vtable FEDCODEC_VTABLE(dgc) = {

@@ -3,6 +3,10 @@
 
 #define FED_EFORMAT 2U
 #define FED_ENONFINITE 12U
+#define FED_EVERSION 14U /* what only the processor reads */
+
+/* Does it name values as bfloat16 or int8? */
+#define IS_NARROW(name) ((name) == 97U || (name) == 98U)
 
 /* fedcodec_gpu_head */
 typedef struct head {

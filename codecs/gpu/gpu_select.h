@@ -7,6 +7,10 @@
 
 enum { FEDCODEC_GPU_EACH = 8 }; /* values of a work-item, in kernels that keep their order */
 
+/** What a codec lacks whose values are to be narrow. */
+#define FEDCODEC_GPU_LACKS_FORMS                                                                   \
+    "GPUs send values with values=float32 only; the processor sends the others"
+
 /** Where things lie in the work memory of a choice; all are the device's. */
 typedef struct fedcodec_gpu_choice {
     uint32_t k, sides; /* 1: by magnitude; 2: the k of each sign */

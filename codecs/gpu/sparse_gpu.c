@@ -212,7 +212,10 @@ static size_t work_size(fedcodec_sparse kind, const double *param, size_t n) {
                    lay_out_reading(n, SIZE_MAX, NULL, &r));
 }
 
-static const char *lacks(const double *param) {
+static const char *lacks(fedcodec_sparse kind, const double *param) {
+    if (kind == FEDCODEC_SPARSE_VALUES && param[2] > FEDCODEC_FORM_FLOAT32) {
+        return FEDCODEC_GPU_LACKS_FORMS;
+    }
     return param[1] <= FEDCODEC_POS_RICE
                ? NULL
                : "GPUs write positions with pos=golomb and pos=rice only; "
@@ -221,6 +224,9 @@ static const char *lacks(const double *param) {
 
 // clang-format off
 #define SPARSE_ON_GPU(codec, kind)                                                                 \
+    static const char *codec##_lacks(const double *param) {                                        \
+        return lacks(kind, param);                                                                 \
+    }                                                                                              \
     static size_t codec##_work_size(const double *param, size_t n) {                               \
         return work_size(kind, param, n);                                                          \
     }                                                                                              \
@@ -234,7 +240,7 @@ static const char *lacks(const double *param) {
         .name = #codec,                                                                            \
         .kernels = {fedcodec_gpu_codec_text, fedcodec_gpu_select_text, fedcodec_gpu_sparse_text,   \
                     fedcodec_gpu_sparse_read_text},                                                \
-        .lacks = lacks,                                                                            \
+        .lacks = codec##_lacks,                                                                    \
         .work_size = codec##_work_size,                                                            \
         .encode = codec##_encode,                                                                  \
         .read = codec##_read,                                                                      \

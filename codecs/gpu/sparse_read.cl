@@ -13,7 +13,6 @@
 #define NO_NUMBER   0xffffffffU
 
 #define FED_OK       0U
-#define FED_EVERSION 14U /* a code of the positions that only the processor reads */
 
 /* A chunk being read. */
 typedef struct walk {
@@ -134,7 +133,8 @@ FUNC u32 open_message(GLOBAL const u8 *src, u32 len, u32 n, u32 kind, GLOBAL mes
     }
     u32 how = src[at];
     if (how >= 32) {
-        return how < 64 || how == 64 ? FED_EVERSION : FED_EFORMAT;
+        u32 narrow = kind == VALUES && IS_NARROW(how);
+        return how <= 64 || narrow ? FED_EVERSION : FED_EFORMAT;
     }
     m->count = count;
     m->values = (u32)values + (kind == SIGNS ? 4 : 0);

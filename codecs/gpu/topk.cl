@@ -1,6 +1,8 @@
 /* topk: a work-item has the 8 values of a byte of the bitmap. Format: docs/codec-formats.md#topk */
 /* SPDX-License-Identifier: Apache-2.0 */
 
+#define NAMES 0x7fc00000U
+
 FUNC u32 map_bytes(u32 n) {
     return n / 8 + (n % 8 != 0);
 }
@@ -56,11 +58,15 @@ KERNEL topk_count(GLOBAL const u8 *src, u32 cap, u32 n, GLOBAL u32 *tiles, GLOBA
     }
 }
 
-/* The length; and each value is finite and not 0. */
+/* The length; and each value is finite and not 0. Narrow values are the processor's to read. */
 KERNEL topk_check(GLOBAL const u8 *src, u32 cap, u32 n, GLOBAL const u32 *tiles,
                   GLOBAL const u32 *totals, GLOBAL head *h) {
     LOCAL u32 room[GROUP_SIZE];
     u32 at = GROUP * GROUP_SIZE + LANE, map = map_bytes(n), total;
+    if (h->len <= cap && h->len >= map + 4 && IS_NARROW(load_u32(src + map) - NAMES)) {
+        fail(h, FED_EVERSION);
+        return;
+    }
     if (h->len > cap || h->len != map + 4 * (u64)totals[0]) {
         fail(h, FED_EFORMAT);
         return;

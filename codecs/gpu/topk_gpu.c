@@ -3,9 +3,14 @@
 #include "codecs/gpu/gpu_select.h"
 #include "codecs/gpu/gpu_texts.h"
 #include "codecs/prim/select.h"
+#include "codecs/prim/forms.h"
 
 static size_t topk_work_size(const double *param, size_t n) {
     return fedcodec_gpu_choice_size(1, fedcodec_select_most(param[0], n), n);
+}
+
+static const char *topk_lacks(const double *param) {
+    return param[1] > FEDCODEC_FORM_FLOAT32 ? FEDCODEC_GPU_LACKS_FORMS : NULL;
 }
 
 static fed_status topk_encode(const fedcodec_gpu_job *job) {
@@ -44,6 +49,7 @@ static fed_status topk_read(const fedcodec_gpu_job *job) {
 const fedcodec_gpu_vtable fedcodec_gpu_topk = {
     .name = "topk",
     .kernels = {fedcodec_gpu_codec_text, fedcodec_gpu_select_text, fedcodec_gpu_topk_text},
+    .lacks = topk_lacks,
     .work_size = topk_work_size,
     .encode = topk_encode,
     .read = topk_read,

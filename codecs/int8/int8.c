@@ -2,20 +2,17 @@
  * Paper: 3LC, section 5 ("8-bit int") */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
-#include <float.h>
 #include <math.h>
 
 #include "codecs/prim/dense.h"
 #include "codecs/prim/fetch.h"
 #include "codecs/prim/floats.h"
+#include "codecs/prim/rounding.h"
 #include "codecs/registry.h"
 
 /* A message is the scale, then a byte for each value; if the scale is 0, nothing follows.
  * BLOCK: values that a decode prefetches at once. */
-enum { HEAD = 4, LEVELS = 127, BLOCK = 256, UNUSED = 0x80 };
-
-/* The largest scale whose multiples are all finite. */
-static const float SCALE_MAX = 0x1.020406p+121f;
+enum { HEAD = 4, LEVELS = FEDCODEC_LEVELS, BLOCK = 256, UNUSED = 0x80 };
 
 static const fedcodec_param int8_params[] = {{.key = NULL}};
 
@@ -24,40 +21,26 @@ static size_t int8_bound(const double *param, size_t n) {
     return HEAD + n;
 }
 
-/* 0 for denormals, where a scale would be too coarse for 127 different levels. */
-static float find_scale(float max) {
-    float scale = max / LEVELS;
-    return scale < FLT_MIN ? 0.0f : scale < SCALE_MAX ? scale : SCALE_MAX;
-}
-
-typedef struct scales {
-    float scale, inverse;
-} scales;
-
-/* |v * inverse| is at most 127. Near 1.5 * 2^23 a float's last bit is worth one, so adding that
- * rounds to an integer, ties to even. */
 static void quantise(const fedcodec_job *block, size_t k, void *with) {
     (void)k;
-    const float shift = 0x1.8p23f;
-    const scales by = *(const scales *)with;
+    const fedcodec_scale by = *(const fedcodec_scale *)with;
     assert(block->residual != NULL);
     float *restrict e = block->residual;
     const float *restrict x = block->x;
     uint8_t *restrict dst = block->dst;
     fedcodec_dense_fetch(block);
     for (size_t i = 0, n = block->n; i < n; i++) {
-        float v = fedcodec_sum(e, x, i), level = (v * by.inverse + shift) - shift;
+        float v = fedcodec_sum(e, x, i), level = fedcodec_level(v, by.inverse);
         e[i] = v - level * by.scale;
         dst[i] = (uint8_t)(int)level;
     }
 }
 
 static fed_status int8_encode(const fedcodec_job *job, size_t *len) {
-    float max = job->max, scale = find_scale(max);
-    fedcodec_store_f32(job->dst, scale);
+    fedcodec_scale by = fedcodec_scale_of(job->max);
+    fedcodec_store_f32(job->dst, by.scale);
     *len = HEAD;
-    if (scale > 0.0f) {
-        scales by = {scale, LEVELS / max};
+    if (by.scale > 0.0f) {
         FED_TRY(fedcodec_dense_encode(job, HEAD, 8, quantise, &by));
         *len += job->n;
     } else {
@@ -82,15 +65,11 @@ static fed_status int8_check(const uint8_t *src, size_t len, size_t n, float *ma
     if (scale == 0.0f) {
         FED_REQUIRE(len == HEAD && !signbit(scale), FED_EFORMAT);
     } else {
-        FED_REQUIRE(scale >= FLT_MIN && scale <= SCALE_MAX, FED_EFORMAT);
+        FED_REQUIRE(fedcodec_scale_valid(scale), FED_EFORMAT);
         FED_REQUIRE(len - HEAD == n && levels_valid(src + HEAD, n), FED_EFORMAT);
     }
     *max_abs = LEVELS * scale;
     return FED_OK;
-}
-
-static inline float value_of(uint8_t level, float scale) {
-    return (float)(int8_t)level * scale;
 }
 
 static void int8_decode(const uint8_t *src, size_t len, float *y, size_t n) {
@@ -103,7 +82,7 @@ static void int8_decode(const uint8_t *src, size_t len, float *y, size_t n) {
         size_t end = n - start < BLOCK ? n : start + BLOCK;
         fedcodec_fetch_block(y + start, BLOCK);
         for (size_t i = start; i < end; i++) {
-            y[i] = value_of(src[HEAD + i], scale);
+            y[i] = fedcodec_level_value(src[HEAD + i], scale);
         }
     }
 }
@@ -111,14 +90,14 @@ static void int8_decode(const uint8_t *src, size_t len, float *y, size_t n) {
 static void int8_axpy(const uint8_t *src, size_t len, float w, float *y, size_t n) {
     const float scale = fedcodec_load_f32(src);
     for (size_t i = 0; i < n && len > HEAD; i++) {
-        y[i] += w * value_of(src[HEAD + i], scale);
+        y[i] += w * fedcodec_level_value(src[HEAD + i], scale);
     }
 }
 
 static void int8_fold(const uint8_t *src, size_t len, int64_t weight, int64_t *acc, size_t n) {
     const float scale = fedcodec_load_f32(src);
     for (size_t i = 0; i < n && len > HEAD; i++) {
-        acc[i] += weight * fedcodec_fixed(value_of(src[HEAD + i], scale));
+        acc[i] += weight * fedcodec_fixed(fedcodec_level_value(src[HEAD + i], scale));
     }
 }
 

@@ -31,6 +31,20 @@ static inline float fedcodec_float(uint32_t bits) {
     return v;
 }
 
+static inline uint16_t fedcodec_load_u16(const uint8_t *src) {
+    return (uint16_t)(src[0] | src[1] << 8);
+}
+
+/* In one piece on a little-endian machine: compilers don't vectorise stores of single bytes. */
+static inline void fedcodec_store_u16(uint8_t *dst, uint16_t v) {
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    memcpy(dst, &v, sizeof v);
+#else
+    dst[0] = (uint8_t)v;
+    dst[1] = (uint8_t)(v >> 8);
+#endif
+}
+
 /* Little-endian on every machine. In one piece: compilers don't vectorise loops over bytes. */
 static inline uint32_t fedcodec_little_u32(uint32_t v) {
     return __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? v : __builtin_bswap32(v);

@@ -15,20 +15,6 @@
 typedef uint16_t (*fedcodec_narrow_fn)(float v);
 typedef float (*fedcodec_widen_fn)(uint16_t v);
 
-static inline uint16_t fedcodec_load_u16(const uint8_t *src) {
-    return (uint16_t)(src[0] | src[1] << 8);
-}
-
-/* In one piece on a little-endian machine: compilers don't vectorise stores of single bytes. */
-static inline void fedcodec_store_u16(uint8_t *dst, uint16_t v) {
-#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-    memcpy(dst, &v, sizeof v);
-#else
-    dst[0] = (uint8_t)v;
-    dst[1] = (uint8_t)(v >> 8);
-#endif
-}
-
 /** Encode a block: a fedcodec_dense_fn without its conversions. */
 static inline void fedcodec_narrow_encode(const fedcodec_job *block, fedcodec_narrow_fn narrow,
                                           fedcodec_widen_fn widen) {

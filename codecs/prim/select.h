@@ -12,8 +12,8 @@
 
 /** The chosen values, in the order of their positions. */
 typedef struct fedcodec_chosen {
-    const uint32_t *index; /* ascending; in the work memory, like the values */
-    const float *value;
+    uint32_t *index; /* ascending; in the work memory, like the values */
+    float *value;
     size_t count;
 } fedcodec_chosen;
 
@@ -43,6 +43,14 @@ size_t fedcodec_select_magnitude_work_size(size_t n, size_t k);
  * k values are not 0, all of them are chosen. */
 fed_status fedcodec_select_magnitude(const fedcodec_job *job, size_t k,
                                      fedcodec_chosen *chosen) FED_CHECKED;
+
+/** The same for fedcodec_select_above: two lists of all values. */
+size_t fedcodec_select_above_work_size(size_t n);
+
+/** job->residual += job->x; then choose all values whose magnitude is at least `least`, which is
+ * above 0. FED_ENONFINITE: a value is not finite. */
+fed_status fedcodec_select_above(const fedcodec_job *job, float least,
+                                 fedcodec_chosen *chosen) FED_CHECKED;
 
 /** The mean magnitude, added in the order of positions; 0 if no value was chosen. */
 double fedcodec_mean_magnitude(fedcodec_chosen chosen);

@@ -12,16 +12,31 @@
 
 enum { BLOCK = FEDCODEC_POSITIONS_BLOCK };
 
+static fedcodec_form form_of(fedcodec_sparse kind, const double *param) {
+    return kind == FEDCODEC_SPARSE_VALUES ? (fedcodec_form)param[2] : FEDCODEC_FORM_FLOAT32;
+}
+
 /* Bytes of the values' part of a message, for k > 0 values. */
-static size_t values_len(fedcodec_sparse kind, size_t k) {
-    return kind == FEDCODEC_SPARSE_VALUES  ? 4 * k
+static size_t values_len(fedcodec_sparse kind, fedcodec_form form, size_t k) {
+    return kind == FEDCODEC_SPARSE_VALUES  ? fedcodec_values_len(form, k)
            : kind == FEDCODEC_SPARSE_SIGNS ? 4 + fedcodec_bitmap_len(k)
                                            : 4;
 }
 
+/* Bytes between the count and the values: that of a narrow form, and `how`. */
+static size_t head_len(fedcodec_form form) {
+    return form == FEDCODEC_FORM_FLOAT32 ? 1 : 2;
+}
+
+size_t fedcodec_sparse_bound_of(fedcodec_sparse kind, const double *param, double p, size_t n,
+                                size_t k) {
+    const fedcodec_form form = form_of(kind, param);
+    return fed_varint_size(k) + head_len(form) + values_len(kind, form, k) +
+           fedcodec_positions_bound(p, n, k);
+}
+
 size_t fedcodec_sparse_bound(fedcodec_sparse kind, const double *param, size_t n) {
-    size_t k = fedcodec_select_most(param[0], n);
-    return fed_varint_size(k) + 1 + values_len(kind, k) + fedcodec_positions_bound(param[0], n, k);
+    return fedcodec_sparse_bound_of(kind, param, param[0], n, fedcodec_select_most(param[0], n));
 }
 
 /* ---- Writing ---- */
@@ -42,48 +57,49 @@ static void put_signs(fedcodec_chosen chosen, uint8_t *dst) {
     }
 }
 
-static void put_values(fedcodec_sparse kind, fedcodec_chosen chosen, float mu, uint8_t *dst) {
+/* Subtract mu, or for SIGNS its value of the same sign. */
+static void subtract_mean(fedcodec_sparse kind, fedcodec_chosen chosen, float mu, float *residual) {
+    for (size_t i = 0; i < chosen.count; i++) {
+        const float value = chosen.value[i];
+        const float sent = kind == FEDCODEC_SPARSE_SIGNS ? copysignf(mu, value) : mu;
+        __builtin_prefetch(&residual[fedcodec_soon(chosen.index, i, chosen.count)], 1);
+        residual[chosen.index[i]] = value - sent;
+    }
+}
+
+static void put_values(fedcodec_sparse kind, const fedcodec_job *job, fedcodec_chosen chosen,
+                       float mu, uint8_t *dst) {
     if (kind == FEDCODEC_SPARSE_VALUES) {
-        fedcodec_store_values(dst, chosen.value, chosen.count);
+        fedcodec_values_put(form_of(kind, job->param), chosen, dst, job->residual);
         return;
     }
     fedcodec_store_f32(dst, mu);
     if (kind == FEDCODEC_SPARSE_SIGNS) {
         put_signs(chosen, dst + 4);
     }
+    subtract_mean(kind, chosen, mu, job->residual);
 }
 
-static void subtract_sent(fedcodec_sparse kind, fedcodec_chosen chosen, float mu, float *residual) {
-    for (size_t i = 0; i < chosen.count; i++) {
-        float value = chosen.value[i], sent = mu;
-        if (kind == FEDCODEC_SPARSE_VALUES) {
-            sent = value;
-        } else if (kind == FEDCODEC_SPARSE_SIGNS) {
-            sent = copysignf(mu, value);
-        }
-        __builtin_prefetch(&residual[fedcodec_soon(chosen.index, i, chosen.count)], 1);
-        residual[chosen.index[i]] = value - sent;
-    }
-}
-
-fed_status fedcodec_sparse_put(fedcodec_sparse kind, const fedcodec_job *job,
+fed_status fedcodec_sparse_put(fedcodec_sparse kind, const fedcodec_job *job, double p,
                                fedcodec_chosen chosen, double mean, size_t *len) {
+    const fedcodec_form form = form_of(kind, job->param);
     fed_writer w;
     fed_writer_fixed(&w, job->dst, job->cap);
     fed_write_varint(&w, chosen.count);
     if (chosen.count > 0) {
-        const float mu = to_float(mean);
-        const size_t said = 1 + values_len(kind, chosen.count);
+        if (form != FEDCODEC_FORM_FLOAT32) {
+            fed_write_u8(&w, (uint8_t)(FEDCODEC_FORM_BYTE + form));
+        }
+        const size_t said = 1 + values_len(kind, form, chosen.count);
         FED_TRY(w.status);
         FED_REQUIRE(job->cap - w.len >= said, FED_ENOSPC);
         uint8_t *how = w.data + w.len;
-        put_values(kind, chosen, mu, how + 1);
+        put_values(kind, job, chosen, to_float(mean), how + 1);
         fed_writer_advance(&w, said);
         size_t size = 0;
-        FED_TRY(fedcodec_positions_put((fedcodec_pos)job->param[1], job->param[0], chosen, job->n,
+        FED_TRY(fedcodec_positions_put((fedcodec_pos)job->param[1], p, chosen, job->n,
                                        w.data + w.len, job->cap - w.len, &size, how));
         fed_writer_advance(&w, size);
-        subtract_sent(kind, chosen, mu, job->residual);
     }
     *len = w.len;
     return w.status;
@@ -95,7 +111,9 @@ fed_status fedcodec_sparse_put(fedcodec_sparse kind, const fedcodec_job *job,
 typedef struct message {
     uint64_t count;
     float mu;              /* not for VALUES */
-    const uint8_t *values; /* the next signs or values */
+    fedcodec_form form;    /* of VALUES */
+    const uint8_t *values; /* values, or the next signs */
+    size_t taken;          /* of VALUES, by next_block */
     fedcodec_positions positions;
 } message;
 
@@ -105,9 +123,15 @@ static fed_status open_message(fedcodec_sparse kind, const uint8_t *src, size_t 
     fed_reader_init(&r, src, len);
     m->count = fed_read_varint(&r);
     uint8_t how = m->count > 0 ? fed_read_u8(&r) : 0;
+    m->form = FEDCODEC_FORM_FLOAT32;
+    m->taken = 0;
+    if (kind == FEDCODEC_SPARSE_VALUES && fedcodec_form_is_byte(how)) {
+        m->form = (fedcodec_form)(how - FEDCODEC_FORM_BYTE);
+        how = fed_read_u8(&r);
+    }
     FED_REQUIRE(r.status == FED_OK && m->count <= n, FED_EFORMAT);
     const uint8_t *values =
-        fed_read_bytes(&r, m->count > 0 ? values_len(kind, (size_t)m->count) : 0);
+        fed_read_bytes(&r, m->count > 0 ? values_len(kind, m->form, (size_t)m->count) : 0);
     FED_TRY(r.status);
     m->mu = 0.0f;
     m->values = values;
@@ -121,7 +145,7 @@ static fed_status open_message(fedcodec_sparse kind, const uint8_t *src, size_t 
 /* Check the values' part. */
 static fed_status check_values(fedcodec_sparse kind, const message *m, float *max_abs) {
     if (kind == FEDCODEC_SPARSE_VALUES) {
-        return fedcodec_check_values(m->values, (size_t)m->count, max_abs);
+        return fedcodec_values_check(m->form, m->values, (size_t)m->count, max_abs);
     }
     *max_abs = fabsf(m->mu);
     FED_REQUIRE(isfinite(m->mu) && m->mu != 0.0f, FED_EFORMAT);
@@ -160,10 +184,8 @@ static void reopen(fedcodec_sparse kind, const uint8_t *src, size_t len, size_t 
 static size_t next_block(fedcodec_sparse kind, message *m, float value[BLOCK]) {
     const size_t got = fedcodec_positions_next(&m->positions);
     if (kind == FEDCODEC_SPARSE_VALUES) {
-        for (size_t i = 0; i < got; i++) {
-            value[i] = fedcodec_load_f32(m->values + 4 * i);
-        }
-        m->values += 4 * got;
+        fedcodec_values_load(m->form, m->values, m->taken, got, value);
+        m->taken += got;
     } else if (kind == FEDCODEC_SPARSE_SIGNS) {
         for (size_t i = 0; i < got; i += 8) { /* a block's signs are whole bytes */
             uint32_t signs = *m->values++;
@@ -216,13 +238,17 @@ void fedcodec_sparse_fold(fedcodec_sparse kind, const uint8_t *src, size_t len, 
 double fedcodec_sparse_squares(fedcodec_sparse kind, const uint8_t *src, size_t len, size_t n) {
     message m;
     double sum = 0;
+    float value[BLOCK];
     reopen(kind, src, len, n, &m);
     if (kind != FEDCODEC_SPARSE_VALUES) { /* all values have one magnitude */
         return (double)m.count * ((double)m.mu * (double)m.mu);
     }
-    for (uint64_t i = 0; i < m.count; i++) {
-        const double value = (double)fedcodec_load_f32(m.values + 4 * i);
-        sum += value * value;
+    for (size_t done = 0, got; done < m.count; done += got) {
+        got = m.count - done < BLOCK ? (size_t)m.count - done : BLOCK;
+        fedcodec_values_load(m.form, m.values, done, got, value);
+        for (size_t i = 0; i < got; i++) {
+            sum += (double)value[i] * (double)value[i];
+        }
     }
     return sum;
 }

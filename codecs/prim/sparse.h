@@ -1,34 +1,40 @@
-/* What sbc, stc and dgc share: messages of some positions, and of the value at each of them.
+/* What sbc, stc, dgc and threshold share: messages of some positions, and of the value at each.
  * Format: docs/codec-formats.md#positions */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_PRIM_SPARSE_H
 #define FEDCODEC_PRIM_SPARSE_H
 
 #include "codecs/prim/positions.h"
+#include "codecs/prim/forms.h"
 
 /** What a message holds of the values. */
 typedef enum fedcodec_sparse {
     FEDCODEC_SPARSE_MEAN,  /* one value for all positions */
     FEDCODEC_SPARSE_SIGNS, /* one magnitude, and a sign for each position */
-    FEDCODEC_SPARSE_VALUES /* each value as float32 */
+    FEDCODEC_SPARSE_VALUES /* each value, in one of the forms of forms.h */
 } fedcodec_sparse;
 
-/* A codec's two parameters, in the order that the functions below expect in a job. */
-#define FEDCODEC_SPARSE_PARAMS(fraction)                                                           \
-    {.key = "p",                                                                                   \
-     .preset = (fraction),                                                                         \
-     .low = 1e-6,                                                                                  \
-     .high = 0.5,                                                                                  \
-     .help = "fraction of values sent"},                                                           \
-        FEDCODEC_POS_PARAM, {                                                                      \
-        .key = NULL                                                                                \
+/* The first parameter of sbc, stc and dgc. The second one of all codecs here is FEDCODEC_POS_PARAM,
+ * and the third one of those that send VALUES is FEDCODEC_FORM_PARAM. */
+#define FEDCODEC_SPARSE_PARAM(fraction)                                                            \
+    {                                                                                              \
+        .key = "p", .preset = (fraction), .low = 1e-6, .high = 0.5,                                \
+        .help = "fraction of values sent"                                                          \
     }
 
+/** Most bytes of k of n values. p: as for fedcodec_sparse_put. */
+size_t fedcodec_sparse_bound_of(fedcodec_sparse kind, const double *param, double p, size_t n,
+                                size_t k);
+
+/** The same for a codec whose first parameter is p. */
 size_t fedcodec_sparse_bound(fedcodec_sparse kind, const double *param, size_t n);
 
-/** Write the chosen values and subtract them from the residual. mean: of the values for MEAN, of
- * their magnitudes for SIGNS; ignored for VALUES. */
-fed_status fedcodec_sparse_put(fedcodec_sparse kind, const fedcodec_job *job,
+/** Write the chosen values, and subtract from the residual what arrives.
+ *
+ * p     the fraction of values that Golomb's b is made for
+ * mean  of the values for MEAN, of their magnitudes for SIGNS; ignored for VALUES, of which
+ *       fedcodec_values_keep has dropped what would arrive as 0 */
+fed_status fedcodec_sparse_put(fedcodec_sparse kind, const fedcodec_job *job, double p,
                                fedcodec_chosen chosen, double mean, size_t *len) FED_CHECKED;
 
 /* The functions of a vtable. */
@@ -43,12 +49,10 @@ void fedcodec_sparse_fold(fedcodec_sparse kind, const uint8_t *src, size_t len, 
 double fedcodec_sparse_squares(fedcodec_sparse kind, const uint8_t *src, size_t len, size_t n);
 
 /** Defines the functions of a vtable that differ between codecs only by `kind`, a constant.
- * FEDCODEC_SPARSE_MEMBERS puts them into the vtable. */
+ * FEDCODEC_SPARSE_MEMBERS puts them into the vtable. SPARSE_BOUND defines that of a codec whose
+ * first parameter is p. */
 // clang-format off
 #define FEDCODEC_SPARSE_FUNCTIONS(kind)                                                            \
-    static size_t sparse_bound(const double *param, size_t n) {                                    \
-        return fedcodec_sparse_bound(kind, param, n);                                              \
-    }                                                                                              \
     static fed_status sparse_check(const uint8_t *src, size_t len, size_t n, float *max_abs) {     \
         return fedcodec_sparse_check(kind, src, len, n, max_abs);                                  \
     }                                                                                              \
@@ -64,6 +68,11 @@ double fedcodec_sparse_squares(fedcodec_sparse kind, const uint8_t *src, size_t 
     }                                                                                              \
     static double sparse_squares(const uint8_t *src, size_t len, size_t n) {                       \
         return fedcodec_sparse_squares(kind, src, len, n);                                         \
+    }
+
+#define FEDCODEC_SPARSE_BOUND(kind)                                                                \
+    static size_t sparse_bound(const double *param, size_t n) {                                    \
+        return fedcodec_sparse_bound(kind, param, n);                                              \
     }
 
 #define FEDCODEC_SPARSE_MEMBERS                                                                    \

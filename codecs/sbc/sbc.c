@@ -9,8 +9,10 @@
 static const fedcodec_sparse KIND = FEDCODEC_SPARSE_MEAN;
 
 FEDCODEC_SPARSE_FUNCTIONS(KIND)
+FEDCODEC_SPARSE_BOUND(KIND)
 
-static const fedcodec_param sbc_params[] = {FEDCODEC_SPARSE_PARAMS(0.01)};
+static const fedcodec_param sbc_params[] = {
+    FEDCODEC_SPARSE_PARAM(0.01), FEDCODEC_POS_PARAM, {.key = NULL}};
 
 static size_t sbc_work_size(const double *param, size_t n) {
     return fedcodec_select_work_size(n, fedcodec_select_most(param[0], n));
@@ -22,7 +24,8 @@ static fed_status sbc_encode(const fedcodec_job *job, size_t *len) {
         fedcodec_select(job, fedcodec_select_most(job->param[0], job->n), &positive, &negative));
     double up = fedcodec_mean_magnitude(positive), down = fedcodec_mean_magnitude(negative);
     bool rises = up >= down;
-    return fedcodec_sparse_put(KIND, job, rises ? positive : negative, rises ? up : -down, len);
+    return fedcodec_sparse_put(KIND, job, job->param[0], rises ? positive : negative,
+                               rises ? up : -down, len);
 }
 
 const fedcodec_vtable FEDCODEC_VTABLE(sbc) = {

@@ -9,8 +9,10 @@
 static const fedcodec_sparse KIND = FEDCODEC_SPARSE_SIGNS;
 
 FEDCODEC_SPARSE_FUNCTIONS(KIND)
+FEDCODEC_SPARSE_BOUND(KIND)
 
-static const fedcodec_param stc_params[] = {FEDCODEC_SPARSE_PARAMS(0.01)};
+static const fedcodec_param stc_params[] = {
+    FEDCODEC_SPARSE_PARAM(0.01), FEDCODEC_POS_PARAM, {.key = NULL}};
 
 static size_t stc_work_size(const double *param, size_t n) {
     return fedcodec_select_magnitude_work_size(n, fedcodec_select_most(param[0], n));
@@ -19,7 +21,8 @@ static size_t stc_work_size(const double *param, size_t n) {
 static fed_status stc_encode(const fedcodec_job *job, size_t *len) {
     fedcodec_chosen chosen;
     FED_TRY(fedcodec_select_magnitude(job, fedcodec_select_most(job->param[0], job->n), &chosen));
-    return fedcodec_sparse_put(KIND, job, chosen, fedcodec_mean_magnitude(chosen), len);
+    return fedcodec_sparse_put(KIND, job, job->param[0], chosen, fedcodec_mean_magnitude(chosen),
+                               len);
 }
 
 const fedcodec_vtable FEDCODEC_VTABLE(stc) = {

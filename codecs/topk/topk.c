@@ -7,6 +7,7 @@
 #include "codecs/prim/fetch.h"
 #include "codecs/prim/floats.h"
 #include "codecs/prim/select.h"
+#include "codecs/prim/forms.h"
 #include "codecs/registry.h"
 
 #if FEDCODEC_AVX512
@@ -15,11 +16,23 @@
 
 static const fedcodec_param topk_params[] = {
     {.key = "p", .preset = 0.05, .low = 1e-6, .high = 1.0, .help = "fraction of values sent"},
+    FEDCODEC_FORM_PARAM,
     {.key = NULL},
 };
 
+/* Before values of a narrow form comes a NaN, which no float32 value is, and which names the form.
+ * So the start of a message of one form is never a message of another. */
+enum { NAMES = 0x7fc00000, NAME_LEN = 4 };
+
+/* Bytes of k values, and of the NaN before them. */
+static size_t sent_len(fedcodec_form form, size_t k) {
+    const bool named = k > 0 && form != FEDCODEC_FORM_FLOAT32;
+    return (named ? NAME_LEN : 0) + fedcodec_values_len(form, k);
+}
+
 static size_t topk_bound(const double *param, size_t n) {
-    return fedcodec_bitmap_len(n) + 4 * fedcodec_select_most(param[0], n);
+    return fedcodec_bitmap_len(n) +
+           sent_len((fedcodec_form)param[1], fedcodec_select_most(param[0], n));
 }
 
 static size_t topk_work_size(const double *param, size_t n) {
@@ -27,26 +40,48 @@ static size_t topk_work_size(const double *param, size_t n) {
 }
 
 static fed_status topk_encode(const fedcodec_job *job, size_t *len) {
+    const fedcodec_form form = (fedcodec_form)job->param[1];
     fedcodec_chosen chosen;
     FED_TRY(fedcodec_select_magnitude(job, fedcodec_select_most(job->param[0], job->n), &chosen));
-    size_t map = fedcodec_bitmap_len(job->n);
+    fedcodec_values_keep(form, &chosen);
+    const size_t map = fedcodec_bitmap_len(job->n), sent = sent_len(form, chosen.count);
+    uint8_t *values = job->dst + map + sent - fedcodec_values_len(form, chosen.count);
     fedcodec_bitmap_put(chosen.index, chosen.count, job->dst, map);
-    fedcodec_store_values(job->dst + map, chosen.value, chosen.count);
-    for (size_t i = 0; i < chosen.count; i++) {
-        __builtin_prefetch(&job->residual[fedcodec_soon(chosen.index, i, chosen.count)], 1);
-        job->residual[chosen.index[i]] = 0.0f;
+    if (values > job->dst + map) {
+        fedcodec_store_u32(job->dst + map, NAMES + FEDCODEC_FORM_BYTE + form);
     }
-    *len = map + 4 * chosen.count;
+    fedcodec_values_put(form, chosen, values, job->residual);
+    *len = map + sent;
     return FED_OK;
 }
 
-static fed_status topk_check(const uint8_t *src, size_t len, size_t n, float *max_abs) {
-    size_t map = fedcodec_bitmap_len(n);
-    FED_REQUIRE(len >= map && fedcodec_bitmap_padded(src, n), FED_EFORMAT);
-    FED_REQUIRE((len - map) % 4 == 0, FED_EFORMAT);
-    FED_REQUIRE((len - map) / 4 == fedcodec_bitmap_count(src, map), FED_EFORMAT);
-    return fedcodec_check_values(src + map, (len - map) / 4, max_abs);
+/* What follows the bitmap of a message of `len` bytes. */
+typedef struct sent {
+    fedcodec_form form;
+    const uint8_t *values;
+} sent;
+
+static sent find_sent(const uint8_t *src, size_t len, size_t n) {
+    const size_t map = fedcodec_bitmap_len(n);
+    sent s = {.form = FEDCODEC_FORM_FLOAT32, .values = src + map};
+    const uint32_t name = len - map >= NAME_LEN ? fedcodec_load_u32(s.values) - NAMES : 0;
+    if (name <= UINT8_MAX && fedcodec_form_is_byte((uint8_t)name)) {
+        s.form = (fedcodec_form)(name - FEDCODEC_FORM_BYTE);
+        s.values += NAME_LEN;
+    }
+    return s;
 }
+
+static fed_status topk_check(const uint8_t *src, size_t len, size_t n, float *max_abs) {
+    const size_t map = fedcodec_bitmap_len(n);
+    FED_REQUIRE(len >= map && fedcodec_bitmap_padded(src, n), FED_EFORMAT);
+    const size_t count = fedcodec_bitmap_count(src, map);
+    const sent s = find_sent(src, len, n);
+    FED_REQUIRE(len - map == sent_len(s.form, count), FED_EFORMAT);
+    return fedcodec_values_check(s.form, s.values, count, max_abs);
+}
+
+enum { WORD = 64 }; /* bits of the map that are read at once */
 
 /* y[i] += w * value for each bit of a word of the map. Returns their number. */
 static size_t add_word(uint64_t word, const uint8_t *values, float w, float *y) {
@@ -58,8 +93,6 @@ static size_t add_word(uint64_t word, const uint8_t *values, float w, float *y) 
 }
 
 #if FEDCODEC_AVX512
-enum { WORD = 64 };
-
 /* The same if y has a value for each bit of the word, and as many values are readable at `values`.
  * It stores all of y's values: stores through masks delay the next loads. */
 static inline size_t add_whole_word(uint64_t word, const uint8_t *values, float w, float *y) {
@@ -77,7 +110,7 @@ static inline size_t add_whole_word(uint64_t word, const uint8_t *values, float 
 }
 #endif
 
-static void topk_axpy(const uint8_t *src, size_t len, float w, float *y, size_t n) {
+static void axpy_float32(const uint8_t *src, size_t len, float w, float *y, size_t n) {
     const size_t map = fedcodec_bitmap_len(n);
     const uint8_t *values = src + map;
     size_t at = 0;
@@ -94,20 +127,70 @@ static void topk_axpy(const uint8_t *src, size_t len, float w, float *y, size_t 
     }
 }
 
+/* The next values of a narrow form, for the ones of a word, as float32. */
+static size_t load_word(sent s, size_t taken, uint64_t word, float value[WORD]) {
+    const size_t count = (size_t)__builtin_popcountll(word);
+    fedcodec_values_load(s.form, s.values, taken, count, value);
+    return count;
+}
+
+static void axpy_narrow(const uint8_t *src, sent s, float w, float *y, size_t n) {
+    const size_t map = fedcodec_bitmap_len(n);
+    size_t taken = 0;
+    for (size_t at = 0; at < map; at += 8) {
+        float value[WORD];
+        uint64_t word = fedcodec_bitmap_word(src, map, at);
+        taken += load_word(s, taken, word, value);
+        for (size_t k = 0; word != 0; k++) {
+            y[8 * at + fedcodec_bitmap_take(&word)] += w * value[k];
+        }
+    }
+}
+
+static void topk_axpy(const uint8_t *src, size_t len, float w, float *y, size_t n) {
+    const sent s = find_sent(src, len, n);
+    if (s.form == FEDCODEC_FORM_FLOAT32) {
+        axpy_float32(src, len, w, y, n);
+    } else {
+        axpy_narrow(src, s, w, y, n);
+    }
+}
+
 static void topk_decode(const uint8_t *src, size_t len, float *y, size_t n) {
     fedcodec_clear(y, n);
     topk_axpy(src, len, 1.0f, y, n);
 }
 
-static void topk_fold(const uint8_t *src, size_t len, int64_t weight, int64_t *acc, size_t n) {
+static void fold_float32(const uint8_t *src, int64_t weight, int64_t *acc, size_t n) {
     const size_t map = fedcodec_bitmap_len(n);
     const uint8_t *values = src + map;
-    (void)len;
     for (size_t at = 0; at < map; at += 8) {
         for (uint64_t word = fedcodec_bitmap_word(src, map, at); word != 0; values += 4) {
             int64_t *to = &acc[8 * at + fedcodec_bitmap_take(&word)];
             *to += weight * fedcodec_fixed(fedcodec_load_f32(values));
         }
+    }
+}
+
+static void fold_narrow(const uint8_t *src, sent s, int64_t weight, int64_t *acc, size_t n) {
+    const size_t map = fedcodec_bitmap_len(n);
+    size_t taken = 0;
+    for (size_t at = 0; at < map; at += 8) {
+        float value[WORD];
+        uint64_t word = fedcodec_bitmap_word(src, map, at);
+        taken += load_word(s, taken, word, value);
+        for (size_t k = 0; word != 0; k++) {
+            acc[8 * at + fedcodec_bitmap_take(&word)] += weight * fedcodec_fixed(value[k]);
+        }
+    }
+}
+
+static void topk_fold(const uint8_t *src, size_t len, int64_t weight, int64_t *acc, size_t n) {
+    const sent s = find_sent(src, len, n);
+    if (s.form == FEDCODEC_FORM_FLOAT32) {
+        fold_float32(src, weight, acc, n);
+    } else {
+        fold_narrow(src, s, weight, acc, n);
     }
 }
 

@@ -25,10 +25,11 @@ static bool is_small;
 
 /* Besides each codec with its presets, and with each parameter at its ends. */
 static const char *const more_specs[] = {
-    "twobit:t=0.01",      "3lc:s=1.75",          "inceptionn:e=8",     "inceptionn:e=14",
-    "trunc:b=8",          "trunc:b=24",          "trunc:b=13",         "sbc:p=0.2,pos=rice",
-    "dgc:p=0.1,pos=rice", "stc:p=0.2,pos=rice",  "sbc:p=0.2,pos=rans", "sbc:p=0.2,pos=range",
-    "dgc:p=0.1,pos=auto", "stc:p=0.01,pos=auto", "topk:p=0.5",
+    "twobit:t=0.01",       "3lc:s=1.75",          "inceptionn:e=8",     "inceptionn:e=14",
+    "trunc:b=8",           "trunc:b=24",          "trunc:b=13",         "sbc:p=0.2,pos=rice",
+    "dgc:p=0.1,pos=rice",  "stc:p=0.2,pos=rice",  "sbc:p=0.2,pos=rans", "sbc:p=0.2,pos=range",
+    "dgc:p=0.1,pos=auto",  "stc:p=0.01,pos=auto", "topk:p=0.5",         "topk:values=int8",
+    "dgc:values=bfloat16",
 };
 
 /* Ends of the codecs' tiles: of 256 and 1,024 values, and of 1,024 bytes of 3lc. */
@@ -227,10 +228,11 @@ static void number_y(const place *p) {
     }
 }
 
-/* Some ways to code positions are the processor's only: of codecs that have several. */
+/* Some codes of positions and forms of values are the processor's only: of codecs that have
+ * several. */
 static bool may_be_unread(const fedcodec *codec) {
     for (const fedcodec_param *param = codec->vtable->params; param->key != NULL; param++) {
-        if (strcmp(param->key, "pos") == 0) {
+        if (strcmp(param->key, "pos") == 0 || strcmp(param->key, "values") == 0) {
             return true;
         }
     }

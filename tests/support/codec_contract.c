@@ -109,9 +109,14 @@ void contract_drop(contract_message *m) {
 
 /* Specs that the ends of the parameters do not cover. */
 static const char *const more_specs[] = {
-    "sbc:p=0.2,pos=rice", "sbc:p=0.2,pos=rans", "sbc:p=0.2,pos=range", "sbc:p=0.2,pos=auto",
-    "dgc:p=0.1,pos=rice", "dgc:p=0.1,pos=rans", "dgc:p=0.1,pos=range", "dgc:p=0.1,pos=auto",
-    "stc:p=0.2,pos=rice", "stc:p=0.2,pos=rans", "stc:p=0.2,pos=range", "stc:p=0.2,pos=auto",
+    "sbc:p=0.2,pos=rice",         "sbc:p=0.2,pos=rans",
+    "sbc:p=0.2,pos=range",        "sbc:p=0.2,pos=auto",
+    "dgc:p=0.1,pos=rice",         "dgc:p=0.1,pos=rans",
+    "dgc:p=0.1,pos=range",        "dgc:p=0.1,pos=auto",
+    "stc:p=0.2,pos=rice",         "stc:p=0.2,pos=rans",
+    "stc:p=0.2,pos=range",        "stc:p=0.2,pos=auto",
+    "dgc:p=0.2,values=bfloat16",  "dgc:p=0.5,pos=auto,values=int8",
+    "topk:p=0.3,values=bfloat16", "topk:p=1,values=int8",
 };
 
 bool contract_codec(size_t k, fedcodec *codec) {

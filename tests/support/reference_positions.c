@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "reference_values.h"
+
 /* ---- Bytes and bits ---- */
 
 typedef struct stream {
@@ -521,9 +523,9 @@ static size_t choose(const float *x, size_t n, double p, uint32_t *index) {
     return count;
 }
 
-static void put_values(const float *x, const uint32_t *index, size_t count, stream *out) {
-    for (size_t i = 0; i < count; i++) {
-        put_f32(out, x[index[i]]);
+static void put_all(const uint8_t *bytes, size_t len, stream *out) {
+    for (size_t i = 0; i < len; i++) {
+        put_byte(out, bytes[i]);
     }
 }
 
@@ -540,14 +542,52 @@ static float put_mean_and_signs(const float *x, const uint32_t *index, size_t co
     return mu;
 }
 
+/* Is it dgc or threshold? */
+static bool sends_values(const fedcodec_vtable *codec) {
+    return strcmp(codec->name, "dgc") == 0 || strcmp(codec->name, "threshold") == 0;
+}
+
+/* The positions that are sent. */
+static size_t choose_for(const fedcodec *codec, const float *x, size_t n, uint32_t *index) {
+    size_t count = 0;
+    if (strcmp(codec->vtable->name, "threshold") != 0) {
+        count = choose(x, n, codec->param[0], index);
+    }
+    for (size_t i = 0; i < n && strcmp(codec->vtable->name, "threshold") == 0; i++) {
+        if (fabsf(x[i]) >= (float)codec->param[0]) {
+            index[count++] = (uint32_t)i;
+        }
+    }
+    return sends_values(codec->vtable)
+               ? fed_reference_values_keep((unsigned)codec->param[2], x, index, count)
+               : count;
+}
+
+/* The values, and what they leave in the residual. */
+static void put_values(const fedcodec *codec, float *residual, const uint32_t *index, size_t count,
+                       stream *out) {
+    if (sends_values(codec->vtable)) {
+        size_t size;
+        uint8_t *values =
+            fed_reference_values_put((unsigned)codec->param[2], residual, index, count, &size);
+        put_all(values, size, out);
+        free(values);
+        return;
+    }
+    float mu = put_mean_and_signs(residual, index, count, out);
+    for (size_t i = 0; i < count; i++) {
+        float *x = &residual[index[i]];
+        *x -= *x < 0.0f ? -mu : mu;
+    }
+}
+
 uint8_t *fed_reference_sparse_encode(const fedcodec *codec, float *residual, size_t n,
                                      size_t *len) {
-    bool values = strcmp(codec->vtable->name, "dgc") == 0;
-    if (!values && strcmp(codec->vtable->name, "stc") != 0) {
+    if (!sends_values(codec->vtable) && strcmp(codec->vtable->name, "stc") != 0) {
         return NULL;
     }
     uint32_t *index = make(n, sizeof *index);
-    size_t count = choose(residual, n, codec->param[0], index), size = 0;
+    size_t count = choose_for(codec, residual, n, index), size = 0;
     stream out = {.data = NULL};
     size_t rest = count;
     for (; rest >= 128; rest /= 128) {
@@ -555,23 +595,16 @@ uint8_t *fed_reference_sparse_encode(const fedcodec *codec, float *residual, siz
     }
     put_byte(&out, (unsigned)rest);
     if (count > 0) {
-        uint8_t how,
-            *positions = fed_reference_positions_put((unsigned)codec->param[1], true,
-                                                     codec->param[0], index, count, n, &size, &how);
-        float mu = 0.0f;
+        double p = strcmp(codec->vtable->name, "threshold") == 0 ? (double)count / (double)n
+                                                                 : codec->param[0];
+        uint8_t how, *positions = fed_reference_positions_put((unsigned)codec->param[1], true, p,
+                                                              index, count, n, &size, &how);
+        if (sends_values(codec->vtable) && codec->param[2] > 0.0) {
+            put_byte(&out, 96 + (unsigned)codec->param[2]);
+        }
         put_byte(&out, how);
-        if (values) {
-            put_values(residual, index, count, &out);
-        } else {
-            mu = put_mean_and_signs(residual, index, count, &out);
-        }
-        for (size_t i = 0; i < count; i++) {
-            float *x = &residual[index[i]];
-            *x -= values ? *x : *x < 0.0f ? -mu : mu;
-        }
-        for (size_t i = 0; i < size; i++) {
-            put_byte(&out, positions[i]);
-        }
+        put_values(codec, residual, index, count, &out);
+        put_all(positions, size, &out);
         free(positions);
     }
     free(index);
@@ -581,7 +614,7 @@ uint8_t *fed_reference_sparse_encode(const fedcodec *codec, float *residual, siz
 
 bool fed_reference_sparse_decode(const fedcodec_vtable *codec, const uint8_t *src, size_t len,
                                  float *y, size_t n) {
-    bool values = strcmp(codec->name, "dgc") == 0;
+    bool values = sends_values(codec);
     if (!values && strcmp(codec->name, "stc") != 0) {
         return false;
     }
@@ -596,12 +629,13 @@ bool fed_reference_sparse_decode(const fedcodec_vtable *codec, const uint8_t *sr
         return true;
     }
     uint32_t *index = make(count, sizeof *index);
+    unsigned form = values && src[at] > 96 ? src[at++] - 96u : REFERENCE_FLOAT32;
     uint8_t how = src[at++];
     const uint8_t *sent = src + at;
-    at += values ? 4 * count : 4 + (count + 7) / 8;
+    at += values ? fed_reference_values_len(form, count) : 4 + (count + 7) / 8;
     fed_reference_positions_get(how, src + at, len - at, count, n, index);
     for (size_t i = 0; i < count; i++) {
-        float mu = get_f32(values ? sent + 4 * i : sent);
+        float mu = values ? fed_reference_values_get(form, sent, i) : get_f32(sent);
         y[index[i]] = !values && get_bits(sent + 4, &sign, 1) == 1 ? -mu : mu;
     }
     free(index);

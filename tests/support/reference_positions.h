@@ -16,7 +16,7 @@ uint8_t *fed_reference_positions_put(unsigned pos, bool chosen, double p, const 
 void fed_reference_positions_get(uint8_t how, const uint8_t *src, size_t len, size_t k, size_t n,
                                  uint32_t *index);
 
-/** As fed_reference_encode, for dgc and stc. NULL: another codec. */
+/** As fed_reference_encode, for dgc, threshold and stc. NULL: another codec. */
 uint8_t *fed_reference_sparse_encode(const fedcodec *codec, float *residual, size_t n, size_t *len);
 
 /** As fed_reference_decode, into y, which must be all 0. False: another codec. */

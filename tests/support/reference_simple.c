@@ -9,6 +9,7 @@
 
 #include "fed/hash.h"
 #include "fed/rng.h"
+#include "reference_values.h"
 
 /* Zeroed memory for a message. */
 static uint8_t *make(size_t size) {
@@ -229,12 +230,18 @@ static uint8_t *onebit_encode(float *residual, size_t n, size_t *len) {
 
 /* topk */
 
-static void topk_decode(const uint8_t *src, float *y, size_t n) {
-    const uint8_t *value = src + (n + 7) / 8;
+static void topk_decode(const uint8_t *src, size_t len, float *y, size_t n) {
+    const size_t map = (n + 7) / 8;
+    const uint8_t *value = src + map;
+    size_t k = 0;
+    unsigned form = REFERENCE_FLOAT32;
+    if (len > map && (get_word(value, 4) == 0x7fc00061 || get_word(value, 4) == 0x7fc00062)) {
+        form = *value - 96u;
+        value += 4;
+    }
     for (size_t i = 0; i < n; i++) {
         if (get_bit(src, i) != 0) {
-            y[i] = get_f32(value);
-            value += 4;
+            y[i] = fed_reference_values_get(form, value, k++);
         }
     }
 }
@@ -252,26 +259,46 @@ static int larger_first(const void *a, const void *b) {
     return left->index < right->index ? -1 : left->index > right->index;
 }
 
-static uint8_t *topk_encode(double p, float *residual, size_t n, size_t *len) {
+static size_t topk_choose(double p, const float *x, size_t n, uint32_t *index) {
     size_t k = n == 0 ? 0 : (size_t)fmax(1.0, ceil(p * (double)n)), count = 0;
     place *places = calloc(n + 1, sizeof *places);
+    bool *sent = calloc(n + 1, sizeof *sent);
     for (size_t i = 0; i < n; i++) {
-        places[i] = (place){fabsf(residual[i]), i};
+        places[i] = (place){fabsf(x[i]), i};
     }
     qsort(places, n, sizeof *places, larger_first);
-    uint8_t *out = make((n + 7) / 8 + 4 * n);
-    for (; count < k && places[count].magnitude > 0.0f; count++) {
-        put_bit(out, places[count].index, 1);
+    for (size_t i = 0; i < k && places[i].magnitude > 0.0f; i++) {
+        sent[places[i].index] = true;
     }
-    *len = (n + 7) / 8;
     for (size_t i = 0; i < n; i++) {
-        if (get_bit(out, i) != 0) {
-            put_f32(out + *len, residual[i]);
-            *len += 4;
-            residual[i] = 0.0f;
+        if (sent[i]) {
+            index[count++] = (uint32_t)i;
         }
     }
     free(places);
+    free(sent);
+    return count;
+}
+
+static uint8_t *topk_encode(const double *param, float *residual, size_t n, size_t *len) {
+    const unsigned form = (unsigned)param[1];
+    uint32_t *index = calloc(n + 1, sizeof *index);
+    size_t count = topk_choose(param[0], residual, n, index), size = 0;
+    count = fed_reference_values_keep(form, residual, index, count);
+    uint8_t *values = fed_reference_values_put(form, residual, index, count, &size);
+    uint8_t *out = make((n + 7) / 8 + 4 + size);
+    for (size_t i = 0; i < count; i++) {
+        put_bit(out, index[i], 1);
+    }
+    *len = (n + 7) / 8;
+    if (form != REFERENCE_FLOAT32 && count > 0) {
+        put_word(out + *len, 0x7fc00060 + form, 4);
+        *len += 4;
+    }
+    memcpy(out + *len, values, size);
+    *len += size;
+    free(values);
+    free(index);
     return out;
 }
 
@@ -412,7 +439,7 @@ bool fed_reference_simple_encode(const fedcodec *codec, float *residual, size_t 
         *data = onebit_encode(residual, n, len);
         return true;
     case 9:
-        *data = topk_encode(p, residual, n, len);
+        *data = topk_encode(codec->param, residual, n, len);
         return true;
     case 12:
         *data = twobit_encode(p, residual, n, len);
@@ -447,7 +474,7 @@ bool fed_reference_simple_decode(const fedcodec_vtable *codec, const uint8_t *sr
         onebit_decode(src, y, n);
         return true;
     case 9:
-        topk_decode(src, y, n);
+        topk_decode(src, len, y, n);
         return true;
     case 12:
         twobit_decode(src, y, n);

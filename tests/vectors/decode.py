@@ -202,15 +202,31 @@ def positions(reader, count, how, n):
     reader.end()
 
 
+FORMS = {97: "bfloat16", 98: "int8"}
+
+
+def decode_values(reader, form, count):
+    """The bits of the values of a sparse codec."""
+    if form == "float32":
+        sent = [reader.f32() for _ in range(count)]
+    elif form == "bfloat16":
+        sent = [struct.unpack("<H", reader.bytes(2))[0] << 16 for _ in range(count)]
+    else:
+        sent = decode_levels(reader, reader.f32(), count)
+    require(all(is_finite(value) and value & ~SIGN for value in sent), "a bad value")
+    return sent
+
+
 def decode_dgc(message, n):
     reader = Reader(message)
     values = [0] * n
     count = reader.varint()
     require(count <= n, "more positions than values")
     if count > 0:
-        how = reader.u8()
-        sent = [reader.f32() for _ in range(count)]
-        require(all(is_finite(value) and value & ~SIGN for value in sent), "a bad value")
+        form, how = "float32", reader.u8()
+        if how in FORMS:
+            form, how = FORMS[how], reader.u8()
+        sent = decode_values(reader, form, count)
         for position, value in zip(list(positions(reader, count, how, n)), sent):
             values[position] = value
     reader.end()
@@ -263,18 +279,20 @@ def decode_bfloat16(message, n):
     return values
 
 
-def decode_int8(message, n):
-    reader = Reader(message)
-    scale = reader.f32()
-    if scale == 0:
-        reader.end()
-        return [0] * n
+def decode_levels(reader, scale, n):
     least, most = float.fromhex("0x1p-126"), float.fromhex("0x1.020406p+121")
     require(least <= float_of(scale) <= most, "a bad scale")
     levels = struct.unpack(f"{n}b", reader.bytes(n))
-    reader.end()
     require(n > 0 and max(map(abs, levels)) == 127, "levels whose largest is not 127")
     return [bits_of(level * float_of(scale)) for level in levels]
+
+
+def decode_int8(message, n):
+    reader = Reader(message)
+    scale = reader.f32()
+    values = decode_levels(reader, scale, n) if scale != 0 else [0] * n
+    reader.end()
+    return values
 
 
 def decode_stoch3(message, n):
@@ -302,11 +320,13 @@ def decode_topk(message, n):
     reader = Reader(message)
     sent = [reader.bit() for _ in range(n)]
     reader.end_of_bits(0)
-    values = [reader.f32() if bit else 0 for bit in sent]
+    name, form = message[reader.at:reader.at + 4], "float32"
+    if name[1:] == b"\x00\xc0\x7f" and name[0] in FORMS:
+        form = FORMS[reader.bytes(4)[0]]
+        require(any(sent), "a form of no values")
+    carried = iter(decode_values(reader, form, sum(sent)) if any(sent) else [])
     reader.end()
-    carried = [value for value, bit in zip(values, sent) if bit]
-    require(all(is_finite(value) and value & ~SIGN for value in carried), "a bad value")
-    return values
+    return [next(carried) if bit else 0 for bit in sent]
 
 
 def decode_twobit(message, n):
@@ -382,6 +402,7 @@ DECODERS = {
     16: decode_qsgd,
     17: decode_natural,
     18: decode_eden,
+    19: decode_dgc,  # threshold's messages are dgc's
 }
 
 

@@ -1,7 +1,10 @@
 /* dgc: which values it sends, its bytes by hand, and the messages that it refuses. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "codec_case.h"
 #include "fed_test.h"
+
+#include <math.h>
+
+#include "codec_case.h"
 #include "fedcodec/codec.h"
 
 enum { DGC = 10 };
@@ -38,6 +41,22 @@ static void values_arrive_to_the_bit_at_their_places(void **state) {
     assert_int_equal(sent, 300);
 }
 
+static void narrow_values_follow_their_name(void **state) {
+    (void)state;
+    float x[20] = {[2] = 4.0f, [3] = 0.5f, [9] = -1.0f, [17] = -2.015625f};
+    float again[20];
+    uint8_t dst[64];
+    memcpy(again, x, sizeof x);
+    /* as above, with values that bfloat16 holds */
+    assert_int_equal(codec_case_encode("dgc:p=0.1,values=bfloat16", x, 20, dst, sizeof dst), 9);
+    assert_memory_equal(dst, "\x02\x61\x03\x80\x40\x01\xc0\x2b\x7f", 9);
+    assert_true(x[2] == 0.0f && x[3] == 0.5f && x[17] == 0.0f);
+    assert_int_equal(codec_case_encode("dgc:p=0.1,values=int8", again, 20, dst, sizeof dst), 11);
+    assert_memory_equal(dst + 7, "\x7f\xc0\x2b\x7f", 4); /* levels 127 and -64 */
+    assert_true(again[2] == 0.0f || fabsf(again[2]) < 1e-6f);
+    assert_true(again[17] != 0.0f && fabsf(again[17]) < 0.016f);
+}
+
 static void malformed_messages_are_refused(void **state) {
     (void)state;
     float y[32];
@@ -53,12 +72,21 @@ static void malformed_messages_are_refused(void **state) {
     assert_refuses(DGC, "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x00",
                    1);                  /* a count past all memory */
     assert_refuses(DGC, "\x00\x00", 1); /* more than "nothing" */
+    assert_accepts(DGC, "\x01\x61\x00\x80\x3f\x7f", 1);
+    assert_refuses(DGC, "\x01\x61\x00\x00\x00\x7f", 1);         /* a value of 0 */
+    assert_refuses(DGC, "\x01\x61\x61\x80\x3f\x7f", 1);         /* two names */
+    assert_refuses(DGC, "\x01\x60\x00\x00\x00\x80\x3f\x7f", 1); /* float32 has none */
+    assert_refuses(DGC, "\x01\x63\x00\x80\x3f\x7f", 1);         /* no such form */
+    assert_accepts(DGC, "\x01\x62\x00\x00\x00\x80\x3f\x7f\x7f", 1);
+    assert_refuses(DGC, "\x01\x62\x00\x00\x00\x80\x3f\x01\x7f", 1); /* no level of 127 */
+    assert_refuses(DGC, "\x01\x62", 1);                             /* cut after the name */
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bytes_are_count_code_values_and_gaps),
         cmocka_unit_test(values_arrive_to_the_bit_at_their_places),
+        cmocka_unit_test(narrow_values_follow_their_name),
         cmocka_unit_test(malformed_messages_are_refused),
     };
     return cmocka_run_group_tests_name("dgc", tests, NULL, NULL);

@@ -58,6 +58,20 @@ static void exactly_k_of_a_large_tensor_are_sent(void **state) {
     free(work);
 }
 
+static void narrow_values_follow_their_name(void **state) {
+    (void)state;
+    const float x[10] = {0.5f, -2.015625f, [3] = 1.0f, [9] = 1.5f};
+    const float y[10] = {[1] = -2.015625f, [9] = 1.5f};
+    assert_codec_message("topk:p=0.2,values=bfloat16", x, y, 10,
+                         "\x40\x40\x61\x00\xc0\x7f\x01\xc0\xc0\x3f", 10);
+    const float levels[10] = {0.25f, -127.0f, 100.0f, 99.75f};
+    const float arrive[10] = {[1] = -127.0f, [2] = 100.0f, [3] = 100.0f};
+    assert_codec_message("topk:p=0.4,values=int8", levels, arrive, 10,
+                         "\x70\x00\x62\x00\xc0\x7f\x00\x00\x80\x3f\x81\x64\x64", 13);
+    codec_case c = codec_case_of("topk:p=0.4,values=int8", levels, 10);
+    assert_true(c.residual[0] == 0.25f && c.residual[1] == 0.0f && c.residual[3] == -0.25f);
+}
+
 static void malformed_messages_are_refused(void **state) {
     (void)state;
 #define ONE "\x00\x00\x80\x3f"
@@ -70,6 +84,15 @@ static void malformed_messages_are_refused(void **state) {
     assert_refuses(9, "\x20\x00\x00\x00\x80", 3); /* -0 */
     assert_refuses(9, "\x20\x00\x00\x80\x7f", 3); /* infinity */
     assert_refuses(9, "\x20\x00\x00\xc0\x7f", 3); /* NaN */
+#define BFLOAT16 "\x61\x00\xc0\x7f"
+    assert_accepts(9, "\x20" BFLOAT16 "\x80\x3f", 3);
+    assert_refuses(9, "\x20" BFLOAT16 "\x80", 3);            /* cut within the value */
+    assert_refuses(9, "\x20" BFLOAT16 "\x80\x3f\x00", 3);    /* a trailing byte */
+    assert_refuses(9, "\x20" BFLOAT16, 3);                   /* a value missing: a NaN */
+    assert_refuses(9, "\x20" BFLOAT16 "\x00\x80", 3);        /* -0 */
+    assert_refuses(9, "\x00" BFLOAT16, 3);                   /* a name of nothing */
+    assert_refuses(9, "\x20\x60\x00\xc0\x7f" ONE, 3);        /* float32 has no name */
+    assert_refuses(9, "\x20\x62\x00\xc0\x7f" ONE "\x7e", 3); /* no level of 127 */
     assert_accepts(9, "\x00", 3);
     assert_refuses(9, "", 3);
     assert_accepts(9, "", 0);
@@ -83,6 +106,7 @@ int main(void) {
         cmocka_unit_test(zeros_are_never_sent),
         cmocka_unit_test(one_value_is_sent_however_small_p_is),
         cmocka_unit_test(exactly_k_of_a_large_tensor_are_sent),
+        cmocka_unit_test(narrow_values_follow_their_name),
         cmocka_unit_test(malformed_messages_are_refused),
     };
     return cmocka_run_group_tests_name("topk", tests, NULL, NULL);

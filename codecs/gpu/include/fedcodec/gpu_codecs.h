@@ -74,7 +74,7 @@ fed_status fedcodec_gpu_bursts(fedcodec_gpu *c, fed_gpu_stream *stream, const fl
  * length, which is not trusted; src has cap bytes, and a longer head->len is FED_EFORMAT. A message
  * that encode could not have made sets head->status and leaves y alone; a good one sets FED_OK.
  * FED_EVERSION: a message that the processor may read, but no GPU: sbc, stc and dgc with positions
- * in the codes rans and range.
+ * in the codes rans and range; dgc and topk with values as bfloat16 and int8.
  */
 fed_status fedcodec_gpu_axpy(fedcodec_gpu *c, fed_gpu_stream *stream, const uint8_t *src,
                              size_t cap, fedcodec_gpu_head *head, float w, float *y, size_t n,
