@@ -9,6 +9,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codecs/prim/select.h"
 
+#include <assert.h>
 #include <math.h>
 
 #include "codecs/prim/bitmap.h"
@@ -363,6 +364,21 @@ fed_status fedcodec_select_magnitude(const fedcodec_job *job, size_t k, fedcodec
     guess g = make_guess(s.value, size, EITHER, job->n, k, s.key);
     bool fits = collect_all(job, (thresholds){g.low, g.low}, &s, &candidates.count);
     *chosen = choose(job, &s, candidates, EITHER, g, fits && g.low == ALL.low, k, s.index, s.value);
+    return finite(*chosen) ? FED_OK : FED_ENONFINITE;
+}
+
+size_t fedcodec_select_above_work_size(size_t n) {
+    return 4 * 2 * (n + BATCH);
+}
+
+fed_status fedcodec_select_above(const fedcodec_job *job, float least, fedcodec_chosen *chosen) {
+    scratch s = {.room = job->n, .index = job->work};
+    s.value = (float *)(void *)(s.index + s.room + BATCH);
+    const uint32_t key = fedcodec_bits(least);
+    *chosen = (fedcodec_chosen){s.index, s.value, 0};
+    bool fits = collect_all(job, (thresholds){key, key}, &s, &chosen->count);
+    assert(fits); /* in one part there is room for all */
+    (void)fits;
     return finite(*chosen) ? FED_OK : FED_ENONFINITE;
 }
 

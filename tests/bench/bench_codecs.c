@@ -28,12 +28,29 @@
 
 /* The settings that are measured by default. Each codec that is missing here is measured with its
  * presets. */
-static const char *const settings[] = {"3lc:s=1 dense",       "3lc:s=1",       "3lc:s=1.75",
-                                       "3lc:s=1.75+runs",     "3lc:s=1+zstd",  "3lc:s=1+entropy",
-                                       "3lc:s=1.75+entropy",  "sbc:p=0.1",     "sbc:p=0.01",
-                                       "sbc:p=0.01,pos=auto", "sbc:p=0.001",   "topk:p=0.05",
-                                       "topk:p=0.25",         "trunc:b=16",    "trunc:b=22",
-                                       "trunc:b=24",          "twobit:t=0.002"};
+static const char *const settings[] = {"3lc:s=1 dense",
+                                       "3lc:s=1",
+                                       "3lc:s=1.75",
+                                       "3lc:s=1.75+runs",
+                                       "3lc:s=1+zstd",
+                                       "3lc:s=1+entropy",
+                                       "3lc:s=1.75+entropy",
+                                       "sbc:p=0.1",
+                                       "sbc:p=0.01",
+                                       "sbc:p=0.01,pos=auto",
+                                       "sbc:p=0.001",
+                                       "topk:p=0.05",
+                                       "topk:p=0.25",
+                                       "trunc:b=16",
+                                       "trunc:b=22",
+                                       "trunc:b=24",
+                                       "twobit:t=0.002",
+                                       "topk:p=0.05,values=bfloat16",
+                                       "topk:p=0.05,values=int8",
+                                       "dgc:p=0.01",
+                                       "dgc:p=0.01,values=bfloat16",
+                                       "dgc:p=0.01,values=int8",
+                                       "threshold:t=0.005"};
 
 static const char dense[] = " dense";
 

@@ -15,10 +15,27 @@
 
 enum { VALUES = 65536, BATCH = 4, CLASSES = 10 };
 
-static const char *const codecs[] = {
-    "3lc:s=1",         "3lc:s=1.75", "sbc:p=0.01",    "sbc:p=0.001", "stc:p=0.01", "dgc:p=0.01",
-    "topk:p=0.05",     "twobit",     "onebit",        "stoch3",      "int8",       "float16",
-    "inceptionn:e=10", "trunc:b=16", "3lc:s=1 dense", "qsgd",        "natural",    "eden"};
+static const char *const codecs[] = {"3lc:s=1",
+                                     "3lc:s=1.75",
+                                     "sbc:p=0.01",
+                                     "sbc:p=0.001",
+                                     "stc:p=0.01",
+                                     "dgc:p=0.01",
+                                     "topk:p=0.05",
+                                     "twobit",
+                                     "onebit",
+                                     "stoch3",
+                                     "int8",
+                                     "float16",
+                                     "inceptionn:e=10",
+                                     "trunc:b=16",
+                                     "3lc:s=1 dense",
+                                     "qsgd",
+                                     "natural",
+                                     "eden",
+                                     "topk:p=0.05,values=int8",
+                                     "dgc:p=0.01,values=bfloat16",
+                                     "threshold:t=0.005"};
 
 static const struct {
     const char *name, *text;

@@ -1,0 +1,75 @@
+/* threshold: which values it sends, its bytes by hand, its bound, and the messages that it
+ * refuses. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "codec_case.h"
+#include "fed_test.h"
+
+enum { THRESHOLD = 19 };
+
+static void values_of_at_least_t_are_sent(void **state) {
+    (void)state;
+    const float x[6] = {0.5f, -0.49999997f, 0.25f, -4.0f, 0.0f, 0.5f};
+    const float y[6] = {0.5f, [3] = -4.0f, [5] = 0.5f};
+    const float left[6] = {[1] = -0.49999997f, [2] = 0.25f};
+    /* three, p = 1/2, so b = 0; gaps 0: 0, 2: 110, and 1: 10; ones to the byte's end */
+    assert_codec_message("threshold:t=0.5", x, y, 6,
+                         "\x03\x00\x00\x00\x00\x3f\x00\x00\x80\xc0\x00\x00\x00\x3f\x6b", 15);
+    assert_memory_equal(codec_case_of("threshold:t=0.5", x, 6).residual, left, sizeof left);
+}
+
+static void nothing_large_is_one_byte(void **state) {
+    (void)state;
+    const float x[5] = {0.25f, -0.125f}, y[5] = {0};
+    assert_codec_message("threshold:t=0.5", x, y, 5, "\x00", 1);
+}
+
+static void levels_of_0_are_not_sent(void **state) {
+    (void)state;
+    const float x[4] = {127.0f, 0.25f, -1.0f, 0.75f}, y[4] = {127.0f, 0.0f, -1.0f, 1.0f};
+    const float left[4] = {[1] = 0.25f, [3] = -0.25f};
+    /* three of four, so b = 0; scale 1; levels 127, -1 and 1; gaps 0, 1 and 0: 0 10 0 */
+    assert_codec_message("threshold:t=0.125,values=int8", x, y, 4,
+                         "\x03\x62\x00\x00\x00\x80\x3f\x7f\xff\x01\x4f", 11);
+    codec_case c = codec_case_of("threshold:t=0.125,values=int8", x, 4);
+    assert_memory_equal(c.residual, left, sizeof left);
+}
+
+/* The bound is met: all values, none of them small, in Golomb's code at its longest. */
+static void all_values_take_no_more_than_the_bound(void **state) {
+    (void)state;
+    enum { N = 64 };
+    static const char *const specs[] = {"threshold", "threshold:t=0.001,values=bfloat16",
+                                        "threshold:t=0.001,values=int8"};
+    static const size_t most[] = {1 + 1 + 4 * N + N / 4, 1 + 2 + 2 * N + N / 4,
+                                  1 + 2 + 4 + N + N / 4};
+    float x[N];
+    for (size_t i = 0; i < N; i++) {
+        x[i] = 1.0f;
+    }
+    for (size_t k = 0; k < 3; k++) {
+        fedcodec codec;
+        assert_fed_ok(fedcodec_parse(specs[k], &codec, NULL));
+        assert_int_equal(fedcodec_bound(&codec, N), most[k]);
+        assert_int_equal(codec_case_of(specs[k], x, N).len, most[k] - N / 8); /* gaps of 0 */
+    }
+}
+
+static void malformed_messages_are_refused(void **state) {
+    (void)state;
+    assert_accepts(THRESHOLD, "\x01\x00\x00\x00\x80\xbf\x7f", 1);
+    assert_refuses(THRESHOLD, "\x02\x00\x00\x00\x80\x3f\x00\x00\x80\x3f\x3f", 1); /* two of one */
+    assert_refuses(THRESHOLD, "\x01\x00\x00\x00\x00\x00\x7f", 1);                 /* a value of 0 */
+    assert_refuses(THRESHOLD, "\x01\x60\x00\x00\x00\x80\x3f\x7f", 1);             /* no such form */
+    assert_refuses(THRESHOLD, "\x00\x61", 1); /* a form of nothing */
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(values_of_at_least_t_are_sent),
+        cmocka_unit_test(nothing_large_is_one_byte),
+        cmocka_unit_test(levels_of_0_are_not_sent),
+        cmocka_unit_test(all_values_take_no_more_than_the_bound),
+        cmocka_unit_test(malformed_messages_are_refused),
+    };
+    return cmocka_run_group_tests_name("threshold", tests, NULL, NULL);
+}
