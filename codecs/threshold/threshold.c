@@ -17,7 +17,10 @@ static const fedcodec_param threshold_params[] = {
     {.key = NULL},
 };
 
-/* If all values are sent, Golomb's code takes two bits for each; with fewer it takes less. */
+/* No number bounds how many values reach t. So a message, and the lists in the work memory, must
+ * have room for all n: 4.25 n bytes and 8 n. Where memory is short, dgc and topk bound both by p.
+ *
+ * If all values are sent, Golomb's code takes two bits for each; with fewer it takes less. */
 static size_t sparse_bound(const double *param, size_t n) {
     return fedcodec_sparse_bound_of(KIND, param, 1.0, n, n);
 }

@@ -31,12 +31,16 @@ static void more_values_than_a_message_can_hold_are_refused(void **state) {
     assert_fed_status(fedcodec_decode(codec.vtable, dst, sizeof dst, residual, n), FED_EINVAL);
 }
 
+/* All but threshold's, whose lists may have to hold each value and its position. */
 static void work_memory_is_a_fraction_of_a_large_tensor(void **state) {
     (void)state;
+    enum { N = 431080, SLACK = 512 };
     fedcodec codec;
     for (size_t k = 0; fedcodec_at(k) != NULL; k++) {
-        assert_fed_ok(fedcodec_parse(fedcodec_at(k)->name, &codec, NULL));
-        assert_true(fedcodec_work_size(&codec, 431080) < 431080 * sizeof(float) / 2);
+        const bool lists_all = strcmp(fedcodec_name(fedcodec_at(k)), "threshold") == 0;
+        assert_fed_ok(fedcodec_parse(fedcodec_name(fedcodec_at(k)), &codec, NULL));
+        assert_true(fedcodec_work_size(&codec, N) <
+                    (lists_all ? 2 * N * sizeof(float) + SLACK + 1 : N * sizeof(float) / 2));
     }
 }
 
