@@ -66,6 +66,8 @@ static void mistakes_are_explained(void **state) {
         {"krum:f=0.5", ", \"minimum\": 9", {"whole number"}},
         {"median", "", {"median looks at each value", "codec_up", "int8"}},
         {"trimmed", ", \"codec_up\": \"3lc:s=1\"", {"trimmed looks at each value"}},
+        {"median", ", \"codec_up\": \"threshold\"", {"median looks at each value"}},
+        {"median", ", \"codec_up\": \"topk:p=0.2,values=int8\"", {"median looks at each value"}},
     };
     for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
         fed_error err = {0};
