@@ -16,8 +16,7 @@
  * Virtual devices check in when the coordinator tells them, download the model, and report made-up
  * updates, all through the real request function in one process. Time is virtual. Halfway the
  * coordinator is away for `outage` seconds. After `most` seconds of real time the run ends early.
- * CPU time of TLS and of sockets is not in the figures, and neither is the crowd's own, but for what
- * it does within a batch.
+ * TLS and sockets are not in the figures, and neither is what the crowd does outside a batch.
  */
 
 enum { ROWS = 12 };
