@@ -181,26 +181,28 @@ void fed_postgres_start(fed_postgres *server) {
     }
 }
 
-/* Its backends would end by themselves a moment later, perhaps after one more commit. The system
- * lists them; where it does not, that is what they do. */
-void fed_postgres_kill(fed_postgres *server) {
-    int how;
-    long backends[64];
-    int count = 0;
+/* Stopped first, the postmaster starts no other process meanwhile. The system lists its processes.
+ * Where it does not, a killed server's processes end by themselves a moment later, perhaps after
+ * one more commit. */
+void fed_postgres_signal(const fed_postgres *server, int number) {
     char path[64];
+    long process;
+    assert_int_equal(kill(server->pid, SIGSTOP), 0);
     snprintf(path, sizeof path, "/proc/%ld/task/%ld/children", (long)server->pid,
              (long)server->pid);
     FILE *list = fopen(path, "r");
-    while (list != NULL && count < 64 && fscanf(list, "%ld", &backends[count]) == 1) {
-        count++;
+    while (list != NULL && fscanf(list, "%ld", &process) == 1) {
+        (void)kill((pid_t)process, number); /* it may have ended meanwhile */
     }
     if (list != NULL) {
         fclose(list);
     }
-    assert_int_equal(kill(server->pid, SIGKILL), 0);
-    for (int k = 0; k < count; k++) {
-        (void)kill((pid_t)backends[k], SIGKILL); /* it may have ended meanwhile */
-    }
+    assert_int_equal(kill(server->pid, number), 0);
+}
+
+void fed_postgres_kill(fed_postgres *server) {
+    int how;
+    fed_postgres_signal(server, SIGKILL);
     assert_int_equal(waitpid(server->pid, &how, 0), server->pid);
     server->pid = 0;
 }
@@ -251,8 +253,9 @@ static void wait_for(const char *where, const char *question) {
 
 /* The setting comes before the copy, so the standby has it too: once promoted it waits for a
  * standby of its own. */
-void fed_postgres_standby(fed_postgres *primary, fed_postgres *standby) {
-    char data[PATH_SIZE];
+void fed_postgres_standby_by(fed_postgres *primary, const char *folder, fed_postgres *standby) {
+    char data[PATH_SIZE], host[PATH_SIZE];
+    snprintf(host, sizeof host, "%s", folder);
     if (standby->directory[0] == '\0') {
         make_directory(standby, data);
     } else {
@@ -260,19 +263,9 @@ void fed_postgres_standby(fed_postgres *primary, fed_postgres *standby) {
         fed_test_rmdir(data);
     }
     fed_postgres_sql(primary->where, "ALTER SYSTEM SET synchronous_standby_names = '*'", NULL, 0);
-    char *const arguments[] = {"pg_basebackup",
-                               "-D",
-                               data,
-                               "-h",
-                               primary->directory,
-                               "-U",
-                               "fed",
-                               "-R",
-                               "-X",
-                               "stream",
-                               "--checkpoint=fast",
-                               "--no-sync",
-                               NULL};
+    char *const arguments[] = {
+        "pg_basebackup",     "-D",        data, "-h", host, "-U", "fed", "-R", "-X", "stream",
+        "--checkpoint=fast", "--no-sync", NULL};
     run_program(standby, "pg_basebackup", arguments);
     fed_postgres_start(standby);
     fed_postgres_sql(primary->where, "SELECT pg_reload_conf()", NULL, 0);
@@ -280,8 +273,16 @@ void fed_postgres_standby(fed_postgres *primary, fed_postgres *standby) {
                              " = '*' FROM pg_stat_replication WHERE sync_state = 'sync'");
 }
 
+void fed_postgres_standby(fed_postgres *primary, fed_postgres *standby) {
+    fed_postgres_standby_by(primary, primary->directory, standby);
+}
+
+/* Not by SQL: what the standby still replays may cancel a statement. */
 void fed_postgres_promote(fed_postgres *standby) {
-    fed_postgres_sql(standby->where, "SELECT pg_promote(wait => true)", NULL, 0);
+    char data[PATH_SIZE];
+    snprintf(data, sizeof data, "%s/data", standby->directory);
+    char *const arguments[] = {"pg_ctl", "promote", "-D", data, "-w", NULL};
+    run_program(standby, "pg_ctl", arguments);
     wait_for(standby->where, "SELECT NOT pg_is_in_recovery()");
 }
 
@@ -348,8 +349,16 @@ void fed_postgres_start(fed_postgres *server) {
     (void)server;
 }
 
+void fed_postgres_signal(const fed_postgres *server, int number) {
+    (void)server, (void)number;
+}
+
 void fed_postgres_kill(fed_postgres *server) {
     (void)server;
+}
+
+void fed_postgres_standby_by(fed_postgres *primary, const char *folder, fed_postgres *standby) {
+    (void)primary, (void)folder, (void)standby;
 }
 
 void fed_postgres_standby(fed_postgres *primary, fed_postgres *standby) {

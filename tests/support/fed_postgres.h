@@ -28,12 +28,17 @@ void fed_postgres_close(fed_postgres *server);
 /** Start it again, after it was killed. Returns when it answers. */
 void fed_postgres_start(fed_postgres *server);
 
-/** SIGKILL to the postmaster and all its processes. */
+/** A signal to the postmaster and all its processes. */
+void fed_postgres_signal(const fed_postgres *server, int number);
+
+/** SIGKILL to all of them. */
 void fed_postgres_kill(fed_postgres *server);
 
 /** Make a synchronous standby of a server that runs: from now on the server answers a commit once
  * the standby has it. *standby: zeroed, or a server that was killed, whose place it takes. */
 void fed_postgres_standby(fed_postgres *primary, fed_postgres *standby);
+/** The same, by the socket in this folder, which leads to the primary. */
+void fed_postgres_standby_by(fed_postgres *primary, const char *folder, fed_postgres *standby);
 
 /** Make a server of the standby, whose primary was killed. It commits again once it has a standby
  * of its own: make one of the old primary, which must not start as it was: there would be two. */
