@@ -21,6 +21,8 @@ typedef struct chaos_board {
     atomic_uint lines, broken_lines, slow_lines, stalled_lines, loris;
     atomic_uint repeated, stale, lost_answers;    /* requests */
     atomic_uint enrolled, finished, acknowledged; /* devices; updates */
+    atomic_uint round, given, counted; /* of the newest round that a device was told: its number,
+                                          places that were given, updates acknowledged */
 } chaos_board;
 
 typedef struct chaos_run {
@@ -30,6 +32,7 @@ typedef struct chaos_run {
     uint32_t wait_most_ms; /* devices ask again after this at the latest, so that the test ends
                               soon */
     char ca[4096];         /* PEM */
+    uint32_t piece_bytes;  /* of the devices' client; 0: its default */
     const char *servers;   /* devices know these addresses, and use no proxy; NULL: the coordinator
                               of the board */
     unsigned slots;        /* of each device; above 1: each device takes part in all tasks */

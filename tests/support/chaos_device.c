@@ -13,6 +13,7 @@
 #include "fed/rng.h"
 #include "fed_drill.h"
 #include "fed_ledger.h"
+#include "fedclient/record.h"
 #include "fedserver/http.h"
 #include "tests/support/faults/fault_disk.h"
 
@@ -67,7 +68,8 @@ typedef struct bad_line {
     fedclient_transport inner;
     fed_rng dice;
     int log;
-    bool far;           /* the device does not use the proxy */
+    bool far; /* the device does not use the proxy */
+    const fedclient_platform *platform;
     saved stale[STALE]; /* updates that the device has sent before */
     unsigned kept;
 } bad_line;
@@ -152,6 +154,14 @@ static const saved *save(bad_line *l, const char *url, const uint8_t *body, size
     return s;
 }
 
+static void note_place(chaos_board *board, uint32_t round) {
+    unsigned newest = board->round;
+    if (round > newest && atomic_compare_exchange_strong(&board->round, &newest, round)) {
+        board->given = board->counted = 0;
+    }
+    board->given += round == board->round;
+}
+
 static void note_checkin(const bad_line *l, const uint8_t *body, size_t len,
                          const fed_writer *answer) {
     fed_checkin checkin;
@@ -170,7 +180,34 @@ static void note_checkin(const bad_line *l, const uint8_t *body, size_t len,
         fed_write_u64(&w, a.digest);
         write_log(l, CHAOS_LOG_VERSION, w.data, w.len);
         fed_writer_free(&w);
+        note_place(l->run->board, a.round);
     }
+}
+
+static void note_counted(const bad_line *l, const uint8_t *update, size_t len) {
+    fed_update head = {0};
+    fed_reader r;
+    fed_reader_init(&r, update, len);
+    write_log(l, CHAOS_LOG_UPDATE, update, len);
+    l->run->board->acknowledged++;
+    l->run->board->counted +=
+        fed_update_read(&r, &head) == FED_OK && head.round == l->run->board->round;
+}
+
+/** The last piece of a message was acknowledged, so the message is. The device has it stored: in its
+ * first slot, since devices that send pieces here take part in one task. */
+static void note_pieces(const bad_line *l) {
+    fedclient_pending_head head;
+    fedclient_record pending = {0};
+    fed_error err = {0};
+    size_t len = 0;
+    if (fedclient_pending_load(l->platform, 0, &head, &pending, &err) != FED_OK) {
+        fprintf(stderr, "chaos: %s\n", err.text);
+        _exit(CHAOS_WANTS_A_PERSON);
+    }
+    const uint8_t *update = fedclient_record_payload(&pending, &len);
+    note_counted(l, update, len);
+    fedclient_record_free(&pending);
 }
 
 /** Send a request whose body is in memory, and log the result. */
@@ -184,8 +221,9 @@ static fed_status send_body(bad_line *l, const fedclient_request *request, const
     FED_TRY(l->inner.send(l->inner.user, &copy, status, answer, err));
     bool update = strstr(s->url, "/v1/update") != NULL;
     if (update && *status == 200) {
-        write_log(l, CHAOS_LOG_UPDATE, s->body, s->len);
-        l->run->board->acknowledged++;
+        note_counted(l, s->body, s->len);
+    } else if (*status == 200 && strstr(s->url, "/v1/piece") != NULL) {
+        note_pieces(l);
     } else if (*status == 200 && strstr(s->url, "/v1/checkin") != NULL) {
         note_checkin(l, s->body, s->len, answer);
     }
@@ -308,7 +346,9 @@ static fed_status open_and_live(const chaos_run *run, unsigned k, bad_line *l, c
                                      .traffic = line_traffic};
     trainer trains = {.line = l, .drill = {.client = k}};
     const fed_log log = {.write = fed_log_stderr, .level = FED_LOG_INFO};
+    l->platform = &platform;
     const fedclient_options options = {.server = run->servers != NULL ? run->servers : server,
+                                       .piece_bytes = run->piece_bytes,
                                        .platform = &platform,
                                        .transport = &transport,
                                        .log = getenv("FED_CHAOS_VERBOSE") != NULL ? &log : NULL,
