@@ -54,6 +54,20 @@ static void a_lost_update_is_found(void **state) {
     assert_broken(h, "H2", "all rounds counted 12 updates, 13 were acknowledged");
 }
 
+/* Of two coordinators, each log has the rounds of its own. */
+static void a_round_that_two_coordinators_commit_is_found(void **state) {
+    (void)state;
+    fed_history *h = sound();
+    fed_history_next_log(h);
+    fed_history_stored(h, 5, 0);
+    fed_history_committed(h, 5, 0);
+    assert_holds(h);
+    h = sound();
+    fed_history_next_log(h);
+    fed_history_committed(h, 2, DEVICES);
+    assert_broken(h, "H3", "two coordinators have committed round 2");
+}
+
 static void an_update_that_counts_twice_is_found(void **state) {
     (void)state;
     fed_history *h = sound();
@@ -139,6 +153,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_sound_history_holds),
         cmocka_unit_test(a_lost_update_is_found),
+        cmocka_unit_test(a_round_that_two_coordinators_commit_is_found),
         cmocka_unit_test(an_update_that_counts_twice_is_found),
         cmocka_unit_test(so_it_is_where_updates_count_in_any_round),
         cmocka_unit_test(two_messages_of_one_lease_are_found),

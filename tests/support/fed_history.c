@@ -8,7 +8,7 @@
 
 /* What happened, with up to four numbers. Unused ones are 0. */
 typedef struct deed {
-    unsigned device;
+    unsigned device; /* of a committed round: the number of the log */
     uint32_t number; /* of a round, or of a version */
     uint32_t updates;
     uint64_t lease, digest;
@@ -21,6 +21,7 @@ typedef struct list {
 
 struct fed_history {
     list acknowledged, announced, committed, stored;
+    unsigned logs; /* of coordinators, before the present one */
 };
 
 fed_history *fed_history_new(void) {
@@ -64,7 +65,12 @@ void fed_history_announced(fed_history *history, unsigned device, uint32_t versi
 }
 
 void fed_history_committed(fed_history *history, uint32_t round, uint32_t updates) {
-    append(&history->committed, (deed){.number = round, .updates = updates});
+    append(&history->committed,
+           (deed){.device = history->logs, .number = round, .updates = updates});
+}
+
+void fed_history_next_log(fed_history *history) {
+    history->logs++;
 }
 
 void fed_history_stored(fed_history *history, uint32_t round, uint32_t updates) {
@@ -152,9 +158,14 @@ static bool rounds_count_what_was_acknowledged(const list *acknowledged, const l
 
 static bool rounds_commit_once(const list *committed, const list *stored, char *why, size_t cap) {
     for (size_t k = 1; k < committed->count; k++) {
-        if (committed->items[k].number <= committed->items[k - 1].number) {
-            return BROKEN("H3: round %u committed after round %u", committed->items[k].number,
-                          committed->items[k - 1].number);
+        const deed *last = &committed->items[k - 1], *d = &committed->items[k];
+        if (d->number <= last->number && d->device == last->device) {
+            return BROKEN("H3: round %u committed after round %u", d->number, last->number);
+        }
+        for (size_t j = 0; j < k; j++) {
+            if (committed->items[j].number == d->number) {
+                return BROKEN("H3: two coordinators have committed round %u", d->number);
+            }
         }
     }
     for (size_t k = 0; k < committed->count; k++) {

@@ -34,6 +34,10 @@ void fed_history_acknowledged(fed_history *history, unsigned device, uint64_t le
 void fed_history_announced(fed_history *history, unsigned device, uint32_t version,
                            uint64_t digest);
 
+/** Several coordinators have a log each: what follows is another one's. Their rounds are the same,
+ * so H3 holds for each log, and no two say that the same round committed. */
+void fed_history_next_log(fed_history *history);
+
 /** The coordinator's log said that a round committed. Call it in the order of the lines. */
 void fed_history_committed(fed_history *history, uint32_t round, uint32_t updates);
 

@@ -120,3 +120,31 @@ fed_status fed_ledger_apply(const fed_ledger *ledger, const fed_layout *layout, 
     free(sum);
     return status;
 }
+
+static int by_value(const void *a, const void *b) {
+    const float x = *(const float *)a, y = *(const float *)b;
+    return (x > y) - (x < y);
+}
+
+fed_status fed_ledger_median(const fed_ledger *ledger, const fed_layout *layout, uint32_t round,
+                             float *values, fed_error *err) {
+    const size_t n = layout->size, rows = fed_ledger_round(ledger, round);
+    float *x = malloc((rows + 1) * n * sizeof *x), *column = malloc((rows + 1) * sizeof *column);
+    size_t row = 0;
+    fed_status status = x == NULL || column == NULL ? FED_ENOMEM : FED_OK;
+    for (size_t k = 0; k < ledger->count && status == FED_OK; k++) {
+        if (ledger->entries[k].round == round) {
+            status = decode(&ledger->entries[k], layout, x + n * row++, err);
+        }
+    }
+    for (size_t i = 0; i < n && status == FED_OK && rows > 0; i++) {
+        for (size_t k = 0; k < rows; k++) {
+            column[k] = x[k * n + i];
+        }
+        qsort(column, rows, sizeof *column, by_value);
+        values[i] += (column[(rows - 1) / 2] + column[rows / 2]) / 2;
+    }
+    free(x);
+    free(column);
+    return status;
+}

@@ -45,4 +45,9 @@ size_t fed_ledger_round(const fed_ledger *ledger, uint32_t round);
 fed_status fed_ledger_apply(const fed_ledger *ledger, const fed_layout *layout, uint32_t round,
                             float *values, fed_error *err) FED_CHECKED;
 
+/** values += the median of a round's updates, value by value. Of an even number of updates, it is
+ * the mean of the two in the middle. */
+fed_status fed_ledger_median(const fed_ledger *ledger, const fed_layout *layout, uint32_t round,
+                             float *values, fed_error *err) FED_CHECKED;
+
 #endif

@@ -14,7 +14,7 @@
 #include "fedserver/operator.h"
 #include "tests/support/faults/fault_disk.h"
 
-enum { FEDERATION_DEVICES = 3, FEDERATION_LIVES = 2, FEDERATION_VERSIONS = 16 };
+enum { FEDERATION_DEVICES = 3, FEDERATION_LIVES = 2, FEDERATION_VERSIONS = 512 };
 enum { FEDERATION_COUNTED = 64 }; /* at most so many updates */
 
 /** Numbers of processes: the coordinator is 0, device k is k + 1, and the operator's command is the
@@ -49,6 +49,7 @@ typedef struct federation_setup {
     bool one_is_late;      /* the updates of all other devices overtake those of the last device */
     bool counts_any_round; /* asynchronous: a round also counts updates that were trained for an
                               earlier round */
+    bool median;           /* the strategy is the median of a round's updates, not their mean */
     bool sums_of_sites;    /* updates reach the coordinator as sums of sites: its rounds count
                               sums */
     bool enrolled;         /* else each device enrols in its first step */
@@ -131,6 +132,7 @@ typedef struct federation {
     fed_ledger ledger;
     fed_history *history; /* NULL: none is kept */
     federation_order order;
+    bool placed; /* the ledger says already in which round each update counts; not `order` */
     bool enrols_only, overtaking, job_done;
     bool over;                            /* a device knows that the task is over */
     uint64_t digest[FEDERATION_VERSIONS]; /* of each version, as the coordinator announced it; 0:

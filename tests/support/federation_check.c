@@ -263,7 +263,8 @@ static void check_models(federation *f, const fed_layout *layout, const fed_mode
     fed_error err = {0};
     for (uint32_t v = 0; v <= versions; v++) {
         if (v > 0) {
-            assert_fed_ok_err(fed_ledger_apply(&f->ledger, layout, v, values, &err));
+            assert_fed_ok_err((f->setup->median ? fed_ledger_median : fed_ledger_apply)(
+                &f->ledger, layout, v, values, &err));
         }
         uint64_t digest = fed_digest(values, layout->size);
         if (exact && f->digest[v] != 0 && f->digest[v] != digest) {
@@ -376,7 +377,9 @@ static void check_all(federation *f, fedserver *server, const json_t *status) {
     check_history(f, status);
     const json_t *task = json_object_get(status, "task");
     bool plain = strcmp(json_string_value(json_object_get(task, "codec_down")), "float32") == 0;
-    federation_order_place(f, status);
+    if (!f->placed) {
+        federation_order_place(f, status);
+    }
     check_models(f, &arch.layout, &last, (uint32_t)number(task, "version"), plain);
     const bool apart = f->task != 0 && !f->setup->shared;
     const unsigned tasks = apart ? f->setup->tasks : 1;
