@@ -68,7 +68,7 @@ run clang -L fuzz
 stage "tests under AddressSanitizer and UBSan"
 # Left out, so that all of it takes less than 25 minutes: tests that only start other programs, or compile; and those that run
 # once more on the fake CUDA driver, which the last stage runs.
-run clang -LE fuzz -E '^cuda\.|^gpu\.nvcc$|^browser\.|^e2e\.test_(sweep|site_deaths)$|^parity\.|^codecs\.(readme|portable)$|^fedtrain\.memory$|^vectors\.'
+run clang -LE fuzz -E '^cuda\.|^gpu\.nvcc$|^browser\.|^e2e\.test_(sweep|site_deaths|kill_matrix)$|^parity\.|^codecs\.(readme|portable)$|^fedtrain\.memory$|^vectors\.'
 
 stage "tests with threads under ThreadSanitizer"
 # Some kernels place memory so randomly that ThreadSanitizer can't start, so randomization is off.
@@ -76,10 +76,10 @@ if setarch -R true 2>/dev/null; then
     prefix=(setarch -R)
 fi
 # Left out, so that all of it takes less than 25 minutes: tests with one thread, and those of fednic, which has one;
-# e2e.test_fedsim and the sweeps, whose threads and processes are those of deploy.sim.test_inproc, e2e.test_chaos and
+# e2e.test_fedsim, the sweeps and the kill matrix, whose threads and processes are those of deploy.sim.test_inproc, e2e.test_chaos and
 # e2e.test_sites, which run here; and Open MPI, which the sanitizer can't see into.
 threads=(-R '^(fedclient|fedserver|deploy\.sim|e2e)\.|^common\.test_threads$|^codecs\.test_tensor$|^contract\.test_each_(link|collective)$'
-    -E '^fedserver\.strategies\.test_rows$|^fedclient\.(train\.|stack$|without_curl$|test_client$|apps\.test_fed(train|worker_predict)$|datacenter\.links\.mpi\.)|^e2e\.test_(resume|fedsim|sweep|site_deaths|gang_faults|nic_.*)$')
+    -E '^fedserver\.strategies\.test_rows$|^fedclient\.(train\.|stack$|without_curl$|test_client$|apps\.test_fed(train|worker_predict)$|datacenter\.links\.mpi\.)|^e2e\.test_(resume|fedsim|sweep|site_deaths|kill_matrix|gang_faults|nic_.*)$')
 # gcc reports the sanitizer's own code as uses of unset variables, so warnings are no errors.
 cmake --preset tsan -DFED_WERROR=OFF >/dev/null
 # A test NAME.memory or NAME.postgres is the program NAME, told to use another store.

@@ -81,7 +81,7 @@ USES_ANY_THIRD_PARTY = ("tests/", "deploy/sim/")
 
 # What C11, POSIX, the C library and the compiler bring, and <atomic>, which is C++'s stdatomic.h. A header that is in neither list is third-party: give it a place above.
 STANDARD = set("""assert atomic ctype errno fenv float ifaddrs inttypes limits locale math setjmp signal stdalign stdarg stdatomic stdbool
-    stddef stdint stdio stdlib stdnoreturn string tgmath time wchar wctype dirent fcntl getopt grp netdb poll pthread pwd sched
+    stddef stdint stdio stdlib stdnoreturn string tgmath time wchar wctype dirent fcntl getopt grp netdb poll pthread pwd regex sched
     semaphore spawn strings dlfcn termios unistd immintrin xmmintrin emmintrin arm_neon""".split())
 STANDARD_FOLDERS = ("sys/", "arpa/", "net/", "netinet/")
 

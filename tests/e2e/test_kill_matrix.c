@@ -1,0 +1,359 @@
+/* The kill matrix: whoever dies, stands still or is cut off, in whatever phase of a round, each
+ * acknowledged update counts once, and the models are those of a plain computation.
+ *
+ *     e2e.test_kill_matrix                            a few strikes of each kind, for ctest
+ *     e2e.test_kill_matrix --kills 2000 --failovers 20 [--seed S] [--cells REGEX]
+ *         [--coordinators N] [--other-program PATH]
+ *
+ * A cell is a victim, a fault and a kind of task. Its strikes go through the phases of rounds, and
+ * through the statements at which a round closes. With --other-program every second coordinator is
+ * that program: another release, beside this one. It needs PostgreSQL. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <getopt.h>
+#include <regex.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "fed/clock.h"
+#include "fed_test.h"
+#include "kill_strike.h"
+
+/* The strikes of one world: its history is judged when they are over. From the last update but one
+ * to the next round the leader sends 30 to 60 statements; each kind of strike walks over STEPS. */
+enum { STRIKES_MOST = 40, STEPS = 48, STRIDE = 7, OFFSET = 11, FEW = 5, SPARE = 4 };
+
+/* A planted fault shows itself by chance: in one of so many strikes, a few to a world. */
+enum { PLANTED = 48, PLANTED_FEW = 3 };
+
+typedef struct options {
+    bool whole;
+    unsigned kills, failovers; /* in all cells together */
+    unsigned coordinators;
+    uint64_t seed;
+    const char *cells, *other;
+    const char *plant; /* NULL: none */
+    bool no_standby;
+} options;
+
+static options asked = {.seed = 1, .cells = ".", .coordinators = 3};
+
+typedef struct cell {
+    kill_victim victim; /* KILL_VICTIMS: all of them, with all faults, in turn */
+    kill_fault fault;
+    kill_mode mode;
+    char name[80];
+} cell;
+
+/* What the strikes of a cell came to. */
+typedef struct tally {
+    unsigned strikes, failovers, acknowledged, refolded, ended, lost, twice;
+    const char *bits;
+    char broken[500];
+} tally;
+
+static const char *const victims[KILL_VICTIMS + 1] = {"leader",  "follower", "primary", "failover",
+                                                      "standby", "balancer", "all"};
+static const char *const faults[KILL_FAULTS] = {"SIGKILL", "SIGSTOP", "cut"};
+static const char *const modes[KILL_MODES] = {"synchronous", "asynchronous", "median", "pieces"};
+
+/* -- cells -- */
+
+static bool is_possible(const options *o, kill_victim victim, kill_fault fault) {
+    switch (victim) {
+    case KILL_FOLLOWER:
+        return o->coordinators > 1;
+    case KILL_FAILOVER:
+        return fault == KILL_DIES;
+    case KILL_BALANCER:
+        return kill_balancer_is_there(KILL_HAPROXY) || kill_balancer_is_there(KILL_NGINX);
+    default:
+        return true;
+    }
+}
+
+/* Of a cell with all victims: each mode has its own share of victims and faults. */
+static void pick(const options *o, const cell *c, unsigned number, kill_strike *s) {
+    unsigned at = number * KILL_MODES + c->mode;
+    do {
+        s->victim = (kill_victim)(at / KILL_FAULTS % KILL_VICTIMS);
+        s->fault = (kill_fault)(at % KILL_FAULTS);
+        at += KILL_MODES;
+    } while (!is_possible(o, s->victim, s->fault));
+}
+
+static kill_strike strike_of(const options *o, const cell *c, unsigned number) {
+    kill_strike s = {.victim = c->victim,
+                     .fault = c->fault,
+                     .phase = (kill_phase)(number % KILL_PHASES),
+                     .step = 1 + (number / KILL_PHASES * STRIDE + OFFSET * c->mode) % STEPS,
+                     .late = number / KILL_PHASES % 2 == 1};
+    if (c->victim == KILL_VICTIMS) {
+        pick(o, c, number, &s);
+    }
+    return s;
+}
+
+/* One that is there; which one changes from world to world. */
+static kill_balancer balancer_of(const cell *c, unsigned number) {
+    const kill_balancer first = number % 2 == 0 ? KILL_HAPROXY : KILL_NGINX;
+    const kill_balancer second = first == KILL_NGINX ? KILL_HAPROXY : KILL_NGINX;
+    return c->victim < KILL_BALANCER        ? KILL_NO_BALANCER
+           : kill_balancer_is_there(first)  ? first
+           : kill_balancer_is_there(second) ? second
+                                            : KILL_NO_BALANCER;
+}
+
+static void add(const options *o, tally *t, const kill_world *w, const federation_result *r) {
+    t->failovers += w->failovers;
+    t->acknowledged += r->counted;
+    t->refolded += kill_world_refolded(w);
+    t->ended += w->ended;
+    t->lost += r->lost;
+    t->twice += r->twice;
+    const char *broken = w->broken[0] != '\0' ? w->broken : r->broken;
+    if (broken[0] != '\0' && t->broken[0] == '\0') {
+        t->bits = strncmp(broken, "D3", 2) == 0 || strncmp(broken, "D5", 2) == 0 ? "differ" : "-";
+        snprintf(t->broken, sizeof t->broken, "%s", broken);
+        if (o->plant == NULL && !o->no_standby) {
+            kill_world_print_logs(w);
+        }
+    }
+}
+
+/* One world, with the strikes from `first` on. */
+static void run_world(const options *o, kill_store *store, const cell *c, unsigned first,
+                      unsigned count, tally *t) {
+    static kill_world w;
+    federation_result result = {0};
+    const kill_setup setup = {
+        .mode = c->mode,
+        /* Others than those of strikes may pass while something is stopped. */
+        .rounds = c->mode == KILL_ASYNCHRONOUS ? 4 * count + 4 : 3 * count / 2 + 2,
+        .coordinators = o->coordinators,
+        .seed = o->seed + first,
+        .program = o->plant != NULL ? FED_BIN_DIR "/../tests/fedserver_planted" : NULL,
+        .other = o->plant != NULL ? FED_BIN_DIR "/../tests/fedserver_planted" : o->other,
+        .plant = o->plant,
+        .no_standby = o->no_standby,
+        .balancer = balancer_of(c, c->mode + first / STRIKES_MOST),
+        .store = store};
+    kill_world_open(&w, &setup);
+    bool on = true;
+    for (unsigned k = 0; k < count && on; k++) {
+        const kill_strike strike = strike_of(o, c, first + k);
+        on = kill_world_strike(&w, &strike);
+        t->strikes += on;
+    }
+    kill_world_finish(&w);
+    if (w.broken[0] == '\0') {
+        kill_world_judge(&w, &result);
+    }
+    add(o, t, &w, &result);
+    kill_world_close(&w);
+}
+
+static void print(const cell *c, const tally *t, int64_t ms) {
+    printf("%-30s %6u %7u %9u %6u %5u %6u  %-7s %6.1f s\n", c->name, t->strikes, t->acknowledged,
+           t->refolded, t->ended, t->lost, t->twice, t->bits, 1e-3 * (double)ms);
+    if (t->broken[0] != '\0') {
+        printf("  %s\n", t->broken);
+    }
+    fflush(stdout);
+}
+
+static tally run_cell(const options *o, kill_store *store, const cell *c, unsigned strikes) {
+    tally t = {.bits = "same"};
+    const int64_t begun_ms = fed_clock_monotonic_ms();
+    const unsigned most = o->plant != NULL || o->no_standby ? PLANTED_FEW : STRIKES_MOST;
+    for (unsigned k = 0; k < strikes / most + SPARE; k++) {
+        const unsigned left = strikes - t.strikes;
+        if (left > 0 && t.broken[0] == '\0') {
+            run_world(o, store, c, t.strikes, left < most ? left : most, &t);
+        }
+    }
+    print(c, &t, fed_clock_monotonic_ms() - begun_ms);
+    return t;
+}
+
+/* -- the matrix -- */
+
+enum { CELLS = KILL_VICTIMS * KILL_FAULTS * KILL_MODES };
+
+static void name(cell *c) {
+    snprintf(c->name, sizeof c->name, "%s %s %s", victims[c->victim],
+             c->victim == KILL_VICTIMS ? "all" : faults[c->fault], modes[c->mode]);
+}
+
+/* Without --kills a cell for each kind of task. */
+static unsigned choose(const options *o, cell chosen[CELLS]) {
+    regex_t wanted;
+    unsigned count = 0;
+    assert_int_equal(regcomp(&wanted, o->cells, REG_EXTENDED | REG_NOSUB), 0);
+    for (unsigned k = 0; k < (o->whole ? (unsigned)CELLS : (unsigned)KILL_MODES); k++) {
+        cell c = {.victim = o->whole ? (kill_victim)(k / (KILL_FAULTS * KILL_MODES)) : KILL_VICTIMS,
+                  .fault = (kill_fault)(k / KILL_MODES % KILL_FAULTS),
+                  .mode = (kill_mode)(k % KILL_MODES)};
+        name(&c);
+        if ((!o->whole || is_possible(o, c.victim, c.fault)) &&
+            regexec(&wanted, c.name, 0, NULL, 0) == 0) {
+            chosen[count++] = c;
+        }
+    }
+    regfree(&wanted);
+    return count;
+}
+
+/* How many strikes the cell gets of all. */
+static unsigned share_of(const options *o, const cell *cells, unsigned count, unsigned at) {
+    const bool failover = cells[at].victim == KILL_FAILOVER;
+    unsigned alike = 0, before = 0;
+    for (unsigned k = 0; k < count; k++) {
+        const bool same = (cells[k].victim == KILL_FAILOVER) == failover;
+        alike += same;
+        before += same && k < at;
+    }
+    const unsigned all = !o->whole ? FEW * alike : failover ? o->failovers : o->kills;
+    return (all + alike - 1 - before) / alike;
+}
+
+static void each_acknowledged_update_counts_once_whoever_dies(void **state) {
+    static cell cells[CELLS];
+    const options *o = &asked;
+    kill_store store;
+    const unsigned count = choose(o, cells);
+    tally all = {.strikes = 0};
+    unsigned broken = 0;
+    (void)state;
+    kill_store_open(&store);
+    printf("%-30s %6s %7s %9s %6s %5s %6s  %s\n", "cell", "kills", "acked", "refolded", "ended",
+           "lost", "twice", "bits");
+    for (unsigned k = 0; k < count; k++) {
+        const tally t = run_cell(o, &store, &cells[k], share_of(o, cells, count, k));
+        all.strikes += t.strikes;
+        all.failovers += t.failovers;
+        all.acknowledged += t.acknowledged;
+        all.refolded += t.refolded;
+        all.lost += t.lost;
+        all.twice += t.twice;
+        broken += t.broken[0] != '\0';
+    }
+    kill_store_close(&store);
+    printf("in all: %u kills, of these %u failovers; %u updates acknowledged, %u refolded, %u "
+           "lost, %u counted twice; %u of %u cells broken\n",
+           all.strikes, all.failovers, all.acknowledged, all.refolded, all.lost, all.twice, broken,
+           count);
+    assert_int_equal(broken, 0);
+}
+
+/* -- planted faults -- */
+
+typedef struct plant {
+    const char *name; /* of a fault in support/planted; NULL: of the store */
+    kill_victim victim;
+    kill_fault fault;
+    unsigned coordinators;
+} plant;
+
+static plant plants[] = {
+    {"answers-early", KILL_LEADER, KILL_DIES, 1},  {"forgets", KILL_LEADER, KILL_DIES, 1},
+    {"answers-itself", KILL_LEADER, KILL_DIES, 3}, {"no-fence", KILL_LEADER, KILL_STANDS, 3},
+    {NULL, KILL_FAILOVER, KILL_DIES, 1}, /* a standby that is not synchronous */
+};
+
+/* Something counted wrongly; it is not enough that nothing goes on. */
+static bool counts_wrongly(const tally *t) {
+    return (t->broken[0] == 'D' || t->broken[0] == 'H') && strncmp(t->broken, "D6", 2) != 0;
+}
+
+/* The strikes must break something. */
+static void it_is_found_out(void **state) {
+    const plant *p = *state;
+    const options o = {.seed = 1,
+                       .coordinators = p->coordinators,
+                       .plant = p->name,
+                       .no_standby = p->name == NULL};
+    cell c = {.victim = p->victim, .fault = p->fault, .mode = KILL_SYNCHRONOUS};
+    kill_store store;
+    kill_store_open(&store);
+    snprintf(c.name, sizeof c.name, "planted: %s", p->name != NULL ? p->name : "asynchronous");
+    const tally t = run_cell(&o, &store, &c, PLANTED);
+    kill_store_close(&store);
+    assert_true(counts_wrongly(&t));
+}
+
+static int whole(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_acknowledged_update_counts_once_whoever_dies)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+static int a_part(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_acknowledged_update_counts_once_whoever_dies),
+        {.name = "a coordinator that answers before it commits is found out",
+         .test_func = it_is_found_out,
+         .initial_state = &plants[0]},
+        {.name = "a leader that does not read updates back is found out",
+         .test_func = it_is_found_out,
+         .initial_state = &plants[1]},
+        {.name = "a follower that answers by itself is found out",
+         .test_func = it_is_found_out,
+         .initial_state = &plants[2]},
+        {.name = "a leader without a fence is found out",
+         .test_func = it_is_found_out,
+         .initial_state = &plants[3]},
+        {.name = "a standby that is not synchronous is found out",
+         .test_func = it_is_found_out,
+         .initial_state = &plants[4]},
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+/* -- */
+
+static bool read_options(int argc, char **argv, options *o) {
+    static const struct option known[] = {{"kills", required_argument, NULL, 'k'},
+                                          {"failovers", required_argument, NULL, 'f'},
+                                          {"seed", required_argument, NULL, 's'},
+                                          {"cells", required_argument, NULL, 'c'},
+                                          {"coordinators", required_argument, NULL, 'n'},
+                                          {"other-program", required_argument, NULL, 'o'},
+                                          {NULL, 0, NULL, 0}};
+    for (int k; (k = getopt_long(argc, argv, "", known, NULL)) != -1;) {
+        if (k == '?') {
+            return false;
+        }
+        const unsigned number = (unsigned)strtoul(optarg, NULL, 10);
+        o->whole |= k == 'k' || k == 'f';
+        o->kills = k == 'k' ? number : o->kills;
+        o->failovers = k == 'f' ? number : o->failovers;
+        o->seed = k == 's' ? number : o->seed;
+        o->cells = k == 'c' ? optarg : o->cells;
+        o->coordinators = k == 'n' ? number : o->coordinators;
+        o->other = k == 'o' ? optarg : o->other;
+    }
+    return optind == argc && o->coordinators >= 1 && o->coordinators <= KILL_COORDINATORS;
+}
+
+int main(int argc, char **argv) {
+    if (!read_options(argc, argv, &asked)) {
+        fprintf(stderr,
+                "usage: %s [--kills N] [--failovers N] [--seed S] [--cells REGEX]\n"
+                "  [--coordinators 1..%d] [--other-program PATH]\n",
+                argv[0], KILL_COORDINATORS);
+        return 2;
+    }
+    if (!fed_postgres_is_there()) {
+        return 77; /* ctest: skipped */
+    }
+    if (!is_possible(&asked, KILL_BALANCER, KILL_DIES)) {
+        printf("balancers: not tried, neither HAProxy nor nginx with its module stream is "
+               "installed\n");
+    }
+    if (getenv("TMPDIR") == NULL && access("/dev/shm", W_OK) == 0) {
+        (void)setenv("TMPDIR", "/dev/shm", 1); /* what a killed process has written stays */
+    }
+    return asked.whole ? whole() : a_part();
+}

@@ -1,0 +1,335 @@
+/* Forwards the connections of the lines that a test cuts. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cut_lines.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "fed_test.h"
+#include "tests/support/faults/fault_disk.h"
+
+enum { PAIRS = 256, ROOM = 32768, BACKLOG = 128, TURN_MS = 10 };
+
+/* Where a stream to PostgreSQL is between two messages. */
+typedef struct reading {
+    bool started;    /* messages have a type from now on */
+    uint8_t head[8]; /* of the message that begins, as far as it came */
+    size_t have;
+    uint32_t left; /* bytes of the message after its head */
+    bool counted;  /* the statement that begins here was counted, and waits for the deed */
+    bool last;     /* the deed happens at this message's end */
+} reading;
+
+/* One direction. */
+typedef struct lane {
+    uint8_t bytes[ROOM];
+    size_t at, len;
+} lane;
+
+typedef struct pair {
+    bool used;
+    unsigned line;
+    int near, far;
+    lane up, down;
+    reading reading;
+} pair;
+
+typedef union address {
+    struct sockaddr any;
+    struct sockaddr_un local;
+    struct sockaddr_in net;
+} address;
+
+static address read_address(const char *text, socklen_t *len) {
+    address a = {.any = {.sa_family = AF_UNIX}};
+    char host[CUT_ADDRESS];
+    const char *colon = strrchr(text, ':');
+    if (text[0] == '/') {
+        memcpy(a.local.sun_path, text, strlen(text) + 1);
+        *len = sizeof a.local;
+        return a;
+    }
+    snprintf(host, sizeof host, "%.*s", (int)(colon - text), text);
+    a.net = (struct sockaddr_in){.sin_family = AF_INET,
+                                 .sin_port = htons((uint16_t)strtoul(colon + 1, NULL, 10))};
+    (void)inet_pton(AF_INET, host, &a.net.sin_addr);
+    *len = sizeof a.net;
+    return a;
+}
+
+static int socket_to(const char *text, address *a, socklen_t *len) {
+    *a = read_address(text, len);
+    return socket(a->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+}
+
+static int open_door(const char *text) {
+    address a;
+    socklen_t len;
+    const int on = 1;
+    const int fd = socket_to(text, &a, &len);
+    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (bind(fd, &a.any, len) != 0 || listen(fd, BACKLOG) != 0) {
+        fail_msg("no line from %s: %s", text, strerror(errno));
+    }
+    if (text[0] == '/') {
+        assert_int_equal(chmod(text, 0777), 0); /* PostgreSQL has a user of its own */
+    }
+    (void)fcntl(fd, F_SETFL, O_NONBLOCK);
+    return fd;
+}
+
+static void hang_up(pair *p) {
+    close(p->near);
+    close(p->far);
+    p->used = false;
+}
+
+static pair *free_pair(pair *pairs) {
+    for (unsigned k = 0; k < PAIRS; k++) {
+        if (!pairs[k].used) {
+            return &pairs[k];
+        }
+    }
+    return NULL;
+}
+
+static void let_in(cut_lines *lines, unsigned k, int door, pair *pairs) {
+    address a;
+    socklen_t len;
+    const int near = accept(door, NULL, NULL);
+    if (near < 0) {
+        return;
+    }
+    pair *p = free_pair(pairs);
+    const int far = socket_to(lines->line[k].to, &a, &len);
+    if (lines->line[k].state == CUT_OFF || p == NULL || connect(far, &a.any, len) != 0) {
+        close(near);
+        close(far);
+        return;
+    }
+    (void)fcntl(near, F_SETFL, O_NONBLOCK);
+    (void)fcntl(far, F_SETFL, O_NONBLOCK);
+    p->used = true;
+    p->line = k;
+    p->near = near;
+    p->far = far;
+    p->up.at = p->up.len = p->down.at = p->down.len = 0;
+    p->reading = (reading){.have = 0};
+}
+
+/* -- deeds at statements -- */
+
+static bool counts_down(cut_line *line) {
+    unsigned left = line->deed_in;
+    line->statements++;
+    return left > 0 && atomic_compare_exchange_strong(&line->deed_in, &left, left - 1) && left == 1;
+}
+
+static uint32_t number(const uint8_t *at) {
+    return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
+}
+
+/* A message's head is whole: how long is the rest? A connection may ask for encryption before its
+ * first message; these questions have codes of their own. */
+static void take_head(reading *r) {
+    enum { QUESTION = 80877103, LAST_QUESTION = 80877104 };
+    if (r->started) {
+        r->left = number(r->head + 1) - 4;
+    } else {
+        const uint32_t code = number(r->head + 4);
+        r->left = number(r->head) - 8;
+        r->started = code < QUESTION || code > LAST_QUESTION;
+    }
+    r->have = 0;
+}
+
+/* How many of these bytes may pass before the deed; *due: it happens after them. A statement is a
+ * message Execute or Query. */
+static size_t before_deed(cut_line *line, reading *r, const uint8_t *bytes, size_t len, bool *due) {
+    for (size_t at = 0; at < len;) {
+        if (r->left > 0) {
+            const size_t step = len - at < r->left ? len - at : r->left;
+            at += step;
+            r->left -= (uint32_t)step;
+        } else {
+            const bool statement =
+                r->started && r->have == 0 && !r->counted && (bytes[at] == 'E' || bytes[at] == 'Q');
+            if (statement && counts_down(line)) {
+                *due = r->counted = line->deed_is_after == 0;
+                r->last = !*due;
+            }
+            if (*due) {
+                return at;
+            }
+            r->counted = false;
+            r->head[r->have++] = bytes[at++];
+            if (r->have == (r->started ? 5 : 8)) {
+                take_head(r);
+            }
+        }
+        if (r->last && r->left == 0 && r->have == 0) {
+            r->last = false;
+            *due = true;
+            return at;
+        }
+    }
+    return len;
+}
+
+static void do_deed(cut_lines *lines, unsigned k, pair *pairs) {
+    cut_line *line = &lines->line[k];
+    line->deeds++;
+    if (line->deed != CUT_BREAKS && line->victim > 0) {
+        (void)kill(line->victim, line->deed == CUT_KILLS ? SIGKILL : SIGSTOP);
+    } else if (line->deed == CUT_BREAKS) {
+        line->state = CUT_OFF;
+    }
+    for (unsigned i = 0; i < PAIRS && line->deed != CUT_STOPS; i++) {
+        if (pairs[i].used && pairs[i].line == k) {
+            hang_up(&pairs[i]);
+        }
+    }
+}
+
+/* -- forwarding -- */
+
+/* False: the connection is over. */
+static bool fill(lane *l, int from) {
+    if (l->len > 0) {
+        return true;
+    }
+    const ssize_t got = recv(from, l->bytes, sizeof l->bytes, 0);
+    l->at = 0;
+    l->len = got > 0 ? (size_t)got : 0;
+    return got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR));
+}
+
+static bool drain(lane *l, int to) {
+    const ssize_t put = l->len > 0 ? send(to, l->bytes + l->at, l->len, MSG_NOSIGNAL) : 0;
+    if (put > 0) {
+        l->at += (size_t)put;
+        l->len -= (size_t)put;
+    }
+    return put >= 0 || errno == EAGAIN || errno == EINTR;
+}
+
+/* What is under way up to a deed must arrive: PostgreSQL takes it at once, unless it is stopped. */
+static void drain_all(lane *l, int to) {
+    for (int k = 0; k < 100 && l->len > 0 && drain(l, to); k++) {
+        struct pollfd room = {.fd = to, .events = POLLOUT};
+        (void)poll(&room, 1, TURN_MS);
+    }
+}
+
+/* New bytes for PostgreSQL. False: a deed has ended the connection. */
+static bool pass_statements(cut_lines *lines, pair *p, pair *pairs) {
+    cut_line *line = &lines->line[p->line];
+    lane *up = &p->up;
+    bool due = false;
+    const size_t pass = before_deed(line, &p->reading, up->bytes, up->len, &due);
+    if (!due) {
+        return true;
+    }
+    const size_t rest = up->len - pass;
+    up->len = pass;
+    drain_all(up, p->far);
+    do_deed(lines, p->line, pairs);
+    due = false;
+    (void)before_deed(line, &p->reading, up->bytes + pass, rest, &due);
+    up->at = pass;
+    up->len = rest; /* what a stopped process has sent arrives */
+    return line->deed == CUT_STOPS;
+}
+
+static void turn(cut_lines *lines, pair *p, pair *pairs) {
+    const bool fresh = p->up.len == 0;
+    bool goes_on = fill(&p->up, p->near);
+    if (fresh && p->up.len > 0 && lines->line[p->line].to[0] == '/') {
+        goes_on = pass_statements(lines, p, pairs) && goes_on;
+    }
+    goes_on = goes_on && p->used && drain(&p->up, p->far) && fill(&p->down, p->far) &&
+              drain(&p->down, p->near);
+    if (!goes_on && p->used) {
+        hang_up(p);
+    }
+}
+
+static size_t watch(cut_lines *lines, const int *doors, pair *pairs, struct pollfd *polls) {
+    size_t n = 0;
+    for (unsigned k = 0; k < lines->count; k++) {
+        const bool open = lines->line[k].state != CUT_HOLE;
+        polls[n++] = (struct pollfd){.fd = open ? doors[k] : -1, .events = POLLIN};
+    }
+    for (unsigned k = 0; k < PAIRS; k++) {
+        pair *p = &pairs[k];
+        if (p->used && lines->line[p->line].state == CUT_OFF) {
+            hang_up(p);
+        }
+        const bool on = p->used && lines->line[p->line].state == CUT_OPEN;
+        const int up = (p->up.len == 0 ? POLLIN : 0) | (p->down.len > 0 ? POLLOUT : 0);
+        const int down = (p->down.len == 0 ? POLLIN : 0) | (p->up.len > 0 ? POLLOUT : 0);
+        polls[n++] = (struct pollfd){.fd = on ? p->near : -1, .events = (short)up};
+        polls[n++] = (struct pollfd){.fd = on ? p->far : -1, .events = (short)down};
+    }
+    return n;
+}
+
+static _Noreturn void forward(cut_lines *lines, const int *doors) {
+    static pair pairs[PAIRS];
+    static struct pollfd polls[CUT_LINES + 2 * PAIRS];
+    (void)signal(SIGPIPE, SIG_IGN);
+    for (;;) {
+        const size_t n = watch(lines, doors, pairs, polls);
+        (void)poll(polls, n, TURN_MS);
+        for (unsigned k = 0; k < PAIRS; k++) {
+            const struct pollfd *of = polls + lines->count + 2 * (size_t)k;
+            if (pairs[k].used && (of[0].revents | of[1].revents) != 0) {
+                turn(lines, &pairs[k], pairs);
+            }
+        }
+        for (unsigned k = 0; k < lines->count; k++) {
+            if (polls[k].revents != 0) {
+                let_in(lines, k, doors[k], pairs);
+            }
+        }
+    }
+}
+
+unsigned cut_lines_add(cut_lines *lines, const char *from, const char *to) {
+    assert_true(lines->count < CUT_LINES);
+    cut_line *line = &lines->line[lines->count];
+    assert_true(strlen(from) < CUT_ADDRESS && strlen(to) < CUT_ADDRESS);
+    memcpy(line->from, from, strlen(from) + 1);
+    memcpy(line->to, to, strlen(to) + 1);
+    return lines->count++;
+}
+
+pid_t cut_lines_start(cut_lines *lines) {
+    int doors[CUT_LINES];
+    for (unsigned k = 0; k < lines->count; k++) {
+        doors[k] = open_door(lines->line[k].from);
+    }
+    fflush(NULL);
+    const pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        fault_die_with_parent();
+        forward(lines, doors);
+    }
+    for (unsigned k = 0; k < lines->count; k++) {
+        close(doors[k]);
+    }
+    return pid;
+}

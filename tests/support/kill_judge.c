@@ -1,0 +1,119 @@
+/* Judges a run of the kill matrix: by the plain computation, and by its history. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "chaos_log.h"
+#include "fed/clock.h"
+#include "fed/file.h"
+#include "fed_test.h"
+#include "kill_strike.h"
+
+enum { PATH_SIZE = 400, PLACED_SIZE = 1 << 20 };
+
+/* Asynchronous: the rounds in which updates counted are those that PostgreSQL has noted. */
+static void place_updates(const kill_world *w, federation *f) {
+    char *text = malloc(PLACED_SIZE);
+    assert_non_null(text);
+    fed_postgres_sql(kill_store_primary(w->setup->store)->where,
+                     "SELECT string_agg(lease || ' ' || round, ' ') FROM public.placed", text,
+                     PLACED_SIZE);
+    size_t placed = 0;
+    char *at = text;
+    for (char *end = at; *at != '\0'; at = end) {
+        const uint64_t lease = (uint64_t)strtoll(at, &end, 10);
+        const unsigned long round = strtoul(end, &end, 10);
+        if (fed_ledger_place(&f->ledger, lease, (uint32_t)round) != FED_OK) {
+            federation_break(f, "D2: an update was counted in round %lu, and nobody was told",
+                             round);
+        }
+        placed++;
+    }
+    if (placed != f->ledger.count) {
+        federation_break(f, "D1: %zu updates were acknowledged, %zu were stored", f->ledger.count,
+                         placed);
+    }
+    f->placed = true;
+    free(text);
+}
+
+static void read_logs(const kill_world *w, federation *f) {
+    char path[PATH_SIZE];
+    for (unsigned k = 0; k < w->setup->coordinators; k++) {
+        kill_world_log(w, k, path, sizeof path);
+        fed_history_next_log(f->history);
+        assert_true(fed_history_read_log(f->history, path));
+    }
+}
+
+void kill_world_judge(kill_world *w, federation_result *result) {
+    const bool any_round = w->setup->mode == KILL_ASYNCHRONOUS;
+    federation_setup setup = {.model = kill_model(w->setup->mode),
+                              .devices = KILL_DEVICES,
+                              .counts_any_round = any_round,
+                              .median = w->setup->mode == KILL_MEDIAN};
+    federation f = {.setup = &setup, .result = result, .now_ms = fed_clock_unix_ms()};
+    kill_world_stop(w);
+    snprintf(f.directory, sizeof f.directory, "%s", w->run.directory);
+    f.history = fed_history_new();
+    for (unsigned k = 0; k < KILL_DEVICES; k++) {
+        chaos_log_read(w->run.directory, k, &f);
+    }
+    read_logs(w, &f);
+    if (any_round) {
+        place_updates(w, &f);
+    }
+    federation_check(&f);
+    fed_history_free(f.history);
+    fed_ledger_free(&f.ledger);
+}
+
+/* The text of coordinator k's log; the caller frees it. */
+static char *read_log(const kill_world *w, unsigned k) {
+    char path[PATH_SIZE];
+    uint8_t *text = NULL;
+    size_t len = 0;
+    kill_world_log(w, k, path, sizeof path);
+    return fed_file_read(path, 1 << 26, &text, &len, NULL) == FED_OK ? (char *)text : NULL;
+}
+
+unsigned kill_world_leader(const kill_world *w) {
+    static const char mark[] = "this coordinator leads: term ";
+    unsigned leader = 0;
+    unsigned long newest = 0;
+    for (unsigned k = 0; k < w->setup->coordinators; k++) {
+        char *text = read_log(w, k);
+        for (const char *at = text; at != NULL && (at = strstr(at, mark)) != NULL; at++) {
+            const unsigned long term = strtoul(at + strlen(mark), NULL, 10);
+            leader = term > newest ? k : leader;
+            newest = term > newest ? term : newest;
+        }
+        free(text);
+    }
+    return leader;
+}
+
+unsigned kill_world_refolded(const kill_world *w) {
+    static const char mark[] = "goes on with round ";
+    unsigned all = 0;
+    for (unsigned k = 0; k < w->setup->coordinators; k++) {
+        char *text = read_log(w, k);
+        for (const char *at = text; at != NULL && (at = strstr(at, mark)) != NULL; at++) {
+            unsigned updates = 0;
+            all +=
+                sscanf(at + strlen(mark), "%*u, attempt %*u: %u of", &updates) == 1 ? updates : 0;
+        }
+        free(text);
+    }
+    return all;
+}
+
+void kill_world_print_logs(const kill_world *w) {
+    for (unsigned k = 0; k < w->setup->coordinators; k++) {
+        char *text = read_log(w, k);
+        printf("---- coordinator %u\n%s", k, text != NULL ? text : "");
+        free(text);
+    }
+    fflush(stdout);
+}

@@ -1,0 +1,277 @@
+/* Waits for a phase of a round, and lets a fault happen there. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kill_strike.h"
+
+#include <signal.h>
+
+#include "fed/clock.h"
+#include "fed_test.h"
+
+enum { LIMIT_MS = 120000, PLANTED_LIMIT_MS = 20000 };
+enum { AIM_MS = 300, STANDS_MS = 3000, CUT_MS = 1500, UNSEEN_MS = 200 };
+
+/* A planted fault may bring all to a stand. */
+static int limit_of(const kill_world *w) {
+    return w->setup->no_standby || w->setup->plant != NULL ? PLANTED_LIMIT_MS : LIMIT_MS;
+}
+
+/* -- phases -- */
+
+static bool in_phase(const kill_world *w, kill_phase phase) {
+    const chaos_board *board = w->run.board;
+    if (board->round <= w->struck) {
+        return false;
+    }
+    switch (phase) {
+    case KILL_OPEN:
+        return board->counted >= 1;
+    case KILL_FULL:
+        return board->given >= KILL_COHORT;
+    default:
+        return board->counted >= KILL_GOAL - 1;
+    }
+}
+
+/* False: the task is over, or something is broken. */
+static bool wait_for_phase(kill_world *w, kill_phase phase) {
+    const int64_t limit_ms = fed_clock_monotonic_ms() + limit_of(w);
+    bool reached = false;
+    for (unsigned left = 1; left > 0 && !reached && w->broken[0] == '\0';) {
+        left = kill_world_tend(w);
+        reached = in_phase(w, phase);
+        if (fed_clock_monotonic_ms() > limit_ms) {
+            kill_break(w, "D6: no round was %s for %d s",
+                       phase == KILL_OPEN   ? "open"
+                       : phase == KILL_FULL ? "full"
+                                            : "about to close",
+                       limit_of(w) / 1000);
+        }
+    }
+    w->struck = w->run.board->round;
+    return reached && w->broken[0] == '\0';
+}
+
+static void tend_for(kill_world *w, int64_t ms) {
+    for (const int64_t end_ms = fed_clock_monotonic_ms() + ms; fed_clock_monotonic_ms() < end_ms;) {
+        (void)kill_world_tend(w);
+    }
+}
+
+/* -- a coordinator -- */
+
+static void signal_child(kill_child *one, int number) {
+    if (one->pid > 0) {
+        (void)kill(one->pid, number);
+    }
+}
+
+/* The line by which coordinator k reaches the store now. */
+static unsigned store_line(const kill_world *w, unsigned k) {
+    return w->store_line[k][w->setup->store->primary];
+}
+
+/* False: no such statement came in time. */
+static bool aim(kill_world *w, unsigned k, const kill_strike *s) {
+    static const cut_deed deeds[KILL_FAULTS] = {CUT_KILLS, CUT_STOPS, CUT_BREAKS};
+    cut_line *line = &w->lines->line[store_line(w, k)];
+    const unsigned before = line->deeds;
+    line->victim = w->coordinator[k].pid;
+    line->deed = deeds[s->fault];
+    line->deed_is_after = s->late;
+    line->deed_in = s->step;
+    const int64_t end_ms = fed_clock_monotonic_ms() + AIM_MS;
+    while (line->deeds == before && fed_clock_monotonic_ms() < end_ms) {
+        (void)kill_world_tend(w);
+    }
+    line->deed_in = 0;
+    return line->deeds != before;
+}
+
+static void cut(kill_world *w, unsigned line, cut_state state) {
+    w->lines->line[line].state = (int)state;
+}
+
+static void cut_devices(kill_world *w, unsigned k, cut_state state) {
+    cut(w, w->device_line[k][0], state);
+    cut(w, w->device_line[k][1], state);
+}
+
+/* In turn its line to the store, those to its devices, and that between followers and leader. */
+static void cut_coordinator(kill_world *w, unsigned k, const kill_strike *s) {
+    enum { STORE, DEVICES, PEERS, KINDS };
+    const cut_state state = s->late ? CUT_HOLE : CUT_OFF;
+    const unsigned what = s->step % (w->setup->coordinators > 1 ? KINDS : PEERS);
+    const unsigned store = store_line(w, k), peers = w->cluster_line[kill_world_leader(w)];
+    if (what == STORE && !aim(w, k, s)) {
+        cut(w, store, state);
+    } else if (what == DEVICES) {
+        cut_devices(w, k, state);
+    } else if (what == PEERS) {
+        cut(w, peers, state);
+    }
+    tend_for(w, CUT_MS);
+    cut(w, store, CUT_OPEN);
+    cut(w, peers, CUT_OPEN);
+    cut_devices(w, k, CUT_OPEN);
+}
+
+static void strike_coordinator(kill_world *w, unsigned k, const kill_strike *s) {
+    while (w->coordinator[k].pid == 0) { /* the strike before has ended it */
+        (void)kill_world_tend(w);
+    }
+    if (s->fault == KILL_CUT_OFF) {
+        cut_coordinator(w, k, s);
+        return;
+    }
+    const bool done = s->step > 0 && aim(w, k, s);
+    if (s->fault == KILL_DIES) {
+        signal_child(&w->coordinator[k], done ? 0 : SIGKILL);
+        return;
+    }
+    signal_child(&w->coordinator[k], done ? 0 : SIGSTOP);
+    tend_for(w, STANDS_MS);
+    signal_child(&w->coordinator[k], SIGCONT);
+}
+
+/* -- the store's servers -- */
+
+static void cut_store(kill_world *w, cut_state state) {
+    const unsigned primary = w->setup->store->primary;
+    for (unsigned k = 0; k < w->setup->coordinators; k++) {
+        cut(w, w->store_line[k][primary], state);
+    }
+}
+
+static void stop_server(kill_world *w, const fed_postgres *server) {
+    fed_postgres_signal(server, SIGSTOP);
+    tend_for(w, STANDS_MS);
+    fed_postgres_signal(server, SIGCONT);
+}
+
+static void strike_primary(kill_world *w, const kill_strike *s) {
+    fed_postgres *server = kill_store_primary(w->setup->store);
+    switch (s->fault) {
+    case KILL_DIES:
+        fed_postgres_kill(server);
+        fed_postgres_start(server);
+        break;
+    case KILL_STANDS:
+        stop_server(w, server);
+        break;
+    default:
+        cut_store(w, s->late ? CUT_HOLE : CUT_OFF);
+        tend_for(w, CUT_MS);
+        cut_store(w, CUT_OPEN);
+    }
+}
+
+/* No commit ends until the dead server follows as the new one's standby. */
+static void fail_over(kill_world *w) {
+    if (w->setup->no_standby) {
+        const char *where = kill_store_primary(w->setup->store)->where;
+        fed_postgres_sql(where, "ALTER SYSTEM SET synchronous_standby_names = ''", NULL, 0);
+        fed_postgres_sql(where, "SELECT pg_reload_conf()", NULL, 0);
+        kill_store_line(w->setup->store)->state = CUT_HOLE;
+        tend_for(w, UNSEEN_MS);
+        kill_store_line(w->setup->store)->state = CUT_OFF;
+    }
+    fed_postgres_kill(kill_store_primary(w->setup->store));
+    kill_store_line(w->setup->store)->state = CUT_OPEN;
+    kill_store_promote(w->setup->store);
+    tend_for(w, CUT_MS / 2);
+    kill_store_repair(w->setup->store);
+    w->failovers++;
+}
+
+static void strike_standby(kill_world *w, const kill_strike *s) {
+    fed_postgres *server = kill_store_standby(w->setup->store);
+    cut_line *line = kill_store_line(w->setup->store);
+    switch (s->fault) {
+    case KILL_DIES:
+        fed_postgres_kill(server);
+        tend_for(w, CUT_MS / 2);
+        fed_postgres_start(server);
+        break;
+    case KILL_STANDS:
+        stop_server(w, server);
+        break;
+    default:
+        line->state = s->late ? CUT_HOLE : CUT_OFF;
+        tend_for(w, CUT_MS);
+        line->state = CUT_OPEN;
+    }
+    kill_store_await_standby(w->setup->store);
+}
+
+/* -- the balancer -- */
+
+static void strike_balancer(kill_world *w, const kill_strike *s) {
+    if (s->fault != KILL_CUT_OFF) {
+        signal_child(&w->balancer, s->fault == KILL_DIES ? SIGKILL : SIGSTOP);
+        tend_for(w, s->fault == KILL_DIES ? 0 : STANDS_MS);
+        signal_child(&w->balancer, SIGCONT);
+        return;
+    }
+    const unsigned k = s->step % w->setup->coordinators; /* the others serve on */
+    cut_devices(w, k, s->late ? CUT_HOLE : CUT_OFF);
+    tend_for(w, CUT_MS);
+    cut_devices(w, k, CUT_OPEN);
+}
+
+/* -- on -- */
+
+static void wait_until_devices_get_on(kill_world *w) {
+    const int64_t limit_ms = fed_clock_monotonic_ms() + limit_of(w);
+    const unsigned acknowledged = w->run.board->acknowledged;
+    for (unsigned left = 1; left > 0 && w->run.board->acknowledged == acknowledged;) {
+        left = kill_world_tend(w);
+        if (w->broken[0] != '\0' || fed_clock_monotonic_ms() > limit_ms) {
+            kill_break(w, "D6: for %d s after a fault no update counted", limit_of(w) / 1000);
+            return;
+        }
+    }
+}
+
+static unsigned follower(kill_world *w) {
+    const unsigned others = w->setup->coordinators - 1;
+    return (kill_world_leader(w) + 1 + fed_rng_below(&w->dice, others)) % w->setup->coordinators;
+}
+
+bool kill_world_strike(kill_world *w, const kill_strike *strike) {
+    if (!wait_for_phase(w, strike->phase)) {
+        return false;
+    }
+    w->store_suffers |= (strike->victim > KILL_FOLLOWER && strike->victim < KILL_BALANCER) ||
+                        strike->fault != KILL_DIES;
+    switch (strike->victim) {
+    case KILL_PRIMARY:
+        strike_primary(w, strike);
+        break;
+    case KILL_FAILOVER:
+        fail_over(w);
+        break;
+    case KILL_STANDBY:
+        strike_standby(w, strike);
+        break;
+    case KILL_BALANCER:
+        strike_balancer(w, strike);
+        break;
+    case KILL_FOLLOWER:
+        strike_coordinator(w, follower(w), strike);
+        break;
+    default:
+        strike_coordinator(w, kill_world_leader(w), strike);
+    }
+    wait_until_devices_get_on(w);
+    return true;
+}
+
+void kill_world_finish(kill_world *w) {
+    const int64_t limit_ms = fed_clock_monotonic_ms() + limit_of(w);
+    for (unsigned left = 1; left > 0 && w->broken[0] == '\0';) {
+        left = kill_world_tend(w);
+        if (fed_clock_monotonic_ms() > limit_ms) {
+            kill_break(w, "D6: %u devices are not finished after %d s", left, limit_of(w) / 1000);
+        }
+    }
+}

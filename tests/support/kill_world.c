@@ -1,0 +1,453 @@
+/* Builds the world of the kill matrix, and keeps its processes running. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kill_world.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "fed/clock.h"
+#include "fed/file.h"
+#include "fed_drill.h"
+#include "fed_test.h"
+#include "tests/support/faults/fault_disk.h"
+
+enum { TOKEN_LIFE_S = 24 * 3600, POLL_MS = 5, PATIENCE_MS = 120000, PATH_SIZE = 400 };
+
+/* Coordinator k has an address of its own, and so has the line to it; the ports are the same. */
+enum { COORDINATORS_AT = 10, LINES_AT = 30, BALANCER_AT = 50, PEERS_AT = 70 };
+
+void kill_break(kill_world *w, const char *format, ...) {
+    if (w->broken[0] != '\0') {
+        return;
+    }
+    va_list rest;
+    va_start(rest, format);
+    vsnprintf(w->broken, sizeof w->broken, format, rest);
+    va_end(rest);
+}
+
+/* -- the task -- */
+
+typedef struct mode {
+    const char *name, *model, *codec, *strategy;
+    unsigned staleness;
+    uint32_t piece_bytes;
+} mode;
+
+/* All sums are exact in float32: see fed_drill.h. A model of 2^18 values is one that a thread
+ * closes. */
+static const mode modes[KILL_MODES] = {
+    [KILL_SYNCHRONOUS] = {.model = "input 128 | dense 64 | relu | dense 10",
+                          .codec = "topk:p=0.1",
+                          .strategy = "fedavg"},
+    [KILL_ASYNCHRONOUS] = {.model = "input 128 | dense 64 | relu | dense 10",
+                           .codec = "topk:p=0.1",
+                           .strategy = "fedavg",
+                           .staleness = 4},
+    [KILL_MEDIAN] = {.model = "input 64 | dense 16", .codec = "float32", .strategy = "median"},
+    [KILL_PIECES] = {.model = "input 512 | dense 512 | relu | dense 10",
+                     .codec = "topk:p=0.02",
+                     .strategy = "fedavg",
+                     .piece_bytes = 8192},
+};
+
+const char *kill_model(kill_mode m) {
+    return modes[m].model;
+}
+
+static void make_task(const kill_world *w, fedserver *home) {
+    const mode *m = &modes[w->setup->mode];
+    char text[700], path[PATH_SIZE];
+    fed_error err = {0};
+    uint64_t id = 0;
+    snprintf(path, sizeof path, "%s/zeros.safetensors", w->run.directory);
+    assert_fed_ok_err(fed_drill_zeros(m->model, path, &err));
+    snprintf(text, sizeof text,
+             "{ \"model\": \"%s\", \"initial\": \"zeros.safetensors\", \"strategy\": \"%s\","
+             " \"codec_up\": \"%s\", \"codec_down\": \"float32\", \"rounds\": %u,"
+             " \"staleness\": %u, \"cohort\": %d, \"goal\": %d, \"minimum\": %d,"
+             " \"deadline_s\": 15, \"device_share\": 1 }",
+             m->model, m->strategy, m->codec, w->setup->rounds, m->staleness, KILL_COHORT,
+             KILL_GOAL, KILL_GOAL);
+    fed_test_put(w->run.directory, "task.json", text, strlen(text));
+    snprintf(path, sizeof path, "%s/task.json", w->run.directory);
+    assert_fed_ok_err(fedserver_task_add(home, fed_clock_unix_ms(), path, &id, &err));
+}
+
+/* -- lines and ports -- */
+
+static bool is_free(unsigned host, unsigned port) {
+    const struct sockaddr_in at = {.sin_family = AF_INET,
+                                   .sin_port = htons((uint16_t)port),
+                                   .sin_addr = {htonl(INADDR_LOOPBACK - 1 + host)}};
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
+    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    const bool bound = bind(fd, (const struct sockaddr *)&at, sizeof at) == 0;
+    close(fd);
+    return bound;
+}
+
+/* A port that is free at all addresses of this world. */
+static unsigned find_port(kill_world *w) {
+    enum { LOWEST = 20000, HIGHEST = 32000 };
+    for (;;) {
+        const unsigned port = LOWEST + fed_rng_below(&w->dice, HIGHEST - LOWEST);
+        bool all = is_free(BALANCER_AT, port) && port != w->front && port != w->devices_port;
+        for (unsigned k = 0; k < KILL_COORDINATORS && all; k++) {
+            all = is_free(COORDINATORS_AT + k, port) && is_free(LINES_AT + k, port) &&
+                  is_free(PEERS_AT + k, port);
+        }
+        if (all) {
+            return port;
+        }
+    }
+}
+
+static unsigned add_tcp(kill_world *w, unsigned from, unsigned to, unsigned port) {
+    char near[CUT_ADDRESS], far[CUT_ADDRESS];
+    snprintf(near, sizeof near, "127.0.0.%u:%u", from, port);
+    snprintf(far, sizeof far, "127.0.0.%u:%u", to, port);
+    return cut_lines_add(w->lines, near, far);
+}
+
+/* The folder whose socket leads coordinator k to a server of the store. */
+static void store_folder(const kill_world *w, unsigned k, unsigned server, char *dst, size_t cap) {
+    snprintf(dst, cap, "%s/store%u%u", w->run.directory, k, server);
+}
+
+static unsigned add_local(kill_world *w, unsigned k, unsigned server) {
+    char folder[PATH_SIZE], near[PATH_SIZE + 20], far[PATH_SIZE];
+    store_folder(w, k, server, folder, sizeof folder);
+    snprintf(near, sizeof near, "%s/.s.PGSQL.5432", folder);
+    snprintf(far, sizeof far, "%s/.s.PGSQL.5432", w->setup->store->server[server].directory);
+    assert_int_equal(mkdir(folder, 0700), 0);
+    return cut_lines_add(w->lines, near, far);
+}
+
+static void lay_lines(kill_world *w) {
+    int at = 0;
+    w->front = find_port(w);
+    w->devices_port = find_port(w);
+    w->cluster_port = find_port(w);
+    for (unsigned k = 0; k < w->setup->coordinators; k++) {
+        for (unsigned server = 0; server < KILL_SERVERS; server++) {
+            w->store_line[k][server] = add_local(w, k, server);
+        }
+        w->device_line[k][0] = add_tcp(w, LINES_AT + k, COORDINATORS_AT + k, w->front);
+        w->device_line[k][1] = add_tcp(w, LINES_AT + k, COORDINATORS_AT + k, w->devices_port);
+        w->cluster_line[k] = add_tcp(w, PEERS_AT + k, COORDINATORS_AT + k, w->cluster_port);
+        at += snprintf(w->servers + at, sizeof w->servers - (size_t)at, "%shttps://127.0.0.%u:%u",
+                       k > 0 ? "," : "", LINES_AT + k, w->front);
+    }
+    w->forwarder.pid = cut_lines_start(w->lines);
+}
+
+static void place_balancer(kill_world *w) {
+    const unsigned ports[2] = {w->front, w->devices_port};
+    char address[20];
+    snprintf(address, sizeof address, "127.0.0.%d", BALANCER_AT);
+    kill_balancer_configure(w->setup->balancer, w->run.directory, address, ports, LINES_AT,
+                            w->setup->coordinators);
+    snprintf(w->servers, sizeof w->servers, "https://%s:%u", address, w->front);
+}
+
+/* -- the coordinator's directory -- */
+
+void kill_world_directory(const kill_world *w, unsigned k, char *dst, size_t cap) {
+    snprintf(dst, cap, k == 0 ? "%s/coordinator" : "%s/coordinator%u", w->run.directory, k);
+}
+
+void kill_world_log(const kill_world *w, unsigned k, char *dst, size_t cap) {
+    snprintf(dst, cap, "%s/coordinator%u.log", w->run.directory, k);
+}
+
+static void read_ca(kill_world *w) {
+    char path[PATH_SIZE];
+    fed_error err = {0};
+    uint8_t *ca = NULL;
+    size_t len = 0;
+    snprintf(path, sizeof path, "%s/coordinator/ca.pem", w->run.directory);
+    assert_fed_ok_err(fed_file_read(path, sizeof w->run.ca - 1, &ca, &len, &err));
+    memcpy(w->run.ca, ca, len);
+    free(ca);
+}
+
+/* Which update counted in which round is in no answer. PostgreSQL itself notes it, in a table
+ * that the coordinator does not know, in the transaction that stores the update. */
+static void note_updates(const kill_world *w) {
+    fed_postgres_sql(
+        kill_store_primary(w->setup->store)->where,
+        "DROP TABLE IF EXISTS public.placed;"
+        "CREATE TABLE public.placed (lease BIGINT PRIMARY KEY, round BIGINT NOT NULL);"
+        "CREATE OR REPLACE FUNCTION public.place() RETURNS trigger LANGUAGE plpgsql AS"
+        " 'BEGIN INSERT INTO public.placed VALUES (NEW.lease, NEW.round); RETURN NEW; END';"
+        "CREATE TRIGGER place AFTER INSERT ON fedserver.updates"
+        " FOR EACH ROW EXECUTE FUNCTION public.place()",
+        NULL, 0);
+}
+
+/* A coordinator that leads writes its address for the others. They are to come by a line. */
+static void lead_others_to_lines(const kill_world *w) {
+    fed_postgres_sql(
+        kill_store_primary(w->setup->store)->where,
+        "CREATE OR REPLACE FUNCTION public.detour() RETURNS trigger LANGUAGE plpgsql AS"
+        " $$BEGIN NEW.address = regexp_replace(NEW.address, '^127[.]0[.]0[.]1', '127.0.0.7');"
+        " RETURN NEW; END$$;"
+        "CREATE TRIGGER detour BEFORE UPDATE OF address ON fedserver.leader"
+        " FOR EACH ROW EXECUTE FUNCTION public.detour()",
+        NULL, 0);
+}
+
+static void name_store(const kill_world *w, unsigned k, char *dst, size_t cap) {
+    char first[PATH_SIZE], second[PATH_SIZE];
+    store_folder(w, k, 0, first, sizeof first);
+    store_folder(w, k, 1, second, sizeof second);
+    snprintf(dst, cap, "postgres:host=%s,%s user=fed dbname=postgres", first, second);
+}
+
+/* The same keys, and lines of its own to the store. */
+static void copy_coordinator(const kill_world *w, unsigned k) {
+    static const char *const files[] = {"ca.key", "ca.pem", "server.key", "server.pem"};
+    char from[PATH_SIZE], to[PATH_SIZE], path[2 * PATH_SIZE], store[3 * PATH_SIZE];
+    fed_error err = {0};
+    kill_world_directory(w, 0, from, sizeof from);
+    kill_world_directory(w, k, to, sizeof to);
+    assert_int_equal(mkdir(to, 0700), 0);
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        uint8_t *data = NULL;
+        size_t len = 0;
+        snprintf(path, sizeof path, "%s/%s", from, files[i]);
+        assert_fed_ok_err(fed_file_read(path, 65536, &data, &len, &err));
+        fed_test_put(to, files[i], data, len);
+        snprintf(path, sizeof path, "%s/%s", to, files[i]);
+        assert_int_equal(chmod(path, 0600), 0);
+        free(data);
+    }
+    name_store(w, k, store, sizeof store);
+    fed_test_put(to, "store", store, strlen(store));
+}
+
+static void make_coordinator(kill_world *w) {
+    char directory[PATH_SIZE], store[3 * PATH_SIZE];
+    char hosts[2 * KILL_COORDINATORS][20];
+    const char *names[2 * KILL_COORDINATORS + 2] = {NULL};
+    fed_error err = {0};
+    fedserver *home = NULL;
+    for (unsigned k = 0; k < 2 * KILL_COORDINATORS; k++) {
+        snprintf(hosts[k], sizeof hosts[k], "127.0.0.%u",
+                 k / 2 + (k % 2 == 0 ? COORDINATORS_AT : LINES_AT));
+        names[k] = hosts[k];
+    }
+    names[2 * KILL_COORDINATORS] = "127.0.0.50"; /* BALANCER_AT */
+    kill_world_directory(w, 0, directory, sizeof directory);
+    name_store(w, 0, store, sizeof store);
+    fed_postgres_clear(kill_store_primary(w->setup->store)->where);
+    assert_fed_ok_err(
+        fedserver_init(directory, &(fedserver_init_options){.hosts = names, .store = store}, &err));
+    note_updates(w);
+    if (w->setup->coordinators > 1) {
+        lead_others_to_lines(w);
+    }
+    assert_fed_ok_err(fedserver_open(directory, NULL, &home, &err));
+    for (unsigned k = 0; k < KILL_DEVICES; k++) {
+        assert_fed_ok_err(
+            fedserver_token_new(home, fed_clock_unix_ms(), TOKEN_LIFE_S, w->token[k], &err));
+    }
+    make_task(w, home);
+    fedserver_close(home);
+    for (unsigned k = 1; k < w->setup->coordinators; k++) {
+        copy_coordinator(w, k);
+    }
+    read_ca(w);
+}
+
+/* -- processes -- */
+
+static bool is_child(kill_child *one) {
+    fflush(NULL);
+    one->pid = fork();
+    assert_true(one->pid >= 0);
+    if (one->pid == 0) {
+        fault_die_with_parent();
+        return true;
+    }
+    one->lives++;
+    return false;
+}
+
+static const char *program_of(const kill_world *w, unsigned k) {
+    const char *program = k % 2 == 1 ? w->setup->other : w->setup->program;
+    return program != NULL ? program : FED_BIN_DIR "/fedserver";
+}
+
+static _Noreturn void become_coordinator(const kill_world *w, unsigned k) {
+    char directory[PATH_SIZE], log[PATH_SIZE], address[20], front[16], devices[16], cluster[40];
+    const char *program = program_of(w, k);
+    kill_world_directory(w, k, directory, sizeof directory);
+    kill_world_log(w, k, log, sizeof log);
+    snprintf(address, sizeof address, "127.0.0.%u", COORDINATORS_AT + k);
+    snprintf(front, sizeof front, "%u", w->front);
+    snprintf(devices, sizeof devices, "%u", w->devices_port);
+    snprintf(cluster, sizeof cluster, "%s:%u", address, w->cluster_port);
+    const char *words[16] = {program, "run",          "--dir", directory,        "--bind",
+                             address, "--front-port", front,   "--devices-port", devices};
+    size_t n = 10;
+    if (w->setup->coordinators > 1) {
+        words[n++] = "--cluster";
+        words[n++] = cluster;
+    }
+    if (w->setup->balancer != KILL_NO_BALANCER) { /* the lines come from 127.0.0.1 */
+        words[n++] = "--proxy-protocol";
+        words[n++] = "127.0.0.1";
+    }
+    if (w->setup->plant != NULL) {
+        (void)setenv("FED_PLANT", w->setup->plant, 1);
+    }
+    const int fd = open(log, O_WRONLY | O_CREAT | O_APPEND, 0600);
+    (void)dup2(fd, STDOUT_FILENO);
+    (void)dup2(fd, STDERR_FILENO);
+    execv(program, (char *const *)(uintptr_t)words);
+    _exit(127);
+}
+
+static void note_coordinator(kill_world *w, unsigned k, int how) {
+    kill_child *c = &w->coordinator[k];
+    const bool killed = WIFSIGNALED(how) && WTERMSIG(how) == SIGKILL;
+    c->pid = 0;
+    for (unsigned server = 0; server < KILL_SERVERS; server++) {
+        w->lines->line[w->store_line[k][server]].victim = 0; /* its number may be another's now */
+    }
+    c->starts_ms = fed_clock_monotonic_ms() + fed_rng_below(&w->dice, 300);
+    w->ended += !killed;
+    if (!killed && !(w->store_suffers && WIFEXITED(how) && WEXITSTATUS(how) == 1)) {
+        kill_break(w, "coordinator %u ended with %s %d, for no fault", k,
+                   WIFEXITED(how) ? "status" : "signal",
+                   WIFEXITED(how) ? WEXITSTATUS(how) : WTERMSIG(how));
+    }
+}
+
+static void note_device(kill_world *w, unsigned k, int how) {
+    kill_child *d = &w->device[k];
+    const bool killed = WIFSIGNALED(how) && WTERMSIG(how) == SIGKILL;
+    const bool again = WIFEXITED(how) && WEXITSTATUS(how) == CHAOS_AGAIN;
+    d->pid = 0;
+    d->starts_ms = fed_clock_monotonic_ms() + fed_rng_below(&w->dice, 300);
+    d->finished = WIFEXITED(how) && WEXITSTATUS(how) == 0;
+    if (!d->finished && !again && !killed) {
+        kill_break(w, "device %u wants a person", k);
+    }
+}
+
+static void note_balancer(kill_world *w, int how) {
+    w->balancer.pid = 0;
+    if (!WIFSIGNALED(how) || WTERMSIG(how) != SIGKILL) {
+        kill_break(w, "the balancer ended; its words are in balancer.log");
+    }
+}
+
+static void reap(kill_world *w) {
+    int how = 0;
+    for (pid_t pid = waitpid(-1, &how, WNOHANG); pid > 0; pid = waitpid(-1, &how, WNOHANG)) {
+        for (unsigned k = 0; k < w->setup->coordinators; k++) {
+            if (w->coordinator[k].pid == pid) {
+                note_coordinator(w, k, how);
+            }
+        }
+        if (w->balancer.pid == pid) {
+            note_balancer(w, how);
+        }
+        for (unsigned k = 0; k < KILL_DEVICES; k++) {
+            if (w->device[k].pid == pid) {
+                note_device(w, k, how);
+            }
+        }
+    }
+}
+
+unsigned kill_world_tend(kill_world *w) {
+    unsigned left = 0;
+    fed_sleep_ms(POLL_MS);
+    reap(w);
+    const int64_t now_ms = fed_clock_monotonic_ms();
+    for (unsigned k = 0; k < w->setup->coordinators; k++) {
+        kill_child *c = &w->coordinator[k];
+        if (c->pid == 0 && now_ms >= c->starts_ms && is_child(c)) {
+            become_coordinator(w, k);
+        }
+    }
+    if (w->setup->balancer != KILL_NO_BALANCER && w->balancer.pid == 0 && is_child(&w->balancer)) {
+        kill_balancer_become(w->setup->balancer, w->run.directory);
+    }
+    for (unsigned k = 0; k < KILL_DEVICES; k++) {
+        kill_child *d = &w->device[k];
+        left += !d->finished;
+        if (!d->finished && d->pid == 0 && now_ms >= d->starts_ms && is_child(d)) {
+            chaos_device(&w->run, k, d->lives, w->token[k]);
+        }
+    }
+    return left;
+}
+
+static void end(kill_child *one) {
+    if (one->pid > 0) {
+        (void)kill(one->pid, SIGKILL);
+        (void)waitpid(one->pid, NULL, 0);
+        one->pid = 0;
+    }
+}
+
+void kill_world_stop(kill_world *w) {
+    end(&w->balancer);
+    for (unsigned k = 0; k < KILL_DEVICES; k++) {
+        end(&w->device[k]);
+    }
+    for (unsigned k = 0; k < KILL_COORDINATORS; k++) {
+        end(&w->coordinator[k]);
+    }
+}
+
+void kill_world_open(kill_world *w, const kill_setup *setup) {
+    *w = (kill_world){.setup = setup, .store_suffers = setup->plant != NULL};
+    fed_rng_init(&w->dice, setup->seed, 0, 0);
+    fed_test_tmpdir(w->run.directory, sizeof w->run.directory);
+    w->lines = fault_shared_new(sizeof *w->lines);
+    w->run.board = fault_shared_new(sizeof *w->run.board);
+    assert_true(w->lines != NULL && w->run.board != NULL);
+    w->run.seed = setup->seed;
+    w->run.wait_most_ms = 300;
+    w->run.far = -1;
+    w->run.servers = w->servers;
+    w->run.piece_bytes = modes[setup->mode].piece_bytes;
+    lay_lines(w);
+    if (setup->balancer != KILL_NO_BALANCER) {
+        place_balancer(w);
+    }
+    make_coordinator(w);
+    const int64_t limit_ms = fed_clock_monotonic_ms() + PATIENCE_MS;
+    while (w->run.board->enrolled < KILL_DEVICES && w->broken[0] == '\0') {
+        (void)kill_world_tend(w);
+        if (fed_clock_monotonic_ms() > limit_ms) {
+            kill_break(w, "D6: not all devices could enrol");
+        }
+    }
+    w->run.board->storm = 1;
+}
+
+void kill_world_close(kill_world *w) {
+    kill_world_stop(w);
+    end(&w->forwarder);
+    fault_shared_free(w->lines, sizeof *w->lines);
+    fault_shared_free(w->run.board, sizeof *w->run.board);
+    fed_test_rmdir(w->run.directory);
+}

@@ -1,0 +1,191 @@
+/* A line that is cut: at which byte of a stream to PostgreSQL, and what passes. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cut_lines.h"
+#include "fed/clock.h"
+#include "fed_test.h"
+#include "tests/support/faults/fault_disk.h"
+
+enum { HEAD = 5, STARTUP = 12, QUIET_MS = 200, ROOM = 1000 };
+
+/* A line from a client, which is the test, to a server, which is the test, too. */
+typedef struct world {
+    char directory[300];
+    cut_lines *lines;
+    pid_t forwarder;
+    int door, client, server;
+} world;
+
+static struct sockaddr_un address_of(const char *path) {
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    memcpy(a.sun_path, path, strlen(path) + 1);
+    return a;
+}
+
+static void open_world(world *w) {
+    char near[340], far[340];
+    *w = (world){.client = socket(AF_UNIX, SOCK_STREAM, 0),
+                 .door = socket(AF_UNIX, SOCK_STREAM, 0),
+                 .lines = fault_shared_new(sizeof *w->lines)};
+    fed_test_tmpdir(w->directory, sizeof w->directory);
+    snprintf(near, sizeof near, "%s/near", w->directory);
+    snprintf(far, sizeof far, "%s/far", w->directory);
+    assert_int_equal(cut_lines_add(w->lines, near, far), 0);
+    const struct sockaddr_un from = address_of(near), to = address_of(far);
+    assert_int_equal(bind(w->door, (const struct sockaddr *)&to, sizeof to), 0);
+    assert_int_equal(listen(w->door, 4), 0);
+    w->forwarder = cut_lines_start(w->lines);
+    assert_int_equal(connect(w->client, (const struct sockaddr *)&from, sizeof from), 0);
+    w->server = accept(w->door, NULL, NULL);
+    assert_true(w->server >= 0);
+}
+
+static void close_world(world *w) {
+    (void)kill(w->forwarder, SIGKILL);
+    (void)waitpid(w->forwarder, NULL, 0);
+    close(w->client);
+    close(w->server);
+    close(w->door);
+    fault_shared_free(w->lines, sizeof *w->lines);
+    fed_test_rmdir(w->directory);
+}
+
+/* The first message has no type: its length, and a version. */
+static size_t put_startup(uint8_t *dst) {
+    static const uint8_t bytes[STARTUP] = {0, 0, 0, STARTUP, 0, 3, 0, 0, 'u', 0, 'x', 0};
+    memcpy(dst, bytes, sizeof bytes);
+    return sizeof bytes;
+}
+
+/* A message of that type, with as many bytes behind its head. */
+static size_t put_message(uint8_t *dst, char type, uint8_t len) {
+    memset(dst, 'E', HEAD + (size_t)len); /* no byte of a message's body is a type */
+    dst[0] = (uint8_t)type;
+    dst[1] = dst[2] = dst[3] = 0;
+    dst[4] = (uint8_t)(len + 4);
+    return HEAD + (size_t)len;
+}
+
+/* What reaches the server in a moment, or up to the line's end. */
+static size_t received(const world *w, uint8_t *dst, bool *ended) {
+    size_t len = 0;
+    *ended = false;
+    struct pollfd in = {.fd = w->server, .events = POLLIN};
+    while (!*ended && poll(&in, 1, QUIET_MS) > 0) {
+        const ssize_t got = recv(w->server, dst + len, ROOM - len, 0);
+        *ended = got <= 0;
+        len += got > 0 ? (size_t)got : 0;
+    }
+    return len;
+}
+
+/* Startup, then twice Bind, Execute, Sync. *second: where the second Execute begins. */
+static size_t conversation(uint8_t *text, size_t *second) {
+    size_t len = put_startup(text);
+    for (int k = 0; k < 2; k++) {
+        len += put_message(text + len, 'B', 30);
+        *second = len;
+        len += put_message(text + len, 'E', 9);
+        len += put_message(text + len, 'S', 0);
+    }
+    return len;
+}
+
+/* In pieces of that many bytes, since a stream has no borders. */
+static void send_in(const world *w, const uint8_t *text, size_t len, size_t piece) {
+    for (size_t at = 0; at < len; at += piece) {
+        const size_t step = len - at < piece ? len - at : piece;
+        if (send(w->client, text + at, step, MSG_NOSIGNAL) < 0) {
+            return; /* the line is off already */
+        }
+    }
+}
+
+static void a_line_breaks_before_a_statement_or_behind_it(void **state) {
+    (void)state;
+    for (size_t piece = 1; piece < ROOM; piece *= 9) {
+        for (int after = 0; after < 2; after++) {
+            uint8_t text[ROOM], got[ROOM];
+            size_t second = 0;
+            bool ended = false;
+            world w;
+            const size_t len = conversation(text, &second);
+            open_world(&w);
+            w.lines->line[0].deed = CUT_BREAKS;
+            w.lines->line[0].deed_is_after = after;
+            w.lines->line[0].deed_in = 2;
+            send_in(&w, text, len, piece);
+            const size_t came = received(&w, got, &ended);
+            assert_true(ended);
+            assert_int_equal(came, second + (after != 0 ? HEAD + 9 : 0));
+            assert_memory_equal(got, text, came);
+            assert_int_equal(w.lines->line[0].deeds, 1);
+            close_world(&w);
+        }
+    }
+}
+
+static void what_a_stopped_victim_has_sent_arrives(void **state) {
+    (void)state;
+    uint8_t text[ROOM], got[ROOM];
+    size_t second = 0;
+    int how = 0;
+    bool ended = false;
+    world w;
+    const size_t len = conversation(text, &second);
+    const pid_t victim = fork();
+    if (victim == 0) {
+        (void)pause();
+        _exit(0);
+    }
+    open_world(&w);
+    w.lines->line[0].victim = victim;
+    w.lines->line[0].deed = CUT_STOPS;
+    w.lines->line[0].deed_in = 1;
+    send_in(&w, text, len, ROOM);
+    assert_int_equal(received(&w, got, &ended), len);
+    assert_memory_equal(got, text, len);
+    assert_int_equal(w.lines->line[0].statements, 2);
+    assert_int_equal(waitpid(victim, &how, WUNTRACED), victim);
+    assert_true(WIFSTOPPED(how));
+    (void)kill(victim, SIGKILL);
+    (void)waitpid(victim, NULL, 0);
+    close_world(&w);
+}
+
+static void nothing_passes_a_hole_until_it_is_over(void **state) {
+    (void)state;
+    uint8_t text[ROOM], got[ROOM];
+    size_t second = 0;
+    bool ended = false;
+    world w;
+    const size_t len = conversation(text, &second);
+    open_world(&w);
+    w.lines->line[0].state = CUT_HOLE;
+    fed_sleep_ms(QUIET_MS);
+    send_in(&w, text, len, ROOM);
+    assert_int_equal(received(&w, got, &ended), 0);
+    assert_false(ended);
+    w.lines->line[0].state = CUT_OPEN;
+    assert_int_equal(received(&w, got, &ended), len);
+    w.lines->line[0].state = CUT_OFF;
+    assert_int_equal(received(&w, got, &ended), 0);
+    assert_true(ended);
+    close_world(&w);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_line_breaks_before_a_statement_or_behind_it),
+        cmocka_unit_test(what_a_stopped_victim_has_sent_arrives),
+        cmocka_unit_test(nothing_passes_a_hole_until_it_is_over),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,135 @@
+/* A coordinator with a planted fault, which tests must find out. It is the program fedserver, with
+ * this file's functions in the place of some of its own (the linker's --wrap). FED_PLANT in the
+ * environment names the fault.
+ */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fedserver/http/http_carry.h"
+#include "fedserver/http/http_release.h"
+#include "fedserver/rounds/intake.h"
+#include "fedserver/stores/postgres/pg_database.h"
+#include "fedserver/stores/postgres/pg_rows.h"
+#include "fedserver/stores/sql/sql_calls.h"
+
+static bool planted(const char *fault) {
+    const char *name = getenv("FED_PLANT");
+    return name != NULL && strcmp(name, fault) == 0;
+}
+
+/* "answers-early": the answers of a batch with updates leave before its commit, which comes with a
+ * later batch. */
+static bool counts;
+
+fed_status __real_fedserver_pg_update_add(void *db, const fedserver_update_row *row,
+                                          const uint8_t *body, size_t len, fed_error *err);
+fed_status __wrap_fedserver_pg_update_add(void *db, const fedserver_update_row *row,
+                                          const uint8_t *body, size_t len, fed_error *err);
+
+fed_status __wrap_fedserver_pg_update_add(void *db, const fedserver_update_row *row,
+                                          const uint8_t *body, size_t len, fed_error *err) {
+    counts = true;
+    return __real_fedserver_pg_update_add(db, row, body, len, err);
+}
+
+fed_status __real_fedserver_pg_commit(fedserver_pg *db, fed_error *err);
+fed_status __wrap_fedserver_pg_commit(fedserver_pg *db, fed_error *err);
+
+fed_status __wrap_fedserver_pg_commit(fedserver_pg *db, fed_error *err) {
+    if (planted("answers-early") && counts) {
+        counts = false;
+        return FED_OK;
+    }
+    return __real_fedserver_pg_commit(db, err);
+}
+
+/* "forgets": a coordinator that takes up a round does not read its updates back. */
+fed_status __real_fedserver_intake_load(fedserver_rounds *rounds, fedserver_training *t,
+                                        uint32_t round, fed_error *err);
+fed_status __wrap_fedserver_intake_load(fedserver_rounds *rounds, fedserver_training *t,
+                                        uint32_t round, fed_error *err);
+
+fed_status __wrap_fedserver_intake_load(fedserver_rounds *rounds, fedserver_training *t,
+                                        uint32_t round, fed_error *err) {
+    return planted("forgets") ? FED_OK : __real_fedserver_intake_load(rounds, t, round, err);
+}
+
+/* "answers-itself": a follower acknowledges an update of which it does not know whether the leader
+ * had it. */
+void __real_http_carry_lost(void *user, void *owner);
+void __wrap_http_carry_lost(void *user, void *owner);
+
+void __wrap_http_carry_lost(void *user, void *owner) {
+    http_exchange *x = owner;
+    if (planted("answers-itself") && strcmp(x->request.path, "/v1/update") == 0) {
+        x->carried = 0;
+        x->response = (fedserver_response){.status = 200};
+        http_release(user, x);
+        return;
+    }
+    __real_http_carry_lost(user, owner);
+}
+
+/* "no-fence": whoever sees that a lead is not renewed leads, and the one before may write on. */
+fed_status __real_fedserver_pg_lock_try(void *user, bool *taken, fed_error *err);
+fed_status __wrap_fedserver_pg_lock_try(void *user, bool *taken, fed_error *err);
+fed_status __real_fedserver_sql_count(void *db, int sql, const fedserver_value *values, int count,
+                                      int64_t *result, fed_error *err);
+fed_status __wrap_fedserver_sql_count(void *db, int sql, const fedserver_value *values, int count,
+                                      int64_t *result, fed_error *err);
+extern const fedserver_engine __real_fedserver_pg_engine;
+extern fedserver_engine __wrap_fedserver_pg_engine;
+
+fedserver_engine __wrap_fedserver_pg_engine;
+
+/* Has there been a lead, and is its time over? */
+static fed_status is_overdue(void *db, bool *overdue, fed_error *err) {
+    fedserver_sql_row row;
+    bool found;
+    FED_TRY(READ(LEAD_WHO, &row, INT(0)));
+    FED_TRY(fedserver_sql_row_next(&row, &found, err));
+    *overdue = found && fedserver_sql_row_int(&row, 0) > 0 && fedserver_sql_row_int(&row, 2) == 0;
+    if (found) {
+        fedserver_sql_row_end(&row);
+    }
+    return FED_OK;
+}
+
+fed_status __wrap_fedserver_pg_lock_try(void *user, bool *taken, fed_error *err) {
+    fedserver_pg *db = user;
+    FED_TRY(__real_fedserver_pg_lock_try(user, taken, err));
+    if (planted("no-fence") && !*taken) {
+        FED_TRY(is_overdue(user, taken, err));
+        db->locked = *taken;
+    }
+    return FED_OK;
+}
+
+fed_status __wrap_fedserver_sql_count(void *db, int sql, const fedserver_value *values, int count,
+                                      int64_t *result, fed_error *err) {
+    if (planted("no-fence") &&
+        (sql == FEDSERVER_SQL_LEAD_END_OLDER || sql == FEDSERVER_SQL_LEAD_END_OVERDUE)) {
+        *result = 0;
+        return FED_OK;
+    }
+    return __real_fedserver_sql_count(db, sql, values, count, result, err);
+}
+
+/* A handle that writes for no lead is not fenced. */
+static fed_status write_unfenced(void *db, int sql, const fedserver_value *values, int count,
+                                 fedserver_written *written, fed_error *err) {
+    fedserver_pg *pg = db;
+    const uint64_t term = pg->term;
+    pg->term = planted("no-fence") ? 0 : term;
+    const fed_status status =
+        __real_fedserver_pg_engine.write(db, sql, values, count, written, err);
+    pg->term = term;
+    return status;
+}
+
+__attribute__((constructor)) static void plant_engine(void) {
+    __wrap_fedserver_pg_engine = __real_fedserver_pg_engine;
+    __wrap_fedserver_pg_engine.write = write_unfenced;
+}
