@@ -194,8 +194,8 @@ static void note_counted(const bad_line *l, const uint8_t *update, size_t len) {
         fed_update_read(&r, &head) == FED_OK && head.round == l->run->board->round;
 }
 
-/** The last piece of a message was acknowledged, so the message is. The device has it stored: in its
- * first slot, since devices that send pieces here take part in one task. */
+/** The last piece of a message was acknowledged, so the message is. The device has it stored, in
+ * its first slot: devices that send pieces here take part in one task. */
 static void note_pieces(const bad_line *l) {
     fedclient_pending_head head;
     fedclient_record pending = {0};
