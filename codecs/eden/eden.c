@@ -25,8 +25,7 @@ enum {
     SHIFT_MAX = 10,
     BUCKET_MAX = 1 << SHIFT_MAX,
     BUCKET_MIN = EDEN_LANES, /* of the last bucket */
-    SUMS = 16,
-    FEW = 256 /* values whose codes are made at once */
+    SUMS = 16
 };
 
 enum { PARAM_BITS, PARAM_BUCKET, PARAM_SEED };
@@ -133,34 +132,53 @@ static double sum_squares(const float *v, size_t n) {
     return add_lanes(lane);
 }
 
-/* Make the codes of a few values, whose bucket's 2-norm is given; v[i] = |v[i]| * its magnitude. */
-static void choose_few(float *restrict v, size_t n, unsigned bits, double norm,
-                       uint8_t *restrict code) {
+/* The limits of a bucket, and how much larger a magnitude is than the one before. */
+typedef struct steps {
+    float first, step[MAGNITUDES], limit[MAGNITUDES];
+} steps;
+
+static steps steps_of(unsigned bits, double norm) {
     const float *magnitude = magnitudes[bits - 1];
-    const uint8_t negative = (uint8_t)(1 << (bits - 1));
-    float sent[FEW];
-    for (size_t i = 0; i < n; i++) {
-        code[i] = v[i] < 0.0f ? negative : 0;
-        v[i] = fabsf(v[i]);
-        sent[i] = magnitude[0];
+    steps s = {.first = magnitude[0]};
+    for (size_t k = 1; k < (size_t)1 << (bits - 1); k++) {
+        s.step[k] = magnitude[k] - magnitude[k - 1];
+        s.limit[k] = (float)((double)(magnitude[k - 1] + magnitude[k]) / 2048.0 * norm);
     }
-    for (int k = 1; k < 1 << (bits - 1); k++) {
-        const float step = magnitude[k] - magnitude[k - 1];
-        const float limit = (float)((double)(magnitude[k - 1] + magnitude[k]) / 2048.0 * norm);
-        for (size_t i = 0; i < n; i++) {
-            const int32_t above = v[i] > limit;
-            code[i] = (uint8_t)(code[i] + above);
-            sent[i] += (float)above * step;
+    return s;
+}
+
+/* Make the codes of values; v[i] = |v[i]| * its magnitude. bits is a constant, so that the compiler
+ * unrolls the inner loop and keeps a vector of values in registers. */
+static inline void choose_with(float *restrict v, size_t n, unsigned bits, const steps *by,
+                               uint8_t *restrict code) {
+    for (size_t i = 0; i < n; i++) {
+        const float x = fabsf(v[i]);
+        float sent = by->first;
+        int32_t number = v[i] < 0.0f ? 1 << (bits - 1) : 0;
+        for (size_t k = 1; k < (size_t)1 << (bits - 1); k++) {
+            number += x > by->limit[k];
+            sent += x > by->limit[k] ? by->step[k] : 0.0f;
         }
-    }
-    for (size_t i = 0; i < n; i++) {
-        v[i] *= sent[i];
+        code[i] = (uint8_t)number;
+        v[i] = x * sent;
     }
 }
 
+/* norm: the bucket's 2-norm. */
 static void choose_codes(float *v, size_t n, unsigned bits, double norm, uint8_t *code) {
-    for (size_t i = 0; i < n; i += FEW) {
-        choose_few(v + i, n - i < FEW ? n - i : FEW, bits, norm, code + i);
+    const steps by = steps_of(bits, norm);
+    switch (bits) {
+    case 1:
+        choose_with(v, n, 1, &by, code);
+        return;
+    case 2:
+        choose_with(v, n, 2, &by, code);
+        return;
+    case 3:
+        choose_with(v, n, 3, &by, code);
+        return;
+    default:
+        choose_with(v, n, BITS_MAX, &by, code);
     }
 }
 
