@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Run the cells of a table and print it beside the paper's figures.
 
-A table is an INI file of deploy/sim/papers: [table] has its title, what to show and how long it takes; [common], a [row NAME] and a
-[column NAME] have the keys of a scenario, the later ones going before the earlier; a row's "COLUMN: key" is for that
-cell alone. `paper_KIND` in a row has the paper's figures of a kind that is shown, one for each column.
+A table is an INI file of deploy/sim/papers: [table] has its title, what to show, whether to draw a figure, and how long
+it takes; [common], a [row NAME] and a [column NAME] have the keys of a scenario, the later ones going before the
+earlier; a row's "COLUMN: key" is for that cell alone. `paper_KIND` in a row has the paper's figures of a kind that is
+shown, one for each column.
 """
 # SPDX-License-Identifier: Apache-2.0
 import argparse
@@ -15,6 +16,8 @@ import pathlib
 import statistics
 import subprocess
 import sys
+
+from figure import figure
 
 QUICK = 25
 
@@ -135,6 +138,18 @@ def print_table(table, cells, kinds):
         print("| " + " | ".join(line) + " |")
 
 
+def draw(table, cells, base):
+    """figure.svg, of accuracy against bits, and figure.csv with its points."""
+    rows, lines = {}, []
+    for row, column, _, results in cells:
+        bits, accuracy = (statistics.mean(KINDS[kind][1](r) for r in results) for kind in ("bits_up", "accuracy"))
+        rows.setdefault(row, []).append((bits, accuracy, column))
+        lines.append(f'"{row}","{column}",{bits:.6g},{accuracy:.4f}')
+    (base / "figure.csv").write_text("\n".join(["row,column,bits_up,accuracy"] + lines) + "\n")
+    (base / "figure.svg").write_text(figure(table["table"]["title"], rows))
+    print(f"\n{base / 'figure.svg'} has accuracy against bits of all.")
+
+
 def paper_figures(row_keys, column_index):
     figures = {}
     for key, text in row_keys.items():
@@ -181,6 +196,8 @@ def main():
     if not cells:
         sys.exit(f'papers: {name} has no cell with "{arguments.only}" in "ROW, COLUMN"')
     print_table(table, cells, kinds)
+    if "figure" in table["table"]:
+        draw(table, cells, base)
     page = base / "report.html"
     directories = [str(result["directory"]) for _, _, _, results in cells for result in results]
     subprocess.run([fedsim, "report", *directories, "--out", str(page)], stdout=subprocess.DEVNULL, check=True)
