@@ -16,8 +16,8 @@ const char *const fedworker_serve_usage =
     "                     this machine. The task says model, batch of each worker, steps and\n"
     "                     optimizer\n"
     "  --min N            with tcp: a gang goes on with N workers when others fail (all)\n"
-    "  --dataset, --token, --token-file, --name, --shard, --split, --when, --hold, --transport,\n"
-    "  --downloads-ca, --backend, --device, --until-finished, --normalise, --verbose\n"
+    "  --dataset, --token, --token-file, --name, --shard, --split, --when, --hold, --slots,\n"
+    "  --transport, --downloads-ca, --backend, --device, --until-finished, --normalise, --verbose\n"
     "                     see fedclientd --help\n"
     "\n";
 

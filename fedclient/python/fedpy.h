@@ -79,8 +79,8 @@ uint32_t fedpy_round_number(const fedpy_round *round);
 uint32_t fedpy_round_version(const fedpy_round *round);
 /** Of the task: "model", "optimizer", "app"; NULL: no such text. */
 const char *fedpy_round_text(const fedpy_round *round, const char *key);
-/** Of the task: "task" (its number), "slot", "local_steps", "batch", "learning_rate", "seed"; NaN: no
- * such number. */
+/** Of the task: "task" (its number), "slot", "local_steps", "batch", "learning_rate", "seed"; NaN:
+ * no such number. */
 double fedpy_round_number_of(const fedpy_round *round, const char *key);
 /** The k-th tensor: its name, shape dims[8] and place in the values. Returns its rank; -1 past the
  * last. */

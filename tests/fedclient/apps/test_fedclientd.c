@@ -160,14 +160,15 @@ static void plain_round(plain *p, uint32_t round) {
     }
 }
 
-static uint64_t coordinators_model(const clientd_world *w) {
+/** task 0: the front one. */
+static uint64_t coordinators_model(const clientd_world *w, uint64_t task) {
     char path[400];
     fed_error err = {0};
     fedserver *server = NULL;
     fed_model model = {0};
     snprintf(path, sizeof path, "%s/out.safetensors", w->directory);
     assert_fed_ok_err(fedserver_open(w->coordinator.directory, NULL, &server, &err));
-    assert_fed_ok_err(fedserver_model_export(server, 0, path, &err));
+    assert_fed_ok_err(fedserver_model_export(server, task, path, &err));
     fedserver_close(server);
     assert_fed_ok_err(fed_checkpoint_load(path, &model, &err));
     uint64_t digest = fed_digest(model.values, model.layout.size);
@@ -175,27 +176,49 @@ static uint64_t coordinators_model(const clientd_world *w) {
     return digest;
 }
 
-static void it_follows_the_phases_and_remembers_its_momentum_when_started_again(void **state) {
-    clientd_world *w = *state;
+/** The model of the plain computation after all rounds. */
+static uint64_t plain_model(const clientd_world *w) {
+    plain p = {0};
+    plain_open(&p, w->directory);
+    for (uint32_t round = 1; round <= 6; round++) {
+        plain_round(&p, round);
+    }
+    const uint64_t digest = fed_digest(p.model, p.arch.layout.size);
+    plain_close(&p);
+    return digest;
+}
+
+/** Train with --slots, stopped by a signal in the middle and started again. */
+static void train_in_two_lives(clientd_world *w, const char *slots) {
     char token[FEDSERVER_TOKEN];
-    clientd_queue(w, phases_json);
     fed_coordinator_token(&w->coordinator, token);
-    const char *const first[] = {"--token", token, NULL};
+    const char *const first[] = {"--slots", slots, "--token", token, NULL};
     pid_t pid = clientd_spawn(w, first);
     while (!clientd_says(w, "round 3: update counted") && waitpid(pid, NULL, WNOHANG) == 0) {
         fed_sleep_ms(5);
     }
     kill(pid, SIGTERM);
     assert_int_equal(clientd_wait(pid), 0);
-    const char *const again[] = {"--until-finished", NULL};
+    const char *const again[] = {"--slots", slots, "--until-finished", NULL};
     clientd_run(w, again, 0, "finished");
-    plain p = {0};
-    plain_open(&p, w->directory);
-    for (uint32_t round = 1; round <= 6; round++) {
-        plain_round(&p, round);
-    }
-    assert_true(fed_digest(p.model, p.arch.layout.size) == coordinators_model(w));
-    plain_close(&p);
+}
+
+static void it_follows_the_phases_and_remembers_its_momentum_when_started_again(void **state) {
+    clientd_world *w = *state;
+    clientd_queue(w, phases_json);
+    train_in_two_lives(w, "1");
+    assert_true(coordinators_model(w, 0) == plain_model(w));
+}
+
+/* Each has a residual, a message to mask with, and a momentum of its own. */
+static void two_tasks_in_two_slots_have_the_model_that_each_would_have_alone(void **state) {
+    clientd_world *w = *state;
+    clientd_queue(w, phases_json);
+    clientd_queue(w, phases_json);
+    train_in_two_lives(w, "2");
+    const uint64_t alone = plain_model(w);
+    assert_true(coordinators_model(w, 1) == alone);
+    assert_true(coordinators_model(w, 2) == alone);
 }
 
 static void an_evaluator_measures_a_model(void **state) {
@@ -524,6 +547,7 @@ int main(void) {
         test(it_trains_until_the_task_is_finished),
         test(of_a_stateless_optimizer_it_stores_nothing),
         test(it_follows_the_phases_and_remembers_its_momentum_when_started_again),
+        test(two_tasks_in_two_slots_have_the_model_that_each_would_have_alone),
         test(an_evaluator_measures_a_model),
         test(it_predicts_numbers_and_normalises_by_its_own_shard),
         test(a_device_with_classes_declines_a_model_that_predicts_numbers),
