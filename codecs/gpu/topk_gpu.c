@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codecs/gpu/gpu_select.h"
 #include "codecs/gpu/gpu_texts.h"
-#include "codecs/prim/select.h"
 #include "codecs/prim/forms.h"
+#include "codecs/prim/select.h"
 
 static size_t topk_work_size(const double *param, size_t n) {
     return fedcodec_gpu_choice_size(1, fedcodec_select_most(param[0], n), n);
