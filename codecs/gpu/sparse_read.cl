@@ -127,14 +127,17 @@ FUNC u32 open_message(GLOBAL const u8 *src, u32 len, u32 n, u32 kind, GLOBAL mes
     if (count == 0) {
         return FED_OK;
     }
-    u64 values = (u64)at + 1, positions = values + values_size(kind, count);
-    if (positions > len) {
+    if (at == len) {
         return FED_EFORMAT;
     }
     u32 how = src[at];
-    if (how >= 32) {
+    if (how >= 32) { /* before the length, which narrow values make less */
         u32 narrow = kind == VALUES && IS_NARROW(how);
         return how <= 64 || narrow ? FED_EVERSION : FED_EFORMAT;
+    }
+    u64 values = (u64)at + 1, positions = values + values_size(kind, count);
+    if (positions > len) {
+        return FED_EFORMAT;
     }
     m->count = count;
     m->values = (u32)values + (kind == SIGNS ? 4 : 0);

@@ -11,6 +11,10 @@
 #include <stdio.h>
 
 #include "codec_vectors.h"
+#include "codecs/prim/bitmap.h"
+#include "codecs/prim/floats.h"
+#include "codecs/prim/forms.h"
+#include "fed/bytes.h"
 #include "fed/file.h"
 #include "fed/rng.h"
 #include "fedcodec/bursts.h"
@@ -228,15 +232,35 @@ static void number_y(const place *p) {
     }
 }
 
-/* Some codes of positions and forms of values are the processor's only: of codecs that have
- * several. */
-static bool may_be_unread(const fedcodec *codec) {
-    for (const fedcodec_param *param = codec->vtable->params; param->key != NULL; param++) {
-        if (strcmp(param->key, "pos") == 0 || strcmp(param->key, "values") == 0) {
-            return true;
-        }
+static bool has_param(const fedcodec *codec, const char *key) {
+    const fedcodec_param *param = codec->vtable->params;
+    while (param->key != NULL && strcmp(param->key, key) != 0) {
+        param++;
     }
-    return false;
+    return param->key != NULL;
+}
+
+/* The byte by which a message says how its values, or else its positions, are coded; 0: it says
+ * nothing. */
+static uint8_t said_by(const fedcodec *codec, const uint8_t *src, size_t len, size_t n) {
+    enum { NAMES = 0x7fc00000 };
+    if (strcmp(codec->vtable->name, "topk") == 0) {
+        const size_t map = fedcodec_bitmap_len(n);
+        const uint32_t name = len >= map + 4 ? fedcodec_load_u32(src + map) - NAMES : 0;
+        return name <= UINT8_MAX ? (uint8_t)name : 0;
+    }
+    fed_reader r;
+    fed_reader_init(&r, src, len);
+    return fed_read_varint(&r) > 0 ? fed_read_u8(&r) : 0;
+}
+
+/* Does the message say that its values are narrow, or that its positions are in another code than
+ * Golomb's? Such messages are the processor's. */
+static bool is_processors(const fedcodec *codec, const uint8_t *src, size_t len, size_t n) {
+    enum { RANS = 32, RANGE = 64 };
+    const uint8_t said = said_by(codec, src, len, n);
+    const bool narrow = has_param(codec, "values") && fedcodec_form_is_byte(said);
+    return narrow || (has_param(codec, "pos") && said >= RANS && said <= RANGE);
 }
 
 static void fill_y(const place *p) {
@@ -268,7 +292,8 @@ static bool read_both(place *p, const char *what, size_t len, bool send) {
         later(&head, p->head, sizeof head);
         later(p->host.theirs, p->y, p->n * sizeof(float));
         wait_all();
-        if (head.status == FED_EVERSION && may_be_unread(&p->codec)) { /* y is left alone */
+        if (head.status == FED_EVERSION &&
+            is_processors(&p->codec, p->host.message, len, p->n)) { /* y is left alone */
             number_y(p);
             status = FED_EVERSION;
         }
@@ -438,6 +463,36 @@ static void same_constant(place *p) {
         p->host.message[len - 1 - len / 5 * part] ^= (uint8_t)(1U << part);
         (void)read_both(p, "a constant, changed", len, true);
     }
+}
+
+/* Messages whose lengths are less than those of float32 values, and equal: 2 values as bfloat16. */
+static void left_to_the_processor(const char *plain, const char *narrow) {
+    static const size_t counts[] = {1, 2, 4, 9, 700, 20000};
+    place p = {0};
+    assert_int_equal(fedcodec_parse(plain, &p.codec, NULL), FED_OK);
+    assert_true(open_codec(&p));
+    assert_int_equal(fedcodec_parse(narrow, &p.codec, NULL), FED_OK);
+    fedcodec_format(&p.codec, p.spec);
+    for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++) {
+        size_t len = 0;
+        reserve(&p, counts[c], fedcodec_bound(&p.codec, counts[c]));
+        make_values(FILL_GAUSS, p.n, 0, p.host.x);
+        assert_int_equal(fedcodec_encode(&p.codec, p.host.residual, p.host.x, p.n, p.host.work,
+                                         p.host.message, p.cap, &len),
+                         FED_OK);
+        assert_false(read_both(&p, "narrow", len, true));
+        assert_int_equal(head_of(&p).status, FED_EVERSION);
+        release(&p);
+    }
+    fedcodec_gpu_free(p.on_gpu);
+}
+
+static void narrow_values_are_left_to_the_processor(void **state) {
+    (void)state;
+    left_to_the_processor("topk:p=0.5", "topk:p=0.5,values=bfloat16");
+    left_to_the_processor("topk:p=0.5", "topk:p=0.5,values=int8");
+    left_to_the_processor("dgc:p=0.5", "dgc:p=0.5,values=bfloat16");
+    left_to_the_processor("dgc:p=0.5", "dgc:p=0.5,values=int8");
 }
 
 static void long_lists_of_positions(void **state) {
@@ -709,6 +764,7 @@ static int run_all(void) {
         cmocka_unit_test(each_codec_gives_the_processors_bits),
         cmocka_unit_test(many_values_have_the_processors_bits),
         cmocka_unit_test(long_lists_of_positions),
+        cmocka_unit_test(narrow_values_are_left_to_the_processor),
         cmocka_unit_test(values_that_are_not_finite_are_refused),
         cmocka_unit_test(changed_bytes_get_the_processors_verdict),
         cmocka_unit_test(bursts_are_the_processors),
