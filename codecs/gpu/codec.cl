@@ -19,7 +19,7 @@ FUNC int is_finite(float v) {
     return (BITS_OF(v) & 0x7f800000U) != 0x7f800000U;
 }
 
-/* The first failure stays. */
+/* Of several failures the status of the highest number stays: FED_EVERSION before FED_EFORMAT. */
 FUNC void fail(GLOBAL head *h, u32 status) {
     ATOMIC_MAX(&h->status, status);
 }
