@@ -326,7 +326,8 @@ static fed_status begin_shared(fedserver *server, fed_error *err) {
 }
 
 void fedserver_let_go(fedserver *server) {
-    if (shares(server) && !server->parted && server->store->let_go != NULL) {
+    const bool lets_go = server->store->let_go != NULL && server->db != NULL;
+    if (shares(server) && !server->parted && lets_go) {
         server->store->let_go(server->db);
         server->parted = true;
     }

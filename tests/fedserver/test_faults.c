@@ -216,8 +216,51 @@ static void whatever_write_fails_the_task_ends_with_the_same_model(void **state)
     }
 }
 
+/* A store that several coordinators share, whose connection breaks and does not come back. */
+static bool gone;
+
+static fed_status gone_lead(void *db, const char *address, fedserver_lead *lead, fed_error *err) {
+    (void)db, (void)address, (void)lead;
+    return fed_fail(err, FED_EIO, "the connection is lost (test)");
+}
+
+static fed_status gone_open(const char *directory, const char *where, void **db, fed_error *err) {
+    if (gone) {
+        return fed_fail(err, FED_EIO, "no connection (test)");
+    }
+    gone = true;
+    return real->open(directory, where, db, err);
+}
+
+static void gone_let_go(void *db) {
+    assert_non_null(db);
+}
+
+static void a_follower_whose_store_does_not_come_back_says_so_and_ends(void **state) {
+    (void)state;
+    coordinator c;
+    fed_error err = {0};
+    fedserver *server = NULL;
+    coordinator_setup(&c);
+    fedserver_close(c.server);
+    real = fedserver_store_at(0);
+    faulty = *real;
+    faulty.open = gone_open;
+    faulty.lead = gone_lead;
+    faulty.let_go = gone_let_go;
+    assert_fed_ok_err(fedserver_open_store(c.directory, &faulty, NULL, &server, &err));
+    const fedserver_setup setup = {.part = FEDSERVER_ROUNDS, .address = "127.0.0.1:8445"};
+    fedserver_configure(server, &setup);
+    assert_fed_status(fedserver_begin(server, &err), FED_EIO);
+    fedserver_let_go(server); /* as the adapter does after an error */
+    fedserver_close(server);
+    assert_fed_ok_err(fedserver_open(c.directory, NULL, &c.server, &err));
+    coordinator_teardown(&c);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_follower_whose_store_does_not_come_back_says_so_and_ends),
         cmocka_unit_test(whatever_write_fails_the_task_ends_with_the_same_model),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
