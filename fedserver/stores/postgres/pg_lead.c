@@ -24,9 +24,9 @@
 #include "fedserver/stores/postgres/pg_rows.h"
 #include "fedserver/stores/sql/sql_calls.h"
 
-/* The lease is in pg_statements.def: 2 s. An answer that takes longer than PULSE_ANSWER_MS is
- * none. */
-enum { RENEW_MS = 500, PULSE_ANSWER_MS = 5000, ENDING_MS = 5000, AGAIN_MS = 20 };
+/* The lease is in pg_statements.def: 2 s. An answer to a pulse, or to a follower's question, that
+ * takes longer than SHORT_ANSWER_MS is none. */
+enum { RENEW_MS = 500, SHORT_ANSWER_MS = 5000, ENDING_MS = 5000, AGAIN_MS = 20 };
 
 /* The tag's first half; the second is the term. */
 static const int64_t tag = 0x46656454;
@@ -77,7 +77,7 @@ static fed_status connect_pulse(const char *where, fedserver_pg **db, fed_error 
         fedserver_pg_close(*db);
         return status;
     }
-    (*db)->answer_ms = PULSE_ANSWER_MS;
+    (*db)->answer_ms = SHORT_ANSWER_MS;
     return FED_OK;
 }
 
@@ -201,6 +201,18 @@ static fed_status see_leader(fedserver_pg *db, fedserver_lead *lead, fed_error *
                                                    VALUES(INT(tag)), &ended, err);
 }
 
+/* A follower whose line to the server is silent has devices that wait meanwhile. */
+static fed_status ask(fedserver_pg *db, bool *taken, fedserver_lead *lead, fed_error *err) {
+    const int usual_ms = db->answer_ms;
+    db->answer_ms = SHORT_ANSWER_MS;
+    fed_status status = fedserver_pg_lock_try(db, taken, err);
+    if (status == FED_OK && !*taken) {
+        status = see_leader(db, lead, err);
+    }
+    db->answer_ms = usual_ms;
+    return status;
+}
+
 /* -- the store's functions -- */
 
 static void say_mine(const fedserver_pg *db, const char *address, fedserver_lead *lead) {
@@ -231,9 +243,9 @@ fed_status fedserver_pg_lead(void *user, const char *address, fedserver_lead *le
     if (db->pulse != NULL) {
         return go_on(db, address, lead, err);
     }
-    FED_TRY(fedserver_pg_lock_try(db, &taken, err));
+    FED_TRY(ask(db, &taken, lead, err));
     if (!taken) {
-        return see_leader(db, lead, err);
+        return FED_OK;
     }
     FED_TRY(take(db, address, err));
     say_mine(db, address, lead);

@@ -471,6 +471,30 @@ static void a_lead_whose_pulse_is_cut_off_says_so(void **state) {
     assert_fed_says(err, "another coordinator leads now");
 }
 
+/* Its devices wait meanwhile, and might be served by another coordinator. */
+static void a_follower_does_not_wait_long_for_a_silent_server(void **state) {
+    fixture *f = *state;
+    fed_postgres server;
+    fixture other = {.store = tried};
+    fed_error err = {0};
+    fedserver_lead seen;
+    void *db = NULL;
+    fed_postgres_open(&server);
+    assert_fed_ok_err(f->store->create(f->directory, server.where, &err));
+    assert_fed_ok_err(f->store->open(f->directory, server.where, &other.db, &err));
+    assert_fed_ok_err(f->store->open(f->directory, server.where, &db, &err));
+    assert_true(lead(&other, other.db).mine);
+    assert_false(lead(&other, db).mine);
+    fed_postgres_signal(&server, SIGSTOP);
+    const fed_status status = f->store->lead(db, "127.0.0.1:8501", &seen, &err);
+    fed_postgres_signal(&server, SIGCONT);
+    assert_fed_status(status, FED_EIO);
+    assert_fed_says(err, "has not answered for 5 s");
+    f->store->close(db);
+    f->store->close(other.db);
+    fed_postgres_close(&server);
+}
+
 /* -- D1: what an acknowledgement is worth -- */
 
 static void asynchronous_commits_are_made_synchronous(void **state) {
@@ -550,6 +574,7 @@ int main(void) {
         OWN(a_batch_of_an_older_term_is_not_stored),
         OWN(a_batch_that_waits_while_the_lead_changes_is_not_stored),
         OWN(a_lead_whose_pulse_is_cut_off_says_so),
+        OWN(a_follower_does_not_wait_long_for_a_silent_server),
         OWN(asynchronous_commits_are_made_synchronous),
         OWN(a_server_that_does_not_sync_is_refused),
         OWN(several_servers_without_a_synchronous_standby_are_refused),
