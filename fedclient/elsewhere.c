@@ -9,6 +9,10 @@
 
 enum { PAUSE_MS = 5 * 60 * 1000 };
 
+/* A line may break in the middle of an answer: so often, and once more for so many bytes. A cache
+ * that sends a byte a connection would keep the device for days. */
+enum { BREAKS_MOST = 8, BYTES_A_BREAK = 30 * 1000 };
+
 /** The pieces of a download, in arrived->bytes: behind the part that names them, one after the
  * other. */
 typedef struct pieces {
@@ -118,12 +122,18 @@ static void url_of(const fedclient_job *job, const fed_address *address, char *u
 static fed_status fetch(fedclient *client, const fedclient_job *job, const pieces *p,
                         fedclient_arrived *arrived, fed_error *err) {
     char url[FED_DOWNLOADS_URL + FED_SEALED_NAME];
-    size_t start = p->start;
+    const size_t before = arrived->bytes.len, most = fedclient_arrived_piece(client);
+    size_t start = p->start, breaks = 0;
     for (size_t k = 0; k < p->count; k++) {
         const size_t len = (size_t)p->address[k].len;
         url_of(job, &p->address[k], url, sizeof url);
         while (arrived->bytes.len < start + len) {
+            const size_t held = arrived->bytes.len;
             FED_TRY(ask_cache(client, url, len, start, arrived, err));
+            breaks += arrived->bytes.len < start + len && arrived->bytes.len - held < most;
+            if (breaks > BREAKS_MOST + (arrived->bytes.len - before) / BYTES_A_BREAK) {
+                return fed_fail(err, FED_ENET, "the cache at %s breaks off again and again", url);
+            }
             if (arrived->bytes.len < p->total) {
                 fedclient_arrived_keep(client, arrived);
             }
