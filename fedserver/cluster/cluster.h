@@ -58,8 +58,8 @@ void cluster_dismiss(cluster *c);
 
 /** A follower: can requests be passed on? */
 bool cluster_linked(const cluster *c);
-/** Pass a request on. known: as of cluster_request_write. Errors: FED_ENOMEM, FED_ENET (not
- * linked): nothing was sent. */
+/** Pass a request on. known: as of cluster_request_write. Errors: FED_ENOMEM, FED_EBUSY (too many
+ * bytes wait), FED_ENET (not linked): nothing was sent. */
 fed_status cluster_carry(cluster *c, const fedserver_request *request, const char *known,
                          void *owner, uint64_t *id, fed_error *err) FED_CHECKED;
 /** Nobody waits for the answer any more. `lost` and `answered` are not called. */

@@ -36,6 +36,7 @@ struct cluster_link {
     bool broken; /* a frame was sent in part: out of memory */
     int64_t heard_ms, spoke_ms;
     chunk *first, *last;
+    size_t waiting; /* bytes in chunks that are no blobs */
     cluster_frame frame;
     owned *owners; /* [owner_cap], by the low half of an id */
     size_t owner_cap;
@@ -112,6 +113,10 @@ int64_t cluster_link_next_ms(const cluster_link *link) {
 
 /* ---- sending -------------------------------------------------------------------------------- */
 
+static size_t least(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
 static chunk *add_chunk(cluster_link *link, fedserver_blob *blob) {
     chunk *c = calloc(1, sizeof *c + (blob == NULL ? CHUNK : 0));
     if (c == NULL) {
@@ -135,9 +140,10 @@ static bool add_bytes(cluster_link *link, const uint8_t *bytes, size_t len) {
         if (c == NULL) {
             return false;
         }
-        const size_t n = len < CHUNK - c->len ? len : CHUNK - c->len;
+        const size_t n = least(len, CHUNK - c->len);
         memcpy(c->bytes + c->len, bytes, n);
         c->len += n;
+        link->waiting += n;
         bytes += n;
         len -= n;
     }
@@ -149,6 +155,10 @@ fed_status cluster_link_send(cluster_link *link, cluster_kind kind, uint64_t id,
                              fedserver_blob *blob, fed_error *err) {
     uint8_t first[CLUSTER_FRAME_SIZE + CLUSTER_HEAD_MOST];
     fed_writer w;
+    if (kind == CLUSTER_REQUEST && link->waiting > 0 &&
+        len > CLUSTER_WAITING_MOST - least(link->waiting, CLUSTER_WAITING_MOST)) {
+        return fed_fail(err, FED_EBUSY, "too many bytes wait for the link to the leader");
+    }
     fed_writer_fixed(&w, first, sizeof first);
     cluster_frame_write(&w, kind, id, head, len);
     const bool kept = blob != NULL && len > COPIED_MOST;
@@ -174,6 +184,7 @@ static fed_status send_some(cluster_link *link, int64_t now_ms, fed_error *err) 
         FED_TRY(status);
         link->spoke_ms = now_ms;
         c->at += sent;
+        link->waiting -= c->blob == NULL ? sent : 0;
         if (c->at == c->len) {
             drop_first(link);
         }

@@ -16,6 +16,10 @@ typedef struct cluster_keys {
     const char *certificate;
 } cluster_keys;
 
+/** Bytes that may wait for the line. Devices may send faster than the line does, and who leaves
+ * gives back the room of its body, but not that of the frame that is under way. */
+enum { CLUSTER_WAITING_MOST = 256 << 20 };
+
 typedef struct cluster_link cluster_link;
 
 /** Takes over the socket, which must not block. caller: this side has connected. Errors: those of
@@ -35,7 +39,8 @@ bool cluster_link_writes(const cluster_link *link);
 int64_t cluster_link_next_ms(const cluster_link *link);
 
 /** Add a frame to what is sent. bytes[len]: the body. blob: holds these bytes, and a reference is
- * kept until they are sent; NULL: they are copied. FED_ENOMEM. */
+ * kept until they are sent; NULL: they are copied. FED_ENOMEM; FED_EBUSY: a request's body has no
+ * room while other frames wait, and nothing was added. */
 fed_status cluster_link_send(cluster_link *link, cluster_kind kind, uint64_t id,
                              const fed_writer *head, const uint8_t *bytes, size_t len,
                              fedserver_blob *blob, fed_error *err) FED_CHECKED;

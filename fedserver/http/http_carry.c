@@ -21,24 +21,24 @@ static bool may_go_again(const http_exchange *x) {
     return strcmp(x->request.method, "GET") == 0 || strcmp(x->request.path, "/v1/checkin") == 0;
 }
 
-static void refuse(http *h, http_exchange *x) {
+static void refuse(http *h, http_exchange *x, const http_refusal *why) {
     if (x->state == STATE_CUT) {
         http_exchange_free(x);
         return;
     }
-    x->refused = &http_refusal_no_leader;
+    x->refused = why;
     http_exchange_drop_body(x);
     http_resume(h, x, STATE_ANSWER);
 }
 
-/* No leader is there to take the request. */
-static void set_adrift(http *h, http_exchange *x) {
+/* The leader can't be given the request now. */
+static void set_adrift(http *h, http_exchange *x, const http_refusal *why) {
     const int64_t now_ms = fed_clock_monotonic_ms();
     x->adrift_ms = x->adrift_ms != 0 ? x->adrift_ms : now_ms;
     if (may_go_again(x) && now_ms - x->adrift_ms < PATIENCE_MS) {
         http_hold(h, x, now_ms + AGAIN_MS);
     } else {
-        refuse(h, x);
+        refuse(h, x, why);
     }
 }
 
@@ -48,11 +48,13 @@ static void carry(http *h, http_exchange *x) {
     if (x->shelved == NULL) {
         x->shelved = http_shelf_find(&h->shelf, &x->request, x->known);
     }
-    if (cluster_carry(h->cluster, &x->request, x->known, x, &x->carried, &why) == FED_OK) {
+    const fed_status status =
+        cluster_carry(h->cluster, &x->request, x->known, x, &x->carried, &why);
+    if (status == FED_OK) {
         x->adrift_ms = 0;
     } else {
         x->carried = 0;
-        set_adrift(h, x);
+        set_adrift(h, x, status == FED_EBUSY ? &http_refusal_full : &http_refusal_no_leader);
     }
 }
 
@@ -92,7 +94,7 @@ void http_carry_lost(void *user, void *owner) {
     } else if (may_go_again(x)) {
         http_queue_add(&h->queue, x);
     } else {
-        refuse(h, x);
+        refuse(h, x, &http_refusal_no_leader);
     }
 }
 

@@ -340,6 +340,32 @@ static void bodies_of_every_size_arrive_in_order(void **state) {
     assert_false(cluster_link_writes(w->ends[0].link));
 }
 
+static void a_line_that_is_too_slow_takes_no_more_requests(void **state) {
+    world *w = *state;
+    enum { BODY = 1 << 20, BODIES = CLUSTER_WAITING_MOST / BODY };
+    uint8_t *bytes = calloc(1, BODY);
+    fed_error err = {0};
+    fed_status status = FED_OK;
+    unsigned sent = 0;
+    assert_non_null(bytes);
+    open_both(w);
+    turn_both(w);
+    cluster_link *link = w->ends[0].link;
+    for (; sent <= BODIES && status == FED_OK; sent += status == FED_OK) {
+        status = cluster_link_send(link, CLUSTER_REQUEST, sent, NULL, bytes, BODY, NULL, &err);
+    }
+    assert_fed_status(status, FED_EBUSY);
+    assert_in_range(sent, BODIES - 1, BODIES);
+    assert_fed_ok_err(cluster_link_send(link, CLUSTER_CANCEL, 1, NULL, NULL, 0, NULL, &err));
+    turn_both(w);
+    assert_int_equal(w->ends[1].frames, sent + 1);
+    send_body(w, 0, 2, bytes, BODY);
+    turn_both(w);
+    assert_int_equal(w->ends[1].frames, sent + 2);
+    assert_int_equal(w->ends[0].status, FED_OK);
+    free(bytes);
+}
+
 static void an_id_names_one_request_only(void **state) {
     world *w = *state;
     cluster_link *link;
@@ -391,6 +417,7 @@ int main(void) {
         TEST(a_huge_frame_ends_the_link),
         TEST(a_release_with_another_link_is_told_so),
         TEST(bodies_of_every_size_arrive_in_order),
+        TEST(a_line_that_is_too_slow_takes_no_more_requests),
         TEST(an_id_names_one_request_only),
         TEST(a_peers_number_must_be_free_and_small),
     };
