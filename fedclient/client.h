@@ -164,6 +164,9 @@ fedclient_slot *fedclient_slots_sending(fedclient *client);
 /** The number of the last training of any slot. */
 uint64_t fedclient_slots_last(const fedclient *client);
 
+/** The number of the last training of the first slot. */
+uint64_t fedclient_slots_first(const fedclient *client);
+
 /** The tasks of all slots, the one that was trained last first. */
 void fedclient_slots_list(const fedclient *client, fed_held held[FED_SLOTS]);
 

@@ -290,6 +290,7 @@ fed_status fedclient_pending_load(const fedclient_platform *platform, unsigned s
     head->fate = (fedclient_fate)fate;
     head->whole = fed_read_u8(&r) == 1;
     head->pieces = fed_read_u8(&r) == 1;
+    head->first = fed_read_u64(&r);
     const bool sound = head->seq != 0 && fate <= FEDCLIENT_FATE_SETTLED;
     return load_end(sound, FEDCLIENT_PENDING, slot, record, err);
 }
@@ -345,6 +346,7 @@ fed_status fedclient_pending_store(const fedclient_platform *platform, unsigned 
     fed_write_u8(&w, (uint8_t)head->fate);
     fed_write_u8(&w, head->whole);
     fed_write_u8(&w, head->pieces);
+    fed_write_u64(&w, head->first);
     return fedclient_record_store(platform, FEDCLIENT_PENDING, slot, record, err);
 }
 

@@ -102,6 +102,9 @@ typedef struct fedclient_pending_head {
     fedclient_fate fate;
     bool whole;  /* the message carries the whole residual: once counted, nothing is left */
     bool pieces; /* the coordinator takes the message in pieces */
+    /* the last number of the first slot when the message was made: another one later says that a
+     * release without slots has trained since */
+    uint64_t first;
 } fedclient_pending_head;
 
 #define FEDCLIENT_HAVE_NONE UINT32_MAX

@@ -32,6 +32,10 @@ uint64_t fedclient_slots_last(const fedclient *client) {
     return last;
 }
 
+uint64_t fedclient_slots_first(const fedclient *client) {
+    return last_number(&client->slots[0]);
+}
+
 static bool is_sending(const fedclient_slot *slot) {
     return slot->pending.seq != 0 && slot->pending.fate == FEDCLIENT_FATE_UNKNOWN;
 }
@@ -90,9 +94,14 @@ static uint64_t number_beyond(const fedclient *client) {
     return last;
 }
 
-/** Has the device trained in another slot since the slot's message was made? */
+/** Has the device trained in another slot since the slot's message was made? The first slot is never
+ * out of use. A release without slots uses that one alone, and goes on from its last number. */
 static bool is_overtaken(const fedclient *client, const fedclient_slot *slot) {
-    bool overtaken = client->last_beyond > slot->pending.seq;
+    if (slot->number == 0) {
+        return false;
+    }
+    bool overtaken = client->last_beyond > slot->pending.seq ||
+                     fedclient_slots_first(client) != slot->pending.first;
     for (unsigned k = 0; k < client->options.slots; k++) {
         const bool other = k != slot->number;
         overtaken |= other && last_number(&client->slots[k]) >= slot->pending.seq;

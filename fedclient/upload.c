@@ -91,7 +91,8 @@ fed_status fedclient_encode(fedclient *client, fedclient_job *job, fed_error *er
         (fedclient_pending_head){.seq = slot->residual.seq,
                                  .fate = FEDCLIENT_FATE_UNKNOWN,
                                  .whole = !fedcodec_has_feedback(job->codec.vtable) && !clipped,
-                                 .pieces = (job->assignment.capabilities & FED_CAN_PIECES) != 0};
+                                 .pieces = (job->assignment.capabilities & FED_CAN_PIECES) != 0,
+                                 .first = fedclient_slots_first(client)};
     return fedclient_pending_store(platform, slot->number, &slot->pending, &job->pending, err);
 }
 

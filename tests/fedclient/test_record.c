@@ -54,7 +54,8 @@ static void a_residual_comes_back_as_it_was(void **state) {
 static void the_other_heads_come_back_as_they_were(void **state) {
     const fedclient_platform *store = *state;
     fedclient_model_head model = {.task = 1, .version = 2, .digest = UINT64_MAX - 1};
-    fedclient_pending_head pending = {.seq = 9, .fate = FEDCLIENT_FATE_REFUSED, .whole = true};
+    fedclient_pending_head pending = {
+        .seq = 9, .fate = FEDCLIENT_FATE_REFUSED, .whole = true, .first = UINT64_C(1) << 40};
     fedclient_record record;
     assert_fed_ok(fedclient_record_new(0, &record));
     assert_fed_ok(fedclient_model_store(store, 0, &model, &record, NULL));
@@ -68,6 +69,7 @@ static void the_other_heads_come_back_as_they_were(void **state) {
     assert_fed_ok(fedclient_pending_load(store, 0, &pending, &record, NULL));
     fedclient_record_free(&record);
     assert_true(pending.seq == 9 && pending.fate == FEDCLIENT_FATE_REFUSED && pending.whole);
+    assert_true(pending.first == UINT64_C(1) << 40);
 }
 
 static void nothing_stored_is_no_error(void **state) {

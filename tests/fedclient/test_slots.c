@@ -330,24 +330,29 @@ static void show_slot(device *d, hidden kept[3]) {
     restart(d, 2);
 }
 
-/* D2: nobody knows what became of the message, since its lease is forgotten. */
-static void an_upload_that_an_older_release_knew_nothing_of_is_not_sent_again(void **state) {
-    coordinator *c = *state;
+/* D2: nobody knows what became of the message, since its lease is forgotten.
+ *
+ * second  trainings of the second task, up to the message
+ * older   trainings of the older release, which numbers them after the first slot's one */
+static void leave_an_upload_to_an_older_release(coordinator *c, size_t second, size_t older) {
     device d;
-    coordinator_task(c, TASK("topk:p=0.4", "\"rounds\": 9, \"staleness\": 9"));
     coordinator_task(c, TASK("topk:p=0.4", "\"rounds\": 9, \"staleness\": 9"));
     open_device(&d, c, CHIP, 2);
     assert_int_equal(step(&d).outcome, FEDCLIENT_COUNTED);
-    d.line.breaks_at = d.line.requests + 2; /* the update of the second task: check-in, model */
+    coordinator_task(c, TASK("topk:p=0.4", "\"rounds\": 9, \"staleness\": 9, \"priority\": 9"));
+    for (size_t k = 1; k < second; k++) {
+        assert_int_equal(step(&d).outcome, FEDCLIENT_COUNTED);
+    }
+    d.line.breaks_at = d.line.requests + 2; /* the update: after the check-in and the model */
     d.line.breaks_answering = true;
     assert_int_equal(step(&d).outcome, FEDCLIENT_RETRY);
-    assert_int_equal(d.updates, 2); /* it was counted, and the device does not know */
+    assert_int_equal(d.updates, 1 + second); /* it was counted, and the device does not know */
     const uint64_t other = task_in(&d, 1);
     hidden kept[3];
     hide_slot(&d, kept);
-    for (int k = 0; k < 3; k++) {
+    for (size_t k = 0; k < older; k++) {
         assert_int_equal(step(&d).outcome, FEDCLIENT_COUNTED);
-        assert_int_equal(d.order[2 + k], task_in(&d, 0));
+        assert_int_equal(d.order[1 + second + k], task_in(&d, 0));
     }
     show_slot(&d, kept);
     memset(d.trained[other], 0, sizeof d.trained[other]);
@@ -365,6 +370,15 @@ static void an_upload_that_an_older_release_knew_nothing_of_is_not_sent_again(vo
     fed_ledger_free(&d.acknowledged[other]);
     d.acknowledged[other] = old;
     close_device(&d);
+}
+
+static void an_upload_that_an_older_release_knew_nothing_of_is_not_sent_again(void **state) {
+    leave_an_upload_to_an_older_release(*state, 1, 3);
+}
+
+/* What it trained has numbers below that of the message. */
+static void nor_is_one_whose_number_an_older_release_did_not_reach(void **state) {
+    leave_an_upload_to_an_older_release(*state, 4, 1);
 }
 
 /* -- whose slot a new task gets -- */
@@ -519,6 +533,7 @@ int main(void) {
         WITH_COORDINATOR(a_device_that_gets_slots_keeps_its_task),
         WITH_COORDINATOR(a_device_that_loses_slots_goes_on_with_the_first),
         WITH_COORDINATOR(an_upload_that_an_older_release_knew_nothing_of_is_not_sent_again),
+        WITH_COORDINATOR(nor_is_one_whose_number_an_older_release_did_not_reach),
         WITH_COORDINATOR(a_task_that_is_over_makes_room),
         WITH_COORDINATOR(a_device_without_room_leaves_a_new_task_to_others),
         WITH_COORDINATOR(a_declined_task_takes_no_slot),
