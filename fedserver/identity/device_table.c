@@ -151,10 +151,20 @@ static void unlink_seat(fedserver_devices *devices, fedserver_seat *seat) {
     devices->lately--;
 }
 
+/* If the wall clock was set back, check-ins of a time that is still to come happened just now: so
+ * the list stays in the order of its times, and nobody stands in it for longer than the others. */
+static void set_back(fedserver_devices *devices, int64_t now_ms) {
+    fedserver_seat *seat = devices->newest;
+    for (; seat != NULL && seat->device.checkin_ms > now_ms; seat = seat->older) {
+        seat->device.checkin_ms = now_ms;
+    }
+}
+
 void fedserver_devices_checked_in(fedserver_devices *devices, fedserver_device *device,
                                   int64_t now_ms) {
     fedserver_seat *seat = seat_of(device);
     unlink_seat(devices, seat);
+    set_back(devices, now_ms);
     seat->older = devices->newest;
     seat->newer = NULL;
     *(seat->older != NULL ? &seat->older->newer : &devices->oldest) = seat;

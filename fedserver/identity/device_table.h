@@ -51,7 +51,8 @@ fed_status fedserver_devices_name(fedserver_devices *devices, fedserver_device *
 
 /* -- those that checked in lately -- */
 
-/** The device checks in: it is the newest of the list from now on. Sets its checkin_ms. */
+/** The device checks in: it is the newest of the list from now on. Sets its checkin_ms. The list's
+ * times never fall, also where now_ms does: later ones become now_ms. */
 void fedserver_devices_checked_in(fedserver_devices *devices, fedserver_device *device,
                                   int64_t now_ms);
 /** Take the device out of the list. Sets its checkin_ms to 0. */

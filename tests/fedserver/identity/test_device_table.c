@@ -97,6 +97,25 @@ static void who_checked_in_stands_in_the_order_of_the_last_check_ins(void **stat
     fedserver_devices_free(&devices);
 }
 
+/* A device that came while the clock was wrong does not hold up the others. */
+static void a_clock_that_is_set_back_leaves_the_list_in_order(void **state) {
+    (void)state;
+    fedserver_devices devices = {0};
+    fedserver_device *at[DEVICES];
+    fill(&devices, at);
+    fedserver_devices_checked_in(&devices, at[0], 100);
+    fedserver_devices_checked_in(&devices, at[1], 100000);
+    fedserver_devices_checked_in(&devices, at[2], 100001);
+    fedserver_devices_checked_in(&devices, at[3], 200);
+    assert_int_equal(at[0]->checkin_ms, 100);
+    assert_int_equal(at[1]->checkin_ms, 200);
+    assert_int_equal(at[2]->checkin_ms, 200);
+    assert_int_equal(devices.lately, 4);
+    assert_ptr_equal(fedserver_devices_oldest(&devices), at[0]);
+    assert_ptr_equal(fedserver_devices_newer(at[2]), at[3]);
+    fedserver_devices_free(&devices);
+}
+
 static void who_differs_from_its_row_is_in_one_list_once(void **state) {
     (void)state;
     fedserver_devices devices = {0};
@@ -131,6 +150,7 @@ int main(void) {
         cmocka_unit_test(many_devices_are_found_and_no_other),
         cmocka_unit_test(a_device_stays_where_it_is),
         cmocka_unit_test(who_checked_in_stands_in_the_order_of_the_last_check_ins),
+        cmocka_unit_test(a_clock_that_is_set_back_leaves_the_list_in_order),
         cmocka_unit_test(who_differs_from_its_row_is_in_one_list_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
