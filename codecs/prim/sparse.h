@@ -4,8 +4,8 @@
 #ifndef FEDCODEC_PRIM_SPARSE_H
 #define FEDCODEC_PRIM_SPARSE_H
 
-#include "codecs/prim/positions.h"
 #include "codecs/prim/forms.h"
+#include "codecs/prim/positions.h"
 
 /** What a message holds of the values. */
 typedef enum fedcodec_sparse {

@@ -6,8 +6,8 @@
 #include "codecs/prim/bitmap.h"
 #include "codecs/prim/fetch.h"
 #include "codecs/prim/floats.h"
-#include "codecs/prim/select.h"
 #include "codecs/prim/forms.h"
+#include "codecs/prim/select.h"
 #include "codecs/registry.h"
 
 #if FEDCODEC_AVX512

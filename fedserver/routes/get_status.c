@@ -240,12 +240,11 @@ fed_status fedserver_get_status(fedserver *server, const fedserver_call *call,
                                 fedserver_response *response, fed_error *err) {
     uint64_t devices = 0;
     FED_TRY(server->store->device_count(server->db, &devices, err));
-    json_t *root = json_pack("{s:s, s:i, s:I, s:I, s:o, s:o, s:o, s:o}", "version", FED_VERSION,
-                             "protocol", FED_PROTOCOL, "now_ms", (json_int_t)call->now_ms,
-                             "devices", (json_int_t)devices, "gangs",
-                             fedserver_gangs_json(server, call->now_ms), "traffic",
-                             traffic_json(&server->traffic), "certificate_ends_ms",
-                             certificate_end(server), "coordinators", coordinators_json(server));
+    json_t *root = json_pack(
+        "{s:s, s:i, s:I, s:I, s:o, s:o, s:o, s:o}", "version", FED_VERSION, "protocol",
+        FED_PROTOCOL, "now_ms", (json_int_t)call->now_ms, "devices", (json_int_t)devices, "gangs",
+        fedserver_gangs_json(server, call->now_ms), "traffic", traffic_json(&server->traffic),
+        "certificate_ends_ms", certificate_end(server), "coordinators", coordinators_json(server));
     const fed_status status = add_all(server, call->now_ms, root, err);
     if (status != FED_OK) {
         json_decref(root);

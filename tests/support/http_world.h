@@ -39,7 +39,7 @@ struct fedserver {
     atomic_bool follows; /* another coordinator leads, at this address in that term */
     _Atomic(const char *) leader;
     atomic_ullong term;
-    atomic_uint followers; /* as the adapter counts them */
+    atomic_uint followers;     /* as the adapter counts them */
     _Atomic(const char *) tag; /* of /model */
 };
 

@@ -5,8 +5,8 @@
 #include <float.h>
 #include <math.h>
 
-#include "codecs/prim/rounding.h"
 #include "codecs/prim/forms.h"
+#include "codecs/prim/rounding.h"
 
 enum { N = 5 };
 

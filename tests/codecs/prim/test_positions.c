@@ -223,8 +223,7 @@ static void no_byte_may_follow(void **state) {
 }
 
 /* What still decodes is other positions: ascending, below n, and coded in no other way. */
-static void assert_refused_or_well_formed(uint8_t how, const uint8_t *src, size_t len,
-                                          sample *s) {
+static void assert_refused_or_well_formed(uint8_t how, const uint8_t *src, size_t len, sample *s) {
     static sample other;
     static uint32_t index[MOST + FEDCODEC_POSITIONS_BLOCK];
     static uint8_t again[CAP];
