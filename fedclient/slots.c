@@ -94,8 +94,9 @@ static uint64_t number_beyond(const fedclient *client) {
     return last;
 }
 
-/** Has the device trained in another slot since the slot's message was made? The first slot is never
- * out of use. A release without slots uses that one alone, and goes on from its last number. */
+/** Has the device trained in another slot since the slot's message was made? The first slot is
+ * never out of use. A release without slots uses that one alone, and goes on from its last
+ * number. */
 static bool is_overtaken(const fedclient *client, const fedclient_slot *slot) {
     if (slot->number == 0) {
         return false;
