@@ -24,7 +24,8 @@ void federation_order_counted(federation *f, uint64_t lease) {
 }
 
 void federation_order_lost(federation *f, uint64_t lease) {
-    if (f->setup->counts_any_round) {
+    /* where an earlier lease is unsure, the coordinator died again before it saw this one */
+    if (f->setup->counts_any_round && f->order.unsure == 0) {
         f->order.unsure = lease;
     }
 }
@@ -70,12 +71,22 @@ static json_t *ask_status(federation *f) {
     return json;
 }
 
+/** Does a round close? Until it is committed, the status does not say what counts in the next. */
+static bool closes(const json_t *status) {
+    const json_t *open = json_object_get(status, "round");
+    return json_integer_value(json_object_get(open, "closing_ms")) != 0;
+}
+
 void federation_order_settle(federation *f) {
     federation_order *o = &f->order;
     if (o->unsure == 0) {
         return;
     }
     json_t *status = ask_status(f);
+    while (status != NULL && closes(status)) {
+        json_decref(status);
+        status = ask_status(f);
+    }
     if (status == NULL) {
         return; /* the order is settled when the coordinator is back again */
     }
