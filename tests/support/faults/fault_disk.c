@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -24,6 +25,10 @@
 static fault_plan *plan; /* NULL: nothing is watched */
 static char root[PATH_MAX];
 static size_t root_len;
+
+/* Whoever calls the disk has it alone, and whoever ends the process keeps it. So a call of another
+ * thread comes before the end as a whole, image and all, or never returns. */
+static pthread_mutex_t disk = PTHREAD_MUTEX_INITIALIZER;
 
 void *fault_shared_new(size_t size) {
     void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -63,9 +68,15 @@ static void die(void) {
     _exit(137); /* not reached */
 }
 
-void fault_disk_cut(void) {
+/* The caller has the disk. */
+static void cut(void) {
     fault_image_restore(plan->kind == FAULT_POWER_TORN, plan->seed);
     die();
+}
+
+void fault_disk_cut(void) {
+    pthread_mutex_lock(&disk);
+    cut();
 }
 
 /* -- which calls count -- */
@@ -89,7 +100,13 @@ static bool watched_fd(int fd, char path[PATH_MAX]) {
 
 /* -- what happens at a call -- */
 
-typedef enum turn { TURN_GO, TURN_FAIL, TURN_HALF, TURN_DIE_AFTER } turn;
+typedef enum turn {
+    TURN_FREE, /* not of a watched file: the call goes on without the disk */
+    TURN_GO,
+    TURN_FAIL,
+    TURN_HALF,
+    TURN_DIE_AFTER
+} turn;
 
 static turn fire(bool writes, bool grows) {
     switch (plan->kind) {
@@ -106,7 +123,7 @@ static turn fire(bool writes, bool grows) {
         return TURN_GO;
     case FAULT_POWER:
     case FAULT_POWER_TORN:
-        fault_disk_cut();
+        cut();
         return TURN_GO;
     case FAULT_IO:
         errno = EIO;
@@ -119,8 +136,9 @@ static turn fire(bool writes, bool grows) {
     }
 }
 
-/** Count a call. */
+/** Count a call, which has the disk until done(). */
 static turn step(const char *name, const char *path, bool writes, bool grows) {
+    pthread_mutex_lock(&disk);
     uint64_t n = atomic_fetch_add(&plan->calls, 1) + 1;
     uint64_t last = plan->kind == FAULT_FULL ? plan->at + FAULT_FULL_CALLS : plan->at;
     if (plan->at == 0 || n < plan->at || n > last) {
@@ -132,10 +150,20 @@ static turn step(const char *name, const char *path, bool writes, bool grows) {
     return fire(writes, grows);
 }
 
-/** The result of the call. */
+/** A call that changes nothing isn't counted, but it has the disk, too: it must not see what a cut
+ * leaves. */
+static turn look(void) {
+    pthread_mutex_lock(&disk);
+    return TURN_GO;
+}
+
+/** The result of the call, which no longer has the disk. */
 static long done(turn t, long result) {
-    if (t == TURN_DIE_AFTER) {
+    if (t == TURN_DIE_AFTER || t == TURN_HALF) {
         die();
+    }
+    if (t != TURN_FREE) {
+        pthread_mutex_unlock(&disk);
     }
     return result;
 }
@@ -167,16 +195,13 @@ int fault_mkdir(const char *path, mode_t mode) STANDS_FOR("mkdir");
 
 static ssize_t put(const char *name, int fd, const void *data, size_t len, int64_t offset) {
     char path[PATH_MAX];
-    turn t = watched_fd(fd, path) ? step(name, path, true, true) : TURN_GO;
+    turn t = watched_fd(fd, path) ? step(name, path, true, true) : TURN_FREE;
     if (t == TURN_FAIL) {
-        return -1;
+        return done(t, -1);
     }
     size_t n = t == TURN_HALF ? len / 2 : len;
     long result =
         offset >= 0 ? syscall(SYS_pwrite64, fd, data, n, offset) : syscall(SYS_write, fd, data, n);
-    if (t == TURN_HALF) {
-        die();
-    }
     return done(t, result);
 }
 
@@ -199,8 +224,8 @@ ssize_t fault_writev(int fd, const struct iovec *parts, int count) {
 
 int fault_ftruncate(int fd, int64_t size) {
     char path[PATH_MAX];
-    turn t = watched_fd(fd, path) ? step("ftruncate", path, false, true) : TURN_GO;
-    return t == TURN_FAIL ? -1 : (int)done(t, syscall(SYS_ftruncate, fd, size));
+    turn t = watched_fd(fd, path) ? step("ftruncate", path, false, true) : TURN_FREE;
+    return (int)done(t, t == TURN_FAIL ? -1 : syscall(SYS_ftruncate, fd, size));
 }
 
 static bool lies_about(int fd) {
@@ -218,7 +243,7 @@ static int sync_fd(const char *name, int fd, long number) {
     }
     turn t = step(name, path, false, false);
     if (t == TURN_FAIL) {
-        return -1;
+        return (int)done(t, -1);
     }
     if (loses_pages() && !lies_about(fd)) {
         fault_image_sync(fd, path);
@@ -236,7 +261,7 @@ int fault_fdatasync(int fd) {
 
 /** Note that a file was opened, which may be new. */
 static int opened(turn t, int fd) {
-    if (fd >= 0 && plan != NULL && loses_pages()) {
+    if (fd >= 0 && t != TURN_FREE && loses_pages()) {
         fault_image_meet(fd);
     }
     return (int)done(t, fd);
@@ -247,13 +272,13 @@ int fault_open(const char *path, int flags, ...) {
     va_start(rest, flags);
     mode_t mode = (flags & O_CREAT) != 0 ? va_arg(rest, mode_t) : 0;
     va_end(rest);
-    bool counts = watched(path) && (flags & (O_CREAT | O_TRUNC)) != 0;
-    turn t = counts ? step("open", path, false, true) : TURN_GO;
+    bool changes = (flags & (O_CREAT | O_TRUNC)) != 0;
+    turn t = !watched(path) ? TURN_FREE : changes ? step("open", path, false, true) : look();
     if (t == TURN_FAIL) {
-        return -1;
+        return (int)done(t, -1);
     }
     int fd = (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
-    return counts ? opened(t, fd) : fd;
+    return changes ? opened(t, fd) : (int)done(t, fd);
 }
 
 /** Replace the X's at the path's end, so that the name is free. */
@@ -273,19 +298,19 @@ static int open_new(char *path) {
 }
 
 int fault_mkstemp(char *path) {
-    turn t = watched(path) ? step("mkstemp", path, false, true) : TURN_GO;
-    return t == TURN_FAIL ? -1 : opened(t, open_new(path));
+    turn t = watched(path) ? step("mkstemp", path, false, true) : TURN_FREE;
+    return opened(t, t == TURN_FAIL ? -1 : open_new(path));
 }
 
 int fault_rename(const char *from, const char *to) {
-    turn t = watched(to) ? step("rename", to, false, true) : TURN_GO;
-    return t == TURN_FAIL ? -1
-                          : (int)done(t, syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0));
+    turn t = watched(to) ? step("rename", to, false, true) : TURN_FREE;
+    return (int)done(t,
+                     t == TURN_FAIL ? -1 : syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0));
 }
 
 static int remove_path(const char *name, const char *path, int flags) {
-    turn t = watched(path) ? step(name, path, false, false) : TURN_GO;
-    return t == TURN_FAIL ? -1 : (int)done(t, syscall(SYS_unlinkat, AT_FDCWD, path, flags));
+    turn t = watched(path) ? step(name, path, false, false) : TURN_FREE;
+    return (int)done(t, t == TURN_FAIL ? -1 : syscall(SYS_unlinkat, AT_FDCWD, path, flags));
 }
 
 int fault_unlink(const char *path) {
@@ -297,6 +322,6 @@ int fault_rmdir(const char *path) {
 }
 
 int fault_mkdir(const char *path, mode_t mode) {
-    turn t = watched(path) ? step("mkdir", path, false, true) : TURN_GO;
-    return t == TURN_FAIL ? -1 : (int)done(t, syscall(SYS_mkdirat, AT_FDCWD, path, mode));
+    turn t = watched(path) ? step("mkdir", path, false, true) : TURN_FREE;
+    return (int)done(t, t == TURN_FAIL ? -1 : syscall(SYS_mkdirat, AT_FDCWD, path, mode));
 }

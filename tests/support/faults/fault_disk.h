@@ -13,6 +13,9 @@
  * rename, unlink, mkdir, rmdir. It counts calls on files under the watched directory from 1.
  * Between two such calls, nothing that survives the process can change. So a test that dies at each
  * call covers a death at every instant.
+ *
+ * Threads make these calls, and opens for reading, one at a time. The end of the process is the end
+ * for each thread: a call that another thread begins after it never returns.
  */
 typedef enum fault_kind {
     FAULT_NONE = 0,

@@ -6,7 +6,6 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +33,6 @@ typedef struct image_name {
     int file; /* -1: a directory */
 } image_name;
 
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static char root[300];
 static image_file files[FILES];
 static image_name names[NAMES];
@@ -130,23 +128,19 @@ void fault_image_meet(int fd) {
     char link[40];
     struct stat info;
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-    pthread_mutex_lock(&mutex);
     if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode)) {
         (void)meet(&info, link);
     }
-    pthread_mutex_unlock(&mutex);
 }
 
 void fault_image_sync(int fd, const char *path) {
     struct stat info;
-    pthread_mutex_lock(&mutex);
     must(fstat(fd, &info) == 0, "fstat");
     if (S_ISDIR(info.st_mode)) {
         sync_names(path, false);
     } else {
         sync_file(meet(&info, path));
     }
-    pthread_mutex_unlock(&mutex);
 }
 
 /* -- the cut -- */
@@ -242,7 +236,6 @@ static int by_path(const void *a, const void *b) {
 }
 
 void fault_image_restore(bool torn, uint64_t seed) {
-    pthread_mutex_lock(&mutex);
     dice = seed;
     if (torn) {
         toss_names();
@@ -255,5 +248,4 @@ void fault_image_restore(bool torn, uint64_t seed) {
     for (int k = 0; k < name_count; k++) {
         write_back(&names[k]);
     }
-    pthread_mutex_unlock(&mutex);
 }

@@ -1,5 +1,5 @@
 /* The image of a directory after a power cut: each file as it was last synced, under synced names.
- */
+ * Only one thread at a time may call it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_FAULT_IMAGE_H
 #define FED_FAULT_IMAGE_H
