@@ -13,6 +13,10 @@ void fedserver_followers(fedserver *server, uint32_t count) {
     server->followers = count;
 }
 
+void fedserver_update_limit_heard(fedserver *server, uint64_t bytes) {
+    server->heard_limit = bytes;
+}
+
 bool fedserver_front_asks(fedserver *server, fedserver_question *question) {
     fedserver_request head = {.listener = FEDSERVER_FRONT, .method = "GET", .query = ""};
     while (fedserver_relay_next(server->relay, question)) {

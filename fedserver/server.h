@@ -55,10 +55,11 @@ struct fedserver {
     bool serving; /* the lock is held and the cache is filled */
     /* another coordinator leads, or none yet: this one has no rounds, and answers nothing itself */
     bool following;
-    bool parted;         /* this process has let go of the lead, and is about to end */
-    fedserver_lead lead; /* who leads, where the setup has an address */
-    int64_t lead_ms;     /* when the store was asked last, by the monotonic clock */
-    uint32_t followers;  /* coordinators that pass requests on to this one; the adapter counts */
+    bool parted;          /* this process has let go of the lead, and is about to end */
+    fedserver_lead lead;  /* who leads, where the setup has an address */
+    int64_t lead_ms;      /* when the store was asked last, by the monotonic clock */
+    uint32_t followers;   /* coordinators that pass requests on to this one; the adapter counts */
+    uint64_t heard_limit; /* a follower: most bytes of an update, its leader says; 0: not known */
     bool broken;
     /* fedserver_auth_open reads these when they are first needed */
     fed_pem ca_key, ca_cert, ca_bundle;

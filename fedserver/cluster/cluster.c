@@ -40,6 +40,7 @@ struct cluster {
     uint64_t term;
     bool told; /* the log says that `up` is there */
     int64_t again_ms, said_ms;
+    uint64_t says, heard; /* bytes of the largest update that this leader takes, or the leader */
 };
 
 static void watch(const cluster *c, int fd, int operation, bool writes) {
@@ -275,6 +276,7 @@ static void turn_followers(cluster *c, int64_t now_ms, uint64_t *moved) {
         if (p->link == NULL) {
             continue;
         }
+        cluster_link_say(p->link, c->says);
         const fed_status status = cluster_link_run(p->link, now_ms, from_follower, c, moved, &why);
         if (status != FED_OK) {
             fed_logf(c->log, status == FED_EAUTH ? FED_LOG_WARN : FED_LOG_INFO,
@@ -289,7 +291,10 @@ static void turn_up(cluster *c, int64_t now_ms, uint64_t *moved) {
     if (c->up.link == NULL) {
         return;
     }
-    if (cluster_link_run(c->up.link, now_ms, from_leader, c, moved, &why) != FED_OK) {
+    const fed_status status = cluster_link_run(c->up.link, now_ms, from_leader, c, moved, &why);
+    const uint64_t heard = cluster_link_heard(c->up.link);
+    c->heard = heard != 0 ? heard : c->heard;
+    if (status != FED_OK) {
         complain(c, why.text);
         end_up(c);
     } else if (cluster_link_up(c->up.link) && !c->told) {
@@ -348,6 +353,14 @@ int64_t cluster_next_ms(const cluster *c) {
         next_ms = of_link_ms < next_ms ? of_link_ms : next_ms;
     }
     return next_ms;
+}
+
+void cluster_say(cluster *c, uint64_t limit) {
+    c->says = limit;
+}
+
+uint64_t cluster_heard(const cluster *c) {
+    return c->heard;
 }
 
 unsigned cluster_followers(const cluster *c) {

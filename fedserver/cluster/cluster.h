@@ -51,6 +51,11 @@ void cluster_turn(cluster *c, bool leads, const char *leader, uint64_t term, uin
 /** Send what can be sent without waiting. */
 void cluster_flush(cluster *c);
 
+/** The leader: the bytes of the largest update that it takes. Each follower hears it. */
+void cluster_say(cluster *c, uint64_t limit);
+/** A follower: what a leader said last; 0: nothing yet. */
+uint64_t cluster_heard(const cluster *c);
+
 /** How many followers have a link to this process. */
 unsigned cluster_followers(const cluster *c);
 /** End the links of followers, and take no more: this process is about to end. */

@@ -35,6 +35,8 @@ struct cluster_link {
     bool caller, shaken, up;
     bool broken; /* a frame was sent in part: out of memory */
     int64_t heard_ms, spoke_ms;
+    uint64_t says, said,
+        heard; /* the number that beats carry: ours, the last one sent, the peer's */
     chunk *first, *last;
     size_t waiting; /* bytes in chunks that are no blobs */
     cluster_frame frame;
@@ -102,6 +104,14 @@ bool cluster_link_up(const cluster_link *link) {
 
 bool cluster_link_writes(const cluster_link *link) {
     return link->shaken ? link->first != NULL : cluster_tls_writes(link->tls);
+}
+
+void cluster_link_say(cluster_link *link, uint64_t number) {
+    link->says = number;
+}
+
+uint64_t cluster_link_heard(const cluster_link *link) {
+    return link->heard;
 }
 
 int64_t cluster_link_next_ms(const cluster_link *link) {
@@ -207,6 +217,9 @@ static fed_status take_frame(cluster_link *link, cluster_link_taker taker, void 
         link->up = true;
         return FED_OK;
     }
+    if (frame->kind == CLUSTER_BEAT) {
+        link->heard = frame->id;
+    }
     return frame->kind == CLUSTER_HELLO || frame->kind == CLUSTER_BEAT
                ? FED_OK
                : taker(user, link, frame, err);
@@ -246,6 +259,11 @@ static fed_status receive_some(cluster_link *link, int64_t now_ms, cluster_link_
     return FED_OK;
 }
 
+static bool wants_beat(const cluster_link *link, int64_t now_ms) {
+    return link->says != link->said ||
+           (link->first == NULL && now_ms - link->spoke_ms >= CLUSTER_BEAT_MS);
+}
+
 fed_status cluster_link_run(cluster_link *link, int64_t now_ms, cluster_link_taker taker,
                             void *user, uint64_t *moved, fed_error *err) {
     if (link->broken) {
@@ -259,8 +277,9 @@ fed_status cluster_link_run(cluster_link *link, int64_t now_ms, cluster_link_tak
     }
     if (link->shaken) {
         FED_TRY(receive_some(link, now_ms, taker, user, moved, err));
-        if (link->up && link->first == NULL && now_ms - link->spoke_ms >= CLUSTER_BEAT_MS) {
-            FED_TRY(cluster_link_send(link, CLUSTER_BEAT, 0, NULL, NULL, 0, NULL, err));
+        if (link->up && wants_beat(link, now_ms)) {
+            link->said = link->says;
+            FED_TRY(cluster_link_send(link, CLUSTER_BEAT, link->says, NULL, NULL, 0, NULL, err));
         }
         FED_TRY(send_some(link, now_ms, err));
     }

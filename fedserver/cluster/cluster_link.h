@@ -38,6 +38,12 @@ bool cluster_link_writes(const cluster_link *link);
 /** When the link wants to run again at the latest, by the monotonic clock. */
 int64_t cluster_link_next_ms(const cluster_link *link);
 
+/** Say a number with each beat, and at once where it is another one than before. At first it is 0.
+ */
+void cluster_link_say(cluster_link *link, uint64_t number);
+/** The number that the peer said last. */
+uint64_t cluster_link_heard(const cluster_link *link);
+
 /** Add a frame to what is sent. bytes[len]: the body. blob: holds these bytes, and a reference is
  * kept until they are sent; NULL: they are copied. FED_ENOMEM; FED_EBUSY: a request's body has no
  * room while other frames wait, and nothing was added. */

@@ -25,7 +25,7 @@ typedef enum cluster_kind {
     CLUSTER_REQUEST = 2, /* a follower's: head and body of a device's request */
     CLUSTER_ANSWER = 3,  /* the leader's */
     CLUSTER_CANCEL = 4,  /* a follower's: nobody waits for this answer any more */
-    CLUSTER_BEAT = 5     /* this side is alive, and has nothing to say */
+    CLUSTER_BEAT = 5     /* this side is alive; the id is the leader's largest update */
 } cluster_kind;
 
 /** A frame that comes in piece by piece. {0} waits for its first byte. */

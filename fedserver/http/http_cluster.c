@@ -43,8 +43,10 @@ void http_cluster_turn(http *h) {
     const char *leader;
     uint64_t term;
     const bool follows = fedserver_follows(h->server, &leader, &term);
+    cluster_say(h->cluster, follows ? 0 : fedserver_update_limit(h->server));
     cluster_turn(h->cluster, !follows, leader, term, &h->progress);
     fedserver_followers(h->server, cluster_followers(h->cluster));
+    fedserver_update_limit_heard(h->server, cluster_heard(h->cluster));
 }
 
 void http_cluster_flush(http *h) {

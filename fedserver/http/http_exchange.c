@@ -134,6 +134,9 @@ static uint64_t head_bytes(http_exchange *x) {
 }
 
 const http_refusal *http_refusal_of(int status) {
+    if (status == http_refusal_full.status) {
+        return &http_refusal_full;
+    }
     for (size_t k = 0; k < sizeof refusals / sizeof refusals[0]; k++) {
         if (refusals[k].status == status) {
             return &refusals[k];

@@ -155,21 +155,26 @@ bool fedserver_body_in_parts(const fedserver_request *head) {
     return has_way(head, IN_PARTS);
 }
 
-/* A follower knows no device and no task: the leader sees to them, and to the size of an update. */
-static int follower_refuses(const fedserver_request *head, uint64_t len) {
+/* A follower knows no device and no task: the leader sees to them, and to the size of an update. A
+ * device must not take all room for bodies by announcing one that no task has. */
+static int follower_refuses(const fedserver *server, const fedserver_request *head, uint64_t len) {
     bool path_known = false;
     const route *to = find(head, &path_known);
     if (to == NULL) {
         return path_known ? 405 : 404;
     }
-    return len > to->body_limit ? 413 : 0;
+    if (len > to->body_limit) {
+        return 413;
+    }
+    const bool update = to->body_limit == FEDSERVER_BODY_UPDATE;
+    return update && server->heard_limit != 0 && len > server->heard_limit ? 503 : 0;
 }
 
 int fedserver_body_refused(fedserver *server, const fedserver_request *head, uint64_t len) {
     const route *to;
     fedserver_device *device;
     if (server->following) {
-        return follower_refuses(head, len);
+        return follower_refuses(server, head, len);
     }
     fed_error ignored = {0}; /* it comes again when the request is handled */
     if (device_of(server, head, &device, &ignored) != FED_OK) {

@@ -32,9 +32,6 @@ fed_status fedserver_update_take(fedserver *server, const fedserver_call *call, 
                                  size_t len, uint64_t digest, fedserver_response *response,
                                  fed_error *err) FED_CHECKED;
 
-/** The largest size of an update that may still come, of whichever task, in bytes. */
-uint64_t fedserver_update_limit(const fedserver *server);
-
 /** Finds a request's route and lets it answer; counts the traffic. For fedserver_open_with. */
 extern const fedserver_routing fedserver_router;
 

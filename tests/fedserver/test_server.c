@@ -633,6 +633,28 @@ static void only_known_paths_methods_and_devices_get_in(void **state) {
     }
 }
 
+static int refused(fedserver *server, const char *method, const char *path, uint64_t len) {
+    const fedserver_request head = {
+        .listener = FEDSERVER_DEVICES, .method = method, .path = path, .query = ""};
+    return fedserver_body_refused(server, &head, len);
+}
+
+/* Never 413 for an update: a device would take one that counted for one that did not (D2). */
+static void a_follower_refuses_bodies_by_what_its_leader_says(void **state) {
+    coordinator *c = *state;
+    const uint64_t huge = 1 << 28;
+    c->server->following = true;
+    assert_int_equal(refused(c->server, "POST", "/v1/update", huge), 0);
+    fedserver_update_limit_heard(c->server, 1000);
+    assert_int_equal(refused(c->server, "POST", "/v1/update", huge), 503);
+    assert_int_equal(refused(c->server, "POST", "/v1/update", 1001), 503);
+    assert_int_equal(refused(c->server, "POST", "/v1/update", 1000), 0);
+    assert_int_equal(refused(c->server, "POST", "/v1/checkin", huge), 413);
+    assert_int_equal(refused(c->server, "PUT", "/v1/update", 1), 405);
+    assert_int_equal(refused(c->server, "POST", "/nothing", 1), 404);
+    c->server->following = false;
+}
+
 static void a_check_in_of_another_protocol_is_named_so(void **state) {
     coordinator *c = *state;
     test_device d = coordinator_enrol(c);
@@ -731,6 +753,7 @@ int main(void) {
         WITH_COORDINATOR(queued_tasks_that_do_not_fit_together_run_one_after_the_other),
         WITH_COORDINATOR(an_evaluator_measures_every_newest_version_once_and_the_last_one_too),
         WITH_COORDINATOR(only_known_paths_methods_and_devices_get_in),
+        WITH_COORDINATOR(a_follower_refuses_bodies_by_what_its_leader_says),
         WITH_COORDINATOR(a_check_in_of_another_protocol_is_named_so),
         WITH_COORDINATOR(a_task_of_another_process_starts_by_itself),
         WITH_COORDINATOR(a_second_process_may_not_serve),

@@ -39,8 +39,9 @@ struct fedserver {
     atomic_bool follows; /* another coordinator leads, at this address in that term */
     _Atomic(const char *) leader;
     atomic_ullong term;
-    atomic_uint followers;     /* as the adapter counts them */
-    _Atomic(const char *) tag; /* of /model */
+    atomic_uint followers;            /* as the adapter counts them */
+    atomic_ullong limit, heard_limit; /* bytes of an update: of this leader, and of the leader */
+    _Atomic(const char *) tag;        /* of /model */
 };
 
 static inline fedserver_blob *text_blob(const char *text) {
@@ -54,6 +55,9 @@ int fedserver_body_refused(fedserver *server, const fedserver_request *head, uin
     assert_true(server->begun);
     if (strcmp(head->path, "/forbidden") == 0) {
         return 403;
+    }
+    if (atomic_load(&server->heard_limit) != 0 && len > atomic_load(&server->heard_limit)) {
+        return 503;
     }
     return strcmp(head->path, "/small") == 0 && len > SMALL ? 413 : 0;
 }
@@ -85,6 +89,14 @@ bool fedserver_follows(const fedserver *server, const char **leader, uint64_t *t
 
 void fedserver_followers(fedserver *server, uint32_t count) {
     atomic_store(&server->followers, count);
+}
+
+uint64_t fedserver_update_limit(const fedserver *server) {
+    return atomic_load(&server->limit);
+}
+
+void fedserver_update_limit_heard(fedserver *server, uint64_t bytes) {
+    atomic_store(&server->heard_limit, bytes);
 }
 
 bool fedserver_front_asks(fedserver *server, fedserver_question *question) {

@@ -234,6 +234,12 @@ bool fedserver_follows(const fedserver *server, const char **leader, uint64_t *t
 /** How many coordinators pass requests on to this one, for the status. */
 void fedserver_followers(fedserver *server, uint32_t count);
 
+/** The leader: the largest size of an update that may still come, of whichever task, in bytes. */
+uint64_t fedserver_update_limit(const fedserver *server);
+/** A follower: what that of the leader is. Larger bodies are refused with 503 before they are read,
+ * and not with 413: the leader may know of a larger task by now. 0: not known. */
+void fedserver_update_limit_heard(fedserver *server, uint64_t bytes);
+
 /** A question of the front's process for something that only the leader knows. */
 typedef struct fedserver_question {
     char path[64];

@@ -238,6 +238,18 @@ static void beats_keep_an_idle_link_up(void **state) {
     assert_int_equal(w->ends[0].frames + w->ends[1].frames, 0); /* they are the link's own */
 }
 
+static void a_number_is_heard_with_the_next_turn(void **state) {
+    world *w = *state;
+    open_both(w);
+    for (uint64_t number = 7; number < UINT64_MAX / 9; number *= 9) {
+        cluster_link_say(w->ends[1].link, number);
+        turn_both(w);
+        assert_true(cluster_link_heard(w->ends[0].link) == number);
+    }
+    assert_true(cluster_link_heard(w->ends[1].link) == 0);
+    assert_int_equal(w->ends[0].frames, 0);
+}
+
 static void a_line_cut_in_the_middle_of_a_frame_delivers_nothing(void **state) {
     world *w = *state;
     enum { LEN = 3000000 };
@@ -413,6 +425,7 @@ int main(void) {
         TEST(a_silent_peer_is_given_up_after_four_seconds),
         TEST(a_peer_that_never_shakes_hands_is_given_up_too),
         TEST(beats_keep_an_idle_link_up),
+        TEST(a_number_is_heard_with_the_next_turn),
         TEST(a_line_cut_in_the_middle_of_a_frame_delivers_nothing),
         TEST(a_huge_frame_ends_the_link),
         TEST(a_release_with_another_link_is_told_so),

@@ -179,6 +179,29 @@ static void large_bodies_pass_in_both_directions(void **state) {
     finish_both(p);
 }
 
+/* One device must not take all room for bodies by announcing a huge one. */
+static void a_follower_knows_how_large_an_update_may_be(void **state) {
+    pair *p = *state;
+    char answer[2000];
+    atomic_store(&p->leader->server.limit, 100);
+    start_both(p);
+    for (int k = 0; k < 10000 && atomic_load(&p->follower->server.heard_limit) == 0; k++) {
+        fed_sleep_ms(1);
+    }
+    CURL *curl = fed_curl_raw(&p->follower->ca, &p->follower->device, p->follower->devices_port);
+    fed_curl_say(curl, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 268435456\r\n\r\n");
+    fed_curl_hear(curl, "busy", answer, sizeof answer);
+    assert_non_null(strstr(answer, "503"));
+    curl_easy_cleanup(curl);
+    curl = device(p, "/echo");
+    curl_easy_setopt(curl, CURLOPT_POSTFIELDS, "an update");
+    fed_reply r = fed_curl_ask(curl);
+    fed_reply_assert(&r, 200, "an update");
+    curl_easy_cleanup(curl);
+    assert_int_equal(atomic_load(&p->leader->server.handled), 1);
+    finish_both(p);
+}
+
 static void answers_come_in_the_order_in_which_they_are_ready(void **state) {
     pair *p = *state;
     asking held;
@@ -366,6 +389,7 @@ int main(void) {
         PAIR(the_leader_answers_what_arrives_at_a_follower),
         PAIR(ranges_tags_and_retries_arrive_as_headers),
         PAIR(large_bodies_pass_in_both_directions),
+        PAIR(a_follower_knows_how_large_an_update_may_be),
         PAIR(answers_come_in_the_order_in_which_they_are_ready),
         PAIR(a_refusal_of_the_leader_passes_as_it_is),
         PAIR(a_body_with_the_same_tag_crosses_the_link_once),
