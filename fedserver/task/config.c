@@ -231,17 +231,20 @@ static fed_status take_phases(const source *s, fedserver_task *task, fed_error *
     return FED_OK;
 }
 
-/* Names of downloads follow the URL, so a query or a fragment has no place in it. */
+/* Names of downloads follow the URL, so a query or a fragment has no place in it. Nor has a
+ * password: each device would have it in its log. */
 static fed_status check_downloads(const source *s, const char *url, fed_error *err) {
     static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
                                   "-._~!$&'()*+,;=:@%/[]";
     const fed_error why = {.text = "a cache's URL is http:// or https://, a host, and a path that "
-                                   "ends with '/': https://cdn.example.org/v1/blob/"};
+                                   "ends with '/', without user and password: "
+                                   "https://cdn.example.org/v1/blob/"};
     const size_t len = strlen(url);
     const char *host = strncmp(url, "https://", 8) == 0  ? url + 8
                        : strncmp(url, "http://", 7) == 0 ? url + 7
                                                          : "/";
-    const bool right = *host != '/' && url[len - 1] == '/' && strspn(url, allowed) == len;
+    const bool user = memchr(host, '@', strcspn(host, "/")) != NULL;
+    const bool right = *host != '/' && !user && url[len - 1] == '/' && strspn(url, allowed) == len;
     return len == 0 || right ? FED_OK : refuse_value(s, FEDSERVER_FIELD_DOWNLOADS, &why, err);
 }
 

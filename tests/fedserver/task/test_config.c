@@ -233,6 +233,7 @@ static void mistakes_are_named_with_file_line_and_key(void **state) {
         DOWNLOADS("https://cdn.example.org/fed"),
         DOWNLOADS("ftp://cdn.example.org/"),
         DOWNLOADS("https:///"),
+        DOWNLOADS("https://user:password@cdn.example.org/"),
         DOWNLOADS("https://a/?b/"),
         DOWNLOADS("https://a/#/"),
         DOWNLOADS("https://a/ b/"),
