@@ -15,8 +15,9 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Files that are not connections: the database, its log, the libraries' own files. */
-enum { FILES_KEPT = 64, BUDGET_LEAST = 16, BUDGET_MOST = 65536 };
+/* Files that are not connections of ours: the database, its log, the libraries' own files, and 64
+ * links to other coordinators. */
+enum { FILES_KEPT = 128, BUDGET_LEAST = 16, BUDGET_MOST = 65536 };
 enum { PORT_TRIES = 20, PORT_PAUSE_NS = 50 * 1000 * 1000 };
 
 static fed_status bind_failed(const char *address, uint16_t port, int error, fed_error *err) {
