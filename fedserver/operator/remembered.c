@@ -8,9 +8,10 @@
 #include "fedserver/rounds/roster.h"
 #include "fedserver/server.h"
 
-/* This head is written as it lies in memory; the devices and the tasks follow. */
+/* This head is written as it lies in memory. The fingerprints of the devices in memory follow, then
+ * those that checked in lately, and the tasks. */
 typedef struct remembered {
-    uint64_t epoch, active, lately, tasks, served;
+    uint64_t epoch, active, devices, lately, tasks, served;
     int64_t woken_ms, active_ms;
     bool wake_due;
 } remembered;
@@ -41,11 +42,14 @@ fed_status fedserver_remembered_write(const fedserver *server, fed_writer *w) {
     remembered m;
     memset(&m, 0, sizeof m); /* the gaps too, so that the same state gives the same bytes */
     m.epoch = server->rounds.epoch, m.active = server->rounds.active,
-    m.lately = server->rounds.devices.lately;
+    m.devices = server->rounds.devices.count, m.lately = server->rounds.devices.lately;
     m.woken_ms = server->rounds.woken_ms, m.active_ms = server->rounds.active_ms,
     m.wake_due = server->rounds.wake_due;
     m.tasks = rounds->task_count, m.served = rounds->served;
     fed_write_bytes(w, &m, sizeof m);
+    for (size_t k = 0; k < rounds->devices.count; k++) {
+        fed_write_bytes(w, fedserver_devices_at(&rounds->devices, k)->fingerprint, FED_SHA256_SIZE);
+    }
     const fedserver_device *device = fedserver_devices_oldest(&rounds->devices);
     for (; device != NULL; device = fedserver_devices_newer(device)) {
         seen one = {.checkin_ms = device->checkin_ms};
@@ -58,15 +62,54 @@ fed_status fedserver_remembered_write(const fedserver *server, fed_writer *w) {
     return w->status;
 }
 
-static fed_status read_devices(fedserver *server, uint64_t count, fed_reader *r) {
+static fed_status fetch_next(fedserver_rounds *rounds, fed_reader *r, fedserver_device **device) {
+    fed_error ignored = {0};
+    const uint8_t *fingerprint = fed_read_bytes(r, FED_SHA256_SIZE);
+    FED_REQUIRE(fingerprint != NULL, FED_EFORMAT);
+    FED_TRY(fedserver_device_fetch(rounds, fingerprint, device, &ignored));
+    return *device != NULL ? FED_OK : FED_EFORMAT;
+}
+
+/* The devices have moved to another table. */
+static void move_leases(const fedserver_rounds *rounds, const fedserver_devices *to) {
+    for (size_t k = 0; k < rounds->task_count; k++) {
+        const fedserver_lease_list *list = &rounds->tasks[k]->leases;
+        for (size_t i = 0; i < list->count; i++) {
+            list->items[i].device = fedserver_devices_find(to, list->items[i].device->fingerprint);
+        }
+    }
+}
+
+/* A draw over many devices picks them by their places in memory. So they get the places that they
+ * had; the start has read those with a lease first. */
+static fed_status read_places(fedserver_rounds *rounds, uint64_t count, fed_reader *r) {
+    fedserver_devices places = {.change = rounds->devices.change};
+    fed_status status = FED_OK;
+    for (uint64_t k = 0; k < count && status == FED_OK; k++) {
+        fedserver_device *device = NULL;
+        status = fetch_next(rounds, r, &device);
+        status = status == FED_OK ? fedserver_devices_add(&places, device, NULL) : status;
+    }
+    if (status == FED_OK && places.count != rounds->devices.count) {
+        status = FED_EFORMAT;
+    }
+    if (status != FED_OK) {
+        fedserver_devices_free(&places);
+        return status;
+    }
+    move_leases(rounds, &places);
+    fedserver_devices_free(&rounds->devices);
+    rounds->devices = places;
+    return FED_OK;
+}
+
+static fed_status read_lately(fedserver *server, uint64_t count, fed_reader *r) {
     for (uint64_t k = 0; k < count; k++) {
         const uint8_t *bytes = fed_read_bytes(r, sizeof(seen));
         FED_REQUIRE(bytes != NULL, FED_EFORMAT);
         seen one;
-        fedserver_device *device;
-        fed_error ignored = {0};
         memcpy(&one, bytes, sizeof one);
-        FED_TRY(fedserver_device_fetch(&server->rounds, one.fingerprint, &device, &ignored));
+        fedserver_device *device = fedserver_devices_find(&server->rounds.devices, one.fingerprint);
         FED_REQUIRE(device != NULL, FED_EFORMAT);
         fedserver_devices_checked_in(&server->rounds.devices, device, one.checkin_ms);
     }
@@ -89,7 +132,8 @@ static fed_status read_all(fedserver *server, fed_reader *r) {
     remembered m;
     FED_REQUIRE(bytes != NULL, FED_EFORMAT);
     memcpy(&m, bytes, sizeof m);
-    FED_TRY(read_devices(server, m.lately, r));
+    FED_TRY(read_places(&server->rounds, m.devices, r));
+    FED_TRY(read_lately(server, m.lately, r));
     for (uint64_t k = 0; k < m.tasks; k++) {
         FED_TRY(read_task(server, r));
     }
