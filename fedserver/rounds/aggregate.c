@@ -28,6 +28,7 @@ void fedserver_sum_free(fedserver_sum *sum) {
     free(sum->acc);
     free(sum->decoded);
     free(sum->claims);
+    fedserver_tally_free(&sum->tally);
     *sum = (fedserver_sum){0};
 }
 
@@ -35,6 +36,7 @@ void fedserver_sum_clear(fedserver_sum *sum) {
     if (sum->acc != NULL) {
         memset(sum->acc, 0, sum->size * sizeof *sum->acc);
     }
+    fedserver_tally_clear(&sum->tally);
     sum->updates = 0;
     sum->samples = sum->weight = sum->bytes = 0;
 }
@@ -108,11 +110,15 @@ fed_status fedserver_sum_add(fedserver_sum *sum, const fedcodec_message *values,
                              fedserver_claim claim, fed_error *err) {
     assert(values->layout->size == sum->size);
     FED_TRY(make_room(sum, err));
+    if (fedserver_tally_reserve(&sum->tally) != FED_OK) {
+        return fed_fail(err, FED_ENOMEM, "out of memory for the devices of a round");
+    }
     FED_TRY(fedcodec_message_norm(values, &claim.norm, err));
     if (sum->weight + claim.weight < (uint64_t)FEDCODEC_FOLD_WEIGHT) {
         FED_TRY(fold(sum, values, (int64_t)claim.weight, err));
     }
     sum->claims[sum->updates++] = claim;
+    fedserver_tally_add(&sum->tally, claim.device);
     sum->samples += claim.samples;
     sum->weight += claim.weight;
     sum->bytes += claim.bytes;

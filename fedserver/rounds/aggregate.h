@@ -10,6 +10,7 @@
 #include "fed/model.h"
 #include "fedcodec/envelope.h"
 #include "fedserver/rounds/shares.h"
+#include "fedserver/rounds/tally.h"
 #include "fedserver/strategies/strategy.h"
 
 typedef struct fedserver_sum {
@@ -21,6 +22,7 @@ typedef struct fedserver_sum {
     double clip_norm;        /* the norm to which updates are clipped; 0: updates are not clipped */
     fedserver_claim *claims; /* [updates], in the order of arrival */
     uint32_t updates, cap;
+    fedserver_tally tally; /* how many of the claims are each device's */
     uint64_t samples;
     /* sum of the claims' weights. From FEDCODEC_FOLD_WEIGHT on, acc is no longer the sum, and the
      * commit folds all updates again. After fedserver_sum_settle: the divisor of acc */

@@ -204,11 +204,7 @@ static bool reported(const fedserver_training *t, const fedserver_device *device
 
 /* How many of the updates that count now are the device's. */
 static uint32_t updates_of(const fedserver_training *t, const fedserver_device *device) {
-    uint32_t mine = 0;
-    for (uint32_t k = 0; k < t->sum.updates; k++) {
-        mine += t->sum.claims[k].device == device->id;
-    }
-    return mine;
+    return fedserver_tally_of(&t->sum.tally, device->id);
 }
 
 /* Asynchronous: the device has reported its portion of this round, and other devices work on the
