@@ -38,8 +38,8 @@ typedef struct checking {
     size_t running;
     size_t updates, all_updates; /* of this task's open round; of all tasks' rounds */
     size_t running_updates;
-    /* of the running task that started last; of the task that started last */
-    int64_t running_started_ms, last_started_ms;
+    /* since when the running task that started last runs; until when any other may have run */
+    int64_t running_started_ms, others_until_ms;
     /* for each device the newest update's lease: of all open rounds; of those of running tasks */
     fedserver_marks leases, running_leases;
 } checking;
@@ -258,7 +258,10 @@ static fed_status check_updates(checking *c, fed_error *err) {
     }
     const int64_t started_ms = c->task.started_ms;
     c->all_updates += c->updates;
-    c->last_started_ms = started_ms > c->last_started_ms ? started_ms : c->last_started_ms;
+    if (c->task.state != FEDSERVER_TASK_RUNNING && started_ms != 0) {
+        const int64_t until_ms = c->task.finished_ms != 0 ? c->task.finished_ms : INT64_MAX;
+        c->others_until_ms = until_ms > c->others_until_ms ? until_ms : c->others_until_ms;
+    }
     if (c->task.state == FEDSERVER_TASK_RUNNING) {
         c->running++;
         c->running_updates += c->updates;
@@ -353,10 +356,11 @@ static fed_status check_tasks(checking *c, fed_error *err) {
 
 /* -- all updates -- */
 
-/* Must the row of a device say that the update with this lease was counted last? If several tasks
- * have run, the device may have reported to another one since, in a round that is committed. */
+/* Must the row of a device say that the update with this lease was counted last? If another task
+ * has run since this one began, the device may have reported to that one later, in a round that is
+ * committed. */
 static bool must_be_last(const checking *c, const fedserver_device *device, uint64_t lease) {
-    const bool alone = c->running == 1 && c->running_started_ms == c->last_started_ms;
+    const bool alone = c->running == 1 && c->others_until_ms <= c->running_started_ms;
     return alone || device->lease == lease || device->counted_lease == 0;
 }
 
