@@ -191,6 +191,15 @@ static fedclient_slot *find(fedclient *client, uint64_t task) {
     return NULL;
 }
 
+/** The slot of the only task that a check-in without the list has named. */
+static fedclient_slot *named(fedclient *client) {
+    unsigned k = 0;
+    while (place_of(client, k) != 0) {
+        k++;
+    }
+    return &client->slots[k];
+}
+
 static fedclient_slot *longest_ago(fedclient *client) {
     fedclient_slot *oldest = client->slots;
     for (unsigned k = 1; k < client->options.slots; k++) {
@@ -207,6 +216,9 @@ void fedclient_slot_take(fedclient *client, const fed_assignment *assignment) {
     slot = slot != NULL ? slot : find(client, 0);
     if (slot == NULL && assignment->replaces != 0) {
         slot = find(client, assignment->replaces);
+    }
+    if (slot == NULL && !client->lists) { /* else the coordinator would go on with that task */
+        slot = named(client);
     }
     client->slot = slot != NULL ? slot : longest_ago(client);
 }

@@ -7,6 +7,7 @@
 #include "fed_drill.h"
 #include "fed_inproc.h"
 #include "fed_ledger.h"
+#include "fedclient/client.h"
 #include "fedclient/fedclient.h"
 #include "fedclient/record.h"
 
@@ -402,6 +403,31 @@ static void a_task_that_is_over_makes_room(void **state) {
     close_device(&d);
 }
 
+/* It knows of the device's last task alone. So it gives another one when that task is over, and
+ * what the device owes to the others is not dropped for it. */
+static void a_coordinator_without_slots_replaces_the_task_that_it_knows(void **state) {
+    coordinator *c = *state;
+    device d;
+    coordinator_task(c, TASK("topk:p=0.4", "\"rounds\": 9"));
+    open_device(&d, c, CHIP, 2);
+    assert_int_equal(step(&d).outcome, FEDCLIENT_COUNTED);
+    coordinator_task(c, TASK("topk:p=0.4", "\"rounds\": 2, \"priority\": 9"));
+    assert_int_equal(step(&d).outcome, FEDCLIENT_COUNTED);
+    coordinator_task(c, TASK("topk:p=0.4", "\"rounds\": 2, \"priority\": 9"));
+    d.client->lists = false; /* as after an older coordinator's 400 */
+    for (int k = 0; k < 3; k++) {
+        assert_int_equal(step(&d).outcome, FEDCLIENT_COUNTED);
+    }
+    assert_int_equal(d.order[1], 2);
+    assert_int_equal(d.order[2], 2);
+    assert_int_equal(d.order[3], 3);
+    assert_int_equal(task_in(&d, 0), 1);
+    assert_int_equal(task_in(&d, 1), 3);
+    check_task(&d, 1, 0);
+    check_task(&d, 3, 0);
+    close_device(&d);
+}
+
 /* Both are trained for; a third would make the device drop what it owes. */
 static void a_device_without_room_leaves_a_new_task_to_others(void **state) {
     coordinator *c = *state;
@@ -535,6 +561,7 @@ int main(void) {
         WITH_COORDINATOR(an_upload_that_an_older_release_knew_nothing_of_is_not_sent_again),
         WITH_COORDINATOR(nor_is_one_whose_number_an_older_release_did_not_reach),
         WITH_COORDINATOR(a_task_that_is_over_makes_room),
+        WITH_COORDINATOR(a_coordinator_without_slots_replaces_the_task_that_it_knows),
         WITH_COORDINATOR(a_device_without_room_leaves_a_new_task_to_others),
         WITH_COORDINATOR(a_declined_task_takes_no_slot),
         WITH_COORDINATOR(a_damaged_model_leaves_the_task_its_slot),
