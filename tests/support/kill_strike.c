@@ -241,8 +241,6 @@ bool kill_world_strike(kill_world *w, const kill_strike *strike) {
     if (!wait_for_phase(w, strike->phase)) {
         return false;
     }
-    w->store_suffers |= (strike->victim > KILL_FOLLOWER && strike->victim < KILL_BALANCER) ||
-                        strike->fault != KILL_DIES;
     switch (strike->victim) {
     case KILL_PRIMARY:
         strike_primary(w, strike);

@@ -57,9 +57,8 @@ typedef struct kill_world {
     unsigned cluster_line[KILL_COORDINATORS];
     kill_child coordinator[KILL_COORDINATORS], device[KILL_DEVICES], forwarder, balancer;
     char token[KILL_DEVICES][FEDSERVER_TOKEN];
-    unsigned struck;    /* the newest round in which something was done */
-    unsigned ended;     /* coordinators that ended by themselves, after a fault */
-    bool store_suffers; /* a fault of the store or of its line: a coordinator may end (S2) */
+    unsigned struck; /* the newest round in which something was done */
+    unsigned ended;  /* coordinators that ended by themselves */
     unsigned failovers;
     char broken[300]; /* "": nothing is wrong yet */
 } kill_world;
