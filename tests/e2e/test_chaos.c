@@ -353,9 +353,7 @@ static void check(const chaos *c, uint64_t task, federation_result *result, unsi
     }
     federation_check(&f);
     *returns = came_back(&f, task);
-    free(f.trainings);
-    fed_history_free(f.history);
-    fed_ledger_free(&f.ledger);
+    federation_forget(&f);
 }
 
 static bool on_postgres(void) {

@@ -181,8 +181,7 @@ static void check(world *w) {
     print_message("%u leaders killed; %u updates acknowledged, %u lost, %u counted twice: %s\n",
                   w->kills, result.counted, result.lost, result.twice,
                   result.broken[0] != '\0' ? result.broken : "the same bits");
-    fed_history_free(f.history);
-    fed_ledger_free(&f.ledger);
+    federation_forget(&f);
     assert_string_equal(result.broken, "");
     assert_int_equal(result.counted, GOAL * ROUNDS);
 }

@@ -432,7 +432,8 @@ static void check(const world *w, federation_result *result) {
         }
         fed_history_free(history[k]);
     }
-    fed_ledger_free(&f.ledger);
+    f.history = NULL;
+    federation_forget(&f);
 }
 
 static void print_logs(const world *w) {

@@ -452,8 +452,7 @@ static void close_run(federation *f) {
     for (unsigned who = 0; who < FEDERATION_PROCESSES; who++) {
         fault_shared_free(f->process[who].plan, sizeof(fault_plan));
     }
-    fed_ledger_free(&f->ledger);
-    fed_history_free(f->history);
+    federation_forget(f);
     if (f->result->broken[0] == '\0' || getenv("FED_SWEEP_KEEP") == NULL) {
         fed_test_rmdir(f->directory);
     } else {

@@ -208,6 +208,9 @@ void federation_tell_update(federation *f, unsigned device, const uint8_t *updat
 /** A device with slots begins this training, of this task. */
 void federation_tell_training(federation *f, unsigned device, uint64_t number, uint64_t task);
 
+/** Free the history, the ledger and the trainings. */
+void federation_forget(federation *f);
+
 /** The run ended early, as something is broken: what does its history say, without its rounds? */
 void federation_judge_beginning(federation *f);
 

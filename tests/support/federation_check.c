@@ -208,6 +208,12 @@ void federation_tell_training(federation *f, unsigned device, uint64_t number, u
     grown[f->training_count++] = (federation_training){device, number, task};
 }
 
+void federation_forget(federation *f) {
+    fed_history_free(f->history);
+    fed_ledger_free(&f->ledger);
+    free(f->trainings);
+}
+
 /** H1 to H5 of fed_history.h. */
 static void check_history(federation *f, const json_t *status) {
     size_t k = 0;

@@ -65,8 +65,7 @@ void kill_world_judge(kill_world *w, federation_result *result) {
         place_updates(w, &f);
     }
     federation_check(&f);
-    fed_history_free(f.history);
-    fed_ledger_free(&f.ledger);
+    federation_forget(&f);
 }
 
 /* The text of coordinator k's log; the caller frees it. */
