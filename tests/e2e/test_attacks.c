@@ -365,7 +365,7 @@ static void what_is_no_update_is_refused_whole(void **state) {
     assert_int_equal(post(curl, "/v1/update", port, body.data, body.len, NULL), 400);
     static uint8_t large[9 << 20];
     assert_int_equal(post(curl, "/v1/update", port, large, sizeof large, NULL), 413);
-    assert_int_equal(post(curl, "/v1/checkin", port, large, 65, NULL), 413);
+    assert_int_equal(post(curl, "/v1/checkin", port, large, 129, NULL), 413);
     w.tried += 3;
     assert_int_equal(received(), before);
     fed_writer_free(&body);
