@@ -17,7 +17,7 @@
 typedef struct cluster_handlers {
     void *user;
     /** The leader: a follower passes on a request. The function may take over frame->body, and
-     * answers with cluster_answer_send, now or later. Sets *owner. An error ends the link. */
+     * sets *owner. Once it has returned, cluster_answer_send answers. An error ends the link. */
     fed_status (*asked)(void *user, cluster_link *link, cluster_frame *frame, void **owner,
                         fed_error *err);
     /** The leader: nobody waits for that answer any more, and the link may be gone. */
@@ -73,7 +73,8 @@ void cluster_cancel(cluster *c, uint64_t id);
 void *cluster_carried_at(const cluster *c, size_t index, uint64_t *id);
 size_t cluster_carried(const cluster *c);
 
-/** The leader: answer a request. same: without the body, which the follower has. */
+/** The leader: answer a request. same: without the body, which the follower has. Does nothing where
+ * nobody waits under that id any more. */
 void cluster_answer_send(cluster_link *link, uint64_t id, const fedserver_response *response,
                          bool same);
 
