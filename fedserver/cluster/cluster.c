@@ -209,7 +209,8 @@ static void reach_leader(cluster *c, const char *leader, uint64_t term) {
     c->again_ms = now_ms + AGAIN_MS;
     const int fd = begin_connect(leader);
     if (fd < 0) {
-        complain(c, "it can't be connected to");
+        complain(c, "it can't be connected to: see that it runs, and that this machine has a way "
+                    "to its --cluster port");
     } else if (add_link(c, &c->up, fd, true, &why) != FED_OK) {
         complain(c, why.text);
     }

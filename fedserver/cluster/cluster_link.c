@@ -285,7 +285,10 @@ fed_status cluster_link_run(cluster_link *link, int64_t now_ms, cluster_link_tak
     }
     return now_ms - link->heard_ms < CLUSTER_SILENT_MS
                ? FED_OK
-               : fed_fail(err, FED_ENET, "it was silent for %d s", CLUSTER_SILENT_MS / 1000);
+               : fed_fail(err, FED_ENET,
+                          "it was silent for %d s: see that it is not stopped, and that the line "
+                          "to it is not cut",
+                          CLUSTER_SILENT_MS / 1000);
 }
 
 void cluster_link_flush(cluster_link *link, int64_t now_ms) {

@@ -99,7 +99,10 @@ static fed_status fail_of(const cluster_tls *tls, int result, fed_error *err) {
                         "it does not hold this coordinator's key: give all coordinators the same "
                         "server.pem and server.key");
     }
-    return fed_fail(err, FED_ENET, "the connection ended (%s)", gnutls_strerror(result));
+    return fed_fail(err, FED_ENET,
+                    "the connection ended (%s): see that it runs, and that the coordinators reach "
+                    "each other's --cluster ports",
+                    gnutls_strerror(result));
 }
 
 fed_status cluster_tls_handshake(cluster_tls *tls, fed_error *err) {
