@@ -94,7 +94,7 @@ static bool start_thread(fedserver_pg_pulse *p) {
 static fed_status start_pulse(fedserver_pg *db, fed_error *err) {
     fedserver_pg_pulse *p = calloc(1, sizeof *p);
     if (p == NULL) {
-        return fed_fail(err, FED_ENOMEM, "out of memory");
+        return fed_fail(err, FED_ENOMEM, "out of memory for the thread that renews the lead");
     }
     fed_status status = connect_pulse(db->where, &p->db, err);
     if (status != FED_OK) {
@@ -104,7 +104,9 @@ static fed_status start_pulse(fedserver_pg *db, fed_error *err) {
     status = fedserver_pg_serve_term(p->db, db->term, err);
     p->wake = eventfd(0, EFD_CLOEXEC);
     if (status == FED_OK && (p->wake < 0 || !start_thread(p))) {
-        status = fed_fail(err, FED_EIO, "the system gives no thread that renews the lead");
+        status = fed_fail(err, FED_EIO,
+                          "the system gives no thread that renews the lead: allow more threads or "
+                          "open files (ulimit -u, ulimit -n; TasksMax, LimitNOFILE)");
     }
     if (status != FED_OK) {
         fedserver_pg_close(p->db);
@@ -237,8 +239,10 @@ fed_status fedserver_pg_lead(void *user, const char *address, fedserver_lead *le
     bool taken;
     assert(!db->writing || db->lost); /* between two batches */
     if (strlen(address) >= sizeof lead->address) {
-        return fed_fail(err, FED_EINVAL, "this coordinator's address is longer than %zu bytes",
-                        sizeof lead->address - 1);
+        return fed_fail(err, FED_EINVAL,
+                        "this coordinator's address, %.40s..., is longer than %zu bytes: give its "
+                        "IP address and port",
+                        address, sizeof lead->address - 1);
     }
     if (db->pulse != NULL) {
         return go_on(db, address, lead, err);
