@@ -304,6 +304,14 @@ static inline void write_pem(const world *w, const char *name, const fed_pem *pe
     assert_fed_ok_err(fed_file_replace(path, pem->text, strlen(pem->text), 0600, &err));
 }
 
+static inline fedserver_blob *big_blob(char value) {
+    fed_writer big;
+    fed_writer_growing(&big);
+    memset(fed_writer_reserve(&big, BIG_BLOB), value, BIG_BLOB);
+    fed_writer_advance(&big, BIG_BLOB);
+    return fedserver_blob_new(&big);
+}
+
 static inline int setup(void **state) {
     world *w = calloc(1, sizeof *w);
     assert_non_null(w);
@@ -315,11 +323,7 @@ static inline int setup(void **state) {
     write_pem(w, "ca.pem", &w->ca);
     write_pem(w, "server.pem", &server.cert);
     write_pem(w, "server.key", &server.key);
-    fed_writer big;
-    fed_writer_growing(&big);
-    memset(fed_writer_reserve(&big, BIG_BLOB), 'b', BIG_BLOB);
-    fed_writer_advance(&big, BIG_BLOB);
-    w->server.big = fedserver_blob_new(&big);
+    w->server.big = big_blob('b');
     *state = w;
     return 0;
 }
@@ -419,6 +423,28 @@ static inline void assert_works(const world *w) {
     fed_reply r = fed_curl_ask(curl);
     fed_reply_assert(&r, 200, "GET /works? - 0");
     curl_easy_cleanup(curl);
+}
+
+/* curl: a handle for /echo. Send a large body so often; each answer has its bytes. */
+static inline void assert_echoes_large(CURL *curl, unsigned times) {
+    enum { SIZE = 1700000 };
+    char *body = malloc(SIZE);
+    assert_non_null(body);
+    for (size_t k = 0; k < SIZE; k++) {
+        body[k] = (char)('a' + k % 23);
+    }
+    curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE, (long)SIZE);
+    curl_easy_setopt(curl, CURLOPT_POSTFIELDS, body);
+    for (unsigned k = 0; k < times; k++) {
+        fed_reply r = fed_curl_ask(curl);
+        assert_int_equal(r.code, CURLE_OK);
+        assert_int_equal(r.status, 200);
+        const char *echoed = strstr(fed_reply_text(&r.body), " 1700000 ");
+        assert_non_null(echoed);
+        assert_memory_equal(echoed + 9, body, SIZE);
+        fed_reply_free(&r);
+    }
+    free(body);
 }
 
 static inline int listening(uint16_t *port) {

@@ -100,6 +100,13 @@ static void begin_asking(asking *a, CURL *curl) {
     assert_int_equal(pthread_create(&a->thread, NULL, ask_in_thread, a), 0);
 }
 
+/* Start both, and have the leader hold a device's request. */
+static void start_and_hold(pair *p, asking *held) {
+    start_both(p);
+    begin_asking(held, device(p, "/hold?50000"));
+    wait_for(&p->leader->server.waiting, 1);
+}
+
 static void end_asking(asking *a, long status, const char *part) {
     assert_int_equal(pthread_join(a->thread, NULL), 0);
     fed_reply_assert(&a->reply, status, part);
@@ -156,26 +163,10 @@ static void ranges_tags_and_retries_arrive_as_headers(void **state) {
 
 static void large_bodies_pass_in_both_directions(void **state) {
     pair *p = *state;
-    enum { SIZE = 1700000 };
-    char *body = malloc(SIZE);
-    assert_non_null(body);
-    for (size_t k = 0; k < SIZE; k++) {
-        body[k] = (char)('a' + k % 23);
-    }
     start_both(p);
     CURL *curl = device(p, "/echo");
-    curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE, (long)SIZE);
-    curl_easy_setopt(curl, CURLOPT_POSTFIELDS, body);
-    for (int k = 0; k < 3; k++) {
-        fed_reply r = fed_curl_ask(curl);
-        assert_int_equal(r.status, 200);
-        const char *echoed = strstr(fed_reply_text(&r.body), " 1700000 ");
-        assert_non_null(echoed);
-        assert_memory_equal(echoed + 9, body, SIZE);
-        fed_reply_free(&r);
-    }
+    assert_echoes_large(curl, 3);
     curl_easy_cleanup(curl);
-    free(body);
     finish_both(p);
 }
 
@@ -205,9 +196,7 @@ static void a_follower_knows_how_large_an_update_may_be(void **state) {
 static void answers_come_in_the_order_in_which_they_are_ready(void **state) {
     pair *p = *state;
     asking held;
-    start_both(p);
-    begin_asking(&held, device(p, "/hold?60000"));
-    wait_for(&p->leader->server.waiting, 1);
+    start_and_hold(p, &held);
     CURL *curl = device(p, "/echo"); /* on the same link, later, answered before */
     fed_reply r = fed_curl_ask(curl);
     fed_reply_assert(&r, 200, "GET /echo?");
@@ -246,12 +235,8 @@ static char first_byte(const pair *p, const char *path) {
 
 /* The leader has this from now on under /model. */
 static void set_model(pair *p, char value, const char *tag) {
-    fed_writer big;
-    fed_writer_growing(&big);
-    memset(fed_writer_reserve(&big, BIG_BLOB), value, BIG_BLOB);
-    fed_writer_advance(&big, BIG_BLOB);
     fedserver_blob_free(p->leader->server.big);
-    p->leader->server.big = fedserver_blob_new(&big);
+    p->leader->server.big = big_blob(value);
     atomic_store(&p->leader->server.tag, tag);
 }
 
@@ -318,9 +303,7 @@ static void without_a_leader_an_update_is_refused_and_a_get_waits(void **state) 
 static void when_the_leader_goes_its_follower_answers_what_was_held(void **state) {
     pair *p = *state;
     asking held, update;
-    start_both(p);
-    begin_asking(&held, device(p, "/hold?50000"));
-    wait_for(&p->leader->server.waiting, 1);
+    start_and_hold(p, &held);
     CURL *curl = device(p, "/hold?50000"); /* as an update that is under way */
     curl_easy_setopt(curl, CURLOPT_POSTFIELDS, "an update");
     begin_asking(&update, curl);
@@ -355,9 +338,7 @@ static void what_was_not_committed_is_not_answered(void **state) {
 static void a_follower_that_stops_refuses_what_is_held(void **state) {
     pair *p = *state;
     asking held;
-    start_both(p);
-    begin_asking(&held, device(p, "/hold?50000"));
-    wait_for(&p->leader->server.waiting, 1);
+    start_and_hold(p, &held);
     finish(p->follower);
     p->follower_runs = false;
     end_asking(&held, 503, "stopping");
