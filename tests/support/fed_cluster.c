@@ -39,24 +39,24 @@ static uint16_t free_port(const fed_cluster *c) {
     return 0;
 }
 
-static void copy_file(const fed_cluster *c, unsigned k, const char *name) {
-    char from[400];
+static void copy_file(const char *from, const char *to, const char *name) {
+    char path[500];
     uint8_t *data = NULL;
     size_t len = 0;
     fed_error err = {0};
-    snprintf(from, sizeof from, "%s/%s", c->member[0].directory, name);
-    assert_fed_ok_err(fed_file_read(from, 1 << 20, &data, &len, &err));
-    fed_test_put(c->member[k].directory, name, data, len);
-    snprintf(from, sizeof from, "%s/%s", c->member[k].directory, name);
-    assert_int_equal(chmod(from, 0600), 0);
+    snprintf(path, sizeof path, "%s/%s", from, name);
+    assert_fed_ok_err(fed_file_read(path, 1 << 20, &data, &len, &err));
+    fed_test_put(to, name, data, len);
+    snprintf(path, sizeof path, "%s/%s", to, name);
+    assert_int_equal(chmod(path, 0600), 0);
     free(data);
 }
 
-static void copy_directory(const fed_cluster *c, unsigned k) {
+void fed_cluster_copy(const char *from, const char *to) {
     static const char *const files[] = {"ca.pem", "ca.key", "server.pem", "server.key", "store"};
-    assert_int_equal(mkdir(c->member[k].directory, 0700), 0);
+    assert_int_equal(mkdir(to, 0700), 0);
     for (size_t f = 0; f < sizeof files / sizeof files[0]; f++) {
-        copy_file(c, k, files[f]);
+        copy_file(from, to, files[f]);
     }
 }
 
@@ -89,7 +89,7 @@ void fed_cluster_open(fed_cluster *c, const char *parent, const char *store, uns
     }
     init(c, store);
     for (unsigned k = 1; k < count; k++) {
-        copy_directory(c, k);
+        fed_cluster_copy(c->member[0].directory, c->member[k].directory);
     }
     c->front = free_port(c);
     do {

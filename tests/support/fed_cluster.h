@@ -37,6 +37,9 @@ void fed_cluster_open(fed_cluster *c, const char *parent, const char *store, uns
 /** Kill all that run. */
 void fed_cluster_close(fed_cluster *c);
 
+/** Make the directory `to` of another coordinator: copies of the keys and of `store`. */
+void fed_cluster_copy(const char *from, const char *to);
+
 /** A token for a device with that tag ("": none). A task from JSON; its files lie in `parent`. */
 void fed_cluster_token(const fed_cluster *c, const char *tag, char token[FEDSERVER_TOKEN]);
 uint64_t fed_cluster_task(const fed_cluster *c, const char *parent, const char *json);

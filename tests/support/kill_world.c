@@ -18,6 +18,7 @@
 
 #include "fed/clock.h"
 #include "fed/file.h"
+#include "fed_cluster.h"
 #include "fed_drill.h"
 #include "fed_test.h"
 #include "tests/support/faults/fault_disk.h"
@@ -218,22 +219,10 @@ static void name_store(const kill_world *w, unsigned k, char *dst, size_t cap) {
 
 /* The same keys, and lines of its own to the store. */
 static void copy_coordinator(const kill_world *w, unsigned k) {
-    static const char *const files[] = {"ca.key", "ca.pem", "server.key", "server.pem"};
-    char from[PATH_SIZE], to[PATH_SIZE], path[2 * PATH_SIZE], store[3 * PATH_SIZE];
-    fed_error err = {0};
+    char from[PATH_SIZE], to[PATH_SIZE], store[3 * PATH_SIZE];
     kill_world_directory(w, 0, from, sizeof from);
     kill_world_directory(w, k, to, sizeof to);
-    assert_int_equal(mkdir(to, 0700), 0);
-    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
-        uint8_t *data = NULL;
-        size_t len = 0;
-        snprintf(path, sizeof path, "%s/%s", from, files[i]);
-        assert_fed_ok_err(fed_file_read(path, 65536, &data, &len, &err));
-        fed_test_put(to, files[i], data, len);
-        snprintf(path, sizeof path, "%s/%s", to, files[i]);
-        assert_int_equal(chmod(path, 0600), 0);
-        free(data);
-    }
+    fed_cluster_copy(from, to);
     name_store(w, k, store, sizeof store);
     fed_test_put(to, "store", store, strlen(store));
 }
