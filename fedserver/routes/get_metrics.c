@@ -145,7 +145,8 @@ static void certificate(fed_writer *w, const char *directory, int64_t now_ms) {
 static const char *const states[] = {"training", "late",   "declined", "waiting",
                                      "away",     "cloned", "revoked",  "expired"};
 enum { STATES = sizeof states / sizeof states[0], AWAY = 4 };
-_Static_assert((int)STATES + (int)FEDSERVER_COMPUTERS <= (int)FEDSERVER_CENSUS, "no room");
+_Static_assert((int)STATES + (int)FEDSERVER_COMPUTERS <= (int)FEDSERVER_CENSUS,
+               "make FEDSERVER_CENSUS of server.h larger");
 
 static void count_device(const fedserver *server, const fedserver_device *device, int64_t now_ms,
                          uint64_t counts[FEDSERVER_CENSUS]) {
