@@ -313,6 +313,44 @@ static void metrics_count_what_happened(void **state) {
     answer_free(&a);
 }
 
+static void expect_crowd(coordinator *c, unsigned waiting, unsigned away) {
+    char line[100];
+    answer a = coordinator_ask(c, NULL, "GET", "/metrics", "", NULL, 0);
+    assert_non_null(strstr((char *)a.body, "\nfed_devices 3\n"));
+    snprintf(line, sizeof line, "\nfed_devices_state{state=\"waiting\"} %u\n", waiting);
+    assert_non_null(strstr((char *)a.body, line));
+    snprintf(line, sizeof line, "\nfed_devices_state{state=\"away\"} %u\n", away);
+    assert_non_null(strstr((char *)a.body, line));
+    answer_free(&a);
+}
+
+static void metrics_count_devices_that_have_not_come_as_away(void **state) {
+    coordinator *c = *state;
+    const test_device d[3] = {coordinator_enrol(c), coordinator_enrol(c), coordinator_enrol(c)};
+    expect_crowd(c, 0, 3);
+    (void)device_ask_work(c, &d[0]);
+    (void)device_ask_work(c, &d[2]);
+    expect_crowd(c, 2, 1);
+    expect_crowd(c, 2, 1); /* it begins anew each time */
+    coordinator_commit(c);
+    coordinator_crash(c);
+    expect_crowd(c, 0, 3);
+    (void)device_ask_work(c, &d[1]);
+    expect_crowd(c, 1, 2);
+}
+
+static void metrics_go_on_counting_where_they_stopped(void **state) {
+    coordinator *c = *state;
+    fedserver_census *census = &c->server->census;
+    const test_device d[3] = {coordinator_enrol(c), coordinator_enrol(c), coordinator_enrol(c)};
+    for (size_t k = 0; k < 3; k++) {
+        (void)device_ask_work(c, &d[k]);
+    }
+    census->next = 2; /* as if the first two had been enough for a call, and none waited */
+    expect_crowd(c, 1, 2);
+    expect_crowd(c, 3, 0);
+}
+
 /* The name of a device in a round's row, "": it says nothing. */
 static const char *standout(const json_t *round, const char *key, const char *amount,
                             double wanted) {
@@ -352,6 +390,8 @@ int main(void) {
         WITH_COORDINATOR(a_model_that_predicts_numbers_has_a_test_loss_and_no_accuracy),
         WITH_COORDINATOR(at_most_200_rounds_are_told_newest_first),
         WITH_COORDINATOR(metrics_count_what_happened),
+        WITH_COORDINATOR(metrics_count_devices_that_have_not_come_as_away),
+        WITH_COORDINATOR(metrics_go_on_counting_where_they_stopped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
