@@ -24,10 +24,14 @@ static const fedcodec_param topk_params[] = {
  * So the start of a message of one form is never a message of another. */
 enum { NAMES = 0x7fc00000, NAME_LEN = 4 };
 
-/* Bytes of k values, and of the NaN before them. */
+/* Bytes of the NaN before k values. */
+static size_t name_len(fedcodec_form form, size_t k) {
+    return k > 0 && form != FEDCODEC_FORM_FLOAT32 ? NAME_LEN : 0;
+}
+
+/* Bytes of both. */
 static size_t sent_len(fedcodec_form form, size_t k) {
-    const bool named = k > 0 && form != FEDCODEC_FORM_FLOAT32;
-    return (named ? NAME_LEN : 0) + fedcodec_values_len(form, k);
+    return name_len(form, k) + fedcodec_values_len(form, k);
 }
 
 static size_t topk_bound(const double *param, size_t n) {
@@ -44,14 +48,13 @@ static fed_status topk_encode(const fedcodec_job *job, size_t *len) {
     fedcodec_chosen chosen;
     FED_TRY(fedcodec_select_magnitude(job, fedcodec_select_most(job->param[0], job->n), &chosen));
     fedcodec_values_keep(form, &chosen);
-    const size_t map = fedcodec_bitmap_len(job->n), sent = sent_len(form, chosen.count);
-    uint8_t *values = job->dst + map + sent - fedcodec_values_len(form, chosen.count);
+    const size_t map = fedcodec_bitmap_len(job->n), name = name_len(form, chosen.count);
     fedcodec_bitmap_put(chosen.index, chosen.count, job->dst, map);
-    if (values > job->dst + map) {
+    if (name > 0) {
         fedcodec_store_u32(job->dst + map, NAMES + FEDCODEC_FORM_BYTE + form);
     }
-    fedcodec_values_put(form, chosen, values, job->residual);
-    *len = map + sent;
+    fedcodec_values_put(form, chosen, job->dst + map + name, job->residual);
+    *len = map + sent_len(form, chosen.count);
     return FED_OK;
 }
 
@@ -59,6 +62,7 @@ static fed_status topk_encode(const fedcodec_job *job, size_t *len) {
 typedef struct sent {
     fedcodec_form form;
     const uint8_t *values;
+    size_t taken; /* values, by next_word */
 } sent;
 
 static sent find_sent(const uint8_t *src, size_t len, size_t n) {
@@ -127,22 +131,28 @@ static void axpy_float32(const uint8_t *src, size_t len, float w, float *y, size
     }
 }
 
-/* The next values of a narrow form, for the ones of a word, as float32. */
-static size_t load_word(sent s, size_t taken, uint64_t word, float value[WORD]) {
-    const size_t count = (size_t)__builtin_popcountll(word);
-    fedcodec_values_load(s.form, s.values, taken, count, value);
-    return count;
+/* The ones of a word of the map, and their values of a narrow form as float32. */
+typedef struct narrow_word {
+    size_t count;
+    uint8_t place[WORD]; /* from the word's first bit on */
+    float value[WORD];
+} narrow_word;
+
+static void next_word(const uint8_t *src, sent *s, size_t n, size_t at, narrow_word *next) {
+    uint64_t word = fedcodec_bitmap_word(src, fedcodec_bitmap_len(n), at);
+    for (next->count = 0; word != 0; next->count++) {
+        next->place[next->count] = (uint8_t)fedcodec_bitmap_take(&word);
+    }
+    fedcodec_values_load(s->form, s->values, s->taken, next->count, next->value);
+    s->taken += next->count;
 }
 
 static void axpy_narrow(const uint8_t *src, sent s, float w, float *y, size_t n) {
-    const size_t map = fedcodec_bitmap_len(n);
-    size_t taken = 0;
-    for (size_t at = 0; at < map; at += 8) {
-        float value[WORD];
-        uint64_t word = fedcodec_bitmap_word(src, map, at);
-        taken += load_word(s, taken, word, value);
-        for (size_t k = 0; word != 0; k++) {
-            y[8 * at + fedcodec_bitmap_take(&word)] += w * value[k];
+    narrow_word next;
+    for (size_t at = 0; at < fedcodec_bitmap_len(n); at += 8) {
+        next_word(src, &s, n, at, &next);
+        for (size_t k = 0; k < next.count; k++) {
+            y[8 * at + next.place[k]] += w * next.value[k];
         }
     }
 }
@@ -173,14 +183,11 @@ static void fold_float32(const uint8_t *src, int64_t weight, int64_t *acc, size_
 }
 
 static void fold_narrow(const uint8_t *src, sent s, int64_t weight, int64_t *acc, size_t n) {
-    const size_t map = fedcodec_bitmap_len(n);
-    size_t taken = 0;
-    for (size_t at = 0; at < map; at += 8) {
-        float value[WORD];
-        uint64_t word = fedcodec_bitmap_word(src, map, at);
-        taken += load_word(s, taken, word, value);
-        for (size_t k = 0; word != 0; k++) {
-            acc[8 * at + fedcodec_bitmap_take(&word)] += weight * fedcodec_fixed(value[k]);
+    narrow_word next;
+    for (size_t at = 0; at < fedcodec_bitmap_len(n); at += 8) {
+        next_word(src, &s, n, at, &next);
+        for (size_t k = 0; k < next.count; k++) {
+            acc[8 * at + next.place[k]] += weight * fedcodec_fixed(next.value[k]);
         }
     }
 }
