@@ -49,8 +49,8 @@ void fedcodec_sparse_fold(fedcodec_sparse kind, const uint8_t *src, size_t len, 
 double fedcodec_sparse_squares(fedcodec_sparse kind, const uint8_t *src, size_t len, size_t n);
 
 /** Defines the functions of a vtable that differ between codecs only by `kind`, a constant.
- * FEDCODEC_SPARSE_MEMBERS puts them into the vtable. SPARSE_BOUND defines that of a codec whose
- * first parameter is p. */
+ * FEDCODEC_SPARSE_MEMBERS puts them into the vtable, and sparse_bound with them. For a codec whose
+ * first parameter is p, FEDCODEC_SPARSE_BOUND defines sparse_bound; others write their own. */
 // clang-format off
 #define FEDCODEC_SPARSE_FUNCTIONS(kind)                                                            \
     static fed_status sparse_check(const uint8_t *src, size_t len, size_t n, float *max_abs) {     \
