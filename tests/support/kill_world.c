@@ -41,7 +41,7 @@ void kill_break(kill_world *w, const char *format, ...) {
 /* -- the task -- */
 
 typedef struct mode {
-    const char *name, *model, *codec, *strategy;
+    const char *model, *codec, *strategy;
     unsigned staleness;
     uint32_t piece_bytes;
 } mode;
@@ -198,7 +198,8 @@ static void note_updates(const kill_world *w) {
         NULL, 0);
 }
 
-/* A coordinator that leads writes its address for the others. They are to come by a line. */
+/* A coordinator that leads writes its address for the others. They are to come by a line: where it
+ * writes 127.0.0.10, of COORDINATORS_AT, they read 127.0.0.70, of PEERS_AT. */
 static void lead_others_to_lines(const kill_world *w) {
     fed_postgres_sql(
         kill_store_primary(w->setup->store)->where,
@@ -229,7 +230,7 @@ static void copy_coordinator(const kill_world *w, unsigned k) {
 
 static void make_coordinator(kill_world *w) {
     char directory[PATH_SIZE], store[3 * PATH_SIZE];
-    char hosts[2 * KILL_COORDINATORS][20];
+    char hosts[2 * KILL_COORDINATORS][20], balancer[20];
     const char *names[2 * KILL_COORDINATORS + 2] = {NULL};
     fed_error err = {0};
     fedserver *home = NULL;
@@ -238,7 +239,8 @@ static void make_coordinator(kill_world *w) {
                  k / 2 + (k % 2 == 0 ? COORDINATORS_AT : LINES_AT));
         names[k] = hosts[k];
     }
-    names[2 * KILL_COORDINATORS] = "127.0.0.50"; /* BALANCER_AT */
+    snprintf(balancer, sizeof balancer, "127.0.0.%d", BALANCER_AT);
+    names[2 * KILL_COORDINATORS] = balancer;
     kill_world_directory(w, 0, directory, sizeof directory);
     name_store(w, 0, store, sizeof store);
     fed_postgres_clear(kill_store_primary(w->setup->store)->where);
