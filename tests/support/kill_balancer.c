@@ -70,10 +70,14 @@ void kill_balancer_configure(kill_balancer which, const char *directory, const c
     assert_int_equal(fclose(conf), 0);
 }
 
+void kill_balancer_log(const char *directory, char *dst, size_t cap) {
+    snprintf(dst, cap, "%s/balancer.log", directory);
+}
+
 void kill_balancer_become(kill_balancer which, const char *directory) {
     char conf[400], log[400];
     snprintf(conf, sizeof conf, "%s/balancer.conf", directory);
-    snprintf(log, sizeof log, "%s/balancer.log", directory);
+    kill_balancer_log(directory, log, sizeof log);
     const int fd = open(log, O_WRONLY | O_CREAT | O_APPEND, 0600);
     (void)dup2(fd, STDOUT_FILENO);
     (void)dup2(fd, STDERR_FILENO);

@@ -5,6 +5,7 @@
 #define FED_KILL_BALANCER_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 typedef enum kill_balancer {
     KILL_NO_BALANCER = 0, /* devices know the coordinators' addresses */
@@ -20,6 +21,9 @@ bool kill_balancer_is_there(kill_balancer which);
  * 127.0.0.FIRST to 127.0.0.(FIRST + count - 1). */
 void kill_balancer_configure(kill_balancer which, const char *directory, const char *address,
                              const unsigned ports[2], unsigned first, unsigned count);
+
+/** The path of its log. */
+void kill_balancer_log(const char *directory, char *dst, size_t cap);
 
 /** Become the balancer: one process. */
 _Noreturn void kill_balancer_become(kill_balancer which, const char *directory);

@@ -68,13 +68,18 @@ void kill_world_judge(kill_world *w, federation_result *result) {
     federation_forget(&f);
 }
 
-/* The text of coordinator k's log; the caller frees it. */
-static char *read_log(const kill_world *w, unsigned k) {
-    char path[PATH_SIZE];
+/* NULL: there is none. The caller frees it. */
+static char *read_text(const char *path) {
     uint8_t *text = NULL;
     size_t len = 0;
-    kill_world_log(w, k, path, sizeof path);
     return fed_file_read(path, 1 << 26, &text, &len, NULL) == FED_OK ? (char *)text : NULL;
+}
+
+/* The text of coordinator k's log. */
+static char *read_log(const kill_world *w, unsigned k) {
+    char path[PATH_SIZE];
+    kill_world_log(w, k, path, sizeof path);
+    return read_text(path);
 }
 
 unsigned kill_world_leader(const kill_world *w) {
@@ -108,11 +113,21 @@ unsigned kill_world_refolded(const kill_world *w) {
     return all;
 }
 
+static void print_log(const char *path) {
+    char *text = read_text(path);
+    printf("---- %s\n%s", path, text != NULL ? text : "");
+    free(text);
+}
+
 void kill_world_print_logs(const kill_world *w) {
+    char path[PATH_SIZE];
     for (unsigned k = 0; k < w->setup->coordinators; k++) {
-        char *text = read_log(w, k);
-        printf("---- coordinator %u\n%s", k, text != NULL ? text : "");
-        free(text);
+        kill_world_log(w, k, path, sizeof path);
+        print_log(path);
+    }
+    if (w->setup->balancer != KILL_NO_BALANCER) {
+        kill_balancer_log(w->run.directory, path, sizeof path);
+        print_log(path);
     }
     fflush(stdout);
 }

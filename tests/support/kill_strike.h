@@ -53,7 +53,7 @@ void kill_world_judge(kill_world *w, federation_result *result);
 /** Updates that coordinators have read back from the store when they took up the rounds. */
 unsigned kill_world_refolded(const kill_world *w);
 
-/** Print the coordinators' logs. */
+/** Print the logs of the coordinators and the balancer. */
 void kill_world_print_logs(const kill_world *w);
 
 #endif

@@ -337,14 +337,14 @@ static void note_device(kill_world *w, unsigned k, int how) {
     d->starts_ms = fed_clock_monotonic_ms() + fed_rng_below(&w->dice, 300);
     d->finished = WIFEXITED(how) && WEXITSTATUS(how) == 0;
     if (!d->finished && !again && !killed) {
-        kill_break(w, "device %u wants a person", k);
+        kill_break(w, "device %u wants a person: its line above says why", k);
     }
 }
 
 static void note_balancer(kill_world *w, int how) {
     w->balancer.pid = 0;
     if (!WIFSIGNALED(how) || WTERMSIG(how) != SIGKILL) {
-        kill_break(w, "the balancer ended; its words are in balancer.log");
+        kill_break(w, "the balancer ended by itself: its log above says why");
     }
 }
 
