@@ -3,7 +3,6 @@
  * makes of the acknowledged updates, to the bit. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

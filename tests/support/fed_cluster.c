@@ -4,7 +4,6 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,6 +12,7 @@
 #include "fed/file.h"
 #include "fed_test.h"
 #include "fedserver/http.h"
+#include "tests/support/faults/fault_disk.h"
 
 enum { PATIENCE_MS = 60000, POLL_MS = 10 };
 
@@ -144,7 +144,7 @@ uint64_t fed_cluster_task(const fed_cluster *c, const char *parent, const char *
 static void become_member(const fed_cluster *c, unsigned k, const char *out) {
     const fed_cluster_member *m = &c->member[k];
     char link[32], front[16], devices[16], requests[24];
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    fault_die_with_parent();
     snprintf(link, sizeof link, "%s:%u", m->bind, m->link);
     snprintf(front, sizeof front, "%u", c->front);
     snprintf(devices, sizeof devices, "%u", c->devices);
