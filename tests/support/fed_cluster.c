@@ -218,27 +218,34 @@ bool fed_cluster_ended(fed_cluster *c, unsigned k, int *how) {
 
 /* -- logs -- */
 
-static char *read_log(const fed_cluster *c, unsigned k) {
+static char *read_log(const char *path) {
     uint8_t *text = NULL;
     size_t len = 0;
     fed_error none = {0};
-    (void)!fed_file_read(c->member[k].log, 1 << 30, &text, &len, &none);
+    (void)!fed_file_read(path, 1 << 30, &text, &len, &none);
     return (char *)text; /* NULL: it has not begun */
 }
 
-int fed_cluster_leader(const fed_cluster *c, uint64_t *term) {
+uint64_t fed_cluster_led(const char *path) {
     static const char words[] = "this coordinator leads: term ";
+    uint64_t newest = 0;
+    char *log = read_log(path);
+    for (const char *at = log; at != NULL && (at = strstr(at, words)) != NULL;) {
+        at += sizeof words - 1;
+        const uint64_t led = strtoull(at, NULL, 10);
+        newest = led > newest ? led : newest;
+    }
+    free(log);
+    return newest;
+}
+
+int fed_cluster_leader(const fed_cluster *c, uint64_t *term) {
     uint64_t newest = 0;
     int leader = -1;
     for (unsigned k = 0; k < c->count; k++) {
-        char *log = read_log(c, k);
-        for (const char *at = log; at != NULL && (at = strstr(at, words)) != NULL;) {
-            at += sizeof words - 1;
-            const uint64_t led = strtoull(at, NULL, 10);
-            leader = led > newest ? (int)k : leader;
-            newest = led > newest ? led : newest;
-        }
-        free(log);
+        const uint64_t led = fed_cluster_led(c->member[k].log);
+        leader = led > newest ? (int)k : leader;
+        newest = led > newest ? led : newest;
     }
     if (term != NULL) {
         *term = newest;
@@ -248,7 +255,7 @@ int fed_cluster_leader(const fed_cluster *c, uint64_t *term) {
 
 unsigned fed_cluster_says(const fed_cluster *c, unsigned k, const char *words) {
     unsigned count = 0;
-    char *log = read_log(c, k);
+    char *log = read_log(c->member[k].log);
     for (const char *at = log; at != NULL && (at = strstr(at, words)) != NULL; at++) {
         count++;
     }

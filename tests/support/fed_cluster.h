@@ -54,6 +54,8 @@ void fed_cluster_signal(fed_cluster *c, unsigned k, int number);
 /** Has member k ended? Then *how is as of waitpid, and it may be started again. */
 bool fed_cluster_ended(fed_cluster *c, unsigned k, int *how);
 
+/** The newest term in which a coordinator led, as its log at this path says; 0: in none. */
+uint64_t fed_cluster_led(const char *path);
 /** Which member led last, as their logs say; -1: none has led. *term, where not NULL: of its lead.
  * */
 int fed_cluster_leader(const fed_cluster *c, uint64_t *term);

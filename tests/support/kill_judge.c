@@ -7,6 +7,7 @@
 #include "chaos_log.h"
 #include "fed/clock.h"
 #include "fed/file.h"
+#include "fed_cluster.h"
 #include "fed_test.h"
 #include "kill_strike.h"
 
@@ -75,34 +76,26 @@ static char *read_text(const char *path) {
     return fed_file_read(path, 1 << 26, &text, &len, NULL) == FED_OK ? (char *)text : NULL;
 }
 
-/* The text of coordinator k's log. */
-static char *read_log(const kill_world *w, unsigned k) {
-    char path[PATH_SIZE];
-    kill_world_log(w, k, path, sizeof path);
-    return read_text(path);
-}
-
 unsigned kill_world_leader(const kill_world *w) {
-    static const char mark[] = "this coordinator leads: term ";
+    char path[PATH_SIZE];
     unsigned leader = 0;
-    unsigned long newest = 0;
+    uint64_t newest = 0;
     for (unsigned k = 0; k < w->setup->coordinators; k++) {
-        char *text = read_log(w, k);
-        for (const char *at = text; at != NULL && (at = strstr(at, mark)) != NULL; at++) {
-            const unsigned long term = strtoul(at + strlen(mark), NULL, 10);
-            leader = term > newest ? k : leader;
-            newest = term > newest ? term : newest;
-        }
-        free(text);
+        kill_world_log(w, k, path, sizeof path);
+        const uint64_t led = fed_cluster_led(path);
+        leader = led > newest ? k : leader;
+        newest = led > newest ? led : newest;
     }
     return leader;
 }
 
 unsigned kill_world_refolded(const kill_world *w) {
     static const char mark[] = "goes on with round ";
+    char path[PATH_SIZE];
     unsigned all = 0;
     for (unsigned k = 0; k < w->setup->coordinators; k++) {
-        char *text = read_log(w, k);
+        kill_world_log(w, k, path, sizeof path);
+        char *text = read_text(path);
         for (const char *at = text; at != NULL && (at = strstr(at, mark)) != NULL; at++) {
             unsigned updates = 0;
             all +=
