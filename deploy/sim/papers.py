@@ -196,7 +196,7 @@ def main():
     if not cells:
         sys.exit(f'papers: {name} has no cell with "{arguments.only}" in "ROW, COLUMN"')
     print_table(table, cells, kinds)
-    if "figure" in table["table"]:
+    if table.getboolean("table", "figure", fallback=False):
         draw(table, cells, base)
     page = base / "report.html"
     directories = [str(result["directory"]) for _, _, _, results in cells for result in results]
