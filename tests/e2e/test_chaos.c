@@ -146,7 +146,7 @@ static bool is_child(child *one) {
     one->pid = fork();
     assert_true(one->pid >= 0);
     if (one->pid == 0) {
-        fault_die_with_parent();
+        fed_test_die_with_parent();
     }
     return one->pid == 0;
 }

@@ -98,7 +98,7 @@ static void start_device(world *w, unsigned k) {
     d->pid = fork();
     assert_true(d->pid >= 0);
     if (d->pid == 0) {
-        fault_die_with_parent();
+        fed_test_die_with_parent();
         chaos_device(&w->run, k, d->lives, d->token);
     }
     d->lives++;

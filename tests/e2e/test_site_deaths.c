@@ -142,7 +142,7 @@ static int run(world *w) {
     const pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
-        fault_die_with_parent();
+        fed_test_die_with_parent();
         fault_disk_watch(w->directory, w->plan);
         live(w);
     }

@@ -146,7 +146,7 @@ static pid_t child(void) {
     const pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
-        fault_die_with_parent();
+        fed_test_die_with_parent();
     }
     return pid;
 }

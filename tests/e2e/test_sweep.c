@@ -137,7 +137,7 @@ static pid_t start_worker(const federation_setup *setup, const fault_list *list,
     if (pid != 0) {
         return pid;
     }
-    fault_die_with_parent();
+    fed_test_die_with_parent();
     setenv("CMOCKA_TEST_ABORT", "1", 1); /* an assertion ends the worker, not the test */
     for (size_t k = first; k < list->count; k += step) {
         (void)try(setup, &list->at[k], t);

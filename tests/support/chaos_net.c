@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "chaos.h"
-#include "tests/support/faults/fault_disk.h"
+#include "fed_test.h"
 
 /* A device's part of the link's rate, if all devices use the link at the same time. */
 enum { DOWN_KBIT = 256, UP_KBIT = 96 };
@@ -73,7 +73,7 @@ static int open_far(void) {
     }
     pid_t pid = fork();
     if (pid == 0) {
-        fault_die_with_parent();
+        fed_test_die_with_parent();
         byte = unshare(CLONE_NEWNET) == 0;
         (void)!write(ready[1], &byte, 1);
         for (;;) {

@@ -18,7 +18,6 @@
 #include <unistd.h>
 
 #include "fed_test.h"
-#include "tests/support/faults/fault_disk.h"
 
 enum { PAIRS = 256, ROOM = 32768, BACKLOG = 128, TURN_MS = 10 };
 
@@ -325,7 +324,7 @@ pid_t cut_lines_start(cut_lines *lines) {
     const pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
-        fault_die_with_parent();
+        fed_test_die_with_parent();
         forward(lines, doors);
     }
     for (unsigned k = 0; k < lines->count; k++) {

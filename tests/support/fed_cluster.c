@@ -12,7 +12,6 @@
 #include "fed/file.h"
 #include "fed_test.h"
 #include "fedserver/http.h"
-#include "tests/support/faults/fault_disk.h"
 
 enum { PATIENCE_MS = 60000, POLL_MS = 10 };
 
@@ -144,7 +143,7 @@ uint64_t fed_cluster_task(const fed_cluster *c, const char *parent, const char *
 static void become_member(const fed_cluster *c, unsigned k, const char *out) {
     const fed_cluster_member *m = &c->member[k];
     char link[32], front[16], devices[16], requests[24];
-    fault_die_with_parent();
+    fed_test_die_with_parent();
     snprintf(link, sizeof link, "%s:%u", m->bind, m->link);
     snprintf(front, sizeof front, "%u", c->front);
     snprintf(devices, sizeof devices, "%u", c->devices);

@@ -3,7 +3,9 @@
 #include "fed_test.h"
 
 #include <dirent.h>
+#include <signal.h>
 #include <stdbool.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -59,6 +61,10 @@ int fed_test_run(const char *directory, const char *program, const char *args, c
     int status = pclose(pipe);
     assert_true(WIFEXITED(status));
     return WEXITSTATUS(status);
+}
+
+void fed_test_die_with_parent(void) {
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 }
 
 pid_t fed_test_child(pid_t parent) {

@@ -51,6 +51,9 @@ void fed_test_put(const char *directory, const char *name, const void *data, siz
 int fed_test_run(const char *directory, const char *program, const char *args, char *out,
                  size_t cap);
 
+/** Let this process get a SIGKILL when its parent ends in any way. */
+void fed_test_die_with_parent(void);
+
 /** The child process of `parent`; 0: none. */
 pid_t fed_test_child(pid_t parent);
 

@@ -92,7 +92,7 @@ static void start(federation *f, unsigned who) {
     p->pid = fork();
     assert_true(p->pid >= 0);
     if (p->pid == 0) {
-        fault_die_with_parent();
+        fed_test_die_with_parent();
         for (unsigned k = 0; k < FEDERATION_PROCESSES; k++) {
             if (k != who && f->process[k].pid > 0) {
                 close(f->process[k].fd);

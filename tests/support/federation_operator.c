@@ -91,7 +91,7 @@ static int run(const federation *f, federation_job job, fault_plan *plan) {
     assert_true(pid >= 0);
     if (pid == 0) {
         fed_error err = {0};
-        fault_die_with_parent();
+        fed_test_die_with_parent();
         if (plan != NULL) {
             fault_disk_watch(f->directory, plan);
         }

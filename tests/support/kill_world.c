@@ -270,7 +270,7 @@ static bool is_child(kill_child *one) {
     one->pid = fork();
     assert_true(one->pid >= 0);
     if (one->pid == 0) {
-        fault_die_with_parent();
+        fed_test_die_with_parent();
         return true;
     }
     one->lives++;

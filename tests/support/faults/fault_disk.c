@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -37,10 +36,6 @@ void *fault_shared_new(size_t size) {
 
 void fault_shared_free(void *shared, size_t size) {
     (void)munmap(shared, size);
-}
-
-void fault_die_with_parent(void) {
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 }
 
 const char *fault_kind_name(fault_kind kind) {

@@ -54,9 +54,6 @@ typedef struct fault_plan {
 void *fault_shared_new(size_t size);
 void fault_shared_free(void *shared, size_t size);
 
-/** Let this process get a SIGKILL when its parent ends in any way. */
-void fault_die_with_parent(void);
-
 const char *fault_kind_name(fault_kind kind);
 
 /** Watch the files under an absolute directory, from now on and in this process. Their present

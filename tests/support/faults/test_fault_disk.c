@@ -55,7 +55,7 @@ static uint32_t count_until_cut(world *w, fault_kind kind, uint64_t seed) {
     const pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
-        fault_die_with_parent();
+        fed_test_die_with_parent();
         close(w->said[0]);
         fault_disk_watch(w->directory, w->plan);
         count_for_ever(w);
