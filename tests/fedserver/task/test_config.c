@@ -185,113 +185,112 @@ static void a_phase_may_change_numbers_of_the_optimizer_only(void **state) {
 #define PHASED(phases)                                                                             \
     "{\"model\": \"lr\", \"rounds\": 9, \"goal\": 1,\n\"phases\": [" phases "], \"batch\": 1}"
 
-static void mistakes_are_named_with_file_line_and_key(void **state) {
-    (void)state;
-    static const struct {
-        const char *text;
-        const char *words[3]; /* all in the message */
-    } cases[] = {
-        {"", {"conf/t.json:1:"}},
-        {"[]", {"conf/t.json:1:", "JSON object"}},
-        {"{\"rounds\": 1,\n\"rounds\": 2}", {"conf/t.json:2:"}},
-        {"{\n\"rounds\": 1\n\"cohort\": 2}", {"conf/t.json:3:"}},
-        {"{\n\n\"lr\": 1}", {"conf/t.json:3:", "\"lr\"", "unknown"}},
-        {"{\"name\": \"x \\\"lr\\\": 1\",\n\"lr\": 1}", {"conf/t.json:2:", "\"lr\""}},
-        {"{\"rounds\": 1, \"cohort\": 1}", {"\"model\" is missing"}},
-        {"{\"model\": \"lr\", \"cohort\": 1}", {"\"rounds\" is missing", "1 to 1000000"}},
-        {"{\"model\": \"lr\",\n\"rounds\": 0, \"cohort\": 1}", {":2: key \"rounds\" is 0"}},
-        {"{\"model\": \"lr\",\n\"rounds\": 1.5, \"cohort\": 1}", {":2:", "not an integer"}},
-        {"{\"model\": \"lr\",\n\"rounds\": \"1\", \"cohort\": 1}", {":2:", "not an integer"}},
-        {"{\"model\": 5, \"rounds\": 1, \"cohort\": 1}", {"\"model\" is not a text"}},
-        {"{\"model\": \"\", \"rounds\": 1, \"cohort\": 1}", {"\"model\" is empty"}},
-        {"{\"model\": \"lr\\u0000\", \"rounds\": 1, \"cohort\": 1}", {":1:"}},
-        {"{\n\"model\": \"nonesuch\", \"rounds\": 1, \"cohort\": 1}",
-         {":2: key \"model\":", "lenet"}},
-        {"{\"model\": \"lr\", \"rounds\": 1, \"cohort\": 1,\n\"codec_up\": \"zip\"}",
-         {":2: key \"codec_up\":", "sbc"}},
-        {"{\"model\": \"lr\", \"rounds\": 1, \"cohort\": 1,\n\"codec_down\": \"sbc:p=9\"}",
-         {":2: key \"codec_down\":"}},
-        {"{\"model\": \"lr\", \"rounds\": 1, \"cohort\": 1,\n\"optimizer\": \"lion\"}",
-         {":2: key \"optimizer\"", "momentum"}},
-        {"{\"model\": \"lr\", \"rounds\": 1, \"cohort\": 1,\n\"optimizer\": \"sgd:m=1\"}",
-         {":2: key \"optimizer\"", "\"m\"", "lr, decay"}},
-        {"{\"model\": \"lr\", \"rounds\": 1, \"cohort\": 1,\n\"optimizer\": \"sgd+scaffold\"}",
-         {":2: key \"optimizer\"", "ends with \"| scaffold\""}},
-        {"{\"model\": \"lr\", \"rounds\": 1,\n\"cohort\": 10, \"goal\": 11}",
-         {":2: key \"goal\" is 11", "cohort", "10"}},
-        {"{\"model\": \"lr\", \"rounds\": 1}",
-         {"conf/t.json: key \"goal\" is missing", "\"cohort\""}},
-        {"{\"model\": \"lr\", \"rounds\": 1, \"goal\": 1,\n\"selection\": \"best\"}",
-         {":2: key \"selection\"", "round_robin"}},
 #define DOWNLOADS(url)                                                                             \
     {                                                                                              \
         "{\"model\": \"lr\", \"rounds\": 1, \"goal\": 1,\n\"downloads\": \"" url "\"}", {          \
             ":2: key \"downloads\"", "ends with '/'"                                               \
         }                                                                                          \
     }
-        DOWNLOADS("cdn.example.org/fed/"),
-        DOWNLOADS("https://cdn.example.org/fed"),
-        DOWNLOADS("ftp://cdn.example.org/"),
-        DOWNLOADS("https:///"),
-        DOWNLOADS("https://user:password@cdn.example.org/"),
-        DOWNLOADS("https://a/?b/"),
-        DOWNLOADS("https://a/#/"),
-        DOWNLOADS("https://a/ b/"),
-        DOWNLOADS("https://a/\\n/"),
-        {"{\"model\": \"lr\", \"rounds\": 1, \"goal\": 1,\n\"staleness\": 1001}",
-         {":2: key \"staleness\" is 1001"}},
-        {"{\"model\": \"lr\", \"rounds\": 1,\n\"cohort\": 10, \"minimum\": 11}",
-         {":2: key \"minimum\" is 11", "goal", "10"}},
-        {"{\"model\": \"lr\", \"rounds\": 1, \"cohort\": 1,\n\"learning_rate\": 0}",
-         {":2: key \"learning_rate\" is 0", "a number from 1e-30 to 1e30"}},
-        {"{\"model\": \"lr\", \"rounds\": 1, \"cohort\": 1,\n\"learning_rate\": 1e38}",
-         {":2: key \"learning_rate\" is 1e+38", "a number from 1e-30 to 1e30"}},
-        {"{\"model\": \"lr\", \"rounds\": 1, \"cohort\": 1,\n\"deadline_s\": 604801}",
-         {":2: key \"deadline_s\""}},
-        {"{\"model\": \"lr\", \"rounds\": 1, \"cohort\": 1,\n\"seed\": -1}", {":2: key \"seed\""}},
-        {"{\"model\": \"lr\", \"rounds\": 1, \"goal\": 1,\n\"phases\": {\"round\": 2}}",
-         {":2: key \"phases\" is not a list"}},
-        {"{\"model\": \"lr\", \"rounds\": 1, \"goal\": 1,\n\"round\": 2}",
-         {":2: key \"round\" is unknown"}},
-        {PHASED("3"), {":2: key \"phases\" is a list of something else"}},
-        {PHASED("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},"
-                "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}"),
-         {":2: key \"phases\" is too long; it must be a list of at most 32"}},
-        {PHASED("{\"batch\": 2}"), {"key \"phases[0].round\" is missing"}},
-        {PHASED("{\"round\": 1}"), {"key \"phases[0].round\" is 1; it must be an integer from 2"}},
-        {PHASED("{\"round\": 10}"), {"key \"phases[0].round\" is 10; "}},
-        {PHASED("{\"round\": 4},\n{\"round\": 4}"), {":3: key \"phases[1].round\" is 4; "}},
-        {PHASED("{\"round\": 2},\n{\"round\": 3,\n\"rounds\": 4}"),
-         {":4: key \"phases[1].rounds\" is unknown"}},
-        {PHASED("{\"round\": 2, \"batch\": 2},\n{\"round\": 3, \"batch\": 0}"),
-         {":3: key \"phases[1].batch\" is 0"}},
-        {PHASED("{\"round\": 2,\n \"codec_up\": \"zip\"}"),
-         {":3: key \"phases[0].codec_up\":", "sbc"}},
-        {"{\"model\": \"lr\", \"rounds\": 9, \"goal\": 1, \"phases\": [{\"round\": 2,"
-         "\"batch\": 1}],\n\"batch\": 0}",
-         {":2: key \"batch\" is 0"}},
-        {"{\"model\": \"lr\", \"rounds\": 9, \"goal\": 1, \"optimizer\": \"sgd:lr=1\","
-         "\"phases\":\n[{\"round\": 2, \"learning_rate\": 0.5}]}",
-         {":2: key \"phases[0].learning_rate\"", "the optimizer names lr itself"}},
-        {"{\"model\": \"lr\", \"rounds\": 9, \"goal\": 3,\n\"optimizer\": \"adam+mask\","
-         "\"codec_up\": \"int8\"}",
-         {":2: key \"optimizer\": +mask sets", "none would be left"}},
-        {"{\"model\": \"lr\", \"rounds\": 9, \"goal\": 3, \"optimizer\": \"adam+mask\","
-         "\"phases\":\n[{\"round\": 2, \"codec_up\": \"float32\"}]}",
-         {":2: key \"phases[0].optimizer\": +mask sets"}},
-        {"{\"model\": \"lr\", \"rounds\": 9, \"goal\": 3,\n\"optimizer\": \"sgd+mask\"}",
-         {":2: key \"optimizer\"", "sgd has no momentum"}},
-        {"{\"model\": \"lr\", \"rounds\": 9, \"goal\": 3, \"strategy\": \"median\", \"codec_up\":"
-         "\"int8\", \"phases\":\n[{\"round\": 2, \"codec_up\": \"sbc\"}]}",
-         {":2: key \"phases[0].codec_up\": median looks at each value by itself"}},
-    };
-    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+
+static const struct {
+    const char *text;
+    const char *words[3]; /* all in the message */
+} mistakes[] = {
+    {"", {"conf/t.json:1:"}},
+    {"[]", {"conf/t.json:1:", "JSON object"}},
+    {"{\"rounds\": 1,\n\"rounds\": 2}", {"conf/t.json:2:"}},
+    {"{\n\"rounds\": 1\n\"cohort\": 2}", {"conf/t.json:3:"}},
+    {"{\n\n\"lr\": 1}", {"conf/t.json:3:", "\"lr\"", "unknown"}},
+    {"{\"name\": \"x \\\"lr\\\": 1\",\n\"lr\": 1}", {"conf/t.json:2:", "\"lr\""}},
+    {"{\"rounds\": 1, \"cohort\": 1}", {"\"model\" is missing"}},
+    {"{\"model\": \"lr\", \"cohort\": 1}", {"\"rounds\" is missing", "1 to 1000000"}},
+    {"{\"model\": \"lr\",\n\"rounds\": 0, \"cohort\": 1}", {":2: key \"rounds\" is 0"}},
+    {"{\"model\": \"lr\",\n\"rounds\": 1.5, \"cohort\": 1}", {":2:", "not an integer"}},
+    {"{\"model\": \"lr\",\n\"rounds\": \"1\", \"cohort\": 1}", {":2:", "not an integer"}},
+    {"{\"model\": 5, \"rounds\": 1, \"cohort\": 1}", {"\"model\" is not a text"}},
+    {"{\"model\": \"\", \"rounds\": 1, \"cohort\": 1}", {"\"model\" is empty"}},
+    {"{\"model\": \"lr\\u0000\", \"rounds\": 1, \"cohort\": 1}", {":1:"}},
+    {"{\n\"model\": \"nonesuch\", \"rounds\": 1, \"cohort\": 1}", {":2: key \"model\":", "lenet"}},
+    {"{\"model\": \"lr\", \"rounds\": 1, \"cohort\": 1,\n\"codec_up\": \"zip\"}",
+     {":2: key \"codec_up\":", "sbc"}},
+    {"{\"model\": \"lr\", \"rounds\": 1, \"cohort\": 1,\n\"codec_down\": \"sbc:p=9\"}",
+     {":2: key \"codec_down\":"}},
+    {"{\"model\": \"lr\", \"rounds\": 1, \"cohort\": 1,\n\"optimizer\": \"lion\"}",
+     {":2: key \"optimizer\"", "momentum"}},
+    {"{\"model\": \"lr\", \"rounds\": 1, \"cohort\": 1,\n\"optimizer\": \"sgd:m=1\"}",
+     {":2: key \"optimizer\"", "\"m\"", "lr, decay"}},
+    {"{\"model\": \"lr\", \"rounds\": 1, \"cohort\": 1,\n\"optimizer\": \"sgd+scaffold\"}",
+     {":2: key \"optimizer\"", "ends with \"| scaffold\""}},
+    {"{\"model\": \"lr\", \"rounds\": 1,\n\"cohort\": 10, \"goal\": 11}",
+     {":2: key \"goal\" is 11", "cohort", "10"}},
+    {"{\"model\": \"lr\", \"rounds\": 1}", {"conf/t.json: key \"goal\" is missing", "\"cohort\""}},
+    {"{\"model\": \"lr\", \"rounds\": 1, \"goal\": 1,\n\"selection\": \"best\"}",
+     {":2: key \"selection\"", "round_robin"}},
+    DOWNLOADS("cdn.example.org/fed/"),
+    DOWNLOADS("https://cdn.example.org/fed"),
+    DOWNLOADS("ftp://cdn.example.org/"),
+    DOWNLOADS("https:///"),
+    DOWNLOADS("https://user:password@cdn.example.org/"),
+    DOWNLOADS("https://a/?b/"),
+    DOWNLOADS("https://a/#/"),
+    DOWNLOADS("https://a/ b/"),
+    DOWNLOADS("https://a/\\n/"),
+    {"{\"model\": \"lr\", \"rounds\": 1, \"goal\": 1,\n\"staleness\": 1001}",
+     {":2: key \"staleness\" is 1001"}},
+    {"{\"model\": \"lr\", \"rounds\": 1,\n\"cohort\": 10, \"minimum\": 11}",
+     {":2: key \"minimum\" is 11", "goal", "10"}},
+    {"{\"model\": \"lr\", \"rounds\": 1, \"cohort\": 1,\n\"learning_rate\": 0}",
+     {":2: key \"learning_rate\" is 0", "a number from 1e-30 to 1e30"}},
+    {"{\"model\": \"lr\", \"rounds\": 1, \"cohort\": 1,\n\"learning_rate\": 1e38}",
+     {":2: key \"learning_rate\" is 1e+38", "a number from 1e-30 to 1e30"}},
+    {"{\"model\": \"lr\", \"rounds\": 1, \"cohort\": 1,\n\"deadline_s\": 604801}",
+     {":2: key \"deadline_s\""}},
+    {"{\"model\": \"lr\", \"rounds\": 1, \"cohort\": 1,\n\"seed\": -1}", {":2: key \"seed\""}},
+    {"{\"model\": \"lr\", \"rounds\": 1, \"goal\": 1,\n\"phases\": {\"round\": 2}}",
+     {":2: key \"phases\" is not a list"}},
+    {"{\"model\": \"lr\", \"rounds\": 1, \"goal\": 1,\n\"round\": 2}",
+     {":2: key \"round\" is unknown"}},
+    {PHASED("3"), {":2: key \"phases\" is a list of something else"}},
+    {PHASED("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},"
+            "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}"),
+     {":2: key \"phases\" is too long; it must be a list of at most 32"}},
+    {PHASED("{\"batch\": 2}"), {"key \"phases[0].round\" is missing"}},
+    {PHASED("{\"round\": 1}"), {"key \"phases[0].round\" is 1; it must be an integer from 2"}},
+    {PHASED("{\"round\": 10}"), {"key \"phases[0].round\" is 10; "}},
+    {PHASED("{\"round\": 4},\n{\"round\": 4}"), {":3: key \"phases[1].round\" is 4; "}},
+    {PHASED("{\"round\": 2},\n{\"round\": 3,\n\"rounds\": 4}"),
+     {":4: key \"phases[1].rounds\" is unknown"}},
+    {PHASED("{\"round\": 2, \"batch\": 2},\n{\"round\": 3, \"batch\": 0}"),
+     {":3: key \"phases[1].batch\" is 0"}},
+    {PHASED("{\"round\": 2,\n \"codec_up\": \"zip\"}"), {":3: key \"phases[0].codec_up\":", "sbc"}},
+    {"{\"model\": \"lr\", \"rounds\": 9, \"goal\": 1, \"phases\": [{\"round\": 2,"
+     "\"batch\": 1}],\n\"batch\": 0}",
+     {":2: key \"batch\" is 0"}},
+    {"{\"model\": \"lr\", \"rounds\": 9, \"goal\": 1, \"optimizer\": \"sgd:lr=1\","
+     "\"phases\":\n[{\"round\": 2, \"learning_rate\": 0.5}]}",
+     {":2: key \"phases[0].learning_rate\"", "the optimizer names lr itself"}},
+    {"{\"model\": \"lr\", \"rounds\": 9, \"goal\": 3,\n\"optimizer\": \"adam+mask\","
+     "\"codec_up\": \"int8\"}",
+     {":2: key \"optimizer\": +mask sets", "none would be left"}},
+    {"{\"model\": \"lr\", \"rounds\": 9, \"goal\": 3, \"optimizer\": \"adam+mask\","
+     "\"phases\":\n[{\"round\": 2, \"codec_up\": \"float32\"}]}",
+     {":2: key \"phases[0].optimizer\": +mask sets"}},
+    {"{\"model\": \"lr\", \"rounds\": 9, \"goal\": 3,\n\"optimizer\": \"sgd+mask\"}",
+     {":2: key \"optimizer\"", "sgd has no momentum"}},
+    {"{\"model\": \"lr\", \"rounds\": 9, \"goal\": 3, \"strategy\": \"median\", \"codec_up\":"
+     "\"int8\", \"phases\":\n[{\"round\": 2, \"codec_up\": \"sbc\"}]}",
+     {":2: key \"phases[0].codec_up\": median looks at each value by itself"}},
+};
+
+static void mistakes_are_named_with_file_line_and_key(void **state) {
+    (void)state;
+    for (size_t k = 0; k < sizeof mistakes / sizeof mistakes[0]; k++) {
         fedserver_config config;
         fed_error err = {0};
-        assert_true(parse(cases[k].text, &config, &err) != FED_OK);
-        for (size_t w = 0; w < 3 && cases[k].words[w] != NULL; w++) {
-            if (strstr(err.text, cases[k].words[w]) == NULL) {
-                fail_msg("case %zu: \"%s\" is not in: %s", k, cases[k].words[w], err.text);
+        assert_true(parse(mistakes[k].text, &config, &err) != FED_OK);
+        for (size_t w = 0; w < 3 && mistakes[k].words[w] != NULL; w++) {
+            if (strstr(err.text, mistakes[k].words[w]) == NULL) {
+                fail_msg("case %zu: \"%s\" is not in: %s", k, mistakes[k].words[w], err.text);
             }
         }
     }
