@@ -59,6 +59,23 @@ void coordinator_crash(coordinator *c) {
     coordinator_open(c);
 }
 
+static void fail_on_finding(void *user, fedserver_check_kind kind, const char *text) {
+    (void)user;
+    if (kind == FEDSERVER_FOUND) {
+        fail_msg("%s", text);
+    }
+}
+
+void coordinator_check(const char *directory) {
+    fed_error err = {0};
+    size_t findings = 0;
+    fedserver *server = NULL;
+    must(fedserver_open(directory, NULL, &server, &err), &err);
+    must(fedserver_check(server, fail_on_finding, NULL, &findings, &err), &err);
+    assert_int_equal(findings, 0);
+    fedserver_close(server);
+}
+
 void coordinator_one_at_a_time(coordinator *c) {
     c->task_memory = fedserver_rounds_front(&c->server->rounds)->memory_bytes * 3 / 2;
     coordinator_commit(c);

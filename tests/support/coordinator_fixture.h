@@ -61,6 +61,10 @@ void coordinator_open(coordinator *c);
 /** Close without a commit, as a crash would, and open again. */
 void coordinator_crash(coordinator *c);
 
+/** What a coordinator's directory has stored keeps the rules: `fedserver check` finds nothing. No
+ * process serves the directory now. */
+void coordinator_check(const char *directory);
+
 /** Commit what has happened and begin the next batch. */
 void coordinator_commit(coordinator *c);
 

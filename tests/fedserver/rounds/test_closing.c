@@ -9,7 +9,6 @@
 #include <stdatomic.h>
 
 #include "fedserver/open.h"
-#include "fedserver/operator.h"
 #include "fedserver/stores/stores.h"
 
 enum { PARAMETERS = 6 };
@@ -113,22 +112,9 @@ static int count_blobs(const coordinator *c) {
     return count;
 }
 
-static void fail_on_finding(void *user, fedserver_check_kind kind, const char *text) {
-    (void)user;
-    if (kind == FEDSERVER_FOUND) {
-        fail_msg("%s", text);
-    }
-}
-
 static void expect_sound(coordinator *c) {
-    fed_error err = {0};
-    size_t findings = 0;
-    fedserver *checked;
     fedserver_close(c->server);
-    assert_fed_ok_err(fedserver_open(c->directory, NULL, &checked, &err));
-    assert_fed_ok_err(fedserver_check(checked, fail_on_finding, NULL, &findings, &err));
-    assert_int_equal(findings, 0);
-    fedserver_close(checked);
+    coordinator_check(c->directory);
     open_apart(c, 1);
 }
 

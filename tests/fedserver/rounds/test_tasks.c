@@ -94,23 +94,11 @@ static void assert_list(coordinator *c, const char *wanted) {
     assert_string_equal(list(c, 0).text, wanted);
 }
 
-static void note_finding(void *user, fedserver_check_kind kind, const char *text) {
-    (void)user;
-    if (kind == FEDSERVER_FOUND) {
-        fail_msg("%s", text);
-    }
-}
-
 /* What is stored keeps the rules. The coordinator is opened anew. */
 static void check(coordinator *c) {
-    fed_error err = {0};
-    size_t findings = 0;
     coordinator_commit(c);
     fedserver_close(c->server);
-    fedserver *server = person(c);
-    assert_fed_ok_err(fedserver_check(server, note_finding, NULL, &findings, &err));
-    fedserver_close(server);
-    assert_int_equal(findings, 0);
+    coordinator_check(c->directory);
     coordinator_open(c);
     coordinator_wait(c, 0);
 }
@@ -350,10 +338,7 @@ static void large_updates_of_a_paused_task_are_kept_and_copied(void **state) {
     fedserver *other = person(c);
     assert_fed_ok_err(fedserver_backup(other, copy, &err));
     fedserver_close(other);
-    size_t findings = 0;
-    assert_fed_ok_err(fedserver_open(copy, NULL, &other, &err));
-    assert_fed_ok_err(fedserver_check(other, note_finding, NULL, &findings, &err));
-    fedserver_close(other);
+    coordinator_check(copy);
     fed_test_rmdir(copy);
     work = device_ask_work(c, &b);
     assert_int_equal(device_upload(c, &b, &work, x, 1, NULL), 200);
