@@ -113,6 +113,13 @@ static void open_device(device *d, coordinator *c, store_kind kind, unsigned slo
     d->line.requests = 0;
 }
 
+/** A device for which the coordinator has two equal tasks. */
+static void open_with_two_tasks(device *d, coordinator *c, unsigned slots) {
+    coordinator_task(c, SPARSE);
+    coordinator_task(c, SPARSE);
+    open_device(d, c, CHIP, slots);
+}
+
 static void close_device(device *d) {
     fedclient_close(d->client);
     fed_fake_flash_close(&d->flash);
@@ -152,6 +159,13 @@ static fedclient_event step(device *d) {
         coordinator_wait(d->c, event.wait_ms);
     }
     return event;
+}
+
+/** So many steps, each with an update that is counted. */
+static void train_rounds(device *d, size_t count) {
+    for (size_t k = 0; k < count; k++) {
+        assert_int_equal(step(d).outcome, FEDCLIENT_COUNTED);
+    }
 }
 
 static bool knows_the_end(const fedclient_event *event) {
@@ -202,7 +216,7 @@ static void check_model(const device *d, uint64_t task, const float first[VALUES
     assert_memory_equal(values, t->versions.values, sizeof values);
 }
 
-/** The key of a slot has a value. */
+/** The task whose model the slot has; 0: none. */
 static uint64_t task_in(device *d, unsigned slot) {
     fedclient_model_head head;
     fedclient_record record;
@@ -236,9 +250,7 @@ static void a_check_in_lists_the_tasks_that_were_trained_last_first(void **state
 static void two_tasks_take_turns_on_one_device_and_keep_what_it_owes(void **state) {
     coordinator *c = *state;
     device d;
-    coordinator_task(c, SPARSE);
-    coordinator_task(c, SPARSE);
-    open_device(&d, c, CHIP, 2);
+    open_with_two_tasks(&d, c, 2);
     finish(&d);
     assert_int_equal(d.updates, 6);
     for (size_t k = 2; k < d.updates; k++) { /* each goes on two updates later */
@@ -254,9 +266,7 @@ static void two_tasks_take_turns_on_one_device_and_keep_what_it_owes(void **stat
 static void with_one_slot_they_follow_one_another(void **state) {
     coordinator *c = *state;
     device d;
-    coordinator_task(c, SPARSE);
-    coordinator_task(c, SPARSE);
-    open_device(&d, c, CHIP, 1);
+    open_with_two_tasks(&d, c, 1);
     finish(&d);
     assert_int_equal(d.updates, 6);
     for (size_t k = 1; k < d.updates; k++) {
@@ -272,7 +282,7 @@ static void a_device_that_gets_slots_keeps_its_task(void **state) {
     device d;
     coordinator_task(c, SPARSE);
     open_device(&d, c, CHIP, 1);
-    assert_int_equal(step(&d).outcome, FEDCLIENT_COUNTED);
+    train_rounds(&d, 1);
     coordinator_task(c, SPARSE);
     restart(&d, 3);
     finish(&d);
@@ -287,14 +297,11 @@ static void a_device_that_gets_slots_keeps_its_task(void **state) {
 static void a_device_that_loses_slots_goes_on_with_the_first(void **state) {
     coordinator *c = *state;
     device d;
-    coordinator_task(c, SPARSE);
-    coordinator_task(c, SPARSE);
-    open_device(&d, c, CHIP, 2);
-    assert_int_equal(step(&d).outcome, FEDCLIENT_COUNTED);
-    assert_int_equal(step(&d).outcome, FEDCLIENT_COUNTED);
+    open_with_two_tasks(&d, c, 2);
+    train_rounds(&d, 2);
     const uint64_t first = task_in(&d, 0);
     restart(&d, 1);
-    assert_int_equal(step(&d).outcome, FEDCLIENT_COUNTED);
+    train_rounds(&d, 1);
     assert_int_equal(d.order[2], first);
     restart(&d, 2); /* the other slot was not touched */
     finish(&d);
@@ -339,11 +346,9 @@ static void leave_an_upload_to_an_older_release(coordinator *c, size_t second, s
     device d;
     coordinator_task(c, TASK("topk:p=0.4", "\"rounds\": 9, \"staleness\": 9"));
     open_device(&d, c, CHIP, 2);
-    assert_int_equal(step(&d).outcome, FEDCLIENT_COUNTED);
+    train_rounds(&d, 1);
     coordinator_task(c, TASK("topk:p=0.4", "\"rounds\": 9, \"staleness\": 9, \"priority\": 9"));
-    for (size_t k = 1; k < second; k++) {
-        assert_int_equal(step(&d).outcome, FEDCLIENT_COUNTED);
-    }
+    train_rounds(&d, second - 1);
     d.line.breaks_at = d.line.requests + 2; /* the update: after the check-in and the model */
     d.line.breaks_answering = true;
     assert_int_equal(step(&d).outcome, FEDCLIENT_RETRY);
@@ -363,9 +368,7 @@ static void leave_an_upload_to_an_older_release(coordinator *c, size_t second, s
     assert_int_equal(head.seq, 0);
     const fed_ledger old = d.acknowledged[other];
     d.acknowledged[other] = (fed_ledger){0};
-    for (int k = 0; k < 4; k++) {
-        assert_int_equal(step(&d).outcome, FEDCLIENT_COUNTED);
-    }
+    train_rounds(&d, 4);
     assert_true(d.acknowledged[other].count > 0);
     check_task(&d, other, 0); /* what it sends now has nothing of the message in it */
     fed_ledger_free(&d.acknowledged[other]);
@@ -394,7 +397,7 @@ static void a_task_that_is_over_makes_room(void **state) {
         assert_int_equal(step(&d).outcome, FEDCLIENT_COUNTED);
     }
     coordinator_task(c, TASK("topk:p=0.4", "\"rounds\": 3, \"priority\": 9"));
-    assert_int_equal(step(&d).outcome, FEDCLIENT_COUNTED);
+    train_rounds(&d, 1);
     assert_int_equal(d.order[d.updates - 1], 3);
     assert_int_equal(task_in(&d, 0) + task_in(&d, 1), 1 + 3);
     finish(&d);
@@ -410,14 +413,12 @@ static void a_coordinator_without_slots_replaces_the_task_that_it_knows(void **s
     device d;
     coordinator_task(c, TASK("topk:p=0.4", "\"rounds\": 9"));
     open_device(&d, c, CHIP, 2);
-    assert_int_equal(step(&d).outcome, FEDCLIENT_COUNTED);
+    train_rounds(&d, 1);
     coordinator_task(c, TASK("topk:p=0.4", "\"rounds\": 2, \"priority\": 9"));
-    assert_int_equal(step(&d).outcome, FEDCLIENT_COUNTED);
+    train_rounds(&d, 1);
     coordinator_task(c, TASK("topk:p=0.4", "\"rounds\": 2, \"priority\": 9"));
     d.client->lists = false; /* as after an older coordinator's 400 */
-    for (int k = 0; k < 3; k++) {
-        assert_int_equal(step(&d).outcome, FEDCLIENT_COUNTED);
-    }
+    train_rounds(&d, 3);
     assert_int_equal(d.order[1], 2);
     assert_int_equal(d.order[2], 2);
     assert_int_equal(d.order[3], 3);
@@ -432,12 +433,8 @@ static void a_coordinator_without_slots_replaces_the_task_that_it_knows(void **s
 static void a_device_without_room_leaves_a_new_task_to_others(void **state) {
     coordinator *c = *state;
     device d;
-    coordinator_task(c, SPARSE);
-    coordinator_task(c, SPARSE);
-    open_device(&d, c, CHIP, 2);
-    for (int k = 0; k < 2; k++) {
-        assert_int_equal(step(&d).outcome, FEDCLIENT_COUNTED);
-    }
+    open_with_two_tasks(&d, c, 2);
+    train_rounds(&d, 2);
     coordinator_task(c, TASK("topk:p=0.4", "\"rounds\": 1, \"priority\": 9"));
     for (int k = 0; k < 3; k++) {
         assert_int_equal(step(&d).outcome, FEDCLIENT_COUNTED);
@@ -457,9 +454,7 @@ static void a_declined_task_takes_no_slot(void **state) {
     d.declines[2] = true;
     assert_int_equal(step(&d).outcome, FEDCLIENT_DECLINED);
     coordinator_task(c, SPARSE);
-    for (int k = 0; k < 6; k++) {
-        assert_int_equal(step(&d).outcome, FEDCLIENT_COUNTED);
-    }
+    train_rounds(&d, 6);
     check_task(&d, 1, 0);
     check_task(&d, 3, 0);
     close_device(&d);
@@ -468,12 +463,8 @@ static void a_declined_task_takes_no_slot(void **state) {
 static void a_damaged_model_leaves_the_task_its_slot(void **state) {
     coordinator *c = *state;
     device d;
-    coordinator_task(c, SPARSE);
-    coordinator_task(c, SPARSE);
-    open_device(&d, c, CHIP, 2);
-    for (int k = 0; k < 2; k++) {
-        assert_int_equal(step(&d).outcome, FEDCLIENT_COUNTED);
-    }
+    open_with_two_tasks(&d, c, 2);
+    train_rounds(&d, 2);
     const fedclient_platform *store = &d.flash.inner;
     assert_fed_ok(store->put(store->user, "model1", "FEDr", 4, NULL));
     restart(&d, 2);
