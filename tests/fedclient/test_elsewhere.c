@@ -230,6 +230,16 @@ static bool stored(world *w) {
     return found;
 }
 
+/** The cache has sent each piece of one download once. */
+static void assert_no_byte_came_twice(const world *w) {
+    uint64_t sealed = 0;
+    for (size_t k = 0; k < w->count; k++) {
+        sealed += w->kept[k].bytes.len;
+    }
+    assert_int_equal(w->count, PIECES);
+    assert_int_equal(w->sent_bytes, sealed);
+}
+
 static void use_small_pieces(world *w) {
     w->device.options.piece_bytes = 4;
     fed_device_restart(&w->device);
@@ -283,11 +293,7 @@ static void a_line_that_breaks_but_carries_bytes_is_no_failure(void **state) {
     assert_int_equal(fed_device_event(&w->device).outcome, FEDCLIENT_COUNTED);
     assert_int_equal(w->device.fake.downloads, 1);
     assert_true(w->asked > PIECES);
-    uint64_t sealed = 0;
-    for (size_t k = 0; k < PIECES; k++) {
-        sealed += w->kept[k].bytes.len;
-    }
-    assert_int_equal(w->sent_bytes, sealed); /* no byte came twice */
+    assert_no_byte_came_twice(w);
     fed_device_check(&w->device, 0);
 }
 
@@ -317,12 +323,7 @@ static void a_download_goes_on_after_a_reboot(void **state) {
         reboot_midway(w);
     }
     assert_int_equal(fed_device_event(&w->device).outcome, FEDCLIENT_COUNTED);
-    uint64_t sealed = 0;
-    for (size_t k = 0; k < w->count; k++) {
-        sealed += w->kept[k].bytes.len;
-    }
-    assert_int_equal(w->count, PIECES);
-    assert_int_equal(w->sent_bytes, sealed); /* no byte came twice */
+    assert_no_byte_came_twice(w);
     assert_false(stored(w));
     fed_device_check(&w->device, 0);
 }
