@@ -142,7 +142,7 @@ static void hash_some(fedserver_sealing *s, const uint8_t *data, size_t len, siz
 static fed_status write_some(fedserver_sealing *s, const uint8_t *data, size_t len, size_t *budget,
                              const char *path, fed_error *err) {
     uint8_t piece[PIECE_BYTES];
-    while (s->written<len && * budget> 0) {
+    while (*budget > 0 && s->written < len) {
         const size_t n = least(len - s->written, PIECE_BYTES);
         memcpy(piece, data + s->written, n);
         FED_TRY(fed_sealed_crypt(s->key, s->written, piece, n));
