@@ -45,8 +45,8 @@ struct fedclient {
     bool renew_asked;            /* the coordinator asks this device to renew now */
     int64_t renew_again_s;       /* until this time renew_asked is ignored */
     fedclient_slot *slot;        /* the one in use, of `slots` */
+    bool known;                  /* the heads of that slot equal those in the store */
     uint64_t last_beyond;        /* the last number in slots that are not in use now */
-    bool known;                  /* its heads equal those in the store */
     bool lists;                  /* say in check-ins which tasks the slots hold */
     bool
         metric_due; /* metric is measured, not yet reported. Not stored: measuring again is cheap */

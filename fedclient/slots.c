@@ -161,7 +161,7 @@ fed_status fedclient_slot_reload(fedclient *client, fed_error *err) {
 
 /* -- which slot -- */
 
-/** The held task comes before the others that were trained longer ago. */
+/** The place of slot k's task in a check-in's list: tasks that were trained later come first. */
 static unsigned place_of(const fedclient *client, unsigned k) {
     unsigned place = 0;
     for (unsigned other = 0; other < client->options.slots; other++) {
