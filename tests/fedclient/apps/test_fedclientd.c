@@ -466,6 +466,8 @@ static void wrong_usage_is_told(void **state) {
                  {{"--shard", "x"}, "--shard wants K/N"},
                  {{"--split", "odd"}, "write iid, classes:k=2"},
                  {{"--hold", "-1"}, "--hold wants"},
+                 {{"--slots", "0"}, "--slots wants 1 to 8 tasks, not 0"},
+                 {{"--slots", "9"}, "--slots wants 1 to 8 tasks, not 9"},
                  {{"--transport", "pigeon"}, "this build has no --transport pigeon"},
                  {{"--downloads-ca"}, "--downloads-ca"},
                  {{"--when", "sunny"}, "write charging, unmetered, idle"},
@@ -483,11 +485,13 @@ static void wrong_usage_is_told(void **state) {
 
 static void what_a_person_has_to_do_is_told(void **state) {
     clientd_world *w = *state;
-    static const struct {
+    const struct {
         const char *args[5], *text;
     } cases[] = {{{NULL}, "make a token"},
                  {{"--token", "wrong"}, "token_unknown"},
                  {{"--token", "t", "--ca", "/nowhere/ca.pem"}, "/nowhere/ca.pem"},
+                 {{"--token", "t", "--downloads-ca", "/nowhere/cdn.pem"}, "/nowhere/cdn.pem"},
+                 {{"--token", "t", "--downloads-ca", w->log}, "signed the cache's"},
                  {{"--token", "t", "--data", "/nowhere"}, "/nowhere"},
                  {{"--token", "t", "--server", "https://127.0.0.1:1"}, "127.0.0.1:1"},
                  {{"--token", "t", "--server", "127.0.0.1:1"}, "write https://HOST:PORT"}};
