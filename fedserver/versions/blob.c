@@ -48,7 +48,9 @@ fedserver_blob *fedserver_blob_slice(fedserver_blob *whole, size_t offset, size_
 
 fed_status fedserver_blob_map(const char *path, fedserver_blob **blob, fed_error *err) {
     fedserver_blob *made = calloc(1, sizeof *made);
-    FED_REQUIRE(made != NULL, FED_ENOMEM);
+    if (made == NULL) {
+        return fed_fail(err, FED_ENOMEM, "out of memory for the file %s", path);
+    }
     fed_status status = fed_file_map(path, SIZE_MAX, &made->data, &made->len, err);
     if (status != FED_OK) {
         free(made);

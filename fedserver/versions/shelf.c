@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <dirent.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -145,7 +146,9 @@ static fed_status write_some(fedserver_sealing *s, const uint8_t *data, size_t l
     while (*budget > 0 && s->written < len) {
         const size_t n = least(len - s->written, PIECE_BYTES);
         memcpy(piece, data + s->written, n);
-        FED_TRY(fed_sealed_crypt(s->key, s->written, piece, n));
+        if (fed_sealed_crypt(s->key, s->written, piece, n) != FED_OK) {
+            return fed_fail(err, FED_ENOMEM, "out of memory for sealing a download");
+        }
         if (fwrite(piece, 1, n, s->file) != n) {
             return fed_file_fail(err, "write", path);
         }
@@ -304,7 +307,11 @@ fed_status fedserver_shelf_get(fedserver_shelf *shelf, const char *directory,
     const size_t len = len_of(&wish->run);
     remove_old(shelf, directory, now_ms);
     if (find(shelf, wish) == NULL) {
-        FED_REQUIRE(len > 0 && len <= wish->limit, FED_ERANGE);
+        if (len == 0 || len > wish->limit) {
+            return fed_fail(err, FED_ERANGE,
+                            "a piece of a download has %zu bytes, and must have 1 to %" PRIu64, len,
+                            wish->limit);
+        }
         fed_status status = seal_now(shelf, directory, wish, now_ms, err);
         if (status != FED_OK && status != FED_EBUSY) {
             shelf->rests_until_ms = now_ms + FEDSERVER_SHELF_REST_MS;

@@ -46,7 +46,10 @@ static fedserver_shelf_wish wish_of(uint64_t task, uint8_t first, size_t len) {
 static fed_status get(fixture *f, const fedserver_shelf_wish *wish, int64_t now_ms,
                       fed_address *address) {
     fed_error err = {0};
-    return fedserver_shelf_get(&f->shelf, f->directory, wish, now_ms, address, &err);
+    const fed_status status =
+        fedserver_shelf_get(&f->shelf, f->directory, wish, now_ms, address, &err);
+    assert_true(status == FED_OK || err.text[0] != '\0'); /* it says why */
+    return status;
 }
 
 /* Seal a run, whose reference is given up. */
