@@ -9,38 +9,7 @@ if ! command -v nginx >/dev/null; then
     echo "skipped: nginx is not installed"
     exit 77
 fi
-
-work=$(mktemp -d)
-children=()
-finish() {
-    for pid in "${children[@]}"; do
-        kill "$pid" 2>/dev/null || true
-    done
-    wait
-    rm -rf "$work"
-}
-trap finish EXIT
-
-die() {
-    echo "caches.sh: $*"
-    tail -n 20 "$work"/*.log
-    exit 1
-}
-
-free_port() {
-    python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
-}
-
-# Until a command succeeds, or for 60 s.
-await() {
-    for _ in $(seq 300); do
-        if "$@" >/dev/null 2>&1; then
-            return
-        fi
-        sleep 0.2
-    done
-    die "for 60 s this failed: $*"
-}
+. "$source/tests/deploy/behind.sh"
 
 start_coordinator() {
     front=$(free_port)
@@ -122,8 +91,7 @@ names() {
 }
 
 "$bin/fedserver" init --dir "$work/fed" --host localhost --host 127.0.0.1 >/dev/null
-mkdir "$work/data"
-PYTHONDONTWRITEBYTECODE=1 python3 -c "import sys; sys.path.insert(0, '$source/tests/deploy'); import quoted; quoted.make_pictures('$work/data')"
+make_data
 plain=$(free_port) secure=$(free_port)
 make_certificate
 start_coordinator

@@ -8,38 +8,7 @@ if ! command -v nginx >/dev/null && ! command -v caddy >/dev/null; then
     echo "skipped: neither nginx nor caddy is installed"
     exit 77
 fi
-
-work=$(mktemp -d)
-children=()
-finish() {
-    for pid in "${children[@]}"; do
-        kill "$pid" 2>/dev/null || true
-    done
-    wait
-    rm -rf "$work"
-}
-trap finish EXIT
-
-die() {
-    echo "proxies.sh: $*"
-    tail -n 20 "$work"/*.log
-    exit 1
-}
-
-free_port() {
-    python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
-}
-
-# Until a command succeeds, or for 60 s.
-await() {
-    for _ in $(seq 300); do
-        if "$@" >/dev/null 2>&1; then
-            return
-        fi
-        sleep 0.2
-    done
-    die "for 60 s this failed: $*"
-}
+. "$source/tests/deploy/behind.sh"
 
 page() { # PORT [curl options]: the status code
     curl -s -o "$work/answer" -w '%{http_code}' --max-time 10 "${@:2}" "https://localhost:$1/v1/status" || true
@@ -76,8 +45,7 @@ behind_nginx() {
     await page "$front" "${through[@]}"
     answers 200 "$front" "${through[@]}" || die "the page through nginx: $(page "$front" "${through[@]}")"
     answers 000 "$front" --cacert "$work/fed/ca.pem" || die "the coordinator answers without a PROXY header"
-    mkdir "$work/data"
-    PYTHONDONTWRITEBYTECODE=1 python3 -c "import sys; sys.path.insert(0, '$source/tests/deploy'); import quoted; quoted.make_pictures('$work/data')"
+    make_data
     echo '{"model": "lr", "rounds": 2, "cohort": 1, "batch": 4}' >"$work/task.json"
     "$bin/fedserver" task --dir "$work/fed" "$work/task.json" >/dev/null
     "$bin/fedserver" token --dir "$work/fed" >"$work/token"
