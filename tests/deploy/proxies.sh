@@ -4,8 +4,11 @@
 # SPDX-License-Identifier: Apache-2.0
 set -euo pipefail
 source=$1 bin=$2
-if ! command -v nginx >/dev/null && ! command -v caddy >/dev/null; then
-    echo "skipped: neither nginx nor caddy is installed"
+has_nginx() {
+    command -v nginx >/dev/null && [ -e /usr/lib/nginx/modules/ngx_stream_module.so ]
+}
+if ! has_nginx && ! command -v caddy >/dev/null; then
+    echo "skipped: neither nginx with its module stream (Debian: libnginx-mod-stream) nor caddy is installed"
     exit 77
 fi
 . "$source/tests/deploy/behind.sh"
@@ -75,7 +78,7 @@ behind_caddy() {
 }
 
 "$bin/fedserver" init --dir "$work/fed" --host localhost --host 127.0.0.1 --host 127.0.0.2 >/dev/null
-if command -v nginx >/dev/null && [ -e /usr/lib/nginx/modules/ngx_stream_module.so ]; then
+if has_nginx; then
     behind_nginx
 else
     echo "left out: nginx, or its module stream (Debian: libnginx-mod-stream), is not installed"
