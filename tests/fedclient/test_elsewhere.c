@@ -5,7 +5,7 @@
 #include "fed_test.h"
 #include "fedclient/record.h"
 
-enum { PIECES = 3, KEPT = 64 };
+enum { PIECES = 3, KEPT = 64, PAUSE_MS = 5 * 60 * 1000 };
 
 /** What the cache does to its next answers. */
 typedef enum cache_trouble {
@@ -26,6 +26,9 @@ typedef enum cache_trouble {
     WHOLE,  /* no ranges: always 200 with all bytes */
 } cache_trouble;
 
+/** What is wrong with the coordinator's next addresses. */
+typedef enum address_trouble { SOUND, CUT_OFF, NO_ADDRESS, TOO_MANY, TOO_LONG } address_trouble;
+
 typedef struct kept_piece {
     char name[FED_SEALED_NAME];
     fed_writer bytes;
@@ -41,7 +44,7 @@ typedef struct world {
     unsigned times; /* answers to come that have the trouble */
     uint64_t asked, sent_bytes, named;
     uint64_t stops_at; /* the request at which the program ends; 0: none */
-    bool bad_addresses;
+    address_trouble addresses;
     char last_url[400];
 } world;
 
@@ -57,6 +60,19 @@ static void keep(world *w, const uint8_t *data, size_t len, fed_writer *addresse
     fed_address_write(addresses, &address);
 }
 
+static void spoil_addresses(address_trouble trouble, fed_writer *addresses) {
+    if (trouble == CUT_OFF) {
+        addresses->len -= 1;
+    } else if (trouble == NO_ADDRESS) {
+        addresses->len = 0;
+    } else if (trouble == TOO_LONG) { /* the sum of all lengths is small again */
+        fed_address_write(addresses, &(fed_address){.len = UINT64_MAX});
+    }
+    for (int k = 0; trouble == TOO_MANY && k < FED_ADDRESSES; k++) {
+        fed_address_write(addresses, &(fed_address){.len = 1});
+    }
+}
+
 /** Name pieces in place of the answer, which lie in the cache. */
 static void name_pieces(world *w, fed_writer *answer) {
     fed_writer addresses;
@@ -67,9 +83,7 @@ static void name_pieces(world *w, fed_writer *answer) {
         keep(w, answer->data + done, len, &addresses);
         done += len;
     }
-    if (w->bad_addresses) {
-        addresses.len -= 1;
-    }
+    spoil_addresses(w->addresses, &addresses);
     answer->len = 0;
     fed_part_write(answer, &(fed_part){.kind = FED_PART_ELSEWHERE,
                                        .envelope = addresses.data,
@@ -194,6 +208,13 @@ static fed_status cache_send(void *user, const fedclient_request *request, int *
                                                     : FED_OK;
 }
 
+static int64_t now_ms;
+
+static int64_t read_clock(void *user) {
+    (void)user;
+    return now_ms;
+}
+
 static int setup(void **state) {
     world *w = calloc(1, sizeof *w);
     assert_non_null(w);
@@ -206,6 +227,8 @@ static int setup(void **state) {
     w->cache = (fedclient_transport){.user = w, .send = cache_send};
     device->options.transport = &w->coordinator;
     device->options.downloads = &w->cache;
+    now_ms = 1000;
+    device->flash.platform.monotonic_ms = read_clock;
     fed_device_restart(device);
     *state = w;
     return 0;
@@ -281,9 +304,14 @@ static void after_a_failure_the_cache_is_left_alone_for_a_while(void **state) {
     w->trouble = BROKEN;
     w->times = 1;
     assert_int_equal(fed_device_event(&w->device).outcome, FEDCLIENT_COUNTED);
+    now_ms += PAUSE_MS - 1;
     assert_int_equal(fed_device_event(&w->device).outcome, FEDCLIENT_COUNTED);
     assert_int_equal(w->asked, 1);
     assert_int_equal(w->named, 1);
+    now_ms += 1;
+    assert_int_equal(fed_device_event(&w->device).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(w->asked, 1 + PIECES);
+    assert_int_equal(w->named, 2);
 }
 
 static void a_line_that_breaks_but_carries_bytes_is_no_failure(void **state) {
@@ -351,11 +379,16 @@ static void a_program_that_lost_its_line_to_caches_begins_anew(void **state) {
 }
 
 static void addresses_that_make_no_sense_are_no_cache(void **state) {
-    world *w = *state;
-    w->bad_addresses = true;
-    assert_int_equal(fed_device_event(&w->device).outcome, FEDCLIENT_COUNTED);
-    assert_int_equal(w->asked, 0);
-    assert_int_equal(w->device.fake.downloads, 2);
+    (void)state;
+    for (address_trouble trouble = CUT_OFF; trouble <= TOO_LONG; trouble++) {
+        world *w;
+        setup((void **)&w);
+        w->addresses = trouble;
+        assert_int_equal(fed_device_event(&w->device).outcome, FEDCLIENT_COUNTED);
+        assert_int_equal(w->asked, 0);
+        assert_int_equal(w->device.fake.downloads, 2);
+        teardown((void **)&w);
+    }
 }
 
 static void a_device_without_a_line_to_caches_says_so(void **state) {
@@ -385,7 +418,7 @@ int main(void) {
         test(a_download_goes_on_after_a_reboot),
         test(what_a_cache_has_sent_is_of_no_use_to_the_coordinator),
         test(a_program_that_lost_its_line_to_caches_begins_anew),
-        test(addresses_that_make_no_sense_are_no_cache),
+        cmocka_unit_test(addresses_that_make_no_sense_are_no_cache),
         test(a_device_without_a_line_to_caches_says_so),
         test(a_task_without_a_cache_is_as_ever),
     };
