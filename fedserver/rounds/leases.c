@@ -86,7 +86,7 @@ static uint32_t sift_leases(fedserver_training *t, int64_t now_ms) {
 static fed_status make_room(fedserver_training *t, int64_t now_ms, fed_error *err) {
     const int64_t look_ms = t->lease_ends_ms; /* others still have to count the slots */
     if (t->leases.count == t->leases.cap) {
-        (void)sift_leases(t, now_ms); /* else the list would grow with each round */
+        (void)sift_leases(t, now_ms); /* else the list would grow with each attempt */
         t->lease_ends_ms = look_ms;
     }
     return fedserver_lease_list_reserve(&t->leases) == FED_OK

@@ -229,6 +229,21 @@ static void a_revoked_devices_slot_goes_to_another(void **state) {
     }
 }
 
+/* A commit lets ended leases drop out. A new attempt does not. */
+static void the_list_of_leases_does_not_grow_with_the_attempts(void **state) {
+    coordinator *c = *state;
+    test_device d[1];
+    crowd_of(c, d, 1);
+    task_of(c, "\"cohort\": 1");
+    const fedserver_training *t = fedserver_rounds_front(&c->server->rounds);
+    for (uint32_t attempt = 1; attempt <= 100; attempt++) {
+        assert_int_equal(t->round.attempt, attempt);
+        assert_int_equal(device_ask_work(c, &d[0]).action, FED_ACTION_TRAIN);
+        assert_true(t->leases.cap <= 16);
+        coordinator_wait(c, 100000); /* the deadline passes */
+    }
+}
+
 static void a_crowd_without_work_comes_back_over_a_longer_time(void **state) {
     coordinator *c = *state;
     test_device d[1];
@@ -254,29 +269,34 @@ static void a_crowd_without_work_comes_back_over_a_longer_time(void **state) {
     assert_in_range(device_ask_work(c, d).retry_ms, 3750, 6250);
 }
 
-/* So many devices checked in just now; every third one has another tag. */
-static void made_up_crowd(coordinator *c, const test_device *d, uint64_t count) {
-    for (uint64_t k = 0; k < count; k++) {
+/* So many devices checked in just now, and after them others that have left again. Every third one
+ * has another tag. */
+static void made_up_crowd(coordinator *c, const test_device *d, uint64_t count, uint64_t left) {
+    for (uint64_t k = 0; k < count + left; k++) {
         fedserver_device other = *row_of(c, d), *added = NULL;
         fed_sha256(&k, sizeof k, other.fingerprint);
         other.id += (int64_t)k + 1;
         snprintf(other.tag, sizeof other.tag, "%s", k % 3 == 0 ? "lab" : "");
         assert_fed_ok(fedserver_devices_add(&c->server->rounds.devices, &other, &added));
-        fedserver_devices_checked_in(&c->server->rounds.devices, added, c->now_ms);
+        if (k < count) {
+            fedserver_devices_checked_in(&c->server->rounds.devices, added, c->now_ms);
+        } else {
+            fedserver_devices_left(&c->server->rounds.devices, added);
+        }
     }
 }
 
 static void a_draw_looks_at_all_of_a_few_and_at_some_of_many(void **state) {
     coordinator *c = *state;
     static const struct {
-        uint64_t crowd;
+        uint64_t crowd, left;
         double off; /* how far the result may be off */
-    } crowds[] = {{3000, 1e-12}, {3999, 1e-12}, {60000, 0.15}};
+    } crowds[] = {{3000, 0, 1e-12}, {3999, 3999, 1e-12}, {60000, 0, 0.15}, {60000, 30000, 0.15}};
     for (size_t k = 0; k < sizeof crowds / sizeof crowds[0]; k++) {
         test_device d[1];
         crowd_of(c, d, 1);
         assert_int_equal(device_ask_work(c, d).action, FED_ACTION_WAIT);
-        made_up_crowd(c, d, crowds[k].crowd);
+        made_up_crowd(c, d, crowds[k].crowd, crowds[k].left);
         task_of(c, "\"cohort\": 100, \"tag\": \"lab\"");
         const double all = (double)crowds[k].crowd / 3;
         const double start = fedserver_rounds_front(&c->server->rounds)->cohort.start;
@@ -373,6 +393,7 @@ int main(void) {
         WITH_COORDINATOR(a_tag_admits_only_its_own),
         WITH_COORDINATOR(what_a_device_says_of_its_samples_is_kept),
         WITH_COORDINATOR(a_revoked_devices_slot_goes_to_another),
+        WITH_COORDINATOR(the_list_of_leases_does_not_grow_with_the_attempts),
         WITH_COORDINATOR(a_crowd_without_work_comes_back_over_a_longer_time),
         WITH_COORDINATOR(a_draw_looks_at_all_of_a_few_and_at_some_of_many),
         WITH_COORDINATOR(whatever_happens_slots_and_updates_add_up),
