@@ -100,6 +100,32 @@ static void a_revoked_devices_lease_frees_its_slot_also_after_a_start(void **sta
     assert_int_equal(device_ask_work(c, &d[2]).action, FED_ACTION_TRAIN);
 }
 
+/* It can't come, so nobody waits for it to change its mind. */
+static void what_a_revoked_device_declined_is_forgotten(void **state) {
+    coordinator *c = *state;
+    test_device d[CROWD];
+    uint8_t body[64];
+    fed_writer w;
+    crowd_of(c, d, "");
+    const fed_assignment work = device_ask_work(c, &d[0]);
+    fed_writer_fixed(&w, body, sizeof body);
+    fed_decline_write(&w, &(fed_decline){.task = work.task.id,
+                                         .round = work.round,
+                                         .lease = work.lease,
+                                         .reason = "too large"});
+    answer a = coordinator_ask(c, &d[0], "POST", "/v1/decline", "", body, w.len);
+    assert_int_equal(a.status, 200);
+    answer_free(&a);
+    const fedserver_training *t = fedserver_rounds_front(&c->server->rounds);
+    assert_int_equal(t->declined.count, 1);
+    coordinator_commit(c);
+    revoke(c, &d[0]);
+    coordinator_commit(c);
+    assert_int_equal(t->declined.count, 0);
+    coordinator_crash(c);
+    assert_int_equal(fedserver_rounds_front(&c->server->rounds)->declined.count, 0);
+}
+
 static void an_unknown_key_is_nobodys(void **state) {
     coordinator *c = *state;
     const test_device stranger = {.fingerprint = {7}};
@@ -186,6 +212,7 @@ int main(void) {
         WITH_COORDINATOR(a_start_reads_the_devices_with_a_lease_and_no_other),
         WITH_COORDINATOR(a_device_that_was_revoked_before_it_came_is_refused),
         WITH_COORDINATOR(a_revoked_devices_lease_frees_its_slot_also_after_a_start),
+        WITH_COORDINATOR(what_a_revoked_device_declined_is_forgotten),
         WITH_COORDINATOR(an_unknown_key_is_nobodys),
         WITH_COORDINATOR(rows_of_many_devices_are_written_a_part_at_a_time),
         WITH_COORDINATOR(when_a_device_was_seen_is_written_within_a_minute),
