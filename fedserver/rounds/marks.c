@@ -46,15 +46,6 @@ fed_status fedserver_marks_set(fedserver_marks *marks, int64_t device, int64_t v
     return FED_OK;
 }
 
-void fedserver_marks_forget(fedserver_marks *marks, int64_t device) {
-    const size_t at = lower_bound(marks, device);
-    if (at < marks->count && marks->items[at].device == device) {
-        marks->count--;
-        memmove(marks->items + at, marks->items + at + 1,
-                (marks->count - at) * sizeof *marks->items);
-    }
-}
-
 int64_t fedserver_marks_get(const fedserver_marks *marks, int64_t device, int64_t none) {
     const size_t at = lower_bound(marks, device);
     return at < marks->count && marks->items[at].device == device ? marks->items[at].value : none;

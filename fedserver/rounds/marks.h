@@ -25,9 +25,6 @@ void fedserver_marks_free(fedserver_marks *marks);
  * others costs constant time. FED_ENOMEM: nothing has changed. */
 fed_status fedserver_marks_set(fedserver_marks *marks, int64_t device, int64_t value) FED_CHECKED;
 
-/** Forget the device's value. */
-void fedserver_marks_forget(fedserver_marks *marks, int64_t device);
-
 /** The device's value, or `none` if the device has no value. */
 int64_t fedserver_marks_get(const fedserver_marks *marks, int64_t device, int64_t none);
 

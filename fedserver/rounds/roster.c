@@ -57,21 +57,11 @@ static void shut_out(fedserver_rounds *rounds, fedserver_device *device, int64_t
     rounds->epoch++; /* the revoked device may be waiting */
 }
 
-/* A device that can't come declines nothing. */
-static void forget_declines(fedserver_rounds *rounds, int64_t device) {
-    for (size_t k = 0; k < rounds->task_count; k++) {
-        fedserver_marks_forget(&rounds->tasks[k]->declined, device);
-    }
-}
-
 static fed_status take_change(void *user, const fedserver_device *row, fed_error *err) {
     fedserver_rounds *rounds = user;
     fedserver_device *known = fedserver_devices_find(&rounds->devices, row->fingerprint);
     (void)err;
     rounds->devices.change = row->change;
-    if (row->revoked_ms != 0) {
-        forget_declines(rounds, row->id);
-    }
     if (known == NULL) {
         return FED_OK; /* its row is read when the device comes */
     }

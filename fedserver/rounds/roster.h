@@ -27,7 +27,8 @@ fed_status fedserver_device_keep(fedserver_rounds *rounds, const fedserver_devic
 
 /** Look at the devices whose identity has changed since the last call of this function or of
  * fedserver_devices_start. Of a device in memory, take only what other processes change: within a
- * batch, the rest may be newer in memory than in the store. */
+ * batch, the rest may be newer in memory than in the store. What a revoked device declined is
+ * forgotten by fedserver_queue_follow, which comes next. */
 fed_status fedserver_devices_follow(fedserver_rounds *rounds, fed_error *err) FED_CHECKED;
 
 /** A request has come from this device.
