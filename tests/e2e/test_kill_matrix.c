@@ -186,17 +186,24 @@ static void name(cell *c) {
              c->victim == KILL_VICTIMS ? "all" : faults[c->fault], modes[c->mode]);
 }
 
-/* Without --kills a cell for each kind of task. */
+/* With --kills or --failovers: the kills of all cells with that victim. */
+static unsigned kills_of(const options *o, kill_victim victim) {
+    return victim == KILL_FAILOVER ? o->failovers : o->kills;
+}
+
+/* Without --kills a cell for each kind of task. 0: o->cells fits none, or is no pattern. */
 static unsigned choose(const options *o, cell chosen[CELLS]) {
     regex_t wanted;
     unsigned count = 0;
-    assert_int_equal(regcomp(&wanted, o->cells, REG_EXTENDED | REG_NOSUB), 0);
+    if (regcomp(&wanted, o->cells, REG_EXTENDED | REG_NOSUB) != 0) {
+        return 0;
+    }
     for (unsigned k = 0; k < (o->whole ? (unsigned)CELLS : (unsigned)KILL_MODES); k++) {
         cell c = {.victim = o->whole ? (kill_victim)(k / (KILL_FAULTS * KILL_MODES)) : KILL_VICTIMS,
                   .fault = (kill_fault)(k / KILL_MODES % KILL_FAULTS),
                   .mode = (kill_mode)(k % KILL_MODES)};
         name(&c);
-        if ((!o->whole || is_possible(o, c.victim, c.fault)) &&
+        if ((!o->whole || (is_possible(o, c.victim, c.fault) && kills_of(o, c.victim) > 0)) &&
             regexec(&wanted, c.name, 0, NULL, 0) == 0) {
             chosen[count++] = c;
         }
@@ -214,7 +221,7 @@ static unsigned share_of(const options *o, const cell *cells, unsigned count, un
         alike += same;
         before += same && k < at;
     }
-    const unsigned all = !o->whole ? FEW * alike : failover ? o->failovers : o->kills;
+    const unsigned all = !o->whole ? FEW * alike : kills_of(o, cells[at].victim);
     return (all + alike - 1 - before) / alike;
 }
 
@@ -313,6 +320,15 @@ static int a_part(void) {
 
 /* -- */
 
+static bool read_number(const char *text, unsigned *number) {
+    char *end = NULL;
+    const unsigned long value = strtoul(text, &end, 10);
+    const bool whole = text[0] >= '0' && text[0] <= '9' && *end == '\0' && value <= UINT32_MAX;
+    *number = whole ? (unsigned)value : 0;
+    return whole;
+}
+
+/* False: stderr says what is wrong. */
 static bool read_options(int argc, char **argv, options *o) {
     static const struct option known[] = {{"kills", required_argument, NULL, 'k'},
                                           {"failovers", required_argument, NULL, 'f'},
@@ -325,7 +341,11 @@ static bool read_options(int argc, char **argv, options *o) {
         if (k == '?') {
             return false;
         }
-        const unsigned number = (unsigned)strtoul(optarg, NULL, 10);
+        unsigned number = 0;
+        if (strchr("kfsn", k) != NULL && !read_number(optarg, &number)) {
+            fprintf(stderr, "%s is no whole number from 0 to %u\n", optarg, UINT32_MAX);
+            return false;
+        }
         o->whole |= k == 'k' || k == 'f';
         o->kills = k == 'k' ? number : o->kills;
         o->failovers = k == 'f' ? number : o->failovers;
@@ -337,8 +357,20 @@ static bool read_options(int argc, char **argv, options *o) {
     return optind == argc && o->coordinators >= 1 && o->coordinators <= KILL_COORDINATORS;
 }
 
+static bool chooses_none(const options *o) {
+    cell cells[CELLS];
+    if (choose(o, cells) > 0) {
+        return false;
+    }
+    fprintf(stderr,
+            "--cells %s: it fits no cell that gets a kill; cells have names like \"leader SIGKILL "
+            "median\", without --kills like \"all all median\"\n",
+            o->cells);
+    return true;
+}
+
 int main(int argc, char **argv) {
-    if (!read_options(argc, argv, &asked)) {
+    if (!read_options(argc, argv, &asked) || chooses_none(&asked)) {
         fprintf(stderr,
                 "usage: %s [--kills N] [--failovers N] [--seed S] [--cells REGEX]\n"
                 "  [--coordinators 1..%d] [--other-program PATH]\n",
