@@ -354,7 +354,7 @@ static fed_status notice_others(fedserver *server, fed_error *err) {
     if (server->setup.part == FEDSERVER_GATE) {
         return FED_OK;
     }
-    FED_TRY(server->store->changed(server->db, false, &changed, err));
+    FED_TRY(server->store->changed(server->db, &changed, err));
     if (!changed) {
         return FED_OK;
     }

@@ -270,9 +270,9 @@ typedef struct fedserver_store {
     fed_status (*recover)(void *db, fed_error *err);
     fed_status (*commit)(void *db, fed_error *err);
     void (*rollback)(void *db);
-    /** Has another handle committed since the last call? True at the first call. Where nobody has
-     * to be `sure`, a handle with the lock may notice a commit up to FEDSERVER_CHANGED_MS later. */
-    fed_status (*changed)(void *db, bool sure, bool *changed, fed_error *err);
+    /** Has another handle committed since the last call? True at the first call. A handle with the
+     * lock may notice a commit up to FEDSERVER_CHANGED_MS later. */
+    fed_status (*changed)(void *db, bool *changed, fed_error *err);
 
     fed_status (*token_add)(void *db, const uint8_t *hash, const fedserver_token *token,
                             fed_error *err);

@@ -140,22 +140,22 @@ static void a_commit_is_what_other_handles_see(void **state) {
     fed_error err = {0};
     void *other = open_again(f);
     bool changed = false;
-    assert_fed_ok_err(f->store->changed(other, true, &changed, &err));
-    assert_fed_ok_err(f->store->changed(other, true, &changed, &err));
+    assert_fed_ok_err(f->store->changed(other, &changed, &err));
+    assert_fed_ok_err(f->store->changed(other, &changed, &err));
     assert_false(changed);
     add_token(f, f->db, 1);
     assert_fed_status(find_token(f, other, 1), FED_ENOTFOUND);
-    assert_fed_ok_err(f->store->changed(other, true, &changed, &err));
+    assert_fed_ok_err(f->store->changed(other, &changed, &err));
     assert_false(changed);
     commit(f, f->db);
     assert_fed_ok(find_token(f, other, 1));
-    assert_fed_ok_err(f->store->changed(other, true, &changed, &err));
+    assert_fed_ok_err(f->store->changed(other, &changed, &err));
     assert_true(changed);
-    assert_fed_ok_err(f->store->changed(other, true, &changed, &err));
+    assert_fed_ok_err(f->store->changed(other, &changed, &err));
     assert_false(changed);
     add_token(f, other, 2);
     commit(f, other);
-    assert_fed_ok_err(f->store->changed(other, true, &changed, &err));
+    assert_fed_ok_err(f->store->changed(other, &changed, &err));
     assert_false(changed); /* the handle knows its own changes */
     f->store->close(other);
     assert_fed_ok(find_token(f, f->db, 2));

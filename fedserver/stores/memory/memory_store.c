@@ -87,8 +87,8 @@ static void store_rollback(void *db) {
     fedserver_memory_db_rollback(db);
 }
 
-static fed_status store_changed(void *db, bool sure, bool *changed, fed_error *err) {
-    (void)sure, (void)err;
+static fed_status store_changed(void *db, bool *changed, fed_error *err) {
+    (void)err;
     *changed = fedserver_memory_db_changed(db);
     return FED_OK;
 }

@@ -147,12 +147,12 @@ static void store_rollback(void *db) {
 
 /* A notification is a hint that saves a round trip for each batch. It may be lost, so the revision
  * is asked for now and then in any case. */
-static fed_status store_changed(void *user, bool sure, bool *changed, fed_error *err) {
+static fed_status store_changed(void *user, bool *changed, fed_error *err) {
     fedserver_pg *db = user;
     int64_t revision;
     const int64_t now_ms = fed_clock_monotonic_ms();
     const bool fresh = db->looked && now_ms - db->looked_ms < FEDSERVER_CHANGED_MS;
-    if (fresh && !sure && db->locked && !fedserver_pg_notified(db)) {
+    if (fresh && db->locked && !fedserver_pg_notified(db)) {
         *changed = false;
         return FED_OK;
     }

@@ -217,9 +217,8 @@ static void store_close(void *db) {
     fedserver_database_close(db);
 }
 
-static fed_status store_changed(void *user, bool sure, bool *changed, fed_error *err) {
+static fed_status store_changed(void *user, bool *changed, fed_error *err) {
     fedserver_database *db = user;
-    (void)sure;
     sqlite3_stmt *statement;
     FED_TRY(fedserver_database_read(db, FEDSERVER_SQL_DATA_VERSION, NO_VALUES, &statement, err));
     bool row;
