@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "fed/clock.h"
+#include "fed/host_port.h"
 
 enum {
     LINKS_MOST = 64,      /* at a time, strangers that have not proved themselves among them */
@@ -151,29 +152,14 @@ static void accept_links(cluster *c) {
     }
 }
 
-/* Cut "[::1]:8445" or "127.0.0.1:8445" in two. */
-static bool split(const char *address, char host[ADDRESS_TEXT], const char **port) {
-    const char *colon = strrchr(address, ':');
-    if (colon == NULL) {
-        return false;
-    }
-    size_t len = (size_t)(colon - address);
-    const bool bracketed = len >= 2 && address[0] == '[' && address[len - 1] == ']';
-    len -= bracketed ? 2 : 0;
-    memcpy(host, address + bracketed, len);
-    host[len] = '\0';
-    *port = colon + 1;
-    return true;
-}
-
 /* A socket that is connecting; -1: that is no address of numbers, or the system refuses. */
 static int begin_connect(const char *address) {
-    char host[ADDRESS_TEXT];
-    const char *port;
+    fed_host_port at;
     const struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV,
                                    .ai_socktype = SOCK_STREAM};
     struct addrinfo *to = NULL;
-    if (!split(address, host, &port) || getaddrinfo(host, port, &hints, &to) != 0) {
+    if (fed_host_port_read(address, 1, &at, NULL) != FED_OK ||
+        getaddrinfo(at.host, at.port_text, &hints, &to) != 0) {
         return -1;
     }
     int fd = socket(to->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);

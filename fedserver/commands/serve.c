@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "fed/clock.h"
+#include "fed/host_port.h"
 #include "fedserver/commands/command.h"
 #include "fedserver/commands/notify.h"
 #include "fedserver/commands/upstream.h"
@@ -224,23 +225,18 @@ static fed_status serve(const arguments *args, fedserver_part part,
 
 /* Listen at HOST:PORT for the other coordinators, which connect to the same address. */
 static fed_status listen_for_others(const char *address, int *fd, fed_error *err) {
-    char host[64];
-    const char *colon = strrchr(address, ':');
-    char *end = NULL;
-    const unsigned long number = colon != NULL ? strtoul(colon + 1, &end, 10) : 0;
-    size_t len = colon != NULL ? (size_t)(colon - address) : 0;
-    const bool v6 = len >= 2 && address[0] == '[' && colon[-1] == ']';
-    len -= v6 ? 2 : 0;
-    snprintf(host, sizeof host, "%.*s", (int)len, address + v6);
-    if (len == 0 || len >= sizeof host || number == 0 || number > UINT16_MAX || *end != '\0' ||
-        strcmp(host, "0.0.0.0") == 0 || strcmp(host, "::") == 0) {
+    fed_host_port at;
+    fed_error why = {0};
+    if (fed_host_port_read(address, 1, &at, &why) != FED_OK) {
+        return fed_fail(err, FED_EINVAL, "--cluster: %s", why.text);
+    }
+    if (strcmp(at.host, "0.0.0.0") == 0 || strcmp(at.host, "::") == 0) {
         return fed_fail(err, FED_EINVAL,
-                        "--cluster %s: write the IP address and the port by which the other "
-                        "coordinators reach this one, such as 192.0.2.1:8445 or [2001:db8::1]:8445",
+                        "--cluster %s: write the one IP address by which the other coordinators "
+                        "reach this one, such as 192.0.2.1:8445 or [2001:db8::1]:8445",
                         address);
     }
-    uint16_t port = (uint16_t)number;
-    return fedserver_http_listen(host, &port, fd, err);
+    return fedserver_http_listen(at.host, &at.port, fd, err);
 }
 
 /* The last line of a process that serves, with time and level like every line. */

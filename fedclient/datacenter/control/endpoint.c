@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "fed/clock.h"
-#include "fedclient/datacenter/address.h"
+#include "fed/host_port.h"
 
 enum { HOST = 96, PORT = 8, RETRY_MS = 100 };
 
@@ -40,8 +40,10 @@ static fed_status name_bound(int fd, const char *host, char bound[FEDDC_ENDPOINT
         return fed_fail(err, FED_EIO, "a socket has no address: %s", strerror(errno));
     }
     const char *form = strchr(host, ':') != NULL ? "[%s]:%s" : "%s:%s";
-    (void)snprintf(bound, FEDDC_ENDPOINT, form, host, port);
-    return FED_OK;
+    return snprintf(bound, FEDDC_ENDPOINT, form, host, port) < FEDDC_ENDPOINT
+               ? FED_OK
+               : fed_fail(err, FED_EINVAL, "%.100s: the name is too long, write its IP address",
+                          host);
 }
 
 static fed_status listen_on(const char *host, const char *port, int *fd, char bound[FEDDC_ENDPOINT],
@@ -67,9 +69,9 @@ static fed_status listen_on(const char *host, const char *port, int *fd, char bo
 
 fed_status feddc_endpoint_listen(const char *address, int *fd, char bound[FEDDC_ENDPOINT],
                                  fed_error *err) {
-    char host[HOST], port[PORT];
-    FED_TRY(feddc_address_split(address, host, sizeof host, port, sizeof port, err));
-    return listen_on(host, port, fd, bound, err);
+    fed_host_port at;
+    FED_TRY(fed_host_port_read(address, 0, &at, err));
+    return listen_on(at.host, at.port_text, fd, bound, err);
 }
 
 /* One attempt, which may take until `until`. -1: errno says why not. */
@@ -99,10 +101,10 @@ static int attempt(const struct addrinfo *to, int64_t until) {
 }
 
 fed_status feddc_endpoint_connect(const char *address, int64_t ms, int *fd, fed_error *err) {
-    char host[HOST], port[PORT];
-    FED_TRY(feddc_address_split(address, host, sizeof host, port, sizeof port, err));
+    fed_host_port at;
+    FED_TRY(fed_host_port_read(address, 1, &at, err));
     struct addrinfo *found = NULL;
-    FED_TRY(find(host, port, &found, err));
+    FED_TRY(find(at.host, at.port_text, &found, err));
     int64_t until = fed_clock_monotonic_ms() + ms;
     int own = -1, code = 0;
     do {

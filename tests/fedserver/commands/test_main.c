@@ -145,12 +145,15 @@ static void a_coordinator_on_sqlite_serves_alone(void **state) {
     fed_test_tmpdir(directory, sizeof directory);
     snprintf(words, sizeof words, "init --dir %s/c", directory);
     assert_int_equal(run(words, out), 0);
-    static const char *const addresses[] = {"127.0.0.1", "127.0.0.1:0",    "0.0.0.0:8445",
-                                            "[::]:8445", "localhost:8445", "127.0.0.1:8445x"};
-    for (size_t k = 0; k < sizeof addresses / sizeof addresses[0]; k++) {
-        snprintf(words, sizeof words, "run --dir %s/c --cluster %s", directory, addresses[k]);
+    static const struct {
+        const char *address, *says;
+    } wrong[] = {{"127.0.0.1", "its port is not"},        {"127.0.0.1:0", "its port is not"},
+                 {"0.0.0.0:8445", "one IP address"},      {"[::]:8445", "one IP address"},
+                 {"localhost:8445", "not an IP address"}, {"::1:8445", "no brackets"}};
+    for (size_t k = 0; k < sizeof wrong / sizeof wrong[0]; k++) {
+        snprintf(words, sizeof words, "run --dir %s/c --cluster %s", directory, wrong[k].address);
         assert_int_equal(run(words, out), 1);
-        assert_non_null(strstr(out, "IP address"));
+        assert_non_null(strstr(out, wrong[k].says));
     }
     assert_fed_ok_err(fedserver_http_listen("127.0.0.1", &port, &fd, &err));
     close(fd);

@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "fedclient/datacenter/address.h"
+#include "fed/host_port.h"
 #include "fedclient/datacenter/nic/packet/card.h"
 
 enum { BACKLOG = 1024, QUIET_S = 5, PROBE_S = 1, PROBES = 5 };
@@ -24,11 +24,11 @@ void feddc_tcp_close_fd(int *fd) {
 }
 
 static fed_status resolve(const char *address, int flags, struct addrinfo **all, fed_error *err) {
-    char host[256], port[16];
-    FED_TRY(feddc_address_split(address, host, sizeof host, port, sizeof port, err));
+    fed_host_port at;
+    FED_TRY(fed_host_port_read(address, flags == AI_PASSIVE ? 0 : 1, &at, err));
     const struct addrinfo hints = {
         .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = flags};
-    const int code = getaddrinfo(host, port, &hints, all);
+    const int code = getaddrinfo(at.host, at.port_text, &hints, all);
     return code == 0
                ? FED_OK
                : fed_fail(err, FED_ENET, "%s can't be found: %s", address, gai_strerror(code));

@@ -331,7 +331,7 @@ static void an_address_that_is_none_is_refused(void **state) {
     feddc_judge *judge = NULL;
     feddc_judge_options options = {.address = "127.0.0.1", .secret = secret, .size = 1};
     assert_fed_status(feddc_judge_open(&options, &judge, &err), FED_EINVAL);
-    assert_fed_says(err, "write host:port");
+    assert_fed_says(err, "write HOST:PORT");
     options.address = "127.0.0.1:0";
     options.size = 0;
     assert_fed_status(feddc_judge_open(&options, &judge, &err), FED_EINVAL);
