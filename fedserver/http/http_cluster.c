@@ -12,9 +12,7 @@ fed_status http_cluster_open(http *h, int listening, fed_error *err) {
                                        .left = http_guest_left,
                                        .answered = http_carry_answered,
                                        .lost = http_carry_lost};
-    FED_TRY(cluster_open(listening, &handlers, h->log, &h->cluster, err));
-    http_cluster_use_keys(h);
-    return FED_OK;
+    return cluster_open(listening, &handlers, h->log, &h->cluster, err);
 }
 
 void http_cluster_close(http *h) {

@@ -7,11 +7,11 @@
 
 /* Where this process serves alone (h->cluster NULL), all of these do nothing. */
 
-/** listening: a socket, which is taken over. The devices' certificates are loaded. */
+/** listening: a socket, which is taken over, also after an error. */
 fed_status http_cluster_open(http *h, int listening, fed_error *err) FED_CHECKED;
 void http_cluster_close(http *h);
 
-/** The devices' certificates were read again. */
+/** The devices' certificates were read. Call it before the first http_cluster_turn, too. */
 void http_cluster_use_keys(http *h);
 
 /** Does another coordinator lead, or none yet? Then requests are passed on. */

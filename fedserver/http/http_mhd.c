@@ -270,15 +270,18 @@ fed_status fedserver_http_serve(fedserver *server, const fedserver_http_options 
                            .progress = &h.progress,
                            .failed = fedserver_wire(server)->handshakes};
     http_peers_open(&h.peers, options->requests_per_s, options->connections);
-    /* a batch without requests: can the coordinator work at all? */
-    fed_status status = http_loop_batch(&h, err);
+    fed_status status = FED_OK;
+    if (options->cluster_socket != 0) { /* first, so that the socket is closed whatever fails */
+        status = http_cluster_open(&h, options->cluster_socket, err);
+    }
+    if (status == FED_OK) { /* a batch without requests: can the coordinator work at all? */
+        status = http_loop_batch(&h, err);
+    }
     if (status == FED_OK) {
         status = open_doors(&h, options, ports, err);
     }
-    if (status == FED_OK && options->cluster_socket != 0) {
-        status = http_cluster_open(&h, options->cluster_socket, err);
-    }
     if (status == FED_OK) {
+        http_cluster_use_keys(&h);
         fedserver_ports(server, ports[FEDSERVER_FRONT], ports[FEDSERVER_DEVICES]);
         if (options->ready != NULL) {
             options->ready(options->user, ports[FEDSERVER_FRONT], ports[FEDSERVER_DEVICES]);

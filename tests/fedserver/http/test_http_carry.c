@@ -113,6 +113,20 @@ static void end_asking(asking *a, long status, const char *part) {
     curl_easy_cleanup(a->curl);
 }
 
+/* ---- the start ------------------------------------------------------------------------------- */
+
+static void a_start_that_fails_closes_the_socket_for_links(void **state) {
+    pair *p = *state;
+    uint16_t port;
+    fedserver_http_options *o = &p->leader->options;
+    o->proxies = "no address";
+    o->cluster_socket = link_socket(&port);
+    start(p->leader);
+    join(p->leader);
+    assert_fed_status(p->leader->status, FED_EINVAL);
+    assert_int_equal(fcntl(o->cluster_socket, F_GETFD), -1);
+}
+
 /* ---- there and back -------------------------------------------------------------------------- */
 
 static void the_leader_answers_what_arrives_at_a_follower(void **state) {
@@ -367,6 +381,7 @@ static void a_follower_rests_while_nothing_happens(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        PAIR(a_start_that_fails_closes_the_socket_for_links),
         PAIR(the_leader_answers_what_arrives_at_a_follower),
         PAIR(ranges_tags_and_retries_arrive_as_headers),
         PAIR(large_bodies_pass_in_both_directions),
