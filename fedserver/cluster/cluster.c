@@ -18,7 +18,6 @@
 #include "fed/host_port.h"
 
 enum {
-    LINKS_MOST = 64,      /* at a time, strangers that have not proved themselves among them */
     AGAIN_MS = 100,       /* between two tries to reach the leader */
     SAY_EVERY_MS = 10000, /* the log says this often why a link does not come about */
     ADDRESS_TEXT = 256
@@ -34,7 +33,7 @@ struct cluster {
     const fed_log *log;
     cluster_keys keys;
     int listening, epoll;
-    place followers[LINKS_MOST];
+    place followers[CLUSTER_LINKS_MOST];
     bool leads, dismissed;
     place up; /* to the leader */
     char leader[ADDRESS_TEXT];
@@ -100,7 +99,7 @@ static void end_up(cluster *c) {
 }
 
 void cluster_dismiss(cluster *c) {
-    for (size_t k = 0; k < LINKS_MOST; k++) {
+    for (size_t k = 0; k < CLUSTER_LINKS_MOST; k++) {
         end_link(&c->followers[k], c->handlers.left, c->handlers.user);
     }
     c->dismissed = true;
@@ -130,20 +129,33 @@ static fed_status add_link(cluster *c, place *p, int fd, bool caller, fed_error 
     return FED_OK;
 }
 
-static place *free_place(cluster *c) {
-    for (size_t k = 0; k < LINKS_MOST; k++) {
-        if (c->followers[k].link == NULL) {
-            return &c->followers[k];
+/* A free place, or that of the oldest stranger: strangers who are silent keep no follower out.
+ * NULL: all places have followers. */
+static place *make_place(cluster *c) {
+    place *oldest = NULL;
+    for (size_t k = 0; k < CLUSTER_LINKS_MOST; k++) {
+        place *p = &c->followers[k];
+        if (p->link == NULL) {
+            return p;
+        }
+        if (!cluster_link_up(p->link) &&
+            (oldest == NULL ||
+             cluster_link_next_ms(p->link) < cluster_link_next_ms(oldest->link))) {
+            oldest = p;
         }
     }
-    return NULL;
+    if (oldest != NULL) {
+        end_link(oldest, c->handlers.left, c->handlers.user);
+    }
+    return oldest;
 }
 
 /* Close at once what can't be served: a follower that is closed asks anew who leads. */
 static void accept_links(cluster *c) {
     for (int fd; (fd = accept4(c->listening, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0;) {
         fed_error why = {0};
-        place *p = c->leads && !c->dismissed ? free_place(c) : NULL;
+        const bool admitted = c->leads && !c->dismissed && c->handlers.admit(c->handlers.user, fd);
+        place *p = admitted ? make_place(c) : NULL;
         if (p == NULL) {
             close(fd);
         } else if (add_link(c, p, fd, false, &why) != FED_OK) {
@@ -171,11 +183,17 @@ static int begin_connect(const char *address) {
     return fd;
 }
 
+/* May the log have one more line about links that do not come about? */
+static bool may_say(cluster *c) {
+    const int64_t now_ms = fed_clock_monotonic_ms();
+    const bool may = c->said_ms == 0 || now_ms - c->said_ms >= SAY_EVERY_MS;
+    c->said_ms = may ? now_ms : c->said_ms;
+    return may;
+}
+
 /* Say why there is no link to the leader; not each time. */
 static void complain(cluster *c, const char *why) {
-    const int64_t now_ms = fed_clock_monotonic_ms();
-    if (c->told || c->said_ms == 0 || now_ms - c->said_ms >= SAY_EVERY_MS) {
-        c->said_ms = now_ms;
+    if (may_say(c) || c->told) {
         fed_logf(c->log, FED_LOG_WARN, "no link to the leader at %s: %s", c->leader, why);
     }
 }
@@ -257,7 +275,7 @@ static fed_status from_leader(void *user, cluster_link *link, cluster_frame *fra
 /* ---- turns ---------------------------------------------------------------------------------- */
 
 static void turn_followers(cluster *c, int64_t now_ms, uint64_t *moved) {
-    for (size_t k = 0; k < LINKS_MOST; k++) {
+    for (size_t k = 0; k < CLUSTER_LINKS_MOST; k++) {
         place *p = &c->followers[k];
         fed_error why = {0};
         if (p->link == NULL) {
@@ -266,8 +284,10 @@ static void turn_followers(cluster *c, int64_t now_ms, uint64_t *moved) {
         cluster_link_say(p->link, c->says);
         const fed_status status = cluster_link_run(p->link, now_ms, from_follower, c, moved, &why);
         if (status != FED_OK) {
-            fed_logf(c->log, status == FED_EAUTH ? FED_LOG_WARN : FED_LOG_INFO,
-                     "the link of a follower ended: %s", why.text);
+            if (cluster_link_up(p->link) || may_say(c)) { /* strangers must not fill the log */
+                fed_logf(c->log, status == FED_EAUTH ? FED_LOG_WARN : FED_LOG_INFO,
+                         "the link of a follower ended: %s", why.text);
+            }
             end_link(p, c->handlers.left, c->handlers.user);
         }
     }
@@ -320,7 +340,7 @@ static void flush_place(const cluster *c, place *p, int64_t now_ms) {
 void cluster_flush(cluster *c) {
     const int64_t now_ms = fed_clock_monotonic_ms();
     flush_place(c, &c->up, now_ms);
-    for (size_t k = 0; k < LINKS_MOST; k++) {
+    for (size_t k = 0; k < CLUSTER_LINKS_MOST; k++) {
         flush_place(c, &c->followers[k], now_ms);
     }
 }
@@ -334,7 +354,7 @@ static int64_t up_next_ms(const cluster *c) {
 
 int64_t cluster_next_ms(const cluster *c) {
     int64_t next_ms = up_next_ms(c);
-    for (size_t k = 0; k < LINKS_MOST; k++) {
+    for (size_t k = 0; k < CLUSTER_LINKS_MOST; k++) {
         const cluster_link *link = c->followers[k].link;
         const int64_t of_link_ms = link != NULL ? cluster_link_next_ms(link) : INT64_MAX;
         next_ms = of_link_ms < next_ms ? of_link_ms : next_ms;
@@ -352,7 +372,7 @@ uint64_t cluster_heard(const cluster *c) {
 
 unsigned cluster_followers(const cluster *c) {
     unsigned count = 0;
-    for (size_t k = 0; k < LINKS_MOST; k++) {
+    for (size_t k = 0; k < CLUSTER_LINKS_MOST; k++) {
         count += c->followers[k].link != NULL && cluster_link_up(c->followers[k].link);
     }
     return count;

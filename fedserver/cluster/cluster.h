@@ -7,6 +7,10 @@
 #include "fed/log.h"
 #include "fedserver/cluster/cluster_link.h"
 
+/** Links of followers at a time. Strangers who have not proved our key have places among them,
+ * until the places are needed. */
+enum { CLUSTER_LINKS_MOST = 64 };
+
 /*
  * One process is one `cluster`. Who leads is not decided here (`lead` of stores/store.h). A process
  * begins as a follower and may become the leader, never the other way round.
@@ -16,6 +20,8 @@
  */
 typedef struct cluster_handlers {
     void *user;
+    /** The leader: may whoever has connected with this socket begin a handshake? */
+    bool (*admit)(void *user, int fd);
     /** The leader: a follower passes on a request. The function may take over frame->body, and
      * sets *owner. Once it has returned, cluster_answer_send answers. An error ends the link. */
     fed_status (*asked)(void *user, cluster_link *link, cluster_frame *frame, void **owner,

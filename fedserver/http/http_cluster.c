@@ -6,8 +6,15 @@
 #include "fedserver/http/http_carry.h"
 #include "fedserver/http/http_guest.h"
 
+static bool admit(void *user, int fd) {
+    http *h = user;
+    const http_address from = http_address_of(fd);
+    return http_peers_admit(&h->peers, HTTP_HANDSHAKE_LINK, &from);
+}
+
 fed_status http_cluster_open(http *h, int listening, fed_error *err) {
     const cluster_handlers handlers = {.user = h,
+                                       .admit = admit,
                                        .asked = http_guest_asked,
                                        .left = http_guest_left,
                                        .answered = http_carry_answered,

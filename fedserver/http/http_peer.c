@@ -16,17 +16,21 @@ enum {
 void http_peers_open(http_peers *peers, uint32_t requests_per_s, uint32_t connections) {
     http_limits_usual(requests_per_s, connections, &peers->limits[FEDSERVER_DEVICES],
                       &peers->limits[FEDSERVER_FRONT], &peers->all);
-    for (int ticket = 0; ticket < 2; ticket++) {
-        http_limits_handshakes(requests_per_s, ticket != 0, &peers->handshakes[ticket],
-                               &peers->handshakes_of_all[ticket]);
+    for (int kind = 0; kind < HTTP_HANDSHAKES; kind++) {
+        /* coordinators come back ten times a second, however seldom devices may */
+        http_limits_handshakes(kind == HTTP_HANDSHAKE_LINK ? 0 : requests_per_s,
+                               kind == HTTP_HANDSHAKE_TICKET, &peers->handshakes[kind],
+                               &peers->handshakes_of_all[kind]);
     }
 }
 
 void http_peers_free(http_peers *peers) {
     for (size_t k = 0; k < 2; k++) {
         http_limits_free(&peers->limits[k]);
-        http_limits_free(&peers->handshakes[k]);
-        http_limits_free(&peers->handshakes_of_all[k]);
+    }
+    for (size_t kind = 0; kind < HTTP_HANDSHAKES; kind++) {
+        http_limits_free(&peers->handshakes[kind]);
+        http_limits_free(&peers->handshakes_of_all[kind]);
     }
     http_limits_free(&peers->all);
 }
@@ -42,23 +46,29 @@ static void take_account(http_peer *p, const uint8_t *key) {
     }
 }
 
-/* Do the budgets of its address, and of all addresses, allow one more handshake? */
-static bool admit(void *user, bool ticket) {
-    http_peer *p = user;
-    http_limits *of_address = &p->peers->handshakes[ticket];
-    http_limits *of_all = &p->peers->handshakes_of_all[ticket];
+bool http_peers_admit(http_peers *peers, http_handshake kind, const http_address *from) {
+    http_limits *of_address = &peers->handshakes[kind];
+    http_limits *of_all = &peers->handshakes_of_all[kind];
     const int64_t now_ms = fed_clock_monotonic_ms();
     uint8_t key[HTTP_LIMITS_KEY];
-    http_address_key(&p->wire.address, key);
-    if (p->kind == FEDSERVER_FRONT && p->account == NULL) {
-        take_account(p, key);
-    }
+    http_address_key(from, key);
     http_limits_peer *account = http_limits_enter(of_address, key, now_ms);
     const bool admitted = http_limits_ask(of_address, account, false, now_ms) == 0 &&
                           http_limits_ask(of_all, &of_all->crowd, false, now_ms) == 0;
     http_limits_leave(account);
-    p->over_budget = !admitted;
     return admitted;
+}
+
+static bool admit(void *user, bool ticket) {
+    http_peer *p = user;
+    if (p->kind == FEDSERVER_FRONT && p->account == NULL) {
+        uint8_t key[HTTP_LIMITS_KEY];
+        http_address_key(&p->wire.address, key);
+        take_account(p, key);
+    }
+    p->over_budget = !http_peers_admit(
+        p->peers, ticket ? HTTP_HANDSHAKE_TICKET : HTTP_HANDSHAKE_FULL, &p->wire.address);
+    return !p->over_budget;
 }
 
 http_peer *http_peer_new(http_peers *peers, struct http_listener *listener, fedserver_listener kind,

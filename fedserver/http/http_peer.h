@@ -13,14 +13,21 @@ struct http_listener; /* the adapter's */
 
 typedef struct http_peer http_peer;
 
+/** Kinds of handshakes, each with its own budget. */
+typedef enum http_handshake {
+    HTTP_HANDSHAKE_FULL,
+    HTTP_HANDSHAKE_TICKET, /* it offers to resume a session */
+    HTTP_HANDSHAKE_LINK,   /* at the port for other coordinators */
+    HTTP_HANDSHAKES
+} http_handshake;
+
 /** All connections of the adapter. */
 typedef struct http_peers {
-    http_peer *oldest, *newest; /* the peers that owe a request head */
-    http_limits limits[2];      /* of one peer of each listener */
-    http_limits all;            /* limits of all peers together: one peer, `crowd` */
-    /* limits of handshakes of one address; [1]: of those that offer a ticket */
-    http_limits handshakes[2];
-    http_limits handshakes_of_all[2];
+    http_peer *oldest, *newest;              /* the peers that owe a request head */
+    http_limits limits[2];                   /* of one peer of each listener */
+    http_limits all;                         /* limits of all peers together: one peer, `crowd` */
+    http_limits handshakes[HTTP_HANDSHAKES]; /* of one address */
+    http_limits handshakes_of_all[HTTP_HANDSHAKES];
     http_proxies proxies;
     const http_tls *tls;
     const fed_log *log;
@@ -48,6 +55,10 @@ struct http_peer {
 /** Set the limits of docs/protocol.md#limits. 0: the default. */
 void http_peers_open(http_peers *peers, uint32_t requests_per_s, uint32_t connections);
 void http_peers_free(http_peers *peers);
+
+/** Do the budgets of that address, and of all addresses, allow one more handshake? It is then paid
+ * for. */
+bool http_peers_admit(http_peers *peers, http_handshake kind, const http_address *from);
 
 /** Add a connection whose handshake has not begun; the peer owes a request. session: a
  * gnutls_session_t. NULL: out of memory. End with http_peer_free, which takes NULL. */

@@ -1,0 +1,152 @@
+/* A leader's places for links over real sockets: who gets one, and whom it is taken from. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fed_curl.h"
+#include "fed_test.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <gnutls/gnutls.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "fed/clock.h"
+#include "fedserver/cluster/cluster.h"
+#include "fedserver/http.h"
+
+typedef struct world {
+    gnutls_certificate_credentials_t credentials;
+    fed_identity server;
+    cluster_keys keys;
+    cluster *leader;
+    uint16_t port;
+    bool admits;
+    uint64_t moved;
+    int strangers[CLUSTER_LINKS_MOST];
+    cluster_link *followers[CLUSTER_LINKS_MOST];
+} world;
+
+static bool admit(void *user, int fd) {
+    const world *w = user;
+    assert_true(fd >= 0);
+    return w->admits;
+}
+
+static void make_keys(world *w) {
+    fed_error err = {0};
+    fed_pem key, ca;
+    const int64_t now = time(NULL);
+    assert_fed_ok_err(fed_key_new(&key, &err));
+    assert_fed_ok_err(fed_ca_new(&key, "CA", now - 1000, now + 86400, &ca, &err));
+    fed_identity_make(&key, &ca, FED_CERT_SERVER, now - 60, now + 3600, &w->server);
+    const gnutls_datum_t own = {(unsigned char *)w->server.cert.text,
+                                (unsigned)strlen(w->server.cert.text)};
+    const gnutls_datum_t secret = {(unsigned char *)w->server.key.text,
+                                   (unsigned)strlen(w->server.key.text)};
+    assert_int_equal(gnutls_certificate_allocate_credentials(&w->credentials), 0);
+    assert_int_equal(
+        gnutls_certificate_set_x509_key_mem(w->credentials, &own, &secret, GNUTLS_X509_FMT_PEM), 0);
+    w->keys = (cluster_keys){.credentials = w->credentials, .certificate = w->server.cert.text};
+}
+
+static int setup(void **state) {
+    fed_error err = {0};
+    int fd = -1;
+    world *w = calloc(1, sizeof *w);
+    assert_non_null(w);
+    make_keys(w);
+    assert_fed_ok_err(fedserver_http_listen("127.0.0.1", &w->port, &fd, &err));
+    const cluster_handlers handlers = {.user = w, .admit = admit};
+    assert_fed_ok_err(cluster_open(fd, &handlers, NULL, &w->leader, &err));
+    cluster_use_keys(w->leader, &w->keys);
+    w->admits = true;
+    *state = w;
+    return 0;
+}
+
+static int teardown(void **state) {
+    world *w = *state;
+    for (size_t k = 0; k < CLUSTER_LINKS_MOST; k++) {
+        cluster_link_free(w->followers[k]);
+        if (w->strangers[k] != 0) {
+            close(w->strangers[k]);
+        }
+    }
+    cluster_close(w->leader);
+    gnutls_certificate_free_credentials(w->credentials);
+    free(w);
+    return 0;
+}
+
+static void turn(world *w) {
+    cluster_turn(w->leader, true, "", 0, &w->moved);
+}
+
+/* Connect, and say nothing. */
+static int dial(world *w) {
+    const int fd = fed_dial(w->port);
+    assert_int_equal(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
+    turn(w);
+    return fd;
+}
+
+static bool is_closed(int fd) {
+    char byte;
+    const ssize_t got = recv(fd, &byte, 1, 0);
+    return got == 0 || (got < 0 && errno != EAGAIN);
+}
+
+static cluster_link *add_follower(world *w) {
+    fed_error err = {0};
+    cluster_link *link = NULL;
+    assert_fed_ok_err(
+        cluster_link_new(dial(w), true, &w->keys, fed_clock_monotonic_ms(), &link, &err));
+    for (int k = 0; k < 10000 && !cluster_link_up(link); k++) {
+        assert_fed_ok_err(
+            cluster_link_run(link, fed_clock_monotonic_ms(), NULL, NULL, &w->moved, &err));
+        turn(w);
+    }
+    assert_true(cluster_link_up(link));
+    return link;
+}
+
+/* The oldest one makes room, and the others stay until they have been silent for too long. */
+static void silent_strangers_keep_no_follower_out(void **state) {
+    world *w = *state;
+    for (size_t k = 0; k < CLUSTER_LINKS_MOST; k++) {
+        w->strangers[k] = dial(w);
+    }
+    assert_false(is_closed(w->strangers[0]));
+    w->followers[0] = add_follower(w);
+    assert_int_equal(cluster_followers(w->leader), 1);
+    assert_true(is_closed(w->strangers[0]));
+    assert_false(is_closed(w->strangers[CLUSTER_LINKS_MOST - 1]));
+}
+
+static void nobody_gets_a_followers_place(void **state) {
+    world *w = *state;
+    for (size_t k = 0; k < CLUSTER_LINKS_MOST; k++) {
+        w->followers[k] = add_follower(w);
+    }
+    w->strangers[0] = dial(w);
+    assert_true(is_closed(w->strangers[0]));
+    assert_int_equal(cluster_followers(w->leader), CLUSTER_LINKS_MOST);
+}
+
+static void who_is_not_admitted_is_closed_at_once(void **state) {
+    world *w = *state;
+    w->admits = false;
+    w->strangers[0] = dial(w);
+    assert_true(is_closed(w->strangers[0]));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(silent_strangers_keep_no_follower_out),
+        TEST(nobody_gets_a_followers_place),
+        TEST(who_is_not_admitted_is_closed_at_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
