@@ -9,8 +9,7 @@
 #include "fedserver/http/http_socket.h"
 
 enum {
-    AGAIN_MS = 50,       /* a request without a leader looks again after this */
-    PATIENCE_MS = 10000, /* and gives up after this */
+    AGAIN_MS = 50, /* a request without a leader looks again after this */
     LOOK_EVERY_MS = 100,
     LOOKS = 1024 /* peers that are looked at each time */
 };
@@ -35,7 +34,7 @@ static void refuse(http *h, http_exchange *x, const http_refusal *why) {
 static void set_adrift(http *h, http_exchange *x, const http_refusal *why) {
     const int64_t now_ms = fed_clock_monotonic_ms();
     x->adrift_ms = x->adrift_ms != 0 ? x->adrift_ms : now_ms;
-    if (may_go_again(x) && now_ms - x->adrift_ms < PATIENCE_MS) {
+    if (may_go_again(x) && now_ms - x->adrift_ms < h->leader_wait_ms) {
         http_hold(h, x, now_ms + AGAIN_MS);
     } else {
         refuse(h, x, why);

@@ -107,10 +107,11 @@ struct http {
     int64_t warned_ms; /* when certificates were last looked at, Unix time; 0: never */
     http_shelf shelf;  /* a follower: bodies of the leader's answers */
     bool resumed, stopping, closing;
-    bool woken;            /* the coordinator wants a batch */
-    cluster *cluster;      /* links to other coordinators; NULL: this one serves alone */
-    size_t carried_looked; /* index of the carried request whose peer was looked at last */
-    int64_t looked_ms;     /* when that was, by the monotonic clock */
+    bool woken;             /* the coordinator wants a batch */
+    cluster *cluster;       /* links to other coordinators; NULL: this one serves alone */
+    int64_t leader_wait_ms; /* how long a request waits for a leader */
+    size_t carried_looked;  /* index of the carried request whose peer was looked at last */
+    int64_t looked_ms;      /* when that was, by the monotonic clock */
 };
 
 /** Empty the queue, or add an exchange at its end. The exchanges stay: take `first` before. */

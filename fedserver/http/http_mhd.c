@@ -27,7 +27,8 @@
 
 enum {
     POOL_BYTES = 8 * 1024, /* libmicrohttpd's memory for a connection; bounds a request's head */
-    STALL_S = 60           /* seconds in which a connection neither sends nor receives */
+    STALL_S = 60,          /* seconds in which a connection neither sends nor receives */
+    LEADER_WAIT_MS = 10 * 1000
 };
 
 /* ---- libmicrohttpd's callbacks -------------------------------------------------------------- */
@@ -263,7 +264,9 @@ fed_status fedserver_http_serve(fedserver *server, const fedserver_http_options 
               .log = log,
               .tls = {.shared = options->shared_tickets},
               .listeners = {{.epoll_fd = -1}, {.epoll_fd = -1}},
-              .epoch = fedserver_epoch(server)};
+              .epoch = fedserver_epoch(server),
+              .leader_wait_ms =
+                  options->leader_wait_ms != 0 ? options->leader_wait_ms : LEADER_WAIT_MS};
     uint16_t ports[2] = {options->front_port, options->devices_port};
     h.peers = (http_peers){.tls = &h.tls,
                            .log = log,

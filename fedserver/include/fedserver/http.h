@@ -39,6 +39,8 @@ typedef struct fedserver_http_options {
     /* a listening socket for the links of other coordinators with the same store, which is taken
      * over. The setup's `address` leads to it. 0: this process serves alone */
     int cluster_socket;
+    /* how long a request that may go twice waits here while no coordinator leads; 0: 10 s */
+    uint32_t leader_wait_ms;
     /* connections of each listener; 0: as many as the process may open */
     uint32_t connection_limit;
     /* requests a second of one device; an address may send more; 0: 100 */

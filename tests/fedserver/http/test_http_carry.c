@@ -359,6 +359,18 @@ static void without_a_leader_an_update_is_refused_and_a_get_waits(void **state) 
     finish_both(p);
 }
 
+static void a_get_does_not_wait_for_a_leader_for_ever(void **state) {
+    pair *p = *state;
+    p->follower->options.leader_wait_ms = 300;
+    start_follower(p, "");
+    CURL *curl = device(p, "/echo");
+    curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, 8000L); /* sooner than the usual wait is over */
+    fed_reply r = fed_curl_ask(curl);
+    fed_reply_assert(&r, 503, "no coordinator leads");
+    curl_easy_cleanup(curl);
+    finish_both(p);
+}
+
 static void when_the_leader_goes_its_follower_answers_what_was_held(void **state) {
     pair *p = *state;
     asking held, update;
@@ -437,6 +449,7 @@ int main(void) {
         PAIR(strangers_have_a_budget_of_their_own),
         PAIR(a_device_that_leaves_is_no_longer_asked_for),
         PAIR(without_a_leader_an_update_is_refused_and_a_get_waits),
+        PAIR(a_get_does_not_wait_for_a_leader_for_ever),
         PAIR(when_the_leader_goes_its_follower_answers_what_was_held),
         PAIR(what_was_not_committed_is_not_answered),
         PAIR(a_follower_rests_while_nothing_happens),
