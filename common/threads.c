@@ -1,13 +1,22 @@
-/* A pool of threads. They wait for a run, take its chunks one after the other, and wait again. */
+/* A thread without signals; and a pool of threads, which wait for a run, take its chunks one after
+ * the other, and wait again. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/threads.h"
 
-#include <pthread.h>
-#include <stdbool.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 enum { WIDTH_MAX = 1024 };
+
+bool fed_thread_start(pthread_t *thread, void *(*body)(void *), void *user) {
+    sigset_t all, before;
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    const bool started = pthread_create(thread, NULL, body, user) == 0;
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return started;
+}
 
 struct fed_threads {
     fed_pool pool; /* first: the pool is the threads */

@@ -4,12 +4,12 @@
 
 #include <assert.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "fed/hash.h"
+#include "fed/threads.h"
 #include "fedserver/rounds/intake.h"
 #include "fedserver/task/phases.h"
 
@@ -227,16 +227,6 @@ static void *run(void *user) {
     return NULL;
 }
 
-/* Signals are the program's own thread's. */
-static bool start_thread(fedserver_closing *c, void *(*body)(void *)) {
-    sigset_t all, before;
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    c->started = pthread_create(&c->thread, NULL, body, c) == 0;
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return c->started;
-}
-
 void fedserver_closing_start(fedserver_rounds *rounds, fedserver_closing *c) {
     if (c->started || atomic_load(&c->ended)) {
         return;
@@ -247,7 +237,8 @@ void fedserver_closing_start(fedserver_rounds *rounds, fedserver_closing *c) {
                                    .term = rounds->term};
     c->bell = rounds->bell;
     c->apart = true;
-    if (!start_thread(c, run)) {
+    c->started = fed_thread_start(&c->thread, run, c);
+    if (!c->started) {
         fed_logf(rounds->log, FED_LOG_WARN,
                  "task %llu: the system gives no thread that closes round %u; the next batch asks "
                  "again",
@@ -297,7 +288,7 @@ static void *tidy(void *user) {
 
 void fedserver_closing_tidy(fedserver_closing *c) {
     if (!c->started) {
-        (void)start_thread(c, tidy);
+        c->started = fed_thread_start(&c->thread, tidy, c);
     }
 }
 

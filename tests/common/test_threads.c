@@ -1,7 +1,8 @@
-/* A pool of threads does each part once, and is done when it says so. */
+/* A pool of threads does each part once, and is done when it says so. A thread takes no signals. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
+#include <signal.h>
 #include <stdatomic.h>
 #include <time.h>
 
@@ -60,6 +61,23 @@ static void none_given_means_the_machines_processors(void **state) {
     fed_threads_close(NULL);
 }
 
+static void *who_gets_signals(void *user) {
+    sigset_t *blocked = user;
+    assert_int_equal(pthread_sigmask(SIG_SETMASK, NULL, blocked), 0);
+    return NULL;
+}
+
+static void a_thread_takes_no_signals_and_who_starts_it_does(void **state) {
+    (void)state;
+    sigset_t of_thread, own;
+    pthread_t thread;
+    assert_true(fed_thread_start(&thread, who_gets_signals, &of_thread));
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(sigismember(&of_thread, SIGTERM), 1);
+    assert_int_equal(pthread_sigmask(SIG_SETMASK, NULL, &own), 0);
+    assert_int_equal(sigismember(&own, SIGTERM), 0);
+}
+
 static void too_many_are_refused(void **state) {
     (void)state;
     fed_threads *threads = NULL;
@@ -74,6 +92,7 @@ int main(void) {
         cmocka_unit_test(each_part_is_done_once),
         cmocka_unit_test(parts_run_at_the_same_time),
         cmocka_unit_test(none_given_means_the_machines_processors),
+        cmocka_unit_test(a_thread_takes_no_signals_and_who_starts_it_does),
         cmocka_unit_test(too_many_are_refused),
     };
     return cmocka_run_group_tests_name("threads", tests, NULL, NULL);

@@ -38,9 +38,9 @@ ROOMS = {
 # ways: a .def table that the upper one is listed in, or a function pointer that the upper one hands down.
 INNER_ROOMS = {
     "fedserver/": ["include/", "paths", "strategies/", "task/", "stores/", "versions/", "identity/", "rounds/", "front/",
-                   "batch_log", "memory_note", "gangs", "server", "leading", "audit_log", "operator/", "routes/", "open", "cluster/", "http/",
+                   "batch_log", "memory_note", "gangs", "reopening", "server", "leading", "audit_log", "operator/", "routes/", "open", "cluster/", "http/",
                    "commands/"],
-    "fedclient/datacenter/": ["include/", "trace", "cost", "syncs", "sync", "address", "buffers", "nic/", "links/", "links", "plan",
+    "fedclient/datacenter/": ["include/", "trace", "cost", "syncs", "sync", "buffers", "nic/", "links/", "links", "plan",
                               "gpu_values", "gpu_coder", "coder", "held", "collective", "inputs", "sum_relay", "collectives/", "collectives", "engine", "feddc",
                               "control/", "worker/"],
     "deploy/sim/": ["conditions/", "scenario/", "report/", "stores/", "clients/", "inproc/", "https/", ""],

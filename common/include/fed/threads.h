@@ -1,13 +1,20 @@
-/* A pool of threads of this process. */
+/* Threads of this process: one, or a pool. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_THREADS_H
 #define FED_THREADS_H
+
+#include <pthread.h>
+#include <stdbool.h>
 
 #include "fed/api.h"
 #include "fed/error.h"
 #include "fed/pool.h"
 
 FED_API_BEGIN
+
+/** As pthread_create. The thread takes no signals: those are for the program's own thread. False:
+ * the system gives none. */
+bool fed_thread_start(pthread_t *thread, void *(*body)(void *), void *user) FED_CHECKED;
 
 typedef struct fed_threads fed_threads;
 

@@ -2,7 +2,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -13,6 +12,7 @@
 
 #include "fed/clock.h"
 #include "fed/crypto.h"
+#include "fed/threads.h"
 #include "fedclient/datacenter/control/channel.h"
 #include "fedclient/datacenter/control/endpoint.h"
 #include "fedclient/datacenter/control/records.h"
@@ -445,14 +445,10 @@ static void judge_free(feddc_judge *j) {
     free(j);
 }
 
-/* Signals are the main thread's business. */
 static fed_status start(feddc_judge *j, fed_error *err) {
-    sigset_t all, old;
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &old);
-    int code = pthread_create(&j->thread, NULL, judge_main, j);
-    (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return code == 0 ? FED_OK : fed_fail(err, FED_EIO, "the judge's thread cannot be started");
+    return fed_thread_start(&j->thread, judge_main, j)
+               ? FED_OK
+               : fed_fail(err, FED_EIO, "the judge's thread cannot be started");
 }
 
 fed_status feddc_judge_open(const feddc_judge_options *options, feddc_judge **judge,

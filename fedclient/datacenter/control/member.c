@@ -4,7 +4,6 @@
 
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -12,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "fed/threads.h"
 #include "fedclient/datacenter/control/channel.h"
 #include "fedclient/datacenter/control/endpoint.h"
 #include "fedclient/datacenter/control/member_report.h"
@@ -423,14 +423,10 @@ static fed_status connect_and_join(feddc_watch *w, fed_error *err) {
     return feddc_channel_send(&w->channel, out.data, out.len, err);
 }
 
-/* Signals are the main thread's business. */
 static fed_status start(feddc_watch *w, fed_error *err) {
-    sigset_t all, old;
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &old);
-    int code = pthread_create(&w->thread, NULL, watch_main, w);
-    (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return code == 0 ? FED_OK : fed_fail(err, FED_EIO, "the watch's thread cannot be started");
+    return fed_thread_start(&w->thread, watch_main, w)
+               ? FED_OK
+               : fed_fail(err, FED_EIO, "the watch's thread cannot be started");
 }
 
 static void watch_free(feddc_watch *w) {
