@@ -83,6 +83,10 @@ void fedserver_close(fedserver *server) {
         close(server->rounds.bell);
     }
     fedserver_gangs_free(&server->gangs);
+    if (server->reopening != NULL) {
+        fed_error unused = {0};
+        (void)!fedserver_reopening_end(server->reopening, &server->db, &unused);
+    }
     if (server->db != NULL) {
         server->store->close(server->db);
     }
@@ -246,26 +250,34 @@ static fed_status fail_alone(const fedserver *server, fed_error *err) {
                     sharing != NULL ? sharing->name : "");
 }
 
-static fed_status reopen_store(fedserver *server, fed_error *err) {
-    server->store->close(server->db);
+/* A follower has nothing in memory, so where its connection breaks it makes a new one: the database
+ * may have failed over. It keeps its devices' connections meanwhile, and its link to the leader. */
+static fed_status begin_reopening(fedserver *server, fed_error *err) {
+    void *old = server->db;
     server->db = server->rounds.db = NULL;
-    FED_TRY(server->store->open(server->directory, server->where, &server->db, err));
+    return fedserver_reopening_begin(server->store, server->directory, server->where, old,
+                                     &server->reopening, err);
+}
+
+static fed_status end_reopening(fedserver *server, fed_error *err) {
+    fedserver_reopening *reopening = server->reopening;
+    server->reopening = NULL;
+    FED_TRY(fedserver_reopening_end(reopening, &server->db, err));
     server->rounds.db = server->db;
     return FED_OK;
 }
 
-/* A follower has nothing in memory, so where its connection breaks it makes a new one: the database
- * may have failed over. It keeps its devices' connections meanwhile. */
 static fed_status ask_who_leads(fedserver *server, fed_error *err) {
     fed_error why = {0};
-    const char *address = server->setup.address;
-    fed_status status = server->store->lead(server->db, address, &server->lead, &why);
+    fedserver_lead lead = {.mine = false};
+    const fed_status status = server->store->lead(server->db, server->setup.address, &lead, &why);
     if (status == FED_EIO && !server->serving) {
         fed_logf(server->log, FED_LOG_WARN, "%s; this coordinator connects again", why.text);
-        FED_TRY(reopen_store(server, err));
-        return server->store->lead(server->db, address, &server->lead, err);
+        return begin_reopening(server, err);
     }
-    return status == FED_OK ? FED_OK : fed_fail(err, status, "%s", why.text);
+    FED_REQUIRE(status == FED_OK, fed_fail(err, status, "%s", why.text));
+    server->lead = lead;
+    return FED_OK;
 }
 
 /* Ask the store, unless it was asked a moment ago. */
@@ -276,6 +288,12 @@ static fed_status look_who_leads(fedserver *server, fed_error *err) {
     }
     if (server->store->lead == NULL) {
         return fail_alone(server, err);
+    }
+    if (server->reopening != NULL) {
+        if (!fedserver_reopening_ended(server->reopening)) {
+            return FED_OK;
+        }
+        FED_TRY(end_reopening(server, err));
     }
     server->lead_ms = now_ms;
     return ask_who_leads(server, err);

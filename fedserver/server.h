@@ -12,6 +12,7 @@
 #include "fedserver/fedserver.h"
 #include "fedserver/gangs.h"
 #include "fedserver/identity/enrolment.h"
+#include "fedserver/reopening.h"
 #include "fedserver/rounds/rounds.h"
 #include "fedserver/stores/store.h"
 
@@ -48,8 +49,9 @@ struct fedserver {
     const fed_log *log; /* the lines of a batch are written after the batch is committed */
     fedserver_batch_log batch_log;
     const fedserver_store *store;
-    void *db;
-    char where[512]; /* of the store */
+    void *db;                       /* NULL: it is being reopened, or that has failed */
+    fedserver_reopening *reopening; /* of a follower's store; NULL: it is open */
+    char where[512];                /* of the store */
     const fedserver_routing *routing;
     fedserver_setup setup;
     bool serving; /* the lock is held and the cache is filled */

@@ -3,6 +3,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
+#include <stdatomic.h>
+
+#include "fed/clock.h"
 #include "fed/version.h"
 #include "fedserver/open.h"
 #include "fedserver/stores/stores.h"
@@ -216,19 +219,31 @@ static void whatever_write_fails_the_task_ends_with_the_same_model(void **state)
     }
 }
 
-/* A store that several coordinators share, whose connection breaks and does not come back. */
-static bool gone;
+/* A store that several coordinators share, whose connection breaks. Opening it anew takes until
+ * somebody says so, and may fail. */
+static bool gone, comes_back;
+static atomic_int opens_now;
+static atomic_bool may_open;
 
 static fed_status gone_lead(void *db, const char *address, fedserver_lead *lead, fed_error *err) {
-    (void)db, (void)address, (void)lead;
-    return fed_fail(err, FED_EIO, "the connection is lost (test)");
+    (void)db, (void)address;
+    if (gone) {
+        return fed_fail(err, FED_EIO, "the connection is lost (test)");
+    }
+    *lead = (fedserver_lead){.term = 7, .address = "127.0.0.1:9"};
+    return FED_OK;
 }
 
 static fed_status gone_open(const char *directory, const char *where, void **db, fed_error *err) {
-    if (gone) {
+    atomic_fetch_add(&opens_now, 1);
+    for (int k = 0; k < 20000 && !atomic_load(&may_open); k++) {
+        fed_sleep_ms(1);
+    }
+    atomic_fetch_sub(&opens_now, 1);
+    if (gone && !comes_back) {
         return fed_fail(err, FED_EIO, "no connection (test)");
     }
-    gone = true;
+    gone = false;
     return real->open(directory, where, db, err);
 }
 
@@ -236,30 +251,103 @@ static void gone_let_go(void *db) {
     assert_non_null(db);
 }
 
-static void a_follower_whose_store_does_not_come_back_says_so_and_ends(void **state) {
-    (void)state;
-    coordinator c;
+/* A follower whose store has gone, and whose thread tries to open it. */
+static fedserver *lose_store(coordinator *c) {
     fed_error err = {0};
     fedserver *server = NULL;
-    coordinator_setup(&c);
-    fedserver_close(c.server);
+    coordinator_setup(c);
+    fedserver_close(c->server);
     real = fedserver_store_at(0);
     faulty = *real;
     faulty.open = gone_open;
     faulty.lead = gone_lead;
     faulty.let_go = gone_let_go;
-    assert_fed_ok_err(fedserver_open_store(c.directory, &faulty, NULL, &server, &err));
+    gone = false;
+    atomic_store(&may_open, true);
+    assert_fed_ok_err(fedserver_open_store(c->directory, &faulty, NULL, &server, &err));
     const fedserver_setup setup = {.part = FEDSERVER_ROUNDS, .address = "127.0.0.1:8445"};
     fedserver_configure(server, &setup);
-    assert_fed_status(fedserver_begin(server, &err), FED_EIO);
+    assert_fed_ok_err(fedserver_begin(server, &err));
+    assert_fed_ok_err(fedserver_commit(server, &err));
+    gone = true;
+    atomic_store(&may_open, false);
+    for (int k = 0; k < 20000 && atomic_load(&opens_now) == 0; k++) {
+        assert_fed_ok_err(fedserver_begin(server, &err));
+        assert_fed_ok_err(fedserver_commit(server, &err));
+        fed_sleep_ms(1);
+    }
+    assert_int_equal(atomic_load(&opens_now), 1);
+    return server;
+}
+
+/* Batches, until the thread has opened the store, or one fails. */
+static fed_status await_store(fedserver *server, fed_error *err) {
+    fed_status status = FED_OK;
+    for (int k = 0; k < 20000 && status == FED_OK && server->db == NULL; k++) {
+        fed_sleep_ms(1);
+        status = fedserver_begin(server, err);
+        status = status == FED_OK ? fedserver_commit(server, err) : status;
+    }
+    return status;
+}
+
+static void end_follower(coordinator *c, fedserver *server) {
+    fed_error err = {0};
     fedserver_let_go(server); /* as the adapter does after an error */
     fedserver_close(server);
-    assert_fed_ok_err(fedserver_open(c.directory, NULL, &c.server, &err));
-    coordinator_teardown(&c);
+    assert_fed_ok_err(fedserver_open(c->directory, NULL, &c->server, &err));
+    coordinator_teardown(c);
+}
+
+static void a_follower_whose_store_does_not_come_back_says_so_and_ends(void **state) {
+    (void)state;
+    coordinator c;
+    fed_error err = {0};
+    fedserver *server = lose_store(&c);
+    comes_back = false;
+    atomic_store(&may_open, true);
+    assert_fed_status(await_store(server, &err), FED_EIO);
+    assert_fed_says(err, "no connection (test)");
+    end_follower(&c, server);
+}
+
+static void a_follower_goes_on_while_its_store_is_silent(void **state) {
+    (void)state;
+    coordinator c;
+    fed_error err = {0};
+    const char *leader;
+    uint64_t term;
+    fedserver *server = lose_store(&c);
+    comes_back = true;
+    for (int batches = 0; batches < 300; batches++) { /* each would wait for the store */
+        assert_fed_ok_err(fedserver_begin(server, &err));
+        assert_fed_ok_err(fedserver_commit(server, &err));
+        fed_sleep_ms(1);
+    }
+    assert_int_equal(atomic_load(&opens_now), 1);
+    assert_true(fedserver_follows(server, &leader, &term)); /* it knows where requests go */
+    assert_string_equal(leader, "127.0.0.1:9");
+    assert_int_equal(term, 7);
+    atomic_store(&may_open, true);
+    assert_fed_ok_err(await_store(server, &err));
+    assert_non_null(server->db);
+    end_follower(&c, server);
+}
+
+static void a_follower_ends_while_its_store_is_silent(void **state) {
+    (void)state;
+    coordinator c;
+    fedserver *server = lose_store(&c);
+    comes_back = true;
+    fedserver_let_go(server);
+    atomic_store(&may_open, true);
+    end_follower(&c, server);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_follower_goes_on_while_its_store_is_silent),
+        cmocka_unit_test(a_follower_ends_while_its_store_is_silent),
         cmocka_unit_test(a_follower_whose_store_does_not_come_back_says_so_and_ends),
         cmocka_unit_test(whatever_write_fails_the_task_ends_with_the_same_model),
     };

@@ -12,7 +12,6 @@
 #include <assert.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,13 +19,14 @@
 #include <unistd.h>
 
 #include "fed/clock.h"
+#include "fed/threads.h"
 #include "fedserver/stores/postgres/pg_database.h"
 #include "fedserver/stores/postgres/pg_rows.h"
 #include "fedserver/stores/sql/sql_calls.h"
 
-/* The lease is in pg_statements.def: 2 s. An answer to a pulse, or to a follower's question, that
- * takes longer than SHORT_ANSWER_MS is none. */
-enum { RENEW_MS = 500, SHORT_ANSWER_MS = 5000, ENDING_MS = 5000, AGAIN_MS = 20 };
+/* The lease is in pg_statements.def: 2 s. An answer to a pulse that takes longer than PULSE_MS is
+ * none, nor is one to a follower's question after ASK_MS: a link bears no longer silence. */
+enum { RENEW_MS = 500, PULSE_MS = 5000, ASK_MS = 2000, ENDING_MS = 5000, AGAIN_MS = 20 };
 
 /* The tag's first half; the second is the term. */
 static const int64_t tag = 0x46656454;
@@ -77,18 +77,8 @@ static fed_status connect_pulse(const char *where, fedserver_pg **db, fed_error 
         fedserver_pg_close(*db);
         return status;
     }
-    (*db)->answer_ms = SHORT_ANSWER_MS;
+    (*db)->answer_ms = PULSE_MS;
     return FED_OK;
-}
-
-/* Signals are the program's own thread's. */
-static bool start_thread(fedserver_pg_pulse *p) {
-    sigset_t all, before;
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    const bool started = pthread_create(&p->thread, NULL, beat, p) == 0;
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return started;
 }
 
 static fed_status start_pulse(fedserver_pg *db, fed_error *err) {
@@ -103,7 +93,7 @@ static fed_status start_pulse(fedserver_pg *db, fed_error *err) {
     }
     status = fedserver_pg_serve_term(p->db, db->term, err);
     p->wake = eventfd(0, EFD_CLOEXEC);
-    if (status == FED_OK && (p->wake < 0 || !start_thread(p))) {
+    if (status == FED_OK && (p->wake < 0 || !fed_thread_start(&p->thread, beat, p))) {
         status = fed_fail(err, FED_EIO,
                           "the system gives no thread that renews the lead: allow more threads or "
                           "open files (ulimit -u, ulimit -n; TasksMax, LimitNOFILE)");
@@ -203,10 +193,10 @@ static fed_status see_leader(fedserver_pg *db, fedserver_lead *lead, fed_error *
                                                    VALUES(INT(tag)), &ended, err);
 }
 
-/* A follower whose line to the server is silent has devices that wait meanwhile. */
+/* A follower whose line to the server is silent has devices, and a link, that wait meanwhile. */
 static fed_status ask(fedserver_pg *db, bool *taken, fedserver_lead *lead, fed_error *err) {
     const int usual_ms = db->answer_ms;
-    db->answer_ms = SHORT_ANSWER_MS;
+    db->answer_ms = ASK_MS;
     fed_status status = fedserver_pg_lock_try(db, taken, err);
     if (status == FED_OK && !*taken) {
         status = see_leader(db, lead, err);
