@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "fedserver/commands/command.h"
+#include "fedserver/commands/upstream.h"
 
 static int init(const arguments *args) {
     char machine[256] = "";
@@ -29,8 +29,15 @@ static int init(const arguments *args) {
 }
 
 static fed_status make_backup(fedserver *server, const arguments *args, fed_error *err) {
+    char folder[1024];
     FED_TRY(fedserver_backup(server, args->operands[0], err));
     printf("%s is a backup of %s\n", args->operands[0], args->dir);
+    upstream_folder(args->dir, folder, sizeof folder);
+    if (access(folder, F_OK) == 0) {
+        printf("%s is not in it, since a residual that comes back would count twice: a site that "
+               "is restored begins its task anew, and needs a new token of upstream's\n",
+               folder);
+    }
     return FED_OK;
 }
 
@@ -95,7 +102,9 @@ const command command_backup = {
     .help = "usage: fedserver backup --dir DIR DIRECTORY\n"
             "Copy the coordinator as it is now, served or not, into DIRECTORY, which is made. The "
             "copy is\n"
-            "a whole coordinator, with the CA's key: keep it as safe.\n"};
+            "a whole coordinator, with the CA's key: keep it as safe. What a site is upstream, "
+            "DIR/upstream,\n"
+            "is not in it.\n"};
 
 const command command_restore = {
     .name = "restore",

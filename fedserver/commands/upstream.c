@@ -308,6 +308,10 @@ static fed_status open_app(upstream *u, const char *state, fed_error *err) {
     return status;
 }
 
+void upstream_folder(const char *dir, char *dst, size_t cap) {
+    snprintf(dst, cap, "%s/upstream", dir);
+}
+
 static fed_status open_all(upstream *u, fedserver *server, fed_error *err) {
     const arguments *args = u->args;
     char state[PATH_SIZE];
@@ -317,7 +321,7 @@ static fed_status open_all(upstream *u, fedserver *server, fed_error *err) {
     if (args->upstream_ca == NULL) {
         return fed_fail(err, FED_EINVAL, "--upstream needs --upstream-ca: upstream's ca.pem");
     }
-    snprintf(state, sizeof state, "%s/upstream", args->dir);
+    upstream_folder(args->dir, state, sizeof state);
     FED_TRY(fed_dir_make(state, 0700, err));
     FED_TRY(open_app(u, state, err));
     if (!fedclient_enrolled(fedclient_app_client(u->app)) && args->upstream_token == NULL &&

@@ -7,6 +7,9 @@
 
 typedef struct upstream upstream;
 
+/** The folder DIR/upstream. */
+void upstream_folder(const char *dir, char *dst, size_t cap);
+
 /**
  * Open the device, whose state is in DIR/upstream, and the site's rounds. Its thread starts with
  * the first upstream_tend. The server must outlive it.

@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -136,6 +137,26 @@ static void a_coordinator_is_made_used_and_not_made_again(void **state) {
     fed_test_rmdir(directory);
 }
 
+static void a_backup_of_a_site_says_what_it_lacks(void **state) {
+    (void)state;
+    char directory[256], words[700], out[4096], path[300];
+    fed_test_tmpdir(directory, sizeof directory);
+    snprintf(words, sizeof words, "init --dir %s/c", directory);
+    assert_int_equal(run(words, out), 0);
+    snprintf(words, sizeof words, "backup --dir %s/c %s/one", directory, directory);
+    assert_int_equal(run(words, out), 0);
+    assert_null(strstr(out, "upstream"));
+    snprintf(path, sizeof path, "%s/c/upstream", directory);
+    assert_int_equal(mkdir(path, 0700), 0);
+    snprintf(words, sizeof words, "backup --dir %s/c %s/two", directory, directory);
+    assert_int_equal(run(words, out), 0);
+    assert_non_null(strstr(out, "c/upstream is not in it"));
+    assert_non_null(strstr(out, "needs a new token"));
+    snprintf(path, sizeof path, "%s/two/upstream", directory);
+    assert_int_equal(access(path, F_OK), -1);
+    fed_test_rmdir(directory);
+}
+
 static void a_coordinator_on_sqlite_serves_alone(void **state) {
     (void)state;
     char directory[256], words[700], out[4096];
@@ -194,6 +215,7 @@ int main(void) {
         cmocka_unit_test(every_command_explains_itself),
         cmocka_unit_test(wrong_usage_exits_with_2),
         cmocka_unit_test(a_coordinator_is_made_used_and_not_made_again),
+        cmocka_unit_test(a_backup_of_a_site_says_what_it_lacks),
         cmocka_unit_test(a_coordinator_on_sqlite_serves_alone),
         cmocka_unit_test(a_browser_is_let_in_by_a_link),
     };
