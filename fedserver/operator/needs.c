@@ -12,13 +12,16 @@
 #include "fedserver/rounds/task_memory.h"
 #include "fedserver/server.h"
 #include "fedserver/task/phases.h"
+#include "fedserver/versions/shelf.h"
 
 /* How many vectors of the model's size the coordinator keeps for: */
 enum {
     /* model and residual; two keyframes; deltas, up to two models' worth */
     DISK_VECTORS = 2 + 2 + 2,
     /* a commit's journal: model and residual, a keyframe, a delta */
-    JOURNAL_VECTORS = 2 + 1 + 1
+    JOURNAL_VECTORS = 2 + 1 + 1,
+    /* where caches have downloads: sealed ones, and the one that is being sealed */
+    SEALED_VECTORS = FEDSERVER_SHELF_SNAPSHOTS + 1
 };
 
 static uint64_t largest_update(const fedserver_task *task, const fed_layout *layout) {
@@ -48,10 +51,11 @@ fed_status fedserver_needs_estimate(const fedserver_task *task, fedserver_needs 
         fedserver_strategy_state_size(&strategy, fedserver_trained(&arch.layout)) * sizeof(float);
     const uint64_t update = largest_update(task, &arch.layout);
     const bool all = fedserver_strategy_needs_all(&strategy);
+    const uint64_t sealed = task->wire.downloads[0] != '\0' ? SEALED_VECTORS : 0;
     *needs = (fedserver_needs){
         .values = arch.layout.size,
         .row_bytes = 2 * vector + state,
-        .model_bytes = (DISK_VECTORS + JOURNAL_VECTORS) * vector + 2 * state,
+        .model_bytes = (DISK_VECTORS + JOURNAL_VECTORS + sealed) * vector + 2 * state,
         .update_bytes = (update + (all ? vector : 0)) * task->rules.goal,
         .memory_bytes = memory,
     };

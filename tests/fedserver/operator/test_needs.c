@@ -4,7 +4,8 @@
 
 #include "fedserver/operator/needs.h"
 
-static fedserver_needs estimate(const char *model, const char *strategy, uint32_t goal) {
+static fedserver_needs estimate_at(const char *downloads, const char *model, const char *strategy,
+                                   uint32_t goal) {
     fed_error err = {0};
     fedserver_task task = {.rules = {.goal = goal, .rounds = 1}};
     fedserver_needs needs;
@@ -12,8 +13,13 @@ static fedserver_needs estimate(const char *model, const char *strategy, uint32_
     snprintf(task.wire.codec_up, sizeof task.wire.codec_up, "float32");
     snprintf(task.codec_down, sizeof task.codec_down, "float32");
     snprintf(task.strategy, sizeof task.strategy, "%s", strategy);
+    snprintf(task.wire.downloads, sizeof task.wire.downloads, "%s", downloads);
     assert_fed_ok_err(fedserver_needs_estimate(&task, &needs, &err));
     return needs;
+}
+
+static fedserver_needs estimate(const char *model, const char *strategy, uint32_t goal) {
+    return estimate_at("", model, strategy, goal);
 }
 
 /* 159 million values, as the one that was queued without a word. */
@@ -44,6 +50,16 @@ static void test_a_strategys_state_counts(void **state) {
     const fedserver_needs median = estimate("input 784 | dense 10", "median", 10);
     assert_true(adam.model_bytes > plain.model_bytes);
     assert_true(median.update_bytes > plain.update_bytes);
+}
+
+static void test_sealed_downloads_count(void **state) {
+    (void)state;
+    const fedserver_needs plain = estimate("input 784 | dense 10", "fedavg", 10);
+    const fedserver_needs sealed =
+        estimate_at("https://cdn.example/", "input 784 | dense 10", "fedavg", 10);
+    assert_true(sealed.model_bytes - plain.model_bytes >= 4 * 4 * plain.values);
+    assert_true(sealed.update_bytes == plain.update_bytes);
+    assert_true(sealed.memory_bytes == plain.memory_bytes);
 }
 
 static void test_what_the_disk_cannot_hold_is_refused(void **state) {
@@ -82,6 +98,7 @@ int main(void) {
         cmocka_unit_test(test_a_huge_task_is_said_to_be_one),
         cmocka_unit_test(test_a_small_task_needs_no_note),
         cmocka_unit_test(test_a_strategys_state_counts),
+        cmocka_unit_test(test_sealed_downloads_count),
         cmocka_unit_test(test_what_the_disk_cannot_hold_is_refused),
         cmocka_unit_test(test_so_it_is_when_it_is_queued),
     };
