@@ -486,7 +486,7 @@ static void a_follower_does_not_wait_long_for_a_silent_server(void **state) {
     const fed_status status = f->store->lead(db, "127.0.0.1:8501", &seen, &err);
     fed_postgres_signal(&server, SIGCONT);
     assert_fed_status(status, FED_EIO);
-    assert_fed_says(err, "has not answered for 5 s");
+    assert_fed_says(err, "has not answered for 2 s");
     f->store->close(db);
     f->store->close(other.db);
     fed_postgres_close(&server);
