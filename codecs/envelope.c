@@ -25,6 +25,21 @@ static fedcodec as_they_are(void) {
     return (fedcodec){.vtable = fedcodec_by_id(FEDCODEC_EXACT)};
 }
 
+/* The codec for a tensor of so many rows. The group is a vector: each value is a row. */
+static fedcodec codec_for(const fedcodec *codec, size_t rows) {
+    fedcodec own = *codec;
+    const size_t k = codec->vtable->rows_param;
+    if (k > 0 && own.param[k - 1] <= 0.0) {
+        own.param[k - 1] = (double)rows;
+    }
+    return own;
+}
+
+/* A tensor's rows are its first dimension. So a vector is one column. */
+static fedcodec codec_for_tensor(const fedcodec *codec, const fed_tensor *t) {
+    return codec_for(codec, t->rank > 0 ? t->dims[0] : 1);
+}
+
 static size_t frame_bound(const fedcodec *codec, size_t n) {
     size_t data = fedcodec_bound(codec, n);
     return frame_head_bound(n, data) + data;
@@ -34,14 +49,17 @@ size_t fedcodec_envelope_bound(const fedcodec *codec, const fed_layout *layout, 
     small = fedcodec_group_small(layout, small);
     size_t bound = FEDCODEC_MAGIC_SIZE + fed_varint_size(small) + fed_varint_size(layout->count);
     for (size_t k = 0; k < fedcodec_coded_tensors(layout); k++) {
-        size_t n = layout->tensors[k].size;
-        bound += n < small ? 0 : frame_bound(codec, n);
+        const fed_tensor *t = &layout->tensors[k];
+        const fedcodec own = codec_for_tensor(codec, t);
+        bound += t->size < small ? 0 : frame_bound(&own, t->size);
     }
     if (layout->statistics > 0) {
         const fedcodec exact = as_they_are();
         bound += frame_bound(&exact, fedcodec_statistics_size(layout));
     }
-    return bound + (small > 0 ? frame_bound(codec, fedcodec_group_size(layout, small)) : 0);
+    const size_t group = fedcodec_group_size(layout, small);
+    const fedcodec own = codec_for(codec, group);
+    return bound + (small > 0 ? frame_bound(&own, group) : 0);
 }
 
 /* The encoder and then the second stage use the same work memory. */
@@ -66,10 +84,12 @@ size_t fedcodec_envelope_work_size(const fedcodec *codec, const fed_layout *layo
                                    uint32_t small) {
     small = fedcodec_group_small(layout, small);
     size_t group = fedcodec_group_size(layout, small);
-    size_t most = small > 0 ? group_memory(group) + frame_work_size(codec, group) : 0;
+    const fedcodec of_group = codec_for(codec, group);
+    size_t most = small > 0 ? group_memory(group) + frame_work_size(&of_group, group) : 0;
     for (size_t k = 0; k < fedcodec_coded_tensors(layout); k++) {
-        size_t n = layout->tensors[k].size;
-        size_t size = n < small ? 0 : frame_work_size(codec, n);
+        const fed_tensor *t = &layout->tensors[k];
+        const fedcodec own = codec_for_tensor(codec, t);
+        size_t size = t->size < small ? 0 : frame_work_size(&own, t->size);
         most = size > most ? size : most;
     }
     return float_memory(layout->count) + most;
@@ -152,7 +172,8 @@ static fed_status put_group(const fedcodec *codec, const fed_layout *layout, uin
     if (x != NULL) {
         fedcodec_group_gather(layout, small, x, sizeof *x, group_x);
     }
-    FED_TRY(put_frame(codec, group, group_x, n, max, (uint8_t *)work + group_memory(n), w));
+    const fedcodec own = codec_for(codec, n);
+    FED_TRY(put_frame(&own, group, group_x, n, max, (uint8_t *)work + group_memory(n), w));
     fedcodec_group_scatter(layout, small, group, sizeof *residual, residual);
     return FED_OK;
 }
@@ -183,7 +204,8 @@ fed_status fedcodec_envelope_encode(const fedcodec *codec, const fed_layout *lay
     for (size_t k = 0; k < fedcodec_coded_tensors(layout); k++) {
         const fed_tensor *t = &layout->tensors[k];
         if (t->size >= small) {
-            FED_TRY(put_frame(codec, PART(residual, t->offset), PART(x, t->offset), t->size,
+            const fedcodec own = codec_for_tensor(codec, t);
+            FED_TRY(put_frame(&own, PART(residual, t->offset), PART(x, t->offset), t->size,
                               found[k], work, &w));
         }
     }

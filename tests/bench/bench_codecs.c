@@ -50,7 +50,10 @@ static const char *const settings[] = {"3lc:s=1 dense",
                                        "dgc:p=0.01",
                                        "dgc:p=0.01,values=bfloat16",
                                        "dgc:p=0.01,values=int8",
-                                       "threshold:t=0.005"};
+                                       "threshold:t=0.005",
+                                       "powersgd",
+                                       "powersgd:rank=4,values=bfloat16",
+                                       "powersgd:rank=8,power=2"};
 
 static const char dense[] = " dense";
 

@@ -234,6 +234,35 @@ static void a_stage_that_does_not_shrink_is_not_used(void **state) {
     envelope_case_close(&plain);
 }
 
+/* The first tensor is 2 rows of 300. The group is a vector, which is sent as it is. A spec may name
+ * other rows. */
+static void a_codec_of_matrices_is_told_the_shapes(void **state) {
+    (void)state;
+    static const struct {
+        const char *spec, *head; /* of the first frame and its message */
+        size_t len;              /* of that message */
+    } cases[] = {
+        {"powersgd:rank=1", "\x14\xd8\x04\xbe\x09\x01\x00\x02\x00\x00\x00", 6 + 4 * 302},
+        {"powersgd:rank=1,rows=5", "\x14\xd8\x04\xfa\x03\x01\x00\x05\x00\x00\x00", 6 + 4 * 125},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+        envelope_case f;
+        float y[ENVELOPE_SIZE];
+        envelope_case_open(&f, cases[k].spec);
+        envelope_case_encode(&f);
+        assert_memory_equal(f.out.data + 5, cases[k].head, 11);
+        assert_memory_equal(f.out.data + 10 + cases[k].len, "\x14\x08\x21\xff", 4);
+        assert_int_equal(f.out.len, 10 + cases[k].len + 3 + 1 + 4 * 8);
+        assert_true(fedcodec_envelope_bound(&f.codec, &f.layout, ENVELOPE_SMALL) < f.out.len + 16);
+        assert_fed_ok(fedcodec_envelope_decode(f.out.data, f.out.len, &f.layout, y, NULL));
+        for (size_t i = 0; i < ENVELOPE_SIZE; i++) {
+            const float left = f.sum[i] - y[i];
+            assert_true(left == f.residual[i]);
+        }
+        envelope_case_close(&f);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(head_and_frames_are_as_documented),
@@ -248,6 +277,7 @@ int main(void) {
         cmocka_unit_test(an_empty_tensor_alone_makes_no_group),
         cmocka_unit_test(a_model_without_tensors_is_a_head),
         cmocka_unit_test(a_stage_that_does_not_shrink_is_not_used),
+        cmocka_unit_test(a_codec_of_matrices_is_told_the_shapes),
     };
     return cmocka_run_group_tests_name("envelope", tests, NULL, NULL);
 }

@@ -9,11 +9,11 @@ static void ids_never_change(void **state) {
     static const struct {
         uint8_t id;
         const char *name;
-    } pinned[] = {{1, "float32"},   {2, "3lc"},     {3, "sbc"},         {4, "float16"},
-                  {5, "bfloat16"},  {6, "int8"},    {7, "stoch3"},      {8, "onebit"},
-                  {9, "topk"},      {12, "twobit"}, {13, "inceptionn"}, {14, "trunc"},
-                  {15, "randk"},    {16, "qsgd"},   {17, "natural"},    {18, "eden"},
-                  {19, "threshold"}}; /* add to it alone */
+    } pinned[] = {{1, "float32"},    {2, "3lc"},      {3, "sbc"},         {4, "float16"},
+                  {5, "bfloat16"},   {6, "int8"},     {7, "stoch3"},      {8, "onebit"},
+                  {9, "topk"},       {12, "twobit"},  {13, "inceptionn"}, {14, "trunc"},
+                  {15, "randk"},     {16, "qsgd"},    {17, "natural"},    {18, "eden"},
+                  {19, "threshold"}, {20, "powersgd"}}; /* add to it alone */
     for (size_t i = 0; i < sizeof pinned / sizeof pinned[0]; i++) {
         const fedcodec_vtable *codec = fedcodec_by_id(pinned[i].id);
         assert_non_null(codec);

@@ -369,7 +369,7 @@ static void parameters_out_of_range_are_refused(void **state) {
     for (size_t k = 0; contract_codec(k, &codec); k++) {
         const fedcodec_param *param = codec.vtable->params;
         for (size_t i = 0; param[i].key != NULL; i++) {
-            const double bad[] = {param[i].names != NULL ? -1.0 : param[i].low * 0.99,
+            const double bad[] = {param[i].low > 0.0 ? param[i].low * 0.99 : -1.0,
                                   param[i].high * 1.01, (double)NAN};
             for (size_t j = 0; j < 3; j++) {
                 fedcodec wrong = codec;

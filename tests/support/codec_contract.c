@@ -117,6 +117,8 @@ static const char *const more_specs[] = {
     "stc:p=0.2,pos=range",        "stc:p=0.2,pos=auto",
     "dgc:p=0.2,values=bfloat16",  "dgc:p=0.5,pos=auto,values=int8",
     "topk:p=0.3,values=bfloat16", "topk:p=1,values=int8",
+    "powersgd:rank=3,power=2",    "powersgd:rank=5,values=bfloat16",
+    "powersgd:rank=1,rows=3",     "powersgd:power=3,rows=40,values=bfloat16",
 };
 
 bool contract_codec(size_t k, fedcodec *codec) {

@@ -12,6 +12,7 @@
 #include "reference_buckets.h"
 #include "reference_eden.h"
 #include "reference_positions.h"
+#include "reference_powersgd.h"
 #include "reference_simple.h"
 
 typedef struct bytes {
@@ -414,6 +415,8 @@ uint8_t *fed_reference_encode(const fedcodec *codec, float *residual, size_t n, 
         inceptionn_encode(codec->param[0], residual, n, &out);
     } else if (strcmp(codec->vtable->name, "eden") == 0) {
         return fed_reference_eden_encode(codec->param, residual, n, len);
+    } else if (strcmp(codec->vtable->name, "powersgd") == 0) {
+        return fed_reference_powersgd_encode(codec->param, residual, n, len);
     } else if ((out.data = fed_reference_sparse_encode(codec, residual, n, &out.len)) == NULL) {
         no_reference(codec->vtable);
     }
@@ -442,6 +445,8 @@ void fed_reference_decode(const fedcodec_vtable *codec, const uint8_t *src, size
         inceptionn_decode(src, y, n);
     } else if (strcmp(codec->name, "eden") == 0) {
         fed_reference_eden_decode(src, y, n);
+    } else if (strcmp(codec->name, "powersgd") == 0) {
+        fed_reference_powersgd_decode(src, y, n);
     } else if (!fed_reference_sparse_decode(codec, src, len, y, n)) {
         no_reference(codec);
     }

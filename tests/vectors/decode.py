@@ -18,7 +18,7 @@ import struct
 import subprocess
 import sys
 
-from decode_random import decode_eden, decode_natural, decode_qsgd, decode_randk
+from decode_random import decode_eden, decode_natural, decode_powersgd, decode_qsgd, decode_randk
 from decode_reader import SIGN, Reader, Refused, bits_of, float_of, is_finite, require
 
 
@@ -403,6 +403,7 @@ DECODERS = {
     17: decode_natural,
     18: decode_eden,
     19: decode_dgc,  # threshold's messages are dgc's
+    20: decode_powersgd,
 }
 
 

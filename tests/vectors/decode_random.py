@@ -1,5 +1,7 @@
 """Decoders of codecs that draw random numbers: for decode.py, written from docs/codec-formats.md alone."""
 # SPDX-License-Identifier: Apache-2.0
+import math
+
 from decode_reader import SIGN, Reader, bits_of, float_of, is_finite, require
 
 
@@ -108,3 +110,48 @@ def decode_eden(message, n):
     reader.end_of_bits(0)
     reader.end()
     return [bits_of(-value if sign else value) & (0xFFFFFFFF if value else 0) for value, sign in zip(values, eden_signs(draw, n))]
+
+
+def powersgd_numbers(reader, form, count):
+    if form == 0:
+        return [float_of(reader.f32()) for _ in range(count)]
+    return [float_of(int.from_bytes(reader.bytes(2), "little") << 16) for _ in range(count)]
+
+
+def rounded(value):
+    """To binary32; infinite where it is too large for that."""
+    try:
+        return float_of(bits_of(value))
+    except OverflowError:
+        return math.copysign(math.inf, value)
+
+
+def powersgd_product(p, q):
+    """The bits of the sum of the products, beginning with +0, of one row of P and one of Q."""
+    total = 0.0
+    for a, b in zip(p, q):
+        total = rounded(total + rounded(a * b))
+    require(math.isfinite(total), "a value that is not finite")
+    return bits_of(total)
+
+
+def decode_powersgd(message, n):
+    reader = Reader(message)
+    rank = reader.u8()
+    if rank == 0:
+        reader.end()
+        return [0] * n
+    if rank == 255:
+        values = [reader.f32() for _ in range(n)]
+        reader.end()
+        require(all(map(is_finite, values)) and any(value & ~SIGN for value in values), "bad values")
+        return values
+    form, rows = reader.u8(), reader.f32()  # the rows are no float, but four bytes as well
+    require(rank <= 32 and form <= 1 and rows > 0 and n % rows == 0, "a bad rank, form or number of rows")
+    require(len(message) < 1 + 4 * n, "a product that is not shorter than the values")
+    columns = n // rows
+    require(len(message) == 6 + (4 >> form) * rank * (rows + columns), "another length")
+    p = [powersgd_numbers(reader, form, rows) for _ in range(rank)]
+    q = [powersgd_numbers(reader, form, columns) for _ in range(rank)]
+    reader.end()
+    return [powersgd_product(a, b) for a in zip(*p) for b in zip(*q)]

@@ -176,6 +176,80 @@ def eden(values, bits, bucket, seed):
     return message, decoded, [0.0] * n
 
 
+def narrowed(value, form):
+    """To binary32, or on to bfloat16: to nearest, ties to even."""
+    bits = struct.unpack("<I", f32(value))[0]
+    if form == 1:
+        bits = bits + 0x7FFF + (bits >> 16 & 1) & 0xFFFF0000
+    return struct.unpack("<f", struct.pack("<I", bits))[0]
+
+
+def powersgd_sum(products):
+    """Products in 16 parts, which are added in pairs; each sum in binary32."""
+    parts = [0.0] * 16
+    for j, product in enumerate(products):
+        parts[j % 16] = rounded(parts[j % 16] + product)
+    while len(parts) > 1:
+        half = len(parts) // 2
+        parts = [rounded(a + b) for a, b in zip(parts[:half], parts[half:])]
+    return parts[0]
+
+
+def orthonormal(columns, form):
+    """P's columns, without those that are left out."""
+    kept = []
+    for column in columns:
+        before = math.sqrt(in_parts(a * a for a in column))
+        for other in kept + kept:
+            s = rounded(in_parts(a * b for a, b in zip(column, other)))
+            column = [rounded(a - rounded(s * b)) for a, b in zip(column, other)]
+        length = math.sqrt(in_parts(a * a for a in column))
+        if length > 2.0**-16 * before:
+            kept.append([rounded(a / length) for a in column])
+    return [[narrowed(a, form) for a in column] for column in kept]
+
+
+def powersgd_factors(matrix, rank, power, form):
+    """The columns of P and of Q."""
+    bits = struct.unpack("<I", f32(max(abs(value) for row in matrix for value in row)))[0]
+    up, columns = 2.0 ** (127 - (bits >> 23)), len(matrix[0])
+    words = [word for b in range(rank * columns // 4 + 1) for word in philox_block((bits, 0), (b, 0, 0, 0))]
+    drawn = [rounded(word - (word >> 31 << 32)) * 2.0**-31 * up for word in words]
+    q = [drawn[k * columns:(k + 1) * columns] for k in range(rank)]
+    for step in range(power):
+        q = [[rounded(a * (up if step else 1)) for a in column] for column in q]
+        p = orthonormal([[powersgd_sum(rounded(a * b) for a, b in zip(row, column)) for row in matrix] for column in q], form)
+        q = []
+        for column in p:
+            sums = [0.0] * columns
+            for a, row in zip(column, matrix):
+                sums = [rounded(total + rounded(a * value)) for total, value in zip(sums, row)]
+            q.append(sums)
+    return p, [[narrowed(a, form) for a in column] for column in q]
+
+
+def powersgd(values, rank, power, form, rows):
+    n, most = len(values), max(map(abs, values), default=0.0)
+    rows = rows or max((k for k in range(1, math.isqrt(n) + 1) if n % k == 0), default=0)
+    rows = rows if rows and n % rows == 0 else n
+    columns = n // rows if rows else 0
+    if most > 0 and 6 + (4 >> form) * rank * (rows + columns) >= 1 + 4 * n:
+        return b"\xff" + b"".join(map(f32, values)), values, [0.0] * n
+    if not 2.0**-100 <= most < 2.0**90:
+        return b"\0", [0.0] * n, values
+    matrix = [values[at:at + columns] for at in range(0, n, columns)]
+    p, q = powersgd_factors(matrix, rank, power, form)
+    message = bytes([len(p), form]) + struct.pack("<I", rows)
+    message += b"".join(f32(a)[2 * form:] for column in p + q for a in column)
+    decoded = []
+    for a in zip(*p):
+        for b in zip(*q):
+            decoded.append(0.0)
+            for c, d in zip(a, b):
+                decoded[-1] = rounded(decoded[-1] + rounded(c * d))
+    return message, decoded, [rounded(a - b) for a, b in zip(values, decoded)]
+
+
 def gauss(seed, count):
     rng = random.Random(seed)
     return [rounded(rng.gauss(0, 1)) for _ in range(count)]
@@ -227,6 +301,23 @@ CASES |= {
     "eden_huge": ("A scale that had to shrink.", "eden:bits=2", (eden, 2, 1024, 1), [3.4028234663852886e38, -3e38, 1e38, 1.0]),
     "eden_buckets": ("A bucket of zeros of both signs, one of denormals, one of a value.", "eden:bits=4,bucket=64", (eden, 4, 64, 1),
                      [0.0, -0.0] * 32 + [rounded(1e-40)] * 64 + [-0.0] * 9 + [0.75]),
+}
+
+CASES |= {
+    "powersgd_empty": ("No values.", "powersgd", (powersgd, 2, 1, 0, 0), []),
+    "powersgd_zeros": ("Zeros of both signs.", "powersgd", (powersgd, 2, 1, 0, 0), [0.0, -0.0] * 20),
+    "powersgd_vector": ("A prime number of values: they travel as they are.", "powersgd", (powersgd, 2, 1, 0, 0), gauss(21, 16) + [-0.0]),
+    "powersgd_gauss": ("10 rows of 12 columns, rank 2.", "powersgd", (powersgd, 2, 1, 0, 0), gauss(22, 120)),
+    "powersgd_rows": ("5 rows of 40 columns, an odd rank.", "powersgd:rank=3,rows=5", (powersgd, 3, 1, 0, 5), gauss(23, 200)),
+    "powersgd_power": ("Three steps of iteration.", "powersgd:rank=4,power=3", (powersgd, 4, 3, 0, 0), gauss(24, 400)),
+    "powersgd_bfloat16": ("Numbers of two bytes.", "powersgd:rank=3,power=2,values=bfloat16", (powersgd, 3, 2, 1, 0), gauss(25, 144)),
+    "powersgd_dependent": ("A matrix of rank 1, of which no more is sent.", "powersgd:rank=3", (powersgd, 3, 1, 0, 0),
+                           [float(2**(i % 3) * 3**(j % 4)) for i in range(10) for j in range(11)]),
+    "powersgd_spike": ("A value alone.", "powersgd", (powersgd, 2, 1, 0, 0), [0.0] * 71 + [-7.0] + [-0.0] * 72),
+    "powersgd_huge": ("A matrix that waits: its sums could be infinite.", "powersgd:rank=1", (powersgd, 1, 1, 0, 0), [2.0**90] + [1.0] * 35),
+    "powersgd_large": ("The largest magnitudes that are sent, and a step more.", "powersgd:rank=1,power=2", (powersgd, 1, 2, 0, 0),
+                       [x * 2.0**87 for x in gauss(26, 36)]),
+    "powersgd_small": ("Magnitudes near the smallest that are sent.", "powersgd:rank=2", (powersgd, 2, 1, 0, 0), [x * 2.0**-100 for x in gauss(27, 100)]),
 }
 
 

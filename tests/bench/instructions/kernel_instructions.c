@@ -35,7 +35,9 @@ static const char *const codecs[] = {"3lc:s=1",
                                      "eden",
                                      "topk:p=0.05,values=int8",
                                      "dgc:p=0.01,values=bfloat16",
-                                     "threshold:t=0.005"};
+                                     "threshold:t=0.005",
+                                     "powersgd",
+                                     "powersgd:rank=4,values=bfloat16"};
 
 static const struct {
     const char *name, *text;

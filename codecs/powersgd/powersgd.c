@@ -1,0 +1,549 @@
+/* powersgd: a matrix as the product of two narrow ones. Format: docs/codec-formats.md#powersgd
+ * Paper: PowerSGD (Vogels, Karimireddy and Jaggi, NeurIPS 2019), algorithms 1 and 2
+ *
+ * A tensor is a matrix M of rows and columns. A sender draws Q, and makes P = M Q with columns of
+ * length 1 at right angles, then Q = M^T P. It sends P and Q; P Q^T is M's projection on P. In the
+ * paper the workers add up their P, and then their Q: all have the same P. Devices of a federation
+ * meet no others while they encode, so each has its own P, and the coordinator adds up products. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
+#include <math.h>
+
+#include "codecs/prim/floats.h"
+#include "codecs/prim/forms.h"
+#include "codecs/prim/parts.h"
+#include "codecs/prim/rounding.h"
+#include "codecs/registry.h"
+#include "fed/rng.h"
+
+/* A message is one byte, ONLY_VALUES and the values, or the rank. After a rank that is not 0 follow
+ * the form of the numbers, the number of rows, P and Q, column by column. */
+enum {
+    ONLY_VALUES = 255,
+    LEAD = 6,
+    RANK_MAX = 32,
+    POWER_MAX = 4,
+    PAIR = 2,    /* rows of M, and columns of Q, whose products are made at once */
+    ROWS = 4,    /* rows of M that are added up at once */
+    LANES = 16,  /* parts of a sum */
+    WIDE = 1024, /* columns of M whose sums stay in the first cache */
+    CHUNK = 256  /* values that are decoded at once */
+};
+
+/* A matrix waits in the residual if its largest magnitude is less than SMALLEST or not less than
+ * LIMIT: sums could lose their bits, or be infinite. */
+#define SMALLEST 0x1p-100f
+#define LIMIT    0x1p90f
+
+/* A column of P is only rounding errors if without its parts along the columns before no more than
+ * this share of its length is left. */
+#define NOTHING_NEW 0x1p-16
+
+enum { PARAM_RANK, PARAM_POWER, PARAM_VALUES, PARAM_ROWS };
+
+static const char *const value_names[] = {"float32", "bfloat16", NULL}; /* by fedcodec_form */
+static const fedcodec_param powersgd_params[] = {
+    {.key = "rank",
+     .preset = 2,
+     .low = 1,
+     .high = RANK_MAX,
+     .help = "columns of each factor, if that is shorter",
+     .whole = true},
+    {.key = "power",
+     .preset = 1,
+     .low = 1,
+     .high = POWER_MAX,
+     .help = "steps of subspace iteration",
+     .whole = true},
+    {.key = "values",
+     .preset = FEDCODEC_FORM_FLOAT32,
+     .low = FEDCODEC_FORM_FLOAT32,
+     .high = FEDCODEC_FORM_BFLOAT16,
+     .help = "how a factor's number is sent",
+     .names = value_names},
+    {.key = "rows",
+     .preset = 0,
+     .low = 0,
+     .high = UINT32_MAX,
+     .help = "of a tensor without a shape; 0: as square as it can be",
+     .whole = true},
+    {.key = NULL},
+};
+
+/* ---- The parts of a message ---- */
+
+/* What a message stands for: rank 0 for zeros, ONLY_VALUES for values as they are. */
+typedef struct product {
+    unsigned rank;
+    fedcodec_form form;
+    size_t rows, columns;
+    const uint8_t *p, *q; /* of ONLY_VALUES: p has the values */
+} product;
+
+/* Of any rank and rows, so it may not fit into a size_t. */
+static uint64_t len_of(const product *m) {
+    return LEAD + m->rank * (uint64_t)fedcodec_values_len(m->form, m->rows + m->columns);
+}
+
+static size_t values_len(size_t n) {
+    return 1 + sizeof(float) * n;
+}
+
+static bool is_shorter(const product *m) {
+    return len_of(m) < values_len(m->rows * m->columns);
+}
+
+/* The largest divisor of n that is not above its root. */
+static size_t square_rows(size_t n) {
+    size_t rows = (size_t)sqrt((double)n);
+    while (rows > 1 && n % rows != 0) {
+        rows--;
+    }
+    return rows;
+}
+
+/* The product that is sent, if it is shorter than the values. */
+static product product_for(const double *param, size_t n) {
+    product m = {.rank = (unsigned)param[PARAM_RANK], .form = (fedcodec_form)param[PARAM_VALUES]};
+    m.rows = param[PARAM_ROWS] > 0.0 ? (size_t)param[PARAM_ROWS] : square_rows(n);
+    if (m.rows == 0 || n % m.rows != 0) {
+        m.rows = n;
+    }
+    m.columns = n > 0 ? n / m.rows : 0;
+    return m;
+}
+
+static size_t powersgd_bound(const double *param, size_t n) {
+    const product m = product_for(param, n);
+    return is_shorter(&m) ? (size_t)len_of(&m) : values_len(n);
+}
+
+static size_t powersgd_work_size(const double *param, size_t n) {
+    const product m = product_for(param, n);
+    return is_shorter(&m) ? m.rank * (m.rows + m.columns) * sizeof(float) : 0;
+}
+
+/* ---- Reading ---- */
+
+/* FED_EFORMAT: the length or the head is wrong. */
+static fed_status product_read(const uint8_t *src, size_t len, size_t n, product *m) {
+    FED_REQUIRE(len > 0, FED_EFORMAT);
+    *m = (product){.rank = src[0], .p = src + 1};
+    if (m->rank == ONLY_VALUES || m->rank == 0) {
+        return len == (m->rank == 0 ? 1 : values_len(n)) ? FED_OK : FED_EFORMAT;
+    }
+    FED_REQUIRE(m->rank <= RANK_MAX && len >= LEAD && src[1] <= FEDCODEC_FORM_BFLOAT16,
+                FED_EFORMAT);
+    m->form = (fedcodec_form)src[1];
+    m->rows = fedcodec_load_u32(src + 2);
+    FED_REQUIRE(m->rows > 0 && n % m->rows == 0, FED_EFORMAT);
+    m->columns = n / m->rows;
+    FED_REQUIRE(is_shorter(m) && len == len_of(m), FED_EFORMAT);
+    m->p = src + LEAD;
+    m->q = m->p + m->rank * fedcodec_values_len(m->form, m->rows);
+    return FED_OK;
+}
+
+static product product_of(const uint8_t *src, size_t len, size_t n) {
+    product m;
+    const fed_status status = product_read(src, len, n, &m);
+    assert(status == FED_OK);
+    (void)status;
+    return m;
+}
+
+static inline float load(fedcodec_form form, const uint8_t *src, size_t i) {
+    return form == FEDCODEC_FORM_BFLOAT16 ? fedcodec_from_bfloat16(fedcodec_load_u16(src + 2 * i))
+                                          : fedcodec_load_f32(src + 4 * i);
+}
+
+/* `count` values of row i, from a column on. form is a constant, so that the compiler makes vectors
+ * of the inner loop. 0 times a last column of Q that has no other beside it is added once more. */
+static inline void multiply_as(fedcodec_form form, const product *m, size_t i, size_t column,
+                               size_t count, float *restrict y) {
+    const size_t width = form == FEDCODEC_FORM_BFLOAT16 ? sizeof(uint16_t) : sizeof(float);
+    memset(y, 0, count * sizeof *y);
+    for (size_t k = 0; k < m->rank; k += PAIR) {
+        const bool both = k + 1 < m->rank;
+        const uint8_t *q0 = m->q + width * (k * m->columns + column);
+        const uint8_t *q1 = both ? q0 + width * m->columns : q0;
+        const float p0 = load(form, m->p, k * m->rows + i);
+        const float p1 = both ? load(form, m->p, (k + 1) * m->rows + i) : 0.0f;
+        for (size_t j = 0; j < count; j++) {
+            y[j] = y[j] + p0 * load(form, q0, j) + p1 * load(form, q1, j);
+        }
+    }
+}
+
+/* Values from `at` on, into y[CHUNK]: those left of a row, or CHUNK of them. Returns how many. */
+static size_t multiply(const product *m, size_t at, float *y) {
+    const size_t i = at / m->columns, column = at % m->columns, left = m->columns - column;
+    const size_t count = left < CHUNK ? left : CHUNK;
+    if (m->form == FEDCODEC_FORM_BFLOAT16) {
+        multiply_as(FEDCODEC_FORM_BFLOAT16, m, i, column, count, y);
+    } else {
+        multiply_as(FEDCODEC_FORM_FLOAT32, m, i, column, count, y);
+    }
+    return count;
+}
+
+/* The same of any message of n values but that of zeros. */
+static size_t some_values(const product *m, size_t n, size_t at, float *y) {
+    if (m->rank != ONLY_VALUES) {
+        return multiply(m, at, y);
+    }
+    const size_t count = n - at < CHUNK ? n - at : CHUNK;
+    fedcodec_values_load(FEDCODEC_FORM_FLOAT32, m->p, at, count, y);
+    return count;
+}
+
+static fed_status powersgd_check(const uint8_t *src, size_t len, size_t n, float *max_abs) {
+    product m;
+    FED_TRY(product_read(src, len, n, &m));
+    int32_t max = 0;
+    float y[CHUNK];
+    for (size_t at = 0, count; m.rank > 0 && at < n; at += count) {
+        count = some_values(&m, n, at, y);
+        max = fedcodec_larger(max, fedcodec_largest(y, count));
+    }
+    FED_REQUIRE(max < FEDCODEC_INFINITY && (max > 0 || m.rank != ONLY_VALUES), FED_EFORMAT);
+    *max_abs = fedcodec_float((uint32_t)max);
+    return FED_OK;
+}
+
+static void powersgd_decode(const uint8_t *src, size_t len, float *y, size_t n) {
+    const product m = product_of(src, len, n);
+    if (m.rank == 0) {
+        memset(y, 0, n * sizeof *y);
+        return;
+    }
+    for (size_t at = 0; at < n;) {
+        at += some_values(&m, n, at, y + at);
+    }
+}
+
+static void powersgd_axpy(const uint8_t *src, size_t len, float w, float *y, size_t n) {
+    const product m = product_of(src, len, n);
+    float some[CHUNK];
+    for (size_t at = 0, count; m.rank > 0 && at < n; at += count) {
+        count = some_values(&m, n, at, some);
+        for (size_t i = 0; i < count; i++) {
+            y[at + i] += w * some[i];
+        }
+    }
+}
+
+static void powersgd_fold(const uint8_t *src, size_t len, int64_t weight, int64_t *acc, size_t n) {
+    const product m = product_of(src, len, n);
+    float some[CHUNK];
+    for (size_t at = 0, count; m.rank > 0 && at < n; at += count) {
+        count = some_values(&m, n, at, some);
+        for (size_t i = 0; i < count; i++) {
+            acc[at + i] += weight * fedcodec_fixed(some[i]);
+        }
+    }
+}
+
+/* ---- Writing ---- */
+
+/* The matrix M, which is the residual, and its factors, column by column. */
+typedef struct factors {
+    product to;     /* to.rank: columns of P and Q that are used */
+    float *m;       /* float32[rows][columns] */
+    const float *x; /* what the first step adds to M; or NULL */
+    float *p, *q;   /* float32[rank][rows], float32[rank][columns] */
+    size_t parts;
+} factors;
+
+/* The sums of two rows with two columns, in LANES parts each. Part l has the products at l,
+ * l + LANES and so on. Two of each, since sums that wait for no other keep the machine busy. */
+typedef float lanes __attribute__((vector_size(4 * LANES / 2)));
+typedef struct sums {
+    lanes part[PAIR][PAIR][2];
+} sums;
+
+static inline void add_products(sums *to, const float *m0, const float *m1, const float *q0,
+                                const float *q1) {
+    for (size_t h = 0; h < 2; h++) {
+        const size_t at = h * LANES / 2;
+        lanes a0, a1, b0, b1;
+        memcpy(&a0, m0 + at, sizeof a0);
+        memcpy(&a1, m1 + at, sizeof a1);
+        memcpy(&b0, q0 + at, sizeof b0);
+        memcpy(&b1, q1 + at, sizeof b1);
+        to->part[0][0][h] += a0 * b0;
+        to->part[0][1][h] += a0 * b1;
+        to->part[1][0][h] += a1 * b0;
+        to->part[1][1][h] += a1 * b1;
+    }
+}
+
+/* The parts in pairs: l and l + 8, then l and l + 4, and so on. */
+static float add_parts(const lanes part[2]) {
+    float sum[LANES / 2];
+    const lanes both = part[0] + part[1];
+    memcpy(sum, &both, sizeof sum);
+    for (size_t l = 0; l < 4; l++) {
+        sum[l] += sum[l + 4];
+    }
+    return (sum[0] + sum[2]) + (sum[1] + sum[3]);
+}
+
+/* The products of two rows with two columns of n values. The values at the end are zeros where
+ * there are no more. */
+static void multiply_pairs(const float *const row[PAIR], const float *const q[PAIR], size_t n,
+                           float to[PAIR][PAIR]) {
+    sums all = {{{{{0}}}}};
+    float rest[2 * PAIR][LANES] = {{0.0f}};
+    const size_t whole = n / LANES * LANES;
+    for (size_t j = 0; j < whole; j += LANES) {
+        add_products(&all, row[0] + j, row[1] + j, q[0] + j, q[1] + j);
+    }
+    for (size_t t = 0; t < PAIR; t++) {
+        memcpy(rest[t], row[t] + whole, (n - whole) * sizeof(float));
+        memcpy(rest[PAIR + t], q[t] + whole, (n - whole) * sizeof(float));
+    }
+    add_products(&all, rest[0], rest[1], rest[2], rest[3]);
+    for (size_t t = 0; t < PAIR * PAIR; t++) {
+        to[t / PAIR][t % PAIR] = add_parts(all.part[t / PAIR][t % PAIR]);
+    }
+}
+
+/* P = M Q of the rows i and `next`, which is i again after the last row. */
+static void make_p_rows(const factors *f, size_t i, size_t next) {
+    const size_t rows = f->to.rows, columns = f->to.columns;
+    const float *row[PAIR] = {f->m + i * columns, f->m + next * columns};
+    for (size_t k = 0; k < f->to.rank; k += PAIR) {
+        const size_t after = k + 1 < f->to.rank ? k + 1 : k;
+        const float *q[PAIR] = {f->q + k * columns, f->q + after * columns};
+        float to[PAIR][PAIR];
+        multiply_pairs(row, q, columns, to);
+        f->p[k * rows + i] = to[0][0];
+        f->p[k * rows + next] = to[1][0];
+        f->p[after * rows + i] = to[0][after - k];
+        f->p[after * rows + next] = to[1][after - k];
+    }
+}
+
+/* P = M Q, a part of the rows. */
+static void make_p(void *job, size_t part) {
+    const factors *f = job;
+    const size_t columns = f->to.columns;
+    const size_t end = fedcodec_part_start(f->to.rows, f->parts, part + 1, 1);
+    for (size_t i = fedcodec_part_start(f->to.rows, f->parts, part, 1); i < end; i += PAIR) {
+        const size_t next = i + 1 < end ? i + 1 : i;
+        if (f->x != NULL) {
+            fedcodec_add(f->m + i * columns, f->x + i * columns, (next - i + 1) * columns);
+        }
+        make_p_rows(f, i, next);
+    }
+}
+
+/* q[j] += p times four rows of M, the sums in the order of the rows. */
+static void add_rows(const float *const row[ROWS], const float p[ROWS], size_t n,
+                     float *restrict q) {
+    const float *restrict m0 = row[0], *restrict m1 = row[1];
+    const float *restrict m2 = row[2], *restrict m3 = row[3];
+    for (size_t j = 0; j < n; j++) {
+        q[j] = q[j] + p[0] * m0[j] + p[1] * m1[j] + p[2] * m2[j] + p[3] * m3[j];
+    }
+}
+
+/* The columns of Q = M^T P that belong to columns of M from `column` on. Where no row is left, 0
+ * times the last one is added. */
+static void make_q_from(const factors *f, size_t column, size_t count) {
+    const size_t rows = f->to.rows, columns = f->to.columns;
+    for (size_t k = 0; k < f->to.rank; k++) {
+        memset(f->q + k * columns + column, 0, count * sizeof *f->q);
+    }
+    for (size_t i = 0; i < rows; i += ROWS) {
+        const float *row[ROWS];
+        for (size_t t = 0; t < ROWS; t++) {
+            row[t] = f->m + (i + t < rows ? i + t : rows - 1) * columns + column;
+        }
+        for (size_t k = 0; k < f->to.rank; k++) {
+            float p[ROWS] = {0.0f};
+            memcpy(p, f->p + k * rows + i, (rows - i < ROWS ? rows - i : ROWS) * sizeof *p);
+            add_rows(row, p, count, f->q + k * columns + column);
+        }
+    }
+}
+
+/* Q = M^T P, a part of the columns. */
+static void make_q(void *job, size_t part) {
+    const factors *f = job;
+    const size_t end = fedcodec_part_start(f->to.columns, f->parts, part + 1, LANES);
+    for (size_t j = fedcodec_part_start(f->to.columns, f->parts, part, LANES); j < end; j += WIDE) {
+        make_q_from(f, j, end - j < WIDE ? end - j : WIDE);
+    }
+}
+
+/* In binary64, in LANES parts. */
+static double dot(const float *restrict a, const float *restrict b, size_t n) {
+    double lane[LANES] = {0.0}, sum = 0.0;
+    const size_t whole = n / LANES * LANES;
+    for (size_t i = 0; i < whole; i += LANES) {
+        for (size_t l = 0; l < LANES; l++) {
+            lane[l] += (double)a[i + l] * (double)b[i + l];
+        }
+    }
+    for (size_t i = whole; i < n; i++) {
+        lane[i - whole] += (double)a[i] * (double)b[i];
+    }
+    for (size_t l = 0; l < LANES; l++) {
+        sum += lane[l];
+    }
+    return sum;
+}
+
+static float rounded(fedcodec_form form, float v) {
+    return form == FEDCODEC_FORM_BFLOAT16 ? fedcodec_from_bfloat16(fedcodec_to_bfloat16(v)) : v;
+}
+
+/* Take the parts along the first k columns of P, twice: the first time rounding leaves some. */
+static void make_square(float *p, size_t k, size_t rows) {
+    float *restrict own = p + k * rows;
+    for (size_t step = 0; step < 2 * k; step++) {
+        const float *restrict other = p + step % k * rows;
+        const float along = (float)dot(own, other, rows);
+        for (size_t i = 0; i < rows; i++) {
+            own[i] -= along * other[i];
+        }
+    }
+}
+
+/* Make P's columns of length 1 and at right angles (modified Gram-Schmidt), and leave out those
+ * that are none then. */
+static void orthonormalise(factors *f) {
+    const size_t rows = f->to.rows;
+    unsigned kept = 0;
+    for (unsigned k = 0; k < f->to.rank; k++) {
+        float *own = f->p + kept * rows;
+        memmove(own, f->p + k * rows, rows * sizeof *own);
+        const double before = sqrt(dot(own, own, rows));
+        make_square(f->p, kept, rows);
+        const double length = sqrt(dot(own, own, rows));
+        for (size_t i = 0; i < rows; i++) {
+            own[i] = (float)((double)own[i] / length);
+        }
+        kept += length > NOTHING_NEW * before;
+    }
+    for (size_t i = 0; i < kept * rows; i++) {
+        f->p[i] = rounded(f->to.form, f->p[i]);
+    }
+    f->to.rank = kept;
+}
+
+/* A number between -1 and 1 times `up` for each value of Q. */
+static void draw_q(const factors *f, float max, float up) {
+    fed_rng rng;
+    fed_rng_init(&rng, fedcodec_bits(max), 0, 0);
+    for (size_t i = 0; i < f->to.rank * f->to.columns; i++) {
+        f->q[i] = (float)(int32_t)fed_rng_u32(&rng) * (up * 0x1p-31f);
+    }
+}
+
+/* The power of two that makes a magnitude one from 1 to 2. */
+static float scale_up(float max) {
+    return fedcodec_float((uint32_t)(254 - (fedcodec_bits(max) >> 23)) << 23);
+}
+
+static void find_factors(factors *f, const fedcodec_job *job) {
+    const float up = scale_up(job->max);
+    draw_q(f, job->max, up);
+    for (unsigned step = 0; step < (unsigned)job->param[PARAM_POWER]; step++) {
+        for (size_t i = 0; step > 0 && i < f->to.rank * f->to.columns; i++) {
+            f->q[i] *= up;
+        }
+        fedcodec_run_parts(job->pool, f->parts, make_p, f);
+        f->x = NULL;
+        orthonormalise(f);
+        fedcodec_run_parts(job->pool, f->parts, make_q, f);
+    }
+}
+
+static void put(fedcodec_form form, const float *v, size_t n, uint8_t *dst) {
+    if (form == FEDCODEC_FORM_FLOAT32) {
+        fedcodec_store_values(dst, v, n);
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        fedcodec_store_u16(dst + 2 * i, fedcodec_to_bfloat16(v[i]));
+    }
+}
+
+/* Subtract the product from M, a part of the rows. */
+static void subtract(void *job, size_t part) {
+    const factors *f = job;
+    const size_t columns = f->to.columns;
+    const size_t end = fedcodec_part_start(f->to.rows, f->parts, part + 1, 1) * columns;
+    size_t at = fedcodec_part_start(f->to.rows, f->parts, part, 1) * columns;
+    float y[CHUNK];
+    for (size_t count; at < end; at += count) {
+        count = multiply(&f->to, at, y);
+        for (size_t i = 0; i < count; i++) {
+            f->m[at + i] -= y[i];
+        }
+    }
+}
+
+static size_t encode_product(const fedcodec_job *job, product to) {
+    factors f = {.to = to, .m = job->residual, .x = job->x, .p = job->work};
+    f.q = f.p + to.rank * to.rows;
+    f.parts = fedcodec_parts(job->pool, job->n);
+    find_factors(&f, job);
+    job->dst[0] = (uint8_t)f.to.rank;
+    if (f.to.rank == 0) {
+        return 1;
+    }
+    uint8_t *p = job->dst + LEAD, *q = p + f.to.rank * fedcodec_values_len(to.form, to.rows);
+    job->dst[1] = (uint8_t)to.form;
+    fedcodec_store_u32(job->dst + 2, (uint32_t)to.rows);
+    put(to.form, f.p, f.to.rank * to.rows, p);
+    put(to.form, f.q, f.to.rank * to.columns, q);
+    f.to.p = p;
+    f.to.q = q;
+    fedcodec_run_parts(job->pool, f.parts, subtract, &f);
+    return (size_t)len_of(&f.to);
+}
+
+static size_t encode_values(const fedcodec_job *job) {
+    fedcodec_add(job->residual, job->x, job->n);
+    job->dst[0] = ONLY_VALUES;
+    fedcodec_store_values(job->dst + 1, job->residual, job->n);
+    memset(job->residual, 0, job->n * sizeof *job->residual);
+    return values_len(job->n);
+}
+
+static fed_status powersgd_encode(const fedcodec_job *job, size_t *len) {
+    const product to = product_for(job->param, job->n);
+    assert(job->scanned || job->n == 0);
+    if (job->max > 0.0f && !is_shorter(&to)) {
+        *len = encode_values(job);
+    } else if (job->max >= SMALLEST && job->max < LIMIT) {
+        *len = encode_product(job, to);
+    } else {
+        fedcodec_add(job->residual, job->x, job->n);
+        job->dst[0] = 0;
+        *len = 1;
+    }
+    return FED_OK;
+}
+
+const fedcodec_vtable FEDCODEC_VTABLE(powersgd) = {
+    .id = FEDCODEC_ID_powersgd,
+    .name = "powersgd",
+    .about = "a matrix as the product of two narrow ones (PowerSGD); vectors as they are",
+    .params = powersgd_params,
+    .rows_param = 1 + PARAM_ROWS,
+    .feedback = true,
+    .bound = powersgd_bound,
+    .work_size = powersgd_work_size,
+    .scan = fedcodec_scan_sum,
+    .absorb = fedcodec_absorb,
+    .encode = powersgd_encode,
+    .check = powersgd_check,
+    .decode = powersgd_decode,
+    .axpy = powersgd_axpy,
+    .fold = powersgd_fold,
+};

@@ -1,0 +1,12 @@
+/* The reference of powersgd: slow and plain, written from docs/codec-formats.md. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FED_REFERENCE_POWERSGD_H
+#define FED_REFERENCE_POWERSGD_H
+
+#include "fedcodec/codec_vtable.h"
+
+/** As fed_reference_encode and fed_reference_decode, for powersgd alone. */
+uint8_t *fed_reference_powersgd_encode(const double *param, float *residual, size_t n, size_t *len);
+void fed_reference_powersgd_decode(const uint8_t *src, float *y, size_t n);
+
+#endif
