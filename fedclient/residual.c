@@ -145,21 +145,33 @@ static fed_status settle(fedclient *client, fedclient_job *job, fed_error *err) 
     return subtract_counted(client, job, err);
 }
 
-/** values = owed + change; owed NULL: 0. The change is values - model; model NULL: it is values.
- * Are all results within +-limit? */
-static bool add_owed(float *restrict values, const float *restrict model,
-                     const float *restrict owed, size_t n, float limit) {
+/** values = owed + (values - model). Are all results within +-limit? One simple loop, without a
+ * branch, so that compilers vectorise it. */
+static bool add_block(float *restrict values, const float *restrict model,
+                      const float *restrict owed, size_t n, float limit) {
     int32_t most, beyond = 0; /* the bits of magnitudes, which sort like the numbers */
     memcpy(&most, &limit, sizeof most);
-    for (size_t i = 0; i < n; i++) { /* no branch, so that the loop is vectorised */
-        const float change = model != NULL ? values[i] - model[i] : values[i];
-        const float sum = (owed != NULL ? owed[i] : 0.0f) + change;
+    for (size_t i = 0; i < n; i++) {
+        const float sum = owed[i] + (values[i] - model[i]);
         int32_t bits;
         memcpy(&bits, &sum, sizeof bits);
         beyond |= (bits & INT32_MAX) > most;
         values[i] = sum;
     }
     return beyond == 0;
+}
+
+/** values = owed + change; owed NULL: 0. The change is values - model; model NULL: it is values.
+ * Are all results within +-limit? */
+static bool add_owed(float *values, const float *model, const float *owed, size_t n, float limit) {
+    enum { BLOCK = 256 };
+    static const float none[BLOCK];
+    bool within = true;
+    for (size_t i = 0; i < n; i += BLOCK) {
+        within &= add_block(values + i, model != NULL ? model + i : none,
+                            owed != NULL ? owed + i : none, n - i < BLOCK ? n - i : BLOCK, limit);
+    }
+    return within;
 }
 
 /** Turn `trained`, the trained model, into the new residual: the old one plus the training. Running
