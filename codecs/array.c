@@ -53,7 +53,7 @@ fed_status fedcodec_array_encode(const char *spec, const float *x, size_t n, flo
     fed_layout layout;
     FED_TRY(fedcodec_parse(spec, &codec, err));
     FED_TRY(layout_of(n, &layout, err));
-    const fed_status status = residual == NULL && fedcodec_has_feedback(codec.vtable)
+    const fed_status status = residual == NULL && fedcodec_needs_residual(codec.vtable)
                                   ? encode_copy(&codec, &layout, x, out)
                                   : encode(&codec, &layout, x, residual, out);
     fed_layout_free(&layout);

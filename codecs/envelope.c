@@ -167,14 +167,19 @@ static fed_status put_group(const fedcodec *codec, const fed_layout *layout, uin
     for (size_t k = 0; k < fedcodec_coded_tensors(layout); k++) {
         max = layout->tensors[k].size < small && found[k] > max ? found[k] : max;
     }
-    float *group = work, *group_x = x != NULL ? group + n : NULL;
-    fedcodec_group_gather(layout, small, residual, sizeof *residual, group);
+    float *group = residual != NULL ? work : NULL;
+    float *group_x = x != NULL ? (float *)work + n : NULL;
+    if (residual != NULL) {
+        fedcodec_group_gather(layout, small, residual, sizeof *residual, group);
+    }
     if (x != NULL) {
         fedcodec_group_gather(layout, small, x, sizeof *x, group_x);
     }
     const fedcodec own = codec_for(codec, n);
     FED_TRY(put_frame(&own, group, group_x, n, max, (uint8_t *)work + group_memory(n), w));
-    fedcodec_group_scatter(layout, small, group, sizeof *residual, residual);
+    if (residual != NULL) {
+        fedcodec_group_scatter(layout, small, group, sizeof *residual, residual);
+    }
     return FED_OK;
 }
 

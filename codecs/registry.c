@@ -49,3 +49,7 @@ const char *fedcodec_name(const fedcodec_vtable *codec) {
 bool fedcodec_has_feedback(const fedcodec_vtable *codec) {
     return codec->feedback;
 }
+
+bool fedcodec_needs_residual(const fedcodec_vtable *codec) {
+    return codec->feedback && !codec->spares;
+}

@@ -64,8 +64,8 @@ static fed_status search_all(search *s, const fed_pool *pool, float *max) {
 
 fed_status fedcodec_scan(const fedcodec *codec, const float *residual, const float *x, size_t n,
                          float *max) {
-    const bool lost = !codec->vtable->feedback;
-    FED_REQUIRE(n == 0 || residual != NULL || (lost && x != NULL), FED_EINVAL);
+    const bool needed = fedcodec_needs_residual(codec->vtable) || x == NULL;
+    FED_REQUIRE(n == 0 || residual != NULL || !needed, FED_EINVAL);
     *max = 0.0f;
     if (residual == NULL || codec->unguarded) { /* nothing to protect: encode finds out by itself */
         return FED_OK;
@@ -77,8 +77,22 @@ fed_status fedcodec_scan(const fedcodec *codec, const float *residual, const flo
 fed_status fedcodec_encode_scanned(const fedcodec *codec, float *residual, const float *x, size_t n,
                                    float max, void *work, uint8_t *dst, size_t cap, size_t *len) {
     const bool scanned = residual != NULL && !codec->unguarded;
-    fedcodec_job job = {codec->param, residual, x, n, scanned, max, work, dst, cap, codec->pool};
+    fedcodec_job job = {.param = codec->param,
+                        .residual = residual,
+                        .x = x,
+                        .n = n,
+                        .scanned = scanned,
+                        .max = max,
+                        .work = work,
+                        .dst = dst,
+                        .cap = cap,
+                        .pool = codec->pool};
     const bool lost = !codec->vtable->feedback;
+    if (residual == NULL && codec->vtable->spares) {
+        job.residual = (float *)(uintptr_t)x; /* encode only reads it */
+        job.x = NULL;
+        job.spare = true;
+    }
     if (codec->unguarded && codec->vtable->absorb != NULL) {
         search s = {.vtable = codec->vtable, .absorbing = residual, .x = x, .n = n};
         FED_TRY(search_all(&s, codec->pool, &job.max));

@@ -19,9 +19,10 @@ static bool clip(float *values, size_t n) {
     return clipped != 0;
 }
 
-/** Append the message for values[n] to out. Changes values. */
-static fed_status compress(const fedclient *client, const fedclient_job *job, float *values,
-                           fed_writer *out) {
+/** Append the message for a residual, or for values that are only read, to out. One of them is
+ * NULL. */
+static fed_status compress(const fedclient *client, const fedclient_job *job, float *residual,
+                           const float *values, fed_writer *out) {
     const fed_layout *layout = &job->arch.layout;
     uint32_t small = job->assignment.task.small_tensor;
     size_t size = fedcodec_envelope_work_size(&job->codec, layout, small);
@@ -29,7 +30,7 @@ static fed_status compress(const fedclient *client, const fedclient_job *job, fl
     FED_TRY(fedclient_record_room(client->options.platform, size, &work));
     fedcodec codec = job->codec;
     codec.unguarded = true;
-    fed_status status = fedcodec_envelope_encode(&codec, layout, small, values, NULL,
+    fed_status status = fedcodec_envelope_encode(&codec, layout, small, residual, values,
                                                  fedclient_record_payload(&work, &size), out);
     fedclient_record_free(&work);
     return status == FED_OK ? out->status : status;
@@ -39,8 +40,9 @@ static fed_status compress(const fedclient *client, const fedclient_job *job, fl
  * limit. */
 static fed_status make_message(const fedclient *client, fedclient_job *job, bool *clipped) {
     size_t n = 0;
-    FED_TRY(fedclient_record_own(
-        &job->residual)); /* the residual is stored; this copy may be changed */
+    /* the residual is stored: what changes it gets a copy */
+    const bool changes = !job->within || fedcodec_needs_residual(job->codec.vtable);
+    FED_TRY(changes ? fedclient_record_own(&job->residual) : FED_OK);
     float *values = fedclient_record_values(&job->residual, &n);
     *clipped = !job->within && clip(values, n);
     const fedclient_residual_head *trained = &client->slot->residual;
@@ -57,7 +59,8 @@ static fed_status make_message(const fedclient *client, fedclient_job *job, bool
     if (client->own_seq == trained->seq) { /* else an earlier process trained this */
         fed_own_metrics_write(&out, &client->own);
     }
-    fed_status status = compress(client, job, values, &out);
+    fed_status status =
+        compress(client, job, changes ? values : NULL, changes ? NULL : values, &out);
     fedclient_record_free(&job->residual);
     if (status != FED_OK) {
         fed_writer_free(&out);

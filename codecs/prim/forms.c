@@ -44,16 +44,18 @@ void fedcodec_values_keep(fedcodec_form form, fedcodec_chosen *chosen) {
     chosen->count = kept;
 }
 
-/* Where value i came from. */
-static inline float *place_of(fedcodec_chosen chosen, size_t i, float *residual) {
-    __builtin_prefetch(&residual[fedcodec_soon(chosen.index, i, chosen.count)], 1);
-    return &residual[chosen.index[i]];
+/* What value i leaves in the residual. */
+static inline void leave(fedcodec_chosen chosen, size_t i, float rest, float *residual) {
+    if (residual != NULL) {
+        __builtin_prefetch(&residual[fedcodec_soon(chosen.index, i, chosen.count)], 1);
+        residual[chosen.index[i]] = rest;
+    }
 }
 
 static void put_float32(fedcodec_chosen chosen, uint8_t *dst, float *residual) {
     fedcodec_store_values(dst, chosen.value, chosen.count);
     for (size_t i = 0; i < chosen.count; i++) {
-        *place_of(chosen, i, residual) = 0.0f;
+        leave(chosen, i, 0.0f, residual);
     }
 }
 
@@ -61,7 +63,7 @@ static void put_bfloat16(fedcodec_chosen chosen, uint8_t *dst, float *residual) 
     for (size_t i = 0; i < chosen.count; i++) {
         const uint16_t sent = fedcodec_to_bfloat16(chosen.value[i]);
         fedcodec_store_u16(dst + 2 * i, sent);
-        *place_of(chosen, i, residual) = chosen.value[i] - fedcodec_from_bfloat16(sent);
+        leave(chosen, i, chosen.value[i] - fedcodec_from_bfloat16(sent), residual);
     }
 }
 
@@ -71,7 +73,7 @@ static void put_int8(fedcodec_chosen chosen, uint8_t *dst, float *residual) {
     for (size_t i = 0; i < chosen.count; i++) {
         const float level = fedcodec_level(chosen.value[i], by.inverse);
         dst[SCALE + i] = (uint8_t)(int)level;
-        *place_of(chosen, i, residual) = chosen.value[i] - level * by.scale;
+        leave(chosen, i, chosen.value[i] - level * by.scale, residual);
     }
 }
 

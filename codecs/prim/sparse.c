@@ -70,14 +70,17 @@ static void subtract_mean(fedcodec_sparse kind, fedcodec_chosen chosen, float mu
 static void put_values(fedcodec_sparse kind, const fedcodec_job *job, fedcodec_chosen chosen,
                        float mu, uint8_t *dst) {
     if (kind == FEDCODEC_SPARSE_VALUES) {
-        fedcodec_values_put(form_of(kind, job->param), chosen, dst, job->residual);
+        fedcodec_values_put(form_of(kind, job->param), chosen, dst,
+                            job->spare ? NULL : job->residual);
         return;
     }
     fedcodec_store_f32(dst, mu);
     if (kind == FEDCODEC_SPARSE_SIGNS) {
         put_signs(chosen, dst + 4);
     }
-    subtract_mean(kind, chosen, mu, job->residual);
+    if (!job->spare) {
+        subtract_mean(kind, chosen, mu, job->residual);
+    }
 }
 
 fed_status fedcodec_sparse_put(fedcodec_sparse kind, const fedcodec_job *job, double p,

@@ -29,7 +29,7 @@ size_t fedcodec_sparse_bound_of(fedcodec_sparse kind, const double *param, doubl
 /** The same for a codec whose first parameter is p. */
 size_t fedcodec_sparse_bound(fedcodec_sparse kind, const double *param, size_t n);
 
-/** Write the chosen values, and subtract from the residual what arrives.
+/** Write the chosen values, and subtract from the residual what arrives, unless it is to be spared.
  *
  * p     the fraction of values that Golomb's b is made for
  * mean  of the values for MEAN, of their magnitudes for SIGNS; ignored for VALUES, of which
@@ -76,8 +76,9 @@ double fedcodec_sparse_squares(fedcodec_sparse kind, const uint8_t *src, size_t 
     }
 
 #define FEDCODEC_SPARSE_MEMBERS                                                                    \
-    .feedback = true, .bound = sparse_bound, .scan = fedcodec_scan_added, .check = sparse_check,   \
-    .decode = sparse_decode, .axpy = sparse_axpy, .fold = sparse_fold, .squares = sparse_squares
+    .feedback = true, .spares = true, .bound = sparse_bound, .scan = fedcodec_scan_added,          \
+    .check = sparse_check, .decode = sparse_decode, .axpy = sparse_axpy, .fold = sparse_fold,      \
+    .squares = sparse_squares
 // clang-format on
 
 #endif

@@ -53,7 +53,7 @@ static fed_status topk_encode(const fedcodec_job *job, size_t *len) {
     if (name > 0) {
         fedcodec_store_u32(job->dst + map, NAMES + FEDCODEC_FORM_BYTE + form);
     }
-    fedcodec_values_put(form, chosen, job->dst + map + name, job->residual);
+    fedcodec_values_put(form, chosen, job->dst + map + name, job->spare ? NULL : job->residual);
     *len = map + sent_len(form, chosen.count);
     return FED_OK;
 }
@@ -207,6 +207,7 @@ const fedcodec_vtable FEDCODEC_VTABLE(topk) = {
     .about = "a bitmap of the values of largest magnitude, and these values",
     .params = topk_params,
     .feedback = true,
+    .spares = true,
     .bound = topk_bound,
     .work_size = topk_work_size,
     .scan = fedcodec_scan_added,

@@ -165,6 +165,31 @@ static void an_unguarded_residual_changes_nothing_but_itself(void **state) {
     }
 }
 
+/* As where the residual is kept elsewhere, and must not change. The group is of values, too. */
+static void without_a_residual_the_message_is_the_same(void **state) {
+    (void)state;
+    static const char *const specs[] = {"sbc:p=0.3", "dgc:p=0.3,values=int8", "topk:p=0.3", "int8"};
+    for (size_t k = 0; k < sizeof specs / sizeof specs[0]; k++) {
+        envelope_case f;
+        float values[ENVELOPE_SIZE];
+        fed_writer alone;
+        envelope_case_open(&f, specs[k]);
+        memcpy(values, f.sum, sizeof values);
+        fed_writer_growing(&alone);
+        const fed_status status = fedcodec_envelope_encode(&f.codec, &f.layout, ENVELOPE_SMALL,
+                                                           NULL, values, f.work, &alone);
+        envelope_case_encode(&f);
+        assert_fed_status(status, fedcodec_needs_residual(f.codec.vtable) ? FED_EINVAL : FED_OK);
+        assert_memory_equal(values, f.sum, sizeof values);
+        if (status == FED_OK) {
+            assert_int_equal(alone.len, f.out.len);
+            assert_memory_equal(alone.data, f.out.data, alone.len);
+        }
+        fed_writer_free(&alone);
+        envelope_case_close(&f);
+    }
+}
+
 static void wrong_parameters_and_missing_memory_change_nothing(void **state) {
     (void)state;
     envelope_case f;
@@ -273,6 +298,7 @@ int main(void) {
         cmocka_unit_test(it_is_appended_to_what_the_writer_holds),
         cmocka_unit_test(an_error_changes_neither_residual_nor_output),
         cmocka_unit_test(an_unguarded_residual_changes_nothing_but_itself),
+        cmocka_unit_test(without_a_residual_the_message_is_the_same),
         cmocka_unit_test(wrong_parameters_and_missing_memory_change_nothing),
         cmocka_unit_test(an_empty_tensor_alone_makes_no_group),
         cmocka_unit_test(a_model_without_tensors_is_a_head),

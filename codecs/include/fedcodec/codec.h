@@ -91,9 +91,10 @@ size_t fedcodec_work_size(const fedcodec *codec, size_t n);
  * in float32 arithmetic, so that residual_after == residual_before + x - decoded, operation by
  * operation. A codec without feedback loses what it leaves out: residual_after == 0.
  *
- * residual  float32[n], zeros at first; the caller keeps it from one call to the next. May be NULL
- *           for a codec without feedback, which is faster
- * x         float32[n]; NULL: nothing to add
+ * residual  float32[n], zeros at first; the caller keeps it from one call to the next. NULL: it is 0
+ *           now, and what the message leaves out is not kept, which is faster. Not for codecs that
+ *           need it (fedcodec_needs_residual)
+ * x         float32[n]; NULL: nothing to add. Only read
  * work      fedcodec_work_size bytes, aligned for any type; NULL if that is 0
  * cap       of dst, in bytes, like *len
  *
@@ -146,6 +147,9 @@ const char *fedcodec_name(const fedcodec_vtable *codec);
 
 /** Does the residual keep what a message leaves out? */
 bool fedcodec_has_feedback(const fedcodec_vtable *codec);
+
+/** Does encoding compute in the residual, so that it can't be NULL? */
+bool fedcodec_needs_residual(const fedcodec_vtable *codec);
 
 /** "runs": the name of a second stage. "" for 0, "?" for a stage that this build lacks. */
 const char *fedcodec_stage_name(uint8_t stage);

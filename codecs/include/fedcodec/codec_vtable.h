@@ -28,6 +28,7 @@ FED_API_BEGIN
 typedef struct fedcodec_job {
     const double *param; /* in range */
     float *residual;     /* float32[n]; NULL for a codec without feedback */
+    bool spare;          /* the residual is only read: if vtable->spares. x is NULL then */
     const float *x;      /* float32[n]; NULL for nothing to add, with feedback only */
     size_t n;
     bool scanned; /* scan or absorb was called, and found all sums finite */
@@ -48,6 +49,7 @@ struct fedcodec_vtable {
                                    * none */
     bool feedback;     /* the residual keeps what a message leaves out; false: the rest
                                    * is lost, and the residual is 0 */
+    bool spares;                  /* with feedback: encode can leave the residual as it is */
 
     /** Most bytes that encode can write for n values. */
     size_t (*bound)(const double *param, size_t n);

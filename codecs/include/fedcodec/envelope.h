@@ -53,8 +53,7 @@ size_t fedcodec_envelope_work_size(const fedcodec *codec, const fed_layout *layo
 /**
  * Compress a model-sized buffer: fedcodec_encode of each tensor, and of the group as one tensor.
  *
- * residual, x   float32[layout->size]; x may be NULL. For a codec without feedback the residual may
- *               be NULL instead, if small is 0
+ * residual, x   float32[layout->size]; one of them may be NULL, as for fedcodec_encode
  * out           the envelope is appended to it
  *
  * Errors as fedcodec_encode. An error appends nothing, and leaves the residual untouched unless the
