@@ -1,7 +1,9 @@
-/* Writing envelopes: a frame for each large tensor, and one for all small tensors together. */
+/* Writing envelopes: a frame for each large tensor, and one for all small tensors together. And
+ * writing them again without second stages. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedcodec/envelope.h"
 
+#include <inttypes.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -139,6 +141,13 @@ static uint8_t apply_stage(const fedcodec *codec, size_t n, uint8_t *packed, uin
     return stage->id;
 }
 
+static void put_frame_head(const fedcodec_vtable *codec, uint8_t stage, uint64_t n, size_t len,
+                           fed_writer *w) {
+    fed_write_u8(w, (uint8_t)(codec->id | stage << FEDCODEC_STAGE_SHIFT));
+    fed_write_varint(w, n);
+    fed_write_varint(w, len);
+}
+
 /* Write one frame. The data's length is known only after encoding, so the data is written after
  * room for the longest head, and moved up if the head is shorter. */
 static fed_status put_frame(const fedcodec *codec, float *residual, const float *x, size_t n,
@@ -149,9 +158,7 @@ static fed_status put_frame(const fedcodec *codec, float *residual, const float 
     FED_TRY(fedcodec_encode_scanned(codec, residual, x, n, max, work, data, w->cap - w->len - head,
                                     &len));
     uint8_t stage = apply_stage(codec, n, work, data, &len);
-    fed_write_u8(w, (uint8_t)(codec->vtable->id | stage << FEDCODEC_STAGE_SHIFT));
-    fed_write_varint(w, n);
-    fed_write_varint(w, len);
+    put_frame_head(codec->vtable, stage, n, len, w);
     memmove(w->data + w->len, data, len);
     fed_writer_advance(w, len);
     return w->status;
@@ -190,6 +197,14 @@ static fed_status put_statistics(const fed_layout *layout, float *residual, cons
     return put_frame(&exact, PART(residual, at), PART(x, at), n, 0.0f, work, w);
 }
 
+static void put_head(bool statistics, uint32_t small, uint64_t frames, fed_writer *w) {
+    fed_write_u8(w, FEDCODEC_MAGIC_0);
+    fed_write_u8(w, FEDCODEC_MAGIC_1);
+    fed_write_u8(w, statistics ? FEDCODEC_VERSION_STATISTICS : FEDCODEC_VERSION);
+    fed_write_varint(w, small);
+    fed_write_varint(w, frames);
+}
+
 fed_status fedcodec_envelope_encode(const fedcodec *codec, const fed_layout *layout, uint32_t small,
                                     float *residual, const float *x, void *work, fed_writer *out) {
     float *found = work;
@@ -201,11 +216,7 @@ fed_status fedcodec_envelope_encode(const fedcodec *codec, const fed_layout *lay
     fed_writer w;
     fed_writer_fixed(&w, dst, bound);
     small = fedcodec_group_small(layout, small);
-    fed_write_u8(&w, FEDCODEC_MAGIC_0);
-    fed_write_u8(&w, FEDCODEC_MAGIC_1);
-    fed_write_u8(&w, layout->statistics > 0 ? FEDCODEC_VERSION_STATISTICS : FEDCODEC_VERSION);
-    fed_write_varint(&w, small);
-    fed_write_varint(&w, fedcodec_group_frames(layout, small));
+    put_head(layout->statistics > 0, small, fedcodec_group_frames(layout, small), &w);
     for (size_t k = 0; k < fedcodec_coded_tensors(layout); k++) {
         const fed_tensor *t = &layout->tensors[k];
         if (t->size >= small) {
@@ -223,4 +234,43 @@ fed_status fedcodec_envelope_encode(const fedcodec *codec, const fed_layout *lay
     FED_TRY(w.status);
     fed_writer_advance(out, w.len);
     return out->status;
+}
+
+/* Write a frame again, with the codec's own bytes. */
+static fed_status put_unpacked(const fedcodec_frame *frame, fed_writer *out, fed_error *err) {
+    fedcodec_frame plain;
+    put_frame_head(frame->codec, FEDCODEC_STAGE_NONE, frame->n, frame->plain_len, out);
+    uint8_t *dst = fed_writer_reserve(out, frame->plain_len);
+    fed_status status = dst != NULL ? fedcodec_frame_unpack(frame, dst, &plain) : out->status;
+    if (status != FED_OK) {
+        return fed_fail(err, status, "frame %" PRIu64 ": its %zu packed bytes can't be unpacked",
+                        frame->number, frame->len);
+    }
+    if (frame->stage == FEDCODEC_STAGE_NONE && plain.len > 0) {
+        memcpy(dst, plain.data, plain.len);
+    }
+    fed_writer_advance(out, plain.len);
+    return FED_OK;
+}
+
+fed_status fedcodec_envelope_unpack(const void *src, size_t len, fed_writer *out, fed_error *err) {
+    fedcodec_envelope envelope;
+    fedcodec_frame frame;
+    FED_TRY(fedcodec_envelope_open(&envelope, src, len, err));
+    put_head(envelope.statistics, envelope.small, envelope.frames, out);
+    while (envelope.next < envelope.frames) {
+        FED_TRY(fedcodec_envelope_next(&envelope, &frame, err));
+        FED_TRY(put_unpacked(&frame, out, err));
+    }
+    return out->status;
+}
+
+bool fedcodec_envelope_packed(const void *src, size_t len) {
+    fedcodec_envelope envelope;
+    fedcodec_frame frame = {0};
+    fed_status status = fedcodec_envelope_open(&envelope, src, len, NULL);
+    while (status == FED_OK && frame.stage == FEDCODEC_STAGE_NONE) {
+        status = fedcodec_envelope_next(&envelope, &frame, NULL);
+    }
+    return status == FED_OK;
 }

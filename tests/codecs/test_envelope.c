@@ -288,6 +288,43 @@ static void a_codec_of_matrices_is_told_the_shapes(void **state) {
     }
 }
 
+static void unpacked_it_has_the_bytes_of_its_codec_alone(void **state) {
+    (void)state;
+    static const char *const staged[] = {"3lc:s=1.75+runs", "3lc:s=1.75+entropy", "3lc:s=1.75"};
+    large_case plain;
+    large_case_encode(&plain, "3lc:s=1.75");
+    for (size_t k = 0; k < sizeof staged / sizeof staged[0]; k++) {
+        large_case l;
+        fed_writer out;
+        fed_error err = {0};
+        fed_writer_growing(&out);
+        large_case_encode(&l, staged[k]);
+        assert_int_equal(fedcodec_envelope_packed(l.out.data, l.out.len), k < 2);
+        assert_fed_ok_err(fedcodec_envelope_unpack(l.out.data, l.out.len, &out, &err));
+        assert_int_equal(out.len, plain.out.len);
+        assert_memory_equal(out.data, plain.out.data, out.len);
+        assert_false(fedcodec_envelope_packed(out.data, out.len));
+        fed_writer_free(&out);
+        large_case_close(&l);
+    }
+    large_case_close(&plain);
+}
+
+static void what_is_cut_off_is_not_unpacked(void **state) {
+    (void)state;
+    large_case l;
+    large_case_encode(&l, "3lc:s=1.75+entropy");
+    for (size_t len = 0; len < l.out.len; len += 1 + l.out.len / 100) {
+        fed_writer out;
+        fed_error err = {0};
+        fed_writer_growing(&out);
+        assert_fed_status(fedcodec_envelope_unpack(l.out.data, len, &out, &err), FED_EFORMAT);
+        assert_true(err.text[0] != '\0');
+        fed_writer_free(&out);
+    }
+    large_case_close(&l);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(head_and_frames_are_as_documented),
@@ -304,6 +341,8 @@ int main(void) {
         cmocka_unit_test(a_model_without_tensors_is_a_head),
         cmocka_unit_test(a_stage_that_does_not_shrink_is_not_used),
         cmocka_unit_test(a_codec_of_matrices_is_told_the_shapes),
+        cmocka_unit_test(unpacked_it_has_the_bytes_of_its_codec_alone),
+        cmocka_unit_test(what_is_cut_off_is_not_unpacked),
     };
     return cmocka_run_group_tests_name("envelope", tests, NULL, NULL);
 }
