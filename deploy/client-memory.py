@@ -259,7 +259,7 @@ all is in the store. During a step, with one model = the weights above:
 
 | while it | models | and |
 |---|---|---|
-| downloads | 1 | the answer: what the coordinator sends, up to a whole model; its buffer grows by doubling |
+| downloads | 1 | the answer: what the coordinator sends, up to a whole model; its buffer grows by doubling; the unpacked bytes of one packed delta |
 | trains | 2 | of which one is the trainer's weights above; the other is what they are compared with |
 | adds to the residual | 3 | the last message, while what was counted of it is taken off |
 | compresses | 2, then 1 | the codec's work memory and the message, below |

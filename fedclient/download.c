@@ -78,8 +78,8 @@ static fed_status get_more(fedclient *client, const fedclient_job *job,
         snprintf(held, sizeof held, "%" PRIu32, target->have);
     }
     const bool elsewhere = fedclient_elsewhere_wanted(client, job, arrived);
-    const uint32_t can =
-        (job->assignment.capabilities & FED_CAN_PATCH) | (elsewhere ? (uint32_t)FED_CAN_URL : 0);
+    const uint32_t can = (job->assignment.capabilities & (FED_CAN_PATCH | FED_CAN_STAGES)) |
+                         (elsewhere ? (uint32_t)FED_CAN_URL : 0);
     snprintf(query, sizeof query, "?task=%" PRIu64 "&have=%s&want=%" PRIu32 "&can=%" PRIu32,
              target->task, held, target->want, can);
     size_t piece = fedclient_arrived_piece(client);

@@ -133,7 +133,8 @@ fed_status fedserver_get_model(fedserver *server, const fedserver_call *call,
         const fedserver_wish wish = {.any = none,
                                      .have = (uint32_t)have,
                                      .want = (uint32_t)want,
-                                     .patches = can & FED_CAN_PATCH};
+                                     .patches = can & FED_CAN_PATCH,
+                                     .stages = can & FED_CAN_STAGES};
         status = answer_parts(server, t, &wish, (can & FED_CAN_URL) != 0, call->now_ms, response,
                               &tag, err);
     }

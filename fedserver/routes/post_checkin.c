@@ -246,11 +246,11 @@ fed_status fedserver_post_checkin(fedserver *server, const fedserver_call *call,
     if (answer.action == FED_ACTION_WAIT && answer.retry_ms < until_admitted_ms) {
         answer.retry_ms = (uint32_t)until_admitted_ms;
     }
-    answer.capabilities =
-        FED_CAN_PIECES | FED_CAN_DECLINE |
-        (checkin.capabilities & (FED_CAN_PATCH | FED_CAN_GANG | FED_CAN_NAMED |
-                                 FED_CAN_OWN_METRICS | FED_CAN_TASKS | fed_task_capabilities())) |
-        (of_old_ca(server, request) ? FED_RENEW : 0);
+    answer.capabilities = FED_CAN_PIECES | FED_CAN_DECLINE |
+                          (checkin.capabilities &
+                           (FED_CAN_PATCH | FED_CAN_GANG | FED_CAN_NAMED | FED_CAN_OWN_METRICS |
+                            FED_CAN_TASKS | FED_CAN_STAGES | fed_task_capabilities())) |
+                          (of_old_ca(server, request) ? FED_RENEW : 0);
     server->rounds.counters.assignments[answer.action]++;
     fed_writer body;
     fed_writer_growing(&body);

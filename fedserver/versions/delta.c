@@ -107,11 +107,18 @@ static uint32_t parts_to_drop(const fedserver_versions *v, size_t chain_len, siz
     return drop;
 }
 
-static bool is_patch(const uint8_t *bytes, size_t len) {
+static fedserver_link link_to(const uint8_t *bytes, size_t len, size_t start) {
     fed_reader r;
     fed_part part;
+    fedserver_link link = {
+        .start = start, .digest = fed_digest_bytes(bytes, len), .plain_len = len};
     fed_reader_init(&r, bytes, len);
-    return fed_part_read(&r, &part) == FED_OK && part.kind == FED_PART_PATCH;
+    if (fed_part_read(&r, &part) == FED_OK) {
+        const size_t envelope_len = (size_t)part.envelope_len;
+        link.patch = part.kind == FED_PART_PATCH;
+        link.plain_len += fedcodec_envelope_plain_len(part.envelope, envelope_len) - envelope_len;
+    }
+    return link;
 }
 
 static fed_status links_reserve(fedserver_versions *v, size_t count) {
@@ -150,9 +157,7 @@ fed_status fedserver_versions_append(fedserver_versions *v, uint32_t to, const u
         v->links[k] = v->links[k + drop];
         v->links[k].start -= from;
     }
-    v->links[kept] = (fedserver_link){.start = chain_len - from,
-                                      .digest = fed_digest_bytes(part, len),
-                                      .patch = is_patch(part, len)};
+    v->links[kept] = link_to(part, len, chain_len - from);
     v->parts = kept + 1;
     v->oldest = to - v->parts;
     fedserver_blob_free(v->chain);
@@ -303,5 +308,48 @@ fed_status fedserver_versions_chain(const fedserver_versions *v, uint32_t have, 
     FED_REQUIRE(found != NULL, FED_ENOMEM);
     *parts = found;
     *tag = name;
+    return FED_OK;
+}
+
+size_t fedserver_versions_plain_len(const fedserver_versions *v, uint32_t have, uint32_t want) {
+    size_t len = 0;
+    for (uint32_t k = have; k < want; k++) {
+        len += v->links[k - v->oldest].plain_len;
+    }
+    return len;
+}
+
+static fed_status unpack_part(const fed_part *part, fed_writer *parts, fed_error *err) {
+    if (part->kind == FED_PART_PATCH) {
+        fed_part_write(parts, part);
+        return parts->status;
+    }
+    fed_writer envelope;
+    fed_writer_growing(&envelope);
+    fed_status status =
+        fedcodec_envelope_unpack(part->envelope, (size_t)part->envelope_len, &envelope, err);
+    if (status == FED_OK) {
+        fed_part plain = *part;
+        plain.envelope = envelope.data;
+        plain.envelope_len = envelope.len;
+        fed_part_write(parts, &plain);
+        status = parts->status;
+    }
+    fed_writer_free(&envelope);
+    return status;
+}
+
+fed_status fedserver_versions_unpack(const fedserver_versions *v, uint32_t have, uint32_t want,
+                                     fed_writer *parts, fed_error *err) {
+    size_t chain_len;
+    const uint8_t *chain = fedserver_blob_data(v->chain, &chain_len);
+    const size_t start = chain_offset(v, have);
+    fed_reader r;
+    fed_reader_init(&r, chain + start, chain_offset(v, want) - start);
+    while (fed_reader_left(&r) > 0) {
+        fed_part part;
+        FED_TRY(fed_part_read(&r, &part));
+        FED_TRY(unpack_part(&part, parts, err));
+    }
     return FED_OK;
 }

@@ -27,6 +27,7 @@ typedef struct fedserver_link {
     size_t start;    /* offset of the part in the chain */
     uint64_t digest; /* digest of the part's bytes */
     bool patch;
+    size_t plain_len; /* its envelope's without second stages, and the part's head */
 } fedserver_link;
 
 typedef struct fedserver_versions {
@@ -94,6 +95,15 @@ size_t fedserver_versions_chain_len(const fedserver_versions *v, uint32_t have, 
  * bytes, also after a restart. FED_ENOMEM. */
 fed_status fedserver_versions_chain(const fedserver_versions *v, uint32_t have, uint32_t want,
                                     fedserver_blob **parts, uint64_t *tag) FED_CHECKED;
+
+/** Bytes of the same deltas without second stages, or up to 4 a delta less. It is more than the
+ * chain's bytes where a second stage packs one of the deltas. */
+size_t fedserver_versions_plain_len(const fedserver_versions *v, uint32_t have, uint32_t want);
+
+/** Append the parts from version `have` to `want` without second stages. The chain must lead
+ * there. */
+fed_status fedserver_versions_unpack(const fedserver_versions *v, uint32_t have, uint32_t want,
+                                     fed_writer *parts, fed_error *err) FED_CHECKED;
 
 /** Append a fed_part with the patch from one version's values to another's, float32[n] each; from
  * NULL: all values are +0. Errors as in fedcodec_patch_write. */

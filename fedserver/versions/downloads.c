@@ -153,6 +153,9 @@ static fed_status encode_values(const fedserver_versions *v, uint32_t version, c
 
 static fed_status encode(const fedserver_versions *v, const fedserver_past *past,
                          const fedserver_made *made, fed_writer *part, fed_error *err) {
+    if (made->kind == FED_PART_DELTA) {
+        return fedserver_versions_unpack(v, made->from, made->to, part, err);
+    }
     values from = {0}, to = {0};
     fed_status status = take_values(v, past, made->to, &to, err);
     if (status == FED_OK && made->from != made->to) {
@@ -266,15 +269,40 @@ static fed_status get_snapshot(fedserver_downloads *d, const fedserver_versions 
     return get_made(d, v, past, whole, now_ms, found, err);
 }
 
+/* The chain without second stages. *found NULL: it can't be had now, or a snapshot is shorter. */
+static fed_status get_unpacked(fedserver_downloads *d, const fedserver_versions *v,
+                               const fedserver_wish *wish, int64_t now_ms, fedserver_made **found,
+                               fed_error *err) {
+    const fedserver_made chain = {.kind = FED_PART_DELTA, .from = wish->have, .to = wish->want};
+    fed_error why = {0};
+    *found = NULL;
+    if (fedserver_versions_plain_len(v, wish->have, wish->want) > v->snapshot_limit) {
+        return FED_OK;
+    }
+    fed_status status = get_made(d, v, NULL, chain, now_ms, found, &why);
+    if (status == FED_OK) {
+        (*found)->asked_ms = now_ms;
+    }
+    return status == FED_OK || status == FED_ENOTFOUND ? FED_OK
+                                                       : fed_fail(err, status, "%s", why.text);
+}
+
 /* *chosen NULL: the chain is the shortest way. */
 static fed_status choose(fedserver_downloads *d, const fedserver_versions *v,
                          const fedserver_past *past, const fedserver_wish *wish, int64_t now_ms,
                          fedserver_made **chosen, fed_error *err) {
-    const bool leads =
-        !wish->any && fedserver_versions_leads(v, wish->have, wish->want, wish->patches);
-    const size_t chain = leads ? fedserver_versions_chain_len(v, wish->have, wish->want) : SIZE_MAX;
+    bool leads = !wish->any && fedserver_versions_leads(v, wish->have, wish->want, wish->patches);
     fedserver_made *made = NULL;
     fedserver_downloads_trim(d, v->version, now_ms);
+    size_t chain = leads ? fedserver_versions_chain_len(v, wish->have, wish->want) : SIZE_MAX;
+    if (leads && !wish->stages && fedserver_versions_plain_len(v, wish->have, wish->want) > chain) {
+        FED_TRY(get_unpacked(d, v, wish, now_ms, chosen, err));
+        if (*chosen != NULL) {
+            return FED_OK;
+        }
+        leads = false;
+        chain = SIZE_MAX;
+    }
     if (!leads || (wish->patches && chain > v->snapshot_limit / SHORT_CHAIN)) {
         fed_error why = {0};
         fed_status status = wish->patches ? get_patch(d, v, past, wish, now_ms, &made, &why)

@@ -11,6 +11,10 @@
  * the device's version to the wanted one. The second leads from zeros to the wanted version: a
  * snapshot. Devices that can't read patches get the chain or the values.
  *
+ * Devices that can't read second stages, as those of release 0.1.0, get the chain unpacked. It is
+ * made and kept as a patch is. While it can't be made, or if it is longer than a snapshot's
+ * values, they get what there is without a chain.
+ *
  * Patches and snapshots are made when a device first asks for them. They are made from the values
  * of the newest version, or from values that `past` brings back. Then they are kept for devices
  * that fetch them slowly. A patch or snapshot that is made again has the same bytes, also after a
@@ -66,6 +70,7 @@ typedef struct fedserver_wish {
     bool any; /* any version: the device holds none, or the version it holds is unknown */
     uint32_t have, want;
     bool patches; /* the device can read patches */
+    bool stages;  /* the device can read frames that a second stage packed */
 } fedserver_wish;
 
 /**

@@ -70,7 +70,10 @@ enum {
     FED_CAN_URL = 256,
     /* device: keeps what it owes for several tasks, and lists them; coordinator: reads the list,
      * and says which task of the list makes room for another one */
-    FED_CAN_TASKS = 512
+    FED_CAN_TASKS = 512,
+    /* device: reads the second stages +runs and +entropy; coordinator: sends packed deltas on
+     * request, and unpacks them for other devices */
+    FED_CAN_STAGES = 1024
 };
 
 enum { FED_SLOTS = 8 }; /* the most tasks for which a device keeps a model and what it owes */

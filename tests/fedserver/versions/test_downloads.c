@@ -19,6 +19,7 @@ typedef struct fixture {
     float old[VERSIONS + 1][SIZE]; /* each version's values */
     uint32_t first;                /* past versions can be had again from here on */
     unsigned brought_back;
+    bool no_stages; /* devices read no second stages */
 } fixture;
 
 static fed_status bring_back(void *user, uint32_t version, float **values, fed_error *err) {
@@ -97,8 +98,11 @@ typedef struct came {
 /* have < 0: a device without a model. What comes must lead to the wanted values. */
 static came ask(fixture *f, int64_t have, uint32_t want, bool patches, int64_t now_ms) {
     const fedserver_past past = {.values = bring_back, .user = f};
-    const fedserver_wish wish = {
-        .any = have < 0, .have = (uint32_t)have, .want = want, .patches = patches};
+    const fedserver_wish wish = {.any = have < 0,
+                                 .have = (uint32_t)have,
+                                 .want = want,
+                                 .patches = patches,
+                                 .stages = !f->no_stages};
     fed_error err = {0};
     fedserver_blob *blob;
     came c = {0};
@@ -128,6 +132,7 @@ static came ask(fixture *f, int64_t have, uint32_t want, bool patches, int64_t n
         if (part.kind == FED_PART_PATCH) {
             assert_fed_ok(fedcodec_patch_apply(part.envelope, len, values, SIZE));
         } else {
+            assert_true(!f->no_stages || fedcodec_envelope_plain_len(part.envelope, len) == len);
             assert_fed_ok_err(
                 fedcodec_envelope_axpy(part.envelope, len, &f->layout, 1.0f, values, &err));
         }
@@ -392,6 +397,71 @@ static void those_who_began_first_keep_their_snapshot(void **state) {
     }
 }
 
+static void use_codec(fixture *f, const char *spec) {
+    fed_error err = {0};
+    assert_fed_ok_err(fedcodec_parse(spec, &f->codec, &err));
+}
+
+/* Such a device is of release 0.1.0, or of a board without room for stages. */
+static void a_device_that_reads_no_stages_gets_the_deltas_unpacked(void **state) {
+    fixture *f = *state;
+    use_codec(f, "3lc:s=1.75+entropy");
+    advance_to(f, 9);
+    came packed = ask(f, 4, 9, false, 0);
+    assert_int_equal(packed.parts, 5);
+    assert_int_equal(packed.len, fedserver_versions_chain_len(&f->versions, 4, 9));
+    f->no_stages = true;
+    came plain = ask(f, 4, 9, false, 0);
+    assert_int_equal(plain.first.kind, FED_PART_DELTA);
+    assert_int_equal(plain.parts, 5);
+    assert_true(plain.len > packed.len && plain.tag != packed.tag);
+    assert_in_range(plain.len - fedserver_versions_plain_len(&f->versions, 4, 9), 0, 5 * 4);
+    assert_true(ask(f, 4, 9, true, 0).tag == plain.tag); /* kept: no time has passed */
+    fedserver_downloads_free(&f->downloads);
+    f->downloads = (fedserver_downloads){0};
+    assert_true(ask(f, 4, 9, false, 0).tag == plain.tag); /* after a restart */
+}
+
+static void unpacked_deltas_are_plain_3lc(void **state) {
+    fixture *f = *state;
+    use_codec(f, "3lc:s=1.75");
+    advance_to(f, 2);
+    f->no_stages = true;
+    const came plain = ask(f, 0, 2, false, 0); /* slices of the chain: nothing is made */
+    assert_int_equal(ask(f, 1, 2, false, 0).parts, 1);
+    fedserver_versions_free(&f->versions);
+    float *values = malloc(sizeof f->old[0]);
+    assert_non_null(values);
+    memcpy(values, f->old[0], sizeof f->old[0]);
+    assert_fed_ok(fedserver_versions_init(&f->versions, &f->layout, 0, values, NULL));
+    use_codec(f, "3lc:s=1.75+entropy");
+    advance_to(f, 2);
+    assert_int_equal(ask(f, 0, 2, false, 0).len, plain.len);
+}
+
+static void while_deltas_cannot_be_unpacked_there_is_a_snapshot(void **state) {
+    fixture *f = *state;
+    const int64_t rest_ms = SIZE / FEDSERVER_MADE_VALUES;
+    use_codec(f, "3lc:s=1.75+entropy");
+    advance_to(f, 9);
+    f->no_stages = true;
+    assert_int_equal(ask(f, 8, 9, false, 0).first.kind, FED_PART_DELTA);
+    assert_int_equal(ask(f, 7, 9, false, rest_ms - 1).first.kind, FED_PART_SNAPSHOT);
+    assert_int_equal(ask(f, 7, 9, false, rest_ms).first.kind, FED_PART_DELTA);
+}
+
+/* A device refuses a download that is longer than all values. */
+static void a_chain_that_grows_longer_than_a_snapshot_is_not_sent(void **state) {
+    fixture *f = *state;
+    use_codec(f, "3lc:s=1.9+entropy");
+    uint32_t have = oldest(f);
+    f->no_stages = true;
+    for (int64_t now_ms = 0; have < VERSIONS; have++, now_ms += FEDSERVER_PATCH_MS) {
+        assert_true(ask(f, have, VERSIONS, false, now_ms).len <= f->versions.snapshot_limit + 32);
+    }
+    assert_int_equal(ask(f, f->versions.oldest, VERSIONS, false, 0).first.kind, FED_PART_SNAPSHOT);
+}
+
 int main(void) {
 #define WITH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
     const struct CMUnitTest tests[] = {
@@ -407,6 +477,10 @@ int main(void) {
         WITH(a_patch_to_an_older_version_makes_room),
         WITH(a_snapshot_stays_as_long_as_somebody_asks_for_it),
         WITH(those_who_began_first_keep_their_snapshot),
+        WITH(a_device_that_reads_no_stages_gets_the_deltas_unpacked),
+        WITH(unpacked_deltas_are_plain_3lc),
+        WITH(while_deltas_cannot_be_unpacked_there_is_a_snapshot),
+        WITH(a_chain_that_grows_longer_than_a_snapshot_is_not_sent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
