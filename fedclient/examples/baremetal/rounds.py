@@ -19,7 +19,7 @@ import threading
 import time
 
 MODEL = "input 1x14x14 | conv 6 3x3 | maxpool 2 | dense 24 | relu | dense 10"
-TASK = {"name": "board", "model": MODEL, "codec_up": "sbc:p=0.05", "codec_down": "3lc:s=1", "local_steps": 20, "batch": 8,
+TASK = {"name": "board", "model": MODEL, "codec_up": "sbc:p=0.05", "codec_down": "3lc:s=1+entropy", "local_steps": 20, "batch": 8,
         "optimizer": "sgd", "learning_rate": 0.1, "cohort": 2, "goal": 2, "minimum": 2, "deadline_s": 120}
 FLASH_BYTES = 64 * 4096
 POWER_CUT = 42   # how the simulated flash ends the emulator: nor_simulation.c

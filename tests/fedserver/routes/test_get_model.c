@@ -2,6 +2,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
+#include "fedcodec/envelope.h"
+
 static const char task[] = "{\"model\": \"input 2 | dense 2\", \"codec_up\": \"float32\","
                            " \"codec_down\": \"float32\", \"rounds\": 3, \"cohort\": 1}";
 static const float ones[6] = {1, 1, 1, 1, 1, 1};
@@ -109,6 +111,42 @@ static void a_restart_changes_no_tag(void **state) {
     }
 }
 
+/* Of its round's delta; status 200. */
+static bool delta_is_packed(const answer *of) {
+    fed_reader r;
+    fed_part part;
+    fed_reader_init(&r, of->body, of->len);
+    assert_int_equal(of->status, 200);
+    assert_fed_ok(fed_part_read(&r, &part));
+    assert_int_equal(part.kind, FED_PART_DELTA);
+    assert_int_equal(fed_reader_left(&r), 0);
+    const size_t len = (size_t)part.envelope_len;
+    return fedcodec_envelope_plain_len(part.envelope, len) > len;
+}
+
+/* A task whose file names no codecs: devices of the first release go on in it. */
+static void only_who_says_that_it_reads_stages_gets_them(void **state) {
+    enum { VALUES = 20 * 101 };
+    static const char presets[] = "{\"model\": \"input 100 | dense 20\", \"codec_up\": \"float32\","
+                                  " \"rounds\": 3, \"cohort\": 1}";
+    coordinator *c = *state;
+    test_device d = coordinator_enrol(c);
+    coordinator_task(c, presets);
+    float x[VALUES] = {1};
+    fed_assignment work = device_ask_work(c, &d);
+    assert_int_equal(device_upload(c, &d, &work, x, 1, NULL), 200);
+    answer first = get(c, &d, "task=1&have=0&want=1", NULL, NULL);
+    answer patches = get(c, &d, "task=1&have=0&want=1&can=2", NULL, NULL);
+    answer stages = get(c, &d, "task=1&have=0&want=1&can=1024", NULL, NULL);
+    assert_false(delta_is_packed(&first));
+    assert_string_equal(patches.etag, first.etag);
+    assert_true(delta_is_packed(&stages));
+    assert_true(stages.len < first.len);
+    answer_free(&first);
+    answer_free(&patches);
+    answer_free(&stages);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         WITH_COORDINATOR(a_download_goes_on_at_any_byte),
@@ -116,6 +154,7 @@ int main(void) {
         WITH_COORDINATOR(other_bytes_come_whole),
         WITH_COORDINATOR(a_slow_device_gets_the_end_of_a_version_that_is_no_longer_the_newest),
         WITH_COORDINATOR(a_restart_changes_no_tag),
+        WITH_COORDINATOR(only_who_says_that_it_reads_stages_gets_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,7 +20,7 @@ static void what_is_left_out_has_its_default(void **state) {
     assert_string_equal(task->name, "t.json");
     assert_string_equal(task->wire.model, "input 784 | dense 10");
     assert_string_equal(task->wire.codec_up, "sbc:p=0.01");
-    assert_string_equal(task->codec_down, "3lc:s=1");
+    assert_string_equal(task->codec_down, "3lc:s=1+entropy");
     assert_string_equal(task->wire.optimizer, "sgd");
     assert_string_equal(task->strategy, "fedavg");
     assert_int_equal(task->wire.small_tensor, 1024);
@@ -124,8 +124,8 @@ static void a_phase_changes_what_it_names_and_keeps_the_rest(void **state) {
               "{\"round\": 100, \"optimizer\": \"momentum:lr=2,m=0.5\", \"batch\": 9}]}",
               &config, &err));
     static const fedserver_phase wanted[] = {
-        {1, "dgc:p=0.25", "3lc:s=1", 10, 3, "momentum", 0.01f},
-        {2, "dgc:p=0.0625", "3lc:s=1", 7, 3, "momentum", 0.01f},
+        {1, "dgc:p=0.25", "3lc:s=1+entropy", 10, 3, "momentum", 0.01f},
+        {2, "dgc:p=0.0625", "3lc:s=1+entropy", 7, 3, "momentum", 0.01f},
         {50, "dgc:p=0.0625", "sbc:p=0.01", 7, 3, "momentum", 0.5f},
         {100, "dgc:p=0.0625", "sbc:p=0.01", 7, 9, "momentum:lr=2,m=0.5", 2.0f}};
     static const uint32_t last[] = {1, 49, 99, 101};

@@ -165,13 +165,13 @@ static const char file[] =
 
 static const char canonical[] =
     "{\"name\":\"n\",\"model\":\"input 784 | dense 10\",\"seed\":1,\"codec_up\":\"sbc:p=0.01\","
-    "\"codec_down\":\"3lc:s=1\",\"small_tensor\":1024,\"local_steps\":10,\"batch\":8,"
+    "\"codec_down\":\"3lc:s=1+entropy\",\"small_tensor\":1024,\"local_steps\":10,\"batch\":8,"
     "\"optimizer\":\"momentum\",\"learning_rate\":0.01,\"strategy\":\"fedavg\",\"rounds\":100,"
     "\"cohort\":13,\"goal\":10,\"minimum\":1,\"deadline_s\":0.25,\"staleness\":0,"
     "\"device_share\":0.5,\"selection\":\"uniform\",\"priority\":5,\"phases\":[{\"round\":7,"
     "\"codec_up\":\"sbc:p="
     "0.01\","
-    "\"codec_down\":\"3lc:s=1\",\"local_steps\":10,\"batch\":8,\"optimizer\":\"momentum\","
+    "\"codec_down\":\"3lc:s=1+entropy\",\"local_steps\":10,\"batch\":8,\"optimizer\":\"momentum\","
     "\"learning_rate\":0.5}]}";
 
 /* Stores of released programs have texts like this: they must be read for ever. */

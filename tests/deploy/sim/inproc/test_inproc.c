@@ -39,6 +39,12 @@ static const char slots_for_all[] =
     "  \"optimizer\": \"adam\", \"rounds\": 6, \"cohort\": 12, \"goal\": 7, \"minimum\": 2,\n"
     "  \"deadline_s\": 20 }\n";
 
+/* `down`: nothing, or a codec_down. */
+static const char downlink[] =
+    "{ \"name\": \"down\", \"model\": \"mlp\", \"codec_up\": \"sbc:p=0.05\", %s\n"
+    "  \"local_steps\": 5, \"batch\": 4, \"learning_rate\": 0.1, \"rounds\": 4, \"cohort\": 12,\n"
+    "  \"goal\": 12, \"deadline_s\": 20 }\n";
+
 static const char few_slots[] =
     "{ \"name\": \"few\", \"model\": \"lr\", \"codec_up\": \"float32\", \"codec_down\": "
     "\"float32\",\n"
@@ -219,6 +225,27 @@ static void places_share_the_memory_of_optimizers_that_forget(void **state) {
     sim_log_free(&one);
     sim_log_free(&two);
     sim_log_free(&remembers);
+}
+
+static sim_log run_down(const world *w, const char *codec_down) {
+    char task[sizeof downlink + 64];
+    snprintf(task, sizeof task, downlink, codec_down);
+    write_task(w, task);
+    const sim_options o = options_of(w);
+    return run(&o);
+}
+
+/* Clients say that they read second stages, or the coordinator would unpack the deltas. */
+static void the_preset_of_codec_down_is_3lc_in_fewer_bytes(void **state) {
+    const world *w = *state;
+    sim_log preset = run_down(w, ""), plain = run_down(w, "\"codec_down\": \"3lc:s=1\",");
+    assert_true(preset.digest == plain.digest);
+    for (size_t i = 0; i < plain.round_count; i++) {
+        assert_true(preset.rounds[i].delta_bytes < plain.rounds[i].delta_bytes);
+        assert_true(i == 0 || preset.rounds[i].down_bytes < plain.rounds[i].down_bytes);
+    }
+    sim_log_free(&preset);
+    sim_log_free(&plain);
 }
 
 static void slower_lines_take_longer_for_the_same_bits(void **state) {
@@ -420,6 +447,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(places_share_the_memory_of_optimizers_that_forget, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(a_run_does_not_depend_on_threads_nor_on_the_machine, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(the_preset_of_codec_down_is_3lc_in_fewer_bytes, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(slower_lines_take_longer_for_the_same_bits, setup,
                                         teardown),
