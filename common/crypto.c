@@ -381,11 +381,19 @@ static fed_status read_request(mbedtls_x509_csr *csr, const char *pem, fed_error
     return FED_OK;
 }
 
+/* Of a key pair, its half that all know. */
+static const mbedtls_ecp_point *public_of(const mbedtls_pk_context *key) {
+    return &mbedtls_pk_ec(*key)->Q;
+}
+
+/* The public halves are compared: that the private one fits its own costs as much as a signature,
+ * for each certificate. */
 static fed_status read_ca(mbedtls_x509_crt *ca, mbedtls_pk_context *key, const fed_pem *key_pem,
                           const fed_pem *cert_pem, fed_error *err) {
     FED_TRY(read_key(key, key_pem, err));
     FED_TRY(read_cert(ca, cert_pem->text, err));
-    if (!ca->ca_istrue || mbedtls_pk_check_pair(&ca->pk, key, draw, NULL) != 0) {
+    if (!ca->ca_istrue || !is_p256(&ca->pk) ||
+        mbedtls_ecp_point_cmp(public_of(&ca->pk), public_of(key)) != 0) {
         return fed_fail(err, FED_EINVAL, "the CA's key and certificate do not belong together");
     }
     return FED_OK;

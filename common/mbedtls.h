@@ -25,8 +25,6 @@
 #define mbedtls_sha256_starts mbedtls_sha256_starts_ret
 #define mbedtls_sha256_update mbedtls_sha256_update_ret
 #define mbedtls_sha256_finish mbedtls_sha256_finish_ret
-#define mbedtls_pk_check_pair(public_key, private_key, draw, user)                                 \
-    mbedtls_pk_check_pair(public_key, private_key)
 #define mbedtls_pk_parse_key(key, text, len, password, password_len, draw, user)                   \
     mbedtls_pk_parse_key(key, text, len, password, password_len)
 
