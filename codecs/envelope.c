@@ -241,15 +241,16 @@ static fed_status put_unpacked(const fedcodec_frame *frame, fed_writer *out, fed
     fedcodec_frame plain;
     put_frame_head(frame->codec, FEDCODEC_STAGE_NONE, frame->n, frame->plain_len, out);
     uint8_t *dst = fed_writer_reserve(out, frame->plain_len);
-    fed_status status = dst != NULL ? fedcodec_frame_unpack(frame, dst, &plain) : out->status;
+    FED_REQUIRE(dst != NULL, out->status);
+    fed_status status = fedcodec_frame_unpack(frame, dst, &plain);
     if (status != FED_OK) {
         return fed_fail(err, status, "frame %" PRIu64 ": its %zu packed bytes can't be unpacked",
                         frame->number, frame->len);
     }
-    if (frame->stage == FEDCODEC_STAGE_NONE && plain.len > 0) {
-        memcpy(dst, plain.data, plain.len);
+    if (frame->stage == FEDCODEC_STAGE_NONE && frame->len > 0) {
+        memcpy(dst, frame->data, frame->len); /* it was left where it is */
     }
-    fed_writer_advance(out, plain.len);
+    fed_writer_advance(out, frame->plain_len);
     return FED_OK;
 }
 
@@ -265,12 +266,22 @@ fed_status fedcodec_envelope_unpack(const void *src, size_t len, fed_writer *out
     return out->status;
 }
 
-bool fedcodec_envelope_packed(const void *src, size_t len) {
+/* Bytes of a frame's data behind its number of values, and of their length. */
+static size_t data_size(size_t len) {
+    return fed_varint_size(len) + len;
+}
+
+size_t fedcodec_envelope_plain_len(const void *src, size_t len) {
     fedcodec_envelope envelope;
-    fedcodec_frame frame = {0};
+    fedcodec_frame frame;
+    size_t plain = len;
     fed_status status = fedcodec_envelope_open(&envelope, src, len, NULL);
-    while (status == FED_OK && frame.stage == FEDCODEC_STAGE_NONE) {
-        status = fedcodec_envelope_next(&envelope, &frame, NULL);
+    while (status == FED_OK &&
+           (status = fedcodec_envelope_next(&envelope, &frame, NULL)) == FED_OK) {
+        if (frame.stage != FEDCODEC_STAGE_NONE) { /* its data begins with the unpacked length */
+            plain += data_size(frame.plain_len) -
+                     data_size(fed_varint_size(frame.plain_len) + frame.len);
+        }
     }
-    return status == FED_OK;
+    return plain;
 }

@@ -38,8 +38,8 @@ size_t fedcodec_values_len(fedcodec_form form, size_t k);
 /** Leave out the values that would arrive as 0: overwrites the lists. */
 void fedcodec_values_keep(fedcodec_form form, fedcodec_chosen *chosen);
 
-/** Write the values that fedcodec_values_keep has left, and subtract from the residual, which may be
- * NULL, what arrives. */
+/** Write the values that fedcodec_values_keep has left, and subtract from the residual, which may
+ * be NULL, what arrives. */
 void fedcodec_values_put(fedcodec_form form, fedcodec_chosen chosen, uint8_t *dst, float *residual);
 
 /** FED_EFORMAT: fedcodec_values_put could not have written src, which has the length for `count`

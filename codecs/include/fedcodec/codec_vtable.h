@@ -49,7 +49,7 @@ struct fedcodec_vtable {
                                    * none */
     bool feedback;     /* the residual keeps what a message leaves out; false: the rest
                                    * is lost, and the residual is 0 */
-    bool spares;                  /* with feedback: encode can leave the residual as it is */
+    bool spares;       /* with feedback: encode can leave the residual as it is */
 
     /** Most bytes that encode can write for n values. */
     size_t (*bound)(const double *param, size_t n);

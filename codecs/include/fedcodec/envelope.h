@@ -64,12 +64,13 @@ fed_status fedcodec_envelope_encode(const fedcodec *codec, const fed_layout *lay
                                     fed_writer *out) FED_CHECKED;
 
 /** Append the same envelope without second stages, for readers that know none. Its values are the
- * same, to the bit. FED_EFORMAT, FED_EVERSION, FED_ENOMEM; an error may leave a part of it. */
+ * same, to the bit. Of bytes that nobody has checked, the heads say how much memory it takes.
+ * FED_EFORMAT, FED_EVERSION, FED_ENOMEM; an error may leave a part of it. */
 fed_status fedcodec_envelope_unpack(const void *src, size_t len, fed_writer *out,
                                     fed_error *err) FED_CHECKED;
 
-/** Does a second stage pack a frame of the envelope? False for bytes that are no envelope. */
-bool fedcodec_envelope_packed(const void *src, size_t len);
+/** How many bytes that appends, from the heads alone: len where no second stage packs a frame. */
+size_t fedcodec_envelope_plain_len(const void *src, size_t len);
 
 /* -- Read in one call -- */
 
