@@ -59,17 +59,13 @@ static void start_follower(pair *p, const char *leader) {
     p->follower_runs = true;
 }
 
-static void wait_for_follower(const pair *p) {
+static void start_both(pair *p) {
+    start_leader(p);
+    start_follower(p, p->address);
     for (int k = 0; k < 10000 && atomic_load(&p->leader->server.followers) == 0; k++) {
         fed_sleep_ms(1);
     }
     assert_int_equal(atomic_load(&p->leader->server.followers), 1);
-}
-
-static void start_both(pair *p) {
-    start_leader(p);
-    start_follower(p, p->address);
-    wait_for_follower(p);
 }
 
 static void finish_both(pair *p) {
@@ -277,47 +273,6 @@ static void a_body_with_the_same_tag_crosses_the_link_once(void **state) {
     finish_both(p);
 }
 
-/* ---- strangers at the port for links ----------------------------------------------------- */
-
-/* Connect to it from another address than followers do. */
-static int dial_as_stranger(const pair *p) {
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(0x7F000009)};
-    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_true(fd >= 0);
-    assert_int_equal(bind(fd, (const struct sockaddr *)&at, sizeof at), 0);
-    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    at.sin_port = htons((uint16_t)strtoul(strchr(p->address, ':') + 1, NULL, 10));
-    assert_int_equal(connect(fd, (const struct sockaddr *)&at, sizeof at), 0);
-    return fd;
-}
-
-/* Not later, as one that was silent for too long. */
-static bool is_closed_at_once(int fd) {
-    const struct timeval patience = {.tv_sec = 1};
-    char byte;
-    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience), 0);
-    return recv(fd, &byte, 1, 0) == 0;
-}
-
-static void strangers_have_a_budget_of_their_own(void **state) {
-    enum { AT_ONCE = 1000 };
-    pair *p = *state;
-    bool refused = false;
-    start_leader(p);
-    for (int k = 0; k < 20 && !refused; k++) {
-        for (int stranger = 0; stranger < AT_ONCE; stranger++) {
-            close(dial_as_stranger(p));
-        }
-        const int fd = dial_as_stranger(p);
-        refused = is_closed_at_once(fd);
-        close(fd);
-    }
-    assert_true(refused);
-    start_follower(p, p->address);
-    wait_for_follower(p);
-    finish_both(p);
-}
-
 /* ---- devices and leaders that go ------------------------------------------------------------- */
 
 static void a_device_that_leaves_is_no_longer_asked_for(void **state) {
@@ -446,7 +401,6 @@ int main(void) {
         PAIR(answers_come_in_the_order_in_which_they_are_ready),
         PAIR(a_refusal_of_the_leader_passes_as_it_is),
         PAIR(a_body_with_the_same_tag_crosses_the_link_once),
-        PAIR(strangers_have_a_budget_of_their_own),
         PAIR(a_device_that_leaves_is_no_longer_asked_for),
         PAIR(without_a_leader_an_update_is_refused_and_a_get_waits),
         PAIR(a_get_does_not_wait_for_a_leader_for_ever),
