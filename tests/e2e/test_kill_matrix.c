@@ -6,8 +6,9 @@
  *         [--coordinators N] [--other-program PATH]
  *
  * A cell is a victim, a fault and a kind of task. Its strikes go through the phases of rounds, and
- * through the statements at which a round closes. With --other-program every second coordinator is
- * that program: another release, beside this one. It needs PostgreSQL. */
+ * through the statements at which a round closes. Where a coordinator dies or stands still, the
+ * test measures how long it takes until a device sees the next version. With --other-program every
+ * second coordinator is that program: another release, beside this one. It needs PostgreSQL. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <getopt.h>
 #include <regex.h>
@@ -22,7 +23,7 @@
 
 /* The strikes of one world: its history is judged when they are over. From the last update but one
  * to the next round the leader sends 30 to 60 statements; each kind of strike walks over STEPS. */
-enum { STRIKES_MOST = 40, STEPS = 48, STRIDE = 7, OFFSET = 11, FEW = 5, SPARE = 4 };
+enum { STEPS = 48, STRIDE = 7, OFFSET = 11, FEW = 5, SPARE = 4 };
 
 /* A planted fault shows itself by chance: in one of so many strikes, a few to a world. */
 enum { PLANTED = 48, PLANTED_FEW = 3 };
@@ -46,8 +47,11 @@ typedef struct cell {
     char name[80];
 } cell;
 
+enum { VERSIONS = 4096 };
+
 /* What the strikes of a cell came to. */
 typedef struct tally {
+    unsigned version_ms[VERSIONS], versions; /* as of kill_world; the first ones */
     unsigned strikes, failovers, acknowledged, refolded, ended, lost, twice;
     const char *bits;
     char broken[500];
@@ -112,6 +116,9 @@ static void add(const options *o, tally *t, const kill_world *w, const federatio
     t->ended += w->ended;
     t->lost += r->lost;
     t->twice += r->twice;
+    for (unsigned k = 0; k < w->versions && t->versions < VERSIONS; k++) {
+        t->version_ms[t->versions++] = w->version_ms[k];
+    }
     const char *broken = w->broken[0] != '\0' ? w->broken : r->broken;
     if (broken[0] != '\0' && t->broken[0] == '\0') {
         t->bits = strncmp(broken, "D3", 2) == 0 || strncmp(broken, "D5", 2) == 0 ? "differ" : "-";
@@ -137,7 +144,7 @@ static void run_world(const options *o, kill_store *store, const cell *c, unsign
         .other = o->plant != NULL ? FED_BIN_DIR "/../tests/fedserver_planted" : o->other,
         .plant = o->plant,
         .no_standby = o->no_standby,
-        .balancer = balancer_of(c, c->mode + first / STRIKES_MOST),
+        .balancer = balancer_of(c, c->mode + first / KILL_STRIKES),
         .store = store};
     kill_world_open(&w, &setup);
     bool on = true;
@@ -154,9 +161,20 @@ static void run_world(const options *o, kill_store *store, const cell *c, unsign
     kill_world_close(&w);
 }
 
-static void print(const cell *c, const tally *t, int64_t ms) {
-    printf("%-30s %6u %7u %9u %6u %5u %6u  %-7s %6.1f s\n", c->name, t->strikes, t->acknowledged,
+static int by_size(const void *a, const void *b) {
+    const unsigned x = *(const unsigned *)a, y = *(const unsigned *)b;
+    return (x > y) - (x < y);
+}
+
+static void print(const cell *c, tally *t, int64_t ms) {
+    printf("%-30s %6u %7u %9u %6u %5u %6u  %-7s %6.1f s", c->name, t->strikes, t->acknowledged,
            t->refolded, t->ended, t->lost, t->twice, t->bits, 1e-3 * (double)ms);
+    if (t->versions > 0) {
+        qsort(t->version_ms, t->versions, sizeof t->version_ms[0], by_size);
+        printf("  %5.2f %5.2f %5.2f", 1e-3 * t->version_ms[0],
+               1e-3 * t->version_ms[t->versions / 2], 1e-3 * t->version_ms[t->versions - 1]);
+    }
+    printf("\n");
     if (t->broken[0] != '\0') {
         printf("  %s\n", t->broken);
     }
@@ -166,7 +184,7 @@ static void print(const cell *c, const tally *t, int64_t ms) {
 static tally run_cell(const options *o, kill_store *store, const cell *c, unsigned strikes) {
     tally t = {.bits = "same"};
     const int64_t begun_ms = fed_clock_monotonic_ms();
-    const unsigned most = o->plant != NULL || o->no_standby ? PLANTED_FEW : STRIKES_MOST;
+    const unsigned most = o->plant != NULL || o->no_standby ? PLANTED_FEW : KILL_STRIKES;
     for (unsigned k = 0; k < strikes / most + SPARE; k++) {
         const unsigned left = strikes - t.strikes;
         if (left > 0 && t.broken[0] == '\0') {
@@ -235,7 +253,7 @@ static void each_acknowledged_update_counts_once_whoever_dies(void **state) {
     (void)state;
     kill_store_open(&store);
     printf("%-30s %6s %7s %9s %6s %5s %6s  %s\n", "cell", "kills", "acked", "refolded", "ended",
-           "lost", "twice", "bits");
+           "lost", "twice", "bits      took  next version: least, median, worst (s)");
     for (unsigned k = 0; k < count; k++) {
         const tally t = run_cell(o, &store, &cells[k], share_of(o, cells, count, k));
         all.strikes += t.strikes;

@@ -126,9 +126,11 @@ static void strike_coordinator(kill_world *w, unsigned k, const kill_strike *s) 
     const bool done = s->step > 0 && aim(w, k, s);
     if (s->fault == KILL_DIES) {
         signal_child(&w->coordinator[k], done ? 0 : SIGKILL);
+        kill_world_faulted(w);
         return;
     }
     signal_child(&w->coordinator[k], done ? 0 : SIGSTOP);
+    kill_world_faulted(w);
     tend_for(w, STANDS_MS);
     signal_child(&w->coordinator[k], SIGCONT);
 }

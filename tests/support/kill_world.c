@@ -367,11 +367,25 @@ static void reap(kill_world *w) {
     }
 }
 
+void kill_world_faulted(kill_world *w) {
+    w->fault_ms = fed_clock_monotonic_ms();
+    w->fault_round = w->run.board->round;
+}
+
+static void note_version(kill_world *w, int64_t now_ms) {
+    if (w->fault_ms != 0 && w->run.board->round > w->fault_round) {
+        assert_true(w->versions < KILL_STRIKES);
+        w->version_ms[w->versions++] = (unsigned)(now_ms - w->fault_ms);
+        w->fault_ms = 0;
+    }
+}
+
 unsigned kill_world_tend(kill_world *w) {
     unsigned left = 0;
     fed_sleep_ms(POLL_MS);
     reap(w);
     const int64_t now_ms = fed_clock_monotonic_ms();
+    note_version(w, now_ms);
     for (unsigned k = 0; k < w->setup->coordinators; k++) {
         kill_child *c = &w->coordinator[k];
         if (c->pid == 0 && now_ms >= c->starts_ms && is_child(c)) {

@@ -14,6 +14,9 @@
 
 enum { KILL_DEVICES = 12, KILL_COORDINATORS = 4, KILL_GOAL = 8, KILL_COHORT = 10 };
 
+/** Most strikes of one world. */
+enum { KILL_STRIKES = 40 };
+
 /** What the task is like. */
 typedef enum kill_mode {
     KILL_SYNCHRONOUS = 0,
@@ -60,6 +63,12 @@ typedef struct kill_world {
     unsigned struck; /* the newest round in which something was done */
     unsigned ended;  /* coordinators that ended by themselves */
     unsigned failovers;
+    /* a coordinator was killed or stopped then, in that round, and no device has seen a later one;
+     * 0: this is not so */
+    int64_t fault_ms;
+    unsigned fault_round;
+    /* of each such fault over which a device saw the next version: after how long */
+    unsigned version_ms[KILL_STRIKES], versions;
     char broken[300]; /* "": nothing is wrong yet */
 } kill_world;
 
@@ -70,6 +79,9 @@ void kill_world_close(kill_world *w);
 /** Note who has ended, and start again whoever should be there. Returns how many devices have not
  * finished. */
 unsigned kill_world_tend(kill_world *w);
+
+/** A coordinator was killed or stopped just now: measure how long the next version takes. */
+void kill_world_faulted(kill_world *w);
 
 /** End all processes but the lines. */
 void kill_world_stop(kill_world *w);
