@@ -30,6 +30,10 @@ enum {
     CHUNK = 256  /* values that are decoded at once */
 };
 
+/* With more digits the longest spec, with "+entropy", would not fit into FEDCODEC_SPEC. An envelope
+ * may set more. */
+#define ROWS_MAX 999999999
+
 /* A matrix waits in the residual if its largest magnitude is less than SMALLEST or not less than
  * LIMIT: sums could lose their bits, or be infinite. */
 #define SMALLEST 0x1p-100f
@@ -64,7 +68,7 @@ static const fedcodec_param powersgd_params[] = {
     {.key = "rows",
      .preset = 0,
      .low = 0,
-     .high = UINT32_MAX,
+     .high = ROWS_MAX,
      .help = "of a tensor without a shape; 0: as square as it can be",
      .whole = true},
     {.key = NULL},
@@ -177,6 +181,7 @@ static inline void multiply_as(fedcodec_form form, const product *m, size_t i, s
 
 /* Values from `at` on, into y[CHUNK]: those left of a row, or CHUNK of them. Returns how many. */
 static size_t multiply(const product *m, size_t at, float *y) {
+    assert(m->columns > 0);
     const size_t i = at / m->columns, column = at % m->columns, left = m->columns - column;
     const size_t count = left < CHUNK ? left : CHUNK;
     if (m->form == FEDCODEC_FORM_BFLOAT16) {

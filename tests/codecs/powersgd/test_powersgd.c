@@ -210,6 +210,16 @@ static void a_wide_rank_is_refused_with_its_limit(void **state) {
     assert_fed_status(fedcodec_parse("powersgd:values=int8", &codec, &err), FED_EINVAL);
 }
 
+static void the_longest_spec_has_room(void **state) {
+    (void)state;
+    fedcodec codec;
+    char spec[FEDCODEC_SPEC];
+    assert_fed_ok(
+        fedcodec_parse("powersgd:rank=32,values=bfloat16,rows=999999999+entropy", &codec, NULL));
+    fedcodec_format(&codec, spec);
+    assert_string_equal(spec, "powersgd:rank=32,power=1,values=bfloat16,rows=999999999+entropy");
+}
+
 static void malformed_messages_are_refused(void **state) {
     (void)state;
 #define ROW "\x00\x00\x80\x3f"
@@ -254,6 +264,7 @@ int main(void) {
         cmocka_unit_test(values_as_they_are_leave_nothing),
         cmocka_unit_test(zeros_and_values_out_of_range_are_one_byte),
         cmocka_unit_test(a_wide_rank_is_refused_with_its_limit),
+        cmocka_unit_test(the_longest_spec_has_room),
         cmocka_unit_test(malformed_messages_are_refused),
     };
     return cmocka_run_group_tests_name("powersgd", tests, NULL, NULL);
