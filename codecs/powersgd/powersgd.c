@@ -9,6 +9,7 @@
 #include <assert.h>
 #include <math.h>
 
+#include "codecs/powersgd/sums.h"
 #include "codecs/prim/floats.h"
 #include "codecs/prim/forms.h"
 #include "codecs/prim/parts.h"
@@ -23,9 +24,6 @@ enum {
     LEAD = 6,
     RANK_MAX = 32,
     POWER_MAX = 4,
-    PAIR = 2,    /* rows of M, and columns of Q, whose products are made at once */
-    ROWS = 4,    /* rows of M that are added up at once */
-    LANES = 16,  /* parts of a sum */
     WIDE = 1024, /* columns of M whose sums stay in the first cache */
     CHUNK = 256  /* values that are decoded at once */
 };
@@ -167,7 +165,7 @@ static inline void multiply_as(fedcodec_form form, const product *m, size_t i, s
                                size_t count, float *restrict y) {
     const size_t width = form == FEDCODEC_FORM_BFLOAT16 ? sizeof(uint16_t) : sizeof(float);
     memset(y, 0, count * sizeof *y);
-    for (size_t k = 0; k < m->rank; k += PAIR) {
+    for (size_t k = 0; k < m->rank; k += POWERSGD_PAIR) {
         const bool both = k + 1 < m->rank;
         const uint8_t *q0 = m->q + width * (k * m->columns + column);
         const uint8_t *q1 = both ? q0 + width * m->columns : q0;
@@ -260,69 +258,15 @@ typedef struct factors {
     size_t parts;
 } factors;
 
-/* The sums of two rows with two columns, in LANES parts each. Part l has the products at l,
- * l + LANES and so on. Two of each, since sums that wait for no other keep the machine busy. */
-typedef float lanes __attribute__((vector_size(4 * LANES / 2)));
-typedef struct sums {
-    lanes part[PAIR][PAIR][2];
-} sums;
-
-static inline void add_products(sums *to, const float *m0, const float *m1, const float *q0,
-                                const float *q1) {
-    for (size_t h = 0; h < 2; h++) {
-        const size_t at = h * LANES / 2;
-        lanes a0, a1, b0, b1;
-        memcpy(&a0, m0 + at, sizeof a0);
-        memcpy(&a1, m1 + at, sizeof a1);
-        memcpy(&b0, q0 + at, sizeof b0);
-        memcpy(&b1, q1 + at, sizeof b1);
-        to->part[0][0][h] += a0 * b0;
-        to->part[0][1][h] += a0 * b1;
-        to->part[1][0][h] += a1 * b0;
-        to->part[1][1][h] += a1 * b1;
-    }
-}
-
-/* The parts in pairs: l and l + 8, then l and l + 4, and so on. */
-static float add_parts(const lanes part[2]) {
-    float sum[LANES / 2];
-    const lanes both = part[0] + part[1];
-    memcpy(sum, &both, sizeof sum);
-    for (size_t l = 0; l < 4; l++) {
-        sum[l] += sum[l + 4];
-    }
-    return (sum[0] + sum[2]) + (sum[1] + sum[3]);
-}
-
-/* The products of two rows with two columns of n values. The values at the end are zeros where
- * there are no more. */
-static void multiply_pairs(const float *const row[PAIR], const float *const q[PAIR], size_t n,
-                           float to[PAIR][PAIR]) {
-    sums all = {{{{{0}}}}};
-    float rest[2 * PAIR][LANES] = {{0.0f}};
-    const size_t whole = n / LANES * LANES;
-    for (size_t j = 0; j < whole; j += LANES) {
-        add_products(&all, row[0] + j, row[1] + j, q[0] + j, q[1] + j);
-    }
-    for (size_t t = 0; t < PAIR; t++) {
-        memcpy(rest[t], row[t] + whole, (n - whole) * sizeof(float));
-        memcpy(rest[PAIR + t], q[t] + whole, (n - whole) * sizeof(float));
-    }
-    add_products(&all, rest[0], rest[1], rest[2], rest[3]);
-    for (size_t t = 0; t < PAIR * PAIR; t++) {
-        to[t / PAIR][t % PAIR] = add_parts(all.part[t / PAIR][t % PAIR]);
-    }
-}
-
 /* P = M Q of the rows i and `next`, which is i again after the last row. */
 static void make_p_rows(const factors *f, size_t i, size_t next) {
     const size_t rows = f->to.rows, columns = f->to.columns;
-    const float *row[PAIR] = {f->m + i * columns, f->m + next * columns};
-    for (size_t k = 0; k < f->to.rank; k += PAIR) {
+    const float *row[POWERSGD_PAIR] = {f->m + i * columns, f->m + next * columns};
+    for (size_t k = 0; k < f->to.rank; k += POWERSGD_PAIR) {
         const size_t after = k + 1 < f->to.rank ? k + 1 : k;
-        const float *q[PAIR] = {f->q + k * columns, f->q + after * columns};
-        float to[PAIR][PAIR];
-        multiply_pairs(row, q, columns, to);
+        const float *q[POWERSGD_PAIR] = {f->q + k * columns, f->q + after * columns};
+        float to[POWERSGD_PAIR][POWERSGD_PAIR];
+        powersgd_multiply_pairs(row, q, columns, to);
         f->p[k * rows + i] = to[0][0];
         f->p[k * rows + next] = to[1][0];
         f->p[after * rows + i] = to[0][after - k];
@@ -335,22 +279,13 @@ static void make_p(void *job, size_t part) {
     const factors *f = job;
     const size_t columns = f->to.columns;
     const size_t end = fedcodec_part_start(f->to.rows, f->parts, part + 1, 1);
-    for (size_t i = fedcodec_part_start(f->to.rows, f->parts, part, 1); i < end; i += PAIR) {
+    for (size_t i = fedcodec_part_start(f->to.rows, f->parts, part, 1); i < end;
+         i += POWERSGD_PAIR) {
         const size_t next = i + 1 < end ? i + 1 : i;
         if (f->x != NULL) {
             fedcodec_add(f->m + i * columns, f->x + i * columns, (next - i + 1) * columns);
         }
         make_p_rows(f, i, next);
-    }
-}
-
-/* q[j] += p times four rows of M, the sums in the order of the rows. */
-static void add_rows(const float *const row[ROWS], const float p[ROWS], size_t n,
-                     float *restrict q) {
-    const float *restrict m0 = row[0], *restrict m1 = row[1];
-    const float *restrict m2 = row[2], *restrict m3 = row[3];
-    for (size_t j = 0; j < n; j++) {
-        q[j] = q[j] + p[0] * m0[j] + p[1] * m1[j] + p[2] * m2[j] + p[3] * m3[j];
     }
 }
 
@@ -361,15 +296,16 @@ static void make_q_from(const factors *f, size_t column, size_t count) {
     for (size_t k = 0; k < f->to.rank; k++) {
         memset(f->q + k * columns + column, 0, count * sizeof *f->q);
     }
-    for (size_t i = 0; i < rows; i += ROWS) {
-        const float *row[ROWS];
-        for (size_t t = 0; t < ROWS; t++) {
+    for (size_t i = 0; i < rows; i += POWERSGD_ROWS) {
+        const float *row[POWERSGD_ROWS];
+        for (size_t t = 0; t < POWERSGD_ROWS; t++) {
             row[t] = f->m + (i + t < rows ? i + t : rows - 1) * columns + column;
         }
         for (size_t k = 0; k < f->to.rank; k++) {
-            float p[ROWS] = {0.0f};
-            memcpy(p, f->p + k * rows + i, (rows - i < ROWS ? rows - i : ROWS) * sizeof *p);
-            add_rows(row, p, count, f->q + k * columns + column);
+            float p[POWERSGD_ROWS] = {0.0f};
+            memcpy(p, f->p + k * rows + i,
+                   (rows - i < POWERSGD_ROWS ? rows - i : POWERSGD_ROWS) * sizeof *p);
+            powersgd_add_rows(row, p, count, f->q + k * columns + column);
         }
     }
 }
@@ -377,40 +313,24 @@ static void make_q_from(const factors *f, size_t column, size_t count) {
 /* Q = M^T P, a part of the columns. */
 static void make_q(void *job, size_t part) {
     const factors *f = job;
-    const size_t end = fedcodec_part_start(f->to.columns, f->parts, part + 1, LANES);
-    for (size_t j = fedcodec_part_start(f->to.columns, f->parts, part, LANES); j < end; j += WIDE) {
+    const size_t end = fedcodec_part_start(f->to.columns, f->parts, part + 1, POWERSGD_LANES);
+    for (size_t j = fedcodec_part_start(f->to.columns, f->parts, part, POWERSGD_LANES); j < end;
+         j += WIDE) {
         make_q_from(f, j, end - j < WIDE ? end - j : WIDE);
     }
-}
-
-/* In binary64, in LANES parts. */
-static double dot(const float *restrict a, const float *restrict b, size_t n) {
-    double lane[LANES] = {0.0}, sum = 0.0;
-    const size_t whole = n / LANES * LANES;
-    for (size_t i = 0; i < whole; i += LANES) {
-        for (size_t l = 0; l < LANES; l++) {
-            lane[l] += (double)a[i + l] * (double)b[i + l];
-        }
-    }
-    for (size_t i = whole; i < n; i++) {
-        lane[i - whole] += (double)a[i] * (double)b[i];
-    }
-    for (size_t l = 0; l < LANES; l++) {
-        sum += lane[l];
-    }
-    return sum;
 }
 
 static float rounded(fedcodec_form form, float v) {
     return form == FEDCODEC_FORM_BFLOAT16 ? fedcodec_from_bfloat16(fedcodec_to_bfloat16(v)) : v;
 }
 
-/* Take the parts along the first k columns of P, twice: the first time rounding leaves some. */
+/* Take off column k of P what it has along the columns before it. Twice, since the first time
+ * rounding leaves some. */
 static void make_square(float *p, size_t k, size_t rows) {
     float *restrict own = p + k * rows;
     for (size_t step = 0; step < 2 * k; step++) {
         const float *restrict other = p + step % k * rows;
-        const float along = (float)dot(own, other, rows);
+        const float along = (float)powersgd_dot(own, other, rows);
         for (size_t i = 0; i < rows; i++) {
             own[i] -= along * other[i];
         }
@@ -425,9 +345,9 @@ static void orthonormalise(factors *f) {
     for (unsigned k = 0; k < f->to.rank; k++) {
         float *own = f->p + kept * rows;
         memmove(own, f->p + k * rows, rows * sizeof *own);
-        const double before = sqrt(dot(own, own, rows));
+        const double before = sqrt(powersgd_dot(own, own, rows));
         make_square(f->p, kept, rows);
-        const double length = sqrt(dot(own, own, rows));
+        const double length = sqrt(powersgd_dot(own, own, rows));
         for (size_t i = 0; i < rows; i++) {
             own[i] = (float)((double)own[i] / length);
         }

@@ -44,12 +44,13 @@ struct fedcodec_vtable {
     const char *name;             /* "3lc" */
     const char *about;            /* one line for `fedcodec list` */
     const fedcodec_param *params; /* ends with a NULL key */
-    size_t rows_param; /* a codec of matrices: 1 + the index of its parameter "rows". Where
-                                   * that is 0, envelopes set it to each tensor's own. 0: there is
-                                   * none */
-    bool feedback;     /* the residual keeps what a message leaves out; false: the rest
+    bool feedback;                /* the residual keeps what a message leaves out; false: the rest
                                    * is lost, and the residual is 0 */
     bool spares;       /* with feedback: encode can leave the residual as it is */
+
+    /** A codec of matrices: 1 + the index of its parameter "rows". Where that is 0, envelopes set
+     * it to the first dimension of each tensor. 0: the codec takes no shape. */
+    size_t rows_param;
 
     /** Most bytes that encode can write for n values. */
     size_t (*bound)(const double *param, size_t n);
