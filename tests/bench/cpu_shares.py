@@ -22,7 +22,7 @@ PARTS = [
     (r"gnutls|libnettle|libhogweed|libgmp|libcrypto|libssl", "TLS (GnuTLS, OpenSSL)"),
     (r"libsqlite", "SQLite"),
     (r"libcurl|libmicrohttpd|libnghttp", "HTTP (libcurl, libmicrohttpd)"),
-    (r"kernel|\[k", "kernel: sockets, files, pages, threads"),
+    (r"kernel|\[k", "kernel: sockets, files, threads"),
     (r"libfedserver", "the coordinator's own code"),
     (r"libfedclient", "the client's own code"),
     (r"libfedcommon", "formats and hashes"),
@@ -30,6 +30,8 @@ PARTS = [
     (r"^libc\.", "libc: malloc, locks, strings"),
 ]
 COPYING = re.compile(r"^_?_?(mem(move|cpy|set)|.*_mem(move|cpy|set))")
+# On a virtual machine also the host's work, where the host gives it the memory only now.
+PAGES = re.compile(r"^(clear_page|clear_huge|folio_zero)")
 
 
 def library_of_symbols(build):
@@ -45,6 +47,8 @@ def library_of_symbols(build):
 
 
 def part_of(shared_object, symbol, owner):
+    if PAGES.match(symbol):
+        return "kernel: memory touched for the first time"
     if COPYING.match(symbol):
         return "copying and clearing memory"
     ours = shared_object.startswith("fed")

@@ -91,9 +91,9 @@ size_t fedcodec_work_size(const fedcodec *codec, size_t n);
  * in float32 arithmetic, so that residual_after == residual_before + x - decoded, operation by
  * operation. A codec without feedback loses what it leaves out: residual_after == 0.
  *
- * residual  float32[n], zeros at first; the caller keeps it from one call to the next. NULL: it is
- *           0 now, and what the message leaves out is not kept, which is faster. Not for codecs
- *           that need it (fedcodec_needs_residual)
+ * residual  float32[n], zeros at first; the caller keeps it from one call to the next. NULL: it
+ *           is 0 now, and what the message leaves out is not kept, which is faster. Not for
+ *           codecs that need it (fedcodec_needs_residual)
  * x         float32[n]; NULL: nothing to add. Only read
  * work      fedcodec_work_size bytes, aligned for any type; NULL if that is 0
  * cap       of dst, in bytes, like *len
