@@ -46,7 +46,7 @@ struct fedcodec_vtable {
     const fedcodec_param *params; /* ends with a NULL key */
     bool feedback;                /* the residual keeps what a message leaves out; false: the rest
                                    * is lost, and the residual is 0 */
-    bool spares;       /* with feedback: encode can leave the residual as it is */
+    bool spares;                  /* with feedback: encode can leave the residual as it is */
 
     /** A codec of matrices: 1 + the index of its parameter "rows". Where that is 0, envelopes set
      * it to the first dimension of each tensor. 0: the codec takes no shape. */
