@@ -62,7 +62,7 @@ static fed_status topk_encode(const fedcodec_job *job, size_t *len) {
 typedef struct sent {
     fedcodec_form form;
     const uint8_t *values;
-    size_t taken; /* values, by next_word */
+    size_t taken; /* values, by load_word */
 } sent;
 
 static sent find_sent(const uint8_t *src, size_t len, size_t n) {
@@ -131,28 +131,21 @@ static void axpy_float32(const uint8_t *src, size_t len, float w, float *y, size
     }
 }
 
-/* The ones of a word of the map, and their values of a narrow form as float32. */
-typedef struct narrow_word {
-    size_t count;
-    uint8_t place[WORD]; /* from the word's first bit on */
-    float value[WORD];
-} narrow_word;
-
-static void next_word(const uint8_t *src, sent *s, size_t n, size_t at, narrow_word *next) {
-    uint64_t word = fedcodec_bitmap_word(src, fedcodec_bitmap_len(n), at);
-    for (next->count = 0; word != 0; next->count++) {
-        next->place[next->count] = (uint8_t)fedcodec_bitmap_take(&word);
-    }
-    fedcodec_values_load(s->form, s->values, s->taken, next->count, next->value);
-    s->taken += next->count;
+/* The next values of a narrow form, for the ones of a word, as float32. */
+static void load_word(sent *s, uint64_t word, float value[WORD]) {
+    const size_t count = (size_t)__builtin_popcountll(word);
+    fedcodec_values_load(s->form, s->values, s->taken, count, value);
+    s->taken += count;
 }
 
 static void axpy_narrow(const uint8_t *src, sent s, float w, float *y, size_t n) {
-    narrow_word next;
-    for (size_t at = 0; at < fedcodec_bitmap_len(n); at += 8) {
-        next_word(src, &s, n, at, &next);
-        for (size_t k = 0; k < next.count; k++) {
-            y[8 * at + next.place[k]] += w * next.value[k];
+    const size_t map = fedcodec_bitmap_len(n);
+    for (size_t at = 0; at < map; at += 8) {
+        float value[WORD];
+        uint64_t word = fedcodec_bitmap_word(src, map, at);
+        load_word(&s, word, value);
+        for (size_t k = 0; word != 0; k++) {
+            y[8 * at + fedcodec_bitmap_take(&word)] += w * value[k];
         }
     }
 }
@@ -183,11 +176,13 @@ static void fold_float32(const uint8_t *src, int64_t weight, int64_t *acc, size_
 }
 
 static void fold_narrow(const uint8_t *src, sent s, int64_t weight, int64_t *acc, size_t n) {
-    narrow_word next;
-    for (size_t at = 0; at < fedcodec_bitmap_len(n); at += 8) {
-        next_word(src, &s, n, at, &next);
-        for (size_t k = 0; k < next.count; k++) {
-            acc[8 * at + next.place[k]] += weight * fedcodec_fixed(next.value[k]);
+    const size_t map = fedcodec_bitmap_len(n);
+    for (size_t at = 0; at < map; at += 8) {
+        float value[WORD];
+        uint64_t word = fedcodec_bitmap_word(src, map, at);
+        load_word(&s, word, value);
+        for (size_t k = 0; word != 0; k++) {
+            acc[8 * at + fedcodec_bitmap_take(&word)] += weight * fedcodec_fixed(value[k]);
         }
     }
 }
