@@ -164,7 +164,7 @@ static bool add_block(float *restrict values, const float *restrict model,
 /** values = owed + change; owed NULL: 0. The change is values - model; model NULL: it is values.
  * Are all results within +-limit? */
 static bool add_owed(float *values, const float *model, const float *owed, size_t n, float limit) {
-    enum { BLOCK = 256 };
+    enum { BLOCK = 64 }; /* a board keeps `none` in its flash */
     static const float none[BLOCK];
     bool within = true;
     for (size_t i = 0; i < n; i += BLOCK) {
