@@ -441,16 +441,26 @@ static void nap(long ms) {
     nanosleep(&time, NULL);
 }
 
-static void an_interrupted_run_leaves_a_directory_that_no_other_run_writes_over(void **state) {
-    const world *w = *state;
-    const char *more[] = {"clients=20", "rounds=1000", NULL};
+/* Start a run, and interrupt it so long after its coordinator has a directory. */
+static void interrupt_after(const world *w, const char *const *more, long ms) {
     pid_t pid = start_fedsim(w, restart, more);
     while (access(w->coordinator, F_OK) != 0) {
         nap(10);
     }
-    nap(500);
+    nap(ms);
     assert_int_equal(kill(pid, SIGINT), 0);
     assert_int_equal(end_of(pid), 130);
+}
+
+static void a_run_that_is_interrupted_while_its_coordinator_starts_stops(void **state) {
+    const char *more[] = {"clients=20", "rounds=1000", NULL};
+    interrupt_after(*state, more, 0);
+}
+
+static void an_interrupted_run_leaves_a_directory_that_no_other_run_writes_over(void **state) {
+    const world *w = *state;
+    const char *more[] = {"clients=20", "rounds=1000", NULL};
+    interrupt_after(w, more, 500);
     json_t *result = read_result(w);
     assert_true(json_is_false(json_object_get(result, "finished")));
     json_decref(result);
@@ -556,6 +566,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_text_can_not_be_normalised, setup, teardown),
         cmocka_unit_test_setup_teardown(an_unreachable_goal_is_refused_before_anything_runs, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(
+            a_run_that_is_interrupted_while_its_coordinator_starts_stops, setup, teardown),
         cmocka_unit_test_setup_teardown(
             an_interrupted_run_leaves_a_directory_that_no_other_run_writes_over, setup, teardown),
         cmocka_unit_test_setup_teardown(

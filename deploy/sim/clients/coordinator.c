@@ -125,7 +125,11 @@ static fed_status await_listening(sim_coordinator *c, fed_error *err) {
     while (strchr(line, '\n') == NULL && len + 1 < sizeof line) {
         struct pollfd p = {.fd = c->output, .events = POLLIN};
         int64_t left = limit - fed_clock_monotonic_ms();
-        if (left <= 0 || poll(&p, 1, (int)left) <= 0) {
+        const int ready = left > 0 ? poll(&p, 1, (int)left) : 0;
+        if (ready < 0 && errno == EINTR) { /* Ctrl-C: it stops after the first steps */
+            continue;
+        }
+        if (ready <= 0) {
             return fed_fail(err, FED_ETIMEOUT, "%s did not say within %d s that it listens",
                             c->program, START_LIMIT_MS / 1000);
         }
