@@ -5,15 +5,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "codecs/prim/matrix.h"
 #include "fedcodec/envelope.h"
 
-/* A layout of one tensor; its name is in no message. */
+/* A layout of one tensor; its name and shape are in no message. A codec of matrices has one that is
+ * as square as it can be. */
 static fed_status layout_of(size_t n, fed_layout *layout, fed_error *err) {
     fed_layout_init(layout);
     if (n == 0 || n > UINT32_MAX) {
         return fed_fail(err, FED_EINVAL, "an array of %zu values: 1 to 2^32 - 1 are allowed", n);
     }
-    const fed_status status = fed_layout_add(layout, "x", 1, &(uint32_t){(uint32_t)n});
+    const uint32_t rows = (uint32_t)fedcodec_square_rows(n);
+    const fed_status status =
+        fed_layout_add(layout, "x", 2, (uint32_t[]){rows, (uint32_t)n / rows});
     return status == FED_OK ? FED_OK : fed_fail(err, status, "%s", fed_status_text(status));
 }
 

@@ -12,6 +12,7 @@
 #include "codecs/powersgd/sums.h"
 #include "codecs/prim/floats.h"
 #include "codecs/prim/forms.h"
+#include "codecs/prim/matrix.h"
 #include "codecs/prim/parts.h"
 #include "codecs/prim/rounding.h"
 #include "codecs/registry.h"
@@ -95,19 +96,10 @@ static bool is_shorter(const product *m) {
     return len_of(m) < values_len(m->rows * m->columns);
 }
 
-/* The largest divisor of n that is not above its root. */
-static size_t square_rows(size_t n) {
-    size_t rows = (size_t)sqrt((double)n);
-    while (rows > 1 && n % rows != 0) {
-        rows--;
-    }
-    return rows;
-}
-
 /* The product that is sent, if it is shorter than the values. */
 static product product_for(const double *param, size_t n) {
     product m = {.rank = (unsigned)param[PARAM_RANK], .form = (fedcodec_form)param[PARAM_VALUES]};
-    m.rows = param[PARAM_ROWS] > 0.0 ? (size_t)param[PARAM_ROWS] : square_rows(n);
+    m.rows = param[PARAM_ROWS] > 0.0 ? (size_t)param[PARAM_ROWS] : fedcodec_square_rows(n);
     if (m.rows == 0 || n % m.rows != 0) {
         m.rows = n;
     }

@@ -39,6 +39,16 @@ static void every_codec_comes_back_and_says_its_count(void **state) {
     }
 }
 
+/* 25 rows of 40: two columns of each factor, a head, and the envelope's own bytes. */
+static void a_codec_of_matrices_sees_one_that_is_as_square_as_it_can_be(void **state) {
+    (void)state;
+    float x[N];
+    fill(x, 1);
+    fed_writer out = encode("powersgd:rank=2", x, NULL);
+    assert_in_range(out.len, 6 + 4 * 2 * (25 + 40), 20 + 4 * 2 * (25 + 40));
+    fed_writer_free(&out);
+}
+
 static void what_a_message_leaves_out_is_in_the_residual(void **state) {
     (void)state;
     float x[N], residual[N], before[N], y[N];
@@ -116,6 +126,7 @@ static void bad_messages_leave_the_values_alone(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_codec_comes_back_and_says_its_count),
+        cmocka_unit_test(a_codec_of_matrices_sees_one_that_is_as_square_as_it_can_be),
         cmocka_unit_test(what_a_message_leaves_out_is_in_the_residual),
         cmocka_unit_test(a_sum_takes_a_weight),
         cmocka_unit_test(bad_arrays_are_refused_in_a_sentence),
