@@ -448,7 +448,9 @@ static void judge_free(feddc_judge *j) {
 static fed_status start(feddc_judge *j, fed_error *err) {
     return fed_thread_start(&j->thread, judge_main, j)
                ? FED_OK
-               : fed_fail(err, FED_EIO, "the judge's thread cannot be started");
+               : fed_fail(
+                     err, FED_EIO,
+                     "the system gives no thread for the judge: allow more threads (ulimit -u)");
 }
 
 fed_status feddc_judge_open(const feddc_judge_options *options, feddc_judge **judge,

@@ -426,7 +426,9 @@ static fed_status connect_and_join(feddc_watch *w, fed_error *err) {
 static fed_status start(feddc_watch *w, fed_error *err) {
     return fed_thread_start(&w->thread, watch_main, w)
                ? FED_OK
-               : fed_fail(err, FED_EIO, "the watch's thread cannot be started");
+               : fed_fail(
+                     err, FED_EIO,
+                     "the system gives no thread for the watch: allow more threads (ulimit -u)");
 }
 
 static void watch_free(feddc_watch *w) {
