@@ -54,7 +54,8 @@ static fed_status lose(fedserver_pg *db, const char *what, fed_error *err) {
     return fed_fail(err, FED_EIO, "%s: %s", db->place, db->why);
 }
 
-fed_status fedserver_pg_fail_outdone(const fedserver_pg *db, fed_error *err) {
+fed_status fedserver_pg_fail_outdone(fedserver_pg *db, fed_error *err) {
+    db->outdone = true;
     return fed_fail(err, FED_ESTATE,
                     "%s: another coordinator leads since term %" PRIu64
                     " ended, so this one's batch is not stored; start this one again, and it "
@@ -90,6 +91,7 @@ static fed_status fail_result(fedserver_pg *db, const PGresult *result, fed_erro
         return fedserver_pg_fail_outdone(db, err);
     }
     if (is_class(state, "57P01") && db->term != 0) {
+        (void)lose(db, text, NULL); /* libpq may not have seen the end yet */
         return fed_fail(err, FED_EIO,
                         "%s: the server has ended the connection: another coordinator leads now, "
                         "or the server stops; start this one again, and it follows",

@@ -35,6 +35,7 @@ typedef struct fedserver_pg {
     bool lost;                 /* the connection is of no use any more; `why` says why */
     bool locked;               /* this handle serves */
     uint64_t term;             /* this handle writes for that lead; 0: for none */
+    bool outdone;              /* a write has shown that this lead is over */
     fedserver_pg_pulse *pulse; /* NULL: this handle does not lead */
     int answer_ms;             /* the longest wait for the server */
     char *where;               /* the connection string */
@@ -56,7 +57,7 @@ fed_status fedserver_pg_connect(const char *where, fedserver_pg **db, fed_error 
 void fedserver_pg_close(fedserver_pg *db);
 
 /** FED_ESTATE: the lead that this handle writes for is over. */
-fed_status fedserver_pg_fail_outdone(const fedserver_pg *db, fed_error *err) FED_CHECKED;
+fed_status fedserver_pg_fail_outdone(fedserver_pg *db, fed_error *err) FED_CHECKED;
 
 /** Run SQL text, before fedserver_pg_pipeline: *result is its last result, or NULL. The caller
  * frees it with PQclear; pass NULL to go without. */

@@ -212,15 +212,19 @@ static void say_mine(const fedserver_pg *db, const char *address, fedserver_lead
     strcpy(lead->address, address);
 }
 
+/* A write may fail before the pulse notices: the pulse sleeps between two beats. */
 static fed_status go_on(const fedserver_pg *db, const char *address, fedserver_lead *lead,
                         fed_error *err) {
     const fedserver_pg_pulse *p = db->pulse;
     *lead = (fedserver_lead){.mine = false};
-    if (!atomic_load(&p->ended)) {
+    if (db->lost) {
+        return fed_fail(err, FED_EIO, "%s: %s", db->place, db->why);
+    }
+    if (!db->outdone && !atomic_load(&p->ended)) {
         say_mine(db, address, lead);
         return FED_OK;
     }
-    return p->outdone ? FED_OK : fed_fail(err, p->status, "%s", p->err.text);
+    return db->outdone || p->outdone ? FED_OK : fed_fail(err, p->status, "%s", p->err.text);
 }
 
 fed_status fedserver_pg_lead(void *user, const char *address, fedserver_lead *lead,
