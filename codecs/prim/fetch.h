@@ -31,8 +31,8 @@ static inline void fedcodec_fetch_block(const float *block, size_t n) {
 /** Values that a cache may hold (8 MiB). */
 enum { FEDCODEC_NEAR = 1 << 21 };
 
-/** y = 0. Zeros of a large buffer go past the caches, so the processor does not read first what they
- * replace. */
+/** y = 0. Zeros of a large buffer go past the caches, so the processor does not read first what
+ * they replace. */
 static inline void fedcodec_clear(float *y, size_t n) {
     size_t done = 0;
 #ifdef __SSE2__
