@@ -105,9 +105,22 @@ static void count_answer(const http_exchange *x, int status) {
     h->throttled_ms = now_ms;
 }
 
+/* Will libmicrohttpd send a body behind the head? */
+static bool body_follows(const http_exchange *x) {
+    const fedserver_response *response = &x->response;
+    size_t len = 0;
+    if (x->refused == NULL && response->body != NULL) {
+        (void)fedserver_blob_data(response->body, &len);
+    }
+    return x->takes_body && (x->refused != NULL || (len > 0 && response->status >= 200 &&
+                                                    response->status != MHD_HTTP_NO_CONTENT &&
+                                                    response->status != MHD_HTTP_NOT_MODIFIED));
+}
+
 enum MHD_Result http_answer(http_exchange *x) {
     const http_refusal *r = x->refused;
     const bool zipped = r == NULL && suit(x);
+    const bool has_body = body_follows(x);
     struct MHD_Response *response = r != NULL ? refusal_response(r) : blob_response(&x->response);
     if (response == NULL) {
         return MHD_NO;
@@ -132,5 +145,8 @@ enum MHD_Result http_answer(http_exchange *x) {
     count_answer(x, status);
     const enum MHD_Result queued = MHD_queue_response(x->connection, (unsigned)status, response);
     MHD_destroy_response(response);
+    if (queued == MHD_YES && has_body) {
+        http_wire_hold(&x->peer->wire);
+    }
     return queued;
 }

@@ -228,7 +228,8 @@ enum MHD_Result http_exchange_begin(http_exchange *x, const char *method, const 
     if (ambiguous(x, version)) {
         return refuse(x, &malformed, 0);
     }
-    x->request.method = strcmp(method, MHD_HTTP_METHOD_HEAD) == 0 ? MHD_HTTP_METHOD_GET : method;
+    x->takes_body = strcmp(method, MHD_HTTP_METHOD_HEAD) != 0;
+    x->request.method = x->takes_body ? method : MHD_HTTP_METHOD_GET;
     x->request.bearer = bearer(x);
     x->request.range = header(x, MHD_HTTP_HEADER_RANGE);
     x->request.if_range = header(x, MHD_HTTP_HEADER_IF_RANGE);

@@ -80,14 +80,10 @@ http_peer *http_peer_new(http_peers *peers, struct http_listener *listener, feds
     p->peers = peers;
     p->listener = listener;
     p->kind = kind;
-    p->wire = (http_tls_wire){.fd = fd,
-                              .address = http_address_of(fd),
-                              .progress = peers->progress,
-                              .log = peers->log,
-                              .admit = admit,
-                              .user = p};
+    p->wire = (http_wire){.fd = fd, .address = http_address_of(fd), .progress = peers->progress};
+    p->gate = (http_tls_gate){.wire = &p->wire, .log = peers->log, .admit = admit, .user = p};
     p->wire.proxied = http_proxies_have(&peers->proxies, &p->wire.address);
-    http_tls_attach(session, &p->wire);
+    http_tls_attach(session, &p->gate);
     http_tls_serve(session, peers->tls, kind);
     if (kind == FEDSERVER_DEVICES) {
         http_tls_demand(session, peers->tls);
@@ -102,7 +98,7 @@ static void count_handshake(const http_peer *peer) {
         return;
     }
     ++peer->peers->failed[peer->over_budget    ? FEDSERVER_HANDSHAKE_BUDGET
-                          : peer->wire.refused ? FEDSERVER_HANDSHAKE_CERTIFICATE
+                          : peer->gate.refused ? FEDSERVER_HANDSHAKE_CERTIFICATE
                                                : FEDSERVER_HANDSHAKE_UNFINISHED];
 }
 
@@ -111,6 +107,7 @@ void http_peer_free(http_peer *peer) {
         http_peer_settled(peer);
         take_account(peer, NULL);
         count_handshake(peer);
+        http_wire_free(&peer->wire);
     }
     free(peer);
 }

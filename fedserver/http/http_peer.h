@@ -40,7 +40,8 @@ struct http_peer {
     http_peers *peers;
     struct http_listener *listener;
     fedserver_listener kind;
-    http_tls_wire wire;
+    http_wire wire;
+    http_tls_gate gate;
     /* neighbours in the list of peers that owe a request head, the oldest first */
     http_peer *before, *after;
     bool owes;

@@ -2,21 +2,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/http/http_tls.h"
 
-#include <errno.h>
 #include <gnutls/crypto.h>
 #include <gnutls/gnutls.h>
 #include <gnutls/x509.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include "fed/bytes.h"
 #include "fed/file.h"
-#include "fedserver/http/http_proxy.h"
 
 enum { PEM_MOST = 64 * 1024 };
 
@@ -229,54 +225,12 @@ void http_tls_serve(void *session, const http_tls *tls, fedserver_listener kind)
     (void)gnutls_credentials_set(session, GNUTLS_CRD_CERTIFICATE, tls->pairs[kind]->credentials);
 }
 
-static void count(const http_tls_wire *wire, ssize_t result) {
-    if (result >= 0 || (errno != EAGAIN && errno != EINTR)) {
-        ++*wire->progress;
-    }
-}
-
-/* Read the proxy's header once it has arrived completely. False: not yet, or never; errno says
- * which. */
-static bool take_proxy_header(http_tls_wire *wire) {
-    uint8_t bytes[HTTP_PROXY_MOST];
-    size_t used = 0;
-    const ssize_t n = recv(wire->fd, bytes, sizeof bytes, MSG_PEEK);
-    if (n < 0) {
-        count(wire, n);
-        return false;
-    }
-    const http_proxy_found found = http_proxy_read(bytes, (size_t)n, &used, &wire->address);
-    if (n > 0 && found == HTTP_PROXY_MORE && (size_t)n < sizeof bytes) {
-        errno = EAGAIN;
-        return false;
-    }
-    count(wire, 0);
-    wire->proxied = false;
-    errno = ECONNRESET;
-    return n > 0 && found == HTTP_PROXY_DONE && recv(wire->fd, bytes, used, 0) == (ssize_t)used;
-}
-
 static ssize_t pull(gnutls_transport_ptr_t transport, void *dst, size_t size) {
-    http_tls_wire *wire = transport;
-    if (wire->proxied && !take_proxy_header(wire)) {
-        return -1;
-    }
-    const ssize_t n = recv(wire->fd, dst, size, 0);
-    count(wire, n);
-    if (n == 0) { /* in the middle of a record GnuTLS would take the end for "come again later" */
-        errno = ECONNRESET;
-        return -1;
-    }
-    return n;
+    return http_wire_pull(((http_tls_gate *)transport)->wire, dst, size);
 }
 
 static ssize_t push(gnutls_transport_ptr_t transport, const giovec_t *parts, int part_count) {
-    const http_tls_wire *wire = transport;
-    const struct msghdr message = {.msg_iov = (struct iovec *)parts,
-                                   .msg_iovlen = (size_t)part_count};
-    const ssize_t n = sendmsg(wire->fd, &message, MSG_NOSIGNAL);
-    count(wire, n);
-    return n;
+    return http_wire_push(((http_tls_gate *)transport)->wire, parts, part_count);
 }
 
 enum { EXTENSION_PRE_SHARED_KEY = 41 };
@@ -298,38 +252,38 @@ static bool offers_ticket(const gnutls_datum_t *hello) {
 static int on_hello(gnutls_session_t session, unsigned type, unsigned when, unsigned incoming,
                     const gnutls_datum_t *hello) {
     (void)type;
-    http_tls_wire *wire = gnutls_transport_get_ptr(session);
+    http_tls_gate *gate = gnutls_transport_get_ptr(session);
     bool admitted = true;
     if (incoming == 0) {
         return 0;
     }
     /* the second hello answers our question: it is free */
-    if (when == GNUTLS_HOOK_PRE && !wire->asked) {
-        wire->asked = true;
-        wire->ticket = offers_ticket(hello);
-        admitted = wire->admit(wire->user, wire->ticket);
-    } else if (when == GNUTLS_HOOK_POST && wire->ticket &&
+    if (when == GNUTLS_HOOK_PRE && !gate->asked) {
+        gate->asked = true;
+        gate->ticket = offers_ticket(hello);
+        admitted = gate->admit(gate->user, gate->ticket);
+    } else if (when == GNUTLS_HOOK_POST && gate->ticket &&
                gnutls_session_is_resumed(session) == 0) {
-        wire->ticket = false;
-        admitted = wire->admit(wire->user, false);
+        gate->ticket = false;
+        admitted = gate->admit(gate->user, false);
     }
     return admitted ? 0 : GNUTLS_E_USER_ERROR;
 }
 
-void http_tls_attach(void *session, http_tls_wire *wire) {
+void http_tls_attach(void *session, http_tls_gate *gate) {
     gnutls_handshake_set_hook_function(session, GNUTLS_HANDSHAKE_CLIENT_HELLO, GNUTLS_HOOK_BOTH,
                                        on_hello);
-    gnutls_transport_set_ptr(session, wire);
+    gnutls_transport_set_ptr(session, gate);
     gnutls_transport_set_pull_function(session, pull);
     gnutls_transport_set_vec_push_function(session, push);
 }
 
-static void log_refused(const http_tls_wire *wire, unsigned status) {
+static void log_refused(const http_tls_gate *gate, unsigned status) {
     gnutls_datum_t reason = {NULL, 0};
     char address[HTTP_ADDRESS_TEXT];
-    http_address_write(&wire->address, address);
+    http_address_write(&gate->wire->address, address);
     (void)gnutls_certificate_verification_status_print(status, GNUTLS_CRT_X509, &reason, 0);
-    fed_logf(wire->log, FED_LOG_INFO, "%s: refused a client certificate. %s", address,
+    fed_logf(gate->log, FED_LOG_INFO, "%s: refused a client certificate. %s", address,
              reason.data != NULL ? (const char *)reason.data : "");
     gnutls_free(reason.data);
 }
@@ -342,9 +296,9 @@ static int verify_device(gnutls_session_t session) {
     if (gnutls_certificate_verify_peers(session, &purpose, 1, &status) == 0 && status == 0) {
         return 0;
     }
-    http_tls_wire *wire = gnutls_transport_get_ptr(session);
-    wire->refused = true;
-    log_refused(wire, status);
+    http_tls_gate *gate = gnutls_transport_get_ptr(session);
+    gate->refused = true;
+    log_refused(gate, status);
     (void)gnutls_alert_send(session, GNUTLS_AL_FATAL,
                             (status & GNUTLS_CERT_EXPIRED) != 0 ? GNUTLS_A_CERTIFICATE_EXPIRED
                                                                 : GNUTLS_A_BAD_CERTIFICATE);

@@ -11,7 +11,7 @@
 #include "fed/hash.h"
 #include "fed/log.h"
 #include "fedserver/fedserver.h"
-#include "fedserver/http/http_address.h"
+#include "fedserver/http/http_wire.h"
 
 /*
  * TLS 1.3 only: no renegotiation, and a device's certificate travels encrypted. Groups: only the
@@ -64,25 +64,22 @@ void http_tls_free(http_tls *tls);
 /** Log a warning about certificates that have expired, or will expire within 30 days. */
 void http_tls_warn(const http_tls *tls, int64_t now_s, const fed_log *log);
 
-/** The connection below a session. It must outlive the session's last byte. */
-typedef struct http_tls_wire {
-    int fd;
-    http_address address; /* of the client, once the handshake has begun */
-    bool proxied;         /* a PROXY header comes first, and names the address */
-    bool refused;         /* the peer's certificate was refused */
-    uint64_t *progress;   /* grows with every byte moved, and at the end of the connection */
+/** Who may come in through a connection. It must outlive the session's last byte. */
+typedef struct http_tls_gate {
+    http_wire *wire;
+    bool refused; /* the peer's certificate was refused */
     const fed_log *log;
     /** May the handshake go on? Asked at the first hello, before anything is computed for it.
      * ticket: the hello offers one. Asked again without one where the ticket is not valid. */
     bool (*admit)(void *user, bool ticket);
     void *user;
     bool asked, ticket; /* argument of admit */
-} http_tls_wire;
+} http_tls_gate;
 
 /* A session is a gnutls_session_t that has not begun its handshake. */
 
-/** Move its bytes through the wire, and let it ask wire->admit. */
-void http_tls_attach(void *session, http_tls_wire *wire);
+/** Move its bytes through gate->wire, and let it ask gate->admit. */
+void http_tls_attach(void *session, http_tls_gate *gate);
 
 /** Serve this session with that listener's pair. */
 void http_tls_serve(void *session, const http_tls *tls, fedserver_listener kind);

@@ -4,6 +4,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -292,41 +293,49 @@ void fed_tls_close(fed_tls *server) {
 
 /* -- a client -- */
 
-static void ask_who(gnutls_session_t tls) {
-    static const char request[] = "GET /who HTTP/1.1\r\nHost: localhost\r\n\r\n";
-    char answer[1024];
+static void join_hands(gnutls_session_t tls) {
     int done;
     do {
         done = gnutls_handshake(tls);
     } while (done < 0 && gnutls_error_is_fatal(done) == 0);
     assert_int_equal(done, 0);
+}
+
+static void ask_who(gnutls_session_t tls) {
+    static const char request[] = "GET /who HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    char answer[1024];
+    ssize_t len;
     assert_int_equal(gnutls_record_send(tls, request, sizeof request - 1), sizeof request - 1);
     do {
-        done = (int)gnutls_record_recv(tls, answer, sizeof answer);
-    } while (done < 0 && gnutls_error_is_fatal(done) == 0);
-    assert_true(done > 0);
+        len = gnutls_record_recv(tls, answer, sizeof answer);
+    } while (len < 0 && gnutls_error_is_fatal((int)len) == 0);
+    assert_true(len > 0);
     assert_memory_equal(answer, "HTTP/1.1 200", 12);
+}
+
+/* A client's session with that certificate. */
+static void start_client(const fed_identity *who, gnutls_session_t *tls,
+                         gnutls_certificate_credentials_t *credentials) {
+    const gnutls_datum_t cert = datum(&who->cert), key = datum(&who->key);
+    assert_int_equal(gnutls_certificate_allocate_credentials(credentials), 0);
+    assert_true(
+        gnutls_certificate_set_x509_key_mem(*credentials, &cert, &key, GNUTLS_X509_FMT_PEM) >= 0);
+    assert_int_equal(gnutls_init(tls, GNUTLS_CLIENT | GNUTLS_NO_SIGNAL), 0);
+    assert_int_equal(gnutls_priority_set_direct(*tls, "NORMAL:-VERS-ALL:+VERS-TLS1.3", NULL), 0);
+    assert_int_equal(gnutls_credentials_set(*tls, GNUTLS_CRD_CERTIFICATE, *credentials), 0);
 }
 
 bool fed_tls_visit(uint16_t port, const fed_identity *who, gnutls_datum_t *session) {
     gnutls_session_t tls;
     gnutls_certificate_credentials_t credentials;
-    const gnutls_datum_t cert = {(unsigned char *)(uintptr_t)who->cert.text,
-                                 (unsigned)strlen(who->cert.text)};
-    const gnutls_datum_t key = {(unsigned char *)(uintptr_t)who->key.text,
-                                (unsigned)strlen(who->key.text)};
     const int fd = fed_dial(port);
-    assert_int_equal(gnutls_certificate_allocate_credentials(&credentials), 0);
-    assert_true(
-        gnutls_certificate_set_x509_key_mem(credentials, &cert, &key, GNUTLS_X509_FMT_PEM) >= 0);
-    assert_int_equal(gnutls_init(&tls, GNUTLS_CLIENT), 0);
-    assert_int_equal(gnutls_priority_set_direct(tls, "NORMAL:-VERS-ALL:+VERS-TLS1.3", NULL), 0);
-    assert_int_equal(gnutls_credentials_set(tls, GNUTLS_CRD_CERTIFICATE, credentials), 0);
+    start_client(who, &tls, &credentials);
     if (session->data != NULL) {
         assert_int_equal(gnutls_session_set_data(tls, session->data, session->size), 0);
         gnutls_free(session->data);
     }
     gnutls_transport_set_int(tls, fd);
+    join_hands(tls);
     ask_who(tls);
     const bool resumed = gnutls_session_is_resumed(tls) != 0;
     assert_int_equal(gnutls_session_get_data2(tls, session), 0);
@@ -334,4 +343,75 @@ bool fed_tls_visit(uint16_t port, const fed_identity *who, gnutls_datum_t *sessi
     gnutls_certificate_free_credentials(credentials);
     close(fd);
     return resumed;
+}
+
+/* -- a client whose bytes travel as the test likes -- */
+
+static ssize_t seal_or_send(gnutls_transport_ptr_t transport, const void *bytes, size_t len) {
+    fed_sealer *s = transport;
+    if (!s->keeps) {
+        return send(s->fd, bytes, len, MSG_NOSIGNAL);
+    }
+    fed_write_bytes(&s->sealed, bytes, len);
+    return (ssize_t)len;
+}
+
+void fed_sealer_open(fed_sealer *s, uint16_t port, const fed_identity *who) {
+    const int on = 1;
+    *s = (fed_sealer){.fd = fed_dial(port)};
+    assert_int_equal(setsockopt(s->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on), 0);
+    fed_writer_growing(&s->sealed);
+    start_client(who, &s->tls, &s->credentials);
+    gnutls_transport_set_ptr2(s->tls, (void *)(intptr_t)s->fd, s);
+    gnutls_transport_set_push_function(s->tls, seal_or_send);
+    join_hands(s->tls);
+    s->keeps = true;
+}
+
+void fed_sealer_close(fed_sealer *s) {
+    gnutls_deinit(s->tls);
+    gnutls_certificate_free_credentials(s->credentials);
+    fed_writer_free(&s->sealed);
+    close(s->fd);
+}
+
+void fed_sealer_seal(fed_sealer *s, const void *bytes, size_t len) {
+    for (size_t at = 0; at < len;) {
+        const ssize_t n = gnutls_record_send(s->tls, (const uint8_t *)bytes + at, len - at);
+        assert_true(n > 0);
+        at += (size_t)n;
+    }
+}
+
+void fed_sealer_say(fed_sealer *s, const char *words) {
+    fed_sealer_seal(s, words, strlen(words));
+}
+
+void fed_sealer_bye(fed_sealer *s) {
+    assert_int_equal(gnutls_bye(s->tls, GNUTLS_SHUT_WR), 0);
+}
+
+void fed_sealer_send(fed_sealer *s, size_t len) {
+    fed_writer *sealed = &s->sealed;
+    len = len < sealed->len ? len : sealed->len;
+    assert_int_equal(send(s->fd, sealed->data, len, MSG_NOSIGNAL), len);
+    memmove(sealed->data, sealed->data + len, sealed->len - len);
+    sealed->len -= len;
+}
+
+void fed_sealer_hear(fed_sealer *s, const char *end, char *dst, size_t cap, int ms) {
+    size_t len = 0;
+    dst[0] = '\0';
+    while (len + 1 < cap && strstr(dst, end) == NULL) {
+        struct pollfd there = {.fd = s->fd, .events = POLLIN};
+        if (gnutls_record_check_pending(s->tls) == 0 && poll(&there, 1, ms) == 0) {
+            return;
+        }
+        const ssize_t n = gnutls_record_recv(s->tls, dst + len, cap - len - 1);
+        if (n == 0 || (n < 0 && gnutls_error_is_fatal((int)n) != 0)) {
+            return;
+        }
+        len += n > 0 ? (size_t)n : 0;
+        dst[len] = '\0';
+    }
 }

@@ -1,5 +1,5 @@
-/* A TLS server for tests, which does on each connection what a script says; and a client that
- * resumes sessions. */
+/* A TLS server for tests, which does on each connection what a script says; a client that resumes
+ * sessions; and one whose bytes travel as the test likes. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_TLS_H
 #define FED_TLS_H
@@ -73,5 +73,30 @@ uint8_t fed_tls_byte(size_t at);
  * what the last visit left, or {NULL, 0}; the visit offers it, and replaces it by what it has got
  * itself. The caller ends it with gnutls_free. True: the session was resumed. */
 bool fed_tls_visit(uint16_t port, const fed_identity *who, gnutls_datum_t *session);
+
+/** A connection whose records the test makes first, and sends later, in pieces of any size. */
+typedef struct fed_sealer {
+    int fd;
+    gnutls_session_t tls;
+    gnutls_certificate_credentials_t credentials;
+    bool keeps;        /* what the session sends goes into `sealed` */
+    fed_writer sealed; /* records that are not sent */
+} fed_sealer;
+
+/** Connect to 127.0.0.1:port. The handshake is over when this returns. */
+void fed_sealer_open(fed_sealer *s, uint16_t port, const fed_identity *who);
+void fed_sealer_close(fed_sealer *s);
+
+/** Make a record of these bytes (of more than 16 KiB several), or of TLS's close_notify. */
+void fed_sealer_seal(fed_sealer *s, const void *bytes, size_t len);
+void fed_sealer_say(fed_sealer *s, const char *words);
+void fed_sealer_bye(fed_sealer *s);
+
+/** Send the next so many bytes of what is sealed, at most all, as one segment. */
+void fed_sealer_send(fed_sealer *s, size_t len);
+
+/** Receive into dst until the text contains `end`, or the connection closes, or so many
+ * milliseconds pass without a byte. */
+void fed_sealer_hear(fed_sealer *s, const char *end, char *dst, size_t cap, int ms);
 
 #endif

@@ -473,6 +473,167 @@ static void test_a_proxy_that_is_no_address_is_named(void **state) {
     assert_fed_says(w->err, "\"proxy.example\" is not an IP address");
 }
 
+/* ---- records and segments ------------------------------------------------------------------- */
+
+#define GET(path) "GET " path " HTTP/1.1\r\nHost: x\r\n\r\n"
+
+static void open_sealer(const world *w, fed_sealer *s) {
+    fed_sealer_open(s, w->devices_port, &w->device);
+}
+
+/* The next answers are those to the echoed paths /one and /two. */
+static void assert_hears_both(fed_sealer *s) {
+    char heard[2048];
+    fed_sealer_hear(s, "/two?", heard, sizeof heard, 10000);
+    assert_non_null(strstr(heard, "/one?"));
+    assert_non_null(strstr(heard, "/two?"));
+}
+
+static void test_two_requests_of_one_record_or_segment_are_answered(void **state) {
+    world *w = *state;
+    fed_sealer s;
+    start(w);
+    open_sealer(w, &s);
+    for (int k = 0; k < 3; k++) {
+        fed_sealer_say(&s, GET("/one") GET("/two"));
+        fed_sealer_send(&s, SIZE_MAX);
+        assert_hears_both(&s);
+        fed_sealer_say(&s, GET("/one"));
+        fed_sealer_say(&s, GET("/two"));
+        fed_sealer_send(&s, SIZE_MAX);
+        assert_hears_both(&s);
+    }
+    fed_sealer_close(&s);
+    finish(w);
+}
+
+/* While the first request waits, its connection is suspended, and the second one has been read. */
+static void test_a_record_behind_a_request_that_waits_is_not_lost(void **state) {
+    static const char *const waits[] = {GET("/promise"), GET("/hold?300")};
+    world *w = *state;
+    fed_sealer s;
+    char heard[2048];
+    start(w);
+    open_sealer(w, &s);
+    for (size_t k = 0; k < 2; k++) {
+        fed_sealer_say(&s, waits[k]);
+        fed_sealer_say(&s, GET("/two"));
+        fed_sealer_send(&s, SIZE_MAX);
+        fed_sealer_hear(&s, "/two?", heard, sizeof heard, 10000);
+        assert_non_null(strstr(heard, k == 0 ? "/promise?" : "held"));
+        assert_non_null(strstr(heard, "/two?"));
+    }
+    fed_sealer_close(&s);
+    finish(w);
+}
+
+/* Cut two records at each byte of the first one's head and of the second one's. */
+static void test_records_that_are_cut_anywhere_arrive(void **state) {
+    enum { AROUND = 8 };
+    world *w = *state;
+    fed_sealer s;
+    start(w);
+    open_sealer(w, &s);
+    for (size_t k = 1; k <= 2 * AROUND; k++) {
+        fed_sealer_say(&s, GET("/one"));
+        const size_t first = s.sealed.len;
+        fed_sealer_say(&s, GET("/two"));
+        fed_sealer_send(&s, k <= AROUND ? k : first - AROUND + k - AROUND);
+        fed_sleep_ms(3); /* so that the first part is read alone */
+        fed_sealer_send(&s, SIZE_MAX);
+        assert_hears_both(&s);
+    }
+    fed_sealer_close(&s);
+    finish(w);
+}
+
+static void test_a_request_that_comes_byte_by_byte_is_answered(void **state) {
+    world *w = *state;
+    fed_sealer s;
+    start(w);
+    open_sealer(w, &s);
+    fed_sealer_say(&s, GET("/one"));
+    fed_sealer_say(&s, GET("/two"));
+    while (s.sealed.len > 0) {
+        fed_sealer_send(&s, 1);
+    }
+    assert_hears_both(&s);
+    fed_sealer_close(&s);
+    finish(w);
+}
+
+/* Records of 16 KiB in segments of odd sizes, with the next request right behind the body. */
+static void test_a_body_in_odd_segments_arrives_whole(void **state) {
+    enum { SIZE = 300000, HEARD = SIZE + 4096, SEGMENT = 3001 };
+    world *w = *state;
+    fed_sealer s;
+    char *body = malloc(SIZE + 1), *heard = malloc(HEARD);
+    assert_true(body != NULL && heard != NULL);
+    for (size_t k = 0; k < SIZE; k++) {
+        body[k] = (char)('a' + k % 23);
+    }
+    body[SIZE] = '\0';
+    start(w);
+    open_sealer(w, &s);
+    fed_sealer_say(&s, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 300000\r\n\r\n");
+    fed_sealer_seal(&s, body, SIZE);
+    fed_sealer_say(&s, GET("/two"));
+    for (size_t k = 1; s.sealed.len > 0; k++) {
+        fed_sealer_send(&s, k % SEGMENT);
+    }
+    fed_sealer_hear(&s, "/two?", heard, HEARD, 10000);
+    assert_non_null(strstr(heard, body));
+    assert_non_null(strstr(heard, "/two?"));
+    fed_sealer_close(&s);
+    finish(w);
+    free(heard);
+    free(body);
+}
+
+/* A peer asks and says good-bye in one segment, and the end of its side may follow at once. */
+static void test_who_asks_and_leaves_is_answered_and_let_go(void **state) {
+    world *w = *state;
+    fed_sealer s;
+    char heard[2048];
+    start(w);
+    for (int k = 0; k < 2; k++) {
+        open_sealer(w, &s);
+        fed_sealer_say(&s, GET("/one"));
+        fed_sealer_bye(&s);
+        fed_sealer_send(&s, SIZE_MAX);
+        if (k == 1) {
+            assert_int_equal(shutdown(s.fd, SHUT_WR), 0);
+        }
+        fed_sealer_hear(&s, "/one?", heard, sizeof heard, 10000);
+        assert_non_null(strstr(heard, "/one?"));
+        fed_sealer_hear(&s, "?", heard, sizeof heard, 5000); /* the server closes, too */
+        assert_string_equal(heard, "");
+        struct pollfd end = {.fd = s.fd, .events = POLLRDHUP};
+        assert_int_equal(poll(&end, 1, 5000), 1);
+        fed_sealer_close(&s);
+    }
+    finish(w);
+}
+
+/* A reset while a record that was read waits behind a request. */
+static void test_a_reset_harms_nobody(void **state) {
+    const struct linger at_once = {.l_onoff = 1, .l_linger = 0};
+    world *w = *state;
+    fed_sealer s;
+    start(w);
+    for (int k = 0; k < 10; k++) {
+        open_sealer(w, &s);
+        fed_sealer_say(&s, GET("/hold?50"));
+        fed_sealer_say(&s, GET("/two"));
+        fed_sealer_send(&s, SIZE_MAX);
+        wait_for(&w->server.waiting, k + 1);
+        assert_int_equal(setsockopt(s.fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once), 0);
+        fed_sealer_close(&s);
+    }
+    assert_works(w);
+    finish(w);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_front_wants_no_certificate),
@@ -499,6 +660,13 @@ int main(void) {
         cmocka_unit_test(test_a_request_through_a_proxy_is_not_of_this_machine),
         cmocka_unit_test(test_nobody_else_says_whose_limits_count),
         cmocka_unit_test(test_a_proxy_that_is_no_address_is_named),
+        cmocka_unit_test(test_two_requests_of_one_record_or_segment_are_answered),
+        cmocka_unit_test(test_a_record_behind_a_request_that_waits_is_not_lost),
+        cmocka_unit_test(test_records_that_are_cut_anywhere_arrive),
+        cmocka_unit_test(test_a_request_that_comes_byte_by_byte_is_answered),
+        cmocka_unit_test(test_a_body_in_odd_segments_arrives_whole),
+        cmocka_unit_test(test_who_asks_and_leaves_is_answered_and_let_go),
+        cmocka_unit_test(test_a_reset_harms_nobody),
     };
     curl_global_init(CURL_GLOBAL_DEFAULT);
     const int failed = cmocka_run_group_tests(tests, setup, teardown);

@@ -1,0 +1,157 @@
+/* Bytes below TLS: read ahead, held back, and preceded by a proxy's header. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fedserver/http/http_wire.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "fedserver/http/http_proxy.h"
+
+/* AHEAD: a record of an ordinary request. HELD_MOST: an answer's head as a record. PARTS_MOST: what
+ * one write takes of a push. */
+enum { AHEAD = 2048, HELD_MOST = 4096, PARTS_MOST = 16 };
+
+static void count(const http_wire *wire, ssize_t result) {
+    if (result >= 0 || (errno != EAGAIN && errno != EINTR)) {
+        ++*wire->progress;
+    }
+}
+
+static bool keep(http_wire_bytes *bytes, size_t len) {
+    *bytes = (http_wire_bytes){.data = malloc(len), .len = len};
+    if (bytes->data == NULL) {
+        bytes->len = 0;
+        errno = ENOMEM;
+    }
+    return bytes->data != NULL;
+}
+
+static void use(http_wire_bytes *bytes, size_t len) {
+    bytes->at += len;
+    bytes->len -= len;
+    if (bytes->len == 0) {
+        free(bytes->data);
+        *bytes = (http_wire_bytes){.data = NULL};
+    }
+}
+
+static size_t least(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
+/* ---- pull ----------------------------------------------------------------------------------- */
+
+/* Read the proxy's header once it has arrived completely. False: not yet, or never; errno says
+ * which. */
+static bool take_proxy_header(http_wire *wire) {
+    uint8_t bytes[HTTP_PROXY_MOST];
+    size_t used = 0;
+    const ssize_t n = recv(wire->fd, bytes, sizeof bytes, MSG_PEEK);
+    if (n < 0) {
+        count(wire, n);
+        return false;
+    }
+    const http_proxy_found found = http_proxy_read(bytes, (size_t)n, &used, &wire->address);
+    if (n > 0 && found == HTTP_PROXY_MORE && (size_t)n < sizeof bytes) {
+        errno = EAGAIN;
+        return false;
+    }
+    count(wire, 0);
+    wire->proxied = false;
+    errno = ECONNRESET;
+    return n > 0 && found == HTTP_PROXY_DONE && recv(wire->fd, bytes, used, 0) == (ssize_t)used;
+}
+
+static ssize_t pull_kept(http_wire *wire, void *dst, size_t size) {
+    const size_t len = least(size, wire->ahead.len);
+    memcpy(dst, wire->ahead.data + wire->ahead.at, len);
+    use(&wire->ahead, len);
+    count(wire, (ssize_t)len);
+    return (ssize_t)len;
+}
+
+/* libmicrohttpd, with epoll, reads a connection until it hears EAGAIN. So bytes that wait in memory
+ * need no event. */
+ssize_t http_wire_pull(http_wire *wire, void *dst, size_t size) {
+    if (wire->proxied && !take_proxy_header(wire)) {
+        return -1;
+    }
+    if (wire->ahead.len > 0) {
+        return pull_kept(wire, dst, size);
+    }
+    uint8_t ahead[AHEAD];
+    const struct iovec parts[] = {{.iov_base = dst, .iov_len = size},
+                                  {.iov_base = ahead, .iov_len = sizeof ahead}};
+    const ssize_t n = readv(wire->fd, parts, 2);
+    count(wire, n);
+    if (n == 0) { /* in the middle of a record GnuTLS would take the end for "come again later" */
+        errno = ECONNRESET;
+        return -1;
+    }
+    if (n < 0 || (size_t)n <= size) {
+        return n;
+    }
+    if (!keep(&wire->ahead, (size_t)n - size)) {
+        return -1;
+    }
+    memcpy(wire->ahead.data, ahead, wire->ahead.len);
+    return (ssize_t)size;
+}
+
+/* ---- push ----------------------------------------------------------------------------------- */
+
+void http_wire_hold(http_wire *wire) {
+    wire->holds = true;
+}
+
+static size_t size_of(const struct iovec *parts, int part_count) {
+    size_t size = 0;
+    for (int k = 0; k < part_count; k++) {
+        size += parts[k].iov_len;
+    }
+    return size;
+}
+
+/* False: too large to be held, or nowhere to hold it. */
+static bool hold(http_wire *wire, const struct iovec *parts, int part_count) {
+    const size_t size = size_of(parts, part_count);
+    if (wire->held.len > 0 || size == 0 || size > HELD_MOST || !keep(&wire->held, size)) {
+        return false;
+    }
+    for (size_t k = 0, at = 0; at < size; at += parts[k++].iov_len) {
+        memcpy(wire->held.data + at, parts[k].iov_base, parts[k].iov_len);
+    }
+    return true;
+}
+
+ssize_t http_wire_push(http_wire *wire, const struct iovec *parts, int part_count) {
+    const bool holds = wire->holds;
+    wire->holds = false;
+    if (holds && hold(wire, parts, part_count)) {
+        return (ssize_t)wire->held.len;
+    }
+    struct iovec all[1 + PARTS_MOST] = {
+        {.iov_base = wire->held.data + wire->held.at, .iov_len = wire->held.len}};
+    const size_t pushed = least((size_t)part_count, PARTS_MOST);
+    memcpy(all + 1, parts, pushed * sizeof *parts);
+    const struct msghdr message = {.msg_iov = all, .msg_iovlen = 1 + pushed};
+    const ssize_t n = sendmsg(wire->fd, &message, MSG_NOSIGNAL);
+    count(wire, n);
+    if (n < 0 || wire->held.len == 0) {
+        return n;
+    }
+    const size_t of_held = least((size_t)n, wire->held.len);
+    use(&wire->held, of_held);
+    if ((size_t)n == of_held) { /* nothing of this push */
+        errno = EAGAIN;
+        return -1;
+    }
+    return n - (ssize_t)of_held;
+}
+
+void http_wire_free(http_wire *wire) {
+    use(&wire->ahead, wire->ahead.len);
+    use(&wire->held, wire->held.len);
+}
