@@ -489,6 +489,10 @@ fed_status fedserver_commit(fedserver *server, fed_error *err) {
     return FED_OK;
 }
 
+bool fedserver_settled(const fedserver *server) {
+    return !acts(server) || !server->store->writing(server->db);
+}
+
 /* -- for the command line -- */
 
 fed_status fedserver_finish(fedserver *server, fed_status status, fed_error *err) {

@@ -289,20 +289,19 @@ void http_exchange_drop_body(http_exchange *x) {
     x->body = NULL;
 }
 
-/* The request is complete. */
-enum MHD_Result http_exchange_end(http_exchange *x) {
-    http *h = x->http;
-    if (h->stopping && x->refused == NULL) {
+bool http_exchange_end(http_exchange *x) {
+    if (x->http->stopping && x->refused == NULL) {
         x->refused = &http_refusal_stopping;
-    }
-    if (x->refused != NULL) {
-        return http_answer(x);
     }
     x->request.body = x->body;
     x->request.wire_bytes += x->request.body_len;
     x->parked_ms = fed_clock_monotonic_ms();
+    return x->refused != NULL;
+}
+
+enum MHD_Result http_exchange_park(http_exchange *x) {
     x->state = STATE_PARKED;
-    http_queue_add(&h->queue, x);
+    http_queue_add(&x->http->queue, x);
     MHD_suspend_connection(x->connection);
     return MHD_YES;
 }

@@ -1,6 +1,6 @@
 /* A request on its way through the HTTPS adapter, and the types that the adapter's files share.
- * http_mhd.c has libmicrohttpd's callbacks, http_exchange.c takes requests in, http_loop.c handles
- * them in batches and http_answer.c sends the answers. All of it belongs to one thread. */
+ * http_mhd.c has libmicrohttpd's callbacks, http_exchange.c takes requests in, http_batch.c has
+ * them handled and http_answer.c sends the answers. All of it belongs to one thread. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_HTTP_EXCHANGE_H
 #define FEDSERVER_HTTP_EXCHANGE_H
@@ -67,6 +67,7 @@ typedef struct http_exchange {
     size_t body_size;
     size_t taken; /* bytes of the body that have arrived, kept or discarded */
     fedserver_response response;
+    bool handled;                /* the open batch has made `response` */
     bool takes_body;             /* an answer may have a body: the request is no HEAD */
     const http_refusal *refused; /* the answer, instead of response */
     uint32_t wait_s;             /* 429: seconds until the client should come again */
@@ -100,6 +101,8 @@ struct http {
     size_t live;          /* number of exchanges */
     size_t bodies;        /* bytes of the bodies of all exchanges, as announced */
     int64_t next_ms;      /* when fedserver_tick wants to be called, Unix time */
+    int64_t batch_ms;     /* when the open batch began, Unix time; 0: none is open */
+    fed_error failure;    /* the coordinator's, while requests were coming in */
     uint64_t progress;    /* grows whenever a byte or a request moves */
     unsigned idle_iterations;
     uint64_t throttled;   /* answers of 429 since the log's last line about them */
@@ -131,8 +134,10 @@ void http_exchange_free(http_exchange *x);
 enum MHD_Result http_exchange_begin(http_exchange *x, const char *method, const char *version);
 /** A piece of the body has arrived. */
 enum MHD_Result http_exchange_take(http_exchange *x, const char *data, size_t len);
-/** The request is complete: it joins the next batch, and its connection is suspended. */
-enum MHD_Result http_exchange_end(http_exchange *x);
+/** The request is complete. true: it is refused, so there is an answer. */
+bool http_exchange_end(http_exchange *x);
+/** The request joins the open batch, and its connection is suspended. */
+enum MHD_Result http_exchange_park(http_exchange *x);
 
 /** Free the request's body. */
 void http_exchange_drop_body(http_exchange *x);

@@ -7,9 +7,8 @@
 #include <unistd.h>
 
 #include "fed/clock.h"
-#include "fedserver/http/http_carry.h"
+#include "fedserver/http/http_batch.h"
 #include "fedserver/http/http_cluster.h"
-#include "fedserver/http/http_question.h"
 #include "fedserver/http/http_release.h"
 #include "fedserver/http/http_socket.h"
 
@@ -20,45 +19,7 @@ enum {
     IDLE_MOST_MS = 50    /* the longest of these waits */
 };
 
-/* ---- batches -------------------------------------------------------------------------------- */
-
-/* The batch is durable: release its answers. */
-static void release_all(http *h) {
-    http_exchange *x = h->queue.first;
-    http_queue_clear(&h->queue);
-    for (http_exchange *next = NULL; x != NULL; x = next) {
-        next = x->next;
-        http_release(h, x);
-    }
-}
-
-static fed_status handle_queue(http *h, int64_t now_ms, fed_error *err) {
-    const int64_t monotonic_ms = fed_clock_monotonic_ms();
-    for (http_exchange *x = h->queue.first; x != NULL; x = x->next) {
-        if (x->refused == NULL) {
-            x->request.waited_ms = monotonic_ms - x->parked_ms;
-            x->response = (fedserver_response){0};
-            FED_TRY(fedserver_handle(h->server, &x->request, now_ms, &x->response, err));
-        }
-    }
-    return FED_OK;
-}
-
-fed_status http_loop_batch(http *h, fed_error *err) {
-    const int64_t now_ms = fed_clock_unix_ms();
-    FED_TRY(fedserver_begin(h->server, err));
-    if (http_cluster_follows(h)) {
-        http_questions_take(h);
-        http_carry_queue(h);
-        http_carry_look(h);
-    }
-    FED_TRY(handle_queue(h, now_ms, err));
-    FED_TRY(fedserver_tick(h->server, now_ms, &h->next_ms, err));
-    FED_TRY(fedserver_commit(h->server, err));
-    release_all(h);
-    http_cluster_flush(h);
-    return FED_OK;
-}
+/* ---- held requests -------------------------------------------------------------------------- */
 
 static bool has_left(const http_exchange *x) {
     switch (x->origin) {
@@ -107,9 +68,10 @@ static fed_status iterate(http *h, fed_error *err) {
     http_peers_cut_silent(&h->peers);
     http_cluster_turn(h);
     wake_held(h);
-    if (h->queue.first != NULL || h->woken || fed_clock_unix_ms() >= h->next_ms) {
+    if (http_batch_is_open(h) || h->queue.first != NULL || h->woken ||
+        fed_clock_unix_ms() >= h->next_ms) {
         h->woken = false;
-        return http_loop_batch(h, err);
+        return http_batch_end(h, err);
     }
     return FED_OK;
 }
@@ -191,7 +153,7 @@ fed_status http_loop_drain(http *h, fed_error *err) {
     }
     http_resume_all(h, &h->held, STATE_ANSWER);
     if (h->queue.first != NULL) {
-        FED_TRY(http_loop_batch(h, err));
+        FED_TRY(http_batch_end(h, err));
     }
     fedserver_let_go(h->server); /* connections take seconds to end; nobody need wait for that */
     http_cluster_stop(h);

@@ -2,7 +2,8 @@
  *
  * One thread runs two daemons (front, devices) and the coordinator. Each iteration of the loop lets
  * both daemons read and write, takes the complete requests as one batch in one transaction, and
- * waits. A request waits for its batch, or for a new epoch, as a suspended connection.
+ * waits. A request is answered within its callback where its answer depends on no write. Others
+ * wait for the commit, or for a new epoch, as suspended connections.
  *
  * What libmicrohttpd 0.9.75 makes one know:
  * - With TLS and epoll, a peer that stalls in its handshake is "ready" for ever, and the library's
@@ -20,6 +21,7 @@
 #include <unistd.h>
 
 #include "fed/clock.h"
+#include "fedserver/http/http_batch.h"
 #include "fedserver/http/http_cluster.h"
 #include "fedserver/http/http_loop.h"
 #include "fedserver/http/http_release.h"
@@ -54,6 +56,12 @@ static void on_peer(void *user, struct MHD_Connection *connection, void **contex
     }
 }
 
+/* The request is complete. */
+static enum MHD_Result take_in(http_exchange *x) {
+    const bool answered = http_exchange_end(x) || http_batch_answers(x->http, x);
+    return answered ? http_answer(x) : http_exchange_park(x);
+}
+
 /* libmicrohttpd: called when a request's head is there, for each piece of its body, when the
  * request is complete, and again when it is resumed. */
 static enum MHD_Result on_request(void *user, struct MHD_Connection *connection, const char *url,
@@ -75,7 +83,7 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *connection,
             *len = 0;
             return http_exchange_take(x, data, piece);
         }
-        return http_exchange_end(x);
+        return take_in(x);
     case STATE_ANSWER:
         return http_answer(x);
     case STATE_PARKED:
@@ -278,7 +286,7 @@ fed_status fedserver_http_serve(fedserver *server, const fedserver_http_options 
         status = http_cluster_open(&h, options->cluster_socket, err);
     }
     if (status == FED_OK) { /* a batch without requests: can the coordinator work at all? */
-        status = http_loop_batch(&h, err);
+        status = http_batch_end(&h, err);
     }
     if (status == FED_OK) {
         status = open_doors(&h, options, ports, err);

@@ -41,6 +41,7 @@ void http_resume_all(http *h, http_queue *queue, http_state as) {
 
 void http_hold(http *h, http_exchange *x, int64_t until_ms) {
     x->held_until_ms = until_ms;
+    x->handled = false;
     if (h->held.first == NULL || until_ms < h->held_next_ms) {
         h->held_next_ms = until_ms;
     }
@@ -64,14 +65,18 @@ static void pay(http_exchange *x) {
     x->refused = x->wait_s > 0 ? &http_refusal_too_many : NULL;
 }
 
+void http_release_settle(http_exchange *x) {
+    pay(x);
+    http_exchange_drop_body(x);
+}
+
 void http_release(http *h, http_exchange *x) {
     if (x->response.hold && x->state != STATE_CUT) {
         http_hold(h, x, fed_clock_monotonic_ms() + hold_ms(&x->response));
         return;
     }
     if (x->state != STATE_CUT) {
-        pay(x);
-        http_exchange_drop_body(x);
+        http_release_settle(x);
     }
     http_resume(h, x, STATE_ANSWER);
 }

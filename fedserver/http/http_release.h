@@ -8,6 +8,9 @@
 /** There is a response: send it, or hold the request, or free it where nobody waits. */
 void http_release(http *h, http_exchange *x);
 
+/** The response is the answer: its peer pays for it, and the request's body is of no more use. */
+void http_release_settle(http_exchange *x);
+
 /** Hold the request until that time, by the monotonic clock, or until the epoch moves. */
 void http_hold(http *h, http_exchange *x, int64_t until_ms);
 

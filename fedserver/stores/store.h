@@ -270,6 +270,8 @@ typedef struct fedserver_store {
     fed_status (*recover)(void *db, fed_error *err);
     fed_status (*commit)(void *db, fed_error *err);
     void (*rollback)(void *db);
+    /** Has this handle written anything since its last commit? */
+    bool (*writing)(const void *db);
     /** Has another handle committed since the last call? True at the first call. A handle with the
      * lock may notice a commit up to FEDSERVER_CHANGED_MS later. */
     fed_status (*changed)(void *db, bool *changed, fed_error *err);

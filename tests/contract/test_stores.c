@@ -72,7 +72,7 @@ static void every_member_is_there(void **state) {
         MEMBER(update_count),   MEMBER(update_clear),   MEMBER(piece_add),
         MEMBER(piece_find),     MEMBER(piece_join),     MEMBER(piece_clear),
         MEMBER(lease_prune),    MEMBER(audit_add),      MEMBER(audit_each),
-        MEMBER(metric_put),
+        MEMBER(metric_put),     MEMBER(writing),
 #undef MEMBER
     };
     for (size_t k = 0; k < sizeof members / sizeof members[0]; k++) {
@@ -133,6 +133,23 @@ static void a_rollback_forgets_what_was_not_committed(void **state) {
     commit(f, f->db); /* nothing is left to commit */
     reopen(f);
     assert_fed_ok(find_token(f, f->db, 1));
+}
+
+static void a_handle_knows_whether_it_has_anything_to_commit(void **state) {
+    fixture *f = *state;
+    fed_error err = {0};
+    fedserver_update_row row = a_lease(f);
+    assert_true(f->store->writing(f->db));
+    commit(f, f->db);
+    assert_false(f->store->writing(f->db));
+    assert_fed_status(find_token(f, f->db, 1), FED_ENOTFOUND);
+    assert_false(f->store->writing(f->db));
+    assert_fed_ok_err(f->store->update_add(f->db, &row, (const uint8_t *)"ab", 2, &err));
+    assert_true(f->store->writing(f->db));
+    f->store->rollback(f->db);
+    assert_false(f->store->writing(f->db));
+    reopen(f);
+    assert_false(f->store->writing(f->db));
 }
 
 static void a_commit_is_what_other_handles_see(void **state) {
@@ -545,6 +562,7 @@ int main(void) {
         WITH(what_is_not_there_is_not_found),
         WITH(what_was_committed_is_there_when_it_is_opened_again_and_nothing_else),
         WITH(a_rollback_forgets_what_was_not_committed),
+        WITH(a_handle_knows_whether_it_has_anything_to_commit),
         WITH(a_commit_is_what_other_handles_see),
         WITH(a_handle_that_is_closed_leaves_nothing_uncommitted),
         WITH(a_visitor_that_stops_ends_the_walk_and_not_the_transaction),

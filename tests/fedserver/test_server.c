@@ -729,6 +729,30 @@ static void the_newest_model_can_be_exported(void **state) {
     assert_fed_status(fedserver_model_export(c->server, 9, path, &err), FED_ENOTFOUND);
 }
 
+static void a_batch_is_settled_until_it_writes(void **state) {
+    coordinator *c = *state;
+    test_device d = coordinator_enrol(c);
+    assert_false(fedserver_settled(c->server)); /* its certificate is a promise */
+    coordinator_commit(c);
+    assert_int_equal(device_ask_work(c, &d).action, FED_ACTION_WAIT);
+    assert_true(fedserver_settled(c->server));
+    coordinator_task(c, plain);
+    coordinator_commit(c);
+    const fed_assignment work = device_ask_work(c, &d);
+    assert_int_equal(work.action, FED_ACTION_TRAIN);
+    assert_false(fedserver_settled(c->server));
+    coordinator_commit(c);
+    float values[PARAMETERS];
+    assert_true(device_ask_work(c, &d).lease == work.lease);
+    assert_int_equal(device_download(c, &d, &work.task, -1, 0, values, NULL), 200);
+    assert_true(fedserver_settled(c->server));
+    for (int k = 0; k < 2; k++) { /* sent again, it is counted already */
+        assert_int_equal(device_upload(c, &d, &work, ones, 1, NULL), 200);
+        assert_int_equal(fedserver_settled(c->server), k == 1);
+        coordinator_commit(c);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         WITH_COORDINATOR(without_a_task_a_device_waits),
@@ -744,6 +768,7 @@ int main(void) {
         WITH_COORDINATOR(a_lease_of_an_abandoned_attempt_is_not_given_again),
         WITH_COORDINATOR(a_deadline_counts_for_requests_that_come_before_the_tick),
         WITH_COORDINATOR(what_was_not_committed_never_was),
+        WITH_COORDINATOR(a_batch_is_settled_until_it_writes),
         cmocka_unit_test(neither_order_nor_restarts_change_a_bit_of_the_model),
         WITH_COORDINATOR(deltas_and_snapshots_give_the_same_bits),
         WITH_COORDINATOR(only_the_newest_version_is_served),

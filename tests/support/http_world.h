@@ -32,9 +32,10 @@ struct fedserver {
     atomic_int handled, waiting, ticks, reloads, let_go;
     atomic_int parts;               /* bytes of request bodies for /parts */
     uint8_t known[FED_SHA256_SIZE]; /* the fingerprint of their sender */
-    atomic_bool released, commit_fails;
+    atomic_bool released, commit_fails, tick_waits;
     atomic_ullong epoch;
-    bool begun, inside; /* a batch was ever begun; a batch is open */
+    bool begun, inside;  /* a batch was ever begun; a batch is open */
+    bool asked, writing; /* it has handled a request; it has written */
     fedserver_blob *big;
     atomic_bool follows; /* another coordinator leads, at this address in that term */
     _Atomic(const char *) leader;
@@ -113,6 +114,7 @@ fed_status fedserver_begin(fedserver *server, fed_error *err) {
     (void)err;
     assert_false(server->inside);
     server->begun = server->inside = true;
+    server->asked = server->writing = false;
     return FED_OK;
 }
 
@@ -164,6 +166,11 @@ static inline void answer_range(const fedserver_request *request, fedserver_resp
     response->body = fedserver_blob_new(&w);
 }
 
+/* What a store would have to commit before the answer may leave. */
+static inline bool is_promise(const char *path) {
+    return strcmp(path, "/promise") == 0;
+}
+
 static inline void take_parts(fedserver *server, const fedserver_request *request) {
     assert_string_equal(request->method, "POST");
     assert_memory_equal(request->fingerprint, server->known, sizeof server->known);
@@ -175,11 +182,16 @@ static inline void take_parts(fedserver *server, const fedserver_request *reques
 
 fed_status fedserver_handle(fedserver *server, const fedserver_request *request, int64_t now_ms,
                             fedserver_response *response, fed_error *err) {
-    (void)now_ms, (void)err;
+    (void)now_ms;
     assert_true(server->inside);
     assert_false(atomic_load(&server->follows));
     assert_true(request->wire_bytes > request->body_len);
     atomic_fetch_add(&server->handled, 1);
+    if (strcmp(request->path, "/broken") == 0) {
+        return fed_fail(err, FED_EIO, "the disk is gone");
+    }
+    server->asked = true;
+    server->writing = server->writing || is_promise(request->path);
     response->status = 200;
     response->content_type = "application/json";
     if (strcmp(request->path, "/hold") == 0) {
@@ -230,17 +242,23 @@ fed_status fedserver_tick(fedserver *server, int64_t now_ms, int64_t *next_ms, f
     (void)err;
     assert_true(server->inside);
     atomic_fetch_add(&server->ticks, 1);
+    while (server->asked && atomic_load(&server->tick_waits)) {
+        fed_sleep_ms(1);
+    }
     *next_ms = now_ms + 1000;
     return FED_OK;
 }
 
 fed_status fedserver_commit(fedserver *server, fed_error *err) {
     assert_true(server->inside);
+    const bool fails = server->writing && atomic_load(&server->commit_fails);
     server->inside = false;
-    if (atomic_load(&server->commit_fails)) {
-        return fed_fail(err, FED_EIO, "the disk is on fire");
-    }
-    return FED_OK;
+    return fails ? fed_fail(err, FED_EIO, "the disk is on fire") : FED_OK;
+}
+
+bool fedserver_settled(const fedserver *server) {
+    assert_true(server->inside);
+    return !server->writing;
 }
 
 void fedserver_let_go(fedserver *server) {
@@ -352,7 +370,7 @@ static inline void *serve(void *user) {
 
 static inline void start(world *w) {
     w->stop = 0;
-    w->server.begun = false;
+    w->server.begun = w->server.inside = false;
     if (w->options.bind == NULL) {
         w->options.bind = "127.0.0.1";
     }

@@ -174,7 +174,7 @@ typedef struct fedserver_response {
 
 /**
  * A batch is: begin, any number of handle and tick, commit. Answers are promises: send them only
- * after commit has returned FED_OK.
+ * after commit has returned FED_OK, or where fedserver_settled says that they promise nothing.
  *
  * A request's own fault is an answer, not an error. An error of these functions is the disk's or
  * the machine's: send nothing, close the server, and open it again.
@@ -187,6 +187,10 @@ fed_status fedserver_handle(fedserver *server, const fedserver_request *request,
 fed_status fedserver_tick(fedserver *server, int64_t now_ms, int64_t *next_ms,
                           fed_error *err) FED_CHECKED;
 fed_status fedserver_commit(fedserver *server, fed_error *err) FED_CHECKED;
+
+/** Has the open batch written nothing so far? All that its answers tell is then committed, and they
+ * may leave at once. */
+bool fedserver_settled(const fedserver *server);
 
 /** This process is about to end: let another coordinator lead at once. Not inside a batch. Later
  * requests get 503. Does nothing where no other coordinator can take over. */

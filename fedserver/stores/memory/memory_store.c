@@ -87,6 +87,10 @@ static void store_rollback(void *db) {
     fedserver_memory_db_rollback(db);
 }
 
+static bool store_writing(const void *db) {
+    return ((const memory_db *)db)->writing;
+}
+
 static fed_status store_changed(void *db, bool *changed, fed_error *err) {
     (void)err;
     *changed = fedserver_memory_db_changed(db);
@@ -499,6 +503,7 @@ const fedserver_store fedserver_store_memory = {
     .recover = store_recover,
     .commit = store_commit,
     .rollback = store_rollback,
+    .writing = store_writing,
     .changed = store_changed,
     .token_add = token_add,
     .token_find = token_find,

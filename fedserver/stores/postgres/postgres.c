@@ -145,6 +145,10 @@ static void store_rollback(void *db) {
     fedserver_pg_rollback(db);
 }
 
+static bool store_writing(const void *db) {
+    return ((const fedserver_pg *)db)->writing;
+}
+
 /* A notification is a hint that saves a round trip for each batch. It may be lost, so the revision
  * is asked for now and then in any case. */
 static fed_status store_changed(void *user, bool *changed, fed_error *err) {
@@ -191,6 +195,7 @@ const fedserver_store fedserver_store_postgres = {
     .recover = fedserver_pg_recover,
     .commit = store_commit,
     .rollback = store_rollback,
+    .writing = store_writing,
     .changed = store_changed,
     FEDSERVER_SQL_ROWS,
     .shrink = store_shrink,

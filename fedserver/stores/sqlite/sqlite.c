@@ -217,6 +217,10 @@ static void store_close(void *db) {
     fedserver_database_close(db);
 }
 
+static bool store_writing(const void *db) {
+    return ((const fedserver_database *)db)->writing;
+}
+
 static fed_status store_changed(void *user, bool *changed, fed_error *err) {
     fedserver_database *db = user;
     sqlite3_stmt *statement;
@@ -246,6 +250,7 @@ const fedserver_store fedserver_store_sqlite = {
     .recover = fedserver_sqlite_recover,
     .commit = fedserver_sqlite_commit,
     .rollback = fedserver_sqlite_rollback,
+    .writing = store_writing,
     .changed = store_changed,
     FEDSERVER_SQL_ROWS,
     .shrink = fedserver_sqlite_shrink,

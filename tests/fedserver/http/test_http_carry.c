@@ -350,7 +350,7 @@ static void what_was_not_committed_is_not_answered(void **state) {
     pair *p = *state;
     start_both(p);
     atomic_store(&p->leader->server.commit_fails, true);
-    CURL *curl = device(p, "/echo");
+    CURL *curl = device(p, "/promise");
     curl_easy_setopt(curl, CURLOPT_POSTFIELDS, "an update");
     fed_reply r = fed_curl_ask(curl);
     fed_reply_assert(&r, 503, "no coordinator leads");

@@ -1,0 +1,86 @@
+/* Batches: requests are handled as they come, or together, and an answer that depends on a write
+ * waits for the commit. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fedserver/http/http_batch.h"
+
+#include "fed/clock.h"
+#include "fedserver/http/http_carry.h"
+#include "fedserver/http/http_cluster.h"
+#include "fedserver/http/http_question.h"
+#include "fedserver/http/http_release.h"
+
+bool http_batch_is_open(const http *h) {
+    return h->batch_ms != 0;
+}
+
+static fed_status begin(http *h, fed_error *err) {
+    if (!http_batch_is_open(h)) {
+        h->batch_ms = fed_clock_unix_ms();
+        return fedserver_begin(h->server, err);
+    }
+    return FED_OK;
+}
+
+static fed_status handle(http *h, http_exchange *x, fed_error *err) {
+    x->response = (fedserver_response){0};
+    FED_TRY(fedserver_handle(h->server, &x->request, h->batch_ms, &x->response, err));
+    x->handled = true;
+    return FED_OK;
+}
+
+static fed_status begin_and_handle(http *h, http_exchange *x, fed_error *err) {
+    FED_TRY(begin(h, err));
+    return http_cluster_follows(h) ? FED_OK : handle(h, x, err);
+}
+
+bool http_batch_answers(http *h, http_exchange *x) {
+    fed_error *failure = &h->failure;
+    if (failure->status == FED_OK) {
+        failure->status = begin_and_handle(h, x, failure);
+    }
+    if (!x->handled || x->response.hold || !fedserver_settled(h->server)) {
+        return false;
+    }
+    http_release_settle(x);
+    x->state = STATE_ANSWER;
+    return true;
+}
+
+/* The batch is durable: release its answers. */
+static void release_all(http *h) {
+    http_exchange *x = h->queue.first;
+    http_queue_clear(&h->queue);
+    for (http_exchange *next = NULL; x != NULL; x = next) {
+        next = x->next;
+        http_release(h, x);
+    }
+}
+
+static fed_status handle_queue(http *h, fed_error *err) {
+    const int64_t monotonic_ms = fed_clock_monotonic_ms();
+    for (http_exchange *x = h->queue.first; x != NULL; x = x->next) {
+        if (x->refused == NULL && !x->handled) {
+            x->request.waited_ms = monotonic_ms - x->parked_ms;
+            FED_TRY(handle(h, x, err));
+        }
+    }
+    return FED_OK;
+}
+
+fed_status http_batch_end(http *h, fed_error *err) {
+    FED_REQUIRE(h->failure.status == FED_OK,
+                fed_fail(err, h->failure.status, "%s", h->failure.text));
+    FED_TRY(begin(h, err));
+    if (http_cluster_follows(h)) {
+        http_questions_take(h);
+        http_carry_queue(h);
+        http_carry_look(h);
+    }
+    FED_TRY(handle_queue(h, err));
+    FED_TRY(fedserver_tick(h->server, h->batch_ms, &h->next_ms, err));
+    h->batch_ms = 0;
+    FED_TRY(fedserver_commit(h->server, err));
+    release_all(h);
+    http_cluster_flush(h);
+    return FED_OK;
+}

@@ -1,0 +1,135 @@
+/* Batches: which answers leave before the commit, and which wait for it. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE /* pthread_getcpuclockid */
+#include "http_world.h"
+
+enum { SOON_MS = 10000, NOT_YET_MS = 300 };
+
+static CURL *connected(const world *w) {
+    return raw(w, &w->device, w->devices_port);
+}
+
+static void ask(CURL *curl, const char *path) {
+    char request[128];
+    snprintf(request, sizeof request, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path);
+    fed_curl_say(curl, request);
+}
+
+static void assert_answered(CURL *curl, const char *part) {
+    char heard[1024];
+    fed_curl_hear_for(curl, part, heard, sizeof heard, SOON_MS);
+    assert_non_null(strstr(heard, part));
+}
+
+static void assert_not_answered(CURL *curl, int ms) {
+    char heard[1024];
+    fed_curl_hear_for(curl, "HTTP", heard, sizeof heard, ms);
+    assert_string_equal(heard, "");
+}
+
+/* The coordinator stops in the tick that follows a batch's requests, before the commit. */
+static void stop_in_the_tick(world *w, bool stop) {
+    atomic_store(&w->server.tick_waits, stop);
+}
+
+static void test_an_answer_that_promises_nothing_leaves_before_the_commit(void **state) {
+    world *w = *state;
+    start(w);
+    CURL *curl = connected(w);
+    stop_in_the_tick(w, true);
+    ask(curl, "/echo");
+    assert_answered(curl, "/echo?");
+    stop_in_the_tick(w, false);
+    curl_easy_cleanup(curl);
+    finish(w);
+}
+
+static void test_a_promise_leaves_after_the_commit(void **state) {
+    world *w = *state;
+    start(w);
+    CURL *curl = connected(w);
+    stop_in_the_tick(w, true);
+    ask(curl, "/promise");
+    assert_not_answered(curl, NOT_YET_MS);
+    stop_in_the_tick(w, false);
+    assert_answered(curl, "/promise?");
+    ask(curl, "/echo"); /* the next batch has written nothing again */
+    assert_answered(curl, "/echo?");
+    curl_easy_cleanup(curl);
+    finish(w);
+}
+
+/* Three requests on as many connections. While the first one's batch ends, the other two come. They
+ * are then the next batch, which begins with a write. */
+static void ask_behind_a_write(world *w, CURL *curls[3]) {
+    for (int k = 0; k < 3; k++) {
+        curls[k] = connected(w);
+    }
+    stop_in_the_tick(w, true);
+    ask(curls[0], "/first");
+    assert_answered(curls[0], "/first?");
+    ask(curls[1], "/promise");
+    fed_sleep_ms(20); /* the order in which the system hands them out */
+    ask(curls[2], "/after");
+    fed_sleep_ms(20);
+}
+
+static void close_all(CURL *curls[3]) {
+    for (int k = 0; k < 3; k++) {
+        curl_easy_cleanup(curls[k]);
+    }
+}
+
+static void test_an_answer_behind_a_write_waits_too(void **state) {
+    world *w = *state;
+    CURL *curls[3];
+    start(w);
+    ask_behind_a_write(w, curls);
+    atomic_store(&w->server.commit_fails, true);
+    stop_in_the_tick(w, false);
+    join(w);
+    assert_fed_status(w->status, FED_EIO);
+    assert_int_equal(atomic_load(&w->server.handled), 3);
+    assert_not_answered(curls[1], SOON_MS); /* the connection closes */
+    assert_not_answered(curls[2], SOON_MS);
+    close_all(curls);
+    atomic_store(&w->server.commit_fails, false);
+}
+
+static void test_both_are_answered_where_the_commit_succeeds(void **state) {
+    world *w = *state;
+    CURL *curls[3];
+    start(w);
+    ask_behind_a_write(w, curls);
+    stop_in_the_tick(w, false);
+    assert_answered(curls[1], "/promise?");
+    assert_answered(curls[2], "/after?");
+    close_all(curls);
+    finish(w);
+}
+
+static void test_a_failing_request_ends_the_server(void **state) {
+    world *w = *state;
+    start(w);
+    CURL *curl = connected(w);
+    ask(curl, "/broken");
+    assert_not_answered(curl, SOON_MS);
+    join(w);
+    assert_fed_status(w->status, FED_EIO);
+    assert_string_equal(w->err.text, "the disk is gone");
+    curl_easy_cleanup(curl);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_an_answer_that_promises_nothing_leaves_before_the_commit),
+        cmocka_unit_test(test_a_promise_leaves_after_the_commit),
+        cmocka_unit_test(test_an_answer_behind_a_write_waits_too),
+        cmocka_unit_test(test_both_are_answered_where_the_commit_succeeds),
+        cmocka_unit_test(test_a_failing_request_ends_the_server),
+    };
+    curl_global_init(CURL_GLOBAL_DEFAULT);
+    const int failed = cmocka_run_group_tests(tests, setup, teardown);
+    curl_global_cleanup();
+    return failed;
+}
