@@ -29,7 +29,12 @@ static bool roomy(const char *directory) {
            (uint64_t)found.f_bavail * found.f_frsize >= ROOM_BYTES;
 }
 
-static fed_status make_directory(sim_coordinator *c, const sim_options *options, fed_error *err) {
+fed_status sim_coordinator_place(sim_coordinator *c, const sim_options *options, fed_error *err) {
+    c->program = options->fedserver;
+    c->front_port = options->front_port;
+    c->devices_port = options->devices_port;
+    c->pid = -1;
+    c->output = -1;
     if (options->directory != NULL) {
         if (strlen(options->directory) >= sizeof c->directory) {
             return fed_fail(err, FED_EINVAL,
@@ -74,26 +79,36 @@ static fed_status read_ca(sim_coordinator *c, fed_error *err) {
     return FED_OK;
 }
 
-fed_status sim_coordinator_prepare(sim_coordinator *c, const sim_options *options, size_t tokens,
-                                   char (*token)[FEDSERVER_TOKEN], fed_error *err) {
-    c->program = options->fedserver;
-    c->front_port = options->front_port;
-    c->devices_port = options->devices_port;
-    c->pid = -1;
-    c->output = -1;
-    FED_TRY(make_directory(c, options, err));
+static int64_t now_of(const sim_options *options) {
+    return options->transport == SIM_INPROC ? SIM_EPOCH_MS : fed_clock_unix_ms();
+}
+
+fed_status sim_coordinator_make(const sim_coordinator *c, const sim_options *options, size_t tokens,
+                                char (*token)[FEDSERVER_TOKEN], fed_error *err) {
     static const char *const hosts[] = {"localhost", "127.0.0.1", "::1", NULL};
     FED_TRY(fedserver_init(c->directory, &(fedserver_init_options){.hosts = hosts}, err));
     fedserver *server = NULL;
     FED_TRY(fedserver_open(c->directory, NULL, &server, err));
-    uint64_t id = 0;
-    const int64_t now_ms = options->transport == SIM_INPROC ? SIM_EPOCH_MS : fed_clock_unix_ms();
-    fed_status status = fedserver_task_add(server, now_ms, options->task, &id, err);
-    if (status == FED_OK) {
-        status = make_tokens(server, now_ms, tokens, token, err);
-    }
+    fed_status status = make_tokens(server, now_of(options), tokens, token, err);
     fedserver_close(server);
-    FED_TRY(status);
+    return status;
+}
+
+fed_status sim_coordinator_queue(const sim_coordinator *c, const sim_options *options,
+                                 fed_error *err) {
+    uint64_t id = 0;
+    fedserver *server = NULL;
+    FED_TRY(fedserver_open(c->directory, NULL, &server, err));
+    fed_status status = fedserver_task_add(server, now_of(options), options->task, &id, err);
+    fedserver_close(server);
+    return status;
+}
+
+fed_status sim_coordinator_prepare(sim_coordinator *c, const sim_options *options, size_t tokens,
+                                   char (*token)[FEDSERVER_TOKEN], fed_error *err) {
+    FED_TRY(sim_coordinator_place(c, options, err));
+    FED_TRY(sim_coordinator_make(c, options, tokens, token, err));
+    FED_TRY(sim_coordinator_queue(c, options, err));
     return read_ca(c, err);
 }
 
@@ -245,7 +260,6 @@ void sim_coordinator_clean(sim_coordinator *c) {
 
 fed_status sim_coordinator_resume(sim_coordinator *c, const sim_options *options,
                                   const char *backup, fed_error *err) {
-    c->pid = -1;
-    FED_TRY(make_directory(c, options, err));
+    FED_TRY(sim_coordinator_place(c, options, err));
     return c->temporary ? fedserver_restore(backup, c->directory, err) : FED_OK;
 }

@@ -21,9 +21,18 @@ typedef struct sim_coordinator {
     fed_pem ca;
 } sim_coordinator;
 
-/** Initialise the directory: options->directory, or a temporary one, which lies in memory for a run
- * in one process. Queue the task, and make `tokens` enrolment tokens, the last one an evaluator's.
+/** Choose the directory: options->directory, or one in a new temporary directory, which lies in
+ * memory for a run in one process. Nothing is in it yet. */
+fed_status sim_coordinator_place(sim_coordinator *c, const sim_options *options,
+                                 fed_error *err) FED_CHECKED;
+/** Make the coordinator, with `tokens` enrolment tokens, the last one an evaluator's.
  *    token  [tokens], written */
+fed_status sim_coordinator_make(const sim_coordinator *c, const sim_options *options, size_t tokens,
+                                char (*token)[FEDSERVER_TOKEN], fed_error *err) FED_CHECKED;
+/** Queue the options' task. */
+fed_status sim_coordinator_queue(const sim_coordinator *c, const sim_options *options,
+                                 fed_error *err) FED_CHECKED;
+/** All three of them, and read the CA's certificate. */
 fed_status sim_coordinator_prepare(sim_coordinator *c, const sim_options *options, size_t tokens,
                                    char (*token)[FEDSERVER_TOKEN], fed_error *err) FED_CHECKED;
 /** Unix milliseconds at which virtual time begins. */

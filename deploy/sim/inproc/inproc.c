@@ -9,6 +9,7 @@
 
 #include "deploy/sim/clients/train_callback.h"
 #include "deploy/sim/inproc/inproc_transport.h"
+#include "deploy/sim/inproc/saved_crowd.h"
 #include "deploy/sim/inproc/saved_run.h"
 #include "deploy/sim/inproc/schedule.h"
 #include "deploy/sim/inproc/step_threads.h"
@@ -138,41 +139,52 @@ static fed_status enrol_all(sim_world *world, char (*token)[FEDSERVER_TOKEN], fe
 
 /* --- The run --- */
 
-static fed_status prepare(sim_world *world, fed_error *err) {
+/** Make the coordinator's directory, and enrol all clients with it. */
+static fed_status enrol_anew(sim_world *world, fed_error *err) {
+    sim_coordinator *coordinator = &world->host.coordinator;
     const size_t tokens = world->clients->client_count;
     char(*token)[FEDSERVER_TOKEN] = calloc(tokens, sizeof *token);
     FED_REQUIRE(token != NULL, FED_ENOMEM);
-    fed_status status = sim_coordinator_prepare(&world->host.coordinator, world->clients->options,
-                                                tokens, token, err);
+    fed_status status =
+        sim_coordinator_make(coordinator, world->clients->options, tokens, token, err);
     if (status == FED_OK) {
         status = sim_host_open(&world->host, err);
     }
     if (status == FED_OK) {
         status = enrol_all(world, token, err);
     }
+    sim_host_close(&world->host);
     free(token);
-    return status;
-}
-
-/** In place of prepare: go on where the run was stopped. */
-static fed_status take_up(sim_world *world, fed_error *err) {
-    char backup[600];
-    const sim_options *o = world->clients->options;
-    sim_options_state_path(o, "coordinator", backup, sizeof backup);
-    FED_TRY(sim_coordinator_resume(&world->host.coordinator, o, backup, err));
-    FED_TRY(sim_host_open(&world->host, err));
-    return sim_saved_load(world, err);
+    FED_TRY(status);
+    return sim_crowd_keep(world->clients, coordinator->directory, err);
 }
 
 static fed_status begin(sim_world *world, fed_error *err) {
+    const sim_options *o = world->clients->options;
+    sim_coordinator *coordinator = &world->host.coordinator;
+    bool enrolled = false;
+    FED_TRY(sim_coordinator_place(coordinator, o, err));
+    FED_TRY(sim_crowd_take(world->clients, coordinator->directory, &enrolled, err));
     FED_TRY(open_world(world, err));
-    if (world->clients->options->resume) {
-        FED_TRY(take_up(world, err));
-        sim_schedule_resume(world);
-        return FED_OK;
+    if (!enrolled) {
+        FED_TRY(enrol_anew(world, err));
     }
-    FED_TRY(prepare(world, err));
+    FED_TRY(sim_coordinator_queue(coordinator, o, err));
+    FED_TRY(sim_host_open(&world->host, err));
     return sim_schedule_begin(world, err);
+}
+
+/** In place of begin: go on where the run was stopped. */
+static fed_status take_up(sim_world *world, fed_error *err) {
+    char backup[600];
+    const sim_options *o = world->clients->options;
+    FED_TRY(open_world(world, err));
+    sim_options_state_path(o, "coordinator", backup, sizeof backup);
+    FED_TRY(sim_coordinator_resume(&world->host.coordinator, o, backup, err));
+    FED_TRY(sim_host_open(&world->host, err));
+    FED_TRY(sim_saved_load(world, err));
+    sim_schedule_resume(world);
+    return FED_OK;
 }
 
 /** End the threads. A run that was stopped, and can be resumed, is saved. */
@@ -191,7 +203,7 @@ static fed_status end(sim_world *world, fed_status status, fed_error *err) {
 
 static fed_status run(sim_world *world, uint64_t *digest, fed_error *err) {
     const sim_options *o = world->clients->options;
-    FED_TRY(begin(world, err));
+    FED_TRY(o->resume ? take_up(world, err) : begin(world, err));
     fed_status status = end(world, sim_schedule_run(world, err), err);
     sim_host_close(&world->host);
     FED_TRY(status);

@@ -128,6 +128,11 @@ static fed_status check_https(const sim_options *o, fed_error *err) {
                         "line, speed and presence need virtual time: choose transport inproc, or "
                         "leave them out");
     }
+    if (given(o->crowd)) {
+        return fed_fail(err, FED_EINVAL,
+                        "over https clients enrol with the coordinator that runs: leave \"crowd\" "
+                        "out, or choose transport inproc");
+    }
     if (o->state != NULL) {
         return fed_fail(
             err, FED_EINVAL,

@@ -44,6 +44,7 @@ typedef struct sim_options {
     const char *line;                  /* spec of the clients' links: network.h */
     const char *speed;                 /* spec of how fast they train: speed.h */
     const char *presence;              /* spec of when they are there: presence.h */
+    const char *crowd;                 /* directory of those that have enrolled: saved_crowd.h */
     uint16_t front_port, devices_port; /* HTTPS; 0: any free one */
 } sim_options;
 

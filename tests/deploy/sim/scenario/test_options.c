@@ -74,7 +74,8 @@ static void another_value_makes_another_run(void **state) {
                                          LEAST "kill_round = 1\n",
                                          LEAST "device = opencl:0\n",
                                          LEAST "seed = 2\n"};
-    static const char *const same[] = {LEAST "threads = 9\n", LEAST "fedserver = there\n"};
+    static const char *const same[] = {LEAST "threads = 9\n", LEAST "fedserver = there\n",
+                                       LEAST "crowd = there\n"};
     char before[1000], after[1000];
     write_options(LEAST, before);
     for (size_t k = 0; k < sizeof others / sizeof others[0]; k++) {
