@@ -1,10 +1,16 @@
 /* Keys, certificate requests and certificates: the only file that knows mbedTLS's X.509. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE /* syscall */
 #include "fed/crypto.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#ifdef __linux__
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 #include "common/hosts.h"
 #include "common/mbedtls.h"
@@ -31,8 +37,28 @@ static fed_status fail_code(fed_error *err, fed_status status, const char *what,
 
 /* --- random bytes --- */
 
-fed_status fed_random(void *dst, size_t len) {
-    uint8_t *bytes = dst;
+/* Ask the kernel's generator. 0: this system has none, such as Linux before 3.17. */
+static int ask_kernel(uint8_t *dst, size_t len) {
+#ifdef SYS_getrandom
+    while (len > 0) {
+        const long got = syscall(SYS_getrandom, dst, len, 0);
+        if (got < 0 && errno != EINTR) {
+            return 0;
+        }
+        dst += got > 0 ? got : 0;
+        len -= got > 0 ? (size_t)got : 0;
+    }
+    return 1;
+#else
+    (void)dst;
+    (void)len;
+    return 0;
+#endif
+}
+
+/* mbedTLS asks the board's source, or the kernel's among others. To begin and to mix them costs it
+ * a million instructions. */
+static fed_status ask_mbedtls(uint8_t *bytes, size_t len) {
     mbedtls_entropy_context *source = malloc(sizeof *source); /* 38 KB: too much for a stack */
     FED_REQUIRE(source != NULL, FED_ENOMEM);
     mbedtls_entropy_init(source);
@@ -46,6 +72,10 @@ fed_status fed_random(void *dst, size_t len) {
     mbedtls_entropy_free(source);
     free(source);
     return code == 0 ? FED_OK : FED_EIO;
+}
+
+fed_status fed_random(void *dst, size_t len) {
+    return ask_kernel(dst, len) ? FED_OK : ask_mbedtls(dst, len);
 }
 
 /* fed_random in the shape that mbedTLS calls. */
