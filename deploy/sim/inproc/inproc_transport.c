@@ -330,8 +330,8 @@ static fed_status inproc_send(void *user, const fedclient_request *request, int 
 static fed_status inproc_identify(void *user, const fed_pem *key, const fed_pem *cert,
                                   fed_error *err) {
     sim_actor *actor = user;
-    (void)key;
-    return cert != NULL ? fed_cert_key_fingerprint(cert->text, actor->fingerprint, err) : FED_OK;
+    (void)cert;
+    return key != NULL ? fed_key_fingerprint(key, actor->fingerprint, err) : FED_OK;
 }
 
 static void inproc_disconnect(void *user) {
