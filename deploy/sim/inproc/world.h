@@ -34,8 +34,8 @@
  *
  * Files, each using those before it: heap, host, world (clocks), step_threads (threads and
  * workers), inproc_transport (requests and answers), parked (parked check-ins), schedule (the
- * scheduler), saved_run (--resume), saved_crowd (clients that have enrolled in an earlier run), inproc
- * (from enrolment to the end).
+ * scheduler), saved_run (--resume), saved_crowd (clients that have enrolled in an earlier run),
+ * inproc (from enrolment to the end).
  */
 
 typedef enum sim_stage {
