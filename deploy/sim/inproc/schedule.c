@@ -113,6 +113,15 @@ static fed_status tick(sim_world *world, fed_error *err) {
     return look(world, err);
 }
 
+/** When a client gets a worker. Who has sent its update comes first: little is left to do, and its
+ * values are in the cache. */
+static sim_due turn_of(const sim_actor *actor) {
+    sim_due due = actor->world->heap.due[actor->client->k];
+    const bool sent = actor->thread != NULL && actor->kept.kind == FED_REQUEST_UPDATE;
+    due.us = sent ? INT64_MIN : due.us;
+    return due;
+}
+
 /** Commit the batch, and let the clients go on whose requests it answered. */
 static fed_status flush(sim_world *world, fed_error *err) {
     if (world->host.batch) {
@@ -122,8 +131,12 @@ static fed_status flush(sim_world *world, fed_error *err) {
         FED_TRY(status);
     }
     for (size_t i = 0; i < world->pending_count; i++) {
-        const uint32_t k = world->pending[i];
-        sim_heap_set(&world->ready, k, world->heap.due[k]);
+        sim_actor *actor = &world->actor[world->pending[i]];
+        if (actor == world->here) {
+            actor->kept.stage = SIM_RUNS; /* it has kept its worker */
+        } else {
+            sim_heap_set(&world->ready, actor->client->k, turn_of(actor));
+        }
     }
     world->pending_count = 0;
     sim_steps_start(world);
@@ -272,19 +285,26 @@ static void show(sim_world *world) {
     }
 }
 
+static bool tick_is_due(const sim_world *world, sim_due due) {
+    return world->host.kept.tick_us <= due.us && due.us < SIM_NEVER;
+}
+
+/** What is due first is a client's whose code runs, and there is nothing to commit. */
+static bool stands_still(const sim_world *world) {
+    const uint32_t k = sim_heap_top(&world->heap);
+    return sim_step_under_way(&world->actor[k]) && !tick_is_due(world, world->heap.due[k]) &&
+           !world->host.batch && world->pending_count == 0;
+}
+
 static fed_status advance(sim_world *world, fed_error *err) {
     const uint32_t k = sim_heap_top(&world->heap);
     const sim_due due = world->heap.due[k];
     sim_actor *actor = &world->actor[k];
-    if (world->host.kept.tick_us <= due.us && due.us < SIM_NEVER) {
+    if (tick_is_due(world, due)) {
         return tick(world, err);
     }
     if (sim_step_under_way(actor)) {
-        if (world->host.batch || world->pending_count > 0) {
-            return flush(world, err);
-        }
-        wait_for_change(world);
-        return FED_OK;
+        return flush(world, err);
     }
     if (due.us >= SIM_NEVER) {
         return fed_fail(err, FED_ESTATE,
@@ -330,6 +350,33 @@ fed_status sim_schedule_begin(sim_world *world, fed_error *err) {
     return look(world, err);
 }
 
+static bool is_over(const sim_world *world) {
+    return world->status != FED_OK || world->clients->kept.running == 0 || *world->watch->stop != 0;
+}
+
+/** Has the run's own thread something to do? */
+static bool is_interrupted(const sim_world *world) {
+    return is_over(world) || world->shown_round != world->clients->kept.round;
+}
+
+/** sim_world.schedule. The run's own thread goes on where this is interrupted. */
+static void schedule(sim_world *world, sim_actor *here) {
+    if (world->scheduling || world->settles) {
+        return;
+    }
+    world->scheduling = true;
+    world->here = here;
+    while (!is_interrupted(world) && !stands_still(world) &&
+           (here == NULL || here->kept.stage != SIM_RUNS)) {
+        world->status = advance(world, &world->error);
+    }
+    world->here = NULL;
+    world->scheduling = false;
+    if (is_interrupted(world) || !stands_still(world)) {
+        pthread_cond_signal(&world->clients->changed);
+    }
+}
+
 /** Let all that is under way come to a point at which it can be saved. */
 static fed_status settle(sim_world *world, fed_error *err) {
     FED_TRY(flush(world, err));
@@ -337,24 +384,28 @@ static fed_status settle(sim_world *world, fed_error *err) {
     return FED_OK;
 }
 
+/** The watcher wants the run to end. */
+static fed_status stop(sim_world *world, fed_error *err) {
+    const sim_clients *clients = world->clients;
+    FED_TRY(clients->options->state != NULL ? settle(world, err) : FED_OK);
+    return fed_fail(err, FED_ECANCELED, "stopped in round %u", clients->kept.round);
+}
+
 fed_status sim_schedule_run(sim_world *world, fed_error *err) {
-    sim_clients *clients = world->clients;
-    fed_status status = FED_OK;
-    pthread_mutex_lock(&clients->mutex);
-    while (status == FED_OK && clients->kept.running > 0) {
-        if (*world->watch->stop != 0) {
-            status = clients->options->state != NULL ? settle(world, err) : FED_OK;
-            status = status != FED_OK
-                         ? status
-                         : fed_fail(err, FED_ECANCELED, "stopped in round %u", clients->kept.round);
-            break;
-        }
+    const sim_clients *clients = world->clients;
+    world->schedule = schedule;
+    pthread_mutex_lock(&world->clients->mutex);
+    while (world->scheduling || !is_over(world)) {
         show(world);
-        status = advance(world, err);
+        schedule(world, NULL);
+        if (world->scheduling || !is_interrupted(world)) {
+            wait_for_change(world);
+        }
     }
-    if (status == FED_OK) {
-        status = flush(world, err);
-    }
-    pthread_mutex_unlock(&clients->mutex);
+    fed_status status = world->status != FED_OK
+                            ? fed_fail(err, world->status, "%s", world->error.text)
+                        : clients->kept.running > 0 ? stop(world, err)
+                                                    : flush(world, err);
+    pthread_mutex_unlock(&world->clients->mutex);
     return status;
 }

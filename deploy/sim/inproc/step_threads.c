@@ -13,12 +13,13 @@ bool sim_step_under_way(const sim_actor *actor) {
     return actor->kept.stage == SIM_READY || actor->kept.stage == SIM_RUNS;
 }
 
-/** Something has changed: wake the scheduler, if it can go on. Mostly it can't, as it waits for the
- * last of many. */
+/** Something has changed: wake the run's own thread, if there is something to handle that no thread
+ * handles. */
 static void tell(sim_world *world) {
     const uint32_t next = sim_heap_top(&world->heap);
-    if (world->settles || !sim_step_under_way(&world->actor[next]) ||
-        world->host.kept.tick_us <= world->heap.due[next].us) {
+    const bool due = !sim_step_under_way(&world->actor[next]) ||
+                     world->host.kept.tick_us <= world->heap.due[next].us;
+    if (world->settles || (due && !world->scheduling)) {
         pthread_cond_signal(&world->clients->changed);
     }
 }
@@ -127,12 +128,9 @@ static void run_step(sim_actor *actor) {
     sim_actor_enter(NULL);
 }
 
-/** The client's code stops here: its worker is another client's. Called under the mutex, which this
+/** Give a free worker to the client that is READY and due first. Called under the mutex, which this
  * unlocks. */
-static void stop_code(sim_actor *actor, sim_stage stage) {
-    sim_world *world = actor->world;
-    free_worker(actor->client);
-    sim_actor_stand(actor, stage);
+static void leave(sim_world *world) {
     sim_thread *next = assign_worker(world);
     tell(world);
     pthread_mutex_unlock(&world->clients->mutex);
@@ -153,7 +151,10 @@ static void *work(void *user) {
         thread->actor = NULL;
         thread->next_idle = world->idle;
         world->idle = thread;
-        stop_code(actor, SIM_ENDED);
+        free_worker(actor->client);
+        sim_actor_stand(actor, SIM_ENDED);
+        world->schedule(world, NULL);
+        leave(world);
         sleep_until_woken(thread);
     }
     return NULL;
@@ -168,7 +169,14 @@ fed_status sim_step_ask(sim_actor *actor) {
     }
     sim_thread *thread = actor->thread;
     sim_actor_move(actor, actor->release_us);
-    stop_code(actor, SIM_ASKS);
+    sim_actor_stand(actor, SIM_ASKS);
+    world->schedule(world, actor);
+    if (actor->kept.stage == SIM_RUNS) {
+        pthread_mutex_unlock(&world->clients->mutex);
+        return actor->fate;
+    }
+    free_worker(actor->client);
+    leave(world);
     sleep_until_woken(thread);
     return actor->fate;
 }

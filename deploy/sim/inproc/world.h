@@ -20,6 +20,9 @@
  * side by side, on as many workers as there are, while requests are handled in the order of their
  * times. Neither the machine's speed nor the number of threads changes anything.
  *
+ * The thread whose client's code stops is the scheduler, until there is nothing to handle. So a
+ * client mostly goes on without another thread, and finds its values in the cache.
+ *
  * An answer leaves when its batch is committed. A batch ends where the scheduler has to wait.
  *
  * A check-in that the coordinator holds back (a long poll) is parked: the client is told to wait,
@@ -140,6 +143,15 @@ typedef struct sim_world {
     bool settles;         /* the scheduler waits for all code, not only for what is due first */
     int64_t shown_ms;     /* when the watcher was called last */
     uint32_t shown_round; /* the round then */
+
+    /* Handle what is due, on this thread, until something has to be waited for or the code of
+     * `here` may go on: it RUNS then, with the worker that it has. NULL: nobody's. Under the mutex,
+     * which it leaves while the coordinator commits. */
+    void (*schedule)(struct sim_world *world, sim_actor *here);
+    bool scheduling;   /* a thread does so */
+    sim_actor *here;   /* for this client, whose request is not answered yet */
+    fed_status status; /* not FED_OK: that has failed, for this reason */
+    fed_error error;
 } sim_world;
 
 /** Move its clock on; never back. */
