@@ -142,7 +142,7 @@ static void open_rows(bench *b, const char *path) {
     expect(b, sqlite3_open(path, &b->rows), SQLITE_OK);
     sql(b->rows,
         "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
-        "PRAGMA journal_size_limit = 67108864;"
+        "PRAGMA journal_size_limit = 67108864; PRAGMA cache_size = -8192;"
         "CREATE TABLE devices (id INTEGER PRIMARY KEY, counted_lease INTEGER) STRICT;"
         "CREATE TABLE updates (id INTEGER PRIMARY KEY, device INTEGER, body BLOB) STRICT;");
     for (int k = 0; k < DEVICES; k++) {

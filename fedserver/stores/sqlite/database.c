@@ -97,10 +97,13 @@ fed_status fedserver_database_open(const char *path, int flags, fedserver_databa
     if (status == FED_OK) {
         sqlite3_busy_timeout(made->handle, BUSY_TIMEOUT_MS);
         /* A sent answer is a promise, so every commit waits for the disk. The journal is kept
-         * small after a round with large updates. */
+         * small after a round with large updates. The cache, in KB, holds what a round's commit
+         * changes, if no thread makes the version: else SQLite would write pages before the
+         * commit, and read them back for their checksums. */
         status = fedserver_database_script(made,
                                            "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;"
-                                           "PRAGMA journal_size_limit = 67108864;",
+                                           "PRAGMA journal_size_limit = 67108864;"
+                                           "PRAGMA cache_size = -8192;",
                                            err);
     }
     if (status != FED_OK) {
