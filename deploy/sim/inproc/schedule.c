@@ -132,7 +132,7 @@ static fed_status flush(sim_world *world, fed_error *err) {
     }
     for (size_t i = 0; i < world->pending_count; i++) {
         sim_actor *actor = &world->actor[world->pending[i]];
-        if (actor == world->here) {
+        if (world->here != NULL && actor == world->here) {
             actor->kept.stage = SIM_RUNS; /* it has kept its worker */
         } else {
             sim_heap_set(&world->ready, actor->client->k, turn_of(actor));
