@@ -95,8 +95,10 @@ static void assert_same_as_reference(const fedcodec *codec, contract_fill kind, 
     free(reference.decoded);
 }
 
+/* Of each n in a sanitized build only some kinds of values, and other ones of the next n. */
 static void assert_all_same_as_reference(size_t n) {
-    for (contract_fill kind = 0; kind < CONTRACT_FILLS; kind++) {
+    enum { STRIDE = FED_TEST_SIZE(1, 4) };
+    for (contract_fill kind = n % STRIDE; kind < CONTRACT_FILLS; kind += STRIDE) {
         float *x = contract_values(kind, n);
         fedcodec codec;
         for (size_t k = 0; contract_codec(k, &codec); k++) {
@@ -124,10 +126,11 @@ static void a_large_tensor_is_coded_as_the_reference_does(void **state) {
 
 static void parts_of_a_tensor_make_the_same_message(void **state) {
     (void)state;
+    enum { STRIDE = FED_TEST_SIZE(1, 4) };
     static const size_t lengths[] = {40, 32768, 65521, 100003, 200000};
     fedcodec codec;
     for (size_t k = 0; contract_codec(k, &codec); k++) {
-        for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
+        for (size_t i = k % STRIDE; i < sizeof lengths / sizeof lengths[0]; i += STRIDE) {
             contract_fill kind = (contract_fill)((k + i) % CONTRACT_FILLS);
             const fed_pool pool = {.width = 2 + (k + i) % 6, .run = contract_run_backwards};
             float *x = contract_values(kind, lengths[i]);

@@ -63,10 +63,11 @@ static bool case_at(size_t k, worker_case *c) {
     return k < ways * rows;
 }
 
-/* Ranks are 4 under mpirun, so a star has 3 workers there. */
+/* Ranks are 4 under mpirun, so a star has 3 workers there. A sanitized build has each fourth case,
+ * and so each collective with each rule and each codec with some. */
 static bool next_case(size_t *k, const char *link, worker_case *c) {
     while (case_at(*k, c)) {
-        ++*k;
+        *k += FED_TEST_SIZE(1, 4);
         if (c->codec == NULL || !is_refused(c->collective, c->codec)) {
             c->link = link;
             return true;

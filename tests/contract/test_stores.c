@@ -522,15 +522,9 @@ static bool on_disk(const fixture *f) {
     return f->store->where == NULL && !f->store->in_process;
 }
 
-#ifdef FED_SANITIZED
-enum { SANITIZED = 4 }; /* a process that starts and dies takes ten times as long */
-#else
-enum { SANITIZED = 1 };
-#endif
-
 static void sweep(fixture *f, uint64_t step, void (*start)(void *user), bool (*deed)(void *user),
                   void (*end)(void *user, bool acknowledged)) {
-    const fault_sweep all = {f->directory, step * SANITIZED, f, start, deed, end};
+    const fault_sweep all = {f->directory, step * FED_TEST_SIZE(1, 4), f, start, deed, end};
     f->store->close(f->db);
     if (on_disk(f)) {
         fault_sweep_run(&all);

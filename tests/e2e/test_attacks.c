@@ -21,17 +21,7 @@
 enum { TOKENS = 8, HEARD = 4096, FLOATS = 6, PATIENCE_MS = 100 };
 
 /* A sanitizer keeps what was freed, to see who uses it. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { GROWTH_KB = 1024 * 1024 };
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-enum { GROWTH_KB = 1024 * 1024 };
-#else
-enum { GROWTH_KB = 32 * 1024 };
-#endif
-#else
-enum { GROWTH_KB = 32 * 1024 };
-#endif
+enum { GROWTH_KB = FED_TEST_SIZE(32 * 1024, 1024 * 1024) };
 
 typedef struct world {
     char directory[300], task[400];

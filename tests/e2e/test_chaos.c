@@ -58,15 +58,10 @@ typedef struct chaos {
     bool broken;
 } chaos;
 
-#ifdef FED_SANITIZED
-enum { SLOWER = 2 };
-static unsigned small_devices = 8, small_rounds = 8, many_devices = 12, many_rounds = 4;
-static unsigned shared_devices = 6;
-#else
-enum { SLOWER = 1 };
-static unsigned small_devices = 24, small_rounds = 8, many_devices = 60, many_rounds = 6;
-static unsigned shared_devices = 24;
-#endif
+enum { SLOWER = FED_TEST_SIZE(1, 2) };
+static unsigned small_devices = FED_TEST_SIZE(24, 8), small_rounds = 8;
+static unsigned many_devices = FED_TEST_SIZE(60, 12), many_rounds = FED_TEST_SIZE(6, 4);
+static unsigned shared_devices = FED_TEST_SIZE(24, 6);
 static uint64_t seed = 1;
 
 /* -- the beginning -- */

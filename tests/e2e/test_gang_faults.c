@@ -18,14 +18,15 @@
 #include "feddc/link.h"
 #include "mpi_job.h"
 
-enum { WORKERS = 4, STEPS = 8000, LIMIT_MS = 90000, CHILDREN = 16 };
+enum { WORKERS = 4, STEPS = FED_TEST_SIZE(8000, 2000), LIMIT_MS = 90000 };
 
 static char directory[200];
 static fed_rng rng;
 
 #define FEDWORKER                                                                                  \
-    FED_BIN_DIR "/fedworker train --model 'input 784 | dense 16 | relu | dense 10' "               \
-                "--data . --batch 8 --optimizer momentum:lr=0.02 --steps 8000 --summary out.json "
+    FED_BIN_DIR "/fedworker train --model 'input 784 | dense 16 | relu | dense 10' --data . "      \
+                "--batch 8 --optimizer momentum:lr=0.02 --summary out.json "                       \
+                "--steps " FED_TEST_SIZE("8000", "2000") " "
 #define TRAIN "exec " FEDWORKER
 
 /* --- processes --- */
@@ -284,9 +285,7 @@ static void a_line_goes_down(void **state) {
 
 static void lose_one_of_mpi(int number, const char *fate) {
     pid_t pid = start("rm -f c.safetensors*; exec env " MPI_JOB_SETTINGS FED_BIN_DIR
-                      "/fedworker launch --min 2 -- mpirun -n 3 " FED_BIN_DIR
-                      "/fedworker train --model 'input 784 | dense 16 | relu | dense 10' --data . "
-                      "--batch 8 --optimizer momentum:lr=0.02 --steps 8000 --summary out.json "
+                      "/fedworker launch --min 2 -- mpirun -n 3 " FEDWORKER
                       "--link mpi --checkpoint c.safetensors --every 500",
                       "out.txt");
     (void)await_words(pid, "out.txt", "epoch 1,");

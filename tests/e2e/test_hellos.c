@@ -24,19 +24,7 @@ enum { DEVICES = 20, FLOATS = 6, HELLO_MOST = 8192, KINDS_MOST = 400 };
 enum { BATCH = 4, BATCHES = 5 };                       /* the cheapest batch counts */
 enum { RAIN_PER_S = 50, RAIN = 250, OPEN_MOST = 100 }; /* hellos; connections left open */
 enum { ROUNDS_LEAST = 5, RAIN_LIMIT_MS = 120 * 1000 };
-
-/* Sanitizers make computing slow. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { HELLO_US = 100 * 1000 };
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-enum { HELLO_US = 100 * 1000 };
-#else
-enum { HELLO_US = 3000 };
-#endif
-#else
-enum { HELLO_US = 3000 };
-#endif
+enum { HELLO_US = FED_TEST_SIZE(3000, 100 * 1000) };
 
 typedef struct hello {
     char name[160]; /* what it offers */

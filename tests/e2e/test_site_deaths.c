@@ -19,11 +19,7 @@ enum { TURNS_MOST = 100 };
 /* Each update is a power of four: a sum of them says how often each is in it. */
 static const float unit = 1.0f / 4096;
 
-#ifdef FED_SANITIZED
-enum { EVERY = 23 };
-#else
-enum { EVERY = 7 };
-#endif
+enum { EVERY = FED_TEST_SIZE(7, 23) };
 
 /* What the site's device upstream has stored, as a client's store does: whole or not at all. */
 typedef struct upstream {

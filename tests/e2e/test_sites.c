@@ -34,13 +34,8 @@ enum { LIMIT_S = 400, POLL_MS = 10, TOKEN_LIFE_S = 24 * 3600 };
 /* Powers of two, also in all: so every sum is exact in float32. */
 static const unsigned goal[SITES] = {8, 8, 16};
 
-#ifdef FED_SANITIZED
-enum { SLOWER = 2 };
-static unsigned rounds = 4;
-#else
-enum { SLOWER = 1 };
-static unsigned rounds = 8;
-#endif
+enum { SLOWER = FED_TEST_SIZE(1, 2) };
+static unsigned rounds = FED_TEST_SIZE(8, 4);
 static uint64_t seed = 1;
 
 typedef struct server {

@@ -70,11 +70,7 @@ static const char first_task[] =
 
 static bool whole;
 
-#ifdef FED_SANITIZED
-enum { FEWER = 5 };
-#else
-enum { FEWER = 1 };
-#endif
+enum { FEWER = FED_TEST_SIZE(1, 5) };
 
 typedef struct tally {
     const char *name;

@@ -38,6 +38,14 @@
 #define assert_fed_status(call, wanted)                                                            \
     assert_string_equal(fed_status_name(call), fed_status_name(wanted))
 
+/** How much a test tries, a number or a text: `whole` in the optimised build; `part` under
+ * sanitizers, which make a test ten times as slow. */
+#ifdef FED_SANITIZED
+#define FED_TEST_SIZE(whole, part) part
+#else
+#define FED_TEST_SIZE(whole, part) whole
+#endif
+
 /** Make a directory under the system's temporary folder, and write its path to dst. fed_test_rmdir
  * removes the directory with its files. */
 void fed_test_tmpdir(char *dst, size_t cap);

@@ -5,14 +5,6 @@
 #include "fed/arch.h"
 #include "fedtrain/train.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SLOW 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SLOW 1
-#endif
-#endif
-
 enum { SKIPPED = 77 };
 
 static fedtrain_dataset train, test;
@@ -53,7 +45,7 @@ static void test_a_linear_model_passes_85_percent(void **state) {
 
 static void test_lenet5_passes_95_percent(void **state) {
     (void)state;
-#if defined(SLOW)
+#ifdef FED_SANITIZED
     skip();
 #endif
     assert_true(accuracy("lenet5-caffe", "adam", 1e-3F, 300, 32) > 0.95);
@@ -61,7 +53,7 @@ static void test_lenet5_passes_95_percent(void **state) {
 
 static void test_lenet5_learns_from_batches_of_two(void **state) {
     (void)state;
-#if defined(SLOW)
+#ifdef FED_SANITIZED
     skip();
 #endif
     assert_true(accuracy("lenet5-caffe", "adam", 5e-4F, 1500, 2) > 0.90);
