@@ -132,11 +132,15 @@ ssize_t http_wire_push(http_wire *wire, const struct iovec *parts, int part_coun
     if (holds && hold(wire, parts, part_count)) {
         return (ssize_t)wire->held.len;
     }
-    struct iovec all[1 + PARTS_MOST] = {
-        {.iov_base = wire->held.data + wire->held.at, .iov_len = wire->held.len}};
+    struct iovec all[1 + PARTS_MOST];
+    const size_t held = wire->held.len > 0;
+    if (held) {
+        all[0].iov_base = wire->held.data + wire->held.at;
+        all[0].iov_len = wire->held.len;
+    }
     const size_t pushed = least((size_t)part_count, PARTS_MOST);
-    memcpy(all + 1, parts, pushed * sizeof *parts);
-    const struct msghdr message = {.msg_iov = all, .msg_iovlen = 1 + pushed};
+    memcpy(all + held, parts, pushed * sizeof *parts);
+    const struct msghdr message = {.msg_iov = all, .msg_iovlen = held + pushed};
     const ssize_t n = sendmsg(wire->fd, &message, MSG_NOSIGNAL);
     count(wire, n);
     if (n < 0 || wire->held.len == 0) {
