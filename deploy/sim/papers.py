@@ -20,6 +20,7 @@ import sys
 from figure import figure
 
 QUICK = 25
+NAME_MOST = 63  # bytes of the name of a task
 
 
 def read_table(name):
@@ -50,7 +51,7 @@ def cell_keys(table, row, row_keys, column, column_keys, quick):
     evaluations = int(keys.pop("evaluations", "25"))
     every = max(1, rounds // max(1, evaluations // QUICK if quick else evaluations))
     keys.setdefault("evaluate_every", str(every))
-    keys["name"] = f"{row}, {column}"
+    keys["name"] = f"{row}, {column}"[:NAME_MOST]
     return keys, seeds
 
 
