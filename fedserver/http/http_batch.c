@@ -23,6 +23,7 @@ static fed_status begin(http *h, fed_error *err) {
 
 static fed_status handle(http *h, http_exchange *x, fed_error *err) {
     x->response = (fedserver_response){0};
+    x->epoch = fedserver_epoch(h->server);
     FED_TRY(fedserver_handle(h->server, &x->request, h->batch_ms, &x->response, err));
     x->handled = true;
     return FED_OK;
@@ -56,10 +57,15 @@ static void release_all(http *h) {
     }
 }
 
+/* Handled, but it is to wait for a new epoch, which has come since. */
+static bool has_missed(const http *h, const http_exchange *x) {
+    return x->response.hold && x->epoch != h->epoch;
+}
+
 static fed_status handle_queue(http *h, fed_error *err) {
     const int64_t monotonic_ms = fed_clock_monotonic_ms();
     for (http_exchange *x = h->queue.first; x != NULL; x = x->next) {
-        if (x->refused == NULL && !x->handled) {
+        if (x->refused == NULL && (!x->handled || has_missed(h, x))) {
             x->request.waited_ms = monotonic_ms - x->parked_ms;
             FED_TRY(handle(h, x, err));
         }

@@ -68,6 +68,7 @@ typedef struct http_exchange {
     size_t taken; /* bytes of the body that have arrived, kept or discarded */
     fedserver_response response;
     bool handled;                /* the open batch has made `response` */
+    uint64_t epoch;              /* when it was handled */
     bool takes_body;             /* an answer may have a body: the request is no HEAD */
     const http_refusal *refused; /* the answer, instead of response */
     uint32_t wait_s;             /* 429: seconds until the client should come again */
