@@ -196,6 +196,9 @@ fed_status fedserver_handle(fedserver *server, const fedserver_request *request,
     response->content_type = "application/json";
     if (strcmp(request->path, "/hold") == 0) {
         answer_hold(server, request, response);
+    } else if (strcmp(request->path, "/wake") == 0) {
+        atomic_store(&server->released, true);
+        atomic_fetch_add(&server->epoch, 1);
     } else if (strcmp(request->path, "/who") == 0) {
         answer_who(request, response);
     } else if (strcmp(request->path, "/big") == 0) {

@@ -60,18 +60,22 @@ static void test_a_promise_leaves_after_the_commit(void **state) {
 }
 
 /* Three requests on as many connections. While the first one's batch ends, the other two come. They
- * are then the next batch, which begins with a write. */
-static void ask_behind_a_write(world *w, CURL *curls[3]) {
+ * are then the next batch. */
+static void ask_in_one_batch(world *w, CURL *curls[3], const char *second, const char *third) {
     for (int k = 0; k < 3; k++) {
         curls[k] = connected(w);
     }
     stop_in_the_tick(w, true);
     ask(curls[0], "/first");
     assert_answered(curls[0], "/first?");
-    ask(curls[1], "/promise");
+    ask(curls[1], second);
     fed_sleep_ms(20); /* the order in which the system hands them out */
-    ask(curls[2], "/after");
+    ask(curls[2], third);
     fed_sleep_ms(20);
+}
+
+static void ask_behind_a_write(world *w, CURL *curls[3]) {
+    ask_in_one_batch(w, curls, "/promise", "/after");
 }
 
 static void close_all(CURL *curls[3]) {
@@ -108,6 +112,19 @@ static void test_both_are_answered_where_the_commit_succeeds(void **state) {
     finish(w);
 }
 
+/* The last two requests are one batch: the first of them is told to wait, and the second one is what
+ * it waits for. */
+static void test_who_waits_misses_no_epoch_of_its_own_batch(void **state) {
+    world *w = *state;
+    CURL *curls[3];
+    start(w);
+    ask_in_one_batch(w, curls, "/hold?50000", "/wake");
+    stop_in_the_tick(w, false);
+    assert_answered(curls[1], "held");
+    close_all(curls);
+    finish(w);
+}
+
 static void test_a_failing_request_ends_the_server(void **state) {
     world *w = *state;
     start(w);
@@ -126,6 +143,7 @@ int main(void) {
         cmocka_unit_test(test_a_promise_leaves_after_the_commit),
         cmocka_unit_test(test_an_answer_behind_a_write_waits_too),
         cmocka_unit_test(test_both_are_answered_where_the_commit_succeeds),
+        cmocka_unit_test(test_who_waits_misses_no_epoch_of_its_own_batch),
         cmocka_unit_test(test_a_failing_request_ends_the_server),
     };
     curl_global_init(CURL_GLOBAL_DEFAULT);
