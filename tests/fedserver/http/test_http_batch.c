@@ -112,8 +112,8 @@ static void test_both_are_answered_where_the_commit_succeeds(void **state) {
     finish(w);
 }
 
-/* The last two requests are one batch: the first of them is told to wait, and the second one is what
- * it waits for. */
+/* The last two requests are one batch: the first of them is told to wait, and the second one is
+ * what it waits for. */
 static void test_who_waits_misses_no_epoch_of_its_own_batch(void **state) {
     world *w = *state;
     CURL *curls[3];
