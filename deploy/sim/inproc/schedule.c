@@ -279,8 +279,9 @@ static void show(sim_world *world) {
     if (now_ms - world->shown_ms >= SHOW_MS || world->shown_round != world->clients->kept.round) {
         world->shown_ms = now_ms;
         world->shown_round = world->clients->kept.round;
+        const double now_s = 1e-6 * (double)world->now_us;
         pthread_mutex_unlock(&world->clients->mutex);
-        sim_clients_show(world->clients, world->watch, 1e-6 * (double)world->now_us);
+        sim_clients_show(world->clients, world->watch, now_s);
         pthread_mutex_lock(&world->clients->mutex);
     }
 }
