@@ -281,11 +281,8 @@ static fed_status get_ready(training *t, fed_error *err) {
 
 /* The vector unit, the device, or another backend. */
 static const char *what_computes(const fedtrain_net *net) {
-    const char *backend = fedtrain_net_backend(net);
     const fed_gpu *gpu = fedtrain_net_gpu(net);
-    return gpu != NULL                    ? fed_gpu_info_of(gpu)->card
-           : strcmp(backend, "fast") == 0 ? fedtrain_isa()
-                                          : backend;
+    return gpu != NULL ? fed_gpu_info_of(gpu)->card : fedtrain_isa(fedtrain_net_backend(net));
 }
 
 static void say_start(const training *t) {

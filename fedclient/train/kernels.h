@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "fed/small.h"
 #include "fedclient/train/optimizer_step.h"
 
 /*
@@ -109,10 +110,24 @@ typedef struct fedtrain_rows {
     const uint32_t *order; /* NULL: as they come */
 } fedtrain_rows;
 
+typedef void fedtrain_pairs(const float *x, size_t n, size_t apart, float *pairs);
+
 typedef struct fedtrain_kernels {
     const char *isa;
     size_t lanes; /* floats in a vector */
     size_t panel; /* columns of a packed matrix that lie side by side */
+
+#if !FED_SMALL
+    /*
+     * NULL: all kernels compute in float32. Else operands of gemm, conv and conv_weight_grad are
+     * pairs of bfloat16, which this makes: pairs[i] <- x[i] in the lower 16 bits and x[i + apart],
+     * 0 past n, in the upper ones, for i < n. `apart` leads to the next of the values that are
+     * summed over: a_column of a, 1 of a convolution's picture, out_pad in a run of its weights;
+     * of conv_weight_grad x_step in the picture, y_step in a row of dy. The kernels read the pair
+     * of every second value. gemm_pack gives pairs of floats. pairs may be x.
+     */
+    fedtrain_pairs *pairs;
+#endif
 
     /* Optimizer steps; and the gradient's norm, as clipping by norm meets it.   w, m, v, g
      * float32[n]; w0 float32[n], where the proximal term pulls to; NULL: it doesn't */
@@ -230,5 +245,8 @@ const fedtrain_kernels *fedtrain_kernels_best(void);
 
 /** The k-th table that this processor can run, best first; NULL past the last. For tests. */
 const fedtrain_kernels *fedtrain_kernels_get(size_t k);
+
+/** The same with products of bfloat16. */
+const fedtrain_kernels *fedtrain_kernels_bfloat16(size_t k);
 
 #endif

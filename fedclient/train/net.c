@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "fed/small.h"
 #include "fedclient/train/denormal.h"
@@ -105,8 +106,11 @@ fedtrain_memory fedtrain_net_memory(const fedtrain_net *net) {
     return m;
 }
 
-const char *fedtrain_isa(void) {
-    return fedtrain_kernels_best()->isa;
+const char *fedtrain_isa(const char *backend) {
+    if (FED_SMALL || backend == NULL || strcmp(backend, "fast") == 0) {
+        return fedtrain_kernels_best()->isa;
+    }
+    return strcmp(backend, "bfloat16") == 0 ? fedtrain_kernels_bfloat16(0)->isa : backend;
 }
 
 /* ---- Passes ---- */

@@ -31,10 +31,10 @@ static void traffic(const bench *b, const fed_optimizer *o) {
     size_t moments = o->rule == FED_SGD ? 0 : o->rule == FED_MOMENTUM ? 1 : 2;
     size_t reads = 1U + (o->prox_mu > 0 ? 1 : 0) + (o->clip_norm > 0 ? 2 : 0);
     for (size_t k = 0; k < 1 + moments; k++) {
-        yardstick_rewrite(fedtrain_isa(), k == 0 ? b->w : b->state + (k - 1) * b->n, b->n);
+        yardstick_rewrite(fedtrain_isa(NULL), k == 0 ? b->w : b->state + (k - 1) * b->n, b->n);
     }
     for (size_t k = 0; k < reads; k++) {
-        yardstick_read(fedtrain_isa(), k % 2 == 0 ? b->g : b->state + 2 * b->n, b->n);
+        yardstick_read(fedtrain_isa(NULL), k % 2 == 0 ? b->g : b->state + 2 * b->n, b->n);
     }
 }
 
@@ -72,7 +72,7 @@ int main(int argc, char **argv) {
         b.w[i] = fed_rng_float(&rng) - 0.5F;
         b.g[i] = fed_rng_float(&rng) - 0.5F;
     }
-    printf("%zu parameters, %s, medians of %d steps\n\n", b.n, fedtrain_isa(), ROUNDS);
+    printf("%zu parameters, %s, medians of %d steps\n\n", b.n, fedtrain_isa(NULL), ROUNDS);
     printf("| optimizer | us a step | ns a parameter | times its traffic | goal |\n"
            "|---|---|---|---|---|\n");
     run(&b, "adam", "1.3");

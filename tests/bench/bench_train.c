@@ -21,11 +21,11 @@
 /*
  *     bench_train [NET ...]
  *
- * Three programs alternate in short slices: our engine with each of its kernel sets; PyTorch in
- * both of its layouts, eager and compiled, limited to the same vectors; and a loop of only
- * multiply-adds. Every other round has the opposite order. Speeds are samples per second of CPU
- * time. A ratio is the median of the ratios of all rounds, so a slower machine slows both sides of
- * it. The best of PyTorch's ways counts. A goal is such a ratio.
+ * Three programs alternate in short slices: our engine with each of its kernel sets, and with
+ * products of bfloat16; PyTorch in both of its layouts, eager and compiled, limited to the same
+ * vectors; and a loop of only multiply-adds. Every other round has the opposite order. Speeds are
+ * samples per second of CPU time. A ratio is the median of the ratios of all rounds, so a slower
+ * machine slows both sides of it. The best of PyTorch's ways counts. A goal is such a ratio.
  */
 
 enum { MAX_BATCH = 32, ROUNDS = 11, BATCHES = 3, UNITS = 2, PEAK_ROUNDS = 100000 };
@@ -53,16 +53,17 @@ static const net nets[] = {
      {1.3, 1.1, 1.0}},
 };
 
-/* The programs that alternate: ours, PyTorch's ways, and the peak. */
-enum { WAYS = 4, OURS = WAYS, PEAK, TURNS };
+/* The programs that alternate: ours, PyTorch's ways, and the peak. BFLOAT16 is ours, with products
+ * of bfloat16. */
+enum { WAYS = 4, OURS = WAYS, BFLOAT16, PEAK, TURNS };
 
 static const char *const ways[WAYS] = {"nchw", "nhwc", "nchw-compiled", "nhwc-compiled"};
 
 /* One vector unit, to which both engines are limited. */
 typedef struct side {
     const fedtrain_kernels *kernels;
-    fedtrain_net *net;
-    torch_peer torch; /* pid 0: there is no PyTorch */
+    fedtrain_net *net, *bfloat16; /* bfloat16: NULL on all units but the first */
+    torch_peer torch;             /* pid 0: there is no PyTorch */
     double rate[TURNS][ROUNDS];
 } side;
 
@@ -90,7 +91,7 @@ const fedtrain_kernels *__wrap_fedtrain_kernels_best(void) {
 
 /* The clock that ends a slice needs no system call. After a system call, some machines look up
  * memory anew, which would cost a short step a tenth of its time. */
-static double ours_slice(bench *b, const side *s) {
+static double ours_slice(bench *b, const side *s, fedtrain_net *engine) {
     const fedtrain_batch samples = {.size = b->batch, .x = b->x, .label = b->label};
     const int64_t end_ms = fed_clock_monotonic_ms() + (int64_t)(1e3 * SLICE_S);
     const int64_t begin_us = fed_clock_thread_cpu_us();
@@ -100,7 +101,7 @@ static double ours_slice(bench *b, const side *s) {
         fed_error err = {0};
         float loss;
         fed_status status =
-            fedtrain_net_step(s->net, &b->rule, b->params, b->state, &samples, &loss, &err);
+            fedtrain_net_step(engine, &b->rule, b->params, b->state, &samples, &loss, &err);
         bench_require(status, err.text);
         steps++;
     } while (fed_clock_monotonic_ms() < end_ms);
@@ -120,7 +121,10 @@ static double peak_slice(const side *s) {
 
 static double take_turn(bench *b, side *s, size_t who) {
     if (who == OURS) {
-        return ours_slice(b, s);
+        return ours_slice(b, s, s->net);
+    }
+    if (who == BFLOAT16) {
+        return s->bfloat16 == NULL ? 0 : ours_slice(b, s, s->bfloat16);
     }
     if (who == PEAK) {
         return peak_slice(s);
@@ -192,6 +196,11 @@ static void print_side(const bench *b, const side *s, double goal) {
     double per_sample = operations(&b->arch);
     printf(" %-8s | %8.0f | %3.0f %% |", s->kernels->isa, median(s->rate[OURS]),
            100 * per_sample * median_ratio(s->rate[OURS], s->rate[PEAK]));
+    if (s->bfloat16 != NULL) {
+        printf(" %8.2f |", median_ratio(s->rate[BFLOAT16], s->rate[OURS]));
+    } else {
+        printf("%9s |", "");
+    }
     if (s->torch.pid != 0) {
         print_torch(s, goal);
     }
@@ -200,9 +209,9 @@ static void print_side(const bench *b, const side *s, double goal) {
 
 static void print_head(const bench *b) {
     bool torch = b->sides[0].torch.pid != 0;
-    printf("\n| optimizer | batch | unit     |  ours/s  | peak  |%s\n",
+    printf("\n| optimizer | batch | unit     |  ours/s  | peak  | bfloat16 |%s\n",
            torch ? " PyTorch/s              | ratio | goal       |" : "");
-    printf("|---|---|---|---|---|%s\n", torch ? "---|---|---|" : "");
+    printf("|---|---|---|---|---|---|%s\n", torch ? "---|---|---|" : "");
 }
 
 /* ---- Cases ---- */
@@ -233,6 +242,8 @@ static void make_nets(bench *b) {
         chosen = b->sides[i].kernels;
         bench_require(fedtrain_net_new(&b->arch, MAX_BATCH, NULL, &b->sides[i].net, NULL), "net");
     }
+    bench_require(fedtrain_net_new(&b->arch, MAX_BATCH, "bfloat16", &b->sides[0].bfloat16, NULL),
+                  "net");
     b->params = bench_alloc(b->arch.layout.size * sizeof *b->params);
     b->state = bench_alloc(fedtrain_optimizer_state_size(&adam, b->arch.trained) * sizeof(float));
     b->x = bench_alloc(MAX_BATCH * pixels * sizeof *b->x);
@@ -250,6 +261,7 @@ static void make_nets(bench *b) {
 static void free_nets(bench *b) {
     for (size_t i = 0; i < b->side_count; i++) {
         fedtrain_net_free(b->sides[i].net);
+        fedtrain_net_free(b->sides[i].bfloat16);
     }
     free(b->params);
     free(b->state);
@@ -327,6 +339,7 @@ int main(int argc, char **argv) {
             run_net(&b, &nets[n]);
         }
     }
+    printf("\nbfloat16: products of %s, as a ratio to ours\n", fedtrain_kernels_bfloat16(0)->isa);
     for (size_t i = 0; i < b.side_count; i++) {
         torch_peer_stop(&b.sides[i].torch);
     }

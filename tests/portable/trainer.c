@@ -46,19 +46,19 @@ static float *make_floats(size_t n) {
     return x;
 }
 
-static bool near(const float *a, const float *b, size_t n) {
+static bool near(const float *a, const float *b, size_t n, float tolerance) {
     float largest = 0, miss = 0;
     for (size_t i = 0; i < n; i++) {
         largest = fmaxf(largest, fabsf(b[i]));
         miss = fmaxf(miss, fabsf(a[i] - b[i]));
     }
-    return miss <= 1e-5F * largest + 1e-7F;
+    return miss <= tolerance * largest + 1e-7F;
 }
 
 /* Samples, labels, weights; and a net of each kind. */
 typedef struct bench {
     fed_arch arch;
-    fedtrain_net *fast, *reference;
+    fedtrain_net *fast, *bfloat16, *reference;
     float *params, *x, *grad, *wanted;
     uint32_t *label;
     fedtrain_batch batch;
@@ -68,6 +68,7 @@ static void open_bench(bench *b, const char *text) {
     fed_error err = {0};
     must(fed_arch_parse(text, &b->arch, &err), &err);
     must(fedtrain_net_new(&b->arch, BATCH, "fast", &b->fast, &err), &err);
+    must(fedtrain_net_new(&b->arch, BATCH, "bfloat16", &b->bfloat16, &err), &err);
     must(fedtrain_net_new(&b->arch, BATCH, "reference", &b->reference, &err), &err);
     size_t n = b->arch.layout.size, in = BATCH * fedtrain_shape_size(b->arch.input);
     b->params = make_floats(n);
@@ -91,6 +92,7 @@ static void open_bench(bench *b, const char *text) {
 
 static void close_bench(bench *b) {
     fedtrain_net_free(b->fast);
+    fedtrain_net_free(b->bfloat16);
     fedtrain_net_free(b->reference);
     free(b->params);
     free(b->x);
@@ -103,10 +105,13 @@ static void close_bench(bench *b) {
 static void compare_gradients(bench *b, const char *text) {
     fed_error err = {0};
     float loss = 0, wanted = 0;
-    must(fedtrain_net_gradient(b->fast, b->params, &b->batch, b->grad, &loss, &err), &err);
     must(fedtrain_net_gradient(b->reference, b->params, &b->batch, b->wanted, &wanted, &err), &err);
-    check(near(&loss, &wanted, 1), text, "another loss than the reference's");
-    check(near(b->grad, b->wanted, b->arch.trained), text, "another gradient");
+    must(fedtrain_net_gradient(b->fast, b->params, &b->batch, b->grad, &loss, &err), &err);
+    check(near(&loss, &wanted, 1, 1e-5F), text, "another loss than the reference's");
+    check(near(b->grad, b->wanted, b->arch.trained, 1e-5F), text, "another gradient");
+    must(fedtrain_net_gradient(b->bfloat16, b->params, &b->batch, b->grad, &loss, &err), &err);
+    check(near(&loss, &wanted, 1, 0.02F), text, "bfloat16: a loss far from the reference's");
+    check(near(b->grad, b->wanted, b->arch.trained, 0.1F), text, "bfloat16: a gradient far off");
 }
 
 /* The same few samples again and again: whatever learns, learns them. */
@@ -132,6 +137,6 @@ int main(void) {
         train(&b, nets[k]);
         close_bench(&b);
     }
-    printf("trainer (%s): %zu checks, %zu failures\n", fedtrain_isa(), checks, failures);
+    printf("trainer (%s): %zu checks, %zu failures\n", fedtrain_isa(NULL), checks, failures);
     return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -44,7 +44,8 @@ const char *net_case_device(void);
 /** The k-th backend that runs this model here, a device by its name; NULL past the last. */
 const char *net_case_backend(size_t k, const fed_arch *arch);
 
-/** The reference, the fast backend with one set of kernels, or any other of backends.def. */
+/** The reference, the fast backend with one set of kernels, or any other of backends.def but
+ * bfloat16. */
 typedef struct net_engine {
     const fedtrain_backend_vtable *backend;
     const char *name;

@@ -24,6 +24,11 @@ static inline bool fed_cpu_runs_v4(void) {
            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512cd");
 }
 
+/** What -mavx512bf16 adds to it: sums of products of bfloat16. */
+static inline bool fed_cpu_runs_v4_bfloat16(void) {
+    return fed_cpu_runs_v4() && __builtin_cpu_supports("avx512bf16");
+}
+
 #endif
 
 FED_API_END

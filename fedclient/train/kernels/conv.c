@@ -106,8 +106,9 @@ enum { TAIL = 2, TAIL_COLUMNS = LANES / TAIL, TAIL_DEEPEST = 1024 };
 
 static bool has_tail(const fedtrain_conv *c) {
     const size_t left = c->out % LANES;
-    return !FED_SMALL && c->out > LANES && left > 0 && left <= TAIL && c->run >= LANES &&
-           c->columns >= TAIL_COLUMNS && c->runs * (c->run + LANES) <= TAIL_DEEPEST;
+    return !FED_SMALL && left > 0 && left <= TAIL && PAIR == 1 && c->out > LANES &&
+           c->run >= LANES && c->columns >= TAIL_COLUMNS &&
+           c->runs * (c->run + LANES) <= TAIL_DEEPEST;
 }
 
 /* A run in whole vectors, the last of which overlaps the one before: there, weights are 0. */
@@ -167,8 +168,8 @@ static size_t vectors_at_once(size_t vectors) {
     return (vectors + blocks - 1) / blocks;
 }
 
-void KERNEL(conv)(const fedtrain_conv *c, const float *columns, const float *start, const float *x,
-                  float *y) {
+void PRODUCT(conv)(const fedtrain_conv *c, const float *columns, const float *start, const float *x,
+                   float *y) {
     const size_t tail = has_tail(c) ? c->out % LANES : 0, out = c->out - tail;
     const size_t width = vectors_at_once((out + LANES - 1) / LANES);
     size_t runs = WEIGHTS_AT_ONCE / (c->run * width * LANES + 1) + 1;
@@ -245,8 +246,8 @@ static void weight_block(const fedtrain_conv *c, size_t rows, const float *x, co
     }
 }
 
-void KERNEL(conv_weight_grad)(const fedtrain_conv *c, const float *x, const float *dy,
-                              float *dcolumns) {
+void PRODUCT(conv_weight_grad)(const fedtrain_conv *c, const float *x, const float *dy,
+                               float *dcolumns) {
     const size_t width = vectors_at_once(c->out_pad / LANES),
                  deep_enough = DEEP_ENOUGH / (c->columns + 1) + 1;
     size_t at_once = PICTURE_AT_ONCE / (c->x_row + c->y_row) + 1;

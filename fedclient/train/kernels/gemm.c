@@ -1,12 +1,45 @@
-/* Products of matrices, one of them packed: tiles of c stay in registers for all of k. */
+/* Products of matrices, one of them packed: tiles of c stay in registers for all of k. And pairs of
+ * bfloat16, which products read. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/train/kernels/isa.h"
+#include "fedclient/train/kernels/product.h"
 
 /*
  * A panel is up to PANEL columns of b, rounded up to whole vectors, row after row: a tile reads it
  * from its start to its end. What is past n is 0. All panels but the last are PANEL wide.
  */
 enum { ROWS = LANES == 16 ? 8 : 4 };
+
+#ifdef FEDTRAIN_PRODUCTS
+
+enum { INFINITY_BITS = 0x7f800000, QUIET_BIT = 0x400000 };
+
+/* The nearest bfloat16, to even on a tie, as the upper half of each lane. NaN stays NaN. */
+KERNEL_INLINE ivec nearest(vec v) {
+    const ivec bits = (ivec)v, odd = (bits >> 16) & 1;
+    const ivec is_nan = (bits & INT32_MAX) > (ivec){0} + INFINITY_BITS;
+    return ivec_select(is_nan, bits | QUIET_BIT, bits + 0x7fff + odd) & (int32_t)0xffff0000;
+}
+
+KERNEL_INLINE vec pair_of(vec first, vec second) {
+    return (vec)(((nearest(first) >> 16) & 0xffff) | nearest(second));
+}
+
+void PRODUCT(pairs)(const float *x, size_t n, size_t apart, float *pairs) {
+    const size_t both = n > apart ? n - apart : 0;
+    size_t i = 0;
+    for (; i + LANES <= both; i += LANES) {
+        vec_store(pairs + i, pair_of(vec_load(x + i), vec_load(x + i + apart)));
+    }
+    for (; i < n; i += LANES) {
+        const size_t left = kernel_smaller(n - i, LANES);
+        const size_t seconds = i < both ? kernel_smaller(both - i, LANES) : 0;
+        const vec second = seconds > 0 ? vec_load_first(x + i + apart, seconds) : (vec){0};
+        vec_store_first(pairs + i, pair_of(vec_load_first(x + i, left), second), left);
+    }
+}
+
+#endif
 
 static size_t panel_vectors(size_t columns) {
     size_t vectors = (columns + LANES - 1) / LANES;
@@ -42,8 +75,8 @@ static void pack_columns(const float *b, size_t column, size_t k, size_t columns
     }
 }
 
-void KERNEL(gemm_pack)(const float *b, size_t row, size_t column, size_t k, size_t n,
-                       float *packed) {
+void PRODUCT(gemm_pack)(const float *b, size_t row, size_t column, size_t k, size_t n,
+                        float *packed) {
     for (size_t j = 0; j < n; j += PANEL) {
         size_t columns = n - j < PANEL ? n - j : PANEL;
         if (column == 1) {
@@ -51,6 +84,10 @@ void KERNEL(gemm_pack)(const float *b, size_t row, size_t column, size_t k, size
         } else {
             pack_columns(b + j * column, column, k, columns, packed + j * k);
         }
+#ifdef FEDTRAIN_PRODUCTS
+        const size_t width = panel_vectors(columns) * LANES;
+        PRODUCT(pairs)(packed + j * k, k * width, width, packed + j * k);
+#endif
     }
 }
 
@@ -59,18 +96,22 @@ KERNEL_INLINE void tile(const fedtrain_gemm *g, const float *a, const float *pan
                         const float *start, float *c, size_t lanes, const size_t rows,
                         const size_t vectors) {
     vec sum[ROWS][VECTORS] = {0};
-    const size_t a_row = g->a_row, a_column = g->a_column;
-    for (size_t l = 0; l < g->k; l++, a += a_column, panel += vectors * LANES) {
-        vec value[VECTORS];
+    const size_t a_row = g->a_row, a_step = PAIR * g->a_column;
+    for (size_t l = 0; l < g->k; l += PAIR, a += a_step, panel += PAIR * vectors * LANES) {
         KERNEL_UNROLL
-        for (size_t v = 0; v < vectors; v++) {
-            value[v] = vec_load(panel + v * LANES);
-        }
-        KERNEL_UNROLL
-        for (size_t r = 0; r < rows; r++) {
+        for (size_t pass = 0; pass < PASSES; pass++) {
+            vec value[VECTORS];
             KERNEL_UNROLL
             for (size_t v = 0; v < vectors; v++) {
-                sum[r][v] += a[r * a_row] * value[v];
+                value[v] = vec_half(vec_load(panel + v * LANES), pass);
+            }
+            KERNEL_UNROLL
+            for (size_t r = 0; r < rows; r++) {
+                const vec left = vec_half(vec_all(a + r * a_row), pass);
+                KERNEL_UNROLL
+                for (size_t v = 0; v < vectors; v++) {
+                    sum[r][v] = vec_add_product(sum[r][v], left, value[v]);
+                }
             }
         }
     }
@@ -116,7 +157,7 @@ KERNEL_INLINE void panel_rows(const fedtrain_gemm *g, const float *a, const floa
     }
 }
 
-void KERNEL(gemm)(const fedtrain_gemm *g, const float *a, const float *packed, float *c) {
+void PRODUCT(gemm)(const fedtrain_gemm *g, const float *a, const float *packed, float *c) {
     for (size_t j = 0; j < g->n; j += PANEL) {
         const float *start = g->start != NULL ? g->start + j : NULL, *panel = packed + j * g->k;
         size_t vectors = panel_vectors(g->n - j);

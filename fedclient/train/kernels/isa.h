@@ -33,9 +33,9 @@ void KERNEL(tanh_grad)(const float *y, const float *dy, float *dx, size_t n, boo
 void KERNEL(sigmoid)(const float *x, float *y, size_t n);
 void KERNEL(sigmoid_grad)(const float *y, const float *dy, float *dx, size_t n, bool add);
 double KERNEL(cross_entropy)(const float *score, size_t n, size_t label, float scale, float *grad);
-void KERNEL(gemm_pack)(const float *b, size_t row, size_t column, size_t k, size_t n,
-                       float *packed);
-void KERNEL(gemm)(const fedtrain_gemm *g, const float *a, const float *packed, float *c);
+void PRODUCT(gemm_pack)(const float *b, size_t row, size_t column, size_t k, size_t n,
+                        float *packed);
+void PRODUCT(gemm)(const fedtrain_gemm *g, const float *a, const float *packed, float *c);
 void KERNEL(lstm)(size_t size, float *gates, const float *before, float *cell, float *h);
 void KERNEL(lstm_grad)(size_t size, float *gates, const float *before, const float *cell,
                        const float *dh, float *dc);
@@ -47,10 +47,11 @@ void KERNEL(dense_many)(const fedtrain_dense *d, const float *w, const float *bi
                         float *y);
 void KERNEL(dense_grad)(const fedtrain_dense *d, const float *w, const float *x, const float *dy,
                         float *dx, float *dw, float rate);
-void KERNEL(conv)(const fedtrain_conv *c, const float *columns, const float *start, const float *x,
-                  float *y);
-void KERNEL(conv_weight_grad)(const fedtrain_conv *c, const float *x, const float *dy,
-                              float *dcolumns);
+void PRODUCT(conv)(const fedtrain_conv *c, const float *columns, const float *start, const float *x,
+                   float *y);
+void PRODUCT(conv_weight_grad)(const fedtrain_conv *c, const float *x, const float *dy,
+                               float *dcolumns);
+void PRODUCT(pairs)(const float *x, size_t n, size_t apart, float *pairs);
 void KERNEL(sparse_input_grad)(const fedtrain_sparse_conv *c, const fedtrain_sparse *by_position,
                                const float *rows, float *dx);
 void KERNEL(sparse_weight_grad)(const fedtrain_sparse_conv *c, const int32_t *winner,

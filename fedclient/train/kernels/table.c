@@ -1,4 +1,4 @@
-/* The table of this ISA's kernels. */
+/* The table of this ISA's kernels, with products of float32 or of bfloat16. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/small.h"
 #include "fedclient/train/kernels/isa.h"
@@ -6,12 +6,21 @@
 #define TEXT_(x) #x
 #define TEXT(x)  TEXT_(x)
 
-extern const fedtrain_kernels KERNEL(kernels);
+#ifdef FEDTRAIN_PRODUCTS
+#define NAME TEXT(FEDTRAIN_PRODUCTS)
+#else
+#define NAME TEXT(FEDTRAIN_ISA)
+#endif
 
-const fedtrain_kernels KERNEL(kernels) = {
-    .isa = TEXT(FEDTRAIN_ISA),
+extern const fedtrain_kernels PRODUCT(kernels);
+
+const fedtrain_kernels PRODUCT(kernels) = {
+    .isa = NAME,
     .lanes = LANES,
     .panel = PANEL,
+#ifdef FEDTRAIN_PRODUCTS
+    .pairs = PRODUCT(pairs),
+#endif
     .sgd = KERNEL(sgd),
     .momentum = FED_UNLESS_SMALL(KERNEL(momentum)),
     .adam = FED_UNLESS_SMALL(KERNEL(adam)),
@@ -31,15 +40,15 @@ const fedtrain_kernels KERNEL(kernels) = {
     .sigmoid_grad = FED_UNLESS_SMALL(KERNEL(sigmoid_grad)),
     .dropout = FED_UNLESS_SMALL(KERNEL(dropout)),
     .cross_entropy = KERNEL(cross_entropy),
-    .gemm_pack = FED_UNLESS_SMALL(KERNEL(gemm_pack)),
-    .gemm = FED_UNLESS_SMALL(KERNEL(gemm)),
+    .gemm_pack = FED_UNLESS_SMALL(PRODUCT(gemm_pack)),
+    .gemm = FED_UNLESS_SMALL(PRODUCT(gemm)),
     .lstm = FED_UNLESS_SMALL(KERNEL(lstm)),
     .lstm_grad = FED_UNLESS_SMALL(KERNEL(lstm_grad)),
     .dense = KERNEL(dense),
     .dense_many = FED_UNLESS_SMALL(KERNEL(dense_many)),
     .dense_grad = KERNEL(dense_grad),
-    .conv = KERNEL(conv),
-    .conv_weight_grad = KERNEL(conv_weight_grad),
+    .conv = PRODUCT(conv),
+    .conv_weight_grad = PRODUCT(conv_weight_grad),
     .sparse_input_grad = KERNEL(sparse_input_grad),
     .sparse_weight_grad = KERNEL(sparse_weight_grad),
     .im2col = FED_UNLESS_SMALL(KERNEL(im2col)),

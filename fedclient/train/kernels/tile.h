@@ -3,7 +3,7 @@
 #ifndef FEDTRAIN_TILE_H
 #define FEDTRAIN_TILE_H
 
-#include "fedclient/train/kernels/vector.h"
+#include "fedclient/train/kernels/product.h"
 
 /*
  * A tile holds `height` x `vectors` sums, as many as leave registers for their operands. AVX-512
@@ -20,25 +20,31 @@ typedef struct operand {
     size_t next, deep;
 } operand;
 
-/* sum[h][v] += sum_k a[h, k] * b[k, v]. The lower half of a has a pointer of its own, so that the
- * places of the upper half serve it too: there are not enough registers for all of them. */
+/* sum[h][v] += sum_k a[h, k] * b[k, v], k going in steps of PAIR. The lower half of a has a pointer
+ * of its own, so that the places of the upper half serve it too: there are not enough registers for
+ * all of them. */
 KERNEL_INLINE void tile_add(tile sum, operand a, operand b, size_t depth, const size_t height,
                             const size_t vectors) {
     const size_t half = (height + 1) / 2;
     const float *upper = a.at, *lower = kernel_apart(a.at + half * a.next);
-    for (size_t k = 0; k < depth; k++, upper += a.deep, lower += a.deep, b.at += b.deep) {
-        vec row[MAX_VECTORS];
+    const size_t a_step = PAIR * a.deep, b_step = PAIR * b.deep;
+    for (size_t k = 0; k < depth; k += PAIR, upper += a_step, lower += a_step, b.at += b_step) {
         KERNEL_UNROLL
-        for (size_t v = 0; v < vectors; v++) {
-            row[v] = vec_load(b.at + v * LANES);
-            row[v] = height == 2 ? vec_apart(row[v]) : row[v]; /* or it is loaded for each height */
-        }
-        KERNEL_UNROLL
-        for (size_t h = 0; h < height; h++) {
-            vec value = (h < half ? upper[h * a.next] : lower[(h - half) * a.next]) - (vec){0};
+        for (size_t pass = 0; pass < PASSES; pass++) {
+            vec row[MAX_VECTORS];
             KERNEL_UNROLL
             for (size_t v = 0; v < vectors; v++) {
-                sum[h][v] += value * row[v];
+                row[v] = vec_half(vec_load(b.at + v * LANES), pass);
+                row[v] = height == 2 ? vec_apart(row[v]) : row[v]; /* or each height loads it */
+            }
+            KERNEL_UNROLL
+            for (size_t h = 0; h < height; h++) {
+                const float *at = h < half ? upper + h * a.next : lower + (h - half) * a.next;
+                const vec value = vec_half(vec_all(at), pass);
+                KERNEL_UNROLL
+                for (size_t v = 0; v < vectors; v++) {
+                    sum[h][v] = vec_add_product(sum[h][v], value, row[v]);
+                }
             }
         }
     }

@@ -18,6 +18,16 @@
 #define KERNEL_PASTE(name, isa)  KERNEL_PASTE_(name, isa)
 #define KERNEL(name)             KERNEL_PASTE(name, FEDTRAIN_ISA)
 
+/* The products' files are compiled once more for bfloat16: PRODUCT(conv) is then
+ * conv_bfloat16_avx512, and an operand's lane holds PAIR values (product.h). */
+#ifdef FEDTRAIN_PRODUCTS
+#define PRODUCT(name) KERNEL_PASTE(name, FEDTRAIN_PRODUCTS)
+enum { PAIR = 2 };
+#else
+#define PRODUCT(name) KERNEL(name)
+enum { PAIR = 1 };
+#endif
+
 #define KERNEL_INLINE static inline __attribute__((always_inline))
 
 enum { LANES = FEDTRAIN_LANES };

@@ -29,7 +29,7 @@ static void test_a_backend_that_is_not_there_is_answered_with_those_that_are(voi
     fedtrain_net *net = NULL;
     assert_fed_status(fedtrain_backend_fits("abacus", NULL, &err), FED_EINVAL);
     assert_fed_says(err, "\"abacus\"");
-    assert_fed_says(err, "fast, reference");
+    assert_fed_says(err, "fast, bfloat16, reference");
     assert_fed_ok(fed_arch_parse("input 2 | dense 2", &arch, &err));
     assert_fed_status(fedtrain_net_new(&arch, 1, "abacus", &net, &err), FED_EINVAL);
     assert_fed_says(err, "abacus");

@@ -236,17 +236,27 @@ static const float *fast_output(const void *self, size_t l, size_t *n) {
     return v->data;
 }
 
-extern const fedtrain_backend_vtable fedtrain_backend_fast;
+#define FAST_VTABLE(its_name, its_open)                                                            \
+    {                                                                                              \
+        .name = (its_name), .open = (its_open), .close = fast_close, .memory = fast_memory,        \
+        .forward = fast_forward, .loss = fast_loss, .backward = fast_backward,                     \
+        .keep_statistics = fast_keep_statistics, .forget = fast_forget, .output = fast_output,     \
+    }
 
-const fedtrain_backend_vtable fedtrain_backend_fast = {
-    .name = "fast",
-    .open = fast_open,
-    .close = fast_close,
-    .memory = fast_memory,
-    .forward = fast_forward,
-    .loss = fast_loss,
-    .backward = fast_backward,
-    .keep_statistics = fast_keep_statistics,
-    .forget = fast_forget,
-    .output = fast_output,
-};
+extern const fedtrain_backend_vtable fedtrain_backend_fast, fedtrain_backend_bfloat16;
+
+const fedtrain_backend_vtable fedtrain_backend_fast = FAST_VTABLE("fast", fast_open);
+
+#if !FED_SMALL
+
+/* The same nodes, with kernels whose products are of bfloat16. */
+static fed_status bfloat16_open(const fed_arch *arch, size_t max_batch, const char *device,
+                                void **self, fed_error *err) {
+    (void)device;
+    (void)err;
+    return fedtrain_fast_open(arch, max_batch, fedtrain_kernels_bfloat16(0), self);
+}
+
+const fedtrain_backend_vtable fedtrain_backend_bfloat16 = FAST_VTABLE("bfloat16", bfloat16_open);
+
+#endif

@@ -36,7 +36,10 @@ typedef struct conv {
     float *bias_grad;            /* like start, and its memory: backward needs no bias */
     float *zeros;                /* float32[in_pad] */
     float *x, *dy;               /* one sample, padded; NULL: it needs no padding */
-    fast_conv_pooled pooled;     /* with a merged max-pool */
+
+    /* What products of bfloat16 read instead of packed, and of x and dy of one sample. */
+    float *packed_pairs, *x_pairs, *dy_pairs;
+    fast_conv_pooled pooled; /* with a merged max-pool */
 } conv;
 
 static bool conv_merges(const fast_node *s, const fast_node *next) {
@@ -166,6 +169,10 @@ static void fill_phases(const fed_layer *l, size_t lanes, conv *own) {
 
 /* ---- Memory ---- */
 
+static size_t padded_size(const padded *r, fed_shape shape) {
+    return r->h * r->w * shape.c;
+}
+
 static void plan_phases(const fed_layer *l, size_t lanes, conv *own, fast_arena *a) {
     const fedtrain_filters *f = &own->filters;
     const size_t taps = f->kh * f->kw;
@@ -183,7 +190,18 @@ static void plan_phases(const fed_layer *l, size_t lanes, conv *own, fast_arena 
     own->packed_backward =
         fedtrain_fast_take(a, FAST_WORKSPACE, own->groups * taps * f->out * in_pad);
     own->zeros = fedtrain_fast_take(a, FAST_WORKSPACE, in_pad);
-    own->dy = pads ? fedtrain_fast_take(a, FAST_SHARED, dy->h * dy->w * l->out.c) : NULL;
+    own->dy = pads ? fedtrain_fast_take(a, FAST_SHARED, padded_size(dy, l->out)) : NULL;
+}
+
+static void plan_pairs(const fast_net *f, const fast_node *s, size_t packed, conv *own,
+                       fast_arena *a) {
+    if (fedtrain_fast_pairs(f) == NULL) {
+        return;
+    }
+    const size_t dy = padded_size(&own->dy_padded, s->layer->out), out = s->out->size;
+    own->packed_pairs = fedtrain_fast_take(a, FAST_SHARED, packed);
+    own->x_pairs = fedtrain_fast_take(a, FAST_SHARED, padded_size(&own->x_padded, s->layer->in));
+    own->dy_pairs = fedtrain_fast_take(a, FAST_SHARED, dy > out ? dy : out);
 }
 
 static void conv_plan(fast_net *f, fast_node *s, fast_arena *a) {
@@ -203,12 +221,12 @@ static void conv_plan(fast_net *f, fast_node *s, fast_arena *a) {
         fedtrain_fast_take(a, FAST_WORKSPACE, most_runs((size_t)l->kh * l->kw, own->filters.in));
     own->start = fedtrain_fast_take(a, FAST_WORKSPACE, own->groups * c->out_pad);
     own->bias_grad = own->start;
-    own->x = l->pad == 0
-                 ? NULL
-                 : fedtrain_fast_take(a, FAST_SHARED, own->x_padded.h * own->x_padded.w * l->in.c);
+    own->x =
+        l->pad == 0 ? NULL : fedtrain_fast_take(a, FAST_SHARED, padded_size(&own->x_padded, l->in));
     if (s->merged != NULL) {
         fedtrain_conv_pooled_plan(f, s, packed, &own->pooled, a);
         own->packed = own->pooled.packed;
+        plan_pairs(f, s, packed, own, a);
         return;
     }
     own->packed = fedtrain_fast_take(a, FAST_WORKSPACE, packed);
@@ -216,6 +234,7 @@ static void conv_plan(fast_net *f, fast_node *s, fast_arena *a) {
     if (s->in[0]->trained) {
         plan_phases(l, lanes, own, a);
     }
+    plan_pairs(f, s, packed, own, a);
 }
 
 static void conv_start(const fast_net *f, fast_node *s) {
@@ -279,19 +298,44 @@ static fedtrain_conv as_one_row(fedtrain_conv c) {
     return c;
 }
 
+/* Pairs of packed weights, each run of which is a sum of its own. pairs may be packed. */
+static void pair_weights(const fast_net *f, const fedtrain_conv *c, size_t groups,
+                         const float *packed, float *pairs) {
+    const size_t run = c->run * c->out_pad, runs = groups * c->runs;
+    for (size_t r = 0; fedtrain_fast_pairs(f) != NULL && r < runs; r++) {
+        fedtrain_fast_pairs(f)(packed + r * run, run, c->out_pad, pairs + r * run);
+    }
+}
+
+/* What the weights' gradient reads of a sample's dy: each row of positions is a sum of its own. */
+static const float *grad_operand(const fast_net *f, const fedtrain_conv *c, const float *dy,
+                                 float *pairs) {
+    if (fedtrain_fast_pairs(f) == NULL) {
+        return dy;
+    }
+    for (size_t r = 0; r < c->rows; r++) {
+        fedtrain_fast_pairs(f)(dy + r * c->y_row, c->y_row, c->y_step, pairs + r * c->y_row);
+    }
+    return pairs;
+}
+
 static void conv_forward(const fast_net *f, fast_node *s, const fedtrain_pass *pass) {
     conv *own = s->own;
     const fed_layer *l = s->layer;
     const fedtrain_conv c = as_one_row(own->sizes);
     load_weights(f, l, pass->params, own);
+    pair_weights(f, &c, own->groups, own->packed, own->packed_pairs);
     clear_padding(&own->x_padded, l->in, own->x);
     for (size_t b = 0; b < pass->batch; b++) {
-        const float *x =
+        const float *picture =
             pad_picture(&own->x_padded, s->in[0]->data + b * s->in[0]->size, l->in, own->x);
+        const float *x =
+            fedtrain_fast_operand(f, picture, padded_size(&own->x_padded, l->in), 1, own->x_pairs);
         float *pooled = s->out->data + b * s->out->size;
         float *y = s->merged != NULL ? own->pooled.output : pooled;
         for (size_t g = 0; g < own->groups; g++) {
-            f->kernels->conv(&c, own->packed + g * c.runs * c.run * c.out_pad,
+            const float *packed = fedtrain_fast_pairs(f) != NULL ? own->packed_pairs : own->packed;
+            f->kernels->conv(&c, packed + g * c.runs * c.run * c.out_pad,
                              own->start + g * c.out_pad, x + g * own->filters.in, y + g * c.out);
         }
         if (s->merged != NULL) {
@@ -308,11 +352,12 @@ static void pack_phases(const fast_net *f, const fed_layer *l, conv *own) {
     for (size_t i = 0; i < own->phases_down * own->phases_right; i++) {
         const phase *b = &own->phases[i];
         size_t size = b->sizes.runs * b->sizes.run * b->sizes.out_pad;
+        float *packed = own->packed_backward + b->packed;
         for (size_t g = 0; g < own->groups; g++) {
             fedtrain_filters_pack_backward(f->kernels, k, own->packed + g * group, l->stride, b->ky,
-                                           b->kx, b->sizes.out_pad,
-                                           own->packed_backward + b->packed + g * size);
+                                           b->kx, b->sizes.out_pad, packed + g * size);
         }
+        pair_weights(f, &b->sizes, own->groups, packed, packed);
     }
 }
 
@@ -347,18 +392,23 @@ static void tiled_backward(const fast_net *f, fast_node *s, float *bias, const f
         clear_padding(&own->dy_padded, l->out, own->dy);
     }
     for (size_t b = 0; b < w->pass->batch; b++) {
-        const float *x = pad_picture(&own->x_padded, in->data + b * in->size, l->in, own->x);
+        const float *picture = pad_picture(&own->x_padded, in->data + b * in->size, l->in, own->x);
         const float *dy = s->out->grad + b * s->out->size;
+        const float *x = fedtrain_fast_operand(f, picture, padded_size(&own->x_padded, l->in),
+                                               c->x_step, own->x_pairs);
+        const float *grads = grad_operand(f, c, dy, own->dy_pairs);
         for (size_t g = 0; g < own->groups; g++) {
-            f->kernels->conv_weight_grad(c, x + g * k->in, dy + g * k->out,
+            f->kernels->conv_weight_grad(c, x + g * k->in, grads + g * k->out,
                                          own->packed_grad + g * depth * c->out_pad);
         }
         if (l->has_bias) {
             f->kernels->sum_rows(dy, fedtrain_fast_area(l->out), l->out.c, bias);
         }
         if (in->grad != NULL) {
-            input_backward(f, own, pad_picture(&own->dy_padded, dy, l->out, own->dy), s->adds[0],
-                           in->grad + b * in->size);
+            const float *dy_picture = pad_picture(&own->dy_padded, dy, l->out, own->dy);
+            const size_t size = padded_size(&own->dy_padded, l->out);
+            input_backward(f, own, fedtrain_fast_operand(f, dy_picture, size, 1, own->dy_pairs),
+                           s->adds[0], in->grad + b * in->size);
         }
     }
     float *grad = fedtrain_fast_grad_at(w, weight);

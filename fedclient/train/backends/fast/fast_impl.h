@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 
+#include "fed/small.h"
 #include "fedclient/train/backend_vtable.h"
 #include "fedclient/train/kernels.h"
 #include "fedtrain/net.h"
@@ -153,7 +154,7 @@ typedef struct fast_matrix {
 } fast_matrix;
 
 /** Floats that forward and backward need to work. */
-size_t fedtrain_fast_matrix_scratch(const fast_matrix *m);
+size_t fedtrain_fast_matrix_scratch(const fast_net *f, const fast_matrix *m);
 
 /** bias: NULL for none */
 void fedtrain_fast_matrix_forward(const fast_net *f, const fast_matrix *m, const float *weight,
@@ -173,6 +174,27 @@ typedef struct fast_matrix_grad {
 /** dx, and the gradients of weight and bias, which are put to use. */
 void fedtrain_fast_matrix_backward(const fast_net *f, const fast_matrix *m,
                                    const fast_matrix_grad *g, const fast_flow *w, float *scratch);
+
+/** The function that makes the pairs of bfloat16 which this net's products read. NULL: they read
+ * float32. */
+static inline fedtrain_pairs *fedtrain_fast_pairs(const fast_net *f) {
+#if FED_SMALL
+    (void)f;
+    return NULL;
+#else
+    return f->kernels->pairs;
+#endif
+}
+
+/** What products read of n values: themselves, or their pairs, which are made in float32[n]. */
+static inline const float *fedtrain_fast_operand(const fast_net *f, const float *x, size_t n,
+                                                 size_t apart, float *pairs) {
+    if (fedtrain_fast_pairs(f) == NULL) {
+        return x;
+    }
+    fedtrain_fast_pairs(f)(x, n, apart, pairs);
+    return pairs;
+}
 
 static inline size_t fedtrain_fast_area(fed_shape s) {
     return (size_t)s.h * s.w;

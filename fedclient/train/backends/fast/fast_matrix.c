@@ -17,20 +17,23 @@ static size_t packed(size_t k, size_t n) {
     return fedtrain_fast_round_up(k * fedtrain_fast_round_up(n, FEDTRAIN_PACKED), FEDTRAIN_PACKED);
 }
 
-size_t fedtrain_fast_matrix_scratch(const fast_matrix *m) {
+size_t fedtrain_fast_matrix_scratch(const fast_net *f, const fast_matrix *m) {
     size_t chunk = chunk_of(m), forward = packed(m->in, chunk);
     size_t backward = packed(m->rows, m->in) + packed(chunk, m->in) + packed(m->rows, chunk);
-    return forward > backward ? forward : backward;
+    size_t pairs = packed(m->rows, m->in > m->out ? m->in : m->out);
+    return (forward > backward ? forward : backward) + (fedtrain_fast_pairs(f) != NULL ? pairs : 0);
 }
 
 void fedtrain_fast_matrix_forward(const fast_net *f, const fast_matrix *m, const float *weight,
                                   const float *bias, const float *x, float *y, float *scratch) {
     fedtrain_gemm g = {.m = m->rows, .k = m->in, .a_row = m->in, .a_column = 1, .c_row = m->out};
+    const float *a =
+        fedtrain_fast_operand(f, x, m->rows * m->in, 1, scratch + packed(m->in, chunk_of(m)));
     for (size_t o = 0; o < m->out; o += g.n) {
         g.n = m->out - o < CHUNK ? m->out - o : CHUNK;
         g.start = bias != NULL ? bias + o : NULL;
         f->kernels->gemm_pack(weight + o * m->in, 1, m->in, m->in, g.n, scratch);
-        f->kernels->gemm(&g, x, scratch, y + o);
+        f->kernels->gemm(&g, a, scratch, y + o);
     }
 }
 
@@ -66,10 +69,13 @@ void fedtrain_fast_matrix_backward(const fast_net *f, const fast_matrix *m,
     const fedtrain_kernels *k = f->kernels;
     float *inputs = scratch, *weights = inputs + packed(m->rows, m->in);
     float *columns = weights + packed(chunk_of(m), m->in);
+    float *pairs = columns + packed(m->rows, chunk_of(m));
     fedtrain_gemm by_input = {
         .m = m->rows, .n = m->in, .a_row = m->out, .a_column = 1, .c_row = m->in};
     by_input.start = g->adds ? g->dx : NULL;
     by_input.start_row = m->in;
+    const float *dy =
+        g->dx == NULL ? NULL : fedtrain_fast_operand(f, g->dy, m->rows * m->out, 1, pairs);
     k->gemm_pack(g->x, m->in, 1, m->rows, m->in, inputs);
     for (size_t end = m->out, n; end > 0; end -= n) {
         n = end < CHUNK ? end : CHUNK;
@@ -77,7 +83,7 @@ void fedtrain_fast_matrix_backward(const fast_net *f, const fast_matrix *m,
         if (g->dx != NULL) {
             by_input.k = n;
             k->gemm_pack(w->pass->params + at, m->in, 1, n, m->in, weights);
-            k->gemm(&by_input, g->dy + o, weights, g->dx);
+            k->gemm(&by_input, dy + o, weights, g->dx);
             by_input.start = g->dx;
         }
         if (g->has_bias) {
@@ -104,7 +110,7 @@ static fast_matrix sizes(const fast_node *s, size_t batch) {
 static void each_plan(fast_net *f, fast_node *s, fast_arena *a) {
     each *own = s->own;
     fast_matrix m = sizes(s, f->max_batch);
-    own->scratch = fedtrain_fast_take(a, FAST_SHARED, fedtrain_fast_matrix_scratch(&m));
+    own->scratch = fedtrain_fast_take(a, FAST_SHARED, fedtrain_fast_matrix_scratch(f, &m));
 }
 
 static void each_forward(const fast_net *f, fast_node *s, const fedtrain_pass *pass) {

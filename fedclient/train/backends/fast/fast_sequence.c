@@ -128,8 +128,8 @@ static void lstm_plan(fast_net *f, fast_node *s, fast_arena *a) {
     size_t along = n->size * fedtrain_fast_round_up(gates, FEDTRAIN_PACKED);
     n->weight = fedtrain_fast_take(a, FAST_SHARED, across > along ? across : along);
     fast_matrix in = input_sizes(n, batch), recurrent = recurrent_sizes(n, batch);
-    size_t one = fedtrain_fast_matrix_scratch(&in);
-    size_t other = fedtrain_fast_matrix_scratch(&recurrent);
+    size_t one = fedtrain_fast_matrix_scratch(f, &in);
+    size_t other = fedtrain_fast_matrix_scratch(f, &recurrent);
     n->scratch = fedtrain_fast_take(a, FAST_SHARED, one > other ? one : other);
 }
 
@@ -155,6 +155,18 @@ static void input_forward(const fast_net *f, const lstm *n, const fast_node *s,
     fedtrain_fast_matrix_forward(f, &m, weight, n->bias, s->in[0]->data, n->gates, n->scratch);
 }
 
+/* The product g of a step, x at left and the packed weight at right. */
+static void step_gemm(const fast_net *f, const lstm *n, fedtrain_gemm g, const float *x, float *y) {
+    if (fedtrain_fast_pairs(f) != NULL) {
+        for (size_t i = 0; i < g.m; i++) {
+            fedtrain_fast_pairs(f)(x + i * g.a_row, g.k, 1, n->scratch + i * g.k);
+        }
+        x = n->scratch;
+        g.a_row = g.k;
+    }
+    f->kernels->gemm(&g, x, n->weight, y);
+}
+
 /* The gates of step t of all samples lie 4 T size apart, the outputs before it T size. */
 static void step_forward(const fast_net *f, const lstm *n, float *y, size_t batch, size_t t) {
     size_t size = n->size, row = n->steps * size;
@@ -167,7 +179,7 @@ static void step_forward(const fast_net *f, const lstm *n, float *y, size_t batc
                              .c_row = GATES * row,
                              .start = gates,
                              .start_row = GATES * row};
-    f->kernels->gemm(&g, n->before + t * size, n->weight, gates);
+    step_gemm(f, n, g, n->before + t * size, gates);
     for (size_t b = 0; b < batch; b++) {
         float *cell = n->cell + b * (row + size) + t * size, *h = y + b * row + t * size;
         f->kernels->lstm(size, gates + b * GATES * row, cell, cell + size, h);
@@ -207,7 +219,7 @@ static void step_backward(const fast_net *f, const lstm *n, const float *dy, siz
                              .a_row = GATES * row,
                              .a_column = 1,
                              .c_row = size};
-    f->kernels->gemm(&g, gates, n->weight, n->dh);
+    step_gemm(f, n, g, gates, n->dh);
 }
 
 /* A weight's gradient and that of its bias, once the gates' is known. */

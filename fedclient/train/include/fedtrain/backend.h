@@ -15,6 +15,9 @@ FED_API_BEGIN
  * The k-th backend's name; NULL past the last. The first one is the default.
  *
  *   fast       for processors: vectors, one thread
+ *   bfloat16   as fast, but convolutions, LSTMs and dense layers of sequences multiply values that
+ *              are rounded to bfloat16; sums, weights and all else are float32. Faster where the
+ *              processor has AVX512_BF16, slower elsewhere
  *   reference  plain loops, slow: the oracle of the tests
  *   gpu        OpenCL and CUDA devices (fed/gpu.h), the first one that can be used; "opencl:0",
  *              "cuda" and so on name it as well, with a device. Its kernels are kept in the folder

@@ -50,8 +50,10 @@ typedef struct fedtrain_memory {
 
 fedtrain_memory fedtrain_net_memory(const fedtrain_net *net);
 
-/** The vector unit that the fast backend uses on this machine: "avx512", "avx2" or "baseline". */
-const char *fedtrain_isa(void);
+/** The kernels that a backend uses on this machine. Of fast, and of NULL: the vector unit,
+ * "avx512", "avx2" or "baseline". Of bfloat16: "bfloat16_avx512bf16"; where the processor has no
+ * products of bfloat16, "bfloat16_" and the vector unit. Of another backend: its name. */
+const char *fedtrain_isa(const char *backend);
 
 /** Samples, and their labels or targets. */
 typedef struct fedtrain_batch {

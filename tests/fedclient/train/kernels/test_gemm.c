@@ -1,4 +1,4 @@
-/* Products of matrices of every kernel set, against three plain loops. */
+/* Products of matrices, of float32 and of bfloat16, of every kernel set: against plain loops. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
@@ -17,8 +17,23 @@ static const size_t depths[] = {1, 5, 40};
 enum { MOST = 128, PLACE = MOST * MOST, UNTOUCHED = 77 };
 
 typedef struct matrices {
-    float a[PLACE], b[PLACE], c[PLACE], packed[PLACE], bias[MOST];
+    float a[PLACE], b[PLACE], c[PLACE], pairs[PLACE], packed[PLACE], bias[MOST];
 } matrices;
+
+/* The k-th set of kernels; NULL past the last. */
+static const fedtrain_kernels *kernels_get(size_t k) {
+    size_t float32 = 0;
+    while (fedtrain_kernels_get(float32) != NULL) {
+        float32++;
+    }
+    return k < float32 ? fedtrain_kernels_get(k) : fedtrain_kernels_bfloat16(k - float32);
+}
+
+/* From -1 to 1, without what bfloat16 would round off. */
+static float draw(fed_rng *rng) {
+    enum { STEPS = 128 };
+    return (float)fed_rng_below(rng, 2 * STEPS + 1) / STEPS - 1;
+}
 
 static matrices *make(void) {
     matrices *x = malloc(sizeof *x);
@@ -26,8 +41,8 @@ static matrices *make(void) {
     fed_rng rng;
     fed_rng_init(&rng, 3, 0, 0);
     for (size_t i = 0; i < PLACE; i++) {
-        x->a[i] = 2 * fed_rng_float(&rng) - 1;
-        x->b[i] = 2 * fed_rng_float(&rng) - 1;
+        x->a[i] = draw(&rng);
+        x->b[i] = draw(&rng);
         x->bias[i % MOST] = fed_rng_float(&rng);
     }
     return x;
@@ -43,7 +58,12 @@ static void check(const fedtrain_kernels *kernels, matrices *x, fedtrain_gemm g,
         x->c[i] = UNTOUCHED;
     }
     kernels->gemm_pack(x->b, row, column, g.k, g.n, x->packed);
-    kernels->gemm(&g, x->a, x->packed, x->c);
+    const float *a = x->a;
+    if (kernels->pairs != NULL) {
+        kernels->pairs(x->a, PLACE, g.a_column, x->pairs);
+        a = x->pairs;
+    }
+    kernels->gemm(&g, a, x->packed, x->c);
     for (size_t i = 0; i < g.m; i++) {
         for (size_t j = 0; j < g.n; j++) {
             double sum = g.start == x->bias ? x->bias[j] : g.start == NULL ? 0 : UNTOUCHED;
@@ -65,7 +85,7 @@ static void test_products_of_any_size_are_right(void **state) {
     (void)state;
     matrices *x = make();
     const fedtrain_kernels *kernels;
-    for (size_t isa = 0; (kernels = fedtrain_kernels_get(isa)) != NULL; isa++) {
+    for (size_t isa = 0; (kernels = kernels_get(isa)) != NULL; isa++) {
         for (size_t i = 0; i < COUNT(rows) * COUNT(columns) * COUNT(depths); i++) {
             fedtrain_gemm g = {.m = rows[i % COUNT(rows)],
                                .n = columns[i / COUNT(rows) % COUNT(columns)],
@@ -81,7 +101,7 @@ static void test_a_product_is_added_to_what_it_starts_from(void **state) {
     (void)state;
     matrices *x = make();
     const fedtrain_kernels *kernels;
-    for (size_t isa = 0; (kernels = fedtrain_kernels_get(isa)) != NULL; isa++) {
+    for (size_t isa = 0; (kernels = kernels_get(isa)) != NULL; isa++) {
         fedtrain_gemm g = {.m = 11, .n = 53, .k = 20, .start = x->bias};
         check(kernels, x, g, 0);
         g.start = x->c;
@@ -96,7 +116,7 @@ static void test_packing_keeps_to_its_place(void **state) {
     (void)state;
     matrices *x = make();
     const fedtrain_kernels *kernels;
-    for (size_t isa = 0; (kernels = fedtrain_kernels_get(isa)) != NULL; isa++) {
+    for (size_t isa = 0; (kernels = kernels_get(isa)) != NULL; isa++) {
         for (size_t n = 1; n <= 100; n++) {
             size_t room = 3 * ((n + FEDTRAIN_PACKED - 1) / FEDTRAIN_PACKED * FEDTRAIN_PACKED);
             x->packed[room] = UNTOUCHED;
