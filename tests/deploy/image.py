@@ -32,6 +32,7 @@ SECONDS = 240  # for any one step; a guard, not a measure
 MOST_BYTES = 40e6
 NOBODY = 65534
 ROUNDS = 40
+STEPS = 10000  # of a round: it takes longer than to ask which version there is, so the kill comes in the middle
 
 
 def fail(text):
@@ -229,7 +230,7 @@ def check_run(image, root, build, work):
     if effective or bound or no_new != "1" or user == 0:
         fail(f"it runs with privileges: {container.privileges()}")
     with open(os.path.join(container.volume, "task.json"), "w", encoding="ascii") as file:
-        json.dump({"model": "lr", "rounds": ROUNDS, "cohort": 1, "batch": 4}, file)
+        json.dump({"model": "lr", "rounds": ROUNDS, "cohort": 1, "batch": 4, "local_steps": STEPS}, file)
     os.chmod(os.path.join(container.volume, "task.json"), 0o644)
     container.say("task", "/var/lib/fed/task.json")
     with open(os.path.join(work, "token"), "w", encoding="ascii") as file:
