@@ -16,8 +16,8 @@ FED_API_BEGIN
  *
  *   fast       for processors: vectors, one thread
  *   bfloat16   as fast, but convolutions, LSTMs and dense layers of sequences multiply values that
- *              are rounded to bfloat16; sums, weights and all else are float32. Faster where the
- *              processor has AVX512_BF16, slower elsewhere
+ *              are rounded to bfloat16; sums, weights and all else are float32. For processors with
+ *              AVX512_BF16; slower than fast on others
  *   reference  plain loops, slow: the oracle of the tests
  *   gpu        OpenCL and CUDA devices (fed/gpu.h), the first one that can be used; "opencl:0",
  *              "cuda" and so on name it as well, with a device. Its kernels are kept in the folder
