@@ -28,8 +28,11 @@
 #include "fedserver/http/http_socket.h"
 
 enum {
-    POOL_BYTES = 8 * 1024, /* libmicrohttpd's memory for a connection; bounds a request's head */
-    STALL_S = 60,          /* seconds in which a connection neither sends nor receives */
+    /* libmicrohttpd's memory for a connection, which bounds a request's head. Browsers have long
+     * ones; of devices there are many. */
+    FRONT_POOL_BYTES = 8 * 1024,
+    DEVICE_POOL_BYTES = 11 * 512,
+    STALL_S = 60, /* seconds in which a connection neither sends nor receives */
     LEADER_WAIT_MS = 10 * 1000
 };
 
@@ -137,6 +140,7 @@ static fed_status start_daemon(http *h, fedserver_listener kind, int fd, uint32_
     http_listener *l = &h->listeners[kind];
     /* http_tls_serve gives each session its credentials */
     const http_tls_pair *pair = h->tls.pairs[kind];
+    const size_t pool = kind == FEDSERVER_FRONT ? FRONT_POOL_BYTES : DEVICE_POOL_BYTES;
     unsigned flags = MHD_USE_TLS | MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME;
     if (h->log != NULL && h->log->level <= FED_LOG_DEBUG) {
         flags |= MHD_USE_ERROR_LOG;
@@ -148,10 +152,9 @@ static fed_status start_daemon(http *h, fedserver_listener kind, int fd, uint32_
         flags, 0, NULL, NULL, on_request, l, MHD_OPTION_EXTERNAL_LOGGER, on_log, (void *)h->log,
         MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, (unsigned)limit,
         MHD_OPTION_PER_IP_CONNECTION_LIMIT, (unsigned)of_one, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-        (size_t)POOL_BYTES, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)STALL_S,
-        MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_NOTIFY_CONNECTION, on_peer, l,
-        MHD_OPTION_URI_LOG_CALLBACK, on_uri, l, MHD_OPTION_NOTIFY_COMPLETED, on_completed, l,
-        MHD_OPTION_HTTPS_PRIORITIES,
+        pool, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)STALL_S, MHD_OPTION_STRICT_FOR_CLIENT, 1,
+        MHD_OPTION_NOTIFY_CONNECTION, on_peer, l, MHD_OPTION_URI_LOG_CALLBACK, on_uri, l,
+        MHD_OPTION_NOTIFY_COMPLETED, on_completed, l, MHD_OPTION_HTTPS_PRIORITIES,
         kind == FEDSERVER_FRONT ? HTTP_TLS_PRIORITY_FRONT : HTTP_TLS_PRIORITY,
         MHD_OPTION_HTTPS_MEM_CERT, pair->certificate, MHD_OPTION_HTTPS_MEM_KEY, pair->key,
         kind == FEDSERVER_DEVICES ? MHD_OPTION_HTTPS_MEM_TRUST : MHD_OPTION_END, pair->ca,

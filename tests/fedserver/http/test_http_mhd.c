@@ -200,6 +200,32 @@ static void test_an_absolute_target_names_its_path(void **state) {
     finish(w);
 }
 
+/* Ask with a head that has a line of `len` bytes. */
+static void ask_at_length(const world *w, const fed_identity *who, uint16_t port, size_t len,
+                          long status) {
+    char line[10000] = "X-Long: ";
+    const size_t begun = strlen(line);
+    memset(line + begun, 'x', len - begun);
+    CURL *curl = client(w, who, port, "/one");
+    struct curl_slist *headers = curl_slist_append(NULL, line);
+    curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
+    fed_reply r = fed_curl_ask(curl);
+    fed_reply_assert(&r, status, status == 200 ? "/one?" : "");
+    curl_slist_free_all(headers);
+    curl_easy_cleanup(curl);
+}
+
+static void test_a_long_head_is_read_and_a_longer_one_gets_its_431(void **state) {
+    world *w = *state;
+    start(w);
+    ask_at_length(w, NULL, w->front_port, 6500, 200);
+    ask_at_length(w, NULL, w->front_port, 9000, 431);
+    ask_at_length(w, &w->device, w->devices_port, 4000, 200);
+    ask_at_length(w, &w->device, w->devices_port, 6000, 431);
+    assert_works(w);
+    finish(w);
+}
+
 /* ---- refused bodies -------------------------------------------------------------------------- */
 
 static void test_a_body_that_is_too_large_gets_its_413(void **state) {
@@ -663,6 +689,7 @@ int main(void) {
         cmocka_unit_test(test_a_head_is_a_get_without_its_body),
         cmocka_unit_test(test_a_405_names_the_methods),
         cmocka_unit_test(test_an_absolute_target_names_its_path),
+        cmocka_unit_test(test_a_long_head_is_read_and_a_longer_one_gets_its_431),
         cmocka_unit_test(test_a_body_that_is_too_large_gets_its_413),
         cmocka_unit_test(test_a_body_of_an_unknown_device_gets_its_403),
         cmocka_unit_test(test_who_asks_before_sending_need_not_send),
