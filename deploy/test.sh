@@ -1,115 +1,228 @@
 #!/usr/bin/env bash
-# Every test: with gcc, with clang and libFuzzer, under AddressSanitizer, UBSan and ThreadSanitizer, and the lint.
-# With FED_CROSS=1, or where cross compilers and qemu are installed, codecs and trainer also on other machines, emulated.
-# Stops at the first stage that fails. The last lines are ctest's summary of the optimised build.
+# The tests, in three lengths.
+#
+#   deploy/test.sh          with gcc, optimised: quick lint, unit, contract, golden vectors, fuzz corpora, short runs end to end
+#   deploy/test.sh --all    and: clang with libFuzzer, AddressSanitizer and UBSan; ThreadSanitizer; clang-tidy; other machines,
+#                           emulated; GPUs on the processor; and what only its tools can test, where they are installed
+#   deploy/test.sh --night  and: sweeps, kill matrix and chaos whole; every fuzz target for minutes; packages; planted faults. Hours
+#
+# Installs what it needs by deploy/setup.sh. Stops at the first stage that fails. Near its end stands a table of the stages, with
+# their seconds and the seconds of processor time, and what was left out. The last line counts
+# the tests of the last stage.
 # SPDX-License-Identifier: Apache-2.0
 set -Eeuo pipefail
 cd "$(dirname "$0")/.."
 
+case ${1:-} in
+"") length=short ;;
+--all) length=all ;;
+--night) length=night ;;
+*)
+    echo "deploy/test.sh: \"$1\" is no option; there are --all and --night" >&2
+    exit 2
+    ;;
+esac
+export FED_TEST_LENGTH=$length
+
 jobs=$(nproc)
 name=
+table=()
 trap 'echo "deploy/test.sh: stopped: $name failed; its output is above" >&2' ERR
 
-stage() {
-    name=$1
+scratch=$(mktemp) junit=$(mktemp)
+trap 'rm -f "$scratch" "$junit"' EXIT
+
+# Processor seconds of all commands so far go into cpu: the second line that `times` prints, of this shell and no other.
+processor_seconds_now() {
+    times >"$scratch"
+    cpu=$(awk -F '[ms ]+' 'NR == 2 { printf "%d", 60 * ($1 + $3) + $2 + $4 }' "$scratch")
+}
+
+stage() { # NAME: begin it, and note what the one before took
+    processor_seconds_now
+    [ -z "$name" ] || table+=("$(printf '%-60s %6d %6d' "$name" $((SECONDS - began)) $((cpu - cpu_began)))")
+    name=$1 began=$SECONDS cpu_began=$cpu
     printf '\n== %s (%d s)\n' "$name" "$SECONDS"
 }
 
-build() { # PRESET, and are warnings errors: ON or OFF
+build() { # PRESET, are warnings errors (ON or OFF), and targets; none: all
     cmake --preset "$1" -DFED_WERROR="$2" >/dev/null
-    cmake --build "build/$1" -j "$jobs" -- --quiet
+    cmake --build "build/$1" -j "$jobs" ${3:+--target "${@:3}"} -- --quiet
 }
 
+prefix=(env) # what stands before ctest
 # Half as many again as there are cores: many tests mostly wait, for a lease to run out or for a peer that is silent.
 run() { # BUILD [ctest options]
     "${prefix[@]}" ctest --test-dir "build/$1" -j $((jobs + (jobs + 1) / 2)) --output-on-failure "${@:2}"
 }
-prefix=(env)
 
-stage "setup"
-deploy/setup.sh
-named=()
-if deploy/setup.sh --gpu; then
-    # Below, tests of GPUs fail where they find no device. Without apt-get nothing was installed, so they skip.
-    ! command -v apt-get >/dev/null || named=(FED_TEST_DEVICE=gpu)
-else
-    echo "OpenCL can't be installed here: what is missing of the tests of GPUs is skipped"
-fi
-deploy/setup.sh --postgres || echo "PostgreSQL's server can't be installed here: the tests of that store are skipped"
-deploy/setup.sh --image || echo "what checks the container image can't be installed here: parts of deploy.image and deploy.helm are skipped"
-if deploy/fetch-mnist.sh build/data/mnist 2>/dev/null; then
-    export FED_MNIST_DIR=$PWD/build/data/mnist
-else
-    echo "MNIST can't be fetched here: the tests that need it are skipped"
-fi
+# -- what the tests need --
+
+needs() {
+    deploy/setup.sh
+    deploy/setup.sh --postgres || echo "PostgreSQL's server can't be installed here: the tests of that store are skipped"
+    if [ $length != short ]; then
+        needs_of_all
+    fi
+    if deploy/fetch-mnist.sh build/data/mnist 2>/dev/null; then
+        export FED_MNIST_DIR=$PWD/build/data/mnist
+    else
+        echo "MNIST can't be fetched here: the tests that need it are skipped"
+    fi
+}
+
+device=() # the variable with which tests of GPUs fail where there is none
+needs_of_all() {
+    if deploy/setup.sh --gpu; then
+        # Without apt-get nothing was installed, so tests of GPUs skip.
+        ! command -v apt-get >/dev/null || device=(FED_TEST_DEVICE=gpu)
+    else
+        echo "OpenCL can't be installed here: what is missing of the tests of GPUs is skipped"
+    fi
+    deploy/setup.sh --image || echo "what checks the container image can't be installed here: parts of deploy.image and deploy.helm are skipped"
+    if [ "${FED_CROSS:-0}" = 1 ]; then
+        deploy/setup.sh --cross
+    fi
+    if command -v arm-none-eabi-gcc >/dev/null && ! deploy/baremetal.sh --check >/dev/null; then
+        deploy/baremetal.sh --sources || echo "the sources for a board can't be fetched here: its test is skipped"
+    fi
+}
 
 # Tests sync thousands of files, and on a disk they would wait for it. In memory nothing is lost of them: what a killed process has
 # written stays. Some tests write a script there, and run it.
-room_kb=$(df --output=avail -k /dev/shm 2>/dev/null | tail -n 1)
-if [ -z "${TMPDIR:-}" ] && [ "${room_kb:-0}" -gt $((4 * 1024 * 1024)) ] && ! grep -q '^[^ ]* /dev/shm .*noexec' /proc/mounts; then
-    export TMPDIR=/dev/shm
-fi
+files_in_memory() {
+    local room_kb
+    room_kb=$(df --output=avail -k /dev/shm 2>/dev/null | tail -n 1)
+    if [ -z "${TMPDIR:-}" ] && [ "${room_kb:-0}" -gt $((4 * 1024 * 1024)) ] && ! grep -q '^[^ ]* /dev/shm .*noexec' /proc/mounts; then
+        export TMPDIR=/dev/shm
+    fi
+}
 
-if command -v arm-none-eabi-gcc >/dev/null && ! deploy/baremetal.sh --check >/dev/null; then
-    deploy/baremetal.sh --sources || echo "the sources for a board can't be fetched here: its test is skipped"
-fi
+# -- the stages --
+
+# In both stages with sanitizers a test tries less than in the last one: FED_TEST_SIZE in tests/support/fed_test.h.
+address_sanitizer() {
+    stage "build with clang, with libFuzzer, AddressSanitizer and UBSan"
+    # PoCL's compiler, LLVM, gives the thread that compiles a signal stack, which the sanitizer would unmap when the thread ends.
+    # LeakSanitizer can't read the thread-local memory of PoCL's threads.
+    export ASAN_OPTIONS=use_sigaltstack=0:intercept_tls_get_addr=0
+    export LSAN_OPTIONS="suppressions=$PWD/tests/support/lsan.supp:print_suppressions=0"
+    build clang ON
+
+    stage "fuzz targets"
+    run clang -L fuzz
+
+    stage "tests under AddressSanitizer and UBSan"
+    # Left out, for the last stage has them: tests that only start other programs, or compile; those that run once more on the fake
+    # CUDA driver; the sweeps and the kill matrix, whose thousands of processes run code of other tests; and whole trainings on a
+    # device, whose steps fedclient.train.test_backends has.
+    run clang -LE fuzz -E '^cuda\.|^gpu\.nvcc$|^browser\.|^e2e\.test_(sweep|site_deaths|kill_matrix)$|^parity\.|^codecs\.(readme|portable)$|^fedtrain\.memory$|^vectors\.|^deploy\.(nic|caches|proxies|figure|units|monitoring)$|^fedclient\.train\.test_device_curves$'
+}
+
+thread_sanitizer() {
+    stage "tests with threads under ThreadSanitizer"
+    # Some kernels place memory so randomly that ThreadSanitizer can't start, so randomization is off.
+    local prefix=(env)
+    ! setarch -R true 2>/dev/null || prefix=(setarch -R)
+    # Left out: tests with one thread, and those of fednic, which has one; e2e.test_fedsim, the sweeps and the kill matrix, whose
+    # threads and processes are those of deploy.sim.test_inproc, e2e.test_chaos and e2e.test_sites, which run here; and Open MPI and
+    # devices, which the sanitizer can't see into.
+    local threads=(-R '^(fedclient|fedserver|deploy\.sim|e2e)\.|^common\.test_threads$|^codecs\.test_tensor$|^contract\.test_each_(link|collective)$'
+        -E '^fedserver\.strategies\.test_rows$|^fedclient\.(train\.|platforms\.|stack$|without_curl$|test_(client|slots)$|apps\.test_fed(train|worker_predict)$|datacenter\.links\.mpi\.)|^e2e\.test_(resume|fedsim|sweep|site_deaths|kill_matrix|gang_faults|nic_.*)$')
+    # gcc reports the sanitizer's own code as uses of unset variables, so warnings are no errors.
+    cmake --preset tsan -DFED_WERROR=OFF >/dev/null
+    # A test NAME.memory or NAME.postgres is the program NAME, told to use another store.
+    local targets
+    mapfile -t targets < <(ctest --test-dir build/tsan -N "${threads[@]}" |
+        sed -n 's/\.\(memory\|postgres\)$//; s/^ *Test *#[0-9]*: //p' | sort -u)
+    build tsan OFF fedserver fedclientd fedworker allreduce fedsim fedtrain_program "${targets[@]}"
+    # Without PoCL's place in that folder there is no device.
+    OCL_ICD_VENDORS=/nowhere TSAN_OPTIONS="suppressions=$PWD/tests/support/tsan.supp" run tsan "${threads[@]}"
+}
+
+other_machines() {
+    stage "codecs and trainer on other machines"
+    if deploy/cross.sh --check aarch64 armhf s390x; then
+        deploy/cross.sh aarch64 armhf s390x
+    else
+        echo "skipped: cross compilers or qemu are not installed; FED_CROSS=1 installs them"
+    fi
+}
+
+# The tests of the optimised build that have none of these labels.
+optimised() { # LABELS
+    local prefix=(env "${device[@]}")
+    run release -LE "$1" --output-junit "$junit"
+}
+
+# A test that fails beside others is run once more, alone. If it passes then, the run goes on and names the test near its end: it is
+# a fault all the same, for somebody to follow to its cause.
+forgiving() { # COMMAND...
+    "$@" && return
+    mapfile -t flaky < <(cut -d: -f2 build/release/Testing/Temporary/LastTestsFailed.log)
+    echo "these failed beside others, and run once more, alone: ${flaky[*]}"
+    env "${device[@]}" ctest --test-dir build/release --rerun-failed --output-on-failure
+}
+flaky=()
+
+night() {
+    stage "sweeps, kill matrix and chaos, whole"
+    build/release/tests/e2e.test_sweep whole
+    build/release/tests/e2e.test_kill_matrix --kills 2000 --failovers 20
+    build/release/tests/e2e.test_chaos 400 8
+    stage "fuzzing"
+    deploy/fuzz.sh
+    stage "packages"
+    deploy/setup.sh --packages
+    deploy/packages-test.sh 12
+    deploy/packages-test.sh 13
+    stage "planted faults"
+    deploy/mutate.sh 100
+}
+
+count() { # ATTRIBUTE of the last stage's tests
+    sed -n "s/.*[[:space:]]$1=\"\([0-9]*\)\".*/\1/p" "$junit" | head -n 1
+}
+
+report() {
+    stage "end"
+    printf '\n%-60s %6s %6s\n' stage s "CPU s"
+    printf '%s\n' "${table[@]}"
+    case $length in
+    short) echo "left out: clang, sanitizers, clang-tidy, GPUs, packaging, sweeps. They are in: deploy/test.sh --all" ;;
+    all) echo "left out: sweeps and kill matrix whole, long fuzzing, packages, planted faults. They are in: deploy/test.sh --night" ;;
+    esac
+    local skipped
+    skipped=$(($(count skipped) + $(count disabled)))
+    [ ${#flaky[@]} -eq 0 ] || printf 'FLAKY: %s\n' "${flaky[@]}"
+    echo "$(($(count tests) - skipped)) passed, 0 failed, $skipped skipped"
+}
+
+# -- the run --
+
+stage "setup"
+needs
+files_in_memory
 
 stage "build with gcc, optimised"
 build release ON
 
-stage "benchmarks: do they build?"
-cmake --build build/release -j "$jobs" --target bench -- --quiet
-
 stage "quick lint"
-run release -L lint -E '^lint\.tidy$'
+run release -L lint -LE all
 
-stage "build with clang, with libFuzzer, AddressSanitizer and UBSan"
-# PoCL's compiler, LLVM, gives the thread that compiles a signal stack, which the sanitizer would unmap when the thread ends.
-# LeakSanitizer can't read the thread-local memory of PoCL's threads.
-export ASAN_OPTIONS=use_sigaltstack=0:intercept_tls_get_addr=0
-export LSAN_OPTIONS="suppressions=$PWD/tests/support/lsan.supp:print_suppressions=0"
-build clang ON
-
-stage "fuzz targets"
-run clang -L fuzz
-
-stage "tests under AddressSanitizer and UBSan"
-# In both stages with sanitizers a test tries less than in the last stage: FED_TEST_SIZE in tests/support/fed_test.h.
-# Left out here, for the last stage has them: tests that only start other programs, or compile; those that run once more on the
-# fake CUDA driver; the sweeps and the kill matrix, whose thousands of processes run code of other tests; and whole trainings
-# on a device, whose steps fedclient.train.test_backends has.
-run clang -LE fuzz -E '^cuda\.|^gpu\.nvcc$|^browser\.|^e2e\.test_(sweep|site_deaths|kill_matrix)$|^parity\.|^codecs\.(readme|portable)$|^fedtrain\.memory$|^vectors\.|^deploy\.(nic|caches|proxies|figure|units|monitoring)$|^fedclient\.train\.test_device_curves$'
-
-stage "tests with threads under ThreadSanitizer"
-# Some kernels place memory so randomly that ThreadSanitizer can't start, so randomization is off.
-if setarch -R true 2>/dev/null; then
-    prefix=(setarch -R)
-fi
-# Left out: tests with one thread, and those of fednic, which has one; e2e.test_fedsim, the sweeps and the kill matrix, whose threads
-# and processes are those of deploy.sim.test_inproc, e2e.test_chaos and e2e.test_sites, which run here; and Open MPI and devices,
-# which the sanitizer can't see into.
-threads=(-R '^(fedclient|fedserver|deploy\.sim|e2e)\.|^common\.test_threads$|^codecs\.test_tensor$|^contract\.test_each_(link|collective)$'
-    -E '^fedserver\.strategies\.test_rows$|^fedclient\.(train\.|platforms\.|stack$|without_curl$|test_(client|slots)$|apps\.test_fed(train|worker_predict)$|datacenter\.links\.mpi\.)|^e2e\.test_(resume|fedsim|sweep|site_deaths|kill_matrix|gang_faults|nic_.*)$')
-# gcc reports the sanitizer's own code as uses of unset variables, so warnings are no errors.
-cmake --preset tsan -DFED_WERROR=OFF >/dev/null
-# A test NAME.memory or NAME.postgres is the program NAME, told to use another store.
-mapfile -t targets < <(ctest --test-dir build/tsan -N "${threads[@]}" |
-    sed -n 's/\.\(memory\|postgres\)$//; s/^ *Test *#[0-9]*: //p' | sort -u)
-cmake --build build/tsan -j "$jobs" --target fedserver fedclientd fedworker allreduce fedsim fedtrain_program "${targets[@]}" -- --quiet
-# Without PoCL's place in that folder there is no device.
-OCL_ICD_VENDORS=/nowhere TSAN_OPTIONS="suppressions=$PWD/tests/support/tsan.supp" run tsan "${threads[@]}"
-prefix=(env)
-
-stage "codecs and trainer on other machines"
-if [ "${FED_CROSS:-0}" = 1 ]; then
-    deploy/setup.sh --cross
-fi
-if deploy/cross.sh --check aarch64 armhf s390x; then
-    deploy/cross.sh aarch64 armhf s390x
+if [ $length = short ]; then
+    stage "tests, optimised, in their short form"
+    optimised 'all|night|lint'
 else
-    echo "skipped: cross compilers or qemu are not installed; FED_CROSS=1 installs them"
+    stage "benchmarks: do they build?"
+    build release ON bench
+    address_sanitizer
+    thread_sanitizer
+    other_machines
+    stage "all tests and lint, optimised"
+    forgiving optimised night
 fi
-
-stage "all tests and lint, optimised"
-prefix=(env "${named[@]}")
-run release
+if [ $length = night ]; then
+    night
+fi
+report
