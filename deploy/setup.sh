@@ -18,6 +18,7 @@ set -euo pipefail
 
 packages=(
     gcc libc6-dev cmake ninja-build pkg-config                     # build
+    ccache lld                                                     # what makes a second build, and the links of tests, fast
     libmicrohttpd-dev libgnutls28-dev libsqlite3-dev libjansson-dev # coordinator
     libpq-dev                                                      # its store on PostgreSQL
     libcurl4-openssl-dev                                           # client

@@ -7,25 +7,26 @@
 Of a source that is compiled several times, as codecs are for each vector unit, the first compilation gets all checks; the
 others all but clang's analyzer, which takes nearly all of the time, and follows the same paths again.
 
-A source without findings is remembered in BUILD/tidy, and not looked at again as long as it is the same, is compiled
-alike, and no header, check or clang-tidy has changed.
+A source without findings is remembered, and not looked at again as long as it is the same, is compiled alike, and no file that
+it may include, check or clang-tidy has changed (includes.py). The memory is ${XDG_CACHE_HOME:-~/.cache}/fed/tidy, which other
+clones share; FED_FRESH=1 looks at all.
 """
 # SPDX-License-Identifier: Apache-2.0
 import concurrent.futures
-import hashlib
 import json
 import os
 import subprocess
 import sys
 
+import includes
 import tree
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
+import once  # noqa: E402
 
 VERSION = "14"  # a later one has more checks, and finds other things with the same ones
 DEFINES_FED_FAIL = ["common/error.c"]
-
-
-def digest(*texts):
-    return hashlib.sha256(b"\0".join(texts)).hexdigest()
+ANALYZER = "tests/lint/analyzer.h"
 
 
 def contents(path):
@@ -34,15 +35,28 @@ def contents(path):
 
 
 def sources(tool, root, build, pattern):
-    """Each source's path, and the name of the file that says that it is without findings."""
-    commands = {}
+    """Each source's path, and the digest of all that clang-tidy's answer depends on."""
+    compilations = {}
     for entry in json.loads(contents(os.path.join(build, "compile_commands.json"))):
-        commands.setdefault(os.path.relpath(entry["file"], root), []).append(entry["command"].encode())
-    common = digest(subprocess.run([tool, "--version"], check=True, capture_output=True).stdout, contents(__file__),
-                    *(contents(os.path.join(root, path)) for path in tree.files(root, (".h", ".def", ".clang-tidy"))))
-    return sorted((path, os.path.join(build, "tidy", digest(common.encode(), contents(os.path.join(root, path)), *of)))
-                  for path, of in commands.items()
+        compilations.setdefault(os.path.relpath(entry["file"], root), []).append(entry["command"])
+    common = once.digest(subprocess.run([tool, "--version"], check=True, capture_output=True).stdout,
+                         *(contents(os.path.join(root, path)) for path in tree.files(root, (".clang-tidy", "tests/lint/tidy.py"))))
+    analyzer = os.path.join(root, ANALYZER)
+    scan = includes.Scan(root, includes.system_folders(tool))
+
+    def digest(path, commands):
+        starts = [os.path.join(root, path), analyzer, *includes.defined(commands, root)]
+        read = scan.reached(starts, [f"{root}/common/include", *includes.folders(commands)])
+        return once.digest(common, str(len(commands)), *(here(command, root, build) for command in commands),
+                           *(part for name in read for part in (here(name, root, build), scan.hash_of(name))))
+
+    return sorted((path, digest(path, commands)) for path, commands in compilations.items()
                   if not path.startswith("..") and (pattern in path if pattern else not path.startswith("tests/")))
+
+
+def here(text, root, build):
+    """A command or a path, without the places of this clone and this build."""
+    return text.replace(build, "BUILD").replace(root, "ROOT")
 
 
 def databases(build):
@@ -61,7 +75,7 @@ def databases(build):
 
 def tidy(tool, root, compilations, path):
     """What clang-tidy found; "": nothing."""
-    knowledge = [] if path in DEFINES_FED_FAIL else [f"--extra-arg=-include{root}/tests/lint/analyzer.h",
+    knowledge = [] if path in DEFINES_FED_FAIL else [f"--extra-arg=-include{root}/{ANALYZER}",
                                                      f"--extra-arg=-I{root}/common/include"]
     said = ""
     for (folder, files), checks in zip(compilations, ([], ["--checks=-clang-analyzer-*"])):
@@ -82,7 +96,8 @@ def main(root, build, pattern=""):
         return 77
     compilations = list(databases(build))
     found = sources(tool, root, build, pattern)
-    todo = {path: clean for path, clean in found if not os.path.exists(clean)}
+    memory = once.Memory("tidy")
+    todo = {path: digest for path, digest in found if not memory.has(digest)}
     bad = 0
     with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         for path, said in zip(todo, pool.map(lambda p: tidy(tool, root, compilations, p), todo)):
@@ -90,7 +105,8 @@ def main(root, build, pattern=""):
                 bad += 1
                 print(said)
             else:
-                open(todo[path], "wb").close()
+                memory.keep(todo[path])
+    memory.trim()
     print(f"tidy: {len(found)} sources, {len(found) - len(todo)} of them as they were, {bad} with findings")
     return 1 if bad else 0
 
