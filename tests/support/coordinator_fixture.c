@@ -60,6 +60,9 @@ static bool taken[FED_POSTGRES_STORES];
 
 static unsigned take_place(void) {
     unsigned k = 0;
+    if (!store_is("postgres")) {
+        return k; /* the directory is the place */
+    }
     while (k < FED_POSTGRES_STORES && taken[k]) {
         k++;
     }

@@ -85,13 +85,14 @@ static int setup(void **state) {
     coordinator_wait(&w.c, 60000);
     coordinator_commit(&w.c);
     fedserver_close(w.c.server);
+    w.c.server = NULL;
     *state = &w;
     return 0;
 }
 
 static int teardown(void **state) {
     world *w = *state;
-    fed_test_rmdir(w->c.directory);
+    coordinator_teardown(&w->c);
     return 0;
 }
 
