@@ -186,6 +186,18 @@ static void a_fault_of_the_program_does_not_heal_because_the_line_was_down(void 
     assert_int_equal(fedclient_failures(p->device.client), 0);
 }
 
+static void a_coordinator_that_no_longer_knows_pieces_is_asked_once(void **state) {
+    program *p = *state;
+    p->device.fake.plan = (fed_fake_plan){.path = "/v1/piece",
+                                          .fault = FED_FAKE_STATUS,
+                                          .status = 404,
+                                          .error = "not_found",
+                                          .times = 9};
+    assert_int_equal(step(p).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(p->steps, STEPS);
+    assert_int_equal(p->device.fake.plan.times, 8);
+}
+
 static void a_device_that_may_not_train_does_not_check_in(void **state) {
     program *p = *state;
     p->charges_until_ms = 0;
@@ -237,6 +249,7 @@ int main(void) {
         test(a_coordinator_without_pieces_is_not_asked),
         test(a_line_that_is_down_meanwhile_stops_no_training),
         test(a_fault_of_the_program_does_not_heal_because_the_line_was_down),
+        test(a_coordinator_that_no_longer_knows_pieces_is_asked_once),
         test(a_device_that_may_not_train_does_not_check_in),
         test(what_may_not_go_on_gives_its_place_back_and_keeps_what_it_trained),
         test(a_program_that_ends_drops_what_is_half_trained),

@@ -13,6 +13,7 @@
 #include "fed_drill.h"
 #include "fed_postgres.h"
 #include "fedserver/operator.h"
+#include "fedserver/stores/postgres/pg_database.h"
 #include "fedserver/stores/postgres/pg_host.h"
 #include "fedserver/stores/store.h"
 #include "store_fixture.h"
@@ -517,9 +518,12 @@ static void a_lead_without_connections_is_not_told(void **state) {
     f->store->let_go(f->db);
     assert_fed_ok_err(f->store->lock(alone, &err));
     sql(f, "UPDATE fedserver.leader SET until = clock_timestamp() + interval '1 hour'");
+    const int usual_ms = ((fedserver_pg *)follower)->answer_ms;
     const fedserver_lead seen = lead(f, follower);
     assert_false(seen.mine);
     assert_string_equal(seen.address, "");
+    /* its short patience was for the question only */
+    assert_int_equal(((fedserver_pg *)follower)->answer_ms, usual_ms);
     f->store->close(follower);
     f->store->close(alone);
 }
@@ -646,14 +650,16 @@ static void set_and_reload(const fixture *f, const char *setting, const char *na
 static void a_server_that_does_not_sync_is_refused(void **state) {
     fixture *f = *state;
     fed_error err = {0};
+    void *other = NULL;
     set_and_reload(f, "ALTER SYSTEM SET fsync = off", "fsync");
     reopen(f);
     const fed_status status = f->store->lock(f->db, &err);
     set_and_reload(f, "ALTER SYSTEM RESET fsync", "fsync");
     assert_fed_status(status, FED_EINVAL);
     assert_fed_says(err, "fsync off");
-    reopen(f);
-    assert_fed_ok_err(f->store->lock(f->db, &err));
+    assert_fed_ok_err(f->store->open(f->directory, f->where, &other, &err));
+    assert_fed_ok_err(f->store->lock(other, &err)); /* who was refused has not kept the lock */
+    f->store->close(other);
 }
 
 /* Who names several servers means to fail over, and without a synchronous standby that loses
