@@ -457,8 +457,8 @@ static void a_patch_stays_as_long_as_somebody_asks_for_it(void **state) {
     assert_int_equal(f->brought_back, brought_back + 1);
 }
 
-/* The answers that another process goes on with are those that were kept: nothing is made again, and
- * what has no slot is made by nobody. */
+/* Another process goes on with the answers that were kept: nothing is made again, and what was cut
+ * off is refused. */
 static void another_process_goes_on_with_the_same_answers(void **state) {
     fixture *f = *state;
     const uint32_t have = oldest(f);

@@ -513,12 +513,12 @@ static void a_lead_without_connections_is_not_told(void **state) {
     void *alone = NULL, *follower = NULL;
     assert_fed_ok_err(f->store->open(f->directory, f->where, &alone, &err));
     assert_fed_ok_err(f->store->open(f->directory, f->where, &follower, &err));
+    const int usual_ms = ((fedserver_pg *)follower)->answer_ms;
     assert_true(lead(f, f->db).mine);
     assert_string_equal(lead(f, follower).address, "127.0.0.1:8500");
     f->store->let_go(f->db);
     assert_fed_ok_err(f->store->lock(alone, &err));
     sql(f, "UPDATE fedserver.leader SET until = clock_timestamp() + interval '1 hour'");
-    const int usual_ms = ((fedserver_pg *)follower)->answer_ms;
     const fedserver_lead seen = lead(f, follower);
     assert_false(seen.mine);
     assert_string_equal(seen.address, "");
@@ -571,8 +571,8 @@ static void *change_lead_behind_the_tag(void *where) {
     return NULL;
 }
 
-/* The new leader ends the connections that have a tag. Who gets one later must find the new term, so
- * the term is read behind the tag. */
+/* The new leader ends the connections that have a tag. Who gets one later must find the new term:
+ * that is read behind the tag. */
 static void who_gets_its_tag_too_late_finds_the_new_term(void **state) {
     fixture *f = *state;
     fed_error err = {0};
