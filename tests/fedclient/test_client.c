@@ -517,6 +517,25 @@ static void a_renewal_that_fails_is_tried_later_and_stops_nothing(void **state) 
     fed_device_check(device, 0);
 }
 
+static fed_status fail_to_train(void *user, fedclient_round *round, fed_error *err) {
+    (void)user, (void)round;
+    return fed_fail(err, FED_EINVAL, "the program's data are gone");
+}
+
+/* The renewal met a line that was down; what the program does then is its own fault. */
+static void a_fault_of_the_program_does_not_heal_because_a_renewal_failed(void **state) {
+    fed_device *device = *state;
+    fedclient_event event;
+    device->options.train = fail_to_train;
+    fed_device_restart(device);
+    make_old(device);
+    device->fake.plan =
+        (fed_fake_plan){.path = "/v1/renew", .fault = FED_FAKE_UNREACHABLE, .times = 1};
+    assert_fed_status(fedclient_step(device->client, &event, &device->err), FED_EINVAL);
+    assert_fed_says(device->err, "the program's data are gone");
+    assert_int_equal(device->fake.plan.times, 0);
+}
+
 /** Run a task of 3 rounds in which power fails at put `at`; did it get that far? */
 static bool survives_power_loss(const char *codec, uint64_t at, bool writing, bool old) {
     fed_device device;
@@ -671,6 +690,7 @@ int main(void) {
         test(a_measurement_nobody_wants_is_dropped),
         test(a_certificate_is_renewed_in_the_last_third_of_its_life),
         test(a_renewal_that_fails_is_tried_later_and_stops_nothing),
+        test(a_fault_of_the_program_does_not_heal_because_a_renewal_failed),
         cmocka_unit_test(power_loss_at_any_put_loses_no_gradient),
         cmocka_unit_test(power_loss_at_any_put_leaves_one_of_two_good_certificates),
         cmocka_unit_test(a_line_that_dies_at_any_request_loses_no_gradient),

@@ -27,7 +27,14 @@ typedef enum cache_trouble {
 } cache_trouble;
 
 /** What is wrong with the coordinator's next addresses. */
-typedef enum address_trouble { SOUND, CUT_OFF, NO_ADDRESS, TOO_MANY, TOO_LONG } address_trouble;
+typedef enum address_trouble {
+    SOUND,
+    CUT_OFF,
+    NO_ADDRESS,
+    TOO_MANY,
+    TOO_LONG,
+    TOO_MUCH
+} address_trouble;
 
 typedef struct kept_piece {
     char name[FED_SEALED_NAME];
@@ -45,6 +52,7 @@ typedef struct world {
     uint64_t asked, sent_bytes, named;
     uint64_t stops_at; /* the request at which the program ends; 0: none */
     address_trouble addresses;
+    size_t limit; /* of the last download, as the device told its transport */
     char last_url[400];
 } world;
 
@@ -60,13 +68,19 @@ static void keep(world *w, const uint8_t *data, size_t len, fed_writer *addresse
     fed_address_write(addresses, &address);
 }
 
-static void spoil_addresses(address_trouble trouble, fed_writer *addresses) {
+/** len: of all pieces together; limit: the device's. */
+static void spoil_addresses(address_trouble trouble, size_t len, size_t limit,
+                            fed_writer *addresses) {
     if (trouble == CUT_OFF) {
         addresses->len -= 1;
     } else if (trouble == NO_ADDRESS) {
         addresses->len = 0;
     } else if (trouble == TOO_LONG) { /* the sum of all lengths is small again */
         fed_address_write(addresses, &(fed_address){.len = UINT64_MAX});
+    }
+    if (trouble == TOO_MUCH) { /* each is short enough, and all together are one byte too long */
+        assert_in_range(limit, len, 1 << 20);
+        fed_address_write(addresses, &(fed_address){.len = limit - len + 1});
     }
     for (int k = 0; trouble == TOO_MANY && k < FED_ADDRESSES; k++) {
         fed_address_write(addresses, &(fed_address){.len = 1});
@@ -78,12 +92,13 @@ static void name_pieces(world *w, fed_writer *answer) {
     fed_writer addresses;
     fed_writer_growing(&addresses);
     size_t done = 0;
+    const size_t all = answer->len;
     for (size_t k = 0; k < PIECES; k++) {
         const size_t len = k + 1 < PIECES ? answer->len / PIECES : answer->len - done;
         keep(w, answer->data + done, len, &addresses);
         done += len;
     }
-    spoil_addresses(w->addresses, &addresses);
+    spoil_addresses(w->addresses, all, w->limit, &addresses);
     answer->len = 0;
     fed_part_write(answer, &(fed_part){.kind = FED_PART_ELSEWHERE,
                                        .envelope = addresses.data,
@@ -100,6 +115,7 @@ static fed_status coordinator_send(void *user, const fedclient_request *request,
     if (can == NULL || (strtoul(can + 4, NULL, 10) & FED_CAN_URL) == 0) {
         return fake->send(fake->user, request, status, answer, err);
     }
+    w->limit = request->answer_limit;
     fedclient_request whole = *request;
     whole.range = NULL;
     fed_status sent = fake->send(fake->user, &whole, status, answer, err);
@@ -380,7 +396,7 @@ static void a_program_that_lost_its_line_to_caches_begins_anew(void **state) {
 
 static void addresses_that_make_no_sense_are_no_cache(void **state) {
     (void)state;
-    for (address_trouble trouble = CUT_OFF; trouble <= TOO_LONG; trouble++) {
+    for (address_trouble trouble = CUT_OFF; trouble <= TOO_MUCH; trouble++) {
         world *w;
         setup((void **)&w);
         w->addresses = trouble;

@@ -9,12 +9,15 @@ typedef struct cluster {
     fed_gang gang;
     fed_status status;
     fed_error why;
+    bool breaks; /* its training fails then */
 } cluster;
 
 static fed_status train(void *user, fedclient_round *round, fed_error *err) {
     cluster *c = user;
-    (void)err;
     c->status = fedclient_round_gang(round, &c->gang, &c->why);
+    if (c->breaks) {
+        return fed_fail(err, FED_EINVAL, "the workers' data are gone");
+    }
     round->values[0] += 1.0f / 1024;
     round->samples = 10;
     round->loss = 0.5f;
@@ -100,6 +103,18 @@ static void a_message_that_is_lost_does_no_harm(void **state) {
     assert_int_equal(c->device.fake.gang.round, 2);
 }
 
+/* The line was down for this message, which says nothing about the training. */
+static void a_fault_of_the_program_does_not_heal_because_a_message_was_lost(void **state) {
+    cluster *c = *state;
+    fedclient_event event;
+    c->breaks = true;
+    c->device.fake.plan =
+        (fed_fake_plan){.path = "/v1/gang", .fault = FED_FAKE_UNREACHABLE, .times = 1};
+    assert_fed_status(fedclient_step(c->device.client, &event, &c->device.err), FED_EINVAL);
+    assert_fed_says(c->device.err, "the workers' data are gone");
+    assert_fed_status(c->status, FED_ENET);
+}
+
 static void a_refusal_says_why(void **state) {
     cluster *c = *state;
     c->device.fake.plan = (fed_fake_plan){.path = "/v1/gang",
@@ -131,6 +146,7 @@ int main(void) {
         test(what_workers_compute_on_is_for_coordinators_that_read_it),
         test(an_older_coordinator_is_told_nothing),
         test(a_message_that_is_lost_does_no_harm),
+        test(a_fault_of_the_program_does_not_heal_because_a_message_was_lost),
         test(a_refusal_says_why),
         test(a_value_that_is_not_allowed_is_not_sent),
     };

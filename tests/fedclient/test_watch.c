@@ -19,6 +19,7 @@ typedef struct program {
     uint32_t steps, left_ms; /* done in the last training, and left at its end */
     bool gives_up;           /* when it is no longer wanted, instead of keeping what it trained */
     bool loses_lease;        /* the coordinator gives its place away meanwhile */
+    bool breaks;             /* its training fails at the end */
     uint32_t done, total;    /* the last progress */
 } program;
 
@@ -37,6 +38,9 @@ static fed_status train(void *user, fedclient_round *round, fed_error *err) {
     p->left_ms = fedclient_round_left_ms(round);
     round->samples = 10;
     round->loss = 0.5f;
+    if (p->breaks) {
+        return fed_fail(err, FED_EINVAL, "the program's data are gone");
+    }
     return p->gives_up ? status : FED_OK;
 }
 
@@ -168,6 +172,32 @@ static void a_line_that_is_down_meanwhile_stops_no_training(void **state) {
     assert_int_equal(p->device.fake.plan.times, 7); /* after 6 s, and 12 s later */
 }
 
+/* A question that got no answer says nothing about what the program does next. */
+static void a_fault_of_the_program_does_not_heal_because_the_line_was_down(void **state) {
+    program *p = *state;
+    fedclient_event event;
+    p->breaks = true;
+    p->device.fake.plan =
+        (fed_fake_plan){.path = "/v1/piece", .fault = FED_FAKE_UNREACHABLE, .times = 9};
+    assert_fed_status(fedclient_step(p->device.client, &event, &p->device.err), FED_EINVAL);
+    assert_fed_says(p->device.err, "the program's data are gone");
+    assert_int_equal(p->device.fake.plan.times, 7); /* it was asked */
+    assert_int_equal(event.outcome, (fedclient_event){0}.outcome);
+    assert_int_equal(fedclient_failures(p->device.client), 0);
+}
+
+static void a_coordinator_that_no_longer_knows_pieces_is_asked_once(void **state) {
+    program *p = *state;
+    p->device.fake.plan = (fed_fake_plan){.path = "/v1/piece",
+                                          .fault = FED_FAKE_STATUS,
+                                          .status = 404,
+                                          .error = "not_found",
+                                          .times = 9};
+    assert_int_equal(step(p).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(p->steps, STEPS);
+    assert_int_equal(p->device.fake.plan.times, 8);
+}
+
 static void a_device_that_may_not_train_does_not_check_in(void **state) {
     program *p = *state;
     p->charges_until_ms = 0;
@@ -218,6 +248,8 @@ int main(void) {
         test(the_coordinator_is_asked_a_few_times_only),
         test(a_coordinator_without_pieces_is_not_asked),
         test(a_line_that_is_down_meanwhile_stops_no_training),
+        test(a_fault_of_the_program_does_not_heal_because_the_line_was_down),
+        test(a_coordinator_that_no_longer_knows_pieces_is_asked_once),
         test(a_device_that_may_not_train_does_not_check_in),
         test(what_may_not_go_on_gives_its_place_back_and_keeps_what_it_trained),
         test(a_program_that_ends_drops_what_is_half_trained),

@@ -8,7 +8,6 @@
 #include "fed/clock.h"
 #include "fed/version.h"
 #include "fedserver/open.h"
-#include "fedserver/stores/stores.h"
 
 static const char task[] = "{\"model\": \"input 2 | dense 2\", \"codec_up\": \"float32\","
                            " \"codec_down\": \"float32\", \"rounds\": 2, \"cohort\": 1}";
@@ -57,8 +56,8 @@ FAULTY(piece_clear, (void *db, int64_t device, fed_error *err), (db, device, err
 FAULTY(lease_prune, (void *db, uint64_t id, uint32_t round, fed_error *err), (db, id, round, err))
 FAULTY(commit, (void *db, fed_error *err), (db, err))
 
-static void make_faulty(void) {
-    real = fedserver_store_at(0);
+static void make_faulty(const coordinator *c) {
+    real = coordinator_store(c);
     faulty = *real;
     faulty.device_put = faulty_device_put;
     faulty.task_put = faulty_task_put;
@@ -182,13 +181,13 @@ static const fed_log counting = {.write = count_claims, .level = FED_LOG_INFO};
 
 static void whatever_write_fails_the_task_ends_with_the_same_model(void **state) {
     (void)state;
-    make_faulty();
     uint64_t clean = 0;
     bool failed = true;
     for (long at = 0; failed; at++) { /* 0: nothing fails */
         coordinator c;
         fed_error err = {0};
         coordinator_setup(&c);
+        make_faulty(&c);
         test_device d = coordinator_enrol(&c);
         coordinator_task(&c, task);
         coordinator_commit(&c);
@@ -257,7 +256,7 @@ static fedserver *lose_store(coordinator *c) {
     fedserver *server = NULL;
     coordinator_setup(c);
     fedserver_close(c->server);
-    real = fedserver_store_at(0);
+    real = coordinator_store(c);
     faulty = *real;
     faulty.open = gone_open;
     faulty.lead = gone_lead;

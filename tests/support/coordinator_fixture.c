@@ -10,11 +10,40 @@
 #include "fed/version.h"
 #include "fedcodec/envelope.h"
 #include "fedserver/rounds/roster.h"
+#include "fedserver/stores/stores.h"
 
 static void must(fed_status status, const fed_error *err) {
     if (status != FED_OK) {
         fail_msg("%s: %s", fed_status_name(status), err->text);
     }
+}
+
+static bool store_is(const char *name) {
+    const char *chosen = getenv("FED_TEST_STORE");
+    return strcmp(chosen != NULL ? chosen : fedserver_store_at(0)->name, name) == 0;
+}
+
+void coordinator_only_on_sqlite(void) {
+    if (!store_is("sqlite")) {
+        skip();
+    }
+}
+
+bool coordinator_store_in_process(void) {
+    const fedserver_store *store;
+    for (size_t k = 0; (store = fedserver_store_at(k)) != NULL; k++) {
+        if (store_is(store->name)) {
+            return store->in_process;
+        }
+    }
+    return false;
+}
+
+const fedserver_store *coordinator_store(const coordinator *c) {
+    fed_error err = {0};
+    fedserver_store_choice choice;
+    must(fedserver_store_read(c->directory, &choice, &err), &err);
+    return choice.store;
 }
 
 void coordinator_open(coordinator *c) {
@@ -26,13 +55,29 @@ void coordinator_open(coordinator *c) {
     must(fedserver_begin(c->server, &err), &err);
 }
 
+/* Which places of stores the coordinators of this program have: there may be several at once. */
+static bool taken[FED_POSTGRES_STORES];
+
+static unsigned take_place(void) {
+    unsigned k = 0;
+    if (!store_is("postgres")) {
+        return k; /* the directory is the place */
+    }
+    while (k < FED_POSTGRES_STORES && taken[k]) {
+        k++;
+    }
+    assert_true(k < FED_POSTGRES_STORES);
+    taken[k] = true;
+    return k;
+}
+
 void coordinator_setup(coordinator *c) {
     fed_error err = {0};
-    *c = (coordinator){.server = NULL};
+    *c = (coordinator){.place = take_place()};
     fed_test_tmpdir(c->directory, sizeof c->directory);
     c->now_ms = INT64_C(1767225600000); /* 2026-01-01T00:00:00Z */
-    const fedserver_init_options options = {.store = fed_postgres_store(getenv("FED_TEST_STORE")),
-                                            .in_process = true};
+    const fedserver_init_options options = {
+        .store = fed_postgres_store_at(getenv("FED_TEST_STORE"), c->place), .in_process = true};
     must(fedserver_init(c->directory, &options, &err), &err);
     coordinator_open(c);
 }
@@ -40,6 +85,7 @@ void coordinator_setup(coordinator *c) {
 void coordinator_teardown(coordinator *c) {
     fedserver_close(c->server);
     fed_test_rmdir(c->directory);
+    taken[c->place] = false;
 }
 
 int coordinator_begin(void **state) {
@@ -85,6 +131,9 @@ void coordinator_one_at_a_time(coordinator *c) {
 void coordinator_commit(coordinator *c) {
     fed_error err = {0};
     must(fedserver_commit(c->server, &err), &err);
+    if (store_is("postgres")) {
+        fed_postgres_look_again(c->server->db);
+    }
     must(fedserver_begin(c->server, &err), &err);
 }
 

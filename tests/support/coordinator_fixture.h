@@ -14,6 +14,7 @@
 
 typedef struct coordinator {
     char directory[256];
+    unsigned place; /* of its store, where that is a database */
     fedserver *server;
     int64_t now_ms;       /* the time that the coordinator sees; tests change it */
     uint64_t task_memory; /* that tasks may take together, from the next opening on; 0: no limit */
@@ -45,6 +46,13 @@ typedef struct answer {
 void coordinator_setup(coordinator *c);
 void coordinator_teardown(coordinator *c);
 
+/** The store of each new coordinator is that of FED_TEST_STORE, or the default: ctest runs each
+ * program that includes this file on every store. A test that reads or changes its
+ * file begins with `coordinator_only_on_sqlite`, and is skipped elsewhere. */
+void coordinator_only_on_sqlite(void);
+/** Does what is stored end with this process? */
+bool coordinator_store_in_process(void);
+
 /** A cmocka test whose *state is a new coordinator. */
 #define WITH_COORDINATOR(test)                                                                     \
     cmocka_unit_test_setup_teardown(test, coordinator_begin, coordinator_end)
@@ -54,6 +62,9 @@ int coordinator_end(void **state);
 /** Let only one task of the size of the one that runs fit into the memory for tasks, so that others
  * wait in the queue. */
 void coordinator_one_at_a_time(coordinator *c);
+
+/** The store of its directory: for tests that open it again with functions of their own. */
+const fedserver_store *coordinator_store(const coordinator *c);
 
 /** Open the closed coordinator, and begin a batch. */
 void coordinator_open(coordinator *c);
@@ -65,7 +76,8 @@ void coordinator_crash(coordinator *c);
  * process serves the directory now. */
 void coordinator_check(const char *directory);
 
-/** Commit what has happened and begin the next batch. */
+/** Commit what has happened and begin the next batch, which sees what other handles have changed.
+ */
 void coordinator_commit(coordinator *c);
 
 /** Advance the time by ms, and tick. */

@@ -20,7 +20,7 @@
 #include "fedserver/stores/stores.h"
 
 #ifdef FED_TEST_POSTGRES
-#include <libpq-fe.h>
+#include "fedserver/stores/postgres/pg_database.h"
 #endif
 
 enum { PATIENCE_MS = 60000, POLL_MS = 20, PATH_SIZE = 400 };
@@ -238,6 +238,10 @@ void fed_postgres_sql(const char *where, const char *sql, char *first, size_t ca
     PQfinish(conn);
 }
 
+void fed_postgres_look_again(void *db) {
+    ((fedserver_pg *)db)->looked_ms = -FEDSERVER_CHANGED_MS;
+}
+
 /* -- a standby -- */
 
 /* Ask until the first value of the result is "t". */
@@ -317,7 +321,21 @@ void fed_postgres_clear(const char *where) {
     fed_postgres_sql(where, "DROP SCHEMA IF EXISTS fedserver CASCADE", NULL, 0);
 }
 
-const char *fed_postgres_store(const char *name) {
+/* The connection string of the k-th database of the shared server. The first is there, the others
+ * are made when they are first asked for. */
+static const char *database(unsigned k) {
+    static char where[FED_POSTGRES_STORES][320];
+    assert_true(k < FED_POSTGRES_STORES);
+    if (where[k][0] == '\0' && k > 0) {
+        char sql[60];
+        snprintf(sql, sizeof sql, "CREATE DATABASE fed%u", k);
+        fed_postgres_sql(shared.where, sql, NULL, 0);
+        snprintf(where[k], sizeof where[k], "host=%s user=fed dbname=fed%u", shared.directory, k);
+    }
+    return k > 0 ? where[k] : shared.where;
+}
+
+const char *fed_postgres_store_at(const char *name, unsigned k) {
     static char text[400];
     if (name == NULL || strcmp(name, "postgres") != 0) {
         return name;
@@ -325,14 +343,15 @@ const char *fed_postgres_store(const char *name) {
     if (fed_postgres_shared()[0] == '\0') {
         exit(77); /* ctest: skipped */
     }
-    snprintf(text, sizeof text, "postgres:%s", fed_postgres_shared());
-    fed_postgres_clear(shared.where);
+    snprintf(text, sizeof text, "postgres:%s", database(k));
+    fed_postgres_clear(database(k));
     return text;
 }
 
 #else
 
-const char *fed_postgres_store(const char *name) {
+const char *fed_postgres_store_at(const char *name, unsigned k) {
+    (void)k;
     return name;
 }
 
@@ -385,4 +404,12 @@ void fed_postgres_clear(const char *where) {
     (void)where;
 }
 
+void fed_postgres_look_again(void *db) {
+    (void)db;
+}
+
 #endif
+
+const char *fed_postgres_store(const char *name) {
+    return fed_postgres_store_at(name, 0);
+}

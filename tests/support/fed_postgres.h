@@ -61,6 +61,17 @@ const char *fed_postgres_shared(void);
  * returned as it is. */
 const char *fed_postgres_store(const char *name);
 
+enum { FED_POSTGRES_STORES = 16 };
+
+/** The same, in the k-th of FED_POSTGRES_STORES databases: for a test that has several coordinators
+ * at once. */
+const char *fed_postgres_store_at(const char *name, unsigned k);
+
+/** The coordinator with this handle of its store asks at its next batch whether others have changed
+ * something. It does that in any case, but not in each batch, and a notification comes in its own
+ * time. */
+void fed_postgres_look_again(void *db);
+
 /** Delete the coordinator that this database holds, if it holds one. */
 void fed_postgres_clear(const char *where);
 

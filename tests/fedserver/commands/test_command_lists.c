@@ -85,13 +85,14 @@ static int setup(void **state) {
     coordinator_wait(&w.c, 60000);
     coordinator_commit(&w.c);
     fedserver_close(w.c.server);
+    w.c.server = NULL;
     *state = &w;
     return 0;
 }
 
 static int teardown(void **state) {
     world *w = *state;
-    fed_test_rmdir(w->c.directory);
+    coordinator_teardown(&w->c);
     return 0;
 }
 
@@ -186,6 +187,9 @@ static void the_audit_log_says_who_did_what(void **state) {
 static void the_directory_is_copied_checked_and_restored(void **state) {
     world *w = *state;
     char words[700], restored[300], original[256];
+    if (coordinator_store(&w->c)->copy == NULL) {
+        skip();
+    }
     snprintf(words, sizeof words, "%s/copy", w->c.directory);
     says(w, "backup", words, "is a backup of");
     says(w, "check", "", ": 0 rules broken");
@@ -201,7 +205,8 @@ static void the_directory_is_copied_checked_and_restored(void **state) {
 }
 
 int main(void) {
-    if (access(FED_BIN_DIR "/fedserver", X_OK) != 0) {
+    /* The commands are processes of their own. */
+    if (access(FED_BIN_DIR "/fedserver", X_OK) != 0 || coordinator_store_in_process()) {
         return 77;
     }
 #define WITH_WORLD(test) cmocka_unit_test_setup_teardown(test, setup, teardown)

@@ -133,6 +133,7 @@ static void flip_bit(const world *w, const blob_column *b, double where) {
 static void a_bit_of_whatever_the_next_model_is_made_from_is_found(void **state) {
     static const double places[] = {0, 0.3, 0.7, 1};
     world *w = *state;
+    coordinator_only_on_sqlite();
     assert_string_equal(check(w).text, "");
     kept_file sound = keep(w, "server.db");
     for (size_t k = 0; k < sizeof blobs / sizeof blobs[0]; k++) {
@@ -175,6 +176,7 @@ static void a_read_only_medium_is_checked_too(void **state) {
     const world *w = *state;
     const char *at = w->c.directory;
     char command[2000];
+    coordinator_only_on_sqlite();
     if (system("unshare -rm true 2>/dev/null") != 0) {
         skip();
     }

@@ -83,6 +83,10 @@ static void test_so_it_is_when_it_is_queued(void **state) {
     char path[300];
     uint64_t id = 0;
     coordinator_setup(&c);
+    if (coordinator_store(&c)->row_limit == 0) {
+        coordinator_teardown(&c);
+        skip();
+    }
     coordinator_commit(&c);
     snprintf(path, sizeof path, "%s/huge.json", c.directory);
     static const char huge[] = "{\"model\": \"input 12600 | dense 12600\","

@@ -174,5 +174,6 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         WITH_COORDINATOR(whatever_happens_slots_and_updates_of_two_tasks_add_up),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    /* A store that ends with its process makes nothing apart. */
+    return coordinator_store_in_process() ? 77 : cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -297,6 +297,32 @@ static void given_values_become_a_version_to_the_bit(void **state) {
     done(&f);
 }
 
+/* `kept` says that the store has this version's values; of the next ones it has none yet. */
+static void what_the_store_has_of_a_version_it_has_not_of_the_next_one(void **state) {
+    (void)state;
+    fixture f;
+    fed_error err = {0};
+    fedserver_versions next, given;
+    const float mean[SIZE] = {1, 2, 3};
+    open_with(&f, "3lc:s=1");
+    advance(&f, mean);
+    f.versions.kept = true;
+    float *residual = malloc(SIZE * sizeof *residual);
+    assert_non_null(residual);
+    memcpy(residual, f.versions.residual, SIZE * sizeof *residual);
+    assert_fed_ok_err(
+        fedserver_versions_next(&f.versions, &f.codec, 0, mean, residual, &next, &err));
+    assert_false(next.kept);
+    fedserver_versions_free(&next); /* its residual with it */
+    residual = calloc(SIZE, sizeof *residual);
+    assert_non_null(residual);
+    assert_fed_ok_err(fedserver_versions_given(&f.versions, mean, residual, &given, &err));
+    assert_false(given.kept);
+    fedserver_versions_free(&given);
+    assert_true(f.versions.kept);
+    done(&f);
+}
+
 static void a_damaged_part_is_refused(void **state) {
     (void)state;
     fixture f;
@@ -315,6 +341,7 @@ static void a_damaged_part_is_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(given_values_become_a_version_to_the_bit),
+        cmocka_unit_test(what_the_store_has_of_a_version_it_has_not_of_the_next_one),
         cmocka_unit_test(a_damaged_part_is_refused),
         cmocka_unit_test(what_a_delta_leaves_out_comes_later),
         cmocka_unit_test(the_next_version_is_made_beside_the_old_one),

@@ -422,6 +422,106 @@ static void a_device_that_reads_no_stages_gets_the_deltas_unpacked(void **state)
     assert_true(ask(f, 4, 9, false, 0).tag == plain.tag); /* after a restart */
 }
 
+/* Making rests, so another chain can be made at once only where none was made. */
+static void an_unpacked_chain_stays_as_long_as_somebody_asks_for_it(void **state) {
+    fixture *f = *state;
+    int64_t now_ms = 0;
+    use_codec(f, "3lc:s=1.75+entropy");
+    advance_to(f, 9);
+    f->no_stages = true;
+    const uint64_t tag = ask(f, 4, 9, false, now_ms).tag;
+    for (uint32_t other = 5; other < 9; other++) {
+        now_ms += FEDSERVER_SNAPSHOT_MS - 1;
+        assert_true(ask(f, 4, 9, false, now_ms).tag == tag);
+        assert_int_equal(ask(f, other, 9, false, now_ms).first.kind, FED_PART_DELTA);
+    }
+    now_ms += FEDSERVER_SNAPSHOT_MS; /* nobody has asked: it is made anew */
+    assert_true(ask(f, 4, 9, false, now_ms).tag == tag);
+    assert_int_equal(ask(f, 3, 9, false, now_ms).first.kind, FED_PART_SNAPSHOT);
+}
+
+/* The same of patches. */
+static void a_patch_stays_as_long_as_somebody_asks_for_it(void **state) {
+    fixture *f = *state;
+    const uint32_t have = oldest(f);
+    int64_t now_ms = 0;
+    assert_int_equal(ask(f, have, VERSIONS, true, now_ms).first.from, have);
+    const unsigned brought_back = f->brought_back;
+    for (int k = 0; k < 4; k++) {
+        now_ms += FEDSERVER_SNAPSHOT_MS - 1;
+        assert_int_equal(ask(f, have, VERSIONS, true, now_ms).first.from, have);
+    }
+    assert_int_equal(f->brought_back, brought_back);
+    now_ms += FEDSERVER_SNAPSHOT_MS;
+    assert_int_equal(ask(f, have, VERSIONS, true, now_ms).first.from, have);
+    assert_int_equal(f->brought_back, brought_back + 1);
+}
+
+/* Another process goes on with the answers that were kept: nothing is made again, and what was cut
+ * off is refused. */
+static void another_process_goes_on_with_the_same_answers(void **state) {
+    fixture *f = *state;
+    const uint32_t have = oldest(f);
+    fed_writer w;
+    fed_reader r;
+    const uint64_t patch = ask(f, have, VERSIONS, true, 7).tag;
+    const uint64_t whole = ask(f, -1, VERSIONS, false, 9).tag;
+    const fedserver_downloads before = f->downloads;
+    fed_writer_growing(&w);
+    fedserver_downloads_write(&f->downloads, &w);
+    f->downloads = (fedserver_downloads){0};
+    fed_reader_init(&r, w.data, w.len);
+    assert_fed_ok(fedserver_downloads_read(&f->downloads, &r));
+    assert_int_equal(fed_reader_left(&r), 0);
+    assert_true(f->downloads.rests_until_ms == before.rests_until_ms && before.rests_until_ms > 7);
+    for (size_t k = 0; k < FEDSERVER_PATCHES; k++) {
+        const fedserver_made *a = &before.patches[k], *b = &f->downloads.patches[k];
+        assert_true((a->blob == NULL) == (b->blob == NULL) && a->tag == b->tag &&
+                    a->asked_ms == b->asked_ms && a->from == b->from && a->to == b->to &&
+                    a->kind == b->kind);
+    }
+    for (size_t k = 0; k < FEDSERVER_SNAPSHOTS; k++) {
+        const fedserver_made *a = &before.snapshots[k], *b = &f->downloads.snapshots[k];
+        assert_true((a->blob == NULL) == (b->blob == NULL) && a->tag == b->tag &&
+                    a->asked_ms == b->asked_ms && a->to == b->to && a->kind == b->kind);
+    }
+    const unsigned brought_back = f->brought_back;
+    assert_true(ask(f, have, VERSIONS, true, 10).tag == patch);
+    assert_true(ask(f, -1, VERSIONS, false, 10).tag == whole);
+    assert_int_equal(f->brought_back, brought_back);
+    for (size_t cut = 0; cut < w.len; cut += cut < 64 ? 1 : 997) { /* what was cut off is refused */
+        fedserver_downloads broken = {0};
+        uint8_t *exact = malloc(cut + 1);
+        assert_non_null(exact);
+        memcpy(exact, w.data, cut);
+        fed_reader_init(&r, exact, cut);
+        assert_true(fedserver_downloads_read(&broken, &r) != FED_OK);
+        fedserver_downloads_free(&broken);
+        free(exact);
+    }
+    fed_writer_free(&w);
+    fedserver_downloads kept = before;
+    fedserver_downloads_free(&kept);
+}
+
+/* Only what a device has asked for is wanted of the next version. */
+static void a_snapshot_is_wanted_that_a_device_has_asked_for(void **state) {
+    fixture *f = *state;
+    fed_error err = {0};
+    fedserver_made made;
+    advance_to(f, 3);
+    assert_false(fedserver_downloads_wanted(&f->downloads, 3, FED_PART_SNAPSHOT));
+    assert_fed_ok_err(fedserver_downloads_make(&f->versions, FED_PART_SNAPSHOT, &made, &err));
+    fedserver_downloads_add(&f->downloads, &made);
+    assert_null(made.blob);
+    assert_false(fedserver_downloads_wanted(&f->downloads, 3, FED_PART_SNAPSHOT));
+    (void)ask(f, -1, 3, false, 5);
+    assert_true(fedserver_downloads_wanted(&f->downloads, 3, FED_PART_SNAPSHOT));
+    assert_false(fedserver_downloads_wanted(&f->downloads, 3, FED_PART_PATCH));
+    assert_false(fedserver_downloads_wanted(&f->downloads, 4, FED_PART_SNAPSHOT));
+    assert_true(f->downloads.rests_until_ms == 0); /* the newest one's snapshot costs no rest */
+}
+
 static void unpacked_deltas_are_plain_3lc(void **state) {
     fixture *f = *state;
     use_codec(f, "3lc:s=1.75");
@@ -478,6 +578,10 @@ int main(void) {
         WITH(a_snapshot_stays_as_long_as_somebody_asks_for_it),
         WITH(those_who_began_first_keep_their_snapshot),
         WITH(a_device_that_reads_no_stages_gets_the_deltas_unpacked),
+        WITH(an_unpacked_chain_stays_as_long_as_somebody_asks_for_it),
+        WITH(a_patch_stays_as_long_as_somebody_asks_for_it),
+        WITH(another_process_goes_on_with_the_same_answers),
+        WITH(a_snapshot_is_wanted_that_a_device_has_asked_for),
         WITH(unpacked_deltas_are_plain_3lc),
         WITH(while_deltas_cannot_be_unpacked_there_is_a_snapshot),
         WITH(a_chain_that_grows_longer_than_a_snapshot_is_not_sent),

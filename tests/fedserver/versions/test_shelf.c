@@ -197,6 +197,49 @@ static void what_nobody_asks_for_is_deleted(void **state) {
     assert_true(is_there(f, &used));
 }
 
+/* The task's own limit, not that of each run. */
+static void
+the_bytes_of_a_task_are_limited_together_and_one_task_does_not_push_out_another(void **state) {
+    fixture *f = *state;
+    fed_address kept[3], last;
+    const fed_address other = seal(f, 2, 9, 5000, 0);
+    for (uint8_t k = 0; k < 3; k++) {
+        kept[k] = seal(f, 1, k, 5000, k);
+    }
+    fedserver_shelf_wish wish = wish_of(1, 7, 5000);
+    wish.limit = 15000; /* as much as three runs have */
+    assert_fed_ok(get(f, &wish, 5, &last));
+    fedserver_blob_free(wish.run.blob);
+    assert_true(is_there(f, &last));
+    assert_false(is_there(f, &kept[0])); /* asked for longest ago */
+    assert_true(is_there(f, &kept[1]) && is_there(f, &kept[2]));
+    assert_true(is_there(f, &other));
+}
+
+/* A long run that is half sealed goes with its task; the next long one is sealed in its place. */
+static void what_is_being_sealed_ends_with_its_task(void **state) {
+    fixture *f = *state;
+    fed_address address;
+    const fedserver_shelf_wish gone = wish_of(1, 1, LONG), next = wish_of(2, 2, LONG);
+    assert_fed_status(get(f, &gone, 0, &address), FED_EBUSY);
+    assert_non_null(f->shelf.sealing.wish.run.blob);
+    fedserver_shelf_drop(&f->shelf, f->directory, 2); /* another task */
+    assert_non_null(f->shelf.sealing.wish.run.blob);
+    fedserver_shelf_drop(&f->shelf, f->directory, 1);
+    assert_null(f->shelf.sealing.wish.run.blob);
+    int64_t now_ms = 60000;
+    fed_status status = get(f, &next, now_ms, &address);
+    for (int k = 0; k < 100 && status == FED_EBUSY; k++) {
+        now_ms += 60000;
+        status = get(f, &next, now_ms, &address);
+    }
+    assert_fed_ok(status);
+    assert_true(is_there(f, &address));
+    assert_int_equal(address.len, LONG);
+    fedserver_blob_free(gone.run.blob);
+    fedserver_blob_free(next.run.blob);
+}
+
 static void tasks_share_the_file_of_equal_bytes(void **state) {
     fixture *f = *state;
     const fed_address one = seal(f, 1, 1, 5000, 0), two = seal(f, 2, 1, 5000, 0),
@@ -255,6 +298,8 @@ int main(void) {
         test(a_task_has_no_more_bytes_than_its_limit),
         test(the_number_of_files_is_bounded),
         test(what_nobody_asks_for_is_deleted),
+        test(the_bytes_of_a_task_are_limited_together_and_one_task_does_not_push_out_another),
+        test(what_is_being_sealed_ends_with_its_task),
         test(tasks_share_the_file_of_equal_bytes),
         test(only_names_find_files),
         test(a_disk_that_fails_is_left_alone_for_a_while),

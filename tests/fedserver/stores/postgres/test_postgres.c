@@ -13,6 +13,7 @@
 #include "fed_drill.h"
 #include "fed_postgres.h"
 #include "fedserver/operator.h"
+#include "fedserver/stores/postgres/pg_database.h"
 #include "fedserver/stores/postgres/pg_host.h"
 #include "fedserver/stores/store.h"
 #include "store_fixture.h"
@@ -468,6 +469,131 @@ static void a_lead_whose_pulse_is_cut_off_says_so(void **state) {
     assert_fed_says(err, "another coordinator leads now");
 }
 
+/* The tag of a lead: an advisory lock (0x46656454, term), which all its connections share. */
+#define TAG "1181049940"
+
+/* As of a thread that closes a round. What it writes is fenced; but rows that it holds would make
+ * the next leader wait. */
+static void who_takes_the_lead_ends_the_connections_of_older_leads(void **state) {
+    fixture *f = *state;
+    fed_error err = {0};
+    char left[24] = "";
+    void *thread = NULL, *other = NULL;
+    assert_fed_ok_err(f->store->open(f->directory, f->where, &thread, &err));
+    assert_fed_ok_err(f->store->open(f->directory, f->where, &other, &err));
+    const fedserver_lead first = lead(f, f->db);
+    assert_fed_ok_err(f->store->serve_term(thread, first.term, &err));
+    f->store->let_go(f->db);
+    fed_postgres_sql(f->where,
+                     "SELECT count(*) FROM pg_locks WHERE objsubid = 2 AND granted"
+                     " AND classid::bigint = " TAG,
+                     left, sizeof left);
+    assert_string_equal(left, "1");
+    const fedserver_lead next = lead(f, other);
+    assert_true(next.mine && next.term > first.term);
+    fed_postgres_sql(f->where,
+                     "SELECT count(*) FROM pg_locks l, fedserver.leader WHERE"
+                     " objsubid = 2 AND classid::bigint = " TAG " AND objid::bigint < leader.term",
+                     left, sizeof left);
+    assert_string_equal(left, "0");
+    fed_postgres_sql(f->where,
+                     "SELECT count(*) > 0 FROM pg_locks l, fedserver.leader WHERE"
+                     " objsubid = 2 AND classid::bigint = " TAG " AND objid::bigint = leader.term",
+                     left, sizeof left);
+    assert_string_equal(left, "t"); /* its own stay */
+    f->store->close(thread);
+    f->store->close(other);
+}
+
+/* The row of a lead that is over stands for 2 s more, here for an hour. Its address is nobody's: a
+ * request that goes there waits for nothing. */
+static void a_lead_without_connections_is_not_told(void **state) {
+    fixture *f = *state;
+    fed_error err = {0};
+    void *alone = NULL, *follower = NULL;
+    assert_fed_ok_err(f->store->open(f->directory, f->where, &alone, &err));
+    assert_fed_ok_err(f->store->open(f->directory, f->where, &follower, &err));
+    const int usual_ms = ((fedserver_pg *)follower)->answer_ms;
+    assert_true(lead(f, f->db).mine);
+    assert_string_equal(lead(f, follower).address, "127.0.0.1:8500");
+    f->store->let_go(f->db);
+    assert_fed_ok_err(f->store->lock(alone, &err));
+    sql(f, "UPDATE fedserver.leader SET until = clock_timestamp() + interval '1 hour'");
+    const fedserver_lead seen = lead(f, follower);
+    assert_false(seen.mine);
+    assert_string_equal(seen.address, "");
+    /* its short patience was for the question only */
+    assert_int_equal(((fedserver_pg *)follower)->answer_ms, usual_ms);
+    f->store->close(follower);
+    f->store->close(alone);
+}
+
+/* Nor is one whose time is over; it loses its connections, and with them the lock. */
+static void a_lead_whose_time_is_over_is_not_told_and_loses_its_connections(void **state) {
+    fixture *f = *state;
+    fed_error err = {0};
+    void *follower = NULL;
+    char left[24] = "";
+    assert_fed_ok_err(f->store->open(f->directory, f->where, &follower, &err));
+    const fedserver_lead first = lead(f, f->db);
+    /* its pulse renews nothing any more */
+    sql(f, "CREATE FUNCTION fedserver.no_pulse() RETURNS trigger LANGUAGE plpgsql AS"
+           " 'BEGIN NEW.until := OLD.until; RETURN NEW; END';"
+           " UPDATE fedserver.leader SET until = clock_timestamp() - interval '1 s';"
+           " CREATE TRIGGER no_pulse BEFORE UPDATE ON fedserver.leader FOR EACH ROW"
+           " WHEN (NEW.term = OLD.term) EXECUTE FUNCTION fedserver.no_pulse()");
+    const fedserver_lead seen = lead(f, follower);
+    assert_true(seen.mine || seen.address[0] == '\0');
+    fedserver_lead next = seen;
+    for (int k = 0; k < 3000 && !next.mine; k++) { /* until the server has ended them */
+        fed_sleep_ms(10);
+        next = lead(f, follower);
+    }
+    assert_true(next.mine && next.term > first.term);
+    fed_postgres_sql(f->where,
+                     "SELECT count(*) FROM pg_locks l, fedserver.leader WHERE"
+                     " objsubid = 2 AND classid::bigint = " TAG " AND objid::bigint < leader.term",
+                     left, sizeof left);
+    assert_string_equal(left, "0");
+    f->store->close(follower);
+}
+
+/* Holds the tag of term 1 back until somebody waits for it, then another one takes the lead. */
+static void *change_lead_behind_the_tag(void *where) {
+    fed_postgres_sql(
+        where,
+        "DO $$ BEGIN PERFORM pg_advisory_lock(" TAG ", 1);"
+        " FOR k IN 1..6000 LOOP EXIT WHEN EXISTS (SELECT FROM pg_locks WHERE objsubid = 2"
+        " AND NOT granted AND classid::bigint = " TAG ");"
+        " PERFORM pg_sleep(0.01); END LOOP;"
+        " UPDATE fedserver.leader SET term = 2; END $$",
+        NULL, 0);
+    return NULL;
+}
+
+/* The new leader ends the connections that have a tag. Who gets one later must find the new term:
+ * that is read behind the tag. */
+static void who_gets_its_tag_too_late_finds_the_new_term(void **state) {
+    fixture *f = *state;
+    fed_error err = {0};
+    pthread_t thread;
+    char held[8] = "0";
+    sql(f, "UPDATE fedserver.leader SET term = 1");
+    assert_int_equal(
+        pthread_create(&thread, NULL, change_lead_behind_the_tag, (void *)(uintptr_t)f->where), 0);
+    for (int k = 0; k < 3000 && strcmp(held, "1") != 0; k++) {
+        fed_postgres_sql(f->where,
+                         "SELECT count(*) FROM pg_locks WHERE objsubid = 2 AND granted"
+                         " AND classid::bigint = " TAG " AND mode = 'ExclusiveLock'",
+                         held, sizeof held);
+    }
+    assert_string_equal(held, "1");
+    const fed_status status = f->store->serve_term(f->db, 1, &err);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_fed_status(status, FED_ESTATE);
+    assert_fed_says(err, "another coordinator leads");
+}
+
 /* Its devices wait meanwhile, and might be served by another coordinator. */
 static void a_follower_does_not_wait_long_for_a_silent_server(void **state) {
     fixture *f = *state;
@@ -524,14 +650,16 @@ static void set_and_reload(const fixture *f, const char *setting, const char *na
 static void a_server_that_does_not_sync_is_refused(void **state) {
     fixture *f = *state;
     fed_error err = {0};
+    void *other = NULL;
     set_and_reload(f, "ALTER SYSTEM SET fsync = off", "fsync");
     reopen(f);
     const fed_status status = f->store->lock(f->db, &err);
     set_and_reload(f, "ALTER SYSTEM RESET fsync", "fsync");
     assert_fed_status(status, FED_EINVAL);
     assert_fed_says(err, "fsync off");
-    reopen(f);
-    assert_fed_ok_err(f->store->lock(f->db, &err));
+    assert_fed_ok_err(f->store->open(f->directory, f->where, &other, &err));
+    assert_fed_ok_err(f->store->lock(other, &err)); /* who was refused has not kept the lock */
+    f->store->close(other);
 }
 
 /* Who names several servers means to fail over, and without a synchronous standby that loses
@@ -571,6 +699,10 @@ int main(void) {
         OWN(a_batch_of_an_older_term_is_not_stored),
         OWN(a_batch_that_waits_while_the_lead_changes_is_not_stored),
         OWN(a_lead_whose_pulse_is_cut_off_says_so),
+        OWN(who_takes_the_lead_ends_the_connections_of_older_leads),
+        OWN(a_lead_without_connections_is_not_told),
+        OWN(a_lead_whose_time_is_over_is_not_told_and_loses_its_connections),
+        OWN(who_gets_its_tag_too_late_finds_the_new_term),
         OWN(a_follower_does_not_wait_long_for_a_silent_server),
         OWN(asynchronous_commits_are_made_synchronous),
         OWN(a_server_that_does_not_sync_is_refused),

@@ -1,0 +1,21 @@
+/* Memory whose end is the end of what may be read: the byte behind it is in a page that nobody may
+ * touch. So a release build sees an over-read too. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FED_TEST_GUARDED_H
+#define FED_TEST_GUARDED_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct guarded {
+    uint8_t *data; /* len bytes; not aligned */
+    size_t len;
+    void *pages;
+    size_t pages_len;
+} guarded;
+
+/** len bytes, copied from src; NULL: zeros. Free with guarded_free. */
+guarded guarded_copy(const void *src, size_t len);
+void guarded_free(guarded *g);
+
+#endif
