@@ -121,6 +121,87 @@ static void the_table_forgets_who_is_idle_and_nobody_else(void **state) {
     assert_ptr_equal(enter(limits, UINT32_MAX, 200000), debtor);
 }
 
+/* Each bucket alone keeps its peer, and so does a connection. No time passes. */
+static void the_table_keeps_who_owes_anything(void **state) {
+    enum { REQUEST, BYTES, FAILURE, CONNECTION, DEBTS, OTHERS = 1000 };
+    http_limits *limits = *state;
+    http_limits_peer *debtor[DEBTS];
+    for (uint32_t k = 0; k < DEBTS; k++) {
+        debtor[k] = enter(limits, k, 0);
+    }
+    while (ask(limits, debtor[REQUEST], 0, false, 0) == 0) {
+    }
+    http_limits_pay(debtor[BYTES], 6000);
+    while (http_limits_fail(limits, debtor[FAILURE], 0) == 0) {
+    }
+    for (uint32_t k = 0; k < CONNECTION; k++) {
+        http_limits_leave(debtor[k]);
+    }
+    for (uint32_t who = 0; who < OTHERS; who++) {
+        http_limits_leave(enter(limits, DEBTS + who, 0));
+    }
+    assert_true(limits->count < OTHERS); /* it was tidied */
+    for (uint32_t k = 0; k < DEBTS; k++) {
+        assert_int_equal(enter(limits, k, 0)->connections, k == CONNECTION ? 2 : 1);
+    }
+    assert_int_not_equal(ask(limits, enter(limits, REQUEST, 0), 0, false, 0), 0);
+    assert_int_not_equal(ask(limits, enter(limits, BYTES, 0), 0, false, 0), 0);
+    assert_int_not_equal(http_limits_fail(limits, enter(limits, FAILURE, 0), 0), 0);
+    assert_int_equal(http_limits_fail(limits, enter(limits, DEBTS, 0), 0), 0);
+}
+
+static void a_peer_is_forgotten_once_it_owes_nothing(void **state) {
+    http_limits *limits = *state;
+    for (uint32_t who = 0; who < 1000; who++) {
+        http_limits_peer *peer = enter(limits, who, 0);
+        assert_int_equal(ask(limits, peer, 5500, false, 0), 0);
+        assert_int_equal(http_limits_fail(limits, peer, 0), 0);
+        http_limits_leave(peer);
+    }
+    assert_int_equal(limits->count, 1000);
+    for (uint32_t who = 1000; who < 3000; who++) { /* all buckets are full again */
+        http_limits_leave(enter(limits, who, 100000));
+    }
+    assert_true(limits->count <= 1024);
+}
+
+/* An hour is the longest that anybody is told to wait. */
+static void a_wait_is_told_in_whole_seconds_and_an_hour_at_most(void **state) {
+    http_limits *limits = *state;
+    http_limits_peer *peer = enter(limits, 1, 0);
+    assert_int_equal(ask(limits, peer, 5000 + 3000000, false, 0), 0);
+    assert_int_equal(ask(limits, peer, 0, false, 0), 3001);
+    http_limits_pay(peer, 3000000);
+    assert_int_equal(ask(limits, peer, 0, false, 0), 3600);
+}
+
+/* What docs/protocol.md#limits says. */
+static void the_usual_limits_are_those_of_the_document(void **state) {
+    (void)state;
+    http_limits device, address, all, hello[2], hello_of_all[2];
+    http_limits_usual(0, 0, &device, &address, &all);
+    assert_true(device.rules.requests_per_s == 100 && device.rules.requests_burst == 1000);
+    assert_true(device.rules.bytes_per_s == 32e6 && device.rules.bytes_burst == 256e6);
+    assert_true(device.rules.connections == 16 && device.rules.uploads == 4);
+    assert_true(address.rules.requests_per_s == 1000 && address.rules.requests_burst == 10000);
+    assert_true(address.rules.bytes_per_s == 32e6 && address.rules.bytes_burst == 256e6);
+    assert_true(address.rules.failures_per_s == 1.0 / 6 && address.rules.failures_burst == 10);
+    assert_true(address.rules.connections == UINT32_MAX && address.rules.uploads == 4);
+    assert_true(all.rules.requests_per_s == 25600 && all.rules.requests_burst == 25600);
+    assert_int_equal(all.rules.uploads, 256);
+    for (int tickets = 0; tickets < 2; tickets++) { /* a resumed one costs half as much */
+        http_limits_handshakes(0, tickets == 1, &hello[tickets], &hello_of_all[tickets]);
+        const double rate = tickets == 1 ? 200 : 100;
+        assert_true(hello[tickets].rules.requests_per_s == rate * 2);
+        assert_true(hello[tickets].rules.requests_burst == rate * 20);
+        assert_true(hello_of_all[tickets].rules.requests_per_s == rate * 5);
+        assert_true(hello_of_all[tickets].rules.requests_burst == rate * 40);
+    }
+    http_limits_usual(7, 3, &device, &address, &all);
+    assert_true(device.rules.requests_per_s == 7 && device.rules.connections == 3);
+    assert_true(address.rules.requests_per_s == 70 && all.rules.requests_per_s == 7 * 256);
+}
+
 static void a_crowd_shares_what_is_left(void **state) {
     http_limits *limits = *state;
     for (uint32_t who = 0; who < HTTP_LIMITS_PEERS; who++) {
@@ -141,6 +222,10 @@ int main(void) {
         WITH(too_many_connections_or_uploads_have_to_wait),
         WITH(time_may_stand_still),
         WITH(the_table_forgets_who_is_idle_and_nobody_else),
+        WITH(the_table_keeps_who_owes_anything),
+        WITH(a_peer_is_forgotten_once_it_owes_nothing),
+        WITH(a_wait_is_told_in_whole_seconds_and_an_hour_at_most),
+        WITH(the_usual_limits_are_those_of_the_document),
         WITH(a_crowd_shares_what_is_left),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

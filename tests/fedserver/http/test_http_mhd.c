@@ -562,6 +562,27 @@ static void test_one_connection_too_many_is_told_to_wait(void **state) {
     w->options.connections = 0;
 }
 
+/* A device has four at a time, and each of these has ended: answered, or cut off in its middle. */
+static void test_uploads_that_have_ended_are_in_nobodys_way(void **state) {
+    world *w = *state;
+    assert_fed_ok(fed_cert_key_fingerprint(w->device.cert.text, w->server.known, NULL));
+    start(w);
+    const int parts = atomic_load(&w->server.parts);
+    CURL *curl = client(w, &w->device, w->devices_port, "/echo");
+    assert_echoes_large(curl, 6);
+    for (int k = 0; k < 6; k++) {
+        CURL *cut = raw(w, &w->device, w->devices_port);
+        fed_curl_say(cut,
+                     "POST /parts HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\nppppp");
+        break_line(cut, k % 2 == 1);
+        wait_for(&w->server.parts, parts + 5 * (k + 1));
+        curl_easy_cleanup(cut);
+    }
+    assert_echoes_large(curl, 1);
+    curl_easy_cleanup(curl);
+    finish(w);
+}
+
 /* What is announced and refused costs nothing, or a number could shut a device out for hours. */
 static void test_a_body_that_is_not_taken_is_not_paid_for(void **state) {
     world *w = *state;
@@ -706,6 +727,7 @@ int main(void) {
         cmocka_unit_test(test_time_passes_without_requests),
         cmocka_unit_test(test_a_device_beyond_its_rate_is_told_to_wait),
         cmocka_unit_test(test_one_connection_too_many_is_told_to_wait),
+        cmocka_unit_test(test_uploads_that_have_ended_are_in_nobodys_way),
         cmocka_unit_test(test_a_body_that_is_not_taken_is_not_paid_for),
         cmocka_unit_test(test_no_answer_leaves_when_the_commit_fails),
         cmocka_unit_test(test_a_port_in_use_is_named),

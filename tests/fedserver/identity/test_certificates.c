@@ -81,6 +81,35 @@ static void a_renewed_certificate_has_the_same_key_and_one_host_more(void **stat
     assert_memory_equal(of_key, of_cert, sizeof of_key);
 }
 
+/* A device's clock may be an hour slow. */
+static void assert_valid_from_an_hour_before(const world *w, const char *name, int64_t now_ms,
+                                             int64_t days) {
+    fed_error err = {0};
+    fed_pem pem;
+    int64_t begins_s = 0, expires_s = 0;
+    read_file(w, name, &pem);
+    assert_fed_ok_err(fed_cert_validity(pem.text, &begins_s, &expires_s, &err));
+    assert_int_equal(begins_s, now_ms / 1000 - 3600);
+    assert_int_equal(expires_s, now_ms / 1000 + days * 86400);
+}
+
+static void each_new_certificate_is_valid_an_hour_before_it_was_made(void **state) {
+    const world *w = *state;
+    fed_error err = {0};
+    fed_pem pem;
+    int64_t begins_s = 0, expires_s = 0;
+    for (int k = 0; k < 2; k++) { /* those of fedserver_init, by the clock of this machine */
+        read_file(w, k == 0 ? "ca.pem" : "server.pem", &pem);
+        assert_fed_ok_err(fed_cert_validity(pem.text, &begins_s, &expires_s, &err));
+        assert_true(begins_s <= fed_clock_unix_ms() / 1000 - 3600);
+    }
+    const int64_t now_ms = (expires_s - 100) * 1000;
+    assert_fed_ok_err(fedserver_certificate_renew(w->directory, NULL, now_ms, &err));
+    assert_valid_from_an_hour_before(w, "server.pem", now_ms, 3652);
+    assert_fed_ok_err(fedserver_ca_new(w->directory, now_ms, &err));
+    assert_valid_from_an_hour_before(w, "ca.pem", now_ms, 7300);
+}
+
 static void a_renewal_without_the_cas_key_changes_nothing(void **state) {
     const world *w = *state;
     char path[400];
@@ -234,6 +263,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         WITH(a_certificate_says_its_hosts_and_days),
         WITH(a_renewed_certificate_has_the_same_key_and_one_host_more),
+        WITH(each_new_certificate_is_valid_an_hour_before_it_was_made),
         WITH(a_renewal_without_the_cas_key_changes_nothing),
         WITH(the_ca_makes_no_further_authorities),
         WITH(a_ca_key_that_others_can_read_is_warned_of),

@@ -293,6 +293,31 @@ static void a_renewed_device_stays_the_same_one(void **state) {
     assert_int_equal(coordinator_enrolled(c), 1);
 }
 
+/* From the day that the old certificate ends on, and with the device in memory all the time. */
+static void a_renewal_counts_at_once_and_after_a_restart(void **state) {
+    coordinator *c = *state;
+    char word[32];
+    const test_device d = coordinator_enrol(c), other = coordinator_enrol(c);
+    const int64_t old_ms = coordinator_device(c, &d)->expires_ms;
+    assert_int_equal(coordinator_device(c, &other)->expires_ms, old_ms);
+    c->now_ms = old_ms - DAY_MS;
+    assert_int_equal(renew(c, &d.key, word), 200);
+    coordinator_commit(c);
+    const int64_t new_ms = coordinator_device(c, &d)->expires_ms;
+    assert_true(new_ms > old_ms + 700 * INT64_C(86400000));
+    for (int restarts = 0; restarts < 2; restarts++) {
+        for (int k = 0; k < 2; k++) { /* the first and the last moment beyond the old one */
+            c->now_ms = k == 0 ? old_ms : new_ms - 1;
+            assert_int_not_equal(ask_model(c, &d, word), 403);
+            assert_int_equal(ask_model(c, &other, word), 403);
+        }
+        c->now_ms = new_ms;
+        assert_int_equal(ask_model(c, &d, word), 403);
+        coordinator_crash(c);
+    }
+    assert_int_equal(coordinator_device(c, &d)->expires_ms, new_ms);
+}
+
 static void a_renewal_that_is_not_committed_costs_nothing(void **state) {
     coordinator *c = *state;
     char word[32];
@@ -429,6 +454,7 @@ int main(void) {
         WITH_COORDINATOR(a_revocation_must_say_which_device),
         WITH_COORDINATOR(a_key_is_enrolled_once),
         WITH_COORDINATOR(a_renewed_device_stays_the_same_one),
+        WITH_COORDINATOR(a_renewal_counts_at_once_and_after_a_restart),
         WITH_COORDINATOR(a_renewal_that_is_not_committed_costs_nothing),
         WITH_COORDINATOR(only_a_device_in_good_standing_renews),
         WITH_COORDINATOR(a_renewal_is_signed_with_the_devices_key),

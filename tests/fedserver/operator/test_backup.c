@@ -1,10 +1,12 @@
 /* Backup and restore: a copy made at any time is a whole coordinator, and goes on bit for bit. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <dirent.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "fed/file.h"
 #include "large_world.h"
 
 /* As `fedserver backup` does it, in a process of its own. */
@@ -104,6 +106,89 @@ static void keys_are_for_the_owner_only(void **state) {
     }
 }
 
+/* What is of one process or of this test, and what the store copies by its own means. */
+static bool stays_behind(const char *name) {
+    static const char *const names[] = {".",          "..",          "backup",   "copy",
+                                        "front.sock", "server.lock", "task.json"};
+    bool found = strncmp(name, "server.db", 9) == 0 || /* and -wal, -shm */
+                 strncmp(name, "backup", 6) == 0;
+    for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
+        found = found || strcmp(name, names[k]) == 0;
+    }
+    return found;
+}
+
+static void assert_same_file(const char *from, const char *to, const char *name) {
+    char path[2][600];
+    uint8_t *data[2] = {NULL, NULL};
+    size_t len[2] = {0, 0};
+    struct stat info[2];
+    fed_error err = {0};
+    for (int k = 0; k < 2; k++) {
+        snprintf(path[k], sizeof path[k], "%s/%s", k == 0 ? from : to, name);
+        if (fed_file_read(path[k], 1 << 28, &data[k], &len[k], &err) != FED_OK) {
+            fail_msg("%s", err.text);
+        }
+        assert_int_equal(stat(path[k], &info[k]), 0);
+    }
+    assert_int_equal(len[0], len[1]);
+    assert_memory_equal(data[0], data[1], len[0]);
+    assert_int_equal(info[0].st_mode, info[1].st_mode);
+    free(data[0]);
+    free(data[1]);
+}
+
+/* Each file of `from` is in `to`, as it is. Returns how many there are. */
+static size_t assert_whole(const char *from, const char *to) {
+    size_t count = 0;
+    DIR *folder = opendir(from);
+    assert_non_null(folder);
+    for (struct dirent *e; (e = readdir(folder)) != NULL;) {
+        if (!stays_behind(e->d_name)) {
+            assert_same_file(from, to, e->d_name);
+            count++;
+        }
+    }
+    closedir(folder);
+    return count;
+}
+
+static void put_with_mode(const world *w, const char *name, unsigned mode) {
+    char path[600];
+    fed_error err = {0};
+    snprintf(path, sizeof path, "%.240s/%s", w->home.directory, name);
+    assert_fed_ok_err(fed_file_replace(path, name, strlen(name), mode, &err));
+}
+
+/* Those of init, of the store, and those that people may put there; then the same, restored. */
+static void a_backup_has_every_file_of_the_coordinators_folder(void **state) {
+    world *w = *state;
+    fed_error err = {0};
+    upload(w, &w->home, 0);
+    assert_fed_ok_err(back_up(w->home.directory, w->backup, &err));
+    assert_int_equal(assert_whole(w->home.directory, w->backup), 6);
+    put_with_mode(w, "front.key", 0600);
+    put_with_mode(w, "front.pem", 0644);
+    strcat(w->backup, "-2");
+    assert_fed_ok_err(back_up(w->home.directory, w->backup, &err));
+    assert_int_equal(assert_whole(w->home.directory, w->backup), 8);
+    assert_fed_ok_err(fedserver_restore(w->backup, w->copy.directory, &err));
+    assert_int_equal(assert_whole(w->backup, w->copy.directory), 8);
+}
+
+static void a_front_without_its_key_stops_a_backup(void **state) {
+    world *w = *state;
+    fed_error err = {0};
+    put_with_mode(w, "front.pem", 0644);
+    assert_fed_status(back_up(w->home.directory, w->backup, &err), FED_ENOTFOUND);
+    assert_fed_says(err, "front.key");
+    char path[400];
+    snprintf(path, sizeof path, "%s/server.db", w->backup);
+    assert_int_equal(access(path, F_OK), -1); /* it is no coordinator, and may be made again */
+    put_with_mode(w, "front.key", 0600);
+    assert_fed_ok_err(back_up(w->home.directory, w->backup, &err));
+}
+
 static void a_coordinator_is_never_overwritten(void **state) {
     world *w = *state;
     fed_error err = {0};
@@ -130,6 +215,8 @@ int main(void) {
         WITH(a_backup_of_a_serving_coordinator_goes_on_bit_for_bit),
         WITH(backups_made_while_rounds_come_and_go_are_whole),
         WITH(keys_are_for_the_owner_only),
+        WITH(a_backup_has_every_file_of_the_coordinators_folder),
+        WITH(a_front_without_its_key_stops_a_backup),
         WITH(a_coordinator_is_never_overwritten),
         WITH(a_damaged_update_stops_a_backup),
     };

@@ -5,6 +5,7 @@
 
 #include <dirent.h>
 #include <poll.h>
+#include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>
 
@@ -28,6 +29,72 @@ static fedserver_store gated;       /* that one with this gate */
 static sem_t gate;
 static atomic_bool shut, fails;
 static atomic_int kept;
+/* Files that were kept, by which handle, and whether that handle has committed them. */
+static struct kept_file {
+    void *db;
+    uint64_t digest;
+    bool committed;
+} files[400];
+static size_t file_count, rows_checked;
+static pthread_mutex_t files_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void note_file(void *db, uint64_t digest) {
+    pthread_mutex_lock(&files_lock);
+    if (file_count < sizeof files / sizeof files[0]) {
+        files[file_count++] = (struct kept_file){.db = db, .digest = digest};
+    }
+    pthread_mutex_unlock(&files_lock);
+}
+
+static fed_status gated_commit(void *db, fed_error *err) {
+    const fed_status status = real.store->commit(db, err);
+    pthread_mutex_lock(&files_lock);
+    for (size_t k = 0; k < file_count && status == FED_OK; k++) {
+        files[k].committed = files[k].committed || files[k].db == db;
+    }
+    pthread_mutex_unlock(&files_lock);
+    return status;
+}
+
+/* A row names this file: it must be on the disk by now, whatever happens to the row's handle. */
+static void assert_committed(uint64_t digest) {
+    bool found = false;
+    pthread_mutex_lock(&files_lock);
+    for (size_t k = 0; k < file_count; k++) {
+        found = found || (files[k].digest == digest && files[k].committed);
+    }
+    rows_checked++;
+    pthread_mutex_unlock(&files_lock);
+    assert_true(found);
+}
+
+static fed_status gated_model_put(void *db, uint64_t task, const fedserver_model_row *row,
+                                  fed_error *err) {
+    if (row->kept) {
+        assert_committed(row->digest);
+        assert_committed(row->residual_digest);
+    }
+    if (row->kept && row->state_len > 0) {
+        assert_committed(row->state_digest);
+    }
+    return real.store->model_put(db, task, row, err);
+}
+
+static fed_status gated_delta_add(void *db, uint64_t task, uint32_t version, const uint8_t *part,
+                                  size_t len, const uint64_t *digest, fed_error *err) {
+    if (digest != NULL) {
+        assert_committed(*digest);
+    }
+    return real.store->delta_add(db, task, version, part, len, digest, err);
+}
+
+static fed_status gated_keyframe_add(void *db, uint64_t task, const fedserver_keyframe *keyframe,
+                                     fed_error *err) {
+    if (keyframe->kept) {
+        assert_committed(keyframe->digest);
+    }
+    return real.store->keyframe_add(db, task, keyframe, err);
+}
 
 static fed_status gated_put(void *db, uint64_t task, uint64_t digest, const void *bytes, size_t len,
                             fed_error *err) {
@@ -39,7 +106,11 @@ static fed_status gated_put(void *db, uint64_t task, uint64_t digest, const void
     if (atomic_load(&fails)) {
         return fed_fail(err, FED_EIO, "a planted fault");
     }
-    return real.store->blob_put(db, task, digest, bytes, len, err);
+    const fed_status status = real.store->blob_put(db, task, digest, bytes, len, err);
+    if (status == FED_OK) {
+        note_file(db, digest);
+    }
+    return status;
 }
 
 static void open_gate(void) {
@@ -54,6 +125,10 @@ static void open_apart(coordinator *c, size_t apart_values) {
     assert_fed_ok_err(fedserver_store_read(c->directory, &real, &err));
     gated = *real.store;
     gated.blob_put = gated_put;
+    gated.commit = gated_commit;
+    gated.model_put = gated_model_put;
+    gated.delta_add = gated_delta_add;
+    gated.keyframe_add = gated_keyframe_add;
     assert_fed_ok_err(fedserver_open_store(c->directory, &gated, NULL, &c->server, &err));
     fedserver_configure(c->server, &(fedserver_setup){.apart_values = apart_values});
     assert_fed_ok_err(fedserver_begin(c->server, &err));
@@ -70,6 +145,7 @@ static int begin(void **state) {
     atomic_store(&shut, false);
     atomic_store(&fails, false);
     atomic_store(&kept, 0);
+    file_count = rows_checked = 0;
     assert_int_equal(sem_init(&gate, 0, 0), 0);
     reopen(*state, 1);
     return 0;
@@ -321,6 +397,30 @@ static void files_do_not_pile_up(void **state) {
     free(old);
 }
 
+/* Values, residual, state, a delta that is too long for its row, and the version before. */
+static void rows_name_files_that_their_closing_has_committed(void **state) {
+    enum { WIDE = 200 * 100 + 100 };
+    static float x[WIDE];
+    coordinator *c = *state;
+    test_device d[2] = {coordinator_enrol(c), coordinator_enrol(c)};
+    coordinator_task(c, "{\"model\": \"input 200 | dense 100\", \"codec_up\": \"float32\","
+                        " \"codec_down\": \"float32\", \"strategy\": \"fedadam:lr=0.01\","
+                        " \"rounds\": 3, \"cohort\": 2, \"goal\": 2}");
+    for (uint32_t round = 1; round <= 2; round++) {
+        for (int k = 0; k < 2; k++) {
+            const fed_assignment work = device_ask_work(c, &d[k]);
+            x[k] = (float)round;
+            assert_int_equal(device_upload(c, &d[k], &work, x, 1, NULL), 200);
+        }
+        const size_t before = rows_checked;
+        atomic_store(&kept, 0);
+        finish_closing(c);
+        assert_int_equal(rows_checked - before, 5);
+        assert_int_equal(atomic_load(&kept), round == 1 ? 5 : 4); /* version 1 was kept before */
+    }
+    expect_sound(c);
+}
+
 /* -- asynchronous -- */
 
 static const char flowing[] = TASK(", \"staleness\": 2");
@@ -523,6 +623,7 @@ int main(void) {
         APART(status_and_metrics_say_that_the_round_closes),
         APART(a_thread_makes_the_version_that_the_caller_would_make),
         APART(files_do_not_pile_up),
+        APART(rows_name_files_that_their_closing_has_committed),
         APART(an_asynchronous_update_counts_in_the_next_round),
         APART(updates_that_come_meanwhile_may_be_all_that_the_next_round_needs),
         APART(a_coordinator_that_ended_while_a_round_closed_closes_it_to_the_same_bits),

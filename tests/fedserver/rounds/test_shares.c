@@ -87,6 +87,41 @@ static void a_devices_updates_are_taken_together(void **state) {
     assert_true(fabs((double)c[4].share / c[3].share - 4) < 1e-5);
 }
 
+/* Updates of one device are put in the order of their weights: the longest may be any of them. */
+static void a_devices_norm_is_that_of_its_longest_update(void **state) {
+    (void)state;
+    enum { UPDATES = 3 };
+    for (uint64_t longest = 0; longest < UPDATES; longest++) {
+        fedserver_claim c[UPDATES + 2] = {claim(1, 10, 1), claim(2, 10, 1)};
+        for (uint64_t k = 0; k < UPDATES; k++) {
+            c[2 + k] = claim(7, 10 + k, k == longest ? 9 : 2);
+        }
+        const fedserver_shares s = settle(c, UPDATES + 2, 1);
+        assert_int_equal(s.furthest, 7);
+        assert_true(s.furthest_norm == 9);
+    }
+}
+
+/* All of a device's updates reach as far as their sum: each of them is shortened. */
+static void a_devices_long_updates_are_shortened_together(void **state) {
+    (void)state;
+    fedserver_claim c[] = {claim(1, 10, 1), claim(2, 10, 1), claim(3, 5, 1000), claim(3, 5, 1000)};
+    const fedserver_shares s = settle(c, 4, 0.5);
+    assert_true(s.furthest == 3 && s.furthest_lowered && !s.heaviest_lowered);
+    const double reach = ((double)c[2].count + c[3].count) * 1000;
+    assert_true(fabs(reach / (2.0 * c[0].count) - 1) < 1e-3);
+}
+
+/* What a clipped update adds is what counts for rule 2; what is named is the norm that it had. */
+static void a_clipped_update_reaches_as_far_as_it_was_clipped(void **state) {
+    (void)state;
+    fedserver_claim c[] = {claim(1, 10, 1), claim(2, 10, 1), claim(3, 10, 10000)};
+    fedserver_shares s;
+    assert_fed_ok(fedserver_shares_settle(c, 3, 0.5, 1.5, &s));
+    assert_true(s.as_claimed && !s.furthest_lowered);
+    assert_true(s.furthest == 3 && s.furthest_norm == 10000);
+}
+
 static void the_largest_round_there_can_be_fits_the_sum(void **state) {
     (void)state;
     enum { MANY = 1000000 };
@@ -197,6 +232,9 @@ int main(void) {
         cmocka_unit_test(a_share_is_the_most_that_a_device_weighs),
         cmocka_unit_test(a_long_update_is_shortened_and_its_weight_stays),
         cmocka_unit_test(a_devices_updates_are_taken_together),
+        cmocka_unit_test(a_devices_norm_is_that_of_its_longest_update),
+        cmocka_unit_test(a_devices_long_updates_are_shortened_together),
+        cmocka_unit_test(a_clipped_update_reaches_as_far_as_it_was_clipped),
         cmocka_unit_test(the_largest_round_there_can_be_fits_the_sum),
         cmocka_unit_test(neither_order_nor_arrival_changes_a_bit),
         cmocka_unit_test(one_devices_loss_does_not_become_the_rounds),
