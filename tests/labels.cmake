@@ -1,0 +1,65 @@
+# Labels of tests, in one place: which have threads, processes or time, and which a short run leaves out.
+# Each directory that adds tests ends with fed_label_tests(). `ctest --print-labels` lists them, `ctest -LE 'all|night'` is the short form.
+# SPDX-License-Identifier: Apache-2.0
+
+# concurrent: threads, processes or time, so it can fail by chance: deploy/flaky.sh runs it many times.
+# A test in C has them if its source, or that of a file of tests/support that it includes, has one of these words; ...
+set(FED_CONCURRENT_WORDS "pthread_|fork\\(|waitpid|fed_threads|fed_test_run|fed_clock_|sleep\\(|poll\\(|popen\\(|system\\(")
+# ... or by its name, where the threads are the product's, or a script starts the programs.
+set(FED_CONCURRENT_NAMES "^(e2e|browser|bindings|install|python|kill_matrix|deploy|cuda|gpu)[.]|^board[.]qemu$|^fedserver[.](http|cluster)[.]"
+    "|^fedclient[.](apps|transports|datacenter)[.]|^contract[.]test_(transport|each_|gpu_)|[.](memory|postgres)$")
+
+# all: the short form of deploy/test.sh leaves it out. Each line: which tests, and what the short form has in their place.
+set(FED_ALL_TESTS
+    "^lint[.](tidy|headers)$"                                # the compilers' own warnings
+    "^e2e[.]test_(sweep|site_deaths|gang_faults)$"           # e2e.test_chaos, test_sites, contract.test_each_gang
+    "^e2e[.]test_chaos[.]postgres$|^e2e[.]test_takeover$"    # e2e.test_chaos; contract.test_stores on PostgreSQL
+    "^(cuda|gpu|parity|rtl|browser|bench|board)[.]"          # other devices and languages: the same code on the processor
+    "^contract[.](test_gpu_|gpu_traffic)|[.]test_device_curves$|^fedclient[.]datacenter[.]test_gpu_coder$"
+    "^deploy[.](nic|proxies|caches|image|sbom|helm|packages|completion|monitoring|units|figure|quoted)$" # packaging
+    "^python[.](wheel|types)$|^bindings[.]|^install[.]"      # python.tests
+    "^codecs[.](portable|readme)$|^fedtrain[.]|^fedclient[.](stack|without_curl)$|^fedserver[.]task[.]new_key$" # they compile
+)
+# night: only `deploy/test.sh --night` has it whole; --all has it in its quick form.
+set(FED_NIGHT_TESTS "^e2e[.]test_kill_matrix$")
+
+# Does the source of a test in C, or a file of tests/support that it includes, have one of these words?
+function(fed_source_matches source words result)
+  file(READ ${source} text)
+  string(REGEX MATCHALL "#include \"[a-z_0-9]+[.]h\"" includes "${text}")
+  foreach(include ${includes})
+    string(REGEX REPLACE "#include \"(.*)[.]h\"" "\\1" name ${include})
+    if(NOT name STREQUAL "fed_test") # it has all of them, for whom calls it
+      foreach(file ${PROJECT_SOURCE_DIR}/tests/support/${name}.h ${PROJECT_SOURCE_DIR}/tests/support/${name}.c)
+        if(EXISTS ${file})
+          file(READ ${file} more)
+          string(APPEND text "${more}")
+        endif()
+      endforeach()
+    endif()
+  endforeach()
+  string(REGEX MATCH "${words}" found "${text}")
+  set(${result} "${found}" PARENT_SCOPE)
+endfunction()
+
+# Label the tests of this directory.
+function(fed_label_tests)
+  string(CONCAT by_name ${FED_CONCURRENT_NAMES})
+  list(JOIN FED_ALL_TESTS "|" in_all)
+  get_property(names DIRECTORY PROPERTY TESTS)
+  foreach(name ${names})
+    if(name MATCHES "${FED_NIGHT_TESTS}")
+      set_property(TEST ${name} APPEND PROPERTY LABELS night)
+    elseif(name MATCHES "${in_all}")
+      set_property(TEST ${name} APPEND PROPERTY LABELS all)
+    endif()
+    string(REPLACE "." "/" source ${PROJECT_SOURCE_DIR}/tests.${name})
+    set(found)
+    if(EXISTS ${source}.c)
+      fed_source_matches(${source}.c "${FED_CONCURRENT_WORDS}" found)
+    endif()
+    if(found OR name MATCHES "${by_name}")
+      set_property(TEST ${name} APPEND PROPERTY LABELS concurrent)
+    endif()
+  endforeach()
+endfunction()
