@@ -80,14 +80,14 @@ class Run:
             pass
 
     def ended(self):
-        """Whether it has; then the test knows how."""
+        """How it did, once it has; then the test knows too."""
         now = time.monotonic()
         if now > self.end and not self.late:
             self.late = True
             self.stop()
         pid, status, used = os.wait4(self.process.pid, os.WNOHANG)
         if pid == 0:
-            return False
+            return None
         self.process.returncode = os.waitstatus_to_exitcode(status)
         test = self.test
         test.runs += 1
@@ -102,7 +102,7 @@ class Run:
         else:
             os.unlink(self.path)
             test.skips += verdict == "skipped"
-        return True
+        return f"{test.name} {self.number} {verdict} {test.walls[-1]:.2f} {test.cpus[-1]:.2f}"
 
 
 class Schedule:
@@ -135,11 +135,15 @@ class Schedule:
                 return None  # what is behind it would keep it from ever being alone
         return None
 
-    def work(self, folder):
+    def work(self, folder, told):
+        """told: called with a line for each run that has ended."""
         while self.waiting or self.going:
             while len(self.going) < self.jobs and (one := self.next()):
                 self.going.append(Run(*one, folder))
-            self.going = [run for run in self.going if not run.ended()]
+            ended = {run: run.ended() for run in self.going}
+            for line in filter(None, ended.values()):
+                told(line)
+            self.going = [run for run, line in ended.items() if not line]
             time.sleep(LOOK_S)
 
     def stop(self):
@@ -197,11 +201,7 @@ def table(tests, by_cpu):
 
 def report(tests, options, missing):
     ran = [test for test in tests if test.runs]
-    lines = list(table(ran, options.cpu))
-    print("\n" + "\n".join(lines))
-    if options.table:
-        with open(options.table, "w", encoding="utf-8") as file:
-            file.write("\n".join(lines) + "\n")
+    print("\n" + "\n".join(table(ran, options.cpu)))
     if missing:
         print(f"not built, so not run: {len(missing)} tests, the first of them {missing[0].name}")
     runs, failures = sum(test.runs for test in ran), sum(len(test.failures) for test in ran)
@@ -228,7 +228,7 @@ def parsed(arguments):
     parser.add_argument("--cpu", action="store_true", help="what tests cost: all of them, once, sorted by CPU seconds")
     parser.add_argument("--build", default=os.path.join(ROOT, "build/release"), help="preset build/release")
     parser.add_argument("--out", help="the folder for what failing runs print; preset a new temporary one")
-    parser.add_argument("--table", metavar="FILE", help="write the table there too")
+    parser.add_argument("--runs", metavar="FILE", help="write a line for each run: test, number, verdict, wall and CPU seconds")
     options = parser.parse_args(arguments)
     cores = len(os.sched_getaffinity(0))
     options.all = options.all or options.cpu
@@ -262,7 +262,8 @@ def main(arguments):
     schedule, load = Schedule(tests, options.times, options.jobs), Load(options.load)
     print(f"{len(tests)} tests, {options.times} times each, {options.jobs} at a time, beside {options.load} busy loops", flush=True)
     try:
-        schedule.work(folder)
+        with open(options.runs or os.devnull, "w", encoding="utf-8", buffering=1) as file:
+            schedule.work(folder, lambda line: print(line, file=file))
     except KeyboardInterrupt:
         print("interrupted: the table has the runs that had ended")
     finally:

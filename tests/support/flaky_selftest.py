@@ -44,9 +44,13 @@ class Flaky(unittest.TestCase):
         return code, out.getvalue()
 
     def test_counts_each_run(self):
-        code, said = self.run_it([("good", "true", ""), ("none", "exit 77", "SKIP_RETURN_CODE 77")], "", "3")
+        runs = os.path.join(self.folder, "runs")
+        code, said = self.run_it([("good", "true", ""), ("none", "exit 77", "SKIP_RETURN_CODE 77")], "", "3", "--runs", runs)
         self.assertEqual(code, 0, said)
         self.assertIn("2 tests, 6 runs: 3 passed, 3 skipped, 0 failed", said)
+        with open(runs, encoding="utf-8") as file:
+            seen = sorted(line.split()[:3] for line in file)
+        self.assertEqual(seen, [[name, number, how] for name, how in (("good", "passed"), ("none", "skipped")) for number in "123"])
 
     def test_keeps_what_a_failing_run_printed(self):
         code, said = self.run_it([("now_and_then", "echo run >>seen; echo words; test $(wc -l <seen) != 2", "")], "", "3")
