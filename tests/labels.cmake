@@ -7,15 +7,15 @@
 set(FED_CONCURRENT_WORDS "pthread_|fork\\(|waitpid|fed_threads|fed_test_run|fed_clock_|sleep\\(|poll\\(|popen\\(|system\\(")
 # ... or by its name, where the threads are the product's, or a script starts the programs.
 set(FED_CONCURRENT_NAMES "^(e2e|browser|bindings|install|python|kill_matrix|deploy|cuda|gpu)[.]|^board[.]qemu$|^fedserver[.](http|cluster)[.]"
-    "|^fedclient[.](apps|transports|datacenter)[.]|^contract[.]test_(transport|each_|gpu_)|[.](memory|postgres)$")
+    "^fedclient[.](apps|transports|datacenter)[.]|^contract[.]test_(transport|each_|gpu_)|[.](memory|postgres)$")
 
 # all: the short form of deploy/test.sh leaves it out. Each line: which tests, and what the short form has in their place.
 set(FED_ALL_TESTS
     "^lint[.](tidy|headers)$"                                # the compilers' own warnings
     "^e2e[.]test_(sweep|site_deaths|gang_faults)$"           # e2e.test_chaos, test_sites, contract.test_each_gang
-    "^e2e[.]test_chaos[.]postgres$|^e2e[.]test_takeover$"    # e2e.test_chaos; contract.test_stores on PostgreSQL
+    "^(e2e[.]test_chaos|fedserver[.]test_server)[.](memory|postgres)$|^e2e[.]test_takeover$" # one store; contract.test_stores on each
     "^(cuda|gpu|parity|rtl|browser|bench|board)[.]"          # other devices and languages: the same code on the processor
-    "^contract[.](test_gpu_|gpu_traffic)|[.]test_device_curves$|^fedclient[.]datacenter[.]test_gpu_coder$"
+    "^contract[.](test_gpu_|gpu_traffic)|[.]test_(device_curves|worker_device)$|^fedclient[.]datacenter[.]test_gpu_coder$"
     "^deploy[.](nic|proxies|caches|image|sbom|helm|packages|completion|monitoring|units|figure|quoted)$" # packaging
     "^python[.](wheel|types)$|^bindings[.]|^install[.]"      # python.tests
     "^codecs[.](portable|readme)$|^fedtrain[.]|^fedclient[.](stack|without_curl)$|^fedserver[.]task[.]new_key$" # they compile
@@ -42,23 +42,33 @@ function(fed_source_matches source words result)
   set(${result} "${found}" PARENT_SCOPE)
 endfunction()
 
+# Does the name match one of these expressions? CMake allows ten parentheses in one.
+function(fed_name_matches name expressions result)
+  set(${result} FALSE PARENT_SCOPE)
+  foreach(expression ${expressions})
+    if(name MATCHES "${expression}")
+      set(${result} TRUE PARENT_SCOPE)
+    endif()
+  endforeach()
+endfunction()
+
 # Label the tests of this directory.
 function(fed_label_tests)
-  string(CONCAT by_name ${FED_CONCURRENT_NAMES})
-  list(JOIN FED_ALL_TESTS "|" in_all)
   get_property(names DIRECTORY PROPERTY TESTS)
   foreach(name ${names})
-    if(name MATCHES "${FED_NIGHT_TESTS}")
+    fed_name_matches(${name} "${FED_NIGHT_TESTS}" in_night)
+    fed_name_matches(${name} "${FED_ALL_TESTS}" in_all)
+    fed_name_matches(${name} "${FED_CONCURRENT_NAMES}" found)
+    if(in_night)
       set_property(TEST ${name} APPEND PROPERTY LABELS night)
-    elseif(name MATCHES "${in_all}")
+    elseif(in_all)
       set_property(TEST ${name} APPEND PROPERTY LABELS all)
     endif()
     string(REPLACE "." "/" source ${PROJECT_SOURCE_DIR}/tests.${name})
-    set(found)
-    if(EXISTS ${source}.c)
+    if(NOT found AND EXISTS ${source}.c)
       fed_source_matches(${source}.c "${FED_CONCURRENT_WORDS}" found)
     endif()
-    if(found OR name MATCHES "${by_name}")
+    if(found)
       set_property(TEST ${name} APPEND PROPERTY LABELS concurrent)
     endif()
   endforeach()
