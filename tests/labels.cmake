@@ -1,5 +1,5 @@
-# Labels of tests, in one place: which have threads, processes or time, and which a short run leaves out.
-# Each directory that adds tests ends with fed_label_tests(). `ctest --print-labels` lists them, `ctest -LE 'all|night'` is the short form.
+# Labels of tests, in one place: which have threads, processes or time, and which a short run leaves out; and their time-out.
+# Each directory that adds tests ends with fed_label_tests(). `ctest --print-labels` lists the labels.
 # SPDX-License-Identifier: Apache-2.0
 
 # concurrent: threads, processes or time, so it can fail by chance: deploy/flaky.sh runs it many times.
@@ -22,6 +22,10 @@ set(FED_ALL_TESTS
 )
 # night: only `deploy/test.sh --night` has it whole; --all has it in its quick form.
 set(FED_NIGHT_TESTS "^e2e[.]test_kill_matrix$")
+
+# A time-out is for a test that hangs, so it is the same for all, and far above what any takes: 130 CPU seconds were 10 minutes on
+# two cores at a load of 35.
+set(FED_TEST_TIMEOUT_S 2400)
 
 # Does the source of a test in C, or a file of tests/support that it includes, have one of these words?
 function(fed_source_matches source words result)
@@ -56,6 +60,7 @@ endfunction()
 function(fed_label_tests)
   get_property(names DIRECTORY PROPERTY TESTS)
   foreach(name ${names})
+    set_property(TEST ${name} PROPERTY TIMEOUT ${FED_TEST_TIMEOUT_S})
     fed_name_matches(${name} "${FED_NIGHT_TESTS}" in_night)
     fed_name_matches(${name} "${FED_ALL_TESTS}" in_all)
     fed_name_matches(${name} "${FED_CONCURRENT_NAMES}" found)

@@ -168,8 +168,9 @@ static fed_status await_listening(sim_coordinator *c, fed_error *err) {
     return FED_OK;
 }
 
-/** Choose a free port, where none is wanted, and keep it: while the coordinator is down, the system
- * would give it to any connection that goes out. The socket never listens, so the coordinator can. */
+/** Choose a free port, where none is wanted, and keep it. While the coordinator is down, the system
+ * would give it to any connection that goes out. The socket never listens, so that the coordinator
+ * can. */
 static fed_status keep_port(uint16_t *port, int *held, fed_error *err) {
     if (*port != 0) {
         return FED_OK;
