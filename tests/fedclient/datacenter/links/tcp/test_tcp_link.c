@@ -217,22 +217,6 @@ static void another_size_does_not_meet(void **state) {
     assert_refused(&gang, "another size");
 }
 
-/* How many connections there are to an address of this machine. */
-static unsigned connections_to(const char *address) {
-    enum { ESTABLISHED = 1 };
-    unsigned count = 0, port = 0, state = 0;
-    char line[300];
-    FILE *file = fopen("/proc/net/tcp", "r");
-    assert_non_null(file);
-    while (fgets(line, sizeof line, file) != NULL) {
-        if (sscanf(line, "%*u: %*8x:%x %*x:%*x %x", &port, &state) == 2) {
-            count += state == ESTABLISHED && port == strtoul(strchr(address, ':') + 1, NULL, 10);
-        }
-    }
-    fclose(file);
-    return count;
-}
-
 /* Its own address is taken: it listens on none. On a busy machine it gets more time. */
 static void come_again(opener *again, feddc_place place) {
     for (place.patience_ms = SOON_MS; place.patience_ms <= MOST_MS; place.patience_ms *= 2) {
@@ -252,7 +236,8 @@ static void a_second_process_of_one_rank_stays_outside(void **state) {
     link_gang_open(&gang, tcp, 3);
     start(&rank[0], &gang.place[0]);
     start(&rank[1], &gang.place[1]);
-    while (connections_to(gang.address[0]) < 2) { /* it dials the second one from its place */
+    while (link_gang_connections(gang.address[0]) <
+           2) { /* it dials the second one from its place */
         fed_sleep_ms(1);
     }
     come_again(&again, gang.place[1]);
