@@ -59,6 +59,17 @@ class Test:
         return "passed" if good != bool(self.properties.get("WILL_FAIL")) else "failed"
 
 
+def session(leader):
+    """The processes of a session. Some are in groups of their own: timeout(1) makes one."""
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as file:
+                if int(file.read().rpartition(")")[2].split()[3]) == leader:
+                    yield int(name)
+        except (FileNotFoundError, ProcessLookupError):
+            pass
+
+
 class Run:
     """One run of a test, which goes on."""
 
@@ -67,17 +78,18 @@ class Run:
         self.path = os.path.join(folder, f"{test.name}.{number}.txt")
         self.start = time.monotonic()
         with open(self.path, "wb") as out:
-            # In a process group of its own, so that a time-out ends its children too.
+            # In a session of its own, so that a time-out ends its children too, and theirs.
             self.process = subprocess.Popen(test.command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=test.environment(),
                                             cwd=test.properties.get("WORKING_DIRECTORY"), start_new_session=True)
         self.end = self.start + float(test.properties.get("TIMEOUT", PRESET_TIMEOUT_S))
         self.late = False
 
     def stop(self):
-        try:
-            os.killpg(self.process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
+        for pid in session(self.process.pid):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
 
     def ended(self):
         """How it did, once it has; then the test knows too."""

@@ -70,7 +70,7 @@ class Flaky(unittest.TestCase):
         real, child = time.monotonic, os.path.join(self.folder, "child")
         # The hour is over as soon as the child runs.
         with unittest.mock.patch("flaky.time.monotonic", lambda: real() + 3600 * os.path.exists(child)):
-            code, said = self.run_it([("late", "sleep 1000 & echo $! >new; mv new child; wait", "TIMEOUT 3000")], "", "1")
+            code, said = self.run_it([("late", "timeout 1000 sleep 1000 & echo $! >new; mv new child; wait", "TIMEOUT 3000")], "", "1")
         self.assertEqual(code, 1, said)
         self.assertIn("ran past its time-out", said)
         self.assertTrue(ended(when_written(child)))
