@@ -14,7 +14,7 @@ set -Eeuo pipefail
 cd "$(dirname "$0")/.."
 
 case ${1:-} in
-"") length=short ;;
+"") length=short FED_TEST_LENGTH=short ;;
 --all) length=all ;;
 --night) length=night ;;
 *)
@@ -22,7 +22,7 @@ case ${1:-} in
     exit 2
     ;;
 esac
-export FED_TEST_LENGTH=$length
+export FED_TEST_LENGTH=${FED_TEST_LENGTH:-all}
 
 jobs=$(nproc)
 name=
@@ -212,7 +212,7 @@ run release -L lint -LE all
 
 if [ $length = short ]; then
     stage "tests, optimised, in their short form"
-    optimised 'all|night|lint'
+    optimised 'all|lint'
 else
     stage "benchmarks: do they build?"
     build release ON bench
@@ -220,7 +220,7 @@ else
     thread_sanitizer
     other_machines
     stage "all tests and lint, optimised"
-    forgiving optimised night
+    forgiving optimised none
 fi
 if [ $length = night ]; then
     night

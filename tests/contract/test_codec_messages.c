@@ -75,7 +75,7 @@ static void try_changed(const contract_message *m, const uint8_t *data) {
 
 static void visit_flips(const contract_message *m, const float *x) {
     (void)x;
-    for (size_t bit = 0; bit < 8 * m->len; bit += FED_TEST_SIZE(1, 3)) {
+    for (size_t bit = 0; bit < 8 * m->len; bit += FED_TEST_TRIES(1, 3)) {
         m->data[bit / 8] ^= (uint8_t)(1u << bit % 8);
         try_changed(m, m->data);
         m->data[bit / 8] ^= (uint8_t)(1u << bit % 8);
@@ -92,7 +92,7 @@ static void random_bytes_are_refused_or_decode_within_bounds(void **state) {
     fed_rng rng;
     fed_rng_init(&rng, 7, 0, 0);
     for (size_t c = 0; c < FEDCODEC_COUNT; c++) {
-        for (int i = 0; i < FED_TEST_SIZE(20000, 5000); i++) {
+        for (int i = 0; i < FED_TEST_TRIES(20000, 5000); i++) {
             contract_message m = {.codec.vtable = contract_unit->codecs[c]};
             m.n = fed_rng_below(&rng, 40);
             m.len = fed_rng_below(&rng, 20);

@@ -12,7 +12,12 @@
 #include "fed/rng.h"
 #include "fedcodec/codec.h"
 
-enum { MOST = 5, EACH = FED_TEST_SIZE(1, 3) }; /* EACH: of the codecs, for one collective */
+enum { MOST = 5 };
+
+/* Of the codecs, for one collective: each third in a short run. */
+static unsigned each(void) {
+    return FED_TEST_TRIES(1, 3);
+}
 
 static exchange_seat seat[LINK_GANG_RANKS], other[LINK_GANG_RANKS];
 
@@ -115,7 +120,7 @@ static void all_ranks_and_links_have_the_same_bits(void **state) {
             for (uint32_t size = least; size <= MOST; size++) {
                 check_sums(link, spec, NULL, size);
             }
-            for (size_t c = k % EACH; fedcodec_at(c) != NULL; c += EACH) {
+            for (size_t c = k % each(); fedcodec_at(c) != NULL; c += each()) {
                 const char *codec = fedcodec_name(fedcodec_at(c));
                 if (!recodes(spec) || !expands(codec)) {
                     check_sums(link, spec, codec, 3 + (uint32_t)(c % 3));
@@ -229,7 +234,7 @@ static void what_codecs_leave_out_stays_in_residuals(void **state) {
     const char *spec;
     uint32_t least;
     for (size_t k = 0; (spec = spec_at(k, &least)) != NULL; k++) {
-        for (size_t c = k % EACH; fedcodec_at(c) != NULL; c += EACH) {
+        for (size_t c = k % each(); fedcodec_at(c) != NULL; c += each()) {
             const char *codec = fedcodec_name(fedcodec_at(c));
             bool takes =
                 fedcodec_has_feedback(fedcodec_at(c)) && !(recodes(spec) && expands(codec));
@@ -351,7 +356,7 @@ static void a_lost_rank_ends_in_errors_and_never_in_a_hang(void **state) {
     const char *spec;
     uint32_t least;
     for (size_t l = 0; (link = feddc_link_at(l)) != NULL; l++) {
-        uint64_t stride = strcmp(link->name, "threads") == 0 ? 3 * EACH : 31 * EACH;
+        uint64_t stride = strcmp(link->name, "threads") == 0 ? 3 * each() : 31 * each();
         for (size_t k = 0; link_gang_fits(link) && (spec = spec_at(k, &least)) != NULL; k++) {
             lose_at_each(link, spec, stride);
         }
@@ -409,7 +414,7 @@ static void a_peer_that_sends_anything_ends_in_an_error(void **state) {
     const char *spec;
     uint32_t least;
     for (size_t k = 0; (spec = spec_at(k, &least)) != NULL; k++) {
-        for (babble_seed = 0; least <= 2 && babble_seed < 60 / EACH; babble_seed++) {
+        for (babble_seed = 0; least <= 2 && babble_seed < 60 / each(); babble_seed++) {
             exchange_run run = {.link = feddc_link_named("threads"),
                                 .collective = spec,
                                 .codec = codecs[babble_seed % 4],

@@ -63,11 +63,11 @@ static bool case_at(size_t k, worker_case *c) {
     return k < ways * rows;
 }
 
-/* Ranks are 4 under mpirun, so a star has 3 workers there. A sanitized build has each fourth case,
+/* Ranks are 4 under mpirun, so a star has 3 workers there. A short run has each fourth case,
  * and so each collective with each rule and each codec with some. */
 static bool next_case(size_t *k, const char *link, worker_case *c) {
     while (case_at(*k, c)) {
-        *k += FED_TEST_SIZE(1, 4);
+        *k += FED_TEST_TRIES(1, 4);
         if (c->codec == NULL || !is_refused(c->collective, c->codec)) {
             c->link = link;
             return true;

@@ -524,7 +524,7 @@ static bool on_disk(const fixture *f) {
 
 static void sweep(fixture *f, uint64_t step, void (*start)(void *user), bool (*deed)(void *user),
                   void (*end)(void *user, bool acknowledged)) {
-    const fault_sweep all = {f->directory, step * FED_TEST_SIZE(1, 4), f, start, deed, end};
+    const fault_sweep all = {f->directory, step * FED_TEST_TRIES(1, 4), f, start, deed, end};
     f->store->close(f->db);
     if (on_disk(f)) {
         fault_sweep_run(&all);

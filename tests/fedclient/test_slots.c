@@ -11,7 +11,7 @@
 #include "fedclient/fedclient.h"
 #include "fedclient/record.h"
 
-enum { VALUES = 27, TASKS = 4, STEPS_MOST = 120, EACH = FED_TEST_SIZE(1, 3) };
+enum { VALUES = 27, TASKS = 4, STEPS_MOST = 120 };
 
 #define TASK(codec, keys)                                                                          \
     "{\"model\": \"input 8 | dense 3\", \"codec_up\": \"" codec "\", \"codec_down\": \"float32\"," \
@@ -522,7 +522,7 @@ static void power_that_fails_at_any_put_loses_nothing_of_either_task(void **stat
         uint64_t puts = 0, requests = 0, again = 0;
         run(kind, UINT64_MAX, UINT64_MAX, false, &puts, &requests);
         assert_true(puts >= 6 * 4);
-        for (uint64_t at = kind % EACH; at < puts; at += EACH) {
+        for (uint64_t at = kind % FED_TEST_TRIES(1, 3); at < puts; at += FED_TEST_TRIES(1, 3)) {
             run(kind, at, UINT64_MAX, at % 2 == 0, &again, &requests);
             run(kind, at, UINT64_MAX, at % 2 != 0, &again, &requests);
         }
@@ -535,7 +535,7 @@ static void a_line_that_breaks_at_any_request_loses_nothing_of_either_task(void 
         uint64_t puts = 0, requests = 0, again = 0;
         run(kind, UINT64_MAX, UINT64_MAX, false, &puts, &requests);
         assert_true(requests >= 6 * 3);
-        for (uint64_t at = kind % EACH; at < requests; at += EACH) {
+        for (uint64_t at = kind % FED_TEST_TRIES(1, 3); at < requests; at += FED_TEST_TRIES(1, 3)) {
             run(kind, UINT64_MAX, at, false, &puts, &again);
             run(kind, UINT64_MAX, at, true, &puts, &again);
         }

@@ -27,7 +27,8 @@ typedef struct chaos_board {
 
 typedef struct chaos_run {
     chaos_board *board;
-    char directory[300]; /* holds coordinator/, device0/ ... and device0.log ... */
+    char directory[300];               /* holds coordinator/, device0/ ... and device0.log ... */
+    uint16_t front_port, devices_port; /* the coordinator's in each of its lives; 0: any */
     uint64_t seed;
     uint32_t wait_most_ms; /* devices ask again after this at the latest, so that the test ends
                               soon */

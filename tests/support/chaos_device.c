@@ -39,8 +39,8 @@ void chaos_coordinator(const chaos_run *run) {
     /* A network of the run's own has no other users, so the coordinator may listen on all
      * addresses. */
     const fedserver_http_options options = {.bind = run->far >= 0 ? "0.0.0.0" : "127.0.0.1",
-                                            .front_port = (uint16_t)run->board->front,
-                                            .devices_port = (uint16_t)run->board->devices,
+                                            .front_port = run->front_port,
+                                            .devices_port = run->devices_port,
                                             .stop = &never,
                                             .ready = note_ports,
                                             .user = run->board};

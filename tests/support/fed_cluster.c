@@ -10,33 +10,11 @@
 
 #include "fed/clock.h"
 #include "fed/file.h"
+#include "fed_port.h"
 #include "fed_test.h"
 #include "fedserver/http.h"
 
 enum { PATIENCE_MS = 60000, POLL_MS = 10 };
-
-/* A port that nobody has on any of the members' addresses. */
-static uint16_t free_port(const fed_cluster *c) {
-    int fds[FED_CLUSTER_MOST];
-    uint16_t port = 0;
-    fed_error err = {0};
-    for (unsigned tries = 0; tries < 100; tries++) {
-        unsigned have = 0;
-        port = 0;
-        while (have < c->count &&
-               fedserver_http_listen(c->member[have].bind, &port, &fds[have], &err) == FED_OK) {
-            have++;
-        }
-        for (unsigned k = 0; k < have; k++) {
-            close(fds[k]);
-        }
-        if (have == c->count) {
-            return port;
-        }
-    }
-    fail_msg("no free port: %s", err.text);
-    return 0;
-}
 
 static void copy_file(const char *from, const char *to, const char *name) {
     char path[500];
@@ -90,14 +68,10 @@ void fed_cluster_open(fed_cluster *c, const char *parent, const char *store, uns
     for (unsigned k = 1; k < count; k++) {
         fed_cluster_copy(c->member[0].directory, c->member[k].directory);
     }
-    c->front = free_port(c);
-    do {
-        c->devices = free_port(c);
-    } while (c->devices == c->front);
+    c->front = fed_port_keep();
+    c->devices = fed_port_keep();
     for (unsigned k = 0; k < count; k++) {
-        do {
-            c->member[k].link = free_port(c);
-        } while (c->member[k].link == c->front || c->member[k].link == c->devices);
+        c->member[k].link = fed_port_keep();
         at += (size_t)snprintf(c->servers + at, sizeof c->servers - at, "%shttps://%s:%u",
                                k > 0 ? "," : "", c->member[k].bind, c->front);
     }

@@ -4,6 +4,7 @@
 
 #include "fed/clock.h"
 #include "fed/file.h"
+#include "fed_port.h"
 #include "fed_test.h"
 #include "fedserver/server.h"
 
@@ -73,7 +74,7 @@ void fed_coordinator_open(fed_coordinator *c, const char *parent, const char *na
     fed_error err = {0};
     size_t len = 0;
     char path[400];
-    *c = (fed_coordinator){0};
+    *c = (fed_coordinator){.front = fed_port_keep(), .devices = fed_port_keep()};
     snprintf(c->directory, sizeof c->directory, "%s/%s", parent, name);
     pthread_mutex_init(&c->mutex, NULL);
     pthread_cond_init(&c->changed, NULL);

@@ -10,6 +10,31 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+typedef enum test_length { UNREAD, SHORT, ALL } test_length;
+
+static test_length read_length(void) {
+    const char *text = getenv("FED_TEST_LENGTH");
+    if (text == NULL || strcmp(text, "all") == 0) {
+        return ALL;
+    }
+    if (strcmp(text, "short") != 0) {
+        fail_msg("FED_TEST_LENGTH is %s; it can be short or all", text);
+    }
+    return SHORT;
+}
+
+bool fed_test_is_short(void) {
+#ifdef FED_SANITIZED
+    return true;
+#else
+    static _Atomic test_length length = UNREAD;
+    if (length == UNREAD) {
+        length = read_length(); /* two threads read the same */
+    }
+    return length == SHORT;
+#endif
+}
+
 void fed_test_tmpdir(char *dst, size_t cap) {
     const char *base = getenv("TMPDIR");
     snprintf(dst, cap, "%s/fedtest-XXXXXX", base != NULL && base[0] != '\0' ? base : "/tmp");

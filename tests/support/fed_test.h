@@ -5,6 +5,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -38,8 +39,14 @@
 #define assert_fed_status(call, wanted)                                                            \
     assert_string_equal(fed_status_name(call), fed_status_name(wanted))
 
-/** How much a test tries, a number or a text: `whole` in the optimised build; `part` under
- * sanitizers, which make a test ten times as slow. */
+/** Whether a test tries less: under sanitizers, which make it ten times as slow, and where the
+ * environment has FED_TEST_LENGTH=short. The other length is all, which is preset. */
+bool fed_test_is_short(void);
+
+/** How much a test tries, a number or a text: `whole`, or `part` of that in a short run. */
+#define FED_TEST_TRIES(whole, part) (fed_test_is_short() ? (part) : (whole))
+
+/** As FED_TEST_TRIES, for a constant: `part` under sanitizers only. */
 #ifdef FED_SANITIZED
 #define FED_TEST_SIZE(whole, part) part
 #else

@@ -52,6 +52,21 @@ void link_gang_close(link_gang *gang) {
     gang->hub = NULL;
 }
 
+unsigned link_gang_connections(const char *address) {
+    enum { ESTABLISHED = 1 };
+    unsigned count = 0, port = 0, state = 0;
+    char line[300];
+    FILE *file = fopen("/proc/net/tcp", "r");
+    assert_non_null(file);
+    while (fgets(line, sizeof line, file) != NULL) {
+        if (sscanf(line, "%*u: %*8x:%x %*x:%*x %x", &port, &state) == 2) {
+            count += state == ESTABLISHED && port == strtoul(strchr(address, ':') + 1, NULL, 10);
+        }
+    }
+    fclose(file);
+    return count;
+}
+
 typedef struct turn {
     void (*part)(void *seat);
     void *seat;

@@ -25,6 +25,9 @@ void link_gang_open(link_gang *gang, const feddc_link_vtable *link, uint32_t siz
 /** After the last rank has closed its link. */
 void link_gang_close(link_gang *gang);
 
+/** How many connections there are to a rank's address. */
+unsigned link_gang_connections(const char *address);
+
 /** Run part(seats + r * each) for each rank, side by side, and wait for all of them. */
 void link_gang_run(uint32_t size, void (*part)(void *seat), void *seats, size_t each);
 

@@ -13,6 +13,7 @@
 
 #include "fed/clock.h"
 #include "fed/file.h"
+#include "fed_port.h"
 #include "fed_test.h"
 #include "fedserver/server.h"
 
@@ -172,16 +173,6 @@ static const char nginx_conf[] =
     "    location = /v1/model { try_files /model =404; }\n"
     "  }\n}\n";
 
-static uint16_t free_port(void) {
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t len = sizeof at;
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-    assert_int_equal(bind(fd, (struct sockaddr *)&at, len), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &len), 0);
-    close(fd);
-    return ntohs(at.sin_port);
-}
-
 static bool answers(uint16_t port) {
     struct sockaddr_in at = {
         .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -199,7 +190,7 @@ int scale_world_nginx(const scale_world *w, size_t checkin_len, size_t model_len
         return 0;
     }
     fed_error err = {0};
-    uint16_t port = free_port();
+    const uint16_t port = fed_port_keep();
     snprintf(home, sizeof home, "%s/nginx", w->directory);
     assert_fed_ok_err(fed_dir_make(home, 0700, &err));
     memset(letters, 'x', checkin_len);

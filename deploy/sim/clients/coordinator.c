@@ -2,11 +2,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <dirent.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -33,6 +35,7 @@ fed_status sim_coordinator_place(sim_coordinator *c, const sim_options *options,
     c->program = options->fedserver;
     c->front_port = options->front_port;
     c->devices_port = options->devices_port;
+    c->held[0] = c->held[1] = 0;
     c->pid = -1;
     c->output = -1;
     if (options->directory != NULL) {
@@ -165,7 +168,33 @@ static fed_status await_listening(sim_coordinator *c, fed_error *err) {
     return FED_OK;
 }
 
+/** Choose a free port, where none is wanted, and keep it. While the coordinator is down, the system
+ * would give it to any connection that goes out. The socket never listens, so that the coordinator
+ * can. */
+static fed_status keep_port(uint16_t *port, int *held, fed_error *err) {
+    if (*port != 0) {
+        return FED_OK;
+    }
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof at;
+    const int on = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
+        bind(fd, (const struct sockaddr *)&at, len) != 0 ||
+        getsockname(fd, (struct sockaddr *)&at, &len) != 0) {
+        const int error = errno;
+        if (fd >= 0) {
+            close(fd);
+        }
+        return fed_fail(err, FED_EIO, "can't get a port on 127.0.0.1: %s", strerror(error));
+    }
+    *port = ntohs(at.sin_port);
+    *held = fd + 1;
+    return FED_OK;
+}
+
 fed_status sim_coordinator_start(sim_coordinator *c, fed_error *err) {
+    FED_TRY(keep_port(&c->front_port, &c->held[0], err));
+    FED_TRY(keep_port(&c->devices_port, &c->held[1], err));
     int pipe_ends[2];
     if (pipe(pipe_ends) != 0) {
         return fed_fail(err, FED_EIO, "can't make a pipe: %s", strerror(errno));
@@ -249,6 +278,12 @@ void sim_coordinator_empty(const sim_coordinator *c) {
 }
 
 void sim_coordinator_clean(sim_coordinator *c) {
+    for (int k = 0; k < 2; k++) {
+        if (c->held[k] > 0) {
+            close(c->held[k] - 1);
+        }
+        c->held[k] = 0;
+    }
     if (!c->temporary) {
         return;
     }

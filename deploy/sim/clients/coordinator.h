@@ -18,6 +18,7 @@ typedef struct sim_coordinator {
     pid_t pid;
     int output; /* its standard output */
     uint16_t front_port, devices_port;
+    int held[2]; /* sockets that keep ports for its next life, plus 1; 0: none */
     fed_pem ca;
 } sim_coordinator;
 
@@ -55,7 +56,7 @@ fed_status sim_coordinator_resume(sim_coordinator *c, const sim_options *options
                                   const char *backup, fed_error *err) FED_CHECKED;
 /** Remove its directory with all that is in it. */
 void sim_coordinator_empty(const sim_coordinator *c);
-/** Remove a temporary directory. */
+/** Give up the ports, and remove a temporary directory. */
 void sim_coordinator_clean(sim_coordinator *c);
 
 #endif

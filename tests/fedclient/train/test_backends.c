@@ -179,7 +179,7 @@ static void test_all_backends_agree_with_the_reference(void **state) {
         net_case net;
         engines all;
         net_case_make(&net, text);
-        engines_open(&all, &net, k % FED_TEST_SIZE(1, 8) == 0 ? SIZE_MAX : net_engine_hosts());
+        engines_open(&all, &net, k % FED_TEST_TRIES(1, 8) == 0 ? SIZE_MAX : net_engine_hosts());
         for (size_t batch = 1; batch <= NET_CASE_MOST; batch++) {
             bool wanted = batch <= 2 || batch == NET_CASE_MOST || is_small(&net.arch);
             if (wanted && !is_touchy(&net.arch, batch)) {
@@ -242,8 +242,6 @@ static void test_devices_run_known_models_alike_each_time(void **state) {
 }
 
 /* ---- Random nets ---- */
-
-enum { RANDOM_NETS = FED_TEST_SIZE(200, 40), ON_DEVICES = FED_TEST_SIZE(20, 4) };
 
 /* A net's text as it grows, and the shape that it has come to. */
 typedef struct sketch {
@@ -348,13 +346,14 @@ static void draw_net(sketch *s, uint32_t seed) {
 /* Normalizations of few values, one behind the other, make much of rounding. */
 static void test_random_nets_agree_too(void **state) {
     (void)state;
-    for (uint32_t seed = 0; seed < RANDOM_NETS; seed++) {
+    const uint32_t nets = FED_TEST_TRIES(200, 40), on_devices = nets / 10;
+    for (uint32_t seed = 0; seed < nets; seed++) {
         sketch s;
         net_case net;
         engines all;
         draw_net(&s, seed);
         net_case_make(&net, s.text);
-        engines_open(&all, &net, seed < ON_DEVICES ? SIZE_MAX : net_engine_hosts());
+        engines_open(&all, &net, seed < on_devices ? SIZE_MAX : net_engine_hosts());
         check_engines(&all, &net, up_to(&s, NET_CASE_MOST), 100);
         engines_close(&all);
         net_case_free(&net);

@@ -258,7 +258,7 @@ static void each_model(check_asking *check) {
         "lenet5-caffe", "resnet20",
         "input tokens 5 of 9 | e: embedding 6 | lstm 6 layers 2 | dense 9 each tied e"};
     const char *name;
-    for (size_t k = 0; k < sizeof models / sizeof models[0]; k += FED_TEST_SIZE(1, 2)) {
+    for (size_t k = 0; k < sizeof models / sizeof models[0]; k += FED_TEST_TRIES(1, 2)) {
         net_case net;
         net_case_make(&net, models[k]);
         const fedtrain_batch batch = net_case_batch(&net, 2);

@@ -3,6 +3,9 @@
 #define _GNU_SOURCE /* pthread_getcpuclockid */
 #include "http_world.h"
 
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
+
 enum { SOON_MS = 10000, NOT_YET_MS = 300 };
 
 static CURL *connected(const world *w) {
@@ -59,6 +62,18 @@ static void test_a_promise_leaves_after_the_commit(void **state) {
     finish(w);
 }
 
+/* Until the server's system has acknowledged all that was sent: it is in the server's socket. */
+static void await_delivery(CURL *curl) {
+    curl_socket_t fd = CURL_SOCKET_BAD;
+    int left = 1;
+    assert_int_equal(curl_easy_getinfo(curl, CURLINFO_ACTIVESOCKET, &fd), CURLE_OK);
+    for (int k = 0; k < SOON_MS && left != 0; k++) {
+        assert_int_equal(ioctl(fd, SIOCOUTQ, &left), 0);
+        fed_sleep_ms(1);
+    }
+    assert_int_equal(left, 0);
+}
+
 /* Three requests on as many connections. While the first one's batch ends, the other two come. They
  * are then the next batch. */
 static void ask_in_one_batch(world *w, CURL *curls[3], const char *second, const char *third) {
@@ -69,9 +84,9 @@ static void ask_in_one_batch(world *w, CURL *curls[3], const char *second, const
     ask(curls[0], "/first");
     assert_answered(curls[0], "/first?");
     ask(curls[1], second);
-    fed_sleep_ms(20); /* the order in which the system hands them out */
+    await_delivery(curls[1]); /* the order in which the system hands them out */
     ask(curls[2], third);
-    fed_sleep_ms(20);
+    await_delivery(curls[2]);
 }
 
 static void ask_behind_a_write(world *w, CURL *curls[3]) {

@@ -364,7 +364,7 @@ static void so_does_one_that_is_stopped_while_some_are_at_every_stage(void **sta
 static void so_does_one_whose_coordinator_must_remember(void **state) {
     const world *w = *state;
     char task[sizeof few_slots + 16];
-    for (int staleness = 0; staleness <= FED_TEST_SIZE(3, 0); staleness += 3) {
+    for (int staleness = 0; staleness <= FED_TEST_TRIES(3, 0); staleness += 3) {
         snprintf(task, sizeof task, few_slots, staleness);
         write_task(w, task);
         sim_options o = options_of(w);

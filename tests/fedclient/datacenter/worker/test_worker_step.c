@@ -115,7 +115,7 @@ static const char *const rules[][3] = {{"ssgd", NULL, NULL},
                                        {"cdsgd:n=5,k=2", "twobit:t=0.01", NULL},
                                        {"cdsgd:n=5,k=0", "3lc", "3lc"},
                                        {"cdsgd:n=0,k=5", "int8", "int8"}};
-enum { RULES = sizeof rules / sizeof rules[0], EACH = FED_TEST_SIZE(1, 3) };
+enum { RULES = sizeof rules / sizeof rules[0] };
 
 static worker_case case_of(size_t rule) {
     return (worker_case){.data = &data,
@@ -131,7 +131,7 @@ static worker_case case_of(size_t rule) {
 /* A broken rule stays near one in ten, which is what the first weights have. */
 static void each_rule_learns_and_keeps_replicas_equal(void **state) {
     (void)state;
-    for (size_t k = 0; k < RULES; k += EACH) {
+    for (size_t k = 0; k < RULES; k += FED_TEST_TRIES(1, 3)) {
         worker_case c = case_of(k);
         c.run[0] = 90;
         fedtrain_score score;
@@ -163,7 +163,7 @@ static void pauses_change_no_bit(void **state) {
     (void)state;
     size_t trained;
     (void)size_of(dense, &trained);
-    for (size_t k = 0; k < RULES; k += EACH) {
+    for (size_t k = 0; k < RULES; k += FED_TEST_TRIES(1, 3)) {
         worker_case whole = case_of(k), parts = case_of(k);
         whole.run[0] = 17;
         memcpy(parts.run, (uint32_t[4]){1, 6, 3, 7}, sizeof parts.run);
@@ -306,7 +306,7 @@ static void cdsgd_is_algorithm_1_step_by_step(void **state) {
     algorithm_open(&a);
     for (uint32_t steps = 1; steps <= ALGORITHM_STEPS; steps++) {
         iterate(&a, steps - 1);
-        if (steps % FED_TEST_SIZE(1, 7) != 0) {
+        if (steps % FED_TEST_TRIES(1, 7) != 0) {
             continue;
         }
         const worker_case c = {.data = &data,
@@ -370,7 +370,7 @@ static void a_resumed_gang_leaves_the_same_bits(void **state) {
     (void)state;
     char path[260];
     snprintf(path, sizeof path, "%s/checkpoint", directory);
-    for (size_t k = 0; k < RULES; k += EACH) {
+    for (size_t k = 0; k < RULES; k += FED_TEST_TRIES(1, 3)) {
         worker_case whole = case_of(k), first = case_of(k), second = case_of(k), third = case_of(k);
         whole.run[0] = 24;
         first.run[0] = 7;

@@ -4,6 +4,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <sys/socket.h>
@@ -16,7 +17,7 @@
 #include "fedclient/datacenter/nic/packet/card.h"
 #include "link_gang.h"
 
-enum { MIB = 1 << 20, SOON_MS = 400, LONG_MS = 20000 };
+enum { MIB = 1 << 20, SOON_MS = 400, LONG_MS = 20000, MOST_MS = 30000 };
 
 extern const feddc_link_vtable feddc_link_tcp;
 static const feddc_link_vtable *const tcp = &feddc_link_tcp;
@@ -159,14 +160,28 @@ static void assert_talk(opener *a, opener *b) {
 
 /* -- Impostors -- */
 
+/* Open both. On a busy machine they may miss each other; then they get twice the time. */
+static void open_refused(link_gang *gang, opener *zero, opener *one) {
+    const int zero_listener = gang->place[0].listener, one_listener = gang->place[1].listener;
+    uint32_t patience_ms = SOON_MS;
+    do {
+        gang->place[0].listener = fcntl(zero_listener, F_DUPFD_CLOEXEC, 0);
+        gang->place[1].listener = fcntl(one_listener, F_DUPFD_CLOEXEC, 0);
+        gang->place[0].patience_ms = gang->place[1].patience_ms = patience_ms;
+        start(zero, &gang->place[0]);
+        start(one, &gang->place[1]);
+        finish(zero);
+        finish(one);
+        patience_ms *= 2;
+    } while ((zero->status == FED_EBUSY || one->status == FED_EBUSY) && patience_ms <= MOST_MS);
+    close(zero_listener);
+    close(one_listener);
+}
+
 /* Rank 1's place differs in something: neither opens, and both say why. */
 static void assert_refused(link_gang *gang, const char *words) {
     opener zero, one;
-    gang->place[0].patience_ms = gang->place[1].patience_ms = SOON_MS;
-    start(&zero, &gang->place[0]);
-    start(&one, &gang->place[1]);
-    finish(&zero);
-    finish(&one);
+    open_refused(gang, &zero, &one);
     assert_fed_status(zero.status, FED_EAUTH);
     assert_fed_status(one.status, FED_EAUTH);
     assert_fed_says(zero.err, "rank 1 at 127.0.0.1:");
@@ -202,6 +217,18 @@ static void another_size_does_not_meet(void **state) {
     assert_refused(&gang, "another size");
 }
 
+/* Its own address is taken: it listens on none. On a busy machine it gets more time. */
+static void come_again(opener *again, feddc_place place) {
+    for (place.patience_ms = SOON_MS; place.patience_ms <= MOST_MS; place.patience_ms *= 2) {
+        place.listener = dial(place.address[0]);
+        start(again, &place);
+        finish(again);
+        if (again->status != FED_EBUSY) {
+            return;
+        }
+    }
+}
+
 static void a_second_process_of_one_rank_stays_outside(void **state) {
     (void)state;
     link_gang gang;
@@ -209,12 +236,11 @@ static void a_second_process_of_one_rank_stays_outside(void **state) {
     link_gang_open(&gang, tcp, 3);
     start(&rank[0], &gang.place[0]);
     start(&rank[1], &gang.place[1]);
-    fed_sleep_ms(100);
-    feddc_place place = gang.place[1]; /* the address is taken: it listens on none */
-    place.listener = dial(gang.address[0]);
-    place.patience_ms = SOON_MS;
-    start(&again, &place);
-    finish(&again);
+    while (link_gang_connections(gang.address[0]) <
+           2) { /* it dials the second one from its place */
+        fed_sleep_ms(1);
+    }
+    come_again(&again, gang.place[1]);
     assert_fed_status(again.status, FED_EAUTH);
     assert_fed_says(again.err, "another process has come as this rank");
     start(&rank[2], &gang.place[2]);
@@ -319,10 +345,9 @@ static void a_crowd_of_strangers_changes_nothing(void **state) {
 static void two_challenges_differ(void **state) {
     (void)state;
     link_gang gang;
-    opener zero;
+    opener zero, one;
     uint8_t challenge[2][TCP_NONCE];
     link_gang_open(&gang, tcp, 2);
-    gang.place[0].patience_ms = SOON_MS;
     start(&zero, &gang.place[0]);
     for (size_t k = 0; k < 2; k++) {
         int fd = dial(gang.address[0]);
@@ -331,10 +356,10 @@ static void two_challenges_differ(void **state) {
         close(fd);
     }
     assert_memory_not_equal(challenge[0], challenge[1], TCP_NONCE);
-    finish(&zero);
-    assert_fed_status(zero.status, FED_EBUSY);
-    assert_fed_says(zero.err, "did not come within 0.4 s");
-    close(gang.place[1].listener);
+    start(&one, &gang.place[1]);
+    assert_opened(&zero);
+    assert_opened(&one);
+    close_both(&zero, &one);
     link_gang_close(&gang);
 }
 
