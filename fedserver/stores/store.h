@@ -195,12 +195,20 @@ void fedserver_check_say(fedserver_checker *checker, fedserver_check_kind kind, 
  * handles on one store, and other processes theirs, unless `in_process` says otherwise.
  *
  * Transactions. A handle's first write after a commit starts a transaction, so a batch that writes
- * nothing costs nothing. Commit makes everything since then durable: all of it, or none. After a
- * failed write or commit nothing of the transaction is kept. A handle's reads see the writes of its
- * own transaction; other handles see them after the commit. One handle writes at a time.
+ * nothing costs nothing. Commit makes everything since then durable: all of it, or none. A handle's
+ * reads see the writes of its own transaction; other handles see them after the commit. One handle
+ * writes at a time.
  *
  * A write that returns nothing may run later: its failure is then that of a later call on the
- * handle, of the commit at the latest.
+ * handle, also of a read, of the commit at the latest.
+ *
+ * A failed write, and a failed read within a transaction, undo the transaction: nothing of it will
+ * be kept (S18). The handle keeps the first reason, its status and its sentence. Until somebody
+ * hears of it, each later write and the commit fail with that reason, and `writing` is true. A read
+ * may fail with it, too; what it answers is of no use. Only `rollback`, or the commit that tells
+ * the reason, ends this. So a commit never succeeds without all of its transaction, whoever has
+ * dropped an error on the way. FED_ENOTFOUND is an answer, and undoes nothing; nor does
+ * FED_EFORMAT where a read has found stored bytes to be damaged, if the engine goes on after it.
  *
  * Errors. Every function fills in *err on failure. FED_ENOSPC: the disk is full. FED_EBUSY: another
  * handle has been writing for too long. FED_ENOTFOUND: what is asked for is not there. FED_EIO:
@@ -268,9 +276,11 @@ typedef struct fedserver_store {
      * calls it once, with the lock, before its first write. FED_EFORMAT: something promised is
      * missing. */
     fed_status (*recover)(void *db, fed_error *err);
+    /** FED_OK: everything since the last commit is durable. On failure nothing of it is (but see
+     * FED_EIO of PostgreSQL, which may not know), and the handle has no transaction any more. */
     fed_status (*commit)(void *db, fed_error *err);
     void (*rollback)(void *db);
-    /** Has this handle written anything since its last commit? */
+    /** Has this handle written anything since its last commit, or tried to? */
     bool (*writing)(const void *db);
     /** Has another handle committed since the last call? True at the first call. A handle with the
      * lock may notice a commit up to FEDSERVER_CHANGED_MS later. */
