@@ -1,5 +1,5 @@
-/* What a handle remembers of the first failure within its transaction (S18, store.h). A handle keeps
- * a fed_error for it, whose status is FED_OK where nothing has failed. */
+/* What a handle remembers of the first failure within its transaction (S18, store.h): a fed_error,
+ * whose status is FED_OK where nothing has failed. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_STORES_UNDONE_H
 #define FEDSERVER_STORES_UNDONE_H

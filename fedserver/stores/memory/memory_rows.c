@@ -303,6 +303,7 @@ fed_status fedserver_memory_put(memory_db *db, memory_table table, memory_key ke
 fed_status fedserver_memory_edit(memory_db *db, memory_table table, memory_key key, void **bytes,
                                  fed_error *err) {
     const memory_row *row = fedserver_memory_find(db, table, key);
+    FED_TRY(fedserver_undone_tell(&db->undone, err));
     if (row == NULL) {
         return fed_fail(err, FED_ENOTFOUND, "there is no such row");
     }

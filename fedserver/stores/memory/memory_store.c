@@ -170,6 +170,7 @@ static fed_status edit_token(memory_db *db, const uint8_t *hash, fedserver_token
     const memory_row *row = fedserver_memory_find(db, MEMORY_TOKENS, hash_key(hash));
     const fedserver_token *kept = row != NULL ? HEAD(row, fedserver_token) : NULL;
     void *bytes = NULL;
+    FED_TRY(fedserver_undone_tell(&db->undone, err));
     if (kept == NULL || kept->used_ms != 0 || kept->withdrawn_ms != 0) {
         return fed_fail(err, FED_ENOTFOUND, "no unused token has that hash");
     }

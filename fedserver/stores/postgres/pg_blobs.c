@@ -36,8 +36,8 @@ static fed_status put_blob(fedserver_pg *db, uint64_t task, uint64_t digest, con
     return FED_OK;
 }
 
-/* The look whether it is there may be all that was done: no transaction is open then, and a row must
- * not name the blob yet (S18). */
+/* The look whether it is there may be all that was done. No transaction is open then, and yet no
+ * row may name the blob (S18). */
 fed_status fedserver_pg_blob_put(void *user, uint64_t task, uint64_t digest, const void *bytes,
                                  size_t len, fed_error *err) {
     fedserver_pg *db = user;
