@@ -77,9 +77,9 @@ static const fedserver_training *news_of_end(const fedserver *server, const fed_
     return NULL;
 }
 
-/* *replaced: the task that makes room for `task` in the device; 0: the device holds `task`, or has a
- * free slot. A task that is over comes first, then one for which the device keeps no slot. Of several,
- * it is the one that the device trained longest ago. */
+/* *replaced: the task that makes room for `task` in the device; 0: the device holds `task`, or has
+ * a free slot. A task that is over comes first, then one for which the device keeps no slot. Of
+ * several, it is the one that the device trained longest ago. */
 static fed_status find_replaced(const fedserver *server, const fedserver_call *call,
                                 const fed_checkin *checkin, uint64_t task, uint64_t *replaced,
                                 fed_error *err) {
