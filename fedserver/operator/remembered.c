@@ -62,11 +62,11 @@ fed_status fedserver_remembered_write(const fedserver *server, fed_writer *w) {
     return w->status;
 }
 
-static fed_status fetch_next(fedserver_rounds *rounds, fed_reader *r, fedserver_device **device) {
-    fed_error ignored = {0};
+static fed_status fetch_next(fedserver_rounds *rounds, fed_reader *r, fedserver_device **device,
+                             fed_error *err) {
     const uint8_t *fingerprint = fed_read_bytes(r, FED_SHA256_SIZE);
     FED_REQUIRE(fingerprint != NULL, FED_EFORMAT);
-    FED_TRY(fedserver_device_fetch(rounds, fingerprint, device, &ignored));
+    FED_TRY(fedserver_device_fetch(rounds, fingerprint, device, err));
     return *device != NULL ? FED_OK : FED_EFORMAT;
 }
 
@@ -82,12 +82,13 @@ static void move_leases(const fedserver_rounds *rounds, const fedserver_devices 
 
 /* A draw over many devices picks them by their places in memory. So they get the places that they
  * had; the start has read those with a lease first. */
-static fed_status read_places(fedserver_rounds *rounds, uint64_t count, fed_reader *r) {
+static fed_status read_places(fedserver_rounds *rounds, uint64_t count, fed_reader *r,
+                              fed_error *err) {
     fedserver_devices places = {.change = rounds->devices.change};
     fed_status status = FED_OK;
     for (uint64_t k = 0; k < count && status == FED_OK; k++) {
         fedserver_device *device = NULL;
-        status = fetch_next(rounds, r, &device);
+        status = fetch_next(rounds, r, &device, err);
         status = status == FED_OK ? fedserver_devices_add(&places, device, NULL) : status;
     }
     if (status == FED_OK && places.count != rounds->devices.count) {
@@ -127,12 +128,12 @@ static fed_status read_task(fedserver *server, fed_reader *r) {
     return fedserver_downloads_read(&t->downloads, r);
 }
 
-static fed_status read_all(fedserver *server, fed_reader *r) {
+static fed_status read_all(fedserver *server, fed_reader *r, fed_error *err) {
     const uint8_t *bytes = fed_read_bytes(r, sizeof(remembered));
     remembered m;
     FED_REQUIRE(bytes != NULL, FED_EFORMAT);
     memcpy(&m, bytes, sizeof m);
-    FED_TRY(read_places(&server->rounds, m.devices, r));
+    FED_TRY(read_places(&server->rounds, m.devices, r, err));
     FED_TRY(read_lately(server, m.lately, r));
     for (uint64_t k = 0; k < m.tasks; k++) {
         FED_TRY(read_task(server, r));
@@ -145,9 +146,11 @@ static fed_status read_all(fedserver *server, fed_reader *r) {
 }
 
 fed_status fedserver_remembered_read(fedserver *server, fed_reader *r, fed_error *err) {
-    fed_status status = read_all(server, r);
+    fed_error why = {0};
+    fed_status status = read_all(server, r, &why);
+    why.status = status;
     return status == FED_OK
                ? FED_OK
                : fed_fail(err, status, "what a coordinator remembered can't be taken up: %s",
-                          fed_status_text(status));
+                          fed_error_text(&why));
 }

@@ -13,11 +13,15 @@ enum { SHRINK_PAUSE_MS = 5 };
 
 /* -- follow what people do -- */
 
-bool fedserver_task_is(const fedserver_rounds *rounds, uint64_t id, unsigned states) {
+fed_status fedserver_task_is(const fedserver_rounds *rounds, uint64_t id, unsigned states, bool *is,
+                             fed_error *err) {
     fedserver_task task;
-    fed_error ignored = {0};
-    return rounds->store->task_find(rounds->db, FEDSERVER_PICK_ID, id, &task, &ignored) == FED_OK &&
-           (states >> task.state & 1) != 0;
+    fed_error absent = {0};
+    const fed_status status =
+        rounds->store->task_find(rounds->db, FEDSERVER_PICK_ID, id, &task, &absent);
+    *is = status == FED_OK && (states >> task.state & 1) != 0;
+    return status == FED_OK || status == FED_ENOTFOUND ? FED_OK
+                                                       : fed_fail(err, status, "%s", absent.text);
 }
 
 static fed_status clear_cancelled(fedserver_rounds *rounds, fed_error *err) {

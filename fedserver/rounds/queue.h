@@ -17,7 +17,8 @@ fed_status fedserver_queue_advance(fedserver_rounds *rounds, int64_t now_ms, int
 /** Give back all the space that cancelled tasks have left. For a process that does not serve. */
 fed_status fedserver_queue_tidy(fedserver_rounds *rounds, fed_error *err) FED_CHECKED;
 
-/** Has the task one of these states (1 << state)? False if the store fails. */
-bool fedserver_task_is(const fedserver_rounds *rounds, uint64_t id, unsigned states);
+/** Has the task one of these states (1 << state)? One that is not there has none. */
+fed_status fedserver_task_is(const fedserver_rounds *rounds, uint64_t id, unsigned states, bool *is,
+                             fed_error *err) FED_CHECKED;
 
 #endif

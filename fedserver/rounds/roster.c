@@ -141,18 +141,22 @@ fed_status fedserver_devices_save(fedserver_rounds *rounds, int64_t now_ms, fed_
 
 /* -- for people -- */
 
-void fedserver_device_say(const fedserver_rounds *rounds, int64_t id,
-                          char said[FEDSERVER_DEVICE_SAID]) {
+fed_status fedserver_device_say(const fedserver_rounds *rounds, int64_t id,
+                                char said[FEDSERVER_DEVICE_SAID], fed_error *err) {
     enum { SHOWN = 8 };
     char digits[2 * SHOWN + 1];
     fedserver_device device;
-    fed_error ignored = {0};
+    fed_error absent = {0};
     snprintf(said, FEDSERVER_DEVICE_SAID, "?");
-    if (fedserver_store_device(rounds->store, rounds->db, id, &device, &ignored) == FED_OK) {
+    const fed_status status =
+        fedserver_store_device(rounds->store, rounds->db, id, &device, &absent);
+    if (status == FED_OK) {
         fed_hex(device.fingerprint, SHOWN, digits);
         snprintf(said, FEDSERVER_DEVICE_SAID, device.name[0] != '\0' ? "%s (%s)" : "%s", digits,
                  device.name);
     }
+    return status == FED_OK || status == FED_ENOTFOUND ? FED_OK
+                                                       : fed_fail(err, status, "%s", absent.text);
 }
 
 fed_status fedserver_device_cloned(fedserver_rounds *rounds, fedserver_device *device,
@@ -163,7 +167,7 @@ fed_status fedserver_device_cloned(fedserver_rounds *rounds, fedserver_device *d
         return FED_OK;
     }
     char name[FEDSERVER_DEVICE_SAID];
-    fedserver_device_say(rounds, device->id, name);
+    FED_TRY(fedserver_device_say(rounds, device->id, name, err));
     fed_logf(rounds->log, FED_LOG_WARN,
              "device %s runs twice: two copies of its state report with the same lease; stop one, "
              "and enrol it with a token of its own",

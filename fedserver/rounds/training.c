@@ -277,25 +277,27 @@ static fed_status prune_leases(fedserver_rounds *rounds, const fedserver_trainin
 }
 
 /* Log the devices whose updates were lowered, so that a person can find and revoke a device. */
-static void say_who_is_bounded(const fedserver_rounds *rounds, const fedserver_training *t,
-                               uint32_t round, const fedserver_shares *shares) {
+static fed_status say_who_is_bounded(const fedserver_rounds *rounds, const fedserver_training *t,
+                                     uint32_t round, const fedserver_shares *shares,
+                                     fed_error *err) {
     char name[FEDSERVER_DEVICE_SAID];
     const double percent = 100 * t->task.device_share;
     if (shares->heaviest_lowered) {
-        fedserver_device_say(rounds, shares->heaviest, name);
+        FED_TRY(fedserver_device_say(rounds, shares->heaviest, name, err));
         fed_logf(rounds->log, FED_LOG_WARN,
                  "round %u: device %s claims %.1f %% of all samples, and is counted as %g %%; "
                  "`fedserver revoke` shuts it out if it is not sound",
                  round, name, 100 * shares->heaviest_share, percent);
     }
     if (shares->furthest_lowered) {
-        fedserver_device_say(rounds, shares->furthest, name);
+        FED_TRY(fedserver_device_say(rounds, shares->furthest, name, err));
         fed_logf(
             rounds->log, FED_LOG_WARN,
             "round %u: device %s, whose update has a norm of %.4g, is counted as %g %% of what "
             "moves the model; `fedserver revoke` shuts it out if it is not sound",
             round, name, shares->furthest_norm, percent);
     }
+    return FED_OK;
 }
 
 /* Store what the round's updates report of their own. */
@@ -350,7 +352,7 @@ static fed_status commit_round(fedserver_rounds *rounds, fedserver_training *t, 
     fed_logf(rounds->log, FED_LOG_INFO,
              "round %u committed: %u updates, loss %.4f, delta of %zu bytes", row.number,
              row.updates, row.loss, (size_t)row.delta_bytes);
-    say_who_is_bounded(rounds, t, row.number, &shares);
+    FED_TRY(say_who_is_bounded(rounds, t, row.number, &shares, err));
     return move_on(rounds, t, now_ms, err);
 }
 

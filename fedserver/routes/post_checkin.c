@@ -47,19 +47,21 @@ static void assign(const fedserver_training *t, fed_action action, fed_assignmen
     fedserver_phase_apply(&phase, &answer->task);
 }
 
-static bool is_over(const fedserver *server, uint64_t task) {
+static fed_status is_over(const fedserver *server, uint64_t task, bool *is, fed_error *err) {
     return fedserver_task_is(&server->rounds, task,
-                             1U << FEDSERVER_TASK_FINISHED | 1U << FEDSERVER_TASK_CANCELLED);
+                             1U << FEDSERVER_TASK_FINISHED | 1U << FEDSERVER_TASK_CANCELLED, is,
+                             err);
 }
 
 /* All tasks of the device are over for ever, and no other is about to begin. */
-static bool over(const fedserver *server, const fed_checkin *checkin) {
+static fed_status are_over(const fedserver *server, const fed_checkin *checkin, bool *all,
+                           fed_error *err) {
     const unsigned count = fed_checkin_count(checkin);
-    bool all = !server->rounds.queue_changed && count > 0;
-    for (unsigned k = 0; k < count && all; k++) {
-        all = is_over(server, checkin->held[k].task);
+    *all = !server->rounds.queue_changed && count > 0;
+    for (unsigned k = 0; k < count && *all; k++) {
+        FED_TRY(is_over(server, checkin->held[k].task, all, err));
     }
-    return all;
+    return FED_OK;
 }
 
 /* A task of the device that has finished with a model which the device does not have yet. NULL:
@@ -75,46 +77,49 @@ static const fedserver_training *news_of_end(const fedserver *server, const fed_
     return NULL;
 }
 
-/* The task that makes room for `task` in the device; 0: the device holds `task`, or has a free
- * slot. A task that is over comes first, then one for which the device keeps no slot. Of several,
- * it is the one that the device trained longest ago. */
-static uint64_t replaced(const fedserver *server, const fedserver_call *call,
-                         const fed_checkin *checkin, uint64_t task) {
+/* *replaced: the task that makes room for `task` in the device; 0: the device holds `task`, or has
+ * a free slot. A task that is over comes first, then one for which the device keeps no slot. Of
+ * several, it is the one that the device trained longest ago. */
+static fed_status find_replaced(const fedserver *server, const fedserver_call *call,
+                                const fed_checkin *checkin, uint64_t task, uint64_t *replaced,
+                                fed_error *err) {
     const unsigned count = fed_checkin_count(checkin);
-    if (fed_checkin_held(checkin, task) != NULL || count < checkin->slots) {
-        return 0;
+    bool found = fed_checkin_held(checkin, task) != NULL || count < checkin->slots;
+    *replaced = 0;
+    for (unsigned k = count; k-- > 0 && !found;) {
+        *replaced = checkin->held[k].task;
+        FED_TRY(is_over(server, *replaced, &found, err));
     }
-    for (unsigned k = count; k-- > 0;) {
-        if (is_over(server, checkin->held[k].task)) {
-            return checkin->held[k].task;
-        }
+    for (unsigned k = count; k-- > 0 && !found;) {
+        *replaced = checkin->held[k].task;
+        found = !fedserver_task_kept(&server->rounds, *replaced, call->device, call->now_ms);
     }
-    for (unsigned k = count; k-- > 0;) {
-        const uint64_t held = checkin->held[k].task;
-        if (!fedserver_task_kept(&server->rounds, held, call->device, call->now_ms)) {
-            return held;
-        }
+    if (!found) { /* its lease stands since a time when there was room */
+        *replaced = checkin->held[count - 1].task;
     }
-    return checkin->held[count - 1].task; /* its lease stands since a time when there was room */
+    return FED_OK;
 }
 
 /* No task runs, or none for this device. A device gets the last model of each task that it took
  * part in, once; all others are told that the task is over. */
-static void without_a_task(fedserver *server, const fedserver_call *call,
-                           const fed_checkin *checkin, fed_assignment *answer) {
+static fed_status without_a_task(fedserver *server, const fedserver_call *call,
+                                 const fed_checkin *checkin, fed_assignment *answer,
+                                 fed_error *err) {
     const fedserver_rounds *rounds = &server->rounds;
     const fedserver_training *own = news_of_end(server, checkin);
-    const bool all_over =
-        rounds->task_count > 0 && !fedserver_rounds_busy(rounds) && !rounds->paused;
+    bool all_over = rounds->task_count > 0 && !fedserver_rounds_busy(rounds) && !rounds->paused;
     if (fedserver_declined_all(rounds, call->device, call->now_ms) &&
         (checkin->capabilities & FED_CAN_DECLINE) != 0) {
         wait_for(server, fedserver_rounds_front(rounds), call, FED_WAIT_DECLINED, answer);
     } else if (own != NULL) {
         assign(own, FED_ACTION_DONE, answer);
     } else {
-        wait_for(server, NULL, call,
-                 all_over || over(server, checkin) ? FED_WAIT_FINISHED : FED_WAIT_NO_TASK, answer);
+        if (!all_over) {
+            FED_TRY(are_over(server, checkin, &all_over, err));
+        }
+        wait_for(server, NULL, call, all_over ? FED_WAIT_FINISHED : FED_WAIT_NO_TASK, answer);
     }
+    return FED_OK;
 }
 
 /* *admit_ms: when the cohort admits this device; 0: unknown. */
@@ -132,10 +137,9 @@ static fed_status train(fedserver *server, const fedserver_call *call, const fed
         assign(t, FED_ACTION_TRAIN, answer);
         answer->round = t->round.number;
         answer->lease = device->lease;
-        answer->replaces = replaced(server, call, checkin, t->task.wire.id);
         answer->deadline_ms =
             (uint32_t)clamp(fedserver_lease_deadline(t, device) - call->now_ms, 0, UINT32_MAX);
-        return FED_OK;
+        return find_replaced(server, call, checkin, t->task.wire.id, &answer->replaces, err);
     case FEDSERVER_DO_WAIT_FULL:
     case FEDSERVER_DO_WAIT_CLOSING:
     case FEDSERVER_DO_WAIT_ADMISSION:
@@ -145,8 +149,7 @@ static fed_status train(fedserver *server, const fedserver_call *call, const fed
         wait_for(server, t, call, FED_WAIT_REPORTED, answer);
         return FED_OK;
     default:
-        without_a_task(server, call, checkin, answer);
-        return FED_OK;
+        return without_a_task(server, call, checkin, answer, err);
     }
 }
 
@@ -181,8 +184,8 @@ static const fedserver_training *find_to_measure(const fedserver *server,
 
 /* Each evaluating device measures each version once, the last one too: the devices' test data
  * differ. */
-static void evaluate(fedserver *server, const fedserver_call *call, const fed_checkin *checkin,
-                     fed_assignment *answer) {
+static fed_status evaluate(fedserver *server, const fedserver_call *call,
+                           const fed_checkin *checkin, fed_assignment *answer, fed_error *err) {
     bool any = false;
     const fedserver_training *t = find_to_measure(server, call, &any);
     if (t != NULL) {
@@ -190,8 +193,9 @@ static void evaluate(fedserver *server, const fedserver_call *call, const fed_ch
     } else if (any) {
         wait_for(server, fedserver_rounds_front(&server->rounds), call, FED_WAIT_NO_MODEL, answer);
     } else {
-        without_a_task(server, call, checkin, answer);
+        return without_a_task(server, call, checkin, answer, err);
     }
+    return FED_OK;
 }
 
 /* The CA of the device's certificate is not the one that issues now. */
@@ -229,7 +233,7 @@ fed_status fedserver_post_checkin(fedserver *server, const fedserver_call *call,
     fed_assignment answer = {0};
     int64_t admit_ms = 0;
     if (checkin.role == FED_ROLE_EVALUATE) {
-        evaluate(server, call, &checkin, &answer);
+        FED_TRY(evaluate(server, call, &checkin, &answer, err));
     } else {
         FED_TRY(train(server, call, &checkin, &answer, &admit_ms, err));
     }

@@ -108,8 +108,12 @@ fed_status fedserver_update_take(fedserver *server, const fedserver_call *call, 
     if (action == FEDSERVER_DO_COUNTED_BEFORE) {
         return say_yes_again(server, call->device, digest, err);
     }
-    if (action == FEDSERVER_DO_REFUSE_CLOSED && t == NULL &&
-        fedserver_task_is(&server->rounds, update.head.task, 1U << FEDSERVER_TASK_CANCELLED)) {
+    bool cancelled = false;
+    if (action == FEDSERVER_DO_REFUSE_CLOSED && t == NULL) {
+        FED_TRY(fedserver_task_is(&server->rounds, update.head.task, 1U << FEDSERVER_TASK_CANCELLED,
+                                  &cancelled, err));
+    }
+    if (cancelled) {
         server->rounds.counters.updates_closed++;
         return fedserver_answer_error(response, err, 409, "task_cancelled",
                                       "that task was cancelled; keep the update in the residual "

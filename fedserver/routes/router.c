@@ -170,15 +170,37 @@ static int follower_refuses(const fedserver *server, const fedserver_request *he
     return update && server->heard_limit != 0 && len > server->heard_limit ? 503 : 0;
 }
 
+/* The device that asks, if it is in memory; else NULL. */
+static fedserver_device *device_in_memory(const fedserver *server, const fedserver_request *head) {
+    const fedserver_devices *devices = &server->rounds.devices;
+    fedserver_device *device =
+        head->fingerprint != NULL ? fedserver_devices_find(devices, head->fingerprint) : NULL;
+    return device == NULL && head->certificate != NULL
+               ? fedserver_devices_find(devices, head->certificate)
+               : device;
+}
+
+/* Of a device that is not in memory only the path and the size are known to fit. The rest is said
+ * when the request is handled. */
+static int unknown_refused(const fedserver *server, const fedserver_request *head, uint64_t len) {
+    bool path_known = false;
+    const route *to = find(head, &path_known);
+    return to == NULL ? (path_known ? 405 : 404) : len > body_limit(server, to) ? 413 : 0;
+}
+
+/* This comes between the requests of a batch, and it has no way to report a failure. So it does not
+ * ask the store (S18). */
 int fedserver_body_refused(fedserver *server, const fedserver_request *head, uint64_t len) {
     const route *to;
-    fedserver_device *device;
     if (server->following) {
         return follower_refuses(server, head, len);
     }
-    fed_error ignored = {0}; /* it comes again when the request is handled */
-    if (device_of(server, head, &device, &ignored) != FED_OK) {
-        return 0;
+    const fedserver_device *device = NULL;
+    if (head->listener == FEDSERVER_DEVICES) {
+        device = device_in_memory(server, head);
+        if (device == NULL) {
+            return unknown_refused(server, head, len);
+        }
     }
     const int status = admit(server, head, device, len, &to).status;
     return status == 403 && len < FED_PEM_SIZE ? 0 : status; /* small: read it, to say why */

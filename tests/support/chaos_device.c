@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "chaos.h"
+#include "chaos_log.h"
 #include "fed/clock.h"
 #include "fed/rng.h"
 #include "fed_drill.h"
@@ -371,7 +372,7 @@ void chaos_device(const chaos_run *run, unsigned k, unsigned life,
     fault_clock_use(&run->board->clock_ahead_ms);
     fed_rng_init(&l.dice, run->seed, 1000 + k, life);
     snprintf(path, sizeof path, "%s/device%u.log", run->directory, k);
-    l.log = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    l.log = chaos_log_open(path);
     fed_status status = open_and_live(run, k, &l, token, &err);
     if (status == FED_OK) {
         _exit(0);

@@ -1,6 +1,10 @@
-/* Reads the log of a device of the chaos run. */
+/* The log of a device of the chaos run. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "chaos_log.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "chaos.h"
 #include "fed/file.h"
@@ -66,4 +70,30 @@ void chaos_log_read(const char *directory, unsigned k, federation *f) {
         take_record(f, k, kind, &record);
     }
     free(data);
+}
+
+/* The length of the records at the log's beginning that are whole. */
+static off_t whole_records(int log) {
+    uint8_t head[5]; /* the kind, and the length of what follows */
+    struct stat file;
+    off_t end = 0;
+    while (fstat(log, &file) == 0 && pread(log, head, sizeof head, end) == (ssize_t)sizeof head) {
+        fed_reader r;
+        fed_reader_init(&r, head + 1, sizeof head - 1);
+        const off_t next = end + (off_t)sizeof head + (off_t)fed_read_u32(&r);
+        if (next > file.st_size) {
+            break;
+        }
+        end = next;
+    }
+    return end;
+}
+
+int chaos_log_open(const char *path) {
+    const int log = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    if (log >= 0 && ftruncate(log, whole_records(log)) != 0) {
+        close(log);
+        return -1;
+    }
+    return log;
 }

@@ -9,4 +9,9 @@
  * versions that were announced. D2 and D5 are broken here if two records disagree. */
 void chaos_log_read(const char *directory, unsigned k, federation *f);
 
+/** Open a device's log, to add records to it. A device that was killed within `write` has left a
+ * part of a record, which is cut off: what the device adds behind it could not be read. Returns the
+ * descriptor; -1: errno says why. */
+int chaos_log_open(const char *path);
+
 #endif

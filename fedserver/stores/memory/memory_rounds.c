@@ -250,7 +250,9 @@ fed_status fedserver_memory_update_add(void *db, const fedserver_update_row *row
     }
     fedserver_memory_walk_end(&walk);
     if (taken) {
-        return fed_fail(err, FED_EIO, "that lease has an update already");
+        fed_error why = {0};
+        return fedserver_memory_note(
+            db, fed_fail(&why, FED_EIO, "that lease has an update already"), &why, err);
     }
     return fedserver_memory_put(db, MEMORY_UPDATES,
                                 MEMORY_KEY(fedserver_memory_next(db, MEMORY_UPDATES)), true, &head,

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "fedserver/stores/undone.h"
+
 struct memory_shared {
     memory_shared *next;
     memory_rows *tables[MEMORY_TABLES]; /* as committed; NULL: no rows */
@@ -162,10 +164,20 @@ bool fedserver_memory_db_locked(const memory_db *db) {
     return db->shared->locker != NULL;
 }
 
-void fedserver_memory_db_commit(memory_db *db) {
+fed_status fedserver_memory_note(memory_db *db, fed_status status, const fed_error *why,
+                                 fed_error *err) {
+    return fedserver_undone_note(&db->undone, status, why, err);
+}
+
+fed_status fedserver_memory_db_commit(memory_db *db, fed_error *err) {
     memory_shared *shared = db->shared;
+    const fed_status undone = fedserver_undone_tell(&db->undone, err);
+    if (undone != FED_OK) { /* S18 */
+        fedserver_memory_db_rollback(db);
+        return undone;
+    }
     if (!db->writing) {
-        return;
+        return FED_OK;
     }
     assert(shared->writer == db); /* S5: one transaction at a time */
     for (size_t k = 0; k < MEMORY_TABLES; k++) {
@@ -178,9 +190,11 @@ void fedserver_memory_db_commit(memory_db *db) {
     shared->commits++;
     shared->writer = NULL;
     db->writing = false;
+    return FED_OK;
 }
 
 void fedserver_memory_db_rollback(memory_db *db) {
+    db->undone = (fed_error){0};
     if (!db->writing) {
         return;
     }
@@ -201,6 +215,7 @@ bool fedserver_memory_db_changed(memory_db *db) {
 /* Start a transaction where none is open, and make the handle's own copy of the table, with room
  * for a row. */
 static fed_status write_table(memory_db *db, memory_table table, fed_error *err) {
+    FED_TRY(fedserver_undone_tell(&db->undone, err));
     if (!db->writing) {
         if (db->shared->writer != NULL) {
             return fed_fail(err, FED_EBUSY, "another part of this process is writing to %s",
@@ -246,9 +261,9 @@ uint64_t fedserver_memory_next(const memory_db *db, memory_table table) {
     return rows != NULL && rows->count > 0 ? rows->rows[rows->count - 1]->key.part[0] + 1 : 1;
 }
 
-fed_status fedserver_memory_put(memory_db *db, memory_table table, memory_key key, bool add,
-                                const void *head, size_t head_len, const void *body,
-                                size_t body_len, fed_error *err) {
+static fed_status put_row(memory_db *db, memory_table table, memory_key key, bool add,
+                          const void *head, size_t head_len, const void *body, size_t body_len,
+                          fed_error *err) {
     FED_TRY(write_table(db, table, err));
     memory_rows *rows = db->own[table];
     const size_t at = position(rows, key);
@@ -277,9 +292,18 @@ fed_status fedserver_memory_put(memory_db *db, memory_table table, memory_key ke
     return FED_OK;
 }
 
+fed_status fedserver_memory_put(memory_db *db, memory_table table, memory_key key, bool add,
+                                const void *head, size_t head_len, const void *body,
+                                size_t body_len, fed_error *err) {
+    fed_error why = {0};
+    const fed_status status = put_row(db, table, key, add, head, head_len, body, body_len, &why);
+    return fedserver_memory_note(db, status, &why, err);
+}
+
 fed_status fedserver_memory_edit(memory_db *db, memory_table table, memory_key key, void **bytes,
                                  fed_error *err) {
     const memory_row *row = fedserver_memory_find(db, table, key);
+    FED_TRY(fedserver_undone_tell(&db->undone, err));
     if (row == NULL) {
         return fed_fail(err, FED_ENOTFOUND, "there is no such row");
     }
@@ -291,7 +315,8 @@ fed_status fedserver_memory_edit(memory_db *db, memory_table table, memory_key k
 
 fed_status fedserver_memory_drop(memory_db *db, memory_table table, memory_key low, memory_key high,
                                  fed_error *err) {
-    FED_TRY(write_table(db, table, err));
+    fed_error why = {0};
+    FED_TRY(fedserver_memory_note(db, write_table(db, table, &why), &why, err));
     memory_rows *rows = db->own[table];
     const size_t from = position(rows, low);
     size_t to = position(rows, high);

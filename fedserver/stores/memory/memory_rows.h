@@ -57,6 +57,7 @@ typedef struct memory_shared memory_shared;
 typedef struct memory_db {
     memory_shared *shared;
     bool writing;
+    fed_error undone; /* why nothing of this transaction can be kept (S18) */
     memory_rows *own[MEMORY_TABLES];
     uint64_t seen; /* the commit that `changed` last reported */
 } memory_db;
@@ -74,8 +75,11 @@ fed_status fedserver_memory_db_open(memory_shared *shared, memory_db **db,
 void fedserver_memory_db_close(memory_db *db);
 fed_status fedserver_memory_db_lock(memory_db *db, fed_error *err) FED_CHECKED;
 bool fedserver_memory_db_locked(const memory_db *db);
-void fedserver_memory_db_commit(memory_db *db);
+fed_status fedserver_memory_db_commit(memory_db *db, fed_error *err) FED_CHECKED;
 void fedserver_memory_db_rollback(memory_db *db);
+/** A write ended so: a failure is remembered (S18). */
+fed_status fedserver_memory_note(memory_db *db, fed_status status, const fed_error *why,
+                                 fed_error *err) FED_CHECKED;
 /** Has another handle committed since the last call? */
 bool fedserver_memory_db_changed(memory_db *db);
 

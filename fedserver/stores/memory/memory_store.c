@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "fedserver/stores/memory/memory_tables.h"
+#include "fedserver/stores/undone.h"
 
 /* -- the store as a whole -- */
 
@@ -78,9 +79,7 @@ static fed_status store_recover(void *db, fed_error *err) {
 }
 
 static fed_status store_commit(void *db, fed_error *err) {
-    (void)err;
-    fedserver_memory_db_commit(db);
-    return FED_OK;
+    return fedserver_memory_db_commit(db, err);
 }
 
 static void store_rollback(void *db) {
@@ -88,7 +87,8 @@ static void store_rollback(void *db) {
 }
 
 static bool store_writing(const void *db) {
-    return ((const memory_db *)db)->writing;
+    const memory_db *kept = db;
+    return kept->writing || fedserver_undone(&kept->undone);
 }
 
 static fed_status store_changed(void *db, bool *changed, fed_error *err) {
@@ -170,6 +170,7 @@ static fed_status edit_token(memory_db *db, const uint8_t *hash, fedserver_token
     const memory_row *row = fedserver_memory_find(db, MEMORY_TOKENS, hash_key(hash));
     const fedserver_token *kept = row != NULL ? HEAD(row, fedserver_token) : NULL;
     void *bytes = NULL;
+    FED_TRY(fedserver_undone_tell(&db->undone, err));
     if (kept == NULL || kept->used_ms != 0 || kept->withdrawn_ms != 0) {
         return fed_fail(err, FED_ENOTFOUND, "no unused token has that hash");
     }
@@ -274,7 +275,9 @@ static fed_status device_add(void *db, fedserver_device *device, fed_error *err)
     made.change = next_change(db);
     forget_unstored(&made);
     if (device_called(db, made.fingerprint) != NULL) {
-        return fed_fail(err, FED_EIO, "a device has that fingerprint already");
+        fed_error why = {0};
+        return fedserver_memory_note(
+            db, fed_fail(&why, FED_EIO, "a device has that fingerprint already"), &why, err);
     }
     FED_TRY(fedserver_memory_put(db, MEMORY_DEVICES, MEMORY_KEY((uint64_t)made.id), true, &made,
                                  sizeof made, NULL, 0, err));

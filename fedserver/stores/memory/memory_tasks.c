@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "fedserver/stores/memory/memory_tables.h"
+#include "fedserver/stores/undone.h"
 
 typedef struct stored_task {
     fedserver_task task;
@@ -81,6 +82,7 @@ fed_status fedserver_memory_task_put(void *db, const fedserver_task *task, unsig
                                      fed_error *err) {
     const memory_key key = MEMORY_KEY(task->wire.id);
     const memory_row *row = fedserver_memory_find(db, MEMORY_TASKS, key);
+    FED_TRY(fedserver_undone_tell(&((memory_db *)db)->undone, err));
     if (row == NULL || (from >> task_of(row)->task.state & 1) == 0) {
         return fed_fail(err, FED_ENOTFOUND, "task %llu is in another state by now",
                         (unsigned long long)task->wire.id);
@@ -254,6 +256,7 @@ fed_status fedserver_memory_task_clear(void *db, uint64_t *id, fed_error *err) {
         found = left && task_of(row)->task.state == FEDSERVER_TASK_CANCELLED ? row->key.part[0] : 0;
     }
     fedserver_memory_walk_end(&walk);
+    FED_TRY(fedserver_undone_tell(&((memory_db *)db)->undone, err));
     if (found == 0) {
         return fed_fail(err, FED_ENOTFOUND, "no cancelled task has anything left");
     }

@@ -9,6 +9,7 @@
 #include "fedserver/stores/postgres/pg_database.h"
 #include "fedserver/stores/postgres/pg_rows.h"
 #include "fedserver/stores/sql/sql_calls.h"
+#include "fedserver/stores/undone.h"
 
 enum { PIECE = 8 << 20 };
 
@@ -18,9 +19,8 @@ static fed_status blob_length(fedserver_pg *db, uint64_t task, uint64_t digest, 
                                err);
 }
 
-fed_status fedserver_pg_blob_put(void *user, uint64_t task, uint64_t digest, const void *bytes,
-                                 size_t len, fed_error *err) {
-    fedserver_pg *db = user;
+static fed_status put_blob(fedserver_pg *db, uint64_t task, uint64_t digest, const void *bytes,
+                           size_t len, fed_error *err) {
     int64_t there;
     FED_TRY(blob_length(db, task, digest, &there, err));
     size_t done = there >= 0 ? len : 0;
@@ -34,6 +34,16 @@ fed_status fedserver_pg_blob_put(void *user, uint64_t task, uint64_t digest, con
         done += size;
     }
     return FED_OK;
+}
+
+/* The look whether it is there may be all that was done. No transaction is open then, and yet no
+ * row may name the blob (S18). */
+fed_status fedserver_pg_blob_put(void *user, uint64_t task, uint64_t digest, const void *bytes,
+                                 size_t len, fed_error *err) {
+    fedserver_pg *db = user;
+    fed_error why = {0};
+    const fed_status status = put_blob(db, task, digest, bytes, len, &why);
+    return fedserver_undone_note(&db->base.undone, status, &why, err);
 }
 
 static fed_status read_piece(fedserver_pg *db, uint64_t task, uint64_t digest, int64_t k,
@@ -119,7 +129,12 @@ fed_status fedserver_pg_blob_length(void *db, uint64_t task, uint64_t digest, si
 fed_status fedserver_pg_blob_sweep(void *user, uint64_t task, fed_error *err) {
     fedserver_pg *db = user;
     assert(!db->writing); /* its rows are not committed */
-    FED_TRY(fedserver_pg_write_aside(db, FEDSERVER_SQL_BLOB_SWEEP, VALUES(INT(task)), err));
+    const fed_status status =
+        fedserver_pg_write_aside(db, FEDSERVER_SQL_BLOB_SWEEP, VALUES(INT(task)), err);
+    if (status != FED_OK) { /* the transaction is this function's own */
+        fedserver_pg_rollback(db);
+        return status;
+    }
     return fedserver_pg_commit(db, err);
 }
 

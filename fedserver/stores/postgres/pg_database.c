@@ -18,6 +18,7 @@
 #include "fed/utf8.h"
 #include "fedserver/stores/postgres/pg_rows.h"
 #include "fedserver/stores/sql/sql_calls.h"
+#include "fedserver/stores/undone.h"
 
 /* The number of the change that a statement makes. Whoever writes holds the lock of the revision's
  * row, so nobody else is about to take the same number. */
@@ -418,6 +419,7 @@ static void forget_prepared(fedserver_pg *db) {
 }
 
 void fedserver_pg_rollback(fedserver_pg *db) {
+    db->base.undone = (fed_error){0};
     if (!db->writing) {
         return;
     }
@@ -441,12 +443,16 @@ static fed_status fail_unknown(fedserver_pg *db, fed_error *err) {
 
 fed_status fedserver_pg_commit(fedserver_pg *db, fed_error *err) {
     PGresult *result = NULL;
+    fed_status status = fedserver_undone_tell(&db->base.undone, err);
+    if (status != FED_OK) { /* S18 */
+        fedserver_pg_rollback(db);
+        return status;
+    }
     if (!db->writing) {
         return FED_OK;
     }
     /* Only the process that serves listens. It commits often, so it tells nobody: PostgreSQL gives
      * notifications out one commit after the other. */
-    fed_status status = FED_OK;
     if (db->revised && !db->locked) {
         status = send(db, FEDSERVER_SQL_NOTIFY, NO_VALUES, err);
     }
@@ -457,13 +463,11 @@ fed_status fedserver_pg_commit(fedserver_pg *db, fed_error *err) {
         status = fed_fail(err, FED_EIO, "%s: the server has rolled the batch back", db->place);
     }
     PQclear(result);
-    if (asked && db->lost) {
-        return fail_unknown(db, err);
-    }
     if (status != FED_OK) {
         fedserver_pg_rollback(db);
-        return status;
+        return asked && db->lost ? fail_unknown(db, err) : status;
     }
+    assert(!fedserver_undone(&db->base.undone)); /* S18 */
     const bool revised = db->revised;
     db->writing = db->revised = false;
     assert(PQtransactionStatus(db->conn) == PQTRANS_IDLE); /* S5 */
@@ -495,14 +499,16 @@ static fed_status engine_read(void *user, int sql, const fedserver_value *values
                               fedserver_sql_row *row, fed_error *err) {
     fedserver_pg *db = user;
     PGresult *result = NULL;
-    fed_status status = send(db, sql, values, count, err);
-    status = status == FED_OK ? finish(db, &result, err) : status;
-    if (status != FED_OK && db->writing) { /* PostgreSQL has ended the transaction */
-        fedserver_pg_rollback(db);
+    fed_error why = {0};
+    FED_TRY(fedserver_undone_tell(&db->base.undone, err));
+    fed_status status = send(db, sql, values, count, &why);
+    status = status == FED_OK ? finish(db, &result, &why) : status;
+    if (db->writing) { /* PostgreSQL has ended the transaction: who reads may not tell its owner */
+        FED_TRY(fedserver_undone_note(&db->base.undone, status, &why, err));
     } else if (status != FED_OK) {
         forget_prepared(db);
+        return fed_fail(err, status, "%s", why.text);
     }
-    FED_TRY(status);
     row->cursor = result;
     row->at = -1;
     return FED_OK;
@@ -536,25 +542,23 @@ static fed_status read_written(fedserver_pg *db, fedserver_written *written, fed
 static fed_status engine_write(void *user, int sql, const fedserver_value *values, int count,
                                fedserver_written *written, fed_error *err) {
     fedserver_pg *db = user;
-    fed_status status = begin(db, true, err);
-    status = status == FED_OK ? send(db, sql, values, count, err) : status;
+    fed_error why = {0};
+    FED_TRY(fedserver_undone_tell(&db->base.undone, err));
+    fed_status status = begin(db, true, &why);
+    status = status == FED_OK ? send(db, sql, values, count, &why) : status;
     if (status == FED_OK && written != NULL) {
-        status = read_written(db, written, err);
+        status = read_written(db, written, &why);
     }
-    if (status != FED_OK) {
-        fedserver_pg_rollback(db);
-    }
-    return status;
+    return fedserver_undone_note(&db->base.undone, status, &why, err);
 }
 
 fed_status fedserver_pg_write_aside(fedserver_pg *db, int sql, const fedserver_value *values,
                                     int count, fed_error *err) {
-    fed_status status = begin(db, false, err);
-    status = status == FED_OK ? send(db, sql, values, count, err) : status;
-    if (status != FED_OK) {
-        fedserver_pg_rollback(db);
-    }
-    return status;
+    fed_error why = {0};
+    FED_TRY(fedserver_undone_tell(&db->base.undone, err));
+    fed_status status = begin(db, false, &why);
+    status = status == FED_OK ? send(db, sql, values, count, &why) : status;
+    return fedserver_undone_note(&db->base.undone, status, &why, err);
 }
 
 static int64_t engine_integer(const fedserver_sql_row *row, int column) {

@@ -148,8 +148,12 @@ static fed_status end_older(fedserver_pg *db, fed_error *err) {
 
 static fed_status write_term(fedserver_pg *db, const char *address, fed_error *err) {
     fedserver_written written = {0};
-    FED_TRY(WRITE_NOW(LEAD_TAKE, &written, TEXT(address)));
-    FED_TRY(WRITE(LEAD_FENCE, INT(written.id)));
+    fed_status status = WRITE_NOW(LEAD_TAKE, &written, TEXT(address));
+    status = status == FED_OK ? WRITE(LEAD_FENCE, INT(written.id)) : status;
+    if (status != FED_OK) { /* the transaction is this function's own */
+        fedserver_pg_rollback(db);
+        return status;
+    }
     FED_TRY(fedserver_pg_commit(db, err));
     db->term = (uint64_t)written.id;
     return FED_OK;

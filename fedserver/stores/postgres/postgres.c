@@ -10,6 +10,7 @@
 #include "fedserver/stores/postgres/pg_schema.h"
 #include "fedserver/stores/sql/sql_rows.h"
 #include "fedserver/stores/store.h"
+#include "fedserver/stores/undone.h"
 
 static const char *const layouts[][2] = FEDSERVER_PG_LAYOUTS;
 enum { LAYOUTS = sizeof layouts / sizeof layouts[0] };
@@ -146,7 +147,8 @@ static void store_rollback(void *db) {
 }
 
 static bool store_writing(const void *db) {
-    return ((const fedserver_pg *)db)->writing;
+    const fedserver_pg *pg = db;
+    return pg->writing || fedserver_undone(&pg->base.undone);
 }
 
 /* A notification is a hint that saves a round trip for each batch. It may be lost, so the revision

@@ -119,6 +119,7 @@ struct fedserver_engine {
 /** An engine's handle begins with it. */
 typedef struct fedserver_sql_db {
     const fedserver_engine *engine;
+    fed_error undone; /* why nothing of the transaction can be kept: stores/undone.h */
 } fedserver_sql_db;
 
 fed_status fedserver_sql_write(void *db, int sql, const fedserver_value *values, int count,

@@ -12,6 +12,7 @@
 
 #include "fed/file.h"
 #include "fed/hash.h"
+#include "fedserver/stores/undone.h"
 
 enum { PATH_SIZE = 1100, SYNC_BYTES = 4 << 20 };
 
@@ -55,15 +56,22 @@ static fed_status write_blob(const char *path, const uint8_t *bytes, size_t len,
     return fed_file_commit(&file, err);
 }
 
-fed_status fedserver_sqlite_blob_put(void *user, uint64_t task, uint64_t digest, const void *bytes,
-                                     size_t len, fed_error *err) {
+static fed_status put_blob(const fedserver_database *db, uint64_t task, uint64_t digest,
+                           const void *bytes, size_t len, fed_error *err) {
     char path[PATH_SIZE];
-    blob_path(user, task, digest, path);
+    blob_path(db, task, digest, path);
     if (is_there(path, digest, len)) {
         return fed_name_sync(path, err); /* a failure may have kept its name from the disk */
     }
     fed_status status = write_blob(path, bytes, len, err);
     return status == FED_ENOSPC ? fed_fail(err, status, FEDSERVER_DISK_FULL, path) : status;
+}
+
+fed_status fedserver_sqlite_blob_put(void *user, uint64_t task, uint64_t digest, const void *bytes,
+                                     size_t len, fed_error *err) {
+    fed_error why = {0};
+    FED_TRY(fedserver_undone_tell(&((fedserver_database *)user)->base.undone, err));
+    return fedserver_database_note(user, put_blob(user, task, digest, bytes, len, &why), &why, err);
 }
 
 fed_status fedserver_sqlite_blob_find(void *user, uint64_t task, uint64_t digest, void **bytes,

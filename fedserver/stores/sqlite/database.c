@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "fed/hash.h"
+#include "fedserver/stores/undone.h"
 
 /* The number of the change that a statement makes: an index finds the largest one. */
 #define NEXT_CHANGE "(SELECT ifnull(max(change), 0) + 1 FROM devices)"
@@ -148,8 +149,8 @@ static int bind(sqlite3_stmt *statement, int k, const fedserver_value *value) {
     return sqlite3_bind_blob64(statement, k, value->bytes, value->len, SQLITE_STATIC);
 }
 
-fed_status fedserver_database_read(fedserver_database *db, int sql, const fedserver_value *values,
-                                   int count, sqlite3_stmt **statement, fed_error *err) {
+static fed_status bind_all(fedserver_database *db, int sql, const fedserver_value *values,
+                           int count, sqlite3_stmt **statement, fed_error *err) {
     sqlite3_stmt **kept = &db->statements[sql];
     int code = SQLITE_OK;
     if (*kept == NULL) {
@@ -166,8 +167,7 @@ fed_status fedserver_database_read(fedserver_database *db, int sql, const fedser
     return FED_OK;
 }
 
-fed_status fedserver_database_next(fedserver_database *db, sqlite3_stmt *statement, bool *row,
-                                   fed_error *err) {
+static fed_status step(fedserver_database *db, sqlite3_stmt *statement, bool *row, fed_error *err) {
     int code = sqlite3_step(statement);
     if (code == SQLITE_ROW) {
         *row = true;
@@ -186,19 +186,51 @@ fed_status fedserver_database_next(fedserver_database *db, sqlite3_stmt *stateme
 static fed_status run(fedserver_database *db, int sql, const fedserver_value *values, int count,
                       fed_error *err) {
     sqlite3_stmt *statement;
-    FED_TRY(fedserver_database_read(db, sql, values, count, &statement, err));
+    FED_TRY(bind_all(db, sql, values, count, &statement, err));
     bool row = true;
     while (row) {
-        FED_TRY(fedserver_database_next(db, statement, &row, err));
+        FED_TRY(step(db, statement, &row, err));
     }
     return FED_OK;
+}
+
+/* -- transactions -- */
+
+fed_status fedserver_database_note(fedserver_database *db, fed_status status, const fed_error *why,
+                                   fed_error *err) {
+    return fedserver_undone_note(&db->base.undone, status, why, err);
+}
+
+/* A read ended so. Outside a transaction its failure concerns nobody but its caller. A damaged page
+ * is an answer: what the transaction has written is as it was. */
+static fed_status note_read(fedserver_database *db, fed_status status, const fed_error *why,
+                            fed_error *err) {
+    return db->writing && status != FED_EFORMAT ? fedserver_database_note(db, status, why, err)
+           : status == FED_OK                   ? FED_OK
+                                                : fed_fail(err, status, "%s", why->text);
+}
+
+fed_status fedserver_database_read(fedserver_database *db, int sql, const fedserver_value *values,
+                                   int count, sqlite3_stmt **statement, fed_error *err) {
+    fed_error why = {0};
+    FED_TRY(fedserver_undone_tell(&db->base.undone, err));
+    return note_read(db, bind_all(db, sql, values, count, statement, &why), &why, err);
+}
+
+fed_status fedserver_database_next(fedserver_database *db, sqlite3_stmt *statement, bool *row,
+                                   fed_error *err) {
+    fed_error why = {0};
+    return note_read(db, step(db, statement, row, &why), &why, err);
 }
 
 /* IMMEDIATE, and not before the first write: a transaction that reads first and writes later can
  * fail for good when another process writes in between. */
 fed_status fedserver_database_begin(fedserver_database *db, fed_error *err) {
+    fed_error why = {0};
+    FED_TRY(fedserver_undone_tell(&db->base.undone, err));
     if (!db->writing) {
-        FED_TRY(run(db, FEDSERVER_SQL_BEGIN, NO_VALUES, err));
+        const fed_status status = run(db, FEDSERVER_SQL_BEGIN, NO_VALUES, &why);
+        FED_TRY(fedserver_database_note(db, status, &why, err));
         db->writing = true;
     }
     return FED_OK;
@@ -209,10 +241,12 @@ fed_status fedserver_database_write(fedserver_database *db, int sql, const fedse
     FED_TRY(fedserver_database_begin(db, err));
     /* S1: nothing is written outside a transaction */
     assert(sqlite3_get_autocommit(db->handle) == 0);
-    return run(db, sql, values, count, err);
+    fed_error why = {0};
+    return fedserver_database_note(db, run(db, sql, values, count, &why), &why, err);
 }
 
 fed_status fedserver_database_commit(fedserver_database *db, fed_error *err) {
+    assert(!fedserver_undone(&db->base.undone)); /* S18 */
     if (!db->writing) {
         return FED_OK;
     }
@@ -226,6 +260,7 @@ fed_status fedserver_database_commit(fedserver_database *db, fed_error *err) {
 }
 
 void fedserver_database_rollback(fedserver_database *db) {
+    db->base.undone = (fed_error){0};
     if (!db->writing) {
         return;
     }

@@ -71,6 +71,10 @@ fed_status fedserver_database_read(fedserver_database *db, int sql, const fedser
 fed_status fedserver_database_next(fedserver_database *db, sqlite3_stmt *statement, bool *row,
                                    fed_error *err) FED_CHECKED;
 
+/** A step of the open transaction, or a write, ended so: a failure is remembered (S18). */
+fed_status fedserver_database_note(fedserver_database *db, fed_status status, const fed_error *why,
+                                   fed_error *err) FED_CHECKED;
+
 fed_status fedserver_database_commit(fedserver_database *db, fed_error *err) FED_CHECKED;
 void fedserver_database_rollback(fedserver_database *db);
 

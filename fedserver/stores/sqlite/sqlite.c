@@ -19,6 +19,7 @@
 #include "fedserver/stores/sqlite/task_columns.h"
 #include "fedserver/stores/sqlite/updates.h"
 #include "fedserver/stores/store.h"
+#include "fedserver/stores/undone.h"
 
 enum { PATH_SIZE = 1024 };
 
@@ -218,7 +219,8 @@ static void store_close(void *db) {
 }
 
 static bool store_writing(const void *db) {
-    return ((const fedserver_database *)db)->writing;
+    const fedserver_database *kept = db;
+    return kept->writing || fedserver_undone(&kept->base.undone);
 }
 
 static fed_status store_changed(void *user, bool *changed, fed_error *err) {

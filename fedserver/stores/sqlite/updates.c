@@ -12,6 +12,7 @@
 #include "fed/hash.h"
 #include "fedserver/stores/sqlite/blobs.h"
 #include "fedserver/stores/sqlite/database.h"
+#include "fedserver/stores/undone.h"
 
 #define RECORD fedserver_update_row
 static const fedserver_column update_columns[] = {UPDATE_COLUMNS(COLUMN, )};
@@ -66,7 +67,8 @@ fed_status fedserver_sqlite_recover(void *user, fed_error *err) {
 
 fed_status fedserver_sqlite_commit(void *user, fed_error *err) {
     fedserver_database *db = user;
-    fed_status status = fedserver_segment_sync(&db->segment, err);
+    fed_status status = fedserver_undone_tell(&db->base.undone, err); /* S18 */
+    status = status == FED_OK ? fedserver_segment_sync(&db->segment, err) : status;
     if (status == FED_OK) {
         assert(db->segment.fd < 0 || !db->segment.appended); /* S9: bodies before their rows */
         status = fedserver_database_commit(db, err);
@@ -98,9 +100,8 @@ void fedserver_sqlite_rollback(void *user) {
 enum { ROW_LIMIT = 65536 }; /* the largest body that lies in its row */
 
 /* The database would write a large body twice, into its journal and then into itself. */
-fed_status fedserver_sqlite_update_add(void *user, const fedserver_update_row *row,
-                                       const uint8_t *body, size_t len, fed_error *err) {
-    fedserver_database *db = user;
+static fed_status add_update(fedserver_database *db, const fedserver_update_row *row,
+                             const uint8_t *body, size_t len, fed_error *err) {
     bool large = len > ROW_LIMIT;
     uint64_t start = 0;
     assert(row->lease != 0 && row->device != 0); /* S3: an update is a lease's */
@@ -118,6 +119,13 @@ fed_status fedserver_sqlite_update_add(void *user, const fedserver_update_row *r
                                                          large ? nothing : bytes};
     BIND(update_columns, row, values);
     return fedserver_database_write(db, FEDSERVER_SQL_UPDATE_ADD, values, COUNT(values), err);
+}
+
+fed_status fedserver_sqlite_update_add(void *user, const fedserver_update_row *row,
+                                       const uint8_t *body, size_t len, fed_error *err) {
+    fed_error why = {0};
+    FED_TRY(fedserver_undone_tell(&((fedserver_database *)user)->base.undone, err));
+    return fedserver_database_note(user, add_update(user, row, body, len, &why), &why, err);
 }
 
 /* One update during a walk. It has its own copy of the bytes, so that no statement stays open. */
