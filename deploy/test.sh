@@ -149,10 +149,10 @@ other_machines() {
     fi
 }
 
-# The tests of the optimised build that have none of these labels.
-optimised() { # LABELS
+# Tests of the optimised build, counted.
+optimised() { # [ctest options]
     local prefix=(env "${device[@]}")
-    run release -LE "$1" --output-junit "$junit"
+    run release "$@" --output-junit "$junit"
 }
 
 # A test that fails beside others is run once more, alone. If it passes then, the run goes on and names the test near its end: it is
@@ -212,7 +212,7 @@ run release -L lint -LE all
 
 if [ $length = short ]; then
     stage "tests, optimised, in their short form"
-    optimised 'all|lint'
+    optimised -LE 'all|lint'
 else
     stage "benchmarks: do they build?"
     build release ON bench
@@ -220,7 +220,7 @@ else
     thread_sanitizer
     other_machines
     stage "all tests and lint, optimised"
-    forgiving optimised none
+    forgiving optimised
 fi
 if [ $length = night ]; then
     night
