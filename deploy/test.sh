@@ -51,9 +51,9 @@ build() { # PRESET, are warnings errors (ON or OFF), and targets; none: all
 }
 
 prefix=(env) # what stands before ctest
-# Half as many again as there are cores: many tests mostly wait, for a lease to run out or for a peer that is silent.
+# More than there are cores: many tests mostly wait, for a lease to run out or for a peer that is silent.
 run() { # BUILD [ctest options]
-    "${prefix[@]}" ctest --test-dir "build/$1" -j $((jobs + (jobs + 1) / 2)) --output-on-failure "${@:2}"
+    "${prefix[@]}" ctest --test-dir "build/$1" -j $((jobs * 2)) --output-on-failure "${@:2}"
 }
 
 # -- what the tests need --
