@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "fed/checkpoint.h"
-#include "fedserver/operator/task_export.h"
 #include "fedserver/rounds/own_table.h"
 #include "fedserver/server.h"
 
@@ -36,34 +35,26 @@ static fed_status save_model(const fedserver_task *task, const fedserver_model_r
     return status;
 }
 
-fed_status fedserver_export_find(fedserver *server, uint64_t task, fedserver_export *found,
-                                 fed_error *err) {
-    fed_status status = pick_task(server, task, &found->task, err);
+fed_status fedserver_model_export(fedserver *server, uint64_t task, const char *path,
+                                  fed_error *err) {
+    fedserver_task found;
+    fedserver_model_row row;
+    fed_status status = pick_task(server, task, &found, err);
     if (status == FED_ENOTFOUND) {
         return task == 0 ? fed_fail(err, status, "no task has started yet")
                          : fed_fail(err, status, "there is no task %llu", (unsigned long long)task);
     }
     FED_TRY(status);
-    if (found->task.state == FEDSERVER_TASK_CANCELLED) {
+    if (found.state == FEDSERVER_TASK_CANCELLED) {
         return fed_fail(err, FED_ENOTFOUND, "task %llu (%s) was cancelled; its model is deleted",
-                        (unsigned long long)task, found->task.name);
+                        (unsigned long long)task, found.name);
     }
-    return server->store->model_find(server->db, found->task.wire.id, &found->model, err);
-}
-
-fed_status fedserver_export_save(fedserver_export *found, const char *path, fed_error *err) {
-    const fed_status status = save_model(&found->task, &found->model, path, err);
-    free(found->model.values);
-    free(found->model.residual);
-    free(found->model.state);
+    FED_TRY(server->store->model_find(server->db, found.wire.id, &row, err));
+    status = save_model(&found, &row, path, err);
+    free(row.values);
+    free(row.residual);
+    free(row.state);
     return status;
-}
-
-fed_status fedserver_model_export(fedserver *server, uint64_t task, const char *path,
-                                  fed_error *err) {
-    fedserver_export found;
-    FED_TRY(fedserver_export_find(server, task, &found, err));
-    return fedserver_export_save(&found, path, err);
 }
 
 typedef struct history {

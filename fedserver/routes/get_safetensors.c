@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "fed/file.h"
-#include "fedserver/operator/task_export.h"
 #include "fedserver/paths.h"
 #include "fedserver/routes/answers.h"
 #include "fedserver/routes/query.h"
@@ -39,18 +38,14 @@ fed_status fedserver_get_safetensors(fedserver *server, const fedserver_call *ca
     (void)fedserver_query_number(call->request->query, "task", UINT64_MAX / 2, &task);
     snprintf(name, sizeof name, "download-%ld.safetensors", (long)getpid());
     fedserver_path(server->directory, name, path, sizeof path);
-    fedserver_export found;
-    fed_status made = fedserver_export_find(server, task, &found, &why);
-    if (made == FED_ENOTFOUND) {
-        return fedserver_answer_error(response, err, 404, "task_unknown",
-                                      "there is no such task, or none has started yet");
-    }
-    if (made != FED_OK && made != FED_EFORMAT) { /* the store fails, and the batch with it (S18) */
-        return fed_fail(err, made, "%s", why.text);
-    }
-    made = made == FED_OK ? fedserver_export_save(&found, path, &why) : made;
+    /* A visitor ends nobody: a failure is an answer. If the store undid the batch, its commit fails
+     * all the same (S18). */
+    const fed_status made = fedserver_model_export(server, task, path, &why);
     if (made != FED_OK) {
-        return fedserver_answer_error(response, err, 503, "busy", "%s", why.text);
+        return made == FED_ENOTFOUND
+                   ? fedserver_answer_error(response, err, 404, "task_unknown",
+                                            "there is no such task, or none has started yet")
+                   : fedserver_answer_error(response, err, 503, "busy", "%s", why.text);
     }
     fed_writer w;
     fed_writer_growing(&w);
