@@ -23,17 +23,14 @@
 #include "federation.h"
 #include "tests/support/faults/fault_disk.h"
 
-#define MODEL "input 128 | dense 64 | relu | dense 10"
+#define MODEL "input 256 | dense 128 | relu | dense 10"
 
 enum { SKIPPED = 77, DEVICES = 8, LIMIT_S = 600, POLL_MS = 5, TOKEN_LIFE_S = 24 * 3600 };
-enum {
-    FILLS = FED_TEST_SIZE(5, 2), /* at most so often: the task may end before */
-    BETWEEN = 5                  /* so many updates are acknowledged between two of them */
-};
+enum { BETWEEN = 4 }; /* so many updates are acknowledged between two times */
 
 /* A power of two of updates a round, so that every sum is exact in float32. */
 static const char task[] = "{ \"model\": \"" MODEL "\", \"initial\": \"zeros.safetensors\","
-                           " \"codec_up\": \"topk:p=0.2\", \"codec_down\": \"float32\","
+                           " \"codec_up\": \"topk:p=0.5\", \"codec_down\": \"float32\","
                            " \"rounds\": 16, \"cohort\": 6, \"goal\": 4, \"minimum\": 4,"
                            " \"deadline_s\": 20 }";
 
@@ -46,12 +43,15 @@ typedef struct device {
 
 typedef struct world {
     chaos_run run;
-    char url[64], small[400], log[400];
+    char url[64], small[400], log[400], out[400];
     fed_postgres *database; /* NULL: the store is SQLite */
     device device[DEVICES];
     pid_t coordinator;
-    unsigned fills, lives;
+    unsigned fills, fills_most; /* the task may end before */
+    unsigned lives;
     bool full;
+    unsigned ends;         /* of coordinators, since the disk was filled */
+    bool held;             /* the devices are stopped, until the coordinator is ready */
     unsigned acknowledged; /* updates, when the disk was last freed */
 } world;
 
@@ -83,6 +83,7 @@ static void fill(world *w) {
     }
     close(file);
     w->full = true;
+    w->ends = 0;
     w->fills++;
 }
 
@@ -158,6 +159,7 @@ static void open_world(world *w, bool postgres) {
     *w = (world){.database = postgres ? &server : NULL};
     w->run.board = fault_shared_new(sizeof *w->run.board);
     assert_non_null(w->run.board);
+    w->fills_most = FED_TEST_TRIES(5, 2);
     w->run.seed = 1;
     w->run.slots = 1;
     w->run.far = -1;
@@ -168,6 +170,7 @@ static void open_world(world *w, bool postgres) {
     w->run.servers = w->url;
     fed_test_tmpdir(w->run.directory, sizeof w->run.directory);
     snprintf(w->log, sizeof w->log, "%s/log", w->run.directory);
+    snprintf(w->out, sizeof w->out, "%s/out", w->run.directory);
     prepare(w);
 }
 
@@ -198,7 +201,8 @@ static void become_coordinator(const world *w) {
     snprintf(front, sizeof front, "%u", (unsigned)w->run.front_port);
     snprintf(devices, sizeof devices, "%u", (unsigned)w->run.devices_port);
     const int log = open(w->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    if (log < 0 || dup2(log, 1) < 0 || dup2(log, 2) < 0) {
+    const int out = open(w->out, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (log < 0 || out < 0 || dup2(out, 1) < 0 || dup2(log, 2) < 0) {
         _exit(126);
     }
     execl(FED_BIN_DIR "/fedserver", "fedserver", "run", "--dir", directory, "--front-port", front,
@@ -207,6 +211,7 @@ static void become_coordinator(const world *w) {
 }
 
 static void start_coordinator(world *w) {
+    (void)unlink(w->out); /* of an earlier life */
     w->coordinator = start_child();
     if (w->coordinator == 0) {
         become_coordinator(w);
@@ -269,17 +274,48 @@ static void reap(world *w) {
     }
 }
 
+static void signal_devices(const world *w, int number) {
+    for (unsigned k = 0; k < DEVICES; k++) {
+        if (w->device[k].pid > 0) {
+            assert_int_equal(kill(w->device[k].pid, number), 0);
+        }
+    }
+}
+
+/* The second life begins on the disk that is still full. All devices come at once, and the
+ * coordinator has none of them in memory: then a batch has several updates, and reads between them.
+ */
+static void raise_coordinator(world *w) {
+    w->held = w->ends++ == 0;
+    if (w->held) {
+        signal_devices(w, SIGSTOP);
+    } else {
+        make_room(w);
+    }
+    start_coordinator(w);
+}
+
+/* It prints a line once its ports are open; or it has ended. */
+static void let_go_when_ready(world *w) {
+    struct stat file;
+    const bool ready = stat(w->out, &file) == 0 && file.st_size > 0;
+    if (w->held && (ready || w->coordinator == 0)) {
+        signal_devices(w, SIGCONT);
+        w->held = false;
+    }
+}
+
 static void live(world *w) {
     const int64_t end_ms = fed_clock_monotonic_ms() + 1000 * (int64_t)LIMIT_S;
     start_coordinator(w);
     for (unsigned left = DEVICES; left > 0; left = start_devices(w)) {
         chaos_board *board = w->run.board;
         reap(w);
+        let_go_when_ready(w);
         board->storm = board->enrolled >= DEVICES;
         if (w->coordinator == 0) {
-            make_room(w);
-            start_coordinator(w);
-        } else if (!w->full && w->fills < FILLS &&
+            raise_coordinator(w);
+        } else if (!w->full && w->fills < w->fills_most &&
                    board->acknowledged >= w->acknowledged + BETWEEN) {
             fill(w);
         }
