@@ -1,6 +1,7 @@
 /* The coordinator's own certificate and its CA: read, renewed, replaced. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <arpa/inet.h>
+#include <gnutls/gnutls.h>
 #include <gnutls/x509.h>
 #include <limits.h>
 #include <stdio.h>
@@ -35,6 +36,37 @@ static fed_status write_file(const char *directory, const char *name, const char
     char path[PATH_SIZE];
     fedserver_path(directory, name, path, sizeof path);
     return fed_file_replace(path, text, strlen(text), mode, err);
+}
+
+/* As the listener does it, which may have keys of more kinds than ours. */
+static fed_status fit(const char *chain, const gnutls_datum_t *certificates, const char *key,
+                      const gnutls_datum_t *secret, fed_error *err) {
+    gnutls_certificate_credentials_t credentials = NULL;
+    if (gnutls_certificate_allocate_credentials(&credentials) < 0) {
+        return fed_fail(err, FED_ENOMEM, "out of memory for a certificate");
+    }
+    const int fits =
+        gnutls_certificate_set_x509_key_mem(credentials, certificates, secret, GNUTLS_X509_FMT_PEM);
+    gnutls_certificate_free_credentials(credentials);
+    return fits >= 0 ? FED_OK
+                     : fed_fail(err, FED_EFORMAT, "%s is not the key of %s (%s)", key, chain,
+                                gnutls_strerror(fits));
+}
+
+fed_status fedserver_certificate_fits(const char *chain, const char *key, fed_error *err) {
+    gnutls_datum_t certificates, secret;
+    size_t len = 0;
+    FED_TRY(fed_file_read(chain, PEM_MOST, &certificates.data, &len, err));
+    certificates.size = (unsigned)len;
+    fed_status status = fed_file_read(key, PEM_MOST, &secret.data, &len, err);
+    if (status == FED_OK) {
+        secret.size = (unsigned)len;
+        status = fit(chain, &certificates, key, &secret, err);
+        gnutls_memset(secret.data, 0, secret.size);
+        free(secret.data);
+    }
+    free(certificates.data);
+    return status;
 }
 
 /* The next name of the certificate. False: there is none. */

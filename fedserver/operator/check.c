@@ -423,15 +423,22 @@ static fed_status check_all_updates(checking *c, fed_error *err) {
 
 /* -- keys and certificates -- */
 
+static bool may_read(checking *c, const char *path) {
+    const bool anothers = access(path, R_OK) != 0 && errno == EACCES;
+    if (anothers) {
+        fedserver_check_say(c->checker, FEDSERVER_NOTED,
+                            "S7: %s is another user's, and was not checked", path);
+    }
+    return !anothers;
+}
+
 static bool read_pem(checking *c, const char *name, fed_pem *pem) {
     char path[1024];
     uint8_t *text = NULL;
     size_t len = 0;
     fed_error why = {0};
     fedserver_path(c->server->directory, name, path, sizeof path);
-    if (access(path, R_OK) != 0 && errno == EACCES) {
-        fedserver_check_say(c->checker, FEDSERVER_NOTED,
-                            "S7: %s is another user's, and was not checked", path);
+    if (!may_read(c, path)) {
         return false;
     }
     if (fed_file_read(path, sizeof pem->text - 1, &text, &len, &why) != FED_OK) {
@@ -481,12 +488,29 @@ static void note_readers(checking *c, const char *key_name, unsigned too_many) {
     }
 }
 
+/* The front may have a certificate of its own, for example a public authority's. */
+static void check_front_pair(checking *c) {
+    char cert[1024], key[1024];
+    fed_error why = {0};
+    fedserver_path(c->server->directory, "front.pem", cert, sizeof cert);
+    fedserver_path(c->server->directory, "front.key", key, sizeof key);
+    if (access(cert, F_OK) != 0 || !may_read(c, key)) {
+        return;
+    }
+    if (fedserver_certificate_fits(cert, key, &why) != FED_OK) {
+        FOUND("S7: %s" FEDSERVER_RESTORE, why.text);
+    }
+    CHECKED("S7: the front's own certificate, and its key");
+}
+
 static void check_keys(checking *c) {
     note_readers(c, "ca.key", 0077);
     note_readers(c, "server.key", 0037); /* two units may share the key by their group */
+    note_readers(c, "front.key", 0037);
     check_pair(c, "ca.pem", "ca.key", true);
     check_pair(c, "server.pem", "server.key", false);
     CHECKED("S7: the CA's and the server's certificate, and their keys");
+    check_front_pair(c);
 }
 
 /* -- all of it -- */

@@ -351,8 +351,19 @@ static fed_status tend_closed(fedserver_site *site, const fedserver_task *task,
     return taken_up ? take(site, offer, now_ms, err) : close_round(site, offer, change, err);
 }
 
-fed_status fedserver_site_turn(fedserver_site *site, const fedserver_site_offer *offer,
-                               int64_t now_ms, fedserver_site_change *change, fed_error *err) {
+/* A step that fails is undone in the store only: the memory is ahead of it. The process is about to
+ * end, and no batch that comes meanwhile may promise anything (S18). */
+static fed_status give_up(const fedserver_site *site, fed_status status) {
+    fedserver *server = site->server;
+    if (status != FED_OK && status != FED_EDECLINED) { /* that has changed nothing */
+        server->store->rollback(server->db);
+        server->broken = true;
+    }
+    return status;
+}
+
+static fed_status take_turn(fedserver_site *site, const fedserver_site_offer *offer, int64_t now_ms,
+                            fedserver_site_change *change, fed_error *err) {
     fedserver_task task;
     bool found = false;
     *change = (fedserver_site_change){.ready = false};
@@ -370,8 +381,13 @@ fed_status fedserver_site_turn(fedserver_site *site, const fedserver_site_offer 
     return FED_OK;
 }
 
-fed_status fedserver_site_finish(fedserver_site *site, uint64_t upstream, const float *values,
-                                 size_t size, int64_t now_ms, bool *done, fed_error *err) {
+fed_status fedserver_site_turn(fedserver_site *site, const fedserver_site_offer *offer,
+                               int64_t now_ms, fedserver_site_change *change, fed_error *err) {
+    return give_up(site, take_turn(site, offer, now_ms, change, err));
+}
+
+static fed_status finish(const fedserver_site *site, uint64_t upstream, const float *values,
+                         size_t size, int64_t now_ms, bool *done, fed_error *err) {
     fedserver_task task;
     bool found = false;
     *done = false;
@@ -396,6 +412,11 @@ fed_status fedserver_site_finish(fedserver_site *site, uint64_t upstream, const 
     FED_TRY(fedserver_finish(site->server, status, err));
     *done = true;
     return FED_OK;
+}
+
+fed_status fedserver_site_finish(fedserver_site *site, uint64_t upstream, const float *values,
+                                 size_t size, int64_t now_ms, bool *done, fed_error *err) {
+    return give_up(site, finish(site, upstream, values, size, now_ms, done, err));
 }
 
 uint64_t fedserver_site_devices(fedserver_site *site, int64_t now_ms) {

@@ -207,6 +207,13 @@ static void keys_that_others_can_read_are_noted(void **state) {
     assert_int_equal(chmod(path, 0644), 0);
     r = check(w);
     assert_int_equal(r.notes, 2);
+    fed_test_put(w->home.directory, "front.key", "", 0); /* also one that is not in use */
+    snprintf(path, sizeof path, "%s/front.key", w->home.directory);
+    assert_int_equal(chmod(path, 0644), 0);
+    r = check(w);
+    assert_int_equal(r.findings, 0);
+    assert_int_equal(r.notes, 3);
+    assert_non_null(strstr(r.text, "front.key can be read or changed by others (mode 0644)"));
 }
 
 static void every_damaged_body_is_named(void **state) {

@@ -3,7 +3,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
+#include <gnutls/x509.h>
 #include <sqlite3.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "fed/file.h"
@@ -149,18 +151,59 @@ static void a_bit_of_whatever_the_next_model_is_made_from_is_found(void **state)
     assert_string_equal(check(w).text, "");
 }
 
+static void export_pem(const world *w, const char *name, const void *pem, size_t size) {
+    char path[400];
+    fed_test_put(w->c.directory, name, pem, size);
+    snprintf(path, sizeof path, "%s/%s", w->c.directory, name);
+    assert_int_equal(chmod(path, 0600), 0);
+}
+
+/* As a public authority gives it: of RSA, and with a chain that is longer than our certificates. */
+static void give_the_front_a_chain(const world *w) {
+    static uint8_t chain[4 * FED_PEM_SIZE], text[FED_PEM_SIZE];
+    gnutls_x509_privkey_t key;
+    gnutls_x509_crt_t cert;
+    size_t size = sizeof text, len = 0;
+    assert_int_equal(gnutls_x509_privkey_init(&key), 0);
+    assert_int_equal(gnutls_x509_privkey_generate(key, GNUTLS_PK_RSA, 2048, 0), 0);
+    assert_int_equal(gnutls_x509_crt_init(&cert), 0);
+    assert_int_equal(gnutls_x509_crt_set_key(cert, key), 0);
+    assert_int_equal(gnutls_x509_crt_set_version(cert, 3), 0);
+    assert_int_equal(gnutls_x509_crt_set_serial(cert, "1", 1), 0);
+    assert_int_equal(gnutls_x509_crt_set_activation_time(cert, 0), 0);
+    assert_int_equal(gnutls_x509_crt_set_expiration_time(cert, INT32_MAX), 0);
+    assert_int_equal(gnutls_x509_crt_sign2(cert, cert, key, GNUTLS_DIG_SHA256, 0), 0);
+    assert_int_equal(gnutls_x509_crt_export(cert, GNUTLS_X509_FMT_PEM, text, &size), 0);
+    for (; len < FED_PEM_SIZE; len += size) {
+        memcpy(chain + len, text, size);
+    }
+    export_pem(w, "front.pem", chain, len);
+    size = sizeof text;
+    assert_int_equal(gnutls_x509_privkey_export(key, GNUTLS_X509_FMT_PEM, text, &size), 0);
+    export_pem(w, "front.key", text, size);
+    gnutls_x509_crt_deinit(cert);
+    gnutls_x509_privkey_deinit(key);
+}
+
 static void keys_that_are_damaged_missing_or_anothers_are_found(void **state) {
-    static const char *const names[] = {"ca.pem", "ca.key", "server.pem", "server.key"};
+    static const char *const names[] = {"ca.pem",     "ca.key",    "server.pem",
+                                        "server.key", "front.pem", "front.key"};
     world *w = *state;
     fed_error err = {0};
     fed_pem other;
+    give_the_front_a_chain(w);
+    assert_string_equal(check(w).text, "");
     assert_fed_ok_err(fed_key_new(&other, &err));
     for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
         kept_file sound = keep(w, names[k]);
         fed_test_put(w->c.directory, names[k], "garbage\n", 8);
         assert_non_null(strstr(check(w).text, names[k]));
         unlink(sound.path);
-        assert_non_null(strstr(check(w).text, names[k]));
+        if (strcmp(names[k], "front.pem") == 0) { /* the front then has the server's */
+            assert_string_equal(check(w).text, "");
+        } else {
+            assert_non_null(strstr(check(w).text, names[k]));
+        }
         if (strstr(names[k], ".key") != NULL) {
             fed_test_put(w->c.directory, names[k], other.text, strlen(other.text));
             assert_non_null(strstr(check(w).text, "is not the key of"));

@@ -454,6 +454,29 @@ static void note(void *user, fedserver_check_kind kind, const char *sentence) {
     (void)user;
 }
 
+static fed_status commit_nothing(void *db, fed_error *err) {
+    (void)db;
+    return fed_fail(err, FED_ENOSPC, "the disk is full (test)");
+}
+
+/* The memory has closed the round, the store has not. */
+static void after_a_turn_that_was_not_stored_the_server_promises_nothing(void **state) {
+    world *w = *state;
+    fed_error err = {0};
+    fedserver_store full = *w->home.server->store;
+    full.commit = commit_nothing;
+    first_round(w);
+    assert_fed_ok_err(fedserver_commit(w->home.server, &err));
+    w->home.server->store = &full;
+    assert_fed_status(fedserver_site_turn(w->site, &w->offer, w->home.now_ms, &w->change, &err),
+                      FED_ENOSPC);
+    assert_fed_says(err, "the disk is full (test)");
+    assert_fed_status(fedserver_begin(w->home.server, &err), FED_ESTATE);
+    crash(w);
+    assert_true(turn(w)); /* as if the turn had not been */
+    assert_values(w->values, 2.5f, 0);
+}
+
 static void a_site_passes_fedserver_check_open_and_closed(void **state) {
     world *w = *state;
     fed_error err = {0};
@@ -502,6 +525,7 @@ int main(void) {
         test(a_damaged_record_is_named),
         test(a_person_who_resumes_a_closed_round_changes_nothing),
         test(the_last_version_ends_the_sites_task),
+        test(after_a_turn_that_was_not_stored_the_server_promises_nothing),
         test(a_site_passes_fedserver_check_open_and_closed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

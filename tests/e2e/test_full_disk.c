@@ -1,0 +1,415 @@
+/* The disk of the store fills up and is freed again, while a federation trains: `fedserver run` on
+ * a small file system, and devices of real TLS. In the end nothing that was acknowledged is lost,
+ * and nothing counts twice (D1 to D6). Skipped where the system lets the test mount nothing. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE /* NOLINT: unshare */
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "chaos.h"
+#include "chaos_log.h"
+#include "fed/clock.h"
+#include "fed/file.h"
+#include "fed_drill.h"
+#include "fed_port.h"
+#include "fed_postgres.h"
+#include "fed_test.h"
+#include "federation.h"
+#include "tests/support/faults/fault_disk.h"
+
+#define MODEL "input 256 | dense 128 | relu | dense 10"
+
+enum { SKIPPED = 77, DEVICES = 8, LIMIT_S = 600, POLL_MS = 5, TOKEN_LIFE_S = 24 * 3600 };
+enum { BETWEEN = 4 }; /* so many updates are acknowledged between two times */
+
+/* A power of two of updates a round, so that every sum is exact in float32. */
+static const char task[] = "{ \"model\": \"" MODEL "\", \"initial\": \"zeros.safetensors\","
+                           " \"codec_up\": \"topk:p=0.5\", \"codec_down\": \"float32\","
+                           " \"rounds\": 16, \"cohort\": 6, \"goal\": 4, \"minimum\": 4,"
+                           " \"deadline_s\": 20 }";
+
+typedef struct device {
+    pid_t pid; /* 0: it does not run */
+    unsigned lives;
+    bool finished;
+    char token[FEDSERVER_TOKEN];
+} device;
+
+typedef struct world {
+    chaos_run run;
+    char url[64], small[400], log[400], out[400];
+    fed_postgres *database; /* NULL: the store is SQLite */
+    device device[DEVICES];
+    pid_t coordinator;
+    unsigned fills, fills_most; /* the task may end before */
+    unsigned lives;
+    bool full;
+    unsigned ends;         /* of coordinators, since the disk was filled */
+    bool held;             /* the devices are stopped, until the coordinator is ready */
+    unsigned acknowledged; /* updates, when the disk was last freed */
+} world;
+
+/* -- the small disk -- */
+
+static void mount_small(world *w, const char *name, const char *size) {
+    char options[64];
+    snprintf(w->small, sizeof w->small, "%s/%s", w->run.directory, name);
+    snprintf(options, sizeof options, "size=%s,mode=0755", size);
+    assert_int_equal(mkdir(w->small, 0755), 0);
+    assert_int_equal(mount("tmpfs", w->small, "tmpfs", 0, options), 0);
+}
+
+static void name_ballast(const world *w, char path[500]) {
+    snprintf(path, 500, "%s/ballast", w->small);
+}
+
+/* Large pieces first; then whatever is left. */
+static void fill(world *w) {
+    char path[500];
+    off_t at = 0;
+    name_ballast(w, path);
+    const int file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    assert_true(file >= 0);
+    for (off_t piece = 1 << 20; piece >= 4096; piece /= 2) {
+        while (posix_fallocate(file, at, piece) == 0) {
+            at += piece;
+        }
+    }
+    close(file);
+    w->full = true;
+    w->ends = 0;
+    w->fills++;
+}
+
+static void make_room(world *w) {
+    char path[500];
+    name_ballast(w, path);
+    assert_int_equal(unlink(path), 0);
+    w->full = false;
+    w->acknowledged = w->run.board->acknowledged;
+    if (w->database != NULL) {
+        fed_postgres_start(w->database); /* without room for its log it has ended, too */
+    }
+}
+
+/* -- the beginning -- */
+
+static void start_database(world *w) {
+    const char *before = getenv("TMPDIR");
+    char kept[400] = "";
+    snprintf(kept, sizeof kept, "%s", before != NULL ? before : "");
+    assert_int_equal(chmod(w->run.directory, 0711), 0); /* the server is another user's */
+    mount_small(w, "pg", "96m");
+    assert_int_equal(setenv("TMPDIR", w->small, 1), 0);
+    fed_postgres_open(w->database);
+    (void)(before != NULL ? setenv("TMPDIR", kept, 1) : unsetenv("TMPDIR"));
+    assert_int_equal(strncmp(w->database->directory, w->small, strlen(w->small)), 0);
+}
+
+static void queue_task(const world *w, fedserver *server) {
+    char path[400];
+    uint64_t id = 0;
+    fed_error err = {0};
+    snprintf(path, sizeof path, "%s/zeros.safetensors", w->run.directory);
+    assert_fed_ok_err(fed_drill_zeros(MODEL, path, &err));
+    fed_test_put(w->run.directory, "task.json", task, strlen(task));
+    snprintf(path, sizeof path, "%s/task.json", w->run.directory);
+    assert_fed_ok_err(fedserver_task_add(server, fed_clock_unix_ms(), path, &id, &err));
+    assert_int_equal(id, 1);
+}
+
+static void prepare(world *w) {
+    static const char *const hosts[] = {"127.0.0.1", NULL};
+    char path[400], store[400];
+    fed_error err = {0};
+    fedserver *server = NULL;
+    uint8_t *ca = NULL;
+    size_t len = 0;
+    if (w->database != NULL) {
+        start_database(w);
+        snprintf(store, sizeof store, "postgres:%s", w->database->where);
+    } else {
+        mount_small(w, "coordinator", "24m");
+    }
+    const fedserver_init_options options = {.hosts = hosts,
+                                            .store = w->database != NULL ? store : NULL};
+    snprintf(path, sizeof path, "%s/coordinator", w->run.directory);
+    assert_fed_ok_err(fedserver_init(path, &options, &err));
+    assert_fed_ok_err(fedserver_open(path, NULL, &server, &err));
+    for (unsigned k = 0; k < DEVICES; k++) {
+        assert_fed_ok_err(fedserver_token_new(server, fed_clock_unix_ms(), TOKEN_LIFE_S,
+                                              w->device[k].token, &err));
+    }
+    queue_task(w, server);
+    fedserver_close(server);
+    snprintf(path, sizeof path, "%s/coordinator/ca.pem", w->run.directory);
+    assert_fed_ok_err(fed_file_read(path, sizeof w->run.ca - 1, &ca, &len, &err));
+    memcpy(w->run.ca, ca, len);
+    free(ca);
+}
+
+static void open_world(world *w, bool postgres) {
+    static fed_postgres server;
+    *w = (world){.database = postgres ? &server : NULL};
+    w->run.board = fault_shared_new(sizeof *w->run.board);
+    assert_non_null(w->run.board);
+    w->fills_most = FED_TEST_TRIES(5, 2);
+    w->run.seed = 1;
+    w->run.slots = 1;
+    w->run.far = -1;
+    w->run.wait_most_ms = 200;
+    w->run.front_port = fed_port_keep();
+    w->run.devices_port = fed_port_keep();
+    snprintf(w->url, sizeof w->url, "https://127.0.0.1:%u", (unsigned)w->run.front_port);
+    w->run.servers = w->url;
+    fed_test_tmpdir(w->run.directory, sizeof w->run.directory);
+    snprintf(w->log, sizeof w->log, "%s/log", w->run.directory);
+    snprintf(w->out, sizeof w->out, "%s/out", w->run.directory);
+    prepare(w);
+}
+
+static void close_world(world *w) {
+    if (w->database != NULL) {
+        fed_postgres_close(w->database);
+    }
+    assert_int_equal(umount2(w->small, MNT_DETACH), 0);
+    fed_test_rmdir(w->run.directory);
+    fault_shared_free(w->run.board, sizeof *w->run.board);
+}
+
+/* -- processes -- */
+
+static pid_t start_child(void) {
+    fflush(NULL);
+    const pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        fed_test_die_with_parent();
+    }
+    return pid;
+}
+
+static void become_coordinator(const world *w) {
+    char directory[400], front[16], devices[16];
+    snprintf(directory, sizeof directory, "%s/coordinator", w->run.directory);
+    snprintf(front, sizeof front, "%u", (unsigned)w->run.front_port);
+    snprintf(devices, sizeof devices, "%u", (unsigned)w->run.devices_port);
+    const int log = open(w->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    const int out = open(w->out, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (log < 0 || out < 0 || dup2(out, 1) < 0 || dup2(log, 2) < 0) {
+        _exit(126);
+    }
+    execl(FED_BIN_DIR "/fedserver", "fedserver", "run", "--dir", directory, "--front-port", front,
+          "--devices-port", devices, "--quiet", (char *)NULL);
+    _exit(127);
+}
+
+static void start_coordinator(world *w) {
+    (void)unlink(w->out); /* of an earlier life */
+    w->coordinator = start_child();
+    if (w->coordinator == 0) {
+        become_coordinator(w);
+    }
+    w->lives++;
+}
+
+static unsigned start_devices(world *w) {
+    unsigned left = 0;
+    for (unsigned k = 0; k < DEVICES; k++) {
+        device *d = &w->device[k];
+        left += !d->finished;
+        if (d->finished || d->pid != 0) {
+            continue;
+        }
+        d->pid = start_child();
+        if (d->pid == 0) {
+            chaos_device(&w->run, k, d->lives, d->token);
+        }
+        d->lives++;
+    }
+    return left;
+}
+
+static void print_log(const world *w) {
+    uint8_t *text = NULL;
+    size_t len = 0;
+    fed_error none = {0};
+    if (fed_file_read(w->log, 1 << 24, &text, &len, &none) == FED_OK) {
+        printf("%s", (const char *)text);
+    }
+    free(text);
+}
+
+/* It ends by itself where its store has no room, and only there. */
+static void note_coordinator(world *w, int how) {
+    w->coordinator = 0;
+    if (!w->full || !WIFEXITED(how) || WEXITSTATUS(how) != 1) {
+        print_log(w);
+        fail_msg("the coordinator ended (%d) while its disk was %s", how,
+                 w->full ? "full" : "not full");
+    }
+}
+
+static void reap(world *w) {
+    int how = 0;
+    if (w->coordinator > 0 && waitpid(w->coordinator, &how, WNOHANG) == w->coordinator) {
+        note_coordinator(w, how);
+    }
+    for (unsigned k = 0; k < DEVICES; k++) {
+        device *d = &w->device[k];
+        if (d->pid > 0 && waitpid(d->pid, &how, WNOHANG) == d->pid) {
+            d->pid = 0;
+            d->finished = WIFEXITED(how) && WEXITSTATUS(how) == 0;
+            if (!d->finished && (!WIFEXITED(how) || WEXITSTATUS(how) != CHAOS_AGAIN)) {
+                print_log(w);
+                fail_msg("device %u ended (%d)", k, how);
+            }
+        }
+    }
+}
+
+static void signal_devices(const world *w, int number) {
+    for (unsigned k = 0; k < DEVICES; k++) {
+        if (w->device[k].pid > 0) {
+            assert_int_equal(kill(w->device[k].pid, number), 0);
+        }
+    }
+}
+
+/* The second life begins on the disk that is still full. All devices come at once, and the
+ * coordinator has none of them in memory: then a batch has several updates, and reads between them.
+ */
+static void raise_coordinator(world *w) {
+    w->held = w->ends++ == 0;
+    if (w->held) {
+        signal_devices(w, SIGSTOP);
+    } else {
+        make_room(w);
+    }
+    start_coordinator(w);
+}
+
+/* It prints a line once its ports are open; or it has ended. */
+static void let_go_when_ready(world *w) {
+    struct stat file;
+    const bool ready = stat(w->out, &file) == 0 && file.st_size > 0;
+    if (w->held && (ready || w->coordinator == 0)) {
+        signal_devices(w, SIGCONT);
+        w->held = false;
+    }
+}
+
+static void live(world *w) {
+    const int64_t end_ms = fed_clock_monotonic_ms() + 1000 * (int64_t)LIMIT_S;
+    start_coordinator(w);
+    for (unsigned left = DEVICES; left > 0; left = start_devices(w)) {
+        chaos_board *board = w->run.board;
+        reap(w);
+        let_go_when_ready(w);
+        board->storm = board->enrolled >= DEVICES;
+        if (w->coordinator == 0) {
+            raise_coordinator(w);
+        } else if (!w->full && w->fills < w->fills_most &&
+                   board->acknowledged >= w->acknowledged + BETWEEN) {
+            fill(w);
+        }
+        if (fed_clock_monotonic_ms() > end_ms) {
+            print_log(w);
+            fail_msg("D6: %u devices are not finished after %d s", left, LIMIT_S);
+        }
+        fed_sleep_ms(POLL_MS);
+    }
+}
+
+/* The task may have ended while the disk was full: the process may then do so, too. */
+static void stop_coordinator(world *w) {
+    int how = 0;
+    assert_int_equal(kill(w->coordinator, SIGTERM), 0);
+    assert_int_equal(waitpid(w->coordinator, &how, 0), w->coordinator);
+    assert_true(WIFEXITED(how) && (WEXITSTATUS(how) == 0 || (w->full && WEXITSTATUS(how) == 1)));
+    if (w->full) {
+        make_room(w);
+    }
+}
+
+/* -- the end -- */
+
+static bool log_says(const world *w, const char *words) {
+    uint8_t *text = NULL;
+    size_t len = 0;
+    fed_error err = {0};
+    assert_fed_ok_err(fed_file_read(w->log, 1 << 24, &text, &len, &err));
+    const bool says = strstr((const char *)text, words) != NULL;
+    free(text);
+    return says;
+}
+
+static void check(const world *w) {
+    federation_result result = {0};
+    const federation_setup setup = {.model = MODEL, .devices = DEVICES, .tasks = 1};
+    federation f = {.setup = &setup, .result = &result, .task = 1, .now_ms = fed_clock_unix_ms()};
+    snprintf(f.directory, sizeof f.directory, "%s", w->run.directory);
+    f.history = fed_history_new();
+    for (unsigned k = 0; k < DEVICES; k++) {
+        chaos_log_read(w->run.directory, k, &f);
+    }
+    federation_check(&f);
+    federation_forget(&f);
+    printf("%u updates acknowledged, %u lost, %u counted twice; the disk was full %u times; "
+           "coordinators: %u\n",
+           result.counted, result.lost, result.twice, w->fills, w->lives);
+    assert_string_equal(result.broken, "");
+}
+
+static void run_on(bool postgres) {
+    static world w;
+    open_world(&w, postgres);
+    live(&w);
+    stop_coordinator(&w);
+    check(&w);
+    assert_true(w.fills > 0 && w.lives > 1);
+    assert_true(log_says(&w, "disk is full"));
+    close_world(&w);
+}
+
+static void nothing_acknowledged_is_lost_on_a_full_disk_with_sqlite(void **state) {
+    (void)state;
+    run_on(false);
+}
+
+static void nothing_acknowledged_is_lost_on_a_full_disk_with_postgresql(void **state) {
+    (void)state;
+    if (!fed_postgres_is_there()) {
+        skip();
+    }
+    run_on(true);
+}
+
+/* Mounts of this process and its children only. */
+static bool may_mount(void) {
+    char place[300];
+    fed_test_tmpdir(place, sizeof place);
+    const bool may = unshare(CLONE_NEWNS) == 0 &&
+                     mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+                     mount("tmpfs", place, "tmpfs", 0, "size=1m") == 0 && umount(place) == 0;
+    (void)rmdir(place);
+    return may;
+}
+
+int main(void) {
+    if (!may_mount()) {
+        fputs("skipped: the system lets this test mount no small disk\n", stderr);
+        return SKIPPED;
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_acknowledged_is_lost_on_a_full_disk_with_sqlite),
+        cmocka_unit_test(nothing_acknowledged_is_lost_on_a_full_disk_with_postgresql),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
