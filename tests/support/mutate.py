@@ -19,6 +19,7 @@ its kind of plugin; others of that folder, the quickest first; and, if all pass,
 # SPDX-License-Identifier: Apache-2.0
 import argparse
 import collections
+import contextlib
 import fcntl
 import hashlib
 import json
@@ -59,13 +60,14 @@ def explained(root):
 # -- the copy of the tree, its build, and its tests --
 
 # Warnings of a fault are no errors.
-PRELUDE = "".join(f'#pragma GCC diagnostic ignored "-W{name}"\n' for name in (
-    "pragmas", "unused", "unused-variable", "unused-but-set-variable", "unused-parameter", "unused-function", "unused-value", "unused-result",
-    "unused-label", "unused-but-set-parameter", "unused-const-variable", "type-limits", "sign-compare", "sign-conversion", "conversion",
-    "parentheses", "bool-compare", "tautological-compare", "logical-op", "maybe-uninitialized", "uninitialized", "empty-body", "extra", "all",
-    "return-type", "int-in-bool-context", "array-bounds", "stringop-overflow", "implicit-fallthrough", "missing-field-initializers",
-    "null-dereference", "div-by-zero", "overflow", "shift-count-overflow", "duplicated-branches", "format-truncation", "infinite-recursion",
-    "misleading-indentation", "pedantic", "alloc-size-larger-than=", "nonnull", "stringop-overread", "dangling-pointer", "use-after-free"))
+PRELUDE = "".join(f'#pragma GCC diagnostic ignored "-W{name}"\n' for name in """
+    pragmas unused unused-variable unused-but-set-variable unused-parameter unused-function unused-value unused-result unused-label
+    unused-but-set-parameter unused-const-variable type-limits sign-compare sign-conversion conversion parentheses bool-compare
+    tautological-compare logical-op maybe-uninitialized uninitialized empty-body extra all return-type int-in-bool-context
+    array-bounds stringop-overflow implicit-fallthrough missing-field-initializers null-dereference div-by-zero overflow
+    shift-count-overflow duplicated-branches format-truncation infinite-recursion misleading-indentation pedantic
+    alloc-size-larger-than= nonnull stringop-overread dangling-pointer use-after-free
+""".split())
 SIDES = (  # the second ring
     ("fedserver/", ("fedserver.test_server", "fedserver.test_faults", "e2e.test_resume")),
     ("fedclient/datacenter/", ("fedclient.datacenter.test_feddc", "contract.test_each_gang", "e2e.test_gang_faults")),
@@ -85,7 +87,7 @@ CONTRACTS = (
     (r"codecs/", r"contract\.test_codecs"),
 )
 QUICK_S = 3
-PROGRAMS = ("fedserver", "fedclientd", "fedworker", "fedsim", "fedtrain_program")
+PROGRAMS = {"fedserver", "fedclientd", "fedworker", "fedsim", "fedtrain_program"}
 Test = collections.namedtuple("Test", "name target command folder variables")
 
 
@@ -103,14 +105,17 @@ class Copy:
         self.passed = json.loads(self.known.read_text(encoding="utf-8")) if self.known.exists() else {}
         self.failing = set()
 
-    def hold(self):
-        """One run at a time has the copy, until it ends."""
+    @contextlib.contextmanager
+    def held(self):
+        """One run at a time has the copy."""
         self.tree.mkdir(parents=True, exist_ok=True)
-        self.lock = open(self.tree.parent / "lock", "w", encoding="utf-8")
-        try:
-            fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            sys.exit(f"{self.tree} is in use by another run: wait for its end")
+        with open(self.tree.parent / "lock", "w", encoding="utf-8") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                sys.exit(f"{self.tree} is in use by another run: wait for its end")
+            self.refresh()
+            yield self
 
     def refresh(self):
         """Make the copy what the tree is, with all changes; write only what differs, so that little is compiled."""
@@ -126,12 +131,17 @@ class Copy:
             name = old.relative_to(self.tree)
             if name.parts[0] != "build" and old.is_file() and str(name) not in wanted:
                 old.unlink()
-        subprocess.run(["cmake", "--preset", "release", "-DFED_WERROR=ON"], cwd=self.tree, check=True, stdout=subprocess.DEVNULL)
+        done = subprocess.run(["cmake", "--preset", "release", "-DFED_WERROR=ON"], cwd=self.tree, capture_output=True, text=True)
+        if done.returncode != 0:
+            sys.exit(f"the copy in {self.tree} can't be configured:\n{done.stderr}")
         self.read_build()
 
     def read_build(self):
         with open(self.build / "compile_commands.json", encoding="utf-8") as file:
             commands = json.load(file)
+        done = subprocess.run(["ninja", "-t", "targets", "all"], cwd=self.build, capture_output=True, text=True, check=True)
+        self.known_targets = {line.split(":")[0] for line in done.stdout.splitlines()}
+        self.programs = PROGRAMS & self.known_targets
         self.objects = {}
         for entry in commands:
             path = os.path.relpath(entry["file"], self.tree)
@@ -147,20 +157,21 @@ class Copy:
             has = {each["name"]: each["value"] for each in entry.get("properties", [])}
             variables = dict(line.split("=", 1) for line in has.get("ENVIRONMENT", []))
             target = re.sub(r"\.(memory|postgres)$", "", entry["name"])
-            self.tests[entry["name"]] = Test(entry["name"], target, entry.get("command"), has.get("WORKING_DIRECTORY"), variables)
+            if target in self.known_targets:  # others are scripts
+                self.tests[entry["name"]] = Test(entry["name"], target, entry.get("command"), has.get("WORKING_DIRECTORY"), variables)
 
     def make(self, targets, **variables):
         command = ["ninja", "-C", str(self.build), "-k", "1", *targets]
         done = subprocess.run(command, env={**os.environ, **variables}, capture_output=True, text=True)
-        return done.returncode == 0, done.stdout
+        return done.returncode == 0, done.stdout + done.stderr
 
     def machine_code(self, path):
         done = subprocess.run(["objdump", "-drs", self.objects[path]], cwd=self.build, check=True, capture_output=True)
         return hashlib.sha256(done.stdout.partition(b"\n\n")[2]).hexdigest()
 
     def plant(self, fault, text):
-        (self.tree / fault.path).write_text(f'{PRELUDE}#line 1 "{self.tree / fault.path}"\n{text[:fault.start]}{fault.after}{text[fault.end:]}',
-                                            encoding="utf-8")
+        head = f'{PRELUDE}#line 1 "{self.tree / fault.path}"\n'
+        (self.tree / fault.path).write_text(head + text[:fault.start] + fault.after + text[fault.end:], encoding="utf-8")
 
     def restore(self, path, text):
         (self.tree / path).write_text(text, encoding="utf-8")
@@ -182,12 +193,8 @@ class Copy:
         return how, time.monotonic() - began
 
     def targets(self, names):
-        ends = [name for name in names if name.startswith("e2e.") or ".apps." in name]
-        return sorted({self.tests[name].target for name in names} | (set(PROGRAMS) & self.known_targets() if ends else set()))
-
-    def known_targets(self):
-        done = subprocess.run(["ninja", "-C", str(self.build), "-t", "targets", "all"], capture_output=True, text=True, check=True)
-        return {line.split(":")[0] for line in done.stdout.splitlines()}
+        starts_programs = any(name.startswith("e2e.") or ".apps." in name for name in names)
+        return sorted({self.tests[name].target for name in names} | (self.programs if starts_programs else set()))
 
     def ready(self, names):
         """Of these tests, those that pass without a fault; the first time each is run, or if its program is another."""
@@ -222,10 +229,8 @@ def no_cores():
 
 
 def end_group(process):
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
     process.wait()
 
 
@@ -234,14 +239,12 @@ class Rings:
 
     def __init__(self, copy):
         self.copy = copy
-        checker = mirror.Mirror(str(copy.tree))
         self.named = []
         listed = copy.tree / mirror.LIST
         for line in listed.read_text(encoding="utf-8").splitlines() if listed.exists() else []:
             words = line.split()
             if len(words) > 1 and not line.startswith(("#", "-")):
                 self.named.append((words[0], words[1:]))
-        self.of = {path: mirror.mirror_of(path) for path in checker.sources}
 
     def known(self, names):
         return [name for name in dict.fromkeys(names) if name in self.copy.tests]
@@ -351,9 +354,11 @@ class Round:
         print(f"{'all':<44} {planted:>8} {caught:>8}")
         for fault in self.survivors:
             print(f"SURVIVED: {fault}\n    in the line: {self.line(fault)}")
+        if self.copy.failing:
+            return 2
         if 100 * caught < self.goal * planted:
-            print(f"{caught} of {planted} are caught: the goal is {self.goal} percent. Write tests that catch what survived; or say in {EXPLAINED} "
-                  "why it does no harm.")
+            print(f"{caught} of {planted} are caught: the goal is {self.goal:g} percent. Write tests that catch what survived; or say "
+                  f"in {EXPLAINED} why it does no harm.")
             return 1
         return 0
 
@@ -409,16 +414,15 @@ def main(words, root):
         for path in paths:
             print(*faults_of(path, (root / path).read_text(encoding="utf-8")), sep="\n")
         return 0
-    copy = Copy(root)
-    copy.hold()
-    copy.refresh()
-    work = Round(copy, given.goal)
-    faults = work.faults(paths)
-    if only:
-        faults = [fault for fault in faults if [str(fault.line), fault.kind][:len(only) - 1] == only[1:]]
-    work.plant(faults if only else drawn(faults, given.seed), len(faults) if only else given.number)
-    return work.report()
+    with Copy(root).held() as copy:
+        work = Round(copy, given.goal)
+        faults = work.faults(paths)
+        if only:
+            faults = [fault for fault in faults if [str(fault.line), fault.kind][:len(only) - 1] == only[1:]]
+        work.plant(faults if only else drawn(faults, given.seed), len(faults) if only else given.number)
+        return work.report()
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended: what was planted is taken out of the copy by the next run"))
     sys.exit(main(sys.argv[1:], HERE.parent.parent))

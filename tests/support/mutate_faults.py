@@ -1,4 +1,4 @@
-"""The faults that mutate.py can plant in a source in C: it says which kinds there are. A tokenizer, and as much of C's grammar as that needs."""
+"""The faults that mutate.py can plant in a source: a tokenizer of C, as much of its grammar as that needs, and a maker for each kind."""
 # SPDX-License-Identifier: Apache-2.0
 import bisect
 import collections
