@@ -98,8 +98,8 @@ def names_of_test_file(path):
 class Copy:
     """A copy of the tree in which faults are planted, with a build of its own."""
 
-    def __init__(self, root):
-        self.root, self.tree = root, root / "build/mutants/tree"
+    def __init__(self, root, folder):
+        self.root, self.tree = root, root / folder / "tree"
         self.build = self.tree / "build/release"
         self.known = self.tree.parent / "passed.json"
         self.passed = json.loads(self.known.read_text(encoding="utf-8")) if self.known.exists() else {}
@@ -392,6 +392,7 @@ def arguments(words):
     parser.add_argument("--goal", type=float, default=90, metavar="P")
     parser.add_argument("--only", metavar="FILE:LINE:KIND")
     parser.add_argument("--list", action="store_true")
+    parser.add_argument("--copy", default="build/mutants", metavar="FOLDER")
     parser.add_argument("words", nargs="*", metavar="N [SEED] [FILE|FOLDER...]")
     given = parser.parse_args(words)
     numbers = []
@@ -414,7 +415,7 @@ def main(words, root):
         for path in paths:
             print(*faults_of(path, (root / path).read_text(encoding="utf-8")), sep="\n")
         return 0
-    with Copy(root).held() as copy:
+    with Copy(root, given.copy).held() as copy:
         work = Round(copy, given.goal)
         faults = work.faults(paths)
         if only:
