@@ -3,7 +3,6 @@
 #include "coordinator_fixture.h"
 
 #include "fedserver/identity/device_table.h"
-#include "fedserver/rounds/device_state.h"
 #include "fedserver/rounds/roster.h"
 #include "fedserver/stores/store.h"
 
@@ -166,28 +165,6 @@ static void what_became_of_updates_is_counted_for_each_device(void **state) {
     assert_true(of_b.counted == 0 && of_b.late == 1 && of_b.refused == 0);
 }
 
-static void a_devices_state_is_one_word(void **state) {
-    coordinator *c = *state;
-    fed_error err = {0};
-    fedserver_entry entry;
-    char hex[FED_SHA256_HEX];
-    const test_device d = coordinator_enrol(c);
-    const fedserver_rounds *r = &c->server->rounds;
-    assert_string_equal(fedserver_device_state(r, row_of(c, &d), c->now_ms), "away");
-    (void)device_ask_work(c, &d);
-    assert_string_equal(fedserver_device_state(r, row_of(c, &d), c->now_ms), "waiting");
-    small_task(c);
-    assert_int_equal(device_ask_work(c, &d).action, FED_ACTION_TRAIN);
-    assert_string_equal(fedserver_device_state(r, row_of(c, &d), c->now_ms), "training");
-    coordinator_wait(c, 101000);
-    assert_string_equal(fedserver_device_state(r, row_of(c, &d), c->now_ms), "late");
-    fed_hex(d.fingerprint, FED_SHA256_SIZE, hex);
-    coordinator_commit(c);
-    assert_fed_ok_err(fedserver_device_revoke(c->server, c->now_ms, hex, &entry, &err));
-    const fedserver_device revoked = stored(c, &d);
-    assert_string_equal(fedserver_device_state(r, &revoked, c->now_ms), "revoked");
-}
-
 static fed_status find_state(void *user, const fedserver_entry *entry, fed_error *err) {
     (void)err;
     *(const char **)user = entry->state;
@@ -222,7 +199,6 @@ int main(void) {
         WITH_COORDINATOR(last_seen_costs_one_write_a_minute),
         WITH_COORDINATOR(what_a_device_computes_on_is_what_its_last_check_in_says),
         WITH_COORDINATOR(what_became_of_updates_is_counted_for_each_device),
-        WITH_COORDINATOR(a_devices_state_is_one_word),
         WITH_COORDINATOR(the_command_line_sees_who_trains),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# Do the tests see a fault? Plants faults in product code, one at a time, runs the tests of that code, and prints what survived.
+#
+#   deploy/mutate.sh N [SEED] [FILE|FOLDER...]   N faults in these files, or in those that changed since the last tag
+#   deploy/mutate.sh --only FILE:LINE:KIND       that fault, or those, once more: does a new test catch it?
+#   deploy/mutate.sh --list [FILE|FOLDER...]     print every fault that could be planted
+#
+# --goal P: status 0 if at least P percent are caught; preset 90. The same SEED plants the same faults. All happens in a copy of the
+# tree, with a build of its own, which is kept: in build/mutants, or with --copy FOLDER in another folder of build. A fault that no
+# test has to see goes to tests/mutants.txt, with the reason. tests/support/mutate.py says what is planted, and which tests run.
+# SPDX-License-Identifier: Apache-2.0
+set -Eeuo pipefail
+exec python3 -B "$(dirname "$0")/../tests/support/mutate.py" "$@"
