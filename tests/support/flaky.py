@@ -123,6 +123,11 @@ class Schedule:
     def __init__(self, tests, times, jobs):
         self.waiting = [(test, number) for number in range(1, times + 1) for test in tests]
         self.going, self.jobs = [], jobs
+        self.interrupted = False
+
+    def interrupt(self, *_):
+        """A signal's handler. It ends nothing itself: a test that is about to start is in no list yet, and would be left behind."""
+        self.interrupted = True
 
     def may_start(self, test, number):
         if not self.going:
@@ -149,7 +154,7 @@ class Schedule:
 
     def work(self, folder, told):
         """told: called with a line for each run that has ended."""
-        while self.waiting or self.going:
+        while (self.waiting or self.going) and not self.interrupted:
             while len(self.going) < self.jobs and (one := self.next()):
                 self.going.append(Run(*one, folder))
             ended = {run: run.ended() for run in self.going}
@@ -253,10 +258,6 @@ def parsed(arguments):
     return options
 
 
-def interrupted(*_):
-    raise KeyboardInterrupt
-
-
 def main(arguments):
     options = parsed(arguments)
     tests = chosen(tests_of(options.build), options)
@@ -266,23 +267,25 @@ def main(arguments):
         print(f"flaky: no test of {options.build} that is built fits; ctest -N lists them, and --all takes those without "
               f"the label {LABEL}", file=sys.stderr)
         return 2
-    signal.signal(signal.SIGTERM, interrupted)
     folder = options.out or tempfile.mkdtemp(prefix="fed-flaky-")
     os.makedirs(folder, exist_ok=True)
     for test in tests:
         test.slots = min(test.slots, options.jobs)
-    schedule, load = Schedule(tests, options.times, options.jobs), Load(options.load)
+    schedule = Schedule(tests, options.times, options.jobs)
+    signal.signal(signal.SIGINT, schedule.interrupt)
+    signal.signal(signal.SIGTERM, schedule.interrupt)
+    load = Load(options.load)
     print(f"{len(tests)} tests, {options.times} times each, {options.jobs} at a time, beside {options.load} busy loops", flush=True)
     try:
         with open(options.runs or os.devnull, "w", encoding="utf-8", buffering=1) as file:
             schedule.work(folder, lambda line: print(line, file=file))
-    except KeyboardInterrupt:
-        print("interrupted: the table has the runs that had ended")
     finally:
         schedule.stop()
         load.stop()
+    if schedule.interrupted:
+        print("interrupted: the table has the runs that had ended")
     code = report(tests, options, missing)
-    return code or (1 if schedule.waiting else 0)
+    return code or (1 if schedule.interrupted else 0)
 
 
 if __name__ == "__main__":
