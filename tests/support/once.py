@@ -3,7 +3,7 @@
     once.py NAME [--input PATH]... [--tool PROGRAM]... -- COMMAND...
 
 A check that passed is not run again as long as NAME, COMMAND, the contents of all PATHs (files, and folders with all that is below
-them), the PROGRAMs, this machine's processor and the variables FED_* are the same. Then one line says so, and the exit status is 0.
+them), the PROGRAMs, this machine's architecture and the variables FED_* are the same. Then one line says so, and the exit status is 0.
 Otherwise COMMAND runs, and its exit status is this one's. Only status 0 is remembered; a check that was skipped is not.
 
 The memory is ${XDG_CACHE_HOME:-~/.cache}/fed, which other clones share. FED_FRESH=1 runs all the same.
