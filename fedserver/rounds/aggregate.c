@@ -9,14 +9,15 @@
 
 fed_status fedserver_sum_init(fedserver_sum *sum, const fed_layout *layout,
                               const fedserver_strategy *strategy) {
-    bool all = fedserver_strategy_needs_all(strategy), clips = strategy->clip_norm > 0;
+    bool all = fedserver_strategy_needs_all(strategy);
+    bool changes = fedserver_strategy_changes(strategy);
     fedserver_sum made = {.size = layout->size,
                           .trained = fedserver_trained(layout),
-                          .clip_norm = strategy->clip_norm,
+                          .strategy = *strategy,
                           .acc = all ? NULL : calloc(layout->size, sizeof *made.acc),
                           .decoded =
-                              all || clips ? malloc(layout->size * sizeof *made.decoded) : NULL};
-    if ((made.acc == NULL && !all) || (made.decoded == NULL && (all || clips))) {
+                              all || changes ? malloc(layout->size * sizeof *made.decoded) : NULL};
+    if ((made.acc == NULL && !all) || (made.decoded == NULL && (all || changes))) {
         fedserver_sum_free(&made);
         return FED_ENOMEM;
     }
@@ -41,32 +42,15 @@ void fedserver_sum_clear(fedserver_sum *sum) {
     sum->samples = sum->weight = sum->bytes = 0;
 }
 
-/* Replace x by x min(1, norm / |x|). */
-static void clip(float *x, size_t n, double norm) {
-    double squares = 0;
-    for (size_t i = 0; i < n; i++) {
-        squares += (double)x[i] * (double)x[i];
-    }
-    double length = sqrt(squares);
-    if (length <= norm) {
-        return;
-    }
-    for (size_t i = 0; i < n; i++) {
-        x[i] = (float)((double)x[i] * (norm / length));
-    }
-}
-
 fed_status fedserver_sum_decode(const fedserver_sum *sum, const fedcodec_message *values,
                                 fed_error *err) {
     FED_TRY(fedcodec_message_decode(values, sum->decoded, err));
-    if (sum->clip_norm > 0) {
-        clip(sum->decoded, sum->trained, sum->clip_norm);
-    }
+    fedserver_strategy_update(&sum->strategy, sum->decoded, sum->trained);
     return FED_OK;
 }
 
-/* As fedcodec_message_fold, but clips the values before it adds them. */
-static fed_status fold_clipped(fedserver_sum *sum, const fedcodec_message *values, int64_t weight,
+/* As fedcodec_message_fold, but changes the values before it adds them. */
+static fed_status fold_changed(fedserver_sum *sum, const fedcodec_message *values, int64_t weight,
                                fed_error *err) {
     FED_TRY(fedserver_sum_decode(sum, values, err));
     for (size_t i = 0; i < sum->size; i++) {
@@ -87,12 +71,15 @@ static fed_status fold(fedserver_sum *sum, const fedcodec_message *values, int64
     if (sum->acc == NULL) {
         return FED_OK;
     }
-    return sum->clip_norm > 0 ? fold_clipped(sum, values, weight, err)
-                              : fedcodec_message_fold(values, weight, sum->acc, err);
+    return sum->decoded != NULL ? fold_changed(sum, values, weight, err)
+                                : fedcodec_message_fold(values, weight, sum->acc, err);
 }
 
-static fed_status make_room(fedserver_sum *sum, fed_error *err) {
+fed_status fedserver_sum_reserve(fedserver_sum *sum, fed_error *err) {
     enum { FIRST = 16 };
+    if (fedserver_tally_reserve(&sum->tally) != FED_OK) {
+        return fed_fail(err, FED_ENOMEM, "out of memory for the devices of a round");
+    }
     if (sum->updates < sum->cap) {
         return FED_OK;
     }
@@ -106,29 +93,31 @@ static fed_status make_room(fedserver_sum *sum, fed_error *err) {
     return FED_OK;
 }
 
+void fedserver_sum_note(fedserver_sum *sum, const fedserver_claim *claim) {
+    assert(sum->updates < sum->cap);
+    sum->claims[sum->updates++] = *claim;
+    fedserver_tally_add(&sum->tally, claim->device);
+    sum->samples += claim->samples;
+    sum->weight += claim->weight;
+    sum->bytes += claim->bytes;
+}
+
 fed_status fedserver_sum_add(fedserver_sum *sum, const fedcodec_message *values,
                              fedserver_claim claim, fed_error *err) {
     assert(values->layout->size == sum->size);
-    FED_TRY(make_room(sum, err));
-    if (fedserver_tally_reserve(&sum->tally) != FED_OK) {
-        return fed_fail(err, FED_ENOMEM, "out of memory for the devices of a round");
-    }
+    FED_TRY(fedserver_sum_reserve(sum, err));
     FED_TRY(fedcodec_message_norm(values, &claim.norm, err));
+    claim.counted = fedserver_strategy_norm(&sum->strategy, claim.norm);
     if (sum->weight + claim.weight < (uint64_t)FEDCODEC_FOLD_WEIGHT) {
         FED_TRY(fold(sum, values, (int64_t)claim.weight, err));
     }
-    sum->claims[sum->updates++] = claim;
-    fedserver_tally_add(&sum->tally, claim.device);
-    sum->samples += claim.samples;
-    sum->weight += claim.weight;
-    sum->bytes += claim.bytes;
+    fedserver_sum_note(sum, &claim);
     return FED_OK;
 }
 
 fed_status fedserver_sum_settle(fedserver_sum *sum, double most, fedserver_shares *shares,
                                 bool *refold, fed_error *err) {
-    fed_status status =
-        fedserver_shares_settle(sum->claims, sum->updates, most, sum->clip_norm, shares);
+    fed_status status = fedserver_shares_settle(sum->claims, sum->updates, most, shares);
     if (status != FED_OK) {
         return fed_fail(err, status, "out of memory for the %u updates of a round", sum->updates);
     }

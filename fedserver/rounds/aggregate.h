@@ -19,7 +19,7 @@ typedef struct fedserver_sum {
     int64_t *acc;
     float *decoded; /* [size]: one update's values. NULL: the sum takes them from the message */
     size_t size, trained;
-    double clip_norm;        /* the norm to which updates are clipped; 0: updates are not clipped */
+    fedserver_strategy strategy;
     fedserver_claim *claims; /* [updates], in the order of arrival */
     uint32_t updates, cap;
     fedserver_tally tally; /* how many of the claims are each device's */
@@ -36,10 +36,15 @@ fed_status fedserver_sum_init(fedserver_sum *sum, const fed_layout *layout,
 void fedserver_sum_free(fedserver_sum *sum);
 void fedserver_sum_clear(fedserver_sum *sum);
 
-/** Add an update's values and its claim, and set the norm in the claim. An error leaves the sum
+/** Add an update's values and its claim, and set the norms in the claim. An error leaves the sum
  * as it was. FED_ERANGE: a value is too large for the sum. FED_ENOMEM. */
 fed_status fedserver_sum_add(fedserver_sum *sum, const fedcodec_message *values,
                              fedserver_claim claim, fed_error *err) FED_CHECKED;
+
+/** The two halves of fedserver_sum_add, for updates whose values the sum does not add: make room
+ * for another claim; then note the claim, whose norms are set. */
+fed_status fedserver_sum_reserve(fedserver_sum *sum, fed_error *err) FED_CHECKED;
+void fedserver_sum_note(fedserver_sum *sum, const fedserver_claim *claim);
 
 /** Settle what each update counts for, after all updates of the round have arrived (at least
  * one). If the counts differ from the claims and the strategy works from a sum, *refold is set and
@@ -54,8 +59,8 @@ fed_status fedserver_sum_refold(fedserver_sum *sum, uint32_t number, const fedco
  * `acc`. */
 void fedserver_sum_mean(const fedserver_sum *sum, float *mean);
 
-/** sum->decoded = an update's values, clipped as the strategy says. The same message gives the
- * same bits. Only for a sum that has `decoded`. */
+/** sum->decoded = an update's values, changed as the strategy's additions say. The same message
+ * gives the same bits. Only for a sum that has `decoded`. */
 fed_status fedserver_sum_decode(const fedserver_sum *sum, const fedcodec_message *values,
                                 fed_error *err) FED_CHECKED;
 

@@ -45,19 +45,17 @@ static int descending(const void *a, const void *b) {
     return ascending(*(const double *)b, *(const double *)a);
 }
 
-static fed_status gather(const fedserver_claim *claims, size_t count, double clip_norm,
-                         parties *p) {
+static fed_status gather(const fedserver_claim *claims, size_t count, parties *p) {
     p->all = malloc(count * sizeof *p->all);
     p->sorted = malloc(count * sizeof *p->sorted);
     p->rest = malloc((count + 1) * sizeof *p->rest);
     FED_REQUIRE(p->all != NULL && p->sorted != NULL && p->rest != NULL, FED_ENOMEM);
     for (size_t k = 0; k < count; k++) {
-        const double weight = (double)claims[k].weight, norm = claims[k].norm;
-        const double counted = clip_norm > 0 ? fmin(norm, clip_norm) : norm;
+        const double weight = (double)claims[k].weight;
         p->all[k] = (party){.device = claims[k].device,
                             .weight = weight,
-                            .reach = weight * counted,
-                            .norm = norm,
+                            .reach = weight * claims[k].counted,
+                            .norm = claims[k].norm,
                             .kept = 1,
                             .pulled = 1};
     }
@@ -208,11 +206,11 @@ static void name(const parties *p, fedserver_shares *shares) {
 }
 
 fed_status fedserver_shares_settle(fedserver_claim *claims, size_t count, double most,
-                                   double clip_norm, fedserver_shares *shares) {
+                                   fedserver_shares *shares) {
     parties p = {0};
     uint64_t claimed = 0;
     assert(count > 0);
-    fed_status status = gather(claims, count, clip_norm, &p);
+    fed_status status = gather(claims, count, &p);
     if (status != FED_OK) {
         parties_free(&p);
         return status;

@@ -13,8 +13,8 @@
  * An update claims a weight: its samples, times the weight of its age. Three rules change claims:
  *
  *   1. All claims of one device together are lowered to `most` of the round's weight.
- *   2. A device's reach is the sum of weight * norm of its updates. If it is above `most` of the
- *      round's reach, the values of its updates are added fewer times, which shortens them.
+ *   2. A device's reach is the sum of weight * counted norm of its updates. If it is above `most`
+ *      of the round's reach, the values of its updates are added fewer times, which shortens them.
  *   3. All weights are multiplied by one power of two, so that the integer sum can't overflow.
  *
  * Rules 1 and 2 hold if `most` times the number of devices is above 1; with fewer devices one must
@@ -25,7 +25,8 @@
 typedef struct fedserver_claim {
     int64_t device;
     uint64_t weight; /* the claim: the update's samples, times the weight of its age */
-    double norm;     /* norm of the update's trained values */
+    /* the norm of the update's trained values: as it came, and as it is counted (additions.def) */
+    double norm, counted;
     uint32_t samples;
     uint32_t round; /* the version that the update was trained on */
     float loss;
@@ -50,10 +51,9 @@ typedef struct fedserver_shares {
 /**
  * Settle claims[count], count >= 1.
  * most: 1 or more for no limit.
- * clip_norm: the norm to which the strategy clips each update; 0: no clipping.
  * FED_ENOMEM: nothing is settled.
  */
 fed_status fedserver_shares_settle(fedserver_claim *claims, size_t count, double most,
-                                   double clip_norm, fedserver_shares *shares) FED_CHECKED;
+                                   fedserver_shares *shares) FED_CHECKED;
 
 #endif

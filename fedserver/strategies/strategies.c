@@ -22,39 +22,82 @@ const fedserver_strategy_vtable *fedserver_strategy_at(size_t k) {
     return k < sizeof strategies / sizeof strategies[0] ? strategies[k] : NULL;
 }
 
+#define FEDSERVER_ADDITION(folder)                                                                 \
+    extern const fedserver_addition_vtable fedserver_addition_##folder;
+#include "fedserver/strategies/additions.def"
+#undef FEDSERVER_ADDITION
+
+static const fedserver_addition_vtable *const additions[] = {
+#define FEDSERVER_ADDITION(folder) &fedserver_addition_##folder,
+#include "fedserver/strategies/additions.def"
+#undef FEDSERVER_ADDITION
+};
+
+const fedserver_addition_vtable *fedserver_addition_at(size_t k) {
+    return k < sizeof additions / sizeof additions[0] ? additions[k] : NULL;
+}
+
 /* -- specs -- */
 
-static const fed_param clip_params[] = {
-    {"norm", 0, 1e-6, 1e6, "largest norm of an update", false, NULL},
-    {NULL, 0, 0, 0, NULL, false, NULL}};
+static fed_status fail_unknown(fed_word name, fed_error *err) {
+    fed_names names = {""}, behind = {""};
+    const fedserver_strategy_vtable *vtable;
+    const fedserver_addition_vtable *addition;
+    for (size_t k = 0; (vtable = fedserver_strategy_at(k)) != NULL; k++) {
+        fed_names_add(&names, vtable->name);
+    }
+    for (size_t k = 0; (addition = fedserver_addition_at(k)) != NULL; k++) {
+        fed_names_add(&behind, addition->example);
+    }
+    return fed_fail(err, FED_EINVAL,
+                    "unknown strategy \"%.*s\"; there are %s, and behind any, after a +, %s",
+                    (int)name.len, name.text, names.text, behind.text);
+}
 
 static fed_status find(fed_word name, const fedserver_strategy_vtable **found, fed_error *err) {
-    fed_names names = {""};
     const fedserver_strategy_vtable *vtable;
     for (size_t k = 0; (vtable = fedserver_strategy_at(k)) != NULL; k++) {
         if (fed_word_is(name, vtable->name)) {
             *found = vtable;
             return FED_OK;
         }
-        fed_names_add(&names, vtable->name);
     }
-    return fed_fail(err, FED_EINVAL,
-                    "unknown strategy \"%.*s\"; there are %s, and +clip:norm=1 behind any",
-                    (int)name.len, name.text, names.text);
+    return fail_unknown(name, err);
 }
 
-static fed_status read_clip(const char *text, fedserver_strategy *strategy, fed_error *err) {
-    if (strategy->clip_norm > 0) {
-        return fed_fail(err, FED_EINVAL, "strategy's part clip is given twice");
+/* NULL: it is no addition's name. */
+static const fedserver_addition_vtable *find_addition(fed_word name) {
+    const fedserver_addition_vtable *vtable;
+    size_t k = 0;
+    while ((vtable = fedserver_addition_at(k)) != NULL && !fed_word_is(name, vtable->name)) {
+        k++;
     }
-    return fed_params_read("strategy's part", "clip", clip_params, text, &strategy->clip_norm, err);
+    return vtable;
+}
+
+static fed_status read_addition(const fedserver_addition_vtable *vtable, const char *text,
+                                fedserver_strategy *strategy, fed_error *err) {
+    for (size_t k = 0; k < strategy->addition_count; k++) {
+        if (strategy->additions[k].vtable == vtable) {
+            return fed_fail(err, FED_EINVAL, "strategy's part %s is given twice", vtable->name);
+        }
+    }
+    if (strategy->addition_count == FEDSERVER_ADDITIONS) {
+        return fed_fail(err, FED_EINVAL, "a strategy has at most %d additions; leave out %s",
+                        FEDSERVER_ADDITIONS, vtable->name);
+    }
+    fedserver_addition *added = &strategy->additions[strategy->addition_count++];
+    added->vtable = vtable;
+    return fed_params_read("strategy's part", vtable->name, vtable->params, text, added->param,
+                           err);
 }
 
 /* Parse the text between two '+'. */
 static fed_status read_part(const char *text, fedserver_strategy *strategy, fed_error *err) {
     fed_word name = fed_word_take(&text, ":");
-    if (fed_word_is(name, "clip")) {
-        return read_clip(text, strategy, err);
+    const fedserver_addition_vtable *addition = find_addition(name);
+    if (addition != NULL) {
+        return read_addition(addition, text, strategy, err);
     }
     const fedserver_strategy_vtable *vtable = NULL;
     FED_TRY(find(name, &vtable, err));
@@ -165,6 +208,33 @@ bool fedserver_strategy_needs_all(const fedserver_strategy *strategy) {
     return strategy->combine.vtable != NULL && strategy->combine.vtable->combine != NULL;
 }
 
+bool fedserver_strategy_changes(const fedserver_strategy *strategy) {
+    bool changes = false;
+    for (size_t k = 0; k < strategy->addition_count; k++) {
+        changes = changes || strategy->additions[k].vtable->update != NULL;
+    }
+    return changes;
+}
+
+void fedserver_strategy_update(const fedserver_strategy *strategy, float *x, size_t trained) {
+    for (size_t k = 0; k < strategy->addition_count; k++) {
+        const fedserver_addition *addition = &strategy->additions[k];
+        if (addition->vtable->update != NULL) {
+            addition->vtable->update(addition->param, x, trained);
+        }
+    }
+}
+
+double fedserver_strategy_norm(const fedserver_strategy *strategy, double norm) {
+    for (size_t k = 0; k < strategy->addition_count; k++) {
+        const fedserver_addition *addition = &strategy->additions[k];
+        if (addition->vtable->norm != NULL) {
+            norm = addition->vtable->norm(addition->param, norm);
+        }
+    }
+    return norm;
+}
+
 size_t fedserver_trained(const fed_layout *layout) {
     return layout->statistics > 0 ? layout->tensors[layout->count - layout->statistics].offset
                                   : layout->size;
@@ -186,6 +256,12 @@ void fedserver_strategy_start(const fedserver_strategy *strategy, float *state, 
 void fedserver_strategy_step(const fedserver_strategy *strategy, float *state, float *u,
                              size_t trained) {
     const fedserver_strategy_half *half = &strategy->step;
+    for (size_t k = 0; k < strategy->addition_count; k++) {
+        const fedserver_addition *addition = &strategy->additions[k];
+        if (addition->vtable->combined != NULL) {
+            addition->vtable->combined(addition->param, u, trained);
+        }
+    }
     if (half->vtable != NULL) {
         half->vtable->step(half->param, state, u, trained);
     }

@@ -39,7 +39,7 @@
  *   fedadam     lr=0.1, b1=0.9, b2=0.99, tau=1e-3  Reddi et al. 2021, algorithm 2
  *   fedyogi     lr=0.1, b1=0.9, b2=0.99, tau=1e-3  Reddi et al. 2021, algorithm 2
  *
- * An addition to any strategy:
+ * An addition to any strategy (additions.def):
  *   +clip       norm                               an update x is counted as x min(1, norm / |x|)
  *                                                  McMahan et al. 2018, algorithm 1
  *
@@ -58,7 +58,7 @@
  * change: moments, rates and norms are of trained values only.
  */
 
-enum { FEDSERVER_STRATEGY_PARAMS = 4, FEDSERVER_STRATEGY_SPEC = 128 };
+enum { FEDSERVER_STRATEGY_PARAMS = 4, FEDSERVER_STRATEGY_SPEC = 128, FEDSERVER_ADDITIONS = 4 };
 
 /** What a strategy's folder provides: a combine or a step. fedavg has neither. */
 typedef struct fedserver_strategy_vtable {
@@ -82,6 +82,26 @@ typedef struct fedserver_strategy_vtable {
     void (*start)(const double *param, float *state, size_t n);
 } fedserver_strategy_vtable;
 
+/** What an addition's folder provides: a change of each update, or of the vector that a round's
+ * updates were combined into. */
+typedef struct fedserver_addition_vtable {
+    const char *name, *example;                      /* example: for messages */
+    fed_param params[FEDSERVER_STRATEGY_PARAMS + 1]; /* the list ends with a NULL key */
+
+    /** Replace an update's n trained values x by what is counted of them. NULL: all of them. */
+    void (*update)(const double *param, float *x, size_t n);
+    /** The norm, after that, of an update of that norm. Not NULL where `update` is not. */
+    double (*norm)(const double *param, double norm);
+    /** Change u, the n trained values of the combined vector, before the step. NULL: nothing. */
+    void (*combined)(const double *param, float *u, size_t n);
+} fedserver_addition_vtable;
+
+/** An addition with its parameters. */
+typedef struct fedserver_addition {
+    const fedserver_addition_vtable *vtable;
+    double param[FEDSERVER_STRATEGY_PARAMS];
+} fedserver_addition;
+
 /** One half of a strategy with its parameters. */
 typedef struct fedserver_strategy_half {
     const fedserver_strategy_vtable *vtable; /* NULL: the half of fedavg */
@@ -91,7 +111,8 @@ typedef struct fedserver_strategy_half {
 /** The meaning of a spec string. Plain data: may be copied. */
 typedef struct fedserver_strategy {
     fedserver_strategy_half combine, step;
-    double clip_norm; /* 0: updates are counted as they are */
+    fedserver_addition additions[FEDSERVER_ADDITIONS]; /* in the order of the spec */
+    size_t addition_count;
 } fedserver_strategy;
 
 /** Parse a spec. FED_EINVAL, with a sentence that names the wrong word and what would be right. */
@@ -114,6 +135,15 @@ fed_status fedserver_strategy_check(const fedserver_strategy *strategy, uint32_t
 /** Does the strategy need all updates at once? */
 bool fedserver_strategy_needs_all(const fedserver_strategy *strategy);
 
+/** Does an addition change updates before they are counted? */
+bool fedserver_strategy_changes(const fedserver_strategy *strategy);
+
+/** Replace an update's trained values by what is counted of them. */
+void fedserver_strategy_update(const fedserver_strategy *strategy, float *x, size_t trained);
+
+/** The norm with which an update of that norm is counted. */
+double fedserver_strategy_norm(const fedserver_strategy *strategy, double norm);
+
 /** How many of a layout's values are trained. The trained values lie before the running
  * statistics. */
 size_t fedserver_trained(const fed_layout *layout);
@@ -127,7 +157,8 @@ void fedserver_strategy_start(const fedserver_strategy *strategy, float *state, 
 void fedserver_strategy_step(const fedserver_strategy *strategy, float *state, float *u,
                              size_t trained);
 
-/** The k-th strategy of strategies.def, or NULL after the last. */
+/** The k-th strategy of strategies.def, or NULL after the last. So for additions.def. */
 const fedserver_strategy_vtable *fedserver_strategy_at(size_t k);
+const fedserver_addition_vtable *fedserver_addition_at(size_t k);
 
 #endif

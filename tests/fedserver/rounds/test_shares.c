@@ -10,13 +10,17 @@
 
 static fedserver_shares settle(fedserver_claim *claims, size_t count, double most) {
     fedserver_shares shares;
-    assert_fed_ok(fedserver_shares_settle(claims, count, most, 0, &shares));
+    assert_fed_ok(fedserver_shares_settle(claims, count, most, &shares));
     return shares;
 }
 
 static fedserver_claim claim(int64_t device, uint64_t weight, double norm) {
-    return (fedserver_claim){
-        .device = device, .weight = weight, .norm = norm, .samples = (uint32_t)weight, .loss = 1};
+    return (fedserver_claim){.device = device,
+                             .weight = weight,
+                             .norm = norm,
+                             .counted = norm,
+                             .samples = (uint32_t)weight,
+                             .loss = 1};
 }
 
 static void fair_claims_count_as_they_are(void **state) {
@@ -116,8 +120,8 @@ static void a_devices_long_updates_are_shortened_together(void **state) {
 static void a_clipped_update_reaches_as_far_as_it_was_clipped(void **state) {
     (void)state;
     fedserver_claim c[] = {claim(1, 10, 1), claim(2, 10, 1), claim(3, 10, 10000)};
-    fedserver_shares s;
-    assert_fed_ok(fedserver_shares_settle(c, 3, 0.5, 1.5, &s));
+    c[2].counted = 1.5;
+    const fedserver_shares s = settle(c, 3, 0.5);
     assert_true(s.as_claimed && !s.furthest_lowered);
     assert_true(s.furthest == 3 && s.furthest_norm == 10000);
 }

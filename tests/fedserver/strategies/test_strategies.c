@@ -13,11 +13,14 @@ static void a_spec_names_either_half_or_both(void **state) {
     assert_null(s.combine.vtable);
     assert_string_equal(s.step.vtable->name, "fedadam");
     assert_true(s.step.param[0] == 0.5 && s.step.param[2] == 1e-2 && s.step.param[3] == 0.99);
-    assert_true(s.clip_norm == 0.0);
+    assert_int_equal(s.addition_count, 0);
     assert_fed_ok_err(fedserver_strategy_parse("clip:norm=2+krum:f=3+fedavgm", &s, &err));
     assert_string_equal(s.combine.vtable->name, "krum");
     assert_string_equal(s.step.vtable->name, "fedavgm");
-    assert_true(s.combine.param[0] == 3 && s.clip_norm == 2.0);
+    assert_true(s.combine.param[0] == 3);
+    assert_int_equal(s.addition_count, 1);
+    assert_string_equal(s.additions[0].vtable->name, "clip");
+    assert_true(s.additions[0].param[0] == 2);
     assert_true(fedserver_strategy_needs_all(&s));
 }
 
