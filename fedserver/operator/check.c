@@ -227,6 +227,7 @@ static fed_status check_update(void *user, const fedserver_update_row *row, cons
     checking *c = user;
     fed_error why = {0};
     fedserver_update update;
+    const fedserver_intake *intake = fedserver_intake_of(&c->task);
     c->updates++;
     FED_TRY(keep_lease(c, row, err));
     if (fedserver_intake_read(body, len, &update, NULL) != FED_OK ||
@@ -234,11 +235,11 @@ static fed_status check_update(void *user, const fedserver_update_row *row, cons
         FOUND("S3, S4: the update of lease %016" PRIx64
               " is not of the open round" FEDSERVER_RESTORE,
               row->lease);
-    } else if (fedserver_intake_open(&c->task, &c->arch.layout, &update, &why) != FED_OK) {
+    } else if (intake->open(&c->task, &c->arch.layout, &update, &why) != FED_OK) {
         FOUND("S2: the update of lease %016" PRIx64 " does not fit the model: %s" FEDSERVER_RESTORE,
               row->lease, why.text);
     } else {
-        fedserver_intake_drop(&update);
+        intake->drop(&update);
     }
     return FED_OK;
 }

@@ -244,7 +244,7 @@ static fed_status sum_up(fedserver_site *site, const fedserver_site_offer *offer
     fedserver_site_record *r = &site->record;
     fedserver_shares shares;
     assert(t->arch.layout.size == offer->size && t->sum.updates > 0);
-    FED_TRY(fedserver_intake_close(&site->server->rounds, t, &shares, offer->values, err));
+    FED_TRY(t->intake->combine(&site->server->rounds, t, &shares, offer->values, err));
     r->closed_version =
         r->open_round == t->round.number ? r->open_version : offer->version; /* else not known */
     r->closed_round = t->round.number;

@@ -10,7 +10,7 @@
 
 #include "fed/hash.h"
 #include "fed/threads.h"
-#include "fedserver/rounds/intake.h"
+#include "fedserver/rounds/stored.h"
 #include "fedserver/task/phases.h"
 
 /* A shorter delta lies in its row: a file of its own would cost more. */
@@ -64,7 +64,7 @@ fed_status fedserver_closing_begin(fedserver_rounds *rounds, fedserver_training 
     t->state = NULL;
     t->versions.residual = NULL;
     return t->round.ahead > 0 /* after a restart */
-               ? fedserver_intake_load(rounds, t, fedserver_round_counting(&t->round), err)
+               ? fedserver_stored_load(rounds, t, fedserver_round_counting(&t->round), err)
                : FED_OK;
 }
 
@@ -123,7 +123,7 @@ fed_status fedserver_closing_make(fedserver_rounds *rounds, fedserver_closing *c
     note_sum(c);
     fed_status status = FED_OK;
     if (c->t.sum.updates > 0) { /* a version that is given needs none */
-        status = fedserver_intake_close(rounds, &c->t, &c->made.shares, change, err);
+        status = c->t.intake->combine(rounds, &c->t, &c->made.shares, change, err);
     }
     if (status == FED_OK && c->apart) {
         fedserver_sum_free(&c->t.sum); /* its memory is as much as two models */

@@ -23,6 +23,9 @@
 #include "fedserver/versions/past.h"
 #include "fedserver/versions/shelf.h"
 
+/** The form of a task's updates: rounds/intake.h. */
+typedef struct fedserver_intake fedserver_intake;
+
 /** A round that closes: rounds/closing.h. */
 typedef struct fedserver_closing fedserver_closing;
 
@@ -35,6 +38,7 @@ typedef struct fedserver_training {
     fedserver_task task;
     fed_arch arch;
     uint64_t update_limit; /* bytes of the largest update in any of its phases */
+    const fedserver_intake *intake;
     fedserver_strategy strategy;
     float *state; /* the strategy's state after the newest version; NULL: it has none */
     fedserver_round round;

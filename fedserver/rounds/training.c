@@ -14,6 +14,7 @@
 #include "fedserver/rounds/drift.h"
 #include "fedserver/rounds/leases.h"
 #include "fedserver/rounds/roster.h"
+#include "fedserver/rounds/stored.h"
 #include "fedserver/rounds/task_memory.h"
 #include "fedserver/task/phases.h"
 
@@ -134,11 +135,12 @@ static fed_status load_round(fedserver_rounds *rounds, fedserver_training *t, fe
     /* the devices that will come are unknown yet: the first ones get the slots */
     t->cohort.start = 1;
     FED_TRY(fedserver_round_load(rounds, t, err));
-    return fedserver_intake_load(rounds, t, t->round.number, err);
+    return fedserver_stored_load(rounds, t, t->round.number, err);
 }
 
 static fed_status load_task(fedserver_rounds *rounds, fedserver_training *t, fed_error *err) {
     FED_TRY(fed_arch_parse(t->task.wire.model, &t->arch, err));
+    t->intake = fedserver_intake_of(&t->task);
     FED_TRY(fedserver_memory_of(&t->task, &t->memory_bytes, err));
     FED_TRY(fedserver_intake_most_bytes(&t->task, &t->arch.layout, &t->update_limit, err));
     FED_TRY(fedserver_strategy_parse(t->task.strategy, &t->strategy, err));
@@ -457,11 +459,10 @@ fed_status fedserver_training_count(fedserver_rounds *rounds, fedserver_training
                                     fedserver_device *device, const fedserver_update *update,
                                     uint64_t digest, int64_t now_ms, fed_error *err) {
     assert(device->counted_lease != update->head.lease); /* D2: a lease's update counts once */
-    FED_TRY(fedserver_intake_count(t, update, device->id, err));
-    const fedserver_update_row row = {.task = t->task.wire.id,
-                                      .round = fedserver_round_counting(&t->round),
-                                      .device = device->id,
-                                      .lease = update->head.lease};
+    const uint32_t round = fedserver_round_counting(&t->round);
+    FED_TRY(fedserver_intake_count(t, round, update, device->id, err));
+    const fedserver_update_row row = {
+        .task = t->task.wire.id, .round = round, .device = device->id, .lease = update->head.lease};
     FED_TRY(rounds->store->update_add(rounds->db, &row, update->body, update->body_len, err));
     device->counted_lease = update->head.lease;
     device->counted_digest = digest;

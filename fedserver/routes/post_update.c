@@ -7,7 +7,7 @@
 #include "fedserver/routes/answers.h"
 #include "fedserver/routes/router.h"
 
-/* status: why the update can't be counted, as fedserver_intake_open says; *why: the sentence. */
+/* status: why the update can't be counted, as open of fedserver_intake says; *why: the sentence. */
 static fed_status refuse_unfit(fedserver *server, const fedserver_call *call, fed_status status,
                                const fed_error *why, fedserver_response *response, fed_error *err) {
     const bool range = status == FED_ERANGE;
@@ -92,19 +92,23 @@ fed_status fedserver_update_take(fedserver *server, const fedserver_call *call, 
         fedserver_leases_update_event(t, call->device, &update.head, digest, call->now_ms);
     if (event == FEDSERVER_ON_UPDATE_LEASED) {
         fed_error why = {0};
-        fed_status fit = fedserver_intake_open(&t->task, &t->arch.layout, &update, &why);
+        fed_status fit = t->intake->open(&t->task, &t->arch.layout, &update, &why);
         if (fit != FED_OK) {
             return refuse_unfit(server, call, fit, &why, response, err);
         }
     }
     const fedserver_round_action action = step(t, event, call->now_ms);
+    fed_status counted = FED_OK;
     if (action == FEDSERVER_DO_COUNT) {
-        fed_status status = fedserver_training_count(&server->rounds, t, call->device, &update,
-                                                     digest, call->now_ms, err);
-        fedserver_intake_drop(&update);
-        return status;
+        counted = fedserver_training_count(&server->rounds, t, call->device, &update, digest,
+                                           call->now_ms, err);
     }
-    fedserver_intake_drop(&update);
+    if (event == FEDSERVER_ON_UPDATE_LEASED) {
+        t->intake->drop(&update);
+    }
+    if (action == FEDSERVER_DO_COUNT) {
+        return counted;
+    }
     if (action == FEDSERVER_DO_COUNTED_BEFORE) {
         return say_yes_again(server, call->device, digest, err);
     }

@@ -46,14 +46,14 @@ fed_status __wrap_fedserver_pg_commit(fedserver_pg *db, fed_error *err) {
 }
 
 /* "forgets": a coordinator that takes up a round does not read its updates back. */
-fed_status __real_fedserver_intake_load(fedserver_rounds *rounds, fedserver_training *t,
+fed_status __real_fedserver_stored_load(const fedserver_rounds *rounds, fedserver_training *t,
                                         uint32_t round, fed_error *err);
-fed_status __wrap_fedserver_intake_load(fedserver_rounds *rounds, fedserver_training *t,
+fed_status __wrap_fedserver_stored_load(const fedserver_rounds *rounds, fedserver_training *t,
                                         uint32_t round, fed_error *err);
 
-fed_status __wrap_fedserver_intake_load(fedserver_rounds *rounds, fedserver_training *t,
+fed_status __wrap_fedserver_stored_load(const fedserver_rounds *rounds, fedserver_training *t,
                                         uint32_t round, fed_error *err) {
-    return planted("forgets") ? FED_OK : __real_fedserver_intake_load(rounds, t, round, err);
+    return planted("forgets") ? FED_OK : __real_fedserver_stored_load(rounds, t, round, err);
 }
 
 /* "answers-itself": a follower acknowledges an update of which it does not know whether the leader

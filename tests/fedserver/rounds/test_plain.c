@@ -1,4 +1,4 @@
-/* The door for updates: what is taken apart, what is refused and err, and how large one can be. */
+/* Plain updates: what is taken apart, what is refused and why, and how large one can be. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
@@ -59,7 +59,7 @@ static void encode(fixture *f, uint32_t round, const char *spec, float x, float 
 
 static fed_status open_update(fixture *f, fedserver_update *update, fed_error *err) {
     assert_fed_ok(fedserver_intake_read(f->body.data, f->body.len, update, NULL));
-    return fedserver_intake_open(&f->task, &f->arch.layout, update, err);
+    return fedserver_intake_of(&f->task)->open(&f->task, &f->arch.layout, update, err);
 }
 
 static void an_update_is_taken_apart_and_its_values_opened(void **state) {
@@ -75,7 +75,7 @@ static void an_update_is_taken_apart_and_its_values_opened(void **state) {
     assert_int_equal(update.body_len - update.envelope_len, fedserver_intake_head_bytes());
     assert_fed_ok_err(fedcodec_message_decode(&update.values, y, &err));
     assert_true(y[0] == 0.5f && y[VALUES - 1] == 0.5f && update.values.max_abs == 0.5f);
-    fedserver_intake_drop(&update);
+    fedserver_intake_of(&f->task)->drop(&update);
 }
 
 static void an_update_is_judged_by_its_rounds_phase(void **state) {
@@ -85,10 +85,10 @@ static void an_update_is_judged_by_its_rounds_phase(void **state) {
     encode(f, 3, "3lc:s=1", 0.5f, 2);
     assert_fed_status(open_update(f, &update, &err), FED_EFORMAT);
     assert_fed_says(err, "sent as 3lc, expected float32");
-    fedserver_intake_drop(&update); /* does no harm */
+    fedserver_intake_of(&f->task)->drop(&update); /* does no harm */
     encode(f, 3, "float32", 0.5f, 2);
     assert_fed_ok_err(open_update(f, &update, &err));
-    fedserver_intake_drop(&update);
+    fedserver_intake_of(&f->task)->drop(&update);
 }
 
 static void values_and_losses_that_no_sum_can_hold_are_out_of_range(void **state) {
@@ -137,5 +137,5 @@ int main(void) {
         WITH(a_cut_body_is_refused),
         WITH(no_phase_sends_more_than_the_most_bytes),
     };
-    return cmocka_run_group_tests_name("intake", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("plain", tests, NULL, NULL);
 }

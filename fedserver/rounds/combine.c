@@ -1,0 +1,77 @@
+/* Folds a round's updates again where their shares want it, and makes one change of all. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fedserver/rounds/combine.h"
+
+#include <assert.h>
+
+#include "fedserver/rounds/drift.h"
+#include "fedserver/rounds/stored.h"
+
+typedef struct refolding {
+    fedserver_sum *sum;
+    uint32_t number; /* number of the next update */
+} refolding;
+
+static fed_status refold_stored(void *user, const fedserver_update_row *row,
+                                const fedserver_update *update, fed_error *err) {
+    refolding *r = user;
+    const uint32_t number = r->number++;
+    (void)row; /* only the assertion uses row */
+    assert(number < r->sum->updates && r->sum->claims[number].device == row->device);
+    return fedserver_sum_refold(r->sum, number, &update->values, err);
+}
+
+static fed_status settle(fedserver_rounds *rounds, fedserver_training *t, fedserver_shares *shares,
+                         fed_error *err) {
+    refolding r = {.sum = &t->sum};
+    bool refold = false;
+    FED_TRY(fedserver_sum_settle(&t->sum, t->task.device_share, shares, &refold, err));
+    return refold ? fedserver_stored_each(rounds, t, t->round.number, refold_stored, &r, err)
+                  : FED_OK;
+}
+
+/* Collects the rows of a strategy that needs all updates at once. */
+typedef struct gathering {
+    const fedserver_training *training;
+    const fedserver_drift *drift;
+    fedserver_rows rows;
+} gathering;
+
+static fed_status gather_stored(void *user, const fedserver_update_row *row,
+                                const fedserver_update *update, fed_error *err) {
+    gathering *g = user;
+    const fedserver_training *t = g->training;
+    FED_TRY(fedserver_sum_decode(&t->sum, &update->values, err));
+    fedserver_drift_off_update(g->drift, t->round.number - update->head.round, t->sum.decoded);
+    return fedserver_rows_add(&g->rows, row->device, update->head.lease, t->sum.decoded, err);
+}
+
+/* change = what the strategy makes of all updates of the round. */
+static fed_status combine_all(fedserver_rounds *rounds, const fedserver_training *t,
+                              const fedserver_drift *drift, float *change, fed_error *err) {
+    gathering g = {.training = t, .drift = drift};
+    FED_TRY(fedserver_rows_open(&g.rows, rounds->directory, t->sum.size, err));
+    fed_status status = fedserver_stored_each(rounds, t, t->round.number, gather_stored, &g, err);
+    if (status == FED_OK) {
+        fedserver_rows_sort(&g.rows);
+        const fedserver_strategy_half *half = &t->strategy.combine;
+        status = half->vtable->combine(half->param, &g.rows, change, err);
+    }
+    fedserver_rows_close(&g.rows);
+    return status;
+}
+
+fed_status fedserver_combine(fedserver_rounds *rounds, fedserver_training *t,
+                             fedserver_shares *shares, float *change, fed_error *err) {
+    fedserver_drift drift;
+    FED_TRY(settle(rounds, t, shares, err));
+    fed_status status = fedserver_drift_find(rounds, t, &drift, err);
+    if (status == FED_OK && fedserver_strategy_needs_all(&t->strategy)) {
+        status = combine_all(rounds, t, &drift, change, err);
+    } else if (status == FED_OK) {
+        fedserver_sum_mean(&t->sum, change);
+        fedserver_drift_off_mean(&drift, change);
+    }
+    fedserver_drift_free(&drift);
+    return status;
+}

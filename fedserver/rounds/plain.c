@@ -1,0 +1,66 @@
+/* Updates in plain: an envelope of the task's codec. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+
+#include "fedserver/rounds/combine.h"
+#include "fedserver/rounds/intake.h"
+
+extern const fedserver_intake fedserver_intake_plain;
+
+static fed_status most_bytes(const fedserver_task *task, const fed_layout *layout,
+                             const fedserver_phase *phase, uint64_t *most, fed_error *err) {
+    fedcodec codec;
+    FED_TRY(fedcodec_parse(phase->codec_up, &codec, err));
+    *most = fedcodec_envelope_bound(&codec, layout, task->wire.small_tensor);
+    return FED_OK;
+}
+
+static fed_status check_loss(const fed_update *head, fed_error *err) {
+    if (!(fabsf(head->loss) <= FEDSERVER_LOSS_LIMIT)) {
+        return fed_fail(err, FED_ERANGE,
+                        "a loss of %g; up to %g is plausible. Has the training diverged?",
+                        (double)head->loss, (double)FEDSERVER_LOSS_LIMIT);
+    }
+    return FED_OK;
+}
+
+static fed_status check_range(const fedserver_update *update, fed_error *why) {
+    if (update->values.max_abs > FEDCODEC_FOLD_LIMIT) {
+        return fed_fail(why, FED_ERANGE,
+                        "the update holds a value of magnitude %g; the sum can hold %g",
+                        (double)update->values.max_abs, (double)FEDCODEC_FOLD_LIMIT);
+    }
+    return check_loss(&update->head, why);
+}
+
+static void drop(fedserver_update *update) {
+    fedcodec_message_close(&update->values);
+}
+
+static fed_status open_values(const fedserver_task *task, const fed_layout *layout,
+                              fedserver_update *update, fed_error *why) {
+    const fedserver_phase phase = fedserver_phase_of(task, update->head.round);
+    fedcodec codec;
+    FED_TRY(fedcodec_parse(phase.codec_up, &codec, why));
+    FED_TRY(fedcodec_message_open(update->envelope, update->envelope_len, layout, &codec,
+                                  task->wire.small_tensor, &update->values, why));
+    const fed_status status = check_range(update, why);
+    if (status != FED_OK) {
+        drop(update);
+    }
+    return status;
+}
+
+static fed_status add(fedserver_sum *sum, const fedserver_update *update,
+                      const fedserver_claim *claim, fed_error *err) {
+    return fedserver_sum_add(sum, &update->values, *claim, err);
+}
+
+const fedserver_intake fedserver_intake_plain = {
+    .name = "plain",
+    .most_bytes = most_bytes,
+    .open = open_values,
+    .drop = drop,
+    .add = add,
+    .combine = fedserver_combine,
+};

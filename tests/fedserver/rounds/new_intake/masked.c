@@ -1,0 +1,63 @@
+/* A form of updates that the coordinator cannot read: it counts them, and adds 0 for each. Secure
+ * aggregation begins like this. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "fedserver/rounds/intake.h"
+
+extern const fedserver_intake fedserver_intake_masked;
+
+enum { SEALED = 4 };
+
+static bool takes(const fedserver_task *task) {
+    return strncmp(task->name, "masked", strlen("masked")) == 0;
+}
+
+static fed_status most_bytes(const fedserver_task *task, const fed_layout *layout,
+                             const fedserver_phase *phase, uint64_t *most, fed_error *err) {
+    (void)task;
+    (void)layout;
+    (void)phase;
+    (void)err;
+    *most = SEALED;
+    return FED_OK;
+}
+
+static fed_status open_sealed(const fedserver_task *task, const fed_layout *layout,
+                              fedserver_update *update, fed_error *why) {
+    (void)task;
+    (void)layout;
+    return update->envelope_len == SEALED
+               ? FED_OK
+               : fed_fail(why, FED_EFORMAT, "a masked update has %d bytes", SEALED);
+}
+
+static void drop(fedserver_update *update) {
+    (void)update;
+}
+
+static fed_status add(fedserver_sum *sum, const fedserver_update *update,
+                      const fedserver_claim *claim, fed_error *err) {
+    (void)update;
+    FED_TRY(fedserver_sum_reserve(sum, err));
+    fedserver_sum_note(sum, claim);
+    return FED_OK;
+}
+
+static fed_status combine(fedserver_rounds *rounds, fedserver_training *t, fedserver_shares *shares,
+                          float *change, fed_error *err) {
+    bool refold = false;
+    (void)rounds;
+    memset(change, 0, t->sum.size * sizeof *change);
+    return fedserver_sum_settle(&t->sum, t->task.device_share, shares, &refold, err);
+}
+
+const fedserver_intake fedserver_intake_masked = {
+    .name = "masked",
+    .takes = takes,
+    .most_bytes = most_bytes,
+    .open = open_sealed,
+    .drop = drop,
+    .add = add,
+    .combine = combine,
+};
