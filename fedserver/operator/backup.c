@@ -63,8 +63,9 @@ fed_status fedserver_backup(fedserver *server, const char *directory, fed_error 
 }
 
 fed_status fedserver_restore(const char *backup, const char *directory, fed_error *err) {
+    static const fedserver_routing no_requests = {0}; /* it answers none */
     fedserver *server;
-    FED_TRY(fedserver_open(backup, NULL, &server, err));
+    FED_TRY(fedserver_open_with(backup, NULL, &no_requests, NULL, &server, err));
     fed_status status = fedserver_backup(server, directory, err);
     fedserver_close(server);
     return status;

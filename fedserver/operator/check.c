@@ -2,7 +2,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,17 +45,6 @@ typedef struct checking {
 
 #define CHECKED(...) fedserver_check_say(c->checker, FEDSERVER_CHECKED, __VA_ARGS__)
 #define FOUND(...)   fedserver_check_say(c->checker, FEDSERVER_FOUND, __VA_ARGS__)
-
-void fedserver_check_say(fedserver_checker *checker, fedserver_check_kind kind, const char *format,
-                         ...) {
-    char text[sizeof((fed_error){0}.text)];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    checker->findings += kind == FEDSERVER_FOUND;
-    checker->report(checker->user, kind, text);
-}
 
 /* -- a task's model and deltas -- */
 

@@ -12,11 +12,6 @@
 #include "fedserver/rounds/task_memory.h"
 #include "fedserver/server.h"
 
-const char *fedserver_task_state_name(fedserver_task_state state) {
-    static const char *const names[] = {"queued", "running", "finished", "paused", "cancelled"};
-    return (size_t)state < sizeof names / sizeof names[0] ? names[state] : "?";
-}
-
 /* Adds to each entry why its task waits. */
 typedef struct explaining {
     fedserver *server;

@@ -40,8 +40,8 @@ INNER_ROOMS = {
     "fedserver/": ["include/", "paths", "strategies/", "task/", "stores/", "versions/", "identity/", "rounds/", "front/",
                    "batch_log", "memory_note", "gangs", "reopening", "server", "leading", "audit_log", "operator/", "routes/", "open", "cluster/", "http/",
                    "commands/"],
-    "fedclient/datacenter/": ["include/", "trace", "cost", "syncs", "sync", "buffers", "nic/", "links/", "links", "plan",
-                              "gpu_values", "gpu_coder", "coder", "held", "collective", "inputs", "sum_relay", "collectives/", "collectives", "engine", "feddc",
+    "fedclient/datacenter/": ["include/", "trace", "syncs", "sync", "cost", "buffers", "nic/", "links/", "links", "plan",
+                              "gpu_values", "gpu_coder", "coder", "held", "collective", "engine", "inputs", "sum_relay", "collectives/", "collectives", "feddc",
                               "control/", "worker/"],
     "deploy/sim/": ["conditions/", "scenario/", "report/", "stores/", "clients/", "inproc/", "https/", ""],
 }
