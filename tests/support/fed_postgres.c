@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "fed/clock.h"
+#include "fed/file.h"
 #include "fedserver/stores/stores.h"
 
 #ifdef FED_TEST_POSTGRES
@@ -134,7 +135,15 @@ static void run_program(const fed_postgres *server, const char *name, char *cons
     int how = -1;
     const pid_t pid = start_program(server, name, arguments);
     assert_true(ended_by(pid, fed_clock_monotonic_ms() + PATIENCE_MS, &how));
-    assert_int_equal(how, 0);
+    if (how != 0) {
+        char log[PATH_SIZE];
+        uint8_t *said = NULL;
+        size_t len = 0;
+        snprintf(log, sizeof log, "%s/log", server->directory);
+        const fed_status status = fed_file_read(log, 1 << 20, &said, &len, NULL);
+        fail_msg("%s ended with status %d: %.*s", name, how, status == FED_OK ? (int)len : 0,
+                 (const char *)said);
+    }
 }
 
 void fed_postgres_open(fed_postgres *server) {
