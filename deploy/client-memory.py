@@ -35,7 +35,7 @@ TOLERANCE, SLACK = 0.04, 256  # share and bytes by which a part may differ
 
 # The parts of a program. A source belongs to the first part whose pattern is in the source's path.
 TRAINER = [
-    ("the model's text: parser, first weights", r"^common/arch"),
+    ("the model's text: parser, first weights", r"^common/arch/arch_"),
     ("the optimizer, and its text", r"/optimizer|/train/update"),
     ("layers: the fast backend", r"backends/fast/"),
     ("kernels", r"kernels"),
@@ -46,7 +46,7 @@ CLIENT = [
     ("the client library", r"^fedclient/[a-z]+\.c"),
     ("its store in files, `platforms/posix`", r"^fedclient/platforms/"),
     ("its use of libcurl, `transports/curl`", r"^fedclient/transports/"),
-    ("the model's text: parser", r"^common/arch"),
+    ("the model's text: parser", r"^common/arch/arch_"),
     ("messages, digests, keys, files: `common/`", r"^common/"),
     ("codec `sbc`", r"^codecs/sbc/"),
     ("the other codecs", r"^codecs/(?!prim/|stages/)\w+/"),
@@ -107,7 +107,7 @@ def build_trainer():
 
 def build_client(name, codecs):
     """fedclient/examples/minimal.c with those codecs; libcurl and mbedTLS, the system's own, are left out: their functions stay unresolved."""
-    patterns = ["common/*.c", "codecs/*.c", "codecs/*/*.c", "codecs/stages/runs/*.c", "codecs/stages/entropy/*.c", "fedclient/*.c",
+    patterns = ["common/[!g]*/*.c", "codecs/*.c", "codecs/*/*.c", "codecs/stages/runs/*.c", "codecs/stages/entropy/*.c", "fedclient/*.c",
                 "fedclient/platforms/posix/*.c", "fedclient/transports/curl/*.c", "fedclient/examples/minimal.c"]
     with open(os.path.join(ROOT, "codecs", "codecs.def"), encoding="utf-8") as file:
         lines = {folder: line for line in file for folder in re.findall(r"^FEDCODEC\(\d+, (\w+)\)", line)}
@@ -227,7 +227,7 @@ A device with both has the rows of common/ and of `libm` once.
 
 Bytes of the largest frames, of the client library with all codecs (gcc's `-fstack-usage`). A test holds all others
 under 2,048 (tests/portable/stack.py). Enrolling and checking in stay under that. Once an update is counted, a
-sparse codec such as `sbc` takes it off the residual with `fedcodec_sparse_axpy`. The functions of common/file.c
+sparse codec such as `sbc` takes it off the residual with `fedcodec_sparse_axpy`. The functions of common/system/file.c
 hold paths. TLS and curl have frames of their own.
 
 {stack}

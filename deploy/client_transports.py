@@ -11,7 +11,7 @@ import tempfile
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 FLAGS = ["-Os", "-std=c11", "-D_POSIX_C_SOURCE=200809L", "-D_FILE_OFFSET_BITS=64", "-ffunction-sections", "-fdata-sections",
          f"-I{ROOT}", f"-I{ROOT}/common/include", f"-I{ROOT}/fedclient/include"]
-COMMON = ["bytes", "clock", "crypto", "error", "hash", "hosts", "sha256", "status"]  # what the two programs below call
+COMMON = ["base/bytes", "system/clock", "security/crypto", "base/error", "base/hash", "system/hosts", "security/sha256", "base/status"]  # what the two programs below call
 NOT_BENEATH = ("libc.so", "libm.so", "ld-linux", "linux-vdso")  # any program has these
 
 # A device makes keys and certificate requests whatever carries its requests ...

@@ -37,6 +37,7 @@ ROOMS = {
 # the pair name.c and name.h, "" is whatever else lies in the folder itself. What is below reaches what is above in two
 # ways: a .def table that the upper one is listed in, or a function pointer that the upper one hands down.
 INNER_ROOMS = {
+    "common/": ["include/", "base/", "system/", "security/", "messages/", "arch/", "gpu/"],
     "fedserver/": ["include/", "paths", "strategies/", "task/", "stores/", "versions/", "identity/", "rounds/", "front/",
                    "batch_log", "memory_note", "gangs", "reopening", "server", "leading", "audit_log", "operator/", "routes/", "open", "cluster/", "http/",
                    "commands/"],
@@ -52,11 +53,11 @@ CIRCLES = []
 
 # Third-party headers, and where each may appear. Tests and the simulator may use any.
 THIRD_PARTY = {
-    "mbedtls/": ["common/mbedtls.h", "common/crypto.c", "fedclient/transports/mbedtls/", "fedclient/examples/baremetal/"],
+    "mbedtls/": ["common/security/mbedtls.h", "common/security/crypto.c", "fedclient/transports/mbedtls/", "fedclient/examples/baremetal/"],
     "lwip/": ["fedclient/examples/baremetal/"],
     "netif/": ["fedclient/examples/baremetal/"],
     "psa/": ["fedclient/transports/mbedtls/"],
-    "xxhash.h": ["common/hash.c"],
+    "xxhash.h": ["common/base/hash.c"],
     "CL/": ["common/gpu/devices/opencl/", "codecs/gpu/examples/"],
     "cuda.h": [],
     "nvrtc.h": [],
@@ -172,6 +173,13 @@ class Tree:
         stem = os.path.splitext(path)[0]
         return self.module.get((room_of(path), os.path.basename(stem)), stem)
 
+    def inner_room(self, path):
+        """A public header is of its source's inner room; without a source it is of none."""
+        source = self.module_of(path) + ".c"
+        if "/include/" in path and source not in self.known:
+            return None, None
+        return inner_room_of(source)
+
     def complain(self, path, line, text):
         self.findings.append(f"{path}:{line}: {text}")
 
@@ -207,7 +215,7 @@ class Tree:
             return
         if self.module_of(path) != self.module_of(target):
             self.arrows.setdefault(self.module_of(path), {}).setdefault(self.module_of(target), (path, line))
-        (folder, low), (other, high) = inner_room_of(path), inner_room_of(target)
+        (folder, low), (other, high) = self.inner_room(path), self.inner_room(target)
         if folder is not None and folder == other and low is not None and high is not None and high > low:
             order = INNER_ROOMS[folder]
             self.complain(path, line, f'"{header}": {folder}{order[high]} is above {folder}{order[low]}. Move what both need down, '

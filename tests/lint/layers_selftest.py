@@ -8,12 +8,14 @@ import layers
 
 GOOD = {
     "common/include/fed/hash.h": "#include <stdint.h>\n",
-    "common/hash.c": '#include "fed/hash.h"\n#include <xxhash.h>\n',
+    "common/base/hash.c": '#include "fed/hash.h"\n#include <xxhash.h>\n',
     "common/include/fed/text_lines.h": "",
-    "common/text_lines.c": '#include "fed/text_lines.h"\n#include "fed/hash.h"\n',
-    "common/mbedtls.h": "#include <mbedtls/sha256.h>\n",
-    "common/sha256.c": '#include "fed/hash.h"\n#include "common/mbedtls.h"\n',
-    "common/text.h": "",
+    "common/base/text_lines.c": '#include "fed/text_lines.h"\n#include "fed/hash.h"\n',
+    "common/security/mbedtls.h": "#include <mbedtls/sha256.h>\n",
+    "common/security/sha256.c": '#include "fed/hash.h"\n#include "common/security/mbedtls.h"\n',
+    "common/base/text.h": "",
+    "common/include/fed/log.h": "",
+    "common/system/log.c": '#include "fed/log.h"\n',
     "codecs/include/fedcodec/codec.h": '#include "fed/hash.h"\n',
     "codecs/codecs.def": "FEDCODEC(1, identity)\nFEDCODEC(2, sbc)\n",
     "codecs/prim/golomb.h": "",
@@ -50,7 +52,7 @@ GOOD = {
 
 # path, what it holds, and a piece of the complaint.
 BAD = [
-    ("common/a.c", '#include "fedcodec/codec.h"\n', "common/ may include fed only"),
+    ("common/base/a.c", '#include "fedcodec/codec.h"\n', "common/ may include fed only"),
     ("codecs/a.c", '#include "fedclient/fedclient.h"\n', "codecs/ may include fed, fedcodec only"),
     ("fedclient/a.c", '#include "fedtrain/net.h"\n', "may include fed, fedclient, fedcodec only"),
     ("fedclient/a.c", '#include "fedserver/fedserver.h"\n', "may include"),
@@ -64,13 +66,13 @@ BAD = [
     ("fedserver/rounds/a.c", '#include "deploy/sim/clients/clients.h"\n', "internal to deploy/sim/"),
     ("fedserver/commands/main.c", '#include "fedserver/rounds/round.h"\n', "internal to fedserver/"),
     ("codecs/tool/a.c", '#include "codecs/prim/golomb.h"\n', "internal to codecs/"),
-    ("codecs/a.c", '#include "common/text.h"\n', "internal to common/"),
+    ("codecs/a.c", '#include "common/base/text.h"\n', "internal to common/"),
     ("codecs/threelc/a.c", '#include "codecs/sbc/positions.h"\n', "belongs to the plugin codecs/sbc/"),
     ("codecs/a.c", '#include "codecs/sbc/positions.h"\n', "belongs to the plugin codecs/sbc/"),
     ("fedserver/stores/b/a.c", '#include "fedserver/stores/c/d.h"\n', "nowhere in the tree"),
     ("codecs/sbc/a.c", '#include "../prim/golomb.h"\n', "by its path from the top"),
     ("codecs/sbc/a.c", '#include "positions.h"\n', 'by its path from the top, "codecs/sbc/positions.h"'),
-    ("common/a.c", "#include <mbedtls/sha256.h>\n", "<mbedtls/sha256.h> belongs in"),
+    ("common/base/a.c", "#include <mbedtls/sha256.h>\n", "<mbedtls/sha256.h> belongs in"),
     ("fedclient/a.c", "\n  #  include <curl/curl.h>\n", "a.c:2: <curl/curl.h> belongs in fedclient/transports/curl/"),
     ("fedclient/transports/other/a.c", "#include <curl/curl.h>\n", "belongs in fedclient/transports/curl/"),
     ("fedserver/rounds/a.c", "#include <sqlite3.h>\n", "belongs in fedserver/stores/sqlite/"),
@@ -92,7 +94,8 @@ BAD = [
     ("fedserver/server.c", '#include "fedserver/routes/routes.def"\n', "fedserver/routes/ is above fedserver/server"),
     ("deploy/sim/clients/clients.h", '#include "deploy/sim/run.h"\n', "deploy/sim/ is above deploy/sim/clients/"),
     ("fedserver/rounds/round.h", '#include "fedserver/rounds/leases.h"\n', "closes a circle of fedserver/rounds/leases, fedserver/rounds/round:"),
-    ("common/include/fed/hash.h", '#include "fed/text_lines.h"\n', "closes a circle of common/hash, common/text_lines:"),
+    ("common/base/a.c", '#include "fed/log.h"\n', '"fed/log.h": common/system/ is above common/base/'),
+    ("common/include/fed/hash.h", '#include "fed/text_lines.h"\n', "closes a circle of common/base/hash, common/base/text_lines:"),
 ]
 
 

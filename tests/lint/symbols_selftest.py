@@ -9,7 +9,7 @@ import unittest
 import symbols
 
 TREE = {
-    "common/hash.c": "int fed_hash(void) { return 1; }\n",
+    "common/base/hash.c": "int fed_hash(void) { return 1; }\n",
     "codecs/sbc/sbc.c": "int fed_hash(void);\nint fedcodec_sbc(void) { return fed_hash(); }\n",
     "fedserver/stores/store.c": "int fed_hash(void);\nint fedserver_store(void) { return fed_hash(); }\n",
     "fedserver/operator/check.c": "int fedserver_store(void);\nint fedserver_check(void) { return fedserver_store(); }\n",
@@ -40,7 +40,7 @@ class Symbols(unittest.TestCase):
         self.assertIn("fedserver/stores/store.c:1: fedserver_check of fedserver/operator/check.c: fedserver/operator/ is above", found[0])
 
     def test_a_call_to_an_upper_room_is_found(self):
-        found = findings({"common/hash.c": "int fedcodec_sbc(void);\nint fed_hash(void) { return fedcodec_sbc(); }\n"})
+        found = findings({"common/base/hash.c": "int fedcodec_sbc(void);\nint fed_hash(void) { return fedcodec_sbc(); }\n"})
         self.assertEqual(len(found), 1)
         self.assertIn("codecs/ is not below common/", found[0])
 

@@ -21,7 +21,7 @@ SPEAKS = re.compile(r"(?<![\w.>])(v?f?printf|puts|fputs|putchar|perror|exit|_exi
 LIBRARIES = ("common/", "codecs/", "fedclient/", "fedserver/")
 PROGRAMS = ("codecs/gpu/examples/", "codecs/tool/", "fedclient/apps/", "fedclient/examples/", "fedserver/commands/")
 # Their purpose is to write text for a person, where the program says so.
-MAY_SPEAK = ("common/log.c", "common/progress.c")
+MAY_SPEAK = ("common/system/log.c", "common/system/progress.c")
 
 
 # Around what a public header declares, once each: common/include/fed/api.h.

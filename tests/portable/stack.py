@@ -14,19 +14,19 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 LIMIT = 2048
-SOURCES = ["common/*.c", "codecs/*.c", "codecs/*/*.c", "codecs/stages/runs/*.c", "codecs/stages/entropy/*.c", "fedclient/*.c", "fedclient/platforms/*/*.c"]
+SOURCES = ["common/[!g]*/*.c", "codecs/*.c", "codecs/*/*.c", "codecs/stages/runs/*.c", "codecs/stages/entropy/*.c", "fedclient/*.c", "fedclient/platforms/*/*.c"]
 NOT_ON_DEVICES = ("codecs/gpu/", "codecs/tool/")
 # Known ones, for an engineer who sizes a stack: (file, function): bytes at most.
 KNOWN = {
     # a path is 4 KB: only where there are files
-    ("common/file.c", "fed_file_replace"): 8448,
-    ("common/file.c", "fed_file_move"): 8448,
-    ("common/file.c", "fed_dir_make"): 4352,
-    ("common/file.c", "open_parent"): 4352,
-    ("common/file.c", "fed_file_put_floats"): 16640,
-    ("common/checkpoint.c", "fed_checkpoint_save"): 8576,
+    ("common/system/file.c", "fed_file_replace"): 8448,
+    ("common/system/file.c", "fed_file_move"): 8448,
+    ("common/system/file.c", "fed_dir_make"): 4352,
+    ("common/system/file.c", "open_parent"): 4352,
+    ("common/system/file.c", "fed_file_put_floats"): 16640,
+    ("common/arch/checkpoint.c", "fed_checkpoint_save"): 8576,
     # the coordinator's own
-    ("common/crypto.c", "fed_cert_issue"): 2432,
+    ("common/security/crypto.c", "fed_cert_issue"): 2432,
     ("codecs/prim/sparse.c", "fedcodec_sparse_fold"): 6784,
     ("codecs/prim/sparse.c", "fedcodec_sparse_squares"): 6784,
     # blocks of values, decoded and added

@@ -164,7 +164,7 @@ static void put(const fedserver_field *field, char *member, unsigned k) {
     }
 }
 
-/* A key that is a member of fed_task has a line in common/wire.c, too. */
+/* A key that is a member of fed_task has a line in common/messages/wire.c, too. */
 static void each_key_that_devices_are_told_travels(void **state) {
     (void)state;
     fedserver_config config = {.task.wire.id = 7};

@@ -20,7 +20,7 @@ COPIED = ["common", "codecs", "fedclient", "fedserver", "deploy/sim", "tests/sup
 TOLD = [
     ("common/include/fed/wire.h", "    FED_RENEW = 8,", "    FED_CAN_BE_PATIENT = 1024,\n    FED_RENEW = 8,"),
     ("common/include/fed/wire.h", "} fed_task;\n", "    uint32_t patience;\n} fed_task;\n"),
-    ("common/wire.c", "    FIELD(U64,  seed,          0,    0),\n",
+    ("common/messages/wire.c", "    FIELD(U64,  seed,          0,    0),\n",
      "    FIELD(U64,  seed,          0,    0),\n    FIELD(U32,  patience,      1,    FED_CAN_BE_PATIENT),\n"),
     ("fedserver/include/fedserver/task_keys.def", "#undef FEDSERVER_TASK_KEY\n",
      'FEDSERVER_TASK_KEY(PATIENCE, patience, BOTH, INTEGER, task.wire.patience, 0, 1, 50, "5", NULL, "how long")\n'

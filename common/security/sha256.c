@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "common/mbedtls.h"
+#include "common/security/mbedtls.h"
 
 enum { BLOCK = 64 }; /* bytes that SHA-256 takes at once */
 

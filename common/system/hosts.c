@@ -1,6 +1,6 @@
 /* subjectAltName (RFC 5280, 4.2.1.6), for which mbedTLS 2.28 has no call. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "common/hosts.h"
+#include "common/system/hosts.h"
 
 #include <arpa/inet.h>
 #include <string.h>

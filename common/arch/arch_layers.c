@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/arch_parser.h"
+#include "common/arch/arch_parser.h"
 #include "fed/small.h"
 
 /* Most values of a sample in one layer; see ARCH_PARAMETERS_MAX. */

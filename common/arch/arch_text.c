@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/arch_parser.h"
+#include "common/arch/arch_parser.h"
 #include "fed/bytes.h"
 
 static const char BLANKS[] = " \t\r\n";

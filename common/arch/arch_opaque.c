@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "common/arch_parser.h"
+#include "common/arch/arch_parser.h"
 #include "fed/small.h"
 
 /* PyTorch's names, such as "layer1.0.conv1.weight"; and '-', which other programs use. */

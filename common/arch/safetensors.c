@@ -1,6 +1,6 @@
 /* The JSON header of a safetensors file: a writer, and a strict reader of just this subset. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "common/safetensors.h"
+#include "common/arch/safetensors.h"
 
 #include <inttypes.h>
 #include <stdbool.h>

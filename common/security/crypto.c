@@ -12,8 +12,8 @@
 #include <unistd.h>
 #endif
 
-#include "common/hosts.h"
-#include "common/mbedtls.h"
+#include "common/security/mbedtls.h"
+#include "common/system/hosts.h"
 
 #include <mbedtls/asn1write.h>
 #include <mbedtls/entropy.h>

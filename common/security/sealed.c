@@ -5,7 +5,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "common/mbedtls.h"
+#include "common/security/mbedtls.h"
 
 enum { BLOCK = 16 };
 

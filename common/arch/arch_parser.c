@@ -1,6 +1,6 @@
 /* Model descriptions: from a name or a text to layers and tensors. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "common/arch_parser.h"
+#include "common/arch/arch_parser.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@ static const struct {
     const char *name, *text;
 } models[] = {
 #define FED_MODEL(name, text) {name, text},
-#include "common/models.def"
+#include "common/arch/models.def"
 #undef FED_MODEL
 };
 

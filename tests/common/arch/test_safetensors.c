@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
-#include "common/safetensors.h"
+#include "common/arch/safetensors.h"
 
 static fed_status parse(const char *text, uint64_t data_bytes, fed_safetensors *header,
                         fed_error *err) {

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/safetensors.h"
+#include "common/arch/safetensors.h"
 #include "fed/bytes.h"
 #include "fed/file.h"
 #include "fed/params.h"
