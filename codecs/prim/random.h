@@ -36,8 +36,8 @@ typedef uint64_t fedcodec_random_wide __attribute__((vector_size(32)));
 
 enum { FEDCODEC_RANDOM_LANES = sizeof(fedcodec_random_wide) / sizeof(uint64_t) };
 
-/* Make blocks `counter` to counter + FEDCODEC_RANDOM_LANES - 1, each as common/base/rng.c makes one.
- * Only the low half of a lane has meaning, until the last step joins the halves. */
+/* Make blocks `counter` to counter + FEDCODEC_RANDOM_LANES - 1, each as common/base/rng.c makes
+ * one. Only the low half of a lane has meaning, until the last step joins the halves. */
 static inline void fedcodec_random_blocks(const fed_rng *rng, uint32_t counter, uint32_t *dst) {
     const fedcodec_random_wide zero = {0}, order = FEDCODEC_RANDOM_ORDER, low = zero + UINT32_MAX;
     const fedcodec_random_wide m0 = zero + 0xD2511F53, m1 = zero + 0xCD9E8D57;
