@@ -43,7 +43,7 @@ TRAINER = [
     ("random numbers, errors, tensors, digests", r"^common/"),
 ]
 CLIENT = [
-    ("the client library", r"^fedclient/[a-z]+\.c"),
+    ("the client library", r"^fedclient/((state|net|steps|transports)/)?\w+\.c"),
     ("its store in files, `platforms/posix`", r"^fedclient/platforms/"),
     ("its use of libcurl, `transports/curl`", r"^fedclient/transports/"),
     ("the model's text: parser", r"^common/arch/arch_"),
@@ -108,7 +108,7 @@ def build_trainer():
 def build_client(name, codecs):
     """fedclient/examples/minimal.c with those codecs; libcurl and mbedTLS, the system's own, are left out: their functions stay unresolved."""
     patterns = ["common/[!g]*/*.c", "codecs/*.c", "codecs/*/*.c", "codecs/stages/runs/*.c", "codecs/stages/entropy/*.c", "fedclient/*.c",
-                "fedclient/platforms/posix/*.c", "fedclient/transports/curl/*.c", "fedclient/examples/minimal.c"]
+                "fedclient/state/*.c", "fedclient/net/*.c", "fedclient/steps/*.c", "fedclient/transports/*.c", "fedclient/platforms/posix/*.c", "fedclient/transports/curl/*.c", "fedclient/examples/minimal.c"]
     with open(os.path.join(ROOT, "codecs", "codecs.def"), encoding="utf-8") as file:
         lines = {folder: line for line in file for folder in re.findall(r"^FEDCODEC\(\d+, (\w+)\)", line)}
     unwanted = tuple(f"codecs/{folder}/" for folder in ["tool", "gpu", *lines] if folder not in (codecs or lines))

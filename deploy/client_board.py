@@ -14,7 +14,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.path.join(ROOT, "build", "baremetal")
 # A file belongs to the first part whose pattern is in its path, or in the name of its archive.
 PARTS = [
-    ("the client library", r"^fedclient/\w+\.c"),
+    ("the client library", r"^fedclient/((state|net|steps|transports)/)?\w+\.c"),
     ("its store, `platforms/flash`", r"^fedclient/platforms/"),
     ("its transport, `transports/mbedtls`", r"^fedclient/transports/"),
     ("the trainer", r"^fedclient/train/"),

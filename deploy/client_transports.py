@@ -110,7 +110,7 @@ def section(program):
         return None
     common = [f"{ROOT}/common/{name}.c" for name in COMMON]
     own = [f"{ROOT}/fedclient/transports/mbedtls/{name}" for name in os.listdir(f"{ROOT}/fedclient/transports/mbedtls")]
-    own = [f"{ROOT}/fedclient/transports.c"] + [path for path in own if path.endswith(".c")]
+    own = [f"{ROOT}/fedclient/transports/transports.c"] + [path for path in own if path.endswith(".c")]
     with tempfile.TemporaryDirectory() as folder:
         keys = of_mbedtls(KEYS, common, folder)
         requests = of_mbedtls(REQUESTS, common + own, folder)

@@ -1,7 +1,7 @@
 /* The client: reads its stored state, then runs one step after the other. The only state
  * machine. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fedclient/client.h"
+#include "fedclient/steps/steps.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -34,7 +34,7 @@ static const kind kinds[] = {
 #define FEDCLIENT_PLATFORM_IN_MEMORY(folder)                                                       \
     {#folder, NULL, fedclient_platform_##folder##_open, fedclient_platform_##folder##_close,       \
      LARGE,   1},
-#include "fedclient/platforms.def"
+#include "fedclient/platforms/platforms.def"
 #undef FEDCLIENT_PLATFORM_ON_DISK
 #undef FEDCLIENT_PLATFORM_ON_FLASH
 #undef FEDCLIENT_PLATFORM_IN_MEMORY

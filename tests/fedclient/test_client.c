@@ -4,7 +4,7 @@
 
 #include "fed_device.h"
 #include "fed_test.h"
-#include "fedclient/record.h"
+#include "fedclient/state/record.h"
 
 static const char *const codecs[] = {"3lc:s=1", "float32", "sbc:p=0.1"};
 

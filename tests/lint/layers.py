@@ -44,6 +44,7 @@ INNER_ROOMS = {
     "fedclient/datacenter/": ["include/", "trace", "syncs", "sync", "cost", "buffers", "nic/", "links/", "links", "plan",
                               "gpu_values", "gpu_coder", "coder", "held", "collective", "engine", "inputs", "sum_relay", "collectives/", "collectives", "feddc",
                               "control/", "worker/"],
+    "fedclient/": ["include/", "state/", "net/", "steps/", "platforms/", "transports/", "client", "app"],
     "deploy/sim/": ["conditions/", "scenario/", "report/", "stores/", "clients/", "inproc/", "https/", ""],
 }
 
@@ -116,7 +117,8 @@ def plugin_of(path):
 
 
 def inner_room_of(path):
-    """(its folder, its index in that folder's list); (folder, None) for a file of none; (None, None) without such a list."""
+    """(its folder, its index in that folder's list); (folder, None) for a file of none; (None, None) without such a list, or in
+    a room of its own that the list does not name."""
     folder = next((f for f in INNER_ROOMS if path.startswith(f)), None)
     if folder is None:
         return None, None
@@ -125,6 +127,8 @@ def inner_room_of(path):
     order = INNER_ROOMS[folder]
     if name not in order:
         name = name if "/" in name else ""
+    if name not in order and room_of(path) != folder:
+        return None, None
     return folder, order.index(name) if name in order else None
 
 

@@ -14,7 +14,7 @@
 #include "fed/rng.h"
 #include "fed_drill.h"
 #include "fed_ledger.h"
-#include "fedclient/record.h"
+#include "fedclient/state/record.h"
 #include "fedserver/http.h"
 #include "tests/support/faults/fault_disk.h"
 

@@ -6,7 +6,7 @@
 
 #include "fed/rng.h"
 #include "fed_test.h"
-#include "fedclient/record.h"
+#include "fedclient/state/record.h"
 #include "fedcodec/envelope.h"
 
 static fed_status work(void *user, fedclient_round *round, fed_error *err) {

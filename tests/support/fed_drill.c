@@ -8,7 +8,7 @@
 #include "fed/arch.h"
 #include "fed/checkpoint.h"
 #include "fed/rng.h"
-#include "fedclient/record.h"
+#include "fedclient/state/record.h"
 #include "fedcodec/envelope.h"
 
 static const float unit = 1.0f / 1024;

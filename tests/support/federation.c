@@ -20,7 +20,7 @@
 #include "fed/file.h"
 #include "fed/rng.h"
 #include "fed_test.h"
-#include "fedclient/record.h"
+#include "fedclient/state/record.h"
 
 enum { TURN_MS = 10, TURNS_MOST = 1500, STORM_KILLS = 30, SILENCE_S = 20 };
 

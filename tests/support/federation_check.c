@@ -15,7 +15,7 @@
 #include "fed/hash.h"
 #include "fed_drill.h"
 #include "fed_test.h"
-#include "fedclient/record.h"
+#include "fedclient/state/record.h"
 #include "federation.h"
 #include "fedserver/server.h"
 

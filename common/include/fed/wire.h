@@ -23,7 +23,8 @@ FED_API_BEGIN
 enum { FED_DOWNLOADS_URL = 256 };
 
 /** What a device must know of a task in order to train it. The table in common/messages/wire.c has
- * a line for each field. A field that needs a capability is 0 or "" if the coordinator did not send it. */
+ * a line for each field. A field that needs a capability is 0 or "" if the coordinator did not send
+ * it. */
 typedef struct fed_task {
     uint64_t id;           /* never 0 */
     char model[4096];      /* fed/arch.h's canonical text */

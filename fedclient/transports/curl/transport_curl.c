@@ -8,7 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "fedclient/transports.h"
+#include "fedclient/transports/transports.h"
 
 enum {
     SMALL_BODY = 65536, /* below: kept while it is sent, so that it can be sent again at once */

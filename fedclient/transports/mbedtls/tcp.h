@@ -3,7 +3,7 @@
 #ifndef FEDCLIENT_TCP_H
 #define FEDCLIENT_TCP_H
 
-#include "fedclient/transports.h"
+#include "fedclient/transports/transports.h"
 
 /* tcp.c has these functions for POSIX sockets. A port without sockets compiles a file of its own in
  * that file's place, such as fedclient/examples/baremetal/lwip_tcp.c. */

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_device.h"
 #include "fed_test.h"
-#include "fedclient/record.h"
+#include "fedclient/state/record.h"
 
 static int setup(void **state) {
     fed_device *device = calloc(1, sizeof *device);

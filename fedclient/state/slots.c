@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <inttypes.h>
 
-#include "fedclient/client.h"
+#include "fedclient/state/client_state.h"
 
 /** The slot's task; 0: the slot is free. A residual alone has a task, too: its model was damaged,
  * and the coordinator has it still. */

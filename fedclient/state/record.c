@@ -1,6 +1,6 @@
 /* Records in the platform's store: guarded, versioned, in one block of memory. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fedclient/record.h"
+#include "fedclient/state/record.h"
 
 #include <assert.h>
 #include <math.h>

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "fed/rng.h"
-#include "fedclient/client.h"
+#include "fedclient/net/requests.h"
 
 /* A minute at most, so that devices soon come back after a coordinator's restart. 4,000 devices
  * then make about 90 connections a second, which takes a tenth of its processor. Google's client

@@ -1,17 +1,17 @@
 /* The transports that this build has, by name. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fedclient/transports.h"
+#include "fedclient/transports/transports.h"
 
 #include <string.h>
 
 #define FEDCLIENT_TRANSPORT(folder)                                                                \
     extern const fedclient_transport_kind fedclient_transport_##folder;
-#include "fedclient/transports.def"
+#include "fedclient/transports/transports.def"
 #undef FEDCLIENT_TRANSPORT
 
 static const fedclient_transport_kind *const kinds[] = {
 #define FEDCLIENT_TRANSPORT(folder) &fedclient_transport_##folder,
-#include "fedclient/transports.def"
+#include "fedclient/transports/transports.def"
 #undef FEDCLIENT_TRANSPORT
     NULL};
 

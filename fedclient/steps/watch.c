@@ -1,6 +1,6 @@
 /* During a callback: is its result still wanted, and how far has it come? */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fedclient/client.h"
+#include "fedclient/steps/steps.h"
 
 #include <inttypes.h>
 

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "fedclient/client.h"
+#include "fedclient/net/requests.h"
 
 /** The k-th address of a list with commas, without a '/' at its end. NULL: there are fewer. */
 static const char *address_at(const char *list, unsigned k, size_t *len) {

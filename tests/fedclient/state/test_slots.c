@@ -7,9 +7,9 @@
 #include "fed_drill.h"
 #include "fed_inproc.h"
 #include "fed_ledger.h"
-#include "fedclient/client.h"
 #include "fedclient/fedclient.h"
-#include "fedclient/record.h"
+#include "fedclient/state/record.h"
+#include "fedclient/steps/steps.h"
 
 enum { VALUES = 27, TASKS = 4, STEPS_MOST = 120 };
 

@@ -1,6 +1,6 @@
 /* A device that is a cluster: what its workers do, for the coordinator's page. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fedclient/client.h"
+#include "fedclient/steps/steps.h"
 
 #include <stdlib.h>
 

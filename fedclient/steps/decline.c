@@ -1,6 +1,6 @@
 /* Declining: tell the coordinator that this device can't serve a task, so that another one does. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fedclient/client.h"
+#include "fedclient/steps/steps.h"
 
 #include <inttypes.h>
 #include <stdio.h>

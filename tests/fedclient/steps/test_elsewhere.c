@@ -3,7 +3,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_device.h"
 #include "fed_test.h"
-#include "fedclient/record.h"
+#include "fedclient/state/record.h"
 
 enum { PIECES = 3, KEPT = 64, PAUSE_MS = 5 * 60 * 1000 };
 

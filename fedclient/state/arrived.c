@@ -3,7 +3,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "fedclient/client.h"
+#include "fedclient/state/client_state.h"
 
 /* A piece is four times as large as an update's, since each piece is a request and so takes the
  * network's latency. Less than this fraction of a piece is not worth a put. */

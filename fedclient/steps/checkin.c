@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "fed/version.h"
-#include "fedclient/client.h"
+#include "fedclient/steps/steps.h"
 
 /** What this client can do. It asks caches only by a transport that the program gave it. */
 static uint32_t capabilities(const fedclient *client) {

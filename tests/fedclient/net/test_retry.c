@@ -1,7 +1,7 @@
 /* Back-off. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
-#include "fedclient/client.h"
+#include "fedclient/steps/steps.h"
 
 static void waits_double_from_200_ms_to_a_minute(void **state) {
     (void)state;

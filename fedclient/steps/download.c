@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "fedclient/client.h"
+#include "fedclient/steps/steps.h"
 #include "fedcodec/envelope.h"
 #include "fedcodec/patch.h"
 

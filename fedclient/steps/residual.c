@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fedclient/client.h"
 #include "fedclient/memory_store.h"
+#include "fedclient/steps/steps.h"
 #include "fedcodec/envelope.h"
 
 bool fedclient_trained(const fedclient *client, const fed_assignment *assignment) {

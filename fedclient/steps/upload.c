@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fedclient/client.h"
+#include "fedclient/steps/steps.h"
 #include "fedcodec/envelope.h"
 
 /** Clip values to +-limit. Was any value beyond it? */

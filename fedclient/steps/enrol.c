@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fedclient/client.h"
+#include "fedclient/steps/steps.h"
 
 /** The contents of the record "identity". It is one record, so that a device is enrolled whole or
  * not at all. */

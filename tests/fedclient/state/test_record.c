@@ -1,7 +1,7 @@
 /* Records: what is read back is what was stored, or nothing. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
-#include "fedclient/record.h"
+#include "fedclient/state/record.h"
 
 static int setup(void **state) {
     fedclient_platform *store = calloc(1, sizeof *store);

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "fedclient/client.h"
+#include "fedclient/steps/steps.h"
 
 enum { PAUSE_MS = 5 * 60 * 1000 };
 

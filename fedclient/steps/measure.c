@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
 
-#include "fedclient/client.h"
+#include "fedclient/steps/steps.h"
 
 /** Make job->model the program's, which may change it. */
 static fed_status take_model(const fedclient *client, fedclient_job *job) {

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "fedclient/client.h"
+#include "fedclient/net/requests.h"
 
 enum { MOST_S = 3600 }; /* of a Retry-After */
 

@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "fedclient/client.h"
+#include "fedclient/steps/steps.h"
 
 fed_status fedclient_callback_copy(const fedclient *client, const fedclient_job *job,
                                    fedclient_record *copy) {

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_device.h"
 #include "fed_test.h"
-#include "fedclient/client.h"
+#include "fedclient/steps/steps.h"
 
 #define TWO "https://a:8443,https://b:8443/"
 

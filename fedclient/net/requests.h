@@ -1,0 +1,76 @@
+/* Requests to a coordinator: one of them, at which address, and when to try again. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FEDCLIENT_REQUESTS_H
+#define FEDCLIENT_REQUESTS_H
+
+#include "fedclient/state/client_state.h"
+
+/* exchange.c: one request */
+
+/** An answer whose status the caller handles: 200, 202, 206, or 4xx except 401, 403, 408 and
+ * 429. */
+typedef struct fedclient_answer {
+    int status;
+    uint32_t retry_after_s; /* 0: the answer does not say */
+    fed_writer body;
+    char error[32], message[300]; /* of a 4xx: the coordinator's error code and sentence */
+} fedclient_answer;
+
+typedef struct fedclient_call {
+    const char *base;
+    fed_request kind;
+    const char *query; /* "?task=1..."; NULL: none */
+    const char *bearer;
+    const fedclient_body *body;
+    fedclient_range *range;
+    size_t answer_limit;
+    uint32_t hold_ms;
+    bool introduces; /* send options.software; and with a bearer, the device's name */
+} fedclient_call;
+
+/**
+ * Send a request and read the answer. Call fedclient_answer_free also after a failure; the body may
+ * then hold the beginning of an answer, if call->range says so. After a failure that will pass (no
+ * connection, 408, 429, 5xx), client->heals and client->asked_ms are set.
+ */
+fed_status fedclient_exchange(fedclient *client, const fedclient_call *call,
+                              fedclient_answer *answer, fed_error *err) FED_CHECKED;
+void fedclient_answer_free(fedclient_answer *answer);
+
+/** A body in memory, in one or two spans. */
+typedef struct fedclient_span {
+    const uint8_t *data;
+    size_t left;
+    const uint8_t *more; /* the second span */
+    size_t more_left;
+} fedclient_span;
+fedclient_body fedclient_body_of(fedclient_span *span);
+
+/* addresses.c */
+
+/** Check all addresses of options.server, and go to the first. */
+fed_status fedclient_addresses_open(fedclient *client, fed_error *err) FED_CHECKED;
+
+/** The device's identity is known: each device begins at an address of its own. */
+void fedclient_addresses_spread(fedclient *client);
+
+/** Go to the next address, where there are several. */
+void fedclient_addresses_next(fedclient *client);
+
+/** The port of the devices' listener, which is the same at each address. */
+void fedclient_addresses_port(fedclient *client, uint16_t port);
+
+/** After client->failures in a row: have all addresses failed equally often? */
+bool fedclient_addresses_all_failed(const fedclient *client);
+
+/* retry.c */
+
+/** How long to wait after the n-th failure in a row, n from 1: 200 ms to 60 s, and longer for a
+ * device that was told longer waits. Failures at several addresses count once.
+ * told_ms: client->told_ms */
+uint32_t fedclient_backoff_ms(const char *device, unsigned failures, uint32_t told_ms);
+
+/** How long to wait after a refusal that only a person can change: 4 hours, +-20 %. */
+uint32_t fedclient_refused_ms(const char *device);
+
+#endif
