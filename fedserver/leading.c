@@ -1,6 +1,7 @@
 /* What the adapter of sockets asks of a coordinator that has others beside it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/front/relay.h"
+#include "fedserver/rounds/intake.h"
 #include "fedserver/server.h"
 
 bool fedserver_follows(const fedserver *server, const char **leader, uint64_t *term) {
@@ -11,6 +12,11 @@ bool fedserver_follows(const fedserver *server, const char **leader, uint64_t *t
 
 void fedserver_followers(fedserver *server, uint32_t count) {
     server->followers = count;
+}
+
+uint64_t fedserver_update_limit(const fedserver *server) {
+    const uint64_t least = fedserver_intake_head_bytes();
+    return least > server->rounds.update_limit ? least : server->rounds.update_limit;
 }
 
 void fedserver_update_limit_heard(fedserver *server, uint64_t bytes) {

@@ -55,8 +55,6 @@ static const char usage[] =
 
 enum { EXIT_USAGE = 2, EXIT_INTERRUPTED = 130 };
 
-volatile sig_atomic_t app_interrupted;
-
 static void on_signal(int number) {
     (void)number;
     app_interrupted = 1;

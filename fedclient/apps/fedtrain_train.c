@@ -14,6 +14,8 @@
 #include "fedclient/apps/fedtrain.h"
 #include "fedtrain/device.h"
 
+volatile sig_atomic_t app_interrupted;
+
 /* The notes of a checkpoint about the training, as keys and values. All but the last must be the
  * same when the training is resumed. */
 enum { NOTES = 8, NOTE_STEP = NOTES - 1 };

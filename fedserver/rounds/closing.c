@@ -40,6 +40,15 @@ static const fed_part_kind kinds[] = {FED_PART_SNAPSHOT, FED_PART_PATCH};
 
 /* -- begin -- */
 
+fedserver_archive fedserver_rounds_archive(const fedserver_rounds *rounds,
+                                           const fedserver_training *t) {
+    return (fedserver_archive){.store = rounds->store,
+                               .db = rounds->db,
+                               .task = t->task.wire.id,
+                               .layout = &t->arch.layout,
+                               .log = rounds->log};
+}
+
 fed_status fedserver_closing_begin(fedserver_rounds *rounds, fedserver_training *t,
                                    fed_error *err) {
     assert(t->closing == NULL && t->round.phase == FEDSERVER_ROUND_CLOSING);

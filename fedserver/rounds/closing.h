@@ -74,4 +74,8 @@ void fedserver_closing_take(fedserver_training *training);
  * What the round's transaction wrote is committed. Should it not start, the next closing frees. */
 void fedserver_closing_tidy(fedserver_closing *closing);
 
+/** The stored versions of the task. */
+fedserver_archive fedserver_rounds_archive(const fedserver_rounds *rounds,
+                                           const fedserver_training *training);
+
 #endif

@@ -97,15 +97,6 @@ fedserver_training *fedserver_rounds_front(const fedserver_rounds *rounds) {
 
 /* -- rows -- */
 
-fedserver_archive fedserver_rounds_archive(const fedserver_rounds *rounds,
-                                           const fedserver_training *t) {
-    return (fedserver_archive){.store = rounds->store,
-                               .db = rounds->db,
-                               .task = t->task.wire.id,
-                               .layout = &t->arch.layout,
-                               .log = rounds->log};
-}
-
 fedserver_round_row fedserver_round_row_of(const fedserver_training *t) {
     return (fedserver_round_row){.number = t->round.number,
                                  .attempts = t->round.attempt,

@@ -143,8 +143,4 @@ fedserver_round_row fedserver_round_row_of(const fedserver_training *training);
 fed_status fedserver_round_save(fedserver_rounds *rounds, const fedserver_training *training,
                                 fed_error *err) FED_CHECKED;
 
-/** The stored versions of the task. */
-fedserver_archive fedserver_rounds_archive(const fedserver_rounds *rounds,
-                                           const fedserver_training *training);
-
 #endif

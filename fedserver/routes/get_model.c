@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "fed/hash.h"
+#include "fedserver/rounds/closing.h"
 #include "fedserver/routes/answers.h"
 #include "fedserver/routes/query.h"
 #include "fedserver/routes/router.h"

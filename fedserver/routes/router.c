@@ -52,11 +52,6 @@ typedef struct refusal {
     const char *word, *message;
 } refusal;
 
-uint64_t fedserver_update_limit(const fedserver *server) {
-    const uint64_t least = fedserver_intake_head_bytes();
-    return least > server->rounds.update_limit ? least : server->rounds.update_limit;
-}
-
 static uint64_t body_limit(const fedserver *server, const route *to) {
     return to->body_limit != FEDSERVER_BODY_UPDATE ? to->body_limit
                                                    : fedserver_update_limit(server);

@@ -8,6 +8,7 @@
 #include "fed/clock.h"
 #include "fed/hash.h"
 #include "fedcodec/patch.h"
+#include "fedserver/rounds/closing.h"
 #include "fedserver/server.h"
 #include "fedserver/versions/past.h"
 

@@ -245,7 +245,8 @@ static void strike(chaos *c) {
         (void)kill(c->coordinator.pid, SIGKILL);
         c->coordinator_kills++;
     }
-    if (c->database != NULL && due(c, &c->kill_database_ms, 3000)) {
+    if (c->database != NULL &&
+        (due(c, &c->kill_database_ms, 3000) || (got_on && c->database_kills == 0))) {
         fed_postgres_kill(c->database);
         fed_postgres_start(c->database);
         c->database_kills++;
@@ -403,8 +404,10 @@ static void run_chaos(unsigned devices, unsigned rounds, unsigned tasks, unsigne
     assert_int_equal(unsound, 0);
     assert_true(c.coordinator_kills > 0 && c.device_kills > 0);
     assert_true(c.database == NULL || c.database_kills > 0);
+    /* On a busy machine devices may be slower than their line, and no packet has to wait. */
     unsigned long bytes = 0;
-    assert_true(c.run.far < 0 || chaos_net_held_back(&c.run, &bytes) > 0);
+    (void)chaos_net_held_back(&c.run, &bytes);
+    assert_true(c.run.far < 0 || bytes > 0);
 }
 
 static void the_model_is_what_a_calm_computation_makes_of_the_counted_updates(void **state) {

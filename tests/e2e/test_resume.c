@@ -20,6 +20,7 @@
 #include "fed/hash.h"
 #include "fedclient/fedclient.h"
 #include "fedcodec/patch.h"
+#include "fedserver/rounds/closing.h"
 #include "fedserver/server.h"
 #include "fedserver/versions/past.h"
 

@@ -141,11 +141,16 @@ void chaos_net_enter(const chaos_run *run) {
 
 unsigned long chaos_net_held_back(const chaos_run *run, unsigned long *bytes) {
     unsigned long held = 0;
+    bool limited = false;
     *bytes = 0;
     FILE *told = run->far >= 0 ? popen("tc -s qdisc show dev near", "r") : NULL; /* NOLINT */
     char line[200];
     while (told != NULL && fgets(line, sizeof line, told) != NULL) {
-        (void)sscanf(line, " Sent %lu bytes %*u pkt (dropped %*u, overlimits %lu", bytes, &held);
+        limited = limited || strstr(line, "qdisc tbf") == line;
+        if (limited) {
+            (void)sscanf(line, " Sent %lu bytes %*u pkt (dropped %*u, overlimits %lu", bytes,
+                         &held);
+        }
     }
     if (told != NULL) {
         (void)pclose(told);

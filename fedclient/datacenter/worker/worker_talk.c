@@ -9,6 +9,27 @@
 
 /* ---- One exchange ---- */
 
+static void add_counts(feddc_exchange_counts *sum, const feddc_exchange_counts *c, int sign) {
+    const uint64_t one = sign > 0 ? 1 : UINT64_MAX; /* times this: plus or minus, modulo 2^64 */
+    sum->sent_bytes += one * c->sent_bytes;
+    sum->received_bytes += one * c->received_bytes;
+    sum->messages += one * c->messages;
+    sum->zeroed += one * c->zeroed;
+    sum->coded += one * c->coded;
+    sum->encode_s += sign * c->encode_s;
+    sum->decode_s += sign * c->decode_s;
+    sum->sum_s += sign * c->sum_s;
+    sum->exchange_s += sign * c->exchange_s;
+}
+
+void feddc_worker_count_in(feddc_worker *w, int sign) {
+    feddc_exchange_counts counts = {0};
+    if (w->x != NULL) {
+        feddc_exchange_count(w->x, &counts);
+        add_counts(&w->earlier, &counts, sign);
+    }
+}
+
 typedef struct target {
     feddc_worker *w;
     float *y;

@@ -11,6 +11,7 @@
 
 #include "fed_postgres.h"
 #include "fedserver/open.h"
+#include "fedserver/rounds/closing.h"
 #include "fedserver/stores/stores.h"
 
 enum { PARAMETERS = 6 };

@@ -5,6 +5,7 @@
 #include "fed/hash.h"
 #include "fedcodec/envelope.h"
 #include "fedcodec/patch.h"
+#include "fedserver/rounds/closing.h"
 #include "fedserver/rounds/training.h"
 #include "fedserver/versions/past.h"
 

@@ -149,3 +149,34 @@ void fed_nvrtc_unload(nvrtc_calls *nvrtc) {
         nvrtc->library = NULL;
     }
 }
+
+/* ---- A call ---- */
+
+bool fed_cuda_enter(cuda_gpu *g) {
+    cuda_context current = NULL;
+    if (g->cuda.context_get(&current) == CUDA_OK && current == g->context) {
+        return false;
+    }
+    return g->cuda.context_push(g->context) == CUDA_OK;
+}
+
+void fed_cuda_leave(cuda_gpu *g, bool entered) {
+    cuda_context left = NULL;
+    if (entered) {
+        (void)g->cuda.context_pop(&left);
+    }
+}
+
+fed_status fed_cuda_checked(cuda_gpu *g, cuda_result result, const char *call) {
+    const char *name = NULL, *text = NULL;
+    if (result == CUDA_OK) {
+        return FED_OK;
+    }
+    (void)g->cuda.error_name(result, &name);
+    (void)g->cuda.error_text(result, &text);
+    return fed_gpu_fail(&g->base, result == CUDA_NO_MEMORY ? FED_ENOMEM : FED_EIO,
+                        "%s failed with %u, %s (%s)%s", call, result, name != NULL ? name : "?",
+                        text != NULL ? text : "unknown to this driver",
+                        result == CUDA_NO_MEMORY ? "; use smaller batches"
+                                                 : "; close the device and open it again");
+}

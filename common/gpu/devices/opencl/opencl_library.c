@@ -177,16 +177,6 @@ void fed_opencl_close(fed_gpu *gpu) {
     free(g);
 }
 
-fed_status fed_opencl_checked(opencl_gpu *g, cl_int code, const char *call) {
-    if (code == CL_SUCCESS) {
-        return FED_OK;
-    }
-    const bool memory = code == CL_OUT_OF_HOST_MEMORY || code == CL_MEM_OBJECT_ALLOCATION_FAILURE ||
-                        code == CL_OUT_OF_RESOURCES;
-    return fed_gpu_fail(&g->base, memory ? FED_ENOMEM : FED_EIO, "%s failed with %d%s", call, code,
-                        memory ? ": its memory is full; use smaller batches" : "");
-}
-
 static fed_status check_device(opencl_gpu *g, fed_error *err) {
     const fed_gpu_info *info = &g->base.info;
     cl_device_svm_capabilities svm = 0;
@@ -235,15 +225,12 @@ static fed_status join_queue(opencl_gpu *g, const void *by, fed_error *err) {
     return check_device(g, err);
 }
 
-extern const fed_gpu_device fed_gpu_device_opencl;
-
 static fed_status open_by(fed_status (*enter)(opencl_gpu *g, const void *by, fed_error *err),
                           const void *by, fed_gpu **gpu, fed_error *err) {
     opencl_gpu *g = calloc(1, sizeof *g);
     if (g == NULL) {
         return fed_fail(err, FED_ENOMEM, "opencl: out of memory");
     }
-    g->base.device = &fed_gpu_device_opencl;
     fed_status status = load(&g->cl, err);
     if (status != FED_OK) {
         free(g);

@@ -110,22 +110,6 @@ static void fast_memory(const void *self, fedtrain_memory *memory) {
     memory->workspace = f->bytes.workspace;
 }
 
-/* ---- Parameters ---- */
-
-size_t fedtrain_fast_offset(const fast_net *f, size_t tensor) {
-    return f->arch->layout.tensors[tensor].offset;
-}
-
-float *fedtrain_fast_grad_at(const fast_flow *w, size_t offset) {
-    return w->update != NULL ? w->grad : w->grad + offset;
-}
-
-void fedtrain_fast_grad_done(const fast_flow *w, size_t offset, const float *grad, size_t n) {
-    if (w->update != NULL) {
-        w->sink.done(w->sink.user, offset, grad, n);
-    }
-}
-
 /* ---- Forward and backward ---- */
 
 static fed_status fast_forward(void *self, const fedtrain_pass *pass, float *score) {

@@ -139,13 +139,22 @@ extern const fast_op fedtrain_op_dense, fedtrain_op_each, fedtrain_op_conv, fedt
     fedtrain_op_lstm, fedtrain_op_widen, fedtrain_op_add, fedtrain_op_concat;
 
 /** Where a tensor's values begin among the parameters. */
-size_t fedtrain_fast_offset(const fast_net *f, size_t tensor);
+static inline size_t fedtrain_fast_offset(const fast_net *f, size_t tensor) {
+    return f->arch->layout.tensors[tensor].offset;
+}
 
 /** Where the gradient of the parameters from offset on is to be written. */
-float *fedtrain_fast_grad_at(const fast_flow *w, size_t offset);
+static inline float *fedtrain_fast_grad_at(const fast_flow *w, size_t offset) {
+    return w->update != NULL ? w->grad : w->grad + offset;
+}
 
 /** The gradient of n parameters from offset on is summed: an update takes it, still in cache. */
-void fedtrain_fast_grad_done(const fast_flow *w, size_t offset, const float *grad, size_t n);
+static inline void fedtrain_fast_grad_done(const fast_flow *w, size_t offset, const float *grad,
+                                           size_t n) {
+    if (w->update != NULL) {
+        w->sink.done(w->sink.user, offset, grad, n);
+    }
+}
 
 /** Many vectors times one weight: y[i, :] = bias + W x[i, :] for i < rows.
  * x float32[rows, in]   y float32[rows, out]   W float32[out, in] */
