@@ -17,7 +17,7 @@
 
 #define MODEL "input 784 | dense 128 | dense 10" /* 407 KB as float32 */
 
-enum { PARALLEL = 64, UPLOADS = 16, LIMIT_S = 120, HOLD_MS = 55000, TRIES = 300 };
+enum { PARALLEL = 64, LIMIT_S = 120, HOLD_MS = 55000, TRIES = 300 };
 
 /* The state of a device. */
 typedef struct holding {
@@ -285,7 +285,7 @@ static void wait_all(run *r) {
 static void upload_until(run *r, size_t stop, size_t *next) {
     while (r->sent < stop && *next < r->plan->devices) {
         size_t left = r->plan->devices - *next;
-        size_t count = left < UPLOADS ? left : UPLOADS;
+        size_t count = left < SCALE_UPLOADS ? left : SCALE_UPLOADS;
         count = stop - r->sent < count ? stop - r->sent : count;
         fed_load_result result =
             fed_load_run(r->load, *next, count, send_update, note_update, r, LIMIT_S);

@@ -18,7 +18,7 @@ typedef struct scale_plan {
     int nginx;       /* compare with nginx, where it is installed */
 } scale_plan;
 
-enum { SCALE_ROUNDS = 9, SCALE_STAGES = 4 };
+enum { SCALE_ROUNDS = 9, SCALE_STAGES = 4, SCALE_UPLOADS = 16 /* that travel at once */ };
 
 /** The times of one kind of request at one server, for each round. */
 typedef struct scale_times {
