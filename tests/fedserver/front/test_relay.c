@@ -297,6 +297,18 @@ static void an_answer_goes_to_the_front_that_asked(void **state) {
     fedserver_blob_free(response.body);
 }
 
+/* A process without a front calls the same functions. */
+static void without_a_relay_nobody_asks(void **state) {
+    (void)state;
+    fedserver_question question = {.ticket = 0};
+    assert_int_equal(fedserver_relay_fd(NULL), -1);
+    assert_int_equal(fedserver_relay_hear(NULL), 0);
+    assert_false(fedserver_relay_next(NULL, &question));
+    fedserver_relay_give(NULL, &question, NULL);
+    fedserver_relay_send(NULL);
+    fedserver_relay_close(NULL);
+}
+
 /* -- places -- */
 
 static int connect_raw(const world *w) {
@@ -426,6 +438,7 @@ int main(void) {
         WITH(an_answer_without_a_body_is_sent_too),
         WITH(a_path_that_the_other_process_does_not_know_ends_the_connection),
         WITH(an_answer_goes_to_the_front_that_asked),
+        cmocka_unit_test(without_a_relay_nobody_asks),
         WITH(a_place_that_a_front_left_is_free_again),
         WITH(what_is_no_question_ends_the_connection),
         WITH(the_longest_question_is_read_without_its_overhang),
