@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "fed/clock.h"
+#include "fedclient/datacenter/engine.h"
 #include "feddc/exchange.h"
 
 /* A part of the gradient is about a bucket. Eight buckets are under way. */
@@ -125,11 +126,61 @@ static void later_buckets_wait_for_the_first_ones(void **state) {
     assert_int_equal(run(2, &looked), BEGUN);
 }
 
+/* A link on which two workers leave an aggregator, one after the other. */
+typedef struct farewell {
+    feddc_engine engine;
+    uint32_t left;
+    bool ended[2]; /* what the aggregator thought after the first had left, and after both */
+} farewell;
+
+static fed_status wait_for_farewell(void *self, int ms, feddc_event *event, fed_error *err) {
+    farewell *f = self;
+    (void)ms;
+    if (f->left > 0) {
+        f->ended[f->left - 1] = f->engine.workers_gone;
+    }
+    if (f->left == 2) {
+        return fed_fail(err, FED_EIO, "the test ends the engine");
+    }
+    *event = (feddc_event){.kind = FEDDC_GONE, .peer = f->left++, .orderly = true};
+    return FED_OK;
+}
+
+static void close_link(void *self, bool orderly) {
+    (void)self, (void)orderly;
+}
+
+static void close_collective(void *self) {
+    (void)self;
+}
+
+static void an_aggregator_serves_until_its_last_worker_has_left(void **state) {
+    (void)state;
+    static const feddc_link_vtable link = {.wait = wait_for_farewell, .close = close_link};
+    static const feddc_collective_vtable collective = {.close = close_collective};
+    bool gone[3] = {false};
+    farewell f = {.engine = {.link = &link,
+                             .link_self = &f,
+                             .collective = &collective,
+                             .rank = 2,
+                             .ranks = 3,
+                             .workers = 2,
+                             .gone = gone}};
+    pthread_mutex_init(&f.engine.lock, NULL);
+    pthread_cond_init(&f.engine.changed, NULL);
+    (void)feddc_engine_run(&f.engine);
+    assert_false(f.ended[0]);
+    assert_true(f.ended[1]);
+    pthread_mutex_destroy(&f.engine.lock);
+    pthread_cond_destroy(&f.engine.changed);
+}
+
 int main(void) {
     alarm(120); /* an engine that waits for ever ends here */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_may_put_their_buckets_in_in_other_orders),
         cmocka_unit_test(later_buckets_wait_for_the_first_ones),
+        cmocka_unit_test(an_aggregator_serves_until_its_last_worker_has_left),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,9 @@
 
 #include <jansson.h>
 #include <math.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "fed/file.h"
@@ -262,6 +265,36 @@ static void nothing_to_merge_is_an_error_and_makes_no_file(void **state) {
     assert_int_not_equal(access(w->path, F_OK), 0);
 }
 
+/* Merge where no file can be longer than that: the disk is full there. */
+static fed_status merge_within(const world *w, rlim_t most, fed_error *err) {
+    struct rlimit kept;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &kept), 0);
+    const struct rlimit small = {.rlim_cur = most, .rlim_max = kept.rlim_max};
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    const fed_status status = feddc_trace_merge(w->path, 1, err);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &kept), 0);
+    return status;
+}
+
+static void a_disk_that_is_full_at_the_last_byte_leaves_the_parts_and_no_file(void **state) {
+    const world *w = *state;
+    fed_error err = {0};
+    struct stat whole;
+    feddc_trace *trace = open_trace(0, 1, 4);
+    add(trace, FEDDC_ROW_COMPUTE, FEDDC_FORWARD_PASS, 0, 1, 2);
+    json_decref(merged(w, &trace, 1, 1, "worker", 0));
+    assert_int_equal(stat(w->path, &whole), 0);
+    assert_int_equal(unlink(w->path), 0);
+    assert_fed_ok_err(feddc_trace_write(trace, "worker", 0, w->path, &err));
+    assert_fed_status(merge_within(w, (rlim_t)whole.st_size - 1, &err), FED_EIO);
+    assert_fed_says(err, "run.json");
+    assert_int_not_equal(access(w->path, F_OK), 0);
+    assert_fed_ok_err(merge_within(w, (rlim_t)whole.st_size, &err));
+    assert_int_equal(access(w->path, F_OK), 0);
+    feddc_trace_close(trace);
+}
+
 static void no_trace_does_no_harm(void **state) {
     const world *w = *state;
     const feddc_span span = {1, 2, 0, 0, 0, FEDDC_SEND};
@@ -374,6 +407,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_rank_without_a_part_is_named, setup, teardown),
         cmocka_unit_test_setup_teardown(nothing_to_merge_is_an_error_and_makes_no_file, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(
+            a_disk_that_is_full_at_the_last_byte_leaves_the_parts_and_no_file, setup, teardown),
         cmocka_unit_test_setup_teardown(no_trace_does_no_harm, setup, teardown),
         cmocka_unit_test_setup_teardown(what_does_not_exist_is_refused_or_ignored, setup, teardown),
         cmocka_unit_test_setup_teardown(the_least_round_trip_tells_the_offset, setup, teardown),

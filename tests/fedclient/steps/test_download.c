@@ -198,6 +198,24 @@ static void a_download_goes_on_where_the_line_broke(void **state) {
     fed_device_close(&other);
 }
 
+static void a_request_that_brings_nothing_leaves_what_had_come_before(void **state) {
+    fed_device *device = *state;
+    use_small_pieces(device);
+    break_download(device);
+    const uint64_t half = device->fake.sent_bytes;
+    plan(device, FED_FAKE_UNREACHABLE, 1);
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_RETRY);
+    assert_true(stored(device));
+    assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
+    const uint64_t whole = device->fake.sent_bytes;
+    fed_device other;
+    fed_device_open(&other, "3lc:s=1", 20);
+    assert_int_equal(fed_device_event(&other).outcome, FEDCLIENT_COUNTED);
+    assert_true(half > 0);
+    assert_int_equal(whole, other.fake.sent_bytes); /* no byte came twice */
+    fed_device_close(&other);
+}
+
 static void rounds_that_go_on_do_not_make_a_slow_device_start_anew(void **state) {
     fed_device *device = *state;
     use_small_pieces(device);
@@ -314,6 +332,7 @@ int main(void) {
         test(a_model_that_is_gone_altogether_means_to_ask_again),
         test(a_broken_line_is_tried_again),
         test(a_download_goes_on_where_the_line_broke),
+        test(a_request_that_brings_nothing_leaves_what_had_come_before),
         test(rounds_that_go_on_do_not_make_a_slow_device_start_anew),
         test(a_download_that_is_gone_is_begun_anew),
         test(a_download_of_other_bytes_is_begun_anew),

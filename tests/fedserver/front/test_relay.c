@@ -225,6 +225,20 @@ static void what_nothing_answers_ends_the_connection(void **state) {
     answer_all(w);
 }
 
+static fed_status cannot_say(void *user, const char *path, int64_t now_ms, bool *known,
+                             fedserver_response *response, fed_error *err) {
+    (void)user, (void)path, (void)now_ms, (void)known, (void)response;
+    return fed_fail(err, FED_EIO, "the store is gone");
+}
+
+static void a_failure_of_whoever_answers_is_the_rounds_too(void **state) {
+    const world *w = *state;
+    fed_error err = {0};
+    assert_asks(w, "/a", 1000);
+    assert_fed_status(fedserver_relay_serve(w->rounds, cannot_say, NULL, 1000, &err), FED_EIO);
+    assert_fed_says(err, "the store is gone");
+}
+
 /* -- where another process answers -- */
 
 /* Nothing but the descriptor tells the rounds of a question: a tick may be seconds away. */
@@ -297,6 +311,18 @@ static void an_answer_goes_to_the_front_that_asked(void **state) {
     fedserver_blob_free(response.body);
 }
 
+/* A process without a front calls the same functions. */
+static void without_a_relay_nobody_asks(void **state) {
+    (void)state;
+    fedserver_question question = {.ticket = 0};
+    assert_int_equal(fedserver_relay_fd(NULL), -1);
+    assert_int_equal(fedserver_relay_hear(NULL), 0);
+    assert_false(fedserver_relay_next(NULL, &question));
+    fedserver_relay_give(NULL, &question, NULL);
+    fedserver_relay_send(NULL);
+    fedserver_relay_close(NULL);
+}
+
 /* -- places -- */
 
 static int connect_raw(const world *w) {
@@ -312,6 +338,19 @@ static bool is_closed(int fd) {
     char byte;
     struct pollfd look = {.fd = fd, .events = POLLIN};
     return poll(&look, 1, 0) == 1 && recv(fd, &byte, 1, 0) <= 0;
+}
+
+static void a_front_that_reads_no_answers_loses_its_place(void **state) {
+    const world *w = *state;
+    const int fd = connect_raw(w);
+    unsigned asked = 0;
+    while (asked < 100000 && send(fd, "GET /a", 6, MSG_NOSIGNAL) == 6) {
+        assert_int_equal(serve(w), 1);
+        fedserver_relay_send(w->rounds);
+        asked++;
+    }
+    assert_in_range(asked, 1, 99999); /* its socket is full before */
+    close(fd);
 }
 
 static void a_place_that_a_front_left_is_free_again(void **state) {
@@ -426,6 +465,9 @@ int main(void) {
         WITH(an_answer_without_a_body_is_sent_too),
         WITH(a_path_that_the_other_process_does_not_know_ends_the_connection),
         WITH(an_answer_goes_to_the_front_that_asked),
+        WITH(a_failure_of_whoever_answers_is_the_rounds_too),
+        WITH(a_front_that_reads_no_answers_loses_its_place),
+        cmocka_unit_test(without_a_relay_nobody_asks),
         WITH(a_place_that_a_front_left_is_free_again),
         WITH(what_is_no_question_ends_the_connection),
         WITH(the_longest_question_is_read_without_its_overhang),

@@ -177,6 +177,64 @@ static void write_file(const world *w, const char *name, const fed_pem *pem) {
     fed_test_put(w->directory, name, pem->text, strlen(pem->text));
 }
 
+static void a_file_that_is_no_certificate_is_refused(void **state) {
+    const world *w = *state;
+    fed_error err = {0};
+    fedserver_certificate c;
+    write_file(w, "server.pem", &(fed_pem){.text = "-----BEGIN CERTIFICATE-----\n"});
+    assert_fed_status(fedserver_certificate_read(w->directory, &c, &err), FED_EFORMAT);
+    assert_fed_says(err, "server.pem is not a certificate");
+}
+
+/* By somebody else's tool, with the coordinator's CA. */
+static void put_certificate_with_names(const world *w, size_t count) {
+    static char names[FEDSERVER_CERTIFICATE_HOSTS + 1][8];
+    const char *hosts[FEDSERVER_CERTIFICATE_HOSTS + 2] = {NULL};
+    const int64_t now_s = fed_clock_unix_ms() / 1000;
+    fed_error err = {0};
+    fed_pem ca_key, ca, key, csr, cert;
+    for (size_t k = 0; k < count; k++) {
+        snprintf(names[k], sizeof names[k], "h%zu", k);
+        hosts[k] = names[k];
+    }
+    read_file(w, "ca.key", &ca_key);
+    read_file(w, "ca.pem", &ca);
+    read_file(w, "server.key", &key);
+    assert_fed_ok_err(fed_csr_new(&key, hosts[0], &csr, &err));
+    const fed_cert_options options = {.purpose = FED_CERT_SERVER,
+                                      .common_name = hosts[0],
+                                      .hosts = hosts,
+                                      .not_before = now_s - 1,
+                                      .not_after = now_s + 1000};
+    assert_fed_ok_err(fed_cert_issue(&ca_key, &ca, csr.text, &options, &cert, &err));
+    write_file(w, "server.pem", &cert);
+}
+
+static void a_certificate_with_more_names_than_are_kept_is_refused(void **state) {
+    const world *w = *state;
+    fed_error err = {0};
+    fedserver_certificate c;
+    put_certificate_with_names(w, FEDSERVER_CERTIFICATE_HOSTS);
+    assert_fed_ok_err(fedserver_certificate_read(w->directory, &c, &err));
+    assert_int_equal(c.host_count, FEDSERVER_CERTIFICATE_HOSTS);
+    put_certificate_with_names(w, FEDSERVER_CERTIFICATE_HOSTS + 1);
+    assert_fed_status(fedserver_certificate_read(w->directory, &c, &err), FED_EINVAL);
+    assert_fed_says(err, "more than 64 names");
+}
+
+static void a_renewal_for_more_names_than_are_kept_is_refused(void **state) {
+    const world *w = *state;
+    static const char *const more[] = {"one.more", NULL};
+    fed_error err = {0};
+    fedserver_certificate c;
+    put_certificate_with_names(w, FEDSERVER_CERTIFICATE_HOSTS);
+    assert_fed_status(fedserver_certificate_renew(w->directory, more, fed_clock_unix_ms(), &err),
+                      FED_EINVAL);
+    assert_fed_says(err, "64 names at most");
+    assert_fed_ok_err(fedserver_certificate_read(w->directory, &c, &err));
+    assert_string_equal(c.hosts[FEDSERVER_CERTIFICATE_HOSTS - 1], "h63"); /* as it was */
+}
+
 static void look(const world *w, fedserver_ca_change *change) {
     fed_error err = {0};
     fedserver *server = NULL;
@@ -266,6 +324,9 @@ int main(void) {
         WITH(each_new_certificate_is_valid_an_hour_before_it_was_made),
         WITH(a_renewal_without_the_cas_key_changes_nothing),
         WITH(the_ca_makes_no_further_authorities),
+        WITH(a_file_that_is_no_certificate_is_refused),
+        WITH(a_certificate_with_more_names_than_are_kept_is_refused),
+        WITH(a_renewal_for_more_names_than_are_kept_is_refused),
         WITH(a_ca_key_that_others_can_read_is_warned_of),
         WITH(a_ca_is_changed_with_an_overlap),
         WITH(a_new_ca_that_was_cut_off_is_made_again),

@@ -71,12 +71,30 @@ static void an_operators_name_is_taken_as_it_is_or_refused(void **state) {
                       FED_EINVAL);
     assert_fed_status(fedserver_device_rename(c->server, c->now_ms, hex, "a\nb", &entry, &err),
                       FED_EINVAL);
+    assert_fed_says(err, "the name \"a?b\" is not at most 63 bytes");
     wide[63] = '\0';
     assert_fed_ok_err(fedserver_device_rename(c->server, c->now_ms, hex, wide, &entry, &err));
     assert_string_equal(entry.name, wide);
     assert_string_equal(stored(c, &d).name, wide);
     assert_fed_ok_err(fedserver_device_rename(c->server, c->now_ms, hex, "", &entry, &err));
     assert_string_equal(stored(c, &d).name, "");
+}
+
+static void a_device_is_meant_by_eight_digits_or_more(void **state) {
+    coordinator *c = *state;
+    fed_error err = {0};
+    fedserver_entry entry;
+    char hex[FED_SHA256_HEX];
+    const test_device d = coordinator_enrol(c);
+    coordinator_commit(c);
+    fed_hex(d.fingerprint, FED_SHA256_SIZE, hex);
+    hex[8] = '\0';
+    assert_fed_ok_err(fedserver_device_rename(c->server, c->now_ms, hex, "pump", &entry, &err));
+    hex[7] = '\0';
+    assert_fed_status(fedserver_device_rename(c->server, c->now_ms, hex, "lamp", &entry, &err),
+                      FED_EINVAL);
+    assert_fed_says(err, "at least the first 8 digits");
+    assert_string_equal(stored(c, &d).name, "pump");
 }
 
 static void last_seen_costs_one_write_a_minute(void **state) {
@@ -196,6 +214,7 @@ int main(void) {
         WITH_COORDINATOR(a_tokens_name_goes_before_the_devices_own),
         WITH_COORDINATOR(a_name_from_outside_is_cut_between_characters_and_cleaned),
         WITH_COORDINATOR(an_operators_name_is_taken_as_it_is_or_refused),
+        WITH_COORDINATOR(a_device_is_meant_by_eight_digits_or_more),
         WITH_COORDINATOR(last_seen_costs_one_write_a_minute),
         WITH_COORDINATOR(what_a_device_computes_on_is_what_its_last_check_in_says),
         WITH_COORDINATOR(what_became_of_updates_is_counted_for_each_device),

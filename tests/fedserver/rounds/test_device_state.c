@@ -3,6 +3,7 @@
 #include "coordinator_fixture.h"
 
 #include "fedserver/rounds/device_state.h"
+#include "fedserver/rounds/leases.h"
 #include "fedserver/rounds/pace.h"
 
 enum { NOW_MS = 2000000000, LATER_MS = NOW_MS + 1 };
@@ -63,10 +64,30 @@ static void in_a_task_it_trains_until_its_update_or_the_deadline(void **state) {
     assert_string_equal(word_of(c, &d, c->now_ms), "waiting");
 }
 
+static void a_device_that_has_declined_every_task_says_so_while_the_decline_stands(void **state) {
+    coordinator *c = *state;
+    uint8_t body[100];
+    fed_writer w;
+    small_task(c);
+    const test_device d = coordinator_enrol(c);
+    const fed_assignment work = device_ask_work(c, &d);
+    fed_writer_fixed(&w, body, sizeof body);
+    fed_decline_write(&w, &(fed_decline){.task = work.task.id,
+                                         .round = work.round,
+                                         .lease = work.lease,
+                                         .reason = "no samples"});
+    answer a = coordinator_ask(c, &d, "POST", "/v1/decline", "", body, w.len);
+    assert_int_equal(a.status, 200);
+    answer_free(&a);
+    assert_string_equal(word_of(c, &d, c->now_ms), "declined");
+    assert_string_not_equal(word_of(c, &d, c->now_ms + FEDSERVER_DECLINE_MS), "declined");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_devices_row_and_the_time_make_its_word),
         WITH_COORDINATOR(in_a_task_it_trains_until_its_update_or_the_deadline),
+        WITH_COORDINATOR(a_device_that_has_declined_every_task_says_so_while_the_decline_stands),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -80,6 +80,9 @@ static int setup(void **state) {
 static int teardown(void **state) {
     fixture *f = *state;
     fedserver_downloads_free(&f->downloads);
+    for (size_t k = 0; k < FEDSERVER_PATCHES; k++) { /* whatever the test had made */
+        assert_null(f->downloads.patches[k].blob);
+    }
     fedserver_versions_free(&f->versions);
     fed_layout_free(&f->layout);
     free(f);
@@ -226,6 +229,19 @@ static void runs_are_the_download_cut_in_pieces(void **state) {
         fedserver_blob_free(blob);
         fed_writer_free(&parts);
     }
+}
+
+static void what_cannot_be_had_has_no_runs(void **state) {
+    fixture *f = *state;
+    const fedserver_past past = {.values = bring_back, .user = f};
+    const fedserver_wish wish = {.any = true, .want = 1};
+    fedserver_run runs[FED_ADDRESSES];
+    fed_error err = {0};
+    size_t count = 7;
+    assert_fed_status(
+        fedserver_downloads_runs(&f->downloads, &f->versions, &past, &wish, 0, runs, &count, &err),
+        FED_ENOTFOUND);
+    assert_int_equal(count, 0);
 }
 
 /* All devices together need fewer than two runs a version. */
@@ -567,6 +583,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         WITH(a_device_gets_the_shortest_way),
         WITH(runs_are_the_download_cut_in_pieces),
+        WITH(what_cannot_be_had_has_no_runs),
         WITH(devices_share_runs),
         WITH(a_device_that_reads_no_patches_gets_deltas_or_values),
         WITH(without_the_past_there_is_still_a_way),

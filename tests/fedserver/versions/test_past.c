@@ -241,6 +241,19 @@ static void a_damaged_past_costs_bytes_only(void **state) {
     assert_int_equal(bring(w, oldest, w->version - 1, "&can=2"), 0); /* deltas */
 }
 
+static void a_version_whose_last_delta_is_missing_does_not_come_back(void **state) {
+    world *w = *state;
+    fed_error err = {0};
+    float *values = NULL;
+    rounds(w, 3);
+    fedserver_archive archive = fedserver_rounds_archive(
+        &w->home.server->rounds, fedserver_rounds_front(&w->home.server->rounds));
+    assert_fed_status(fedserver_past_values(&archive, w->version + 1, &values, &err),
+                      FED_ENOTFOUND);
+    assert_fed_says(err, "delta 4 is missing");
+    assert_null(values);
+}
+
 /* Its deltas are there, but nothing is kept whole yet. */
 static void a_database_of_an_older_release_goes_on(void **state) {
     world *w = *state;
@@ -286,6 +299,7 @@ int main(void) {
         WITH(each_way_leads_to_the_same_bits),
         WITH(a_download_goes_on_after_a_restart),
         WITH(a_damaged_past_costs_bytes_only),
+        WITH(a_version_whose_last_delta_is_missing_does_not_come_back),
         WITH(a_database_of_an_older_release_goes_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
