@@ -69,8 +69,7 @@ fed_status fedserver_closing_begin(fedserver_rounds *rounds, fedserver_training 
 }
 
 bool fedserver_closing_apart(const fedserver_rounds *rounds, const fedserver_training *t) {
-    return rounds->apart_values > 0 && t->arch.layout.size >= rounds->apart_values &&
-           !rounds->store->in_process;
+    return rounds->apart_values > 0 && t->arch.layout.size >= rounds->apart_values;
 }
 
 /* -- make -- */

@@ -192,7 +192,7 @@ void fedserver_check_say(fedserver_checker *checker, fedserver_check_kind kind, 
 
 /**
  * A store keeps a coordinator's rows. store->open gives a handle, `db`; a process may have several
- * handles on one store, and other processes theirs, unless `in_process` says otherwise.
+ * handles on one store, and other processes theirs.
  *
  * Transactions. A handle's first write after a commit starts a transaction, so a batch that writes
  * nothing costs nothing. Commit makes everything since then durable: all of it, or none. A handle's
@@ -225,8 +225,6 @@ typedef struct fedserver_store {
     /** What WHERE is in `fedserver init --store NAME:WHERE`, for people: "a connection string".
      * NULL: the store takes none; functions get "". */
     const char *where;
-    /** What is stored ends with the process that made it. Other processes never see it. */
-    bool in_process;
     /** The bytes of the longest row; 0: no limit. A model's row has its values, its residual and
      * its strategy's state. */
     uint64_t row_limit;

@@ -227,9 +227,9 @@ static void one_process_serves(void **state) {
         char holder[40];
         snprintf(holder, sizeof holder, "process %ld", (long)getppid());
         bool right = f->store->open(f->directory, f->where, &other, &err) == FED_OK;
-        right = right && f->store->holder(other) == (f->store->in_process ? getpid() : getppid());
+        right = right && f->store->holder(other) == getppid();
         right = right && f->store->lock(other, &err) == FED_EBUSY;
-        right = right && (f->store->in_process || strstr(err.text, holder) != NULL);
+        right = right && strstr(err.text, holder) != NULL;
         _exit(right ? 0 : 1);
     }
     int how = 0;
@@ -519,7 +519,7 @@ static void expect_a_copy_or_none(void *user, bool acknowledged) {
 
 /* Whether the store keeps its files in the directory, where the disk can fail. */
 static bool on_disk(const fixture *f) {
-    return f->store->where == NULL && !f->store->in_process;
+    return f->store->where == NULL;
 }
 
 static void sweep(fixture *f, uint64_t step, void (*start)(void *user), bool (*deed)(void *user),
