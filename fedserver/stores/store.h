@@ -390,16 +390,15 @@ typedef struct fedserver_store {
      * that transaction may name them, or a later one of any handle. A handle of another thread may
      * do this while other handles write: it waits for none of them.
      * digest: fed_digest_bytes(bytes, len). A blob that is there already is not written again.
-     * Optional: without it rows hold all bytes.
      */
     fed_status (*blob_put)(void *db, uint64_t task, uint64_t digest, const void *bytes, size_t len,
                            fed_error *err) FED_CHECKED;
     /** Delete the task's blobs that no committed row names. Not between blob_put and the commit of
      * the rows that name the bytes. `recover` does it for all tasks, and the commit of task_clear
-     * for that task. Optional, as blob_put. */
+     * for that task. */
     fed_status (*blob_sweep)(void *db, uint64_t task, fed_error *err) FED_CHECKED;
     /** Read a blob. The caller frees *bytes with free(). FED_ENOTFOUND; FED_EFORMAT: the bytes do
-     * not fit the digest. Optional, as blob_put. */
+     * not fit the digest. */
     fed_status (*blob_find)(void *db, uint64_t task, uint64_t digest, void **bytes, size_t *len,
                             fed_error *err) FED_CHECKED;
 

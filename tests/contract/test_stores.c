@@ -43,7 +43,7 @@ static void commit(const fixture *f, void *db) {
 
 /* -- the table -- */
 
-/* copy and where are optional; every other member is set. */
+/* copy, where and what a lead needs are optional; every other member is set. */
 static void every_member_is_there(void **state) {
     const fixture *f = *state;
     const fedserver_store *s = f->store;
@@ -64,6 +64,7 @@ static void every_member_is_there(void **state) {
         MEMBER(device_changes), MEMBER(task_add),       MEMBER(task_find),
         MEMBER(task_put),       MEMBER(task_each),      MEMBER(task_place),
         MEMBER(task_clear),     MEMBER(shrink),         MEMBER(decline_put),
+        MEMBER(blob_put),       MEMBER(blob_sweep),     MEMBER(blob_find),
         MEMBER(decline_each),   MEMBER(decline_forget), MEMBER(model_put),
         MEMBER(model_find),     MEMBER(delta_add),      MEMBER(delta_prune),
         MEMBER(delta_each),     MEMBER(delta_sum),      MEMBER(keyframe_add),
