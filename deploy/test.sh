@@ -101,8 +101,8 @@ files_in_memory() {
 # -- the stages --
 
 # In both stages with sanitizers a test tries less than in the last one: FED_TEST_SIZE in tests/support/fed_test.h. And a test of the
-# coordinator runs once: contract.test_store* have each store.
-other_stores='^(fedserver|contract|deploy)\..*\.(memory|postgres)$'
+# coordinator runs on SQLite alone: contract.test_store* have each store.
+other_stores='^(fedserver|contract|deploy)\..*\.postgres$'
 
 address_sanitizer() {
     stage "build with clang, with libFuzzer, AddressSanitizer and UBSan"
@@ -134,10 +134,10 @@ thread_sanitizer() {
         -E '^fedserver\.strategies\.test_rows$|^fedclient\.(train\.|platforms\.|stack$|without_curl$|test_(client|slots)$|apps\.test_fed(train|worker_predict)$|datacenter\.links\.mpi\.)|^e2e\.test_(resume|fedsim|sweep|site_deaths|kill_matrix|gang_faults|nic_.*)$|'"$other_stores")
     # gcc reports the sanitizer's own code as uses of unset variables, so warnings are no errors.
     cmake --preset tsan -DFED_WERROR=OFF >/dev/null
-    # A test NAME.memory or NAME.postgres is the program NAME, told to use another store.
+    # A test NAME.postgres is the program NAME, told to use that store.
     local targets
     mapfile -t targets < <(ctest --test-dir build/tsan -N "${threads[@]}" |
-        sed -n 's/\.\(memory\|postgres\)$//; s/^ *Test *#[0-9]*: //p' | sort -u)
+        sed -n 's/\.postgres$//; s/^ *Test *#[0-9]*: //p' | sort -u)
     build tsan OFF fedserver fedclientd fedworker allreduce fedsim fedtrain_program "${targets[@]}"
     # Without PoCL's place in that folder there is no device.
     OCL_ICD_VENDORS=/nowhere TSAN_OPTIONS="suppressions=$PWD/tests/support/tsan.supp" run tsan "${threads[@]}"

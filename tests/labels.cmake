@@ -7,13 +7,13 @@
 set(FED_CONCURRENT_WORDS "pthread_|fork\\(|waitpid|fed_threads|fed_test_run|fed_clock_|sleep\\(|poll\\(|popen\\(|system\\(")
 # ... or by its name, where the threads are the product's, or a script starts the programs.
 set(FED_CONCURRENT_NAMES "^(e2e|browser|bindings|install|python|kill_matrix|deploy|cuda|gpu)[.]|^board[.]qemu$|^fedserver[.](http|cluster)[.]"
-    "^fedclient[.](apps|transports|datacenter)[.]|^contract[.]test_(transport|each_|gpu_)|[.](memory|postgres)$")
+    "^fedclient[.](apps|transports|datacenter)[.]|^contract[.]test_(transport|each_|gpu_)|[.]postgres$")
 
 # all: the short form of deploy/test.sh leaves it out. Each line: which tests, and what the short form has in their place.
 set(FED_ALL_TESTS
     "^lint[.](tidy|headers)$"                                # the compilers' own warnings
     "^e2e[.]test_(sweep|site_deaths|gang_faults|kill_matrix)$" # e2e.test_chaos, test_sites, contract.test_each_gang
-    "[.](memory|postgres)$|^e2e[.]test_takeover$"            # one store; contract.test_stores and test_store_undone on each
+    "[.]postgres$|^e2e[.]test_takeover$"                     # SQLite; contract.test_stores and test_store_undone on each store
     "^(cuda|gpu|parity|rtl|browser|bench|board)[.]"          # other devices and languages: the same code on the processor
     "^contract[.](test_gpu_|gpu_traffic)|[.]test_(device_curves|worker_device)$|^fedclient[.]datacenter[.]test_gpu_coder$"
     "^deploy[.](nic|proxies|caches|image|sbom|helm|packages|completion|monitoring|units|figure|quoted)$" # packaging

@@ -57,16 +57,6 @@ static fed_status check_absent(const char *directory, const fedserver_store_choi
     return fedserver_store_absent(directory, choice, err);
 }
 
-static fed_status check_choice(const fedserver_store *store, bool in_process, fed_error *err) {
-    if (store->in_process && !in_process) {
-        return fed_fail(err, FED_EINVAL,
-                        "the store %s ends with the process that makes it, so no later command "
-                        "would find the coordinator; choose another store (default: %s)",
-                        store->name, fedserver_store_at(0)->name);
-    }
-    return FED_OK;
-}
-
 fed_status fedserver_init(const char *directory, const fedserver_init_options *options,
                           fed_error *err) {
     static const char *const local[] = {"localhost", "127.0.0.1", "::1", NULL};
@@ -75,7 +65,6 @@ fed_status fedserver_init(const char *directory, const fedserver_init_options *o
                                                                                : local;
     fedserver_store_choice choice;
     FED_TRY(fedserver_store_parse(options != NULL ? options->store : NULL, &choice, err));
-    FED_TRY(check_choice(choice.store, options != NULL && options->in_process, err));
     if (strlen(directory) + NAME_SIZE > PATH_SIZE) {
         return fed_fail(err, FED_EINVAL, "the directory's path is too long");
     }

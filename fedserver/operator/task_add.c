@@ -24,8 +24,7 @@ static fed_status put_model(fedserver *server, uint64_t task, float *values, siz
     const fedserver_model_row row = {.digest = fed_digest(values, size),
                                      .values = values,
                                      .size = size,
-                                     .kept =
-                                         store->blob_put != NULL && size >= FEDSERVER_APART_VALUES};
+                                     .kept = size >= FEDSERVER_APART_VALUES};
     if (row.kept) {
         FED_TRY(store->blob_put(server->db, task, row.digest, values, size * sizeof *values, err));
     }

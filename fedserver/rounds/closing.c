@@ -78,8 +78,7 @@ fed_status fedserver_closing_begin(fedserver_rounds *rounds, fedserver_training 
 }
 
 bool fedserver_closing_apart(const fedserver_rounds *rounds, const fedserver_training *t) {
-    return rounds->apart_values > 0 && t->arch.layout.size >= rounds->apart_values &&
-           !rounds->store->in_process;
+    return rounds->apart_values > 0 && t->arch.layout.size >= rounds->apart_values;
 }
 
 /* -- make -- */
@@ -155,14 +154,10 @@ static fed_status put(const fedserver_closing *c, const void *bytes, size_t len,
 }
 
 static fed_status keep(fedserver_closing *c, fed_error *err) {
-    const fedserver_store *store = c->rounds.store;
     fedserver_closed *made = &c->made;
     const size_t bytes = c->t.arch.layout.size * sizeof(float);
     uint64_t digest;
     size_t len;
-    if (store->blob_put == NULL) {
-        return FED_OK; /* the commit writes rows */
-    }
     if (c->keeps_old && !c->t.versions.kept) {
         FED_TRY(put(c, c->t.versions.values, bytes, &digest, err));
         made->old_kept = true;
@@ -178,7 +173,7 @@ static fed_status keep(fedserver_closing *c, fed_error *err) {
         FED_TRY(put(c, part, len, &digest, err));
         made->part_kept = true;
     }
-    FED_TRY(store->commit(c->rounds.db, err));
+    FED_TRY(c->rounds.store->commit(c->rounds.db, err));
     made->kept = made->version.kept = true;
     return FED_OK;
 }

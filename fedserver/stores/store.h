@@ -192,7 +192,7 @@ void fedserver_check_say(fedserver_checker *checker, fedserver_check_kind kind, 
 
 /**
  * A store keeps a coordinator's rows. store->open gives a handle, `db`; a process may have several
- * handles on one store, and other processes theirs, unless `in_process` says otherwise.
+ * handles on one store, and other processes theirs.
  *
  * Transactions. A handle's first write after a commit starts a transaction, so a batch that writes
  * nothing costs nothing. Commit makes everything since then durable: all of it, or none. A handle's
@@ -225,8 +225,6 @@ typedef struct fedserver_store {
     /** What WHERE is in `fedserver init --store NAME:WHERE`, for people: "a connection string".
      * NULL: the store takes none; functions get "". */
     const char *where;
-    /** What is stored ends with the process that made it. Other processes never see it. */
-    bool in_process;
     /** The bytes of the longest row; 0: no limit. A model's row has its values, its residual and
      * its strategy's state. */
     uint64_t row_limit;
@@ -392,16 +390,15 @@ typedef struct fedserver_store {
      * that transaction may name them, or a later one of any handle. A handle of another thread may
      * do this while other handles write: it waits for none of them.
      * digest: fed_digest_bytes(bytes, len). A blob that is there already is not written again.
-     * Optional: without it rows hold all bytes.
      */
     fed_status (*blob_put)(void *db, uint64_t task, uint64_t digest, const void *bytes, size_t len,
                            fed_error *err) FED_CHECKED;
     /** Delete the task's blobs that no committed row names. Not between blob_put and the commit of
      * the rows that name the bytes. `recover` does it for all tasks, and the commit of task_clear
-     * for that task. Optional, as blob_put. */
+     * for that task. */
     fed_status (*blob_sweep)(void *db, uint64_t task, fed_error *err) FED_CHECKED;
     /** Read a blob. The caller frees *bytes with free(). FED_ENOTFOUND; FED_EFORMAT: the bytes do
-     * not fit the digest. Optional, as blob_put. */
+     * not fit the digest. */
     fed_status (*blob_find)(void *db, uint64_t task, uint64_t digest, void **bytes, size_t *len,
                             fed_error *err) FED_CHECKED;
 

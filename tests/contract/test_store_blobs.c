@@ -319,14 +319,5 @@ int main(void) {
         WITH(another_thread_puts_blobs_while_a_transaction_is_open),
         WITH(a_copy_has_the_blobs),
     };
-    /* a store without blobs keeps all bytes in rows */
-    int failures = 0;
-    for (size_t k = 0; (tried = fedserver_store_at(k)) != NULL; k++) {
-        const bool has_place = tried->where == NULL || fixture_where(tried)[0] != '\0';
-        if (tried->blob_put != NULL && has_place) {
-            failures += _cmocka_run_group_tests(tried->name, tests, sizeof tests / sizeof tests[0],
-                                                NULL, NULL);
-        }
-    }
-    return failures;
+    return run_for_each_store(tests);
 }

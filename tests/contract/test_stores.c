@@ -43,7 +43,7 @@ static void commit(const fixture *f, void *db) {
 
 /* -- the table -- */
 
-/* copy and where are optional; every other member is set. */
+/* copy, where and what a lead needs are optional; every other member is set. */
 static void every_member_is_there(void **state) {
     const fixture *f = *state;
     const fedserver_store *s = f->store;
@@ -64,6 +64,7 @@ static void every_member_is_there(void **state) {
         MEMBER(device_changes), MEMBER(task_add),       MEMBER(task_find),
         MEMBER(task_put),       MEMBER(task_each),      MEMBER(task_place),
         MEMBER(task_clear),     MEMBER(shrink),         MEMBER(decline_put),
+        MEMBER(blob_put),       MEMBER(blob_sweep),     MEMBER(blob_find),
         MEMBER(decline_each),   MEMBER(decline_forget), MEMBER(model_put),
         MEMBER(model_find),     MEMBER(delta_add),      MEMBER(delta_prune),
         MEMBER(delta_each),     MEMBER(delta_sum),      MEMBER(keyframe_add),
@@ -227,9 +228,9 @@ static void one_process_serves(void **state) {
         char holder[40];
         snprintf(holder, sizeof holder, "process %ld", (long)getppid());
         bool right = f->store->open(f->directory, f->where, &other, &err) == FED_OK;
-        right = right && f->store->holder(other) == (f->store->in_process ? getpid() : getppid());
+        right = right && f->store->holder(other) == getppid();
         right = right && f->store->lock(other, &err) == FED_EBUSY;
-        right = right && (f->store->in_process || strstr(err.text, holder) != NULL);
+        right = right && strstr(err.text, holder) != NULL;
         _exit(right ? 0 : 1);
     }
     int how = 0;
@@ -519,7 +520,7 @@ static void expect_a_copy_or_none(void *user, bool acknowledged) {
 
 /* Whether the store keeps its files in the directory, where the disk can fail. */
 static bool on_disk(const fixture *f) {
-    return f->store->where == NULL && !f->store->in_process;
+    return f->store->where == NULL;
 }
 
 static void sweep(fixture *f, uint64_t step, void (*start)(void *user), bool (*deed)(void *user),

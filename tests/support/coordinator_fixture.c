@@ -29,16 +29,6 @@ void coordinator_only_on_sqlite(void) {
     }
 }
 
-bool coordinator_store_in_process(void) {
-    const fedserver_store *store;
-    for (size_t k = 0; (store = fedserver_store_at(k)) != NULL; k++) {
-        if (store_is(store->name)) {
-            return store->in_process;
-        }
-    }
-    return false;
-}
-
 const fedserver_store *coordinator_store(const coordinator *c) {
     fed_error err = {0};
     fedserver_store_choice choice;
@@ -77,7 +67,7 @@ void coordinator_setup(coordinator *c) {
     fed_test_tmpdir(c->directory, sizeof c->directory);
     c->now_ms = INT64_C(1767225600000); /* 2026-01-01T00:00:00Z */
     const fedserver_init_options options = {
-        .store = fed_postgres_store_at(getenv("FED_TEST_STORE"), c->place), .in_process = true};
+        .store = fed_postgres_store_at(getenv("FED_TEST_STORE"), c->place)};
     must(fedserver_init(c->directory, &options, &err), &err);
     coordinator_open(c);
 }

@@ -50,8 +50,6 @@ void coordinator_teardown(coordinator *c);
  * program that includes this file on every store. A test that reads or changes its
  * file begins with `coordinator_only_on_sqlite`, and is skipped elsewhere. */
 void coordinator_only_on_sqlite(void);
-/** Does what is stored end with this process? */
-bool coordinator_store_in_process(void);
 
 /** A cmocka test whose *state is a new coordinator. */
 #define WITH_COORDINATOR(test)                                                                     \

@@ -156,7 +156,7 @@ class Copy:
         for entry in json.loads(done.stdout)["tests"]:
             has = {each["name"]: each["value"] for each in entry.get("properties", [])}
             variables = dict(line.split("=", 1) for line in has.get("ENVIRONMENT", []))
-            target = re.sub(r"\.(memory|postgres)$", "", entry["name"])
+            target = entry["name"].removesuffix(".postgres")
             if target in self.known_targets:  # others are scripts
                 self.tests[entry["name"]] = Test(entry["name"], target, entry.get("command"), has.get("WORKING_DIRECTORY"), variables)
 
@@ -252,7 +252,7 @@ class Rings:
     def first(self, path):
         near = [names_of_test_file(mirror.mirror_of(path))]
         near += [names_of_test_file(test) for pattern, tests in self.named if mirror.matches(path, pattern) for test in tests]
-        near += [name + end for name in near for end in (".memory", ".postgres") if end[1:] in path]
+        near += [name + ".postgres" for name in near if "postgres" in path]
         near += [name for pattern, tests in CONTRACTS if re.match(pattern, path) for name in self.copy.tests if re.fullmatch(tests, name)]
         folder = names_of_test_file(mirror.mirror_of(path)).rpartition(".")[0]
         beside = [name for name, test in self.copy.tests.items() if name.rpartition(".")[0] == folder and name == test.target]

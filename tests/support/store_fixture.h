@@ -137,8 +137,8 @@ static inline int run_each(const struct CMUnitTest *tests, size_t count) {
     int failures = 0;
     bool found = only == NULL;
     for (size_t k = 0; (tried = fedserver_store_at(k)) != NULL; k++) {
-        const bool has_place = tried->where == NULL || fixture_where(tried)[0] != '\0';
-        if (has_place && (only == NULL || strcmp(tried->name, only) == 0)) {
+        const bool wanted = only == NULL || strcmp(tried->name, only) == 0;
+        if (wanted && (tried->where == NULL || fixture_where(tried)[0] != '\0')) {
             failures += _cmocka_run_group_tests(tried->name, tests, count, NULL, NULL);
             found = true;
         }

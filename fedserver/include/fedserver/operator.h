@@ -32,12 +32,10 @@ FED_API_BEGIN
 typedef struct fedserver_init_options {
     const char *const *hosts; /* names and addresses in the server certificate, NULL at the end */
     const char *store;        /* "NAME" or "NAME:WHERE"; NULL: the default, sqlite */
-    bool in_process;          /* this process will open it, so the store may end with the process */
 } fedserver_init_options;
 
 /** Make directory with a CA, a server certificate and an empty store. FED_EEXIST: the directory
- * has a coordinator already. FED_EINVAL: there is no such store, or the store would not outlive
- * this process. */
+ * has a coordinator already. FED_EINVAL: there is no such store. */
 fed_status fedserver_init(const char *directory, const fedserver_init_options *options,
                           fed_error *err) FED_CHECKED;
 

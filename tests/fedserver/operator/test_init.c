@@ -112,46 +112,12 @@ static void a_directory_names_its_store_and_an_older_one_is_sqlites(void **state
     fed_test_rmdir(directory);
 }
 
-static void a_store_that_ends_with_its_process_is_for_who_asks_for_one(void **state) {
-    (void)state;
-    char directory[256];
-    fed_error err = {0};
-    fedserver *server = NULL;
-    uint64_t id = 0;
-    static const char task[] = "{\"model\": \"input 2 | dense 2\", \"rounds\": 1, \"cohort\": 1}";
-    fed_test_tmpdir(directory, sizeof directory);
-    fedserver_init_options options = {.store = "memory"};
-    assert_fed_status(fedserver_init(directory, &options, &err), FED_EINVAL);
-    assert_fed_says(err, "ends with the process");
-    expect_open(directory, FED_ENOTFOUND, &err);
-    options.in_process = true;
-    assert_fed_ok_err(fedserver_init(directory, &options, &err));
-    fed_test_put(directory, "task.json", task, sizeof task - 1);
-    char path[300];
-    snprintf(path, sizeof path, "%s/task.json", directory);
-    assert_fed_ok_err(fedserver_open(directory, NULL, &server, &err));
-    assert_fed_ok_err(fedserver_task_add(server, 1000, path, &id, &err));
-    fedserver_close(server);
-    assert_fed_ok_err(fedserver_open(directory, NULL, &server, &err));
-    bool running = false;
-    int64_t next_ms = 0;
-    assert_fed_ok_err(fedserver_begin(server, &err));
-    assert_fed_ok_err(fedserver_tick(server, 2000, &next_ms, &err));
-    assert_fed_ok_err(fedserver_commit(server, &err));
-    (void)fedserver_version(server, &running);
-    assert_true(running);
-    fedserver_close(server);
-    assert_fed_status(fedserver_init(directory, NULL, &err), FED_EEXIST);
-    fed_test_rmdir(directory);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(keys_and_database_are_private),
         cmocka_unit_test(a_second_init_changes_nothing),
         cmocka_unit_test(an_interrupted_init_can_be_run_again),
         cmocka_unit_test(a_directory_names_its_store_and_an_older_one_is_sqlites),
-        cmocka_unit_test(a_store_that_ends_with_its_process_is_for_who_asks_for_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
