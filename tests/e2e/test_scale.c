@@ -28,8 +28,8 @@ static void memory_is_flat_in_updates_and_bounded_in_connections(void **state) {
     for (int k = 0; k < SCALE_STAGES; k++) {
         assert_true(f.pss_updates[k] - f.pss_idle <= bound);
     }
-    /* 90 more updates of 407 KB. The heap keeps room for as many as were in memory at once, which is
-     * chance; never for all of them. */
+    /* 90 more updates of 407 KB. The heap keeps room for as many as were in memory at once, which
+     * is chance; never for all of them. */
     assert_true(f.pss_updates[SCALE_STAGES - 1] <=
                 f.pss_updates[0] + SCALE_UPLOADS * f.update_bytes);
 }
