@@ -2,8 +2,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -311,6 +313,28 @@ static void an_answer_goes_to_the_front_that_asked(void **state) {
     fedserver_blob_free(response.body);
 }
 
+static int lowest_free_descriptor(void) {
+    const int fd = open("/dev/null", O_RDONLY);
+    assert_true(fd >= 0);
+    close(fd);
+    return fd;
+}
+
+static void what_cannot_listen_leaves_no_descriptor(void **state) {
+    const world *w = *state;
+    fed_error err = {0};
+    fedserver_relay *relay = NULL;
+    char inner[300], taken[320];
+    snprintf(inner, sizeof inner, "%s/inner", w->directory);
+    snprintf(taken, sizeof taken, "%s/front.sock", inner);
+    assert_int_equal(mkdir(inner, 0700), 0);
+    assert_int_equal(mkdir(taken, 0700), 0); /* a folder has the socket's name */
+    const int before = lowest_free_descriptor();
+    assert_fed_status(fedserver_relay_open(inner, FEDSERVER_ROUNDS, &relay, &err), FED_EIO);
+    assert_fed_says(err, "can't listen on front.sock");
+    assert_int_equal(lowest_free_descriptor(), before);
+}
+
 /* A process without a front calls the same functions. */
 static void without_a_relay_nobody_asks(void **state) {
     (void)state;
@@ -467,6 +491,7 @@ int main(void) {
         WITH(an_answer_goes_to_the_front_that_asked),
         WITH(a_failure_of_whoever_answers_is_the_rounds_too),
         WITH(a_front_that_reads_no_answers_loses_its_place),
+        WITH(what_cannot_listen_leaves_no_descriptor),
         cmocka_unit_test(without_a_relay_nobody_asks),
         WITH(a_place_that_a_front_left_is_free_again),
         WITH(what_is_no_question_ends_the_connection),
