@@ -7,7 +7,7 @@
 set(FED_CONCURRENT_WORDS "pthread_|fork\\(|waitpid|fed_threads|fed_test_run|fed_clock_|sleep\\(|poll\\(|popen\\(|system\\(")
 # ... or by its name, where the threads are the product's, or a script starts the programs.
 set(FED_CONCURRENT_NAMES "^(e2e|browser|bindings|install|python|kill_matrix|deploy|cuda|gpu)[.]|^board[.]qemu$|^fedserver[.](http|cluster)[.]"
-    "^fedclient[.](apps|transports|datacenter)[.]|^contract[.]test_(transport|each_|gpu_)|[.]postgres$")
+    "^fedclient[.](apps|transports|datacenter)[.]|^contract[.](test_(transport|each_|gpu_)|new_store$)|[.]postgres$")
 
 # all: the short form of deploy/test.sh leaves it out. Each line: which tests, and what the short form has in their place.
 set(FED_ALL_TESTS

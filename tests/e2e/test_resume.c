@@ -5,7 +5,7 @@
  * others (docs/results/broken-connections.md has the figures of 100 and 5). FED_RESUME_TRANSPORT
  * names another transport than the first. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_line.h"
+#include "cut_lines.h"
 #include "fed_test.h"
 
 #include <inttypes.h>
@@ -32,7 +32,9 @@ enum {
 typedef struct world {
     char directory[256], coordinator[300], device[300];
     char *ca;
-    fed_line line;
+    uint16_t ports[2];
+    cut_lines lines; /* at 127.0.0.2; the coordinator is at 127.0.0.1 */
+    cut_forwarder *forwarder;
     pid_t coordinator_pid, device_pid;
     unsigned coordinator_kills, device_kills;
 } world;
@@ -78,7 +80,7 @@ static int device_main(const world *w) {
     fedclient *client = NULL;
     fed_error err = {0};
     char server[64];
-    snprintf(server, sizeof server, "https://127.0.0.2:%u", w->line.ports[0]);
+    snprintf(server, sizeof server, "https://127.0.0.2:%u", w->ports[0]);
     fed_status status = fedclient_platform_posix_open(w->device, &platform, &err);
     if (status == FED_OK) {
         status = fedclient_transport_open(getenv("FED_RESUME_TRANSPORT"),
@@ -109,8 +111,8 @@ static void start_device(world *w) {
 
 static void start_coordinator(world *w) {
     char front[16], devices[16];
-    snprintf(front, sizeof front, "%u", w->line.ports[0]);
-    snprintf(devices, sizeof devices, "%u", w->line.ports[1]);
+    snprintf(front, sizeof front, "%u", w->ports[0]);
+    snprintf(devices, sizeof devices, "%u", w->ports[1]);
     w->coordinator_pid = fork();
     assert_true(w->coordinator_pid >= 0);
     if (w->coordinator_pid == 0) {
@@ -153,14 +155,16 @@ static void open_world(world *w, uint64_t model_bytes, uint64_t break_bytes) {
     assert_fed_ok_err(fedserver_open(w->coordinator, NULL, &server, &err));
     assert_fed_ok_err(fedserver_task_add(server, fed_clock_unix_ms(), path, &id, &err));
     fedserver_close(server);
-    fed_line_open(&w->line, break_bytes);
+    cut_lines_add_ports(&w->lines, w->ports);
+    w->lines.break_bytes = break_bytes;
+    w->forwarder = cut_lines_open(&w->lines);
     start_coordinator(w);
     start_device(w);
 }
 
 /* At so many bytes somebody is killed: the device and the coordinator in turn, in each transfer. */
 static void kill_somebody(world *w, uint64_t content, uint64_t *next) {
-    if (w->line.up_bytes + w->line.down_bytes < *next) {
+    if (w->lines.up_bytes + w->lines.down_bytes < *next) {
         return;
     }
     if (w->device_kills == w->coordinator_kills) {
@@ -181,7 +185,7 @@ static void run_world(world *w, uint64_t content) {
     bool finished = false;
     while (!finished) {
         int how = 0;
-        fed_line_turn(&w->line, 20);
+        cut_lines_turn(w->forwarder, 20);
         kill_somebody(w, content, &next);
         if (waitpid(w->device_pid, &how, WNOHANG) == w->device_pid) {
             assert_true(WIFEXITED(how));
@@ -260,7 +264,7 @@ static uint64_t content_of(world *w) {
 }
 
 static void close_world(world *w) {
-    fed_line_close(&w->line);
+    cut_lines_close(w->forwarder);
     fed_test_rmdir(w->directory);
     free(w->ca);
 }
@@ -275,15 +279,15 @@ static void a_large_model_gets_through_a_line_that_breaks(void **state) {
     run_world(&w, TRANSFERS * model);
     int64_t took_ms = fed_clock_monotonic_ms() - begun_ms;
     check_models(&w);
-    const uint64_t travelled = w.line.up_bytes + w.line.down_bytes, content = content_of(&w);
+    const uint64_t travelled = w.lines.up_bytes + w.lines.down_bytes, content = content_of(&w);
     print_message("%.1f MB of content; %.1f MB travelled (%.1f up, %.1f down), %.2f %% more; "
                   "%" PRIu64 " breaks, %" PRIu64 " connections, %u kills of the device, %u of the "
                   "coordinator; %.1f s\n",
-                  (double)content / MB, (double)travelled / MB, (double)w.line.up_bytes / MB,
-                  (double)w.line.down_bytes / MB, 100.0 * (double)travelled / (double)content - 100,
-                  w.line.breaks, w.line.dialled, w.device_kills, w.coordinator_kills,
-                  (double)took_ms / 1000);
-    assert_true(w.line.breaks + w.device_kills + w.coordinator_kills >= content / each - 1);
+                  (double)content / MB, (double)travelled / MB, (double)w.lines.up_bytes / MB,
+                  (double)w.lines.down_bytes / MB,
+                  100.0 * (double)travelled / (double)content - 100, w.lines.breaks,
+                  w.lines.dialled, w.device_kills, w.coordinator_kills, (double)took_ms / 1000);
+    assert_true(w.lines.breaks + w.device_kills + w.coordinator_kills >= content / each - 1);
     assert_true(w.device_kills > 1 && w.coordinator_kills > 1);
     assert_true(travelled < content + content * 12 / 100);
     close_world(&w);

@@ -1,7 +1,7 @@
 /* A coordinator that two addresses lead to. The one that the device uses goes away for ever, in the
  * middle of a download and of an upload: the device goes on at the other one, from where it was. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_line.h"
+#include "cut_lines.h"
 #include "fed_test.h"
 
 #include <inttypes.h>
@@ -21,7 +21,9 @@ typedef struct world {
     char servers[128];
     char token[FEDSERVER_TOKEN];
     char *ca;
-    fed_line line; /* 127.0.0.2; the coordinator itself is on 127.0.0.1 */
+    uint16_t ports[2];
+    cut_lines lines; /* at 127.0.0.2; the coordinator itself is at 127.0.0.1 */
+    cut_forwarder *forwarder;
     pid_t coordinator_pid, device_pid;
 } world;
 
@@ -82,8 +84,8 @@ static void start_coordinator(world *w) {
     uint8_t *text = NULL;
     size_t len = 0;
     snprintf(out, sizeof out, "%s/out", w->directory);
-    snprintf(front, sizeof front, "%u", w->line.ports[0]);
-    snprintf(devices, sizeof devices, "%u", w->line.ports[1]);
+    snprintf(front, sizeof front, "%u", w->ports[0]);
+    snprintf(devices, sizeof devices, "%u", w->ports[1]);
     w->coordinator_pid = fork();
     assert_true(w->coordinator_pid >= 0);
     if (w->coordinator_pid == 0) {
@@ -130,9 +132,10 @@ static void open_world(world *w) {
     snprintf(w->coordinator, sizeof w->coordinator, "%.*s/coordinator", 255, w->directory);
     snprintf(w->device, sizeof w->device, "%.*s/device", 255, w->directory);
     init(w);
-    fed_line_open(&w->line, UINT64_MAX);
+    cut_lines_add_ports(&w->lines, w->ports);
+    w->forwarder = cut_lines_open(&w->lines);
     snprintf(w->servers, sizeof w->servers, "https://127.0.0.2:%u,https://127.0.0.1:%u",
-             w->line.ports[0], w->line.ports[0]);
+             w->ports[0], w->ports[0]);
     start_coordinator(w);
     w->device_pid = fork();
     assert_true(w->device_pid >= 0);
@@ -176,12 +179,12 @@ static void run(uint64_t up, uint64_t down, uint64_t *sent, uint64_t *received) 
     open_world(&w);
     while (!done) {
         if (there) {
-            fed_line_turn(&w.line, 5);
+            cut_lines_turn(w.forwarder, 5);
         } else {
             fed_sleep_ms(5);
         }
-        if (there && (w.line.up_bytes > up || w.line.down_bytes > down)) {
-            fed_line_close(&w.line);
+        if (there && (w.lines.up_bytes > up || w.lines.down_bytes > down)) {
+            cut_lines_close(w.forwarder);
             there = false;
         }
         done = ended(&w);

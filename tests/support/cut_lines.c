@@ -17,6 +17,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "fed_port.h"
 #include "fed_test.h"
 
 enum { PAIRS = 256, ROOM = 32768, BACKLOG = 128, TURN_MS = 10 };
@@ -41,9 +42,17 @@ typedef struct pair {
     bool used;
     unsigned line;
     int near, far;
+    uint64_t carried; /* bytes in both directions */
     lane up, down;
     reading reading;
 } pair;
+
+struct cut_forwarder {
+    cut_lines *lines;
+    int doors[CUT_LINES];
+    pair pairs[PAIRS];
+    struct pollfd polls[CUT_LINES + 2 * PAIRS];
+};
 
 typedef union address {
     struct sockaddr any;
@@ -89,7 +98,10 @@ static int open_door(const char *text) {
     return fd;
 }
 
+/* Also where other processes have inherited the sockets. */
 static void hang_up(pair *p) {
+    (void)shutdown(p->near, SHUT_RDWR);
+    (void)shutdown(p->far, SHUT_RDWR);
     close(p->near);
     close(p->far);
     p->used = false;
@@ -104,23 +116,26 @@ static pair *free_pair(pair *pairs) {
     return NULL;
 }
 
-static void let_in(cut_lines *lines, unsigned k, int door, pair *pairs) {
+static void let_in(cut_forwarder *f, unsigned k) {
     address a;
     socklen_t len;
-    const int near = accept(door, NULL, NULL);
+    const int near = accept(f->doors[k], NULL, NULL);
     if (near < 0) {
         return;
     }
-    pair *p = free_pair(pairs);
-    const int far = socket_to(lines->line[k].to, &a, &len);
-    if (lines->line[k].state == CUT_OFF || p == NULL || connect(far, &a.any, len) != 0) {
+    pair *p = free_pair(f->pairs);
+    const int far = socket_to(f->lines->line[k].to, &a, &len);
+    if (f->lines->line[k].state == CUT_OFF || p == NULL || connect(far, &a.any, len) != 0) {
         close(near);
         close(far);
         return;
     }
     (void)fcntl(near, F_SETFL, O_NONBLOCK);
+    (void)fcntl(near, F_SETFD, FD_CLOEXEC);
     (void)fcntl(far, F_SETFL, O_NONBLOCK);
+    f->lines->dialled++;
     p->used = true;
+    p->carried = 0;
     p->line = k;
     p->near = near;
     p->far = far;
@@ -187,8 +202,8 @@ static size_t before_deed(cut_line *line, reading *r, const uint8_t *bytes, size
     return len;
 }
 
-static void do_deed(cut_lines *lines, unsigned k, pair *pairs) {
-    cut_line *line = &lines->line[k];
+static void do_deed(cut_forwarder *f, unsigned k) {
+    cut_line *line = &f->lines->line[k];
     line->deeds++;
     if (line->deed != CUT_BREAKS && line->victim > 0) {
         (void)kill(line->victim, line->deed == CUT_KILLS ? SIGKILL : SIGSTOP);
@@ -196,8 +211,8 @@ static void do_deed(cut_lines *lines, unsigned k, pair *pairs) {
         line->state = CUT_OFF;
     }
     for (unsigned i = 0; i < PAIRS && line->deed != CUT_STOPS; i++) {
-        if (pairs[i].used && pairs[i].line == k) {
-            hang_up(&pairs[i]);
+        if (f->pairs[i].used && f->pairs[i].line == k) {
+            hang_up(&f->pairs[i]);
         }
     }
 }
@@ -215,26 +230,32 @@ static bool fill(lane *l, int from) {
     return got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR));
 }
 
-static bool drain(lane *l, int to) {
-    const ssize_t put = l->len > 0 ? send(to, l->bytes + l->at, l->len, MSG_NOSIGNAL) : 0;
-    if (put > 0) {
-        l->at += (size_t)put;
-        l->len -= (size_t)put;
+static bool drain(cut_lines *lines, pair *p, lane *l, int to) {
+    const uint64_t left = lines->break_bytes > 0 ? lines->break_bytes - p->carried : UINT64_MAX;
+    const size_t may = l->len < left ? l->len : (size_t)left;
+    const ssize_t put = may > 0 ? send(to, l->bytes + l->at, may, MSG_NOSIGNAL) : 0;
+    if (put < 0) {
+        return errno == EAGAIN || errno == EINTR;
     }
-    return put >= 0 || errno == EAGAIN || errno == EINTR;
+    l->at += (size_t)put;
+    l->len -= (size_t)put;
+    *(l == &p->up ? &lines->up_bytes : &lines->down_bytes) += (uint64_t)put;
+    p->carried += (uint64_t)put;
+    lines->breaks += (uint64_t)put == left;
+    return (uint64_t)put < left;
 }
 
 /* What is under way up to a deed must arrive: PostgreSQL takes it at once, unless it is stopped. */
-static void drain_all(lane *l, int to) {
-    for (int k = 0; k < 100 && l->len > 0 && drain(l, to); k++) {
-        struct pollfd room = {.fd = to, .events = POLLOUT};
+static void drain_all(cut_lines *lines, pair *p) {
+    for (int k = 0; k < 100 && p->up.len > 0 && drain(lines, p, &p->up, p->far); k++) {
+        struct pollfd room = {.fd = p->far, .events = POLLOUT};
         (void)poll(&room, 1, TURN_MS);
     }
 }
 
 /* New bytes for PostgreSQL. False: a deed has ended the connection. */
-static bool pass_statements(cut_lines *lines, pair *p, pair *pairs) {
-    cut_line *line = &lines->line[p->line];
+static bool pass_statements(cut_forwarder *f, pair *p) {
+    cut_line *line = &f->lines->line[p->line];
     lane *up = &p->up;
     bool due = false;
     const size_t pass = before_deed(line, &p->reading, up->bytes, up->len, &due);
@@ -243,8 +264,8 @@ static bool pass_statements(cut_lines *lines, pair *p, pair *pairs) {
     }
     const size_t rest = up->len - pass;
     up->len = pass;
-    drain_all(up, p->far);
-    do_deed(lines, p->line, pairs);
+    drain_all(f->lines, p);
+    do_deed(f, p->line);
     due = false;
     (void)before_deed(line, &p->reading, up->bytes + pass, rest, &due);
     up->at = pass;
@@ -252,27 +273,30 @@ static bool pass_statements(cut_lines *lines, pair *p, pair *pairs) {
     return line->deed == CUT_STOPS;
 }
 
-static void turn(cut_lines *lines, pair *p, pair *pairs) {
+static void turn(cut_forwarder *f, pair *p) {
+    cut_lines *lines = f->lines;
     const bool fresh = p->up.len == 0;
     bool goes_on = fill(&p->up, p->near);
     if (fresh && p->up.len > 0 && lines->line[p->line].to[0] == '/') {
-        goes_on = pass_statements(lines, p, pairs) && goes_on;
+        goes_on = pass_statements(f, p) && goes_on;
     }
-    goes_on = goes_on && p->used && drain(&p->up, p->far) && fill(&p->down, p->far) &&
-              drain(&p->down, p->near);
+    goes_on = goes_on && p->used && drain(lines, p, &p->up, p->far) && fill(&p->down, p->far) &&
+              drain(lines, p, &p->down, p->near);
     if (!goes_on && p->used) {
         hang_up(p);
     }
 }
 
-static size_t watch(cut_lines *lines, const int *doors, pair *pairs, struct pollfd *polls) {
+static size_t watch(cut_forwarder *f) {
+    cut_lines *lines = f->lines;
+    struct pollfd *polls = f->polls;
     size_t n = 0;
     for (unsigned k = 0; k < lines->count; k++) {
         const bool open = lines->line[k].state != CUT_HOLE;
-        polls[n++] = (struct pollfd){.fd = open ? doors[k] : -1, .events = POLLIN};
+        polls[n++] = (struct pollfd){.fd = open ? f->doors[k] : -1, .events = POLLIN};
     }
     for (unsigned k = 0; k < PAIRS; k++) {
-        pair *p = &pairs[k];
+        pair *p = &f->pairs[k];
         if (p->used && lines->line[p->line].state == CUT_OFF) {
             hang_up(p);
         }
@@ -285,23 +309,17 @@ static size_t watch(cut_lines *lines, const int *doors, pair *pairs, struct poll
     return n;
 }
 
-static _Noreturn void forward(cut_lines *lines, const int *doors) {
-    static pair pairs[PAIRS];
-    static struct pollfd polls[CUT_LINES + 2 * PAIRS];
-    (void)signal(SIGPIPE, SIG_IGN);
-    for (;;) {
-        const size_t n = watch(lines, doors, pairs, polls);
-        (void)poll(polls, n, TURN_MS);
-        for (unsigned k = 0; k < PAIRS; k++) {
-            const struct pollfd *of = polls + lines->count + 2 * (size_t)k;
-            if (pairs[k].used && (of[0].revents | of[1].revents) != 0) {
-                turn(lines, &pairs[k], pairs);
-            }
+void cut_lines_turn(cut_forwarder *f, int wait_ms) {
+    (void)poll(f->polls, watch(f), wait_ms);
+    for (unsigned k = 0; k < PAIRS; k++) {
+        const struct pollfd *of = f->polls + f->lines->count + 2 * (size_t)k;
+        if (f->pairs[k].used && (of[0].revents | of[1].revents) != 0) {
+            turn(f, &f->pairs[k]);
         }
-        for (unsigned k = 0; k < lines->count; k++) {
-            if (polls[k].revents != 0) {
-                let_in(lines, k, doors[k], pairs);
-            }
+    }
+    for (unsigned k = 0; k < f->lines->count; k++) {
+        if (f->polls[k].revents != 0) {
+            let_in(f, k);
         }
     }
 }
@@ -315,20 +333,50 @@ unsigned cut_lines_add(cut_lines *lines, const char *from, const char *to) {
     return lines->count++;
 }
 
-pid_t cut_lines_start(cut_lines *lines) {
-    int doors[CUT_LINES];
-    for (unsigned k = 0; k < lines->count; k++) {
-        doors[k] = open_door(lines->line[k].from);
+void cut_lines_add_ports(cut_lines *lines, uint16_t ports[2]) {
+    for (int k = 0; k < 2; k++) {
+        char from[CUT_ADDRESS], to[CUT_ADDRESS];
+        ports[k] = fed_port_keep();
+        snprintf(from, sizeof from, "127.0.0.2:%u", ports[k]);
+        snprintf(to, sizeof to, "127.0.0.1:%u", ports[k]);
+        (void)cut_lines_add(lines, from, to);
     }
+}
+
+cut_forwarder *cut_lines_open(cut_lines *lines) {
+    cut_forwarder *f = calloc(1, sizeof *f);
+    assert_non_null(f);
+    f->lines = lines;
+    for (unsigned k = 0; k < lines->count; k++) {
+        f->doors[k] = open_door(lines->line[k].from);
+    }
+    return f;
+}
+
+void cut_lines_close(cut_forwarder *f) {
+    for (unsigned k = 0; k < PAIRS; k++) {
+        if (f->pairs[k].used) {
+            hang_up(&f->pairs[k]);
+        }
+    }
+    for (unsigned k = 0; k < f->lines->count; k++) {
+        close(f->doors[k]);
+    }
+    free(f);
+}
+
+pid_t cut_lines_start(cut_lines *lines) {
+    cut_forwarder *f = cut_lines_open(lines);
     fflush(NULL);
     const pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
         fed_test_die_with_parent();
-        forward(lines, doors);
+        (void)signal(SIGPIPE, SIG_IGN);
+        for (;;) {
+            cut_lines_turn(f, TURN_MS);
+        }
     }
-    for (unsigned k = 0; k < lines->count; k++) {
-        close(doors[k]);
-    }
+    cut_lines_close(f);
     return pid;
 }

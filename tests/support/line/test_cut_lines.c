@@ -1,4 +1,4 @@
-/* A line that is cut: at which byte of a stream to PostgreSQL, and what passes. */
+/* A line that is cut: at which byte of a stream, to PostgreSQL and to others, and what passes. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <poll.h>
 #include <signal.h>
@@ -29,22 +29,33 @@ static struct sockaddr_un address_of(const char *path) {
     return a;
 }
 
+static void dial(world *w) {
+    const struct sockaddr_un from = address_of(w->lines->line[0].from);
+    w->client = socket(AF_UNIX, SOCK_STREAM, 0);
+    assert_int_equal(connect(w->client, (const struct sockaddr *)&from, sizeof from), 0);
+    w->server = accept(w->door, NULL, NULL);
+    assert_true(w->server >= 0);
+}
+
+static void dial_again(world *w) {
+    close(w->client);
+    close(w->server);
+    dial(w);
+}
+
 static void open_world(world *w) {
     char near[340], far[340];
-    *w = (world){.client = socket(AF_UNIX, SOCK_STREAM, 0),
-                 .door = socket(AF_UNIX, SOCK_STREAM, 0),
+    *w = (world){.door = socket(AF_UNIX, SOCK_STREAM, 0),
                  .lines = fault_shared_new(sizeof *w->lines)};
     fed_test_tmpdir(w->directory, sizeof w->directory);
     snprintf(near, sizeof near, "%s/near", w->directory);
     snprintf(far, sizeof far, "%s/far", w->directory);
     assert_int_equal(cut_lines_add(w->lines, near, far), 0);
-    const struct sockaddr_un from = address_of(near), to = address_of(far);
+    const struct sockaddr_un to = address_of(far);
     assert_int_equal(bind(w->door, (const struct sockaddr *)&to, sizeof to), 0);
     assert_int_equal(listen(w->door, 4), 0);
     w->forwarder = cut_lines_start(w->lines);
-    assert_int_equal(connect(w->client, (const struct sockaddr *)&from, sizeof from), 0);
-    w->server = accept(w->door, NULL, NULL);
-    assert_true(w->server >= 0);
+    dial(w);
 }
 
 static void close_world(world *w) {
@@ -181,11 +192,34 @@ static void nothing_passes_a_hole_until_it_is_over(void **state) {
     close_world(&w);
 }
 
+static void a_connection_breaks_after_so_many_bytes_and_so_does_the_next_one(void **state) {
+    (void)state;
+    enum { MOST = 70 };
+    uint8_t text[ROOM], got[ROOM];
+    size_t second = 0;
+    bool ended = false;
+    world w;
+    const size_t len = conversation(text, &second);
+    open_world(&w);
+    w.lines->break_bytes = MOST;
+    for (uint64_t times = 1; times <= 2; times++) {
+        send_in(&w, text, len, ROOM);
+        assert_int_equal(received(&w, got, &ended), MOST);
+        assert_memory_equal(got, text, MOST);
+        assert_true(ended);
+        assert_true(w.lines->dialled == times && w.lines->breaks == times);
+        assert_true(w.lines->up_bytes == times * MOST && w.lines->down_bytes == 0);
+        dial_again(&w);
+    }
+    close_world(&w);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_line_breaks_before_a_statement_or_behind_it),
         cmocka_unit_test(what_a_stopped_victim_has_sent_arrives),
         cmocka_unit_test(nothing_passes_a_hole_until_it_is_over),
+        cmocka_unit_test(a_connection_breaks_after_so_many_bytes_and_so_does_the_next_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
