@@ -14,9 +14,11 @@ static const fedserver_intake *const intakes[] = {
 #undef FEDSERVER_INTAKE
 };
 
+enum { INTAKES = sizeof intakes / sizeof intakes[0] };
+
 const fedserver_intake *fedserver_intake_of(const fedserver_task *task) {
     size_t k = 0;
-    while (intakes[k]->takes != NULL && !intakes[k]->takes(task)) {
+    while (k + 1 < INTAKES && !(intakes[k]->takes != NULL && intakes[k]->takes(task))) {
         k++;
     }
     return intakes[k];

@@ -41,7 +41,8 @@ typedef struct fedserver_update {
 struct fedserver_intake {
     const char *name;
 
-    /** Have the updates of that task this form? NULL: those of any task. */
+    /** Have the updates of that task this form? NULL only in the last line of intakes.def, whose
+     * form all other tasks have. */
     bool (*takes)(const fedserver_task *task);
 
     /** The largest size in bytes of what lies behind an update's head and its own metrics, in a

@@ -54,15 +54,14 @@ static fed_status fail_unknown(fed_word name, fed_error *err) {
                     (int)name.len, name.text, names.text, behind.text);
 }
 
-static fed_status find(fed_word name, const fedserver_strategy_vtable **found, fed_error *err) {
+/* NULL: it is no strategy's name. */
+static const fedserver_strategy_vtable *find(fed_word name) {
     const fedserver_strategy_vtable *vtable;
-    for (size_t k = 0; (vtable = fedserver_strategy_at(k)) != NULL; k++) {
-        if (fed_word_is(name, vtable->name)) {
-            *found = vtable;
-            return FED_OK;
-        }
+    size_t k = 0;
+    while ((vtable = fedserver_strategy_at(k)) != NULL && !fed_word_is(name, vtable->name)) {
+        k++;
     }
-    return fail_unknown(name, err);
+    return vtable;
 }
 
 /* NULL: it is no addition's name. */
@@ -99,8 +98,10 @@ static fed_status read_part(const char *text, fedserver_strategy *strategy, fed_
     if (addition != NULL) {
         return read_addition(addition, text, strategy, err);
     }
-    const fedserver_strategy_vtable *vtable = NULL;
-    FED_TRY(find(name, &vtable, err));
+    const fedserver_strategy_vtable *vtable = find(name);
+    if (vtable == NULL) {
+        return fail_unknown(name, err);
+    }
     bool steps = vtable->step != NULL;
     fedserver_strategy_half *half = steps ? &strategy->step : &strategy->combine;
     if (half->vtable != NULL) {
