@@ -48,7 +48,8 @@ struct fedserver_intake {
     /** The largest size in bytes of what lies behind an update's head and its own metrics, in a
      * phase of the task. */
     fed_status (*most_bytes)(const fedserver_task *task, const fed_layout *layout,
-                             const fedserver_phase *phase, uint64_t *most, fed_error *err);
+                             const fedserver_phase *phase, uint64_t *most,
+                             fed_error *err) FED_CHECKED;
 
     /**
      * Check every byte against the task and its model, and open the values. End with drop; after
@@ -58,12 +59,12 @@ struct fedserver_intake {
      * not belong to the codec of the update's round.
      */
     fed_status (*open)(const fedserver_task *task, const fed_layout *layout,
-                       fedserver_update *update, fed_error *why);
+                       fedserver_update *update, fed_error *why) FED_CHECKED;
     void (*drop)(fedserver_update *update);
 
     /** Add an open update to the round's sum, with its claim. An error leaves the sum as it was. */
     fed_status (*add)(fedserver_sum *sum, const fedserver_update *update,
-                      const fedserver_claim *claim, fed_error *err);
+                      const fedserver_claim *claim, fed_error *err) FED_CHECKED;
 
     /**
      * Settle what each update counts for, and combine the updates as the task's strategy says. All
@@ -72,7 +73,7 @@ struct fedserver_intake {
      * change  float32[layout->size]: the mean of the updates, or what the strategy makes of all
      */
     fed_status (*combine)(fedserver_rounds *rounds, fedserver_training *training,
-                          fedserver_shares *shares, float *change, fed_error *err);
+                          fedserver_shares *shares, float *change, fed_error *err) FED_CHECKED;
 };
 
 /** The form of the task's updates. */
