@@ -1,9 +1,8 @@
 /*
  * Golden messages: vectors/codecs/NAME.txt of one tensor, vectors/envelopes/NAME.txt of a model.
- * The former were made by an independent implementation of docs/codec-formats.md (that of most
- * positions coded by rANS and range is vectors/encode.py: add to its table for more); decode.py
- * also reads the latter. They are never changed, only added to: what was once sent must stay
- * readable.
+ * The former were made by independent implementations of docs/codec-formats.md, which the history
+ * keeps (`git log -- 'tests/vectors/encode*.py'`); decode.py is another, and also reads the latter.
+ * They are never changed, only added to: what was once sent must stay readable.
  *
  * A file has comments (#) and the words spec, input, message, decoded and residual, in envelopes
  * also small, tensors (the sizes) and how many of these are statistics, each followed by its data:
