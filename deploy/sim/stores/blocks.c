@@ -5,22 +5,18 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* The head of each block, in the file. */
-typedef struct block_head {
-    uint64_t size; /* with this head: one of the sizes that there are */
-    uint64_t next; /* offset of the next free one of that size */
-    uint64_t unused[6];
-} block_head;
+#include "fed/hash.h"
 
-_Static_assert(sizeof(block_head) == 64, "blocks are aligned for vectors");
+_Static_assert(sizeof(sim_block) == 64, "blocks are aligned for vectors");
 
 /** The smallest size of a block that is at least so large; *class becomes its number. */
 static uint64_t round_up(uint64_t size, unsigned *class) {
-    uint64_t unit = SIM_BLOCKS_PAGE;
+    uint64_t unit = sizeof(sim_block);
     unsigned doubled = 0;
     for (; 8 * unit < size; doubled++) {
         unit *= 2;
@@ -30,8 +26,16 @@ static uint64_t round_up(uint64_t size, unsigned *class) {
     return count * unit;
 }
 
-static block_head *head_at(const sim_blocks *blocks, uint64_t offset) {
-    return (block_head *)(void *)(blocks->base + offset);
+sim_block *sim_blocks_at(const sim_blocks *blocks, uint64_t offset) {
+    return (sim_block *)(void *)(blocks->base + offset);
+}
+
+uint64_t sim_blocks_offset(const sim_blocks *blocks, const sim_block *block) {
+    return (uint64_t)((const uint8_t *)block - blocks->base);
+}
+
+sim_block *sim_block_of(void *data) {
+    return (sim_block *)data - 1;
 }
 
 /** Map memory over the file's first bytes. Where the system has none, they stay the file's. Large
@@ -81,138 +85,117 @@ void sim_blocks_close(sim_blocks *blocks) {
 }
 
 /** The disk must have the file's part of it now: writing to a mapping can't fail but by a signal.
- */
-static bool allocate(const sim_blocks *blocks, uint64_t offset, uint64_t end) {
+ * It is asked for more at a time, as that takes a while. */
+static bool allocate(sim_blocks *blocks, uint64_t end) {
+    enum { STEP = 1 << 20 };
     int failed = 0;
-    offset = offset > blocks->memory ? offset : blocks->memory;
-    if (offset < end) {
+    uint64_t begin = blocks->memory > blocks->allocated ? blocks->memory : blocks->allocated;
+    if (end > begin) {
+        end += STEP - end % STEP;
         do {
-            failed = posix_fallocate(blocks->fd, (off_t)offset, (off_t)(end - offset));
+            failed = posix_fallocate(blocks->fd, (off_t)begin, (off_t)(end - begin));
         } while (failed == EINTR);
+        blocks->allocated = failed == 0 ? end : blocks->allocated;
     }
     return failed == 0;
 }
 
-/** A new block after the last one. */
+/** A new block after the last one; 0: no room. */
 static uint64_t grow(sim_blocks *blocks, uint64_t size) {
     const uint64_t offset = blocks->end;
-    if (size > blocks->limit - offset || !allocate(blocks, offset, offset + size)) {
+    if (size > blocks->limit - offset || !allocate(blocks, offset + size)) {
         return 0;
     }
     blocks->end += size;
-    head_at(blocks, offset)->size = size;
+    sim_blocks_at(blocks, offset)->size = size;
     return offset;
 }
 
-void *sim_blocks_take(sim_blocks *blocks, size_t len, bool *fresh) {
+sim_block *sim_blocks_take(sim_blocks *blocks, size_t len) {
     unsigned class = 0;
     if (len > blocks->limit / 2) {
         return NULL;
     }
-    const uint64_t size = round_up(len + sizeof(block_head), &class);
+    const uint64_t size = round_up(len + sizeof(sim_block), &class);
     pthread_mutex_lock(&blocks->mutex);
     uint64_t offset = blocks->free[class];
-    if (fresh != NULL) {
-        *fresh = offset == 0;
-    }
     if (offset != 0) {
-        blocks->free[class] = head_at(blocks, offset)->next;
+        blocks->free[class] = sim_blocks_at(blocks, offset)->next;
     } else {
         offset = grow(blocks, size);
     }
     pthread_mutex_unlock(&blocks->mutex);
-    return offset != 0 ? head_at(blocks, offset) + 1 : NULL;
+    if (offset == 0) {
+        return NULL;
+    }
+    sim_block *block = sim_blocks_at(blocks, offset);
+    block->len = len;
+    block->holders = 1;
+    return block;
 }
 
-void sim_blocks_give_back(sim_blocks *blocks, void *block) {
-    if (block == NULL) {
-        return;
-    }
-    block_head *head = (block_head *)block - 1;
+void sim_blocks_give_back(sim_blocks *blocks, sim_block *block) {
     unsigned class = 0;
-    (void)round_up(head->size, &class);
+    (void)round_up(block->size, &class);
+    block->len = 0;
+    block->holders = 0;
     pthread_mutex_lock(&blocks->mutex);
-    head->next = blocks->free[class];
-    blocks->free[class] = (uint64_t)((uint8_t *)head - blocks->base);
+    block->next = blocks->free[class];
+    blocks->free[class] = sim_blocks_offset(blocks, block);
     pthread_mutex_unlock(&blocks->mutex);
 }
 
-uint64_t sim_blocks_offset(const sim_blocks *blocks, const void *block) {
-    return (uint64_t)((const uint8_t *)block - blocks->base);
-}
+/* ---- In the file ---- */
 
-void *sim_blocks_at(const sim_blocks *blocks, uint64_t offset, size_t len) {
-    unsigned class = 0;
-    const uint64_t begin = offset - sizeof(block_head);
-    if (offset < SIM_BLOCKS_PAGE + sizeof(block_head) || begin % SIM_BLOCKS_PAGE != 0 ||
-        begin >= blocks->end) {
-        return NULL;
-    }
-    const block_head *head = head_at(blocks, begin);
-    bool sound = head->size <= blocks->end - begin && head->size >= sizeof *head &&
-                 round_up(head->size, &class) == head->size && len <= head->size - sizeof *head;
-    return sound ? blocks->base + offset : NULL;
-}
-
-/** Where the blocks in memory end. */
+/** The blocks in memory: where they end. */
 static uint64_t memory_end(const sim_blocks *blocks) {
     return blocks->end < blocks->memory ? blocks->end : blocks->memory;
 }
 
-fed_status sim_blocks_write(const sim_blocks *blocks, const void *data, size_t len, uint64_t at) {
-    for (size_t done = 0; done < len;) {
-        ssize_t n =
-            pwrite(blocks->fd, (const uint8_t *)data + done, len - done, (off_t)(at + done));
-        FED_REQUIRE(n > 0, n < 0 && errno == ENOSPC ? FED_ENOSPC : FED_EIO);
-        done += (size_t)n;
-    }
-    return FED_OK;
+static uint64_t digest_of(const sim_block *block) {
+    const size_t own = sizeof block->digest;
+    return fed_digest_bytes((const uint8_t *)block + own, sizeof *block - own + block->len);
 }
 
-fed_status sim_blocks_read(const sim_blocks *blocks, void *data, size_t len, uint64_t at) {
-    for (size_t done = 0; done < len;) {
-        ssize_t n = pread(blocks->fd, (uint8_t *)data + done, len - done, (off_t)(at + done));
-        FED_REQUIRE(n > 0, n < 0 ? FED_EIO : FED_EFORMAT);
-        done += (size_t)n;
+fed_status sim_blocks_save(sim_blocks *blocks) {
+    for (uint64_t at = SIM_BLOCKS_PAGE; at < blocks->end;) {
+        sim_block *block = sim_blocks_at(blocks, at);
+        block->digest = digest_of(block);
+        at += block->size;
     }
-    return FED_OK;
-}
-
-fed_status sim_blocks_save(const sim_blocks *blocks) {
     const uint64_t end = memory_end(blocks);
-    FED_TRY(sim_blocks_write(blocks, blocks->base + SIM_BLOCKS_PAGE,
-                             end > SIM_BLOCKS_PAGE ? (size_t)(end - SIM_BLOCKS_PAGE) : 0,
-                             SIM_BLOCKS_PAGE));
+    for (uint64_t at = SIM_BLOCKS_PAGE; at < end;) {
+        ssize_t n = pwrite(blocks->fd, blocks->base + at, (size_t)(end - at), (off_t)at);
+        FED_REQUIRE(n > 0, n < 0 && errno == ENOSPC ? FED_ENOSPC : FED_EIO);
+        at += (uint64_t)n;
+    }
     const bool done =
+        ftruncate(blocks->fd, (off_t)blocks->end) == 0 &&
         (blocks->end <= blocks->memory ||
          msync(blocks->base + blocks->memory, blocks->end - blocks->memory, MS_SYNC) == 0) &&
         fsync(blocks->fd) == 0;
+    blocks->allocated = blocks->end;
     return done ? FED_OK : FED_EIO;
 }
 
 fed_status sim_blocks_load(sim_blocks *blocks, uint64_t end) {
-    blocks->end = end;
-    end = memory_end(blocks);
-    return sim_blocks_read(blocks, blocks->base + SIM_BLOCKS_PAGE,
-                           end > SIM_BLOCKS_PAGE ? (size_t)(end - SIM_BLOCKS_PAGE) : 0,
-                           SIM_BLOCKS_PAGE);
-}
-
-void sim_blocks_write_free(const sim_blocks *blocks, fed_writer *w) {
-    for (size_t class = 0; class < SIM_BLOCKS_CLASSES; class ++) {
-        uint64_t at = blocks->free[class];
-        for (; at != 0; at = head_at(blocks, at)->next) {
-            fed_write_u64(w, at);
+    blocks->end = blocks->allocated = end;
+    for (uint64_t at = SIM_BLOCKS_PAGE; at < memory_end(blocks);) {
+        ssize_t n =
+            pread(blocks->fd, blocks->base + at, (size_t)(memory_end(blocks) - at), (off_t)at);
+        FED_REQUIRE(n > 0, n < 0 ? FED_EIO : FED_EFORMAT);
+        at += (uint64_t)n;
+    }
+    for (uint64_t at = SIM_BLOCKS_PAGE; at < end;) {
+        sim_block *block = sim_blocks_at(blocks, at);
+        FED_REQUIRE(sizeof *block <= end - at && sizeof *block <= block->size &&
+                        block->size <= end - at && block->len <= block->size - sizeof *block &&
+                        block->digest == digest_of(block),
+                    FED_EFORMAT);
+        if (block->holders == 0) {
+            sim_blocks_give_back(blocks, block);
         }
+        at += block->size;
     }
-    fed_write_u64(w, 0);
-}
-
-fed_status sim_blocks_read_free(sim_blocks *blocks, fed_reader *r) {
-    for (uint64_t at = fed_read_u64(r); at != 0; at = fed_read_u64(r)) {
-        void *block = sim_blocks_at(blocks, at + sizeof(block_head), 0);
-        FED_REQUIRE(block != NULL, FED_EFORMAT);
-        sim_blocks_give_back(blocks, block);
-    }
-    return r->status;
+    return FED_OK;
 }

@@ -5,11 +5,8 @@
 #define FEDSIM_BLOCKS_H
 
 #include <pthread.h>
-#include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
-#include "fed/bytes.h"
 #include "fed/error.h"
 
 /*
@@ -21,7 +18,19 @@
  * back is taken first, while it is still in a processor's cache.
  */
 
-enum { SIM_BLOCKS_PAGE = 4096, SIM_BLOCKS_CLASSES = 8 * 40 };
+enum { SIM_BLOCKS_PAGE = 4096, SIM_BLOCKS_CLASSES = 8 * 40, SIM_BLOCK_KEY = 24 };
+
+/** A block, named by its offset in the file; 0 is none. `next` is that of a free one of the same
+ * size; of others it is the owner's, as holders and key are. */
+typedef struct sim_block {
+    uint64_t digest; /* of all that follows, when it was saved */
+    uint64_t size;   /* with this head: one of the sizes that there are */
+    uint64_t len;    /* bytes of data */
+    uint64_t next;
+    uint64_t holders; /* 0: it is free */
+    char key[SIM_BLOCK_KEY];
+    uint8_t data[]; /* aligned for vectors */
+} sim_block;
 
 typedef struct sim_blocks {
     int fd;
@@ -29,8 +38,9 @@ typedef struct sim_blocks {
     size_t limit;  /* its length */
     size_t memory; /* from the second page up to here it is plain memory; at most a page: none is */
     pthread_mutex_t mutex;
-    uint64_t end;                      /* of the blocks; a multiple of a page */
-    uint64_t free[SIM_BLOCKS_CLASSES]; /* offsets of the first one of each size; 0: none */
+    uint64_t end;                      /* of the blocks */
+    uint64_t allocated;                /* the disk has the file up to here */
+    uint64_t free[SIM_BLOCKS_CLASSES]; /* the first one of each size */
 } sim_blocks;
 
 /** Map an open file, with so many bytes of memory before it (rounded down to whole pages; 0: none).
@@ -38,30 +48,18 @@ typedef struct sim_blocks {
 fed_status sim_blocks_open(sim_blocks *blocks, int fd, size_t memory, fed_error *err) FED_CHECKED;
 void sim_blocks_close(sim_blocks *blocks);
 
-/** A block of at least len bytes, aligned for vectors, with arbitrary content; NULL: no room on the
- * disk. *fresh (may be NULL) becomes true where the block was never used, so that it is all 0. */
-void *sim_blocks_take(sim_blocks *blocks, size_t len, bool *fresh);
-void sim_blocks_give_back(sim_blocks *blocks, void *block);
+/** A block for len bytes, of arbitrary content, with one holder; NULL: no room on the disk. */
+sim_block *sim_blocks_take(sim_blocks *blocks, size_t len);
+void sim_blocks_give_back(sim_blocks *blocks, sim_block *block);
 
-/** Where a block lies in the file. And the block at an offset, if at least len bytes of one lie
- * there; else NULL. */
-uint64_t sim_blocks_offset(const sim_blocks *blocks, const void *block);
-void *sim_blocks_at(const sim_blocks *blocks, uint64_t offset, size_t len);
+/** The block at an offset, the offset of a block, and the block of data. */
+sim_block *sim_blocks_at(const sim_blocks *blocks, uint64_t offset);
+uint64_t sim_blocks_offset(const sim_blocks *blocks, const sim_block *block);
+sim_block *sim_block_of(void *data);
 
-/** Write len bytes to the file, or read them, from offset `at` on; not through the mapping.
- * FED_EIO; FED_ENOSPC; FED_EFORMAT the file ends before. */
-fed_status sim_blocks_write(const sim_blocks *blocks, const void *data, size_t len,
-                            uint64_t at) FED_CHECKED;
-fed_status sim_blocks_read(const sim_blocks *blocks, void *data, size_t len,
-                           uint64_t at) FED_CHECKED;
-
-/** Write what is in memory into the file, and sync the file. FED_EIO, FED_ENOSPC. And back: read a
- * file's blocks, which end at `end`. FED_EFORMAT the file is too short. */
-fed_status sim_blocks_save(const sim_blocks *blocks) FED_CHECKED;
+/** Write all blocks into the file with their digests, and sync the file. FED_EIO, FED_ENOSPC. */
+fed_status sim_blocks_save(sim_blocks *blocks) FED_CHECKED;
+/** Read a file's blocks, which end at `end`. FED_EFORMAT: the file is too short, or damaged. */
 fed_status sim_blocks_load(sim_blocks *blocks, uint64_t end) FED_CHECKED;
-
-/** Write the list of free blocks; and read it. FED_EFORMAT: one of them can't be there. */
-void sim_blocks_write_free(const sim_blocks *blocks, fed_writer *w);
-fed_status sim_blocks_read_free(sim_blocks *blocks, fed_reader *r) FED_CHECKED;
 
 #endif

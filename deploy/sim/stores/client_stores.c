@@ -4,20 +4,270 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-#include "deploy/sim/stores/store_index.h"
+#include "deploy/sim/stores/blocks.h"
 #include "fed/clock.h"
 #include "fed/file.h"
+#include "fed/hash.h"
+
+/*
+ * The file: a page with its head, then blocks. The first block says what each client has: its
+ * model, and a list of blocks with its other values, each under its key. Models are blocks that
+ * clients share, in a list of their own. All of it is as in memory: it is for the same machine.
+ */
+enum { FORMAT = 2 };
+
+static const char magic[8] = "FEDflash";
+
+/** The first page; all 0 while a run uses the file. */
+typedef struct head {
+    char magic[8];
+    uint32_t format, clients;
+    uint64_t end, models; /* where the blocks end; the first model */
+    uint64_t digest;      /* of what is before */
+} head;
+
+/** What a client has, by the blocks' offsets. */
+typedef struct client_values {
+    uint64_t values, model;
+} client_values;
+
+typedef struct sim_store {
+    sim_stores *stores;
+    client_values *has;
+} sim_store;
+
+struct sim_stores {
+    sim_blocks blocks;
+    uint32_t clients;
+    sim_store *store; /* [clients] */
+    pthread_mutex_t mutex;
+    uint64_t models;    /* under the mutex, as a model's holders are */
+    bool kept;          /* it has a path */
+    atomic_bool synced; /* nothing has changed since */
+};
+
+/* ---- The head ---- */
+
+/** From now on nothing can be resumed from the file, even if the system dies at once. */
+static fed_status spoil(sim_stores *stores, fed_error *err) {
+    pthread_mutex_lock(&stores->mutex);
+    bool done = true;
+    if (atomic_load(&stores->synced)) {
+        memset(stores->blocks.base, 0, SIM_BLOCKS_PAGE);
+        done = msync(stores->blocks.base, SIM_BLOCKS_PAGE, MS_SYNC) == 0;
+        atomic_store(&stores->synced, !done);
+    }
+    pthread_mutex_unlock(&stores->mutex);
+    return done ? FED_OK : fed_file_fail(err, "change", "the file of the clients' stores");
+}
 
 /** Something in the stores is about to change. */
 static fed_status touch(sim_stores *stores, fed_error *err) {
-    return stores->kept && atomic_load(&stores->synced) ? sim_index_spoil(stores, err) : FED_OK;
+    return stores->kept && atomic_load(&stores->synced) ? spoil(stores, err) : FED_OK;
 }
+
+static fed_status save(sim_stores *stores) {
+    head h = {.format = FORMAT,
+              .clients = stores->clients,
+              .end = stores->blocks.end,
+              .models = stores->models};
+    memcpy(h.magic, magic, sizeof magic);
+    h.digest = fed_digest_bytes(&h, offsetof(head, digest));
+    FED_TRY(sim_blocks_save(&stores->blocks)); /* first all that the head speaks of */
+    memcpy(stores->blocks.base, &h, sizeof h);
+    return msync(stores->blocks.base, SIM_BLOCKS_PAGE, MS_SYNC) == 0 ? FED_OK : FED_EIO;
+}
+
+fed_status sim_stores_sync(sim_stores *stores, fed_error *err) {
+    if (!stores->kept || atomic_load(&stores->synced)) {
+        return FED_OK;
+    }
+    if (save(stores) != FED_OK) {
+        return fed_file_fail(err, "write", "the file of the clients' stores");
+    }
+    atomic_store(&stores->synced, true);
+    return FED_OK;
+}
+
+static fed_status check_head(const head *h, const char *path, uint32_t clients, fed_error *err) {
+    static const head in_use;
+    if (memcmp(h, &in_use, sizeof in_use) == 0) {
+        return fed_fail(err, FED_EFORMAT,
+                        "%s is of a run that was killed, or is going on: begin that run again",
+                        path);
+    }
+    if (memcmp(h->magic, magic, sizeof magic) != 0) {
+        return fed_fail(err, FED_EFORMAT, "%s does not hold a simulation's clients", path);
+    }
+    if (h->format != FORMAT) {
+        return fed_fail(err, FED_EVERSION,
+                        "%s has format %u, this build reads %d: use the release that wrote it",
+                        path, h->format, FORMAT);
+    }
+    if (h->digest != fed_digest_bytes(h, offsetof(head, digest))) {
+        return fed_fail(err, FED_EFORMAT, "%s is damaged: begin the run again", path);
+    }
+    if (h->clients != clients) {
+        return fed_fail(err, FED_EINVAL, "%s holds %u clients, not %u: resume with as many", path,
+                        h->clients, clients);
+    }
+    return FED_OK;
+}
+
+static fed_status load(sim_stores *stores, const char *path, fed_error *err) {
+    struct stat about;
+    if (fstat(stores->blocks.fd, &about) != 0) {
+        return fed_file_fail(err, "read", path);
+    }
+    if (about.st_size < SIM_BLOCKS_PAGE) {
+        return fed_fail(err, FED_EFORMAT, "%s does not hold a simulation's clients", path);
+    }
+    const head h = *(const head *)(const void *)stores->blocks.base;
+    FED_TRY(check_head(&h, path, stores->clients, err));
+    if (h.end > (uint64_t)about.st_size || h.end > stores->blocks.limit) {
+        return fed_fail(err, FED_EFORMAT, "%s is damaged: begin the run again", path);
+    }
+    fed_status status = sim_blocks_load(&stores->blocks, h.end);
+    if (status != FED_OK) {
+        return status == FED_EIO
+                   ? fed_file_fail(err, "read", path)
+                   : fed_fail(err, status, "%s is damaged: begin the run again", path);
+    }
+    stores->models = h.models;
+    atomic_store(&stores->synced, true);
+    return FED_OK;
+}
+
+/* ---- Models ---- */
+
+/* The head of a model's record has its task, version and digest (docs/durability.md). */
+enum { SHARED_HEAD = 64 };
+
+/** Do clients share the values of this key? */
+static bool key_is_shared(const char *key) {
+    return strcmp(key, "model") == 0;
+}
+
+/** The model whose record begins with these bytes, with another holder. len 0: of any length. NULL:
+ * there is none. Under the mutex. */
+static sim_block *model_hold(sim_stores *stores, const void *begin, size_t begin_len, size_t len) {
+    for (uint64_t at = stores->models; at != 0;) {
+        sim_block *model = sim_blocks_at(&stores->blocks, at);
+        if ((len == 0 || model->len == len) && model->len >= begin_len &&
+            memcmp(model->data, begin, begin_len) == 0) {
+            model->holders++;
+            return model;
+        }
+        at = model->next;
+    }
+    return NULL;
+}
+
+static void model_add(sim_stores *stores, sim_block *model) {
+    model->next = stores->models;
+    stores->models = sim_blocks_offset(&stores->blocks, model);
+}
+
+/** One holder less; after the last one the model is freed. */
+static void model_leave(sim_stores *stores, sim_block *model) {
+    pthread_mutex_lock(&stores->mutex);
+    bool last = --model->holders == 0;
+    if (last) {
+        uint64_t *at = &stores->models;
+        while (sim_blocks_at(&stores->blocks, *at) != model) {
+            at = &sim_blocks_at(&stores->blocks, *at)->next;
+        }
+        *at = model->next;
+    }
+    pthread_mutex_unlock(&stores->mutex);
+    if (last) {
+        sim_blocks_give_back(&stores->blocks, model);
+    }
+}
+
+/** The model of a record, with another holder. Where the same model is there already, the record's
+ * block is given back. Another model with the same head, which nobody who checks digests makes,
+ * stays apart. */
+static sim_block *model_of(sim_stores *stores, sim_block *own) {
+    pthread_mutex_lock(&stores->mutex);
+    sim_block *there = model_hold(
+        stores, own->data, own->len < SHARED_HEAD ? (size_t)own->len : SHARED_HEAD, own->len);
+    if (there == NULL) {
+        model_add(stores, own);
+    }
+    pthread_mutex_unlock(&stores->mutex);
+    if (there == NULL) {
+        return own;
+    }
+    if (memcmp(there->data, own->data, own->len) == 0) {
+        sim_blocks_give_back(&stores->blocks, own);
+        return there;
+    }
+    model_leave(stores, there);
+    pthread_mutex_lock(&stores->mutex);
+    model_add(stores, own);
+    pthread_mutex_unlock(&stores->mutex);
+    return own;
+}
+
+size_t sim_stores_models(sim_stores *stores) {
+    size_t count = 0;
+    pthread_mutex_lock(&stores->mutex);
+    for (uint64_t at = stores->models; at != 0; at = sim_blocks_at(&stores->blocks, at)->next) {
+        count++;
+    }
+    pthread_mutex_unlock(&stores->mutex);
+    return count;
+}
+
+/* ---- A client's values ---- */
+
+/** Where the value of that key is linked in; *(the answer) is 0: there is none. */
+static uint64_t *find(const sim_store *store, const char *key) {
+    if (key_is_shared(key)) {
+        return &store->has->model;
+    }
+    uint64_t *at = &store->has->values;
+    while (*at != 0 && strcmp(sim_blocks_at(&store->stores->blocks, *at)->key, key) != 0) {
+        at = &sim_blocks_at(&store->stores->blocks, *at)->next;
+    }
+    return at;
+}
+
+static sim_block *value_of(const sim_store *store, const char *key) {
+    const uint64_t at = *find(store, key);
+    return at != 0 ? sim_blocks_at(&store->stores->blocks, at) : NULL;
+}
+
+/** Put another block under a key, NULL: none, and release what is there. */
+static void set(sim_store *store, const char *key, sim_block *block) {
+    sim_stores *stores = store->stores;
+    uint64_t *at = find(store, key);
+    sim_block *before = *at != 0 ? sim_blocks_at(&stores->blocks, *at) : NULL;
+    const bool shared = key_is_shared(key);
+    const uint64_t rest = before != NULL && !shared ? before->next : 0;
+    if (block != NULL && !shared) {
+        snprintf(block->key, sizeof block->key, "%s", key);
+        block->next = rest;
+    }
+    *at = block != NULL ? sim_blocks_offset(&stores->blocks, block) : rest;
+    if (before != NULL && shared) {
+        model_leave(stores, before);
+    } else if (before != NULL) {
+        sim_blocks_give_back(&stores->blocks, before);
+    }
+}
+
+/* ---- The platform ---- */
 
 static fed_status no_room(const char *key, size_t len, fed_error *err) {
     return fed_fail(err, FED_ENOSPC,
@@ -28,82 +278,60 @@ static fed_status no_room(const char *key, size_t len, fed_error *err) {
 
 static void *store_room(void *user, size_t len) {
     sim_store *store = user;
-    return touch(store->stores, NULL) == FED_OK ? sim_blocks_take(&store->stores->blocks, len, NULL)
-                                                : NULL;
+    sim_block *block =
+        touch(store->stores, NULL) == FED_OK ? sim_blocks_take(&store->stores->blocks, len) : NULL;
+    return block != NULL ? block->data : NULL;
 }
 
 static void store_leave(void *user, void *room) {
     sim_store *store = user;
-    sim_blocks_give_back(&store->stores->blocks, room);
+    if (room != NULL) {
+        sim_blocks_give_back(&store->stores->blocks, sim_block_of(room));
+    }
 }
 
 static fed_status store_give(void *user, const char *key, void *room, size_t len, fed_error *err) {
     sim_store *store = user;
-    sim_stores *stores = store->stores;
-    FED_TRY(touch(stores, err));
-    sim_value *value = sim_store_value(store, key);
-    if (value == NULL) {
+    FED_TRY(touch(store->stores, err));
+    if (strlen(key) >= SIM_BLOCK_KEY) {
         return no_room(key, len, err);
     }
-    sim_model *model = NULL;
-    if (sim_key_is_shared(key)) {
-        model = sim_model_of(stores, room, len);
-        if (model == NULL) {
-            return no_room(key, len, err);
-        }
-    }
-    sim_value_set(stores, value, model != NULL ? model->data : room, len, true, model);
-    return FED_OK;
-}
-
-/** Put a small value into malloc's memory. Without memory, one that is no longer than the value
- * before it takes its bytes. */
-static fed_status put_small(sim_store *store, const char *key, const void *data, size_t len,
-                            fed_error *err) {
-    sim_value *value = sim_store_value(store, key);
-    uint8_t *copy = value != NULL ? malloc(len + 1) : NULL;
-    if (copy == NULL && value != NULL && len <= value->len && value->data != NULL) {
-        memmove(value->data, data, len);
-        value->len = len;
-        return FED_OK;
-    }
-    if (copy == NULL) {
-        return no_room(key, len, err);
-    }
-    if (len > 0) {
-        memcpy(copy, data, len);
-    }
-    sim_value_set(store->stores, value, copy, len, false, NULL);
+    sim_block *block = sim_block_of(room);
+    block->len = len;
+    set(store, key, key_is_shared(key) ? model_of(store->stores, block) : block);
     return FED_OK;
 }
 
 static fed_status store_put(void *user, const char *key, const void *data, size_t len,
                             fed_error *err) {
     sim_store *store = user;
-    if (len <= SIM_STORE_SMALL && !sim_key_is_shared(key)) {
-        FED_TRY(touch(store->stores, err));
-        return put_small(store, key, data, len, err);
-    }
-    void *room = store_room(user, len);
-    if (room == NULL) {
+    FED_TRY(touch(store->stores, err));
+    sim_block *before = value_of(store, key), *block = sim_blocks_take(&store->stores->blocks, len);
+    const bool fits = before != NULL && len <= before->len && !key_is_shared(key);
+    if (block == NULL && !fits) {
         return no_room(key, len, err);
     }
-    memcpy(room, data, len);
-    fed_status status = store_give(user, key, room, len, err);
+    sim_block *into =
+        block != NULL ? block : before; /* without room, the bytes of the value before */
+    if (len > 0) {
+        memmove(into->data, data, len);
+    }
+    into->len = len;
+    fed_status status = block != NULL ? store_give(user, key, block->data, len, err) : FED_OK;
     if (status != FED_OK) {
-        store_leave(user, room);
+        sim_blocks_give_back(&store->stores->blocks, block);
     }
     return status;
 }
 
 static fed_status store_lend(void *user, const char *key, const uint8_t **data, size_t *len,
                              fed_error *err) {
-    const sim_value *value = *sim_store_find(user, key);
-    if (value == NULL || value->data == NULL) {
+    const sim_block *value = value_of(user, key);
+    if (value == NULL) {
         return fed_fail(err, FED_ENOTFOUND, "nothing is stored as \"%s\"", key);
     }
     *data = value->data;
-    *len = value->len;
+    *len = (size_t)value->len;
     return FED_OK;
 }
 
@@ -123,44 +351,39 @@ static fed_status store_get(void *user, const char *key, uint8_t **data, size_t 
 static fed_status store_edit(void *user, const char *key, uint8_t **data, size_t *len,
                              fed_error *err) {
     sim_store *store = user;
-    sim_value *value = *sim_store_find(store, key);
-    if (value == NULL || value->data == NULL || value->model != NULL) {
+    sim_block *value = key_is_shared(key) ? NULL : value_of(store, key);
+    if (value == NULL) {
         return fed_fail(err, FED_ENOTFOUND, "nothing of this client alone is stored as \"%s\"",
                         key);
     }
     FED_TRY(touch(store->stores, err));
     *data = value->data;
-    *len = value->len;
+    *len = (size_t)value->len;
     return FED_OK;
 }
 
-static fed_status store_adopt(void *user, const char *key, const void *head, size_t len) {
+static fed_status store_adopt(void *user, const char *key, const void *begin, size_t len) {
     sim_store *store = user;
-    if (!sim_key_is_shared(key)) {
-        return FED_ENOTFOUND;
-    }
-    sim_value *value = sim_store_value(store, key);
-    sim_model *model = value != NULL ? sim_model_hold(store->stores, head, len) : NULL;
+    FED_REQUIRE(key_is_shared(key), FED_ENOTFOUND);
+    pthread_mutex_lock(&store->stores->mutex);
+    sim_block *model = model_hold(store->stores, begin, len, 0);
+    pthread_mutex_unlock(&store->stores->mutex);
     FED_REQUIRE(model != NULL, FED_ENOTFOUND);
     fed_status status = touch(store->stores, NULL);
     if (status != FED_OK) {
-        sim_model_leave(store->stores, model);
+        model_leave(store->stores, model);
         return status;
     }
-    sim_value_set(store->stores, value, model->data, model->len, true, model);
+    set(store, key, model);
     return FED_OK;
 }
 
 static fed_status store_drop(void *user, const char *key, fed_error *err) {
     sim_store *store = user;
-    sim_value **at = sim_store_find(store, key), *value = *at;
-    if (value == NULL) {
-        return FED_OK;
+    if (value_of(store, key) != NULL) {
+        FED_TRY(touch(store->stores, err));
+        set(store, key, NULL);
     }
-    FED_TRY(touch(store->stores, err));
-    *at = value->next;
-    sim_value_leave(store->stores, value);
-    free(value);
     return FED_OK;
 }
 
@@ -192,36 +415,21 @@ void sim_stores_platform(sim_stores *stores, uint32_t k, fedclient_platform *pla
 
 fed_status sim_stores_optimizer(sim_stores *stores, uint32_t k, size_t floats, float **state,
                                 fed_error *err) {
+    static const char key[] = "optimizer";
     sim_store *store = &stores->store[k];
     FED_TRY(touch(stores, err));
-    if (store->optimizer == NULL || store->optimizer_floats != floats) {
-        bool fresh = false;
-        float *block = floats <= SIZE_MAX / 8
-                           ? sim_blocks_take(&stores->blocks, floats * sizeof *block, &fresh)
-                           : NULL;
+    sim_block *block = value_of(store, key);
+    if (block == NULL || block->len / sizeof(float) != floats) {
+        block = floats <= SIZE_MAX / 8 ? sim_blocks_take(&stores->blocks, floats * sizeof(float))
+                                       : NULL;
         if (block == NULL) {
-            return no_room("optimizer", floats * sizeof *block, err);
+            return no_room(key, floats * sizeof(float), err);
         }
-        if (!fresh) {
-            memset(block, 0, floats * sizeof *block);
-        }
-        sim_blocks_give_back(&stores->blocks, store->optimizer);
-        store->optimizer = block;
-        store->optimizer_floats = floats;
+        memset(block->data, 0, floats * sizeof(float));
+        set(store, key, block);
     }
-    *state = store->optimizer;
+    *state = (float *)(void *)block->data;
     return FED_OK;
-}
-
-fed_status sim_stores_sync(sim_stores *stores, fed_error *err) {
-    return stores->kept && !atomic_load(&stores->synced) ? sim_index_save(stores, err) : FED_OK;
-}
-
-size_t sim_stores_models(sim_stores *stores) {
-    pthread_mutex_lock(&stores->mutex);
-    size_t count = stores->model_count;
-    pthread_mutex_unlock(&stores->mutex);
-    return count;
 }
 
 /* ---- Opening ---- */
@@ -258,17 +466,31 @@ static fed_status open_kept(const char *path, bool resume, int *fd, fed_error *e
     return FED_OK;
 }
 
+/** The first page, and the first block: no client has anything. */
+static fed_status begin(sim_stores *stores, fed_error *err) {
+    const size_t len = stores->clients * sizeof(client_values);
+    sim_block *first = posix_fallocate(stores->blocks.fd, 0, SIM_BLOCKS_PAGE) == 0
+                           ? sim_blocks_take(&stores->blocks, len)
+                           : NULL;
+    if (first == NULL) {
+        return fed_fail(err, FED_ENOSPC, "no room for the clients' stores on the disk");
+    }
+    memset(first->data, 0, len);
+    return FED_OK;
+}
+
 static fed_status open_file(sim_stores *stores, const char *path, bool resume, size_t memory,
                             fed_error *err) {
     int fd = -1;
     FED_TRY(path != NULL ? open_kept(path, resume, &fd, err) : open_temporary(&fd, err));
     FED_TRY(sim_blocks_open(&stores->blocks, fd, memory, err));
-    if (resume) {
-        return sim_index_load(stores, path, err);
+    FED_TRY(resume ? load(stores, path, err) : begin(stores, err));
+    sim_block *first = sim_blocks_at(&stores->blocks, SIM_BLOCKS_PAGE);
+    client_values *has = (client_values *)(void *)first->data;
+    for (uint32_t k = 0; k < stores->clients; k++) {
+        stores->store[k] = (sim_store){.stores = stores, .has = &has[k]};
     }
-    return posix_fallocate(fd, 0, SIM_BLOCKS_PAGE) == 0
-               ? FED_OK
-               : fed_fail(err, FED_ENOSPC, "no room for the clients' stores on the disk");
+    return FED_OK;
 }
 
 fed_status sim_stores_open(const char *path, uint32_t clients, bool resume, size_t memory,
@@ -282,13 +504,8 @@ fed_status sim_stores_open(const char *path, uint32_t clients, bool resume, size
     fresh->clients = clients;
     fresh->kept = path != NULL;
     fresh->store = calloc(clients + (size_t)1, sizeof *fresh->store);
-    fed_status status = fresh->store != NULL ? FED_OK : FED_ENOMEM;
-    for (uint32_t k = 0; k < clients && status == FED_OK; k++) {
-        fresh->store[k].stores = fresh;
-    }
-    if (status == FED_OK) {
-        status = open_file(fresh, path, resume, memory, err);
-    }
+    fed_status status =
+        fresh->store != NULL ? open_file(fresh, path, resume, memory, err) : FED_ENOMEM;
     if (status != FED_OK) {
         sim_stores_close(fresh);
         return status;
@@ -300,21 +517,6 @@ fed_status sim_stores_open(const char *path, uint32_t clients, bool resume, size
 void sim_stores_close(sim_stores *stores) {
     if (stores == NULL) {
         return;
-    }
-    for (uint32_t k = 0; k < stores->clients && stores->store != NULL; k++) {
-        for (sim_value *value = stores->store[k].values; value != NULL;) {
-            sim_value *next = value->next;
-            if (!value->in_block) {
-                free(value->data);
-            }
-            free(value);
-            value = next;
-        }
-    }
-    while (stores->models != NULL) {
-        sim_model *model = stores->models;
-        stores->models = model->next;
-        free(model);
     }
     free(stores->store);
     sim_blocks_close(&stores->blocks);

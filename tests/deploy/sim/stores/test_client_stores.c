@@ -9,7 +9,7 @@
 #include "fed_device.h"
 #include "fed_test.h"
 
-enum { CLIENTS = 5, LARGE = 50000, MEMORY = 80000 /* a block lies across its end */ };
+enum { CLIENTS = 5, LARGE = 50000, MEMORY = 80000 /* a block lies across its end */, HEAD = 40 };
 
 typedef struct world {
     char directory[64], path[96];
@@ -313,8 +313,8 @@ static void other_files_are_refused(void **state) {
     assert_refused(w, CLIENTS + 1, FED_EINVAL, "5 clients, not 6");
     int fd = open(w->path, O_RDWR);
     assert_true(fd >= 0);
-    assert_int_equal(pwrite(fd, "\2", 1, 8), 1);
-    assert_refused(w, CLIENTS, FED_EVERSION, "format 2");
+    assert_int_equal(pwrite(fd, "\3", 1, 8), 1);
+    assert_refused(w, CLIENTS, FED_EVERSION, "format 3");
     assert_int_equal(pwrite(fd, "other", 5, 0), 5);
     assert_refused(w, CLIENTS, FED_EFORMAT, "does not hold");
     assert_int_equal(ftruncate(fd, 100), 0);
@@ -336,7 +336,7 @@ static void damage_is_noticed(void **state) {
     assert_true(fd >= 0);
     assert_int_equal(fstat(fd, &about), 0);
     unsigned damaged = 0;
-    for (off_t at = 0; at < about.st_size; at += at < 56 ? 1 : 509) {
+    for (off_t at = 0; at < about.st_size; at += at < HEAD ? 1 : 509) {
         uint8_t was, is;
         assert_int_equal(pread(fd, &was, 1, at), 1);
         is = was ^ 0x10;
@@ -345,7 +345,7 @@ static void damage_is_noticed(void **state) {
         fed_status status = sim_stores_open(w->path, CLIENTS, true, MEMORY, &w->stores, &err);
         assert_true(status == FED_OK || status == FED_EFORMAT || status == FED_EVERSION ||
                     status == FED_EINVAL);
-        assert_true(status != FED_OK || at >= 56); /* what is unused */
+        assert_true(status != FED_OK || at >= HEAD); /* what is unused */
         damaged += status != FED_OK;
         close_flash(w);
         assert_int_equal(pwrite(fd, &was, 1, at), 1);
