@@ -86,10 +86,6 @@ void sim_heap_remove(sim_heap *heap, uint32_t k) {
     }
 }
 
-bool sim_heap_has(const sim_heap *heap, uint32_t k) {
-    return heap->at[k] != UINT32_MAX;
-}
-
 uint32_t sim_heap_top(const sim_heap *heap) {
     return heap->order[0];
 }

@@ -32,7 +32,6 @@ void sim_heap_close(sim_heap *heap);
 void sim_heap_set(sim_heap *heap, uint32_t k, sim_due due);
 /** Take client k out, if it is there. */
 void sim_heap_remove(sim_heap *heap, uint32_t k);
-bool sim_heap_has(const sim_heap *heap, uint32_t k);
 /** The client that is due first; the heap is not empty. */
 uint32_t sim_heap_top(const sim_heap *heap);
 

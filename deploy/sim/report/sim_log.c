@@ -58,14 +58,6 @@ double sim_log_accuracy(const sim_log *log) {
     return (double)NAN;
 }
 
-double sim_log_compression(const sim_log *log) {
-    uint64_t up = 0;
-    for (size_t k = 0; k < log->client_count; k++) {
-        up += log->clients[k].up_bytes;
-    }
-    return up == 0 ? 0 : 4.0 * (double)log->parameters * (double)log->steps / (double)up;
-}
-
 void sim_log_free(sim_log *log) {
     free(log->rounds);
     free(log->clients);

@@ -72,8 +72,6 @@ double sim_log_accuracy(const sim_log *log);
 
 /** The test loss of the last model that was measured; NAN: none was. */
 double sim_log_test_loss(const sim_log *log);
-/** How many times fewer bytes went up than float32 gradients of every local step would take. */
-double sim_log_compression(const sim_log *log);
 void sim_log_free(sim_log *log);
 
 #endif

@@ -47,24 +47,10 @@ static void test_the_accuracy_is_that_of_the_last_model_measured(void **state) {
     sim_log_free(&log);
 }
 
-static void test_compression_counts_a_float32_for_each_parameter_and_step(void **state) {
-    (void)state;
-    sim_log log;
-    fill(&log);
-    assert_true(sim_log_compression(&log) == 0);
-    log.parameters = 1000;
-    log.steps = 50;
-    log.clients[2].up_bytes = 1500;
-    log.clients[10].up_bytes = 500;
-    assert_true(sim_log_compression(&log) == 100);
-    sim_log_free(&log);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_round_keeps_who_took_part),
         cmocka_unit_test(test_the_accuracy_is_that_of_the_last_model_measured),
-        cmocka_unit_test(test_compression_counts_a_float32_for_each_parameter_and_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
