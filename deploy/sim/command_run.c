@@ -52,10 +52,6 @@ static void name_output(const char *scenario, char *dst, size_t cap) {
     snprintf(dst, cap, "results/%.*s", dot != NULL && dot != name ? (int)(dot - name) : 200, name);
 }
 
-static void cell_directory(const batch *b, const sim_cell *cell, char dst[SIM_PATH]) {
-    snprintf(dst, SIM_PATH, "%s%s%s", b->out, cell->name[0] != '\0' ? "/" : "", cell->name);
-}
-
 /** fedserver lies where fedsim lies, however fedsim was found: by its path or through $PATH. */
 static void find_fedserver(batch *b) {
     char own[SIM_PATH];
@@ -164,7 +160,8 @@ static fed_status take_cell(batch *b, const sim_cell *cell, fed_error *err) {
     char directory[SIM_PATH];
     bool finished = false;
     sim_log log = {0};
-    cell_directory(b, cell, directory);
+    snprintf(directory, sizeof directory, "%s%s%s", b->out, cell->name[0] != '\0' ? "/" : "",
+             cell->name);
     if (holds_results(directory)) {
         FED_TRY(check_same(directory, &cell->scenario, err));
     }

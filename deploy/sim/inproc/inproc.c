@@ -213,13 +213,6 @@ static fed_status run(sim_world *world, uint64_t *digest, fed_error *err) {
     return sim_coordinator_result(&world->host.coordinator, o->model, digest, err);
 }
 
-/** This thread, and those that it starts, wake another one just before they sleep themselves. With
- * SCHED_BATCH they sleep before the other one runs. Without, the run is only slower. */
-static void schedule_in_batches(void) {
-    const struct sched_param none = {0};
-    (void)sched_setscheduler(0, SCHED_BATCH, &none);
-}
-
 fed_status sim_inproc_run(sim_clients *clients, const sim_watch *watch, uint64_t *digest,
                           fed_error *err) {
     sim_world world = {.clients = clients, .watch = watch};
@@ -227,7 +220,9 @@ fed_status sim_inproc_run(sim_clients *clients, const sim_watch *watch, uint64_t
         .user = &world, .trains = sim_step_trains, .measures = sim_step_measures};
     clients->virtual_time = &world.virtual_time;
     clients->server = "https://127.0.0.1:10443";
-    schedule_in_batches();
+    /* This thread, and those that it starts, wake another one just before they sleep themselves.
+     * With SCHED_BATCH they sleep before the other one runs. Without, the run is only slower. */
+    (void)sched_setscheduler(0, SCHED_BATCH, &(const struct sched_param){0});
     fed_status status = run(&world, digest, err);
     sim_host_close(&world.host);
     close_world(&world);

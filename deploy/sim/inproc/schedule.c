@@ -378,17 +378,13 @@ static void schedule(sim_world *world, sim_actor *here) {
     }
 }
 
-/** Let all that is under way come to a point at which it can be saved. */
-static fed_status settle(sim_world *world, fed_error *err) {
-    FED_TRY(flush(world, err));
-    sim_steps_settle(world);
-    return FED_OK;
-}
-
-/** The watcher wants the run to end. */
+/** The watcher wants the run to end. All that is under way comes to where it can be saved. */
 static fed_status stop(sim_world *world, fed_error *err) {
     const sim_clients *clients = world->clients;
-    FED_TRY(clients->options->state != NULL ? settle(world, err) : FED_OK);
+    if (clients->options->state != NULL) {
+        FED_TRY(flush(world, err));
+        sim_steps_settle(world);
+    }
     return fed_fail(err, FED_ECANCELED, "stopped in round %u", clients->kept.round);
 }
 

@@ -87,6 +87,14 @@ static void write_figure(fed_writer *w, const char *name, const char *value) {
     fed_write_printf(w, "<div><dt>%s</dt><dd>%s</dd></div>\n", name, value);
 }
 
+static void write_ratio(fed_writer *w, const char *name, double ratio) {
+    char text[32] = "-";
+    if (!isnan(ratio)) {
+        snprintf(text, sizeof text, "x%.*f", ratio < 99.5 ? 1 : 0, ratio);
+    }
+    write_figure(w, name, text);
+}
+
 static void write_figures(const sim_log *log, fed_writer *w) {
     const sim_totals t = sim_log_totals(log);
     const double n = (double)log->client_count;
@@ -100,15 +108,9 @@ static void write_figures(const sim_log *log, fed_writer *w) {
     }
     write_figure(w, "sent, per client", sim_bytes_text((double)t.up_bytes / n, text));
     write_figure(w, "received, per client", sim_bytes_text((double)t.down_bytes / n, text));
-    snprintf(ratio, sizeof ratio, "x%.*f", t.compression < 99.5 ? 1 : 0, t.compression);
-    write_figure(w, "fewer bytes up than float32 at every step",
-                 isnan(t.compression) ? "-" : ratio);
-    snprintf(ratio, sizeof ratio, "x%.*f", t.compression_round < 99.5 ? 1 : 0, t.compression_round);
-    write_figure(w, "fewer bytes up than float32 once a round",
-                 isnan(t.compression_round) ? "-" : ratio);
-    snprintf(ratio, sizeof ratio, "x%.*f", t.compression_both < 99.5 ? 1 : 0, t.compression_both);
-    write_figure(w, "fewer both ways than float32 at every step",
-                 isnan(t.compression_both) ? "-" : ratio);
+    write_ratio(w, "fewer bytes up than float32 at every step", t.compression);
+    write_ratio(w, "fewer bytes up than float32 once a round", t.compression_round);
+    write_ratio(w, "fewer both ways than float32 at every step", t.compression_both);
     write_figure(w, "virtual time", sim_time_text(t.virtual_s, text));
     write_figure(w, "wall time", sim_time_text(log->wall_s, text));
     fed_write_printf(w, "</dl>\n");

@@ -75,14 +75,10 @@ static fed_status add_alternative(const sim_scenario *s, sim_key_id id, axis *a,
                                             : axis_add(a, text, len);
 }
 
-static bool is_one_value(sim_key_id id, const char *text) {
-    const bool description = id == SIM_MODEL && strncmp(text, "input", 5) == 0;
-    return text[0] == '\0' || description;
-}
-
 static fed_status read_axis(const sim_scenario *s, sim_key_id id, axis *a, fed_error *err) {
     const char *text = s->value[id];
-    if (is_one_value(id, text)) {
+    const bool description = id == SIM_MODEL && strncmp(text, "input", 5) == 0;
+    if (text[0] == '\0' || description) {
         return axis_add(a, text, strlen(text));
     }
     for (bool more = true; more;) {

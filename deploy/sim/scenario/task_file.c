@@ -226,11 +226,6 @@ static fed_status check_goal(const sim_scenario *s, const sim_options *o, fed_er
     return sim_scenario_refuse(s, SIM_GOAL, why, err);
 }
 
-/** Over HTTPS a step waits for answers now and then; another one can use the core meanwhile. */
-static uint32_t turns_at_a_time(sim_transport transport, uint32_t cores) {
-    return transport == SIM_HTTPS ? 2 * cores : cores;
-}
-
 fed_status sim_options_read(const sim_scenario *s, uint32_t cores, sim_options *o, fed_error *err) {
     *o = (sim_options){0};
     for (sim_key_id id = 0; id < SIM_KEYS; id++) {
@@ -241,7 +236,10 @@ fed_status sim_options_read(const sim_scenario *s, uint32_t cores, sim_options *
         sim_options_set(o, id, s->value[id], number);
     }
     FED_TRY(read_transport(s, o, err));
-    o->threads = o->threads > 0 ? o->threads : turns_at_a_time(o->transport, cores);
+    if (o->threads == 0) {
+        /* Over HTTPS a step waits for answers now and then; another one can use the core. */
+        o->threads = o->transport == SIM_HTTPS ? 2 * cores : cores;
+    }
     FED_TRY(check_virtual(s, o, err));
     FED_TRY(check_goal(s, o, err));
     return read_split(s, o, err);
