@@ -167,37 +167,30 @@ static void a_trace_says_it_line_by_line(void **state) {
     fed_test_rmdir(directory);
 }
 
+#define OPTIONS .clients = 4, .threads = 1
+
 static void options_that_make_no_sense_are_refused_in_words(void **state) {
     (void)state;
-    const sim_options good = {.clients = 4, .threads = 1, .evaluate_every = 1};
-    fed_error err = {0};
-    assert_fed_ok_err(sim_options_check(&good, &err));
-    sim_options o = good;
-    o.line = "5g";
-    assert_int_equal(sim_options_check(&o, &err), FED_EINVAL);
-    assert_non_null(strstr(err.text, "unknown link \"5g\""));
-    o = good;
-    o.line = "3g:x";
-    assert_int_equal(sim_options_check(&o, &err), FED_EINVAL);
-    o = good;
-    o.speed = "spread=9";
-    assert_int_equal(sim_options_check(&o, &err), FED_EINVAL);
-    o = good;
-    o.presence = "always+moon";
-    assert_int_equal(sim_options_check(&o, &err), FED_EINVAL);
-    o = good;
-    o.presence = "trace:/nowhere";
-    assert_int_equal(sim_options_check(&o, &err), FED_EIO);
-    o = good;
-    o.transport = SIM_HTTPS;
-    o.line = "3g";
-    assert_int_equal(sim_options_check(&o, &err), FED_EINVAL);
-    o = good;
-    o.resume = true;
-    assert_int_equal(sim_options_check(&o, &err), FED_EINVAL);
-    o = good;
-    o.evaluate_every = 0;
-    assert_int_equal(sim_options_check(&o, &err), FED_EINVAL);
+    static const struct {
+        sim_options options;
+        fed_status status;
+        const char *words;
+    } cases[] = {
+        {{OPTIONS, .evaluate_every = 1}, FED_OK, ""},
+        {{OPTIONS, .evaluate_every = 1, .line = "5g"}, FED_EINVAL, "unknown link \"5g\""},
+        {{OPTIONS, .evaluate_every = 1, .line = "3g:x"}, FED_EINVAL, ""},
+        {{OPTIONS, .evaluate_every = 1, .speed = "spread=9"}, FED_EINVAL, ""},
+        {{OPTIONS, .evaluate_every = 1, .presence = "always+moon"}, FED_EINVAL, ""},
+        {{OPTIONS, .evaluate_every = 1, .presence = "trace:/nowhere"}, FED_EIO, ""},
+        {{OPTIONS, .evaluate_every = 1, .transport = SIM_HTTPS, .line = "3g"}, FED_EINVAL, ""},
+        {{OPTIONS, .evaluate_every = 1, .resume = true}, FED_EINVAL, ""},
+        {{OPTIONS, .evaluate_every = 0}, FED_EINVAL, ""},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+        fed_error err = {0};
+        assert_int_equal(sim_options_check(&cases[k].options, &err), cases[k].status);
+        assert_non_null(strstr(err.text, cases[k].words));
+    }
 }
 
 int main(void) {
