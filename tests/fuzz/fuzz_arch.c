@@ -2,18 +2,9 @@
  * net.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdlib.h>
-#include <string.h>
+#include "fuzz.h"
 
 #include "fed/arch.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
-
-static void require(bool holds) {
-    if (!holds) {
-        abort();
-    }
-}
 
 static uint64_t size_of(fed_shape s) {
     return (uint64_t)s.c * s.h * s.w;
@@ -81,8 +72,7 @@ static void check_text(const fed_arch *arch) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len) {
-    char *text = malloc(len + 1);
-    require(text != NULL);
+    char *text = fuzz_allocate(len + 1);
     memcpy(text, data, len);
     text[len] = '\0';
     fed_arch arch;

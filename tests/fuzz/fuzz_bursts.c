@@ -2,32 +2,12 @@
  * machine can run. The first byte is e, the second one the number of values, the third one says how
  * much room is missing. The rest is taken as bursts, and then as values. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdlib.h>
-#include <string.h>
+#include "fuzz.h"
 
 #include "codecs/registry.h"
 #include "fedcodec/bursts.h"
 
 enum { HEAD = 3, MOST = 255, CAP = MOST * 5 };
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
-
-static void require(bool holds) {
-    if (!holds) {
-        abort();
-    }
-}
-
-/* Memory of just that size, whose end a sanitizer watches. */
-static void *allocate(size_t bytes) {
-    void *memory = malloc(bytes + (bytes == 0));
-    require(memory != NULL);
-    return memory;
-}
-
-static void *copy_of(const void *src, size_t bytes) {
-    return memcpy(allocate(bytes), src, bytes);
-}
 
 static const fedcodec_burst_coder *on_unit(size_t k) {
     const fedcodec_unit *unit = fedcodec_unit_at(k);
@@ -44,8 +24,8 @@ static void take_values(int e, const uint32_t *x, size_t n, size_t missing) {
     const size_t taken = fedcodec_bursts_encode(e, x, n, first, cap, &first_len);
     require(first_len <= cap && (taken == n || (taken < n && taken % 8 == 0)));
     for (size_t k = 0; on_unit(k) != NULL; k++) {
-        uint8_t *dst = allocate(cap);
-        uint32_t *y = allocate(4 * taken), *rounded = allocate(4 * taken);
+        uint8_t *dst = fuzz_allocate(cap);
+        uint32_t *y = fuzz_allocate(4 * taken), *rounded = fuzz_allocate(4 * taken);
         size_t dst_len = 0;
         require(on_unit(k)->encode(e, x, n, dst, cap, &dst_len) == taken);
         require(dst_len == first_len && memcmp(dst, first, dst_len) == 0);
@@ -82,8 +62,8 @@ static void take_bursts(const uint8_t *src, size_t len, size_t n) {
     const fed_status status = fedcodec_bursts_decode(src, len, first, n);
     require(status == FED_OK || status == FED_EFORMAT);
     for (size_t k = 0; on_unit(k) != NULL; k++) {
-        uint8_t *copy = copy_of(src, len);
-        float *y = allocate(4 * n);
+        uint8_t *copy = fuzz_copy(src, len);
+        float *y = fuzz_allocate(4 * n);
         require(on_unit(k)->decode(copy, len, y, n) == status);
         require(status != FED_OK || memcmp(y, first, 4 * n) == 0);
         free(copy);

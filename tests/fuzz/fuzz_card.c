@@ -1,14 +1,12 @@
 /* Fuzz: frames through two cards. What the first compresses, the second restores to the rounded
  * bytes; what is not marked stays as it is; what strangers send crashes nothing. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "fuzz.h"
+
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "card_frames.h"
 #include "fedcodec/bursts.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* An input is a list of steps: a byte that says which, then what the step takes. */
 enum { STEP_SEND, STEP_FROM_WIRE, STEP_ANY, STEP_SYN, STEPS };

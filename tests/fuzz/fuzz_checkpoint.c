@@ -1,11 +1,9 @@
 /* Fuzz: no bytes may make the checkpoint reader misbehave, and what it takes must be a sound model.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdlib.h>
+#include "fuzz.h"
 
 #include "fed/checkpoint.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     fed_model model;
@@ -15,14 +13,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     size_t at = 0;
     for (size_t i = 0; i < model.layout.count; i++) {
-        if (model.layout.tensors[i].offset != at) {
-            abort();
-        }
+        require(model.layout.tensors[i].offset == at);
         at += model.layout.tensors[i].size;
     }
-    if (at != model.layout.size || at * 2 > size || fed_first_nonfinite(model.values, at) != at) {
-        abort();
-    }
+    require(at == model.layout.size && at * 2 <= size);
+    require(fed_first_nonfinite(model.values, at) == at);
     fed_model_free(&model);
     return 0;
 }

@@ -1,27 +1,19 @@
 /* Fuzz: what arrives on a link between coordinators, as frames, requests and answers. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdlib.h>
-#include <string.h>
+#include "fuzz.h"
 
 #include "fedserver/cluster/cluster_message.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* A request that can be read is written as the bytes that it was read from. */
 static void try_request(const fed_writer *head) {
     fedserver_request request;
     char known[20];
     fed_writer again;
-    char *text = malloc(head->len + 1);
-    if (text == NULL) {
-        return;
-    }
+    char *text = fuzz_allocate(head->len + 1);
     fed_writer_growing(&again);
     if (cluster_request_read(head->data, head->len, text, head->len, &request, known) == FED_OK) {
         cluster_request_write(&again, &request, known);
-        if (again.len != head->len || memcmp(again.data, head->data, head->len) != 0) {
-            abort();
-        }
+        require_same(&again, head->data, head->len);
     }
     fed_writer_free(&again);
     free(text);
@@ -33,17 +25,13 @@ static void try_answer(const fed_writer *head) {
     fed_writer_growing(&again);
     if (cluster_answer_read(head->data, head->len, &answer) == FED_OK) {
         cluster_answer_write(&again, &answer.response, answer.same);
-        if (again.len != head->len || memcmp(again.data, head->data, head->len) != 0) {
-            abort();
-        }
+        require_same(&again, head->data, head->len);
     }
     fed_writer_free(&again);
 }
 
 static void try_frame(const cluster_frame *frame) {
-    if (frame->head.len > CLUSTER_HEAD_MOST || frame->body.len != frame->body_len) {
-        abort();
-    }
+    require(frame->head.len <= CLUSTER_HEAD_MOST && frame->body.len == frame->body_len);
     try_request(&frame->head);
     try_answer(&frame->head);
 }
@@ -60,9 +48,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         bool whole = false;
         status = cluster_frame_take(&frame, data + at, step < size - at ? step : size - at, &used,
                                     &whole, &err);
-        if (status == FED_OK && (used == 0 || used > step)) {
-            abort();
-        }
+        require(status != FED_OK || (used > 0 && used <= step));
         at += used;
         if (whole) {
             try_frame(&frame);

@@ -4,28 +4,14 @@
  * With a codec's name in FED_FUZZ_CODEC inputs of all others are passed over, so that one decoder
  * has the whole run. What is found is good for all, since its first byte stays true. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "fuzz.h"
+
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "codecs/registry.h"
 
 enum { HEAD = 2, IDS = 32 };
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
-
-static void require(bool holds) {
-    if (!holds) {
-        abort();
-    }
-}
-
-static void *allocate(size_t bytes) {
-    void *memory = malloc(bytes + 1);
-    require(memory != NULL);
-    return memory;
-}
 
 /* The codec that FED_FUZZ_CODEC names; NULL for any. */
 static const fedcodec_vtable *wanted_codec(void) {
@@ -58,7 +44,7 @@ static bool all_equal(const float *y, const float *first, size_t n) {
 static void require_axpy(const fedcodec_vtable *codec, const uint8_t *src, size_t len,
                          const float *y, size_t n) {
     const float w = -1.5f, start = 1.0f;
-    float *sum = allocate(n * sizeof *sum);
+    float *sum = fuzz_allocate(n * sizeof *sum);
     for (size_t i = 0; i < n; i++) {
         sum[i] = start;
     }
@@ -73,7 +59,7 @@ static void require_axpy(const fedcodec_vtable *codec, const uint8_t *src, size_
 static void require_fold(const fedcodec_vtable *codec, const uint8_t *src, size_t len,
                          const float *y, size_t n, float max_abs) {
     const fed_status folds = max_abs <= FEDCODEC_FOLD_LIMIT ? FED_OK : FED_ERANGE;
-    int64_t *acc = allocate(n * sizeof *acc);
+    int64_t *acc = fuzz_allocate(n * sizeof *acc);
     for (size_t i = 0; i < n; i++) {
         acc[i] = 1;
     }
@@ -87,7 +73,7 @@ static void require_fold(const fedcodec_vtable *codec, const uint8_t *src, size_
 /* What check lets pass decodes to what it says, three ways, and to the first unit's bits. */
 static void require_decoded(const fedcodec_vtable *codec, const uint8_t *src, size_t len, size_t n,
                             float max_abs, const float *first) {
-    float *y = allocate(n * sizeof *y), most = 0.0f;
+    float *y = fuzz_allocate(n * sizeof *y), most = 0.0f;
     require(fedcodec_decode(codec, src, len, y, n) == FED_OK);
     require(all_equal(y, first, n));
     for (size_t i = 0; i < n; i++) {
@@ -101,7 +87,7 @@ static void require_decoded(const fedcodec_vtable *codec, const uint8_t *src, si
 
 /* Every unit says the same of these bytes; where that is yes, it is the same values. */
 static void require_units_agree(size_t codec, const uint8_t *src, size_t len, size_t n) {
-    float *first = allocate(n * sizeof *first), max_abs = -1.0f;
+    float *first = fuzz_allocate(n * sizeof *first), max_abs = -1.0f;
     const fedcodec_unit *unit = fedcodec_unit_at(0);
     const fed_status status = unit->codecs[codec]->check(src, len, n, &max_abs);
     require(status == FED_OK ? max_abs >= 0.0f : max_abs == -1.0f);

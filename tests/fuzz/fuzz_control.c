@@ -1,11 +1,8 @@
 /* Fuzz: the records between judge and member; the writer must give back what was read. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdlib.h>
-#include <string.h>
+#include "fuzz.h"
 
 #include "fedclient/datacenter/control/records.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     fed_reader r;
@@ -26,9 +23,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         }
         feddc_rank_row_write(&w, &row);
     }
-    if (w.status != FED_OK || w.len != r.pos || memcmp(w.data, data, w.len) != 0) {
-        abort();
-    }
+    require_same(&w, data, r.pos);
     fed_writer_free(&w);
     return 0;
 }

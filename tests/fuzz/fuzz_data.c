@@ -1,30 +1,21 @@
 /* Fuzz: no bytes may make a reader of data files misbehave, and what one takes must be a sound set.
  * The first byte chooses the reader. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "fuzz.h"
+
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "fedclient/train/data/input.h"
 #include "fedtrain/dataset.h"
 #include "fedtrain/text.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
 enum { LIMIT = 1 << 20 };
-
-static void require(bool holds) {
-    if (!holds) {
-        abort();
-    }
-}
 
 /* Every sample can be read, and every label is a class. */
 static void check_set(const fedtrain_dataset *set, size_t most) {
     size_t size = (size_t)set->shape.c * set->shape.h * set->shape.w;
     require(set->count > 0 && size > 0 && set->count <= most && size <= most);
-    float *x = malloc(size * sizeof *x);
-    require(x != NULL);
+    float *x = fuzz_allocate(size * sizeof *x);
     for (uint32_t i = 0; i < set->count; i++) {
         uint32_t label = 0;
         fedtrain_dataset_gather(set, &i, 1, x, &label);

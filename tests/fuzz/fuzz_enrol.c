@@ -1,20 +1,10 @@
 /* Fuzz what enrolment reads: a certificate request, as PEM or (wrapped here) as DER; and, on the
  * device, the certificate that comes back. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
+#include "fuzz.h"
 
 #include "fed/bytes.h"
 #include "fed/crypto.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
-
-static void require(bool holds) {
-    if (!holds) {
-        abort();
-    }
-}
 
 static fed_pem ca_key, ca;
 

@@ -1,18 +1,9 @@
 /* Fuzz envelopes: frame by frame, and against the layout of a small model. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdlib.h>
-#include <string.h>
+#include "fuzz.h"
 
 #include "fedcodec/codec_vtable.h"
 #include "fedcodec/envelope.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
-
-static void require(bool holds) {
-    if (!holds) {
-        abort();
-    }
-}
 
 static void walk(const uint8_t *data, size_t len) {
     fedcodec_envelope envelope;
@@ -34,8 +25,7 @@ static void walk(const uint8_t *data, size_t len) {
             frames++;
             continue;
         }
-        uint8_t *plain = malloc(frame.plain_len + 1);
-        require(plain != NULL);
+        uint8_t *plain = fuzz_allocate(frame.plain_len);
         if (fedcodec_frame_unpack(&frame, plain, &frame) == FED_OK &&
             frame.codec->check(frame.data, frame.len, (size_t)frame.n, &max_abs) == FED_OK) {
             float y[4096];

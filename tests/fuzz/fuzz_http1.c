@@ -1,12 +1,9 @@
 /* Fuzz: an answer in HTTP/1.1 reads the same in one piece and in any others, and never passes its
  * limit. The first byte says how it is cut. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdlib.h>
-#include <string.h>
+#include "fuzz.h"
 
 #include "fedclient/transports/mbedtls/http1.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
 enum { LIMIT = 4096 };
 
@@ -17,12 +14,6 @@ typedef struct outcome {
     fed_writer answer;
 } outcome;
 
-static void require(int holds) {
-    if (!holds) {
-        abort();
-    }
-}
-
 /* step: bytes at a time; from memory of exactly that size. */
 static void run(outcome *o, const uint8_t *data, size_t len, size_t step) {
     fed_writer_growing(&o->answer);
@@ -31,9 +22,7 @@ static void run(outcome *o, const uint8_t *data, size_t len, size_t step) {
     for (o->used = 0; o->used < len && o->status == FED_OK;) {
         const size_t take = len - o->used < step ? len - o->used : step;
         size_t used = 0;
-        uint8_t *piece = malloc(take);
-        require(piece != NULL);
-        memcpy(piece, data + o->used, take);
+        uint8_t *piece = fuzz_copy(data + o->used, take);
         o->status = fedclient_http1_take(&o->h, piece, take, &used);
         free(piece);
         require(o->status != FED_OK || used == take || o->h.state == FEDCLIENT_HTTP1_DONE);

@@ -1,21 +1,13 @@
 /* Fuzz patches: the first byte picks the number of values, the others are the patch. What can be
  * read leads to finite values, and those can be written and read again. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "fuzz.h"
+
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "fedcodec/patch.h"
 
 enum { MOST = 512 };
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
-
-static void require(bool holds) {
-    if (!holds) {
-        abort();
-    }
-}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len) {
     if (len == 0) {

@@ -1,8 +1,8 @@
 /* Fuzz requests to a coordinator with a task: a byte that says who asks, a line "METHOD PATH?QUERY
  * TOKEN", and the body. None may make it fail, and every answer must be a sound one. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdlib.h>
-#include <string.h>
+#include "fuzz.h"
+
 #include <unistd.h>
 
 #include "fed/file.h"
@@ -10,20 +10,12 @@
 #include "fedserver/rounds/roster.h"
 #include "fedserver/server.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
-
 enum { ROLES = 3, AT_ROUND = 8, PATH = 300 };
 
 static fedserver *server;
 static char directory[64];
 static uint8_t device[ROLES][FED_SHA256_SIZE];
 static int64_t now_ms = INT64_C(1767225600000);
-
-static void require(bool holds) {
-    if (!holds) {
-        abort();
-    }
-}
 
 static void clean(void) {
     static const char *const names[] = {

@@ -1,18 +1,9 @@
 /* Fuzz task files: none may make the reader misbehave, and what it takes must be a sound task. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdlib.h>
-#include <string.h>
+#include "fuzz.h"
 
 #include "fedserver/task/config.h"
 #include "fedserver/task/task_text.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
-
-static void require(bool holds) {
-    if (!holds) {
-        abort();
-    }
-}
 
 /* A store must read the task that it wrote. */
 static void check_text(const fedserver_task *task) {
@@ -24,7 +15,7 @@ static void check_text(const fedserver_task *task) {
     fedserver_task_text_write(task, &text);
     require(fedserver_task_text_read(1, (const char *)text.data, text.len, &back, &err) == FED_OK);
     fedserver_task_text_write(&back, &again);
-    require(text.len == again.len && memcmp(text.data, again.data, text.len) == 0);
+    require_same(&again, text.data, text.len);
     fed_writer_free(&text);
     fed_writer_free(&again);
 }

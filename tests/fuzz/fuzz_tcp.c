@@ -1,18 +1,9 @@
 /* Fuzz what link "tcp" reads from whoever has connected: hello, welcome, ticket, record. The first
  * byte picks one of them. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdlib.h>
-#include <string.h>
+#include "fuzz.h"
 
 #include "fedclient/datacenter/links/tcp/tcp_wire.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
-
-static void require(bool holds) {
-    if (!holds) {
-        abort();
-    }
-}
 
 static const uint8_t secret[FEDDC_SECRET] = {1}, challenge[TCP_NONCE] = {2};
 

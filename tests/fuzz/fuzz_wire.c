@@ -1,14 +1,11 @@
 /* Fuzz: every message reader on any bytes; what one takes, its writer must give back unchanged. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdlib.h>
-#include <string.h>
+#include "fuzz.h"
 
 #include "fed/gang.h"
 #include "fed/own_metrics.h"
 #include "fed/version.h"
 #include "fed/wire.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* An assignment's form is its check-in's. */
 static void check_assignment(uint8_t protocol, const uint8_t *data, size_t size) {
@@ -21,9 +18,7 @@ static void check_assignment(uint8_t protocol, const uint8_t *data, size_t size)
     fed_writer w;
     fed_writer_growing(&w);
     fed_assignment_write(&w, protocol, &m);
-    if (w.status != FED_OK || w.len != r.pos || memcmp(w.data, data, w.len) != 0) {
-        abort();
-    }
+    require_same(&w, data, r.pos);
     fed_writer_free(&w);
 }
 
@@ -39,10 +34,7 @@ static void check_assignment(uint8_t protocol, const uint8_t *data, size_t size)
         fed_writer w;                                                                              \
         fed_writer_growing(&w);                                                                    \
         fed_##kind##_write(&w, &m);                                                                \
-        if (w.status != FED_OK || w.len != r.pos ||                                                \
-            (w.len > 0 && memcmp(w.data, data, w.len) != 0)) {                                     \
-            abort();                                                                               \
-        }                                                                                          \
+        require_same(&w, data, r.pos);                                                             \
         fed_writer_free(&w);                                                                       \
     }
 

@@ -1,0 +1,41 @@
+/* What every fuzz target includes: its entry, and the check that ends a run. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FUZZ_H
+#define FUZZ_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fed/bytes.h"
+
+/** The target: libFuzzer calls it, or replay.c. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
+
+static inline void require(bool holds) {
+    if (!holds) {
+        abort();
+    }
+}
+
+/** What was written must be the very bytes that were read. */
+static inline void require_same(const fed_writer *written, const uint8_t *data, size_t len) {
+    require(written->status == FED_OK && written->len == len);
+    require(len == 0 || memcmp(written->data, data, len) == 0);
+}
+
+/** Memory of just that size, whose end a sanitizer watches; the caller's to free. */
+static inline void *fuzz_allocate(size_t bytes) {
+    void *memory = malloc(bytes + (bytes == 0));
+    require(memory != NULL);
+    return memory;
+}
+
+/** A copy in such memory. */
+static inline void *fuzz_copy(const void *src, size_t bytes) {
+    return memcpy(fuzz_allocate(bytes), src, bytes);
+}
+
+#endif
