@@ -37,12 +37,6 @@ static int setup(void **state) {
     return 0;
 }
 
-static int teardown(void **state) {
-    fed_device_close(*state);
-    free(*state);
-    return 0;
-}
-
 static void a_round_is_trained_uploaded_and_counted(void **state) {
     fed_device *device = *state;
     fedclient_event event = fed_device_event(device);
@@ -136,8 +130,7 @@ static void the_devices_port_replaces_that_of_the_address(void **state) {
 
 static void a_lost_acknowledgement_is_asked_for_again_and_counts_once(void **state) {
     fed_device *device = *state;
-    device->fake.plan =
-        (fed_fake_plan){.path = "/v1/update", .fault = FED_FAKE_LOST_ANSWER, .times = 2};
+    fed_fake_fail(&device->fake, "/v1/update", FED_FAKE_LOST_ANSWER, 2);
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_RETRY);
     assert_true(strstr(device->err.text, "line broke") != NULL);
     fed_device_restart(device);
@@ -151,7 +144,7 @@ static void a_lost_acknowledgement_is_asked_for_again_and_counts_once(void **sta
 
 static void waits_grow_while_the_line_is_down(void **state) {
     fed_device *device = *state;
-    device->fake.plan = (fed_fake_plan){.path = "/", .fault = FED_FAKE_UNREACHABLE, .times = 20};
+    fed_fake_fail(&device->fake, "/", FED_FAKE_UNREACHABLE, 20);
     uint32_t first = fed_device_event(device).wait_ms, last = 0;
     assert_in_range(first, 200, 400);
     for (unsigned k = 0; k < 19; k++) {
@@ -167,7 +160,7 @@ static void who_was_told_to_wait_long_comes_back_as_slowly(void **state) {
     device->fake.retry_ms = told_ms;
     fed_device_finish(device, 4);
     assert_int_equal(fed_device_event(device).wait_ms, told_ms);
-    device->fake.plan = (fed_fake_plan){.path = "/", .fault = FED_FAKE_UNREACHABLE, .times = 20};
+    fed_fake_fail(&device->fake, "/", FED_FAKE_UNREACHABLE, 20);
     assert_in_range(fed_device_event(device).wait_ms, told_ms / 64, told_ms / 32);
     uint32_t last = 0;
     for (unsigned k = 0; k < 19; k++) {
@@ -180,11 +173,7 @@ static void a_busy_coordinator_is_tried_again(void **state) {
     fed_device *device = *state;
     static const int busy[] = {500, 503, 429, 408};
     for (size_t k = 0; k < sizeof busy / sizeof busy[0]; k++) {
-        device->fake.plan = (fed_fake_plan){.path = "/v1/update",
-                                            .fault = FED_FAKE_STATUS,
-                                            .status = busy[k],
-                                            .error = "busy",
-                                            .times = 1};
+        fed_fake_refuse(&device->fake, "/v1/update", busy[k], "busy");
         assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_RETRY);
     }
     assert_true(strstr(device->err.text, "the fake said \"busy\"") != NULL);
@@ -207,8 +196,7 @@ static void a_coordinator_that_says_when_is_asked_no_earlier(void **state) {
                                             .retry_after_s = asked_s[k]};
         assert_in_range(fed_device_event(device).wait_ms, least_ms[k], least_ms[k] + 200);
     }
-    device->fake.plan =
-        (fed_fake_plan){.path = "/v1/checkin", .fault = FED_FAKE_UNREACHABLE, .times = 1};
+    fed_fake_fail(&device->fake, "/v1/checkin", FED_FAKE_UNREACHABLE, 1);
     assert_in_range(fed_device_event(device).wait_ms, 400, 800); /* that was then */
 }
 
@@ -216,11 +204,7 @@ static void a_refused_update_stays_owed_and_travels_with_the_next(void **state) 
     fed_device *device = *state;
     static const int refused[] = {400, 409, 413, 422};
     for (size_t k = 0; k < sizeof refused / sizeof refused[0]; k++) {
-        device->fake.plan = (fed_fake_plan){.path = "/v1/update",
-                                            .fault = FED_FAKE_STATUS,
-                                            .status = refused[k],
-                                            .error = "no",
-                                            .times = 1};
+        fed_fake_refuse(&device->fake, "/v1/update", refused[k], "no");
         fedclient_event event = fed_device_event(device);
         assert_int_equal(event.outcome, FEDCLIENT_REFUSED);
         assert_int_equal(event.round, 1);
@@ -235,8 +219,7 @@ static void a_refused_update_stays_owed_and_travels_with_the_next(void **state) 
 
 static void an_expired_lease_loses_nothing(void **state) {
     fed_device *device = *state;
-    device->fake.plan =
-        (fed_fake_plan){.path = "/v1/update", .fault = FED_FAKE_UNREACHABLE, .times = 1};
+    fed_fake_fail(&device->fake, "/v1/update", FED_FAKE_UNREACHABLE, 1);
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_RETRY);
     fed_fake_expire(&device->fake);
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_REFUSED);
@@ -252,11 +235,7 @@ static void words_that_are_not_in_the_protocol_are_for_a_person(void **state) {
         fed_status wanted;
     } cases[] = {{404, FED_EFORMAT}, {302, FED_EFORMAT}, {403, FED_EAUTH}};
     for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
-        device->fake.plan = (fed_fake_plan){.path = "/v1/update",
-                                            .fault = FED_FAKE_STATUS,
-                                            .status = cases[k].status,
-                                            .error = "what",
-                                            .times = 1};
+        fed_fake_refuse(&device->fake, "/v1/update", cases[k].status, "what");
         assert_fed_status(fed_device_step(device, &event), cases[k].wanted);
     }
     assert_in_range(event.wait_ms, 192 * 60000, 288 * 60000); /* the refusal, for who is alone */
@@ -266,21 +245,17 @@ static void words_that_are_not_in_the_protocol_are_for_a_person(void **state) {
 
 static void a_garbled_assignment_is_for_a_person(void **state) {
     fed_device *device = *state;
-    fedclient_event event;
-    device->fake.plan =
-        (fed_fake_plan){.path = "/v1/checkin", .fault = FED_FAKE_GARBAGE, .times = 1};
-    assert_fed_status(fed_device_step(device, &event), FED_EFORMAT);
-    device->fake.plan =
-        (fed_fake_plan){.path = "/v1/checkin", .fault = FED_FAKE_TRUNCATED, .times = 1};
-    assert_fed_status(fed_device_step(device, &event), FED_EFORMAT);
+    fed_fake_fail(&device->fake, "/v1/checkin", FED_FAKE_GARBAGE, 1);
+    fed_device_fail(device, FED_EFORMAT);
+    fed_fake_fail(&device->fake, "/v1/checkin", FED_FAKE_TRUNCATED, 1);
+    fed_device_fail(device, FED_EFORMAT);
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
 }
 
 static void a_failing_callback_gives_the_round_up(void **state) {
     fed_device *device = *state;
-    fedclient_event event;
     device->answer = FED_EIO;
-    assert_fed_status(fed_device_step(device, &event), FED_EIO);
+    fed_device_fail(device, FED_EIO);
     assert_true(strstr(device->err.text, "the test's callback fails") != NULL);
     assert_int_equal(device->fake.updates, 0);
     device->answer = FED_OK;
@@ -303,9 +278,8 @@ static void values_that_are_not_numbers_are_never_stored(void **state) {
 
 static void a_callback_must_say_how_many_samples(void **state) {
     fed_device *device = *state;
-    fedclient_event event;
     device->samples = 0;
-    assert_fed_status(fed_device_step(device, &event), FED_EINVAL);
+    fed_device_fail(device, FED_EINVAL);
 }
 
 static void what_a_sum_cannot_hold_is_sent_in_pieces(void **state) {
@@ -344,32 +318,25 @@ static void a_new_task_starts_from_nothing(void **state) {
     fed_device *device = *state;
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
     assert_true(fed_device_owed(device) > 0);
-    fed_fake_new_task(&device->fake, "input 5 | dense 4");
-    free(device->trained);
-    free(device->last);
-    device->trained = calloc(device->fake.arch.layout.size, sizeof(float));
-    device->last = calloc(device->fake.arch.layout.size, sizeof(float));
+    fed_device_new_task(device, "input 5 | dense 4");
     fed_device_finish(device, 4);
     fed_device_check(device, 0);
 }
 
 static void an_upload_of_a_task_that_is_over_is_let_go(void **state) {
     fed_device *device = *state;
-    device->fake.plan =
-        (fed_fake_plan){.path = "/v1/update", .fault = FED_FAKE_UNREACHABLE, .times = 1};
+    fed_fake_fail(&device->fake, "/v1/update", FED_FAKE_UNREACHABLE, 1);
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_RETRY);
-    fed_fake_new_task(&device->fake, "input 8 | dense 3");
+    fed_device_new_task(device, "input 8 | dense 3");
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_REFUSED);
-    memset(device->trained, 0, device->fake.arch.layout.size * sizeof(float));
     fed_device_finish(device, 4);
     fed_device_check(device, 0);
 }
 
 static void a_training_cut_short_before_its_message_is_not_done_twice(void **state) {
     fed_device *device = *state;
-    fedclient_event event;
     device->flash.dies_at = 2; /* model, residual, then pending */
-    assert_fed_status(fed_device_step(device, &event), FED_EIO);
+    fed_device_fail(device, FED_EIO);
     fed_device_restart(device);
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
     assert_int_equal(device->calls, 1);
@@ -378,9 +345,8 @@ static void a_training_cut_short_before_its_message_is_not_done_twice(void **sta
 
 static void a_training_whose_round_is_over_travels_with_the_next(void **state) {
     fed_device *device = *state;
-    fedclient_event event;
     device->flash.dies_at = 2;
-    assert_fed_status(fed_device_step(device, &event), FED_EIO);
+    fed_device_fail(device, FED_EIO);
     fed_fake_expire(&device->fake);
     fed_device_restart(device);
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
@@ -390,10 +356,9 @@ static void a_training_whose_round_is_over_travels_with_the_next(void **state) {
 
 static void a_full_disk_loses_nothing(void **state) {
     fed_device *device = *state;
-    fedclient_event event;
     for (uint64_t k = 0; k < 4; k++) { /* without a restart in between */
         device->flash.dies_at = device->flash.puts + k % 3;
-        assert_fed_status(fed_device_step(device, &event), FED_EIO);
+        fed_device_fail(device, FED_EIO);
         fed_fake_flash_revive(&device->flash);
     }
     fed_device_finish(device, 8);
@@ -454,8 +419,7 @@ static void a_measurement_is_reported_again_without_measuring_again(void **state
     fed_device *device = *state;
     device->options.role = FED_ROLE_EVALUATE;
     fed_device_restart(device);
-    device->fake.plan =
-        (fed_fake_plan){.path = "/v1/metric", .fault = FED_FAKE_LOST_ANSWER, .times = 1};
+    fed_fake_fail(&device->fake, "/v1/metric", FED_FAKE_LOST_ANSWER, 1);
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_RETRY);
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_EVALUATED);
     assert_int_equal(device->calls, 1);
@@ -466,11 +430,7 @@ static void a_measurement_nobody_wants_is_dropped(void **state) {
     fed_device *device = *state;
     device->options.role = FED_ROLE_EVALUATE;
     fed_device_restart(device);
-    device->fake.plan = (fed_fake_plan){.path = "/v1/metric",
-                                        .fault = FED_FAKE_STATUS,
-                                        .status = 404,
-                                        .error = "version_unknown",
-                                        .times = 1};
+    fed_fake_refuse(&device->fake, "/v1/metric", 404, "version_unknown");
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_RETRY);
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_EVALUATED);
     assert_int_equal(device->calls, 2);
@@ -529,8 +489,7 @@ static void a_fault_of_the_program_does_not_heal_because_a_renewal_failed(void *
     device->options.train = fail_to_train;
     fed_device_restart(device);
     make_old(device);
-    device->fake.plan =
-        (fed_fake_plan){.path = "/v1/renew", .fault = FED_FAKE_UNREACHABLE, .times = 1};
+    fed_fake_fail(&device->fake, "/v1/renew", FED_FAKE_UNREACHABLE, 1);
     assert_fed_status(fedclient_step(device->client, &event, &device->err), FED_EINVAL);
     assert_fed_says(device->err, "the program's data are gone");
     assert_int_equal(device->fake.plan.times, 0);
@@ -638,21 +597,16 @@ static void two_faults_in_a_row_lose_no_gradient(void **state) {
 
 static void what_does_not_get_through_as_one_goes_on_in_pieces(void **state) {
     fed_device *device = *state;
-    fed_fake_new_task(&device->fake, "input 100 | dense 60");
+    fed_device_new_task(device, "input 100 | dense 60");
     snprintf(device->fake.task.codec_up, sizeof device->fake.task.codec_up, "float32");
-    size_t size = device->fake.arch.layout.size;
-    free(device->trained);
-    free(device->last);
-    device->trained = calloc(size, sizeof(float));
-    device->last = calloc(size, sizeof(float));
-    device->fake.plan = (fed_fake_plan){.path = "/v1/update", .fault = FED_FAKE_MIDWAY, .times = 1};
+    fed_fake_fail(&device->fake, "/v1/update", FED_FAKE_MIDWAY, 1);
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_RETRY);
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
     assert_true(device->fake.pieces > 1);
     fed_device_check(device, 0);
 }
 
-#define test(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define test(name) cmocka_unit_test_setup_teardown(name, setup, fed_device_teardown)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

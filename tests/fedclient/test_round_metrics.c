@@ -7,7 +7,7 @@
 
 /* A device whose callback reports how often it was called. */
 typedef struct reporter {
-    fed_device device;
+    fed_device device; /* first: teardown closes it */
     int calls;
     fed_status wrong; /* what the library says of a value that is not finite */
     fed_error why;
@@ -30,9 +30,7 @@ static void open_as(reporter *r, fed_role role) {
     r->device.options.train = report;
     r->device.options.user = r;
     r->device.options.role = role;
-    fedclient_close(r->device.client);
-    assert_fed_ok_err_of(&r->device,
-                         fedclient_open(&r->device.options, &r->device.client, &r->device.err));
+    fed_device_restart(&r->device);
 }
 
 static int setup(void **state) {
@@ -41,13 +39,6 @@ static int setup(void **state) {
     fed_device_open(&r->device, "3lc:s=1", 3);
     open_as(r, FED_ROLE_TRAIN);
     *state = r;
-    return 0;
-}
-
-static int teardown(void **state) {
-    reporter *r = *state;
-    fed_device_close(&r->device);
-    free(r);
     return 0;
 }
 
@@ -88,8 +79,7 @@ static void an_older_coordinator_gets_none(void **state) {
 
 static void a_message_that_was_lost_is_sent_again_with_its_metrics(void **state) {
     reporter *r = *state;
-    r->device.fake.plan =
-        (fed_fake_plan){.path = "/v1/update", .fault = FED_FAKE_LOST_ANSWER, .times = 1};
+    fed_fake_fail(&r->device.fake, "/v1/update", FED_FAKE_LOST_ANSWER, 1);
     assert_int_equal(step(r).outcome, FEDCLIENT_RETRY);
     open_as(r, FED_ROLE_TRAIN); /* the process is another one now */
     assert_int_equal(step(r).outcome, FEDCLIENT_COUNTED);
@@ -113,7 +103,7 @@ static void an_older_coordinator_gets_no_metrics_of_an_evaluation(void **state) 
     assert_int_equal(r->device.fake.own.count, 0);
 }
 
-#define WITH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+#define WITH(test) cmocka_unit_test_setup_teardown(test, setup, fed_device_teardown)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

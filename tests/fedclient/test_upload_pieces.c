@@ -94,8 +94,7 @@ static void an_older_coordinator_gets_the_update_whole(void **state) {
     device.fake.whole_only = true;
     assert_int_equal(fed_device_event(&device).outcome, FEDCLIENT_COUNTED);
     device.fake.whole_only = false; /* it says that it takes pieces, then an older release runs */
-    device.fake.plan =
-        (fed_fake_plan){.path = "/v1/piece", .fault = FED_FAKE_UNREACHABLE, .times = 1};
+    fed_fake_fail(&device.fake, "/v1/piece", FED_FAKE_UNREACHABLE, 1);
     assert_int_equal(fed_device_event(&device).outcome, FEDCLIENT_RETRY);
     device.fake.whole_only = true;
     fed_device_restart(&device);
@@ -109,8 +108,7 @@ static void a_lease_that_is_over_is_noticed_before_the_bytes_are_sent(void **sta
     (void)state;
     fed_device device;
     open_in_pieces(&device, "float32");
-    device.fake.plan =
-        (fed_fake_plan){.path = "/v1/piece", .fault = FED_FAKE_UNREACHABLE, .times = 1};
+    fed_fake_fail(&device.fake, "/v1/piece", FED_FAKE_UNREACHABLE, 1);
     assert_int_equal(fed_device_event(&device).outcome, FEDCLIENT_RETRY);
     fed_fake_expire(&device.fake);
     assert_int_equal(fed_device_event(&device).outcome, FEDCLIENT_REFUSED);

@@ -62,6 +62,25 @@ void fed_device_close(fed_device *device) {
     free(device->last);
 }
 
+int fed_device_setup(void **state, const char *codec, uint32_t rounds) {
+    fed_device *device = calloc(1, sizeof *device);
+    assert_non_null(device);
+    fed_device_open(device, codec, rounds);
+    *state = device;
+    return 0;
+}
+
+int fed_device_teardown(void **state) {
+    fed_device_close(*state);
+    free(*state);
+    return 0;
+}
+
+void fed_device_new_task(fed_device *device, const char *model) {
+    fed_fake_new_task(&device->fake, model);
+    sums_new(device);
+}
+
 void fed_device_restart(fed_device *device) {
     fedclient_close(device->client);
     device->client = NULL;
@@ -95,6 +114,11 @@ fedclient_event fed_device_event(fed_device *device) {
     fedclient_event event;
     assert_fed_ok_err_of(device, fed_device_step(device, &event));
     return event;
+}
+
+void fed_device_fail(fed_device *device, fed_status wanted) {
+    fedclient_event event;
+    assert_fed_status(fed_device_step(device, &event), wanted);
 }
 
 void fed_device_finish(fed_device *device, unsigned turns) {

@@ -39,6 +39,14 @@ typedef struct fed_device {
 void fed_device_open(fed_device *device, const char *codec, uint32_t rounds);
 void fed_device_close(fed_device *device);
 
+/** For setup: such a device on the heap becomes the test's state. For teardown: close and free the
+ * state, which is a device or begins with one. */
+int fed_device_setup(void **state, const char *codec, uint32_t rounds);
+int fed_device_teardown(void **state);
+
+/** The coordinator ends the task, and begins another one with this model. */
+void fed_device_new_task(fed_device *device, const char *model);
+
 /** Power goes and comes back: the client starts again from its store. */
 void fed_device_restart(fed_device *device);
 
@@ -48,6 +56,9 @@ fed_status fed_device_step(fed_device *device, fedclient_event *event);
 
 /** fed_device_step that must succeed. */
 fedclient_event fed_device_event(fed_device *device);
+
+/** fed_device_step that must fail with this status. */
+void fed_device_fail(fed_device *device, fed_status wanted);
 
 /** Step at most `turns` times, until the device knows that the task is finished. */
 void fed_device_finish(fed_device *device, unsigned turns);

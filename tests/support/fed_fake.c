@@ -506,6 +506,16 @@ void fed_fake_close(fed_fake *fake) {
     *fake = (fed_fake){0};
 }
 
+void fed_fake_fail(fed_fake *fake, const char *path, fed_fake_fault fault, unsigned times) {
+    fake->plan = (fed_fake_plan){.path = path, .fault = fault, .times = times};
+}
+
+void fed_fake_refuse(fed_fake *fake, const char *path, int status, const char *error) {
+    fed_fake_fail(fake, path, FED_FAKE_STATUS, 1);
+    fake->plan.status = status;
+    fake->plan.error = error;
+}
+
 void fed_fake_expire(fed_fake *fake) {
     fake->lease++;
 }

@@ -91,6 +91,12 @@ typedef struct fed_fake {
 void fed_fake_open(fed_fake *fake, const char *name, const char *codec, uint32_t rounds);
 void fed_fake_close(fed_fake *fake);
 
+/** The next `times` requests for the path meet this fault. */
+void fed_fake_fail(fed_fake *fake, const char *path, fed_fake_fault fault, unsigned times);
+
+/** The next request for the path is not done, and answered with this status and error. */
+void fed_fake_refuse(fed_fake *fake, const char *path, int status, const char *error);
+
 /** End the open round's lease without an update. The next check-in gets another lease. */
 void fed_fake_expire(fed_fake *fake);
 

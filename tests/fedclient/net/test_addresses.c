@@ -7,23 +7,15 @@
 #define TWO "https://a:8443,https://b:8443/"
 
 static int open_with(void **state, const char *servers) {
-    fed_device *device = calloc(1, sizeof *device);
-    assert_non_null(device);
-    fed_device_open(device, "float32", 20);
+    (void)fed_device_setup(state, "float32", 20);
+    fed_device *device = *state;
     device->options.server = servers;
     fed_device_restart(device);
-    *state = device;
     return 0;
 }
 
 static int setup(void **state) {
     return open_with(state, TWO);
-}
-
-static int teardown(void **state) {
-    fed_device_close(*state);
-    free(*state);
-    return 0;
 }
 
 /* The address that the device uses now, and the other one. */
@@ -36,7 +28,7 @@ static const char *there(const fed_device *device) {
 }
 
 static void down(fed_device *device, const char *part) {
-    device->fake.plan = (fed_fake_plan){.path = part, .fault = FED_FAKE_UNREACHABLE, .times = 1000};
+    fed_fake_fail(&device->fake, part, FED_FAKE_UNREACHABLE, 1000);
 }
 
 static void where_nobody_answers_the_next_address_is_asked_soon(void **state) {
@@ -98,8 +90,7 @@ static void who_asks_too_often_waits_at_the_same_address(void **state) {
 static void an_update_is_sent_on_at_the_next_address(void **state) {
     fed_device *device = *state;
     const char *first = here(device), *other = there(device);
-    device->fake.plan =
-        (fed_fake_plan){.path = "/v1/update", .fault = FED_FAKE_LOST_ANSWER, .times = 1};
+    fed_fake_fail(&device->fake, "/v1/update", FED_FAKE_LOST_ANSWER, 1);
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_RETRY);
     down(device, first);
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
@@ -189,7 +180,7 @@ static void what_is_no_list_of_addresses_is_refused(void **state) {
     }
 }
 
-#define test(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define test(name) cmocka_unit_test_setup_teardown(name, setup, fed_device_teardown)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

@@ -63,8 +63,7 @@ static void rounds_are_trained_in_the_programs_memory(void **state) {
 
 static void what_a_crash_leaves_does_not_need_the_memory(void **state) {
     giver *g = *state;
-    g->device.fake.plan =
-        (fed_fake_plan){.path = "/v1/update", .fault = FED_FAKE_LOST_ANSWER, .times = 1};
+    fed_fake_fail(&g->device.fake, "/v1/update", FED_FAKE_LOST_ANSWER, 1);
     assert_int_equal(fed_device_event(&g->device).outcome, FEDCLIENT_RETRY);
     memset(g->block, 0xff, g->len);
     fed_device_restart(&g->device);
@@ -75,8 +74,7 @@ static void what_a_crash_leaves_does_not_need_the_memory(void **state) {
 static void a_failed_training_leaves_the_memory_alone(void **state) {
     giver *g = *state;
     g->device.answer = FED_EIO;
-    fedclient_event event;
-    assert_fed_status(fed_device_step(&g->device, &event), FED_EIO);
+    fed_device_fail(&g->device, FED_EIO);
     g->device.answer = FED_OK;
     assert_int_equal(fed_device_event(&g->device).outcome, FEDCLIENT_COUNTED);
     fed_device_check(&g->device, 0);
@@ -85,8 +83,7 @@ static void a_failed_training_leaves_the_memory_alone(void **state) {
 static void without_memory_the_training_waits(void **state) {
     giver *g = *state;
     g->empty = true;
-    fedclient_event event;
-    assert_fed_status(fed_device_step(&g->device, &event), FED_ENOMEM);
+    fed_device_fail(&g->device, FED_ENOMEM);
     assert_int_equal(g->device.calls, 0);
     g->empty = false;
     assert_int_equal(fed_device_event(&g->device).outcome, FEDCLIENT_COUNTED);

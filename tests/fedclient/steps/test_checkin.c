@@ -21,10 +21,9 @@ static void a_coordinator_of_the_protocol_before_gets_the_whole_task_done(void *
 static void a_coordinator_too_old_is_named(void **state) {
     (void)state;
     fed_device device;
-    fedclient_event event;
     fed_device_open(&device, "sbc:p=0.1", 5);
     device.fake.protocol = FED_PROTOCOL_OLDEST - 1;
-    assert_fed_status(fed_device_step(&device, &event), FED_EVERSION);
+    fed_device_fail(&device, FED_EVERSION);
     assert_fed_says(device.err, "protocol_version");
     fed_device_close(&device);
 }
@@ -55,11 +54,7 @@ static void so_does_one_for_which_the_list_is_too_long(void **state) {
     fed_device_open(&device, "sbc:p=0.1", 2);
     device.options.slots = 3;
     fed_device_restart(&device);
-    device.fake.plan = (fed_fake_plan){.path = "/v1/checkin",
-                                       .fault = FED_FAKE_STATUS,
-                                       .status = 413,
-                                       .error = "too_large",
-                                       .times = 1};
+    fed_fake_refuse(&device.fake, "/v1/checkin", 413, "too_large");
     assert_int_equal(fed_device_event(&device).outcome, FEDCLIENT_COUNTED);
     fed_device_close(&device);
 }
@@ -67,14 +62,9 @@ static void so_does_one_for_which_the_list_is_too_long(void **state) {
 static void a_device_with_one_slot_is_not_asked_again_for_what_it_did_not_say(void **state) {
     (void)state;
     fed_device device;
-    fedclient_event event;
     fed_device_open(&device, "sbc:p=0.1", 2);
-    device.fake.plan = (fed_fake_plan){.path = "/v1/checkin",
-                                       .fault = FED_FAKE_STATUS,
-                                       .status = 400,
-                                       .error = "bad_request",
-                                       .times = 1};
-    assert_fed_status(fed_device_step(&device, &event), FED_EFORMAT);
+    fed_fake_refuse(&device.fake, "/v1/checkin", 400, "bad_request");
+    fed_device_fail(&device, FED_EFORMAT);
     assert_int_equal(device.fake.requests, 1);
     fed_device_close(&device);
 }

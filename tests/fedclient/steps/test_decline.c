@@ -9,17 +9,7 @@ static fed_status cannot(void *user, fedclient_round *round, fed_error *err) {
 }
 
 static int setup(void **state) {
-    fed_device *device = calloc(1, sizeof *device);
-    assert_non_null(device);
-    fed_device_open(device, "float32", 3);
-    *state = device;
-    return 0;
-}
-
-static int teardown(void **state) {
-    fed_device_close(*state);
-    free(*state);
-    return 0;
+    return fed_device_setup(state, "float32", 3);
 }
 
 static void train_with(fed_device *device,
@@ -48,8 +38,7 @@ static void a_device_declines_with_its_reason_and_lives_on(void **state) {
 static void a_decline_that_is_lost_is_made_again(void **state) {
     fed_device *device = *state;
     train_with(device, cannot);
-    device->fake.plan =
-        (fed_fake_plan){.path = "/v1/decline", .fault = FED_FAKE_UNREACHABLE, .times = 1};
+    fed_fake_fail(&device->fake, "/v1/decline", FED_FAKE_UNREACHABLE, 1);
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_RETRY);
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_DECLINED);
     assert_int_equal(device->fake.declines, 1);
@@ -127,7 +116,7 @@ static void another_task_is_taken_up_after_a_decline(void **state) {
     fed_device_check(device, 0);
 }
 
-#define test(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define test(name) cmocka_unit_test_setup_teardown(name, setup, fed_device_teardown)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

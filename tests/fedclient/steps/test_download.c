@@ -5,17 +5,7 @@
 #include "fedclient/state/record.h"
 
 static int setup(void **state) {
-    fed_device *device = calloc(1, sizeof *device);
-    assert_non_null(device);
-    fed_device_open(device, "3lc:s=1", 20);
-    *state = device;
-    return 0;
-}
-
-static int teardown(void **state) {
-    fed_device_close(*state);
-    free(*state);
-    return 0;
+    return fed_device_setup(state, "3lc:s=1", 20);
 }
 
 static void plan(fed_device *device, fed_fake_fault fault, unsigned times) {
@@ -72,11 +62,7 @@ static void the_first_download_is_a_snapshot(void **state) {
 static void a_version_that_is_held_is_not_downloaded_again(void **state) {
     fed_device *device = *state;
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
-    device->fake.plan = (fed_fake_plan){.path = "/v1/update",
-                                        .fault = FED_FAKE_STATUS,
-                                        .status = 409,
-                                        .error = "round_closed",
-                                        .times = 1};
+    fed_fake_refuse(&device->fake, "/v1/update", 409, "round_closed");
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_REFUSED);
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
     assert_int_equal(device->fake.downloads, 2);
@@ -123,9 +109,8 @@ static void a_model_that_went_astray_is_fetched_whole(void **state) {
 
 static void a_snapshot_that_is_not_as_announced_is_for_a_person(void **state) {
     fed_device *device = *state;
-    fedclient_event event;
     device->fake.wrong_digest = true;
-    assert_fed_status(fed_device_step(device, &event), FED_EFORMAT);
+    fed_device_fail(device, FED_EFORMAT);
     assert_non_null(strstr(device->err.text, "digest"));
     assert_int_equal(device->calls, 0);
     device->fake.wrong_digest = false;
@@ -134,9 +119,8 @@ static void a_snapshot_that_is_not_as_announced_is_for_a_person(void **state) {
 
 static void a_snapshot_that_is_cut_off_is_never_stored(void **state) {
     fed_device *device = *state;
-    fedclient_event event;
     plan(device, FED_FAKE_TRUNCATED, 1);
-    assert_fed_status(fed_device_step(device, &event), FED_EFORMAT);
+    fed_device_fail(device, FED_EFORMAT);
     assert_int_equal(device->flash.puts, 0);
 }
 
@@ -317,7 +301,7 @@ static void a_coordinator_without_tags_is_asked_for_everything_again(void **stat
     assert_int_equal(device->fake.downloads, 2);
 }
 
-#define test(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define test(name) cmocka_unit_test_setup_teardown(name, setup, fed_device_teardown)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

@@ -79,7 +79,7 @@ static void a_wrong_token_is_told_in_the_coordinators_words(void **state) {
 
 /** The coordinator enrols the device, which does not hear of it. */
 static void lose_answer(world *w) {
-    w->fake.plan = (fed_fake_plan){.path = "/v1/enrol", .fault = FED_FAKE_LOST_ANSWER, .times = 1};
+    fed_fake_fail(&w->fake, "/v1/enrol", FED_FAKE_LOST_ANSWER, 1);
     assert_fed_status(fedclient_enrol(w->client, "good-token", &w->err), FED_ENET);
     reopen(w);
 }
@@ -120,11 +120,7 @@ static void a_second_token_gets_a_key_of_its_own(void **state) {
 static void a_key_that_was_shut_out_meanwhile_is_told(void **state) {
     world *w = *state;
     lose_answer(w);
-    w->fake.plan = (fed_fake_plan){.path = "/v1/renew",
-                                   .fault = FED_FAKE_STATUS,
-                                   .status = 403,
-                                   .error = "device_revoked",
-                                   .times = 1};
+    fed_fake_refuse(&w->fake, "/v1/renew", 403, "device_revoked");
     assert_fed_status(fedclient_enrol(w->client, "good-token", &w->err), FED_EAUTH);
     assert_non_null(strstr(w->err.text, "device_revoked"));
 }
@@ -133,7 +129,7 @@ static void an_answer_that_is_no_certificate_is_refused(void **state) {
     world *w = *state;
     static const fed_fake_fault faults[] = {FED_FAKE_GARBAGE, FED_FAKE_TRUNCATED};
     for (size_t k = 0; k < 2; k++) {
-        w->fake.plan = (fed_fake_plan){.path = "/v1/", .fault = faults[k], .times = 2};
+        fed_fake_fail(&w->fake, "/v1/", faults[k], 2);
         assert_fed_status(fedclient_enrol(w->client, "good-token", &w->err), FED_EFORMAT);
         reopen(w);
         assert_false(fedclient_enrolled(w->client));

@@ -5,7 +5,7 @@
 
 /** What the callback tells, and what came of it. */
 typedef struct cluster {
-    fed_device device;
+    fed_device device; /* first: teardown closes it */
     fed_gang gang;
     fed_status status;
     fed_error why;
@@ -35,17 +35,8 @@ static int setup(void **state) {
                          .worker = {{.waits_for = 1}, {.rank = 1, .state = FED_WORKER_DEAD}}};
     c->device.options.train = train;
     c->device.options.user = c;
-    fedclient_close(c->device.client);
-    assert_fed_ok_err_of(&c->device,
-                         fedclient_open(&c->device.options, &c->device.client, &c->device.err));
+    fed_device_restart(&c->device);
     *state = c;
-    return 0;
-}
-
-static int teardown(void **state) {
-    cluster *c = *state;
-    fed_device_close(&c->device);
-    free(c);
     return 0;
 }
 
@@ -94,8 +85,7 @@ static void an_older_coordinator_is_told_nothing(void **state) {
 
 static void a_message_that_is_lost_does_no_harm(void **state) {
     cluster *c = *state;
-    c->device.fake.plan =
-        (fed_fake_plan){.path = "/v1/gang", .fault = FED_FAKE_UNREACHABLE, .times = 1};
+    fed_fake_fail(&c->device.fake, "/v1/gang", FED_FAKE_UNREACHABLE, 1);
     assert_int_equal(step(c).outcome, FEDCLIENT_COUNTED);
     assert_fed_status(c->status, FED_ENET);
     assert_int_equal(step(c).outcome, FEDCLIENT_COUNTED);
@@ -108,8 +98,7 @@ static void a_fault_of_the_program_does_not_heal_because_a_message_was_lost(void
     cluster *c = *state;
     fedclient_event event;
     c->breaks = true;
-    c->device.fake.plan =
-        (fed_fake_plan){.path = "/v1/gang", .fault = FED_FAKE_UNREACHABLE, .times = 1};
+    fed_fake_fail(&c->device.fake, "/v1/gang", FED_FAKE_UNREACHABLE, 1);
     assert_fed_status(fedclient_step(c->device.client, &event, &c->device.err), FED_EINVAL);
     assert_fed_says(c->device.err, "the workers' data are gone");
     assert_fed_status(c->status, FED_ENET);
@@ -117,11 +106,7 @@ static void a_fault_of_the_program_does_not_heal_because_a_message_was_lost(void
 
 static void a_refusal_says_why(void **state) {
     cluster *c = *state;
-    c->device.fake.plan = (fed_fake_plan){.path = "/v1/gang",
-                                          .fault = FED_FAKE_STATUS,
-                                          .status = 400,
-                                          .error = "bad_gang",
-                                          .times = 1};
+    fed_fake_refuse(&c->device.fake, "/v1/gang", 400, "bad_gang");
     assert_int_equal(step(c).outcome, FEDCLIENT_COUNTED);
     assert_fed_status(c->status, FED_EFORMAT);
     assert_non_null(strstr(c->why.text, "bad_gang"));
@@ -138,7 +123,7 @@ static void a_value_that_is_not_allowed_is_not_sent(void **state) {
     assert_int_equal(c->device.fake.gangs, 0);
 }
 
-#define test(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define test(name) cmocka_unit_test_setup_teardown(name, setup, fed_device_teardown)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

@@ -51,13 +51,6 @@ static int setup(void **state) {
     return 0;
 }
 
-static int teardown(void **state) {
-    curious *c = *state;
-    fed_device_close(&c->device);
-    free(c);
-    return 0;
-}
-
 static fedclient_event step(curious *c) {
     fedclient_event event;
     assert_fed_ok_err_of(&c->device, fed_device_step(&c->device, &event));
@@ -95,11 +88,7 @@ static void what_was_refused_is_not_told(void **state) {
     curious *c = *state;
     float sent[N];
     count_round(c, sent);
-    c->device.fake.plan = (fed_fake_plan){.path = "/v1/update",
-                                          .fault = FED_FAKE_STATUS,
-                                          .status = 409,
-                                          .error = "round_closed",
-                                          .times = 1};
+    fed_fake_refuse(&c->device.fake, "/v1/update", 409, "round_closed");
     assert_int_equal(step(c).outcome, FEDCLIENT_REFUSED);
     assert_int_equal(c->told, 1); /* of the round before */
     count_round(c, sent);
@@ -172,7 +161,7 @@ static void a_trainings_number_comes_again_until_it_is_stored(void **state) {
     curious *c = *state;
     fedclient_event event;
     c->device.answer = FED_EIO;
-    assert_fed_status(fed_device_step(&c->device, &event), FED_EIO);
+    fed_device_fail(&c->device, FED_EIO);
     const uint64_t first = c->number;
     fed_device_restart(&c->device);
     c->device.answer = FED_OK;
@@ -190,11 +179,7 @@ static void what_was_refused_is_owed(void **state) {
     curious *c = *state;
     assert_int_equal(step(c).outcome, FEDCLIENT_COUNTED);
     assert_false(c->owes);
-    c->device.fake.plan = (fed_fake_plan){.path = "/v1/update",
-                                          .fault = FED_FAKE_STATUS,
-                                          .status = 409,
-                                          .error = "round_closed",
-                                          .times = 1};
+    fed_fake_refuse(&c->device.fake, "/v1/update", 409, "round_closed");
     assert_int_equal(step(c).outcome, FEDCLIENT_REFUSED);
     assert_false(c->owes); /* what the codec left out of a counted update is no debt */
     assert_int_equal(step(c).outcome, FEDCLIENT_COUNTED);
@@ -272,11 +257,7 @@ static void a_statistic_that_was_not_counted_is_not_owed(void **state) {
     fed_device_restart(&m.device);
     assert_int_equal(measure_round(&m, 5), FEDCLIENT_COUNTED);
     assert_statistics(&m, 5);
-    m.device.fake.plan = (fed_fake_plan){.path = "/v1/update",
-                                         .fault = FED_FAKE_STATUS,
-                                         .status = 409,
-                                         .error = "round_closed",
-                                         .times = 1};
+    fed_fake_refuse(&m.device.fake, "/v1/update", 409, "round_closed");
     assert_int_equal(measure_round(&m, 1), FEDCLIENT_REFUSED);
     assert_int_equal(measure_round(&m, 2), FEDCLIENT_COUNTED);
     assert_statistics(&m, 2); /* not -2: 4 less, and once more 3 less */
@@ -403,7 +384,7 @@ static void masking_changes_what_is_sent_later(void **state) {
     fed_device_close(&masked.device);
 }
 
-#define test(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define test(name) cmocka_unit_test_setup_teardown(name, setup, fed_device_teardown)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

@@ -42,11 +42,7 @@ static void a_cloned_device_says_so_keeps_all_and_stands_back(void **state) {
     (void)state;
     fed_device device;
     fed_device_open(&device, "3lc:s=1", 3);
-    device.fake.plan = (fed_fake_plan){.path = "/v1/update",
-                                       .fault = FED_FAKE_STATUS,
-                                       .status = 409,
-                                       .error = "cloned",
-                                       .times = 1};
+    fed_fake_refuse(&device.fake, "/v1/update", 409, "cloned");
     heard h = {0};
     const fed_log log = {.user = &h, .write = hear, .level = FED_LOG_WARN};
     device.options.log = &log;
@@ -69,12 +65,11 @@ static void a_cloned_device_says_so_keeps_all_and_stands_back(void **state) {
 static void a_coordinator_that_has_all_and_wants_more_makes_no_sense(void **state) {
     (void)state;
     fed_device device;
-    fedclient_event event;
     fed_device_open(&device, "float32", 3);
     device.options.piece_bytes = 24;
     fed_device_restart(&device);
     device.fake.claims_all = true;
-    assert_fed_status(fed_device_step(&device, &event), FED_EFORMAT);
+    fed_device_fail(&device, FED_EFORMAT);
     assert_non_null(strstr(device.err.text, "the coordinator's answer to a piece makes no sense"));
     device.fake.claims_all = false;
     fed_device_finish(&device, 8);
@@ -86,15 +81,14 @@ static void a_coordinator_that_has_all_and_wants_more_makes_no_sense(void **stat
 static void a_task_whose_model_changed_its_size_is_refused(void **state) {
     (void)state;
     fed_device device;
-    fedclient_event event;
     fed_device_open(&device, "float32", 3);
     device.flash.dies_at = 2; /* puts: the model, the residual, the pending message */
-    assert_fed_status(fed_device_step(&device, &event), FED_EIO);
+    fed_device_fail(&device, FED_EIO);
     fed_device_restart(&device);
     fed_fake_new_task(&device.fake, "input 8 | dense 4");
     device.fake.task.id--;
     device.fake.lease--;
-    assert_fed_status(fed_device_step(&device, &event), FED_EFORMAT);
+    fed_device_fail(&device, FED_EFORMAT);
     assert_non_null(strstr(device.err.text, "has 36 parameters where it had 27 before: the "
                                             "coordinator changed a running task"));
     fed_device_close(&device);

@@ -14,7 +14,7 @@ enum { STEPS = 20, STEP_MS = 1000 };
 
 /** A program whose training takes a second a step, and which asks after each. */
 typedef struct program {
-    fed_device device;
+    fed_device device; /* first: teardown closes it */
     int64_t charges_until_ms, runs_until_ms;
     uint32_t steps, left_ms; /* done in the last training, and left at its end */
     bool gives_up;           /* when it is no longer wanted, instead of keeping what it trained */
@@ -73,13 +73,6 @@ static int setup(void **state) {
     p->device.flash.platform.monotonic_ms = read_clock;
     fed_device_restart(&p->device);
     *state = p;
-    return 0;
-}
-
-static int teardown(void **state) {
-    program *p = *state;
-    fed_device_close(&p->device);
-    free(p);
     return 0;
 }
 
@@ -166,8 +159,7 @@ static void a_coordinator_without_pieces_is_not_asked(void **state) {
 
 static void a_line_that_is_down_meanwhile_stops_no_training(void **state) {
     program *p = *state;
-    p->device.fake.plan =
-        (fed_fake_plan){.path = "/v1/piece", .fault = FED_FAKE_UNREACHABLE, .times = 9};
+    fed_fake_fail(&p->device.fake, "/v1/piece", FED_FAKE_UNREACHABLE, 9);
     assert_int_equal(step(p).outcome, FEDCLIENT_COUNTED);
     assert_int_equal(p->device.fake.plan.times, 7); /* after 6 s, and 12 s later */
 }
@@ -177,8 +169,7 @@ static void a_fault_of_the_program_does_not_heal_because_the_line_was_down(void 
     program *p = *state;
     fedclient_event event;
     p->breaks = true;
-    p->device.fake.plan =
-        (fed_fake_plan){.path = "/v1/piece", .fault = FED_FAKE_UNREACHABLE, .times = 9};
+    fed_fake_fail(&p->device.fake, "/v1/piece", FED_FAKE_UNREACHABLE, 9);
     assert_fed_status(fedclient_step(p->device.client, &event, &p->device.err), FED_EINVAL);
     assert_fed_says(p->device.err, "the program's data are gone");
     assert_int_equal(p->device.fake.plan.times, 7); /* it was asked */
@@ -235,7 +226,7 @@ static void a_program_that_ends_drops_what_is_half_trained(void **state) {
     assert_true(p->device.fake.counted[0] == (float)STEPS / 1024);
 }
 
-#define test(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define test(name) cmocka_unit_test_setup_teardown(name, setup, fed_device_teardown)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
