@@ -23,8 +23,7 @@ static fed_writer encode(const char *spec, const float *x, float *residual) {
     return out;
 }
 
-static void every_codec_comes_back_and_says_its_count(void **state) {
-    (void)state;
+static void every_codec_comes_back_and_says_its_count(void) {
     float x[N], y[N];
     fill(x, 1);
     for (size_t k = 0; fedcodec_at(k) != NULL; k++) {
@@ -40,8 +39,7 @@ static void every_codec_comes_back_and_says_its_count(void **state) {
 }
 
 /* 25 rows of 40: two columns of each factor, a head, and the envelope's own bytes. */
-static void a_codec_of_matrices_sees_one_that_is_as_square_as_it_can_be(void **state) {
-    (void)state;
+static void a_codec_of_matrices_sees_one_that_is_as_square_as_it_can_be(void) {
     float x[N];
     fill(x, 1);
     fed_writer out = encode("powersgd:rank=2", x, NULL);
@@ -49,8 +47,7 @@ static void a_codec_of_matrices_sees_one_that_is_as_square_as_it_can_be(void **s
     fed_writer_free(&out);
 }
 
-static void what_a_message_leaves_out_is_in_the_residual(void **state) {
-    (void)state;
+static void what_a_message_leaves_out_is_in_the_residual(void) {
     float x[N], residual[N], before[N], y[N];
     fill(x, 1);
     fill(residual, 2);
@@ -67,8 +64,7 @@ static void what_a_message_leaves_out_is_in_the_residual(void **state) {
     fed_writer_free(&out);
 }
 
-static void a_sum_takes_a_weight(void **state) {
-    (void)state;
+static void a_sum_takes_a_weight(void) {
     float x[N], y[N];
     fill(x, 3);
     fed_writer out = encode("float32", x, NULL);
@@ -83,8 +79,7 @@ static void a_sum_takes_a_weight(void **state) {
     fed_writer_free(&out);
 }
 
-static void bad_arrays_are_refused_in_a_sentence(void **state) {
-    (void)state;
+static void bad_arrays_are_refused_in_a_sentence(void) {
     float x[N], residual[N], before[N];
     fill(x, 1);
     fill(residual, 2);
@@ -104,8 +99,7 @@ static void bad_arrays_are_refused_in_a_sentence(void **state) {
     fed_writer_free(&out);
 }
 
-static void bad_messages_leave_the_values_alone(void **state) {
-    (void)state;
+static void bad_messages_leave_the_values_alone(void) {
     float x[N], y[N], before[N];
     fill(x, 1);
     fill(y, 2);
@@ -125,12 +119,12 @@ static void bad_messages_leave_the_values_alone(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_codec_comes_back_and_says_its_count),
-        cmocka_unit_test(a_codec_of_matrices_sees_one_that_is_as_square_as_it_can_be),
-        cmocka_unit_test(what_a_message_leaves_out_is_in_the_residual),
-        cmocka_unit_test(a_sum_takes_a_weight),
-        cmocka_unit_test(bad_arrays_are_refused_in_a_sentence),
-        cmocka_unit_test(bad_messages_leave_the_values_alone),
+        fed_unit_test(every_codec_comes_back_and_says_its_count),
+        fed_unit_test(a_codec_of_matrices_sees_one_that_is_as_square_as_it_can_be),
+        fed_unit_test(what_a_message_leaves_out_is_in_the_residual),
+        fed_unit_test(a_sum_takes_a_weight),
+        fed_unit_test(bad_arrays_are_refused_in_a_sentence),
+        fed_unit_test(bad_messages_leave_the_values_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,8 +27,7 @@ static size_t make_message(size_t n, uint32_t stream, uint8_t *dst) {
     return len;
 }
 
-static void every_length_comes_back_to_the_byte(void **state) {
-    (void)state;
+static void every_length_comes_back_to_the_byte(void) {
     for (size_t n = 0; n <= N; n++) {
         uint8_t message[CAP], bursts[CAP + 2], back[CAP];
         size_t len = make_message(n, 1, message), packed = 0, unpacked = 0;
@@ -41,8 +40,7 @@ static void every_length_comes_back_to_the_byte(void **state) {
     }
 }
 
-static void a_burst_is_its_tags_then_its_payload(void **state) {
-    (void)state;
+static void a_burst_is_its_tags_then_its_payload(void) {
     float residual[9] = {1.0f, 0.5f, 0, 0, 0, 0, 0, -0.015625f, 0.5f};
     uint8_t message[64], bursts[64];
     size_t len = 0, packed = 0;
@@ -54,8 +52,7 @@ static void a_burst_is_its_tags_then_its_payload(void **state) {
     assert_memory_equal(bursts, "\x0b\x40\x00\x00\x80\x3f\x00\x40\x82\x02\x00\x00\x40", packed);
 }
 
-static void too_small_a_buffer_is_refused(void **state) {
-    (void)state;
+static void too_small_a_buffer_is_refused(void) {
     uint8_t message[CAP], bursts[CAP + 2], back[CAP];
     size_t len = make_message(N, 2, message), packed = 0, unpacked = 77;
     assert_fed_ok(fedcodec_bursts_pack(message, len, N, bursts, sizeof bursts, &packed));
@@ -67,8 +64,7 @@ static void too_small_a_buffer_is_refused(void **state) {
     assert_int_equal(unpacked, 77);
 }
 
-static void what_is_no_message_is_not_packed(void **state) {
-    (void)state;
+static void what_is_no_message_is_not_packed(void) {
     uint8_t message[CAP], bursts[CAP + 2];
     size_t len = make_message(N, 3, message), packed = 0;
     assert_fed_status(fedcodec_bursts_pack(message, len - 1, N, bursts, sizeof bursts, &packed),
@@ -91,8 +87,7 @@ static fed_status unpack(const uint8_t *src, size_t len, size_t n, uint8_t *back
     return status;
 }
 
-static void bursts_cut_anywhere_or_too_long_are_refused(void **state) {
-    (void)state;
+static void bursts_cut_anywhere_or_too_long_are_refused(void) {
     for (size_t n = 1; n <= 20; n++) {
         uint8_t message[CAP], bursts[CAP + 2], back[CAP];
         size_t len = make_message(n, 4, message), packed = 0;
@@ -106,8 +101,7 @@ static void bursts_cut_anywhere_or_too_long_are_refused(void **state) {
 }
 
 /* Refused, or another message that packs to just these bytes. */
-static void a_flipped_bit_is_refused_or_another_message(void **state) {
-    (void)state;
+static void a_flipped_bit_is_refused_or_another_message(void) {
     for (size_t n = 1; n <= 20; n++) {
         uint8_t message[CAP], bursts[CAP + 2], back[CAP], again[CAP + 2];
         size_t len = make_message(n, 5, message), packed = 0, back_len = 0, again_len = 0;
@@ -126,8 +120,7 @@ static void a_flipped_bit_is_refused_or_another_message(void **state) {
 }
 
 /* Dense at first, then nothing: to memory of just the size that is needed, and back. */
-static void a_long_message_needs_no_more_than_its_size(void **state) {
-    (void)state;
+static void a_long_message_needs_no_more_than_its_size(void) {
     enum { LONG = 5000 };
     for (size_t dense = 0; dense <= LONG; dense += 625) {
         static float x[LONG];
@@ -250,8 +243,7 @@ static void assert_coded_well(const fedcodec_burst_coder *coder, int e, const ui
     free(dst);
 }
 
-static void every_class_and_boundary_is_coded_as_documented(void **state) {
-    (void)state;
+static void every_class_and_boundary_is_coded_as_documented(void) {
     uint32_t bits[256];
     const size_t n = special_bits(bits);
     assert_true(n <= 256);
@@ -273,8 +265,7 @@ static uint32_t random_bits(fed_rng *rng, unsigned kind) {
     return kind >= 4 ? fed_rng_u32(rng) : bits;
 }
 
-static void random_bits_of_every_length_are_coded_as_documented(void **state) {
-    (void)state;
+static void random_bits_of_every_length_are_coded_as_documented(void) {
     fed_rng rng;
     fed_rng_init(&rng, 8, 1, 1);
     for (int e = 1; e <= 15; e++) {
@@ -292,8 +283,7 @@ static void random_bits_of_every_length_are_coded_as_documented(void **state) {
 }
 
 /* As many whole bursts as fit, and no byte past them that is not in cap. */
-static void too_little_room_takes_whole_bursts(void **state) {
-    (void)state;
+static void too_little_room_takes_whole_bursts(void) {
     fed_rng rng;
     fed_rng_init(&rng, 8, 1, 2);
     for (size_t n = 0; n <= FEW; n += n < 20 ? 1 : 10) {
@@ -333,8 +323,7 @@ static fed_status decode(size_t unit, const uint8_t *src, size_t len, size_t n) 
     return status;
 }
 
-static void bursts_of_another_length_are_not_decoded(void **state) {
-    (void)state;
+static void bursts_of_another_length_are_not_decoded(void) {
     fed_rng rng;
     fed_rng_init(&rng, 8, 1, 3);
     for (size_t n = 0; n <= FEW; n++) {
@@ -361,8 +350,7 @@ static void bursts_of_another_length_are_not_decoded(void **state) {
     }
 }
 
-static void tags_past_the_last_value_are_not_decoded(void **state) {
-    (void)state;
+static void tags_past_the_last_value_are_not_decoded(void) {
     for (size_t n = 1; n < 8; n++) {
         for (unsigned k = 0; k < 8; k++) {
             for (unsigned tag = 1; tag < 4; tag++) {
@@ -378,8 +366,7 @@ static void tags_past_the_last_value_are_not_decoded(void **state) {
 }
 
 /* A card may get bytes that no encoder has made; each tag says what they mean all the same. */
-static void any_payload_is_decoded(void **state) {
-    (void)state;
+static void any_payload_is_decoded(void) {
     /* 8 bits: zeros of both signs; 16 bits: the same, and what has fewer bits than its class;
      * 32 bits: -0, and a value that fits into 16 bits. */
     static const uint8_t burst[] = {0xa5, 0xfa, 0x80, 0x00, 0x00, 0x80, 0x00, 0x00, 0x01, 0x80,
@@ -393,8 +380,7 @@ static void any_payload_is_decoded(void **state) {
 }
 
 /* What fedcodec_encode writes for finite values is what a card sends. */
-static void finite_values_are_sent_as_the_codec_sends_them(void **state) {
-    (void)state;
+static void finite_values_are_sent_as_the_codec_sends_them(void) {
     for (int e = 1; e <= 15; e++) {
         char spec[FEDCODEC_SPEC];
         fedcodec codec;
@@ -429,20 +415,20 @@ static void finite_values_are_sent_as_the_codec_sends_them(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_length_comes_back_to_the_byte),
-        cmocka_unit_test(a_burst_is_its_tags_then_its_payload),
-        cmocka_unit_test(too_small_a_buffer_is_refused),
-        cmocka_unit_test(what_is_no_message_is_not_packed),
-        cmocka_unit_test(bursts_cut_anywhere_or_too_long_are_refused),
-        cmocka_unit_test(a_flipped_bit_is_refused_or_another_message),
-        cmocka_unit_test(a_long_message_needs_no_more_than_its_size),
-        cmocka_unit_test(every_class_and_boundary_is_coded_as_documented),
-        cmocka_unit_test(random_bits_of_every_length_are_coded_as_documented),
-        cmocka_unit_test(too_little_room_takes_whole_bursts),
-        cmocka_unit_test(bursts_of_another_length_are_not_decoded),
-        cmocka_unit_test(tags_past_the_last_value_are_not_decoded),
-        cmocka_unit_test(any_payload_is_decoded),
-        cmocka_unit_test(finite_values_are_sent_as_the_codec_sends_them),
+        fed_unit_test(every_length_comes_back_to_the_byte),
+        fed_unit_test(a_burst_is_its_tags_then_its_payload),
+        fed_unit_test(too_small_a_buffer_is_refused),
+        fed_unit_test(what_is_no_message_is_not_packed),
+        fed_unit_test(bursts_cut_anywhere_or_too_long_are_refused),
+        fed_unit_test(a_flipped_bit_is_refused_or_another_message),
+        fed_unit_test(a_long_message_needs_no_more_than_its_size),
+        fed_unit_test(every_class_and_boundary_is_coded_as_documented),
+        fed_unit_test(random_bits_of_every_length_are_coded_as_documented),
+        fed_unit_test(too_little_room_takes_whole_bursts),
+        fed_unit_test(bursts_of_another_length_are_not_decoded),
+        fed_unit_test(tags_past_the_last_value_are_not_decoded),
+        fed_unit_test(any_payload_is_decoded),
+        fed_unit_test(finite_values_are_sent_as_the_codec_sends_them),
     };
     return cmocka_run_group_tests_name("bursts", tests, NULL, NULL);
 }

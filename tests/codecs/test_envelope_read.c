@@ -3,8 +3,7 @@
 #include "envelope_case.h"
 #include "fed_test.h"
 
-static void frames_come_one_by_one(void **state) {
-    (void)state;
+static void frames_come_one_by_one(void) {
     envelope_case f;
     fed_error err = {0};
     fedcodec_envelope envelope;
@@ -30,8 +29,7 @@ static fed_status open_bytes(const char *bytes, size_t len, fedcodec_envelope *e
     return fedcodec_envelope_open(envelope, bytes, len, err);
 }
 
-static void heads_that_are_none_are_refused(void **state) {
-    (void)state;
+static void heads_that_are_none_are_refused(void) {
     fedcodec_envelope e;
     fed_error err = {0};
     assert_fed_status(open_bytes("\xfe\xdd\x02\x00\x00", 5, &e, &err), FED_EFORMAT);
@@ -49,8 +47,7 @@ static void heads_that_are_none_are_refused(void **state) {
                       FED_EFORMAT); /* small 2^32 */
 }
 
-static void frames_that_are_none_are_refused(void **state) {
-    (void)state;
+static void frames_that_are_none_are_refused(void) {
     static const struct {
         const char *bytes;
         size_t len;
@@ -74,8 +71,7 @@ static void frames_that_are_none_are_refused(void **state) {
     }
 }
 
-static void the_frame_names_its_stage_and_can_be_unpacked_by_hand(void **state) {
-    (void)state;
+static void the_frame_names_its_stage_and_can_be_unpacked_by_hand(void) {
     large_case l;
     fedcodec_envelope envelope;
     fedcodec_frame frame, plain;
@@ -111,8 +107,7 @@ static fed_status next_packed(uint64_t n, uint64_t plain_len, unsigned stage) {
     return fedcodec_envelope_next(&envelope, &frame, NULL);
 }
 
-static void an_unpacked_length_past_what_the_tensor_can_take_is_refused(void **state) {
-    (void)state;
+static void an_unpacked_length_past_what_the_tensor_can_take_is_refused(void) {
     assert_fed_ok(next_packed(10, 114, 1));
     assert_fed_status(next_packed(10, 115, 1), FED_EFORMAT);
     assert_fed_status(next_packed(10, UINT64_MAX, 1), FED_EFORMAT);
@@ -122,11 +117,11 @@ static void an_unpacked_length_past_what_the_tensor_can_take_is_refused(void **s
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(frames_come_one_by_one),
-        cmocka_unit_test(heads_that_are_none_are_refused),
-        cmocka_unit_test(frames_that_are_none_are_refused),
-        cmocka_unit_test(the_frame_names_its_stage_and_can_be_unpacked_by_hand),
-        cmocka_unit_test(an_unpacked_length_past_what_the_tensor_can_take_is_refused),
+        fed_unit_test(frames_come_one_by_one),
+        fed_unit_test(heads_that_are_none_are_refused),
+        fed_unit_test(frames_that_are_none_are_refused),
+        fed_unit_test(the_frame_names_its_stage_and_can_be_unpacked_by_hand),
+        fed_unit_test(an_unpacked_length_past_what_the_tensor_can_take_is_refused),
     };
     return cmocka_run_group_tests_name("envelope_read", tests, NULL, NULL);
 }

@@ -4,8 +4,7 @@
 
 #include "fedcodec/codec_vtable.h"
 
-static void ids_never_change(void **state) {
-    (void)state;
+static void ids_never_change(void) {
     static const struct {
         uint8_t id;
         const char *name;
@@ -21,15 +20,13 @@ static void ids_never_change(void **state) {
     }
 }
 
-static void each_codec_is_found_by_its_own_id(void **state) {
-    (void)state;
+static void each_codec_is_found_by_its_own_id(void) {
     for (size_t k = 0; fedcodec_at(k) != NULL; k++) {
         assert_ptr_equal(fedcodec_by_id(fedcodec_at(k)->id), fedcodec_at(k));
     }
 }
 
-static void names_differ(void **state) {
-    (void)state;
+static void names_differ(void) {
     for (size_t k = 0; fedcodec_at(k) != NULL; k++) {
         for (size_t j = 0; j < k; j++) {
             assert_string_not_equal(fedcodec_at(j)->name, fedcodec_at(k)->name);
@@ -37,8 +34,7 @@ static void names_differ(void **state) {
     }
 }
 
-static void an_unknown_id_is_no_codec(void **state) {
-    (void)state;
+static void an_unknown_id_is_no_codec(void) {
     assert_null(fedcodec_by_id(0));
     assert_null(fedcodec_by_id(255));
     assert_null(fedcodec_at(1000));
@@ -46,10 +42,10 @@ static void an_unknown_id_is_no_codec(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ids_never_change),
-        cmocka_unit_test(each_codec_is_found_by_its_own_id),
-        cmocka_unit_test(names_differ),
-        cmocka_unit_test(an_unknown_id_is_no_codec),
+        fed_unit_test(ids_never_change),
+        fed_unit_test(each_codec_is_found_by_its_own_id),
+        fed_unit_test(names_differ),
+        fed_unit_test(an_unknown_id_is_no_codec),
     };
     return cmocka_run_group_tests_name("registry", tests, NULL, NULL);
 }

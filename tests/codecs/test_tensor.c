@@ -6,8 +6,7 @@
 #include "fed/threads.h"
 #include "fedcodec/codec_vtable.h"
 
-static void a_codec_that_needs_work_memory_says_so(void **state) {
-    (void)state;
+static void a_codec_that_needs_work_memory_says_so(void) {
     float residual[10] = {1.0f};
     uint8_t dst[64];
     size_t len = 99;
@@ -19,8 +18,7 @@ static void a_codec_that_needs_work_memory_says_so(void **state) {
     assert_int_equal(len, 99);
 }
 
-static void more_values_than_a_message_can_hold_are_refused(void **state) {
-    (void)state;
+static void more_values_than_a_message_can_hold_are_refused(void) {
     float residual[1] = {1.0f};
     uint8_t dst[64];
     size_t len, n = (size_t)UINT32_MAX + 1;
@@ -32,8 +30,7 @@ static void more_values_than_a_message_can_hold_are_refused(void **state) {
 }
 
 /* All but threshold's, whose lists may have to hold each value and its position. */
-static void work_memory_is_a_fraction_of_a_large_tensor(void **state) {
-    (void)state;
+static void work_memory_is_a_fraction_of_a_large_tensor(void) {
     enum { N = 431080, SLACK = 512 };
     fedcodec codec;
     for (size_t k = 0; fedcodec_at(k) != NULL; k++) {
@@ -45,8 +42,7 @@ static void work_memory_is_a_fraction_of_a_large_tensor(void **state) {
 }
 
 /* What the contract test tries with a pool that only pretends to. */
-static void threads_make_the_same_message(void **state) {
-    (void)state;
+static void threads_make_the_same_message(void) {
     enum { N = 300001 };
     static float x[N], residual[2][N];
     fed_threads *threads = NULL;
@@ -79,10 +75,10 @@ static void threads_make_the_same_message(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_codec_that_needs_work_memory_says_so),
-        cmocka_unit_test(more_values_than_a_message_can_hold_are_refused),
-        cmocka_unit_test(threads_make_the_same_message),
-        cmocka_unit_test(work_memory_is_a_fraction_of_a_large_tensor),
+        fed_unit_test(a_codec_that_needs_work_memory_says_so),
+        fed_unit_test(more_values_than_a_message_can_hold_are_refused),
+        fed_unit_test(threads_make_the_same_message),
+        fed_unit_test(work_memory_is_a_fraction_of_a_large_tensor),
     };
     return cmocka_run_group_tests_name("codec calls", tests, NULL, NULL);
 }

@@ -4,8 +4,7 @@
 
 #include "fed/version.h"
 
-static void the_macros_spell_one_release(void **state) {
-    (void)state;
+static void the_macros_spell_one_release(void) {
     char text[32];
     snprintf(text, sizeof text, "%d.%d.%d", FED_VERSION_MAJOR, FED_VERSION_MINOR,
              FED_VERSION_PATCH);
@@ -16,8 +15,7 @@ static void the_macros_spell_one_release(void **state) {
     assert_true(FED_VERSION_AT(0, 3, 0) > FED_VERSION_AT(0, 2, 999));
 }
 
-static void every_program_prints_release_and_commit(void **state) {
-    (void)state;
+static void every_program_prints_release_and_commit(void) {
     static const char *const programs[] = {"fedserver", "fedclientd", "fedsim", "fedtrain",
                                            "fedcodec"};
     char dir[256], out[512], wanted[512];
@@ -34,8 +32,8 @@ static void every_program_prints_release_and_commit(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_macros_spell_one_release),
-        cmocka_unit_test(every_program_prints_release_and_commit),
+        fed_unit_test(the_macros_spell_one_release),
+        fed_unit_test(every_program_prints_release_and_commit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -522,8 +522,7 @@ static bool survives_power_loss(const char *codec, uint64_t at, bool writing, bo
     return !died;
 }
 
-static void power_loss_at_any_put_loses_no_gradient(void **state) {
-    (void)state;
+static void power_loss_at_any_put_loses_no_gradient(void) {
     for (size_t c = 0; c < sizeof codecs / sizeof codecs[0]; c++) {
         for (unsigned writing = 0; writing < 2; writing++) {
             uint64_t at = 0;
@@ -535,8 +534,7 @@ static void power_loss_at_any_put_loses_no_gradient(void **state) {
     }
 }
 
-static void power_loss_at_any_put_leaves_one_of_two_good_certificates(void **state) {
-    (void)state;
+static void power_loss_at_any_put_leaves_one_of_two_good_certificates(void) {
     for (unsigned writing = 0; writing < 2; writing++) {
         uint64_t at = 0;
         while (!survives_power_loss("3lc:s=1", at, writing == 1, true)) {
@@ -573,8 +571,7 @@ static bool survives_dead_line(const char *codec, uint64_t at, bool answering, u
     return !died;
 }
 
-static void a_line_that_dies_at_any_request_loses_no_gradient(void **state) {
-    (void)state;
+static void a_line_that_dies_at_any_request_loses_no_gradient(void) {
     for (size_t c = 0; c < sizeof codecs / sizeof codecs[0]; c++) {
         for (unsigned answering = 0; answering < 2; answering++) {
             uint64_t at = 0;
@@ -586,8 +583,7 @@ static void a_line_that_dies_at_any_request_loses_no_gradient(void **state) {
     }
 }
 
-static void two_faults_in_a_row_lose_no_gradient(void **state) {
-    (void)state;
+static void two_faults_in_a_row_lose_no_gradient(void) {
     for (uint64_t at = 0; at < 11; at++) {
         for (uint64_t put = 0; put < 14; put++) {
             (void)survives_dead_line("3lc:s=1", at, true, put, put % 2 == 0);
@@ -645,22 +641,22 @@ int main(void) {
         test(a_certificate_is_renewed_in_the_last_third_of_its_life),
         test(a_renewal_that_fails_is_tried_later_and_stops_nothing),
         test(a_fault_of_the_program_does_not_heal_because_a_renewal_failed),
-        cmocka_unit_test(power_loss_at_any_put_loses_no_gradient),
-        cmocka_unit_test(power_loss_at_any_put_leaves_one_of_two_good_certificates),
-        cmocka_unit_test(a_line_that_dies_at_any_request_loses_no_gradient),
-        cmocka_unit_test(two_faults_in_a_row_lose_no_gradient),
+        fed_unit_test(power_loss_at_any_put_loses_no_gradient),
+        fed_unit_test(power_loss_at_any_put_leaves_one_of_two_good_certificates),
+        fed_unit_test(a_line_that_dies_at_any_request_loses_no_gradient),
+        fed_unit_test(two_faults_in_a_row_lose_no_gradient),
         test(what_does_not_get_through_as_one_goes_on_in_pieces),
     };
     const struct CMUnitTest lending[] = {
         test(a_training_cut_short_before_its_message_is_not_done_twice),
         test(a_full_disk_loses_nothing),
-        cmocka_unit_test(power_loss_at_any_put_loses_no_gradient),
-        cmocka_unit_test(a_line_that_dies_at_any_request_loses_no_gradient),
+        fed_unit_test(power_loss_at_any_put_loses_no_gradient),
+        fed_unit_test(a_line_that_dies_at_any_request_loses_no_gradient),
     };
     const struct CMUnitTest in_place[] = {
         test(what_a_sum_cannot_hold_is_sent_in_pieces),
         test(a_new_task_starts_from_nothing),
-        cmocka_unit_test(a_line_that_dies_at_any_request_loses_no_gradient),
+        fed_unit_test(a_line_that_dies_at_any_request_loses_no_gradient),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     store_kind = LENDING;

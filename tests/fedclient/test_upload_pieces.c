@@ -43,8 +43,7 @@ static bool survives_in_pieces(const char *codec, uint64_t at, bool answering, b
     return !died;
 }
 
-static void a_break_before_in_or_after_any_piece_loses_no_gradient(void **state) {
-    (void)state;
+static void a_break_before_in_or_after_any_piece_loses_no_gradient(void) {
     for (size_t c = 0; c < sizeof codecs / sizeof codecs[0]; c++) {
         for (unsigned how = 0; how < 3; how++) {
             uint64_t at = 0;
@@ -56,16 +55,14 @@ static void a_break_before_in_or_after_any_piece_loses_no_gradient(void **state)
     }
 }
 
-static void power_loss_at_any_put_of_a_piece_loses_no_gradient(void **state) {
-    (void)state;
+static void power_loss_at_any_put_of_a_piece_loses_no_gradient(void) {
     for (uint64_t put = 0; put < 16; put++) {
         (void)survives_in_pieces("float32", UINT64_MAX, false, false, put);
         (void)survives_in_pieces("float32", 5, false, true, put);
     }
 }
 
-static void no_byte_that_came_through_travels_twice(void **state) {
-    (void)state;
+static void no_byte_that_came_through_travels_twice(void) {
     fed_device calm, rough;
     open_in_pieces(&calm, "float32");
     fed_device_finish(&calm, 4);
@@ -87,8 +84,7 @@ static void no_byte_that_came_through_travels_twice(void **state) {
     fed_device_close(&rough);
 }
 
-static void an_older_coordinator_gets_the_update_whole(void **state) {
-    (void)state;
+static void an_older_coordinator_gets_the_update_whole(void) {
     fed_device device;
     open_in_pieces(&device, "float32");
     device.fake.whole_only = true;
@@ -104,8 +100,7 @@ static void an_older_coordinator_gets_the_update_whole(void **state) {
     fed_device_close(&device);
 }
 
-static void a_lease_that_is_over_is_noticed_before_the_bytes_are_sent(void **state) {
-    (void)state;
+static void a_lease_that_is_over_is_noticed_before_the_bytes_are_sent(void) {
     fed_device device;
     open_in_pieces(&device, "float32");
     fed_fake_fail(&device.fake, "/v1/piece", FED_FAKE_UNREACHABLE, 1);
@@ -120,11 +115,11 @@ static void a_lease_that_is_over_is_noticed_before_the_bytes_are_sent(void **sta
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_break_before_in_or_after_any_piece_loses_no_gradient),
-        cmocka_unit_test(power_loss_at_any_put_of_a_piece_loses_no_gradient),
-        cmocka_unit_test(no_byte_that_came_through_travels_twice),
-        cmocka_unit_test(an_older_coordinator_gets_the_update_whole),
-        cmocka_unit_test(a_lease_that_is_over_is_noticed_before_the_bytes_are_sent),
+        fed_unit_test(a_break_before_in_or_after_any_piece_loses_no_gradient),
+        fed_unit_test(power_loss_at_any_put_of_a_piece_loses_no_gradient),
+        fed_unit_test(no_byte_that_came_through_travels_twice),
+        fed_unit_test(an_older_coordinator_gets_the_update_whole),
+        fed_unit_test(a_lease_that_is_over_is_noticed_before_the_bytes_are_sent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,6 +10,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+void fed_test_call(void **state) {
+    (*(const fed_test_body *)*state)();
+}
+
 #ifdef FED_SANITIZED
 bool fed_test_is_short(void) {
     return true;
@@ -65,6 +69,20 @@ void fed_test_rmdir(const char *directory) {
     }
     closedir(dir);
     rmdir(directory);
+}
+
+char fed_test_dir[256];
+
+int fed_test_dir_make(void **state) {
+    (void)state;
+    fed_test_tmpdir(fed_test_dir, sizeof fed_test_dir);
+    return 0;
+}
+
+int fed_test_dir_remove(void **state) {
+    (void)state;
+    fed_test_rmdir(fed_test_dir);
+    return 0;
 }
 
 void fed_test_put(const char *directory, const char *name, const void *data, size_t len) {

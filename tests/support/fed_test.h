@@ -17,6 +17,23 @@
 
 #include "fed/error.h"
 
+/** A test that needs no state: a function without parameters, in place of cmocka_unit_test's. The
+ * group's setup, if there is one, must leave *state alone. */
+typedef void (*fed_test_body)(void);
+#define fed_unit_test(body) fed_unit_test_with(body, NULL, NULL)
+
+/** The same with a setup and a teardown of its own, which leave *state alone, too. */
+#define fed_unit_test_with(body, setup, teardown)                                                  \
+    {                                                                                              \
+        .name = #body, .test_func = fed_test_call, .setup_func = setup, .teardown_func = teardown, \
+        .initial_state = (fed_test_body[]) {                                                       \
+            body                                                                                   \
+        }                                                                                          \
+    }
+
+/** What cmocka calls for it. *state: its fed_test_body. */
+void fed_test_call(void **state);
+
 /** The call must succeed; else the test fails with the error's sentence. `err` names a fed_error in
  * scope. */
 #define assert_fed_ok(call)                                                                        \
@@ -57,6 +74,11 @@ bool fed_test_is_short(void);
  * removes the directory with its files. */
 void fed_test_tmpdir(char *dst, size_t cap);
 void fed_test_rmdir(const char *directory);
+
+/** For setup and teardown: such a directory for one test or a group, and its path. */
+extern char fed_test_dir[256];
+int fed_test_dir_make(void **state);
+int fed_test_dir_remove(void **state);
 
 /** Write a file. */
 void fed_test_put(const char *directory, const char *name, const void *data, size_t len);

@@ -7,14 +7,12 @@
 
 #include "codec_case.h"
 
-static void bytes_are_the_upper_halves(void **state) {
-    (void)state;
+static void bytes_are_the_upper_halves(void) {
     const float x[4] = {1.0f, -2.0f, 0x1.fep+127f, -0.0f};
     assert_codec_message("bfloat16", x, x, 4, "\x80\x3f\x00\xc0\x7f\x7f\x00\x80", 8);
 }
 
-static void between_two_of_them_the_even_one_is_sent(void **state) {
-    (void)state;
+static void between_two_of_them_the_even_one_is_sent(void) {
     const float x[4] = {1.0f + 0x1p-8f, 1.0f + 0x1.8p-7f, 0x1p-134f, -0x1.8p-133f};
     const float y[4] = {1.0f, 1.0f + 0x1p-6f, 0.0f, -0x1p-132f};
     codec_case c = codec_case_of("bfloat16", x, 4);
@@ -22,16 +20,14 @@ static void between_two_of_them_the_even_one_is_sent(void **state) {
     assert_true(c.residual[0] == 0x1p-8f && c.residual[2] == 0x1p-134f);
 }
 
-static void what_would_round_to_infinity_is_the_largest(void **state) {
-    (void)state;
+static void what_would_round_to_infinity_is_the_largest(void) {
     const float x[2] = {FLT_MAX, -FLT_MAX};
     codec_case c = codec_case_of("bfloat16", x, 2);
     assert_true(c.decoded[0] == 0x1.fep+127f && c.decoded[1] == -0x1.fep+127f);
     assert_true(c.residual[0] == FLT_MAX - 0x1.fep+127f);
 }
 
-static void infinity_and_nan_are_refused(void **state) {
-    (void)state;
+static void infinity_and_nan_are_refused(void) {
     assert_accepts(5, "\x7f\x7f", 1);
     assert_refuses(5, "\x80\x7f", 1);
     assert_refuses(5, "\x81\xff", 1);
@@ -41,10 +37,10 @@ static void infinity_and_nan_are_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bytes_are_the_upper_halves),
-        cmocka_unit_test(between_two_of_them_the_even_one_is_sent),
-        cmocka_unit_test(what_would_round_to_infinity_is_the_largest),
-        cmocka_unit_test(infinity_and_nan_are_refused),
+        fed_unit_test(bytes_are_the_upper_halves),
+        fed_unit_test(between_two_of_them_the_even_one_is_sent),
+        fed_unit_test(what_would_round_to_infinity_is_the_largest),
+        fed_unit_test(infinity_and_nan_are_refused),
     };
     return cmocka_run_group_tests_name("bfloat16", tests, NULL, NULL);
 }

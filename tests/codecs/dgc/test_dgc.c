@@ -13,8 +13,7 @@ static fed_status decode(const void *src, size_t len, float *y, size_t n) {
     return fedcodec_decode(fedcodec_by_id(DGC), src, len, y, n);
 }
 
-static void bytes_are_count_code_values_and_gaps(void **state) {
-    (void)state;
+static void bytes_are_count_code_values_and_gaps(void) {
     float x[20] = {[2] = 4.0f, [3] = 0.5f, [9] = -1.0f, [17] = -2.0f};
     uint8_t dst[64];
     assert_int_equal(codec_case_encode("dgc:p=0.1", x, 20, dst, sizeof dst), 12);
@@ -23,8 +22,7 @@ static void bytes_are_count_code_values_and_gaps(void **state) {
     assert_true(x[2] == 0.0f && x[3] == 0.5f && x[9] == -1.0f && x[17] == 0.0f);
 }
 
-static void values_arrive_to_the_bit_at_their_places(void **state) {
-    (void)state;
+static void values_arrive_to_the_bit_at_their_places(void) {
     float x[600], before[600], y[600];
     uint8_t dst[4096];
     for (size_t i = 0; i < 600; i++) {
@@ -41,8 +39,7 @@ static void values_arrive_to_the_bit_at_their_places(void **state) {
     assert_int_equal(sent, 300);
 }
 
-static void narrow_values_follow_their_name(void **state) {
-    (void)state;
+static void narrow_values_follow_their_name(void) {
     float x[20] = {[2] = 4.0f, [3] = 0.5f, [9] = -1.0f, [17] = -2.015625f};
     float again[20];
     uint8_t dst[64];
@@ -57,8 +54,7 @@ static void narrow_values_follow_their_name(void **state) {
     assert_true(again[17] != 0.0f && fabsf(again[17]) < 0.016f);
 }
 
-static void malformed_messages_are_refused(void **state) {
-    (void)state;
+static void malformed_messages_are_refused(void) {
     float y[32];
     assert_fed_ok(decode("\x01\x00\x00\x00\x80\xbf\x7f", 7, y, 1));
     assert_true(y[0] == -1.0f);
@@ -84,10 +80,10 @@ static void malformed_messages_are_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bytes_are_count_code_values_and_gaps),
-        cmocka_unit_test(values_arrive_to_the_bit_at_their_places),
-        cmocka_unit_test(narrow_values_follow_their_name),
-        cmocka_unit_test(malformed_messages_are_refused),
+        fed_unit_test(bytes_are_count_code_values_and_gaps),
+        fed_unit_test(values_arrive_to_the_bit_at_their_places),
+        fed_unit_test(narrow_values_follow_their_name),
+        fed_unit_test(malformed_messages_are_refused),
     };
     return cmocka_run_group_tests_name("dgc", tests, NULL, NULL);
 }

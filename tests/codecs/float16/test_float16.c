@@ -7,16 +7,14 @@
 
 #include "codec_case.h"
 
-static void bytes_are_halves(void **state) {
-    (void)state;
+static void bytes_are_halves(void) {
     const float x[4] = {1.0f, -2.0f, 65504.0f, -0.0f};
     assert_codec_message("float16", x, x, 4, "\x00\x3c\x00\xc0\xff\x7b\x00\x80", 8);
 }
 
 /* A half goes in, the same half comes out and nothing is left; so decode and encode agree on all.
  */
-static void every_half_comes_back(void **state) {
-    (void)state;
+static void every_half_comes_back(void) {
     fedcodec codec;
     size_t len = 0;
     uint8_t half[2], again[2];
@@ -37,8 +35,7 @@ static void every_half_comes_back(void **state) {
     }
 }
 
-static void between_two_halves_the_even_one_is_sent(void **state) {
-    (void)state;
+static void between_two_halves_the_even_one_is_sent(void) {
     const float x[6] = {1.0f + 0x1p-11f, 1.0f + 0x1.8p-10f, 0x1p-25f,
                         0x1.8p-24f,      0x1.8p-25f,        -0x1.002p-14f};
     const float y[6] = {1.0f, 1.0f + 0x1p-9f, 0.0f, 0x1p-23f, 0x1p-24f, -0x1p-14f};
@@ -47,8 +44,7 @@ static void between_two_halves_the_even_one_is_sent(void **state) {
     assert_true(c.residual[0] == 0x1p-11f && c.residual[2] == 0x1p-25f);
 }
 
-static void what_is_past_the_largest_half_stays_owed(void **state) {
-    (void)state;
+static void what_is_past_the_largest_half_stays_owed(void) {
     const float x[3] = {65519.0f, -65520.0f, FLT_MAX};
     codec_case c = codec_case_of("float16", x, 3);
     assert_true(c.decoded[0] == 65504.0f && c.decoded[1] == -65504.0f && c.decoded[2] == 65504.0f);
@@ -56,8 +52,7 @@ static void what_is_past_the_largest_half_stays_owed(void **state) {
     assert_true(c.residual[2] == FLT_MAX - 65504.0f);
 }
 
-static void infinity_and_nan_are_refused(void **state) {
-    (void)state;
+static void infinity_and_nan_are_refused(void) {
     assert_accepts(4, "\xff\x7b", 1);
     assert_refuses(4, "\x00\x7c", 1);
     assert_refuses(4, "\x01\xfc", 1);
@@ -67,11 +62,11 @@ static void infinity_and_nan_are_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bytes_are_halves),
-        cmocka_unit_test(every_half_comes_back),
-        cmocka_unit_test(between_two_halves_the_even_one_is_sent),
-        cmocka_unit_test(what_is_past_the_largest_half_stays_owed),
-        cmocka_unit_test(infinity_and_nan_are_refused),
+        fed_unit_test(bytes_are_halves),
+        fed_unit_test(every_half_comes_back),
+        fed_unit_test(between_two_halves_the_even_one_is_sent),
+        fed_unit_test(what_is_past_the_largest_half_stays_owed),
+        fed_unit_test(infinity_and_nan_are_refused),
     };
     return cmocka_run_group_tests_name("float16", tests, NULL, NULL);
 }

@@ -6,8 +6,7 @@
 
 #include "fedcodec/codec.h"
 
-static void values_come_back_to_the_bit(void **state) {
-    (void)state;
+static void values_come_back_to_the_bit(void) {
     const float x[5] = {1.5f, -0.0f, 0.0f, 1e-45f, -3.4e38f};
     float residual[5], y[5] = {9.0f};
     uint8_t dst[20];
@@ -22,8 +21,7 @@ static void values_come_back_to_the_bit(void **state) {
     assert_memory_equal(y, x, sizeof x);
 }
 
-static void nan_and_infinity_are_refused(void **state) {
-    (void)state;
+static void nan_and_infinity_are_refused(void) {
     float y[1];
     const fedcodec_vtable *codec = fedcodec_by_id(1);
     const uint8_t nan[] = {0, 0, 0xc0, 0x7f}, infinity[] = {0, 0, 0x80, 0xff};
@@ -33,8 +31,8 @@ static void nan_and_infinity_are_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values_come_back_to_the_bit),
-        cmocka_unit_test(nan_and_infinity_are_refused),
+        fed_unit_test(values_come_back_to_the_bit),
+        fed_unit_test(nan_and_infinity_are_refused),
     };
     return cmocka_run_group_tests_name("float32", tests, NULL, NULL);
 }

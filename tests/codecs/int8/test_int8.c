@@ -7,14 +7,12 @@
 
 #include "codec_case.h"
 
-static void bytes_are_the_scale_and_the_levels(void **state) {
-    (void)state;
+static void bytes_are_the_scale_and_the_levels(void) {
     const float x[4] = {254.0f, -254.0f, 0.0f, -2.0f};
     assert_codec_message("int8", x, x, 4, "\x00\x00\x00\x40\x7f\x81\x00\xff", 8);
 }
 
-static void half_a_level_goes_to_the_even_one_and_stays_owed(void **state) {
-    (void)state;
+static void half_a_level_goes_to_the_even_one_and_stays_owed(void) {
     const float x[6] = {127.0f, 0.5f, 1.5f, -2.5f, 126.5f, -126.5f};
     codec_case c = codec_case_of("int8", x, 6);
     const float y[6] = {127.0f, 0.0f, 2.0f, -2.0f, 126.0f, -126.0f};
@@ -24,8 +22,7 @@ static void half_a_level_goes_to_the_even_one_and_stays_owed(void **state) {
 }
 
 /* In one binade, all maxima behave as all others do elsewhere. */
-static void the_largest_value_always_has_the_last_level(void **state) {
-    (void)state;
+static void the_largest_value_always_has_the_last_level(void) {
     for (uint32_t step = 0; step < 1u << 23; step += 97) {
         float x = 1.0f + (float)step * 0x1p-23f;
         codec_case c = codec_case_of("int8", &x, 1);
@@ -33,8 +30,7 @@ static void the_largest_value_always_has_the_last_level(void **state) {
     }
 }
 
-static void zeros_and_what_is_next_to_them_are_a_scale_of_zero(void **state) {
-    (void)state;
+static void zeros_and_what_is_next_to_them_are_a_scale_of_zero(void) {
     const float zeros[2] = {0.0f, -0.0f}, tiny[2] = {0x1p-121f, FLT_TRUE_MIN};
     assert_int_equal(codec_case_of("int8", zeros, 2).len, 4);
     codec_case c = codec_case_of("int8", tiny, 2);
@@ -44,16 +40,14 @@ static void zeros_and_what_is_next_to_them_are_a_scale_of_zero(void **state) {
     assert_int_equal(codec_case_of("int8", &least, 1).len, 5);
 }
 
-static void multiples_of_the_largest_scale_are_finite(void **state) {
-    (void)state;
+static void multiples_of_the_largest_scale_are_finite(void) {
     const float x[2] = {FLT_MAX, -FLT_MAX};
     codec_case c = codec_case_of("int8", x, 2);
     assert_true(isfinite(c.decoded[0]) && c.decoded[0] > 0.999f * FLT_MAX);
     assert_true(c.residual[0] == FLT_MAX - c.decoded[0]);
 }
 
-static void malformed_messages_are_refused(void **state) {
-    (void)state;
+static void malformed_messages_are_refused(void) {
     assert_accepts(6, "\x00\x00\x80\x3f\x7f", 1);
     assert_accepts(6, "\x00\x00\x80\x3f\x81", 1);
     assert_refuses(6, "\x00\x00\x80\x3f\x80", 1);     /* -128 */
@@ -76,12 +70,12 @@ static void malformed_messages_are_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bytes_are_the_scale_and_the_levels),
-        cmocka_unit_test(half_a_level_goes_to_the_even_one_and_stays_owed),
-        cmocka_unit_test(the_largest_value_always_has_the_last_level),
-        cmocka_unit_test(zeros_and_what_is_next_to_them_are_a_scale_of_zero),
-        cmocka_unit_test(multiples_of_the_largest_scale_are_finite),
-        cmocka_unit_test(malformed_messages_are_refused),
+        fed_unit_test(bytes_are_the_scale_and_the_levels),
+        fed_unit_test(half_a_level_goes_to_the_even_one_and_stays_owed),
+        fed_unit_test(the_largest_value_always_has_the_last_level),
+        fed_unit_test(zeros_and_what_is_next_to_them_are_a_scale_of_zero),
+        fed_unit_test(multiples_of_the_largest_scale_are_finite),
+        fed_unit_test(malformed_messages_are_refused),
     };
     return cmocka_run_group_tests_name("int8", tests, NULL, NULL);
 }

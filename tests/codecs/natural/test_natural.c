@@ -9,8 +9,7 @@
 
 enum { NATURAL = 17, COUNT = 20000 };
 
-static void powers_of_two_arrive_as_they_are(void **state) {
-    (void)state;
+static void powers_of_two_arrive_as_they_are(void) {
     const float x[5] = {1.0f, -0.25f, 0.0f, 0.015625f, -0.5f};
 
     /* the highest power is 2^0; in four bits the levels are 7, -5, 0, 1 (2^-6) and -6 */
@@ -32,16 +31,14 @@ static double deviation(const char *spec, float x, double low, double high) {
     return fabs(sum / COUNT - (double)x) / (sqrt(p * (1.0 - p) / COUNT) * (high - low));
 }
 
-static void the_mean_of_what_arrives_is_the_value(void **state) {
-    (void)state;
+static void the_mean_of_what_arrives_is_the_value(void) {
     assert_true(deviation("natural", 0.7f, 0.5, 1.0) < 4.0);
     assert_true(deviation("natural", -0.3f, 0.25, 0.5) < 4.0);
     assert_true(deviation("natural:bits=3", -0.1f, 0.0, 0.25) < 4.0); /* below the least power */
     assert_true(deviation("natural:bits=2", 0.03f, 0.0, 1.0) < 4.0);
 }
 
-static void what_arrives_is_a_power_beside_the_value(void **state) {
-    (void)state;
+static void what_arrives_is_a_power_beside_the_value(void) {
     float x[60];
     for (size_t i = 0; i < 60; i++) {
         x[i] = expf((float)i - 40.0f) * (i % 3 == 0 ? -1.0f : 1.0f);
@@ -54,8 +51,7 @@ static void what_arrives_is_a_power_beside_the_value(void **state) {
     }
 }
 
-static void denormals_become_zero_or_the_least_power(void **state) {
-    (void)state;
+static void denormals_become_zero_or_the_least_power(void) {
     float x[60];
     size_t sent = 0;
     for (size_t i = 0; i < 60; i++) {
@@ -69,8 +65,7 @@ static void denormals_become_zero_or_the_least_power(void **state) {
     assert_in_range(sent, 15, 45); /* 30, and a standard deviation of 4 */
 }
 
-static void the_seed_chooses_the_powers(void **state) {
-    (void)state;
+static void the_seed_chooses_the_powers(void) {
     float x[60];
     for (size_t i = 0; i < 60; i++) {
         x[i] = cosf((float)i);
@@ -82,8 +77,7 @@ static void the_seed_chooses_the_powers(void **state) {
     assert_memory_not_equal(c.message, seed.message, c.len);
 }
 
-static void malformed_messages_are_refused(void **state) {
-    (void)state;
+static void malformed_messages_are_refused(void) {
     assert_accepts(NATURAL, "\x04\x09\x7f\x70", 1);
     assert_accepts(NATURAL, "\x04\x09\x7f\x90", 1);
     assert_accepts(NATURAL, "\x04\x09\x7f\x60", 1);     /* the power below the highest */
@@ -108,12 +102,12 @@ static void malformed_messages_are_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(powers_of_two_arrive_as_they_are),
-        cmocka_unit_test(the_mean_of_what_arrives_is_the_value),
-        cmocka_unit_test(what_arrives_is_a_power_beside_the_value),
-        cmocka_unit_test(denormals_become_zero_or_the_least_power),
-        cmocka_unit_test(the_seed_chooses_the_powers),
-        cmocka_unit_test(malformed_messages_are_refused),
+        fed_unit_test(powers_of_two_arrive_as_they_are),
+        fed_unit_test(the_mean_of_what_arrives_is_the_value),
+        fed_unit_test(what_arrives_is_a_power_beside_the_value),
+        fed_unit_test(denormals_become_zero_or_the_least_power),
+        fed_unit_test(the_seed_chooses_the_powers),
+        fed_unit_test(malformed_messages_are_refused),
     };
     return cmocka_run_group_tests_name("natural", tests, NULL, NULL);
 }

@@ -7,29 +7,25 @@
 
 #include "codec_case.h"
 
-static void bytes_are_two_means_and_the_signs(void **state) {
-    (void)state;
+static void bytes_are_two_means_and_the_signs(void) {
     const float x[9] = {1.0f, -2.0f, 3.0f, 0.0f, -0.0f, -4.0f, 2.0f, 0.0f, -3.0f};
     const float y[9] = {1.0f, -3.0f, 1.0f, 1.0f, 1.0f, -3.0f, 1.0f, 1.0f, -3.0f};
     assert_codec_message("onebit", x, y, 9, "\x00\x00\x80\x3f\x00\x00\x40\xc0\x44\x80", 10);
 }
 
-static void what_the_mean_misses_stays_owed(void **state) {
-    (void)state;
+static void what_the_mean_misses_stays_owed(void) {
     const float x[4] = {1.0f, 5.0f, -1.0f, -2.0f}, left[4] = {-2.0f, 2.0f, 0.5f, -0.5f};
     codec_case c = codec_case_of("onebit", x, 4);
     assert_memory_equal(c.residual, left, sizeof left);
 }
 
-static void a_mean_of_no_values_is_zero(void **state) {
-    (void)state;
+static void a_mean_of_no_values_is_zero(void) {
     const float up[2] = {1.0f, 1.0f}, down[2] = {-1.0f, -1.0f};
     assert_codec_message("onebit", up, up, 2, "\x00\x00\x80\x3f\x00\x00\x00\x00\x00", 9);
     assert_codec_message("onebit", down, down, 2, "\x00\x00\x00\x00\x00\x00\x80\xbf\xc0", 9);
 }
 
-static void means_of_the_largest_floats_are_finite(void **state) {
-    (void)state;
+static void means_of_the_largest_floats_are_finite(void) {
     float x[63];
     for (size_t i = 0; i < 63; i++) {
         x[i] = i % 3 ? FLT_MAX : -FLT_MAX;
@@ -38,8 +34,7 @@ static void means_of_the_largest_floats_are_finite(void **state) {
     assert_memory_equal(c.decoded, x, sizeof x);
 }
 
-static void malformed_messages_are_refused(void **state) {
-    (void)state;
+static void malformed_messages_are_refused(void) {
 #define UP   "\x00\x00\x80\x3f"
 #define DOWN "\x00\x00\x80\xbf"
 #define NONE "\x00\x00\x00\x00"
@@ -65,11 +60,11 @@ static void malformed_messages_are_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bytes_are_two_means_and_the_signs),
-        cmocka_unit_test(what_the_mean_misses_stays_owed),
-        cmocka_unit_test(a_mean_of_no_values_is_zero),
-        cmocka_unit_test(means_of_the_largest_floats_are_finite),
-        cmocka_unit_test(malformed_messages_are_refused),
+        fed_unit_test(bytes_are_two_means_and_the_signs),
+        fed_unit_test(what_the_mean_misses_stays_owed),
+        fed_unit_test(a_mean_of_no_values_is_zero),
+        fed_unit_test(means_of_the_largest_floats_are_finite),
+        fed_unit_test(malformed_messages_are_refused),
     };
     return cmocka_run_group_tests_name("onebit", tests, NULL, NULL);
 }

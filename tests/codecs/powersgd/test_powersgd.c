@@ -62,8 +62,7 @@ static double error_of(const char *params, const float *x) {
     return norm(residual, N) / norm(x, N);
 }
 
-static void a_matrix_of_the_rank_arrives_whole(void **state) {
-    (void)state;
+static void a_matrix_of_the_rank_arrives_whole(void) {
     static float x[N];
     for (unsigned rank = 1; rank <= 3; rank++) {
         char params[32];
@@ -76,8 +75,7 @@ static void a_matrix_of_the_rank_arrives_whole(void **state) {
 }
 
 /* The message says the rank of the matrix where that is less than the parameter. */
-static void columns_that_say_nothing_are_not_sent(void **state) {
-    (void)state;
+static void columns_that_say_nothing_are_not_sent(void) {
     static float x[N], residual[N];
     static uint8_t message[CAP];
     fill(x, 3, 9);
@@ -88,8 +86,7 @@ static void columns_that_say_nothing_are_not_sent(void **state) {
 
 /* The best error of rank 2 is that of the singular values after the second one. A step more comes
  * nearer to it. */
-static void steps_of_iteration_come_nearer_to_the_best(void **state) {
-    (void)state;
+static void steps_of_iteration_come_nearer_to_the_best(void) {
     static float x[N];
     double one = 0.0, two = 0.0, four = 0.0;
     for (uint64_t seed = 1; seed <= 20; seed++) {
@@ -103,8 +100,7 @@ static void steps_of_iteration_come_nearer_to_the_best(void **state) {
 }
 
 /* P^T P is the identity, and Q is M^T P. So what is left is at right angles to P. */
-static void what_is_left_is_at_right_angles_to_p(void **state) {
-    (void)state;
+static void what_is_left_is_at_right_angles_to_p(void) {
     enum { RANK = 5 };
     static float x[N], residual[N];
     static uint8_t message[CAP];
@@ -131,8 +127,7 @@ static void what_is_left_is_at_right_angles_to_p(void **state) {
 }
 
 /* Of a matrix of full rank all arrives in the end: each round draws another Q. */
-static void feedback_sends_the_rest(void **state) {
-    (void)state;
+static void feedback_sends_the_rest(void) {
     static float x[N], residual[N];
     static uint8_t message[CAP];
     fill(x, 60, 5);
@@ -149,8 +144,7 @@ static size_t len_of(const char *spec, const float *x, size_t n) {
     return codec_case_encode(spec, residual, n, message, CAP);
 }
 
-static void without_a_shape_a_tensor_is_as_square_as_it_can_be(void **state) {
-    (void)state;
+static void without_a_shape_a_tensor_is_as_square_as_it_can_be(void) {
     static float x[N];
     fill(x, 60, 6);
     assert_int_equal(len_of("powersgd:rank=1", x, 6000), 6 + 4 * (75 + 80));
@@ -159,8 +153,7 @@ static void without_a_shape_a_tensor_is_as_square_as_it_can_be(void **state) {
     assert_int_equal(len_of("powersgd:rank=1,rows=10,values=bfloat16", x, 400), 6 + 2 * (10 + 40));
 }
 
-static void what_a_product_does_not_make_shorter_is_sent_as_it_is(void **state) {
-    (void)state;
+static void what_a_product_does_not_make_shorter_is_sent_as_it_is(void) {
     static float x[N];
     fill(x, 60, 7);
     assert_int_equal(len_of("powersgd:rank=1", x, 397), 1 + 4 * 397);          /* a prime */
@@ -170,8 +163,7 @@ static void what_a_product_does_not_make_shorter_is_sent_as_it_is(void **state) 
     assert_int_equal(len_of("powersgd:rank=10", x, 400), 1 + 4 * 400);
 }
 
-static void values_as_they_are_leave_nothing(void **state) {
-    (void)state;
+static void values_as_they_are_leave_nothing(void) {
     static const float x[5] = {FLT_MAX, -FLT_TRUE_MIN, 0.0f, -0.0f, 1.0f};
     codec_case c = codec_case_of("powersgd", x, 5);
     assert_int_equal(c.message[0], AS_IT_IS);
@@ -182,8 +174,7 @@ static void values_as_they_are_leave_nothing(void **state) {
 }
 
 /* Of both only the byte for rank 0 is sent; of the matrix all stays. */
-static void zeros_and_values_out_of_range_are_one_byte(void **state) {
-    (void)state;
+static void zeros_and_values_out_of_range_are_one_byte(void) {
     static const float zeros[7] = {0.0f, -0.0f};
     float matrix[36] = {0x1p90f, 1.0f};
     codec_case c = codec_case_of("powersgd", zeros, 7);
@@ -200,8 +191,7 @@ static void zeros_and_values_out_of_range_are_one_byte(void **state) {
     assert_int_equal(codec_case_of("powersgd:rank=1", matrix, 36).len, 1);
 }
 
-static void a_wide_rank_is_refused_with_its_limit(void **state) {
-    (void)state;
+static void a_wide_rank_is_refused_with_its_limit(void) {
     fedcodec codec;
     fed_error err = {.text = ""};
     assert_fed_status(fedcodec_parse("powersgd:rank=33", &codec, &err), FED_EINVAL);
@@ -210,8 +200,7 @@ static void a_wide_rank_is_refused_with_its_limit(void **state) {
     assert_fed_status(fedcodec_parse("powersgd:values=int8", &codec, &err), FED_EINVAL);
 }
 
-static void the_longest_spec_has_room(void **state) {
-    (void)state;
+static void the_longest_spec_has_room(void) {
     fedcodec codec;
     char spec[FEDCODEC_SPEC];
     assert_fed_ok(
@@ -220,8 +209,7 @@ static void the_longest_spec_has_room(void **state) {
     assert_string_equal(spec, "powersgd:rank=32,power=1,values=bfloat16,rows=999999999+entropy");
 }
 
-static void malformed_messages_are_refused(void **state) {
-    (void)state;
+static void malformed_messages_are_refused(void) {
 #define ROW "\x00\x00\x80\x3f"
 #define SIX ROW ROW ROW ROW ROW ROW
     assert_accepts(POWERSGD, "\x00", 9);
@@ -254,18 +242,18 @@ static void malformed_messages_are_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_matrix_of_the_rank_arrives_whole),
-        cmocka_unit_test(columns_that_say_nothing_are_not_sent),
-        cmocka_unit_test(steps_of_iteration_come_nearer_to_the_best),
-        cmocka_unit_test(what_is_left_is_at_right_angles_to_p),
-        cmocka_unit_test(feedback_sends_the_rest),
-        cmocka_unit_test(without_a_shape_a_tensor_is_as_square_as_it_can_be),
-        cmocka_unit_test(what_a_product_does_not_make_shorter_is_sent_as_it_is),
-        cmocka_unit_test(values_as_they_are_leave_nothing),
-        cmocka_unit_test(zeros_and_values_out_of_range_are_one_byte),
-        cmocka_unit_test(a_wide_rank_is_refused_with_its_limit),
-        cmocka_unit_test(the_longest_spec_has_room),
-        cmocka_unit_test(malformed_messages_are_refused),
+        fed_unit_test(a_matrix_of_the_rank_arrives_whole),
+        fed_unit_test(columns_that_say_nothing_are_not_sent),
+        fed_unit_test(steps_of_iteration_come_nearer_to_the_best),
+        fed_unit_test(what_is_left_is_at_right_angles_to_p),
+        fed_unit_test(feedback_sends_the_rest),
+        fed_unit_test(without_a_shape_a_tensor_is_as_square_as_it_can_be),
+        fed_unit_test(what_a_product_does_not_make_shorter_is_sent_as_it_is),
+        fed_unit_test(values_as_they_are_leave_nothing),
+        fed_unit_test(zeros_and_values_out_of_range_are_one_byte),
+        fed_unit_test(a_wide_rank_is_refused_with_its_limit),
+        fed_unit_test(the_longest_spec_has_room),
+        fed_unit_test(malformed_messages_are_refused),
     };
     return cmocka_run_group_tests_name("powersgd", tests, NULL, NULL);
 }

@@ -4,8 +4,7 @@
 
 #include "codecs/prim/bitmap.h"
 
-static void the_first_flag_is_the_top_bit(void **state) {
-    (void)state;
+static void the_first_flag_is_the_top_bit(void) {
     for (unsigned byte = 0; byte < 256; byte++) {
         uint8_t flag[8];
         for (unsigned k = 0; k < 8; k++) {
@@ -15,8 +14,7 @@ static void the_first_flag_is_the_top_bit(void **state) {
     }
 }
 
-static void ones_are_found_where_they_are(void **state) {
-    (void)state;
+static void ones_are_found_where_they_are(void) {
     for (size_t n = 0; n <= 200; n++) {
         for (size_t stride = 1; stride < 200; stride += 13) {
             size_t len = fedcodec_bitmap_len(n), ones = 0;
@@ -42,8 +40,7 @@ static void ones_are_found_where_they_are(void **state) {
     }
 }
 
-static void a_map_of_positions(void **state) {
-    (void)state;
+static void a_map_of_positions(void) {
     const uint32_t position[] = {0, 1, 31, 32, 70};
     uint8_t map[9 + 3];
     memset(map, 0xa5, sizeof map);
@@ -54,8 +51,7 @@ static void a_map_of_positions(void **state) {
     assert_memory_equal(map, ((const uint8_t[]){0, 0, 0, 0, 0, 0, 0, 0, 0, 0xa5}), 10);
 }
 
-static void padding_is_zeros(void **state) {
-    (void)state;
+static void padding_is_zeros(void) {
     const uint8_t map[2] = {0xff, 0xe0};
     assert_true(fedcodec_bitmap_padded(map, 11));
     assert_false(fedcodec_bitmap_padded(map, 10));
@@ -65,10 +61,10 @@ static void padding_is_zeros(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_first_flag_is_the_top_bit),
-        cmocka_unit_test(ones_are_found_where_they_are),
-        cmocka_unit_test(a_map_of_positions),
-        cmocka_unit_test(padding_is_zeros),
+        fed_unit_test(the_first_flag_is_the_top_bit),
+        fed_unit_test(ones_are_found_where_they_are),
+        fed_unit_test(a_map_of_positions),
+        fed_unit_test(padding_is_zeros),
     };
     return cmocka_run_group_tests_name("bitmap", tests, NULL, NULL);
 }

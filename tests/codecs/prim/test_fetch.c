@@ -17,8 +17,7 @@ static void check_clear(float *buffer, size_t lead, size_t n) {
     }
 }
 
-static void clears_these_values_and_no_others(void **state) {
-    (void)state;
+static void clears_these_values_and_no_others(void) {
     float *buffer = malloc((FEDCODEC_NEAR + 3 * AROUND) * sizeof *buffer);
     assert_non_null(buffer);
     for (size_t lead = 0; lead < AROUND; lead++) {
@@ -31,7 +30,7 @@ static void clears_these_values_and_no_others(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(clears_these_values_and_no_others),
+        fed_unit_test(clears_these_values_and_no_others),
     };
     return cmocka_run_group_tests_name("fetch", tests, NULL, NULL);
 }

@@ -7,8 +7,7 @@
 #include "codecs/prim/golomb.h"
 #include "fed/rng.h"
 
-static void b_is_the_papers(void **state) {
-    (void)state;
+static void b_is_the_papers(void) {
     assert_int_equal(fedcodec_golomb_b(0.001), 9);
     assert_int_equal(fedcodec_golomb_b(0.01), 6);
     assert_int_equal(fedcodec_golomb_b(0.1), 3);
@@ -18,8 +17,7 @@ static void b_is_the_papers(void **state) {
     assert_int_equal(fedcodec_golomb_b(1e-12), 31);
 }
 
-static void bits_are_those_of_algorithm_3(void **state) {
-    (void)state;
+static void bits_are_those_of_algorithm_3(void) {
     uint8_t dst[4];
     size_t len = 0;
     fed_bit_writer w;
@@ -55,8 +53,7 @@ static void assert_round_trip(const uint32_t *position, size_t k, size_t n, unsi
     free(dst);
 }
 
-static void any_parameter_carries_any_positions(void **state) {
-    (void)state;
+static void any_parameter_carries_any_positions(void) {
     static const uint32_t dense[] = {0, 1, 2, 3, 4, 5, 6, 7}, ends[] = {0, 99999}, last[] = {99999};
     for (unsigned b = 0; b <= FEDCODEC_GOLOMB_B_MAX; b++) {
         assert_round_trip(dense, 8, 8, b);
@@ -65,16 +62,14 @@ static void any_parameter_carries_any_positions(void **state) {
     }
 }
 
-static void positions_up_to_the_largest_tensor(void **state) {
-    (void)state;
+static void positions_up_to_the_largest_tensor(void) {
     static const uint32_t far[] = {0, 1u << 31, UINT32_MAX - 1};
     for (unsigned b = 16; b <= FEDCODEC_GOLOMB_B_MAX; b++) {
         assert_round_trip(far, 3, UINT32_MAX, b);
     }
 }
 
-static void a_position_past_the_end_is_refused_for_good(void **state) {
-    (void)state;
+static void a_position_past_the_end_is_refused_for_good(void) {
     const uint8_t src[] = {0x50, 0x00}; /* b = 3: 0 101, position 5; then 0 000, position 6 */
     fedcodec_golomb_reader r;
     fedcodec_golomb_start(&r, src, sizeof src, 7, 3);
@@ -89,8 +84,7 @@ static void a_position_past_the_end_is_refused_for_good(void **state) {
     assert_int_equal(fedcodec_golomb_next(&r), 5);
 }
 
-static void endless_ones_are_refused(void **state) {
-    (void)state;
+static void endless_ones_are_refused(void) {
     uint8_t src[64];
     memset(src, 0xff, sizeof src);
     for (unsigned b = 0; b <= FEDCODEC_GOLOMB_B_MAX; b++) {
@@ -124,8 +118,7 @@ static double measure_bits(double p) {
     return 8.0 * (double)len / count;
 }
 
-static void within_one_percent_of_the_entropy(void **state) {
-    (void)state;
+static void within_one_percent_of_the_entropy(void) {
     static const double ps[] = {0.01, 0.001};
     for (size_t i = 0; i < 2; i++) {
         double p = ps[i];
@@ -139,13 +132,13 @@ static void within_one_percent_of_the_entropy(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(b_is_the_papers),
-        cmocka_unit_test(bits_are_those_of_algorithm_3),
-        cmocka_unit_test(any_parameter_carries_any_positions),
-        cmocka_unit_test(positions_up_to_the_largest_tensor),
-        cmocka_unit_test(a_position_past_the_end_is_refused_for_good),
-        cmocka_unit_test(endless_ones_are_refused),
-        cmocka_unit_test(within_one_percent_of_the_entropy),
+        fed_unit_test(b_is_the_papers),
+        fed_unit_test(bits_are_those_of_algorithm_3),
+        fed_unit_test(any_parameter_carries_any_positions),
+        fed_unit_test(positions_up_to_the_largest_tensor),
+        fed_unit_test(a_position_past_the_end_is_refused_for_good),
+        fed_unit_test(endless_ones_are_refused),
+        fed_unit_test(within_one_percent_of_the_entropy),
     };
     return cmocka_run_group_tests_name("golomb", tests, NULL, NULL);
 }

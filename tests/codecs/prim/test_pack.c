@@ -17,8 +17,7 @@ static unsigned bit_of(const uint8_t *bytes, size_t at) {
     return bytes[at / 8] >> (7 - at % 8) & 1;
 }
 
-static void codes_are_a_bit_stream_that_ends_in_zeros(void **state) {
-    (void)state;
+static void codes_are_a_bit_stream_that_ends_in_zeros(void) {
     fed_rng rng;
     fed_rng_init(&rng, 1, 0, 0);
     for (unsigned bits = 1; bits <= 8; bits++) {
@@ -36,8 +35,7 @@ static void codes_are_a_bit_stream_that_ends_in_zeros(void **state) {
     }
 }
 
-static void unpacking_gives_the_codes(void **state) {
-    (void)state;
+static void unpacking_gives_the_codes(void) {
     fed_rng rng;
     fed_rng_init(&rng, 2, 0, 0);
     for (unsigned bits = 1; bits <= 8; bits++) {
@@ -53,8 +51,8 @@ static void unpacking_gives_the_codes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(codes_are_a_bit_stream_that_ends_in_zeros),
-        cmocka_unit_test(unpacking_gives_the_codes),
+        fed_unit_test(codes_are_a_bit_stream_that_ends_in_zeros),
+        fed_unit_test(unpacking_gives_the_codes),
     };
     return cmocka_run_group_tests_name("pack", tests, NULL, NULL);
 }

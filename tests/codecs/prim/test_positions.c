@@ -119,8 +119,7 @@ static void fill_regular(sample *s, size_t n, size_t stride) {
     }
 }
 
-static void positions_of_any_shape_come_back(void **state) {
-    (void)state;
+static void positions_of_any_shape_come_back(void) {
     static sample s;
     static const double ps[] = {0.001, 0.01, 0.1, 0.5, 0.97};
     for (size_t i = 0; i < sizeof ps / sizeof ps[0]; i++) {
@@ -137,8 +136,7 @@ static void positions_of_any_shape_come_back(void **state) {
     }
 }
 
-static void regular_and_full_ones_come_back(void **state) {
-    (void)state;
+static void regular_and_full_ones_come_back(void) {
     static sample s;
     for (size_t stride = 1; stride <= 1000; stride = 3 * stride + 1) {
         fill_regular(&s, 5000, stride);
@@ -146,8 +144,7 @@ static void regular_and_full_ones_come_back(void **state) {
     }
 }
 
-static void a_single_position_anywhere_comes_back(void **state) {
-    (void)state;
+static void a_single_position_anywhere_comes_back(void) {
     static const uint32_t at[] = {0,        1,
                                   2,        3,
                                   4,        5,
@@ -165,8 +162,7 @@ static void a_single_position_anywhere_comes_back(void **state) {
     }
 }
 
-static void a_few_far_apart_in_the_largest_tensor_come_back(void **state) {
-    (void)state;
+static void a_few_far_apart_in_the_largest_tensor_come_back(void) {
     static sample s = {.index = {0, 1, 2, 1u << 16, 1u << 31, (1u << 31) + 3, UINT32_MAX - 1},
                        .k = 7,
                        .n = UINT32_MAX};
@@ -180,8 +176,7 @@ static void a_few_far_apart_in_the_largest_tensor_come_back(void **state) {
 
 /* ---- What is malformed ---- */
 
-static void a_message_cut_anywhere_is_refused(void **state) {
-    (void)state;
+static void a_message_cut_anywhere_is_refused(void) {
     static sample s;
     static uint8_t dst[CAP];
     static uint32_t index[MOST + FEDCODEC_POSITIONS_BLOCK];
@@ -202,8 +197,7 @@ static void a_message_cut_anywhere_is_refused(void **state) {
     }
 }
 
-static void no_byte_may_follow(void **state) {
-    (void)state;
+static void no_byte_may_follow(void) {
     static sample s;
     static uint8_t dst[CAP];
     static uint32_t index[MOST + FEDCODEC_POSITIONS_BLOCK];
@@ -247,8 +241,7 @@ static void assert_refused_or_well_formed(uint8_t how, const uint8_t *src, size_
     }
 }
 
-static void a_flipped_bit_is_refused_or_means_other_positions(void **state) {
-    (void)state;
+static void a_flipped_bit_is_refused_or_means_other_positions(void) {
     static sample s;
     static uint8_t dst[CAP];
     for (uint32_t seed = 0; seed < 20; seed++) {
@@ -265,8 +258,7 @@ static void a_flipped_bit_is_refused_or_means_other_positions(void **state) {
     }
 }
 
-static void random_bytes_are_refused_or_mean_positions(void **state) {
-    (void)state;
+static void random_bytes_are_refused_or_mean_positions(void) {
     static sample s;
     fed_rng rng;
     fed_rng_init(&rng, 3, 1, 4);
@@ -284,8 +276,7 @@ static void random_bytes_are_refused_or_mean_positions(void **state) {
     }
 }
 
-static void unknown_codes_and_parameters_are_refused(void **state) {
-    (void)state;
+static void unknown_codes_and_parameters_are_refused(void) {
     static sample s = {.index = {3, 5}, .k = 2, .n = 10};
     uint8_t dst[64], how;
     uint32_t index[FEDCODEC_POSITIONS_BLOCK];
@@ -302,8 +293,7 @@ static void unknown_codes_and_parameters_are_refused(void **state) {
     }
 }
 
-static void too_little_room_is_said(void **state) {
-    (void)state;
+static void too_little_room_is_said(void) {
     static sample s;
     static uint8_t dst[CAP];
     fill_random(&s, 3000, 0.1, 1);
@@ -355,8 +345,7 @@ static void fill_any(sample *s, uint32_t seed, double *p) {
     }
 }
 
-static void auto_is_the_shortest_and_never_longer_than_golomb(void **state) {
-    (void)state;
+static void auto_is_the_shortest_and_never_longer_than_golomb(void) {
     static sample s;
     for (uint32_t seed = 0; seed < 4000; seed++) {
         double p;
@@ -376,8 +365,7 @@ static double entropy(double k, double n) {
     return (-p * log2(p) - (1.0 - p) * log2(1.0 - p)) / p;
 }
 
-static void random_positions_take_their_entropy_and_one_percent(void **state) {
-    (void)state;
+static void random_positions_take_their_entropy_and_one_percent(void) {
     static sample s;
     static uint8_t dst[CAP];
     fill_random(&s, 450000, 0.01, 9);
@@ -387,8 +375,7 @@ static void random_positions_take_their_entropy_and_one_percent(void **state) {
     assert_true((double)put_as(FEDCODEC_POS_RANGE, &s, dst, sizeof dst, &how) < 1.01 * least);
 }
 
-static void clustered_positions_take_half_of_golombs_bytes(void **state) {
-    (void)state;
+static void clustered_positions_take_half_of_golombs_bytes(void) {
     static sample s;
     fill_clustered(&s, 300000, 0.01, 9);
     double p = (double)s.k / (double)s.n;
@@ -399,19 +386,19 @@ static void clustered_positions_take_half_of_golombs_bytes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(positions_of_any_shape_come_back),
-        cmocka_unit_test(regular_and_full_ones_come_back),
-        cmocka_unit_test(a_single_position_anywhere_comes_back),
-        cmocka_unit_test(a_few_far_apart_in_the_largest_tensor_come_back),
-        cmocka_unit_test(a_message_cut_anywhere_is_refused),
-        cmocka_unit_test(no_byte_may_follow),
-        cmocka_unit_test(a_flipped_bit_is_refused_or_means_other_positions),
-        cmocka_unit_test(random_bytes_are_refused_or_mean_positions),
-        cmocka_unit_test(unknown_codes_and_parameters_are_refused),
-        cmocka_unit_test(too_little_room_is_said),
-        cmocka_unit_test(auto_is_the_shortest_and_never_longer_than_golomb),
-        cmocka_unit_test(random_positions_take_their_entropy_and_one_percent),
-        cmocka_unit_test(clustered_positions_take_half_of_golombs_bytes),
+        fed_unit_test(positions_of_any_shape_come_back),
+        fed_unit_test(regular_and_full_ones_come_back),
+        fed_unit_test(a_single_position_anywhere_comes_back),
+        fed_unit_test(a_few_far_apart_in_the_largest_tensor_come_back),
+        fed_unit_test(a_message_cut_anywhere_is_refused),
+        fed_unit_test(no_byte_may_follow),
+        fed_unit_test(a_flipped_bit_is_refused_or_means_other_positions),
+        fed_unit_test(random_bytes_are_refused_or_mean_positions),
+        fed_unit_test(unknown_codes_and_parameters_are_refused),
+        fed_unit_test(too_little_room_is_said),
+        fed_unit_test(auto_is_the_shortest_and_never_longer_than_golomb),
+        fed_unit_test(random_positions_take_their_entropy_and_one_percent),
+        fed_unit_test(clustered_positions_take_half_of_golombs_bytes),
     };
     return cmocka_run_group_tests_name("positions", tests, NULL, NULL);
 }

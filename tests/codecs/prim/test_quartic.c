@@ -4,8 +4,7 @@
 
 #include "codecs/prim/quartic.h"
 
-static void each_byte_is_the_sum_of_its_digits(void **state) {
-    (void)state;
+static void each_byte_is_the_sum_of_its_digits(void) {
     for (int byte = 0; byte < FEDCODEC_QUARTIC_BYTES; byte++) {
         const int8_t *v = fedcodec_quartic_values[byte];
         int sum = 81 * (v[0] + 1) + 27 * (v[1] + 1) + 9 * (v[2] + 1) + 3 * (v[3] + 1) + v[4] + 1;
@@ -16,14 +15,12 @@ static void each_byte_is_the_sum_of_its_digits(void **state) {
     }
 }
 
-static void byte_121_is_five_zeros(void **state) {
-    (void)state;
+static void byte_121_is_five_zeros(void) {
     static const int8_t zeros[FEDCODEC_QUARTIC_DIGITS] = {0};
     assert_memory_equal(fedcodec_quartic_values[FEDCODEC_QUARTIC_ZERO], zeros, sizeof zeros);
 }
 
-static void five_values_a_byte_rounded_up(void **state) {
-    (void)state;
+static void five_values_a_byte_rounded_up(void) {
     assert_int_equal(fedcodec_quartic_len(0), 0);
     assert_int_equal(fedcodec_quartic_len(1), 1);
     assert_int_equal(fedcodec_quartic_len(5), 1);
@@ -33,9 +30,9 @@ static void five_values_a_byte_rounded_up(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_byte_is_the_sum_of_its_digits),
-        cmocka_unit_test(byte_121_is_five_zeros),
-        cmocka_unit_test(five_values_a_byte_rounded_up),
+        fed_unit_test(each_byte_is_the_sum_of_its_digits),
+        fed_unit_test(byte_121_is_five_zeros),
+        fed_unit_test(five_values_a_byte_rounded_up),
     };
     return cmocka_run_group_tests_name("base 3^5", tests, NULL, NULL);
 }

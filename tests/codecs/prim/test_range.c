@@ -5,8 +5,7 @@
 #include "codecs/prim/range.h"
 #include "fedcodec/codec.h"
 
-static void a_position_just_past_the_end_is_refused(void **state) {
-    (void)state;
+static void a_position_just_past_the_end_is_refused(void) {
     /* sbc: 2 positions by the range coder, mean 1.5. The second position is 100 of 0 to 99. */
     static const uint8_t message[] = {0x02, 0x40, 0x00, 0x00, 0xc0, 0x3f, 0xec, 0xc8};
     float *y = malloc(100 * sizeof *y); /* so that a sanitizer sees a write past it */
@@ -21,8 +20,7 @@ static void a_position_just_past_the_end_is_refused(void **state) {
     assert_fed_status(fedcodec_range_end(&r), FED_EFORMAT);
 }
 
-static void the_last_position_there_is_comes_back(void **state) {
-    (void)state;
+static void the_last_position_there_is_comes_back(void) {
     static const uint32_t sent[] = {0, 99};
     uint32_t position[2];
     uint8_t dst[16];
@@ -36,8 +34,7 @@ static void the_last_position_there_is_comes_back(void **state) {
 }
 
 /* After the last gap no byte was written yet, and two more would not hold the interval. */
-static void an_end_may_take_three_bytes(void **state) {
-    (void)state;
+static void an_end_may_take_three_bytes(void) {
     static const uint32_t sent[] = {7, 31, 43};
     static const uint8_t expected[] = {0x9c, 0xff, 0xb6};
     uint32_t position[3];
@@ -55,9 +52,9 @@ static void an_end_may_take_three_bytes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_position_just_past_the_end_is_refused),
-        cmocka_unit_test(the_last_position_there_is_comes_back),
-        cmocka_unit_test(an_end_may_take_three_bytes),
+        fed_unit_test(a_position_just_past_the_end_is_refused),
+        fed_unit_test(the_last_position_there_is_comes_back),
+        fed_unit_test(an_end_may_take_three_bytes),
     };
     return cmocka_run_group_tests_name("range", tests, NULL, NULL);
 }

@@ -163,8 +163,7 @@ static float *random_values(size_t n, uint32_t stream) {
     return x;
 }
 
-static void each_length_and_each_k_of_small_tensors(void **state) {
-    (void)state;
+static void each_length_and_each_k_of_small_tensors(void) {
     for (size_t n = 0; n <= 40; n++) {
         float *x = random_values(n, (uint32_t)n);
         for (size_t k = n > 0; k <= n; k++) {
@@ -174,8 +173,7 @@ static void each_length_and_each_k_of_small_tensors(void **state) {
     }
 }
 
-static void random_values_of_a_large_tensor(void **state) {
-    (void)state;
+static void random_values_of_a_large_tensor(void) {
     static const size_t ks[] = {1, 2, 7, 51, 501, 5003, 25011, LARGE};
     float *x = random_values(LARGE, 1);
     for (size_t i = 0; i < sizeof ks / sizeof ks[0]; i++) {
@@ -184,8 +182,7 @@ static void random_values_of_a_large_tensor(void **state) {
     free(x);
 }
 
-static void many_equal_values_do_not_fit_the_candidates(void **state) {
-    (void)state;
+static void many_equal_values_do_not_fit_the_candidates(void) {
     float *x = random_values(LARGE, 2);
     for (size_t i = 0; i < LARGE; i++) {
         x[i] = i % 3 == 0 ? 0.5f : i % 3 == 1 ? -0.5f : x[i];
@@ -196,8 +193,7 @@ static void many_equal_values_do_not_fit_the_candidates(void **state) {
 }
 
 /* Large values only where the sample does not look; and small ones only where it does. */
-static void values_hidden_from_the_sample(void **state) {
-    (void)state;
+static void values_hidden_from_the_sample(void) {
     float *x = random_values(LARGE, 3);
     for (size_t i = 0; i < 4000; i++) {
         x[20000 + i] = (float)i * (i % 2 ? 1.0f : -1.0f);
@@ -213,8 +209,7 @@ static void values_hidden_from_the_sample(void **state) {
 }
 
 /* Larger values at just the places that are sampled: the threshold comes out too high. */
-static void a_sample_of_the_largest_values_only(void **state) {
-    (void)state;
+static void a_sample_of_the_largest_values_only(void) {
     float *x = random_values(LARGE, 4);
     for (size_t i = 0; i < 2048; i++) {
         size_t first = (size_t)((uint64_t)i * LARGE / 2048);
@@ -228,8 +223,7 @@ static void a_sample_of_the_largest_values_only(void **state) {
     free(x);
 }
 
-static void one_sign_only(void **state) {
-    (void)state;
+static void one_sign_only(void) {
     float *x = random_values(LARGE, 5);
     for (size_t i = 0; i < LARGE; i++) {
         x[i] = fabsf(x[i]);
@@ -242,8 +236,7 @@ static void one_sign_only(void **state) {
     free(x);
 }
 
-static void zeros_of_either_sign_are_never_chosen(void **state) {
-    (void)state;
+static void zeros_of_either_sign_are_never_chosen(void) {
     float *x = random_values(LARGE, 6);
     for (size_t i = 0; i < LARGE; i++) {
         x[i] = i % 1000 == 0 ? x[i] : i % 2 ? 0.0f : -0.0f;
@@ -253,8 +246,7 @@ static void zeros_of_either_sign_are_never_chosen(void **state) {
     free(x);
 }
 
-static void extremes_of_the_float_range(void **state) {
-    (void)state;
+static void extremes_of_the_float_range(void) {
     float *x = random_values(LARGE, 7);
     for (size_t i = 0; i < LARGE; i++) {
         x[i] = i % 5 == 0   ? FLT_MAX
@@ -270,8 +262,7 @@ static void extremes_of_the_float_range(void **state) {
 }
 
 /* Tensors near the length from which on there is a sample, and those that end within a vector. */
-static void lengths_around_the_first_sample(void **state) {
-    (void)state;
+static void lengths_around_the_first_sample(void) {
     float *x = random_values(LARGE, 8);
     for (size_t n = 4079; n <= 4114; n++) {
         assert_selects(x, n, 1);
@@ -281,8 +272,7 @@ static void lengths_around_the_first_sample(void **state) {
     free(x);
 }
 
-static void sorted_and_constant_values(void **state) {
-    (void)state;
+static void sorted_and_constant_values(void) {
     static const size_t ks[] = {1, 500, 5000, LARGE / 2};
     float *x = exactly(LARGE * sizeof *x);
     for (int order = -1; order <= 1; order++) {
@@ -297,8 +287,7 @@ static void sorted_and_constant_values(void **state) {
 }
 
 /* A step of the search halves such a range again and again. */
-static void a_value_in_each_power_of_two(void **state) {
-    (void)state;
+static void a_value_in_each_power_of_two(void) {
     float *x = exactly(LARGE * sizeof *x);
     for (size_t i = 0; i < LARGE; i++) {
         x[i] = ldexpf(i % 2 ? 1.0f : -1.0f, (int)(i % 268) - 140);
@@ -309,8 +298,7 @@ static void a_value_in_each_power_of_two(void **state) {
     free(x);
 }
 
-static void a_residual_that_is_not_finite_is_refused(void **state) {
-    (void)state;
+static void a_residual_that_is_not_finite_is_refused(void) {
     const float bad[] = {NAN, -NAN, INFINITY, -INFINITY};
     const size_t lengths[] = {3, 1000, LARGE};
     for (size_t i = 0; i < 3; i++) {
@@ -330,8 +318,7 @@ static void a_residual_that_is_not_finite_is_refused(void **state) {
 }
 
 /* Also where a double rounds each sum, and the order counts. */
-static void the_mean_is_that_of_the_sum_in_order(void **state) {
-    (void)state;
+static void the_mean_is_that_of_the_sum_in_order(void) {
     for (int spread = 0; spread <= 40; spread += 4) {
         for (size_t n = 0; n <= 3000; n = 3 * n + 1) {
             float *x = random_values(n, 10);
@@ -349,19 +336,19 @@ static void the_mean_is_that_of_the_sum_in_order(void **state) {
 
 static int run(const functions *of) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_length_and_each_k_of_small_tensors),
-        cmocka_unit_test(lengths_around_the_first_sample),
-        cmocka_unit_test(random_values_of_a_large_tensor),
-        cmocka_unit_test(many_equal_values_do_not_fit_the_candidates),
-        cmocka_unit_test(values_hidden_from_the_sample),
-        cmocka_unit_test(a_sample_of_the_largest_values_only),
-        cmocka_unit_test(one_sign_only),
-        cmocka_unit_test(zeros_of_either_sign_are_never_chosen),
-        cmocka_unit_test(extremes_of_the_float_range),
-        cmocka_unit_test(sorted_and_constant_values),
-        cmocka_unit_test(a_value_in_each_power_of_two),
-        cmocka_unit_test(a_residual_that_is_not_finite_is_refused),
-        cmocka_unit_test(the_mean_is_that_of_the_sum_in_order),
+        fed_unit_test(each_length_and_each_k_of_small_tensors),
+        fed_unit_test(lengths_around_the_first_sample),
+        fed_unit_test(random_values_of_a_large_tensor),
+        fed_unit_test(many_equal_values_do_not_fit_the_candidates),
+        fed_unit_test(values_hidden_from_the_sample),
+        fed_unit_test(a_sample_of_the_largest_values_only),
+        fed_unit_test(one_sign_only),
+        fed_unit_test(zeros_of_either_sign_are_never_chosen),
+        fed_unit_test(extremes_of_the_float_range),
+        fed_unit_test(sorted_and_constant_values),
+        fed_unit_test(a_value_in_each_power_of_two),
+        fed_unit_test(a_residual_that_is_not_finite_is_refused),
+        fed_unit_test(the_mean_is_that_of_the_sum_in_order),
     };
     use = of;
     return cmocka_run_group_tests_name(of->unit, tests, NULL, NULL);

@@ -33,8 +33,7 @@ static size_t count_sent(const float *y, size_t begin, size_t end) {
     return count;
 }
 
-static void one_value_of_each_stretch_is_sent(void **state) {
-    (void)state;
+static void one_value_of_each_stretch_is_sent(void) {
     enum { K = 11 }; /* 103 values: stretches of 9 and 10 */
     fed_rng rng;
     fed_rng_init(&rng, 1, 0, 0);
@@ -50,8 +49,7 @@ static void one_value_of_each_stretch_is_sent(void **state) {
 
 /* In 20,000 tensors a value of a stretch of ten is sent 2,000 times, one of nine 2,222 times, with
  * a standard deviation of 45. */
-static void each_value_is_sent_as_often_as_others(void **state) {
-    (void)state;
+static void each_value_is_sent_as_often_as_others(void) {
     static unsigned sent[N];
     fed_rng rng;
     fed_rng_init(&rng, 2, 0, 0);
@@ -68,8 +66,7 @@ static void each_value_is_sent_as_often_as_others(void **state) {
     }
 }
 
-static void the_seed_and_the_values_choose_the_places(void **state) {
-    (void)state;
+static void the_seed_and_the_values_choose_the_places(void) {
     float x[3][N], y[3][N];
     for (size_t k = 0; k < 3; k++) {
         fed_rng rng;
@@ -86,8 +83,7 @@ static void the_seed_and_the_values_choose_the_places(void **state) {
 }
 
 /* Else a residual of one value could wait for ever. */
-static void the_only_value_is_always_found(void **state) {
-    (void)state;
+static void the_only_value_is_always_found(void) {
     for (size_t i = 0; i < N; i++) {
         float x[N] = {0}, y[N];
         x[i] = -0.5f;
@@ -98,10 +94,10 @@ static void the_only_value_is_always_found(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_value_of_each_stretch_is_sent),
-        cmocka_unit_test(each_value_is_sent_as_often_as_others),
-        cmocka_unit_test(the_seed_and_the_values_choose_the_places),
-        cmocka_unit_test(the_only_value_is_always_found),
+        fed_unit_test(one_value_of_each_stretch_is_sent),
+        fed_unit_test(each_value_is_sent_as_often_as_others),
+        fed_unit_test(the_seed_and_the_values_choose_the_places),
+        fed_unit_test(the_only_value_is_always_found),
     };
     return cmocka_run_group_tests_name("randk", tests, NULL, NULL);
 }

@@ -10,8 +10,7 @@ static fed_status decode(const void *src, size_t len, float *y, size_t n) {
     return fedcodec_decode(fedcodec_by_id(STC), src, len, y, n);
 }
 
-static void bytes_are_count_code_mean_signs_and_gaps(void **state) {
-    (void)state;
+static void bytes_are_count_code_mean_signs_and_gaps(void) {
     float x[20] = {[2] = 4.0f, [3] = 0.5f, [9] = -1.0f, [17] = -2.0f};
     uint8_t dst[64];
     assert_int_equal(codec_case_encode("stc:p=0.1", x, 20, dst, sizeof dst), 9);
@@ -20,8 +19,7 @@ static void bytes_are_count_code_mean_signs_and_gaps(void **state) {
     assert_true(x[2] == 1.0f && x[3] == 0.5f && x[9] == -1.0f && x[17] == 1.0f);
 }
 
-static void signs_follow_their_positions_from_block_to_block(void **state) {
-    (void)state;
+static void signs_follow_their_positions_from_block_to_block(void) {
     float x[1200], y[1200];
     uint8_t dst[4096];
     for (size_t i = 0; i < 1200; i++) {
@@ -34,8 +32,7 @@ static void signs_follow_their_positions_from_block_to_block(void **state) {
     }
 }
 
-static void malformed_messages_are_refused(void **state) {
-    (void)state;
+static void malformed_messages_are_refused(void) {
     float y[32];
     assert_fed_ok(decode("\x01\x00\x00\x00\x80\x3f\xff\x7f", 8, y, 1));
     assert_true(y[0] == -1.0f);
@@ -53,9 +50,9 @@ static void malformed_messages_are_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bytes_are_count_code_mean_signs_and_gaps),
-        cmocka_unit_test(signs_follow_their_positions_from_block_to_block),
-        cmocka_unit_test(malformed_messages_are_refused),
+        fed_unit_test(bytes_are_count_code_mean_signs_and_gaps),
+        fed_unit_test(signs_follow_their_positions_from_block_to_block),
+        fed_unit_test(malformed_messages_are_refused),
     };
     return cmocka_run_group_tests_name("stc", tests, NULL, NULL);
 }

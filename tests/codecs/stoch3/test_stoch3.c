@@ -7,8 +7,7 @@
 #include "codec_case.h"
 #include "fed/rng.h"
 
-static void the_largest_values_are_always_sent_and_zeros_never(void **state) {
-    (void)state;
+static void the_largest_values_are_always_sent_and_zeros_never(void) {
     const float x[7] = {2.0f, 0.0f, -2.0f, 2.0f, -0.0f, 0.0f, -2.0f}, left[7] = {0.0f};
     const float y[7] = {2.0f, 0.0f, -2.0f, 2.0f, 0.0f, 0.0f, -2.0f};
 
@@ -30,8 +29,7 @@ static double mean_sent(float x) {
     return sum / COUNT;
 }
 
-static void the_mean_of_what_is_sent_is_the_value(void **state) {
-    (void)state;
+static void the_mean_of_what_is_sent_is_the_value(void) {
     static const float values[] = {0.5f, -0.1f, 0.003f, -0.9f};
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
         double p = fabs((double)values[i]);
@@ -40,8 +38,7 @@ static void the_mean_of_what_is_sent_is_the_value(void **state) {
     }
 }
 
-static void random_numbers_depend_on_the_seed_and_on_the_values_alone(void **state) {
-    (void)state;
+static void random_numbers_depend_on_the_seed_and_on_the_values_alone(void) {
     float x[60], other[60];
     fed_rng rng;
     fed_rng_init(&rng, 3, 0, 0);
@@ -58,8 +55,7 @@ static void random_numbers_depend_on_the_seed_and_on_the_values_alone(void **sta
     assert_memory_not_equal(c.message + 4, value.message + 4, c.len - 4);
 }
 
-static void a_seed_is_a_whole_number(void **state) {
-    (void)state;
+static void a_seed_is_a_whole_number(void) {
     fedcodec codec;
     fed_error err;
     assert_fed_ok(fedcodec_parse("stoch3:seed=4294967295", &codec, &err));
@@ -67,8 +63,7 @@ static void a_seed_is_a_whole_number(void **state) {
     assert_fed_status(fedcodec_parse("stoch3:seed=4294967296", &codec, &err), FED_EINVAL);
 }
 
-static void malformed_messages_are_refused(void **state) {
-    (void)state;
+static void malformed_messages_are_refused(void) {
     assert_accepts(7, "\x00\x00\x80\x3f\x28", 1); /* -1: digits 0 1 1 1 1 */
     assert_refuses(7, "\x00\x00\x80\x3f\x79", 1); /* nothing sent */
     assert_refuses(7, "\x00\x00\x80\x3f\x29", 4); /* a digit 2 past the fourth value */
@@ -87,11 +82,11 @@ static void malformed_messages_are_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_largest_values_are_always_sent_and_zeros_never),
-        cmocka_unit_test(the_mean_of_what_is_sent_is_the_value),
-        cmocka_unit_test(random_numbers_depend_on_the_seed_and_on_the_values_alone),
-        cmocka_unit_test(a_seed_is_a_whole_number),
-        cmocka_unit_test(malformed_messages_are_refused),
+        fed_unit_test(the_largest_values_are_always_sent_and_zeros_never),
+        fed_unit_test(the_mean_of_what_is_sent_is_the_value),
+        fed_unit_test(random_numbers_depend_on_the_seed_and_on_the_values_alone),
+        fed_unit_test(a_seed_is_a_whole_number),
+        fed_unit_test(malformed_messages_are_refused),
     };
     return cmocka_run_group_tests_name("stoch3", tests, NULL, NULL);
 }

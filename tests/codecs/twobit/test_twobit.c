@@ -6,31 +6,27 @@
 
 #include "codec_case.h"
 
-static void bytes_are_the_threshold_and_four_codes_each(void **state) {
-    (void)state;
+static void bytes_are_the_threshold_and_four_codes_each(void) {
     const float x[6] = {1.5f, -1.0f, 0.5f, -0.25f, 0.0f, 7.0f};
     const float y[6] = {1.0f, -1.0f, 0.0f, 0.0f, 0.0f, 1.0f};
     /* 11 10 00 00, 00 11 and padding */
     assert_codec_message("twobit:t=1", x, y, 6, "\x00\x00\x80\x3f\xe0\x30", 6);
 }
 
-static void just_the_threshold_is_sent(void **state) {
-    (void)state;
+static void just_the_threshold_is_sent(void) {
     float t = 0.1f, below = nextafterf(t, 0.0f);
     const float x[4] = {t, below, -t, -below}, y[4] = {t, 0.0f, -t, 0.0f};
     codec_case c = codec_case_of("twobit:t=0.1", x, 4);
     assert_memory_equal(c.decoded, y, sizeof y);
 }
 
-static void what_is_more_or_less_than_the_threshold_stays_owed(void **state) {
-    (void)state;
+static void what_is_more_or_less_than_the_threshold_stays_owed(void) {
     const float x[4] = {2.0f, 0.25f, -0.75f, -0.0f}, left[4] = {1.5f, 0.25f, -0.25f, -0.0f};
     codec_case c = codec_case_of("twobit", x, 4);
     assert_memory_equal(c.residual, left, sizeof left);
 }
 
-static void malformed_messages_are_refused(void **state) {
-    (void)state;
+static void malformed_messages_are_refused(void) {
 #define T "\x00\x00\x00\x3f"
     assert_accepts(12, T "\xb0", 2);
     assert_refuses(12, T "\x70", 2);     /* 01 */
@@ -46,8 +42,7 @@ static void malformed_messages_are_refused(void **state) {
     assert_refuses(12, "", 0);
 }
 
-static void a_threshold_that_no_value_has_is_folded_as_nothing(void **state) {
-    (void)state;
+static void a_threshold_that_no_value_has_is_folded_as_nothing(void) {
     int64_t acc[4] = {1, -2, 3, -4};
     const int64_t before[4] = {1, -2, 3, -4};
     fedcodec codec;
@@ -59,11 +54,11 @@ static void a_threshold_that_no_value_has_is_folded_as_nothing(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bytes_are_the_threshold_and_four_codes_each),
-        cmocka_unit_test(just_the_threshold_is_sent),
-        cmocka_unit_test(what_is_more_or_less_than_the_threshold_stays_owed),
-        cmocka_unit_test(malformed_messages_are_refused),
-        cmocka_unit_test(a_threshold_that_no_value_has_is_folded_as_nothing),
+        fed_unit_test(bytes_are_the_threshold_and_four_codes_each),
+        fed_unit_test(just_the_threshold_is_sent),
+        fed_unit_test(what_is_more_or_less_than_the_threshold_stays_owed),
+        fed_unit_test(malformed_messages_are_refused),
+        fed_unit_test(a_threshold_that_no_value_has_is_folded_as_nothing),
     };
     return cmocka_run_group_tests_name("twobit", tests, NULL, NULL);
 }

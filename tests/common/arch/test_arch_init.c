@@ -13,8 +13,7 @@ static float *draw(const fed_arch *arch, uint64_t seed) {
     return values;
 }
 
-static void test_initial_weights_fill_their_range_and_biases_are_zero(void **state) {
-    (void)state;
+static void test_initial_weights_fill_their_range_and_biases_are_zero(void) {
     fed_arch arch = arch_case_parse("lenet5-caffe");
     float *values = draw(&arch, 1);
     static const double fan_in[] = {25, 500, 800, 500};
@@ -37,8 +36,7 @@ static void test_initial_weights_fill_their_range_and_biases_are_zero(void **sta
 
 /* Golden bits, worked out by a second implementation: a seed must start the same experiment in
  * every release. */
-static void test_a_seed_gives_the_same_bits_for_ever(void **state) {
-    (void)state;
+static void test_a_seed_gives_the_same_bits_for_ever(void) {
     fed_arch arch = arch_case_parse("lenet5-caffe");
     float *values = draw(&arch, 1);
     assert_true(values[0] == 0x1.09d62p-2f);
@@ -50,8 +48,7 @@ static void test_a_seed_gives_the_same_bits_for_ever(void **state) {
     fed_arch_free(&arch);
 }
 
-static void test_a_tensors_weights_do_not_depend_on_the_others(void **state) {
-    (void)state;
+static void test_a_tensors_weights_do_not_depend_on_the_others(void) {
     /* The second layer's weights are the same whatever the size of the first one's. */
     fed_arch a = arch_case_parse("input 50 | dense 4 | dense 3");
     fed_arch b = arch_case_parse("input 99 | dense 4 | dense 3");
@@ -97,8 +94,7 @@ static void check_constant(const fed_arch *arch, const float *values, const char
     }
 }
 
-static void test_he_is_wider_and_batch_norm_starts_as_the_identity(void **state) {
-    (void)state;
+static void test_he_is_wider_and_batch_norm_starts_as_the_identity(void) {
     fed_arch arch = arch_case_parse("input 4x9x9 init he | conv 30 3 groups 2 | bn | dense 20");
     float *values = draw(&arch, 1);
     check_uniform(&arch, values, "conv1.weight", sqrt(6.0 / 18));
@@ -112,8 +108,7 @@ static void test_he_is_wider_and_batch_norm_starts_as_the_identity(void **state)
     fed_arch_free(&arch);
 }
 
-static void test_embeddings_and_lstms_have_ranges_of_their_own(void **state) {
-    (void)state;
+static void test_embeddings_and_lstms_have_ranges_of_their_own(void) {
     fed_arch arch =
         arch_case_parse("input tokens 5 of 90 | encoder: embedding 25 "
                         "| rnn: lstm 25 layers 2 | decoder: dense 90 each tied encoder");
@@ -133,11 +128,11 @@ static void test_embeddings_and_lstms_have_ranges_of_their_own(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_initial_weights_fill_their_range_and_biases_are_zero),
-        cmocka_unit_test(test_a_seed_gives_the_same_bits_for_ever),
-        cmocka_unit_test(test_a_tensors_weights_do_not_depend_on_the_others),
-        cmocka_unit_test(test_he_is_wider_and_batch_norm_starts_as_the_identity),
-        cmocka_unit_test(test_embeddings_and_lstms_have_ranges_of_their_own),
+        fed_unit_test(test_initial_weights_fill_their_range_and_biases_are_zero),
+        fed_unit_test(test_a_seed_gives_the_same_bits_for_ever),
+        fed_unit_test(test_a_tensors_weights_do_not_depend_on_the_others),
+        fed_unit_test(test_he_is_wider_and_batch_norm_starts_as_the_identity),
+        fed_unit_test(test_embeddings_and_lstms_have_ranges_of_their_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

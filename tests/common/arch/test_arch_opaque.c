@@ -4,8 +4,7 @@
 
 #include "arch_case.h"
 
-static void test_a_vector_is_one_tensor(void **state) {
-    (void)state;
+static void test_a_vector_is_one_tensor(void) {
     fed_arch arch = arch_case_parse("  vector\t61706 # LeNet's values");
     assert_string_equal(arch.text, "vector 61706");
     assert_true(fed_arch_is_opaque(&arch));
@@ -18,8 +17,7 @@ static void test_a_vector_is_one_tensor(void **state) {
     fed_arch_free(&arch);
 }
 
-static void test_tensors_have_names_and_shapes_in_the_order_of_the_text(void **state) {
-    (void)state;
+static void test_tensors_have_names_and_shapes_in_the_order_of_the_text(void) {
     static const char text[] =
         "tensors conv1.weight 20x1x5x5 | conv-1.bias 20 | statistics bn_1.running_mean 3 | "
         "statistics bn_1.running_var 3";
@@ -40,8 +38,7 @@ static void test_tensors_have_names_and_shapes_in_the_order_of_the_text(void **s
     fed_arch_free(&arch);
 }
 
-static void test_a_tensor_may_have_eight_dimensions(void **state) {
-    (void)state;
+static void test_a_tensor_may_have_eight_dimensions(void) {
     fed_arch arch = arch_case_parse("tensors a 1x2x1x2x1x2x1x2");
     assert_int_equal(arch.layout.tensors[0].rank, 8);
     assert_int_equal(arch.layout.size, 16);
@@ -49,8 +46,7 @@ static void test_a_tensor_may_have_eight_dimensions(void **state) {
     arch_case_refused("tensors a 1x2x1x2x1x2x1x2x1", "1 to 8 numbers above 0");
 }
 
-static void test_initial_values_are_zero(void **state) {
-    (void)state;
+static void test_initial_values_are_zero(void) {
     fed_arch arch = arch_case_parse("tensors a 2x3 | statistics b 2");
     float values[8] = {1, 1, 1, 1, 1, 1, 1, 1};
     fed_arch_init_values(&arch, 1, values);
@@ -60,8 +56,7 @@ static void test_initial_values_are_zero(void **state) {
     fed_arch_free(&arch);
 }
 
-static void test_wrong_words_are_refused_with_their_place(void **state) {
-    (void)state;
+static void test_wrong_words_are_refused_with_their_place(void) {
     arch_case_refused("vector", "model: the text ends at column 7: expected a tensor's shape");
     arch_case_refused("vector 0", "column 8, \"0\": expected a tensor's shape");
     arch_case_refused("vector 2x3", "expected one number, as in \"vector 61706\"");
@@ -74,14 +69,12 @@ static void test_wrong_words_are_refused_with_their_place(void **state) {
     arch_case_refused("tensors a 3 | a 4", "column 15, \"a\": expected another name");
 }
 
-static void test_statistics_come_last_and_are_not_all(void **state) {
-    (void)state;
+static void test_statistics_come_last_and_are_not_all(void) {
     arch_case_refused("tensors statistics a 3 | b 3", "column 26, \"b\": expected \"statistics\"");
     arch_case_refused("tensors statistics a 3", "expected a tensor that is no running statistic");
 }
 
-static void test_sizes_are_bounded(void **state) {
-    (void)state;
+static void test_sizes_are_bounded(void) {
     fed_arch arch = arch_case_parse("vector 2147483648");
     assert_true(arch.layout.size == (size_t)1 << 31);
     fed_arch_free(&arch);
@@ -90,8 +83,7 @@ static void test_sizes_are_bounded(void **state) {
     arch_case_refused("tensors a 4294967295x4294967295x4294967295", "a smaller tensor");
 }
 
-static void test_names_are_bounded(void **state) {
-    (void)state;
+static void test_names_are_bounded(void) {
     char text[120];
     snprintf(text, sizeof text, "tensors %063d 1", 0);
     fed_arch arch = arch_case_parse(text);
@@ -101,8 +93,7 @@ static void test_names_are_bounded(void **state) {
     arch_case_refused(text, "a name of at most 63 characters");
 }
 
-static void test_who_needs_layers_is_told(void **state) {
-    (void)state;
+static void test_who_needs_layers_is_told(void) {
     fed_error err = {0};
     fed_arch arch = arch_case_parse("vector 5");
     assert_int_equal(fed_arch_require_layers(&arch, &err), FED_EINVAL);
@@ -115,15 +106,15 @@ static void test_who_needs_layers_is_told(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_vector_is_one_tensor),
-        cmocka_unit_test(test_tensors_have_names_and_shapes_in_the_order_of_the_text),
-        cmocka_unit_test(test_a_tensor_may_have_eight_dimensions),
-        cmocka_unit_test(test_initial_values_are_zero),
-        cmocka_unit_test(test_wrong_words_are_refused_with_their_place),
-        cmocka_unit_test(test_statistics_come_last_and_are_not_all),
-        cmocka_unit_test(test_sizes_are_bounded),
-        cmocka_unit_test(test_names_are_bounded),
-        cmocka_unit_test(test_who_needs_layers_is_told),
+        fed_unit_test(test_a_vector_is_one_tensor),
+        fed_unit_test(test_tensors_have_names_and_shapes_in_the_order_of_the_text),
+        fed_unit_test(test_a_tensor_may_have_eight_dimensions),
+        fed_unit_test(test_initial_values_are_zero),
+        fed_unit_test(test_wrong_words_are_refused_with_their_place),
+        fed_unit_test(test_statistics_come_last_and_are_not_all),
+        fed_unit_test(test_sizes_are_bounded),
+        fed_unit_test(test_names_are_bounded),
+        fed_unit_test(test_who_needs_layers_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

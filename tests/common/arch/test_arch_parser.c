@@ -10,8 +10,7 @@ static void check_shape(fed_shape shape, uint32_t c, uint32_t h, uint32_t w) {
     assert_int_equal(shape.w, w);
 }
 
-static void test_shapes_follow_from_layer_to_layer(void **state) {
-    (void)state;
+static void test_shapes_follow_from_layer_to_layer(void) {
     fed_arch arch = arch_case_parse("input 3x9x12 | conv 4 2x3 | maxpool 3 | relu | dense 7");
     assert_int_equal(arch.layer_count, 4);
     check_shape(arch.layers[0].in, 3, 9, 12);
@@ -34,8 +33,7 @@ static void test_shapes_follow_from_layer_to_layer(void **state) {
     fed_arch_free(&arch);
 }
 
-static void test_inputs_are_pictures_rows_or_tokens(void **state) {
-    (void)state;
+static void test_inputs_are_pictures_rows_or_tokens(void) {
     static const struct {
         const char *text;
         fed_shape shape;
@@ -57,8 +55,7 @@ static void test_inputs_are_pictures_rows_or_tokens(void **state) {
     }
 }
 
-static void test_scaffold_adds_a_statistic_for_each_parameter(void **state) {
-    (void)state;
+static void test_scaffold_adds_a_statistic_for_each_parameter(void) {
     fed_arch arch = arch_case_parse("input 1x4x4 | conv 2 3 | bn | relu | dense 3 | scaffold");
     const fed_tensor *own = fed_layout_find(&arch.layout, "conv1.weight");
     const fed_tensor *twin = fed_layout_find(&arch.layout, "scaffold.conv1.weight");
@@ -78,8 +75,7 @@ static void test_scaffold_adds_a_statistic_for_each_parameter(void **state) {
     fed_arch_free(&arch);
 }
 
-static void test_the_output_is_scores_numbers_or_a_sequence_of_them(void **state) {
-    (void)state;
+static void test_the_output_is_scores_numbers_or_a_sequence_of_them(void) {
     fed_arch arch = arch_case_parse("input 13 | dense 20 | tanh | dense 2 | mse");
     assert_int_equal(arch.loss, FED_LOSS_SQUARED);
     assert_int_equal(arch.layer_count, 3);
@@ -95,8 +91,7 @@ static void test_the_output_is_scores_numbers_or_a_sequence_of_them(void **state
     fed_arch_free(&arch);
 }
 
-static void test_a_wrong_input_or_output_is_refused(void **state) {
-    (void)state;
+static void test_a_wrong_input_or_output_is_refused(void) {
     static const struct {
         const char *text, *words;
     } bad[] = {
@@ -141,8 +136,7 @@ static void test_a_wrong_input_or_output_is_refused(void **state) {
     }
 }
 
-static void test_an_unknown_name_is_answered_with_those_that_exist(void **state) {
-    (void)state;
+static void test_an_unknown_name_is_answered_with_those_that_exist(void) {
     arch_case_refused("resnet", "no model is called \"resnet\"; there are: lr, mlp, ");
     arch_case_refused("", "no model is called \"\"");
     fed_arch arch;
@@ -154,8 +148,7 @@ static void test_an_unknown_name_is_answered_with_those_that_exist(void **state)
     assert_fed_says(err, "or describe one, as in \"input 784 | dense 10\"");
 }
 
-static void test_1024_layers_are_the_most(void **state) {
-    (void)state;
+static void test_1024_layers_are_the_most(void) {
     arch_case_refused("input 4x32x1 | lstm 4 layers 1025 | dense 2", "at most 1,024 layers");
     arch_case_refused("input 4x32x1 | lstm 4 layers 4294967295 dropout 0.1",
                       "at most 1,024 layers");
@@ -173,8 +166,7 @@ static void put_and_load(const char *text, fed_status wanted, fed_arch *arch, fe
     assert_fed_status(fed_arch_load(path, arch, err), wanted);
 }
 
-static void test_a_text_is_read_from_a_file(void **state) {
-    (void)state;
+static void test_a_text_is_read_from_a_file(void) {
     fed_arch arch;
     fed_error err = {0};
     put_and_load("# mine\ninput 4x4x4\n  | conv 8 3\n  | dense 3\n", FED_OK, &arch, &err);
@@ -184,8 +176,7 @@ static void test_a_text_is_read_from_a_file(void **state) {
     fed_arch_free(&arch);
 }
 
-static void test_an_error_in_a_file_names_the_file(void **state) {
-    (void)state;
+static void test_an_error_in_a_file_names_the_file(void) {
     fed_arch arch;
     fed_error err = {0};
     put_and_load("input 4x4x4\n  | dense x\n", FED_EFORMAT, &arch, &err);
@@ -197,15 +188,15 @@ static void test_an_error_in_a_file_names_the_file(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes_follow_from_layer_to_layer),
-        cmocka_unit_test(test_inputs_are_pictures_rows_or_tokens),
-        cmocka_unit_test(test_scaffold_adds_a_statistic_for_each_parameter),
-        cmocka_unit_test(test_the_output_is_scores_numbers_or_a_sequence_of_them),
-        cmocka_unit_test(test_a_wrong_input_or_output_is_refused),
-        cmocka_unit_test(test_an_unknown_name_is_answered_with_those_that_exist),
-        cmocka_unit_test(test_1024_layers_are_the_most),
-        cmocka_unit_test(test_a_text_is_read_from_a_file),
-        cmocka_unit_test(test_an_error_in_a_file_names_the_file),
+        fed_unit_test(test_shapes_follow_from_layer_to_layer),
+        fed_unit_test(test_inputs_are_pictures_rows_or_tokens),
+        fed_unit_test(test_scaffold_adds_a_statistic_for_each_parameter),
+        fed_unit_test(test_the_output_is_scores_numbers_or_a_sequence_of_them),
+        fed_unit_test(test_a_wrong_input_or_output_is_refused),
+        fed_unit_test(test_an_unknown_name_is_answered_with_those_that_exist),
+        fed_unit_test(test_1024_layers_are_the_most),
+        fed_unit_test(test_a_text_is_read_from_a_file),
+        fed_unit_test(test_an_error_in_a_file_names_the_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

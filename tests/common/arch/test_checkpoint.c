@@ -9,14 +9,13 @@
 #include "fed/checkpoint.h"
 #include "fed/file.h"
 
-static char dir[256], path[300];
+static char path[300];
 static fed_layout layout;
 static const float values[3] = {1.0f, -2.5f, 0x1p-149f};
 
 static int set_up(void **state) {
-    (void)state;
-    fed_test_tmpdir(dir, sizeof dir);
-    snprintf(path, sizeof path, "%s/model.safetensors", dir);
+    (void)fed_test_dir_make(state);
+    snprintf(path, sizeof path, "%s/model.safetensors", fed_test_dir);
     fed_layout_init(&layout);
     assert_fed_ok(fed_layout_add(&layout, "w", 2, (uint32_t[]){1, 2}));
     assert_fed_ok(fed_layout_add(&layout, "b", 1, (uint32_t[]){1}));
@@ -26,7 +25,7 @@ static int set_up(void **state) {
 static int tear_down(void **state) {
     (void)state;
     fed_layout_free(&layout);
-    fed_test_rmdir(dir);
+    fed_test_rmdir(fed_test_dir);
     return 0;
 }
 
@@ -41,8 +40,7 @@ static const char golden[] = "\x70\x00\x00\x00\x00\x00\x00\x00"
 
 enum { GOLDEN_SIZE = sizeof golden }; /* the literal's NUL is the last byte of the last value */
 
-static void test_a_saved_file_has_exactly_these_bytes(void **state) {
-    (void)state;
+static void test_a_saved_file_has_exactly_these_bytes(void) {
     fed_error err = {0};
     assert_fed_ok_err(fed_checkpoint_save(path, &layout, values, NULL, &err));
     uint8_t *data = NULL;
@@ -53,8 +51,7 @@ static void test_a_saved_file_has_exactly_these_bytes(void **state) {
     free(data);
 }
 
-static void test_a_saved_model_is_loaded_bit_by_bit(void **state) {
-    (void)state;
+static void test_a_saved_model_is_loaded_bit_by_bit(void) {
     static const char *const metadata[] = {"format", "pt", "model", "input 2 | dense 1", NULL};
     fed_error err = {0};
     fed_model model;
@@ -65,8 +62,7 @@ static void test_a_saved_model_is_loaded_bit_by_bit(void **state) {
     fed_model_free(&model);
 }
 
-static void test_tensors_come_in_the_order_of_their_data(void **state) {
-    (void)state;
+static void test_tensors_come_in_the_order_of_their_data(void) {
     static const char file[] = "\x70\x00\x00\x00\x00\x00\x00\x00"
                                "{\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[8,12]},"
                                "\"w\":{\"dtype\":\"F32\",\"shape\":[1,2],\"data_offsets\":[0,8]}}"
@@ -80,8 +76,7 @@ static void test_tensors_come_in_the_order_of_their_data(void **state) {
     fed_model_free(&model);
 }
 
-static void test_a_file_cut_anywhere_or_with_a_byte_more_is_refused(void **state) {
-    (void)state;
+static void test_a_file_cut_anywhere_or_with_a_byte_more_is_refused(void) {
     for (size_t len = 0; len <= GOLDEN_SIZE + 1; len++) {
         uint8_t *exact = calloc(len + 1, 1);
         memcpy(exact, golden, len < GOLDEN_SIZE ? len : GOLDEN_SIZE);
@@ -94,8 +89,7 @@ static void test_a_file_cut_anywhere_or_with_a_byte_more_is_refused(void **state
     }
 }
 
-static void test_a_header_length_that_lies_is_refused(void **state) {
-    (void)state;
+static void test_a_header_length_that_lies_is_refused(void) {
     static const uint64_t lies[] = {
         0, 1, 111, 113, 124, 125, UINT32_MAX, UINT64_MAX, UINT64_MAX - 7, (uint64_t)1 << 63};
     for (size_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
@@ -112,8 +106,7 @@ static void test_a_header_length_that_lies_is_refused(void **state) {
     }
 }
 
-static void test_a_header_that_is_huge_is_refused(void **state) {
-    (void)state;
+static void test_a_header_that_is_huge_is_refused(void) {
     size_t header_len = ((size_t)1 << 22) + 8;
     uint8_t *file = malloc(8 + header_len);
     memset(file, ' ', 8 + header_len);
@@ -127,8 +120,7 @@ static void test_a_header_that_is_huge_is_refused(void **state) {
     free(file);
 }
 
-static void test_values_that_are_not_finite_are_neither_saved_nor_loaded(void **state) {
-    (void)state;
+static void test_values_that_are_not_finite_are_neither_saved_nor_loaded(void) {
     static const float bad[] = {1.0f, 2.0f, NAN};
     fed_error err = {0};
     assert_fed_status(fed_checkpoint_save(path, &layout, bad, NULL, &err), FED_ENONFINITE);
@@ -143,10 +135,9 @@ static void test_values_that_are_not_finite_are_neither_saved_nor_loaded(void **
     assert_non_null(strstr(err.text, "value 1 of tensor \"w\""));
 }
 
-static void test_saving_where_nothing_can_be_saved_names_the_path(void **state) {
-    (void)state;
+static void test_saving_where_nothing_can_be_saved_names_the_path(void) {
     char none[400];
-    snprintf(none, sizeof none, "%s/none/model.safetensors", dir);
+    snprintf(none, sizeof none, "%s/none/model.safetensors", fed_test_dir);
     fed_error err = {0};
     assert_fed_status(fed_checkpoint_save(none, &layout, values, NULL, &err), FED_ENOTFOUND);
     assert_non_null(strstr(err.text, none));
@@ -155,8 +146,7 @@ static void test_saving_where_nothing_can_be_saved_names_the_path(void **state) 
     assert_non_null(strstr(err.text, none));
 }
 
-static void test_a_model_without_tensors_round_trips(void **state) {
-    (void)state;
+static void test_a_model_without_tensors_round_trips(void) {
     fed_layout empty;
     fed_layout_init(&empty);
     fed_error err = {0};
@@ -178,7 +168,7 @@ static void put_file(const char *header, const void *data, size_t len) {
     fed_write_bytes(&w, header, strlen(header));
     fed_write_bytes(&w, data, len);
     assert_fed_ok(w.status);
-    fed_test_put(dir, "model.safetensors", w.data, w.len);
+    fed_test_put(fed_test_dir, "model.safetensors", w.data, w.len);
 }
 
 static fed_status read_by_name(float *back, fed_error *err) {
@@ -193,8 +183,7 @@ static fed_status read_by_name(float *back, fed_error *err) {
     "\"" name "\":{\"dtype\":\"" type "\",\"shape\":[" shape "],\"data_offsets\":[" begin "," end  \
     "]}"
 
-static void test_tensors_are_read_by_name_in_any_order_and_type(void **state) {
-    (void)state;
+static void test_tensors_are_read_by_name_in_any_order_and_type(void) {
     /* 2^-24 and -1.5 as halves, 3 as bfloat16; then a counter as PyTorch's batch normalization has.
      */
     put_file("{\"__metadata__\":{\"format\":\"pt\"}," T("b", "BF16", "1", "4", "6") "," T(
@@ -208,8 +197,7 @@ static void test_tensors_are_read_by_name_in_any_order_and_type(void **state) {
     assert_true(back[0] == 0x1p-24f && back[1] == -1.5f && back[2] == 3.0f);
 }
 
-static void test_halves_become_the_same_numbers(void **state) {
-    (void)state;
+static void test_halves_become_the_same_numbers(void) {
     static const struct {
         uint16_t half;
         float value;
@@ -231,8 +219,7 @@ static void test_halves_become_the_same_numbers(void **state) {
     assert_fed_status(fed_checkpoint_load(path, &model, &err), FED_ENONFINITE);
 }
 
-static void test_tensors_that_do_not_fit_are_named(void **state) {
-    (void)state;
+static void test_tensors_that_do_not_fit_are_named(void) {
     static const struct {
         const char *header, *words;
         size_t len;
@@ -265,8 +252,7 @@ static void test_tensors_that_do_not_fit_are_named(void **state) {
     }
 }
 
-static void test_notes_are_read_back(void **state) {
-    (void)state;
+static void test_notes_are_read_back(void) {
     static const char *const metadata[] = {"model", "input 2 | dense 1", "step", "12", NULL};
     fed_error err = {0};
     fed_checkpoint *file = NULL;
@@ -281,7 +267,7 @@ static void test_notes_are_read_back(void **state) {
 }
 
 int main(void) {
-#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+#define TEST(f) fed_unit_test_with(f, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(test_a_saved_file_has_exactly_these_bytes),
         TEST(test_a_saved_model_is_loaded_bit_by_bit),

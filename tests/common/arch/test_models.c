@@ -31,8 +31,7 @@ static const struct {
     {"wordlstm-medium", 13280400, 7, 10000, "the same with --emsize 650 --nhid 650"},
 };
 
-static void test_models_have_their_published_sizes(void **state) {
-    (void)state;
+static void test_models_have_their_published_sizes(void) {
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         fed_arch arch = arch_case_parse(known[i].name);
         if (arch.trained != known[i].parameters || arch.classes != known[i].classes ||
@@ -45,8 +44,7 @@ static void test_models_have_their_published_sizes(void **state) {
     }
 }
 
-static void test_every_model_is_in_this_table_and_canonical(void **state) {
-    (void)state;
+static void test_every_model_is_in_this_table_and_canonical(void) {
     size_t k = 0;
     for (; fed_arch_name(k) != NULL; k++) {
         assert_in_range(k, 0, sizeof known / sizeof known[0] - 1);
@@ -91,8 +89,7 @@ static void check_row(const char *page, const fed_arch *arch, const char *name) 
     }
 }
 
-static void test_the_manual_lists_every_model(void **state) {
-    (void)state;
+static void test_the_manual_lists_every_model(void) {
     uint8_t *page;
     size_t len;
     fed_error err = {0};
@@ -126,8 +123,7 @@ static void check_has(const char *model, const char *name, uint32_t rank, const 
     fed_arch_free(&arch);
 }
 
-static void test_tensors_are_called_as_in_the_well_known_implementations(void **state) {
-    (void)state;
+static void test_tensors_are_called_as_in_the_well_known_implementations(void) {
     static const char *const cifar[] = {
         "conv1.weight",          "bn1.weight",          "bn1.bias",
         "layer1.0.conv1.weight", "layer1.0.bn1.weight", "layer1.0.bn1.bias",
@@ -157,8 +153,7 @@ static void test_tensors_are_called_as_in_the_well_known_implementations(void **
     check_has("lenet5", "fc1.weight", 2, (uint32_t[]){120, 400});
 }
 
-static void test_a_shortcut_of_option_a_pads_channels_on_both_sides(void **state) {
-    (void)state;
+static void test_a_shortcut_of_option_a_pads_channels_on_both_sides(void) {
     fed_arch arch = arch_case_parse("resnet20");
     size_t widened = 0;
     for (size_t i = 1; i + 1 < arch.layer_count; i++) {
@@ -180,11 +175,11 @@ static void test_a_shortcut_of_option_a_pads_channels_on_both_sides(void **state
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_models_have_their_published_sizes),
-        cmocka_unit_test(test_every_model_is_in_this_table_and_canonical),
-        cmocka_unit_test(test_the_manual_lists_every_model),
-        cmocka_unit_test(test_tensors_are_called_as_in_the_well_known_implementations),
-        cmocka_unit_test(test_a_shortcut_of_option_a_pads_channels_on_both_sides),
+        fed_unit_test(test_models_have_their_published_sizes),
+        fed_unit_test(test_every_model_is_in_this_table_and_canonical),
+        fed_unit_test(test_the_manual_lists_every_model),
+        fed_unit_test(test_tensors_are_called_as_in_the_well_known_implementations),
+        fed_unit_test(test_a_shortcut_of_option_a_pads_channels_on_both_sides),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,8 +13,7 @@ static fed_optimizer parse(const char *spec) {
     return optimizer;
 }
 
-static void test_a_plain_name_takes_the_rate_beside_it(void **unused) {
-    (void)unused;
+static void test_a_plain_name_takes_the_rate_beside_it(void) {
     static const char *const names[] = {"sgd", "momentum", "adam", "adamw"};
     for (int k = 0; k < 4; k++) {
         fed_optimizer o = parse(names[k]);
@@ -30,8 +29,7 @@ static void test_a_plain_name_takes_the_rate_beside_it(void **unused) {
     }
 }
 
-static void test_a_spec_names_every_number(void **unused) {
-    (void)unused;
+static void test_a_spec_names_every_number(void) {
     fed_optimizer o = parse("momentum:nesterov=1,lr=1e+0,decay=5e-4,m=0.8"
                             "+stall:window=3,patience=2,factor=0.5,gain=0.25+clip:value=4,norm=3");
     assert_true(o.rule == FED_MOMENTUM && o.nesterov == 1 && o.learning_rate == 1);
@@ -48,8 +46,7 @@ static void test_a_spec_names_every_number(void **unused) {
     assert_true(parse("adam+stateless").stateless);
 }
 
-static void test_momentum_can_be_masked(void **unused) {
-    (void)unused;
+static void test_momentum_can_be_masked(void) {
     static const char *const specs[] = {"momentum+mask", "adam:b1=0.5+clip:norm=1+mask",
                                         "adamw+mask+warmup:steps=5"};
     for (int k = 0; k < 3; k++) {
@@ -57,8 +54,7 @@ static void test_momentum_can_be_masked(void **unused) {
     }
 }
 
-static void test_wrong_words_are_named_with_what_would_be_right(void **unused) {
-    (void)unused;
+static void test_wrong_words_are_named_with_what_would_be_right(void) {
     static const char *const wrong[][3] = {
         {"lion", "unknown optimizer \"lion\"", "sgd, momentum, adam, adamw"},
         {"", "unknown optimizer \"\"", "sgd"},
@@ -96,8 +92,7 @@ static void test_wrong_words_are_named_with_what_would_be_right(void **unused) {
     }
 }
 
-static void test_a_rate_beside_the_spec_is_checked_where_it_counts(void **unused) {
-    (void)unused;
+static void test_a_rate_beside_the_spec_is_checked_where_it_counts(void) {
     static const float bad[] = {0, -1, NAN, INFINITY};
     fed_optimizer optimizer;
     for (size_t k = 0; k < 4; k++) {
@@ -109,8 +104,7 @@ static void test_a_rate_beside_the_spec_is_checked_where_it_counts(void **unused
     }
 }
 
-static void test_too_long_a_spec_is_refused(void **unused) {
-    (void)unused;
+static void test_too_long_a_spec_is_refused(void) {
     char spec[FED_OPTIMIZER_SPEC + 1];
     memset(spec, '0', sizeof spec);
     memcpy(spec, "sgd:lr=1.", 9);
@@ -123,12 +117,12 @@ static void test_too_long_a_spec_is_refused(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_plain_name_takes_the_rate_beside_it),
-        cmocka_unit_test(test_a_spec_names_every_number),
-        cmocka_unit_test(test_momentum_can_be_masked),
-        cmocka_unit_test(test_wrong_words_are_named_with_what_would_be_right),
-        cmocka_unit_test(test_a_rate_beside_the_spec_is_checked_where_it_counts),
-        cmocka_unit_test(test_too_long_a_spec_is_refused),
+        fed_unit_test(test_a_plain_name_takes_the_rate_beside_it),
+        fed_unit_test(test_a_spec_names_every_number),
+        fed_unit_test(test_momentum_can_be_masked),
+        fed_unit_test(test_wrong_words_are_named_with_what_would_be_right),
+        fed_unit_test(test_a_rate_beside_the_spec_is_checked_where_it_counts),
+        fed_unit_test(test_too_long_a_spec_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,8 +18,7 @@ static fed_status parse(const char *text, uint64_t data_bytes, fed_safetensors *
 #define W(name, begin, end)                                                                        \
     "\"" name "\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[" begin "," end "]}"
 
-static void test_a_written_header_has_its_golden_text(void **state) {
-    (void)state;
+static void test_a_written_header_has_its_golden_text(void) {
     fed_layout layout;
     fed_layout_init(&layout);
     assert_fed_ok(fed_layout_add(&layout, "a.weight", 2, (uint32_t[]){3, 2}));
@@ -50,8 +49,7 @@ static void test_a_written_header_has_its_golden_text(void **state) {
     fed_writer_free(&w);
 }
 
-static void test_any_legal_spelling_is_read(void **state) {
-    (void)state;
+static void test_any_legal_spelling_is_read(void) {
     static const char *const good[] = {
         "{" W("a", "0", "8") "," W("b", "8", "16") "}",
         "{" W("b", "8", "16") "," W("a", "0", "8") "}", /* any order: the data's counts */
@@ -74,8 +72,7 @@ static void test_any_legal_spelling_is_read(void **state) {
     }
 }
 
-static void test_a_model_without_tensors_is_read(void **state) {
-    (void)state;
+static void test_a_model_without_tensors_is_read(void) {
     fed_safetensors header;
     fed_error err = {0};
     assert_fed_ok_err(parse("{}", 0, &header, &err));
@@ -84,8 +81,7 @@ static void test_a_model_without_tensors_is_read(void **state) {
     fed_safetensors_free(&header);
 }
 
-static void test_each_tensor_has_its_own_type(void **state) {
-    (void)state;
+static void test_each_tensor_has_its_own_type(void) {
     fed_safetensors header;
     fed_error err = {0};
     assert_fed_ok_err(parse("{\"n\":{\"dtype\":\"I64\",\"shape\":[],\"data_offsets\":[8,16]},"
@@ -103,8 +99,7 @@ static void test_each_tensor_has_its_own_type(void **state) {
     fed_safetensors_free(&header);
 }
 
-static void test_metadata_that_can_be_shown_is_kept(void **state) {
-    (void)state;
+static void test_metadata_that_can_be_shown_is_kept(void) {
     fed_safetensors header;
     fed_error err = {0};
     assert_fed_ok_err(
@@ -132,8 +127,7 @@ static void check_refused(const char *text, uint64_t data_bytes, const char *wor
     assert_int_equal(header.layout.size, 77); /* untouched */
 }
 
-static void test_what_is_not_the_json_of_a_header_is_refused(void **state) {
-    (void)state;
+static void test_what_is_not_the_json_of_a_header_is_refused(void) {
     static const struct {
         const char *text, *words;
     } bad[] = {
@@ -172,8 +166,7 @@ static void test_what_is_not_the_json_of_a_header_is_refused(void **state) {
 #define SHAPE         "\"shape\":[2]"
 #define OFFSETS       "\"data_offsets\":[0,8]"
 
-static void test_a_tensor_with_wrong_fields_is_refused(void **state) {
-    (void)state;
+static void test_a_tensor_with_wrong_fields_is_refused(void) {
     static const struct {
         const char *text, *words;
     } bad[] = {
@@ -220,8 +213,7 @@ static void test_a_tensor_with_wrong_fields_is_refused(void **state) {
     }
 }
 
-static void test_offsets_must_cover_the_data_exactly_once(void **state) {
-    (void)state;
+static void test_offsets_must_cover_the_data_exactly_once(void) {
     static const struct {
         const char *text;
         uint64_t data_bytes;
@@ -243,8 +235,7 @@ static void test_offsets_must_cover_the_data_exactly_once(void **state) {
     }
 }
 
-static void test_a_header_cut_anywhere_is_refused(void **state) {
-    (void)state;
+static void test_a_header_cut_anywhere_is_refused(void) {
     static const char whole[] =
         "{\"__metadata__\":{\"k\":\"\\u00fcv\\n\"}," W("a", "0", "8") "," W("b", "8", "16") "}";
     char text[sizeof whole];
@@ -255,8 +246,7 @@ static void test_a_header_cut_anywhere_is_refused(void **state) {
     }
 }
 
-static void test_too_many_tensors_are_refused(void **state) {
-    (void)state;
+static void test_too_many_tensors_are_refused(void) {
     for (size_t extra = 0; extra < 2; extra++) {
         size_t count = FED_SAFETENSORS_TENSORS + extra;
         fed_writer w;
@@ -283,16 +273,16 @@ static void test_too_many_tensors_are_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_written_header_has_its_golden_text),
-        cmocka_unit_test(test_any_legal_spelling_is_read),
-        cmocka_unit_test(test_a_model_without_tensors_is_read),
-        cmocka_unit_test(test_each_tensor_has_its_own_type),
-        cmocka_unit_test(test_metadata_that_can_be_shown_is_kept),
-        cmocka_unit_test(test_what_is_not_the_json_of_a_header_is_refused),
-        cmocka_unit_test(test_a_tensor_with_wrong_fields_is_refused),
-        cmocka_unit_test(test_offsets_must_cover_the_data_exactly_once),
-        cmocka_unit_test(test_a_header_cut_anywhere_is_refused),
-        cmocka_unit_test(test_too_many_tensors_are_refused),
+        fed_unit_test(test_a_written_header_has_its_golden_text),
+        fed_unit_test(test_any_legal_spelling_is_read),
+        fed_unit_test(test_a_model_without_tensors_is_read),
+        fed_unit_test(test_each_tensor_has_its_own_type),
+        fed_unit_test(test_metadata_that_can_be_shown_is_kept),
+        fed_unit_test(test_what_is_not_the_json_of_a_header_is_refused),
+        fed_unit_test(test_a_tensor_with_wrong_fields_is_refused),
+        fed_unit_test(test_offsets_must_cover_the_data_exactly_once),
+        fed_unit_test(test_a_header_cut_anywhere_is_refused),
+        fed_unit_test(test_too_many_tensors_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,8 +11,7 @@ static void assert_clean(const char *text, const char *wanted) {
     assert_string_equal(copy, wanted);
 }
 
-static void test_readable_text_stays_as_it_is(void **state) {
-    (void)state;
+static void test_readable_text_stays_as_it_is(void) {
     assert_clean("", "");
     assert_clean("samples are 784 values, the model takes 3072", /* as it is */
                  "samples are 784 values, the model takes 3072");
@@ -22,8 +21,7 @@ static void test_readable_text_stays_as_it_is(void **state) {
                  "e, \xe2\x82\xac, \xf0\x9f\x99\x82");
 }
 
-static void test_control_characters_are_replaced(void **state) {
-    (void)state;
+static void test_control_characters_are_replaced(void) {
     assert_clean("a\nb\x1b[31m\x7f", "a?b?[31m?");
     assert_clean("a\xc2\x85"
                  "b\xe2\x80\xa8"
@@ -38,8 +36,7 @@ static void test_control_characters_are_replaced(void **state) {
                  "?a?"); /* byte order mark, no character */
 }
 
-static void test_bytes_that_are_not_utf8_are_replaced_one_by_one(void **state) {
-    (void)state;
+static void test_bytes_that_are_not_utf8_are_replaced_one_by_one(void) {
     assert_clean("a\xff"
                  "b\x80",
                  "a?b?");
@@ -52,8 +49,7 @@ static void test_bytes_that_are_not_utf8_are_replaced_one_by_one(void **state) {
     assert_clean("\xf8\x88\x80\x80\x80", "?????");
 }
 
-static void test_a_text_is_valid_where_every_character_is_well_formed(void **state) {
-    (void)state;
+static void test_a_text_is_valid_where_every_character_is_well_formed(void) {
     assert_true(fed_utf8_valid(""));
     assert_true(fed_utf8_valid("a\n\xc3\xa4\xf0\x9f\x98\x80"));
     assert_false(fed_utf8_valid("a\xff"));
@@ -63,10 +59,10 @@ static void test_a_text_is_valid_where_every_character_is_well_formed(void **sta
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_readable_text_stays_as_it_is),
-        cmocka_unit_test(test_control_characters_are_replaced),
-        cmocka_unit_test(test_bytes_that_are_not_utf8_are_replaced_one_by_one),
-        cmocka_unit_test(test_a_text_is_valid_where_every_character_is_well_formed),
+        fed_unit_test(test_readable_text_stays_as_it_is),
+        fed_unit_test(test_control_characters_are_replaced),
+        fed_unit_test(test_bytes_that_are_not_utf8_are_replaced_one_by_one),
+        fed_unit_test(test_a_text_is_valid_where_every_character_is_well_formed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,7 +11,6 @@ enum { N = 1000, GROUPS = 4, PLACE = 128 };
 static fed_gpu *gpu;
 static fed_gpu_stream *stream;
 static const fed_gpu_module *module;
-static char cache[256];
 
 static const char kernels[] = "KERNEL fill_index(GLOBAL u32 *y, u32 n, u32 first) {\n"
                               "    u32 i = GROUP * GROUP_SIZE + LANE;\n"
@@ -38,8 +37,7 @@ static const char kernels[] = "KERNEL fill_index(GLOBAL u32 *y, u32 n, u32 first
 
 /* ---- Names ---- */
 
-static void names_of_devices(void **state) {
-    (void)state;
+static void names_of_devices(void) {
     static const char *const good[] = {"gpu", "cuda", "cuda:0", "cuda:12", "opencl:0"};
     static const char *const bad[] = {"", "cpu", "gpu:0", "cuda:", "cuda:x", "cuda:123", "cuda0"};
     for (size_t k = 0; k < sizeof good / sizeof good[0]; k++) {
@@ -51,8 +49,7 @@ static void names_of_devices(void **state) {
     assert_false(fed_gpu_is_name(NULL));
 }
 
-static void unknown_devices_are_refused(void **state) {
-    (void)state;
+static void unknown_devices_are_refused(void) {
     fed_gpu *none = NULL;
     fed_error err = {0};
     assert_fed_status(fed_gpu_open("card", NULL, &none, &err), FED_EINVAL);
@@ -68,8 +65,7 @@ static void unknown_devices_are_refused(void **state) {
     assert_fed_status(fed_gpu_list(10000, &info), FED_ENOTFOUND);
 }
 
-static void the_open_device_is_listed(void **state) {
-    (void)state;
+static void the_open_device_is_listed(void) {
     fed_gpu_info info;
     size_t k = 0;
     bool found = false;
@@ -111,8 +107,7 @@ static void check_linear(fed_gpu_stream *s, const uint32_t *y, uint32_t n, uint3
     }
 }
 
-static void kernels_copies_and_fills(void **state) {
-    (void)state;
+static void kernels_copies_and_fills(void) {
     uint32_t *x = new_array(N), *y = new_array(N), ones;
     memset(&ones, 1, sizeof ones);
     fill_index(stream, x, N, 5);
@@ -127,8 +122,7 @@ static void kernels_copies_and_fills(void **state) {
     fed_gpu_free(gpu, NULL);
 }
 
-static void addresses_inside_an_array(void **state) {
-    (void)state;
+static void addresses_inside_an_array(void) {
     const uint32_t at = 3 * PLACE / (uint32_t)sizeof(uint32_t);
     uint32_t *y = new_array(N), five = 5, back = 0;
     assert_fed_ok(fed_gpu_fill(stream, y, 0, N * sizeof *y));
@@ -145,8 +139,7 @@ static void addresses_inside_an_array(void **state) {
     fed_gpu_free(gpu, y);
 }
 
-static void groups_scan_and_find_the_largest(void **state) {
-    (void)state;
+static void groups_scan_and_find_the_largest(void) {
     uint32_t *x = new_array(N), *sum = new_array(2), n = N, back[2];
     const fed_gpu_arg args[] = {FED_GPU_AT(x), FED_GPU_VALUE(n), FED_GPU_AT(sum)};
     fill_index(stream, x, N, 0);
@@ -160,8 +153,7 @@ static void groups_scan_and_find_the_largest(void **state) {
     fed_gpu_free(gpu, sum);
 }
 
-static void sizes_of_zero_do_nothing(void **state) {
-    (void)state;
+static void sizes_of_zero_do_nothing(void) {
     void *at = NULL;
     assert_fed_ok(fed_gpu_alloc(gpu, 0, &at));
     assert_fed_ok(fed_gpu_copy(stream, NULL, NULL, 0, FED_GPU_UP));
@@ -171,8 +163,7 @@ static void sizes_of_zero_do_nothing(void **state) {
     fed_gpu_free(gpu, at);
 }
 
-static void a_stream_waits_for_another(void **state) {
-    (void)state;
+static void a_stream_waits_for_another(void) {
     fed_gpu_stream *other = NULL;
     uint32_t *x = new_array(N), *y = new_array(N);
     assert_fed_ok(fed_gpu_stream_new(gpu, NULL, &other));
@@ -191,8 +182,7 @@ static void a_stream_waits_for_another(void **state) {
     fed_gpu_free(gpu, y);
 }
 
-static void host_memory_for_copies(void **state) {
-    (void)state;
+static void host_memory_for_copies(void) {
     void *host = NULL;
     uint32_t *y = new_array(N);
     assert_fed_ok(fed_gpu_alloc_host(gpu, N * sizeof *y, &host));
@@ -207,8 +197,7 @@ static void host_memory_for_copies(void **state) {
 
 /* ---- Graphs ---- */
 
-static void a_graph_runs_again(void **state) {
-    (void)state;
+static void a_graph_runs_again(void) {
     fed_gpu_graph *graph = NULL;
     uint32_t *x = new_array(N), *y = new_array(N), *host = NULL;
     assert_fed_ok(fed_gpu_alloc_host(gpu, N * sizeof *host, (void **)&host));
@@ -236,8 +225,7 @@ static void a_graph_runs_again(void **state) {
     fed_gpu_free(gpu, y);
 }
 
-static void a_graph_reads_the_host_when_it_runs(void **state) {
-    (void)state;
+static void a_graph_reads_the_host_when_it_runs(void) {
     fed_gpu_graph *graph = NULL;
     fed_gpu_stream *other = NULL;
     uint32_t *y = new_array(1), *host = NULL;
@@ -258,8 +246,7 @@ static void a_graph_reads_the_host_when_it_runs(void **state) {
     fed_gpu_free(gpu, y);
 }
 
-static void other_calls_are_refused_while_a_graph_is_kept(void **state) {
-    (void)state;
+static void other_calls_are_refused_while_a_graph_is_kept(void) {
     fed_gpu_graph *graph = NULL, *empty = NULL;
     fed_gpu_stream *other = NULL;
     fed_error err = {0};
@@ -290,8 +277,7 @@ static fed_status count_call(void *user, void *native) {
     return *calls < 2 ? FED_OK : FED_EBUSY;
 }
 
-static void another_library_gets_the_stream(void **state) {
-    (void)state;
+static void another_library_gets_the_stream(void) {
     uint32_t calls = 0;
     fed_error err = {0};
     assert_fed_ok(fed_gpu_call(stream, count_call, &calls));
@@ -308,8 +294,7 @@ static void another_library_gets_the_stream(void **state) {
     fed_gpu_graph_free(graph);
 }
 
-static void a_stream_says_when_it_is_done(void **state) {
-    (void)state;
+static void a_stream_says_when_it_is_done(void) {
     uint32_t *x = new_array(N);
     const struct timespec pause = {.tv_nsec = 100000};
     bool done = false;
@@ -328,8 +313,7 @@ static void a_stream_says_when_it_is_done(void **state) {
 
 /* ---- What fails ---- */
 
-static void failures_say_which_card_and_what(void **state) {
-    (void)state;
+static void failures_say_which_card_and_what(void) {
     const fed_gpu_module *bad = NULL;
     fed_error err = {0};
     assert_fed_status(
@@ -344,14 +328,14 @@ static void failures_say_which_card_and_what(void **state) {
 
 /* ---- Cache ---- */
 
-/* The one file of the cache; its name goes to path. */
+/* The one file of the fed_test_dir; its name goes to path. */
 static size_t count_cached(char path[600]) {
     size_t count = 0;
-    DIR *d = opendir(cache);
+    DIR *d = opendir(fed_test_dir);
     const struct dirent *entry;
     while (d != NULL && (entry = readdir(d)) != NULL) {
         if (entry->d_name[0] != '.') {
-            snprintf(path, 600, "%s/%s", cache, entry->d_name);
+            snprintf(path, 600, "%s/%s", fed_test_dir, entry->d_name);
             count++;
         }
     }
@@ -370,13 +354,13 @@ static long file_size(const char *path) {
     return size;
 }
 
-/* A GPU of its own, opened with the cache. */
+/* A GPU of its own, opened with the fed_test_dir. */
 static void build_and_run_with_cache(void) {
     fed_gpu *first = gpu;
     fed_gpu_stream *first_stream = stream;
     const fed_gpu_module *first_module = module;
     fed_error err = {0};
-    assert_fed_ok_err(fed_gpu_open(fed_gpu_info_of(gpu)->name, cache, &gpu, &err));
+    assert_fed_ok_err(fed_gpu_open(fed_gpu_info_of(gpu)->name, fed_test_dir, &gpu, &err));
     assert_fed_ok(fed_gpu_stream_new(gpu, NULL, &stream));
     assert_fed_ok_err(fed_gpu_build(gpu, kernels, &module, &err));
     uint32_t *y = new_array(N);
@@ -390,8 +374,7 @@ static void build_and_run_with_cache(void) {
     module = first_module;
 }
 
-static void compiled_kernels_are_cached(void **state) {
-    (void)state;
+static void compiled_kernels_are_cached(void) {
     char path[600] = "", again[600] = "";
     build_and_run_with_cache();
     assert_int_equal(count_cached(path), 1);
@@ -405,34 +388,22 @@ static void compiled_kernels_are_cached(void **state) {
     assert_true(file_size(path) > size - 1);
 }
 
-static int make_cache(void **state) {
-    (void)state;
-    fed_test_tmpdir(cache, sizeof cache);
-    return 0;
-}
-
-static int remove_cache(void **state) {
-    (void)state;
-    fed_test_rmdir(cache);
-    return 0;
-}
-
 static int run_on_device(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_open_device_is_listed),
-        cmocka_unit_test(kernels_copies_and_fills),
-        cmocka_unit_test(addresses_inside_an_array),
-        cmocka_unit_test(groups_scan_and_find_the_largest),
-        cmocka_unit_test(sizes_of_zero_do_nothing),
-        cmocka_unit_test(a_stream_waits_for_another),
-        cmocka_unit_test(host_memory_for_copies),
-        cmocka_unit_test(a_graph_runs_again),
-        cmocka_unit_test(a_graph_reads_the_host_when_it_runs),
-        cmocka_unit_test(other_calls_are_refused_while_a_graph_is_kept),
-        cmocka_unit_test(another_library_gets_the_stream),
-        cmocka_unit_test(a_stream_says_when_it_is_done),
-        cmocka_unit_test(failures_say_which_card_and_what),
-        cmocka_unit_test_setup_teardown(compiled_kernels_are_cached, make_cache, remove_cache),
+        fed_unit_test(the_open_device_is_listed),
+        fed_unit_test(kernels_copies_and_fills),
+        fed_unit_test(addresses_inside_an_array),
+        fed_unit_test(groups_scan_and_find_the_largest),
+        fed_unit_test(sizes_of_zero_do_nothing),
+        fed_unit_test(a_stream_waits_for_another),
+        fed_unit_test(host_memory_for_copies),
+        fed_unit_test(a_graph_runs_again),
+        fed_unit_test(a_graph_reads_the_host_when_it_runs),
+        fed_unit_test(other_calls_are_refused_while_a_graph_is_kept),
+        fed_unit_test(another_library_gets_the_stream),
+        fed_unit_test(a_stream_says_when_it_is_done),
+        fed_unit_test(failures_say_which_card_and_what),
+        fed_unit_test_with(compiled_kernels_are_cached, fed_test_dir_make, fed_test_dir_remove),
     };
     fed_error err = {0};
     if (fed_gpu_build(gpu, kernels, &module, &err) != FED_OK ||
@@ -447,8 +418,8 @@ static int run_on_device(void) {
 
 int main(void) {
     const struct CMUnitTest anywhere[] = {
-        cmocka_unit_test(names_of_devices),
-        cmocka_unit_test(unknown_devices_are_refused),
+        fed_unit_test(names_of_devices),
+        fed_unit_test(unknown_devices_are_refused),
     };
     int failed = cmocka_run_group_tests(anywhere, NULL, NULL), status = EXIT_SUCCESS;
     if (failed != 0 || !gpu_case_open(NULL, &gpu, &status)) {

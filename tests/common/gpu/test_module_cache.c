@@ -7,21 +7,20 @@
 
 #include "common/gpu/module_cache.h"
 
-static char dir[256], folder[300];
+static char folder[300];
 static const char *const parts[] = {"opencl", "card", "source", NULL};
 static const uint8_t bytes[] = {0, 1, 2, 3, 250, 255, 0};
 
 static int make_dir(void **state) {
-    (void)state;
-    fed_test_tmpdir(dir, sizeof dir);
-    snprintf(folder, sizeof folder, "%s/cache", dir);
+    (void)fed_test_dir_make(state);
+    snprintf(folder, sizeof folder, "%s/cache", fed_test_dir);
     return 0;
 }
 
 static int remove_dir(void **state) {
     (void)state;
     fed_test_rmdir(folder);
-    fed_test_rmdir(dir);
+    fed_test_rmdir(fed_test_dir);
     return 0;
 }
 
@@ -57,8 +56,7 @@ static void path_of_file(char path[600]) {
     assert_int_equal(count, 1);
 }
 
-static void what_is_written_is_found(void **state) {
-    (void)state;
+static void what_is_written_is_found(void) {
     check_none(parts);
     fed_gpu_cache_write(folder, parts, bytes, sizeof bytes);
     check_found(parts);
@@ -66,8 +64,7 @@ static void what_is_written_is_found(void **state) {
     check_found(parts);
 }
 
-static void each_part_counts(void **state) {
-    (void)state;
+static void each_part_counts(void) {
     const char *const others[][5] = {
         {"opencl", "card", "source2", NULL},    {"opencl", "card2", "source", NULL},
         {"opencl", "cardsource", NULL},         {"opencl", "cards", "ource", NULL},
@@ -78,8 +75,7 @@ static void each_part_counts(void **state) {
     }
 }
 
-static void damaged_files_count_as_none_and_are_replaced(void **state) {
-    (void)state;
+static void damaged_files_count_as_none_and_are_replaced(void) {
     char path[600];
     fed_gpu_cache_write(folder, parts, bytes, sizeof bytes);
     path_of_file(path);
@@ -103,8 +99,7 @@ static void damaged_files_count_as_none_and_are_replaced(void **state) {
     check_found(parts);
 }
 
-static void no_folder_is_no_failure(void **state) {
-    (void)state;
+static void no_folder_is_no_failure(void) {
     uint8_t *found = NULL;
     size_t len = 0;
     assert_fed_status(fed_gpu_cache_read(NULL, parts, &found, &len), FED_ENOTFOUND);
@@ -116,11 +111,10 @@ static void no_folder_is_no_failure(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(what_is_written_is_found, make_dir, remove_dir),
-        cmocka_unit_test_setup_teardown(each_part_counts, make_dir, remove_dir),
-        cmocka_unit_test_setup_teardown(damaged_files_count_as_none_and_are_replaced, make_dir,
-                                        remove_dir),
-        cmocka_unit_test_setup_teardown(no_folder_is_no_failure, make_dir, remove_dir),
+        fed_unit_test_with(what_is_written_is_found, make_dir, remove_dir),
+        fed_unit_test_with(each_part_counts, make_dir, remove_dir),
+        fed_unit_test_with(damaged_files_count_as_none_and_are_replaced, make_dir, remove_dir),
+        fed_unit_test_with(no_folder_is_no_failure, make_dir, remove_dir),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

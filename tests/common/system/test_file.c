@@ -10,24 +10,10 @@
 
 #include "fed/file.h"
 
-static char dir[256];
-
-static int make_dir(void **state) {
-    (void)state;
-    fed_test_tmpdir(dir, sizeof dir);
-    return 0;
-}
-
-static int remove_dir(void **state) {
-    (void)state;
-    fed_test_rmdir(dir);
-    return 0;
-}
-
 /* A path inside the test's directory; valid until the next call. */
 static const char *in_dir(const char *name) {
     static char path[512];
-    snprintf(path, sizeof path, "%s/%s", dir, name);
+    snprintf(path, sizeof path, "%s/%s", fed_test_dir, name);
     return path;
 }
 
@@ -48,7 +34,7 @@ static void check_content(const char *name, const char *text) {
 
 static int count_entries(void) {
     int count = 0;
-    DIR *d = opendir(dir);
+    DIR *d = opendir(fed_test_dir);
     assert_non_null(d);
     while (readdir(d) != NULL) {
         count++;
@@ -63,8 +49,7 @@ static void check_says(const fed_error *err, const char *words) {
     }
 }
 
-static void test_a_replaced_file_has_the_new_bytes_and_mode(void **state) {
-    (void)state;
+static void test_a_replaced_file_has_the_new_bytes_and_mode(void) {
     fed_error err = {0};
     put("f", "old");
     check_content("f", "old");
@@ -76,15 +61,13 @@ static void test_a_replaced_file_has_the_new_bytes_and_mode(void **state) {
     assert_int_equal(count_entries(), 1); /* no temp file is left */
 }
 
-static void test_an_empty_file_can_be_written_and_read(void **state) {
-    (void)state;
+static void test_an_empty_file_can_be_written_and_read(void) {
     put("f", "");
     check_content("f", "");
 }
 
 /* A file size limit stands for a disk that fills up in the middle of the write. */
-static void test_a_write_that_fails_keeps_the_old_file(void **state) {
-    (void)state;
+static void test_a_write_that_fails_keeps_the_old_file(void) {
     put("f", "old");
     struct rlimit kept;
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &kept), 0);
@@ -102,8 +85,7 @@ static void test_a_write_that_fails_keeps_the_old_file(void **state) {
     assert_int_equal(count_entries(), 1);
 }
 
-static void test_a_file_put_in_pieces_appears_when_it_is_committed(void **state) {
-    (void)state;
+static void test_a_file_put_in_pieces_appears_when_it_is_committed(void) {
     static const float x[] = {1.0f, -2.5f};
     fed_error err = {0};
     fed_file file;
@@ -123,8 +105,7 @@ static void test_a_file_put_in_pieces_appears_when_it_is_committed(void **state)
     assert_int_equal(count_entries(), 1);
 }
 
-static void test_an_abandoned_file_leaves_the_old_one(void **state) {
-    (void)state;
+static void test_an_abandoned_file_leaves_the_old_one(void) {
     fed_error err = {0};
     fed_file file;
     put("f", "old");
@@ -135,15 +116,13 @@ static void test_an_abandoned_file_leaves_the_old_one(void **state) {
     assert_int_equal(count_entries(), 1);
 }
 
-static void test_a_missing_directory_is_not_found(void **state) {
-    (void)state;
+static void test_a_missing_directory_is_not_found(void) {
     fed_error err = {0};
     assert_fed_status(fed_file_replace(in_dir("none/f"), "x", 1, 0600, &err), FED_ENOTFOUND);
     check_says(&err, "none/f");
 }
 
-static void test_a_rename_that_fails_leaves_no_temp_file(void **state) {
-    (void)state;
+static void test_a_rename_that_fails_leaves_no_temp_file(void) {
     fed_error err = {0};
     assert_fed_ok_err(fed_dir_make(in_dir("taken/inner"), 0700, &err));
     assert_fed_status(fed_file_replace(in_dir("taken"), "x", 1, 0600, &err), FED_EIO);
@@ -151,11 +130,10 @@ static void test_a_rename_that_fails_leaves_no_temp_file(void **state) {
     assert_int_equal(count_entries(), 1);
 }
 
-static void test_a_name_without_a_directory_lies_in_the_current_one(void **state) {
-    (void)state;
+static void test_a_name_without_a_directory_lies_in_the_current_one(void) {
     char kept[1024];
     assert_non_null(getcwd(kept, sizeof kept));
-    assert_int_equal(chdir(dir), 0);
+    assert_int_equal(chdir(fed_test_dir), 0);
     fed_error err = {0};
     fed_status status = fed_file_replace("plain", "here", 4, 0600, &err);
     assert_int_equal(chdir(kept), 0);
@@ -163,8 +141,7 @@ static void test_a_name_without_a_directory_lies_in_the_current_one(void **state
     check_content("plain", "here");
 }
 
-static void test_too_long_a_path_is_refused(void **state) {
-    (void)state;
+static void test_too_long_a_path_is_refused(void) {
     static char path[6000];
     memset(path, 'p', sizeof path - 1);
     fed_error err = {0};
@@ -172,8 +149,7 @@ static void test_too_long_a_path_is_refused(void **state) {
     assert_fed_status(fed_dir_make(path, 0700, &err), FED_EINVAL);
 }
 
-static void test_reading_stops_at_the_limit(void **state) {
-    (void)state;
+static void test_reading_stops_at_the_limit(void) {
     put("f", "12345");
     fed_error err = {0};
     uint8_t *data = NULL;
@@ -189,19 +165,17 @@ static void test_reading_stops_at_the_limit(void **state) {
     assert_fed_status(fed_file_read("/dev/zero", 100000, &data, &len, &err), FED_ERANGE);
 }
 
-static void test_a_missing_file_is_not_found(void **state) {
-    (void)state;
+static void test_a_missing_file_is_not_found(void) {
     fed_error err = {0};
     uint8_t *data = NULL;
     size_t len = 0;
     assert_fed_status(fed_file_read(in_dir("absent"), 10, &data, &len, &err), FED_ENOTFOUND);
     check_says(&err, "absent: No such file");
-    assert_fed_status(fed_file_read(dir, 10, &data, &len, &err), FED_EIO);
+    assert_fed_status(fed_file_read(fed_test_dir, 10, &data, &len, &err), FED_EIO);
     check_says(&err, "directory");
 }
 
-static void test_a_large_file_round_trips(void **state) {
-    (void)state;
+static void test_a_large_file_round_trips(void) {
     enum { SIZE = 300001 };
     uint8_t *data = malloc(SIZE);
     for (size_t i = 0; i < SIZE; i++) {
@@ -218,8 +192,7 @@ static void test_a_large_file_round_trips(void **state) {
     free(data);
 }
 
-static void test_a_mapped_file_is_the_file(void **state) {
-    (void)state;
+static void test_a_mapped_file_is_the_file(void) {
     fed_error err = {0};
     const uint8_t *data = NULL;
     size_t len = 7;
@@ -235,8 +208,7 @@ static void test_a_mapped_file_is_the_file(void **state) {
     fed_file_unmap(data, len);
 }
 
-static void test_what_cannot_be_mapped_is_named(void **state) {
-    (void)state;
+static void test_what_cannot_be_mapped_is_named(void) {
     fed_error err = {0};
     const uint8_t *data = NULL;
     size_t len = 0;
@@ -250,8 +222,7 @@ static void test_what_cannot_be_mapped_is_named(void **state) {
     assert_null(data);
 }
 
-static void test_directories_are_made_with_their_parents(void **state) {
-    (void)state;
+static void test_directories_are_made_with_their_parents(void) {
     fed_error err = {0};
     assert_fed_ok_err(fed_dir_make(in_dir("a/b//c/"), 0700, &err));
     assert_fed_ok_err(fed_dir_make(in_dir("a/b/c"), 0700, &err)); /* there already */
@@ -265,14 +236,13 @@ static void test_directories_are_made_with_their_parents(void **state) {
     assert_fed_status(fed_dir_make("", 0700, &err), FED_ENOTFOUND);
 }
 
-static void test_what_crashes_left_is_removed_and_nothing_else(void **state) {
-    (void)state;
+static void test_what_crashes_left_is_removed_and_nothing_else(void) {
     put("f", "");
     put("f.new-aB3xYz", "");
     put("f.new-journal", "");
     put("f.new", "");
     put(".new-aB3xYz", "");
-    fed_dir_tidy(dir);
+    fed_dir_tidy(fed_test_dir);
     assert_int_equal(access(in_dir("f.new-aB3xYz"), F_OK), -1);
     assert_int_equal(access(in_dir("f"), F_OK), 0);
     assert_int_equal(access(in_dir("f.new-journal"), F_OK), 0);
@@ -282,7 +252,7 @@ static void test_what_crashes_left_is_removed_and_nothing_else(void **state) {
 }
 
 int main(void) {
-#define TEST(f) cmocka_unit_test_setup_teardown(f, make_dir, remove_dir)
+#define TEST(f) fed_unit_test_with(f, fed_test_dir_make, fed_test_dir_remove)
     const struct CMUnitTest tests[] = {
         TEST(test_a_replaced_file_has_the_new_bytes_and_mode),
         TEST(test_an_empty_file_can_be_written_and_read),

@@ -21,16 +21,14 @@ static void assert_refused(const char *text, const char *why) {
     assert_string_equal(at.host, "as before");
 }
 
-static void host_and_port_are_parted_at_the_last_colon(void **state) {
-    (void)state;
+static void host_and_port_are_parted_at_the_last_colon(void) {
     assert_read("10.0.0.1:7000", "10.0.0.1", 7000);
     assert_read("[fe80::1]:80", "fe80::1", 80);
     assert_read("name.example:65535", "name.example", 65535);
     assert_read("localhost:0", "localhost", 0);
 }
 
-static void what_is_wrong_is_said(void **state) {
-    (void)state;
+static void what_is_wrong_is_said(void) {
     const char *const ports[] = {"",        "host",       "host:",         "host:0",   "host:65536",
                                  "host:-1", "host:1e3",   "host: 80",      "host:80 ", "host:http",
                                  "[::1]",   "host:99999", "host:00000080", "host:+80"};
@@ -43,8 +41,7 @@ static void what_is_wrong_is_said(void **state) {
     assert_refused("[::1:80", "its IPv6 address has no brackets");
 }
 
-static void a_host_has_room_for_each_name(void **state) {
-    (void)state;
+static void a_host_has_room_for_each_name(void) {
     char text[FED_HOST + 4], host[FED_HOST];
     memset(host, 'a', sizeof host - 1);
     host[sizeof host - 1] = '\0';
@@ -56,9 +53,9 @@ static void a_host_has_room_for_each_name(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(host_and_port_are_parted_at_the_last_colon),
-        cmocka_unit_test(what_is_wrong_is_said),
-        cmocka_unit_test(a_host_has_room_for_each_name),
+        fed_unit_test(host_and_port_are_parted_at_the_last_colon),
+        fed_unit_test(what_is_wrong_is_said),
+        fed_unit_test(a_host_has_room_for_each_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,8 +20,7 @@ static void capture_line(void *user, fed_log_level level, const char *line) {
     snprintf(c->line, sizeof c->line, "%s", line);
 }
 
-static void test_a_line_reaches_the_sink_formatted(void **state) {
-    (void)state;
+static void test_a_line_reaches_the_sink_formatted(void) {
     capture c = {0};
     fed_log log = {capture_line, &c, FED_LOG_INFO};
     fed_logf(&log, FED_LOG_WARN, "round %d of %s", 3, "lr");
@@ -30,8 +29,7 @@ static void test_a_line_reaches_the_sink_formatted(void **state) {
     assert_string_equal(c.line, "round 3 of lr");
 }
 
-static void test_lines_below_the_level_are_dropped(void **state) {
-    (void)state;
+static void test_lines_below_the_level_are_dropped(void) {
     capture c = {0};
     fed_log log = {capture_line, &c, FED_LOG_WARN};
     fed_logf(&log, FED_LOG_INFO, "quiet");
@@ -40,23 +38,20 @@ static void test_lines_below_the_level_are_dropped(void **state) {
     assert_int_equal(c.lines, 1);
 }
 
-static void test_no_log_is_silence(void **state) {
-    (void)state;
+static void test_no_log_is_silence(void) {
     fed_log log = {0};
     fed_logf(NULL, FED_LOG_ERROR, "nobody");
     fed_logf(&log, FED_LOG_ERROR, "nobody");
 }
 
-static void test_controls_cannot_forge_a_second_line(void **state) {
-    (void)state;
+static void test_controls_cannot_forge_a_second_line(void) {
     capture c = {0};
     fed_log log = {capture_line, &c, FED_LOG_DEBUG};
     fed_logf(&log, FED_LOG_INFO, "name %s", "x\nERROR y\r\x1b[31m\x7f");
     assert_string_equal(c.line, "name x ERROR y  [31m ");
 }
 
-static void test_too_long_a_line_is_cut(void **state) {
-    (void)state;
+static void test_too_long_a_line_is_cut(void) {
     capture c = {0};
     fed_log log = {capture_line, &c, FED_LOG_DEBUG};
     fed_logf(&log, FED_LOG_INFO, "%1500d", 1);
@@ -64,8 +59,7 @@ static void test_too_long_a_line_is_cut(void **state) {
 }
 
 /* What the ready-made sink puts on stderr, read back through a file. */
-static void test_the_stderr_sink_writes_time_level_and_text(void **state) {
-    (void)state;
+static void test_the_stderr_sink_writes_time_level_and_text(void) {
     FILE *file = tmpfile();
     assert_non_null(file);
     int kept = dup(STDERR_FILENO);
@@ -88,8 +82,7 @@ static void test_the_stderr_sink_writes_time_level_and_text(void **state) {
 }
 
 /* systemd's journal has a clock of its own, and reads the level from a number. */
-static void test_in_the_journal_a_line_has_a_priority_and_no_time(void **state) {
-    (void)state;
+static void test_in_the_journal_a_line_has_a_priority_and_no_time(void) {
     FILE *file = tmpfile();
     struct stat st;
     char stream[64], lines[200] = "";
@@ -119,13 +112,13 @@ static void test_in_the_journal_a_line_has_a_priority_and_no_time(void **state) 
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_line_reaches_the_sink_formatted),
-        cmocka_unit_test(test_lines_below_the_level_are_dropped),
-        cmocka_unit_test(test_no_log_is_silence),
-        cmocka_unit_test(test_controls_cannot_forge_a_second_line),
-        cmocka_unit_test(test_too_long_a_line_is_cut),
-        cmocka_unit_test(test_the_stderr_sink_writes_time_level_and_text),
-        cmocka_unit_test(test_in_the_journal_a_line_has_a_priority_and_no_time),
+        fed_unit_test(test_a_line_reaches_the_sink_formatted),
+        fed_unit_test(test_lines_below_the_level_are_dropped),
+        fed_unit_test(test_no_log_is_silence),
+        fed_unit_test(test_controls_cannot_forge_a_second_line),
+        fed_unit_test(test_too_long_a_line_is_cut),
+        fed_unit_test(test_the_stderr_sink_writes_time_level_and_text),
+        fed_unit_test(test_in_the_journal_a_line_has_a_priority_and_no_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

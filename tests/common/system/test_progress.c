@@ -26,8 +26,7 @@ static void show_to(int fd) {
     close(kept);
 }
 
-static void a_file_gets_nothing(void **state) {
-    (void)state;
+static void a_file_gets_nothing(void) {
     FILE *file = tmpfile();
     assert_non_null(file);
     show_to(fileno(file));
@@ -58,8 +57,7 @@ static size_t read_all(int end, char *seen, size_t cap) {
     return len;
 }
 
-static void a_terminal_gets_a_bar_that_is_rewritten(void **state) {
-    (void)state;
+static void a_terminal_gets_a_bar_that_is_rewritten(void) {
     int end;
     int terminal = open_terminal(&end);
     if (terminal < 0) {
@@ -78,8 +76,8 @@ static void a_terminal_gets_a_bar_that_is_rewritten(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_file_gets_nothing),
-        cmocka_unit_test(a_terminal_gets_a_bar_that_is_rewritten),
+        fed_unit_test(a_file_gets_nothing),
+        fed_unit_test(a_terminal_gets_a_bar_that_is_rewritten),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

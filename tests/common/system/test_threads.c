@@ -15,8 +15,7 @@ static void count_part(void *job, size_t k) {
     atomic_fetch_add(&count[k], 1);
 }
 
-static void each_part_is_done_once(void **state) {
-    (void)state;
+static void each_part_is_done_once(void) {
     for (size_t width = 1; width <= 9; width += 4) {
         fed_threads *threads = NULL;
         assert_fed_ok(fed_threads_open(width, &threads, NULL));
@@ -42,8 +41,7 @@ static void meet(void *job, size_t k) {
     }
 }
 
-static void parts_run_at_the_same_time(void **state) {
-    (void)state;
+static void parts_run_at_the_same_time(void) {
     fed_threads *threads = NULL;
     assert_fed_ok(fed_threads_open(2, &threads, NULL));
     atomic_int begun = 0;
@@ -52,8 +50,7 @@ static void parts_run_at_the_same_time(void **state) {
     fed_threads_close(threads);
 }
 
-static void none_given_means_the_machines_processors(void **state) {
-    (void)state;
+static void none_given_means_the_machines_processors(void) {
     fed_threads *threads = NULL;
     assert_fed_ok(fed_threads_open(0, &threads, NULL));
     assert_true(fed_threads_pool(threads)->width >= 1);
@@ -67,8 +64,7 @@ static void *who_gets_signals(void *user) {
     return NULL;
 }
 
-static void a_thread_takes_no_signals_and_who_starts_it_does(void **state) {
-    (void)state;
+static void a_thread_takes_no_signals_and_who_starts_it_does(void) {
     sigset_t of_thread, own;
     pthread_t thread;
     assert_true(fed_thread_start(&thread, who_gets_signals, &of_thread));
@@ -78,8 +74,7 @@ static void a_thread_takes_no_signals_and_who_starts_it_does(void **state) {
     assert_int_equal(sigismember(&own, SIGTERM), 0);
 }
 
-static void too_many_are_refused(void **state) {
-    (void)state;
+static void too_many_are_refused(void) {
     fed_threads *threads = NULL;
     fed_error err = {.text = ""};
     assert_fed_status(fed_threads_open(5000, &threads, &err), FED_EINVAL);
@@ -89,11 +84,11 @@ static void too_many_are_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_part_is_done_once),
-        cmocka_unit_test(parts_run_at_the_same_time),
-        cmocka_unit_test(none_given_means_the_machines_processors),
-        cmocka_unit_test(a_thread_takes_no_signals_and_who_starts_it_does),
-        cmocka_unit_test(too_many_are_refused),
+        fed_unit_test(each_part_is_done_once),
+        fed_unit_test(parts_run_at_the_same_time),
+        fed_unit_test(none_given_means_the_machines_processors),
+        fed_unit_test(a_thread_takes_no_signals_and_who_starts_it_does),
+        fed_unit_test(too_many_are_refused),
     };
     return cmocka_run_group_tests_name("threads", tests, NULL, NULL);
 }

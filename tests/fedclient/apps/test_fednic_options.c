@@ -21,8 +21,7 @@ static fed_status read_line(const char *line, fednic_words *words, fed_error *er
     return fednic_words_read(argc, argv, words, err);
 }
 
-static void a_card(void **state) {
-    (void)state;
+static void a_card(void) {
     fednic_words w;
     fed_error err;
     assert_fed_ok_err(read_line("--tun nic3 --wire eth1 --bound 2^-7 --bypass", &w, &err));
@@ -34,8 +33,7 @@ static void a_card(void **state) {
     assert_false(w.stats);
 }
 
-static void what_is_not_given(void **state) {
-    (void)state;
+static void what_is_not_given(void) {
     fednic_words w;
     fed_error err;
     assert_fed_ok_err(read_line("--wire eth0", &w, &err));
@@ -49,8 +47,7 @@ static void what_is_not_given(void **state) {
     assert_string_equal(w.card.control, "/run/fednic-nic0.sock");
 }
 
-static void bounds(void **state) {
-    (void)state;
+static void bounds(void) {
     static const char *const wrong[] = {"2^-0",  "2^-16", "2^10", "2^-",    "0.001", "10",
                                         "3^-10", "2^-7x", "-",    "2^--10", "2^-+1"};
     fednic_words w;
@@ -68,8 +65,7 @@ static void bounds(void **state) {
     }
 }
 
-static void what_is_wrong(void **state) {
-    (void)state;
+static void what_is_wrong(void) {
     static const struct {
         const char *line, *says;
     } wrong[] = {{"", "--wire is missing"},
@@ -87,10 +83,10 @@ static void what_is_wrong(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_card),
-        cmocka_unit_test(what_is_not_given),
-        cmocka_unit_test(bounds),
-        cmocka_unit_test(what_is_wrong),
+        fed_unit_test(a_card),
+        fed_unit_test(what_is_not_given),
+        fed_unit_test(bounds),
+        fed_unit_test(what_is_wrong),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -101,24 +101,21 @@ static fed_status launch(const char *min, const char *how, int *code, fed_error 
     return fedworker_launch(count, words, code, err);
 }
 
-static void a_job_goes_on_without_the_one_that_died(void **state) {
-    (void)state;
+static void a_job_goes_on_without_the_one_that_died(void) {
     fed_error err = {0};
     int code = -1;
     assert_fed_ok_err(launch("2", "kill", &code, &err));
     assert_int_equal(code, 0);
 }
 
-static void a_stopped_worker_and_a_deaf_mpirun_are_ended(void **state) {
-    (void)state;
+static void a_stopped_worker_and_a_deaf_mpirun_are_ended(void) {
     fed_error err = {0};
     int code = -1;
     assert_fed_ok_err(launch("2", "stop", &code, &err));
     assert_int_equal(code, 0);
 }
 
-static void without_min_the_verdict_is_the_end(void **state) {
-    (void)state;
+static void without_min_the_verdict_is_the_end(void) {
     fed_error err = {0};
     int code = -1;
     assert_fed_status(launch(NULL, "kill", &code, &err), FED_EIO);
@@ -127,8 +124,7 @@ static void without_min_the_verdict_is_the_end(void **state) {
     assert_int_equal(code, 128 + SIGKILL);
 }
 
-static void a_worker_that_gives_up_is_not_tried_again(void **state) {
-    (void)state;
+static void a_worker_that_gives_up_is_not_tried_again(void) {
     fed_error err = {0};
     int code = -1;
     assert_fed_status(launch("1", "give-up", &code, &err), FED_EIO);
@@ -145,8 +141,7 @@ static fed_status launch_words(char **words, int *code, fed_error *err) {
     return fedworker_launch(count, words, code, err);
 }
 
-static void a_job_that_ends_before_it_joins_is_not_tried_again(void **state) {
-    (void)state;
+static void a_job_that_ends_before_it_joins_is_not_tried_again(void) {
     fed_error err = {0};
     int code = -1;
     char *words[] = {"launch", "--min", "1", "--", "sh", "-c", "exit 3", "-n", "2", NULL};
@@ -154,8 +149,7 @@ static void a_job_that_ends_before_it_joins_is_not_tried_again(void **state) {
     assert_int_equal(code, 3);
 }
 
-static void a_wrong_command_line_is_refused(void **state) {
-    (void)state;
+static void a_wrong_command_line_is_refused(void) {
     fed_error err = {0};
     int code = -1;
     char *none[] = {"launch", "--min", "2", NULL};
@@ -172,8 +166,7 @@ static void a_wrong_command_line_is_refused(void **state) {
     assert_fed_says(err, "cannot be started");
 }
 
-static void who_was_not_launched_has_no_judge(void **state) {
-    (void)state;
+static void who_was_not_launched_has_no_judge(void) {
     char address[128];
     uint8_t secret[FEDDC_SECRET];
     assert_int_equal(unsetenv("FEDWORKER_SECRET"), 0);
@@ -188,13 +181,13 @@ int main(int argc, char **argv) {
         return job_main((uint32_t)strtoul(argv[3], NULL, 10), argv[4], argv[argc - 1]);
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_job_goes_on_without_the_one_that_died),
-        cmocka_unit_test(a_stopped_worker_and_a_deaf_mpirun_are_ended),
-        cmocka_unit_test(without_min_the_verdict_is_the_end),
-        cmocka_unit_test(a_worker_that_gives_up_is_not_tried_again),
-        cmocka_unit_test(a_job_that_ends_before_it_joins_is_not_tried_again),
-        cmocka_unit_test(a_wrong_command_line_is_refused),
-        cmocka_unit_test(who_was_not_launched_has_no_judge),
+        fed_unit_test(a_job_goes_on_without_the_one_that_died),
+        fed_unit_test(a_stopped_worker_and_a_deaf_mpirun_are_ended),
+        fed_unit_test(without_min_the_verdict_is_the_end),
+        fed_unit_test(a_worker_that_gives_up_is_not_tried_again),
+        fed_unit_test(a_job_that_ends_before_it_joins_is_not_tried_again),
+        fed_unit_test(a_wrong_command_line_is_refused),
+        fed_unit_test(who_was_not_launched_has_no_judge),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -76,8 +76,7 @@ static void assert_no_message(side *s, const feddc_shard *shard, bool plain, con
 }
 
 /* Each slice's length stands before it, and may point behind the message's end. */
-static void a_message_that_was_cut_off_is_refused_and_not_read_beyond_its_end(void **state) {
-    (void)state;
+static void a_message_that_was_cut_off_is_refused_and_not_read_beyond_its_end(void) {
     for (size_t k = 0; k < CODECS; k++) {
         side s;
         open_side(&s, codecs[k]);
@@ -93,9 +92,8 @@ static void a_message_that_was_cut_off_is_refused_and_not_read_beyond_its_end(vo
     }
 }
 
-static void a_length_that_leads_out_of_the_message_is_refused(void **state) {
+static void a_length_that_leads_out_of_the_message_is_refused(void) {
     static const uint32_t more[] = {1, 1000, UINT32_MAX / 2, UINT32_MAX - 1000};
-    (void)state;
     for (size_t k = 0; k < CODECS; k++) {
         side s;
         size_t len = 0;
@@ -120,8 +118,7 @@ static void a_length_that_leads_out_of_the_message_is_refused(void **state) {
     }
 }
 
-static void a_message_with_bytes_behind_it_is_refused(void **state) {
-    (void)state;
+static void a_message_with_bytes_behind_it_is_refused(void) {
     for (size_t k = 0; k < CODECS; k++) {
         side s;
         size_t len = 0;
@@ -137,8 +134,7 @@ static void a_message_with_bytes_behind_it_is_refused(void **state) {
     }
 }
 
-static void raw_values_of_another_number_are_refused(void **state) {
-    (void)state;
+static void raw_values_of_another_number_are_refused(void) {
     side s;
     open_side(&s, "3lc:s=1");
     const feddc_shard *shard = &s.plan.shard[0];
@@ -151,8 +147,7 @@ static void raw_values_of_another_number_are_refused(void **state) {
     close_side(&s);
 }
 
-static void a_message_says_the_values_of_its_shard_and_no_others(void **state) {
-    (void)state;
+static void a_message_says_the_values_of_its_shard_and_no_others(void) {
     for (size_t k = 0; k < CODECS; k++) {
         side s;
         fed_error err = {0};
@@ -191,8 +186,7 @@ static void a_message_says_the_values_of_its_shard_and_no_others(void **state) {
 
 /* A push that nobody counted: what the residual lacks comes back to it, and leaves with the next
  * message. */
-static void what_is_taken_back_is_in_the_residual_again(void **state) {
-    (void)state;
+static void what_is_taken_back_is_in_the_residual_again(void) {
     side s;
     fed_error err = {0};
     open_side(&s, "3lc:s=1");
@@ -220,8 +214,7 @@ static void what_is_taken_back_is_in_the_residual_again(void **state) {
     close_side(&s);
 }
 
-static void a_residual_that_was_saved_can_be_restored(void **state) {
-    (void)state;
+static void a_residual_that_was_saved_can_be_restored(void) {
     side s;
     fed_error err = {0};
     size_t len = 0, again = 0;
@@ -244,8 +237,7 @@ static void a_residual_that_was_saved_can_be_restored(void **state) {
 }
 
 /* Of a codec without a residual the first of sixteen encodes is looked at. */
-static void values_that_became_zero_are_counted_now_and_then(void **state) {
-    (void)state;
+static void values_that_became_zero_are_counted_now_and_then(void) {
     side s;
     size_t len = 0, coded = 0, slices = 0;
     open_side(&s, "stoch3");
@@ -274,8 +266,7 @@ static void values_that_became_zero_are_counted_now_and_then(void **state) {
     close_side(&s);
 }
 
-static void a_codec_with_a_second_stage_is_refused(void **state) {
-    (void)state;
+static void a_codec_with_a_second_stage_is_refused(void) {
     side s;
     fed_error err = {0};
     feddc_coder *coder = NULL;
@@ -287,8 +278,7 @@ static void a_codec_with_a_second_stage_is_refused(void **state) {
     close_side(&s);
 }
 
-static void a_gradient_that_is_not_finite_is_named(void **state) {
-    (void)state;
+static void a_gradient_that_is_not_finite_is_named(void) {
     side s;
     fed_error err = {0};
     size_t len = 0;
@@ -314,16 +304,16 @@ static void a_gradient_that_is_not_finite_is_named(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_message_that_was_cut_off_is_refused_and_not_read_beyond_its_end),
-        cmocka_unit_test(a_length_that_leads_out_of_the_message_is_refused),
-        cmocka_unit_test(a_message_with_bytes_behind_it_is_refused),
-        cmocka_unit_test(raw_values_of_another_number_are_refused),
-        cmocka_unit_test(a_message_says_the_values_of_its_shard_and_no_others),
-        cmocka_unit_test(what_is_taken_back_is_in_the_residual_again),
-        cmocka_unit_test(a_residual_that_was_saved_can_be_restored),
-        cmocka_unit_test(values_that_became_zero_are_counted_now_and_then),
-        cmocka_unit_test(a_codec_with_a_second_stage_is_refused),
-        cmocka_unit_test(a_gradient_that_is_not_finite_is_named),
+        fed_unit_test(a_message_that_was_cut_off_is_refused_and_not_read_beyond_its_end),
+        fed_unit_test(a_length_that_leads_out_of_the_message_is_refused),
+        fed_unit_test(a_message_with_bytes_behind_it_is_refused),
+        fed_unit_test(raw_values_of_another_number_are_refused),
+        fed_unit_test(a_message_says_the_values_of_its_shard_and_no_others),
+        fed_unit_test(what_is_taken_back_is_in_the_residual_again),
+        fed_unit_test(a_residual_that_was_saved_can_be_restored),
+        fed_unit_test(values_that_became_zero_are_counted_now_and_then),
+        fed_unit_test(a_codec_with_a_second_stage_is_refused),
+        fed_unit_test(a_gradient_that_is_not_finite_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,8 +5,7 @@
 #include "fedclient/datacenter/collective.h"
 #include "feddc/exchange.h"
 
-static void each_name_is_a_spec(void **state) {
-    (void)state;
+static void each_name_is_a_spec(void) {
     for (size_t k = 0; feddc_collective_name(k) != NULL; k++) {
         const feddc_collective_vtable *found = NULL;
         double param[FEDDC_COLLECTIVE_PARAMS];
@@ -18,8 +17,7 @@ static void each_name_is_a_spec(void **state) {
     }
 }
 
-static void a_wrong_spec_is_refused_with_its_word(void **state) {
-    (void)state;
+static void a_wrong_spec_is_refused_with_its_word(void) {
     const feddc_collective_vtable *found = NULL;
     double param[FEDDC_COLLECTIVE_PARAMS];
     fed_error err = {0};
@@ -30,8 +28,8 @@ static void a_wrong_spec_is_refused_with_its_word(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_name_is_a_spec),
-        cmocka_unit_test(a_wrong_spec_is_refused_with_its_word),
+        fed_unit_test(each_name_is_a_spec),
+        fed_unit_test(a_wrong_spec_is_refused_with_its_word),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

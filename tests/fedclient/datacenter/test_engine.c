@@ -115,13 +115,11 @@ static uint64_t run(uint32_t size, atomic_bool *looked) {
     return m[0].messages;
 }
 
-static void ranks_may_put_their_buckets_in_in_other_orders(void **state) {
-    (void)state;
+static void ranks_may_put_their_buckets_in_in_other_orders(void) {
     run(RANKS, NULL);
 }
 
-static void later_buckets_wait_for_the_first_ones(void **state) {
-    (void)state;
+static void later_buckets_wait_for_the_first_ones(void) {
     atomic_bool looked = false;
     assert_int_equal(run(2, &looked), BEGUN);
 }
@@ -154,8 +152,7 @@ static void close_collective(void *self) {
     (void)self;
 }
 
-static void an_aggregator_serves_until_its_last_worker_has_left(void **state) {
-    (void)state;
+static void an_aggregator_serves_until_its_last_worker_has_left(void) {
     static const feddc_link_vtable link = {.wait = wait_for_farewell, .close = close_link};
     static const feddc_collective_vtable collective = {.close = close_collective};
     bool gone[3] = {false};
@@ -178,9 +175,9 @@ static void an_aggregator_serves_until_its_last_worker_has_left(void **state) {
 int main(void) {
     alarm(120); /* an engine that waits for ever ends here */
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ranks_may_put_their_buckets_in_in_other_orders),
-        cmocka_unit_test(later_buckets_wait_for_the_first_ones),
-        cmocka_unit_test(an_aggregator_serves_until_its_last_worker_has_left),
+        fed_unit_test(ranks_may_put_their_buckets_in_in_other_orders),
+        fed_unit_test(later_buckets_wait_for_the_first_ones),
+        fed_unit_test(an_aggregator_serves_until_its_last_worker_has_left),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

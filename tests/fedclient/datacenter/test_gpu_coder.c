@@ -138,8 +138,7 @@ static void same_rounds(const char *codec) {
     close_side(&there);
 }
 
-static void messages_sums_and_residuals_are_the_hosts(void **state) {
-    (void)state;
+static void messages_sums_and_residuals_are_the_hosts(void) {
     for (size_t k = 0; fedcodec_at(k) != NULL; k++) {
         if (fedcodec_gpu_has(fedcodec_at(k)) ||
             strcmp(fedcodec_name(fedcodec_at(k)), "float32") == 0) {
@@ -148,8 +147,7 @@ static void messages_sums_and_residuals_are_the_hosts(void **state) {
     }
 }
 
-static void a_saved_residual_comes_back(void **state) {
-    (void)state;
+static void a_saved_residual_comes_back(void) {
     side there;
     fed_error err = {0};
     float *a = malloc(plan.n * sizeof *a), *b = calloc(plan.n, sizeof *b);
@@ -176,8 +174,7 @@ static const feddc_shard *coded_shard(const side *s) {
     return &plan.shard[k];
 }
 
-static void bad_messages_are_refused(void **state) {
-    (void)state;
+static void bad_messages_are_refused(void) {
     side there;
     fed_error err = {0};
     open_side(&there, gpu, "twobit");
@@ -201,8 +198,7 @@ static void bad_messages_are_refused(void **state) {
     close_side(&there);
 }
 
-static void what_is_not_finite_is_refused(void **state) {
-    (void)state;
+static void what_is_not_finite_is_refused(void) {
     side there;
     fed_error err = {0};
     bool finite = true;
@@ -225,8 +221,7 @@ static void what_is_not_finite_is_refused(void **state) {
     free(x);
 }
 
-static void a_codec_that_the_gpu_lacks_is_named(void **state) {
-    (void)state;
+static void a_codec_that_the_gpu_lacks_is_named(void) {
     fed_error err = {0};
     feddc_values values;
     feddc_coder *coder = NULL;
@@ -238,8 +233,7 @@ static void a_codec_that_the_gpu_lacks_is_named(void **state) {
 }
 
 /* What an exchange does that couldn't build its kernels. */
-static void what_was_never_made_can_be_freed(void **state) {
-    (void)state;
+static void what_was_never_made_can_be_freed(void) {
     feddc_values values = {.gpu = gpu};
     feddc_values_free(&values, NULL);
     feddc_values_close(&values);
@@ -254,12 +248,12 @@ int main(void) {
         return status;
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(messages_sums_and_residuals_are_the_hosts),
-        cmocka_unit_test(a_saved_residual_comes_back),
-        cmocka_unit_test(bad_messages_are_refused),
-        cmocka_unit_test(what_is_not_finite_is_refused),
-        cmocka_unit_test(a_codec_that_the_gpu_lacks_is_named),
-        cmocka_unit_test(what_was_never_made_can_be_freed),
+        fed_unit_test(messages_sums_and_residuals_are_the_hosts),
+        fed_unit_test(a_saved_residual_comes_back),
+        fed_unit_test(bad_messages_are_refused),
+        fed_unit_test(what_is_not_finite_is_refused),
+        fed_unit_test(a_codec_that_the_gpu_lacks_is_named),
+        fed_unit_test(what_was_never_made_can_be_freed),
     };
     int failed = EXIT_FAILURE;
     if (feddc_plan_make(tensor, TENSORS, 16, 1 << 19, SHARDS, &plan, &err) == FED_OK) {

@@ -4,8 +4,7 @@
 
 #include "feddc/link.h"
 
-static void each_name_finds_its_own_row(void **state) {
-    (void)state;
+static void each_name_finds_its_own_row(void) {
     for (size_t k = 0; feddc_link_at(k) != NULL; k++) {
         assert_ptr_equal(feddc_link_named(feddc_link_at(k)->name), feddc_link_at(k));
         for (size_t j = 0; j < k; j++) {
@@ -14,16 +13,15 @@ static void each_name_finds_its_own_row(void **state) {
     }
 }
 
-static void another_name_finds_none(void **state) {
-    (void)state;
+static void another_name_finds_none(void) {
     assert_null(feddc_link_named("pigeon"));
     assert_null(feddc_link_named(""));
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_name_finds_its_own_row),
-        cmocka_unit_test(another_name_finds_none),
+        fed_unit_test(each_name_finds_its_own_row),
+        fed_unit_test(another_name_finds_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -309,8 +309,7 @@ static void no_trace_does_no_harm(void **state) {
     fed_writer_free(&out);
 }
 
-static void what_does_not_exist_is_refused_or_ignored(void **state) {
-    (void)state;
+static void what_does_not_exist_is_refused_or_ignored(void) {
     fed_error err = {0};
     feddc_trace *trace = NULL;
     assert_fed_status(feddc_trace_open(2, 2, 4, &trace, &err), FED_EINVAL);
@@ -329,8 +328,7 @@ static void what_does_not_exist_is_refused_or_ignored(void **state) {
     feddc_trace_close(trace);
 }
 
-static void the_least_round_trip_tells_the_offset(void **state) {
-    (void)state;
+static void the_least_round_trip_tells_the_offset(void) {
     uint64_t error = 0;
     /* The other clock is 1,000 behind; the second answer was quick, the others were held up. */
     const feddc_clock_sample samples[] = {
@@ -346,8 +344,7 @@ static void the_least_round_trip_tells_the_offset(void **state) {
     assert_true(error == UINT64_MAX);
 }
 
-static void means_say_what_was_hidden(void **state) {
-    (void)state;
+static void means_say_what_was_hidden(void) {
     const feddc_times times = {.steps = 10,
                                .step = 0.5,
                                .compute = 0.4,
@@ -370,8 +367,7 @@ static void means_say_what_was_hidden(void **state) {
     assert_true(feddc_times_means(&none).hidden == 0);
 }
 
-static void the_table_has_a_line_a_rank_a_mean_and_the_prediction(void **state) {
-    (void)state;
+static void the_table_has_a_line_a_rank_a_mean_and_the_prediction(void) {
     const feddc_times ranks[2] = {
         {.steps = 10, .step = 0.4, .exchange = 0.1, .exposed = 0.1, .sent = 3000000},
         {.steps = 10, .step = 0.6, .exchange = 0.1, .exposed = 0, .sent = 1000000}};
@@ -410,11 +406,10 @@ int main(void) {
         cmocka_unit_test_setup_teardown(
             a_disk_that_is_full_at_the_last_byte_leaves_the_parts_and_no_file, setup, teardown),
         cmocka_unit_test_setup_teardown(no_trace_does_no_harm, setup, teardown),
-        cmocka_unit_test_setup_teardown(what_does_not_exist_is_refused_or_ignored, setup, teardown),
-        cmocka_unit_test_setup_teardown(the_least_round_trip_tells_the_offset, setup, teardown),
-        cmocka_unit_test_setup_teardown(means_say_what_was_hidden, setup, teardown),
-        cmocka_unit_test_setup_teardown(the_table_has_a_line_a_rank_a_mean_and_the_prediction,
-                                        setup, teardown),
+        fed_unit_test(what_does_not_exist_is_refused_or_ignored),
+        fed_unit_test(the_least_round_trip_tells_the_offset),
+        fed_unit_test(means_say_what_was_hidden),
+        fed_unit_test(the_table_has_a_line_a_rank_a_mean_and_the_prediction),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,14 +17,12 @@ static void check_said(void) {
     }
 }
 
-static void four_threads_find_the_line(void **state) {
-    (void)state;
+static void four_threads_find_the_line(void) {
     assert_int_equal(fed_test_run(".", "allreduce", "threads", said, sizeof said), 0);
     check_said();
 }
 
-static void four_ranks_find_the_line(void **state) {
-    (void)state;
+static void four_ranks_find_the_line(void) {
     if (feddc_link_named("mpi") == NULL || !mpi_job_possible()) {
         skip();
     }
@@ -32,17 +30,16 @@ static void four_ranks_find_the_line(void **state) {
     check_said();
 }
 
-static void a_wrong_link_is_a_usage(void **state) {
-    (void)state;
+static void a_wrong_link_is_a_usage(void) {
     assert_int_equal(fed_test_run(".", "allreduce", "pigeon", said, sizeof said), 2);
     assert_non_null(strstr(said, "usage"));
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(four_threads_find_the_line),
-        cmocka_unit_test(four_ranks_find_the_line),
-        cmocka_unit_test(a_wrong_link_is_a_usage),
+        fed_unit_test(four_threads_find_the_line),
+        fed_unit_test(four_ranks_find_the_line),
+        fed_unit_test(a_wrong_link_is_a_usage),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

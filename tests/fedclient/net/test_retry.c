@@ -3,8 +3,7 @@
 #include "fed_test.h"
 #include "fedclient/steps/steps.h"
 
-static void waits_double_from_200_ms_to_a_minute(void **state) {
-    (void)state;
+static void waits_double_from_200_ms_to_a_minute(void) {
     uint32_t most = 400;
     for (unsigned failures = 1; failures < 40; failures++) {
         uint32_t wait = fedclient_backoff_ms("device", failures, 0);
@@ -14,8 +13,7 @@ static void waits_double_from_200_ms_to_a_minute(void **state) {
     assert_in_range(fedclient_backoff_ms("device", 4000000000U, 0), 30000, 60000);
 }
 
-static void who_was_told_to_wait_longer_does(void **state) {
-    (void)state;
+static void who_was_told_to_wait_longer_does(void) {
     const uint32_t told = 15 * 60000;
     uint32_t most = told / 32;
     for (unsigned failures = 1; failures < 40; failures++) {
@@ -27,8 +25,7 @@ static void who_was_told_to_wait_longer_does(void **state) {
                     UINT32_MAX);
 }
 
-static void devices_cut_off_together_come_back_apart(void **state) {
-    (void)state;
+static void devices_cut_off_together_come_back_apart(void) {
     enum { DEVICES = 200, SLOTS = 10 };
     unsigned slots[SLOTS] = {0};
     for (unsigned k = 0; k < DEVICES; k++) {
@@ -41,8 +38,7 @@ static void devices_cut_off_together_come_back_apart(void **state) {
     }
 }
 
-static void who_is_refused_waits_four_hours_or_so(void **state) {
-    (void)state;
+static void who_is_refused_waits_four_hours_or_so(void) {
     uint32_t least = UINT32_MAX, most = 0;
     for (unsigned k = 0; k < 200; k++) {
         char device[16];
@@ -58,10 +54,10 @@ static void who_is_refused_waits_four_hours_or_so(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(waits_double_from_200_ms_to_a_minute),
-        cmocka_unit_test(who_was_told_to_wait_longer_does),
-        cmocka_unit_test(devices_cut_off_together_come_back_apart),
-        cmocka_unit_test(who_is_refused_waits_four_hours_or_so),
+        fed_unit_test(waits_double_from_200_ms_to_a_minute),
+        fed_unit_test(who_was_told_to_wait_longer_does),
+        fed_unit_test(devices_cut_off_together_come_back_apart),
+        fed_unit_test(who_is_refused_waits_four_hours_or_so),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

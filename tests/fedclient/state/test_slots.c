@@ -168,15 +168,11 @@ static void train_rounds(device *d, size_t count) {
     }
 }
 
-static bool knows_the_end(const fedclient_event *event) {
-    return event->outcome == FEDCLIENT_WAITED && event->reason == FED_WAIT_FINISHED;
-}
-
 /** Steps until all tasks are over, and the device has the last model of each. */
 static void finish(device *d) {
     for (int k = 0; k < STEPS_MOST; k++) {
         const fedclient_event event = step(d);
-        if (knows_the_end(&event)) {
+        if (event.outcome == FEDCLIENT_WAITED && event.reason == FED_WAIT_FINISHED) {
             return;
         }
     }
@@ -516,8 +512,7 @@ static void run(store_kind kind, uint64_t put, uint64_t request, bool late, uint
     coordinator_teardown(&c);
 }
 
-static void power_that_fails_at_any_put_loses_nothing_of_either_task(void **state) {
-    (void)state;
+static void power_that_fails_at_any_put_loses_nothing_of_either_task(void) {
     for (store_kind kind = CHIP; kind <= LENDING; kind++) {
         uint64_t puts = 0, requests = 0, again = 0;
         run(kind, UINT64_MAX, UINT64_MAX, false, &puts, &requests);
@@ -529,8 +524,7 @@ static void power_that_fails_at_any_put_loses_nothing_of_either_task(void **stat
     }
 }
 
-static void a_line_that_breaks_at_any_request_loses_nothing_of_either_task(void **state) {
-    (void)state;
+static void a_line_that_breaks_at_any_request_loses_nothing_of_either_task(void) {
     for (store_kind kind = CHIP; kind <= IN_PLACE; kind += IN_PLACE) {
         uint64_t puts = 0, requests = 0, again = 0;
         run(kind, UINT64_MAX, UINT64_MAX, false, &puts, &requests);
@@ -557,8 +551,8 @@ int main(void) {
         WITH_COORDINATOR(a_declined_task_takes_no_slot),
         WITH_COORDINATOR(a_damaged_model_leaves_the_task_its_slot),
         WITH_COORDINATOR(a_number_of_slots_that_makes_no_sense_is_refused),
-        cmocka_unit_test(power_that_fails_at_any_put_loses_nothing_of_either_task),
-        cmocka_unit_test(a_line_that_breaks_at_any_request_loses_nothing_of_either_task),
+        fed_unit_test(power_that_fails_at_any_put_loses_nothing_of_either_task),
+        fed_unit_test(a_line_that_breaks_at_any_request_loses_nothing_of_either_task),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,8 +5,7 @@
 
 #include "fed/version.h"
 
-static void a_coordinator_of_the_protocol_before_gets_the_whole_task_done(void **state) {
-    (void)state;
+static void a_coordinator_of_the_protocol_before_gets_the_whole_task_done(void) {
     fed_device device;
     fed_device_open(&device, "sbc:p=0.1", 5);
     device.fake.protocol = FED_PROTOCOL - 1;
@@ -18,8 +17,7 @@ static void a_coordinator_of_the_protocol_before_gets_the_whole_task_done(void *
     fed_device_close(&device);
 }
 
-static void a_coordinator_too_old_is_named(void **state) {
-    (void)state;
+static void a_coordinator_too_old_is_named(void) {
     fed_device device;
     fed_device_open(&device, "sbc:p=0.1", 5);
     device.fake.protocol = FED_PROTOCOL_OLDEST - 1;
@@ -28,8 +26,7 @@ static void a_coordinator_too_old_is_named(void **state) {
     fed_device_close(&device);
 }
 
-static void a_coordinator_that_knows_no_slots_gets_the_whole_task_done(void **state) {
-    (void)state;
+static void a_coordinator_that_knows_no_slots_gets_the_whole_task_done(void) {
     fed_device device;
     fed_device_open(&device, "sbc:p=0.1", 5);
     device.options.slots = 3;
@@ -48,8 +45,7 @@ static void a_coordinator_that_knows_no_slots_gets_the_whole_task_done(void **st
 }
 
 /* Its limit for the body of a check-in is smaller, too. */
-static void so_does_one_for_which_the_list_is_too_long(void **state) {
-    (void)state;
+static void so_does_one_for_which_the_list_is_too_long(void) {
     fed_device device;
     fed_device_open(&device, "sbc:p=0.1", 2);
     device.options.slots = 3;
@@ -59,8 +55,7 @@ static void so_does_one_for_which_the_list_is_too_long(void **state) {
     fed_device_close(&device);
 }
 
-static void a_device_with_one_slot_is_not_asked_again_for_what_it_did_not_say(void **state) {
-    (void)state;
+static void a_device_with_one_slot_is_not_asked_again_for_what_it_did_not_say(void) {
     fed_device device;
     fed_device_open(&device, "sbc:p=0.1", 2);
     fed_fake_refuse(&device.fake, "/v1/checkin", 400, "bad_request");
@@ -71,11 +66,11 @@ static void a_device_with_one_slot_is_not_asked_again_for_what_it_did_not_say(vo
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_coordinator_of_the_protocol_before_gets_the_whole_task_done),
-        cmocka_unit_test(a_coordinator_too_old_is_named),
-        cmocka_unit_test(a_coordinator_that_knows_no_slots_gets_the_whole_task_done),
-        cmocka_unit_test(so_does_one_for_which_the_list_is_too_long),
-        cmocka_unit_test(a_device_with_one_slot_is_not_asked_again_for_what_it_did_not_say),
+        fed_unit_test(a_coordinator_of_the_protocol_before_gets_the_whole_task_done),
+        fed_unit_test(a_coordinator_too_old_is_named),
+        fed_unit_test(a_coordinator_that_knows_no_slots_gets_the_whole_task_done),
+        fed_unit_test(so_does_one_for_which_the_list_is_too_long),
+        fed_unit_test(a_device_with_one_slot_is_not_asked_again_for_what_it_did_not_say),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

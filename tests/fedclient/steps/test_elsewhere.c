@@ -297,8 +297,7 @@ static void snapshots_and_deltas_come_from_the_cache(void **state) {
     fed_device_check(&w->device, 0);
 }
 
-static void whatever_the_cache_does_the_round_goes_on(void **state) {
-    (void)state;
+static void whatever_the_cache_does_the_round_goes_on(void) {
     for (cache_trouble trouble = GONE; trouble < MIDWAY; trouble++) {
         world *w;
         setup((void **)&w);
@@ -393,8 +392,7 @@ static void a_program_that_lost_its_line_to_caches_begins_anew(void **state) {
     fed_device_check(&w->device, 0);
 }
 
-static void addresses_that_make_no_sense_are_no_cache(void **state) {
-    (void)state;
+static void addresses_that_make_no_sense_are_no_cache(void) {
     for (address_trouble trouble = CUT_OFF; trouble <= TOO_MUCH; trouble++) {
         world *w;
         setup((void **)&w);
@@ -426,14 +424,14 @@ static void a_task_without_a_cache_is_as_ever(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         test(snapshots_and_deltas_come_from_the_cache),
-        cmocka_unit_test(whatever_the_cache_does_the_round_goes_on),
+        fed_unit_test(whatever_the_cache_does_the_round_goes_on),
         test(after_a_failure_the_cache_is_left_alone_for_a_while),
         test(a_line_that_breaks_but_carries_bytes_is_no_failure),
         test(a_cache_without_ranges_is_good_enough),
         test(a_download_goes_on_after_a_reboot),
         test(what_a_cache_has_sent_is_of_no_use_to_the_coordinator),
         test(a_program_that_lost_its_line_to_caches_begins_anew),
-        cmocka_unit_test(addresses_that_make_no_sense_are_no_cache),
+        fed_unit_test(addresses_that_make_no_sense_are_no_cache),
         test(a_device_without_a_line_to_caches_says_so),
         test(a_task_without_a_cache_is_as_ever),
     };

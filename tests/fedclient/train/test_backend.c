@@ -6,8 +6,7 @@
 #include "fedtrain/backend.h"
 #include "fedtrain/net.h"
 
-static void test_names_find_their_backends(void **state) {
-    (void)state;
+static void test_names_find_their_backends(void) {
     const fedtrain_backend_vtable *found;
     const char *name;
     size_t k = 0;
@@ -22,8 +21,7 @@ static void test_names_find_their_backends(void **state) {
     assert_string_equal(found->name, "fast");
 }
 
-static void test_a_backend_that_is_not_there_is_answered_with_those_that_are(void **state) {
-    (void)state;
+static void test_a_backend_that_is_not_there_is_answered_with_those_that_are(void) {
     fed_error err = {0};
     fed_arch arch;
     fedtrain_net *net = NULL;
@@ -39,8 +37,8 @@ static void test_a_backend_that_is_not_there_is_answered_with_those_that_are(voi
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names_find_their_backends),
-        cmocka_unit_test(test_a_backend_that_is_not_there_is_answered_with_those_that_are),
+        fed_unit_test(test_names_find_their_backends),
+        fed_unit_test(test_a_backend_that_is_not_there_is_answered_with_those_that_are),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

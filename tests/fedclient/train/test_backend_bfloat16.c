@@ -45,7 +45,7 @@ static void check_pairs(const fedtrain_kernels *k, const float *x, size_t n, siz
     }
 }
 
-static void test_pairs_are_of_the_nearest_values(void **state) {
+static void test_pairs_are_of_the_nearest_values(void) {
     enum { MOST = 100 };
     static const uint32_t edges[] = {0x00000000, 0x80000000, 0x7f800000, 0xff800000, 0x7fffffff,
                                      0x7f800001, 0xffc12345, 0x3f808000, 0x3f818000, 0x3f807fff,
@@ -55,7 +55,6 @@ static void test_pairs_are_of_the_nearest_values(void **state) {
     float x[MOST + 1], pairs[MOST + 1];
     const fedtrain_kernels *k;
     fed_rng rng;
-    (void)state;
     fed_rng_init(&rng, 5, 0, 0);
     for (size_t i = 0; i <= MOST; i++) {
         const uint32_t bits = i < EDGES ? edges[i] : fed_rng_below(&rng, UINT32_MAX);
@@ -161,10 +160,9 @@ static void assert_equal(const net_case *net, const char *isa, const float *got,
 }
 
 /* Whole numbers up to 256 are bfloat16, and their sums are exact: so are the answers. */
-static void test_nets_of_small_whole_numbers_are_exact(void **state) {
+static void test_nets_of_small_whole_numbers_are_exact(void) {
     const char *text;
     size_t nets = 0;
-    (void)state;
     for (size_t k = 0; (text = net_case_text(k)) != NULL; k++) {
         net_case net;
         fed_rng rng;
@@ -198,9 +196,8 @@ static void assert_near(const net_case *net, const char *isa, const float *got, 
     }
 }
 
-static void test_other_nets_are_near(void **state) {
+static void test_other_nets_are_near(void) {
     const char *text;
-    (void)state;
     for (size_t k = 0; (text = net_case_text(k)) != NULL; k++) {
         net_case net;
         net_case_make(&net, text);
@@ -213,9 +210,9 @@ static void test_other_nets_are_near(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pairs_are_of_the_nearest_values),
-        cmocka_unit_test(test_nets_of_small_whole_numbers_are_exact),
-        cmocka_unit_test(test_other_nets_are_near),
+        fed_unit_test(test_pairs_are_of_the_nearest_values),
+        fed_unit_test(test_nets_of_small_whole_numbers_are_exact),
+        fed_unit_test(test_other_nets_are_near),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

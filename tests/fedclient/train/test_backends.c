@@ -172,8 +172,7 @@ static bool is_touchy(const fed_arch *arch, size_t batch) {
     return touchy;
 }
 
-static void test_all_backends_agree_with_the_reference(void **state) {
-    (void)state;
+static void test_all_backends_agree_with_the_reference(void) {
     const char *text;
     for (size_t k = 0; (text = net_case_text(k)) != NULL; k++) {
         net_case net;
@@ -228,8 +227,7 @@ static void check_model(const char *name, size_t batch) {
     net_case_free(&net);
 }
 
-static void test_devices_run_known_models_alike_each_time(void **state) {
-    (void)state;
+static void test_devices_run_known_models_alike_each_time(void) {
     check_model("lenet5-caffe", 5);
 #ifndef FED_SANITIZED /* each kind of their layers is in a smaller net above */
     check_model("lenet5", 5);
@@ -344,8 +342,7 @@ static void draw_net(sketch *s, uint32_t seed) {
 }
 
 /* Normalizations of few values, one behind the other, make much of rounding. */
-static void test_random_nets_agree_too(void **state) {
-    (void)state;
+static void test_random_nets_agree_too(void) {
     const uint32_t nets = FED_TEST_TRIES(200, 40), on_devices = nets / 10;
     for (uint32_t seed = 0; seed < nets; seed++) {
         sketch s;
@@ -417,17 +414,16 @@ static void check_step(const net_case *net, const net_engine *e) {
     fedtrain_denormal_restore(saved);
 }
 
-static void test_a_step_at_once_is_a_gradient_and_an_update_to_the_bit(void **state) {
-    (void)state;
+static void test_a_step_at_once_is_a_gradient_and_an_update_to_the_bit(void) {
     net_case_each(check_step);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_backends_agree_with_the_reference),
-        cmocka_unit_test(test_devices_run_known_models_alike_each_time),
-        cmocka_unit_test(test_random_nets_agree_too),
-        cmocka_unit_test(test_a_step_at_once_is_a_gradient_and_an_update_to_the_bit),
+        fed_unit_test(test_all_backends_agree_with_the_reference),
+        fed_unit_test(test_devices_run_known_models_alike_each_time),
+        fed_unit_test(test_random_nets_agree_too),
+        fed_unit_test(test_a_step_at_once_is_a_gradient_and_an_update_to_the_bit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

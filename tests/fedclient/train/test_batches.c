@@ -102,8 +102,7 @@ static void check_by_hand(void (*open)(world *w), size_t done) {
     close_world(&hand);
 }
 
-static void test_steps_by_hand_are_a_run_to_the_bit(void **state) {
-    (void)state;
+static void test_steps_by_hand_are_a_run_to_the_bit(void) {
     for (size_t done = 0; done < STEPS; done += 4) {
         check_by_hand(open_pictures, done);
         check_by_hand(open_text, done);
@@ -127,8 +126,7 @@ static seen look(fedtrain_batches *batches, size_t step) {
     return s;
 }
 
-static void test_a_step_has_the_same_batch_in_any_order(void **state) {
-    (void)state;
+static void test_a_step_has_the_same_batch_in_any_order(void) {
     world w;
     seen in_order[STEPS];
     open_pictures(&w);
@@ -146,8 +144,7 @@ static void test_a_step_has_the_same_batch_in_any_order(void **state) {
 }
 
 /* A round's batches go on where those of the round before ended. */
-static void test_a_step_past_the_last_is_the_next_rounds_first(void **state) {
-    (void)state;
+static void test_a_step_past_the_last_is_the_next_rounds_first(void) {
     world w;
     open_pictures(&w);
     fedtrain_batches *batches = open_batches(&w);
@@ -162,8 +159,7 @@ static void test_a_step_past_the_last_is_the_next_rounds_first(void **state) {
 }
 
 /* Before a pass is over, no sample comes twice. */
-static void test_a_pass_visits_each_sample_once(void **state) {
-    (void)state;
+static void test_a_pass_visits_each_sample_once(void) {
     world w;
     open_pictures(&w);
     w.job.round = 0;
@@ -184,8 +180,7 @@ static void test_a_pass_visits_each_sample_once(void **state) {
     close_world(&w);
 }
 
-static void test_a_job_that_cannot_be_walked_has_no_batches(void **state) {
-    (void)state;
+static void test_a_job_that_cannot_be_walked_has_no_batches(void) {
     world w;
     fed_error err = {0};
     fedtrain_batches *batches = NULL;
@@ -204,11 +199,11 @@ static void test_a_job_that_cannot_be_walked_has_no_batches(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_steps_by_hand_are_a_run_to_the_bit),
-        cmocka_unit_test(test_a_step_has_the_same_batch_in_any_order),
-        cmocka_unit_test(test_a_step_past_the_last_is_the_next_rounds_first),
-        cmocka_unit_test(test_a_pass_visits_each_sample_once),
-        cmocka_unit_test(test_a_job_that_cannot_be_walked_has_no_batches),
+        fed_unit_test(test_steps_by_hand_are_a_run_to_the_bit),
+        fed_unit_test(test_a_step_has_the_same_batch_in_any_order),
+        fed_unit_test(test_a_step_past_the_last_is_the_next_rounds_first),
+        fed_unit_test(test_a_pass_visits_each_sample_once),
+        fed_unit_test(test_a_job_that_cannot_be_walked_has_no_batches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

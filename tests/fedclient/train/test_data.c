@@ -3,28 +3,19 @@
 #include "fed_test.h"
 #include "fedtrain/data.h"
 
-static char directory[256];
-
 static int setup(void **state) {
-    (void)state;
     static const char table[] = "1,2,0\n3,4,1\n5,6,1\n7,8,0\n";
-    fed_test_tmpdir(directory, sizeof directory);
-    fed_test_put(directory, "train.csv", table, sizeof table - 1);
-    fed_test_put(directory, "train.txt", "b a a\na b\na\n", 12);
-    fed_test_put(directory, "test.txt", "c b a\n", 6);
-    return 0;
-}
-
-static int teardown(void **state) {
-    (void)state;
-    fed_test_rmdir(directory);
+    (void)fed_test_dir_make(state);
+    fed_test_put(fed_test_dir, "train.csv", table, sizeof table - 1);
+    fed_test_put(fed_test_dir, "train.txt", "b a a\na b\na\n", 12);
+    fed_test_put(fed_test_dir, "test.txt", "c b a\n", 6);
     return 0;
 }
 
 static fedtrain_data open_data(const char *name, const char *part) {
     fedtrain_data data;
     fed_error err = {0};
-    assert_fed_ok_err(fedtrain_data_open(name, directory, part, "train", &data, &err));
+    assert_fed_ok_err(fedtrain_data_open(name, fed_test_dir, part, "train", &data, &err));
     return data;
 }
 
@@ -38,8 +29,7 @@ static fedtrain_share take_share(const fedtrain_data *data, uint32_t clients, ui
     return share;
 }
 
-static void a_name_says_whether_it_is_samples_or_a_text(void **state) {
-    (void)state;
+static void a_name_says_whether_it_is_samples_or_a_text(void) {
     fedtrain_data table = open_data("csv:label=last", "train"), text = open_data("words", "train");
     assert_false(table.is_text);
     assert_int_equal(table.set.count, 4);
@@ -49,8 +39,7 @@ static void a_name_says_whether_it_is_samples_or_a_text(void **state) {
     fedtrain_data_free(&text);
 }
 
-static void another_part_of_a_text_has_the_words_of_the_training_part(void **state) {
-    (void)state;
+static void another_part_of_a_text_has_the_words_of_the_training_part(void) {
     fedtrain_data train = open_data("words", "train"), test = open_data("words", "test");
     const fedtrain_vocabulary *words = test.text.words;
     assert_int_equal(fedtrain_vocabulary_size(words), fedtrain_vocabulary_size(train.text.words));
@@ -61,8 +50,7 @@ static void another_part_of_a_text_has_the_words_of_the_training_part(void **sta
     fedtrain_data_free(&test);
 }
 
-static void shares_are_samples_or_tokens_and_together_all(void **state) {
-    (void)state;
+static void shares_are_samples_or_tokens_and_together_all(void) {
     static const char *const names[] = {"csv", "words"};
     static const size_t sizes[] = {4, 9};
     for (size_t i = 0; i < 2; i++) {
@@ -83,8 +71,7 @@ static void shares_are_samples_or_tokens_and_together_all(void **state) {
     }
 }
 
-static void who_is_no_client_has_no_share(void **state) {
-    (void)state;
+static void who_is_no_client_has_no_share(void) {
     fedtrain_data data = open_data("csv", "train");
     fedtrain_partition all;
     fedtrain_share share;
@@ -98,10 +85,10 @@ static void who_is_no_client_has_no_share(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_name_says_whether_it_is_samples_or_a_text),
-        cmocka_unit_test(another_part_of_a_text_has_the_words_of_the_training_part),
-        cmocka_unit_test(shares_are_samples_or_tokens_and_together_all),
-        cmocka_unit_test(who_is_no_client_has_no_share),
+        fed_unit_test(a_name_says_whether_it_is_samples_or_a_text),
+        fed_unit_test(another_part_of_a_text_has_the_words_of_the_training_part),
+        fed_unit_test(shares_are_samples_or_tokens_and_together_all),
+        fed_unit_test(who_is_no_client_has_no_share),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, setup, fed_test_dir_remove);
 }

@@ -28,8 +28,7 @@ static int teardown(void **state) {
     return 0;
 }
 
-static void test_a_wrapped_set_borrows_its_pixels(void **state) {
-    (void)state;
+static void test_a_wrapped_set_borrows_its_pixels(void) {
     assert_int_equal(set.count, COUNT);
     assert_int_equal(set.classes, 10);
     assert_ptr_equal(set.block[0].first, pixel);
@@ -41,8 +40,7 @@ static void test_a_wrapped_set_borrows_its_pixels(void **state) {
                       FED_EINVAL);
 }
 
-static void test_gather_scales_pixels_to_one(void **state) {
-    (void)state;
+static void test_gather_scales_pixels_to_one(void) {
     const uint32_t index[] = {2, 0, 2};
     const uint32_t wanted[] = {9, 4, 9};
     float x[3 * SIZE];
@@ -56,8 +54,7 @@ static void test_gather_scales_pixels_to_one(void **state) {
     }
 }
 
-static void test_a_normalised_set_has_mean_0_and_deviation_1(void **state) {
-    (void)state;
+static void test_a_normalised_set_has_mean_0_and_deviation_1(void) {
     float mean[C], deviation[C], x[COUNT * SIZE];
     uint32_t got[COUNT];
     fedtrain_dataset_measure(&set, mean, deviation);
@@ -80,8 +77,7 @@ static void test_a_normalised_set_has_mean_0_and_deviation_1(void **state) {
     assert_memory_equal(deviation_again, deviation, sizeof deviation);
 }
 
-static void test_a_constant_channel_is_left_finite(void **state) {
-    (void)state;
+static void test_a_constant_channel_is_left_finite(void) {
     float mean[C], deviation[C];
     memset(pixel, 51, sizeof pixel);
     fedtrain_dataset_measure(&set, mean, deviation);
@@ -89,8 +85,7 @@ static void test_a_constant_channel_is_left_finite(void **state) {
     assert_true(deviation[1] == 1.0F);
 }
 
-static void test_impossible_normalisations_are_refused(void **state) {
-    (void)state;
+static void test_impossible_normalisations_are_refused(void) {
     const float mean[C] = {0, 0}, zero[C] = {1, 0}, negative[C] = {-1, 1}, nan[C] = {1, NAN};
     const float infinite[C] = {INFINITY, 0}, one[C] = {1, 1}, tiny[C] = {1, 1e-42F};
     assert_fed_status(fedtrain_dataset_normalise(&set, mean, zero), FED_EINVAL);
@@ -146,16 +141,14 @@ static void check_kinds(uint32_t padding, bool flip, size_t kinds) {
     }
 }
 
-static void test_every_cut_and_flip_is_about_as_likely(void **state) {
-    (void)state;
+static void test_every_cut_and_flip_is_about_as_likely(void) {
     check_kinds(1, false, 9);
     check_kinds(0, true, 2);
     check_kinds(1, true, 18);
     check_kinds(2, true, 50);
 }
 
-static void test_padding_is_black_before_normalisation(void **state) {
-    (void)state;
+static void test_padding_is_black_before_normalisation(void) {
     const float mean[C] = {0.5F, 0.25F}, deviation[C] = {0.5F, 0.125F};
     float x[SIZE];
     uint32_t got;
@@ -176,8 +169,7 @@ static void test_padding_is_black_before_normalisation(void **state) {
     assert_true(black > 0);
 }
 
-static void test_the_seed_alone_decides_how_pictures_vary(void **state) {
-    (void)state;
+static void test_the_seed_alone_decides_how_pictures_vary(void) {
     float a[COUNT * SIZE], b[COUNT * SIZE];
     uint32_t got[COUNT];
     for (uint64_t seed = 0; seed < 3; seed++) {
@@ -193,7 +185,7 @@ static void test_the_seed_alone_decides_how_pictures_vary(void **state) {
     }
 }
 
-#define WITH_SET(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+#define WITH_SET(test) fed_unit_test_with(test, setup, teardown)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

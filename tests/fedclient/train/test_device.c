@@ -125,8 +125,7 @@ static void check_rule(const char *text, const char *rule) {
     world_close(&there);
 }
 
-static void test_each_optimizer_steps_as_on_the_processor(void **state) {
-    (void)state;
+static void test_each_optimizer_steps_as_on_the_processor(void) {
     static const char *const rules[] = {
         "sgd",
         "sgd:decay=0.01+clip:value=0.02",
@@ -142,8 +141,7 @@ static void test_each_optimizer_steps_as_on_the_processor(void **state) {
     check_rule("input 1x8x8 | dense 7 | relu | dense 3 | scaffold", "sgd+scaffold");
 }
 
-static void test_the_same_run_gives_the_same_bits(void **state) {
-    (void)state;
+static void test_the_same_run_gives_the_same_bits(void) {
     world w[2];
     fed_error err = {0};
     float loss[2];
@@ -164,8 +162,7 @@ static bool stop_at_two(void *user, size_t step, float loss) {
     return step + 1 < 2;
 }
 
-static void test_a_run_that_is_stopped_has_taken_no_further_step(void **state) {
-    (void)state;
+static void test_a_run_that_is_stopped_has_taken_no_further_step(void) {
     world stopped, wanted;
     fed_error err = {0};
     float loss;
@@ -183,8 +180,7 @@ static void test_a_run_that_is_stopped_has_taken_no_further_step(void **state) {
 
 /* ---- A loss that is not finite ---- */
 
-static void test_a_loss_that_is_not_finite_is_named_and_leaves_what_the_step_found(void **state) {
-    (void)state;
+static void test_a_loss_that_is_not_finite_is_named_and_leaves_what_the_step_found(void) {
     world w, wanted;
     fed_error err = {0};
     float loss;
@@ -201,8 +197,7 @@ static void test_a_loss_that_is_not_finite_is_named_and_leaves_what_the_step_fou
     world_close(&wanted);
 }
 
-static void test_a_tensor_that_is_not_finite_is_named(void **state) {
-    (void)state;
+static void test_a_tensor_that_is_not_finite_is_named(void) {
     world w;
     fed_error err = {0};
     float loss;
@@ -258,8 +253,7 @@ test_a_sink_hears_each_layers_device_address_and_the_gradient_is_the_hosts(void 
 }
 
 /* A step in two parts, each of its gradient of the half batch's sum, is the whole step. */
-static void test_a_step_in_parts_is_the_step(void **state) {
-    (void)state;
+static void test_a_step_in_parts_is_the_step(void) {
     world w[2];
     fed_error err = {0};
     float loss;
@@ -290,8 +284,7 @@ static void test_a_step_in_parts_is_the_step(void **state) {
     world_close(&w[1]);
 }
 
-static void test_calls_out_of_order_are_refused(void **state) {
-    (void)state;
+static void test_calls_out_of_order_are_refused(void) {
     world w, here;
     fed_error err = {0};
     float loss;
@@ -320,15 +313,15 @@ int main(void) {
         return 77;
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_optimizer_steps_as_on_the_processor),
-        cmocka_unit_test(test_the_same_run_gives_the_same_bits),
-        cmocka_unit_test(test_a_run_that_is_stopped_has_taken_no_further_step),
-        cmocka_unit_test(test_a_loss_that_is_not_finite_is_named_and_leaves_what_the_step_found),
-        cmocka_unit_test(test_a_tensor_that_is_not_finite_is_named),
+        fed_unit_test(test_each_optimizer_steps_as_on_the_processor),
+        fed_unit_test(test_the_same_run_gives_the_same_bits),
+        fed_unit_test(test_a_run_that_is_stopped_has_taken_no_further_step),
+        fed_unit_test(test_a_loss_that_is_not_finite_is_named_and_leaves_what_the_step_found),
+        fed_unit_test(test_a_tensor_that_is_not_finite_is_named),
         cmocka_unit_test(
             test_a_sink_hears_each_layers_device_address_and_the_gradient_is_the_hosts),
-        cmocka_unit_test(test_a_step_in_parts_is_the_step),
-        cmocka_unit_test(test_calls_out_of_order_are_refused),
+        fed_unit_test(test_a_step_in_parts_is_the_step),
+        fed_unit_test(test_calls_out_of_order_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -120,14 +120,13 @@ static void check_net(const net_case *net, const net_engine *e) {
     check_end(&c);
 }
 
-static void test_gradients_agree_with_finite_differences(void **state) {
-    (void)state;
+static void test_gradients_agree_with_finite_differences(void) {
     net_case_each(check_net);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gradients_agree_with_finite_differences),
+        fed_unit_test(test_gradients_agree_with_finite_differences),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -30,8 +30,7 @@ static double entropy_of(const fedtrain_text *text) {
 }
 
 /* Rounds, as a federation has them, of one client. */
-static void test_an_lstm_learns_shakespeares_spelling(void **state) {
-    (void)state;
+static void test_an_lstm_learns_shakespeares_spelling(void) {
     char model[200];
     fed_arch arch;
     fedtrain_net *net;
@@ -83,7 +82,7 @@ int main(void) {
         return SKIPPED;
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_an_lstm_learns_shakespeares_spelling),
+        fed_unit_test(test_an_lstm_learns_shakespeares_spelling),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     fedtrain_text_free(&test);

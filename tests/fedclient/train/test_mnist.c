@@ -38,21 +38,18 @@ static double accuracy(const char *model, const char *rule, float rate, size_t s
     return (double)score.correct / (double)score.samples;
 }
 
-static void test_a_linear_model_passes_85_percent(void **state) {
-    (void)state;
+static void test_a_linear_model_passes_85_percent(void) {
     assert_true(accuracy("lr", "sgd", 0.1F, 500, 32) > 0.85);
 }
 
-static void test_lenet5_passes_95_percent(void **state) {
-    (void)state;
+static void test_lenet5_passes_95_percent(void) {
 #ifdef FED_SANITIZED
     skip();
 #endif
     assert_true(accuracy("lenet5-caffe", "adam", 1e-3F, 300, 32) > 0.95);
 }
 
-static void test_lenet5_learns_from_batches_of_two(void **state) {
-    (void)state;
+static void test_lenet5_learns_from_batches_of_two(void) {
 #ifdef FED_SANITIZED
     skip();
 #endif
@@ -72,9 +69,9 @@ int main(void) {
         return SKIPPED;
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_linear_model_passes_85_percent),
-        cmocka_unit_test(test_lenet5_passes_95_percent),
-        cmocka_unit_test(test_lenet5_learns_from_batches_of_two),
+        fed_unit_test(test_a_linear_model_passes_85_percent),
+        fed_unit_test(test_lenet5_passes_95_percent),
+        fed_unit_test(test_lenet5_learns_from_batches_of_two),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     fedtrain_dataset_free(&train);

@@ -14,20 +14,6 @@
 #include "fedtrain/net.h"
 #include "fedtrain/onnx.h"
 
-static char dir[256];
-
-static int set_up(void **state) {
-    (void)state;
-    fed_test_tmpdir(dir, sizeof dir);
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    fed_test_rmdir(dir);
-    return 0;
-}
-
 /* Weights as after some training: also biases and running statistics that are not 0 and 1. */
 static float *draw_params(const fed_arch *arch) {
     float *params = malloc(arch->layout.size * sizeof *params);
@@ -53,7 +39,7 @@ static void write_case(const char *name, const char *model) {
     char path[400];
     assert_fed_ok_err(fed_arch_parse(model, &arch, &err));
     float *params = draw_params(&arch);
-    snprintf(path, sizeof path, "%s/%s.onnx", dir, name);
+    snprintf(path, sizeof path, "%s/%s.onnx", fed_test_dir, name);
     assert_fed_ok_err(fedtrain_onnx_save(path, &arch, params, NULL, &err));
 
     size_t in = BATCH * (size_t)arch.input.c * arch.input.h * arch.input.w;
@@ -69,9 +55,9 @@ static void write_case(const char *name, const char *model) {
     const fedtrain_batch batch = {.size = BATCH, .x = x};
     assert_fed_ok_err(fedtrain_net_forward(net, params, &batch, score, &err));
     snprintf(path, sizeof path, "%s.in", name);
-    fed_test_put(dir, path, x, in * sizeof *x);
+    fed_test_put(fed_test_dir, path, x, in * sizeof *x);
     snprintf(path, sizeof path, "%s.out", name);
-    fed_test_put(dir, path, score, out * sizeof *score);
+    fed_test_put(fed_test_dir, path, score, out * sizeof *score);
     fedtrain_net_free(net);
     fed_arch_free(&arch);
     free(params);
@@ -144,8 +130,7 @@ static const char golden[] =
     "\x2a\x17\x08\x01\x10\x01\x42\x0b"
     "dense1.bias\x4a\x04\x00\x00\x00\x3f";
 
-static void a_small_net_has_exactly_these_bytes(void **state) {
-    (void)state;
+static void a_small_net_has_exactly_these_bytes(void) {
     static const float params[] = {1.0F, -2.5F, 0.5F};
     static const char *const metadata[] = {"k", "v", NULL};
     fed_arch arch = {0};
@@ -153,7 +138,7 @@ static void a_small_net_has_exactly_these_bytes(void **state) {
     char path[400];
     uint8_t *data = NULL;
     size_t len = 0;
-    snprintf(path, sizeof path, "%s/small.onnx", dir);
+    snprintf(path, sizeof path, "%s/small.onnx", fed_test_dir);
     assert_fed_ok_err(fed_arch_parse("input 2 | dense 1", &arch, &err));
     assert_fed_ok_err(fedtrain_onnx_save(path, &arch, params, metadata, &err));
     assert_fed_ok_err(fed_file_read(path, 10000, &data, &len, &err));
@@ -163,13 +148,12 @@ static void a_small_net_has_exactly_these_bytes(void **state) {
     fed_arch_free(&arch);
 }
 
-static void what_cannot_be_written_leaves_no_file(void **state) {
-    (void)state;
+static void what_cannot_be_written_leaves_no_file(void) {
     static const float params[] = {1.0F, 2.0F, NAN};
     fed_arch arch = {0};
     fed_error err = {0};
     char path[400];
-    snprintf(path, sizeof path, "%s/none.onnx", dir);
+    snprintf(path, sizeof path, "%s/none.onnx", fed_test_dir);
     assert_fed_ok_err(fed_arch_parse("input 2 | dense 1", &arch, &err));
     assert_fed_status(fedtrain_onnx_save(path, &arch, params, NULL, &err), FED_ENONFINITE);
     assert_fed_says(err, "\"dense1.bias\"");
@@ -186,8 +170,7 @@ static void what_cannot_be_written_leaves_no_file(void **state) {
     onnx_graph_free(&graph);
 }
 
-static void the_scores_are_those_of_our_net(void **state) {
-    (void)state;
+static void the_scores_are_those_of_our_net(void) {
     const char *python = find_python();
     if (python == NULL) {
         print_message("no Python here has onnx (deploy/setup.sh --bench installs it)\n");
@@ -201,16 +184,18 @@ static void the_scores_are_those_of_our_net(void **state) {
     write_case("resnet20", "resnet20");
     char command[700];
     snprintf(command, sizeof command, "%s '%s/tests/fedclient/train/onnx_check.py' '%s'", python,
-             FED_SOURCE_DIR, dir);
+             FED_SOURCE_DIR, fed_test_dir);
     int status = system(command);
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_small_net_has_exactly_these_bytes, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_cannot_be_written_leaves_no_file, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(the_scores_are_those_of_our_net, set_up, tear_down),
+        fed_unit_test_with(a_small_net_has_exactly_these_bytes, fed_test_dir_make,
+                           fed_test_dir_remove),
+        fed_unit_test_with(what_cannot_be_written_leaves_no_file, fed_test_dir_make,
+                           fed_test_dir_remove),
+        fed_unit_test_with(the_scores_are_those_of_our_net, fed_test_dir_make, fed_test_dir_remove),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

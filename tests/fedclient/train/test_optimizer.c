@@ -144,8 +144,7 @@ static const char *const specs[] = {
 
 enum { SPECS = sizeof specs / sizeof specs[0] };
 
-static void test_every_rule_follows_its_formula(void **unused) {
-    (void)unused;
+static void test_every_rule_follows_its_formula(void) {
     for (size_t k = 0; k < SPECS; k++) {
         fed_optimizer o = parse(specs[k]);
         plain p = plain_start(&o);
@@ -159,8 +158,7 @@ static void test_every_rule_follows_its_formula(void **unused) {
     }
 }
 
-static void test_vectors_and_slices_change_no_bit(void **unused) {
-    (void)unused;
+static void test_vectors_and_slices_change_no_bit(void) {
     static const size_t slices[] = {1, 3, 16, 19, N};
     const fedtrain_kernels *kernels;
     for (size_t k = 0; k < SPECS; k++) {
@@ -227,8 +225,7 @@ static void compare_parts(const char *spec, float scale, const size_t *cuts, siz
     }
 }
 
-static void test_parts_of_a_step_are_the_step_to_the_bit(void **unused) {
-    (void)unused;
+static void test_parts_of_a_step_are_the_step_to_the_bit(void) {
     static const size_t whole[] = {0}, odd[] = {0, 1, 4, 21, 1045, 1046, 4001};
     static const float scales[] = {1, 0.25F, 1.0F / 3};
     static const char *const more[] = {"adam+warmup:steps=3+cosine:steps=9",
@@ -243,8 +240,7 @@ static void test_parts_of_a_step_are_the_step_to_the_bit(void **unused) {
     }
 }
 
-static void test_a_step_that_clips_by_norm_is_not_taken_in_parts(void **unused) {
-    (void)unused;
+static void test_a_step_that_clips_by_norm_is_not_taken_in_parts(void) {
     fed_optimizer o = parse("adam+clip:norm=1");
     fedtrain_open_step step;
     fed_error err = {0};
@@ -253,8 +249,7 @@ static void test_a_step_that_clips_by_norm_is_not_taken_in_parts(void **unused) 
     assert_true(state[2 * N] == 0); /* not counted */
 }
 
-static void test_nothing_behind_the_state_is_touched(void **unused) {
-    (void)unused;
+static void test_nothing_behind_the_state_is_touched(void) {
     for (size_t k = 0; k < SPECS; k++) {
         fed_optimizer o = parse(specs[k]);
         size_t size = fedtrain_optimizer_state_size(&o, N);
@@ -268,8 +263,7 @@ static void test_nothing_behind_the_state_is_touched(void **unused) {
     }
 }
 
-static void test_the_state_is_as_large_as_the_header_says(void **unused) {
-    (void)unused;
+static void test_the_state_is_as_large_as_the_header_says(void) {
     static const struct {
         const char *spec;
         size_t size;
@@ -290,8 +284,7 @@ static void test_the_state_is_as_large_as_the_header_says(void **unused) {
 
 /* --- Adam --- */
 
-static void test_adams_first_step_has_the_learning_rates_size(void **unused) {
-    (void)unused;
+static void test_adams_first_step_has_the_learning_rates_size(void) {
     fed_optimizer adam = parse("adam:lr=0.5");
     params[0] = params[1] = 0;
     grad[0] = 3e-4F;
@@ -302,8 +295,7 @@ static void test_adams_first_step_has_the_learning_rates_size(void **unused) {
 }
 
 /* Moments of any size short of denormals: each quotient is right to float's precision. */
-static void test_adam_divides_well_at_every_size(void **unused) {
-    (void)unused;
+static void test_adam_divides_well_at_every_size(void) {
     for (int exponent = -17; exponent <= 18; exponent++) {
         fed_optimizer adam = parse("adam:lr=1");
         double m = 0.7 * pow(10, exponent), v = m * m;
@@ -323,8 +315,7 @@ static void test_adam_divides_well_at_every_size(void **unused) {
 }
 
 /* After very many steps the corrections are 1 and nothing overflows or starts anew. */
-static void test_adam_grows_old_gracefully(void **unused) {
-    (void)unused;
+static void test_adam_grows_old_gracefully(void) {
     fed_optimizer adam = parse("adam:lr=1e-3");
     state[2 * N] = 16777216.0F; /* 2^24 */
     for (size_t i = 0; i < N; i++) {
@@ -370,8 +361,7 @@ static double all_three(size_t taken) {
     return taken < 10 ? warmup(taken) : steps(taken - 10) * cosine(taken - 10);
 }
 
-static void test_schedules_move_the_rate(void **unused) {
-    (void)unused;
+static void test_schedules_move_the_rate(void) {
     assert_schedule("sgd:lr=1+warmup:steps=10", warmup);
     assert_schedule("sgd:lr=1+step:every=20,factor=0.5", steps);
     assert_schedule("sgd:lr=1+cosine:steps=32,low=0.1", cosine);
@@ -388,8 +378,7 @@ static double rate(const fed_optimizer *o) {
     return fedtrain_optimizer_rate(o, state, N);
 }
 
-static void test_a_stalled_loss_lowers_the_rate(void **unused) {
-    (void)unused;
+static void test_a_stalled_loss_lowers_the_rate(void) {
     fed_optimizer o = parse("sgd:lr=1+stall:window=2,patience=2,factor=0.5,gain=0.1");
     see_window(&o, 10);
     see_window(&o, 9.5F); /* less than a tenth better */
@@ -408,8 +397,7 @@ static void test_a_stalled_loss_lowers_the_rate(void **unused) {
     assert_true(rate(&o) == 0.25);
 }
 
-static void test_a_loss_that_falls_keeps_the_rate(void **unused) {
-    (void)unused;
+static void test_a_loss_that_falls_keeps_the_rate(void) {
     fed_optimizer o = parse("adam:lr=1+stall:window=1,patience=1");
     for (int t = 0; t < 900; t++) {
         fedtrain_optimizer_see_loss(&o, state, N, 100 * powf(0.99F, (float)t));
@@ -417,8 +405,7 @@ static void test_a_loss_that_falls_keeps_the_rate(void **unused) {
     assert_true(rate(&o) == 1);
 }
 
-static void test_a_state_saved_in_the_middle_goes_on(void **unused) {
-    (void)unused;
+static void test_a_state_saved_in_the_middle_goes_on(void) {
     static const char spec[] = "adamw+warmup:steps=9+step:every=7+cosine:steps=90"
                                "+stall:window=4,patience=1+prox:mu=1+clip:norm=1";
     fed_optimizer o = parse(spec);
@@ -451,8 +438,7 @@ static void test_a_state_saved_in_the_middle_goes_on(void **unused) {
 
 /* --- For federated use --- */
 
-static void test_masking_clears_the_momentum_of_what_was_sent(void **unused) {
-    (void)unused;
+static void test_masking_clears_the_momentum_of_what_was_sent(void) {
     static const char *const rules[] = {"momentum", "adam", "adamw", "sgd"};
     for (size_t k = 0; k < 4; k++) {
         fed_optimizer o = parse(rules[k]);
@@ -471,8 +457,7 @@ static void test_masking_clears_the_momentum_of_what_was_sent(void **unused) {
     }
 }
 
-static void test_a_stateless_optimizer_begins_each_round_as_the_first(void **unused) {
-    (void)unused;
+static void test_a_stateless_optimizer_begins_each_round_as_the_first(void) {
     static const char *const stateless[] = {"momentum+stateless", "adam+stateless+warmup:steps=3",
                                             "sgd+step:every=2+stall:window=2,patience=1+stateless",
                                             "adamw+prox:mu=1+stateless"};
@@ -498,8 +483,7 @@ static void test_a_stateless_optimizer_begins_each_round_as_the_first(void **unu
     }
 }
 
-static void test_the_proximal_term_pulls_to_where_the_round_began(void **unused) {
-    (void)unused;
+static void test_the_proximal_term_pulls_to_where_the_round_began(void) {
     fed_optimizer o = parse("sgd:lr=0.5+prox:mu=1");
     float from[N];
     memcpy(from, params, sizeof from);
@@ -513,8 +497,7 @@ static void test_the_proximal_term_pulls_to_where_the_round_began(void **unused)
     assert_true(fabsf(params[3] - from[3] - 4) < 1e-6F);
 }
 
-static void test_a_gradient_within_the_norm_is_left_alone(void **unused) {
-    (void)unused;
+static void test_a_gradient_within_the_norm_is_left_alone(void) {
     fed_optimizer clipped = parse("sgd:lr=1+clip:norm=5"), sgd = parse("sgd:lr=1");
     float wanted[N];
     memset(grad, 0, sizeof grad);
@@ -527,8 +510,7 @@ static void test_a_gradient_within_the_norm_is_left_alone(void **unused) {
     assert_memory_equal(params, wanted, sizeof wanted);
 }
 
-static void test_a_gradient_that_is_not_a_number_shows(void **unused) {
-    (void)unused;
+static void test_a_gradient_that_is_not_a_number_shows(void) {
     for (size_t k = 0; k < SPECS; k++) {
         fed_optimizer o = parse(specs[k]);
         make_gradient(1);
@@ -540,24 +522,24 @@ static void test_a_gradient_that_is_not_a_number_shows(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_rule_follows_its_formula),
-        cmocka_unit_test(test_vectors_and_slices_change_no_bit),
-        cmocka_unit_test(test_parts_of_a_step_are_the_step_to_the_bit),
-        cmocka_unit_test(test_a_step_that_clips_by_norm_is_not_taken_in_parts),
-        cmocka_unit_test(test_nothing_behind_the_state_is_touched),
-        cmocka_unit_test(test_the_state_is_as_large_as_the_header_says),
-        cmocka_unit_test(test_adams_first_step_has_the_learning_rates_size),
-        cmocka_unit_test(test_adam_divides_well_at_every_size),
-        cmocka_unit_test(test_adam_grows_old_gracefully),
-        cmocka_unit_test(test_schedules_move_the_rate),
-        cmocka_unit_test(test_a_stalled_loss_lowers_the_rate),
-        cmocka_unit_test(test_a_loss_that_falls_keeps_the_rate),
-        cmocka_unit_test(test_a_state_saved_in_the_middle_goes_on),
-        cmocka_unit_test(test_masking_clears_the_momentum_of_what_was_sent),
-        cmocka_unit_test(test_a_stateless_optimizer_begins_each_round_as_the_first),
-        cmocka_unit_test(test_the_proximal_term_pulls_to_where_the_round_began),
-        cmocka_unit_test(test_a_gradient_within_the_norm_is_left_alone),
-        cmocka_unit_test(test_a_gradient_that_is_not_a_number_shows),
+        fed_unit_test(test_every_rule_follows_its_formula),
+        fed_unit_test(test_vectors_and_slices_change_no_bit),
+        fed_unit_test(test_parts_of_a_step_are_the_step_to_the_bit),
+        fed_unit_test(test_a_step_that_clips_by_norm_is_not_taken_in_parts),
+        fed_unit_test(test_nothing_behind_the_state_is_touched),
+        fed_unit_test(test_the_state_is_as_large_as_the_header_says),
+        fed_unit_test(test_adams_first_step_has_the_learning_rates_size),
+        fed_unit_test(test_adam_divides_well_at_every_size),
+        fed_unit_test(test_adam_grows_old_gracefully),
+        fed_unit_test(test_schedules_move_the_rate),
+        fed_unit_test(test_a_stalled_loss_lowers_the_rate),
+        fed_unit_test(test_a_loss_that_falls_keeps_the_rate),
+        fed_unit_test(test_a_state_saved_in_the_middle_goes_on),
+        fed_unit_test(test_masking_clears_the_momentum_of_what_was_sent),
+        fed_unit_test(test_a_stateless_optimizer_begins_each_round_as_the_first),
+        fed_unit_test(test_the_proximal_term_pulls_to_where_the_round_began),
+        fed_unit_test(test_a_gradient_within_the_norm_is_left_alone),
+        fed_unit_test(test_a_gradient_that_is_not_a_number_shows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -59,8 +59,7 @@ static void check_partition(fedtrain_split split, uint32_t clients, size_t sprea
     fedtrain_partition_free(&all);
 }
 
-static void test_each_sample_goes_to_exactly_one_client(void **state) {
-    (void)state;
+static void test_each_sample_goes_to_exactly_one_client(void) {
     static const uint32_t clients[] = {1, 2, 7, 100, 501};
     static const double alphas[] = {1e-3, 0.1, 1, 1e3};
     for (size_t i = 0; i < 5; i++) {
@@ -86,8 +85,7 @@ static size_t classes_in(const fedtrain_shard *shard) {
 }
 
 /* A piece is shorter than a class, so it touches two at most; most lie inside one. */
-static void test_two_class_clients_see_few_classes(void **state) {
-    (void)state;
+static void test_two_class_clients_see_few_classes(void) {
     size_t with_two = 0;
     for (uint32_t k = 0; k < 50; k++) {
         fedtrain_shard shard = take(FEDTRAIN_SPLIT_TWO_CLASS, 50, k, 1);
@@ -98,8 +96,7 @@ static void test_two_class_clients_see_few_classes(void **state) {
     assert_true(with_two > 25);
 }
 
-static void test_iid_clients_see_many_classes(void **state) {
-    (void)state;
+static void test_iid_clients_see_many_classes(void) {
     for (uint32_t k = 0; k < 10; k++) {
         fedtrain_shard shard = take(FEDTRAIN_SPLIT_IID, 10, k, 1);
         assert_int_equal(classes_in(&shard), CLASSES);
@@ -126,8 +123,7 @@ static double concentration(const uint8_t *labels, const fedtrain_partition *all
 
 /* Of Dirichlet's distribution that mean is (alpha + 1) / (10 alpha + 1). It is less here where
  * classes run out, and a little more because shares are whole samples. */
-static void test_alpha_says_how_unequal_the_mixes_are(void **state) {
-    (void)state;
+static void test_alpha_says_how_unequal_the_mixes_are(void) {
     static const double alphas[] = {0.01, 0.1, 0.5, 2, 100};
     static uint8_t labels[20000];
     for (size_t i = 0; i < sizeof labels; i++) {
@@ -155,8 +151,7 @@ static void make_groups(uint32_t *group, size_t n) {
     }
 }
 
-static void test_a_group_stays_together(void **state) {
-    (void)state;
+static void test_a_group_stays_together(void) {
     uint32_t group[400];
     make_groups(group, 400);
     size_t unit[401] = {0};
@@ -184,8 +179,7 @@ static void test_a_group_stays_together(void **state) {
     }
 }
 
-static void test_a_text_dealt_by_chance_stays_in_order(void **state) {
-    (void)state;
+static void test_a_text_dealt_by_chance_stays_in_order(void) {
     size_t unit[401] = {0};
     const fedtrain_text text = {.units = 400, .unit = unit};
     fedtrain_partition all;
@@ -204,8 +198,7 @@ static void test_a_text_dealt_by_chance_stays_in_order(void **state) {
     assert_fed_says(err, "names no groups");
 }
 
-static void test_the_seed_alone_decides(void **state) {
-    (void)state;
+static void test_the_seed_alone_decides(void) {
     const fedtrain_split splits[] = {FEDTRAIN_SPLIT_IID, FEDTRAIN_SPLIT_TWO_CLASS, by_mix};
     for (size_t s = 0; s < 3; s++) {
         fedtrain_partition a = divide(splits[s], 9, 77), b = divide(splits[s], 9, 77);
@@ -219,8 +212,7 @@ static void test_the_seed_alone_decides(void **state) {
     }
 }
 
-static void test_one_shard_is_a_piece_of_the_partition(void **state) {
-    (void)state;
+static void test_one_shard_is_a_piece_of_the_partition(void) {
     fedtrain_partition all = divide(by_mix, 9, 7);
     for (uint32_t k = 0; k < 9; k++) {
         fedtrain_shard view = fedtrain_partition_shard(&all, k), own = take(by_mix, 9, k, 7);
@@ -233,8 +225,7 @@ static void test_one_shard_is_a_piece_of_the_partition(void **state) {
 
 /* Devices cut the same data each for itself, so these must never change, nor differ between
  * machines. */
-static void test_known_answers(void **state) {
-    (void)state;
+static void test_known_answers(void) {
     const struct {
         fedtrain_split split;
         uint64_t digest;
@@ -263,8 +254,7 @@ static void assert_refused(fedtrain_split split, uint32_t clients, const char *w
     assert_fed_says(err, words);
 }
 
-static void test_impossible_shares_are_refused(void **state) {
-    (void)state;
+static void test_impossible_shares_are_refused(void) {
     fedtrain_shard shard;
     fed_error err = {0};
     assert_refused(FEDTRAIN_SPLIT_IID, 0, "no clients");
@@ -287,8 +277,7 @@ static void check_spec(const char *spec, int kind, uint32_t k, double alpha) {
     assert_true(split.alpha == alpha);
 }
 
-static void test_specs_are_understood_and_others_refused(void **state) {
-    (void)state;
+static void test_specs_are_understood_and_others_refused(void) {
     check_spec("iid", FEDTRAIN_BY_CHANCE, 0, 0);
     check_spec("two-class", FEDTRAIN_BY_CLASSES, 2, 0);
     check_spec("classes:k=5", FEDTRAIN_BY_CLASSES, 5, 0);
@@ -318,17 +307,17 @@ static void test_specs_are_understood_and_others_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_sample_goes_to_exactly_one_client),
-        cmocka_unit_test(test_two_class_clients_see_few_classes),
-        cmocka_unit_test(test_iid_clients_see_many_classes),
-        cmocka_unit_test(test_alpha_says_how_unequal_the_mixes_are),
-        cmocka_unit_test(test_a_group_stays_together),
-        cmocka_unit_test(test_a_text_dealt_by_chance_stays_in_order),
-        cmocka_unit_test(test_the_seed_alone_decides),
-        cmocka_unit_test(test_one_shard_is_a_piece_of_the_partition),
-        cmocka_unit_test(test_known_answers),
-        cmocka_unit_test(test_impossible_shares_are_refused),
-        cmocka_unit_test(test_specs_are_understood_and_others_refused),
+        fed_unit_test(test_each_sample_goes_to_exactly_one_client),
+        fed_unit_test(test_two_class_clients_see_few_classes),
+        fed_unit_test(test_iid_clients_see_many_classes),
+        fed_unit_test(test_alpha_says_how_unequal_the_mixes_are),
+        fed_unit_test(test_a_group_stays_together),
+        fed_unit_test(test_a_text_dealt_by_chance_stays_in_order),
+        fed_unit_test(test_the_seed_alone_decides),
+        fed_unit_test(test_one_shard_is_a_piece_of_the_partition),
+        fed_unit_test(test_known_answers),
+        fed_unit_test(test_impossible_shares_are_refused),
+        fed_unit_test(test_specs_are_understood_and_others_refused),
     };
     return cmocka_run_group_tests(tests, setup, NULL);
 }

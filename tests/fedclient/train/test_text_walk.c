@@ -92,8 +92,7 @@ static void assert_reads(world *w, size_t step, size_t b, uint32_t first) {
     }
 }
 
-static void test_each_sample_reads_a_stream_window_by_window(void **state) {
-    (void)state;
+static void test_each_sample_reads_a_stream_window_by_window(void) {
     world w;
     open_world(&w, without_memory, 21);
     assert_reads(&w, 0, 0, 0);
@@ -103,8 +102,7 @@ static void test_each_sample_reads_a_stream_window_by_window(void **state) {
     close_world(&w);
 }
 
-static void test_streams_begin_anew_when_no_whole_window_is_left(void **state) {
-    (void)state;
+static void test_streams_begin_anew_when_no_whole_window_is_left(void) {
     world w;
     open_world(&w, without_memory, 24);
     for (size_t pass = 0; pass < 3; pass++) {
@@ -116,8 +114,7 @@ static void test_streams_begin_anew_when_no_whole_window_is_left(void **state) {
     close_world(&w);
 }
 
-static void test_streams_overlap_where_the_text_is_short(void **state) {
-    (void)state;
+static void test_streams_overlap_where_the_text_is_short(void) {
     world w;
     open_world(&w, without_memory, 7);
     w.job.batch = 3;
@@ -131,8 +128,7 @@ static void test_streams_overlap_where_the_text_is_short(void **state) {
     close_world(&w);
 }
 
-static void test_a_round_goes_on_where_the_one_before_ended(void **state) {
-    (void)state;
+static void test_a_round_goes_on_where_the_one_before_ended(void) {
     world w;
     open_world(&w, without_memory, 70);
     size_t bytes = w.arch.layout.size * sizeof(float);
@@ -164,8 +160,7 @@ static float loss_of(world *w, size_t step) {
     return loss;
 }
 
-static void test_an_lstm_goes_on_from_window_to_window_and_forgets_when_they_wrap(void **state) {
-    (void)state;
+static void test_an_lstm_goes_on_from_window_to_window_and_forgets_when_they_wrap(void) {
     world w;
     open_world(&w, with_memory, 21);
     w.job.optimizer = optimizer("sgd:lr=1e-22");
@@ -179,8 +174,7 @@ static void test_an_lstm_goes_on_from_window_to_window_and_forgets_when_they_wra
     close_world(&w);
 }
 
-static void test_a_run_that_begins_amid_the_text_reads_the_window_before(void **state) {
-    (void)state;
+static void test_a_run_that_begins_amid_the_text_reads_the_window_before(void) {
     world w;
     open_world(&w, with_memory, 21);
     w.job.optimizer = optimizer("sgd:lr=1e-22");
@@ -196,8 +190,7 @@ static void test_a_run_that_begins_amid_the_text_reads_the_window_before(void **
     close_world(&w);
 }
 
-static void test_the_same_job_gives_the_same_bits_whatever_the_net_did_before(void **state) {
-    (void)state;
+static void test_the_same_job_gives_the_same_bits_whatever_the_net_did_before(void) {
     world w;
     open_world(&w, with_memory, 41);
     w.job.round = 1;
@@ -246,8 +239,7 @@ static void assert_step_is_the_sum_of_its_parts(const char *model, const char *s
     close_world(&w);
 }
 
-static void test_a_step_is_a_gradient_and_an_optimizer_step(void **state) {
-    (void)state;
+static void test_a_step_is_a_gradient_and_an_optimizer_step(void) {
     static const char *const models[] = {
         "input tokens 4 of 50 | embedding 6 | dropout 0.5 | lstm 9 layers 2 | dense 50 each",
         "input tokens 4 of 50 | words: embedding 17 | lstm 17 | dense 50 each tied words",
@@ -262,8 +254,7 @@ static void test_a_step_is_a_gradient_and_an_optimizer_step(void **state) {
 }
 
 /* The text repeats itself, so each word tells the next one. */
-static void test_training_learns_what_comes_next(void **state) {
-    (void)state;
+static void test_training_learns_what_comes_next(void) {
     world w;
     fed_error err = {0};
     fedtrain_score score;
@@ -281,8 +272,7 @@ static void test_training_learns_what_comes_next(void **state) {
 /* ---- Evaluation ---- */
 
 /* All weights 0: each word has the same probability, and the first one wins the tie. */
-static void test_evaluation_counts_each_target_once(void **state) {
-    (void)state;
+static void test_evaluation_counts_each_target_once(void) {
     world w;
     fed_error err = {0};
     fedtrain_score score;
@@ -300,8 +290,7 @@ static void test_evaluation_counts_each_target_once(void **state) {
     close_world(&w);
 }
 
-static void test_evaluation_is_the_same_in_any_batch_where_nothing_is_remembered(void **state) {
-    (void)state;
+static void test_evaluation_is_the_same_in_any_batch_where_nothing_is_remembered(void) {
     world w;
     fed_error err = {0};
     fedtrain_score one, other;
@@ -326,8 +315,7 @@ static void assert_refused(world *w, fed_status wanted, const char *words) {
     assert_memory_equal(w->params, w->first, w->arch.layout.size * sizeof *w->params);
 }
 
-static void test_texts_and_jobs_that_do_not_fit_are_refused(void **state) {
-    (void)state;
+static void test_texts_and_jobs_that_do_not_fit_are_refused(void) {
     world w;
     open_world(&w, with_memory, MAX_TOKENS);
     w.job.client = 7;
@@ -347,8 +335,7 @@ static void test_texts_and_jobs_that_do_not_fit_are_refused(void **state) {
     close_world(&w);
 }
 
-static void test_models_of_something_else_are_refused(void **state) {
-    (void)state;
+static void test_models_of_something_else_are_refused(void) {
     static const char *const models[] = {"input 4 | dense 50",
                                          "input tokens 4 of 50 | embedding 6 | dense 50"};
     static const char *const words[] = {"a text needs a model of tokens",
@@ -366,8 +353,7 @@ static void test_models_of_something_else_are_refused(void **state) {
     }
 }
 
-static void test_a_model_of_tokens_does_not_take_samples(void **state) {
-    (void)state;
+static void test_a_model_of_tokens_does_not_take_samples(void) {
     world w;
     open_world(&w, with_memory, MAX_TOKENS);
     const uint8_t pixel[4] = {0}, label[1] = {0};
@@ -383,8 +369,7 @@ static void test_a_model_of_tokens_does_not_take_samples(void **state) {
     close_world(&w);
 }
 
-static void test_a_text_without_a_target_is_not_evaluated(void **state) {
-    (void)state;
+static void test_a_text_without_a_target_is_not_evaluated(void) {
     world w;
     fed_error err = {0};
     fedtrain_score score;
@@ -397,21 +382,21 @@ static void test_a_text_without_a_target_is_not_evaluated(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_sample_reads_a_stream_window_by_window),
-        cmocka_unit_test(test_streams_begin_anew_when_no_whole_window_is_left),
-        cmocka_unit_test(test_streams_overlap_where_the_text_is_short),
-        cmocka_unit_test(test_a_round_goes_on_where_the_one_before_ended),
-        cmocka_unit_test(test_an_lstm_goes_on_from_window_to_window_and_forgets_when_they_wrap),
-        cmocka_unit_test(test_a_run_that_begins_amid_the_text_reads_the_window_before),
-        cmocka_unit_test(test_the_same_job_gives_the_same_bits_whatever_the_net_did_before),
-        cmocka_unit_test(test_a_step_is_a_gradient_and_an_optimizer_step),
-        cmocka_unit_test(test_training_learns_what_comes_next),
-        cmocka_unit_test(test_evaluation_counts_each_target_once),
-        cmocka_unit_test(test_evaluation_is_the_same_in_any_batch_where_nothing_is_remembered),
-        cmocka_unit_test(test_texts_and_jobs_that_do_not_fit_are_refused),
-        cmocka_unit_test(test_models_of_something_else_are_refused),
-        cmocka_unit_test(test_a_model_of_tokens_does_not_take_samples),
-        cmocka_unit_test(test_a_text_without_a_target_is_not_evaluated),
+        fed_unit_test(test_each_sample_reads_a_stream_window_by_window),
+        fed_unit_test(test_streams_begin_anew_when_no_whole_window_is_left),
+        fed_unit_test(test_streams_overlap_where_the_text_is_short),
+        fed_unit_test(test_a_round_goes_on_where_the_one_before_ended),
+        fed_unit_test(test_an_lstm_goes_on_from_window_to_window_and_forgets_when_they_wrap),
+        fed_unit_test(test_a_run_that_begins_amid_the_text_reads_the_window_before),
+        fed_unit_test(test_the_same_job_gives_the_same_bits_whatever_the_net_did_before),
+        fed_unit_test(test_a_step_is_a_gradient_and_an_optimizer_step),
+        fed_unit_test(test_training_learns_what_comes_next),
+        fed_unit_test(test_evaluation_counts_each_target_once),
+        fed_unit_test(test_evaluation_is_the_same_in_any_batch_where_nothing_is_remembered),
+        fed_unit_test(test_texts_and_jobs_that_do_not_fit_are_refused),
+        fed_unit_test(test_models_of_something_else_are_refused),
+        fed_unit_test(test_a_model_of_tokens_does_not_take_samples),
+        fed_unit_test(test_a_text_without_a_target_is_not_evaluated),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

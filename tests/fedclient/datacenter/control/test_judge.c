@@ -21,8 +21,7 @@ static uint32_t runs(uint32_t usual) {
     return wanted != NULL ? (uint32_t)strtoul(wanted, NULL, 10) : usual;
 }
 
-static void nothing_wrong_gives_no_verdict(void **state) {
-    (void)state;
+static void nothing_wrong_gives_no_verdict(void) {
     gang_case g = {0};
     gang_case_start(&g, WORKERS, 2);
     feddc_judge_look look;
@@ -49,8 +48,7 @@ static void assert_survivors(const gang_case *g, uint32_t victim) {
     }
 }
 
-static void one_is_killed_and_the_others_go_on(void **state) {
-    (void)state;
+static void one_is_killed_and_the_others_go_on(void) {
     fed_rng rng;
     fed_rng_init(&rng, 1203, 0, 0);
     int64_t longest = 0, back = 0;
@@ -84,8 +82,7 @@ static void one_is_killed_and_the_others_go_on(void **state) {
                   (long long)longest, (long long)back, count);
 }
 
-static void one_is_stopped_and_learns_when_it_wakes(void **state) {
-    (void)state;
+static void one_is_stopped_and_learns_when_it_wakes(void) {
     fed_rng rng;
     fed_rng_init(&rng, 7, 0, 0);
     int64_t longest = 0;
@@ -117,8 +114,7 @@ static void one_is_stopped_and_learns_when_it_wakes(void **state) {
     print_message("stopped: named in %lld ms, the longest of %u\n", (long long)longest, count);
 }
 
-static void too_few_left_end_with_the_verdict(void **state) {
-    (void)state;
+static void too_few_left_end_with_the_verdict(void) {
     gang_case g = {0};
     gang_case_start(&g, 3, 3);
     assert_int_equal(kill(g.pid[1], SIGKILL), 0);
@@ -136,8 +132,7 @@ static void too_few_left_end_with_the_verdict(void **state) {
     assert_int_equal(g.code[2], GANG_OVER);
 }
 
-static void one_after_the_other_may_die(void **state) {
-    (void)state;
+static void one_after_the_other_may_die(void) {
     gang_case g = {0};
     gang_case_start(&g, WORKERS, 1);
     for (uint32_t victim = 0; victim + 1 < WORKERS; victim++) {
@@ -157,8 +152,7 @@ static void one_after_the_other_may_die(void **state) {
     assert_int_equal(g.code[3], GANG_FINISHED);
 }
 
-static void one_with_other_parameters_is_left_out(void **state) {
-    (void)state;
+static void one_with_other_parameters_is_left_out(void) {
     gang_case g = {0};
     gang_case_start(&g, WORKERS, 2);
     atomic_store(&g.board->odd, 2);
@@ -172,8 +166,7 @@ static void one_with_other_parameters_is_left_out(void **state) {
     assert_int_equal(g.code[2], GANG_LEFT_OUT);
 }
 
-static void one_gives_up_with_a_reason(void **state) {
-    (void)state;
+static void one_gives_up_with_a_reason(void) {
     gang_case g = {0};
     gang_case_start(&g, WORKERS, 2);
     atomic_store(&g.board->give_up, 1);
@@ -187,8 +180,7 @@ static void one_gives_up_with_a_reason(void **state) {
     assert_survivors(&g, 1);
 }
 
-static void one_that_beats_but_does_nothing_is_stuck(void **state) {
-    (void)state;
+static void one_that_beats_but_does_nothing_is_stuck(void) {
     gang_case g = {0};
     gang_case_start(&g, WORKERS, 2);
     atomic_store(&g.board->stuck, 3);
@@ -205,8 +197,7 @@ static void one_that_beats_but_does_nothing_is_stuck(void **state) {
     assert_int_equal(g.code[3], GANG_LEFT_OUT);
 }
 
-static void the_launcher_can_end_it(void **state) {
-    (void)state;
+static void the_launcher_can_end_it(void) {
     gang_case g = {0};
     gang_case_start(&g, 2, 1);
     feddc_judge_end(g.judge, "the operator said so");
@@ -216,8 +207,7 @@ static void the_launcher_can_end_it(void **state) {
     assert_int_equal(g.code[1], GANG_OVER);
 }
 
-static void a_judge_that_goes_ends_its_members(void **state) {
-    (void)state;
+static void a_judge_that_goes_ends_its_members(void) {
     gang_case g = {0};
     gang_case_start(&g, 2, 1);
     feddc_judge_close(g.judge); /* as its process would end */
@@ -256,8 +246,7 @@ static size_t read_to_the_end(int fd) {
 }
 
 /* There is room for more, so nobody else sends it away. */
-static void one_stranger_that_proves_nothing_is_sent_away(void **state) {
-    (void)state;
+static void one_stranger_that_proves_nothing_is_sent_away(void) {
     fed_error err = {0};
     uint8_t secret[FEDDC_SECRET] = {1};
     feddc_judge_options options = {.address = "127.0.0.1:0", .secret = secret, .size = 2};
@@ -276,8 +265,7 @@ static void one_stranger_that_proves_nothing_is_sent_away(void **state) {
     feddc_judge_close(judge);
 }
 
-static void strangers_learn_and_change_nothing(void **state) {
-    (void)state;
+static void strangers_learn_and_change_nothing(void) {
     enum { CALLERS = 60 };
     gang_case g = {0};
     gang_case_start(&g, WORKERS, 2);
@@ -303,8 +291,7 @@ static void strangers_learn_and_change_nothing(void **state) {
     assert_survivors(&g, UINT32_MAX);
 }
 
-static void another_secret_is_refused(void **state) {
-    (void)state;
+static void another_secret_is_refused(void) {
     fed_error err = {0};
     uint8_t right[FEDDC_SECRET] = {1}, wrong[FEDDC_SECRET] = {2};
     feddc_judge_options options = {.address = "127.0.0.1:0", .secret = right, .size = 2};
@@ -321,8 +308,7 @@ static void another_secret_is_refused(void **state) {
     feddc_judge_close(judge);
 }
 
-static void a_late_one_is_told_that_the_gang_has_begun(void **state) {
-    (void)state;
+static void a_late_one_is_told_that_the_gang_has_begun(void) {
     fed_error err = {0};
     uint8_t secret[FEDDC_SECRET] = {1};
     feddc_judge_options options = {.address = "127.0.0.1:0", .secret = secret, .size = 1};
@@ -353,8 +339,7 @@ static void a_late_one_is_told_that_the_gang_has_begun(void **state) {
     feddc_judge_close(judge);
 }
 
-static void an_address_that_is_none_is_refused(void **state) {
-    (void)state;
+static void an_address_that_is_none_is_refused(void) {
     fed_error err = {0};
     uint8_t secret[FEDDC_SECRET] = {1};
     feddc_judge *judge = NULL;
@@ -368,21 +353,21 @@ static void an_address_that_is_none_is_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_wrong_gives_no_verdict),
-        cmocka_unit_test(one_is_killed_and_the_others_go_on),
-        cmocka_unit_test(one_is_stopped_and_learns_when_it_wakes),
-        cmocka_unit_test(too_few_left_end_with_the_verdict),
-        cmocka_unit_test(one_after_the_other_may_die),
-        cmocka_unit_test(one_with_other_parameters_is_left_out),
-        cmocka_unit_test(one_gives_up_with_a_reason),
-        cmocka_unit_test(one_that_beats_but_does_nothing_is_stuck),
-        cmocka_unit_test(the_launcher_can_end_it),
-        cmocka_unit_test(a_judge_that_goes_ends_its_members),
-        cmocka_unit_test(one_stranger_that_proves_nothing_is_sent_away),
-        cmocka_unit_test(strangers_learn_and_change_nothing),
-        cmocka_unit_test(another_secret_is_refused),
-        cmocka_unit_test(a_late_one_is_told_that_the_gang_has_begun),
-        cmocka_unit_test(an_address_that_is_none_is_refused),
+        fed_unit_test(nothing_wrong_gives_no_verdict),
+        fed_unit_test(one_is_killed_and_the_others_go_on),
+        fed_unit_test(one_is_stopped_and_learns_when_it_wakes),
+        fed_unit_test(too_few_left_end_with_the_verdict),
+        fed_unit_test(one_after_the_other_may_die),
+        fed_unit_test(one_with_other_parameters_is_left_out),
+        fed_unit_test(one_gives_up_with_a_reason),
+        fed_unit_test(one_that_beats_but_does_nothing_is_stuck),
+        fed_unit_test(the_launcher_can_end_it),
+        fed_unit_test(a_judge_that_goes_ends_its_members),
+        fed_unit_test(one_stranger_that_proves_nothing_is_sent_away),
+        fed_unit_test(strangers_learn_and_change_nothing),
+        fed_unit_test(another_secret_is_refused),
+        fed_unit_test(a_late_one_is_told_that_the_gang_has_begun),
+        fed_unit_test(an_address_that_is_none_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

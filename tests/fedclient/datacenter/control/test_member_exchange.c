@@ -50,8 +50,7 @@ static void await_waiting(feddc_judge *judge) {
     assert_int_equal(look.bucket, 0);
 }
 
-static void a_take_that_waits_returns_with_the_judges_sentence(void **state) {
-    (void)state;
+static void a_take_that_waits_returns_with_the_judges_sentence(void) {
     fed_error err = {0};
     feddc_judge *judge = NULL;
     feddc_watch *watch = NULL;
@@ -88,7 +87,7 @@ static void a_take_that_waits_returns_with_the_judges_sentence(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_take_that_waits_returns_with_the_judges_sentence),
+        fed_unit_test(a_take_that_waits_returns_with_the_judges_sentence),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,8 +4,7 @@
 
 #include "fedclient/datacenter/control/member_report.h"
 
-static void wait_is_part_of_the_step_but_no_compute_time(void **state) {
-    (void)state;
+static void wait_is_part_of_the_step_but_no_compute_time(void) {
     feddc_report report = {0};
     feddc_beat beat = {0};
     int64_t now = 1000;
@@ -29,8 +28,7 @@ static void wait_is_part_of_the_step_but_no_compute_time(void **state) {
     assert_true(beat.step_s > 0.00999F && beat.step_s < 0.01001F);
 }
 
-static void nothing_is_known_before_a_step_is_over(void **state) {
-    (void)state;
+static void nothing_is_known_before_a_step_is_over(void) {
     feddc_report report = {0};
     feddc_beat beat = {0};
     feddc_report_at(&report, FEDDC_STARTING, 0, 10);
@@ -44,8 +42,7 @@ static void nothing_is_known_before_a_step_is_over(void **state) {
     assert_true(beat.step_s > 0.0001F && beat.step_s < 0.0003F); /* without the start */
 }
 
-static void the_mean_follows_a_change(void **state) {
-    (void)state;
+static void the_mean_follows_a_change(void) {
     feddc_report report = {0};
     feddc_beat beat = {0};
     int64_t now = 1;
@@ -59,9 +56,9 @@ static void the_mean_follows_a_change(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(wait_is_part_of_the_step_but_no_compute_time),
-        cmocka_unit_test(nothing_is_known_before_a_step_is_over),
-        cmocka_unit_test(the_mean_follows_a_change),
+        fed_unit_test(wait_is_part_of_the_step_but_no_compute_time),
+        fed_unit_test(nothing_is_known_before_a_step_is_over),
+        fed_unit_test(the_mean_follows_a_change),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,8 +35,7 @@ static fed_status read_bytes(const uint8_t *bytes, size_t len, feddc_record *rec
     return feddc_record_read(&r, record);
 }
 
-static void what_is_written_is_read(void **state) {
-    (void)state;
+static void what_is_written_is_read(void) {
     for (size_t k = 0; k < KINDS; k++) {
         uint8_t bytes[FEDDC_RECORD_UP], again[FEDDC_RECORD_UP];
         feddc_record back;
@@ -54,8 +53,7 @@ static void what_is_written_is_read(void **state) {
 }
 
 /* A member that computes on its processor says nothing: so do those of an earlier build. */
-static void what_a_member_computes_on_may_be_missing(void **state) {
-    (void)state;
+static void what_a_member_computes_on_may_be_missing(void) {
     static const feddc_record named = {.kind = FEDDC_RECORD_JOIN,
                                        .join = {.host = "b", .computes_on = "cuda:0 H100"}};
     uint8_t bytes[FEDDC_RECORD_UP];
@@ -69,8 +67,7 @@ static void what_a_member_computes_on_may_be_missing(void **state) {
     assert_string_equal(back.join.computes_on, "");
 }
 
-static void what_is_cut_or_longer_is_refused(void **state) {
-    (void)state;
+static void what_is_cut_or_longer_is_refused(void) {
     for (size_t k = 0; k < KINDS; k++) {
         uint8_t bytes[FEDDC_RECORD_UP + 1] = {0};
         feddc_record back;
@@ -84,8 +81,7 @@ static void what_is_cut_or_longer_is_refused(void **state) {
     }
 }
 
-static void impossible_values_are_refused(void **state) {
-    (void)state;
+static void impossible_values_are_refused(void) {
     feddc_record record = each[1], back;
     uint8_t bytes[FEDDC_RECORD_UP];
     record.beat.phase = FEDDC_PHASES;
@@ -108,8 +104,7 @@ static void impossible_values_are_refused(void **state) {
     }
 }
 
-static void the_longest_roster_fits_in_a_record(void **state) {
-    (void)state;
+static void the_longest_roster_fits_in_a_record(void) {
     feddc_rank_row row = {.worker = 1, .whole = 2}, back;
     memset(row.address, 'x', sizeof row.address - 1);
     fed_writer w;
@@ -126,11 +121,11 @@ static void the_longest_roster_fits_in_a_record(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_written_is_read),
-        cmocka_unit_test(what_a_member_computes_on_may_be_missing),
-        cmocka_unit_test(what_is_cut_or_longer_is_refused),
-        cmocka_unit_test(impossible_values_are_refused),
-        cmocka_unit_test(the_longest_roster_fits_in_a_record),
+        fed_unit_test(what_is_written_is_read),
+        fed_unit_test(what_a_member_computes_on_may_be_missing),
+        fed_unit_test(what_is_cut_or_longer_is_refused),
+        fed_unit_test(impossible_values_are_refused),
+        fed_unit_test(the_longest_roster_fits_in_a_record),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

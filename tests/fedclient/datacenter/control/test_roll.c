@@ -5,8 +5,7 @@
 #include "fedclient/datacenter/control/roll.h"
 #include "roll_case.h"
 
-static void wishes_come_first_then_arrival(void **state) {
-    (void)state;
+static void wishes_come_first_then_arrival(void) {
     static const uint32_t wish[] = {FEDDC_NOBODY, 2, FEDDC_NOBODY, 0};
     static const uint32_t rank[] = {2, 1, 3, 0}; /* of the slots */
     feddc_roll roll;
@@ -30,8 +29,7 @@ static void wishes_come_first_then_arrival(void **state) {
     feddc_roll_free(&roll);
 }
 
-static void who_cannot_join_is_told_why(void **state) {
-    (void)state;
+static void who_cannot_join_is_told_why(void) {
     feddc_roll roll;
     fed_error err = {0};
     uint32_t slot = 77;
@@ -59,8 +57,7 @@ static void who_cannot_join_is_told_why(void **state) {
     feddc_roll_free(&roll);
 }
 
-static void a_size_that_no_gang_has_is_refused(void **state) {
-    (void)state;
+static void a_size_that_no_gang_has_is_refused(void) {
     feddc_roll roll;
     fed_error err = {0};
     assert_fed_status(feddc_roll_init(&roll, 0, 0, 0, 0, &err), FED_EINVAL);
@@ -68,8 +65,7 @@ static void a_size_that_no_gang_has_is_refused(void **state) {
     assert_fed_status(feddc_roll_init(&roll, FEDDC_RANKS + 1, 0, 0, 0, &err), FED_EINVAL);
 }
 
-static void enough_begin_when_the_time_to_join_is_over(void **state) {
-    (void)state;
+static void enough_begin_when_the_time_to_join_is_over(void) {
     feddc_roll roll;
     roll_case_join(&roll, 3, 2, 0);
     feddc_roll_meet(&roll, 2, 0, "", "", 0);
@@ -84,8 +80,7 @@ static void enough_begin_when_the_time_to_join_is_over(void **state) {
     feddc_roll_free(&roll);
 }
 
-static void too_few_do_not_begin(void **state) {
-    (void)state;
+static void too_few_do_not_begin(void) {
     feddc_roll roll;
     roll_case_join(&roll, 3, 3, 0);
     feddc_roll_meet(&roll, 0, 0, "", "", 0);
@@ -98,8 +93,7 @@ static void too_few_do_not_begin(void **state) {
     feddc_roll_free(&roll);
 }
 
-static void those_left_go_on_with_dense_ranks_and_old_numbers(void **state) {
-    (void)state;
+static void those_left_go_on_with_dense_ranks_and_old_numbers(void) {
     feddc_roll roll;
     roll_case_begin(&roll, 4, 2, 0);
     feddc_roll_gone(&roll, 1, 10);
@@ -133,8 +127,7 @@ static void those_left_go_on_with_dense_ranks_and_old_numbers(void **state) {
     feddc_roll_free(&roll);
 }
 
-static void a_broken_exchange_without_a_death_brings_all_together_again(void **state) {
-    (void)state;
+static void a_broken_exchange_without_a_death_brings_all_together_again(void) {
     feddc_roll roll;
     roll_case_begin(&roll, 3, 3, 0);
     feddc_roll_meet(&roll, 1, 5, "", "connection reset", 10);
@@ -150,8 +143,7 @@ static void a_broken_exchange_without_a_death_brings_all_together_again(void **s
     feddc_roll_free(&roll);
 }
 
-static void meetings_without_a_step_do_not_go_on_for_ever(void **state) {
-    (void)state;
+static void meetings_without_a_step_do_not_go_on_for_ever(void) {
     feddc_roll roll;
     roll_case_begin(&roll, 2, 1, 0);
     int k = 0;
@@ -167,8 +159,7 @@ static void meetings_without_a_step_do_not_go_on_for_ever(void **state) {
     feddc_roll_free(&roll);
 }
 
-static void a_death_while_they_meet_is_told_with_the_first(void **state) {
-    (void)state;
+static void a_death_while_they_meet_is_told_with_the_first(void) {
     feddc_roll roll;
     roll_case_begin(&roll, 4, 2, 0);
     feddc_roll_gone(&roll, 0, 10);
@@ -187,8 +178,7 @@ static void a_death_while_they_meet_is_told_with_the_first(void **state) {
     feddc_roll_free(&roll);
 }
 
-static void who_does_not_come_to_the_meeting_is_stuck(void **state) {
-    (void)state;
+static void who_does_not_come_to_the_meeting_is_stuck(void) {
     feddc_roll roll;
     roll_case_begin(&roll, 3, 1, 0);
     for (uint32_t i = 0; i < 3; i++) {
@@ -208,8 +198,7 @@ static void who_does_not_come_to_the_meeting_is_stuck(void **state) {
     feddc_roll_free(&roll);
 }
 
-static void too_few_left_end_with_the_verdict(void **state) {
-    (void)state;
+static void too_few_left_end_with_the_verdict(void) {
     feddc_roll roll;
     roll_case_begin(&roll, 3, 2, 0);
     feddc_roll_gone(&roll, 0, 10);
@@ -222,8 +211,7 @@ static void too_few_left_end_with_the_verdict(void **state) {
     feddc_roll_free(&roll);
 }
 
-static void it_is_done_when_all_who_are_left_have_finished(void **state) {
-    (void)state;
+static void it_is_done_when_all_who_are_left_have_finished(void) {
     feddc_roll roll;
     roll_case_begin(&roll, 3, 2, 0);
     feddc_roll_bye(&roll, 1, "", 10);
@@ -239,8 +227,7 @@ static void it_is_done_when_all_who_are_left_have_finished(void **state) {
     feddc_roll_free(&roll);
 }
 
-static void a_look_shows_members_by_their_numbers(void **state) {
-    (void)state;
+static void a_look_shows_members_by_their_numbers(void) {
     feddc_roll roll;
     feddc_judge_look look;
     feddc_member_look member;
@@ -270,19 +257,19 @@ static void a_look_shows_members_by_their_numbers(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(wishes_come_first_then_arrival),
-        cmocka_unit_test(who_cannot_join_is_told_why),
-        cmocka_unit_test(a_size_that_no_gang_has_is_refused),
-        cmocka_unit_test(enough_begin_when_the_time_to_join_is_over),
-        cmocka_unit_test(too_few_do_not_begin),
-        cmocka_unit_test(those_left_go_on_with_dense_ranks_and_old_numbers),
-        cmocka_unit_test(a_broken_exchange_without_a_death_brings_all_together_again),
-        cmocka_unit_test(meetings_without_a_step_do_not_go_on_for_ever),
-        cmocka_unit_test(a_death_while_they_meet_is_told_with_the_first),
-        cmocka_unit_test(who_does_not_come_to_the_meeting_is_stuck),
-        cmocka_unit_test(too_few_left_end_with_the_verdict),
-        cmocka_unit_test(it_is_done_when_all_who_are_left_have_finished),
-        cmocka_unit_test(a_look_shows_members_by_their_numbers),
+        fed_unit_test(wishes_come_first_then_arrival),
+        fed_unit_test(who_cannot_join_is_told_why),
+        fed_unit_test(a_size_that_no_gang_has_is_refused),
+        fed_unit_test(enough_begin_when_the_time_to_join_is_over),
+        fed_unit_test(too_few_do_not_begin),
+        fed_unit_test(those_left_go_on_with_dense_ranks_and_old_numbers),
+        fed_unit_test(a_broken_exchange_without_a_death_brings_all_together_again),
+        fed_unit_test(meetings_without_a_step_do_not_go_on_for_ever),
+        fed_unit_test(a_death_while_they_meet_is_told_with_the_first),
+        fed_unit_test(who_does_not_come_to_the_meeting_is_stuck),
+        fed_unit_test(too_few_left_end_with_the_verdict),
+        fed_unit_test(it_is_done_when_all_who_are_left_have_finished),
+        fed_unit_test(a_look_shows_members_by_their_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

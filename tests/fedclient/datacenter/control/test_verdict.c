@@ -27,8 +27,7 @@ static void assert_verdict(const feddc_roll *roll, uint32_t worker, feddc_fate f
     assert_int_equal(roll->member[worker].fate, fate);
 }
 
-static void a_connection_that_ends_is_a_death(void **state) {
-    (void)state;
+static void a_connection_that_ends_is_a_death(void) {
     feddc_roll roll;
     roll_case_begin(&roll, 4, 2, 0);
     all_wait_for(&roll, 2, FEDDC_BACKWARD, 100);
@@ -49,8 +48,7 @@ static void a_connection_that_ends_is_a_death(void **state) {
     feddc_roll_free(&roll);
 }
 
-static void the_step_of_a_death_is_the_one_that_the_others_wait_in(void **state) {
-    (void)state;
+static void the_step_of_a_death_is_the_one_that_the_others_wait_in(void) {
     feddc_roll roll;
     roll_case_begin(&roll, 3, 2, 0);
     roll_case_beat(&roll, 1, 70, FEDDC_FORWARD, UINT32_MAX, 0, 100);
@@ -65,8 +63,7 @@ static void the_step_of_a_death_is_the_one_that_the_others_wait_in(void **state)
     feddc_roll_free(&roll);
 }
 
-static void who_was_gone_first_is_named_first(void **state) {
-    (void)state;
+static void who_was_gone_first_is_named_first(void) {
     feddc_roll roll;
     roll_case_begin(&roll, 4, 4, 0); /* as with MPI, where the death of one ends all */
     all_wait_for(&roll, 3, FEDDC_FORWARD, 100);
@@ -82,8 +79,7 @@ static void who_was_gone_first_is_named_first(void **state) {
     feddc_roll_free(&roll);
 }
 
-static void silence_of_a_host_that_answers_is_a_stop(void **state) {
-    (void)state;
+static void silence_of_a_host_that_answers_is_a_stop(void) {
     feddc_roll roll;
     roll_case_begin(&roll, 4, 2, 0);
     all_wait_for(&roll, 1, FEDDC_FORWARD, 0);
@@ -97,8 +93,7 @@ static void silence_of_a_host_that_answers_is_a_stop(void **state) {
     feddc_roll_free(&roll);
 }
 
-static void silence_of_a_silent_host_is_a_cut(void **state) {
-    (void)state;
+static void silence_of_a_silent_host_is_a_cut(void) {
     feddc_roll roll;
     roll_case_begin(&roll, 4, 2, 0);
     all_wait_for(&roll, 0, FEDDC_UPDATING, 0);
@@ -111,8 +106,7 @@ static void silence_of_a_silent_host_is_a_cut(void **state) {
     feddc_roll_free(&roll);
 }
 
-static void a_judge_that_was_away_condemns_nobody(void **state) {
-    (void)state;
+static void a_judge_that_was_away_condemns_nobody(void) {
     feddc_roll roll;
     roll_case_begin(&roll, 3, 1, 0);
     all_wait_for(&roll, 1, FEDDC_FORWARD, 0);
@@ -127,8 +121,7 @@ static void a_judge_that_was_away_condemns_nobody(void **state) {
     feddc_roll_free(&roll);
 }
 
-static void who_stands_while_all_wait_is_stuck(void **state) {
-    (void)state;
+static void who_stands_while_all_wait_is_stuck(void) {
     feddc_roll roll;
     roll_case_begin(&roll, 4, 2, 0);
     all_wait_for(&roll, 2, FEDDC_BACKWARD, 0);
@@ -142,8 +135,7 @@ static void who_stands_while_all_wait_is_stuck(void **state) {
     feddc_roll_free(&roll);
 }
 
-static void long_steps_have_long_limits(void **state) {
-    (void)state;
+static void long_steps_have_long_limits(void) {
     feddc_roll roll;
     roll_case_begin(&roll, 3, 2, 0);
     all_wait_for(&roll, 2, FEDDC_BACKWARD, 0);
@@ -158,8 +150,7 @@ static void long_steps_have_long_limits(void **state) {
     feddc_roll_free(&roll);
 }
 
-static void who_reports_is_not_stuck(void **state) {
-    (void)state;
+static void who_reports_is_not_stuck(void) {
     feddc_roll roll;
     roll_case_begin(&roll, 3, 2, 0);
     int64_t now = 0;
@@ -171,8 +162,7 @@ static void who_reports_is_not_stuck(void **state) {
     feddc_roll_free(&roll);
 }
 
-static void who_starts_is_not_stuck(void **state) {
-    (void)state;
+static void who_starts_is_not_stuck(void) {
     feddc_roll roll;
     roll_case_begin(&roll, 3, 2, 0);
     all_wait_for(&roll, 0, FEDDC_STARTING, 0);
@@ -182,8 +172,7 @@ static void who_starts_is_not_stuck(void **state) {
     feddc_roll_free(&roll);
 }
 
-static void who_waits_itself_but_is_awaited_by_all_is_cut_off(void **state) {
-    (void)state;
+static void who_waits_itself_but_is_awaited_by_all_is_cut_off(void) {
     feddc_roll roll;
     roll_case_begin(&roll, 4, 2, 0);
     all_wait_for(&roll, 3, FEDDC_WAITING, 0);
@@ -196,8 +185,7 @@ static void who_waits_itself_but_is_awaited_by_all_is_cut_off(void **state) {
     feddc_roll_free(&roll);
 }
 
-static void two_that_wait_for_each_other_meet_again_without_a_verdict(void **state) {
-    (void)state;
+static void two_that_wait_for_each_other_meet_again_without_a_verdict(void) {
     feddc_roll roll;
     roll_case_begin(&roll, 2, 1, 0);
     roll_case_beat(&roll, 0, 9, FEDDC_WAITING, 1, 1, 0);
@@ -211,8 +199,7 @@ static void two_that_wait_for_each_other_meet_again_without_a_verdict(void **sta
     feddc_roll_free(&roll);
 }
 
-static void the_odd_digest_is_named(void **state) {
-    (void)state;
+static void the_odd_digest_is_named(void) {
     feddc_roll roll;
     roll_case_begin(&roll, 3, 2, 0);
     for (uint32_t whole = 10; whole < 200; whole += 10) {
@@ -234,8 +221,7 @@ static void the_odd_digest_is_named(void **state) {
     feddc_roll_free(&roll);
 }
 
-static void digests_without_a_majority_end_the_gang(void **state) {
-    (void)state;
+static void digests_without_a_majority_end_the_gang(void) {
     feddc_roll roll;
     roll_case_begin(&roll, 2, 1, 0);
     feddc_roll_digest_is(&roll, 0, 10, 1, 0);
@@ -246,8 +232,7 @@ static void digests_without_a_majority_end_the_gang(void **state) {
     feddc_roll_free(&roll);
 }
 
-static void a_goodbye_with_a_reason_is_a_verdict(void **state) {
-    (void)state;
+static void a_goodbye_with_a_reason_is_a_verdict(void) {
     feddc_roll roll;
     roll_case_begin(&roll, 3, 2, 0);
     roll_case_beat(&roll, 1, 4, FEDDC_SAVING, UINT32_MAX, 0, 10);
@@ -261,8 +246,7 @@ static float compute_of(const feddc_beat *beat) {
     return beat->compute_s;
 }
 
-static void the_slowest_is_named_by_compute_time(void **state) {
-    (void)state;
+static void the_slowest_is_named_by_compute_time(void) {
     static const float compute[] = {0.25F, 1, 0.5F, 0.25F};
     feddc_roll roll;
     feddc_judge_look look;
@@ -280,8 +264,7 @@ static void the_slowest_is_named_by_compute_time(void **state) {
     feddc_roll_free(&roll);
 }
 
-static void every_phase_has_a_name(void **state) {
-    (void)state;
+static void every_phase_has_a_name(void) {
     for (int p = 0; p < FEDDC_PHASES; p++) {
         assert_string_not_equal(feddc_phase_name((feddc_phase)p), "?");
     }
@@ -290,23 +273,23 @@ static void every_phase_has_a_name(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_connection_that_ends_is_a_death),
-        cmocka_unit_test(the_step_of_a_death_is_the_one_that_the_others_wait_in),
-        cmocka_unit_test(who_was_gone_first_is_named_first),
-        cmocka_unit_test(silence_of_a_host_that_answers_is_a_stop),
-        cmocka_unit_test(silence_of_a_silent_host_is_a_cut),
-        cmocka_unit_test(a_judge_that_was_away_condemns_nobody),
-        cmocka_unit_test(who_stands_while_all_wait_is_stuck),
-        cmocka_unit_test(long_steps_have_long_limits),
-        cmocka_unit_test(who_reports_is_not_stuck),
-        cmocka_unit_test(who_starts_is_not_stuck),
-        cmocka_unit_test(who_waits_itself_but_is_awaited_by_all_is_cut_off),
-        cmocka_unit_test(two_that_wait_for_each_other_meet_again_without_a_verdict),
-        cmocka_unit_test(the_odd_digest_is_named),
-        cmocka_unit_test(digests_without_a_majority_end_the_gang),
-        cmocka_unit_test(a_goodbye_with_a_reason_is_a_verdict),
-        cmocka_unit_test(the_slowest_is_named_by_compute_time),
-        cmocka_unit_test(every_phase_has_a_name),
+        fed_unit_test(a_connection_that_ends_is_a_death),
+        fed_unit_test(the_step_of_a_death_is_the_one_that_the_others_wait_in),
+        fed_unit_test(who_was_gone_first_is_named_first),
+        fed_unit_test(silence_of_a_host_that_answers_is_a_stop),
+        fed_unit_test(silence_of_a_silent_host_is_a_cut),
+        fed_unit_test(a_judge_that_was_away_condemns_nobody),
+        fed_unit_test(who_stands_while_all_wait_is_stuck),
+        fed_unit_test(long_steps_have_long_limits),
+        fed_unit_test(who_reports_is_not_stuck),
+        fed_unit_test(who_starts_is_not_stuck),
+        fed_unit_test(who_waits_itself_but_is_awaited_by_all_is_cut_off),
+        fed_unit_test(two_that_wait_for_each_other_meet_again_without_a_verdict),
+        fed_unit_test(the_odd_digest_is_named),
+        fed_unit_test(digests_without_a_majority_end_the_gang),
+        fed_unit_test(a_goodbye_with_a_reason_is_a_verdict),
+        fed_unit_test(the_slowest_is_named_by_compute_time),
+        fed_unit_test(every_phase_has_a_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

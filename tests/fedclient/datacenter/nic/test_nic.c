@@ -12,8 +12,7 @@ static void assert_nic(const char *spec, feddc_nic_kind kind, int e) {
     assert_int_equal(nic.e, e);
 }
 
-static void a_spec_names_the_card_and_its_bound(void **state) {
-    (void)state;
+static void a_spec_names_the_card_and_its_bound(void) {
     assert_nic(NULL, FEDDC_NIC_NONE, 0);
     assert_nic("inline", FEDDC_NIC_INLINE, 10);
     assert_nic("inline:e=1", FEDDC_NIC_INLINE, 1);
@@ -21,8 +20,7 @@ static void a_spec_names_the_card_and_its_bound(void **state) {
     assert_nic("packet:e=15", FEDDC_NIC_PACKET, 15);
 }
 
-static void what_is_no_card_is_refused_by_its_name(void **state) {
-    (void)state;
+static void what_is_no_card_is_refused_by_its_name(void) {
     static const char *const wrong[][2] = {
         {"card", "no nic \"card\""},       {"", "no nic"},
         {"inlined", "no nic \"inlined\""}, {"inline:e=0", "nic inline"},
@@ -38,8 +36,8 @@ static void what_is_no_card_is_refused_by_its_name(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_spec_names_the_card_and_its_bound),
-        cmocka_unit_test(what_is_no_card_is_refused_by_its_name),
+        fed_unit_test(a_spec_names_the_card_and_its_bound),
+        fed_unit_test(what_is_no_card_is_refused_by_its_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -108,8 +108,7 @@ static void fill(float x[VALUES]) {
     }
 }
 
-static void floats_leave_as_a_rounded_copy(void **state) {
-    (void)state;
+static void floats_leave_as_a_rounded_copy(void) {
     float x[VALUES], before[VALUES], wanted[VALUES];
     card c = open_card();
     fill(x);
@@ -128,8 +127,7 @@ static void floats_leave_as_a_rounded_copy(void **state) {
     assert_true(inner.closed && inner.orderly);
 }
 
-static void everything_else_leaves_as_it_is(void **state) {
-    (void)state;
+static void everything_else_leaves_as_it_is(void) {
     float x[VALUES];
     card c = open_card();
     fill(x);
@@ -151,8 +149,7 @@ static void everything_else_leaves_as_it_is(void **state) {
     assert_true(inner.closed && !inner.orderly);
 }
 
-static void copies_stay_until_they_are_sent_and_are_used_again(void **state) {
-    (void)state;
+static void copies_stay_until_they_are_sent_and_are_used_again(void) {
     float x[VALUES];
     card c = open_card();
     fill(x);
@@ -169,8 +166,7 @@ static void copies_stay_until_they_are_sent_and_are_used_again(void **state) {
     c.link->close(c.self, false);
 }
 
-static void what_cannot_be_rounded_is_refused(void **state) {
-    (void)state;
+static void what_cannot_be_rounded_is_refused(void) {
     static const float x[VALUES + 1] = {1};
     const feddc_head head = {.flags = FEDDC_FLOATS};
     fed_error err = {0};
@@ -186,10 +182,10 @@ static void what_cannot_be_rounded_is_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(floats_leave_as_a_rounded_copy),
-        cmocka_unit_test(everything_else_leaves_as_it_is),
-        cmocka_unit_test(copies_stay_until_they_are_sent_and_are_used_again),
-        cmocka_unit_test(what_cannot_be_rounded_is_refused),
+        fed_unit_test(floats_leave_as_a_rounded_copy),
+        fed_unit_test(everything_else_leaves_as_it_is),
+        fed_unit_test(copies_stay_until_they_are_sent_and_are_used_again),
+        fed_unit_test(what_cannot_be_rounded_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,7 +5,6 @@
 
 enum { WORKERS = 4 };
 
-static char directory[200];
 static worker_data data;
 static worker_member member[WORKER_CASE_RANKS];
 
@@ -43,8 +42,7 @@ static uint64_t digest_of(const char *collective, const char *nic, card_plan *ca
     return digest;
 }
 
-static void cards_train_to_the_bits_of_inline_and_are_not_remarked(void **state) {
-    (void)state;
+static void cards_train_to_the_bits_of_inline_and_are_not_remarked(void) {
     for (size_t k = 0; k < COLLECTIVES; k++) {
         card_plan cards = {.inner = feddc_link_named("threads"), .e = 10};
         const uint64_t with_cards = digest_of(collectives[k], "packet", &cards, "");
@@ -53,8 +51,7 @@ static void cards_train_to_the_bits_of_inline_and_are_not_remarked(void **state)
     }
 }
 
-static void a_gang_without_cards_trains_and_says_so(void **state) {
-    (void)state;
+static void a_gang_without_cards_trains_and_says_so(void) {
     for (size_t k = 0; k < COLLECTIVES; k++) {
         (void)digest_of(collectives[k], "packet", NULL, "compresses what rank 0 sends");
     }
@@ -63,16 +60,14 @@ static void a_gang_without_cards_trains_and_says_so(void **state) {
     assert_true(gather == digest_of("gather", "inline", NULL, ""));
 }
 
-static void a_rank_without_a_card_is_named(void **state) {
-    (void)state;
+static void a_rank_without_a_card_is_named(void) {
     for (size_t k = 0; k < COLLECTIVES; k++) {
         card_plan cards = {.inner = feddc_link_named("threads"), .e = 10, .bare = 2};
         (void)digest_of(collectives[k], "packet", &cards, "compresses what rank 2 sends");
     }
 }
 
-static void cards_with_another_bound_are_refused(void **state) {
-    (void)state;
+static void cards_with_another_bound_are_refused(void) {
     static const int bounds[] = {1, 5, 8, 12, 15};
     for (size_t k = 0; k < 5 * COLLECTIVES; k++) {
         card_plan cards = {.inner = feddc_link_named("threads"), .e = bounds[k / COLLECTIVES]};
@@ -87,25 +82,24 @@ static void cards_with_another_bound_are_refused(void **state) {
 }
 
 static int set_up(void **state) {
-    (void)state;
-    fed_test_tmpdir(directory, sizeof directory);
-    worker_data_open(&data, directory, 200, 40);
+    (void)fed_test_dir_make(state);
+    worker_data_open(&data, fed_test_dir, 200, 40);
     return 0;
 }
 
 static int tear_down(void **state) {
     (void)state;
     worker_data_close(&data);
-    fed_test_rmdir(directory);
+    fed_test_rmdir(fed_test_dir);
     return 0;
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cards_train_to_the_bits_of_inline_and_are_not_remarked),
-        cmocka_unit_test(a_gang_without_cards_trains_and_says_so),
-        cmocka_unit_test(a_rank_without_a_card_is_named),
-        cmocka_unit_test(cards_with_another_bound_are_refused),
+        fed_unit_test(cards_train_to_the_bits_of_inline_and_are_not_remarked),
+        fed_unit_test(a_gang_without_cards_trains_and_says_so),
+        fed_unit_test(a_rank_without_a_card_is_named),
+        fed_unit_test(cards_with_another_bound_are_refused),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -58,8 +58,7 @@ static void near_the_host(const worker_case *on_gpu, double most) {
     }
 }
 
-static void each_rule_ends_with_equal_replicas(void **state) {
-    (void)state;
+static void each_rule_ends_with_equal_replicas(void) {
     static const char *const plain[] = {"ssgd", "odsgd"};
     static const char *const coded[] = {"bitsgd", "local:n=2", "cdsgd:n=2,k=3"};
     for (size_t k = 0; k < 2; k++) {
@@ -74,8 +73,7 @@ static void each_rule_ends_with_equal_replicas(void **state) {
     near_the_host(&c, 1e-3);
 }
 
-static void each_collective_and_optimizer(void **state) {
-    (void)state;
+static void each_collective_and_optimizer(void) {
     static const char *const collectives[] = {"owners", "owners:aggregators=1", "ring",
                                               "tree:group=2"};
     for (size_t k = 0; k < 4; k++) {
@@ -90,8 +88,7 @@ static void each_collective_and_optimizer(void **state) {
     near_the_host(&c, 1e-3);
 }
 
-static void backup_workers_train_on(void **state) {
-    (void)state;
+static void backup_workers_train_on(void) {
     worker_case c = case_of("bitsgd", "twobit:t=0.02");
     c.collective = "owners:aggregators=1";
     c.workers = 3;
@@ -100,8 +97,7 @@ static void backup_workers_train_on(void **state) {
 }
 
 /* In two runs, and resumed from a checkpoint, to the bits of one run. */
-static void a_resumed_gang_ends_with_the_same_bits(void **state) {
-    (void)state;
+static void a_resumed_gang_ends_with_the_same_bits(void) {
     static const char *const rules[] = {"local:n=3", "cdsgd:n=2,k=3"};
     char path[300];
     for (size_t k = 0; k < 2; k++) {
@@ -120,8 +116,7 @@ static void a_resumed_gang_ends_with_the_same_bits(void **state) {
     }
 }
 
-static void what_a_device_lacks_is_said_by_each_rank(void **state) {
-    (void)state;
+static void what_a_device_lacks_is_said_by_each_rank(void) {
     worker_member members[WORKER_CASE_RANKS];
     worker_case c = case_of("bitsgd", "onebit");
     worker_case_run(&c, members);
@@ -141,11 +136,11 @@ int main(void) {
     fed_gpu_close(gpu);
     device = getenv("FED_TEST_DEVICE") != NULL ? getenv("FED_TEST_DEVICE") : "gpu";
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_rule_ends_with_equal_replicas),
-        cmocka_unit_test(each_collective_and_optimizer),
-        cmocka_unit_test(backup_workers_train_on),
-        cmocka_unit_test(a_resumed_gang_ends_with_the_same_bits),
-        cmocka_unit_test(what_a_device_lacks_is_said_by_each_rank),
+        fed_unit_test(each_rule_ends_with_equal_replicas),
+        fed_unit_test(each_collective_and_optimizer),
+        fed_unit_test(backup_workers_train_on),
+        fed_unit_test(a_resumed_gang_ends_with_the_same_bits),
+        fed_unit_test(what_a_device_lacks_is_said_by_each_rank),
     };
     fed_test_tmpdir(directory, sizeof directory);
     worker_data_open(&data, directory, 200, 40);

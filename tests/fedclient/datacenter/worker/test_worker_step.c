@@ -11,7 +11,6 @@
 
 enum { TRAIN = 600, TEST = 200, BATCH = 8 };
 
-static char directory[200];
 static worker_data data;
 
 static const char dense[] = "input 784 | dense 24 | relu | dense 10";
@@ -60,8 +59,7 @@ static float *values_of_one(const char *model, const char *optimizer, size_t bat
 }
 
 /* Float32 sums of four batches of 8 instead of one of 32: 40 steps of momentum end within 1e-4. */
-static void a_gang_ends_where_one_process_ends(void **state) {
-    (void)state;
+static void a_gang_ends_where_one_process_ends(void) {
     size_t trained;
     (void)size_of(dense, &trained);
     float *one = values_of_one(dense, "momentum:lr=0.05", (size_t)4 * BATCH, 40);
@@ -85,8 +83,7 @@ static void a_gang_ends_where_one_process_ends(void **state) {
     free(one);
 }
 
-static void a_gang_of_one_is_one_process(void **state) {
-    (void)state;
+static void a_gang_of_one_is_one_process(void) {
     size_t trained;
     (void)size_of(dense, &trained);
     const worker_case c = {.data = &data,
@@ -129,8 +126,7 @@ static worker_case case_of(size_t rule) {
 }
 
 /* A broken rule stays near one in ten, which is what the first weights have. */
-static void each_rule_learns_and_keeps_replicas_equal(void **state) {
-    (void)state;
+static void each_rule_learns_and_keeps_replicas_equal(void) {
     for (size_t k = 0; k < RULES; k += FED_TEST_TRIES(1, 3)) {
         worker_case c = case_of(k);
         c.run[0] = 90;
@@ -144,8 +140,7 @@ static void each_rule_learns_and_keeps_replicas_equal(void **state) {
 }
 
 /* Who is late is chance; what all have in the end is not. */
-static void backup_workers_are_not_waited_for(void **state) {
-    (void)state;
+static void backup_workers_are_not_waited_for(void) {
     static const size_t with[] = {2, 7}; /* bitsgd and cdsgd */
     for (size_t k = 0; k < 2; k++) {
         worker_case c = case_of(with[k]);
@@ -159,8 +154,7 @@ static void backup_workers_are_not_waited_for(void **state) {
 }
 
 /* Pausing takes all sums early, but nothing that is computed changes. */
-static void pauses_change_no_bit(void **state) {
-    (void)state;
+static void pauses_change_no_bit(void) {
     size_t trained;
     (void)size_of(dense, &trained);
     for (size_t k = 0; k < RULES; k += FED_TEST_TRIES(1, 3)) {
@@ -300,8 +294,7 @@ static void iterate(algorithm *a, size_t t) {
     }
 }
 
-static void cdsgd_is_algorithm_1_step_by_step(void **state) {
-    (void)state;
+static void cdsgd_is_algorithm_1_step_by_step(void) {
     algorithm a;
     algorithm_open(&a);
     for (uint32_t steps = 1; steps <= ALGORITHM_STEPS; steps++) {
@@ -331,8 +324,7 @@ static void cdsgd_is_algorithm_1_step_by_step(void **state) {
 
 /* ---- Batch normalization ---- */
 
-static void statistics_become_the_mean_of_all_ranks(void **state) {
-    (void)state;
+static void statistics_become_the_mean_of_all_ranks(void) {
     size_t trained;
     const size_t size = size_of(normalised, &trained);
     assert_true(size > trained);
@@ -358,7 +350,7 @@ static void statistics_become_the_mean_of_all_ranks(void **state) {
 /* ---- Checkpoints ---- */
 
 static void remove_files(const char *path) {
-    char name[300];
+    char name[340];
     remove(path);
     for (int k = 0; k < 2 * WORKER_CASE_RANKS; k++) {
         snprintf(name, sizeof name, "%s.rank-%d-%d", path, k / 2, k % 2);
@@ -366,10 +358,9 @@ static void remove_files(const char *path) {
     }
 }
 
-static void a_resumed_gang_leaves_the_same_bits(void **state) {
-    (void)state;
-    char path[260];
-    snprintf(path, sizeof path, "%s/checkpoint", directory);
+static void a_resumed_gang_leaves_the_same_bits(void) {
+    char path[300];
+    snprintf(path, sizeof path, "%s/checkpoint", fed_test_dir);
     for (size_t k = 0; k < RULES; k += FED_TEST_TRIES(1, 3)) {
         worker_case whole = case_of(k), first = case_of(k), second = case_of(k), third = case_of(k);
         whole.run[0] = 24;
@@ -393,10 +384,9 @@ static void a_resumed_gang_leaves_the_same_bits(void **state) {
     }
 }
 
-static void another_number_of_workers_drops_residuals_and_says_so(void **state) {
-    (void)state;
-    char path[260];
-    snprintf(path, sizeof path, "%s/checkpoint", directory);
+static void another_number_of_workers_drops_residuals_and_says_so(void) {
+    char path[300];
+    snprintf(path, sizeof path, "%s/checkpoint", fed_test_dir);
     worker_case first = case_of(2), second = case_of(2);
     first.run[0] = 5;
     first.save = second.resume = path;
@@ -413,10 +403,9 @@ static void another_number_of_workers_drops_residuals_and_says_so(void **state) 
     remove_files(path);
 }
 
-static void a_checkpoint_of_something_else_is_refused(void **state) {
-    (void)state;
-    char path[260];
-    snprintf(path, sizeof path, "%s/checkpoint", directory);
+static void a_checkpoint_of_something_else_is_refused(void) {
+    char path[300];
+    snprintf(path, sizeof path, "%s/checkpoint", fed_test_dir);
     worker_case c = case_of(0);
     c.run[0] = 1;
     c.resume = path;
@@ -442,8 +431,7 @@ static void a_checkpoint_of_something_else_is_refused(void **state) {
 
 /* ---- Sentences ---- */
 
-static void an_unfit_optimizer_is_refused(void **state) {
-    (void)state;
+static void an_unfit_optimizer_is_refused(void) {
     static const char *const wrong[][2] = {{"sgd+clip:norm=1", "clip"},
                                            {"sgd+stall:window=10", "stall"},
                                            {"sgd+scaffold:share=1", "scaffold"}};
@@ -464,32 +452,31 @@ static void an_unfit_optimizer_is_refused(void **state) {
 }
 
 static int set_up(void **state) {
-    (void)state;
-    fed_test_tmpdir(directory, sizeof directory);
-    worker_data_open(&data, directory, TRAIN, TEST);
+    (void)fed_test_dir_make(state);
+    worker_data_open(&data, fed_test_dir, TRAIN, TEST);
     return 0;
 }
 
 static int tear_down(void **state) {
     (void)state;
     worker_data_close(&data);
-    fed_test_rmdir(directory);
+    fed_test_rmdir(fed_test_dir);
     return 0;
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_gang_of_one_is_one_process),
-        cmocka_unit_test(a_gang_ends_where_one_process_ends),
-        cmocka_unit_test(each_rule_learns_and_keeps_replicas_equal),
-        cmocka_unit_test(backup_workers_are_not_waited_for),
-        cmocka_unit_test(pauses_change_no_bit),
-        cmocka_unit_test(cdsgd_is_algorithm_1_step_by_step),
-        cmocka_unit_test(statistics_become_the_mean_of_all_ranks),
-        cmocka_unit_test(a_resumed_gang_leaves_the_same_bits),
-        cmocka_unit_test(another_number_of_workers_drops_residuals_and_says_so),
-        cmocka_unit_test(a_checkpoint_of_something_else_is_refused),
-        cmocka_unit_test(an_unfit_optimizer_is_refused),
+        fed_unit_test(a_gang_of_one_is_one_process),
+        fed_unit_test(a_gang_ends_where_one_process_ends),
+        fed_unit_test(each_rule_learns_and_keeps_replicas_equal),
+        fed_unit_test(backup_workers_are_not_waited_for),
+        fed_unit_test(pauses_change_no_bit),
+        fed_unit_test(cdsgd_is_algorithm_1_step_by_step),
+        fed_unit_test(statistics_become_the_mean_of_all_ranks),
+        fed_unit_test(a_resumed_gang_leaves_the_same_bits),
+        fed_unit_test(another_number_of_workers_drops_residuals_and_says_so),
+        fed_unit_test(a_checkpoint_of_something_else_is_refused),
+        fed_unit_test(an_unfit_optimizer_is_refused),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

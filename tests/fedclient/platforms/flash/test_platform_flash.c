@@ -106,9 +106,8 @@ static void recover(world *w, const shadow *after) {
     assert_holds(w, &w->holds);
 }
 
-static void whatever_program_or_erase_is_cut_the_old_or_the_new_is_there(void **state) {
+static void whatever_program_or_erase_is_cut_the_old_or_the_new_is_there(void) {
     enum { STEPS = 100 };
-    (void)state;
     world w;
     shadow after;
     bool cut = true;
@@ -138,9 +137,8 @@ static void whatever_program_or_erase_is_cut_the_old_or_the_new_is_there(void **
 
 /* Power fails every few calls, for a long time, also while the store makes room: the store neither
  * loses a value nor runs out of room. */
-static void power_that_fails_again_and_again_wastes_no_room(void **state) {
+static void power_that_fails_again_and_again_wastes_no_room(void) {
     static const uint32_t units[] = {1, 8, 32, 64};
-    (void)state;
     for (size_t k = 0; k < sizeof units / sizeof units[0]; k++) {
         world w;
         shadow after;
@@ -161,8 +159,7 @@ static void power_that_fails_again_and_again_wastes_no_room(void **state) {
     }
 }
 
-static void a_call_that_fails_leaves_a_store_that_works(void **state) {
-    (void)state;
+static void a_call_that_fails_leaves_a_store_that_works(void) {
     world w;
     shadow after;
     uint32_t failed = 0;
@@ -183,8 +180,7 @@ static void a_call_that_fails_leaves_a_store_that_works(void **state) {
 
 /* -- wear, and the flash's end -- */
 
-static void all_blocks_wear_alike(void **state) {
-    (void)state;
+static void all_blocks_wear_alike(void) {
     world w;
     begin(&w, 40, 512, 8);
     assert_fed_ok(put(&w, 0, 2)); /* a value that never changes */
@@ -199,8 +195,7 @@ static void all_blocks_wear_alike(void **state) {
     end(&w);
 }
 
-static void a_worn_flash_is_noticed(void **state) {
-    (void)state;
+static void a_worn_flash_is_noticed(void) {
     world w;
     begin(&w, 16, 512, 8);
     assert_fed_ok(put(&w, 1, 1));
@@ -211,8 +206,7 @@ static void a_worn_flash_is_noticed(void **state) {
     end(&w);
 }
 
-static void damaged_bytes_are_noticed(void **state) {
-    (void)state;
+static void damaged_bytes_are_noticed(void) {
     world w;
     uint8_t *data = NULL;
     size_t len = 0;
@@ -227,9 +221,8 @@ static void damaged_bytes_are_noticed(void **state) {
 
 /* -- what does not fit -- */
 
-static void what_does_not_fit_is_refused_and_the_rest_stays(void **state) {
+static void what_does_not_fit_is_refused_and_the_rest_stays(void) {
     static uint8_t large[4000];
-    (void)state;
     world w;
     begin(&w, 16, 512, 8);
     assert_fed_ok(put(&w, 1, 1));
@@ -243,8 +236,7 @@ static void what_does_not_fit_is_refused_and_the_rest_stays(void **state) {
     end(&w);
 }
 
-static void there_are_sixteen_keys_at_a_time(void **state) {
-    (void)state;
+static void there_are_sixteen_keys_at_a_time(void) {
     world w;
     char key[8];
     begin(&w, 64, 512, 8);
@@ -262,8 +254,7 @@ static void there_are_sixteen_keys_at_a_time(void **state) {
     end(&w);
 }
 
-static void a_geometry_that_will_not_do_is_refused(void **state) {
-    (void)state;
+static void a_geometry_that_will_not_do_is_refused(void) {
     static const fedclient_flash bad[] = {{.block_bytes = 512, .blocks = 3, .unit_bytes = 1},
                                           {.block_bytes = 256, .blocks = 8, .unit_bytes = 1},
                                           {.block_bytes = 600, .blocks = 8, .unit_bytes = 1},
@@ -280,15 +271,15 @@ static void a_geometry_that_will_not_do_is_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(whatever_program_or_erase_is_cut_the_old_or_the_new_is_there),
-        cmocka_unit_test(power_that_fails_again_and_again_wastes_no_room),
-        cmocka_unit_test(a_call_that_fails_leaves_a_store_that_works),
-        cmocka_unit_test(all_blocks_wear_alike),
-        cmocka_unit_test(a_worn_flash_is_noticed),
-        cmocka_unit_test(damaged_bytes_are_noticed),
-        cmocka_unit_test(what_does_not_fit_is_refused_and_the_rest_stays),
-        cmocka_unit_test(there_are_sixteen_keys_at_a_time),
-        cmocka_unit_test(a_geometry_that_will_not_do_is_refused),
+        fed_unit_test(whatever_program_or_erase_is_cut_the_old_or_the_new_is_there),
+        fed_unit_test(power_that_fails_again_and_again_wastes_no_room),
+        fed_unit_test(a_call_that_fails_leaves_a_store_that_works),
+        fed_unit_test(all_blocks_wear_alike),
+        fed_unit_test(a_worn_flash_is_noticed),
+        fed_unit_test(damaged_bytes_are_noticed),
+        fed_unit_test(what_does_not_fit_is_refused_and_the_rest_stays),
+        fed_unit_test(there_are_sixteen_keys_at_a_time),
+        fed_unit_test(a_geometry_that_will_not_do_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

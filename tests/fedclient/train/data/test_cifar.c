@@ -30,8 +30,7 @@ static void assert_refused(size_t len, size_t label_bytes, unsigned classes, con
     fedtrain_dataset_free(&set);
 }
 
-static void test_files_that_end_inside_a_record_are_refused(void **state) {
-    (void)state;
+static void test_files_that_end_inside_a_record_are_refused(void) {
     assert_refused(0, 1, 10, "ends at byte offset 0, inside record 0");
     assert_refused(1, 1, 10, "ends at byte offset 1, inside record 0");
     assert_refused(RECORD - 1, 1, 10, "inside record 0");
@@ -39,16 +38,14 @@ static void test_files_that_end_inside_a_record_are_refused(void **state) {
     assert_refused(RECORD, 2, 100, "inside record 0 (each has 3074 bytes)");
 }
 
-static void test_labels_out_of_range_are_named_with_their_offset(void **state) {
-    (void)state;
+static void test_labels_out_of_range_are_named_with_their_offset(void) {
     bytes[(size_t)2 * RECORD] = 10;
     assert_refused((size_t)3 * RECORD, 1, 10, "byte offset 6146: label 10 of record 2");
     bytes[RECORD + 2] = 100;
     assert_refused((size_t)2 * (RECORD + 1), 2, 100, "byte offset 3075: label 100 of record 1");
 }
 
-static void test_files_are_appended_to_each_other(void **state) {
-    (void)state;
+static void test_files_are_appended_to_each_other(void) {
     fedtrain_dataset set = {0};
     fed_error err = {0};
     for (size_t i = 0; i < FEDTRAIN_BLOCKS; i++) {
@@ -67,9 +64,9 @@ static void test_files_are_appended_to_each_other(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_files_that_end_inside_a_record_are_refused, setup),
-        cmocka_unit_test_setup(test_labels_out_of_range_are_named_with_their_offset, setup),
-        cmocka_unit_test_setup(test_files_are_appended_to_each_other, setup),
+        fed_unit_test_with(test_files_that_end_inside_a_record_are_refused, setup, NULL),
+        fed_unit_test_with(test_labels_out_of_range_are_named_with_their_offset, setup, NULL),
+        fed_unit_test_with(test_files_are_appended_to_each_other, setup, NULL),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,28 +6,14 @@
 
 enum { RECORD = 3073, PIXELS = 3072 };
 
-static char directory[512];
-
-static int setup(void **state) {
-    (void)state;
-    fed_test_tmpdir(directory, sizeof directory);
-    return 0;
-}
-
-static int teardown(void **state) {
-    (void)state;
-    fed_test_rmdir(directory);
-    return 0;
-}
-
 static void put_mnist(const char *part, uint8_t label) {
     const uint8_t images[] = {0, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 2, 1, 2, 3, 4};
     const uint8_t labels[] = {0, 0, 8, 1, 0, 0, 0, 1, label};
     char name[64];
     snprintf(name, sizeof name, "%s-images-idx3-ubyte", part);
-    fed_test_put(directory, name, images, sizeof images);
+    fed_test_put(fed_test_dir, name, images, sizeof images);
     snprintf(name, sizeof name, "%s-labels-idx1-ubyte", part);
-    fed_test_put(directory, name, labels, sizeof labels);
+    fed_test_put(fed_test_dir, name, labels, sizeof labels);
 }
 
 /* Two records of `label_bytes` labels, the last of which are l and l + 1; pixels are l too. */
@@ -38,13 +24,13 @@ static void put_cifar(const char *name, size_t label_bytes, uint8_t l) {
         memset(bytes + i * record, l, record);
         bytes[i * record + label_bytes - 1] = (uint8_t)(l + i);
     }
-    fed_test_put(directory, name, bytes, 2 * record);
+    fed_test_put(fed_test_dir, name, bytes, 2 * record);
 }
 
 static fedtrain_dataset open_set(const char *name, const char *part) {
     fedtrain_dataset set;
     fed_error err = {0};
-    assert_fed_ok_err(fedtrain_dataset_open(name, directory, part, &set, &err));
+    assert_fed_ok_err(fedtrain_dataset_open(name, fed_test_dir, part, &set, &err));
     return set;
 }
 
@@ -52,13 +38,12 @@ static void assert_refused(const char *name, const char *part, fed_status wanted
                            const char *words) {
     fedtrain_dataset set = {.count = 77};
     fed_error err = {0};
-    assert_fed_status(fedtrain_dataset_open(name, directory, part, &set, &err), wanted);
+    assert_fed_status(fedtrain_dataset_open(name, fed_test_dir, part, &set, &err), wanted);
     assert_int_equal(set.count, 77);
     assert_fed_says(err, words);
 }
 
-static void test_mnist_is_found_under_its_usual_names(void **state) {
-    (void)state;
+static void test_mnist_is_found_under_its_usual_names(void) {
     put_mnist("train", 3);
     put_mnist("t10k", 5);
     fedtrain_dataset train = open_set("mnist", "train"), test = open_set("fashion-mnist", "test");
@@ -66,15 +51,14 @@ static void test_mnist_is_found_under_its_usual_names(void **state) {
     fed_error err = {0};
     assert_int_equal(train.label[0], 3);
     assert_int_equal(test.label[0], 5);
-    assert_fed_ok_err(fedtrain_dataset_load_mnist(directory, "t10k", &same, &err));
+    assert_fed_ok_err(fedtrain_dataset_load_mnist(fed_test_dir, "t10k", &same, &err));
     assert_int_equal(same.label[0], 5);
     fedtrain_dataset_free(&train);
     fedtrain_dataset_free(&test);
     fedtrain_dataset_free(&same);
 }
 
-static void test_cifar_10_is_five_files_of_one_set(void **state) {
-    (void)state;
+static void test_cifar_10_is_five_files_of_one_set(void) {
     for (uint8_t i = 1; i <= 5; i++) {
         char name[64];
         snprintf(name, sizeof name, "data_batch_%u.bin", i);
@@ -97,13 +81,12 @@ static void test_cifar_10_is_five_files_of_one_set(void **state) {
     fedtrain_dataset_free(&train);
     fedtrain_dataset_free(&test);
     char gone[600];
-    snprintf(gone, sizeof gone, "%s/data_batch_4.bin", directory);
+    snprintf(gone, sizeof gone, "%s/data_batch_4.bin", fed_test_dir);
     assert_int_equal(remove(gone), 0);
     assert_refused("cifar10", "train", FED_ENOTFOUND, "data_batch_4.bin");
 }
 
-static void test_cifar_100_has_the_fine_labels(void **state) {
-    (void)state;
+static void test_cifar_100_has_the_fine_labels(void) {
     put_cifar("train.bin", 2, 60);
     put_cifar("test.bin", 2, 98);
     fedtrain_dataset train = open_set("cifar100", "train"), test = open_set("cifar100", "test");
@@ -113,10 +96,9 @@ static void test_cifar_100_has_the_fine_labels(void **state) {
     fedtrain_dataset_free(&test);
 }
 
-static void test_a_table_has_its_option(void **state) {
-    (void)state;
-    fed_test_put(directory, "train.csv", "3,0.5\n1,0.25\n", 13);
-    fed_test_put(directory, "test.csv", "x,y\n0.5,3\n", 10);
+static void test_a_table_has_its_option(void) {
+    fed_test_put(fed_test_dir, "train.csv", "3,0.5\n1,0.25\n", 13);
+    fed_test_put(fed_test_dir, "test.csv", "x,y\n0.5,3\n", 10);
     fedtrain_dataset train = open_set("csv:label=first", "train");
     fedtrain_dataset test = open_set("csv", "test");
     assert_int_equal(train.label[0], 3);
@@ -129,8 +111,7 @@ static void test_a_table_has_its_option(void **state) {
     fedtrain_dataset_free(&test);
 }
 
-static void test_unknown_names_parts_and_options_are_refused(void **state) {
-    (void)state;
+static void test_unknown_names_parts_and_options_are_refused(void) {
     assert_refused("mnis", "train", FED_EINVAL, "unknown data \"mnis\": write mnist, ");
     assert_refused("mnist2", "train", FED_EINVAL, "cifar100 or csv (:label=... or :target=...)");
     assert_refused("mnist:label=1", "train", FED_EINVAL, "unknown data");
@@ -139,14 +120,12 @@ static void test_unknown_names_parts_and_options_are_refused(void **state) {
     assert_refused("cifar10", "valid", FED_EINVAL, "no part \"valid\": write train or test");
 }
 
-static void test_a_missing_file_is_named_with_both_endings(void **state) {
-    (void)state;
+static void test_a_missing_file_is_named_with_both_endings(void) {
     assert_refused("mnist", "train", FED_ENOTFOUND, "train-images-idx3-ubyte, nor one packed");
     assert_refused("csv", "test", FED_ENOTFOUND, "test.csv");
 }
 
-static void test_too_long_a_directory_is_refused(void **state) {
-    (void)state;
+static void test_too_long_a_directory_is_refused(void) {
     static char longest[2000];
     memset(longest, 'd', sizeof longest - 1);
     fedtrain_dataset set;
@@ -155,8 +134,7 @@ static void test_too_long_a_directory_is_refused(void **state) {
     assert_fed_says(err, "longer than");
 }
 
-static void test_the_names_can_be_listed(void **state) {
-    (void)state;
+static void test_the_names_can_be_listed(void) {
     size_t names = 0;
     while (fedtrain_dataset_name(names) != NULL) {
         names++;
@@ -165,7 +143,7 @@ static void test_the_names_can_be_listed(void **state) {
     assert_string_equal(fedtrain_dataset_name(0), "mnist");
 }
 
-#define IN_DIRECTORY(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+#define IN_DIRECTORY(test) fed_unit_test_with(test, fed_test_dir_make, fed_test_dir_remove)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

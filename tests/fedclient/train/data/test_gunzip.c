@@ -58,22 +58,19 @@ static void assert_refused(size_t len, size_t limit, fed_status wanted, const ch
     assert_null(bytes.data);
 }
 
-static void test_a_file_is_unpacked(void **state) {
-    (void)state;
+static void test_a_file_is_unpacked(void) {
     pack(0, LEN);
     check_unpacked();
 }
 
-static void test_members_are_joined(void **state) {
-    (void)state;
+static void test_members_are_joined(void) {
     pack(0, 1000);
     pack(1000, 1000);
     pack(1000, LEN);
     check_unpacked();
 }
 
-static void test_truncated_files_are_refused(void **state) {
-    (void)state;
+static void test_truncated_files_are_refused(void) {
     pack(0, LEN);
     for (size_t len = 2; len < packed_len; len += 1 + len / 16) {
         char words[64];
@@ -83,8 +80,7 @@ static void test_truncated_files_are_refused(void **state) {
     assert_refused(packed_len - 1, LEN, FED_EFORMAT, "ends too early");
 }
 
-static void test_damaged_files_are_refused(void **state) {
-    (void)state;
+static void test_damaged_files_are_refused(void) {
     pack(0, LEN);
     packed[packed_len - 6] ^= 1;
     assert_refused(packed_len, LEN, FED_EFORMAT, "damaged gzip data (incorrect data check)");
@@ -93,22 +89,19 @@ static void test_damaged_files_are_refused(void **state) {
     assert_refused(packed_len, LEN, FED_EFORMAT, "byte offset");
 }
 
-static void test_what_follows_the_last_member_is_refused(void **state) {
-    (void)state;
+static void test_what_follows_the_last_member_is_refused(void) {
     pack(0, LEN);
     memcpy(packed + packed_len, "more", 4);
     assert_refused(packed_len + 4, LEN, FED_EFORMAT, "damaged gzip data");
 }
 
-static void test_more_than_the_limit_is_refused(void **state) {
-    (void)state;
+static void test_more_than_the_limit_is_refused(void) {
     pack(0, LEN);
     assert_refused(packed_len, LEN - 1, FED_ERANGE, "more than the 599999 bytes");
     assert_refused(packed_len, 10, FED_ERANGE, "more than the 10 bytes");
 }
 
-static void test_a_packed_file_is_found_and_unpacked_whatever_its_name(void **state) {
-    (void)state;
+static void test_a_packed_file_is_found_and_unpacked_whatever_its_name(void) {
     fedtrain_input in = {.path = ""};
     fed_error err = {0};
     pack(0, LEN);
@@ -128,7 +121,7 @@ static void test_a_packed_file_is_found_and_unpacked_whatever_its_name(void **st
     assert_null(in.bytes.data);
 }
 
-#define IN_DIRECTORY(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+#define IN_DIRECTORY(test) fed_unit_test_with(test, setup, teardown)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

@@ -4,7 +4,7 @@
 
 #include "fedtrain/dataset.h"
 
-static char directory[512], images[600], labels[600];
+static char images[600], labels[600];
 
 /* Two pictures of 2 x 3 pixels, and their labels. */
 static const uint8_t good_images[] = {0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 2,   0,  0,
@@ -16,18 +16,11 @@ static void put(const char *path, const uint8_t *data, size_t len) {
 }
 
 static int setup(void **state) {
-    (void)state;
-    fed_test_tmpdir(directory, sizeof directory);
-    snprintf(images, sizeof images, "%s/train-images-idx3-ubyte", directory);
-    snprintf(labels, sizeof labels, "%s/train-labels-idx1-ubyte", directory);
+    (void)fed_test_dir_make(state);
+    snprintf(images, sizeof images, "%s/train-images-idx3-ubyte", fed_test_dir);
+    snprintf(labels, sizeof labels, "%s/train-labels-idx1-ubyte", fed_test_dir);
     put(images, good_images, sizeof good_images);
     put(labels, good_labels, sizeof good_labels);
-    return 0;
-}
-
-static int teardown(void **state) {
-    (void)state;
-    fed_test_rmdir(directory);
     return 0;
 }
 
@@ -43,8 +36,7 @@ static void assert_refused(fed_status wanted, const char *file, const char *word
     assert_null(set.label);
 }
 
-static void test_a_pair_is_read_as_it_is_in_the_files(void **state) {
-    (void)state;
+static void test_a_pair_is_read_as_it_is_in_the_files(void) {
     fedtrain_dataset set;
     fed_error err = {0};
     assert_fed_ok_err(fedtrain_dataset_load_idx(images, labels, &set, &err));
@@ -60,8 +52,7 @@ static void test_a_pair_is_read_as_it_is_in_the_files(void **state) {
     assert_null(set.label);
 }
 
-static void test_every_truncation_is_refused(void **state) {
-    (void)state;
+static void test_every_truncation_is_refused(void) {
     for (size_t len = 0; len < sizeof good_images; len++) {
         char offset[64];
         snprintf(offset, sizeof offset, "ends at byte offset %zu", len);
@@ -83,8 +74,7 @@ static void damage(const char *path, const uint8_t *good, size_t len, size_t at,
     put(path, bytes, len);
 }
 
-static void test_a_wrong_magic_is_refused(void **state) {
-    (void)state;
+static void test_a_wrong_magic_is_refused(void) {
     damage(images, good_images, sizeof good_images, 3, 1);
     assert_refused(FED_EFORMAT, images, "byte offset 0: magic number 0x00000801");
     put(images, good_images, sizeof good_images);
@@ -92,14 +82,12 @@ static void test_a_wrong_magic_is_refused(void **state) {
     assert_refused(FED_EFORMAT, labels, "byte offset 0: magic number 0x00000901");
 }
 
-static void test_files_in_each_others_place_are_refused(void **state) {
-    (void)state;
+static void test_files_in_each_others_place_are_refused(void) {
     put(images, good_labels, sizeof good_labels);
     assert_refused(FED_EFORMAT, images, "byte offset");
 }
 
-static void test_counts_that_lie_are_refused(void **state) {
-    (void)state;
+static void test_counts_that_lie_are_refused(void) {
     damage(images, good_images, sizeof good_images, 7, 3);
     assert_refused(FED_EFORMAT, images, "in sample 2 of the 3");
     damage(images, good_images, sizeof good_images, 4, 255);
@@ -110,8 +98,7 @@ static void test_counts_that_lie_are_refused(void **state) {
     assert_refused(FED_EFORMAT, images, "byte offset 4: a count of 0");
 }
 
-static void test_impossible_picture_sizes_are_refused(void **state) {
-    (void)state;
+static void test_impossible_picture_sizes_are_refused(void) {
     damage(images, good_images, sizeof good_images, 11, 0);
     assert_refused(FED_EFORMAT, images, "byte offset 8: images of 0 x 3");
     damage(images, good_images, sizeof good_images, 12, 255);
@@ -120,22 +107,20 @@ static void test_impossible_picture_sizes_are_refused(void **state) {
     assert_refused(FED_EFORMAT, images, "in sample 0 of the 2");
 }
 
-static void test_counts_that_differ_are_refused(void **state) {
-    (void)state;
+static void test_counts_that_differ_are_refused(void) {
     const uint8_t three[] = {0, 0, 8, 1, 0, 0, 0, 3, 4, 9, 1};
     put(labels, three, sizeof three);
     assert_refused(FED_EFORMAT, labels, "byte offset 4: 3 labels");
 }
 
-static void test_a_missing_file_is_named(void **state) {
-    (void)state;
+static void test_a_missing_file_is_named(void) {
     assert_int_equal(remove(labels), 0);
     assert_refused(FED_ENOTFOUND, labels, "");
     assert_int_equal(remove(images), 0);
     assert_refused(FED_ENOTFOUND, images, "");
 }
 
-#define IN_DIRECTORY(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+#define IN_DIRECTORY(test) fed_unit_test_with(test, setup, fed_test_dir_remove)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

@@ -4,8 +4,6 @@
 
 #include "fedtrain/text.h"
 
-static char directory[512];
-
 static const char play[] = "a prologue\n"
                            "\n"
                            "Tom:\n"
@@ -19,15 +17,8 @@ static const char play[] = "a prologue\n"
                            "two three";
 
 static int setup(void **state) {
-    (void)state;
-    fed_test_tmpdir(directory, sizeof directory);
-    fed_test_put(directory, "play.txt", play, strlen(play));
-    return 0;
-}
-
-static int teardown(void **state) {
-    (void)state;
-    fed_test_rmdir(directory);
+    (void)fed_test_dir_make(state);
+    fed_test_put(fed_test_dir, "play.txt", play, strlen(play));
     return 0;
 }
 
@@ -35,12 +26,12 @@ static fedtrain_text open_text(const char *name, const char *part,
                                const fedtrain_vocabulary *words) {
     fedtrain_text text;
     fed_error err = {0};
-    assert_fed_ok_err(fedtrain_text_open(name, directory, part, words, &text, &err));
+    assert_fed_ok_err(fedtrain_text_open(name, fed_test_dir, part, words, &text, &err));
     return text;
 }
 
 static void put(const char *name, const char *text) {
-    fed_test_put(directory, name, text, strlen(text));
+    fed_test_put(fed_test_dir, name, text, strlen(text));
 }
 
 /* The tokens of a stretch of text as words, with a bar behind each. */
@@ -56,8 +47,7 @@ static void assert_tokens(const fedtrain_text *text, const uint32_t *token, size
     assert_string_equal(got, wanted);
 }
 
-static void test_words_are_numbered_by_how_often_they_come(void **state) {
-    (void)state;
+static void test_words_are_numbered_by_how_often_they_come(void) {
     put("ptb.train.txt", " b a  c\tb \n a b <unk>\n\nd");
     fedtrain_text text = open_text("ptb", "train", NULL);
     static const char *const order[] = {"<eos>", "b", "a", "<unk>", "c", "d"};
@@ -71,8 +61,7 @@ static void test_words_are_numbered_by_how_often_they_come(void **state) {
     assert_null(text.token);
 }
 
-static void test_rare_words_make_place_for_unk(void **state) {
-    (void)state;
+static void test_rare_words_make_place_for_unk(void) {
     put("t.txt", "b b b a a c\n");
     fedtrain_text text = open_text("words:vocabulary=3", "t", NULL);
     assert_int_equal(fedtrain_vocabulary_size(text.words), 3);
@@ -84,8 +73,7 @@ static void test_rare_words_make_place_for_unk(void **state) {
     fedtrain_text_free(&text);
 }
 
-static void test_another_part_uses_the_vocabulary_of_the_first(void **state) {
-    (void)state;
+static void test_another_part_uses_the_vocabulary_of_the_first(void) {
     put("train.txt", "a b\n");
     put("test.txt", "b c\n");
     fedtrain_text train = open_text("words", "train", NULL);
@@ -96,8 +84,7 @@ static void test_another_part_uses_the_vocabulary_of_the_first(void **state) {
     fedtrain_text_free(&train);
 }
 
-static void test_characters_are_bytes(void **state) {
-    (void)state;
+static void test_characters_are_bytes(void) {
     put("t.txt", "ab b\n\xc3\xa4\n");
     fedtrain_text text = open_text("chars", "t", NULL);
     assert_tokens(&text, text.token, text.count, "a|b| |b|\n|\xc3|\xa4|\n|");
@@ -107,8 +94,7 @@ static void test_characters_are_bytes(void **state) {
     fedtrain_text_free(&text);
 }
 
-static void test_units_are_lines_where_nobody_speaks(void **state) {
-    (void)state;
+static void test_units_are_lines_where_nobody_speaks(void) {
     put("t.txt", "a b\n\nc\nsaid:\nd");
     fedtrain_text text = open_text("words", "t", NULL);
     static const size_t unit[] = {0, 3, 4, 6, 8, 10};
@@ -119,8 +105,7 @@ static void test_units_are_lines_where_nobody_speaks(void **state) {
     fedtrain_text_free(&text);
 }
 
-static void test_units_are_speeches_and_groups_their_speakers(void **state) {
-    (void)state;
+static void test_units_are_speeches_and_groups_their_speakers(void) {
     fedtrain_text text = open_text("words", "play", NULL);
     static const uint32_t group[] = {0, 1, 2, 1};
     static const char *const speech[] = {
@@ -136,8 +121,7 @@ static void test_units_are_speeches_and_groups_their_speakers(void **state) {
     fedtrain_text_free(&text);
 }
 
-static void test_a_client_joins_its_units(void **state) {
-    (void)state;
+static void test_a_client_joins_its_units(void) {
     fedtrain_text text = open_text("words", "play", NULL);
     const uint32_t unit[] = {3, 0};
     uint32_t *token = NULL;
@@ -152,8 +136,7 @@ static void test_a_client_joins_its_units(void **state) {
 }
 
 /* Nine of these ten speeches begin in the first nine tenths. */
-static void test_shakespeare_is_cut_after_nine_tenths(void **state) {
-    (void)state;
+static void test_shakespeare_is_cut_after_nine_tenths(void) {
     char text[300] = "";
     for (size_t i = 0; i < 10; i++) {
         snprintf(text + strlen(text), sizeof text - strlen(text), "%c:\nhum\n\n", (char)('A' + i));
@@ -174,13 +157,12 @@ static void assert_refused(const char *name, const char *part, fed_status wanted
                            const char *words) {
     fedtrain_text text = {.count = 77};
     fed_error err = {0};
-    assert_fed_status(fedtrain_text_open(name, directory, part, NULL, &text, &err), wanted);
+    assert_fed_status(fedtrain_text_open(name, fed_test_dir, part, NULL, &text, &err), wanted);
     assert_fed_says(err, words);
     assert_int_equal(text.count, 77);
 }
 
-static void test_unknown_names_parts_and_options_are_refused(void **state) {
-    (void)state;
+static void test_unknown_names_parts_and_options_are_refused(void) {
     assert_refused("word", "train", FED_EINVAL, "unknown text \"word\": write ptb, ");
     assert_refused("", "train", FED_EINVAL, "unknown text");
     assert_refused("words:size=3", "play", FED_EINVAL, ":vocabulary=N");
@@ -192,8 +174,7 @@ static void test_unknown_names_parts_and_options_are_refused(void **state) {
     assert_refused("words", "none", FED_ENOTFOUND, "none.txt");
 }
 
-static void test_an_empty_text_is_refused(void **state) {
-    (void)state;
+static void test_an_empty_text_is_refused(void) {
     put("t.txt", "");
     put("blank.txt", "  ");
     assert_refused("words", "t", FED_EFORMAT, "t.txt: there is no text");
@@ -202,8 +183,7 @@ static void test_an_empty_text_is_refused(void **state) {
 }
 
 /* More than fit the first table, some of them the beginnings of others. */
-static void test_thousands_of_words_keep_apart(void **state) {
-    (void)state;
+static void test_thousands_of_words_keep_apart(void) {
     enum { WORDS = 5000 };
     char *text = malloc(WORDS * 8);
     assert_non_null(text);
@@ -211,7 +191,7 @@ static void test_thousands_of_words_keep_apart(void **state) {
     for (int i = 0; i < WORDS; i++) {
         at += (size_t)sprintf(text + at, "%x%c", (unsigned)i, i % 10 == 9 ? '\n' : ' ');
     }
-    fed_test_put(directory, "t.txt", text, at);
+    fed_test_put(fed_test_dir, "t.txt", text, at);
     fedtrain_text read = open_text("words", "t", NULL);
     assert_int_equal(fedtrain_vocabulary_size(read.words), WORDS + 2);
     for (uint32_t i = 0; i < WORDS; i++) {
@@ -224,14 +204,13 @@ static void test_thousands_of_words_keep_apart(void **state) {
     free(text);
 }
 
-static void test_the_names_can_be_listed(void **state) {
-    (void)state;
+static void test_the_names_can_be_listed(void) {
     assert_string_equal(fedtrain_text_name(0), "ptb");
     assert_string_equal(fedtrain_text_name(3), "chars");
     assert_null(fedtrain_text_name(4));
 }
 
-#define IN_DIRECTORY(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+#define IN_DIRECTORY(test) fed_unit_test_with(test, setup, fed_test_dir_remove)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

@@ -89,8 +89,7 @@ static void check_gradients(const fedtrain_kernels *kernels, layer *l, const fed
     }
 }
 
-static void test_gradients_of_any_size_are_right(void **state) {
-    (void)state;
+static void test_gradients_of_any_size_are_right(void) {
     of_any_size(check_gradients);
 }
 
@@ -116,15 +115,14 @@ static void check_step(const fedtrain_kernels *kernels, layer *l, const fedtrain
     }
 }
 
-static void test_a_step_is_the_gradient_and_sgd_to_the_bit(void **state) {
-    (void)state;
+static void test_a_step_is_the_gradient_and_sgd_to_the_bit(void) {
     of_any_size(check_step);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gradients_of_any_size_are_right),
-        cmocka_unit_test(test_a_step_is_the_gradient_and_sgd_to_the_bit),
+        fed_unit_test(test_gradients_of_any_size_are_right),
+        fed_unit_test(test_a_step_is_the_gradient_and_sgd_to_the_bit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

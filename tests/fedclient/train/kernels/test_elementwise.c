@@ -43,8 +43,7 @@ static void check(const char *isa, void (*kernel)(const float *, float *, size_t
     free(x);
 }
 
-static void test_they_are_right_to_a_few_units_in_the_last_place(void **state) {
-    (void)state;
+static void test_they_are_right_to_a_few_units_in_the_last_place(void) {
     const fedtrain_kernels *k;
     for (size_t i = 0; (k = fedtrain_kernels_get(i)) != NULL; i++) {
         check(k->isa, k->tanh, tanh);
@@ -52,8 +51,7 @@ static void test_they_are_right_to_a_few_units_in_the_last_place(void **state) {
     }
 }
 
-static void test_what_is_not_a_number_stays_so(void **state) {
-    (void)state;
+static void test_what_is_not_a_number_stays_so(void) {
     const fedtrain_kernels *k;
     for (size_t i = 0; (k = fedtrain_kernels_get(i)) != NULL; i++) {
         float x[4 + FEDTRAIN_SLACK] = {NAN, 1, -INFINITY, INFINITY}, y[4 + FEDTRAIN_SLACK];
@@ -81,8 +79,7 @@ static void check_gradient(void (*kernel)(const float *, const float *, float *,
     }
 }
 
-static void test_gradients_follow_from_outputs(void **state) {
-    (void)state;
+static void test_gradients_follow_from_outputs(void) {
     const fedtrain_kernels *k;
     for (size_t i = 0; (k = fedtrain_kernels_get(i)) != NULL; i++) {
         for (int add = 0; add < 2; add++) {
@@ -94,9 +91,9 @@ static void test_gradients_follow_from_outputs(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_they_are_right_to_a_few_units_in_the_last_place),
-        cmocka_unit_test(test_what_is_not_a_number_stays_so),
-        cmocka_unit_test(test_gradients_follow_from_outputs),
+        fed_unit_test(test_they_are_right_to_a_few_units_in_the_last_place),
+        fed_unit_test(test_what_is_not_a_number_stays_so),
+        fed_unit_test(test_gradients_follow_from_outputs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -81,8 +81,7 @@ static void check(const fedtrain_kernels *kernels, matrices *x, fedtrain_gemm g,
     }
 }
 
-static void test_products_of_any_size_are_right(void **state) {
-    (void)state;
+static void test_products_of_any_size_are_right(void) {
     matrices *x = make();
     const fedtrain_kernels *kernels;
     for (size_t isa = 0; (kernels = kernels_get(isa)) != NULL; isa++) {
@@ -97,8 +96,7 @@ static void test_products_of_any_size_are_right(void **state) {
     free(x);
 }
 
-static void test_a_product_is_added_to_what_it_starts_from(void **state) {
-    (void)state;
+static void test_a_product_is_added_to_what_it_starts_from(void) {
     matrices *x = make();
     const fedtrain_kernels *kernels;
     for (size_t isa = 0; (kernels = kernels_get(isa)) != NULL; isa++) {
@@ -112,8 +110,7 @@ static void test_a_product_is_added_to_what_it_starts_from(void **state) {
 }
 
 /* What is packed is no longer than kernels.h says. */
-static void test_packing_keeps_to_its_place(void **state) {
-    (void)state;
+static void test_packing_keeps_to_its_place(void) {
     matrices *x = make();
     const fedtrain_kernels *kernels;
     for (size_t isa = 0; (kernels = kernels_get(isa)) != NULL; isa++) {
@@ -130,9 +127,9 @@ static void test_packing_keeps_to_its_place(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_products_of_any_size_are_right),
-        cmocka_unit_test(test_a_product_is_added_to_what_it_starts_from),
-        cmocka_unit_test(test_packing_keeps_to_its_place),
+        fed_unit_test(test_products_of_any_size_are_right),
+        fed_unit_test(test_a_product_is_added_to_what_it_starts_from),
+        fed_unit_test(test_packing_keeps_to_its_place),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

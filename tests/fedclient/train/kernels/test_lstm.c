@@ -33,8 +33,7 @@ static void formula(const cell *x, size_t j, double *c, double *h) {
     *h = logistic(x->gates[3 * SIZE + j]) * tanh(*c);
 }
 
-static void test_a_step_is_the_formula(void **state) {
-    (void)state;
+static void test_a_step_is_the_formula(void) {
     const fedtrain_kernels *k;
     for (size_t i = 0; (k = fedtrain_kernels_get(i)) != NULL; i++) {
         cell x, done;
@@ -68,8 +67,7 @@ static double difference(cell *x, float *what, size_t j) {
     return (up - down) / (2 * (double)step);
 }
 
-static void test_its_gradient_agrees_with_finite_differences(void **state) {
-    (void)state;
+static void test_its_gradient_agrees_with_finite_differences(void) {
     const fedtrain_kernels *k;
     for (size_t i = 0; (k = fedtrain_kernels_get(i)) != NULL; i++) {
         cell x, done;
@@ -90,8 +88,8 @@ static void test_its_gradient_agrees_with_finite_differences(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_step_is_the_formula),
-        cmocka_unit_test(test_its_gradient_agrees_with_finite_differences),
+        fed_unit_test(test_a_step_is_the_formula),
+        fed_unit_test(test_its_gradient_agrees_with_finite_differences),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -37,8 +37,7 @@ static void check(const fedtrain_kernels *k, size_t n, float spread) {
     free(score);
 }
 
-static void test_loss_and_gradient_are_those_in_double(void **state) {
-    (void)state;
+static void test_loss_and_gradient_are_those_in_double(void) {
     const fedtrain_kernels *k;
     for (size_t i = 0; (k = fedtrain_kernels_get(i)) != NULL; i++) {
         for (size_t n = 1; n < 70; n++) {
@@ -49,8 +48,7 @@ static void test_loss_and_gradient_are_those_in_double(void **state) {
     }
 }
 
-static void test_large_scores_do_not_overflow(void **state) {
-    (void)state;
+static void test_large_scores_do_not_overflow(void) {
     const fedtrain_kernels *k;
     const float score[] = {3e38F, -3e38F, 0, 2.9e38F, 1e9F};
     float grad[5];
@@ -62,8 +60,7 @@ static void test_large_scores_do_not_overflow(void **state) {
     }
 }
 
-static void test_a_score_that_is_not_finite_shows_in_the_loss(void **state) {
-    (void)state;
+static void test_a_score_that_is_not_finite_shows_in_the_loss(void) {
     const fedtrain_kernels *k;
     const float bad[] = {NAN, INFINITY};
     for (size_t i = 0; (k = fedtrain_kernels_get(i)) != NULL; i++) {
@@ -79,9 +76,9 @@ static void test_a_score_that_is_not_finite_shows_in_the_loss(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_loss_and_gradient_are_those_in_double),
-        cmocka_unit_test(test_large_scores_do_not_overflow),
-        cmocka_unit_test(test_a_score_that_is_not_finite_shows_in_the_loss),
+        fed_unit_test(test_loss_and_gradient_are_those_in_double),
+        fed_unit_test(test_large_scores_do_not_overflow),
+        fed_unit_test(test_a_score_that_is_not_finite_shows_in_the_loss),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,8 +4,7 @@
 
 #include "fedclient/transports/mbedtls/url.h"
 
-static void an_address_has_its_parts(void **state) {
-    (void)state;
+static void an_address_has_its_parts(void) {
     static const struct {
         const char *text, *host, *port, *authority, *path;
     } cases[] = {
@@ -25,8 +24,7 @@ static void an_address_has_its_parts(void **state) {
     }
 }
 
-static void what_is_no_address_is_refused(void **state) {
-    (void)state;
+static void what_is_no_address_is_refused(void) {
     static const char *const texts[] = {"",
                                         "http://a/",
                                         "https:/a/",
@@ -62,8 +60,8 @@ static void what_is_no_address_is_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_address_has_its_parts),
-        cmocka_unit_test(what_is_no_address_is_refused),
+        fed_unit_test(an_address_has_its_parts),
+        fed_unit_test(what_is_no_address_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -34,8 +34,7 @@ static fed_gpu *opened(void) {
 
 /* ---- Devices ---- */
 
-static void each_device_is_listed(void **state) {
-    (void)state;
+static void each_device_is_listed(void) {
     fed_gpu_info info;
     plan("devices=3");
     for (size_t k = 0; k < 3; k++) {
@@ -47,8 +46,7 @@ static void each_device_is_listed(void **state) {
     plan(NULL);
 }
 
-static void says_what_is_wrong_with_the_driver(void **state) {
-    (void)state;
+static void says_what_is_wrong_with_the_driver(void) {
     static const struct {
         const char *plan, *says;
         fed_status status;
@@ -162,8 +160,7 @@ static void close_place(const place *p) {
     fed_gpu_close(p->gpu);
 }
 
-static void each_failure_names_its_call(void **state) {
-    (void)state;
+static void each_failure_names_its_call(void) {
     static const struct {
         const char *plan, *says;
         fed_status (*call)(const place *p);
@@ -202,8 +199,7 @@ static void each_failure_names_its_call(void **state) {
 }
 
 /* The fake driver refuses what a real one would answer with a crash, or not at all. */
-static void addresses_that_are_not_the_devices_are_refused(void **state) {
-    (void)state;
+static void addresses_that_are_not_the_devices_are_refused(void) {
     const place p = open_place();
     uint32_t value = 0;
     const uint32_t n = 1;
@@ -228,8 +224,7 @@ static fed_status build(const char *planned, const char *source, fed_error *err)
     return status;
 }
 
-static void says_why_kernels_can_not_be_built(void **state) {
-    (void)state;
+static void says_why_kernels_can_not_be_built(void) {
     fed_error err = {0};
     assert_fed_status(build(NULL, "KERNEL k(GLOBAL u32 *y) { y[0] = z; }", &err), FED_EIO);
     assert_fed_says(err, "does not compile");
@@ -243,8 +238,7 @@ static void says_why_kernels_can_not_be_built(void **state) {
 }
 
 /* The newest that NVRTC knows is older than the card: it makes PTX, which the driver compiles. */
-static void a_newer_card_gets_ptx(void **state) {
-    (void)state;
+static void a_newer_card_gets_ptx(void) {
     fed_error err = {0};
     assert_fed_ok(build("arch=80", kernels, &err));
 }
@@ -276,8 +270,7 @@ static void *run_thread(void *arg) {
     return status == FED_OK ? arg : NULL;
 }
 
-static void any_thread_may_call(void **state) {
-    (void)state;
+static void any_thread_may_call(void) {
     place p = open_place();
     pthread_t thread;
     void *done = NULL;
@@ -313,8 +306,7 @@ static own_calls own_stream(void) {
     return own;
 }
 
-static void a_stream_of_the_program(void **state) {
-    (void)state;
+static void a_stream_of_the_program(void) {
     const place p = open_place();
     own_calls own = own_stream();
     fed_gpu_stream *mine = NULL, *all = NULL;
@@ -333,8 +325,7 @@ static void a_stream_of_the_program(void **state) {
     dlclose(own.library);
 }
 
-static void a_gpu_in_the_context_of_the_program(void **state) {
-    (void)state;
+static void a_gpu_in_the_context_of_the_program(void) {
     fed_gpu *gpu = NULL;
     fed_error err = {0};
     const fed_gpu_module *module = NULL;
@@ -368,15 +359,15 @@ int main(void) {
         return GPU_SKIPPED;
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_device_is_listed),
-        cmocka_unit_test(says_what_is_wrong_with_the_driver),
-        cmocka_unit_test(each_failure_names_its_call),
-        cmocka_unit_test(addresses_that_are_not_the_devices_are_refused),
-        cmocka_unit_test(says_why_kernels_can_not_be_built),
-        cmocka_unit_test(a_newer_card_gets_ptx),
-        cmocka_unit_test(any_thread_may_call),
-        cmocka_unit_test(a_stream_of_the_program),
-        cmocka_unit_test(a_gpu_in_the_context_of_the_program),
+        fed_unit_test(each_device_is_listed),
+        fed_unit_test(says_what_is_wrong_with_the_driver),
+        fed_unit_test(each_failure_names_its_call),
+        fed_unit_test(addresses_that_are_not_the_devices_are_refused),
+        fed_unit_test(says_why_kernels_can_not_be_built),
+        fed_unit_test(a_newer_card_gets_ptx),
+        fed_unit_test(any_thread_may_call),
+        fed_unit_test(a_stream_of_the_program),
+        fed_unit_test(a_gpu_in_the_context_of_the_program),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

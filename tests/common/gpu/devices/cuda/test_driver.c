@@ -5,8 +5,7 @@
 
 #include <dlfcn.h>
 
-static void without_a_driver_it_says_where_it_comes_from(void **state) {
-    (void)state;
+static void without_a_driver_it_says_where_it_comes_from(void) {
     cuda_calls cuda;
     fed_error err = {0};
     void *there = dlopen("libcuda.so.1", RTLD_NOW);
@@ -23,8 +22,7 @@ static void without_a_driver_it_says_where_it_comes_from(void **state) {
     fed_cuda_unload(&cuda); /* does nothing */
 }
 
-static void without_a_compiler_it_names_the_packages(void **state) {
-    (void)state;
+static void without_a_compiler_it_names_the_packages(void) {
     nvrtc_calls nvrtc;
     fed_error err = {0};
     const fed_status status = fed_nvrtc_load(&nvrtc, 12040, &err);
@@ -41,8 +39,8 @@ static void without_a_compiler_it_names_the_packages(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(without_a_driver_it_says_where_it_comes_from),
-        cmocka_unit_test(without_a_compiler_it_names_the_packages),
+        fed_unit_test(without_a_driver_it_says_where_it_comes_from),
+        fed_unit_test(without_a_compiler_it_names_the_packages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

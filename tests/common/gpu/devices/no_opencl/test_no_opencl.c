@@ -5,8 +5,7 @@
 
 extern const fed_gpu_device fed_gpu_device_no_opencl;
 
-static void each_way_to_a_device_says_what_to_do(void **state) {
-    (void)state;
+static void each_way_to_a_device_says_what_to_do(void) {
     const fed_gpu_device *kind = &fed_gpu_device_no_opencl;
     fed_gpu_info info = {.lacks = ""};
     fed_gpu *gpu = NULL;
@@ -22,15 +21,14 @@ static void each_way_to_a_device_says_what_to_do(void **state) {
     }
 }
 
-static void it_answers_to_the_name_of_opencl(void **state) {
-    (void)state;
+static void it_answers_to_the_name_of_opencl(void) {
     assert_string_equal(fed_gpu_device_no_opencl.name, "opencl");
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_way_to_a_device_says_what_to_do),
-        cmocka_unit_test(it_answers_to_the_name_of_opencl),
+        fed_unit_test(each_way_to_a_device_says_what_to_do),
+        fed_unit_test(it_answers_to_the_name_of_opencl),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

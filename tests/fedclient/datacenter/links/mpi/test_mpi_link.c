@@ -195,32 +195,27 @@ static void check(const char *role, unsigned ranks, const char *word) {
     }
 }
 
-static void ranks_keep_each_promise(void **state) {
-    (void)state;
+static void ranks_keep_each_promise(void) {
     for (unsigned ranks = 1; ranks <= 4; ranks++) {
         check("cases", ranks, "played");
     }
 }
 
-static void a_program_may_initialise_mpi_itself(void **state) {
-    (void)state;
+static void a_program_may_initialise_mpi_itself(void) {
     check("own", 2, "used");
     check("single", 2, "refused");
 }
 
-static void what_mpi_cannot_is_refused(void **state) {
-    (void)state;
+static void what_mpi_cannot_is_refused(void) {
     check("fit", 2, "fits");
 }
 
-static void open_does_not_wait_for_ever(void **state) {
-    (void)state;
+static void open_does_not_wait_for_ever(void) {
     assert_int_not_equal(run("miss", 2), 0);
     assert_non_null(strstr(said, "in vain"));
 }
 
-static void a_death_ends_the_job(void **state) {
-    (void)state;
+static void a_death_ends_the_job(void) {
     assert_int_not_equal(run("lose", 3), 0);
     assert_null(strstr(said, "in vain"));
 }
@@ -234,11 +229,11 @@ int main(int argc, char **argv) {
         return play_role(argv[1]);
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ranks_keep_each_promise),
-        cmocka_unit_test(a_program_may_initialise_mpi_itself),
-        cmocka_unit_test(what_mpi_cannot_is_refused),
-        cmocka_unit_test(open_does_not_wait_for_ever),
-        cmocka_unit_test(a_death_ends_the_job),
+        fed_unit_test(ranks_keep_each_promise),
+        fed_unit_test(a_program_may_initialise_mpi_itself),
+        fed_unit_test(what_mpi_cannot_is_refused),
+        fed_unit_test(open_does_not_wait_for_ever),
+        fed_unit_test(a_death_ends_the_job),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

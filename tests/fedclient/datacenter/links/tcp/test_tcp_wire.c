@@ -12,8 +12,7 @@ static tcp_hello who(uint32_t from, uint32_t to) {
         .from = from, .to = to, .size = 4, .generation = 9, .order = feddc_tcp_order()};
 }
 
-static void a_hello_is_read_with_the_same_secret_and_challenge_only(void **state) {
-    (void)state;
+static void a_hello_is_read_with_the_same_secret_and_challenge_only(void) {
     tcp_hello hello = who(3, 1), back;
     uint8_t bytes[TCP_HELLO];
     feddc_tcp_hello_write(&hello, secret, challenge, bytes);
@@ -28,8 +27,7 @@ static void a_hello_is_read_with_the_same_secret_and_challenge_only(void **state
     }
 }
 
-static void a_welcome_answers_one_hello(void **state) {
-    (void)state;
+static void a_welcome_answers_one_hello(void) {
     tcp_hello hello = who(3, 1), welcome = who(1, TCP_WELCOME_HERE), back;
     uint8_t asked[TCP_HELLO], bytes[TCP_WELCOME];
     feddc_tcp_hello_write(&hello, secret, challenge, asked);
@@ -55,8 +53,7 @@ static void assert_verdict(tcp_hello hello, tcp_verdict wanted) {
     assert_non_null(feddc_tcp_verdict_text(wanted));
 }
 
-static void whoever_does_not_belong_here_is_told_why(void **state) {
-    (void)state;
+static void whoever_does_not_belong_here_is_told_why(void) {
     tcp_hello hello = who(3, 1);
     assert_verdict(hello, TCP_WELCOME_HERE);
     hello.generation++;
@@ -75,8 +72,7 @@ static void whoever_does_not_belong_here_is_told_why(void **state) {
     assert_non_null(feddc_tcp_verdict_text(UINT32_MAX));
 }
 
-static void a_ticket_is_floats_that_pass_a_card_that_rounds(void **state) {
-    (void)state;
+static void a_ticket_is_floats_that_pass_a_card_that_rounds(void) {
     tcp_hello hello = who(3, 1);
     uint8_t asked[TCP_HELLO], ticket[TCP_TICKET], second[TCP_TICKET];
     feddc_tcp_hello_write(&hello, secret, challenge, asked);
@@ -92,8 +88,7 @@ static void a_ticket_is_floats_that_pass_a_card_that_rounds(void **state) {
     assert_memory_not_equal(ticket, second, sizeof ticket);
 }
 
-static void a_record_is_read_as_it_was_written(void **state) {
-    (void)state;
+static void a_record_is_read_as_it_was_written(void) {
     const tcp_record record = {
         .type = TCP_FLOATS,
         .head = {.kind = 1, .flags = 0xFE, .part = 3, .bucket = 4, .step = 5},
@@ -121,8 +116,7 @@ static void assert_no_record(uint8_t type, uint32_t len, size_t at, uint8_t valu
     assert_int_equal(back.len, 77);
 }
 
-static void what_no_rank_writes_is_no_record(void **state) {
-    (void)state;
+static void what_no_rank_writes_is_no_record(void) {
     assert_no_record(0, 0, 0, 0);
     assert_no_record(TCP_GOODBYE + 1, 0, 0, 0);
     assert_no_record(TCP_INLINE, TCP_MESSAGE_MAX + 1, 0, 0);
@@ -136,12 +130,12 @@ static void what_no_rank_writes_is_no_record(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_hello_is_read_with_the_same_secret_and_challenge_only),
-        cmocka_unit_test(a_welcome_answers_one_hello),
-        cmocka_unit_test(whoever_does_not_belong_here_is_told_why),
-        cmocka_unit_test(a_ticket_is_floats_that_pass_a_card_that_rounds),
-        cmocka_unit_test(a_record_is_read_as_it_was_written),
-        cmocka_unit_test(what_no_rank_writes_is_no_record),
+        fed_unit_test(a_hello_is_read_with_the_same_secret_and_challenge_only),
+        fed_unit_test(a_welcome_answers_one_hello),
+        fed_unit_test(whoever_does_not_belong_here_is_told_why),
+        fed_unit_test(a_ticket_is_floats_that_pass_a_card_that_rounds),
+        fed_unit_test(a_record_is_read_as_it_was_written),
+        fed_unit_test(what_no_rank_writes_is_no_record),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -64,16 +64,14 @@ static const card_shape peer_syn = {.family = 4, .tos = MARKED, .flags = SEG_SYN
 static const card_shape peer_syn_ack = {
     .family = 4, .flags = SEG_SYN | SEG_ACK, .seq = PEER_ISN, .ack = ISN + 1};
 
-static void the_host_opens(void **state) {
-    (void)state;
+static void the_host_opens(void) {
     assert_true(host_sends(syn, 0));
     assert_false(agreed());
     wire_brings(peer_syn_ack, true);
     assert_true(agreed());
 }
 
-static void the_peer_opens(void **state) {
-    (void)state;
+static void the_peer_opens(void) {
     wire_brings(peer_syn, true);
     assert_false(agreed());
     assert_true(host_sends(syn_ack, 0));
@@ -81,8 +79,7 @@ static void the_peer_opens(void **state) {
     assert_true(host_sends(syn_ack, 0)); /* once more */
 }
 
-static void both_open(void **state) {
-    (void)state;
+static void both_open(void) {
     assert_true(host_sends(syn, 0));
     wire_brings(peer_syn, true);
     assert_false(agreed());
@@ -90,8 +87,7 @@ static void both_open(void **state) {
     assert_true(agreed());
 }
 
-static void without_the_option_nothing_is_agreed(void **state) {
-    (void)state;
+static void without_the_option_nothing_is_agreed(void) {
     wire_brings(peer_syn, false);
     assert_false(host_sends(syn_ack, 0));
     assert_null(flow_now());
@@ -104,8 +100,7 @@ static void without_the_option_nothing_is_agreed(void **state) {
     assert_false(agreed());
 }
 
-static void a_syn_that_may_not_be_changed_stays(void **state) {
-    (void)state;
+static void a_syn_that_may_not_be_changed_stays(void) {
     static const uint8_t md5[] = {19, 18, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1};
     static const uint8_t nops[40] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, broken[] = {8, 1, 1, 1};
     card_shape shape = syn;
@@ -129,8 +124,7 @@ static void a_syn_that_may_not_be_changed_stays(void **state) {
     assert_true(host_sends(shape, MTU - 44));
 }
 
-static void the_fourth_syn_goes_without(void **state) {
-    (void)state;
+static void the_fourth_syn_goes_without(void) {
     for (int k = 0; k < 5; k++) {
         assert_int_equal(host_sends(syn, 0), k < 3);
     }
@@ -138,8 +132,7 @@ static void the_fourth_syn_goes_without(void **state) {
     assert_true(agreed());
 }
 
-static void the_same_ports_may_have_a_new_connection(void **state) {
-    (void)state;
+static void the_same_ports_may_have_a_new_connection(void) {
     card_shape shape = syn;
     shape.seq = ISN - 500;
     assert_true(host_sends(shape, 0));
@@ -165,8 +158,7 @@ static void the_same_ports_may_have_a_new_connection(void **state) {
 }
 
 /* A SYN from anybody must not end what two cards have agreed. */
-static void a_spoofed_syn_changes_nothing(void **state) {
-    (void)state;
+static void a_spoofed_syn_changes_nothing(void) {
     assert_true(host_sends(syn, 0));
     wire_brings(peer_syn_ack, true);
     card_shape spoofed = peer_syn;
@@ -177,8 +169,7 @@ static void a_spoofed_syn_changes_nothing(void **state) {
     assert_true(agreed());
 }
 
-static void the_option_comes_first_and_all_sums_follow(void **state) {
-    (void)state;
+static void the_option_comes_first_and_all_sums_follow(void) {
     static const uint8_t own[] = {2, 4, 5, 180, 0, 0, 0, 0};
     for (int k = 0; k < 8; k++) {
         card_shape shape = syn;
@@ -201,7 +192,7 @@ static void the_option_comes_first_and_all_sums_follow(void **state) {
     }
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) fed_unit_test_with(name, setup, teardown)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

@@ -223,8 +223,7 @@ static void run(const card_shape *shape, uint32_t isn, uint32_t seed, size_t *co
     free(s);
 }
 
-static void a_stream_arrives_rounded_however_it_is_cut_and_shaken(void **state) {
-    (void)state;
+static void a_stream_arrives_rounded_however_it_is_cut_and_shaken(void) {
     size_t coded = 0, bad = 0;
     for (uint32_t seed = 0; seed < 16; seed++) {
         card_shape shape = {.family = seed % 2 == 0 ? 4 : 6,
@@ -238,7 +237,7 @@ static void a_stream_arrives_rounded_however_it_is_cut_and_shaken(void **state) 
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_stream_arrives_rounded_however_it_is_cut_and_shaken),
+        fed_unit_test(a_stream_arrives_rounded_however_it_is_cut_and_shaken),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,8 +15,7 @@ static uint16_t plain_sum(const uint8_t *data, size_t len) {
     return (uint16_t)sum;
 }
 
-static void a_sum_is_that_of_a_plain_loop(void **state) {
-    (void)state;
+static void a_sum_is_that_of_a_plain_loop(void) {
     static uint8_t data[MOST];
     fed_rng rng;
     fed_rng_init(&rng, 1, 2, 3);
@@ -36,8 +35,7 @@ static uint8_t one_in_two_is_zero(fed_rng *rng) {
     return (uint8_t)(fed_rng_below(rng, 2) == 0 ? 0 : fed_rng_u32(rng));
 }
 
-static void an_updated_checksum_is_right_and_a_wrong_one_stays_wrong(void **state) {
-    (void)state;
+static void an_updated_checksum_is_right_and_a_wrong_one_stays_wrong(void) {
     fed_rng rng;
     fed_rng_init(&rng, 1, 2, 4);
     for (int k = 0; k < 1000; k++) {
@@ -59,8 +57,8 @@ static void an_updated_checksum_is_right_and_a_wrong_one_stays_wrong(void **stat
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_sum_is_that_of_a_plain_loop),
-        cmocka_unit_test(an_updated_checksum_is_right_and_a_wrong_one_stays_wrong),
+        fed_unit_test(a_sum_is_that_of_a_plain_loop),
+        fed_unit_test(an_updated_checksum_is_right_and_a_wrong_one_stays_wrong),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

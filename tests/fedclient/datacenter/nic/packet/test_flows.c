@@ -23,8 +23,7 @@ static fednic_flows *new_flows(uint32_t max) {
     return flows;
 }
 
-static void each_flow_is_found_until_it_is_dropped(void **state) {
-    (void)state;
+static void each_flow_is_found_until_it_is_dropped(void) {
     fednic_flows *flows = new_flows(5000);
     for (uint64_t n = 0; n < 5000; n++) {
         assert_false(known(flows, n));
@@ -48,8 +47,7 @@ static void each_flow_is_found_until_it_is_dropped(void **state) {
     fednic_flows_free(flows);
 }
 
-static void the_longest_unused_goes_first(void **state) {
-    (void)state;
+static void the_longest_unused_goes_first(void) {
     fednic_flows *flows = new_flows(8);
     fednic_flow *flow[8];
     for (uint64_t n = 0; n < 8; n++) {
@@ -66,8 +64,7 @@ static void the_longest_unused_goes_first(void **state) {
     fednic_flows_free(flows);
 }
 
-static void a_flood_of_handshakes_drives_out_no_connection_at_work(void **state) {
-    (void)state;
+static void a_flood_of_handshakes_drives_out_no_connection_at_work(void) {
     fednic_flows *flows = new_flows(100);
     for (uint64_t n = 0; n < 60; n++) {
         fednic_flows_use(flows, enter(flows, n), true, 0);
@@ -82,8 +79,7 @@ static void a_flood_of_handshakes_drives_out_no_connection_at_work(void **state)
     fednic_flows_free(flows);
 }
 
-static void what_has_ended_goes_before_the_rest(void **state) {
-    (void)state;
+static void what_has_ended_goes_before_the_rest(void) {
     fednic_flows *flows = new_flows(4);
     fednic_flow *flow[4];
     for (uint64_t n = 0; n < 4; n++) {
@@ -100,8 +96,7 @@ static void what_has_ended_goes_before_the_rest(void **state) {
     fednic_flows_free(flows);
 }
 
-static void one_place_is_a_table_too(void **state) {
-    (void)state;
+static void one_place_is_a_table_too(void) {
     fednic_flows *flows = new_flows(1);
     for (uint64_t n = 0; n < 10; n++) {
         fednic_flow *flow = enter(flows, n);
@@ -114,11 +109,11 @@ static void one_place_is_a_table_too(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_flow_is_found_until_it_is_dropped),
-        cmocka_unit_test(the_longest_unused_goes_first),
-        cmocka_unit_test(a_flood_of_handshakes_drives_out_no_connection_at_work),
-        cmocka_unit_test(what_has_ended_goes_before_the_rest),
-        cmocka_unit_test(one_place_is_a_table_too),
+        fed_unit_test(each_flow_is_found_until_it_is_dropped),
+        fed_unit_test(the_longest_unused_goes_first),
+        fed_unit_test(a_flood_of_handshakes_drives_out_no_connection_at_work),
+        fed_unit_test(what_has_ended_goes_before_the_rest),
+        fed_unit_test(one_place_is_a_table_too),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

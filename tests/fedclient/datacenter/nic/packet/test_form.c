@@ -20,8 +20,7 @@ static int make_values(void **state) {
     return 0;
 }
 
-static void the_lead_is_the_rest_of_a_float(void **state) {
-    (void)state;
+static void the_lead_is_the_rest_of_a_float(void) {
     const size_t wanted[] = {0, 3, 2, 1};
     for (uint32_t at = 0; at < 9; at++) {
         assert_int_equal(fednic_form_lead(at, 100), wanted[at % 4]);
@@ -30,8 +29,7 @@ static void the_lead_is_the_rest_of_a_float(void **state) {
     assert_int_equal(fednic_form_lead(UINT32_MAX, 100), 1);
 }
 
-static void what_is_written_is_read_rounded(void **state) {
-    (void)state;
+static void what_is_written_is_read_rounded(void) {
     for (size_t len = 1; len < BYTES; len += len < 80 ? 1 : 97) {
         for (size_t lead = 0; lead < 4 && lead <= len; lead++) {
             size_t taken = 0;
@@ -49,8 +47,7 @@ static void what_is_written_is_read_rounded(void **state) {
     }
 }
 
-static void what_does_not_fit_is_left_at_the_border_of_a_float(void **state) {
-    (void)state;
+static void what_does_not_fit_is_left_at_the_border_of_a_float(void) {
     for (size_t limit = 0; limit < 700; limit += 7) {
         size_t taken = 0;
         size_t bytes = fednic_form_write(E, plain, BYTES - 1, 3, limit, coded, &taken);
@@ -65,8 +62,7 @@ static void what_does_not_fit_is_left_at_the_border_of_a_float(void **state) {
 }
 
 /* All fields of the head, and every length. */
-static void what_is_malformed_is_refused(void **state) {
-    (void)state;
+static void what_is_malformed_is_refused(void) {
     size_t taken = 0;
     const size_t bytes = fednic_form_write(E, plain, 300, 1, 299, coded, &taken);
     assert_int_equal(fednic_form_read(coded, bytes, got), 300);
@@ -93,10 +89,10 @@ static void what_is_malformed_is_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_lead_is_the_rest_of_a_float),
-        cmocka_unit_test(what_is_written_is_read_rounded),
-        cmocka_unit_test(what_does_not_fit_is_left_at_the_border_of_a_float),
-        cmocka_unit_test(what_is_malformed_is_refused),
+        fed_unit_test(the_lead_is_the_rest_of_a_float),
+        fed_unit_test(what_is_written_is_read_rounded),
+        fed_unit_test(what_does_not_fit_is_left_at_the_border_of_a_float),
+        fed_unit_test(what_is_malformed_is_refused),
     };
     return cmocka_run_group_tests(tests, make_values, NULL);
 }

@@ -9,8 +9,7 @@ enum { PAYLOAD = 20 };
 static uint8_t memory[FRAME_ROOM];
 static const uint8_t payload[PAYLOAD] = {1, 2, 3};
 
-static void a_segment_is_found_in_whole_frames_only(void **state) {
-    (void)state;
+static void a_segment_is_found_in_whole_frames_only(void) {
     for (unsigned k = 0; k < 24; k++) {
         card_shape shape = {.family = k % 2 == 0 ? 4 : 6,
                             .vlans = (uint8_t)(k / 2 % 3),
@@ -46,8 +45,7 @@ static bool found_with(const card_shape *shape, size_t at, uint8_t value) {
     return fednic_segment_find(frame.data, frame.len, &s);
 }
 
-static void what_the_card_does_not_understand_is_refused(void **state) {
-    (void)state;
+static void what_the_card_does_not_understand_is_refused(void) {
     const card_shape four = {.family = 4}, six = {.family = 6}, tags = {.family = 4, .vlans = 2};
     assert_true(found_with(&four, 14, 0x45));
     const uint8_t wrong4[][2] = {{12, 9},    {13, 6},    {14, 0x44}, {14, 0x65}, {14, 0x4f},
@@ -64,8 +62,7 @@ static void what_the_card_does_not_understand_is_refused(void **state) {
     assert_false(found_with(&tags, 20, 0x81)); /* a third tag */
 }
 
-static void changed_headers_have_right_checksums(void **state) {
-    (void)state;
+static void changed_headers_have_right_checksums(void) {
     for (unsigned k = 0; k < 512; k++) {
         card_shape shape = {.family = k % 2 == 0 ? 4 : 6, .tos = (uint8_t)k, .id = 65535};
         fednic_frame frame = card_frame(&shape, payload, PAYLOAD, memory);
@@ -92,8 +89,7 @@ static fednic_tcp_options options_of(const uint8_t *options, uint8_t words) {
     return fednic_tcp_options_of(memory, &s);
 }
 
-static void options_are_read_to_their_end(void **state) {
-    (void)state;
+static void options_are_read_to_their_end(void) {
     const uint8_t card[] = {1, 1, 2, 4, 5, 180, 253, 4, 0xfe, 0xd1, 0, 0};
     const uint8_t hidden[] = {2, 4, 5, 180, 0, 0, 0, 0, 253, 4, 0xfe, 0xd1};
     const uint8_t other[] = {253, 4, 0xfe, 0xd2, 253, 6, 0xfe, 0xd1, 0, 0, 1, 1};
@@ -111,10 +107,10 @@ static void options_are_read_to_their_end(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_segment_is_found_in_whole_frames_only),
-        cmocka_unit_test(what_the_card_does_not_understand_is_refused),
-        cmocka_unit_test(changed_headers_have_right_checksums),
-        cmocka_unit_test(options_are_read_to_their_end),
+        fed_unit_test(a_segment_is_found_in_whole_frames_only),
+        fed_unit_test(what_the_card_does_not_understand_is_refused),
+        fed_unit_test(changed_headers_have_right_checksums),
+        fed_unit_test(options_are_read_to_their_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -71,8 +71,7 @@ static int call(const desk *d) {
     return fd;
 }
 
-static void a_long_answer(void **state) {
-    (void)state;
+static void a_long_answer(void) {
     desk d;
     fed_writer text;
     fed_error err = {0};
@@ -98,8 +97,7 @@ static void a_long_answer(void **state) {
 }
 
 /* Five that say nothing, one that never reads: all are gone after two seconds. */
-static void silent_clients(void **state) {
-    (void)state;
+static void silent_clients(void) {
     desk d;
     char byte = 0;
     int fds[FEDNIC_CLIENTS + 1];
@@ -123,8 +121,7 @@ static void silent_clients(void **state) {
     close_desk(&d);
 }
 
-static void a_client_that_says_nonsense(void **state) {
-    (void)state;
+static void a_client_that_says_nonsense(void) {
     desk d;
     char byte = 0;
     open_desk(&d);
@@ -138,8 +135,7 @@ static void a_client_that_says_nonsense(void **state) {
     close_desk(&d);
 }
 
-static void what_is_left_and_what_lives(void **state) {
-    (void)state;
+static void what_is_left_and_what_lives(void) {
     desk d;
     fed_error err = {0};
     fednic_reports *second = NULL;
@@ -166,8 +162,7 @@ static void what_is_left_and_what_lives(void **state) {
     fed_test_rmdir(d.folder);
 }
 
-static void a_path_that_is_too_long(void **state) {
-    (void)state;
+static void a_path_that_is_too_long(void) {
     char path[200];
     fed_error err = {0};
     fednic_reports *reports = NULL;
@@ -179,11 +174,11 @@ static void a_path_that_is_too_long(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_long_answer),
-        cmocka_unit_test(silent_clients),
-        cmocka_unit_test(a_client_that_says_nonsense),
-        cmocka_unit_test(what_is_left_and_what_lives),
-        cmocka_unit_test(a_path_that_is_too_long),
+        fed_unit_test(a_long_answer),
+        fed_unit_test(silent_clients),
+        fed_unit_test(a_client_that_says_nonsense),
+        fed_unit_test(what_is_left_and_what_lives),
+        fed_unit_test(a_path_that_is_too_long),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,8 +3,7 @@
 #include "fed_test.h"
 #include "fedclient/datacenter/nic/packet/vnet_header.h"
 
-static void there_and_back(void **state) {
-    (void)state;
+static void there_and_back(void) {
     const fednic_offload offload = {.flags = VIRTIO_NET_HDR_F_NEEDS_CSUM,
                                     .gso_type = VIRTIO_NET_HDR_GSO_TCPV6 | VIRTIO_NET_HDR_GSO_ECN,
                                     .hdr_len = 86,
@@ -21,8 +20,7 @@ static void there_and_back(void **state) {
     assert_memory_equal(&again, &offload, sizeof offload);
 }
 
-static void a_tag(void **state) {
-    (void)state;
+static void a_tag(void) {
     uint8_t room[4 + 20];
     for (size_t k = 0; k < sizeof room; k++) {
         room[k] = (uint8_t)(k - 4);
@@ -49,8 +47,7 @@ static void a_tag(void **state) {
     assert_int_equal(frame.offload.csum_offset, 16);
 }
 
-static void a_plain_frame_and_a_short_one(void **state) {
-    (void)state;
+static void a_plain_frame_and_a_short_one(void) {
     uint8_t room[4 + 14] = {0};
     fednic_frame frame = {.data = room + 4, .len = 14};
     fednic_vnet_tag(&frame, 0x88a8, 7);
@@ -64,9 +61,9 @@ static void a_plain_frame_and_a_short_one(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(there_and_back),
-        cmocka_unit_test(a_tag),
-        cmocka_unit_test(a_plain_frame_and_a_short_one),
+        fed_unit_test(there_and_back),
+        fed_unit_test(a_tag),
+        fed_unit_test(a_plain_frame_and_a_short_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
