@@ -6,43 +6,28 @@
 
 #include "fed/checkpoint.h"
 #include "fed/file.h"
+#include "fed_program.h"
 
-typedef struct fixture {
-    char dir[256];
-    char out[4096]; /* what the last run printed, both streams */
-} fixture;
-
-/* Run fedcodec in the fixture's directory; returns its exit status. */
-static int run(fixture *f, const char *args) {
-    return fed_test_run(f->dir, "fedcodec", args, f->out, sizeof f->out);
-}
-
-static void assert_says(const fixture *f, const char *part) {
-    if (strstr(f->out, part) == NULL) {
-        fail_msg("\"%s\" does not say \"%s\"", f->out, part);
-    }
-}
-
-static void write_file(const fixture *f, const char *name, const void *data, size_t len) {
+static void write_file(const fed_program *f, const char *name, const void *data, size_t len) {
     char path[512];
     fed_error err = {0};
-    snprintf(path, sizeof path, "%s/%s", f->dir, name);
+    snprintf(path, sizeof path, "%s/%s", f->directory, name);
     assert_fed_ok_err(fed_file_replace(path, data, len, 0600, &err));
 }
 
-static uint8_t *read_file(const fixture *f, const char *name, size_t *len) {
+static uint8_t *read_file(const fed_program *f, const char *name, size_t *len) {
     char path[512];
     fed_error err = {0};
     uint8_t *data = NULL;
-    snprintf(path, sizeof path, "%s/%s", f->dir, name);
+    snprintf(path, sizeof path, "%s/%s", f->directory, name);
     assert_fed_ok_err(fed_file_read(path, 1 << 20, &data, len, &err));
     return data;
 }
 
 static int set_up(void **state) {
-    static fixture f;
+    static fed_program f;
     float x[1000];
-    fed_test_tmpdir(f.dir, sizeof f.dir);
+    fed_program_open(&f, "fedcodec");
     for (int i = 0; i < 1000; i++) {
         x[i] = sinf((float)i);
     }
@@ -51,16 +36,11 @@ static int set_up(void **state) {
     return 0;
 }
 
-static int tear_down(void **state) {
-    fed_test_rmdir(((fixture *)*state)->dir);
-    return 0;
-}
-
 static void float32_comes_back_byte_by_byte(void **state) {
-    fixture *f = *state;
+    fed_program *f = *state;
     size_t before, after;
-    assert_int_equal(run(f, "encode --codec float32 x.f32 x.fed"), 0);
-    assert_int_equal(run(f, "decode x.fed y.f32"), 0);
+    assert_runs(f, "encode --codec float32 x.f32 x.fed", 0, "");
+    assert_runs(f, "decode x.fed y.f32", 0, "");
     assert_string_equal(f->out, "");
     uint8_t *x = read_file(f, "x.f32", &before), *y = read_file(f, "y.f32", &after);
     assert_int_equal(before, after);
@@ -70,18 +50,17 @@ static void float32_comes_back_byte_by_byte(void **state) {
 }
 
 static void encode_prints_one_summary_line(void **state) {
-    fixture *f = *state;
-    assert_int_equal(run(f, "encode x.f32 --codec sbc:p=0.01 x.fed"), 0);
-    assert_says(f, "sbc:p=0.01: 1000 values, ");
+    fed_program *f = *state;
+    assert_runs(f, "encode x.f32 --codec sbc:p=0.01 x.fed", 0, "sbc:p=0.01: 1000 values, ");
     assert_says(f, " bits per value\n");
     assert_ptr_equal(strchr(f->out, '\n'), f->out + strlen(f->out) - 1);
 }
 
 static void decode_gives_what_the_codec_sent(void **state) {
-    fixture *f = *state;
+    fed_program *f = *state;
     size_t len, sent = 0;
-    assert_int_equal(run(f, "encode --codec sbc:p=0.01 x.f32 x.fed"), 0);
-    assert_int_equal(run(f, "decode x.fed y.f32"), 0);
+    assert_runs(f, "encode --codec sbc:p=0.01 x.f32 x.fed", 0, "");
+    assert_runs(f, "decode x.fed y.f32", 0, "");
     uint8_t *data = read_file(f, "y.f32", &len);
     assert_int_equal(len, 4000);
     for (size_t i = 0; i < len; i += 4) {
@@ -92,7 +71,7 @@ static void decode_gives_what_the_codec_sent(void **state) {
 }
 
 static void threads_write_the_same_file(void **state) {
-    fixture *f = *state;
+    fed_program *f = *state;
     enum { LEN = 4 * 100000 };
     uint8_t *values = malloc(LEN);
     size_t alone_len, together_len;
@@ -102,29 +81,28 @@ static void threads_write_the_same_file(void **state) {
     }
     write_file(f, "t.f32", values, LEN);
     free(values);
-    assert_int_equal(run(f, "encode --codec 3lc t.f32 alone.fed"), 0);
-    assert_int_equal(run(f, "encode --codec 3lc --threads 3 t.f32 together.fed"), 0);
+    assert_runs(f, "encode --codec 3lc t.f32 alone.fed", 0, "");
+    assert_runs(f, "encode --codec 3lc --threads 3 t.f32 together.fed", 0, "");
     uint8_t *alone = read_file(f, "alone.fed", &alone_len);
     uint8_t *together = read_file(f, "together.fed", &together_len);
     assert_int_equal(together_len, alone_len);
     assert_memory_equal(together, alone, alone_len);
     free(alone);
     free(together);
-    assert_int_equal(run(f, "encode --codec 3lc --threads many t.f32 t.fed"), 2);
-    assert_says(f, "--threads is a whole number from 0 to 4294967295, not many");
-    assert_int_equal(run(f, "encode --codec 3lc --threads 5000 t.f32 t.fed"), 2);
-    assert_says(f, "5000 threads; at most 1024");
+    assert_runs(f, "encode --codec 3lc --threads many t.f32 t.fed", 2,
+                "--threads is a whole number from 0 to 4294967295, not many");
+    assert_runs(f, "encode --codec 3lc --threads 5000 t.f32 t.fed", 2,
+                "5000 threads; at most 1024");
 }
 
 static void info_tells_what_an_envelope_holds(void **state) {
-    fixture *f = *state;
-    assert_int_equal(run(f, "encode --codec 3lc --small 0 x.f32 x.fed"), 0);
-    assert_int_equal(run(f, "info x.fed"), 0);
-    assert_says(f, "frame 1: 3lc, 1000 values, ");
+    fed_program *f = *state;
+    assert_runs(f, "encode --codec 3lc --small 0 x.f32 x.fed", 0, "");
+    assert_runs(f, "info x.fed", 0, "frame 1: 3lc, 1000 values, ");
 }
 
 static void a_second_stage_is_named_and_undone(void **state) {
-    fixture *f = *state;
+    fed_program *f = *state;
     enum { LEN = 4 * 20000 };
     size_t plain_len, staged_len;
     uint8_t *sparse = calloc(LEN, 1);
@@ -132,13 +110,11 @@ static void a_second_stage_is_named_and_undone(void **state) {
     sparse[LEN / 2 + 3] = 0x3f; /* one value is 0.5, the others are 0 */
     write_file(f, "s.f32", sparse, LEN);
     free(sparse);
-    assert_int_equal(run(f, "encode --codec 3lc s.f32 plain.fed"), 0);
-    assert_int_equal(run(f, "decode plain.fed plain.f32"), 0);
-    assert_int_equal(run(f, "encode --codec 3lc+runs s.f32 s.fed"), 0);
-    assert_says(f, "3lc:s=1+runs: 20000 values, ");
-    assert_int_equal(run(f, "info s.fed"), 0);
-    assert_says(f, "frame 1: 3lc+runs, 20000 values, ");
-    assert_int_equal(run(f, "decode s.fed staged.f32"), 0);
+    assert_runs(f, "encode --codec 3lc s.f32 plain.fed", 0, "");
+    assert_runs(f, "decode plain.fed plain.f32", 0, "");
+    assert_runs(f, "encode --codec 3lc+runs s.f32 s.fed", 0, "3lc:s=1+runs: 20000 values, ");
+    assert_runs(f, "info s.fed", 0, "frame 1: 3lc+runs, 20000 values, ");
+    assert_runs(f, "decode s.fed staged.f32", 0, "");
     uint8_t *plain = read_file(f, "plain.f32", &plain_len);
     uint8_t *staged = read_file(f, "staged.f32", &staged_len);
     assert_int_equal(plain_len, staged_len);
@@ -148,48 +124,44 @@ static void a_second_stage_is_named_and_undone(void **state) {
 }
 
 static void an_empty_file_is_an_empty_tensor(void **state) {
-    fixture *f = *state;
+    fed_program *f = *state;
     write_file(f, "empty", "", 0);
-    assert_int_equal(run(f, "encode --codec 3lc empty e.fed"), 0);
-    assert_int_equal(run(f, "info e.fed"), 0);
-    assert_int_equal(run(f, "decode e.fed e.f32"), 0);
+    assert_runs(f, "encode --codec 3lc empty e.fed", 0, "");
+    assert_runs(f, "info e.fed", 0, "");
+    assert_runs(f, "decode e.fed e.f32", 0, "");
 }
 
 /* 13 bytes that are a valid message of 2^32 - 1 zeros. */
 static void a_file_that_declares_too_much_is_not_decoded(void **state) {
-    fixture *f = *state;
+    fed_program *f = *state;
     write_file(f, "big.fed", "\xfe\xdc\x02\x00\x01\x03\xff\xff\xff\xff\x0f\x01\x00", 13);
-    assert_int_equal(run(f, "decode big.fed big.f32"), 1);
-    assert_says(f,
+    assert_runs(f, "decode big.fed big.f32", 1,
                 "big.fed: frame 1 declares 4294967295 values, 17179869180 bytes; 1073741824 more "
                 "are allowed. If you trust the file, allow more with --max-bytes");
-    assert_int_equal(run(f, "info --max-bytes 17179869179 big.fed"), 1);
-    assert_says(f, "17179869179 more are allowed");
-    assert_int_equal(run(f, "info --max-bytes 17179869180 big.fed"), 0);
-    assert_says(f, "frame 1: sbc, 4294967295 values");
-    assert_int_equal(run(f, "info --max-bytes lots big.fed"), 2);
-    assert_says(f, "--max-bytes is a whole number from 0 to 18446744073709551615, not lots");
+    assert_runs(f, "info --max-bytes 17179869179 big.fed", 1, "17179869179 more are allowed");
+    assert_runs(f, "info --max-bytes 17179869180 big.fed", 0, "frame 1: sbc, 4294967295 values");
+    assert_runs(f, "info --max-bytes lots big.fed", 2,
+                "--max-bytes is a whole number from 0 to 18446744073709551615, not lots");
 }
 
 static void the_limit_is_for_all_frames_together(void **state) {
-    fixture *f = *state;
+    fed_program *f = *state;
     write_file(f, "two.fed", "\xfe\xdc\x02\x00\x02\x03\x64\x01\x00\x03\x64\x01\x00", 13);
-    assert_int_equal(run(f, "decode --max-bytes 800 two.fed two.f32"), 0);
-    assert_int_equal(run(f, "decode --max-bytes 799 two.fed two.f32"), 1);
-    assert_says(f, "frame 2 declares 100 values, 400 bytes; 399 more are allowed");
+    assert_runs(f, "decode --max-bytes 800 two.fed two.f32", 0, "");
+    assert_runs(f, "decode --max-bytes 799 two.fed two.f32", 1,
+                "frame 2 declares 100 values, 400 bytes; 399 more are allowed");
 }
 
 static void list_names_codecs_and_parameters(void **state) {
-    fixture *f = *state;
-    assert_int_equal(run(f, "list"), 0);
-    assert_says(f, "float32");
+    fed_program *f = *state;
+    assert_runs(f, "list", 0, "float32");
     assert_says(f, "3lc");
     assert_says(f, "p=0.01");
     assert_says(f, "pos=golomb  how positions are coded; golomb, rice, rans, range, auto");
 }
 
 /* w (20 x 30) and b (30), into a safetensors file. */
-static void write_model(const fixture *f, const char *name) {
+static void write_model(const fed_program *f, const char *name) {
     char path[512];
     float values[630];
     fed_layout layout;
@@ -200,42 +172,38 @@ static void write_model(const fixture *f, const char *name) {
     for (int i = 0; i < 630; i++) {
         values[i] = cosf((float)i);
     }
-    snprintf(path, sizeof path, "%s/%s", f->dir, name);
+    snprintf(path, sizeof path, "%s/%s", f->directory, name);
     assert_fed_ok_err(fed_checkpoint_save(path, &layout, values, NULL, &err));
     fed_layout_free(&layout);
 }
 
 static void each_tensor_of_a_safetensors_file_is_a_frame_of_the_envelope(void **state) {
-    fixture *f = *state;
+    fed_program *f = *state;
     write_model(f, "m.safetensors");
-    assert_int_equal(run(f, "encode --codec 3lc --small 0 m.safetensors m.fed"), 0);
-    assert_says(f, "630 values");
-    assert_int_equal(run(f, "info m.fed"), 0);
-    assert_says(f, "frame 1: 3lc, 600 values");
+    assert_runs(f, "encode --codec 3lc --small 0 m.safetensors m.fed", 0, "630 values");
+    assert_runs(f, "info m.fed", 0, "frame 1: 3lc, 600 values");
     assert_says(f, "frame 2: 3lc, 30 values");
 }
 
 static void small_tensors_are_one_frame(void **state) {
-    fixture *f = *state;
+    fed_program *f = *state;
     write_model(f, "m.safetensors");
-    assert_int_equal(run(f, "encode --codec 3lc --small 600 m.safetensors m.fed"), 0);
-    assert_int_equal(run(f, "info m.fed"), 0);
-    assert_says(f, "frame 1: 3lc, 600 values");
+    assert_runs(f, "encode --codec 3lc --small 600 m.safetensors m.fed", 0, "");
+    assert_runs(f, "info m.fed", 0, "frame 1: 3lc, 600 values");
     assert_says(f, "frame 2, all tensors under 600 values: 3lc, 30 values");
-    assert_int_equal(run(f, "encode --codec 3lc m.safetensors m.fed"), 0);
-    assert_int_equal(run(f, "info m.fed"), 0);
-    assert_says(f, "frame 1, all tensors under 1024 values: 3lc, 630 values");
-    assert_int_equal(run(f, "encode --codec 3lc --small few m.safetensors m.fed"), 2);
-    assert_says(f, "--small is a whole number from 0 to 4294967295, not few");
-    assert_int_equal(run(f, "compare m.safetensors --small 4294967296"), 2);
+    assert_runs(f, "encode --codec 3lc m.safetensors m.fed", 0, "");
+    assert_runs(f, "info m.fed", 0, "frame 1, all tensors under 1024 values: 3lc, 630 values");
+    assert_runs(f, "encode --codec 3lc --small few m.safetensors m.fed", 2,
+                "--small is a whole number from 0 to 4294967295, not few");
+    assert_runs(f, "compare m.safetensors --small 4294967296", 2, "");
 }
 
 static void decode_like_a_file_gives_its_names_and_shapes(void **state) {
-    fixture *f = *state;
+    fed_program *f = *state;
     size_t before, after;
     write_model(f, "m.safetensors");
-    assert_int_equal(run(f, "encode --codec float32 m.safetensors m.fed"), 0);
-    assert_int_equal(run(f, "decode m.fed back.safetensors --like m.safetensors"), 0);
+    assert_runs(f, "encode --codec float32 m.safetensors m.fed", 0, "");
+    assert_runs(f, "decode m.fed back.safetensors --like m.safetensors", 0, "");
     uint8_t *x = read_file(f, "m.safetensors", &before);
     uint8_t *y = read_file(f, "back.safetensors", &after);
     assert_int_equal(before, after);
@@ -245,24 +213,23 @@ static void decode_like_a_file_gives_its_names_and_shapes(void **state) {
 }
 
 static void decode_like_another_model_is_refused(void **state) {
-    fixture *f = *state;
+    fed_program *f = *state;
     write_model(f, "m.safetensors");
-    assert_int_equal(run(f, "encode --codec float32 x.f32 x.fed"), 0);
-    assert_int_equal(run(f, "decode --like m.safetensors x.fed y.safetensors"), 1);
-    assert_says(f, "x.fed: the group of small tensors: the message has 1000 values, the model 630");
-    assert_int_equal(run(f, "decode --like x.f32 x.fed y.safetensors"), 1);
+    assert_runs(f, "encode --codec float32 x.f32 x.fed", 0, "");
+    assert_runs(f, "decode --like m.safetensors x.fed y.safetensors", 1,
+                "x.fed: the group of small tensors: the message has 1000 values, the model 630");
+    assert_runs(f, "decode --like x.f32 x.fed y.safetensors", 1, "");
 }
 
 static void compare_has_a_row_for_every_codec(void **state) {
-    fixture *f = *state;
+    fed_program *f = *state;
     write_model(f, "m.safetensors");
-    assert_int_equal(run(f, "compare m.safetensors"), 0);
-    assert_says(f, "tensors: 2, values: 630, as float32: 2520 bytes");
+    assert_runs(f, "compare m.safetensors", 0, "tensors: 2, values: 630, as float32: 2520 bytes");
     assert_says(f, "tensors under 1024 values, grouped: 2\n");
     char list[sizeof f->out], codec[32];
-    assert_int_equal(run(f, "list"), 0);
+    assert_runs(f, "list", 0, "");
     memcpy(list, f->out, sizeof list);
-    assert_int_equal(run(f, "compare m.safetensors --format csv"), 0);
+    assert_runs(f, "compare m.safetensors --format csv", 0, "");
     for (const char *line = list; *line != '\0'; line = strchr(line, '\n') + 1) {
         if (*line != ' ') {
             snprintf(codec, sizeof codec, "\n\"%.*s", (int)strcspn(line, " "), line);
@@ -274,101 +241,90 @@ static void compare_has_a_row_for_every_codec(void **state) {
 
 /* 6 bytes of head, a frame of 5, 4000 of values. */
 static void compare_says_how_large_and_how_exact(void **state) {
-    fixture *f = *state;
-    assert_int_equal(run(f, "compare x.f32 --codecs float32 --format csv"), 0);
-    assert_says(f, "codec,bytes,ratio,bits_per_value,relative_l2_error,encode_mb_s,decode_mb_s\n");
+    fed_program *f = *state;
+    assert_runs(f, "compare x.f32 --codecs float32 --format csv", 0,
+                "codec,bytes,ratio,bits_per_value,relative_l2_error,encode_mb_s,decode_mb_s\n");
     assert_says(f, "\n\"float32\",4011,0.997258,32.088,0,");
 }
 
 static void compare_takes_any_list_of_specs(void **state) {
-    fixture *f = *state;
-    assert_int_equal(run(f, "compare x.f32 --codecs sbc:p=0.1,3lc,sbc:p=0.25 --format json"), 0);
-    assert_says(f,
+    fed_program *f = *state;
+    assert_runs(f, "compare x.f32 --codecs sbc:p=0.1,3lc,sbc:p=0.25 --format json", 0,
                 "{\"tensors\": 1, \"values\": 1000, \"small\": 1024, \"grouped\": 1, \"codecs\": "
                 "[\n  {\"codec\": \"sbc:p=0.1\"");
     assert_says(f, "},\n  {\"codec\": \"3lc:s=1\"");
     assert_says(f, "},\n  {\"codec\": \"sbc:p=0.25\"");
     assert_says(f, "}\n]}\n");
-    assert_int_equal(run(f, "compare x.f32 --codecs 3lc:s=1.5,s=1.6"), 2);
-    assert_says(f, "parameter \"s\" is given twice"); /* the comma did not end the spec */
+    assert_runs(f, "compare x.f32 --codecs 3lc:s=1.5,s=1.6", 2,
+                "parameter \"s\" is given twice"); /* the comma did not end the spec */
 }
 
 static void compare_takes_an_update_or_one_tensor(void **state) {
-    fixture *f = *state;
+    fed_program *f = *state;
     write_model(f, "m.safetensors");
-    assert_int_equal(run(f, "compare m.safetensors --since m.safetensors --codecs 3lc"), 0);
-    assert_says(f, "3lc:s=1           14 "); /* zeros: the heads alone */
-    assert_int_equal(run(f, "compare m.safetensors --tensor b --codecs float32"), 0);
-    assert_says(f, "tensors: 1, values: 30, ");
-    assert_int_equal(run(f, "compare m.safetensors --tensor c --codecs float32"), 1);
-    assert_says(f, "there is no tensor \"c\"; there are w, b");
-    assert_int_equal(run(f, "compare m.safetensors --since x.f32 --codecs float32"), 1);
-    assert_int_equal(run(f, "compare m.safetensors --since nothing --codecs float32"), 1);
+    assert_runs(f, "compare m.safetensors --since m.safetensors --codecs 3lc", 0,
+                "3lc:s=1           14 "); /* zeros: the heads alone */
+    assert_runs(f, "compare m.safetensors --tensor b --codecs float32", 0,
+                "tensors: 1, values: 30, ");
+    assert_runs(f, "compare m.safetensors --tensor c --codecs float32", 1,
+                "there is no tensor \"c\"; there are w, b");
+    assert_runs(f, "compare m.safetensors --since x.f32 --codecs float32", 1, "");
+    assert_runs(f, "compare m.safetensors --since nothing --codecs float32", 1, "");
 }
 
 static void compare_says_what_is_wrong(void **state) {
-    fixture *f = *state;
+    fed_program *f = *state;
     write_file(f, "nothing", "", 0);
-    assert_int_equal(run(f, "compare nothing"), 1);
-    assert_says(f, "nothing: holds no values");
-    assert_int_equal(run(f, "compare"), 2);
-    assert_int_equal(run(f, "compare x.f32 --codecs sbc,zip"), 2);
-    assert_says(f, "unknown codec \"zip\"");
-    assert_int_equal(run(f, "compare x.f32 --codecs sbc,"), 2);
-    assert_int_equal(run(f, "compare x.f32 --format xml"), 2);
-    assert_says(f, "text, csv or json, not xml");
+    assert_runs(f, "compare nothing", 1, "nothing: holds no values");
+    assert_runs(f, "compare", 2, "");
+    assert_runs(f, "compare x.f32 --codecs sbc,zip", 2, "unknown codec \"zip\"");
+    assert_runs(f, "compare x.f32 --codecs sbc,", 2, "");
+    assert_runs(f, "compare x.f32 --format xml", 2, "text, csv or json, not xml");
 }
 
 static void help_is_no_error(void **state) {
-    fixture *f = *state;
-    assert_int_equal(run(f, "--help"), 0);
-    assert_says(f, "usage: fedcodec encode");
+    fed_program *f = *state;
+    assert_runs(f, "--help", 0, "usage: fedcodec encode");
 }
 
 static void wrong_usage_is_status_2(void **state) {
-    fixture *f = *state;
-    assert_int_equal(run(f, ""), 2);
-    assert_int_equal(run(f, "compress"), 2);
-    assert_says(f, "unknown command compress");
-    assert_int_equal(run(f, "encode x.f32 x.fed"), 2);
-    assert_says(f, "--codec SPEC");
-    assert_int_equal(run(f, "encode --codec"), 2);
-    assert_int_equal(run(f, "encode --codec 3lc x.f32 y z"), 2);
-    assert_int_equal(run(f, "encode --fast x.f32 y"), 2);
-    assert_int_equal(run(f, "encode --codec zip x.f32 y"), 2);
-    assert_says(f, "unknown codec \"zip\"; there are float32, 3lc, sbc");
-    assert_int_equal(run(f, "decode x.fed"), 2);
-    assert_int_equal(run(f, "info"), 2);
-    assert_int_equal(run(f, "list all"), 2);
+    fed_program *f = *state;
+    assert_runs(f, "", 2, "");
+    assert_runs(f, "compress", 2, "unknown command compress");
+    assert_runs(f, "encode x.f32 x.fed", 2, "--codec SPEC");
+    assert_runs(f, "encode --codec", 2, "");
+    assert_runs(f, "encode --codec 3lc x.f32 y z", 2, "");
+    assert_runs(f, "encode --fast x.f32 y", 2, "");
+    assert_runs(f, "encode --codec zip x.f32 y", 2,
+                "unknown codec \"zip\"; there are float32, 3lc, sbc");
+    assert_runs(f, "decode x.fed", 2, "");
+    assert_runs(f, "info", 2, "");
+    assert_runs(f, "list all", 2, "");
 }
 
 static void bad_files_are_status_1_and_a_sentence(void **state) {
-    fixture *f = *state;
-    assert_int_equal(run(f, "encode --codec 3lc none y"), 1);
-    assert_says(f, "none: No such file");
+    fed_program *f = *state;
+    assert_runs(f, "encode --codec 3lc none y", 1, "none: No such file");
     write_file(f, "odd", "abcdefg", 7);
-    assert_int_equal(run(f, "encode --codec 3lc odd y"), 1);
-    assert_says(f, "odd: 7 bytes are not a whole number of float32 values");
+    assert_runs(f, "encode --codec 3lc odd y", 1,
+                "odd: 7 bytes are not a whole number of float32 values");
     write_file(f, "nan", "\x00\x00\xc0\x7f", 4);
-    assert_int_equal(run(f, "encode --codec 3lc nan y"), 1);
-    assert_says(f, "nan: holds NaN or infinity");
-    assert_int_equal(run(f, "decode x.f32 y"), 1);
-    assert_says(f, "x.f32: not an envelope");
-    assert_int_equal(run(f, "encode --codec 3lc x.f32 no/such/directory"), 1);
+    assert_runs(f, "encode --codec 3lc nan y", 1, "nan: holds NaN or infinity");
+    assert_runs(f, "decode x.f32 y", 1, "x.f32: not an envelope");
+    assert_runs(f, "encode --codec 3lc x.f32 no/such/directory", 1, "");
 }
 
 static void a_malformed_message_is_refused_with_its_reason(void **state) {
-    fixture *f = *state;
+    fed_program *f = *state;
     size_t len;
-    assert_int_equal(run(f, "encode --codec 3lc --small 0 x.f32 x.fed"), 0);
+    assert_runs(f, "encode --codec 3lc --small 0 x.f32 x.fed", 0, "");
     uint8_t *data = read_file(f, "x.fed", &len);
     write_file(f, "cut.fed", data, len - 1);
-    assert_int_equal(run(f, "decode cut.fed y"), 1);
-    assert_says(f, "cut.fed: frame 1: its head is malformed, or its data cut off");
+    assert_runs(f, "decode cut.fed y", 1,
+                "cut.fed: frame 1: its head is malformed, or its data cut off");
     data[13] = 0xff; /* of the magnitude, which becomes NaN */
     write_file(f, "bad.fed", data, len);
-    assert_int_equal(run(f, "info bad.fed"), 1);
-    assert_says(f, "are not a valid 3lc message of 1000 values");
+    assert_runs(f, "info bad.fed", 1, "are not a valid 3lc message of 1000 values");
     free(data);
 }
 
@@ -398,5 +354,5 @@ int main(void) {
         cmocka_unit_test(bad_files_are_status_1_and_a_sentence),
         cmocka_unit_test(a_malformed_message_is_refused_with_its_reason),
     };
-    return cmocka_run_group_tests_name("fedcodec", tests, set_up, tear_down);
+    return cmocka_run_group_tests_name("fedcodec", tests, set_up, fed_program_teardown);
 }

@@ -12,20 +12,10 @@
 
 #include "fed/clock.h"
 #include "fed_digits.h"
+#include "fed_program.h"
 #include "feddc/link.h"
 
-static char directory[200], out[8192];
-
-static int run(const char *args) {
-    return fed_test_run(directory, "fedworker", args, out, sizeof out);
-}
-
-static void assert_runs(const char *args) {
-    const int status = run(args);
-    if (status != 0) {
-        fail_msg("fedworker %s ended with %d: %s", args, status, out);
-    }
-}
+static fed_program worker;
 
 #define TRAIN                                                                                      \
     "train --model 'input 784 | dense 16 | relu | dense 10' --data . --batch 8 --optimizer "       \
@@ -35,7 +25,7 @@ static void assert_runs(const char *args) {
 static json_t *summary(void) {
     char path[300];
     json_error_t why;
-    snprintf(path, sizeof path, "%s/out.json", directory);
+    snprintf(path, sizeof path, "%s/out.json", worker.directory);
     json_t *root = json_load_file(path, 0, &why);
     if (root == NULL) {
         fail_msg("%s: %s", path, why.text);
@@ -55,7 +45,7 @@ static double number(const json_t *root, const char *key) {
 static void digest_of(const char *options, char digest[32]) {
     char args[600];
     snprintf(args, sizeof args, TRAIN "--steps 60 --summary out.json %s", options);
-    assert_runs(args);
+    assert_runs(&worker, args, 0, "");
     json_t *root = summary();
     snprintf(digest, 32, "%s", json_string_value(json_object_get(root, "digest")));
     assert_int_equal(strlen(digest), 16);
@@ -63,8 +53,7 @@ static void digest_of(const char *options, char digest[32]) {
     json_decref(root);
 }
 
-static void threads_and_processes_leave_the_same_bits(void **state) {
-    (void)state;
+static void threads_and_processes_leave_the_same_bits(void) {
     static const char *const options[] = {
         "--workers 3", "--workers 3 --collective star --sync bitsgd --codec 3lc --pull 3lc",
         "--workers 2 --sync cdsgd:n=3,k=2 --codec twobit:t=0.01",
@@ -79,8 +68,7 @@ static void threads_and_processes_leave_the_same_bits(void **state) {
     }
 }
 
-static void workers_on_a_gpu_leave_the_same_bits(void **state) {
-    (void)state;
+static void workers_on_a_gpu_leave_the_same_bits(void) {
     char args[300], a[32], b[32], name[FED_GPU_NAME];
     fed_test_gpu_name(name);
     snprintf(args, sizeof args, "--device %s --workers 2 --sync bitsgd --codec 3lc", name);
@@ -93,8 +81,7 @@ static void workers_on_a_gpu_leave_the_same_bits(void **state) {
     digest_of(args, b);
     assert_string_equal(a, b);
     snprintf(args, sizeof args, TRAIN "--steps 2 --device %s --sync bitsgd --codec onebit", name);
-    assert_int_not_equal(run(args), 0);
-    assert_non_null(strstr(out, "onebit runs on the processor only"));
+    assert_runs(&worker, args, 1, "onebit runs on the processor only");
 }
 
 /* The ranks that mpirun starts do what the threads of these options do. */
@@ -105,7 +92,7 @@ static void check_mpirun(const char *options, int ranks, int workers) {
     snprintf(command, sizeof command,
              "cd %s && " MPI_JOB_SETTINGS "timeout -k 5 120 mpirun -n %d " FED_BIN_DIR
              "/fedworker " TRAIN "--steps 60 --summary out.json --link mpi %s > mpi.out 2>&1",
-             directory, ranks, options);
+             worker.directory, ranks, options);
     assert_int_equal(system(command), 0);
     json_t *root = summary();
     assert_string_equal(json_string_value(json_object_get(root, "digest")), threads);
@@ -113,8 +100,7 @@ static void check_mpirun(const char *options, int ranks, int workers) {
     json_decref(root);
 }
 
-static void mpirun_leaves_the_same_bits(void **state) {
-    (void)state;
+static void mpirun_leaves_the_same_bits(void) {
     if (feddc_link_named("mpi") == NULL || !mpi_job_possible()) {
         skip();
     }
@@ -125,9 +111,8 @@ static void mpirun_leaves_the_same_bits(void **state) {
     check_mpirun("--collective tree:group=2 --sync local:n=2 --codec int8", 4, 4);
 }
 
-static void the_summary_says_what_was_sent(void **state) {
-    (void)state;
-    assert_runs(TRAIN "--steps 20 --workers 2 --summary out.json");
+static void the_summary_says_what_was_sent(void) {
+    assert_runs(&worker, TRAIN "--steps 20 --workers 2 --summary out.json", 0, "");
     json_t *root = summary();
     /* With two owners each rank pushes half of the gradient, and spreads half of the sum. */
     const double floats = number(root, "parameters") * sizeof(float) * 20;
@@ -142,41 +127,43 @@ static void the_summary_says_what_was_sent(void **state) {
     assert_true(number(root, "exchange_s") > 0);
     assert_true(number(root, "predicted_step_s") > 0);
     json_decref(root);
-    assert_runs(TRAIN
-                "--steps 20 --workers 2 --summary out.json --sync bitsgd --codec 3lc --pull 3lc");
+    assert_runs(&worker,
+                TRAIN
+                "--steps 20 --workers 2 --summary out.json --sync bitsgd --codec 3lc --pull 3lc",
+                0, "");
     root = summary();
     const double sent = json_number_value(json_array_get(json_object_get(root, "sent_bytes"), 0));
     assert_true(sent < 0.1 * floats);
     json_decref(root);
-    assert_non_null(strstr(out, "exposed"));
-    assert_runs(TRAIN "--steps 20 --workers 2 --summary out.json --sync bitsgd --nic inline:e=8");
+    assert_says(&worker, "exposed");
+    assert_runs(&worker,
+                TRAIN "--steps 20 --workers 2 --summary out.json --sync bitsgd --nic inline:e=8", 0,
+                "");
     root = summary();
     assert_string_equal(json_string_value(json_object_get(root, "nic")), "inline:e=8");
     assert_true(number(root, "zeroed") > 0 && number(root, "zeroed") < 1);
     json_decref(root);
-    assert_non_null(strstr(out, "the nic inline:e=8"));
+    assert_says(&worker, "the nic inline:e=8");
 }
 
-static void training_goes_on_from_a_checkpoint(void **state) {
-    (void)state;
+static void training_goes_on_from_a_checkpoint(void) {
     static const char rule[] = "--workers 2 --sync bitsgd --codec 3lc --pull 3lc";
     char a[32], args[600];
     digest_of(rule, a);
     snprintf(args, sizeof args, TRAIN "--steps 25 %s --checkpoint c.safetensors --every 10", rule);
-    assert_runs(args);
-    assert_int_equal(run(args), 1);
-    assert_non_null(strstr(out, "--resume goes on with it"));
+    assert_runs(&worker, args, 0, "");
+    assert_runs(&worker, args, 1, "--resume goes on with it");
     snprintf(args, sizeof args,
              TRAIN "--steps 60 %s --checkpoint c.safetensors --resume --summary out.json", rule);
-    assert_runs(args);
+    assert_runs(&worker, args, 0, "");
     json_t *root = summary();
     assert_string_equal(json_string_value(json_object_get(root, "digest")), a);
     json_decref(root);
     /* What is done stays done, and other programs read the weights. */
-    assert_runs(args);
-    assert_int_equal(fed_test_run(directory, "fedtrain",
-                                  "evaluate --weights c.safetensors --data .", out, sizeof out),
-                     0);
+    assert_runs(&worker, args, 0, "");
+    worker.name = "fedtrain";
+    assert_runs(&worker, "evaluate --weights c.safetensors --data .", 0, "");
+    worker.name = "fedworker";
 }
 
 /* Ends with the exit status of the program; it may take a minute. */
@@ -188,7 +175,7 @@ static int wait_for(pid_t program) {
 
 static bool exists(const char *name) {
     char path[300];
-    snprintf(path, sizeof path, "%s/%s", directory, name);
+    snprintf(path, sizeof path, "%s/%s", worker.directory, name);
     return access(path, F_OK) == 0;
 }
 
@@ -207,7 +194,8 @@ static void lose_a_rank(const char *const *more) {
     }
     const pid_t program = fork();
     if (program == 0) {
-        const bool there = chdir(directory) == 0 && freopen("gang.out", "w", stderr) != NULL &&
+        const bool there = chdir(worker.directory) == 0 &&
+                           freopen("gang.out", "w", stderr) != NULL &&
                            freopen("/dev/null", "w", stdout) != NULL;
         if (there) {
             execv(FED_BIN_DIR "/fedworker", (char *const *)args);
@@ -226,14 +214,13 @@ static void lose_a_rank(const char *const *more) {
     assert_true(number(root, "workers") == 2);
     assert_true(number(root, "test_accuracy") > 0.7);
     json_decref(root);
-    char command[500];
+    char command[700];
     snprintf(command, sizeof command, "grep -q 'worker 0 .* died' %s/gang.out && rm %s/gang*",
-             directory, directory);
+             worker.directory, worker.directory);
     assert_int_equal(system(command), 0);
 }
 
-static void a_gang_of_processes_goes_on_without_a_rank_that_dies(void **state) {
-    (void)state;
+static void a_gang_of_processes_goes_on_without_a_rank_that_dies(void) {
     static const char steps[] = FED_TEST_SIZE("3000", "1000");
     static const char *const rules[] = {"bitsgd", "cdsgd:n=5,k=3"};
     for (size_t k = 0; k < 2; k++) {
@@ -245,22 +232,20 @@ static void a_gang_of_processes_goes_on_without_a_rank_that_dies(void **state) {
     }
 }
 
-static void a_gang_on_gpus_goes_on_without_a_rank_that_dies(void **state) {
-    (void)state;
+static void a_gang_on_gpus_goes_on_without_a_rank_that_dies(void) {
     char name[FED_GPU_NAME];
     lose_a_rank((const char *const[]){"--optimizer", "momentum:lr=0.02", "--steps", "800", "--sync",
                                       "bitsgd", "--device", fed_test_gpu_name(name), NULL});
 }
 
-static void a_trace_shows_all_ranks(void **state) {
-    (void)state;
+static void a_trace_shows_all_ranks(void) {
     static const char *const gangs[] = {"--link threads", "--link tcp --collective star"};
     for (size_t k = 0; k < 2; k++) {
         char args[400], path[300];
         json_error_t why;
         snprintf(args, sizeof args, TRAIN "--steps 10 --workers 2 --trace trace.json %s", gangs[k]);
-        assert_runs(args);
-        snprintf(path, sizeof path, "%s/trace.json", directory);
+        assert_runs(&worker, args, 0, "");
+        snprintf(path, sizeof path, "%s/trace.json", worker.directory);
         json_t *root = json_load_file(path, 0, &why);
         assert_non_null(root);
         json_t *event, *events = json_object_get(root, "traceEvents");
@@ -277,8 +262,7 @@ static void a_trace_shows_all_ranks(void **state) {
     }
 }
 
-static void a_mistake_is_told_in_a_sentence(void **state) {
-    (void)state;
+static void a_mistake_is_told_in_a_sentence(void) {
     static const char *const mistakes[][2] = {
         {"--codec 3lc", "take bitsgd"},
         {"--sync odsgd --codec 3lc", "take cdsgd"},
@@ -303,40 +287,37 @@ static void a_mistake_is_told_in_a_sentence(void **state) {
     for (size_t k = 0; k < sizeof mistakes / sizeof mistakes[0]; k++) {
         char args[400];
         snprintf(args, sizeof args, TRAIN "%s", mistakes[k][0]);
-        assert_int_not_equal(run(args), 0);
-        if (strstr(out, mistakes[k][1]) == NULL) {
-            fail_msg("%s: \"%s\" does not say \"%s\"", mistakes[k][0], out, mistakes[k][1]);
-        }
+        assert_int_not_equal(fed_program_run(&worker, args), 0);
+        assert_says(&worker, mistakes[k][1]);
     }
-    assert_int_equal(run("train --data ."), 2);
-    assert_non_null(strstr(out, "--model is missing"));
-    assert_int_equal(run("dance"), 2);
+    assert_runs(&worker, "train --data .", 2, "--model is missing");
+    assert_runs(&worker, "dance", 2, "");
 }
 
 static int set_up(void **state) {
     (void)state;
-    fed_test_tmpdir(directory, sizeof directory);
-    fed_digits_write(directory, 600, 200);
+    fed_program_open(&worker, "fedworker");
+    fed_digits_write(worker.directory, 600, 200);
     return 0;
 }
 
 static int tear_down(void **state) {
     (void)state;
-    fed_test_rmdir(directory);
+    fed_program_close(&worker);
     return 0;
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(threads_and_processes_leave_the_same_bits),
-        cmocka_unit_test(workers_on_a_gpu_leave_the_same_bits),
-        cmocka_unit_test(mpirun_leaves_the_same_bits),
-        cmocka_unit_test(the_summary_says_what_was_sent),
-        cmocka_unit_test(training_goes_on_from_a_checkpoint),
-        cmocka_unit_test(a_gang_of_processes_goes_on_without_a_rank_that_dies),
-        cmocka_unit_test(a_gang_on_gpus_goes_on_without_a_rank_that_dies),
-        cmocka_unit_test(a_trace_shows_all_ranks),
-        cmocka_unit_test(a_mistake_is_told_in_a_sentence),
+        fed_unit_test(threads_and_processes_leave_the_same_bits),
+        fed_unit_test(workers_on_a_gpu_leave_the_same_bits),
+        fed_unit_test(mpirun_leaves_the_same_bits),
+        fed_unit_test(the_summary_says_what_was_sent),
+        fed_unit_test(training_goes_on_from_a_checkpoint),
+        fed_unit_test(a_gang_of_processes_goes_on_without_a_rank_that_dies),
+        fed_unit_test(a_gang_on_gpus_goes_on_without_a_rank_that_dies),
+        fed_unit_test(a_trace_shows_all_ranks),
+        fed_unit_test(a_mistake_is_told_in_a_sentence),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
