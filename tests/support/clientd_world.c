@@ -3,6 +3,7 @@
 #include "clientd_world.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdint.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,6 +21,7 @@ int clientd_setup(void **state) {
     snprintf(w->state, sizeof w->state, "%s/state", w->directory);
     snprintf(w->log, sizeof w->log, "%s/log", w->directory);
     snprintf(w->ca, sizeof w->ca, "%s/ca.pem", w->coordinator.directory);
+    fed_coordinator_token(&w->coordinator, w->token);
     snprintf(w->url, sizeof w->url, "https://127.0.0.1:%u", w->coordinator.front);
     *state = w;
     return 0;
@@ -83,6 +85,11 @@ int clientd_wait(pid_t pid) {
     return WIFEXITED(how) ? WEXITSTATUS(how) : -1;
 }
 
+void clientd_end(pid_t pid, int signal) {
+    kill(pid, signal);
+    assert_int_equal(clientd_wait(pid), 0);
+}
+
 bool clientd_says(const clientd_world *w, const char *text) {
     uint8_t *data = NULL;
     size_t len = 0;
@@ -90,6 +97,15 @@ bool clientd_says(const clientd_world *w, const char *text) {
                 strstr((const char *)data, text) != NULL;
     free(data);
     return says;
+}
+
+void clientd_wait_for(const clientd_world *w, pid_t pid, const char *text) {
+    while (!clientd_says(w, text)) {
+        if (waitpid(pid, NULL, WNOHANG) != 0) {
+            fail_msg("it has ended, and did not say \"%s\"", text);
+        }
+        fed_sleep_ms(5);
+    }
 }
 
 void clientd_run(const clientd_world *w, const char *const *more, int wanted, const char *text) {

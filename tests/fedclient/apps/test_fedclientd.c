@@ -36,10 +36,8 @@ static bool holds_an_optimizer(const clientd_world *w) {
 
 /** Enrol, and take part in all rounds of a task with that optimizer. */
 static void train_to_the_end(clientd_world *w, const char *optimizer) {
-    char token[FEDSERVER_TOKEN];
     queue_task(w, optimizer);
-    fed_coordinator_token(&w->coordinator, token);
-    const char *const args[] = {"--token", token, "--until-finished", NULL};
+    const char *const args[] = {"--token", w->token, "--until-finished", NULL};
     clientd_run(w, args, 0, "round 3: update counted");
 }
 
@@ -190,15 +188,10 @@ static uint64_t plain_model(const clientd_world *w) {
 
 /** Train with --slots, stopped by a signal in the middle and started again. */
 static void train_in_two_lives(clientd_world *w, const char *slots) {
-    char token[FEDSERVER_TOKEN];
-    fed_coordinator_token(&w->coordinator, token);
-    const char *const first[] = {"--slots", slots, "--token", token, NULL};
+    const char *const first[] = {"--slots", slots, "--token", w->token, NULL};
     pid_t pid = clientd_spawn(w, first);
-    while (!clientd_says(w, "round 3: update counted") && waitpid(pid, NULL, WNOHANG) == 0) {
-        fed_sleep_ms(5);
-    }
-    kill(pid, SIGTERM);
-    assert_int_equal(clientd_wait(pid), 0);
+    clientd_wait_for(w, pid, "round 3: update counted");
+    clientd_end(pid, SIGTERM);
     const char *const again[] = {"--slots", slots, "--until-finished", NULL};
     clientd_run(w, again, 0, "finished");
 }
@@ -225,18 +218,14 @@ static void an_evaluator_measures_a_model(void **state) {
     clientd_world *w = *state;
     char token[FEDSERVER_TOKEN];
     queue_task(w, "momentum");
-    fed_coordinator_token(&w->coordinator, token);
-    const char *const train[] = {"--token", token, "--until-finished", NULL};
+    const char *const train[] = {"--token", w->token, "--until-finished", NULL};
     clientd_run(w, train, 0, "finished");
     fed_test_rmdir(w->state);
     fed_coordinator_token_for(&w->coordinator, FEDSERVER_ROLE_EVALUATOR, token);
     const char *const evaluate[] = {"--token", token, "--evaluate", NULL};
     pid_t pid = clientd_spawn(w, evaluate);
-    while (!clientd_says(w, "accuracy")) {
-        fed_sleep_ms(20);
-    }
-    kill(pid, SIGINT);
-    assert_int_equal(clientd_wait(pid), 0);
+    clientd_wait_for(w, pid, "accuracy");
+    clientd_end(pid, SIGINT);
 }
 
 /* The number to predict is the first column; the second one, a million times as large, would drown
@@ -261,8 +250,7 @@ static void it_predicts_numbers_and_normalises_by_its_own_shard(void **state) {
     char token[FEDSERVER_TOKEN];
     write_lopsided_table(w);
     clientd_queue(w, numbers_json);
-    fed_coordinator_token(&w->coordinator, token);
-    const char *const train[] = {"--token",     token,     "--dataset", "csv:target=last",
+    const char *const train[] = {"--token",     w->token,  "--dataset", "csv:target=last",
                                  "--normalise", "--shard", "0/2",       "--until-finished",
                                  NULL};
     clientd_run(w, train, 0, "round 3: update counted, training loss 0.0");
@@ -271,84 +259,48 @@ static void it_predicts_numbers_and_normalises_by_its_own_shard(void **state) {
     const char *const evaluate[] = {"--token",     token,        "--dataset", "csv:target=last",
                                     "--normalise", "--evaluate", NULL};
     pid_t pid = clientd_spawn(w, evaluate);
-    while (!clientd_says(w, "version 3: mean squared error 0.0") &&
-           waitpid(pid, NULL, WNOHANG) == 0) {
-        fed_sleep_ms(20);
-    }
-    kill(pid, SIGINT);
-    assert_int_equal(clientd_wait(pid), 0);
+    clientd_wait_for(w, pid, "version 3: mean squared error 0.0");
+    clientd_end(pid, SIGINT);
     assert_false(clientd_says(w, "accuracy"));
 }
 
 static void a_device_with_classes_declines_a_model_that_predicts_numbers(void **state) {
     clientd_world *w = *state;
-    char token[FEDSERVER_TOKEN];
     write_lopsided_table(w);
     clientd_queue(w, numbers_json);
-    fed_coordinator_token(&w->coordinator, token);
-    const char *const args[] = {"--token", token, NULL};
+    const char *const args[] = {"--token", w->token, NULL};
     pid_t pid = clientd_spawn(w, args);
-    while (!clientd_says(w, "the data has classes, the model predicts numbers (mse)") &&
-           waitpid(pid, NULL, WNOHANG) == 0) {
-        fed_sleep_ms(20);
-    }
-    kill(pid, SIGTERM);
-    assert_int_equal(clientd_wait(pid), 0);
+    clientd_wait_for(w, pid, "the data has classes, the model predicts numbers (mse)");
+    clientd_end(pid, SIGTERM);
 }
 
 static void a_signal_ends_it_in_the_middle_of_a_wait(void **state) {
     clientd_world *w = *state;
-    char token[FEDSERVER_TOKEN];
-    fed_coordinator_token(&w->coordinator, token);
-    const char *const args[] = {"--token", token, "--hold", "50", NULL};
+    const char *const args[] = {"--token", w->token, "--hold", "50", NULL};
     pid_t pid = clientd_spawn(w, args);
-    while (!clientd_says(w, "enrolled as device")) {
-        fed_sleep_ms(20);
-    }
-    kill(pid, SIGTERM);
-    assert_int_equal(clientd_wait(pid), 0);
+    clientd_wait_for(w, pid, "enrolled as device");
+    clientd_end(pid, SIGTERM);
     assert_true(clientd_says(w, "stopped; what is not sent yet is kept in"));
 }
 
 static void a_state_directory_serves_one_device(void **state) {
     clientd_world *w = *state;
-    char token[FEDSERVER_TOKEN];
-    fed_coordinator_token(&w->coordinator, token);
-    const char *const args[] = {"--token", token, NULL};
+    const char *const args[] = {"--token", w->token, NULL};
     pid_t pid = clientd_spawn(w, args);
-    while (!clientd_says(w, "enrolled as device")) {
-        fed_sleep_ms(20);
-    }
+    clientd_wait_for(w, pid, "enrolled as device");
     clientd_run(w, args, 1, "is in use by another client");
-    kill(pid, SIGTERM);
-    assert_int_equal(clientd_wait(pid), 0);
-}
-
-static void stop(pid_t pid) {
-    kill(pid, SIGTERM);
-    assert_int_equal(clientd_wait(pid), 0);
-}
-
-static void wait_until_it_says(const clientd_world *w, pid_t pid, const char *text) {
-    while (!clientd_says(w, text)) {
-        if (waitpid(pid, NULL, WNOHANG) != 0) {
-            fail_msg("it has ended, and did not say \"%s\"", text);
-        }
-        fed_sleep_ms(20);
-    }
+    clientd_end(pid, SIGTERM);
 }
 
 /** A task that does not fit the digits: the device says so, and is still there afterwards. */
 static void declines(clientd_world *w, const char *json, const char *reason) {
-    char token[FEDSERVER_TOKEN];
     clientd_queue(w, json);
-    fed_coordinator_token(&w->coordinator, token);
-    const char *const args[] = {"--token", token, "--until-finished", "--hold", "0", NULL};
+    const char *const args[] = {"--token", w->token, "--until-finished", "--hold", "0", NULL};
     pid_t pid = clientd_spawn(w, args);
-    wait_until_it_says(w, pid, "declines task 1");
-    wait_until_it_says(w, pid, reason);
-    wait_until_it_says(w, pid, "this device has declined the tasks that run");
-    stop(pid);
+    clientd_wait_for(w, pid, "declines task 1");
+    clientd_wait_for(w, pid, reason);
+    clientd_wait_for(w, pid, "this device has declined the tasks that run");
+    clientd_end(pid, SIGTERM);
     uint32_t leased = 1;
     uint64_t declines = 0;
     fed_coordinator_look(&w->coordinator, &leased, &declines);
@@ -375,15 +327,13 @@ static void a_learning_rate_that_diverges_is_declined(void **state) {
 
 static void a_late_device_says_so_and_goes_on(void **state) {
     clientd_world *w = *state;
-    char token[FEDSERVER_TOKEN];
     clientd_queue(w, "{ \"model\": \"lr\", \"local_steps\": 1000000, \"deadline_s\": 0.5,\n"
                      "  \"rounds\": 3, \"cohort\": 1 }");
-    fed_coordinator_token(&w->coordinator, token);
-    const char *const args[] = {"--token", token, NULL};
+    const char *const args[] = {"--token", w->token, NULL};
     pid_t pid = clientd_spawn(w, args);
-    wait_until_it_says(w, pid, "the deadline of round 1 has passed");
-    wait_until_it_says(w, pid, "round 1: this device was late");
-    stop(pid);
+    clientd_wait_for(w, pid, "the deadline of round 1 has passed");
+    clientd_wait_for(w, pid, "round 1: this device was late");
+    clientd_end(pid, SIGTERM);
 }
 
 static void who_came_too_late_for_a_task_ends_with_it(void **state) {
@@ -398,15 +348,14 @@ static void who_came_too_late_for_a_task_ends_with_it(void **state) {
 
 static void it_trains_only_when_it_may(void **state) {
     clientd_world *w = *state;
-    char token[FEDSERVER_TOKEN], when[400], path[320];
+    char when[400], path[320];
     queue_task(w, "sgd");
-    fed_coordinator_token(&w->coordinator, token);
     snprintf(path, sizeof path, "%s/go", w->directory);
     snprintf(when, sizeof when, "file:%s", path);
-    const char *const args[] = {"--token", token, "--until-finished", "--when", when, NULL};
+    const char *const args[] = {"--token", w->token, "--until-finished", "--when", when, NULL};
     pid_t pid = clientd_spawn(w, args);
-    wait_until_it_says(w, pid, "/go is not there: this device pauses");
-    stop(pid);
+    clientd_wait_for(w, pid, "/go is not there: this device pauses");
+    clientd_end(pid, SIGTERM);
     uint32_t leased = 1;
     uint64_t declines = 0;
     fed_coordinator_look(&w->coordinator, &leased, &declines);
@@ -418,11 +367,10 @@ static void it_trains_only_when_it_may(void **state) {
 
 static void a_token_may_come_from_a_file(void **state) {
     clientd_world *w = *state;
-    char token[FEDSERVER_TOKEN], line[FEDSERVER_TOKEN + 2], path[320];
+    char line[FEDSERVER_TOKEN + 2], path[320];
     fed_error err = {0};
     queue_task(w, "sgd");
-    fed_coordinator_token(&w->coordinator, token);
-    snprintf(line, sizeof line, "%s\n", token);
+    snprintf(line, sizeof line, "%s\n", w->token);
     snprintf(path, sizeof path, "%s/token", w->directory);
     assert_fed_ok_err(fed_file_replace(path, line, strlen(line), 0600, &err));
     const char *const args[] = {"--token-file", path, "--until-finished", NULL};
@@ -432,12 +380,10 @@ static void a_token_may_come_from_a_file(void **state) {
 /** The test takes the requests that are granted to this address (all but one in a hundred). */
 static void a_coordinator_without_time_is_asked_again(void **state) {
     clientd_world *w = *state;
-    char token[FEDSERVER_TOKEN];
     fed_pem ca;
     fed_coordinator_stop(&w->coordinator);
     w->coordinator.requests_per_s = 1;
     fed_coordinator_start(&w->coordinator);
-    fed_coordinator_token(&w->coordinator, token);
     snprintf(ca.text, sizeof ca.text, "%s", w->coordinator.ca);
     CURL *curl = fed_curl_new(&ca, NULL, w->coordinator.front, "/v1/status");
     pid_t pid = 0;
@@ -445,17 +391,14 @@ static void a_coordinator_without_time_is_asked_again(void **state) {
                          clientd_says(w, "enrolled as device"))) {
         fed_reply reply = fed_curl_ask(curl);
         if (reply.status == 429 && pid == 0) {
-            const char *const args[] = {"--token", token, NULL};
+            const char *const args[] = {"--token", w->token, NULL};
             pid = clientd_spawn(w, args);
         }
         fed_reply_free(&reply);
     }
     curl_easy_cleanup(curl);
-    while (!clientd_says(w, "enrolled as device")) {
-        fed_sleep_ms(20);
-    }
-    kill(pid, SIGTERM);
-    assert_int_equal(clientd_wait(pid), 0);
+    clientd_wait_for(w, pid, "enrolled as device");
+    clientd_end(pid, SIGTERM);
 }
 
 static void wrong_usage_is_told(void **state) {
@@ -504,10 +447,9 @@ static void what_a_person_has_to_do_is_told(void **state) {
 
 static void the_port_of_enrolled_devices_is_told_from_the_front(void **state) {
     clientd_world *w = *state;
-    char token[FEDSERVER_TOKEN], url[64];
-    fed_coordinator_token(&w->coordinator, token);
+    char url[64];
     snprintf(url, sizeof url, "https://127.0.0.1:%u", w->coordinator.devices);
-    const char *const args[] = {"--token", token, "--server", url, NULL};
+    const char *const args[] = {"--token", w->token, "--server", url, NULL};
     clientd_run(w, args, 1, "this may be the port of enrolled devices");
 }
 

@@ -8,11 +8,9 @@
 
 static void a_device_that_is_not_there_is_refused_before_it_enrols(void **state) {
     const clientd_world *w = *state;
-    char token[FEDSERVER_TOKEN];
-    fed_coordinator_token(&w->coordinator, token);
-    const char *const missing[] = {"--token", token, "--device", "opencl:99", NULL};
+    const char *const missing[] = {"--token", w->token, "--device", "opencl:99", NULL};
     clientd_run(w, missing, 1, "--device opencl:99: ");
-    const char *const unknown[] = {"--token", token, "--device", "toaster", NULL};
+    const char *const unknown[] = {"--token", w->token, "--device", "toaster", NULL};
     clientd_run(w, unknown, 2, "--device toaster: a device is called gpu, opencl:0 or cuda:0");
     assert_int_not_equal(access(w->state, F_OK), 0);
 }
@@ -25,7 +23,7 @@ static fed_status take_entry(void *user, const fedserver_entry *entry, fed_error
 
 static void it_trains_there_and_the_operator_sees_where(void **state) {
     clientd_world *w = *state;
-    char name[FED_GPU_NAME], token[FEDSERVER_TOKEN];
+    char name[FED_GPU_NAME];
     fed_error err = {0};
     fedserver *server = NULL;
     fedserver_entry entry = {.name = ""};
@@ -33,8 +31,7 @@ static void it_trains_there_and_the_operator_sees_where(void **state) {
     clientd_queue(w, "{ \"model\": \"input 1x28x28 | dense 16 | relu | dense 10\", \"rounds\": 3,\n"
                      "  \"codec_up\": \"sbc:p=0.05\", \"optimizer\": \"momentum\", \"cohort\": 1,\n"
                      "  \"local_steps\": 20, \"learning_rate\": 0.1 }\n");
-    fed_coordinator_token(&w->coordinator, token);
-    const char *const args[] = {"--token", token, "--until-finished", "--device", name, NULL};
+    const char *const args[] = {"--token", w->token, "--until-finished", "--device", name, NULL};
     clientd_run(w, args, 0, "round 3: update counted");
     assert_true(clientd_says(w, ", computes on "));
     fed_coordinator_stop(&w->coordinator);
