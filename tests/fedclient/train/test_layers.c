@@ -12,8 +12,8 @@
  * are the values in the order (c, h, w).
  */
 typedef struct example {
-    const char *text;
-    size_t batch;
+    const char *name, *text;
+    size_t batch; /* 0: 1 */
     bool training;
     float params[64], x[64];
     float wanted[64]; /* float32[batch, positions, classes] */
@@ -29,8 +29,8 @@ static void fill_readout(const fed_arch *arch, float *params) {
 static void assert_values(const example *e, const char *engine, const float *score, size_t n) {
     for (size_t i = 0; i < n; i++) {
         if (!(fabsf(score[i] - e->wanted[i]) <= 2e-6F * fmaxf(1, fabsf(e->wanted[i])))) {
-            fail_msg("%s (%s): value %zu is %g, not %g", e->text, engine, i, (double)score[i],
-                     (double)e->wanted[i]);
+            fail_msg("%s: %s (%s): value %zu is %g, not %g", e->name, e->text, engine, i,
+                     (double)score[i], (double)e->wanted[i]);
         }
     }
 }
@@ -39,7 +39,8 @@ static void check(const example *e) {
     net_case c;
     net_engine engine;
     net_case_make(&c, e->text);
-    size_t n = c.arch.layout.size, scores = net_case_scores(&c, e->batch);
+    const size_t batch = e->batch > 0 ? e->batch : 1;
+    size_t n = c.arch.layout.size, scores = net_case_scores(&c, batch);
     const fed_tensor *read = fed_layout_find(&c.arch.layout, "read.weight");
     size_t given = n - (read != NULL ? read->size : 0);
     assert_true(given <= 64 && scores <= 64);
@@ -48,7 +49,7 @@ static void check(const example *e) {
     fill_readout(&c.arch, c.params);
     float *score = net_case_floats(scores);
     const fedtrain_pass pass = {
-        .params = c.params, .x = e->x, .batch = e->batch, .training = e->training};
+        .params = c.params, .x = e->x, .batch = batch, .training = e->training};
     for (size_t k = 0; net_engine_open(k, &c.arch, &engine); k++) {
         net_engine_forward(&engine, &pass, score);
         assert_values(e, engine.name, score, scores);
@@ -58,180 +59,166 @@ static void check(const example *e) {
     net_case_free(&c);
 }
 
-/* ---- Dense layers and words ---- */
+static const example examples[] = {
+    /* ---- Dense layers and words ---- */
+    {.name = "dense multiplies and adds",
+     .text = "input 2 | dense 2",
+     .batch = 2,
+     .params = {1, 2, 3, 4, 0.5F, -0.5F},
+     .x = {1, -1, 0, 2},
+     .wanted = {-0.5F, -1.5F, 4.5F, 7.5F}},
+    {.name = "dense reads pictures channel by channel",
+     .text = "input 2x1x2 | dense 1 nobias",
+     .params = {1, 10, 100, 1000},
+     .x = {1, 2, 3, 4},
+     .wanted = {4321}},
+    {.name = "dense each takes positions by themselves",
+     .text = "input 2x3x1 | dense 2 each",
+     .params = {1, 2, 3, 4, 10, 20},
+     .x = {1, 2, 3, 4, 5, 6},
+     .wanted = {19, 39, 22, 46, 25, 53}},
+    {.name = "embedding looks words up",
+     .text = "input tokens 3 of 3 | embedding 2",
+     .params = {1, 2, 3, 4, 5, 6},
+     .x = {1, 1, 2},
+     .wanted = {3, 4, 3, 4, 5, 6}},
+    {.name = "tied weights are the embeddings",
+     .text = "input tokens 2 of 3 | e: embedding 2 | dense 3 each tied e",
+     .params = {1, 2, 3, 4, 5, 6, 0.5F, 0, -0.5F},
+     .x = {2, 0},
+     .wanted = {17.5F, 39, 60.5F, 5.5F, 11, 16.5F}},
+    /* ---- Windows ---- */
+    {.name = "conv slides its kernel",
+     .text = "input 1x3x3 | conv 1 2 | read: dense 4 nobias",
+     .params = {1, 2, 3, 4, 10},
+     .x = {1, 2, 3, 4, 5, 6, 7, 8, 9},
+     .wanted = {47, 57, 77, 87}},
+    {.name = "conv slides its kernel",
+     .text = "input 1x2x3 | conv 1 1x2 nobias | read: dense 4 nobias",
+     .params = {1, 10},
+     .x = {1, 2, 3, 4, 5, 6},
+     .wanted = {21, 32, 54, 65}},
+    {.name = "conv sums over channels",
+     .text = "input 2x1x2 | conv 2 1 nobias | read: dense 4 nobias",
+     .params = {1, 10, 100, 1000},
+     .x = {1, 2, 3, 4},
+     .wanted = {31, 42, 3100, 4200}},
+    {.name = "conv strides and pads with zeros",
+     .text = "input 1x3x3 | conv 1 3 stride 2 pad 1 nobias | read: dense 4 nobias",
+     .params = {1, 2, 3, 4, 5, 6, 7, 8, 9},
+     .x = {1, 2, 3, 4, 5, 6, 7, 8, 9},
+     .wanted = {94, 106, 106, 94}},
+    {.name = "conv groups keep their channels apart",
+     .text = "input 4x1x1 | conv 4 1 groups 2 nobias",
+     .params = {1, 2, 3, 4, 5, 6, 7, 8},
+     .x = {1, 10, 100, 1000},
+     .wanted = {21, 43, 6500, 8700}},
+    {.name = "conv groups keep their channels apart",
+     .text = "input 2x1x1 | conv 4 1 groups 2 nobias",
+     .params = {1, 2, 3, 4},
+     .x = {1, 10},
+     .wanted = {1, 2, 30, 40}},
+    {.name = "maxpool takes the largest",
+     .text = "input 2x2x4 | maxpool 2 | read: dense 4 nobias",
+     .x = {1, 2, 7, 3, 4, 3, 5, 6, -1, -2, -3, -4, -5, -6, -7, -8},
+     .wanted = {4, 7, -1, -3}},
+    {.name = "maxpool takes the largest",
+     .text = "input 1x3x3 | maxpool 2 stride 1 | read: dense 4 nobias",
+     .x = {9, 2, 3, 4, 5, 6, 7, 8, 1},
+     .wanted = {9, 6, 8, 8}},
+    {.name = "maxpool leaves out what does not fill a window",
+     .text = "input 1x3x3 | maxpool 2 | read: dense 1 nobias",
+     .x = {1, 2, 3, 4, 5, 6, 7, 8, 9},
+     .wanted = {5}},
+    {.name = "a pad never wins a maxpool",
+     .text = "input 1x3x3 | maxpool 3 stride 2 pad 1 | read: dense 4 nobias",
+     .x = {-1, -2, -3, -4, -5, -6, -7, -8, -9},
+     .wanted = {-1, -2, -4, -5}},
+    {.name = "avgpool counts pads as zeros",
+     .text = "input 1x3x3 | avgpool 3 stride 2 pad 1 | read: dense 4 nobias",
+     .x = {9, 18, 27, 36, 45, 54, 63, 72, 81},
+     .wanted = {12, 16, 24, 28}},
+    {.name = "avgpool counts pads as zeros",
+     .text = "input 1x2x4 | avgpool 2 | read: dense 2 nobias",
+     .x = {1, 2, 3, 4, 5, 6, 7, 8},
+     .wanted = {3.5F, 5.5F}},
+    {.name = "avgpool without a window is over all positions",
+     .text = "input 2x2x2 | avgpool | read: dense 2 nobias",
+     .x = {1, 2, 3, 4, 10, 20, 30, 40},
+     .wanted = {2.5F, 25}},
+    /* ---- Each value by itself ---- */
+    {.name = "relu tanh and sigmoid follow their formulas",
+     .text = "input 3 | relu | read: dense 3 nobias",
+     .x = {-1, 0, 2},
+     .wanted = {0, 0, 2}},
+    {.name = "relu tanh and sigmoid follow their formulas",
+     .text = "input 4 | tanh | read: dense 4 nobias",
+     .x = {0, 1, -2, 30},
+     .wanted = {0, 0.76159416F, -0.96402758F, 1}},
+    {.name = "relu tanh and sigmoid follow their formulas",
+     .text = "input 4 | sigmoid | read: dense 4 nobias",
+     .x = {0, 1, -2, -30},
+     .wanted = {0.5F, 0.73105858F, 0.11920292F, 9.3576e-14F}},
+    {.name = "dropout changes nothing in use",
+     .text = "input 3 | dropout 0.9 | read: dense 3 nobias",
+     .x = {1, 2, 3},
+     .wanted = {1, 2, 3}},
+    /* ---- Normalizations ---- */
+    /* The second channel: mean 3, variance 3.5. Parameters: weights, biases, running means and
+     * variances. */
+    {.name = "bn goes by the batch in training",
+     .text = "input 2x2x1 | bn",
+     .batch = 2,
+     .training = true,
+     .params = {1, 2, 0, 1, 7, 7, 7, 7},
+     .x = {-1, 1, 1, 2, 1, -1, 3, 6},
+     .wanted = {-0.99999500F, -1.13808680F, 0.99999500F, -0.06904340F, 0.99999500F, 1, -0.99999500F,
+                4.20713020F}},
+    {.name = "bn goes by the running statistics in use",
+     .text = "input 2x2x1 | bn",
+     .params = {1, 2, 0, 1, 3, -1, 4, 0.25F},
+     .x = {3, 5, -1, -0.5F},
+     .wanted = {0, 1, 0.99999875F, 2.99996000F}},
+    {.name = "lrn divides by the channels around",
+     .text = "input 5 | lrn 3 alpha 3 beta 0.5 k 2 | read: dense 5 nobias",
+     .x = {1, 2, 3, 4, 5},
+     .wanted = {0.37796447F, 0.5F, 0.53881591F, 0.55470020F, 0.76249285F}},
+    {.name = "lrn divides by the channels around",
+     .text = "input 3x1x2 | lrn 3 alpha 3 beta 1 k 1 | read: dense 6 nobias",
+     .x = {1, 0, 2, 1, 3, 0},
+     .wanted = {1.0F / 6, 0, 2.0F / 15, 0.5F, 3.0F / 14, 0}},
+    /* ---- Graphs ---- */
+    {.name = "widen puts half of the new channels in front",
+     .text = "input 2x1x2 | widen 5 | read: dense 10 nobias",
+     .batch = 2,
+     .x = {1, 2, 3, 4, 5, 6, 7, 8},
+     .wanted = {0, 0, 1, 2, 3, 4, 0, 0, 0, 0, 0, 0, 5, 6, 7, 8, 0, 0, 0, 0}},
+    {.name = "add sums named values",
+     .text = "input 2 | a: dense 2 nobias | relu | add a | add in",
+     .params = {1, 0, 0, -1},
+     .x = {1, 2},
+     .wanted = {3, 0}},
+    {.name = "concat puts the value before last",
+     .text = "input 2x1x2 | a: conv 1 1 nobias | from in | b: relu | from in "
+             "| concat a b | read: dense 10 nobias",
+     .batch = 2,
+     .params = {1, 10},
+     .x = {1, -2, 3, 4, 5, 6, 7, -8},
+     .wanted = {31, 38, 1, 0, 3, 4, 1, -2, 3, 4, 75, -74, 5, 6, 7, 0, 5, 6, 7, -8}},
+};
 
-static void test_dense_multiplies_and_adds(void **state) {
-    (void)state;
-    check(&(example){.text = "input 2 | dense 2",
-                     .batch = 2,
-                     .params = {1, 2, 3, 4, 0.5F, -0.5F},
-                     .x = {1, -1, 0, 2},
-                     .wanted = {-0.5F, -1.5F, 4.5F, 7.5F}});
-}
-
-static void test_dense_reads_pictures_channel_by_channel(void **state) {
-    (void)state;
-    check(&(example){.text = "input 2x1x2 | dense 1 nobias",
-                     .batch = 1,
-                     .params = {1, 10, 100, 1000},
-                     .x = {1, 2, 3, 4},
-                     .wanted = {4321}});
-}
-
-static void test_dense_each_takes_positions_by_themselves(void **state) {
-    (void)state;
-    check(&(example){.text = "input 2x3x1 | dense 2 each",
-                     .batch = 1,
-                     .params = {1, 2, 3, 4, 10, 20},
-                     .x = {1, 2, 3, 4, 5, 6},
-                     .wanted = {19, 39, 22, 46, 25, 53}});
-}
-
-static void test_embedding_looks_words_up(void **state) {
-    (void)state;
-    check(&(example){.text = "input tokens 3 of 3 | embedding 2",
-                     .batch = 1,
-                     .params = {1, 2, 3, 4, 5, 6},
-                     .x = {1, 1, 2},
-                     .wanted = {3, 4, 3, 4, 5, 6}});
-}
-
-static void test_tied_weights_are_the_embeddings(void **state) {
-    (void)state;
-    check(&(example){.text = "input tokens 2 of 3 | e: embedding 2 | dense 3 each tied e",
-                     .batch = 1,
-                     .params = {1, 2, 3, 4, 5, 6, 0.5F, 0, -0.5F},
-                     .x = {2, 0},
-                     .wanted = {17.5F, 39, 60.5F, 5.5F, 11, 16.5F}});
-}
-
-/* ---- Windows ---- */
-
-static void test_conv_slides_its_kernel(void **state) {
-    (void)state;
-    check(&(example){.text = "input 1x3x3 | conv 1 2 | read: dense 4 nobias",
-                     .batch = 1,
-                     .params = {1, 2, 3, 4, 10},
-                     .x = {1, 2, 3, 4, 5, 6, 7, 8, 9},
-                     .wanted = {47, 57, 77, 87}});
-    check(&(example){.text = "input 1x2x3 | conv 1 1x2 nobias | read: dense 4 nobias",
-                     .batch = 1,
-                     .params = {1, 10},
-                     .x = {1, 2, 3, 4, 5, 6},
-                     .wanted = {21, 32, 54, 65}});
-}
-
-static void test_conv_sums_over_channels(void **state) {
-    (void)state;
-    check(&(example){.text = "input 2x1x2 | conv 2 1 nobias | read: dense 4 nobias",
-                     .batch = 1,
-                     .params = {1, 10, 100, 1000},
-                     .x = {1, 2, 3, 4},
-                     .wanted = {31, 42, 3100, 4200}});
-}
-
-static void test_conv_strides_and_pads_with_zeros(void **state) {
-    (void)state;
-    check(&(example){.text = "input 1x3x3 | conv 1 3 stride 2 pad 1 nobias | read: dense 4 nobias",
-                     .batch = 1,
-                     .params = {1, 2, 3, 4, 5, 6, 7, 8, 9},
-                     .x = {1, 2, 3, 4, 5, 6, 7, 8, 9},
-                     .wanted = {94, 106, 106, 94}});
-}
-
-static void test_conv_groups_keep_their_channels_apart(void **state) {
-    (void)state;
-    check(&(example){.text = "input 4x1x1 | conv 4 1 groups 2 nobias",
-                     .batch = 1,
-                     .params = {1, 2, 3, 4, 5, 6, 7, 8},
-                     .x = {1, 10, 100, 1000},
-                     .wanted = {21, 43, 6500, 8700}});
-    check(&(example){.text = "input 2x1x1 | conv 4 1 groups 2 nobias",
-                     .batch = 1,
-                     .params = {1, 2, 3, 4},
-                     .x = {1, 10},
-                     .wanted = {1, 2, 30, 40}});
-}
-
-static void test_maxpool_takes_the_largest(void **state) {
-    (void)state;
-    check(&(example){.text = "input 2x2x4 | maxpool 2 | read: dense 4 nobias",
-                     .batch = 1,
-                     .x = {1, 2, 7, 3, 4, 3, 5, 6, -1, -2, -3, -4, -5, -6, -7, -8},
-                     .wanted = {4, 7, -1, -3}});
-    check(&(example){.text = "input 1x3x3 | maxpool 2 stride 1 | read: dense 4 nobias",
-                     .batch = 1,
-                     .x = {9, 2, 3, 4, 5, 6, 7, 8, 1},
-                     .wanted = {9, 6, 8, 8}});
-}
-
-static void test_maxpool_leaves_out_what_does_not_fill_a_window(void **state) {
-    (void)state;
-    check(&(example){.text = "input 1x3x3 | maxpool 2 | read: dense 1 nobias",
-                     .batch = 1,
-                     .x = {1, 2, 3, 4, 5, 6, 7, 8, 9},
-                     .wanted = {5}});
-}
-
-static void test_a_pad_never_wins_a_maxpool(void **state) {
-    (void)state;
-    check(&(example){.text = "input 1x3x3 | maxpool 3 stride 2 pad 1 | read: dense 4 nobias",
-                     .batch = 1,
-                     .x = {-1, -2, -3, -4, -5, -6, -7, -8, -9},
-                     .wanted = {-1, -2, -4, -5}});
-}
-
-static void test_avgpool_counts_pads_as_zeros(void **state) {
-    (void)state;
-    check(&(example){.text = "input 1x3x3 | avgpool 3 stride 2 pad 1 | read: dense 4 nobias",
-                     .batch = 1,
-                     .x = {9, 18, 27, 36, 45, 54, 63, 72, 81},
-                     .wanted = {12, 16, 24, 28}});
-    check(&(example){.text = "input 1x2x4 | avgpool 2 | read: dense 2 nobias",
-                     .batch = 1,
-                     .x = {1, 2, 3, 4, 5, 6, 7, 8},
-                     .wanted = {3.5F, 5.5F}});
-}
-
-static void test_avgpool_without_a_window_is_over_all_positions(void **state) {
-    (void)state;
-    check(&(example){.text = "input 2x2x2 | avgpool | read: dense 2 nobias",
-                     .batch = 1,
-                     .x = {1, 2, 3, 4, 10, 20, 30, 40},
-                     .wanted = {2.5F, 25}});
-}
-
-/* ---- Each value by itself ---- */
-
-static void test_relu_tanh_and_sigmoid_follow_their_formulas(void **state) {
-    (void)state;
-    check(&(example){.text = "input 3 | relu | read: dense 3 nobias",
-                     .batch = 1,
-                     .x = {-1, 0, 2},
-                     .wanted = {0, 0, 2}});
-    check(&(example){.text = "input 4 | tanh | read: dense 4 nobias",
-                     .batch = 1,
-                     .x = {0, 1, -2, 30},
-                     .wanted = {0, 0.76159416F, -0.96402758F, 1}});
-    check(&(example){.text = "input 4 | sigmoid | read: dense 4 nobias",
-                     .batch = 1,
-                     .x = {0, 1, -2, -30},
-                     .wanted = {0.5F, 0.73105858F, 0.11920292F, 9.3576e-14F}});
-}
-
-static void test_dropout_changes_nothing_in_use(void **state) {
-    (void)state;
-    check(&(example){.text = "input 3 | dropout 0.9 | read: dense 3 nobias",
-                     .batch = 1,
-                     .x = {1, 2, 3},
-                     .wanted = {1, 2, 3}});
+static void test_each_layer_follows_its_definition(void) {
+    for (size_t k = 0; k < sizeof examples / sizeof examples[0]; k++) {
+        check(&examples[k]);
+    }
 }
 
 /* Drawn in the order (h, w, c), seen in the order (c, h, w); the seed is 0, as the layer. */
-static void test_dropout_drops_what_was_drawn_and_scales_the_rest(void **state) {
-    (void)state;
-    example e = {
-        .text = "input 3x2x2 | dropout 0.5 | read: dense 12 nobias", .batch = 2, .training = true};
+static void test_dropout_drops_what_was_drawn_and_scales_the_rest(void) {
+    example e = {.name = "dropout",
+                 .text = "input 3x2x2 | dropout 0.5 | read: dense 12 nobias",
+                 .batch = 2,
+                 .training = true};
     uint8_t keep[24];
     fedtrain_dropout_draw(0, 0, 0.5F, keep, 24);
     for (size_t i = 0; i < 24; i++) {
@@ -240,72 +227,6 @@ static void test_dropout_drops_what_was_drawn_and_scales_the_rest(void **state) 
         e.wanted[i] = keep[(b * 4 + position) * 3 + c] != 0 ? 2 * e.x[i] : 0;
     }
     check(&e);
-}
-
-/* ---- Normalizations ---- */
-
-/* The second channel: mean 3, variance 3.5. Parameters: weights, biases, running means and
- * variances. */
-static void test_bn_goes_by_the_batch_in_training(void **state) {
-    (void)state;
-    check(&(example){.text = "input 2x2x1 | bn",
-                     .batch = 2,
-                     .training = true,
-                     .params = {1, 2, 0, 1, 7, 7, 7, 7},
-                     .x = {-1, 1, 1, 2, 1, -1, 3, 6},
-                     .wanted = {-0.99999500F, -1.13808680F, 0.99999500F, -0.06904340F, 0.99999500F,
-                                1, -0.99999500F, 4.20713020F}});
-}
-
-static void test_bn_goes_by_the_running_statistics_in_use(void **state) {
-    (void)state;
-    check(&(example){.text = "input 2x2x1 | bn",
-                     .batch = 1,
-                     .params = {1, 2, 0, 1, 3, -1, 4, 0.25F},
-                     .x = {3, 5, -1, -0.5F},
-                     .wanted = {0, 1, 0.99999875F, 2.99996000F}});
-}
-
-static void test_lrn_divides_by_the_channels_around(void **state) {
-    (void)state;
-    check(&(example){.text = "input 5 | lrn 3 alpha 3 beta 0.5 k 2 | read: dense 5 nobias",
-                     .batch = 1,
-                     .x = {1, 2, 3, 4, 5},
-                     .wanted = {0.37796447F, 0.5F, 0.53881591F, 0.55470020F, 0.76249285F}});
-    check(&(example){.text = "input 3x1x2 | lrn 3 alpha 3 beta 1 k 1 | read: dense 6 nobias",
-                     .batch = 1,
-                     .x = {1, 0, 2, 1, 3, 0},
-                     .wanted = {1.0F / 6, 0, 2.0F / 15, 0.5F, 3.0F / 14, 0}});
-}
-
-/* ---- Graphs ---- */
-
-static void test_widen_puts_half_of_the_new_channels_in_front(void **state) {
-    (void)state;
-    check(&(example){.text = "input 2x1x2 | widen 5 | read: dense 10 nobias",
-                     .batch = 2,
-                     .x = {1, 2, 3, 4, 5, 6, 7, 8},
-                     .wanted = {0, 0, 1, 2, 3, 4, 0, 0, 0, 0, 0, 0, 5, 6, 7, 8, 0, 0, 0, 0}});
-}
-
-static void test_add_sums_named_values(void **state) {
-    (void)state;
-    check(&(example){.text = "input 2 | a: dense 2 nobias | relu | add a | add in",
-                     .batch = 1,
-                     .params = {1, 0, 0, -1},
-                     .x = {1, 2},
-                     .wanted = {3, 0}});
-}
-
-static void test_concat_puts_the_value_before_last(void **state) {
-    (void)state;
-    check(
-        &(example){.text = "input 2x1x2 | a: conv 1 1 nobias | from in | b: relu | from in "
-                           "| concat a b | read: dense 10 nobias",
-                   .batch = 2,
-                   .params = {1, 10},
-                   .x = {1, -2, 3, 4, 5, 6, 7, -8},
-                   .wanted = {31, 38, 1, 0, 3, 4, 1, -2, 3, 4, 75, -74, 5, 6, 7, 0, 5, 6, 7, -8}});
 }
 
 /* ---- LSTM ---- */
@@ -321,9 +242,8 @@ static const float lstm_inputs[] = {1, -2, 0.5F, 3};
 static const float lstm_outputs[] = {-0.23758610F, 0.14812447F,  0.07277401F,  -0.31777739F,
                                      0.07151299F,  -0.02759748F, -0.41165566F, 0.05913708F};
 
-static void test_lstm_follows_its_formulas(void **state) {
-    (void)state;
-    example e = {.text = "input 1x4x1 | lstm 2", .batch = 1};
+static void test_lstm_follows_its_formulas(void) {
+    example e = {.name = "lstm", .text = "input 1x4x1 | lstm 2"};
     memcpy(e.params, lstm_params, sizeof lstm_params);
     memcpy(e.x, lstm_inputs, sizeof lstm_inputs);
     memcpy(e.wanted, lstm_outputs, sizeof lstm_outputs);
@@ -348,8 +268,7 @@ static void assert_output(const net_engine *engine, const float *score, size_t s
     }
 }
 
-static void test_lstm_goes_on_from_batch_to_batch(void **state) {
-    (void)state;
+static void test_lstm_goes_on_from_batch_to_batch(void) {
     net_case c;
     net_engine engine;
     float score[2 * NET_CASE_BATCH];
@@ -365,8 +284,7 @@ static void test_lstm_goes_on_from_batch_to_batch(void **state) {
     net_case_free(&c);
 }
 
-static void test_a_forgetful_lstm_begins_anew(void **state) {
-    (void)state;
+static void test_a_forgetful_lstm_begins_anew(void) {
     net_case c;
     net_engine engine;
     float score[2 * NET_CASE_BATCH];
@@ -385,8 +303,7 @@ static void test_a_forgetful_lstm_begins_anew(void **state) {
 /* ---- Running statistics ---- */
 
 /* Of {1, 2, 3, 6}: mean 3 and, with n - 1, variance 14 / 3. */
-static void test_running_statistics_follow_a_batch_by_a_tenth(void **state) {
-    (void)state;
+static void test_running_statistics_follow_a_batch_by_a_tenth(void) {
     net_case c;
     net_engine engine;
     const float x[] = {1, 2, 3, 6}, other[] = {5, 5, 5, 9}, params[] = {1, 0, 2, 4};
@@ -412,33 +329,12 @@ static void test_running_statistics_follow_a_batch_by_a_tenth(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_dense_multiplies_and_adds),
-        cmocka_unit_test(test_dense_reads_pictures_channel_by_channel),
-        cmocka_unit_test(test_dense_each_takes_positions_by_themselves),
-        cmocka_unit_test(test_embedding_looks_words_up),
-        cmocka_unit_test(test_tied_weights_are_the_embeddings),
-        cmocka_unit_test(test_conv_slides_its_kernel),
-        cmocka_unit_test(test_conv_sums_over_channels),
-        cmocka_unit_test(test_conv_strides_and_pads_with_zeros),
-        cmocka_unit_test(test_conv_groups_keep_their_channels_apart),
-        cmocka_unit_test(test_maxpool_takes_the_largest),
-        cmocka_unit_test(test_maxpool_leaves_out_what_does_not_fill_a_window),
-        cmocka_unit_test(test_a_pad_never_wins_a_maxpool),
-        cmocka_unit_test(test_avgpool_counts_pads_as_zeros),
-        cmocka_unit_test(test_avgpool_without_a_window_is_over_all_positions),
-        cmocka_unit_test(test_relu_tanh_and_sigmoid_follow_their_formulas),
-        cmocka_unit_test(test_dropout_changes_nothing_in_use),
-        cmocka_unit_test(test_dropout_drops_what_was_drawn_and_scales_the_rest),
-        cmocka_unit_test(test_bn_goes_by_the_batch_in_training),
-        cmocka_unit_test(test_bn_goes_by_the_running_statistics_in_use),
-        cmocka_unit_test(test_lrn_divides_by_the_channels_around),
-        cmocka_unit_test(test_widen_puts_half_of_the_new_channels_in_front),
-        cmocka_unit_test(test_add_sums_named_values),
-        cmocka_unit_test(test_concat_puts_the_value_before_last),
-        cmocka_unit_test(test_lstm_follows_its_formulas),
-        cmocka_unit_test(test_lstm_goes_on_from_batch_to_batch),
-        cmocka_unit_test(test_a_forgetful_lstm_begins_anew),
-        cmocka_unit_test(test_running_statistics_follow_a_batch_by_a_tenth),
+        fed_unit_test(test_each_layer_follows_its_definition),
+        fed_unit_test(test_dropout_drops_what_was_drawn_and_scales_the_rest),
+        fed_unit_test(test_lstm_follows_its_formulas),
+        fed_unit_test(test_lstm_goes_on_from_batch_to_batch),
+        fed_unit_test(test_a_forgetful_lstm_begins_anew),
+        fed_unit_test(test_running_statistics_follow_a_batch_by_a_tenth),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
