@@ -54,9 +54,17 @@ static void assert_opened(opener *o) {
     }
 }
 
-static void close_both(opener *a, opener *b) {
-    tcp->close(a->self, false);
-    tcp->close(b->self, false);
+/* Both ranks of a gang: zero waits already, and one comes. */
+static void meet(const link_gang *gang, opener *zero, opener *one) {
+    start(one, &gang->place[1]);
+    assert_opened(zero);
+    assert_opened(one);
+}
+
+static void close_both(link_gang *gang, opener *zero, opener *one) {
+    tcp->close(zero->self, false);
+    tcp->close(one->self, false);
+    link_gang_close(gang);
 }
 
 static int dial(const char *address) {
@@ -78,28 +86,55 @@ static void hear(int fd, void *dst, size_t len) {
     assert_int_equal(recv(fd, dst, len, MSG_WAITALL), (ssize_t)len);
 }
 
-/* Rank 1 of 2, made of two sockets. */
-typedef struct by_hand {
+/* A gang of rank 0, which is the link, and rank 1, which is the test and made of two sockets. */
+typedef struct half_gang {
+    link_gang gang;
+    opener zero;
     int heads, floats;
     uint8_t challenge[TCP_NONCE], hello[TCP_HELLO];
-} by_hand;
+} half_gang;
 
-static void shake_hands(by_hand *h, const link_gang *gang) {
-    uint8_t welcome[TCP_WELCOME], ticket[TCP_TICKET], ready[TCP_RECORD];
+static void start_zero(half_gang *g, bool mark) {
+    link_gang_open(&g->gang, tcp, 2);
+    g->gang.place[0].mark = mark;
+    start(&g->zero, &g->gang.place[0]);
+}
+
+static void greet(half_gang *g) {
+    uint8_t welcome[TCP_WELCOME];
     tcp_hello me = {.from = 1, .to = 0, .size = 2, .order = feddc_tcp_order()};
-    h->heads = dial(gang->address[0]);
-    say(h->heads, feddc_tcp_knock, TCP_KNOCK);
-    hear(h->heads, h->challenge, TCP_NONCE);
-    feddc_tcp_hello_write(&me, gang->secret, h->challenge, h->hello);
-    say(h->heads, h->hello, TCP_HELLO);
-    hear(h->heads, welcome, TCP_WELCOME);
-    assert_fed_ok(feddc_tcp_welcome_read(welcome, gang->secret, h->challenge, h->hello, &me));
+    g->heads = dial(g->gang.address[0]);
+    say(g->heads, feddc_tcp_knock, TCP_KNOCK);
+    hear(g->heads, g->challenge, TCP_NONCE);
+    feddc_tcp_hello_write(&me, g->gang.secret, g->challenge, g->hello);
+    say(g->heads, g->hello, TCP_HELLO);
+    hear(g->heads, welcome, TCP_WELCOME);
+    assert_fed_ok(feddc_tcp_welcome_read(welcome, g->gang.secret, g->challenge, g->hello, &me));
     assert_int_equal(me.to, TCP_WELCOME_HERE);
-    h->floats = dial(gang->address[0]);
-    feddc_tcp_ticket(gang->secret, h->challenge, h->hello, ticket);
-    say(h->floats, ticket, TCP_TICKET);
-    hear(h->heads, ready, TCP_RECORD);
+}
+
+static void open_marked(half_gang *g, bool mark) {
+    uint8_t ticket[TCP_TICKET], ready[TCP_RECORD];
+    start_zero(g, mark);
+    close(g->gang.place[1].listener);
+    greet(g);
+    g->floats = dial(g->gang.address[0]);
+    feddc_tcp_ticket(g->gang.secret, g->challenge, g->hello, ticket);
+    say(g->floats, ticket, TCP_TICKET);
+    hear(g->heads, ready, TCP_RECORD);
     assert_int_equal(ready[0], TCP_READY);
+    assert_opened(&g->zero);
+}
+
+static void open_half(half_gang *g) {
+    open_marked(g, false);
+}
+
+static void close_half(half_gang *g) {
+    tcp->close(g->zero.self, false);
+    close(g->heads);
+    close(g->floats);
+    link_gang_close(&g->gang);
 }
 
 static void say_record(int fd, uint8_t type, uint32_t len) {
@@ -107,27 +142,6 @@ static void say_record(int fd, uint8_t type, uint32_t len) {
     uint8_t bytes[TCP_RECORD];
     feddc_tcp_record_write(&record, bytes);
     say(fd, bytes, sizeof bytes);
-}
-
-/* A gang of rank 0, which is the link, and rank 1, which is the test. */
-static void open_marked_with_hand(link_gang *gang, bool mark, opener *zero, by_hand *one) {
-    link_gang_open(gang, tcp, 2);
-    gang->place[0].mark = mark;
-    close(gang->place[1].listener);
-    start(zero, &gang->place[0]);
-    shake_hands(one, gang);
-    assert_opened(zero);
-}
-
-static void open_with_hand(link_gang *gang, opener *zero, by_hand *one) {
-    open_marked_with_hand(gang, false, zero, one);
-}
-
-static void close_hand(link_gang *gang, opener *zero, by_hand *one) {
-    tcp->close(zero->self, false);
-    close(one->heads);
-    close(one->floats);
-    link_gang_close(gang);
 }
 
 static feddc_event next(opener *o) {
@@ -191,8 +205,7 @@ static void assert_refused(link_gang *gang, const char *words) {
     link_gang_close(gang);
 }
 
-static void another_secret_does_not_meet(void **state) {
-    (void)state;
+static void another_secret_does_not_meet(void) {
     static const uint8_t wrong[FEDDC_SECRET] = {9};
     link_gang gang;
     link_gang_open(&gang, tcp, 2);
@@ -200,16 +213,14 @@ static void another_secret_does_not_meet(void **state) {
     assert_refused(&gang, "secret");
 }
 
-static void another_generation_does_not_meet(void **state) {
-    (void)state;
+static void another_generation_does_not_meet(void) {
     link_gang gang;
     link_gang_open(&gang, tcp, 2);
     gang.place[1].generation = 1;
     assert_refused(&gang, "another generation");
 }
 
-static void another_size_does_not_meet(void **state) {
-    (void)state;
+static void another_size_does_not_meet(void) {
     link_gang gang;
     link_gang_open(&gang, tcp, 2);
     gang.addresses[2] = "127.0.0.1:1";
@@ -229,8 +240,7 @@ static void come_again(opener *again, feddc_place place) {
     }
 }
 
-static void a_second_process_of_one_rank_stays_outside(void **state) {
-    (void)state;
+static void a_second_process_of_one_rank_stays_outside(void) {
     link_gang gang;
     opener rank[3], again;
     link_gang_open(&gang, tcp, 3);
@@ -254,8 +264,7 @@ static void a_second_process_of_one_rank_stays_outside(void **state) {
     link_gang_close(&gang);
 }
 
-static void a_stranger_at_a_ranks_address_is_not_taken_for_it(void **state) {
-    (void)state;
+static void a_stranger_at_a_ranks_address_is_not_taken_for_it(void) {
     link_gang gang;
     opener one;
     uint8_t noise[2000];
@@ -318,8 +327,7 @@ static void assert_learned_nothing(int fd, const uint8_t secret[FEDDC_SECRET]) {
     assert_true(n <= 0 || recv(fd, got, sizeof got, 0) <= 0);
 }
 
-static void a_crowd_of_strangers_changes_nothing(void **state) {
-    (void)state;
+static void a_crowd_of_strangers_changes_nothing(void) {
     link_gang gang;
     opener zero, one;
     int fd[STRANGERS];
@@ -329,21 +337,17 @@ static void a_crowd_of_strangers_changes_nothing(void **state) {
     for (size_t k = 0; k < STRANGERS; k++) {
         fd[k] = stranger(gang.address[0], k);
     }
-    start(&one, &gang.place[1]);
-    assert_opened(&zero);
-    assert_opened(&one);
+    meet(&gang, &zero, &one);
     assert_talk(&zero, &one);
     assert_talk(&one, &zero);
     for (size_t k = 0; k < STRANGERS; k++) {
         assert_learned_nothing(fd[k], gang.secret);
         close(fd[k]);
     }
-    close_both(&zero, &one);
-    link_gang_close(&gang);
+    close_both(&gang, &zero, &one);
 }
 
-static void two_challenges_differ(void **state) {
-    (void)state;
+static void two_challenges_differ(void) {
     link_gang gang;
     opener zero, one;
     uint8_t challenge[2][TCP_NONCE];
@@ -356,80 +360,57 @@ static void two_challenges_differ(void **state) {
         close(fd);
     }
     assert_memory_not_equal(challenge[0], challenge[1], TCP_NONCE);
-    start(&one, &gang.place[1]);
-    assert_opened(&zero);
-    assert_opened(&one);
-    close_both(&zero, &one);
-    link_gang_close(&gang);
+    meet(&gang, &zero, &one);
+    close_both(&gang, &zero, &one);
 }
 
 /* A rank's process dies while the others still meet, and is started again. */
-static void a_rank_may_come_again_while_others_wait(void **state) {
-    (void)state;
-    link_gang gang;
-    opener zero, one;
-    by_hand dead;
-    link_gang_open(&gang, tcp, 2);
-    start(&zero, &gang.place[0]);
-    dead.heads = dial(gang.address[0]);
-    tcp_hello me = {.from = 1, .to = 0, .size = 2, .order = feddc_tcp_order()};
-    uint8_t welcome[TCP_WELCOME];
-    say(dead.heads, feddc_tcp_knock, TCP_KNOCK);
-    hear(dead.heads, dead.challenge, TCP_NONCE);
-    feddc_tcp_hello_write(&me, gang.secret, dead.challenge, dead.hello);
-    say(dead.heads, dead.hello, TCP_HELLO);
-    hear(dead.heads, welcome, TCP_WELCOME);
-    close(dead.heads);
-    start(&one, &gang.place[1]);
-    assert_opened(&zero);
-    assert_opened(&one);
-    assert_talk(&zero, &one);
-    close_both(&zero, &one);
-    link_gang_close(&gang);
+static void a_rank_may_come_again_while_others_wait(void) {
+    half_gang g;
+    opener one;
+    start_zero(&g, false);
+    greet(&g);
+    close(g.heads);
+    meet(&g.gang, &g.zero, &one);
+    assert_talk(&g.zero, &one);
+    close_both(&g.gang, &g.zero, &one);
 }
 
 /* -- Peers that break off, or talk nonsense -- */
 
-static void only_who_says_goodbye_leaves_orderly(void **state) {
-    (void)state;
+static void only_who_says_goodbye_leaves_orderly(void) {
     for (int goodbye = 0; goodbye < 2; goodbye++) {
-        link_gang gang;
-        opener zero;
-        by_hand one;
-        open_with_hand(&gang, &zero, &one);
-        say_record(one.heads, TCP_INLINE, 3);
-        say(one.heads, "abc", 3);
+        half_gang g;
+        open_half(&g);
+        say_record(g.heads, TCP_INLINE, 3);
+        say(g.heads, "abc", 3);
         if (goodbye != 0) {
-            say_record(one.heads, TCP_GOODBYE, 0);
+            say_record(g.heads, TCP_GOODBYE, 0);
         }
-        shutdown(one.heads, SHUT_WR);
-        const feddc_event event = next(&zero);
+        shutdown(g.heads, SHUT_WR);
+        const feddc_event event = next(&g.zero);
         assert_int_equal(event.kind, FEDDC_ARRIVED);
         assert_int_equal(event.head.step, 5);
         assert_memory_equal(event.data, "abc", 3);
-        assert_gone(&zero, 1, goodbye != 0);
-        close_hand(&gang, &zero, &one);
+        assert_gone(&g.zero, 1, goodbye != 0);
+        close_half(&g);
     }
 }
 
-static void half_a_message_does_not_arrive(void **state) {
-    (void)state;
+static void half_a_message_does_not_arrive(void) {
     static const uint8_t part[5000] = {0};
     for (int apart = 0; apart < 2; apart++) {
-        link_gang gang;
-        opener zero;
-        by_hand one;
-        open_with_hand(&gang, &zero, &one);
-        say_record(one.heads, apart != 0 ? TCP_FLOATS : TCP_INLINE, 2 * sizeof part);
-        say(apart != 0 ? one.floats : one.heads, part, sizeof part);
-        shutdown(apart != 0 ? one.floats : one.heads, SHUT_WR);
-        assert_gone(&zero, 1, false);
-        close_hand(&gang, &zero, &one);
+        half_gang g;
+        open_half(&g);
+        say_record(g.heads, apart != 0 ? TCP_FLOATS : TCP_INLINE, 2 * sizeof part);
+        say(apart != 0 ? g.floats : g.heads, part, sizeof part);
+        shutdown(apart != 0 ? g.floats : g.heads, SHUT_WR);
+        assert_gone(&g.zero, 1, false);
+        close_half(&g);
     }
 }
 
-static void nonsense_ends_a_peer(void **state) {
-    (void)state;
+static void nonsense_ends_a_peer(void) {
     static const struct {
         uint8_t type;
         uint32_t len;
@@ -437,47 +418,38 @@ static void nonsense_ends_a_peer(void **state) {
                {TCP_FLOATS, 6}, {TCP_READY, 0},  {TCP_INLINE, UINT32_MAX},
                {TCP_FLOATS, 0}, {TCP_GOODBYE, 4}};
     for (size_t k = 0; k < sizeof bad / sizeof bad[0]; k++) {
-        link_gang gang;
-        opener zero;
-        by_hand one;
-        open_with_hand(&gang, &zero, &one);
-        say_record(one.heads, bad[k].type, bad[k].len);
-        assert_gone(&zero, 1, false);
-        close_hand(&gang, &zero, &one);
+        half_gang g;
+        open_half(&g);
+        say_record(g.heads, bad[k].type, bad[k].len);
+        assert_gone(&g.zero, 1, false);
+        close_half(&g);
     }
 }
 
-static void a_message_may_come_byte_by_byte(void **state) {
-    (void)state;
-    link_gang gang;
-    opener zero;
-    by_hand one;
+static void a_message_may_come_byte_by_byte(void) {
+    half_gang g;
     feddc_event event;
     fed_error err = {0};
     const tcp_record record = {.type = TCP_INLINE, .len = 9};
     uint8_t bytes[TCP_RECORD];
-    open_with_hand(&gang, &zero, &one);
+    open_half(&g);
     feddc_tcp_record_write(&record, bytes);
     for (size_t i = 0; i < TCP_RECORD + 9; i++) {
-        assert_fed_ok_err(tcp->wait(zero.self, 0, &event, &err));
+        assert_fed_ok_err(tcp->wait(g.zero.self, 0, &event, &err));
         assert_int_equal(event.kind, FEDDC_NOTHING);
-        say(one.heads, i < TCP_RECORD ? bytes + i : (const uint8_t *)"ninebytes" + i - TCP_RECORD,
-            1);
+        say(g.heads, i < TCP_RECORD ? bytes + i : (const uint8_t *)"ninebytes" + i - TCP_RECORD, 1);
     }
-    event = next(&zero);
+    event = next(&g.zero);
     assert_int_equal(event.kind, FEDDC_ARRIVED);
     assert_memory_equal(event.data, "ninebytes", 9);
-    close_hand(&gang, &zero, &one);
+    close_half(&g);
 }
 
 /* -- The two connections -- */
 
-static void floats_have_a_connection_of_their_own(void **state) {
-    (void)state;
+static void floats_have_a_connection_of_their_own(void) {
     enum { N = 3000 };
-    link_gang gang;
-    opener zero;
-    by_hand one;
+    half_gang g;
     float values[N], got[N];
     uint8_t bytes[TCP_RECORD], text[10];
     tcp_record record;
@@ -485,44 +457,41 @@ static void floats_have_a_connection_of_their_own(void **state) {
     for (size_t i = 0; i < N; i++) {
         values[i] = (float)i / 7;
     }
-    open_with_hand(&gang, &zero, &one);
+    open_half(&g);
     const feddc_head floats = {.flags = FEDDC_FLOATS}, other = {0};
-    assert_fed_ok_err(tcp->send(zero.self, 1, &floats, values, sizeof values, 1, &err));
-    assert_fed_ok_err(tcp->send(zero.self, 1, &other, "text", 4, 2, &err));
-    hear(one.heads, bytes, TCP_RECORD);
+    assert_fed_ok_err(tcp->send(g.zero.self, 1, &floats, values, sizeof values, 1, &err));
+    assert_fed_ok_err(tcp->send(g.zero.self, 1, &other, "text", 4, 2, &err));
+    hear(g.heads, bytes, TCP_RECORD);
     assert_fed_ok(feddc_tcp_record_read(bytes, &record));
     assert_int_equal(record.type, TCP_FLOATS);
-    hear(one.floats, got, sizeof got); /* from the first byte on */
+    hear(g.floats, got, sizeof got); /* from the first byte on */
     assert_memory_equal(values, got, sizeof got);
-    hear(one.heads, bytes, TCP_RECORD);
+    hear(g.heads, bytes, TCP_RECORD);
     assert_fed_ok(feddc_tcp_record_read(bytes, &record));
     assert_int_equal(record.type, TCP_INLINE);
-    hear(one.heads, text, 4);
+    hear(g.heads, text, 4);
     assert_memory_equal(text, "text", 4);
-    close_hand(&gang, &zero, &one);
+    close_half(&g);
 }
 
-static void a_head_waits_for_the_floats_before_it(void **state) {
-    (void)state;
+static void a_head_waits_for_the_floats_before_it(void) {
     enum { N = 2000 };
-    link_gang gang;
-    opener zero;
-    by_hand one;
+    half_gang g;
     feddc_event event;
     fed_error err = {0};
     float values[N] = {0};
-    open_with_hand(&gang, &zero, &one);
-    say_record(one.heads, TCP_FLOATS, sizeof values);
-    say_record(one.heads, TCP_INLINE, 2);
-    say(one.heads, "ab", 2);
-    assert_fed_ok_err(tcp->wait(zero.self, 50, &event, &err));
+    open_half(&g);
+    say_record(g.heads, TCP_FLOATS, sizeof values);
+    say_record(g.heads, TCP_INLINE, 2);
+    say(g.heads, "ab", 2);
+    assert_fed_ok_err(tcp->wait(g.zero.self, 50, &event, &err));
     assert_int_equal(event.kind, FEDDC_NOTHING);
-    say(one.floats, values, sizeof values);
-    event = next(&zero);
+    say(g.floats, values, sizeof values);
+    event = next(&g.zero);
     assert_int_equal(event.len, sizeof values);
-    event = next(&zero);
+    event = next(&g.zero);
     assert_int_equal(event.len, 2);
-    close_hand(&gang, &zero, &one);
+    close_half(&g);
 }
 
 /* -- Slow readers -- */
@@ -580,9 +549,7 @@ static void assert_floods_pass(int small) {
         assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof small), 0);
     }
     start(&zero, &gang.place[0]);
-    start(&one, &gang.place[1]);
-    assert_opened(&zero);
-    assert_opened(&one);
+    meet(&gang, &zero, &one);
     flood there = {.o = &zero, .data = data, .to = 1, .sleepy = true};
     flood back = {.o = &one, .data = data, .to = 0};
     assert_int_equal(pthread_create(&thread, NULL, pour, &there), 0);
@@ -590,40 +557,34 @@ static void assert_floods_pass(int small) {
     pthread_join(thread, NULL);
     assert_false(there.wrong);
     assert_false(back.wrong);
-    close_both(&zero, &one);
-    link_gang_close(&gang);
+    close_both(&gang, &zero, &one);
     free(data);
 }
 
-static void floods_in_both_directions_pass(void **state) {
-    (void)state;
+static void floods_in_both_directions_pass(void) {
     assert_floods_pass(0);
 }
 
-static void floods_pass_through_tiny_buffers(void **state) {
-    (void)state;
+static void floods_pass_through_tiny_buffers(void) {
     assert_floods_pass(2048);
 }
 
 /* Buffers are used again: the same ones hold the messages of the second round. */
-static void rooms_for_messages_are_used_again(void **state) {
-    (void)state;
-    link_gang gang;
-    opener zero;
-    by_hand one;
+static void rooms_for_messages_are_used_again(void) {
+    half_gang g;
     static uint8_t data[20000];
     const void *first = NULL;
-    open_with_hand(&gang, &zero, &one);
+    open_half(&g);
     for (int k = 0; k < 5; k++) {
-        say_record(one.heads, TCP_INLINE, sizeof data);
-        say(one.heads, data, sizeof data);
-        const feddc_event event = next(&zero);
+        say_record(g.heads, TCP_INLINE, sizeof data);
+        say(g.heads, data, sizeof data);
+        const feddc_event event = next(&g.zero);
         assert_int_equal((uintptr_t)event.data % 64, 0);
         assert_true(first == NULL || event.data == first);
         first = event.data;
-        tcp->release(zero.self, &event);
+        tcp->release(g.zero.self, &event);
     }
-    close_hand(&gang, &zero, &one);
+    close_half(&g);
 }
 
 /* -- Marks for network cards -- */
@@ -653,19 +614,16 @@ static void assert_marks(bool mark) {
         assert_int_equal(mark_of(&rank[r], 1 - r, TCP_HEADS_STREAM), 0);
         assert_int_equal(mark_of(&rank[r], 1 - r, TCP_FLOATS_STREAM), mark ? FEDNIC_MARKED : 0);
     }
-    close_both(&rank[0], &rank[1]);
-    link_gang_close(&gang);
+    close_both(&gang, &rank[0], &rank[1]);
 }
 
-static void only_floats_of_a_gang_with_cards_are_marked(void **state) {
-    (void)state;
+static void only_floats_of_a_gang_with_cards_are_marked(void) {
     assert_marks(true);
     assert_marks(false);
 }
 
 /* The whole socket of an IPv6 gang is marked: it may carry IPv4. */
-static void sockets_of_ipv6_are_marked(void **state) {
-    (void)state;
+static void sockets_of_ipv6_are_marked(void) {
     int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0), service = -1;
     socklen_t len = sizeof service;
     if (fd < 0) {
@@ -689,31 +647,28 @@ static uint8_t next_record_type(int heads) {
 }
 
 /* With cards each FEDDC_FLOATS message goes apart, however small; nothing else does. */
-static void with_cards_all_floats_go_apart(void **state) {
-    (void)state;
+static void with_cards_all_floats_go_apart(void) {
     static const float x[2] = {1.5f, 2.5f};
     const feddc_head floats = {.flags = FEDDC_FLOATS}, other = {.kind = 2};
-    link_gang gang;
-    opener zero;
-    by_hand one;
+    half_gang g;
     float got[2];
     fed_error err = {0};
-    open_marked_with_hand(&gang, true, &zero, &one);
-    assert_fed_ok_err(tcp->send(zero.self, 1, &other, x, sizeof x, 1, &err));
-    assert_fed_ok_err(tcp->send(zero.self, 1, &floats, x, sizeof x, 2, &err));
-    assert_fed_ok_err(tcp->send(zero.self, 1, &floats, NULL, 0, 3, &err));
-    assert_int_equal(next_record_type(one.heads), TCP_INLINE);
-    hear(one.heads, got, sizeof got);
-    assert_int_equal(next_record_type(one.heads), TCP_FLOATS);
-    assert_int_equal(next_record_type(one.heads), TCP_INLINE);
+    open_marked(&g, true);
+    assert_fed_ok_err(tcp->send(g.zero.self, 1, &other, x, sizeof x, 1, &err));
+    assert_fed_ok_err(tcp->send(g.zero.self, 1, &floats, x, sizeof x, 2, &err));
+    assert_fed_ok_err(tcp->send(g.zero.self, 1, &floats, NULL, 0, 3, &err));
+    assert_int_equal(next_record_type(g.heads), TCP_INLINE);
+    hear(g.heads, got, sizeof got);
+    assert_int_equal(next_record_type(g.heads), TCP_FLOATS);
+    assert_int_equal(next_record_type(g.heads), TCP_INLINE);
     memset(got, 0, sizeof got);
-    hear(one.floats, got, sizeof got);
+    hear(g.floats, got, sizeof got);
     assert_memory_equal(got, x, sizeof x);
-    close_hand(&gang, &zero, &one);
-    open_with_hand(&gang, &zero, &one);
-    assert_fed_ok_err(tcp->send(zero.self, 1, &floats, x, sizeof x, 1, &err));
-    assert_int_equal(next_record_type(one.heads), TCP_INLINE);
-    close_hand(&gang, &zero, &one);
+    close_half(&g);
+    open_half(&g);
+    assert_fed_ok_err(tcp->send(g.zero.self, 1, &floats, x, sizeof x, 1, &err));
+    assert_int_equal(next_record_type(g.heads), TCP_INLINE);
+    close_half(&g);
 }
 
 /* -- Places that cannot be -- */
@@ -727,8 +682,7 @@ static void assert_no_place(feddc_place place, fed_status wanted, const char *wo
     assert_null(self);
 }
 
-static void what_is_wrong_with_a_place_is_said(void **state) {
-    (void)state;
+static void what_is_wrong_with_a_place_is_said(void) {
     static const uint8_t secret[FEDDC_SECRET] = {1};
     const char *address[] = {"127.0.0.1:0", "127.0.0.1:1"};
     feddc_place place = {.size = 2, .address = address, .listener = -1, .secret = secret};
@@ -751,46 +705,43 @@ static void what_is_wrong_with_a_place_is_said(void **state) {
     assert_no_place(place, FED_EINVAL, "secret");
 }
 
-static void a_message_has_a_limit_and_a_receiver(void **state) {
-    (void)state;
-    link_gang gang;
-    opener zero;
-    by_hand one;
+static void a_message_has_a_limit_and_a_receiver(void) {
+    half_gang g;
     fed_error err = {0};
     const feddc_head head = {0};
-    open_with_hand(&gang, &zero, &one);
-    assert_fed_status(tcp->send(zero.self, 1, &head, "", (size_t)TCP_MESSAGE_MAX + 1, 1, &err),
+    open_half(&g);
+    assert_fed_status(tcp->send(g.zero.self, 1, &head, "", (size_t)TCP_MESSAGE_MAX + 1, 1, &err),
                       FED_EINVAL);
-    assert_fed_status(tcp->send(zero.self, 0, &head, "", 1, 1, &err), FED_EINVAL);
-    assert_fed_status(tcp->send(zero.self, 2, &head, "", 1, 1, &err), FED_EINVAL);
-    close_hand(&gang, &zero, &one);
+    assert_fed_status(tcp->send(g.zero.self, 0, &head, "", 1, 1, &err), FED_EINVAL);
+    assert_fed_status(tcp->send(g.zero.self, 2, &head, "", 1, 1, &err), FED_EINVAL);
+    close_half(&g);
 }
 
 int main(void) {
     alarm(300); /* a link that hangs ends here */
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(another_secret_does_not_meet),
-        cmocka_unit_test(another_generation_does_not_meet),
-        cmocka_unit_test(another_size_does_not_meet),
-        cmocka_unit_test(a_second_process_of_one_rank_stays_outside),
-        cmocka_unit_test(a_stranger_at_a_ranks_address_is_not_taken_for_it),
-        cmocka_unit_test(a_crowd_of_strangers_changes_nothing),
-        cmocka_unit_test(two_challenges_differ),
-        cmocka_unit_test(a_rank_may_come_again_while_others_wait),
-        cmocka_unit_test(only_who_says_goodbye_leaves_orderly),
-        cmocka_unit_test(half_a_message_does_not_arrive),
-        cmocka_unit_test(nonsense_ends_a_peer),
-        cmocka_unit_test(a_message_may_come_byte_by_byte),
-        cmocka_unit_test(floats_have_a_connection_of_their_own),
-        cmocka_unit_test(a_head_waits_for_the_floats_before_it),
-        cmocka_unit_test(floods_in_both_directions_pass),
-        cmocka_unit_test(floods_pass_through_tiny_buffers),
-        cmocka_unit_test(rooms_for_messages_are_used_again),
-        cmocka_unit_test(only_floats_of_a_gang_with_cards_are_marked),
-        cmocka_unit_test(sockets_of_ipv6_are_marked),
-        cmocka_unit_test(with_cards_all_floats_go_apart),
-        cmocka_unit_test(what_is_wrong_with_a_place_is_said),
-        cmocka_unit_test(a_message_has_a_limit_and_a_receiver),
+        fed_unit_test(another_secret_does_not_meet),
+        fed_unit_test(another_generation_does_not_meet),
+        fed_unit_test(another_size_does_not_meet),
+        fed_unit_test(a_second_process_of_one_rank_stays_outside),
+        fed_unit_test(a_stranger_at_a_ranks_address_is_not_taken_for_it),
+        fed_unit_test(a_crowd_of_strangers_changes_nothing),
+        fed_unit_test(two_challenges_differ),
+        fed_unit_test(a_rank_may_come_again_while_others_wait),
+        fed_unit_test(only_who_says_goodbye_leaves_orderly),
+        fed_unit_test(half_a_message_does_not_arrive),
+        fed_unit_test(nonsense_ends_a_peer),
+        fed_unit_test(a_message_may_come_byte_by_byte),
+        fed_unit_test(floats_have_a_connection_of_their_own),
+        fed_unit_test(a_head_waits_for_the_floats_before_it),
+        fed_unit_test(floods_in_both_directions_pass),
+        fed_unit_test(floods_pass_through_tiny_buffers),
+        fed_unit_test(rooms_for_messages_are_used_again),
+        fed_unit_test(only_floats_of_a_gang_with_cards_are_marked),
+        fed_unit_test(sockets_of_ipv6_are_marked),
+        fed_unit_test(with_cards_all_floats_go_apart),
+        fed_unit_test(what_is_wrong_with_a_place_is_said),
+        fed_unit_test(a_message_has_a_limit_and_a_receiver),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
