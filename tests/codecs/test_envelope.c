@@ -5,9 +5,13 @@
 #include "envelope_case.h"
 #include "fed_test.h"
 
+static fed_status encode(envelope_case *f, void *work, fed_writer *out) {
+    return fedcodec_envelope_encode(&f->codec, &f->layout, ENVELOPE_SMALL, f->residual, f->x, work,
+                                    out);
+}
+
 /* The two small tensors lie one behind the other in the layout, and so in the group. */
-static void head_and_frames_are_as_documented(void **state) {
-    (void)state;
+static void head_and_frames_are_as_documented(void) {
     envelope_case f;
     envelope_case_open(&f, "float32");
     envelope_case_encode(&f);
@@ -20,8 +24,7 @@ static void head_and_frames_are_as_documented(void **state) {
     envelope_case_close(&f);
 }
 
-static void without_small_tensors_there_is_no_group(void **state) {
-    (void)state;
+static void without_small_tensors_there_is_no_group(void) {
     static const uint32_t smalls[] = {0, 1};
     for (size_t k = 0; k < 2; k++) {
         envelope_case f;
@@ -38,8 +41,7 @@ static void without_small_tensors_there_is_no_group(void **state) {
     }
 }
 
-static void the_group_is_what_one_tensor_of_its_values_would_be(void **state) {
-    (void)state;
+static void the_group_is_what_one_tensor_of_its_values_would_be(void) {
     static const char *const specs[] = {"3lc", "sbc:p=0.3", "onebit", "float32"};
     for (size_t k = 0; k < sizeof specs / sizeof specs[0]; k++) {
         envelope_case f;
@@ -68,8 +70,7 @@ static void the_group_is_what_one_tensor_of_its_values_would_be(void **state) {
     }
 }
 
-static void a_model_of_small_tensors_is_one_frame(void **state) {
-    (void)state;
+static void a_model_of_small_tensors_is_one_frame(void) {
     envelope_case f;
     fedcodec_envelope envelope;
     fedcodec_frame frame;
@@ -88,24 +89,20 @@ static void a_model_of_small_tensors_is_one_frame(void **state) {
     envelope_case_close(&f);
 }
 
-static void statistics_that_are_not_finite_change_nothing(void **state) {
-    (void)state;
+static void statistics_that_are_not_finite_change_nothing(void) {
     envelope_case f;
     float before[ENVELOPE_SIZE];
     envelope_case_open(&f, "sbc");
     f.layout.statistics = 2;
     memcpy(before, f.residual, sizeof before);
     f.x[ENVELOPE_SIZE - 1] = INFINITY;
-    assert_fed_status(fedcodec_envelope_encode(&f.codec, &f.layout, ENVELOPE_SMALL, f.residual, f.x,
-                                               f.work, &f.out),
-                      FED_ENONFINITE);
+    assert_fed_status(encode(&f, f.work, &f.out), FED_ENONFINITE);
     assert_memory_equal(f.residual, before, sizeof before);
     assert_int_equal(f.out.len, 0);
     envelope_case_close(&f);
 }
 
-static void it_is_appended_to_what_the_writer_holds(void **state) {
-    (void)state;
+static void it_is_appended_to_what_the_writer_holds(void) {
     envelope_case f;
     envelope_case_open(&f, "sbc:p=0.1");
     fed_write_bytes(&f.out, "head", 4);
@@ -116,16 +113,13 @@ static void it_is_appended_to_what_the_writer_holds(void **state) {
     envelope_case_close(&f);
 }
 
-static void an_error_changes_neither_residual_nor_output(void **state) {
-    (void)state;
+static void an_error_changes_neither_residual_nor_output(void) {
     envelope_case f;
     float before[ENVELOPE_SIZE];
     envelope_case_open(&f, "sbc");
     memcpy(before, f.residual, sizeof before);
     f.x[ENVELOPE_SIZE - 1] = NAN; /* in the last tensor: the first would have been sent already */
-    assert_fed_status(fedcodec_envelope_encode(&f.codec, &f.layout, ENVELOPE_SMALL, f.residual, f.x,
-                                               f.work, &f.out),
-                      FED_ENONFINITE);
+    assert_fed_status(encode(&f, f.work, &f.out), FED_ENONFINITE);
     assert_memory_equal(f.residual, before, sizeof before);
     assert_int_equal(f.out.len, 0);
 
@@ -133,16 +127,13 @@ static void an_error_changes_neither_residual_nor_output(void **state) {
     fed_writer fixed;
     fed_writer_fixed(&fixed, few, sizeof few);
     f.x[ENVELOPE_SIZE - 1] = 0.0f;
-    assert_fed_status(fedcodec_envelope_encode(&f.codec, &f.layout, ENVELOPE_SMALL, f.residual, f.x,
-                                               f.work, &fixed),
-                      FED_ENOSPC);
+    assert_fed_status(encode(&f, f.work, &fixed), FED_ENOSPC);
     assert_memory_equal(f.residual, before, sizeof before);
     assert_int_equal(fixed.len, 0);
     envelope_case_close(&f);
 }
 
-static void an_unguarded_residual_changes_nothing_but_itself(void **state) {
-    (void)state;
+static void an_unguarded_residual_changes_nothing_but_itself(void) {
     static const char *const specs[] = {"float32", "3lc", "int8", "sbc:p=0.1", "trunc", "twobit"};
     for (size_t k = 0; k < sizeof specs / sizeof specs[0]; k++) {
         envelope_case guarded, f;
@@ -156,9 +147,7 @@ static void an_unguarded_residual_changes_nothing_but_itself(void **state) {
         assert_memory_equal(f.residual, guarded.residual, sizeof f.residual);
 
         f.x[ENVELOPE_SIZE - 1] = NAN;
-        assert_fed_status(fedcodec_envelope_encode(&f.codec, &f.layout, ENVELOPE_SMALL, f.residual,
-                                                   f.x, f.work, &f.out),
-                          FED_ENONFINITE);
+        assert_fed_status(encode(&f, f.work, &f.out), FED_ENONFINITE);
         assert_int_equal(f.out.len, guarded.out.len);
         envelope_case_close(&guarded);
         envelope_case_close(&f);
@@ -166,8 +155,7 @@ static void an_unguarded_residual_changes_nothing_but_itself(void **state) {
 }
 
 /* As where the residual is kept elsewhere, and must not change. The group is of values, too. */
-static void without_a_residual_the_message_is_the_same(void **state) {
-    (void)state;
+static void without_a_residual_the_message_is_the_same(void) {
     static const char *const specs[] = {"sbc:p=0.3", "dgc:p=0.3,values=int8", "topk:p=0.3", "int8"};
     for (size_t k = 0; k < sizeof specs / sizeof specs[0]; k++) {
         envelope_case f;
@@ -190,27 +178,21 @@ static void without_a_residual_the_message_is_the_same(void **state) {
     }
 }
 
-static void wrong_parameters_and_missing_memory_change_nothing(void **state) {
-    (void)state;
+static void wrong_parameters_and_missing_memory_change_nothing(void) {
     envelope_case f;
     float before[ENVELOPE_SIZE];
     envelope_case_open(&f, "sbc");
     memcpy(before, f.residual, sizeof before);
-    assert_fed_status(fedcodec_envelope_encode(&f.codec, &f.layout, ENVELOPE_SMALL, f.residual, f.x,
-                                               NULL, &f.out),
-                      FED_EINVAL);
+    assert_fed_status(encode(&f, NULL, &f.out), FED_EINVAL);
     f.codec.param[0] = 0.9;
-    assert_fed_status(fedcodec_envelope_encode(&f.codec, &f.layout, ENVELOPE_SMALL, f.residual, f.x,
-                                               f.work, &f.out),
-                      FED_EINVAL);
+    assert_fed_status(encode(&f, f.work, &f.out), FED_EINVAL);
     assert_memory_equal(f.residual, before, sizeof before);
     assert_int_equal(f.out.len, 0);
     envelope_case_close(&f);
 }
 
 /* No layout of fed_layout_add has one; fedcodec encodes empty files. */
-static void an_empty_tensor_alone_makes_no_group(void **state) {
-    (void)state;
+static void an_empty_tensor_alone_makes_no_group(void) {
     envelope_case f;
     envelope_case_open(&f, "3lc");
     f.layout.tensors[1].size = 0;
@@ -222,8 +204,7 @@ static void an_empty_tensor_alone_makes_no_group(void **state) {
     envelope_case_close(&f);
 }
 
-static void a_model_without_tensors_is_a_head(void **state) {
-    (void)state;
+static void a_model_without_tensors_is_a_head(void) {
     envelope_case f;
     envelope_case_open(&f, "sbc");
     f.layout.count = 0;
@@ -236,8 +217,7 @@ static void a_model_without_tensors_is_a_head(void **state) {
     envelope_case_close(&f);
 }
 
-static void a_stage_that_does_not_shrink_is_not_used(void **state) {
-    (void)state;
+static void a_stage_that_does_not_shrink_is_not_used(void) {
     static const char *const specs[] = {"sbc:p=0.1", "sbc:p=0.1+runs", "sbc:p=0.1+entropy",
                                         "sbc:p=0.1+zstd"};
     envelope_case plain;
@@ -261,8 +241,7 @@ static void a_stage_that_does_not_shrink_is_not_used(void **state) {
 
 /* The first tensor is 2 rows of 300. The group is a vector, which is sent as it is. A spec may name
  * other rows. */
-static void a_codec_of_matrices_is_told_the_shapes(void **state) {
-    (void)state;
+static void a_codec_of_matrices_is_told_the_shapes(void) {
     static const struct {
         const char *spec, *head; /* of the first frame and its message */
         size_t len;              /* of that message */
@@ -288,8 +267,7 @@ static void a_codec_of_matrices_is_told_the_shapes(void **state) {
     }
 }
 
-static void unpacked_it_has_the_bytes_of_its_codec_alone(void **state) {
-    (void)state;
+static void unpacked_it_has_the_bytes_of_its_codec_alone(void) {
     static const char *const staged[] = {"3lc:s=1.75+runs", "3lc:s=1.75+entropy", "3lc:s=1.75"};
     large_case plain;
     large_case_encode(&plain, "3lc:s=1.75");
@@ -310,8 +288,7 @@ static void unpacked_it_has_the_bytes_of_its_codec_alone(void **state) {
     large_case_close(&plain);
 }
 
-static void what_is_cut_off_is_not_unpacked(void **state) {
-    (void)state;
+static void what_is_cut_off_is_not_unpacked(void) {
     large_case l;
     large_case_encode(&l, "3lc:s=1.75+entropy");
     for (size_t len = 0; len < l.out.len; len += 1 + l.out.len / 100) {
@@ -327,22 +304,22 @@ static void what_is_cut_off_is_not_unpacked(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(head_and_frames_are_as_documented),
-        cmocka_unit_test(without_small_tensors_there_is_no_group),
-        cmocka_unit_test(the_group_is_what_one_tensor_of_its_values_would_be),
-        cmocka_unit_test(a_model_of_small_tensors_is_one_frame),
-        cmocka_unit_test(statistics_that_are_not_finite_change_nothing),
-        cmocka_unit_test(it_is_appended_to_what_the_writer_holds),
-        cmocka_unit_test(an_error_changes_neither_residual_nor_output),
-        cmocka_unit_test(an_unguarded_residual_changes_nothing_but_itself),
-        cmocka_unit_test(without_a_residual_the_message_is_the_same),
-        cmocka_unit_test(wrong_parameters_and_missing_memory_change_nothing),
-        cmocka_unit_test(an_empty_tensor_alone_makes_no_group),
-        cmocka_unit_test(a_model_without_tensors_is_a_head),
-        cmocka_unit_test(a_stage_that_does_not_shrink_is_not_used),
-        cmocka_unit_test(a_codec_of_matrices_is_told_the_shapes),
-        cmocka_unit_test(unpacked_it_has_the_bytes_of_its_codec_alone),
-        cmocka_unit_test(what_is_cut_off_is_not_unpacked),
+        fed_unit_test(head_and_frames_are_as_documented),
+        fed_unit_test(without_small_tensors_there_is_no_group),
+        fed_unit_test(the_group_is_what_one_tensor_of_its_values_would_be),
+        fed_unit_test(a_model_of_small_tensors_is_one_frame),
+        fed_unit_test(statistics_that_are_not_finite_change_nothing),
+        fed_unit_test(it_is_appended_to_what_the_writer_holds),
+        fed_unit_test(an_error_changes_neither_residual_nor_output),
+        fed_unit_test(an_unguarded_residual_changes_nothing_but_itself),
+        fed_unit_test(without_a_residual_the_message_is_the_same),
+        fed_unit_test(wrong_parameters_and_missing_memory_change_nothing),
+        fed_unit_test(an_empty_tensor_alone_makes_no_group),
+        fed_unit_test(a_model_without_tensors_is_a_head),
+        fed_unit_test(a_stage_that_does_not_shrink_is_not_used),
+        fed_unit_test(a_codec_of_matrices_is_told_the_shapes),
+        fed_unit_test(unpacked_it_has_the_bytes_of_its_codec_alone),
+        fed_unit_test(what_is_cut_off_is_not_unpacked),
     };
     return cmocka_run_group_tests_name("envelope", tests, NULL, NULL);
 }

@@ -44,9 +44,11 @@ static size_t carry(int from, int to, uint8_t *copy, size_t cap) {
     return len;
 }
 
-static void prove_both(line *l) {
+/* A line whose ends have proved to each other that they know the secret. */
+static void open_proven(line *l) {
     uint8_t copy[4096];
     fed_error err = {0};
+    open_line(l, right);
     for (int k = 0; k < 3; k++) {
         (void)carry(l->to_judge, l->to_member, copy, sizeof copy);
         assert_fed_ok_err(feddc_channel_pump(&l->member, &err));
@@ -70,17 +72,24 @@ static void assert_takes(feddc_channel *c, const char *text) {
     }
 }
 
+/* What has arrived at this channel is refused so. */
+static void assert_refuses(feddc_channel *c, fed_status wanted) {
+    fed_error err = {0};
+    const uint8_t *body = NULL;
+    size_t len = 0;
+    assert_fed_ok_err(feddc_channel_pump(c, &err));
+    assert_fed_status(feddc_channel_next(c, &body, &len, &err), wanted);
+}
+
 static void say(feddc_channel *c, const char *text) {
     fed_error err = {0};
     assert_fed_ok_err(feddc_channel_send(c, (const uint8_t *)text, strlen(text), &err));
 }
 
-static void records_pass_both_ways_in_order(void **state) {
-    (void)state;
+static void records_pass_both_ways_in_order(void) {
     line l;
     uint8_t copy[4096];
-    open_line(&l, right);
-    prove_both(&l);
+    open_proven(&l);
     say(&l.member, "one");
     say(&l.member, "two");
     say(&l.judge, "three");
@@ -93,12 +102,10 @@ static void records_pass_both_ways_in_order(void **state) {
     close_line(&l);
 }
 
-static void records_that_come_byte_by_byte_are_whole_at_the_end(void **state) {
-    (void)state;
+static void records_that_come_byte_by_byte_are_whole_at_the_end(void) {
     line l;
     uint8_t copy[64];
-    open_line(&l, right);
-    prove_both(&l);
+    open_proven(&l);
     say(&l.member, "slow");
     for (int k = 0; k < 4 + 4 + FEDDC_MAC - 1; k++) {
         assert_int_equal(carry(l.to_member, l.to_judge, copy, 1), 1);
@@ -109,8 +116,7 @@ static void records_that_come_byte_by_byte_are_whole_at_the_end(void **state) {
     close_line(&l);
 }
 
-static void the_judge_refuses_another_secret(void **state) {
-    (void)state;
+static void the_judge_refuses_another_secret(void) {
     line l;
     uint8_t copy[4096];
     fed_error err = {0};
@@ -124,8 +130,7 @@ static void the_judge_refuses_another_secret(void **state) {
     close_line(&l);
 }
 
-static void a_member_refuses_a_judge_without_the_secret(void **state) {
-    (void)state;
+static void a_member_refuses_a_judge_without_the_secret(void) {
     line l;
     uint8_t copy[4096];
     fed_error err = {0};
@@ -141,8 +146,7 @@ static void a_member_refuses_a_judge_without_the_secret(void **state) {
     close_line(&l);
 }
 
-static void who_greets_otherwise_is_no_judge(void **state) {
-    (void)state;
+static void who_greets_otherwise_is_no_judge(void) {
     line l;
     fed_error err = {0};
     open_line(&l, right);
@@ -153,16 +157,14 @@ static void who_greets_otherwise_is_no_judge(void **state) {
     close_line(&l);
 }
 
-static void each_changed_bit_is_noticed(void **state) {
-    (void)state;
+static void each_changed_bit_is_noticed(void) {
     for (size_t bit = 0; bit < 8 * (4 + 5 + FEDDC_MAC); bit++) {
         line l;
         uint8_t record[4 + 5 + FEDDC_MAC];
         fed_error err = {0};
         const uint8_t *body = NULL;
         size_t len = 0;
-        open_line(&l, right);
-        prove_both(&l);
+        open_proven(&l);
         say(&l.member, "hello");
         assert_int_equal(recv(l.to_member, record, sizeof record, 0), sizeof record);
         record[bit / 8] = (uint8_t)(record[bit / 8] ^ 1U << bit % 8);
@@ -174,57 +176,38 @@ static void each_changed_bit_is_noticed(void **state) {
     }
 }
 
-static void a_repeated_record_is_refused(void **state) {
-    (void)state;
+static void a_repeated_record_is_refused(void) {
     line l;
     uint8_t copy[4096];
-    fed_error err = {0};
-    const uint8_t *body = NULL;
-    size_t len = 0;
-    open_line(&l, right);
-    prove_both(&l);
+    open_proven(&l);
     say(&l.member, "again");
     size_t n = carry(l.to_member, l.to_judge, copy, sizeof copy);
     assert_takes(&l.judge, "again");
     assert_int_equal(send(l.to_judge, copy, n, 0), n);
-    assert_fed_ok_err(feddc_channel_pump(&l.judge, &err));
-    assert_fed_status(feddc_channel_next(&l.judge, &body, &len, &err), FED_EAUTH);
+    assert_refuses(&l.judge, FED_EAUTH);
     close_line(&l);
 }
 
-static void a_record_sent_back_is_refused(void **state) {
-    (void)state;
+static void a_record_sent_back_is_refused(void) {
     line l;
     uint8_t copy[4096];
-    fed_error err = {0};
-    const uint8_t *body = NULL;
-    size_t len = 0;
-    open_line(&l, right);
-    prove_both(&l);
+    open_proven(&l);
     say(&l.member, "echo");
     (void)carry(l.to_member, l.to_member, copy, sizeof copy);
-    assert_fed_ok_err(feddc_channel_pump(&l.member, &err));
-    assert_fed_status(feddc_channel_next(&l.member, &body, &len, &err), FED_EAUTH);
+    assert_refuses(&l.member, FED_EAUTH);
     close_line(&l);
 }
 
-static void a_record_that_is_too_long_is_refused_at_its_head(void **state) {
-    (void)state;
+static void a_record_that_is_too_long_is_refused_at_its_head(void) {
     line l;
-    fed_error err = {0};
-    const uint8_t *body = NULL;
-    size_t len = 0;
-    open_line(&l, right);
-    prove_both(&l);
+    open_proven(&l);
     static const uint8_t head[4] = {0xff, 0xff, 0xff, 0x7f};
     assert_int_equal(send(l.to_judge, head, sizeof head, 0), sizeof head);
-    assert_fed_ok_err(feddc_channel_pump(&l.judge, &err));
-    assert_fed_status(feddc_channel_next(&l.judge, &body, &len, &err), FED_EFORMAT);
+    assert_refuses(&l.judge, FED_EFORMAT);
     close_line(&l);
 }
 
-static void a_flood_before_the_proof_is_not_kept(void **state) {
-    (void)state;
+static void a_flood_before_the_proof_is_not_kept(void) {
     line l;
     uint8_t flood[64 * 1024] = {0};
     fed_error err = {0};
@@ -235,13 +218,11 @@ static void a_flood_before_the_proof_is_not_kept(void **state) {
     close_line(&l);
 }
 
-static void a_peer_that_does_not_read_is_given_up(void **state) {
-    (void)state;
+static void a_peer_that_does_not_read_is_given_up(void) {
     line l;
     fed_error err = {0};
     static uint8_t block[MOST];
-    open_line(&l, right);
-    prove_both(&l);
+    open_proven(&l);
     fed_status status = FED_OK;
     for (int k = 0; k < 4096 && status == FED_OK; k++) {
         status = feddc_channel_send(&l.judge, block, sizeof block, &err);
@@ -251,14 +232,11 @@ static void a_peer_that_does_not_read_is_given_up(void **state) {
     close_line(&l);
 }
 
-static void both_sides_mask_alike_and_other_sessions_do_not(void **state) {
-    (void)state;
+static void both_sides_mask_alike_and_other_sessions_do_not(void) {
     line l, other;
     uint8_t masked[FEDDC_SECRET], plain[FEDDC_SECRET], next[FEDDC_SECRET];
-    open_line(&l, right);
-    prove_both(&l);
-    open_line(&other, right);
-    prove_both(&other);
+    open_proven(&l);
+    open_proven(&other);
     feddc_channel_mask(&l.judge, 3, right, masked);
     assert_memory_not_equal(masked, right, sizeof masked);
     feddc_channel_mask(&l.member, 3, masked, plain);
@@ -273,18 +251,18 @@ static void both_sides_mask_alike_and_other_sessions_do_not(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(records_pass_both_ways_in_order),
-        cmocka_unit_test(records_that_come_byte_by_byte_are_whole_at_the_end),
-        cmocka_unit_test(the_judge_refuses_another_secret),
-        cmocka_unit_test(a_member_refuses_a_judge_without_the_secret),
-        cmocka_unit_test(who_greets_otherwise_is_no_judge),
-        cmocka_unit_test(each_changed_bit_is_noticed),
-        cmocka_unit_test(a_repeated_record_is_refused),
-        cmocka_unit_test(a_record_sent_back_is_refused),
-        cmocka_unit_test(a_record_that_is_too_long_is_refused_at_its_head),
-        cmocka_unit_test(a_flood_before_the_proof_is_not_kept),
-        cmocka_unit_test(a_peer_that_does_not_read_is_given_up),
-        cmocka_unit_test(both_sides_mask_alike_and_other_sessions_do_not),
+        fed_unit_test(records_pass_both_ways_in_order),
+        fed_unit_test(records_that_come_byte_by_byte_are_whole_at_the_end),
+        fed_unit_test(the_judge_refuses_another_secret),
+        fed_unit_test(a_member_refuses_a_judge_without_the_secret),
+        fed_unit_test(who_greets_otherwise_is_no_judge),
+        fed_unit_test(each_changed_bit_is_noticed),
+        fed_unit_test(a_repeated_record_is_refused),
+        fed_unit_test(a_record_sent_back_is_refused),
+        fed_unit_test(a_record_that_is_too_long_is_refused_at_its_head),
+        fed_unit_test(a_flood_before_the_proof_is_not_kept),
+        fed_unit_test(a_peer_that_does_not_read_is_given_up),
+        fed_unit_test(both_sides_mask_alike_and_other_sessions_do_not),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* The report's text of a card that has seen a connection. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "card_frames.h"
 #include "fed_test.h"
 #include "fedclient/datacenter/nic/packet/card_report.h"
 
@@ -8,46 +9,12 @@ static void forget(void *user, const fednic_frame *frame) {
     (void)frame;
 }
 
-/* A marked SYN of port `port`, with a right checksum of IPv4. */
-static void take_syn(fednic_card *card, uint16_t port, int64_t now_ms) {
-    uint8_t bytes[14 + 20 + 20] = {1,    2,
-                                   3,    4,
-                                   5,    6,
-                                   7,    8,
-                                   9,    10,
-                                   11,   12,
-                                   8,    0, /* Ethernet */
-                                   0x45, FEDNIC_MARKED,
-                                   0,    40,
-                                   0,    0,
-                                   0x40, 0,
-                                   64,   6,
-                                   0,    0,
-                                   10,   78,
-                                   0,    1,
-                                   10,   78,
-                                   0,    2,
-                                   0,    0,
-                                   0,    80,
-                                   0,    0,
-                                   0,    5,
-                                   0,    0,
-                                   0,    0,
-                                   0x50, 2,
-                                   1,    0,
-                                   0,    0,
-                                   0,    0};
-    uint32_t sum = 0;
-    bytes[34] = (uint8_t)(port >> 8);
-    bytes[35] = (uint8_t)port;
-    for (size_t k = 14; k < 34; k += 2) {
-        sum += (uint32_t)(bytes[k] << 8 | bytes[k + 1]);
-    }
-    sum = (sum & 0xffff) + (sum >> 16);
-    sum = ~((sum & 0xffff) + (sum >> 16));
-    bytes[24] = (uint8_t)(sum >> 8);
-    bytes[25] = (uint8_t)sum;
-    const fednic_frame frame = {.data = bytes, .len = sizeof bytes};
+/* A marked SYN of the first host, from its k-th port. */
+static void take_syn(fednic_card *card, unsigned k, int64_t now_ms) {
+    uint8_t memory[FRAME_ROOM];
+    const card_shape shape = {
+        .family = 4, .tos = FEDNIC_MARKED, .flags = SEG_SYN, .port = (uint16_t)k};
+    const fednic_frame frame = card_frame(&shape, NULL, 0, memory);
     fednic_card_take(card, FEDNIC_HOST, &frame, now_ms, forget, NULL);
 }
 
@@ -71,13 +38,12 @@ static fednic_card *card_of(unsigned connections) {
     fed_error err = {0};
     assert_fed_ok_err(fednic_card_new(&options, &card, &err));
     for (unsigned k = 0; k < connections; k++) {
-        take_syn(card, (uint16_t)(5000 + k), 2000 + (int64_t)k);
+        take_syn(card, k, 2000 + (int64_t)k);
     }
     return card;
 }
 
-static void a_table(void **state) {
-    (void)state;
+static void a_table(void) {
     fed_writer text;
     fednic_card *card = card_of(1);
     const char *said = report(card, FEDNIC_TABLE, &text);
@@ -85,13 +51,12 @@ static void a_table(void **state) {
     assert_non_null(strstr(said, "the line was full 5 times"));
     assert_non_null(strstr(said, "3 by the line, 4 by this program, 6 by the host"));
     assert_non_null(strstr(said, "1 marked connections\n"));
-    assert_non_null(strstr(said, "10.78.0.1:5000            10.78.0.2:80              ours"));
+    assert_non_null(strstr(said, "10.0.0.1:40000            10.0.0.2:7000             ours"));
     fed_writer_free(&text);
     fednic_card_free(card);
 }
 
-static void prometheus(void **state) {
-    (void)state;
+static void prometheus(void) {
     fed_writer text;
     fednic_card *card = card_of(2);
     const char *said = report(card, FEDNIC_PROMETHEUS, &text);
@@ -101,31 +66,30 @@ static void prometheus(void **state) {
     assert_non_null(strstr(said, "fednic_lost_frames_total{tun=\"nic0\",by=\"program\"} 4\n"));
     assert_non_null(strstr(said, "fednic_flows{tun=\"nic0\"} 2\n"));
     assert_non_null(strstr(said,
-                           "fednic_flow_plain_bytes_total{tun=\"nic0\",host=\"10.78.0.1:5001\","
-                           "peer=\"10.78.0.2:80\",side=\"sent\"} 0\n"));
+                           "fednic_flow_plain_bytes_total{tun=\"nic0\",host=\"10.0.0.1:40001\","
+                           "peer=\"10.0.0.2:7000\",side=\"sent\"} 0\n"));
     fed_writer_free(&text);
     fednic_card_free(card);
 }
 
 /* Of many connections the report has those that were used last. */
-static void many(void **state) {
-    (void)state;
+static void many(void) {
     fed_writer text;
     fednic_card *card = card_of(FEDNIC_SHOWN + 50);
     const char *said = report(card, FEDNIC_TABLE, &text);
     assert_non_null(strstr(said, "150 marked connections; these were used last:\n"));
-    assert_non_null(strstr(said, "10.78.0.1:5149 "));
-    assert_non_null(strstr(said, "10.78.0.1:5050 "));
-    assert_null(strstr(said, "10.78.0.1:5049 "));
+    assert_non_null(strstr(said, "10.0.0.1:40149 "));
+    assert_non_null(strstr(said, "10.0.0.1:40050 "));
+    assert_null(strstr(said, "10.0.0.1:40049 "));
     fed_writer_free(&text);
     fednic_card_free(card);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_table),
-        cmocka_unit_test(prometheus),
-        cmocka_unit_test(many),
+        fed_unit_test(a_table),
+        fed_unit_test(prometheus),
+        fed_unit_test(many),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
