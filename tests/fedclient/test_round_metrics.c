@@ -42,27 +42,21 @@ static int setup(void **state) {
     return 0;
 }
 
-static fedclient_event step(reporter *r) {
-    fedclient_event event;
-    assert_fed_ok_err_of(&r->device, fedclient_step(r->device.client, &event, &r->device.err));
-    return event;
-}
-
 static void metrics_travel_with_the_update_of_their_round(void **state) {
     reporter *r = *state;
     const fed_own_metrics *own = &r->device.fake.own;
-    assert_int_equal(step(r).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(fed_device_event(&r->device).outcome, FEDCLIENT_COUNTED);
     assert_int_equal(own->count, 2);
     assert_string_equal(own->items[0].name, "calls");
     assert_true(own->items[0].value == 1);
-    assert_int_equal(step(r).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(fed_device_event(&r->device).outcome, FEDCLIENT_COUNTED);
     assert_int_equal(own->count, 1); /* "first" was of the first round */
     assert_true(own->items[0].value == 2);
 }
 
 static void a_value_that_is_not_finite_is_refused_and_the_round_goes_on(void **state) {
     reporter *r = *state;
-    assert_int_equal(step(r).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(fed_device_event(&r->device).outcome, FEDCLIENT_COUNTED);
     assert_fed_status(r->wrong, FED_EINVAL);
     assert_fed_says(r->why, "metric \"wrong\" is nan");
 }
@@ -70,27 +64,28 @@ static void a_value_that_is_not_finite_is_refused_and_the_round_goes_on(void **s
 static void an_older_coordinator_gets_none(void **state) {
     reporter *r = *state;
     r->device.fake.no_own = true; /* it would refuse a list */
-    assert_int_equal(step(r).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(fed_device_event(&r->device).outcome, FEDCLIENT_COUNTED);
     assert_int_equal(r->device.fake.own.count, 0);
     r->device.fake.no_own = false; /* it is upgraded */
-    assert_int_equal(step(r).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(fed_device_event(&r->device).outcome, FEDCLIENT_COUNTED);
     assert_int_equal(r->device.fake.own.count, 1);
 }
 
 static void a_message_that_was_lost_is_sent_again_with_its_metrics(void **state) {
     reporter *r = *state;
     fed_fake_fail(&r->device.fake, "/v1/update", FED_FAKE_LOST_ANSWER, 1);
-    assert_int_equal(step(r).outcome, FEDCLIENT_RETRY);
+    assert_int_equal(fed_device_event(&r->device).outcome, FEDCLIENT_RETRY);
     open_as(r, FED_ROLE_TRAIN); /* the process is another one now */
-    assert_int_equal(step(r).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(fed_device_event(&r->device).outcome, FEDCLIENT_COUNTED);
     assert_true(r->device.fake.resent == 1 && r->device.fake.own.count == 2);
-    assert_int_equal(step(r).outcome, FEDCLIENT_COUNTED); /* the residual is without that message */
+    assert_int_equal(fed_device_event(&r->device).outcome,
+                     FEDCLIENT_COUNTED); /* the residual is without that message */
 }
 
 static void metrics_travel_with_the_evaluation(void **state) {
     reporter *r = *state;
     open_as(r, FED_ROLE_EVALUATE);
-    assert_int_equal(step(r).outcome, FEDCLIENT_EVALUATED);
+    assert_int_equal(fed_device_event(&r->device).outcome, FEDCLIENT_EVALUATED);
     assert_int_equal(r->device.fake.own.count, 2);
     assert_true(r->device.fake.own.items[0].value == 1);
 }
@@ -99,7 +94,7 @@ static void an_older_coordinator_gets_no_metrics_of_an_evaluation(void **state) 
     reporter *r = *state;
     open_as(r, FED_ROLE_EVALUATE);
     r->device.fake.no_own = true;
-    assert_int_equal(step(r).outcome, FEDCLIENT_EVALUATED);
+    assert_int_equal(fed_device_event(&r->device).outcome, FEDCLIENT_EVALUATED);
     assert_int_equal(r->device.fake.own.count, 0);
 }
 

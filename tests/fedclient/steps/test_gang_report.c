@@ -40,15 +40,9 @@ static int setup(void **state) {
     return 0;
 }
 
-static fedclient_event step(cluster *c) {
-    fedclient_event event;
-    assert_fed_ok_err_of(&c->device, fedclient_step(c->device.client, &event, &c->device.err));
-    return event;
-}
-
 static void the_coordinator_is_told_of_the_workers_of_this_round(void **state) {
     cluster *c = *state;
-    assert_int_equal(step(c).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(fed_device_event(&c->device).outcome, FEDCLIENT_COUNTED);
     assert_fed_ok(c->status);
     const fed_gang *told = &c->device.fake.gang;
     assert_int_equal(c->device.fake.gangs, 1);
@@ -64,12 +58,12 @@ static void what_workers_compute_on_is_for_coordinators_that_read_it(void **stat
     cluster *c = *state;
     const fed_gang *told = &c->device.fake.gang;
     strcpy(c->gang.worker[1].computes_on, "cuda:0 H100");
-    assert_int_equal(step(c).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(fed_device_event(&c->device).outcome, FEDCLIENT_COUNTED);
     assert_fed_ok(c->status);
     assert_string_equal(told->worker[0].computes_on, "");
     assert_string_equal(told->worker[1].computes_on, "cuda:0 H100");
     c->device.fake.no_named = true; /* the fake fails if that layout comes */
-    assert_int_equal(step(c).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(fed_device_event(&c->device).outcome, FEDCLIENT_COUNTED);
     assert_fed_ok(c->status);
     assert_int_equal(c->device.fake.gangs, 2);
     assert_string_equal(told->worker[1].computes_on, "");
@@ -79,16 +73,16 @@ static void what_workers_compute_on_is_for_coordinators_that_read_it(void **stat
 static void an_older_coordinator_is_told_nothing(void **state) {
     cluster *c = *state;
     c->device.fake.no_gangs = true; /* the fake fails if one comes */
-    assert_int_equal(step(c).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(fed_device_event(&c->device).outcome, FEDCLIENT_COUNTED);
     assert_fed_ok(c->status);
 }
 
 static void a_message_that_is_lost_does_no_harm(void **state) {
     cluster *c = *state;
     fed_fake_fail(&c->device.fake, "/v1/gang", FED_FAKE_UNREACHABLE, 1);
-    assert_int_equal(step(c).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(fed_device_event(&c->device).outcome, FEDCLIENT_COUNTED);
     assert_fed_status(c->status, FED_ENET);
-    assert_int_equal(step(c).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(fed_device_event(&c->device).outcome, FEDCLIENT_COUNTED);
     assert_fed_ok(c->status);
     assert_int_equal(c->device.fake.gang.round, 2);
 }
@@ -107,7 +101,7 @@ static void a_fault_of_the_program_does_not_heal_because_a_message_was_lost(void
 static void a_refusal_says_why(void **state) {
     cluster *c = *state;
     fed_fake_refuse(&c->device.fake, "/v1/gang", 400, "bad_gang");
-    assert_int_equal(step(c).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(fed_device_event(&c->device).outcome, FEDCLIENT_COUNTED);
     assert_fed_status(c->status, FED_EFORMAT);
     assert_non_null(strstr(c->why.text, "bad_gang"));
 }
@@ -115,10 +109,10 @@ static void a_refusal_says_why(void **state) {
 static void a_value_that_is_not_allowed_is_not_sent(void **state) {
     cluster *c = *state;
     c->gang.worker[1].rank = 2;
-    assert_int_equal(step(c).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(fed_device_event(&c->device).outcome, FEDCLIENT_COUNTED);
     assert_fed_status(c->status, FED_EINVAL);
     c->gang.count = FED_GANG_WORKERS + 1;
-    assert_int_equal(step(c).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(fed_device_event(&c->device).outcome, FEDCLIENT_COUNTED);
     assert_fed_status(c->status, FED_EINVAL);
     assert_int_equal(c->device.fake.gangs, 0);
 }

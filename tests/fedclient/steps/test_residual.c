@@ -51,17 +51,11 @@ static int setup(void **state) {
     return 0;
 }
 
-static fedclient_event step(curious *c) {
-    fedclient_event event;
-    assert_fed_ok_err_of(&c->device, fed_device_step(&c->device, &event));
-    return event;
-}
-
 /** Count a round; what of it was counted goes to sent[N]. */
 static void count_round(curious *c, float *sent) {
     float before[N];
     memcpy(before, c->device.fake.counted, sizeof before);
-    assert_int_equal(step(c).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(fed_device_event(&c->device).outcome, FEDCLIENT_COUNTED);
     unsigned some = 0;
     for (int i = 0; i < N; i++) {
         sent[i] = c->device.fake.counted[i] - before[i];
@@ -89,7 +83,7 @@ static void what_was_refused_is_not_told(void **state) {
     float sent[N];
     count_round(c, sent);
     fed_fake_refuse(&c->device.fake, "/v1/update", 409, "round_closed");
-    assert_int_equal(step(c).outcome, FEDCLIENT_REFUSED);
+    assert_int_equal(fed_device_event(&c->device).outcome, FEDCLIENT_REFUSED);
     assert_int_equal(c->told, 1); /* of the round before */
     count_round(c, sent);
     assert_int_equal(c->told, 0);
@@ -127,7 +121,7 @@ static void another_task_is_told_nothing_of_the_one_before(void **state) {
     float sent[N];
     count_round(c, sent);
     fed_fake_new_task(&c->device.fake, "input 8 | dense 3");
-    assert_int_equal(step(c).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(fed_device_event(&c->device).outcome, FEDCLIENT_COUNTED);
     assert_int_equal(c->told, 0);
 }
 
@@ -135,7 +129,7 @@ static void what_carries_everything_is_not_told(void **state) {
     curious *c = *state;
     snprintf(c->device.fake.task.codec_up, sizeof c->device.fake.task.codec_up, "float32");
     for (int k = 0; k < 2; k++) {
-        assert_int_equal(step(c).outcome, FEDCLIENT_COUNTED);
+        assert_int_equal(fed_device_event(&c->device).outcome, FEDCLIENT_COUNTED);
         assert_int_equal(c->told, 0);
     }
 }
@@ -149,7 +143,7 @@ static void what_is_owed_outlives_a_change_of_codec(void **state) {
         snprintf(device->fake.task.codec_up, sizeof device->fake.task.codec_up, "%s", codecs[k]);
         device->step = k == 6 ? 0 : 1.0f / 1024; /* the last one sends what is owed, no more */
         assert_true(k == 0 || fed_device_owed(device) > 0);
-        assert_int_equal(step(c).outcome, FEDCLIENT_COUNTED);
+        assert_int_equal(fed_device_event(&c->device).outcome, FEDCLIENT_COUNTED);
         fed_device_check(device, 1e-6f);
     }
     assert_true(fed_device_owed(device) == 0);
@@ -169,22 +163,22 @@ static void a_trainings_number_comes_again_until_it_is_stored(void **state) {
     assert_int_not_equal(fed_device_step(&c->device, &event), FED_OK);
     assert_int_equal(c->number, first);
     fed_device_restart(&c->device);
-    assert_int_equal(step(c).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(fed_device_event(&c->device).outcome, FEDCLIENT_COUNTED);
     fed_device_restart(&c->device);
-    assert_int_equal(step(c).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(fed_device_event(&c->device).outcome, FEDCLIENT_COUNTED);
     assert_true(c->number > first);
 }
 
 static void what_was_refused_is_owed(void **state) {
     curious *c = *state;
-    assert_int_equal(step(c).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(fed_device_event(&c->device).outcome, FEDCLIENT_COUNTED);
     assert_false(c->owes);
     fed_fake_refuse(&c->device.fake, "/v1/update", 409, "round_closed");
-    assert_int_equal(step(c).outcome, FEDCLIENT_REFUSED);
+    assert_int_equal(fed_device_event(&c->device).outcome, FEDCLIENT_REFUSED);
     assert_false(c->owes); /* what the codec left out of a counted update is no debt */
-    assert_int_equal(step(c).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(fed_device_event(&c->device).outcome, FEDCLIENT_COUNTED);
     assert_true(c->owes);
-    assert_int_equal(step(c).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(fed_device_event(&c->device).outcome, FEDCLIENT_COUNTED);
     assert_false(c->owes);
 }
 
@@ -200,8 +194,7 @@ static fed_status change_a_little(void *user, fedclient_round *round, fed_error 
     return FED_OK;
 }
 
-static void a_change_is_not_rounded_by_the_model(void **state) {
-    (void)state;
+static void a_change_is_not_rounded_by_the_model(void) {
     fed_device device;
     fedclient_event event;
     fed_device_open(&device, "float32", ROUNDS);
@@ -248,8 +241,7 @@ static fedclient_outcome measure_round(meter *m, float value) {
     return event.outcome;
 }
 
-static void a_statistic_that_was_not_counted_is_not_owed(void **state) {
-    (void)state;
+static void a_statistic_that_was_not_counted_is_not_owed(void) {
     meter m;
     fed_device_open(&m.device, "sbc:p=0.1", ROUNDS);
     fed_fake_new_task(&m.device.fake, "input 2x4x4 | bn | dense 3");
@@ -350,8 +342,7 @@ static void pupil_round(pupil *p) {
     assert_int_equal(event.outcome, FEDCLIENT_COUNTED);
 }
 
-static void a_momentum_that_stays_on_the_device_is_momentum_correction(void **state) {
-    (void)state;
+static void a_momentum_that_stays_on_the_device_is_momentum_correction(void) {
     for (int masked = 0; masked < 2; masked++) {
         pupil p;
         paper wanted = {0};
@@ -370,8 +361,7 @@ static void a_momentum_that_stays_on_the_device_is_momentum_correction(void **st
     }
 }
 
-static void masking_changes_what_is_sent_later(void **state) {
-    (void)state;
+static void masking_changes_what_is_sent_later(void) {
     pupil plain, masked;
     pupil_open(&plain, "momentum:m=0.5");
     pupil_open(&masked, "momentum:m=0.5+mask");
@@ -397,10 +387,10 @@ int main(void) {
         test(what_is_owed_outlives_a_change_of_codec),
         test(a_trainings_number_comes_again_until_it_is_stored),
         test(what_was_refused_is_owed),
-        cmocka_unit_test(a_change_is_not_rounded_by_the_model),
-        cmocka_unit_test(a_statistic_that_was_not_counted_is_not_owed),
-        cmocka_unit_test(a_momentum_that_stays_on_the_device_is_momentum_correction),
-        cmocka_unit_test(masking_changes_what_is_sent_later),
+        fed_unit_test(a_change_is_not_rounded_by_the_model),
+        fed_unit_test(a_statistic_that_was_not_counted_is_not_owed),
+        fed_unit_test(a_momentum_that_stays_on_the_device_is_momentum_correction),
+        fed_unit_test(masking_changes_what_is_sent_later),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

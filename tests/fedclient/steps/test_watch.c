@@ -76,23 +76,16 @@ static int setup(void **state) {
     return 0;
 }
 
-static fedclient_event step(program *p) {
-    fedclient_event event;
-    p->device.err = (fed_error){0};
-    assert_fed_ok_err_of(&p->device, fedclient_step(p->device.client, &event, &p->device.err));
-    return event;
-}
-
 static void a_training_in_time_is_told_how_much_time_is_left(void **state) {
     program *p = *state;
-    assert_int_equal(step(p).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(fed_device_event(&p->device).outcome, FEDCLIENT_COUNTED);
     assert_int_equal(p->steps, STEPS);
     assert_int_equal(p->left_ms, 60000 - STEPS * STEP_MS);
 }
 
 static void progress_reaches_the_program(void **state) {
     program *p = *state;
-    (void)step(p);
+    (void)fed_device_event(&p->device);
     assert_int_equal(p->done, STEPS);
     assert_int_equal(p->total, STEPS);
 }
@@ -102,14 +95,14 @@ static void nobody_has_to_listen(void **state) {
     p->device.options.may_train = NULL;
     p->device.options.progress = NULL;
     fed_device_restart(&p->device);
-    assert_int_equal(step(p).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(fed_device_event(&p->device).outcome, FEDCLIENT_COUNTED);
     assert_int_equal(p->total, 0);
 }
 
 static void a_late_training_ends_at_the_deadline_and_travels_with_the_next_update(void **state) {
     program *p = *state;
     p->device.fake.deadline_ms = 10 * STEP_MS;
-    const fedclient_event late = step(p);
+    const fedclient_event late = fed_device_event(&p->device);
     assert_int_equal(late.outcome, FEDCLIENT_LATE);
     assert_int_equal(late.round, 1);
     assert_true(late.task == p->device.fake.task.id);
@@ -119,7 +112,7 @@ static void a_late_training_ends_at_the_deadline_and_travels_with_the_next_updat
     assert_int_equal(p->device.fake.updates, 0);
     fed_fake_expire(&p->device.fake);
     p->device.fake.deadline_ms = 60000;
-    assert_int_equal(step(p).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(fed_device_event(&p->device).outcome, FEDCLIENT_COUNTED);
     assert_true(p->device.fake.counted[0] == (11.0f + STEPS) / 1024);
 }
 
@@ -127,18 +120,18 @@ static void what_a_program_gives_up_is_dropped(void **state) {
     program *p = *state;
     p->device.fake.deadline_ms = 10 * STEP_MS;
     p->gives_up = true;
-    assert_int_equal(step(p).outcome, FEDCLIENT_LATE);
+    assert_int_equal(fed_device_event(&p->device).outcome, FEDCLIENT_LATE);
     p->gives_up = false;
     p->device.fake.deadline_ms = 60000;
     fed_fake_expire(&p->device.fake);
-    assert_int_equal(step(p).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(fed_device_event(&p->device).outcome, FEDCLIENT_COUNTED);
     assert_true(p->device.fake.counted[0] == (float)STEPS / 1024);
 }
 
 static void a_lease_that_is_gone_is_noticed_by_asking(void **state) {
     program *p = *state;
     p->loses_lease = true;
-    assert_int_equal(step(p).outcome, FEDCLIENT_LATE);
+    assert_int_equal(fed_device_event(&p->device).outcome, FEDCLIENT_LATE);
     assert_non_null(strstr(p->device.err.text, "round 1 no longer waits for this device"));
     assert_true(p->steps < STEPS);
     assert_int_equal(p->device.fake.updates, 0);
@@ -146,21 +139,21 @@ static void a_lease_that_is_gone_is_noticed_by_asking(void **state) {
 
 static void the_coordinator_is_asked_a_few_times_only(void **state) {
     program *p = *state;
-    (void)step(p);
+    (void)fed_device_event(&p->device);
     assert_int_equal(p->device.fake.pieces, 3); /* every 6 s of 20 */
 }
 
 static void a_coordinator_without_pieces_is_not_asked(void **state) {
     program *p = *state;
     p->device.fake.whole_only = true;
-    assert_int_equal(step(p).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(fed_device_event(&p->device).outcome, FEDCLIENT_COUNTED);
     assert_int_equal(p->device.fake.pieces, 0);
 }
 
 static void a_line_that_is_down_meanwhile_stops_no_training(void **state) {
     program *p = *state;
     fed_fake_fail(&p->device.fake, "/v1/piece", FED_FAKE_UNREACHABLE, 9);
-    assert_int_equal(step(p).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(fed_device_event(&p->device).outcome, FEDCLIENT_COUNTED);
     assert_int_equal(p->device.fake.plan.times, 7); /* after 6 s, and 12 s later */
 }
 
@@ -184,7 +177,7 @@ static void a_coordinator_that_no_longer_knows_pieces_is_asked_once(void **state
                                           .status = 404,
                                           .error = "not_found",
                                           .times = 9};
-    assert_int_equal(step(p).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(fed_device_event(&p->device).outcome, FEDCLIENT_COUNTED);
     assert_int_equal(p->steps, STEPS);
     assert_int_equal(p->device.fake.plan.times, 8);
 }
@@ -192,7 +185,7 @@ static void a_coordinator_that_no_longer_knows_pieces_is_asked_once(void **state
 static void a_device_that_may_not_train_does_not_check_in(void **state) {
     program *p = *state;
     p->charges_until_ms = 0;
-    const fedclient_event paused = step(p);
+    const fedclient_event paused = fed_device_event(&p->device);
     assert_int_equal(paused.outcome, FEDCLIENT_PAUSED);
     assert_true(paused.wait_ms > 0);
     assert_string_equal(p->device.err.text, "this device is not charging");
@@ -203,14 +196,14 @@ static void what_may_not_go_on_gives_its_place_back_and_keeps_what_it_trained(vo
     program *p = *state;
     p->charges_until_ms = now_ms + 5 * STEP_MS;
     const uint64_t lease = p->device.fake.lease;
-    assert_int_equal(step(p).outcome, FEDCLIENT_PAUSED);
+    assert_int_equal(fed_device_event(&p->device).outcome, FEDCLIENT_PAUSED);
     assert_int_equal(p->steps, 6);
     assert_int_equal(p->device.fake.declines, 1);
     assert_true(p->device.fake.declined.lease == lease);
     assert_string_equal(p->device.fake.declined.reason, ""); /* it may be asked again */
-    assert_int_equal(step(p).outcome, FEDCLIENT_PAUSED);
+    assert_int_equal(fed_device_event(&p->device).outcome, FEDCLIENT_PAUSED);
     p->charges_until_ms = INT64_MAX;
-    assert_int_equal(step(p).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(fed_device_event(&p->device).outcome, FEDCLIENT_COUNTED);
     assert_true(p->device.fake.counted[0] == (6.0f + STEPS) / 1024);
 }
 
@@ -222,7 +215,7 @@ static void a_program_that_ends_drops_what_is_half_trained(void **state) {
     assert_int_equal(p->device.fake.declines, 0); /* it comes back to its place */
     assert_fed_status(fedclient_step(p->device.client, &event, &p->device.err), FED_ECANCELED);
     p->runs_until_ms = INT64_MAX;
-    assert_int_equal(step(p).outcome, FEDCLIENT_COUNTED);
+    assert_int_equal(fed_device_event(&p->device).outcome, FEDCLIENT_COUNTED);
     assert_true(p->device.fake.counted[0] == (float)STEPS / 1024);
 }
 
