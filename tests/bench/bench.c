@@ -7,10 +7,14 @@
 #include <string.h>
 #include <time.h>
 
-double bench_now_s(void) {
+double bench_clock_s(clockid_t clock) {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(clock, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+double bench_now_s(void) {
+    return bench_clock_s(CLOCK_MONOTONIC);
 }
 
 static int ascending(const void *a, const void *b) {
@@ -21,6 +25,12 @@ static int ascending(const void *a, const void *b) {
 double bench_median_s(bench_times *times) {
     qsort(times->s, times->count, sizeof *times->s, ascending);
     return times->count > 0 ? times->s[times->count / 2] : 0.0;
+}
+
+double bench_median(const double *values, size_t count) {
+    bench_times times = {.count = count};
+    memcpy(times.s, values, count * sizeof *values);
+    return bench_median_s(&times);
 }
 
 void *bench_alloc(size_t bytes) {

@@ -5,6 +5,7 @@
 #define BENCH_H
 
 #include <stddef.h>
+#include <time.h>
 
 #include "fed/status.h"
 
@@ -18,8 +19,15 @@ typedef struct bench_times {
 
 double bench_now_s(void);
 
+/** What another clock says: CLOCK_PROCESS_CPUTIME_ID, or a thread's, since other programs may use
+ * the machine, too. */
+double bench_clock_s(clockid_t clock);
+
 /** The median of the times; 0 if there are none. Sorts the times. */
 double bench_median_s(bench_times *times);
+
+/** The median of up to BENCH_ROUNDS_MAX values, which stay in their order. */
+double bench_median(const double *values, size_t count);
 
 /** Run `work`, and add its time to `times`. */
 #define BENCH_TIME(times, work)                                                                    \

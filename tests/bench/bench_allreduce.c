@@ -16,12 +16,6 @@
 
 enum { WARM_UP = 2 };
 
-static double cpu_s(void) {
-    struct timespec used;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
-    return (double)used.tv_sec + 1e-9 * (double)used.tv_nsec;
-}
-
 static unsigned long option(int argc, char **argv, const char *name, unsigned long usual) {
     for (int k = 1; k < argc; k++) {
         if (strncmp(argv[k], name, strlen(name)) == 0) {
@@ -49,13 +43,13 @@ int main(int argc, char **argv) {
     }
     for (unsigned long t = 0; t < steps + WARM_UP; t++) {
         if (t == WARM_UP) {
-            cpu = cpu_s();
+            cpu = bench_clock_s(CLOCK_PROCESS_CPUTIME_ID);
             times.count = 0;
         }
         BENCH_TIME(&times,
                    MPI_Allreduce(grad, sum, (int)floats, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD));
     }
-    cpu = (cpu_s() - cpu) / (double)steps;
+    cpu = (bench_clock_s(CLOCK_PROCESS_CPUTIME_ID) - cpu) / (double)steps;
     if (rank == 0) {
         double median = bench_median_s(&times); /* which sorts them */
         printf("{\"floats\": %zu, \"seconds\": %.6g, \"fastest\": %.6g, \"slowest\": %.6g, "

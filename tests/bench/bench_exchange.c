@@ -54,12 +54,6 @@ static void check(fed_status status, const char *what, const fed_error *err) {
     }
 }
 
-static double cpu_s(clockid_t whose) {
-    struct timespec used;
-    clock_gettime(whose, &used);
-    return (double)used.tv_sec + 1e-9 * (double)used.tv_nsec;
-}
-
 static void read_values(const char *path, float *values, size_t n, uint32_t rank) {
     FILE *file = fopen(path, "rb");
     if (file == NULL || fseek(file, 0, SEEK_END) != 0 || ftell(file) < 4) {
@@ -142,12 +136,12 @@ static void exchange_steps(const setting *s, const feddc_place *place, result *r
     for (uint32_t t = 0; t < s->steps + WARM_UP; t++) {
         if (t == WARM_UP) {
             feddc_exchange_count(x, &before);
-            cpu = cpu_s(CLOCK_PROCESS_CPUTIME_ID);
+            cpu = bench_clock_s(CLOCK_PROCESS_CPUTIME_ID);
             r->times.count = 0;
         }
         BENCH_TIME(&r->times, check(exchange(s, x, t, grad, sum, &err), "exchange", &err));
     }
-    r->cpu_s = (cpu_s(CLOCK_PROCESS_CPUTIME_ID) - cpu) / s->steps;
+    r->cpu_s = (bench_clock_s(CLOCK_PROCESS_CPUTIME_ID) - cpu) / s->steps;
     feddc_exchange_count(x, &after);
     r->bytes = (double)(after.sent_bytes - before.sent_bytes) / s->steps;
     feddc_exchange_close(x, true);
@@ -202,7 +196,7 @@ static void mail_steps(const setting *s, const feddc_place *place, result *r) {
     check(m.link->open(place, &m.self, &err), "open", &err);
     for (uint32_t t = 0; t < s->steps + WARM_UP; t++) {
         if (t == WARM_UP) {
-            cpu = cpu_s(CLOCK_PROCESS_CPUTIME_ID);
+            cpu = bench_clock_s(CLOCK_PROCESS_CPUTIME_ID);
             r->times.count = 0;
         }
         BENCH_TIME(&r->times, {
@@ -210,7 +204,7 @@ static void mail_steps(const setting *s, const feddc_place *place, result *r) {
             mail_half(&m, (uint8_t *)data, 2 * t + 1);
         });
     }
-    r->cpu_s = (cpu_s(CLOCK_PROCESS_CPUTIME_ID) - cpu) / s->steps;
+    r->cpu_s = (bench_clock_s(CLOCK_PROCESS_CPUTIME_ID) - cpu) / s->steps;
     r->bytes = 2.0 * (double)m.each * (place->size - 1);
     m.link->close(m.self, true);
     free(data);

@@ -17,12 +17,6 @@
  * first.
  */
 
-static double median(const double *values, size_t count) {
-    bench_times times = {.count = count};
-    memcpy(times.s, values, count * sizeof *values);
-    return bench_median_s(&times);
-}
-
 static void print_row(const char *what, const char *server, const scale_times *t, size_t rounds) {
     double rps[SCALE_ROUNDS], p50[SCALE_ROUNDS], p99[SCALE_ROUNDS];
     for (size_t k = 0; k < rounds; k++) {
@@ -30,8 +24,9 @@ static void print_row(const char *what, const char *server, const scale_times *t
         p50[k] = t->round[k].p50_ms;
         p99[k] = t->round[k].p99_ms;
     }
-    printf("| %-18s | %-11s | %8.0f | %6.0f | %6.2f | %6.2f |\n", what, server, median(rps, rounds),
-           median(t->cpu_us, rounds), median(p50, rounds), median(p99, rounds));
+    printf("| %-18s | %-11s | %8.0f | %6.0f | %6.2f | %6.2f |\n", what, server,
+           bench_median(rps, rounds), bench_median(t->cpu_us, rounds), bench_median(p50, rounds),
+           bench_median(p99, rounds));
 }
 
 int main(int argc, char **argv) {

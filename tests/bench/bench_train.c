@@ -146,18 +146,12 @@ static void take_turns(bench *b) {
 
 /* ---- Results ---- */
 
-static double median(const double *value) {
-    bench_times sorted = {.count = ROUNDS};
-    memcpy(sorted.s, value, ROUNDS * sizeof *value);
-    return bench_median_s(&sorted);
-}
-
 static double median_ratio(const double *above, const double *below) {
     double ratio[ROUNDS];
     for (size_t r = 0; r < ROUNDS; r++) {
         ratio[r] = above[r] / below[r];
     }
-    return median(ratio);
+    return bench_median(ratio, ROUNDS);
 }
 
 /* Operations per sample: a multiplication and an addition for each weight at each position, in the
@@ -184,7 +178,7 @@ static void print_torch(const side *s, double goal) {
         best = with < ratio ? way : best;
         ratio = fmin(with, ratio);
     }
-    printf(" %8.0f %-13s | %5.2f |", median(s->rate[best]), ways[best], ratio);
+    printf(" %8.0f %-13s | %5.2f |", bench_median(s->rate[best], ROUNDS), ways[best], ratio);
     if (goal > 0) {
         printf(" %.1f %-6s |", goal, ratio >= goal ? "met" : "missed");
     } else {
@@ -194,7 +188,7 @@ static void print_torch(const side *s, double goal) {
 
 static void print_side(const bench *b, const side *s, double goal) {
     double per_sample = operations(&b->arch);
-    printf(" %-8s | %8.0f | %3.0f %% |", s->kernels->isa, median(s->rate[OURS]),
+    printf(" %-8s | %8.0f | %3.0f %% |", s->kernels->isa, bench_median(s->rate[OURS], ROUNDS),
            100 * per_sample * median_ratio(s->rate[OURS], s->rate[PEAK]));
     if (s->bfloat16 != NULL) {
         printf(" %8.2f |", median_ratio(s->rate[BFLOAT16], s->rate[OURS]));

@@ -23,13 +23,6 @@
 
 enum { TURNS = 40, CLIENTS_MAX = 400 };
 
-/** CPU time of this thread, since other programs may use the machine, too. */
-static double cpu_s(void) {
-    struct timespec used;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
-    return (double)used.tv_sec + 1e-9 * (double)used.tv_nsec;
-}
-
 typedef struct device {
     fed_fake fake;
     fedclient_transport transport; /* the fake's transport, with a stopwatch */
@@ -41,9 +34,9 @@ typedef struct device {
 static fed_status send_watched(void *user, const fedclient_request *request, int *status,
                                fed_writer *answer, fed_error *err) {
     device *d = user;
-    const double start = cpu_s();
+    const double start = bench_clock_s(CLOCK_THREAD_CPUTIME_ID);
     fed_status sent = d->fake.transport.send(d->fake.transport.user, request, status, answer, err);
-    d->outside_s += cpu_s() - start;
+    d->outside_s += bench_clock_s(CLOCK_THREAD_CPUTIME_ID) - start;
     return sent;
 }
 
@@ -56,7 +49,7 @@ static fed_status identify(void *user, const fed_pem *key, const fed_pem *cert, 
 static fed_status train(void *user, fedclient_round *round, fed_error *err) {
     device *d = user;
     (void)err;
-    const double start = cpu_s();
+    const double start = bench_clock_s(CLOCK_THREAD_CPUTIME_ID);
     uint32_t noise = round->round;
     for (size_t i = 0; i < round->arch->layout.size; i++) {
         noise = noise * 1664525U + 1013904223U;
@@ -64,7 +57,7 @@ static fed_status train(void *user, fedclient_round *round, fed_error *err) {
     }
     round->samples = 10;
     round->loss = 0.5f;
-    d->outside_s += cpu_s() - start;
+    d->outside_s += bench_clock_s(CLOCK_THREAD_CPUTIME_ID) - start;
     return FED_OK;
 }
 
@@ -93,10 +86,10 @@ static double turn_s(device *d) {
     fed_error err = {0};
     fedclient_event event;
     d->outside_s = 0;
-    const double start = cpu_s();
+    const double start = bench_clock_s(CLOCK_THREAD_CPUTIME_ID);
     bench_require(fedclient_step(d->client, &event, &err), err.text);
     bench_require(event.outcome == FEDCLIENT_COUNTED ? FED_OK : FED_ESTATE, err.text);
-    return cpu_s() - start - d->outside_s;
+    return bench_clock_s(CLOCK_THREAD_CPUTIME_ID) - start - d->outside_s;
 }
 
 /** Run all clients' steps, on their platforms. */

@@ -191,15 +191,9 @@ static void note_batch(crowd_counts *counts, double took_s) {
     counts->longest_s = fmax(counts->longest_s, took_s);
 }
 
-static double cpu_now_s(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* Answer so many devices of the list, or all. Returns the list's rest. */
 static uint32_t batch(crowd *c, uint32_t list) {
-    const double start_s = bench_now_s(), start_cpu_s = cpu_now_s();
+    const double start_s = bench_now_s(), start_cpu_s = bench_clock_s(CLOCK_PROCESS_CPUTIME_ID);
     fed_error err = {0};
     int64_t next_ms;
     bench_require(fedserver_begin(c->server, &err), err.text);
@@ -222,7 +216,7 @@ static uint32_t batch(crowd *c, uint32_t list) {
     bench_require(fedserver_tick(c->server, epoch_ms + INT64_C(1000) * c->second, &next_ms, &err),
                   err.text);
     bench_require(fedserver_commit(c->server, &err), err.text);
-    c->counts.cpu_s += cpu_now_s() - start_cpu_s;
+    c->counts.cpu_s += bench_clock_s(CLOCK_PROCESS_CPUTIME_ID) - start_cpu_s;
     note_batch(&c->counts, bench_now_s() - start_s);
     return list;
 }

@@ -6,17 +6,14 @@
  * did it fuzz_x FILE                 that input only
  */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "fuzz.h"
+
 #include <dirent.h>
-#include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #include "fed/file.h"
 #include "fed/rng.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
 enum {
     MUTATIONS = 20000,
@@ -35,15 +32,6 @@ typedef struct input {
 static input seeds[SEEDS_MAX];
 static size_t seed_count;
 
-static void *allocate(size_t len) {
-    void *memory = malloc(len > 0 ? len : 1);
-    if (memory == NULL) {
-        fprintf(stderr, "out of memory\n");
-        exit(1);
-    }
-    return memory;
-}
-
 static void keep(const char *path, input in) {
     FILE *file = fopen(path, "wb");
     if (file == NULL || fwrite(in.data, 1, in.len, file) != in.len || fclose(file) != 0) {
@@ -54,8 +42,7 @@ static void keep(const char *path, input in) {
 
 /* From memory of exactly that size, so that AddressSanitizer sees one byte too many being read. */
 static void run(input in, const char *keep_path) {
-    uint8_t *copy = allocate(in.len);
-    memcpy(copy, in.data, in.len);
+    uint8_t *copy = fuzz_copy(in.data, in.len);
     if (keep_path != NULL) {
         keep(keep_path, in);
     }
@@ -164,7 +151,7 @@ static input start_from_seed(fed_rng *rng) {
         head_len = place(rng, head->len);
         tail_len = place(rng, tail->len);
     }
-    input in = {.data = allocate(head_len + tail_len + STEPS_MAX * GROWTH),
+    input in = {.data = fuzz_allocate(head_len + tail_len + STEPS_MAX * GROWTH),
                 .len = head_len + tail_len};
     memcpy(in.data, head->data, head_len);
     memcpy(in.data + head_len, tail->data + tail->len - tail_len, tail_len);
