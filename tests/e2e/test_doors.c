@@ -92,11 +92,10 @@ static int teardown(void **state) {
 static void test_people_see_the_status_and_the_page(void **state) {
     world *w = *state;
     CURL *curl = fed_curl_new(&w->ca, NULL, w->front_port, "/v1/status");
-    fed_reply r = fed_curl_ask(curl);
-    fed_reply_assert(&r, 200, "\"protocol\":");
+    fed_curl_expect(curl, 200, "\"protocol\":");
     curl_easy_cleanup(curl);
     curl = fed_curl_new(&w->ca, NULL, w->front_port, "/");
-    r = fed_curl_ask(curl);
+    fed_reply r = fed_curl_ask(curl);
     assert_non_null(strstr(fed_reply_text(&r.headers), "Content-Security-Policy: "));
     fed_reply_assert(&r, 200, "</html>");
     curl_easy_cleanup(curl);
@@ -108,11 +107,9 @@ static void test_a_stranger_with_a_good_certificate_is_unknown(void **state) {
     const int64_t now = time(NULL);
     fed_identity_make(&w->ca_key, &w->ca, FED_CERT_CLIENT, now - 60, now + 3600, &who);
     CURL *curl = fed_curl_new(&w->ca, &who, w->devices_port, "/v1/checkin");
-    fed_reply r = fed_curl_ask(curl);
-    fed_reply_assert(&r, 403, "device_unknown");
+    fed_curl_expect(curl, 403, "device_unknown");
     curl_easy_setopt(curl, CURLOPT_POSTFIELDS, "a body"); /* refused before it is read */
-    r = fed_curl_ask(curl);
-    fed_reply_assert(&r, 403, "device_unknown");
+    fed_curl_expect(curl, 403, "device_unknown");
     curl_easy_cleanup(curl);
 }
 
@@ -153,8 +150,7 @@ static void test_a_device_enrols_and_is_let_in(void **state) {
 
     CURL *curl = fed_curl_new(&w->ca, &who, w->devices_port, "/v1/checkin");
     curl_easy_setopt(curl, CURLOPT_POSTFIELDS, "not a check-in");
-    fed_reply r = fed_curl_ask(curl);
-    fed_reply_assert(&r, 400, "\"error\":");
+    fed_curl_expect(curl, 400, "\"error\":");
     curl_easy_cleanup(curl);
 }
 
@@ -164,8 +160,7 @@ static void test_a_body_too_large_for_its_route_gets_a_413(void **state) {
     memset(body, 'x', sizeof body - 1);
     CURL *curl = fed_curl_new(&w->ca, NULL, w->front_port, "/v1/enrol");
     curl_easy_setopt(curl, CURLOPT_POSTFIELDS, body);
-    fed_reply r = fed_curl_ask(curl);
-    fed_reply_assert(&r, 413, "\"too_large\"");
+    fed_curl_expect(curl, 413, "\"too_large\"");
     curl_easy_cleanup(curl);
 }
 

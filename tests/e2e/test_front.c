@@ -54,8 +54,7 @@ static long enrol(world *w) {
 
 static void assert_status_says(const world *w, const char *words) {
     CURL *curl = fed_curl_new(&w->coordinator.ca, NULL, w->coordinator.front_port, "/v1/status");
-    fed_reply r = fed_curl_ask(curl);
-    fed_reply_assert(&r, 200, words);
+    fed_curl_expect(curl, 200, words);
     curl_easy_cleanup(curl);
 }
 
@@ -90,16 +89,12 @@ static void a_status_that_has_not_changed_is_not_sent_again(void **state) {
     assert_non_null(tag);
     snprintf(line, sizeof line, "If-None-Match: %.*s", (int)strcspn(tag + 6, "\r"), tag + 6);
     fed_reply_free(&r);
-    struct curl_slist *headers = curl_slist_append(NULL, line);
-    curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
-    r = fed_curl_ask(curl);
-    fed_reply_assert(&r, 304, "");
+    fed_curl_header(curl, line);
+    fed_curl_expect(curl, 304, "");
     assert_int_equal(enrol(w), 200);
     assert_status_says(w, "\"devices\":1");
-    r = fed_curl_ask(curl);
-    fed_reply_assert(&r, 200, "\"devices\":1");
-    curl_slist_free_all(headers);
-    curl_easy_cleanup(curl);
+    fed_curl_expect(curl, 200, "\"devices\":1");
+    fed_curl_close(curl);
 }
 
 /* Its listening socket is its parent's too: nobody is refused meanwhile, people only wait. */
@@ -179,8 +174,7 @@ static void a_renewed_certificate_is_taken_up_at_sighup(void **state) {
     assert_int_equal(fed_test_run(w->directory, "fedserver", args, said, sizeof said), 0);
     assert_non_null(strstr(said, "new.example"));
     CURL *curl = fed_curl_new(&w->coordinator.ca, NULL, ports[0], "/metrics");
-    fed_reply r = fed_curl_ask(curl);
-    fed_reply_assert(&r, 200, "\nfed_certificate_days 365");
+    fed_curl_expect(curl, 200, "\nfed_certificate_days 365");
     curl_easy_cleanup(curl);
     assert_int_equal(kill(w->coordinator.pid, SIGHUP), 0);
     for (int k = 0; k < 2; k++) {

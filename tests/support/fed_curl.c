@@ -48,6 +48,25 @@ CURL *fed_curl_new(const fed_pem *ca, const fed_identity *who, uint16_t port, co
     return curl;
 }
 
+/* The list of headers that the handle keeps. */
+static struct curl_slist *headers_of(CURL *curl) {
+    char *kept = NULL;
+    curl_easy_getinfo(curl, CURLINFO_PRIVATE, &kept);
+    return (struct curl_slist *)(void *)kept;
+}
+
+void fed_curl_header(CURL *curl, const char *line) {
+    struct curl_slist *headers = curl_slist_append(headers_of(curl), line);
+    assert_non_null(headers);
+    curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
+    curl_easy_setopt(curl, CURLOPT_PRIVATE, (char *)(void *)headers);
+}
+
+void fed_curl_close(CURL *curl) {
+    curl_slist_free_all(headers_of(curl));
+    curl_easy_cleanup(curl);
+}
+
 static size_t collect(char *data, size_t size, size_t n, void *user) {
     fed_write_bytes(user, data, size * n);
     return size * n;
@@ -95,6 +114,11 @@ void fed_reply_assert(fed_reply *reply, long status, const char *part_of_body) {
         fail_msg("no \"%s\" in: %s", part_of_body, fed_reply_text(&reply->body));
     }
     fed_reply_free(reply);
+}
+
+void fed_curl_expect(CURL *curl, long status, const char *part_of_body) {
+    fed_reply reply = fed_curl_ask(curl);
+    fed_reply_assert(&reply, status, part_of_body);
 }
 
 CURL *fed_curl_raw(const fed_pem *ca, const fed_identity *who, uint16_t port) {
@@ -146,6 +170,14 @@ void fed_curl_hear_for(CURL *curl, const char *end, char *dst, size_t cap, int m
     }
 }
 
+void fed_curl_expect_words(CURL *curl, const char *words) {
+    char heard[4096];
+    fed_curl_hear(curl, words, heard, sizeof heard);
+    if (strstr(heard, words) == NULL) {
+        fail_msg("no \"%s\" in: %s", words, heard);
+    }
+}
+
 int fed_dial(uint16_t port) {
     const struct sockaddr_in address = {
         .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -162,16 +194,14 @@ long fed_curl_enrol(const fed_pem *ca, uint16_t front_port, const char *token, f
     assert_fed_ok_err(fed_key_new(&who->key, &err));
     assert_fed_ok_err(fed_csr_new(&who->key, "anything", &csr, &err));
     snprintf(bearer, sizeof bearer, "Authorization: Bearer %s", token);
-    struct curl_slist *headers = curl_slist_append(NULL, bearer);
     CURL *curl = fed_curl_new(ca, NULL, front_port, "/v1/enrol");
-    curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
+    fed_curl_header(curl, bearer);
     curl_easy_setopt(curl, CURLOPT_POSTFIELDS, csr.text);
     fed_reply r = fed_curl_ask(curl);
     const char *cert = strstr(fed_reply_text(&r.body), "-----BEGIN");
     snprintf(who->cert.text, sizeof who->cert.text, "%s", cert != NULL ? cert : "");
     const long status = r.code == CURLE_OK ? r.status : 0;
     fed_reply_free(&r);
-    curl_slist_free_all(headers);
-    curl_easy_cleanup(curl);
+    fed_curl_close(curl);
     return status;
 }

@@ -32,6 +32,10 @@ typedef struct fed_reply {
 
 fed_reply fed_curl_ask(CURL *curl);
 
+/** Let the handle's requests have one more header. Who calls this ends with fed_curl_close. */
+void fed_curl_header(CURL *curl, const char *line);
+void fed_curl_close(CURL *curl);
+
 /* The same as fed_curl_ask, in two steps, for curl_multi. */
 void fed_curl_listen(CURL *curl, fed_reply *reply);
 void fed_curl_conclude(CURL *curl, CURLcode code, fed_reply *reply);
@@ -43,6 +47,9 @@ void fed_reply_free(fed_reply *reply);
 /** Fails the test unless the answer has this status, and its body contains this part. Frees the
  * reply. */
 void fed_reply_assert(fed_reply *reply, long status, const char *part_of_body);
+
+/** Ask, and expect an answer with this status and this part of a body. */
+void fed_curl_expect(CURL *curl, long status, const char *part_of_body);
 
 /** Make a key, and enrol it with a token at this front. Returns the answer's status; 200: *who is
  * enrolled. */
@@ -57,6 +64,8 @@ bool fed_curl_say_bytes(CURL *curl, const void *data, size_t len);
 /** Receive into dst until the bytes contain `end`, or the connection closes, or 10 s are over. */
 void fed_curl_hear(CURL *curl, const char *end, char *dst, size_t cap);
 void fed_curl_hear_for(CURL *curl, const char *end, char *dst, size_t cap, int ms);
+/** Receive until these words have come; they must come. */
+void fed_curl_expect_words(CURL *curl, const char *words);
 
 /** A bare TCP connection. */
 int fed_dial(uint16_t port);

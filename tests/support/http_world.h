@@ -334,6 +334,7 @@ static inline fedserver_blob *big_blob(char value) {
 }
 
 static inline int setup(void **state) {
+    curl_global_init(CURL_GLOBAL_DEFAULT);
     world *w = calloc(1, sizeof *w);
     assert_non_null(w);
     fed_test_tmpdir(w->server.directory, sizeof w->server.directory);
@@ -354,6 +355,7 @@ static inline int teardown(void **state) {
     fedserver_blob_free(w->server.big);
     fed_test_rmdir(w->server.directory);
     free(w);
+    curl_global_cleanup();
     return 0;
 }
 
@@ -407,6 +409,19 @@ static inline void finish(world *w) {
     }
 }
 
+static inline int begin_serving(void **state) {
+    start(*state);
+    return 0;
+}
+
+static inline int end_serving(void **state) {
+    finish(*state);
+    return 0;
+}
+
+/* A test that finds the adapter serving, and leaves it so. */
+#define SERVING(test) cmocka_unit_test_setup_teardown(test, begin_serving, end_serving)
+
 /* CPU time that the adapter's thread has used. */
 static inline int64_t server_cpu_us(const world *w) {
     clockid_t clock;
@@ -439,11 +454,33 @@ static inline CURL *client(const world *w, const fed_identity *who, uint16_t por
     return fed_curl_new(&w->ca, who, port, path);
 }
 
-static inline void assert_works(const world *w) {
-    CURL *curl = client(w, NULL, w->front_port, "/works");
+/* One request, with one more header if `line` names it. */
+static inline fed_reply ask_once(const world *w, const fed_identity *who, uint16_t port,
+                                 const char *path, const char *line) {
+    CURL *curl = client(w, who, port, path);
+    if (line != NULL) {
+        fed_curl_header(curl, line);
+    }
     fed_reply r = fed_curl_ask(curl);
+    fed_curl_close(curl);
+    return r;
+}
+
+/* The answer to GET path at the front. line: NULL, or one more header. */
+static inline fed_reply ask_front(const world *w, const char *path, const char *line) {
+    return ask_once(w, NULL, w->front_port, path, line);
+}
+
+static inline void assert_works(const world *w) {
+    fed_reply r = ask_front(w, "/works", NULL);
     fed_reply_assert(&r, 200, "GET /works? - 0");
-    curl_easy_cleanup(curl);
+}
+
+/* The answer has this header. */
+static inline void assert_header(const fed_reply *r, const char *line) {
+    if (strstr(fed_reply_text(&r->headers), line) == NULL) {
+        fail_msg("no \"%s\" in: %s", line, fed_reply_text(&r->headers));
+    }
 }
 
 /* curl: a handle for /echo. Send a large body so often; each answer has its bytes. */

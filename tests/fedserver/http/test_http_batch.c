@@ -37,19 +37,16 @@ static void stop_in_the_tick(world *w, bool stop) {
 
 static void test_an_answer_that_promises_nothing_leaves_before_the_commit(void **state) {
     world *w = *state;
-    start(w);
     CURL *curl = connected(w);
     stop_in_the_tick(w, true);
     ask(curl, "/echo");
     assert_answered(curl, "/echo?");
     stop_in_the_tick(w, false);
     curl_easy_cleanup(curl);
-    finish(w);
 }
 
 static void test_a_promise_leaves_after_the_commit(void **state) {
     world *w = *state;
-    start(w);
     CURL *curl = connected(w);
     stop_in_the_tick(w, true);
     ask(curl, "/promise");
@@ -59,7 +56,6 @@ static void test_a_promise_leaves_after_the_commit(void **state) {
     ask(curl, "/echo"); /* the next batch has written nothing again */
     assert_answered(curl, "/echo?");
     curl_easy_cleanup(curl);
-    finish(w);
 }
 
 /* Until the server's system has acknowledged all that was sent: it is in the server's socket. */
@@ -118,13 +114,11 @@ static void test_an_answer_behind_a_write_waits_too(void **state) {
 static void test_both_are_answered_where_the_commit_succeeds(void **state) {
     world *w = *state;
     CURL *curls[3];
-    start(w);
     ask_behind_a_write(w, curls);
     stop_in_the_tick(w, false);
     assert_answered(curls[1], "/promise?");
     assert_answered(curls[2], "/after?");
     close_all(curls);
-    finish(w);
 }
 
 /* The last two requests are one batch: the first of them is told to wait, and the second one is
@@ -132,12 +126,10 @@ static void test_both_are_answered_where_the_commit_succeeds(void **state) {
 static void test_who_waits_misses_no_epoch_of_its_own_batch(void **state) {
     world *w = *state;
     CURL *curls[3];
-    start(w);
     ask_in_one_batch(w, curls, "/hold?50000", "/wake");
     stop_in_the_tick(w, false);
     assert_answered(curls[1], "held");
     close_all(curls);
-    finish(w);
 }
 
 static void test_a_failing_request_ends_the_server(void **state) {
@@ -154,15 +146,12 @@ static void test_a_failing_request_ends_the_server(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_an_answer_that_promises_nothing_leaves_before_the_commit),
-        cmocka_unit_test(test_a_promise_leaves_after_the_commit),
+        SERVING(test_an_answer_that_promises_nothing_leaves_before_the_commit),
+        SERVING(test_a_promise_leaves_after_the_commit),
         cmocka_unit_test(test_an_answer_behind_a_write_waits_too),
-        cmocka_unit_test(test_both_are_answered_where_the_commit_succeeds),
-        cmocka_unit_test(test_who_waits_misses_no_epoch_of_its_own_batch),
+        SERVING(test_both_are_answered_where_the_commit_succeeds),
+        SERVING(test_who_waits_misses_no_epoch_of_its_own_batch),
         cmocka_unit_test(test_a_failing_request_ends_the_server),
     };
-    curl_global_init(CURL_GLOBAL_DEFAULT);
-    const int failed = cmocka_run_group_tests(tests, setup, teardown);
-    curl_global_cleanup();
-    return failed;
+    return cmocka_run_group_tests(tests, setup, teardown);
 }

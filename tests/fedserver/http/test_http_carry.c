@@ -34,14 +34,6 @@ static int setup_pair(void **state) {
     return 0;
 }
 
-static int teardown_pair(void **state) {
-    pair *p = *state;
-    free(p->follower);
-    teardown((void **)&p->leader);
-    free(p);
-    return 0;
-}
-
 static void start_leader(pair *p) {
     uint16_t port;
     p->leader->options.cluster_socket = link_socket(&port);
@@ -68,18 +60,40 @@ static void start_both(pair *p) {
     assert_int_equal(atomic_load(&p->leader->server.followers), 1);
 }
 
-static void finish_both(pair *p) {
+static int setup_both(void **state) {
+    setup_pair(state);
+    start_both(*state);
+    return 0;
+}
+
+static int teardown_pair(void **state) {
+    pair *p = *state;
     if (p->follower_runs) {
         finish(p->follower);
     }
     if (p->leader_runs) {
         finish(p->leader);
     }
+    free(p->follower);
+    teardown((void **)&p->leader);
+    free(p);
+    return 0;
 }
 
 /* A device's handle to the follower. */
 static CURL *device(const pair *p, const char *path) {
     return client(p->follower, &p->follower->device, p->follower->devices_port, path);
+}
+
+/* Its answer from there. body: NULL, or that of a POST. */
+static fed_reply ask_device(const pair *p, const char *path, const char *body) {
+    CURL *curl = device(p, path);
+    if (body != NULL) {
+        curl_easy_setopt(curl, CURLOPT_POSTFIELDS, body);
+    }
+    fed_reply r = fed_curl_ask(curl);
+    curl_easy_cleanup(curl);
+    return r;
 }
 
 /* A request in a thread. */
@@ -132,56 +146,39 @@ static void a_start_that_fails_closes_the_socket_for_links(void **state) {
 static void the_leader_answers_what_arrives_at_a_follower(void **state) {
     pair *p = *state;
     char hex[FED_SHA256_HEX];
-    start_both(p);
-    CURL *curl = device(p, "/echo?a=1");
-    curl_easy_setopt(curl, CURLOPT_POSTFIELDS, "some body");
-    fed_reply r = fed_curl_ask(curl);
-    assert_non_null(strstr(fed_reply_text(&r.headers), "Content-Type: application/json"));
+    fed_reply r = ask_device(p, "/echo?a=1", "some body");
+    assert_header(&r, "Content-Type: application/json");
     fed_reply_assert(&r, 200, "POST /echo?a=1 - 9 some body");
-    curl_easy_cleanup(curl);
 
-    curl = client(p->leader, &p->leader->device, p->leader->devices_port, "/who");
-    r = fed_curl_ask(curl);
+    r = ask_once(p->leader, &p->leader->device, p->leader->devices_port, "/who", NULL);
     snprintf(hex, sizeof hex, "%s", fed_reply_text(&r.body));
     fed_reply_free(&r);
-    curl_easy_cleanup(curl);
-    curl = device(p, "/who"); /* the device is the same at both */
-    r = fed_curl_ask(curl);
+    r = ask_device(p, "/who", NULL); /* the device is the same at both */
     fed_reply_assert(&r, 200, hex);
-    curl_easy_cleanup(curl);
     assert_int_equal(atomic_load(&p->follower->server.handled), 0);
     assert_int_equal(atomic_load(&p->leader->server.handled), 3);
-    finish_both(p);
 }
 
 static void ranges_tags_and_retries_arrive_as_headers(void **state) {
     pair *p = *state;
-    start_both(p);
     CURL *curl = device(p, "/range");
-    struct curl_slist *headers = curl_slist_append(NULL, "Range: bytes=5-6");
-    headers = curl_slist_append(headers, "If-Range: \"name\"");
-    curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
+    fed_curl_header(curl, "Range: bytes=5-6");
+    fed_curl_header(curl, "If-Range: \"name\"");
     fed_reply r = fed_curl_ask(curl);
-    assert_non_null(strstr(fed_reply_text(&r.headers), "ETag: \"name\""));
-    assert_non_null(strstr(fed_reply_text(&r.headers), "Content-Range: bytes 5-6/7"));
+    assert_header(&r, "ETag: \"name\"");
+    assert_header(&r, "Content-Range: bytes 5-6/7");
     fed_reply_assert(&r, 206, "bytes=5-6 \"name\"");
-    curl_slist_free_all(headers);
-    curl_easy_cleanup(curl);
-    curl = device(p, "/later");
-    r = fed_curl_ask(curl);
-    assert_non_null(strstr(fed_reply_text(&r.headers), "Retry-After: 7"));
+    fed_curl_close(curl);
+    r = ask_device(p, "/later", NULL);
+    assert_header(&r, "Retry-After: 7");
     fed_reply_assert(&r, 503, "");
-    curl_easy_cleanup(curl);
-    finish_both(p);
 }
 
 static void large_bodies_pass_in_both_directions(void **state) {
     pair *p = *state;
-    start_both(p);
     CURL *curl = device(p, "/echo");
     assert_echoes_large(curl, 3);
     curl_easy_cleanup(curl);
-    finish_both(p);
 }
 
 /* One device must not take all room for bodies by announcing a huge one. */
@@ -198,52 +195,38 @@ static void a_follower_knows_how_large_an_update_may_be(void **state) {
     fed_curl_hear(curl, "busy", answer, sizeof answer);
     assert_non_null(strstr(answer, "503"));
     curl_easy_cleanup(curl);
-    curl = device(p, "/echo");
-    curl_easy_setopt(curl, CURLOPT_POSTFIELDS, "an update");
-    fed_reply r = fed_curl_ask(curl);
+    fed_reply r = ask_device(p, "/echo", "an update");
     fed_reply_assert(&r, 200, "an update");
-    curl_easy_cleanup(curl);
     assert_int_equal(atomic_load(&p->leader->server.handled), 1);
-    finish_both(p);
 }
 
 static void answers_come_in_the_order_in_which_they_are_ready(void **state) {
     pair *p = *state;
     asking held;
     start_and_hold(p, &held);
-    CURL *curl = device(p, "/echo"); /* on the same link, later, answered before */
-    fed_reply r = fed_curl_ask(curl);
+    fed_reply r = ask_device(p, "/echo", NULL); /* on the same link, later, answered before */
     fed_reply_assert(&r, 200, "GET /echo?");
-    curl_easy_cleanup(curl);
     atomic_store(&p->leader->server.released, true);
     atomic_fetch_add(&p->leader->server.epoch, 1);
     end_asking(&held, 200, "held");
-    finish_both(p);
 }
 
 static void a_refusal_of_the_leader_passes_as_it_is(void **state) {
     pair *p = *state;
-    start_both(p);
-    CURL *curl = device(p, "/no");
-    curl_easy_setopt(curl, CURLOPT_POSTFIELDS, "x");
-    fed_reply r = fed_curl_ask(curl);
-    assert_non_null(strstr(fed_reply_text(&r.headers), "Allow: GET, HEAD"));
+    fed_reply r = ask_device(p, "/no", "x");
+    assert_header(&r, "Allow: GET, HEAD");
     fed_reply_assert(&r, 405, "no");
-    curl_easy_cleanup(curl);
-    finish_both(p);
 }
 
 /* ---- bodies that are asked for again ----------------------------------------------------- */
 
 /* The first byte of the answer's body, which is large. */
 static char first_byte(const pair *p, const char *path) {
-    CURL *curl = device(p, path);
-    fed_reply r = fed_curl_ask(curl);
+    fed_reply r = ask_device(p, path, NULL);
     assert_int_equal(r.status, 200);
     assert_int_equal(r.body.len, BIG_BLOB + 1);
     const char first = (char)r.body.data[0];
     fed_reply_free(&r);
-    curl_easy_cleanup(curl);
     return first;
 }
 
@@ -257,7 +240,6 @@ static void set_model(pair *p, char value, const char *tag) {
 /* A leader whose tags lie shows which body was sent. */
 static void a_body_with_the_same_tag_crosses_the_link_once(void **state) {
     pair *p = *state;
-    start_both(p);
     set_model(p, 'm', "\"one\"");
     assert_int_equal(first_byte(p, "/model?have=1"), 'm');
     set_model(p, 'n', "\"one\"");
@@ -270,7 +252,6 @@ static void a_body_with_the_same_tag_crosses_the_link_once(void **state) {
     assert_int_equal(first_byte(p, "/model?have=3"), 'p');
     set_model(p, 'q', "W/\"two\"");
     assert_int_equal(first_byte(p, "/model?have=3"), 'q');
-    finish_both(p);
 }
 
 /* ---- devices and leaders that go ------------------------------------------------------------- */
@@ -279,7 +260,6 @@ static void a_device_that_leaves_is_no_longer_asked_for(void **state) {
     pair *p = *state;
     char none[200];
     int before = 0, after = 1;
-    start_both(p);
     CURL *curl = fed_curl_raw(&p->follower->ca, &p->follower->device, p->follower->devices_port);
     fed_curl_say(curl, "GET /hold?50000 HTTP/1.1\r\nHost: x\r\n\r\n");
     wait_for(&p->leader->server.waiting, 1);
@@ -292,7 +272,6 @@ static void a_device_that_leaves_is_no_longer_asked_for(void **state) {
         after = atomic_load(&p->leader->server.handled);
     }
     assert_int_equal(before, after);
-    finish_both(p);
 }
 
 static void without_a_leader_an_update_is_refused_and_a_get_waits(void **state) {
@@ -300,18 +279,14 @@ static void without_a_leader_an_update_is_refused_and_a_get_waits(void **state) 
     asking waiting;
     start_leader(p);
     start_follower(p, "");
-    CURL *curl = device(p, "/echo");
-    curl_easy_setopt(curl, CURLOPT_POSTFIELDS, "an update");
-    fed_reply r = fed_curl_ask(curl);
-    assert_non_null(strstr(fed_reply_text(&r.headers), "Retry-After: 1"));
+    fed_reply r = ask_device(p, "/echo", "an update");
+    assert_header(&r, "Retry-After: 1");
     fed_reply_assert(&r, 503, "no coordinator leads");
-    curl_easy_cleanup(curl);
     begin_asking(&waiting, device(p, "/echo?later"));
     fed_sleep_ms(200);
     atomic_store(&p->follower->server.leader, p->address);
     atomic_fetch_add(&p->follower->server.term, 1);
     end_asking(&waiting, 200, "GET /echo?later");
-    finish_both(p);
 }
 
 static void a_get_does_not_wait_for_a_leader_for_ever(void **state) {
@@ -320,10 +295,8 @@ static void a_get_does_not_wait_for_a_leader_for_ever(void **state) {
     start_follower(p, "");
     CURL *curl = device(p, "/echo");
     curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, 8000L); /* sooner than the usual wait is over */
-    fed_reply r = fed_curl_ask(curl);
-    fed_reply_assert(&r, 503, "no coordinator leads");
+    fed_curl_expect(curl, 503, "no coordinator leads");
     curl_easy_cleanup(curl);
-    finish_both(p);
 }
 
 static void when_the_leader_goes_its_follower_answers_what_was_held(void **state) {
@@ -343,22 +316,16 @@ static void when_the_leader_goes_its_follower_answers_what_was_held(void **state
     atomic_store(&p->follower->server.follows, false);
     end_asking(&held, 200, "held");
     assert_true(atomic_load(&p->follower->server.handled) > 0);
-    finish_both(p);
 }
 
 static void what_was_not_committed_is_not_answered(void **state) {
     pair *p = *state;
-    start_both(p);
     atomic_store(&p->leader->server.commit_fails, true);
-    CURL *curl = device(p, "/promise");
-    curl_easy_setopt(curl, CURLOPT_POSTFIELDS, "an update");
-    fed_reply r = fed_curl_ask(curl);
+    fed_reply r = ask_device(p, "/promise", "an update");
     fed_reply_assert(&r, 503, "no coordinator leads");
-    curl_easy_cleanup(curl);
     join(p->leader);
     p->leader_runs = false;
     assert_fed_status(p->leader->status, FED_EIO);
-    finish_both(p);
 }
 
 static void a_follower_that_stops_refuses_what_is_held(void **state) {
@@ -368,7 +335,6 @@ static void a_follower_that_stops_refuses_what_is_held(void **state) {
     finish(p->follower);
     p->follower_runs = false;
     end_asking(&held, 503, "stopping");
-    finish_both(p);
 }
 
 static void a_follower_rests_while_nothing_happens(void **state) {
@@ -386,26 +352,26 @@ static void a_follower_rests_while_nothing_happens(void **state) {
     end_asking(&waiting, 200, "GET /echo");
     assert_in_range(server_load_percent(p->follower), 0, 5);
     assert_in_range(server_load_percent(p->leader), 0, 5);
-    finish_both(p);
 }
 
+#define BOTH(name) cmocka_unit_test_setup_teardown(name, setup_both, teardown_pair)
 #define PAIR(name) cmocka_unit_test_setup_teardown(name, setup_pair, teardown_pair)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         PAIR(a_start_that_fails_closes_the_socket_for_links),
-        PAIR(the_leader_answers_what_arrives_at_a_follower),
-        PAIR(ranges_tags_and_retries_arrive_as_headers),
-        PAIR(large_bodies_pass_in_both_directions),
+        BOTH(the_leader_answers_what_arrives_at_a_follower),
+        BOTH(ranges_tags_and_retries_arrive_as_headers),
+        BOTH(large_bodies_pass_in_both_directions),
         PAIR(a_follower_knows_how_large_an_update_may_be),
         PAIR(answers_come_in_the_order_in_which_they_are_ready),
-        PAIR(a_refusal_of_the_leader_passes_as_it_is),
-        PAIR(a_body_with_the_same_tag_crosses_the_link_once),
-        PAIR(a_device_that_leaves_is_no_longer_asked_for),
+        BOTH(a_refusal_of_the_leader_passes_as_it_is),
+        BOTH(a_body_with_the_same_tag_crosses_the_link_once),
+        BOTH(a_device_that_leaves_is_no_longer_asked_for),
         PAIR(without_a_leader_an_update_is_refused_and_a_get_waits),
         PAIR(a_get_does_not_wait_for_a_leader_for_ever),
         PAIR(when_the_leader_goes_its_follower_answers_what_was_held),
-        PAIR(what_was_not_committed_is_not_answered),
+        BOTH(what_was_not_committed_is_not_answered),
         PAIR(a_follower_rests_while_nothing_happens),
         PAIR(a_follower_that_stops_refuses_what_is_held),
     };

@@ -11,17 +11,12 @@
 
 static void test_the_front_wants_no_certificate(void **state) {
     world *w = *state;
-    start(w);
-    CURL *curl = client(w, NULL, w->front_port, "/who");
-    fed_reply r = fed_curl_ask(curl);
+    fed_reply r = ask_once(w, NULL, w->front_port, "/who", NULL);
     fed_reply_assert(&r, 200, "nobody");
-    curl_easy_cleanup(curl);
-    finish(w);
 }
 
 static void test_a_device_is_known_by_its_key(void **state) {
     world *w = *state;
-    start(w);
     fed_error err = {0};
     uint8_t digest[FED_SHA256_SIZE];
     char hex[FED_SHA256_HEX];
@@ -30,11 +25,9 @@ static void test_a_device_is_known_by_its_key(void **state) {
     CURL *curl = client(w, &w->device, w->devices_port, "/who");
     for (int k = 0; k < 3; k++) { /* a new connection each time: resumed, or not, it is the same */
         curl_easy_setopt(curl, CURLOPT_FRESH_CONNECT, 1L);
-        fed_reply r = fed_curl_ask(curl);
-        fed_reply_assert(&r, 200, hex);
+        fed_curl_expect(curl, 200, hex);
     }
     curl_easy_cleanup(curl);
-    finish(w);
 }
 
 static void assert_shut_out(world *w, const fed_identity *who) {
@@ -129,7 +122,7 @@ static void test_a_certificate_expires_under_a_living_connection(void **state) {
         fed_sleep_ms(50);
     }
     fed_reply r = fed_curl_ask(curl); /* the same connection */
-    assert_non_null(strstr(fed_reply_text(&r.headers), "Connection: close"));
+    assert_header(&r, "Connection: close");
     fed_reply_assert(&r, 403, "certificate has expired");
     r = fed_curl_ask(
         curl); /* a new one, by the session's ticket: nothing is verified in its handshake */
@@ -179,7 +172,6 @@ static void test_fifty_half_client_hellos_cost_nothing(void **state) {
 
 static void test_garbage_harms_nobody(void **state) {
     world *w = *state;
-    start(w);
     static const char garbage[] = "GET / HTTP/1.0\r\n\r\n";
     int fds[8];
     for (int k = 0; k < 8; k++) {
@@ -190,7 +182,6 @@ static void test_garbage_harms_nobody(void **state) {
     for (int k = 0; k < 8; k++) {
         close(fds[k]);
     }
-    finish(w);
 }
 
 static void test_a_request_works_while_others_stall(void **state) {
@@ -263,23 +254,20 @@ static void test_the_front_may_have_a_certificate_of_its_own(void **state) {
 static void test_certificates_are_read_again_under_open_connections(void **state) {
     world *w = *state;
     fed_pem public_ca;
-    start(w);
     CURL *curl = client(w, NULL, w->front_port, "/echo");
-    fed_reply r = fed_curl_ask(curl);
-    fed_reply_assert(&r, 200, "");
+    fed_curl_expect(curl, 200, "");
     write_pair(w, "front", &public_ca);
     atomic_store(&w->reload, 1);
     wait_for(&w->server.reloads, 1);
     assert_trusts(&public_ca, NULL, w->front_port, true);
     assert_trusts(&w->ca, &w->device, w->devices_port, true);
-    r = fed_curl_ask(curl);
+    fed_reply r = fed_curl_ask(curl);
     long connects = -1;
     curl_easy_getinfo(curl, CURLINFO_NUM_CONNECTS, &connects);
     assert_int_equal(connects, 0);
     fed_reply_assert(&r, 200, "");
     curl_easy_cleanup(curl);
     remove_front_pair(w);
-    finish(w);
 }
 
 static void test_certificates_that_make_no_sense_are_not_taken(void **state) {
@@ -368,8 +356,7 @@ static void test_a_flood_of_hellos_shuts_out_full_handshakes_not_resumed_ones(vo
     CURL *curl = client(w, &w->device, w->devices_port, "/who");
     curl_easy_setopt(curl, CURLOPT_SHARE, sessions);
     curl_easy_setopt(curl, CURLOPT_FRESH_CONNECT, 1L);
-    fed_reply r = fed_curl_ask(curl);
-    fed_reply_assert(&r, 200, "");
+    fed_curl_expect(curl, 200, "");
     for (int k = 0; k < HELLOS_MOST && refused < REFUSALS; k++) {
         const bool was = hello_is_answered(w, hello, len);
         answered += was;
@@ -378,8 +365,7 @@ static void test_a_flood_of_hellos_shuts_out_full_handshakes_not_resumed_ones(vo
     assert_int_equal(refused, REFUSALS);
     assert_true(answered >= BURST - 1);
     for (int k = 0; k < 3; k++) {
-        r = fed_curl_ask(curl);
-        fed_reply_assert(&r, 200, "");
+        fed_curl_expect(curl, 200, "");
     }
     curl_easy_cleanup(curl);
     curl_share_cleanup(sessions);
@@ -461,8 +447,7 @@ static void test_a_request_through_a_proxy_is_not_of_this_machine(void **state) 
     p.listening = listening(&p.port);
     assert_int_equal(pthread_create(&thread, NULL, pass_on, &p), 0);
     CURL *curl = client(w, NULL, p.port, "/from");
-    fed_reply r = fed_curl_ask(curl);
-    fed_reply_assert(&r, 200, "elsewhere");
+    fed_curl_expect(curl, 200, "elsewhere");
     curl_easy_cleanup(curl);
     assert_int_equal(pthread_join(thread, NULL), 0);
     close(p.listening);
@@ -511,7 +496,6 @@ static void assert_hears_both(fed_sealer *s) {
 static void test_two_requests_of_one_record_or_segment_are_answered(void **state) {
     world *w = *state;
     fed_sealer s;
-    start(w);
     open_sealer(w, &s);
     for (int k = 0; k < 3; k++) {
         fed_sealer_say(&s, GET("/one") GET("/two"));
@@ -523,7 +507,6 @@ static void test_two_requests_of_one_record_or_segment_are_answered(void **state
         assert_hears_both(&s);
     }
     fed_sealer_close(&s);
-    finish(w);
 }
 
 /* While the first request waits, its connection is suspended, and the second one has been read. */
@@ -532,7 +515,6 @@ static void test_a_record_behind_a_request_that_waits_is_not_lost(void **state) 
     world *w = *state;
     fed_sealer s;
     char heard[2048];
-    start(w);
     open_sealer(w, &s);
     for (size_t k = 0; k < 2; k++) {
         fed_sealer_say(&s, waits[k]);
@@ -543,7 +525,6 @@ static void test_a_record_behind_a_request_that_waits_is_not_lost(void **state) 
         assert_non_null(strstr(heard, "/two?"));
     }
     fed_sealer_close(&s);
-    finish(w);
 }
 
 /* Cut two records at each byte of the first one's head and of the second one's. */
@@ -551,7 +532,6 @@ static void test_records_that_are_cut_anywhere_arrive(void **state) {
     enum { AROUND = 8 };
     world *w = *state;
     fed_sealer s;
-    start(w);
     open_sealer(w, &s);
     for (size_t k = 1; k <= 2 * AROUND; k++) {
         fed_sealer_say(&s, GET("/one"));
@@ -563,13 +543,11 @@ static void test_records_that_are_cut_anywhere_arrive(void **state) {
         assert_hears_both(&s);
     }
     fed_sealer_close(&s);
-    finish(w);
 }
 
 static void test_a_request_that_comes_byte_by_byte_is_answered(void **state) {
     world *w = *state;
     fed_sealer s;
-    start(w);
     open_sealer(w, &s);
     fed_sealer_say(&s, GET("/one"));
     fed_sealer_say(&s, GET("/two"));
@@ -578,7 +556,6 @@ static void test_a_request_that_comes_byte_by_byte_is_answered(void **state) {
     }
     assert_hears_both(&s);
     fed_sealer_close(&s);
-    finish(w);
 }
 
 /* Records of 16 KiB in segments of odd sizes, with the next request right behind the body. */
@@ -614,7 +591,6 @@ static void test_who_asks_and_leaves_is_answered_and_let_go(void **state) {
     world *w = *state;
     fed_sealer s;
     char heard[2048];
-    start(w);
     for (int k = 0; k < 2; k++) {
         open_sealer(w, &s);
         fed_sealer_say(&s, GET("/one"));
@@ -631,7 +607,6 @@ static void test_who_asks_and_leaves_is_answered_and_let_go(void **state) {
         assert_int_equal(poll(&end, 1, 5000), 1);
         fed_sealer_close(&s);
     }
-    finish(w);
 }
 
 /* A reset while a record that was read waits behind a request. */
@@ -639,7 +614,6 @@ static void test_a_reset_harms_nobody(void **state) {
     const struct linger at_once = {.l_onoff = 1, .l_linger = 0};
     world *w = *state;
     fed_sealer s;
-    start(w);
     for (int k = 0; k < 10; k++) {
         open_sealer(w, &s);
         fed_sealer_say(&s, GET("/hold?50"));
@@ -650,13 +624,12 @@ static void test_a_reset_harms_nobody(void **state) {
         fed_sealer_close(&s);
     }
     assert_works(w);
-    finish(w);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_front_wants_no_certificate),
-        cmocka_unit_test(test_a_device_is_known_by_its_key),
+        SERVING(test_the_front_wants_no_certificate),
+        SERVING(test_a_device_is_known_by_its_key),
         cmocka_unit_test(test_nobody_without_a_certificate_comes_in),
         cmocka_unit_test(test_a_certificate_of_another_ca_is_shut_out),
         cmocka_unit_test(test_an_expired_certificate_is_shut_out),
@@ -667,10 +640,10 @@ int main(void) {
         cmocka_unit_test(test_one_byte_and_silence_costs_nothing),
         cmocka_unit_test(test_a_client_hello_and_silence_costs_nothing),
         cmocka_unit_test(test_fifty_half_client_hellos_cost_nothing),
-        cmocka_unit_test(test_garbage_harms_nobody),
+        SERVING(test_garbage_harms_nobody),
         cmocka_unit_test(test_a_request_works_while_others_stall),
         cmocka_unit_test(test_the_front_may_have_a_certificate_of_its_own),
-        cmocka_unit_test(test_certificates_are_read_again_under_open_connections),
+        SERVING(test_certificates_are_read_again_under_open_connections),
         cmocka_unit_test(test_certificates_that_make_no_sense_are_not_taken),
         cmocka_unit_test(test_servers_that_share_tickets_resume_each_others_sessions),
         cmocka_unit_test(test_a_server_alone_keeps_its_tickets_to_itself),
@@ -679,16 +652,13 @@ int main(void) {
         cmocka_unit_test(test_a_request_through_a_proxy_is_not_of_this_machine),
         cmocka_unit_test(test_nobody_else_says_whose_limits_count),
         cmocka_unit_test(test_a_proxy_that_is_no_address_is_named),
-        cmocka_unit_test(test_two_requests_of_one_record_or_segment_are_answered),
-        cmocka_unit_test(test_a_record_behind_a_request_that_waits_is_not_lost),
-        cmocka_unit_test(test_records_that_are_cut_anywhere_arrive),
-        cmocka_unit_test(test_a_request_that_comes_byte_by_byte_is_answered),
+        SERVING(test_two_requests_of_one_record_or_segment_are_answered),
+        SERVING(test_a_record_behind_a_request_that_waits_is_not_lost),
+        SERVING(test_records_that_are_cut_anywhere_arrive),
+        SERVING(test_a_request_that_comes_byte_by_byte_is_answered),
         cmocka_unit_test(test_a_body_in_odd_segments_arrives_whole),
-        cmocka_unit_test(test_who_asks_and_leaves_is_answered_and_let_go),
-        cmocka_unit_test(test_a_reset_harms_nobody),
+        SERVING(test_who_asks_and_leaves_is_answered_and_let_go),
+        SERVING(test_a_reset_harms_nobody),
     };
-    curl_global_init(CURL_GLOBAL_DEFAULT);
-    const int failed = cmocka_run_group_tests(tests, setup, teardown);
-    curl_global_cleanup();
-    return failed;
+    return cmocka_run_group_tests(tests, setup, teardown);
 }
