@@ -30,6 +30,14 @@ static const float *model(const coordinator *c) {
     return fedserver_rounds_front(&c->server->rounds)->versions.values;
 }
 
+/* What an upload of x comes to, in short. */
+static const char *upload(coordinator *c, const test_device *d, const fed_assignment *work,
+                          const float *x) {
+    char word[32];
+    const int status = device_upload(c, d, work, x, 1, word);
+    return answer_short(status, word);
+}
+
 static void without_a_task_a_device_waits(void **state) {
     coordinator *c = *state;
     test_device d = coordinator_enrol(c);
@@ -41,13 +49,11 @@ static void without_a_task_a_device_waits(void **state) {
 
 static void a_round_commits_the_weighted_mean(void **state) {
     coordinator *c = *state;
-    test_device a = coordinator_enrol(c);
-    test_device b = coordinator_enrol(c);
+    const test_device a = coordinator_enrol(c), b = coordinator_enrol(c);
     coordinator_task(c, plain);
     float before[PARAMETERS];
     memcpy(before, model(c), sizeof before);
-    fed_assignment work_a = device_ask_work(c, &a);
-    fed_assignment work_b = device_ask_work(c, &b);
+    const fed_assignment work_a = device_ask_work(c, &a), work_b = device_ask_work(c, &b);
     assert_int_equal(work_a.action, FED_ACTION_TRAIN);
     assert_int_equal(work_a.round, 1);
     assert_int_equal(work_a.version, 0);
@@ -71,8 +77,7 @@ static void the_same_device_gets_the_same_lease_and_what_is_left_of_the_deadline
     test_device d = coordinator_enrol(c);
     coordinator_task(c, plain);
     fed_assignment first = device_ask_work(c, &d);
-    coordinator_commit(c);
-    coordinator_crash(c);
+    coordinator_restart(c);
     coordinator_wait(c, 4000);
     fed_assignment second = device_ask_work(c, &d);
     assert_true(first.lease == second.lease && first.lease != 0);
@@ -82,19 +87,16 @@ static void the_same_device_gets_the_same_lease_and_what_is_left_of_the_deadline
 
 static void an_update_counts_once_however_often_it_is_sent(void **state) {
     coordinator *c = *state;
-    test_device a = coordinator_enrol(c);
-    test_device b = coordinator_enrol(c);
+    const test_device a = coordinator_enrol(c), b = coordinator_enrol(c);
     coordinator_task(c, plain);
-    fed_assignment work_a = device_ask_work(c, &a);
-    fed_assignment work_b = device_ask_work(c, &b);
+    const fed_assignment work_a = device_ask_work(c, &a), work_b = device_ask_work(c, &b);
     for (int k = 0; k < 3; k++) {
         assert_int_equal(device_upload(c, &a, &work_a, ones, 1, NULL), 200);
         assert_int_equal(fedserver_rounds_front(&c->server->rounds)->round.received, 1);
     }
     assert_int_equal(device_checkin(c, &a, FED_ROLE_TRAIN, 1, 0).reason, FED_WAIT_REPORTED);
     assert_int_equal(device_upload(c, &b, &work_b, ones, 1, NULL), 200);
-    coordinator_commit(c);
-    coordinator_crash(c);
+    coordinator_restart(c);
     /* its round is committed, and still the answer is yes */
     assert_int_equal(device_upload(c, &a, &work_a, ones, 1, NULL), 200);
     assert_int_equal(fedserver_rounds_front(&c->server->rounds)->round.received, 0);
@@ -116,27 +118,24 @@ static void a_clone_is_refused_marked_and_named(void **state) {
     heard h = {0};
     const fed_log log = {.user = &h, .write = hear, .level = FED_LOG_WARN};
     const float others[PARAMETERS] = {2, 2, 2, 2, 2, 2};
-    char word[32], name[17];
+    char name[17];
     test_device a = coordinator_enrol(c);
     coordinator_task(c, plain);
     const fed_assignment work = device_ask_work(c, &a);
     assert_int_equal(device_upload(c, &a, &work, ones, 1, NULL), 200);
-    coordinator_commit(c);
-    coordinator_crash(c); /* what was counted is known to a coordinator that was restarted */
+    coordinator_restart(c); /* what was counted is known to a coordinator that was restarted */
     c->server->rounds.log = &log;
     assert_int_equal(device_upload(c, &a, &work, ones, 1, NULL), 200);
     assert_int_equal(h.warnings, 0);
     for (int k = 0; k < 3; k++) {
-        assert_int_equal(device_upload(c, &a, &work, others, 1, word), 409);
-        assert_string_equal(word, "cloned");
+        assert_string_equal(upload(c, &a, &work, others), "409 cloned");
     }
     fed_hex(a.fingerprint, 8, name);
     assert_int_equal(h.warnings, 1); /* said once, not as often as it is asked */
     assert_non_null(strstr(h.last, name));
     assert_int_equal(device_upload(c, &a, &work, ones, 1, NULL), 200);
     assert_int_equal(fedserver_rounds_front(&c->server->rounds)->round.received, 1);
-    coordinator_commit(c);
-    coordinator_crash(c);
+    coordinator_restart(c);
     const fedserver_device *row = coordinator_device(c, &a);
     assert_int_equal(row->cloned_ms, c->now_ms);
     assert_int_equal(fedserver_rounds_front(&c->server->rounds)->sum.updates, 1);
@@ -179,8 +178,7 @@ static void upload_expect_loss(coordinator *c, const test_device *d, const fed_a
 
 static void devices_of_any_size_count(void **state) {
     coordinator *c = *state;
-    test_device a = coordinator_enrol(c);
-    test_device b = coordinator_enrol(c);
+    const test_device a = coordinator_enrol(c), b = coordinator_enrol(c);
     const float two[PARAMETERS] = {2, 2, 2, 2, 2, 2};
     coordinator_task(c, plain);
     const float before = model(c)[0];
@@ -195,32 +193,25 @@ static void devices_of_any_size_count(void **state) {
 
 static void updates_that_can_not_count_say_why(void **state) {
     coordinator *c = *state;
-    char word[32];
-    test_device a = coordinator_enrol(c);
-    test_device b = coordinator_enrol(c);
+    const test_device a = coordinator_enrol(c), b = coordinator_enrol(c);
     coordinator_task(c, plain);
     fed_assignment work = device_ask_work(c, &a);
     fed_assignment other = work;
-    assert_int_equal(device_upload(c, &b, &work, ones, 1, word), 409); /* another's lease */
-    assert_string_equal(word, "lease_unknown");
+    assert_string_equal(upload(c, &b, &work, ones), "409 lease_unknown"); /* another's lease */
     other.lease++;
-    assert_int_equal(device_upload(c, &a, &other, ones, 1, word), 409);
-    assert_string_equal(word, "lease_unknown");
+    assert_string_equal(upload(c, &a, &other, ones), "409 lease_unknown");
     other = work;
     other.round = 2;
-    assert_int_equal(device_upload(c, &a, &other, ones, 1, word), 409);
-    assert_string_equal(word, "round_closed");
+    assert_string_equal(upload(c, &a, &other, ones), "409 round_closed");
     other = work;
     other.task.id = 7;
-    assert_int_equal(device_upload(c, &a, &other, ones, 1, word), 409);
-    assert_string_equal(word, "round_closed");
+    assert_string_equal(upload(c, &a, &other, ones), "409 round_closed");
     const float large[PARAMETERS] = {0, 0, 0, 0, 0, -16.5f};
-    assert_int_equal(device_upload(c, &a, &work, large, 1, word), 422);
-    assert_string_equal(word, "out_of_range");
+    assert_string_equal(upload(c, &a, &work, large), "422 out_of_range");
     upload_expect_loss(c, &a, &work, -3e38f);
     assert_int_equal(fedserver_rounds_front(&c->server->rounds)->round.received, 0);
     /* none of that has cost the device its slot */
-    assert_int_equal(device_upload(c, &a, &work, ones, 1, word), 200);
+    assert_int_equal(device_upload(c, &a, &work, ones, 1, NULL), 200);
 }
 
 /* Upload the bytes of w, which is freed. */
@@ -274,24 +265,19 @@ static void bytes_that_are_no_update_are_refused(void **state) {
 
 static void a_missed_minimum_abandons_the_attempt_and_keeps_what_is_counted(void **state) {
     coordinator *c = *state;
-    char word[32];
-    test_device a = coordinator_enrol(c);
-    test_device b = coordinator_enrol(c);
+    const test_device a = coordinator_enrol(c), b = coordinator_enrol(c);
     coordinator_task(c, strict);
-    fed_assignment work_a = device_ask_work(c, &a);
-    fed_assignment work_b = device_ask_work(c, &b);
+    const fed_assignment work_a = device_ask_work(c, &a), work_b = device_ask_work(c, &b);
     assert_int_equal(device_upload(c, &a, &work_a, ones, 1, NULL), 200);
     uint64_t epoch = fedserver_epoch(c->server);
     coordinator_wait(c, 10000);
     assert_int_not_equal(fedserver_epoch(c->server), epoch);
     assert_int_equal(fedserver_rounds_front(&c->server->rounds)->round.attempt, 2);
-    coordinator_commit(c);
-    coordinator_crash(c);
+    coordinator_restart(c);
     assert_int_equal(fedserver_rounds_front(&c->server->rounds)->round.attempt, 2);
     assert_int_equal(fedserver_rounds_front(&c->server->rounds)->round.received, 1);
     assert_int_equal(fedserver_rounds_front(&c->server->rounds)->round.leased, 1);
-    assert_int_equal(device_upload(c, &b, &work_b, ones, 1, word), 409);
-    assert_string_equal(word, "lease_expired");
+    assert_string_equal(upload(c, &b, &work_b, ones), "409 lease_expired");
     assert_int_equal(device_checkin(c, &a, FED_ROLE_TRAIN, 1, 0).reason, FED_WAIT_REPORTED);
     fed_assignment again = device_ask_work(c, &b);
     assert_int_equal(again.action, FED_ACTION_TRAIN);
@@ -303,8 +289,7 @@ static void a_missed_minimum_abandons_the_attempt_and_keeps_what_is_counted(void
 
 static void a_lease_of_an_abandoned_attempt_is_not_given_again(void **state) {
     coordinator *c = *state;
-    test_device a = coordinator_enrol(c);
-    test_device b = coordinator_enrol(c);
+    const test_device a = coordinator_enrol(c), b = coordinator_enrol(c);
     coordinator_task(c, strict);
     fed_assignment old = device_ask_work(c, &a);
     coordinator_wait(c, 10000);
@@ -317,13 +302,11 @@ static void a_lease_of_an_abandoned_attempt_is_not_given_again(void **state) {
 
 static void a_deadline_counts_for_requests_that_come_before_the_tick(void **state) {
     coordinator *c = *state;
-    char word[32];
     test_device d = coordinator_enrol(c);
     coordinator_task(c, strict);
     fed_assignment work = device_ask_work(c, &d);
     c->now_ms += 10000;
-    assert_int_equal(device_upload(c, &d, &work, ones, 1, word), 409);
-    assert_string_equal(word, "lease_expired");
+    assert_string_equal(upload(c, &d, &work, ones), "409 lease_expired");
 }
 
 static void what_was_not_committed_never_was(void **state) {
@@ -423,8 +406,7 @@ static void deltas_and_snapshots_give_the_same_bits(void **state) {
             noise(x, round, (uint32_t)k);
             assert_int_equal(device_upload(c, &d[k], &work[k], x, 1, NULL), 200);
         }
-        coordinator_commit(c);
-        coordinator_crash(c); /* the chain comes back from the store */
+        coordinator_restart(c); /* the chain comes back from the store */
     }
     fed_assignment done = device_checkin(c, &d[0], FED_ROLE_TRAIN, 1, 2);
     assert_int_equal(done.action, FED_ACTION_DONE);
@@ -462,9 +444,7 @@ static void only_the_newest_version_is_served(void **state) {
                                         "task=1&have=none&want=4294967296",
                                         "task=&have=none&want=0"};
     for (size_t k = 0; k < sizeof wrong / sizeof wrong[0]; k++) {
-        answer a = coordinator_ask(c, &d, "GET", "/v1/model", wrong[k], NULL, 0);
-        assert_int_equal(a.status, 400);
-        answer_free(&a);
+        assert_int_equal(coordinator_status(c, &d, "GET", "/v1/model", wrong[k], NULL, 0), 400);
     }
 }
 
@@ -507,11 +487,9 @@ static void a_wait_is_held_until_its_time_or_until_there_is_work(void **state) {
 
 static void the_epoch_moves_when_a_round_opens_and_rests_otherwise(void **state) {
     coordinator *c = *state;
-    test_device a = coordinator_enrol(c);
-    test_device b = coordinator_enrol(c);
+    const test_device a = coordinator_enrol(c), b = coordinator_enrol(c);
     coordinator_task(c, plain);
-    fed_assignment work_a = device_ask_work(c, &a);
-    fed_assignment work_b = device_ask_work(c, &b);
+    const fed_assignment work_a = device_ask_work(c, &a), work_b = device_ask_work(c, &b);
     uint64_t epoch = fedserver_epoch(c->server);
     assert_int_equal(device_upload(c, &a, &work_a, ones, 1, NULL), 200);
     assert_int_equal(fedserver_epoch(c->server), epoch);
@@ -521,14 +499,12 @@ static void the_epoch_moves_when_a_round_opens_and_rests_otherwise(void **state)
 
 static void a_finished_task_is_told_to_those_who_lack_its_last_model(void **state) {
     coordinator *c = *state;
-    test_device a = coordinator_enrol(c);
-    test_device b = coordinator_enrol(c);
+    const test_device a = coordinator_enrol(c), b = coordinator_enrol(c);
     coordinator_task(c, single);
     fed_assignment work = device_ask_work(c, &a);
     assert_int_equal(device_checkin(c, &b, FED_ROLE_TRAIN, 0, 0).reason, FED_WAIT_FULL);
     assert_int_equal(device_upload(c, &a, &work, ones, 1, NULL), 200);
-    coordinator_commit(c);
-    coordinator_crash(c);
+    coordinator_restart(c);
     fed_assignment done = device_checkin(c, &a, FED_ROLE_TRAIN, 1, 0);
     assert_int_equal(done.action, FED_ACTION_DONE);
     assert_int_equal(done.version, 1);
@@ -554,8 +530,7 @@ static void queued_tasks_that_do_not_fit_together_run_one_after_the_other(void *
     }
     assert_int_equal(device_checkin(c, &d, FED_ROLE_TRAIN, 3, 0).action, FED_ACTION_DONE);
     assert_int_equal(device_checkin(c, &d, FED_ROLE_TRAIN, 2, 0).reason, FED_WAIT_FINISHED);
-    coordinator_commit(c);
-    coordinator_crash(c);
+    coordinator_restart(c);
     assert_int_equal(fedserver_rounds_front(&c->server->rounds)->task.wire.id, 3);
 }
 
@@ -564,9 +539,7 @@ static int report(coordinator *c, const test_device *d, const fed_metric *metric
     fed_writer w;
     fed_writer_fixed(&w, body, sizeof body);
     fed_metric_write(&w, metric);
-    answer a = coordinator_ask(c, d, "POST", "/v1/metric", "", body, w.len);
-    answer_free(&a);
-    return a.status;
+    return coordinator_status(c, d, "POST", "/v1/metric", "", body, w.len);
 }
 
 static void an_evaluator_measures_every_newest_version_once_and_the_last_one_too(void **state) {
@@ -584,15 +557,13 @@ static void an_evaluator_measures_every_newest_version_once_and_the_last_one_too
     assert_int_equal(device_checkin(c, &judge, FED_ROLE_EVALUATE, 1, 0).reason, FED_WAIT_NO_MODEL);
     fed_assignment round = device_ask_work(c, &trainer);
     assert_int_equal(device_upload(c, &trainer, &round, ones, 1, NULL), 200);
-    coordinator_commit(c);
-    coordinator_crash(c);
+    coordinator_restart(c);
     work = device_checkin(c, &judge, FED_ROLE_EVALUATE, 1, 0);
     assert_int_equal(work.action, FED_ACTION_EVALUATE);
     assert_int_equal(work.version, 1);
     fed_metric last = {.task = 1, .version = 1, .samples = 10, .correct = 9, .loss = 0.5f};
     assert_int_equal(report(c, &judge, &last), 200);
-    coordinator_commit(c);
-    coordinator_crash(c);
+    coordinator_restart(c);
     assert_int_equal(device_checkin(c, &judge, FED_ROLE_EVALUATE, 1, 0).action, FED_ACTION_DONE);
     assert_int_equal(device_checkin(c, &judge, FED_ROLE_EVALUATE, 1, 1).reason, FED_WAIT_FINISHED);
     last.version = 2;
@@ -626,10 +597,9 @@ static void only_known_paths_methods_and_devices_get_in(void **state) {
             .fingerprint = cases[k].who != NULL ? cases[k].who->fingerprint : NULL};
         const int early = cases[k].status == 403 ? 0 : cases[k].status; /* small: told why, later */
         assert_int_equal(fedserver_body_refused(c->server, &head, cases[k].len), early);
-        answer a = coordinator_ask(c, cases[k].who, cases[k].method, cases[k].path, "", body,
-                                   (size_t)cases[k].len);
-        assert_int_equal(a.status, cases[k].status);
-        answer_free(&a);
+        assert_int_equal(coordinator_status(c, cases[k].who, cases[k].method, cases[k].path, "",
+                                            body, (size_t)cases[k].len),
+                         cases[k].status);
     }
 }
 
@@ -663,14 +633,10 @@ static void a_check_in_of_another_protocol_is_named_so(void **state) {
     fed_writer_fixed(&w, body, sizeof body);
     fed_checkin_write(&w, &(fed_checkin){.role = FED_ROLE_TRAIN});
     answer a = coordinator_ask(c, &d, "POST", "/v1/checkin", "", body, w.len - 1);
-    assert_int_equal(a.status, 400);
-    assert_string_equal(a.error, "bad_request");
-    answer_free(&a);
+    answer_expect(&a, 400, "bad_request");
     body[0]++;
     a = coordinator_ask(c, &d, "POST", "/v1/checkin", "", body, w.len);
-    assert_int_equal(a.status, 400);
-    assert_string_equal(a.error, "protocol_version");
-    answer_free(&a);
+    answer_expect(&a, 400, "protocol_version");
 }
 
 static void a_task_of_another_process_starts_by_itself(void **state) {

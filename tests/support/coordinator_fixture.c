@@ -95,6 +95,11 @@ void coordinator_crash(coordinator *c) {
     coordinator_open(c);
 }
 
+void coordinator_restart(coordinator *c) {
+    coordinator_commit(c);
+    coordinator_crash(c);
+}
+
 static void fail_on_finding(void *user, fedserver_check_kind kind, const char *text) {
     (void)user;
     if (kind == FEDSERVER_FOUND) {
@@ -114,8 +119,7 @@ void coordinator_check(const char *directory) {
 
 void coordinator_one_at_a_time(coordinator *c) {
     c->task_memory = fedserver_rounds_front(&c->server->rounds)->memory_bytes * 3 / 2;
-    coordinator_commit(c);
-    coordinator_crash(c);
+    coordinator_restart(c);
 }
 
 void coordinator_commit(coordinator *c) {
@@ -188,6 +192,34 @@ answer coordinator_ask(coordinator *c, const test_device *d, const char *method,
 
 void answer_free(answer *a) {
     free(a->body);
+}
+
+int coordinator_status(coordinator *c, const test_device *d, const char *method, const char *path,
+                       const char *query, const void *body, size_t len) {
+    answer a = coordinator_ask(c, d, method, path, query, body, len);
+    answer_free(&a);
+    return a.status;
+}
+
+json_t *coordinator_json(coordinator *c, const char *path, const char *query) {
+    answer a = coordinator_ask(c, NULL, "GET", path, query, NULL, 0);
+    assert_int_equal(a.status, 200);
+    json_t *root = json_loads((char *)a.body, 0, NULL);
+    assert_non_null(root);
+    answer_free(&a);
+    return root;
+}
+
+void answer_expect(answer *a, int status, const char *word) {
+    assert_int_equal(a->status, status);
+    assert_string_equal(a->error, word);
+    answer_free(a);
+}
+
+const char *answer_short(int status, const char *word) {
+    static char text[48];
+    snprintf(text, sizeof text, word[0] != '\0' ? "%d %s" : "%d%s", status, word);
+    return text;
 }
 
 test_device coordinator_enrol(coordinator *c) {

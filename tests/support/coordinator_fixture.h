@@ -6,6 +6,7 @@
 
 #include "fed_test.h"
 
+#include <jansson.h>
 #include <stdbool.h>
 
 #include "fed/crypto.h"
@@ -70,6 +71,9 @@ void coordinator_open(coordinator *c);
 /** Close without a commit, as a crash would, and open again. */
 void coordinator_crash(coordinator *c);
 
+/** Commit, then end as a crash would, and open again. */
+void coordinator_restart(coordinator *c);
+
 /** What a coordinator's directory has stored keeps the rules: `fedserver check` finds nothing. No
  * process serves the directory now. */
 void coordinator_check(const char *directory);
@@ -98,6 +102,20 @@ uint64_t coordinator_enrolled(const coordinator *c);
 answer coordinator_ask(coordinator *c, const test_device *d, const char *method, const char *path,
                        const char *query, const void *body, size_t len);
 void answer_free(answer *a);
+
+/** What GET path says to who reads it on this machine: JSON, which the caller frees. */
+json_t *coordinator_json(coordinator *c, const char *path, const char *query);
+
+/** Make one request for its status alone. */
+int coordinator_status(coordinator *c, const test_device *d, const char *method, const char *path,
+                       const char *query, const void *body, size_t len);
+
+/** The answer has this status and this word of an error ("": none). It is freed. */
+void answer_expect(answer *a, int status, const char *word);
+
+/** A status and a word in short, as "409 cloned", or "200" where the word is "". It stays until the
+ * next call. */
+const char *answer_short(int status, const char *word);
 
 /** A check-in that the coordinator answers at once. */
 fed_assignment device_checkin(coordinator *c, const test_device *d, fed_role role, uint64_t task,

@@ -10,22 +10,13 @@ static const char task[] = "{\"model\": \"input 2 | dense 2\", \"codec_up\": \"f
                            " \"codec_down\": \"float32\", \"rounds\": 2, \"cohort\": 1}";
 static const float ones[6] = {1, 1, 1, 1, 1, 1};
 
-static json_t *ask(coordinator *c, const char *query) {
-    answer a = coordinator_ask(c, NULL, "GET", "/v1/devices", query, NULL, 0);
-    assert_int_equal(a.status, 200);
-    json_t *root = json_loads((char *)a.body, 0, NULL);
-    assert_non_null(root);
-    answer_free(&a);
-    return root;
-}
-
 static const char *state_of(const json_t *root, size_t k) {
     const json_t *device = json_array_get(json_object_get(root, "devices"), k);
     return json_string_value(json_object_get(device, "state"));
 }
 
 static void expect_state(coordinator *c, size_t k, const char *state) {
-    json_t *root = ask(c, "");
+    json_t *root = coordinator_json(c, "/v1/devices", "");
     assert_string_equal(state_of(root, k), state);
     json_decref(root);
 }
@@ -40,7 +31,7 @@ static void portions_follow_each_other_to_the_last(void **state) {
         d[k] = coordinator_enrol(c);
     }
     for (bool more = true; more;) {
-        json_t *root = ask(c, query);
+        json_t *root = coordinator_json(c, "/v1/devices", query);
         const json_t *list = json_object_get(root, "devices"),
                      *next = json_object_get(root, "next");
         assert_int_equal(json_integer_value(json_object_get(root, "total")), DEVICES);
@@ -63,7 +54,7 @@ static void wrong_numbers_are_taken_for_the_usual_ones(void **state) {
                                           "after=x&limit=", "limit=-1"};
     (void)coordinator_enrol(c);
     for (size_t k = 0; k < sizeof queries / sizeof queries[0]; k++) {
-        json_t *root = ask(c, queries[k]);
+        json_t *root = coordinator_json(c, "/v1/devices", queries[k]);
         assert_int_equal(json_array_size(json_object_get(root, "devices")), 1);
         json_decref(root);
     }
@@ -81,7 +72,7 @@ static void a_devices_state_follows_its_life(void **state) {
     expect_state(c, 0, "training");
     assert_int_equal(device_upload(c, &d, &work, ones, 1, NULL), 200);
     coordinator_commit(c);
-    json_t *root = ask(c, "");
+    json_t *root = coordinator_json(c, "/v1/devices", "");
     const json_t *row = json_array_get(json_object_get(root, "devices"), 0);
     assert_string_equal(state_of(root, 0), "waiting");
     assert_int_equal(json_integer_value(json_object_get(row, "counted")), 1);
@@ -99,9 +90,7 @@ static void rounds_are_a_table_with_the_oldest_first(void **state) {
     coordinator *c = *state;
     test_device d = coordinator_enrol(c);
     answer a = coordinator_ask(c, NULL, "GET", "/rounds.csv", "", NULL, 0);
-    assert_int_equal(a.status, 404);
-    assert_string_equal(a.error, "task_unknown");
-    answer_free(&a);
+    answer_expect(&a, 404, "task_unknown");
     coordinator_task(c, task);
     for (int k = 0; k < 2; k++) {
         fed_assignment work = device_ask_work(c, &d);
@@ -131,13 +120,10 @@ static void the_model_is_for_operators(void **state) {
     fed_assignment work = device_ask_work(c, &d);
     assert_int_equal(device_upload(c, &d, &work, ones, 1, NULL), 200);
     coordinator_wait(c, 0);
-    answer a = coordinator_ask(c, NULL, "GET", "/model.safetensors", "", NULL, 0);
-    assert_int_equal(a.status, 403); /* who reads the page from this machine has not logged in */
-    answer_free(&a);
-    a = coordinator_ask(c, &d, "GET", "/model.safetensors", "", NULL, 0);
-    assert_int_equal(a.status, 403);
-    answer_free(&a);
-    a = coordinator_ask(c, &operator, "GET", "/model.safetensors", "task=1", NULL, 0);
+    assert_int_equal(coordinator_status(c, NULL, "GET", "/model.safetensors", "", NULL, 0),
+                     403); /* who reads the page from this machine has not logged in */
+    assert_int_equal(coordinator_status(c, &d, "GET", "/model.safetensors", "", NULL, 0), 403);
+    answer a = coordinator_ask(c, &operator, "GET", "/model.safetensors", "task=1", NULL, 0);
     assert_int_equal(a.status, 200);
     assert_string_equal(a.file_name, "model.safetensors");
     assert_fed_ok_err(fed_checkpoint_parse("answer", a.body, a.len, &model, &err));

@@ -14,12 +14,7 @@ static const char task[] = "{\"name\": \"caf\\u00e9 \\\"1\\\"\", \"model\": \"in
 static const float ones[6] = {1, 1, 1, 1, 1, 1};
 
 static json_t *status(coordinator *c) {
-    answer a = coordinator_ask(c, NULL, "GET", "/v1/status", "", NULL, 0);
-    assert_int_equal(a.status, 200);
-    json_t *root = json_loads((char *)a.body, 0, NULL);
-    assert_non_null(root);
-    answer_free(&a);
-    return root;
+    return coordinator_json(c, "/v1/status", "");
 }
 
 static int64_t integer(const json_t *object, const char *key) {
@@ -236,16 +231,14 @@ static void a_model_that_predicts_numbers_has_a_test_loss_and_no_accuracy(void *
     const fed_metric metric = {.task = work.task.id, .version = 1, .samples = 9, .loss = 0.25F};
     fed_writer_fixed(&w, body, sizeof body);
     fed_metric_write(&w, &metric);
-    answer a = coordinator_ask(c, &judge, "POST", "/v1/metric", "", body, w.len);
-    assert_int_equal(a.status, 200);
-    answer_free(&a);
+    assert_int_equal(coordinator_status(c, &judge, "POST", "/v1/metric", "", body, w.len), 200);
     coordinator_commit(c);
     json_t *root = status(c);
     const json_t *round = json_array_get(json_object_get(root, "rounds"), 0);
     assert_true(json_is_null(json_object_get(round, "accuracy")));
     assert_true(json_real_value(json_object_get(round, "test_loss")) == 0.25);
     json_decref(root);
-    a = coordinator_ask(c, NULL, "GET", "/metrics", "", NULL, 0);
+    answer a = coordinator_ask(c, NULL, "GET", "/metrics", "", NULL, 0);
     assert_non_null(strstr((char *)a.body, "fed_model_test_loss{task=\"1\"} 0.25"));
     assert_null(strstr((char *)a.body, "fed_model_accuracy{"));
     answer_free(&a);
@@ -332,8 +325,7 @@ static void metrics_count_devices_that_have_not_come_as_away(void **state) {
     (void)device_ask_work(c, &d[2]);
     expect_crowd(c, 2, 1);
     expect_crowd(c, 2, 1); /* it begins anew each time */
-    coordinator_commit(c);
-    coordinator_crash(c);
+    coordinator_restart(c);
     expect_crowd(c, 0, 3);
     (void)device_ask_work(c, &d[1]);
     expect_crowd(c, 1, 2);

@@ -3,8 +3,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
-#include "fed/version.h"
-
 #define SYNCHRONOUS                                                                                \
     "{\"model\": \"input 2 | dense 2\", \"codec_up\": \"float32\", \"codec_down\": \"float32\","   \
     " \"rounds\": 3, \"cohort\": 2, \"deadline_s\": 100}"
@@ -34,18 +32,7 @@ static int decline(coordinator *c, const test_device *d, const fed_assignment *w
 
 /* What a device that knows declines is told. */
 static fed_assignment ask(coordinator *c, const test_device *d, fed_role role) {
-    uint8_t body[64];
-    fed_writer w;
-    fed_writer_fixed(&w, body, sizeof body);
-    fed_checkin_write(&w, &(fed_checkin){.role = role, .capabilities = FED_CAN_DECLINE});
-    answer a = coordinator_ask(c, d, "POST", "/v1/checkin", "", body, w.len);
-    assert_int_equal(a.status, 200);
-    fed_assignment assignment;
-    fed_reader r;
-    fed_reader_init(&r, a.body, a.len);
-    assert_fed_ok(fed_assignment_read(&r, FED_PROTOCOL, &assignment));
-    answer_free(&a);
-    return assignment;
+    return device_say(c, d, &(fed_checkin){.role = role, .capabilities = FED_CAN_DECLINE});
 }
 
 static void assert_declined(coordinator *c, const test_device *d) {
@@ -55,6 +42,15 @@ static void assert_declined(coordinator *c, const test_device *d) {
     assert_true(told.retry_ms > 0);
     assert_int_equal(device_ask_work(c, d).reason, FED_WAIT_NO_TASK); /* an older device */
 }
+
+static int begin(void **state) {
+    coordinator_begin(state);
+    coordinator_task(*state, SYNCHRONOUS);
+    return 0;
+}
+
+/* A test whose coordinator has a synchronous task. */
+#define DECLINING(test) cmocka_unit_test_setup_teardown(test, begin, coordinator_end)
 
 static int upload(coordinator *c, const test_device *d, const fed_assignment *work) {
     const float x[6] = {1, 0, 0, 0, 0, 1};
@@ -108,8 +104,7 @@ static void decline_outlives_a_restart(const char *task) {
     const fed_assignment work = device_ask_work(&c, &a);
     assert_int_equal(device_ask_work(&c, &b).action, FED_ACTION_TRAIN);
     assert_int_equal(decline(&c, &a, &work), 200);
-    coordinator_commit(&c);
-    coordinator_crash(&c);
+    coordinator_restart(&c);
     assert_int_equal(fedserver_rounds_front(&c.server->rounds)->round.leased, 1);
     assert_declined(&c, &a);
     assert_int_equal(device_ask_work(&c, &b).action, FED_ACTION_TRAIN);
@@ -123,88 +118,65 @@ static void test_a_restart_knows_of_it(void **state) {
 }
 
 static void test_it_may_be_sent_again(void **state) {
-    (void)state;
-    coordinator c;
-    coordinator_setup(&c);
-    coordinator_task(&c, SYNCHRONOUS);
-    const test_device a = coordinator_enrol(&c), b = coordinator_enrol(&c);
-    const fed_assignment work = device_ask_work(&c, &a);
-    assert_int_equal(device_ask_work(&c, &b).action, FED_ACTION_TRAIN);
-    assert_int_equal(decline(&c, &a, &work), 200);
-    assert_int_equal(decline(&c, &a, &work), 200);
-    assert_int_equal(fedserver_rounds_front(&c.server->rounds)->round.leased, 1);
-    assert_int_equal(c.server->rounds.counters.declines, 1);
-    coordinator_teardown(&c);
+    coordinator *c = *state;
+    const test_device a = coordinator_enrol(c), b = coordinator_enrol(c);
+    const fed_assignment work = device_ask_work(c, &a);
+    assert_int_equal(device_ask_work(c, &b).action, FED_ACTION_TRAIN);
+    assert_int_equal(decline(c, &a, &work), 200);
+    assert_int_equal(decline(c, &a, &work), 200);
+    assert_int_equal(fedserver_rounds_front(&c->server->rounds)->round.leased, 1);
+    assert_int_equal(c->server->rounds.counters.declines, 1);
 }
 
 static void test_after_a_day_the_device_is_asked_again(void **state) {
-    (void)state;
-    coordinator c;
-    coordinator_setup(&c);
-    coordinator_task(&c, SYNCHRONOUS);
-    const test_device a = coordinator_enrol(&c);
-    const fed_assignment work = device_ask_work(&c, &a);
-    assert_int_equal(decline(&c, &a, &work), 200);
-    coordinator_wait(&c, day_ms - 1);
-    assert_declined(&c, &a);
-    coordinator_wait(&c, 1);
-    assert_int_equal(device_ask_work(&c, &a).action, FED_ACTION_TRAIN);
-    coordinator_teardown(&c);
+    coordinator *c = *state;
+    const test_device a = coordinator_enrol(c);
+    const fed_assignment work = device_ask_work(c, &a);
+    assert_int_equal(decline(c, &a, &work), 200);
+    coordinator_wait(c, day_ms - 1);
+    assert_declined(c, &a);
+    coordinator_wait(c, 1);
+    assert_int_equal(device_ask_work(c, &a).action, FED_ACTION_TRAIN);
 }
 
 static void test_it_is_of_one_task(void **state) {
-    (void)state;
-    coordinator c;
-    coordinator_setup(&c);
-    coordinator_task(&c, "{\"model\": \"input 2 | dense 2\", \"codec_up\": \"float32\","
-                         " \"rounds\": 1, \"cohort\": 1}");
-    coordinator_one_at_a_time(&c);
-    coordinator_task(&c, SYNCHRONOUS);
-    const test_device a = coordinator_enrol(&c), b = coordinator_enrol(&c);
-    const fed_assignment first = device_ask_work(&c, &a);
-    assert_int_equal(decline(&c, &a, &first), 200);
-    const fed_assignment work = device_ask_work(&c, &b);
-    assert_int_equal(upload(&c, &b, &work), 200);
-    coordinator_wait(&c, 0);
-    const fed_assignment second = device_ask_work(&c, &a);
+    coordinator *c = *state;
+    coordinator_task(c, "{\"model\": \"input 2 | dense 2\", \"codec_up\": \"float32\","
+                        " \"rounds\": 1, \"cohort\": 1}");
+    coordinator_one_at_a_time(c);
+    coordinator_task(c, SYNCHRONOUS);
+    const test_device a = coordinator_enrol(c), b = coordinator_enrol(c);
+    const fed_assignment first = device_ask_work(c, &a);
+    assert_int_equal(decline(c, &a, &first), 200);
+    const fed_assignment work = device_ask_work(c, &b);
+    assert_int_equal(upload(c, &b, &work), 200);
+    coordinator_wait(c, 0);
+    const fed_assignment second = device_ask_work(c, &a);
     assert_int_equal(second.action, FED_ACTION_TRAIN);
     assert_int_equal(second.task.id, 2);
-    answer late = decline_with(&c, &a, &first, reason);
-    assert_int_equal(late.status, 409);
-    assert_string_equal(late.error, "round_closed");
-    answer_free(&late);
-    coordinator_teardown(&c);
+    answer late = decline_with(c, &a, &first, reason);
+    answer_expect(&late, 409, "round_closed");
 }
 
 static void test_an_older_lease_takes_no_slot_away(void **state) {
-    (void)state;
-    coordinator c;
-    coordinator_setup(&c);
-    coordinator_task(&c, SYNCHRONOUS);
-    const test_device a = coordinator_enrol(&c);
-    fed_assignment work = device_ask_work(&c, &a);
+    coordinator *c = *state;
+    const test_device a = coordinator_enrol(c);
+    fed_assignment work = device_ask_work(c, &a);
     work.lease++;
-    answer other = decline_with(&c, &a, &work, reason);
-    assert_int_equal(other.status, 409);
-    assert_string_equal(other.error, "lease_unknown");
-    answer_free(&other);
-    assert_int_equal(device_ask_work(&c, &a).action, FED_ACTION_TRAIN);
-    coordinator_teardown(&c);
+    answer other = decline_with(c, &a, &work, reason);
+    answer_expect(&other, 409, "lease_unknown");
+    assert_int_equal(device_ask_work(c, &a).action, FED_ACTION_TRAIN);
 }
 
 static void test_an_evaluator_declines_too(void **state) {
-    (void)state;
-    coordinator c;
-    coordinator_setup(&c);
-    coordinator_task(&c, SYNCHRONOUS);
-    const test_device judge = coordinator_enrol_evaluator(&c);
-    const fed_assignment work = ask(&c, &judge, FED_ROLE_EVALUATE);
+    coordinator *c = *state;
+    const test_device judge = coordinator_enrol_evaluator(c);
+    const fed_assignment work = ask(c, &judge, FED_ROLE_EVALUATE);
     assert_int_equal(work.action, FED_ACTION_EVALUATE);
-    assert_int_equal(decline(&c, &judge, &work), 200);
-    const fed_assignment told = ask(&c, &judge, FED_ROLE_EVALUATE);
+    assert_int_equal(decline(c, &judge, &work), 200);
+    const fed_assignment told = ask(c, &judge, FED_ROLE_EVALUATE);
     assert_int_equal(told.action, FED_ACTION_WAIT);
     assert_int_equal(told.reason, FED_WAIT_DECLINED);
-    coordinator_teardown(&c);
 }
 
 static fed_status keep_reason(void *user, const fedserver_decline *found, fed_error *err) {
@@ -214,59 +186,44 @@ static fed_status keep_reason(void *user, const fedserver_decline *found, fed_er
 }
 
 static void test_a_reason_is_made_fit_for_people(void **state) {
-    (void)state;
-    coordinator c;
+    coordinator *c = *state;
     char stored[256] = "";
     fed_error err = {0};
-    coordinator_setup(&c);
-    coordinator_task(&c, SYNCHRONOUS);
-    const test_device a = coordinator_enrol(&c);
-    const fed_assignment work = device_ask_work(&c, &a);
-    answer taken = decline_with(&c, &a, &work,
+    const test_device a = coordinator_enrol(c);
+    const fed_assignment work = device_ask_work(c, &a);
+    answer taken = decline_with(c, &a, &work,
                                 "gr\xc3\xb6\xc3\x9f"
                                 "er\n\x1b[31m\xff");
-    assert_int_equal(taken.status, 200);
-    answer_free(&taken);
-    assert_fed_ok_err(c.server->store->decline_each(c.server->db, 1, 0, keep_reason, stored, &err));
+    answer_expect(&taken, 200, "");
+    assert_fed_ok_err(
+        c->server->store->decline_each(c->server->db, 1, 0, keep_reason, stored, &err));
     assert_string_equal(stored, "gr\xc3\xb6\xc3\x9f"
                                 "er??[31m?");
-    coordinator_teardown(&c);
 }
 
 static void test_without_a_reason_the_slot_is_free_and_the_device_may_come_again(void **state) {
-    (void)state;
-    coordinator c;
-    coordinator_setup(&c);
-    coordinator_task(&c, SYNCHRONOUS);
-    const test_device a = coordinator_enrol(&c);
-    const fed_assignment work = device_ask_work(&c, &a);
-    answer given = decline_with(&c, &a, &work, "");
-    assert_int_equal(given.status, 200);
-    answer_free(&given);
-    assert_int_equal(fedserver_rounds_front(&c.server->rounds)->round.leased, 0);
-    assert_int_equal(c.server->rounds.counters.declines, 0);
-    assert_int_equal(upload(&c, &a, &work), 409);
-    coordinator_wait(&c, 60000);
-    const fed_assignment again = ask(&c, &a, FED_ROLE_TRAIN);
+    coordinator *c = *state;
+    const test_device a = coordinator_enrol(c);
+    const fed_assignment work = device_ask_work(c, &a);
+    answer given = decline_with(c, &a, &work, "");
+    answer_expect(&given, 200, "");
+    assert_int_equal(fedserver_rounds_front(&c->server->rounds)->round.leased, 0);
+    assert_int_equal(c->server->rounds.counters.declines, 0);
+    assert_int_equal(upload(c, &a, &work), 409);
+    coordinator_wait(c, 60000);
+    const fed_assignment again = ask(c, &a, FED_ROLE_TRAIN);
     assert_int_equal(again.action, FED_ACTION_TRAIN);
     assert_true(again.lease != work.lease);
-    assert_int_equal(upload(&c, &a, &again), 200);
-    coordinator_teardown(&c);
+    assert_int_equal(upload(c, &a, &again), 200);
 }
 
 static void test_what_is_no_decline_is_refused(void **state) {
-    (void)state;
-    coordinator c;
-    coordinator_setup(&c);
-    coordinator_task(&c, SYNCHRONOUS);
-    const test_device a = coordinator_enrol(&c);
-    (void)device_ask_work(&c, &a);
-    answer garbage = coordinator_ask(&c, &a, "POST", "/v1/decline", "", "no", 2);
-    assert_int_equal(garbage.status, 400);
-    assert_string_equal(garbage.error, "bad_request");
-    answer_free(&garbage);
-    assert_int_equal(device_ask_work(&c, &a).action, FED_ACTION_TRAIN);
-    coordinator_teardown(&c);
+    coordinator *c = *state;
+    const test_device a = coordinator_enrol(c);
+    (void)device_ask_work(c, &a);
+    answer garbage = coordinator_ask(c, &a, "POST", "/v1/decline", "", "no", 2);
+    answer_expect(&garbage, 400, "bad_request");
+    assert_int_equal(device_ask_work(c, &a).action, FED_ACTION_TRAIN);
 }
 
 int main(void) {
@@ -274,14 +231,14 @@ int main(void) {
         cmocka_unit_test(test_its_slot_is_another_ones_at_once),
         cmocka_unit_test(test_so_it_is_in_asynchronous_rounds),
         cmocka_unit_test(test_a_restart_knows_of_it),
-        cmocka_unit_test(test_it_may_be_sent_again),
-        cmocka_unit_test(test_after_a_day_the_device_is_asked_again),
-        cmocka_unit_test(test_it_is_of_one_task),
-        cmocka_unit_test(test_an_older_lease_takes_no_slot_away),
-        cmocka_unit_test(test_an_evaluator_declines_too),
-        cmocka_unit_test(test_a_reason_is_made_fit_for_people),
-        cmocka_unit_test(test_without_a_reason_the_slot_is_free_and_the_device_may_come_again),
-        cmocka_unit_test(test_what_is_no_decline_is_refused),
+        DECLINING(test_it_may_be_sent_again),
+        DECLINING(test_after_a_day_the_device_is_asked_again),
+        WITH_COORDINATOR(test_it_is_of_one_task),
+        DECLINING(test_an_older_lease_takes_no_slot_away),
+        DECLINING(test_an_evaluator_declines_too),
+        DECLINING(test_a_reason_is_made_fit_for_people),
+        DECLINING(test_without_a_reason_the_slot_is_free_and_the_device_may_come_again),
+        DECLINING(test_what_is_no_decline_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -55,11 +55,7 @@ static int tell_status(coordinator *c, const test_device *d, const fed_gang *gan
 
 /* The list of gangs; the caller owns the root. */
 static json_t *gangs(coordinator *c, json_t **root) {
-    answer a = coordinator_ask(c, NULL, "GET", "/v1/status", "", NULL, 0);
-    assert_int_equal(a.status, 200);
-    *root = json_loads((char *)a.body, 0, NULL);
-    assert_non_null(*root);
-    answer_free(&a);
+    *root = coordinator_json(c, "/v1/status", "");
     return json_object_get(*root, "gangs");
 }
 
@@ -162,17 +158,11 @@ static void what_is_no_gang_is_refused(void **state) {
     fed_gang wrong = two;
     wrong.worker[1].rank = 2;
     answer a = tell(c, &d, &wrong);
-    assert_int_equal(a.status, 400);
-    assert_string_equal(a.error, "bad_gang");
-    answer_free(&a);
+    answer_expect(&a, 400, "bad_gang");
     a = coordinator_ask(c, &d, "POST", "/v1/gang", "", "\x03", 1);
-    assert_int_equal(a.status, 400);
-    assert_string_equal(a.error, "gang_layout");
-    answer_free(&a);
+    answer_expect(&a, 400, "gang_layout");
     static const uint8_t large[FED_GANG_BYTES + 1];
-    a = coordinator_ask(c, &d, "POST", "/v1/gang", "", large, sizeof large);
-    assert_int_equal(a.status, 413);
-    answer_free(&a);
+    assert_int_equal(coordinator_status(c, &d, "POST", "/v1/gang", "", large, sizeof large), 413);
     assert_int_equal(gang_count(c), 0);
 }
 
@@ -239,18 +229,8 @@ static void only_a_device_that_can_is_told_that_the_coordinator_can(void **state
     const test_device d = coordinator_enrol(c);
     static const uint32_t each[] = {0, FED_CAN_GANG, FED_CAN_GANG | FED_CAN_NAMED};
     for (size_t k = 0; k < sizeof each / sizeof each[0]; k++) {
-        const uint32_t named = each[k];
-        uint8_t body[64];
-        fed_writer w;
-        fed_writer_fixed(&w, body, sizeof body);
-        fed_checkin_write(&w, &(fed_checkin){.capabilities = named});
-        answer a = coordinator_ask(c, &d, "POST", "/v1/checkin", "", body, w.len);
-        fed_assignment told;
-        fed_reader r;
-        fed_reader_init(&r, a.body, a.len);
-        assert_fed_ok(fed_assignment_read(&r, 2, &told));
-        assert_int_equal(told.capabilities & (FED_CAN_GANG | FED_CAN_NAMED), named);
-        answer_free(&a);
+        const fed_assignment told = device_say(c, &d, &(fed_checkin){.capabilities = each[k]});
+        assert_int_equal(told.capabilities & (FED_CAN_GANG | FED_CAN_NAMED), each[k]);
     }
 }
 

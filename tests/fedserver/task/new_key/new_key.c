@@ -78,8 +78,7 @@ static void the_keys_are_kept_shown_and_sent(void **state) {
     coordinator_setup(&c);
     coordinator_task(&c, "{" TASK ", \"patience\": 7, \"mercy\": 0.1}");
     test_device d = coordinator_enrol(&c);
-    coordinator_commit(&c);
-    coordinator_crash(&c);
+    coordinator_restart(&c);
     coordinator_wait(&c, 1);
     assert_status_has(&c, "\"patience\":7");
     assert_status_has(&c, "\"mercy\":0.1");
