@@ -22,22 +22,19 @@ static float *values_of(float value) {
 }
 
 static uint64_t put(fixture *f, void *db, uint64_t task, const void *bytes, size_t len) {
-    fed_error err = {0};
     const uint64_t digest = fed_digest_bytes(bytes, len);
-    assert_fed_ok_err(f->store->blob_put(db, task, digest, bytes, len, &err));
+    must(f->store->blob_put(db, task, digest, bytes, len, &f->err));
     return digest;
 }
 
 static void commit(fixture *f, void *db) {
-    fed_error err = {0};
-    assert_fed_ok_err(f->store->commit(db, &err));
+    must(f->store->commit(db, &f->err));
 }
 
 static bool is_there(fixture *f, uint64_t task, uint64_t digest) {
-    fed_error err = {0};
     void *bytes = NULL;
     size_t len = 0;
-    fed_status status = f->store->blob_find(f->db, task, digest, &bytes, &len, &err);
+    fed_status status = f->store->blob_find(f->db, task, digest, &bytes, &len, &f->err);
     assert_true(status == FED_OK || status == FED_ENOTFOUND);
     assert_true(status != FED_OK || fed_digest_bytes(bytes, len) == digest);
     free(bytes);
@@ -47,7 +44,6 @@ static bool is_there(fixture *f, uint64_t task, uint64_t digest) {
 /* Store version `version` of the task as a thread of its own would: bytes first, then rows. The
  * values are all `value`, the residual all -1, the state "state", the delta "delta VALUE". */
 static void make_version(fixture *f, uint64_t task, uint32_t version, float value) {
-    fed_error err = {0};
     char delta[32];
     snprintf(delta, sizeof delta, "delta %g", (double)value);
     float *values = values_of(value), *residual = values_of(-1);
@@ -63,9 +59,9 @@ static void make_version(fixture *f, uint64_t task, uint32_t version, float valu
     row.state_digest = put(f, f->db, task, "state", 5);
     const uint64_t part = put(f, f->db, task, delta, strlen(delta));
     commit(f, f->db);
-    assert_fed_ok_err(f->store->model_put(f->db, task, &row, &err));
-    assert_fed_ok_err(f->store->delta_add(f->db, task, version, (const uint8_t *)delta,
-                                          strlen(delta), &part, &err));
+    must(f->store->model_put(f->db, task, &row, &f->err));
+    must(f->store->delta_add(f->db, task, version, (const uint8_t *)delta, strlen(delta), &part,
+                             &f->err));
     commit(f, f->db);
     free(values);
     free(residual);
@@ -80,9 +76,8 @@ static fed_status note_delta(void *user, uint32_t version, const uint8_t *part, 
 }
 
 static void expect_version(fixture *f, uint64_t task, uint32_t version, float value) {
-    fed_error err = {0};
     fedserver_model_row row;
-    assert_fed_ok_err(f->store->model_find(f->db, task, &row, &err));
+    must(f->store->model_find(f->db, task, &row, &f->err));
     assert_int_equal(row.version, version);
     assert_int_equal(row.size, SIZE);
     assert_true(row.kept && row.values[0] == value && row.values[SIZE - 1] == value);
@@ -95,33 +90,31 @@ static void expect_version(fixture *f, uint64_t task, uint32_t version, float va
 
 static void a_version_that_names_blobs_comes_back(void **state) {
     fixture *f = *state;
-    fed_error err = {0};
     char said[64] = "";
     uint32_t count = 0;
     uint64_t bytes = 0;
     const uint64_t task = add_task(f, "t");
     make_version(f, task, 1, 3);
     reopen(f);
-    assert_fed_ok_err(f->store->recover(f->db, &err));
+    must(f->store->recover(f->db, &f->err));
     expect_version(f, task, 1, 3);
-    assert_fed_ok_err(f->store->delta_each(f->db, task, 0, 9, note_delta, said, &err));
+    must(f->store->delta_each(f->db, task, 0, 9, note_delta, said, &f->err));
     assert_string_equal(said, "1=delta 3 ");
-    assert_fed_ok_err(f->store->delta_sum(f->db, task, 0, &count, &bytes, &err));
+    must(f->store->delta_sum(f->db, task, 0, &count, &bytes, &f->err));
     assert_true(count == 1 && bytes == strlen("delta 3"));
 }
 
 static void a_version_without_residual_and_state_names_one_blob(void **state) {
     fixture *f = *state;
-    fed_error err = {0};
     const uint64_t task = add_task(f, "t");
     float *values = values_of(2);
     fedserver_model_row row = {.version = 4, .values = values, .size = SIZE, .kept = true};
     row.digest = put(f, f->db, task, values, SIZE * sizeof *values);
     commit(f, f->db);
-    assert_fed_ok_err(f->store->model_put(f->db, task, &row, &err));
+    must(f->store->model_put(f->db, task, &row, &f->err));
     commit(f, f->db);
     free(values);
-    assert_fed_ok_err(f->store->model_find(f->db, task, &row, &err));
+    must(f->store->model_find(f->db, task, &row, &f->err));
     assert_true(row.version == 4 && row.residual == NULL && row.state_len == 0);
     free(row.values);
     free(row.state);
@@ -129,26 +122,23 @@ static void a_version_without_residual_and_state_names_one_blob(void **state) {
 
 static void a_blob_that_no_row_names_is_swept_at_the_start(void **state) {
     fixture *f = *state;
-    fed_error err = {0};
     const uint64_t task = add_task(f, "t");
     make_version(f, task, 1, 3);
     const uint64_t lost = put(f, f->db, task, "lost", 4);
     commit(f, f->db);
     assert_true(is_there(f, task, lost));
     reopen(f);
-    assert_fed_ok_err(f->store->recover(f->db, &err));
+    must(f->store->recover(f->db, &f->err));
     assert_false(is_there(f, task, lost));
     expect_version(f, task, 1, 3);
 }
 
 static void sweep(fixture *f, uint64_t task) {
-    fed_error err = {0};
-    assert_fed_ok_err(f->store->blob_sweep(f->db, task, &err));
+    must(f->store->blob_sweep(f->db, task, &f->err));
 }
 
 static void a_blob_goes_after_the_last_row_that_names_it(void **state) {
     fixture *f = *state;
-    fed_error err = {0};
     const uint64_t task = add_task(f, "t"), other = add_task(f, "o");
     float *values = values_of(3), *unchanged = NULL;
     const uint64_t digest = fed_digest(values, SIZE);
@@ -156,23 +146,23 @@ static void a_blob_goes_after_the_last_row_that_names_it(void **state) {
     make_version(f, task, 1, 3);
     /* the version before stays as a keyframe, without another copy */
     const fedserver_keyframe old = {.version = 1, .digest = digest, .size = SIZE, .kept = true};
-    assert_fed_ok_err(f->store->keyframe_add(f->db, task, &old, &err));
+    must(f->store->keyframe_add(f->db, task, &old, &f->err));
     make_version(f, task, 2, 4);
     assert_true(is_there(f, task, digest));
     fedserver_keyframe found;
-    assert_fed_ok_err(f->store->keyframe_find(f->db, task, 9, &found, &unchanged, &err));
+    must(f->store->keyframe_find(f->db, task, 9, &found, &unchanged, &f->err));
     assert_true(found.version == 1 && found.size == SIZE && found.kept);
     assert_memory_equal(unchanged, values, SIZE * sizeof *values);
-    assert_fed_ok_err(f->store->keyframe_find(f->db, task, 9, &found, NULL, &err));
+    must(f->store->keyframe_find(f->db, task, 9, &found, NULL, &f->err));
     assert_int_equal(found.size, SIZE);
 
-    assert_fed_ok_err(f->store->keyframe_prune(f->db, task, 2, &err));
+    must(f->store->keyframe_prune(f->db, task, 2, &f->err));
     commit(f, f->db);
     assert_true(is_there(f, task, digest)); /* until it is swept */
     sweep(f, task);
     assert_false(is_there(f, task, digest));
     assert_true(is_there(f, task, fed_digest_bytes("delta 3", 7)));
-    assert_fed_ok_err(f->store->delta_prune(f->db, task, 1, &err));
+    must(f->store->delta_prune(f->db, task, 1, &f->err));
     commit(f, f->db);
     sweep(f, task);
     assert_false(is_there(f, task, fed_digest_bytes("delta 3", 7)));
@@ -184,16 +174,15 @@ static void a_blob_goes_after_the_last_row_that_names_it(void **state) {
 
 static void a_row_of_the_same_transaction_may_name_a_blob(void **state) {
     fixture *f = *state;
-    fed_error err = {0};
     const uint64_t task = add_task(f, "t");
     float *values = values_of(2), *found = NULL;
     fedserver_keyframe named = {.version = 1, .size = SIZE, .kept = true};
     named.digest = put(f, f->db, task, values, SIZE * sizeof *values);
-    assert_fed_ok_err(f->store->keyframe_add(f->db, task, &named, &err));
+    must(f->store->keyframe_add(f->db, task, &named, &f->err));
     commit(f, f->db);
     reopen(f);
-    assert_fed_ok_err(f->store->recover(f->db, &err));
-    assert_fed_ok_err(f->store->keyframe_find(f->db, task, 1, &named, &found, &err));
+    must(f->store->recover(f->db, &f->err));
+    must(f->store->keyframe_find(f->db, task, 1, &named, &found, &f->err));
     assert_memory_equal(found, values, SIZE * sizeof *values);
     free(found);
     free(values);
@@ -201,10 +190,9 @@ static void a_row_of_the_same_transaction_may_name_a_blob(void **state) {
 
 static void a_transaction_that_is_rolled_back_deletes_no_blob(void **state) {
     fixture *f = *state;
-    fed_error err = {0};
     const uint64_t task = add_task(f, "t");
     make_version(f, task, 1, 3);
-    assert_fed_ok_err(f->store->delta_prune(f->db, task, 1, &err));
+    must(f->store->delta_prune(f->db, task, 1, &f->err));
     f->store->rollback(f->db);
     sweep(f, task);
     assert_true(is_there(f, task, fed_digest_bytes("delta 3", 7)));
@@ -213,16 +201,15 @@ static void a_transaction_that_is_rolled_back_deletes_no_blob(void **state) {
 
 static void a_cancelled_tasks_blobs_are_deleted(void **state) {
     fixture *f = *state;
-    fed_error err = {0};
     uint64_t cleared = 0;
     const uint64_t task = add_task(f, "t");
     make_version(f, task, 1, 3);
     put_state(f, task, FEDSERVER_TASK_CANCELLED, 5);
     commit(f, f->db);
-    assert_fed_ok_err(f->store->task_clear(f->db, &cleared, &err));
+    must(f->store->task_clear(f->db, &cleared, &f->err));
     f->store->rollback(f->db);
     expect_version(f, task, 1, 3);
-    assert_fed_ok_err(f->store->task_clear(f->db, &cleared, &err));
+    must(f->store->task_clear(f->db, &cleared, &f->err));
     commit(f, f->db);
     assert_int_equal(cleared, task);
     assert_false(is_there(f, task, fed_digest_bytes("state", 5)));
@@ -233,7 +220,6 @@ static void a_cancelled_tasks_blobs_are_deleted(void **state) {
 static void clearing_many_tasks_spares_what_is_not_named_yet(void **state) {
     fixture *f = *state;
     enum { TASKS = 40 };
-    fed_error err = {0};
     uint64_t cleared = 0;
     const uint64_t task = add_task(f, "t");
     make_version(f, task, 1, 3);
@@ -242,13 +228,13 @@ static void clearing_many_tasks_spares_what_is_not_named_yet(void **state) {
     const fedserver_model_row row = {.values = (float[]){1}, .size = 1};
     for (int k = 0; k < TASKS; k++) {
         const uint64_t cancelled = add_task(f, "c");
-        assert_fed_ok_err(f->store->model_put(f->db, cancelled, &row, &err));
+        must(f->store->model_put(f->db, cancelled, &row, &f->err));
         put_state(f, cancelled, FEDSERVER_TASK_CANCELLED, 5);
     }
     for (int k = 0; k < TASKS; k++) {
-        assert_fed_ok_err(f->store->task_clear(f->db, &cleared, &err));
+        must(f->store->task_clear(f->db, &cleared, &f->err));
     }
-    assert_fed_status(f->store->task_clear(f->db, &cleared, &err), FED_ENOTFOUND);
+    assert_fed_status(f->store->task_clear(f->db, &cleared, &f->err), FED_ENOTFOUND);
     commit(f, f->db);
     assert_true(is_there(f, task, next));
     expect_version(f, task, 1, 3);
@@ -275,7 +261,6 @@ static void *put_beside(void *user) {
 
 static void another_thread_puts_blobs_while_a_transaction_is_open(void **state) {
     fixture *f = *state;
-    fed_error err = {0};
     worker w = {.f = f, .task = add_task(f, "t")};
     pthread_t thread;
     commit(f, f->db);
@@ -283,15 +268,14 @@ static void another_thread_puts_blobs_while_a_transaction_is_open(void **state) 
     assert_int_equal(pthread_create(&thread, NULL, put_beside, &w), 0);
     assert_int_equal(pthread_join(thread, NULL), 0);
     const fedserver_keyframe named = {.version = 1, .digest = w.digest, .size = SIZE, .kept = true};
-    assert_fed_ok_err(f->store->keyframe_add(f->db, w.task, &named, &err));
-    assert_fed_ok_err(f->store->update_add(f->db, &row, (const uint8_t *)"u", 1, &err));
+    must(f->store->keyframe_add(f->db, w.task, &named, &f->err));
+    must(f->store->update_add(f->db, &row, (const uint8_t *)"u", 1, &f->err));
     commit(f, f->db);
     assert_true(is_there(f, w.task, w.digest));
 }
 
 static void a_copy_has_the_blobs(void **state) {
     fixture *f = *state;
-    fed_error err = {0};
     const uint64_t task = add_task(f, "t");
     make_version(f, task, 1, 3);
     if (f->store->copy == NULL) {
@@ -299,8 +283,8 @@ static void a_copy_has_the_blobs(void **state) {
     }
     fixture copy = {.store = f->store, .where = f->where};
     fed_test_tmpdir(copy.directory, sizeof copy.directory);
-    assert_fed_ok_err(f->store->copy(f->db, copy.directory, &err));
-    assert_fed_ok_err(copy.store->open(copy.directory, copy.where, &copy.db, &err));
+    must(f->store->copy(f->db, copy.directory, &f->err));
+    must(copy.store->open(copy.directory, copy.where, &copy.db, &f->err));
     expect_version(&copy, task, 1, 3);
     copy.store->close(copy.db);
     fed_test_rmdir(copy.directory);

@@ -123,17 +123,16 @@ enum { STEPS = sizeof steps / sizeof steps[0] };
 /* -- before and after -- */
 
 static void begin_batch(fixture *f, batch *b) {
-    fed_error err = {0};
     turn_of_test++;
     *b = (batch){.f = f, .device = {.fingerprint = {SENDER, turn_of_test}}, .task = {.name = "n"}};
-    assert_fed_ok_err(f->store->device_add(f->db, &b->device, &err));
-    assert_fed_ok_err(f->store->task_add(f->db, &b->task, &err));
+    must(f->store->device_add(f->db, &b->device, &f->err));
+    must(f->store->task_add(f->db, &b->task, &f->err));
     b->row = (fedserver_update_row){
         .task = b->task.wire.id, .round = 7, .device = b->device.id, .lease = 2U * turn_of_test};
     const fedserver_token token = {.expires_ms = 1000};
-    assert_fed_ok_err(f->store->token_add(f->db, name_of(USED), &token, &err));
-    assert_fed_ok_err(f->store->commit(f->db, &err));
-    assert_fed_ok_err(f->store->device_count(f->db, &b->devices, &err));
+    must(f->store->token_add(f->db, name_of(USED), &token, &f->err));
+    must(f->store->commit(f->db, &f->err));
+    must(f->store->device_count(f->db, &b->devices, &f->err));
 }
 
 /* Nothing of the batch is there, and a batch without a failure is stored. */
@@ -339,13 +338,12 @@ static void fail_each_write(fixture *f, const char *deed, fed_status expected, b
         begin_batch(f, &b);
         lay_trap(f, deed, turn);
         go_on_carelessly(&b, NULL, 0, &first);
-        fed_error err = {0};
-        const fed_status status = b.f->store->commit(f->db, &err);
+        const fed_status status = b.f->store->commit(f->db, &f->err);
         fed_postgres_sql(f->where, "SELECT last_value FROM fedserver.turns", turns, sizeof turns);
         fired = atoi(turns) >= turn;
         clear_trap(f);
         assert_fed_status(status, fired ? expected : FED_OK);
-        assert_true(!is_failure(first.status) || strcmp(first.text, err.text) == 0);
+        assert_true(!is_failure(first.status) || strcmp(first.text, f->err.text) == 0);
         assert_true(fired || !is_failure(first.status));
         assert_false(f->store->writing(f->db));
         if (fired) {

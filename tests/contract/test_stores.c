@@ -118,16 +118,15 @@ static void what_was_committed_is_there_when_it_is_opened_again_and_nothing_else
 
 static void a_rollback_forgets_what_was_not_committed(void **state) {
     fixture *f = *state;
-    fed_error err = {0};
     fedserver_update_row row = a_lease(f);
     sums seen = {0};
     commit(f, f->db);
-    assert_fed_ok_err(f->store->update_add(f->db, &row, (const uint8_t *)"ab", 2, &err));
+    must(f->store->update_add(f->db, &row, (const uint8_t *)"ab", 2, &f->err));
     add_token(f, f->db, 1);
     f->store->rollback(f->db);
     f->store->rollback(f->db); /* nothing is left to forget */
     assert_fed_status(find_token(f, f->db, 1), FED_ENOTFOUND);
-    assert_fed_ok_err(f->store->update_each(f->db, 0, 0, sum_up, &seen, &err));
+    must(f->store->update_each(f->db, 0, 0, sum_up, &seen, &f->err));
     assert_int_equal(seen.count, 0);
     add_token(f, f->db, 1);
     commit(f, f->db);
@@ -138,14 +137,13 @@ static void a_rollback_forgets_what_was_not_committed(void **state) {
 
 static void a_handle_knows_whether_it_has_anything_to_commit(void **state) {
     fixture *f = *state;
-    fed_error err = {0};
     fedserver_update_row row = a_lease(f);
     assert_true(f->store->writing(f->db));
     commit(f, f->db);
     assert_false(f->store->writing(f->db));
     assert_fed_status(find_token(f, f->db, 1), FED_ENOTFOUND);
     assert_false(f->store->writing(f->db));
-    assert_fed_ok_err(f->store->update_add(f->db, &row, (const uint8_t *)"ab", 2, &err));
+    must(f->store->update_add(f->db, &row, (const uint8_t *)"ab", 2, &f->err));
     assert_true(f->store->writing(f->db));
     f->store->rollback(f->db);
     assert_false(f->store->writing(f->db));
@@ -155,25 +153,24 @@ static void a_handle_knows_whether_it_has_anything_to_commit(void **state) {
 
 static void a_commit_is_what_other_handles_see(void **state) {
     fixture *f = *state;
-    fed_error err = {0};
     void *other = open_again(f);
     bool changed = false;
-    assert_fed_ok_err(f->store->changed(other, &changed, &err));
-    assert_fed_ok_err(f->store->changed(other, &changed, &err));
+    must(f->store->changed(other, &changed, &f->err));
+    must(f->store->changed(other, &changed, &f->err));
     assert_false(changed);
     add_token(f, f->db, 1);
     assert_fed_status(find_token(f, other, 1), FED_ENOTFOUND);
-    assert_fed_ok_err(f->store->changed(other, &changed, &err));
+    must(f->store->changed(other, &changed, &f->err));
     assert_false(changed);
     commit(f, f->db);
     assert_fed_ok(find_token(f, other, 1));
-    assert_fed_ok_err(f->store->changed(other, &changed, &err));
+    must(f->store->changed(other, &changed, &f->err));
     assert_true(changed);
-    assert_fed_ok_err(f->store->changed(other, &changed, &err));
+    must(f->store->changed(other, &changed, &f->err));
     assert_false(changed);
     add_token(f, other, 2);
     commit(f, other);
-    assert_fed_ok_err(f->store->changed(other, &changed, &err));
+    must(f->store->changed(other, &changed, &f->err));
     assert_false(changed); /* the handle knows its own changes */
     f->store->close(other);
     assert_fed_ok(find_token(f, f->db, 2));
@@ -197,29 +194,28 @@ static fed_status stop_at_second(void *user, const fedserver_update_row *row, co
 
 static void a_visitor_that_stops_ends_the_walk_and_not_the_transaction(void **state) {
     fixture *f = *state;
-    fed_error err = {0};
     fedserver_update_row row = a_lease(f);
     int seen = 0;
     for (uint64_t k = 1; k <= 3; k++) {
         row.lease = k;
-        assert_fed_ok_err(f->store->update_add(f->db, &row, (const uint8_t *)"x", 1, &err));
+        must(f->store->update_add(f->db, &row, (const uint8_t *)"x", 1, &f->err));
     }
-    assert_fed_status(f->store->update_each(f->db, 0, 0, stop_at_second, &seen, &err), FED_ERANGE);
-    assert_string_equal(err.text, "that is enough");
+    assert_fed_status(f->store->update_each(f->db, 0, 0, stop_at_second, &seen, &f->err),
+                      FED_ERANGE);
+    assert_string_equal(f->err.text, "that is enough");
     assert_int_equal(seen, 2);
     uint32_t count = 0;
     commit(f, f->db);
-    assert_fed_ok_err(f->store->update_count(f->db, row.task, row.round, &count, &err));
+    must(f->store->update_count(f->db, row.task, row.round, &count, &f->err));
     assert_int_equal(count, 3);
 }
 
 /* S6. The second handle is in another process: within one process, a store may not notice it. */
 static void one_process_serves(void **state) {
     fixture *f = *state;
-    fed_error err = {0};
     assert_int_equal(f->store->holder(f->db), 0);
-    assert_fed_ok_err(f->store->lock(f->db, &err));
-    assert_fed_ok_err(f->store->lock(f->db, &err)); /* this handle already holds the lock */
+    must(f->store->lock(f->db, &f->err));
+    must(f->store->lock(f->db, &f->err)); /* this handle already holds the lock */
     fflush(NULL);
     const pid_t pid = fork();
     assert_true(pid >= 0);
@@ -227,10 +223,10 @@ static void one_process_serves(void **state) {
         void *other = NULL;
         char holder[40];
         snprintf(holder, sizeof holder, "process %ld", (long)getppid());
-        bool right = f->store->open(f->directory, f->where, &other, &err) == FED_OK;
+        bool right = f->store->open(f->directory, f->where, &other, &f->err) == FED_OK;
         right = right && f->store->holder(other) == getppid();
-        right = right && f->store->lock(other, &err) == FED_EBUSY;
-        right = right && strstr(err.text, holder) != NULL;
+        right = right && f->store->lock(other, &f->err) == FED_EBUSY;
+        right = right && strstr(f->err.text, holder) != NULL;
         _exit(right ? 0 : 1);
     }
     int how = 0;
@@ -238,7 +234,7 @@ static void one_process_serves(void **state) {
     assert_int_equal(how, 0);
     reopen(f);
     assert_int_equal(f->store->holder(f->db), 0);
-    assert_fed_ok_err(f->store->lock(f->db, &err));
+    must(f->store->lock(f->db, &f->err));
 }
 
 /* -- copies and checks -- */
@@ -263,14 +259,13 @@ enum { LARGE = 200000 };
 
 /* Store an update of each kind: one byte, and LARGE bytes. */
 static fedserver_update_row two_updates(fixture *f) {
-    fed_error err = {0};
     fedserver_update_row row = a_lease(f);
     uint8_t *body = malloc(LARGE);
     assert_non_null(body);
     memset(body, 2, LARGE);
-    assert_fed_ok_err(f->store->update_add(f->db, &row, body + 1, 1, &err));
+    must(f->store->update_add(f->db, &row, body + 1, 1, &f->err));
     row.lease = 2;
-    assert_fed_ok_err(f->store->update_add(f->db, &row, body, LARGE, &err));
+    must(f->store->update_add(f->db, &row, body, LARGE, &f->err));
     free(body);
     return row;
 }
@@ -278,7 +273,6 @@ static fedserver_update_row two_updates(fixture *f) {
 /* S12 */
 static void a_copy_holds_what_was_committed_and_goes_its_own_way(void **state) {
     fixture *f = *state;
-    fed_error err = {0};
     fixture copy = *f;
     sums seen = {0};
     if (f->store->copy == NULL) {
@@ -289,12 +283,12 @@ static void a_copy_holds_what_was_committed_and_goes_its_own_way(void **state) {
     commit(f, f->db);
     void *other = open_again(f);
     add_token(f, other, 1); /* another handle writes meanwhile */
-    assert_fed_ok_err(f->store->copy(f->db, copy.directory, &err));
+    must(f->store->copy(f->db, copy.directory, &f->err));
     commit(f, other);
     f->store->close(other);
     copy.db = open_again(&copy);
     assert_fed_status(find_token(&copy, copy.db, 1), FED_ENOTFOUND);
-    assert_fed_ok_err(f->store->update_each(copy.db, 0, 0, sum_up, &seen, &err));
+    must(f->store->update_each(copy.db, 0, 0, sum_up, &seen, &f->err));
     assert_int_equal(seen.count, 2);
     assert_true(seen.bytes == 2 * (LARGE + 1));
     assert_int_equal(check(&copy, copy.db), 0);
@@ -350,26 +344,25 @@ static void a_body_that_is_not_what_was_acknowledged_is_not_handed_out(void **st
     fixture *f = *state;
     static const size_t sizes[] = {3000, LARGE};
     for (size_t k = 0; k < 2; k++) {
-        fed_error err = {0};
         fedserver_update_row row = {0};
         sums seen = {0};
         uint8_t *body = malloc(sizes[k]);
         assert_non_null(body);
         memset(body, 0xa0 + (int)k, sizes[k]);
         row = k == 0 ? a_lease(f) : (fedserver_update_row){1, 7, 1, 2};
-        assert_fed_ok_err(f->store->update_add(f->db, &row, body, sizes[k], &err));
+        must(f->store->update_add(f->db, &row, body, sizes[k], &f->err));
         commit(f, f->db);
         free(body);
         assert_int_equal(check(f, f->db), 0);
         f->store->close(f->db);
         const int damaged = damage(f->directory, (uint8_t)(0xa0 + k), 2000);
         f->db = open_again(f);
-        const fed_status status = f->store->update_each(f->db, 0, 0, sum_up, &seen, &err);
+        const fed_status status = f->store->update_each(f->db, 0, 0, sum_up, &seen, &f->err);
         assert_fed_status(status, damaged > 0 ? FED_EFORMAT : FED_OK);
         assert_int_equal(seen.count, damaged > 0 ? 0 : 1);
         assert_true(damaged == 0 || check(f, f->db) > 0);
-        assert_true(damaged == 0 || strstr(err.text, "0100000000000000") != NULL);
-        assert_fed_ok_err(f->store->update_clear(f->db, row.task, UINT32_MAX, &err));
+        assert_true(damaged == 0 || strstr(f->err.text, "0100000000000000") != NULL);
+        must(f->store->update_clear(f->db, row.task, UINT32_MAX, &f->err));
         commit(f, f->db);
     }
 }
@@ -453,21 +446,19 @@ static bool deed_copy(void *user) {
 
 static void start_with_version_1(void *user) {
     fixture *f = user;
-    fed_error err = {0};
     fed_test_rmdir(f->directory);
     assert_int_equal(mkdir(f->directory, 0700), 0);
-    assert_fed_ok_err(f->store->create(f->directory, f->where, &err));
+    must(f->store->create(f->directory, f->where, &f->err));
     f->db = open_again(f);
     assert_int_equal(add_task(f, "n"), 1);
-    assert_fed_ok_err(write_together(f, f->db, before_version, &err));
+    must(write_together(f, f->db, before_version, &f->err));
     f->store->close(f->db);
 }
 
 static void expect_a_version(void *user, bool acknowledged) {
     fixture *f = user;
-    fed_error err = {0};
     f->db = open_again(f);
-    assert_fed_ok_err(f->store->recover(f->db, &err));
+    must(f->store->recover(f->db, &f->err));
     const uint32_t version = read_together(f, f->db);
     assert_true(version == after_version || (version == before_version && !acknowledged));
     assert_int_equal(check(f, f->db), 0);
@@ -482,10 +473,9 @@ static void start_without_a_store(void *user) {
 
 static void expect_a_store_or_none(void *user, bool acknowledged) {
     fixture *f = user;
-    fed_error err = {0};
-    if (f->store->exists(f->directory, f->where, &err) != FED_OK) {
+    if (f->store->exists(f->directory, f->where, &f->err) != FED_OK) {
         assert_false(acknowledged);
-        assert_fed_ok_err(f->store->create(f->directory, f->where, &err));
+        must(f->store->create(f->directory, f->where, &f->err));
     }
     f->db = open_again(f);
     assert_int_equal(check(f, f->db), 0);
@@ -503,13 +493,12 @@ static void start_without_a_copy(void *user) {
 
 static void expect_a_copy_or_none(void *user, bool acknowledged) {
     fixture *f = user;
-    fed_error err = {0};
     fixture copy = *f;
     snprintf(copy.directory, sizeof copy.directory, "%.240s/copy", f->directory);
-    if (f->store->exists(copy.directory, "", &err) != FED_OK) {
+    if (f->store->exists(copy.directory, "", &f->err) != FED_OK) {
         assert_false(acknowledged);
         f->db = open_again(f);
-        assert_fed_ok_err(f->store->copy(f->db, copy.directory, &err));
+        must(f->store->copy(f->db, copy.directory, &f->err));
         f->store->close(f->db);
     }
     copy.db = open_again(&copy);

@@ -18,7 +18,17 @@ typedef struct fixture {
     const char *where;
     char directory[256];
     void *db;
+    fed_error err;
 } fixture;
+
+/* The call of a store must succeed; else the test fails with the sentence in f->err. */
+#define must(call)                                                                                 \
+    do {                                                                                           \
+        const fed_status must_status_ = (call);                                                    \
+        if (must_status_ != FED_OK) {                                                              \
+            fail_msg("%s: %s (%s)", #call, fed_status_name(must_status_), f->err.text);            \
+        }                                                                                          \
+    } while (0)
 
 /* For a store that takes a WHERE, the environment may give one for tests, which may delete what is
  * there. PostgreSQL has a server of the tests' own. */
@@ -40,15 +50,16 @@ static inline void fixture_clear(const fedserver_store *store, const char *where
 }
 
 static inline int setup(void **state) {
-    static fixture f;
-    fed_error err = {0};
-    f.store = tried != NULL ? tried : fedserver_store_at(0);
-    f.where = fixture_where(f.store);
-    fed_test_tmpdir(f.directory, sizeof f.directory);
-    fixture_clear(f.store, f.where);
-    assert_fed_ok_err(f.store->create(f.directory, f.where, &err));
-    assert_fed_ok_err(f.store->open(f.directory, f.where, &f.db, &err));
-    *state = &f;
+    static fixture fresh;
+    fixture *f = &fresh;
+    f->err = (fed_error){0};
+    f->store = tried != NULL ? tried : fedserver_store_at(0);
+    f->where = fixture_where(f->store);
+    fed_test_tmpdir(f->directory, sizeof f->directory);
+    fixture_clear(f->store, f->where);
+    must(f->store->create(f->directory, f->where, &f->err));
+    must(f->store->open(f->directory, f->where, &f->db, &f->err));
+    *state = f;
     return 0;
 }
 
@@ -60,9 +71,14 @@ static inline int teardown(void **state) {
 }
 
 static inline void reopen(fixture *f) {
-    fed_error err = {0};
     f->store->close(f->db);
-    assert_fed_ok_err(f->store->open(f->directory, f->where, &f->db, &err));
+    must(f->store->open(f->directory, f->where, &f->db, &f->err));
+}
+
+/* Commit, and open the store again: what is there now stays. */
+static inline void keep(fixture *f) {
+    must(f->store->commit(f->db, &f->err));
+    reopen(f);
 }
 
 /* Sums over the updates that a walk has seen. */
@@ -86,38 +102,34 @@ static inline fed_status sum_up(void *user, const fedserver_update_row *row, con
 
 /* Store a task and a device, and return an update's row that belongs to them. */
 static inline fedserver_update_row a_lease(fixture *f) {
-    fed_error err = {0};
     fedserver_device device = {.fingerprint = {1}};
     fedserver_task task = {.name = "n"};
-    assert_fed_ok_err(f->store->device_add(f->db, &device, &err));
-    assert_fed_ok_err(f->store->task_add(f->db, &task, &err));
+    must(f->store->device_add(f->db, &device, &f->err));
+    must(f->store->task_add(f->db, &task, &f->err));
     return (fedserver_update_row){
         .task = task.wire.id, .round = 7, .device = device.id, .lease = 1};
 }
 
 static inline fedserver_device add_device(fixture *f, uint8_t first) {
-    fed_error err = {0};
     fedserver_device device = {.fingerprint = {first}, .enrolled_ms = first, .expires_ms = 1000};
-    assert_fed_ok_err(f->store->device_add(f->db, &device, &err));
+    must(f->store->device_add(f->db, &device, &f->err));
     return device;
 }
 
 static inline uint64_t add_task(fixture *f, const char *name) {
-    fed_error err = {0};
     fedserver_task task = {.queued_ms = 10};
     strcpy(task.name, name);
-    assert_fed_ok_err(f->store->task_add(f->db, &task, &err));
+    must(f->store->task_add(f->db, &task, &f->err));
     return task.wire.id;
 }
 
 static inline void put_state(fixture *f, uint64_t id, fedserver_task_state to,
                              int64_t finished_ms) {
-    fed_error err = {0};
     fedserver_task task;
-    assert_fed_ok_err(f->store->task_find(f->db, FEDSERVER_PICK_ID, id, &task, &err));
+    must(f->store->task_find(f->db, FEDSERVER_PICK_ID, id, &task, &f->err));
     task.state = to;
     task.finished_ms = finished_ms;
-    assert_fed_ok_err(f->store->task_put(f->db, &task, ~0U, &err));
+    must(f->store->task_put(f->db, &task, ~0U, &f->err));
 }
 
 static inline fed_status say_decline(void *user, const fedserver_decline *decline, fed_error *err) {
