@@ -2,7 +2,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <jansson.h>
@@ -21,16 +20,9 @@ static const float ones[6] = {1, 1, 1, 1, 1, 1};
 
 /* Run `fedserver COMMAND --dir DIRECTORY REST`; its exit code. */
 static int run(world *w, const char *command, const char *rest) {
-    char line[1024];
-    snprintf(line, sizeof line, "%s/fedserver %s --dir %s %s 2>&1", FED_BIN_DIR, command,
-             w->c.directory, rest);
-    FILE *pipe = popen(line, "r");
-    assert_non_null(pipe);
-    size_t len = fread(w->out, 1, sizeof w->out - 1, pipe);
-    w->out[len] = '\0';
-    int status = pclose(pipe);
-    assert_true(WIFEXITED(status));
-    return WEXITSTATUS(status);
+    char args[800];
+    snprintf(args, sizeof args, "%s --dir '%s' %s", command, w->c.directory, rest);
+    return fed_test_run("/", "fedserver", args, w->out, sizeof w->out);
 }
 
 static void says(world *w, const char *command, const char *rest, const char *text) {

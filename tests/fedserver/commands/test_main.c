@@ -3,43 +3,54 @@
 #include "fed_test.h"
 
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "fedserver/http.h"
 
-/* Run fedserver with these words; its exit code. What it printed, on both channels, into out. */
-static int run(const char *words, char out[4096]) {
-    char line[1024];
-    snprintf(line, sizeof line, "%s/fedserver %s 2>&1", FED_BIN_DIR, words);
-    FILE *pipe = popen(line, "r");
-    assert_non_null(pipe);
-    size_t len = fread(out, 1, 4095, pipe);
-    out[len] = '\0';
-    int status = pclose(pipe);
-    assert_true(WIFEXITED(status));
-    return WEXITSTATUS(status);
+typedef struct shop {
+    char directory[256];
+    char out[4096]; /* what the last command printed, on both channels */
+} shop;
+
+static int setup(void **state) {
+    static shop s;
+    fed_test_tmpdir(s.directory, sizeof s.directory);
+    *state = &s;
+    return 0;
+}
+
+static int teardown(void **state) {
+    fed_test_rmdir(((shop *)*state)->directory);
+    return 0;
+}
+
+/* Run fedserver with these words; its exit code. */
+static int run(shop *s, const char *words) {
+    return fed_test_run(s->directory, "fedserver", words, s->out, sizeof s->out);
+}
+
+/* It must end with this code, and print these words among others. */
+static void expect(shop *s, const char *words, int code, const char *says) {
+    if (run(s, words) != code || strstr(s->out, says) == NULL) {
+        fail_msg("fedserver %s: %s", words, s->out);
+    }
 }
 
 static void every_command_explains_itself(void **state) {
-    (void)state;
+    shop *s = *state;
     static const char *const names[] = {
         "init",   "run",    "front",  "token",  "task",   "page",    "devices", "tokens", "audit",
         "rename", "revoke", "status", "export", "backup", "restore", "check",   "health"};
-    char out[4096];
-    assert_int_equal(run("--help", out), 0);
     for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
         char words[40];
-        assert_non_null(strstr(out, names[k]));
+        expect(s, "--help", 0, names[k]);
         snprintf(words, sizeof words, "%s --help", names[k]);
-        char help[4096];
-        assert_int_equal(run(words, help), 0);
-        assert_non_null(strstr(help, "usage: fedserver"));
+        expect(s, words, 0, "usage: fedserver");
     }
 }
 
 static void wrong_usage_exits_with_2(void **state) {
-    (void)state;
+    shop *s = *state;
     static const char *const wrong[] = {
         "",
         "nonesuch",
@@ -73,151 +84,99 @@ static void wrong_usage_exits_with_2(void **state) {
         "health --dir x y",
         "run --dir x --keep",
     };
-    char out[4096];
     for (size_t k = 0; k < sizeof wrong / sizeof wrong[0]; k++) {
-        if (run(wrong[k], out) != 2 || strstr(out, "usage") == NULL) {
-            fail_msg("fedserver %s: %s", wrong[k], out);
-        }
+        expect(s, wrong[k], 2, "usage");
     }
 }
 
 static void a_coordinator_is_made_used_and_not_made_again(void **state) {
-    (void)state;
-    char directory[256];
-    char words[700];
-    char out[4096];
-    fed_test_tmpdir(directory, sizeof directory);
-    snprintf(words, sizeof words, "token --dir %s/c", directory);
-    assert_int_equal(run(words, out), 1);
-    assert_non_null(strstr(out, "fedserver init"));
-    snprintf(words, sizeof words, "init --dir %s/c --host localhost --host 10.0.0.1", directory);
-    assert_int_equal(run(words, out), 0);
-    assert_int_equal(run(words, out), 1);
-    assert_non_null(strstr(out, "already"));
-    snprintf(words, sizeof words, "init --dir %s/c --keep", directory);
-    assert_int_equal(run(words, out), 0);
-    assert_non_null(strstr(out, "left as it is"));
-    snprintf(words, sizeof words, "cert ca --dir %s/c", directory);
-    assert_int_equal(run(words, out), 0);
-    assert_ptr_equal(strstr(out, "-----BEGIN CERTIFICATE-----"), out);
-    assert_non_null(strstr(out, "-----END CERTIFICATE-----\n"));
-    snprintf(words, sizeof words, "health --dir %s/c", directory);
-    assert_int_equal(run(words, out), 1);
-    assert_non_null(strstr(out, "nobody serves"));
-    snprintf(words, sizeof words, "token --dir %s/c --count 3 --hours 2", directory);
-    assert_int_equal(run(words, out), 0);
-    assert_int_equal(strlen(out), 3 * 44); /* three lines of 43 characters */
-    snprintf(words, sizeof words, "token --dir %s/c --role evaluator --tag north", directory);
-    assert_int_equal(run(words, out), 0);
-    assert_int_equal(strlen(out), 44);
-    snprintf(words, sizeof words, "devices --dir %s/c", directory);
-    assert_int_equal(run(words, out), 0);
-    assert_non_null(strstr(out, "no device is enrolled yet"));
-    snprintf(words, sizeof words, "revoke --dir %s/c 0123456789abcdef", directory);
-    assert_int_equal(run(words, out), 1);
-    assert_non_null(strstr(out, "`fedserver devices` lists them"));
-    snprintf(words, sizeof words, "export --dir %s/c %s/m.safetensors", directory, directory);
-    assert_int_equal(run(words, out), 1);
-    assert_non_null(strstr(out, "no task has started"));
-    char path[300];
-    snprintf(path, sizeof path, "%s/t.json", directory);
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    fputs("{\"model\": \"lr\", \"rounds\": 1, \"cohort\": 1}", file);
-    fclose(file);
-    snprintf(words, sizeof words, "task --dir %s/c %s", directory, path);
-    assert_int_equal(run(words, out), 0);
-    assert_string_equal(out, "task 1 is queued\n");
-    snprintf(words, sizeof words, "status --dir %s/c", directory);
-    assert_int_equal(run(words, out), 0);
-    assert_non_null(strstr(out, "): queued\nnot being served: "));
-    snprintf(words, sizeof words, "export --dir %s/c --task 1 %s/m.safetensors", directory,
-             directory);
-    assert_int_equal(run(words, out), 0);
-    fed_test_rmdir(directory);
+    shop *s = *state;
+    static const char task[] = "{\"model\": \"lr\", \"rounds\": 1, \"cohort\": 1}";
+    static const char make[] = "init --dir c --host localhost --host 10.0.0.1";
+    expect(s, "token --dir c", 1, "fedserver init");
+    expect(s, make, 0, "");
+    expect(s, make, 1, "already");
+    expect(s, "init --dir c --keep", 0, "left as it is");
+    expect(s, "cert ca --dir c", 0, "-----END CERTIFICATE-----\n");
+    assert_ptr_equal(strstr(s->out, "-----BEGIN CERTIFICATE-----"), s->out);
+    expect(s, "health --dir c", 1, "nobody serves");
+    expect(s, "token --dir c --count 3 --hours 2", 0, "");
+    assert_int_equal(strlen(s->out), 3 * 44); /* three lines of 43 characters */
+    expect(s, "token --dir c --role evaluator --tag north", 0, "");
+    assert_int_equal(strlen(s->out), 44);
+    expect(s, "devices --dir c", 0, "no device is enrolled yet");
+    expect(s, "revoke --dir c 0123456789abcdef", 1, "`fedserver devices` lists them");
+    expect(s, "export --dir c m.safetensors", 1, "no task has started");
+    fed_test_put(s->directory, "t.json", task, strlen(task));
+    expect(s, "task --dir c t.json", 0, "");
+    assert_string_equal(s->out, "task 1 is queued\n");
+    expect(s, "status --dir c", 0, "): queued\nnot being served: ");
+    expect(s, "export --dir c --task 1 m.safetensors", 0, "");
 }
 
 static void a_backup_of_a_site_says_what_it_lacks(void **state) {
-    (void)state;
-    char directory[256], words[700], out[4096], path[300];
-    fed_test_tmpdir(directory, sizeof directory);
-    snprintf(words, sizeof words, "init --dir %s/c", directory);
-    assert_int_equal(run(words, out), 0);
-    snprintf(words, sizeof words, "backup --dir %s/c %s/one", directory, directory);
-    assert_int_equal(run(words, out), 0);
-    assert_null(strstr(out, "upstream"));
-    snprintf(path, sizeof path, "%s/c/upstream", directory);
+    shop *s = *state;
+    char path[300];
+    expect(s, "init --dir c", 0, "");
+    expect(s, "backup --dir c one", 0, "");
+    assert_null(strstr(s->out, "upstream"));
+    snprintf(path, sizeof path, "%s/c/upstream", s->directory);
     assert_int_equal(mkdir(path, 0700), 0);
-    snprintf(words, sizeof words, "backup --dir %s/c %s/two", directory, directory);
-    assert_int_equal(run(words, out), 0);
-    assert_non_null(strstr(out, "c/upstream is not in it"));
-    assert_non_null(strstr(out, "needs a new token"));
-    snprintf(path, sizeof path, "%s/two/upstream", directory);
+    expect(s, "backup --dir c two", 0, "c/upstream is not in it");
+    assert_non_null(strstr(s->out, "needs a new token"));
+    snprintf(path, sizeof path, "%s/two/upstream", s->directory);
     assert_int_equal(access(path, F_OK), -1);
-    fed_test_rmdir(directory);
 }
 
 static void a_coordinator_on_sqlite_serves_alone(void **state) {
-    (void)state;
-    char directory[256], words[700], out[4096];
+    shop *s = *state;
+    char words[100];
     fed_error err = {0};
     uint16_t port = 0;
     int fd = -1;
-    fed_test_tmpdir(directory, sizeof directory);
-    snprintf(words, sizeof words, "init --dir %s/c", directory);
-    assert_int_equal(run(words, out), 0);
+    expect(s, "init --dir c", 0, "");
     static const struct {
         const char *address, *says;
     } wrong[] = {{"127.0.0.1", "its port is not"},        {"127.0.0.1:0", "its port is not"},
                  {"0.0.0.0:8445", "one IP address"},      {"[::]:8445", "one IP address"},
                  {"localhost:8445", "not an IP address"}, {"::1:8445", "no brackets"}};
     for (size_t k = 0; k < sizeof wrong / sizeof wrong[0]; k++) {
-        snprintf(words, sizeof words, "run --dir %s/c --cluster %s", directory, wrong[k].address);
-        assert_int_equal(run(words, out), 1);
-        assert_non_null(strstr(out, wrong[k].says));
+        snprintf(words, sizeof words, "run --dir c --cluster %s", wrong[k].address);
+        expect(s, words, 1, wrong[k].says);
     }
     assert_fed_ok_err(fedserver_http_listen("127.0.0.1", &port, &fd, &err));
     close(fd);
-    snprintf(words, sizeof words, "run --dir %s/c --cluster 127.0.0.1:%u", directory, port);
-    assert_int_equal(run(words, out), 1);
-    assert_non_null(strstr(out, "can't share the store sqlite"));
-    fed_test_rmdir(directory);
+    snprintf(words, sizeof words, "run --dir c --cluster 127.0.0.1:%u", port);
+    expect(s, words, 1, "can't share the store sqlite");
 }
 
 static void a_browser_is_let_in_by_a_link(void **state) {
-    (void)state;
-    char directory[256], words[700], out[4096];
-    fed_test_tmpdir(directory, sizeof directory);
-    snprintf(words, sizeof words, "init --dir %s/c", directory);
-    assert_int_equal(run(words, out), 0);
-    snprintf(words, sizeof words, "page --dir %s/c", directory);
-    assert_int_equal(run(words, out), 0);
+    shop *s = *state;
     static const char usual[] = "https://localhost:8443/login#";
-    assert_memory_equal(out, usual, sizeof usual - 1);
-    assert_int_equal(strlen(out), sizeof usual - 1 + 43 + 1);
-    snprintf(words, sizeof words, "page --dir %s/c --host ::1 --front-port 9", directory);
-    assert_int_equal(run(words, out), 0);
-    assert_memory_equal(out, "https://[::1]:9/login#", 22);
-    snprintf(words, sizeof words, "page --dir %s/c --bearer --days 7", directory);
-    assert_int_equal(run(words, out), 0);
-    assert_int_equal(strlen(out), 44);
-    snprintf(words, sizeof words, "page --dir %s/c --revoke", directory);
-    assert_int_equal(run(words, out), 0);
-    assert_non_null(strstr(out, "have ended"));
-    fed_test_rmdir(directory);
+    expect(s, "init --dir c", 0, "");
+    expect(s, "page --dir c", 0, usual);
+    assert_memory_equal(s->out, usual, sizeof usual - 1);
+    assert_int_equal(strlen(s->out), sizeof usual - 1 + 43 + 1);
+    expect(s, "page --dir c --host ::1 --front-port 9", 0, "");
+    assert_memory_equal(s->out, "https://[::1]:9/login#", 22);
+    expect(s, "page --dir c --bearer --days 7", 0, "");
+    assert_int_equal(strlen(s->out), 44);
+    expect(s, "page --dir c --revoke", 0, "have ended");
 }
+
+#define WITH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void) {
     if (access(FED_BIN_DIR "/fedserver", X_OK) != 0) {
         return 77;
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_command_explains_itself),
-        cmocka_unit_test(wrong_usage_exits_with_2),
-        cmocka_unit_test(a_coordinator_is_made_used_and_not_made_again),
-        cmocka_unit_test(a_backup_of_a_site_says_what_it_lacks),
-        cmocka_unit_test(a_coordinator_on_sqlite_serves_alone),
-        cmocka_unit_test(a_browser_is_let_in_by_a_link),
+        WITH(every_command_explains_itself),
+        WITH(wrong_usage_exits_with_2),
+        WITH(a_coordinator_is_made_used_and_not_made_again),
+        WITH(a_backup_of_a_site_says_what_it_lacks),
+        WITH(a_coordinator_on_sqlite_serves_alone),
+        WITH(a_browser_is_let_in_by_a_link),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
