@@ -20,16 +20,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "chaos.h"
+#include "chaos_crowd.h"
 #include "chaos_log.h"
 #include "fed/clock.h"
-#include "fed/file.h"
 #include "fed/rng.h"
-#include "fed_drill.h"
 #include "fed_port.h"
 #include "fed_postgres.h"
 #include "fed_test.h"
-#include "federation.h"
 
 #define MODEL "input 128 | dense 64 | relu | dense 10"
 
@@ -37,18 +34,11 @@ enum { LORIS = 16, TOKEN_LIFE_S = 24 * 3600, LIMIT_S = 900, POLL_MS = 10 };
 /* Early, so that the shortest run meets it. */
 enum { FIRST_DATABASE_KILL_MS = 1500 };
 
-typedef struct child {
-    pid_t pid;
-    unsigned lives;
-    bool finished;
-    int64_t starts_ms; /* not before */
-} child;
-
 typedef struct chaos {
     chaos_run run;
     unsigned devices, rounds, tasks;
     char (*token)[FEDSERVER_TOKEN];
-    child *device, coordinator, proxy, loris;
+    chaos_child *device, coordinator, proxy, loris;
     fed_rng dice;
     unsigned device_kills, coordinator_kills, clock_jumps, again;
     unsigned acknowledged; /* updates, when the coordinator was killed last */
@@ -59,7 +49,6 @@ typedef struct chaos {
     bool broken;
 } chaos;
 
-enum { SLOWER = FED_TEST_SIZE(1, 2) };
 static unsigned small_devices, small_rounds = 8; /* 0: as many as the run's length asks for */
 static uint64_t seed = 1;
 
@@ -79,9 +68,7 @@ static void make_task(const chaos *c, unsigned number, fedserver *server) {
     const bool shared = c->run.slots > 1;
     const unsigned devices = shared ? c->devices : c->devices / c->tasks;
     unsigned goal = largest_power(devices * 2 / 3), cohort = goal * 13 / 10;
-    char text[600], path[400], tag[16];
-    fed_error err = {0};
-    uint64_t id = 0;
+    char text[600], tag[16];
     snprintf(tag, sizeof tag, "task%u", shared ? 0 : number);
     snprintf(text, sizeof text,
              "{ \"model\": \"" MODEL "\", \"initial\": \"zeros.safetensors\","
@@ -90,11 +77,7 @@ static void make_task(const chaos *c, unsigned number, fedserver *server) {
              " \"cohort\": %u, \"goal\": %u, \"minimum\": %u, \"deadline_s\": 20 }",
              codecs[number % 3], c->rounds + 2 * number, tag, shared ? 1 : 1 + number,
              cohort < devices ? cohort : devices, goal, goal);
-    snprintf(path, sizeof path, "%s/zeros.safetensors", c->run.directory);
-    assert_fed_ok_err(fed_drill_zeros(MODEL, path, &err));
-    fed_test_put(c->run.directory, "task.json", text, strlen(text));
-    snprintf(path, sizeof path, "%s/task.json", c->run.directory);
-    assert_fed_ok_err(fedserver_task_add(server, fed_clock_unix_ms(), path, &id, &err));
+    (void)chaos_task(c->run.directory, MODEL, text, server);
 }
 
 static void prepare(chaos *c) {
@@ -102,8 +85,6 @@ static void prepare(chaos *c) {
     char path[400];
     fed_error err = {0};
     fedserver *server = NULL;
-    uint8_t *ca = NULL;
-    size_t len = 0;
     fed_test_tmpdir(c->run.directory, sizeof c->run.directory);
     snprintf(path, sizeof path, "%s/coordinator", c->run.directory);
     char store[400];
@@ -127,66 +108,25 @@ static void prepare(chaos *c) {
         make_task(c, number, server);
     }
     fedserver_close(server);
-    snprintf(path, sizeof path, "%s/coordinator/ca.pem", c->run.directory);
-    assert_fed_ok_err(fed_file_read(path, sizeof c->run.ca - 1, &ca, &len, &err));
-    memcpy(c->run.ca, ca, len);
-    free(ca);
+    chaos_read_ca(&c->run, path);
 }
 
 /* -- children -- */
 
-static bool is_child(child *one) {
-    fflush(NULL);
-    one->pid = fork();
-    assert_true(one->pid >= 0);
-    if (one->pid == 0) {
-        fed_test_die_with_parent();
-    }
-    return one->pid == 0;
-}
-
-static void start_coordinator(chaos *c) {
-    if (is_child(&c->coordinator)) {
-        chaos_coordinator(&c->run);
-    }
-    c->coordinator.lives++;
-}
-
-static void start_device(chaos *c, unsigned k) {
-    if (is_child(&c->device[k])) {
-        chaos_device(&c->run, k, c->device[k].lives, c->token[k]);
-    }
-    c->device[k].lives++;
-}
-
-static void end_child(child *one) {
-    if (one->pid > 0) {
-        (void)kill(one->pid, SIGKILL);
-        (void)waitpid(one->pid, NULL, 0);
-        one->pid = 0;
-    }
-}
-
 static void note_end(chaos *c, unsigned k, int how) {
-    child *d = &c->device[k];
-    d->pid = 0;
-    d->starts_ms = fed_clock_monotonic_ms() + fed_rng_below(&c->dice, 300);
-    d->finished = WIFEXITED(how) && WEXITSTATUS(how) == 0;
-    bool again = WIFEXITED(how) && WEXITSTATUS(how) == CHAOS_AGAIN;
-    c->again += again ? 1U : 0U;
-    bool killed = WIFSIGNALED(how) && WTERMSIG(how) == SIGKILL;
-    c->broken |= !d->finished && !again && !killed;
+    const chaos_end end = chaos_child_note(&c->device[k], how, &c->dice);
+    c->again += end == CHAOS_ENDED_AGAIN;
+    c->broken |= end == CHAOS_ENDED_BROKEN;
 }
 
 static void reap(chaos *c) {
     int how = 0;
     for (pid_t pid = waitpid(-1, &how, WNOHANG); pid > 0; pid = waitpid(-1, &how, WNOHANG)) {
         if (pid == c->coordinator.pid) {
-            c->coordinator.pid = 0;
-            const bool gave_up =
-                c->database != NULL && WIFEXITED(how) && WEXITSTATUS(how) == CHAOS_AGAIN;
+            const chaos_end end = chaos_child_note(&c->coordinator, how, NULL);
+            const bool gave_up = c->database != NULL && end == CHAOS_ENDED_AGAIN;
             c->given_up += gave_up;
-            c->broken |= !gave_up && (!WIFSIGNALED(how) || WTERMSIG(how) != SIGKILL);
+            c->broken |= !gave_up && end != CHAOS_ENDED_KILLED;
         }
         for (unsigned k = 0; k < c->devices; k++) {
             if (c->device[k].pid == pid) {
@@ -198,40 +138,22 @@ static void reap(chaos *c) {
 
 /** Whoever should be there is; returns how many devices are not finished. */
 static unsigned raise_all(chaos *c) {
-    int64_t now = fed_clock_monotonic_ms();
-    unsigned left = 0;
-    if (c->coordinator.pid == 0) {
-        start_coordinator(c);
+    if (c->coordinator.pid == 0 && chaos_child_is(&c->coordinator)) {
+        chaos_coordinator(&c->run);
     }
-    for (unsigned k = 0; k < c->devices; k++) {
-        left += c->device[k].finished ? 0U : 1U;
-        if (!c->device[k].finished && c->device[k].pid == 0 && now >= c->device[k].starts_ms) {
-            start_device(c, k);
-        }
-    }
-    return left;
+    return chaos_raise(&c->run, 0, c->devices, c->device, c->token);
 }
 
 /* -- what goes wrong -- */
 
-static bool due(chaos *c, int64_t *when, int64_t every_ms) {
-    int64_t now = fed_clock_monotonic_ms();
-    if (now < *when) {
-        return false;
-    }
-    bool first = *when == 0;
-    every_ms *= SLOWER;
-    *when = now + every_ms / 2 + fed_rng_below(&c->dice, (uint32_t)every_ms);
-    return !first;
-}
-
 static void strike(chaos *c) {
     static const int64_t jumps_ms[] = {0, 30000, -30000, 600000, -600000, 1800000, -1800000};
-    child *victim = &c->device[fed_rng_below(&c->dice, c->devices)];
+    chaos_child *victim = &c->device[fed_rng_below(&c->dice, c->devices)];
     /* Each death costs a start. On a busy machine there would be nothing but starts, if deaths did
      * not wait for updates. */
     const bool spared = c->device_kills >= c->devices + 2 * c->run.board->acknowledged;
-    if (!spared && due(c, &c->kill_device_ms, 2400 / c->devices + 100) && victim->pid > 0) {
+    if (!spared && chaos_is_due(&c->dice, &c->kill_device_ms, 2400 / c->devices + 100) &&
+        victim->pid > 0) {
         (void)kill(victim->pid, SIGKILL);
         c->device_kills++;
     }
@@ -239,19 +161,19 @@ static void strike(chaos *c) {
     bool got_on = c->run.board->acknowledged > c->acknowledged + c->devices / 16;
     /* The first kill waits for nothing else: a fast machine would be through before. */
     if (got_on && c->coordinator.pid > 0 &&
-        (due(c, &c->kill_coordinator_ms, 800 + 12 * (int64_t)c->devices) ||
+        (chaos_is_due(&c->dice, &c->kill_coordinator_ms, 800 + 12 * (int64_t)c->devices) ||
          c->coordinator_kills == 0)) {
         c->acknowledged = c->run.board->acknowledged;
         (void)kill(c->coordinator.pid, SIGKILL);
         c->coordinator_kills++;
     }
-    if (c->database != NULL &&
-        (due(c, &c->kill_database_ms, 3000) || (got_on && c->database_kills == 0))) {
+    if (c->database != NULL && (chaos_is_due(&c->dice, &c->kill_database_ms, 3000) ||
+                                (got_on && c->database_kills == 0))) {
         fed_postgres_kill(c->database);
         fed_postgres_start(c->database);
         c->database_kills++;
     }
-    if (due(c, &c->jump_ms, 700 + 20 * (int64_t)c->devices)) {
+    if (chaos_is_due(&c->dice, &c->jump_ms, 700 + 20 * (int64_t)c->devices)) {
         c->run.board->clock_ahead_ms =
             jumps_ms[fed_rng_below(&c->dice, sizeof jumps_ms / sizeof jumps_ms[0])];
         c->clock_jumps++;
@@ -260,10 +182,12 @@ static void strike(chaos *c) {
 
 static void live(chaos *c) {
     const int64_t limit = fed_clock_monotonic_ms() + 1000 * (int64_t)LIMIT_S;
-    if (is_child(&c->proxy)) {
+    if (chaos_child_is(&c->proxy)) {
         chaos_proxy(&c->run);
     }
-    start_coordinator(c);
+    if (chaos_child_is(&c->coordinator)) {
+        chaos_coordinator(&c->run);
+    }
     while (c->run.board->front == 0 || c->run.board->proxy_devices == 0) {
         fed_sleep_ms(POLL_MS);
     }
@@ -274,7 +198,7 @@ static void live(chaos *c) {
             strike(c);
         } else if (c->run.board->enrolled >= c->devices) {
             c->run.board->storm = 1;
-            if (is_child(&c->loris)) {
+            if (chaos_child_is(&c->loris)) {
                 chaos_loris(&c->run, LORIS);
             }
         }
@@ -284,11 +208,11 @@ static void live(chaos *c) {
         }
     }
     c->run.board->over = 1;
-    end_child(&c->coordinator);
-    end_child(&c->proxy);
-    end_child(&c->loris);
+    chaos_child_end(&c->coordinator);
+    chaos_child_end(&c->proxy);
+    chaos_child_end(&c->loris);
     for (unsigned k = 0; k < c->devices; k++) {
-        end_child(&c->device[k]);
+        chaos_child_end(&c->device[k]);
     }
 }
 
@@ -343,9 +267,9 @@ static void check(const chaos *c, uint64_t task, federation_result *result, unsi
     const bool shared = c->run.slots > 1;
     federation_setup setup = {
         .model = MODEL, .devices = c->devices, .tasks = c->tasks, .shared = shared};
-    federation f = {.setup = &setup, .result = result, .task = task, .now_ms = fed_clock_unix_ms()};
-    snprintf(f.directory, sizeof f.directory, "%s", c->run.directory);
-    f.history = fed_history_new();
+    federation f;
+    chaos_judge(&f, &setup, c->run.directory, result);
+    f.task = task;
     for (unsigned k = shared ? 0 : (unsigned)task - 1; k < c->devices; k += shared ? 1 : c->tasks) {
         chaos_log_read(c->run.directory, k, &f);
     }

@@ -6,32 +6,24 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "chaos.h"
-#include "chaos_log.h"
+#include "chaos_crowd.h"
 #include "fed/clock.h"
 #include "fed_cluster.h"
 #include "fed_curl.h"
 #include "fed_drill.h"
 #include "fed_postgres.h"
 #include "fed_test.h"
-#include "federation.h"
 
 #define MODEL "input 128 | dense 64 | relu | dense 10"
 
 enum { MEMBERS = 3, DEVICES = 20, GOAL = 8, ROUNDS = 12, LIMIT_MS = 240 * 1000, POLL_MS = 10 };
 
-typedef struct device {
-    pid_t pid; /* 0: it does not run */
-    unsigned lives;
-    bool finished;
-    char token[FEDSERVER_TOKEN];
-} device;
-
 typedef struct world {
     chaos_run run;
     fed_postgres database;
     fed_cluster cluster;
-    device device[DEVICES];
+    chaos_child device[DEVICES];
+    char token[DEVICES][FEDSERVER_TOKEN];
     unsigned kills;        /* of leaders */
     unsigned acknowledged; /* updates, when a leader was killed last */
     int64_t limit_ms;
@@ -77,10 +69,7 @@ static int setup(void **state) {
 static int teardown(void **state) {
     world *w = *state;
     for (unsigned k = 0; k < DEVICES; k++) {
-        if (w->device[k].pid > 0) {
-            (void)kill(w->device[k].pid, SIGKILL);
-            (void)waitpid(w->device[k].pid, NULL, 0);
-        }
+        chaos_child_end(&w->device[k]);
     }
     fed_cluster_close(&w->cluster);
     fed_postgres_close(&w->database);
@@ -92,35 +81,16 @@ static int teardown(void **state) {
 
 /* ---- devices --------------------------------------------------------------------------------- */
 
-static void start_device(world *w, unsigned k) {
-    device *d = &w->device[k];
-    fflush(NULL);
-    d->pid = fork();
-    assert_true(d->pid >= 0);
-    if (d->pid == 0) {
-        fed_test_die_with_parent();
-        chaos_device(&w->run, k, d->lives, d->token);
-    }
-    d->lives++;
-}
-
 /* Start those that ended before the task did. Returns how many have not finished. */
 static unsigned tend_devices(world *w) {
-    unsigned left = 0;
     for (unsigned k = 0; k < DEVICES; k++) {
-        device *d = &w->device[k];
+        chaos_child *d = &w->device[k];
         int how = 0;
         if (d->pid > 0 && waitpid(d->pid, &how, WNOHANG) == d->pid) {
-            d->pid = 0;
-            d->finished = WIFEXITED(how) && WEXITSTATUS(how) == 0;
-            assert_true(d->finished || (WIFEXITED(how) && WEXITSTATUS(how) == CHAOS_AGAIN));
+            assert_true(chaos_child_note(d, how, NULL) <= CHAOS_ENDED_AGAIN);
         }
-        if (!d->finished && d->pid == 0) {
-            start_device(w, k);
-        }
-        left += !d->finished;
     }
-    return left;
+    return chaos_raise(&w->run, 0, DEVICES, w->device, w->token);
 }
 
 static void wait_a_little(const world *w) {
@@ -132,7 +102,7 @@ static void wait_a_little(const world *w) {
 
 static void enrol_all(world *w) {
     for (unsigned k = 0; k < DEVICES; k++) {
-        fed_cluster_token(&w->cluster, "", w->device[k].token);
+        fed_cluster_token(&w->cluster, "", w->token[k]);
     }
     while (w->run.board->enrolled < DEVICES) {
         (void)tend_devices(w);
@@ -170,17 +140,10 @@ static void kill_leader(world *w) {
 static void check(world *w) {
     federation_result result = {0};
     federation_setup setup = {.model = MODEL, .devices = DEVICES, .tasks = 1};
-    federation f = {.setup = &setup, .result = &result, .task = 1, .now_ms = fed_clock_unix_ms()};
-    snprintf(f.directory, sizeof f.directory, "%s", w->run.directory);
-    f.history = fed_history_new();
-    for (unsigned k = 0; k < DEVICES; k++) {
-        chaos_log_read(w->run.directory, k, &f);
-    }
-    federation_check(&f);
+    chaos_judge_all(&setup, w->run.directory, &result);
     print_message("%u leaders killed; %u updates acknowledged, %u lost, %u counted twice: %s\n",
                   w->kills, result.counted, result.lost, result.twice,
                   result.broken[0] != '\0' ? result.broken : "the same bits");
-    federation_forget(&f);
     assert_string_equal(result.broken, "");
     assert_int_equal(result.counted, GOAL * ROUNDS);
 }

@@ -12,15 +12,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "chaos.h"
-#include "chaos_log.h"
+#include "chaos_crowd.h"
 #include "fed/clock.h"
 #include "fed/file.h"
-#include "fed_drill.h"
 #include "fed_port.h"
 #include "fed_postgres.h"
 #include "fed_test.h"
-#include "federation.h"
 #include "tests/support/faults/fault_disk.h"
 
 #define MODEL "input 256 | dense 128 | relu | dense 10"
@@ -34,21 +31,13 @@ static const char task[] = "{ \"model\": \"" MODEL "\", \"initial\": \"zeros.saf
                            " \"rounds\": 16, \"cohort\": 6, \"goal\": 4, \"minimum\": 4,"
                            " \"deadline_s\": 20 }";
 
-typedef struct device {
-    pid_t pid; /* 0: it does not run */
-    unsigned lives;
-    bool finished;
-    char token[FEDSERVER_TOKEN];
-} device;
-
 typedef struct world {
     chaos_run run;
     char url[64], small[400], log[400], out[400];
     fed_postgres *database; /* NULL: the store is SQLite */
-    device device[DEVICES];
-    pid_t coordinator;
+    chaos_child device[DEVICES], coordinator;
+    char token[DEVICES][FEDSERVER_TOKEN];
     unsigned fills, fills_most; /* the task may end before */
-    unsigned lives;
     bool full;
     unsigned ends;         /* of coordinators, since the disk was filled */
     bool held;             /* the devices are stopped, until the coordinator is ready */
@@ -112,25 +101,11 @@ static void start_database(world *w) {
     assert_int_equal(strncmp(w->database->directory, w->small, strlen(w->small)), 0);
 }
 
-static void queue_task(const world *w, fedserver *server) {
-    char path[400];
-    uint64_t id = 0;
-    fed_error err = {0};
-    snprintf(path, sizeof path, "%s/zeros.safetensors", w->run.directory);
-    assert_fed_ok_err(fed_drill_zeros(MODEL, path, &err));
-    fed_test_put(w->run.directory, "task.json", task, strlen(task));
-    snprintf(path, sizeof path, "%s/task.json", w->run.directory);
-    assert_fed_ok_err(fedserver_task_add(server, fed_clock_unix_ms(), path, &id, &err));
-    assert_int_equal(id, 1);
-}
-
 static void prepare(world *w) {
     static const char *const hosts[] = {"127.0.0.1", NULL};
     char path[400], store[400];
     fed_error err = {0};
     fedserver *server = NULL;
-    uint8_t *ca = NULL;
-    size_t len = 0;
     if (w->database != NULL) {
         start_database(w);
         snprintf(store, sizeof store, "postgres:%s", w->database->where);
@@ -143,15 +118,12 @@ static void prepare(world *w) {
     assert_fed_ok_err(fedserver_init(path, &options, &err));
     assert_fed_ok_err(fedserver_open(path, NULL, &server, &err));
     for (unsigned k = 0; k < DEVICES; k++) {
-        assert_fed_ok_err(fedserver_token_new(server, fed_clock_unix_ms(), TOKEN_LIFE_S,
-                                              w->device[k].token, &err));
+        assert_fed_ok_err(
+            fedserver_token_new(server, fed_clock_unix_ms(), TOKEN_LIFE_S, w->token[k], &err));
     }
-    queue_task(w, server);
+    assert_int_equal(chaos_task(w->run.directory, MODEL, task, server), 1);
     fedserver_close(server);
-    snprintf(path, sizeof path, "%s/coordinator/ca.pem", w->run.directory);
-    assert_fed_ok_err(fed_file_read(path, sizeof w->run.ca - 1, &ca, &len, &err));
-    memcpy(w->run.ca, ca, len);
-    free(ca);
+    chaos_read_ca(&w->run, path);
 }
 
 static void open_world(world *w, bool postgres) {
@@ -185,16 +157,6 @@ static void close_world(world *w) {
 
 /* -- processes -- */
 
-static pid_t start_child(void) {
-    fflush(NULL);
-    const pid_t pid = fork();
-    assert_true(pid >= 0);
-    if (pid == 0) {
-        fed_test_die_with_parent();
-    }
-    return pid;
-}
-
 static void become_coordinator(const world *w) {
     char directory[400], front[16], devices[16];
     snprintf(directory, sizeof directory, "%s/coordinator", w->run.directory);
@@ -212,28 +174,9 @@ static void become_coordinator(const world *w) {
 
 static void start_coordinator(world *w) {
     (void)unlink(w->out); /* of an earlier life */
-    w->coordinator = start_child();
-    if (w->coordinator == 0) {
+    if (chaos_child_is(&w->coordinator)) {
         become_coordinator(w);
     }
-    w->lives++;
-}
-
-static unsigned start_devices(world *w) {
-    unsigned left = 0;
-    for (unsigned k = 0; k < DEVICES; k++) {
-        device *d = &w->device[k];
-        left += !d->finished;
-        if (d->finished || d->pid != 0) {
-            continue;
-        }
-        d->pid = start_child();
-        if (d->pid == 0) {
-            chaos_device(&w->run, k, d->lives, d->token);
-        }
-        d->lives++;
-    }
-    return left;
 }
 
 static void print_log(const world *w) {
@@ -248,7 +191,7 @@ static void print_log(const world *w) {
 
 /* It ends by itself where its store has no room, and only there. */
 static void note_coordinator(world *w, int how) {
-    w->coordinator = 0;
+    w->coordinator.pid = 0;
     if (!w->full || !WIFEXITED(how) || WEXITSTATUS(how) != 1) {
         print_log(w);
         fail_msg("the coordinator ended (%d) while its disk was %s", how,
@@ -258,15 +201,14 @@ static void note_coordinator(world *w, int how) {
 
 static void reap(world *w) {
     int how = 0;
-    if (w->coordinator > 0 && waitpid(w->coordinator, &how, WNOHANG) == w->coordinator) {
+    const pid_t coordinator = w->coordinator.pid;
+    if (coordinator > 0 && waitpid(coordinator, &how, WNOHANG) == coordinator) {
         note_coordinator(w, how);
     }
     for (unsigned k = 0; k < DEVICES; k++) {
-        device *d = &w->device[k];
+        chaos_child *d = &w->device[k];
         if (d->pid > 0 && waitpid(d->pid, &how, WNOHANG) == d->pid) {
-            d->pid = 0;
-            d->finished = WIFEXITED(how) && WEXITSTATUS(how) == 0;
-            if (!d->finished && (!WIFEXITED(how) || WEXITSTATUS(how) != CHAOS_AGAIN)) {
+            if (chaos_child_note(d, how, NULL) > CHAOS_ENDED_AGAIN) {
                 print_log(w);
                 fail_msg("device %u ended (%d)", k, how);
             }
@@ -299,7 +241,7 @@ static void raise_coordinator(world *w) {
 static void let_go_when_ready(world *w) {
     struct stat file;
     const bool ready = stat(w->out, &file) == 0 && file.st_size > 0;
-    if (w->held && (ready || w->coordinator == 0)) {
+    if (w->held && (ready || w->coordinator.pid == 0)) {
         signal_devices(w, SIGCONT);
         w->held = false;
     }
@@ -308,12 +250,13 @@ static void let_go_when_ready(world *w) {
 static void live(world *w) {
     const int64_t end_ms = fed_clock_monotonic_ms() + 1000 * (int64_t)LIMIT_S;
     start_coordinator(w);
-    for (unsigned left = DEVICES; left > 0; left = start_devices(w)) {
+    for (unsigned left = DEVICES; left > 0;
+         left = chaos_raise(&w->run, 0, DEVICES, w->device, w->token)) {
         chaos_board *board = w->run.board;
         reap(w);
         let_go_when_ready(w);
         board->storm = board->enrolled >= DEVICES;
-        if (w->coordinator == 0) {
+        if (w->coordinator.pid == 0) {
             raise_coordinator(w);
         } else if (!w->full && w->fills < w->fills_most &&
                    board->acknowledged >= w->acknowledged + BETWEEN) {
@@ -330,8 +273,8 @@ static void live(world *w) {
 /* The task may have ended while the disk was full: the process may then do so, too. */
 static void stop_coordinator(world *w) {
     int how = 0;
-    assert_int_equal(kill(w->coordinator, SIGTERM), 0);
-    assert_int_equal(waitpid(w->coordinator, &how, 0), w->coordinator);
+    assert_int_equal(kill(w->coordinator.pid, SIGTERM), 0);
+    assert_int_equal(waitpid(w->coordinator.pid, &how, 0), w->coordinator.pid);
     assert_true(WIFEXITED(how) && (WEXITSTATUS(how) == 0 || (w->full && WEXITSTATUS(how) == 1)));
     if (w->full) {
         make_room(w);
@@ -353,17 +296,10 @@ static bool log_says(const world *w, const char *words) {
 static void check(const world *w) {
     federation_result result = {0};
     const federation_setup setup = {.model = MODEL, .devices = DEVICES, .tasks = 1};
-    federation f = {.setup = &setup, .result = &result, .task = 1, .now_ms = fed_clock_unix_ms()};
-    snprintf(f.directory, sizeof f.directory, "%s", w->run.directory);
-    f.history = fed_history_new();
-    for (unsigned k = 0; k < DEVICES; k++) {
-        chaos_log_read(w->run.directory, k, &f);
-    }
-    federation_check(&f);
-    federation_forget(&f);
+    chaos_judge_all(&setup, w->run.directory, &result);
     printf("%u updates acknowledged, %u lost, %u counted twice; the disk was full %u times; "
            "coordinators: %u\n",
-           result.counted, result.lost, result.twice, w->fills, w->lives);
+           result.counted, result.lost, result.twice, w->fills, w->coordinator.lives);
     assert_string_equal(result.broken, "");
 }
 
@@ -373,7 +309,7 @@ static void run_on(bool postgres) {
     live(&w);
     stop_coordinator(&w);
     check(&w);
-    assert_true(w.fills > 0 && w.lives > 1);
+    assert_true(w.fills > 0 && w.coordinator.lives > 1);
     assert_true(log_says(&w, "disk is full"));
     close_world(&w);
 }

@@ -14,17 +14,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "chaos.h"
+#include "chaos_crowd.h"
 #include "chaos_log.h"
 #include "fed/checkpoint.h"
 #include "fed/clock.h"
 #include "fed/file.h"
 #include "fed/hash.h"
-#include "fed/rng.h"
-#include "fed_drill.h"
 #include "fed_port.h"
 #include "fed_test.h"
-#include "federation.h"
 
 #define MODEL "input 64 | dense 16"
 
@@ -35,12 +32,11 @@ enum { LIMIT_S = 400, POLL_MS = 10, TOKEN_LIFE_S = 24 * 3600 };
 /* Powers of two, also in all: so every sum is exact in float32. */
 static const unsigned goal[SITES] = {8, 8, 16};
 
-enum { SLOWER = FED_TEST_SIZE(1, 2) };
 static unsigned rounds;
 static uint64_t seed = 1;
 
 typedef struct server {
-    pid_t pid; /* 0: none */
+    chaos_child child;
     char directory[340], log[340];
     unsigned front, devices; /* ports, in each of its lives */
     bool listened;
@@ -48,20 +44,13 @@ typedef struct server {
     int64_t strike_ms; /* when it is killed next */
 } server;
 
-typedef struct device {
-    pid_t pid;
-    unsigned lives;
-    bool finished;
-    int64_t starts_ms; /* not before */
-    char token[FEDSERVER_TOKEN];
-} device;
-
 typedef struct world {
     const char *directory;
     server server[SERVERS];
     char upstream_token[SITES][FEDSERVER_TOKEN];
     chaos_run run[SITES];
-    device device[DEVICES];
+    chaos_child device[DEVICES];
+    char token[DEVICES][FEDSERVER_TOKEN];
     fed_rng dice;
     unsigned device_kills, acknowledged;
     int64_t strike_ms;
@@ -71,20 +60,14 @@ typedef struct world {
 /* -- the beginning -- */
 
 static void make_task(const world *w, fedserver *home) {
-    char text[500], path[400];
-    fed_error err = {0};
-    uint64_t id = 0;
-    snprintf(path, sizeof path, "%s/zeros.safetensors", w->directory);
-    assert_fed_ok_err(fed_drill_zeros(MODEL, path, &err));
+    char text[500];
     snprintf(text, sizeof text,
              "{\"model\": \"" MODEL "\", \"initial\": \"zeros.safetensors\","
              " \"codec_up\": \"float32\", \"codec_down\": \"float32\", \"rounds\": %u,"
              " \"cohort\": %d, \"goal\": %d, \"minimum\": %d, \"deadline_s\": 12,"
              " \"device_share\": 1}",
              rounds, SITES, SITES, SITES);
-    fed_test_put(w->directory, "task.json", text, strlen(text));
-    snprintf(path, sizeof path, "%s/task.json", w->directory);
-    assert_fed_ok_err(fedserver_task_add(home, fed_clock_unix_ms(), path, &id, &err));
+    (void)chaos_task(w->directory, MODEL, text, home);
 }
 
 static void grant(fedserver *home, char token[FEDSERVER_TOKEN]) {
@@ -109,7 +92,7 @@ static void make_server(world *w, unsigned k) {
         fedserver_init(s->directory, &(fedserver_init_options){.hosts = hosts}, &err));
     assert_fed_ok_err(fedserver_open(s->directory, NULL, &home, &err));
     for (unsigned d = 0; d < EACH && k != UPSTREAM; d++) {
-        grant(home, w->device[k * EACH + d].token);
+        grant(home, w->token[k * EACH + d]);
     }
     for (unsigned d = 0; d < SITES && k == UPSTREAM; d++) {
         grant(home, w->upstream_token[d]);
@@ -122,33 +105,16 @@ static void make_server(world *w, unsigned k) {
 
 static void make_run(world *w, unsigned k) {
     chaos_run *run = &w->run[k];
-    fed_error err = {0};
-    uint8_t *ca = NULL;
-    char path[400];
-    size_t len = 0;
     snprintf(run->directory, sizeof run->directory, "%s", w->directory);
     run->board = fault_shared_new(sizeof *run->board);
     assert_non_null(run->board);
     run->seed = seed;
     run->wait_most_ms = 300;
     run->far = -1;
-    snprintf(path, sizeof path, "%s/ca.pem", w->server[k].directory);
-    assert_fed_ok_err(fed_file_read(path, sizeof run->ca - 1, &ca, &len, &err));
-    memcpy(run->ca, ca, len);
-    free(ca);
+    chaos_read_ca(run, w->server[k].directory);
 }
 
 /* -- processes -- */
-
-static pid_t child(void) {
-    fflush(NULL);
-    const pid_t pid = fork();
-    assert_true(pid >= 0);
-    if (pid == 0) {
-        fed_test_die_with_parent();
-    }
-    return pid;
-}
 
 static _Noreturn void become_server(const world *w, unsigned k) {
     const server *s = &w->server[k];
@@ -205,8 +171,7 @@ static bool says_ports(server *s) {
 
 static void start_server(world *w, unsigned k) {
     server *s = &w->server[k];
-    s->pid = child();
-    if (s->pid == 0) {
+    if (chaos_child_is(&s->child)) {
         become_server(w, k);
     }
     const int64_t limit_ms = fed_clock_monotonic_ms() + 60000;
@@ -216,74 +181,34 @@ static void start_server(world *w, unsigned k) {
     }
 }
 
-static void start_device(world *w, unsigned k) {
-    device *d = &w->device[k];
-    d->pid = child();
-    if (d->pid == 0) {
-        chaos_device(&w->run[k / EACH], k, d->lives, d->token);
-    }
-    d->lives++;
-}
-
 static void note_end(world *w, pid_t pid, int how) {
-    const bool killed = WIFSIGNALED(how) && WTERMSIG(how) == SIGKILL;
     for (unsigned k = 0; k < SERVERS; k++) {
-        if (w->server[k].pid == pid) {
-            w->server[k].pid = 0;
-            w->broken |= !killed;
+        if (w->server[k].child.pid == pid) {
+            w->broken |= chaos_child_note(&w->server[k].child, how, NULL) != CHAOS_ENDED_KILLED;
         }
     }
     for (unsigned k = 0; k < DEVICES; k++) {
-        device *d = &w->device[k];
-        if (d->pid == pid) {
-            d->pid = 0;
-            d->starts_ms = fed_clock_monotonic_ms() + fed_rng_below(&w->dice, 300);
-            d->finished = WIFEXITED(how) && WEXITSTATUS(how) == 0;
-            w->broken |=
-                !d->finished && !killed && !(WIFEXITED(how) && WEXITSTATUS(how) == CHAOS_AGAIN);
+        if (w->device[k].pid == pid) {
+            w->broken |= chaos_child_note(&w->device[k], how, &w->dice) == CHAOS_ENDED_BROKEN;
         }
     }
 }
 
 /* Who should be there is there. Returns how many devices are not finished. */
 static unsigned raise_all(world *w) {
-    const int64_t now_ms = fed_clock_monotonic_ms();
     unsigned left = 0;
     for (unsigned k = 0; k < SERVERS; k++) {
-        if (w->server[k].pid == 0) {
+        if (w->server[k].child.pid == 0) {
             start_server(w, k);
         }
     }
-    for (unsigned k = 0; k < DEVICES; k++) {
-        device *d = &w->device[k];
-        left += d->finished ? 0 : 1;
-        if (!d->finished && d->pid == 0 && now_ms >= d->starts_ms) {
-            start_device(w, k);
-        }
+    for (unsigned k = 0; k < SITES; k++) {
+        left += chaos_raise(&w->run[k], k * EACH, EACH, w->device, w->token);
     }
     return left;
 }
 
-static void end(pid_t *pid) {
-    if (*pid > 0) {
-        (void)kill(*pid, SIGKILL);
-        (void)waitpid(*pid, NULL, 0);
-        *pid = 0;
-    }
-}
-
 /* -- what goes wrong -- */
-
-static bool is_due(world *w, int64_t *when_ms, int64_t every_ms) {
-    const int64_t now_ms = fed_clock_monotonic_ms();
-    const bool first = *when_ms == 0;
-    if (now_ms < *when_ms) {
-        return false;
-    }
-    every_ms *= SLOWER;
-    *when_ms = now_ms + every_ms / 2 + fed_rng_below(&w->dice, (uint32_t)every_ms);
-    return !first;
-}
 
 static unsigned acknowledged(const world *w) {
     unsigned all = 0;
@@ -296,19 +221,19 @@ static unsigned acknowledged(const world *w) {
 /* A coordinator is killed only after something has gone on: the test ends on a slow machine too.
  * Its first kill waits for nothing else: on a fast machine the rounds would be over before. */
 static void strike(world *w) {
-    device *d = &w->device[fed_rng_below(&w->dice, DEVICES)];
+    chaos_child *d = &w->device[fed_rng_below(&w->dice, DEVICES)];
     /* Each death costs a start: on a busy machine there would be nothing but starts. */
     const bool spared = w->device_kills >= DEVICES + 2 * acknowledged(w);
-    if (!spared && is_due(w, &w->strike_ms, 150) && d->pid > 0) {
+    if (!spared && chaos_is_due(&w->dice, &w->strike_ms, 150) && d->pid > 0) {
         (void)kill(d->pid, SIGKILL);
         w->device_kills++;
     }
     for (unsigned k = SERVERS; k-- > 0;) { /* upstream first */
         server *s = &w->server[k];
-        if (acknowledged(w) > w->acknowledged + 4 && s->pid > 0 &&
-            (is_due(w, &s->strike_ms, k == UPSTREAM ? 1500 : 1200) || s->kills == 0)) {
+        if (acknowledged(w) > w->acknowledged + 4 && s->child.pid > 0 &&
+            (chaos_is_due(&w->dice, &s->strike_ms, k == UPSTREAM ? 1500 : 1200) || s->kills == 0)) {
             w->acknowledged = acknowledged(w);
-            (void)kill(s->pid, SIGKILL);
+            (void)kill(s->child.pid, SIGKILL);
             s->kills++;
         }
     }
@@ -358,10 +283,10 @@ static void live(world *w) {
         }
     }
     for (unsigned k = 0; k < DEVICES; k++) {
-        end(&w->device[k].pid);
+        chaos_child_end(&w->device[k]);
     }
     for (unsigned k = 0; k < SERVERS; k++) {
-        end(&w->server[k].pid);
+        chaos_child_end(&w->server[k].child);
     }
 }
 
@@ -416,9 +341,10 @@ static void check_site(const world *w, federation *f, unsigned k, fed_history *h
 
 static void check(const world *w, federation_result *result) {
     federation_setup setup = {.model = MODEL, .devices = DEVICES, .sums_of_sites = true};
-    federation f = {.setup = &setup, .result = result, .now_ms = fed_clock_unix_ms()};
-    snprintf(f.directory, sizeof f.directory, "%s", w->directory);
+    federation f;
     fed_history *history[SITES];
+    chaos_judge(&f, &setup, w->directory, result);
+    fed_history_free(f.history); /* each site has its own */
     for (unsigned k = 0; k < DEVICES; k++) {
         history[k / EACH] = k % EACH == 0 ? fed_history_new() : history[k / EACH];
         f.history = history[k / EACH];

@@ -54,10 +54,9 @@ void kill_world_judge(kill_world *w, federation_result *result) {
                               .devices = KILL_DEVICES,
                               .counts_any_round = any_round,
                               .median = w->setup->mode == KILL_MEDIAN};
-    federation f = {.setup = &setup, .result = result, .now_ms = fed_clock_unix_ms()};
+    federation f;
     kill_world_stop(w);
-    snprintf(f.directory, sizeof f.directory, "%s", w->run.directory);
-    f.history = fed_history_new();
+    chaos_judge(&f, &setup, w->run.directory, result);
     for (unsigned k = 0; k < KILL_DEVICES; k++) {
         chaos_log_read(w->run.directory, k, &f);
     }

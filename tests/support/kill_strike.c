@@ -59,7 +59,7 @@ static void tend_for(kill_world *w, int64_t ms) {
 
 /* -- a coordinator -- */
 
-static void signal_child(kill_child *one, int number) {
+static void signal_child(chaos_child *one, int number) {
     if (one->pid > 0) {
         (void)kill(one->pid, number);
     }

@@ -17,9 +17,7 @@
 #include <unistd.h>
 
 #include "fed/clock.h"
-#include "fed/file.h"
 #include "fed_cluster.h"
-#include "fed_drill.h"
 #include "fed_test.h"
 #include "tests/support/faults/fault_disk.h"
 
@@ -69,11 +67,7 @@ const char *kill_model(kill_mode m) {
 
 static void make_task(const kill_world *w, fedserver *home) {
     const mode *m = &modes[w->setup->mode];
-    char text[700], path[PATH_SIZE];
-    fed_error err = {0};
-    uint64_t id = 0;
-    snprintf(path, sizeof path, "%s/zeros.safetensors", w->run.directory);
-    assert_fed_ok_err(fed_drill_zeros(m->model, path, &err));
+    char text[700];
     snprintf(text, sizeof text,
              "{ \"model\": \"%s\", \"initial\": \"zeros.safetensors\", \"strategy\": \"%s\","
              " \"codec_up\": \"%s\", \"codec_down\": \"float32\", \"rounds\": %u,"
@@ -81,9 +75,7 @@ static void make_task(const kill_world *w, fedserver *home) {
              " \"deadline_s\": 15, \"device_share\": 1 }",
              m->model, m->strategy, m->codec, w->setup->rounds, m->staleness, KILL_COHORT,
              KILL_GOAL, KILL_GOAL);
-    fed_test_put(w->run.directory, "task.json", text, strlen(text));
-    snprintf(path, sizeof path, "%s/task.json", w->run.directory);
-    assert_fed_ok_err(fedserver_task_add(home, fed_clock_unix_ms(), path, &id, &err));
+    (void)chaos_task(w->run.directory, m->model, text, home);
 }
 
 /* -- lines and ports -- */
@@ -173,17 +165,6 @@ void kill_world_log(const kill_world *w, unsigned k, char *dst, size_t cap) {
     snprintf(dst, cap, "%s/coordinator%u.log", w->run.directory, k);
 }
 
-static void read_ca(kill_world *w) {
-    char path[PATH_SIZE];
-    fed_error err = {0};
-    uint8_t *ca = NULL;
-    size_t len = 0;
-    snprintf(path, sizeof path, "%s/coordinator/ca.pem", w->run.directory);
-    assert_fed_ok_err(fed_file_read(path, sizeof w->run.ca - 1, &ca, &len, &err));
-    memcpy(w->run.ca, ca, len);
-    free(ca);
-}
-
 /* Which update counted in which round is in no answer. PostgreSQL itself notes it, in a table
  * that the coordinator does not know, in the transaction that stores the update. */
 static void note_updates(const kill_world *w) {
@@ -260,22 +241,10 @@ static void make_coordinator(kill_world *w) {
     for (unsigned k = 1; k < w->setup->coordinators; k++) {
         copy_coordinator(w, k);
     }
-    read_ca(w);
+    chaos_read_ca(&w->run, directory);
 }
 
 /* -- processes -- */
-
-static bool is_child(kill_child *one) {
-    fflush(NULL);
-    one->pid = fork();
-    assert_true(one->pid >= 0);
-    if (one->pid == 0) {
-        fed_test_die_with_parent();
-        return true;
-    }
-    one->lives++;
-    return false;
-}
 
 static const char *program_of(const kill_world *w, unsigned k) {
     const char *program = k % 2 == 1 ? w->setup->other : w->setup->program;
@@ -313,13 +282,11 @@ static _Noreturn void become_coordinator(const kill_world *w, unsigned k) {
 }
 
 static void note_coordinator(kill_world *w, unsigned k, int how) {
-    kill_child *c = &w->coordinator[k];
-    const bool killed = WIFSIGNALED(how) && WTERMSIG(how) == SIGKILL;
-    c->pid = 0;
+    chaos_child *c = &w->coordinator[k];
+    const bool killed = chaos_child_note(c, how, &w->dice) == CHAOS_ENDED_KILLED;
     for (unsigned server = 0; server < KILL_SERVERS; server++) {
         w->lines->line[w->store_line[k][server]].victim = 0; /* its number may be another's now */
     }
-    c->starts_ms = fed_clock_monotonic_ms() + fed_rng_below(&w->dice, 300);
     w->ended += !killed;
     /* It may end by itself (S2): its store suffers, or a busy machine kept it waiting for two
      * seconds, and it has lost the lead. */
@@ -330,20 +297,13 @@ static void note_coordinator(kill_world *w, unsigned k, int how) {
 }
 
 static void note_device(kill_world *w, unsigned k, int how) {
-    kill_child *d = &w->device[k];
-    const bool killed = WIFSIGNALED(how) && WTERMSIG(how) == SIGKILL;
-    const bool again = WIFEXITED(how) && WEXITSTATUS(how) == CHAOS_AGAIN;
-    d->pid = 0;
-    d->starts_ms = fed_clock_monotonic_ms() + fed_rng_below(&w->dice, 300);
-    d->finished = WIFEXITED(how) && WEXITSTATUS(how) == 0;
-    if (!d->finished && !again && !killed) {
+    if (chaos_child_note(&w->device[k], how, &w->dice) == CHAOS_ENDED_BROKEN) {
         kill_break(w, "device %u wants a person: its line above says why", k);
     }
 }
 
 static void note_balancer(kill_world *w, int how) {
-    w->balancer.pid = 0;
-    if (!WIFSIGNALED(how) || WTERMSIG(how) != SIGKILL) {
+    if (chaos_child_note(&w->balancer, how, NULL) != CHAOS_ENDED_KILLED) {
         kill_break(w, "the balancer ended by itself: its log above says why");
     }
 }
@@ -381,45 +341,30 @@ static void note_version(kill_world *w, int64_t now_ms) {
 }
 
 unsigned kill_world_tend(kill_world *w) {
-    unsigned left = 0;
     fed_sleep_ms(POLL_MS);
     reap(w);
     const int64_t now_ms = fed_clock_monotonic_ms();
     note_version(w, now_ms);
     for (unsigned k = 0; k < w->setup->coordinators; k++) {
-        kill_child *c = &w->coordinator[k];
-        if (c->pid == 0 && now_ms >= c->starts_ms && is_child(c)) {
+        chaos_child *c = &w->coordinator[k];
+        if (c->pid == 0 && now_ms >= c->starts_ms && chaos_child_is(c)) {
             become_coordinator(w, k);
         }
     }
-    if (w->setup->balancer != KILL_NO_BALANCER && w->balancer.pid == 0 && is_child(&w->balancer)) {
+    if (w->setup->balancer != KILL_NO_BALANCER && w->balancer.pid == 0 &&
+        chaos_child_is(&w->balancer)) {
         kill_balancer_become(w->setup->balancer, w->run.directory);
     }
-    for (unsigned k = 0; k < KILL_DEVICES; k++) {
-        kill_child *d = &w->device[k];
-        left += !d->finished;
-        if (!d->finished && d->pid == 0 && now_ms >= d->starts_ms && is_child(d)) {
-            chaos_device(&w->run, k, d->lives, w->token[k]);
-        }
-    }
-    return left;
-}
-
-static void end(kill_child *one) {
-    if (one->pid > 0) {
-        (void)kill(one->pid, SIGKILL);
-        (void)waitpid(one->pid, NULL, 0);
-        one->pid = 0;
-    }
+    return chaos_raise(&w->run, 0, KILL_DEVICES, w->device, w->token);
 }
 
 void kill_world_stop(kill_world *w) {
-    end(&w->balancer);
+    chaos_child_end(&w->balancer);
     for (unsigned k = 0; k < KILL_DEVICES; k++) {
-        end(&w->device[k]);
+        chaos_child_end(&w->device[k]);
     }
     for (unsigned k = 0; k < KILL_COORDINATORS; k++) {
-        end(&w->coordinator[k]);
+        chaos_child_end(&w->coordinator[k]);
     }
 }
 
@@ -452,7 +397,7 @@ void kill_world_open(kill_world *w, const kill_setup *setup) {
 
 void kill_world_close(kill_world *w) {
     kill_world_stop(w);
-    end(&w->forwarder);
+    chaos_child_end(&w->forwarder);
     fault_shared_free(w->lines, sizeof *w->lines);
     fault_shared_free(w->run.board, sizeof *w->run.board);
     fed_test_rmdir(w->run.directory);

@@ -6,9 +6,8 @@
 
 #include <stdbool.h>
 
-#include "chaos.h"
+#include "chaos_crowd.h"
 #include "cut_lines.h"
-#include "fed/rng.h"
 #include "kill_balancer.h"
 #include "kill_store.h"
 
@@ -40,13 +39,6 @@ typedef struct kill_setup {
     kill_store *store; /* it runs */
 } kill_setup;
 
-typedef struct kill_child {
-    pid_t pid; /* 0: none runs */
-    unsigned lives;
-    bool finished;
-    int64_t starts_ms; /* not before */
-} kill_child;
-
 typedef struct kill_world {
     const kill_setup *setup;
     chaos_run run;
@@ -58,7 +50,7 @@ typedef struct kill_world {
      * coordinators */
     unsigned store_line[KILL_COORDINATORS][KILL_SERVERS], device_line[KILL_COORDINATORS][2];
     unsigned cluster_line[KILL_COORDINATORS];
-    kill_child coordinator[KILL_COORDINATORS], device[KILL_DEVICES], forwarder, balancer;
+    chaos_child coordinator[KILL_COORDINATORS], device[KILL_DEVICES], forwarder, balancer;
     char token[KILL_DEVICES][FEDSERVER_TOKEN];
     unsigned struck; /* the newest round in which something was done */
     unsigned ended;  /* coordinators that ended by themselves */
