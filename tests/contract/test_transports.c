@@ -1,8 +1,8 @@
 /* What every transport of transports.def promises, against a real coordinator on loopback. The
  * faults that a coordinator does not have are in test_transport_faults.c. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed/clock.h"
 #include "fed_coordinator.h"
+#include "fed_operator.h"
 #include "fed_test.h"
 #include "fedclient/fedclient.h"
 
@@ -327,15 +327,7 @@ static void a_device_without_a_certificate_is_not_let_in(void **state) {
 /* Queue a task whose model has six parameters, and wait until it runs. */
 static void start_task(world *w) {
     static const char task[] = "{\"model\": \"input 2 | dense 2\", \"rounds\": 1, \"cohort\": 1}";
-    fed_test_put(w->directory, "task.json", task, sizeof task - 1);
-    char path[300];
-    uint64_t id = 0;
-    fedserver *second = NULL;
-    fed_error err = {0};
-    snprintf(path, sizeof path, "%s/task.json", w->directory);
-    assert_fed_ok_err(fedserver_open(w->home.directory, NULL, &second, &err));
-    assert_fed_ok_err(fedserver_task_add(second, fed_clock_unix_ms(), path, &id, &err));
-    fedserver_close(second);
+    (void)fed_operator_task(w->home.directory, w->directory, task);
 }
 
 static fed_status get_model(world *w, fedclient_range *range) {

@@ -8,6 +8,7 @@
 #include "fed/file.h"
 #include "fed_coordinator.h"
 #include "fed_device.h"
+#include "fed_operator.h"
 #include "fed_test.h"
 #include "fedserver/server.h"
 
@@ -105,18 +106,6 @@ static void copy_directory(const char *from, const char *to) {
     closedir(all);
 }
 
-static void queue_task(const world *w) {
-    fed_error err = {0};
-    char path[400];
-    uint64_t id;
-    fedserver *other;
-    fed_test_put(w->directory, "task.json", task_json, sizeof task_json - 1);
-    snprintf(path, sizeof path, "%s/task.json", w->directory);
-    assert_fed_ok_err(fedserver_open(w->home.directory, NULL, &other, &err));
-    assert_fed_ok_err(fedserver_task_add(other, 1, path, &id, &err));
-    fedserver_close(other);
-}
-
 static int setup(void **state) {
     static world w;
     fed_error err = {0};
@@ -133,7 +122,7 @@ static int setup(void **state) {
     copy_directory(w.first.directory, w.second.directory);
     start(&w, &w.first);
     start(&w, &w.second);
-    queue_task(&w);
+    (void)fed_operator_task(w.home.directory, w.directory, task_json);
     *state = &w;
     return 0;
 }

@@ -12,6 +12,7 @@
 #include "fed_coordinator.h"
 #include "fed_curl.h"
 #include "fed_digits.h"
+#include "fed_operator.h"
 #include "fed_test.h"
 #include "feddc/link.h"
 #include "mpi_job.h"
@@ -28,26 +29,13 @@ typedef struct world {
 /* ---- Programs ---- */
 
 static json_int_t queue(const world *w, const char *json) {
-    char path[320];
-    uint64_t id = 0;
-    fed_error err = {0};
-    fedserver *server = NULL;
-    snprintf(path, sizeof path, "%s/task.json", w->directory);
-    assert_fed_ok_err(fed_file_replace(path, json, strlen(json), 0600, &err));
-    assert_fed_ok_err(fedserver_open(w->coordinator.directory, NULL, &server, &err));
-    assert_fed_ok_err(fedserver_task_add(server, fed_clock_unix_ms(), path, &id, &err));
-    fedserver_close(server);
-    return (json_int_t)id;
+    return (json_int_t)fed_operator_task(w->coordinator.directory, w->directory, json);
 }
 
 static void make_token(const world *w, fedserver_role role, const char *tag,
                        char token[FEDSERVER_TOKEN]) {
-    fed_error err = {0};
-    fedserver *server = NULL;
     const fedserver_grant grant = {.role = role, .tag = tag, .ttl_s = 3600};
-    assert_fed_ok_err(fedserver_open(w->coordinator.directory, NULL, &server, &err));
-    assert_fed_ok_err(fedserver_token_grant(server, fed_clock_unix_ms(), &grant, token, &err));
-    fedserver_close(server);
+    fed_operator_token(w->coordinator.directory, &grant, token);
 }
 
 /* more: the program's further words, at most ten; the last is NULL */

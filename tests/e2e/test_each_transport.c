@@ -5,10 +5,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "fed/clock.h"
 #include "fed/file.h"
 #include "fed_coordinator.h"
 #include "fed_digits.h"
+#include "fed_operator.h"
 #include "fed_test.h"
 #include "fedclient/transport.h"
 
@@ -25,18 +25,10 @@ typedef struct world {
 } world;
 
 static void start_world(world *w) {
-    fed_error err = {0};
-    char path[320];
-    uint64_t id = 0;
-    fedserver *server = NULL;
     fed_test_tmpdir(w->directory, sizeof w->directory);
     fed_coordinator_open(&w->home, w->directory, "home");
     fed_digits_write(w->directory, 200, 50);
-    fed_test_put(w->directory, "task.json", task, sizeof task - 1);
-    snprintf(path, sizeof path, "%s/task.json", w->directory);
-    assert_fed_ok_err(fedserver_open(w->home.directory, NULL, &server, &err));
-    assert_fed_ok_err(fedserver_task_add(server, fed_clock_unix_ms(), path, &id, &err));
-    fedserver_close(server);
+    (void)fed_operator_task(w->home.directory, w->directory, task);
     snprintf(w->url, sizeof w->url, "https://127.0.0.1:%u", w->home.front);
 }
 

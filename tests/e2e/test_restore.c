@@ -5,6 +5,7 @@
 
 #include "fed/hash.h"
 #include "fed_coordinator.h"
+#include "fed_operator.h"
 #include "fed_test.h"
 #include "fedclient/fedclient.h"
 #include "fedserver/server.h"
@@ -127,17 +128,6 @@ static fedserver *look(const world *w) {
     return other;
 }
 
-static void queue_task(const world *w) {
-    fed_error err = {0};
-    char path[400];
-    uint64_t id;
-    fedserver *other = look(w);
-    fed_test_put(w->directory, "task.json", task_json, sizeof task_json - 1);
-    snprintf(path, sizeof path, "%s/task.json", w->directory);
-    assert_fed_ok_err(fedserver_task_add(other, 1, path, &id, &err));
-    fedserver_close(other);
-}
-
 static void back_up(const world *w) {
     fed_error err = {0};
     fedserver *other = look(w);
@@ -205,7 +195,7 @@ static uint64_t stored_digest(const world *w, uint32_t *version) {
 
 static void devices_ahead_of_an_older_backup_heal_and_finish_the_task(void **state) {
     world *w = *state;
-    queue_task(w);
+    (void)fed_operator_task(w->home.directory, w->directory, task_json);
     round_trip(w, 1);
     round_trip(w, 2);
     step_until(&w->devices[0], FEDCLIENT_COUNTED);

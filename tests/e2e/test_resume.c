@@ -6,6 +6,7 @@
  * names another transport than the first. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cut_lines.h"
+#include "fed_operator.h"
 #include "fed_test.h"
 
 #include <inttypes.h>
@@ -16,7 +17,6 @@
 
 #include "fed/checkpoint.h"
 #include "fed/clock.h"
-#include "fed/file.h"
 #include "fed/hash.h"
 #include "fedclient/fedclient.h"
 #include "fedcodec/patch.h"
@@ -134,27 +134,19 @@ static void kill_now(pid_t pid) {
 static void open_world(world *w, uint64_t model_bytes, uint64_t break_bytes) {
     static const char *const hosts[] = {"127.0.0.2", NULL};
     fed_error err = {0};
-    char path[400], task[300];
-    uint64_t id = 0;
-    size_t len = 0;
+    char task[300];
     memset(w, 0, sizeof *w);
     fed_test_tmpdir(w->directory, sizeof w->directory);
     snprintf(w->coordinator, sizeof w->coordinator, "%s/coordinator", w->directory);
     snprintf(w->device, sizeof w->device, "%s/device", w->directory);
     assert_fed_ok_err(
         fedserver_init(w->coordinator, &(fedserver_init_options){.hosts = hosts}, &err));
-    snprintf(path, sizeof path, "%s/ca.pem", w->coordinator);
-    assert_fed_ok_err(fed_file_read(path, 65536, (uint8_t **)&w->ca, &len, &err));
+    w->ca = fed_operator_ca(w->coordinator);
     snprintf(task, sizeof task,
              "{\"model\": \"input 1000 | dense %" PRIu64 "\", \"codec_up\": \"float32\","
              " \"codec_down\": \"float32\", \"rounds\": 1, \"cohort\": 1, \"deadline_s\": 3600}",
              model_bytes / 4000);
-    fed_test_put(w->directory, "task.json", task, strlen(task));
-    snprintf(path, sizeof path, "%s/task.json", w->directory);
-    fedserver *server = NULL;
-    assert_fed_ok_err(fedserver_open(w->coordinator, NULL, &server, &err));
-    assert_fed_ok_err(fedserver_task_add(server, fed_clock_unix_ms(), path, &id, &err));
-    fedserver_close(server);
+    (void)fed_operator_task(w->coordinator, w->directory, task);
     cut_lines_add_ports(&w->lines, w->ports);
     w->lines.break_bytes = break_bytes;
     w->forwarder = cut_lines_open(&w->lines);

@@ -2,6 +2,7 @@
  * middle of a download and of an upload: the device goes on at the other one, from where it was. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cut_lines.h"
+#include "fed_operator.h"
 #include "fed_test.h"
 
 #include <inttypes.h>
@@ -106,24 +107,16 @@ static void start_coordinator(world *w) {
 static void init(world *w) {
     static const char *const hosts[] = {"127.0.0.1", "127.0.0.2", NULL};
     fed_error err = {0};
-    char path[400], task[300];
-    uint64_t id = 0;
-    size_t len = 0;
-    fedserver *server = NULL;
+    char task[300];
     assert_fed_ok_err(
         fedserver_init(w->coordinator, &(fedserver_init_options){.hosts = hosts}, &err));
-    snprintf(path, sizeof path, "%s/ca.pem", w->coordinator);
-    assert_fed_ok_err(fed_file_read(path, 65536, (uint8_t **)&w->ca, &len, &err));
+    w->ca = fed_operator_ca(w->coordinator);
     snprintf(task, sizeof task,
              "{\"model\": \"input 1000 | dense %d\", \"codec_up\": \"float32\","
              " \"codec_down\": \"float32\", \"rounds\": 1, \"cohort\": 1}",
              MODEL_MB * MB / 4000);
-    fed_test_put(w->directory, "task.json", task, strlen(task));
-    snprintf(path, sizeof path, "%s/task.json", w->directory);
-    assert_fed_ok_err(fedserver_open(w->coordinator, NULL, &server, &err));
-    assert_fed_ok_err(fedserver_task_add(server, fed_clock_unix_ms(), path, &id, &err));
-    assert_fed_ok_err(fedserver_token_new(server, fed_clock_unix_ms(), 3600, w->token, &err));
-    fedserver_close(server);
+    (void)fed_operator_task(w->coordinator, w->directory, task);
+    fed_operator_token(w->coordinator, &(fedserver_grant){.ttl_s = 3600}, w->token);
 }
 
 static void open_world(world *w) {

@@ -7,9 +7,9 @@
 #include <unistd.h>
 
 #include "fed/clock.h"
-#include "fed/file.h"
 #include "fed_coordinator.h"
 #include "fed_digits.h"
+#include "fed_operator.h"
 #include "fed_test.h"
 
 enum { DEVICES = 2, PATIENCE_MS = 120000 };
@@ -19,17 +19,6 @@ typedef struct world {
     fed_coordinator coordinator;
     pid_t devices[DEVICES];
 } world;
-
-static void queue(const world *w, const char *json, uint64_t *id) {
-    char path[320];
-    fed_error err = {0};
-    fedserver *server = NULL;
-    snprintf(path, sizeof path, "%s/task.json", w->directory);
-    assert_fed_ok_err(fed_file_replace(path, json, strlen(json), 0600, &err));
-    assert_fed_ok_err(fedserver_open(w->coordinator.directory, NULL, &server, &err));
-    assert_fed_ok_err(fedserver_task_add(server, fed_clock_unix_ms(), path, id, &err));
-    fedserver_close(server);
-}
 
 static pid_t start_device(const world *w, int k) {
     char url[64], ca[320], state[320], log[320], token[FEDSERVER_TOKEN];
@@ -105,12 +94,12 @@ static int teardown(void **state) {
 static void a_task_that_fits_no_device_holds_up_nobody(void **state) {
     world *w = *state;
     fedserver_task_entry entries[2] = {0};
-    uint64_t id = 0;
-    queue(w,
-          "{\"model\": \"resnet20\", \"rounds\": 3, \"cohort\": 2, \"deadline_s\": 1, "
-          "\"priority\": 9}",
-          &id);
-    queue(w, "{\"model\": \"lr\", \"rounds\": 2, \"cohort\": 2, \"deadline_s\": 60}", &id);
+    (void)fed_operator_task(w->coordinator.directory, w->directory,
+                            "{\"model\": \"resnet20\", \"rounds\": 3, \"cohort\": 2,"
+                            " \"deadline_s\": 1, \"priority\": 9}");
+    (void)fed_operator_task(
+        w->coordinator.directory, w->directory,
+        "{\"model\": \"lr\", \"rounds\": 2, \"cohort\": 2, \"deadline_s\": 60}");
     for (int k = 0; k < DEVICES; k++) {
         w->devices[k] = start_device(w, k);
     }

@@ -8,9 +8,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "fed/clock.h"
 #include "fed/file.h"
 #include "fed_digits.h"
+#include "fed_operator.h"
 
 int clientd_setup(void **state) {
     clientd_world *w = calloc(1, sizeof *w);
@@ -36,16 +36,8 @@ int clientd_teardown(void **state) {
 }
 
 void clientd_queue(clientd_world *w, const char *json) {
-    char path[320];
-    fed_error err = {0};
-    uint64_t id = 0;
-    fedserver *server = NULL;
-    snprintf(path, sizeof path, "%s/task.json", w->directory);
-    assert_fed_ok_err(fed_file_replace(path, json, strlen(json), 0600, &err));
     fed_coordinator_stop(&w->coordinator);
-    assert_fed_ok_err(fedserver_open(w->coordinator.directory, NULL, &server, &err));
-    assert_fed_ok_err(fedserver_task_add(server, fed_clock_unix_ms(), path, &id, &err));
-    fedserver_close(server);
+    (void)fed_operator_task(w->coordinator.directory, w->directory, json);
     fed_coordinator_start(&w->coordinator);
 }
 

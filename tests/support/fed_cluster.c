@@ -10,6 +10,7 @@
 
 #include "fed/clock.h"
 #include "fed/file.h"
+#include "fed_operator.h"
 #include "fed_port.h"
 #include "fed_test.h"
 #include "fedserver/http.h"
@@ -39,16 +40,13 @@ void fed_cluster_copy(const char *from, const char *to) {
 
 static void init(fed_cluster *c, const char *store) {
     const char *hosts[FED_CLUSTER_MOST + 1] = {NULL};
-    char path[400];
     fed_error err = {0};
-    size_t len = 0;
     for (unsigned k = 0; k < c->count; k++) {
         hosts[k] = c->member[k].bind;
     }
     const fedserver_init_options options = {.hosts = hosts, .store = store};
     assert_fed_ok_err(fedserver_init(c->member[0].directory, &options, &err));
-    snprintf(path, sizeof path, "%s/ca.pem", c->member[0].directory);
-    assert_fed_ok_err(fed_file_read(path, 1 << 16, (uint8_t **)&c->ca, &len, &err));
+    c->ca = fed_operator_ca(c->member[0].directory);
 }
 
 void fed_cluster_open(fed_cluster *c, const char *parent, const char *store, unsigned count) {
@@ -91,25 +89,12 @@ void fed_cluster_close(fed_cluster *c) {
 
 void fed_cluster_token(const fed_cluster *c, const char *tag, char token[FEDSERVER_TOKEN]) {
     enum { LIFE_S = 24 * 3600 };
-    fed_error err = {0};
-    fedserver *server = NULL;
     const fedserver_grant grant = {.ttl_s = LIFE_S, .tag = tag};
-    assert_fed_ok_err(fedserver_open(c->member[0].directory, NULL, &server, &err));
-    assert_fed_ok_err(fedserver_token_grant(server, fed_clock_unix_ms(), &grant, token, &err));
-    fedserver_close(server);
+    fed_operator_token(c->member[0].directory, &grant, token);
 }
 
 uint64_t fed_cluster_task(const fed_cluster *c, const char *parent, const char *json) {
-    char path[400];
-    fed_error err = {0};
-    fedserver *server = NULL;
-    uint64_t id = 0;
-    fed_test_put(parent, "task.json", json, strlen(json));
-    snprintf(path, sizeof path, "%s/task.json", parent);
-    assert_fed_ok_err(fedserver_open(c->member[0].directory, NULL, &server, &err));
-    assert_fed_ok_err(fedserver_task_add(server, fed_clock_unix_ms(), path, &id, &err));
-    fedserver_close(server);
-    return id;
+    return fed_operator_task(c->member[0].directory, parent, json);
 }
 
 /* -- processes -- */

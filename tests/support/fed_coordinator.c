@@ -2,8 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_coordinator.h"
 
-#include "fed/clock.h"
-#include "fed/file.h"
+#include "fed_operator.h"
 #include "fed_port.h"
 #include "fed_test.h"
 #include "fedserver/server.h"
@@ -72,15 +71,12 @@ void fed_coordinator_open(fed_coordinator *c, const char *parent, const char *na
     static const char *const hosts[] = {"127.0.0.1", NULL};
     const fedserver_init_options options = {.hosts = hosts};
     fed_error err = {0};
-    size_t len = 0;
-    char path[400];
     *c = (fed_coordinator){.front = fed_port_keep(), .devices = fed_port_keep()};
     snprintf(c->directory, sizeof c->directory, "%s/%s", parent, name);
     pthread_mutex_init(&c->mutex, NULL);
     pthread_cond_init(&c->changed, NULL);
     assert_fed_ok_err(fedserver_init(c->directory, &options, &err));
-    snprintf(path, sizeof path, "%s/ca.pem", c->directory);
-    assert_fed_ok_err(fed_file_read(path, 65536, (uint8_t **)&c->ca, &len, &err));
+    c->ca = fed_operator_ca(c->directory);
     fed_coordinator_start(c);
 }
 
@@ -97,11 +93,7 @@ void fed_coordinator_close(fed_coordinator *c) {
 void fed_coordinator_token_for(const fed_coordinator *c, fedserver_role role,
                                char token[FEDSERVER_TOKEN]) {
     const fedserver_grant grant = {.ttl_s = 3600, .role = role};
-    fedserver *second = NULL;
-    fed_error err = {0};
-    assert_fed_ok_err(fedserver_open(c->directory, NULL, &second, &err));
-    assert_fed_ok_err(fedserver_token_grant(second, fed_clock_unix_ms(), &grant, token, &err));
-    fedserver_close(second);
+    fed_operator_token(c->directory, &grant, token);
 }
 
 void fed_coordinator_token(const fed_coordinator *c, char token[FEDSERVER_TOKEN]) {

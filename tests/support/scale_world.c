@@ -13,6 +13,7 @@
 
 #include "fed/clock.h"
 #include "fed/file.h"
+#include "fed_operator.h"
 #include "fed_port.h"
 #include "fed_test.h"
 #include "fedserver/server.h"
@@ -70,15 +71,7 @@ void scale_world_open(scale_world *w, size_t devices) {
 }
 
 void scale_world_task(const scale_world *w, const char *task) {
-    fed_error err = {0};
-    char path[400];
-    uint64_t id;
-    fedserver *server;
-    fed_test_put(w->directory, "task.json", task, strlen(task));
-    snprintf(path, sizeof path, "%s/task.json", w->directory);
-    assert_fed_ok_err(fedserver_open(w->home, NULL, &server, &err));
-    assert_fed_ok_err(fedserver_task_add(server, fed_clock_unix_ms(), path, &id, &err));
-    fedserver_close(server);
+    (void)fed_operator_task(w->home, w->directory, task);
 }
 
 void scale_world_close(scale_world *w) {
