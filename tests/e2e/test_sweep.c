@@ -227,167 +227,119 @@ static void sweep_kinds(federation_setup *setup, const char *name, unsigned stri
     assert_int_equal(broken, 0);
 }
 
-static void nothing_is_lost_where_one_device_is_late(void **state) {
-    (void)state;
-    federation_setup setup = {
-        .task = late_task, .model = MODEL, .devices = 3, .enrolled = true, .one_is_late = true};
-    sweep_kinds(&setup, "late", 23, false);
-}
+/* What several sweeps have in common: three enrolled devices and this task. */
+#define THREE(text, net) .task = (text), .model = (net), .devices = 3, .enrolled = true
 
-static void the_model_is_the_calm_runs_through_lossy_codecs(void **state) {
-    (void)state;
-    federation_setup setup = {.task = lossy_task, .model = MODEL, .devices = 3, .enrolled = true};
-    sweep_kinds(&setup, "lossy", 41, true);
-}
+/* Each is a test, or belongs to the test of the case before it. */
+static const struct sweep_case {
+    const char *test; /* what must hold; NULL: as the case before */
+    const char *name;
+    federation_setup setup;
+    unsigned stride;
+    bool same_digest;
+} cases[] = {
+    {"nothing is lost where one device is late",
+     "late",
+     {THREE(late_task, MODEL), .one_is_late = true},
+     23,
+     false},
+    {"the model is the calm run's through lossy codecs",
+     "lossy",
+     {THREE(lossy_task, MODEL)},
+     41,
+     true},
+    {"nothing is lost where updates are large",
+     "large",
+     {THREE(large_task, LARGE_MODEL), .one_is_late = true},
+     61,
+     false},
+    /* A thread makes each version, and its bytes lie in files: deaths at each step of a closing. */
+    {"nothing is lost where a round closes in a thread",
+     "apart late",
+     {THREE(late_task, MODEL), .one_is_late = true, .apart = true},
+     29,
+     false},
+    {NULL, "apart fedadam", {THREE(adam_task, MODEL), .apart = true}, 61, true},
+    {NULL, "apart median", {THREE(median_task, MODEL), .apart = true}, 97, true},
+    {NULL, "apart large", {THREE(large_task, LARGE_MODEL), .apart = true}, 97, false},
+    /* Updates come for the next round while a round closes. */
+    {"nothing is lost where updates are stale and a round closes",
+     "apart stale",
+     {THREE(stale_task, MODEL), .counts_any_round = true, .one_is_late = true, .apart = true},
+     47,
+     false},
+    /* While files of models come and go. */
+    {"a backup has the files of its models",
+     "apart backup",
+     {THREE(large_task, LARGE_MODEL), .apart = true, .job = FEDERATION_BACKUP, .job_after = 3},
+     29,
+     false},
+    {NULL,
+     "apart restore",
+     {THREE(large_task, LARGE_MODEL), .apart = true, .job = FEDERATION_RESTORE, .job_after = 3},
+     29,
+     false},
+    {"a strategy's state is the calm run's", "fedadam", {THREE(adam_task, MODEL)}, 61, true},
+    {"a median is the calm run's", "median", {THREE(median_task, MODEL)}, 61, true},
+    {"nothing is lost where updates are stale",
+     "stale",
+     {THREE(stale_task, MODEL), .counts_any_round = true, .one_is_late = true},
+     31,
+     false},
+    /* With its first token. */
+    {"a device enrols whatever dies",
+     "enrol",
+     {.task = first_task, .model = MODEL, .devices = 2},
+     17,
+     false},
+    /* With an update of the open round in its segment file. */
+    {"a backup is whole or not there",
+     "backup",
+     {THREE(large_task, LARGE_MODEL), .job = FEDERATION_BACKUP, .job_after = 3},
+     17,
+     false},
+    {"a restored coordinator is whole or not there",
+     "restore",
+     {THREE(large_task, LARGE_MODEL), .job = FEDERATION_RESTORE, .job_after = 3},
+     17,
+     false},
+    {"a half migrated database goes on",
+     "migrate from 1",
+     {THREE(late_task, MODEL), .job = FEDERATION_MIGRATE, .job_after = 3, .layout = 1},
+     11,
+     false},
+    {NULL,
+     "migrate from 7",
+     {THREE(phases_task, MODEL), .job = FEDERATION_MIGRATE, .job_after = 3, .layout = 7},
+     11,
+     false},
+    {NULL,
+     "migrate from 8",
+     {THREE(phases_task, MODEL), .job = FEDERATION_MIGRATE, .job_after = 3, .layout = 8},
+     7,
+     false},
+    /* The coordinator, the devices and the person who changes the queue die, each at each call. */
+    {"nothing is lost where tasks are paused and cancelled",
+     "queue",
+     {THREE(late_task, MODEL), .one_is_late = true, .job = FEDERATION_QUEUE, .job_after = 3},
+     7,
+     false},
+};
+enum { CASES = sizeof cases / sizeof cases[0] };
 
-static void a_strategys_state_is_the_calm_runs(void **state) {
-    (void)state;
-    federation_setup setup = {.task = adam_task, .model = MODEL, .devices = 3, .enrolled = true};
-    sweep_kinds(&setup, "fedadam", 61, true);
-}
-
-static void a_median_is_the_calm_runs(void **state) {
-    (void)state;
-    federation_setup setup = {.task = median_task, .model = MODEL, .devices = 3, .enrolled = true};
-    sweep_kinds(&setup, "median", 61, true);
-}
-
-static void nothing_is_lost_where_updates_are_stale(void **state) {
-    (void)state;
-    federation_setup setup = {.task = stale_task,
-                              .model = MODEL,
-                              .devices = 3,
-                              .enrolled = true,
-                              .counts_any_round = true,
-                              .one_is_late = true};
-    sweep_kinds(&setup, "stale", 31, false);
-}
-
-static void nothing_is_lost_where_updates_are_large(void **state) {
-    (void)state;
-    federation_setup setup = {.task = large_task,
-                              .model = LARGE_MODEL,
-                              .devices = 3,
-                              .enrolled = true,
-                              .one_is_late = true};
-    sweep_kinds(&setup, "large", 61, false);
-}
-
-/** A thread makes each version, and its bytes lie in files: deaths at each step of a closing. */
-static void nothing_is_lost_where_a_round_closes_in_a_thread(void **state) {
-    (void)state;
-    federation_setup late = {.task = late_task,
-                             .model = MODEL,
-                             .devices = 3,
-                             .enrolled = true,
-                             .one_is_late = true,
-                             .apart = true};
-    sweep_kinds(&late, "apart late", 29, false);
-    federation_setup adam = {
-        .task = adam_task, .model = MODEL, .devices = 3, .enrolled = true, .apart = true};
-    sweep_kinds(&adam, "apart fedadam", 61, true);
-    federation_setup median = {
-        .task = median_task, .model = MODEL, .devices = 3, .enrolled = true, .apart = true};
-    sweep_kinds(&median, "apart median", 97, true);
-    federation_setup large = {
-        .task = large_task, .model = LARGE_MODEL, .devices = 3, .enrolled = true, .apart = true};
-    sweep_kinds(&large, "apart large", 97, false);
-}
-
-/** Updates come for the next round while a round closes. */
-static void nothing_is_lost_where_updates_are_stale_and_a_round_closes(void **state) {
-    (void)state;
-    federation_setup setup = {.task = stale_task,
-                              .model = MODEL,
-                              .devices = 3,
-                              .enrolled = true,
-                              .counts_any_round = true,
-                              .one_is_late = true,
-                              .apart = true};
-    sweep_kinds(&setup, "apart stale", 47, false);
-}
-
-/** While files of models come and go. */
-static void a_backup_has_the_files_of_its_models(void **state) {
-    (void)state;
-    federation_setup setup = {.task = large_task,
-                              .model = LARGE_MODEL,
-                              .devices = 3,
-                              .enrolled = true,
-                              .apart = true,
-                              .job = FEDERATION_BACKUP,
-                              .job_after = 3};
-    sweep_kinds(&setup, "apart backup", 29, false);
-    setup.job = FEDERATION_RESTORE;
-    sweep_kinds(&setup, "apart restore", 29, false);
-}
-
-/** With its first token. */
-static void a_device_enrols_whatever_dies(void **state) {
-    (void)state;
-    federation_setup setup = {.task = first_task, .model = MODEL, .devices = 2};
-    sweep_kinds(&setup, "enrol", 17, false);
-}
-
-/** With an update of the open round in its segment file. */
-static void a_backup_is_whole_or_not_there(void **state) {
-    (void)state;
-    federation_setup setup = {.task = large_task,
-                              .model = LARGE_MODEL,
-                              .devices = 3,
-                              .enrolled = true,
-                              .job = FEDERATION_BACKUP,
-                              .job_after = 3};
-    sweep_kinds(&setup, "backup", 17, false);
-}
-
-static void a_restored_coordinator_is_whole_or_not_there(void **state) {
-    (void)state;
-    federation_setup setup = {.task = large_task,
-                              .model = LARGE_MODEL,
-                              .devices = 3,
-                              .enrolled = true,
-                              .job = FEDERATION_RESTORE,
-                              .job_after = 3};
-    sweep_kinds(&setup, "restore", 17, false);
-}
-
-static void sweep_migration(unsigned layout, const char *name, unsigned stride) {
-    federation_setup setup = {.task = layout == 1 ? late_task : phases_task,
-                              .model = MODEL,
-                              .devices = 3,
-                              .enrolled = true,
-                              .job = FEDERATION_MIGRATE,
-                              .job_after = 3,
-                              .layout = layout};
-    sweep_kinds(&setup, name, stride, false);
-}
-
-static void a_half_migrated_database_goes_on(void **state) {
-    (void)state;
-    sweep_migration(1, "migrate from 1", 11);
-    sweep_migration(7, "migrate from 7", 11);
-    sweep_migration(8, "migrate from 8", 7);
-}
-
-/** The coordinator, the devices and the person who changes the queue die, each at each call. */
-static void nothing_is_lost_where_tasks_are_paused_and_cancelled(void **state) {
-    (void)state;
-    federation_setup setup = {.task = late_task,
-                              .model = MODEL,
-                              .devices = 3,
-                              .enrolled = true,
-                              .one_is_late = true,
-                              .job = FEDERATION_QUEUE,
-                              .job_after = 3};
-    sweep_kinds(&setup, "queue", 7, false);
+static void sweep_case(void **state) {
+    const struct sweep_case *c = *state;
+    do {
+        federation_setup setup = c->setup;
+        sweep_kinds(&setup, c->name, c->stride, c->same_digest);
+        c++;
+    } while (c < cases + CASES && c->test == NULL);
 }
 
 /** A second death while the process takes up its work again. */
 static void nothing_is_lost_where_a_process_dies_again_while_it_recovers(void **state) {
     (void)state;
-    federation_setup setup = {
-        .task = late_task, .model = MODEL, .devices = 3, .enrolled = true, .one_is_late = true};
+    federation_setup setup = {THREE(late_task, MODEL), .one_is_late = true};
     federation_result calm;
     const federation_fault none = {0};
     federation_prepare(&setup);
@@ -411,8 +363,7 @@ static void nothing_is_lost_where_a_process_dies_again_while_it_recovers(void **
 /** All processes, again and again. */
 static void nothing_is_lost_in_a_storm(void **state) {
     (void)state;
-    federation_setup setup = {
-        .task = late_task, .model = MODEL, .devices = 3, .enrolled = true, .one_is_late = true};
+    federation_setup setup = {THREE(late_task, MODEL), .one_is_late = true};
     federation_prepare(&setup);
     tally t = {.name = "late: storms"};
     fault_list list = {0};
@@ -428,12 +379,7 @@ static void nothing_is_lost_in_a_storm(void **state) {
 /** The sweep itself must be able to find something. */
 static void a_coordinator_that_answers_before_it_commits_is_found_out(void **state) {
     (void)state;
-    federation_setup setup = {.task = late_task,
-                              .model = MODEL,
-                              .devices = 3,
-                              .enrolled = true,
-                              .one_is_late = true,
-                              .acks_early = true};
+    federation_setup setup = {THREE(late_task, MODEL), .one_is_late = true, .acks_early = true};
     federation_prepare(&setup);
     tally t = {.name = "planted: answers too early", .quiet = true};
     for (uint64_t at = 1; at <= 120 && t.histories == 0; at++) {
@@ -446,12 +392,7 @@ static void a_coordinator_that_answers_before_it_commits_is_found_out(void **sta
 
 /** At a power cut such a disk loses what was promised: of the coordinator's, and of a device's. */
 static void find_lie(fault_lie lie, unsigned who, bool apart) {
-    federation_setup setup = {.task = late_task,
-                              .model = MODEL,
-                              .devices = 3,
-                              .enrolled = true,
-                              .one_is_late = true,
-                              .apart = apart};
+    federation_setup setup = {THREE(late_task, MODEL), .one_is_late = true, .apart = apart};
     federation_prepare(&setup);
     tally t = {.name = "planted: a lie", .quiet = true};
     for (uint64_t at = 1; at <= 120 && t.broken == 0; at++) {
@@ -500,27 +441,21 @@ int main(int argc, char **argv) {
         setenv("TMPDIR", "/dev/shm",
                1); /* what a cut leaves is ours to say: no disk is waited for */
     }
-    const struct CMUnitTest tests[] = {
+    struct CMUnitTest tests[CASES + 6] = {
         cmocka_unit_test(a_coordinator_that_answers_before_it_commits_is_found_out),
         cmocka_unit_test(a_disk_that_lies_about_fsync_is_found_out),
         cmocka_unit_test(a_directory_that_is_not_synced_is_found_out),
         cmocka_unit_test(a_coordinator_is_complete_or_not_there),
-        cmocka_unit_test(nothing_is_lost_where_one_device_is_late),
-        cmocka_unit_test(the_model_is_the_calm_runs_through_lossy_codecs),
         cmocka_unit_test(nothing_is_lost_where_a_process_dies_again_while_it_recovers),
         cmocka_unit_test(nothing_is_lost_in_a_storm),
-        cmocka_unit_test(nothing_is_lost_where_updates_are_large),
-        cmocka_unit_test(nothing_is_lost_where_a_round_closes_in_a_thread),
-        cmocka_unit_test(nothing_is_lost_where_updates_are_stale_and_a_round_closes),
-        cmocka_unit_test(a_backup_has_the_files_of_its_models),
-        cmocka_unit_test(a_strategys_state_is_the_calm_runs),
-        cmocka_unit_test(a_median_is_the_calm_runs),
-        cmocka_unit_test(nothing_is_lost_where_updates_are_stale),
-        cmocka_unit_test(a_device_enrols_whatever_dies),
-        cmocka_unit_test(a_backup_is_whole_or_not_there),
-        cmocka_unit_test(a_restored_coordinator_is_whole_or_not_there),
-        cmocka_unit_test(a_half_migrated_database_goes_on),
-        cmocka_unit_test(nothing_is_lost_where_tasks_are_paused_and_cancelled),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    size_t count = 6;
+    for (size_t k = 0; k < CASES; k++) {
+        if (cases[k].test != NULL) {
+            tests[count++] = (struct CMUnitTest){.name = cases[k].test,
+                                                 .test_func = sweep_case,
+                                                 .initial_state = (void *)(uintptr_t)&cases[k]};
+        }
+    }
+    return _cmocka_run_group_tests("sweep", tests, count, NULL, NULL);
 }
