@@ -119,8 +119,7 @@ static void a_rank_that_does_not_come_is_named(void **state) {
             fed_error err = {0};
             link_gang_open(&gang, link, 2);
             gang.place[0].patience_ms = 50;
-            assert_fed_status(link->open(&gang.place[0], &self, &err), FED_EBUSY);
-            assert_fed_says(err, "rank 1");
+            assert_fed_fails(link->open(&gang.place[0], &self, &err), FED_EBUSY, "rank 1");
             assert_null(self);
             if (gang.place[1].listener >= 0) {
                 close(gang.place[1].listener);

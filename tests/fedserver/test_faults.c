@@ -305,8 +305,7 @@ static void a_follower_whose_store_does_not_come_back_says_so_and_ends(void **st
     fedserver *server = lose_store(&c);
     comes_back = false;
     atomic_store(&may_open, true);
-    assert_fed_status(await_store(server, &err), FED_EIO);
-    assert_fed_says(err, "no connection (test)");
+    assert_fed_fails(await_store(server, &err), FED_EIO, "no connection (test)");
     end_follower(&c, server);
 }
 

@@ -56,6 +56,13 @@ void fed_test_call(void **state);
 #define assert_fed_status(call, wanted)                                                            \
     assert_string_equal(fed_status_name(call), fed_status_name(wanted))
 
+/** The call must fail in this way, with these words in the sentence of a fed_error named err. */
+#define assert_fed_fails(call, wanted, words)                                                      \
+    do {                                                                                           \
+        assert_fed_status(call, wanted);                                                           \
+        assert_fed_says(err, words);                                                               \
+    } while (0)
+
 /** Whether a test tries less: under sanitizers, which make it ten times as slow, and where the
  * environment has FED_TEST_LENGTH=short. The other length is all, which is preset. */
 bool fed_test_is_short(void);

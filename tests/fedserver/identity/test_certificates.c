@@ -118,9 +118,8 @@ static void a_renewal_without_the_cas_key_changes_nothing(void **state) {
     read_file(w, "server.pem", &before);
     snprintf(path, sizeof path, "%s/ca.key", w->directory);
     assert_int_equal(remove(path), 0);
-    assert_fed_status(fedserver_certificate_renew(w->directory, NULL, fed_clock_unix_ms(), &err),
-                      FED_ENOTFOUND);
-    assert_fed_says(err, "ca.key");
+    assert_fed_fails(fedserver_certificate_renew(w->directory, NULL, fed_clock_unix_ms(), &err),
+                     FED_ENOTFOUND, "ca.key");
     read_file(w, "server.pem", &after);
     assert_string_equal(before.text, after.text);
 }
@@ -182,8 +181,8 @@ static void a_file_that_is_no_certificate_is_refused(void **state) {
     fed_error err = {0};
     fedserver_certificate c;
     write_file(w, "server.pem", &(fed_pem){.text = "-----BEGIN CERTIFICATE-----\n"});
-    assert_fed_status(fedserver_certificate_read(w->directory, &c, &err), FED_EFORMAT);
-    assert_fed_says(err, "server.pem is not a certificate");
+    assert_fed_fails(fedserver_certificate_read(w->directory, &c, &err), FED_EFORMAT,
+                     "server.pem is not a certificate");
 }
 
 /* By somebody else's tool, with the coordinator's CA. */
@@ -218,8 +217,8 @@ static void a_certificate_with_more_names_than_are_kept_is_refused(void **state)
     assert_fed_ok_err(fedserver_certificate_read(w->directory, &c, &err));
     assert_int_equal(c.host_count, FEDSERVER_CERTIFICATE_HOSTS);
     put_certificate_with_names(w, FEDSERVER_CERTIFICATE_HOSTS + 1);
-    assert_fed_status(fedserver_certificate_read(w->directory, &c, &err), FED_EINVAL);
-    assert_fed_says(err, "more than 64 names");
+    assert_fed_fails(fedserver_certificate_read(w->directory, &c, &err), FED_EINVAL,
+                     "more than 64 names");
 }
 
 static void a_renewal_for_more_names_than_are_kept_is_refused(void **state) {
@@ -228,9 +227,8 @@ static void a_renewal_for_more_names_than_are_kept_is_refused(void **state) {
     fed_error err = {0};
     fedserver_certificate c;
     put_certificate_with_names(w, FEDSERVER_CERTIFICATE_HOSTS);
-    assert_fed_status(fedserver_certificate_renew(w->directory, more, fed_clock_unix_ms(), &err),
-                      FED_EINVAL);
-    assert_fed_says(err, "64 names at most");
+    assert_fed_fails(fedserver_certificate_renew(w->directory, more, fed_clock_unix_ms(), &err),
+                     FED_EINVAL, "64 names at most");
     assert_fed_ok_err(fedserver_certificate_read(w->directory, &c, &err));
     assert_string_equal(c.hosts[FEDSERVER_CERTIFICATE_HOSTS - 1], "h63"); /* as it was */
 }

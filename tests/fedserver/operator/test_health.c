@@ -63,8 +63,7 @@ static void one_that_hangs_is_not(void **state) {
     assert_int_equal(kill(c->pid, SIGSTOP), 0);
     const fed_status status = fedserver_health(c->directory, &err);
     assert_int_equal(kill(c->pid, SIGCONT), 0);
-    assert_fed_status(status, FED_EIO);
-    assert_fed_says(err, "does not answer");
+    assert_fed_fails(status, FED_EIO, "does not answer");
     assert_fed_ok_err(fedserver_health(c->directory, &err));
 }
 
@@ -75,8 +74,7 @@ static void one_that_was_killed_is_not_though_its_socket_is_there(void **state) 
     assert_fed_ok_err(sim_coordinator_stop(c, SIGKILL, &err));
     snprintf(path, sizeof path, "%s/front.sock", c->directory);
     assert_int_equal(access(path, F_OK), 0);
-    assert_fed_status(fedserver_health(c->directory, &err), FED_EIO);
-    assert_fed_says(err, "nobody serves");
+    assert_fed_fails(fedserver_health(c->directory, &err), FED_EIO, "nobody serves");
 }
 
 static void a_directory_that_is_empty_or_absent_is_not(void **state) {
@@ -84,11 +82,9 @@ static void a_directory_that_is_empty_or_absent_is_not(void **state) {
     char dir[256];
     fed_error err = {0};
     fed_test_tmpdir(dir, sizeof dir);
-    assert_fed_status(fedserver_health(dir, &err), FED_EIO);
-    assert_fed_says(err, "fedserver init");
+    assert_fed_fails(fedserver_health(dir, &err), FED_EIO, "fedserver init");
     fed_test_rmdir(dir);
-    assert_fed_status(fedserver_health(dir, &err), FED_EIO);
-    assert_fed_says(err, dir);
+    assert_fed_fails(fedserver_health(dir, &err), FED_EIO, dir);
 }
 
 int main(void) {

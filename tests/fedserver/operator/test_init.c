@@ -45,8 +45,7 @@ static void a_second_init_changes_nothing(void **state) {
     snprintf(path, sizeof path, "%s/ca.pem", directory);
     assert_fed_ok_err(fedserver_init(directory, NULL, &err));
     assert_fed_ok_err(fed_file_read(path, 4096, &before, &len, &err));
-    assert_fed_status(fedserver_init(directory, NULL, &err), FED_EEXIST);
-    assert_non_null(strstr(err.text, directory));
+    assert_fed_fails(fedserver_init(directory, NULL, &err), FED_EEXIST, directory);
     assert_fed_ok_err(fed_file_read(path, 4096, &after, &len, &err));
     assert_string_equal((char *)before, (char *)after);
     free(before);
@@ -66,8 +65,8 @@ static void an_interrupted_init_can_be_run_again(void **state) {
     snprintf(path, sizeof path, "%s/server.db", directory);
     snprintf(half, sizeof half, "%s/server.db.new", directory);
     assert_int_equal(rename(path, half), 0); /* as if killed before the last step */
-    assert_fed_status(fedserver_open(directory, NULL, &server, &err), FED_ENOTFOUND);
-    assert_non_null(strstr(err.text, "fedserver init"));
+    assert_fed_fails(fedserver_open(directory, NULL, &server, &err), FED_ENOTFOUND,
+                     "fedserver init");
     assert_fed_ok_err(fedserver_init(directory, NULL, &err));
     assert_fed_ok_err(fedserver_open(directory, NULL, &server, &err));
     assert_fed_ok_err(fedserver_begin(server, &err));

@@ -375,9 +375,8 @@ static void rules_that_can_not_be_met_are_refused(void **state) {
     fed_error err = {0};
     fedserver_site *site = NULL;
     const fedserver_site_rules rules = {.cohort = 2, .goal = 3};
-    assert_fed_status(fedserver_site_open(w->home.server, w->state, &rules, &site, &err),
-                      FED_EINVAL);
-    assert_non_null(strstr(err.text, "minimum <= goal <= cohort"));
+    assert_fed_fails(fedserver_site_open(w->home.server, w->state, &rules, &site, &err), FED_EINVAL,
+                     "minimum <= goal <= cohort");
 }
 
 static void no_more_devices_than_the_cohort_get_a_slot(void **state) {
@@ -399,9 +398,8 @@ static void a_damaged_record_is_named(void **state) {
     fed_error err = {0};
     fedserver_site *site = NULL;
     fed_test_put(w->state, "site", "123456789012345", 15);
-    assert_fed_status(fedserver_site_open(w->home.server, w->state, &w->rules, &site, &err),
-                      FED_EFORMAT);
-    assert_non_null(strstr(err.text, "/site is damaged"));
+    assert_fed_fails(fedserver_site_open(w->home.server, w->state, &w->rules, &site, &err),
+                     FED_EFORMAT, "/site is damaged");
 }
 
 static void a_person_who_resumes_a_closed_round_changes_nothing(void **state) {
@@ -467,9 +465,8 @@ static void after_a_turn_that_was_not_stored_the_server_promises_nothing(void **
     first_round(w);
     assert_fed_ok_err(fedserver_commit(w->home.server, &err));
     w->home.server->store = &full;
-    assert_fed_status(fedserver_site_turn(w->site, &w->offer, w->home.now_ms, &w->change, &err),
-                      FED_ENOSPC);
-    assert_fed_says(err, "the disk is full (test)");
+    assert_fed_fails(fedserver_site_turn(w->site, &w->offer, w->home.now_ms, &w->change, &err),
+                     FED_ENOSPC, "the disk is full (test)");
     assert_fed_status(fedserver_begin(w->home.server, &err), FED_ESTATE);
     crash(w);
     assert_true(turn(w)); /* as if the turn had not been */

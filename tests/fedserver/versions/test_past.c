@@ -248,9 +248,8 @@ static void a_version_whose_last_delta_is_missing_does_not_come_back(void **stat
     rounds(w, 3);
     fedserver_archive archive = fedserver_rounds_archive(
         &w->home.server->rounds, fedserver_rounds_front(&w->home.server->rounds));
-    assert_fed_status(fedserver_past_values(&archive, w->version + 1, &values, &err),
-                      FED_ENOTFOUND);
-    assert_fed_says(err, "delta 4 is missing");
+    assert_fed_fails(fedserver_past_values(&archive, w->version + 1, &values, &err), FED_ENOTFOUND,
+                     "delta 4 is missing");
     assert_null(values);
 }
 
