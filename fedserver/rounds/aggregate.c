@@ -44,6 +44,7 @@ void fedserver_sum_clear(fedserver_sum *sum) {
 
 fed_status fedserver_sum_decode(const fedserver_sum *sum, const fedcodec_message *values,
                                 fed_error *err) {
+    assert(sum->decoded != NULL && values->layout->size == sum->size); /* D3 */
     FED_TRY(fedcodec_message_decode(values, sum->decoded, err));
     fedserver_strategy_update(&sum->strategy, sum->decoded, sum->trained);
     return FED_OK;
@@ -68,6 +69,7 @@ static fed_status fold_changed(fedserver_sum *sum, const fedcodec_message *value
 
 static fed_status fold(fedserver_sum *sum, const fedcodec_message *values, int64_t weight,
                        fed_error *err) {
+    assert(weight > 0 && weight < FEDCODEC_FOLD_WEIGHT); /* D3: the sum can't overflow */
     if (sum->acc == NULL) {
         return FED_OK;
     }
@@ -97,6 +99,7 @@ void fedserver_sum_note(fedserver_sum *sum, const fedserver_claim *claim) {
     assert(sum->updates < sum->cap);
     sum->claims[sum->updates++] = *claim;
     fedserver_tally_add(&sum->tally, claim->device);
+    assert(sum->tally.used <= sum->updates); /* S3: who is in the tally has an update */
     sum->samples += claim->samples;
     sum->weight += claim->weight;
     sum->bytes += claim->bytes;
@@ -104,7 +107,7 @@ void fedserver_sum_note(fedserver_sum *sum, const fedserver_claim *claim) {
 
 fed_status fedserver_sum_add(fedserver_sum *sum, const fedcodec_message *values,
                              fedserver_claim claim, fed_error *err) {
-    assert(values->layout->size == sum->size);
+    assert(values->layout->size == sum->size); /* D4: no value is left out */
     FED_TRY(fedserver_sum_reserve(sum, err));
     FED_TRY(fedcodec_message_norm(values, &claim.norm, err));
     claim.counted = fedserver_strategy_norm(&sum->strategy, claim.norm);
@@ -121,6 +124,7 @@ fed_status fedserver_sum_settle(fedserver_sum *sum, double most, fedserver_share
     if (status != FED_OK) {
         return fed_fail(err, status, "out of memory for the %u updates of a round", sum->updates);
     }
+    assert(!shares->as_claimed || shares->weight == sum->weight); /* D3: it divides this sum */
     *refold = !shares->as_claimed && sum->acc != NULL;
     assert(shares->weight < (uint64_t)FEDCODEC_FOLD_WEIGHT); /* D3: the sum can't overflow */
     sum->weight = shares->weight;
@@ -135,11 +139,12 @@ fed_status fedserver_sum_refold(fedserver_sum *sum, uint32_t number, const fedco
     /* D2: each stored update counts once, and no other update counts */
     assert(number < sum->updates);
     const uint32_t count = sum->claims[number].count;
+    assert(count <= sum->claims[number].share); /* D3: the divisor bounds what is added */
     return count > 0 ? fold(sum, values, count, err) : FED_OK;
 }
 
 void fedserver_sum_mean(const fedserver_sum *sum, float *mean) {
-    assert(sum->weight > 0 && sum->acc != NULL);
+    assert(sum->weight > 0 && sum->acc != NULL); /* D3: it is settled */
     double scale = (double)sum->weight * (double)(INT64_C(1) << FEDCODEC_FOLD_BITS);
     for (size_t i = 0; i < sum->size; i++) {
         mean[i] = (float)((double)sum->acc[i] / scale);

@@ -53,6 +53,7 @@ fed_status fedserver_closing_begin(fedserver_rounds *rounds, fedserver_training 
                                    fed_error *err) {
     assert(t->closing == NULL && t->round.phase == FEDSERVER_ROUND_CLOSING);
     assert(t->sum.updates == t->round.received); /* S4: the sum holds exactly the stored updates */
+    assert(t->versions.version + 1 == t->round.number); /* S5: round k goes on from version k - 1 */
     const fedserver_archive archive = fedserver_rounds_archive(rounds, t);
     bool keeps_old = false;
     FED_TRY(fedserver_past_due(&archive, &t->versions, &keeps_old, err));
@@ -72,9 +73,11 @@ fed_status fedserver_closing_begin(fedserver_rounds *rounds, fedserver_training 
     t->own = (fedserver_own_table){.count = 0};
     t->state = NULL;
     t->versions.residual = NULL;
-    return t->round.ahead > 0 /* after a restart */
-               ? fedserver_stored_load(rounds, t, fedserver_round_counting(&t->round), err)
-               : FED_OK;
+    if (t->round.ahead > 0) { /* after a restart */
+        FED_TRY(fedserver_stored_load(rounds, t, fedserver_round_counting(&t->round), err));
+    }
+    assert(t->sum.updates == t->round.ahead); /* S4, of the next round */
+    return FED_OK;
 }
 
 bool fedserver_closing_apart(const fedserver_rounds *rounds, const fedserver_training *t) {
@@ -124,6 +127,8 @@ static fed_status make_version(fedserver_closing *c, float *change, fed_error *e
 }
 
 fed_status fedserver_closing_make(fedserver_rounds *rounds, fedserver_closing *c, fed_error *err) {
+    /* D3: a version comes of updates or is given, and is made once */
+    assert((c->t.sum.updates > 0 || c->t.given != NULL) && c->made.version.values == NULL);
     float *change = calloc(c->t.arch.layout.size, sizeof *change);
     if (change == NULL) {
         return fed_fail(err, FED_ENOMEM, "out of memory for the change of the model");
@@ -148,6 +153,7 @@ fed_status fedserver_closing_make(fedserver_rounds *rounds, fedserver_closing *c
 /* Put bytes, and say under which digest. */
 static fed_status put(const fedserver_closing *c, const void *bytes, size_t len, uint64_t *digest,
                       fed_error *err) {
+    assert(c->apart && !c->made.kept); /* S9: files are put before rows name them */
     FED_TRY(go_on(c, err));
     *digest = fed_digest_bytes(bytes, len);
     return c->rounds.store->blob_put(c->rounds.db, c->t.task.wire.id, *digest, bytes, len, err);
@@ -235,6 +241,7 @@ void fedserver_closing_start(fedserver_rounds *rounds, fedserver_closing *c) {
     if (c->started || atomic_load(&c->ended)) {
         return;
     }
+    assert(!rounds->store->writing(rounds->db)); /* S5: the round's set is stored as settled */
     c->rounds = (fedserver_rounds){.store = rounds->store,
                                    .directory = rounds->directory,
                                    .where = rounds->where,
@@ -256,6 +263,7 @@ bool fedserver_closing_done(fedserver_closing *c, fed_status *status, fed_error 
     }
     (void)pthread_join(c->thread, NULL);
     c->started = false;
+    assert(c->status != FED_OK || c->made.kept); /* S9: its bytes are committed */
     *status = c->status;
     if (c->status != FED_OK) {
         (void)fed_fail(err, c->status, "%s", c->err.text);
@@ -291,6 +299,7 @@ static void *tidy(void *user) {
 }
 
 void fedserver_closing_tidy(fedserver_closing *c) {
+    assert(c->apart); /* S9: only then it has files to delete */
     if (!c->started) {
         c->started = fed_thread_start(&c->thread, tidy, c);
     }
@@ -298,6 +307,7 @@ void fedserver_closing_tidy(fedserver_closing *c) {
 
 void fedserver_closing_take(fedserver_training *t) {
     fedserver_closing *c = t->closing;
+    assert(!c->started && c->made.version.version == t->versions.version + 1); /* D5 */
     t->state = c->t.state;
     c->t.state = NULL;
     c->old = t->versions;

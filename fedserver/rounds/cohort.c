@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/cohort.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdbool.h>
 
@@ -79,6 +80,7 @@ void fedserver_cohort_draw(fedserver_cohort *cohort, const fedserver_candidate *
          * slots. */
         cohort->start = cohort->before > cohort->start ? cohort->before : cohort->start;
     }
+    assert(cohort->start > 0 && cohort->start <= 1); /* D6: the threshold reaches everybody */
 }
 
 /* A random number in (0, 1), with 53 random bits. */
@@ -124,5 +126,6 @@ int64_t fedserver_cohort_admits_ms(const fedserver_cohort *cohort,
         return cohort->opened_ms;
     }
     double step = ceil(STEPS * (1.0 - log(priority) / log(cohort->start)));
+    assert(step >= 0 && step <= STEPS); /* D6: nobody waits for longer than the window */
     return cohort->opened_ms + (int64_t)(step * (double)cohort->window_ms / STEPS);
 }

@@ -17,6 +17,7 @@ static fed_status refold_stored(void *user, const fedserver_update_row *row,
     refolding *r = user;
     const uint32_t number = r->number++;
     (void)row; /* only the assertion uses row */
+    /* S4: the store has them in the order of their claims */
     assert(number < r->sum->updates && r->sum->claims[number].device == row->device);
     return fedserver_sum_refold(r->sum, number, &update->values, err);
 }
@@ -26,8 +27,11 @@ static fed_status settle(fedserver_rounds *rounds, fedserver_training *t, fedser
     refolding r = {.sum = &t->sum};
     bool refold = false;
     FED_TRY(fedserver_sum_settle(&t->sum, t->task.device_share, shares, &refold, err));
-    return refold ? fedserver_stored_each(rounds, t, t->round.number, refold_stored, &r, err)
-                  : FED_OK;
+    if (refold) {
+        FED_TRY(fedserver_stored_each(rounds, t, t->round.number, refold_stored, &r, err));
+        assert(r.number == t->sum.updates); /* D1: none of them is missing */
+    }
+    return FED_OK;
 }
 
 /* Collects the rows of a strategy that needs all updates at once. */
@@ -53,6 +57,7 @@ static fed_status combine_all(fedserver_rounds *rounds, const fedserver_training
     FED_TRY(fedserver_rows_open(&g.rows, rounds->directory, t->sum.size, err));
     fed_status status = fedserver_stored_each(rounds, t, t->round.number, gather_stored, &g, err);
     if (status == FED_OK) {
+        assert(g.rows.count == t->sum.updates); /* D1: none of them is missing */
         fedserver_rows_sort(&g.rows);
         const fedserver_strategy_half *half = &t->strategy.combine;
         status = half->vtable->combine(half->param, &g.rows, change, err);

@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/drift.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,6 +24,7 @@ uint32_t fedserver_drift_reach(const fedserver_training *t) {
 static void find_ages(const fedserver_training *t, fedserver_drift *drift) {
     for (uint32_t k = 0; k < t->sum.updates; k++) {
         const uint32_t age = t->round.number - t->sum.claims[k].round;
+        assert(age <= t->task.rules.staleness); /* S4: what an age weighs */
         drift->weight[age] += t->sum.claims[k].count;
         drift->oldest = age > drift->oldest ? age : drift->oldest;
     }
@@ -41,6 +43,7 @@ static fed_status note_delta(void *user, uint32_t version, const uint8_t *bytes,
     const walk *w = user;
     const fedserver_drift *drift = w->drift;
     const fedserver_training *t = w->training;
+    assert(version <= t->versions.version && t->versions.version - version < drift->oldest);
     fed_reader reader;
     fed_part part;
     fed_reader_init(&reader, bytes, len);

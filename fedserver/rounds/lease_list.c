@@ -24,5 +24,6 @@ fed_status fedserver_lease_list_reserve(fedserver_lease_list *list) {
 
 void fedserver_lease_list_add(fedserver_lease_list *list, fedserver_device *device) {
     assert(list->count < list->cap);
+    assert(device->lease != 0 && device->lease != device->counted_lease); /* S3: it can count */
     list->items[list->count++] = (fedserver_listed_lease){device, device->lease};
 }

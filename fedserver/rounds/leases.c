@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/leases.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -149,6 +150,8 @@ void fedserver_leases_advance(fedserver_rounds *rounds, fedserver_training *t, i
     }
     uint32_t taken = count_slots(t, now_ms);
     bool full = t->round.phase == FEDSERVER_ROUND_FULL;
+    /* S10: each lease that stands has a slot */
+    assert(asynchronous(t) || t->round.leased >= taken);
     while (t->round.leased > taken) {
         fedserver_round_step(&t->task.rules, &t->round, FEDSERVER_ON_LEASE_ENDED, now_ms);
     }
@@ -239,6 +242,7 @@ static size_t find_candidates(const fedserver_rounds *rounds, const fedserver_tr
         const fedserver_device *one = fedserver_devices_oldest(devices);
         for (; one != NULL; one = fedserver_devices_newer(one)) {
             if (can_take(t, one, now_ms)) {
+                assert(count < LOOKED_AT);
                 candidates[count++] = candidate_of(t, one);
             }
         }
@@ -326,6 +330,8 @@ static fed_status lease_name(uint64_t *lease) {
 
 static fed_status lease_store(fedserver_rounds *rounds, fedserver_device *device,
                               const fedserver_device *leased, fed_error *err) {
+    /* S3: a lease that was counted is over, and a new one has a new name */
+    assert(leased->lease != 0 && leased->lease != leased->counted_lease);
     *device = *leased;
     device->unsaved = false;
     return rounds->store->device_lease(rounds->db, device, err);
@@ -334,6 +340,8 @@ static fed_status lease_store(fedserver_rounds *rounds, fedserver_device *device
 static fed_status give_lease(fedserver_rounds *rounds, fedserver_training *t,
                              fedserver_device *device, int64_t now_ms, fed_error *err) {
     fedserver_device leased = *device;
+    assert(!fedserver_lease_stands(t, device, now_ms)); /* S3: a device has one lease */
+    assert(t->round.closing_ms == 0);                   /* S5: who closes gives none */
     fed_status status = lease_name(&leased.lease);
     if (status != FED_OK) {
         return fed_fail(err, status, "the system gives no random bytes");
@@ -343,6 +351,7 @@ static fed_status give_lease(fedserver_rounds *rounds, fedserver_training *t,
     leased.lease_attempt = t->round.attempt;
     leased.lease_deadline_ms =
         asynchronous(t) ? now_ms + t->task.rules.deadline_ms : t->round.deadline_ms;
+    assert(leased.lease_deadline_ms != 0); /* S10: a lease ends, whatever dies */
     if (asynchronous(t)) {
         t->lease_ends_ms = least(t->lease_ends_ms, leased.lease_deadline_ms);
     }
@@ -362,6 +371,7 @@ static fed_status give_again(fedserver_rounds *rounds, const fedserver_training 
     if (leased.lease_round == t->round.number) {
         return FED_OK;
     }
+    assert(asynchronous(t) && leased.lease_round < t->round.number); /* S3, D5: never back */
     leased.lease_round = t->round.number;
     return lease_store(rounds, device, &leased, err);
 }
@@ -492,6 +502,7 @@ fed_status fedserver_leases_checkin(fedserver_rounds *rounds, fedserver_device *
 /* End the device's lease. A lease of task 0 stands in no round. */
 static fed_status end_lease(fedserver_rounds *rounds, fedserver_training *t,
                             fedserver_device *device, int64_t now_ms, fed_error *err) {
+    assert(fedserver_lease_stands(t, device, now_ms)); /* S10: so it has a slot to free */
     fedserver_device without = *device;
     without.lease_task = 0;
     without.lease_deadline_ms = 0;
@@ -555,6 +566,7 @@ fedserver_round_event fedserver_leases_update_event(const fedserver_training *t,
         head->round > device->lease_round) {
         return FEDSERVER_ON_UPDATE_UNKNOWN;
     }
+    assert(head->round <= counting); /* D3: a lease is of this round or an earlier one */
     if (counting - head->round > t->task.rules.staleness) {
         return FEDSERVER_ON_UPDATE_STALE;
     }

@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/marks.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,6 +41,7 @@ fed_status fedserver_marks_set(fedserver_marks *marks, int64_t device, int64_t v
         marks->items = items;
         marks->cap = cap;
     }
+    assert(at == marks->count || device < marks->items[at].device); /* S15: one mark a device */
     memmove(marks->items + at + 1, marks->items + at, (marks->count - at) * sizeof *marks->items);
     marks->items[at] = (fedserver_mark){device, value};
     marks->count++;

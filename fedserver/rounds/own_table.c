@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/own_table.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -18,6 +19,7 @@ static fedserver_own_metric *row_of(fedserver_own_table *table, const char *name
     if (table->count == FEDSERVER_OWN_NAMES) {
         return NULL;
     }
+    assert(table->count < FEDSERVER_OWN_NAMES); /* S4: a restart finds the same names */
     memmove(row + 1, row, (table->count - k) * sizeof *row);
     *row = (fedserver_own_metric){.reports = 0};
     snprintf(row->name, sizeof row->name, "%s", name);

@@ -1,5 +1,6 @@
 /* Updates in plain: an envelope of the task's codec. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
 #include <math.h>
 
 #include "fedserver/rounds/combine.h"
@@ -53,6 +54,7 @@ static fed_status open_values(const fedserver_task *task, const fed_layout *layo
 
 static fed_status add(fedserver_sum *sum, const fedserver_update *update,
                       const fedserver_claim *claim, fed_error *err) {
+    assert(update->values.max_abs <= FEDCODEC_FOLD_LIMIT); /* D3: the sum can't overflow */
     return fedserver_sum_add(sum, &update->values, *claim, err);
 }
 

@@ -2,6 +2,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/queue.h"
 
+#include <assert.h>
+
 #include "fedserver/rounds/device_marks.h"
 #include "fedserver/rounds/running.h"
 #include "fedserver/rounds/task_memory.h"
@@ -122,6 +124,7 @@ static void drop_finished(fedserver_rounds *rounds, uint64_t need) {
     while (count > FEDSERVER_FINISHED_KEPT ||
            (count > 0 &&
             !fedserver_memory_fits(rounds->memory_limit, fedserver_rounds_memory(rounds), need))) {
+        assert(!fedserver_training_runs(oldest)); /* D1: an open round keeps its sum */
         fedserver_rounds_remove(rounds, oldest);
         oldest = oldest_finished(rounds, &count);
     }
@@ -169,6 +172,7 @@ static fed_status start_if_it_fits(void *user, const fedserver_task *task, bool 
         *more = need > limit;
         return FED_OK;
     }
+    assert(task->state == FEDSERVER_TASK_QUEUED); /* S14 */
     drop_finished(rounds, need);
     return fedserver_training_start(rounds, task, s->now_ms, err);
 }

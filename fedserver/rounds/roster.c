@@ -3,6 +3,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/roster.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -49,6 +50,7 @@ static void shut_out(fedserver_rounds *rounds, fedserver_device *device, int64_t
     char name[17];
     fed_hex(device->fingerprint, 8, name);
     fed_logf(rounds->log, FED_LOG_INFO, "revoked device=%s name=\"%s\"", name, device->name);
+    assert(revoked_ms != 0); /* S6: nobody takes a revocation back */
     device->revoked_ms = revoked_ms;
     fedserver_devices_left(&rounds->devices, device);
     for (size_t k = 0; k < rounds->task_count; k++) {
@@ -61,6 +63,7 @@ static fed_status take_change(void *user, const fedserver_device *row, fed_error
     fedserver_rounds *rounds = user;
     fedserver_device *known = fedserver_devices_find(&rounds->devices, row->fingerprint);
     (void)err;
+    assert(row->change >= rounds->devices.change); /* S6: no change is passed over */
     rounds->devices.change = row->change;
     if (known == NULL) {
         return FED_OK; /* its row is read when the device comes */
@@ -98,6 +101,7 @@ void fedserver_device_computes(fedserver_device *device, const char *on) {
 
 fed_status fedserver_device_save(fedserver_rounds *rounds, fedserver_device *device,
                                  fed_error *err) {
+    assert(device->id != 0); /* S13: its row was there before it */
     device->unsaved = false;
     return rounds->store->device_put(rounds->db, device, err);
 }

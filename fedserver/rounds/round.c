@@ -94,7 +94,9 @@ static void run_deadline(const fedserver_round_rules *rules, fedserver_round *ro
 /* Asynchronous, resumed: leases and the round stay, and the deadline starts anew. */
 static void reopen(const fedserver_round_rules *rules, fedserver_round *round, int64_t now_ms) {
     round->deadline_ms = 0;
+    assert(round->closing_ms == 0); /* S5: the set of a round that closes is settled */
     if (!asynchronous(rules)) {
+        assert(round->leased >= round->received); /* D1: what was counted keeps its slot */
         round->attempt++;
         round->leased = round->received;
     } else if (round->received > 0) {
@@ -104,6 +106,7 @@ static void reopen(const fedserver_round_rules *rules, fedserver_round *round, i
 
 /* Asynchronous: leases stand, and what was counted while the round before closed is in. */
 static void open_next(const fedserver_round_rules *rules, fedserver_round *round, int64_t now_ms) {
+    assert(asynchronous(rules) || round->ahead == 0); /* S5: it begins without an update */
     *round = (fedserver_round){.number = round->number + 1,
                                .attempt = 1,
                                .leased = asynchronous(rules) ? round->leased : 0,
@@ -140,7 +143,7 @@ static void change(const fedserver_round_rules *rules, fedserver_round *round,
         reopen(rules, round, now_ms);
         break;
     case FEDSERVER_DO_FREE:
-        assert(round->leased > 0);
+        assert(round->leased > 0); /* S10: a slot is freed once */
         round->leased--;
         break;
     case FEDSERVER_DO_LEASE:
@@ -163,6 +166,25 @@ static void change(const fedserver_round_rules *rules, fedserver_round *round,
     }
 }
 
+/* What holds after every step. */
+static void check_step(const fedserver_round_rules *rules, const fedserver_round *before,
+                       const fedserver_round *round, int64_t now_ms) {
+    (void)rules, (void)before, (void)round, (void)now_ms; /* only assertions use them */
+    const bool runs = round->phase != FEDSERVER_ROUND_NONE;
+    const bool same = runs && round->number == before->number;
+    (void)same;
+    /* D1: within a round no update is lost, and no attempt comes back */
+    assert(!same || (round->received >= before->received && round->ahead >= before->ahead));
+    assert(!same || round->attempt >= before->attempt);
+    /* D2: one event counts one update at most */
+    assert(!same || round->received + round->ahead <= before->received + before->ahead + 1);
+    /* D6, S10: no deadline is further away than the task allows */
+    assert(round->deadline_ms <= now_ms + rules->deadline_ms);
+    /* S5: rounds follow one another; updates of the next one wait only while this one closes */
+    assert(!runs || same || round->number == before->number + 1);
+    assert(round->ahead == 0 || (asynchronous(rules) && round->phase == FEDSERVER_ROUND_CLOSING));
+}
+
 fedserver_round_action fedserver_round_step(const fedserver_round_rules *rules,
                                             fedserver_round *round, fedserver_round_event event,
                                             int64_t now_ms) {
@@ -171,8 +193,10 @@ fedserver_round_action fedserver_round_step(const fedserver_round_rules *rules,
     if (round->deadline_ms > now_ms + rules->deadline_ms) {
         round->deadline_ms = now_ms + rules->deadline_ms;
     }
+    const fedserver_round before = *round;
     fedserver_round_action action = decide(rules, round, event, now_ms);
     change(rules, round, action, now_ms);
+    check_step(rules, &before, round, now_ms);
     return action;
 }
 
@@ -181,6 +205,7 @@ uint32_t fedserver_round_weight(const fedserver_round_rules *rules, uint32_t cou
     if (!asynchronous(rules)) {
         return 1;
     }
+    /* D3: the weight is a function of the two rounds */
     assert(trained <= counting && counting - trained <= rules->staleness);
     return (uint32_t)lround(64.0 / sqrt(1.0 + (counting - trained)));
 }

@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/rounds.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 /* -- the tasks in memory -- */
@@ -49,6 +50,7 @@ void fedserver_rounds_remove(fedserver_rounds *rounds, fedserver_training *train
             rounds->tasks[kept++] = rounds->tasks[k];
         }
     }
+    assert(kept + 1 == rounds->task_count); /* S14: a task is in memory once */
     rounds->task_count = kept;
     fedserver_shelf_drop(&rounds->shelf, rounds->directory, training->task.wire.id);
     training_free(training);
@@ -107,6 +109,7 @@ fedserver_round_row fedserver_round_row_of(const fedserver_training *t) {
 
 fed_status fedserver_round_save(fedserver_rounds *rounds, const fedserver_training *t,
                                 fed_error *err) {
+    assert(t->round.number == t->versions.version + 1); /* S5: the open round makes the next one */
     fedserver_round_row row = fedserver_round_row_of(t);
     return rounds->store->round_put(rounds->db, t->task.wire.id, &row, err);
 }

@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/running.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "fedserver/rounds/device_marks.h"
@@ -103,6 +104,7 @@ static fed_status view_task(void *user, const fedserver_task *task, bool *more, 
     if (fedserver_rounds_append(view, &t) != FED_OK) {
         return fed_fail(err, FED_ENOMEM, "out of memory for another task");
     }
+    assert(task->state == FEDSERVER_TASK_RUNNING); /* S14: others have no leases to show */
     t->task = *task;
     FED_TRY(fedserver_round_load(view, t, err));
     return FED_OK;

@@ -116,6 +116,7 @@ static bool lower(parties *p, double most) {
     for (size_t k = 0; k < p->count; k++) {
         party *one = &p->all[k];
         one->pulled = one->reach * one->kept > cap ? cap / (one->reach * one->kept) : 1;
+        assert(one->kept <= 1 && one->pulled <= 1); /* D3: no claim is raised */
         lowered = lowered || one->pulled < 1;
     }
     return lowered;
@@ -127,7 +128,7 @@ static const party *find(const parties *p, int64_t device) {
         const size_t middle = low + (high - low) / 2;
         *(p->all[middle].device <= device ? &low : &high) = middle;
     }
-    assert(p->all[low].device == device);
+    assert(p->all[low].device == device); /* D2: each claim is of a device that was gathered */
     return &p->all[low];
 }
 
@@ -150,13 +151,15 @@ static void scale(fedserver_claim *claims, size_t count, const parties *p,
         const double share = floor(ldexp((double)c->weight * one->kept, power));
         c->share = share >= 1 ? (uint32_t)share : 1;
         c->count = (uint32_t)floor((double)c->share * one->pulled);
+        assert(c->share >= 1 && c->count <= c->share); /* D3: the divisor bounds what is added */
         shares->weight += c->share;
     }
-    assert(shares->weight < (uint64_t)FEDCODEC_FOLD_WEIGHT);
+    assert(shares->weight < (uint64_t)FEDCODEC_FOLD_WEIGHT); /* D3: the sum can't overflow */
 }
 
 static void take_as_claimed(fedserver_claim *claims, size_t count) {
     for (size_t k = 0; k < count; k++) {
+        assert(claims[k].weight < (uint64_t)FEDCODEC_FOLD_WEIGHT); /* D3 */
         claims[k].share = claims[k].count = (uint32_t)claims[k].weight;
     }
 }

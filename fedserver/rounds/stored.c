@@ -34,6 +34,7 @@ static fed_status visit_stored(void *user, const fedserver_update_row *row, cons
     const walk *w = user;
     fedserver_update update;
     FED_TRY(open_stored(w->training, row, body, len, &update, err));
+    assert(row->task == w->training->task.wire.id); /* S4: each task has its own updates */
     const fed_status status = w->visit(w->user, row, &update, err);
     w->training->intake->drop(&update);
     return status;

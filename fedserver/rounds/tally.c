@@ -21,6 +21,7 @@ void fedserver_tally_clear(fedserver_tally *tally) {
 /* The device's slot, or the free one where it belongs. slot_count is a power of two. */
 static fedserver_tally_slot *find(const fedserver_tally *tally, int64_t device) {
     const size_t mask = tally->slot_count - 1;
+    assert(tally->used < tally->slot_count); /* D6: a free slot ends the search */
     size_t k = (size_t)((uint64_t)device * UINT64_C(0x9e3779b97f4a7c15) >> 32) & mask;
     while (tally->slots[k].count != 0 && tally->slots[k].device != device) {
         k = (k + 1) & mask;

@@ -135,7 +135,9 @@ static fed_status load_round(fedserver_rounds *rounds, fedserver_training *t, fe
     /* the devices that will come are unknown yet: the first ones get the slots */
     t->cohort.start = 1;
     FED_TRY(fedserver_round_load(rounds, t, err));
-    return fedserver_stored_load(rounds, t, t->round.number, err);
+    FED_TRY(fedserver_stored_load(rounds, t, t->round.number, err));
+    assert(t->sum.updates == t->round.received); /* S4: the sum holds exactly the stored updates */
+    return FED_OK;
 }
 
 static fed_status load_task(fedserver_rounds *rounds, fedserver_training *t, fed_error *err) {
@@ -156,6 +158,8 @@ static fed_status load_task(fedserver_rounds *rounds, fedserver_training *t, fed
 /* The layout is parsed where it stays, since other structs point to it. */
 fed_status fedserver_training_open(fedserver_rounds *rounds, const fedserver_task *task,
                                    fedserver_training **opened, fed_error *err) {
+    /* S14: a task is in memory once */
+    assert(fedserver_rounds_task(rounds, task->wire.id) == NULL);
     if (fedserver_rounds_append(rounds, opened) != FED_OK) {
         return fed_fail(err, FED_ENOMEM, "out of memory for another task");
     }
@@ -189,6 +193,7 @@ fed_status fedserver_training_start(fedserver_rounds *rounds, const fedserver_ta
     const bool again = t->round.phase != FEDSERVER_ROUND_NONE;
     fedserver_round_step(&t->task.rules, &t->round,
                          again ? FEDSERVER_ON_RESUMED : FEDSERVER_ON_START, now_ms);
+    assert(fedserver_training_runs(t)); /* D6: a task that runs has a round that can end */
     FED_TRY(fedserver_round_save(rounds, t, err));
     fedserver_slots_open(rounds, t, now_ms);
     fed_logf(rounds->log, FED_LOG_INFO, "task %llu (%s) %s: round %u of %u, %zu parameters",
@@ -206,6 +211,9 @@ static fed_status put_version(fedserver_rounds *rounds, fedserver_training *t,
     uint64_t digest;
     size_t len;
     const uint8_t *part = fedserver_versions_part(next, &len, &digest);
+    assert(next->version == t->versions.version + 1);    /* D5: devices have the one before */
+    assert(made->state_len == 0 || made->state != NULL); /* S5: the state goes with the model */
+    assert(!made->part_kept || made->kept); /* S9: one thread has put all files, or none */
     t->versions.kept = t->versions.kept || made->old_kept;
     FED_TRY(fedserver_past_keep(&archive, &t->versions, reach, err));
     const fedserver_model_row row = {.version = next->version,
@@ -239,6 +247,7 @@ static fed_status finish_task(fedserver_rounds *rounds, const fedserver_training
     const unsigned from =
         1 << FEDSERVER_TASK_QUEUED | 1 << FEDSERVER_TASK_RUNNING | 1 << FEDSERVER_TASK_PAUSED;
     fed_error absent = {0};
+    assert(t->task.state == FEDSERVER_TASK_FINISHED); /* S14: nobody else ends it so */
     fed_status status = rounds->store->task_put(rounds->db, &t->task, from, &absent);
     return status == FED_OK || status == FED_ENOTFOUND ? FED_OK
                                                        : fed_fail(err, status, "%s", absent.text);
@@ -247,9 +256,12 @@ static fed_status finish_task(fedserver_rounds *rounds, const fedserver_training
 /* After a commit, open the next round or end the task. */
 static fed_status move_on(fedserver_rounds *rounds, fedserver_training *t, int64_t now_ms,
                           fed_error *err) {
+    assert(t->round.phase == FEDSERVER_ROUND_CLOSING && t->closing == NULL); /* S5 */
     fedserver_round_action action =
         fedserver_round_step(&t->task.rules, &t->round, FEDSERVER_ON_COMMITTED, now_ms);
     if (action != FEDSERVER_DO_FINISH) {
+        /* S4: what was counted meanwhile is the new round's */
+        assert(t->sum.updates == t->round.received);
         t->lease_ends_ms = 0; /* some leases may be too old now */
         fedserver_leases_advance(rounds, t, now_ms);
         fedserver_slots_open(rounds, t, now_ms);
@@ -258,6 +270,7 @@ static fed_status move_on(fedserver_rounds *rounds, fedserver_training *t, int64
         }
         return fedserver_round_save(rounds, t, err);
     }
+    assert(t->versions.version == t->task.rules.rounds); /* S5: round k makes version k */
     rounds->epoch++;
     t->task.state = FEDSERVER_TASK_FINISHED;
     t->task.finished_ms = now_ms;
@@ -319,6 +332,7 @@ static fed_status put_own(fedserver_rounds *rounds, const fedserver_training *t,
 static fedserver_round_row summary(const fedserver_training *t, const fedserver_closed *made,
                                    int64_t now_ms) {
     const fedserver_shares *shares = &made->shares;
+    assert(made->updates == t->round.received); /* D1: the version has each counted update */
     fedserver_round_row row = fedserver_round_row_of(t);
     row.committed_ms = now_ms;
     row.updates = made->updates;
@@ -337,6 +351,7 @@ static fedserver_round_row summary(const fedserver_training *t, const fedserver_
 /* S5: the version that was made, the round's summary and the next round are one transaction. */
 static fed_status commit_round(fedserver_rounds *rounds, fedserver_training *t, int64_t now_ms,
                                fed_error *err) {
+    assert(t->round.phase == FEDSERVER_ROUND_CLOSING); /* S5: its set of updates is settled */
     const fedserver_closed *made = fedserver_closing_result(t->closing);
     const fedserver_shares shares = made->shares;
     const fedserver_round_row row = summary(t, made, now_ms);
@@ -360,7 +375,7 @@ static fed_status commit_round(fedserver_rounds *rounds, fedserver_training *t, 
 
 fed_status fedserver_training_take(fedserver_rounds *rounds, fedserver_training *t,
                                    const float *values, bool last, int64_t now_ms, fed_error *err) {
-    assert(t->round.phase != FEDSERVER_ROUND_NONE);
+    assert(fedserver_training_runs(t)); /* S16: a change that was made has an open round */
     if (last) {
         t->task.rules.rounds = t->round.number;
     }
@@ -415,6 +430,7 @@ void fedserver_training_committed(fedserver_rounds *rounds, fedserver_training *
 /* Open the next attempt, after an attempt that ended below the minimum. */
 static fed_status reopen(fedserver_rounds *rounds, fedserver_training *t,
                          const fedserver_round *before, int64_t now_ms, fed_error *err) {
+    assert(t->round.received == before->received); /* D1: what is counted stays counted */
     rounds->counters.attempts_abandoned++;
     fed_logf(rounds->log, FED_LOG_WARN,
              "round %u: attempt %u is abandoned with %u of at least %u updates from %u leases; "
@@ -459,8 +475,11 @@ fed_status fedserver_training_count(fedserver_rounds *rounds, fedserver_training
                                     fedserver_device *device, const fedserver_update *update,
                                     uint64_t digest, int64_t now_ms, fed_error *err) {
     assert(device->counted_lease != update->head.lease); /* D2: a lease's update counts once */
+    assert(device->lease_task == t->task.wire.id && device->lease == update->head.lease); /* S3 */
     const uint32_t round = fedserver_round_counting(&t->round);
     FED_TRY(fedserver_intake_count(t, round, update, device->id, err));
+    /* S4: the step has counted it, too, in the round that the row names */
+    assert(t->sum.updates == (round == t->round.number ? t->round.received : t->round.ahead));
     const fedserver_update_row row = {
         .task = t->task.wire.id, .round = round, .device = device->id, .lease = update->head.lease};
     FED_TRY(rounds->store->update_add(rounds->db, &row, update->body, update->body_len, err));
