@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/stores/stores.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -128,11 +129,13 @@ fed_status fedserver_store_absent(const char *directory, const fedserver_store_c
 
 fed_status fedserver_store_finish(const fedserver_store *store, void *db, fed_status status,
                                   fed_error *err) {
-    if (status != FED_OK) {
+    if (status == FED_OK) {
+        status = store->commit(db, err);
+    } else {
         store->rollback(db);
-        return status;
     }
-    return store->commit(db, err);
+    assert(!store->writing(db)); /* S5, S18: all of it is stored, or nothing is left of it */
+    return status;
 }
 
 static fed_status keep_device(void *user, const fedserver_device *device, fed_error *err) {

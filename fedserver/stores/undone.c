@@ -2,6 +2,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/stores/undone.h"
 
+#include <assert.h>
+
 bool fedserver_undone(const fed_error *undone) {
     return undone->status != FED_OK;
 }
@@ -20,5 +22,6 @@ fed_status fedserver_undone_note(fed_error *undone, fed_status status, const fed
     if (!fedserver_undone(undone)) {
         (void)fed_fail(undone, status, "%s", sentence);
     }
+    assert(fedserver_undone(undone)); /* S18: until somebody hears of it, nothing is committed */
     return fed_fail(err, status, "%s", sentence);
 }

@@ -33,6 +33,7 @@ static fed_status put_blob(fedserver_pg *db, uint64_t task, uint64_t digest, con
             err));
         done += size;
     }
+    assert(done == len); /* S9: a row names all of it */
     return FED_OK;
 }
 
@@ -128,7 +129,7 @@ fed_status fedserver_pg_blob_length(void *db, uint64_t task, uint64_t digest, si
 
 fed_status fedserver_pg_blob_sweep(void *user, uint64_t task, fed_error *err) {
     fedserver_pg *db = user;
-    assert(!db->writing); /* its rows are not committed */
+    assert(!db->writing); /* S9: what stored rows name stays */
     const fed_status status =
         fedserver_pg_write_aside(db, FEDSERVER_SQL_BLOB_SWEEP, VALUES(INT(task)), err);
     if (status != FED_OK) { /* the transaction is this function's own */

@@ -279,6 +279,7 @@ static fed_status send(fedserver_pg *db, int sql, const fedserver_value *values,
     if (db->lost) {
         return lose(db, "", err);
     }
+    assert(PQpipelineStatus(db->conn) != PQ_PIPELINE_OFF); /* S18: one failure ends the batch */
     for (int k = 0; k < count && status == FED_OK; k++) {
         status = set_value(&p, k, &values[k], err);
     }
@@ -352,6 +353,7 @@ static fed_status finish(fedserver_pg *db, PGresult **last, fed_error *err) {
         PQclear(a.last);
         return status;
     }
+    assert(db->sent == 0); /* S1: no statement is left whose answer nobody has heard */
     *last = a.last;
     return FED_OK;
 }
@@ -362,6 +364,7 @@ fed_status fedserver_pg_script(fedserver_pg *db, const char *sql, PGresult **res
                                fed_error *err) {
     answers a = {.last = NULL};
     PGresult *next = NULL;
+    assert(!db->writing); /* S7, S8: a script has transactions of its own */
     if (PQsendQuery(db->conn, sql) != 1) {
         return lose(db, PQerrorMessage(db->conn), err);
     }
@@ -399,6 +402,7 @@ static fed_status begin(fedserver_pg *db, bool revise, fed_error *err) {
                               : send(db, FEDSERVER_SQL_REVISION_NEXT, NO_VALUES, err));
         db->next_at = db->sent;
     }
+    assert(db->writing && (db->revised || !revise)); /* S6: the fence stands before the writes */
     return FED_OK;
 }
 
@@ -468,6 +472,7 @@ fed_status fedserver_pg_commit(fedserver_pg *db, fed_error *err) {
         return asked && db->lost ? fail_unknown(db, err) : status;
     }
     assert(!fedserver_undone(&db->base.undone)); /* S18 */
+    assert(!db->revised || !db->outdone);        /* S6: it was this one's turn */
     const bool revised = db->revised;
     db->writing = db->revised = false;
     assert(PQtransactionStatus(db->conn) == PQTRANS_IDLE); /* S5 */
@@ -509,6 +514,7 @@ static fed_status engine_read(void *user, int sql, const fedserver_value *values
         forget_prepared(db);
         return fed_fail(err, status, "%s", why.text);
     }
+    assert(!fedserver_undone(&db->base.undone)); /* S18: what is read is of a batch that stands */
     row->cursor = result;
     row->at = -1;
     return FED_OK;
@@ -530,6 +536,7 @@ static fed_status engine_next(fedserver_sql_row *row, bool *found, fed_error *er
 
 static fed_status read_written(fedserver_pg *db, fedserver_written *written, fed_error *err) {
     PGresult *result;
+    assert(db->writing); /* S1: whoever hears of it can still undo it */
     FED_TRY(finish(db, &result, err));
     *written = (fedserver_written){.rows = strtoll(PQcmdTuples(result), NULL, 10)};
     if (PQntuples(result) > 0) {

@@ -46,6 +46,7 @@ struct fedserver_pg_pulse {
 static fed_status renew(fedserver_pg *db, bool *mine, fed_error *err) {
     int64_t rows;
     FED_TRY(fedserver_sql_count(db, FEDSERVER_SQL_LEAD_RENEW, VALUES(INT(db->term)), &rows, err));
+    assert(rows <= 1); /* S6: one row says who leads */
     *mine = rows == 1;
     return FED_OK;
 }
@@ -82,6 +83,7 @@ static fed_status connect_pulse(const char *where, fedserver_pg **db, fed_error 
 }
 
 static fed_status start_pulse(fedserver_pg *db, fed_error *err) {
+    assert(db->pulse == NULL && db->locked && db->term != 0); /* S6: it renews this lead */
     fedserver_pg_pulse *p = calloc(1, sizeof *p);
     if (p == NULL) {
         return fed_fail(err, FED_ENOMEM, "out of memory for the thread that renews the lead");
@@ -155,6 +157,7 @@ static fed_status write_term(fedserver_pg *db, const char *address, fed_error *e
         return status;
     }
     FED_TRY(fedserver_pg_commit(db, err));
+    assert(db->term < (uint64_t)written.id); /* S6: a later lead has a larger term */
     db->term = (uint64_t)written.id;
     return FED_OK;
 }
@@ -176,6 +179,7 @@ static fed_status see_leader(fedserver_pg *db, fedserver_lead *lead, fed_error *
     fedserver_sql_row row;
     bool found;
     int64_t ended;
+    assert(!db->locked); /* S6: who has the lock leads */
     *lead = (fedserver_lead){.mine = false};
     FED_TRY(READ(LEAD_WHO, &row, INT(tag)));
     FED_TRY(fedserver_sql_row_next(&row, &found, err));
@@ -235,7 +239,7 @@ fed_status fedserver_pg_lead(void *user, const char *address, fedserver_lead *le
                              fed_error *err) {
     fedserver_pg *db = user;
     bool taken;
-    assert(!db->writing || db->lost); /* between two batches */
+    assert(!db->writing || db->lost); /* S6: between two batches */
     if (strlen(address) >= sizeof lead->address) {
         return fed_fail(err, FED_EINVAL,
                         "this coordinator's address, %.40s..., is longer than %zu bytes: give its "
@@ -250,6 +254,7 @@ fed_status fedserver_pg_lead(void *user, const char *address, fedserver_lead *le
         return FED_OK;
     }
     FED_TRY(take(db, address, err));
+    assert(db->locked && db->pulse != NULL); /* S6: so nobody else leads, and it will be renewed */
     say_mine(db, address, lead);
     return FED_OK;
 }
@@ -267,6 +272,7 @@ fed_status fedserver_pg_serve_term(void *user, uint64_t term, fed_error *err) {
     fedserver_pg *db = user;
     int64_t unused;
     int64_t newest;
+    assert(!db->writing); /* S6: the fence is there from the first write on */
     FED_TRY(
         fedserver_sql_count(db, FEDSERVER_SQL_LEAD_TAG, VALUES(INT(tag), INT(term)), &unused, err));
     FED_TRY(fedserver_sql_count(db, FEDSERVER_SQL_LEAD_TERM, NO_VALUES, &newest, err));

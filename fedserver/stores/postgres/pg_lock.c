@@ -1,6 +1,7 @@
 /* The store's lock: an advisory lock of the connection, so it ends with the process, however that
  * ends (S6). And what the server's settings say about acknowledged updates (D1). */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -108,6 +109,7 @@ fed_status fedserver_pg_lock_try(void *user, bool *taken, fed_error *err) {
     int64_t got;
     FED_TRY(fedserver_sql_count(db, FEDSERVER_SQL_LOCK_TRY, VALUES(INT(lock_high << 32 | lock_low)),
                                 &got, err));
+    assert(!db->writing || db->lost); /* S6: the rounds come before the first write */
     *taken = db->locked = got != 0;
     if (!db->locked) {
         return FED_OK;
@@ -140,6 +142,7 @@ fed_status fedserver_pg_lock(void *user, fed_error *err) {
         }
         fed_sleep_ms(AGAIN_MS);
     }
+    assert(db->locked); /* S6: this process does the rounds */
     return FED_OK;
 }
 

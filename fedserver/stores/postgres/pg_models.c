@@ -19,6 +19,7 @@ static fedserver_value guard_of(const void *bytes, size_t len) {
 /* The row names blobs, which are committed already. */
 static fed_status name_model(fedserver_pg *db, uint64_t task, const fedserver_model_row *model,
                              fed_error *err) {
+    assert(model->kept && (model->state_len == 0 || model->state != NULL)); /* S9 */
     const fedserver_value none = NO_INT;
     const fedserver_value residual = INT(model->residual_digest);
     const fedserver_value state = INT(model->state_digest);

@@ -84,6 +84,9 @@ static fed_status walk_row(walk *w, const fedserver_sql_row *row, fed_error *err
     stored_update u = {.id = fedserver_sql_row_int(row, 0)};
     const int end = READ_INTO(update_columns, row, 1, &u.row);
     u.guard = (uint64_t)fedserver_sql_row_int(row, end);
+    assert(u.id > w->last); /* D2: each update is visited once, in the order of arrival */
+    assert(w->task == 0 || u.row.task == w->task); /* S4: another task's are not folded */
+    assert(w->round == 0 || u.row.round == w->round);
     w->last = u.id;
     if (fedserver_sql_row_int(row, end + 1) > SMALL) {
         return walk_long_body(w, &u, err);
@@ -172,5 +175,6 @@ fed_status fedserver_pg_update_count(void *db, uint64_t task, uint32_t round, ui
 }
 
 fed_status fedserver_pg_update_clear(void *db, uint64_t task, uint32_t round, fed_error *err) {
+    assert(task != 0); /* S5: rounds of other tasks stay as they are */
     return WRITE(UPDATE_CLEAR, INT(task), INT(round));
 }

@@ -1,5 +1,6 @@
 /* The store on PostgreSQL as a whole: its schema, its layouts, and the table of its functions. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,6 +44,7 @@ static void undo(fedserver_pg *db) {
 /* One layout up, inside a transaction. */
 static fed_status step_up(fedserver_pg *db, long from, fed_error *err) {
     char sql[64];
+    assert(from >= 0 && from < LAYOUTS); /* S8: one by one */
     snprintf(sql, sizeof sql, "UPDATE layout SET version = %ld", from + 1);
     for (int k = 0; k < 2 && layouts[from][k] != NULL; k++) {
         FED_TRY(fedserver_pg_script(db, layouts[from][k], NULL, err));
@@ -130,6 +132,7 @@ static fed_status store_open(const char *directory, const char *where, void **ou
         fedserver_pg_close(db);
         return status;
     }
+    assert(!db->writing); /* S8: its layout is committed */
     *out = db;
     return FED_OK;
 }

@@ -1,7 +1,10 @@
 /* The table of devices. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/stores/sql/sql_calls.h"
+
 #include "fedserver/stores/sql/sql_rows.h"
+#include <assert.h>
+#include <string.h>
 
 #define RECORD fedserver_device
 static const fedserver_column identity[] = {DEVICE_IDENTITY(COLUMN, )};
@@ -15,11 +18,13 @@ fed_status fedserver_sql_device_add(void *db, fedserver_device *device, fed_erro
     fedserver_written written;
     FED_TRY(
         fedserver_sql_write(db, FEDSERVER_SQL_DEVICE_ADD, values, COUNT(values), &written, err));
+    assert(written.id != 0); /* S13: the row is found by its id from now on */
     device->id = written.id;
     return FED_OK;
 }
 
 fed_status fedserver_sql_device_put(void *db, const fedserver_device *device, fed_error *err) {
+    assert(device->id != 0); /* S13: device_add has made its row */
     fedserver_value values[COUNT(device_state) + 1] = {[COUNT(device_state)] = INT(device->id)};
     BIND(device_state, device, values);
     return fedserver_sql_write(db, FEDSERVER_SQL_DEVICE_PUT, values, COUNT(values), NULL, err);
@@ -28,6 +33,7 @@ fed_status fedserver_sql_device_put(void *db, const fedserver_device *device, fe
 /* A device with a lease stands in a table of its own, so that a start finds the device. An index
  * over devices would have to change with each count, too. */
 fed_status fedserver_sql_device_lease(void *db, const fedserver_device *device, fed_error *err) {
+    assert(device->lease != 0 && device->lease_task != 0); /* S3: a lease is of one task */
     FED_TRY(fedserver_sql_device_put(db, device, err));
     return WRITE(LEASE_NOTE, INT(device->lease_task), INT(device->lease_round), INT(device->id));
 }
@@ -67,6 +73,7 @@ fed_status fedserver_sql_device_find(void *db, const uint8_t *fingerprint, fedse
         return fed_fail(err, FED_ENOTFOUND, "no device has that fingerprint");
     }
     device_read(&row, device);
+    assert(memcmp(device->fingerprint, fingerprint, FED_SHA256_SIZE) == 0); /* S13: it is its key */
     fedserver_sql_row_end(&row);
     return FED_OK;
 }
@@ -103,6 +110,7 @@ typedef struct device_page {
 
 static fed_status visit_page(void *user, const fedserver_device *device, fed_error *err) {
     device_page *page = user;
+    assert(device->id > page->last); /* D6: the walk comes to an end */
     page->last = device->id;
     page->count++;
     return page->visit(page->user, device, err);

@@ -1,5 +1,6 @@
 /* The table of pieces. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
 #include <string.h>
 
 #include "fedserver/stores/sql/sql_calls.h"
@@ -11,6 +12,8 @@ static const fedserver_column piece_columns[] = {PIECE_COLUMNS(COLUMN, )};
 
 fed_status fedserver_sql_piece_add(void *db, int64_t device, const fed_piece *piece,
                                    const uint8_t *data, size_t len, fed_error *err) {
+    assert(piece->lease != 0 && len > 0); /* S11: a piece is of a lease's message, */
+    assert(piece->offset <= piece->total && len <= piece->total - piece->offset); /* within it */
     fedserver_value values[COUNT(piece_columns) + 2] = {
         [COUNT(piece_columns)] = INT(device), [COUNT(piece_columns) + 1] = BLOB(data, len)};
     BIND(piece_columns, piece, values);
@@ -53,6 +56,7 @@ fed_status fedserver_sql_piece_join(void *db, int64_t device, uint8_t *dst, size
         at += size;
         FED_TRY(fedserver_sql_row_next(&row, &more, err));
     }
+    assert(at <= cap); /* S11: no longer than an update can be */
     *len = at;
     return FED_OK;
 }

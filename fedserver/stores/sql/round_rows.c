@@ -2,7 +2,9 @@
  * Updates are in updates.c. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/stores/sql/sql_calls.h"
+
 #include "fedserver/stores/sql/sql_rows.h"
+#include <assert.h>
 
 #define RECORD fedserver_round_row
 static const fedserver_column round_columns[] = {ROUND_COLUMNS(COLUMN, )};
@@ -16,6 +18,7 @@ static const fedserver_column own_columns[] = {OWN_COLUMNS(COLUMN, )};
 
 fed_status fedserver_sql_round_put(void *db, uint64_t task, const fedserver_round_row *row,
                                    fed_error *err) {
+    assert(task != 0 && row->number > 0); /* S5: rounds count from 1 */
     fedserver_value values[1 + COUNT(round_columns)] = {INT(task)};
     BIND(round_columns, row, &values[1]);
     return fedserver_sql_write(db, FEDSERVER_SQL_ROUND_PUT, values, COUNT(values), NULL, err);

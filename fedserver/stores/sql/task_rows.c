@@ -19,6 +19,7 @@ fed_status fedserver_sql_task_add(void *db, fedserver_task *task, fed_error *err
             : fed_fail(err, text.status, "out of memory for the text of a task");
     fed_writer_free(&text);
     FED_TRY(status);
+    assert(written.id > 0); /* S14: the row is found by it from now on */
     task->wire.id = (uint64_t)written.id;
     return FED_OK;
 }
@@ -61,6 +62,7 @@ fed_status fedserver_sql_task_put(void *db, const fedserver_task *task, unsigned
     fedserver_written written;
     FED_TRY(WRITE_NOW(TASK_PUT, &written, INT(task->wire.id), INT(task->state),
                       INT(task->started_ms), INT(task->finished_ms), INT(from)));
+    assert(written.rows <= 1); /* S14: a task's state is its row's */
     return written.rows == 1 ? FED_OK
                              : fed_fail(err, FED_ENOTFOUND, "task %llu is in another state by now",
                                         (unsigned long long)task->wire.id);
@@ -121,6 +123,7 @@ fed_status fedserver_sql_task_clear(void *db, uint64_t *id, fed_error *err) {
     }
     *id = (uint64_t)fedserver_sql_row_int(&row, 0);
     fedserver_sql_row_end(&row);
+    assert(*id != 0); /* S14: nothing of other tasks is deleted */
     FED_TRY(((fedserver_sql_db *)db)->engine->clear_bytes(db, *id, err));
     FED_TRY(fedserver_sql_decline_forget(db, *id, err));
     FED_TRY(WRITE(CLEAR_PIECES, INT(*id)));

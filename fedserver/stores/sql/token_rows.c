@@ -72,6 +72,7 @@ fed_status fedserver_sql_token_withdraw(void *db, const uint8_t *hash, int64_t n
                                         fed_error *err) {
     fedserver_written written;
     FED_TRY(WRITE_NOW(TOKEN_WITHDRAW, &written, BLOB(hash, FED_SHA256_SIZE), INT(now_ms)));
+    assert(written.rows <= 1); /* S13 */
     return written.rows == 1 ? FED_OK
                              : fed_fail(err, FED_ENOTFOUND, "no unused token has that hash");
 }

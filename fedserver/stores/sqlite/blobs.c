@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/stores/sqlite/blobs.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -175,6 +176,8 @@ static fed_status sweep_file(void *user, const char *path, uint64_t task, bool n
 }
 
 fed_status fedserver_sqlite_blob_sweep(void *user, uint64_t task, fed_error *err) {
+    /* S9: a file goes when no stored row names it */
+    assert(!((fedserver_database *)user)->writing);
     return each_file(user, sweep_file, &task, err);
 }
 
@@ -186,6 +189,7 @@ void fedserver_sqlite_blobs_clear(fedserver_database *db, uint64_t task) {
 }
 
 fed_status fedserver_sqlite_blobs_cleared(fedserver_database *db, fed_error *err) {
+    assert(!db->writing); /* S9: their rows are gone for good */
     while (db->blobless_count > 0) {
         FED_TRY(fedserver_sqlite_blob_sweep(db, db->blobless[--db->blobless_count], err));
     }
@@ -194,6 +198,7 @@ fed_status fedserver_sqlite_blobs_cleared(fedserver_database *db, fed_error *err
 
 /* A command that adds a task puts its blobs inside its transaction. */
 fed_status fedserver_sqlite_blobs_recover(fedserver_database *db, fed_error *err) {
+    assert(!db->writing); /* S9: this transaction only keeps others from putting blobs */
     FED_TRY(fedserver_database_begin(db, err));
     fed_status status = each_file(db, sweep_file, NULL, err);
     fedserver_database_rollback(db);

@@ -1,5 +1,6 @@
 /* A copy of the store as of one instant, made while another process may go on writing to it. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -84,6 +85,7 @@ static fed_status find_file(const fedserver_database *db, const large_bodies *la
         FED_TRY(hold(db, large, held, err));
     }
     *file = &held->at[k];
+    assert((*file)->task == large->task && (*file)->round == large->round); /* S12 */
     return FED_OK;
 }
 
@@ -104,6 +106,7 @@ static fed_status copy_bodies(const fedserver_segment *from, uint64_t end, fedse
         }
     }
     free(bytes);
+    assert(status != FED_OK || to->end == end); /* S12: bodies lie where the copy's rows say */
     return status == FED_OK ? fedserver_segment_sync(to, err) : status;
 }
 
@@ -123,6 +126,7 @@ static fed_status copy_files(const fedserver_database *db, fedserver_database *c
         FED_TRY(fedserver_segment_open(&copy->segment, copy->directory, large.task, large.round, 0,
                                        true, err));
         FED_TRY(copy_bodies(file, large.end, &copy->segment, err));
+        assert(!copy->segment.appended && !copy->segment.fresh); /* S7: complete before its name */
         FED_TRY(find_large(copy, k, &large, err));
     }
     return FED_OK;

@@ -163,6 +163,7 @@ static fed_status bind_all(fedserver_database *db, int sql, const fedserver_valu
     if (code != SQLITE_OK) {
         return fedserver_database_fail(db, code, err);
     }
+    assert(count == sqlite3_bind_parameter_count(*kept)); /* S2: no column is left to chance */
     *statement = *kept;
     return FED_OK;
 }
@@ -233,14 +234,14 @@ fed_status fedserver_database_begin(fedserver_database *db, fed_error *err) {
         FED_TRY(fedserver_database_note(db, status, &why, err));
         db->writing = true;
     }
+    assert(sqlite3_get_autocommit(db->handle) == 0); /* S1: what is written now can be undone */
     return FED_OK;
 }
 
 fed_status fedserver_database_write(fedserver_database *db, int sql, const fedserver_value *values,
                                     int count, fed_error *err) {
     FED_TRY(fedserver_database_begin(db, err));
-    /* S1: nothing is written outside a transaction */
-    assert(sqlite3_get_autocommit(db->handle) == 0);
+    assert(db->writing); /* S1: nothing is written outside a transaction */
     fed_error why = {0};
     return fedserver_database_note(db, run(db, sql, values, count, &why), &why, err);
 }
@@ -255,6 +256,7 @@ fed_status fedserver_database_commit(fedserver_database *db, fed_error *err) {
         fedserver_database_rollback(db);
         return status;
     }
+    assert(sqlite3_get_autocommit(db->handle) != 0); /* S5: each write of it is done */
     db->writing = false;
     return FED_OK;
 }

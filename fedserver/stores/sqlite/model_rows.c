@@ -13,6 +13,7 @@
 /* The row names blobs, which are on the disk already. */
 static fed_status name_model(fedserver_database *db, uint64_t task,
                              const fedserver_model_row *model, fed_error *err) {
+    assert(model->kept && (model->state_len == 0 || model->state != NULL)); /* S9 */
     const fedserver_value none = BLOB(NULL, 0);
     const fedserver_value residual = INT(model->residual_digest), state = INT(model->state_digest);
     const fedserver_value values[] = {INT(task), INT(model->version), INT(model->digest),

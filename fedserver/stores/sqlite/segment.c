@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/stores/sqlite/segment.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -22,6 +23,7 @@ fed_status fedserver_segment_open(fedserver_segment *segment, const char *direct
     if (opened.fd < 0) {
         return fed_file_fail(err, "open", opened.path);
     }
+    assert(segment->fd < 0 || !segment->appended); /* S9: its rows may be about to be committed */
     fedserver_segment_close(segment);
     *segment = opened;
     return FED_OK;
@@ -41,6 +43,7 @@ static fed_status fail_write(fed_error *err, const char *verb, const char *path)
 
 fed_status fedserver_segment_append(fedserver_segment *segment, const uint8_t *body, size_t len,
                                     uint64_t *start, fed_error *err) {
+    assert(segment->fd >= 0); /* S9: it is the file of the row's round */
     for (size_t done = 0; done < len;) {
         ssize_t put = pwrite(segment->fd, body + done, len - done, (off_t)(segment->end + done));
         if (put < 0 && errno != EINTR) {
@@ -64,12 +67,13 @@ fed_status fedserver_segment_sync(fedserver_segment *segment, fed_error *err) {
     if (segment->fresh) {
         FED_TRY(fed_name_sync(segment->path, err));
     }
-    segment->appended = segment->fresh = false;
+    segment->appended = segment->fresh = false; /* S9: rows may name its bytes */
     return FED_OK;
 }
 
 fed_status fedserver_segment_read(const fedserver_segment *segment, uint64_t start, size_t len,
                                   uint8_t *dst, fed_error *err) {
+    assert(segment->fd >= 0); /* S9: likewise */
     for (size_t done = 0; done < len;) {
         ssize_t got = pread(segment->fd, dst + done, len - done, (off_t)(start + done));
         if (got < 0 && errno != EINTR) {

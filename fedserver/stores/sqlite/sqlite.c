@@ -131,6 +131,7 @@ static fed_status check_version(fedserver_database *db, fed_error *err) {
         FED_TRY(migrate(db, version, err));
         version++;
     }
+    assert(version == FEDSERVER_SCHEMA_VERSION); /* S8: one by one, and no further */
     return FED_OK;
 }
 

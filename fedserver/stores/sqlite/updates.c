@@ -39,6 +39,7 @@ fed_status fedserver_sqlite_segment(fedserver_database *db, uint64_t task, uint3
     }
     uint64_t end;
     FED_TRY(fedserver_segment_sync(&db->segment, err)); /* S9: the commit syncs one file only */
+    assert(db->segment.fd < 0 || !db->segment.appended);
     FED_TRY(fedserver_sqlite_segment_end(db, task, round, &end, err));
     return fedserver_segment_open(&db->segment, db->directory, task, round, end, make, err);
 }
@@ -54,6 +55,7 @@ static fed_status tidy_segment(void *user, const char *path, uint64_t task, uint
 }
 
 static fed_status tidy_segments(fedserver_database *db, fed_error *err) {
+    assert(!db->writing); /* S9: only committed rows say which bytes are nobody's */
     fedserver_segment_close(&db->segment);
     return fedserver_segment_each(db->directory, tidy_segment, db, err);
 }
@@ -77,8 +79,6 @@ fed_status fedserver_sqlite_commit(void *user, fed_error *err) {
         fedserver_sqlite_rollback(db);
         return status;
     }
-    /* S5: every write of the transaction is done */
-    assert(sqlite3_get_autocommit(db->handle) != 0);
     /* if one of these fails, the next start does it */
     const fed_status tidied = db->cleared ? tidy_segments(db, NULL) : FED_OK;
     const fed_status swept = fedserver_sqlite_blobs_cleared(db, NULL);
@@ -109,6 +109,8 @@ static fed_status add_update(fedserver_database *db, const fedserver_update_row 
         FED_TRY(fedserver_sqlite_segment(db, row->task, row->round, true, err));
         assert(db->segment.task == row->task && db->segment.round == row->round); /* S9 */
         FED_TRY(fedserver_segment_append(&db->segment, body, len, &start, err));
+        /* S9: the commit syncs it */
+        assert(db->segment.appended && db->segment.end == start + len);
     }
     const fedserver_value nothing = BLOB(NULL, 0);
     const fedserver_value at = INT(start);
@@ -178,6 +180,7 @@ static fed_status take_row(sqlite3_stmt *row, stored_update *u, fed_error *err) 
 static fed_status take_body(fedserver_database *db, stored_update *u, fed_error *err) {
     if (!u->in_row) {
         FED_TRY(fedserver_sqlite_segment(db, u->row.task, u->row.round, false, err));
+        assert(db->segment.task == u->row.task && db->segment.round == u->row.round); /* S9 */
         FED_TRY(fedserver_segment_read(&db->segment, u->start, u->len, u->body, err));
     }
     FED_REQUIRE(!u->guarded || fed_digest_bytes(u->body, u->len) == u->guard, FED_EFORMAT);
@@ -214,6 +217,8 @@ static fed_status next_update(fedserver_database *db, stored_update *u, bool *mo
     }
     fed_status status = take_row(row, u, err);
     sqlite3_reset(row);
+    assert(u->task == 0 || u->row.task == u->task); /* S4: another task's updates are not folded */
+    assert(u->round == 0 || u->row.round == u->round);
     if (status == FED_OK) {
         status = take_body(db, u, err);
     }
@@ -267,6 +272,7 @@ fed_status fedserver_sqlite_updates_check(fedserver_database *db, fedserver_chec
 fed_status fedserver_sqlite_update_clear(void *user, uint64_t task, uint32_t round,
                                          fed_error *err) {
     fedserver_database *db = user;
+    assert(task != 0); /* S5: rounds of other tasks stay as they are */
     db->cleared = true;
     return WRITE(UPDATE_CLEAR, INT(task), INT(round));
 }
