@@ -1,6 +1,7 @@
 /* The bytes of an unfinished download. They are kept in the store, so that a broken connection or a
  * reboot loses only the piece under way. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
 #include <string.h>
 
 #include "fedclient/state/client_state.h"
@@ -54,6 +55,7 @@ static bool take_piece(fedclient_arrived *arrived, const fedclient_download_head
     fed_write_bytes(&arrived->bytes, data, len);
     arrived->stored = arrived->bytes.len;
     arrived->pieces++;
+    assert(head->tag == first->tag && head->digest == first->digest); /* C6: one answer's bytes */
     return true;
 }
 
@@ -82,6 +84,7 @@ static fed_status keep_piece(fedclient *client, fedclient_arrived *arrived, size
     fedclient_record record;
     fedclient_download_head head = arrived->head;
     head.offset = arrived->stored;
+    assert(arrived->stored + len <= arrived->bytes.len); /* C6: no byte that has not arrived */
     FED_TRY(fedclient_record_new(len, &record));
     size_t payload = 0;
     memcpy(fedclient_record_payload(&record, &payload), arrived->bytes.data + arrived->stored, len);
@@ -114,4 +117,5 @@ void fedclient_arrived_keep(fedclient *client, fedclient_arrived *arrived) {
             arrived->unkept = true;
         }
     }
+    assert(arrived->stored == (arrived->unkept ? 0 : arrived->bytes.len)); /* C6: no gap */
 }

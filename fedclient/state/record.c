@@ -19,6 +19,7 @@ static const char magic[4] = {'F', 'E', 'D', 'r'};
 
 /* The first slot has the keys of the releases that had one slot only. */
 const char *fedclient_record_key(fedclient_kind kind, unsigned slot, char key[FEDCLIENT_KEY]) {
+    assert(kind != FEDCLIENT_DOWNLOAD); /* C6: pieces have keys of their own */
     static const char *const words[] = {[FEDCLIENT_IDENTITY] = "identity",
                                         [FEDCLIENT_MODEL] = "model",
                                         [FEDCLIENT_RESIDUAL] = "residual",
@@ -81,6 +82,7 @@ void fedclient_record_free(fedclient_record *record) {
 }
 
 uint8_t *fedclient_record_payload(const fedclient_record *record, size_t *len) {
+    assert(record->len >= FEDCLIENT_RECORD_HEAD);
     *len = record->len - FEDCLIENT_RECORD_HEAD;
     return record->bytes + FEDCLIENT_RECORD_HEAD;
 }
@@ -178,7 +180,7 @@ static void complete(const fedclient_platform *platform, fedclient_kind kind,
 
 static fed_status store_as(const fedclient_platform *platform, fedclient_kind kind, const char *key,
                            fedclient_record *record, fed_error *err) {
-    assert(!record->lent);
+    assert(!record->lent); /* C1, C5: a put replaces a value, and never changes it in place */
     complete(platform, kind, record);
     if (record->platform == NULL) {
         return platform->put(platform->user, key, record->bytes, record->len, err);
@@ -196,6 +198,7 @@ fed_status fedclient_record_store(const fedclient_platform *platform, fedclient_
 /* The fields after the guard; the rest of the head stays 0. */
 
 static fed_writer fields_out(fedclient_record *record) {
+    assert(!record->lent); /* C1, C5: a stored value's head is changed by a put only */
     memset(record->bytes + AT_FIELDS, 0, FEDCLIENT_RECORD_HEAD - AT_FIELDS);
     fed_writer w;
     fed_writer_fixed(&w, record->bytes + AT_FIELDS, FEDCLIENT_RECORD_HEAD - AT_FIELDS);
@@ -305,6 +308,7 @@ static void model_fields(const fedclient_model_head *head, fedclient_record *rec
 fed_status fedclient_model_store(const fedclient_platform *platform, unsigned slot,
                                  const fedclient_model_head *head, fedclient_record *record,
                                  fed_error *err) {
+    assert(head->task != 0); /* C5: the digest is that of this task's version */
     model_fields(head, record);
     return fedclient_record_store(platform, FEDCLIENT_MODEL, slot, record, err);
 }
@@ -328,6 +332,7 @@ fed_status fedclient_model_adopt(const fedclient_platform *platform, unsigned sl
 fed_status fedclient_residual_store(const fedclient_platform *platform, unsigned slot,
                                     const fedclient_residual_head *head, fedclient_record *record,
                                     fed_error *err) {
+    assert(head->seq != 0 && head->task != 0); /* C1: what is owed has a number and a task */
     fed_writer w = fields_out(record);
     fed_write_u64(&w, head->seq);
     fed_write_u64(&w, head->task);
@@ -341,6 +346,9 @@ fed_status fedclient_residual_store(const fedclient_platform *platform, unsigned
 fed_status fedclient_pending_store(const fedclient_platform *platform, unsigned slot,
                                    const fedclient_pending_head *head, fedclient_record *record,
                                    fed_error *err) {
+    assert(head->seq != 0); /* C2: a message is made of a training */
+    /* C3: what is subtracted from the stored residual dies with its process */
+    assert(head->fate != FEDCLIENT_FATE_SETTLED || platform->memory != NULL);
     fed_writer w = fields_out(record);
     fed_write_u64(&w, head->seq);
     fed_write_u8(&w, (uint8_t)head->fate);
@@ -382,6 +390,7 @@ fed_status fedclient_download_store(const fedclient_platform *platform, unsigned
                                     const fedclient_download_head *head, fedclient_record *record,
                                     fed_error *err) {
     char key[FEDCLIENT_KEY];
+    assert(head->task != 0 && head->tag != 0); /* C6: a piece says which answer it is of */
     fed_writer w = fields_out(record);
     fed_write_u64(&w, head->task);
     fed_write_u32(&w, head->have);

@@ -41,12 +41,14 @@ static bool is_sending(const fedclient_slot *slot) {
 }
 
 fedclient_slot *fedclient_slots_sending(fedclient *client) {
+    fedclient_slot *sending = NULL;
     for (unsigned k = 0; k < client->options.slots; k++) {
         if (is_sending(&client->slots[k])) {
-            return &client->slots[k];
+            assert(sending == NULL); /* C2: the device did nothing else meanwhile */
+            sending = &client->slots[k];
         }
     }
-    return NULL;
+    return sending;
 }
 
 /* -- reading -- */
@@ -149,6 +151,8 @@ fed_status fedclient_slots_load(fedclient *client, fed_error *err) {
             client->slot = &client->slots[k];
         }
     }
+    /* C1: the next training's number is larger than all that are stored */
+    assert(trained_last(client->slot) <= fedclient_slots_last(client));
     client->known = true;
     return FED_OK;
 }
@@ -169,6 +173,7 @@ static unsigned place_of(const fedclient *client, unsigned k) {
         const uint64_t its = trained_last(&client->slots[other]);
         place += task_of(&client->slots[other]) != 0 && (its > mine || (its == mine && other < k));
     }
+    assert(place < client->options.slots);
     return place;
 }
 
@@ -196,6 +201,7 @@ static fedclient_slot *named(fedclient *client) {
     unsigned k = 0;
     while (place_of(client, k) != 0) {
         k++;
+        assert(k < client->options.slots); /* D6: one of them is the first of the list */
     }
     return &client->slots[k];
 }

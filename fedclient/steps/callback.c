@@ -1,5 +1,6 @@
 /* Calls the program's callback, which trains or measures, and checks the callback's results. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -9,6 +10,7 @@ fed_status fedclient_callback_copy(const fedclient *client, const fedclient_job 
                                    fedclient_record *copy) {
     const fedclient_options *options = &client->options;
     size_t len = 0;
+    assert(job->model.bytes != NULL); /* C5: the model was stored, or found there */
     const uint8_t *model = fedclient_record_payload(&job->model, &len);
     if (options->room != NULL && options->platform->memory == NULL) {
         void *bytes = options->room(options->user, FEDCLIENT_RECORD_HEAD + len);
@@ -16,6 +18,7 @@ fed_status fedclient_callback_copy(const fedclient *client, const fedclient_job 
     } else {
         FED_TRY(fedclient_record_room(options->platform, len, copy));
     }
+    assert(!copy->lent); /* C5: what the program changes is not the stored one */
     memcpy(fedclient_record_payload(copy, &len), model, len);
     return FED_OK;
 }

@@ -1,5 +1,6 @@
 /* Check-in: ask the coordinator for work, and check that this client can do it. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
 #include <string.h>
 
 #include "fed/version.h"
@@ -101,6 +102,7 @@ static fed_status understand(const fedclient *client, fedclient_job *job,
 }
 
 fed_status fedclient_checkin(fedclient *client, fedclient_job *job, fed_error *err) {
+    assert(fedclient_slots_sending(client) == NULL); /* C2: else it sends that message again */
     fedclient_answer answer = {0};
     fed_status status = ask_any(client, &answer, err);
     if (status == FED_OK) {

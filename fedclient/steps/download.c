@@ -1,5 +1,6 @@
 /* Download: bring the stored model to the version that the coordinator asks for. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -167,6 +168,7 @@ static fed_status fetch_all(fedclient *client, const fedclient_job *job, fedclie
             fedclient_arrived_keep(client, arrived);
         }
     } while (status == FED_OK && arrived->bytes.len < arrived->head.total);
+    assert(status != FED_OK || arrived->bytes.len == arrived->head.total); /* C6: it is whole */
     return status;
 }
 
@@ -202,6 +204,7 @@ static fed_status apply(fedclient *client, fedclient_job *job, const fedclient_a
         return FED_OK;
     }
     FED_TRY(fedclient_record_own(&job->model));
+    assert(!job->model.lent); /* C5: the stored model stays until the next one is whole */
     size_t count = 0;
     bool any = target->have != FEDCLIENT_HAVE_NONE;
     uint32_t version = any ? target->have : 0;
@@ -213,6 +216,7 @@ static fed_status apply(fedclient *client, fedclient_job *job, const fedclient_a
                         " as announced (its digest differs)",
                         target->want);
     }
+    assert(head.task == job->assignment.task.id); /* C5: the slot is that task's */
     client->slot->model = head;
     return fedclient_model_store(client->options.platform, client->slot->number, &head, &job->model,
                                  err);
@@ -235,6 +239,7 @@ static fed_status finish(fedclient *client, fedclient_job *job, fedclient_arrive
 static fed_status fetch(fedclient *client, fedclient_job *job, uint32_t have,
                         fedclient_arrived *arrived, fed_error *err) {
     const fed_assignment *wanted = &job->assignment;
+    assert(arrived->bytes.len == 0 && arrived->pieces == 0); /* C6: nothing of another answer */
     arrived->head = (fedclient_download_head){
         .task = wanted->task.id, .have = have, .want = wanted->version, .digest = wanted->digest};
     return finish(client, job, arrived, err);
@@ -321,6 +326,7 @@ fed_status fedclient_download(fedclient *client, fedclient_job *job, fed_error *
         status = go_on(client, job, usable, &arrived, err);
     }
     fedclient_arrived_free(&arrived);
+    assert(status != FED_OK || is_wanted(client, &job->assignment)); /* C5, D5 */
     if (status ==
         FED_ENOTFOUND) { /* the round has ended without this device, which may join the next one */
         client->heals = true;

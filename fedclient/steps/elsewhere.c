@@ -1,6 +1,7 @@
 /* Downloads that lie in a cache: fetches the sealed pieces that the coordinator has named, and
  * opens them. A cache is not trusted: whatever it does, the coordinator can be asked instead. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -159,6 +160,7 @@ static fed_status open_pieces(const fedclient_job *job, const pieces *p, fedclie
         }
         start += len;
     }
+    assert(start == p->total); /* C6: the parts begin and end with the pieces */
     memmove(data, data + p->start, start - p->start);
     arrived->bytes.len = start - p->start;
     return FED_OK;
@@ -173,6 +175,7 @@ fed_status fedclient_elsewhere_fetch(fedclient *client, const fedclient_job *job
     if (!has_cache(client, job)) {
         return fed_fail(err, FED_ENOTFOUND, "the cache of this download is not used any more");
     }
+    assert(p.start <= arrived->bytes.len && p.start <= p.total); /* C6: behind their addresses */
     arrived->head.total = p.total;
     if (fed_writer_reserve(&arrived->bytes, p.total - arrived->bytes.len) == NULL &&
         p.total > arrived->bytes.len) {

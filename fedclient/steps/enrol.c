@@ -1,6 +1,7 @@
 /* Identity: enrolment, which turns a one-time token into a key and a certificate, and renewal,
  * which gets the next certificate. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,6 +45,7 @@ static fed_status identity_inspect(identity *id, fed_error *err) {
 /** Use an identity: the client is enrolled from here on. */
 static fed_status identity_take(fedclient *client, const identity *id, fed_error *err) {
     const fedclient_transport *transport = client->options.transport;
+    assert(id->cert.text[0] != '\0' && id->device[0] != '\0'); /* C9: it was looked at */
     FED_TRY(transport->identify(transport->user, &id->key, &id->cert, err));
     memcpy(client->device, id->device, sizeof client->device);
     client->expires_s = id->expires_s;
@@ -96,6 +98,7 @@ fed_status fedclient_identity_load(fedclient *client, fed_error *err) {
 
 static fed_status identity_store(fedclient *client, const identity *id, fed_error *err) {
     fed_writer w;
+    assert(id->key.text[0] != '\0' || id->next.text[0] != '\0'); /* C9: no certificate alone */
     fed_writer_growing(&w);
     fed_write_u16(&w, id->devices_port);
     fed_write_str(&w, id->key.text);
@@ -161,6 +164,7 @@ static fed_status send_request(fedclient *client, const char *token, const fed_p
 static fed_status request_certificate(fedclient *client, const char *token, identity *id,
                                       refusal *no, fed_error *err) {
     *no = (refusal){0};
+    assert(id->key.text[0] != '\0' && id->next.text[0] == '\0'); /* C9: it is stored already */
     fed_pem *csr = calloc(1, sizeof *csr);
     FED_REQUIRE(csr != NULL, FED_ENOMEM);
     fedclient_answer answer = {0};
@@ -220,6 +224,7 @@ static fed_status enrol(fedclient *client, const char *token, identity *id, fed_
         status = request_certificate(client, token, id, &no, err);
     }
     FED_TRY(status);
+    assert(id->next.text[0] == '\0'); /* C9: the second put has one key */
     FED_TRY(identity_store(client, id, err));
     return identity_take(client, id, err);
 }

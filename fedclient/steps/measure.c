@@ -1,5 +1,6 @@
 /* Evaluation: measure a model with the program's callback, and report the result. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
 #include <inttypes.h>
 
 #include "fedclient/steps/steps.h"
@@ -19,6 +20,7 @@ static fed_status take_model(const fedclient *client, fedclient_job *job) {
 fed_status fedclient_evaluate(fedclient *client, fedclient_job *job, fed_error *err) {
     size_t count = 0;
     FED_TRY(take_model(client, job));
+    assert(!job->model.lent); /* C5: what the program changes is not the stored one */
     fedclient_round round = {.values = fedclient_record_values(&job->model, &count)};
     fed_status status = fedclient_callback(client, job, &round, err);
     fedclient_record_free(&job->model);

@@ -53,10 +53,13 @@ static fed_status subtract_counted(const fedclient *client, fedclient_job *job, 
     size_t count = 0;
     fedclient_pending_head head;
     fedclient_record pending = {0};
+    assert(counted(client->slot)); /* C3: only a counted message is subtracted */
     FED_TRY(fedclient_pending_load(client->options.platform, client->slot->number, &head, &pending,
                                    err));
+    assert(head.seq == client->slot->pending.seq); /* C1: it is the message of this residual */
     fed_status status = fedclient_record_own(&job->residual);
     if (status == FED_OK) {
+        assert(!job->residual.lent); /* C1: the stored one stays as it is */
         status = subtract(&pending, &job->arch.layout,
                           fedclient_record_values(&job->residual, &count), err);
     }
@@ -96,6 +99,7 @@ bool fedclient_settle_now(const fedclient *client, const fedclient_job *job) {
     uint8_t *bytes = NULL;
     size_t len = 0, count = 0;
     char key[FEDCLIENT_KEY];
+    assert(slot->pending.fate == FEDCLIENT_FATE_UNKNOWN); /* C3: it is subtracted once */
     if (platform->memory == NULL || platform->memory->edit == NULL || slot->pending.whole ||
         job->arch.layout.size == 0 || slot->pending.seq != slot->residual.seq ||
         platform->memory->edit(platform->user,
@@ -186,6 +190,7 @@ static fed_status add_training(fedclient_job *job, const fedclient_record *train
         job->residual.bytes != NULL ? fedclient_record_values(&job->residual, &n) : NULL;
     assert(n == job->arch.layout.size); /* D4: nothing owed is left out of the sum */
     float *values = fedclient_record_values(trained, &n);
+    assert(n == job->arch.layout.size && o <= n); /* D4: nothing trained is left out of it */
     job->within = add_owed(values, model, owed, o, FEDCLIENT_VALUE_LIMIT);
     job->within &=
         add_owed(values + o, is_change ? NULL : model + o, NULL, n - o, FEDCLIENT_VALUE_LIMIT);
@@ -222,6 +227,7 @@ static bool owes(const fedclient_slot *slot, const fedclient_job *job) {
 static fed_status store_training(fedclient *client, fedclient_job *job,
                                  const fedclient_round *round, fed_error *err) {
     fedclient_slot *slot = client->slot;
+    assert(round->number > fedclient_slots_last(client)); /* C1: numbers count over all slots */
     slot->residual = (fedclient_residual_head){.seq = round->number,
                                                .task = job->assignment.task.id,
                                                .lease = job->assignment.lease,
@@ -229,6 +235,7 @@ static fed_status store_training(fedclient *client, fedclient_job *job,
                                                .samples = round->samples,
                                                .loss = round->loss};
     client->own_seq = slot->residual.seq;
+    assert(!counted(slot)); /* C1: this put makes an older message of the slot stale */
     return fedclient_residual_store(client->options.platform, slot->number, &slot->residual,
                                     &job->residual, err);
 }
@@ -236,6 +243,9 @@ static fed_status store_training(fedclient *client, fedclient_job *job,
 fed_status fedclient_train(fedclient *client, fedclient_job *job, fed_error *err) {
     /* D2: the last upload's fate is known; else its gradient would be in the next upload, too */
     assert(fedclient_slots_sending(client) == NULL);
+    /* C5, D5: it trains the bits that were announced */
+    assert(client->slot->model.task == job->assignment.task.id &&
+           client->slot->model.digest == job->assignment.digest);
     fedclient_record trained; /* the callback's values become the residual in place */
     FED_TRY(fedclient_callback_copy(client, job, &trained));
     size_t count = 0;

@@ -1,5 +1,6 @@
 /* Upload: compress the residual, keep the message until its fate is known, send it. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +24,7 @@ static bool clip(float *values, size_t n) {
  * NULL. */
 static fed_status compress(const fedclient *client, const fedclient_job *job, float *residual,
                            const float *values, fed_writer *out) {
+    assert((residual == NULL) != (values == NULL)); /* C4: one of them is what the codec leaves */
     const fed_layout *layout = &job->arch.layout;
     uint32_t small = job->assignment.task.small_tensor;
     size_t size = fedcodec_envelope_work_size(&job->codec, layout, small);
@@ -43,9 +45,12 @@ static fed_status make_message(const fedclient *client, fedclient_job *job, bool
     /* the residual is stored: what changes it gets a copy */
     const bool changes = !job->within || fedcodec_needs_residual(job->codec.vtable);
     FED_TRY(changes ? fedclient_record_own(&job->residual) : FED_OK);
+    assert(!changes || !job->residual.lent); /* C1: the stored one stays as it is */
     float *values = fedclient_record_values(&job->residual, &n);
     *clipped = !job->within && clip(values, n);
     const fedclient_residual_head *trained = &client->slot->residual;
+    /* D2: the lease that the message names is the one that was trained for */
+    assert(trained->task == job->assignment.task.id && trained->lease == job->assignment.lease);
     const fed_update update = {.task = trained->task,
                                .round = trained->round,
                                .lease = trained->lease,
@@ -73,6 +78,8 @@ static fed_status make_message(const fedclient *client, fedclient_job *job, bool
 fed_status fedclient_encode(fedclient *client, fedclient_job *job, fed_error *err) {
     const fedclient_platform *platform = client->options.platform;
     fedclient_slot *slot = client->slot;
+    assert(fedclient_slots_sending(client) == NULL); /* C2: one message is on its way at most */
+    assert(slot->pending.seq < slot->residual.seq);  /* C1: a training becomes one message */
     if (job->residual.bytes == NULL) { /* trained by an earlier step, which was interrupted */
         FED_TRY(
             fedclient_residual_load(platform, slot->number, &slot->residual, &job->residual, err));
@@ -128,6 +135,7 @@ static fed_status describe(const uint8_t *message, size_t len, fed_piece *piece)
 static fed_status post_piece(fedclient *client, const fed_piece *piece, const uint8_t *message,
                              size_t len, uint64_t *there, fedclient_answer *answer,
                              fed_error *err) {
+    assert(piece->offset < piece->total && len <= piece->total - piece->offset); /* C7 */
     uint8_t head[64];
     fed_writer w;
     fed_writer_fixed(&w, head, sizeof head);
@@ -176,6 +184,7 @@ static fed_status post_pieces(fedclient *client, const fedclient_job *job, fedcl
         piece.offset = there;
         len = total - (size_t)there;
         len = len < most ? len : most;
+        assert(len > 0); /* C7, D6: each further piece brings bytes that are missing */
     }
 }
 
@@ -192,6 +201,7 @@ static bool needs_pieces(const fedclient *client, size_t total) {
 static fed_status post(fedclient *client, const fedclient_job *job, fedclient_answer *answer,
                        fed_error *err) {
     size_t total = 0;
+    assert(client->slot->pending.fate == FEDCLIENT_FATE_UNKNOWN); /* C2: else there is no need */
     (void)fedclient_record_payload(&job->pending, &total);
     if (needs_pieces(client, total)) {
         FED_TRY(post_pieces(client, job, answer, err));
@@ -207,6 +217,8 @@ static fed_status post(fedclient *client, const fedclient_job *job, fedclient_an
  * the residual. */
 static fed_status store_fate(fedclient *client, fedclient_job *job, fedclient_fate fate,
                              fed_error *err) {
+    assert(fate != FEDCLIENT_FATE_UNKNOWN); /* C2: the coordinator's word decides it, */
+    assert(client->slot->pending.fate == FEDCLIENT_FATE_UNKNOWN); /* once */
     if (fate == FEDCLIENT_FATE_COUNTED && fedclient_settle_now(client, job)) {
         fate = FEDCLIENT_FATE_SETTLED;
     }
