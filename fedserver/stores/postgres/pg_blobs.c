@@ -9,6 +9,7 @@
 #include "fedserver/stores/postgres/pg_database.h"
 #include "fedserver/stores/postgres/pg_rows.h"
 #include "fedserver/stores/sql/sql_calls.h"
+#include "fedserver/stores/sql/sql_rows.h"
 #include "fedserver/stores/undone.h"
 
 enum { PIECE = 8 << 20 };
@@ -107,16 +108,6 @@ fed_status fedserver_pg_blob_find(void *user, uint64_t task, uint64_t digest, vo
     return FED_OK;
 }
 
-fed_status fedserver_pg_blob_named(void *db, uint64_t task, uint64_t digest, void **bytes,
-                                   size_t *len, fed_error *err) {
-    fed_error why = {0};
-    const fed_status status = fedserver_pg_blob_find(db, task, digest, bytes, len, &why);
-    if (status == FED_ENOTFOUND) { /* S9: a row names it */
-        return fed_fail(err, FED_EFORMAT, "%s; restore the database from a backup", why.text);
-    }
-    return status == FED_OK ? FED_OK : fed_fail(err, status, "%s", why.text);
-}
-
 fed_status fedserver_pg_blob_length(void *db, uint64_t task, uint64_t digest, size_t *len,
                                     fed_error *err) {
     int64_t size;
@@ -150,7 +141,7 @@ static fed_status check_blob(fedserver_pg *db, fedserver_checker *checker, uint6
     fed_error why = {0};
     void *bytes = NULL;
     size_t len;
-    const fed_status status = fedserver_pg_blob_named(db, task, digest, &bytes, &len, &why);
+    const fed_status status = fedserver_sql_blob_named(db, task, digest, &bytes, &len, &why);
     free(bytes);
     if (status == FED_EFORMAT) {
         fedserver_check_say(checker, FEDSERVER_FOUND, "S9: %s", why.text);

@@ -608,4 +608,7 @@ const fedserver_engine fedserver_pg_engine = {
     .bytes = engine_bytes,
     .columns = engine_columns,
     .clear_bytes = engine_clear_bytes,
+    .blob_find = fedserver_pg_blob_find,
+    .blob_length = fedserver_pg_blob_length,
+    .advice = "; restore the database from a backup",
 };

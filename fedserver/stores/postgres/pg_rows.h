@@ -5,36 +5,11 @@
 
 #include "fedserver/stores/store.h"
 
-/* pg_models.c */
-fed_status fedserver_pg_model_put(void *db, uint64_t task, const fedserver_model_row *model,
-                                  fed_error *err) FED_CHECKED;
-fed_status fedserver_pg_model_find(void *db, uint64_t task, fedserver_model_row *model,
-                                   fed_error *err) FED_CHECKED;
-fed_status fedserver_pg_delta_add(void *db, uint64_t task, uint32_t version, const uint8_t *part,
-                                  size_t len, const uint64_t *kept, fed_error *err) FED_CHECKED;
-fed_status fedserver_pg_delta_prune(void *db, uint64_t task, uint32_t version,
-                                    fed_error *err) FED_CHECKED;
-fed_status fedserver_pg_delta_each(void *db, uint64_t task, uint32_t after, uint32_t last,
-                                   fedserver_delta_visit visit, void *user,
-                                   fed_error *err) FED_CHECKED;
-fed_status fedserver_pg_delta_sum(void *db, uint64_t task, uint32_t after, uint32_t *count,
-                                  uint64_t *bytes, fed_error *err) FED_CHECKED;
-fed_status fedserver_pg_keyframe_add(void *db, uint64_t task, const fedserver_keyframe *keyframe,
-                                     fed_error *err) FED_CHECKED;
-fed_status fedserver_pg_keyframe_find(void *db, uint64_t task, uint32_t version,
-                                      fedserver_keyframe *keyframe, float **values,
-                                      fed_error *err) FED_CHECKED;
-fed_status fedserver_pg_keyframe_prune(void *db, uint64_t task, uint32_t version,
-                                       fed_error *err) FED_CHECKED;
-
 /* pg_blobs.c */
 fed_status fedserver_pg_blob_put(void *user, uint64_t task, uint64_t digest, const void *bytes,
                                  size_t len, fed_error *err) FED_CHECKED;
 fed_status fedserver_pg_blob_find(void *user, uint64_t task, uint64_t digest, void **bytes,
                                   size_t *len, fed_error *err) FED_CHECKED;
-/** As blob_find, of a blob that a row names: where it is missing, the database is damaged. */
-fed_status fedserver_pg_blob_named(void *db, uint64_t task, uint64_t digest, void **bytes,
-                                   size_t *len, fed_error *err) FED_CHECKED;
 /** Bytes of a blob; 0: there is none. */
 fed_status fedserver_pg_blob_length(void *db, uint64_t task, uint64_t digest, size_t *len,
                                     fed_error *err) FED_CHECKED;
@@ -51,8 +26,6 @@ fed_status fedserver_pg_update_add(void *db, const fedserver_update_row *row, co
 fed_status fedserver_pg_update_each(void *db, uint64_t task, uint32_t round,
                                     fedserver_update_visit visit, void *user,
                                     fed_error *err) FED_CHECKED;
-fed_status fedserver_pg_update_count(void *db, uint64_t task, uint32_t round, uint32_t *count,
-                                     fed_error *err) FED_CHECKED;
 fed_status fedserver_pg_update_clear(void *db, uint64_t task, uint32_t round,
                                      fed_error *err) FED_CHECKED;
 /** Every body and its guard; each that is damaged is a finding. */

@@ -165,15 +165,6 @@ fed_status fedserver_pg_updates_check(void *db, fedserver_checker *checker, size
     return walk_all(&w, err);
 }
 
-fed_status fedserver_pg_update_count(void *db, uint64_t task, uint32_t round, uint32_t *count,
-                                     fed_error *err) {
-    int64_t found;
-    FED_TRY(fedserver_sql_count(db, FEDSERVER_SQL_UPDATE_COUNT, VALUES(INT(task), INT(round)),
-                                &found, err));
-    *count = (uint32_t)found;
-    return FED_OK;
-}
-
 fed_status fedserver_pg_update_clear(void *db, uint64_t task, uint32_t round, fed_error *err) {
     assert(task != 0); /* S5: rounds of other tasks stay as they are */
     return WRITE(UPDATE_CLEAR, INT(task), INT(round));

@@ -1,10 +1,10 @@
 /* The table of devices. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fedserver/stores/sql/sql_calls.h"
-
-#include "fedserver/stores/sql/sql_rows.h"
 #include <assert.h>
 #include <string.h>
+
+#include "fedserver/stores/sql/sql_calls.h"
+#include "fedserver/stores/sql/sql_rows.h"
 
 #define RECORD fedserver_device
 static const fedserver_column identity[] = {DEVICE_IDENTITY(COLUMN, )};

@@ -1,10 +1,10 @@
 /* The tables of rounds, of what evaluators measured, and of what devices report of their own.
- * Updates are in updates.c. */
+ * The updates of rounds are each engine's own. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fedserver/stores/sql/sql_calls.h"
-
-#include "fedserver/stores/sql/sql_rows.h"
 #include <assert.h>
+
+#include "fedserver/stores/sql/sql_calls.h"
+#include "fedserver/stores/sql/sql_rows.h"
 
 #define RECORD fedserver_round_row
 static const fedserver_column round_columns[] = {ROUND_COLUMNS(COLUMN, )};
@@ -59,6 +59,15 @@ fed_status fedserver_sql_round_each(void *db, uint64_t task, uint32_t limit,
         }
         FED_TRY(fedserver_sql_row_next(&row, &more, err));
     }
+    return FED_OK;
+}
+
+fed_status fedserver_sql_update_count(void *db, uint64_t task, uint32_t round, uint32_t *count,
+                                      fed_error *err) {
+    int64_t found;
+    FED_TRY(fedserver_sql_count(db, FEDSERVER_SQL_UPDATE_COUNT, VALUES(INT(task), INT(round)),
+                                &found, err));
+    *count = (uint32_t)found;
     return FED_OK;
 }
 

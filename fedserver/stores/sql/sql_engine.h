@@ -114,6 +114,12 @@ struct fedserver_engine {
     /** Delete, of a cancelled task, what the engine keeps in its own way: the updates, and what
      * rows name. Its rows of models, deltas and keyframes are about to be deleted. */
     fed_status (*clear_bytes)(void *db, uint64_t task, fed_error *err);
+    /** The store's blob_find; and only the length. */
+    fed_status (*blob_find)(void *db, uint64_t task, uint64_t digest, void **bytes, size_t *len,
+                            fed_error *err);
+    fed_status (*blob_length)(void *db, uint64_t task, uint64_t digest, size_t *len,
+                              fed_error *err);
+    const char *advice; /* what to do where the database is damaged. It ends a sentence */
 };
 
 /** An engine's handle begins with it. */

@@ -71,6 +71,8 @@ fed_status fedserver_sql_round_put(void *db, uint64_t task, const fedserver_roun
 fed_status fedserver_sql_round_each(void *db, uint64_t task, uint32_t limit,
                                     fedserver_round_visit visit, void *user,
                                     fed_error *err) FED_CHECKED;
+fed_status fedserver_sql_update_count(void *db, uint64_t task, uint32_t round, uint32_t *count,
+                                      fed_error *err) FED_CHECKED;
 fed_status fedserver_sql_metric_put(void *db, int64_t device, const fed_metric *metric,
                                     fed_error *err) FED_CHECKED;
 
@@ -80,6 +82,32 @@ fed_status fedserver_sql_own_put(void *db, uint64_t task, uint32_t version, int6
 fed_status fedserver_sql_own_each(void *db, uint64_t task, uint32_t first,
                                   fedserver_own_row_visit visit, void *user,
                                   fed_error *err) FED_CHECKED;
+
+/* model_rows.c */
+fed_status fedserver_sql_model_put(void *db, uint64_t task, const fedserver_model_row *model,
+                                   fed_error *err) FED_CHECKED;
+fed_status fedserver_sql_model_find(void *db, uint64_t task, fedserver_model_row *model,
+                                    fed_error *err) FED_CHECKED;
+fed_status fedserver_sql_delta_add(void *db, uint64_t task, uint32_t version, const uint8_t *part,
+                                   size_t len, const uint64_t *kept, fed_error *err) FED_CHECKED;
+fed_status fedserver_sql_delta_prune(void *db, uint64_t task, uint32_t version,
+                                     fed_error *err) FED_CHECKED;
+fed_status fedserver_sql_delta_each(void *db, uint64_t task, uint32_t after, uint32_t last,
+                                    fedserver_delta_visit visit, void *user,
+                                    fed_error *err) FED_CHECKED;
+fed_status fedserver_sql_delta_sum(void *db, uint64_t task, uint32_t after, uint32_t *count,
+                                   uint64_t *bytes, fed_error *err) FED_CHECKED;
+fed_status fedserver_sql_keyframe_add(void *db, uint64_t task, const fedserver_keyframe *keyframe,
+                                      fed_error *err) FED_CHECKED;
+fed_status fedserver_sql_keyframe_find(void *db, uint64_t task, uint32_t version,
+                                       fedserver_keyframe *keyframe, float **values,
+                                       fed_error *err) FED_CHECKED;
+fed_status fedserver_sql_keyframe_prune(void *db, uint64_t task, uint32_t version,
+                                        fed_error *err) FED_CHECKED;
+/** The blob_find of a blob that a row names: where it is missing, the database is damaged.
+ * bytes NULL: only *len is asked for. */
+fed_status fedserver_sql_blob_named(void *db, uint64_t task, uint64_t digest, void **bytes,
+                                    size_t *len, fed_error *err) FED_CHECKED;
 
 /* pieces.c */
 fed_status fedserver_sql_piece_add(void *db, int64_t device, const fed_piece *piece,
@@ -132,6 +160,11 @@ fed_status fedserver_sql_decline_reasons(void *db, int64_t after_ms, fedserver_t
     .piece_join = fedserver_sql_piece_join, .piece_clear = fedserver_sql_piece_clear,              \
     .lease_prune = fedserver_sql_lease_prune, .audit_add = fedserver_sql_audit_add,                \
     .audit_each = fedserver_sql_audit_each, .metric_put = fedserver_sql_metric_put,                \
+    .model_put = fedserver_sql_model_put, .model_find = fedserver_sql_model_find,                  \
+    .delta_add = fedserver_sql_delta_add, .delta_prune = fedserver_sql_delta_prune,                \
+    .delta_each = fedserver_sql_delta_each, .delta_sum = fedserver_sql_delta_sum,                  \
+    .keyframe_add = fedserver_sql_keyframe_add, .keyframe_find = fedserver_sql_keyframe_find,      \
+    .keyframe_prune = fedserver_sql_keyframe_prune, .update_count = fedserver_sql_update_count,    \
     .own_put = fedserver_sql_own_put, .own_each = fedserver_sql_own_each
 
 #endif

@@ -91,11 +91,11 @@ fed_status fedserver_sqlite_blob_find(void *user, uint64_t task, uint64_t digest
     return FED_OK;
 }
 
-fed_status fedserver_sqlite_blob_len(const fedserver_database *db, uint64_t task, uint64_t digest,
-                                     size_t *len, fed_error *err) {
+fed_status fedserver_sqlite_blob_length(void *user, uint64_t task, uint64_t digest, size_t *len,
+                                        fed_error *err) {
     char path[PATH_SIZE];
     struct stat info;
-    blob_path(db, task, digest, path);
+    blob_path(user, task, digest, path);
     if (stat(path, &info) != 0) {
         return fed_file_fail(err, "look at", path);
     }

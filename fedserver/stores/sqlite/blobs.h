@@ -25,8 +25,8 @@ fed_status fedserver_sqlite_blob_find(void *user, uint64_t task, uint64_t digest
                                       size_t *len, fed_error *err) FED_CHECKED;
 
 /** Bytes of a blob. FED_ENOTFOUND: there is no such file. */
-fed_status fedserver_sqlite_blob_len(const fedserver_database *db, uint64_t task, uint64_t digest,
-                                     size_t *len, fed_error *err) FED_CHECKED;
+fed_status fedserver_sqlite_blob_length(void *user, uint64_t task, uint64_t digest, size_t *len,
+                                        fed_error *err) FED_CHECKED;
 
 fed_status fedserver_sqlite_blob_sweep(void *user, uint64_t task, fed_error *err) FED_CHECKED;
 

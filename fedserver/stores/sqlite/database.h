@@ -81,6 +81,9 @@ void fedserver_database_rollback(fedserver_database *db);
 /** A column's text, cut where it is too long for cap; "" for SQL's NULL. */
 void fedserver_database_text(sqlite3_stmt *row, int column, char *dst, size_t cap);
 
+/** The store's shrink: sqlite_engine.c. */
+fed_status fedserver_sqlite_shrink(void *db, bool *left, fed_error *err) FED_CHECKED;
+
 /** SQLite for the row functions; cursor: a sqlite3_stmt. */
 extern const fedserver_engine fedserver_sqlite_engine;
 

@@ -15,7 +15,6 @@
 #include "fedserver/stores/sqlite/database.h"
 #include "fedserver/stores/sqlite/schema.h"
 #include "fedserver/stores/sqlite/sqlite_lock.h"
-#include "fedserver/stores/sqlite/sqlite_rows.h"
 #include "fedserver/stores/sqlite/task_columns.h"
 #include "fedserver/stores/sqlite/updates.h"
 #include "fedserver/stores/store.h"
@@ -260,17 +259,7 @@ const fedserver_store fedserver_store_sqlite = {
     .blob_put = fedserver_sqlite_blob_put,
     .blob_sweep = fedserver_sqlite_blob_sweep,
     .blob_find = fedserver_sqlite_blob_find,
-    .model_put = fedserver_sqlite_model_put,
-    .model_find = fedserver_sqlite_model_find,
-    .delta_add = fedserver_sqlite_delta_add,
-    .delta_prune = fedserver_sqlite_delta_prune,
-    .delta_each = fedserver_sqlite_delta_each,
-    .delta_sum = fedserver_sqlite_delta_sum,
-    .keyframe_add = fedserver_sqlite_keyframe_add,
-    .keyframe_find = fedserver_sqlite_keyframe_find,
-    .keyframe_prune = fedserver_sqlite_keyframe_prune,
     .update_add = fedserver_sqlite_update_add,
     .update_each = fedserver_sqlite_update_each,
-    .update_count = fedserver_sqlite_update_count,
     .update_clear = fedserver_sqlite_update_clear,
 };

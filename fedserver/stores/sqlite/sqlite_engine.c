@@ -2,7 +2,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/stores/sqlite/blobs.h"
 #include "fedserver/stores/sqlite/database.h"
-#include "fedserver/stores/sqlite/sqlite_rows.h"
 #include "fedserver/stores/sqlite/updates.h"
 
 static fed_status engine_read(void *db, int sql, const fedserver_value *values, int count,
@@ -67,6 +66,9 @@ const fedserver_engine fedserver_sqlite_engine = {
     .bytes = engine_bytes,
     .columns = engine_columns,
     .clear_bytes = engine_clear_bytes,
+    .blob_find = fedserver_sqlite_blob_find,
+    .blob_length = fedserver_sqlite_blob_length,
+    .advice = FEDSERVER_RESTORE,
 };
 
 /* -- space -- */

@@ -240,17 +240,6 @@ fed_status fedserver_sqlite_update_each(void *db, uint64_t task, uint32_t round,
     return status;
 }
 
-fed_status fedserver_sqlite_update_count(void *db, uint64_t task, uint32_t round, uint32_t *count,
-                                         fed_error *err) {
-    sqlite3_stmt *row;
-    bool found;
-    FED_TRY(READ(UPDATE_COUNT, &row, INT(task), INT(round)));
-    FED_TRY(fedserver_database_next(db, row, &found, err));
-    *count = found ? (uint32_t)sqlite3_column_int64(row, 0) : 0;
-    sqlite3_reset(row);
-    return FED_OK;
-}
-
 fed_status fedserver_sqlite_updates_check(fedserver_database *db, fedserver_checker *checker,
                                           size_t *bodies, fed_error *err) {
     stored_update u = {0};

@@ -1,13 +1,29 @@
-/* Models, deltas and keyframes: each vector is one value of its row, up to 1 GB. */
+/* The tables of models, deltas and keyframes. A vector is one value of its row, or a blob that the
+ * row names. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "fed/hash.h"
-#include "fedserver/stores/postgres/pg_database.h"
-#include "fedserver/stores/postgres/pg_rows.h"
 #include "fedserver/stores/sql/sql_calls.h"
+#include "fedserver/stores/sql/sql_rows.h"
+
+static const char *advice(const void *db) {
+    return ((const fedserver_sql_db *)db)->engine->advice;
+}
+
+fed_status fedserver_sql_blob_named(void *db, uint64_t task, uint64_t digest, void **bytes,
+                                    size_t *len, fed_error *err) {
+    const fedserver_engine *engine = ((const fedserver_sql_db *)db)->engine;
+    fed_error why = {0};
+    const fed_status status = bytes != NULL ? engine->blob_find(db, task, digest, bytes, len, &why)
+                                            : engine->blob_length(db, task, digest, len, &why);
+    if (status == FED_ENOTFOUND) { /* S9: a row names it */
+        return fed_fail(err, FED_EFORMAT, "%s%s", why.text, engine->advice);
+    }
+    return status == FED_OK ? FED_OK : fed_fail(err, status, "%s", why.text);
+}
 
 /* The guard of bytes that may be missing. */
 static fedserver_value guard_of(const void *bytes, size_t len) {
@@ -17,7 +33,7 @@ static fedserver_value guard_of(const void *bytes, size_t len) {
 }
 
 /* The row names blobs, which are committed already. */
-static fed_status name_model(fedserver_pg *db, uint64_t task, const fedserver_model_row *model,
+static fed_status name_model(void *db, uint64_t task, const fedserver_model_row *model,
                              fed_error *err) {
     assert(model->kept && (model->state_len == 0 || model->state != NULL)); /* S9 */
     const fedserver_value none = NO_INT;
@@ -35,8 +51,8 @@ static fed_status name_model(fedserver_pg *db, uint64_t task, const fedserver_mo
     return fedserver_sql_write(db, FEDSERVER_SQL_MODEL_PUT, values, COUNT(values), NULL, err);
 }
 
-fed_status fedserver_pg_model_put(void *db, uint64_t task, const fedserver_model_row *model,
-                                  fed_error *err) {
+fed_status fedserver_sql_model_put(void *db, uint64_t task, const fedserver_model_row *model,
+                                   fed_error *err) {
     const size_t len = model->size * sizeof(float);
     if (model->kept) {
         return name_model(db, task, model, err);
@@ -111,33 +127,32 @@ static void free_model(const fedserver_model_row *model) {
 }
 
 /* residual, state: there is one */
-static fed_status read_named(fedserver_pg *db, uint64_t task, bool residual, bool state,
+static fed_status read_named(void *db, uint64_t task, bool residual, bool state,
                              fedserver_model_row *model, fed_error *err) {
     void *bytes = NULL;
     size_t len = 0;
     size_t residual_len = 0;
-    FED_TRY(fedserver_pg_blob_named(db, task, model->digest, &bytes, &len, err));
+    FED_TRY(fedserver_sql_blob_named(db, task, model->digest, &bytes, &len, err));
     model->values = bytes;
     model->size = len / sizeof(float);
     if (residual) {
         FED_TRY(
-            fedserver_pg_blob_named(db, task, model->residual_digest, &bytes, &residual_len, err));
+            fedserver_sql_blob_named(db, task, model->residual_digest, &bytes, &residual_len, err));
         model->residual = bytes;
     }
     if (len % sizeof(float) != 0 || (residual && residual_len != len)) {
-        return fed_fail(err, FED_EFORMAT,
-                        "the model of task %llu is damaged; restore the database from a backup",
-                        (unsigned long long)task);
+        return fed_fail(err, FED_EFORMAT, "the model of task %llu is damaged%s",
+                        (unsigned long long)task, advice(db));
     }
     if (state) {
-        FED_TRY(
-            fedserver_pg_blob_named(db, task, model->state_digest, &bytes, &model->state_len, err));
+        FED_TRY(fedserver_sql_blob_named(db, task, model->state_digest, &bytes, &model->state_len,
+                                         err));
         model->state = bytes;
     }
     return FED_OK;
 }
 
-static fed_status find_named(fedserver_pg *db, uint64_t task, fedserver_sql_row *row,
+static fed_status find_named(void *db, uint64_t task, fedserver_sql_row *row,
                              fedserver_model_row *model, fed_error *err) {
     fedserver_model_row read = {.version = (uint32_t)fedserver_sql_row_int(row, 0),
                                 .digest = (uint64_t)fedserver_sql_row_int(row, 1),
@@ -156,8 +171,8 @@ static fed_status find_named(fedserver_pg *db, uint64_t task, fedserver_sql_row 
     return FED_OK;
 }
 
-fed_status fedserver_pg_model_find(void *db, uint64_t task, fedserver_model_row *model,
-                                   fed_error *err) {
+fed_status fedserver_sql_model_find(void *db, uint64_t task, fedserver_model_row *model,
+                                    fed_error *err) {
     fedserver_sql_row row;
     bool found;
     FED_TRY(READ(MODEL_FIND, &row, INT(task)));
@@ -169,20 +184,18 @@ fed_status fedserver_pg_model_find(void *db, uint64_t task, fedserver_model_row 
         return find_named(db, task, &row, model, err);
     }
     const char *damaged = find_damage(&row);
-    fed_status status =
-        damaged == NULL
-            ? read_model(&row, model, err)
-            : fed_fail(err, FED_EFORMAT,
-                       "the %s of task %llu is damaged; restore the database from a backup",
-                       damaged, (unsigned long long)task);
+    fed_status status = damaged == NULL
+                            ? read_model(&row, model, err)
+                            : fed_fail(err, FED_EFORMAT, "the %s of task %llu is damaged%s",
+                                       damaged, (unsigned long long)task, advice(db));
     fedserver_sql_row_end(&row);
     return status;
 }
 
 /* -- deltas -- */
 
-fed_status fedserver_pg_delta_add(void *db, uint64_t task, uint32_t version, const uint8_t *part,
-                                  size_t len, const uint64_t *kept, fed_error *err) {
+fed_status fedserver_sql_delta_add(void *db, uint64_t task, uint32_t version, const uint8_t *part,
+                                   size_t len, const uint64_t *kept, fed_error *err) {
     fedserver_written written;
     const fedserver_value none = NO_INT;
     const fedserver_value digest = INT(kept != NULL ? *kept : 0);
@@ -193,11 +206,11 @@ fed_status fedserver_pg_delta_add(void *db, uint64_t task, uint32_t version, con
                      kept != NULL ? digest : none, kept != NULL ? size : none);
 }
 
-fed_status fedserver_pg_delta_prune(void *db, uint64_t task, uint32_t version, fed_error *err) {
+fed_status fedserver_sql_delta_prune(void *db, uint64_t task, uint32_t version, fed_error *err) {
     return WRITE(DELTA_PRUNE, INT(task), INT(version));
 }
 
-static fed_status visit_delta(fedserver_pg *db, uint64_t task, const fedserver_sql_row *row,
+static fed_status visit_delta(void *db, uint64_t task, const fedserver_sql_row *row,
                               fedserver_delta_visit visit, void *user, fed_error *err) {
     const uint32_t version = (uint32_t)fedserver_sql_row_int(row, 0);
     size_t len;
@@ -206,16 +219,16 @@ static fed_status visit_delta(fedserver_pg *db, uint64_t task, const fedserver_s
         return visit(user, version, part, len, err);
     }
     void *bytes;
-    FED_TRY(fedserver_pg_blob_named(db, task, (uint64_t)fedserver_sql_row_int(row, 3), &bytes, &len,
-                                    err));
+    FED_TRY(fedserver_sql_blob_named(db, task, (uint64_t)fedserver_sql_row_int(row, 3), &bytes,
+                                     &len, err));
     const fed_status status = visit(user, version, bytes, len, err);
     free(bytes);
     return status;
 }
 
 /* One at a time, because all of them may be larger than memory. */
-fed_status fedserver_pg_delta_each(void *db, uint64_t task, uint32_t after, uint32_t last,
-                                   fedserver_delta_visit visit, void *user, fed_error *err) {
+fed_status fedserver_sql_delta_each(void *db, uint64_t task, uint32_t after, uint32_t last,
+                                    fedserver_delta_visit visit, void *user, fed_error *err) {
     for (;;) {
         fedserver_sql_row row;
         bool found;
@@ -231,8 +244,8 @@ fed_status fedserver_pg_delta_each(void *db, uint64_t task, uint32_t after, uint
     }
 }
 
-fed_status fedserver_pg_delta_sum(void *db, uint64_t task, uint32_t after, uint32_t *count,
-                                  uint64_t *bytes, fed_error *err) {
+fed_status fedserver_sql_delta_sum(void *db, uint64_t task, uint32_t after, uint32_t *count,
+                                   uint64_t *bytes, fed_error *err) {
     fedserver_sql_row row;
     bool found;
     FED_TRY(READ(DELTA_SUM, &row, INT(task), INT(after)));
@@ -245,17 +258,17 @@ fed_status fedserver_pg_delta_sum(void *db, uint64_t task, uint32_t after, uint3
 
 /* -- keyframes -- */
 
-fed_status fedserver_pg_keyframe_add(void *db, uint64_t task, const fedserver_keyframe *keyframe,
-                                     fed_error *err) {
+fed_status fedserver_sql_keyframe_add(void *db, uint64_t task, const fedserver_keyframe *keyframe,
+                                      fed_error *err) {
     return WRITE(KEYFRAME_ADD, INT(task), INT(keyframe->version), INT(keyframe->digest),
                  BLOB(keyframe->kept ? (const void *)"" : keyframe->values,
                       keyframe->kept ? 0 : keyframe->size * sizeof(float)),
                  INT(keyframe->kept));
 }
 
-fed_status fedserver_pg_keyframe_find(void *db, uint64_t task, uint32_t version,
-                                      fedserver_keyframe *keyframe, float **values,
-                                      fed_error *err) {
+fed_status fedserver_sql_keyframe_find(void *db, uint64_t task, uint32_t version,
+                                       fedserver_keyframe *keyframe, float **values,
+                                       fed_error *err) {
     fedserver_sql_row row;
     bool found;
     FED_TRY(READ(KEYFRAME_FIND, &row, INT(task), INT(version), INT(values != NULL)));
@@ -273,9 +286,8 @@ fed_status fedserver_pg_keyframe_find(void *db, uint64_t task, uint32_t version,
     keyframe->kept = fedserver_sql_row_int(&row, 4) != 0;
     fed_status status = FED_OK;
     if (keyframe->kept) {
-        status = values != NULL
-                     ? fedserver_pg_blob_named(db, task, keyframe->digest, &copy, &len, err)
-                     : fedserver_pg_blob_length(db, task, keyframe->digest, &len, err);
+        status = fedserver_sql_blob_named(db, task, keyframe->digest, values != NULL ? &copy : NULL,
+                                          &len, err);
     } else if (values != NULL) {
         status = copy_bytes(&row, 3, &copy, &len, err);
     }
@@ -287,6 +299,6 @@ fed_status fedserver_pg_keyframe_find(void *db, uint64_t task, uint32_t version,
     return status;
 }
 
-fed_status fedserver_pg_keyframe_prune(void *db, uint64_t task, uint32_t version, fed_error *err) {
+fed_status fedserver_sql_keyframe_prune(void *db, uint64_t task, uint32_t version, fed_error *err) {
     return WRITE(KEYFRAME_PRUNE, INT(task), INT(version));
 }
