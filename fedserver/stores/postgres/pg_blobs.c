@@ -53,8 +53,7 @@ static fed_status read_piece(fedserver_pg *db, uint64_t task, uint64_t digest, i
     fedserver_sql_row row;
     bool found;
     *len = 0;
-    FED_TRY(READ(BLOB_PIECE, &row, INT(task), INT(digest), INT(k)));
-    FED_TRY(fedserver_sql_row_next(&row, &found, err));
+    FED_TRY(FIRST(BLOB_PIECE, &row, &found, INT(task), INT(digest), INT(k)));
     if (found) {
         const void *bytes = fedserver_sql_row_bytes(&row, 0, len);
         *len = *len <= room ? *len : 0;
@@ -155,17 +154,12 @@ fed_status fedserver_pg_blobs_check(void *user, fedserver_checker *checker, size
     fedserver_pg *db = user;
     fedserver_sql_row row;
     bool more;
-    FED_TRY(fedserver_sql_read(db, FEDSERVER_SQL_BLOB_EACH, NO_VALUES, &row, err));
-    FED_TRY(fedserver_sql_row_next(&row, &more, err));
+    FED_TRY(fedserver_sql_first(db, FEDSERVER_SQL_BLOB_EACH, NO_VALUES, &row, &more, err));
     while (more) {
         const fed_status status = check_blob(db, checker, (uint64_t)fedserver_sql_row_int(&row, 0),
                                              (uint64_t)fedserver_sql_row_int(&row, 1), err);
-        if (status != FED_OK) {
-            fedserver_sql_row_end(&row);
-            return status;
-        }
         ++*blobs;
-        FED_TRY(fedserver_sql_row_next(&row, &more, err));
+        FED_TRY(fedserver_sql_row_after(&row, status, &more, err));
     }
     return FED_OK;
 }

@@ -181,8 +181,7 @@ static fed_status see_leader(fedserver_pg *db, fedserver_lead *lead, fed_error *
     int64_t ended;
     assert(!db->locked); /* S6: who has the lock leads */
     *lead = (fedserver_lead){.mine = false};
-    FED_TRY(READ(LEAD_WHO, &row, INT(tag)));
-    FED_TRY(fedserver_sql_row_next(&row, &found, err));
+    FED_TRY(FIRST(LEAD_WHO, &row, &found, INT(tag)));
     if (!found) {
         return fed_fail(err, FED_EFORMAT,
                         "%s: the row of the table `leader` is gone; restore the database from a "

@@ -27,8 +27,7 @@ static fed_status find_holder(fedserver_pg *db, holder *h, fed_error *err) {
     fedserver_sql_row row;
     bool found;
     *h = (holder){.process = 0};
-    FED_TRY(READ(LOCK_HOLDER, &row, INT(lock_high), INT(lock_low)));
-    FED_TRY(fedserver_sql_row_next(&row, &found, err));
+    FED_TRY(FIRST(LOCK_HOLDER, &row, &found, INT(lock_high), INT(lock_low)));
     if (found) {
         fedserver_sql_row_text(&row, 0, h->name, sizeof h->name);
         fedserver_pg_name_read(h->name, &h->process, &h->here);
@@ -41,11 +40,6 @@ static bool is_dead(const holder *h) {
     return h->name[0] == '\0' || (h->here && kill((pid_t)h->process, 0) != 0 && errno == ESRCH);
 }
 
-static fed_status listen_to_others(fedserver_pg *db, fed_error *err) {
-    int64_t nothing;
-    return fedserver_sql_count(db, FEDSERVER_SQL_LISTEN, NO_VALUES, &nothing, err);
-}
-
 /* -- what an acknowledgement is worth on this server -- */
 
 typedef struct settings {
@@ -55,8 +49,7 @@ typedef struct settings {
 static fed_status read_settings(fedserver_pg *db, settings *s, fed_error *err) {
     fedserver_sql_row row;
     bool found;
-    FED_TRY(fedserver_sql_read(db, FEDSERVER_SQL_SETTINGS, NO_VALUES, &row, err));
-    FED_TRY(fedserver_sql_row_next(&row, &found, err));
+    FED_TRY(fedserver_sql_first(db, FEDSERVER_SQL_SETTINGS, NO_VALUES, &row, &found, err));
     *s = (settings){.fsync = fedserver_sql_row_int(&row, 0) != 0,
                     .full_page_writes = fedserver_sql_row_int(&row, 1) != 0,
                     .standby = fedserver_sql_row_int(&row, 2) != 0,
@@ -87,12 +80,6 @@ static fed_status check_promises(const fedserver_pg *db, const settings *s, fed_
 
 /* -- taking it -- */
 
-static fed_status look_at_promises(fedserver_pg *db, fed_error *err) {
-    settings s;
-    FED_TRY(read_settings(db, &s, err));
-    return check_promises(db, &s, err);
-}
-
 void fedserver_pg_unlock(void *user) {
     fedserver_pg *db = user;
     int64_t unused;
@@ -114,12 +101,14 @@ fed_status fedserver_pg_lock_try(void *user, bool *taken, fed_error *err) {
     if (!db->locked) {
         return FED_OK;
     }
-    const fed_status status = look_at_promises(db, err);
+    settings s;
+    fed_status status = read_settings(db, &s, err);
+    status = status == FED_OK ? check_promises(db, &s, err) : status;
     if (status != FED_OK) {
         fedserver_pg_unlock(db);
         return status;
     }
-    return listen_to_others(db, err);
+    return fedserver_sql_count(db, FEDSERVER_SQL_LISTEN, NO_VALUES, &got, err);
 }
 
 /* The server lets go of a dead process's lock when it notices that the connection has ended, which

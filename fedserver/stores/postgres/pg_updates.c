@@ -41,8 +41,7 @@ static fed_status fail_damaged(fedserver_pg *db, const stored_update *u, fed_err
     bool found;
     char name[17] = "?";
     size_t len = 0;
-    FED_TRY(READ(UPDATE_SENDER, &row, INT(u->row.device)));
-    FED_TRY(fedserver_sql_row_next(&row, &found, err));
+    FED_TRY(FIRST(UPDATE_SENDER, &row, &found, INT(u->row.device)));
     if (found) {
         const uint8_t *fingerprint = fedserver_sql_row_bytes(&row, 0, &len);
         fed_hex(fingerprint, len < 8 ? len : 8, name);
@@ -69,8 +68,7 @@ static fed_status walk_long_body(const walk *w, stored_update *u, fed_error *err
     fedserver_pg *db = w->db;
     fedserver_sql_row row;
     bool found;
-    FED_TRY(READ(UPDATE_BODY, &row, INT(u->id)));
-    FED_TRY(fedserver_sql_row_next(&row, &found, err));
+    FED_TRY(FIRST(UPDATE_BODY, &row, &found, INT(u->id)));
     if (!found) {
         return fail_damaged(db, u, err);
     }
@@ -101,17 +99,12 @@ static fed_status walk_all(walk *w, fed_error *err) {
         fedserver_sql_row row;
         bool more;
         count = 0;
-        FED_TRY(READ(UPDATE_PAGE, &row, INT(w->last), INT(w->task), INT(SMALL), INT(PAGE),
-                     INT(w->round)));
-        FED_TRY(fedserver_sql_row_next(&row, &more, err));
+        FED_TRY(FIRST(UPDATE_PAGE, &row, &more, INT(w->last), INT(w->task), INT(SMALL), INT(PAGE),
+                      INT(w->round)));
         while (more) {
             const fed_status status = walk_row(w, &row, err);
-            if (status != FED_OK) {
-                fedserver_sql_row_end(&row);
-                return status;
-            }
             count++;
-            FED_TRY(fedserver_sql_row_next(&row, &more, err));
+            FED_TRY(fedserver_sql_row_after(&row, status, &more, err));
         }
     }
     return FED_OK;

@@ -36,11 +36,6 @@ static fed_status read_layout(fedserver_pg *db, long *layout, fed_error *err) {
     return there == 1 ? ask(db, "SELECT version FROM fedserver.layout", layout, err) : FED_OK;
 }
 
-static void undo(fedserver_pg *db) {
-    fed_status ignored = fedserver_pg_script(db, "ROLLBACK", NULL, NULL);
-    (void)ignored;
-}
-
 /* One layout up, inside a transaction. */
 static fed_status step_up(fedserver_pg *db, long from, fed_error *err) {
     char sql[64];
@@ -66,7 +61,8 @@ static fed_status make_layouts(fedserver_pg *db, fed_error *err) {
         status = fedserver_pg_script(db, "COMMIT", NULL, err);
     }
     if (status != FED_OK) {
-        undo(db);
+        const fed_status ignored = fedserver_pg_script(db, "ROLLBACK", NULL, NULL);
+        (void)ignored;
     }
     return status;
 }

@@ -18,17 +18,12 @@ fed_status fedserver_sql_audit_each(void *db, int64_t since_ms, fedserver_audit_
                                     void *user, fed_error *err) {
     fedserver_sql_row row;
     bool more;
-    FED_TRY(READ(AUDIT_EACH, &row, INT(since_ms)));
-    FED_TRY(fedserver_sql_row_next(&row, &more, err));
+    FED_TRY(FIRST(AUDIT_EACH, &row, &more, INT(since_ms)));
     while (more) {
         fedserver_audit_entry entry = {0};
         READ_INTO(audit_columns, &row, 0, &entry);
         fed_status status = visit(user, &entry, err);
-        if (status != FED_OK) {
-            fedserver_sql_row_end(&row);
-            return status;
-        }
-        FED_TRY(fedserver_sql_row_next(&row, &more, err));
+        FED_TRY(fedserver_sql_row_after(&row, status, &more, err));
     }
     return FED_OK;
 }

@@ -12,8 +12,7 @@ fed_status fedserver_sql_decline_each(void *db, uint64_t task, int64_t after_ms,
                                       fedserver_decline_visit visit, void *user, fed_error *err) {
     fedserver_sql_row row;
     bool more;
-    FED_TRY(READ(DECLINE_EACH, &row, INT(task), INT(after_ms)));
-    FED_TRY(fedserver_sql_row_next(&row, &more, err));
+    FED_TRY(FIRST(DECLINE_EACH, &row, &more, INT(task), INT(after_ms)));
     while (more) {
         char reason[sizeof((fed_decline *)NULL)->reason];
         fedserver_sql_row_text(&row, 1, reason, sizeof reason);
@@ -25,11 +24,7 @@ fed_status fedserver_sql_decline_each(void *db, uint64_t task, int64_t after_ms,
                                            .revoked = fedserver_sql_row_int(&row, 4) != 0};
         fed_status status =
             len == FED_SHA256_SIZE ? visit(user, &decline, err) : FED_OK; /* check says so */
-        if (status != FED_OK) {
-            fedserver_sql_row_end(&row);
-            return status;
-        }
-        FED_TRY(fedserver_sql_row_next(&row, &more, err));
+        FED_TRY(fedserver_sql_row_after(&row, status, &more, err));
     }
     return FED_OK;
 }
@@ -42,9 +37,8 @@ fed_status fedserver_sql_decline_reasons(void *db, int64_t after_ms, fedserver_t
                                          fed_error *err) {
     fedserver_sql_row row;
     bool more;
-    FED_TRY(
-        READ(DECLINE_REASONS, &row, INT(entry->id), INT(after_ms), INT(FEDSERVER_TASK_REASONS)));
-    FED_TRY(fedserver_sql_row_next(&row, &more, err));
+    FED_TRY(FIRST(DECLINE_REASONS, &row, &more, INT(entry->id), INT(after_ms),
+                  INT(FEDSERVER_TASK_REASONS)));
     for (int k = 0; more; k++) {
         fedserver_sql_row_text(&row, 0, entry->reasons[k].text, sizeof entry->reasons[k].text);
         entry->reasons[k].devices = (uint32_t)fedserver_sql_row_int(&row, 1);

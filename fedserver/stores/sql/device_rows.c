@@ -67,8 +67,7 @@ fed_status fedserver_sql_device_find(void *db, const uint8_t *fingerprint, fedse
                                      fed_error *err) {
     fedserver_sql_row row;
     bool found;
-    FED_TRY(READ(DEVICE_FIND, &row, BLOB(fingerprint, FED_SHA256_SIZE)));
-    FED_TRY(fedserver_sql_row_next(&row, &found, err));
+    FED_TRY(FIRST(DEVICE_FIND, &row, &found, BLOB(fingerprint, FED_SHA256_SIZE)));
     if (!found) {
         return fed_fail(err, FED_ENOTFOUND, "no device has that fingerprint");
     }
@@ -91,11 +90,7 @@ static fed_status visit_each(fedserver_sql_row *row, uint64_t task, fedserver_de
             end < row->engine->columns(row) && fedserver_sql_row_int(row, end) != 0;
         device.declined_task = declined ? task : 0;
         fed_status status = visit(user, &device, err);
-        if (status != FED_OK) {
-            fedserver_sql_row_end(row);
-            return status;
-        }
-        FED_TRY(fedserver_sql_row_next(row, &more, err));
+        FED_TRY(fedserver_sql_row_after(row, status, &more, err));
     }
     return FED_OK;
 }

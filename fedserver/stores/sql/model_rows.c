@@ -175,8 +175,7 @@ fed_status fedserver_sql_model_find(void *db, uint64_t task, fedserver_model_row
                                     fed_error *err) {
     fedserver_sql_row row;
     bool found;
-    FED_TRY(READ(MODEL_FIND, &row, INT(task)));
-    FED_TRY(fedserver_sql_row_next(&row, &found, err));
+    FED_TRY(FIRST(MODEL_FIND, &row, &found, INT(task)));
     if (!found) {
         return fed_fail(err, FED_ENOTFOUND, "task %llu has no model", (unsigned long long)task);
     }
@@ -232,8 +231,7 @@ fed_status fedserver_sql_delta_each(void *db, uint64_t task, uint32_t after, uin
     for (;;) {
         fedserver_sql_row row;
         bool found;
-        FED_TRY(READ(DELTA_NEXT, &row, INT(task), INT(after), INT(last)));
-        FED_TRY(fedserver_sql_row_next(&row, &found, err));
+        FED_TRY(FIRST(DELTA_NEXT, &row, &found, INT(task), INT(after), INT(last)));
         if (!found) {
             return FED_OK;
         }
@@ -248,8 +246,7 @@ fed_status fedserver_sql_delta_sum(void *db, uint64_t task, uint32_t after, uint
                                    uint64_t *bytes, fed_error *err) {
     fedserver_sql_row row;
     bool found;
-    FED_TRY(READ(DELTA_SUM, &row, INT(task), INT(after)));
-    FED_TRY(fedserver_sql_row_next(&row, &found, err));
+    FED_TRY(FIRST(DELTA_SUM, &row, &found, INT(task), INT(after)));
     *count = (uint32_t)fedserver_sql_row_int(&row, 0);
     *bytes = (uint64_t)fedserver_sql_row_int(&row, 1);
     fedserver_sql_row_end(&row);
@@ -271,8 +268,7 @@ fed_status fedserver_sql_keyframe_find(void *db, uint64_t task, uint32_t version
                                        fed_error *err) {
     fedserver_sql_row row;
     bool found;
-    FED_TRY(READ(KEYFRAME_FIND, &row, INT(task), INT(version), INT(values != NULL)));
-    FED_TRY(fedserver_sql_row_next(&row, &found, err));
+    FED_TRY(FIRST(KEYFRAME_FIND, &row, &found, INT(task), INT(version), INT(values != NULL)));
     if (!found) {
         return fed_fail(err, FED_ENOTFOUND, "task %llu has no model kept of version %u or before",
                         (unsigned long long)task, version);

@@ -24,8 +24,7 @@ fed_status fedserver_sql_piece_find(void *db, int64_t device, fed_piece *piece, 
                                     fed_error *err) {
     fedserver_sql_row row;
     bool found;
-    FED_TRY(READ(PIECE_FIND, &row, INT(device)));
-    FED_TRY(fedserver_sql_row_next(&row, &found, err));
+    FED_TRY(FIRST(PIECE_FIND, &row, &found, INT(device)));
     if (!found) {
         return fed_fail(err, FED_ENOTFOUND, "device %lld is not sending pieces", (long long)device);
     }
@@ -40,8 +39,7 @@ fed_status fedserver_sql_piece_join(void *db, int64_t device, uint8_t *dst, size
     fedserver_sql_row row;
     bool more;
     size_t at = 0;
-    FED_TRY(READ(PIECE_JOIN, &row, INT(device)));
-    FED_TRY(fedserver_sql_row_next(&row, &more, err));
+    FED_TRY(FIRST(PIECE_JOIN, &row, &more, INT(device)));
     while (more) {
         size_t size;
         const void *bytes = fedserver_sql_row_bytes(&row, 1, &size);

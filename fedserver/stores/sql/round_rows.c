@@ -47,17 +47,12 @@ fed_status fedserver_sql_round_each(void *db, uint64_t task, uint32_t limit,
                                     fedserver_round_visit visit, void *user, fed_error *err) {
     fedserver_sql_row row;
     bool more;
-    FED_TRY(READ(ROUND_EACH, &row, INT(task), INT(limit)));
-    FED_TRY(fedserver_sql_row_next(&row, &more, err));
+    FED_TRY(FIRST(ROUND_EACH, &row, &more, INT(task), INT(limit)));
     while (more) {
         fedserver_round_row round;
         round_read(&row, &round);
         fed_status status = visit(user, &round, err);
-        if (status != FED_OK) {
-            fedserver_sql_row_end(&row);
-            return status;
-        }
-        FED_TRY(fedserver_sql_row_next(&row, &more, err));
+        FED_TRY(fedserver_sql_row_after(&row, status, &more, err));
     }
     return FED_OK;
 }
@@ -93,18 +88,13 @@ fed_status fedserver_sql_own_each(void *db, uint64_t task, uint32_t first,
                                   fedserver_own_row_visit visit, void *user, fed_error *err) {
     fedserver_sql_row row;
     bool more;
-    FED_TRY(READ(OWN_EACH, &row, INT(task), INT(first)));
-    FED_TRY(fedserver_sql_row_next(&row, &more, err));
+    FED_TRY(FIRST(OWN_EACH, &row, &more, INT(task), INT(first)));
     while (more) {
         fedserver_own_metric metric = {.reports = 0};
         const uint32_t version = (uint32_t)fedserver_sql_row_int(&row, 0);
         (void)READ_INTO(own_columns, &row, 2, &metric);
         fed_status status = visit(user, version, fedserver_sql_row_int(&row, 1), &metric, err);
-        if (status != FED_OK) {
-            fedserver_sql_row_end(&row);
-            return status;
-        }
-        FED_TRY(fedserver_sql_row_next(&row, &more, err));
+        FED_TRY(fedserver_sql_row_after(&row, status, &more, err));
     }
     return FED_OK;
 }

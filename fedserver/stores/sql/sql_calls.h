@@ -11,5 +11,7 @@
     fedserver_sql_write(db, FEDSERVER_SQL_##sql, VALUES(__VA_ARGS__), written, err)
 #define READ(sql, row, ...)                                                                        \
     fedserver_sql_read(db, FEDSERVER_SQL_##sql, VALUES(__VA_ARGS__), row, err)
+#define FIRST(sql, row, found, ...)                                                                \
+    fedserver_sql_first(db, FEDSERVER_SQL_##sql, VALUES(__VA_ARGS__), row, found, err)
 
 #endif

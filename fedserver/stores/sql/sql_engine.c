@@ -21,8 +21,23 @@ fed_status fedserver_sql_read(void *db, int sql, const fedserver_value *values, 
     return engine_of(db)->read(db, sql, values, count, row, err);
 }
 
+fed_status fedserver_sql_first(void *db, int sql, const fedserver_value *values, int count,
+                               fedserver_sql_row *row, bool *found, fed_error *err) {
+    FED_TRY(fedserver_sql_read(db, sql, values, count, row, err));
+    return fedserver_sql_row_next(row, found, err);
+}
+
 fed_status fedserver_sql_row_next(fedserver_sql_row *row, bool *found, fed_error *err) {
     return row->engine->next(row, found, err);
+}
+
+fed_status fedserver_sql_row_after(fedserver_sql_row *row, fed_status visited, bool *found,
+                                   fed_error *err) {
+    if (visited != FED_OK) {
+        fedserver_sql_row_end(row);
+        return visited;
+    }
+    return fedserver_sql_row_next(row, found, err);
 }
 
 void fedserver_sql_row_end(fedserver_sql_row *row) {
@@ -51,8 +66,7 @@ fed_status fedserver_sql_count(void *db, int sql, const fedserver_value *values,
                                int64_t *result, fed_error *err) {
     fedserver_sql_row row;
     bool found;
-    FED_TRY(fedserver_sql_read(db, sql, values, count, &row, err));
-    FED_TRY(fedserver_sql_row_next(&row, &found, err));
+    FED_TRY(fedserver_sql_first(db, sql, values, count, &row, &found, err));
     *result = found ? fedserver_sql_row_int(&row, 0) : 0;
     if (found) {
         fedserver_sql_row_end(&row);

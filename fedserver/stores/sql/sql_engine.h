@@ -132,7 +132,13 @@ fed_status fedserver_sql_write(void *db, int sql, const fedserver_value *values,
                                fedserver_written *written, fed_error *err) FED_CHECKED;
 fed_status fedserver_sql_read(void *db, int sql, const fedserver_value *values, int count,
                               fedserver_sql_row *row, fed_error *err) FED_CHECKED;
+/** fedserver_sql_read, and go to the first row. */
+fed_status fedserver_sql_first(void *db, int sql, const fedserver_value *values, int count,
+                               fedserver_sql_row *row, bool *found, fed_error *err) FED_CHECKED;
 fed_status fedserver_sql_row_next(fedserver_sql_row *row, bool *found, fed_error *err) FED_CHECKED;
+/** fedserver_sql_row_next after a visit, whose failure ends the row and is returned. */
+fed_status fedserver_sql_row_after(fedserver_sql_row *row, fed_status visited, bool *found,
+                                   fed_error *err) FED_CHECKED;
 void fedserver_sql_row_end(fedserver_sql_row *row);
 int64_t fedserver_sql_row_int(const fedserver_sql_row *row, int column);
 double fedserver_sql_row_real(const fedserver_sql_row *row, int column);

@@ -47,8 +47,7 @@ fed_status fedserver_sql_task_find(void *db, fedserver_task_pick pick, uint64_t 
                                    fedserver_task *task, fed_error *err) {
     fedserver_sql_row row;
     bool found;
-    FED_TRY(READ(TASK_FIND, &row, INT(pick), INT(id)));
-    FED_TRY(fedserver_sql_row_next(&row, &found, err));
+    FED_TRY(FIRST(TASK_FIND, &row, &found, INT(pick), INT(id)));
     if (!found) {
         return fed_fail(err, FED_ENOTFOUND, "there is no such task");
     }
@@ -90,8 +89,7 @@ fed_status fedserver_sql_task_each(void *db, int64_t declines_after_ms, fedserve
     fedserver_sql_row row;
     bool more;
     uint32_t position = 0;
-    FED_TRY(READ(TASK_EACH, &row, INT(declines_after_ms)));
-    FED_TRY(fedserver_sql_row_next(&row, &more, err));
+    FED_TRY(FIRST(TASK_EACH, &row, &more, INT(declines_after_ms)));
     while (more) {
         fedserver_task_entry entry = {0};
         fed_status status = entry_read(&row, &entry, err);
@@ -100,11 +98,7 @@ fed_status fedserver_sql_task_each(void *db, int64_t declines_after_ms, fedserve
             status = fedserver_sql_decline_reasons(db, declines_after_ms, &entry, err);
         }
         status = status == FED_OK ? visit(user, &entry, err) : status;
-        if (status != FED_OK) {
-            fedserver_sql_row_end(&row);
-            return status;
-        }
-        FED_TRY(fedserver_sql_row_next(&row, &more, err));
+        FED_TRY(fedserver_sql_row_after(&row, status, &more, err));
     }
     return FED_OK;
 }
@@ -116,8 +110,7 @@ fed_status fedserver_sql_task_place(void *db, uint64_t id, uint64_t position, fe
 fed_status fedserver_sql_task_clear(void *db, uint64_t *id, fed_error *err) {
     fedserver_sql_row row;
     bool found;
-    FED_TRY(fedserver_sql_read(db, FEDSERVER_SQL_TASK_LEFT, NO_VALUES, &row, err));
-    FED_TRY(fedserver_sql_row_next(&row, &found, err));
+    FED_TRY(fedserver_sql_first(db, FEDSERVER_SQL_TASK_LEFT, NO_VALUES, &row, &found, err));
     if (!found) {
         return fed_fail(err, FED_ENOTFOUND, "no cancelled task has anything left");
     }

@@ -33,8 +33,7 @@ fed_status fedserver_sql_token_find(void *db, const uint8_t *hash, fedserver_tok
                                     fed_error *err) {
     fedserver_sql_row row;
     bool found;
-    FED_TRY(READ(TOKEN_FIND, &row, BLOB(hash, FED_SHA256_SIZE)));
-    FED_TRY(fedserver_sql_row_next(&row, &found, err));
+    FED_TRY(FIRST(TOKEN_FIND, &row, &found, BLOB(hash, FED_SHA256_SIZE)));
     if (!found) {
         return fed_fail(err, FED_ENOTFOUND, "no token has that hash");
     }
@@ -47,8 +46,7 @@ fed_status fedserver_sql_token_each(void *db, fedserver_token_visit visit, void 
                                     fed_error *err) {
     fedserver_sql_row row;
     bool more;
-    FED_TRY(fedserver_sql_read(db, FEDSERVER_SQL_TOKEN_EACH, NO_VALUES, &row, err));
-    FED_TRY(fedserver_sql_row_next(&row, &more, err));
+    FED_TRY(fedserver_sql_first(db, FEDSERVER_SQL_TOKEN_EACH, NO_VALUES, &row, &more, err));
     while (more) {
         fedserver_token token;
         uint8_t hash[FED_SHA256_SIZE] = {0};
@@ -59,11 +57,7 @@ fed_status fedserver_sql_token_each(void *db, fedserver_token_visit visit, void 
             memcpy(hash, bytes, len);
         }
         fed_status status = visit(user, hash, &token, err);
-        if (status != FED_OK) {
-            fedserver_sql_row_end(&row);
-            return status;
-        }
-        FED_TRY(fedserver_sql_row_next(&row, &more, err));
+        FED_TRY(fedserver_sql_row_after(&row, status, &more, err));
     }
     return FED_OK;
 }
@@ -98,8 +92,7 @@ fed_status fedserver_sql_pass_find(void *db, const uint8_t *hash, fedserver_pass
                                    fed_error *err) {
     fedserver_sql_row row;
     bool found;
-    FED_TRY(READ(PASS_FIND, &row, BLOB(hash, FED_SHA256_SIZE)));
-    FED_TRY(fedserver_sql_row_next(&row, &found, err));
+    FED_TRY(FIRST(PASS_FIND, &row, &found, BLOB(hash, FED_SHA256_SIZE)));
     if (!found) {
         return fed_fail(err, FED_ENOTFOUND, "no pass has that hash");
     }

@@ -124,12 +124,10 @@ static bool parse_name(const char *name, uint64_t *task, uint64_t *digest, bool 
 
 static fed_status is_named(fedserver_database *db, uint64_t task, uint64_t digest, bool *named,
                            fed_error *err) {
-    sqlite3_stmt *row;
-    FED_TRY(READ(BLOB_NAMED, &row, INT(task), INT(digest)));
-    FED_TRY(fedserver_database_next(db, row, named, err));
-    if (*named) {
-        sqlite3_reset(row);
-    }
+    int64_t rows;
+    FED_TRY(fedserver_sql_count(db, FEDSERVER_SQL_BLOB_NAMED, VALUES(INT(task), INT(digest)), &rows,
+                                err));
+    *named = rows != 0;
     return FED_OK;
 }
 

@@ -225,12 +225,8 @@ static bool store_writing(const void *db) {
 
 static fed_status store_changed(void *user, bool *changed, fed_error *err) {
     fedserver_database *db = user;
-    sqlite3_stmt *statement;
-    FED_TRY(fedserver_database_read(db, FEDSERVER_SQL_DATA_VERSION, NO_VALUES, &statement, err));
-    bool row;
-    FED_TRY(fedserver_database_next(db, statement, &row, err));
-    int64_t version = row ? sqlite3_column_int64(statement, 0) : 0;
-    sqlite3_reset(statement);
+    int64_t version;
+    FED_TRY(fedserver_sql_count(db, FEDSERVER_SQL_DATA_VERSION, NO_VALUES, &version, err));
     *changed = version != db->data_version;
     db->data_version = version;
     return FED_OK;

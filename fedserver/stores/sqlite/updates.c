@@ -22,12 +22,10 @@ static const fedserver_column update_columns[] = {UPDATE_COLUMNS(COLUMN, )};
 
 fed_status fedserver_sqlite_segment_end(fedserver_database *db, uint64_t task, uint32_t round,
                                         uint64_t *end, fed_error *err) {
-    sqlite3_stmt *row;
-    bool found;
-    FED_TRY(READ(UPDATE_END, &row, INT(task), INT(round)));
-    FED_TRY(fedserver_database_next(db, row, &found, err));
-    *end = (uint64_t)sqlite3_column_int64(row, 0);
-    sqlite3_reset(row);
+    int64_t last;
+    FED_TRY(fedserver_sql_count(db, FEDSERVER_SQL_UPDATE_END, VALUES(INT(task), INT(round)), &last,
+                                err));
+    *end = (uint64_t)last;
     return FED_OK;
 }
 
