@@ -209,14 +209,6 @@ static fed_status add_training(fedclient_job *job, const fedclient_record *train
                     (double)job->assignment.task.learning_rate);
 }
 
-/** The number of the next training. */
-static uint64_t next_number(const fedclient *client) {
-    const uint64_t last = fedclient_slots_last(client);
-    /* D4: a number that was used before would subtract a message twice */
-    assert(last < UINT64_MAX);
-    return last + 1;
-}
-
 /** Is something left that was trained for this task and not counted? */
 static bool owes(const fedclient_slot *slot, const fedclient_job *job) {
     return slot->residual.seq != 0 && slot->residual.task == job->assignment.task.id &&
@@ -249,7 +241,10 @@ fed_status fedclient_train(fedclient *client, fedclient_job *job, fed_error *err
     fedclient_record trained; /* the callback's values become the residual in place */
     FED_TRY(fedclient_callback_copy(client, job, &trained));
     size_t count = 0;
-    fedclient_round round = {.number = next_number(client),
+    const uint64_t last = fedclient_slots_last(client);
+    /* D4: a number that was used before would subtract a message twice */
+    assert(last < UINT64_MAX);
+    fedclient_round round = {.number = last + 1,
                              .owes = owes(client->slot, job),
                              .values = fedclient_record_values(&trained, &count)};
     fed_status status = fedclient_callback(client, job, &round, err);

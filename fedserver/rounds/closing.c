@@ -92,26 +92,15 @@ static fed_status go_on(const fedserver_closing *c, fed_error *err) {
                                  : FED_OK;
 }
 
-static void note_sum(fedserver_closing *c) {
-    c->made.updates = c->t.sum.updates;
-    c->made.samples = c->t.sum.samples;
-    c->made.bytes = c->t.sum.bytes;
-    c->made.own = c->t.own;
-}
-
-static size_t state_bytes(const fedserver_training *t) {
-    return fedserver_strategy_state_size(&t->strategy, fedserver_trained(&t->arch.layout)) *
-           sizeof *t->state;
-}
-
 /* The new version is the last one plus what the strategy makes of `change`. */
 static fed_status make_version(fedserver_closing *c, float *change, fed_error *err) {
     fedserver_training *t = &c->t;
     fedcodec codec_down;
     uint64_t digest;
+    const size_t trained = fedserver_trained(&t->arch.layout);
     const fedserver_phase phase = fedserver_phase_of(&t->task, t->round.number);
     FED_TRY(fedcodec_parse(phase.codec_down, &codec_down, err));
-    fedserver_strategy_step(&t->strategy, t->state, change, fedserver_trained(&t->arch.layout));
+    fedserver_strategy_step(&t->strategy, t->state, change, trained);
     FED_TRY(go_on(c, err));
     FED_TRY(t->given != NULL
                 ? fedserver_versions_given(&t->versions, t->given, t->versions.residual,
@@ -121,7 +110,7 @@ static fed_status make_version(fedserver_closing *c, float *change, fed_error *e
     t->versions.residual = NULL; /* the new version has it */
     (void)fedserver_versions_part(&c->made.version, &c->made.part_len, &digest);
     c->made.state = t->state;
-    c->made.state_len = state_bytes(t);
+    c->made.state_len = fedserver_strategy_state_size(&t->strategy, trained) * sizeof *t->state;
     assert(c->made.version.version == t->round.number); /* S5: round k makes version k */
     return FED_OK;
 }
@@ -133,7 +122,10 @@ fed_status fedserver_closing_make(fedserver_rounds *rounds, fedserver_closing *c
     if (change == NULL) {
         return fed_fail(err, FED_ENOMEM, "out of memory for the change of the model");
     }
-    note_sum(c);
+    c->made.updates = c->t.sum.updates;
+    c->made.samples = c->t.sum.samples;
+    c->made.bytes = c->t.sum.bytes;
+    c->made.own = c->t.own;
     fed_status status = FED_OK;
     if (c->t.sum.updates > 0) { /* a version that is given needs none */
         status = c->t.intake->combine(rounds, &c->t, &c->made.shares, change, err);
@@ -277,12 +269,6 @@ fedserver_closed *fedserver_closing_result(fedserver_closing *c) {
     return &c->made;
 }
 
-static void free_snapshots(fedserver_closed *made) {
-    for (size_t k = 0; k < FEDSERVER_SNAPSHOTS; k++) {
-        fedserver_blob_free(made->snapshots[k].blob);
-    }
-}
-
 /* Memory of many megabytes takes milliseconds to free, and files take longer. Where deleting
  * fails, the next closing does it. */
 static void *tidy(void *user) {
@@ -341,7 +327,9 @@ void fedserver_closing_drop(fedserver_closing *c) {
     }
     fedserver_closing_drop(c->before);
     fedserver_versions_free(&c->old);
-    free_snapshots(&c->made);
+    for (size_t k = 0; k < FEDSERVER_SNAPSHOTS; k++) {
+        fedserver_blob_free(c->made.snapshots[k].blob);
+    }
     fedserver_versions_free(&c->made.version);
     free(c->t.versions.residual);
     free(c->t.state);

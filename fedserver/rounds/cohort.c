@@ -90,10 +90,6 @@ static double chance(const fedserver_cohort *cohort, int64_t device) {
     return ((double)(fed_digest_bytes(name, sizeof name) >> 11) + 0.5) * 0x1p-53;
 }
 
-static uint32_t least(uint32_t a, uint32_t b) {
-    return a < b ? a : b;
-}
-
 double fedserver_cohort_priority(const fedserver_cohort *cohort,
                                  const fedserver_candidate *candidate) {
     double u = chance(cohort, candidate->device);
@@ -104,7 +100,8 @@ double fedserver_cohort_priority(const fedserver_cohort *cohort,
         return u;
     }
     /* the candidate's round may be newer than the cohort's */
-    uint32_t last_round = least(candidate->last_round, cohort->round);
+    const uint32_t last_round =
+        candidate->last_round < cohort->round ? candidate->last_round : cohort->round;
     if (last_round < cohort->longest_ago) {
         return u * cohort->before;
     }

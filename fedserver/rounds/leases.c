@@ -137,18 +137,14 @@ uint32_t fedserver_leases_count(const fedserver_training *t) {
     return standing > t->task.rules.cohort ? t->task.rules.cohort : standing;
 }
 
-/* Count the slots that are taken now, and set when to look at the leases again. */
-static uint32_t count_slots(fedserver_training *t, int64_t now_ms) {
-    return (asynchronous(t) ? 0 : t->round.received) + sift_leases(t, now_ms);
-}
-
 void fedserver_leases_advance(fedserver_rounds *rounds, fedserver_training *t, int64_t now_ms) {
     bool set_back = asynchronous(t) && t->lease_ends_ms != INT64_MAX &&
                     t->lease_ends_ms > now_ms + t->task.rules.deadline_ms;
     if (t->round.phase == FEDSERVER_ROUND_NONE || (now_ms < t->lease_ends_ms && !set_back)) {
         return;
     }
-    uint32_t taken = count_slots(t, now_ms);
+    const uint32_t standing = sift_leases(t, now_ms);
+    const uint32_t taken = asynchronous(t) ? standing : t->round.received + standing;
     bool full = t->round.phase == FEDSERVER_ROUND_FULL;
     /* S10: each lease that stands has a slot */
     assert(asynchronous(t) || t->round.leased >= taken);
