@@ -3,7 +3,6 @@
 #include <arpa/inet.h>
 #include <gnutls/gnutls.h>
 #include <gnutls/x509.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +17,8 @@ enum { PATH_SIZE = 1024, PEM_MOST = 64 * 1024 };
 
 static const int64_t day_s = INT64_C(24) * 3600;
 
-static fed_status read_file(const char *directory, const char *name, fed_pem *pem, fed_error *err) {
+fed_status fedserver_pem_read(const char *directory, const char *name, fed_pem *pem,
+                              fed_error *err) {
     char path[PATH_SIZE];
     uint8_t *data = NULL;
     size_t len = 0;
@@ -31,8 +31,8 @@ static fed_status read_file(const char *directory, const char *name, fed_pem *pe
     return FED_OK;
 }
 
-static fed_status write_file(const char *directory, const char *name, const char *text,
-                             unsigned mode, fed_error *err) {
+fed_status fedserver_pem_write(const char *directory, const char *name, const char *text,
+                               unsigned mode, fed_error *err) {
     char path[PATH_SIZE];
     fedserver_path(directory, name, path, sizeof path);
     return fed_file_replace(path, text, strlen(text), mode, err);
@@ -108,7 +108,7 @@ fed_status fedserver_certificate_read(const char *directory, fedserver_certifica
     fed_pem pem;
     gnutls_x509_crt_t leaf = NULL;
     *certificate = (fedserver_certificate){.host_count = 0};
-    FED_TRY(read_file(directory, "server.pem", &pem, err));
+    FED_TRY(fedserver_pem_read(directory, "server.pem", &pem, err));
     if (gnutls_x509_crt_init(&leaf) < 0) {
         return fed_fail(err, FED_ENOMEM, "out of memory for a certificate");
     }
@@ -117,16 +117,27 @@ fed_status fedserver_certificate_read(const char *directory, fedserver_certifica
     return status;
 }
 
-int32_t fedserver_certificate_days(const char *directory, int64_t now_ms) {
-    fed_pem pem;
+int64_t fedserver_certificate_expires_s(const char *directory, const char *file) {
+    char path[PATH_SIZE];
+    uint8_t *text = NULL;
+    size_t len = 0;
     fed_error ignored = {0};
     int64_t begins_s = 0, expires_s = 0;
-    if (read_file(directory, "server.pem", &pem, &ignored) != FED_OK ||
-        fed_cert_validity(pem.text, &begins_s, &expires_s, &ignored) != FED_OK) {
-        return INT32_MIN;
+    fedserver_path(directory, file, path, sizeof path);
+    if (fed_file_read(path, PEM_MOST, &text, &len, &ignored) != FED_OK) {
+        return 0;
     }
+    const fed_status status =
+        fed_cert_validity((const char *)text, &begins_s, &expires_s, &ignored);
+    free(text);
+    return status == FED_OK ? expires_s : 0;
+}
+
+int32_t fedserver_certificate_days(const char *directory, int64_t now_ms) {
+    const int64_t expires_s = fedserver_certificate_expires_s(directory, "server.pem");
     const int64_t left_s = expires_s - now_ms / 1000;
-    return (int32_t)(left_s < 0 ? -1 - -left_s / day_s : left_s / day_s);
+    return expires_s == 0 ? INT32_MIN
+                          : (int32_t)(left_s < 0 ? -1 - -left_s / day_s : left_s / day_s);
 }
 
 /* The hosts of old, then those of `more` that old does not have. hosts: NULL at the end. */
@@ -157,10 +168,10 @@ static fed_status list_hosts(const fedserver_certificate *old, const char *const
 static fed_status issue(const char *directory, const char *const *hosts, int64_t now_s,
                         fed_pem *keys, fed_error *err) {
     fed_pem bundle, ca, csr, cert;
-    FED_TRY(read_file(directory, "ca.pem", &bundle, err));
-    FED_TRY(read_file(directory, "ca.key", &keys[0], err));
+    FED_TRY(fedserver_pem_read(directory, "ca.pem", &bundle, err));
+    FED_TRY(fedserver_pem_read(directory, "ca.key", &keys[0], err));
     FED_TRY(fedserver_ca_pick(&bundle, &keys[0], &ca, err));
-    FED_TRY(read_file(directory, "server.key", &keys[1], err));
+    FED_TRY(fedserver_pem_read(directory, "server.key", &keys[1], err));
     FED_TRY(fed_csr_new(&keys[1], hosts[0], &csr, err));
     const fed_cert_options options = {.purpose = FED_CERT_SERVER,
                                       .common_name = hosts[0],
@@ -168,7 +179,7 @@ static fed_status issue(const char *directory, const char *const *hosts, int64_t
                                       .not_before = now_s - 3600,
                                       .not_after = now_s + 3652 * day_s};
     FED_TRY(fed_cert_issue(&keys[0], &ca, csr.text, &options, &cert, err));
-    return write_file(directory, "server.pem", cert.text, 0644, err);
+    return fedserver_pem_write(directory, "server.pem", cert.text, 0644, err);
 }
 
 fed_status fedserver_certificate_renew(const char *directory, const char *const *more,
@@ -231,7 +242,7 @@ uint64_t fedserver_ca_id(const char *pem) {
 uint64_t fedserver_ca_id_at(const char *directory) {
     fed_pem bundle;
     fed_error ignored = {0};
-    return read_file(directory, "ca.pem", &bundle, &ignored) == FED_OK
+    return fedserver_pem_read(directory, "ca.pem", &bundle, &ignored) == FED_OK
                ? fedserver_ca_id(bundle.text)
                : 0;
 }
@@ -240,8 +251,8 @@ uint64_t fedserver_ca_id_at(const char *directory) {
 static fed_status read_ca(const char *directory, fed_pem *issuer, fedserver_ca_change *change,
                           fed_error *err) {
     fed_pem bundle, key = {.text = ""};
-    FED_TRY(read_file(directory, "ca.pem", &bundle, err));
-    FED_TRY(read_file(directory, "ca.key", &key, err));
+    FED_TRY(fedserver_pem_read(directory, "ca.pem", &bundle, err));
+    FED_TRY(fedserver_pem_read(directory, "ca.key", &key, err));
     const fed_status status = fedserver_ca_pick(&bundle, &key, issuer, err);
     gnutls_memset(&key, 0, sizeof key);
     FED_TRY(status);
@@ -252,24 +263,12 @@ static fed_status read_ca(const char *directory, fed_pem *issuer, fedserver_ca_c
     return FED_OK;
 }
 
-/* The CA's name tells it from others: if two CAs had one name, some software would not find the
- * right one. */
-static fed_status make_ca(int64_t now_s, fed_pem *key, fed_pem *cert, fed_error *err) {
-    uint8_t digest[FED_SHA256_SIZE];
-    char hex[17], name[64];
-    FED_TRY(fed_key_new(key, err));
-    FED_TRY(fed_key_fingerprint(key, digest, err));
-    fed_hex(digest, 8, hex);
-    snprintf(name, sizeof name, "fed coordinator CA %s", hex);
-    return fed_ca_new(key, name, now_s - 3600, now_s + 20 * 365 * day_s, cert, err);
-}
-
 /* ca.pem is written first. Until ca.key is written, the old key's certificate is in ca.pem, and
  * the old CA issues. */
 static fed_status store_ca(const char *directory, const fed_pem *key, const char *bundle,
                            fed_error *err) {
-    FED_TRY(write_file(directory, "ca.pem", bundle, 0644, err));
-    return write_file(directory, "ca.key", key->text, 0600, err);
+    FED_TRY(fedserver_pem_write(directory, "ca.pem", bundle, 0644, err));
+    return fedserver_pem_write(directory, "ca.key", key->text, 0600, err);
 }
 
 fed_status fedserver_ca_new(const char *directory, int64_t now_ms, fed_error *err) {
@@ -283,7 +282,16 @@ fed_status fedserver_ca_new(const char *directory, int64_t now_ms, fed_error *er
                         "drop-old-ca",
                         directory);
     }
-    FED_TRY(make_ca(now_ms / 1000, &key, &cert, err));
+    /* The CA's name tells it from others: if two CAs had one name, some software would not find the
+     * right one. */
+    uint8_t digest[FED_SHA256_SIZE];
+    char hex[17], name[64];
+    FED_TRY(fed_key_new(&key, err));
+    FED_TRY(fed_key_fingerprint(&key, digest, err));
+    fed_hex(digest, 8, hex);
+    snprintf(name, sizeof name, "fed coordinator CA %s", hex);
+    FED_TRY(
+        fed_ca_new(&key, name, now_ms / 1000 - 3600, now_ms / 1000 + 20 * 365 * day_s, &cert, err));
     snprintf(bundle, sizeof bundle, "%s%s", cert.text, old.text);
     const fed_status status = strlen(bundle) < FED_PEM_SIZE
                                   ? store_ca(directory, &key, bundle, err)
@@ -296,7 +304,7 @@ fed_status fedserver_ca_drop_old(const char *directory, fed_error *err) {
     fed_pem issuer, leaf;
     fedserver_ca_change change;
     FED_TRY(read_ca(directory, &issuer, &change, err));
-    FED_TRY(read_file(directory, "server.pem", &leaf, err));
+    FED_TRY(fedserver_pem_read(directory, "server.pem", &leaf, err));
     if (!change.open) {
         return fed_fail(err, FED_ESTATE, "%s/ca.pem has no old CA", directory);
     }
@@ -305,7 +313,7 @@ fed_status fedserver_ca_drop_old(const char *directory, fed_error *err) {
                         "server.pem is still of the old CA: first fedserver cert renew, and "
                         "SIGHUP");
     }
-    return write_file(directory, "ca.pem", issuer.text, 0644, err);
+    return fedserver_pem_write(directory, "ca.pem", issuer.text, 0644, err);
 }
 
 /* Counts the devices that a change of the CA affects. */
@@ -329,7 +337,7 @@ fed_status fedserver_ca_look_at(const char *directory, const fedserver_store *st
                                 int64_t now_ms, fedserver_ca_change *change, fed_error *err) {
     fed_pem issuer, leaf;
     FED_TRY(read_ca(directory, &issuer, change, err));
-    FED_TRY(read_file(directory, "server.pem", &leaf, err));
+    FED_TRY(fedserver_pem_read(directory, "server.pem", &leaf, err));
     count c = {.now_ms = now_ms, .issuer = fedserver_ca_id(issuer.text), .change = change};
     change->server_is_old = read_id(leaf.text, gnutls_x509_crt_get_authority_key_id) != c.issuer;
     return store->device_each(db, count_device, &c, err);

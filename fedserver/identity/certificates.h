@@ -8,6 +8,17 @@
 #include "fedserver/fedserver.h"
 #include "fedserver/stores/store.h"
 
+/** Read a file of the directory: a key, or certificates. */
+fed_status fedserver_pem_read(const char *directory, const char *name, fed_pem *pem,
+                              fed_error *err) FED_CHECKED;
+/** Replace such a file. */
+fed_status fedserver_pem_write(const char *directory, const char *name, const char *text,
+                               unsigned mode, fed_error *err) FED_CHECKED;
+
+/** Until when the first certificate of a file of the directory is good, Unix time. 0: it can't be
+ * read. */
+int64_t fedserver_certificate_expires_s(const char *directory, const char *file);
+
 /** Which of the bundle's certificates (ca.pem) belongs to the key (ca.key)? FED_EINVAL: none. */
 fed_status fedserver_ca_pick(const fed_pem *bundle, const fed_pem *key, fed_pem *cert,
                              fed_error *err) FED_CHECKED;

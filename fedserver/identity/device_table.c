@@ -41,18 +41,13 @@ fedserver_device *fedserver_devices_at(const fedserver_devices *devices, size_t 
     return &devices->pages[k / PAGE][k % PAGE].device;
 }
 
-/* A fingerprint is a SHA-256 already: any bytes of it are a good hash. */
-static uint64_t hash_of(const uint8_t *fingerprint) {
-    uint64_t hash;
-    memcpy(&hash, fingerprint, sizeof hash);
-    return hash;
-}
-
 /* The slot of that fingerprint, or the empty slot where it belongs. The part has slots. */
 static uint32_t *slot_of(const fedserver_devices *devices, const fedserver_devices_part *part,
                          const uint8_t *fingerprint) {
     const uint32_t mask = part->slot_count - 1;
-    uint32_t slot = (uint32_t)(hash_of(fingerprint) >> 8) & mask;
+    uint64_t hash; /* a fingerprint is a SHA-256 already: any bytes of it are a good hash */
+    memcpy(&hash, fingerprint, sizeof hash);
+    uint32_t slot = (uint32_t)(hash >> 8) & mask;
     while (part->slots[slot] != 0 &&
            memcmp(fedserver_devices_at(devices, part->slots[slot] - 1)->fingerprint, fingerprint,
                   FED_SHA256_SIZE) != 0) {
@@ -92,20 +87,6 @@ static fed_status part_grow(const fedserver_devices *devices, fedserver_devices_
     return FED_OK;
 }
 
-static fed_status pages_grow(fedserver_devices *devices) {
-    if (devices->count < PAGE * devices->page_count) {
-        return FED_OK;
-    }
-    fedserver_seat **pages =
-        realloc(devices->pages, (devices->page_count + 1) * sizeof(fedserver_seat *));
-    FED_REQUIRE(pages != NULL, FED_ENOMEM);
-    devices->pages = pages;
-    pages[devices->page_count] = malloc(PAGE * sizeof(fedserver_seat));
-    FED_REQUIRE(pages[devices->page_count] != NULL, FED_ENOMEM);
-    devices->page_count++;
-    return FED_OK;
-}
-
 static void put(fedserver_devices *devices, const uint8_t *fingerprint, uint32_t index) {
     fedserver_devices_part *part = &devices->parts[fingerprint[0]];
     uint32_t *slot = slot_of(devices, part, fingerprint);
@@ -116,7 +97,15 @@ static void put(fedserver_devices *devices, const uint8_t *fingerprint, uint32_t
 fed_status fedserver_devices_add(fedserver_devices *devices, const fedserver_device *device,
                                  fedserver_device **added) {
     FED_REQUIRE(devices->count < UINT32_MAX, FED_ENOMEM);
-    FED_TRY(pages_grow(devices));
+    if (devices->count == PAGE * devices->page_count) {
+        fedserver_seat **pages =
+            realloc(devices->pages, (devices->page_count + 1) * sizeof(fedserver_seat *));
+        FED_REQUIRE(pages != NULL, FED_ENOMEM);
+        devices->pages = pages;
+        pages[devices->page_count] = malloc(PAGE * sizeof(fedserver_seat));
+        FED_REQUIRE(pages[devices->page_count] != NULL, FED_ENOMEM);
+        devices->page_count++;
+    }
     FED_TRY(part_grow(devices, &devices->parts[device->fingerprint[0]]));
     fedserver_seat *seat = &devices->pages[devices->count / PAGE][devices->count % PAGE];
     *seat = (fedserver_seat){.device = *device};
@@ -151,20 +140,17 @@ static void unlink_seat(fedserver_devices *devices, fedserver_seat *seat) {
     devices->lately--;
 }
 
-/* If the wall clock was set back, check-ins of a time that is still to come happened just now: so
- * the list stays in the order of its times, and nobody stands in it for longer than the others. */
-static void set_back(fedserver_devices *devices, int64_t now_ms) {
-    fedserver_seat *seat = devices->newest;
-    for (; seat != NULL && seat->device.checkin_ms > now_ms; seat = seat->older) {
-        seat->device.checkin_ms = now_ms;
-    }
-}
-
 void fedserver_devices_checked_in(fedserver_devices *devices, fedserver_device *device,
                                   int64_t now_ms) {
     fedserver_seat *seat = seat_of(device);
     unlink_seat(devices, seat);
-    set_back(devices, now_ms);
+    /* If the wall clock was set back, check-ins of a time that is still to come happened just now:
+     * so the list stays in the order of its times, and nobody stands in it for longer than the
+     * others. */
+    for (fedserver_seat *later = devices->newest;
+         later != NULL && later->device.checkin_ms > now_ms; later = later->older) {
+        later->device.checkin_ms = now_ms;
+    }
     seat->older = devices->newest;
     seat->newer = NULL;
     *(seat->older != NULL ? &seat->older->newer : &devices->oldest) = seat;

@@ -3,7 +3,6 @@
 #include "fedserver/identity/enrolment.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "fedserver/identity/certificates.h"
@@ -98,12 +97,6 @@ static fed_status issue(const fedserver_auth *auth, const fed_pem *csr, int64_t 
     return FED_OK;
 }
 
-static fed_status add_device(const fedserver_auth *auth, const uint8_t hash[FED_SHA256_SIZE],
-                             int64_t now_ms, fedserver_device *device, fed_error *err) {
-    FED_TRY(auth->store->token_use(auth->db, hash, now_ms, err));
-    return auth->store->device_add(auth->db, device, err);
-}
-
 fed_status fedserver_enrol(const fedserver_auth *auth, const fedserver_applicant *applicant,
                            int64_t now_ms, fedserver_enrolment *outcome, fedserver_issued *issued,
                            fed_error *why, fed_error *err) {
@@ -133,10 +126,14 @@ fed_status fedserver_enrol(const fedserver_auth *auth, const fedserver_applicant
     memcpy(device->tag, known.tag, sizeof device->tag);
     memcpy(device->name, known.name, sizeof device->name);
     if (known.name[0] == '\0' && applicant->name != NULL) {
-        fedserver_device_call(device, applicant->name);
+        fedserver_text_take(device->name, sizeof device->name, applicant->name);
     }
     FED_TRY(issue(auth, &csr, now_ms, issued, outcome, why, err));
-    return *outcome == FEDSERVER_ENROLLED ? add_device(auth, hash, now_ms, device, err) : FED_OK;
+    if (*outcome == FEDSERVER_ENROLLED) {
+        FED_TRY(auth->store->token_use(auth->db, hash, now_ms, err));
+        FED_TRY(auth->store->device_add(auth->db, device, err));
+    }
+    return FED_OK;
 }
 
 fed_status fedserver_renew(const fedserver_auth *auth, const uint8_t *request, size_t len,

@@ -18,17 +18,12 @@ void fedserver_text_take(char *dst, size_t cap, const char *src) {
     }
 }
 
-void fedserver_device_call(fedserver_device *device, const char *name) {
-    fedserver_text_take(device->name, sizeof device->name, name);
-}
-
 fed_status fedserver_name_check(const char *name, char clean[FEDSERVER_NAME], fed_error *err) {
     fedserver_text_take(clean, FEDSERVER_NAME, name);
-    if (strcmp(clean, name) == 0) {
-        return FED_OK;
-    }
-    fedserver_text_take(clean, FEDSERVER_NAME, name);
-    return fed_fail(err, FED_EINVAL,
-                    "the name \"%s\" is not at most %d bytes of printable UTF-8 without quotes",
-                    clean, FEDSERVER_NAME - 1);
+    return strcmp(clean, name) == 0
+               ? FED_OK
+               : fed_fail(err, FED_EINVAL,
+                          "the name \"%s\" is not at most %d bytes of printable UTF-8 without "
+                          "quotes",
+                          clean, FEDSERVER_NAME - 1);
 }

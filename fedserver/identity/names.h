@@ -9,9 +9,6 @@
 /** Copy as much of src as dst has room for, in whole characters, fit to be shown between quotes. */
 void fedserver_text_take(char *dst, size_t cap, const char *src);
 
-/** Take a name that a device gave itself: cut it to the room that there is, and clean it. */
-void fedserver_device_call(fedserver_device *device, const char *name);
-
 /** Take a name that an operator gives. FED_EINVAL: the name is too long or not printable. */
 fed_status fedserver_name_check(const char *name, char clean[FEDSERVER_NAME],
                                 fed_error *err) FED_CHECKED;

@@ -6,8 +6,13 @@
 
 /* -- tokens -- */
 
-/* 32 bytes as 43 characters of base64url without padding (RFC 4648, section 5). */
-static void token_text(const uint8_t bytes[32], char token[FEDSERVER_TOKEN]) {
+fed_status fedserver_token_make(char token[FEDSERVER_TOKEN], fed_error *err) {
+    uint8_t bytes[32];
+    const fed_status status = fed_random(bytes, sizeof bytes);
+    if (status != FED_OK) {
+        return fed_fail(err, status, "the system gives no random bytes");
+    }
+    /* 32 bytes as 43 characters of base64url without padding (RFC 4648, section 5). */
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     for (int k = 0; k < FEDSERVER_TOKEN - 1; k++) {
         unsigned first = (unsigned)k * 6 / 8;
@@ -15,15 +20,6 @@ static void token_text(const uint8_t bytes[32], char token[FEDSERVER_TOKEN]) {
         token[k] = digits[pair >> (10 - (unsigned)k * 6 % 8) & 63];
     }
     token[FEDSERVER_TOKEN - 1] = '\0';
-}
-
-fed_status fedserver_token_make(char token[FEDSERVER_TOKEN], fed_error *err) {
-    uint8_t bytes[32];
-    const fed_status status = fed_random(bytes, sizeof bytes);
-    if (status != FED_OK) {
-        return fed_fail(err, status, "the system gives no random bytes");
-    }
-    token_text(bytes, token);
     return FED_OK;
 }
 
