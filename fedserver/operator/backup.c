@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "fed/crypto.h"
 #include "fed/file.h"
 #include "fedserver/paths.h"
 #include "fedserver/server.h"
@@ -24,21 +23,11 @@ static fed_status copy_file(const char *from, const char *to, const char *name, 
     return status;
 }
 
-/* The front's own certificate, if the operator gave it one. */
-static fed_status copy_front(const char *from, const char *to, fed_error *err) {
-    char path[PATH_SIZE];
-    fedserver_path(from, "front.pem", path, sizeof path);
-    if (access(path, F_OK) != 0) {
-        return FED_OK;
-    }
-    FED_TRY(copy_file(from, to, "front.key", 0600, err));
-    return copy_file(from, to, "front.pem", 0644, err);
-}
-
 /* S7: as init does, the store comes last and appears whole. */
 fed_status fedserver_backup(fedserver *server, const char *directory, fed_error *err) {
     const fedserver_store_choice choice = {.store = server->store};
     fedserver_store_choice present;
+    char front[PATH_SIZE];
     if (server->store->copy == NULL) {
         return fed_fail(err, FED_EINVAL,
                         "the store %s makes no copies of itself: back it up by its own means, and "
@@ -57,7 +46,11 @@ fed_status fedserver_backup(fedserver *server, const char *directory, fed_error 
     FED_TRY(copy_file(server->directory, directory, "ca.pem", 0644, err));
     FED_TRY(copy_file(server->directory, directory, "server.key", 0600, err));
     FED_TRY(copy_file(server->directory, directory, "server.pem", 0644, err));
-    FED_TRY(copy_front(server->directory, directory, err));
+    fedserver_path(server->directory, "front.pem", front, sizeof front);
+    if (access(front, F_OK) == 0) { /* the front's own certificate: the operator gave it one */
+        FED_TRY(copy_file(server->directory, directory, "front.key", 0600, err));
+        FED_TRY(copy_file(server->directory, directory, "front.pem", 0644, err));
+    }
     FED_TRY(fedserver_store_write(directory, &choice, err));
     return server->store->copy(server->db, directory, err);
 }

@@ -2,14 +2,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "fed/crypto.h"
-#include "fed/file.h"
 #include "fed/hash.h"
 #include "fedcodec/envelope.h"
 #include "fedserver/identity/certificates.h"
@@ -47,17 +45,6 @@ typedef struct checking {
 #define FOUND(...)   fedserver_check_say(c->checker, FEDSERVER_FOUND, __VA_ARGS__)
 
 /* -- a task's model and deltas -- */
-
-static void check_model(checking *c, const fedserver_model_row *row) {
-    c->version = row->version;
-    if (row->size != c->arch.layout.size) {
-        FOUND("D5: task %" PRIu64 "'s model has %zu values instead of %zu" FEDSERVER_RESTORE, c->id,
-              row->size, c->arch.layout.size);
-    } else if (fed_digest(row->values, row->size) != row->digest) {
-        FOUND("D5: the values of task %" PRIu64 "'s model do not have its digest" FEDSERVER_RESTORE,
-              c->id);
-    }
-}
 
 /* Could the task's codec of deltas have made this envelope? */
 static fed_status check_envelope(const checking *c, uint32_t round, const uint8_t *bytes,
@@ -202,14 +189,6 @@ static bool head_fits(const checking *c, const fedserver_update_row *row, const 
            row->round - head->round <= c->task.rules.staleness;
 }
 
-static fed_status keep_lease(checking *c, const fedserver_update_row *row, fed_error *err) {
-    fed_status status = fedserver_marks_set(&c->leases, row->device, (int64_t)row->lease);
-    if (status == FED_OK && c->task.state == FEDSERVER_TASK_RUNNING) {
-        status = fedserver_marks_set(&c->running_leases, row->device, (int64_t)row->lease);
-    }
-    return status == FED_OK ? FED_OK : fed_fail(err, status, "out of memory for the updates");
-}
-
 static fed_status check_update(void *user, const fedserver_update_row *row, const uint8_t *body,
                                size_t len, fed_error *err) {
     checking *c = user;
@@ -217,7 +196,13 @@ static fed_status check_update(void *user, const fedserver_update_row *row, cons
     fedserver_update update;
     const fedserver_intake *intake = fedserver_intake_of(&c->task);
     c->updates++;
-    FED_TRY(keep_lease(c, row, err));
+    fed_status status = fedserver_marks_set(&c->leases, row->device, (int64_t)row->lease);
+    if (status == FED_OK && c->task.state == FEDSERVER_TASK_RUNNING) {
+        status = fedserver_marks_set(&c->running_leases, row->device, (int64_t)row->lease);
+    }
+    if (status != FED_OK) {
+        return fed_fail(err, status, "out of memory for the updates");
+    }
     if (fedserver_intake_read(body, len, &update, NULL) != FED_OK ||
         !head_fits(c, row, &update.head)) {
         FOUND("S3, S4: the update of lease %016" PRIx64
@@ -292,7 +277,14 @@ static fed_status check_rows(checking *c, fed_error *err) {
     if (status != FED_OK) {
         return fed_fail(err, status, "%s", why.text);
     }
-    check_model(c, &row);
+    c->version = row.version;
+    if (row.size != c->arch.layout.size) {
+        FOUND("D5: task %" PRIu64 "'s model has %zu values instead of %zu" FEDSERVER_RESTORE, c->id,
+              row.size, c->arch.layout.size);
+    } else if (fed_digest(row.values, row.size) != row.digest) {
+        FOUND("D5: the values of task %" PRIu64 "'s model do not have its digest" FEDSERVER_RESTORE,
+              c->id);
+    }
     free(row.values);
     free(row.residual);
     free(row.state);
@@ -345,36 +337,25 @@ static fed_status check_tasks(checking *c, fed_error *err) {
 
 /* -- all updates -- */
 
-/* Must the row of a device say that the update with this lease was counted last? If another task
- * has run since this one began, the device may have reported to that one later, in a round that is
- * committed. */
-static bool must_be_last(const checking *c, const fedserver_device *device, uint64_t lease) {
-    const bool alone = c->running == 1 && c->others_until_ms <= c->running_started_ms;
-    return alone || device->lease == lease || device->counted_lease == 0;
-}
-
-/* The device's row; *found is false if there is none. */
-static fed_status find_device(const checking *c, int64_t id, fedserver_device *device, bool *found,
-                              fed_error *err) {
-    fed_error absent = {0};
-    fed_status status =
-        fedserver_store_device(c->server->store, c->server->db, id, device, &absent);
-    *found = status == FED_OK;
-    return status == FED_OK || status == FED_ENOTFOUND ? FED_OK
-                                                       : fed_fail(err, status, "%s", absent.text);
-}
-
 static fed_status check_leases(checking *c, fed_error *err) {
+    /* If another task has run since this one began, the device may have reported to that one later,
+     * in a round that is committed. */
+    const bool alone = c->running == 1 && c->others_until_ms <= c->running_started_ms;
     for (size_t k = 0; k < c->leases.count; k++) {
         const int64_t id = c->leases.items[k].device;
         const uint64_t lease = (uint64_t)fedserver_marks_get(&c->running_leases, id, 0);
         fedserver_device device;
-        bool found;
-        FED_TRY(find_device(c, id, &device, &found, err));
-        if (!found) {
+        fed_error absent = {0};
+        const fed_status status =
+            fedserver_store_device(c->server->store, c->server->db, id, &device, &absent);
+        if (status != FED_OK && status != FED_ENOTFOUND) {
+            return fed_fail(err, status, "%s", absent.text);
+        }
+        if (status == FED_ENOTFOUND) {
             FOUND("S2: the update of lease %016" PRIx64 " is of no device" FEDSERVER_RESTORE,
                   (uint64_t)c->leases.items[k].value);
-        } else if (lease != 0 && lease != device.counted_lease && must_be_last(c, &device, lease)) {
+        } else if (lease != 0 && lease != device.counted_lease &&
+                   (alone || device.lease == lease || device.counted_lease == 0)) {
             char name[2 * 8 + 1];
             fed_hex(device.fingerprint, 8, name);
             FOUND("D2, S3: device %s has reported with lease %016" PRIx64
@@ -423,21 +404,16 @@ static bool may_read(checking *c, const char *path) {
 
 static bool read_pem(checking *c, const char *name, fed_pem *pem) {
     char path[1024];
-    uint8_t *text = NULL;
-    size_t len = 0;
     fed_error why = {0};
     fedserver_path(c->server->directory, name, path, sizeof path);
     if (!may_read(c, path)) {
         return false;
     }
-    if (fed_file_read(path, sizeof pem->text - 1, &text, &len, &why) != FED_OK) {
+    const bool read = fedserver_pem_read(c->server->directory, name, pem, &why) == FED_OK;
+    if (!read) {
         FOUND("S7: %s" FEDSERVER_RESTORE, why.text);
-        return false;
     }
-    memcpy(pem->text, text, len);
-    pem->text[len] = '\0';
-    free(text);
-    return true;
+    return read;
 }
 
 /* bundle: any of the file's certificates may be the key's, not the first one only. */

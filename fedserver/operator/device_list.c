@@ -1,12 +1,10 @@
 /* Devices as people see them: the operator's functions about devices. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdio.h>
 #include <string.h>
 
 #include "fedserver/audit_log.h"
 #include "fedserver/identity/names.h"
 #include "fedserver/rounds/device_state.h"
-#include "fedserver/rounds/roster.h"
 #include "fedserver/rounds/running.h"
 #include "fedserver/server.h"
 

@@ -1,25 +1,17 @@
 /* Make a coordinator's directory: its CA, its server certificate, an empty store. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdio.h>
 #include <string.h>
 
 #include "fed/clock.h"
 #include "fed/crypto.h"
 #include "fed/file.h"
-#include "fedserver/paths.h"
+#include "fedserver/identity/certificates.h"
 #include "fedserver/server.h"
 #include "fedserver/stores/stores.h"
 
 enum { PATH_SIZE = 1024, NAME_SIZE = 64 /* of a file of the directory, at most */ };
 
 static const int64_t year_s = INT64_C(31557600);
-
-static fed_status put(const char *directory, const char *name, const fed_pem *pem, unsigned mode,
-                      fed_error *err) {
-    char path[PATH_SIZE];
-    fedserver_path(directory, name, path, sizeof path);
-    return fed_file_replace(path, pem->text, strlen(pem->text), mode, err);
-}
 
 static fed_status make_certificates(const char *directory, const char *const *hosts, int64_t now_s,
                                     fed_error *err) {
@@ -39,22 +31,10 @@ static fed_status make_certificates(const char *directory, const char *const *ho
                                       .not_before = now_s - 3600,
                                       .not_after = now_s + 10 * year_s};
     FED_TRY(fed_cert_issue(&ca_key, &ca_cert, csr.text, &options, &cert, err));
-    FED_TRY(put(directory, "ca.key", &ca_key, 0600, err));
-    FED_TRY(put(directory, "ca.pem", &ca_cert, 0644, err));
-    FED_TRY(put(directory, "server.key", &key, 0600, err));
-    return put(directory, "server.pem", &cert, 0644, err);
-}
-
-static fed_status check_absent(const char *directory, const fedserver_store_choice *choice,
-                               fed_error *err) {
-    fedserver_store_choice present;
-    FED_TRY(fedserver_store_read(directory, &present, err));
-    if (fedserver_store_absent(directory, &present, err) == FED_EEXIST) {
-        return fed_fail(err, FED_EEXIST,
-                        "%s holds a coordinator already; use it, or choose another directory",
-                        directory);
-    }
-    return fedserver_store_absent(directory, choice, err);
+    FED_TRY(fedserver_pem_write(directory, "ca.key", ca_key.text, 0600, err));
+    FED_TRY(fedserver_pem_write(directory, "ca.pem", ca_cert.text, 0644, err));
+    FED_TRY(fedserver_pem_write(directory, "server.key", key.text, 0600, err));
+    return fedserver_pem_write(directory, "server.pem", cert.text, 0644, err);
 }
 
 fed_status fedserver_init(const char *directory, const fedserver_init_options *options,
@@ -68,7 +48,14 @@ fed_status fedserver_init(const char *directory, const fedserver_init_options *o
     if (strlen(directory) + NAME_SIZE > PATH_SIZE) {
         return fed_fail(err, FED_EINVAL, "the directory's path is too long");
     }
-    FED_TRY(check_absent(directory, &choice, err));
+    fedserver_store_choice present;
+    FED_TRY(fedserver_store_read(directory, &present, err));
+    if (fedserver_store_absent(directory, &present, err) == FED_EEXIST) {
+        return fed_fail(err, FED_EEXIST,
+                        "%s holds a coordinator already; use it, or choose another directory",
+                        directory);
+    }
+    FED_TRY(fedserver_store_absent(directory, &choice, err));
     FED_TRY(fed_dir_make(directory, 0700, err));
     fed_dir_tidy(directory);
     FED_TRY(make_certificates(directory, hosts, fed_clock_unix_ms() / 1000, err));

@@ -62,24 +62,6 @@ fed_status fedserver_remembered_write(const fedserver *server, fed_writer *w) {
     return w->status;
 }
 
-static fed_status fetch_next(fedserver_rounds *rounds, fed_reader *r, fedserver_device **device,
-                             fed_error *err) {
-    const uint8_t *fingerprint = fed_read_bytes(r, FED_SHA256_SIZE);
-    FED_REQUIRE(fingerprint != NULL, FED_EFORMAT);
-    FED_TRY(fedserver_device_fetch(rounds, fingerprint, device, err));
-    return *device != NULL ? FED_OK : FED_EFORMAT;
-}
-
-/* The devices have moved to another table. */
-static void move_leases(const fedserver_rounds *rounds, const fedserver_devices *to) {
-    for (size_t k = 0; k < rounds->task_count; k++) {
-        const fedserver_lease_list *list = &rounds->tasks[k]->leases;
-        for (size_t i = 0; i < list->count; i++) {
-            list->items[i].device = fedserver_devices_find(to, list->items[i].device->fingerprint);
-        }
-    }
-}
-
 /* A draw over many devices picks them by their places in memory. So they get the places that they
  * had; the start has read those with a lease first. */
 static fed_status read_places(fedserver_rounds *rounds, uint64_t count, fed_reader *r,
@@ -88,8 +70,13 @@ static fed_status read_places(fedserver_rounds *rounds, uint64_t count, fed_read
     fed_status status = FED_OK;
     for (uint64_t k = 0; k < count && status == FED_OK; k++) {
         fedserver_device *device = NULL;
-        status = fetch_next(rounds, r, &device, err);
-        status = status == FED_OK ? fedserver_devices_add(&places, device, NULL) : status;
+        const uint8_t *fingerprint = fed_read_bytes(r, FED_SHA256_SIZE);
+        if (fingerprint != NULL) {
+            status = fedserver_device_fetch(rounds, fingerprint, &device, err);
+        }
+        if (status == FED_OK) {
+            status = device != NULL ? fedserver_devices_add(&places, device, NULL) : FED_EFORMAT;
+        }
     }
     if (status == FED_OK && places.count != rounds->devices.count) {
         status = FED_EFORMAT;
@@ -98,7 +85,14 @@ static fed_status read_places(fedserver_rounds *rounds, uint64_t count, fed_read
         fedserver_devices_free(&places);
         return status;
     }
-    move_leases(rounds, &places);
+    /* The devices have moved to another table. */
+    for (size_t k = 0; k < rounds->task_count; k++) {
+        const fedserver_lease_list *list = &rounds->tasks[k]->leases;
+        for (size_t i = 0; i < list->count; i++) {
+            list->items[i].device =
+                fedserver_devices_find(&places, list->items[i].device->fingerprint);
+        }
+    }
     fedserver_devices_free(&rounds->devices);
     rounds->devices = places;
     return FED_OK;

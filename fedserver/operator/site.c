@@ -11,7 +11,6 @@
 #include "fedserver/operator/site_record.h"
 #include "fedserver/operator/task_add.h"
 #include "fedserver/rounds/lately.h"
-#include "fedserver/rounds/leases.h"
 #include "fedserver/rounds/queue.h"
 #include "fedserver/rounds/training.h"
 
@@ -120,10 +119,6 @@ static bool same_settings(const fed_task *a, const fed_task *b) {
            a->batch == b->batch && a->learning_rate == b->learning_rate && a->seed == b->seed;
 }
 
-static bool is_over(const fedserver_task *task) {
-    return task->state == FEDSERVER_TASK_FINISHED || task->state == FEDSERVER_TASK_CANCELLED;
-}
-
 /* Find the task that the record names for this task of upstream's. *found: it is there, and not
  * over. */
 static fed_status find_task(const fedserver_site *site, uint64_t upstream, fedserver_task *task,
@@ -136,7 +131,8 @@ static fed_status find_task(const fedserver_site *site, uint64_t upstream, fedse
     }
     fed_status status =
         server->store->task_find(server->db, FEDSERVER_PICK_ID, site->record.task, task, &absent);
-    *found = status == FED_OK && !is_over(task);
+    *found = status == FED_OK &&
+             !(task->state == FEDSERVER_TASK_FINISHED || task->state == FEDSERVER_TASK_CANCELLED);
     return status == FED_OK || status == FED_ENOTFOUND ? FED_OK
                                                        : fed_fail(err, status, "%s", absent.text);
 }
@@ -298,20 +294,16 @@ static bool is_time(const fedserver_site *site, const fedserver_site_offer *offe
     return received >= site->rules.goal || (late && received >= site->rules.minimum);
 }
 
-/* The operator may have started the site with other rules. */
-static void apply_rules(const fedserver_site *site) {
-    fedserver_round_rules *rules = &training(site)->task.rules;
-    rules->cohort = site->rules.cohort;
-    rules->goal = site->rules.goal;
-    rules->minimum = site->rules.minimum;
-}
-
 static fed_status tend_open(fedserver_site *site, const fedserver_site_offer *offer, int64_t now_ms,
                             fedserver_site_change *change, fed_error *err) {
     const fedserver_round *round = &training(site)->round;
     const fedserver_site_record *r = &site->record;
     const bool stale = r->open_round == round->number && r->open_version != offer->version;
-    apply_rules(site);
+    /* The operator may have started the site with other rules. */
+    fedserver_round_rules *rules = &training(site)->task.rules;
+    rules->cohort = site->rules.cohort;
+    rules->goal = site->rules.goal;
+    rules->minimum = site->rules.minimum;
     if (r->closed_round == round->number && r->closed_number < offer->number) {
         fed_logf(site->server->log, FED_LOG_WARN,
                  "a person resumed the site's task; its round %u went upstream already, so the "

@@ -13,35 +13,6 @@ enum { PATH_SIZE = 1024, MOST = 4096, LAYOUT = 1, GUARD = sizeof(uint64_t) };
 
 static const char NAME[] = "site";
 
-static void write_fields(const fedserver_site_record *r, fed_writer *w) {
-    fed_write_u32(w, LAYOUT);
-    fed_write_u64(w, r->upstream);
-    fed_write_u64(w, r->task);
-    fed_write_u32(w, r->open_round);
-    fed_write_u32(w, r->open_version);
-    fed_write_u32(w, r->closed_round);
-    fed_write_u32(w, r->closed_version);
-    fed_write_u64(w, r->closed_number);
-    fed_write_u32(w, r->closed_updates);
-    fed_write_u32(w, r->closed_samples);
-    fed_write_f32(w, r->closed_loss);
-}
-
-static fed_status read_fields(fed_reader *r, fedserver_site_record *record) {
-    FED_REQUIRE(fed_read_u32(r) == LAYOUT, FED_EFORMAT);
-    record->upstream = fed_read_u64(r);
-    record->task = fed_read_u64(r);
-    record->open_round = fed_read_u32(r);
-    record->open_version = fed_read_u32(r);
-    record->closed_round = fed_read_u32(r);
-    record->closed_version = fed_read_u32(r);
-    record->closed_number = fed_read_u64(r);
-    record->closed_updates = fed_read_u32(r);
-    record->closed_samples = fed_read_u32(r);
-    record->closed_loss = fed_read_f32(r);
-    return fed_reader_end(r);
-}
-
 static fed_status read_guarded(const uint8_t *data, size_t len, fedserver_site_record *record) {
     fed_reader r;
     fedserver_site_record read = {0};
@@ -49,7 +20,18 @@ static fed_status read_guarded(const uint8_t *data, size_t len, fedserver_site_r
     fed_reader_init(&r, data + len - GUARD, GUARD);
     FED_REQUIRE(fed_read_u64(&r) == fed_digest_bytes(data, len - GUARD), FED_EFORMAT);
     fed_reader_init(&r, data, len - GUARD);
-    FED_TRY(read_fields(&r, &read));
+    FED_REQUIRE(fed_read_u32(&r) == LAYOUT, FED_EFORMAT);
+    read.upstream = fed_read_u64(&r);
+    read.task = fed_read_u64(&r);
+    read.open_round = fed_read_u32(&r);
+    read.open_version = fed_read_u32(&r);
+    read.closed_round = fed_read_u32(&r);
+    read.closed_version = fed_read_u32(&r);
+    read.closed_number = fed_read_u64(&r);
+    read.closed_updates = fed_read_u32(&r);
+    read.closed_samples = fed_read_u32(&r);
+    read.closed_loss = fed_read_f32(&r);
+    FED_TRY(fed_reader_end(&r));
     *record = read;
     return FED_OK;
 }
@@ -84,7 +66,17 @@ fed_status fedserver_site_record_write(const char *folder, const fedserver_site_
     fed_writer w;
     fedserver_path(folder, NAME, path, sizeof path);
     fed_writer_fixed(&w, bytes, sizeof bytes);
-    write_fields(record, &w);
+    fed_write_u32(&w, LAYOUT);
+    fed_write_u64(&w, record->upstream);
+    fed_write_u64(&w, record->task);
+    fed_write_u32(&w, record->open_round);
+    fed_write_u32(&w, record->open_version);
+    fed_write_u32(&w, record->closed_round);
+    fed_write_u32(&w, record->closed_version);
+    fed_write_u64(&w, record->closed_number);
+    fed_write_u32(&w, record->closed_updates);
+    fed_write_u32(&w, record->closed_samples);
+    fed_write_f32(&w, record->closed_loss);
     fed_write_u64(&w, fed_digest_bytes(bytes, w.len));
     FED_REQUIRE(w.status == FED_OK, w.status);
     return fed_file_replace(path, bytes, w.len, 0600, err);

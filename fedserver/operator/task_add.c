@@ -17,24 +17,20 @@ fed_status fedserver_task_fits(const fedserver *server, const fedserver_task *ta
     return fedserver_needs_fit(server, &needs, err);
 }
 
-/* The first version. A large one lies in a file of its own, as those will that follow. */
-static fed_status put_model(fedserver *server, uint64_t task, float *values, size_t size,
-                            fed_error *err) {
+static fed_status write_task(fedserver *server, fedserver_task *task, float *values, size_t size,
+                             fed_error *err) {
+    FED_TRY(server->store->task_add(server->db, task, err));
+    /* The first version. A large one lies in a file of its own, as those will that follow. */
     const fedserver_store *store = server->store;
     const fedserver_model_row row = {.digest = fed_digest(values, size),
                                      .values = values,
                                      .size = size,
                                      .kept = size >= FEDSERVER_APART_VALUES};
     if (row.kept) {
-        FED_TRY(store->blob_put(server->db, task, row.digest, values, size * sizeof *values, err));
+        FED_TRY(store->blob_put(server->db, task->wire.id, row.digest, values,
+                                size * sizeof *values, err));
     }
-    return store->model_put(server->db, task, &row, err);
-}
-
-static fed_status write_task(fedserver *server, fedserver_task *task, float *values, size_t size,
-                             fed_error *err) {
-    FED_TRY(server->store->task_add(server->db, task, err));
-    FED_TRY(put_model(server, task->wire.id, values, size, err));
+    FED_TRY(store->model_put(server->db, task->wire.id, &row, err));
     return fedserver_audit(server, FED_LOG_INFO, task->queued_ms, "task_queued", err,
                            "task=%llu name=\"%s\"", (unsigned long long)task->wire.id, task->name);
 }

@@ -8,7 +8,6 @@
 #include <time.h>
 
 #include "fedserver/rounds/leases.h"
-#include "fedserver/rounds/roster.h"
 #include "fedserver/rounds/running.h"
 #include "fedserver/server.h"
 #include "fedserver/task/fields.h"
@@ -166,26 +165,6 @@ void fedserver_waiting_say(const fedserver_training *t, const fedserver_waiting 
 
 /* -- the command line asks -- */
 
-/* The task to speak of while none runs: the next one, else the last one. */
-static fed_status find_task(fedserver *server, fedserver_task *task, fed_error *err) {
-    const fed_status status =
-        server->store->task_find(server->db, FEDSERVER_PICK_QUEUED, 0, task, err);
-    return status == FED_ENOTFOUND
-               ? server->store->task_find(server->db, FEDSERVER_PICK_FINISHED, 0, task, err)
-               : status;
-}
-
-static void say_value(sentence *s, const fedserver_field *field, const char *member) {
-    char text[64];
-    fed_writer w;
-    fed_writer_fixed(&w, text, sizeof text);
-    if (field->type != FEDSERVER_CHARS) {
-        fedserver_field_write(field, member, &w);
-        member = w.status == FED_OK ? text : "?";
-    }
-    say(s, "%s", member);
-}
-
 static void say_phase(sentence *s, const fedserver_task *task, uint32_t round) {
     if (task->phase_count == 0) {
         return;
@@ -197,8 +176,15 @@ static void say_phase(sentence *s, const fedserver_task *task, uint32_t round) {
     for (fedserver_field_id id = 0; id < FEDSERVER_FIELDS; id++) {
         const fedserver_field *field = &fedserver_fields[id];
         if (field->where == FEDSERVER_IN_BOTH) {
-            say(s, "%s%s ", before, field->name);
-            say_value(s, field, (const char *)&phase + field->phase_offset);
+            char text[64];
+            const char *member = (const char *)&phase + field->phase_offset;
+            fed_writer w;
+            fed_writer_fixed(&w, text, sizeof text);
+            if (field->type != FEDSERVER_CHARS) {
+                fedserver_field_write(field, member, &w);
+                member = w.status == FED_OK ? text : "?";
+            }
+            say(s, "%s%s %s", before, field->name, member);
             before = ", ";
         }
     }
@@ -224,13 +210,6 @@ typedef struct summary {
     uint32_t running, queued, paused;
 } summary;
 
-static void say_declines(sentence *s, const fedserver_task_entry *entry) {
-    for (size_t k = 0; k < FEDSERVER_TASK_REASONS && entry->reasons[k].devices > 0; k++) {
-        say(s, "%u device%s declined: %s\n", entry->reasons[k].devices,
-            plural(entry->reasons[k].devices), entry->reasons[k].text);
-    }
-}
-
 static fed_status say_running(void *user, const fedserver_task_entry *entry, fed_error *err) {
     summary *sum = user;
     const fedserver_training *t = fedserver_rounds_task(sum->view, entry->id);
@@ -238,7 +217,10 @@ static fed_status say_running(void *user, const fedserver_task_entry *entry, fed
     if (t != NULL) {
         say(sum->s, "task %llu (%s): ", (unsigned long long)entry->id, entry->name);
         say_round(t, sum->now_ms, sum->s);
-        say_declines(sum->s, entry);
+        for (size_t k = 0; k < FEDSERVER_TASK_REASONS && entry->reasons[k].devices > 0; k++) {
+            say(sum->s, "%u device%s declined: %s\n", entry->reasons[k].devices,
+                plural(entry->reasons[k].devices), entry->reasons[k].text);
+        }
     }
     sum->running += t != NULL;
     sum->queued += entry->state == FEDSERVER_TASK_QUEUED;
@@ -250,7 +232,11 @@ static fed_status say_running(void *user, const fedserver_task_entry *entry, fed
 static fed_status say_idle(fedserver *server, sentence *s, bool *queued, fed_error *err) {
     fedserver_task task;
     fed_error absent = {0};
-    fed_status status = find_task(server, &task, &absent);
+    fed_status status =
+        server->store->task_find(server->db, FEDSERVER_PICK_QUEUED, 0, &task, &absent);
+    if (status == FED_ENOTFOUND) {
+        status = server->store->task_find(server->db, FEDSERVER_PICK_FINISHED, 0, &task, &absent);
+    }
     if (status == FED_ENOTFOUND) {
         say(s, "there is no task; `fedserver task` queues one\n");
         return FED_OK;
