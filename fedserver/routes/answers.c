@@ -21,18 +21,22 @@ fed_status fedserver_answer(fedserver_response *response, int status, const char
     return FED_OK;
 }
 
-static int append_json(const char *text, size_t len, void *user) {
+static int append_text(const char *text, size_t len, void *user) {
     fed_write_bytes(user, text, len);
     return 0;
+}
+
+fed_status fedserver_json_write(json_t *value, size_t flags, fed_writer *w) {
+    const int failed = json_dump_callback(value, append_text, w, flags);
+    json_decref(value);
+    return failed ? FED_ENOMEM : w->status;
 }
 
 fed_status fedserver_answer_json(fedserver_response *response, int status, json_t *value,
                                  fed_error *err) {
     fed_writer text;
     fed_writer_growing(&text);
-    int failed = json_dump_callback(value, append_json, &text, JSON_COMPACT);
-    json_decref(value);
-    if (failed) {
+    if (fedserver_json_write(value, JSON_COMPACT, &text) != FED_OK) {
         fed_writer_free(&text);
         return fed_fail(err, FED_ENOMEM, "out of memory for an answer");
     }

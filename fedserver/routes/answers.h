@@ -17,6 +17,10 @@ fed_status fedserver_answer(fedserver_response *response, int status, const char
 fed_status fedserver_answer_page(fedserver_response *response, int status, const char *path,
                                  fed_error *err) FED_CHECKED;
 
+/** Append a JSON value, with jansson's flags; takes the caller's reference. FED_ENOMEM: no memory,
+ * or the value is NULL. */
+fed_status fedserver_json_write(json_t *value, size_t flags, fed_writer *w) FED_CHECKED;
+
 /** Answer with a JSON value; takes the caller's reference. NULL: no memory. */
 fed_status fedserver_answer_json(fedserver_response *response, int status, json_t *value,
                                  fed_error *err) FED_CHECKED;

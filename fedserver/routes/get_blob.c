@@ -7,13 +7,6 @@
 #include "fedserver/routes/router.h"
 #include "fedserver/versions/shelf.h"
 
-/* The first 64 bits of the name, which names these bytes and no others. */
-static uint64_t tag_of(const char *name) {
-    char digits[17] = "";
-    memcpy(digits, name, sizeof digits - 1);
-    return strtoull(digits, NULL, 16);
-}
-
 fed_status fedserver_get_blob(fedserver *server, const fedserver_call *call,
                               fedserver_response *response, fed_error *err) {
     const char *name = call->request->path + strlen(FED_PATH_BLOB);
@@ -28,7 +21,9 @@ fed_status fedserver_get_blob(fedserver *server, const fedserver_call *call,
         return fedserver_answer_error(response, err, 503, "busy", "%s", why.text);
     }
     server->blobs++;
-    const uint64_t tag = tag_of(name);
+    char digits[17] = ""; /* the first 64 bits of the name, which names these bytes and no others */
+    memcpy(digits, name, sizeof digits - 1);
+    const uint64_t tag = strtoull(digits, NULL, 16);
     response->content_type = "application/octet-stream";
     response->immutable = true;
     fedserver_tag_write(tag, response->etag);

@@ -16,15 +16,12 @@ typedef struct scene {
     int64_t last; /* id of the last one listed */
 } scene;
 
-static bool trains(const scene *s, const fedserver_device *d) {
-    const fedserver_training *t = fedserver_rounds_task(&s->rounds, d->lease_task);
-    return t != NULL && fedserver_lease_stands(t, d, s->now_ms);
-}
-
 static const char *state_of(const scene *s, const fedserver_device *d) {
+    const fedserver_training *t = fedserver_rounds_task(&s->rounds, d->lease_task);
+    const bool trains = t != NULL && fedserver_lease_stands(t, d, s->now_ms);
     return d->revoked_ms != 0                                 ? "revoked"
            : d->expires_ms <= s->now_ms                       ? "expired"
-           : trains(s, d)                                     ? "training"
+           : trains                                           ? "training"
            : fedserver_declined_all(&s->rounds, d, s->now_ms) ? "declined"
            : d->seen_ms == 0                                  ? "new"
            : s->now_ms - d->seen_ms < AWAY_MS                 ? "waiting"

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "fedserver/rounds/device_state.h"
-#include "fedserver/rounds/roster.h"
 #include "fedserver/routes/answers.h"
 #include "fedserver/routes/gang_json.h"
 #include "fedserver/routes/metrics.h"
@@ -133,31 +132,11 @@ static fed_status tasks(fed_writer *w, const fedserver *server, fed_error *err) 
     return status;
 }
 
-/* Writes nothing if the certificate can't be read: another process may serve it. */
-static void certificate(fed_writer *w, const char *directory, int64_t now_ms) {
-    const int32_t days = fedserver_certificate_days(directory, now_ms);
-    if (days != INT32_MIN) {
-        fedserver_metric_gauge(w, "fed_certificate_days",
-                               "Whole days until server.pem expires; below 0: it has.", days);
-    }
-}
-
 static const char *const states[] = {"training", "late",   "declined", "waiting",
                                      "away",     "cloned", "revoked",  "expired"};
 enum { STATES = sizeof states / sizeof states[0], AWAY = 4 };
 _Static_assert((int)STATES + (int)FEDSERVER_COMPUTERS <= (int)FEDSERVER_CENSUS,
                "make FEDSERVER_CENSUS of server.h larger");
-
-static void count_device(const fedserver *server, const fedserver_device *device, int64_t now_ms,
-                         uint64_t counts[FEDSERVER_CENSUS]) {
-    const char *state = fedserver_device_state(&server->rounds, device, now_ms);
-    if (device->seen_ms != 0 && device->revoked_ms == 0 && device->expires_ms > now_ms) {
-        fedserver_metric_computer(counts + STATES, device->computes_on);
-    }
-    for (size_t s = 0; s < STATES; s++) {
-        counts[s] += strcmp(states[s], state) == 0;
-    }
-}
 
 /* Each call counts so many devices at most: all requests wait for it. So of a larger crowd the
  * counts are older. */
@@ -166,7 +145,14 @@ static void go_on_counting(fedserver *server, int64_t now_ms) {
     fedserver_census *census = &server->census;
     const fedserver_devices *all = &server->rounds.devices;
     for (int k = 0; k < AT_ONCE && census->next < all->count; k++) {
-        count_device(server, fedserver_devices_at(all, census->next++), now_ms, census->counting);
+        const fedserver_device *device = fedserver_devices_at(all, census->next++);
+        const char *state = fedserver_device_state(&server->rounds, device, now_ms);
+        if (device->seen_ms != 0 && device->revoked_ms == 0 && device->expires_ms > now_ms) {
+            fedserver_metric_computer(census->counting + STATES, device->computes_on);
+        }
+        for (size_t s = 0; s < STATES; s++) {
+            census->counting[s] += strcmp(states[s], state) == 0;
+        }
     }
     if (census->next == all->count) {
         memcpy(census->counted, census->counting, sizeof census->counted);
@@ -205,7 +191,12 @@ fed_status fedserver_get_metrics(fedserver *server, const fedserver_call *call,
     fed_writer w;
     fed_writer_growing(&w);
     fedserver_metric_gauge(&w, "fed_devices", "Devices enrolled.", (double)enrolled);
-    certificate(&w, server->directory, call->now_ms);
+    /* Writes nothing if the certificate can't be read: another process may serve it. */
+    const int32_t days = fedserver_certificate_days(server->directory, call->now_ms);
+    if (days != INT32_MIN) {
+        fedserver_metric_gauge(&w, "fed_certificate_days",
+                               "Whole days until server.pem expires; below 0: it has.", days);
+    }
     write_devices(&w, server, enrolled, call->now_ms);
     const fed_status status = tasks(&w, server, err);
     if (status != FED_OK) {

@@ -11,12 +11,6 @@
 /* A download that is not longer costs more at a cache: a second request. */
 enum { WORTH_A_CACHE = 4096 };
 
-static void free_runs(fedserver_run *runs, size_t count) {
-    for (size_t k = 0; k < count; k++) {
-        fedserver_blob_free(runs[k].blob);
-    }
-}
-
 /* *len = 0: this answer can't, or need not, come from a cache. */
 static fed_status seal_runs(fedserver *server, const fedserver_training *t,
                             const fedserver_run *runs, size_t count, int64_t now_ms, fed_writer *w,
@@ -60,16 +54,6 @@ static fed_status write_elsewhere(const fedserver_wish *wish, const fed_writer *
     return response->body != NULL ? FED_OK : FED_ENOMEM;
 }
 
-static uint64_t length_of(const fedserver_run *runs, size_t count) {
-    uint64_t sum = 0;
-    for (size_t k = 0; k < count; k++) {
-        size_t len = 0;
-        (void)fedserver_blob_data(runs[k].blob, &len);
-        sum += len;
-    }
-    return sum;
-}
-
 /* Name a cache in place of the bytes. response->body stays NULL where the bytes are to be sent. */
 static fed_status answer_elsewhere(fedserver *server, fedserver_training *t,
                                    const fedserver_past *past, const fedserver_wish *wish,
@@ -82,14 +66,22 @@ static fed_status answer_elsewhere(fedserver *server, fedserver_training *t,
     fed_writer_growing(&addresses);
     FED_TRY(fedserver_downloads_runs(&t->downloads, &t->versions, past, wish, now_ms, runs, &count,
                                      err));
-    if (length_of(runs, count) > WORTH_A_CACHE &&
+    uint64_t total = 0;
+    for (size_t k = 0; k < count; k++) {
+        size_t bytes = 0;
+        (void)fedserver_blob_data(runs[k].blob, &bytes);
+        total += bytes;
+    }
+    if (total > WORTH_A_CACHE &&
         seal_runs(server, t, runs, count, now_ms, &addresses, &len) == FED_OK &&
         write_elsewhere(wish, &addresses, response, tag) == FED_OK) {
         server->rounds.counters.downloads_elsewhere++;
         server->rounds.counters.downloads_elsewhere_bytes += len;
     }
     fed_writer_free(&addresses);
-    free_runs(runs, count);
+    for (size_t k = 0; k < count; k++) {
+        fedserver_blob_free(runs[k].blob);
+    }
     return FED_OK;
 }
 

@@ -66,16 +66,6 @@ static fed_status keep_own(void *user, const fedserver_own_list *list, fed_error
                : fed_fail(err, t->cells.status, "out of memory for the rounds' metrics");
 }
 
-static void write_head(fed_writer *w, const table *t) {
-    fed_write_printf(w, "round,attempts,opened_ms,committed_ms,updates,samples,loss,update_bytes,"
-                        "delta_bytes,accuracy,test_loss");
-    for (uint32_t k = 0; k < t->column_count; k++) {
-        fed_write_printf(w, ",%s:%s", t->columns[k].evaluated ? "evaluators" : "devices",
-                         t->columns[k].name);
-    }
-    fed_write_printf(w, "\r\n");
-}
-
 /* The round's cells: *at is the first that is not of an earlier round. */
 static void write_own(fed_writer *w, const table *t, uint32_t round, size_t *at) {
     const own_cell *cells = (const void *)t->cells.data;
@@ -94,32 +84,30 @@ static void write_own(fed_writer *w, const table *t, uint32_t round, size_t *at)
     }
 }
 
-static void write_round(fed_writer *w, const fedserver_round_entry *r) {
-    fed_write_printf(w, "%u,%u,%lld,%lld,%u,%llu,%.9g,%llu,%llu,", r->number, r->attempts,
-                     (long long)r->opened_ms, (long long)r->committed_ms, r->updates,
-                     (unsigned long long)r->samples, r->loss, (unsigned long long)r->update_bytes,
-                     (unsigned long long)r->delta_bytes);
-    if (r->measured) {
-        fed_write_printf(w, "%.9g,%.9g", r->accuracy, r->test_loss);
-    } else {
-        fed_write_printf(w, ",");
-    }
-}
-
 static void write_table(fed_writer *w, const table *t) {
     const fedserver_round_entry *rounds = (const void *)t->rounds.data;
     size_t at = 0;
-    write_head(w, t);
+    fed_write_printf(w, "round,attempts,opened_ms,committed_ms,updates,samples,loss,update_bytes,"
+                        "delta_bytes,accuracy,test_loss");
+    for (uint32_t k = 0; k < t->column_count; k++) {
+        fed_write_printf(w, ",%s:%s", t->columns[k].evaluated ? "evaluators" : "devices",
+                         t->columns[k].name);
+    }
+    fed_write_printf(w, "\r\n");
     for (size_t k = t->rounds.len / sizeof *rounds; k > 0; k--) {
-        write_round(w, &rounds[k - 1]);
-        write_own(w, t, rounds[k - 1].number, &at);
+        const fedserver_round_entry *r = &rounds[k - 1];
+        fed_write_printf(w, "%u,%u,%lld,%lld,%u,%llu,%.9g,%llu,%llu,", r->number, r->attempts,
+                         (long long)r->opened_ms, (long long)r->committed_ms, r->updates,
+                         (unsigned long long)r->samples, r->loss,
+                         (unsigned long long)r->update_bytes, (unsigned long long)r->delta_bytes);
+        if (r->measured) {
+            fed_write_printf(w, "%.9g,%.9g", r->accuracy, r->test_loss);
+        } else {
+            fed_write_printf(w, ",");
+        }
+        write_own(w, t, r->number, &at);
         fed_write_printf(w, "\r\n");
     }
-}
-
-static fed_status read_table(fedserver *server, uint64_t task, table *t, fed_error *why) {
-    FED_TRY(fedserver_round_each(server, task, UINT32_MAX, keep_round, t, why));
-    return fedserver_own_each(server, task, 1, keep_own, t, why);
 }
 
 fed_status fedserver_get_rounds(fedserver *server, const fedserver_call *call,
@@ -132,7 +120,10 @@ fed_status fedserver_get_rounds(fedserver *server, const fedserver_call *call,
     fed_writer_growing(&t.cells);
     fed_writer_growing(&w);
     (void)fedserver_query_number(call->request->query, "task", UINT64_MAX / 2, &task);
-    const fed_status status = read_table(server, task, &t, &why);
+    fed_status status = fedserver_round_each(server, task, UINT32_MAX, keep_round, &t, &why);
+    if (status == FED_OK) {
+        status = fedserver_own_each(server, task, 1, keep_own, &t, &why);
+    }
     if (status == FED_OK) {
         write_table(&w, &t);
     }

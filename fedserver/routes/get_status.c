@@ -2,11 +2,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 
-#include "fed/file.h"
 #include "fed/version.h"
-#include "fedserver/paths.h"
+#include "fedserver/identity/certificates.h"
 #include "fedserver/routes/answers.h"
 #include "fedserver/routes/gang_json.h"
 #include "fedserver/routes/router.h"
@@ -96,15 +94,12 @@ static fed_status append_round(void *user, const fedserver_round_row *row, fed_e
                : fed_fail(err, FED_ENOMEM, "out of memory for the status");
 }
 
-/* The shown round of that number; NULL: it is not shown. Newest first, none is missing. */
-static json_t *find_round(json_t *rounds, uint32_t number) {
-    const json_int_t newest =
-        json_integer_value(json_object_get(json_array_get(rounds, 0), "number"));
-    return number <= newest ? json_array_get(rounds, (size_t)(newest - number)) : NULL;
-}
-
 static fed_status append_own(void *user, const fedserver_own_list *list, fed_error *err) {
-    json_t *round = find_round(user, list->round);
+    /* newest first, none is missing; NULL: the round is not shown */
+    const json_int_t newest =
+        json_integer_value(json_object_get(json_array_get(user, 0), "number"));
+    json_t *round =
+        list->round <= newest ? json_array_get(user, (size_t)(newest - list->round)) : NULL;
     json_t *metrics = json_object_get(round, "metrics");
     if (round == NULL) {
         return FED_OK;
@@ -131,28 +126,6 @@ static fed_status append_all_own(fedserver *server, uint64_t task, json_t *round
     return count > 0 ? fedserver_own_each(server, task, first, append_own, rounds, err) : FED_OK;
 }
 
-/* When the certificate of the coordinator ends. */
-static json_t *certificate_end(const fedserver *server) {
-    char path[1024];
-    uint8_t *text = NULL;
-    size_t len = 0;
-    int64_t begin = 0, end = 0;
-    fed_error unread = {0};
-    fedserver_path(server->directory, "server.pem", path, sizeof path);
-    fed_status status = fed_file_read(path, FED_PEM_SIZE, &text, &len, &unread);
-    if (status == FED_OK) {
-        status = fed_cert_validity((const char *)text, &begin, &end, &unread);
-        free(text);
-    }
-    return status == FED_OK ? json_integer(end * 1000) : json_null();
-}
-
-static json_t *traffic_json(const fedserver_traffic *traffic) {
-    return json_pack("{s:I, s:I, s:I}", "received_bytes", (json_int_t)traffic->received_bytes,
-                     "sent_bytes", (json_int_t)traffic->sent_bytes, "requests",
-                     (json_int_t)traffic->requests);
-}
-
 /* Of several coordinators with one store, this one leads. */
 static json_t *coordinators_json(const fedserver *server) {
     return server->setup.address == NULL
@@ -160,11 +133,6 @@ static json_t *coordinators_json(const fedserver *server) {
                : json_pack("{s:s, s:I, s:I}", "leader", server->setup.address, "term",
                            (json_int_t)server->lead.term, "followers",
                            (json_int_t)server->followers);
-}
-
-static int append_text(const char *text, size_t len, void *user) {
-    fed_write_bytes(user, text, len);
-    return 0;
 }
 
 /* An entity tag that stays the same while only the time and the traffic change, as they do in
@@ -175,7 +143,7 @@ static void tag_status(json_t *root, fedserver_response *response) {
     fed_writer_growing(&text);
     if (rest != NULL && json_object_del(rest, "now_ms") == 0 &&
         json_object_del(rest, "traffic") == 0 &&
-        json_dump_callback(rest, append_text, &text, JSON_COMPACT) == 0 && text.status == FED_OK) {
+        fedserver_json_write(json_incref(rest), JSON_COMPACT, &text) == FED_OK) {
         const uint64_t digest = fed_digest_bytes(text.data, text.len);
         snprintf(response->etag, sizeof response->etag, "W/\"%014" PRIx64 "\"", digest >> 8);
     }
@@ -238,13 +206,18 @@ static fed_status add_all(fedserver *server, int64_t now_ms, json_t *root, fed_e
 
 fed_status fedserver_get_status(fedserver *server, const fedserver_call *call,
                                 fedserver_response *response, fed_error *err) {
+    const fedserver_traffic *traffic = &server->traffic;
+    const int64_t expires_s = fedserver_certificate_expires_s(server->directory, "server.pem");
     uint64_t devices = 0;
     FED_TRY(server->store->device_count(server->db, &devices, err));
     json_t *root = json_pack(
-        "{s:s, s:i, s:I, s:I, s:o, s:o, s:o, s:o}", "version", FED_VERSION, "protocol",
-        FED_PROTOCOL, "now_ms", (json_int_t)call->now_ms, "devices", (json_int_t)devices, "gangs",
-        fedserver_gangs_json(server, call->now_ms), "traffic", traffic_json(&server->traffic),
-        "certificate_ends_ms", certificate_end(server), "coordinators", coordinators_json(server));
+        "{s:s, s:i, s:I, s:I, s:o, s:{s:I, s:I, s:I}, s:o, s:o}", "version", FED_VERSION,
+        "protocol", FED_PROTOCOL, "now_ms", (json_int_t)call->now_ms, "devices",
+        (json_int_t)devices, "gangs", fedserver_gangs_json(server, call->now_ms), "traffic",
+        "received_bytes", (json_int_t)traffic->received_bytes, "sent_bytes",
+        (json_int_t)traffic->sent_bytes, "requests", (json_int_t)traffic->requests,
+        "certificate_ends_ms", expires_s != 0 ? json_integer(expires_s * 1000) : json_null(),
+        "coordinators", coordinators_json(server));
     const fed_status status = add_all(server, call->now_ms, root, err);
     if (status != FED_OK) {
         json_decref(root);

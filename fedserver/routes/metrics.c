@@ -3,15 +3,13 @@
 #include "fedserver/routes/metrics.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "fed/file.h"
 #include "fed/version.h"
-#include "fedserver/paths.h"
+#include "fedserver/identity/certificates.h"
 #include "fedserver/routes/answers.h"
 
 enum { NAME = 64 };
@@ -101,13 +99,6 @@ static void handshakes(const fedserver *server, const char *prefix, fed_writer *
     }
 }
 
-static double cpu_seconds(void) {
-    struct timespec t = {0};
-    return clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t) == 0
-               ? (double)t.tv_sec + (double)t.tv_nsec / 1e9
-               : 0;
-}
-
 static double resident_bytes(void) {
     long size = 0, resident = 0;
     FILE *file = fopen("/proc/self/statm", "r");
@@ -122,6 +113,8 @@ static double resident_bytes(void) {
 
 void fedserver_metrics_process(const fedserver *server, const char *prefix, fed_writer *w) {
     char name[NAME];
+    struct timespec t = {0};
+    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
     answers(server, prefix, w);
     handshakes(server, prefix, w);
     snprintf(name, sizeof name, "%s_blobs_total", prefix);
@@ -129,28 +122,12 @@ void fedserver_metrics_process(const fedserver *server, const char *prefix, fed_
                              server->blobs);
     snprintf(name, sizeof name, "%s_cpu_seconds_total", prefix);
     fedserver_metric_head(w, name, "counter", "CPU time of this process.");
-    fed_write_printf(w, "%s %.6f\n", name, cpu_seconds());
+    fed_write_printf(w, "%s %.6f\n", name, (double)t.tv_sec + (double)t.tv_nsec / 1e9);
     snprintf(name, sizeof name, "%s_resident_bytes", prefix);
     fedserver_metric_gauge(w, name, "Memory of this process.", resident_bytes());
 }
 
 /* -- the directory -- */
-
-/* 0: the directory can't be read. */
-static int64_t expires_s(const fedserver *server, const char *file) {
-    char path[1024];
-    uint8_t *text = NULL;
-    size_t len = 0;
-    int64_t begins = 0, expires = 0;
-    fed_error ignored = {0};
-    fedserver_path(server->directory, file, path, sizeof path);
-    if (fed_file_read(path, FED_PEM_SIZE * 4, &text, &len, &ignored) != FED_OK) {
-        return 0;
-    }
-    const fed_status status = fed_cert_validity((const char *)text, &begins, &expires, &ignored);
-    free(text);
-    return status == FED_OK ? expires : 0;
-}
 
 void fedserver_metrics_place(const fedserver *server, fed_writer *w) {
     static const char *const names[] = {"server", "ca"};
@@ -168,7 +145,7 @@ void fedserver_metrics_place(const fedserver *server, fed_writer *w) {
         char file[16];
         snprintf(file, sizeof file, "%s.pem", names[k]);
         fed_write_printf(w, "fed_certificate_expires_seconds{certificate=\"%s\"} %lld\n", names[k],
-                         (long long)expires_s(server, file));
+                         (long long)fedserver_certificate_expires_s(server->directory, file));
     }
 }
 

@@ -153,11 +153,6 @@ static fed_status train(fedserver *server, const fedserver_call *call, const fed
     }
 }
 
-/* The device has not measured the task's newest version. */
-static bool to_measure(const fedserver_training *t, const fedserver_device *device) {
-    return fedserver_measured(t, device) != t->versions.version;
-}
-
 /* Of the tasks with a version that the device has not measured, the one whose number follows that
  * of the task that the device measured last: so each task has its turn. NULL: there is none.
  * *any: there is a task that the device can measure. */
@@ -174,7 +169,7 @@ static const fedserver_training *find_to_measure(const fedserver *server,
         }
         *any = *any || fedserver_training_runs(t);
         /* the distance from `last` wraps around, and is largest for `last` itself */
-        if (to_measure(t, call->device) &&
+        if (fedserver_measured(t, call->device) != t->versions.version &&
             (found == NULL || t->task.wire.id - last - 1 < found->task.wire.id - last - 1)) {
             found = t;
         }
@@ -196,12 +191,6 @@ static fed_status evaluate(fedserver *server, const fedserver_call *call,
         return without_a_task(server, call, checkin, answer, err);
     }
     return FED_OK;
-}
-
-/* The CA of the device's certificate is not the one that issues now. */
-static bool of_old_ca(const fedserver *server, const fedserver_request *request) {
-    return request->authority != 0 && server->authority != 0 &&
-           request->authority != server->authority;
 }
 
 fed_status fedserver_post_checkin(fedserver *server, const fedserver_call *call,
@@ -250,11 +239,13 @@ fed_status fedserver_post_checkin(fedserver *server, const fedserver_call *call,
     if (answer.action == FED_ACTION_WAIT && answer.retry_ms < until_admitted_ms) {
         answer.retry_ms = (uint32_t)until_admitted_ms;
     }
+    const bool of_old_ca = request->authority != 0 && server->authority != 0 &&
+                           request->authority != server->authority;
     answer.capabilities = FED_CAN_PIECES | FED_CAN_DECLINE |
                           (checkin.capabilities &
                            (FED_CAN_PATCH | FED_CAN_GANG | FED_CAN_NAMED | FED_CAN_OWN_METRICS |
                             FED_CAN_TASKS | FED_CAN_STAGES | fed_task_capabilities())) |
-                          (of_old_ca(server, request) ? FED_RENEW : 0);
+                          (of_old_ca ? FED_RENEW : 0);
     server->rounds.counters.assignments[answer.action]++;
     fed_writer body;
     fed_writer_growing(&body);

@@ -6,17 +6,9 @@
 #include "fedserver/routes/answers.h"
 #include "fedserver/routes/router.h"
 
-/* Each device's own metrics are a list of their own: they are summed up when somebody asks. */
-static fed_status put_own(fedserver *server, const fedserver_call *call, const fed_metric *metric,
-                          const fed_own_metrics *own, fed_error *err) {
-    fedserver_own_table table = {.count = 0};
-    fedserver_own_count(&table, own, metric->samples);
-    return server->store->own_put(server->db, metric->task, metric->version, call->device->id,
-                                  table.rows, table.count, err);
-}
-
 fed_status fedserver_post_metric(fedserver *server, const fedserver_call *call,
                                  fedserver_response *response, fed_error *err) {
+    fedserver_device *device = call->device;
     fed_metric metric;
     fed_reader r;
     fed_reader_init(&r, call->request->body, call->request->body_len);
@@ -32,17 +24,19 @@ fed_status fedserver_post_metric(fedserver *server, const fedserver_call *call,
         return fedserver_answer_error(response, err, 404, "version_unknown",
                                       "no task in memory has such a version");
     }
-    FED_TRY(server->store->metric_put(server->db, call->device->id, &metric, err));
-    FED_TRY(put_own(server, call, &metric, &own, err));
-    if (metric.version >= fedserver_measured(t, call->device) &&
-        fedserver_marks_set(&t->measured, call->device->id, metric.version) != FED_OK) {
+    FED_TRY(server->store->metric_put(server->db, device->id, &metric, err));
+    /* Each device's own metrics are a list of their own: they are summed up when somebody asks. */
+    fedserver_own_table table = {.count = 0};
+    fedserver_own_count(&table, &own, metric.samples);
+    FED_TRY(server->store->own_put(server->db, metric.task, metric.version, device->id, table.rows,
+                                   table.count, err));
+    if (metric.version >= fedserver_measured(t, device) &&
+        fedserver_marks_set(&t->measured, device->id, metric.version) != FED_OK) {
         return fed_fail(err, FED_ENOMEM, "out of memory for the devices that evaluate");
     }
-    fedserver_device measured = *call->device;
-    if (measured.evaluated_task != metric.task || measured.evaluated_version < metric.version) {
-        measured.evaluated_task = metric.task;
-        measured.evaluated_version = metric.version;
+    if (device->evaluated_task != metric.task || device->evaluated_version < metric.version) {
+        device->evaluated_task = metric.task;
+        device->evaluated_version = metric.version;
     }
-    *call->device = measured;
-    return fedserver_device_save(&server->rounds, call->device, err);
+    return fedserver_device_save(&server->rounds, device, err);
 }

@@ -26,23 +26,6 @@ static bool piece_read(const fedserver_request *request, piece *p) {
     return p->len <= p->head.total - p->head.offset;
 }
 
-/* What an update with this head would be to the round. */
-static fed_update update_head(const piece *p) {
-    return (fed_update){
-        .task = p->head.task, .round = p->head.round, .lease = p->head.lease, .samples = 1};
-}
-
-/* The lease does not stand, or its update is counted: say so, as to any update. */
-static fed_status answer_head(fedserver *server, const fedserver_call *call, const piece *p,
-                              fedserver_response *response, fed_error *err) {
-    uint8_t bytes[64];
-    fed_writer w;
-    fed_writer_fixed(&w, bytes, sizeof bytes);
-    const fed_update head = update_head(p);
-    fed_update_write(&w, &head);
-    return fedserver_update_take(server, call, bytes, w.len, p->head.digest, response, err);
-}
-
 /* How many bytes of this message are stored. *other: pieces of another message are stored
  * instead. */
 static fed_status find_end(fedserver *server, const fedserver_call *call, const piece *p,
@@ -143,11 +126,18 @@ fed_status fedserver_post_piece(fedserver *server, const fedserver_call *call,
         return fedserver_answer_error(response, err, 400, "bad_update",
                                       "the body is not a piece of an update");
     }
-    const fed_update head = update_head(&p);
+    /* what an update with this head would be to the round */
+    const fed_update head = {
+        .task = p.head.task, .round = p.head.round, .lease = p.head.lease, .samples = 1};
     if (fedserver_leases_update_event(fedserver_rounds_task(&server->rounds, head.task),
                                       call->device, &head, p.head.digest,
                                       call->now_ms) != FEDSERVER_ON_UPDATE_LEASED) {
-        return answer_head(server, call, &p, response, err);
+        /* The lease does not stand, or its update is counted: say so, as to any update. */
+        uint8_t bytes[64];
+        fed_writer w;
+        fed_writer_fixed(&w, bytes, sizeof bytes);
+        fed_update_write(&w, &head);
+        return fedserver_update_take(server, call, bytes, w.len, p.head.digest, response, err);
     }
     if (p.head.total > fedserver_update_limit(server)) {
         server->rounds.counters.updates_too_large++;

@@ -18,16 +18,6 @@ static fed_status refuse_unfit(fedserver *server, const fedserver_call *call, fe
                                   range ? "out_of_range" : "bad_update", "%s", why->text);
 }
 
-static fed_status refuse_cloned(fedserver *server, const fedserver_call *call,
-                                fedserver_response *response, fed_error *err) {
-    server->rounds.counters.updates_cloned++;
-    FED_TRY(fedserver_device_cloned(&server->rounds, call->device, call->now_ms, err));
-    return fedserver_answer_error(response, err, 409, "cloned",
-                                  "another copy of this device's state has reported with this "
-                                  "lease; keep the update in the residual, stop one of the copies "
-                                  "and enrol it with a token of its own");
-}
-
 /* An older release stored no digest: it is learned from the update's first repetition. */
 static fed_status say_yes_again(fedserver *server, fedserver_device *device, uint64_t digest,
                                 fed_error *err) {
@@ -46,7 +36,12 @@ static fed_status answer(fedserver *server, const fedserver_call *call,
     *(late ? &call->device->late : &call->device->refused) += 1;
     switch (action) {
     case FEDSERVER_DO_REFUSE_CLONED:
-        return refuse_cloned(server, call, response, err);
+        server->rounds.counters.updates_cloned++;
+        FED_TRY(fedserver_device_cloned(&server->rounds, call->device, call->now_ms, err));
+        return fedserver_answer_error(response, err, 409, "cloned",
+                                      "another copy of this device's state has reported with this "
+                                      "lease; keep the update in the residual, stop one of the "
+                                      "copies and enrol it with a token of its own");
     case FEDSERVER_DO_REFUSE_EXPIRED:
         server->rounds.counters.updates_expired++;
         return fedserver_answer_error(response, err, 409, "lease_expired",
@@ -70,15 +65,6 @@ static fed_status answer(fedserver *server, const fedserver_call *call,
     }
 }
 
-/* A task that is not in memory has no open round. */
-static fedserver_round_action step(fedserver_training *t, fedserver_round_event event,
-                                   int64_t now_ms) {
-    const fedserver_round_rules no_rules = {0};
-    fedserver_round no_round = {.phase = FEDSERVER_ROUND_NONE};
-    return t != NULL ? fedserver_round_step(&t->task.rules, &t->round, event, now_ms)
-                     : fedserver_round_step(&no_rules, &no_round, event, now_ms);
-}
-
 fed_status fedserver_update_take(fedserver *server, const fedserver_call *call, const uint8_t *body,
                                  size_t len, uint64_t digest, fedserver_response *response,
                                  fed_error *err) {
@@ -97,7 +83,11 @@ fed_status fedserver_update_take(fedserver *server, const fedserver_call *call, 
             return refuse_unfit(server, call, fit, &why, response, err);
         }
     }
-    const fedserver_round_action action = step(t, event, call->now_ms);
+    const fedserver_round_rules no_rules = {0}; /* of a task that is not in memory */
+    fedserver_round no_round = {.phase = FEDSERVER_ROUND_NONE};
+    const fedserver_round_action action =
+        fedserver_round_step(t != NULL ? &t->task.rules : &no_rules,
+                             t != NULL ? &t->round : &no_round, event, call->now_ms);
     fed_status counted = FED_OK;
     if (action == FEDSERVER_DO_COUNT) {
         counted = fedserver_training_count(&server->rounds, t, call->device, &update, digest,

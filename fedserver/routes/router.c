@@ -150,21 +150,6 @@ bool fedserver_body_in_parts(const fedserver_request *head) {
     return has_way(head, IN_PARTS);
 }
 
-/* A follower knows no device and no task: the leader sees to them, and to the size of an update. A
- * device must not take all room for bodies by announcing one that no task has. */
-static int follower_refuses(const fedserver *server, const fedserver_request *head, uint64_t len) {
-    bool path_known = false;
-    const route *to = find(head, &path_known);
-    if (to == NULL) {
-        return path_known ? 405 : 404;
-    }
-    if (len > to->body_limit) {
-        return 413;
-    }
-    const bool update = to->body_limit == FEDSERVER_BODY_UPDATE;
-    return update && server->heard_limit != 0 && len > server->heard_limit ? 503 : 0;
-}
-
 /* The device that asks, if it is in memory; else NULL. */
 static fedserver_device *device_in_memory(const fedserver *server, const fedserver_request *head) {
     const fedserver_devices *devices = &server->rounds.devices;
@@ -176,11 +161,19 @@ static fedserver_device *device_in_memory(const fedserver *server, const fedserv
 }
 
 /* Of a device that is not in memory only the path and the size are known to fit. The rest is said
- * when the request is handled. */
+ * when the request is handled. A follower knows no device and no task: the leader sees to them, and
+ * to the size of an update. A device must not take all room for bodies by announcing one that no
+ * task has. */
 static int unknown_refused(const fedserver *server, const fedserver_request *head, uint64_t len) {
     bool path_known = false;
     const route *to = find(head, &path_known);
-    return to == NULL ? (path_known ? 405 : 404) : len > body_limit(server, to) ? 413 : 0;
+    if (to == NULL) {
+        return path_known ? 405 : 404;
+    }
+    if (server->following && to->body_limit == FEDSERVER_BODY_UPDATE) {
+        return server->heard_limit != 0 && len > server->heard_limit ? 503 : 0;
+    }
+    return len > body_limit(server, to) ? 413 : 0;
 }
 
 /* This comes between the requests of a batch, and it has no way to report a failure. So it does not
@@ -188,7 +181,7 @@ static int unknown_refused(const fedserver *server, const fedserver_request *hea
 int fedserver_body_refused(fedserver *server, const fedserver_request *head, uint64_t len) {
     const route *to;
     if (server->following) {
-        return follower_refuses(server, head, len);
+        return unknown_refused(server, head, len);
     }
     const fedserver_device *device = NULL;
     if (head->listener == FEDSERVER_DEVICES) {
@@ -199,12 +192,6 @@ int fedserver_body_refused(fedserver *server, const fedserver_request *head, uin
     }
     const int status = admit(server, head, device, len, &to).status;
     return status == 403 && len < FED_PEM_SIZE ? 0 : status; /* small: read it, to say why */
-}
-
-/* An old TLS session can be resumed after its certificate has expired, and TLS does not check
- * again. So check here. */
-static bool expired(const fedserver_device *device, int64_t now_ms) {
-    return device != NULL && device->expires_ms <= now_ms;
 }
 
 /* From now on the device is known by its key, as every device is: so it can renew its
@@ -273,7 +260,9 @@ static fed_status dispatch(fedserver *server, const fedserver_request *request, 
         return fedserver_answer_error(response, err, refused.status, refused.word, "%s",
                                       refused.message);
     }
-    if (expired(call.device, now_ms)) {
+    /* An old TLS session can be resumed after its certificate has expired, and TLS does not check
+     * again. So check here. */
+    if (call.device != NULL && call.device->expires_ms <= now_ms) {
         return fedserver_answer_error(response, err, 403, "device_unknown",
                                       "this device's certificate has expired; enrol it again");
     }

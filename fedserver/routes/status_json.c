@@ -4,6 +4,7 @@
 
 #include "fedserver/operator/waiting.h"
 #include "fedserver/rounds/running.h"
+#include "fedserver/routes/answers.h"
 
 static json_t *time_or_null(int64_t time_ms) {
     return time_ms == 0 ? json_null() : json_integer(time_ms);
@@ -99,30 +100,13 @@ fed_status fedserver_tasks_list(fedserver *server, const fedserver_rounds *round
 
 /* -- for the command line -- */
 
-static int append_text(const char *text, size_t len, void *user) {
-    fed_write_bytes(user, text, len);
-    return 0;
-}
-
 /* As text; takes the caller's reference. */
 static fed_status print(json_t *value, fed_writer *w, fed_error *err) {
-    const int failed = json_dump_callback(value, append_text, w, JSON_INDENT(2));
-    json_decref(value);
+    const fed_status status = fedserver_json_write(value, JSON_INDENT(2), w);
     fed_write_bytes(w, "\n", 1);
-    return failed || w->status != FED_OK ? fed_fail(err, FED_ENOMEM, "out of memory for the JSON")
-                                         : FED_OK;
-}
-
-fed_status fedserver_tasks_json(fedserver *server, int64_t now_ms, fed_writer *w, fed_error *err) {
-    json_t *tasks = NULL;
-    fedserver_rounds view;
-    fed_status status = fedserver_rounds_view(server->store, server->db, server->log, &view, err);
-    if (status == FED_OK) {
-        status = fedserver_tasks_list(server, &view, now_ms, SIZE_MAX, &tasks, err);
-    }
-    fedserver_rounds_free(&view);
-    FED_TRY(status);
-    return print(tasks, w, err);
+    return status != FED_OK || w->status != FED_OK
+               ? fed_fail(err, FED_ENOMEM, "out of memory for the JSON")
+               : FED_OK;
 }
 
 /* The round of the task to speak of, and the list of all tasks. */
@@ -139,6 +123,14 @@ static fed_status view_json(fedserver *server, int64_t now_ms, json_t **round, j
     }
     fedserver_rounds_free(&view);
     return status;
+}
+
+fed_status fedserver_tasks_json(fedserver *server, int64_t now_ms, fed_writer *w, fed_error *err) {
+    json_t *tasks = NULL;
+    json_t *round = NULL;
+    FED_TRY(view_json(server, now_ms, &round, &tasks, err));
+    json_decref(round);
+    return print(tasks, w, err);
 }
 
 fed_status fedserver_status_json(fedserver *server, int64_t now_ms, fed_writer *w, fed_error *err) {
