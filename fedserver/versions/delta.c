@@ -97,16 +97,6 @@ fed_status fedserver_part_apply(const fed_part *part, const fed_layout *layout, 
                             : fed_fail(err, status, "the patch to version %u is damaged", part->to);
 }
 
-/* How many of the chain's oldest parts are no longer worth keeping once `len` more bytes are
- * appended. */
-static uint32_t parts_to_drop(const fedserver_versions *v, size_t chain_len, size_t len) {
-    uint32_t drop = v->parts >= FEDSERVER_CHAIN_PARTS ? v->parts - FEDSERVER_CHAIN_PARTS + 1 : 0;
-    while (drop < v->parts && chain_len - v->links[drop].start + len > v->snapshot_limit) {
-        drop++;
-    }
-    return drop;
-}
-
 static fedserver_link link_to(const uint8_t *bytes, size_t len, size_t start) {
     fed_reader r;
     fed_part part;
@@ -138,7 +128,12 @@ fed_status fedserver_versions_append(fedserver_versions *v, uint32_t to, const u
     FED_REQUIRE(v->parts == 0 || to == v->oldest + v->parts + 1, FED_EFORMAT);
     size_t chain_len = 0;
     const uint8_t *chain = v->chain != NULL ? fedserver_blob_data(v->chain, &chain_len) : NULL;
-    uint32_t drop = parts_to_drop(v, chain_len, len);
+    /* how many of the oldest parts are no longer worth keeping once `len` more bytes are
+     * appended */
+    uint32_t drop = v->parts >= FEDSERVER_CHAIN_PARTS ? v->parts - FEDSERVER_CHAIN_PARTS + 1 : 0;
+    while (drop < v->parts && chain_len - v->links[drop].start + len > v->snapshot_limit) {
+        drop++;
+    }
     uint32_t kept = v->parts - drop;
     size_t from = kept > 0 ? v->links[drop].start : chain_len;
     FED_TRY(links_reserve(v, kept + 1));

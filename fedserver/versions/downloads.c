@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "fed/hash.h"
-#include "fedcodec/envelope.h"
 
 static_assert(FED_ADDRESSES >= 2 * 10 + 1 && FEDSERVER_CHAIN_PARTS == 1 << 10,
               "a chain's runs have room: their lengths grow, then shrink");
@@ -262,13 +261,6 @@ static fed_status get_patch(fedserver_downloads *d, const fedserver_versions *v,
     return FED_OK;
 }
 
-static fed_status get_snapshot(fedserver_downloads *d, const fedserver_versions *v,
-                               const fedserver_past *past, const fedserver_wish *wish,
-                               int64_t now_ms, fedserver_made **found, fed_error *err) {
-    const fedserver_made whole = {.kind = FED_PART_SNAPSHOT, .from = wish->want, .to = wish->want};
-    return get_made(d, v, past, whole, now_ms, found, err);
-}
-
 /* The chain without second stages. *found NULL: it can't be had now, or a snapshot is shorter. */
 static fed_status get_unpacked(fedserver_downloads *d, const fedserver_versions *v,
                                const fedserver_wish *wish, int64_t now_ms, fedserver_made **found,
@@ -304,9 +296,11 @@ static fed_status choose(fedserver_downloads *d, const fedserver_versions *v,
         chain = SIZE_MAX;
     }
     if (!leads || (wish->patches && chain > v->snapshot_limit / SHORT_CHAIN)) {
+        const fedserver_made whole = {
+            .kind = FED_PART_SNAPSHOT, .from = wish->want, .to = wish->want};
         fed_error why = {0};
         fed_status status = wish->patches ? get_patch(d, v, past, wish, now_ms, &made, &why)
-                                          : get_snapshot(d, v, past, wish, now_ms, &made, &why);
+                                          : get_made(d, v, past, whole, now_ms, &made, &why);
         if (status != FED_OK && !(leads && status == FED_ENOTFOUND)) {
             return fed_fail(err, status, "%s", why.text);
         }
@@ -340,15 +334,6 @@ fed_status fedserver_downloads_get(fedserver_downloads *d, const fedserver_versi
 
 /* -- runs -- */
 
-/* The length of the run that begins at version `from`. */
-static uint32_t run_length(uint32_t from, uint32_t to) {
-    uint32_t length = 1;
-    while (from % (2 * length) == 0 && 2 * length <= to - from) {
-        length *= 2;
-    }
-    return length;
-}
-
 static fed_status cut_chain(const fedserver_versions *v, const fedserver_wish *wish,
                             fedserver_run *runs, size_t *count, fed_error *err) {
     fed_status status = FED_OK;
@@ -356,7 +341,11 @@ static fed_status cut_chain(const fedserver_versions *v, const fedserver_wish *w
     *count = 0;
     while (from < wish->want && status == FED_OK) {
         assert(*count < FED_ADDRESSES);
-        const uint32_t to = from + run_length(from, wish->want);
+        uint32_t length = 1; /* of the run that begins at version `from` */
+        while (from % (2 * length) == 0 && 2 * length <= wish->want - from) {
+            length *= 2;
+        }
+        const uint32_t to = from + length;
         status = get_chain(v, from, to, &runs[*count].blob, &runs[*count].tag, err);
         *count += status == FED_OK;
         from = to;

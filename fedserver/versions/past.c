@@ -19,16 +19,6 @@ static fed_status find_keyframe(const fedserver_archive *archive, uint32_t versi
     return *found || status == FED_ENOTFOUND ? FED_OK : fed_fail(err, status, "%s", absent.text);
 }
 
-static fed_status add_keyframe(const fedserver_archive *archive, const fedserver_versions *v,
-                               fed_error *err) {
-    const fedserver_keyframe keyframe = {.version = v->version,
-                                         .digest = v->digest,
-                                         .values = v->values,
-                                         .size = v->layout->size,
-                                         .kept = v->kept};
-    return archive->store->keyframe_add(archive->db, archive->task, &keyframe, err);
-}
-
 /* Is a keyframe due? *last: the newest one; without one, its version is v's. */
 static fed_status look(const fedserver_archive *archive, const fedserver_versions *v,
                        fedserver_keyframe *last, bool *due, fed_error *err) {
@@ -57,7 +47,12 @@ fed_status fedserver_past_keep(const fedserver_archive *archive, const fedserver
     bool due, found = false;
     FED_TRY(look(archive, v, &last, &due, err));
     if (due) {
-        FED_TRY(add_keyframe(archive, v, err));
+        const fedserver_keyframe keyframe = {.version = v->version,
+                                             .digest = v->digest,
+                                             .values = v->values,
+                                             .size = v->layout->size,
+                                             .kept = v->kept};
+        FED_TRY(archive->store->keyframe_add(archive->db, archive->task, &keyframe, err));
         *reach = last.version;
         return archive->store->keyframe_prune(archive->db, archive->task, last.version, err);
     }

@@ -57,15 +57,6 @@ static void remove_item(fedserver_shelf *shelf, const char *directory, fedserver
     *item = (fedserver_shelf_item){0};
 }
 
-static void remove_old(fedserver_shelf *shelf, const char *directory, int64_t now_ms) {
-    for (size_t k = 0; k < FEDSERVER_SHELF; k++) {
-        fedserver_shelf_item *item = &shelf->items[k];
-        if (item->address.len != 0 && now_ms - item->asked_ms >= FEDSERVER_SNAPSHOT_MS) {
-            remove_item(shelf, directory, item);
-        }
-    }
-}
-
 /* The item that was asked for longest ago, of the task (0: of all tasks), but `kept`. */
 static fedserver_shelf_item *find_oldest(fedserver_shelf *shelf, uint64_t task,
                                          const fedserver_shelf_item *kept) {
@@ -130,16 +121,6 @@ static size_t least(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
-static void hash_some(fedserver_sealing *s, const uint8_t *data, size_t len, size_t *budget) {
-    const size_t n = least(len - s->hashed, *budget);
-    fed_sha256_add(&s->sum, data + s->hashed, n);
-    s->hashed += n;
-    *budget -= n;
-    if (n > 0 && s->hashed == len) {
-        fed_sha256_end(&s->sum, s->key);
-    }
-}
-
 static fed_status write_some(fedserver_sealing *s, const uint8_t *data, size_t len, size_t *budget,
                              const char *path, fed_error *err) {
     uint8_t piece[PIECE_BYTES];
@@ -165,7 +146,13 @@ static fed_status advance(fedserver_sealing *s, const char *directory, size_t *b
     size_t len = 0;
     const uint8_t *data = fedserver_blob_data(s->wish.run.blob, &len);
     path_of(directory, s->file_name, path);
-    hash_some(s, data, len, budget);
+    const size_t n = least(len - s->hashed, *budget);
+    fed_sha256_add(&s->sum, data + s->hashed, n);
+    s->hashed += n;
+    *budget -= n;
+    if (n > 0 && s->hashed == len) {
+        fed_sha256_end(&s->sum, s->key);
+    }
     if (s->hashed == len && s->file == NULL) {
         s->file = fopen(path, "wb");
         if (s->file == NULL) {
@@ -229,51 +216,16 @@ static fed_status go_on(fedserver_shelf *shelf, const char *directory, fedserver
     return status;
 }
 
-/* Time passes: work that was done is forgotten. */
-static void shrink_work(fedserver_shelf *shelf, int64_t now_ms) {
-    const int64_t passed_ms = now_ms > shelf->work_ms ? now_ms - shelf->work_ms : 0;
-    const int64_t whole_ms = FEDSERVER_SHELF_STEP / FEDSERVER_SHELF_RATE;
-    const size_t forgotten =
-        (size_t)(passed_ms < whole_ms ? passed_ms : whole_ms) * FEDSERVER_SHELF_RATE;
-    shelf->work -= least(forgotten, shelf->work);
-    shelf->work_ms = now_ms;
-}
-
-/* A short run is sealed at once. A long one is sealed by the requests of many devices, one after
- * the other, and leaves half of the work to short ones. */
-static fed_status seal(fedserver_shelf *shelf, const char *directory,
-                       const fedserver_shelf_wish *wish, int64_t now_ms, fed_error *err) {
-    const size_t work = 2 * len_of(&wish->run); /* each byte is hashed, then sealed */
-    shrink_work(shelf, now_ms);
-    if (work <= FEDSERVER_SHELF_STEP - shelf->work) {
-        fedserver_sealing at_once;
-        begin(&at_once, wish, "short");
-        return go_on(shelf, directory, &at_once, FEDSERVER_SHELF_STEP, now_ms, err);
-    }
-    if (work <= FEDSERVER_SHELF_STEP) {
-        return fed_fail(err, FED_EBUSY, "enough was sealed just now");
-    }
-    if (shelf->sealing.wish.run.blob == NULL) {
-        begin(&shelf->sealing, wish, "long");
-    }
-    return go_on(shelf, directory, &shelf->sealing, FEDSERVER_SHELF_STEP / 2, now_ms, err);
-}
-
 void fedserver_shelf_free(fedserver_shelf *shelf, const char *directory) {
-    abandon(&shelf->sealing);
-    for (size_t k = 0; k < FEDSERVER_SHELF; k++) {
-        if (shelf->items[k].address.len != 0) {
-            remove_item(shelf, directory, &shelf->items[k]);
-        }
-    }
+    fedserver_shelf_drop(shelf, directory, 0);
 }
 
 void fedserver_shelf_drop(fedserver_shelf *shelf, const char *directory, uint64_t task) {
-    if (shelf->sealing.wish.task == task) {
+    if (task == 0 || shelf->sealing.wish.task == task) {
         abandon(&shelf->sealing);
     }
     for (size_t k = 0; k < FEDSERVER_SHELF; k++) {
-        if (shelf->items[k].address.len != 0 && shelf->items[k].task == task) {
+        if (shelf->items[k].address.len != 0 && (task == 0 || shelf->items[k].task == task)) {
             remove_item(shelf, directory, &shelf->items[k]);
         }
     }
@@ -298,14 +250,40 @@ static fed_status seal_now(fedserver_shelf *shelf, const char *directory,
         FED_TRY(sweep(directory, err));
         shelf->swept = true;
     }
-    return seal(shelf, directory, wish, now_ms, err);
+    /* A short run is sealed at once. A long one is sealed by the requests of many devices, one
+     * after the other, and leaves half of the work to short ones. */
+    const size_t work = 2 * len_of(&wish->run); /* each byte is hashed, then sealed */
+    /* Time passes: work that was done is forgotten. */
+    const int64_t passed_ms = now_ms > shelf->work_ms ? now_ms - shelf->work_ms : 0;
+    const int64_t whole_ms = FEDSERVER_SHELF_STEP / FEDSERVER_SHELF_RATE;
+    const size_t forgotten =
+        (size_t)(passed_ms < whole_ms ? passed_ms : whole_ms) * FEDSERVER_SHELF_RATE;
+    shelf->work -= least(forgotten, shelf->work);
+    shelf->work_ms = now_ms;
+    if (work <= FEDSERVER_SHELF_STEP - shelf->work) {
+        fedserver_sealing at_once;
+        begin(&at_once, wish, "short");
+        return go_on(shelf, directory, &at_once, FEDSERVER_SHELF_STEP, now_ms, err);
+    }
+    if (work <= FEDSERVER_SHELF_STEP) {
+        return fed_fail(err, FED_EBUSY, "enough was sealed just now");
+    }
+    if (shelf->sealing.wish.run.blob == NULL) {
+        begin(&shelf->sealing, wish, "long");
+    }
+    return go_on(shelf, directory, &shelf->sealing, FEDSERVER_SHELF_STEP / 2, now_ms, err);
 }
 
 fed_status fedserver_shelf_get(fedserver_shelf *shelf, const char *directory,
                                const fedserver_shelf_wish *wish, int64_t now_ms,
                                fed_address *address, fed_error *err) {
     const size_t len = len_of(&wish->run);
-    remove_old(shelf, directory, now_ms);
+    for (size_t k = 0; k < FEDSERVER_SHELF; k++) {
+        fedserver_shelf_item *item = &shelf->items[k];
+        if (item->address.len != 0 && now_ms - item->asked_ms >= FEDSERVER_SNAPSHOT_MS) {
+            remove_item(shelf, directory, item);
+        }
+    }
     if (find(shelf, wish) == NULL) {
         if (len == 0 || len > wish->limit) {
             return fed_fail(err, FED_ERANGE,

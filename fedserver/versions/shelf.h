@@ -71,7 +71,7 @@ typedef struct fedserver_shelf {
 /** Delete all files, and free the memory. */
 void fedserver_shelf_free(fedserver_shelf *shelf, const char *directory);
 
-/** Delete the task's files. */
+/** Delete the task's files; 0: those of all tasks. */
 void fedserver_shelf_drop(fedserver_shelf *shelf, const char *directory, uint64_t task);
 
 /**
