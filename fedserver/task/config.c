@@ -69,15 +69,6 @@ static fed_status check_scaffold(const source *s, const char *model, fed_error *
     return scaffold ? FED_OK : refuse_value(s, FEDSERVER_FIELD_OPTIMIZER, &why, err);
 }
 
-static fed_status parse_optimizer(const source *s, const char *model, const fedserver_phase *phase,
-                                  fed_optimizer *optimizer, fed_error *err) {
-    fed_error why = {0};
-    if (fed_optimizer_parse(phase->optimizer, phase->learning_rate, optimizer, &why) != FED_OK) {
-        return refuse_value(s, FEDSERVER_FIELD_OPTIMIZER, &why, err);
-    }
-    return optimizer->scaffold_share > 0 ? check_scaffold(s, model, err) : FED_OK;
-}
-
 static fed_status check_mask(const source *s, const char *codec_up, fed_error *err) {
     fedcodec codec;
     double share = 0;
@@ -97,9 +88,15 @@ static fed_status check_mask(const source *s, const char *codec_up, fed_error *e
  * The learning rate becomes the one that the optimizer uses. */
 static fed_status take_phase(const source *s, const char *model, fedserver_phase *phase,
                              fed_optimizer *optimizer, fed_error *err) {
+    fed_error why = {0};
     FED_TRY(take_codec(s, FEDSERVER_FIELD_CODEC_UP, phase->codec_up, err));
     FED_TRY(take_codec(s, FEDSERVER_FIELD_CODEC_DOWN, phase->codec_down, err));
-    FED_TRY(parse_optimizer(s, model, phase, optimizer, err));
+    if (fed_optimizer_parse(phase->optimizer, phase->learning_rate, optimizer, &why) != FED_OK) {
+        return refuse_value(s, FEDSERVER_FIELD_OPTIMIZER, &why, err);
+    }
+    if (optimizer->scaffold_share > 0) {
+        FED_TRY(check_scaffold(s, model, err));
+    }
     if (optimizer->mask) {
         FED_TRY(check_mask(s, phase->codec_up, err));
     }
@@ -107,19 +104,11 @@ static fed_status take_phase(const source *s, const char *model, fedserver_phase
     return FED_OK;
 }
 
-/* Take the phase that the task begins with. */
-static fed_status take_first(const source *s, fedserver_task *task, fed_error *err) {
-    fedserver_phase first = fedserver_phase_at(task, 0);
-    fed_optimizer optimizer;
-    FED_TRY(take_phase(s, task->wire.model, &first, &optimizer, err));
-    fedserver_phase_begin(&first, task);
-    return FED_OK;
-}
-
-/* A missing goal is the cohort; a missing cohort is 130 % of the goal. That is more than the 6 to
- * 10 % of devices that drop out at Google (Bonawitz et al., "Towards federated learning at scale",
- * 2019). */
-static fed_status take_cohort(const source *s, fedserver_round_rules *rules, fed_error *err) {
+/* Checks that minimum <= goal and, if synchronous, goal <= cohort. */
+static fed_status take_rules(const source *s, fedserver_round_rules *rules, fed_error *err) {
+    /* A missing goal is the cohort; a missing cohort is 130 % of the goal. That is more than the 6
+     * to 10 % of devices that drop out at Google (Bonawitz et al., "Towards federated learning at
+     * scale", 2019). */
     if (rules->goal == 0 && rules->cohort == 0) {
         return fed_fail(err, FED_EINVAL,
                         "%s: key \"goal\" is missing (how many updates make a round), or "
@@ -131,12 +120,6 @@ static fed_status take_cohort(const source *s, fedserver_round_rules *rules, fed
     } else if (rules->cohort == 0) {
         rules->cohort = (rules->goal * 13 + 9) / 10;
     }
-    return FED_OK;
-}
-
-/* Checks that minimum <= goal and, if synchronous, goal <= cohort. */
-static fed_status take_rules(const source *s, fedserver_round_rules *rules, fed_error *err) {
-    FED_TRY(take_cohort(s, rules, err));
     if (rules->goal > rules->cohort && rules->staleness == 0) {
         return fed_fail(
             err, FED_EINVAL, "%s:%d: key \"goal\" is %u; it must be at most cohort, which is %u",
@@ -158,14 +141,6 @@ static fed_status fit_strategy(const fedserver_task *task, const char *codec_spe
     FED_TRY(fedcodec_parse(codec_spec, &codec_up, why));
     return fedserver_strategy_check(&strategy, task->rules.minimum, task->rules.goal, &codec_up,
                                     why);
-}
-
-/* Called after take_rules and take_first. */
-static fed_status check_strategy(const source *s, const fedserver_task *task, fed_error *err) {
-    fed_error why = {0};
-    return fit_strategy(task, task->wire.codec_up, &why) == FED_OK
-               ? FED_OK
-               : refuse_value(s, FEDSERVER_FIELD_STRATEGY, &why, err);
 }
 
 /* -- phases -- */
@@ -221,16 +196,6 @@ static fed_status take_later(const source *s, fedserver_task *task, uint32_t k, 
                : refuse_value(s, FEDSERVER_FIELD_CODEC_UP, &why, err);
 }
 
-/* Called after all other values of the task are taken. */
-static fed_status take_phases(const source *s, fedserver_task *task, fed_error *err) {
-    for (uint32_t k = 0; k < task->phase_count; k++) {
-        source later = *s;
-        fedserver_source_enter(&later, k);
-        FED_TRY(take_later(&later, task, k, err));
-    }
-    return FED_OK;
-}
-
 /* Names of downloads follow the URL, so a query or a fragment has no place in it. Nor has a
  * password: each device would have it in its log. */
 static fed_status check_downloads(const source *s, const char *url, fed_error *err) {
@@ -251,6 +216,8 @@ static fed_status check_downloads(const source *s, const char *url, fed_error *e
 /* Checks the values of the file, and replaces texts by their canonical texts. */
 static fed_status understand(const source *s, fedserver_config *config, fed_error *err) {
     fedserver_task *task = &config->task;
+    fed_optimizer optimizer;
+    fed_error why = {0};
     if (task->name[0] == '\0') {
         const char *slash = strrchr(s->path, '/');
         snprintf(task->name, sizeof task->name, "%s", slash != NULL ? slash + 1 : s->path);
@@ -259,11 +226,20 @@ static fed_status understand(const source *s, fedserver_config *config, fed_erro
     path_beside(s, config->initial, initial, sizeof initial);
     memcpy(config->initial, initial, sizeof initial);
     FED_TRY(take_model(s, task->wire.model, sizeof task->wire.model, err));
-    FED_TRY(take_first(s, task, err));
+    fedserver_phase first = fedserver_phase_at(task, 0);
+    FED_TRY(take_phase(s, task->wire.model, &first, &optimizer, err));
+    fedserver_phase_begin(&first, task);
     FED_TRY(take_rules(s, &task->rules, err));
-    FED_TRY(check_strategy(s, task, err));
+    if (fit_strategy(task, task->wire.codec_up, &why) != FED_OK) {
+        return refuse_value(s, FEDSERVER_FIELD_STRATEGY, &why, err);
+    }
     FED_TRY(check_downloads(s, task->wire.downloads, err));
-    return take_phases(s, task, err);
+    for (uint32_t k = 0; k < task->phase_count; k++) { /* all other values are taken */
+        source later = *s;
+        fedserver_source_enter(&later, k);
+        FED_TRY(take_later(&later, task, k, err));
+    }
+    return FED_OK;
 }
 
 fed_status fedserver_config_parse(const char *path, const char *text, size_t len,

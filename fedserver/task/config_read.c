@@ -25,23 +25,20 @@ static fed_status load_initial(const fedserver_config *config, const fed_arch *a
                      why.text);
 }
 
-static fed_status fill_first(const fedserver_config *config, const fed_arch *arch, float *values,
-                             fed_error *err) {
-    if (config->initial[0] != '\0') {
-        return load_initial(config, arch, values, err);
-    }
-    fed_arch_init_values(arch, config->task.wire.seed, values);
-    return FED_OK;
-}
-
 fed_status fedserver_config_values(const fedserver_config *config, float **values, size_t *size,
                                    fed_error *err) {
     fed_arch arch;
     FED_TRY(fed_arch_parse(config->task.wire.model, &arch, err));
     size_t n = arch.layout.size;
     float *made = malloc(n * sizeof *made);
-    fed_status status = made != NULL ? fill_first(config, &arch, made, err)
-                                     : fed_fail(err, FED_ENOMEM, "out of memory for %zu values", n);
+    fed_status status = FED_OK;
+    if (made == NULL) {
+        status = fed_fail(err, FED_ENOMEM, "out of memory for %zu values", n);
+    } else if (config->initial[0] != '\0') {
+        status = load_initial(config, &arch, made, err);
+    } else {
+        fed_arch_init_values(&arch, config->task.wire.seed, made);
+    }
     fed_arch_free(&arch);
     if (status != FED_OK) {
         free(made);

@@ -163,12 +163,6 @@ static const char *take_object(const fedserver_field *field, char *member, const
     return NULL;
 }
 
-static bool fits(const fedserver_field *field, double number) {
-    return field->type == FEDSERVER_U32   ? number >= 0 && number <= UINT32_MAX
-           : field->type == FEDSERVER_F32 ? isfinite((float)number)
-                                          : true;
-}
-
 static void put_number(const fedserver_field *field, void *member, const json_t *value) {
     switch (field->type) {
     case FEDSERVER_U32:
@@ -207,7 +201,11 @@ const char *fedserver_field_take(const fedserver_field *field, void *member, con
         return integer ? "not an integer" : "not a number";
     }
     const double number = json_number_value(value);
-    if (bounded ? !(number >= field->low && number <= field->high) : !fits(field, number)) {
+    const bool fits = bounded                        ? number >= field->low && number <= field->high
+                      : field->type == FEDSERVER_U32 ? number >= 0 && number <= UINT32_MAX
+                      : field->type == FEDSERVER_F32 ? isfinite((float)number)
+                                                     : true;
+    if (!fits) {
         snprintf(found, 96, "%.12g", number);
         return found;
     }

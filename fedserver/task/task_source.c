@@ -66,13 +66,6 @@ static fed_status refuse_unknown(const fedserver_source *s, const char *name, fe
                     s->path, line_of(s, name), s->prefix, name);
 }
 
-static fed_status refuse_missing(const fedserver_source *s, fedserver_field_id id, fed_error *err) {
-    char right[96];
-    return fed_fail(err, FED_EINVAL, "%s: key \"%s%s\" is missing; it must be %s", s->path,
-                    s->prefix, fedserver_fields[id].name,
-                    fedserver_field_right(&fedserver_fields[id], right));
-}
-
 /* -- objects -- */
 
 static fed_status check_names(const fedserver_source *s, json_t *object, unsigned where,
@@ -111,7 +104,9 @@ static fed_status take_object(const fedserver_source *s, json_t *object, unsigne
                 return fedserver_source_refuse(s, id, found, err);
             }
         } else if (field->preset == NULL) {
-            return refuse_missing(s, id, err);
+            char right[96];
+            return fed_fail(err, FED_EINVAL, "%s: key \"%s%s\" is missing; it must be %s", s->path,
+                            s->prefix, field->name, fedserver_field_right(field, right));
         } else if (where == FEDSERVER_IN_TASK) {
             fedserver_field_preset(field, member);
         }

@@ -3,9 +3,7 @@
 #include "fedserver/task/task_text.h"
 
 #include <stdio.h>
-#include <string.h>
 
-#include "fedserver/task/phases.h"
 #include "fedserver/task/task_source.h"
 
 /* A comma precedes every key except the first key of an object. */
@@ -27,35 +25,27 @@ static void write_phase(const fedserver_phase *phase, fed_writer *w) {
     fed_write_printf(w, "}");
 }
 
-static void write_phases(const fedserver_task *task, fed_writer *w) {
-    fed_write_printf(w, "[");
-    for (uint32_t k = 0; k < task->phase_count; k++) {
-        fed_write_printf(w, "%s", k > 0 ? "," : "");
-        write_phase(&task->phases[k], w);
-    }
-    fed_write_printf(w, "]");
-}
-
-/* Can the key be left out, because the member is empty and the default is empty too? */
-static bool is_empty(const fedserver_task *task, const fedserver_field *field, const char *member) {
-    const bool none = field->kind == FEDSERVER_LIST    ? task->phase_count == 0
-                      : field->type == FEDSERVER_CHARS ? member[0] == '\0'
-                                                       : false;
-    return none && field->preset != NULL && field->preset[0] == '\0';
-}
-
 void fedserver_task_text_write(const fedserver_task *task, fed_writer *w) {
     bool first = true;
     fed_write_printf(w, "{");
     for (fedserver_field_id id = 0; id < FEDSERVER_FIELDS; id++) {
         const fedserver_field *field = &fedserver_fields[id];
         const char *member = (const char *)task + field->offset;
-        if (!fedserver_field_kept(field) || is_empty(task, field, member)) {
+        const bool none = field->kind == FEDSERVER_LIST    ? task->phase_count == 0
+                          : field->type == FEDSERVER_CHARS ? member[0] == '\0'
+                                                           : false;
+        const bool empty = none && field->preset != NULL && field->preset[0] == '\0';
+        if (!fedserver_field_kept(field) || empty) { /* an empty default need not be written */
             continue;
         }
         write_name(w, field->name, &first);
         if (field->kind == FEDSERVER_LIST) {
-            write_phases(task, w);
+            fed_write_printf(w, "[");
+            for (uint32_t k = 0; k < task->phase_count; k++) {
+                fed_write_printf(w, "%s", k > 0 ? "," : "");
+                write_phase(&task->phases[k], w);
+            }
+            fed_write_printf(w, "]");
         } else {
             fedserver_field_write(field, member, w);
         }
