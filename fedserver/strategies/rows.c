@@ -28,18 +28,6 @@ void fedserver_rows_close(fedserver_rows *rows) {
     *rows = (fedserver_rows){.file = -1};
 }
 
-static fed_status reserve(fedserver_rows *rows) {
-    if (rows->count < rows->cap) {
-        return FED_OK;
-    }
-    size_t cap = rows->cap < 64 ? 64 : rows->cap * 2;
-    fedserver_row *row = realloc(rows->row, cap * sizeof *row);
-    FED_REQUIRE(row != NULL, FED_ENOMEM);
-    rows->row = row;
-    rows->cap = cap;
-    return FED_OK;
-}
-
 static fed_status write_all(int file, const void *data, size_t len, fed_error *err) {
     const uint8_t *from = data;
     while (len > 0) {
@@ -79,9 +67,14 @@ static fed_status read_all(int file, void *data, size_t len, off_t offset, fed_e
 
 fed_status fedserver_rows_add(fedserver_rows *rows, int64_t device, uint64_t lease, const float *x,
                               fed_error *err) {
-    fed_status status = reserve(rows);
-    if (status != FED_OK) {
-        return fed_fail(err, status, "out of memory for the list of a round's updates");
+    if (rows->count == rows->cap) {
+        size_t cap = rows->cap < 64 ? 64 : rows->cap * 2;
+        fedserver_row *row = realloc(rows->row, cap * sizeof *row);
+        if (row == NULL) {
+            return fed_fail(err, FED_ENOMEM, "out of memory for the list of a round's updates");
+        }
+        rows->row = row;
+        rows->cap = cap;
     }
     FED_TRY(write_all(rows->file, x, rows->columns * sizeof *x, err));
     rows->row[rows->count] = (fedserver_row){device, lease, rows->count};

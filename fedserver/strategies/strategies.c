@@ -54,26 +54,6 @@ static fed_status fail_unknown(fed_word name, fed_error *err) {
                     (int)name.len, name.text, names.text, behind.text);
 }
 
-/* NULL: it is no strategy's name. */
-static const fedserver_strategy_vtable *find(fed_word name) {
-    const fedserver_strategy_vtable *vtable;
-    size_t k = 0;
-    while ((vtable = fedserver_strategy_at(k)) != NULL && !fed_word_is(name, vtable->name)) {
-        k++;
-    }
-    return vtable;
-}
-
-/* NULL: it is no addition's name. */
-static const fedserver_addition_vtable *find_addition(fed_word name) {
-    const fedserver_addition_vtable *vtable;
-    size_t k = 0;
-    while ((vtable = fedserver_addition_at(k)) != NULL && !fed_word_is(name, vtable->name)) {
-        k++;
-    }
-    return vtable;
-}
-
 static fed_status read_addition(const fedserver_addition_vtable *vtable, const char *text,
                                 fedserver_strategy *strategy, fed_error *err) {
     for (size_t k = 0; k < strategy->addition_count; k++) {
@@ -94,11 +74,17 @@ static fed_status read_addition(const fedserver_addition_vtable *vtable, const c
 /* Parse the text between two '+'. */
 static fed_status read_part(const char *text, fedserver_strategy *strategy, fed_error *err) {
     fed_word name = fed_word_take(&text, ":");
-    const fedserver_addition_vtable *addition = find_addition(name);
-    if (addition != NULL) {
-        return read_addition(addition, text, strategy, err);
+    const fedserver_addition_vtable *addition;
+    for (size_t i = 0; (addition = fedserver_addition_at(i)) != NULL; i++) {
+        if (fed_word_is(name, addition->name)) {
+            return read_addition(addition, text, strategy, err);
+        }
     }
-    const fedserver_strategy_vtable *vtable = find(name);
+    const fedserver_strategy_vtable *vtable;
+    size_t k = 0;
+    while ((vtable = fedserver_strategy_at(k)) != NULL && !fed_word_is(name, vtable->name)) {
+        k++;
+    }
     if (vtable == NULL) {
         return fail_unknown(name, err);
     }
