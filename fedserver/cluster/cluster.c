@@ -345,15 +345,11 @@ void cluster_flush(cluster *c) {
     }
 }
 
-static int64_t up_next_ms(const cluster *c) {
-    if (c->up.link != NULL) {
-        return cluster_link_next_ms(c->up.link);
-    }
-    return !c->leads && c->leader[0] != '\0' ? c->again_ms : INT64_MAX;
-}
-
 int64_t cluster_next_ms(const cluster *c) {
-    int64_t next_ms = up_next_ms(c);
+    int64_t next_ms = !c->leads && c->leader[0] != '\0' ? c->again_ms : INT64_MAX;
+    if (c->up.link != NULL) {
+        next_ms = cluster_link_next_ms(c->up.link);
+    }
     for (size_t k = 0; k < CLUSTER_LINKS_MOST; k++) {
         const cluster_link *link = c->followers[k].link;
         const int64_t of_link_ms = link != NULL ? cluster_link_next_ms(link) : INT64_MAX;
@@ -380,15 +376,11 @@ unsigned cluster_followers(const cluster *c) {
 
 /* ---- requests ------------------------------------------------------------------------------- */
 
-bool cluster_linked(const cluster *c) {
-    return c->up.link != NULL && cluster_link_up(c->up.link);
-}
-
 fed_status cluster_carry(cluster *c, const fedserver_request *request, const char *known,
                          void *owner, uint64_t *id, fed_error *err) {
     uint8_t bytes[CLUSTER_HEAD_MOST];
     fed_writer head;
-    if (!cluster_linked(c)) {
+    if (c->up.link == NULL || !cluster_link_up(c->up.link)) {
         return fed_fail(err, FED_ENET, "there is no link to the leader");
     }
     fed_writer_fixed(&head, bytes, sizeof bytes);

@@ -67,8 +67,6 @@ unsigned cluster_followers(const cluster *c);
 /** End the links of followers, and take no more: this process is about to end. */
 void cluster_dismiss(cluster *c);
 
-/** A follower: can requests be passed on? */
-bool cluster_linked(const cluster *c);
 /** Pass a request on. known: as of cluster_request_write. Errors: FED_ENOMEM, FED_EBUSY (too many
  * bytes wait), FED_ENET (not linked): nothing was sent. */
 fed_status cluster_carry(cluster *c, const fedserver_request *request, const char *known,

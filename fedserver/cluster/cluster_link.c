@@ -259,11 +259,6 @@ static fed_status receive_some(cluster_link *link, int64_t now_ms, cluster_link_
     return FED_OK;
 }
 
-static bool wants_beat(const cluster_link *link, int64_t now_ms) {
-    return link->says != link->said ||
-           (link->first == NULL && now_ms - link->spoke_ms >= CLUSTER_BEAT_MS);
-}
-
 fed_status cluster_link_run(cluster_link *link, int64_t now_ms, cluster_link_taker taker,
                             void *user, uint64_t *moved, fed_error *err) {
     if (link->broken) {
@@ -277,7 +272,9 @@ fed_status cluster_link_run(cluster_link *link, int64_t now_ms, cluster_link_tak
     }
     if (link->shaken) {
         FED_TRY(receive_some(link, now_ms, taker, user, moved, err));
-        if (link->up && wants_beat(link, now_ms)) {
+        const bool wants_beat = link->says != link->said ||
+                                (link->first == NULL && now_ms - link->spoke_ms >= CLUSTER_BEAT_MS);
+        if (link->up && wants_beat) {
             link->said = link->says;
             FED_TRY(cluster_link_send(link, CLUSTER_BEAT, link->says, NULL, NULL, 0, NULL, err));
         }

@@ -22,24 +22,6 @@ static size_t less(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
-/* The first bytes are there: what follows? */
-static fed_status read_first(cluster_frame *frame, fed_error *err) {
-    fed_reader r;
-    fed_reader_init(&r, frame->first, sizeof frame->first);
-    frame->kind = (cluster_kind)fed_read_u8(&r);
-    frame->head_len = fed_read_u32(&r);
-    frame->body_len = fed_read_u32(&r);
-    frame->id = fed_read_u64(&r);
-    if (frame->kind < CLUSTER_HELLO || frame->kind > CLUSTER_BEAT ||
-        frame->head_len > CLUSTER_HEAD_MOST || frame->body_len > CLUSTER_BODY_MOST) {
-        return fed_fail(err, FED_EFORMAT,
-                        "a frame of kind %d with %zu and %zu bytes is none of this release's: see "
-                        "that all coordinators run releases that fit (docs/link.md)",
-                        (int)frame->kind, frame->head_len, frame->body_len);
-    }
-    return FED_OK;
-}
-
 /* Move up to `want - part->len` bytes. */
 static size_t fill(fed_writer *part, size_t want, const uint8_t *bytes, size_t len) {
     const size_t n = less(want - part->len, len);
@@ -58,7 +40,21 @@ fed_status cluster_frame_take(cluster_frame *frame, const uint8_t *bytes, size_t
         if (frame->first_len < CLUSTER_FRAME_SIZE) {
             return FED_OK;
         }
-        FED_TRY(read_first(frame, err));
+        /* The first bytes are there: what follows? */
+        fed_reader r;
+        fed_reader_init(&r, frame->first, sizeof frame->first);
+        frame->kind = (cluster_kind)fed_read_u8(&r);
+        frame->head_len = fed_read_u32(&r);
+        frame->body_len = fed_read_u32(&r);
+        frame->id = fed_read_u64(&r);
+        if (frame->kind < CLUSTER_HELLO || frame->kind > CLUSTER_BEAT ||
+            frame->head_len > CLUSTER_HEAD_MOST || frame->body_len > CLUSTER_BODY_MOST) {
+            return fed_fail(
+                err, FED_EFORMAT,
+                "a frame of kind %d with %zu and %zu bytes is none of this release's: see "
+                "that all coordinators run releases that fit (docs/link.md)",
+                (int)frame->kind, frame->head_len, frame->body_len);
+        }
     }
     at += fill(&frame->head, frame->head_len, bytes + at, len - at);
     at += fill(&frame->body, frame->body_len, bytes + at, len - at);

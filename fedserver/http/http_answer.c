@@ -45,19 +45,23 @@ static const char *header_of(http_exchange *x, const char *name) {
     return MHD_lookup_connection_value(x->connection, MHD_HEADER_KIND, name);
 }
 
-/* Does the client have this very answer already? The answer's tag is then in the client's list,
- * weak or strong. */
-static bool is_known(http_exchange *x) {
+/* Fit the response to what its client has and accepts. Returns whether it is compressed. */
+static bool suit(http_exchange *x) {
+    /* Does the client have this very answer already? The answer's tag is then in the client's list,
+     * weak or strong. */
     const char *known = header_of(x, MHD_HTTP_HEADER_IF_NONE_MATCH);
     const char *tag = x->response.etag;
-    return x->response.status == 200 && tag[0] != '\0' && known != NULL &&
-           strcmp(x->request.method, MHD_HTTP_METHOD_GET) == 0 &&
-           (strcmp(known, "*") == 0 || strstr(known, tag) != NULL);
-}
-
-/* Compress the body where the client accepts that and it helps. Ranges of a body are not
- * compressed. */
-static bool zip(http_exchange *x) {
+    const bool is_known = x->response.status == 200 && tag[0] != '\0' && known != NULL &&
+                          strcmp(x->request.method, MHD_HTTP_METHOD_GET) == 0 &&
+                          (strcmp(known, "*") == 0 || strstr(known, tag) != NULL);
+    if (is_known) {
+        fedserver_blob_free(x->response.body);
+        x->response.body = NULL;
+        x->response.content_type = NULL;
+        x->response.status = 304;
+    }
+    /* Compress the body where the client accepts that and it helps. Ranges of a body are not
+     * compressed. */
     fedserver_response *response = &x->response;
     const char *type = response->content_type;
     fedserver_blob *zipped = NULL;
@@ -71,17 +75,6 @@ static bool zip(http_exchange *x) {
         response->body = zipped;
     }
     return zipped != NULL;
-}
-
-/* Fit the response to what its client has and accepts. Returns whether it is compressed. */
-static bool suit(http_exchange *x) {
-    if (is_known(x)) {
-        fedserver_blob_free(x->response.body);
-        x->response.body = NULL;
-        x->response.content_type = NULL;
-        x->response.status = 304;
-    }
-    return zip(x);
 }
 
 /* Count the answer in the totals. The log gets one line in ten seconds about clients that are

@@ -47,32 +47,6 @@ bool http_batch_answers(http *h, http_exchange *x) {
     return true;
 }
 
-/* The batch is durable: release its answers. */
-static void release_all(http *h) {
-    http_exchange *x = h->queue.first;
-    http_queue_clear(&h->queue);
-    for (http_exchange *next = NULL; x != NULL; x = next) {
-        next = x->next;
-        http_release(h, x);
-    }
-}
-
-/* Handled, but it is to wait for a new epoch, which has come since. */
-static bool has_missed(const http *h, const http_exchange *x) {
-    return x->response.hold && x->epoch != h->epoch;
-}
-
-static fed_status handle_queue(http *h, fed_error *err) {
-    const int64_t monotonic_ms = fed_clock_monotonic_ms();
-    for (http_exchange *x = h->queue.first; x != NULL; x = x->next) {
-        if (x->refused == NULL && (!x->handled || has_missed(h, x))) {
-            x->request.waited_ms = monotonic_ms - x->parked_ms;
-            FED_TRY(handle(h, x, err));
-        }
-    }
-    return FED_OK;
-}
-
 fed_status http_batch_end(http *h, fed_error *err) {
     FED_REQUIRE(h->failure.status == FED_OK,
                 fed_fail(err, h->failure.status, "%s", h->failure.text));
@@ -82,11 +56,27 @@ fed_status http_batch_end(http *h, fed_error *err) {
         http_carry_queue(h);
         http_carry_look(h);
     }
-    FED_TRY(handle_queue(h, err));
+    const int64_t monotonic_ms = fed_clock_monotonic_ms();
+    for (http_exchange *x = h->queue.first; x != NULL; x = x->next) {
+        /* Handled, but it is to wait for a new epoch, which has come since. */
+        const bool has_missed = x->response.hold && x->epoch != h->epoch;
+        if (x->refused == NULL && (!x->handled || has_missed)) {
+            x->request.waited_ms = monotonic_ms - x->parked_ms;
+            FED_TRY(handle(h, x, err));
+        }
+    }
     FED_TRY(fedserver_tick(h->server, h->batch_ms, &h->next_ms, err));
     h->batch_ms = 0;
     FED_TRY(fedserver_commit(h->server, err));
-    release_all(h);
-    http_cluster_flush(h);
+    /* The batch is durable: release its answers. */
+    http_exchange *x = h->queue.first;
+    http_queue_clear(&h->queue);
+    for (http_exchange *next = NULL; x != NULL; x = next) {
+        next = x->next;
+        http_release(h, x);
+    }
+    if (h->cluster != NULL) {
+        cluster_flush(h->cluster);
+    }
     return FED_OK;
 }

@@ -105,11 +105,6 @@ static void forget(http *h, http_exchange *x, http_state as) {
     http_resume(h, x, as);
 }
 
-static bool has_left(const http_exchange *x) {
-    return x->origin == ORIGIN_PEER && x->state == STATE_PARKED &&
-           http_socket_gone(x->peer->wire.fd);
-}
-
 void http_carry_look(http *h) {
     const size_t count = cluster_carried(h->cluster);
     const size_t looks = count < LOOKS ? count : LOOKS;
@@ -122,7 +117,8 @@ void http_carry_look(http *h) {
         uint64_t id;
         h->carried_looked = (h->carried_looked + 1) % count;
         http_exchange *x = cluster_carried_at(h->cluster, h->carried_looked, &id);
-        if (x != NULL && has_left(x)) {
+        if (x != NULL && x->origin == ORIGIN_PEER && x->state == STATE_PARKED &&
+            http_socket_gone(x->peer->wire.fd)) {
             forget(h, x, STATE_GONE);
         }
     }

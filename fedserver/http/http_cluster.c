@@ -2,7 +2,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/http/http_cluster.h"
 
-#include "fed/clock.h"
 #include "fedserver/http/http_carry.h"
 #include "fedserver/http/http_guest.h"
 
@@ -52,25 +51,4 @@ void http_cluster_turn(http *h) {
     cluster_turn(h->cluster, !follows, leader, term, &h->progress);
     fedserver_followers(h->server, cluster_followers(h->cluster));
     fedserver_update_limit_heard(h->server, cluster_heard(h->cluster));
-}
-
-void http_cluster_flush(http *h) {
-    if (h->cluster != NULL) {
-        cluster_flush(h->cluster);
-    }
-}
-
-int http_cluster_fd(const http *h) {
-    return h->cluster != NULL ? cluster_fd(h->cluster) : -1;
-}
-
-int64_t http_cluster_wait_ms(const http *h) {
-    return h->cluster != NULL ? cluster_next_ms(h->cluster) - fed_clock_monotonic_ms() : INT64_MAX;
-}
-
-void http_cluster_stop(http *h) {
-    if (h->cluster != NULL) {
-        http_carry_stop(h);
-        cluster_dismiss(h->cluster);
-    }
 }

@@ -19,13 +19,5 @@ bool http_cluster_follows(const http *h);
 
 /** Let the links move. */
 void http_cluster_turn(http *h);
-void http_cluster_flush(http *h);
-
-/** A descriptor for poll, or -1; and the longest wait until the next turn. */
-int http_cluster_fd(const http *h);
-int64_t http_cluster_wait_ms(const http *h);
-
-/** This process stops: refuse what could be held for long; a leader lets its followers go. */
-void http_cluster_stop(http *h);
 
 #endif

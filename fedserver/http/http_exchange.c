@@ -8,7 +8,6 @@
 
 #include "fed/clock.h"
 #include "fedserver/http/http_headers.h"
-#include "fedserver/http/http_socket.h"
 
 enum {
     DISCARD_MOST = 8 << 20,    /* a refused body up to this size is still read, see refuse */
@@ -121,12 +120,6 @@ static const char *bearer(http_exchange *x) {
     return value + sizeof scheme - 1;
 }
 
-/* Bytes of body to come; libmicrohttpd has refused a length that is not a number. */
-static uint64_t content_length(http_exchange *x) {
-    const char *value = header(x, MHD_HTTP_HEADER_CONTENT_LENGTH);
-    return value != NULL ? strtoull(value, NULL, 10) : 0;
-}
-
 static uint64_t head_bytes(http_exchange *x) {
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(x->connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
@@ -143,10 +136,6 @@ const http_refusal *http_refusal_of(int status) {
         }
     }
     return &refused_otherwise;
-}
-
-static void *session_of(http_exchange *x) {
-    return MHD_get_connection_info(x->connection, MHD_CONNECTION_INFO_GNUTLS_SESSION)->tls_session;
 }
 
 /* The headers that different readers may read differently. */
@@ -186,7 +175,9 @@ static bool ambiguous(const http_exchange *x, const char *version) {
 /* Why is a request with this head and body size refused? NULL: it is not refused. */
 static const http_refusal *why_not(http_exchange *x, uint64_t size) {
     const http *h = x->http;
-    if (!http_peer_valid(x->peer, session_of(x), fed_clock_unix_ms() / 1000)) {
+    void *session =
+        MHD_get_connection_info(x->connection, MHD_CONNECTION_INFO_GNUTLS_SESSION)->tls_session;
+    if (!http_peer_valid(x->peer, session, fed_clock_unix_ms() / 1000)) {
         return &expired;
     }
     x->wait_s = http_peer_ask(x->peer, size);
@@ -243,7 +234,9 @@ enum MHD_Result http_exchange_begin(http_exchange *x, const char *method, const 
         x->request.fingerprint = x->peer->identity.fingerprint;
         x->request.certificate = x->peer->identity.certificate;
     }
-    const uint64_t size = content_length(x);
+    /* libmicrohttpd has refused a length that is not a number */
+    const char *length = header(x, MHD_HTTP_HEADER_CONTENT_LENGTH);
+    const uint64_t size = length != NULL ? strtoull(length, NULL, 10) : 0;
     const http_refusal *why = why_not(x, size);
     if (why != NULL) {
         return refuse(x, why, size);

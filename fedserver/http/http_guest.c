@@ -58,19 +58,6 @@ void http_guest_left(void *user, void *owner) {
     x->link = NULL; /* it is freed when its turn comes */
 }
 
-/* A refusal as the response that a peer of ours would get. */
-static void refuse(http_exchange *x) {
-    char json[256];
-    fed_writer w;
-    fed_writer_growing(&w);
-    fed_write_bytes(&w, json, (size_t)http_refusal_json(x->refused, json, sizeof json));
-    fedserver_blob_free(x->response.body);
-    x->response = (fedserver_response){.status = x->refused->status,
-                                       .content_type = "application/json",
-                                       .retry_after_s = x->refused->status == 503,
-                                       .body = fedserver_blob_new(&w)};
-}
-
 static void answer(http_exchange *x) {
     const fedserver_response *r = &x->response;
     const bool same = x->known[0] != '\0' && strcmp(x->known, r->etag) == 0 && r->status < 300;
@@ -84,7 +71,16 @@ void http_guest_end(http_exchange *x) {
     /* Without an answer its batch failed, or this process stops: the next leader gets it then. */
     const bool answered = x->state == STATE_ANSWER && x->refused != &http_refusal_stopping;
     if (answered && x->refused != NULL) {
-        refuse(x);
+        /* A refusal as the response that a peer of ours would get. */
+        char json[256];
+        fed_writer w;
+        fed_writer_growing(&w);
+        fed_write_bytes(&w, json, (size_t)http_refusal_json(x->refused, json, sizeof json));
+        fedserver_blob_free(x->response.body);
+        x->response = (fedserver_response){.status = x->refused->status,
+                                           .content_type = "application/json",
+                                           .retry_after_s = x->refused->status == 503,
+                                           .body = fedserver_blob_new(&w)};
     }
     if (x->link != NULL && answered) {
         answer(x);

@@ -54,19 +54,6 @@ static bool is_page(const http_headers_answer *a) {
     return a->content_type != NULL && strncmp(a->content_type, "text/html", 9) == 0;
 }
 
-/* For browsers only. A device's link is too slow for headers that only browsers heed. */
-static void put_security(const http_headers_answer *a, http_headers_put put, void *user) {
-    PUT_ALL(of_the_front);
-    if (is_page(a)) {
-        PUT_ALL(of_pages);
-    } else {
-        put(user, "Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'");
-    }
-    if (a->host != NULL && !is_localhost(a->host)) {
-        put(user, "Strict-Transport-Security", "max-age=31536000");
-    }
-}
-
 void http_headers_each(const http_headers_answer *a, http_headers_put put, void *user) {
     char text[96];
     const bool kept = a->response->immutable && (a->status == 200 || a->status == 206);
@@ -76,7 +63,16 @@ void http_headers_each(const http_headers_answer *a, http_headers_put put, void 
     put(user, "Cache-Control", kept ? "public, max-age=31536000, immutable" : "no-store");
     PUT_ALL(of_all);
     if (a->listener == FEDSERVER_FRONT || is_page(a)) { /* operators read it on both listeners */
-        put_security(a, put, user);
+        /* For browsers only. A device's link is too slow for headers that only browsers heed. */
+        PUT_ALL(of_the_front);
+        if (is_page(a)) {
+            PUT_ALL(of_pages);
+        } else {
+            put(user, "Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'");
+        }
+        if (a->host != NULL && !is_localhost(a->host)) {
+            put(user, "Strict-Transport-Security", "max-age=31536000");
+        }
     }
     put_text("Content-Type", a->content_type != NULL ? a->content_type : "", put, user);
     put_text("ETag", a->response->etag, put, user);

@@ -92,20 +92,16 @@ static size_t slot_of(const uint8_t key[HTTP_LIMITS_KEY], size_t slot_count) {
     return (size_t)hash & (slot_count - 1);
 }
 
-static bool forgettable(const http_limits *limits, http_limits_peer *peer, int64_t now_ms) {
-    const http_limits_rules *rules = &limits->rules;
-    fill(rules, peer, now_ms);
-    return peer->connections == 0 && peer->requests >= rules->requests_burst &&
-           peer->bytes >= rules->bytes_burst && peer->failures >= rules->failures_burst;
-}
-
 /* Forget idle peers. If more than half of the table is still in use, double it. */
 static bool make_room(http_limits *limits, int64_t now_ms) {
+    const http_limits_rules *rules = &limits->rules;
     size_t kept = 0;
     for (size_t k = 0; k < limits->slot_count; k++) {
         for (http_limits_peer **at = &limits->slots[k]; *at != NULL;) {
             http_limits_peer *p = *at;
-            if (forgettable(limits, p, now_ms)) {
+            fill(rules, p, now_ms);
+            if (p->connections == 0 && p->requests >= rules->requests_burst &&
+                p->bytes >= rules->bytes_burst && p->failures >= rules->failures_burst) {
                 *at = p->next;
                 free(p);
             } else {
@@ -179,10 +175,6 @@ static double wait_s(double left, double per_s) {
     return left > 0 ? 0 : per_s > 0 ? (1 - left) / per_s : 1;
 }
 
-static double most(double a, double b) {
-    return a > b ? a : b;
-}
-
 static uint32_t whole_s(double wait_s) {
     return wait_s < 3600 ? (uint32_t)wait_s + 1 : 3600;
 }
@@ -194,8 +186,9 @@ uint32_t http_limits_ask(const http_limits *limits, http_limits_peer *peer, bool
     if (peer->connections > rules->connections || (upload && peer->uploads >= rules->uploads)) {
         return 1;
     }
-    const double wait = most(wait_s(peer->requests, rules->requests_per_s),
-                             wait_s(peer->bytes, rules->bytes_per_s));
+    const double of_requests = wait_s(peer->requests, rules->requests_per_s);
+    const double of_bytes = wait_s(peer->bytes, rules->bytes_per_s);
+    const double wait = of_requests > of_bytes ? of_requests : of_bytes;
     if (wait > 0) {
         return whole_s(wait);
     }

@@ -3,11 +3,11 @@
 #include "fedserver/http/http_loop.h"
 
 #include <poll.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "fed/clock.h"
 #include "fedserver/http/http_batch.h"
+#include "fedserver/http/http_carry.h"
 #include "fedserver/http/http_cluster.h"
 #include "fedserver/http/http_release.h"
 #include "fedserver/http/http_socket.h"
@@ -58,38 +58,6 @@ static void wake_held(http *h) {
 
 /* ---- the loop ------------------------------------------------------------------------------- */
 
-static fed_status iterate(http *h, fed_error *err) {
-    h->resumed = false;
-    for (size_t k = 0; k < 2; k++) {
-        if (h->listeners[k].daemon != NULL) {
-            (void)MHD_run(h->listeners[k].daemon);
-        }
-    }
-    http_peers_cut_silent(&h->peers);
-    http_cluster_turn(h);
-    wake_held(h);
-    if (http_batch_is_open(h) || h->queue.first != NULL || h->woken ||
-        fed_clock_unix_ms() >= h->next_ms) {
-        h->woken = false;
-        return http_batch_end(h, err);
-    }
-    return FED_OK;
-}
-
-/* When libmicrohttpd wants to run again; 0: at once. */
-static int64_t daemons_wait_ms(http *h) {
-    int64_t least_ms = LOOK_MS;
-    for (size_t k = 0; k < 2; k++) {
-        MHD_UNSIGNED_LONG_LONG wait_ms = 0;
-        if (h->listeners[k].daemon != NULL &&
-            MHD_get_timeout(h->listeners[k].daemon, &wait_ms) == MHD_YES &&
-            wait_ms < (MHD_UNSIGNED_LONG_LONG)least_ms) {
-            least_ms = (int64_t)wait_ms;
-        }
-    }
-    return least_ms;
-}
-
 /* libmicrohttpd may say "at once" although no peer is ready. Believe it while bytes move. After
  * a few iterations in which no byte moved, wait longer and longer; an event ends the wait. */
 static int64_t believed_wait_ms(http *h, int64_t asked_ms, bool moved_any) {
@@ -118,8 +86,18 @@ static int64_t wait_ms(http *h, bool moved_any) {
         h->idle_iterations = 0;
         return 0;
     }
-    int64_t wait = believed_wait_ms(h, daemons_wait_ms(h), moved_any);
-    wait = least(wait, http_cluster_wait_ms(h));
+    int64_t wanted = LOOK_MS; /* when libmicrohttpd wants to run again; 0: at once */
+    for (size_t k = 0; k < 2; k++) {
+        MHD_UNSIGNED_LONG_LONG ms = 0;
+        if (h->listeners[k].daemon != NULL &&
+            MHD_get_timeout(h->listeners[k].daemon, &ms) == MHD_YES && ms < LOOK_MS) {
+            wanted = least(wanted, (int64_t)ms);
+        }
+    }
+    int64_t wait = believed_wait_ms(h, wanted, moved_any);
+    if (h->cluster != NULL) {
+        wait = least(wait, cluster_next_ms(h->cluster) - fed_clock_monotonic_ms());
+    }
     wait = least(wait, h->next_ms - fed_clock_unix_ms());
     if (h->held.first != NULL) {
         wait = least(wait, h->held_next_ms - fed_clock_monotonic_ms());
@@ -129,11 +107,25 @@ static int64_t wait_ms(http *h, bool moved_any) {
 
 fed_status http_loop_iterate(http *h, fed_error *err) {
     const uint64_t before = h->progress;
-    FED_TRY(iterate(h, err));
-    struct pollfd wakers[] = {{.fd = h->listeners[0].epoll_fd, .events = POLLIN},
-                              {.fd = h->listeners[1].epoll_fd, .events = POLLIN},
-                              {.fd = fedserver_wake_fd(h->server), .events = POLLIN},
-                              {.fd = http_cluster_fd(h), .events = POLLIN}};
+    h->resumed = false;
+    for (size_t k = 0; k < 2; k++) {
+        if (h->listeners[k].daemon != NULL) {
+            (void)MHD_run(h->listeners[k].daemon);
+        }
+    }
+    http_peers_cut_silent(&h->peers);
+    http_cluster_turn(h);
+    wake_held(h);
+    if (http_batch_is_open(h) || h->queue.first != NULL || h->woken ||
+        fed_clock_unix_ms() >= h->next_ms) {
+        h->woken = false;
+        FED_TRY(http_batch_end(h, err));
+    }
+    struct pollfd wakers[] = {
+        {.fd = h->listeners[0].epoll_fd, .events = POLLIN},
+        {.fd = h->listeners[1].epoll_fd, .events = POLLIN},
+        {.fd = fedserver_wake_fd(h->server), .events = POLLIN},
+        {.fd = h->cluster != NULL ? cluster_fd(h->cluster) : -1, .events = POLLIN}};
     (void)poll(wakers, sizeof wakers / sizeof wakers[0], (int)wait_ms(h, h->progress != before));
     h->woken = wakers[2].revents != 0;
     return FED_OK;
@@ -156,7 +148,10 @@ fed_status http_loop_drain(http *h, fed_error *err) {
         FED_TRY(http_batch_end(h, err));
     }
     fedserver_let_go(h->server); /* connections take seconds to end; nobody need wait for that */
-    http_cluster_stop(h);
+    if (h->cluster != NULL) {
+        http_carry_stop(h);
+        cluster_dismiss(h->cluster);
+    }
     const int64_t end_ms = fed_clock_monotonic_ms() + DRAIN_MS;
     while (h->live > 0 && fed_clock_monotonic_ms() < end_ms) {
         FED_TRY(http_loop_iterate(h, err));

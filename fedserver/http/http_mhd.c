@@ -38,10 +38,6 @@ enum {
 
 /* ---- libmicrohttpd's callbacks -------------------------------------------------------------- */
 
-static void *session_of(struct MHD_Connection *connection) {
-    return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION)->tls_session;
-}
-
 /* libmicrohttpd: a connection has opened (before its handshake) or closed (after everything
  * else). */
 static void on_peer(void *user, struct MHD_Connection *connection, void **context,
@@ -53,16 +49,12 @@ static void on_peer(void *user, struct MHD_Connection *connection, void **contex
     }
     const int fd =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
-    *context = http_peer_new(&l->http->peers, l, l->kind, session_of(connection), fd);
+    void *session =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION)->tls_session;
+    *context = http_peer_new(&l->http->peers, l, l->kind, session, fd);
     if (*context == NULL) {
         (void)shutdown(fd, SHUT_RDWR);
     }
-}
-
-/* The request is complete. */
-static enum MHD_Result take_in(http_exchange *x) {
-    const bool answered = http_exchange_end(x) || http_batch_answers(x->http, x);
-    return answered ? http_answer(x) : http_exchange_park(x);
 }
 
 /* libmicrohttpd: called when a request's head is there, for each piece of its body, when the
@@ -86,7 +78,9 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *connection,
             *len = 0;
             return http_exchange_take(x, data, piece);
         }
-        return take_in(x);
+        /* the request is complete */
+        return http_exchange_end(x) || http_batch_answers(x->http, x) ? http_answer(x)
+                                                                      : http_exchange_park(x);
     case STATE_ANSWER:
         return http_answer(x);
     case STATE_PARKED:
@@ -167,11 +161,6 @@ static fed_status start_daemon(http *h, fedserver_listener kind, int fd, uint32_
     return FED_OK;
 }
 
-static bool serves(const fedserver_http_options *options, int kind) {
-    return options->doors == FEDSERVER_DOORS_BOTH ||
-           (options->doors == FEDSERVER_DOOR_FRONT) == (kind == FEDSERVER_FRONT);
-}
-
 static fed_status open_doors(http *h, const fedserver_http_options *options, uint16_t ports[2],
                              fed_error *err) {
     FED_TRY(http_proxies_read(options->proxies, &h->peers.proxies, err));
@@ -182,7 +171,8 @@ static fed_status open_doors(http *h, const fedserver_http_options *options, uin
     const uint32_t limits[2] = {wanted != 0 ? wanted : front, wanted != 0 ? wanted : devices};
     for (int kind = FEDSERVER_FRONT; kind <= FEDSERVER_DEVICES; kind++) {
         int fd = kind == FEDSERVER_FRONT ? options->front_socket : 0;
-        if (!serves(options, kind)) {
+        if (options->doors != FEDSERVER_DOORS_BOTH &&
+            (options->doors == FEDSERVER_DOOR_FRONT) != (kind == FEDSERVER_FRONT)) {
             continue;
         }
         FED_TRY(http_tls_load(&h->tls, fedserver_directory(h->server), (fedserver_listener)kind,

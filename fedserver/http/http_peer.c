@@ -6,7 +6,6 @@
 #include <sys/socket.h>
 
 #include "fed/clock.h"
-#include "fedserver/http/http_socket.h"
 
 enum {
     HEAD_MS = 30 * 1000,     /* from the connect, or the last answer, to a whole request head */
@@ -92,21 +91,15 @@ http_peer *http_peer_new(http_peers *peers, struct http_listener *listener, feds
     return p;
 }
 
-/* The peer leaves: did its handshake fail? */
-static void count_handshake(const http_peer *peer) {
-    if (peer->spoke) {
-        return;
-    }
-    ++peer->peers->failed[peer->over_budget    ? FEDSERVER_HANDSHAKE_BUDGET
-                          : peer->gate.refused ? FEDSERVER_HANDSHAKE_CERTIFICATE
-                                               : FEDSERVER_HANDSHAKE_UNFINISHED];
-}
-
 void http_peer_free(http_peer *peer) {
     if (peer != NULL) {
         http_peer_settled(peer);
         take_account(peer, NULL);
-        count_handshake(peer);
+        if (!peer->spoke) { /* its handshake failed */
+            ++peer->peers->failed[peer->over_budget    ? FEDSERVER_HANDSHAKE_BUDGET
+                                  : peer->gate.refused ? FEDSERVER_HANDSHAKE_CERTIFICATE
+                                                       : FEDSERVER_HANDSHAKE_UNFINISHED];
+        }
         http_wire_free(&peer->wire);
     }
     free(peer);

@@ -48,31 +48,23 @@ void http_hold(http *h, http_exchange *x, int64_t until_ms) {
     http_queue_add(&h->held, x);
 }
 
-static int64_t hold_ms(const fedserver_response *response) {
-    return response->hold_ms < HOLD_MOST_MS ? response->hold_ms : HOLD_MOST_MS;
-}
-
-static void pay(http_exchange *x) {
+void http_release_settle(http_exchange *x) {
     size_t len = 0;
-    if (x->peer == NULL) { /* its own coordinator has it pay */
-        return;
-    }
     if (x->response.body != NULL) {
         (void)fedserver_blob_data(x->response.body, &len);
     }
-    const bool trial = strcmp(x->request.method, "POST") == 0; /* a GET tries no token */
-    x->wait_s = http_peer_answered(x->peer, trial, x->response.status, len);
-    x->refused = x->wait_s > 0 ? &http_refusal_too_many : NULL;
-}
-
-void http_release_settle(http_exchange *x) {
-    pay(x);
+    if (x->peer != NULL) { /* else its own coordinator has it pay */
+        const bool trial = strcmp(x->request.method, "POST") == 0; /* a GET tries no token */
+        x->wait_s = http_peer_answered(x->peer, trial, x->response.status, len);
+        x->refused = x->wait_s > 0 ? &http_refusal_too_many : NULL;
+    }
     http_exchange_drop_body(x);
 }
 
 void http_release(http *h, http_exchange *x) {
     if (x->response.hold && x->state != STATE_CUT) {
-        http_hold(h, x, fed_clock_monotonic_ms() + hold_ms(&x->response));
+        const int64_t ms = x->response.hold_ms < HOLD_MOST_MS ? x->response.hold_ms : HOLD_MOST_MS;
+        http_hold(h, x, fed_clock_monotonic_ms() + ms);
         return;
     }
     if (x->state != STATE_CUT) {

@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -54,16 +53,6 @@ static bool parse(const char *address, uint16_t port, endpoint *to) {
     return inet_pton(AF_INET, address, &to->v4.sin_addr) == 1;
 }
 
-/* The port that a socket is bound to. */
-static uint16_t bound_port(int fd) {
-    endpoint at = {.any = {0}};
-    socklen_t len = sizeof at;
-    if (getsockname(fd, &at.any, &len) != 0) {
-        return 0;
-    }
-    return ntohs(at.any.sa_family == AF_INET6 ? at.v6.sin6_port : at.v4.sin_port);
-}
-
 /* A bound and listening socket, or -1 and errno. */
 static int open_listening(const endpoint *at) {
     int fd = socket(at->any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -102,7 +91,9 @@ fed_status http_socket_listen(const char *address, uint16_t *port, int *fd, fed_
     if (opened < 0) {
         return bind_failed(address, *port, errno, err);
     }
-    *port = bound_port(opened);
+    socklen_t len = sizeof at;
+    const bool bound = getsockname(opened, &at.any, &len) == 0;
+    *port = bound ? ntohs(at.any.sa_family == AF_INET6 ? at.v6.sin6_port : at.v4.sin_port) : 0;
     *fd = opened;
     return FED_OK;
 }

@@ -7,7 +7,6 @@
 #include <stdint.h>
 
 #include "fed/error.h"
-#include "fed/hash.h"
 
 /**
  * Listen on a numeric address ("127.0.0.1", "::"). *port: the port that is wanted, or 0 for any

@@ -242,12 +242,6 @@ static int note_extension(void *user, unsigned id, const unsigned char *data, un
     return 0;
 }
 
-static bool offers_ticket(const gnutls_datum_t *hello) {
-    bool found = false;
-    (void)gnutls_ext_raw_parse(&found, note_extension, hello, GNUTLS_EXT_RAW_FLAG_TLS_CLIENT_HELLO);
-    return found;
-}
-
 /* GnuTLS: a hello has arrived (GNUTLS_HOOK_PRE), or has been read and its key share computed. */
 static int on_hello(gnutls_session_t session, unsigned type, unsigned when, unsigned incoming,
                     const gnutls_datum_t *hello) {
@@ -260,7 +254,8 @@ static int on_hello(gnutls_session_t session, unsigned type, unsigned when, unsi
     /* the second hello answers our question: it is free */
     if (when == GNUTLS_HOOK_PRE && !gate->asked) {
         gate->asked = true;
-        gate->ticket = offers_ticket(hello);
+        (void)gnutls_ext_raw_parse(&gate->ticket, note_extension, hello,
+                                   GNUTLS_EXT_RAW_FLAG_TLS_CLIENT_HELLO);
         admitted = gate->admit(gate->user, gate->ticket);
     } else if (when == GNUTLS_HOOK_POST && gate->ticket &&
                gnutls_session_is_resumed(session) == 0) {
@@ -278,16 +273,6 @@ void http_tls_attach(void *session, http_tls_gate *gate) {
     gnutls_transport_set_vec_push_function(session, push);
 }
 
-static void log_refused(const http_tls_gate *gate, unsigned status) {
-    gnutls_datum_t reason = {NULL, 0};
-    char address[HTTP_ADDRESS_TEXT];
-    http_address_write(&gate->wire->address, address);
-    (void)gnutls_certificate_verification_status_print(status, GNUTLS_CRT_X509, &reason, 0);
-    fed_logf(gate->log, FED_LOG_INFO, "%s: refused a client certificate. %s", address,
-             reason.data != NULL ? (const char *)reason.data : "");
-    gnutls_free(reason.data);
-}
-
 /* Runs inside the handshake: a peer that fails here never reaches the parser of requests. */
 static int verify_device(gnutls_session_t session) {
     unsigned char client_use[] = GNUTLS_KP_TLS_WWW_CLIENT;
@@ -298,7 +283,13 @@ static int verify_device(gnutls_session_t session) {
     }
     http_tls_gate *gate = gnutls_transport_get_ptr(session);
     gate->refused = true;
-    log_refused(gate, status);
+    gnutls_datum_t reason = {NULL, 0};
+    char address[HTTP_ADDRESS_TEXT];
+    http_address_write(&gate->wire->address, address);
+    (void)gnutls_certificate_verification_status_print(status, GNUTLS_CRT_X509, &reason, 0);
+    fed_logf(gate->log, FED_LOG_INFO, "%s: refused a client certificate. %s", address,
+             reason.data != NULL ? (const char *)reason.data : "");
+    gnutls_free(reason.data);
     (void)gnutls_alert_send(session, GNUTLS_AL_FATAL,
                             (status & GNUTLS_CERT_EXPIRED) != 0 ? GNUTLS_A_CERTIFICATE_EXPIRED
                                                                 : GNUTLS_A_BAD_CERTIFICATE);

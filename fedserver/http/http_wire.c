@@ -64,14 +64,6 @@ static bool take_proxy_header(http_wire *wire) {
     return n > 0 && found == HTTP_PROXY_DONE && recv(wire->fd, bytes, used, 0) == (ssize_t)used;
 }
 
-static ssize_t pull_kept(http_wire *wire, void *dst, size_t size) {
-    const size_t len = least(size, wire->ahead.len);
-    memcpy(dst, wire->ahead.data + wire->ahead.at, len);
-    use(&wire->ahead, len);
-    count(wire, (ssize_t)len);
-    return (ssize_t)len;
-}
-
 /* libmicrohttpd, with epoll, reads a connection until it hears EAGAIN. So bytes that wait in memory
  * need no event. */
 ssize_t http_wire_pull(http_wire *wire, void *dst, size_t size) {
@@ -79,7 +71,11 @@ ssize_t http_wire_pull(http_wire *wire, void *dst, size_t size) {
         return -1;
     }
     if (wire->ahead.len > 0) {
-        return pull_kept(wire, dst, size);
+        const size_t len = least(size, wire->ahead.len);
+        memcpy(dst, wire->ahead.data + wire->ahead.at, len);
+        use(&wire->ahead, len);
+        count(wire, (ssize_t)len);
+        return (ssize_t)len;
     }
     uint8_t ahead[AHEAD];
     const struct iovec parts[] = {{.iov_base = dst, .iov_len = size},
@@ -106,17 +102,12 @@ void http_wire_hold(http_wire *wire) {
     wire->holds = true;
 }
 
-static size_t size_of(const struct iovec *parts, int part_count) {
+/* False: too large to be held, or nowhere to hold it. */
+static bool hold(http_wire *wire, const struct iovec *parts, int part_count) {
     size_t size = 0;
     for (int k = 0; k < part_count; k++) {
         size += parts[k].iov_len;
     }
-    return size;
-}
-
-/* False: too large to be held, or nowhere to hold it. */
-static bool hold(http_wire *wire, const struct iovec *parts, int part_count) {
-    const size_t size = size_of(parts, part_count);
     if (wire->held.len > 0 || size == 0 || size > HELD_MOST || !keep(&wire->held, size)) {
         return false;
     }
