@@ -288,20 +288,14 @@ unsigned fedserver_relay_hear(fedserver_relay *relay) {
 
 /* -- the process of the rounds -- */
 
-static front *free_slot(fedserver_relay *relay) {
-    for (size_t k = 0; k < PEERS; k++) {
-        if (relay->fronts[k].fd < 0) {
-            return &relay->fronts[k];
-        }
-    }
-    return NULL;
-}
-
 /* Close a front that is one too many: while it waited, the socket would stay readable for ever. */
 static void accept_fronts(fedserver_relay *relay) {
     for (int fd; (fd = accept(relay->listening, NULL, NULL)) >= 0;) {
-        front *f = free_slot(relay);
-        if (f == NULL) {
+        front *f = relay->fronts;
+        while (f < relay->fronts + PEERS && f->fd >= 0) {
+            f++;
+        }
+        if (f == relay->fronts + PEERS) {
             close(fd);
             continue;
         }
@@ -312,13 +306,6 @@ static void accept_fronts(fedserver_relay *relay) {
     }
 }
 
-/* The function that answers, and its argument. */
-typedef struct answerer {
-    fedserver_relay_answer answer;
-    void *user;
-    int64_t now_ms;
-} answerer;
-
 static void set_answer(front *f, const char *path, const fedserver_response *response,
                        fedserver_blob *body) {
     fedserver_blob_free(f->body);
@@ -326,18 +313,6 @@ static void set_answer(front *f, const char *path, const fedserver_response *res
     snprintf(f->head, sizeof f->head, "%d %s %s %s\n", response->status, path,
              response->etag[0] != '\0' ? response->etag : "-",
              response->content_type != NULL ? response->content_type : "text/plain");
-}
-
-static fed_status answer_question(front *f, const answerer *a, const char *path, fed_error *err) {
-    fedserver_response response = {.status = 200};
-    bool known = false;
-    FED_TRY(a->answer(a->user, path, a->now_ms, &known, &response, err));
-    if (!known) {
-        drop_front(f);
-        return FED_OK;
-    }
-    set_answer(f, path, &response, response.body);
-    return FED_OK;
 }
 
 /* False: nothing has come, or the front was dropped. */
@@ -356,22 +331,26 @@ static bool read_question(front *f, char path[QUESTION]) {
     return true;
 }
 
-static fed_status serve_front(front *f, const answerer *a, fed_error *err) {
-    char path[QUESTION];
-    return read_question(f, path) ? answer_question(f, a, path, err) : FED_OK;
-}
-
 fed_status fedserver_relay_serve(fedserver_relay *relay, fedserver_relay_answer answer, void *user,
                                  int64_t now_ms, fed_error *err) {
-    const answerer a = {answer, user, now_ms};
     if (relay == NULL) {
         return FED_OK;
     }
     accept_fronts(relay);
     /* one question of each front; the next ones wait in the socket */
     for (size_t k = 0; k < PEERS; k++) {
-        if (relay->fronts[k].fd >= 0) {
-            FED_TRY(serve_front(&relay->fronts[k], &a, err));
+        front *f = &relay->fronts[k];
+        char path[QUESTION];
+        fedserver_response response = {.status = 200};
+        bool known = false;
+        if (f->fd < 0 || !read_question(f, path)) {
+            continue;
+        }
+        FED_TRY(answer(user, path, now_ms, &known, &response, err));
+        if (known) {
+            set_answer(f, path, &response, response.body);
+        } else {
+            drop_front(f);
         }
     }
     return FED_OK;
