@@ -4,13 +4,6 @@
 
 #include "fedserver/commands/command.h"
 
-/* Days since 1970-01-01. Years begin in March here, so that the leap day is the last of them. */
-static int64_t days_since_1970(int year, int month, int day) {
-    const int64_t y = year - (month <= 2);
-    const int64_t m = month + (month <= 2 ? 9 : -3);
-    return y * 365 + y / 4 - y / 100 + y / 400 + (m * 153 + 2) / 5 + day - 1 - 719468;
-}
-
 /* "2026-01-31" or "2026-01-31T12:00:00Z", UTC; false: neither. */
 static bool read_time(const char *text, int64_t *ms) {
     int year, month, date, hour = 0, minute = 0, second = 0, end = 0, end_of_day = 0;
@@ -22,7 +15,13 @@ static bool read_time(const char *text, int64_t *ms) {
         month > 12 || date < 1 || date > 31) {
         return false;
     }
-    *ms = ((days_since_1970(year, month, date) * 24 + hour) * 60 + minute) * 60000 + second * 1000;
+    /* Days since 1970-01-01. Years begin in March here, so that the leap day is the last of
+     * them. */
+    const int64_t y = year - (month <= 2);
+    const int64_t m = month + (month <= 2 ? 9 : -3);
+    const int64_t days =
+        y * 365 + y / 4 - y / 100 + y / 400 + (m * 153 + 2) / 5 + date - 1 - 719468;
+    *ms = ((days * 24 + hour) * 60 + minute) * 60000 + second * 1000;
     return true;
 }
 

@@ -121,23 +121,12 @@ static bool take_whole(const struct row *row, const char *text, long *value) {
     return true;
 }
 
-static bool take_real(const struct row *row, const char *text, double *value) {
-    char *end;
-    *value = strtod(text, &end);
-    return end != text && *end == '\0' && *value >= row->low && *value <= row->high;
-}
-
-static bool take_item(const char *text, command_list *list) {
-    if (list->count == COMMAND_LIST || text[0] == '\0') {
-        return false;
-    }
-    list->items[list->count++] = text;
-    return true;
-}
-
 /* Take one option's value. False: the value is not valid. */
 static bool take(const struct row *row, const char *value, arguments *args) {
     void *member = (char *)args + row->offset;
+    command_list *list = member;
+    double *number = member;
+    char *end;
     switch (row->kind) {
     case FLAG:
         *(bool *)member = true;
@@ -146,28 +135,27 @@ static bool take(const struct row *row, const char *value, arguments *args) {
         *(const char **)member = value;
         return value[0] != '\0';
     case LIST:
-        return take_item(value, member);
+        if (list->count == COMMAND_LIST || value[0] == '\0') {
+            return false;
+        }
+        list->items[list->count++] = value;
+        return true;
     case WHOLE:
         return take_whole(row, value, member);
     default:
-        return take_real(row, value, member);
-    }
-}
-
-/* How many words may follow the options, at least and at most: "ID [POSITION]" is 1 and 2. */
-static void count_operands(const char *operands, int *least, int *most) {
-    *least = *most = 0;
-    for (const char *at = operands; at != NULL && *at != '\0'; at += strcspn(at, " ")) {
-        at += strspn(at, " ");
-        *least += *at != '[';
-        *most += 1;
+        *number = strtod(value, &end);
+        return end != value && *end == '\0' && *number >= row->low && *number <= row->high;
     }
 }
 
 static int take_operands(const command *cmd, int count, char **words, arguments *args) {
-    int least = 0;
-    int most = 0;
-    count_operands(cmd->operands, &least, &most);
+    int least = 0, most = 0;
+    /* How many words may follow the options, at least and at most: "ID [POSITION]" is 1 and 2. */
+    for (const char *at = cmd->operands; at != NULL && *at != '\0'; at += strcspn(at, " ")) {
+        at += strspn(at, " ");
+        least += *at != '[';
+        most += 1;
+    }
     if (count < least) {
         return command_usage(args, "this is missing", cmd->operands);
     }

@@ -13,14 +13,6 @@ static const command *const commands[] = {
 };
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
 
-static void print_commands(FILE *to) {
-    fputs("usage: fedserver COMMAND --dir DIR ...\n", to);
-    for (size_t k = 0; k < COMMANDS; k++) {
-        fprintf(to, "  %-9s %s\n", commands[k]->name, commands[k]->brief);
-    }
-    fputs("fedserver COMMAND --help says more.\n", to);
-}
-
 static int run(const command *cmd, int argc, char **argv) {
     arguments args;
     const int code = command_parse(cmd, argc, argv, &args);
@@ -42,6 +34,11 @@ int main(int argc, char **argv) {
         return COMMAND_OK;
     }
     const bool asked = strcmp(name, "--help") == 0 || strcmp(name, "help") == 0;
-    print_commands(asked ? stdout : stderr);
+    FILE *to = asked ? stdout : stderr;
+    fputs("usage: fedserver COMMAND --dir DIR ...\n", to);
+    for (size_t k = 0; k < COMMANDS; k++) {
+        fprintf(to, "  %-9s %s\n", commands[k]->name, commands[k]->brief);
+    }
+    fputs("fedserver COMMAND --help says more.\n", to);
     return asked ? COMMAND_OK : COMMAND_USAGE;
 }

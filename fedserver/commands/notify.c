@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/commands/notify.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -37,21 +38,15 @@ void notify_send(const char *message) {
     }
 }
 
-/* The watchdog's limit for this process; 0: there is none. */
-static int64_t watchdog_ms(void) {
-    const char *limit = getenv("WATCHDOG_USEC");
-    const char *pid = getenv("WATCHDOG_PID");
-    if (limit == NULL || (pid != NULL && strtoll(pid, NULL, 10) != (long long)getpid())) {
-        return 0;
-    }
-    return strtoll(limit, NULL, 10) / 1000;
-}
-
 void notify_alive(void) {
-    static int64_t limit_ms = -1, sent_ms; /* of this process: it has one manager */
+    /* of this process, which has one manager; no limit: 0, and not known yet: -1 */
+    static int64_t limit_ms = -1, sent_ms;
     const int64_t now_ms = fed_clock_monotonic_ms();
     if (limit_ms < 0) {
-        limit_ms = watchdog_ms();
+        const char *limit = getenv("WATCHDOG_USEC");
+        const char *pid = getenv("WATCHDOG_PID");
+        const bool ours = pid == NULL || strtoll(pid, NULL, 10) == (long long)getpid();
+        limit_ms = limit != NULL && ours ? strtoll(limit, NULL, 10) / 1000 : 0;
     }
     if (limit_ms > 0 && now_ms - sent_ms >= limit_ms / 3) {
         sent_ms = now_ms;

@@ -34,16 +34,6 @@ static void print_url(const char *what, const char *host, uint16_t port) {
     printf("%s https://%s%s%s:%u", what, v6 ? "[" : "", host, v6 ? "]" : "", port);
 }
 
-/* Every connected device is an open file. */
-static void raise_file_limit(void) {
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-        limit.rlim_cur = limit.rlim_max;
-        /* if the system refuses, the old limit is good enough */
-        (void)setrlimit(RLIMIT_NOFILE, &limit);
-    }
-}
-
 /* The front's process, as its parent sees it. */
 typedef struct front {
     const arguments *args;
@@ -179,12 +169,19 @@ static void announce_front(void *user, uint16_t front_port, uint16_t devices_por
     notify_send("READY=1");
 }
 
-static void catch_signals(void) {
+/* Every connected device is an open file: if the system refuses more, the old limit is good enough.
+ */
+static void prepare_process(void) {
+    struct rlimit limit;
     struct sigaction action = {.sa_handler = on_signal};
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGCHLD, &action, NULL);
     sigaction(SIGHUP, &action, NULL);
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &limit);
+    }
 }
 
 /* By default half of the machine: devices, connections and the disk's cache take the rest. */
@@ -270,8 +267,7 @@ static int run(const arguments *args) {
                                       .ready = open_front,
                                       .user = &f};
     fed_error err = {0};
-    catch_signals();
-    raise_file_limit();
+    prepare_process();
     fed_status status = args->cluster != NULL
                             ? listen_for_others(args->cluster, &options.cluster_socket, &err)
                             : FED_OK;
@@ -310,8 +306,7 @@ static int serve_front(const arguments *args) {
                                             .ready = announce_front,
                                             .user = (void *)(uintptr_t)args};
     fed_error err = {0};
-    catch_signals();
-    raise_file_limit();
+    prepare_process();
     (void)prctl(PR_SET_NAME, "fedserver-front"); /* for ps and top; it was "exe" */
     fed_status status = serve(args, FEDSERVER_GATE, &options, &log, NULL, &err);
     return status == FED_OK ? COMMAND_OK : fail(&log, &err);

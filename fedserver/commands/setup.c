@@ -1,7 +1,6 @@
 /* init, backup, restore, check, health: a coordinator's directory as a whole. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "fedserver/commands/upstream.h"

@@ -3,7 +3,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "fed/clock.h"
 #include "fedserver/commands/command.h"
@@ -38,12 +37,10 @@ static fed_status print_json(fedserver *server, fed_error *err,
 }
 
 static void print_when(const char *what, int64_t ms) {
-    char text[32];
-    time_t seconds = (time_t)(ms / 1000);
-    struct tm utc;
-    if (ms != 0) {
-        strftime(text, sizeof text, "%Y-%m-%d %H:%M", gmtime_r(&seconds, &utc));
-        printf(", %s %s", what, text);
+    char text[32] = "";
+    command_time(ms, text);
+    if (ms != 0) { /* day and minute of "2026-01-31T12:00:00Z" */
+        printf(", %s %.10s %.5s", what, text, text + 11);
     }
 }
 
@@ -103,25 +100,23 @@ static fed_status take_task(const arguments *args, uint64_t *id, fed_error *err)
     return FED_OK;
 }
 
-static fed_status change(fedserver *server, const arguments *args, fedserver_task_deed deed,
-                         const char *done, fed_error *err) {
+static fed_status change_task(fedserver *server, const arguments *args, fed_error *err) {
+    static const struct {
+        const command *command;
+        fedserver_task_deed deed;
+        const char *done;
+    } changes[] = {{&command_cancel, FEDSERVER_CANCEL, "cancelled"},
+                   {&command_pause, FEDSERVER_PAUSE, "paused"},
+                   {&command_resume, FEDSERVER_RESUME, "resumed"}};
+    size_t which = 0;
     uint64_t id = 0;
+    while (changes[which].command != args->command) {
+        which++;
+    }
     FED_TRY(take_task(args, &id, err));
-    FED_TRY(fedserver_task_change(server, fed_clock_unix_ms(), id, deed, err));
-    printf("task %llu is %s\n", (unsigned long long)id, done);
+    FED_TRY(fedserver_task_change(server, fed_clock_unix_ms(), id, changes[which].deed, err));
+    printf("task %llu is %s\n", (unsigned long long)id, changes[which].done);
     return FED_OK;
-}
-
-static fed_status cancel_task(fedserver *server, const arguments *args, fed_error *err) {
-    return change(server, args, FEDSERVER_CANCEL, "cancelled", err);
-}
-
-static fed_status pause_task(fedserver *server, const arguments *args, fed_error *err) {
-    return change(server, args, FEDSERVER_PAUSE, "paused", err);
-}
-
-static fed_status resume_task(fedserver *server, const arguments *args, fed_error *err) {
-    return change(server, args, FEDSERVER_RESUME, "resumed", err);
 }
 
 static fed_status move_task(fedserver *server, const arguments *args, fed_error *err) {
@@ -176,7 +171,7 @@ const command command_tasks = {
 
 const command command_cancel = {
     .name = "cancel",
-    .work = cancel_task,
+    .work = change_task,
     .operands = "ID",
     .brief = "end a task, and delete its model",
     .help = "usage: fedserver cancel --dir DIR ID\n"
@@ -185,7 +180,7 @@ const command command_cancel = {
 
 const command command_pause = {
     .name = "pause",
-    .work = pause_task,
+    .work = change_task,
     .operands = "ID",
     .brief = "let a task rest",
     .help = "usage: fedserver pause --dir DIR ID\n"
@@ -195,7 +190,7 @@ const command command_pause = {
 
 const command command_resume = {
     .name = "resume",
-    .work = resume_task,
+    .work = change_task,
     .operands = "ID",
     .brief = "put a paused task first in the queue",
     .help = "usage: fedserver resume --dir DIR ID\n"
