@@ -2,7 +2,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "fed/utf8.h"
 #include "fedserver/audit_log.h"

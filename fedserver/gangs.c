@@ -15,21 +15,6 @@ void fedserver_gangs_free(fedserver_gangs *gangs) {
     *gangs = (fedserver_gangs){0};
 }
 
-/* The texts come from outside. */
-static void clean(fed_gang *gang) {
-    fed_utf8_clean(gang->link);
-    fed_utf8_clean(gang->collective);
-    fed_utf8_clean(gang->sync);
-    fed_utf8_clean(gang->codec);
-    fed_utf8_clean(gang->pull);
-    fed_utf8_clean(gang->verdict);
-    for (uint32_t k = 0; k < gang->count; k++) {
-        fed_utf8_clean(gang->worker[k].phase);
-        fed_utf8_clean(gang->worker[k].host);
-        fed_utf8_clean(gang->worker[k].computes_on);
-    }
-}
-
 /* The device's gang, or a new one; NULL: there is no room for so many workers, or no memory. */
 static fedserver_gang *place(fedserver_gangs *gangs, const uint8_t *fingerprint, uint32_t workers) {
     fedserver_gang *own = NULL;
@@ -62,7 +47,18 @@ void fedserver_gangs_take(fedserver_gangs *gangs, const fedserver_device *device
     if (own != NULL) {
         own->heard_ms = now_ms;
         own->told = *told;
-        clean(&own->told);
+        /* The texts come from outside. */
+        fed_utf8_clean(own->told.link);
+        fed_utf8_clean(own->told.collective);
+        fed_utf8_clean(own->told.sync);
+        fed_utf8_clean(own->told.codec);
+        fed_utf8_clean(own->told.pull);
+        fed_utf8_clean(own->told.verdict);
+        for (uint32_t k = 0; k < own->told.count; k++) {
+            fed_utf8_clean(own->told.worker[k].phase);
+            fed_utf8_clean(own->told.worker[k].host);
+            fed_utf8_clean(own->told.worker[k].computes_on);
+        }
     }
 }
 

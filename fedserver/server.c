@@ -4,7 +4,6 @@
 #include "fedserver/server.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -12,7 +11,6 @@
 #include <unistd.h>
 
 #include "fed/clock.h"
-#include "fed/file.h"
 #include "fedserver/front/relay.h"
 #include "fedserver/identity/certificates.h"
 #include "fedserver/identity/enrolment.h"
@@ -127,31 +125,6 @@ uint32_t fedserver_version(const fedserver *server, bool *running) {
 
 /* -- start to serve -- */
 
-static fed_status read_pem(const fedserver *server, const char *name, fed_pem *pem,
-                           fed_error *err) {
-    char path[PATH_SIZE];
-    fedserver_path(server->directory, name, path, sizeof path);
-    uint8_t *text;
-    size_t len;
-    FED_TRY(fed_file_read(path, sizeof pem->text - 1, &text, &len, err));
-    memcpy(pem->text, text, len + 1);
-    free(text);
-    return FED_OK;
-}
-
-/* Warn if others can read the CA's key: they could enrol any device. */
-static void warn_of_readers(const fedserver *server) {
-    char path[4096];
-    struct stat file;
-    fedserver_path(server->directory, "ca.key", path, sizeof path);
-    if (stat(path, &file) == 0 && (file.st_mode & 077) != 0) {
-        fed_logf(server->log, FED_LOG_WARN,
-                 "%s can be read by others (mode %04o): chmod 0600 it; whoever has read it can "
-                 "enrol what they like",
-                 path, (unsigned)file.st_mode & 07777);
-    }
-}
-
 fed_status fedserver_ca_look(fedserver *server, int64_t now_ms, fedserver_ca_change *change,
                              fed_error *err) {
     return fedserver_ca_look_at(server->directory, server->store, server->db, now_ms, change, err);
@@ -166,11 +139,20 @@ fed_status fedserver_auth_open(fedserver *server, fedserver_auth *auth, fed_erro
     assert(server->setup.part != FEDSERVER_ROUNDS);
     if (server->ca_key.text[0] == '\0') {
         fed_pem key;
-        FED_TRY(read_pem(server, "ca.pem", &server->ca_bundle, err));
-        FED_TRY(read_pem(server, "ca.key", &key, err));
+        FED_TRY(fedserver_pem_read(server->directory, "ca.pem", &server->ca_bundle, err));
+        FED_TRY(fedserver_pem_read(server->directory, "ca.key", &key, err));
         FED_TRY(fedserver_ca_pick(&server->ca_bundle, &key, &server->ca_cert, err));
         server->ca_key = key;
-        warn_of_readers(server);
+        /* Warn if others can read the CA's key: they could enrol any device. */
+        char path[4096];
+        struct stat file;
+        fedserver_path(server->directory, "ca.key", path, sizeof path);
+        if (stat(path, &file) == 0 && (file.st_mode & 077) != 0) {
+            fed_logf(server->log, FED_LOG_WARN,
+                     "%s can be read by others (mode %04o): chmod 0600 it; whoever has read it can "
+                     "enrol what they like",
+                     path, (unsigned)file.st_mode & 07777);
+        }
     }
     int64_t life_s = server->setup.device_life_s;
     *auth = (fedserver_auth){
@@ -181,29 +163,6 @@ fed_status fedserver_auth_open(fedserver *server, fedserver_auth *auth, fed_erro
         .ca_cert = &server->ca_cert,
         .life_s = life_s != 0 ? life_s : DEVICE_LIFE_S};
     return FED_OK;
-}
-
-/* A thread that has made a version rings. */
-static fed_status hang_bell(fedserver *server, fed_error *err) {
-    const int bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (bell < 0) {
-        return fed_fail(
-            err, FED_EIO,
-            "the system gives no descriptor by which a thread could wake this process: allow "
-            "more open files (ulimit -n, LimitNOFILE)");
-    }
-    server->rounds.bell = bell;
-    server->rounds.apart_values = server->setup.apart_values;
-    fedserver_relay_watch(server->relay, bell);
-    return FED_OK;
-}
-
-/* The bell only wakes: the rounds look which threads have ended. */
-static void silence_bell(const fedserver *server) {
-    uint64_t rung;
-    const ssize_t got =
-        server->rounds.bell >= 0 ? read(server->rounds.bell, &rung, sizeof rung) : 0;
-    (void)got;
 }
 
 static bool shares(const fedserver *server) {
@@ -230,7 +189,17 @@ static fed_status start_serving(fedserver *server, fed_error *err) {
         FED_TRY(fedserver_relay_open(server->directory, server->setup.part, &server->relay, err));
     }
     if (server->setup.part != FEDSERVER_GATE && server->setup.apart_values > 0) {
-        FED_TRY(hang_bell(server, err));
+        /* A thread that has made a version rings. */
+        const int bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        if (bell < 0) {
+            return fed_fail(
+                err, FED_EIO,
+                "the system gives no descriptor by which a thread could wake this process: allow "
+                "more open files (ulimit -n, LimitNOFILE)");
+        }
+        server->rounds.bell = bell;
+        server->rounds.apart_values = server->setup.apart_values;
+        fedserver_relay_watch(server->relay, bell);
     }
     server->serving = true;
     return FED_OK;
@@ -252,28 +221,16 @@ static fed_status fail_alone(const fedserver *server, fed_error *err) {
 
 /* A follower has nothing in memory, so where its connection breaks it makes a new one: the database
  * may have failed over. It keeps its devices' connections meanwhile, and its link to the leader. */
-static fed_status begin_reopening(fedserver *server, fed_error *err) {
-    void *old = server->db;
-    server->db = server->rounds.db = NULL;
-    return fedserver_reopening_begin(server->store, server->directory, server->where, old,
-                                     &server->reopening, err);
-}
-
-static fed_status end_reopening(fedserver *server, fed_error *err) {
-    fedserver_reopening *reopening = server->reopening;
-    server->reopening = NULL;
-    FED_TRY(fedserver_reopening_end(reopening, &server->db, err));
-    server->rounds.db = server->db;
-    return FED_OK;
-}
-
 static fed_status ask_who_leads(fedserver *server, fed_error *err) {
     fed_error why = {0};
     fedserver_lead lead = {.mine = false};
     const fed_status status = server->store->lead(server->db, server->setup.address, &lead, &why);
     if (status == FED_EIO && !server->serving) {
         fed_logf(server->log, FED_LOG_WARN, "%s; this coordinator connects again", why.text);
-        return begin_reopening(server, err);
+        void *old = server->db;
+        server->db = server->rounds.db = NULL;
+        return fedserver_reopening_begin(server->store, server->directory, server->where, old,
+                                         &server->reopening, err);
     }
     FED_REQUIRE(status == FED_OK, fed_fail(err, status, "%s", why.text));
     server->lead = lead;
@@ -293,7 +250,10 @@ static fed_status look_who_leads(fedserver *server, fed_error *err) {
         if (!fedserver_reopening_ended(server->reopening)) {
             return FED_OK;
         }
-        FED_TRY(end_reopening(server, err));
+        fedserver_reopening *reopening = server->reopening;
+        server->reopening = NULL;
+        FED_TRY(fedserver_reopening_end(reopening, &server->db, err));
+        server->rounds.db = server->db;
     }
     server->lead_ms = now_ms;
     return ask_who_leads(server, err);
@@ -335,12 +295,6 @@ static fed_status go_on_leading(fedserver *server, fed_error *err) {
                         "in time; this process ends, and its next start follows");
     }
     return FED_OK;
-}
-
-static fed_status begin_shared(fedserver *server, fed_error *err) {
-    return server->parted    ? FED_OK
-           : server->serving ? go_on_leading(server, err)
-                             : follow(server, err);
 }
 
 void fedserver_let_go(fedserver *server) {
@@ -385,9 +339,9 @@ fed_status fedserver_begin(fedserver *server, fed_error *err) {
     if (server->broken) {
         return fed_fail(err, FED_ESTATE, "the coordinator has failed before; close and open it");
     }
-    if (shares(server)) {
-        FED_TRY(note(server, begin_shared(server, err)));
-    } else if (!server->serving) {
+    if (shares(server) && !server->parted) {
+        FED_TRY(note(server, server->serving ? go_on_leading(server, err) : follow(server, err)));
+    } else if (!shares(server) && !server->serving) {
         FED_TRY(note(server, start_serving(server, err)));
     }
     fedserver_batch_log_begin(&server->batch_log);
@@ -464,7 +418,12 @@ fed_status fedserver_tick(fedserver *server, int64_t now_ms, int64_t *next_ms, f
         server->rounds.epoch += fedserver_relay_hear(server->relay);
         return FED_OK;
     }
-    silence_bell(server); /* before the look: who rings after it wakes the next batch */
+    /* The bell only wakes: the rounds look which threads have ended. Silence it before the look:
+     * who rings after it wakes the next batch. */
+    uint64_t rung;
+    const ssize_t got =
+        server->rounds.bell >= 0 ? read(server->rounds.bell, &rung, sizeof rung) : 0;
+    (void)got;
     FED_TRY(note(server, fedserver_rounds_advance(&server->rounds, now_ms, err)));
     int64_t queue_ms = INT64_MAX;
     FED_TRY(note(server, fedserver_queue_advance(&server->rounds, now_ms, &queue_ms, err)));
