@@ -1,12 +1,15 @@
-/* Checks of a task file that need more than one key, and the canonical text of models and
- * codecs. task_source.c has read each value and checked it separately. */
+/* Checks of a task file that need more than one key, the canonical text of models and codecs, and
+ * the first model. task_source.c has read each value and checked it separately. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/task/config.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "fed/arch.h"
+#include "fed/checkpoint.h"
+#include "fed/file.h"
 #include "fed/optimizer_spec.h"
 #include "fedcodec/codec.h"
 #include "fedserver/strategies/strategy.h"
@@ -255,5 +258,58 @@ fed_status fedserver_config_parse(const char *path, const char *text, size_t len
     if (status == FED_OK) {
         *config = read;
     }
+    return status;
+}
+
+/* -- files -- */
+
+static fed_status load_initial(const fedserver_config *config, const fed_arch *arch, float *values,
+                               fed_error *err) {
+    fed_checkpoint *file = NULL;
+    fed_error why = {0};
+    fed_status status = fed_checkpoint_open(config->initial, &file, &why);
+    if (status == FED_OK) {
+        status = fed_checkpoint_read(file, &arch->layout, values, &why);
+        fed_checkpoint_close(file);
+    }
+    return status == FED_OK
+               ? FED_OK
+               : fed_fail(
+                     err, status,
+                     "%s; key \"initial\" takes a safetensors file with the names and shapes of "
+                     "key \"model\", and finite numbers",
+                     why.text);
+}
+
+fed_status fedserver_config_values(const fedserver_config *config, float **values, size_t *size,
+                                   fed_error *err) {
+    fed_arch arch;
+    FED_TRY(fed_arch_parse(config->task.wire.model, &arch, err));
+    size_t n = arch.layout.size;
+    float *made = malloc(n * sizeof *made);
+    fed_status status = FED_OK;
+    if (made == NULL) {
+        status = fed_fail(err, FED_ENOMEM, "out of memory for %zu values", n);
+    } else if (config->initial[0] != '\0') {
+        status = load_initial(config, &arch, made, err);
+    } else {
+        fed_arch_init_values(&arch, config->task.wire.seed, made);
+    }
+    fed_arch_free(&arch);
+    if (status != FED_OK) {
+        free(made);
+        return status;
+    }
+    *values = made;
+    *size = n;
+    return FED_OK;
+}
+
+fed_status fedserver_config_read(const char *path, fedserver_config *config, fed_error *err) {
+    uint8_t *text;
+    size_t len;
+    FED_TRY(fed_file_read(path, 1 << 20, &text, &len, err));
+    fed_status status = fedserver_config_parse(path, (const char *)text, len, config, err);
+    free(text);
     return status;
 }

@@ -1,9 +1,10 @@
-/* Writes and reads the text of a task by the table of fields. */
+/* Writes and reads the text of a task by the table of fields; the words for its states. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/task/task_text.h"
 
 #include <stdio.h>
 
+#include "fedserver/operator.h"
 #include "fedserver/task/task_source.h"
 
 /* A comma precedes every key except the first key of an object. */
@@ -68,4 +69,9 @@ fed_status fedserver_task_text_read(uint64_t id, const char *text, size_t len, f
     }
     *task = read.task;
     return FED_OK;
+}
+
+const char *fedserver_task_state_name(fedserver_task_state state) {
+    static const char *const names[] = {"queued", "running", "finished", "paused", "cancelled"};
+    return (size_t)state < sizeof names / sizeof names[0] ? names[state] : "?";
 }
