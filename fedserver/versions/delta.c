@@ -243,12 +243,6 @@ fed_status fedserver_versions_given(const fedserver_versions *v, const float *va
     return status;
 }
 
-void fedserver_versions_replace(fedserver_versions *v, fedserver_versions *next) {
-    fedserver_versions_free(v);
-    *v = *next;
-    *next = (fedserver_versions){0};
-}
-
 const uint8_t *fedserver_versions_part(const fedserver_versions *v, size_t *len, uint64_t *digest) {
     assert(v->parts > 0);
     const fedserver_link *last = &v->links[v->parts - 1];

@@ -67,9 +67,6 @@ fed_status fedserver_versions_next(const fedserver_versions *v, const fedcodec *
                                    uint32_t small, const float *mean, float *residual,
                                    fedserver_versions *next, fed_error *err) FED_CHECKED;
 
-/** Let `next` take the place of v. */
-void fedserver_versions_replace(fedserver_versions *v, fedserver_versions *next);
-
 /** The newest delta, a fed_part: its bytes, which are the chain's, and their digest. */
 const uint8_t *fedserver_versions_part(const fedserver_versions *v, size_t *len, uint64_t *digest);
 

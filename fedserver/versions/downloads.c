@@ -80,12 +80,6 @@ static fedserver_made *slot_for_snapshot(fedserver_downloads *d) {
     return youngest;
 }
 
-/* Is the patch no longer needed? The devices that asked for it have had time to fetch it, or
- * want a newer version by now. */
-static bool is_over(const fedserver_made *patch, uint32_t newest, int64_t now_ms) {
-    return patch->to != newest || now_ms - patch->asked_ms >= FEDSERVER_PATCH_MS;
-}
-
 /* A free slot, once the other patches have no more than a snapshot's bytes. NULL: too many
  * patches are in use. */
 static fedserver_made *slot_for_patch(fedserver_downloads *d, const fedserver_versions *v,
@@ -98,8 +92,10 @@ static fedserver_made *slot_for_patch(fedserver_downloads *d, const fedserver_ve
             bytes += made_len(made);
             if (made->blob == NULL) {
                 slot = made;
-            } else if (is_over(made, v->version, now_ms) &&
+            } else if ((made->to != v->version || now_ms - made->asked_ms >= FEDSERVER_PATCH_MS) &&
                        (oldest == NULL || made->asked_ms < oldest->asked_ms)) {
+                /* no longer needed: the devices that asked for it have had time to fetch it, or want
+                 * a newer version by now */
                 oldest = made;
             }
         }

@@ -36,21 +36,15 @@ static size_t len_of(const fedserver_run *run) {
 
 /* -- the files that are there -- */
 
-/* Do two tasks have the same bytes, such as the same initial model? They share the file. */
-static bool is_shared(const fedserver_shelf *shelf, const fedserver_shelf_item *item) {
-    for (size_t k = 0; k < FEDSERVER_SHELF; k++) {
-        const fedserver_shelf_item *other = &shelf->items[k];
-        if (other != item && other->address.len != 0 &&
-            memcmp(other->address.key, item->address.key, FED_SEALED_KEY) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static void remove_item(fedserver_shelf *shelf, const char *directory, fedserver_shelf_item *item) {
     char path[PATH_BYTES];
-    if (!is_shared(shelf, item)) {
+    bool shared = false; /* two tasks share a file of the same bytes, such as one initial model */
+    for (size_t k = 0; k < FEDSERVER_SHELF; k++) {
+        const fedserver_shelf_item *other = &shelf->items[k];
+        shared = shared || (other != item && other->address.len != 0 &&
+                            memcmp(other->address.key, item->address.key, FED_SEALED_KEY) == 0);
+    }
+    if (!shared) {
         path_of_key(directory, item->address.key, path);
         (void)unlink(path);
     }

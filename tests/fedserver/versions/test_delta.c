@@ -35,7 +35,8 @@ static void advance(fixture *f, const float *mean) {
     assert_fed_ok_err(fedserver_versions_next(&f->versions, &f->codec, 0, mean,
                                               f->versions.residual, &next, &err));
     f->versions.residual = NULL;
-    fedserver_versions_replace(&f->versions, &next);
+    fedserver_versions_free(&f->versions);
+    f->versions = next;
 }
 
 /* What a device at version `have` is sent: how many deltas, and what they make of its values; -1:
@@ -120,7 +121,8 @@ static void the_next_version_is_made_beside_the_old_one(void **state) {
                         fedserver_blob_data(chain, &old_len), old_len);
     assert_true(new_len > old_len && next.parts == 2);
     f.versions.residual = NULL;
-    fedserver_versions_replace(&f.versions, &next);
+    fedserver_versions_free(&f.versions);
+    f.versions = next;
     fedserver_blob_free(chain);
     assert_int_equal(f.versions.version, 2);
     done(&f);
@@ -276,7 +278,8 @@ static void given_values_become_a_version_to_the_bit(void **state) {
     assert_fed_ok_err(
         fedserver_versions_given(&f.versions, given, f.versions.residual, &next, &err));
     f.versions.residual = NULL;
-    fedserver_versions_replace(&f.versions, &next);
+    fedserver_versions_free(&f.versions);
+    f.versions = next;
     const uint8_t *part = fedserver_versions_part(&f.versions, &len, &digest);
     assert_int_equal(f.versions.version, 2);
     assert_memory_equal(f.versions.values, given, sizeof given);

@@ -47,7 +47,8 @@ static void advance(fixture *f) {
     assert_fed_ok_err(fedserver_versions_next(&f->versions, &f->codec, 0, mean,
                                               f->versions.residual, &next, &err));
     f->versions.residual = NULL;
-    fedserver_versions_replace(&f->versions, &next);
+    fedserver_versions_free(&f->versions);
+    f->versions = next;
     memcpy(f->old[f->versions.version], f->versions.values, sizeof f->old[0]);
 }
 
