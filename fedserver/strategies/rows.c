@@ -94,16 +94,6 @@ void fedserver_rows_sort(fedserver_rows *rows) {
     qsort(rows->row, rows->count, sizeof *rows->row, by_device_and_lease);
 }
 
-static fed_status read_block(const fedserver_rows *rows, size_t first, size_t width, float *block,
-                             fed_error *err) {
-    for (size_t k = 0; k < rows->count; k++) {
-        uint64_t value = rows->row[k].place * rows->columns + first;
-        FED_TRY(read_all(rows->file, block + k * width, width * sizeof *block,
-                         (off_t)(value * sizeof *block), err));
-    }
-    return FED_OK;
-}
-
 fed_status fedserver_rows_each(const fedserver_rows *rows, fedserver_block_visit visit, void *user,
                                fed_error *err) {
     size_t most = FEDSERVER_ROWS_BYTES / sizeof(float) / rows->count;
@@ -116,7 +106,11 @@ fed_status fedserver_rows_each(const fedserver_rows *rows, fedserver_block_visit
     fed_status status = FED_OK;
     for (size_t first = 0; first < rows->columns && status == FED_OK; first += most) {
         size_t width = rows->columns - first < most ? rows->columns - first : most;
-        status = read_block(rows, first, width, block, err);
+        for (size_t k = 0; k < rows->count && status == FED_OK; k++) {
+            uint64_t value = rows->row[k].place * rows->columns + first;
+            status = read_all(rows->file, block + k * width, width * sizeof *block,
+                              (off_t)(value * sizeof *block), err);
+        }
         if (status == FED_OK) {
             visit(user, block, first, width);
         }
