@@ -150,20 +150,6 @@ static place *make_place(cluster *c) {
     return oldest;
 }
 
-/* Close at once what can't be served: a follower that is closed asks anew who leads. */
-static void accept_links(cluster *c) {
-    for (int fd; (fd = accept4(c->listening, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0;) {
-        fed_error why = {0};
-        const bool admitted = c->leads && !c->dismissed && c->handlers.admit(c->handlers.user, fd);
-        place *p = admitted ? make_place(c) : NULL;
-        if (p == NULL) {
-            close(fd);
-        } else if (add_link(c, p, fd, false, &why) != FED_OK) {
-            fed_logf(c->log, FED_LOG_WARN, "a coordinator could not be linked: %s", why.text);
-        }
-    }
-}
-
 /* A socket that is connecting; -1: that is no address of numbers, or the system refuses. */
 static int begin_connect(const char *address) {
     fed_host_port at;
@@ -222,27 +208,21 @@ static void reach_leader(cluster *c, const char *leader, uint64_t term) {
 
 /* ---- frames --------------------------------------------------------------------------------- */
 
-static fed_status take_request(cluster *c, cluster_link *link, cluster_frame *frame,
-                               fed_error *err) {
-    void *owner = NULL;
-    if (cluster_link_owner(link, frame->id) != NULL) {
-        return fed_fail(err, FED_EFORMAT, "it uses the id of a request that is under way");
-    }
-    FED_TRY(c->handlers.asked(c->handlers.user, link, frame, &owner, err));
-    const fed_status status = cluster_link_own(link, frame->id, owner, err);
-    if (status != FED_OK) {
-        c->handlers.left(c->handlers.user, owner);
-    }
-    return status;
-}
-
 static fed_status from_follower(void *user, cluster_link *link, cluster_frame *frame,
                                 fed_error *err) {
     cluster *c = user;
-    if (frame->kind == CLUSTER_REQUEST) {
-        return take_request(c, link, frame, err);
-    }
     void *owner = cluster_link_owner(link, frame->id);
+    if (frame->kind == CLUSTER_REQUEST && owner != NULL) {
+        return fed_fail(err, FED_EFORMAT, "it uses the id of a request that is under way");
+    }
+    if (frame->kind == CLUSTER_REQUEST) {
+        FED_TRY(c->handlers.asked(c->handlers.user, link, frame, &owner, err));
+        const fed_status status = cluster_link_own(link, frame->id, owner, err);
+        if (status != FED_OK) {
+            c->handlers.left(c->handlers.user, owner);
+        }
+        return status;
+    }
     if (frame->kind == CLUSTER_CANCEL && owner != NULL) {
         cluster_link_disown(link, frame->id);
         c->handlers.left(c->handlers.user, owner);
@@ -295,9 +275,6 @@ static void turn_followers(cluster *c, int64_t now_ms, uint64_t *moved) {
 
 static void turn_up(cluster *c, int64_t now_ms, uint64_t *moved) {
     fed_error why = {0};
-    if (c->up.link == NULL) {
-        return;
-    }
     const fed_status status = cluster_link_run(c->up.link, now_ms, from_leader, c, moved, &why);
     const uint64_t heard = cluster_link_heard(c->up.link);
     c->heard = heard != 0 ? heard : c->heard;
@@ -316,12 +293,24 @@ void cluster_turn(cluster *c, bool leads, const char *leader, uint64_t term, uin
         c->leads = true;
         end_up(c);
     }
-    accept_links(c);
+    /* Close at once what can't be served: a follower that is closed asks anew who leads. */
+    for (int fd; (fd = accept4(c->listening, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0;) {
+        fed_error why = {0};
+        const bool admitted = c->leads && !c->dismissed && c->handlers.admit(c->handlers.user, fd);
+        place *p = admitted ? make_place(c) : NULL;
+        if (p == NULL) {
+            close(fd);
+        } else if (add_link(c, p, fd, false, &why) != FED_OK) {
+            fed_logf(c->log, FED_LOG_WARN, "a coordinator could not be linked: %s", why.text);
+        }
+    }
     if (c->leads) {
         turn_followers(c, now_ms, moved);
     } else {
         reach_leader(c, leader, term);
-        turn_up(c, now_ms, moved);
+        if (c->up.link != NULL) {
+            turn_up(c, now_ms, moved);
+        }
     }
     cluster_flush(c);
 }

@@ -16,24 +16,22 @@ int http_refusal_json(const http_refusal *r, char *json, size_t cap) {
     return snprintf(json, cap, "{\"error\": \"%s\", \"message\": \"%s\"}\n", r->error, r->message);
 }
 
-static struct MHD_Response *refusal_response(const http_refusal *r) {
-    char json[256];
-    const int len = http_refusal_json(r, json, sizeof json);
-    return MHD_create_response_from_buffer((size_t)len, json, MHD_RESPMEM_MUST_COPY);
-}
-
 /* The response takes over the reference to the body. */
-static struct MHD_Response *blob_response(fedserver_response *response) {
-    if (response->body == NULL) {
+static struct MHD_Response *make_response(http_exchange *x) {
+    fedserver_blob *body = x->response.body;
+    size_t len = 0;
+    if (x->refused != NULL) {
+        char json[256];
+        len = (size_t)http_refusal_json(x->refused, json, sizeof json);
+        return MHD_create_response_from_buffer(len, json, MHD_RESPMEM_MUST_COPY);
+    }
+    if (body == NULL) {
         return MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT);
     }
-    size_t len = 0;
-    const uint8_t *data = fedserver_blob_data(response->body, &len);
-    struct MHD_Response *made = MHD_create_response_from_buffer_with_free_callback_cls(
-        len, (void *)data, free_share, response->body);
-    if (made != NULL) {
-        response->body = NULL;
-    }
+    const uint8_t *data = fedserver_blob_data(body, &len);
+    struct MHD_Response *made =
+        MHD_create_response_from_buffer_with_free_callback_cls(len, (void *)data, free_share, body);
+    x->response.body = made != NULL ? NULL : body;
     return made;
 }
 
@@ -114,7 +112,7 @@ enum MHD_Result http_answer(http_exchange *x) {
     const http_refusal *r = x->refused;
     const bool zipped = r == NULL && suit(x);
     const bool has_body = body_follows(x);
-    struct MHD_Response *response = r != NULL ? refusal_response(r) : blob_response(&x->response);
+    struct MHD_Response *response = make_response(x);
     if (response == NULL) {
         return MHD_NO;
     }

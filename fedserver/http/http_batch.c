@@ -1,13 +1,9 @@
 /* Batches: requests are handled as they come, or together, and an answer that depends on a write
  * waits for the commit. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fedserver/http/http_batch.h"
 
 #include "fed/clock.h"
-#include "fedserver/http/http_carry.h"
-#include "fedserver/http/http_cluster.h"
-#include "fedserver/http/http_question.h"
-#include "fedserver/http/http_release.h"
+#include "fedserver/http/http_exchange.h"
 
 bool http_batch_is_open(const http *h) {
     return h->batch_ms != 0;
@@ -29,15 +25,13 @@ static fed_status handle(http *h, http_exchange *x, fed_error *err) {
     return FED_OK;
 }
 
-static fed_status begin_and_handle(http *h, http_exchange *x, fed_error *err) {
-    FED_TRY(begin(h, err));
-    return http_cluster_follows(h) ? FED_OK : handle(h, x, err);
-}
-
 bool http_batch_answers(http *h, http_exchange *x) {
     fed_error *failure = &h->failure;
     if (failure->status == FED_OK) {
-        failure->status = begin_and_handle(h, x, failure);
+        failure->status = begin(h, failure);
+    }
+    if (failure->status == FED_OK && !http_cluster_follows(h)) {
+        failure->status = handle(h, x, failure);
     }
     if (!x->handled || x->response.hold || !fedserver_settled(h->server)) {
         return false;

@@ -1,11 +1,10 @@
 /* A follower's requests on their way to the leader. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fedserver/http/http_carry.h"
 
 #include <string.h>
 
 #include "fed/clock.h"
-#include "fedserver/http/http_release.h"
+#include "fedserver/http/http_exchange.h"
 #include "fedserver/http/http_socket.h"
 
 enum {
@@ -30,20 +29,10 @@ static void refuse(http *h, http_exchange *x, const http_refusal *why) {
     http_resume(h, x, STATE_ANSWER);
 }
 
-/* The leader can't be given the request now. */
-static void set_adrift(http *h, http_exchange *x, const http_refusal *why) {
-    const int64_t now_ms = fed_clock_monotonic_ms();
-    x->adrift_ms = x->adrift_ms != 0 ? x->adrift_ms : now_ms;
-    if (may_go_again(x) && now_ms - x->adrift_ms < h->leader_wait_ms) {
-        http_hold(h, x, now_ms + AGAIN_MS);
-    } else {
-        refuse(h, x, why);
-    }
-}
-
 static void carry(http *h, http_exchange *x) {
     fed_error why = {0};
-    x->request.waited_ms = fed_clock_monotonic_ms() - x->parked_ms;
+    const int64_t now_ms = fed_clock_monotonic_ms();
+    x->request.waited_ms = now_ms - x->parked_ms;
     if (x->shelved == NULL) {
         x->shelved = http_shelf_find(&h->shelf, &x->request, x->known);
     }
@@ -51,9 +40,14 @@ static void carry(http *h, http_exchange *x) {
         cluster_carry(h->cluster, &x->request, x->known, x, &x->carried, &why);
     if (status == FED_OK) {
         x->adrift_ms = 0;
-    } else {
+    } else { /* the leader can't be given the request now */
         x->carried = 0;
-        set_adrift(h, x, status == FED_EBUSY ? &http_refusal_full : &http_refusal_no_leader);
+        x->adrift_ms = x->adrift_ms != 0 ? x->adrift_ms : now_ms;
+        if (may_go_again(x) && now_ms - x->adrift_ms < h->leader_wait_ms) {
+            http_hold(h, x, now_ms + AGAIN_MS);
+        } else {
+            refuse(h, x, status == FED_EBUSY ? &http_refusal_full : &http_refusal_no_leader);
+        }
     }
 }
 

@@ -1,9 +1,7 @@
 /* The adapter's loop and the links to other coordinators. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fedserver/http/http_cluster.h"
 
-#include "fedserver/http/http_carry.h"
-#include "fedserver/http/http_guest.h"
+#include "fedserver/http/http_exchange.h"
 
 static bool admit(void *user, int fd) {
     http *h = user;
@@ -19,11 +17,6 @@ fed_status http_cluster_open(http *h, int listening, fed_error *err) {
                                        .answered = http_carry_answered,
                                        .lost = http_carry_lost};
     return cluster_open(listening, &handlers, h->log, &h->cluster, err);
-}
-
-void http_cluster_close(http *h) {
-    cluster_close(h->cluster);
-    h->cluster = NULL;
 }
 
 void http_cluster_use_keys(http *h) {

@@ -164,4 +164,98 @@ int http_refusal_json(const http_refusal *r, char *json, size_t cap);
 /** Send x->refused, or x->response. */
 enum MHD_Result http_answer(http_exchange *x);
 
+/* ---- http_batch.c: the requests of one iteration of the loop, in one transaction ------------- */
+
+/** A request of a peer is complete: handle it in the open batch, which begins with the first one.
+ * true: the answer may leave at once, because the batch has written nothing that it could depend
+ * on. false: park the request, for http_batch_end. */
+bool http_batch_answers(http *h, http_exchange *x);
+
+bool http_batch_is_open(const http *h);
+
+/** Handle the requests of h->queue that http_batch_answers has not handled, then call
+ * fedserver_tick, commit, and release the answers. Errors: those of the coordinator, also one that
+ * http_batch_answers has met; then no answer of the queue is released. */
+fed_status http_batch_end(http *h, fed_error *err) FED_CHECKED;
+
+/* ---- http_release.c: what becomes of a request that was handled ------------------------------ */
+
+/** There is a response: send it, or hold the request, or free it where nobody waits. */
+void http_release(http *h, http_exchange *x);
+
+/** The response is the answer: its peer pays for it, and the request's body is of no more use. */
+void http_release_settle(http_exchange *x);
+
+/** Hold the request until that time, by the monotonic clock, or until the epoch moves. */
+void http_hold(http *h, http_exchange *x, int64_t until_ms);
+
+/** Go on with a complete request: whoever waits for it gets the answer, or nothing where the state
+ * is STATE_GONE. */
+void http_resume(http *h, http_exchange *x, http_state as);
+/** All of a queue, which is empty afterwards. */
+void http_resume_all(http *h, http_queue *queue, http_state as);
+
+/* ---- http_cluster.c: the links between coordinators ------------------------------------------ */
+
+/* Where this process serves alone (h->cluster NULL), all of these do nothing. */
+
+/** listening: a socket, which is taken over, also after an error. */
+fed_status http_cluster_open(http *h, int listening, fed_error *err) FED_CHECKED;
+
+/** The devices' certificates were read. Call it before the first http_cluster_turn, too. */
+void http_cluster_use_keys(http *h);
+
+/** Does another coordinator lead, or none yet? Then requests are passed on. */
+bool http_cluster_follows(const http *h);
+
+/** Let the links move. */
+void http_cluster_turn(http *h);
+
+/* ---- http_carry.c: at a follower, requests go to the leader ---------------------------------- */
+
+/** Pass all of h->queue on to the leader. Without a link to it, requests that may be sent twice
+ * wait for one, and the others are refused with 503. */
+void http_carry_queue(http *h);
+
+/** Look whether the peers of requests under way have left; of some at a time, so that each is
+ * looked at within seconds. */
+void http_carry_look(http *h);
+
+/** This process stops: requests that the leader may hold for long are refused now. */
+void http_carry_stop(http *h);
+
+/* `answered` and `lost` of cluster_handlers; user is the adapter. */
+void http_carry_answered(void *user, void *owner, cluster_answer *answer);
+void http_carry_lost(void *user, void *owner);
+
+/* ---- http_loop.c: let peers read and write, end the batch of their requests, and wait -------- */
+
+/** One iteration: let both daemons read and write, handle the complete requests, and wait for an
+ * event. Errors: those of http_batch_end. */
+fed_status http_loop_iterate(http *h, fed_error *err) FED_CHECKED;
+
+/** Accept no more connections, answer the held requests with 503, let go of the lead, and send the
+ * remaining answers. */
+fed_status http_loop_drain(http *h, fed_error *err) FED_CHECKED;
+
+/* ---- http_guest.c: requests that a follower passes on ---------------------------------------- */
+
+/* A guest is an exchange like any other: it joins the next batch, is held, and is woken by the
+ * epoch. Only its answer leaves by another way. The first two are `asked` and `left` of
+ * cluster_handlers; user is the adapter. */
+
+fed_status http_guest_asked(void *user, cluster_link *link, cluster_frame *frame, void **owner,
+                            fed_error *err) FED_CHECKED;
+void http_guest_left(void *user, void *owner);
+
+/** Send x->refused or x->response, where somebody waits for it, and free the exchange. */
+void http_guest_end(http_exchange *x);
+
+/* ---- http_question.c: what the front asks a follower ----------------------------------------- */
+
+/** Take the front's next questions, which arrive at front.sock, into h->queue. */
+void http_questions_take(http *h);
+/** Give a question its answer, and free the exchange. */
+void http_question_end(http_exchange *x);
+
 #endif

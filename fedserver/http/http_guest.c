@@ -1,6 +1,6 @@
 /* Guests: requests of other coordinators' devices. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fedserver/http/http_guest.h"
+#include "fedserver/http/http_exchange.h"
 
 #include <stdlib.h>
 #include <string.h>

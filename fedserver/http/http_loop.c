@@ -1,15 +1,11 @@
 /* The adapter's loop: let the daemons read and write, handle complete requests in a batch, wait. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fedserver/http/http_loop.h"
+#include "fedserver/http/http_exchange.h"
 
 #include <poll.h>
 #include <unistd.h>
 
 #include "fed/clock.h"
-#include "fedserver/http/http_batch.h"
-#include "fedserver/http/http_carry.h"
-#include "fedserver/http/http_cluster.h"
-#include "fedserver/http/http_release.h"
 #include "fedserver/http/http_socket.h"
 
 enum {
@@ -20,18 +16,6 @@ enum {
 };
 
 /* ---- held requests -------------------------------------------------------------------------- */
-
-static bool has_left(const http_exchange *x) {
-    switch (x->origin) {
-    case ORIGIN_PEER:
-        return http_socket_gone(x->peer->wire.fd);
-    case ORIGIN_GUEST:
-        return x->link == NULL;
-    case ORIGIN_QUESTION:
-        break;
-    }
-    return false;
-}
 
 /* Queue the held requests: all if the epoch has moved, else those whose time is over. */
 static void wake_held(http *h) {
@@ -48,7 +32,8 @@ static void wake_held(http *h) {
         next = x->next;
         if (!news && now_ms < x->held_until_ms) {
             http_hold(h, x, x->held_until_ms);
-        } else if (has_left(x)) { /* who has left gets no slot */
+        } else if ((x->origin == ORIGIN_PEER && http_socket_gone(x->peer->wire.fd)) ||
+                   (x->origin == ORIGIN_GUEST && x->link == NULL)) { /* who has left gets no slot */
             http_resume(h, x, STATE_GONE);
         } else {
             http_queue_add(&h->queue, x);

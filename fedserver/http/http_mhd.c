@@ -21,10 +21,7 @@
 #include <unistd.h>
 
 #include "fed/clock.h"
-#include "fedserver/http/http_batch.h"
-#include "fedserver/http/http_cluster.h"
-#include "fedserver/http/http_loop.h"
-#include "fedserver/http/http_release.h"
+#include "fedserver/http/http_exchange.h"
 #include "fedserver/http/http_socket.h"
 
 enum {
@@ -132,7 +129,7 @@ static void on_log(void *user, const char *format, va_list arguments) {
 static fed_status start_daemon(http *h, fedserver_listener kind, int fd, uint32_t limit,
                                fed_error *err) {
     http_listener *l = &h->listeners[kind];
-    /* http_tls_serve gives each session its credentials */
+    /* http_tls_attach gives each session its credentials */
     const http_tls_pair *pair = h->tls.pairs[kind];
     const size_t pool = kind == FEDSERVER_FRONT ? FRONT_POOL_BYTES : DEVICE_POOL_BYTES;
     unsigned flags = MHD_USE_TLS | MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME;
@@ -178,15 +175,11 @@ static fed_status open_doors(http *h, const fedserver_http_options *options, uin
         FED_TRY(http_tls_load(&h->tls, fedserver_directory(h->server), (fedserver_listener)kind,
                               h->log, err));
         if (fd == 0) {
-            FED_TRY(http_socket_listen(options->bind, &ports[kind], &fd, err));
+            FED_TRY(fedserver_http_listen(options->bind, &ports[kind], &fd, err));
         }
         FED_TRY(start_daemon(h, (fedserver_listener)kind, fd, limits[kind], err));
     }
     return FED_OK;
-}
-
-fed_status fedserver_http_listen(const char *bind, uint16_t *port, int *fd, fed_error *err) {
-    return http_socket_listen(bind, port, fd, err);
 }
 
 static void close_doors(http *h) {
@@ -194,7 +187,8 @@ static void close_doors(http *h) {
     /* requests without an answer: their batch failed */
     http_resume_all(h, &h->queue, STATE_GONE);
     http_resume_all(h, &h->held, STATE_GONE);
-    http_cluster_close(h);
+    cluster_close(h->cluster);
+    h->cluster = NULL;
     for (size_t k = 0; k < 2; k++) {
         if (h->listeners[k].daemon != NULL) {
             MHD_stop_daemon(h->listeners[k].daemon);
@@ -226,22 +220,18 @@ static void reload(http *h) {
     h->warned_ms = 0;
 }
 
-/* Log warnings about the certificates, once a day and after each change. */
-static void look_at_certificates(http *h, atomic_int *changed) {
-    enum { DAY_MS = 24 * 3600 * 1000 };
-    const int64_t now_ms = fed_clock_unix_ms();
-    if (changed != NULL && atomic_exchange(changed, 0) != 0) {
-        reload(h);
-    }
-    if (h->warned_ms == 0 || now_ms - h->warned_ms >= DAY_MS || now_ms < h->warned_ms) {
-        h->warned_ms = now_ms;
-        http_tls_warn(&h->tls, now_ms / 1000, h->log);
-    }
-}
-
 static fed_status serve_until_stop(http *h, const fedserver_http_options *options, fed_error *err) {
     while (*options->stop == 0) {
-        look_at_certificates(h, options->reload);
+        /* Log warnings about the certificates, once a day and after each change. */
+        enum { DAY_MS = 24 * 3600 * 1000 };
+        const int64_t now_ms = fed_clock_unix_ms();
+        if (options->reload != NULL && atomic_exchange(options->reload, 0) != 0) {
+            reload(h);
+        }
+        if (h->warned_ms == 0 || now_ms - h->warned_ms >= DAY_MS || now_ms < h->warned_ms) {
+            h->warned_ms = now_ms;
+            http_tls_warn(&h->tls, now_ms / 1000, h->log);
+        }
         if (options->tend != NULL) {
             options->tend(options->user);
         }

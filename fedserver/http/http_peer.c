@@ -82,11 +82,7 @@ http_peer *http_peer_new(http_peers *peers, struct http_listener *listener, feds
     p->wire = (http_wire){.fd = fd, .address = http_address_of(fd), .progress = peers->progress};
     p->gate = (http_tls_gate){.wire = &p->wire, .log = peers->log, .admit = admit, .user = p};
     p->wire.proxied = http_proxies_have(&peers->proxies, &p->wire.address);
-    http_tls_attach(session, &p->gate);
-    http_tls_serve(session, peers->tls, kind);
-    if (kind == FEDSERVER_DEVICES) {
-        http_tls_demand(session, peers->tls);
-    }
+    http_tls_attach(session, &p->gate, peers->tls, kind);
     http_peer_owes(p);
     return p;
 }

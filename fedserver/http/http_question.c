@@ -1,6 +1,6 @@
 /* The front's questions, as requests. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fedserver/http/http_question.h"
+#include "fedserver/http/http_exchange.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,12 +1,10 @@
 /* Requests that are done with: their answers go to whoever waits for them. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fedserver/http/http_release.h"
 
 #include <string.h>
 
 #include "fed/clock.h"
-#include "fedserver/http/http_guest.h"
-#include "fedserver/http/http_question.h"
+#include "fedserver/http/http_exchange.h"
 
 enum { HOLD_MOST_MS = 55 * 1000 }; /* routers drop a silent connection after a minute */
 

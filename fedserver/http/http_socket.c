@@ -14,6 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "fedserver/http.h"
+
 /* Files that are not connections of ours: the database, its log, the libraries' own files, and 64
  * links to other coordinators. */
 enum { FILES_KEPT = 128, BUDGET_LEAST = 16, BUDGET_MOST = 65536 };
@@ -75,7 +77,10 @@ static int open_listening(const endpoint *at) {
     return fd;
 }
 
-fed_status http_socket_listen(const char *address, uint16_t *port, int *fd, fed_error *err) {
+/* A port is free even if connections of a killed predecessor still linger on it. If a program still
+ * listens on the port, the function waits a second: after a kill the front may end a little later
+ * than its parent. */
+fed_status fedserver_http_listen(const char *address, uint16_t *port, int *fd, fed_error *err) {
     endpoint at;
     if (!parse(address, *port, &at)) {
         return fed_fail(err, FED_EINVAL,

@@ -34,20 +34,6 @@ static gnutls_datum_t datum(const char *text) {
                             .size = text != NULL ? (unsigned)strlen(text) : 0};
 }
 
-/* Which users besides the owner's group may read a private key? */
-static void warn_of_readers(const char *directory, const char *name, const fed_log *log) {
-    enum { WIDE = 0037 }; /* the group may read: another unit's user may be in it */
-    char path[4096];
-    struct stat file;
-    snprintf(path, sizeof path, "%s/%s", directory, name);
-    if (stat(path, &file) == 0 && (file.st_mode & WIDE) != 0) {
-        fed_logf(log, FED_LOG_WARN,
-                 "%s can be read or changed by others (mode %04o): chmod 0600 it, and if they may "
-                 "be strangers make new certificates",
-                 path, (unsigned)file.st_mode & 07777);
-    }
-}
-
 static int64_t expiry_of(const char *pem) {
     gnutls_x509_crt_t leaf = NULL;
     const gnutls_datum_t text = datum(pem);
@@ -60,12 +46,6 @@ static int64_t expiry_of(const char *pem) {
     }
     gnutls_x509_crt_deinit(leaf);
     return expires_s;
-}
-
-static bool is_there(const char *directory, const char *name) {
-    char path[4096];
-    snprintf(path, sizeof path, "%s/%s", directory, name);
-    return access(path, F_OK) == 0;
 }
 
 /* libmicrohttpd would only say that it can't start. */
@@ -109,14 +89,23 @@ static void free_pair(http_tls_pair *pair) {
 
 static fed_status load_pair(http_tls_pair *pair, const char *directory, fedserver_listener kind,
                             const fed_log *log, fed_error *err) {
-    char name[32];
-    pair->name = kind == FEDSERVER_FRONT && is_there(directory, "front.pem") ? "front" : "server";
+    enum { WIDE = 0037 }; /* the group may read: another unit's user may be in it */
+    char name[32], path[4096];
+    struct stat file;
+    snprintf(path, sizeof path, "%s/front.pem", directory);
+    pair->name = kind == FEDSERVER_FRONT && access(path, F_OK) == 0 ? "front" : "server";
     FED_TRY(read_pem(directory, "ca.pem", &pair->ca, err));
     snprintf(name, sizeof name, "%s.pem", pair->name);
     FED_TRY(read_pem(directory, name, &pair->certificate, err));
     snprintf(name, sizeof name, "%s.key", pair->name);
     FED_TRY(read_pem(directory, name, &pair->key, err));
-    warn_of_readers(directory, name, log);
+    snprintf(path, sizeof path, "%s/%s", directory, name);
+    if (stat(path, &file) == 0 && (file.st_mode & WIDE) != 0) {
+        fed_logf(log, FED_LOG_WARN,
+                 "%s can be read or changed by others (mode %04o): chmod 0600 it, and if they may "
+                 "be strangers make new certificates",
+                 path, (unsigned)file.st_mode & 07777);
+    }
     return fill(pair, directory, err);
 }
 
@@ -221,10 +210,6 @@ void http_tls_warn(const http_tls *tls, int64_t now_s, const fed_log *log) {
     }
 }
 
-void http_tls_serve(void *session, const http_tls *tls, fedserver_listener kind) {
-    (void)gnutls_credentials_set(session, GNUTLS_CRD_CERTIFICATE, tls->pairs[kind]->credentials);
-}
-
 static ssize_t pull(gnutls_transport_ptr_t transport, void *dst, size_t size) {
     return http_wire_pull(((http_tls_gate *)transport)->wire, dst, size);
 }
@@ -265,14 +250,6 @@ static int on_hello(gnutls_session_t session, unsigned type, unsigned when, unsi
     return admitted ? 0 : GNUTLS_E_USER_ERROR;
 }
 
-void http_tls_attach(void *session, http_tls_gate *gate) {
-    gnutls_handshake_set_hook_function(session, GNUTLS_HANDSHAKE_CLIENT_HELLO, GNUTLS_HOOK_BOTH,
-                                       on_hello);
-    gnutls_transport_set_ptr(session, gate);
-    gnutls_transport_set_pull_function(session, pull);
-    gnutls_transport_set_vec_push_function(session, push);
-}
-
 /* Runs inside the handshake: a peer that fails here never reaches the parser of requests. */
 static int verify_device(gnutls_session_t session) {
     unsigned char client_use[] = GNUTLS_KP_TLS_WWW_CLIENT;
@@ -296,24 +273,22 @@ static int verify_device(gnutls_session_t session) {
     return GNUTLS_E_CERTIFICATE_VERIFICATION_ERROR;
 }
 
-void http_tls_demand(void *session, const http_tls *tls) {
+void http_tls_attach(void *session, http_tls_gate *gate, const http_tls *tls,
+                     fedserver_listener kind) {
     const gnutls_datum_t ticket_key = {.data = tls->ticket_key, .size = tls->ticket_key_size};
-    gnutls_certificate_server_set_request(session, GNUTLS_CERT_REQUIRE);
-    gnutls_session_set_verify_function(session, verify_device);
-    /* Give tickets only where every peer is verified: a ticket of an anonymous session could be
-     * resumed here without a certificate. If this fails, only resumption is lost. */
-    (void)gnutls_session_ticket_enable_server(session, &ticket_key);
-}
-
-static uint64_t read_authority(gnutls_x509_crt_t leaf) {
-    uint8_t id[64];
-    size_t size = sizeof id;
-    fed_reader r;
-    if (gnutls_x509_crt_get_authority_key_id(leaf, id, &size, NULL) != 0) {
-        return 0;
+    gnutls_handshake_set_hook_function(session, GNUTLS_HANDSHAKE_CLIENT_HELLO, GNUTLS_HOOK_BOTH,
+                                       on_hello);
+    gnutls_transport_set_ptr(session, gate);
+    gnutls_transport_set_pull_function(session, pull);
+    gnutls_transport_set_vec_push_function(session, push);
+    (void)gnutls_credentials_set(session, GNUTLS_CRD_CERTIFICATE, tls->pairs[kind]->credentials);
+    if (kind == FEDSERVER_DEVICES) {
+        gnutls_certificate_server_set_request(session, GNUTLS_CERT_REQUIRE);
+        gnutls_session_set_verify_function(session, verify_device);
+        /* Give tickets only where every peer is verified: a ticket of an anonymous session could be
+         * resumed here without a certificate. If this fails, only resumption is lost. */
+        (void)gnutls_session_ticket_enable_server(session, &ticket_key);
     }
-    fed_reader_init(&r, id, size);
-    return fed_read_u64(&r);
 }
 
 void http_tls_identify(void *session, http_tls_identity *identity) {
@@ -329,7 +304,13 @@ void http_tls_identify(void *session, http_tls_identity *identity) {
             0) {
         fed_sha256(chain[0].data, chain[0].size, identity->certificate);
         identity->expires_s = gnutls_x509_crt_get_expiration_time(leaf);
-        identity->authority = read_authority(leaf);
+        uint8_t id[64];
+        size_t id_size = sizeof id;
+        if (gnutls_x509_crt_get_authority_key_id(leaf, id, &id_size, NULL) == 0) {
+            fed_reader r;
+            fed_reader_init(&r, id, id_size);
+            identity->authority = fed_read_u64(&r);
+        }
         identity->known = true;
     }
     gnutls_x509_crt_deinit(leaf);

@@ -76,17 +76,11 @@ typedef struct http_tls_gate {
     bool asked, ticket; /* argument of admit */
 } http_tls_gate;
 
-/* A session is a gnutls_session_t that has not begun its handshake. */
-
-/** Move its bytes through gate->wire, and let it ask gate->admit. */
-void http_tls_attach(void *session, http_tls_gate *gate);
-
-/** Serve this session with that listener's pair. */
-void http_tls_serve(void *session, const http_tls *tls, fedserver_listener kind);
-
-/** Let the handshake succeed only with a certificate of our CA, for client use, valid now. After
- * http_tls_attach. */
-void http_tls_demand(void *session, const http_tls *tls);
+/** session: a gnutls_session_t that has not begun its handshake. Serve it with that listener's pair,
+ * move its bytes through gate->wire, and let it ask gate->admit. A device's handshake succeeds only
+ * with a certificate of our CA, for client use, valid now. */
+void http_tls_attach(void *session, http_tls_gate *gate, const http_tls *tls,
+                     fedserver_listener kind);
 
 /** The peer of a session. */
 typedef struct http_tls_identity {

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "fedserver/http.h"
-#include "fedserver/http/http_cluster.h"
+#include "fedserver/http/http_exchange.h"
 
 static http_address address(uint8_t last) {
     return http_address_v4((const uint8_t[4]){192, 0, 2, last});
@@ -55,7 +55,7 @@ static void who_connects_for_a_link_pays_from_that_budget(void **state) {
     cluster_turn(h.cluster, true, "", 0, &moved);
     assert_int_equal(recv(stranger, &byte, 1, 0), 0); /* closed */
     close(stranger);
-    http_cluster_close(&h);
+    cluster_close(h.cluster);
     http_peers_free(&h.peers);
 }
 

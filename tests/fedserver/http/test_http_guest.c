@@ -3,7 +3,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "http_world.h"
 
-#include "fedserver/http/http_guest.h"
+#include "fedserver/http/http_exchange.h"
 
 typedef struct hall {
     fedserver server;

@@ -7,8 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fedserver/http/http_carry.h"
-#include "fedserver/http/http_release.h"
+#include "fedserver/http/http_exchange.h"
 #include "fedserver/rounds/intake.h"
 #include "fedserver/stores/postgres/pg_database.h"
 #include "fedserver/stores/postgres/pg_rows.h"
