@@ -1,6 +1,6 @@
 /* The gangs behind devices as JSON, and as metrics. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fedserver/routes/gang_json.h"
+#include "fedserver/routes/status_json.h"
 
 #include "fedserver/routes/metrics.h"
 

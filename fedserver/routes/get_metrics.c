@@ -5,7 +5,6 @@
 
 #include "fedserver/rounds/device_state.h"
 #include "fedserver/routes/answers.h"
-#include "fedserver/routes/gang_json.h"
 #include "fedserver/routes/metrics.h"
 #include "fedserver/routes/router.h"
 
@@ -58,34 +57,31 @@ static fed_status quality(void *user, const fedserver_round_row *row, fed_error 
 }
 
 /* TASK_GAUGE(name, help, which, value): value of each task `t` in memory for which `which` is true.
- * r: what the task's newest rounds say */
+ * runs: it runs. r: what the task's newest rounds say */
 #define TASK_GAUGES(TASK_GAUGE)                                                                    \
     TASK_GAUGE("fed_task_running", "1 while the task runs; 0: it finished not long ago.", true,    \
-               fedserver_training_runs(t))                                                         \
+               runs)                                                                               \
     TASK_GAUGE("fed_task_rounds", "Rounds that it has in all.", true, t->task.rules.rounds)        \
     TASK_GAUGE("fed_task_priority", "Where a device could serve several tasks.", true,             \
                t->task.priority)                                                                   \
     TASK_GAUGE("fed_task_memory_bytes", "Estimate of the memory that it takes.", true,             \
                t->memory_bytes)                                                                    \
     TASK_GAUGE("fed_model_version", "Rounds committed into its model.", true, t->versions.version) \
-    TASK_GAUGE("fed_round_number", "The open round.", fedserver_training_runs(t), t->round.number) \
-    TASK_GAUGE("fed_round_attempt", "Its attempt.", fedserver_training_runs(t), t->round.attempt)  \
-    TASK_GAUGE("fed_round_cohort", "Slots of the open round.", fedserver_training_runs(t),         \
-               t->task.rules.cohort)                                                               \
-    TASK_GAUGE("fed_round_goal", "Updates at which it commits at once.",                           \
-               fedserver_training_runs(t), t->task.rules.goal)                                     \
-    TASK_GAUGE("fed_round_minimum", "Updates with which it commits at the deadline.",              \
-               fedserver_training_runs(t), t->task.rules.minimum)                                  \
-    TASK_GAUGE("fed_round_leased", "Slots of the open round that are taken.",                      \
-               fedserver_training_runs(t), t->round.leased)                                        \
-    TASK_GAUGE("fed_round_received", "Updates counted.", fedserver_training_runs(t),               \
-               t->round.received)                                                                  \
-    TASK_GAUGE("fed_round_closing", "1 while its version is being made, else 0.",                  \
-               fedserver_training_runs(t), t->round.phase == FEDSERVER_ROUND_CLOSING)              \
-    TASK_GAUGE("fed_round_opened_seconds", "When it opened, Unix time.",                           \
-               fedserver_training_runs(t), (double)t->round.opened_ms / 1000.0)                    \
+    TASK_GAUGE("fed_round_number", "The open round.", runs, t->round.number)                       \
+    TASK_GAUGE("fed_round_attempt", "Its attempt.", runs, t->round.attempt)                        \
+    TASK_GAUGE("fed_round_cohort", "Slots of the open round.", runs, t->task.rules.cohort)         \
+    TASK_GAUGE("fed_round_goal", "Updates at which it commits at once.", runs, t->task.rules.goal) \
+    TASK_GAUGE("fed_round_minimum", "Updates with which it commits at the deadline.", runs,        \
+               t->task.rules.minimum)                                                              \
+    TASK_GAUGE("fed_round_leased", "Slots of the open round that are taken.", runs,                \
+               t->round.leased)                                                                    \
+    TASK_GAUGE("fed_round_received", "Updates counted.", runs, t->round.received)                  \
+    TASK_GAUGE("fed_round_closing", "1 while its version is being made, else 0.", runs,            \
+               t->round.phase == FEDSERVER_ROUND_CLOSING)                                          \
+    TASK_GAUGE("fed_round_opened_seconds", "When it opened, Unix time.", runs,                     \
+               (double)t->round.opened_ms / 1000.0)                                                \
     TASK_GAUGE("fed_round_deadline_seconds", "Its deadline, Unix time; 0 before the first lease.", \
-               fedserver_training_runs(t), (double)t->round.deadline_ms / 1000.0)                  \
+               runs, (double)t->round.deadline_ms / 1000.0)                                        \
     TASK_GAUGE("fed_last_commit_seconds",                                                          \
                "When the task's last round was committed, Unix time; 0: none was.", true,          \
                (double)r->committed_ms / 1000.0)                                                   \
@@ -98,6 +94,8 @@ static void write_tasks(fed_writer *w, const recent *tasks, size_t count) {
     fedserver_metric_head(w, name, "gauge", help);                                                 \
     for (const recent *r = tasks; r < tasks + count; r++) {                                        \
         const fedserver_training *t = r->training;                                                 \
+        const bool runs = fedserver_training_runs(t);                                              \
+        (void)runs;                                                                                \
         if (which) {                                                                               \
             fed_write_printf(w, name "{task=\"%llu\"} %.17g\n", (number)t->task.wire.id,           \
                              (double)(value));                                                     \

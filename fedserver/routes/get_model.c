@@ -105,10 +105,7 @@ fed_status fedserver_get_model(fedserver *server, const fedserver_call *call,
     size_t len = 0;
     const char *text = fedserver_query_value(query, "have", &len);
     bool none = text != NULL && len == 4 && memcmp(text, "none", 4) == 0;
-    uint64_t task;
-    uint64_t want;
-    uint64_t have = 0;
-    uint64_t can = 0;
+    uint64_t task, want, have = 0, can = 0;
     if (!fedserver_query_number(query, "task", UINT64_MAX, &task) ||
         !fedserver_query_number(query, "want", UINT32_MAX, &want) ||
         (!none && !fedserver_query_number(query, "have", UINT32_MAX, &have))) {

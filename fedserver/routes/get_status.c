@@ -6,7 +6,6 @@
 #include "fed/version.h"
 #include "fedserver/identity/certificates.h"
 #include "fedserver/routes/answers.h"
-#include "fedserver/routes/gang_json.h"
 #include "fedserver/routes/router.h"
 #include "fedserver/routes/status_json.h"
 #include "fedserver/task/fields.h"
@@ -16,18 +15,6 @@
  * ROUNDS_LEAST. */
 enum { ROUNDS_SHOWN = 200, ROUNDS_LEAST = 10, TASKS_SHOWN = 20 };
 
-/* A value of the task as the task's own text has it. */
-static json_t *value_json(const fedserver_field *field, const void *member) {
-    fed_writer text;
-    fed_writer_growing(&text);
-    fedserver_field_write(field, member, &text);
-    json_t *value = text.status == FED_OK
-                        ? json_loadb((const char *)text.data, text.len, JSON_DECODE_ANY, NULL)
-                        : NULL;
-    fed_writer_free(&text);
-    return value;
-}
-
 /* Every key that the task has, with what holds in the open round. */
 static void add_keys(json_t *made, const fedserver_task *task, const fedserver_phase *phase) {
     for (fedserver_field_id id = 0; id < FEDSERVER_FIELDS; id++) {
@@ -36,7 +23,14 @@ static void add_keys(json_t *made, const fedserver_task *task, const fedserver_p
                                  ? (const char *)phase + field->phase_offset
                                  : (const char *)task + field->offset;
         if (fedserver_field_kept(field) && field->kind != FEDSERVER_LIST) {
-            json_object_set_new(made, field->name, value_json(field, member));
+            fed_writer text; /* a value as the task's own text has it */
+            fed_writer_growing(&text);
+            fedserver_field_write(field, member, &text);
+            json_t *value = text.status == FED_OK ? json_loadb((const char *)text.data, text.len,
+                                                               JSON_DECODE_ANY, NULL)
+                                                  : NULL;
+            fed_writer_free(&text);
+            json_object_set_new(made, field->name, value);
         }
     }
 }
@@ -118,23 +112,6 @@ static fed_status append_own(void *user, const fedserver_own_list *list, fed_err
     return failed == 0 ? FED_OK : fed_fail(err, FED_ENOMEM, "out of memory for the status");
 }
 
-/* Add what devices reported of their own to the rounds, which are the task's newest. */
-static fed_status append_all_own(fedserver *server, uint64_t task, json_t *rounds, fed_error *err) {
-    const size_t count = json_array_size(rounds);
-    const json_t *oldest = json_array_get(rounds, count > 0 ? count - 1 : 0);
-    const uint32_t first = (uint32_t)json_integer_value(json_object_get(oldest, "number"));
-    return count > 0 ? fedserver_own_each(server, task, first, append_own, rounds, err) : FED_OK;
-}
-
-/* Of several coordinators with one store, this one leads. */
-static json_t *coordinators_json(const fedserver *server) {
-    return server->setup.address == NULL
-               ? json_null()
-               : json_pack("{s:s, s:I, s:I}", "leader", server->setup.address, "term",
-                           (json_int_t)server->lead.term, "followers",
-                           (json_int_t)server->followers);
-}
-
 /* An entity tag that stays the same while only the time and the traffic change, as they do in
  * each answer. */
 static void tag_status(json_t *root, fedserver_response *response) {
@@ -158,8 +135,11 @@ static fed_status rounds_json(fedserver *server, const fedserver_training *t, ui
     const uint64_t id = t->task.wire.id; /* the open round is among those that are visited */
     fed_status status =
         server->store->round_each(server->db, id, most + 1, append_round, &told, err);
-    if (status == FED_OK) {
-        status = append_all_own(server, id, told.rounds, err);
+    const size_t count = json_array_size(told.rounds);
+    if (status == FED_OK && count > 0) { /* add what devices reported of their own */
+        const json_t *oldest = json_array_get(told.rounds, count - 1);
+        const json_int_t first = json_integer_value(json_object_get(oldest, "number"));
+        status = fedserver_own_each(server, id, (uint32_t)first, append_own, told.rounds, err);
     }
     *rounds = told.rounds;
     return status;
@@ -210,6 +190,12 @@ fed_status fedserver_get_status(fedserver *server, const fedserver_call *call,
     const int64_t expires_s = fedserver_certificate_expires_s(server->directory, "server.pem");
     uint64_t devices = 0;
     FED_TRY(server->store->device_count(server->db, &devices, err));
+    /* Of several coordinators with one store, this one leads. */
+    json_t *coordinators =
+        server->setup.address == NULL
+            ? json_null()
+            : json_pack("{s:s, s:I, s:I}", "leader", server->setup.address, "term",
+                        (json_int_t)server->lead.term, "followers", (json_int_t)server->followers);
     json_t *root = json_pack(
         "{s:s, s:i, s:I, s:I, s:o, s:{s:I, s:I, s:I}, s:o, s:o}", "version", FED_VERSION,
         "protocol", FED_PROTOCOL, "now_ms", (json_int_t)call->now_ms, "devices",
@@ -217,7 +203,7 @@ fed_status fedserver_get_status(fedserver *server, const fedserver_call *call,
         "received_bytes", (json_int_t)traffic->received_bytes, "sent_bytes",
         (json_int_t)traffic->sent_bytes, "requests", (json_int_t)traffic->requests,
         "certificate_ends_ms", expires_s != 0 ? json_integer(expires_s * 1000) : json_null(),
-        "coordinators", coordinators_json(server));
+        "coordinators", coordinators);
     const fed_status status = add_all(server, call->now_ms, root, err);
     if (status != FED_OK) {
         json_decref(root);

@@ -21,6 +21,9 @@ void fedserver_metric_computers(fed_writer *w, const char *name, const char *hel
 /** The histogram of how long rounds took. */
 void fedserver_metrics_rounds(fed_writer *w, const fedserver_counters *counters);
 
+/** How many gangs train now, and their workers by state. */
+void fedserver_gangs_metrics(fedserver *server, int64_t now_ms, fed_writer *w);
+
 /** Metrics of this process, each name beginning with prefix: answers by status, failed
  * handshakes by reason, CPU and memory. */
 void fedserver_metrics_process(const fedserver *server, const char *prefix, fed_writer *w);

@@ -28,9 +28,6 @@ fed_status fedserver_post_enrol(fedserver *server, const fedserver_call *call,
                                 "device=%s role=%s tag=\"%s\" name=\"%s\" token=%s", digits,
                                 fedserver_role_name(issued.device.role), issued.device.tag,
                                 issued.device.name, token));
-    } else {
-        FED_TRY(
-            fedserver_audit_refusal(server, call->now_ms, fedserver_enrolment_word(outcome), err));
     }
-    return fedserver_answer_certificate(server, outcome, &issued, &why, response, err);
+    return fedserver_answer_certificate(server, call, outcome, &issued, &why, response, err);
 }

@@ -9,20 +9,6 @@
 #include "fedserver/routes/router.h"
 #include "fedserver/routes/visitors.h"
 
-static fed_status begin_session(fedserver *server, const uint8_t link[FED_SHA256_SIZE],
-                                int64_t now_ms, fedserver_response *response, fed_error *err) {
-    char text[FEDSERVER_TOKEN];
-    FED_TRY(server->store->pass_use(server->db, link, now_ms, err));
-    FED_TRY(fedserver_pass_make(server->store, server->db, FEDSERVER_PASS_SESSION,
-                                now_ms + FEDSERVER_SESSION_S * 1000LL, text, err));
-    snprintf(response->set_cookie, sizeof response->set_cookie,
-             FEDSERVER_COOKIE "=%s; Path=/; Max-Age=%d; Secure; HttpOnly; SameSite=Strict", text,
-             FEDSERVER_SESSION_S);
-    FED_TRY(fedserver_audit(server, FED_LOG_INFO, now_ms, "logged_in", err, "by=link"));
-    return fedserver_answer_json(response, 200, json_pack("{s:i}", "seconds", FEDSERVER_SESSION_S),
-                                 err);
-}
-
 fed_status fedserver_post_login(fedserver *server, const fedserver_call *call,
                                 fedserver_response *response, fed_error *err) {
     const fedserver_request *request = call->request;
@@ -39,7 +25,16 @@ fed_status fedserver_post_login(fedserver *server, const fedserver_call *call,
                                                          : NULL;
     if (word == NULL) {
         fedserver_token_hash(token, hash);
-        return begin_session(server, hash, call->now_ms, response, err);
+        char text[FEDSERVER_TOKEN];
+        FED_TRY(server->store->pass_use(server->db, hash, call->now_ms, err));
+        FED_TRY(fedserver_pass_make(server->store, server->db, FEDSERVER_PASS_SESSION,
+                                    call->now_ms + FEDSERVER_SESSION_S * 1000LL, text, err));
+        snprintf(response->set_cookie, sizeof response->set_cookie,
+                 FEDSERVER_COOKIE "=%s; Path=/; Max-Age=%d; Secure; HttpOnly; SameSite=Strict",
+                 text, FEDSERVER_SESSION_S);
+        FED_TRY(fedserver_audit(server, FED_LOG_INFO, call->now_ms, "logged_in", err, "by=link"));
+        return fedserver_answer_json(response, 200,
+                                     json_pack("{s:i}", "seconds", FEDSERVER_SESSION_S), err);
     }
     FED_TRY(fedserver_audit_refusal(server, call->now_ms, word, err));
     const char *what = pass.kind != FEDSERVER_PASS_LINK ? "is not one of this coordinator's"

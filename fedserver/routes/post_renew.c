@@ -34,14 +34,12 @@ static const struct {
                                   "this device's certificate has expired; enrol it again"},
 };
 
-const char *fedserver_enrolment_word(fedserver_enrolment outcome) {
-    return refusals[outcome].word;
-}
-
-fed_status fedserver_answer_certificate(const fedserver *server, fedserver_enrolment outcome,
-                                        const fedserver_issued *issued, const fed_error *why,
-                                        fedserver_response *response, fed_error *err) {
+fed_status fedserver_answer_certificate(fedserver *server, const fedserver_call *call,
+                                        fedserver_enrolment outcome, const fedserver_issued *issued,
+                                        const fed_error *why, fedserver_response *response,
+                                        fed_error *err) {
     if (outcome != FEDSERVER_ENROLLED) {
+        FED_TRY(fedserver_audit_refusal(server, call->now_ms, refusals[outcome].word, err));
         const char *message = refusals[outcome].message;
         return fedserver_answer_error(response, err, refusals[outcome].status,
                                       refusals[outcome].word, "%s",
@@ -71,9 +69,6 @@ fed_status fedserver_post_renew(fedserver *server, const fedserver_call *call,
         fed_hex(issued.device.fingerprint, 8, digits);
         FED_TRY(fedserver_audit(server, FED_LOG_INFO, call->now_ms, "renewed", err,
                                 "device=%s name=\"%s\"", digits, issued.device.name));
-    } else {
-        FED_TRY(
-            fedserver_audit_refusal(server, call->now_ms, fedserver_enrolment_word(outcome), err));
     }
-    return fedserver_answer_certificate(server, outcome, &issued, &why, response, err);
+    return fedserver_answer_certificate(server, call, outcome, &issued, &why, response, err);
 }

@@ -150,16 +150,6 @@ bool fedserver_body_in_parts(const fedserver_request *head) {
     return has_way(head, IN_PARTS);
 }
 
-/* The device that asks, if it is in memory; else NULL. */
-static fedserver_device *device_in_memory(const fedserver *server, const fedserver_request *head) {
-    const fedserver_devices *devices = &server->rounds.devices;
-    fedserver_device *device =
-        head->fingerprint != NULL ? fedserver_devices_find(devices, head->fingerprint) : NULL;
-    return device == NULL && head->certificate != NULL
-               ? fedserver_devices_find(devices, head->certificate)
-               : device;
-}
-
 /* Of a device that is not in memory only the path and the size are known to fit. The rest is said
  * when the request is handled. A follower knows no device and no task: the leader sees to them, and
  * to the size of an update. A device must not take all room for bodies by announcing one that no
@@ -185,7 +175,13 @@ int fedserver_body_refused(fedserver *server, const fedserver_request *head, uin
     }
     const fedserver_device *device = NULL;
     if (head->listener == FEDSERVER_DEVICES) {
-        device = device_in_memory(server, head);
+        const fedserver_devices *devices = &server->rounds.devices;
+        if (head->fingerprint != NULL) {
+            device = fedserver_devices_find(devices, head->fingerprint);
+        }
+        if (device == NULL && head->certificate != NULL) {
+            device = fedserver_devices_find(devices, head->certificate);
+        }
         if (device == NULL) {
             return unknown_refused(server, head, len);
         }
@@ -205,16 +201,6 @@ static fed_status adopt(fedserver *server, fedserver_device *device, const uint8
     return fedserver_devices_name(&server->rounds.devices, device, fingerprint) == FED_OK
                ? FED_OK
                : fed_fail(err, FED_ENOMEM, "out of memory for a device's name");
-}
-
-/* A change of the CA waits until all devices use the new CA: so this is stored at once. */
-static fed_status note_authority(fedserver *server, fedserver_device *device, uint64_t authority,
-                                 fed_error *err) {
-    if (device == NULL || authority == 0 || device->authority == authority) {
-        return FED_OK;
-    }
-    device->authority = authority;
-    return fedserver_device_save(&server->rounds, device, err);
 }
 
 /* *admitted: the peer may have this route. If not, *response says what to do. */
@@ -268,7 +254,12 @@ static fed_status dispatch(fedserver *server, const fedserver_request *request, 
     }
     FED_TRY(adopt(server, call.device, request->fingerprint, err));
     fedserver_device_seen(&server->rounds, call.device, request->agent, now_ms);
-    FED_TRY(note_authority(server, call.device, request->authority, err));
+    if (call.device != NULL && request->authority != 0 &&
+        request->authority != call.device->authority) {
+        /* A change of the CA waits until all devices use the new CA: so this is stored at once. */
+        call.device->authority = request->authority;
+        FED_TRY(fedserver_device_save(&server->rounds, call.device, err));
+    }
     bool admitted = false;
     FED_TRY(admit_visitor(server, to, &call, &admitted, response, err));
     if (!admitted) {

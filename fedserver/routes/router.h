@@ -35,12 +35,11 @@ fed_status fedserver_update_take(fedserver *server, const fedserver_call *call, 
 /** Finds a request's route and lets it answer; counts the traffic. For fedserver_open_with. */
 extern const fedserver_routing fedserver_router;
 
-/** The word of a refusal, such as "token_used". */
-const char *fedserver_enrolment_word(fedserver_enrolment outcome);
-
-/** Answer with the issued certificate or, where outcome says so, with a refusal. */
-fed_status fedserver_answer_certificate(const fedserver *server, fedserver_enrolment outcome,
-                                        const fedserver_issued *issued, const fed_error *why,
-                                        fedserver_response *response, fed_error *err) FED_CHECKED;
+/** Answer with the issued certificate or, where outcome says so, with a refusal, which the audit log
+ * has then, too. */
+fed_status fedserver_answer_certificate(fedserver *server, const fedserver_call *call,
+                                        fedserver_enrolment outcome, const fedserver_issued *issued,
+                                        const fed_error *why, fedserver_response *response,
+                                        fed_error *err) FED_CHECKED;
 
 #endif

@@ -12,14 +12,6 @@ static json_t *time_or_null(int64_t time_ms) {
 
 /* -- the open round -- */
 
-static json_t *names_json(const fedserver_waiting *waiting) {
-    json_t *names = json_array();
-    for (uint32_t k = 0; k < waiting->out && k < FEDSERVER_WAITING_NAMES; k++) {
-        json_array_append_new(names, json_string(waiting->names[k]));
-    }
-    return names;
-}
-
 json_t *fedserver_round_json(const fedserver_training *t, int64_t now_ms) {
     const fedserver_round *round = &t->round;
     const fedserver_round_rules *rules = &t->task.rules;
@@ -30,13 +22,17 @@ json_t *fedserver_round_json(const fedserver_training *t, int64_t now_ms) {
     fedserver_waiting waiting;
     fedserver_waiting_find(t, now_ms, &waiting);
     fedserver_waiting_say(t, &waiting, now_ms, text, sizeof text);
+    json_t *names = json_array();
+    for (uint32_t k = 0; k < waiting.out && k < FEDSERVER_WAITING_NAMES; k++) {
+        json_array_append_new(names, json_string(waiting.names[k]));
+    }
     return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:I, s:o, s:o, s:s}",
                      "number", (json_int_t)round->number, "attempt", (json_int_t)round->attempt,
                      "cohort", (json_int_t)rules->cohort, "goal", (json_int_t)rules->goal,
                      "minimum", (json_int_t)rules->minimum, "staleness",
                      (json_int_t)rules->staleness, "leased", (json_int_t)round->leased, "received",
                      (json_int_t)round->received, "out", (json_int_t)waiting.out, "free",
-                     (json_int_t)waiting.free, "devices", names_json(&waiting), "opened_ms",
+                     (json_int_t)waiting.free, "devices", names, "opened_ms",
                      (json_int_t)round->opened_ms, "deadline_ms", time_or_null(round->deadline_ms),
                      "closing_ms", time_or_null(round->closing_ms), "waits_for", text);
 }
@@ -50,30 +46,6 @@ typedef struct listing {
     size_t over, most; /* of those that are over: how many are listed, and may be */
 } listing;
 
-static json_t *reasons_json(const fedserver_task_entry *entry) {
-    json_t *reasons = json_array();
-    for (size_t k = 0; k < FEDSERVER_TASK_REASONS && entry->reasons[k].devices > 0; k++) {
-        json_array_append_new(reasons, json_pack("{s:s, s:I}", "reason", entry->reasons[k].text,
-                                                 "devices", (json_int_t)entry->reasons[k].devices));
-    }
-    return reasons;
-}
-
-static json_t *entry_json(const listing *l, const fedserver_task_entry *entry) {
-    const fedserver_training *t = fedserver_rounds_task(l->rounds, entry->id);
-    return json_pack("{s:I, s:s, s:s, s:I, s:o, s:o, s:o, s:I, s:I, s:o, s:o, s:o, s:{s:I, s:o}}",
-                     "id", (json_int_t)entry->id, "name", entry->name, "state",
-                     fedserver_task_state_name(entry->state), "priority",
-                     (json_int_t)entry->priority, "waits",
-                     entry->waits[0] != '\0' ? json_string(entry->waits) : json_null(), "round",
-                     t != NULL ? fedserver_round_json(t, l->now_ms) : json_null(), "position",
-                     entry->position != 0 ? json_integer(entry->position) : json_null(), "rounds",
-                     (json_int_t)entry->rounds, "version", (json_int_t)entry->version, "queued_ms",
-                     time_or_null(entry->queued_ms), "started_ms", time_or_null(entry->started_ms),
-                     "finished_ms", time_or_null(entry->finished_ms), "declined", "count",
-                     (json_int_t)entry->declined, "reasons", reasons_json(entry));
-}
-
 static fed_status append_task(void *user, const fedserver_task_entry *entry, fed_error *err) {
     listing *l = user;
     const bool over =
@@ -81,7 +53,24 @@ static fed_status append_task(void *user, const fedserver_task_entry *entry, fed
     if (over && l->over++ >= l->most) {
         return FED_OK;
     }
-    return json_array_append_new(l->tasks, entry_json(l, entry)) == 0
+    const fedserver_training *t = fedserver_rounds_task(l->rounds, entry->id);
+    json_t *reasons = json_array();
+    for (size_t k = 0; k < FEDSERVER_TASK_REASONS && entry->reasons[k].devices > 0; k++) {
+        json_array_append_new(reasons, json_pack("{s:s, s:I}", "reason", entry->reasons[k].text,
+                                                 "devices", (json_int_t)entry->reasons[k].devices));
+    }
+    json_t *json =
+        json_pack("{s:I, s:s, s:s, s:I, s:o, s:o, s:o, s:I, s:I, s:o, s:o, s:o, s:{s:I, s:o}}",
+                  "id", (json_int_t)entry->id, "name", entry->name, "state",
+                  fedserver_task_state_name(entry->state), "priority", (json_int_t)entry->priority,
+                  "waits", entry->waits[0] != '\0' ? json_string(entry->waits) : json_null(),
+                  "round", t != NULL ? fedserver_round_json(t, l->now_ms) : json_null(), "position",
+                  entry->position != 0 ? json_integer(entry->position) : json_null(), "rounds",
+                  (json_int_t)entry->rounds, "version", (json_int_t)entry->version, "queued_ms",
+                  time_or_null(entry->queued_ms), "started_ms", time_or_null(entry->started_ms),
+                  "finished_ms", time_or_null(entry->finished_ms), "declined", "count",
+                  (json_int_t)entry->declined, "reasons", reasons);
+    return json_array_append_new(l->tasks, json) == 0
                ? FED_OK
                : fed_fail(err, FED_ENOMEM, "out of memory for the list of tasks");
 }
