@@ -50,9 +50,7 @@ static fed_status list_audit(fedserver *server, const arguments *args, fed_error
     }
     FED_TRY(
         fedserver_audit_each(server, since_ms, args->json ? print_json : print_line, &count, err));
-    if (args->json) {
-        command_json_end(count);
-    }
+    command_list_end(args, count, NULL);
     return FED_OK;
 }
 

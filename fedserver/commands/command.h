@@ -87,8 +87,9 @@ bool command_find_page(const char *name, fedserver_page *page);
 /** Print one more object of a JSON list, on a line of its own; takes the caller's reference.
  * *count: how many were printed before. */
 fed_status command_json_item(size_t *count, json_t *item, fed_error *err);
-/** End the list, which may be empty. */
-void command_json_end(size_t count);
+/** End a list of `count` lines or, with --json, of objects; none: the sentence where there are no
+ * lines, NULL: no sentence. */
+void command_list_end(const arguments *args, size_t count, const char *none);
 
 /** A time in milliseconds as JSON; null for 0. */
 json_t *command_json_time(int64_t ms);

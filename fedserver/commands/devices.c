@@ -54,11 +54,7 @@ static fed_status list_devices(fedserver *server, const arguments *args, fed_err
     size_t count = 0;
     FED_TRY(fedserver_device_each(server, fed_clock_unix_ms(),
                                   args->json ? print_json : print_device, &count, err));
-    if (args->json) {
-        command_json_end(count);
-    } else if (count == 0) {
-        fprintf(stderr, "no device is enrolled yet; `fedserver token` admits one\n");
-    }
+    command_list_end(args, count, "no device is enrolled yet; `fedserver token` admits one");
     return FED_OK;
 }
 

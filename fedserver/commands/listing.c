@@ -15,8 +15,12 @@ fed_status command_json_item(size_t *count, json_t *item, fed_error *err) {
     return failed == 0 ? FED_OK : fed_fail(err, FED_EIO, "the list can't be written");
 }
 
-void command_json_end(size_t count) {
-    puts(count == 0 ? "[]" : "\n]");
+void command_list_end(const arguments *args, size_t count, const char *none) {
+    if (args->json) {
+        puts(count == 0 ? "[]" : "\n]");
+    } else if (count == 0 && none != NULL) {
+        fprintf(stderr, "%s\n", none);
+    }
 }
 
 json_t *command_json_time(int64_t ms) {

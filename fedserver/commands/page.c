@@ -24,27 +24,24 @@ static fed_status end_all(fedserver *server, const arguments *args, fed_error *e
     return FED_OK;
 }
 
-static fed_status print_bearer(fedserver *server, const arguments *args, fed_error *err) {
-    char token[FEDSERVER_TOKEN];
-    FED_TRY(fedserver_pass_grant(server, fed_clock_unix_ms(), FEDSERVER_PASS_READER,
-                                 (int64_t)(args->days * 24 * 3600), token, err));
-    puts(token);
-    return FED_OK;
-}
-
-static fed_status print_link(fedserver *server, const arguments *args, fed_error *err) {
+static fed_status print_pass(fedserver *server, const arguments *args, fed_error *err) {
     char token[FEDSERVER_TOKEN];
     const char *host = args->hosts.count > 0 ? args->hosts.items[0] : "localhost";
     const bool v6 = strchr(host, ':') != NULL;
-    FED_TRY(fedserver_pass_grant(server, fed_clock_unix_ms(), FEDSERVER_PASS_LINK, FEDSERVER_LINK_S,
-                                 token, err));
-    printf("https://%s%s%s:%ld/login#%s\n", v6 ? "[" : "", host, v6 ? "]" : "", args->front_port,
-           token);
+    FED_TRY(fedserver_pass_grant(
+        server, fed_clock_unix_ms(), args->bearer ? FEDSERVER_PASS_READER : FEDSERVER_PASS_LINK,
+        args->bearer ? (int64_t)(args->days * 24 * 3600) : FEDSERVER_LINK_S, token, err));
+    if (args->bearer) {
+        puts(token);
+    } else {
+        printf("https://%s%s%s:%ld/login#%s\n", v6 ? "[" : "", host, v6 ? "]" : "",
+               args->front_port, token);
+    }
     return FED_OK;
 }
 
 static int page(const arguments *args) {
-    return command_with(args, args->revoke ? end_all : args->bearer ? print_bearer : print_link);
+    return command_with(args, args->revoke ? end_all : print_pass);
 }
 
 const command command_page = {

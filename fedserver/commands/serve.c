@@ -85,29 +85,26 @@ static void start_front(front *f) {
     children = f->pid == 0;
 }
 
-/* A child has ended, or could not be started. Start it again, but not more than once a second. */
-static void restart_front(front *f) {
-    enum { RESTART_MS = 1000 };
-    int how = 0;
-    children = 0;
-    if (f->pid > 0 && waitpid(f->pid, &how, WNOHANG) == f->pid) {
-        f->pid = 0;
-        fed_logf(f->log, FED_LOG_ERROR, "the front ended with %s %d; it is started again",
-                 WIFSIGNALED(how) ? "signal" : "exit status",
-                 WIFSIGNALED(how) ? WTERMSIG(how) : WEXITSTATUS(how));
-    }
-    if (f->pid == 0 && fed_clock_monotonic_ms() - f->started_ms >= RESTART_MS) {
-        start_front(f);
-    }
-    children = children != 0 || f->pid == 0;
-}
-
 /* What `run` does in each iteration of the loop. */
 static void tend_run(void *user) {
     front *f = user;
     notify_alive();
     if (children != 0) {
-        restart_front(f);
+        /* A child has ended, or could not be started. Start it again, but not more than once a
+         * second. */
+        enum { RESTART_MS = 1000 };
+        int how = 0;
+        children = 0;
+        if (f->pid > 0 && waitpid(f->pid, &how, WNOHANG) == f->pid) {
+            f->pid = 0;
+            fed_logf(f->log, FED_LOG_ERROR, "the front ended with %s %d; it is started again",
+                     WIFSIGNALED(how) ? "signal" : "exit status",
+                     WIFSIGNALED(how) ? WTERMSIG(how) : WEXITSTATUS(how));
+        }
+        if (f->pid == 0 && fed_clock_monotonic_ms() - f->started_ms >= RESTART_MS) {
+            start_front(f);
+        }
+        children = children != 0 || f->pid == 0;
     }
     if (f->pid > 0 && atomic_exchange(&hangup, 0) != 0) {
         kill(f->pid, SIGHUP);

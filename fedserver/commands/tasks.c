@@ -74,9 +74,7 @@ static fed_status list_tasks(fedserver *server, const arguments *args, fed_error
         return print_json(server, err, fedserver_tasks_json);
     }
     FED_TRY(fedserver_task_each(server, fed_clock_unix_ms(), print_task, &count, err));
-    if (count == 0) {
-        fprintf(stderr, "there is no task; `fedserver task` queues one\n");
-    }
+    command_list_end(args, count, "there is no task; `fedserver task` queues one");
     return FED_OK;
 }
 

@@ -94,11 +94,7 @@ static fed_status list_tokens(fedserver *server, const arguments *args, fed_erro
         FED_TRY(
             fedserver_token_each(server, args->json ? print_token_json : print_token, &count, err));
     }
-    if (args->json) {
-        command_json_end(count);
-    } else if (count == 0) {
-        fprintf(stderr, "no token was made yet; `fedserver token` makes one\n");
-    }
+    command_list_end(args, count, "no token was made yet; `fedserver token` makes one");
     return FED_OK;
 }
 

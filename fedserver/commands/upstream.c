@@ -99,12 +99,22 @@ fed_status upstream_tend(upstream *u, fed_error *err) {
 
 /* -- the device's thread -- */
 
-/* With the mutex held: wait for the serving thread, but not longer than so. */
-static void wait_a_while(upstream *u, uint32_t ms) {
-    const int64_t until_ms = fed_clock_monotonic_ms() + ms;
+/* Wait a while for the serving thread. True: what was posted is answered. offer: where to put how
+ * much of the lease is left; NULL: nowhere. */
+static bool is_answered(upstream *u, fedserver_site_offer *offer, uint32_t left_ms) {
+    const int64_t until_ms = fed_clock_monotonic_ms() + LOOK_MS;
     const struct timespec until = {.tv_sec = (time_t)(until_ms / 1000),
                                    .tv_nsec = (long)(until_ms % 1000) * 1000000};
-    (void)pthread_cond_timedwait(&u->answered, &u->mutex, &until);
+    pthread_mutex_lock(&u->mutex);
+    if (offer != NULL) {
+        offer->left_ms = left_ms;
+    }
+    if (!u->done) {
+        (void)pthread_cond_timedwait(&u->answered, &u->mutex, &until);
+    }
+    const bool done = u->done;
+    pthread_mutex_unlock(&u->mutex);
+    return done;
 }
 
 static void post(upstream *u, const fedserver_site_offer *offer, const finish *last) {
@@ -145,13 +155,7 @@ static fed_status train(void *user, fedclient_round *round, fed_error *err) {
     u->training = true;
     post(u, &offer, NULL);
     while (!done && (wanted = fedclient_round_wanted(round, err)) == FED_OK) {
-        pthread_mutex_lock(&u->mutex);
-        offer.left_ms = fedclient_round_left_ms(round);
-        if (!u->done) {
-            wait_a_while(u, LOOK_MS);
-        }
-        done = u->done;
-        pthread_mutex_unlock(&u->mutex);
+        done = is_answered(u, &offer, fedclient_round_left_ms(round));
     }
     u->training = false;
     if (!take_back(u, err)) {
@@ -183,15 +187,8 @@ static fed_status end_task(upstream *u, fedclient *client, fed_error *err) {
         return status == FED_ENOTFOUND ? FED_OK : fed_fail(err, status, "%s", absent.text);
     }
     last.values = values;
-    bool done = false;
     post(u, NULL, &last);
-    while (!done && !fedclient_app_stopped(u->app)) {
-        pthread_mutex_lock(&u->mutex);
-        if (!u->done) {
-            wait_a_while(u, LOOK_MS);
-        }
-        done = u->done;
-        pthread_mutex_unlock(&u->mutex);
+    while (!fedclient_app_stopped(u->app) && !is_answered(u, NULL, 0)) {
     }
     status = take_back(u, err) ? u->status : FED_OK;
     free(values);
