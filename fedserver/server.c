@@ -259,17 +259,6 @@ static fed_status look_who_leads(fedserver *server, fed_error *err) {
     return ask_who_leads(server, err);
 }
 
-static void say_who_leads(const fedserver *server, uint64_t before) {
-    const fedserver_lead *lead = &server->lead;
-    if (lead->mine) {
-        fed_logf(server->log, FED_LOG_INFO, "this coordinator leads: term %llu",
-                 (unsigned long long)lead->term);
-    } else if (lead->term != before && lead->address[0] != '\0') {
-        fed_logf(server->log, FED_LOG_INFO, "the coordinator at %s leads: term %llu", lead->address,
-                 (unsigned long long)lead->term);
-    }
-}
-
 /* Follow until this process leads; then it serves. */
 static fed_status follow(fedserver *server, fed_error *err) {
     const uint64_t before = server->lead.term;
@@ -278,7 +267,14 @@ static fed_status follow(fedserver *server, fed_error *err) {
         FED_TRY(fedserver_relay_open(server->directory, server->setup.part, &server->relay, err));
     }
     FED_TRY(look_who_leads(server, err));
-    say_who_leads(server, before);
+    const fedserver_lead *lead = &server->lead;
+    if (lead->mine) {
+        fed_logf(server->log, FED_LOG_INFO, "this coordinator leads: term %llu",
+                 (unsigned long long)lead->term);
+    } else if (lead->term != before && lead->address[0] != '\0') {
+        fed_logf(server->log, FED_LOG_INFO, "the coordinator at %s leads: term %llu", lead->address,
+                 (unsigned long long)lead->term);
+    }
     if (server->lead.mine) {
         server->rounds.term = server->lead.term;
         FED_TRY(start_serving(server, err));
@@ -319,22 +315,6 @@ static fed_status note(fedserver *server, fed_status status) {
     return status;
 }
 
-/* Read what other processes changed. The command line may have queued a task or revoked a
- * device. */
-static fed_status notice_others(fedserver *server, fed_error *err) {
-    bool changed = false;
-    if (server->setup.part == FEDSERVER_GATE) {
-        return FED_OK;
-    }
-    FED_TRY(server->store->changed(server->db, &changed, err));
-    if (!changed) {
-        return FED_OK;
-    }
-    server->rounds.queue_changed = true;
-    server->rounds.tasks_changed = true;
-    return fedserver_devices_follow(&server->rounds, err);
-}
-
 fed_status fedserver_begin(fedserver *server, fed_error *err) {
     if (server->broken) {
         return fed_fail(err, FED_ESTATE, "the coordinator has failed before; close and open it");
@@ -349,7 +329,15 @@ fed_status fedserver_begin(fedserver *server, fed_error *err) {
         return FED_OK;
     }
     server->rounds.asked = false;
-    FED_TRY(note(server, notice_others(server, err)));
+    bool changed = false; /* the command line may have queued a task or revoked a device */
+    if (server->setup.part != FEDSERVER_GATE) {
+        FED_TRY(note(server, server->store->changed(server->db, &changed, err)));
+    }
+    if (changed) {
+        server->rounds.queue_changed = true;
+        server->rounds.tasks_changed = true;
+        FED_TRY(note(server, fedserver_devices_follow(&server->rounds, err)));
+    }
     return note(server, fedserver_queue_follow(&server->rounds, err));
 }
 

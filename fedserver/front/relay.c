@@ -398,18 +398,13 @@ bool fedserver_relay_next(fedserver_relay *relay, fedserver_question *question) 
     return false;
 }
 
-static front *front_of(fedserver_relay *relay, uint64_t ticket) {
-    for (size_t k = 0; relay != NULL && k < PEERS; k++) {
-        if (relay->fronts[k].fd >= 0 && relay->fronts[k].ticket == ticket) {
-            return &relay->fronts[k];
-        }
-    }
-    return NULL;
-}
-
 void fedserver_relay_give(fedserver_relay *relay, const fedserver_question *question,
                           const fedserver_response *response) {
-    front *f = front_of(relay, question->ticket);
+    front *f = NULL;
+    for (size_t k = 0; relay != NULL && k < PEERS; k++) {
+        front *one = &relay->fronts[k];
+        f = one->fd >= 0 && one->ticket == question->ticket ? one : f;
+    }
     if (f == NULL) {
         return; /* it has left */
     }

@@ -266,12 +266,8 @@ static fed_status check_rows(checking *c, fed_error *err) {
     if (status == FED_ENOTFOUND && c->task.state == FEDSERVER_TASK_CANCELLED) {
         return FED_OK;
     }
-    if (status == FED_ENOTFOUND) {
-        FOUND("D5: %s" FEDSERVER_RESTORE, why.text);
-        return FED_OK;
-    }
-    if (status == FED_EFORMAT) {
-        FOUND("D5: %s", why.text);
+    if (status == FED_ENOTFOUND || status == FED_EFORMAT) { /* a damaged one says what to do */
+        FOUND("D5: %s%s", why.text, status == FED_ENOTFOUND ? FEDSERVER_RESTORE : "");
         return FED_OK;
     }
     if (status != FED_OK) {
@@ -329,10 +325,7 @@ static fed_status check_tasks(checking *c, fed_error *err) {
         }
         status = status == FED_OK ? check_task(c, err) : fed_fail(err, status, "%s", absent.text);
     }
-    if (status != FED_ENOTFOUND) {
-        return status;
-    }
-    return FED_OK;
+    return status == FED_ENOTFOUND ? FED_OK : status;
 }
 
 /* -- all updates -- */

@@ -15,11 +15,7 @@ static const int64_t year_s = INT64_C(31557600);
 
 static fed_status make_certificates(const char *directory, const char *const *hosts, int64_t now_s,
                                     fed_error *err) {
-    fed_pem ca_key;
-    fed_pem ca_cert;
-    fed_pem key;
-    fed_pem csr;
-    fed_pem cert;
+    fed_pem ca_key, ca_cert, key, csr, cert;
     FED_TRY(fed_key_new(&ca_key, err));
     FED_TRY(fed_ca_new(&ca_key, "fed coordinator CA", now_s - 3600, now_s + 20 * year_s, &ca_cert,
                        err));

@@ -24,20 +24,6 @@ enum {
     SEALED_VECTORS = FEDSERVER_SHELF_SNAPSHOTS + 1
 };
 
-static uint64_t largest_update(const fedserver_task *task, const fed_layout *layout) {
-    uint64_t largest = 0;
-    for (uint32_t k = 0; k <= task->phase_count; k++) {
-        const fedserver_phase phase = fedserver_phase_at(task, k);
-        fedcodec codec;
-        fed_error ignored = {0};
-        if (fedcodec_parse(phase.codec_up, &codec, &ignored) == FED_OK) {
-            const uint64_t size = fedcodec_envelope_bound(&codec, layout, task->wire.small_tensor);
-            largest = size > largest ? size : largest;
-        }
-    }
-    return largest;
-}
-
 fed_status fedserver_needs_estimate(const fedserver_task *task, fedserver_needs *needs,
                                     fed_error *err) {
     fed_arch arch;
@@ -49,7 +35,17 @@ fed_status fedserver_needs_estimate(const fedserver_task *task, fedserver_needs 
     const uint64_t vector = arch.layout.size * sizeof(float);
     const uint64_t state =
         fedserver_strategy_state_size(&strategy, fedserver_trained(&arch.layout)) * sizeof(float);
-    const uint64_t update = largest_update(task, &arch.layout);
+    uint64_t update = 0; /* the largest of all phases */
+    for (uint32_t k = 0; k <= task->phase_count; k++) {
+        const fedserver_phase phase = fedserver_phase_at(task, k);
+        fedcodec codec;
+        fed_error ignored = {0};
+        if (fedcodec_parse(phase.codec_up, &codec, &ignored) == FED_OK) {
+            const uint64_t size =
+                fedcodec_envelope_bound(&codec, &arch.layout, task->wire.small_tensor);
+            update = size > update ? size : update;
+        }
+    }
     const bool all = fedserver_strategy_needs_all(&strategy);
     const uint64_t sealed = task->wire.downloads[0] != '\0' ? SEALED_VECTORS : 0;
     *needs = (fedserver_needs){

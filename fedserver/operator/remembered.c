@@ -28,15 +28,6 @@ typedef struct seen {
     int64_t checkin_ms;
 } seen;
 
-static void write_task(const fedserver_training *t, fed_writer *w) {
-    remembered_task m;
-    memset(&m, 0, sizeof m);
-    m.id = t->task.wire.id, m.served = t->served;
-    m.lease_ends_ms = t->lease_ends_ms, m.cohort = t->cohort;
-    fed_write_bytes(w, &m, sizeof m);
-    fedserver_downloads_write(&t->downloads, w);
-}
-
 fed_status fedserver_remembered_write(const fedserver *server, fed_writer *w) {
     const fedserver_rounds *rounds = &server->rounds;
     remembered m;
@@ -57,7 +48,13 @@ fed_status fedserver_remembered_write(const fedserver *server, fed_writer *w) {
         fed_write_bytes(w, &one, sizeof one);
     }
     for (size_t k = 0; k < rounds->task_count; k++) {
-        write_task(rounds->tasks[k], w);
+        const fedserver_training *t = rounds->tasks[k];
+        remembered_task of_task;
+        memset(&of_task, 0, sizeof of_task);
+        of_task.id = t->task.wire.id, of_task.served = t->served;
+        of_task.lease_ends_ms = t->lease_ends_ms, of_task.cohort = t->cohort;
+        fed_write_bytes(w, &of_task, sizeof of_task);
+        fedserver_downloads_write(&t->downloads, w);
     }
     return w->status;
 }
@@ -98,39 +95,31 @@ static fed_status read_places(fedserver_rounds *rounds, uint64_t count, fed_read
     return FED_OK;
 }
 
-static fed_status read_lately(fedserver *server, uint64_t count, fed_reader *r) {
-    for (uint64_t k = 0; k < count; k++) {
-        const uint8_t *bytes = fed_read_bytes(r, sizeof(seen));
-        FED_REQUIRE(bytes != NULL, FED_EFORMAT);
-        seen one;
-        memcpy(&one, bytes, sizeof one);
-        fedserver_device *device = fedserver_devices_find(&server->rounds.devices, one.fingerprint);
-        FED_REQUIRE(device != NULL, FED_EFORMAT);
-        fedserver_devices_checked_in(&server->rounds.devices, device, one.checkin_ms);
-    }
-    return FED_OK;
-}
-
-static fed_status read_task(fedserver *server, fed_reader *r) {
-    const uint8_t *bytes = fed_read_bytes(r, sizeof(remembered_task));
-    remembered_task m;
-    FED_REQUIRE(bytes != NULL, FED_EFORMAT);
-    memcpy(&m, bytes, sizeof m);
-    fedserver_training *t = fedserver_rounds_task(&server->rounds, m.id);
-    FED_REQUIRE(t != NULL, FED_EFORMAT);
-    t->served = m.served, t->lease_ends_ms = m.lease_ends_ms, t->cohort = m.cohort;
-    return fedserver_downloads_read(&t->downloads, r);
-}
-
 static fed_status read_all(fedserver *server, fed_reader *r, fed_error *err) {
     const uint8_t *bytes = fed_read_bytes(r, sizeof(remembered));
     remembered m;
     FED_REQUIRE(bytes != NULL, FED_EFORMAT);
     memcpy(&m, bytes, sizeof m);
     FED_TRY(read_places(&server->rounds, m.devices, r, err));
-    FED_TRY(read_lately(server, m.lately, r));
+    for (uint64_t k = 0; k < m.lately; k++) {
+        seen one;
+        bytes = fed_read_bytes(r, sizeof one);
+        FED_REQUIRE(bytes != NULL, FED_EFORMAT);
+        memcpy(&one, bytes, sizeof one);
+        fedserver_device *device = fedserver_devices_find(&server->rounds.devices, one.fingerprint);
+        FED_REQUIRE(device != NULL, FED_EFORMAT);
+        fedserver_devices_checked_in(&server->rounds.devices, device, one.checkin_ms);
+    }
     for (uint64_t k = 0; k < m.tasks; k++) {
-        FED_TRY(read_task(server, r));
+        remembered_task of_task;
+        bytes = fed_read_bytes(r, sizeof of_task);
+        FED_REQUIRE(bytes != NULL, FED_EFORMAT);
+        memcpy(&of_task, bytes, sizeof of_task);
+        fedserver_training *t = fedserver_rounds_task(&server->rounds, of_task.id);
+        FED_REQUIRE(t != NULL, FED_EFORMAT);
+        t->served = of_task.served, t->lease_ends_ms = of_task.lease_ends_ms;
+        t->cohort = of_task.cohort;
+        FED_TRY(fedserver_downloads_read(&t->downloads, r));
     }
     server->rounds.epoch = m.epoch, server->rounds.active = m.active;
     server->rounds.woken_ms = m.woken_ms, server->rounds.active_ms = m.active_ms,

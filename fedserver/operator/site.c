@@ -155,20 +155,6 @@ static fed_status note_leftover(void *user, const fedserver_task_entry *entry, f
     return FED_OK;
 }
 
-/* A device that gets another task drops what it still owes to the one before; so does a site. */
-static fed_status cancel_others(fedserver_site *site, int64_t now_ms, fed_error *err) {
-    leftovers l = {.count = 0};
-    FED_TRY(fedserver_task_each(site->server, now_ms, note_leftover, &l, err));
-    for (size_t k = 0; k < l.count; k++) {
-        fed_logf(site->server->log, FED_LOG_WARN,
-                 "task %llu is cancelled: upstream has assigned another task, or has changed this "
-                 "one's settings, or the site's record of it is lost",
-                 (unsigned long long)l.ids[k]);
-        FED_TRY(fedserver_task_change(site->server, now_ms, l.ids[k], FEDSERVER_CANCEL, err));
-    }
-    return FED_OK;
-}
-
 /* A crash between the task's commit and the record leaves a task that no device knows yet. The next
  * turn cancels it. */
 static fed_status begin_anew(fedserver_site *site, const fedserver_site_offer *offer,
@@ -178,7 +164,17 @@ static fed_status begin_anew(fedserver_site *site, const fedserver_site_offer *o
     if (fedserver_task_fits(site->server, &task, &why) != FED_OK) {
         return fed_fail(err, FED_EDECLINED, "the site has no room for the task: %s", why.text);
     }
-    FED_TRY(cancel_others(site, now_ms, err));
+    /* A device that gets another task drops what it still owes to the one before; so does a
+     * site. */
+    leftovers l = {.count = 0};
+    FED_TRY(fedserver_task_each(site->server, now_ms, note_leftover, &l, err));
+    for (size_t k = 0; k < l.count; k++) {
+        fed_logf(site->server->log, FED_LOG_WARN,
+                 "task %llu is cancelled: upstream has assigned another task, or has changed this "
+                 "one's settings, or the site's record of it is lost",
+                 (unsigned long long)l.ids[k]);
+        FED_TRY(fedserver_task_change(site->server, now_ms, l.ids[k], FEDSERVER_CANCEL, err));
+    }
     FED_TRY(fedserver_task_queue(site->server, &task, offer->values, offer->size, err));
     site->record = (fedserver_site_record){.upstream = offer->task->id,
                                            .task = task.wire.id,
@@ -288,12 +284,6 @@ static fed_status take(fedserver_site *site, const fedserver_site_offer *offer, 
 
 /* -- a turn -- */
 
-static bool is_time(const fedserver_site *site, const fedserver_site_offer *offer, bool stale) {
-    const uint32_t received = training(site)->round.received;
-    const bool late = stale || offer->left_ms <= offer->lease_ms / 4;
-    return received >= site->rules.goal || (late && received >= site->rules.minimum);
-}
-
 static fed_status tend_open(fedserver_site *site, const fedserver_site_offer *offer, int64_t now_ms,
                             fedserver_site_change *change, fed_error *err) {
     const fedserver_round *round = &training(site)->round;
@@ -314,7 +304,10 @@ static fed_status tend_open(fedserver_site *site, const fedserver_site_offer *of
     if (stale && round->received == 0) {
         return take(site, offer, now_ms, err);
     }
-    return is_time(site, offer, stale) ? close_round(site, offer, change, err) : FED_OK;
+    const bool late = stale || offer->left_ms <= offer->lease_ms / 4;
+    return round->received >= rules->goal || (late && round->received >= rules->minimum)
+               ? close_round(site, offer, change, err)
+               : FED_OK;
 }
 
 static fed_status find_open(void *user, const fedserver_round_row *row, fed_error *err) {

@@ -191,17 +191,6 @@ static void say_phase(sentence *s, const fedserver_task *task, uint32_t round) {
     say(s, "\n");
 }
 
-static void say_round(const fedserver_training *t, int64_t now_ms, sentence *s) {
-    fedserver_waiting waiting;
-    fedserver_waiting_find(t, now_ms, &waiting);
-    say(s, "round %u of %u, attempt %u\n", t->round.number, t->task.rules.rounds, t->round.attempt);
-    say_phase(s, &t->task, t->round.number);
-    say(s, "waiting for ");
-    fedserver_waiting_say(t, &waiting, now_ms, s->dst + s->len, s->cap - s->len);
-    s->len = strlen(s->dst);
-    say(s, "\n");
-}
-
 /* What the list of tasks adds: why devices declined, and why a task waits. */
 typedef struct summary {
     sentence *s;
@@ -212,13 +201,22 @@ typedef struct summary {
 
 static fed_status say_running(void *user, const fedserver_task_entry *entry, fed_error *err) {
     summary *sum = user;
+    sentence *s = sum->s;
     const fedserver_training *t = fedserver_rounds_task(sum->view, entry->id);
     (void)err;
     if (t != NULL) {
-        say(sum->s, "task %llu (%s): ", (unsigned long long)entry->id, entry->name);
-        say_round(t, sum->now_ms, sum->s);
+        say(s, "task %llu (%s): ", (unsigned long long)entry->id, entry->name);
+        fedserver_waiting waiting;
+        fedserver_waiting_find(t, sum->now_ms, &waiting);
+        say(s, "round %u of %u, attempt %u\n", t->round.number, t->task.rules.rounds,
+            t->round.attempt);
+        say_phase(s, &t->task, t->round.number);
+        say(s, "waiting for ");
+        fedserver_waiting_say(t, &waiting, sum->now_ms, s->dst + s->len, s->cap - s->len);
+        s->len = strlen(s->dst);
+        say(s, "\n");
         for (size_t k = 0; k < FEDSERVER_TASK_REASONS && entry->reasons[k].devices > 0; k++) {
-            say(sum->s, "%u device%s declined: %s\n", entry->reasons[k].devices,
+            say(s, "%u device%s declined: %s\n", entry->reasons[k].devices,
                 plural(entry->reasons[k].devices), entry->reasons[k].text);
         }
     }
