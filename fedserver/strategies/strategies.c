@@ -7,6 +7,11 @@
 #include "fed/rng.h"
 #include "fedserver/strategies/strategy.h"
 
+#define FEDSERVER_STRATEGY(folder)                                                                 \
+    extern const fedserver_strategy_vtable fedserver_strategy_##folder;
+#include "fedserver/strategies/strategies.def"
+#undef FEDSERVER_STRATEGY
+
 static const fedserver_strategy_vtable *const strategies[] = {
 #define FEDSERVER_STRATEGY(folder) &fedserver_strategy_##folder,
 #include "fedserver/strategies/strategies.def"
@@ -16,6 +21,11 @@ static const fedserver_strategy_vtable *const strategies[] = {
 const fedserver_strategy_vtable *fedserver_strategy_at(size_t k) {
     return k < sizeof strategies / sizeof strategies[0] ? strategies[k] : NULL;
 }
+
+#define FEDSERVER_ADDITION(folder)                                                                 \
+    extern const fedserver_addition_vtable fedserver_addition_##folder;
+#include "fedserver/strategies/additions.def"
+#undef FEDSERVER_ADDITION
 
 static const fedserver_addition_vtable *const additions[] = {
 #define FEDSERVER_ADDITION(folder) &fedserver_addition_##folder,

@@ -96,15 +96,6 @@ typedef struct fedserver_addition_vtable {
     void (*combined)(const double *param, float *u, size_t n);
 } fedserver_addition_vtable;
 
-#define FEDSERVER_STRATEGY(folder)                                                                 \
-    extern const fedserver_strategy_vtable fedserver_strategy_##folder;
-#include "fedserver/strategies/strategies.def"
-#undef FEDSERVER_STRATEGY
-#define FEDSERVER_ADDITION(folder)                                                                 \
-    extern const fedserver_addition_vtable fedserver_addition_##folder;
-#include "fedserver/strategies/additions.def"
-#undef FEDSERVER_ADDITION
-
 /** An addition with its parameters. */
 typedef struct fedserver_addition {
     const fedserver_addition_vtable *vtable;

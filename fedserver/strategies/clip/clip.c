@@ -4,6 +4,8 @@
 
 #include "fedserver/strategies/strategy.h"
 
+extern const fedserver_addition_vtable fedserver_addition_clip;
+
 static void clip(const double *param, float *x, size_t n) {
     double squares = 0;
     for (size_t i = 0; i < n; i++) {

@@ -3,5 +3,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/strategies/strategy.h"
 
+extern const fedserver_strategy_vtable fedserver_strategy_fedavg;
+
 /* The coordinator sums the mean as updates arrive (aggregate.h), so this strategy needs no code. */
 const fedserver_strategy_vtable fedserver_strategy_fedavg = {.name = "fedavg"};

@@ -13,6 +13,8 @@ static void step(const double *param, float *v, float *u, size_t n) {
     }
 }
 
+extern const fedserver_strategy_vtable fedserver_strategy_fedavgm;
+
 const fedserver_strategy_vtable fedserver_strategy_fedavgm = {
     .name = "fedavgm",
     .params = {[LR] = {"lr", 1, 1e-6, 1e3, "learning rate of the server", false, NULL},

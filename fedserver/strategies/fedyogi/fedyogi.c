@@ -13,6 +13,8 @@ static void step(const double *param, float *state, float *u, size_t n) {
     fedserver_adaptive_step(param, state, u, n, rule);
 }
 
+extern const fedserver_strategy_vtable fedserver_strategy_fedyogi;
+
 const fedserver_strategy_vtable fedserver_strategy_fedyogi = {
     .name = "fedyogi",
     .params = {FEDSERVER_ADAPTIVE_PARAMS(0.9), FEDSERVER_ADAPTIVE_B2_PARAM},

@@ -16,6 +16,8 @@ static uint32_t least(const double *param) {
     return 2 * (uint32_t)param[F] + 3;
 }
 
+extern const fedserver_strategy_vtable fedserver_strategy_krum;
+
 const fedserver_strategy_vtable fedserver_strategy_krum = {
     .name = "krum",
     .params = {[F] = {"f", 1, 0, 500, "hostile updates that a round may hold", true, NULL}},

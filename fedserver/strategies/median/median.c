@@ -11,6 +11,8 @@ static fed_status combine(const double *param, const fedserver_rows *rows, float
     return fedserver_trimmed_mean(rows, (rows->count - 1) / 2, u, err);
 }
 
+extern const fedserver_strategy_vtable fedserver_strategy_median;
+
 const fedserver_strategy_vtable fedserver_strategy_median = {
     .name = "median",
     .combine = combine,

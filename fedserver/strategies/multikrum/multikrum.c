@@ -20,6 +20,8 @@ static uint32_t least(const double *param) {
     return m > f + 3 ? m + f : 2 * f + 3;
 }
 
+extern const fedserver_strategy_vtable fedserver_strategy_multikrum;
+
 const fedserver_strategy_vtable fedserver_strategy_multikrum = {
     .name = "multikrum",
     .params = {[F] = {"f", 1, 0, 500, "hostile updates that a round may hold", true, NULL},

@@ -18,6 +18,8 @@ static fed_status combine(const double *param, const fedserver_rows *rows, float
     return fedserver_trimmed_mean(rows, cut < most ? cut : most, u, err);
 }
 
+extern const fedserver_strategy_vtable fedserver_strategy_trimmed;
+
 const fedserver_strategy_vtable fedserver_strategy_trimmed = {
     .name = "trimmed",
     .params = {[P] = {"p", 0.1, 0.001, 0.499, "share cut off at each end", false, NULL}},
