@@ -1,4 +1,4 @@
-/* The sockets below the HTTP adapter: asking whether a peer is still there, and how many may come. */
+/* The sockets below the HTTP adapter: is a peer still there, and how many may come? */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_HTTP_SOCKET_H
 #define FEDSERVER_HTTP_SOCKET_H

@@ -76,9 +76,9 @@ typedef struct http_tls_gate {
     bool asked, ticket; /* argument of admit */
 } http_tls_gate;
 
-/** session: a gnutls_session_t that has not begun its handshake. Serve it with that listener's pair,
- * move its bytes through gate->wire, and let it ask gate->admit. A device's handshake succeeds only
- * with a certificate of our CA, for client use, valid now. */
+/** session: a gnutls_session_t that has not begun its handshake. Serve it with that listener's
+ * pair, move its bytes through gate->wire, and let it ask gate->admit. A device's handshake
+ * succeeds only with a certificate of our CA, for client use, valid now. */
 void http_tls_attach(void *session, http_tls_gate *gate, const http_tls *tls,
                      fedserver_listener kind);
 

@@ -35,8 +35,8 @@ fed_status fedserver_update_take(fedserver *server, const fedserver_call *call, 
 /** Finds a request's route and lets it answer; counts the traffic. For fedserver_open_with. */
 extern const fedserver_routing fedserver_router;
 
-/** Answer with the issued certificate or, where outcome says so, with a refusal, which the audit log
- * has then, too. */
+/** Answer with the issued certificate or, where outcome says so, with a refusal, which is noted in
+ * the audit log. */
 fed_status fedserver_answer_certificate(fedserver *server, const fedserver_call *call,
                                         fedserver_enrolment outcome, const fedserver_issued *issued,
                                         const fed_error *why, fedserver_response *response,

@@ -94,8 +94,8 @@ static fedserver_made *slot_for_patch(fedserver_downloads *d, const fedserver_ve
                 slot = made;
             } else if ((made->to != v->version || now_ms - made->asked_ms >= FEDSERVER_PATCH_MS) &&
                        (oldest == NULL || made->asked_ms < oldest->asked_ms)) {
-                /* no longer needed: the devices that asked for it have had time to fetch it, or want
-                 * a newer version by now */
+                /* no longer needed: the devices that asked for it have had time to fetch it, or
+                 * want a newer version by now */
                 oldest = made;
             }
         }
