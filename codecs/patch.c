@@ -36,12 +36,8 @@ static inline uint32_t difference_of(uint32_t word) {
     return word >> 1 ^ (0u - (word & 1));
 }
 
-static size_t blocks_of(size_t n) {
-    return n / BLOCK + (n % BLOCK > 0);
-}
-
 size_t fedcodec_patch_bound(size_t n) {
-    return 4 * n + HEAD_MOST * blocks_of(n);
+    return 4 * n + HEAD_MOST * (n / BLOCK + (n % BLOCK > 0));
 }
 
 /* ---- Encoding ---- */

@@ -3,7 +3,6 @@
 #ifndef FEDCODEC_STAGE_H
 #define FEDCODEC_STAGE_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

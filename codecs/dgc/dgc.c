@@ -1,7 +1,6 @@
 /* dgc: the values of largest magnitude, and their positions (gradient dropping).
  * Format: docs/codec-formats.md#dgc   Paper: Aji and Heafield 2017; Lin et al. 2018, section 3 */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "codecs/prim/floats.h"
 #include "codecs/prim/select.h"
 #include "codecs/prim/sparse.h"
 #include "codecs/registry.h"
@@ -13,10 +12,6 @@ FEDCODEC_SPARSE_BOUND(KIND)
 
 static const fedcodec_param dgc_params[] = {
     FEDCODEC_SPARSE_PARAM(0.001), FEDCODEC_POS_PARAM, FEDCODEC_FORM_PARAM, {.key = NULL}};
-
-static size_t dgc_work_size(const double *param, size_t n) {
-    return fedcodec_select_magnitude_work_size(n, fedcodec_select_most(param[0], n));
-}
 
 static fed_status dgc_encode(const fedcodec_job *job, size_t *len) {
     fedcodec_chosen chosen;
@@ -30,7 +25,7 @@ const fedcodec_vtable FEDCODEC_VTABLE(dgc) = {
     .name = "dgc",
     .about = "the values of largest magnitude and where they are (gradient dropping, DGC)",
     .params = dgc_params,
-    .work_size = dgc_work_size,
+    .work_size = fedcodec_select_magnitude_work,
     .encode = dgc_encode,
     FEDCODEC_SPARSE_MEMBERS,
 };

@@ -7,7 +7,6 @@
 #include <math.h>
 
 #include "codecs/eden/rotation.h"
-#include "codecs/prim/fetch.h"
 #include "codecs/prim/floats.h"
 #include "codecs/prim/pack.h"
 #include "codecs/prim/parts.h"

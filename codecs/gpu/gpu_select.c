@@ -77,13 +77,6 @@ static fed_status bins(const fedcodec_gpu_job *job, const fedcodec_gpu_choice *c
     return fed_gpu_launch(job->stream, job->module, "select_bins", groups, args, 9);
 }
 
-/* The rank in a sample of a key that the k-th of all values hardly ever fails
- * to exceed. */
-static uint32_t rank_in_sample(size_t k, size_t n) {
-    const double expected = (double)k * SAMPLES / (double)n;
-    return (uint32_t)(expected + 4.0 * sqrt(expected) + 4.0);
-}
-
 static fed_status absorb_by_sample(const fedcodec_gpu_job *job, const fedcodec_gpu_choice *c) {
     const fed_gpu_arg sample[] = {FED_GPU_AT(job->residual), FED_GPU_AT(job->x),
                                   FED_GPU_VALUE(job->n), FED_GPU_VALUE(c->sides),
@@ -94,8 +87,11 @@ static fed_status absorb_by_sample(const fedcodec_gpu_job *job, const fedcodec_g
                                 FED_GPU_AT(c->found),      FED_GPU_AT(c->index),
                                 FED_GPU_AT(c->flag),       FED_GPU_AT(job->head)};
     const uint32_t groups = fedcodec_gpu_groups(job->n, SLAB);
+    /* The rank in the sample of a key that the k-th of all values hardly ever fails to exceed. */
+    const double expected = (double)c->k * SAMPLES / (double)job->n;
+    const uint32_t rank = (uint32_t)(expected + 4.0 * sqrt(expected) + 4.0);
     FED_TRY(fed_gpu_launch(job->stream, job->module, "select_sample", SAMPLE_GROUPS, sample, 5));
-    FED_TRY(pick(job, c, rank_in_sample(c->k, job->n), SAMPLE));
+    FED_TRY(pick(job, c, rank, SAMPLE));
     FED_TRY(fed_gpu_launch(job->stream, job->module, "select_list_candidates", groups, list, 10));
     FED_TRY(pick(job, c, c->k, CANDIDATES));
     return bins(job, c, ALL_VALUES);

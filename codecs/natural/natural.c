@@ -13,10 +13,6 @@ static const char *const bucket_words[] = FEDCODEC_BUCKET_WORDS;
 static const fedcodec_param natural_params[] =
     FEDCODEC_BUCKET_PARAMS(8, "of a value, with its sign", bucket_words);
 
-static size_t natural_bound(const double *param, size_t n) {
-    return fedcodec_buckets_for(param, n, HEAD).len;
-}
-
 /* The powers of a bucket: level k is the float whose exponent is least + k - 1. */
 typedef struct powers {
     int32_t least, highest;
@@ -62,10 +58,6 @@ static void write_bucket(const fedcodec_bucket *b) {
     }
 }
 
-static fed_status natural_encode(const fedcodec_job *job, size_t *len) {
-    return fedcodec_buckets_encode(job, HEAD, write_bucket, len);
-}
-
 /* ---- Reading ---- */
 
 /* The largest value of a bucket is at most the highest power, and more than half of it. */
@@ -74,10 +66,6 @@ static bool bucket_valid(const uint8_t *head, unsigned bits, int largest, float 
     const int highest = (int)(p.highest - p.least + 1);
     *max = largest > 0 ? fedcodec_float((uint32_t)(p.least + largest - 1) << EXPONENT) : 0.0f;
     return p.highest <= EXPONENT_MAX && largest <= highest && largest >= highest - 1;
-}
-
-static fed_status natural_check(const uint8_t *src, size_t len, size_t n, float *max_abs) {
-    return fedcodec_buckets_check(src, len, n, HEAD, bucket_valid, max_abs);
 }
 
 static void find_values(const fedcodec_bucket_levels *k, float *restrict value) {
@@ -90,32 +78,12 @@ static void find_values(const fedcodec_bucket_levels *k, float *restrict value) 
     }
 }
 
-static void natural_decode(const uint8_t *src, size_t len, float *y, size_t n) {
-    (void)len;
-    fedcodec_buckets_decode(src, n, HEAD, find_values, y);
-}
-
-static void natural_axpy(const uint8_t *src, size_t len, float w, float *y, size_t n) {
-    (void)len;
-    fedcodec_buckets_axpy(src, n, HEAD, find_values, w, y);
-}
-
-static void natural_fold(const uint8_t *src, size_t len, int64_t weight, int64_t *acc, size_t n) {
-    (void)len;
-    fedcodec_buckets_fold(src, n, HEAD, find_values, weight, acc);
-}
+FEDCODEC_BUCKET_FUNCTIONS(HEAD, write_bucket, bucket_valid, find_values)
 
 const fedcodec_vtable FEDCODEC_VTABLE(natural) = {
     .id = FEDCODEC_ID_natural,
     .name = "natural",
     .about = "each value as a power of two, at random (natural compression)",
     .params = natural_params,
-    .feedback = false,
-    .bound = natural_bound,
-    .scan = fedcodec_scan_sum,
-    .encode = natural_encode,
-    .check = natural_check,
-    .decode = natural_decode,
-    .axpy = natural_axpy,
-    .fold = natural_fold,
+    FEDCODEC_BUCKET_MEMBERS,
 };

@@ -104,19 +104,15 @@ static means load_means(const uint8_t *src) {
     return (means){.up = fedcodec_load_f32(src), .down = fedcodec_load_f32(src + 4)};
 }
 
-/* A mean of no values is +0; one of negative values is negative. */
-static bool means_valid(means m, size_t n, size_t negatives) {
-    bool up = isfinite(m.up) && !signbit(m.up) && (m.up == 0.0f || negatives < n);
-    bool down = isfinite(m.down) && (negatives > 0 ? m.down < 0.0f : fedcodec_bits(m.down) == 0);
-    return up && down;
-}
-
 static fed_status onebit_check(const uint8_t *src, size_t len, size_t n, float *max_abs) {
     FED_REQUIRE(len == HEAD + fedcodec_bitmap_len(n), FED_EFORMAT);
     FED_REQUIRE(fedcodec_bitmap_padded(src + HEAD, n), FED_EFORMAT);
     means m = load_means(src);
     size_t negatives = fedcodec_bitmap_count(src + HEAD, len - HEAD);
-    FED_REQUIRE(means_valid(m, n, negatives), FED_EFORMAT);
+    /* A mean of no values is +0; one of negative values is negative. */
+    bool up = isfinite(m.up) && !signbit(m.up) && (m.up == 0.0f || negatives < n);
+    bool down = isfinite(m.down) && (negatives > 0 ? m.down < 0.0f : fedcodec_bits(m.down) == 0);
+    FED_REQUIRE(up && down, FED_EFORMAT);
     *max_abs = fmaxf(m.up, fabsf(m.down));
     return FED_OK;
 }

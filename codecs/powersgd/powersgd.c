@@ -360,13 +360,9 @@ static void draw_q(const factors *f, float max, float up) {
     }
 }
 
-/* The power of two that makes a magnitude one from 1 to 2. */
-static float scale_up(float max) {
-    return fedcodec_float((uint32_t)(254 - (fedcodec_bits(max) >> 23)) << 23);
-}
-
 static void find_factors(factors *f, const fedcodec_job *job) {
-    const float up = scale_up(job->max);
+    /* The power of two that makes the largest magnitude one from 1 to 2. */
+    const float up = fedcodec_float((uint32_t)(254 - (fedcodec_bits(job->max) >> 23)) << 23);
     draw_q(f, job->max, up);
     for (unsigned step = 0; step < (unsigned)job->param[PARAM_POWER]; step++) {
         for (size_t i = 0; step > 0 && i < f->to.rank * f->to.columns; i++) {

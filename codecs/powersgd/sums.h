@@ -6,8 +6,6 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "codecs/unit.h"
-
 enum {
     POWERSGD_PAIR = 2,  /* rows of M, and columns of Q, whose products are made at once */
     POWERSGD_ROWS = 4,  /* rows of M that are added up at once */

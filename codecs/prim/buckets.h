@@ -319,4 +319,36 @@ static inline fed_status fedcodec_buckets_encode(const fedcodec_job *job, size_t
     return FED_OK;
 }
 
+/** Defines all functions of a vtable, given what a codec says of its buckets.
+ * FEDCODEC_BUCKET_MEMBERS puts them into the vtable. */
+// clang-format off
+#define FEDCODEC_BUCKET_FUNCTIONS(head, write, valid, values)                                      \
+    static size_t bucket_bound(const double *param, size_t n) {                                    \
+        return fedcodec_buckets_for(param, n, head).len;                                           \
+    }                                                                                              \
+    static fed_status bucket_encode(const fedcodec_job *job, size_t *len) {                        \
+        return fedcodec_buckets_encode(job, head, write, len);                                     \
+    }                                                                                              \
+    static fed_status bucket_check(const uint8_t *src, size_t len, size_t n, float *max_abs) {     \
+        return fedcodec_buckets_check(src, len, n, head, valid, max_abs);                          \
+    }                                                                                              \
+    static void bucket_decode(const uint8_t *src, size_t len, float *y, size_t n) {                \
+        (void)len;                                                                                 \
+        fedcodec_buckets_decode(src, n, head, values, y);                                          \
+    }                                                                                              \
+    static void bucket_axpy(const uint8_t *src, size_t len, float w, float *y, size_t n) {         \
+        (void)len;                                                                                 \
+        fedcodec_buckets_axpy(src, n, head, values, w, y);                                         \
+    }                                                                                              \
+    static void bucket_fold(const uint8_t *src, size_t len, int64_t weight, int64_t *acc,          \
+                            size_t n) {                                                            \
+        (void)len;                                                                                 \
+        fedcodec_buckets_fold(src, n, head, values, weight, acc);                                  \
+    }
+
+#define FEDCODEC_BUCKET_MEMBERS                                                                    \
+    .feedback = false, .bound = bucket_bound, .scan = fedcodec_scan_sum, .encode = bucket_encode,  \
+    .check = bucket_check, .decode = bucket_decode, .axpy = bucket_axpy, .fold = bucket_fold
+// clang-format on
+
 #endif

@@ -3,7 +3,6 @@
 #ifndef FEDCODEC_PRIM_PARTS_H
 #define FEDCODEC_PRIM_PARTS_H
 
-#include "codecs/unit.h"
 #include "fed/pool.h"
 
 /* Fewest values that are worth a part of their own; most parts of a tensor. */

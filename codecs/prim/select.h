@@ -39,6 +39,11 @@ fed_status fedcodec_select(const fedcodec_job *job, size_t k, fedcodec_chosen *p
 /** The same for fedcodec_select_magnitude. */
 size_t fedcodec_select_magnitude_work_size(size_t n, size_t k);
 
+/** The same as the work_size of a codec whose first parameter is the fraction. */
+static inline size_t fedcodec_select_magnitude_work(const double *param, size_t n) {
+    return fedcodec_select_magnitude_work_size(n, fedcodec_select_most(param[0], n));
+}
+
 /** Like fedcodec_select, but choose the k values of largest magnitude, never a zero. If fewer than
  * k values are not 0, all of them are chosen. */
 fed_status fedcodec_select_magnitude(const fedcodec_job *job, size_t k,

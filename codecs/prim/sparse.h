@@ -4,6 +4,7 @@
 #ifndef FEDCODEC_PRIM_SPARSE_H
 #define FEDCODEC_PRIM_SPARSE_H
 
+#include "codecs/prim/floats.h"
 #include "codecs/prim/forms.h"
 #include "codecs/prim/positions.h"
 

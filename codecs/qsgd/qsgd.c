@@ -15,10 +15,6 @@ static const char *const bucket_words[] = FEDCODEC_BUCKET_WORDS;
 static const fedcodec_param qsgd_params[] =
     FEDCODEC_BUCKET_PARAMS(4, "of a value, with its sign", bucket_words);
 
-static size_t qsgd_bound(const double *param, size_t n) {
-    return fedcodec_buckets_for(param, n, HEAD).len;
-}
-
 /* ---- Writing ---- */
 
 /* A bucket's levels: 0 to most, of both signs. */
@@ -71,10 +67,6 @@ static void write_bucket(const fedcodec_bucket *b) {
     }
 }
 
-static fed_status qsgd_encode(const fedcodec_job *job, size_t *len) {
-    return fedcodec_buckets_encode(job, HEAD, write_bucket, len);
-}
-
 /* ---- Reading ---- */
 
 /* The largest value of a bucket has the highest level. */
@@ -86,10 +78,6 @@ static bool bucket_valid(const uint8_t *head, unsigned bits, int largest, float 
                                      : scale >= FLT_MIN && *max <= FLT_MAX && largest == most;
 }
 
-static fed_status qsgd_check(const uint8_t *src, size_t len, size_t n, float *max_abs) {
-    return fedcodec_buckets_check(src, len, n, HEAD, bucket_valid, max_abs);
-}
-
 static void find_values(const fedcodec_bucket_levels *k, float *restrict value) {
     const float scale = fedcodec_load_f32(k->head);
     for (size_t i = 0; i < k->count; i++) {
@@ -97,32 +85,12 @@ static void find_values(const fedcodec_bucket_levels *k, float *restrict value) 
     }
 }
 
-static void qsgd_decode(const uint8_t *src, size_t len, float *y, size_t n) {
-    (void)len;
-    fedcodec_buckets_decode(src, n, HEAD, find_values, y);
-}
-
-static void qsgd_axpy(const uint8_t *src, size_t len, float w, float *y, size_t n) {
-    (void)len;
-    fedcodec_buckets_axpy(src, n, HEAD, find_values, w, y);
-}
-
-static void qsgd_fold(const uint8_t *src, size_t len, int64_t weight, int64_t *acc, size_t n) {
-    (void)len;
-    fedcodec_buckets_fold(src, n, HEAD, find_values, weight, acc);
-}
+FEDCODEC_BUCKET_FUNCTIONS(HEAD, write_bucket, bucket_valid, find_values)
 
 const fedcodec_vtable FEDCODEC_VTABLE(qsgd) = {
     .id = FEDCODEC_ID_qsgd,
     .name = "qsgd",
     .about = "each value as a level of its bucket's largest, at random (QSGD)",
     .params = qsgd_params,
-    .feedback = false,
-    .bound = qsgd_bound,
-    .scan = fedcodec_scan_sum,
-    .encode = qsgd_encode,
-    .check = qsgd_check,
-    .decode = qsgd_decode,
-    .axpy = qsgd_axpy,
-    .fold = qsgd_fold,
+    FEDCODEC_BUCKET_MEMBERS,
 };

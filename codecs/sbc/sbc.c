@@ -1,7 +1,6 @@
 /* sbc: the positions of the largest values, and their mean in place of each.
  * Format: docs/codec-formats.md#sbc   Paper: SBC, algorithms 2 to 4 */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "codecs/prim/floats.h"
 #include "codecs/prim/select.h"
 #include "codecs/prim/sparse.h"
 #include "codecs/registry.h"

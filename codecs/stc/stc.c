@@ -1,7 +1,6 @@
 /* stc: the positions of the values of largest magnitude, their signs, and one magnitude for all.
  * Format: docs/codec-formats.md#stc   Paper: Sattler et al. 2019, algorithm 1 */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "codecs/prim/floats.h"
 #include "codecs/prim/select.h"
 #include "codecs/prim/sparse.h"
 #include "codecs/registry.h"
@@ -13,10 +12,6 @@ FEDCODEC_SPARSE_BOUND(KIND)
 
 static const fedcodec_param stc_params[] = {
     FEDCODEC_SPARSE_PARAM(0.01), FEDCODEC_POS_PARAM, {.key = NULL}};
-
-static size_t stc_work_size(const double *param, size_t n) {
-    return fedcodec_select_magnitude_work_size(n, fedcodec_select_most(param[0], n));
-}
 
 static fed_status stc_encode(const fedcodec_job *job, size_t *len) {
     fedcodec_chosen chosen;
@@ -30,7 +25,7 @@ const fedcodec_vtable FEDCODEC_VTABLE(stc) = {
     .name = "stc",
     .about = "where the values of largest magnitude are, their signs, and their mean (STC)",
     .params = stc_params,
-    .work_size = stc_work_size,
+    .work_size = fedcodec_select_magnitude_work,
     .encode = stc_encode,
     FEDCODEC_SPARSE_MEMBERS,
 };

@@ -1,7 +1,6 @@
 /* threshold: all values of at least a magnitude, and their positions (hard threshold).
  * Format: docs/codec-formats.md#threshold   Paper: Sahu et al. 2021, section 4 */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "codecs/prim/floats.h"
 #include "codecs/prim/select.h"
 #include "codecs/prim/sparse.h"
 #include "codecs/registry.h"

@@ -126,13 +126,6 @@ static fed_status encode_once(bench *b, const fedcodec *codec, int64_t *us) {
     return FED_OK;
 }
 
-static fed_status decode_once(bench *b, int64_t *us, fed_error *err) {
-    int64_t start = fed_clock_thread_cpu_us();
-    FED_TRY(fedcodec_envelope_decode(b->message, b->len, &b->model->layout, b->decoded, err));
-    *us += fed_clock_thread_cpu_us() - start;
-    return FED_OK;
-}
-
 /* A thread's CPU time is too coarse for one short run, but good enough for many. */
 static double speed(const fed_model *model, int rounds, int64_t us) {
     double bytes = (double)model->layout.size * sizeof(float) * rounds;
@@ -161,7 +154,9 @@ static fed_status measure(bench *b, row *r, fed_error *err) {
     r->encode_mb_s = speed(b->model, rounds, us);
     us = 0;
     for (rounds = 0; rounds < ROUNDS_MIN || us < MEASURE_US; rounds++) {
-        FED_TRY(decode_once(b, &us, err));
+        int64_t start = fed_clock_thread_cpu_us();
+        FED_TRY(fedcodec_envelope_decode(b->message, b->len, &b->model->layout, b->decoded, err));
+        us += fed_clock_thread_cpu_us() - start;
     }
     r->decode_mb_s = speed(b->model, rounds, us);
     r->error = relative_error(b->model->values, b->decoded, b->model->layout.size);
@@ -249,13 +244,6 @@ static void print_json(const table *t, const fed_layout *layout) {
 
 typedef void print_table(const table *t, const fed_layout *layout);
 
-static print_table *find_format(const char *name) {
-    return strcmp(name, "text") == 0   ? print_text
-           : strcmp(name, "csv") == 0  ? print_csv
-           : strcmp(name, "json") == 0 ? print_json
-                                       : NULL;
-}
-
 /* Reading */
 
 /* Subtract the tensors of another file, which must be the same ones. */
@@ -332,9 +320,13 @@ int tool_compare(int argc, char **argv) {
     if (result != EXIT_SUCCESS) {
         return result;
     }
-    print_table *print = find_format(options[1].value);
+    const char *format = options[1].value;
+    print_table *print = strcmp(format, "text") == 0   ? print_text
+                         : strcmp(format, "csv") == 0  ? print_csv
+                         : strcmp(format, "json") == 0 ? print_json
+                                                       : NULL;
     if (print == NULL) {
-        return tool_fail_usage("--format is text, csv or json, not", options[1].value);
+        return tool_fail_usage("--format is text, csv or json, not", format);
     }
     table t = {.count = 0};
     uint64_t small = 0;

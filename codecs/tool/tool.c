@@ -82,12 +82,6 @@ int tool_read_number(const tool_option *option, uint64_t most, uint64_t *number)
     return EXIT_SUCCESS;
 }
 
-int tool_is_safetensors(const char *path) {
-    static const char ending[] = ".safetensors";
-    size_t len = strlen(path), end = sizeof ending - 1;
-    return len >= end && strcmp(path + len - end, ending) == 0;
-}
-
 /* A model of one flat tensor. Not through fed_layout_add: here a tensor may be empty. */
 static fed_status one_tensor(size_t n, fed_model *model) {
     *model = (fed_model){.layout = {.count = 1, .size = n}};
@@ -126,7 +120,9 @@ static fed_status parse_raw(const char *path, const uint8_t *data, size_t len, f
 }
 
 fed_status tool_read_tensors(const char *path, fed_model *model, fed_error *err) {
-    if (tool_is_safetensors(path)) {
+    static const char ending[] = ".safetensors";
+    const size_t path_len = strlen(path), end = sizeof ending - 1;
+    if (path_len >= end && strcmp(path + path_len - end, ending) == 0) {
         return fed_checkpoint_load(path, model, err);
     }
     uint8_t *data = NULL;

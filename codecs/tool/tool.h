@@ -38,9 +38,6 @@ int tool_read_number(const tool_option *option, uint64_t most, uint64_t *number)
  * little-endian values, which become one tensor. Owner: the caller, fed_model_free. */
 fed_status tool_read_tensors(const char *path, fed_model *model, fed_error *err) FED_CHECKED;
 
-/** Does the name end in .safetensors? */
-int tool_is_safetensors(const char *path);
-
 /** fedcodec compare: every codec on the user's own tensors, as a table. */
 int tool_compare(int argc, char **argv);
 

@@ -39,10 +39,6 @@ static size_t topk_bound(const double *param, size_t n) {
            sent_len((fedcodec_form)param[1], fedcodec_select_most(param[0], n));
 }
 
-static size_t topk_work_size(const double *param, size_t n) {
-    return fedcodec_select_magnitude_work_size(n, fedcodec_select_most(param[0], n));
-}
-
 static fed_status topk_encode(const fedcodec_job *job, size_t *len) {
     const fedcodec_form form = (fedcodec_form)job->param[1];
     fedcodec_chosen chosen;
@@ -204,7 +200,7 @@ const fedcodec_vtable FEDCODEC_VTABLE(topk) = {
     .feedback = true,
     .spares = true,
     .bound = topk_bound,
-    .work_size = topk_work_size,
+    .work_size = fedcodec_select_magnitude_work,
     .scan = fedcodec_scan_added,
     .encode = topk_encode,
     .check = topk_check,

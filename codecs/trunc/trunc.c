@@ -39,10 +39,6 @@ static void store_u64(uint8_t *dst, uint64_t v) {
     }
 }
 
-static uint64_t load_u64(const uint8_t *src) {
-    return fedcodec_bitmap_word(src, 8, 0);
-}
-
 /* For any width: loops that compilers vectorise join values to units of up to 57 bits; the units'
  * bits are then appended one after the other. 57 bits and 7 from the byte before still fit into 64.
  */
@@ -83,7 +79,7 @@ static void put_units(const uint64_t *unit, size_t n, unsigned width, uint8_t *d
 static void get_units(const uint8_t *src, size_t n, unsigned width, uint64_t *unit) {
     unsigned read = 0;
     for (size_t i = 0; i < n; i++) {
-        unit[i] = load_u64(src) << read >> (64 - width);
+        unit[i] = fedcodec_bitmap_word(src, 8, 0) << read >> (64 - width);
         read += width;
         src += read / 8;
         read &= 7;

@@ -204,13 +204,6 @@ static inline unsigned get_nibble(unpacker *u, nibble_model *m) {
     return v;
 }
 
-static fed_status end_unpacking(const unpacker *u) {
-    uint64_t more;
-    unsigned count = last_bytes(u->low, u->range, &more);
-    FED_REQUIRE(u->code == more && u->at + count == u->len, FED_EFORMAT);
-    return FED_OK;
-}
-
 static fed_status entropy_unpack(const uint8_t *src, size_t len, uint8_t *dst, size_t plain_len) {
     unpacker u = {.src = src, .len = len, .range = UINT64_MAX};
     u.code = (uint64_t)word_at(&u, 0) << 32 | word_at(&u, WORD);
@@ -223,7 +216,10 @@ static fed_status entropy_unpack(const uint8_t *src, size_t len, uint8_t *dst, s
         FED_REQUIRE(!u.broken && u.at <= len, FED_EFORMAT);
         class = class_after(dst[i]);
     }
-    return end_unpacking(&u);
+    uint64_t more;
+    unsigned count = last_bytes(u.low, u.range, &more);
+    FED_REQUIRE(u.code == more && u.at + count == len, FED_EFORMAT);
+    return FED_OK;
 }
 
 const fedcodec_stage fedcodec_stage_entropy = {

@@ -13,16 +13,12 @@ static size_t zstd_pack(const uint8_t *src, size_t len, uint8_t *dst, size_t cap
     return ZSTD_isError(packed) ? 0 : packed;
 }
 
-/* Does src begin a frame of RFC 8878? libzstd also reads the formats of its first releases, whose
- * old decoders should not get bytes from outside. */
-static bool is_frame(const uint8_t *src, size_t len) {
-    static const uint8_t magic[] = {0x28, 0xb5, 0x2f, 0xfd}; /* section 3.1.1 */
-    return len >= sizeof magic && memcmp(src, magic, sizeof magic) == 0;
-}
-
-/* Unpack exactly one frame, which states its content's size: it is checked before unpacking. */
+/* Unpack exactly one frame of RFC 8878, which states its content's size: it is checked before
+ * unpacking. libzstd also reads the formats of its first releases, whose old decoders should not
+ * get bytes from outside. */
 static fed_status zstd_unpack(const uint8_t *src, size_t len, uint8_t *dst, size_t plain_len) {
-    FED_REQUIRE(is_frame(src, len), FED_EFORMAT);
+    static const uint8_t magic[] = {0x28, 0xb5, 0x2f, 0xfd}; /* section 3.1.1 */
+    FED_REQUIRE(len >= sizeof magic && memcmp(src, magic, sizeof magic) == 0, FED_EFORMAT);
     FED_REQUIRE(ZSTD_getFrameContentSize(src, len) == plain_len, FED_EFORMAT);
     FED_REQUIRE(ZSTD_findFrameCompressedSize(src, len) == len, FED_EFORMAT);
     ZSTD_DCtx *context = ZSTD_createDCtx();
