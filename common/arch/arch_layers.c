@@ -13,22 +13,18 @@ static const uint64_t SHAPE_SIZE_MAX = UINT64_C(1) << 28;
 
 static const char TOO_LARGE[] = "a smaller layer: it gives more than 2^28 values a sample";
 
-uint64_t arch_shape_size(fed_shape s) {
+static uint64_t shape_size(fed_shape s) {
     /* Saturates: c * h is under 2^64, and times w it may not be. */
     uint64_t plane = (uint64_t)s.c * s.h;
     return plane > SHAPE_SIZE_MAX ? plane : plane * s.w;
 }
 
 bool arch_shape_fits(fed_shape s) {
-    return arch_shape_size(s) <= SHAPE_SIZE_MAX;
+    return shape_size(s) <= SHAPE_SIZE_MAX;
 }
 
 fed_shape arch_value_shape(const fed_arch *arch, uint32_t value) {
     return value == 0 ? arch->input : arch->layers[value - 1].out;
-}
-
-static bool same_shape(fed_shape a, fed_shape b) {
-    return a.c == b.c && a.h == b.h && a.w == b.w;
 }
 
 /* Refuse a word; the reason is formatted. */
@@ -269,7 +265,7 @@ static fed_status parse_dense(arch_parser *p, fed_layer *layer) {
     layer->has_bias = !nobias;
     layer->out.h = layer->each ? layer->in.h : 1;
     layer->out.w = layer->each ? layer->in.w : 1;
-    uint32_t fan_in = layer->each ? layer->in.c : (uint32_t)arch_shape_size(layer->in);
+    uint32_t fan_in = layer->each ? layer->in.c : (uint32_t)shape_size(layer->in);
     if (!tied) {
         FED_TRY(add_weight(p, layer, 2, (uint32_t[]){layer->out.c, fan_in}));
     } else if (layer->each) {
@@ -353,7 +349,7 @@ static fed_status parse_add(arch_parser *p, fed_layer *layer) {
     fed_word w;
     FED_TRY(parse_input(p, layer, &w));
     fed_shape a = layer->in, b = arch_value_shape(p->arch, layer->input[1]);
-    if (!same_shape(a, b)) {
+    if (a.c != b.c || a.h != b.h || a.w != b.w) {
         return fail_because(p, w, "a value of the shape before it, %ux%ux%u, not %ux%ux%u", a.c,
                             a.h, a.w, b.c, b.h, b.w);
     }
@@ -432,13 +428,6 @@ static fed_status grow_layers(arch_parser *p) {
     return FED_OK;
 }
 
-static fed_status check_tokens(const arch_parser *p, fed_layer_kind kind, uint32_t value) {
-    bool tokens = value == 0 && p->arch->words > 0;
-    return tokens && kind != FED_LAYER_EMBEDDING
-               ? arch_fail(p, p->kind, "an embedding: only it reads the input's tokens")
-               : FED_OK;
-}
-
 static fed_status add_layer(arch_parser *p, const fed_layer *layer) {
     fed_arch *arch = p->arch;
     if (arch->layer_count == FED_ARCH_LAYERS) {
@@ -448,9 +437,10 @@ static fed_status add_layer(arch_parser *p, const fed_layer *layer) {
         return arch_fail(p, p->kind, TOO_LARGE);
     }
     for (uint32_t i = 0; i < layer->inputs; i++) {
-        FED_TRY(check_tokens(p, layer->kind, layer->input[i]));
         if (layer->input[i] > 0) {
             p->origins[layer->input[i] - 1].used = true;
+        } else if (arch->words > 0 && layer->kind != FED_LAYER_EMBEDDING) {
+            return arch_fail(p, p->kind, "an embedding: only it reads the input's tokens");
         }
     }
     if (arch->layer_count == p->layer_cap) {

@@ -8,7 +8,6 @@
 
 #include "fed/bytes.h"
 #include "fed/file.h"
-#include "fed/small.h"
 
 static const struct {
     const char *name, *text;

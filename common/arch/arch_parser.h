@@ -139,7 +139,6 @@ fed_status arch_opaque_parse(arch_parser *p, bool *is_it) FED_CHECKED;
  * such numbers fit 64 bits. */
 #define ARCH_PARAMETERS_MAX (UINT64_C(1) << 31)
 
-uint64_t arch_shape_size(fed_shape s);
 bool arch_shape_fits(fed_shape s); /* at most 2^28 values */
 fed_shape arch_value_shape(const fed_arch *arch, uint32_t value);
 

@@ -14,7 +14,7 @@
 
 /** What all kinds share; a kind's struct begins with it. */
 struct fed_gpu {
-    const struct fed_gpu_device *device;
+    const struct fed_gpu_device *device; /* gpu_calls.c sets it */
     fed_gpu_info info;
     char *cache;     /* NULL: none */
     fed_error error; /* of the last failure */

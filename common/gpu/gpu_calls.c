@@ -83,6 +83,13 @@ bool fed_gpu_is_name(const char *name) {
 
 /* ---- A GPU's life ---- */
 
+static fed_status open_at(const fed_gpu_device *kind, uint32_t ordinal, fed_gpu **gpu,
+                          fed_error *err) {
+    FED_TRY(kind->open(ordinal, gpu, err));
+    (*gpu)->device = kind;
+    return FED_OK;
+}
+
 /* The first usable device of the kind; *err is of the last that was tried. */
 static fed_status open_any(const fed_gpu_device *kind, fed_gpu **gpu, fed_error *err) {
     fed_gpu_info info = {.lacks = ""};
@@ -92,7 +99,7 @@ static fed_status open_any(const fed_gpu_device *kind, fed_gpu **gpu, fed_error 
         if (looked != FED_OK) {
             return ordinal == 0 ? looked : status;
         }
-        status = kind->open(ordinal, gpu, err);
+        status = open_at(kind, ordinal, gpu, err);
         if (status == FED_OK) {
             return FED_OK;
         }
@@ -138,7 +145,7 @@ fed_status fed_gpu_open(const char *name, const char *cache, fed_gpu **gpu, fed_
     }
     fed_gpu *opened = NULL;
     FED_TRY(ordinal == UINT32_MAX ? open_first(kind, &opened, err)
-                                  : kind->open(ordinal, &opened, err));
+                                  : open_at(kind, ordinal, &opened, err));
     return finish_open(opened, cache, gpu, err);
 }
 
@@ -157,6 +164,7 @@ fed_status fed_gpu_open_native(const char *kind, void *queue, const char *cache,
     }
     fed_gpu *opened = NULL;
     FED_TRY(device->open_native(queue, &opened, err));
+    opened->device = device;
     return finish_open(opened, cache, gpu, err);
 }
 

@@ -6,7 +6,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "fed/api.h"
 #include "fed/status.h"
 
 /*

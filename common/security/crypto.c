@@ -100,13 +100,6 @@ static int is_p256(const mbedtls_pk_context *key) {
            mbedtls_pk_ec(*key)->grp.id == MBEDTLS_ECP_DP_SECP256R1;
 }
 
-static int make_key(mbedtls_pk_context *key) {
-    int code = mbedtls_pk_setup(key, mbedtls_pk_info_from_type(MBEDTLS_PK_ECKEY));
-    return code != 0
-               ? code
-               : mbedtls_ecp_gen_key(MBEDTLS_ECP_DP_SECP256R1, mbedtls_pk_ec(*key), draw, NULL);
-}
-
 /* A text that is being made; on the heap, since a device's stack is small. */
 static fed_pem *pem_new(fed_error *err) {
     fed_pem *made = calloc(1, sizeof *made);
@@ -130,7 +123,10 @@ fed_status fed_key_new(fed_pem *key, fed_error *err) {
     FED_REQUIRE(made != NULL, FED_ENOMEM);
     mbedtls_pk_context pk;
     mbedtls_pk_init(&pk);
-    int code = make_key(&pk);
+    int code = mbedtls_pk_setup(&pk, mbedtls_pk_info_from_type(MBEDTLS_PK_ECKEY));
+    if (code == 0) {
+        code = mbedtls_ecp_gen_key(MBEDTLS_ECP_DP_SECP256R1, mbedtls_pk_ec(pk), draw, NULL);
+    }
     if (code == 0) {
         code = mbedtls_pk_write_key_pem(&pk, (unsigned char *)made->text, sizeof made->text);
     }
@@ -211,13 +207,6 @@ static int64_t unix_of(const mbedtls_x509_time *t) {
     return ((days * 24 + t->hour) * 60 + t->min) * 60 + t->sec;
 }
 
-static int set_validity(mbedtls_x509write_cert *cert, int64_t not_before, int64_t not_after) {
-    char first[16], last[16];
-    format_time(not_before, first);
-    format_time(not_after, last);
-    return mbedtls_x509write_crt_set_validity(cert, first, last);
-}
-
 static int set_serial(mbedtls_x509write_cert *cert) {
     uint8_t bytes[SERIAL_BYTES];
     if (fed_random(bytes, sizeof bytes) != FED_OK) {
@@ -292,7 +281,10 @@ static fed_status start_cert(mbedtls_x509write_cert *cert, const identity *id, f
                                : copy_names(&cert->issuer, id->issuer, err));
     int code = set_serial(cert);
     if (code == 0) {
-        code = set_validity(cert, id->not_before, id->not_after);
+        char first[16], last[16];
+        format_time(id->not_before, first);
+        format_time(id->not_after, last);
+        code = mbedtls_x509write_crt_set_validity(cert, first, last);
     }
     if (code == 0) {
         code = mbedtls_x509write_crt_set_subject_key_identifier(cert);

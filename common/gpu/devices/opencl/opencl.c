@@ -3,28 +3,11 @@
 #include "common/gpu/device_vtable.h"
 #include "common/gpu/devices/opencl/opencl_gpu.h"
 
-extern const fed_gpu_device fed_gpu_device_opencl;
-
-static fed_status opened(fed_status status, fed_gpu **gpu) {
-    if (status == FED_OK) {
-        (*gpu)->device = &fed_gpu_device_opencl;
-    }
-    return status;
-}
-
-static fed_status open_ordinal(uint32_t ordinal, fed_gpu **gpu, fed_error *err) {
-    return opened(fed_opencl_open(ordinal, gpu, err), gpu);
-}
-
-static fed_status open_native(void *queue, fed_gpu **gpu, fed_error *err) {
-    return opened(fed_opencl_open_native(queue, gpu, err), gpu);
-}
-
 const fed_gpu_device fed_gpu_device_opencl = {
     .name = "opencl",
     .look = fed_opencl_look,
-    .open = open_ordinal,
-    .open_native = open_native,
+    .open = fed_opencl_open,
+    .open_native = fed_opencl_open_native,
     .close = fed_opencl_close,
     .alloc = fed_opencl_alloc,
     .free = fed_opencl_free,

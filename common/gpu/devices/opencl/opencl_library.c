@@ -79,17 +79,12 @@ static size_t all_devices(const opencl_calls *cl, cl_device_id device[DEVICES]) 
     return count;
 }
 
-static bool has_atomics64(const opencl_calls *cl, cl_device_id device) {
-    char list[EXTENSIONS] = "";
-    (void)cl->clGetDeviceInfo(device, CL_DEVICE_EXTENSIONS, sizeof list - 1, list, NULL);
-    return strstr(list, "cl_khr_int64_base_atomics") != NULL;
-}
-
 /* What the dialect needs (docs/gpu.md). */
 static const char *find_lack(const opencl_calls *cl, cl_device_id device) {
     cl_device_fp_config single = 0, binary64 = 0;
     cl_bool available = CL_FALSE, compiler = CL_FALSE, little = CL_FALSE;
     size_t group = 0;
+    char extensions[EXTENSIONS] = "";
     (void)cl->clGetDeviceInfo(device, CL_DEVICE_SINGLE_FP_CONFIG, sizeof single, &single, NULL);
     (void)cl->clGetDeviceInfo(device, CL_DEVICE_DOUBLE_FP_CONFIG, sizeof binary64, &binary64, NULL);
     (void)cl->clGetDeviceInfo(device, CL_DEVICE_AVAILABLE, sizeof available, &available, NULL);
@@ -97,6 +92,8 @@ static const char *find_lack(const opencl_calls *cl, cl_device_id device) {
                               NULL);
     (void)cl->clGetDeviceInfo(device, CL_DEVICE_ENDIAN_LITTLE, sizeof little, &little, NULL);
     (void)cl->clGetDeviceInfo(device, CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof group, &group, NULL);
+    (void)cl->clGetDeviceInfo(device, CL_DEVICE_EXTENSIONS, sizeof extensions - 1, extensions,
+                              NULL);
     if (!available) {
         return "the driver says that it is not available";
     }
@@ -115,8 +112,10 @@ static const char *find_lack(const opencl_calls *cl, cl_device_id device) {
     if (group < FED_GPU_GROUP) {
         return "its work-groups have fewer than 256 work-items";
     }
-    return has_atomics64(cl, device) ? ""
-                                     : "it has no 64-bit atomics, so its sums would not be exact";
+    if (strstr(extensions, "cl_khr_int64_base_atomics") == NULL) {
+        return "it has no 64-bit atomics, so its sums would not be exact";
+    }
+    return "";
 }
 
 static void describe(const opencl_calls *cl, cl_device_id device, uint32_t ordinal,
