@@ -111,7 +111,8 @@ fed_status feddc_coder_save(const feddc_coder *c, float *residual, fed_error *er
     if (c->residual != NULL) {
         memcpy(residual, c->residual, c->plan->n * sizeof *residual);
     } else if (feddc_coder_has_residual(c)) {
-        return feddc_values_explain(c->values, feddc_gpu_coder_save(c->on_gpu, residual), err);
+        return feddc_values_explain(
+            c->values, feddc_gpu_coder_residual(c->on_gpu, residual, FED_GPU_DOWN), err);
     }
     return FED_OK;
 }
@@ -120,7 +121,8 @@ fed_status feddc_coder_restore(feddc_coder *c, const float *residual, fed_error 
     if (c->residual != NULL) {
         memcpy(c->residual, residual, c->plan->n * sizeof *residual);
     } else if (feddc_coder_has_residual(c)) {
-        return feddc_values_explain(c->values, feddc_gpu_coder_restore(c->on_gpu, residual), err);
+        return feddc_values_explain(
+            c->values, feddc_gpu_coder_residual(c->on_gpu, (float *)residual, FED_GPU_UP), err);
     }
     return FED_OK;
 }
@@ -129,14 +131,10 @@ const feddc_coder_counts *feddc_coder_count(const feddc_coder *coder) {
     return &coder->counts;
 }
 
-static const feddc_slice *slice_at(const feddc_coder *c, const feddc_shard *shard, size_t k) {
-    return &c->plan->slice[shard->first + k];
-}
-
 bool feddc_coder_is_raw(const feddc_coder *c, const feddc_shard *shard, bool plain) {
     bool raw = true;
     for (size_t k = 0; k < shard->count && raw; k++) {
-        raw = slice_at(c, shard, k)->plain;
+        raw = feddc_plan_slice(c->plan, shard, k)->plain;
     }
     return raw || plain || c->identity;
 }
@@ -152,7 +150,7 @@ size_t feddc_coder_bound(const feddc_coder *c, const feddc_shard *shard) {
         return values;
     }
     for (size_t k = 0; k < shard->count; k++) {
-        const feddc_slice *slice = slice_at(c, shard, k);
+        const feddc_slice *slice = feddc_plan_slice(c->plan, shard, k);
         bytes += sizeof(uint32_t) +
                  (slice->plain ? slice->n * sizeof(float) : fedcodec_bound(&c->codec, slice->n));
     }
@@ -202,7 +200,7 @@ static fed_status encode_slices(feddc_coder *c, const feddc_shard *shard, const 
                                 uint8_t *dst, size_t *len, size_t *bad) {
     size_t at = 0;
     for (size_t k = 0; k < shard->count; k++) {
-        const feddc_slice *slice = slice_at(c, shard, k);
+        const feddc_slice *slice = feddc_plan_slice(c->plan, shard, k);
         size_t bytes = 0;
         *bad = k;
         FED_TRY(encode_slice(c, slice, x + (slice->offset - shard->offset),
@@ -219,7 +217,7 @@ static fed_status encode_on_gpu(feddc_coder *c, const feddc_shard *shard, const 
                                 uint8_t *dst, size_t *len, size_t *bad) {
     FED_TRY(feddc_gpu_coder_encode(c->on_gpu, shard, x, dst, len, bad));
     for (size_t k = 0; k < shard->count && !feddc_coder_has_residual(c); k++) {
-        const feddc_slice *slice = slice_at(c, shard, k);
+        const feddc_slice *slice = feddc_plan_slice(c->plan, shard, k);
         uint64_t zeroed = 0;
         if (!slice->plain && c->encodes++ % COUNT_EVERY == 0) {
             FED_TRY(feddc_gpu_coder_zeroed(c->on_gpu, shard, k, x, &zeroed));
@@ -244,7 +242,7 @@ fed_status feddc_coder_encode(feddc_coder *c, const feddc_shard *shard, bool pla
     if (status == FED_OK || (c->on_gpu != NULL && status != FED_ENONFINITE)) {
         return feddc_values_explain(c->values, status, err);
     }
-    const feddc_slice *slice = slice_at(c, shard, bad);
+    const feddc_slice *slice = feddc_plan_slice(c->plan, shard, bad);
     return fed_fail(err, status, "%s can't encode values %zu to %zu of the gradient: %s",
                     fedcodec_name(c->codec.vtable), slice->offset, slice->offset + slice->n - 1,
                     fed_status_text(status));
@@ -269,7 +267,7 @@ static fed_status use_coded(feddc_coder *c, use what, const feddc_shard *shard, 
                             size_t len, float *y) {
     size_t at = 0;
     for (size_t k = 0; k < shard->count; k++) {
-        const feddc_slice *slice = slice_at(c, shard, k);
+        const feddc_slice *slice = feddc_plan_slice(c->plan, shard, k);
         uint32_t bytes = 0;
         if (len - at < sizeof bytes) {
             return FED_EFORMAT;

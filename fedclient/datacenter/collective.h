@@ -34,7 +34,8 @@ typedef struct feddc_collective_vtable {
     const fed_param *params;
     bool recodes; /* partial sums are coded again: takes no codec that can expand */
 
-    /** Ranks beside the workers, and shards of a bucket: the plan is made with these. */
+    /** Ranks beside the workers (NULL: 0), and shards of a bucket (NULL: 1): the plan is made with
+     * these. */
     uint32_t (*aggregators)(const double *param);
     uint32_t (*shards)(const double *param, uint32_t ranks);
 
@@ -52,11 +53,11 @@ typedef struct feddc_collective_vtable {
     /** A message. The collective releases the event, now or later. Bad messages: FED_EFORMAT. */
     fed_status (*arrived)(void *self, const feddc_event *event, fed_error *err);
 
-    /** The data of a send is free again. */
+    /** NULL, or the data of a send is free again. */
     fed_status (*sent)(void *self, uint64_t token, fed_error *err);
 
-    /** The caller has taken this bucket of this step: what was given to feddc_engine_done is free.
-     * */
+    /** NULL, or the caller has taken this bucket of this step: what was given to feddc_engine_done
+     * is free. */
     fed_status (*taken)(void *self, uint32_t step, uint32_t bucket, fed_error *err);
 
     /** NULL, or looks whether work has ended that no message tells of. The engine calls it before

@@ -28,22 +28,11 @@ feddc_cell *feddc_engine_cell(feddc_engine *e, uint32_t step, uint32_t bucket) {
     return &e->cell[(size_t)(step % FEDDC_AHEAD) * e->plan.buckets + bucket];
 }
 
-void feddc_engine_order(feddc_engine *e, feddc_order order) {
-    e->order[(e->order_first + e->order_count++) % e->orders] = order;
-    if (e->order_count == 1) { /* else the engine has not come to the earlier ones yet */
-        e->link->wake(e->link_self);
-    }
-}
-
 void feddc_engine_fail(feddc_engine *e, const fed_error *err) {
     if (e->failure.status == FED_OK) {
         e->failure = *err;
     }
     pthread_cond_broadcast(&e->changed);
-}
-
-fed_status feddc_engine_mark(feddc_engine *e, uint32_t bucket) {
-    return e->caller != NULL ? fed_gpu_after(e->gate[bucket % FEDDC_GATES], e->caller) : FED_OK;
 }
 
 /* -- What a collective calls -- */
@@ -311,13 +300,6 @@ static fed_status begin_bucket(feddc_engine *e, uint32_t step, uint32_t bucket, 
     return e->collective->begin(e->collective_self, step, bucket, grad, plain, err);
 }
 
-static uint32_t step_in(feddc_engine *e, uint32_t slot, uint32_t bucket) {
-    pthread_mutex_lock(&e->lock);
-    const uint32_t step = feddc_engine_cell(e, slot, bucket)->step;
-    pthread_mutex_unlock(&e->lock);
-    return step;
-}
-
 /* Buckets are complete: begin those that were held back for them. */
 static fed_status begin_held(feddc_engine *e, fed_error *err) {
     bool held = false;
@@ -325,7 +307,10 @@ static fed_status begin_held(feddc_engine *e, fed_error *err) {
     for (uint32_t slot = 0; slot < FEDDC_AHEAD; slot++) {
         e->held = false;
         for (uint32_t b = e->first_open[slot]; b < e->plan.buckets && !e->held; b++) {
-            FED_TRY(begin_bucket(e, step_in(e, slot, b), b, err));
+            pthread_mutex_lock(&e->lock);
+            const uint32_t step = feddc_engine_cell(e, slot, b)->step;
+            pthread_mutex_unlock(&e->lock);
+            FED_TRY(begin_bucket(e, step, b, err));
         }
         held = held || e->held;
     }
@@ -338,7 +323,9 @@ static fed_status follow(feddc_engine *e, feddc_order order, fed_error *err) {
         return begin_bucket(e, order.step, order.bucket, err);
     }
     FED_TRY(come_after(e, order.bucket, err));
-    FED_TRY(e->collective->taken(e->collective_self, order.step, order.bucket, err));
+    if (e->collective->taken != NULL) {
+        FED_TRY(e->collective->taken(e->collective_self, order.step, order.bucket, err));
+    }
     e->busy[order.bucket] = false;
     return begin_bucket(e, order.step + 1, order.bucket, err);
 }
@@ -358,7 +345,8 @@ static fed_status on_sent(feddc_engine *e, uint64_t index, fed_error *err) {
         }
         pthread_mutex_unlock(&e->lock);
     }
-    return e->collective->sent(e->collective_self, sending.token, err);
+    return e->collective->sent != NULL ? e->collective->sent(e->collective_self, sending.token, err)
+                                       : FED_OK;
 }
 
 static fed_status check_head(feddc_engine *e, const feddc_event *event, fed_error *err) {
@@ -390,18 +378,16 @@ static fed_status on_gone(feddc_engine *e, const feddc_event *event, fed_error *
     return FED_OK;
 }
 
-/* With the lock held: where a message of a step is counted. A worker counts it with the step, which
- * may not have begun here, so that all ranks count the same messages. */
-static uint64_t *count_received(feddc_engine *e, uint32_t step) {
-    return e->rank < e->workers ? &e->arrived_bytes[step % FEDDC_ARRIVALS]
-                                : &e->counts.received_bytes;
-}
-
 static fed_status on_event(feddc_engine *e, const feddc_event *event, fed_error *err) {
     switch (event->kind) {
     case FEDDC_ARRIVED:
         pthread_mutex_lock(&e->lock);
-        *count_received(e, event->head.step) += event->len + sizeof event->head;
+        /* A worker counts it with its step, which may not have begun here, so that all ranks count
+         * the same messages. */
+        uint64_t *received = e->rank < e->workers
+                                 ? &e->arrived_bytes[event->head.step % FEDDC_ARRIVALS]
+                                 : &e->counts.received_bytes;
+        *received += event->len + sizeof event->head;
         e->newest = e->heard && e->newest > event->head.step ? e->newest : event->head.step;
         e->heard = true;
         pthread_mutex_unlock(&e->lock);

@@ -99,13 +99,6 @@ struct feddc_engine {
 
 feddc_cell *feddc_engine_cell(feddc_engine *engine, uint32_t step, uint32_t bucket);
 
-/** With the lock held, and a GPU: the engine's work on this bucket comes after what is in the
- * caller's stream now. Without one: nothing. The caller's thread. */
-fed_status feddc_engine_mark(feddc_engine *engine, uint32_t bucket) FED_CHECKED;
-
-/** With the lock held: give the engine an order, and wake it. */
-void feddc_engine_order(feddc_engine *engine, feddc_order order);
-
 /** The thread: runs until `closing` or a failure, and closes the link. */
 void *feddc_engine_run(void *engine);
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "fedclient/datacenter/engine.h"
-#include "fedclient/datacenter/nic/nic_inline.h"
+#include "fedclient/datacenter/nic/nic.h"
 
 struct feddc_exchange {
     feddc_engine engine;
@@ -181,7 +181,7 @@ static fed_status make(feddc_engine *e, const feddc_exchange_options *o, const f
     }
     FED_TRY(feddc_collective_parse(spec, &e->collective, e->param, err));
     FED_TRY(use_place(e, place, err));
-    uint32_t shards = e->collective->shards(e->param, e->ranks);
+    uint32_t shards = e->collective->shards != NULL ? e->collective->shards(e->param, e->ranks) : 1;
     FED_TRY(
         feddc_plan_make(o->tensor, o->tensors, o->small, bucket_size(e, o), shards, &e->plan, err));
     FED_TRY(open_values(e, o, err));
@@ -339,15 +339,21 @@ static feddc_cell *fresh_cell(feddc_engine *e, uint32_t step, uint32_t bucket, b
     return cell;
 }
 
-/* With the lock held. */
+/* With the lock held: give the engine an order, and wake it. With a GPU its work on this bucket
+ * comes after what is in the caller's stream now. */
 static void give_order(feddc_engine *e, feddc_order order) {
     fed_error err;
-    if (feddc_values_explain(&e->values, feddc_engine_mark(e, order.bucket), &err) != FED_OK) {
+    const fed_status marked =
+        e->caller != NULL ? fed_gpu_after(e->gate[order.bucket % FEDDC_GATES], e->caller) : FED_OK;
+    if (feddc_values_explain(&e->values, marked, &err) != FED_OK) {
         feddc_engine_fail(e, &err);
         e->link->wake(e->link_self);
         return;
     }
-    feddc_engine_order(e, order);
+    e->order[(e->order_first + e->order_count++) % e->orders] = order;
+    if (e->order_count == 1) { /* else the engine has not come to the earlier ones yet */
+        e->link->wake(e->link_self);
+    }
 }
 
 /* With the lock held: values from `begin` to `end` of a bucket are ready. */

@@ -36,19 +36,11 @@ static size_t bound_of(const feddc_gpu_coder *c, const feddc_slice *slice) {
     return slice->plain ? slice->n * sizeof(float) : fedcodec_bound(&c->codec, slice->n);
 }
 
-static const feddc_slice *slice_of(const feddc_gpu_coder *c, const feddc_shard *shard, size_t k) {
-    return &c->plan->slice[shard->first + k];
-}
-
 static bool fits_codec(const float *x) {
     return (uintptr_t)x % VECTOR == 0;
 }
 
 /* ---- New ---- */
-
-static size_t larger(size_t a, size_t b) {
-    return a > b ? a : b;
-}
 
 /* Sizes of what all shards share. */
 typedef struct sizes {
@@ -66,17 +58,17 @@ static sizes measure(feddc_gpu_coder *c) {
         }
         most.residual += round_up(slice->n * sizeof(float)) / sizeof(float);
         if (!slice->plain) {
-            c->most = larger(c->most, slice->n);
-            most.work = larger(most.work, fedcodec_gpu_work_size(c->on_gpu, slice->n));
+            c->most = feddc_larger(c->most, slice->n);
+            most.work = feddc_larger(most.work, fedcodec_gpu_work_size(c->on_gpu, slice->n));
         }
     }
     for (size_t s = 0; s < (size_t)plan->buckets * plan->shards; s++) {
         size_t area = 0;
         for (size_t k = 0; k < plan->shard[s].count; k++) {
-            area += round_up(bound_of(c, slice_of(c, &plan->shard[s], k)));
+            area += round_up(bound_of(c, feddc_plan_slice(c->plan, &plan->shard[s], k)));
         }
-        most.area = larger(most.area, area);
-        most.heads = larger(most.heads, plan->shard[s].count);
+        most.area = feddc_larger(most.area, area);
+        most.heads = feddc_larger(most.heads, plan->shard[s].count);
     }
     return most;
 }
@@ -156,7 +148,7 @@ static fed_status send_plain(const feddc_gpu_coder *c, float *residual, const fl
 
 static fed_status encode_slice(feddc_gpu_coder *c, const feddc_shard *shard, size_t k,
                                const float *x, size_t at) {
-    const feddc_slice *slice = slice_of(c, shard, k);
+    const feddc_slice *slice = feddc_plan_slice(c->plan, shard, k);
     float *residual = residual_of(c, shard, k);
     if (slice->plain) {
         return send_plain(c, residual, x, slice->n, (float *)(void *)(c->area + at));
@@ -172,7 +164,7 @@ static fed_status encode_slice(feddc_gpu_coder *c, const feddc_shard *shard, siz
 /* Lengths are there: did all slices become messages? */
 static fed_status check_heads(feddc_gpu_coder *c, const feddc_shard *shard, size_t *bad) {
     for (size_t k = 0; k < shard->count; k++) {
-        const feddc_slice *slice = slice_of(c, shard, k);
+        const feddc_slice *slice = feddc_plan_slice(c->plan, shard, k);
         *bad = k;
         if (slice->plain) {
             c->told[k] = (fedcodec_gpu_head){.len = (uint32_t)(slice->n * sizeof(float))};
@@ -187,7 +179,7 @@ static fed_status check_heads(feddc_gpu_coder *c, const feddc_shard *shard, size
 static fed_status collect(feddc_gpu_coder *c, const feddc_shard *shard, uint8_t *dst, size_t *len) {
     size_t at = 0, to = 0;
     for (size_t k = 0; k < shard->count; k++) {
-        const feddc_slice *slice = slice_of(c, shard, k);
+        const feddc_slice *slice = feddc_plan_slice(c->plan, shard, k);
         const uint32_t bytes = c->told[k].len;
         memcpy(dst + to, &bytes, sizeof bytes);
         to += sizeof bytes;
@@ -209,7 +201,7 @@ fed_status feddc_gpu_coder_encode(feddc_gpu_coder *c, const feddc_shard *shard, 
                                   uint8_t *dst, size_t *len, size_t *bad) {
     size_t at = 0;
     for (size_t k = 0; k < shard->count; k++) {
-        const feddc_slice *slice = slice_of(c, shard, k);
+        const feddc_slice *slice = feddc_plan_slice(c->plan, shard, k);
         *bad = k;
         FED_TRY(encode_slice(c, shard, k, x + (slice->offset - shard->offset), at));
         at += round_up(bound_of(c, slice));
@@ -221,10 +213,10 @@ fed_status feddc_gpu_coder_encode(feddc_gpu_coder *c, const feddc_shard *shard, 
 
 fed_status feddc_gpu_coder_zeroed(feddc_gpu_coder *c, const feddc_shard *shard, size_t k,
                                   const float *x, uint64_t *zeroed) {
-    const feddc_slice *slice = slice_of(c, shard, k);
+    const feddc_slice *slice = feddc_plan_slice(c->plan, shard, k);
     size_t at = 0;
     for (size_t before = 0; before < k; before++) {
-        at += round_up(bound_of(c, slice_of(c, shard, before)));
+        at += round_up(bound_of(c, feddc_plan_slice(c->plan, shard, before)));
     }
     FED_TRY(fedcodec_gpu_decode(c->on_gpu, c->values->stream, c->area + at, bound_of(c, slice),
                                 &c->head[k], c->slice, slice->n, c->work));
@@ -276,7 +268,7 @@ static fed_status use_slices(feddc_gpu_coder *c, bool set, const feddc_shard *sh
                              const uint8_t *src, size_t len, float *y) {
     size_t from = 0, at = 0;
     for (size_t k = 0; k < shard->count; k++) {
-        const feddc_slice *slice = slice_of(c, shard, k);
+        const feddc_slice *slice = feddc_plan_slice(c->plan, shard, k);
         float *to = y != NULL ? y + (slice->offset - shard->offset) : residual_of(c, shard, k);
         uint32_t bytes = 0;
         FED_REQUIRE(len - from >= sizeof bytes, FED_EFORMAT);
@@ -304,7 +296,7 @@ fed_status feddc_gpu_coder_use(feddc_gpu_coder *c, bool set, const feddc_shard *
 
 /* ---- The residual ---- */
 
-static fed_status copy_residual(const feddc_gpu_coder *c, float *host, fed_gpu_way way) {
+fed_status feddc_gpu_coder_residual(const feddc_gpu_coder *c, float *host, fed_gpu_way way) {
     fed_gpu_stream *stream = NULL;
     FED_TRY(fed_gpu_stream_new(c->values->gpu, NULL, &stream));
     fed_status status = FED_OK;
@@ -320,12 +312,4 @@ static fed_status copy_residual(const feddc_gpu_coder *c, float *host, fed_gpu_w
     }
     fed_gpu_stream_free(stream);
     return status;
-}
-
-fed_status feddc_gpu_coder_save(const feddc_gpu_coder *c, float *residual) {
-    return copy_residual(c, residual, FED_GPU_DOWN);
-}
-
-fed_status feddc_gpu_coder_restore(feddc_gpu_coder *c, const float *residual) {
-    return copy_residual(c, (float *)residual, FED_GPU_UP); /* which reads it */
 }

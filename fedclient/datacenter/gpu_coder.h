@@ -32,9 +32,9 @@ fed_status feddc_gpu_coder_zeroed(feddc_gpu_coder *c, const feddc_shard *shard, 
 fed_status feddc_gpu_coder_use(feddc_gpu_coder *c, bool set, const feddc_shard *shard,
                                const uint8_t *src, size_t len, float *y) FED_CHECKED;
 
-/** The residual to float32[plan->n] of the host, and back. In a stream of its own, from any thread
- * while nothing is encoded. */
-fed_status feddc_gpu_coder_save(const feddc_gpu_coder *c, float *residual) FED_CHECKED;
-fed_status feddc_gpu_coder_restore(feddc_gpu_coder *c, const float *residual) FED_CHECKED;
+/** Copy the residual FED_GPU_DOWN to float32[plan->n] of the host, or back FED_GPU_UP, which only
+ * reads `host`. In a stream of its own, from any thread while nothing is encoded. */
+fed_status feddc_gpu_coder_residual(const feddc_gpu_coder *c, float *host,
+                                    fed_gpu_way way) FED_CHECKED;
 
 #endif

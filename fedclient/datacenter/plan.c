@@ -3,7 +3,6 @@
 #include "fedclient/datacenter/plan.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 enum {
     SMALL = 256,       /* values of a tensor that is worth coding */

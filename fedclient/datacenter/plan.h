@@ -55,7 +55,17 @@ static inline const feddc_shard *feddc_plan_shard(const feddc_plan *plan, uint32
     return &plan->shard[(size_t)bucket * plan->shards + shard];
 }
 
+/** The k-th slice of a shard. */
+static inline const feddc_slice *feddc_plan_slice(const feddc_plan *plan, const feddc_shard *shard,
+                                                  size_t k) {
+    return &plan->slice[shard->first + k];
+}
+
 /** The bucket of a value. */
 uint32_t feddc_plan_bucket_of(const feddc_plan *plan, size_t value);
+
+static inline size_t feddc_larger(size_t a, size_t b) {
+    return a > b ? a : b;
+}
 
 #endif

@@ -295,10 +295,6 @@ void feddc_relay_close(void *self) {
 
 /* -- Open -- */
 
-static size_t larger(size_t a, size_t b) {
-    return a > b ? a : b;
-}
-
 static fed_status make_shard(feddc_relay *relay, relay_shard *s, const feddc_way *way) {
     const feddc_collective_job *job = &relay->job;
     s->up = way->up;
@@ -311,7 +307,7 @@ static fed_status make_shard(feddc_relay *relay, relay_shard *s, const feddc_way
     memcpy(s->out, way->out, way->outs * sizeof *s->out);
     size_t push = feddc_coder_bound(job->push, s->turn.shard);
     size_t pull = feddc_coder_bound(job->pull, s->turn.shard);
-    relay->buffers.size = larger(relay->buffers.size, larger(push, pull));
+    relay->buffers.size = feddc_larger(relay->buffers.size, feddc_larger(push, pull));
     return feddc_inputs_make(&s->in, way->input, way->inputs);
 }
 

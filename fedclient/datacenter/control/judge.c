@@ -445,14 +445,6 @@ static void judge_free(feddc_judge *j) {
     free(j);
 }
 
-static fed_status start(feddc_judge *j, fed_error *err) {
-    return fed_thread_start(&j->thread, judge_main, j)
-               ? FED_OK
-               : fed_fail(
-                     err, FED_EIO,
-                     "the system gives no thread for the judge: allow more threads (ulimit -u)");
-}
-
 fed_status feddc_judge_open(const feddc_judge_options *options, feddc_judge **judge,
                             fed_error *err) {
     feddc_judge *j = calloc(1, sizeof *j);
@@ -474,7 +466,11 @@ fed_status feddc_judge_open(const feddc_judge_options *options, feddc_judge **ju
         status = j->conns == NULL ? fed_fail(err, FED_ENOMEM, "no memory for a judge")
                                   : open_files(j, err);
     }
-    status = status == FED_OK ? start(j, err) : status;
+    if (status == FED_OK && !fed_thread_start(&j->thread, judge_main, j)) {
+        status =
+            fed_fail(err, FED_EIO,
+                     "the system gives no thread for the judge: allow more threads (ulimit -u)");
+    }
     if (status != FED_OK) {
         j->count = j->conns == NULL ? 0 : j->count;
         judge_free(j);

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -423,14 +422,6 @@ static fed_status connect_and_join(feddc_watch *w, fed_error *err) {
     return feddc_channel_send(&w->channel, out.data, out.len, err);
 }
 
-static fed_status start(feddc_watch *w, fed_error *err) {
-    return fed_thread_start(&w->thread, watch_main, w)
-               ? FED_OK
-               : fed_fail(
-                     err, FED_EIO,
-                     "the system gives no thread for the watch: allow more threads (ulimit -u)");
-}
-
 static void watch_free(feddc_watch *w) {
     if (w->wake >= 0) {
         close(w->wake);
@@ -461,8 +452,10 @@ fed_status feddc_watch_open(const feddc_watch_options *options, feddc_watch **wa
     w->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     fed_status status =
         w->wake >= 0 ? connect_and_join(w, err) : fed_fail(err, FED_EIO, "no more files");
-    if (status == FED_OK) {
-        status = start(w, err);
+    if (status == FED_OK && !fed_thread_start(&w->thread, watch_main, w)) {
+        status =
+            fed_fail(err, FED_EIO,
+                     "the system gives no thread for the watch: allow more threads (ulimit -u)");
     }
     if (status != FED_OK) {
         watch_free(w);

@@ -1,9 +1,12 @@
-/* The network card of a gang, as an option names it. */
+/* The network card of a gang: as an option names it, and the one inside the process. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDDC_NIC_H
 #define FEDDC_NIC_H
 
+#include <stddef.h>
+
 #include "fed/error.h"
+#include "feddc/link.h"
 
 typedef enum feddc_nic_kind {
     FEDDC_NIC_NONE = 0,
@@ -18,5 +21,19 @@ typedef struct feddc_nic {
 
 /** "inline", "packet:e=8"; NULL: none. Errors: FED_EINVAL */
 fed_status feddc_nic_parse(const char *spec, feddc_nic *nic, fed_error *err) FED_CHECKED;
+
+/* ---- nic_inline.c: a link around another one, which rounds floats as a card would ---- */
+
+/**
+ * Wrap an open link: of each FEDDC_FLOATS message a rounded copy is sent
+ * (fedcodec_bursts_round), everything else as it is. The sender's data is never changed.
+ *
+ * link, self  in: the open link; out: the wrapped one, whose close closes both. Unchanged after an
+ *             error
+ * most        bytes of the largest FEDDC_FLOATS message
+ * Errors      FED_ENOMEM
+ */
+fed_status feddc_nic_wrap(const feddc_link_vtable **link, void **self, int e, size_t most,
+                          fed_error *err) FED_CHECKED;
 
 #endif

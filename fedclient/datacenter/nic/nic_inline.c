@@ -1,6 +1,6 @@
 /* A link that rounds what it sends. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fedclient/datacenter/nic/nic_inline.h"
+#include "fedclient/datacenter/nic/nic.h"
 
 #include <stdlib.h>
 

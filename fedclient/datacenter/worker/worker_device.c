@@ -88,15 +88,15 @@ void feddc_worker_step_part(feddc_worker *w, size_t offset, size_t n, const floa
     }
 }
 
-static fed_status descend(const feddc_worker *w) {
+fed_status feddc_worker_descend(feddc_worker *w, fed_error *err) {
     const feddc_values *v = &w->values;
     const float rate = (float)w->local_rule.learning_rate;
-    FED_TRY(feddc_values_use(v, true, w->local, fedtrain_net_device_params(w->o.job.net), w->n));
-    return w->own != NULL ? feddc_values_descend(v, w->local, w->own, rate, w->n) : FED_OK;
-}
-
-fed_status feddc_worker_descend(feddc_worker *w, fed_error *err) {
-    return feddc_values_explain(&w->values, descend(w), err);
+    fed_status status =
+        feddc_values_use(v, true, w->local, fedtrain_net_device_params(w->o.job.net), w->n);
+    if (status == FED_OK && w->own != NULL) {
+        status = feddc_values_descend(v, w->local, w->own, rate, w->n);
+    }
+    return feddc_values_explain(v, status, err);
 }
 
 /* The net reads its own parameters: local weights take their place for the time of the pass. */

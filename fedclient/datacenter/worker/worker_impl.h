@@ -119,9 +119,6 @@ fed_status feddc_worker_pass(feddc_worker *w, const fedtrain_batch *batch,
 
 /* ---- worker_step.c, more ---- */
 
-/** Take all sums; local weights are those of the next step. */
-fed_status feddc_worker_drain(feddc_worker *w, fed_error *err) FED_CHECKED;
-
 /** The last whole step again: what was under way is forgotten. */
 void feddc_worker_fall_back(feddc_worker *w);
 
@@ -136,10 +133,6 @@ fed_status feddc_worker_find_cards(feddc_worker *w, fed_error *err) FED_CHECKED;
 /** One exchange: grad[0][w->n] goes in, y[n] comes out; n <= w->n. It counts as no step's. */
 fed_status feddc_worker_turn(feddc_worker *w, bool plain, float *y, size_t n,
                              fed_error *err) FED_CHECKED;
-
-/** y = the sum of all ranks' x, float32[n]; y may be x. Only when all sums are taken. */
-fed_status feddc_worker_sum(feddc_worker *w, const float *x, size_t n, float *y,
-                            fed_error *err) FED_CHECKED;
 
 /* ---- worker_save.c ---- */
 

@@ -204,7 +204,8 @@ static fed_status one_step(feddc_worker *w, fed_error *err) {
     return FED_OK;
 }
 
-fed_status feddc_worker_drain(feddc_worker *w, fed_error *err) {
+/* Take all sums; local weights are those of the next step. */
+static fed_status drain(feddc_worker *w, fed_error *err) {
     const feddc_act next = feddc_sync_act(&w->o.sync, w->step);
     while (true) {
         FED_TRY(begin_taking(w, err));
@@ -231,7 +232,7 @@ fed_status feddc_worker_run(feddc_worker *w, uint32_t steps, fed_error *err) {
         status = one_step(w, err);
     }
     if (status == FED_OK) {
-        status = feddc_worker_drain(w, err);
+        status = drain(w, err);
     }
     status = feddc_worker_end(w, status, err);
     feddc_worker_enter(w, FEDDC_STARTING);

@@ -60,7 +60,8 @@ fed_status feddc_worker_turn(feddc_worker *w, bool plain, float *y, size_t n, fe
     return status == FED_OK ? feddc_worker_failure(w, err) : status;
 }
 
-fed_status feddc_worker_sum(feddc_worker *w, const float *x, size_t n, float *y, fed_error *err) {
+/* y = the sum of all ranks' x, float32[n]; y may be x. Only when all sums are taken. */
+static fed_status sum(feddc_worker *w, const float *x, size_t n, float *y, fed_error *err) {
     for (size_t at = 0; at < n; at += w->n) {
         const size_t part = n - at < w->n ? n - at : w->n;
         memcpy(w->words, x + at, part * sizeof *x);
@@ -111,7 +112,7 @@ fed_status feddc_worker_gather(feddc_worker *w, const void *own, size_t bytes, v
 static fed_status mean_statistics(feddc_worker *w, fed_error *err) {
     float *statistics = w->params + w->n;
     const size_t n = w->o.arch->layout.size - w->n;
-    FED_TRY(feddc_worker_sum(w, statistics, n, statistics, err));
+    FED_TRY(sum(w, statistics, n, statistics, err));
     for (size_t i = 0; i < n; i++) {
         statistics[i] *= 1.0F / (float)w->workers;
     }

@@ -21,12 +21,6 @@ typedef struct gather {
     gather_bucket *bucket; /* [buckets] */
 } gather;
 
-static uint32_t shards(const double *param, uint32_t ranks) {
-    (void)param;
-    (void)ranks;
-    return 1;
-}
-
 /* With a card all get the gradient rounded, and so does the own sum. */
 static fed_status encode(gather *g, gather_bucket *b, fed_error *err) {
     const bool rounds = feddc_card_rounds(&g->job, b->turn.plain);
@@ -58,12 +52,6 @@ static const void *message(const gather_bucket *b, size_t *len) {
     return b->own != NULL ? b->own->data : (const void *)b->x;
 }
 
-/* What this rank adds itself: its values, but rounded or coded as the others get them. */
-static const void *own_part(const gather *g, const gather_bucket *b, bool raw, size_t *len) {
-    const void *sent = message(b, len);
-    return raw && !feddc_card_rounds(&g->job, b->turn.plain) ? b->x : sent;
-}
-
 static fed_status send_to_all(gather *g, gather_bucket *b, fed_error *err) {
     feddc_head head = {.flags = feddc_flags(&g->job, g->job.push, b->turn.shard, b->turn.plain),
                        .bucket = b->turn.bucket,
@@ -83,7 +71,9 @@ static fed_status advance(gather *g, gather_bucket *b, fed_error *err) {
     }
     size_t len;
     const bool raw = feddc_coder_is_raw(g->job.push, b->turn.shard, b->turn.plain);
-    const void *own = own_part(g, b, raw, &len);
+    const void *sent = message(b, &len);
+    /* What this rank adds itself: its values, but rounded or coded as the others get them. */
+    const void *own = raw && !feddc_card_rounds(&g->job, b->turn.plain) ? b->x : sent;
     float *sum = g->job.sum + b->turn.shard->offset;
     FED_TRY(feddc_inputs_add(&b->in, &g->job, &b->turn, own, len, raw, sum, err));
     if (b->in.added == b->in.count) {
@@ -124,14 +114,6 @@ static fed_status sent(void *self, uint64_t token, fed_error *err) {
     if (token != FEDDC_TOKEN_NOTHING) {
         feddc_buffers_put(&g->buffers, feddc_token_buffer(token));
     }
-    return FED_OK;
-}
-
-static fed_status taken(void *self, uint32_t step, uint32_t bucket, fed_error *err) {
-    (void)self;
-    (void)step;
-    (void)bucket;
-    (void)err;
     return FED_OK;
 }
 
@@ -202,12 +184,10 @@ const feddc_collective_vtable feddc_collective_gather = {
     .name = "gather",
     .about = "each worker's message goes to all: one rounding, for the smallest messages",
     .params = params,
-    .shards = shards,
     .open = open_gather,
     .begin = begin,
     .arrived = arrived,
     .sent = sent,
-    .taken = taken,
     .waits_for = waits_for,
     .close = close_gather,
 };

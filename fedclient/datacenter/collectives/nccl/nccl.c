@@ -49,12 +49,6 @@ typedef struct nccl {
     nccl_bucket *bucket;
 } nccl;
 
-static uint32_t shards(const double *param, uint32_t ranks) {
-    (void)param;
-    (void)ranks;
-    return 1;
-}
-
 /* ---- Calls of NCCL ---- */
 
 typedef struct order {
@@ -285,21 +279,6 @@ static fed_status arrived(void *self, const feddc_event *event, fed_error *err) 
     return n->started ? note(n, advance(n, err)) : FED_OK;
 }
 
-static fed_status sent(void *self, uint64_t token, fed_error *err) {
-    (void)self;
-    (void)token;
-    (void)err;
-    return FED_OK;
-}
-
-static fed_status taken(void *self, uint32_t step, uint32_t bucket, fed_error *err) {
-    (void)self;
-    (void)step;
-    (void)bucket;
-    (void)err;
-    return FED_OK;
-}
-
 static fed_status poll(void *self, bool *under_way, fed_error *err) {
     nccl *n = self;
     if (n->reducing != NULL) {
@@ -413,12 +392,9 @@ const feddc_collective_vtable feddc_collective_nccl = {
     .name = "nccl",
     .about = "NCCL's all-reduce of float32 or bfloat16, between NVIDIA's cards: the baseline",
     .params = params,
-    .shards = shards,
     .open = open_nccl,
     .begin = begin,
     .arrived = arrived,
-    .sent = sent,
-    .taken = taken,
     .poll = poll,
     .waits_for = waits_for,
     .close = close_nccl,

@@ -160,7 +160,9 @@ static fed_status arrived(void *self, const feddc_event *event, fed_error *err) 
 static fed_status sent(void *self, uint64_t token, fed_error *err) {
     owners *o = self;
     if (feddc_token_is_shard(token)) {
-        return owners_pull_sent(o, &o->shard[feddc_token_shard(token)], err);
+        owners_shard *s = &o->shard[feddc_token_shard(token)];
+        s->lent--;
+        return owners_advance(o, s, err);
     }
     if (token != FEDDC_TOKEN_NOTHING) {
         feddc_buffers_put(&o->buffers, feddc_token_buffer(token));
@@ -174,7 +176,8 @@ static fed_status taken(void *self, uint32_t step, uint32_t bucket, fed_error *e
     for (uint32_t k = 0; k < o->job.plan->shards; k++) {
         owners_shard *s = owners_shard_at(o, bucket, k);
         if (s->shard->n > 0 && s->owner == o->job.rank) {
-            FED_TRY(owners_own_taken(o, s, err));
+            s->untaken = false;
+            FED_TRY(owners_advance(o, s, err));
         } else if (s->pull.kind == FEDDC_ARRIVED) {
             feddc_engine_release(o->job.engine, &s->pull);
             s->pull.kind = FEDDC_NOTHING;
@@ -210,19 +213,16 @@ static void close_owners(void *self) {
     free(o);
 }
 
-static size_t larger(size_t a, size_t b) {
-    return a > b ? a : b;
-}
-
 static fed_status make_shard(owners *o, owners_shard *s, uint32_t bucket, uint32_t part) {
     s->shard = feddc_plan_shard(o->job.plan, bucket, part);
     s->bucket = bucket;
     s->part = (uint16_t)part;
     s->owner = part + (o->job.ranks > o->job.workers ? o->job.workers : 0);
-    o->buffers.size = larger(o->buffers.size, larger(feddc_coder_bound(o->job.push, s->shard),
-                                                     feddc_coder_bound(o->job.pull, s->shard)));
+    o->buffers.size =
+        feddc_larger(o->buffers.size, feddc_larger(feddc_coder_bound(o->job.push, s->shard),
+                                                   feddc_coder_bound(o->job.pull, s->shard)));
     if (o->job.late > 0) { /* raw pulls have messages too */
-        o->buffers.size = larger(o->buffers.size, s->shard->n * sizeof(float));
+        o->buffers.size = feddc_larger(o->buffers.size, s->shard->n * sizeof(float));
     }
     if (s->owner != o->job.rank) {
         return FED_OK;

@@ -58,12 +58,12 @@ static inline owners_shard *owners_shard_at(owners *o, uint32_t bucket, uint32_t
 /** This rank's own gradient of a shard that it owns. */
 fed_status owners_own_gradient(owners *o, owners_shard *s, uint32_t step, const float *x,
                                bool plain, fed_error *err) FED_CHECKED;
-fed_status owners_own_taken(owners *o, owners_shard *s, fed_error *err) FED_CHECKED;
 fed_status owners_on_push(owners *o, owners_shard *s, const feddc_event *event,
                           fed_error *err) FED_CHECKED;
 
-/** A pull that was read out of the sum has left. */
-fed_status owners_pull_sent(owners *o, owners_shard *s, fed_error *err) FED_CHECKED;
+/** The sum of a shard that this rank owns goes on, once its caller has taken it (`untaken`) or a
+ * pull that was read out of it has left (`lent`). */
+fed_status owners_advance(owners *o, owners_shard *s, fed_error *err) FED_CHECKED;
 
 /** The first worker whose push is missing; UINT32_MAX: none is waited for. */
 uint32_t owners_missing(const owners *o, const owners_shard *s);

@@ -255,7 +255,7 @@ static fed_status start(owners *o, owners_shard *s, uint32_t step, bool plain, f
 }
 
 /* Sum, spread, and begin anew, as far as what is there allows. */
-static fed_status advance(owners *o, owners_shard *s, fed_error *err) {
+fed_status owners_advance(owners *o, owners_shard *s, fed_error *err) {
     uint32_t step;
     bool plain;
     for (;;) {
@@ -290,17 +290,7 @@ fed_status owners_own_gradient(owners *o, owners_shard *s, uint32_t step, const 
     s->own = x;
     s->own_step = step;
     s->own_plain = plain;
-    return advance(o, s, err);
-}
-
-fed_status owners_own_taken(owners *o, owners_shard *s, fed_error *err) {
-    s->untaken = false;
-    return advance(o, s, err);
-}
-
-fed_status owners_pull_sent(owners *o, owners_shard *s, fed_error *err) {
-    s->lent--;
-    return advance(o, s, err);
+    return owners_advance(o, s, err);
 }
 
 uint32_t owners_missing(const owners *o, const owners_shard *s) {
@@ -329,5 +319,5 @@ fed_status owners_on_push(owners *o, owners_shard *s, const feddc_event *event, 
     } else {
         FED_TRY(feddc_held_add(&s->held, event, err));
     }
-    return advance(o, s, err);
+    return owners_advance(o, s, err);
 }

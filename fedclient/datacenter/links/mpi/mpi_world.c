@@ -32,11 +32,6 @@ fed_status feddc_mpi_check(int code, const char *call, fed_error *err) {
     return fed_fail(err, FED_EIO, "%s failed: %.200s", call, text);
 }
 
-void feddc_mpi_nap(void) {
-    const struct timespec t = {.tv_nsec = NAP_NS};
-    nanosleep(&t, NULL);
-}
-
 static void end_with_process(void) {
     int ended = 0;
     if (getpid() == starter && !atomic_flag_test_and_set(&taken)) {
@@ -86,7 +81,7 @@ static fed_status await(MPI_Request *request, int64_t until, fed_error *err) {
                             "some rank of the MPI job did not open its link in time: all ranks "
                             "must; MPI does not tell which");
         }
-        feddc_mpi_nap();
+        nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
     }
 }
 

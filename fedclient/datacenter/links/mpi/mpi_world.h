@@ -31,7 +31,4 @@ void feddc_mpi_leave(MPI_Comm *comm, bool clean);
 /** FED_OK, or FED_EIO with MPI's own sentence. */
 fed_status feddc_mpi_check(int code, const char *call, fed_error *err) FED_CHECKED;
 
-/** Sleep for about 50 us. */
-void feddc_mpi_nap(void);
-
 #endif

@@ -18,7 +18,7 @@ static const uint64_t BELL = UINT64_MAX; /* among epoll's marks, which are peer 
 
 /* -- Events -- */
 
-fed_status feddc_tcp_tell(tcp_link *link, const feddc_event *event, fed_error *err) {
+static fed_status push_event(tcp_link *link, const feddc_event *event, fed_error *err) {
     if (link->count == link->room) {
         const size_t room = link->room == 0 ? FIRST_EVENTS : 2 * link->room;
         feddc_event *wider = malloc(room * sizeof *wider);
@@ -63,7 +63,7 @@ static fed_status drop_first(tcp_link *link, tcp_peer *peer, tcp_stream *s, fed_
     item->next = link->spare;
     link->spare = item;
     link->unsent--;
-    return tell ? feddc_tcp_tell(link, &sent, err) : FED_OK;
+    return tell ? push_event(link, &sent, err) : FED_OK;
 }
 
 /* Nothing more can go to this rank: its messages are the senders' again. */
@@ -196,7 +196,7 @@ static fed_status message_ends(tcp_link *link, tcp_peer *peer, fed_error *err) {
                          .len = peer->record.len,
                          .lease = peer->buffer};
     event.data = peer->buffer != NULL ? feddc_tcp_bytes(peer->buffer) : NULL;
-    FED_TRY(feddc_tcp_tell(link, &event, err));
+    FED_TRY(push_event(link, &event, err));
     peer->buffer = NULL;
     peer->arriving = false;
     return FED_OK;
@@ -303,7 +303,7 @@ static fed_status leave(tcp_link *link, tcp_peer *peer, fed_error *err) {
     FED_TRY(drop_all(link, peer, err));
     const feddc_event event = {
         .kind = FEDDC_GONE, .peer = (uint32_t)(peer - link->peer), .orderly = peer->goodbye};
-    return feddc_tcp_tell(link, &event, err);
+    return push_event(link, &event, err);
 }
 
 static fed_status serve(tcp_link *link, tcp_peer *peer, fed_error *err) {
@@ -346,7 +346,7 @@ static fed_status answer_bell(tcp_link *link, fed_error *err) {
     const feddc_event woken = {.kind = FEDDC_WOKEN};
     link->rung = false;
     return read(link->bell, &times, sizeof times) == (ssize_t)sizeof times
-               ? feddc_tcp_tell(link, &woken, err)
+               ? push_event(link, &woken, err)
                : FED_OK;
 }
 

@@ -88,8 +88,6 @@ fed_status feddc_tcp_watch(tcp_link *link, fed_error *err) FED_CHECKED;
 fed_status feddc_tcp_put(tcp_link *link, tcp_peer *peer, unsigned stream, const tcp_item *item,
                          fed_error *err) FED_CHECKED;
 
-fed_status feddc_tcp_tell(tcp_link *link, const feddc_event *event, fed_error *err) FED_CHECKED;
-
 /** Ask the kernel, waiting up to ms; then let each connection that is ready do one turn. */
 fed_status feddc_tcp_turn(tcp_link *link, int ms, fed_error *err) FED_CHECKED;
 

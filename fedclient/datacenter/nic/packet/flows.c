@@ -217,7 +217,7 @@ uint32_t fednic_flows_count(const fednic_flows *flows) {
     return flows->lists[ENDED].count + flows->lists[YOUNG].count + flows->lists[WORKING].count;
 }
 
-fednic_flow_report fednic_flow_report_of(const fednic_flow *flow) {
+static fednic_flow_report report_of(const fednic_flow *flow) {
     uint8_t bytes[8 * FLOW_KEY_WORDS];
     memcpy(bytes, flow->key.word, sizeof bytes);
     fednic_flow_report report = {.family = bytes[40],
@@ -239,7 +239,7 @@ void fednic_flows_each(const fednic_flows *flows,
                        void (*use)(void *user, const fednic_flow_report *flow), void *user) {
     for (size_t list = 0; list < LISTS; list++) {
         for (uint32_t k = flows->lists[list].newest; k != NONE; k = flows->flow[k].older) {
-            fednic_flow_report report = fednic_flow_report_of(&flows->flow[k]);
+            fednic_flow_report report = report_of(&flows->flow[k]);
             use(user, &report);
         }
     }

@@ -68,9 +68,6 @@ void fednic_flows_drop(fednic_flows *flows, fednic_flow *flow);
 
 uint32_t fednic_flows_count(const fednic_flows *flows);
 
-/** Fill the report of a flow. */
-fednic_flow_report fednic_flow_report_of(const fednic_flow *flow);
-
 /** Call `use` for each flow. */
 void fednic_flows_each(const fednic_flows *flows,
                        void (*use)(void *user, const fednic_flow_report *flow), void *user);

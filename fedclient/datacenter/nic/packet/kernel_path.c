@@ -153,18 +153,14 @@ static int attach_line(uint32_t tap, uint32_t line, bool bypass) {
     return attach(&p, line, AT_INGRESS);
 }
 
-static int attach_tap(uint32_t tap, uint32_t line) {
-    program p = {.len = 0};
-    leave_if_cards(&p, NEXT);
-    redirect(&p, line, 0);
-    return attach(&p, tap, AT_EGRESS);
-}
-
 fed_status fednic_kernel_path_open(uint32_t tap, uint32_t line, bool bypass,
                                    fednic_kernel_path *path, fed_error *err) {
     fednic_kernel_path made = {{attach_line(tap, line, bypass), NONE}};
     if (made.links[0] >= 0 && bypass) {
-        made.links[1] = attach_tap(tap, line);
+        program p = {.len = 0};
+        leave_if_cards(&p, NEXT);
+        redirect(&p, line, 0);
+        made.links[1] = attach(&p, tap, AT_EGRESS);
     }
     if (made.links[0] >= 0 && (!bypass || made.links[1] >= 0)) {
         *path = made;

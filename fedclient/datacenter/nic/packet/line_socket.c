@@ -260,12 +260,10 @@ static bool empty_queue(fednic_line *line) {
     return sent == FEDNIC_ALL;
 }
 
-static bool takes_another(const fednic_line *line, const fednic_frame *frame, bool kept) {
-    return line->first + line->queued < OUT && (kept || frame->len <= ARENA - line->used);
-}
-
 void fednic_line_put(fednic_line *line, const fednic_frame *frame, bool kept) {
-    if (!takes_another(line, frame, kept) && !empty_queue(line)) {
+    const bool fits =
+        line->first + line->queued < OUT && (kept || frame->len <= ARENA - line->used);
+    if (!fits && !empty_queue(line)) {
         line->counts.refused++;
         return;
     }

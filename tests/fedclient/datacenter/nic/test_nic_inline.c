@@ -1,6 +1,6 @@
 /* The card inside the process, around a link that only notes what it is told. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fedclient/datacenter/nic/nic_inline.h"
+#include "fedclient/datacenter/nic/nic.h"
 
 #include "fed_test.h"
 #include "fedcodec/bursts.h"
