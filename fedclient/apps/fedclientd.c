@@ -1,8 +1,6 @@
 /* fedclientd: a device as a program. It enrols, then trains or evaluates whatever the coordinator
  * asks for, on labelled samples. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <signal.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,25 +60,10 @@ static const char usage[] =
     "2 on wrong usage. Started again with the same --state, it goes on where it was.\n";
 
 enum { STATUS_FAILED = 1, STATUS_USAGE = 2 };
-static atomic_int stop; /* lock-free, so a signal handler may set it */
-
-static void on_signal(int number) {
-    (void)number;
-    stop = 1;
-}
 
 static int complain(const char *what) {
     fprintf(stderr, "fedclientd: %s (fedclientd --help tells more)\n", what);
     return STATUS_USAGE;
-}
-
-static bool is_given(const char *option, int argc, char **argv) {
-    for (int k = 1; k < argc; k++) {
-        if (strcmp(argv[k], option) == 0) {
-            return true;
-        }
-    }
-    return false;
 }
 
 int main(int argc, char **argv) {
@@ -88,28 +71,24 @@ int main(int argc, char **argv) {
     gethostname(host, sizeof host - 1);
     fedclientd_settings s = {.name = host,
                              .software = "fedclientd/" FED_VERSION,
-                             .stop = &stop,
                              .work = {.dataset = "mnist", .shards = 1},
                              .hold_ms = 25000,
                              .log = {.write = fed_log_stderr}};
     fed_error err = {0};
-    if (is_given("--help", argc, argv)) {
+    if (option_is_given("--help", argc, argv)) {
         fputs(usage, stdout);
         return 0;
     }
-    if (is_given("--version", argc, argv)) {
+    if (option_is_given("--version", argc, argv)) {
         printf("fedclientd %s (%s)\n", FED_VERSION, fed_build_id());
         return 0;
     }
     if (fedclientd_read_options(NULL, 0, argc, argv, &s, &err) != FED_OK) {
         return complain(err.text);
     }
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL); /* a second signal ends the program at once */
-    sigaction(SIGTERM, &action, NULL);
+    s.stop = fedclientd_catch_signals();
     fed_status status = fedclientd_serve(&s, &err);
-    if (status != FED_OK && stop == 0) {
+    if (status != FED_OK && *s.stop == 0) {
         fprintf(stderr, "fedclientd: %s\n",
                 err.text[0] != '\0' ? err.text : fed_status_text(status));
         return STATUS_FAILED;

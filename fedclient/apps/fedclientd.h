@@ -45,6 +45,10 @@ fed_status fedclientd_find_device(const workshop_settings *work, char text[FEDCL
                                   fed_error *err) FED_CHECKED;
 void fedclientd_computes_on(const fed_gpu_info *info, char text[FEDCLIENTD_COMPUTES]);
 
+/** fedclientd_serve.c: SIGINT and SIGTERM make this number 1; a second one ends the program at
+ * once. */
+const atomic_int *fedclientd_catch_signals(void);
+
 /** fedclientd_serve.c: enrol if necessary, then take part until the program is told to stop. */
 fed_status fedclientd_serve(const fedclientd_settings *settings, fed_error *err) FED_CHECKED;
 

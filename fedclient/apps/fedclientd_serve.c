@@ -1,6 +1,7 @@
 /* The main loop of fedclientd: open store and transport, enrol once, then take part. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,6 +19,23 @@ typedef struct device {
     workshop *work;
     int64_t told_ms; /* when progress was logged last; 0: not in this round */
 } device;
+
+/* --- Signals --- */
+
+static atomic_int stop; /* lock-free, so a signal handler may set it */
+
+static void on_signal(int number) {
+    (void)number;
+    stop = 1;
+}
+
+const atomic_int *fedclientd_catch_signals(void) {
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    return &stop;
+}
 
 /* --- The library's callbacks --- */
 

@@ -9,6 +9,7 @@
 
 #include "fed/version.h"
 #include "fedclient/apps/fednic_options.h"
+#include "fedclient/apps/option_table.h"
 
 static const char usage[] =
     "Usage: fednic --wire IFACE [--tun NAME] [--bound 2^-E] [options]\n"
@@ -69,15 +70,13 @@ static fed_status stats(const fednic_words *words, fed_error *err) {
 int main(int argc, char **argv) {
     fednic_words words;
     fed_error err = {0};
-    for (int k = 1; k < argc; k++) {
-        if (strcmp(argv[k], "--help") == 0 || strcmp(argv[k], "-h") == 0) {
-            fputs(usage, stdout);
-            return EXIT_SUCCESS;
-        }
-        if (strcmp(argv[k], "--version") == 0) {
-            printf("fednic %s (%s)\n", FED_VERSION, fed_build_id());
-            return EXIT_SUCCESS;
-        }
+    if (option_is_given("--help", argc, argv) || option_is_given("-h", argc, argv)) {
+        fputs(usage, stdout);
+        return EXIT_SUCCESS;
+    }
+    if (option_is_given("--version", argc, argv)) {
+        printf("fednic %s (%s)\n", FED_VERSION, fed_build_id());
+        return EXIT_SUCCESS;
     }
     if (fednic_words_read(argc, argv, &words, &err) != FED_OK) {
         fprintf(stderr, "fednic: %s (fednic --help tells more)\n", err.text);

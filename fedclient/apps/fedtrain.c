@@ -155,11 +155,9 @@ static int run(size_t k, const app_options *o) {
 
 int main(int argc, char **argv) {
     const char *command = argc > 1 ? argv[1] : "";
-    for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
-            fputs(usage, stdout);
-            return EXIT_SUCCESS;
-        }
+    if (option_is_given("--help", argc, argv) || option_is_given("-h", argc, argv)) {
+        fputs(usage, stdout);
+        return EXIT_SUCCESS;
     }
     if (strcmp(command, "--version") == 0) {
         printf("fedtrain %s (%s)\n", FED_VERSION, fed_build_id());

@@ -60,6 +60,9 @@ void app_weights_free(app_weights *w);
 fed_status app_net_new(const app_options *o, const fed_arch *arch, fedtrain_net **net,
                        fed_error *err) FED_CHECKED;
 
+/** Without --resume: FED_EEXIST, unless no file is there that --checkpoint could overwrite. */
+fed_status app_checkpoint_absent(const char *path, fed_error *err) FED_CHECKED;
+
 /* ---- Data: fedtrain_data.c ---- */
 
 /** Open a split of the data set that --dataset and --data name. Free with fedtrain_data_free. */

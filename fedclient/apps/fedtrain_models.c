@@ -23,13 +23,6 @@ static void print_input(const fed_arch *arch) {
     printf(" %17s", text);
 }
 
-static void print_head(const app_options *o) {
-    printf("Memory in MB (10^6 bytes) to train with a batch of %u and %s.\n\n", o->batch,
-           o->optimizer);
-    printf("%-18s %17s %11s %8s %8s %8s %8s %8s %8s %9s\n", "model", "input", "parameters",
-           "weights", "optim.", "gradient", "activ.", "their g.", "other", "together");
-}
-
 static void print_memory(const fed_arch *arch, const fedtrain_net *net,
                          const fed_optimizer *optimizer) {
     fedtrain_memory m = fedtrain_net_memory(net);
@@ -64,7 +57,10 @@ static fed_status print_model(const app_options *o, const fed_optimizer *optimiz
 fed_status app_models(const app_options *o, fed_error *err) {
     fed_optimizer optimizer;
     FED_TRY(fed_optimizer_parse(o->optimizer, 1e-3F, &optimizer, err));
-    print_head(o);
+    printf("Memory in MB (10^6 bytes) to train with a batch of %u and %s.\n\n", o->batch,
+           o->optimizer);
+    printf("%-18s %17s %11s %8s %8s %8s %8s %8s %8s %9s\n", "model", "input", "parameters",
+           "weights", "optim.", "gradient", "activ.", "their g.", "other", "together");
     for (size_t i = 0; i < o->word_count; i++) {
         FED_TRY(print_model(o, &optimizer, o->words[i], err));
     }

@@ -106,31 +106,19 @@ static fed_status take_checkpoint(training *t, const fed_checkpoint *file, fed_e
     return fed_checkpoint_read(file, &t->weights.layout, t->weights.values, err);
 }
 
-/* Fail now rather than after an epoch. */
-static fed_status check_writable(const char *path, fed_error *err) {
-    fed_file file;
-    FED_TRY(fed_file_create(path, 0644, &file, err));
-    fed_file_abandon(&file);
-    return FED_OK;
-}
-
 static fed_status resume(training *t, fed_error *err) {
     const char *path = t->options->checkpoint;
     fed_checkpoint *file = NULL;
-    FED_TRY(check_writable(path, err));
+    fed_file probe; /* fail now rather than after an epoch */
+    FED_TRY(fed_file_create(path, 0644, &probe, err));
+    fed_file_abandon(&probe);
+    if (!t->options->resume) {
+        return app_checkpoint_absent(path, err);
+    }
     fed_status status = fed_checkpoint_open(path, &file, err);
-    if (status == FED_ENOTFOUND && t->options->resume) {
+    if (status == FED_ENOTFOUND) {
         fprintf(stderr, "no checkpoint yet: beginning anew\n");
         return FED_OK;
-    }
-    if (!t->options->resume) {
-        fed_checkpoint_close(file);
-        return status == FED_ENOTFOUND
-                   ? FED_OK
-                   : fed_fail(err, FED_EEXIST,
-                              "%s is there already: --resume goes on with it; else remove it, or "
-                              "name another",
-                              path);
     }
     FED_TRY(status);
     status = take_checkpoint(t, file, err);
@@ -281,19 +269,16 @@ static fed_status get_ready(training *t, fed_error *err) {
     return o->checkpoint != NULL ? resume(t, err) : FED_OK;
 }
 
-/* The vector unit, the device, or another backend. */
-static const char *what_computes(const fedtrain_net *net) {
-    const fed_gpu *gpu = fedtrain_net_gpu(net);
-    return gpu != NULL ? fed_gpu_info_of(gpu)->card : fedtrain_isa(fedtrain_net_backend(net));
-}
-
 static void say_start(const training *t) {
     const app_options *o = t->options;
     fedtrain_memory memory = fedtrain_net_memory(t->net);
     size_t kept = t->weights.layout.size * sizeof(float);
+    const fed_gpu *gpu = fedtrain_net_gpu(t->net);
+    const char *computes =
+        gpu != NULL ? fed_gpu_info_of(gpu)->card : fedtrain_isa(fedtrain_net_backend(t->net));
     printf("%zu parameters; %s, batch %" PRIu32 ", %zu steps an epoch; %.1f MB of memory, %s\n",
            t->weights.arch.trained, o->optimizer, o->batch, t->per_epoch,
-           1e-6 * (double)(memory.total + kept), what_computes(t->net));
+           1e-6 * (double)(memory.total + kept), computes);
     if (t->step > 0) {
         printf("going on after step %" PRIu64 "%s\n", t->step,
                t->step < t->steps ? "" : ": that was the last one; more --epochs would train on");

@@ -1,7 +1,6 @@
 /* fedtrain's weights: made, or read from a file that says which model it is. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
-#include <string.h>
 
 #include "fedclient/apps/fedtrain.h"
 
@@ -96,4 +95,17 @@ fed_status app_net_new(const app_options *o, const fed_arch *arch, fedtrain_net 
     return status == FED_OK
                ? FED_OK
                : fed_fail(err, status, "can't make a net of \"%.200s\": %s", arch->text, why.text);
+}
+
+fed_status app_checkpoint_absent(const char *path, fed_error *err) {
+    fed_checkpoint *file = NULL;
+    fed_error why = {0};
+    const fed_status status = fed_checkpoint_open(path, &file, &why);
+    fed_checkpoint_close(file);
+    return status == FED_ENOTFOUND
+               ? FED_OK
+               : fed_fail(err, FED_EEXIST,
+                          "%s is there already: --resume goes on with it; else remove it, or name "
+                          "another",
+                          path);
 }

@@ -10,9 +10,7 @@
 #include "fed/version.h"
 #include "fedclient/apps/device_option.h"
 #include "fedclient/apps/fedworker.h"
-#include "fedclient/apps/fedworker_devices.h"
-#include "fedclient/apps/fedworker_launch.h"
-#include "fedclient/apps/fedworker_predict.h"
+#include "fedclient/apps/fedworker_commands.h"
 #include "fedclient/apps/fedworker_serve.h"
 #include "fedclient/apps/option_table.h"
 
@@ -189,15 +187,6 @@ static fed_status check_options(fedworker_options *o, fed_error *err) {
 
 /* ---- Commands ---- */
 
-static bool is_given(const char *option, int argc, char **argv) {
-    for (int k = 1; k < argc; k++) {
-        if (strcmp(argv[k], option) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static fed_status train(int argc, char **argv, bool *wrong, fed_error *err) {
     fedworker_options o = {.app = {.dataset = "mnist",
                                    .train_part = "train",
@@ -210,7 +199,7 @@ static fed_status train(int argc, char **argv, bool *wrong, fed_error *err) {
                            .sync = "ssgd",
                            .workers = 1};
     fedworker_job job = {0};
-    if (is_given("--server", argc, argv)) {
+    if (option_is_given("--server", argc, argv)) {
         return fedworker_serve(argc, argv, wrong, err);
     }
     *wrong = true;
@@ -221,32 +210,31 @@ static fed_status train(int argc, char **argv, bool *wrong, fed_error *err) {
     if (status == FED_OK) {
         status = fedworker_gang(&job, err);
     }
-    fedworker_job_close(&job);
+    app_samples_free(&job.samples);
     return status;
 }
 
-static fed_status predict(int argc, char **argv, bool *wrong, fed_error *err) {
+/* Run a command that writes a text, and print that. */
+static fed_status print(fed_status (*command)(int argc, char **argv, fed_writer *out,
+                                              fed_error *err),
+                        int argc, char **argv, bool *wrong, fed_error *err) {
     fed_writer out;
     fed_writer_growing(&out);
-    fed_status status = fedworker_predict(argc, argv, &out, err);
-    *wrong = status == FED_EINVAL;
-    if (status == FED_OK) {
-        fputs((const char *)out.data, stdout);
-    }
-    fed_writer_free(&out);
-    return status;
-}
-
-static fed_status devices(int argc, char **argv, bool *wrong, fed_error *err) {
-    fed_writer out;
-    fed_writer_growing(&out);
-    fed_status status = fedworker_devices(argc, argv, &out, err);
+    fed_status status = command(argc, argv, &out, err);
     *wrong = status == FED_EINVAL;
     if (status == FED_OK) {
         fwrite(out.data, 1, out.len, stdout);
     }
     fed_writer_free(&out);
     return status;
+}
+
+static fed_status predict(int argc, char **argv, bool *wrong, fed_error *err) {
+    return print(fedworker_predict, argc, argv, wrong, err);
+}
+
+static fed_status devices(int argc, char **argv, bool *wrong, fed_error *err) {
+    return print(fedworker_devices, argc, argv, wrong, err);
 }
 
 static fed_status launch(int argc, char **argv, bool *wrong, fed_error *err) {
@@ -280,17 +268,10 @@ static int end(fed_status status, bool wrong, fed_error *err) {
 
 int main(int argc, char **argv) {
     const char *command = argc > 1 ? argv[1] : "";
-    for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
-            fputs(usage, stdout);
-            fputs(fedworker_serve_usage, stdout);
-            fputs(fedworker_predict_usage, stdout);
-            fputs("\n", stdout);
-            fputs(fedworker_launch_usage, stdout);
-            fputs("\n", stdout);
-            fputs(fedworker_devices_usage, stdout);
-            return EXIT_SUCCESS;
-        }
+    if (option_is_given("--help", argc, argv) || option_is_given("-h", argc, argv)) {
+        printf("%s%s%s\n%s\n%s", usage, fedworker_serve_usage, fedworker_predict_usage,
+               fedworker_launch_usage, fedworker_devices_usage);
+        return EXIT_SUCCESS;
     }
     if (strcmp(command, "--version") == 0) {
         printf("fedworker %s (%s)\n", FED_VERSION, fed_build_id());

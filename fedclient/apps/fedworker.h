@@ -32,12 +32,10 @@ typedef struct fedworker_job {
     uint64_t zero_ns; /* of traces: when the job was opened, by CLOCK_MONOTONIC */
 } fedworker_job;
 
-/** Read the words of the options, and open the samples. Free with fedworker_job_close, also after a
- * failure. */
+/** Read the words of the options, and open the samples. Free these with app_samples_free, also
+ * after a failure. */
 fed_status fedworker_job_open(const fedworker_options *o, fedworker_job *job,
                               fed_error *err) FED_CHECKED;
-void fedworker_job_close(fedworker_job *job);
-
 /** How a rank of this process meets the others. */
 typedef struct fedworker_seat {
     feddc_place place;

@@ -33,12 +33,6 @@ static fed_status count_ranks(const fedworker_words *words, uint32_t aggregators
     return FED_OK;
 }
 
-static const char *collective_of(const fedworker_words *words) {
-    return words->collective != NULL && strcmp(words->collective, "star") == 0
-               ? "owners:aggregators=1"
-               : words->collective;
-}
-
 /* Without a word the number of ranks decides. */
 static const char *preset(const fedworker_words *words, uint32_t ranks) {
     const bool device = words->backend != NULL && fed_gpu_is_name(words->backend);
@@ -49,7 +43,10 @@ fed_status fedworker_choose(const fedworker_words *words, fedworker_choice *choi
                             fed_error *err) {
     uint32_t aggregators = 0;
     *choice = (fedworker_choice){.place.listener = -1};
-    choice->collective = collective_of(words);
+    choice->collective = words->collective;
+    if (words->collective != NULL && strcmp(words->collective, "star") == 0) {
+        choice->collective = "owners:aggregators=1";
+    }
     FED_TRY(feddc_sync_parse(words->sync, &choice->sync, err));
     FED_TRY(feddc_sync_takes(&choice->sync, words->codec, err));
     FED_TRY(feddc_sync_takes(&choice->sync, words->pull, err));

@@ -1,6 +1,6 @@
 /* fedworker devices: the GPUs of this machine, and what each lacks. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fedclient/apps/fedworker_devices.h"
+#include "fedclient/apps/fedworker_commands.h"
 
 #include "fed/gpu.h"
 

@@ -10,7 +10,7 @@
 #include "fed/clock.h"
 #include "fed/crypto.h"
 #include "fedclient/apps/fedworker.h"
-#include "fedclient/apps/fedworker_launch.h"
+#include "fedclient/apps/fedworker_commands.h"
 #include "fedclient/apps/fedworker_share.h"
 #include "feddc/control.h"
 
@@ -179,15 +179,11 @@ static void wait_for_parts(const fedworker_job *job) {
 
 /* ---- All ---- */
 
-static fed_status run_gang(const fedworker_job *job, fedworker_seat *seat, fed_error *err) {
-    return job->choice.link->find != NULL                   ? run_mpi(job, seat, err)
-           : strcmp(job->choice.link->name, "threads") == 0 ? run_threads(job, err)
-                                                            : fedworker_tcp(job, err);
-}
-
 fed_status fedworker_gang(const fedworker_job *job, fed_error *err) {
     fedworker_seat seat = {.place = {.listener = -1}}; /* of mpi; else of rank 0 */
-    FED_TRY(run_gang(job, &seat, err));
+    FED_TRY(job->choice.link->find != NULL                   ? run_mpi(job, &seat, err)
+            : strcmp(job->choice.link->name, "threads") == 0 ? run_threads(job, err)
+                                                             : fedworker_tcp(job, err));
     if (job->o->trace == NULL || seat.place.rank != 0) {
         return FED_OK;
     }

@@ -1,6 +1,6 @@
 /* fedworker launch: start a job of MPI under a judge, and again with those who are left. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fedclient/apps/fedworker_launch.h"
+#include "fedclient/apps/fedworker_commands.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -1,6 +1,6 @@
 /* fedworker predict: what the cost models say of a model, a codec and a line. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fedclient/apps/fedworker_predict.h"
+#include "fedclient/apps/fedworker_commands.h"
 
 #include <stdlib.h>
 #include <string.h>

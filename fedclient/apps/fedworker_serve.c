@@ -2,7 +2,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/apps/fedworker_serve.h"
 
-#include <signal.h>
 #include <stddef.h>
 #include <string.h>
 #include <unistd.h>
@@ -20,13 +19,6 @@ const char *const fedworker_serve_usage =
     "  --transport, --downloads-ca, --backend, --device, --until-finished, --normalise, --verbose\n"
     "                     see fedclientd --help\n"
     "\n";
-
-static atomic_int stop; /* lock-free, so a signal handler may set it */
-
-static void on_signal(int number) {
-    (void)number;
-    stop = 1;
-}
 
 static fed_status read_options(int argc, char **argv, fedworker_cluster *c, fed_error *err) {
     enum { ANY = FEDCLIENTD_COMMAND };
@@ -77,7 +69,7 @@ static fed_status serve(fedworker_cluster *c, fed_error *err) {
     if (c->choice.place.size > 1) { /* whatever became of this one, the others end */
         (void)!fedworker_ranks_order(c, NULL, 0, NULL, &ignored);
     }
-    return stop != 0 ? FED_OK : status;
+    return *c->device.stop != 0 ? FED_OK : status;
 }
 
 fed_status fedworker_serve(int argc, char **argv, bool *wrong, fed_error *err) {
@@ -85,7 +77,6 @@ fed_status fedworker_serve(int argc, char **argv, bool *wrong, fed_error *err) {
     gethostname(host, sizeof host - 1);
     fedworker_cluster c = {.device = {.name = host,
                                       .software = "fedworker/" FED_VERSION,
-                                      .stop = &stop,
                                       .work = {.dataset = "mnist", .shards = 1},
                                       .hold_ms = 25000,
                                       .log = {.write = fed_log_stderr}},
@@ -101,9 +92,6 @@ fed_status fedworker_serve(int argc, char **argv, bool *wrong, fed_error *err) {
     *wrong = false;
     c.device.work.gang = fedworker_round;
     c.device.work.gang_user = &c;
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL); /* a second signal ends the program at once */
-    sigaction(SIGTERM, &action, NULL);
+    c.device.stop = fedclientd_catch_signals();
     return serve(&c, err);
 }

@@ -8,6 +8,7 @@
 
 #include "fed/clock.h"
 #include "fedclient/apps/fedworker.h"
+#include "fedclient/apps/fedworker_serve.h"
 #include "feddc/control.h"
 
 /* ---- What all ranks of a process share ---- */
@@ -30,10 +31,6 @@ fed_status fedworker_job_open(const fedworker_options *o, fedworker_job *job, fe
                                    .late = o->late};
     FED_TRY(fedworker_choose(&words, &job->choice, err));
     return app_samples_open(&o->app, &job->samples, err);
-}
-
-void fedworker_job_close(fedworker_job *job) {
-    app_samples_free(&job->samples);
 }
 
 /* ---- One rank ---- */
@@ -88,15 +85,7 @@ static fed_status resume(rank *r, fed_error *err) {
         return FED_OK;
     }
     if (!r->job->o->app.resume) {
-        fed_checkpoint *file = NULL;
-        const fed_status status = fed_checkpoint_open(path, &file, &why);
-        fed_checkpoint_close(file);
-        return status == FED_ENOTFOUND
-                   ? FED_OK
-                   : fed_fail(err, FED_EEXIST,
-                              "%s is there already: --resume goes on with it; else remove it, or "
-                              "name another",
-                              path);
+        return app_checkpoint_absent(path, err);
     }
     const fed_status status =
         feddc_worker_resume(r->worker, path, &r->weights.layout, r->weights.values, &why);
@@ -224,18 +213,12 @@ static fed_status join_and_train(rank *r, const feddc_place *place, fed_error *e
     return feddc_worker_sums_only(r->worker) ? feddc_worker_serve(r->worker, err) : train(r, err);
 }
 
-/* Is it another rank's fault? */
-static bool is_broken(fed_status status) {
-    return status == FED_EIO || status == FED_ENET || status == FED_EBUSY || status == FED_EAUTH ||
-           status == FED_ETIMEOUT;
-}
-
 static fed_status train_in_gang(rank *r, fed_error *err) {
     feddc_place place = r->seat->place;
     while (true) {
         fed_error why = {0};
         const fed_status status = join_and_train(r, &place, &why);
-        if (status == FED_OK || !r->seat->elastic || !is_broken(status)) {
+        if (status == FED_OK || !r->seat->elastic || !fedworker_is_broken(status)) {
             return status == FED_OK ? FED_OK : fed_fail(err, status, "%s", why.text);
         }
         const feddc_gang *gang = NULL;

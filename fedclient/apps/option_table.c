@@ -5,8 +5,16 @@
 #include <assert.h>
 #include <errno.h>
 #include <getopt.h>
-#include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
+
+bool option_is_given(const char *option, int argc, char **argv) {
+    int k = 1;
+    while (k < argc && strcmp(argv[k], option) != 0) {
+        k++;
+    }
+    return k < argc;
+}
 
 const char *option_number(const char *text, char end, uint32_t low, uint32_t high,
                           uint32_t *value) {

@@ -3,6 +3,7 @@
 #ifndef FEDCLIENT_APPS_OPTION_TABLE_H
 #define FEDCLIENT_APPS_OPTION_TABLE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -34,6 +35,9 @@ enum { OPTION_ROWS = 48 }; /* most rows of a table */
  */
 fed_status option_table_read(const option_row *rows, size_t count, unsigned command, int argc,
                              char **argv, void *values, int *words, fed_error *err) FED_CHECKED;
+
+/** Is this word, such as "--help", among argv[1] and the following? */
+bool option_is_given(const char *option, int argc, char **argv);
 
 /** A whole number in decimal digits, from low to high, that ends before the character `end`.
  * Returns where it ends; NULL: the text does not begin with such a number. */

@@ -9,7 +9,7 @@
 
 #include "fed/clock.h"
 #include "fed_test.h"
-#include "fedclient/apps/fedworker_launch.h"
+#include "fedclient/apps/fedworker_commands.h"
 #include "feddc/control.h"
 
 enum { RANKS = 3, VICTIM = 1, STEPS = 150 };

@@ -4,7 +4,7 @@
 
 #include <getopt.h>
 
-#include "fedclient/apps/fedworker_predict.h"
+#include "fedclient/apps/fedworker_commands.h"
 
 enum { WORDS = 24 };
 

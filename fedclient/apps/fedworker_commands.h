@@ -1,0 +1,45 @@
+/* The commands of fedworker beside train: what --help says of them, and how they run. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FEDCLIENT_APPS_FEDWORKER_COMMANDS_H
+#define FEDCLIENT_APPS_FEDWORKER_COMMANDS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "fed/bytes.h"
+#include "fed/error.h"
+#include "feddc/link.h"
+
+extern const char fedworker_devices_usage[], fedworker_predict_usage[], fedworker_launch_usage[];
+
+/**
+ * fedworker devices: argv[0] is "devices". A table is appended to *out: each device with its card,
+ * memory and compute units, and why it can't be used, if so; then, for each kind without a device,
+ * what is missing.
+ * Errors: FED_EINVAL the command line; FED_ENOMEM.
+ */
+fed_status fedworker_devices(int argc, char **argv, fed_writer *out, fed_error *err) FED_CHECKED;
+
+/**
+ * fedworker predict: argv[0] is "predict", its options follow. The tables are appended to *out.
+ * What the command line does not give is measured: the time of a forward and backward pass, and
+ * what the codec makes of gradients of made-up samples.
+ * Errors: FED_EINVAL the command line; those of fed_arch_load, fedtrain_net_new and the codec.
+ */
+fed_status fedworker_predict(int argc, char **argv, fed_writer *out, fed_error *err) FED_CHECKED;
+
+/**
+ * fedworker launch: argv[0] is "launch", its options follow, then "--" and the job's command. The
+ * job's processes find the judge by fedworker_launched. After a verdict the job is ended, and
+ * started again without those who failed, as long as --min are left.
+ *
+ * code    the exit status to end with, where FED_OK is returned
+ * Errors  FED_EINVAL the command line; FED_EIO the job ended: the sentence is the verdict
+ */
+fed_status fedworker_launch(int argc, char **argv, int *code, fed_error *err) FED_CHECKED;
+
+/** This process belongs to a job of fedworker launch: where its judge listens, and the gang's
+ * secret. It is enough if rank 0 knows them and tells the others. */
+bool fedworker_launched(char address[128], uint8_t secret[FEDDC_SECRET]);
+
+#endif
