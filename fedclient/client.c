@@ -211,7 +211,8 @@ static void step_free(fedclient_job *job) {
  * is not asked of the others. */
 static uint32_t wait_after_failure(fedclient *client) {
     const unsigned rounds = (client->failures - 1) / client->addresses + 1;
-    const bool again = !client->unreached || fedclient_addresses_all_failed(client);
+    const bool all_failed = client->failures % client->addresses == 0; /* equally often */
+    const bool again = !client->unreached || all_failed;
     const uint32_t wait_ms = fedclient_backoff_ms(client->device, rounds, client->told_ms);
     if (client->unreached) {
         fedclient_addresses_next(client);

@@ -77,7 +77,3 @@ void fedclient_addresses_next(fedclient *client) {
         fed_logf(client->options.log, FED_LOG_INFO, "the next try is at %s", client->front);
     }
 }
-
-bool fedclient_addresses_all_failed(const fedclient *client) {
-    return client->failures % client->addresses == 0;
-}

@@ -60,9 +60,6 @@ void fedclient_addresses_next(fedclient *client);
 /** The port of the devices' listener, which is the same at each address. */
 void fedclient_addresses_port(fedclient *client, uint16_t port);
 
-/** After client->failures in a row: have all addresses failed equally often? */
-bool fedclient_addresses_all_failed(const fedclient *client);
-
 /* retry.c */
 
 /** How long to wait after the n-th failure in a row, n from 1: 200 ms to 60 s, and longer for a

@@ -8,6 +8,10 @@
 #include <stdint.h>
 
 #include "fed/api.h"
+#include "fed/error.h"
+
+/** Inside the library: copy the sentence of a failure. Returns the status. */
+int fedpy_give(fed_status status, const fed_error *err, char *error);
 
 FED_API_BEGIN
 

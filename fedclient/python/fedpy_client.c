@@ -21,7 +21,7 @@ struct fedpy_round {
     fedclient_round *round;
 };
 
-static int give(fed_status status, const fed_error *err, char *error) {
+int fedpy_give(fed_status status, const fed_error *err, char *error) {
     if (status != FED_OK) {
         snprintf(error, FEDPY_ERROR, "%s",
                  err->text[0] != '\0' ? err->text : fed_status_text(status));
@@ -67,7 +67,7 @@ int fedpy_client_open(const char *server, const char *ca, const char *state, con
     fed_error err = {FED_OK, ""};
     fedpy_client *c = calloc(1, sizeof *c);
     if (c == NULL) {
-        return give(FED_ENOMEM, &err, error);
+        return fedpy_give(FED_ENOMEM, &err, error);
     }
     *c = (fedpy_client){.train = train, .may_train = may_train, .room = room, .user = user};
     const fedclient_options options = {.server = server,
@@ -83,7 +83,7 @@ int fedpy_client_open(const char *server, const char *ca, const char *state, con
     const fed_status status = open_app(c, &options, ca, state, &err);
     if (status != FED_OK) {
         free(c);
-        return give(status, &err, error);
+        return fedpy_give(status, &err, error);
     }
     *client = c;
     return 0;
@@ -104,7 +104,7 @@ int fedpy_client_enrolled(const fedpy_client *c) {
 
 int fedpy_client_enrol(fedpy_client *c, const char *token, char *error) {
     fed_error err = {FED_OK, ""};
-    return give(fedclient_enrol(fedclient_app_client(c->app), token, &err), &err, error);
+    return fedpy_give(fedclient_enrol(fedclient_app_client(c->app), token, &err), &err, error);
 }
 
 int fedpy_client_step(fedpy_client *c, uint32_t *event, float *loss, char *error) {
@@ -118,7 +118,7 @@ int fedpy_client_step(fedpy_client *c, uint32_t *event, float *loss, char *error
     event[FEDPY_SAMPLES] = done.samples;
     *loss = done.loss;
     snprintf(error, FEDPY_ERROR, "%s", err.text);
-    return give(status, &err, error);
+    return fedpy_give(status, &err, error);
 }
 
 /* -- A round -- */
@@ -171,12 +171,12 @@ int fedpy_round_tensor(const fedpy_round *round, size_t k, const char **name, ui
 
 int fedpy_round_wanted(fedpy_round *round, char *error) {
     fed_error err = {FED_OK, ""};
-    return give(fedclient_round_wanted(round->round, &err), &err, error);
+    return fedpy_give(fedclient_round_wanted(round->round, &err), &err, error);
 }
 
 int fedpy_round_metric(const fedpy_round *round, const char *name, double value, char *error) {
     fed_error err = {FED_OK, ""};
-    return give(fedclient_round_metric(round->round, name, value, &err), &err, error);
+    return fedpy_give(fedclient_round_metric(round->round, name, value, &err), &err, error);
 }
 
 void fedpy_round_result(fedpy_round *round, uint32_t samples, float loss, uint32_t correct) {

@@ -1,19 +1,10 @@
 /* The codecs for Python: one array, one message. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "fedclient/python/fedpy.h"
 #include "fedcodec/array.h"
 #include "fedcodec/codec.h"
-
-static int give(fed_status status, const fed_error *err, char *error) {
-    if (status != FED_OK) {
-        snprintf(error, FEDPY_ERROR, "%s",
-                 err->text[0] != '\0' ? err->text : fed_status_text(status));
-    }
-    return (int)status;
-}
 
 const char *fedpy_codec_name(size_t k) {
     const fedcodec_vtable *codec = fedcodec_at(k);
@@ -32,7 +23,7 @@ int fedpy_encode(const char *spec, const float *x, size_t n, float *residual, ui
     const fed_status status = fedcodec_array_encode(spec, x, n, residual, &out, &err);
     if (status != FED_OK) {
         fed_writer_free(&out);
-        return give(status, &err, error);
+        return fedpy_give(status, &err, error);
     }
     *message = out.data;
     *len = out.len;
@@ -41,15 +32,15 @@ int fedpy_encode(const char *spec, const float *x, size_t n, float *residual, ui
 
 int fedpy_count(const uint8_t *message, size_t len, size_t *n, char *error) {
     fed_error err = {FED_OK, ""};
-    return give(fedcodec_array_count(message, len, n, &err), &err, error);
+    return fedpy_give(fedcodec_array_count(message, len, n, &err), &err, error);
 }
 
 int fedpy_add(const uint8_t *message, size_t len, float weight, float *y, size_t n, char *error) {
     fed_error err = {FED_OK, ""};
-    return give(fedcodec_array_add(message, len, weight, y, n, &err), &err, error);
+    return fedpy_give(fedcodec_array_add(message, len, weight, y, n, &err), &err, error);
 }
 
 int fedpy_decode(const uint8_t *message, size_t len, float *y, size_t n, char *error) {
     fed_error err = {FED_OK, ""};
-    return give(fedcodec_array_decode(message, len, y, n, &err), &err, error);
+    return fedpy_give(fedcodec_array_decode(message, len, y, n, &err), &err, error);
 }

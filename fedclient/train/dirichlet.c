@@ -1,6 +1,6 @@
 /* Splits by a Dirichlet distribution over the classes, with the same result on every machine. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fedclient/train/dirichlet.h"
+#include "fedclient/train/items.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -3,6 +3,8 @@
 #ifndef FEDTRAIN_ITEMS_H
 #define FEDTRAIN_ITEMS_H
 
+#include "fed/rng.h"
+#include "fed/status.h"
 #include "fedtrain/partition.h"
 
 typedef struct fedtrain_items {
@@ -19,5 +21,9 @@ void fedtrain_share_evenly(const fedtrain_partition *partition, size_t count);
 /** order[count] = all items, sorted by label, in the order given among equals; start[classes + 1] =
  * where each class begins. */
 void fedtrain_sort_by_label(const fedtrain_items *items, uint32_t *order, size_t *start);
+
+/** Fill in the partition by Dirichlet's rule. FED_ENOMEM. */
+fed_status fedtrain_split_dirichlet(const fedtrain_items *items, double alpha, fed_rng *rng,
+                                    const fedtrain_partition *partition) FED_CHECKED;
 
 #endif

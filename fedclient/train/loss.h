@@ -4,7 +4,6 @@
 #define FEDTRAIN_LOSS_H
 
 #include <stddef.h>
-#include <stdint.h>
 
 #include "fedclient/train/backend_vtable.h"
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fedclient/train/dirichlet.h"
+#include "fedclient/train/items.h"
 
 /* Streams of the seed that nothing else uses. */
 static const uint32_t SPLIT_STREAM = 0x73706c74; /* "splt" */

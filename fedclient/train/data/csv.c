@@ -145,12 +145,6 @@ static size_t find_class(const table *t, const char *name) {
     return k;
 }
 
-/* A field that is neither a number nor a class stands in a header. */
-static bool is_heading(const table *t) {
-    double number;
-    return !parse_number(t->field, &number) && find_class(t, t->field) == t->class_count;
-}
-
 /* Look at the first line: how many columns, is it a header, and which column is the label? */
 static fed_status read_first_line(table *t, const char *label) {
     const uint8_t *start = t->next;
@@ -161,8 +155,11 @@ static fed_status read_first_line(table *t, const char *label) {
     }
     size_t named = 0;
     while (t->at != NULL) {
+        double number;
         FED_TRY(next_field(t));
-        header = header || is_heading(t);
+        /* A field that is neither a number nor a class stands in a header. */
+        header = header ||
+                 (!parse_number(t->field, &number) && find_class(t, t->field) == t->class_count);
         named = named == 0 && strcmp(t->field, label) == 0 ? t->column : named;
     }
     t->columns = t->column;

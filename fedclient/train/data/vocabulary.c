@@ -2,7 +2,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedtrain/vocabulary.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 

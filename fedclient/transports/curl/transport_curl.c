@@ -252,13 +252,6 @@ static fed_status make_easy(curl_line *line) {
     return FED_OK;
 }
 
-/** Only the time without a byte is limited. The limit is longer while the coordinator may hold its
- * answer back. */
-static void set_times(const curl_line *line, uint32_t hold_ms) {
-    const uint64_t silence_ms = (uint64_t)line->options.patience_ms + hold_ms;
-    curl_easy_setopt(line->easy, CURLOPT_LOW_SPEED_TIME, (long)((silence_ms + 999) / 1000));
-}
-
 static bool add_header(exchange *x, const char *header) {
     struct curl_slist *longer = curl_slist_append(x->headers, header);
     x->headers = longer != NULL ? longer : x->headers;
@@ -337,7 +330,10 @@ static fed_status set_request(exchange *x) {
     curl_easy_setopt(easy, CURLOPT_URL, x->request->url);
     curl_easy_setopt(easy, CURLOPT_WRITEDATA, x);
     curl_easy_setopt(easy, CURLOPT_HEADERDATA, x);
-    set_times(x->line, x->request->hold_ms);
+    /* Only the time without a byte is limited. The limit is longer while the coordinator may hold
+     * its answer back. */
+    const uint64_t silence_ms = (uint64_t)x->line->options.patience_ms + x->request->hold_ms;
+    curl_easy_setopt(easy, CURLOPT_LOW_SPEED_TIME, (long)((silence_ms + 999) / 1000));
     return set_headers(x);
 }
 

@@ -140,12 +140,6 @@ static const header headers[] = {{"Content-Length", take_length},
                                  {"ETag", take_tag},
                                  {"Content-Range", take_range}};
 
-/** Letters, digits and a few signs: RFC 9110's token. */
-static size_t token_len(const char *text) {
-    return strspn(text, "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz"
-                        "ABCDEFGHIJKLMNOPQRSTUVWXYZ");
-}
-
 static const header *find_header(const char *name, size_t len) {
     for (size_t k = 0; k < sizeof headers / sizeof headers[0]; k++) {
         if (strlen(headers[k].name) == len && strncasecmp(headers[k].name, name, len) == 0) {
@@ -156,7 +150,9 @@ static const header *find_header(const char *name, size_t len) {
 }
 
 static fed_status take_header(fedclient_http1 *h) {
-    const size_t len = token_len(h->line);
+    /* Letters, digits and a few signs: RFC 9110's token. */
+    const size_t len = strspn(h->line, "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz"
+                                       "ABCDEFGHIJKLMNOPQRSTUVWXYZ");
     if (len == 0 || h->line[len] != ':') {
         return refuse(h, "a line of its head is not \"name: value\"");
     }

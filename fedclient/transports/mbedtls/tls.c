@@ -58,13 +58,6 @@ static int configure(fedclient_tls *tls) {
     return tls->identified ? mbedtls_ssl_conf_own_cert(config, &tls->own, &tls->key) : 0;
 }
 
-static mbedtls_x509_crt *last_of(mbedtls_x509_crt *crt) {
-    while (crt->next != NULL) {
-        crt = crt->next;
-    }
-    return crt;
-}
-
 fed_status fedclient_tls_init(fedclient_tls *tls, const char *ca_pem,
                               const fedclient_transport_options *options) {
     tls->tcp.fd = -1;
@@ -79,7 +72,9 @@ fed_status fedclient_tls_init(fedclient_tls *tls, const char *ca_pem,
     FED_REQUIRE(
         mbedtls_x509_crt_parse(&tls->ca, (const unsigned char *)ca_pem, strlen(ca_pem) + 1) == 0,
         FED_EFORMAT);
-    tls->ca_last = last_of(&tls->ca);
+    for (tls->ca_last = &tls->ca; tls->ca_last->next != NULL;) {
+        tls->ca_last = tls->ca_last->next;
+    }
     return configure(tls) == 0 ? FED_OK : FED_ENOMEM;
 }
 
@@ -114,12 +109,6 @@ static void forget_identity(fedclient_tls *tls) {
     mbedtls_x509_crt_init(&tls->own);
 }
 
-/** Move the certificates after the first one to the trusted CAs: only the first is presented. */
-static void trust_cas(fedclient_tls *tls) {
-    tls->ca_last->next = tls->own.next;
-    tls->own.next = NULL;
-}
-
 static bool parse_identity(fedclient_tls *tls, const fed_pem *key, const fed_pem *cert) {
     return mbedtls_pk_parse_key(&tls->key, (const unsigned char *)key->text, strlen(key->text) + 1,
                                 NULL, 0, mbedtls_psa_get_random, MBEDTLS_PSA_RANDOM_STATE) == 0 &&
@@ -133,8 +122,9 @@ fed_status fedclient_tls_identify(fedclient_tls *tls, const fed_pem *key, const 
     fedclient_tls_close(tls);
     forget_identity(tls);
     tls->identified = key != NULL && parse_identity(tls, key, cert);
-    if (tls->identified) {
-        trust_cas(tls);
+    if (tls->identified) { /* the certificates after the first one are trusted CAs, not presented */
+        tls->ca_last->next = tls->own.next;
+        tls->own.next = NULL;
     } else {
         forget_identity(tls);
     }

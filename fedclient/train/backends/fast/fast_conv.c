@@ -42,10 +42,6 @@ typedef struct conv {
     fast_conv_pooled pooled; /* with a merged max-pool */
 } conv;
 
-static bool conv_merges(const fast_node *s, const fast_node *next) {
-    return fedtrain_conv_merges_pool(s->layer, next->layer);
-}
-
 /* ---- Sizes ---- */
 
 /* Tiles read a run again and again: a longer one would not stay in the first cache. */
@@ -439,7 +435,7 @@ static void conv_backward(const fast_net *f, fast_node *s, const fast_flow *w) {
 
 const fast_op fedtrain_op_conv = {
     .own_bytes = sizeof(conv),
-    .merges = conv_merges,
+    .merges = fedtrain_conv_merges_pool,
     .plan = conv_plan,
     .start = conv_start,
     .forward = conv_forward,

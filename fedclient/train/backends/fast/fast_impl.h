@@ -108,7 +108,7 @@ struct fast_op {
     bool is_exact;      /* writes no more than its output, whose gradient it only reads */
 
     /** May this node do the work of the next one too, the only one to read its output? */
-    bool (*merges)(const fast_node *s, const fast_node *next);
+    bool (*merges)(const fed_layer *own, const fed_layer *next);
 
     /** Sizes, and memory other than the values'. Called twice: the same must be taken. */
     void (*plan)(fast_net *f, fast_node *s, fast_arena *a);
@@ -203,6 +203,12 @@ static inline const float *fedtrain_fast_operand(const fast_net *f, const float 
     }
     fedtrain_fast_pairs(f)(x, n, apart, pairs);
     return pairs;
+}
+
+/** The `merges` of a layer that can do a ReLU, too. */
+static inline bool fedtrain_fast_merges_relu(const fed_layer *own, const fed_layer *next) {
+    (void)own;
+    return next->kind == FED_LAYER_RELU;
 }
 
 static inline size_t fedtrain_fast_area(fed_shape s) {

@@ -6,11 +6,6 @@
 
 /* ---- The sum, and a ReLU after it ---- */
 
-static bool add_merges(const fast_node *s, const fast_node *next) {
-    (void)s;
-    return next->layer->kind == FED_LAYER_RELU;
-}
-
 static void add_forward(const fast_net *f, fast_node *s, const fedtrain_pass *pass) {
     f->kernels->add(s->in[0]->data, s->in[1]->data, s->out->data, pass->batch * s->out->size,
                     s->merged != NULL);
@@ -44,7 +39,7 @@ const fast_op fedtrain_op_add = {
     .in_place = true,
     .grad_in_place = true,
     .keeps_merged = true,
-    .merges = add_merges,
+    .merges = fedtrain_fast_merges_relu,
     .forward = add_forward,
     .backward = add_backward,
 };

@@ -17,11 +17,6 @@ typedef struct batchnorm {
     float *sum, *along;          /* by channel */
 } batchnorm;
 
-static bool batchnorm_merges(const fast_node *s, const fast_node *next) {
-    (void)s;
-    return next->layer->kind == FED_LAYER_RELU;
-}
-
 static void batchnorm_plan(fast_net *f, fast_node *s, fast_arena *a) {
     batchnorm *own = s->own;
     const size_t n = s->layer->out.c + f->kernels->lanes;
@@ -141,7 +136,7 @@ static void batchnorm_keep_statistics(const fast_net *f, const fast_node *s, flo
 const fast_op fedtrain_op_batchnorm = {
     .own_bytes = sizeof(batchnorm),
     .grad_in_place = true,
-    .merges = batchnorm_merges,
+    .merges = fedtrain_fast_merges_relu,
     .plan = batchnorm_plan,
     .forward = batchnorm_forward,
     .backward = batchnorm_backward,

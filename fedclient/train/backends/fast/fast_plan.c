@@ -49,7 +49,7 @@ static void merge(fast_net *f) {
     for (size_t l = 0; l + 1 < f->arch->layer_count; l++) {
         fast_node *s = &f->nodes[l], *next = s + 1;
         if (!s->is_merged && s->op->merges != NULL && next->layer->inputs == 1 &&
-            next->in[0] == s->out && s->out->readers == 1 && s->op->merges(s, next)) {
+            next->in[0] == s->out && s->out->readers == 1 && s->op->merges(s->layer, next->layer)) {
             s->merged = next;
             s->keeps_output |= s->op->keeps_merged;
             s->out = next->out;

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fed/small.h"
 #include "fedclient/train/backends/gpu/gpu_net.h"
 #include "fedclient/train/loss.h"
 #include "fedtrain/net.h"

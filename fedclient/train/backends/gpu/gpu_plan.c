@@ -8,12 +8,10 @@ static size_t round_up(size_t size) {
     return (size + FEDTRAIN_GPU_ALIGN - 1) / FEDTRAIN_GPU_ALIGN * FEDTRAIN_GPU_ALIGN;
 }
 
-static fed_shape value_shape(const fed_arch *arch, size_t value) {
-    return value == 0 ? arch->input : arch->layers[value - 1].out;
-}
-
 static size_t value_bytes(const fedtrain_gpu_net *net, size_t value) {
-    return net->max_batch * fedtrain_shape_size(value_shape(net->arch, value)) * sizeof(float);
+    const fed_arch *arch = net->arch;
+    const fed_shape shape = value == 0 ? arch->input : arch->layers[value - 1].out;
+    return net->max_batch * fedtrain_shape_size(shape) * sizeof(float);
 }
 
 /* Scores of a sample, or labels. */
