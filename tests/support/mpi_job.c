@@ -20,7 +20,7 @@ int mpi_job_run(const char *program, const char *args, unsigned ranks, char *out
     char command[2048], line[512];
     size_t used = 0;
     snprintf(command, sizeof command,
-             MPI_JOB_SETTINGS "timeout -k 10 120 mpirun -n %u '%s' %s 2>&1 </dev/null", ranks,
+             MPI_JOB_SETTINGS "timeout -k 10 1200 mpirun -n %u '%s' %s 2>&1 </dev/null", ranks,
              program, args);
     FILE *pipe = popen(command, "r");
     assert_non_null(pipe);

@@ -90,7 +90,7 @@ static void check_mpirun(const char *options, int ranks, int workers) {
     snprintf(args, sizeof args, "--workers %d %s", workers, options);
     digest_of(args, threads);
     snprintf(command, sizeof command,
-             "cd %s && " MPI_JOB_SETTINGS "timeout -k 5 120 mpirun -n %d " FED_BIN_DIR
+             "cd %s && " MPI_JOB_SETTINGS "timeout -k 5 1200 mpirun -n %d " FED_BIN_DIR
              "/fedworker " TRAIN "--steps 60 --summary out.json --link mpi %s > mpi.out 2>&1",
              worker.directory, ranks, options);
     assert_int_equal(system(command), 0);
