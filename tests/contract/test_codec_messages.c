@@ -24,8 +24,7 @@ static void visit_truncation(const contract_message *m, const float *x) {
     free(before);
 }
 
-static void a_message_cut_anywhere_is_refused(void **state) {
-    (void)state;
+static void a_message_cut_anywhere_is_refused(void) {
     contract_each_message(97, visit_truncation);
 }
 
@@ -43,8 +42,7 @@ static void visit_trailing(const contract_message *m, const float *x) {
     free(y);
 }
 
-static void a_trailing_byte_is_refused(void **state) {
-    (void)state;
+static void a_trailing_byte_is_refused(void) {
     contract_each_message(97, visit_trailing);
 }
 
@@ -82,13 +80,11 @@ static void visit_flips(const contract_message *m, const float *x) {
     }
 }
 
-static void a_flipped_bit_is_refused_or_decodes_within_bounds(void **state) {
-    (void)state;
+static void a_flipped_bit_is_refused_or_decodes_within_bounds(void) {
     contract_each_message(67, visit_flips);
 }
 
-static void random_bytes_are_refused_or_decode_within_bounds(void **state) {
-    (void)state;
+static void random_bytes_are_refused_or_decode_within_bounds(void) {
     fed_rng rng;
     fed_rng_init(&rng, 7, 0, 0);
     for (size_t c = 0; c < FEDCODEC_COUNT; c++) {
@@ -107,8 +103,7 @@ static void random_bytes_are_refused_or_decode_within_bounds(void **state) {
     }
 }
 
-static void a_message_is_for_its_number_of_values_only(void **state) {
-    (void)state;
+static void a_message_is_for_its_number_of_values_only(void) {
     fedcodec codec;
     float *x = contract_values(FILL_LAPLACE, 100), y[110];
     for (size_t k = 0; contract_codec(k, &codec); k++) {
@@ -140,8 +135,7 @@ static void visit_axpy(const contract_message *m, const float *x) {
     free(before);
 }
 
-static void axpy_adds_the_decoded_values(void **state) {
-    (void)state;
+static void axpy_adds_the_decoded_values(void) {
     contract_each_message(129, visit_axpy);
 }
 
@@ -165,13 +159,11 @@ static void visit_fold(const contract_message *m, const float *x) {
     free(decoded);
 }
 
-static void fold_adds_the_rounded_values(void **state) {
-    (void)state;
+static void fold_adds_the_rounded_values(void) {
     contract_each_message(129, visit_fold);
 }
 
-static void the_order_of_folds_does_not_matter(void **state) {
-    (void)state;
+static void the_order_of_folds_does_not_matter(void) {
     enum { N = 64, MESSAGES = 5 };
     fedcodec codec;
     for (size_t k = 0; contract_codec(k, &codec); k++) {
@@ -193,8 +185,7 @@ static void the_order_of_folds_does_not_matter(void **state) {
     }
 }
 
-static void fold_refuses_weights_and_values_that_could_overflow(void **state) {
-    (void)state;
+static void fold_refuses_weights_and_values_that_could_overflow(void) {
     fedcodec codec;
     for (size_t k = 0; contract_codec(k, &codec); k++) {
         float fits[3] = {16.0f, -16.0f, 16.0f}, past[3] = {17.0f, 17.0f, 17.0f}, max_abs = 0.0f;
@@ -224,15 +215,15 @@ static void fold_refuses_weights_and_values_that_could_overflow(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_message_cut_anywhere_is_refused),
-        cmocka_unit_test(a_trailing_byte_is_refused),
-        cmocka_unit_test(a_flipped_bit_is_refused_or_decodes_within_bounds),
-        cmocka_unit_test(random_bytes_are_refused_or_decode_within_bounds),
-        cmocka_unit_test(a_message_is_for_its_number_of_values_only),
-        cmocka_unit_test(axpy_adds_the_decoded_values),
-        cmocka_unit_test(fold_adds_the_rounded_values),
-        cmocka_unit_test(the_order_of_folds_does_not_matter),
-        cmocka_unit_test(fold_refuses_weights_and_values_that_could_overflow),
+        fed_unit_test(a_message_cut_anywhere_is_refused),
+        fed_unit_test(a_trailing_byte_is_refused),
+        fed_unit_test(a_flipped_bit_is_refused_or_decodes_within_bounds),
+        fed_unit_test(random_bytes_are_refused_or_decode_within_bounds),
+        fed_unit_test(a_message_is_for_its_number_of_values_only),
+        fed_unit_test(axpy_adds_the_decoded_values),
+        fed_unit_test(fold_adds_the_rounded_values),
+        fed_unit_test(the_order_of_folds_does_not_matter),
+        fed_unit_test(fold_refuses_weights_and_values_that_could_overflow),
     };
     int failed = 0;
     for (size_t k = 0; (contract_unit = fedcodec_unit_at(k)) != NULL; k++) {

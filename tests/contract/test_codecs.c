@@ -107,8 +107,7 @@ static void assert_all_same_as_reference(size_t n, unsigned stride) {
     }
 }
 
-static void bytes_residual_and_values_are_the_references(void **state) {
-    (void)state;
+static void bytes_residual_and_values_are_the_references(void) {
     static const size_t lengths[] = {127, 128, 255, 256, 257, 1000, 5119, 5120, 5121, 8192, 8193};
     for (size_t n = 0; n <= 70; n++) {
         assert_all_same_as_reference(n, FED_TEST_TRIES(1, 4));
@@ -118,13 +117,11 @@ static void bytes_residual_and_values_are_the_references(void **state) {
     }
 }
 
-static void a_large_tensor_is_coded_as_the_reference_does(void **state) {
-    (void)state;
+static void a_large_tensor_is_coded_as_the_reference_does(void) {
     assert_all_same_as_reference(70003, FED_TEST_TRIES(1, CONTRACT_FILLS));
 }
 
-static void parts_of_a_tensor_make_the_same_message(void **state) {
-    (void)state;
+static void parts_of_a_tensor_make_the_same_message(void) {
     const size_t stride = FED_TEST_TRIES(1, 4);
     static const size_t lengths[] = {40, 32768, 65521, 100003, 200000};
     fedcodec codec;
@@ -163,8 +160,7 @@ static void visit_conservation(const contract_message *m, const float *x) {
     free(y);
 }
 
-static void residual_is_what_was_not_sent(void **state) {
-    (void)state;
+static void residual_is_what_was_not_sent(void) {
     contract_each_message(333, visit_conservation);
 }
 
@@ -176,13 +172,11 @@ static void visit_unguarded(const contract_message *m, const float *x) {
     contract_drop(&alike);
 }
 
-static void an_unguarded_residual_makes_the_same_message(void **state) {
-    (void)state;
+static void an_unguarded_residual_makes_the_same_message(void) {
     contract_each_message(333, visit_unguarded);
 }
 
-static void x_is_added_to_the_residual_first(void **state) {
-    (void)state;
+static void x_is_added_to_the_residual_first(void) {
     enum { N = 300 };
     fedcodec codec;
     for (size_t k = 0; contract_codec(k, &codec); k++) {
@@ -211,8 +205,7 @@ static void x_is_added_to_the_residual_first(void **state) {
 
 /* With the defaults, and values well above twobit's threshold. (3lc with its largest s overshoots
  * so much that it would take too many rounds.) */
-static void feedback_sends_everything_in_the_end(void **state) {
-    (void)state;
+static void feedback_sends_everything_in_the_end(void) {
     enum { N = 200, ROUNDS = 400 };
     for (size_t k = 0; k < FEDCODEC_COUNT; k++) {
         fedcodec codec = contract_parse(contract_unit->codecs[k]->name);
@@ -237,8 +230,7 @@ static void feedback_sends_everything_in_the_end(void **state) {
     }
 }
 
-static void nan_and_infinity_are_refused_and_nothing_changes(void **state) {
-    (void)state;
+static void nan_and_infinity_are_refused_and_nothing_changes(void) {
     enum { N = 100 };
     const float bad[] = {NAN, -NAN, INFINITY, -INFINITY, FLT_MAX};
     fedcodec codec;
@@ -275,8 +267,7 @@ static void nan_and_infinity_are_refused_and_nothing_changes(void **state) {
     }
 }
 
-static void nan_in_any_part_is_found(void **state) {
-    (void)state;
+static void nan_in_any_part_is_found(void) {
     enum { N = 70000 };
     const fed_pool pool = {.width = 4, .run = contract_run_backwards};
     fedcodec codec;
@@ -307,8 +298,7 @@ static void nan_in_any_part_is_found(void **state) {
     }
 }
 
-static void an_unguarded_residual_is_refused_too(void **state) {
-    (void)state;
+static void an_unguarded_residual_is_refused_too(void) {
     enum { N = 70000 };
     const float bad[] = {NAN, -NAN, INFINITY, -INFINITY};
     const fed_pool pool = {.width = 4, .run = contract_run_backwards};
@@ -343,8 +333,7 @@ static void an_unguarded_residual_is_refused_too(void **state) {
     }
 }
 
-static void too_small_a_buffer_is_refused_and_nothing_changes(void **state) {
-    (void)state;
+static void too_small_a_buffer_is_refused_and_nothing_changes(void) {
     enum { N = 100 };
     fedcodec codec;
     for (size_t k = 0; contract_codec(k, &codec); k++) {
@@ -364,8 +353,7 @@ static void too_small_a_buffer_is_refused_and_nothing_changes(void **state) {
     }
 }
 
-static void parameters_out_of_range_are_refused(void **state) {
-    (void)state;
+static void parameters_out_of_range_are_refused(void) {
     float residual[4] = {1.0f, 2.0f, 3.0f, 4.0f};
     uint8_t dst[64];
     uint64_t work[8192];
@@ -389,20 +377,20 @@ static void parameters_out_of_range_are_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest of_all_units[] = {
-        cmocka_unit_test(bytes_residual_and_values_are_the_references),
-        cmocka_unit_test(a_large_tensor_is_coded_as_the_reference_does),
+        fed_unit_test(bytes_residual_and_values_are_the_references),
+        fed_unit_test(a_large_tensor_is_coded_as_the_reference_does),
     };
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parts_of_a_tensor_make_the_same_message),
-        cmocka_unit_test(residual_is_what_was_not_sent),
-        cmocka_unit_test(an_unguarded_residual_makes_the_same_message),
-        cmocka_unit_test(x_is_added_to_the_residual_first),
-        cmocka_unit_test(feedback_sends_everything_in_the_end),
-        cmocka_unit_test(nan_and_infinity_are_refused_and_nothing_changes),
-        cmocka_unit_test(nan_in_any_part_is_found),
-        cmocka_unit_test(an_unguarded_residual_is_refused_too),
-        cmocka_unit_test(too_small_a_buffer_is_refused_and_nothing_changes),
-        cmocka_unit_test(parameters_out_of_range_are_refused),
+        fed_unit_test(parts_of_a_tensor_make_the_same_message),
+        fed_unit_test(residual_is_what_was_not_sent),
+        fed_unit_test(an_unguarded_residual_makes_the_same_message),
+        fed_unit_test(x_is_added_to_the_residual_first),
+        fed_unit_test(feedback_sends_everything_in_the_end),
+        fed_unit_test(nan_and_infinity_are_refused_and_nothing_changes),
+        fed_unit_test(nan_in_any_part_is_found),
+        fed_unit_test(an_unguarded_residual_is_refused_too),
+        fed_unit_test(too_small_a_buffer_is_refused_and_nothing_changes),
+        fed_unit_test(parameters_out_of_range_are_refused),
     };
     contract_unit = fedcodec_unit_at(0);
     int failed = cmocka_run_group_tests_name("all units", of_all_units, NULL, NULL);

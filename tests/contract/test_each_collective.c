@@ -110,8 +110,7 @@ static void check_sums(const feddc_link_vtable *link, const char *spec, const ch
 }
 
 /* Each link, with steps put in ahead and tensors in any order, gives the bits of threads. */
-static void all_ranks_and_links_have_the_same_bits(void **state) {
-    (void)state;
+static void all_ranks_and_links_have_the_same_bits(void) {
     const feddc_link_vtable *link;
     const char *spec;
     uint32_t least;
@@ -131,8 +130,7 @@ static void all_ranks_and_links_have_the_same_bits(void **state) {
 }
 
 /* Late and mixed events change no bit. */
-static void the_order_of_events_does_not_matter(void **state) {
-    (void)state;
+static void the_order_of_events_does_not_matter(void) {
     const char *spec;
     uint32_t least;
     for (size_t k = 0; (spec = spec_at(k, &least)) != NULL; k++) {
@@ -184,8 +182,7 @@ static void check_cards(const feddc_link_vtable *link, const char *spec, uint32_
     exchange_gang_clear(&run, seat);
 }
 
-static void cards_give_the_bits_of_a_gang_that_rounds_itself(void **state) {
-    (void)state;
+static void cards_give_the_bits_of_a_gang_that_rounds_itself(void) {
     const feddc_link_vtable *link;
     const char *spec;
     uint32_t least;
@@ -229,8 +226,7 @@ static void assert_nothing_is_lost(const exchange_run *run) {
     }
 }
 
-static void what_codecs_leave_out_stays_in_residuals(void **state) {
-    (void)state;
+static void what_codecs_leave_out_stays_in_residuals(void) {
     const char *spec;
     uint32_t least;
     for (size_t k = 0; (spec = spec_at(k, &least)) != NULL; k++) {
@@ -272,8 +268,7 @@ static void assert_refused(const char *spec, const char *codec, const char *pull
     exchange_gang_clear(&run, seat);
 }
 
-static void what_does_not_fit_is_refused_with_the_reason(void **state) {
-    (void)state;
+static void what_does_not_fit_is_refused_with_the_reason(void) {
     assert_refused("ring", "3lc:s=1", NULL, NULL, "3.5 times the sum");
     assert_refused("ring", "stoch3", NULL, NULL, "must not ride the ring");
     assert_refused("tree:group=2", "3lc", NULL, NULL, "must not ride the tree");
@@ -284,8 +279,7 @@ static void what_does_not_fit_is_refused_with_the_reason(void **state) {
     assert_refused("ring", NULL, NULL, "inline:e=16", "nic inline");
 }
 
-static void a_nan_ends_the_exchange_of_all(void **state) {
-    (void)state;
+static void a_nan_ends_the_exchange_of_all(void) {
     const char *spec;
     uint32_t least;
     for (size_t k = 0; (spec = spec_at(k, &least)) != NULL; k++) {
@@ -350,8 +344,7 @@ static void lose_at_each(const feddc_link_vtable *link, const char *spec, uint64
     assert_true(lose_one(spec, NULL, &plan));
 }
 
-static void a_lost_rank_ends_in_errors_and_never_in_a_hang(void **state) {
-    (void)state;
+static void a_lost_rank_ends_in_errors_and_never_in_a_hang(void) {
     const feddc_link_vtable *link;
     const char *spec;
     uint32_t least;
@@ -408,8 +401,7 @@ static void play_or_babble(void *arg) {
     }
 }
 
-static void a_peer_that_sends_anything_ends_in_an_error(void **state) {
-    (void)state;
+static void a_peer_that_sends_anything_ends_in_an_error(void) {
     static const char *const codecs[] = {NULL, "sbc", "onebit", "int8"};
     const char *spec;
     uint32_t least;
@@ -439,14 +431,14 @@ static void a_peer_that_sends_anything_ends_in_an_error(void **state) {
 int main(void) {
     alarm(500); /* an exchange that hangs ends here */
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_ranks_and_links_have_the_same_bits),
-        cmocka_unit_test(the_order_of_events_does_not_matter),
-        cmocka_unit_test(cards_give_the_bits_of_a_gang_that_rounds_itself),
-        cmocka_unit_test(what_codecs_leave_out_stays_in_residuals),
-        cmocka_unit_test(what_does_not_fit_is_refused_with_the_reason),
-        cmocka_unit_test(a_nan_ends_the_exchange_of_all),
-        cmocka_unit_test(a_peer_that_sends_anything_ends_in_an_error),
-        cmocka_unit_test(a_lost_rank_ends_in_errors_and_never_in_a_hang),
+        fed_unit_test(all_ranks_and_links_have_the_same_bits),
+        fed_unit_test(the_order_of_events_does_not_matter),
+        fed_unit_test(cards_give_the_bits_of_a_gang_that_rounds_itself),
+        fed_unit_test(what_codecs_leave_out_stays_in_residuals),
+        fed_unit_test(what_does_not_fit_is_refused_with_the_reason),
+        fed_unit_test(a_nan_ends_the_exchange_of_all),
+        fed_unit_test(a_peer_that_sends_anything_ends_in_an_error),
+        fed_unit_test(a_lost_rank_ends_in_errors_and_never_in_a_hang),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

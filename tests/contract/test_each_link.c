@@ -36,8 +36,7 @@ static void check(const feddc_link_vtable *link, const link_case *one, uint32_t 
 }
 
 /* A link that takes one rank a process is tested where its processes are started. */
-static void each_link_keeps_each_promise(void **state) {
-    (void)state;
+static void each_link_keeps_each_promise(void) {
     const feddc_link_vtable *link;
     const link_case *one;
     for (size_t l = 0; (link = feddc_link_at(l)) != NULL; l++) {
@@ -50,8 +49,7 @@ static void each_link_keeps_each_promise(void **state) {
 }
 
 /* The wrapper that tests of collectives use is a link too. */
-static void a_link_whose_events_are_late_and_mixed_is_a_link(void **state) {
-    (void)state;
+static void a_link_whose_events_are_late_and_mixed_is_a_link(void) {
     const feddc_link_vtable *link;
     const link_case *one;
     for (size_t l = 0; (link = feddc_link_at(l)) != NULL; l++) {
@@ -91,8 +89,7 @@ static void chat(void *arg) {
     link->close(c->seat.self, true);
 }
 
-static void a_rank_is_lost_at_the_kth_event(void **state) {
-    (void)state;
+static void a_rank_is_lost_at_the_kth_event(void) {
     for (uint64_t at = 1; at < 20; at += 6) {
         link_gang gang;
         chatter c[3] = {0};
@@ -109,8 +106,7 @@ static void a_rank_is_lost_at_the_kth_event(void **state) {
     }
 }
 
-static void a_rank_that_does_not_come_is_named(void **state) {
-    (void)state;
+static void a_rank_that_does_not_come_is_named(void) {
     const feddc_link_vtable *link;
     for (size_t l = 0; (link = feddc_link_at(l)) != NULL; l++) {
         if (link_gang_fits(link)) {
@@ -132,10 +128,10 @@ static void a_rank_that_does_not_come_is_named(void **state) {
 int main(void) {
     alarm(500); /* a link that hangs ends here */
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_link_keeps_each_promise),
-        cmocka_unit_test(a_link_whose_events_are_late_and_mixed_is_a_link),
-        cmocka_unit_test(a_rank_is_lost_at_the_kth_event),
-        cmocka_unit_test(a_rank_that_does_not_come_is_named),
+        fed_unit_test(each_link_keeps_each_promise),
+        fed_unit_test(a_link_whose_events_are_late_and_mixed_is_a_link),
+        fed_unit_test(a_rank_is_lost_at_the_kth_event),
+        fed_unit_test(a_rank_that_does_not_come_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -123,8 +123,7 @@ static void check(const char *collective, const char *codec) {
     assert_string_equal(strstr(seats[0].line, ": "), strstr(seats[1].line, ": "));
 }
 
-static void mpi_sums_to_the_bits_of_threads(void **state) {
-    (void)state;
+static void mpi_sums_to_the_bits_of_threads(void) {
     const char *collective, *codec;
     char self[512];
     mpi_job_self(self, sizeof self);
@@ -149,6 +148,6 @@ int main(int argc, char **argv) {
     if (argc == 2) {
         return play_as_a_rank();
     }
-    const struct CMUnitTest tests[] = {cmocka_unit_test(mpi_sums_to_the_bits_of_threads)};
+    const struct CMUnitTest tests[] = {fed_unit_test(mpi_sums_to_the_bits_of_threads)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

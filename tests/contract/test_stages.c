@@ -125,18 +125,15 @@ static void with_each(use_message *use) {
     with_each_stage("sbc:p=0.1,pos=auto", use);
 }
 
-static void each_message_comes_back_in_just_its_size(void **state) {
-    (void)state;
+static void each_message_comes_back_in_just_its_size(void) {
     with_each(check_message);
 }
 
-static void packed_bytes_cut_flipped_or_longer_are_refused_or_something_else(void **state) {
-    (void)state;
+static void packed_bytes_cut_flipped_or_longer_are_refused_or_something_else(void) {
     with_each(damage_message);
 }
 
-static void random_bytes_are_refused_or_the_packed_form_of_something(void **state) {
-    (void)state;
+static void random_bytes_are_refused_or_the_packed_form_of_something(void) {
     fed_rng rng;
     fed_rng_init(&rng, 9, 0, 0);
     for (size_t s = 0; fedcodec_stage_at(s) != NULL; s++) {
@@ -154,9 +151,9 @@ static void random_bytes_are_refused_or_the_packed_form_of_something(void **stat
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_message_comes_back_in_just_its_size),
-        cmocka_unit_test(packed_bytes_cut_flipped_or_longer_are_refused_or_something_else),
-        cmocka_unit_test(random_bytes_are_refused_or_the_packed_form_of_something),
+        fed_unit_test(each_message_comes_back_in_just_its_size),
+        fed_unit_test(packed_bytes_cut_flipped_or_longer_are_refused_or_something_else),
+        fed_unit_test(random_bytes_are_refused_or_the_packed_form_of_something),
     };
     return cmocka_run_group_tests_name("stages", tests, NULL, NULL);
 }

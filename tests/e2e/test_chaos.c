@@ -334,18 +334,15 @@ static void run_chaos(unsigned devices, unsigned rounds, unsigned tasks, unsigne
     assert_true(c.run.far < 0 || bytes > 0);
 }
 
-static void the_model_is_what_a_calm_computation_makes_of_the_counted_updates(void **state) {
-    (void)state;
+static void the_model_is_what_a_calm_computation_makes_of_the_counted_updates(void) {
     run_chaos(small_devices > 0 ? small_devices : FED_TEST_TRIES(24, 8), small_rounds, 1, 1);
 }
 
-static void so_is_each_of_three_models_that_train_side_by_side(void **state) {
-    (void)state;
+static void so_is_each_of_three_models_that_train_side_by_side(void) {
     run_chaos(FED_TEST_TRIES(60, 12), FED_TEST_TRIES(6, 4), 3, 1);
 }
 
-static void so_is_each_of_three_models_of_the_same_devices(void **state) {
-    (void)state;
+static void so_is_each_of_three_models_of_the_same_devices(void) {
     run_chaos(FED_TEST_TRIES(24, 6), FED_TEST_TRIES(6, 4), 3, 3);
 }
 
@@ -364,9 +361,9 @@ int main(int argc, char **argv) {
         (void)setrlimit(RLIMIT_NOFILE, &files);
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_model_is_what_a_calm_computation_makes_of_the_counted_updates),
-        cmocka_unit_test(so_is_each_of_three_models_that_train_side_by_side),
-        cmocka_unit_test(so_is_each_of_three_models_of_the_same_devices),
+        fed_unit_test(the_model_is_what_a_calm_computation_makes_of_the_counted_updates),
+        fed_unit_test(so_is_each_of_three_models_that_train_side_by_side),
+        fed_unit_test(so_is_each_of_three_models_of_the_same_devices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

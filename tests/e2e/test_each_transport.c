@@ -99,20 +99,18 @@ static void train_over(const char *transport) {
     fed_test_rmdir(w.directory);
 }
 
-static void two_devices_train_over_curl(void **state) {
-    (void)state;
+static void two_devices_train_over_curl(void) {
     train_over("curl");
 }
 
-static void two_devices_train_over_mbedtls(void **state) {
-    (void)state;
+static void two_devices_train_over_mbedtls(void) {
     train_over("mbedtls");
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(two_devices_train_over_curl),
-        cmocka_unit_test(two_devices_train_over_mbedtls),
+        fed_unit_test(two_devices_train_over_curl),
+        fed_unit_test(two_devices_train_over_mbedtls),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

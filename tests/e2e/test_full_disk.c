@@ -314,13 +314,11 @@ static void run_on(bool postgres) {
     close_world(&w);
 }
 
-static void nothing_acknowledged_is_lost_on_a_full_disk_with_sqlite(void **state) {
-    (void)state;
+static void nothing_acknowledged_is_lost_on_a_full_disk_with_sqlite(void) {
     run_on(false);
 }
 
-static void nothing_acknowledged_is_lost_on_a_full_disk_with_postgresql(void **state) {
-    (void)state;
+static void nothing_acknowledged_is_lost_on_a_full_disk_with_postgresql(void) {
     if (!fed_postgres_is_there()) {
         skip();
     }
@@ -344,8 +342,8 @@ int main(void) {
         return SKIPPED;
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_acknowledged_is_lost_on_a_full_disk_with_sqlite),
-        cmocka_unit_test(nothing_acknowledged_is_lost_on_a_full_disk_with_postgresql),
+        fed_unit_test(nothing_acknowledged_is_lost_on_a_full_disk_with_sqlite),
+        fed_unit_test(nothing_acknowledged_is_lost_on_a_full_disk_with_postgresql),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -38,14 +38,12 @@ static void assert_broken(fed_history *h, const char *rule, const char *words) {
     fed_history_free(h);
 }
 
-static void a_sound_history_holds(void **state) {
-    (void)state;
+static void a_sound_history_holds(void) {
     assert_holds(sound());
     assert_holds(fed_history_new());
 }
 
-static void a_lost_update_is_found(void **state) {
-    (void)state;
+static void a_lost_update_is_found(void) {
     fed_history *h = sound();
     fed_history_acknowledged(h, 1, 999, 2, 5);
     assert_broken(h, "H2", "round 2 counted 3 updates, 4 were acknowledged");
@@ -55,8 +53,7 @@ static void a_lost_update_is_found(void **state) {
 }
 
 /* Of two coordinators, each log has the rounds of its own. */
-static void a_round_that_two_coordinators_commit_is_found(void **state) {
-    (void)state;
+static void a_round_that_two_coordinators_commit_is_found(void) {
     fed_history *h = sound();
     fed_history_next_log(h);
     fed_history_stored(h, 5, 0);
@@ -68,15 +65,13 @@ static void a_round_that_two_coordinators_commit_is_found(void **state) {
     assert_broken(h, "H3", "two coordinators have committed round 2");
 }
 
-static void an_update_that_counts_twice_is_found(void **state) {
-    (void)state;
+static void an_update_that_counts_twice_is_found(void) {
     fed_history *h = sound();
     fed_history_stored(h, 5, 1);
     assert_broken(h, "H2", "round 5 counted 1 updates, 0 were acknowledged");
 }
 
-static void so_it_is_where_updates_count_in_any_round(void **state) {
-    (void)state;
+static void so_it_is_where_updates_count_in_any_round(void) {
     fed_history *h = fed_history_new();
     fed_history_acknowledged(h, 0, 1, 0, 5);
     fed_history_acknowledged(h, 1, 2, 0, 5);
@@ -85,8 +80,7 @@ static void so_it_is_where_updates_count_in_any_round(void **state) {
     assert_broken(h, "H2", "all rounds counted 3 updates, 2 were acknowledged");
 }
 
-static void two_messages_of_one_lease_are_found(void **state) {
-    (void)state;
+static void two_messages_of_one_lease_are_found(void) {
     fed_history *h = sound();
     fed_history_acknowledged(h, 2, 12, 1, 999);
     assert_broken(h, "H1", "two messages of device 2");
@@ -95,8 +89,7 @@ static void two_messages_of_one_lease_are_found(void **state) {
     assert_broken(h, "H1", "acknowledged to devices");
 }
 
-static void a_round_that_commits_again_is_found(void **state) {
-    (void)state;
+static void a_round_that_commits_again_is_found(void) {
     fed_history *h = sound();
     fed_history_committed(h, 4, DEVICES); /* a restart forgot it */
     assert_broken(h, "H3", "round 4 committed after round 4");
@@ -108,22 +101,19 @@ static void a_round_that_commits_again_is_found(void **state) {
     assert_broken(h, "H2", "round 4 counted 0 updates");
 }
 
-static void a_fork_is_found(void **state) {
-    (void)state;
+static void a_fork_is_found(void) {
     fed_history *h = sound();
     fed_history_announced(h, 2, 3, 999);
     assert_broken(h, "H4", "version 3 had two contents");
 }
 
-static void a_device_that_is_sent_back_is_found(void **state) {
-    (void)state;
+static void a_device_that_is_sent_back_is_found(void) {
     fed_history *h = sound();
     fed_history_announced(h, 1, 2, 102);
     assert_broken(h, "H5", "device 1 was sent to version 2 after version 3");
 }
 
-static void a_coordinators_log_is_read(void **state) {
-    (void)state;
+static void a_coordinators_log_is_read(void) {
     static const char log[] =
         "front https://127.0.0.1:1/  devices https://127.0.0.1:2\n"
         "2026-11-26T02:26:53Z INFO round 1 committed: 2 updates, loss 2.4437, delta of 9 bytes\n"
@@ -151,16 +141,16 @@ static void a_coordinators_log_is_read(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_sound_history_holds),
-        cmocka_unit_test(a_lost_update_is_found),
-        cmocka_unit_test(a_round_that_two_coordinators_commit_is_found),
-        cmocka_unit_test(an_update_that_counts_twice_is_found),
-        cmocka_unit_test(so_it_is_where_updates_count_in_any_round),
-        cmocka_unit_test(two_messages_of_one_lease_are_found),
-        cmocka_unit_test(a_round_that_commits_again_is_found),
-        cmocka_unit_test(a_fork_is_found),
-        cmocka_unit_test(a_device_that_is_sent_back_is_found),
-        cmocka_unit_test(a_coordinators_log_is_read),
+        fed_unit_test(a_sound_history_holds),
+        fed_unit_test(a_lost_update_is_found),
+        fed_unit_test(a_round_that_two_coordinators_commit_is_found),
+        fed_unit_test(an_update_that_counts_twice_is_found),
+        fed_unit_test(so_it_is_where_updates_count_in_any_round),
+        fed_unit_test(two_messages_of_one_lease_are_found),
+        fed_unit_test(a_round_that_commits_again_is_found),
+        fed_unit_test(a_fork_is_found),
+        fed_unit_test(a_device_that_is_sent_back_is_found),
+        fed_unit_test(a_coordinators_log_is_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -53,8 +53,7 @@ static void wire(const gang_case *g) {
     atomic_store(&g->board->wired, 1);
 }
 
-static void one_is_cut_off_and_the_others_go_on(void **state) {
-    (void)state;
+static void one_is_cut_off_and_the_others_go_on(void) {
     const char *wanted = getenv("FED_GANG_RUNS");
     uint32_t count = wanted != NULL ? (uint32_t)strtoul(wanted, NULL, 10) : 2;
     int64_t longest = 0;
@@ -99,7 +98,7 @@ int main(void) {
         return SKIPPED;
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_is_cut_off_and_the_others_go_on),
+        fed_unit_test(one_is_cut_off_and_the_others_go_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

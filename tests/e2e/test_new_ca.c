@@ -185,8 +185,7 @@ static void another_ca_over(world *w) {
     assert_fed_ok_err(sim_coordinator_alive(&w->coordinator, &err));
 }
 
-static void devices_that_check_in_change_over(void **state) {
-    (void)state;
+static void devices_that_check_in_change_over(void) {
     static world w;
     const char *name = NULL;
     for (size_t k = 0; (name = fedclient_transport_name(k)) != NULL; k++) {
@@ -206,7 +205,7 @@ int main(void) {
     if (access(FED_BIN_DIR "/fedserver", X_OK) != 0) {
         return 77;
     }
-    const struct CMUnitTest tests[] = {cmocka_unit_test(devices_that_check_in_change_over)};
+    const struct CMUnitTest tests[] = {fed_unit_test(devices_that_check_in_change_over)};
     curl_global_init(CURL_GLOBAL_DEFAULT);
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     curl_global_cleanup();

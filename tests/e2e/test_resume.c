@@ -261,8 +261,7 @@ static void close_world(world *w) {
     free(w->ca);
 }
 
-static void a_large_model_gets_through_a_line_that_breaks(void **state) {
-    (void)state;
+static void a_large_model_gets_through_a_line_that_breaks(void) {
     static world w;
     const uint64_t model = setting("FED_RESUME_MB", 20);
     const uint64_t each = setting("FED_RESUME_BREAK_MB", 1);
@@ -287,7 +286,7 @@ static void a_large_model_gets_through_a_line_that_breaks(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_large_model_gets_through_a_line_that_breaks),
+        fed_unit_test(a_large_model_gets_through_a_line_that_breaks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,8 +6,7 @@
 
 enum { DEVICES = 200, UPDATES = 120, CONNECTION_BYTES = 64 * 1024 };
 
-static void memory_is_flat_in_updates_and_bounded_in_connections(void **state) {
-    (void)state;
+static void memory_is_flat_in_updates_and_bounded_in_connections(void) {
     static scale_figures f;
     const scale_plan plan = {.devices = DEVICES,
                              .updates = UPDATES,
@@ -36,7 +35,7 @@ static void memory_is_flat_in_updates_and_bounded_in_connections(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(memory_is_flat_in_updates_and_bounded_in_connections),
+        fed_unit_test(memory_is_flat_in_updates_and_bounded_in_connections),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

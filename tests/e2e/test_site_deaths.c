@@ -210,8 +210,7 @@ static bool dies_at(world *w, fault_kind kind, uint64_t at) {
     return fired;
 }
 
-static void each_update_goes_up_once_wherever_the_site_dies(void **state) {
-    (void)state;
+static void each_update_goes_up_once_wherever_the_site_dies(void) {
     static world w;
     unsigned points = 0;
     w.acknowledged = fault_shared_new(sizeof *w.acknowledged);
@@ -233,7 +232,7 @@ int main(void) {
         setenv("TMPDIR", "/dev/shm", 1); /* what a cut leaves is ours to say */
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_update_goes_up_once_wherever_the_site_dies),
+        fed_unit_test(each_update_goes_up_once_wherever_the_site_dies),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

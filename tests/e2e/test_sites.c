@@ -373,8 +373,7 @@ static void print_logs(const world *w) {
     fflush(stdout);
 }
 
-static void three_sites_make_the_model_of_the_flat_run(void **state) {
-    (void)state;
+static void three_sites_make_the_model_of_the_flat_run(void) {
     world *w = calloc(1, sizeof *w);
     char directory[300];
     federation_result result = {0};
@@ -416,7 +415,7 @@ int main(int argc, char **argv) {
     rounds = argc > 1 ? (unsigned)strtoul(argv[1], NULL, 10) : FED_TEST_TRIES(8, 4);
     seed = argc > 2 ? strtoull(argv[2], NULL, 10) : seed;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(three_sites_make_the_model_of_the_flat_run),
+        fed_unit_test(three_sites_make_the_model_of_the_flat_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -337,8 +337,7 @@ static void sweep_case(void **state) {
 }
 
 /** A second death while the process takes up its work again. */
-static void nothing_is_lost_where_a_process_dies_again_while_it_recovers(void **state) {
-    (void)state;
+static void nothing_is_lost_where_a_process_dies_again_while_it_recovers(void) {
     federation_setup setup = {THREE(late_task, MODEL), .one_is_late = true};
     federation_result calm;
     const federation_fault none = {0};
@@ -361,8 +360,7 @@ static void nothing_is_lost_where_a_process_dies_again_while_it_recovers(void **
 }
 
 /** All processes, again and again. */
-static void nothing_is_lost_in_a_storm(void **state) {
-    (void)state;
+static void nothing_is_lost_in_a_storm(void) {
     federation_setup setup = {THREE(late_task, MODEL), .one_is_late = true};
     federation_prepare(&setup);
     tally t = {.name = "late: storms"};
@@ -377,8 +375,7 @@ static void nothing_is_lost_in_a_storm(void **state) {
 }
 
 /** The sweep itself must be able to find something. */
-static void a_coordinator_that_answers_before_it_commits_is_found_out(void **state) {
-    (void)state;
+static void a_coordinator_that_answers_before_it_commits_is_found_out(void) {
     federation_setup setup = {THREE(late_task, MODEL), .one_is_late = true, .acks_early = true};
     federation_prepare(&setup);
     tally t = {.name = "planted: answers too early", .quiet = true};
@@ -404,23 +401,20 @@ static void find_lie(fault_lie lie, unsigned who, bool apart) {
     assert_true(t.broken > 0);
 }
 
-static void a_disk_that_lies_about_fsync_is_found_out(void **state) {
-    (void)state;
+static void a_disk_that_lies_about_fsync_is_found_out(void) {
     find_lie(FAULT_LIES_ON_ALL, FEDERATION_COORDINATOR, false);
     find_lie(FAULT_LIES_ON_ALL, FEDERATION_COORDINATOR, true);
     find_lie(FAULT_LIES_ON_ALL, 1, false);
 }
 
-static void a_directory_that_is_not_synced_is_found_out(void **state) {
-    (void)state;
+static void a_directory_that_is_not_synced_is_found_out(void) {
     find_lie(FAULT_LIES_ON_NAMES, FEDERATION_COORDINATOR, false);
     find_lie(FAULT_LIES_ON_NAMES, FEDERATION_COORDINATOR, true);
     find_lie(FAULT_LIES_ON_NAMES, 1, false);
 }
 
 /** init again and again: a coordinator is complete or it is not there. */
-static void a_coordinator_is_complete_or_not_there(void **state) {
-    (void)state;
+static void a_coordinator_is_complete_or_not_there(void) {
     unsigned points = 0;
     for (fault_kind kind = FAULT_KILL; kind < FAULT_KINDS; kind++) {
         uint64_t at = 1 + kind % 3;
@@ -442,12 +436,12 @@ int main(int argc, char **argv) {
                1); /* what a cut leaves is ours to say: no disk is waited for */
     }
     struct CMUnitTest tests[CASES + 6] = {
-        cmocka_unit_test(a_coordinator_that_answers_before_it_commits_is_found_out),
-        cmocka_unit_test(a_disk_that_lies_about_fsync_is_found_out),
-        cmocka_unit_test(a_directory_that_is_not_synced_is_found_out),
-        cmocka_unit_test(a_coordinator_is_complete_or_not_there),
-        cmocka_unit_test(nothing_is_lost_where_a_process_dies_again_while_it_recovers),
-        cmocka_unit_test(nothing_is_lost_in_a_storm),
+        fed_unit_test(a_coordinator_that_answers_before_it_commits_is_found_out),
+        fed_unit_test(a_disk_that_lies_about_fsync_is_found_out),
+        fed_unit_test(a_directory_that_is_not_synced_is_found_out),
+        fed_unit_test(a_coordinator_is_complete_or_not_there),
+        fed_unit_test(nothing_is_lost_where_a_process_dies_again_while_it_recovers),
+        fed_unit_test(nothing_is_lost_in_a_storm),
     };
     size_t count = 6;
     for (size_t k = 0; k < CASES; k++) {

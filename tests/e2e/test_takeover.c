@@ -244,16 +244,14 @@ static uint64_t play(change how) {
     return digest;
 }
 
-static void a_change_of_the_lead_changes_no_bit(void **state) {
-    (void)state;
+static void a_change_of_the_lead_changes_no_bit(void) {
     const uint64_t digest = play(STAYS);
     assert_true(play(LETS_GO) == digest);
     assert_true(play(CUT_OFF) == digest);
     assert_true(play(UNSTORED) == digest);
 }
 
-static void a_failover_of_the_database_changes_no_bit(void **state) {
-    (void)state;
+static void a_failover_of_the_database_changes_no_bit(void) {
     const uint64_t digest = play(STAYS);
     open_pair();
     assert_true(play(FAILS_OVER) == digest);
@@ -276,8 +274,7 @@ static void one_that_serves_alone_has_the_database_alone(void **state) {
     fedserver_close(second);
 }
 
-static void a_store_in_files_can_not_be_shared(void **state) {
-    (void)state;
+static void a_store_in_files_can_not_be_shared(void) {
     coordinator c;
     fed_error err = {0};
     (void)unsetenv("FED_TEST_STORE");
@@ -293,10 +290,10 @@ static void a_store_in_files_can_not_be_shared(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_change_of_the_lead_changes_no_bit),
-        cmocka_unit_test(a_failover_of_the_database_changes_no_bit),
+        fed_unit_test(a_change_of_the_lead_changes_no_bit),
+        fed_unit_test(a_failover_of_the_database_changes_no_bit),
         WITH_COORDINATOR(one_that_serves_alone_has_the_database_alone),
-        cmocka_unit_test(a_store_in_files_can_not_be_shared),
+        fed_unit_test(a_store_in_files_can_not_be_shared),
     };
     if (!fed_postgres_is_there()) {
         return 77; /* ctest: skipped */

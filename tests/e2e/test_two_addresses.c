@@ -187,8 +187,7 @@ static void run(uint64_t up, uint64_t down, uint64_t *sent, uint64_t *received) 
     close_world(&w);
 }
 
-static void a_download_goes_on_at_the_other_address(void **state) {
-    (void)state;
+static void a_download_goes_on_at_the_other_address(void) {
     uint64_t sent = 0, received = 0;
     run(UINT64_MAX, 5 * MB, &sent, &received);
     /* both models, patches, are less than 7 MB each; what arrived is not fetched again */
@@ -196,8 +195,7 @@ static void a_download_goes_on_at_the_other_address(void **state) {
     assert_true(received < 18 * (uint64_t)MB);
 }
 
-static void an_upload_goes_on_at_the_other_address(void **state) {
-    (void)state;
+static void an_upload_goes_on_at_the_other_address(void) {
     uint64_t sent = 0, received = 0;
     run(5 * MB, UINT64_MAX, &sent, &received);
     print_message("%.1f MB received, %.1f MB sent\n", (double)received / MB, (double)sent / MB);
@@ -206,8 +204,8 @@ static void an_upload_goes_on_at_the_other_address(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_download_goes_on_at_the_other_address),
-        cmocka_unit_test(an_upload_goes_on_at_the_other_address),
+        fed_unit_test(a_download_goes_on_at_the_other_address),
+        fed_unit_test(an_upload_goes_on_at_the_other_address),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

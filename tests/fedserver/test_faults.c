@@ -179,8 +179,7 @@ static void count_claims(void *user, fed_log_level level, const char *line) {
 
 static const fed_log counting = {.write = count_claims, .level = FED_LOG_INFO};
 
-static void whatever_write_fails_the_task_ends_with_the_same_model(void **state) {
-    (void)state;
+static void whatever_write_fails_the_task_ends_with_the_same_model(void) {
     uint64_t clean = 0;
     bool failed = true;
     for (long at = 0; failed; at++) { /* 0: nothing fails */
@@ -298,8 +297,7 @@ static void end_follower(coordinator *c, fedserver *server) {
     coordinator_teardown(c);
 }
 
-static void a_follower_whose_store_does_not_come_back_says_so_and_ends(void **state) {
-    (void)state;
+static void a_follower_whose_store_does_not_come_back_says_so_and_ends(void) {
     coordinator c;
     fed_error err = {0};
     fedserver *server = lose_store(&c);
@@ -309,8 +307,7 @@ static void a_follower_whose_store_does_not_come_back_says_so_and_ends(void **st
     end_follower(&c, server);
 }
 
-static void a_follower_goes_on_while_its_store_is_silent(void **state) {
-    (void)state;
+static void a_follower_goes_on_while_its_store_is_silent(void) {
     coordinator c;
     fed_error err = {0};
     const char *leader;
@@ -332,8 +329,7 @@ static void a_follower_goes_on_while_its_store_is_silent(void **state) {
     end_follower(&c, server);
 }
 
-static void a_follower_ends_while_its_store_is_silent(void **state) {
-    (void)state;
+static void a_follower_ends_while_its_store_is_silent(void) {
     coordinator c;
     fedserver *server = lose_store(&c);
     comes_back = true;
@@ -344,10 +340,10 @@ static void a_follower_ends_while_its_store_is_silent(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_follower_goes_on_while_its_store_is_silent),
-        cmocka_unit_test(a_follower_ends_while_its_store_is_silent),
-        cmocka_unit_test(a_follower_whose_store_does_not_come_back_says_so_and_ends),
-        cmocka_unit_test(whatever_write_fails_the_task_ends_with_the_same_model),
+        fed_unit_test(a_follower_goes_on_while_its_store_is_silent),
+        fed_unit_test(a_follower_ends_while_its_store_is_silent),
+        fed_unit_test(a_follower_whose_store_does_not_come_back_says_so_and_ends),
+        fed_unit_test(whatever_write_fails_the_task_ends_with_the_same_model),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

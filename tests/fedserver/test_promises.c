@@ -275,28 +275,23 @@ static void walk(const failure *f, bool careless) {
     }
 }
 
-static void of_a_full_disk(void **state) {
-    (void)state;
+static void of_a_full_disk(void) {
     walk(&(failure){fills_the_disk, end_trap, false}, true);
 }
 
-static void of_a_lock_that_does_not_come(void **state) {
-    (void)state;
+static void of_a_lock_that_does_not_come(void) {
     walk(&(failure){keeps_a_lock, end_trap, false}, true);
 }
 
-static void of_a_connection_that_ends(void **state) {
-    (void)state;
+static void of_a_connection_that_ends(void) {
     walk(&(failure){ends_the_connection, end_trap, false}, true);
 }
 
-static void of_another_leader(void **state) {
-    (void)state;
+static void of_another_leader(void) {
     walk(&(failure){lets_another_lead, leads_again, true}, true);
 }
 
-static void of_a_full_disk_that_nobody_looks_at(void **state) {
-    (void)state;
+static void of_a_full_disk_that_nobody_looks_at(void) {
     walk(&(failure){fills_the_disk, end_trap, false}, false);
 }
 
@@ -305,11 +300,11 @@ int main(void) {
         return 77;
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(of_a_full_disk),
-        cmocka_unit_test(of_a_lock_that_does_not_come),
-        cmocka_unit_test(of_a_connection_that_ends),
-        cmocka_unit_test(of_another_leader),
-        cmocka_unit_test(of_a_full_disk_that_nobody_looks_at),
+        fed_unit_test(of_a_full_disk),
+        fed_unit_test(of_a_lock_that_does_not_come),
+        fed_unit_test(of_a_connection_that_ends),
+        fed_unit_test(of_another_leader),
+        fed_unit_test(of_a_full_disk_that_nobody_looks_at),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -368,8 +368,7 @@ static uint64_t crowd_digest(const int order[CROWD], bool crash) {
     return digest;
 }
 
-static void neither_order_nor_restarts_change_a_bit_of_the_model(void **state) {
-    (void)state;
+static void neither_order_nor_restarts_change_a_bit_of_the_model(void) {
     const int forward[CROWD] = {0, 1, 2, 3, 4};
     const int mixed[CROWD] = {3, 0, 4, 2, 1};
     uint64_t digest = crowd_digest(forward, false);
@@ -735,7 +734,7 @@ int main(void) {
         WITH_COORDINATOR(a_deadline_counts_for_requests_that_come_before_the_tick),
         WITH_COORDINATOR(what_was_not_committed_never_was),
         WITH_COORDINATOR(a_batch_is_settled_until_it_writes),
-        cmocka_unit_test(neither_order_nor_restarts_change_a_bit_of_the_model),
+        fed_unit_test(neither_order_nor_restarts_change_a_bit_of_the_model),
         WITH_COORDINATOR(deltas_and_snapshots_give_the_same_bits),
         WITH_COORDINATOR(only_the_newest_version_is_served),
         WITH_COORDINATOR(a_wait_is_held_until_its_time_or_until_there_is_work),

@@ -73,8 +73,7 @@ static void assert_becomes(fednic_card *card, fednic_side side, const char *name
     card_heap_free(heap);
 }
 
-static void two_cards_do_what_the_document_says(void **state) {
-    (void)state;
+static void two_cards_do_what_the_document_says(void) {
     char *text = read_text("cases", ""), *rest = NULL;
     size_t count = 0;
     for (char *line = strtok_r(text, "\n", &rest); line != NULL;
@@ -104,7 +103,7 @@ static void two_cards_do_what_the_document_says(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(two_cards_do_what_the_document_says),
+        fed_unit_test(two_cards_do_what_the_document_says),
     };
     return cmocka_run_group_tests_name("nic vectors", tests, NULL, NULL);
 }

@@ -40,8 +40,7 @@ static void check_vector(const vector *v) {
     fed_writer_free(&w);
 }
 
-static void old_patches_are_read_and_written_as_they_always_were(void **state) {
-    (void)state;
+static void old_patches_are_read_and_written_as_they_always_were(void) {
     static vector v;
     const vector_field fields[] = {{.name = "from", .words = &v.from},
                                    {.name = "none", .words = &v.none},
@@ -57,7 +56,7 @@ static void old_patches_are_read_and_written_as_they_always_were(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(old_patches_are_read_and_written_as_they_always_were),
+        fed_unit_test(old_patches_are_read_and_written_as_they_always_were),
     };
     return cmocka_run_group_tests_name("patch vectors", tests, NULL, NULL);
 }

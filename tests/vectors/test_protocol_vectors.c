@@ -162,8 +162,7 @@ static void replay_file(const char *path) {
     free(r);
 }
 
-static void every_released_versions_conversation_goes_on_as_it_did(void **state) {
-    (void)state;
+static void every_released_versions_conversation_goes_on_as_it_did(void) {
     DIR *directory = opendir(FED_SOURCE_DIR "/tests/vectors/protocol");
     assert_non_null(directory);
     int replayed = 0;
@@ -182,7 +181,7 @@ static void every_released_versions_conversation_goes_on_as_it_did(void **state)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_released_versions_conversation_goes_on_as_it_did),
+        fed_unit_test(every_released_versions_conversation_goes_on_as_it_did),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

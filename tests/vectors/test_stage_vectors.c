@@ -43,8 +43,7 @@ static void check_vector(const char *name, const char *stage, const vector_words
     assert_memory_equal(dst, from, plain->len);
 }
 
-static void old_bytes_unpack_and_pack_as_they_always_did(void **state) {
-    (void)state;
+static void old_bytes_unpack_and_pack_as_they_always_did(void) {
     static vector_words plain, packed;
     char name[VECTOR_NAME], stage[32];
     const vector_field fields[] = {{"stage", NULL, stage, sizeof stage},
@@ -60,7 +59,7 @@ static void old_bytes_unpack_and_pack_as_they_always_did(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(old_bytes_unpack_and_pack_as_they_always_did),
+        fed_unit_test(old_bytes_unpack_and_pack_as_they_always_did),
     };
     return cmocka_run_group_tests_name("stage vectors", tests, NULL, NULL);
 }

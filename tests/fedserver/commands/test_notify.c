@@ -29,8 +29,7 @@ static void assert_next(int fd, const char *expected) {
     assert_string_equal(text, expected);
 }
 
-static void run_says_that_it_serves_lives_and_ends(void **state) {
-    (void)state;
+static void run_says_that_it_serves_lives_and_ends(void) {
     static const char task[] = "{\"model\": \"lr\", \"rounds\": 1, \"cohort\": 1}";
     char dir[256], path[300], file[300];
     fed_test_tmpdir(dir, sizeof dir);
@@ -67,7 +66,7 @@ static void run_says_that_it_serves_lives_and_ends(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(run_says_that_it_serves_lives_and_ends),
+        fed_unit_test(run_says_that_it_serves_lives_and_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -82,8 +82,7 @@ static const struct {
                 {"revoke", "%s"},      {"page", ""},           {"page", "--bearer"},
                 {"page", "--revoke"}};
 
-static void a_command_that_is_not_kept_says_so(void **state) {
-    (void)state;
+static void a_command_that_is_not_kept_says_so(void) {
     static world w;
     char before[8192], after[8192], rest[100];
     prepare(&w);
@@ -109,6 +108,6 @@ int main(void) {
     if (!fed_postgres_is_there() || setenv("FED_TEST_STORE", "postgres", 1) != 0) {
         return 77;
     }
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_command_that_is_not_kept_says_so)};
+    const struct CMUnitTest tests[] = {fed_unit_test(a_command_that_is_not_kept_says_so)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -336,8 +336,7 @@ static void what_cannot_listen_leaves_no_descriptor(void **state) {
 }
 
 /* A process without a front calls the same functions. */
-static void without_a_relay_nobody_asks(void **state) {
-    (void)state;
+static void without_a_relay_nobody_asks(void) {
     fedserver_question question = {.ticket = 0};
     assert_int_equal(fedserver_relay_fd(NULL), -1);
     assert_int_equal(fedserver_relay_hear(NULL), 0);
@@ -492,7 +491,7 @@ int main(void) {
         WITH(a_failure_of_whoever_answers_is_the_rounds_too),
         WITH(a_front_that_reads_no_answers_loses_its_place),
         WITH(what_cannot_listen_leaves_no_descriptor),
-        cmocka_unit_test(without_a_relay_nobody_asks),
+        fed_unit_test(without_a_relay_nobody_asks),
         WITH(a_place_that_a_front_left_is_free_again),
         WITH(what_is_no_question_ends_the_connection),
         WITH(the_longest_question_is_read_without_its_overhang),

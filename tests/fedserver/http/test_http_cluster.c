@@ -25,8 +25,7 @@ static unsigned handshakes_of(http_peers *peers, http_handshake kind, uint8_t la
     return count;
 }
 
-static void each_address_has_a_budget_of_links_and_all_have_one(void **state) {
-    (void)state;
+static void each_address_has_a_budget_of_links_and_all_have_one(void) {
     http_peers peers = {.oldest = NULL};
     http_peers_open(&peers, 1, 0); /* devices may send one request a second */
     assert_true(handshakes_of(&peers, HTTP_HANDSHAKE_LINK, 1) >= 2000);
@@ -38,8 +37,7 @@ static void each_address_has_a_budget_of_links_and_all_have_one(void **state) {
 }
 
 /* A stranger who is let in would be in the middle of a handshake. */
-static void who_connects_for_a_link_pays_from_that_budget(void **state) {
-    (void)state;
+static void who_connects_for_a_link_pays_from_that_budget(void) {
     http h = {.server = NULL};
     fed_error err = {0};
     uint16_t port = 0;
@@ -61,8 +59,8 @@ static void who_connects_for_a_link_pays_from_that_budget(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_address_has_a_budget_of_links_and_all_have_one),
-        cmocka_unit_test(who_connects_for_a_link_pays_from_that_budget),
+        fed_unit_test(each_address_has_a_budget_of_links_and_all_have_one),
+        fed_unit_test(who_connects_for_a_link_pays_from_that_budget),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -36,8 +36,7 @@ static void assert_kept(http_shelf *shelf, const fedserver_request *request, con
     fedserver_blob_free(body);
 }
 
-static void the_same_question_finds_the_last_body(void **state) {
-    (void)state;
+static void the_same_question_finds_the_last_body(void) {
     static http_shelf shelf;
     fedserver_request q = question("have=1");
     put(&shelf, &q, 10, "\"a\"");
@@ -53,8 +52,7 @@ static void the_same_question_finds_the_last_body(void **state) {
     assert_int_equal(shelf.bytes, 0);
 }
 
-static void what_has_no_strong_tag_or_is_no_get_of_a_device_is_not_kept(void **state) {
-    (void)state;
+static void what_has_no_strong_tag_or_is_no_get_of_a_device_is_not_kept(void) {
     static http_shelf shelf;
     fedserver_request q = question("");
     put(&shelf, &q, 10, "W/\"a\"");
@@ -77,8 +75,7 @@ static void what_has_no_strong_tag_or_is_no_get_of_a_device_is_not_kept(void **s
     assert_int_equal(shelf.bytes, 0);
 }
 
-static void what_was_used_longest_ago_makes_room(void **state) {
-    (void)state;
+static void what_was_used_longest_ago_makes_room(void) {
     static http_shelf shelf;
     char queries[HTTP_SHELF_ITEMS + 1][16];
     for (unsigned k = 0; k <= HTTP_SHELF_ITEMS; k++) {
@@ -110,9 +107,9 @@ static void what_was_used_longest_ago_makes_room(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_same_question_finds_the_last_body),
-        cmocka_unit_test(what_has_no_strong_tag_or_is_no_get_of_a_device_is_not_kept),
-        cmocka_unit_test(what_was_used_longest_ago_makes_room),
+        fed_unit_test(the_same_question_finds_the_last_body),
+        fed_unit_test(what_has_no_strong_tag_or_is_no_get_of_a_device_is_not_kept),
+        fed_unit_test(what_was_used_longest_ago_makes_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,8 +21,7 @@ static void fill(fedserver_devices *devices, fedserver_device *at[DEVICES]) {
     }
 }
 
-static void many_devices_are_found_and_no_other(void **state) {
-    (void)state;
+static void many_devices_are_found_and_no_other(void) {
     fedserver_devices devices = {0};
     fedserver_device one = {0};
     for (int64_t id = 0; id < 5000; id++) {
@@ -48,8 +47,7 @@ static void many_devices_are_found_and_no_other(void **state) {
     fedserver_devices_free(&devices);
 }
 
-static void a_device_stays_where_it_is(void **state) {
-    (void)state;
+static void a_device_stays_where_it_is(void) {
     fedserver_devices devices = {0};
     fedserver_device *at[DEVICES];
     fill(&devices, at);
@@ -62,8 +60,7 @@ static void a_device_stays_where_it_is(void **state) {
 }
 
 /* Against a plain array of the times of the last check-ins. */
-static void who_checked_in_stands_in_the_order_of_the_last_check_ins(void **state) {
-    (void)state;
+static void who_checked_in_stands_in_the_order_of_the_last_check_ins(void) {
     fedserver_devices devices = {0};
     fedserver_device *at[DEVICES];
     int64_t last[DEVICES] = {0};
@@ -98,8 +95,7 @@ static void who_checked_in_stands_in_the_order_of_the_last_check_ins(void **stat
 }
 
 /* A device that came while the clock was wrong does not hold up the others. */
-static void a_clock_that_is_set_back_leaves_the_list_in_order(void **state) {
-    (void)state;
+static void a_clock_that_is_set_back_leaves_the_list_in_order(void) {
     fedserver_devices devices = {0};
     fedserver_device *at[DEVICES];
     fill(&devices, at);
@@ -116,8 +112,7 @@ static void a_clock_that_is_set_back_leaves_the_list_in_order(void **state) {
     fedserver_devices_free(&devices);
 }
 
-static void who_differs_from_its_row_is_in_one_list_once(void **state) {
-    (void)state;
+static void who_differs_from_its_row_is_in_one_list_once(void) {
     fedserver_devices devices = {0};
     fedserver_device *at[DEVICES];
     unsigned found[DEVICES] = {0};
@@ -147,11 +142,11 @@ static void who_differs_from_its_row_is_in_one_list_once(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(many_devices_are_found_and_no_other),
-        cmocka_unit_test(a_device_stays_where_it_is),
-        cmocka_unit_test(who_checked_in_stands_in_the_order_of_the_last_check_ins),
-        cmocka_unit_test(a_clock_that_is_set_back_leaves_the_list_in_order),
-        cmocka_unit_test(who_differs_from_its_row_is_in_one_list_once),
+        fed_unit_test(many_devices_are_found_and_no_other),
+        fed_unit_test(a_device_stays_where_it_is),
+        fed_unit_test(who_checked_in_stands_in_the_order_of_the_last_check_ins),
+        fed_unit_test(a_clock_that_is_set_back_leaves_the_list_in_order),
+        fed_unit_test(who_differs_from_its_row_is_in_one_list_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -77,8 +77,7 @@ static void one_that_was_killed_is_not_though_its_socket_is_there(void **state) 
     assert_fed_fails(fedserver_health(c->directory, &err), FED_EIO, "nobody serves");
 }
 
-static void a_directory_that_is_empty_or_absent_is_not(void **state) {
-    (void)state;
+static void a_directory_that_is_empty_or_absent_is_not(void) {
     char dir[256];
     fed_error err = {0};
     fed_test_tmpdir(dir, sizeof dir);
@@ -93,7 +92,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(one_that_hangs_is_not, setup, teardown),
         cmocka_unit_test_setup_teardown(one_that_was_killed_is_not_though_its_socket_is_there,
                                         setup, teardown),
-        cmocka_unit_test(a_directory_that_is_empty_or_absent_is_not),
+        fed_unit_test(a_directory_that_is_empty_or_absent_is_not),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

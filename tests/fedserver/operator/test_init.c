@@ -17,8 +17,7 @@ static unsigned mode_of(const char *directory, const char *name) {
     return info.st_mode & 0777;
 }
 
-static void keys_and_database_are_private(void **state) {
-    (void)state;
+static void keys_and_database_are_private(void) {
     char base[256];
     char directory[270];
     fed_error err = {0};
@@ -33,8 +32,7 @@ static void keys_and_database_are_private(void **state) {
     fed_test_rmdir(base);
 }
 
-static void a_second_init_changes_nothing(void **state) {
-    (void)state;
+static void a_second_init_changes_nothing(void) {
     char directory[256];
     char path[300];
     uint8_t *before;
@@ -53,8 +51,7 @@ static void a_second_init_changes_nothing(void **state) {
     fed_test_rmdir(directory);
 }
 
-static void an_interrupted_init_can_be_run_again(void **state) {
-    (void)state;
+static void an_interrupted_init_can_be_run_again(void) {
     char directory[256];
     char path[300];
     fed_error err = {0};
@@ -85,8 +82,7 @@ static void expect_open(const char *directory, fed_status expected, fed_error *e
     fedserver_close(server);
 }
 
-static void a_directory_names_its_store_and_an_older_one_is_sqlites(void **state) {
-    (void)state;
+static void a_directory_names_its_store_and_an_older_one_is_sqlites(void) {
     char directory[256];
     char path[300];
     uint8_t *text;
@@ -113,10 +109,10 @@ static void a_directory_names_its_store_and_an_older_one_is_sqlites(void **state
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(keys_and_database_are_private),
-        cmocka_unit_test(a_second_init_changes_nothing),
-        cmocka_unit_test(an_interrupted_init_can_be_run_again),
-        cmocka_unit_test(a_directory_names_its_store_and_an_older_one_is_sqlites),
+        fed_unit_test(keys_and_database_are_private),
+        fed_unit_test(a_second_init_changes_nothing),
+        fed_unit_test(an_interrupted_init_can_be_run_again),
+        fed_unit_test(a_directory_names_its_store_and_an_older_one_is_sqlites),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

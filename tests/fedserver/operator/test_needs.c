@@ -23,8 +23,7 @@ static fedserver_needs estimate(const char *model, const char *strategy, uint32_
 }
 
 /* 159 million values, as the one that was queued without a word. */
-static void test_a_huge_task_is_said_to_be_one(void **state) {
-    (void)state;
+static void test_a_huge_task_is_said_to_be_one(void) {
     const fedserver_needs needs = estimate("input 12600 | dense 12600", "fedavg", 2);
     char text[400];
     assert_true(needs.values == 12600ULL * 12600 + 12600);
@@ -37,14 +36,12 @@ static void test_a_huge_task_is_said_to_be_one(void **state) {
     assert_non_null(strstr(text, "6.4 GB of disk"));
 }
 
-static void test_a_small_task_needs_no_note(void **state) {
-    (void)state;
+static void test_a_small_task_needs_no_note(void) {
     const fedserver_needs needs = estimate("input 784 | dense 10", "fedavg", 10);
     assert_false(fedserver_needs_much(&needs));
 }
 
-static void test_a_strategys_state_counts(void **state) {
-    (void)state;
+static void test_a_strategys_state_counts(void) {
     const fedserver_needs plain = estimate("input 784 | dense 10", "fedavg", 10);
     const fedserver_needs adam = estimate("input 784 | dense 10", "fedadam", 10);
     const fedserver_needs median = estimate("input 784 | dense 10", "median", 10);
@@ -52,8 +49,7 @@ static void test_a_strategys_state_counts(void **state) {
     assert_true(median.update_bytes > plain.update_bytes);
 }
 
-static void test_sealed_downloads_count(void **state) {
-    (void)state;
+static void test_sealed_downloads_count(void) {
     const fedserver_needs plain = estimate("input 784 | dense 10", "fedavg", 10);
     const fedserver_needs sealed =
         estimate_at("https://cdn.example/", "input 784 | dense 10", "fedavg", 10);
@@ -62,8 +58,7 @@ static void test_sealed_downloads_count(void **state) {
     assert_true(sealed.memory_bytes == plain.memory_bytes);
 }
 
-static void test_what_the_disk_cannot_hold_is_refused(void **state) {
-    (void)state;
+static void test_what_the_disk_cannot_hold_is_refused(void) {
     fed_error err = {0};
     const fedserver_needs needs = {.values = 9, .model_bytes = UINT64_MAX / 2};
     assert_fed_status(fedserver_needs_check(&needs, 0, "/tmp", &err), FED_ENOSPC);
@@ -76,8 +71,7 @@ static void test_what_the_disk_cannot_hold_is_refused(void **state) {
 }
 
 /* Its first commit would fail: refused before its model is made. */
-static void test_so_it_is_when_it_is_queued(void **state) {
-    (void)state;
+static void test_so_it_is_when_it_is_queued(void) {
     coordinator c;
     fed_error err = {0};
     char path[300];
@@ -99,12 +93,12 @@ static void test_so_it_is_when_it_is_queued(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_huge_task_is_said_to_be_one),
-        cmocka_unit_test(test_a_small_task_needs_no_note),
-        cmocka_unit_test(test_a_strategys_state_counts),
-        cmocka_unit_test(test_sealed_downloads_count),
-        cmocka_unit_test(test_what_the_disk_cannot_hold_is_refused),
-        cmocka_unit_test(test_so_it_is_when_it_is_queued),
+        fed_unit_test(test_a_huge_task_is_said_to_be_one),
+        fed_unit_test(test_a_small_task_needs_no_note),
+        fed_unit_test(test_a_strategys_state_counts),
+        fed_unit_test(test_sealed_downloads_count),
+        fed_unit_test(test_what_the_disk_cannot_hold_is_refused),
+        fed_unit_test(test_so_it_is_when_it_is_queued),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -121,8 +121,7 @@ static void check_late_statistics(const char *strategy, double late, double fres
     coordinator_teardown(&c);
 }
 
-static void late_statistics_count_as_what_was_measured(void **state) {
-    (void)state;
+static void late_statistics_count_as_what_was_measured(void) {
     check_late_statistics("fedavg", 26, 64, false); /* 64 / sqrt(1 + 5) is 26 */
     check_late_statistics("fedavg", 26, 64, true);
     check_late_statistics("median", 1, 1, false);
@@ -414,8 +413,7 @@ static uint64_t digest_of(const int order[3], bool crash) {
     return digest;
 }
 
-static void neither_order_nor_a_crash_at_every_upload_changes_a_bit(void **state) {
-    (void)state;
+static void neither_order_nor_a_crash_at_every_upload_changes_a_bit(void) {
     const int forward[3] = {0, 1, 2};
     const int mixed[3] = {2, 0, 1};
     uint64_t digest = digest_of(forward, false);
@@ -428,7 +426,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         WITH_COORDINATOR(a_device_trains_again_at_once_after_its_report),
         WITH_COORDINATOR(older_updates_count_for_less),
-        cmocka_unit_test(late_statistics_count_as_what_was_measured),
+        fed_unit_test(late_statistics_count_as_what_was_measured),
         WITH_COORDINATOR(too_old_an_update_is_refused_and_its_slot_is_free),
         WITH_COORDINATOR(a_lease_ends_at_its_own_deadline_and_its_slot_is_given_to_who_waits),
         WITH_COORDINATOR(the_deadline_commits_what_is_in_and_without_anything_waits_on),
@@ -439,7 +437,7 @@ int main(void) {
         WITH_COORDINATOR(leases_that_are_over_take_no_slot_after_a_restart),
         WITH_COORDINATOR(a_clock_set_back_ends_no_wait_later_than_a_deadline_from_now),
         WITH_COORDINATOR(a_new_version_wakes_who_waits_for_one),
-        cmocka_unit_test(neither_order_nor_a_crash_at_every_upload_changes_a_bit),
+        fed_unit_test(neither_order_nor_a_crash_at_every_upload_changes_a_bit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -59,8 +59,7 @@ static void play(crowd *c, fedserver_selection selection, uint32_t round) {
     }
 }
 
-static void uniform_gives_everybody_the_same(void **state) {
-    (void)state;
+static void uniform_gives_everybody_the_same(void) {
     enum { ROUNDS = 2000 };
     crowd c = crowd_of();
     for (uint32_t round = 1; round <= ROUNDS; round++) {
@@ -74,8 +73,7 @@ static void uniform_gives_everybody_the_same(void **state) {
     }
 }
 
-static void another_seed_or_round_or_drawing_draws_others(void **state) {
-    (void)state;
+static void another_seed_or_round_or_drawing_draws_others(void) {
     crowd c = crowd_of();
     fedserver_cohort one = drawn(&c, FEDSERVER_SELECT_UNIFORM, 1);
     for (int other = 0; other < 3; other++) {
@@ -113,8 +111,7 @@ static void draw_plainly(const crowd *c, fed_rng *rng, uint32_t taken[DEVICES]) 
     }
 }
 
-static void weighted_follows_the_samples(void **state) {
-    (void)state;
+static void weighted_follows_the_samples(void) {
     enum { ROUNDS = 2000 };
     crowd c = crowd_of();
     uint32_t plain[DEVICES] = {0};
@@ -133,8 +130,7 @@ static void weighted_follows_the_samples(void **state) {
     }
 }
 
-static void who_has_not_said_its_samples_counts_as_the_mean(void **state) {
-    (void)state;
+static void who_has_not_said_its_samples_counts_as_the_mean(void) {
     crowd c = crowd_of();
     for (uint32_t k = 1; k < DEVICES; k++) {
         c.devices[k].samples = k % 2 == 0 ? 100 : 300;
@@ -148,8 +144,7 @@ static void who_has_not_said_its_samples_counts_as_the_mean(void **state) {
                 fedserver_cohort_priority(&cohort, &said));
 }
 
-static void round_robin_takes_everybody_before_anybody_twice(void **state) {
-    (void)state;
+static void round_robin_takes_everybody_before_anybody_twice(void) {
     crowd c = crowd_of();
     for (uint32_t round = 1; round <= 200; round++) {
         play(&c, FEDSERVER_SELECT_ROUND_ROBIN, round);
@@ -162,8 +157,7 @@ static void round_robin_takes_everybody_before_anybody_twice(void **state) {
     }
 }
 
-static void round_robin_prefers_who_has_waited_longest(void **state) {
-    (void)state;
+static void round_robin_prefers_who_has_waited_longest(void) {
     crowd c = crowd_of();
     for (uint32_t k = 0; k < DEVICES; k++) {
         c.devices[k].last_round = k;
@@ -178,8 +172,7 @@ static void round_robin_prefers_who_has_waited_longest(void **state) {
     }
 }
 
-static void who_took_part_after_the_drawing_comes_last(void **state) {
-    (void)state;
+static void who_took_part_after_the_drawing_comes_last(void) {
     crowd c = crowd_of();
     for (uint32_t round = 1; round < 3; round++) { /* the turn is that of round 0, or the last */
         for (uint32_t k = 0; k < DEVICES; k++) {
@@ -194,8 +187,7 @@ static void who_took_part_after_the_drawing_comes_last(void **state) {
     }
 }
 
-static void a_round_fills_within_its_window_though_most_stay_away(void **state) {
-    (void)state;
+static void a_round_fills_within_its_window_though_most_stay_away(void) {
     crowd c = crowd_of();
     for (uint32_t k = SLOTS; k < DEVICES; k++) {
         c.away[k] = true;
@@ -208,8 +200,7 @@ static void a_round_fills_within_its_window_though_most_stay_away(void **state) 
     assert_true(c.full_ms > 0);
 }
 
-static void with_slots_for_all_everybody_comes_at_once(void **state) {
-    (void)state;
+static void with_slots_for_all_everybody_comes_at_once(void) {
     crowd c = crowd_of();
     for (int selection = 0; selection < 3; selection++) {
         fedserver_cohort cohort = drawn(&c, (fedserver_selection)selection, 1);
@@ -224,15 +215,15 @@ static void with_slots_for_all_everybody_comes_at_once(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(uniform_gives_everybody_the_same),
-        cmocka_unit_test(another_seed_or_round_or_drawing_draws_others),
-        cmocka_unit_test(weighted_follows_the_samples),
-        cmocka_unit_test(who_has_not_said_its_samples_counts_as_the_mean),
-        cmocka_unit_test(round_robin_takes_everybody_before_anybody_twice),
-        cmocka_unit_test(round_robin_prefers_who_has_waited_longest),
-        cmocka_unit_test(who_took_part_after_the_drawing_comes_last),
-        cmocka_unit_test(a_round_fills_within_its_window_though_most_stay_away),
-        cmocka_unit_test(with_slots_for_all_everybody_comes_at_once),
+        fed_unit_test(uniform_gives_everybody_the_same),
+        fed_unit_test(another_seed_or_round_or_drawing_draws_others),
+        fed_unit_test(weighted_follows_the_samples),
+        fed_unit_test(who_has_not_said_its_samples_counts_as_the_mean),
+        fed_unit_test(round_robin_takes_everybody_before_anybody_twice),
+        fed_unit_test(round_robin_prefers_who_has_waited_longest),
+        fed_unit_test(who_took_part_after_the_drawing_comes_last),
+        fed_unit_test(a_round_fills_within_its_window_though_most_stay_away),
+        fed_unit_test(with_slots_for_all_everybody_comes_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

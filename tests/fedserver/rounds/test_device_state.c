@@ -24,8 +24,7 @@ static const struct {
     {"waiting", {.expires_ms = LATER_MS, .seen_ms = NOW_MS, .lease = 7}},
 };
 
-static void a_devices_row_and_the_time_make_its_word(void **state) {
-    (void)state;
+static void a_devices_row_and_the_time_make_its_word(void) {
     const fedserver_rounds idle = {0};
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         assert_string_equal(fedserver_device_state(&idle, &cases[k].device, NOW_MS), cases[k].word);
@@ -85,7 +84,7 @@ static void a_device_that_has_declined_every_task_says_so_while_the_decline_stan
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_devices_row_and_the_time_make_its_word),
+        fed_unit_test(a_devices_row_and_the_time_make_its_word),
         WITH_COORDINATOR(in_a_task_it_trains_until_its_update_or_the_deadline),
         WITH_COORDINATOR(a_device_that_has_declined_every_task_says_so_while_the_decline_stands),
     };

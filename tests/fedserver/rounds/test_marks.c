@@ -5,8 +5,7 @@
 #include "fed/rng.h"
 #include "fedserver/rounds/marks.h"
 
-static void a_device_without_a_mark_has_none(void **state) {
-    (void)state;
+static void a_device_without_a_mark_has_none(void) {
     fedserver_marks marks = {0};
     assert_int_equal(fedserver_marks_get(&marks, 1, -7), -7);
     assert_fed_ok(fedserver_marks_set(&marks, 5, 50));
@@ -18,8 +17,7 @@ static void a_device_without_a_mark_has_none(void **state) {
 }
 
 /* Against a plain array, in any order and with repetitions. */
-static void each_device_keeps_its_newest_value(void **state) {
-    (void)state;
+static void each_device_keeps_its_newest_value(void) {
     enum { DEVICES = 200, STEPS = 2000 };
     int64_t plain[DEVICES] = {0};
     fedserver_marks marks = {0};
@@ -41,8 +39,8 @@ static void each_device_keeps_its_newest_value(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_device_without_a_mark_has_none),
-        cmocka_unit_test(each_device_keeps_its_newest_value),
+        fed_unit_test(a_device_without_a_mark_has_none),
+        fed_unit_test(each_device_keeps_its_newest_value),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,8 +13,7 @@ static void tell(fedserver_own_table *table, uint32_t samples, const char *name,
     fedserver_own_count(table, &told, samples);
 }
 
-static void the_mean_is_weighted_by_samples(void **state) {
-    (void)state;
+static void the_mean_is_weighted_by_samples(void) {
     fedserver_own_table t = {.count = 0};
     tell(&t, 10, "f1", 1);
     tell(&t, 30, "f1", 3);
@@ -27,8 +26,7 @@ static void the_mean_is_weighted_by_samples(void **state) {
     assert_true(row->least == -2 && row->most == 3);
 }
 
-static void names_come_in_order_whoever_reports_first(void **state) {
-    (void)state;
+static void names_come_in_order_whoever_reports_first(void) {
     static const char *const names[] = {"c", "a", "d", "b", "a"};
     fedserver_own_table t = {.count = 0};
     for (size_t k = 0; k < 5; k++) {
@@ -41,8 +39,7 @@ static void names_come_in_order_whoever_reports_first(void **state) {
     assert_true(t.rows[0].reports == 2 && t.rows[0].mean == 2.5);
 }
 
-static void the_largest_numbers_do_not_overflow(void **state) {
-    (void)state;
+static void the_largest_numbers_do_not_overflow(void) {
     fedserver_own_table t = {.count = 0};
     for (int k = 0; k < 100; k++) {
         tell(&t, UINT32_MAX - (uint32_t)k, "x", DBL_MAX);
@@ -52,8 +49,7 @@ static void the_largest_numbers_do_not_overflow(void **state) {
     assert_true(isfinite(t.rows[0].mean) && t.rows[0].least == -DBL_MAX);
 }
 
-static void equal_values_have_that_mean_to_the_bit(void **state) {
-    (void)state;
+static void equal_values_have_that_mean_to_the_bit(void) {
     fedserver_own_table t = {.count = 0};
     for (uint32_t k = 1; k < 1000; k++) {
         tell(&t, 7 * k, "x", 0.1);
@@ -61,8 +57,7 @@ static void equal_values_have_that_mean_to_the_bit(void **state) {
     assert_true(t.rows[0].mean == 0.1 && t.rows[0].reports == 999);
 }
 
-static void names_beyond_the_limit_are_dropped_and_counted(void **state) {
-    (void)state;
+static void names_beyond_the_limit_are_dropped_and_counted(void) {
     fedserver_own_table t = {.count = 0};
     char name[16];
     for (int k = 0; k < 1000; k++) {
@@ -76,8 +71,7 @@ static void names_beyond_the_limit_are_dropped_and_counted(void **state) {
     assert_int_equal(t.rows[FEDSERVER_OWN_NAMES - 1].reports, 2);
 }
 
-static void sums_of_sums_are_the_sum_of_all(void **state) {
-    (void)state;
+static void sums_of_sums_are_the_sum_of_all(void) {
     fedserver_own_table one = {.count = 0}, other = {.count = 0};
     tell(&one, 3, "x", 1);
     tell(&one, 1, "x", 5);
@@ -91,12 +85,12 @@ static void sums_of_sums_are_the_sum_of_all(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_mean_is_weighted_by_samples),
-        cmocka_unit_test(names_come_in_order_whoever_reports_first),
-        cmocka_unit_test(the_largest_numbers_do_not_overflow),
-        cmocka_unit_test(equal_values_have_that_mean_to_the_bit),
-        cmocka_unit_test(names_beyond_the_limit_are_dropped_and_counted),
-        cmocka_unit_test(sums_of_sums_are_the_sum_of_all),
+        fed_unit_test(the_mean_is_weighted_by_samples),
+        fed_unit_test(names_come_in_order_whoever_reports_first),
+        fed_unit_test(the_largest_numbers_do_not_overflow),
+        fed_unit_test(equal_values_have_that_mean_to_the_bit),
+        fed_unit_test(names_beyond_the_limit_are_dropped_and_counted),
+        fed_unit_test(sums_of_sums_are_the_sum_of_all),
     };
     return cmocka_run_group_tests_name("own_table", tests, NULL, NULL);
 }

@@ -406,8 +406,7 @@ static void a_waiting_task_is_not_overtaken_by_smaller_ones(void **state) {
     assert_true(runs(c, 1) && !runs(c, 2) && !runs(c, 3));
 }
 
-static void the_estimate_covers_the_vectors_of_a_task(void **state) {
-    (void)state;
+static void the_estimate_covers_the_vectors_of_a_task(void) {
     fed_error err = {0};
     fedserver_task task = {.strategy = "fedadam:lr=0.01", .codec_down = "float32"};
     uint64_t with_state = 0, without = 0;
@@ -525,7 +524,7 @@ int main(void) {
         WITH_COORDINATOR(a_task_that_does_not_fit_waits_and_says_why),
         WITH_COORDINATOR(a_task_that_never_fits_is_refused),
         WITH_COORDINATOR(a_waiting_task_is_not_overtaken_by_smaller_ones),
-        cmocka_unit_test(the_estimate_covers_the_vectors_of_a_task),
+        fed_unit_test(the_estimate_covers_the_vectors_of_a_task),
         WITH_COORDINATOR(three_tasks_with_60_devices_end_with_the_right_models_through_crashes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -25,8 +25,7 @@ static fedserver_round opened(void) {
     return round;
 }
 
-static void start_opens_round_one_without_a_deadline(void **state) {
-    (void)state;
+static void start_opens_round_one_without_a_deadline(void) {
     fedserver_round round = opened();
     assert_int_equal(round.phase, FEDSERVER_ROUND_OPEN);
     assert_int_equal(round.number, 1);
@@ -36,8 +35,7 @@ static void start_opens_round_one_without_a_deadline(void **state) {
     EXPECT(&round, TICK, 1000000, NOTHING);
 }
 
-static void the_deadline_runs_from_the_first_lease(void **state) {
-    (void)state;
+static void the_deadline_runs_from_the_first_lease(void) {
     fedserver_round round = opened();
     EXPECT(&round, CHECKIN_NEW, 100, LEASE);
     assert_int_equal(round.deadline_ms, 1100);
@@ -47,8 +45,7 @@ static void the_deadline_runs_from_the_first_lease(void **state) {
     EXPECT(&round, TICK, 1099, NOTHING);
 }
 
-static void a_full_round_lets_newcomers_wait_and_holders_go_on(void **state) {
-    (void)state;
+static void a_full_round_lets_newcomers_wait_and_holders_go_on(void) {
     fedserver_round round = opened();
     for (int k = 0; k < 3; k++) {
         EXPECT(&round, CHECKIN_NEW, 100, LEASE);
@@ -60,8 +57,7 @@ static void a_full_round_lets_newcomers_wait_and_holders_go_on(void **state) {
     assert_int_equal(round.leased, 3);
 }
 
-static void the_goal_commits_at_once(void **state) {
-    (void)state;
+static void the_goal_commits_at_once(void) {
     fedserver_round round = opened();
     EXPECT(&round, CHECKIN_NEW, 100, LEASE);
     EXPECT(&round, CHECKIN_NEW, 100, LEASE);
@@ -76,8 +72,7 @@ static void the_goal_commits_at_once(void **state) {
     assert_int_equal(round.opened_ms, 202);
 }
 
-static void a_sites_round_never_commits_by_itself(void **state) {
-    (void)state;
+static void a_sites_round_never_commits_by_itself(void) {
     const fedserver_round_rules site = {
         .rounds = 2, .cohort = 3, .goal = 2, .minimum = 1, .deadline_ms = 1000, .upstream = "7"};
     fedserver_round round = opened();
@@ -96,8 +91,7 @@ static void a_sites_round_never_commits_by_itself(void **state) {
                      FEDSERVER_DO_OPEN);
 }
 
-static void the_minimum_commits_at_the_deadline_only(void **state) {
-    (void)state;
+static void the_minimum_commits_at_the_deadline_only(void) {
     fedserver_round round = opened();
     EXPECT(&round, CHECKIN_NEW, 100, LEASE);
     EXPECT(&round, UPDATE_LEASED, 200, COUNT);
@@ -105,8 +99,7 @@ static void the_minimum_commits_at_the_deadline_only(void **state) {
     EXPECT(&round, TICK, 1100, CLOSE);
 }
 
-static void below_the_minimum_the_attempt_is_abandoned(void **state) {
-    (void)state;
+static void below_the_minimum_the_attempt_is_abandoned(void) {
     fedserver_round round = opened();
     EXPECT(&round, CHECKIN_NEW, 100, LEASE);
     EXPECT(&round, CHECKIN_NEW, 100, LEASE);
@@ -121,8 +114,7 @@ static void below_the_minimum_the_attempt_is_abandoned(void **state) {
     assert_int_equal(round.deadline_ms, 2300);
 }
 
-static void a_resumed_round_asks_anew_for_what_is_missing(void **state) {
-    (void)state;
+static void a_resumed_round_asks_anew_for_what_is_missing(void) {
     fedserver_round round = opened();
     EXPECT(&round, CHECKIN_NEW, 100, LEASE);
     EXPECT(&round, RESUMED, 5000, REOPEN);
@@ -143,8 +135,7 @@ static void a_resumed_round_asks_anew_for_what_is_missing(void **state) {
     assert_int_equal(round.deadline_ms, 6000);
 }
 
-static void what_was_counted_stays_counted_in_the_next_attempt(void **state) {
-    (void)state;
+static void what_was_counted_stays_counted_in_the_next_attempt(void) {
     const fedserver_round_rules strict = {
         .rounds = 1, .cohort = 3, .goal = 3, .minimum = 2, .deadline_ms = 1000};
     fedserver_round round = {0};
@@ -163,8 +154,7 @@ static void what_was_counted_stays_counted_in_the_next_attempt(void **state) {
     assert_int_equal(round.phase, FEDSERVER_ROUND_FULL);
 }
 
-static void the_last_commit_finishes(void **state) {
-    (void)state;
+static void the_last_commit_finishes(void) {
     fedserver_round round = opened();
     for (uint32_t number = 1; number <= rules.rounds; number++) {
         EXPECT(&round, CHECKIN_NEW, 100, LEASE);
@@ -178,8 +168,7 @@ static void the_last_commit_finishes(void **state) {
     EXPECT(&round, UPDATE_CLOSED, 6000, REFUSE_CLOSED);
 }
 
-static void a_repeated_update_is_welcome_in_every_phase(void **state) {
-    (void)state;
+static void a_repeated_update_is_welcome_in_every_phase(void) {
     fedserver_round round = {0};
     EXPECT(&round, UPDATE_COUNTED, 0, COUNTED_BEFORE);
     round = opened();
@@ -189,8 +178,7 @@ static void a_repeated_update_is_welcome_in_every_phase(void **state) {
     assert_int_equal(round.received, 0);
 }
 
-static void strangers_updates_are_refused(void **state) {
-    (void)state;
+static void strangers_updates_are_refused(void) {
     fedserver_round round = opened();
     EXPECT(&round, UPDATE_UNKNOWN, 0, REFUSE_UNKNOWN);
     EXPECT(&round, CHECKIN_NEW, 100, LEASE);
@@ -200,16 +188,14 @@ static void strangers_updates_are_refused(void **state) {
     assert_int_equal(round.received, 0);
 }
 
-static void a_clock_set_back_does_not_put_the_deadline_out_of_reach(void **state) {
-    (void)state;
+static void a_clock_set_back_does_not_put_the_deadline_out_of_reach(void) {
     fedserver_round round = opened();
     EXPECT(&round, CHECKIN_NEW, 86400000, LEASE);
     EXPECT(&round, TICK, 1000, NOTHING);
     EXPECT(&round, TICK, 2000, REOPEN);
 }
 
-static void a_slot_whose_device_was_shut_out_is_given_to_another(void **state) {
-    (void)state;
+static void a_slot_whose_device_was_shut_out_is_given_to_another(void) {
     fedserver_round round = opened();
     for (int k = 0; k < 3; k++) {
         EXPECT(&round, CHECKIN_NEW, 100, LEASE);
@@ -221,8 +207,7 @@ static void a_slot_whose_device_was_shut_out_is_given_to_another(void **state) {
     EXPECT(&round, CHECKIN_NEW, 300, WAIT_FULL);
 }
 
-static void who_comes_early_waits_for_its_turn_and_who_is_not_wanted_for_a_task(void **state) {
-    (void)state;
+static void who_comes_early_waits_for_its_turn_and_who_is_not_wanted_for_a_task(void) {
     fedserver_round round = {0};
     EXPECT(&round, CHECKIN_EARLY, 0, WAIT_NO_TASK);
     round = opened();
@@ -243,8 +228,7 @@ static fedserver_round flows(void) {
     return round;
 }
 
-static void asynchronous_a_report_frees_its_slot_at_once(void **state) {
-    (void)state;
+static void asynchronous_a_report_frees_its_slot_at_once(void) {
     fedserver_round round = flows();
     for (int k = 0; k < 3; k++) {
         FLOW(&round, CHECKIN_NEW, 100, LEASE);
@@ -259,8 +243,7 @@ static void asynchronous_a_report_frees_its_slot_at_once(void **state) {
     FLOW(&round, CHECKIN_NEW, 1200, LEASE);
 }
 
-static void asynchronous_the_goal_commits_and_leases_stand_from_round_to_round(void **state) {
-    (void)state;
+static void asynchronous_the_goal_commits_and_leases_stand_from_round_to_round(void) {
     fedserver_round round = flows();
     for (uint32_t k = 0; k < flowing.goal; k++) {
         FLOW(&round, TICK, 200, NOTHING);
@@ -296,8 +279,7 @@ asynchronous_the_deadline_runs_from_the_first_update_and_abandons_nothing(void *
     FLOW(&round, TICK, 900000, CLOSE);
 }
 
-static void asynchronous_too_old_an_update_is_refused(void **state) {
-    (void)state;
+static void asynchronous_too_old_an_update_is_refused(void) {
     fedserver_round round = flows();
     FLOW(&round, CHECKIN_NEW, 100, LEASE);
     FLOW(&round, UPDATE_STALE, 100, REFUSE_STALE);
@@ -306,8 +288,7 @@ static void asynchronous_too_old_an_update_is_refused(void **state) {
     assert_int_equal(round.leased, 1);
 }
 
-static void an_update_weighs_less_the_older_its_model_is(void **state) {
-    (void)state;
+static void an_update_weighs_less_the_older_its_model_is(void) {
     static const struct {
         uint32_t staleness, weight;
     } cases[] = {{0, 64}, {1, 45}, {2, 37}, {3, 32}, {8, 21}, {15, 16}, {63, 8}, {1000, 2}};
@@ -322,8 +303,7 @@ static void an_update_weighs_less_the_older_its_model_is(void **state) {
 
 /* -- closing -- */
 
-static void a_round_that_closes_gives_no_lease_and_counts_nothing(void **state) {
-    (void)state;
+static void a_round_that_closes_gives_no_lease_and_counts_nothing(void) {
     fedserver_round round = opened();
     for (int k = 0; k < 3; k++) {
         EXPECT(&round, CHECKIN_NEW, 100, LEASE);
@@ -354,8 +334,7 @@ static void a_round_that_closes_gives_no_lease_and_counts_nothing(void **state) 
     assert_int_equal(round.closing_ms, 0);
 }
 
-static void only_a_round_that_closes_can_be_committed(void **state) {
-    (void)state;
+static void only_a_round_that_closes_can_be_committed(void) {
     fedserver_round round = opened();
     EXPECT(&round, COMMITTED, 100, NOTHING);
     for (int k = 0; k < 3; k++) {
@@ -381,8 +360,7 @@ static fedserver_round flowing_closes(void) {
     return round;
 }
 
-static void asynchronous_while_a_round_closes_updates_count_in_the_next(void **state) {
-    (void)state;
+static void asynchronous_while_a_round_closes_updates_count_in_the_next(void) {
     fedserver_round round = flowing_closes();
     assert_int_equal(fedserver_round_counting(&round), 2);
     FLOW(&round, CHECKIN_NEW, 1250, WAIT_CLOSING);
@@ -404,8 +382,7 @@ static void asynchronous_while_a_round_closes_updates_count_in_the_next(void **s
     FLOW(&round, COMMITTED, 2500, FINISH);
 }
 
-static void asynchronous_no_update_counts_after_the_last_round(void **state) {
-    (void)state;
+static void asynchronous_no_update_counts_after_the_last_round(void) {
     fedserver_round round = flowing_closes();
     round.number = flowing.rounds;
     FLOW(&round, UPDATE_LEASED, 1300, REFUSE_CLOSED);
@@ -472,8 +449,7 @@ static void walk(const fedserver_round_rules *r, fedserver_round round, int64_t 
     }
 }
 
-static void every_reachable_state_keeps_the_invariants(void **state) {
-    (void)state;
+static void every_reachable_state_keeps_the_invariants(void) {
     walk(&rules, (fedserver_round){0}, 1000, 4);
     walk(&rules, opened(), 1000, 4);
     walk(&flowing, flows(), 1000, 4);
@@ -488,31 +464,31 @@ static void every_reachable_state_keeps_the_invariants(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(start_opens_round_one_without_a_deadline),
-        cmocka_unit_test(the_deadline_runs_from_the_first_lease),
-        cmocka_unit_test(a_full_round_lets_newcomers_wait_and_holders_go_on),
-        cmocka_unit_test(the_goal_commits_at_once),
-        cmocka_unit_test(a_sites_round_never_commits_by_itself),
-        cmocka_unit_test(the_minimum_commits_at_the_deadline_only),
-        cmocka_unit_test(below_the_minimum_the_attempt_is_abandoned),
-        cmocka_unit_test(a_resumed_round_asks_anew_for_what_is_missing),
-        cmocka_unit_test(what_was_counted_stays_counted_in_the_next_attempt),
-        cmocka_unit_test(the_last_commit_finishes),
-        cmocka_unit_test(a_repeated_update_is_welcome_in_every_phase),
-        cmocka_unit_test(strangers_updates_are_refused),
-        cmocka_unit_test(a_clock_set_back_does_not_put_the_deadline_out_of_reach),
-        cmocka_unit_test(a_slot_whose_device_was_shut_out_is_given_to_another),
-        cmocka_unit_test(who_comes_early_waits_for_its_turn_and_who_is_not_wanted_for_a_task),
-        cmocka_unit_test(asynchronous_a_report_frees_its_slot_at_once),
-        cmocka_unit_test(asynchronous_the_goal_commits_and_leases_stand_from_round_to_round),
+        fed_unit_test(start_opens_round_one_without_a_deadline),
+        fed_unit_test(the_deadline_runs_from_the_first_lease),
+        fed_unit_test(a_full_round_lets_newcomers_wait_and_holders_go_on),
+        fed_unit_test(the_goal_commits_at_once),
+        fed_unit_test(a_sites_round_never_commits_by_itself),
+        fed_unit_test(the_minimum_commits_at_the_deadline_only),
+        fed_unit_test(below_the_minimum_the_attempt_is_abandoned),
+        fed_unit_test(a_resumed_round_asks_anew_for_what_is_missing),
+        fed_unit_test(what_was_counted_stays_counted_in_the_next_attempt),
+        fed_unit_test(the_last_commit_finishes),
+        fed_unit_test(a_repeated_update_is_welcome_in_every_phase),
+        fed_unit_test(strangers_updates_are_refused),
+        fed_unit_test(a_clock_set_back_does_not_put_the_deadline_out_of_reach),
+        fed_unit_test(a_slot_whose_device_was_shut_out_is_given_to_another),
+        fed_unit_test(who_comes_early_waits_for_its_turn_and_who_is_not_wanted_for_a_task),
+        fed_unit_test(asynchronous_a_report_frees_its_slot_at_once),
+        fed_unit_test(asynchronous_the_goal_commits_and_leases_stand_from_round_to_round),
         cmocka_unit_test(asynchronous_the_deadline_runs_from_the_first_update_and_abandons_nothing),
-        cmocka_unit_test(asynchronous_too_old_an_update_is_refused),
-        cmocka_unit_test(an_update_weighs_less_the_older_its_model_is),
-        cmocka_unit_test(a_round_that_closes_gives_no_lease_and_counts_nothing),
-        cmocka_unit_test(only_a_round_that_closes_can_be_committed),
-        cmocka_unit_test(asynchronous_while_a_round_closes_updates_count_in_the_next),
-        cmocka_unit_test(asynchronous_no_update_counts_after_the_last_round),
-        cmocka_unit_test(every_reachable_state_keeps_the_invariants),
+        fed_unit_test(asynchronous_too_old_an_update_is_refused),
+        fed_unit_test(an_update_weighs_less_the_older_its_model_is),
+        fed_unit_test(a_round_that_closes_gives_no_lease_and_counts_nothing),
+        fed_unit_test(only_a_round_that_closes_can_be_committed),
+        fed_unit_test(asynchronous_while_a_round_closes_updates_count_in_the_next),
+        fed_unit_test(asynchronous_no_update_counts_after_the_last_round),
+        fed_unit_test(every_reachable_state_keeps_the_invariants),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,8 +23,7 @@ static fedserver_claim claim(int64_t device, uint64_t weight, double norm) {
                              .loss = 1};
 }
 
-static void fair_claims_count_as_they_are(void **state) {
-    (void)state;
+static void fair_claims_count_as_they_are(void) {
     fedserver_claim c[] = {claim(1, 6, 2), claim(2, 4, 1), claim(3, 3, 3)};
     const fedserver_shares s = settle(c, 3, 0.5);
     assert_true(s.as_claimed);
@@ -37,23 +36,20 @@ static void fair_claims_count_as_they_are(void **state) {
     assert_false(s.heaviest_lowered || s.furthest_lowered);
 }
 
-static void two_devices_are_not_compared(void **state) {
-    (void)state;
+static void two_devices_are_not_compared(void) {
     fedserver_claim c[] = {claim(1, 1000, 9), claim(2, 1, 1)};
     assert_true(settle(c, 2, 0.5).as_claimed);
     assert_false(settle(c, 2, 0.75).as_claimed);
     assert_true(fabs((double)c[0].share / (double)c[1].share - 3) < 1e-6);
 }
 
-static void no_limit_takes_every_claim(void **state) {
-    (void)state;
+static void no_limit_takes_every_claim(void) {
     fedserver_claim c[] = {claim(1, 1, 1), claim(2, 1, 1), claim(3, 1 << 20, 1e4)};
     assert_true(settle(c, 3, 1).as_claimed);
 }
 
 /* Rule 1: the weight. */
-static void a_share_is_the_most_that_a_device_weighs(void **state) {
-    (void)state;
+static void a_share_is_the_most_that_a_device_weighs(void) {
     static const double most[] = {0.5, 0.4, 0.3, 0.26};
     for (size_t k = 0; k < sizeof most / sizeof most[0]; k++) {
         fedserver_claim c[] = {claim(1, 5, 1), claim(2, 1 << 20, 1), claim(3, 7, 1),
@@ -68,8 +64,7 @@ static void a_share_is_the_most_that_a_device_weighs(void **state) {
 }
 
 /* Rule 2: weight times norm. */
-static void a_long_update_is_shortened_and_its_weight_stays(void **state) {
-    (void)state;
+static void a_long_update_is_shortened_and_its_weight_stays(void) {
     fedserver_claim c[] = {claim(1, 10, 1), claim(2, 10, 1), claim(3, 10, 10000)};
     const fedserver_shares s = settle(c, 3, 0.5);
     assert_true(s.furthest == 3 && s.furthest_lowered && !s.heaviest_lowered);
@@ -80,8 +75,7 @@ static void a_long_update_is_shortened_and_its_weight_stays(void **state) {
     assert_true(fabs(reach / (2.0 * c[0].count) - 1) < 1e-3);
 }
 
-static void a_devices_updates_are_taken_together(void **state) {
-    (void)state;
+static void a_devices_updates_are_taken_together(void) {
     fedserver_claim c[] = {claim(1, 10, 1), claim(7, 30, 1), claim(2, 10, 1), claim(7, 10, 1),
                            claim(7, 40, 1)};
     const fedserver_shares s = settle(c, 5, 0.5);
@@ -92,8 +86,7 @@ static void a_devices_updates_are_taken_together(void **state) {
 }
 
 /* Updates of one device are put in the order of their weights: the longest may be any of them. */
-static void a_devices_norm_is_that_of_its_longest_update(void **state) {
-    (void)state;
+static void a_devices_norm_is_that_of_its_longest_update(void) {
     enum { UPDATES = 3 };
     for (uint64_t longest = 0; longest < UPDATES; longest++) {
         fedserver_claim c[UPDATES + 2] = {claim(1, 10, 1), claim(2, 10, 1)};
@@ -107,8 +100,7 @@ static void a_devices_norm_is_that_of_its_longest_update(void **state) {
 }
 
 /* All of a device's updates reach as far as their sum: each of them is shortened. */
-static void a_devices_long_updates_are_shortened_together(void **state) {
-    (void)state;
+static void a_devices_long_updates_are_shortened_together(void) {
     fedserver_claim c[] = {claim(1, 10, 1), claim(2, 10, 1), claim(3, 5, 1000), claim(3, 5, 1000)};
     const fedserver_shares s = settle(c, 4, 0.5);
     assert_true(s.furthest == 3 && s.furthest_lowered && !s.heaviest_lowered);
@@ -117,8 +109,7 @@ static void a_devices_long_updates_are_shortened_together(void **state) {
 }
 
 /* What a clipped update adds is what counts for rule 2; what is named is the norm that it had. */
-static void a_clipped_update_reaches_as_far_as_it_was_clipped(void **state) {
-    (void)state;
+static void a_clipped_update_reaches_as_far_as_it_was_clipped(void) {
     fedserver_claim c[] = {claim(1, 10, 1), claim(2, 10, 1), claim(3, 10, 10000)};
     c[2].counted = 1.5;
     const fedserver_shares s = settle(c, 3, 0.5);
@@ -126,8 +117,7 @@ static void a_clipped_update_reaches_as_far_as_it_was_clipped(void **state) {
     assert_true(s.furthest == 3 && s.furthest_norm == 10000);
 }
 
-static void the_largest_round_there_can_be_fits_the_sum(void **state) {
-    (void)state;
+static void the_largest_round_there_can_be_fits_the_sum(void) {
     enum { MANY = 1000000 };
     fedserver_claim *c = malloc(MANY * sizeof *c);
     assert_non_null(c);
@@ -140,8 +130,7 @@ static void the_largest_round_there_can_be_fits_the_sum(void **state) {
     free(c);
 }
 
-static void neither_order_nor_arrival_changes_a_bit(void **state) {
-    (void)state;
+static void neither_order_nor_arrival_changes_a_bit(void) {
     enum { MANY = 40, ORDERS = 50 };
     fedserver_claim first[MANY], c[MANY];
     fed_rng rng;
@@ -177,8 +166,7 @@ static void neither_order_nor_arrival_changes_a_bit(void **state) {
     }
 }
 
-static void one_devices_loss_does_not_become_the_rounds(void **state) {
-    (void)state;
+static void one_devices_loss_does_not_become_the_rounds(void) {
     fedserver_claim c[] = {claim(1, 10, 1), claim(2, 10, 1), claim(3, 10, 1)};
     c[0].loss = 2;
     assert_true(settle(c, 3, 0.5).loss == 4.0 / 3);
@@ -187,8 +175,7 @@ static void one_devices_loss_does_not_become_the_rounds(void **state) {
 }
 
 /* In floating point the order of these would decide. */
-static void no_order_changes_a_bit_of_the_loss(void **state) {
-    (void)state;
+static void no_order_changes_a_bit_of_the_loss(void) {
     enum { COUNT = 200, ORDERS = 20 };
     static fedserver_claim c[COUNT];
     fed_rng rng;
@@ -217,8 +204,7 @@ static void no_order_changes_a_bit_of_the_loss(void **state) {
     }
 }
 
-static void the_largest_losses_fit_the_sum(void **state) {
-    (void)state;
+static void the_largest_losses_fit_the_sum(void) {
     fedserver_claim c[] = {claim(1, 1 << 28, 1), claim(2, (1 << 28) - 1, 1)};
     c[0].loss = c[1].loss = 1e12f;
     assert_true(settle(c, 2, 1).loss == (double)1e12f);
@@ -230,20 +216,20 @@ static void the_largest_losses_fit_the_sum(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fair_claims_count_as_they_are),
-        cmocka_unit_test(two_devices_are_not_compared),
-        cmocka_unit_test(no_limit_takes_every_claim),
-        cmocka_unit_test(a_share_is_the_most_that_a_device_weighs),
-        cmocka_unit_test(a_long_update_is_shortened_and_its_weight_stays),
-        cmocka_unit_test(a_devices_updates_are_taken_together),
-        cmocka_unit_test(a_devices_norm_is_that_of_its_longest_update),
-        cmocka_unit_test(a_devices_long_updates_are_shortened_together),
-        cmocka_unit_test(a_clipped_update_reaches_as_far_as_it_was_clipped),
-        cmocka_unit_test(the_largest_round_there_can_be_fits_the_sum),
-        cmocka_unit_test(neither_order_nor_arrival_changes_a_bit),
-        cmocka_unit_test(one_devices_loss_does_not_become_the_rounds),
-        cmocka_unit_test(no_order_changes_a_bit_of_the_loss),
-        cmocka_unit_test(the_largest_losses_fit_the_sum),
+        fed_unit_test(fair_claims_count_as_they_are),
+        fed_unit_test(two_devices_are_not_compared),
+        fed_unit_test(no_limit_takes_every_claim),
+        fed_unit_test(a_share_is_the_most_that_a_device_weighs),
+        fed_unit_test(a_long_update_is_shortened_and_its_weight_stays),
+        fed_unit_test(a_devices_updates_are_taken_together),
+        fed_unit_test(a_devices_norm_is_that_of_its_longest_update),
+        fed_unit_test(a_devices_long_updates_are_shortened_together),
+        fed_unit_test(a_clipped_update_reaches_as_far_as_it_was_clipped),
+        fed_unit_test(the_largest_round_there_can_be_fits_the_sum),
+        fed_unit_test(neither_order_nor_arrival_changes_a_bit),
+        fed_unit_test(one_devices_loss_does_not_become_the_rounds),
+        fed_unit_test(no_order_changes_a_bit_of_the_loss),
+        fed_unit_test(the_largest_losses_fit_the_sum),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,8 +25,7 @@ static void count_some(fedserver_tally *tally, uint32_t seed, uint32_t expected[
     }
 }
 
-static void each_device_has_its_number(void **state) {
-    (void)state;
+static void each_device_has_its_number(void) {
     fedserver_tally tally = {0};
     for (uint32_t round = 0; round < 3; round++) {
         uint32_t expected[DEVICES] = {0};
@@ -48,7 +47,7 @@ static void each_device_has_its_number(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_device_has_its_number),
+        fed_unit_test(each_device_has_its_number),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

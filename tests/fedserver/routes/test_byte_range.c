@@ -12,8 +12,7 @@ static fedserver_range_kind read_range(const char *range, const char *if_range, 
     return fedserver_range_read(range, if_range, TOTAL, tag, first, len);
 }
 
-static void ranges_are_cut_to_what_there_is(void **state) {
-    (void)state;
+static void ranges_are_cut_to_what_there_is(void) {
     static const struct {
         const char *text;
         uint64_t first, len;
@@ -38,8 +37,7 @@ static void ranges_are_cut_to_what_there_is(void **state) {
     }
 }
 
-static void what_begins_behind_the_end_is_no_part(void **state) {
-    (void)state;
+static void what_begins_behind_the_end_is_no_part(void) {
     static const char *const cases[] = {"bytes=100-", "bytes=100-200", "bytes=-0",
                                         "bytes=99999999999999999999999999-"};
     uint64_t first, len;
@@ -52,8 +50,7 @@ static void what_begins_behind_the_end_is_no_part(void **state) {
                      FEDSERVER_RANGE_NONE);
 }
 
-static void what_is_no_range_means_everything(void **state) {
-    (void)state;
+static void what_is_no_range_means_everything(void) {
     static const char *const cases[] = {
         "",           "bytes",      "bytes=",    "bytes=-",   "bytes=5",       "bytes=a-",
         "bytes=5-a",  "bytes=5-6-", "bytes=9-5", "bytes= 5-", "bytes=5 -",     "bytes=+5-",
@@ -66,8 +63,7 @@ static void what_is_no_range_means_everything(void **state) {
     }
 }
 
-static void a_range_of_other_bytes_means_everything(void **state) {
-    (void)state;
+static void a_range_of_other_bytes_means_everything(void) {
     uint64_t first, len;
     assert_int_equal(read_range("bytes=5-", "\"0123456789abcdef\"", &first, &len),
                      FEDSERVER_RANGE_PART);
@@ -80,10 +76,10 @@ static void a_range_of_other_bytes_means_everything(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ranges_are_cut_to_what_there_is),
-        cmocka_unit_test(what_begins_behind_the_end_is_no_part),
-        cmocka_unit_test(what_is_no_range_means_everything),
-        cmocka_unit_test(a_range_of_other_bytes_means_everything),
+        fed_unit_test(ranges_are_cut_to_what_there_is),
+        fed_unit_test(what_begins_behind_the_end_is_no_part),
+        fed_unit_test(what_is_no_range_means_everything),
+        fed_unit_test(a_range_of_other_bytes_means_everything),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -86,13 +86,11 @@ static void slot_goes_to_another(const char *task) {
     coordinator_teardown(&c);
 }
 
-static void test_its_slot_is_another_ones_at_once(void **state) {
-    (void)state;
+static void test_its_slot_is_another_ones_at_once(void) {
     slot_goes_to_another(SYNCHRONOUS);
 }
 
-static void test_so_it_is_in_asynchronous_rounds(void **state) {
-    (void)state;
+static void test_so_it_is_in_asynchronous_rounds(void) {
     slot_goes_to_another(ASYNCHRONOUS);
 }
 
@@ -111,8 +109,7 @@ static void decline_outlives_a_restart(const char *task) {
     coordinator_teardown(&c);
 }
 
-static void test_a_restart_knows_of_it(void **state) {
-    (void)state;
+static void test_a_restart_knows_of_it(void) {
     decline_outlives_a_restart(SYNCHRONOUS);
     decline_outlives_a_restart(ASYNCHRONOUS);
 }
@@ -228,9 +225,9 @@ static void test_what_is_no_decline_is_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_its_slot_is_another_ones_at_once),
-        cmocka_unit_test(test_so_it_is_in_asynchronous_rounds),
-        cmocka_unit_test(test_a_restart_knows_of_it),
+        fed_unit_test(test_its_slot_is_another_ones_at_once),
+        fed_unit_test(test_so_it_is_in_asynchronous_rounds),
+        fed_unit_test(test_a_restart_knows_of_it),
         DECLINING(test_it_may_be_sent_again),
         DECLINING(test_after_a_day_the_device_is_asked_again),
         WITH_COORDINATOR(test_it_is_of_one_task),

@@ -59,8 +59,7 @@ static void check_trimmed(size_t count, size_t cut) {
     }
 }
 
-static void the_middle_is_found_in_any_number_of_values(void **state) {
-    (void)state;
+static void the_middle_is_found_in_any_number_of_values(void) {
     for (size_t count = 1; count <= MOST; count += count < 20 ? 1 : 7) {
         fill(count);
         check_trimmed(count, 0);
@@ -71,8 +70,7 @@ static void the_middle_is_found_in_any_number_of_values(void **state) {
 }
 
 /* Nearer to the centre than all others. */
-static void krum_chooses_by_nearness(void **state) {
-    (void)state;
+static void krum_chooses_by_nearness(void) {
     fed_error err = {0};
     enum { COUNT = 40, BEST = 23 };
     fill(COUNT);
@@ -90,8 +88,7 @@ static void krum_chooses_by_nearness(void **state) {
     clear();
 }
 
-static void with_as_many_chosen_as_there_are_krum_is_the_mean(void **state) {
-    (void)state;
+static void with_as_many_chosen_as_there_are_krum_is_the_mean(void) {
     fed_error err = {0};
     for (size_t count = 1; count < 5; count++) { /* fewer than f + 3 too */
         fill(count);
@@ -107,8 +104,7 @@ static void with_as_many_chosen_as_there_are_krum_is_the_mean(void **state) {
     }
 }
 
-static void of_equal_updates_the_first_device_s_is_taken(void **state) {
-    (void)state;
+static void of_equal_updates_the_first_device_s_is_taken(void) {
     fed_error err = {0};
     fill(1);
     for (size_t k = 1; k < 6; k++) {
@@ -121,10 +117,10 @@ static void of_equal_updates_the_first_device_s_is_taken(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_middle_is_found_in_any_number_of_values),
-        cmocka_unit_test(krum_chooses_by_nearness),
-        cmocka_unit_test(with_as_many_chosen_as_there_are_krum_is_the_mean),
-        cmocka_unit_test(of_equal_updates_the_first_device_s_is_taken),
+        fed_unit_test(the_middle_is_found_in_any_number_of_values),
+        fed_unit_test(krum_chooses_by_nearness),
+        fed_unit_test(with_as_many_chosen_as_there_are_krum_is_the_mean),
+        fed_unit_test(of_equal_updates_the_first_device_s_is_taken),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,8 +21,7 @@ static void keep(void *user, float *block, size_t first, size_t width) {
     memcpy(user, block, sizeof(float[4][COLUMNS]));
 }
 
-static void rows_are_in_the_order_of_device_and_lease(void **state) {
-    (void)state;
+static void rows_are_in_the_order_of_device_and_lease(void) {
     fed_error err = {0};
     char directory[256];
     fedserver_rows rows;
@@ -43,8 +42,7 @@ static void rows_are_in_the_order_of_device_and_lease(void **state) {
     fed_test_rmdir(directory);
 }
 
-static void nothing_is_left_in_the_directory_even_while_it_is_open(void **state) {
-    (void)state;
+static void nothing_is_left_in_the_directory_even_while_it_is_open(void) {
     fed_error err = {0};
     char directory[256];
     fedserver_rows rows;
@@ -63,8 +61,7 @@ static void nothing_is_left_in_the_directory_even_while_it_is_open(void **state)
     fed_test_rmdir(directory);
 }
 
-static void a_directory_that_is_not_there_is_named(void **state) {
-    (void)state;
+static void a_directory_that_is_not_there_is_named(void) {
     fed_error err = {0};
     fedserver_rows rows;
     assert_fed_status(fedserver_rows_open(&rows, "nowhere", COLUMNS, &err), FED_EIO);
@@ -87,8 +84,7 @@ static void check_peak(size_t before, size_t times) {
 }
 
 /* 144 MiB of values; row k holds k everywhere, but for the last one, which is hostile. */
-static void memory_is_bounded_whatever_the_numbers_of_updates_and_parameters(void **state) {
-    (void)state;
+static void memory_is_bounded_whatever_the_numbers_of_updates_and_parameters(void) {
     enum { MANY_COLUMNS = 1 << 20, ROWS = 36 };
     fed_error err = {0};
     char directory[256];
@@ -120,10 +116,10 @@ static void memory_is_bounded_whatever_the_numbers_of_updates_and_parameters(voi
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_are_in_the_order_of_device_and_lease),
-        cmocka_unit_test(nothing_is_left_in_the_directory_even_while_it_is_open),
-        cmocka_unit_test(a_directory_that_is_not_there_is_named),
-        cmocka_unit_test(memory_is_bounded_whatever_the_numbers_of_updates_and_parameters),
+        fed_unit_test(rows_are_in_the_order_of_device_and_lease),
+        fed_unit_test(nothing_is_left_in_the_directory_even_while_it_is_open),
+        fed_unit_test(a_directory_that_is_not_there_is_named),
+        fed_unit_test(memory_is_bounded_whatever_the_numbers_of_updates_and_parameters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

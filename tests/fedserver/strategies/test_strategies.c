@@ -5,8 +5,7 @@
 
 #include "fedserver/task/config.h"
 
-static void a_spec_names_either_half_or_both(void **state) {
-    (void)state;
+static void a_spec_names_either_half_or_both(void) {
     fed_error err = {0};
     fedserver_strategy s;
     assert_fed_ok_err(fedserver_strategy_parse("fedadam:lr=0.5,tau=1e-2", &s, &err));
@@ -34,8 +33,7 @@ static fed_status parse_task(const char *strategy, const char *more, fedserver_c
     return fedserver_config_parse("t.json", text, strlen(text), config, err);
 }
 
-static void a_task_keeps_its_strategy_as_it_is_written(void **state) {
-    (void)state;
+static void a_task_keeps_its_strategy_as_it_is_written(void) {
     static const char *const specs[] = {"fedavg", "fedadam:lr=0.03", "fedavgm:m=0.5+clip:norm=3",
                                         "multikrum:f=2,m=5", "median"};
     for (size_t k = 0; k < sizeof specs / sizeof specs[0]; k++) {
@@ -49,8 +47,7 @@ static void a_task_keeps_its_strategy_as_it_is_written(void **state) {
     }
 }
 
-static void mistakes_are_explained(void **state) {
-    (void)state;
+static void mistakes_are_explained(void) {
     static const struct {
         const char *strategy, *more, *words[3];
     } cases[] = {
@@ -82,8 +79,7 @@ static void mistakes_are_explained(void **state) {
     }
 }
 
-static void krum_takes_as_many_updates_as_it_has_memory_for(void **state) {
-    (void)state;
+static void krum_takes_as_many_updates_as_it_has_memory_for(void) {
     fed_error err = {0};
     fedcodec codec;
     fedserver_strategy s;
@@ -94,8 +90,7 @@ static void krum_takes_as_many_updates_as_it_has_memory_for(void **state) {
     assert_fed_says(err, "at most 1024 updates");
 }
 
-static void a_state_of_the_wrong_size_is_not_started_with(void **state) {
-    (void)state;
+static void a_state_of_the_wrong_size_is_not_started_with(void) {
     fed_error err = {0};
     coordinator c;
     coordinator_setup(&c);
@@ -119,11 +114,11 @@ static void a_state_of_the_wrong_size_is_not_started_with(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_spec_names_either_half_or_both),
-        cmocka_unit_test(a_task_keeps_its_strategy_as_it_is_written),
-        cmocka_unit_test(mistakes_are_explained),
-        cmocka_unit_test(krum_takes_as_many_updates_as_it_has_memory_for),
-        cmocka_unit_test(a_state_of_the_wrong_size_is_not_started_with),
+        fed_unit_test(a_spec_names_either_half_or_both),
+        fed_unit_test(a_task_keeps_its_strategy_as_it_is_written),
+        fed_unit_test(mistakes_are_explained),
+        fed_unit_test(krum_takes_as_many_updates_as_it_has_memory_for),
+        fed_unit_test(a_state_of_the_wrong_size_is_not_started_with),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,8 +11,7 @@ static fed_status parse(const char *text, fedserver_config *config, fed_error *e
     return fedserver_config_parse("conf/t.json", text, strlen(text), config, err);
 }
 
-static void what_is_left_out_has_its_default(void **state) {
-    (void)state;
+static void what_is_left_out_has_its_default(void) {
     fedserver_config config;
     fed_error err = {0};
     assert_fed_ok_err(parse("{\"model\": \"lr\", \"rounds\": 100, \"cohort\": 10}", &config, &err));
@@ -39,8 +38,7 @@ static void what_is_left_out_has_its_default(void **state) {
     assert_string_equal(config.initial, "");
 }
 
-static void goal_and_cohort_say_each_other(void **state) {
-    (void)state;
+static void goal_and_cohort_say_each_other(void) {
     static const struct {
         const char *keys;
         uint32_t cohort, goal;
@@ -62,8 +60,7 @@ static void goal_and_cohort_say_each_other(void **state) {
     }
 }
 
-static void every_key_is_taken(void **state) {
-    (void)state;
+static void every_key_is_taken(void) {
     fedserver_config config;
     fed_error err = {0};
     assert_fed_ok_err(
@@ -97,8 +94,7 @@ static void every_key_is_taken(void **state) {
 }
 
 /* An optimizer's text goes to the devices as it is; its rate is the one that counts. */
-static void an_optimizer_is_a_spec(void **state) {
-    (void)state;
+static void an_optimizer_is_a_spec(void) {
     static const char spec[] = "momentum:lr=0.5,m=0.8+cosine:steps=100+clip:norm=1";
     char text[256];
     snprintf(text, sizeof text,
@@ -112,8 +108,7 @@ static void an_optimizer_is_a_spec(void **state) {
     assert_true(config.task.wire.learning_rate == 0.5f);
 }
 
-static void a_phase_changes_what_it_names_and_keeps_the_rest(void **state) {
-    (void)state;
+static void a_phase_changes_what_it_names_and_keeps_the_rest(void) {
     fedserver_config config;
     fed_error err = {0};
     assert_fed_ok_err(
@@ -152,8 +147,7 @@ static void a_phase_changes_what_it_names_and_keeps_the_rest(void **state) {
     }
 }
 
-static void a_phase_may_change_numbers_of_the_optimizer_only(void **state) {
-    (void)state;
+static void a_phase_may_change_numbers_of_the_optimizer_only(void) {
     static const struct {
         const char *first, *later;
         bool good;
@@ -282,8 +276,7 @@ static const struct {
      {":2: key \"phases[0].codec_up\": median looks at each value by itself"}},
 };
 
-static void mistakes_are_named_with_file_line_and_key(void **state) {
-    (void)state;
+static void mistakes_are_named_with_file_line_and_key(void) {
     for (size_t k = 0; k < sizeof mistakes / sizeof mistakes[0]; k++) {
         fedserver_config config;
         fed_error err = {0};
@@ -322,8 +315,7 @@ static fed_status read_task(const char *path, float **values, size_t *size, fed_
     return fedserver_config_values(&config, values, size, err);
 }
 
-static void the_initial_model_lies_beside_the_task_file_and_must_fit(void **state) {
-    (void)state;
+static void the_initial_model_lies_beside_the_task_file_and_must_fit(void) {
     char directory[256];
     char path[300];
     fed_error err = {0};
@@ -340,8 +332,7 @@ static void the_initial_model_lies_beside_the_task_file_and_must_fit(void **stat
     fed_test_rmdir(directory);
 }
 
-static void the_seed_decides_the_random_weights(void **state) {
-    (void)state;
+static void the_seed_decides_the_random_weights(void) {
     char directory[256];
     char path[300];
     fed_error err = {0};
@@ -365,8 +356,7 @@ static void the_seed_decides_the_random_weights(void **state) {
     fed_test_rmdir(directory);
 }
 
-static void a_model_file_lies_beside_the_task_file(void **state) {
-    (void)state;
+static void a_model_file_lies_beside_the_task_file(void) {
     char directory[200], path[300];
     fed_test_tmpdir(directory, sizeof directory);
     snprintf(path, sizeof path, "%s/task.json", directory);
@@ -386,16 +376,16 @@ static void a_model_file_lies_beside_the_task_file(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_left_out_has_its_default),
-        cmocka_unit_test(goal_and_cohort_say_each_other),
-        cmocka_unit_test(every_key_is_taken),
-        cmocka_unit_test(an_optimizer_is_a_spec),
-        cmocka_unit_test(a_phase_changes_what_it_names_and_keeps_the_rest),
-        cmocka_unit_test(a_phase_may_change_numbers_of_the_optimizer_only),
-        cmocka_unit_test(mistakes_are_named_with_file_line_and_key),
-        cmocka_unit_test(the_initial_model_lies_beside_the_task_file_and_must_fit),
-        cmocka_unit_test(a_model_file_lies_beside_the_task_file),
-        cmocka_unit_test(the_seed_decides_the_random_weights),
+        fed_unit_test(what_is_left_out_has_its_default),
+        fed_unit_test(goal_and_cohort_say_each_other),
+        fed_unit_test(every_key_is_taken),
+        fed_unit_test(an_optimizer_is_a_spec),
+        fed_unit_test(a_phase_changes_what_it_names_and_keeps_the_rest),
+        fed_unit_test(a_phase_may_change_numbers_of_the_optimizer_only),
+        fed_unit_test(mistakes_are_named_with_file_line_and_key),
+        fed_unit_test(the_initial_model_lies_beside_the_task_file_and_must_fit),
+        fed_unit_test(a_model_file_lies_beside_the_task_file),
+        fed_unit_test(the_seed_decides_the_random_weights),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,8 +23,7 @@ static const fedserver_field *find(const char *name) {
     return NULL;
 }
 
-static void names_are_unlike(void **state) {
-    (void)state;
+static void names_are_unlike(void) {
     for (fedserver_field_id id = 0; id < FEDSERVER_FIELDS; id++) {
         assert_ptr_equal(find(fedserver_fields[id].name), &fedserver_fields[id]);
     }
@@ -33,8 +32,7 @@ static void names_are_unlike(void **state) {
 /* ---- Values ---- */
 
 /* A default is allowed, unless it is none. */
-static void defaults_are_within_their_bounds(void **state) {
-    (void)state;
+static void defaults_are_within_their_bounds(void) {
     fedserver_config config;
     for (fedserver_field_id id = 0; id < FEDSERVER_FIELDS; id++) {
         const fedserver_field *field = &fedserver_fields[id];
@@ -68,8 +66,7 @@ static const char *take(const char *name, const char *json, bool bounded, void *
     return wrong != NULL ? found : "";
 }
 
-static void a_value_that_is_not_allowed_is_named(void **state) {
-    (void)state;
+static void a_value_that_is_not_allowed_is_named(void) {
     char member[4096];
     assert_string_equal(take("batch", "\"8\"", true, member), "not an integer");
     assert_string_equal(take("batch", "8.0", true, member), "not an integer");
@@ -88,8 +85,7 @@ static void a_value_that_is_not_allowed_is_named(void **state) {
 }
 
 /* The application's own words: nothing is looked at but that it is an object which fits. */
-static void an_object_is_kept_as_it_is(void **state) {
-    (void)state;
+static void an_object_is_kept_as_it_is(void) {
     static const char same[] = "{\"z\":[1,2.5,null,true],\"a\":{\"\u00fc\":\"x y\"}}";
     const fedserver_field *field = find("app");
     char member[2048], json[2048], text[2048];
@@ -117,8 +113,7 @@ static void an_object_is_kept_as_it_is(void **state) {
 }
 
 /* What a store has was allowed when it was written; still it must fit. */
-static void a_stored_value_must_only_fit(void **state) {
-    (void)state;
+static void a_stored_value_must_only_fit(void) {
     uint32_t number = 0;
     float rate = 0;
     char text[FEDSERVER_TAG];
@@ -134,8 +129,7 @@ static void a_stored_value_must_only_fit(void **state) {
                         "too long, or holds a NUL");
 }
 
-static void each_choice_is_its_number(void **state) {
-    (void)state;
+static void each_choice_is_its_number(void) {
     static const char *const names[] = {"\"uniform\"", "\"weighted\"", "\"round_robin\""};
     for (uint32_t k = 0; k < 3; k++) {
         uint32_t value = 77;
@@ -165,8 +159,7 @@ static void put(const fedserver_field *field, char *member, unsigned k) {
 }
 
 /* A key that is a member of fed_task has a line in common/messages/wire.c, too. */
-static void each_key_that_devices_are_told_travels(void **state) {
-    (void)state;
+static void each_key_that_devices_are_told_travels(void) {
     fedserver_config config = {.task.wire.id = 7};
     fed_assignment got, sent = {.action = FED_ACTION_TRAIN};
     unsigned told = 0;
@@ -203,8 +196,7 @@ static const char *scope(const fedserver_field *field) {
     return told && phases ? "devices, phases |" : told ? "devices |" : phases ? "phases |" : "|";
 }
 
-static void the_page_has_each_key(void **state) {
-    (void)state;
+static void the_page_has_each_key(void) {
     fed_error err = {0};
     uint8_t *page = NULL;
     size_t len = 0;
@@ -230,14 +222,14 @@ static void the_page_has_each_key(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_are_unlike),
-        cmocka_unit_test(defaults_are_within_their_bounds),
-        cmocka_unit_test(a_value_that_is_not_allowed_is_named),
-        cmocka_unit_test(an_object_is_kept_as_it_is),
-        cmocka_unit_test(a_stored_value_must_only_fit),
-        cmocka_unit_test(each_choice_is_its_number),
-        cmocka_unit_test(each_key_that_devices_are_told_travels),
-        cmocka_unit_test(the_page_has_each_key),
+        fed_unit_test(names_are_unlike),
+        fed_unit_test(defaults_are_within_their_bounds),
+        fed_unit_test(a_value_that_is_not_allowed_is_named),
+        fed_unit_test(an_object_is_kept_as_it_is),
+        fed_unit_test(a_stored_value_must_only_fit),
+        fed_unit_test(each_choice_is_its_number),
+        fed_unit_test(each_key_that_devices_are_told_travels),
+        fed_unit_test(the_page_has_each_key),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -140,8 +140,7 @@ static void assert_same_task(const fedserver_task *a, const fedserver_task *b) {
     }
 }
 
-static void any_task_is_read_as_it_was_written(void **state) {
-    (void)state;
+static void any_task_is_read_as_it_was_written(void) {
     fed_rng rng;
     fed_rng_init(&rng, 20, 0, 0);
     for (int k = 0; k < 300; k++) {
@@ -175,8 +174,7 @@ static const char canonical[] =
     "\"learning_rate\":0.5}]}";
 
 /* Stores of released programs have texts like this: they must be read for ever. */
-static void the_text_is_a_task_file_that_says_everything(void **state) {
-    (void)state;
+static void the_text_is_a_task_file_that_says_everything(void) {
     static fedserver_config config, again;
     fed_error err = {0};
     assert_fed_ok_err(fedserver_config_parse("t.json", file, strlen(file), &config, &err));
@@ -188,8 +186,7 @@ static void the_text_is_a_task_file_that_says_everything(void **state) {
 }
 
 /* As a store has it whose release did not know these keys. */
-static void a_key_that_the_text_lacks_has_its_default(void **state) {
-    (void)state;
+static void a_key_that_the_text_lacks_has_its_default(void) {
     static fedserver_task task;
     read_back("{\"model\":\"m\",\"rounds\":3,\"phases\":[{\"round\":2,\"batch\":5}]}", &task);
     assert_string_equal(task.name, "");
@@ -203,8 +200,7 @@ static void a_key_that_the_text_lacks_has_its_default(void **state) {
     assert_int_equal(task.state, 0);
 }
 
-static void a_text_that_makes_no_sense_is_refused(void **state) {
-    (void)state;
+static void a_text_that_makes_no_sense_is_refused(void) {
     static const struct {
         const char *text;
         fed_status status;
@@ -230,8 +226,7 @@ static void a_text_that_makes_no_sense_is_refused(void **state) {
 }
 
 /* A file's name may be any bytes; a text is UTF-8. */
-static void a_name_that_is_no_utf_8_is_kept_readable(void **state) {
-    (void)state;
+static void a_name_that_is_no_utf_8_is_kept_readable(void) {
     static fedserver_task task, again;
     task = (fedserver_task){.name = "a\xff"
                                     "b"};
@@ -243,11 +238,11 @@ static void a_name_that_is_no_utf_8_is_kept_readable(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_task_is_read_as_it_was_written),
-        cmocka_unit_test(the_text_is_a_task_file_that_says_everything),
-        cmocka_unit_test(a_key_that_the_text_lacks_has_its_default),
-        cmocka_unit_test(a_text_that_makes_no_sense_is_refused),
-        cmocka_unit_test(a_name_that_is_no_utf_8_is_kept_readable),
+        fed_unit_test(any_task_is_read_as_it_was_written),
+        fed_unit_test(the_text_is_a_task_file_that_says_everything),
+        fed_unit_test(a_key_that_the_text_lacks_has_its_default),
+        fed_unit_test(a_text_that_makes_no_sense_is_refused),
+        fed_unit_test(a_name_that_is_no_utf_8_is_kept_readable),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

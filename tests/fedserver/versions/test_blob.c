@@ -14,8 +14,7 @@ static fedserver_blob *blob_of(const char *text) {
     return blob;
 }
 
-static void a_share_outlives_the_first_holder(void **state) {
-    (void)state;
+static void a_share_outlives_the_first_holder(void) {
     fedserver_blob *blob = blob_of("model");
     fedserver_blob *share = fedserver_blob_share(blob);
     fedserver_blob_free(blob);
@@ -25,8 +24,7 @@ static void a_share_outlives_the_first_holder(void **state) {
     fedserver_blob_free(share);
 }
 
-static void a_slice_keeps_the_whole_alive_without_a_copy(void **state) {
-    (void)state;
+static void a_slice_keeps_the_whole_alive_without_a_copy(void) {
     fedserver_blob *blob = blob_of("one two three");
     size_t len;
     const uint8_t *data = fedserver_blob_data(blob, &len);
@@ -42,8 +40,7 @@ static void a_slice_keeps_the_whole_alive_without_a_copy(void **state) {
     fedserver_blob_free(nothing);
 }
 
-static void a_failed_writer_makes_no_blob(void **state) {
-    (void)state;
+static void a_failed_writer_makes_no_blob(void) {
     fed_writer w;
     fed_writer_growing(&w);
     fed_write_u8(&w, 1);
@@ -54,9 +51,9 @@ static void a_failed_writer_makes_no_blob(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_share_outlives_the_first_holder),
-        cmocka_unit_test(a_slice_keeps_the_whole_alive_without_a_copy),
-        cmocka_unit_test(a_failed_writer_makes_no_blob),
+        fed_unit_test(a_share_outlives_the_first_holder),
+        fed_unit_test(a_slice_keeps_the_whole_alive_without_a_copy),
+        fed_unit_test(a_failed_writer_makes_no_blob),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -71,8 +71,7 @@ static int apply(fixture *f, uint32_t have, float *values) {
     return apply_to(f, have, f->versions.version, values);
 }
 
-static void what_a_delta_leaves_out_comes_later(void **state) {
-    (void)state;
+static void what_a_delta_leaves_out_comes_later(void) {
     fixture f;
     open_with(&f, "sbc:p=0.1");
     float mean[SIZE];
@@ -94,8 +93,7 @@ static void what_a_delta_leaves_out_comes_later(void **state) {
 }
 
 /* What another thread hands out meanwhile does not change. */
-static void the_next_version_is_made_beside_the_old_one(void **state) {
-    (void)state;
+static void the_next_version_is_made_beside_the_old_one(void) {
     fixture f;
     fed_error err = {0};
     open_with(&f, "3lc:s=1");
@@ -128,8 +126,7 @@ static void the_next_version_is_made_beside_the_old_one(void **state) {
     done(&f);
 }
 
-static void a_device_behind_is_sent_the_deltas_it_lacks(void **state) {
-    (void)state;
+static void a_device_behind_is_sent_the_deltas_it_lacks(void) {
     fixture f;
     open_with(&f, "sbc:p=0.01");
     float mean[SIZE] = {0};
@@ -148,8 +145,7 @@ static void a_device_behind_is_sent_the_deltas_it_lacks(void **state) {
     done(&f);
 }
 
-static void a_chain_is_cut_to_a_snapshots_size_and_still_leads_to_the_same_bits(void **state) {
-    (void)state;
+static void a_chain_is_cut_to_a_snapshots_size_and_still_leads_to_the_same_bits(void) {
     enum { ROUNDS = 60 };
     static float old[ROUNDS][SIZE];
     fixture f;
@@ -177,8 +173,7 @@ static void a_chain_is_cut_to_a_snapshots_size_and_still_leads_to_the_same_bits(
     done(&f);
 }
 
-static void deltas_as_large_as_a_snapshot_are_not_kept_in_a_row(void **state) {
-    (void)state;
+static void deltas_as_large_as_a_snapshot_are_not_kept_in_a_row(void) {
     fixture f;
     open_with(&f, "float32");
     float mean[SIZE] = {0};
@@ -214,8 +209,7 @@ a_version_that_was_announced_can_be_had_by_deltas_when_a_newer_one_is_there(void
     done(&f);
 }
 
-static void a_tag_names_the_bytes_whoever_asks_and_after_a_restart(void **state) {
-    (void)state;
+static void a_tag_names_the_bytes_whoever_asks_and_after_a_restart(void) {
     fixture f, g;
     open_with(&f, "3lc:s=1");
     open_with(&g, "3lc:s=1");
@@ -247,8 +241,7 @@ static void a_tag_names_the_bytes_whoever_asks_and_after_a_restart(void **state)
     done(&g);
 }
 
-static void a_gap_in_the_stored_deltas_is_refused(void **state) {
-    (void)state;
+static void a_gap_in_the_stored_deltas_is_refused(void) {
     fixture f;
     open_with(&f, "float32");
     const uint8_t bytes[3] = {1, 2, 3};
@@ -260,8 +253,7 @@ static void a_gap_in_the_stored_deltas_is_refused(void **state) {
     done(&f);
 }
 
-static void given_values_become_a_version_to_the_bit(void **state) {
-    (void)state;
+static void given_values_become_a_version_to_the_bit(void) {
     fixture f;
     float mean[SIZE], given[SIZE], values[SIZE] = {0};
     fed_error err = {0};
@@ -301,8 +293,7 @@ static void given_values_become_a_version_to_the_bit(void **state) {
 }
 
 /* `kept` says that the store has this version's values; of the next ones it has none yet. */
-static void what_the_store_has_of_a_version_it_has_not_of_the_next_one(void **state) {
-    (void)state;
+static void what_the_store_has_of_a_version_it_has_not_of_the_next_one(void) {
     fixture f;
     fed_error err = {0};
     fedserver_versions next, given;
@@ -326,8 +317,7 @@ static void what_the_store_has_of_a_version_it_has_not_of_the_next_one(void **st
     done(&f);
 }
 
-static void a_damaged_part_is_refused(void **state) {
-    (void)state;
+static void a_damaged_part_is_refused(void) {
     fixture f;
     fed_error err = {0};
     float values[SIZE] = {0};
@@ -343,18 +333,18 @@ static void a_damaged_part_is_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(given_values_become_a_version_to_the_bit),
-        cmocka_unit_test(what_the_store_has_of_a_version_it_has_not_of_the_next_one),
-        cmocka_unit_test(a_damaged_part_is_refused),
-        cmocka_unit_test(what_a_delta_leaves_out_comes_later),
-        cmocka_unit_test(the_next_version_is_made_beside_the_old_one),
-        cmocka_unit_test(a_device_behind_is_sent_the_deltas_it_lacks),
-        cmocka_unit_test(a_chain_is_cut_to_a_snapshots_size_and_still_leads_to_the_same_bits),
-        cmocka_unit_test(deltas_as_large_as_a_snapshot_are_not_kept_in_a_row),
+        fed_unit_test(given_values_become_a_version_to_the_bit),
+        fed_unit_test(what_the_store_has_of_a_version_it_has_not_of_the_next_one),
+        fed_unit_test(a_damaged_part_is_refused),
+        fed_unit_test(what_a_delta_leaves_out_comes_later),
+        fed_unit_test(the_next_version_is_made_beside_the_old_one),
+        fed_unit_test(a_device_behind_is_sent_the_deltas_it_lacks),
+        fed_unit_test(a_chain_is_cut_to_a_snapshots_size_and_still_leads_to_the_same_bits),
+        fed_unit_test(deltas_as_large_as_a_snapshot_are_not_kept_in_a_row),
         cmocka_unit_test(
             a_version_that_was_announced_can_be_had_by_deltas_when_a_newer_one_is_there),
-        cmocka_unit_test(a_tag_names_the_bytes_whoever_asks_and_after_a_restart),
-        cmocka_unit_test(a_gap_in_the_stored_deltas_is_refused),
+        fed_unit_test(a_tag_names_the_bytes_whoever_asks_and_after_a_restart),
+        fed_unit_test(a_gap_in_the_stored_deltas_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -96,15 +96,14 @@ static void try_cuts(fault_kind kind) {
     fed_test_rmdir(w.directory);
 }
 
-static void what_another_thread_has_synced_outlives_a_cut(void **state) {
-    (void)state;
+static void what_another_thread_has_synced_outlives_a_cut(void) {
     try_cuts(FAULT_POWER);
     try_cuts(FAULT_POWER_TORN);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_another_thread_has_synced_outlives_a_cut),
+        fed_unit_test(what_another_thread_has_synced_outlives_a_cut),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -119,8 +119,7 @@ static void send_in(const world *w, const uint8_t *text, size_t len, size_t piec
     }
 }
 
-static void a_line_breaks_before_a_statement_or_behind_it(void **state) {
-    (void)state;
+static void a_line_breaks_before_a_statement_or_behind_it(void) {
     for (size_t piece = 1; piece < ROOM; piece *= 9) {
         for (int after = 0; after < 2; after++) {
             uint8_t text[ROOM], got[ROOM];
@@ -143,8 +142,7 @@ static void a_line_breaks_before_a_statement_or_behind_it(void **state) {
     }
 }
 
-static void what_a_stopped_victim_has_sent_arrives(void **state) {
-    (void)state;
+static void what_a_stopped_victim_has_sent_arrives(void) {
     uint8_t text[ROOM], got[ROOM];
     size_t second = 0;
     int how = 0;
@@ -171,8 +169,7 @@ static void what_a_stopped_victim_has_sent_arrives(void **state) {
     close_world(&w);
 }
 
-static void nothing_passes_a_hole_until_it_is_over(void **state) {
-    (void)state;
+static void nothing_passes_a_hole_until_it_is_over(void) {
     uint8_t text[ROOM], got[ROOM];
     size_t second = 0;
     bool ended = false;
@@ -192,8 +189,7 @@ static void nothing_passes_a_hole_until_it_is_over(void **state) {
     close_world(&w);
 }
 
-static void a_connection_breaks_after_so_many_bytes_and_so_does_the_next_one(void **state) {
-    (void)state;
+static void a_connection_breaks_after_so_many_bytes_and_so_does_the_next_one(void) {
     enum { MOST = 70 };
     uint8_t text[ROOM], got[ROOM];
     size_t second = 0;
@@ -216,10 +212,10 @@ static void a_connection_breaks_after_so_many_bytes_and_so_does_the_next_one(voi
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_line_breaks_before_a_statement_or_behind_it),
-        cmocka_unit_test(what_a_stopped_victim_has_sent_arrives),
-        cmocka_unit_test(nothing_passes_a_hole_until_it_is_over),
-        cmocka_unit_test(a_connection_breaks_after_so_many_bytes_and_so_does_the_next_one),
+        fed_unit_test(a_line_breaks_before_a_statement_or_behind_it),
+        fed_unit_test(what_a_stopped_victim_has_sent_arrives),
+        fed_unit_test(nothing_passes_a_hole_until_it_is_over),
+        fed_unit_test(a_connection_breaks_after_so_many_bytes_and_so_does_the_next_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

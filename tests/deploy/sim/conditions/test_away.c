@@ -15,8 +15,7 @@ static uint32_t away_in(uint64_t seed, uint32_t round, double fraction) {
     return count;
 }
 
-static void exactly_the_fraction_is_away_in_every_round(void **state) {
-    (void)state;
+static void exactly_the_fraction_is_away_in_every_round(void) {
     for (uint32_t round = 1; round <= ROUNDS; round++) {
         assert_int_equal(away_in(1, round, 0.1), 40);
         assert_int_equal(away_in(1, round, 0.0), 0);
@@ -24,8 +23,7 @@ static void exactly_the_fraction_is_away_in_every_round(void **state) {
     assert_int_equal(away_in(1, 1, 0.999), 399);
 }
 
-static void a_client_is_away_in_about_its_share_of_the_rounds(void **state) {
-    (void)state;
+static void a_client_is_away_in_about_its_share_of_the_rounds(void) {
     uint32_t rounds[CLIENTS] = {0};
     bool away[CLIENTS];
     for (uint32_t round = 1; round <= 1000; round++) {
@@ -39,8 +37,7 @@ static void a_client_is_away_in_about_its_share_of_the_rounds(void **state) {
     }
 }
 
-static void another_seed_sends_others_away(void **state) {
-    (void)state;
+static void another_seed_sends_others_away(void) {
     uint32_t same = 0;
     bool one[CLIENTS], again[CLIENTS], other[CLIENTS];
     sim_draw_away(1, 5, CLIENTS, 0.5, one);
@@ -55,9 +52,9 @@ static void another_seed_sends_others_away(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(exactly_the_fraction_is_away_in_every_round),
-        cmocka_unit_test(a_client_is_away_in_about_its_share_of_the_rounds),
-        cmocka_unit_test(another_seed_sends_others_away),
+        fed_unit_test(exactly_the_fraction_is_away_in_every_round),
+        fed_unit_test(a_client_is_away_in_about_its_share_of_the_rounds),
+        fed_unit_test(another_seed_sends_others_away),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

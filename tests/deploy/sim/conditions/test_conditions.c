@@ -12,8 +12,7 @@
 enum { CLIENTS = 2000 };
 static const int64_t S = 1000000, HOUR = 3600 * (int64_t)1000000;
 
-static void lines_of_a_mixture_may_begin_with_a_digit(void **state) {
-    (void)state;
+static void lines_of_a_mixture_may_begin_with_a_digit(void) {
     sim_network network;
     fed_error err = {0};
     assert_fed_ok_err(sim_network_parse("lte+3g:0.7+4g:0.3+wifi", &network, &err));
@@ -21,8 +20,7 @@ static void lines_of_a_mixture_may_begin_with_a_digit(void **state) {
     assert_true(network.share[2] == 0.3);
 }
 
-static void a_mixture_gives_each_line_its_share(void **state) {
-    (void)state;
+static void a_mixture_gives_each_line_its_share(void) {
     sim_network network;
     fed_error err = {0};
     assert_fed_ok_err(
@@ -34,8 +32,7 @@ static void a_mixture_gives_each_line_its_share(void **state) {
     assert_in_range(slow, CLIENTS / 5, CLIENTS * 3 / 10);
 }
 
-static void bytes_take_half_a_round_trip_and_their_time(void **state) {
-    (void)state;
+static void bytes_take_half_a_round_trip_and_their_time(void) {
     const sim_link link = {.up_bps = 1e6, .down_bps = 8e6, .latency_s = 0.1};
     assert_int_equal(sim_link_up_us(&link, 125000), 1050000);
     assert_int_equal(sim_link_down_us(&link, 125000), 175000);
@@ -44,8 +41,7 @@ static void bytes_take_half_a_round_trip_and_their_time(void **state) {
     assert_int_equal(sim_link_up_us(&lan, 125000), 0);
 }
 
-static void speeds_spread_about_their_median(void **state) {
-    (void)state;
+static void speeds_spread_about_their_median(void) {
     sim_speed speed;
     fed_error err = {0};
     assert_fed_ok_err(sim_speed_parse("sample_s=0.01,spread=0.5", &speed, &err));
@@ -83,16 +79,14 @@ static void assert_about(double value, double wanted) {
     assert_true(fabs(value - wanted) < 0.04);
 }
 
-static void an_on_and_off_process_is_in_its_steady_state_at_any_time(void **state) {
-    (void)state;
+static void an_on_and_off_process_is_in_its_steady_state_at_any_time(void) {
     sim_presence presence = parse("charging:on=100,off=300");
     assert_about(present(&presence, 0), 0.25);
     assert_about(present(&presence, 1000 * S), 0.25);
     sim_presence_free(&presence);
 }
 
-static void each_has_its_own_hours_of_the_day(void **state) {
-    (void)state;
+static void each_has_its_own_hours_of_the_day(void) {
     sim_presence presence = parse("day:hours=6");
     assert_about(present(&presence, 0), 0.25);
     assert_about(present(&presence, 100 * HOUR), 0.25);
@@ -106,8 +100,7 @@ static void each_has_its_own_hours_of_the_day(void **state) {
     sim_presence_free(&presence);
 }
 
-static void joined_conditions_must_all_hold(void **state) {
-    (void)state;
+static void joined_conditions_must_all_hold(void) {
     sim_presence presence = parse("charging:on=100,off=100+wifi:on=100,off=100");
     assert_about(present(&presence, 5000 * S), 0.25);
     for (uint32_t k = 0; k < 50; k++) {
@@ -138,8 +131,7 @@ static void assert_refused(const char *path, const char *spec, const char *text,
     sim_presence_free(&presence);
 }
 
-static void a_trace_says_it_line_by_line(void **state) {
-    (void)state;
+static void a_trace_says_it_line_by_line(void) {
     char directory[256], path[300], spec[320];
     fed_test_tmpdir(directory, sizeof directory);
     snprintf(path, sizeof path, "%s/trace.csv", directory);
@@ -169,8 +161,7 @@ static void a_trace_says_it_line_by_line(void **state) {
 
 #define OPTIONS .clients = 4, .threads = 1
 
-static void options_that_make_no_sense_are_refused_in_words(void **state) {
-    (void)state;
+static void options_that_make_no_sense_are_refused_in_words(void) {
     static const struct {
         sim_options options;
         fed_status status;
@@ -195,15 +186,15 @@ static void options_that_make_no_sense_are_refused_in_words(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_mixture_gives_each_line_its_share),
-        cmocka_unit_test(lines_of_a_mixture_may_begin_with_a_digit),
-        cmocka_unit_test(bytes_take_half_a_round_trip_and_their_time),
-        cmocka_unit_test(speeds_spread_about_their_median),
-        cmocka_unit_test(an_on_and_off_process_is_in_its_steady_state_at_any_time),
-        cmocka_unit_test(each_has_its_own_hours_of_the_day),
-        cmocka_unit_test(joined_conditions_must_all_hold),
-        cmocka_unit_test(a_trace_says_it_line_by_line),
-        cmocka_unit_test(options_that_make_no_sense_are_refused_in_words),
+        fed_unit_test(a_mixture_gives_each_line_its_share),
+        fed_unit_test(lines_of_a_mixture_may_begin_with_a_digit),
+        fed_unit_test(bytes_take_half_a_round_trip_and_their_time),
+        fed_unit_test(speeds_spread_about_their_median),
+        fed_unit_test(an_on_and_off_process_is_in_its_steady_state_at_any_time),
+        fed_unit_test(each_has_its_own_hours_of_the_day),
+        fed_unit_test(joined_conditions_must_all_hold),
+        fed_unit_test(a_trace_says_it_line_by_line),
+        fed_unit_test(options_that_make_no_sense_are_refused_in_words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

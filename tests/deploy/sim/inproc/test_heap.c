@@ -13,8 +13,7 @@ static bool is_before(sim_due a, sim_due b) {
     return a.nth != b.nth ? a.nth < b.nth : a.chance < b.chance;
 }
 
-static void the_least_entry_is_on_top_after_every_move(void **state) {
-    (void)state;
+static void the_least_entry_is_on_top_after_every_move(void) {
     sim_heap heap;
     fed_rng rng;
     bool in[ROOM] = {false};
@@ -43,8 +42,7 @@ static void the_least_entry_is_on_top_after_every_move(void **state) {
     sim_heap_close(&heap);
 }
 
-static void equal_keys_come_in_the_clients_order(void **state) {
-    (void)state;
+static void equal_keys_come_in_the_clients_order(void) {
     sim_heap heap;
     assert_fed_ok(sim_heap_open(&heap, ROOM));
     for (uint32_t k = ROOM; k > 0; k--) {
@@ -59,8 +57,8 @@ static void equal_keys_come_in_the_clients_order(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_least_entry_is_on_top_after_every_move),
-        cmocka_unit_test(equal_keys_come_in_the_clients_order),
+        fed_unit_test(the_least_entry_is_on_top_after_every_move),
+        fed_unit_test(equal_keys_come_in_the_clients_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

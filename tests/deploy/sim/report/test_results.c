@@ -61,8 +61,7 @@ static void a_result_names_the_build_and_the_machine(void **state) {
 }
 
 /* Sparse updates save much against float32 at each step, and less against one float32 a round. */
-static void compression_is_told_against_every_step_and_against_every_round(void **state) {
-    (void)state;
+static void compression_is_told_against_every_step_and_against_every_round(void) {
     sim_log log;
     fed_made_up_log(&log, 1, 1, 1);
     log.parameters = 100;
@@ -160,8 +159,7 @@ static void a_damaged_line_is_named(void **state) {
     sim_result_free(&back);
 }
 
-static void totals_count_bits_and_compression(void **state) {
-    (void)state;
+static void totals_count_bits_and_compression(void) {
     sim_account clients[2] = {{.up_bytes = 500, .down_bytes = 1500}, {.up_bytes = 500}};
     sim_round rounds[2] = {{.counted = 1, .update_bytes = 100, .delta_bytes = 50, .virtual_s = 1},
                            {.counted = 1, .update_bytes = 300, .delta_bytes = 50, .virtual_s = 2}};
@@ -182,7 +180,7 @@ static void totals_count_bits_and_compression(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_result_names_the_build_and_the_machine, setup, teardown),
-        cmocka_unit_test(compression_is_told_against_every_step_and_against_every_round),
+        fed_unit_test(compression_is_told_against_every_step_and_against_every_round),
         cmocka_unit_test_setup_teardown(rounds_and_clients_come_back_as_they_were, setup, teardown),
         cmocka_unit_test_setup_teardown(the_whole_run_comes_back_as_it_was, setup, teardown),
         cmocka_unit_test_setup_teardown(the_scenario_that_is_written_has_every_key, setup,
@@ -191,7 +189,7 @@ int main(void) {
             a_run_that_was_stopped_before_its_first_round_leaves_a_directory_that_reads, setup,
             teardown),
         cmocka_unit_test_setup_teardown(a_damaged_line_is_named, setup, teardown),
-        cmocka_unit_test(totals_count_bits_and_compression),
+        fed_unit_test(totals_count_bits_and_compression),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

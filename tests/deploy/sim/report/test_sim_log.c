@@ -23,8 +23,7 @@ static void fill(sim_log *log) {
     }
 }
 
-static void test_each_round_keeps_who_took_part(void **state) {
-    (void)state;
+static void test_each_round_keeps_who_took_part(void) {
     sim_log log;
     fill(&log);
     for (size_t i = 0; i < ROUNDS; i++) {
@@ -36,8 +35,7 @@ static void test_each_round_keeps_who_took_part(void **state) {
     sim_log_free(&log);
 }
 
-static void test_the_accuracy_is_that_of_the_last_model_measured(void **state) {
-    (void)state;
+static void test_the_accuracy_is_that_of_the_last_model_measured(void) {
     sim_log log;
     fill(&log);
     assert_true(isnan(sim_log_accuracy(&log)));
@@ -49,8 +47,8 @@ static void test_the_accuracy_is_that_of_the_last_model_measured(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_round_keeps_who_took_part),
-        cmocka_unit_test(test_the_accuracy_is_that_of_the_last_model_measured),
+        fed_unit_test(test_each_round_keeps_who_took_part),
+        fed_unit_test(test_the_accuracy_is_that_of_the_last_model_measured),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

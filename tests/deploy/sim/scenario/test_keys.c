@@ -5,8 +5,7 @@
 #include "fed_test.h"
 #include "fedserver/task/config.h"
 
-static void the_page_has_each_key_with_its_default_and_meaning(void **state) {
-    (void)state;
+static void the_page_has_each_key_with_its_default_and_meaning(void) {
     fed_error err = {0};
     uint8_t *page = NULL;
     size_t len = 0;
@@ -30,8 +29,7 @@ static void read_task(const char *text, size_t len, fedserver_config *config) {
     assert_fed_ok_err(fedserver_config_parse("task", text, len, config, &err));
 }
 
-static void defaults_are_the_coordinators(void **state) {
-    (void)state;
+static void defaults_are_the_coordinators(void) {
     static const char least[] = "{ \"model\": \"lr\", \"rounds\": 3, \"cohort\": 400 }";
     static const char scenario[] = "data = d\nmodel = lr\nrounds = 3\n";
     fedserver_config *own = calloc(2, sizeof *own);
@@ -55,8 +53,7 @@ static void defaults_are_the_coordinators(void **state) {
     free(own);
 }
 
-static void names_of_keys_are_unlike(void **state) {
-    (void)state;
+static void names_of_keys_are_unlike(void) {
     for (sim_key_id id = 0; id < SIM_KEYS; id++) {
         sim_key_id found = SIM_KEYS;
         fed_error err = {0};
@@ -66,8 +63,7 @@ static void names_of_keys_are_unlike(void **state) {
     }
 }
 
-static void each_scenario_of_the_house_is_taken(void **state) {
-    (void)state;
+static void each_scenario_of_the_house_is_taken(void) {
     static const char *const names[] = {"demo", "sbc-400", "crowd-3g"};
     for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
         char path[600];
@@ -88,10 +84,10 @@ static void each_scenario_of_the_house_is_taken(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_page_has_each_key_with_its_default_and_meaning),
-        cmocka_unit_test(defaults_are_the_coordinators),
-        cmocka_unit_test(names_of_keys_are_unlike),
-        cmocka_unit_test(each_scenario_of_the_house_is_taken),
+        fed_unit_test(the_page_has_each_key_with_its_default_and_meaning),
+        fed_unit_test(defaults_are_the_coordinators),
+        fed_unit_test(names_of_keys_are_unlike),
+        fed_unit_test(each_scenario_of_the_house_is_taken),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,8 +25,7 @@ static void write_options(const char *text, char dst[1000]) {
     sim_scenario_free(&s);
 }
 
-static void each_key_has_its_member(void **state) {
-    (void)state;
+static void each_key_has_its_member(void) {
     sim_scenario s;
     sim_options o;
     read_options(
@@ -55,8 +54,7 @@ static void each_key_has_its_member(void **state) {
 }
 
 /* A run goes on only with what it began with, except what is of the machine. */
-static void another_value_makes_another_run(void **state) {
-    (void)state;
+static void another_value_makes_another_run(void) {
     static const char *const others[] = {"data = e\nmodel = lr\nrounds = 3\n",
                                          LEAST "clients = 399\n",
                                          LEAST "dataset = cifar10\n",
@@ -92,8 +90,8 @@ static void another_value_makes_another_run(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_key_has_its_member),
-        cmocka_unit_test(another_value_makes_another_run),
+        fed_unit_test(each_key_has_its_member),
+        fed_unit_test(another_value_makes_another_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

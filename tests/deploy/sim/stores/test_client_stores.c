@@ -359,8 +359,7 @@ static void damage_is_noticed(void **state) {
 
 /* ---- With clients on it ---- */
 
-static void a_client_does_its_task_on_it(void **state) {
-    (void)state;
+static void a_client_does_its_task_on_it(void) {
     static const char *const codecs[] = {"sbc:p=0.1", "float32", "3lc:s=1"};
     sim_stores *stores = NULL;
     assert_fed_ok(sim_stores_open(NULL, 3, false, 0, &stores, NULL));
@@ -421,8 +420,7 @@ static void *work(void *argument) {
     return NULL;
 }
 
-static void ten_thousand_clients_of_several_threads_do_not_mix(void **state) {
-    (void)state;
+static void ten_thousand_clients_of_several_threads_do_not_mix(void) {
     pthread_t thread[THREADS];
     worker workers[THREADS];
     sim_stores *stores = NULL;
@@ -465,8 +463,8 @@ int main(void) {
         test(every_change_after_a_sync_counts),
         test(other_files_are_refused),
         test(damage_is_noticed),
-        cmocka_unit_test(a_client_does_its_task_on_it),
-        cmocka_unit_test(ten_thousand_clients_of_several_threads_do_not_mix),
+        fed_unit_test(a_client_does_its_task_on_it),
+        fed_unit_test(ten_thousand_clients_of_several_threads_do_not_mix),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,14 +19,13 @@ static void reference(const strategy_round *round, double *memory, double *chang
     ++*rounds;
 }
 
-static void it_divides_by_the_root_of_all_squares(void **state) {
-    (void)state;
+static void it_divides_by_the_root_of_all_squares(void) {
     strategy_case_follows("fedadagrad:lr=0.2,b1=0.3,tau=0.02", reference);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_divides_by_the_root_of_all_squares),
+        fed_unit_test(it_divides_by_the_root_of_all_squares),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,14 +19,13 @@ static void reference(const strategy_round *round, double *memory, double *chang
     ++*rounds;
 }
 
-static void it_divides_by_the_root_of_the_mean_square(void **state) {
-    (void)state;
+static void it_divides_by_the_root_of_the_mean_square(void) {
     strategy_case_follows("fedadam:lr=0.2,b1=0.7,b2=0.95,tau=0.01", reference);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_divides_by_the_root_of_the_mean_square),
+        fed_unit_test(it_divides_by_the_root_of_the_mean_square),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,8 +11,7 @@ static void mean(const strategy_round *round, double *memory, double *change) {
     strategy_case_mean(round, change);
 }
 
-static void it_is_the_mean_weighted_by_samples(void **state) {
-    (void)state;
+static void it_is_the_mean_weighted_by_samples(void) {
     strategy_case_follows("fedavg", mean);
 }
 
@@ -33,21 +32,19 @@ static void clipped(const strategy_round *round, double *memory, double *change)
     strategy_case_mean(&scaled, change);
 }
 
-static void clipping_bounds_the_norm_of_each_update(void **state) {
-    (void)state;
+static void clipping_bounds_the_norm_of_each_update(void) {
     strategy_case_follows("fedavg+clip:norm=2.1", clipped);
 }
 
-static void one_hostile_device_moves_it(void **state) {
-    (void)state;
+static void one_hostile_device_moves_it(void) {
     assert_false(strategy_case_withstands("fedavg"));
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_is_the_mean_weighted_by_samples),
-        cmocka_unit_test(clipping_bounds_the_norm_of_each_update),
-        cmocka_unit_test(one_hostile_device_moves_it),
+        fed_unit_test(it_is_the_mean_weighted_by_samples),
+        fed_unit_test(clipping_bounds_the_norm_of_each_update),
+        fed_unit_test(one_hostile_device_moves_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

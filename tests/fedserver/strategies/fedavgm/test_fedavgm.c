@@ -11,14 +11,13 @@ static void reference(const strategy_round *round, double *v, double *change) {
     }
 }
 
-static void it_is_the_mean_with_momentum(void **state) {
-    (void)state;
+static void it_is_the_mean_with_momentum(void) {
     strategy_case_follows("fedavgm:lr=0.5,m=0.8", reference);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_is_the_mean_with_momentum),
+        fed_unit_test(it_is_the_mean_with_momentum),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

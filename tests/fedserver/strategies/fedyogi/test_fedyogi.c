@@ -19,14 +19,13 @@ static void reference(const strategy_round *round, double *memory, double *chang
     ++*rounds;
 }
 
-static void it_moves_the_square_by_its_sign(void **state) {
-    (void)state;
+static void it_moves_the_square_by_its_sign(void) {
     strategy_case_follows("fedyogi:lr=0.2,b1=0.7,b2=0.6,tau=0.3", reference);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_moves_the_square_by_its_sign),
+        fed_unit_test(it_moves_the_square_by_its_sign),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,8 +12,7 @@ static void reference(const strategy_round *round, double *memory, double *chang
     }
 }
 
-static void it_is_the_value_in_the_middle(void **state) {
-    (void)state;
+static void it_is_the_value_in_the_middle(void) {
     strategy_case_follows("median", reference);
 }
 
@@ -25,21 +24,19 @@ static void momentum(const strategy_round *round, double *v, double *change) {
     }
 }
 
-static void it_goes_with_an_optimizer_of_the_server(void **state) {
-    (void)state;
+static void it_goes_with_an_optimizer_of_the_server(void) {
     strategy_case_follows("median+fedavgm", momentum);
 }
 
-static void one_hostile_device_does_not_move_it(void **state) {
-    (void)state;
+static void one_hostile_device_does_not_move_it(void) {
     assert_true(strategy_case_withstands("median"));
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_is_the_value_in_the_middle),
-        cmocka_unit_test(it_goes_with_an_optimizer_of_the_server),
-        cmocka_unit_test(one_hostile_device_does_not_move_it),
+        fed_unit_test(it_is_the_value_in_the_middle),
+        fed_unit_test(it_goes_with_an_optimizer_of_the_server),
+        fed_unit_test(one_hostile_device_does_not_move_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

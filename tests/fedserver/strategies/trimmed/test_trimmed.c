@@ -24,26 +24,23 @@ static void trim_one(const strategy_round *round, double *memory, double *change
     trim(round, 1, change);
 }
 
-static void it_is_the_mean_of_the_middle(void **state) {
-    (void)state;
+static void it_is_the_mean_of_the_middle(void) {
     strategy_case_follows("trimmed:p=0.25", trim_two);
 }
 
-static void the_smallest_share_cuts_one_value_at_each_end(void **state) {
-    (void)state;
+static void the_smallest_share_cuts_one_value_at_each_end(void) {
     strategy_case_follows("trimmed:p=0.001", trim_one);
 }
 
-static void one_hostile_device_does_not_move_it(void **state) {
-    (void)state;
+static void one_hostile_device_does_not_move_it(void) {
     assert_true(strategy_case_withstands("trimmed:p=0.1"));
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_is_the_mean_of_the_middle),
-        cmocka_unit_test(the_smallest_share_cuts_one_value_at_each_end),
-        cmocka_unit_test(one_hostile_device_does_not_move_it),
+        fed_unit_test(it_is_the_mean_of_the_middle),
+        fed_unit_test(the_smallest_share_cuts_one_value_at_each_end),
+        fed_unit_test(one_hostile_device_does_not_move_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

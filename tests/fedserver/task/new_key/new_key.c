@@ -13,8 +13,7 @@ static fed_status parse(const char *text, fedserver_config *config, fed_error *e
     return fedserver_config_parse("t.json", text, strlen(text), config, err);
 }
 
-static void the_keys_are_parsed_and_bounded(void **state) {
-    (void)state;
+static void the_keys_are_parsed_and_bounded(void) {
     static fedserver_config config;
     fed_error err = {0};
     assert_fed_ok_err(parse("{" TASK "}", &config, &err));
@@ -29,8 +28,7 @@ static void the_keys_are_parsed_and_bounded(void **state) {
     assert_fed_says(err, "a number from 0 to 1");
 }
 
-static void a_phase_changes_the_one_that_it_may(void **state) {
-    (void)state;
+static void a_phase_changes_the_one_that_it_may(void) {
     static fedserver_config config;
     fed_error err = {0};
     assert_fed_ok_err(parse("{" TASK
@@ -72,8 +70,7 @@ static fed_assignment check_in(coordinator *c, const test_device *d, uint32_t ca
     return work;
 }
 
-static void the_keys_are_kept_shown_and_sent(void **state) {
-    (void)state;
+static void the_keys_are_kept_shown_and_sent(void) {
     coordinator c;
     coordinator_setup(&c);
     coordinator_task(&c, "{" TASK ", \"patience\": 7, \"mercy\": 0.1}");
@@ -87,8 +84,7 @@ static void the_keys_are_kept_shown_and_sent(void **state) {
     coordinator_teardown(&c);
 }
 
-static void a_scenario_knows_the_keys(void **state) {
-    (void)state;
+static void a_scenario_knows_the_keys(void) {
     static const char text[] =
         "data = d\nmodel = lr\nrounds = 9\npatience = 7\nphases = 3: patience=9\n";
     sim_scenario s = {0};
@@ -107,10 +103,10 @@ static void a_scenario_knows_the_keys(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_keys_are_parsed_and_bounded),
-        cmocka_unit_test(a_phase_changes_the_one_that_it_may),
-        cmocka_unit_test(the_keys_are_kept_shown_and_sent),
-        cmocka_unit_test(a_scenario_knows_the_keys),
+        fed_unit_test(the_keys_are_parsed_and_bounded),
+        fed_unit_test(a_phase_changes_the_one_that_it_may),
+        fed_unit_test(the_keys_are_kept_shown_and_sent),
+        fed_unit_test(a_scenario_knows_the_keys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
