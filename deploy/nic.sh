@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Hosts with offload NICs in network namespaces of this machine: two switches, limited lines, and fednic as each host's card.
+# Hosts with offload NICs in network namespaces of this machine: two switches, limited lines, and fednic as each host's NIC.
 #
-#   deploy/nic.sh [train [RATE [STEPS]]] LeNet on MNIST by four hosts, without cards and with them; ends with a table, and
+#   deploy/nic.sh [train [RATE [STEPS]]] LeNet on MNIST by four hosts, without NICs and with them; ends with a table, and
 #                                        fails if the digest is not that of the same training in one process
-#   deploy/nic.sh up N RATE card|plain   2 to 8 hosts; RATE is 10mbit, 100mbit, 1gbit or none; plain: without cards
+#   deploy/nic.sh up N RATE nic|plain   2 to 8 hosts; RATE is 10mbit, 100mbit, 1gbit or none; plain: without NICs
 #   deploy/nic.sh in K COMMAND...        run a command in host K, from 1 on; its address is 10.78.0.K, and fd78::K
-#   deploy/nic.sh stats K [OPTIONS]      what host K's card counts: fednic --stats
-#   deploy/nic.sh kill K                 kill host K's card, which leaves nic0 and its connections; "start K" starts one again
+#   deploy/nic.sh stats K [OPTIONS]      what host K's NIC counts: fednic --stats
+#   deploy/nic.sh kill K                 kill host K's NIC, which leaves nic0 and its connections; "start K" starts one again
 #   deploy/nic.sh bytes                  bytes that each host's line carried: sent, received
 #   deploy/nic.sh down                   remove it all
 #
@@ -61,8 +61,8 @@ plug() {
     ip -n "$lab-s$1" link set "$2" up
 }
 
-# start_card K: and wait until it says that it is ready.
-start_card() {
+# start_nic K: and wait until it says that it is ready.
+start_nic() {
     local log=$folder/h$1.log
     : >"$log"
     ip netns exec "$(host "$1")" "$bin/fednic" --tun nic0 --wire eth0 --bound "${NIC_BOUND:-2^-10}" \
@@ -74,7 +74,7 @@ start_card() {
         kill -0 "$!" 2>/dev/null || break
         sleep 0.05
     done
-    die "host $1's card did not start: $(cat "$log")"
+    die "host $1's NIC did not start: $(cat "$log")"
 }
 
 # add_host K SWITCH
@@ -85,10 +85,10 @@ add_host() {
     ip -n "$name" link set lo up
     line "$name" eth0 "$lab-s$2" "p$1"
     plug "$2" "p$1"
-    if [ "$kind" = card ]; then
+    if [ "$kind" = nic ]; then
         device=nic0
         ip -n "$name" link set eth0 up
-        start_card "$1"
+        start_nic "$1"
     fi
     ip -n "$name" address add "10.78.0.$1/24" dev $device
     ip -n "$name" address add "fd78::$1/64" dev $device nodad
@@ -99,7 +99,7 @@ up() {
     hosts=$1 rate=$2 kind=$3
     [[ $lab =~ ^[a-z0-9]{1,8}$ ]] || die "NIC_LAB is at most eight small letters and digits, not $lab"
     [[ $hosts =~ ^[2-8]$ ]] || die "there are 2 to 8 hosts, not $hosts"
-    [[ $kind = card || $kind = plain ]] || die "say card or plain, not $kind"
+    [[ $kind = nic || $kind = plain ]] || die "say nic or plain, not $kind"
     [ "$(id -u)" = 0 ] || die "only root makes network namespaces"
     [ ! -e "$folder" ] || die "the lab $lab stands already: $0 down removes it, NIC_LAB=NAME makes another"
     [ "$kind" = plain ] || [ -x "$bin/fednic" ] || die "$bin/fednic is missing: cmake --build --preset release --target fednic"
@@ -167,19 +167,19 @@ train_on_hosts() {
     trap 'rm -rf "$results"' EXIT
 }
 
-# Bytes on the lines, in MB: without cards, with them, and how many times fewer.
+# Bytes on the lines, in MB: without NICs, with them, and how many times fewer.
 table() {
-    printf '\n%-8s %12s %12s %7s\n' "" "plain, MB" "card, MB" "ratio"
-    paste -d' ' "$results"/{plain,card}.{before,after} | awk '{
+    printf '\n%-8s %12s %12s %7s\n' "" "plain, MB" "NIC, MB" "ratio"
+    paste -d' ' "$results"/{plain,nic}.{before,after} | awk '{
         row("host " $1 " sent", $5 - $2, $11 - $8); row("received", $6 - $3, $12 - $9) }
-        function row(name, plain, card) { printf "%-15s %8.1f %10.1f %7.2f\n", name, plain / 1e6, card / 1e6, plain / card }'
-    for kind in plain card; do
+        function row(name, plain, nic) { printf "%-15s %8.1f %10.1f %7.2f\n", name, plain / 1e6, nic / 1e6, plain / nic }'
+    for kind in plain nic; do
         printf '%s: %.1f s of training, a step %.1f ms, accuracy %.2f %%, digest %s\n' $kind "$(value step_s "$results/$kind.1.json")" \
             "$(value mean_step_s "$results/$kind.1.json")e3" "$(value test_accuracy "$results/$kind.1.json")e2" \
             "$(value digest "$results/$kind.1.json")"
     done
     printf 'in one process: accuracy %.2f %%, digest %s\n\n' "$(value test_accuracy "$results/inline.json")e2" "$(value digest "$results/inline.json")"
-    echo "Host 1's card:"
+    echo "Host 1's NIC:"
     sed -n 1,8p "$results/stats"
 }
 
@@ -193,18 +193,18 @@ train() {
     trap 'down; rm -rf "$results"' EXIT
     trap 'exit 1' INT TERM
     "$bin/fedworker" train "${training[@]}" --link threads --nic "inline:e=${NIC_BOUND#2^-}" --summary "$results/inline.json" >"$results/log"
-    for kind in plain card; do
+    for kind in plain nic; do
         train_on_hosts $kind "$1"
     done
     table
-    [ "$(value digest "$results/card.1.json")" = "$(value digest "$results/inline.json")" ] || die "the digests differ"
-    echo "The cards made of the gradients what one process makes of them: the digests are the same."
+    [ "$(value digest "$results/nic.1.json")" = "$(value digest "$results/inline.json")" ] || die "the digests differ"
+    echo "The NICs made of the gradients what one process makes of them: the digests are the same."
 }
 
 case ${1:-train} in
 train) train "${2:-100mbit}" "${3:-300}" ;;
 up)
-    [ $# = 4 ] || die "up N RATE card|plain"
+    [ $# = 4 ] || die "up N RATE nic|plain"
     up "$2" "$3" "$4"
     trap - EXIT
     ;;
@@ -214,7 +214,7 @@ kill)
     ;;
 start)
     [ $# = 2 ] || die "start K"
-    start_card "$2"
+    start_nic "$2"
     ;;
 in)
     [ $# -ge 3 ] || die "in K COMMAND..."

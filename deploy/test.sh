@@ -117,9 +117,9 @@ address_sanitizer() {
 
     stage "tests under AddressSanitizer and UBSan"
     # Left out, for the last stage has them: tests that only start other programs, or compile; those that run once more on the fake
-    # CUDA driver, or on another store; the sweeps, the kill matrix and gangs with faults, whose thousands of processes run code of
+    # CUDA driver, or on another store; the sweeps, the kill matrix and worker groups with faults, whose thousands of processes run code of
     # other tests; and whole trainings on a device, whose steps fedclient.train.test_backends has.
-    run clang -LE fuzz -E '^cuda\.|^gpu\.nvcc$|^browser\.|^e2e\.test_(sweep|site_deaths|kill_matrix|gang_faults)$|'"$other_stores"'|^parity\.|^codecs\.(readme|portable)$|^fedtrain\.memory$|^vectors\.|^deploy\.(nic|caches|proxies|figure|units|monitoring)$|^fedclient\.train\.test_device_curves$'
+    run clang -LE fuzz -E '^cuda\.|^gpu\.nvcc$|^browser\.|^e2e\.test_(sweep|edge_deaths|kill_matrix|worker_faults)$|'"$other_stores"'|^parity\.|^codecs\.(readme|portable)$|^fedtrain\.memory$|^vectors\.|^deploy\.(nic|caches|proxies|figure|units|monitoring)$|^fedclient\.train\.test_device_curves$'
 }
 
 thread_sanitizer() {
@@ -128,10 +128,10 @@ thread_sanitizer() {
     local prefix=(env)
     ! setarch -R true 2>/dev/null || prefix=(setarch -R)
     # Left out: tests with one thread, and those of fednic, which has one; the same tests on other stores; e2e.test_fedsim, the sweeps
-    # and the kill matrix, whose threads and processes are those of deploy.sim.test_inproc, e2e.test_chaos and e2e.test_sites, which
+    # and the kill matrix, whose threads and processes are those of deploy.sim.test_inproc, e2e.test_chaos and e2e.test_edges, which
     # run here; and Open MPI and devices, which the sanitizer can't see into.
     local threads=(-R '^(fedclient|fedserver|deploy\.sim|e2e)\.|^common\.system\.test_threads$|^codecs\.test_tensor$|^contract\.test_each_(link|collective)$'
-        -E '^fedserver\.strategies\.test_rows$|^fedclient\.(train\.|platforms\.|stack$|without_curl$|test_client$|state\.test_slots$|apps\.test_fed(train|worker_predict)$|datacenter\.links\.mpi\.)|^e2e\.test_(resume|fedsim|sweep|site_deaths|kill_matrix|gang_faults|nic_.*)$|'"$other_stores")
+        -E '^fedserver\.strategies\.test_rows$|^fedclient\.(train\.|platforms\.|stack$|without_curl$|test_client$|state\.test_slots$|apps\.test_fed(train|worker_predict)$|datacenter\.links\.mpi\.)|^e2e\.test_(resume|fedsim|sweep|edge_deaths|kill_matrix|worker_faults|nic_.*)$|'"$other_stores")
     # gcc reports the sanitizer's own code as uses of unset variables, so warnings are no errors.
     cmake --preset tsan -DFED_WERROR=OFF >/dev/null
     # A test NAME.postgres is the program NAME, told to use that store.

@@ -80,7 +80,7 @@ void fedserver_close(fedserver *server) {
     if (server->rounds.bell >= 0) {
         close(server->rounds.bell);
     }
-    fedserver_gangs_free(&server->gangs);
+    fedserver_worker_groups_free(&server->groups);
     if (server->reopening != NULL) {
         fed_error unused = {0};
         (void)!fedserver_reopening_end(server->reopening, &server->db, &unused);
@@ -403,7 +403,7 @@ fed_status fedserver_tick(fedserver *server, int64_t now_ms, int64_t *next_ms, f
     }
     if (server->setup.part == FEDSERVER_GATE) {
         *next_ms = now_ms + IDLE_TICK_MS;
-        server->rounds.epoch += fedserver_relay_hear(server->relay);
+        server->rounds.epoch += fedserver_relay_receive(server->relay);
         return FED_OK;
     }
     /* The bell only wakes: the rounds look which threads have ended. Silence it before the look:

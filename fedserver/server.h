@@ -10,11 +10,11 @@
 #include "fed/log.h"
 #include "fedserver/batch_log.h"
 #include "fedserver/fedserver.h"
-#include "fedserver/gangs.h"
 #include "fedserver/identity/enrolment.h"
 #include "fedserver/reopening.h"
 #include "fedserver/rounds/rounds.h"
 #include "fedserver/stores/store.h"
+#include "fedserver/worker_groups.h"
 
 /** Counts since this process started to serve. */
 typedef struct fedserver_traffic {
@@ -72,7 +72,7 @@ struct fedserver {
     uint64_t refusals;  /* refusals that the audit log does not have yet */
     int64_t refusal_ms; /* time when the audit log last had refusals */
     fedserver_rounds rounds;
-    fedserver_gangs gangs;
+    fedserver_worker_groups groups;
     fedserver_traffic traffic;
     fedserver_census census;
     fedserver_wire_totals wire;

@@ -12,7 +12,7 @@ set(FED_CONCURRENT_NAMES "^(e2e|browser|bindings|install|python|kill_matrix|depl
 # all: the short form of deploy/test.sh leaves it out. Each line: which tests, and what the short form has in their place.
 set(FED_ALL_TESTS
     "^lint[.](tidy|headers)$"                                # the compilers' own warnings
-    "^e2e[.]test_(sweep|site_deaths|gang_faults|kill_matrix)$" # e2e.test_chaos, test_sites, contract.test_each_gang
+    "^e2e[.]test_(sweep|edge_deaths|worker_faults|kill_matrix)$" # e2e.test_chaos, test_edges, contract.test_each_worker_group
     "[.]postgres$|^e2e[.]test_takeover$"                     # SQLite; contract.test_stores and test_store_undone on each store
     "^(cuda|gpu|parity|rtl|browser|bench|board)[.]"          # other devices and languages: the same code on the processor
     "^contract[.](test_gpu_|gpu_traffic)|[.]test_(device_curves|worker_device)$|^fedclient[.]datacenter[.]test_gpu_coder$"

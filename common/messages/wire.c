@@ -329,7 +329,7 @@ fed_status fed_part_read(fed_reader *r, fed_part *m) {
     DELIVER(r, m, t,
             (t.kind == FED_PART_SNAPSHOT && t.from == t.to) ||
                 (t.kind == FED_PART_DELTA && t.from < t.to) ||
-                ((t.kind == FED_PART_PATCH || t.kind == FED_PART_ELSEWHERE) && t.from <= t.to));
+                ((t.kind == FED_PART_PATCH || t.kind == FED_PART_CACHE) && t.from <= t.to));
 }
 
 void fed_address_write(fed_writer *w, const fed_address *m) {

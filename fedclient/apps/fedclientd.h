@@ -39,7 +39,8 @@ fed_status fedclientd_read_options(const option_row *more, size_t count, int arg
                                    fedclientd_settings *settings, fed_error *err) FED_CHECKED;
 
 /** fedclientd_device.c: what the device computes on, "opencl:0 pthread-Xeon"; "": the processor.
- * Errors: those of fed_gpu_open. With a gang only the option's word, as its workers open it. */
+ * Errors: those of fed_gpu_open. With a worker group only the option's word, as its workers open
+ * it. */
 enum { FEDCLIENTD_COMPUTES = 128 };
 fed_status fedclientd_find_device(const workshop_settings *work, char text[FEDCLIENTD_COMPUTES],
                                   fed_error *err) FED_CHECKED;
@@ -52,10 +53,10 @@ const atomic_int *fedclientd_catch_signals(void);
 /** fedclientd_serve.c: enrol if necessary, then take part until the program is told to stop. */
 fed_status fedclientd_serve(const fedclientd_settings *settings, fed_error *err) FED_CHECKED;
 
-/** fedclientd_say.c: one line about an event; why is its reason, if it is a pause. The same wait as
- * before is logged for --verbose only. The library has logged what was refused, declined or tried
- * again. */
-void fedclientd_say(const fed_log *log, const fedclient_event *before, const fedclient_event *event,
-                    const char *why);
+/** fedclientd_report.c: one line about an event; why is its reason, if it is a pause. The same wait
+ * as before is logged for --verbose only. The library has logged what was refused, declined or
+ * tried again. */
+void fedclientd_report(const fed_log *log, const fedclient_event *before,
+                       const fedclient_event *event, const char *why);
 
 #endif

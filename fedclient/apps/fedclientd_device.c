@@ -15,7 +15,7 @@ fed_status fedclientd_find_device(const workshop_settings *work, char text[FEDCL
     if (work->backend == NULL || !fed_gpu_is_name(work->backend)) {
         return FED_OK;
     }
-    if (work->gang != NULL) { /* workers open it: a process that did could start none of them */
+    if (work->group != NULL) { /* workers open it: a process that did could start none of them */
         (void)snprintf(text, FEDCLIENTD_COMPUTES, "%s", work->backend);
         return FED_OK;
     }

@@ -91,7 +91,7 @@ static fed_status run(const fedclientd_settings *s, fedclient *client, fed_error
             break;
         }
         FED_TRY(status);
-        fedclientd_say(&s->log, &before, &event, err->text);
+        fedclientd_report(&s->log, &before, &event, err->text);
         if (s->until_finished && is_finished(s, &event)) {
             fed_logf(&s->log, FED_LOG_INFO, "the coordinator has no more tasks: this device ends");
             return FED_OK;

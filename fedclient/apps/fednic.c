@@ -1,4 +1,4 @@
-/* fednic: a host's network card in software, which compresses marked connections. */
+/* fednic: a host's NIC in software, which compresses marked connections. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <signal.h>
@@ -16,8 +16,8 @@ static const char usage[] =
     "       fednic --stats [--tun NAME] [--prometheus]\n"
     "       fednic --help | --version\n"
     "\n"
-    "A network card in software, as INCEPTIONN has it: TCP connections that are marked by their\n"
-    "ToS (0x28) and carry float32 values leave compressed, and the card at the other end restores\n"
+    "A NIC in software, as INCEPTIONN has it: TCP connections that are marked by their\n"
+    "ToS (0x28) and carry float32 values leave compressed, and the NIC at the other end restores\n"
     "them. All other frames pass as they are. It runs until SIGINT or SIGTERM, and needs root (or\n"
     "CAP_NET_ADMIN and CAP_NET_RAW).\n"
     "\n"
@@ -28,7 +28,7 @@ static const char usage[] =
     "  --bypass           the kernel forwards unmarked frames itself: faster, and not counted;\n"
     "                     needs Linux 6.6, and a network that leaves the ToS as it is\n"
     "  --control PATH     socket of --stats (/run/fednic-NAME.sock)\n"
-    "  --stats            ask a running card what it has done\n"
+    "  --stats            ask a running NIC what it has done\n"
     "  --prometheus       in Prometheus' text format\n"
     "\n"
     "Exit status: 0 success, 1 failure, 2 wrong usage.\n";
@@ -58,7 +58,7 @@ static fed_status stats(const fednic_words *words, fed_error *err) {
     fed_writer text;
     fed_writer_growing(&text);
     fed_status status = fednic_ask(
-        words->card.control, words->prometheus ? FEDNIC_PROMETHEUS : FEDNIC_TABLE, &text, err);
+        words->nic.control, words->prometheus ? FEDNIC_PROMETHEUS : FEDNIC_TABLE, &text, err);
     if (status == FED_OK &&
         (fwrite(text.data, 1, text.len, stdout) != text.len || fflush(stdout) != 0)) {
         status = fed_fail(err, FED_EIO, "can't write to standard output: %s", strerror(errno));
@@ -82,7 +82,7 @@ int main(int argc, char **argv) {
         fprintf(stderr, "fednic: %s (fednic --help tells more)\n", err.text);
         return EXIT_USAGE;
     }
-    const fed_status status = words.stats ? stats(&words, &err) : run(&words.card, &err);
+    const fed_status status = words.stats ? stats(&words, &err) : run(&words.nic, &err);
     if (status != FED_OK) {
         fprintf(stderr, "fednic: %s\n", err.text[0] != '\0' ? err.text : fed_status_text(status));
         return EXIT_FAILURE;

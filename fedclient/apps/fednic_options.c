@@ -16,7 +16,7 @@ static fed_status take_bound(const char *value, void *values, fed_error *err) {
                         "--bound is a power of two from 2^-1 to 2^-15, written so, not %.60s",
                         value);
     }
-    ((fednic_words *)values)->card.e = (int)e;
+    ((fednic_words *)values)->nic.e = (int)e;
     return FED_OK;
 }
 
@@ -24,7 +24,7 @@ static fed_status check(const fednic_words *w, fed_error *err) {
     if (w->prometheus && !w->stats) {
         return fed_fail(err, FED_EINVAL, "--prometheus is a form of --stats: give both");
     }
-    if (!w->stats && w->card.wire == NULL) {
+    if (!w->stats && w->nic.wire == NULL) {
         return fed_fail(err, FED_EINVAL,
                         "--wire is missing: the interface that becomes the line, such as eth0");
     }
@@ -35,30 +35,30 @@ fed_status fednic_words_read(int argc, char **argv, fednic_words *words, fed_err
 #define AT(member) offsetof(fednic_words, member)
     enum { ANY = 1 };
     static const option_row rows[] = {
-        {"tun", OPTION_TEXT, AT(card.tun), .commands = ANY},
-        {"wire", OPTION_TEXT, AT(card.wire), .commands = ANY},
+        {"tun", OPTION_TEXT, AT(nic.tun), .commands = ANY},
+        {"wire", OPTION_TEXT, AT(nic.wire), .commands = ANY},
         {"bound", OPTION_OTHER, .commands = ANY, .take = take_bound},
-        {"bypass", OPTION_FLAG, AT(card.bypass), .commands = ANY},
-        {"control", OPTION_TEXT, AT(card.control), .commands = ANY},
+        {"bypass", OPTION_FLAG, AT(nic.bypass), .commands = ANY},
+        {"control", OPTION_TEXT, AT(nic.control), .commands = ANY},
         {"stats", OPTION_FLAG, AT(stats), .commands = ANY},
         {"prometheus", OPTION_FLAG, AT(prometheus), .commands = ANY},
     };
 #undef AT
     int after = 0;
-    *words = (fednic_words){.card = {.tun = "nic0", .e = 10}};
+    *words = (fednic_words){.nic = {.tun = "nic0", .e = 10}};
     FED_TRY(
         option_table_read(rows, sizeof rows / sizeof rows[0], ANY, argc, argv, words, &after, err));
     if (after < argc) {
         return fed_fail(err, FED_EINVAL, "\"%.200s\" is one word too many", argv[after]);
     }
     FED_TRY(check(words, err));
-    if (words->card.control == NULL) {
+    if (words->nic.control == NULL) {
         if (snprintf(words->control, sizeof words->control, "/run/fednic-%s.sock",
-                     words->card.tun) >= (int)sizeof words->control) {
+                     words->nic.tun) >= (int)sizeof words->control) {
             return fed_fail(err, FED_EINVAL, "\"%.60s\" is no name of an interface",
-                            words->card.tun);
+                            words->nic.tun);
         }
-        words->card.control = words->control;
+        words->nic.control = words->control;
     }
     return FED_OK;
 }

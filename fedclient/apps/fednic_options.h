@@ -6,12 +6,12 @@
 #include "fednic/fednic.h"
 
 typedef struct fednic_words {
-    fednic_options card;
+    fednic_options nic;
     bool stats, prometheus;
-    char control[160]; /* the default of card.control, made of --tun */
+    char control[160]; /* the default of NIC.control, made of --tun */
 } fednic_words;
 
-/** Read argv into *words, which card.control may point into. FED_EINVAL: the sentence says what is
+/** Read argv into *words, which NIC.control may point into. FED_EINVAL: the sentence says what is
  * wrong. */
 fed_status fednic_words_read(int argc, char **argv, fednic_words *words,
                              fed_error *err) FED_CHECKED;

@@ -1,4 +1,5 @@
-/* fedworker: workers of a gang, which train one model together and exchange its gradients. */
+/* fedworker: workers of a worker group, which train one model together and exchange its gradients.
+ */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <stddef.h>
@@ -33,7 +34,7 @@ static const char usage[] =
     "and\n"
     "                     only messages leave it. `fedworker devices` lists them\n"
     "\n"
-    "train, the gang:\n"
+    "train, the worker group:\n"
     "  --workers N        how many workers (1); with mpi what mpirun says\n"
     "  --link NAME        threads: of this process; tcp: processes; mpi: those of mpirun "
     "(threads)\n"
@@ -50,7 +51,7 @@ static const char usage[] =
     "                     float32; k=0: none\n"
     "  --codec SPEC       of gradients, such as 3lc:s=1.75 (float32)\n"
     "  --pull SPEC        of the sums on their way back (float32)\n"
-    "  --nic SPEC         inline, packet: network cards compress float32 instead of a codec, or\n"
+    "  --nic SPEC         inline, packet: NICs compress float32 instead of a codec, or\n"
     "                     this program does what they would; :e=10 is the bound 2^-10. Needs\n"
     "                     bitsgd, local or cdsgd; packet needs --link tcp\n"
     "  --local-lr R       of local weights (the optimizer's)\n"
@@ -208,7 +209,7 @@ static fed_status train(int argc, char **argv, bool *wrong, fed_error *err) {
     *wrong = false;
     fed_status status = fedworker_job_open(&o, &job, err);
     if (status == FED_OK) {
-        status = fedworker_gang(&job, err);
+        status = fedworker_group(&job, err);
     }
     app_samples_free(&job.samples);
     return status;

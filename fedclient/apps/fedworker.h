@@ -27,7 +27,7 @@ typedef struct fedworker_options {
 typedef struct fedworker_job {
     const fedworker_options *o;
     fed_optimizer optimizer;
-    fedworker_choice choice; /* ranks and workers: those that the gang begins with */
+    fedworker_choice choice; /* ranks and workers: those that the worker group begins with */
     app_samples samples;
     uint64_t zero_ns; /* of traces: when the job was opened, by CLOCK_MONOTONIC */
 } fedworker_job;
@@ -37,20 +37,21 @@ typedef struct fedworker_job {
 fed_status fedworker_job_open(const fedworker_options *o, fedworker_job *job,
                               fed_error *err) FED_CHECKED;
 /** How a rank of this process meets the others. */
-typedef struct fedworker_seat {
+typedef struct fedworker_entry {
     feddc_place place;
     struct feddc_watch *watch; /* NULL: nobody watches */
     bool elastic;              /* the watch says the place, and a new one when a rank has failed */
-} fedworker_seat;
+} fedworker_entry;
 
 /** Train as one rank, to the end. */
-fed_status fedworker_rank(const fedworker_job *job, const fedworker_seat *seat,
+fed_status fedworker_rank(const fedworker_job *job, const fedworker_entry *entry,
                           fed_error *err) FED_CHECKED;
 
 /** Start all ranks that belong to this machine, by the link, and wait for them. */
-fed_status fedworker_gang(const fedworker_job *job, fed_error *err) FED_CHECKED;
+fed_status fedworker_group(const fedworker_job *job, fed_error *err) FED_CHECKED;
 
-/** The same for the link tcp, whose ranks are processes under a judge: fedworker_tcp.c. */
+/** The same for the link tcp, whose ranks are processes under a failure detector: fedworker_tcp.c.
+ */
 fed_status fedworker_tcp(const fedworker_job *job, fed_error *err) FED_CHECKED;
 
 /* ---- fedworker_report.c: rank 0 says what came of it ---- */

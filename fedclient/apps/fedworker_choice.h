@@ -1,4 +1,4 @@
-/* The words that choose a gang's link, collective, rule and codecs, and what they name. */
+/* The words that choose a worker group's link, collective, rule and codecs, and what they name. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDWORKER_CHOICE_H
 #define FEDWORKER_CHOICE_H

@@ -30,16 +30,16 @@ fed_status fedworker_predict(int argc, char **argv, fed_writer *out, fed_error *
 
 /**
  * fedworker launch: argv[0] is "launch", its options follow, then "--" and the job's command. The
- * job's processes find the judge by fedworker_launched. After a verdict the job is ended, and
- * started again without those who failed, as long as --min are left.
+ * job's processes find the failure detector by fedworker_launched. After a verdict the job is
+ * ended, and started again without those who failed, as long as --min are left.
  *
  * code    the exit status to end with, where FED_OK is returned
  * Errors  FED_EINVAL the command line; FED_EIO the job ended: the sentence is the verdict
  */
 fed_status fedworker_launch(int argc, char **argv, int *code, fed_error *err) FED_CHECKED;
 
-/** This process belongs to a job of fedworker launch: where its judge listens, and the gang's
- * secret. It is enough if rank 0 knows them and tells the others. */
+/** This process belongs to a job of fedworker launch: where its failure detector listens, and the
+ * worker group's secret. It is enough if rank 0 knows them and tells the others. */
 bool fedworker_launched(char address[128], uint8_t secret[FEDDC_SECRET]);
 
 #endif

@@ -1,4 +1,5 @@
-/* fedworker launch: start a job of MPI under a judge, and again with those who are left. */
+/* fedworker launch: start a job of MPI under a failure detector, and again with those who are left.
+ */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/apps/fedworker_commands.h"
 
@@ -19,23 +20,25 @@
 #include "feddc/control.h"
 
 const char fedworker_launch_usage[] =
-    "launch: run a job under a judge, and again from its checkpoint when a worker fails\n"
+    "launch: run a job under a failure detector, and again from its checkpoint when a worker "
+    "fails\n"
     "  fedworker launch [options] -- mpirun -n N [...] fedworker train --link mpi [...]\n"
     "  --min N            start again while so many workers are left (N: never)\n"
-    "  --judge HOST:PORT  where the judge listens (127.0.0.1:0). With several machines give a\n"
-    "                     host that all of them reach\n"
+    "  --detector HOST:PORT, --judge HOST:PORT (its earlier name, which 0.3.0 drops)\n"
+    "                     where the failure detector listens (127.0.0.1:0). With several machines\n"
+    "                     give a host that all of them reach\n"
     "  The job is started again with --resume; a machine that was lost is taken out of --host.\n";
 
 enum {
-    JUDGE_MS = 600000, /* for a job's ranks to join: mpirun over many machines takes its time */
-    TERM_MS = 3000,    /* from a verdict to SIGTERM: mpirun and the workers may end by themselves */
-    KILL_MS = 6000,    /* to SIGKILL: of mpirun, and of workers that are stopped */
+    DETECTOR_MS = 600000, /* for a job's ranks to join: mpirun over many machines takes its time */
+    TERM_MS = 3000, /* from a verdict to SIGTERM: mpirun and the workers may end by themselves */
+    KILL_MS = 6000, /* to SIGKILL: of mpirun, and of workers that are stopped */
     TURN_MS = 100,
     MOST_WORDS = 1024
 };
 
-#define ENV_JUDGE  "FEDWORKER_JUDGE"
-#define ENV_SECRET "FEDWORKER_SECRET"
+#define ENV_DETECTOR "FEDWORKER_DETECTOR"
+#define ENV_SECRET   "FEDWORKER_SECRET"
 
 extern char **environ;
 
@@ -53,7 +56,7 @@ typedef struct launch {
 } launch;
 
 bool fedworker_launched(char address[128], uint8_t secret[FEDDC_SECRET]) {
-    const char *where = getenv(ENV_JUDGE), *hex = getenv(ENV_SECRET);
+    const char *where = getenv(ENV_DETECTOR), *hex = getenv(ENV_SECRET);
     if (where == NULL || hex == NULL || strlen(where) >= 128 ||
         fed_unhex(hex, secret, FEDDC_SECRET) != FED_OK) {
         return false;
@@ -121,6 +124,8 @@ static fed_status read_command(launch *l, fed_error *err) {
 static fed_status read_line(launch *l, int argc, char **argv, fed_error *err) {
     static const option_row rows[] = {
         {"min", OPTION_NUMBER, offsetof(launch, min), 1, FEDDC_RANKS, 1, NULL},
+        {"detector", OPTION_TEXT, offsetof(launch, address), 0, 0, 1, NULL},
+        /* its earlier name; 0.3.0 drops it */
         {"judge", OPTION_TEXT, offsetof(launch, address), 0, 0, 1, NULL},
     };
     int words = 0;
@@ -155,7 +160,7 @@ static void take_host_out(launch *l, const char *host) {
 /* --- one try --- */
 
 typedef struct try_of {
-    feddc_judge *judge;
+    feddc_detector *detector;
     pid_t pid;
     bool running;
     int status; /* of waitpid, once it runs no longer */
@@ -173,20 +178,20 @@ static void say_verdict(void *user, const feddc_verdict *verdict) {
     fprintf(stderr, "fedworker launch: %s\n", verdict->text);
 }
 
-static fed_status open_judge(const launch *l, try_of *t, fed_error *err) {
+static fed_status open_detector(const launch *l, try_of *t, fed_error *err) {
     uint8_t secret[FEDDC_SECRET];
     char hex[2 * FEDDC_SECRET + 1];
     if (fed_random(secret, sizeof secret) != FED_OK) {
         return fed_fail(err, FED_EIO, "the system gives no random bytes for a secret");
     }
-    feddc_judge_options options = {.address = l->address,
-                                   .secret = secret,
-                                   .size = l->ranks,
-                                   .join_ms = JUDGE_MS,
-                                   .verdict = say_verdict};
-    FED_TRY(feddc_judge_open(&options, &t->judge, err));
+    feddc_detector_options options = {.address = l->address,
+                                      .secret = secret,
+                                      .size = l->ranks,
+                                      .join_ms = DETECTOR_MS,
+                                      .verdict = say_verdict};
+    FED_TRY(feddc_detector_open(&options, &t->detector, err));
     fed_hex(secret, sizeof secret, hex);
-    if (setenv(ENV_JUDGE, feddc_judge_address(t->judge), 1) != 0 ||
+    if (setenv(ENV_DETECTOR, feddc_detector_address(t->detector), 1) != 0 ||
         setenv(ENV_SECRET, hex, 1) != 0) {
         return fed_fail(err, FED_ENOMEM, "no memory for the job's environment");
     }
@@ -227,7 +232,7 @@ static void kill_members(try_of *t) {
     char own[64] = "";
     feddc_member_look look;
     (void)gethostname(own, sizeof own - 1);
-    for (uint32_t k = 0; feddc_judge_member(t->judge, k, &look); k++) {
+    for (uint32_t k = 0; feddc_detector_member(t->detector, k, &look); k++) {
         bool stands = look.fate == FEDDC_STOPPED || look.fate == FEDDC_STUCK;
         if (stands && strcmp(look.host, own) == 0 && is_ours(look.pid)) {
             (void)kill((pid_t)look.pid, SIGKILL);
@@ -250,10 +255,10 @@ static void hurry(try_of *t, int64_t now) {
 static void attend(try_of *t) {
     bool asked = false;
     while (t->running) {
-        feddc_judge_state state = feddc_judge_wait(t->judge, TURN_MS);
+        feddc_detector_state state = feddc_detector_wait(t->detector, TURN_MS);
         int64_t now = fed_clock_monotonic_ms();
         if (interrupted != 0 && !asked) {
-            feddc_judge_end(t->judge, "the launcher was told to stop");
+            feddc_detector_end(t->detector, "the launcher was told to stop");
             (void)kill(t->pid, SIGTERM);
             asked = true;
         }
@@ -266,7 +271,7 @@ static void attend(try_of *t) {
         pid_t got = waitpid(t->pid, &t->status, WNOHANG);
         t->running = got == 0 || (got < 0 && errno == EINTR);
         if (t->running && state != FEDDC_MEETING && state != FEDDC_TRAINING) {
-            fed_sleep_ms(TURN_MS); /* feddc_judge_wait returns at once now */
+            fed_sleep_ms(TURN_MS); /* feddc_detector_wait returns at once now */
         }
     }
     kill_members(t);
@@ -280,10 +285,10 @@ typedef struct loss {
 } loss;
 
 /* The member that failed first; with a machine that is cut off go all its workers. */
-static loss find_loss(feddc_judge *judge) {
+static loss find_loss(feddc_detector *detector) {
     feddc_member_look look;
     loss lost = {0};
-    for (uint32_t k = 0; lost.workers == 0 && feddc_judge_member(judge, k, &look); k++) {
+    for (uint32_t k = 0; lost.workers == 0 && feddc_detector_member(detector, k, &look); k++) {
         if (look.fate > FEDDC_FINISHED) {
             lost = (loss){.workers = 1, .fate = look.fate};
             memcpy(lost.host, look.host, sizeof lost.host);
@@ -291,7 +296,7 @@ static loss find_loss(feddc_judge *judge) {
     }
     if (lost.fate == FEDDC_CUT_OFF) {
         lost.workers = 0;
-        for (uint32_t k = 0; feddc_judge_member(judge, k, &look); k++) {
+        for (uint32_t k = 0; feddc_detector_member(detector, k, &look); k++) {
             lost.workers += strcmp(look.host, lost.host) == 0;
         }
     }
@@ -316,7 +321,7 @@ static void shrink(launch *l, const loss *lost) {
 /* Run the command once. */
 static fed_status attempt(launch *l, loss *lost, int *code, fed_error *err) {
     try_of t = {0};
-    fed_status status = open_judge(l, &t, err);
+    fed_status status = open_detector(l, &t, err);
     if (status == FED_OK) {
         status = start(l, &t, err);
     }
@@ -325,15 +330,16 @@ static fed_status attempt(launch *l, loss *lost, int *code, fed_error *err) {
         *code = WIFEXITED(t.status) ? WEXITSTATUS(t.status) : 128 + WTERMSIG(t.status);
     }
     if (status == FED_OK && *code != 0) {
-        (void)feddc_judge_wait(t.judge, 10 * TURN_MS); /* for the verdict on what ended just now */
-        *lost = find_loss(t.judge);
+        (void)feddc_detector_wait(t.detector,
+                                  10 * TURN_MS); /* for the verdict on what ended just now */
+        *lost = find_loss(t.detector);
         if (lost->workers > 0) {
-            feddc_judge_look look;
-            feddc_judge_see(t.judge, &look);
+            feddc_detector_look look;
+            feddc_detector_see(t.detector, &look);
             status = fed_fail(err, FED_EIO, "%s", look.why);
         }
     }
-    feddc_judge_close(t.judge);
+    feddc_detector_close(t.detector);
     return status;
 }
 

@@ -1,4 +1,4 @@
-/* One worker of a gang that is a device: from the model of a round to the trained model. */
+/* One worker of a worker group that is a device: from the model of a round to the trained model. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,12 +21,12 @@ typedef struct replica {
     uint32_t chunk; /* steps that rank 0 lets all take next */
 } replica;
 
-/* The main process opens the judge after it has started the workers. */
-static fed_status await_judge(const fedworker_page *page, fed_error *err) {
+/* The main process opens the failure detector after it has started the workers. */
+static fed_status await_detector(const fedworker_page *page, fed_error *err) {
     const int64_t limit_ms = fed_clock_monotonic_ms() + PATIENCE_MS;
     while (!page->go) {
         if (fed_clock_monotonic_ms() > limit_ms || page->stop) {
-            return fed_fail(err, FED_ENET, "the gang's judge was not opened");
+            return fed_fail(err, FED_ENET, "the worker group's failure detector was not opened");
         }
         fed_sleep_ms(1);
     }
@@ -49,7 +49,7 @@ static fed_status get_ready(replica *r, fed_error *err) {
     FED_REQUIRE(r->values != NULL, FED_ENOMEM);
     r->memory = r->values + page->values;
     FED_TRY(fedtrain_net_new(m->arch, m->job->batch, c->device.work.backend, &r->net, err));
-    FED_TRY(await_judge(page, err)); /* until then the main process may write the page */
+    FED_TRY(await_detector(page, err)); /* until then the main process may write the page */
     memcpy(r->values, page->at, floats * sizeof *r->values);
     const bool mpi = c->choice.place.size > 0;
     char computes_on[FEDCLIENTD_COMPUTES] = "";
@@ -107,7 +107,7 @@ static fed_status take_steps(replica *r, fed_error *err) {
 }
 
 /* All replicas have the same bits: rank 0's are the result. */
-static fed_status hand_in(replica *r, const feddc_gang *gang, fed_error *err) {
+static fed_status hand_in(replica *r, const feddc_worker_group *group, fed_error *err) {
     fedworker_page *page = r->m->page;
     const uint32_t count = feddc_worker_count(r->worker);
     feddc_worker_tally *tally = calloc(count, sizeof *tally);
@@ -117,18 +117,18 @@ static fed_status hand_in(replica *r, const feddc_gang *gang, fed_error *err) {
         double loss = 0;
         for (uint32_t k = 0; k < count; k++) {
             loss += tally[k].loss / count;
-            page->slot[gang->worker[k]].tally = tally[k];
+            page->slot[group->worker[k]].tally = tally[k];
         }
         page->loss = (float)loss;
         memcpy(page->at, r->values, (page->values + page->memory) * sizeof *page->at);
-        page->whole = true;
+        page->completed = true;
     }
     free(tally);
     return status;
 }
 
-static fed_status train_once(replica *r, const feddc_gang *gang, fed_error *err) {
-    feddc_place own = gang->place;
+static fed_status train_once(replica *r, const feddc_worker_group *group, fed_error *err) {
+    feddc_place own = group->place;
     own.hub = r->m->hub;
     own.listener = r->m->cluster->processes ? own.listener : -1;
     FED_TRY(feddc_worker_join(r->worker, &own, err));
@@ -136,7 +136,7 @@ static fed_status train_once(replica *r, const feddc_gang *gang, fed_error *err)
         return feddc_worker_serve(r->worker, err);
     }
     FED_TRY(take_steps(r, err));
-    return hand_in(r, gang, err);
+    return hand_in(r, group, err);
 }
 
 bool fedworker_is_broken(fed_status status) {
@@ -144,15 +144,15 @@ bool fedworker_is_broken(fed_status status) {
            status == FED_ETIMEOUT;
 }
 
-/* When one of the gang fails, those that are left go on, if they are enough. */
+/* When one of the worker group fails, those that are left go on, if they are enough. */
 static fed_status train(replica *r, fed_error *err) {
     const char *broke = NULL;
     fed_error why = {0};
     while (true) {
-        const feddc_gang *gang = NULL;
-        FED_TRY(feddc_watch_next(r->watch, feddc_worker_whole(r->worker), broke, &gang, err));
+        const feddc_worker_group *group = NULL;
+        FED_TRY(feddc_watch_next(r->watch, feddc_worker_completed(r->worker), broke, &group, err));
         why = (fed_error){0};
-        const fed_status status = train_once(r, gang, &why);
+        const fed_status status = train_once(r, group, &why);
         if (!fedworker_is_broken(status)) {
             return status == FED_OK ? FED_OK : fed_fail(err, status, "%s", why.text);
         }

@@ -27,7 +27,7 @@ const char fedworker_predict_usage[] =
     "  --compute-ms MS    of a forward and backward pass; measured here if it is not given\n"
     "  --ratio R[,R]      what the codecs make of a byte, pushes and pulls; measured here with\n"
     "                     made-up samples if it is not given. Take a training's, if you have one\n"
-    "  --nic-gbit GBIT    network cards code, which take so many 10^9 bit/s of float32 in each\n"
+    "  --nic-gbit GBIT    NICs code, which take so many 10^9 bit/s of float32 in each\n"
     "                     direction; hosts do not\n"
     "  --latency-us US    of a message (50)\n"
     "  --message-us US    what each message costs a worker (5)\n";
@@ -126,7 +126,7 @@ static fed_status read_options(int argc, char **argv, predict_options *o, fed_er
     }
     if (o->nic_gbit > 0 && strcmp(o->codec, "float32") == 0) {
         return fed_fail(err, FED_EINVAL,
-                        "--nic-gbit needs --codec: say what the cards code, such as inceptionn");
+                        "--nic-gbit needs --codec: say what the NICs code, such as inceptionn");
     }
     return o->model != NULL ? FED_OK : fed_fail(err, FED_EINVAL, "predict needs --model MODEL");
 }
@@ -345,7 +345,7 @@ static void write_answer(const predict_options *o, const measurement *m, fed_wri
         .pull = ratio_of(o->pull_ratio, pull),
         .encode_rate = rate_of(coded, encode_us),
         .decode_rate = rate_of(coded, decode_us),
-        .card_rate = 1e9 / 8 * o->nic_gbit,
+        .nic_rate = 1e9 / 8 * o->nic_gbit,
         .no_ring = feddc_codec_expands(fedcodec_name(push->codec.vtable)),
         .tau = o->compute_ms > 0 ? 1e-3 * o->compute_ms : 1e-6 * m->compute_us,
         .k = o->k,
@@ -355,7 +355,7 @@ static void write_answer(const predict_options *o, const measurement *m, fed_wri
     fed_write_printf(out, "%s: forward and backward pass of %u samples %.2f ms%s\n", o->model,
                      o->batch, 1e3 * in.tau, o->compute_ms > 0 ? "" : ", measured on one core");
     if (o->nic_gbit > 0) {
-        fed_write_printf(out, "Codecs: in the network cards, %g Gbit/s of float32%s\n", o->nic_gbit,
+        fed_write_printf(out, "Codecs: in the NICs, %g Gbit/s of float32%s\n", o->nic_gbit,
                          o->push_ratio > 0 ? "" : "; ratios of made-up samples");
     } else if (coded > 0) {
         fed_write_printf(out,

@@ -14,7 +14,7 @@ enum { ORDER = 6144, HOST = 256 };
 
 /* What a rank must know to begin a round. */
 typedef struct order {
-    bool trains; /* false: the gang ends */
+    bool trains; /* false: the worker group ends */
     uint64_t seed;
     uint32_t values, memory; /* floats of the model and of the optimizer's state */
     char host[HOST], port[16];

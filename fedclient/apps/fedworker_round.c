@@ -1,4 +1,4 @@
-/* A round of a device that is a gang: its workers are started, watched and waited for. */
+/* A round of a device that is a worker group: its workers are started, watched and waited for. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #include <inttypes.h>
@@ -22,7 +22,7 @@ enum {
     LONGEST_PAUSE_MS = 30000
 };
 
-/* One start of the gang. */
+/* One start of the worker group. */
 typedef struct attempt {
     fedworker_cluster *cluster;
     fedclient_round *round;
@@ -30,7 +30,7 @@ typedef struct attempt {
     fedworker_page *page;
     fedworker_member *members;
     uint32_t started;
-    feddc_judge *judge;
+    feddc_detector *detector;
 } attempt;
 
 /* ---- Workers ---- */
@@ -74,7 +74,7 @@ static bool are_left(attempt *a) {
 }
 
 static void end_all(attempt *a) {
-    feddc_judge_end(a->judge, "the round is over");
+    feddc_detector_end(a->detector, "the round is over");
     for (uint32_t k = 0; k < a->started; k++) {
         if (a->members[k].pid != 0) {
             (void)kill(a->members[k].pid, SIGKILL);
@@ -104,17 +104,18 @@ static fed_status start_members(attempt *a, const fed_arch *arch, struct feddc_h
     return status;
 }
 
-/* Workers are started first: where they are processes, the judge's thread must not be there yet. */
+/* Workers are started first: where they are processes, the failure detector's thread must not be
+ * there yet. */
 static fed_status start(attempt *a, const fed_arch *arch, struct feddc_hub *hub, fed_error *err) {
     const fedworker_cluster *c = a->cluster;
     const bool mpi = c->choice.place.size > 0;
     FED_TRY(start_members(a, arch, hub, err));
-    const feddc_judge_options o = {.address = mpi ? "0.0.0.0:0" : "127.0.0.1:0",
-                                   .secret = a->page->secret,
-                                   .size = c->choice.ranks,
-                                   .min = c->min};
-    FED_TRY(feddc_judge_open(&o, &a->judge, err));
-    const char *port = strrchr(feddc_judge_address(a->judge), ':');
+    const feddc_detector_options o = {.address = mpi ? "0.0.0.0:0" : "127.0.0.1:0",
+                                      .secret = a->page->secret,
+                                      .size = c->choice.ranks,
+                                      .min = c->min};
+    FED_TRY(feddc_detector_open(&o, &a->detector, err));
+    const char *port = strrchr(feddc_detector_address(a->detector), ':');
     snprintf(a->page->address, sizeof a->page->address, "127.0.0.1%s", port != NULL ? port : "");
     if (mpi) {
         FED_TRY(fedworker_ranks_order(c, a->round->task, a->job->seed, a->page, err));
@@ -128,7 +129,7 @@ static void look_after(attempt *a) {
     int64_t limit_ms = INT64_MAX;
     while (are_left(a)) {
         const size_t steps = a->page->steps;
-        fedworker_tell(a->cluster, a->round, a->judge, false);
+        fedworker_group_report(a->cluster, a->round, a->detector, false);
         if (limit_ms == INT64_MAX && !a->job->after_step(a->job->user, steps - 1, 0)) {
             a->page->stop = true;
             limit_ms = fed_clock_monotonic_ms() + GRACE_MS;
@@ -138,15 +139,15 @@ static void look_after(attempt *a) {
         }
         fed_sleep_ms(LOOK_MS);
     }
-    (void)feddc_judge_wait(a->judge, SETTLE_MS); /* it hears the last goodbyes */
-    fedworker_tell_count(a->cluster, a->page);
-    fedworker_tell(a->cluster, a->round, a->judge, true);
+    (void)feddc_detector_wait(a->detector, SETTLE_MS); /* it hears the last goodbyes */
+    fedworker_group_count(a->cluster, a->page);
+    fedworker_group_report(a->cluster, a->round, a->detector, true);
 }
 
 /* A worker's own failure is the cause. The others only saw one leave. */
 static fed_status outcome(const attempt *a, fed_error *err) {
-    feddc_judge_look look = {0};
-    if (a->page->whole) {
+    feddc_detector_look look = {0};
+    if (a->page->completed) {
         return FED_OK;
     }
     for (uint32_t k = 0; k < a->started; k++) {
@@ -157,9 +158,9 @@ static fed_status outcome(const attempt *a, fed_error *err) {
             return fed_fail(err, slot->status, "%s", slot->why);
         }
     }
-    feddc_judge_see(a->judge, &look);
+    feddc_detector_see(a->detector, &look);
     return fed_fail(err, FED_EBUSY, "%s",
-                    look.why[0] != '\0' ? look.why : "the gang ended without a result");
+                    look.why[0] != '\0' ? look.why : "the worker group ended without a result");
 }
 
 static fed_status run_members(attempt *a, const fed_arch *arch, fed_error *err) {
@@ -181,7 +182,7 @@ static fed_status run_members(attempt *a, const fed_arch *arch, fed_error *err) 
     for (uint32_t k = 0; k < a->started && !a->cluster->processes; k++) {
         pthread_join(a->members[k].thread, NULL);
     }
-    feddc_judge_close(a->judge);
+    feddc_detector_close(a->detector);
     feddc_hub_free(hub);
     return status;
 }
@@ -196,7 +197,7 @@ static fed_status try_once(attempt *a, const fed_arch *arch, float *values, floa
     }
     FED_TRY(fed_random(page->secret, sizeof page->secret));
     a->started = 0;
-    a->judge = NULL;
+    a->detector = NULL;
     FED_TRY(run_members(a, arch, err));
     memcpy(values, page->at, page->values * sizeof *values);
     if (page->memory > 0) {
@@ -219,8 +220,8 @@ static bool pause_for(const attempt *a, int64_t ms) {
     return true;
 }
 
-/* A gang that has lost too many is started again, from the round's model, while the coordinator
- * waits for it. */
+/* A worker group that has lost too many is started again, from the round's model, while the
+ * coordinator waits for it. */
 static fed_status try_often(attempt *a, const fed_arch *arch, float *memory, fed_error *err) {
     for (int64_t pause_ms = FIRST_PAUSE_MS;; pause_ms *= 2) {
         fed_error why = {0};
@@ -229,7 +230,8 @@ static fed_status try_often(attempt *a, const fed_arch *arch, float *memory, fed
         if (status != FED_EBUSY) {
             return status == FED_OK ? FED_OK : fed_fail(err, status, "%s", why.text);
         }
-        fed_logf(&a->cluster->device.log, FED_LOG_WARN, "%s; the gang is started again", why.text);
+        fed_logf(&a->cluster->device.log, FED_LOG_WARN, "%s; the worker group is started again",
+                 why.text);
         pause_ms = pause_ms < LONGEST_PAUSE_MS ? pause_ms : LONGEST_PAUSE_MS;
         if (!pause_for(a, pause_ms)) {
             return fed_fail(err, FED_EBUSY, "%s", why.text);

@@ -1,4 +1,4 @@
-/* fedworker train --server: a gang of workers that is one device of a federation. */
+/* fedworker train --server: a worker group of workers that is one device of a federation. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/apps/fedworker_serve.h"
 
@@ -10,11 +10,12 @@
 #include "feddc/exchange.h"
 
 const char *const fedworker_serve_usage =
-    "train --server URL --ca FILE --state DIR --data DIR [options]: the gang is one device\n"
+    "train --server URL --ca FILE --state DIR --data DIR [options]: the worker group is one "
+    "device\n"
     "  --workers, --link, --collective, --sync, --codec, --pull   as above; tcp: processes of\n"
     "                     this machine. The task says model, batch of each worker, steps and\n"
     "                     optimizer\n"
-    "  --min N            with tcp: a gang goes on with N workers when others fail (all)\n"
+    "  --min N            with tcp: a worker group goes on with N workers when others fail (all)\n"
     "  --dataset, --token, --token-file, --name, --shard, --split, --when, --hold, --slots,\n"
     "  --transport, --downloads-ca, --backend, --device, --until-finished, --normalise, --verbose\n"
     "                     see fedclientd --help\n"
@@ -37,13 +38,13 @@ static fed_status read_options(int argc, char **argv, fedworker_cluster *c, fed_
         fedclientd_read_options(rows, sizeof rows / sizeof rows[0], argc, argv, &c->device, err));
     if (c->device.work.evaluate) {
         return fed_fail(err, FED_EINVAL,
-                        "--evaluate needs no gang: fedclientd --evaluate measures models");
+                        "--evaluate needs no worker group: fedclientd --evaluate measures models");
     }
     return FED_OK;
 }
 
-/* The gang's words become what they name. */
-static fed_status make_gang(fedworker_cluster *c, fed_error *err) {
+/* The worker group's words become what they name. */
+static fed_status make_worker_group(fedworker_cluster *c, fed_error *err) {
     const fedworker_words words = {.link = c->link,
                                    .collective = c->collective,
                                    .sync = c->sync,
@@ -88,10 +89,10 @@ fed_status fedworker_serve(int argc, char **argv, bool *wrong, fed_error *err) {
                            .workers = 1};
     *wrong = true;
     FED_TRY(read_options(argc, argv, &c, err));
-    FED_TRY(make_gang(&c, err));
+    FED_TRY(make_worker_group(&c, err));
     *wrong = false;
-    c.device.work.gang = fedworker_round;
-    c.device.work.gang_user = &c;
+    c.device.work.group = fedworker_round;
+    c.device.work.worker_group_user = &c;
     c.device.stop = fedclientd_catch_signals();
     return serve(&c, err);
 }

@@ -9,36 +9,36 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "fed/gang.h"
+#include "fed/worker_group.h"
 #include "fedclient/apps/fedclientd.h"
 #include "fedclient/apps/fedworker_choice.h"
 #include "feddc/control.h"
 #include "feddc/worker.h"
 
 /*
- * A round of such a device: the library hands in a model; the gang begins with it, takes the task's
- * local steps, and its model, which is the same on all workers, is the result. The gang lives for
- * one round: so a worker that has failed is there again in the next one.
+ * A round of such a device: the library hands in a model; the worker group begins with it, takes
+ * the task's local steps, and its model, which is the same on all workers, is the result. The
+ * worker group lives for one round: so a worker that has failed is there again in the next one.
  *
  * Workers are threads of this process (link threads), processes of this machine (link tcp), or what
- * mpirun has started (link mpi), each with a watch. The judge is in the main process, with mpi in
- * rank 0, and so is the device. Main process and workers share a page of memory: weights and the
- * optimizer's state go in and out there. With mpi each rank has a page of its own, and rank 0 sends
- * the others what they need to begin a round: an order.
+ * mpirun has started (link mpi), each with a watch. The failure detector is in the main process,
+ * with mpi in rank 0, and so is the device. Main process and workers share a page of memory:
+ * weights and the optimizer's state go in and out there. With mpi each rank has a page of its own,
+ * and rank 0 sends the others what they need to begin a round: an order.
  */
 
-/** The device and its gang. */
+/** The device and its worker group. */
 typedef struct fedworker_cluster {
     fedclientd_settings device; /* the first member: fedclientd_read_options */
     const char *link, *collective, *sync, *codec, *pull;
-    uint32_t workers, min; /* min: a gang goes on with so many; 0: all */
+    uint32_t workers, min; /* min: a worker group goes on with so many; 0: all */
     /* made of these */
     fedworker_choice choice; /* with mpi `place` is this rank's; else its size is 0 */
     bool processes;          /* the workers are processes, not threads */
     /* of all rounds so far */
     struct {
         uint64_t sent, received;
-    } bytes[FED_GANG_WORKERS];
+    } bytes[FED_WORKER_GROUP_WORKERS];
     double exposed_s, step_s;
     char verdict[256]; /* the last one, which is told for a minute */
     int64_t verdict_ms, told_ms;
@@ -54,11 +54,11 @@ typedef struct fedworker_slot {
 
 /** The memory that the processes of a round share. Before `go` the main process writes it. */
 typedef struct fedworker_page {
-    atomic_bool go;    /* the judge listens */
-    atomic_bool stop;  /* end soon, with the steps that are done */
-    atomic_bool whole; /* values, memory and loss are the result */
-    atomic_uint steps; /* that are done */
-    char address[64];  /* the judge's */
+    atomic_bool go;        /* the failure detector listens */
+    atomic_bool stop;      /* end soon, with the steps that are done */
+    atomic_bool completed; /* values, memory and loss are the result */
+    atomic_uint steps;     /* that are done */
+    char address[64];      /* the failure detector's */
     uint8_t secret[FEDDC_SECRET];
     size_t values, memory; /* how many floats */
     float loss;
@@ -82,7 +82,7 @@ typedef struct fedworker_member {
 fed_status fedworker_serve(int argc, char **argv, bool *wrong, fed_error *err) FED_CHECKED;
 extern const char *const fedworker_serve_usage;
 
-/** fedworker_round.c: a workshop_gang, whose user is a fedworker_cluster. */
+/** fedworker_round.c: a workshop_worker_group, whose user is a fedworker_cluster. */
 fed_status fedworker_round(void *user, fedclient_round *round, const fedtrain_job *job,
                            const fed_arch *arch, float *memory, size_t memory_count,
                            fed_error *err) FED_CHECKED;
@@ -99,12 +99,12 @@ fed_status fedworker_ranks_order(const fedworker_cluster *cluster, const fed_tas
                                  uint64_t seed, fedworker_page *page, fed_error *err) FED_CHECKED;
 fed_status fedworker_ranks_follow(fedworker_cluster *cluster, fed_error *err) FED_CHECKED;
 
-/** fedworker_tell.c: tell the coordinator of the workers, once a second, when there is a new
- * verdict, and at the end of a round. */
-void fedworker_tell(fedworker_cluster *cluster, const fedclient_round *round, feddc_judge *judge,
-                    bool last);
+/** fedworker_group_report.c: tell the coordinator of the workers, once a second, when there is a
+ * new verdict, and at the end of a round. */
+void fedworker_group_report(fedworker_cluster *cluster, const fedclient_round *round,
+                            feddc_detector *detector, bool last);
 
 /** Count what the workers of a round have sent, and how long they waited. */
-void fedworker_tell_count(fedworker_cluster *cluster, const fedworker_page *page);
+void fedworker_group_count(fedworker_cluster *cluster, const fedworker_page *page);
 
 #endif

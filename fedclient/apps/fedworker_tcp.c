@@ -1,4 +1,5 @@
-/* fedworker over TCP: ranks are processes of this machine, or of several, under one judge. */
+/* fedworker over TCP: ranks are processes of this machine, or of several, under one failure
+ * detector. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <inttypes.h>
@@ -23,9 +24,9 @@ typedef struct launcher {
     const fedworker_job *job;
     uint32_t here; /* ranks of this machine */
     pid_t *child;  /* [here]; 0: it has ended */
-    int told[2];   /* a pipe: children read there where the judge listens */
+    int told[2];   /* a pipe: children read there where the failure detector listens */
     uint8_t secret[FEDDC_SECRET];
-    feddc_judge *judge; /* NULL: it is on another machine */
+    feddc_detector *detector; /* NULL: it is on another machine */
     uint32_t failed;
 } launcher;
 
@@ -34,7 +35,8 @@ typedef struct launcher {
 static fed_status write_secret(const char *path, uint8_t secret[FEDDC_SECRET], fed_error *err) {
     char hex[2 * FEDDC_SECRET + 2];
     if (fed_random(secret, FEDDC_SECRET) != FED_OK) {
-        return fed_fail(err, FED_EIO, "the system gives no random bytes for the gang's secret");
+        return fed_fail(err, FED_EIO,
+                        "the system gives no random bytes for the worker group's secret");
     }
     if (path == NULL) {
         return FED_OK;
@@ -42,7 +44,8 @@ static fed_status write_secret(const char *path, uint8_t secret[FEDDC_SECRET], f
     fed_hex(secret, FEDDC_SECRET, hex);
     hex[2 * FEDDC_SECRET] = '\n';
     FED_TRY(fed_file_replace(path, hex, 2 * FEDDC_SECRET + 1, 0600, err));
-    fprintf(stderr, "fedworker: %s holds the gang's secret: copy it to the other machines\n", path);
+    fprintf(stderr,
+            "fedworker: %s holds the worker group's secret: copy it to the other machines\n", path);
     return FED_OK;
 }
 
@@ -63,13 +66,15 @@ static fed_status read_secret(const fedworker_options *o, uint8_t secret[FEDDC_S
                       fed_unhex((const char *)text, secret, FEDDC_SECRET) == FED_OK;
     free(text);
     return good ? FED_OK
-                : fed_fail(err, FED_EFORMAT, "%.200s must hold %d hex digits: the gang's secret",
+                : fed_fail(err, FED_EFORMAT,
+                           "%.200s must hold %d hex digits: the worker group's secret",
                            o->secret_file, 2 * FEDDC_SECRET);
 }
 
 /* ---- A child is one rank ---- */
 
-static fed_status join_gang(const launcher *l, uint32_t k, fedworker_seat *seat, fed_error *err) {
+static fed_status join_worker_group(const launcher *l, uint32_t k, fedworker_entry *entry,
+                                    fed_error *err) {
     const fedworker_options *o = l->job->o;
     char address[ADDRESS] = "";
     if (o->join == NULL && read(l->told[0], address, sizeof address) <= 0) {
@@ -80,29 +85,29 @@ static fed_status join_gang(const launcher *l, uint32_t k, fedworker_seat *seat,
                                        .rank = o->join != NULL ? UINT32_MAX : k,
                                        .listens = true,
                                        .host = o->host};
-    FED_TRY(feddc_watch_open(&watch, &seat->watch, err));
-    const feddc_gang *gang = NULL;
-    FED_TRY(feddc_watch_next(seat->watch, 0, NULL, &gang, err));
-    seat->place = gang->place;
-    seat->place.congestion = o->congestion;
-    seat->elastic = true;
+    FED_TRY(feddc_watch_open(&watch, &entry->watch, err));
+    const feddc_worker_group *group = NULL;
+    FED_TRY(feddc_watch_next(entry->watch, 0, NULL, &group, err));
+    entry->place = group->place;
+    entry->place.congestion = o->congestion;
+    entry->elastic = true;
     return FED_OK;
 }
 
 static int run_child(const launcher *l, uint32_t k) {
-    fedworker_seat seat = {0};
+    fedworker_entry entry = {0};
     fed_error err = {0};
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* no child outlives the launcher */
     close(l->told[1]);
-    fed_status status = join_gang(l, k, &seat, &err);
+    fed_status status = join_worker_group(l, k, &entry, &err);
     close(l->told[0]);
     if (status == FED_OK) {
-        status = fedworker_rank(l->job, &seat, &err);
+        status = fedworker_rank(l->job, &entry, &err);
     }
     if (status != FED_OK) {
         fprintf(stderr, "fedworker: pid %ld: %s\n", (long)getpid(), err.text);
     }
-    feddc_watch_close(seat.watch, status == FED_OK ? NULL : err.text);
+    feddc_watch_close(entry.watch, status == FED_OK ? NULL : err.text);
     fflush(stdout);
     return status == FED_OK ? EXIT_SUCCESS : EXIT_FAILURE;
 }
@@ -137,20 +142,22 @@ static void say_verdict(void *user, const feddc_verdict *verdict) {
     }
 }
 
-static fed_status open_judge(launcher *l, fed_error *err) {
+static fed_status open_detector(launcher *l, fed_error *err) {
     const fedworker_options *o = l->job->o;
-    const feddc_judge_options options = {.address = o->listen != NULL ? o->listen : "127.0.0.1:0",
-                                         .secret = l->secret,
-                                         .size = l->job->choice.ranks,
-                                         .min = o->min > 0 ? o->min : 1,
-                                         .join_ms = o->listen != NULL ? 600000 : 0,
-                                         .verdict = say_verdict};
-    FED_TRY(feddc_judge_open(&options, &l->judge, err));
+    const feddc_detector_options options = {.address =
+                                                o->listen != NULL ? o->listen : "127.0.0.1:0",
+                                            .secret = l->secret,
+                                            .size = l->job->choice.ranks,
+                                            .min = o->min > 0 ? o->min : 1,
+                                            .join_ms = o->listen != NULL ? 600000 : 0,
+                                            .verdict = say_verdict};
+    FED_TRY(feddc_detector_open(&options, &l->detector, err));
     char address[ADDRESS] = "";
-    snprintf(address, sizeof address, "%s", feddc_judge_address(l->judge));
+    snprintf(address, sizeof address, "%s", feddc_detector_address(l->detector));
     for (uint32_t k = 0; k < l->here; k++) {
         if (write(l->told[1], address, sizeof address) != (ssize_t)sizeof address) {
-            return fed_fail(err, FED_EIO, "can't tell the workers where the judge listens");
+            return fed_fail(err, FED_EIO,
+                            "can't tell the workers where the failure detector listens");
         }
     }
     return FED_OK;
@@ -178,14 +185,14 @@ static void kill_children(launcher *l) {
     }
 }
 
-/* Until all children have ended. When the gang is over, those who are stopped or stuck have a while
- * left. */
+/* Until all children have ended. When the worker group is over, those who are stopped or stuck have
+ * a while left. */
 static fed_status attend(launcher *l, fed_error *err) {
-    feddc_judge_state state = FEDDC_TRAINING;
+    feddc_detector_state state = FEDDC_TRAINING;
     int64_t over_ms = 0;
     while (reap(l) > 0) {
-        if (l->judge != NULL) {
-            state = feddc_judge_wait(l->judge, TURN_MS);
+        if (l->detector != NULL) {
+            state = feddc_detector_wait(l->detector, TURN_MS);
         }
         const bool over = state == FEDDC_DONE || state == FEDDC_ENDED;
         const int64_t now_ms = fed_clock_monotonic_ms();
@@ -195,11 +202,11 @@ static fed_status attend(launcher *l, fed_error *err) {
         if (over && now_ms - over_ms > GRACE_MS) {
             kill_children(l);
         }
-        if (over || l->judge == NULL) {
+        if (over || l->detector == NULL) {
             fed_sleep_ms(TURN_MS / 5);
         }
     }
-    if (l->judge == NULL) {
+    if (l->detector == NULL) {
         return l->failed == 0
                    ? FED_OK
                    : fed_fail(err, FED_EIO,
@@ -207,18 +214,19 @@ static fed_status attend(launcher *l, fed_error *err) {
                               l->failed, l->here);
     }
     /* Those of other machines may be a moment behind. */
-    state = feddc_judge_wait(l->judge, GRACE_MS);
-    feddc_judge_look look;
-    feddc_judge_see(l->judge, &look);
+    state = feddc_detector_wait(l->detector, GRACE_MS);
+    feddc_detector_look look;
+    feddc_detector_see(l->detector, &look);
     return state == FEDDC_DONE ? FED_OK
-                               : fed_fail(err, FED_EIO, "the gang has ended: %s", look.why);
+                               : fed_fail(err, FED_EIO, "the worker group has ended: %s", look.why);
 }
 
 static fed_status check_options(const fedworker_options *o, fed_error *err) {
     if (o->listen != NULL && o->join != NULL) {
-        return fed_fail(err, FED_EINVAL,
-                        "--listen is for the machine with the judge, --join for the others: give "
-                        "one of them");
+        return fed_fail(
+            err, FED_EINVAL,
+            "--listen is for the machine with the failure detector, --join for the others: give "
+            "one of them");
     }
     if ((o->listen != NULL || o->join != NULL) != (o->secret_file != NULL)) {
         return fed_fail(err, FED_EINVAL,
@@ -234,7 +242,7 @@ static fed_status run(launcher *l, fed_error *err) {
     FED_TRY(start_children(l, err));
     close(l->told[0]);
     if (o->join == NULL) {
-        FED_TRY(open_judge(l, err));
+        FED_TRY(open_detector(l, err));
     }
     return attend(l, err);
 }
@@ -252,7 +260,7 @@ fed_status fedworker_tcp(const fedworker_job *job, fed_error *err) {
             fed_sleep_ms(1);
         }
     }
-    feddc_judge_close(l.judge);
+    feddc_detector_close(l.detector);
     free(l.child);
     return status;
 }

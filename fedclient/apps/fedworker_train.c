@@ -1,4 +1,5 @@
-/* fedworker train: what one rank of a gang does, from its first weights to its last checkpoint. */
+/* fedworker train: what one rank of a worker group does, from its first weights to its last
+ * checkpoint. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
 #include <stdio.h>
@@ -37,7 +38,7 @@ fed_status fedworker_job_open(const fedworker_options *o, fedworker_job *job, fe
 
 typedef struct rank {
     const fedworker_job *job;
-    const fedworker_seat *seat;
+    const fedworker_entry *entry;
     app_weights weights;
     fedtrain_net *net, *measuring; /* measuring: of a text, which must not disturb the other one */
     feddc_worker *worker;
@@ -72,8 +73,8 @@ static fed_status make_worker(rank *r, fed_error *err) {
                                       .batch = o->app.batch,
                                       .seed = o->app.seed,
                                       .augment = job->samples.augment},
-                              .elastic = r->seat->elastic,
-                              .watch = r->seat->watch};
+                              .elastic = r->entry->elastic,
+                              .watch = r->entry->watch};
     fedtrain_job_use(&w.job, &job->samples.train, &job->samples.share);
     return feddc_worker_new(&w, r->weights.values, r->weights.state, &r->worker, err);
 }
@@ -111,7 +112,7 @@ static fed_status get_ready(rank *r, fed_error *err) {
         return fed_fail(err, FED_ENOMEM, "no memory for the workers' reports");
     }
     if (job->o->trace != NULL) {
-        FED_TRY(feddc_trace_open(r->seat->place.rank, job->choice.ranks, 1 << 16, &r->trace, err));
+        FED_TRY(feddc_trace_open(r->entry->place.rank, job->choice.ranks, 1 << 16, &r->trace, err));
     }
     FED_TRY(make_worker(r, err));
     return resume(r, err);
@@ -192,15 +193,16 @@ static fed_status train(rank *r, fed_error *err) {
     return FED_OK;
 }
 
-/* The judge has named who failed; those who are left go on. */
-static fed_status meet_again(rank *r, const char *broke, const feddc_gang **gang, fed_error *err) {
-    const uint32_t whole = feddc_worker_whole(r->worker);
-    FED_TRY(feddc_watch_next(r->seat->watch, whole, broke, gang, err));
-    if ((*gang)->place.rank == 0) {
+/* The failure detector has named who failed; those who are left go on. */
+static fed_status meet_again(rank *r, const char *broke, const feddc_worker_group **group,
+                             fed_error *err) {
+    const uint32_t completed = feddc_worker_completed(r->worker);
+    FED_TRY(feddc_watch_next(r->entry->watch, completed, broke, group, err));
+    if ((*group)->place.rank == 0) {
         fprintf(stderr,
-                "fedworker: %" PRIu32 " of the gang go on after step %" PRIu32
+                "fedworker: %" PRIu32 " of the worker group go on after step %" PRIu32
                 "; residuals and gradients under way are lost\n",
-                (*gang)->place.size, whole);
+                (*group)->place.size, completed);
     }
     return FED_OK;
 }
@@ -213,17 +215,17 @@ static fed_status join_and_train(rank *r, const feddc_place *place, fed_error *e
     return feddc_worker_sums_only(r->worker) ? feddc_worker_serve(r->worker, err) : train(r, err);
 }
 
-static fed_status train_in_gang(rank *r, fed_error *err) {
-    feddc_place place = r->seat->place;
+static fed_status train_in_worker_group(rank *r, fed_error *err) {
+    feddc_place place = r->entry->place;
     while (true) {
         fed_error why = {0};
         const fed_status status = join_and_train(r, &place, &why);
-        if (status == FED_OK || !r->seat->elastic || !fedworker_is_broken(status)) {
+        if (status == FED_OK || !r->entry->elastic || !fedworker_is_broken(status)) {
             return status == FED_OK ? FED_OK : fed_fail(err, status, "%s", why.text);
         }
-        const feddc_gang *gang = NULL;
-        FED_TRY(meet_again(r, why.text, &gang, err));
-        place = gang->place;
+        const feddc_worker_group *group = NULL;
+        FED_TRY(meet_again(r, why.text, &group, err));
+        place = group->place;
         place.congestion = r->job->o->congestion;
     }
 }
@@ -236,7 +238,7 @@ static fed_status find_zero(rank *r, uint64_t *zero, fed_error *err) {
     int64_t offset_us = 0;
     *zero = r->job->zero_ns;
     if (o->listen != NULL || o->join != NULL) {
-        (void)feddc_watch_clock(r->seat->watch, &offset_us);
+        (void)feddc_watch_clock(r->entry->watch, &offset_us);
     } else if (r->job->choice.link->find == NULL) {
         return FED_OK;
     }
@@ -281,13 +283,13 @@ static fed_status report(rank *r, fed_error *err) {
 static fed_status run(rank *r, fed_error *err) {
     FED_TRY(get_ready(r, err));
     r->began_ms = fed_clock_monotonic_ms();
-    FED_TRY(train_in_gang(r, err));
+    FED_TRY(train_in_worker_group(r, err));
     FED_TRY(write_trace(r, err));
     return feddc_worker_sums_only(r->worker) ? FED_OK : report(r, err);
 }
 
-fed_status fedworker_rank(const fedworker_job *job, const fedworker_seat *seat, fed_error *err) {
-    rank r = {.job = job, .seat = seat};
+fed_status fedworker_rank(const fedworker_job *job, const fedworker_entry *entry, fed_error *err) {
+    rank r = {.job = job, .entry = entry};
     const fed_status status = run(&r, err);
     free_rank(&r, status == FED_OK);
     return status;

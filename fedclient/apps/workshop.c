@@ -182,7 +182,7 @@ static fed_status decline(fed_status status, const fed_error *why, fed_error *er
 /** Make everything that a round needs, except what lies in the store. */
 static fed_status equip_from_task(workshop *w, const fed_task *task, fed_error *err) {
     FED_TRY(begin_task(w, task, err));
-    if (w->settings->gang == NULL) { /* each worker of a gang makes a net of its own */
+    if (w->settings->group == NULL) { /* each worker of a worker group makes a net of its own */
         FED_TRY(fit_net(w, task, err));
     }
     return w->settings->evaluate
@@ -248,11 +248,11 @@ static fed_status train(workshop *w, fedclient_round *round, fed_error *err) {
     fedtrain_job_use(&job, &w->data, &w->share);
     fed_error why = {0};
     const workshop_settings *own = w->settings;
-    fed_status status =
-        own->gang != NULL
-            ? own->gang(own->gang_user, round, &job, &w->arch, w->memory, w->memory_count, &why)
-            : fedtrain_run(&job, round->values, w->memory, &round->loss, &why);
-    if (status == FED_EIO && own->gang == NULL) { /* a GPU is lost: no task fits until a restart */
+    fed_status status = own->group != NULL
+                            ? own->group(own->worker_group_user, round, &job, &w->arch, w->memory,
+                                         w->memory_count, &why)
+                            : fedtrain_run(&job, round->values, w->memory, &round->loss, &why);
+    if (status == FED_EIO && own->group == NULL) { /* a GPU is lost: no task fits until a restart */
         return fed_fail(err, status, "%s", why.text);
     }
     if (status != FED_OK) {

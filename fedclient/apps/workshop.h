@@ -16,11 +16,11 @@
  * from time to time with the steps that are done; false: end soon.
  *
  * arch    of job's net
- * Errors  FED_EINVAL and the like: the task does not fit this gang, and *err says why
+ * Errors  FED_EINVAL and the like: the task does not fit this worker group, and *err says why
  */
-typedef fed_status (*workshop_gang)(void *user, fedclient_round *round, const fedtrain_job *job,
-                                    const fed_arch *arch, float *memory, size_t memory_count,
-                                    fed_error *err);
+typedef fed_status (*workshop_worker_group)(void *user, fedclient_round *round,
+                                            const fedtrain_job *job, const fed_arch *arch,
+                                            float *memory, size_t memory_count, fed_error *err);
 
 typedef struct workshop_settings {
     const char *data, *dataset; /* where the samples are, and what: fedtrain_data_open */
@@ -29,8 +29,8 @@ typedef struct workshop_settings {
     const char *backend; /* or a device's name, "opencl:0"; NULL: the first */
     bool evaluate;       /* measure models on the test set, instead of training */
     bool normalise; /* samples, by what this device trains on; to evaluate, by its training set */
-    workshop_gang gang; /* NULL: train by fedtrain_run */
-    void *gang_user;
+    workshop_worker_group group; /* NULL: train by fedtrain_run */
+    void *worker_group_user;
 } workshop_settings;
 
 typedef struct workshop workshop;
@@ -41,8 +41,8 @@ fed_status workshop_open(const workshop_settings *settings, const fedclient_plat
                          workshop **made, fed_error *err) FED_CHECKED;
 void workshop_close(workshop *w);
 
-/** For a worker of the gang in a process of its own, which has no round: the job of a task but for
- * its seed, and the model. Both live until the next call. */
+/** For a worker of the worker group in a process of its own, which has no round: the job of a task
+ * but for its seed, and the model. Both live until the next call. */
 fed_status workshop_prepare(workshop *w, const fed_task *task, fedtrain_job *job,
                             const fed_arch **arch, fed_error *err) FED_CHECKED;
 

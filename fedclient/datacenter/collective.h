@@ -1,4 +1,5 @@
-/* A collective: how the gradients of a gang become one sum. A state machine that never blocks. */
+/* A collective: how the gradients of a worker group become one sum. A state machine that never
+ * blocks. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDDC_COLLECTIVE_H
 #define FEDDC_COLLECTIVE_H
@@ -23,7 +24,7 @@ typedef struct feddc_collective_job {
     const double *param;
     const feddc_plan *plan;
     feddc_coder *push, *pull; /* pull: of the final sums */
-    int card; /* 0: none; else their e: they round float32, which push and pull are then */
+    int nic; /* 0: none; else their e: they round float32, which push and pull are then */
     const feddc_values *values; /* where gradients and sums live */
     float *sum; /* values[plan->n]: a collective may put sums here, at their offset */
 } feddc_collective_job;

@@ -44,8 +44,8 @@ static amounts amounts_of(feddc_cost_way way, double p) {
 
 /* Seconds of a byte of float32 on a line, of which a codec of this ratio, on the host or in a card,
  * leaves 1 / ratio. */
-static double byte_time(double beta, double ratio, double card) {
-    return ratio > 0 && ratio != 1 ? fmax(beta / ratio, card) : beta;
+static double byte_time(double beta, double ratio, double nic) {
+    return ratio > 0 && ratio != 1 ? fmax(beta / ratio, nic) : beta;
 }
 
 feddc_cost feddc_cost_exchange(feddc_cost_way way, uint32_t p, double n,
@@ -56,9 +56,9 @@ feddc_cost feddc_cost_exchange(feddc_cost_way way, uint32_t p, double n,
     }
     const amounts a = amounts_of(way, p);
     const bool codes = codec != NULL && codec->push > 0;
-    const double beta = line->beta, card = codes ? codec->card : 0;
-    const double push = a.push * byte_time(beta, codes ? codec->push : 1, card);
-    const double pull = a.pull * byte_time(beta, codes ? codec->pull : 1, card);
+    const double beta = line->beta, nic = codes ? codec->nic : 0;
+    const double push = a.push * byte_time(beta, codes ? codec->push : 1, nic);
+    const double pull = a.pull * byte_time(beta, codes ? codec->pull : 1, nic);
     const double buckets = line->bucket > 0 ? ceil(n / line->bucket) : 1;
     cost.latency = a.hops * line->alpha + buckets * a.messages * line->message;
     cost.wire = (a.side_by_side ? fmax(push, pull) : push + pull) * n;
@@ -190,8 +190,8 @@ static feddc_cost_line line_of(const feddc_cost_inputs *in) {
 
 static feddc_cost_codec codec_of(const feddc_cost_inputs *in) {
     feddc_cost_codec codec = {.push = in->push, .pull = in->pull};
-    if (in->card_rate > 0) {
-        codec.card = 1 / in->card_rate;
+    if (in->nic_rate > 0) {
+        codec.nic = 1 / in->nic_rate;
         return codec;
     }
     codec.encode = in->encode_rate > 0 ? 1 / in->encode_rate : 0;

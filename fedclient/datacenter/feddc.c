@@ -54,10 +54,11 @@ static fed_status check_nic(const feddc_engine *e, fed_error *err) {
         return FED_OK;
     }
     if (e->values.gpu != NULL) {
-        return fed_fail(err, FED_EINVAL,
-                        "a nic rounds float32 on its way, and this gang's gradients are on %s: "
-                        "leave out the device, or take the codec inceptionn instead of the nic",
-                        fed_gpu_info_of(e->values.gpu)->name);
+        return fed_fail(
+            err, FED_EINVAL,
+            "a nic rounds float32 on its way, and this worker group's gradients are on %s: "
+            "leave out the device, or take the codec inceptionn instead of the nic",
+            fed_gpu_info_of(e->values.gpu)->name);
     }
     if (!feddc_coder_is_exact(e->push) || !feddc_coder_is_exact(e->pull)) {
         const feddc_coder *coder = feddc_coder_is_exact(e->push) ? e->pull : e->push;
@@ -77,7 +78,7 @@ static fed_status check_nic(const feddc_engine *e, fed_error *err) {
 
 static fed_status use_place(feddc_engine *e, const feddc_place *place, fed_error *err) {
     if (place->size == 0 || place->size > FEDDC_RANKS || place->rank >= place->size) {
-        return fed_fail(err, FED_EINVAL, "rank %u of %u: a gang has 1 to %d ranks, from 0",
+        return fed_fail(err, FED_EINVAL, "rank %u of %u: a worker group has 1 to %d ranks, from 0",
                         place->rank, place->size, FEDDC_RANKS);
     }
     uint32_t aggregators =
@@ -225,7 +226,7 @@ static fed_status open_collective(feddc_engine *e, const feddc_exchange_options 
                                 .plan = &e->plan,
                                 .push = e->push,
                                 .pull = e->pull,
-                                .card = e->ranks > 1 ? e->nic.e : 0,
+                                .nic = e->ranks > 1 ? e->nic.e : 0,
                                 .values = &e->values,
                                 .sum = e->sum};
     FED_TRY(e->collective->open(&job, &e->collective_self, err));

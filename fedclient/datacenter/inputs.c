@@ -12,8 +12,8 @@ enum { CHUNK = 4096 }; /* values that are summed at once: they stay in the first
 fed_status feddc_inputs_make(feddc_inputs *in, const uint32_t *rank, uint32_t count) {
     *in = (feddc_inputs){.count = count};
     in->rank = malloc((count > 0 ? count : 1) * sizeof *in->rank);
-    in->held = calloc(count > 0 ? count : 1, sizeof *in->held);
-    if (in->rank == NULL || in->held == NULL) {
+    in->pending = calloc(count > 0 ? count : 1, sizeof *in->pending);
+    if (in->rank == NULL || in->pending == NULL) {
         return FED_ENOMEM; /* feddc_inputs_free frees the other */
     }
     memcpy(in->rank, rank, count * sizeof *rank);
@@ -21,10 +21,10 @@ fed_status feddc_inputs_make(feddc_inputs *in, const uint32_t *rank, uint32_t co
 }
 
 void feddc_inputs_free(feddc_inputs *in) {
-    for (uint32_t k = 0; in->held != NULL && k < in->count; k++) {
-        feddc_held_free(&in->held[k]);
+    for (uint32_t k = 0; in->pending != NULL && k < in->count; k++) {
+        feddc_pending_free(&in->pending[k]);
     }
-    free(in->held);
+    free(in->pending);
     free(in->rank);
     *in = (feddc_inputs){0};
 }
@@ -32,7 +32,7 @@ void feddc_inputs_free(feddc_inputs *in) {
 fed_status feddc_inputs_keep(feddc_inputs *in, const feddc_event *event, fed_error *err) {
     for (uint32_t k = 0; k < in->count; k++) {
         if (in->rank[k] == event->peer) {
-            return feddc_held_add(&in->held[k], event, err);
+            return feddc_pending_add(&in->pending[k], event, err);
         }
     }
     return fed_fail(err, FED_EFORMAT,
@@ -65,17 +65,17 @@ fed_status feddc_blame(uint32_t rank, fed_status status, fed_error *err) {
 
 uint8_t feddc_flags(const feddc_collective_job *job, const feddc_coder *coder,
                     const feddc_shard *shard, bool plain) {
-    const bool floats = feddc_coder_is_raw(coder, shard, plain) && (job->card == 0 || !plain);
+    const bool floats = feddc_coder_is_raw(coder, shard, plain) && (job->nic == 0 || !plain);
     return (uint8_t)((floats ? (unsigned)FEDDC_FLOATS : 0u) | (plain ? (unsigned)FEDDC_PLAIN : 0u));
 }
 
 void feddc_round(const feddc_collective_job *job, const feddc_turn *turn, const float *x,
                  float *y) {
-    if (!feddc_card_rounds(job, turn->plain)) {
+    if (!feddc_nic_rounds(job, turn->plain)) {
         return;
     }
     const uint64_t begin = feddc_engine_ns();
-    fedcodec_bursts_round(job->card, x, y, turn->shard->n);
+    fedcodec_bursts_round(job->nic, x, y, turn->shard->n);
     feddc_engine_spent(job->engine, FEDDC_ENCODE, turn->step, turn->bucket,
                        turn->shard->n * sizeof *y, begin);
 }
@@ -101,7 +101,7 @@ static fed_status collect(feddc_inputs *in, const feddc_collective_job *job, con
         if (b->own[b->count]) {
             event->data = own;
             event->len = own_len;
-        } else if (feddc_held_take(&in->held[k], turn->step, event)) {
+        } else if (feddc_pending_take(&in->pending[k], turn->step, event)) {
             FED_TRY(feddc_check_plain(turn->step, turn->plain, event, err));
         } else {
             break;

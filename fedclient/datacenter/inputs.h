@@ -4,16 +4,16 @@
 #define FEDDC_INPUTS_H
 
 #include "fedclient/datacenter/collective.h"
-#include "fedclient/datacenter/held.h"
+#include "fedclient/datacenter/pending.h"
 
 enum { FEDDC_PLAIN = 1 }; /* the flag of a message of a plain step */
 
 /** The ranks whose messages are added, in the order of the sum, for one shard. */
 typedef struct feddc_inputs {
     uint32_t count;
-    uint32_t added;   /* of the current step: the first so many */
-    uint32_t *rank;   /* [count]; the own rank stands for what this rank adds itself */
-    feddc_held *held; /* [count]: messages that were not added yet */
+    uint32_t added;         /* of the current step: the first so many */
+    uint32_t *rank;         /* [count]; the own rank stands for what this rank adds itself */
+    feddc_pending *pending; /* [count]: messages that were not added yet */
 } feddc_inputs;
 
 /** A shard in the step that it is at. */
@@ -25,13 +25,13 @@ typedef struct feddc_turn {
 } feddc_turn;
 
 /** The flags of a message: FEDDC_PLAIN in a plain step; FEDDC_FLOATS if it is float32, but in a
- * plain step only if no card would round it. */
+ * plain step only if no NIC would round it. */
 uint8_t feddc_flags(const feddc_collective_job *job, const feddc_coder *coder,
                     const feddc_shard *shard, bool plain);
 
-/** Does a card round what is sent in this step? */
-static inline bool feddc_card_rounds(const feddc_collective_job *job, bool plain) {
-    return job->card > 0 && !plain;
+/** Does a NIC round what is sent in this step? */
+static inline bool feddc_nic_rounds(const feddc_collective_job *job, bool plain) {
+    return job->nic > 0 && !plain;
 }
 
 /** If it does: y = x, float32 of the shard, rounded. They may be the same memory. For who sends

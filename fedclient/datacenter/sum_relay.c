@@ -19,7 +19,7 @@ typedef struct relay_shard {
     feddc_inputs in;
     uint32_t up, down;
     uint32_t *out, outs;
-    feddc_held held; /* sums that came down */
+    feddc_pending pending; /* sums that came down */
 
     phase phase;
     const float *own; /* the gradient */
@@ -189,7 +189,8 @@ static fed_status advance(feddc_relay *relay, relay_shard *s, fed_error *err) {
         FED_TRY(add_inputs(relay, s, err));
     }
     feddc_event event;
-    if (s->phase == WAITING && s->lent == 0 && feddc_held_take(&s->held, s->turn.step, &event)) {
+    if (s->phase == WAITING && s->lent == 0 &&
+        feddc_pending_take(&s->pending, s->turn.step, &event)) {
         return use_sum(relay, s, &event, err);
     }
     return FED_OK;
@@ -228,7 +229,7 @@ fed_status feddc_relay_arrived(void *self, const feddc_event *event, fed_error *
     if (event->head.kind == PART) {
         FED_TRY(feddc_inputs_keep(&s->in, event, err));
     } else if (event->head.kind == SUM && s->up != relay->job.rank && event->peer == s->down) {
-        FED_TRY(feddc_held_add(&s->held, event, err));
+        FED_TRY(feddc_pending_add(&s->pending, event, err));
     } else {
         return fed_fail(err, FED_EFORMAT,
                         "rank %u sent a message of kind %u for bucket %u, shard %u, which is not "
@@ -285,7 +286,7 @@ void feddc_relay_close(void *self) {
     size_t count = (size_t)relay->job.plan->buckets * relay->job.plan->shards;
     for (size_t k = 0; relay->shard != NULL && k < count; k++) {
         feddc_inputs_free(&relay->shard[k].in);
-        feddc_held_free(&relay->shard[k].held);
+        feddc_pending_free(&relay->shard[k].pending);
         free(relay->shard[k].out);
     }
     feddc_buffers_free(&relay->buffers);

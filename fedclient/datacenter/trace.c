@@ -48,7 +48,8 @@ static bool is_from(uint32_t inner) {
 fed_status feddc_trace_open(uint32_t rank, uint32_t ranks, size_t spans, feddc_trace **trace,
                             fed_error *err) {
     if (rank >= ranks) {
-        return fed_fail(err, FED_EINVAL, "rank %u does not exist in a gang of %u", rank, ranks);
+        return fed_fail(err, FED_EINVAL, "rank %u does not exist in a worker group of %u", rank,
+                        ranks);
     }
     if (spans == 0) {
         return fed_fail(err, FED_EINVAL, "a trace needs room for at least one span");

@@ -48,34 +48,35 @@ static void *work(void *arg) {
 
 int main(int argc, char **argv) {
     const size_t tensors[] = {1, 1};
-    feddc_exchange_options gang[WORKERS] = {{.link = argc == 2 ? feddc_link_named(argv[1]) : NULL}};
+    feddc_exchange_options group[WORKERS] = {
+        {.link = argc == 2 ? feddc_link_named(argv[1]) : NULL}};
     pthread_t thread[WORKERS];
     fed_error err = {0};
-    if (gang[0].link == NULL) {
+    if (group[0].link == NULL) {
         fprintf(stderr, "usage: allreduce threads, or mpirun -n 4 allreduce mpi\n");
         return 2;
     }
-    gang[0].tensor = tensors;
-    gang[0].tensors = 2;
-    if (gang[0].link->find != NULL) { /* this process is one rank, and is told which */
-        if (gang[0].link->find(&gang[0].place, &err) != FED_OK) {
+    group[0].tensor = tensors;
+    group[0].tensors = 2;
+    if (group[0].link->find != NULL) { /* this process is one rank, and is told which */
+        if (group[0].link->find(&group[0].place, &err) != FED_OK) {
             fprintf(stderr, "allreduce: %s\n", err.text);
             return 1;
         }
-        work(&gang[0]);
+        work(&group[0]);
         return 0;
     }
-    gang[0].place = (feddc_place){.size = WORKERS, .hub = feddc_hub_new(WORKERS)};
+    group[0].place = (feddc_place){.size = WORKERS, .hub = feddc_hub_new(WORKERS)};
     for (uint32_t r = 0; r < WORKERS; r++) {
-        gang[r] = gang[0];
-        gang[r].place.rank = r;
-        if (pthread_create(&thread[r], NULL, work, &gang[r]) != 0) {
+        group[r] = group[0];
+        group[r].place.rank = r;
+        if (pthread_create(&thread[r], NULL, work, &group[r]) != 0) {
             return 1;
         }
     }
     for (uint32_t r = 0; r < WORKERS; r++) {
         pthread_join(thread[r], NULL);
     }
-    feddc_hub_free(gang[0].place.hub);
+    feddc_hub_free(group[0].place.hub);
     return 0;
 }

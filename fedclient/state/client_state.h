@@ -106,27 +106,27 @@ void fedclient_slots_list(const fedclient *client, fed_held held[FED_SLOTS]);
  * the assignment replaces, else the one that was trained longest ago. */
 void fedclient_slot_take(fedclient *client, const fed_assignment *assignment);
 
-/* arrived.c: the bytes of an unfinished download */
+/* partial_download.c: the bytes of an unfinished download */
 
-typedef struct fedclient_arrived {
+typedef struct fedclient_partial_download {
     fedclient_download_head head; /* offset: unused */
     fed_writer bytes;             /* from the beginning; complete with head.total bytes */
     size_t stored;                /* this many of the bytes are in the platform's store */
     unsigned pieces;              /* they are stored as this many values */
     bool unkept;                  /* the store has no room for more */
-} fedclient_arrived;
+} fedclient_partial_download;
 
 /** Read the stored bytes. head.task is 0: none are stored. */
-fed_status fedclient_arrived_load(fedclient *client, fedclient_arrived *arrived,
-                                  fed_error *err) FED_CHECKED;
+fed_status fedclient_partial_download_load(fedclient *client, fedclient_partial_download *partial,
+                                           fed_error *err) FED_CHECKED;
 /** Store the bytes that are not stored yet, if they are worth a put. A store that can't take them
  * is no failure: they will only be downloaded again. */
-void fedclient_arrived_keep(fedclient *client, fedclient_arrived *arrived);
+void fedclient_partial_download_keep(fedclient *client, fedclient_partial_download *partial);
 /** Remove all bytes, also from the store. */
-void fedclient_arrived_forget(fedclient *client, fedclient_arrived *arrived);
-void fedclient_arrived_free(fedclient_arrived *arrived);
+void fedclient_partial_download_forget(fedclient *client, fedclient_partial_download *partial);
+void fedclient_partial_download_free(fedclient_partial_download *partial);
 
 /** Bytes of a large model that one request fetches, and that one stored value holds. */
-size_t fedclient_arrived_piece(const fedclient *client);
+size_t fedclient_partial_download_piece(const fedclient *client);
 
 #endif

@@ -8,7 +8,7 @@
 
 /** What this client can do. It asks caches only by a transport that the program gave it. */
 static uint32_t capabilities(const fedclient *client) {
-    const uint32_t all = FED_CAN_PATCH | FED_CAN_DECLINE | FED_CAN_GANG | FED_CAN_NAMED |
+    const uint32_t all = FED_CAN_PATCH | FED_CAN_DECLINE | FED_CAN_WORKER_GROUP | FED_CAN_NAMED |
                          FED_CAN_OWN_METRICS | FED_CAN_STAGES | fed_task_capabilities() |
                          (client->lists ? FED_CAN_TASKS : 0);
     return client->options.downloads != NULL ? all : all & ~(uint32_t)FED_CAN_URL;

@@ -25,7 +25,7 @@ static fed_status apply_part(const fed_part *part, const fed_layout *layout, flo
         return fedcodec_envelope_decode(part->envelope, len, layout, values, err);
     case FED_PART_DELTA:
         return fedcodec_envelope_axpy(part->envelope, len, layout, 1.0f, values, err);
-    case FED_PART_ELSEWHERE:
+    case FED_PART_CACHE:
         return fed_fail(err, FED_EFORMAT, "the coordinator named a cache among other parts");
     case FED_PART_PATCH:
         break;
@@ -71,20 +71,20 @@ static fed_status answer_limit(const fedclient_job *job, size_t *limit, fed_erro
 
 /** GET the next bytes of the download; only 200 and 206 are FED_OK. */
 static fed_status get_more(fedclient *client, const fedclient_job *job,
-                           const fedclient_arrived *arrived, size_t limit, fedclient_range *range,
-                           fedclient_answer *answer, fed_error *err) {
-    const fedclient_download_head *target = &arrived->head;
+                           const fedclient_partial_download *partial, size_t limit,
+                           fedclient_range *range, fedclient_answer *answer, fed_error *err) {
+    const fedclient_download_head *target = &partial->head;
     char held[16] = "none", query[128];
     if (target->have != FEDCLIENT_HAVE_NONE) {
         snprintf(held, sizeof held, "%" PRIu32, target->have);
     }
-    const bool elsewhere = fedclient_elsewhere_wanted(client, job, arrived);
+    const bool from_cache = fedclient_cache_download_wanted(client, job, partial);
     const uint32_t can = (job->assignment.capabilities & (FED_CAN_PATCH | FED_CAN_STAGES)) |
-                         (elsewhere ? (uint32_t)FED_CAN_URL : 0);
+                         (from_cache ? (uint32_t)FED_CAN_URL : 0);
     snprintf(query, sizeof query, "?task=%" PRIu64 "&have=%s&want=%" PRIu32 "&can=%" PRIu32,
              target->task, held, target->want, can);
-    size_t piece = fedclient_arrived_piece(client);
-    *range = (fedclient_range){.first = arrived->bytes.len,
+    size_t piece = fedclient_partial_download_piece(client);
+    *range = (fedclient_range){.first = partial->bytes.len,
                                .most = limit > piece ? piece : 0, /* small: fetched whole */
                                .if_tag = target->tag};
     const fedclient_call call = {.base = client->devices,
@@ -103,16 +103,16 @@ static fed_status get_more(fedclient *client, const fedclient_job *job,
 
 /** Append the received bytes to those that had arrived before. FED_EFORMAT: they do not continue
  * them. An answer that begins at byte 0 replaces all earlier bytes. */
-static fed_status take_in(fedclient *client, fedclient_arrived *arrived,
+static fed_status take_in(fedclient *client, fedclient_partial_download *partial,
                           const fedclient_range *range, fed_writer *body, fed_error *err) {
-    fedclient_download_head target = arrived->head;
-    fed_writer *bytes = &arrived->bytes;
+    fedclient_download_head target = partial->head;
+    fed_writer *bytes = &partial->bytes;
     bool follows = range->begin == bytes->len && range->tag == target.tag;
     if (range->begin == 0 && !(follows && bytes->len > 0)) {
-        fedclient_arrived_forget(client, arrived);
+        fedclient_partial_download_forget(client, partial);
         target.tag = range->tag;
         target.total = range->total;
-        arrived->head = target;
+        partial->head = target;
         *bytes = *body; /* the memory, too */
         fed_writer_growing(body);
     } else if (follows && range->total == target.total) {
@@ -129,12 +129,12 @@ static fed_status take_in(fedclient *client, fedclient_arrived *arrived,
 
 /** Request the missing bytes once. Bytes that arrive before a connection breaks are kept. */
 static fed_status fetch_more(fedclient *client, const fedclient_job *job,
-                             fedclient_arrived *arrived, fed_error *err) {
+                             fedclient_partial_download *partial, fed_error *err) {
     fedclient_answer answer = {0};
     fedclient_range range = {0};
-    size_t before = arrived->bytes.len, limit = 0;
+    size_t before = partial->bytes.len, limit = 0;
     FED_TRY(answer_limit(job, &limit, err));
-    fed_status status = get_more(client, job, arrived, limit, &range, &answer, err);
+    fed_status status = get_more(client, job, partial, limit, &range, &answer, err);
     if (range.total == 0 && status == FED_OK) { /* a transport without ranges */
         range.total = answer.body.len;
     }
@@ -143,59 +143,59 @@ static fed_status fetch_more(fedclient *client, const fedclient_job *job,
         fed_error why = {0};
         taken = range.total > limit
                     ? fed_fail(&why, FED_EFORMAT, "the coordinator's model is too large")
-                    : take_in(client, arrived, &range, &answer.body, &why);
+                    : take_in(client, partial, &range, &answer.body, &why);
         if (status == FED_OK && taken != FED_OK) {
             *err = why;
         }
     }
     fedclient_answer_free(&answer);
-    if (arrived->bytes.len > before) {
+    if (partial->bytes.len > before) {
         client->failures =
             0; /* a connection that breaks, but carries bytes, is no reason to wait */
-    } else if (status == FED_OK && taken == FED_OK && arrived->head.total != before) {
+    } else if (status == FED_OK && taken == FED_OK && partial->head.total != before) {
         return fed_fail(err, FED_EFORMAT, "the coordinator sent nothing of what is missing");
     }
     return status != FED_OK ? status : taken;
 }
 
 /** Fetch all missing bytes of the download that arrived->head describes. */
-static fed_status fetch_all(fedclient *client, const fedclient_job *job, fedclient_arrived *arrived,
-                            fed_error *err) {
+static fed_status fetch_all(fedclient *client, const fedclient_job *job,
+                            fedclient_partial_download *partial, fed_error *err) {
     fed_status status = FED_OK;
     do {
-        status = fetch_more(client, job, arrived, err);
-        if (status != FED_OK || arrived->bytes.len < arrived->head.total) {
-            fedclient_arrived_keep(client, arrived);
+        status = fetch_more(client, job, partial, err);
+        if (status != FED_OK || partial->bytes.len < partial->head.total) {
+            fedclient_partial_download_keep(client, partial);
         }
-    } while (status == FED_OK && arrived->bytes.len < arrived->head.total);
-    assert(status != FED_OK || arrived->bytes.len == arrived->head.total); /* C6: it is whole */
+    } while (status == FED_OK && partial->bytes.len < partial->head.total);
+    assert(status != FED_OK || partial->bytes.len == partial->head.total); /* C6: it is whole */
     return status;
 }
 
 /** All bytes of the download, from wherever they come. */
 static fed_status fetch_whole(fedclient *client, const fedclient_job *job,
-                              fedclient_arrived *arrived, fed_error *err) {
+                              fedclient_partial_download *partial, fed_error *err) {
     size_t limit = 0;
     fed_error why = {0};
     FED_TRY(answer_limit(job, &limit, err));
-    if (!fedclient_elsewhere_is(arrived)) {
-        FED_TRY(fetch_all(client, job, arrived, err));
+    if (!fedclient_cache_download_is(partial)) {
+        FED_TRY(fetch_all(client, job, partial, err));
     }
-    if (!fedclient_elsewhere_is(arrived)) {
+    if (!fedclient_cache_download_is(partial)) {
         return FED_OK;
     }
-    fed_status status = fedclient_elsewhere_fetch(client, job, limit, arrived, &why);
+    fed_status status = fedclient_cache_download_fetch(client, job, limit, partial, &why);
     if (status == FED_OK || status == FED_ECANCELED) {
         return status == FED_OK ? FED_OK : fed_fail(err, status, "%s", why.text);
     }
-    fedclient_elsewhere_failed(client, arrived, why.text);
-    return fetch_all(client, job, arrived, err);
+    fedclient_cache_download_failed(client, partial, why.text);
+    return fetch_all(client, job, partial, err);
 }
 
 /** The download is complete: bring job->model to its version, and store the model. */
-static fed_status apply(fedclient *client, fedclient_job *job, const fedclient_arrived *arrived,
-                        fed_error *err) {
-    const fedclient_download_head *target = &arrived->head;
+static fed_status apply(fedclient *client, fedclient_job *job,
+                        const fedclient_partial_download *partial, fed_error *err) {
+    const fedclient_download_head *target = &partial->head;
     const fedclient_model_head head = {
         .task = target->task, .version = target->want, .digest = target->digest};
     if (fedclient_model_adopt(client->options.platform, client->slot->number, &head, &job->model) ==
@@ -209,7 +209,7 @@ static fed_status apply(fedclient *client, fedclient_job *job, const fedclient_a
     bool any = target->have != FEDCLIENT_HAVE_NONE;
     uint32_t version = any ? target->have : 0;
     float *values = fedclient_record_values(&job->model, &count);
-    FED_TRY(apply_parts(&arrived->bytes, &job->arch.layout, values, &any, &version, err));
+    FED_TRY(apply_parts(&partial->bytes, &job->arch.layout, values, &any, &version, err));
     if (!any || version != target->want || fed_digest(values, count) != target->digest) {
         return fed_fail(err, FED_EFORMAT,
                         "the model from the coordinator is not version %" PRIu32
@@ -223,26 +223,26 @@ static fed_status apply(fedclient *client, fedclient_job *job, const fedclient_a
 }
 
 /** Finish the download that arrived->head describes. Bytes that can't be read are forgotten. */
-static fed_status finish(fedclient *client, fedclient_job *job, fedclient_arrived *arrived,
+static fed_status finish(fedclient *client, fedclient_job *job, fedclient_partial_download *partial,
                          fed_error *err) {
-    fed_status status = fetch_whole(client, job, arrived, err);
+    fed_status status = fetch_whole(client, job, partial, err);
     if (status == FED_OK) {
-        status = apply(client, job, arrived, err);
+        status = apply(client, job, partial, err);
     }
     if (status == FED_OK || status == FED_EFORMAT || status == FED_ENOTFOUND) {
-        fedclient_arrived_forget(client, arrived);
+        fedclient_partial_download_forget(client, partial);
     }
     return status;
 }
 
 /** Bring job->model from version `have` to the wanted version, and store it. */
 static fed_status fetch(fedclient *client, fedclient_job *job, uint32_t have,
-                        fedclient_arrived *arrived, fed_error *err) {
+                        fedclient_partial_download *partial, fed_error *err) {
     const fed_assignment *wanted = &job->assignment;
-    assert(arrived->bytes.len == 0 && arrived->pieces == 0); /* C6: nothing of another answer */
-    arrived->head = (fedclient_download_head){
+    assert(partial->bytes.len == 0 && partial->pieces == 0); /* C6: nothing of another answer */
+    partial->head = (fedclient_download_head){
         .task = wanted->task.id, .have = have, .want = wanted->version, .digest = wanted->digest};
-    return finish(client, job, arrived, err);
+    return finish(client, job, partial, err);
 }
 
 /** job->model = the stored model if it is of this task, else memory for one. */
@@ -285,33 +285,33 @@ static bool still_leads(const fedclient *client, const fed_assignment *wanted, b
 
 /** Get the wanted version from the model held; if that fails, the whole model. */
 static fed_status fetch_any(fedclient *client, fedclient_job *job, bool usable,
-                            fedclient_arrived *arrived, fed_error *err) {
+                            fedclient_partial_download *partial, fed_error *err) {
     const uint32_t held = client->slot->model.version;
     if (usable && held < job->assignment.version) {
-        fed_status status = fetch(client, job, held, arrived, err);
+        fed_status status = fetch(client, job, held, partial, err);
         if (status != FED_EFORMAT && status != FED_ENOTFOUND) {
             return status;
         }
         fed_logf(client->options.log, FED_LOG_WARN, "%s; fetching the whole model", err->text);
     }
-    return fetch(client, job, FEDCLIENT_HAVE_NONE, arrived, err);
+    return fetch(client, job, FEDCLIENT_HAVE_NONE, partial, err);
 }
 
 /** Finish an earlier step's download first, then get the wanted version. */
 static fed_status go_on(fedclient *client, fedclient_job *job, bool usable,
-                        fedclient_arrived *arrived, fed_error *err) {
-    if (!still_leads(client, &job->assignment, usable, &arrived->head)) {
-        fedclient_arrived_forget(client, arrived);
-        return fetch_any(client, job, usable, arrived, err);
+                        fedclient_partial_download *partial, fed_error *err) {
+    if (!still_leads(client, &job->assignment, usable, &partial->head)) {
+        fedclient_partial_download_forget(client, partial);
+        return fetch_any(client, job, usable, partial, err);
     }
-    fed_status status = finish(client, job, arrived, err);
+    fed_status status = finish(client, job, partial, err);
     if (status == FED_OK && is_wanted(client, &job->assignment)) {
         return FED_OK;
     }
     if (status == FED_OK || status == FED_ENOTFOUND) {
-        return fetch_any(client, job, usable || status == FED_OK, arrived, err);
+        return fetch_any(client, job, usable || status == FED_OK, partial, err);
     }
-    return status == FED_EFORMAT ? fetch_any(client, job, false, arrived, err) : status;
+    return status == FED_EFORMAT ? fetch_any(client, job, false, partial, err) : status;
 }
 
 fed_status fedclient_download(fedclient *client, fedclient_job *job, fed_error *err) {
@@ -320,12 +320,12 @@ fed_status fedclient_download(fedclient *client, fedclient_job *job, fed_error *
     if (usable && is_wanted(client, &job->assignment)) {
         return FED_OK;
     }
-    fedclient_arrived arrived;
-    fed_status status = fedclient_arrived_load(client, &arrived, err);
+    fedclient_partial_download partial;
+    fed_status status = fedclient_partial_download_load(client, &partial, err);
     if (status == FED_OK) {
-        status = go_on(client, job, usable, &arrived, err);
+        status = go_on(client, job, usable, &partial, err);
     }
-    fedclient_arrived_free(&arrived);
+    fedclient_partial_download_free(&partial);
     assert(status != FED_OK || is_wanted(client, &job->assignment)); /* C5, D5 */
     if (status ==
         FED_ENOTFOUND) { /* the round has ended without this device, which may join the next one */

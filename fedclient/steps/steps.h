@@ -30,14 +30,14 @@ fed_status fedclient_watch_program(fedclient *client, fed_error *err) FED_CHECKE
 /** Start the time of an assignment that has just arrived. */
 void fedclient_watch_start(fedclient *client, const fed_assignment *assignment);
 
-/* elsewhere.c: downloads that lie in a cache */
+/* cache_download.c: downloads that lie in a cache */
 
 /** May this download come from a cache? The coordinator is told so, and names the address. */
-bool fedclient_elsewhere_wanted(const fedclient *client, const fedclient_job *job,
-                                const fedclient_arrived *arrived);
+bool fedclient_cache_download_wanted(const fedclient *client, const fedclient_job *job,
+                                     const fedclient_partial_download *partial);
 
 /** Did the coordinator name an address in place of the bytes? */
-bool fedclient_elsewhere_is(const fedclient_arrived *arrived);
+bool fedclient_cache_download_is(const fedclient_partial_download *partial);
 
 /**
  * Fetch from the cache what is missing. Afterwards arrived->bytes has the download's parts, as if
@@ -46,11 +46,13 @@ bool fedclient_elsewhere_is(const fedclient_arrived *arrived);
  * limit   bytes of the largest possible download
  * Errors  FED_ECANCELED; any other: the cache has failed, and *err says how
  */
-fed_status fedclient_elsewhere_fetch(fedclient *client, const fedclient_job *job, size_t limit,
-                                     fedclient_arrived *arrived, fed_error *err) FED_CHECKED;
+fed_status fedclient_cache_download_fetch(fedclient *client, const fedclient_job *job, size_t limit,
+                                          fedclient_partial_download *partial,
+                                          fed_error *err) FED_CHECKED;
 
 /** The cache has failed: say why, forget what came from it, and do without caches for a while. */
-void fedclient_elsewhere_failed(fedclient *client, fedclient_arrived *arrived, const char *why);
+void fedclient_cache_download_failed(fedclient *client, fedclient_partial_download *partial,
+                                     const char *why);
 
 /* download.c */
 

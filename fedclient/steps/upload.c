@@ -38,7 +38,7 @@ static fed_status compress(const fedclient *client, const fedclient_job *job, fl
     return status == FED_OK ? out->status : status;
 }
 
-/** job->pending = head, update, own metrics, envelope. *clipped: some values were beyond the
+/** job->pending = head, update, custom metrics, envelope. *clipped: some values were beyond the
  * limit. */
 static fed_status make_message(const fedclient *client, fedclient_job *job, bool *clipped) {
     size_t n = 0;

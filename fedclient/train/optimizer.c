@@ -41,7 +41,7 @@ void fedtrain_optimizer_end_round(const fed_optimizer *optimizer, float *state, 
 }
 
 /* A window is over. WAITED is 0 before the first one, then 1 more than windows without a gain. */
-static void stall_judge(const fed_optimizer *o, float *stall, float mean) {
+static void stall_detector(const fed_optimizer *o, float *stall, float mean) {
     if (stall[FEDTRAIN_STALL_WAITED] <= 0 ||
         (double)mean < (double)stall[FEDTRAIN_STALL_BEST] * (1 - o->stall_gain)) {
         stall[FEDTRAIN_STALL_BEST] = mean;
@@ -64,7 +64,7 @@ void fedtrain_optimizer_see_loss(const fed_optimizer *optimizer, float *state, s
     stall[FEDTRAIN_STALL_SUM] += loss;
     stall[FEDTRAIN_STALL_COUNT] += 1;
     if (stall[FEDTRAIN_STALL_COUNT] >= (float)optimizer->stall_window) {
-        stall_judge(optimizer, stall, stall[FEDTRAIN_STALL_SUM] / stall[FEDTRAIN_STALL_COUNT]);
+        stall_detector(optimizer, stall, stall[FEDTRAIN_STALL_SUM] / stall[FEDTRAIN_STALL_COUNT]);
         stall[FEDTRAIN_STALL_SUM] = stall[FEDTRAIN_STALL_COUNT] = 0;
     }
 }

@@ -254,14 +254,14 @@ static fed_status from_leader(void *user, cluster_link *link, cluster_frame *fra
 
 /* ---- turns ---------------------------------------------------------------------------------- */
 
-static void turn_followers(cluster *c, int64_t now_ms, uint64_t *moved) {
+static void poll_followers(cluster *c, int64_t now_ms, uint64_t *moved) {
     for (size_t k = 0; k < CLUSTER_LINKS_MOST; k++) {
         place *p = &c->followers[k];
         fed_error why = {0};
         if (p->link == NULL) {
             continue;
         }
-        cluster_link_say(p->link, c->says);
+        cluster_link_announce(p->link, c->says);
         const fed_status status = cluster_link_run(p->link, now_ms, from_follower, c, moved, &why);
         if (status != FED_OK) {
             if (cluster_link_up(p->link) || may_say(c)) { /* strangers must not fill the log */
@@ -287,7 +287,7 @@ static void turn_up(cluster *c, int64_t now_ms, uint64_t *moved) {
     }
 }
 
-void cluster_turn(cluster *c, bool leads, const char *leader, uint64_t term, uint64_t *moved) {
+void cluster_poll(cluster *c, bool leads, const char *leader, uint64_t term, uint64_t *moved) {
     const int64_t now_ms = fed_clock_monotonic_ms();
     if (leads && !c->leads) {
         c->leads = true;
@@ -305,7 +305,7 @@ void cluster_turn(cluster *c, bool leads, const char *leader, uint64_t term, uin
         }
     }
     if (c->leads) {
-        turn_followers(c, now_ms, moved);
+        poll_followers(c, now_ms, moved);
     } else {
         reach_leader(c, leader, term);
         if (c->up.link != NULL) {
@@ -347,7 +347,7 @@ int64_t cluster_next_ms(const cluster *c) {
     return next_ms;
 }
 
-void cluster_say(cluster *c, uint64_t limit) {
+void cluster_announce(cluster *c, uint64_t limit) {
     c->says = limit;
 }
 
@@ -365,8 +365,8 @@ unsigned cluster_followers(const cluster *c) {
 
 /* ---- requests ------------------------------------------------------------------------------- */
 
-fed_status cluster_carry(cluster *c, const fedserver_request *request, const char *known,
-                         void *owner, uint64_t *id, fed_error *err) {
+fed_status cluster_forward(cluster *c, const fedserver_request *request, const char *known,
+                           void *owner, uint64_t *id, fed_error *err) {
     uint8_t bytes[CLUSTER_HEAD_MOST];
     fed_writer head;
     if (c->up.link == NULL || !cluster_link_up(c->up.link)) {

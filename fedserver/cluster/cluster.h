@@ -16,7 +16,7 @@ enum { CLUSTER_LINKS_MOST = 64 };
  * begins as a follower and may become the leader, never the other way round.
  *
  * `owner` stands for a request in the caller's world. The functions below are called from within
- * cluster_turn, except where it says otherwise.
+ * cluster_poll, except where it says otherwise.
  */
 typedef struct cluster_handlers {
     void *user;
@@ -45,20 +45,20 @@ void cluster_close(cluster *c);
 /** What new links prove themselves with. */
 void cluster_use_keys(cluster *c, const cluster_keys *keys);
 
-/** Readable when cluster_turn has something to do. */
+/** Readable when cluster_poll has something to do. */
 int cluster_fd(const cluster *c);
-/** When cluster_turn wants to be called at the latest, by the monotonic clock. */
+/** When cluster_poll wants to be called at the latest, by the monotonic clock. */
 int64_t cluster_next_ms(const cluster *c);
 
 /** Accept, connect, receive and send what can be without waiting. leads: this process leads; else
  * leader is the address of the one that does ("": not known), and term its lead. *moved grows with
  * what came. */
-void cluster_turn(cluster *c, bool leads, const char *leader, uint64_t term, uint64_t *moved);
+void cluster_poll(cluster *c, bool leads, const char *leader, uint64_t term, uint64_t *moved);
 /** Send what can be sent without waiting. */
 void cluster_flush(cluster *c);
 
 /** The leader: the bytes of the largest update that it takes. Each follower hears it. */
-void cluster_say(cluster *c, uint64_t limit);
+void cluster_announce(cluster *c, uint64_t limit);
 /** A follower: what a leader said last; 0: nothing yet. */
 uint64_t cluster_heard(const cluster *c);
 
@@ -69,8 +69,8 @@ void cluster_dismiss(cluster *c);
 
 /** Pass a request on. known: as of cluster_request_write. Errors: FED_ENOMEM, FED_EBUSY (too many
  * bytes wait), FED_ENET (not linked): nothing was sent. */
-fed_status cluster_carry(cluster *c, const fedserver_request *request, const char *known,
-                         void *owner, uint64_t *id, fed_error *err) FED_CHECKED;
+fed_status cluster_forward(cluster *c, const fedserver_request *request, const char *known,
+                           void *owner, uint64_t *id, fed_error *err) FED_CHECKED;
 /** Nobody waits for the answer any more. `lost` and `answered` are not called. */
 void cluster_cancel(cluster *c, uint64_t id);
 /** Walk over the requests that are under way: owner and id at an index; NULL: none there. */

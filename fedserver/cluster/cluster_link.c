@@ -36,7 +36,7 @@ struct cluster_link {
     bool broken; /* a frame was sent in part: out of memory */
     int64_t heard_ms, spoke_ms;
     uint64_t says, said,
-        heard; /* the number that beats carry: ours, the last one sent, the peer's */
+        heard; /* the number that heartbeats carry: ours, the last one sent, the peer's */
     chunk *first, *last;
     size_t waiting; /* bytes in chunks that are no blobs */
     cluster_frame frame;
@@ -106,7 +106,7 @@ bool cluster_link_writes(const cluster_link *link) {
     return link->shaken ? link->first != NULL : cluster_tls_writes(link->tls);
 }
 
-void cluster_link_say(cluster_link *link, uint64_t number) {
+void cluster_link_announce(cluster_link *link, uint64_t number) {
     link->says = number;
 }
 
@@ -116,9 +116,9 @@ uint64_t cluster_link_heard(const cluster_link *link) {
 
 int64_t cluster_link_next_ms(const cluster_link *link) {
     const int64_t silent_ms = link->heard_ms + CLUSTER_SILENT_MS;
-    const int64_t beat_ms = link->spoke_ms + CLUSTER_BEAT_MS;
+    const int64_t heartbeat_ms = link->spoke_ms + CLUSTER_HEARTBEAT_MS;
     const bool beats = link->up && link->first == NULL;
-    return beats && beat_ms < silent_ms ? beat_ms : silent_ms;
+    return beats && heartbeat_ms < silent_ms ? heartbeat_ms : silent_ms;
 }
 
 /* ---- sending -------------------------------------------------------------------------------- */
@@ -217,10 +217,10 @@ static fed_status take_frame(cluster_link *link, cluster_link_taker taker, void 
         link->up = true;
         return FED_OK;
     }
-    if (frame->kind == CLUSTER_BEAT) {
+    if (frame->kind == CLUSTER_HEARTBEAT) {
         link->heard = frame->id;
     }
-    return frame->kind == CLUSTER_HELLO || frame->kind == CLUSTER_BEAT
+    return frame->kind == CLUSTER_HELLO || frame->kind == CLUSTER_HEARTBEAT
                ? FED_OK
                : taker(user, link, frame, err);
 }
@@ -229,11 +229,11 @@ static fed_status take_bytes(cluster_link *link, const uint8_t *bytes, size_t le
                              cluster_link_taker taker, void *user, fed_error *err) {
     while (len > 0) {
         size_t used = 0;
-        bool whole = false;
-        FED_TRY(cluster_frame_take(&link->frame, bytes, len, &used, &whole, err));
+        bool complete = false;
+        FED_TRY(cluster_frame_take(&link->frame, bytes, len, &used, &complete, err));
         bytes += used;
         len -= used;
-        if (whole) {
+        if (complete) {
             const fed_status status = take_frame(link, taker, user, err);
             cluster_frame_clear(&link->frame);
             FED_TRY(status);
@@ -272,11 +272,13 @@ fed_status cluster_link_run(cluster_link *link, int64_t now_ms, cluster_link_tak
     }
     if (link->shaken) {
         FED_TRY(receive_some(link, now_ms, taker, user, moved, err));
-        const bool wants_beat = link->says != link->said ||
-                                (link->first == NULL && now_ms - link->spoke_ms >= CLUSTER_BEAT_MS);
-        if (link->up && wants_beat) {
+        const bool wants_heartbeat =
+            link->says != link->said ||
+            (link->first == NULL && now_ms - link->spoke_ms >= CLUSTER_HEARTBEAT_MS);
+        if (link->up && wants_heartbeat) {
             link->said = link->says;
-            FED_TRY(cluster_link_send(link, CLUSTER_BEAT, link->says, NULL, NULL, 0, NULL, err));
+            FED_TRY(
+                cluster_link_send(link, CLUSTER_HEARTBEAT, link->says, NULL, NULL, 0, NULL, err));
         }
         FED_TRY(send_some(link, now_ms, err));
     }

@@ -7,7 +7,7 @@
 #include "fedserver/cluster/cluster_message.h"
 
 /** A peer that says nothing for so long is given up: it is stopped, or the line is cut. */
-enum { CLUSTER_BEAT_MS = 1000, CLUSTER_SILENT_MS = 4000 };
+enum { CLUSTER_HEARTBEAT_MS = 1000, CLUSTER_SILENT_MS = 4000 };
 
 /** What proves who we are: credentials is a gnutls_certificate_credentials_t with server.pem and
  * server.key, certificate the text of server.pem. They must outlive the links that use them. */
@@ -38,9 +38,10 @@ bool cluster_link_writes(const cluster_link *link);
 /** When the link wants to run again at the latest, by the monotonic clock. */
 int64_t cluster_link_next_ms(const cluster_link *link);
 
-/** Say a number with each beat, and at once where it is another one than before. At first it is 0.
+/** Say a number with each heartbeat, and at once where it is another one than before. At first it
+ * is 0.
  */
-void cluster_link_say(cluster_link *link, uint64_t number);
+void cluster_link_announce(cluster_link *link, uint64_t number);
 /** The number that the peer said last. */
 uint64_t cluster_link_heard(const cluster_link *link);
 

@@ -30,9 +30,9 @@ static size_t fill(fed_writer *part, size_t want, const uint8_t *bytes, size_t l
 }
 
 fed_status cluster_frame_take(cluster_frame *frame, const uint8_t *bytes, size_t len, size_t *used,
-                              bool *whole, fed_error *err) {
+                              bool *complete, fed_error *err) {
     size_t at = less(CLUSTER_FRAME_SIZE - frame->first_len, len);
-    *whole = false;
+    *complete = false;
     if (at > 0) {
         memcpy(frame->first + frame->first_len, bytes, at);
         frame->first_len += at;
@@ -47,7 +47,7 @@ fed_status cluster_frame_take(cluster_frame *frame, const uint8_t *bytes, size_t
         frame->head_len = fed_read_u32(&r);
         frame->body_len = fed_read_u32(&r);
         frame->id = fed_read_u64(&r);
-        if (frame->kind < CLUSTER_HELLO || frame->kind > CLUSTER_BEAT ||
+        if (frame->kind < CLUSTER_HELLO || frame->kind > CLUSTER_HEARTBEAT ||
             frame->head_len > CLUSTER_HEAD_MOST || frame->body_len > CLUSTER_BODY_MOST) {
             return fed_fail(
                 err, FED_EFORMAT,
@@ -62,7 +62,7 @@ fed_status cluster_frame_take(cluster_frame *frame, const uint8_t *bytes, size_t
     if (frame->head.status != FED_OK || frame->body.status != FED_OK) {
         return fed_fail(err, FED_ENOMEM, "out of memory for a frame of another coordinator");
     }
-    *whole = frame->head.len == frame->head_len && frame->body.len == frame->body_len;
+    *complete = frame->head.len == frame->head_len && frame->body.len == frame->body_len;
     return FED_OK;
 }
 

@@ -21,11 +21,11 @@ enum {
 };
 
 typedef enum cluster_kind {
-    CLUSTER_HELLO = 1,   /* the first frame of each side; the id is CLUSTER_PROTOCOL */
-    CLUSTER_REQUEST = 2, /* a follower's: head and body of a device's request */
-    CLUSTER_ANSWER = 3,  /* the leader's */
-    CLUSTER_CANCEL = 4,  /* a follower's: nobody waits for this answer any more */
-    CLUSTER_BEAT = 5     /* this side is alive; the id is the leader's largest update */
+    CLUSTER_HELLO = 1,    /* the first frame of each side; the id is CLUSTER_PROTOCOL */
+    CLUSTER_REQUEST = 2,  /* a follower's: head and body of a device's request */
+    CLUSTER_ANSWER = 3,   /* the leader's */
+    CLUSTER_CANCEL = 4,   /* a follower's: nobody waits for this answer any more */
+    CLUSTER_HEARTBEAT = 5 /* this side is alive; the id is the leader's largest update */
 } cluster_kind;
 
 /** A frame that comes in piece by piece. {0} waits for its first byte. */
@@ -47,7 +47,7 @@ void cluster_frame_init(cluster_frame *frame);
  * frame, or one that is too large; the connection can't go on. FED_ENOMEM.
  */
 fed_status cluster_frame_take(cluster_frame *frame, const uint8_t *bytes, size_t len, size_t *used,
-                              bool *whole, fed_error *err) FED_CHECKED;
+                              bool *complete, fed_error *err) FED_CHECKED;
 void cluster_frame_clear(cluster_frame *frame);
 
 /** Write the first bytes of a frame, and its head. */

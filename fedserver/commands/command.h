@@ -48,7 +48,7 @@ typedef struct arguments {
     bool bearer, revoke;
     double days;
     const char *upstream, *upstream_ca, *upstream_token, *upstream_token_file;
-    long site_cohort, site_goal, site_minimum;
+    long edge_cohort, edge_goal, edge_minimum;
     long task;                                  /* 0: none */
     const char *operands[COMMAND_OPERANDS + 1]; /* NULL after the last one */
 } arguments;

@@ -54,9 +54,13 @@ static const struct row {
     {"upstream-ca", TEXT, AT(upstream_ca), 0, 0},
     {"upstream-token", TEXT, AT(upstream_token), 0, 0},
     {"upstream-token-file", TEXT, AT(upstream_token_file), 0, 0},
-    {"site-cohort", WHOLE, AT(site_cohort), 1, 1e6},
-    {"site-goal", WHOLE, AT(site_goal), 1, 1e6},
-    {"site-minimum", WHOLE, AT(site_minimum), 1, 1e6},
+    {"edge-cohort", WHOLE, AT(edge_cohort), 1, 1e6},
+    {"edge-goal", WHOLE, AT(edge_goal), 1, 1e6},
+    {"edge-minimum", WHOLE, AT(edge_minimum), 1, 1e6},
+    /* earlier names; 0.3.0 drops them */
+    {"site-cohort", WHOLE, AT(edge_cohort), 1, 1e6},
+    {"site-goal", WHOLE, AT(edge_goal), 1, 1e6},
+    {"site-minimum", WHOLE, AT(edge_minimum), 1, 1e6},
     {"task", WHOLE, AT(task), 1, (double)(INT64_MAX / 2)},
 #undef AT
 };

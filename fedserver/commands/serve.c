@@ -42,9 +42,9 @@ typedef struct front {
     int socket; /* listens here, too: while the process is started again, people only wait */
     uint16_t port, devices_port;
     int64_t started_ms;
-    fed_status status; /* result of opening the socket, and of tending the site */
+    fed_status status; /* result of opening the socket, and of tending the edge aggregator */
     fed_error err;
-    upstream *site; /* NULL: this coordinator is no site */
+    upstream *edge; /* NULL: this coordinator is no edge aggregator */
 } front;
 
 /* In the child: become `fedserver front`. It keeps nothing of this process but that socket. */
@@ -109,8 +109,8 @@ static void tend_run(void *user) {
     if (f->pid > 0 && atomic_exchange(&hangup, 0) != 0) {
         kill(f->pid, SIGHUP);
     }
-    if (f->site != NULL && f->status == FED_OK) {
-        f->status = upstream_tend(f->site, &f->err);
+    if (f->edge != NULL && f->status == FED_OK) {
+        f->status = upstream_tend(f->edge, &f->err);
         stop = f->status != FED_OK ? 1 : stop;
     }
 }
@@ -188,9 +188,10 @@ static uint64_t task_memory(const arguments *args) {
                                  : fedserver_machine_bytes() / 2;
 }
 
-/* site: where to put the site's device, if this process is to have one; else NULL */
+/* edge aggregator: where to put the edge aggregator's device, if this process is to have one; else
+ * NULL */
 static fed_status serve(const arguments *args, fedserver_part part,
-                        const fedserver_http_options *options, const fed_log *log, upstream **site,
+                        const fedserver_http_options *options, const fed_log *log, upstream **edge,
                         fed_error *err) {
     fedserver *server = NULL;
     fed_status status = fedserver_open(args->dir, log, &server, err);
@@ -204,14 +205,14 @@ static fed_status serve(const arguments *args, fedserver_part part,
         (void)command_find_page(args->page,
                                 &setup.page); /* it is there: run and front have looked */
         fedserver_configure(server, &setup);
-        status = site != NULL ? upstream_open(server, args, log, site, err) : FED_OK;
+        status = edge != NULL ? upstream_open(server, args, log, edge, err) : FED_OK;
     }
     if (status == FED_OK) {
         status = fedserver_http_serve(server, options, log, err);
         notify_send("STOPPING=1");
     }
-    if (site != NULL) {
-        upstream_close(*site);
+    if (edge != NULL) {
+        upstream_close(*edge);
     }
     fedserver_close(server);
     return status;
@@ -247,8 +248,9 @@ static int run(const arguments *args) {
         return command_usage(args, "--page is loopback, operators or all, not", args->page);
     }
     if (args->cluster != NULL && args->upstream != NULL) {
-        return command_usage(args, "a site is one coordinator, so this goes without --cluster",
-                             "--upstream");
+        return command_usage(
+            args, "an edge aggregator is one coordinator, so this goes without --cluster",
+            "--upstream");
     }
     front f = {.args = args, .log = &log};
     fedserver_http_options options = {.bind = args->bind,
@@ -270,7 +272,7 @@ static int run(const arguments *args) {
                             : FED_OK;
     if (status == FED_OK) {
         status = serve(args, FEDSERVER_ROUNDS, &options, &log,
-                       args->upstream != NULL ? &f.site : NULL, &err);
+                       args->upstream != NULL ? &f.edge : NULL, &err);
     }
     stop_front(&f);
     return f.status != FED_OK ? fail(&log, &f.err)
@@ -314,7 +316,8 @@ const command command_run = {
     .run = run,
     .options = "bind front-port devices-port device-days requests connections task-memory page "
                "proxy-protocol no-front cluster quiet upstream upstream-ca upstream-token "
-               "upstream-token-file site-cohort site-goal site-minimum name",
+               "upstream-token-file edge-cohort edge-goal edge-minimum "
+               "site-cohort site-goal site-minimum name",
     .brief = "serve",
     .help =
         "usage: fedserver run --dir DIR [--bind ADDRESS] [--front-port N] [--devices-port N] "
@@ -341,17 +344,20 @@ const command command_run = {
         "                     one leads, the others pass requests on and take over from it. They\n"
         "                     reach this one at that IP address and port\n"
         "  --quiet            log warnings and errors only\n"
-        "A site: a device of another coordinator, upstream, whose trainings are this one's rounds\n"
+        "An edge aggregator: a device of another coordinator, upstream, whose trainings are this "
+        "one's rounds\n"
         "  --upstream URL     upstream's front, https://HOST:8443\n"
         "  --upstream-ca FILE upstream's ca.pem\n"
         "  --upstream-token T, --upstream-token-file FILE\n"
         "                     of `fedserver token` upstream: needed once\n"
-        "  --site-cohort N    slots of a round (default: one for every device that comes)\n"
-        "  --site-goal N      a round closes with N updates (default: with those of the cohort); "
+        "  --edge-cohort N    slots of a round (default: one for every device that comes)\n"
+        "  --edge-goal N      a round closes with N updates (default: with those of the cohort); "
         "else\n"
         "                     when three quarters of its time are over\n"
-        "  --site-minimum N   fewer updates never go up (default 1)\n"
-        "  --name NAME        this site's name for upstream's operator\n"};
+        "  --edge-minimum N   fewer updates never go up (default 1)\n"
+        "  --site-cohort N, --site-goal N, --site-minimum N\n"
+        "                     their earlier names, which 0.3.0 drops\n"
+        "  --name NAME        this edge aggregator's name for upstream's operator\n"};
 
 const command command_front = {
     .name = "front",

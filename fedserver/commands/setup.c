@@ -33,7 +33,8 @@ static fed_status make_backup(fedserver *server, const arguments *args, fed_erro
     printf("%s is a backup of %s\n", args->operands[0], args->dir);
     upstream_folder(args->dir, folder, sizeof folder);
     if (access(folder, F_OK) == 0) {
-        printf("%s is not in it, since a residual that comes back would count twice: a site that "
+        printf("%s is not in it, since a residual that comes back would count twice: an edge "
+               "aggregator that "
                "is restored begins its task anew, and needs a new token of upstream's\n",
                folder);
     }
@@ -101,7 +102,8 @@ const command command_backup = {
     .help = "usage: fedserver backup --dir DIR DIRECTORY\n"
             "Copy the coordinator as it is now, served or not, into DIRECTORY, which is made. The "
             "copy is\n"
-            "a whole coordinator, with the CA's key: keep it as safe. What a site is upstream, "
+            "a whole coordinator, with the CA's key: keep it as safe. What an edge aggregator is "
+            "upstream, "
             "DIR/upstream,\n"
             "is not in it.\n"};
 

@@ -15,7 +15,7 @@ static fed_status queue_task(fedserver *server, const arguments *args, fed_error
     FED_TRY(fedserver_task_needs(server, id, &needs, err));
     if (fedserver_needs_much(&needs)) {
         char text[400];
-        fedserver_needs_say(&needs, text, sizeof text);
+        fedserver_needs_report(&needs, text, sizeof text);
         fprintf(stderr, "fedserver task: note: %s\n", text);
     }
     return FED_OK;

@@ -1,6 +1,7 @@
-/* A site's device: a thread that steps a client of the coordinator upstream. Its training is a
- * round of this coordinator, which only the thread that serves may touch. So the two threads meet
- * at an offer: the device's thread waits beside it, and the serving thread works on it. */
+/* An edge aggregator's device: a thread that steps a client of the coordinator upstream. Its
+ * training is a round of this coordinator, which only the thread that serves may touch. So the two
+ * threads meet at an offer: the device's thread waits beside it, and the serving thread works on
+ * it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/commands/upstream.h"
 
@@ -15,7 +16,7 @@
 #include "fed/file.h"
 #include "fed/version.h"
 #include "fedclient/app.h"
-#include "fedserver/site.h"
+#include "fedserver/edge.h"
 
 enum { PATH_SIZE = 1024, CA_MOST = 64 * 1024, TOKEN_MOST = 4096 };
 enum { LOOK_MS = 200, PAUSE_MOST_MS = 1000, HOLD_MS = 25000 };
@@ -31,9 +32,9 @@ typedef struct finish {
 struct upstream {
     const arguments *args;
     const fed_log *log;
-    fedserver_site *site;
+    fedserver_edge *edge;
     fedclient_app *app;
-    atomic_ullong devices; /* of this site, that have asked for work lately */
+    atomic_ullong devices; /* of this edge aggregator, that have asked for work lately */
     pthread_t thread;
     bool started;
     bool training; /* the device's thread is in a training; only that thread asks */
@@ -41,12 +42,12 @@ struct upstream {
     pthread_mutex_t mutex; /* of all that follows */
     pthread_cond_t answered;
     /* What the device's thread waits for; both NULL: nothing. */
-    const fedserver_site_offer *offer;
+    const fedserver_edge_offer *offer;
     const finish *last;
     bool done; /* the answer: */
     fed_status status;
     fed_error why;
-    fedserver_site_change change;
+    fedserver_edge_change change;
 
     fed_status failed; /* the device can't go on: FED_OK until then */
     fed_error failure;
@@ -62,10 +63,10 @@ static fed_status work(upstream *u, fed_error *err) {
         return FED_OK;
     }
     if (u->offer != NULL) {
-        status = fedserver_site_turn(u->site, u->offer, now_ms, &u->change, err);
+        status = fedserver_edge_poll(u->edge, u->offer, now_ms, &u->change, err);
         u->done = u->change.ready || status != FED_OK;
     } else {
-        status = fedserver_site_finish(u->site, u->last->task, u->last->values, u->last->size,
+        status = fedserver_edge_finish(u->edge, u->last->task, u->last->values, u->last->size,
                                        now_ms, &u->done, err);
         u->done = u->done || status != FED_OK;
     }
@@ -78,13 +79,13 @@ static void *live(void *user);
 
 fed_status upstream_tend(upstream *u, fed_error *err) {
     if (!u->started && pthread_create(&u->thread, NULL, live, u) != 0) {
-        return fed_fail(
-            err, FED_ENOMEM,
-            "the thread of the site's device can't be started: allow more threads or memory "
-            "(ulimit -u, TasksMax)");
+        return fed_fail(err, FED_ENOMEM,
+                        "the thread of the edge aggregator's device can't be started: allow more "
+                        "threads or memory "
+                        "(ulimit -u, TasksMax)");
     }
     u->started = true;
-    u->devices = fedserver_site_devices(u->site, fed_clock_unix_ms());
+    u->devices = fedserver_edge_devices(u->edge, fed_clock_unix_ms());
     pthread_mutex_lock(&u->mutex);
     fed_status status = u->failed;
     if (status != FED_OK) {
@@ -101,7 +102,7 @@ fed_status upstream_tend(upstream *u, fed_error *err) {
 
 /* Wait a while for the serving thread. True: what was posted is answered. offer: where to put how
  * much of the lease is left; NULL: nowhere. */
-static bool is_answered(upstream *u, fedserver_site_offer *offer, uint32_t left_ms) {
+static bool is_answered(upstream *u, fedserver_edge_offer *offer, uint32_t left_ms) {
     const int64_t until_ms = fed_clock_monotonic_ms() + LOOK_MS;
     const struct timespec until = {.tv_sec = (time_t)(until_ms / 1000),
                                    .tv_nsec = (long)(until_ms % 1000) * 1000000};
@@ -117,7 +118,7 @@ static bool is_answered(upstream *u, fedserver_site_offer *offer, uint32_t left_
     return done;
 }
 
-static void post(upstream *u, const fedserver_site_offer *offer, const finish *last) {
+static void post(upstream *u, const fedserver_edge_offer *offer, const finish *last) {
     pthread_mutex_lock(&u->mutex);
     u->offer = offer;
     u->last = last;
@@ -138,11 +139,11 @@ static bool take_back(upstream *u, fed_error *err) {
     return done;
 }
 
-/* The training of the site's device is a round of the site. */
+/* The training of the edge aggregator's device is a round of the edge aggregator. */
 static fed_status train(void *user, fedclient_round *round, fed_error *err) {
     upstream *u = user;
     const uint32_t lease_ms = fedclient_round_left_ms(round);
-    fedserver_site_offer offer = {.task = round->task,
+    fedserver_edge_offer offer = {.task = round->task,
                                   .version = round->version,
                                   .values = round->values,
                                   .size = round->arch->layout.size,
@@ -168,22 +169,23 @@ static fed_status train(void *user, fedclient_round *round, fed_error *err) {
     return FED_OK;
 }
 
-/* A site without devices takes no slot from those that have some. */
+/* An edge aggregator without devices takes no slot from those that have some. */
 static fed_status may_train(void *user, fed_error *err) {
     const upstream *u = user;
     return u->devices > 0 || u->training
                ? FED_OK
-               : fed_fail(err, FED_EBUSY, "no device of this site has asked for work lately");
+               : fed_fail(err, FED_EBUSY,
+                          "no device of this edge aggregator has asked for work lately");
 }
 
-/* Upstream's task is over: so is this site's. */
+/* Upstream's task is over: so is this edge aggregator's. */
 static fed_status end_task(upstream *u, fedclient *client, fed_error *err) {
     finish last = {0};
     uint32_t version = 0;
     float *values = NULL;
     fed_error absent = {0};
     fed_status status = fedclient_model(client, &last.task, &version, &values, &last.size, &absent);
-    if (status != FED_OK) { /* this site took no part in the task */
+    if (status != FED_OK) { /* this edge aggregator took no part in the task */
         return status == FED_ENOTFOUND ? FED_OK : fed_fail(err, status, "%s", absent.text);
     }
     last.values = values;
@@ -208,8 +210,8 @@ static bool is_finished(const fedclient_event *event) {
            (event->outcome == FEDCLIENT_WAITED && event->reason == FED_WAIT_FINISHED);
 }
 
-/* A refusal that only a person upstream can change does not end the site: it asks again, hours
- * later. */
+/* A refusal that only a person upstream can change does not end the edge aggregator: it asks again,
+ * hours later. */
 static fed_status step_on(upstream *u, fedclient *client, bool *told, fed_error *err) {
     fedclient_event event = {0};
     const fed_status status = fedclient_step(client, &event, err);
@@ -221,11 +223,12 @@ static fed_status step_on(upstream *u, fedclient *client, bool *told, fed_error 
     }
     *told = is_finished(&event);
     if (event.outcome == FEDCLIENT_PAUSED && event.wait_ms > PAUSE_MOST_MS) {
-        event.wait_ms = PAUSE_MOST_MS; /* a device of the site may come at any time */
+        event.wait_ms = PAUSE_MOST_MS; /* a device of the edge aggregator may come at any time */
     }
     if (event.outcome == FEDCLIENT_COUNTED) {
-        fed_logf(u->log, FED_LOG_INFO, "upstream's round %u has counted this site: %u samples",
-                 event.round, event.samples);
+        fed_logf(u->log, FED_LOG_INFO,
+                 "upstream's round %u has counted this edge aggregator: %u samples", event.round,
+                 event.samples);
     }
     rest(u, event.wait_ms);
     return FED_OK;
@@ -245,7 +248,7 @@ static fed_status read_token(const arguments *args, char token[TOKEN_MOST], fed_
     return FED_OK;
 }
 
-/* Until upstream answers: it may be down when the site starts. */
+/* Until upstream answers: it may be down when the edge aggregator starts. */
 static fed_status enrol(upstream *u, fedclient *client, fed_error *err) {
     char token[TOKEN_MOST];
     FED_TRY(read_token(u->args, token, err));
@@ -269,7 +272,7 @@ static void *live(void *user) {
     bool told = false;
     fed_status status = fedclient_enrolled(client) ? FED_OK : enrol(u, client, &err);
     if (status == FED_OK) {
-        fed_logf(u->log, FED_LOG_INFO, "this site is device %.16s... at %s",
+        fed_logf(u->log, FED_LOG_INFO, "this edge aggregator is device %.16s... at %s",
                  fedclient_device(client), u->args->upstream);
     }
     while (status == FED_OK && !fedclient_app_stopped(u->app)) {
@@ -298,7 +301,7 @@ static fed_status open_app(upstream *u, const char *state, fed_error *err) {
                                        .user = u,
                                        .name = args->name,
                                        .software = "fedserver/" FED_VERSION,
-                                       .computes_on = "a site"};
+                                       .computes_on = "an edge aggregator"};
     FED_TRY(fed_file_read(args->upstream_ca, CA_MOST, &ca, &len, err));
     const fed_status status = fedclient_app_open(&options, (const char *)ca, state, &u->app, err);
     free(ca);
@@ -312,9 +315,9 @@ void upstream_folder(const char *dir, char *dst, size_t cap) {
 static fed_status open_all(upstream *u, fedserver *server, fed_error *err) {
     const arguments *args = u->args;
     char state[PATH_SIZE];
-    const fedserver_site_rules rules = {.cohort = (uint32_t)args->site_cohort,
-                                        .goal = (uint32_t)args->site_goal,
-                                        .minimum = (uint32_t)args->site_minimum};
+    const fedserver_edge_rules rules = {.cohort = (uint32_t)args->edge_cohort,
+                                        .goal = (uint32_t)args->edge_goal,
+                                        .minimum = (uint32_t)args->edge_minimum};
     if (args->upstream_ca == NULL) {
         return fed_fail(err, FED_EINVAL, "--upstream needs --upstream-ca: upstream's ca.pem");
     }
@@ -328,14 +331,14 @@ static fed_status open_all(upstream *u, fedserver *server, fed_error *err) {
                         "and give it with --upstream-token or --upstream-token-file",
                         state);
     }
-    return fedserver_site_open(server, state, &rules, &u->site, err);
+    return fedserver_edge_open(server, state, &rules, &u->edge, err);
 }
 
 fed_status upstream_open(fedserver *server, const arguments *args, const fed_log *log,
                          upstream **made, fed_error *err) {
     upstream *u = calloc(1, sizeof *u);
     if (u == NULL) {
-        return fed_fail(err, FED_ENOMEM, "out of memory for the site's device");
+        return fed_fail(err, FED_ENOMEM, "out of memory for the edge aggregator's device");
     }
     u->args = args;
     u->log = log;
@@ -365,7 +368,7 @@ void upstream_close(upstream *u) {
         pthread_join(u->thread, NULL);
     }
     fedclient_app_close(u->app);
-    fedserver_site_close(u->site);
+    fedserver_edge_close(u->edge);
     pthread_cond_destroy(&u->answered);
     pthread_mutex_destroy(&u->mutex);
     free(u);

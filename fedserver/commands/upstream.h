@@ -1,4 +1,5 @@
-/* run --upstream: the coordinator is a site, and this is its device at the coordinator upstream. */
+/* run --upstream: the coordinator is an edge aggregator, and this is its device at the coordinator
+ * upstream. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_COMMANDS_UPSTREAM_H
 #define FEDSERVER_COMMANDS_UPSTREAM_H
@@ -11,9 +12,9 @@ typedef struct upstream upstream;
 void upstream_folder(const char *dir, char *dst, size_t cap);
 
 /**
- * Open the device, whose state is in DIR/upstream, and the site's rounds. Its thread starts with
- * the first upstream_tend. The server must outlive it.
- * Errors: FED_EINVAL an option is missing; those of fedclient_app_open and fedserver_site_open.
+ * Open the device, whose state is in DIR/upstream, and the edge aggregator's rounds. Its thread
+ * starts with the first upstream_tend. The server must outlive it. Errors: FED_EINVAL an option is
+ * missing; those of fedclient_app_open and fedserver_edge_open.
  */
 fed_status upstream_open(fedserver *server, const arguments *args, const fed_log *log,
                          upstream **made, fed_error *err) FED_CHECKED;

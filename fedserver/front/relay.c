@@ -267,7 +267,7 @@ static bool take_answer(fedserver_relay *relay, size_t len) {
     return true;
 }
 
-unsigned fedserver_relay_hear(fedserver_relay *relay) {
+unsigned fedserver_relay_receive(fedserver_relay *relay) {
     unsigned answers = 0;
     while (relay != NULL && relay->link >= 0) {
         const ssize_t len = recv(relay->link, relay->packet, PACKET, 0);

@@ -31,7 +31,7 @@ void fedserver_relay_watch(const fedserver_relay *relay, int fd);
 bool fedserver_relay_ask(fedserver_relay *relay, const fedserver_request *request, int64_t now_ms,
                          fedserver_response *response);
 /** The front: receive answers. Returns how many there were. */
-unsigned fedserver_relay_hear(fedserver_relay *relay);
+unsigned fedserver_relay_receive(fedserver_relay *relay);
 
 /** Answers GET path. *known = false: the relay does not answer that path. */
 typedef fed_status (*fedserver_relay_answer)(void *user, const char *path, int64_t now_ms,

@@ -47,8 +47,8 @@ fed_status http_batch_end(http *h, fed_error *err) {
     FED_TRY(begin(h, err));
     if (http_cluster_follows(h)) {
         http_questions_take(h);
-        http_carry_queue(h);
-        http_carry_look(h);
+        http_forward_queue(h);
+        http_forward_look(h);
     }
     const int64_t monotonic_ms = fed_clock_monotonic_ms();
     for (http_exchange *x = h->queue.first; x != NULL; x = x->next) {

@@ -12,10 +12,10 @@ static bool admit(void *user, int fd) {
 fed_status http_cluster_open(http *h, int listening, fed_error *err) {
     const cluster_handlers handlers = {.user = h,
                                        .admit = admit,
-                                       .asked = http_guest_asked,
-                                       .left = http_guest_left,
-                                       .answered = http_carry_answered,
-                                       .lost = http_carry_lost};
+                                       .asked = http_forwarded_asked,
+                                       .left = http_forwarded_left,
+                                       .answered = http_forward_answered,
+                                       .lost = http_forward_lost};
     return cluster_open(listening, &handlers, h->log, &h->cluster, err);
 }
 
@@ -33,15 +33,15 @@ bool http_cluster_follows(const http *h) {
     return h->cluster != NULL && fedserver_follows(h->server, &leader, &term);
 }
 
-void http_cluster_turn(http *h) {
+void http_cluster_poll(http *h) {
     if (h->cluster == NULL) {
         return;
     }
     const char *leader;
     uint64_t term;
     const bool follows = fedserver_follows(h->server, &leader, &term);
-    cluster_say(h->cluster, follows ? 0 : fedserver_update_limit(h->server));
-    cluster_turn(h->cluster, !follows, leader, term, &h->progress);
+    cluster_announce(h->cluster, follows ? 0 : fedserver_update_limit(h->server));
+    cluster_poll(h->cluster, !follows, leader, term, &h->progress);
     fedserver_followers(h->server, cluster_followers(h->cluster));
     fedserver_update_limit_heard(h->server, cluster_heard(h->cluster));
 }

@@ -12,8 +12,8 @@
 
 #include "fedserver/cluster/cluster.h"
 #include "fedserver/http/http_gzip.h"
+#include "fedserver/http/http_object_cache.h"
 #include "fedserver/http/http_peer.h"
-#include "fedserver/http/http_shelf.h"
 #include "fedserver/http/http_tls.h"
 
 /** The adapter. */
@@ -46,9 +46,9 @@ typedef enum http_state {
 
 /** Who waits for the answer. */
 typedef enum http_origin {
-    ORIGIN_PEER = 0, /* a connection of this process */
-    ORIGIN_GUEST,    /* a device of another coordinator, which follows this one */
-    ORIGIN_QUESTION  /* the front's process, through front.sock, while this one follows */
+    ORIGIN_PEER = 0,  /* a connection of this process */
+    ORIGIN_FORWARDED, /* a device of another coordinator, which follows this one */
+    ORIGIN_QUESTION   /* the front's process, through front.sock, while this one follows */
 } http_origin;
 
 /** A request and its answer. */
@@ -59,7 +59,7 @@ typedef struct http_exchange {
     struct MHD_Connection *connection;
     http_state state;
     struct http_exchange *next; /* in http.queue or http.held */
-    int64_t begun_ms, parked_ms, held_until_ms;
+    int64_t begun_ms, parked_ms, pending_until_ms;
     fedserver_request request;
     http_tls_identity identity; /* of the peer; needed when state is CUT and the peer has left */
     uint8_t *body;
@@ -76,10 +76,11 @@ typedef struct http_exchange {
     uint64_t carried;            /* the leader has the request, under this id; 0: it has not */
     int64_t adrift_ms;           /* since when it waits for a leader; 0: it does not */
     char type[64];               /* content type of an answer of the leader */
-    cluster_link *link;          /* of a guest; NULL: nobody waits for the answer any more */
-    uint64_t ticket;             /* id of a guest's request, or the ticket of a question */
-    /* the ETag whose body the follower has: of a guest, and of a carried request; "": none */
-    char known[HTTP_SHELF_TAG];
+    cluster_link *link; /* of A forwarded request; NULL: nobody waits for the answer any more */
+    uint64_t ticket;    /* id of A forwarded request's request, or the ticket of a question */
+    /* the ETag whose body the follower has: of A forwarded request, and of a carried request; "":
+     * none */
+    char known[HTTP_OBJECT_CACHE_TAG];
     fedserver_blob *shelved; /* that body, at the follower; NULL: none */
     char uri[];
 } http_exchange;
@@ -95,22 +96,22 @@ struct http {
     http_listener listeners[2]; /* daemon NULL: another process has this listener */
     http_tls tls;
     http_peers peers;
-    http_queue queue;     /* complete requests, for the next batch */
-    http_queue held;      /* handled once, and told to wait: held */
-    int64_t held_next_ms; /* when the first held request is handled again */
-    uint64_t epoch;       /* the coordinator's epoch when they were handled */
-    size_t live;          /* number of exchanges */
-    size_t bodies;        /* bytes of the bodies of all exchanges, as announced */
-    int64_t next_ms;      /* when fedserver_tick wants to be called, Unix time */
-    int64_t batch_ms;     /* when the open batch began, Unix time; 0: none is open */
-    fed_error failure;    /* the coordinator's, while requests were coming in */
-    uint64_t progress;    /* grows whenever a byte or a request moves */
+    http_queue queue;        /* complete requests, for the next batch */
+    http_queue pending;      /* handled once, and told to wait: held */
+    int64_t pending_next_ms; /* when the first held request is handled again */
+    uint64_t epoch;          /* the coordinator's epoch when they were handled */
+    size_t live;             /* number of exchanges */
+    size_t bodies;           /* bytes of the bodies of all exchanges, as announced */
+    int64_t next_ms;         /* when fedserver_tick wants to be called, Unix time */
+    int64_t batch_ms;        /* when the open batch began, Unix time; 0: none is open */
+    fed_error failure;       /* the coordinator's, while requests were coming in */
+    uint64_t progress;       /* grows whenever a byte or a request moves */
     unsigned idle_iterations;
     uint64_t throttled;   /* answers of 429 since the log's last line about them */
     int64_t throttled_ms; /* when that line was written */
     http_gzip gzip;
-    int64_t warned_ms; /* when certificates were last looked at, Unix time; 0: never */
-    http_shelf shelf;  /* a follower: bodies of the leader's answers */
+    int64_t warned_ms;              /* when certificates were last looked at, Unix time; 0: never */
+    http_object_cache object_cache; /* a follower: bodies of the leader's answers */
     bool resumed, stopping, closing;
     bool woken;             /* the coordinator wants a batch */
     cluster *cluster;       /* links to other coordinators; NULL: this one serves alone */
@@ -202,31 +203,32 @@ void http_resume_all(http *h, http_queue *queue, http_state as);
 /** listening: a socket, which is taken over, also after an error. */
 fed_status http_cluster_open(http *h, int listening, fed_error *err) FED_CHECKED;
 
-/** The devices' certificates were read. Call it before the first http_cluster_turn, too. */
+/** The devices' certificates were read. Call it before the first http_cluster_poll, too. */
 void http_cluster_use_keys(http *h);
 
 /** Does another coordinator lead, or none yet? Then requests are passed on. */
 bool http_cluster_follows(const http *h);
 
 /** Let the links move. */
-void http_cluster_turn(http *h);
+void http_cluster_poll(http *h);
 
-/* ---- http_carry.c: at a follower, requests go to the leader ---------------------------------- */
+/* ---- http_forward.c: at a follower, requests go to the leader ----------------------------------
+ */
 
 /** Pass all of h->queue on to the leader. Without a link to it, requests that may be sent twice
  * wait for one, and the others are refused with 503. */
-void http_carry_queue(http *h);
+void http_forward_queue(http *h);
 
 /** Look whether the peers of requests under way have left; of some at a time, so that each is
  * looked at within seconds. */
-void http_carry_look(http *h);
+void http_forward_look(http *h);
 
 /** This process stops: requests that the leader may hold for long are refused now. */
-void http_carry_stop(http *h);
+void http_forward_stop(http *h);
 
 /* `answered` and `lost` of cluster_handlers; user is the adapter. */
-void http_carry_answered(void *user, void *owner, cluster_answer *answer);
-void http_carry_lost(void *user, void *owner);
+void http_forward_answered(void *user, void *owner, cluster_answer *answer);
+void http_forward_lost(void *user, void *owner);
 
 /* ---- http_loop.c: let peers read and write, end the batch of their requests, and wait -------- */
 
@@ -238,18 +240,19 @@ fed_status http_loop_iterate(http *h, fed_error *err) FED_CHECKED;
  * remaining answers. */
 fed_status http_loop_drain(http *h, fed_error *err) FED_CHECKED;
 
-/* ---- http_guest.c: requests that a follower passes on ---------------------------------------- */
+/* ---- http_forwarded.c: requests that a follower passes on
+ * ---------------------------------------- */
 
-/* A guest is an exchange like any other: it joins the next batch, is held, and is woken by the
- * epoch. Only its answer leaves by another way. The first two are `asked` and `left` of
+/* A forwarded request is an exchange like any other: it joins the next batch, is held, and is woken
+ * by the epoch. Only its answer leaves by another way. The first two are `asked` and `left` of
  * cluster_handlers; user is the adapter. */
 
-fed_status http_guest_asked(void *user, cluster_link *link, cluster_frame *frame, void **owner,
-                            fed_error *err) FED_CHECKED;
-void http_guest_left(void *user, void *owner);
+fed_status http_forwarded_asked(void *user, cluster_link *link, cluster_frame *frame, void **owner,
+                                fed_error *err) FED_CHECKED;
+void http_forwarded_left(void *user, void *owner);
 
 /** Send x->refused or x->response, where somebody waits for it, and free the exchange. */
-void http_guest_end(http_exchange *x);
+void http_forwarded_end(http_exchange *x);
 
 /* ---- http_question.c: what the front asks a follower ----------------------------------------- */
 

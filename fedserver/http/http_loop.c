@@ -18,22 +18,23 @@ enum {
 /* ---- held requests -------------------------------------------------------------------------- */
 
 /* Queue the held requests: all if the epoch has moved, else those whose time is over. */
-static void wake_held(http *h) {
+static void wake_pending(http *h) {
     const int64_t now_ms = fed_clock_monotonic_ms();
     const uint64_t epoch = fedserver_epoch(h->server);
     const bool news = epoch != h->epoch;
     h->epoch = epoch;
-    if (h->held.first == NULL || (!news && now_ms < h->held_next_ms)) {
+    if (h->pending.first == NULL || (!news && now_ms < h->pending_next_ms)) {
         return;
     }
-    http_exchange *x = h->held.first;
-    http_queue_clear(&h->held);
+    http_exchange *x = h->pending.first;
+    http_queue_clear(&h->pending);
     for (http_exchange *next = NULL; x != NULL; x = next) {
         next = x->next;
-        if (!news && now_ms < x->held_until_ms) {
-            http_hold(h, x, x->held_until_ms);
+        if (!news && now_ms < x->pending_until_ms) {
+            http_hold(h, x, x->pending_until_ms);
         } else if ((x->origin == ORIGIN_PEER && http_socket_gone(x->peer->wire.fd)) ||
-                   (x->origin == ORIGIN_GUEST && x->link == NULL)) { /* who has left gets no slot */
+                   (x->origin == ORIGIN_FORWARDED &&
+                    x->link == NULL)) { /* who has left gets no slot */
             http_resume(h, x, STATE_GONE);
         } else {
             http_queue_add(&h->queue, x);
@@ -84,8 +85,8 @@ static int64_t wait_ms(http *h, bool moved_any) {
         wait = least(wait, cluster_next_ms(h->cluster) - fed_clock_monotonic_ms());
     }
     wait = least(wait, h->next_ms - fed_clock_unix_ms());
-    if (h->held.first != NULL) {
-        wait = least(wait, h->held_next_ms - fed_clock_monotonic_ms());
+    if (h->pending.first != NULL) {
+        wait = least(wait, h->pending_next_ms - fed_clock_monotonic_ms());
     }
     return wait > 0 ? wait : 0;
 }
@@ -99,8 +100,8 @@ fed_status http_loop_iterate(http *h, fed_error *err) {
         }
     }
     http_peers_cut_silent(&h->peers);
-    http_cluster_turn(h);
-    wake_held(h);
+    http_cluster_poll(h);
+    wake_pending(h);
     if (http_batch_is_open(h) || h->queue.first != NULL || h->woken ||
         fed_clock_unix_ms() >= h->next_ms) {
         h->woken = false;
@@ -125,16 +126,16 @@ fed_status http_loop_drain(http *h, fed_error *err) {
             close(fd);
         }
     }
-    for (http_exchange *x = h->held.first; x != NULL; x = x->next) {
+    for (http_exchange *x = h->pending.first; x != NULL; x = x->next) {
         x->refused = &http_refusal_stopping;
     }
-    http_resume_all(h, &h->held, STATE_ANSWER);
+    http_resume_all(h, &h->pending, STATE_ANSWER);
     if (h->queue.first != NULL) {
         FED_TRY(http_batch_end(h, err));
     }
     fedserver_let_go(h->server); /* connections take seconds to end; nobody need wait for that */
     if (h->cluster != NULL) {
-        http_carry_stop(h);
+        http_forward_stop(h);
         cluster_dismiss(h->cluster);
     }
     const int64_t end_ms = fed_clock_monotonic_ms() + DRAIN_MS;

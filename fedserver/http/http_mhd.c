@@ -186,7 +186,7 @@ static void close_doors(http *h) {
     h->closing = true;
     /* requests without an answer: their batch failed */
     http_resume_all(h, &h->queue, STATE_GONE);
-    http_resume_all(h, &h->held, STATE_GONE);
+    http_resume_all(h, &h->pending, STATE_GONE);
     cluster_close(h->cluster);
     h->cluster = NULL;
     for (size_t k = 0; k < 2; k++) {
@@ -195,7 +195,7 @@ static void close_doors(http *h) {
         }
     }
     http_gzip_free(&h->gzip);
-    http_shelf_free(&h->shelf);
+    http_object_cache_free(&h->object_cache);
     http_peers_free(&h->peers);
     http_tls_free(&h->tls);
 }

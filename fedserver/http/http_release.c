@@ -19,8 +19,8 @@ void http_resume(http *h, http_exchange *x, http_state as) {
     case ORIGIN_PEER:
         MHD_resume_connection(x->connection);
         break;
-    case ORIGIN_GUEST:
-        http_guest_end(x);
+    case ORIGIN_FORWARDED:
+        http_forwarded_end(x);
         break;
     case ORIGIN_QUESTION:
         http_question_end(x);
@@ -38,12 +38,12 @@ void http_resume_all(http *h, http_queue *queue, http_state as) {
 }
 
 void http_hold(http *h, http_exchange *x, int64_t until_ms) {
-    x->held_until_ms = until_ms;
+    x->pending_until_ms = until_ms;
     x->handled = false;
-    if (h->held.first == NULL || until_ms < h->held_next_ms) {
-        h->held_next_ms = until_ms;
+    if (h->pending.first == NULL || until_ms < h->pending_next_ms) {
+        h->pending_next_ms = until_ms;
     }
-    http_queue_add(&h->held, x);
+    http_queue_add(&h->pending, x);
 }
 
 void http_release_settle(http_exchange *x) {

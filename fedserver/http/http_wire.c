@@ -108,11 +108,11 @@ static bool hold(http_wire *wire, const struct iovec *parts, int part_count) {
     for (int k = 0; k < part_count; k++) {
         size += parts[k].iov_len;
     }
-    if (wire->held.len > 0 || size == 0 || size > HELD_MOST || !keep(&wire->held, size)) {
+    if (wire->pending.len > 0 || size == 0 || size > HELD_MOST || !keep(&wire->pending, size)) {
         return false;
     }
     for (size_t k = 0, at = 0; at < size; at += parts[k++].iov_len) {
-        memcpy(wire->held.data + at, parts[k].iov_base, parts[k].iov_len);
+        memcpy(wire->pending.data + at, parts[k].iov_base, parts[k].iov_len);
     }
     return true;
 }
@@ -121,24 +121,24 @@ ssize_t http_wire_push(http_wire *wire, const struct iovec *parts, int part_coun
     const bool holds = wire->holds;
     wire->holds = false;
     if (holds && hold(wire, parts, part_count)) {
-        return (ssize_t)wire->held.len;
+        return (ssize_t)wire->pending.len;
     }
     struct iovec all[1 + PARTS_MOST];
-    const size_t held = wire->held.len > 0;
-    if (held) {
-        all[0].iov_base = wire->held.data + wire->held.at;
-        all[0].iov_len = wire->held.len;
+    const size_t pending = wire->pending.len > 0;
+    if (pending) {
+        all[0].iov_base = wire->pending.data + wire->pending.at;
+        all[0].iov_len = wire->pending.len;
     }
     const size_t pushed = least((size_t)part_count, PARTS_MOST);
-    memcpy(all + held, parts, pushed * sizeof *parts);
-    const struct msghdr message = {.msg_iov = all, .msg_iovlen = held + pushed};
+    memcpy(all + pending, parts, pushed * sizeof *parts);
+    const struct msghdr message = {.msg_iov = all, .msg_iovlen = pending + pushed};
     const ssize_t n = sendmsg(wire->fd, &message, MSG_NOSIGNAL);
     count(wire, n);
-    if (n < 0 || wire->held.len == 0) {
+    if (n < 0 || wire->pending.len == 0) {
         return n;
     }
-    const size_t of_held = least((size_t)n, wire->held.len);
-    use(&wire->held, of_held);
+    const size_t of_held = least((size_t)n, wire->pending.len);
+    use(&wire->pending, of_held);
     if ((size_t)n == of_held) { /* nothing of this push */
         errno = EAGAIN;
         return -1;
@@ -148,5 +148,5 @@ ssize_t http_wire_push(http_wire *wire, const struct iovec *parts, int part_coun
 
 void http_wire_free(http_wire *wire) {
     use(&wire->ahead, wire->ahead.len);
-    use(&wire->held, wire->held.len);
+    use(&wire->pending, wire->pending.len);
 }

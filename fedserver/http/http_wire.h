@@ -19,13 +19,13 @@ typedef struct http_wire_bytes {
 
 /** The connection below a TLS session. It must outlive the session's last byte. */
 typedef struct http_wire {
-    int fd;                /* does not block */
-    http_address address;  /* of the client, once the first byte of TLS has been pulled */
-    bool proxied;          /* a PROXY header comes first, and names the address */
-    bool holds;            /* the next push is held */
-    uint64_t *progress;    /* grows with every byte moved, and at the end of the connection */
-    http_wire_bytes ahead; /* they were read, and nobody has asked for them yet */
-    http_wire_bytes held;  /* they travel in front of the next push */
+    int fd;                  /* does not block */
+    http_address address;    /* of the client, once the first byte of TLS has been pulled */
+    bool proxied;            /* a PROXY header comes first, and names the address */
+    bool holds;              /* the next push is held */
+    uint64_t *progress;      /* grows with every byte moved, and at the end of the connection */
+    http_wire_bytes ahead;   /* they were read, and nobody has asked for them yet */
+    http_wire_bytes pending; /* they travel in front of the next push */
 } http_wire;
 
 /* Both return the number of bytes moved, or -1 and errno: EAGAIN, come again later. */

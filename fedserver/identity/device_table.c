@@ -8,20 +8,20 @@
 
 enum { PAGE = 256, FIRST_SLOTS = 16, NEIGHBOURS = 1024 };
 
-struct fedserver_seat {
+struct fedserver_device_entry {
     fedserver_device device; /* the first member: a device's address is its seat's */
-    fedserver_seat *older, *newer;
-    fedserver_seat *unsaved_next;
+    fedserver_device_entry *older, *newer;
+    fedserver_device_entry *unsaved_next;
     bool checked_in; /* is in the list of those that checked in lately */
     bool unsaved;    /* is in a list of unsaved devices */
 };
 
-static fedserver_seat *seat_of(fedserver_device *device) {
-    return (fedserver_seat *)(void *)device;
+static fedserver_device_entry *entry_of(fedserver_device *device) {
+    return (fedserver_device_entry *)(void *)device;
 }
 
-static fedserver_device *device_of(fedserver_seat *seat) {
-    return seat != NULL ? &seat->device : NULL;
+static fedserver_device *device_of(fedserver_device_entry *entry) {
+    return entry != NULL ? &entry->device : NULL;
 }
 
 void fedserver_devices_free(fedserver_devices *devices) {
@@ -98,20 +98,20 @@ fed_status fedserver_devices_add(fedserver_devices *devices, const fedserver_dev
                                  fedserver_device **added) {
     FED_REQUIRE(devices->count < UINT32_MAX, FED_ENOMEM);
     if (devices->count == PAGE * devices->page_count) {
-        fedserver_seat **pages =
-            realloc(devices->pages, (devices->page_count + 1) * sizeof(fedserver_seat *));
+        fedserver_device_entry **pages =
+            realloc(devices->pages, (devices->page_count + 1) * sizeof(fedserver_device_entry *));
         FED_REQUIRE(pages != NULL, FED_ENOMEM);
         devices->pages = pages;
-        pages[devices->page_count] = malloc(PAGE * sizeof(fedserver_seat));
+        pages[devices->page_count] = malloc(PAGE * sizeof(fedserver_device_entry));
         FED_REQUIRE(pages[devices->page_count] != NULL, FED_ENOMEM);
         devices->page_count++;
     }
     FED_TRY(part_grow(devices, &devices->parts[device->fingerprint[0]]));
-    fedserver_seat *seat = &devices->pages[devices->count / PAGE][devices->count % PAGE];
-    *seat = (fedserver_seat){.device = *device};
+    fedserver_device_entry *entry = &devices->pages[devices->count / PAGE][devices->count % PAGE];
+    *entry = (fedserver_device_entry){.device = *device};
     put(devices, device->fingerprint, (uint32_t)++devices->count);
     if (added != NULL) {
-        *added = &seat->device;
+        *added = &entry->device;
     }
     return FED_OK;
 }
@@ -130,38 +130,38 @@ fed_status fedserver_devices_name(fedserver_devices *devices, fedserver_device *
 
 /* -- those that checked in lately -- */
 
-static void unlink_seat(fedserver_devices *devices, fedserver_seat *seat) {
-    if (!seat->checked_in) {
+static void unlink_entry(fedserver_devices *devices, fedserver_device_entry *entry) {
+    if (!entry->checked_in) {
         return;
     }
-    *(seat->older != NULL ? &seat->older->newer : &devices->oldest) = seat->newer;
-    *(seat->newer != NULL ? &seat->newer->older : &devices->newest) = seat->older;
-    seat->checked_in = false;
+    *(entry->older != NULL ? &entry->older->newer : &devices->oldest) = entry->newer;
+    *(entry->newer != NULL ? &entry->newer->older : &devices->newest) = entry->older;
+    entry->checked_in = false;
     devices->lately--;
 }
 
 void fedserver_devices_checked_in(fedserver_devices *devices, fedserver_device *device,
                                   int64_t now_ms) {
-    fedserver_seat *seat = seat_of(device);
-    unlink_seat(devices, seat);
+    fedserver_device_entry *entry = entry_of(device);
+    unlink_entry(devices, entry);
     /* If the wall clock was set back, check-ins of a time that is still to come happened just now:
      * so the list stays in the order of its times, and nobody stands in it for longer than the
      * others. */
-    for (fedserver_seat *later = devices->newest;
+    for (fedserver_device_entry *later = devices->newest;
          later != NULL && later->device.checkin_ms > now_ms; later = later->older) {
         later->device.checkin_ms = now_ms;
     }
-    seat->older = devices->newest;
-    seat->newer = NULL;
-    *(seat->older != NULL ? &seat->older->newer : &devices->oldest) = seat;
-    devices->newest = seat;
-    seat->checked_in = true;
+    entry->older = devices->newest;
+    entry->newer = NULL;
+    *(entry->older != NULL ? &entry->older->newer : &devices->oldest) = entry;
+    devices->newest = entry;
+    entry->checked_in = true;
     devices->lately++;
     device->checkin_ms = now_ms;
 }
 
 void fedserver_devices_left(fedserver_devices *devices, fedserver_device *device) {
-    unlink_seat(devices, seat_of(device));
+    unlink_entry(devices, entry_of(device));
     device->checkin_ms = 0;
 }
 
@@ -170,30 +170,30 @@ fedserver_device *fedserver_devices_oldest(const fedserver_devices *devices) {
 }
 
 fedserver_device *fedserver_devices_newer(const fedserver_device *device) {
-    return device_of(((const fedserver_seat *)(const void *)device)->newer);
+    return device_of(((const fedserver_device_entry *)(const void *)device)->newer);
 }
 
 /* -- those whose rows are older than they are -- */
 
 void fedserver_devices_differs(fedserver_devices *devices, fedserver_device *device) {
-    fedserver_seat *seat = seat_of(device);
+    fedserver_device_entry *entry = entry_of(device);
     device->unsaved = true;
-    if (seat->unsaved) {
+    if (entry->unsaved) {
         return;
     }
-    fedserver_seat **list =
+    fedserver_device_entry **list =
         &devices->unsaved[(uint64_t)device->id / NEIGHBOURS % FEDSERVER_DEVICES_LISTS];
-    seat->unsaved_next = *list;
-    seat->unsaved = true;
-    *list = seat;
+    entry->unsaved_next = *list;
+    entry->unsaved = true;
+    *list = entry;
 }
 
 fedserver_device *fedserver_devices_next_unsaved(fedserver_devices *devices, size_t list) {
     assert(list < FEDSERVER_DEVICES_LISTS);
-    fedserver_seat *seat = devices->unsaved[list];
-    if (seat != NULL) {
-        devices->unsaved[list] = seat->unsaved_next;
-        seat->unsaved = false;
+    fedserver_device_entry *entry = devices->unsaved[list];
+    if (entry != NULL) {
+        devices->unsaved[list] = entry->unsaved_next;
+        entry->unsaved = false;
     }
-    return device_of(seat);
+    return device_of(entry);
 }

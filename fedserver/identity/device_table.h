@@ -14,7 +14,7 @@
 enum { FEDSERVER_DEVICES_PARTS = 256, FEDSERVER_DEVICES_LISTS = 1024 };
 
 /** A device and its neighbours in the lists. */
-typedef struct fedserver_seat fedserver_seat;
+typedef struct fedserver_device_entry fedserver_device_entry;
 
 /** A hash table of index + 1; 0: empty. The first byte of a fingerprint chooses the part. */
 typedef struct fedserver_devices_part {
@@ -25,12 +25,13 @@ typedef struct fedserver_devices_part {
 /** Devices, found by their fingerprints in constant time. A device never moves, and leaves only
  * with the whole table. Zeros are an empty table. */
 typedef struct fedserver_devices {
-    fedserver_seat **pages;
+    fedserver_device_entry **pages;
     size_t count, page_count;
     fedserver_devices_part parts[FEDSERVER_DEVICES_PARTS];
-    fedserver_seat *oldest, *newest; /* of those that checked in lately, by their last check-in */
-    uint64_t lately;                 /* how many they are */
-    fedserver_seat *unsaved[FEDSERVER_DEVICES_LISTS];
+    fedserver_device_entry *oldest,
+        *newest;     /* of those that checked in lately, by their last check-in */
+    uint64_t lately; /* how many they are */
+    fedserver_device_entry *unsaved[FEDSERVER_DEVICES_LISTS];
     int64_t change; /* the newest change of an identity that was looked at; 0: none */
 } fedserver_devices;
 

@@ -18,7 +18,7 @@
 #include "fedserver/server.h"
 #include "fedserver/stores/stores.h"
 #include "fedserver/task/phases.h"
-#include "fedserver/versions/past.h"
+#include "fedserver/versions/old_versions.h"
 
 typedef struct checking {
     fedserver *server;
@@ -41,8 +41,8 @@ typedef struct checking {
     fedserver_marks leases, running_leases;
 } checking;
 
-#define CHECKED(...) fedserver_check_say(c->checker, FEDSERVER_CHECKED, __VA_ARGS__)
-#define FOUND(...)   fedserver_check_say(c->checker, FEDSERVER_FOUND, __VA_ARGS__)
+#define CHECKED(...) fedserver_check_note(c->checker, FEDSERVER_CHECKED, __VA_ARGS__)
+#define FOUND(...)   fedserver_check_note(c->checker, FEDSERVER_FOUND, __VA_ARGS__)
 
 /* -- a task's model and deltas -- */
 
@@ -103,7 +103,8 @@ static fed_status check_keyframe(checking *c, const fedserver_keyframe *keyframe
                                        .task = c->id,
                                        .layout = &c->arch.layout,
                                        .log = c->server->log};
-    fed_status status = fedserver_past_replay(&archive, keyframe, values, next->version, &why);
+    fed_status status =
+        fedserver_old_versions_replay(&archive, keyframe, values, next->version, &why);
     if (status == FED_EFORMAT) {
         FOUND("D5: task %" PRIu64 ": %s" FEDSERVER_RESTORE, c->id, why.text);
     } else if (status == FED_OK && fed_digest(values, keyframe->size) != next->digest) {
@@ -389,8 +390,8 @@ static fed_status check_all_updates(checking *c, fed_error *err) {
 static bool may_read(checking *c, const char *path) {
     const bool anothers = access(path, R_OK) != 0 && errno == EACCES;
     if (anothers) {
-        fedserver_check_say(c->checker, FEDSERVER_NOTED,
-                            "S7: %s is another user's, and was not checked", path);
+        fedserver_check_note(c->checker, FEDSERVER_NOTED,
+                             "S7: %s is another user's, and was not checked", path);
     }
     return !anothers;
 }
@@ -439,10 +440,10 @@ static void note_readers(checking *c, const char *key_name, unsigned too_many) {
     struct stat file;
     fedserver_path(c->server->directory, key_name, path, sizeof path);
     if (stat(path, &file) == 0 && (file.st_mode & too_many) != 0) {
-        fedserver_check_say(c->checker, FEDSERVER_NOTED,
-                            "S7: %s can be read or changed by others (mode %04o): chmod 0600 it, "
-                            "and if they may be strangers make new keys",
-                            path, (unsigned)file.st_mode & 07777);
+        fedserver_check_note(c->checker, FEDSERVER_NOTED,
+                             "S7: %s can be read or changed by others (mode %04o): chmod 0600 it, "
+                             "and if they may be strangers make new keys",
+                             path, (unsigned)file.st_mode & 07777);
     }
 }
 
@@ -485,7 +486,8 @@ static void check_start(checking *c) {
     for (size_t k = 0; k < s->rounds.task_count; k++) {
         const fedserver_training *t = s->rounds.tasks[k];
         received += t->round.received + t->round.ahead;
-        /* a site's slots are set when it starts: the row has those with which the task began */
+        /* an edge aggregator's slots are set when it starts: the row has those with which the task
+         * began */
         if (t->round.leased > t->task.rules.cohort && t->task.rules.upstream[0] == '\0') {
             FOUND("S4: round %u of task %" PRIu64 " has %u of %u slots taken" FEDSERVER_RESTORE,
                   t->round.number, t->task.wire.id, t->round.leased, t->task.rules.cohort);

@@ -38,7 +38,7 @@ static fed_status await_answer(fedserver_relay *relay, const char *directory,
                             directory);
         }
         (void)poll(&readable, 1, (int)response->hold_ms); /* without a descriptor it only waits */
-        (void)fedserver_relay_hear(relay);
+        (void)fedserver_relay_receive(relay);
     }
 }
 

@@ -12,7 +12,7 @@
 #include "fedserver/rounds/task_memory.h"
 #include "fedserver/server.h"
 #include "fedserver/task/phases.h"
-#include "fedserver/versions/shelf.h"
+#include "fedserver/versions/object_cache.h"
 
 /* How many vectors of the model's size the coordinator keeps for: */
 enum {
@@ -21,7 +21,7 @@ enum {
     /* a commit's journal: model and residual, a keyframe, a delta */
     JOURNAL_VECTORS = 2 + 1 + 1,
     /* where caches have downloads: sealed ones, and the one that is being sealed */
-    SEALED_VECTORS = FEDSERVER_SHELF_SNAPSHOTS + 1
+    SEALED_VECTORS = FEDSERVER_OBJECT_CACHE_SNAPSHOTS + 1
 };
 
 fed_status fedserver_needs_estimate(const fedserver_task *task, fedserver_needs *needs,
@@ -136,7 +136,7 @@ bool fedserver_needs_much(const fedserver_needs *needs) {
            (needs->machine_bytes != 0 && needs->memory_bytes > needs->machine_bytes / 2);
 }
 
-void fedserver_needs_say(const fedserver_needs *needs, char *dst, size_t cap) {
+void fedserver_needs_report(const fedserver_needs *needs, char *dst, size_t cap) {
     snprintf(
         dst, cap,
         "its model has %llu values: while it runs it takes up to %.1f GB of disk for the model "

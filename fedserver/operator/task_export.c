@@ -62,7 +62,7 @@ typedef struct history {
     void *user;
 } history;
 
-static fed_status tell_round(void *user, const fedserver_round_row *row, fed_error *err) {
+static fed_status report_round(void *user, const fedserver_round_row *row, fed_error *err) {
     const history *h = user;
     const fedserver_round_entry entry = {.number = row->number,
                                          .attempts = row->attempts,
@@ -86,7 +86,7 @@ fed_status fedserver_round_each(fedserver *server, uint64_t task, uint32_t most,
     FED_TRY(pick_task(server, task, &found, err));
     const bool open = found.state != FEDSERVER_TASK_FINISHED; /* its row may be the first */
     most += open && most < UINT32_MAX;
-    return server->store->round_each(server->db, found.wire.id, most, tell_round, &h, err);
+    return server->store->round_each(server->db, found.wire.id, most, report_round, &h, err);
 }
 
 /* Collects the rows of one round and one kind of devices. */

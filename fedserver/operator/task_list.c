@@ -39,7 +39,7 @@ static fed_status explain(void *user, const fedserver_task_entry *entry, fed_err
         FED_TRY(s->store->task_find(s->db, FEDSERVER_PICK_ID, entry->id, &task, err));
         FED_TRY(fedserver_memory_of(&task, &need, err));
         if (!fedserver_memory_fits(e->limit, e->used, need)) {
-            fedserver_memory_say(e->limit, e->used, need, told.waits, sizeof told.waits);
+            fedserver_memory_report(e->limit, e->used, need, told.waits, sizeof told.waits);
         }
     }
     return e->visit(e->user, &told, err);

@@ -133,7 +133,7 @@ static void say_round_waits(sentence *s, const fedserver_training *t, const feds
         say_time(s, round->closing_ms);
         return;
     }
-    /* a site may have got another goal than the task's row has */
+    /* an edge aggregator may have got another goal than the task's row has */
     const uint32_t missing = round->received < rules->goal ? rules->goal - round->received : 0;
     if (w->out == 0 && round->deadline_ms == 0) {
         say(s,
@@ -154,8 +154,8 @@ static void say_round_waits(sentence *s, const fedserver_training *t, const feds
     say(s, ", and its slot is free again then");
 }
 
-void fedserver_waiting_say(const fedserver_training *t, const fedserver_waiting *w, int64_t now_ms,
-                           char *dst, size_t cap) {
+void fedserver_waiting_report(const fedserver_training *t, const fedserver_waiting *w,
+                              int64_t now_ms, char *dst, size_t cap) {
     sentence s = {.dst = dst, .cap = cap};
     say_round_waits(&s, t, w, now_ms);
     if (w->declined > 0) {
@@ -212,7 +212,7 @@ static fed_status say_running(void *user, const fedserver_task_entry *entry, fed
             t->round.attempt);
         say_phase(s, &t->task, t->round.number);
         say(s, "waiting for ");
-        fedserver_waiting_say(t, &waiting, sum->now_ms, s->dst + s->len, s->cap - s->len);
+        fedserver_waiting_report(t, &waiting, sum->now_ms, s->dst + s->len, s->cap - s->len);
         s->len = strlen(s->dst);
         say(s, "\n");
         for (size_t k = 0; k < FEDSERVER_TASK_REASONS && entry->reasons[k].devices > 0; k++) {

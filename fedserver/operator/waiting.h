@@ -26,7 +26,7 @@ void fedserver_waiting_find(const fedserver_training *training, int64_t now_ms,
                             fedserver_waiting *waiting);
 
 /** Write it as a sentence that follows "waiting for", cut where it is longer than cap. */
-void fedserver_waiting_say(const fedserver_training *training, const fedserver_waiting *waiting,
-                           int64_t now_ms, char *dst, size_t cap);
+void fedserver_waiting_report(const fedserver_training *training, const fedserver_waiting *waiting,
+                              int64_t now_ms, char *dst, size_t cap);
 
 #endif

@@ -28,8 +28,8 @@ fed_status fedserver_sum_init(fedserver_sum *sum, const fed_layout *layout,
 void fedserver_sum_free(fedserver_sum *sum) {
     free(sum->acc);
     free(sum->decoded);
-    free(sum->claims);
-    fedserver_tally_free(&sum->tally);
+    free(sum->contributions);
+    fedserver_device_counts_free(&sum->counts);
     *sum = (fedserver_sum){0};
 }
 
@@ -37,7 +37,7 @@ void fedserver_sum_clear(fedserver_sum *sum) {
     if (sum->acc != NULL) {
         memset(sum->acc, 0, sum->size * sizeof *sum->acc);
     }
-    fedserver_tally_clear(&sum->tally);
+    fedserver_device_counts_clear(&sum->counts);
     sum->updates = 0;
     sum->samples = sum->weight = sum->bytes = 0;
 }
@@ -79,55 +79,55 @@ static fed_status fold(fedserver_sum *sum, const fedcodec_message *values, int64
 
 fed_status fedserver_sum_reserve(fedserver_sum *sum, fed_error *err) {
     enum { FIRST = 16 };
-    if (fedserver_tally_reserve(&sum->tally) != FED_OK) {
+    if (fedserver_device_counts_reserve(&sum->counts) != FED_OK) {
         return fed_fail(err, FED_ENOMEM, "out of memory for the devices of a round");
     }
     if (sum->updates < sum->cap) {
         return FED_OK;
     }
     const uint32_t cap = sum->cap > 0 ? 2 * sum->cap : FIRST;
-    fedserver_claim *grown = realloc(sum->claims, cap * sizeof *grown);
+    fedserver_contribution *grown = realloc(sum->contributions, cap * sizeof *grown);
     if (grown == NULL) {
         return fed_fail(err, FED_ENOMEM, "out of memory for %u updates of a round", cap);
     }
-    sum->claims = grown;
+    sum->contributions = grown;
     sum->cap = cap;
     return FED_OK;
 }
 
-void fedserver_sum_note(fedserver_sum *sum, const fedserver_claim *claim) {
+void fedserver_sum_note(fedserver_sum *sum, const fedserver_contribution *contribution) {
     assert(sum->updates < sum->cap);
-    sum->claims[sum->updates++] = *claim;
-    fedserver_tally_add(&sum->tally, claim->device);
-    assert(sum->tally.used <= sum->updates); /* S3: who is in the tally has an update */
-    sum->samples += claim->samples;
-    sum->weight += claim->weight;
-    sum->bytes += claim->bytes;
+    sum->contributions[sum->updates++] = *contribution;
+    fedserver_device_counts_add(&sum->counts, contribution->device);
+    assert(sum->counts.used <= sum->updates); /* S3: who is in the tally has an update */
+    sum->samples += contribution->samples;
+    sum->weight += contribution->weight;
+    sum->bytes += contribution->bytes;
 }
 
 fed_status fedserver_sum_add(fedserver_sum *sum, const fedcodec_message *values,
-                             fedserver_claim claim, fed_error *err) {
+                             fedserver_contribution contribution, fed_error *err) {
     assert(values->layout->size == sum->size); /* D4: no value is left out */
     FED_TRY(fedserver_sum_reserve(sum, err));
-    FED_TRY(fedcodec_message_norm(values, &claim.norm, err));
-    claim.counted = fedserver_strategy_norm(&sum->strategy, claim.norm);
-    if (sum->weight + claim.weight < (uint64_t)FEDCODEC_FOLD_WEIGHT) {
-        FED_TRY(fold(sum, values, (int64_t)claim.weight, err));
+    FED_TRY(fedcodec_message_norm(values, &contribution.norm, err));
+    contribution.counted = fedserver_strategy_norm(&sum->strategy, contribution.norm);
+    if (sum->weight + contribution.weight < (uint64_t)FEDCODEC_FOLD_WEIGHT) {
+        FED_TRY(fold(sum, values, (int64_t)contribution.weight, err));
     }
-    fedserver_sum_note(sum, &claim);
+    fedserver_sum_note(sum, &contribution);
     return FED_OK;
 }
 
-fed_status fedserver_sum_settle(fedserver_sum *sum, double most, fedserver_shares *shares,
+fed_status fedserver_sum_settle(fedserver_sum *sum, double most, fedserver_weights *weights,
                                 bool *refold, fed_error *err) {
-    fed_status status = fedserver_shares_settle(sum->claims, sum->updates, most, shares);
+    fed_status status = fedserver_weights_settle(sum->contributions, sum->updates, most, weights);
     if (status != FED_OK) {
         return fed_fail(err, status, "out of memory for the %u updates of a round", sum->updates);
     }
-    assert(!shares->as_claimed || shares->weight == sum->weight); /* D3: it divides this sum */
-    *refold = !shares->as_claimed && sum->acc != NULL;
-    assert(shares->weight < (uint64_t)FEDCODEC_FOLD_WEIGHT); /* D3: the sum can't overflow */
-    sum->weight = shares->weight;
+    assert(!weights->as_claimed || weights->weight == sum->weight); /* D3: it divides this sum */
+    *refold = !weights->as_claimed && sum->acc != NULL;
+    assert(weights->weight < (uint64_t)FEDCODEC_FOLD_WEIGHT); /* D3: the sum can't overflow */
+    sum->weight = weights->weight;
     if (*refold) {
         memset(sum->acc, 0, sum->size * sizeof *sum->acc);
     }
@@ -138,8 +138,8 @@ fed_status fedserver_sum_refold(fedserver_sum *sum, uint32_t number, const fedco
                                 fed_error *err) {
     /* D2: each stored update counts once, and no other update counts */
     assert(number < sum->updates);
-    const uint32_t count = sum->claims[number].count;
-    assert(count <= sum->claims[number].share); /* D3: the divisor bounds what is added */
+    const uint32_t count = sum->contributions[number].count;
+    assert(count <= sum->contributions[number].share); /* D3: the divisor bounds what is added */
     return count > 0 ? fold(sum, values, count, err) : FED_OK;
 }
 

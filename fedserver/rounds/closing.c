@@ -56,7 +56,7 @@ fed_status fedserver_closing_begin(fedserver_rounds *rounds, fedserver_training 
     assert(t->versions.version + 1 == t->round.number); /* S5: round k goes on from version k - 1 */
     const fedserver_archive archive = fedserver_rounds_archive(rounds, t);
     bool keeps_old = false;
-    FED_TRY(fedserver_past_due(&archive, &t->versions, &keeps_old, err));
+    FED_TRY(fedserver_old_versions_due(&archive, &t->versions, &keeps_old, err));
     fedserver_closing *c = calloc(1, sizeof *c);
     if (c == NULL) {
         return fed_fail(err, FED_ENOMEM, "out of memory for a round that closes");
@@ -128,7 +128,7 @@ fed_status fedserver_closing_make(fedserver_rounds *rounds, fedserver_closing *c
     c->made.own = c->t.own;
     fed_status status = FED_OK;
     if (c->t.sum.updates > 0) { /* a version that is given needs none */
-        status = c->t.intake->combine(rounds, &c->t, &c->made.shares, change, err);
+        status = c->t.intake->combine(rounds, &c->t, &c->made.weights, change, err);
     }
     if (status == FED_OK && c->apart) {
         fedserver_sum_free(&c->t.sum); /* its memory is as much as two models */

@@ -26,7 +26,7 @@
 
 /** What a closing has made. Valid until fedserver_closing_take has handed it over. */
 typedef struct fedserver_closed {
-    fedserver_shares shares;
+    fedserver_weights weights;
     fedserver_own_table own;    /* what the round's updates report of their own */
     uint32_t updates;           /* of the round */
     uint64_t samples, bytes;    /* of the updates */

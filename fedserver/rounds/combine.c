@@ -18,15 +18,15 @@ static fed_status refold_stored(void *user, const fedserver_update_row *row,
     const uint32_t number = r->number++;
     (void)row; /* only the assertion uses row */
     /* S4: the store has them in the order of their claims */
-    assert(number < r->sum->updates && r->sum->claims[number].device == row->device);
+    assert(number < r->sum->updates && r->sum->contributions[number].device == row->device);
     return fedserver_sum_refold(r->sum, number, &update->values, err);
 }
 
-static fed_status settle(fedserver_rounds *rounds, fedserver_training *t, fedserver_shares *shares,
-                         fed_error *err) {
+static fed_status settle(fedserver_rounds *rounds, fedserver_training *t,
+                         fedserver_weights *weights, fed_error *err) {
     refolding r = {.sum = &t->sum};
     bool refold = false;
-    FED_TRY(fedserver_sum_settle(&t->sum, t->task.device_share, shares, &refold, err));
+    FED_TRY(fedserver_sum_settle(&t->sum, t->task.device_share, weights, &refold, err));
     if (refold) {
         FED_TRY(fedserver_stored_each(rounds, t, t->round.number, refold_stored, &r, err));
         assert(r.number == t->sum.updates); /* D1: none of them is missing */
@@ -67,9 +67,9 @@ static fed_status combine_all(fedserver_rounds *rounds, const fedserver_training
 }
 
 fed_status fedserver_combine(fedserver_rounds *rounds, fedserver_training *t,
-                             fedserver_shares *shares, float *change, fed_error *err) {
+                             fedserver_weights *weights, float *change, fed_error *err) {
     fedserver_drift drift;
-    FED_TRY(settle(rounds, t, shares, err));
+    FED_TRY(settle(rounds, t, weights, err));
     fed_status status = fedserver_drift_find(rounds, t, &drift, err);
     if (status == FED_OK && fedserver_strategy_needs_all(&t->strategy)) {
         status = combine_all(rounds, t, &drift, change, err);

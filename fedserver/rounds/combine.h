@@ -7,6 +7,6 @@
 
 /** As fedserver_intake.combine. */
 fed_status fedserver_combine(fedserver_rounds *rounds, fedserver_training *training,
-                             fedserver_shares *shares, float *change, fed_error *err) FED_CHECKED;
+                             fedserver_weights *weights, float *change, fed_error *err) FED_CHECKED;
 
 #endif

@@ -15,8 +15,8 @@ typedef struct fedserver_counters {
         updates_stale, updates_cloned;
     uint64_t updates_bad, updates_out_of_range, updates_too_large;
     uint64_t declines;
-    uint64_t downloads_elsewhere; /* answers that named a cache in place of the bytes */
-    uint64_t downloads_elsewhere_bytes;
+    uint64_t cache_downloads; /* answers that named a cache in place of the bytes */
+    uint64_t cache_download_bytes;
     uint64_t assignments[4]; /* by fed_action; a request that was held counts at its answer */
 } fedserver_counters;
 

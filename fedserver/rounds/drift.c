@@ -23,9 +23,9 @@ uint32_t fedserver_drift_reach(const fedserver_training *t) {
 
 static void find_ages(const fedserver_training *t, fedserver_drift *drift) {
     for (uint32_t k = 0; k < t->sum.updates; k++) {
-        const uint32_t age = t->round.number - t->sum.claims[k].round;
+        const uint32_t age = t->round.number - t->sum.contributions[k].round;
         assert(age <= t->task.rules.staleness); /* S4: what an age weighs */
-        drift->weight[age] += t->sum.claims[k].count;
+        drift->weight[age] += t->sum.contributions[k].count;
         drift->oldest = age > drift->oldest ? age : drift->oldest;
     }
 }

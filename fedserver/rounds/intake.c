@@ -58,8 +58,9 @@ fed_status fedserver_intake_read(const uint8_t *body, size_t len, fedserver_upda
         return fed_fail(why, FED_EFORMAT, "the body does not start with an update's head");
     }
     if (fed_own_metrics_read(&r, &read.own) != FED_OK) {
-        return fed_fail(why, FED_EFORMAT,
-                        "neither own metrics nor an envelope follow the head: " FEDSERVER_OWN_RULE);
+        return fed_fail(
+            why, FED_EFORMAT,
+            "neither custom metrics nor an envelope follow the head: " FEDSERVER_OWN_RULE);
     }
     read.envelope_len = fed_reader_left(&r);
     read.envelope = fed_read_bytes(&r, read.envelope_len);
@@ -73,16 +74,16 @@ fed_status fedserver_intake_count(fedserver_training *t, uint32_t round,
     /* D3, S3: it is of this task, and of the round in which it counts or an earlier one */
     assert(head->task == t->task.wire.id && head->round <= round && head->samples > 0);
     const uint32_t weight = fedserver_round_weight(&t->task.rules, round, head->round);
-    const fedserver_claim claim = {.device = device,
-                                   .weight = (uint64_t)weight * head->samples,
-                                   .samples = head->samples,
-                                   .round = head->round,
-                                   .loss = head->loss,
-                                   .bytes = update->body_len};
+    const fedserver_contribution contribution = {.device = device,
+                                                 .weight = (uint64_t)weight * head->samples,
+                                                 .samples = head->samples,
+                                                 .round = head->round,
+                                                 .loss = head->loss,
+                                                 .bytes = update->body_len};
     if (t->sum.size == 0 && fedserver_sum_init(&t->sum, &t->arch.layout, &t->strategy) != FED_OK) {
         return fed_fail(err, FED_ENOMEM, "out of memory for the sum of a round");
     }
-    FED_TRY(t->intake->add(&t->sum, update, &claim, err));
+    FED_TRY(t->intake->add(&t->sum, update, &contribution, err));
     fedserver_own_count(&t->own, &update->own, head->samples);
     return FED_OK;
 }

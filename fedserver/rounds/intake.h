@@ -16,7 +16,7 @@
 /*
  * The steps for an update that arrives:
  *
- *     fedserver_intake_read(body, len, &update, &why);             its head, its own metrics
+ *     fedserver_intake_read(body, len, &update, &why);             its head, its custom metrics
  *     intake->open(task, layout, &update, &why);                   its values: checked once
  *     fedserver_intake_count(training, round, &update, device, err);
  *     intake->drop(&update);
@@ -45,7 +45,7 @@ struct fedserver_intake {
      * form all other tasks have. */
     bool (*takes)(const fedserver_task *task);
 
-    /** The largest size in bytes of what lies behind an update's head and its own metrics, in a
+    /** The largest size in bytes of what lies behind an update's head and its custom metrics, in a
      * phase of the task. */
     fed_status (*most_bytes)(const fedserver_task *task, const fed_layout *layout,
                              const fedserver_phase *phase, uint64_t *most,
@@ -64,7 +64,7 @@ struct fedserver_intake {
 
     /** Add an open update to the round's sum, with its claim. An error leaves the sum as it was. */
     fed_status (*add)(fedserver_sum *sum, const fedserver_update *update,
-                      const fedserver_claim *claim, fed_error *err) FED_CHECKED;
+                      const fedserver_contribution *contribution, fed_error *err) FED_CHECKED;
 
     /**
      * Settle what each update counts for, and combine the updates as the task's strategy says. All
@@ -73,7 +73,7 @@ struct fedserver_intake {
      * change  float32[layout->size]: the mean of the updates, or what the strategy makes of all
      */
     fed_status (*combine)(fedserver_rounds *rounds, fedserver_training *training,
-                          fedserver_shares *shares, float *change, fed_error *err) FED_CHECKED;
+                          fedserver_weights *weights, float *change, fed_error *err) FED_CHECKED;
 };
 
 /** The form of the task's updates. */
@@ -82,7 +82,7 @@ const fedserver_intake *fedserver_intake_of(const fedserver_task *task);
 /** The coordinator takes a loss of a larger magnitude for an error of the device. */
 #define FEDSERVER_LOSS_LIMIT 1e12f
 
-/** Bytes of an update's head without own metrics: no body is shorter. */
+/** Bytes of an update's head without custom metrics: no body is shorter. */
 size_t fedserver_intake_head_bytes(void);
 
 /** The largest size in bytes of a body, over all phases of the task. The limit covers earlier
@@ -90,12 +90,12 @@ size_t fedserver_intake_head_bytes(void);
 fed_status fedserver_intake_most_bytes(const fedserver_task *task, const fed_layout *layout,
                                        uint64_t *most, fed_error *err) FED_CHECKED;
 
-/** Take a body apart. FED_EFORMAT: it has no head, or own metrics that are not allowed, and *why is
- * a text for the device. Nothing else is checked. */
+/** Take a body apart. FED_EFORMAT: it has no head, or custom metrics that are not allowed, and *why
+ * is a text for the device. Nothing else is checked. */
 fed_status fedserver_intake_read(const uint8_t *body, size_t len, fedserver_update *update,
                                  fed_error *why) FED_CHECKED;
 
-/** Add an open update to the sum of the training's updates, and its own metrics to theirs, in
+/** Add an open update to the sum of the training's updates, and its custom metrics to theirs, in
  * memory.
  *
  * round: the one in which the update counts   device: the id of the device's row */

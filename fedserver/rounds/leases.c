@@ -127,8 +127,9 @@ fed_status fedserver_leases_load(fedserver_rounds *rounds, fedserver_training *t
 }
 
 /* This function does not know the time. So an asynchronous lease that has ended may count until the
- * next fedserver_leases_advance, although another device has the slot. A site's cohort may have
- * been another one when leases were given: each of them is to be counted, since each will end. */
+ * next fedserver_leases_advance, although another device has the slot. An edge aggregator's cohort
+ * may have been another one when leases were given: each of them is to be counted, since each will
+ * end. */
 uint32_t fedserver_leases_count(const fedserver_training *t) {
     const uint32_t standing = (uint32_t)t->leases.count;
     if (!asynchronous(t)) {
@@ -203,7 +204,7 @@ static bool reported(const fedserver_training *t, const fedserver_device *device
 
 /* How many of the updates that count now are the device's. */
 static uint32_t updates_of(const fedserver_training *t, const fedserver_device *device) {
-    return fedserver_tally_of(&t->sum.tally, device->id);
+    return fedserver_device_counts_of(&t->sum.counts, device->id);
 }
 
 /* Asynchronous: the device has reported its portion of this round, and other devices work on the

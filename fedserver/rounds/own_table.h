@@ -8,7 +8,8 @@
 
 /** What a list of a device must be: the end of a sentence that refuses another one. */
 #define FEDSERVER_OWN_RULE                                                                         \
-    "own metrics are 1 to 16, each a name of 1 to 31 letters, digits, _, -, . and / that comes "   \
+    "custom metrics are 1 to 16, each a name of 1 to 31 letters, digits, _, -, . and / that "      \
+    "comes "                                                                                       \
     "once, and a finite number"
 
 /** The metrics of a round's updates, or of one model's evaluations. All 0 at first. Its size is

@@ -53,9 +53,9 @@ static fed_status open_values(const fedserver_task *task, const fed_layout *layo
 }
 
 static fed_status add(fedserver_sum *sum, const fedserver_update *update,
-                      const fedserver_claim *claim, fed_error *err) {
+                      const fedserver_contribution *contribution, fed_error *err) {
     assert(update->values.max_abs <= FEDCODEC_FOLD_LIMIT); /* D3: the sum can't overflow */
-    return fedserver_sum_add(sum, &update->values, *claim, err);
+    return fedserver_sum_add(sum, &update->values, *contribution, err);
 }
 
 const fedserver_intake fedserver_intake_plain = {

@@ -147,7 +147,7 @@ static void say_that_it_waits(fedserver_rounds *rounds, const fedserver_task *ta
         return;
     }
     rounds->said_waits = task->wire.id;
-    fedserver_memory_say(rounds->memory_limit, used, need, why, sizeof why);
+    fedserver_memory_report(rounds->memory_limit, used, need, why, sizeof why);
     fed_logf(rounds->log, FED_LOG_WARN, "task %llu (%s) waits in the queue: %s",
              (unsigned long long)task->wire.id, task->name, why);
 }

@@ -145,8 +145,8 @@ fed_status fedserver_devices_save(fedserver_rounds *rounds, int64_t now_ms, fed_
 
 /* -- for people -- */
 
-fed_status fedserver_device_say(const fedserver_rounds *rounds, int64_t id,
-                                char said[FEDSERVER_DEVICE_SAID], fed_error *err) {
+fed_status fedserver_device_report(const fedserver_rounds *rounds, int64_t id,
+                                   char said[FEDSERVER_DEVICE_SAID], fed_error *err) {
     enum { SHOWN = 8 };
     char digits[2 * SHOWN + 1];
     fedserver_device device;
@@ -171,7 +171,7 @@ fed_status fedserver_device_cloned(fedserver_rounds *rounds, fedserver_device *d
         return FED_OK;
     }
     char name[FEDSERVER_DEVICE_SAID];
-    FED_TRY(fedserver_device_say(rounds, device->id, name, err));
+    FED_TRY(fedserver_device_report(rounds, device->id, name, err));
     fed_logf(rounds->log, FED_LOG_WARN,
              "device %s runs twice: two copies of its state report with the same lease; stop one, "
              "and enrol it with a token of its own",

@@ -8,8 +8,8 @@
 /** Size of a device's name for people: the first digits of the fingerprint, then the device's
  * own name, if any, in brackets. "?": the device is not known. */
 enum { FEDSERVER_DEVICE_SAID = FEDSERVER_NAME + 32 };
-fed_status fedserver_device_say(const fedserver_rounds *rounds, int64_t id,
-                                char said[FEDSERVER_DEVICE_SAID], fed_error *err) FED_CHECKED;
+fed_status fedserver_device_report(const fedserver_rounds *rounds, int64_t id,
+                                   char said[FEDSERVER_DEVICE_SAID], fed_error *err) FED_CHECKED;
 
 /** Begin to follow the changes of identities. Reads no device: a device comes into memory with its
  * first request, or with a lease that stands. */

@@ -44,7 +44,7 @@ static bool asynchronous(const fedserver_round_rules *rules) {
 /* Is it time to close, or to abandon the attempt? */
 static fedserver_round_action decide_tick(const fedserver_round_rules *rules,
                                           const fedserver_round *round, int64_t now_ms) {
-    const bool held = rules->upstream[0] != '\0'; /* the site commits it */
+    const bool held = rules->upstream[0] != '\0'; /* the edge aggregator commits it */
     if (round->received >= rules->goal) {
         return held ? FEDSERVER_DO_NOTHING : FEDSERVER_DO_CLOSE;
     }

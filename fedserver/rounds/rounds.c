@@ -27,7 +27,7 @@ void fedserver_rounds_free(fedserver_rounds *rounds) {
     }
     free(rounds->tasks);
     rounds->tasks = NULL;
-    fedserver_shelf_free(&rounds->shelf, rounds->directory);
+    fedserver_object_cache_free(&rounds->object_cache, rounds->directory);
     fedserver_devices_free(&rounds->devices);
 }
 
@@ -52,7 +52,7 @@ void fedserver_rounds_remove(fedserver_rounds *rounds, fedserver_training *train
     }
     assert(kept + 1 == rounds->task_count); /* S14: a task is in memory once */
     rounds->task_count = kept;
-    fedserver_shelf_drop(&rounds->shelf, rounds->directory, training->task.wire.id);
+    fedserver_object_cache_drop(&rounds->object_cache, rounds->directory, training->task.wire.id);
     training_free(training);
 }
 

@@ -20,8 +20,8 @@
 #include "fedserver/stores/store.h"
 #include "fedserver/strategies/strategy.h"
 #include "fedserver/versions/downloads.h"
-#include "fedserver/versions/past.h"
-#include "fedserver/versions/shelf.h"
+#include "fedserver/versions/object_cache.h"
+#include "fedserver/versions/old_versions.h"
 
 /** The form of a task's updates: rounds/intake.h. */
 typedef struct fedserver_intake fedserver_intake;
@@ -89,7 +89,7 @@ typedef struct fedserver_rounds {
     uint64_t memory_limit; /* bytes that the tasks in memory may take together; 0: no limit */
     uint64_t served;       /* leases given since the start, over all tasks */
     fedserver_counters counters;
-    fedserver_shelf shelf; /* downloads that caches keep */
+    fedserver_object_cache object_cache; /* downloads that caches keep */
 
     uint64_t epoch;    /* grows whenever waiting devices should ask again */
     bool wake_due;     /* slots are free, and the epoch must move */
@@ -102,7 +102,8 @@ typedef struct fedserver_rounds {
     uint64_t said_waits; /* the log has the reason why tasks up to this number wait */
     /* another process has changed a task: look at the tasks before the next batch */
     bool tasks_changed;
-    bool paused;  /* a task is paused, by a person or by its site: not all tasks are over */
+    bool paused;  /* a task is paused, by a person or by its edge aggregator: not all tasks are over
+                   */
     bool shrinks; /* the store may have space to give back */
     /* of all tasks that have started: updates of those that are over may still come, too
      * (update_limit.h) */

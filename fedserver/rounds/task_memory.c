@@ -38,7 +38,7 @@ bool fedserver_memory_fits(uint64_t limit, uint64_t used, uint64_t need) {
     return limit == 0 || (need <= limit && used <= limit - need);
 }
 
-void fedserver_memory_say(uint64_t limit, uint64_t used, uint64_t need, char *dst, size_t cap) {
+void fedserver_memory_report(uint64_t limit, uint64_t used, uint64_t need, char *dst, size_t cap) {
     const double mb = 1e6;
     if (need > limit) {
         snprintf(dst, cap,

@@ -20,6 +20,6 @@ fed_status fedserver_memory_of(const fedserver_task *task, uint64_t *bytes,
 bool fedserver_memory_fits(uint64_t limit, uint64_t used, uint64_t need);
 
 /** Say why a task that does not fit waits, and what to do. cap: 320 is enough. */
-void fedserver_memory_say(uint64_t limit, uint64_t used, uint64_t need, char *dst, size_t cap);
+void fedserver_memory_report(uint64_t limit, uint64_t used, uint64_t need, char *dst, size_t cap);
 
 #endif

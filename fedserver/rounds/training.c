@@ -215,7 +215,7 @@ static fed_status put_version(fedserver_rounds *rounds, fedserver_training *t,
     assert(made->state_len == 0 || made->state != NULL); /* S5: the state goes with the model */
     assert(!made->part_kept || made->kept); /* S9: one thread has put all files, or none */
     t->versions.kept = t->versions.kept || made->old_kept;
-    FED_TRY(fedserver_past_keep(&archive, &t->versions, reach, err));
+    FED_TRY(fedserver_old_versions_keep(&archive, &t->versions, reach, err));
     const fedserver_model_row row = {.version = next->version,
                                      .digest = next->digest,
                                      .values = next->values,
@@ -293,24 +293,24 @@ static fed_status prune_leases(fedserver_rounds *rounds, const fedserver_trainin
 
 /* Log the devices whose updates were lowered, so that a person can find and revoke a device. */
 static fed_status say_who_is_bounded(const fedserver_rounds *rounds, const fedserver_training *t,
-                                     uint32_t round, const fedserver_shares *shares,
+                                     uint32_t round, const fedserver_weights *weights,
                                      fed_error *err) {
     char name[FEDSERVER_DEVICE_SAID];
     const double percent = 100 * t->task.device_share;
-    if (shares->heaviest_lowered) {
-        FED_TRY(fedserver_device_say(rounds, shares->heaviest, name, err));
+    if (weights->heaviest_lowered) {
+        FED_TRY(fedserver_device_report(rounds, weights->heaviest, name, err));
         fed_logf(rounds->log, FED_LOG_WARN,
                  "round %u: device %s claims %.1f %% of all samples, and is counted as %g %%; "
                  "`fedserver revoke` shuts it out if it is not sound",
-                 round, name, 100 * shares->heaviest_share, percent);
+                 round, name, 100 * weights->heaviest_share, percent);
     }
-    if (shares->furthest_lowered) {
-        FED_TRY(fedserver_device_say(rounds, shares->furthest, name, err));
+    if (weights->furthest_lowered) {
+        FED_TRY(fedserver_device_report(rounds, weights->furthest, name, err));
         fed_logf(
             rounds->log, FED_LOG_WARN,
             "round %u: device %s, whose update has a norm of %.4g, is counted as %g %% of what "
             "moves the model; `fedserver revoke` shuts it out if it is not sound",
-            round, name, shares->furthest_norm, percent);
+            round, name, weights->furthest_norm, percent);
     }
     return FED_OK;
 }
@@ -319,10 +319,11 @@ static fed_status say_who_is_bounded(const fedserver_rounds *rounds, const fedse
 static fed_status put_own(fedserver_rounds *rounds, const fedserver_training *t,
                           const fedserver_own_table *own, fed_error *err) {
     if (own->dropped > 0) {
-        fed_logf(rounds->log, FED_LOG_WARN,
-                 "round %u: %llu values of the devices' own metrics are dropped: their names are "
-                 "not among the first %d",
-                 t->round.number, (unsigned long long)own->dropped, FEDSERVER_OWN_NAMES);
+        fed_logf(
+            rounds->log, FED_LOG_WARN,
+            "round %u: %llu values of the devices' custom metrics are dropped: their names are "
+            "not among the first %d",
+            t->round.number, (unsigned long long)own->dropped, FEDSERVER_OWN_NAMES);
     }
     return rounds->store->own_put(rounds->db, t->task.wire.id, t->round.number,
                                   FEDSERVER_OWN_OF_UPDATES, own->rows, own->count, err);
@@ -331,17 +332,17 @@ static fed_status put_own(fedserver_rounds *rounds, const fedserver_training *t,
 /* What remains of the round. */
 static fedserver_round_row summary(const fedserver_training *t, const fedserver_closed *made,
                                    int64_t now_ms) {
-    const fedserver_shares *shares = &made->shares;
+    const fedserver_weights *weights = &made->weights;
     assert(made->updates == t->round.received); /* D1: the version has each counted update */
     fedserver_round_row row = fedserver_round_row_of(t);
     row.committed_ms = now_ms;
     row.updates = made->updates;
     row.samples = made->samples;
-    row.loss = shares->loss;
+    row.loss = weights->loss;
     row.heaviest =
-        (fedserver_standout){.device = shares->heaviest, .amount = shares->heaviest_share};
+        (fedserver_standout){.device = weights->heaviest, .amount = weights->heaviest_share};
     row.furthest =
-        (fedserver_standout){.device = shares->furthest, .amount = shares->furthest_norm};
+        (fedserver_standout){.device = weights->furthest, .amount = weights->furthest_norm};
     row.update_bytes = made->bytes;
     row.delta_bytes = made->part_len;
     row.own_dropped = made->own.dropped;
@@ -353,7 +354,7 @@ static fed_status commit_round(fedserver_rounds *rounds, fedserver_training *t, 
                                fed_error *err) {
     assert(t->round.phase == FEDSERVER_ROUND_CLOSING); /* S5: its set of updates is settled */
     const fedserver_closed *made = fedserver_closing_result(t->closing);
-    const fedserver_shares shares = made->shares;
+    const fedserver_weights weights = made->weights;
     const fedserver_round_row row = summary(t, made, now_ms);
     uint32_t reach = 0;
     FED_TRY(put_version(rounds, t, made, &reach, err));
@@ -369,7 +370,7 @@ static fed_status commit_round(fedserver_rounds *rounds, fedserver_training *t, 
     fed_logf(rounds->log, FED_LOG_INFO,
              "round %u committed: %u updates, loss %.4f, delta of %zu bytes", row.number,
              row.updates, row.loss, (size_t)row.delta_bytes);
-    FED_TRY(say_who_is_bounded(rounds, t, row.number, &shares, err));
+    FED_TRY(say_who_is_bounded(rounds, t, row.number, &weights, err));
     return move_on(rounds, t, now_ms, err);
 }
 

@@ -5,13 +5,13 @@
 
 #include "fedserver/routes/answers.h"
 #include "fedserver/routes/router.h"
-#include "fedserver/versions/shelf.h"
+#include "fedserver/versions/object_cache.h"
 
 fed_status fedserver_get_blob(fedserver *server, const fedserver_call *call,
                               fedserver_response *response, fed_error *err) {
     const char *name = call->request->path + strlen(FED_PATH_BLOB);
     fed_error why = {0};
-    fed_status status = fedserver_shelf_find(server->directory, name, &response->body, &why);
+    fed_status status = fedserver_object_cache_find(server->directory, name, &response->body, &why);
     if (status == FED_ENOTFOUND) {
         return fedserver_answer_error(response, err, 404, "blob_gone",
                                       "no download has that name now; ask the coordinator for the "

@@ -210,12 +210,19 @@ fed_status fedserver_get_metrics(fedserver *server, const fedserver_call *call,
     fedserver_metric_counter(&w, "fed_declines_total", "Devices that said they can't serve a task.",
                              c->declines);
     assignments(&w, c);
+    fedserver_metric_counter(&w, "fed_cache_downloads_total",
+                             "Downloads answered with the address of a cache.", c->cache_downloads);
+    fedserver_metric_counter(&w, "fed_cache_download_bytes_total", "Bytes of these downloads.",
+                             c->cache_download_bytes);
+    /* Their earlier names; 0.3.0 drops them. */
     fedserver_metric_counter(&w, "fed_downloads_elsewhere_total",
-                             "Downloads answered with the address of a cache.",
-                             c->downloads_elsewhere);
-    fedserver_metric_counter(&w, "fed_downloads_elsewhere_bytes_total", "Bytes of these downloads.",
-                             c->downloads_elsewhere_bytes);
-    fedserver_gangs_metrics(server, call->now_ms, &w);
+                             "The earlier name, which 0.3.0 drops, of fed_cache_downloads_total.",
+                             c->cache_downloads);
+    fedserver_metric_counter(
+        &w, "fed_downloads_elsewhere_bytes_total",
+        "The earlier name, which 0.3.0 drops, of fed_cache_download_bytes_total.",
+        c->cache_download_bytes);
+    fedserver_worker_groups_metrics(server, call->now_ms, &w);
     fedserver_metric_counter(&w, "fed_requests_total", "Requests answered.",
                              server->traffic.requests);
     fedserver_metric_counter(&w, "fed_received_bytes_total", "Bytes of requests.",

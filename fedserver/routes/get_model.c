@@ -18,14 +18,14 @@ static fed_status seal_runs(fedserver *server, const fedserver_training *t,
     fedserver_rounds *rounds = &server->rounds;
     *len = 0;
     for (size_t k = 0; k < count; k++) {
-        const fedserver_shelf_wish wish = {.task = t->task.wire.id,
-                                           .limit = FEDSERVER_SHELF_SNAPSHOTS *
-                                                    (uint64_t)t->versions.snapshot_limit,
-                                           .run = runs[k]};
+        const fedserver_object_request request = {.task = t->task.wire.id,
+                                                  .limit = FEDSERVER_OBJECT_CACHE_SNAPSHOTS *
+                                                           (uint64_t)t->versions.snapshot_limit,
+                                                  .run = runs[k]};
         fed_address address;
         fed_error why = {0};
-        fed_status status =
-            fedserver_shelf_get(&rounds->shelf, rounds->directory, &wish, now_ms, &address, &why);
+        fed_status status = fedserver_object_cache_get(&rounds->object_cache, rounds->directory,
+                                                       &request, now_ms, &address, &why);
         if (status != FED_OK && status != FED_EBUSY) {
             fed_logf(rounds->log, FED_LOG_WARN,
                      "downloads for caches can't be kept, so devices get the bytes from here: %s",
@@ -39,11 +39,12 @@ static fed_status seal_runs(fedserver *server, const fedserver_training *t,
 }
 
 /* The addresses of the runs, as one part. */
-static fed_status write_elsewhere(const fedserver_wish *wish, const fed_writer *addresses,
-                                  fedserver_response *response, uint64_t *tag) {
-    const fed_part part = {.kind = FED_PART_ELSEWHERE,
-                           .from = wish->any ? wish->want : wish->have,
-                           .to = wish->want,
+static fed_status write_cache_download(const fedserver_download_request *request,
+                                       const fed_writer *addresses, fedserver_response *response,
+                                       uint64_t *tag) {
+    const fed_part part = {.kind = FED_PART_CACHE,
+                           .from = request->any ? request->want : request->have,
+                           .to = request->want,
                            .envelope = addresses->data,
                            .envelope_len = addresses->len};
     fed_writer body;
@@ -55,17 +56,18 @@ static fed_status write_elsewhere(const fedserver_wish *wish, const fed_writer *
 }
 
 /* Name a cache in place of the bytes. response->body stays NULL where the bytes are to be sent. */
-static fed_status answer_elsewhere(fedserver *server, fedserver_training *t,
-                                   const fedserver_past *past, const fedserver_wish *wish,
-                                   int64_t now_ms, fedserver_response *response, uint64_t *tag,
-                                   fed_error *err) {
+static fed_status answer_cache_download(fedserver *server, fedserver_training *t,
+                                        const fedserver_old_versions *old,
+                                        const fedserver_download_request *request, int64_t now_ms,
+                                        fedserver_response *response, uint64_t *tag,
+                                        fed_error *err) {
     fedserver_run runs[FED_ADDRESSES];
     size_t count = 0;
     uint64_t len = 0;
     fed_writer addresses;
     fed_writer_growing(&addresses);
-    FED_TRY(fedserver_downloads_runs(&t->downloads, &t->versions, past, wish, now_ms, runs, &count,
-                                     err));
+    FED_TRY(fedserver_downloads_runs(&t->downloads, &t->versions, old, request, now_ms, runs,
+                                     &count, err));
     uint64_t total = 0;
     for (size_t k = 0; k < count; k++) {
         size_t bytes = 0;
@@ -74,9 +76,9 @@ static fed_status answer_elsewhere(fedserver *server, fedserver_training *t,
     }
     if (total > WORTH_A_CACHE &&
         seal_runs(server, t, runs, count, now_ms, &addresses, &len) == FED_OK &&
-        write_elsewhere(wish, &addresses, response, tag) == FED_OK) {
-        server->rounds.counters.downloads_elsewhere++;
-        server->rounds.counters.downloads_elsewhere_bytes += len;
+        write_cache_download(request, &addresses, response, tag) == FED_OK) {
+        server->rounds.counters.cache_downloads++;
+        server->rounds.counters.cache_download_bytes += len;
     }
     fed_writer_free(&addresses);
     for (size_t k = 0; k < count; k++) {
@@ -85,17 +87,18 @@ static fed_status answer_elsewhere(fedserver *server, fedserver_training *t,
     return FED_OK;
 }
 
-static fed_status answer_parts(fedserver *server, fedserver_training *t, const fedserver_wish *wish,
-                               bool elsewhere, int64_t now_ms, fedserver_response *response,
-                               uint64_t *tag, fed_error *err) {
+static fed_status answer_parts(fedserver *server, fedserver_training *t,
+                               const fedserver_download_request *request, bool from_cache,
+                               int64_t now_ms, fedserver_response *response, uint64_t *tag,
+                               fed_error *err) {
     fedserver_archive archive = fedserver_rounds_archive(&server->rounds, t);
-    const fedserver_past past = {.values = fedserver_past_values, .user = &archive};
-    if (elsewhere && t->task.wire.downloads[0] != '\0') {
-        FED_TRY(answer_elsewhere(server, t, &past, wish, now_ms, response, tag, err));
+    const fedserver_old_versions old = {.values = fedserver_old_versions_values, .user = &archive};
+    if (from_cache && t->task.wire.downloads[0] != '\0') {
+        FED_TRY(answer_cache_download(server, t, &old, request, now_ms, response, tag, err));
     }
     return response->body != NULL
                ? FED_OK
-               : fedserver_downloads_get(&t->downloads, &t->versions, &past, wish, now_ms,
+               : fedserver_downloads_get(&t->downloads, &t->versions, &old, request, now_ms,
                                          &response->body, tag, err);
 }
 
@@ -120,12 +123,12 @@ fed_status fedserver_get_model(fedserver *server, const fedserver_call *call,
     uint64_t tag = 0;
     fed_status status = FED_ENOTFOUND;
     if (t != NULL) {
-        const fedserver_wish wish = {.any = none,
-                                     .have = (uint32_t)have,
-                                     .want = (uint32_t)want,
-                                     .patches = can & FED_CAN_PATCH,
-                                     .stages = can & FED_CAN_STAGES};
-        status = answer_parts(server, t, &wish, (can & FED_CAN_URL) != 0, call->now_ms, response,
+        const fedserver_download_request request = {.any = none,
+                                                    .have = (uint32_t)have,
+                                                    .want = (uint32_t)want,
+                                                    .patches = can & FED_CAN_PATCH,
+                                                    .stages = can & FED_CAN_STAGES};
+        status = answer_parts(server, t, &request, (can & FED_CAN_URL) != 0, call->now_ms, response,
                               &tag, err);
     }
     if (status == FED_ENOTFOUND) {

@@ -196,14 +196,16 @@ fed_status fedserver_get_status(fedserver *server, const fedserver_call *call,
             ? json_null()
             : json_pack("{s:s, s:I, s:I}", "leader", server->setup.address, "term",
                         (json_int_t)server->lead.term, "followers", (json_int_t)server->followers);
+    json_t *groups = fedserver_worker_groups_json(server, call->now_ms);
+    /* "gangs" is their earlier name; 0.3.0 drops it. */
     json_t *root = json_pack(
-        "{s:s, s:i, s:I, s:I, s:o, s:{s:I, s:I, s:I}, s:o, s:o}", "version", FED_VERSION,
+        "{s:s, s:i, s:I, s:I, s:O, s:o, s:{s:I, s:I, s:I}, s:o, s:o}", "version", FED_VERSION,
         "protocol", FED_PROTOCOL, "now_ms", (json_int_t)call->now_ms, "devices",
-        (json_int_t)devices, "gangs", fedserver_gangs_json(server, call->now_ms), "traffic",
-        "received_bytes", (json_int_t)traffic->received_bytes, "sent_bytes",
-        (json_int_t)traffic->sent_bytes, "requests", (json_int_t)traffic->requests,
-        "certificate_ends_ms", expires_s != 0 ? json_integer(expires_s * 1000) : json_null(),
-        "coordinators", coordinators);
+        (json_int_t)devices, "gangs", groups, "worker_groups", groups, "traffic", "received_bytes",
+        (json_int_t)traffic->received_bytes, "sent_bytes", (json_int_t)traffic->sent_bytes,
+        "requests", (json_int_t)traffic->requests, "certificate_ends_ms",
+        expires_s != 0 ? json_integer(expires_s * 1000) : json_null(), "coordinators",
+        coordinators);
     const fed_status status = add_all(server, call->now_ms, root, err);
     if (status != FED_OK) {
         json_decref(root);

@@ -21,8 +21,8 @@ void fedserver_metric_computers(fed_writer *w, const char *name, const char *hel
 /** The histogram of how long rounds took. */
 void fedserver_metrics_rounds(fed_writer *w, const fedserver_counters *counters);
 
-/** How many gangs train now, and their workers by state. */
-void fedserver_gangs_metrics(fedserver *server, int64_t now_ms, fed_writer *w);
+/** How many worker groups train now, and their workers by state. */
+void fedserver_worker_groups_metrics(fedserver *server, int64_t now_ms, fed_writer *w);
 
 /** Metrics of this process, each name beginning with prefix: answers by status, failed
  * handshakes by reason, CPU and memory. */
@@ -31,7 +31,7 @@ void fedserver_metrics_process(const fedserver *server, const char *prefix, fed_
 /** Metrics of the directory: free bytes and the certificates' end; and the build. */
 void fedserver_metrics_place(const fedserver *server, fed_writer *w);
 
-/** A front: append its own metrics to those in `response`, which come from the other process. */
+/** A front: append its custom metrics to those in `response`, which come from the other process. */
 fed_status fedserver_metrics_append(const fedserver *server, fedserver_response *response,
                                     fed_error *err) FED_CHECKED;
 

@@ -25,7 +25,8 @@ fed_status fedserver_post_metric(fedserver *server, const fedserver_call *call,
                                       "no task in memory has such a version");
     }
     FED_TRY(server->store->metric_put(server->db, device->id, &metric, err));
-    /* Each device's own metrics are a list of their own: they are summed up when somebody asks. */
+    /* Each device's custom metrics are a list of their own: they are summed up when somebody asks.
+     */
     fedserver_own_table table = {.count = 0};
     fedserver_own_count(&table, &own, metric.samples);
     FED_TRY(server->store->own_put(server->db, metric.task, metric.version, device->id, table.rows,

@@ -21,7 +21,7 @@ json_t *fedserver_round_json(const fedserver_training *t, int64_t now_ms) {
     char text[400];
     fedserver_waiting waiting;
     fedserver_waiting_find(t, now_ms, &waiting);
-    fedserver_waiting_say(t, &waiting, now_ms, text, sizeof text);
+    fedserver_waiting_report(t, &waiting, now_ms, text, sizeof text);
     json_t *names = json_array();
     for (uint32_t k = 0; k < waiting.out && k < FEDSERVER_WAITING_NAMES; k++) {
         json_array_append_new(names, json_string(waiting.names[k]));

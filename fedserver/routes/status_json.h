@@ -11,8 +11,8 @@
 /** The task's open round; null: there is none. NULL: no memory. */
 json_t *fedserver_round_json(const fedserver_training *training, int64_t now_ms);
 
-/** A list of the gangs that are remembered. NULL: no memory. */
-json_t *fedserver_gangs_json(fedserver *server, int64_t now_ms);
+/** A list of the worker groups that are remembered. NULL: no memory. */
+json_t *fedserver_worker_groups_json(fedserver *server, int64_t now_ms);
 
 /** The list of tasks; of the ended ones only the newest `most`. `rounds` has the running tasks, and
  * each gets its open round. The caller owns *tasks. */

@@ -5,8 +5,8 @@
 
 #include "fedserver/stores/store.h"
 
-void fedserver_check_say(fedserver_checker *checker, fedserver_check_kind kind, const char *format,
-                         ...) {
+void fedserver_check_note(fedserver_checker *checker, fedserver_check_kind kind, const char *format,
+                          ...) {
     char text[sizeof((fed_error){0}.text)];
     va_list args;
     va_start(args, format);

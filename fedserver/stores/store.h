@@ -15,7 +15,7 @@
 
 enum { FEDSERVER_AUDIT_LINES = 100000, FEDSERVER_CHANGED_MS = 250 };
 
-/** In place of a device: the own metrics of a round's updates, summed up. */
+/** In place of a device: the custom metrics of a round's updates, summed up. */
 enum { FEDSERVER_OWN_OF_UPDATES = 0 };
 
 typedef struct fedserver_token {
@@ -124,7 +124,7 @@ typedef struct fedserver_round_row {
     uint64_t samples;
     double loss; /* mean over the samples */
     uint64_t update_bytes, delta_bytes;
-    uint64_t own_dropped; /* the updates' own metrics that found no room */
+    uint64_t own_dropped; /* the updates' custom metrics that found no room */
     /* the device with the largest share of the weight; amount: that share, 0 to 1 */
     fedserver_standout heaviest;
     /* the device whose updates move the model most; amount: the largest norm */
@@ -184,8 +184,8 @@ typedef struct fedserver_checker {
 } fedserver_checker;
 
 /** Report one sentence. */
-void fedserver_check_say(fedserver_checker *checker, fedserver_check_kind kind, const char *format,
-                         ...) FED_PRINTF(3, 4);
+void fedserver_check_note(fedserver_checker *checker, fedserver_check_kind kind, const char *format,
+                          ...) FED_PRINTF(3, 4);
 
 /** What to do where only a copy can help. It ends a sentence. */
 #define FEDSERVER_RESTORE "; restore the coordinator from a backup (fedserver restore)"
@@ -484,13 +484,13 @@ typedef struct fedserver_store {
     /** Replaces the device's earlier metric of that version. */
     fed_status (*metric_put)(void *db, int64_t device, const fed_metric *metric,
                              fed_error *err) FED_CHECKED;
-    /** Put the own metrics that an evaluator reported of a version, or those of the updates that
+    /** Put the custom metrics that an evaluator reported of a version, or those of the updates that
      * made the version (FEDSERVER_OWN_OF_UPDATES). Replaces all that the store has of the two; with
      * count 0 nothing remains.   rows: [count], in the order of their names */
     fed_status (*own_put)(void *db, uint64_t task, uint32_t version, int64_t device,
                           const fedserver_own_metric *rows, size_t count,
                           fed_error *err) FED_CHECKED;
-    /** The own metrics of a task's versions from `first` on, in the order of versions, then of
+    /** The custom metrics of a task's versions from `first` on, in the order of versions, then of
      * devices, then of names. */
     fed_status (*own_each)(void *db, uint64_t task, uint32_t first, fedserver_own_row_visit visit,
                            void *user, fed_error *err) FED_CHECKED;

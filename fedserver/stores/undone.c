@@ -8,7 +8,7 @@ bool fedserver_undone(const fed_error *undone) {
     return undone->status != FED_OK;
 }
 
-fed_status fedserver_undone_tell(const fed_error *undone, fed_error *err) {
+fed_status fedserver_undone_report(const fed_error *undone, fed_error *err) {
     return fedserver_undone(undone) ? fed_fail(err, undone->status, "%s", undone->text) : FED_OK;
 }
 

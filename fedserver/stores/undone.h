@@ -12,7 +12,7 @@
 bool fedserver_undone(const fed_error *undone);
 
 /** Fail with the first reason; FED_OK where there is none. */
-fed_status fedserver_undone_tell(const fed_error *undone, fed_error *err) FED_CHECKED;
+fed_status fedserver_undone_report(const fed_error *undone, fed_error *err) FED_CHECKED;
 
 /** How a step of the transaction ended: returns `status`, with the sentence of *why in *err. A
  * failure is remembered if it is the first. */

@@ -48,8 +48,9 @@ typedef struct fedserver_round_rules {
     /* 0: synchronous. Above 0: buffered asynchronous (FedBuff); an update counts if its model is
      * at most this many versions old. */
     uint32_t staleness;
-    /* "": none. Else the number of the task upstream for which a site runs this one. Then no round
-     * commits by itself: the site ends it with upstream's version (fedserver/site.h) */
+    /* "": none. Else the number of the task upstream for which an edge aggregator runs this one.
+     * Then no round commits by itself: the edge aggregator ends it with upstream's version
+     * (fedserver/edge.h) */
     char upstream[24];
 } fedserver_round_rules;
 

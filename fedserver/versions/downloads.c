@@ -117,12 +117,12 @@ typedef struct values {
     float *owned;
 } values;
 
-static fed_status take_values(const fedserver_versions *v, const fedserver_past *past,
+static fed_status take_values(const fedserver_versions *v, const fedserver_old_versions *old,
                               uint32_t version, values *of, fed_error *err) {
     *of = (values){.values = v->values};
     if (version != v->version) {
-        assert(past != NULL); /* only the newest version needs nothing brought back */
-        FED_TRY(past->values(past->user, version, &of->owned, err));
+        assert(old != NULL); /* only the newest version needs nothing brought back */
+        FED_TRY(old->values(old->user, version, &of->owned, err));
         of->values = of->owned;
     }
     return FED_OK;
@@ -146,15 +146,15 @@ static fed_status encode_values(const fedserver_versions *v, uint32_t version, c
     return status;
 }
 
-static fed_status encode(const fedserver_versions *v, const fedserver_past *past,
+static fed_status encode(const fedserver_versions *v, const fedserver_old_versions *old,
                          const fedserver_made *made, fed_writer *part, fed_error *err) {
     if (made->kind == FED_PART_DELTA) {
         return fedserver_versions_unpack(v, made->from, made->to, part, err);
     }
     values from = {0}, to = {0};
-    fed_status status = take_values(v, past, made->to, &to, err);
+    fed_status status = take_values(v, old, made->to, &to, err);
     if (status == FED_OK && made->from != made->to) {
-        status = take_values(v, past, made->from, &from, err);
+        status = take_values(v, old, made->from, &from, err);
     }
     if (status == FED_OK) {
         const fed_part versions = {.from = made->from, .to = made->to};
@@ -169,11 +169,11 @@ static fed_status encode(const fedserver_versions *v, const fedserver_past *past
 }
 
 /* Make the answer that `made` describes, and fill in its bytes. */
-static fed_status make(const fedserver_versions *v, const fedserver_past *past,
+static fed_status make(const fedserver_versions *v, const fedserver_old_versions *old,
                        fedserver_made *made, fed_error *err) {
     fed_writer part;
     fed_writer_growing(&part);
-    fed_status status = encode(v, past, made, &part, err);
+    fed_status status = encode(v, old, made, &part, err);
     if (status != FED_OK) {
         fed_writer_free(&part);
         return status;
@@ -187,7 +187,7 @@ static fed_status make(const fedserver_versions *v, const fedserver_past *past,
 /* Find the answer, or make it. FED_ENOTFOUND: the version can't be made any more, or can't be
  * made now. */
 static fed_status get_made(fedserver_downloads *d, const fedserver_versions *v,
-                           const fedserver_past *past, fedserver_made sought, int64_t now_ms,
+                           const fedserver_old_versions *old, fedserver_made sought, int64_t now_ms,
                            fedserver_made **found, fed_error *err) {
     const bool patch = sought.from != sought.to, newest = !patch && sought.to == v->version;
     *found = find(d, &sought);
@@ -202,7 +202,7 @@ static fed_status get_made(fedserver_downloads *d, const fedserver_versions *v,
         return fed_fail(err, FED_ENOTFOUND, "too many patches are being fetched");
     }
     sought.asked_ms = now_ms;
-    FED_TRY(make(v, past, &sought, err));
+    FED_TRY(make(v, old, &sought, err));
     if (!newest) {
         d->rests_until_ms = now_ms + (int64_t)(v->layout->size / FEDSERVER_MADE_VALUES);
     }
@@ -237,20 +237,23 @@ void fedserver_downloads_add(fedserver_downloads *d, fedserver_made *made) {
 /* Get the shorter of two patches: from the version that the device has, and from nothing. A
  * patch from nothing is made only if its making costs little, or if there is no other patch. */
 static fed_status get_patch(fedserver_downloads *d, const fedserver_versions *v,
-                            const fedserver_past *past, const fedserver_wish *wish, int64_t now_ms,
+                            const fedserver_old_versions *old,
+                            const fedserver_download_request *request, int64_t now_ms,
                             fedserver_made **found, fed_error *err) {
-    const fedserver_made patch = {.kind = FED_PART_PATCH, .from = wish->have, .to = wish->want};
-    const fedserver_made whole = {.kind = FED_PART_PATCH, .from = wish->want, .to = wish->want};
+    const fedserver_made patch = {
+        .kind = FED_PART_PATCH, .from = request->have, .to = request->want};
+    const fedserver_made whole = {
+        .kind = FED_PART_PATCH, .from = request->want, .to = request->want};
     fedserver_made *first = NULL, *second = NULL;
-    if (!wish->any && wish->have < wish->want) {
+    if (!request->any && request->have < request->want) {
         fed_error absent = {0};
-        fed_status status = get_made(d, v, past, patch, now_ms, &first, &absent);
+        fed_status status = get_made(d, v, old, patch, now_ms, &first, &absent);
         if (status != FED_OK && status != FED_ENOTFOUND) {
             return fed_fail(err, status, "%s", absent.text);
         }
     }
-    if (first == NULL || wish->want == v->version || find(d, &whole) != NULL) {
-        FED_TRY(get_made(d, v, past, whole, now_ms, &second, err));
+    if (first == NULL || request->want == v->version || find(d, &whole) != NULL) {
+        FED_TRY(get_made(d, v, old, whole, now_ms, &second, err));
     }
     *found =
         second == NULL || (first != NULL && made_len(first) <= made_len(second)) ? first : second;
@@ -259,12 +262,13 @@ static fed_status get_patch(fedserver_downloads *d, const fedserver_versions *v,
 
 /* The chain without second stages. *found NULL: it can't be had now, or a snapshot is shorter. */
 static fed_status get_unpacked(fedserver_downloads *d, const fedserver_versions *v,
-                               const fedserver_wish *wish, int64_t now_ms, fedserver_made **found,
-                               fed_error *err) {
-    const fedserver_made chain = {.kind = FED_PART_DELTA, .from = wish->have, .to = wish->want};
+                               const fedserver_download_request *request, int64_t now_ms,
+                               fedserver_made **found, fed_error *err) {
+    const fedserver_made chain = {
+        .kind = FED_PART_DELTA, .from = request->have, .to = request->want};
     fed_error why = {0};
     *found = NULL;
-    if (fedserver_versions_plain_len(v, wish->have, wish->want) > v->snapshot_limit) {
+    if (fedserver_versions_plain_len(v, request->have, request->want) > v->snapshot_limit) {
         return FED_OK;
     }
     fed_status status = get_made(d, v, NULL, chain, now_ms, found, &why);
@@ -277,26 +281,29 @@ static fed_status get_unpacked(fedserver_downloads *d, const fedserver_versions 
 
 /* *chosen NULL: the chain is the shortest way. */
 static fed_status choose(fedserver_downloads *d, const fedserver_versions *v,
-                         const fedserver_past *past, const fedserver_wish *wish, int64_t now_ms,
+                         const fedserver_old_versions *old,
+                         const fedserver_download_request *request, int64_t now_ms,
                          fedserver_made **chosen, fed_error *err) {
-    bool leads = !wish->any && fedserver_versions_leads(v, wish->have, wish->want, wish->patches);
+    bool leads = !request->any &&
+                 fedserver_versions_leads(v, request->have, request->want, request->patches);
     fedserver_made *made = NULL;
     fedserver_downloads_trim(d, v->version, now_ms);
-    size_t chain = leads ? fedserver_versions_chain_len(v, wish->have, wish->want) : SIZE_MAX;
-    if (leads && !wish->stages && fedserver_versions_plain_len(v, wish->have, wish->want) > chain) {
-        FED_TRY(get_unpacked(d, v, wish, now_ms, chosen, err));
+    size_t chain = leads ? fedserver_versions_chain_len(v, request->have, request->want) : SIZE_MAX;
+    if (leads && !request->stages &&
+        fedserver_versions_plain_len(v, request->have, request->want) > chain) {
+        FED_TRY(get_unpacked(d, v, request, now_ms, chosen, err));
         if (*chosen != NULL) {
             return FED_OK;
         }
         leads = false;
         chain = SIZE_MAX;
     }
-    if (!leads || (wish->patches && chain > v->snapshot_limit / SHORT_CHAIN)) {
+    if (!leads || (request->patches && chain > v->snapshot_limit / SHORT_CHAIN)) {
         const fedserver_made whole = {
-            .kind = FED_PART_SNAPSHOT, .from = wish->want, .to = wish->want};
+            .kind = FED_PART_SNAPSHOT, .from = request->want, .to = request->want};
         fed_error why = {0};
-        fed_status status = wish->patches ? get_patch(d, v, past, wish, now_ms, &made, &why)
-                                          : get_made(d, v, past, whole, now_ms, &made, &why);
+        fed_status status = request->patches ? get_patch(d, v, old, request, now_ms, &made, &why)
+                                             : get_made(d, v, old, whole, now_ms, &made, &why);
         if (status != FED_OK && !(leads && status == FED_ENOTFOUND)) {
             return fed_fail(err, status, "%s", why.text);
         }
@@ -315,13 +322,13 @@ static fed_status get_chain(const fedserver_versions *v, uint32_t from, uint32_t
 }
 
 fed_status fedserver_downloads_get(fedserver_downloads *d, const fedserver_versions *v,
-                                   const fedserver_past *past, const fedserver_wish *wish,
-                                   int64_t now_ms, fedserver_blob **parts, uint64_t *tag,
-                                   fed_error *err) {
+                                   const fedserver_old_versions *old,
+                                   const fedserver_download_request *request, int64_t now_ms,
+                                   fedserver_blob **parts, uint64_t *tag, fed_error *err) {
     fedserver_made *made = NULL;
-    FED_TRY(choose(d, v, past, wish, now_ms, &made, err));
+    FED_TRY(choose(d, v, old, request, now_ms, &made, err));
     if (made == NULL) {
-        return get_chain(v, wish->have, wish->want, parts, tag, err);
+        return get_chain(v, request->have, request->want, parts, tag, err);
     }
     *parts = fedserver_blob_share(made->blob);
     *tag = made->tag;
@@ -330,15 +337,15 @@ fed_status fedserver_downloads_get(fedserver_downloads *d, const fedserver_versi
 
 /* -- runs -- */
 
-static fed_status cut_chain(const fedserver_versions *v, const fedserver_wish *wish,
+static fed_status cut_chain(const fedserver_versions *v, const fedserver_download_request *request,
                             fedserver_run *runs, size_t *count, fed_error *err) {
     fed_status status = FED_OK;
-    uint32_t from = wish->have;
+    uint32_t from = request->have;
     *count = 0;
-    while (from < wish->want && status == FED_OK) {
+    while (from < request->want && status == FED_OK) {
         assert(*count < FED_ADDRESSES);
         uint32_t length = 1; /* of the run that begins at version `from` */
-        while (from % (2 * length) == 0 && 2 * length <= wish->want - from) {
+        while (from % (2 * length) == 0 && 2 * length <= request->want - from) {
             length *= 2;
         }
         const uint32_t to = from + length;
@@ -353,14 +360,15 @@ static fed_status cut_chain(const fedserver_versions *v, const fedserver_wish *w
 }
 
 fed_status fedserver_downloads_runs(fedserver_downloads *d, const fedserver_versions *v,
-                                    const fedserver_past *past, const fedserver_wish *wish,
-                                    int64_t now_ms, fedserver_run runs[FED_ADDRESSES],
-                                    size_t *count, fed_error *err) {
+                                    const fedserver_old_versions *old,
+                                    const fedserver_download_request *request, int64_t now_ms,
+                                    fedserver_run runs[FED_ADDRESSES], size_t *count,
+                                    fed_error *err) {
     fedserver_made *made = NULL;
     *count = 0;
-    FED_TRY(choose(d, v, past, wish, now_ms, &made, err));
+    FED_TRY(choose(d, v, old, request, now_ms, &made, err));
     if (made == NULL) {
-        return cut_chain(v, wish, runs, count, err);
+        return cut_chain(v, request, runs, count, err);
     }
     runs[0] = (fedserver_run){.blob = fedserver_blob_share(made->blob), .tag = made->tag};
     *count = 1;

@@ -61,17 +61,17 @@ void fedserver_downloads_free(fedserver_downloads *d);
 
 /** Reads the values of a version before the newest: float32[layout->size], which the caller
  * frees. FED_ENOTFOUND: the version can't be made any more. */
-typedef struct fedserver_past {
+typedef struct fedserver_old_versions {
     fed_status (*values)(void *user, uint32_t version, float **values, fed_error *err);
     void *user;
-} fedserver_past;
+} fedserver_old_versions;
 
-typedef struct fedserver_wish {
+typedef struct fedserver_download_request {
     bool any; /* any version: the device holds none, or the version it holds is unknown */
     uint32_t have, want;
     bool patches; /* the device can read patches */
     bool stages;  /* the device can read frames that a second stage packed */
-} fedserver_wish;
+} fedserver_download_request;
 
 /**
  * Get the parts that bring a device to version `want`; the caller gets a reference. *tag names
@@ -79,8 +79,9 @@ typedef struct fedserver_wish {
  * any more, or can't be made now.
  */
 fed_status fedserver_downloads_get(fedserver_downloads *d, const fedserver_versions *v,
-                                   const fedserver_past *past, const fedserver_wish *wish,
-                                   int64_t now_ms, fedserver_blob **parts, uint64_t *tag,
+                                   const fedserver_old_versions *old,
+                                   const fedserver_download_request *request, int64_t now_ms,
+                                   fedserver_blob **parts, uint64_t *tag,
                                    fed_error *err) FED_CHECKED;
 
 /** A piece of a download: parts that caches can keep for many devices. */
@@ -96,9 +97,10 @@ typedef struct fedserver_run {
  * The caller frees the runs' blobs. Errors: as fedserver_downloads_get; then there are no runs.
  */
 fed_status fedserver_downloads_runs(fedserver_downloads *d, const fedserver_versions *v,
-                                    const fedserver_past *past, const fedserver_wish *wish,
-                                    int64_t now_ms, fedserver_run runs[FED_ADDRESSES],
-                                    size_t *count, fed_error *err) FED_CHECKED;
+                                    const fedserver_old_versions *old,
+                                    const fedserver_download_request *request, int64_t now_ms,
+                                    fedserver_run runs[FED_ADDRESSES], size_t *count,
+                                    fed_error *err) FED_CHECKED;
 
 /** Has a device asked for a snapshot of this kind of the newest version? */
 bool fedserver_downloads_wanted(const fedserver_downloads *d, uint32_t newest, fed_part_kind kind);

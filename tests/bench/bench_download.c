@@ -10,7 +10,7 @@
 #include "fedcodec/patch.h"
 #include "fedserver/rounds/closing.h"
 #include "fedserver/server.h"
-#include "fedserver/versions/past.h"
+#include "fedserver/versions/old_versions.h"
 
 /*
  *     bench_download DIRECTORY [BEHIND ...]
@@ -49,7 +49,7 @@ static void once(fedserver *server, const uint32_t *have, float *values, costs *
     if (have != NULL) {
         fed_status status;
         fedserver_archive archive = fedserver_rounds_archive(&server->rounds, t);
-        CPU_TIME(&c->past, status = fedserver_past_values(&archive, *have, &old, &err));
+        CPU_TIME(&c->past, status = fedserver_old_versions_values(&archive, *have, &old, &err));
         bench_require(status, err.text);
         memcpy(values, old, n * sizeof *values);
     }

@@ -1,4 +1,5 @@
-/* How fast a gang exchanges: one rank of it, or all as threads. tests/bench/datacenter.py runs it.
+/* How fast a worker group exchanges: one rank of it, or all as threads. tests/bench/datacenter.py
+ * runs it.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>

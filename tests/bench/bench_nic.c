@@ -7,14 +7,14 @@
 #include <string.h>
 
 #include "bench.h"
-#include "fedclient/datacenter/nic/packet/card.h"
+#include "fedclient/datacenter/nic/packet/packet_nic.h"
 #include "fedcodec/bursts.h"
 #include "gradients.h"
 
 /*
  *     bench_nic [FILE]
  *
- * Gbit/s of float32 through fednic_card_take, one thread, medians, and their ratio to memcpy of the
+ * Gbit/s of float32 through fednic_nic_take, one thread, medians, and their ratio to memcpy of the
  * same frames in the same rounds. Frames are of 1,514 bytes, or super-segments of 45 times their
  * payload; both leave their checksum to the device, as Linux does. Values are Laplace's: of 10^-3,
  * of 0.03, of 1,000; and those of FILE (safetensors, or raw float32), a gradient, as they are. Each
@@ -132,16 +132,15 @@ static void cut(tape *t, const float *values, size_t each, uint32_t seq) {
 /* ---- Two cards ---- */
 
 typedef struct pair {
-    fednic_card *near, *far;
+    fednic_nic *near, *far;
 } pair;
 
 /* Frames of `from` through a card; what it makes of them is added to `to`. */
-static void pass(fednic_card *card, fednic_side side, const tape *from, fednic_emit *emit,
-                 void *to) {
+static void pass(fednic_nic *nic, fednic_side side, const tape *from, fednic_emit *emit, void *to) {
     for (size_t k = 0; k < from->count; k++) {
         const fednic_frame frame = {from->data + from->frame[k].at, from->frame[k].len,
                                     from->frame[k].offload};
-        fednic_card_take(card, side, &frame, 1, emit, to);
+        fednic_nic_take(nic, side, &frame, 1, emit, to);
     }
 }
 
@@ -155,17 +154,17 @@ static void meet(pair *p, tape *one, tape *two) {
             {.flags = VIRTIO_NET_HDR_F_NEEDS_CSUM, .csum_start = 34, .csum_offset = 16}};
         put_headers(data, 20, 0, back ? 0 : 999, back ? 0x12 : 0x02, back);
         one->len = one->count = two->len = two->count = 0;
-        fednic_card_take(back ? p->far : p->near, FEDNIC_HOST, &frame, 1, keep, one);
+        fednic_nic_take(back ? p->far : p->near, FEDNIC_HOST, &frame, 1, keep, one);
         pass(back ? p->near : p->far, FEDNIC_WIRE, one, keep, two);
     }
     one->len = one->count = two->len = two->count = 0;
 }
 
 static void open_pair(pair *p) {
-    const fednic_card_options options = {.e = E};
+    const fednic_nic_options options = {.e = E};
     fed_error err = {.text = ""};
-    bench_require(fednic_card_new(&options, &p->near, &err), err.text);
-    bench_require(fednic_card_new(&options, &p->far, &err), err.text);
+    bench_require(fednic_nic_new(&options, &p->near, &err), err.text);
+    bench_require(fednic_nic_new(&options, &p->far, &err), err.text);
 }
 
 /* ---- The table ---- */
@@ -235,8 +234,8 @@ static void row(bench *b, const char *name, size_t each, const float *values) {
     }
     printf("\n");
     b->wire.len = b->wire.count = b->back.len = b->back.count = b->host.len = b->host.count = 0;
-    fednic_card_free(p.near);
-    fednic_card_free(p.far);
+    fednic_nic_free(p.near);
+    fednic_nic_free(p.far);
 }
 
 static void rows(bench *b, const char *name, const gradients *g, float scale) {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Run a gang over emulated lines: each rank in a network namespace of its own, behind a line of a given rate.
+"""Run a worker group over emulated lines: each rank in a network namespace of its own, behind a line of a given rate.
 
     datacenter.py run [--ranks N] [--rate R] -- COMMAND...      one command, once in each namespace
     datacenter.py efficiency [--build DIR] [--rates R,R] [--floats N,N] [--congestion C] [--designs D;D] [-- KEY=VALUE...]

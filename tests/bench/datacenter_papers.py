@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The papers' tables, by gangs of fedworker: each line of a gang behind `tc tbf`, all designs of a table in one run.
+"""The papers' tables, by worker groups of fedworker: each line of a worker group behind `tc tbf`, all designs of a table in one run.
 
     datacenter_papers.py 3lc         3LC, tables 1 and 2: speed-up over float32 at three rates, accuracy, bits a value
     datacenter_papers.py inceptionn  INCEPTIONN, table III and figures 12, 14, 15: star and ring, with and without compression

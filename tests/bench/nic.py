@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
-"""The network card in software, measured: hosts in network namespaces, each behind fednic, beside plain TCP in the same run.
+"""The NIC in software, measured: hosts in network namespaces, each behind fednic, beside plain TCP in the same run.
 
     nic.py [PART...]     all parts, or some of them:
-      pure         bench_nic: the card's code without sockets
-      throughput   one stream of marked floats through two cards, MTU packets and TSO; unmarked flows through them
-      training     INCEPTIONN's figures 12 and 13: star and ring, with and without the card, seconds a step and to equal accuracy
+      pure         bench_nic: the NIC's code without sockets
+      throughput   one stream of marked floats through two NICs, MTU packets and TSO; unmarked flows through them
+      training     INCEPTIONN's figures 12 and 13: star and ring, with and without the NIC, seconds a step and to equal accuracy
       exchange     figure 15: an exchange of 2 to 8 workers, beside the cost model with measured terms
-      cpu          what the codec costs the hosts: none, in software, in the card
+      cpu          what the codec costs the hosts: none, in software, in the NIC
 
     --build DIR   where bin/fednic, bin/fedworker, bin/fedtrain, bin/bench_exchange and bin/bench_nic are (build/release)
     --data DIR    MNIST (FED_MNIST_DIR, or build/data/mnist)       --seconds N   of each stream (3)
     --rates R,R   of training and exchange (100mbit,1gbit)         --quick       does the command work?
 
 It needs root, ip, tc, ethtool and /dev/net/tun; it removes what it made. Floats are gradients of LeNet after 100 steps on
-MNIST. Cores are shared by all hosts and by all their cards.
+MNIST. Cores are shared by all hosts and by all their NICs.
 """
 # SPDX-License-Identifier: Apache-2.0
 import argparse
@@ -40,32 +40,32 @@ BOUND = "10"
 TICK = os.sysconf("SC_CLK_TCK")
 
 
-# ---- Hosts with cards ----
+# ---- Hosts with NICs ----
 
 class Cards(datacenter.Lines):
-    """Lines whose hosts have a card: the address is that of nic0, and fednic is between nic0 and eth0."""
+    """Lines whose hosts have a NIC: the address is that of nic0, and fednic is between nic0 and eth0."""
 
     program = None
 
     def __init__(self, ranks, rate="none", words=(), direct=False):
         super().__init__(ranks, rate, direct)
-        self.words, self.cards = list(words), []
+        self.words, self.nics = list(words), []
         self.folder = tempfile.TemporaryDirectory()
 
     def __exit__(self, *what):
-        for card in self.cards:
-            card.terminate()
+        for nic in self.nics:
+            nic.terminate()
         super().__exit__(*what)
         self.folder.cleanup()
 
     def add(self, rank):
         name = self.names[rank]
         control = os.path.join(self.folder.name, f"{rank}.sock")
-        card = subprocess.Popen([*self.prefix(rank), self.program, "--tun", "nic0", "--wire", "eth0", "--bound", "2^-" + BOUND,
+        nic = subprocess.Popen([*self.prefix(rank), self.program, "--tun", "nic0", "--wire", "eth0", "--bound", "2^-" + BOUND,
                                  "--control", control, *self.words], stdout=subprocess.PIPE, text=True)
-        self.children.append(card)
-        self.cards.append(card)
-        for line in card.stdout:
+        self.children.append(nic)
+        self.nics.append(nic)
+        for line in nic.stdout:
             if "ready" in line:
                 break
         else:
@@ -86,26 +86,26 @@ def wire_bytes(lines, rank):
 
 
 class Spent:
-    """CPU seconds from its beginning to read(): of the processes that were waited for, of the cards, and of the machine."""
+    """CPU seconds from its beginning to read(): of the processes that were waited for, of the NICs, and of the machine."""
 
     def __init__(self, lines):
-        self.cards = getattr(lines, "cards", [])
+        self.nics = getattr(lines, "nics", [])
         self.begin = self.now()
 
     def now(self):
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
-        cards = 0
-        for card in self.cards:
-            with open(f"/proc/{card.pid}/stat", encoding="ascii") as file:
-                cards += sum(map(int, file.read().rpartition(")")[2].split()[11:13])) / TICK
+        nics = 0
+        for nic in self.nics:
+            with open(f"/proc/{nic.pid}/stat", encoding="ascii") as file:
+                nics += sum(map(int, file.read().rpartition(")")[2].split()[11:13])) / TICK
         with open("/proc/stat", encoding="ascii") as file:
             numbers = list(map(int, file.readline().split()[1:]))
         busy = (sum(numbers[:8]) - numbers[3] - numbers[4]) / TICK
-        return used.ru_utime + used.ru_stime, cards, busy
+        return used.ru_utime + used.ru_stime, nics, busy
 
     def read(self):
-        workers, cards, busy = (b - a for a, b in zip(self.begin, self.now()))
-        return {"workers": workers, "cards": cards, "rest": max(0.0, busy - workers - cards)}
+        workers, nics, busy = (b - a for a, b in zip(self.begin, self.now()))
+        return {"workers": workers, "nics": nics, "rest": max(0.0, busy - workers - nics)}
 
 
 # ---- LeNet's gradients ----
@@ -136,7 +136,7 @@ def gradients(options, folder, count):
     return path, len(weights)
 
 
-# ---- The pure card ----
+# ---- The pure NIC ----
 
 def part_pure(options):
     with tempfile.TemporaryDirectory() as folder:
@@ -198,11 +198,11 @@ def stream(lines, options, path, tso, mark):
     return 8e-9 * got["bytes"] / got["seconds"], (wire_bytes(lines, 0)[0] - before) / got["all"]
 
 
-# name, with cards, fednic's options, marked, goals for MTU and TSO, and whether they are in veth's speed
+# name, with NICs, fednic's options, marked, goals for MTU and TSO, and whether they are in veth's speed
 STREAMS = [("veth alone", False, [], False, None),
-           ("marked, two cards", True, [], True, (1.2, 4.0, False)),
-           ("unmarked, two cards", True, [], False, None),
-           ("unmarked, past the cards", True, ["--bypass"], False, (0.8, 0.8, True))]
+           ("marked, two nics", True, [], True, (1.2, 4.0, False)),
+           ("unmarked, two nics", True, [], False, None),
+           ("unmarked, past the nics", True, ["--bypass"], False, (0.8, 0.8, True))]
 
 
 def part_throughput(options):
@@ -211,8 +211,8 @@ def part_throughput(options):
     with tempfile.TemporaryDirectory() as folder:
         path, _ = gradients(options, folder, 1)
         for _ in range(rounds):
-            for name, cards, words, mark, _ in STREAMS:
-                with hosts(cards, 2, "none", words, direct=True) as lines:
+            for name, nics, words, mark, _ in STREAMS:
+                with hosts(nics, 2, "none", words, direct=True) as lines:
                     for tso in (False, True):
                         got.setdefault((name, tso), []).append(stream(lines, options, path, tso, mark))
     print(f"| Gbit/s of one stream, median of {rounds} | MTU | of veth | TSO | of veth | bytes of the line a byte, MTU, TSO | goal MTU, TSO |")
@@ -226,8 +226,8 @@ def part_throughput(options):
         print(f"{row} {median[name, False][1]:.3f}, {median[name, True][1]:.3f} | {goals} |", flush=True)
 
 
-def hosts(cards, ranks, rate, words=(), direct=False):
-    return Cards(ranks, rate, words, direct) if cards else datacenter.Lines(ranks, rate, direct)
+def hosts(nics, ranks, rate, words=(), direct=False):
+    return Cards(ranks, rate, words, direct) if nics else datacenter.Lines(ranks, rate, direct)
 
 
 # ---- Training: figures 12 and 13 ----
@@ -242,7 +242,7 @@ def carded(kind):
     return ["--sync", "bitsgd", "--nic", f"{kind}:e={BOUND}"]
 
 
-# the paper's names; collective, aggregators, with the card
+# the paper's names; collective, aggregators, with the NIC
 DESIGNS = [("WA", "star", 1, False), ("WA+C", "star", 1, True), ("INC", "ring", 0, False), ("INC+C", "ring", 0, True)]
 ACCURACY = re.compile(r"step (\d+):.* accuracy ([0-9.]+) %")
 
@@ -266,12 +266,12 @@ def part_training(options):
     seconds = {}
     for model, words, _ in MODELS:
         for rate in options.rates.split(","):
-            for name, collective, extra, card in DESIGNS:
-                more = ["--collective", collective, *(carded("packet") if card else PLAIN)]
+            for name, collective, extra, nic in DESIGNS:
+                more = ["--collective", collective, *(carded("packet") if nic else PLAIN)]
                 got = trainer.lines([*words, *more], rate, 4, extra, steps=2 if options.quick else STEPS[rate],
-                                    hosts=lambda ranks, rate, card=card: hosts(card, ranks, rate))
+                                    hosts=lambda ranks, rate, nic=nic: hosts(nic, ranks, rate))
                 same = ""
-                if card:
+                if nic:
                     inline = trainer.here([*words, "--collective", collective, *carded("inline")], steps=got["steps"])
                     same = "yes" if inline["digest"] == got["digest"] else "NO"
                 step, compute, exposed = (1000 * got[key] / got["steps"] for key in ("step_s", "compute_s", "exposed_s"))
@@ -313,15 +313,15 @@ def terms(options, rate):
     return 1e6 * alpha, 1e6 * message, 8e-6 * whole["bytes"] / whole["seconds"]
 
 
-def card_gbit(options, ranks, path, floats):
-    """Gbit/s of float32 that each of so many cards on this machine takes, in each direction at once."""
+def nic_gbit(options, ranks, path, floats):
+    """Gbit/s of float32 that each of so many NICs on this machine takes, in each direction at once."""
     with hosts(True, ranks, "none") as lines:
         got = datacenter.bench(lines, options.build, raw=1, congestion="reno", floats=floats, values=path, nic=f"packet:e={BOUND}", steps=20)
     return 8e-9 * got["bytes"] / got["seconds"]
 
 
 def predicted(options, workers, rate, ratio, gbit, alpha, message):
-    """{way: (ms of float32, ms with cards)} by fedworker predict."""
+    """{way: (ms of float32, ms with NICs)} by fedworker predict."""
     command = [os.path.join(options.build, "bin", "fedworker"), "predict", "--model", "lenet5-caffe", "--rate", str(max(1, round(rate))),
                "--workers", str(workers), "--codec", f"inceptionn:e={BOUND}", "--pull", f"inceptionn:e={BOUND}", "--ratio", f"{ratio:.3f}",
                "--nic-gbit", f"{gbit:.4f}", "--latency-us", f"{alpha:.2f}", "--message-us", f"{message:.3f}", "--compute-ms", "1"]
@@ -331,15 +331,15 @@ def predicted(options, workers, rate, ratio, gbit, alpha, message):
     return {way: (plain[k], coded[k]) for k, way in enumerate(("star", "ring", "owners", "central", "gather"))}
 
 
-def timed_exchange(options, card, workers, rate, collective, path, floats):
+def timed_exchange(options, nic, workers, rate, collective, path, floats):
     """ms of an exchange; bytes of float32 in one direction of the busiest line; and bytes that this line carried, with headers."""
     extra = 1 if collective == "star" else 0
     steps = 2 if options.quick else {"10mbit": 3, "100mbit": 4}.get(rate, 12)
-    with hosts(card, workers + extra, rate) as lines:
+    with hosts(nic, workers + extra, rate) as lines:
         busiest = workers if extra else 0
         before = wire_bytes(lines, busiest)
         got = datacenter.bench(lines, options.build, collective="owners:aggregators=1" if extra else "ring", floats=floats, steps=steps,
-                               values=path, congestion="reno", nic=f"packet:e={BOUND}" if card else None)
+                               values=path, congestion="reno", nic=f"packet:e={BOUND}" if nic else None)
         carried = max(after - sent for after, sent in zip(wire_bytes(lines, busiest), before))
     return 1000 * got["seconds"], datacenter.leg_bytes(got, workers, extra), carried / (steps + 2)
 
@@ -348,27 +348,27 @@ def part_exchange(options):
     sizes = (2, 4) if options.quick else (2, 3, 4, 6, 8)
     with tempfile.TemporaryDirectory() as folder:
         path, floats = gradients(options, folder, max(sizes))
-        cards = {workers: card_gbit(options, workers, path, floats) for workers in sizes}
+        nics = {workers: nic_gbit(options, workers, path, floats) for workers in sizes}
         for rate in options.rates.split(","):
             alpha, message, mbit = terms(options, rate)
             print(f"\nms an exchange of {floats:,} values at {rate}. Measured terms: alpha {alpha:.0f} us, a message {message:.2f} us, "
-                  f"the line {mbit:.1f} Mbit/s, cards of " + ", ".join(f"{w} hosts {g:.2f}" for w, g in cards.items()) + " Gbit/s each\n")
+                  f"the line {mbit:.1f} Mbit/s, nics of " + ", ".join(f"{w} hosts {g:.2f}" for w, g in nics.items()) + " Gbit/s each\n")
             print("| workers |" + "".join(f" {name} | model ÷ it |" for name, *_ in DESIGNS) + " times fewer bytes: star, ring |")
             print("|--:|" + "--:|--:|" * len(DESIGNS) + "--:|")
             for workers in sizes:
-                print(exchange_row(options, workers, rate, path, floats, cards, (alpha, message, mbit)), flush=True)
+                print(exchange_row(options, workers, rate, path, floats, nics, (alpha, message, mbit)), flush=True)
 
 
-def exchange_row(options, workers, rate, path, floats, cards, measured):
-    """The aggregator's card works as each of two hosts' does: all floats pass it, and the others' share the other core."""
+def exchange_row(options, workers, rate, path, floats, nics, measured):
+    """The aggregator's NIC works as each of two hosts' does: all floats pass it, and the others' share the other core."""
     alpha, message, mbit = measured
     row, ratios = f"| {workers} |", []
-    for collective, way, gbit in (("star", "central", cards[2]), ("ring", "ring", cards[workers])):
+    for collective, way, gbit in (("star", "central", nics[2]), ("ring", "ring", nics[workers])):
         plain_ms, sent, _ = timed_exchange(options, False, workers, rate, collective, path, floats)
-        card_ms, _, carried = timed_exchange(options, True, workers, rate, collective, path, floats)
+        nic_ms, _, carried = timed_exchange(options, True, workers, rate, collective, path, floats)
         ratios.append(sent * datacenter.RATES[rate] / (1e6 * mbit) / carried)  # of times on the line, with headers of both
         model = predicted(options, workers, mbit, ratios[-1], gbit, alpha, message)[way]
-        row += f" {plain_ms:.1f} | {model[0] / plain_ms:.2f} | {card_ms:.1f} | {model[1] / card_ms:.2f} |"
+        row += f" {plain_ms:.1f} | {model[0] / plain_ms:.2f} | {nic_ms:.1f} | {model[1] / nic_ms:.2f} |"
     return f"{row} {ratios[0]:.1f}, {ratios[1]:.1f} |"
 
 
@@ -376,7 +376,7 @@ def exchange_row(options, workers, rate, path, floats, cards, measured):
 
 CODERS = [("none", False, PLAIN),
           ("software: codec inceptionn", False, datacenter_papers.coded(f"inceptionn:e={BOUND}")),
-          ("the cards: nic packet", True, carded("packet"))]
+          ("the nics: nic packet", True, carded("packet"))]
 
 
 def part_cpu(options):
@@ -385,17 +385,17 @@ def part_cpu(options):
     few, many = (5, 15) if options.quick else (20, 120)
     rate = "1gbit"
     print(f"LeNet, ring of 4 at {rate}; CPU ms a step of all four\n")
-    print("| codec | ms a step | workers | of these, codec | cards | rest of the machine |")
+    print("| codec | ms a step | workers | of these, codec | nics | rest of the machine |")
     print("|---|--:|--:|--:|--:|--:|")
-    for name, card, words in CODERS:
+    for name, nic, words in CODERS:
         spent = []
         for steps in (few, many):
-            def opened(ranks, rate, card=card, spent=spent):
-                return counting(hosts(card, ranks, rate), spent)
+            def opened(ranks, rate, nic=nic, spent=spent):
+                return counting(hosts(nic, ranks, rate), spent)
             got = trainer.lines([*LENET, "--collective", "ring", *words], rate, 4, hosts=opened, steps=steps)
         each = {key: 1000 * (spent[1][key] - spent[0][key]) / (many - few) for key in spent[0]}
         codec = 1000 * 4 * (got["encode_s"] + got["decode_s"]) / got["steps"]
-        print(f"| {name} | {1000 * got['mean_step_s']:.1f} | {each['workers']:.1f} | {codec:.1f} | {each['cards']:.1f} | "
+        print(f"| {name} | {1000 * got['mean_step_s']:.1f} | {each['workers']:.1f} | {codec:.1f} | {each['nics']:.1f} | "
               f"{each['rest']:.1f} |", flush=True)
 
 
@@ -425,7 +425,7 @@ def main():
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
     if os.geteuid() != 0 or not os.path.exists("/dev/net/tun"):
-        sys.exit("nic.py: namespaces and cards need root and /dev/net/tun")
+        sys.exit("nic.py: namespaces and nics need root and /dev/net/tun")
     if options.quick:
         options.seconds, options.steps = 1, 10
     Cards.program = os.path.abspath(os.path.join(options.build, "bin", "fednic"))

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the network card's engines cost: yosys for Xilinx' 7 series, and yosys and nextpnr for a Lattice HX8K.
+"""What the NIC's engines cost: yosys for Xilinx' 7 series, and yosys and nextpnr for a Lattice HX8K.
 
     nic_rtl.py [--pnr SECONDS] [--only xc7|hx8k | --quick]
 

@@ -12,7 +12,7 @@ two. Side by side run until N GB have arrived (10) or the minutes are over (15):
     training   fedworker on all hosts, --nic packet                digest of the same training in one process, --nic inline
     iperf3     TCP and UDP, also marked by --tos 0x28              ends in time: its own bytes are no floats
 
-At the end it checks the cards: alive, memory and descriptors as after half of the bytes, each frame from the host or the line
+At the end it checks the NICs: alive, memory and descriptors as after half of the bytes, each frame from the host or the line
 handed on or counted as lost. It prints a table, and what is wrong; exit status 1 if anything is. It needs root, ip,
 /dev/net/tun, curl, openssl, ssh and iperf3, and removes what it made.
 """
@@ -42,7 +42,7 @@ import nic
 MB = 1_000_000
 PIECE = 1 << 20
 LIMIT = 180  # seconds of one transfer; then it counts as hung
-HTTPS, SSH, FLOATS, GANG, IPERF, IPERF_MARKED = 8443, 2222, 7300, 7000, 5201, 5202
+HTTPS, SSH, FLOATS, WORKER_GROUP, IPERF, IPERF_MARKED = 8443, 2222, 7300, 7000, 5201, 5202
 BAD = ("--packets --drop 0.002 --duplicate 0.002 --reorder 0.005 --delay 0.001 --flip 0.0002 --truncate 0.0002 --pad 0.001 "
        "--cut 0.02 --least 100 --bleach 0.01 --congest 0.01").split()
 
@@ -305,7 +305,7 @@ class Training:
         secret, path = (os.path.join(hosts.files, f"{name}{k}") for name in ("secret", "summary"))
 
         def work(rank):
-            meet = ["--join" if rank else "--listen", f"{hosts.address(0)}:{GANG}", "--secret-file", secret, "--here", "1"]
+            meet = ["--join" if rank else "--listen", f"{hosts.address(0)}:{WORKER_GROUP}", "--secret-file", secret, "--here", "1"]
             try:
                 hosts.call(rank, self.program, *self.words, "--link", "tcp", "--collective", collective, *meet, "--nic",
                            "packet:e=" + nic.BOUND, *(["--summary", path] if rank == 0 else []))
@@ -365,15 +365,15 @@ def make_file(hosts, name, size):
     return write(hosts.files, name, random.Random(name).randbytes(size))
 
 
-# ---- The cards ----
+# ---- The NICs ----
 
-def card_state(hosts):
-    """VmData and VmRSS in KiB and descriptors of each card. VmRSS may grow: buffers fill when the first large frames come."""
+def nic_state(hosts):
+    """VmData and VmRSS in KiB and descriptors of each NIC. VmRSS may grow: buffers fill when the first large frames come."""
     state = []
-    for card in hosts.cards:
-        with open(f"/proc/{card.pid}/status", encoding="ascii") as file:
+    for nic in hosts.nics:
+        with open(f"/proc/{nic.pid}/status", encoding="ascii") as file:
             memory = dict(re.findall(r"(\w+):\s*(\d+) kB", file.read()))
-        state.append((int(memory["VmData"]), int(memory["VmRSS"]), len(os.listdir(f"/proc/{card.pid}/fd"))))
+        state.append((int(memory["VmData"]), int(memory["VmRSS"]), len(os.listdir(f"/proc/{nic.pid}/fd"))))
     return state
 
 
@@ -393,15 +393,15 @@ def device(hosts, rank, name):
 
 def check_frames(hosts, rank):
     """Each frame that came in went out, or was counted as lost."""
-    card, tap, wire = metrics(hosts, rank), device(hosts, rank, "nic0"), device(hosts, rank, "eth0")
+    nic, tap, wire = metrics(hosts, rank), device(hosts, rank, "nic0"), device(hosts, rank, "eth0")
     wrong = []
-    if abs(card["frames received"] - card["lost_frames host"] - tap["rx"]["packets"]) > 16:
-        wrong.append(f"host {rank + 1}: {card['frames received']} frames came from the line, {tap['rx']['packets']} reached the host")
-    if abs(card["frames sent"] - tap["tx"]["packets"]) > 16:
-        wrong.append(f"host {rank + 1}: it sent {tap['tx']['packets']} frames, and the card saw {card['frames sent']}")
-    if wire["tx"]["packets"] + card["lost_frames line"] + 16 < card["frames sent"]:
-        wrong.append(f"host {rank + 1}: {card['frames sent']} frames were sent, and the line took {wire['tx']['packets']}")
-    return card, wrong
+    if abs(nic["frames received"] - nic["lost_frames host"] - tap["rx"]["packets"]) > 16:
+        wrong.append(f"host {rank + 1}: {nic['frames received']} frames came from the line, {tap['rx']['packets']} reached the host")
+    if abs(nic["frames sent"] - tap["tx"]["packets"]) > 16:
+        wrong.append(f"host {rank + 1}: it sent {tap['tx']['packets']} frames, and the nic saw {nic['frames sent']}")
+    if wire["tx"]["packets"] + nic["lost_frames line"] + 16 < nic["frames sent"]:
+        wrong.append(f"host {rank + 1}: {nic['frames sent']} frames were sent, and the line took {wire['tx']['packets']}")
+    return nic, wrong
 
 
 # ---- The soak ----
@@ -437,16 +437,16 @@ class Soak:
         for thread in threads:
             thread.start()
         while not self.over.wait(1):
-            if any(card.poll() is not None for card in hosts.cards) or hosts.bad.poll() is not None:
-                self.wrong.append("a card or the bad line has ended")
+            if any(nic.poll() is not None for nic in hosts.nics) or hosts.bad.poll() is not None:
+                self.wrong.append("a nic or the bad line has ended")
                 self.over.set()
-            half = half or (card_state(hosts) if sum(self.bytes.values()) > goal / 2 else None)
+            half = half or (nic_state(hosts) if sum(self.bytes.values()) > goal / 2 else None)
             if sum(self.bytes.values()) >= goal or time.monotonic() - begin > 60 * self.options.minutes:
                 self.over.set()
         for thread in threads:
             thread.join()
         self.seconds = time.monotonic() - begin
-        self.report(flows, half or card_state(hosts))
+        self.report(flows, half or nic_state(hosts))
 
     def report(self, flows, half):
         hosts = self.hosts
@@ -460,26 +460,26 @@ class Soak:
         if 4 * flows["training"].cut_off > self.count["training"]:
             self.wrong.append("the judge gave up more than every fourth training")
         time.sleep(1)
-        if any(card.poll() is not None for card in hosts.cards):
-            self.wrong.append("a card has ended")
+        if any(nic.poll() is not None for nic in hosts.nics):
+            self.wrong.append("a nic has ended")
         else:
-            self.report_cards(half, card_state(hosts))
+            self.report_nics(half, nic_state(hosts))
         hosts.bad.terminate()
         print(hosts.bad.communicate(timeout=10)[0])
 
-    def report_cards(self, half, end):
-        print(f"{'card':5} {'frames sent':>12} {'received':>10} {'compressed':>11} {'restored':>10} {'bad':>6} {'lost':>6} {'VmData, KiB':>14} "
+    def report_nics(self, half, end):
+        print(f"{'nic':5} {'frames sent':>12} {'received':>10} {'compressed':>11} {'restored':>10} {'bad':>6} {'lost':>6} {'VmData, KiB':>14} "
               f"{'VmRSS':>14} {'files':>8}")
         for rank in range(4):
-            card, wrong = check_frames(self.hosts, rank)
+            nic, wrong = check_frames(self.hosts, rank)
             self.wrong += wrong
-            lost = sum(value for key, value in card.items() if key.startswith("lost_frames"))
+            lost = sum(value for key, value in nic.items() if key.startswith("lost_frames"))
             pairs = "".join(f" {a:6}, {b:6}" for a, b in zip(half[rank][:2], end[rank][:2]))
-            print(f"{rank + 1:<5} {card['frames sent']:12} {card['frames received']:10} {card['coded_frames sent']:11} "
-                  f"{card['coded_frames received']:10} {card['bad_frames received']:6} {lost:6}{pairs} "
+            print(f"{rank + 1:<5} {nic['frames sent']:12} {nic['frames received']:10} {nic['coded_frames sent']:11} "
+                  f"{nic['coded_frames received']:10} {nic['bad_frames received']:6} {lost:6}{pairs} "
                   f"{half[rank][2]:3}, {end[rank][2]:3}")
             if half[rank][0] != end[rank][0] or half[rank][2] != end[rank][2]:
-                self.wrong.append(f"host {rank + 1}'s card has grown: {half[rank]}, then {end[rank]}")
+                self.wrong.append(f"host {rank + 1}'s nic has grown: {half[rank]}, then {end[rank]}")
         print()
 
 

@@ -2,7 +2,7 @@
 
     python_hook.py [steps=100] [batch=16] [goal=0.9] [rates=100mbit,1gbit] [hooks=NAME,NAME]
 
-Each process is a host of deploy/nic.sh, without cards: a network namespace of its own, whose line tc limits. The table has the
+Each process is a host of deploy/nic.sh, without NICs: a network namespace of its own, whose line tc limits. The table has the
 bytes that host 1's line carried both ways, CPU time of all processes, and the time to an accuracy of `goal` on 1,000 pictures of the
 test set; the time of measuring it, every 10 steps, is left out. It needs root, ip, tc, torch and the package fed; FED_MNIST_DIR
 names MNIST's folder. It ends with 77 where one is missing.

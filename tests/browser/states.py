@@ -138,7 +138,7 @@ def clusters():
     devices[1].update(name="west", computes_on="opencl:0 pthread-haswell-AMD EPYC 7R13 Processor")
     the = status(task(30, 50), open_round(31), rounds(30), [
         queued(3, "digits of the branch offices", "running", 30, 50, started_ms=NOW - 11 * MINUTE)], devices)
-    the["gangs"] = [
+    the["worker_groups"] = [
         gang(devices[0], [worker(k, compute_ms=21.4 if k != 2 else 40.0, computes_on=f"cuda:{k} NVIDIA H100 80GB HBM3") for k in range(4)]),
         gang(devices[1], [worker(0, phase="exchange", waits_for=1), worker(1, "dead", "backward"), worker(2, "slow", "forward", 88.0)],
              "worker 1 (host node-1, pid 4701) died at step 1203 in backward; 2 others wait for bucket 5", heard_ms=NOW - 14_000)]

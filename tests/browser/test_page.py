@@ -182,7 +182,7 @@ def look_clusters(b):
     check("west" in first_device(b) and "cluster" in first_device(b), "first is", first_device(b))
     rows = b.run("return [...document.querySelectorAll('.gang')].map(g => [g.previousSibling.innerText, g.innerText, "
                  "[...g.querySelectorAll('.gang tbody tr')].map(r => r.innerText)])")
-    check(len(rows) == 2, "gangs:", rows)
+    check(len(rows) == 2, "worker groups:", rows)
     (west, west_text, west_workers), (east, east_text, east_workers) = rows
     check("west" in west and "Heard 14 s ago." in west_text and "died at step 1203" in west_text, west, west_text)
     check(len(west_workers) == 3 and "dead" in west_workers[1] and "worker 1" in west_workers[0], west_workers)

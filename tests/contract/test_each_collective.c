@@ -6,11 +6,11 @@
 #include <math.h>
 #include <unistd.h>
 
-#include "card_link.h"
-#include "exchange_gang.h"
+#include "exchange_group.h"
 #include "faulty_link.h"
 #include "fed/rng.h"
 #include "fedcodec/codec.h"
+#include "nic_link.h"
 
 enum { MOST = 5 };
 
@@ -19,7 +19,7 @@ static unsigned each(void) {
     return FED_TEST_TRIES(1, 3);
 }
 
-static exchange_seat seat[LINK_GANG_RANKS], other[LINK_GANG_RANKS];
+static exchange_entry entry[LINK_GROUP_RANKS], other[LINK_GROUP_RANKS];
 
 /* Specs beside the collectives' names. */
 static const char *const more_specs[] = {"owners:aggregators=1", "owners:aggregators=2",
@@ -56,30 +56,30 @@ static const char *told(const exchange_run *run) {
     return text;
 }
 
-static void play(const exchange_run *run, exchange_seat *seats) {
-    exchange_gang_play(run, seats);
+static void play(const exchange_run *run, exchange_entry *entries) {
+    exchange_group_play(run, entries);
     for (uint32_t r = 0; r < run->size; r++) {
-        if (seats[r].status != FED_OK) {
-            fail_msg("%s: rank %u: %s", told(run), r, seats[r].err.text);
+        if (entries[r].status != FED_OK) {
+            fail_msg("%s: rank %u: %s", told(run), r, entries[r].err.text);
         }
     }
 }
 
-static void assert_same_bits(const exchange_run *run, const exchange_seat *a,
-                             const exchange_seat *b) {
+static void assert_same_bits(const exchange_run *run, const exchange_entry *a,
+                             const exchange_entry *b) {
     if (memcmp(a->sums, b->sums, run->steps * exchange_size() * sizeof *a->sums) != 0) {
         fail_msg("%s: rank %u has other bits than rank %u", told(run), a->place.rank,
                  b->place.rank);
     }
 }
 
-static void assert_sums(const exchange_run *run, const exchange_seat *seats) {
-    for (uint32_t r = 1; r < seats[0].workers; r++) {
-        assert_same_bits(run, &seats[r], &seats[0]);
+static void assert_sums(const exchange_run *run, const exchange_entry *entries) {
+    for (uint32_t r = 1; r < entries[0].workers; r++) {
+        assert_same_bits(run, &entries[r], &entries[0]);
     }
     for (uint32_t step = 0; step < run->steps; step++) {
         bool plain = run->plain_every > 0 && step % run->plain_every == run->plain_every - 1;
-        double error = exchange_error(&seats[0], step);
+        double error = exchange_error(&entries[0], step);
         if ((plain || (run->codec == NULL && run->nic == NULL)) && error > 3e-7) {
             fail_msg("%s, step %u: the sum of float32 is off by %g", told(run), step, error);
         }
@@ -98,15 +98,15 @@ static void check_sums(const feddc_link_vtable *link, const char *spec, const ch
                         .size = size,
                         .steps = 3,
                         .plain_every = 2};
-    play(&run, seat);
-    assert_sums(&run, seat);
+    play(&run, entry);
+    assert_sums(&run, entry);
     run.link = link;
     run.rough = true;
     play(&run, other);
     assert_sums(&run, other);
-    assert_same_bits(&run, &other[0], &seat[0]);
-    exchange_gang_clear(&run, seat);
-    exchange_gang_clear(&run, other);
+    assert_same_bits(&run, &other[0], &entry[0]);
+    exchange_group_clear(&run, entry);
+    exchange_group_clear(&run, other);
 }
 
 /* Each link, with steps put in ahead and tensors in any order, gives the bits of threads. */
@@ -115,7 +115,7 @@ static void all_ranks_and_links_have_the_same_bits(void) {
     const char *spec;
     uint32_t least;
     for (size_t l = 0; (link = feddc_link_at(l)) != NULL; l++) {
-        for (size_t k = 0; link_gang_fits(link) && (spec = spec_at(k, &least)) != NULL; k++) {
+        for (size_t k = 0; link_group_fits(link) && (spec = spec_at(k, &least)) != NULL; k++) {
             for (uint32_t size = least; size <= MOST; size++) {
                 check_sums(link, spec, NULL, size);
             }
@@ -146,50 +146,50 @@ static void the_order_of_events_does_not_matter(void) {
 
 enum { BOUND = 8 };
 
-/* Cards that round on the way give the bits of a gang that rounds itself, on each link; and all
- * ranks have the same bits where there is no card, too. Plain steps are exact. */
-static void check_cards(const feddc_link_vtable *link, const char *spec, uint32_t size) {
-    card_plan cards = {.inner = link, .e = BOUND};
+/* Cards that round on the way give the bits of a worker group that rounds itself, on each link; and
+ * all ranks have the same bits where there is no card, too. Plain steps are exact. */
+static void check_nics(const feddc_link_vtable *link, const char *spec, uint32_t size) {
+    nic_plan nics = {.inner = link, .e = BOUND};
     exchange_run run = {.link = feddc_link_named("threads"),
                         .collective = spec,
                         .nic = "inline:e=8",
                         .size = size,
                         .steps = 3,
                         .plain_every = 2};
-    play(&run, seat);
-    assert_sums(&run, seat);
-    assert_true(size == 1 || exchange_error(&seat[0], 0) > 1e-5);
+    play(&run, entry);
+    assert_sums(&run, entry);
+    assert_true(size == 1 || exchange_error(&entry[0], 0) > 1e-5);
     run.link = link;
     run.rough = true;
     play(&run, other);
     assert_sums(&run, other);
-    assert_same_bits(&run, &other[0], &seat[0]);
-    exchange_gang_clear(&run, other);
-    run.link = card_link(&cards);
+    assert_same_bits(&run, &other[0], &entry[0]);
+    exchange_group_clear(&run, other);
+    run.link = nic_link(&nics);
     run.nic = "packet:e=8";
     play(&run, other);
     assert_sums(&run, other);
-    assert_same_bits(&run, &other[0], &seat[0]);
-    assert_true(size == 1 || cards.rounded > 0);
-    assert_int_equal(cards.missed, 0);
-    exchange_gang_clear(&run, other);
+    assert_same_bits(&run, &other[0], &entry[0]);
+    assert_true(size == 1 || nics.rounded > 0);
+    assert_int_equal(nics.missed, 0);
+    exchange_group_clear(&run, other);
     if (strcmp(link->name, "tcp") == 0) {
         run.link = link;
         play(&run, other);
         assert_sums(&run, other);
-        exchange_gang_clear(&run, other);
+        exchange_group_clear(&run, other);
     }
-    exchange_gang_clear(&run, seat);
+    exchange_group_clear(&run, entry);
 }
 
-static void cards_give_the_bits_of_a_gang_that_rounds_itself(void) {
+static void nics_give_the_bits_of_a_worker_group_that_rounds_itself(void) {
     const feddc_link_vtable *link;
     const char *spec;
     uint32_t least;
     for (size_t l = 0; (link = feddc_link_at(l)) != NULL; l++) {
-        for (size_t k = 0; link_gang_fits(link) && (spec = spec_at(k, &least)) != NULL; k++) {
+        for (size_t k = 0; link_group_fits(link) && (spec = spec_at(k, &least)) != NULL; k++) {
             for (uint32_t size = least; size <= MOST; size++) {
-                check_cards(link, spec, size);
+                check_nics(link, spec, size);
             }
         }
     }
@@ -203,18 +203,18 @@ static void assert_nothing_is_lost(const exchange_run *run) {
     double *rest = calloc(n, sizeof *rest), worst = 0;
     float *grad = malloc(n * sizeof *grad);
     for (uint32_t r = 0; r < run->size; r++) {
-        for (uint32_t step = 0; step < run->steps && r < seat[0].workers; step++) {
+        for (uint32_t step = 0; step < run->steps && r < entry[0].workers; step++) {
             exchange_gradient(r, step, grad);
             for (size_t i = 0; i < n; i++) {
                 rest[i] += (double)grad[i];
             }
         }
-        for (size_t i = 0; i < seat[r].state_size; i++) {
-            rest[i % n] -= (double)seat[r].state[i];
+        for (size_t i = 0; i < entry[r].state_size; i++) {
+            rest[i % n] -= (double)entry[r].state[i];
         }
     }
     for (size_t i = 0; i < run->steps * n; i++) {
-        rest[i % n] -= (double)seat[0].sums[i];
+        rest[i % n] -= (double)entry[0].sums[i];
     }
     for (size_t i = 0; i < n; i++) {
         worst = fabs(rest[i]) > worst ? fabs(rest[i]) : worst;
@@ -242,10 +242,10 @@ static void what_codecs_leave_out_stays_in_residuals(void) {
                                     .size = size,
                                     .steps = 12,
                                     .plain_every = 5};
-                play(&run, seat);
-                assert_sums(&run, seat);
+                play(&run, entry);
+                assert_sums(&run, entry);
                 assert_nothing_is_lost(&run);
-                exchange_gang_clear(&run, seat);
+                exchange_group_clear(&run, entry);
             }
         }
     }
@@ -262,10 +262,10 @@ static void assert_refused(const char *spec, const char *codec, const char *pull
                         .nic = nic,
                         .size = 1,
                         .steps = 1};
-    exchange_gang_play(&run, seat);
-    assert_fed_status(seat[0].status, FED_EINVAL);
-    assert_fed_says(seat[0].err, words);
-    exchange_gang_clear(&run, seat);
+    exchange_group_play(&run, entry);
+    assert_fed_status(entry[0].status, FED_EINVAL);
+    assert_fed_says(entry[0].err, words);
+    exchange_group_clear(&run, entry);
 }
 
 static void what_does_not_fit_is_refused_with_the_reason(void) {
@@ -289,16 +289,16 @@ static void a_nan_ends_the_exchange_of_all(void) {
                             .size = 4,
                             .steps = 4,
                             .poisoned = true};
-        exchange_gang_play(&run, seat);
-        assert_fed_status(seat[1].status, FED_ENONFINITE);
-        assert_fed_says(seat[1].err, "rank 1's gradient of step 1");
+        exchange_group_play(&run, entry);
+        assert_fed_status(entry[1].status, FED_ENONFINITE);
+        assert_fed_says(entry[1].err, "rank 1's gradient of step 1");
         for (uint32_t r = 0; r < run.size; r++) {
-            assert_int_not_equal(seat[r].status, FED_OK);
+            assert_int_not_equal(entry[r].status, FED_OK);
             if (r != 1) {
-                assert_fed_says(seat[r].err, "rank ");
+                assert_fed_says(entry[r].err, "rank ");
             }
         }
-        exchange_gang_clear(&run, seat);
+        exchange_group_clear(&run, entry);
     }
 }
 
@@ -310,24 +310,24 @@ static bool lose_one(const char *spec, const char *codec, faulty_plan *plan) {
                         .size = 4,
                         .steps = 3,
                         .rough = true};
-    exchange_gang_play(&run, seat);
-    bool lost = seat[plan->victim].status != FED_OK;
+    exchange_group_play(&run, entry);
+    bool lost = entry[plan->victim].status != FED_OK;
     for (uint32_t r = 0; r < run.size; r++) {
-        bool whole = r >= seat[r].workers || seat[r].complete == run.steps;
-        if (seat[r].status == FED_OK && !whole) {
+        bool whole = r >= entry[r].workers || entry[r].complete == run.steps;
+        if (entry[r].status == FED_OK && !whole) {
             fail_msg("%s, lost at %d: rank %u has %u steps and no error", told(&run), (int)plan->at,
-                     r, seat[r].complete);
+                     r, entry[r].complete);
         }
-        for (uint32_t step = 0; codec == NULL && r < seat[r].workers && step < seat[r].complete;
+        for (uint32_t step = 0; codec == NULL && r < entry[r].workers && step < entry[r].complete;
              step++) {
-            double error = exchange_error(&seat[r], step);
+            double error = exchange_error(&entry[r], step);
             if (error > 3e-7) {
                 fail_msg("%s, lost at %d: rank %u, step %u is off by %g", told(&run), (int)plan->at,
                          r, step, error);
             }
         }
     }
-    exchange_gang_clear(&run, seat);
+    exchange_group_clear(&run, entry);
     return lost;
 }
 
@@ -350,7 +350,7 @@ static void a_lost_rank_ends_in_errors_and_never_in_a_hang(void) {
     uint32_t least;
     for (size_t l = 0; (link = feddc_link_at(l)) != NULL; l++) {
         uint64_t stride = strcmp(link->name, "threads") == 0 ? 3 * each() : 31 * each();
-        for (size_t k = 0; link_gang_fits(link) && (spec = spec_at(k, &least)) != NULL; k++) {
+        for (size_t k = 0; link_group_fits(link) && (spec = spec_at(k, &least)) != NULL; k++) {
             lose_at_each(link, spec, stride);
         }
     }
@@ -361,7 +361,7 @@ static void a_lost_rank_ends_in_errors_and_never_in_a_hang(void) {
 enum { WORDS = 24, WORD_BYTES = 5000 };
 
 /* Rank 1 sends heads and bytes that a seed decides, waits until nothing comes, and leaves. */
-static void babble(exchange_seat *peer, uint64_t seed) {
+static void babble(exchange_entry *peer, uint64_t seed) {
     static const uint8_t bytes[WORD_BYTES] = {1, 0, 0, 0, 7, 3};
     const feddc_link_vtable *link = peer->run->link;
     void *self = NULL;
@@ -393,7 +393,7 @@ static void babble(exchange_seat *peer, uint64_t seed) {
 static uint64_t babble_seed;
 
 static void play_or_babble(void *arg) {
-    exchange_seat *one = arg;
+    exchange_entry *one = arg;
     if (one->place.rank == 0) {
         exchange_play(one);
     } else {
@@ -412,18 +412,18 @@ static void a_peer_that_sends_anything_ends_in_an_error(void) {
                                 .codec = codecs[babble_seed % 4],
                                 .size = 2,
                                 .steps = 3};
-            link_gang gang;
-            link_gang_open(&gang, run.link, 2);
+            link_group group;
+            link_group_open(&group, run.link, 2);
             for (uint32_t r = 0; r < 2; r++) {
-                seat[r] = (exchange_seat){.run = &run, .place = gang.place[r]};
+                entry[r] = (exchange_entry){.run = &run, .place = group.place[r]};
             }
-            link_gang_run(2, play_or_babble, seat, sizeof seat[0]);
-            link_gang_close(&gang);
-            if (seat[0].status != FED_EFORMAT && seat[0].status != FED_EIO) {
-                fail_msg("%s, seed %d: %s", told(&run), (int)babble_seed, seat[0].err.text);
+            link_group_run(2, play_or_babble, entry, sizeof entry[0]);
+            link_group_close(&group);
+            if (entry[0].status != FED_EFORMAT && entry[0].status != FED_EIO) {
+                fail_msg("%s, seed %d: %s", told(&run), (int)babble_seed, entry[0].err.text);
             }
-            assert_fed_says(seat[0].err, "rank 1");
-            exchange_gang_clear(&run, seat);
+            assert_fed_says(entry[0].err, "rank 1");
+            exchange_group_clear(&run, entry);
         }
     }
 }
@@ -433,7 +433,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         fed_unit_test(all_ranks_and_links_have_the_same_bits),
         fed_unit_test(the_order_of_events_does_not_matter),
-        fed_unit_test(cards_give_the_bits_of_a_gang_that_rounds_itself),
+        fed_unit_test(nics_give_the_bits_of_a_worker_group_that_rounds_itself),
         fed_unit_test(what_codecs_leave_out_stays_in_residuals),
         fed_unit_test(what_does_not_fit_is_refused_with_the_reason),
         fed_unit_test(a_nan_ends_the_exchange_of_all),

@@ -6,32 +6,32 @@
 
 #include "faulty_link.h"
 #include "link_case.h"
-#include "link_gang.h"
+#include "link_group.h"
 
 static const link_case *playing;
 
-static void play(void *seat) {
-    link_case_run(playing, seat);
+static void play(void *entry) {
+    link_case_run(playing, entry);
 }
 
 static void check(const feddc_link_vtable *link, const link_case *one, uint32_t size) {
-    link_gang gang;
-    link_seat seat[LINK_GANG_RANKS];
-    link_gang_open(&gang, link, size);
+    link_group group;
+    link_entry entry[LINK_GROUP_RANKS];
+    link_group_open(&group, link, size);
     for (uint32_t r = 0; r < size; r++) {
-        seat[r] = (link_seat){.link = link, .place = gang.place[r]};
+        entry[r] = (link_entry){.link = link, .place = group.place[r]};
     }
     playing = one;
-    link_gang_run(size, play, seat, sizeof seat[0]);
-    link_gang_close(&gang);
+    link_group_run(size, play, entry, sizeof entry[0]);
+    link_group_close(&group);
     for (uint32_t r = 0; r < size; r++) {
-        if (seat[r].fault[0] != 0) {
+        if (entry[r].fault[0] != 0) {
             print_error("link %s, \"%s\": rank %u of %u: %s\n", link->name, one->name, r, size,
-                        seat[r].fault);
+                        entry[r].fault);
         }
     }
     for (uint32_t r = 0; r < size; r++) {
-        assert_string_equal(seat[r].fault, "");
+        assert_string_equal(entry[r].fault, "");
     }
 }
 
@@ -40,7 +40,7 @@ static void each_link_keeps_each_promise(void) {
     const feddc_link_vtable *link;
     const link_case *one;
     for (size_t l = 0; (link = feddc_link_at(l)) != NULL; l++) {
-        for (size_t k = 0; link_gang_fits(link) && (one = link_case_at(k)) != NULL; k++) {
+        for (size_t k = 0; link_group_fits(link) && (one = link_case_at(k)) != NULL; k++) {
             for (uint32_t size = one->abrupt ? 2 : 1; size <= 5; size++) {
                 check(link, one, size);
             }
@@ -53,7 +53,7 @@ static void a_link_whose_events_are_late_and_mixed_is_a_link(void) {
     const feddc_link_vtable *link;
     const link_case *one;
     for (size_t l = 0; (link = feddc_link_at(l)) != NULL; l++) {
-        for (size_t k = 0; link_gang_fits(link) && (one = link_case_at(k)) != NULL; k++) {
+        for (size_t k = 0; link_group_fits(link) && (one = link_case_at(k)) != NULL; k++) {
             faulty_plan plan = {.inner = link, .delay_us = 50, .mix = 7, .seed = k};
             check(faulty_link(&plan), one, 4);
         }
@@ -61,7 +61,7 @@ static void a_link_whose_events_are_late_and_mixed_is_a_link(void) {
 }
 
 typedef struct chatter {
-    link_seat seat;
+    link_entry entry;
     fed_error err;
     bool told; /* that rank 1 is gone */
 } chatter;
@@ -69,37 +69,37 @@ typedef struct chatter {
 /* Each rank sends to the next one whenever something came, until its link breaks or one goes. */
 static void chat(void *arg) {
     chatter *c = arg;
-    const feddc_link_vtable *link = c->seat.link;
+    const feddc_link_vtable *link = c->entry.link;
     feddc_event event = {.kind = FEDDC_SENT};
-    fed_status status = link->open(&c->seat.place, &c->seat.self, &c->err);
+    fed_status status = link->open(&c->entry.place, &c->entry.self, &c->err);
     if (status != FED_OK) {
         return;
     }
     for (int k = 0; status == FED_OK && event.kind != FEDDC_GONE && k < 100000; k++) {
-        uint32_t next = (c->seat.place.rank + 1) % c->seat.place.size;
+        uint32_t next = (c->entry.place.rank + 1) % c->entry.place.size;
         if (event.kind == FEDDC_SENT) {
-            status = link->send(c->seat.self, next, &(feddc_head){0}, "word", 4, 0, &c->err);
+            status = link->send(c->entry.self, next, &(feddc_head){0}, "word", 4, 0, &c->err);
         }
-        status = status == FED_OK ? link->wait(c->seat.self, 20000, &event, &c->err) : status;
+        status = status == FED_OK ? link->wait(c->entry.self, 20000, &event, &c->err) : status;
         if (status == FED_OK && event.kind == FEDDC_ARRIVED) {
-            link->release(c->seat.self, &event);
+            link->release(c->entry.self, &event);
         }
     }
     c->told = event.kind == FEDDC_GONE && event.peer == 1 && !event.orderly;
-    link->close(c->seat.self, true);
+    link->close(c->entry.self, true);
 }
 
 static void a_rank_is_lost_at_the_kth_event(void) {
     for (uint64_t at = 1; at < 20; at += 6) {
-        link_gang gang;
+        link_group group;
         chatter c[3] = {0};
         faulty_plan plan = {.inner = feddc_link_named("threads"), .victim = 1, .at = at};
-        link_gang_open(&gang, plan.inner, 3);
+        link_group_open(&group, plan.inner, 3);
         for (uint32_t r = 0; r < 3; r++) {
-            c[r].seat = (link_seat){.link = faulty_link(&plan), .place = gang.place[r]};
+            c[r].entry = (link_entry){.link = faulty_link(&plan), .place = group.place[r]};
         }
-        link_gang_run(3, chat, c, sizeof c[0]);
-        link_gang_close(&gang);
+        link_group_run(3, chat, c, sizeof c[0]);
+        link_group_close(&group);
         assert_int_equal(plan.events[1], at);
         assert_fed_says(c[1].err, "lost rank 1");
         assert_true(c[0].told || c[2].told);
@@ -109,18 +109,18 @@ static void a_rank_is_lost_at_the_kth_event(void) {
 static void a_rank_that_does_not_come_is_named(void) {
     const feddc_link_vtable *link;
     for (size_t l = 0; (link = feddc_link_at(l)) != NULL; l++) {
-        if (link_gang_fits(link)) {
-            link_gang gang;
+        if (link_group_fits(link)) {
+            link_group group;
             void *self = NULL;
             fed_error err = {0};
-            link_gang_open(&gang, link, 2);
-            gang.place[0].patience_ms = 50;
-            assert_fed_fails(link->open(&gang.place[0], &self, &err), FED_EBUSY, "rank 1");
+            link_group_open(&group, link, 2);
+            group.place[0].patience_ms = 50;
+            assert_fed_fails(link->open(&group.place[0], &self, &err), FED_EBUSY, "rank 1");
             assert_null(self);
-            if (gang.place[1].listener >= 0) {
-                close(gang.place[1].listener);
+            if (group.place[1].listener >= 0) {
+                close(group.place[1].listener);
             }
-            link_gang_close(&gang);
+            link_group_close(&group);
         }
     }
 }

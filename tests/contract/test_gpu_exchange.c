@@ -1,16 +1,16 @@
-/* Each collective on a GPU: all ranks have the bits of a gang on the host. Skipped where no device
- * can be used; FED_TEST_DEVICE names one. */
+/* Each collective on a GPU: all ranks have the bits of a worker group on the host. Skipped where no
+ * device can be used; FED_TEST_DEVICE names one. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <dlfcn.h>
 
-#include "exchange_gang.h"
+#include "exchange_group.h"
 #include "fed_test.h"
 #include "fed_test_gpu.h"
 #include "fedcodec/codec.h"
 #include "fedcodec/gpu_codecs.h"
 
 static fed_gpu *gpu;
-static exchange_seat seat[LINK_GANG_RANKS], other[LINK_GANG_RANKS];
+static exchange_entry entry[LINK_GROUP_RANKS], other[LINK_GROUP_RANKS];
 
 static const char *const collectives[] = {"gather", "owners", "owners:aggregators=1", "ring",
                                           "tree:group=2"};
@@ -23,11 +23,11 @@ static const char *told(const exchange_run *run) {
     return text;
 }
 
-static void play(const exchange_run *run, exchange_seat *seats) {
-    exchange_gang_play(run, seats);
+static void play(const exchange_run *run, exchange_entry *entries) {
+    exchange_group_play(run, entries);
     for (uint32_t r = 0; r < run->size; r++) {
-        if (seats[r].status != FED_OK) {
-            fail_msg("%s: rank %u: %s", told(run), r, seats[r].err.text);
+        if (entries[r].status != FED_OK) {
+            fail_msg("%s: rank %u: %s", told(run), r, entries[r].err.text);
         }
     }
 }
@@ -35,12 +35,12 @@ static void play(const exchange_run *run, exchange_seat *seats) {
 /* Sums of all ranks, and what each keeps in its residuals. */
 static void assert_same(const exchange_run *run) {
     for (uint32_t r = 0; r < run->size; r++) {
-        const size_t size = run->steps * exchange_size() * sizeof *seat[r].sums;
-        if (r < seat[0].workers && memcmp(seat[r].sums, other[0].sums, size) != 0) {
+        const size_t size = run->steps * exchange_size() * sizeof *entry[r].sums;
+        if (r < entry[0].workers && memcmp(entry[r].sums, other[0].sums, size) != 0) {
             fail_msg("%s: rank %u has other sums than the host's", told(run), r);
         }
-        assert_int_equal(seat[r].state_size, other[r].state_size);
-        if (memcmp(seat[r].state, other[r].state, seat[r].state_size * sizeof *seat[r].state) !=
+        assert_int_equal(entry[r].state_size, other[r].state_size);
+        if (memcmp(entry[r].state, other[r].state, entry[r].state_size * sizeof *entry[r].state) !=
             0) {
             fail_msg("%s: rank %u has other residuals than the host's", told(run), r);
         }
@@ -59,10 +59,10 @@ static void check(const char *collective, const char *codec, uint32_t size, bool
     run.gpu = gpu;
     run.mixed = mixed;
     run.rough = size == 3;
-    play(&run, seat);
+    play(&run, entry);
     assert_same(&run);
-    exchange_gang_clear(&run, seat);
-    exchange_gang_clear(&run, other);
+    exchange_group_clear(&run, entry);
+    exchange_group_clear(&run, other);
 }
 
 static bool takes(const char *collective, const char *codec) {
@@ -83,7 +83,7 @@ static void all_ranks_have_the_bits_of_the_host(void) {
     }
 }
 
-static void ranks_with_and_without_a_gpu_share_a_gang(void) {
+static void ranks_with_and_without_a_gpu_share_a_worker_group(void) {
     for (size_t k = 0; k < COLLECTIVES; k++) {
         check(collectives[k], NULL, 4, true);
         check(collectives[k], "twobit", 4, true);
@@ -123,11 +123,11 @@ static void a_nan_on_a_gpu_ends_the_exchange_of_all(void) {
                             .steps = 4,
                             .poisoned = true,
                             .gpu = gpu};
-        exchange_gang_play(&run, seat);
-        assert_fed_status(seat[1].status, FED_ENONFINITE);
-        assert_fed_says(seat[1].err, "rank 1's gradient of step 1");
-        assert_int_not_equal(seat[0].status, FED_OK);
-        exchange_gang_clear(&run, seat);
+        exchange_group_play(&run, entry);
+        assert_fed_status(entry[1].status, FED_ENONFINITE);
+        assert_fed_says(entry[1].err, "rank 1's gradient of step 1");
+        assert_int_not_equal(entry[0].status, FED_OK);
+        exchange_group_clear(&run, entry);
     }
 }
 
@@ -152,38 +152,38 @@ static exchange_run nccl_run(const char *codec, uint32_t size) {
 static void nccl_of_float32_has_the_bits_of_its_sum(void) {
     for (uint32_t size = 1; has_nccl() && size <= 4; size++) {
         exchange_run run = nccl_run(NULL, size), host = run;
-        play(&run, seat);
+        play(&run, entry);
         host.gpu = NULL;
         host.collective = "gather";
         play(&host, other);
         assert_same(&run);
-        exchange_gang_clear(&run, seat);
-        exchange_gang_clear(&run, other);
+        exchange_group_clear(&run, entry);
+        exchange_group_clear(&run, other);
     }
 }
 
 static void nccl_of_bfloat16_rounds_and_all_ranks_have_the_same_bits(void) {
     for (uint32_t size = 2; has_nccl() && size <= 3; size++) {
         const exchange_run run = nccl_run("bfloat16", size);
-        play(&run, seat);
+        play(&run, entry);
         for (uint32_t r = 1; r < size; r++) {
-            assert_memory_equal(seat[r].sums, seat[0].sums,
+            assert_memory_equal(entry[r].sums, entry[0].sums,
                                 run.steps * exchange_size() * sizeof(float));
         }
-        assert_true(exchange_error(&seat[0], 0) > 1e-4);
-        assert_true(exchange_error(&seat[0], 0) < 1.0 / 64);
-        assert_true(exchange_error(&seat[0], 2) < 3e-7); /* plain */
-        exchange_gang_clear(&run, seat);
+        assert_true(exchange_error(&entry[0], 0) > 1e-4);
+        assert_true(exchange_error(&entry[0], 0) < 1.0 / 64);
+        assert_true(exchange_error(&entry[0], 2) < 3e-7); /* plain */
+        exchange_group_clear(&run, entry);
     }
 }
 
 static void assert_all_fail(const exchange_run *run, uint32_t who, const char *words) {
-    exchange_gang_play(run, seat);
-    assert_fed_says(seat[who].err, words);
+    exchange_group_play(run, entry);
+    assert_fed_says(entry[who].err, words);
     for (uint32_t r = 0; r < run->size; r++) {
-        assert_int_not_equal(seat[r].status, FED_OK);
+        assert_int_not_equal(entry[r].status, FED_OK);
     }
-    exchange_gang_clear(run, seat);
+    exchange_group_clear(run, entry);
 }
 
 static void what_nccl_does_not_take_is_said(void) {
@@ -208,12 +208,12 @@ static void a_failure_of_nccl_ends_the_exchange_of_all(void) {
         char plan[60];
         (void)snprintf(plan, sizeof plan, "%s=3", calls[k]);
         assert_int_equal(setenv("FED_FAKE_CUDA", plan, 1), 0);
-        exchange_gang_play(&run, seat);
+        exchange_group_play(&run, entry);
         assert_int_equal(unsetenv("FED_FAKE_CUDA"), 0);
         for (uint32_t r = 0; r < run.size; r++) {
-            assert_fed_status(seat[r].status, FED_EIO);
+            assert_fed_status(entry[r].status, FED_EIO);
         }
-        exchange_gang_clear(&run, seat);
+        exchange_group_clear(&run, entry);
     }
     exchange_run run = nccl_run("bfloat16", 3);
     run.poisoned = true;
@@ -239,7 +239,7 @@ int main(void) {
     }
     const struct CMUnitTest tests[] = {
         fed_unit_test(all_ranks_have_the_bits_of_the_host),
-        fed_unit_test(ranks_with_and_without_a_gpu_share_a_gang),
+        fed_unit_test(ranks_with_and_without_a_gpu_share_a_worker_group),
         fed_unit_test(what_a_gpu_does_not_take_is_said),
         fed_unit_test(a_nan_on_a_gpu_ends_the_exchange_of_all),
         fed_unit_test(nccl_of_float32_has_the_bits_of_its_sum),

@@ -84,15 +84,15 @@ static int play_as_a_rank(void) {
     return EXIT_SUCCESS;
 }
 
-typedef struct seat {
+typedef struct entry {
     feddc_place place;
     const char *collective, *codec;
     char line[LINE];
     pthread_t thread;
-} seat;
+} entry;
 
 static void *play_as_a_thread(void *arg) {
-    seat *s = arg;
+    entry *s = arg;
     play(feddc_link_named("threads"), &s->place, s->collective, s->codec, s->line);
     return NULL;
 }
@@ -101,26 +101,27 @@ static char said[LINE * LINES];
 
 /** Three threads do what the processes did, and each must have said the same. */
 static void check(const char *collective, const char *codec) {
-    seat seats[RANKS];
+    entry entries[RANKS];
     struct feddc_hub *hub = feddc_hub_new(RANKS);
     assert_non_null(hub);
     for (uint32_t r = 0; r < RANKS; r++) {
-        seats[r] = (seat){.place = {.rank = r, .size = RANKS, .hub = hub, .listener = -1},
-                          .collective = collective,
-                          .codec = codec};
-        assert_int_equal(pthread_create(&seats[r].thread, NULL, play_as_a_thread, &seats[r]), 0);
+        entries[r] = (entry){.place = {.rank = r, .size = RANKS, .hub = hub, .listener = -1},
+                             .collective = collective,
+                             .codec = codec};
+        assert_int_equal(pthread_create(&entries[r].thread, NULL, play_as_a_thread, &entries[r]),
+                         0);
     }
     for (uint32_t r = 0; r < RANKS; r++) {
-        pthread_join(seats[r].thread, NULL);
+        pthread_join(entries[r].thread, NULL);
     }
     feddc_hub_free(hub);
     for (uint32_t r = 0; r < RANKS; r++) {
-        if (strstr(said, seats[r].line) == NULL) {
-            fail_msg("the thread says \"%s\", and no rank of MPI does", seats[r].line);
+        if (strstr(said, entries[r].line) == NULL) {
+            fail_msg("the thread says \"%s\", and no rank of MPI does", entries[r].line);
         }
     }
     /* rank 0 and 1 are workers in each of them: their replicas stay equal */
-    assert_string_equal(strstr(seats[0].line, ": "), strstr(seats[1].line, ": "));
+    assert_string_equal(strstr(entries[0].line, ": "), strstr(entries[1].line, ": "));
 }
 
 static void mpi_sums_to_the_bits_of_threads(void) {

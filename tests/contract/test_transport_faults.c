@@ -76,13 +76,13 @@ static int teardown(void **state) {
     fed_tls_open(&(w)->server, &(fed_tls_options){.who = &(w)->who, .scripts = {__VA_ARGS__}})
 
 #define HEAR                                                                                       \
-    { FED_HEAR, NULL, 0 }
-#define HEAR_BODY                                                                                  \
-    { FED_HEAR_BODY, NULL, 0 }
+    { FED_RECEIVE, NULL, 0 }
+#define RECEIVE_BODY                                                                               \
+    { FED_RECEIVE_BODY, NULL, 0 }
 #define SAY(text)                                                                                  \
-    { FED_SAY, text, 0 }
+    { FED_SEND, text, 0 }
 #define BYTES(size)                                                                                \
-    { FED_SAY_BYTES, NULL, size }
+    { FED_SEND_BYTES, NULL, size }
 #define WAIT(ms)                                                                                   \
     { FED_WAIT, NULL, ms }
 #define DRAIN                                                                                      \
@@ -178,7 +178,7 @@ static void bodies_of_all_sizes_arrive(void **state) {
     static const size_t sizes[] = {0, 1, 16383, 16384, 16385, 65535, 65536, 3 * MB};
     for (size_t k = 0; k < sizeof sizes / sizeof sizes[0]; k++) {
         for (int in_memory = 0; in_memory < 2; in_memory++) {
-            play(w, SCRIPT(HEAR, SAY("HTTP/1.1 100 Continue\r\n\r\n"), HEAR_BODY, OK_HELLO));
+            play(w, SCRIPT(HEAR, SAY("HTTP/1.1 100 Continue\r\n\r\n"), RECEIVE_BODY, OK_HELLO));
             assert_fed_ok(post(w, sizes[k], in_memory != 0));
             assert_hello(w);
             assert_int_equal(w->server.body_bytes, sizes[k]);
@@ -280,7 +280,7 @@ static void who_asks_is_said(void **state) {
 
 static void leave_to_send_may_be_missing(void **state) {
     world *w = *state;
-    play(w, SCRIPT(HEAR, HEAR_BODY, OK_HELLO));
+    play(w, SCRIPT(HEAR, RECEIVE_BODY, OK_HELLO));
     assert_fed_ok(post(w, MB, false));
     assert_hello(w);
     assert_int_equal(w->server.odd_bytes, 0);
@@ -301,7 +301,7 @@ static void leave_to_send_may_be_refused(void **state) {
 static void an_answer_may_come_while_the_body_is_sent(void **state) {
     world *w = *state;
     play(w,
-         SCRIPT(HEAR, SAY("HTTP/1.1 100 Continue\r\n\r\n"), {FED_HEAR_BODY, NULL, 100000},
+         SCRIPT(HEAR, SAY("HTTP/1.1 100 Continue\r\n\r\n"), {FED_RECEIVE_BODY, NULL, 100000},
                 SAY("HTTP/1.1 413 Too much\r\nContent-Length: 2\r\n"
                     "Connection: close\r\n\r\nno"),
                 DRAIN),
@@ -320,7 +320,7 @@ static void a_kept_connection_that_was_closed_is_replaced(void **state) {
     static const fed_step bye[] = {HEAR, OK_HELLO, {FED_END, NULL, 0}};
     static const fed_step cut[] = {HEAR, OK_HELLO, CUT};
     static const size_t sizes[] = {0, 1000, 65535, MB};
-    const fed_step *whole = SCRIPT(HEAR, HEAR_BODY, OK_HELLO);
+    const fed_step *whole = SCRIPT(HEAR, RECEIVE_BODY, OK_HELLO);
     for (size_t k = 0; k < 2 * sizeof sizes / sizeof sizes[0]; k++) {
         play(w, k % 2 == 0 ? bye : cut, whole);
         const uint64_t before = traffic(w).connections;

@@ -96,7 +96,7 @@ static void an_answer_arrives_with_its_status(void **state) {
     assert_non_null(memchr(w->answer.data, '{', w->answer.len));
 }
 
-static void a_wish_to_be_asked_later_is_passed_on(void **state) {
+static void a_request_to_be_asked_later_is_passed_on(void **state) {
     world *w = *state;
     char url[64];
     uint32_t retry_after_s = 0;
@@ -408,7 +408,7 @@ static void a_refused_certificate_is_told_from_bad_luck(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         test(an_answer_arrives_with_its_status),
-        test(a_wish_to_be_asked_later_is_passed_on),
+        test(a_request_to_be_asked_later_is_passed_on),
         test(requests_share_a_connection),
         test(no_byte_is_sent_that_says_nothing),
         test(a_coordinator_that_comes_back_is_reached_without_an_error),

@@ -100,13 +100,13 @@ start_nginx
 add_task
 all_devices
 all_end
-[ "$(metric fed_downloads_elsewhere_total)" = 0 ] || die "a task without a cache has named one"
+[ "$(metric fed_cache_downloads_total)" = 0 ] || die "a task without a cache has named one"
 
 add_task "http://127.0.0.1:$plain/v1/blob/"
 all_devices
 all_end
 [ "$(digest 1)" = "$(digest 2)" ] || die "the model differs from that of a run without a cache"
-named=$(metric fed_downloads_elsewhere_total)
+named=$(metric fed_cache_downloads_total)
 [ "$named" -ge $((devices * rounds)) ] || die "only $named downloads were named to devices"
 [ "$(names)" = $((rounds + 1)) ] || die "a snapshot and $rounds deltas are $(names) names"
 [ "$(misses)" = "$(names)" ] || die "of $(names) names the front was asked $(misses) times"
@@ -139,9 +139,9 @@ echo "nginx: where nobody trusts its CA, the coordinator serves"
 rm "$work"/device*.log
 rounds=40
 add_task "http://127.0.0.1:$plain/v1/blob/"
-before=$(metric fed_downloads_elsewhere_total)
+before=$(metric fed_cache_downloads_total)
 all_devices
-named_again() { [ "$(metric fed_downloads_elsewhere_total)" -ge $((before + 2 * devices)) ]; }
+named_again() { [ "$(metric fed_cache_downloads_total)" -ge $((before + 2 * devices)) ]; }
 await named_again
 kill -9 "$nginx"
 all_end

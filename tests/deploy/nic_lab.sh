@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# deploy/nic.sh trains over four hosts with cards, to the digest of one process, and leaves nothing behind.
+# deploy/nic.sh trains over four hosts with NICs, to the digest of one process, and leaves nothing behind.
 #   nic_lab.sh SOURCE BIN     exits with 77 where there is no root, no /dev/net/tun or no MNIST (FED_MNIST_DIR)
 # SPDX-License-Identifier: Apache-2.0
 set -euo pipefail
@@ -16,4 +16,4 @@ said=$("$1/deploy/nic.sh" train 1gbit 20)
 echo "$said"
 grep -q "the digests are the same" <<<"$said"
 ratio=$(awk '/^host 1 sent/ { print $6 }' <<<"$said")
-awk -v ratio="$ratio" 'BEGIN { exit !(ratio > 2) }' || { echo "the cards saved only a part of $ratio"; exit 1; }
+awk -v ratio="$ratio" 'BEGIN { exit !(ratio > 2) }' || { echo "the NICs saved only a part of $ratio"; exit 1; }

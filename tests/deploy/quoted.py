@@ -120,7 +120,7 @@ class Reader:
         return self.run(words)
 
     def fedworker(self, words):
-        """A gang of this machine is run; of one that meets others the options are checked."""
+        """A worker group of this machine is run; of one that meets others the options are checked."""
         alone = words[1:2] in (["train"], ["predict"]) and not {"--listen", "--join", "--server"} & set(words)
         return self.fedtrain(words) if alone else self.check_options(words)
 

@@ -371,8 +371,8 @@ static void refused(const char *words, size_t len) {
     for (int k = 0; k < 2; k++) {
         char heard[HEARD] = "";
         CURL *curl = fed_curl_raw(&w.ca, who[k], ports[k]);
-        if (fed_curl_say_bytes(curl, words, len)) {
-            fed_curl_hear_for(curl, "\r\n\r\n", heard, sizeof heard, PATIENCE_MS);
+        if (fed_curl_send_bytes(curl, words, len)) {
+            fed_curl_receive_for(curl, "\r\n\r\n", heard, sizeof heard, PATIENCE_MS);
         }
         if (strstr(heard, "HTTP/1.1 2") == heard || strstr(heard, "PRIVATE KEY") != NULL ||
             strstr(heard, "root:") != NULL) {
@@ -497,7 +497,7 @@ static void noise_is_refused(void **state) {
             words[fed_rng_below(&w.rng, sizeof words - 5)] = (char)fed_rng_u32(&w.rng);
         }
         CURL *curl = fed_curl_raw(&w.ca, NULL, w.coordinator.front_port);
-        (void)fed_curl_say_bytes(curl, words, sizeof words - 1);
+        (void)fed_curl_send_bytes(curl, words, sizeof words - 1);
         curl_easy_cleanup(curl);
         w.tried++;
     }
@@ -516,8 +516,8 @@ static void garbage_behind_good_requests_ends_the_connection(void **state) {
             fed_write_u8(&words, (uint8_t)fed_rng_u32(&w.rng));
         }
         CURL *curl = fed_curl_raw(&w.ca, &w.honest, w.coordinator.devices_port);
-        (void)fed_curl_say_bytes(curl, words.data, words.len);
-        fed_curl_hear(curl, "HTTP/1.1 404", heard, sizeof heard);
+        (void)fed_curl_send_bytes(curl, words.data, words.len);
+        fed_curl_receive(curl, "HTTP/1.1 404", heard, sizeof heard);
         curl_easy_cleanup(curl);
         fed_writer_free(&words);
         w.tried += 101;
@@ -557,17 +557,18 @@ static void the_slow_hold_up_nobody(void **state) {
         hellos[k] = fed_dial(port);
         assert_int_equal(send(hellos[k], "\x16\x03\x01", 3, MSG_NOSIGNAL), 3);
         heads[k] = fed_curl_raw(&w.ca, who, port);
-        fed_curl_say(heads[k], "GET / HTTP/1.1\r\nHost: x\r\nX-Slow: ");
+        fed_curl_send(heads[k], "GET / HTTP/1.1\r\nHost: x\r\nX-Slow: ");
         bodies[k] = fed_curl_raw(&w.ca, who, port);
-        fed_curl_say(bodies[k],
-                     front ? "POST /v1/enrol HTTP/1.1\r\nHost: x\r\nContent-Length: 500\r\n\r\nx"
-                           : "POST /v1/checkin HTTP/1.1\r\nHost: x\r\nContent-Length: 60\r\n\r\nx");
+        fed_curl_send(bodies[k],
+                      front
+                          ? "POST /v1/enrol HTTP/1.1\r\nHost: x\r\nContent-Length: 500\r\n\r\nx"
+                          : "POST /v1/checkin HTTP/1.1\r\nHost: x\r\nContent-Length: 60\r\n\r\nx");
         w.tried += 3;
     }
     for (int turn = 0; turn < (w.scale > 1 ? 70 : 3); turn++) {
         for (int k = 0; k < SLOW; k++) {
             (void)send(hellos[k], "\x01", 1, MSG_NOSIGNAL);
-            (void)fed_curl_say_bytes(heads[k], "a", 1);
+            (void)fed_curl_send_bytes(heads[k], "a", 1);
         }
         assert_int_equal(still_well(NULL), 0);
         fed_sleep_ms(w.scale > 1 ? 1000 : 20);

@@ -134,13 +134,13 @@ static const char *text(const json_t *object, const char *key) {
     return found != NULL ? found : "";
 }
 
-/* The gang over this link; NULL: it is not told yet. */
-static const json_t *gang_over(const json_t *root, const char *link) {
+/* The worker group over this link; NULL: it is not told yet. */
+static const json_t *worker_group_over(const json_t *root, const char *link) {
     size_t k = 0;
-    const json_t *gang = NULL;
-    json_array_foreach(json_object_get(root, "gangs"), k, gang) {
-        if (strcmp(text(gang, "link"), link) == 0) {
-            return gang;
+    const json_t *group = NULL;
+    json_array_foreach(json_object_get(root, "worker_groups"), k, group) {
+        if (strcmp(text(group, "link"), link) == 0) {
+            return group;
         }
     }
     return NULL;
@@ -170,13 +170,14 @@ static bool is_finished(const json_t *root) {
            json_is_number(json_object_get(last, "accuracy"));
 }
 
-static void check_gang(const json_t *root, const char *link, const char *codec, size_t size) {
-    const json_t *gang = gang_over(root, link);
-    assert_non_null(gang);
-    assert_int_equal(integer(gang, "size"), size);
-    assert_string_equal(text(gang, "codec"), codec);
-    assert_string_equal(text(gang, "verdict"), "");
-    const json_t *workers = json_object_get(gang, "workers");
+static void check_worker_group(const json_t *root, const char *link, const char *codec,
+                               size_t size) {
+    const json_t *group = worker_group_over(root, link);
+    assert_non_null(group);
+    assert_int_equal(integer(group, "size"), size);
+    assert_string_equal(text(group, "codec"), codec);
+    assert_string_equal(text(group, "verdict"), "");
+    const json_t *workers = json_object_get(group, "workers");
     assert_int_equal(json_array_size(workers), size);
     for (size_t k = 0; k < size; k++) {
         assert_int_equal(integer(json_array_get(workers, k), "rank"), k);
@@ -205,8 +206,8 @@ static void one_model_is_trained_by_clusters_and_phones(void **state) {
     const double last = accuracy_of(json_array_get(rounds, 0));
     assert_true(last > 0.9);
     assert_true(last > first);
-    check_gang(root, "threads", "float32", 2);
-    check_gang(root, "tcp", "int8", 3);
+    check_worker_group(root, "threads", "float32", 2);
+    check_worker_group(root, "tcp", "int8", 3);
     json_decref(root);
 }
 
@@ -231,13 +232,13 @@ static void ranks_that_mpirun_has_started_are_one_device(void **state) {
     json_t *root = status(w);
     assert_string_equal(text(json_object_get(root, "task"), "state"), "finished");
     assert_int_equal(integer(json_object_get(root, "task"), "version"), 2);
-    check_gang(root, "mpi", "int8", 3);
+    check_worker_group(root, "mpi", "int8", 3);
     json_decref(root);
 }
 
-/* The worker of the gang over tcp. */
+/* The worker of the worker group over tcp. */
 static const json_t *worker_of(const json_t *root, size_t rank) {
-    return json_array_get(json_object_get(gang_over(root, "tcp"), "workers"), rank);
+    return json_array_get(json_object_get(worker_group_over(root, "tcp"), "workers"), rank);
 }
 
 static bool is_well(const json_t *worker) {
@@ -248,7 +249,7 @@ static json_int_t long_task; /* its number */
 
 /* All three are at work in the long task. */
 static bool three_work(const json_t *root) {
-    bool all = integer(gang_over(root, "tcp"), "task") == long_task;
+    bool all = integer(worker_group_over(root, "tcp"), "task") == long_task;
     for (size_t k = 0; k < 3 && all; k++) {
         const json_t *worker = worker_of(root, k);
         all = is_well(worker) && integer(worker, "pid") > 0 && integer(worker, "step") > 0;
@@ -260,7 +261,7 @@ static json_int_t killed_at; /* the step of the others when one was killed */
 
 /* Worker 1 is named, and the other two have gone on without it. */
 static bool two_go_on(const json_t *root) {
-    return text(gang_over(root, "tcp"), "verdict")[0] != '\0' &&
+    return text(worker_group_over(root, "tcp"), "verdict")[0] != '\0' &&
            strcmp(text(worker_of(root, 1), "state"), "dead") == 0 && is_well(worker_of(root, 0)) &&
            integer(worker_of(root, 0), "step") > killed_at + 10 &&
            integer(worker_of(root, 2), "step") > killed_at + 10;
@@ -282,11 +283,11 @@ static void a_worker_that_is_killed_is_named_and_the_others_go_on(void **state) 
     long_task = queue(w, "{\"model\": \"lr\", \"rounds\": 1, \"cohort\": 2, \"tag\": \"cluster\","
                          " \"local_steps\": 1000000, \"batch\": 8, \"codec_up\": \"int8\","
                          " \"deadline_s\": 1000}");
-    json_t *root = await(w, three_work, "that the gang over tcp trains");
+    json_t *root = await(w, three_work, "that the worker group over tcp trains");
     kill_worker(root, 1, words);
     json_decref(root);
     root = await(w, two_go_on, "that the others go on");
-    const char *verdict = text(gang_over(root, "tcp"), "verdict");
+    const char *verdict = text(worker_group_over(root, "tcp"), "verdict");
     assert_non_null(strstr(verdict, "worker 1"));
     assert_non_null(strstr(verdict, words));
     assert_non_null(strstr(verdict, "died"));
@@ -294,14 +295,14 @@ static void a_worker_that_is_killed_is_named_and_the_others_go_on(void **state) 
 }
 
 /* It is left with fewer than --min 2. */
-static void a_gang_with_too_few_is_started_again(void **state) {
+static void a_worker_group_with_too_few_is_started_again(void **state) {
     world *w = *state;
     char words[32];
     json_t *root = await(w, two_go_on, "that two train");
     kill_worker(root, 2, words);
     json_decref(root);
     root = await(w, three_work, "that three train again");
-    assert_non_null(strstr(text(gang_over(root, "tcp"), "verdict"), words));
+    assert_non_null(strstr(text(worker_group_over(root, "tcp"), "verdict"), words));
     json_decref(root);
 }
 
@@ -335,7 +336,7 @@ int main(void) {
         cmocka_unit_test(one_model_is_trained_by_clusters_and_phones),
         cmocka_unit_test(ranks_that_mpirun_has_started_are_one_device),
         cmocka_unit_test(a_worker_that_is_killed_is_named_and_the_others_go_on),
-        cmocka_unit_test(a_gang_with_too_few_is_started_again),
+        cmocka_unit_test(a_worker_group_with_too_few_is_started_again),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

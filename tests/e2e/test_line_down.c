@@ -8,7 +8,7 @@
 #include "fed/clock.h"
 #include "fed/rng.h"
 #include "fed_test.h"
-#include "gang_case.h"
+#include "group_case.h"
 
 enum { WORKERS = 4, SKIPPED = 77, LIMIT_MS = 20000 };
 
@@ -24,7 +24,7 @@ static bool wait_until(const atomic_uint *flag) {
 }
 
 /* The worker behind the line has a network of its own. */
-static void enter(gang_board *board, uint32_t worker) {
+static void enter(worker_group_board *board, uint32_t worker) {
     if (!wait_until(&board->line) || worker + 1 != atomic_load(&board->line)) {
         return;
     }
@@ -34,13 +34,13 @@ static void enter(gang_board *board, uint32_t worker) {
            shell("ip link set lo up && ip address add 10.77.1.2/24 dev feddc1 && "
                  "ip link set feddc1 up && ip route add 10.77.0.1 via 10.77.1.1");
     if (!good) {
-        _exit(GANG_WRONG);
+        _exit(WORKER_GROUP_WRONG);
     }
 }
 
 static uint32_t next_victim;
 
-static void wire(const gang_case *g) {
+static void wire(const group_case *g) {
     char command[300];
     atomic_store(&g->board->line, next_victim + 1);
     assert_true(wait_until(&g->board->entered));
@@ -54,33 +54,34 @@ static void wire(const gang_case *g) {
 }
 
 static void one_is_cut_off_and_the_others_go_on(void) {
-    const char *wanted = getenv("FED_GANG_RUNS");
+    const char *wanted = getenv("FED_WORKER_GROUP_RUNS");
     uint32_t count = wanted != NULL ? (uint32_t)strtoul(wanted, NULL, 10) : 2;
     int64_t longest = 0;
     fed_rng rng;
     fed_rng_init(&rng, 77, 0, 0);
     for (uint32_t k = 0; k < count; k++) {
-        gang_case g = {.listens = "10.77.0.1:0", .enter = enter, .wire = wire};
+        group_case g = {.listens = "10.77.0.1:0", .enter = enter, .wire = wire};
         next_victim = fed_rng_below(&rng, WORKERS);
         uint32_t victim = next_victim;
-        gang_case_start(&g, WORKERS, 2);
+        group_case_start(&g, WORKERS, 2);
         int64_t cut = fed_clock_monotonic_ms();
         assert_true(shell("ip link set feddc0 down"));
-        gang_case_await(&g, 1);
+        group_case_await(&g, 1);
         assert_int_equal(g.verdict[0].worker, victim);
         assert_int_equal(g.verdict[0].fate, FEDDC_CUT_OFF);
         longest = g.verdict_ms[0] - cut > longest ? g.verdict_ms[0] - cut : longest;
-        gang_case_await_steps(&g, 2, 1, victim);
+        group_case_await_steps(&g, 2, 1, victim);
         assert_true(shell("ip link set feddc0 up"));
-        assert_int_equal(gang_case_finish(&g), FEDDC_DONE);
-        gang_case_end(&g);
+        assert_int_equal(group_case_finish(&g), FEDDC_DONE);
+        group_case_end(&g);
         for (uint32_t i = 0; i < WORKERS; i++) {
             if (i != victim) {
-                assert_int_equal(g.code[i], GANG_FINISHED);
+                assert_int_equal(g.code[i], WORKER_GROUP_FINISHED);
             }
         }
-        /* it learned that it was left out, or missed the judge */
-        assert_true(g.code[victim] == GANG_LEFT_OUT || g.code[victim] == GANG_ALONE);
+        /* it learned that it was left out, or missed the failure detector */
+        assert_true(g.code[victim] == WORKER_GROUP_LEFT_OUT ||
+                    g.code[victim] == WORKER_GROUP_ALONE);
         (void)shell("ip link delete feddc0 2>/dev/null");
         if (k == 0) {
             print_message("%s\n", g.verdict[0].text);

@@ -1,4 +1,4 @@
-/* Two hosts with cards, in network namespaces of the test's own: connections of real kernels go
+/* Two hosts with NICs, in network namespaces of the test's own: connections of real kernels go
  * through fednic, marked and not. Skipped where the system does not let it make networks. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* NOLINT: setns */
@@ -20,7 +20,7 @@
 #include "fed/clock.h"
 #include "fed/rng.h"
 #include "fed_test.h"
-#include "fedclient/datacenter/nic/packet/card.h"
+#include "fedclient/datacenter/nic/packet/packet_nic.h"
 #include "fedcodec/bursts.h"
 
 enum { SKIPPED = 77, PORT = 5000, FLOATS = 1 << 19, BYTES = 4 * FLOATS, LIMIT_S = 30, E = 10 };
@@ -46,7 +46,7 @@ static void inside(unsigned host) {
     close(fd);
 }
 
-/* The number behind a metric's name and labels; host's card. */
+/* The number behind a metric's name and labels; host's NIC. */
 static uint64_t metric(unsigned host, const char *name) {
     char words[100];
     char command[400];
@@ -276,7 +276,7 @@ static void the_answer_need_not_be_marked(void **state) {
     }
 }
 
-/* Of an unmarked connection the card sees the SYN alone. */
+/* Of an unmarked connection the NIC sees the SYN alone. */
 static void the_kernel_forwards_unmarked_frames(void **state) {
     (void)state;
     static const char sent[] = "fednic_frames_total{tun=\"nic0\",side=\"sent\"}";
@@ -343,8 +343,8 @@ static void a_vlan_keeps_its_tag(void **state) {
     close(to);
 }
 
-/* The new card did not see the SYN, so it compresses nothing; the connection does not notice. */
-static void a_card_is_killed_and_started_again(void **state) {
+/* The new NIC did not see the SYN, so it compresses nothing; the connection does not notice. */
+static void a_nic_is_killed_and_started_again(void **state) {
     (void)state;
     const int families[] = {AF_INET, AF_INET6};
     for (int k = 0; k < 2; k++) {
@@ -379,7 +379,7 @@ static void the_line_goes_down_and_up(void **state) {
 }
 
 /* Host 2 has its address on eth0: its answer has no option, so nothing is compressed. */
-static void the_far_end_has_no_card(void **state) {
+static void the_far_end_has_no_nic(void **state) {
     (void)state;
     assert_int_equal(nic("", "kill 2"), 0);
     assert_int_equal(nic("", "in 2 ip link delete nic0"), 0);
@@ -430,13 +430,13 @@ static void down(void) {
 static int two_hosts(void **state) {
     (void)state;
     down();
-    return nic("", "up 2 none card");
+    return nic("", "up 2 none nic");
 }
 
 static int two_hosts_bypassed(void **state) {
     (void)state;
     down();
-    return nic("--bypass", "up 2 none card");
+    return nic("--bypass", "up 2 none nic");
 }
 
 static int all_groups(void) {
@@ -448,8 +448,8 @@ static int all_groups(void) {
         cmocka_unit_test(the_answer_need_not_be_marked),
         cmocka_unit_test(what_fednic_says_when_it_cannot),
         cmocka_unit_test(the_line_goes_down_and_up),
-        cmocka_unit_test(a_card_is_killed_and_started_again),
-        cmocka_unit_test(the_far_end_has_no_card),
+        cmocka_unit_test(a_nic_is_killed_and_started_again),
+        cmocka_unit_test(the_far_end_has_no_nic),
     };
     const struct CMUnitTest bypassed[] = {
         cmocka_unit_test(a_datagram_arrives),

@@ -64,7 +64,7 @@ static void a_good_line_rounds_each_float(void **state) {
     assert_true(bytes < 10 * MB);
 }
 
-/* Linux would take the bytes of a partial checksum on trust, if they missed the other card. */
+/* Linux would take the bytes of a partial checksum on trust, if they missed the other NIC. */
 static void compressed_segments_have_their_whole_checksum(void **state) {
     nic_world *w = *state;
     nic_stream_plan plans[MANY];
@@ -140,7 +140,7 @@ static void turn_dscp_off(nic_world *w) {
 }
 
 /* So that plain segments look compressed. */
-static void turn_dscp_into_the_cards(nic_world *w) {
+static void turn_dscp_into_the_nics(nic_world *w) {
     atomic_store(&w->rates.tos, 0x2c);
     atomic_store(&w->rates.chance[BAD_BLEACH], BAD_SURE);
 }
@@ -152,7 +152,7 @@ static void turn_dscp_into_the_mark(nic_world *w) {
 
 static void routers_may_change_the_dscp(void **state) {
     nic_world *w = *state;
-    void (*const changes[])(nic_world *) = {turn_dscp_off, turn_dscp_into_the_cards,
+    void (*const changes[])(nic_world *) = {turn_dscp_off, turn_dscp_into_the_nics,
                                             turn_dscp_into_the_mark};
     for (size_t k = 0; k < 3; k++) {
         nic_stream_plan plans[MANY];
@@ -162,7 +162,7 @@ static void routers_may_change_the_dscp(void **state) {
         nic_tally t = nic_streams_run(w, "DSCP changed midway", plans, MANY, LIMIT_MS, changes[k]);
         assert_compressed("DSCP changed midway", &t);
         t = nic_streams_run(w, "DSCP changed", plans, MANY, LIMIT_MS, NULL);
-        say("DSCP changed", &t); /* the SYN too: cards may take it for unmarked */
+        say("DSCP changed", &t); /* the SYN too: NICs may take it for unmarked */
         nic_world_calm(w);
     }
 }
@@ -256,7 +256,7 @@ static void segments_may_have_any_size(void **state) {
     nic_world_calm(w);
 }
 
-/* A segment of many becomes hundreds of packets, more than the card's queue holds. */
+/* A segment of many becomes hundreds of packets, more than the NIC's queue holds. */
 static void tiny_segments_overrun_no_queue(void **state) {
     nic_world *w = *state;
     nic_stream_plan plans[MANY];
@@ -311,29 +311,29 @@ static void a_frame_that_is_too_long_stops_no_other(void **state) {
 }
 
 static void restart(nic_world *w) {
-    nic_world_restart_card(w, 1);
+    nic_world_restart_nic(w, 1);
 }
 
 /* It can't know by the DSCP what is compressed. */
 static void kill_and_bleach(nic_world *w) {
     turn_dscp_off(w);
-    nic_world_kill_card(w, 0);
+    nic_world_kill_nic(w, 0);
 }
 
-/* A card that begins anew restores all, and compresses new connections. */
-static void a_card_may_begin_anew(void **state) {
+/* A NIC that begins anew restores all, and compresses new connections. */
+static void a_nic_may_begin_anew(void **state) {
     nic_world *w = *state;
     nic_stream_plan plans[MANY];
     make_plans(plans, MB);
-    nic_tally t = nic_streams_run(w, "new card", plans, MANY, LIMIT_MS, restart);
-    say("new card", &t);
+    nic_tally t = nic_streams_run(w, "new NIC", plans, MANY, LIMIT_MS, restart);
+    say("new NIC", &t);
     for (int k = 0; k < 2; k++) {
         atomic_store(&w->rates.packets, k != 0);
-        t = nic_streams_run(w, "killed card", plans, MANY, LIMIT_MS, kill_and_bleach);
-        say("killed card", &t);
+        t = nic_streams_run(w, "killed NIC", plans, MANY, LIMIT_MS, kill_and_bleach);
+        say("killed NIC", &t);
         nic_world_calm(w);
     }
-    run(w, "after the new card", plans);
+    run(w, "after the new NIC", plans);
 }
 
 static int set_up(void **state) {
@@ -343,7 +343,7 @@ static int set_up(void **state) {
     return 0;
 }
 
-static int set_up_one_card(void **state) {
+static int set_up_one_nic(void **state) {
     static nic_world w;
     *state = &w;
     nic_world_open(&w, true, false);
@@ -355,15 +355,15 @@ static int tear_down(void **state) {
     return 0;
 }
 
-/* To a host without a card floats travel as they are. */
-static void the_other_host_may_have_no_card(void **state) {
+/* To a host without a NIC floats travel as they are. */
+static void the_other_host_may_have_no_nic(void **state) {
     nic_world *w = *state;
     nic_stream_plan plans[MANY];
     make_plans(plans, MB);
     for (int k = 0; k < 2; k++) {
         set_chances(w, weathers[8].chance);
         atomic_store(&w->rates.packets, k != 0);
-        nic_tally t = nic_streams_run(w, "one card", plans, MANY, LIMIT_MS, NULL);
+        nic_tally t = nic_streams_run(w, "one NIC", plans, MANY, LIMIT_MS, NULL);
         assert_int_equal(t.rounded + t.mixed, 0);
     }
 }
@@ -385,11 +385,11 @@ int main(void) {
         cmocka_unit_test(segments_may_have_any_size),
         cmocka_unit_test(ports_may_be_used_again),
         cmocka_unit_test(a_frame_that_is_too_long_stops_no_other),
-        cmocka_unit_test(a_card_may_begin_anew),
+        cmocka_unit_test(a_nic_may_begin_anew),
     };
-    const struct CMUnitTest one_card[] = {
-        cmocka_unit_test(the_other_host_may_have_no_card),
+    const struct CMUnitTest one_nic[] = {
+        cmocka_unit_test(the_other_host_may_have_no_nic),
     };
     int failed = cmocka_run_group_tests(tests, set_up, tear_down);
-    return failed + cmocka_run_group_tests(one_card, set_up_one_card, tear_down);
+    return failed + cmocka_run_group_tests(one_nic, set_up_one_nic, tear_down);
 }

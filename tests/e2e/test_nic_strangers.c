@@ -1,5 +1,5 @@
 /* Strangers on the line between two hosts with offload NICs: whatever they send, streams stay right
- * and the cards live. Skipped where the system does not let it make networks. */
+ * and the NICs live. Skipped where the system does not let it make networks. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <poll.h>
 #include <sys/uio.h>
@@ -70,7 +70,7 @@ static void out_of_window(stranger *s, bad_frame *f, const bad_parts *p) {
     seal(f, p, below(s, 2) != 0);
 }
 
-/* It says that it is compressed, and no card has made it so. */
+/* It says that it is compressed, and no NIC has made it so. */
 static void not_the_format(stranger *s, bad_frame *f, const bad_parts *p) {
     if (p->payload + 4 <= p->end) {
         uint32_t kind = below(s, 4);
@@ -81,7 +81,7 @@ static void not_the_format(stranger *s, bad_frame *f, const bad_parts *p) {
     seal(f, p, true);
 }
 
-/* A SYN, with the cards' option or another one, at an open connection. */
+/* A SYN, with the NICs' option or another one, at an open connection. */
 static void another_syn(stranger *s, bad_frame *f, const bad_parts *p) {
     uint8_t *tcp = f->data + p->transport;
     static const uint8_t option[] = {253, 4, 0xfe, 0xd1};

@@ -22,7 +22,7 @@
 #include "fedcodec/patch.h"
 #include "fedserver/rounds/closing.h"
 #include "fedserver/server.h"
-#include "fedserver/versions/past.h"
+#include "fedserver/versions/old_versions.h"
 
 enum {
     MB = 1000000,
@@ -177,7 +177,7 @@ static void run_world(world *w, uint64_t content) {
     bool finished = false;
     while (!finished) {
         int how = 0;
-        cut_lines_turn(w->forwarder, 20);
+        cut_lines_poll(w->forwarder, 20);
         kill_somebody(w, content, &next);
         if (waitpid(w->device_pid, &how, WNOHANG) == w->device_pid) {
             assert_true(WIFEXITED(how));
@@ -245,7 +245,7 @@ static uint64_t content_of(world *w) {
     assert_fed_ok_err(fedserver_begin(server, &err));
     fedserver_archive archive =
         fedserver_rounds_archive(&server->rounds, fedserver_rounds_front(&server->rounds));
-    assert_fed_ok_err(fedserver_past_values(&archive, 0, &first, &err));
+    assert_fed_ok_err(fedserver_old_versions_values(&archive, 0, &first, &err));
     const float *last = fedserver_rounds_front(&server->rounds)->versions.values;
     size_t n = fedserver_rounds_front(&server->rounds)->versions.layout->size;
     uint64_t patch = patch_bytes(first, last, n), whole = patch_bytes(NULL, last, n);

@@ -172,7 +172,7 @@ static void run(uint64_t up, uint64_t down, uint64_t *sent, uint64_t *received) 
     open_world(&w);
     while (!done) {
         if (there) {
-            cut_lines_turn(w.forwarder, 5);
+            cut_lines_poll(w.forwarder, 5);
         } else {
             fed_sleep_ms(5);
         }

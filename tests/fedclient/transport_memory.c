@@ -76,11 +76,16 @@ void free(void *ptr) {
 #define ANSWER "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
 
 static const fed_step script[] = {
-    {FED_HEAR, NULL, 0},       {FED_SAY, ANSWER, 0},
-    {FED_HEAR, NULL, 0},       {FED_SAY, "HTTP/1.1 100 Continue\r\n\r\n", 0},
-    {FED_HEAR_BODY, NULL, 0},  {FED_SAY, ANSWER, 0},
-    {FED_HEAR, NULL, 0},       {FED_SAY, "HTTP/1.1 200 OK\r\nContent-Length: 1048576\r\n\r\n", 0},
-    {FED_SAY_BYTES, NULL, MB}, {FED_DRAIN, NULL, 0},
+    {FED_RECEIVE, NULL, 0},
+    {FED_SEND, ANSWER, 0},
+    {FED_RECEIVE, NULL, 0},
+    {FED_SEND, "HTTP/1.1 100 Continue\r\n\r\n", 0},
+    {FED_RECEIVE_BODY, NULL, 0},
+    {FED_SEND, ANSWER, 0},
+    {FED_RECEIVE, NULL, 0},
+    {FED_SEND, "HTTP/1.1 200 OK\r\nContent-Length: 1048576\r\n\r\n", 0},
+    {FED_SEND_BYTES, NULL, MB},
+    {FED_DRAIN, NULL, 0},
     {FED_END, NULL, 0}};
 
 typedef struct parties {

@@ -1,4 +1,5 @@
-/* Fuzz: the records between judge and member; the writer must give back what was read. */
+/* Fuzz: the records between failure detector and member; the writer must give back what was read.
+ */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz.h"
 
@@ -14,7 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     fed_writer w;
     fed_writer_growing(&w);
     feddc_record_write(&w, &record);
-    for (uint32_t k = 0; record.kind == FEDDC_RECORD_GANG && k < record.size; k++) {
+    for (uint32_t k = 0; record.kind == FEDDC_RECORD_WORKER_GROUP && k < record.size; k++) {
         feddc_rank_row row;
         size_t before = r.pos;
         if (feddc_rank_row_read(&r, &row) != FED_OK) {

@@ -2,10 +2,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz.h"
 
-#include "fed/gang.h"
 #include "fed/own_metrics.h"
 #include "fed/version.h"
 #include "fed/wire.h"
+#include "fed/worker_group.h"
 
 /* An assignment's form is its check-in's. */
 static void check_assignment(uint8_t protocol, const uint8_t *data, size_t size) {
@@ -46,7 +46,7 @@ CHECK_MESSAGE(update)
 CHECK_MESSAGE(piece)
 CHECK_MESSAGE(decline)
 CHECK_MESSAGE(metric)
-CHECK_MESSAGE(gang)
+CHECK_MESSAGE(worker_group)
 CHECK_MESSAGE(own_metrics)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -61,7 +61,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     check_piece(data, size);
     check_decline(data, size);
     check_metric(data, size);
-    check_gang(data, size);
+    check_worker_group(data, size);
     check_own_metrics(data, size);
     return 0;
 }

@@ -212,7 +212,7 @@ void bad_line_take(bad_line *line, int from, bad_frame *frame, int64_t now_ms) {
     release(line, from, now_ms);
 }
 
-int bad_line_turn(bad_line *line, int64_t now_ms) {
+int bad_line_poll(bad_line *line, int64_t now_ms) {
     int64_t next = now_ms + LONGEST_WAIT_MS;
     for (int k = 0; k < BAD_SIDES; k++) {
         release(line, k, now_ms);

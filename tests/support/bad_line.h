@@ -81,7 +81,7 @@ void bad_line_close(bad_line *line);
 void bad_line_take(bad_line *line, int from, bad_frame *frame, int64_t now_ms);
 
 /** Let go of the frames whose time has come. Returns ms to the next such time, at most 1000. */
-int bad_line_turn(bad_line *line, int64_t now_ms);
+int bad_line_poll(bad_line *line, int64_t now_ms);
 
 /**
  * Join two network interfaces by the line until *stop. They are packet sockets made by

@@ -95,7 +95,7 @@ void bad_line_run(bad_line *line, const int sockets[BAD_SIDES], const atomic_boo
     line->emit = emit;
     line->user = &ends;
     while (frame.data != NULL && !atomic_load(stop)) {
-        int wait = bad_line_turn(line, fed_clock_monotonic_ms());
+        int wait = bad_line_poll(line, fed_clock_monotonic_ms());
         if (poll(in, BAD_SIDES, wait < POLL_MS ? wait : POLL_MS) <= 0) {
             continue;
         }

@@ -380,8 +380,8 @@ void chaos_device(const chaos_run *run, unsigned k, unsigned life,
     /* A program ends on these errors and is started again: there is no link while it enrols, or
      * the coordinator is too slow or too busy for it, as fedclient_enrol has it; or links so often
      * end during the handshake that this looks like a refused certificate. */
-    bool again = status == FED_ENET || status == FED_ETIMEOUT || status == FED_EBUSY ||
-                 status == FED_EAUTH;
+    bool again =
+        status == FED_ENET || status == FED_ETIMEOUT || status == FED_EBUSY || status == FED_EAUTH;
     if (!again || getenv("FED_CHAOS_VERBOSE") != NULL) {
         fprintf(stderr, "chaos: device %u wants a person: %s (%s)\n", k, err.text,
                 fed_status_name(status));

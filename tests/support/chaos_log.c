@@ -27,7 +27,7 @@ static void take_record(federation *f, unsigned k, uint8_t kind, fed_reader *r) 
         if (f->task != 0 && task != f->task) {
             return;
         }
-        federation_tell_version(f, k, version, digest);
+        federation_report_version(f, k, version, digest);
         assert_true(version < FEDERATION_VERSIONS);
         if (f->digest[version] != 0 && f->digest[version] != digest) {
             federation_break(f, "D5: version %u had two digests", version);
@@ -37,7 +37,7 @@ static void take_record(federation *f, unsigned k, uint8_t kind, fed_reader *r) 
     }
     if (kind == CHAOS_LOG_TRAINING) {
         const uint64_t number = fed_read_u64(r);
-        federation_tell_training(f, k, number, fed_read_u64(r));
+        federation_report_training(f, k, number, fed_read_u64(r));
         return;
     }
     size_t len = fed_reader_left(r);
@@ -45,7 +45,7 @@ static void take_record(federation *f, unsigned k, uint8_t kind, fed_reader *r) 
     if (f->task != 0 && task_of(update, len) != f->task) {
         return;
     }
-    federation_tell_update(f, k, update, len);
+    federation_report_update(f, k, update, len);
     if (fed_ledger_add(&f->ledger, k, update, len, &err) != FED_OK) {
         federation_break(f, "D2: %s", err.text);
     }

@@ -94,7 +94,7 @@ static int open_far(void) {
     return fd;
 }
 
-static bool raise_card(const char *card, const char *address, unsigned kbit) {
+static bool raise_nic(const char *card, const char *address, unsigned kbit) {
     return shell("{ ip addr add %s/24 dev %s && ip link set %s up &&"
                  " tc qdisc add dev %s root tbf rate %ukbit burst 16kb latency 500ms; } 2>&-",
                  address, card, card, card, kbit);
@@ -104,7 +104,7 @@ static bool raise_card(const char *card, const char *address, unsigned kbit) {
 static bool raise_far(int fd, unsigned kbit) {
     pid_t pid = fork();
     if (pid == 0) {
-        _exit(setns(fd, CLONE_NEWNET) == 0 && raise_card("far", "10.99.0.2", kbit) ? 0 : 1);
+        _exit(setns(fd, CLONE_NEWNET) == 0 && raise_nic("far", "10.99.0.2", kbit) ? 0 : 1);
     }
     int how = 0;
     return pid > 0 && waitpid(pid, &how, 0) == pid && how == 0;
@@ -121,7 +121,7 @@ void chaos_net_open(chaos_run *run, unsigned devices) {
         exit(1); /* this process cannot return to its own network */
     }
     run->far = open_far();
-    if (run->far < 0 || !raise_card("near", CHAOS_NEAR, DOWN_KBIT * devices) ||
+    if (run->far < 0 || !raise_nic("near", CHAOS_NEAR, DOWN_KBIT * devices) ||
         !raise_far(run->far, UP_KBIT * devices)) {
         printf("  no line has a bandwidth: ip or tc can't make one here\n");
         run->far = -1;

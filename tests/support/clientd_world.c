@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "fed/clock.h"
 #include "fed/file.h"
 #include "fed_digits.h"
 #include "fed_operator.h"

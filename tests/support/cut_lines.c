@@ -309,7 +309,7 @@ static size_t watch(cut_forwarder *f) {
     return n;
 }
 
-void cut_lines_turn(cut_forwarder *f, int wait_ms) {
+void cut_lines_poll(cut_forwarder *f, int wait_ms) {
     (void)poll(f->polls, watch(f), wait_ms);
     for (unsigned k = 0; k < PAIRS; k++) {
         const struct pollfd *of = f->polls + f->lines->count + 2 * (size_t)k;
@@ -374,7 +374,7 @@ pid_t cut_lines_start(cut_lines *lines) {
         fed_test_die_with_parent();
         (void)signal(SIGPIPE, SIG_IGN);
         for (;;) {
-            cut_lines_turn(f, TURN_MS);
+            cut_lines_poll(f, TURN_MS);
         }
     }
     cut_lines_close(f);

@@ -58,7 +58,7 @@ pid_t cut_lines_start(cut_lines *lines);
  * for some. It is for one thread. */
 typedef struct cut_forwarder cut_forwarder;
 cut_forwarder *cut_lines_open(cut_lines *lines);
-void cut_lines_turn(cut_forwarder *f, int wait_ms);
+void cut_lines_poll(cut_forwarder *f, int wait_ms);
 void cut_lines_close(cut_forwarder *f);
 
 #endif

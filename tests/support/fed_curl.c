@@ -128,7 +128,7 @@ CURL *fed_curl_raw(const fed_pem *ca, const fed_identity *who, uint16_t port) {
     return curl;
 }
 
-bool fed_curl_say_bytes(CURL *curl, const void *data, size_t len) {
+bool fed_curl_send_bytes(CURL *curl, const void *data, size_t len) {
     size_t said = 0;
     for (int k = 0; k < 10000 && said < len; k++) {
         size_t n = 0;
@@ -144,15 +144,15 @@ bool fed_curl_say_bytes(CURL *curl, const void *data, size_t len) {
     return said == len;
 }
 
-void fed_curl_say(CURL *curl, const char *words) {
-    assert_true(fed_curl_say_bytes(curl, words, strlen(words)));
+void fed_curl_send(CURL *curl, const char *words) {
+    assert_true(fed_curl_send_bytes(curl, words, strlen(words)));
 }
 
-void fed_curl_hear(CURL *curl, const char *end, char *dst, size_t cap) {
-    fed_curl_hear_for(curl, end, dst, cap, 10000);
+void fed_curl_receive(CURL *curl, const char *end, char *dst, size_t cap) {
+    fed_curl_receive_for(curl, end, dst, cap, 10000);
 }
 
-void fed_curl_hear_for(CURL *curl, const char *end, char *dst, size_t cap, int ms) {
+void fed_curl_receive_for(CURL *curl, const char *end, char *dst, size_t cap, int ms) {
     size_t len = 0;
     dst[0] = '\0';
     for (int k = 0; k < ms && len + 1 < cap && strstr(dst, end) == NULL; k++) {
@@ -172,7 +172,7 @@ void fed_curl_hear_for(CURL *curl, const char *end, char *dst, size_t cap, int m
 
 void fed_curl_expect_words(CURL *curl, const char *words) {
     char heard[4096];
-    fed_curl_hear(curl, words, heard, sizeof heard);
+    fed_curl_receive(curl, words, heard, sizeof heard);
     if (strstr(heard, words) == NULL) {
         fail_msg("no \"%s\" in: %s", words, heard);
     }

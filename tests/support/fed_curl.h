@@ -57,13 +57,13 @@ long fed_curl_enrol(const fed_pem *ca, uint16_t front_port, const char *token, f
 
 /** A TLS connection on which the test sends any bytes. */
 CURL *fed_curl_raw(const fed_pem *ca, const fed_identity *who, uint16_t port);
-void fed_curl_say(CURL *curl, const char *words);
+void fed_curl_send(CURL *curl, const char *words);
 /** Send data until all of it is sent or the other side closes. Returns whether all of it was sent.
  */
-bool fed_curl_say_bytes(CURL *curl, const void *data, size_t len);
+bool fed_curl_send_bytes(CURL *curl, const void *data, size_t len);
 /** Receive into dst until the bytes contain `end`, or the connection closes, or 10 s are over. */
-void fed_curl_hear(CURL *curl, const char *end, char *dst, size_t cap);
-void fed_curl_hear_for(CURL *curl, const char *end, char *dst, size_t cap, int ms);
+void fed_curl_receive(CURL *curl, const char *end, char *dst, size_t cap);
+void fed_curl_receive_for(CURL *curl, const char *end, char *dst, size_t cap, int ms);
 /** Receive until these words have come; they must come. */
 void fed_curl_expect_words(CURL *curl, const char *words);
 

@@ -76,7 +76,7 @@ static void assign(fed_fake *fake, const fed_checkin *checkin, fed_assignment *a
     a->retry_ms = fake->retry_ms != 0 ? fake->retry_ms : 1234;
     a->capabilities = (fake->whole_only ? 0 : FED_CAN_PIECES) |
                       (fake->no_declines ? 0 : FED_CAN_DECLINE) |
-                      (fake->no_gangs ? 0 : checkin->capabilities & FED_CAN_GANG) |
+                      (fake->no_worker_groups ? 0 : checkin->capabilities & FED_CAN_WORKER_GROUP) |
                       (fake->no_named ? 0 : checkin->capabilities & FED_CAN_NAMED) |
                       (fake->no_own ? 0 : checkin->capabilities & FED_CAN_OWN_METRICS) |
                       (fake->task.downloads[0] != '\0' ? checkin->capabilities & FED_CAN_URL : 0) |
@@ -172,7 +172,7 @@ static void model(fed_fake *fake, const char *url, int *status, fed_writer *answ
     }
 }
 
-/** A list of own metrics, which an older coordinator could not read. */
+/** A list of custom metrics, which an older coordinator could not read. */
 static void own(fed_fake *fake, fed_reader *body) {
     assert_fed_ok(fed_own_metrics_read(body, &fake->own));
     assert_true(!fake->no_own || fake->own.count == 0);
@@ -278,11 +278,11 @@ static void decline(fed_fake *fake, fed_reader *body) {
     fake->lease += fake->declined.lease == fake->lease ? 1 : 0;
 }
 
-static void gang(fed_fake *fake, fed_reader *body) {
-    assert_false(fake->no_gangs);
-    assert_false(fake->no_named && body->data[body->pos] == FED_GANG_LAYOUT_NAMED);
-    assert_fed_ok(fed_gang_read(body, &fake->gang));
-    fake->gangs++;
+static void group(fed_fake *fake, fed_reader *body) {
+    assert_false(fake->no_worker_groups);
+    assert_false(fake->no_named && body->data[body->pos] == FED_WORKER_GROUP_LAYOUT_NAMED);
+    assert_fed_ok(fed_worker_group_read(body, &fake->group));
+    fake->groups++;
 }
 
 static void metric(fed_fake *fake, fed_reader *body) {
@@ -348,7 +348,7 @@ static void handle(fed_fake *fake, const fedclient_request *request, bool midway
     } else if (strstr(request->url, "/v1/decline") != NULL) {
         decline(fake, &r);
     } else if (strstr(request->url, "/v1/gang") != NULL) {
-        gang(fake, &r);
+        group(fake, &r);
     } else {
         assert_non_null(strstr(request->url, "/v1/metric"));
         metric(fake, &r);

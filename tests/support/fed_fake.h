@@ -6,9 +6,9 @@
 #include <stdbool.h>
 
 #include "fed/arch.h"
-#include "fed/gang.h"
 #include "fed/own_metrics.h"
 #include "fed/wire.h"
+#include "fed/worker_group.h"
 #include "fedclient/memory_store.h"
 #include "fedclient/transport.h"
 
@@ -49,7 +49,7 @@ typedef struct fed_fake {
     uint64_t lease, last_lease;
     uint32_t evaluated; /* the last version measured + 1 */
     fed_metric metric;
-    bool no_own;         /* the fake takes no own metrics */
+    bool no_own;         /* the fake takes no custom metrics */
     fed_own_metrics own; /* of the last update or metric */
     uint8_t protocol;    /* the newest that the fake speaks; FED_PROTOCOL unless a test sets
                             another */
@@ -72,10 +72,10 @@ typedef struct fed_fake {
     uint64_t declines;            /* how many declines the fake has taken */
     uint32_t retry_ms;            /* the wait of WAIT; 0: 1234 */
     fed_decline declined;         /* the last decline; after a reason, the device waits */
-    bool no_gangs;                /* the fake takes no gangs */
+    bool no_worker_groups;        /* the fake takes no worker groups */
     bool no_named;                /* nor those whose workers name what they compute on */
-    uint64_t gangs;               /* how many the fake has taken */
-    fed_gang gang;                /* the last one */
+    uint64_t groups;              /* how many the fake has taken */
+    fed_worker_group group;       /* the last one */
     uint32_t deadline_ms;         /* of each lease */
     char used_token[32];          /* "": none yet */
     uint8_t key[FED_SHA256_SIZE]; /* the fingerprint of the enrolled key */

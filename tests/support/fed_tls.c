@@ -126,13 +126,13 @@ static bool drain(const talk *t) {
 /* Do one step of the script. False: the connection is over. */
 static bool act(talk *t, const fed_step *step) {
     switch (step->act) {
-    case FED_HEAR:
+    case FED_RECEIVE:
         return hear_head(t);
-    case FED_HEAR_BODY:
+    case FED_RECEIVE_BODY:
         return hear_body(t, step->size);
-    case FED_SAY:
+    case FED_SEND:
         return say(t, step->text, strlen(step->text));
-    case FED_SAY_BYTES:
+    case FED_SEND_BYTES:
         return say_bytes(t, step->size);
     case FED_DRIP:
         return drip(t, step->text, step->size);
@@ -383,7 +383,7 @@ void fed_sealer_seal(fed_sealer *s, const void *bytes, size_t len) {
     }
 }
 
-void fed_sealer_say(fed_sealer *s, const char *words) {
+void fed_sealer_add(fed_sealer *s, const char *words) {
     fed_sealer_seal(s, words, strlen(words));
 }
 
@@ -399,7 +399,7 @@ void fed_sealer_send(fed_sealer *s, size_t len) {
     sealed->len -= len;
 }
 
-void fed_sealer_hear(fed_sealer *s, const char *end, char *dst, size_t cap, int ms) {
+void fed_sealer_receive(fed_sealer *s, const char *end, char *dst, size_t cap, int ms) {
     size_t len = 0;
     dst[0] = '\0';
     while (len + 1 < cap && strstr(dst, end) == NULL) {

@@ -14,15 +14,15 @@
 #include "fed_curl.h"
 
 typedef enum fed_act {
-    FED_END,       /* end of the script: close with TLS's close_notify */
-    FED_HEAR,      /* receive a request's head */
-    FED_HEAR_BODY, /* receive so many bytes of its body; 0: as many as its Content-Length says */
-    FED_SAY,       /* send this text */
-    FED_SAY_BYTES, /* send so many bytes of fed_tls_byte */
-    FED_DRIP,      /* send this text byte by byte, with so many milliseconds before each */
-    FED_WAIT,      /* wait so many milliseconds */
-    FED_DRAIN,     /* receive everything until the other side closes */
-    FED_CUT        /* close the socket, without close_notify */
+    FED_END,          /* end of the script: close with TLS's close_notify */
+    FED_RECEIVE,      /* receive a request's head */
+    FED_RECEIVE_BODY, /* receive so many bytes of its body; 0: as many as its Content-Length says */
+    FED_SEND,         /* send this text */
+    FED_SEND_BYTES,   /* send so many bytes of fed_tls_byte */
+    FED_DRIP,         /* send this text byte by byte, with so many milliseconds before each */
+    FED_WAIT,         /* wait so many milliseconds */
+    FED_DRAIN,        /* receive everything until the other side closes */
+    FED_CUT           /* close the socket, without close_notify */
 } fed_act;
 
 typedef struct fed_step {
@@ -89,7 +89,7 @@ void fed_sealer_close(fed_sealer *s);
 
 /** Make a record of these bytes (of more than 16 KiB several), or of TLS's close_notify. */
 void fed_sealer_seal(fed_sealer *s, const void *bytes, size_t len);
-void fed_sealer_say(fed_sealer *s, const char *words);
+void fed_sealer_add(fed_sealer *s, const char *words);
 void fed_sealer_bye(fed_sealer *s);
 
 /** Send the next so many bytes of what is sealed, at most all, as one segment. */
@@ -97,6 +97,6 @@ void fed_sealer_send(fed_sealer *s, size_t len);
 
 /** Receive into dst until the text contains `end`, or the connection closes, or so many
  * milliseconds pass without a byte. */
-void fed_sealer_hear(fed_sealer *s, const char *end, char *dst, size_t cap, int ms);
+void fed_sealer_receive(fed_sealer *s, const char *end, char *dst, size_t cap, int ms);
 
 #endif

@@ -209,7 +209,7 @@ static void note_assignment(federation *f, unsigned device, const parcel *asked,
         a.action == FED_ACTION_WAIT) {
         return;
     }
-    federation_tell_version(f, device, a.version, a.digest);
+    federation_report_version(f, device, a.version, a.digest);
     if (a.version >= FEDERATION_VERSIONS) {
         federation_break(f, "D6: version %u is more than the task has", a.version);
     } else if (f->digest[a.version] != 0 && f->digest[a.version] != a.digest) {
@@ -263,7 +263,7 @@ static void note_answer(federation *f, unsigned device, const fed_writer *reques
         if (fed_ledger_add(&f->ledger, device, update, p.len, &err) != FED_OK) {
             federation_break(f, "D2: %s", err.text);
         }
-        federation_tell_update(f, device, update, p.len);
+        federation_report_update(f, device, update, p.len);
         federation_order_counted(f, lease_of(update, p.len));
     }
     free(whole);

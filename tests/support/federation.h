@@ -50,8 +50,8 @@ typedef struct federation_setup {
     bool counts_any_round; /* asynchronous: a round also counts updates that were trained for an
                               earlier round */
     bool median;           /* the strategy is the median of a round's updates, not their mean */
-    bool sums_of_sites;    /* updates reach the coordinator as sums of sites: its rounds count
-                              sums */
+    bool sums_of_edges;    /* updates reach the coordinator as sums of edge aggregators: its rounds
+                              count    sums */
     bool enrolled;         /* else each device enrols in its first step */
     bool apart;            /* a thread makes each version; one request at most comes meanwhile */
     bool acks_early;       /* a planted fault: the coordinator answers before it commits */
@@ -202,11 +202,11 @@ void federation_enrol(federation_setup *setup);
 void federation_check_leftovers(federation *f, const char *directory, const char *mark);
 
 /** For the history: a device was told of this version, or that this update counts. */
-void federation_tell_version(federation *f, unsigned device, uint32_t version, uint64_t digest);
-void federation_tell_update(federation *f, unsigned device, const uint8_t *update, size_t len);
+void federation_report_version(federation *f, unsigned device, uint32_t version, uint64_t digest);
+void federation_report_update(federation *f, unsigned device, const uint8_t *update, size_t len);
 
 /** A device with slots begins this training, of this task. */
-void federation_tell_training(federation *f, unsigned device, uint64_t number, uint64_t task);
+void federation_report_training(federation *f, unsigned device, uint64_t number, uint64_t task);
 
 /** Free the history, the ledger and the trainings. */
 void federation_forget(federation *f);

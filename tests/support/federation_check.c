@@ -184,13 +184,13 @@ static void compare(federation *f, size_t in, size_t said, const char *where, un
     }
 }
 
-void federation_tell_version(federation *f, unsigned device, uint32_t version, uint64_t digest) {
+void federation_report_version(federation *f, unsigned device, uint32_t version, uint64_t digest) {
     if (f->history != NULL) {
         fed_history_announced(f->history, device, version, digest);
     }
 }
 
-void federation_tell_update(federation *f, unsigned device, const uint8_t *update, size_t len) {
+void federation_report_update(federation *f, unsigned device, const uint8_t *update, size_t len) {
     fed_update head = {0};
     fed_reader r;
     fed_reader_init(&r, update, len);
@@ -201,7 +201,7 @@ void federation_tell_update(federation *f, unsigned device, const uint8_t *updat
     }
 }
 
-void federation_tell_training(federation *f, unsigned device, uint64_t number, uint64_t task) {
+void federation_report_training(federation *f, unsigned device, uint64_t number, uint64_t task) {
     federation_training *grown = realloc(f->trainings, (f->training_count + 1) * sizeof *grown);
     assert_non_null(grown);
     f->trainings = grown;
@@ -219,8 +219,8 @@ static void check_history(federation *f, const json_t *status) {
     size_t k = 0;
     json_t *row = NULL;
     char why[300] = "";
-    if (f->history == NULL || f->setup->sums_of_sites) {
-        return; /* of sites, each has a history of its own */
+    if (f->history == NULL || f->setup->sums_of_edges) {
+        return; /* of edge aggregators, each has a history of its own */
     }
     json_array_foreach(json_object_get(status, "rounds"), k, row) {
         fed_history_stored(f->history, (uint32_t)number(row, "number"),
@@ -245,7 +245,7 @@ static void check_counts(federation *f, const json_t *status) {
     size_t k = 0, all = 0;
     json_t *row = NULL;
     f->result->counted = (unsigned)f->ledger.count;
-    if (f->setup->sums_of_sites) {
+    if (f->setup->sums_of_edges) {
         return;
     }
     json_array_foreach(json_object_get(status, "rounds"), k, row) {

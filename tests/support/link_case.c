@@ -15,11 +15,11 @@ enum { PATIENCE_MS = 60000, MIB = 1 << 20, RANKS = 64, MEETING = 7 };
 
 /* -- What cases are made of -- */
 
-static bool fault(link_seat *seat, const char *format, ...) {
-    if (seat->fault[0] == 0) {
+static bool fault(link_entry *entry, const char *format, ...) {
+    if (entry->fault[0] == 0) {
         va_list args;
         va_start(args, format);
-        vsnprintf(seat->fault, sizeof seat->fault, format, args);
+        vsnprintf(entry->fault, sizeof entry->fault, format, args);
         va_end(args);
     }
     return false;
@@ -43,38 +43,38 @@ static bool same_head(const feddc_head *a, const feddc_head *b) {
 }
 
 /* Memory for a message, aligned as the header says, with its pattern. */
-static uint8_t *message(link_seat *seat, uint32_t number, size_t len) {
+static uint8_t *message(link_entry *entry, uint32_t number, size_t len) {
     uint8_t *data = aligned_alloc(64, (len + 64) / 64 * 64);
     if (data == NULL) {
-        fault(seat, "no memory for a message of %zu bytes", len);
+        fault(entry, "no memory for a message of %zu bytes", len);
         return NULL;
     }
     for (size_t i = 0; i < len; i++) {
-        data[i] = pattern(seat->place.rank, number, i);
+        data[i] = pattern(entry->place.rank, number, i);
     }
     return data;
 }
 
-static bool post(link_seat *seat, uint32_t to, uint32_t number, const void *data, size_t len) {
-    feddc_head head = head_of(seat->place.rank, number);
+static bool post(link_entry *entry, uint32_t to, uint32_t number, const void *data, size_t len) {
+    feddc_head head = head_of(entry->place.rank, number);
     fed_error err = {0};
     uint64_t token = (uint64_t)to << 40 | number;
-    if (seat->link->send(seat->self, to, &head, data, len, token, &err) != FED_OK) {
-        return fault(seat, "send to rank %u: %s", to, err.text);
+    if (entry->link->send(entry->self, to, &head, data, len, token, &err) != FED_OK) {
+        return fault(entry, "send to rank %u: %s", to, err.text);
     }
     memset(&head, 0xee, sizeof head); /* the link has a copy */
     return true;
 }
 
 /* One wait. A word that its sender is through with the case counts, and is not told. */
-static bool look(link_seat *seat, int ms, feddc_event *event) {
+static bool look(link_entry *entry, int ms, feddc_event *event) {
     fed_error err = {0};
-    if (seat->link->wait(seat->self, ms, event, &err) != FED_OK) {
-        return fault(seat, "wait: %s", err.text);
+    if (entry->link->wait(entry->self, ms, event, &err) != FED_OK) {
+        return fault(entry, "wait: %s", err.text);
     }
     if (event->kind == FEDDC_ARRIVED && event->head.bucket == MEETING) {
-        seat->link->release(seat->self, event);
-        seat->met++;
+        entry->link->release(entry->self, event);
+        entry->met++;
         event->kind = FEDDC_NOTHING;
     }
     return true;
@@ -82,84 +82,84 @@ static bool look(link_seat *seat, int ms, feddc_event *event) {
 
 /* Wait for the next event, or (enough is not 0) until so many ranks are through: then it is
  * NOTHING. */
-static bool next_or_met(link_seat *seat, uint32_t enough, feddc_event *event) {
+static bool next_or_met(link_entry *entry, uint32_t enough, feddc_event *event) {
     int64_t end = fed_clock_monotonic_ms() + PATIENCE_MS;
     do {
-        if (!look(seat, 100, event)) {
+        if (!look(entry, 100, event)) {
             return false;
         }
-        if (event->kind != FEDDC_NOTHING || (enough > 0 && seat->met == enough)) {
+        if (event->kind != FEDDC_NOTHING || (enough > 0 && entry->met == enough)) {
             return true;
         }
     } while (fed_clock_monotonic_ms() < end);
-    return fault(seat, "nothing came within %d s", PATIENCE_MS / 1000);
+    return fault(entry, "nothing came within %d s", PATIENCE_MS / 1000);
 }
 
-static bool next(link_seat *seat, feddc_event *event) {
-    return next_or_met(seat, 0, event);
+static bool next(link_entry *entry, feddc_event *event) {
+    return next_or_met(entry, 0, event);
 }
 
 /* The next event must be of this kind. */
-static bool expect(link_seat *seat, feddc_event_kind kind, feddc_event *event) {
-    if (!next(seat, event)) {
+static bool expect(link_entry *entry, feddc_event_kind kind, feddc_event *event) {
+    if (!next(entry, event)) {
         return false;
     }
-    return event->kind == kind ||
-           fault(seat, "event %d of rank %u, where %d should come", event->kind, event->peer, kind);
+    return event->kind == kind || fault(entry, "event %d of rank %u, where %d should come",
+                                        event->kind, event->peer, kind);
 }
 
 /* Is this message number `number` of its sender, and is it whole? */
-static bool check(link_seat *seat, const feddc_event *event, uint32_t number, size_t len) {
+static bool check(link_entry *entry, const feddc_event *event, uint32_t number, size_t len) {
     feddc_head head = head_of(event->peer, number);
-    if (event->peer >= seat->place.size || event->peer == seat->place.rank) {
-        return fault(seat, "a message of rank %u", event->peer);
+    if (event->peer >= entry->place.size || event->peer == entry->place.rank) {
+        return fault(entry, "a message of rank %u", event->peer);
     }
     if (!same_head(&event->head, &head)) {
-        return fault(seat, "rank %u's message %u has the head of %u", event->peer, number,
+        return fault(entry, "rank %u's message %u has the head of %u", event->peer, number,
                      event->head.step);
     }
     if (event->len != len || (len == 0) != (event->data == NULL)) {
-        return fault(seat, "rank %u's message %u has %zu bytes instead of %zu", event->peer, number,
-                     event->len, len);
+        return fault(entry, "rank %u's message %u has %zu bytes instead of %zu", event->peer,
+                     number, event->len, len);
     }
     if ((uintptr_t)event->data % 64 != 0) {
-        return fault(seat, "rank %u's message %u is not aligned", event->peer, number);
+        return fault(entry, "rank %u's message %u is not aligned", event->peer, number);
     }
     /* Of a large message each byte of both ends, and some between: sanitizers are slow. */
     for (size_t i = 0; i < len; i += i < 4096 || len - i < 4096 ? 1 : 61) {
         if (event->data[i] != pattern(event->peer, number, i)) {
-            return fault(seat, "rank %u's message %u: byte %zu of %zu is wrong", event->peer,
+            return fault(entry, "rank %u's message %u: byte %zu of %zu is wrong", event->peer,
                          number, i, len);
         }
     }
     return true;
 }
 
-static bool is_last(const link_seat *seat) {
-    return seat->place.rank + 1 == seat->place.size;
+static bool is_last(const link_entry *entry) {
+    return entry->place.rank + 1 == entry->place.size;
 }
 
 /* An empty message to each of the first ranks, and one from each: then all are through with the
  * case. Nothing else may be under way. */
-static void meet(link_seat *seat, uint32_t ranks) {
+static void meet(link_entry *entry, uint32_t ranks) {
     uint32_t others = ranks - 1, back = 0;
     feddc_head head = {.bucket = MEETING};
     fed_error err = {0};
     for (uint32_t r = 0; r < ranks; r++) {
-        if (r != seat->place.rank &&
-            seat->link->send(seat->self, r, &head, NULL, 0, r, &err) != FED_OK) {
-            fault(seat, "send to rank %u: %s", r, err.text);
+        if (r != entry->place.rank &&
+            entry->link->send(entry->self, r, &head, NULL, 0, r, &err) != FED_OK) {
+            fault(entry, "send to rank %u: %s", r, err.text);
             return;
         }
     }
-    while (seat->met < others || back < others) {
+    while (entry->met < others || back < others) {
         feddc_event event = {0};
-        if (!next_or_met(seat, others, &event)) {
+        if (!next_or_met(entry, others, &event)) {
             return;
         }
         back += event.kind == FEDDC_SENT;
         if (event.kind == FEDDC_ARRIVED || event.kind == FEDDC_WOKEN) {
-            fault(seat, "event %d of rank %u while ranks meet", event.kind, event.peer);
+            fault(entry, "event %d of rank %u while ranks meet", event.kind, event.peer);
             return;
         }
     }
@@ -177,23 +177,24 @@ typedef struct all_pairs {
     uint32_t left;
 } all_pairs;
 
-static bool all_pairs_event(link_seat *seat, all_pairs *all) {
+static bool all_pairs_event(link_entry *entry, all_pairs *all) {
     feddc_event event;
-    if (!next(seat, &event)) {
+    if (!next(entry, &event)) {
         return false;
     }
     all->left--;
     if (event.kind == FEDDC_ARRIVED) {
         uint32_t number = all->got[event.peer]++;
-        bool right = number < SIZES ? check(seat, &event, number, sizes[number])
-                                    : fault(seat, "too many messages of rank %u", event.peer);
-        seat->link->release(seat->self, &event);
+        bool right = number < SIZES ? check(entry, &event, number, sizes[number])
+                                    : fault(entry, "too many messages of rank %u", event.peer);
+        entry->link->release(entry->self, &event);
         return right;
     }
     uint32_t bit = 1u << (event.token & 31);
-    if (event.kind != FEDDC_SENT || event.token >> 40 >= seat->place.size ||
+    if (event.kind != FEDDC_SENT || event.token >> 40 >= entry->place.size ||
         (all->sent[event.token >> 40] & bit) != 0) {
-        return fault(seat, "event %d with token %llx", event.kind, (unsigned long long)event.token);
+        return fault(entry, "event %d with token %llx", event.kind,
+                     (unsigned long long)event.token);
     }
     all->sent[event.token >> 40] |= bit;
     return true;
@@ -201,24 +202,24 @@ static bool all_pairs_event(link_seat *seat, all_pairs *all) {
 
 /* Each rank sends all it has to each other before it waits for the first event: a send that blocked
  * would stop them all. */
-static void messages_come_whole_and_in_order(link_seat *seat) {
-    all_pairs all = {.left = 2 * SIZES * (seat->place.size - 1)};
+static void messages_come_whole_and_in_order(link_entry *entry) {
+    all_pairs all = {.left = 2 * SIZES * (entry->place.size - 1)};
     bool good = true;
     for (uint32_t k = 0; good && k < SIZES; k++) {
-        all.data[k] = message(seat, k, sizes[k]);
-        for (uint32_t r = 0; good && r < seat->place.size; r++) {
+        all.data[k] = message(entry, k, sizes[k]);
+        for (uint32_t r = 0; good && r < entry->place.size; r++) {
             good = all.data[k] != NULL &&
-                   (r == seat->place.rank || post(seat, r, k, all.data[k], sizes[k]));
+                   (r == entry->place.rank || post(entry, r, k, all.data[k], sizes[k]));
         }
     }
     while (good && all.left > 0) {
-        good = all_pairs_event(seat, &all);
+        good = all_pairs_event(entry, &all);
     }
     if (good) {
-        meet(seat, seat->place.size);
+        meet(entry, entry->place.size);
     } else { /* the link may still read them */
-        seat->link->close(seat->self, false);
-        seat->self = NULL;
+        entry->link->close(entry->self, false);
+        entry->self = NULL;
     }
     for (uint32_t k = 0; k < SIZES; k++) {
         free(all.data[k]);
@@ -227,16 +228,16 @@ static void messages_come_whole_and_in_order(link_seat *seat) {
 
 enum { LENT = 24, LENT_BYTES = 70001 };
 
-static bool lend(link_seat *seat, uint8_t *data[LENT], uint32_t to) {
+static bool lend(link_entry *entry, uint8_t *data[LENT], uint32_t to) {
     for (uint32_t k = 0; k < LENT; k++) {
-        if ((data[k] = message(seat, k, LENT_BYTES)) == NULL ||
-            !post(seat, to, k, data[k], LENT_BYTES)) {
+        if ((data[k] = message(entry, k, LENT_BYTES)) == NULL ||
+            !post(entry, to, k, data[k], LENT_BYTES)) {
             return false;
         }
     }
     for (uint32_t k = 0; k < LENT; k++) { /* what comes back, the sender may change at once */
         feddc_event event;
-        if (!expect(seat, FEDDC_SENT, &event)) {
+        if (!expect(entry, FEDDC_SENT, &event)) {
             return false;
         }
         memset(data[event.token & 31], 0xee, LENT_BYTES);
@@ -244,38 +245,38 @@ static bool lend(link_seat *seat, uint8_t *data[LENT], uint32_t to) {
     return true;
 }
 
-static bool hold(link_seat *seat) {
+static bool hold(link_entry *entry) {
     feddc_event held[LENT];
     for (uint32_t k = 0; k < LENT; k++) {
-        if (!expect(seat, FEDDC_ARRIVED, &held[k])) {
+        if (!expect(entry, FEDDC_ARRIVED, &held[k])) {
             return false;
         }
     }
     fed_sleep_ms(20);
     for (uint32_t k = 0; k < LENT; k++) { /* 7 and 24 have no common divisor */
         uint32_t one = (k * 7 + 5) % LENT;
-        if (!check(seat, &held[one], one, LENT_BYTES)) {
+        if (!check(entry, &held[one], one, LENT_BYTES)) {
             return false;
         }
-        seat->link->release(seat->self, &held[one]);
+        entry->link->release(entry->self, &held[one]);
     }
     return true;
 }
 
 /* The last rank receives, and the one before it sends. */
-static void data_is_the_receivers_until_released_in_any_order(link_seat *seat) {
+static void data_is_the_receivers_until_released_in_any_order(link_entry *entry) {
     uint8_t *data[LENT] = {0};
     bool good = true;
-    if (seat->place.rank + 2 == seat->place.size) {
-        good = lend(seat, data, seat->place.rank + 1);
-    } else if (is_last(seat) && seat->place.size > 1) {
-        good = hold(seat);
+    if (entry->place.rank + 2 == entry->place.size) {
+        good = lend(entry, data, entry->place.rank + 1);
+    } else if (is_last(entry) && entry->place.size > 1) {
+        good = hold(entry);
     }
     if (good) {
-        meet(seat, seat->place.size);
+        meet(entry, entry->place.size);
     } else {
-        seat->link->close(seat->self, false);
-        seat->self = NULL;
+        entry->link->close(entry->self, false);
+        entry->self = NULL;
     }
     for (uint32_t k = 0; k < LENT; k++) {
         free(data[k]);
@@ -283,32 +284,32 @@ static void data_is_the_receivers_until_released_in_any_order(link_seat *seat) {
 }
 
 static void *wake_later(void *arg) {
-    link_seat *seat = arg;
+    link_entry *entry = arg;
     fed_sleep_ms(20);
-    seat->link->wake(seat->self);
+    entry->link->wake(entry->self);
     return NULL;
 }
 
-static void wake_is_told_now_or_next(link_seat *seat) {
+static void wake_is_told_now_or_next(link_entry *entry) {
     feddc_event event;
-    seat->link->wake(seat->self);
-    seat->link->wake(seat->self);
-    bool good = expect(seat, FEDDC_WOKEN, &event);
+    entry->link->wake(entry->self);
+    entry->link->wake(entry->self);
+    bool good = expect(entry, FEDDC_WOKEN, &event);
     for (int k = 0; good && k < 3; k++) { /* two calls may be two events, and no more */
-        good = look(seat, k == 2 ? 15 : 0, &event);
+        good = look(entry, k == 2 ? 15 : 0, &event);
     }
     if (good && event.kind != FEDDC_NOTHING) {
-        fault(seat, "event %d after all are told", event.kind);
+        fault(entry, "event %d after all are told", event.kind);
     }
     pthread_t thread;
-    if (pthread_create(&thread, NULL, wake_later, seat) != 0) {
-        fault(seat, "no thread");
+    if (pthread_create(&thread, NULL, wake_later, entry) != 0) {
+        fault(entry, "no thread");
         return;
     }
-    good = expect(seat, FEDDC_WOKEN, &event);
+    good = expect(entry, FEDDC_WOKEN, &event);
     pthread_join(thread, NULL);
     if (good) {
-        meet(seat, seat->place.size);
+        meet(entry, entry->place.size);
     }
 }
 
@@ -317,82 +318,82 @@ static void wake_is_told_now_or_next(link_seat *seat) {
 static const size_t last_words[] = {5, 300001, 0, 17};
 enum { LAST_WORDS = sizeof last_words / sizeof last_words[0] };
 
-static void leave(link_seat *seat, bool orderly) {
+static void leave(link_entry *entry, bool orderly) {
     uint8_t *data[LAST_WORDS] = {0};
     for (uint32_t k = 0; k < LAST_WORDS; k++) {
-        data[k] = message(seat, k, last_words[k]);
-        for (uint32_t r = 0; data[k] != NULL && r + 1 < seat->place.size; r++) {
-            post(seat, r, k, data[k], last_words[k]);
+        data[k] = message(entry, k, last_words[k]);
+        for (uint32_t r = 0; data[k] != NULL && r + 1 < entry->place.size; r++) {
+            post(entry, r, k, data[k], last_words[k]);
         }
     }
-    seat->link->close(seat->self, orderly);
-    seat->self = NULL;
+    entry->link->close(entry->self, orderly);
+    entry->self = NULL;
     for (uint32_t k = 0; k < LAST_WORDS; k++) {
         free(data[k]);
     }
 }
 
 /* A message to a rank that is gone is lost, but its data comes back. */
-static bool send_into_the_void(link_seat *seat, uint32_t to) {
+static bool send_into_the_void(link_entry *entry, uint32_t to) {
     static const uint8_t nothing[1000] = {0};
     feddc_event event;
     for (uint32_t k = 0; k < 3; k++) {
-        if (!post(seat, to, k, nothing, sizeof nothing) || !expect(seat, FEDDC_SENT, &event)) {
+        if (!post(entry, to, k, nothing, sizeof nothing) || !expect(entry, FEDDC_SENT, &event)) {
             return false;
         }
         if (event.token != ((uint64_t)to << 40 | k)) {
-            return fault(seat, "token %llx came back", (unsigned long long)event.token);
+            return fault(entry, "token %llx came back", (unsigned long long)event.token);
         }
     }
     return true;
 }
 
 /* Messages come in their order, all of them if the rank left orderly, and then GONE, once. */
-static bool see_off(link_seat *seat, bool orderly) {
-    uint32_t last = seat->place.size - 1, got = 0;
+static bool see_off(link_entry *entry, bool orderly) {
+    uint32_t last = entry->place.size - 1, got = 0;
     feddc_event event;
     for (;;) {
-        if (!next(seat, &event)) {
+        if (!next(entry, &event)) {
             return false;
         }
         if (event.peer != last) {
-            return fault(seat, "an event of rank %u, where %u leaves", event.peer, last);
+            return fault(entry, "an event of rank %u, where %u leaves", event.peer, last);
         }
         if (event.kind != FEDDC_ARRIVED) {
             break;
         }
-        bool right = got < LAST_WORDS && check(seat, &event, got, last_words[got]);
-        seat->link->release(seat->self, &event);
+        bool right = got < LAST_WORDS && check(entry, &event, got, last_words[got]);
+        entry->link->release(entry->self, &event);
         got++;
         if (!right) {
-            return fault(seat, "message %u of a rank that leaves", got);
+            return fault(entry, "message %u of a rank that leaves", got);
         }
     }
     if (event.kind != FEDDC_GONE || event.orderly != orderly || (orderly && got != LAST_WORDS)) {
-        return fault(seat, "event %d, orderly %d, after %u messages of %d", event.kind,
+        return fault(entry, "event %d, orderly %d, after %u messages of %d", event.kind,
                      event.orderly, got, LAST_WORDS);
     }
     return true;
 }
 
-static void one_leaves(link_seat *seat, bool orderly) {
+static void one_leaves(link_entry *entry, bool orderly) {
     feddc_event event;
-    if (is_last(seat)) {
-        leave(seat, orderly);
-    } else if (see_off(seat, orderly) && send_into_the_void(seat, seat->place.size - 1)) {
-        if (seat->place.size == 2 && look(seat, 20, &event) && event.kind != FEDDC_NOTHING) {
-            fault(seat, "event %d after the other one left", event.kind);
+    if (is_last(entry)) {
+        leave(entry, orderly);
+    } else if (see_off(entry, orderly) && send_into_the_void(entry, entry->place.size - 1)) {
+        if (entry->place.size == 2 && look(entry, 20, &event) && event.kind != FEDDC_NOTHING) {
+            fault(entry, "event %d after the other one left", event.kind);
         }
-        meet(seat, seat->place.size - 1);
+        meet(entry, entry->place.size - 1);
     }
 }
 
-static void an_orderly_close_delivers_all_and_says_so(link_seat *seat) {
-    one_leaves(seat, true);
+static void an_orderly_close_delivers_all_and_says_so(link_entry *entry) {
+    one_leaves(entry, true);
 }
 
-static void an_abrupt_close_is_told_to_each(link_seat *seat) {
-    one_leaves(seat, false);
+static void an_abrupt_close_is_told_to_each(link_entry *entry) {
+    one_leaves(entry, false);
 }
 
 /* -- Traffic -- */
@@ -413,48 +414,48 @@ typedef struct traffic {
     uint32_t got[RANKS], left, in_flight;
 } traffic;
 
-static bool traffic_send(link_seat *seat, traffic *t) {
+static bool traffic_send(link_entry *entry, traffic *t) {
     uint32_t k = 0;
     while (t->busy[k] != 0) {
         k++;
     }
-    t->to = (t->to + 1) % seat->place.size;
-    t->to = t->to == seat->place.rank ? (t->to + 1) % seat->place.size : t->to;
+    t->to = (t->to + 1) % entry->place.size;
+    t->to = t->to == entry->place.rank ? (t->to + 1) % entry->place.size : t->to;
     uint32_t number = t->number[t->to]++;
-    size_t len = traffic_size(seat->place.rank, t->to, number);
+    size_t len = traffic_size(entry->place.rank, t->to, number);
     for (size_t i = 0; i < len; i++) {
-        t->slot[k][i] = pattern(seat->place.rank, number, i);
+        t->slot[k][i] = pattern(entry->place.rank, number, i);
     }
     t->busy[k] = (uint64_t)t->to << 40 | number;
     t->busy[k] |= UINT64_C(1) << 63;
     t->sent++;
     t->in_flight++;
     t->left++;
-    return post(seat, t->to, number, t->slot[k], len);
+    return post(entry, t->to, number, t->slot[k], len);
 }
 
-static bool traffic_event(link_seat *seat, traffic *t) {
+static bool traffic_event(link_entry *entry, traffic *t) {
     feddc_event event;
-    if (!next(seat, &event)) {
+    if (!next(entry, &event)) {
         return false;
     }
     t->left--;
     if (event.kind == FEDDC_ARRIVED) {
         uint32_t number = t->got[event.peer]++;
         bool right =
-            check(seat, &event, number, traffic_size(event.peer, seat->place.rank, number));
-        seat->link->release(seat->self, &event);
+            check(entry, &event, number, traffic_size(event.peer, entry->place.rank, number));
+        entry->link->release(entry->self, &event);
         return right;
     }
     if (event.kind != FEDDC_SENT) {
-        return fault(seat, "event %d of rank %u", event.kind, event.peer);
+        return fault(entry, "event %d of rank %u", event.kind, event.peer);
     }
     uint32_t k = 0;
     while (k < IN_FLIGHT && t->busy[k] != (event.token | UINT64_C(1) << 63)) {
         k++;
     }
     if (k == IN_FLIGHT) {
-        return fault(seat, "token %llx is not under way", (unsigned long long)event.token);
+        return fault(entry, "token %llx is not under way", (unsigned long long)event.token);
     }
     memset(t->slot[k], 0xee, TRAFFIC_BYTES);
     t->busy[k] = 0;
@@ -462,23 +463,23 @@ static bool traffic_event(link_seat *seat, traffic *t) {
     return true;
 }
 
-static void many_messages_among_all(link_seat *seat) {
-    uint32_t each = TRAFFIC * (seat->place.size - 1);
-    traffic t = {.to = seat->place.rank, .left = each};
+static void many_messages_among_all(link_entry *entry) {
+    uint32_t each = TRAFFIC * (entry->place.size - 1);
+    traffic t = {.to = entry->place.rank, .left = each};
     bool good = true;
     for (uint32_t k = 0; k < IN_FLIGHT; k++) {
         t.slot[k] = aligned_alloc(64, TRAFFIC_BYTES / 64 * 64 + 64);
         good = good && t.slot[k] != NULL;
     }
     while (good && (t.left > 0 || t.sent < each)) {
-        good = t.sent < each && t.in_flight < IN_FLIGHT ? traffic_send(seat, &t)
-                                                        : traffic_event(seat, &t);
+        good = t.sent < each && t.in_flight < IN_FLIGHT ? traffic_send(entry, &t)
+                                                        : traffic_event(entry, &t);
     }
     if (good) {
-        meet(seat, seat->place.size);
+        meet(entry, entry->place.size);
     } else {
-        seat->link->close(seat->self, false);
-        seat->self = NULL;
+        entry->link->close(entry->self, false);
+        entry->self = NULL;
     }
     for (uint32_t k = 0; k < IN_FLIGHT; k++) {
         free(t.slot[k]);
@@ -500,16 +501,16 @@ const link_case *link_case_at(size_t k) {
     return k < sizeof cases / sizeof cases[0] ? &cases[k] : NULL;
 }
 
-void link_case_run(const link_case *one, link_seat *seat) {
+void link_case_run(const link_case *one, link_entry *entry) {
     fed_error err = {0};
-    seat->fault[0] = 0;
-    if (seat->link->open(&seat->place, &seat->self, &err) != FED_OK) {
-        fault(seat, "open: %s", err.text);
+    entry->fault[0] = 0;
+    if (entry->link->open(&entry->place, &entry->self, &err) != FED_OK) {
+        fault(entry, "open: %s", err.text);
         return;
     }
-    one->play(seat);
-    if (seat->self != NULL) {
-        seat->link->close(seat->self, seat->fault[0] == 0);
-        seat->self = NULL;
+    one->play(entry);
+    if (entry->self != NULL) {
+        entry->link->close(entry->self, entry->fault[0] == 0);
+        entry->self = NULL;
     }
 }

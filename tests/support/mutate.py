@@ -70,7 +70,7 @@ PRELUDE = "".join(f'#pragma GCC diagnostic ignored "-W{name}"\n' for name in """
 """.split())
 SIDES = (  # the second ring
     ("fedserver/", ("fedserver.test_server", "fedserver.test_faults", "e2e.test_resume")),
-    ("fedclient/datacenter/", ("fedclient.datacenter.test_feddc", "contract.test_each_gang", "e2e.test_gang_faults")),
+    ("fedclient/datacenter/", ("fedclient.datacenter.test_feddc", "contract.test_each_worker_group", "e2e.test_worker_faults")),
     ("fedclient/train/", ("fedclient.train.test_train", "e2e.test_fedsim")),
     ("fedclient/", ("fedclient.test_client", "e2e.test_each_transport", "e2e.test_resume")),
     ("codecs/", ("contract.test_codecs", "contract.test_codec_messages", "vectors.test_codec_vectors")),
@@ -81,7 +81,7 @@ CONTRACTS = (
     (r"fedserver/stores/", r"contract\.test_store(s|_\w+)"),
     (r"fedserver/strategies/", r"contract\.test_each_strategy"),
     (r"fedclient/datacenter/links/", r"contract\.test_each_link"),
-    (r"fedclient/datacenter/(collectives/|\w+\.c)", r"contract\.test_each_(collective|gang)"),
+    (r"fedclient/datacenter/(collectives/|\w+\.c)", r"contract\.test_each_(collective|worker_group)"),
     (r"fedclient/transports/", r"contract\.test_transport(s|_faults)"),
     (r"fedclient/platforms/", r"contract\.test_platforms"),
     (r"codecs/", r"contract\.test_codecs"),

@@ -9,7 +9,7 @@ enum { NIC_BOUND = 10, NIC_STREAMS = 16 };
 
 /** A connection; both ends send `bytes` at once. 0 leaves a member to the system. */
 typedef struct nic_stream_plan {
-    bool marked;    /* floats by the card; else bytes */
+    bool marked;    /* floats by the NIC; else bytes */
     bool six;       /* IPv6 */
     bool odd;       /* writes end anywhere, also within a float */
     bool fast_open; /* the first bytes travel in the SYN, where the kernel can */

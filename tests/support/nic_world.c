@@ -67,7 +67,7 @@ void nic_world_shell(const nic_world *w, int host, const char *command) {
 }
 
 static void log_path(const nic_world *w, int host, char *path, size_t cap) {
-    (void)snprintf(path, cap, "%s/card%d.log", w->directory, host);
+    (void)snprintf(path, cap, "%s/nic%d.log", w->directory, host);
 }
 
 static bool says_ready(const char *path) {
@@ -76,11 +76,11 @@ static bool says_ready(const char *path) {
     return shell(command);
 }
 
-static void start_card(nic_world *w, int host) {
+static void start_nic(nic_world *w, int host) {
     char path[400];
     char control[400];
     log_path(w, host, path, sizeof path);
-    (void)snprintf(control, sizeof control, "%s/card%d.sock", w->directory, host);
+    (void)snprintf(control, sizeof control, "%s/nic%d.sock", w->directory, host);
     (void)unlink(path);
     pid_t pid = fork();
     assert_true(pid >= 0);
@@ -94,11 +94,11 @@ static void start_card(nic_world *w, int host) {
         }
         _exit(127);
     }
-    w->card[host] = pid;
+    w->nic[host] = pid;
     int64_t until = fed_clock_monotonic_ms() + START_MS;
     while (!says_ready(path)) {
         if (waitpid(pid, NULL, WNOHANG) != 0 || fed_clock_monotonic_ms() > until) {
-            w->card[host] = 0;
+            w->nic[host] = 0;
             fail_msg("host %d's fednic did not start: %s", host, path);
         }
         fed_sleep_ms(10);
@@ -116,10 +116,10 @@ static void give_addresses(const nic_world *w, int host) {
 }
 
 /* NULL: it has lived until now, and ended in order. Else what is wrong. */
-static const char *end_card(nic_world *w, int host) {
+static const char *end_nic(nic_world *w, int host) {
     int code = 0;
-    pid_t pid = w->card[host];
-    w->card[host] = 0;
+    pid_t pid = w->nic[host];
+    w->nic[host] = 0;
     if (pid == 0) {
         return NULL;
     }
@@ -150,21 +150,21 @@ static void must_be_good(const nic_world *w, const char *wrong) {
 
 void nic_world_stats(const nic_world *w, int host, char *text, size_t cap) {
     char args[400];
-    (void)snprintf(args, sizeof args, "--stats --control card%d.sock", host);
+    (void)snprintf(args, sizeof args, "--stats --control nic%d.sock", host);
     assert_int_equal(fed_test_run(w->directory, "fednic", args, text, cap), 0);
 }
 
-void nic_world_restart_card(nic_world *w, int host) {
-    must_be_good(w, end_card(w, host));
-    start_card(w, host);
+void nic_world_restart_nic(nic_world *w, int host) {
+    must_be_good(w, end_nic(w, host));
+    start_nic(w, host);
     give_addresses(w, host);
 }
 
 /* The device stays, with its addresses. */
-void nic_world_kill_card(nic_world *w, int host) {
-    kill(w->card[host], SIGKILL);
-    (void)waitpid(w->card[host], NULL, 0);
-    start_card(w, host);
+void nic_world_kill_nic(nic_world *w, int host) {
+    kill(w->nic[host], SIGKILL);
+    (void)waitpid(w->nic[host], NULL, 0);
+    start_nic(w, host);
 }
 
 static void *run_line(void *arg) {
@@ -224,10 +224,10 @@ void nic_world_open(nic_world *w, bool card0, bool card1) {
     open_spaces(w);
     nic_world_calm(w);
     for (int k = 0; k < NIC_HOSTS; k++) {
-        bool card = k == 0 ? card0 : card1;
-        w->device[k] = card ? "nic0" : "eth0";
-        if (card) {
-            start_card(w, k);
+        bool nic = k == 0 ? card0 : card1;
+        w->device[k] = nic ? "nic0" : "eth0";
+        if (nic) {
+            start_nic(w, k);
         }
         give_addresses(w, k);
     }
@@ -263,7 +263,7 @@ void nic_world_close(nic_world *w) {
         close(w->wires[1]);
         bad_line_close(&w->line);
     }
-    const char *wrong[] = {end_card(w, 0), end_card(w, 1)};
+    const char *wrong[] = {end_nic(w, 0), end_nic(w, 1)};
     remove_spaces(w);
     close(w->home);
     must_be_good(w, wrong[0] != NULL ? wrong[0] : wrong[1]);

@@ -12,9 +12,9 @@ enum { NIC_HOSTS = 2 };
 /** Host 0 is 10.79.0.1 and fd79::1, host 1 is 10.79.0.2 and fd79::2. */
 typedef struct nic_world {
     char space[NIC_HOSTS + 1][32]; /* names of the namespaces; the last is the line's */
-    const char *device[NIC_HOSTS]; /* with the addresses: nic0, or eth0 of a host without card */
-    pid_t card[NIC_HOSTS];         /* fednic; 0: none */
-    char directory[300];           /* what the cards print */
+    const char *device[NIC_HOSTS]; /* with the addresses: nic0, or eth0 of a host without NIC */
+    pid_t nic[NIC_HOSTS];          /* fednic; 0: none */
+    char directory[300];           /* what the NICs print */
     int home;                      /* the caller's namespace */
     bad_line line;
     bad_rates rates;
@@ -27,10 +27,10 @@ typedef struct nic_world {
 /** Whether this machine and user can have it. If not, *why is a sentence. */
 bool nic_world_possible(const char **why);
 
-/** Lines without faults; each host with a card or without. */
+/** Lines without faults; each host with a NIC or without. */
 void nic_world_open(nic_world *w, bool card0, bool card1);
 
-/** Also of a world that opened in part. The cards must have lived until now, and must end in
+/** Also of a world that opened in part. The NICs must have lived until now, and must end in
  * order. */
 void nic_world_close(nic_world *w);
 
@@ -44,12 +44,12 @@ void nic_world_line_sockets(const nic_world *w, int sockets[NIC_HOSTS]);
  * command does. */
 void nic_world_shell(const nic_world *w, int host, const char *command);
 
-/** What a host's card says about itself: fednic --stats. */
+/** What a host's NIC says about itself: fednic --stats. */
 void nic_world_stats(const nic_world *w, int host, char *text, size_t cap);
 
-/** The host's card ends, or is killed, and begins anew: it knows no connection. */
-void nic_world_restart_card(nic_world *w, int host);
-void nic_world_kill_card(nic_world *w, int host);
+/** The host's NIC ends, or is killed, and begins anew: it knows no connection. */
+void nic_world_restart_nic(nic_world *w, int host);
+void nic_world_kill_nic(nic_world *w, int host);
 
 /** The line is good again. */
 void nic_world_calm(nic_world *w);

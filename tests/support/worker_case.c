@@ -1,12 +1,12 @@
-/* A gang of workers in one process: a thread a rank, on any link that needs no launcher. */
+/* A worker group of workers in one process: a thread a rank, on any link that needs no launcher. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "worker_case.h"
 
 #include <arpa/inet.h>
 #include <sys/socket.h>
 
-#include "card_link.h"
 #include "fed_digits.h"
+#include "nic_link.h"
 
 void worker_data_open(worker_data *data, const char *directory, size_t train, size_t test) {
     fed_error err = {0};
@@ -54,7 +54,7 @@ static void make_values(worker_member *m, const fed_optimizer *optimizer) {
 static fed_status make_worker(worker_member *m) {
     const worker_case *c = m->c;
     feddc_worker_options o = {
-        .exchange = {.link = c->cards != NULL ? card_link(c->cards) : feddc_link_named(link_of(c)),
+        .exchange = {.link = c->nics != NULL ? nic_link(c->nics) : feddc_link_named(link_of(c)),
                      .collective = c->collective,
                      .codec = c->codec,
                      .pull = c->pull,

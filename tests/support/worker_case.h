@@ -1,4 +1,4 @@
-/* A gang of workers in one process: a thread a rank, on any link that needs no launcher. */
+/* A worker group of workers in one process: a thread a rank, on any link that needs no launcher. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef WORKER_CASE_H
 #define WORKER_CASE_H
@@ -12,7 +12,7 @@
 
 enum { WORKER_CASE_RANKS = 5 };
 
-/** What a gang trains on: fed_digits' pictures. */
+/** What a worker group trains on: fed_digits' pictures. */
 typedef struct worker_data {
     fedtrain_data train, test;
     fedtrain_share all; /* of train */
@@ -24,9 +24,9 @@ void worker_data_close(worker_data *data);
 
 typedef struct worker_case {
     const worker_data *data;
-    const char *device;      /* of the nets; NULL: the host */
-    const char *link;        /* NULL: threads; or tcp */
-    struct card_plan *cards; /* network cards on the way, around that link; NULL: none */
+    const char *device;    /* of the nets; NULL: the host */
+    const char *link;      /* NULL: threads; or tcp */
+    struct nic_plan *nics; /* NICs on the way, around that link; NULL: none */
     const char *model, *collective, *sync, *codec, *pull, *nic, *optimizer;
     uint32_t workers, late;
     size_t batch;

@@ -1,4 +1,4 @@
-"""Golden frames of the offload NIC, by a card that was written from docs/nic-format.md alone.
+"""Golden frames of the offload NIC, by a NIC that was written from docs/nic-format.md alone.
 
     nic.py ROOT            exit status 1 if a file of tests/vectors/nic is missing or another
     nic.py ROOT --write    writes those that are missing; what is there stays
@@ -7,8 +7,8 @@ Files hold one frame each, from the Ethernet header on, as bytes of two hexadeci
 Verilog's $readmemh reads them.
 
     NAME.host     a marked segment of the host; its checksum is complete
-    NAME.wire     what a card sends
-    NAME.peer     what the other card makes of that, with its checksum completed
+    NAME.wire     what a NIC sends
+    NAME.peer     what the other NIC makes of that, with its checksum completed
     cases         NAME, e, family, VLAN tags, options of IP in words, port of the host: one case a line
 
 The connection is that of 10.0.0.1, or fd00::1 (in full: fd, zeros, 01), and the port in `cases`, to
@@ -87,7 +87,7 @@ def split(plain, seq):
 
 
 def compress(packet, e):
-    """The packet that a card sends."""
+    """The packet that a NIC sends."""
     lead, values, tail = split(packet.payload, packet.seq)
     coded = [bursts.encode_value(bits, e) for bits in values]
     coded += [(0, b"")] * (-len(coded) % bursts.BURST)

@@ -67,7 +67,7 @@ static uint8_t bursts[9 * MOST / 2], encoded[9 * MOST / 2];
 static list values, decoded;
 static uint32_t y[MOST];
 
-static void a_card_sends_what_the_document_says(void) {
+static void a_nic_sends_what_the_document_says(void) {
     size_t found = 0;
     for (int e = 1; e <= 15; e++) {
         char name[8];
@@ -93,7 +93,7 @@ static void a_card_sends_what_the_document_says(void) {
     assert_int_equal(found, 4);
 }
 
-static void a_card_takes_what_no_encoder_makes(void) {
+static void a_nic_takes_what_no_encoder_makes(void) {
     const size_t len = read_bursts("any", bursts);
     assert_true(read_list("any", "decoded", &decoded) && decoded.len == 2000);
     for (size_t u = 0; on_unit(u) != NULL; u++) {
@@ -104,8 +104,8 @@ static void a_card_takes_what_no_encoder_makes(void) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        fed_unit_test(a_card_sends_what_the_document_says),
-        fed_unit_test(a_card_takes_what_no_encoder_makes),
+        fed_unit_test(a_nic_sends_what_the_document_says),
+        fed_unit_test(a_nic_takes_what_no_encoder_makes),
     };
     return cmocka_run_group_tests_name("burst vectors", tests, NULL, NULL);
 }

@@ -2,9 +2,9 @@
  * each file holds. They are never changed, only added to: a card must read what another one sends.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "card_frames.h"
 #include "fed/file.h"
 #include "fed_test.h"
+#include "nic_frames.h"
 
 enum { ISN = 1000, PEER_ISN = 77, MTU = 9000, TEXT = 1 << 16 };
 
@@ -36,14 +36,14 @@ static void read_frame(const char *name, const char *kind, hex_file *frame) {
 static uint8_t memory[FRAME_ROOM];
 
 /* The connection's SYN and its answer pass the card that will compress. */
-static void agree(fednic_card *card, card_shape shape) {
+static void agree(fednic_nic *card, nic_shape shape) {
     static const uint8_t option[] = {253, 4, 0xfe, 0xd1};
-    card_heap *heap = card_heap_new();
+    nic_heap *heap = nic_heap_new();
     shape.tos = 0x28;
     shape.flags = SEG_SYN;
     shape.seq = ISN;
-    fednic_frame syn = card_frame(&shape, NULL, 0, memory);
-    fednic_card_take(card, FEDNIC_HOST, &syn, 0, card_heap_keep, heap);
+    fednic_frame syn = nic_frame(&shape, NULL, 0, memory);
+    fednic_nic_take(card, FEDNIC_HOST, &syn, 0, nic_heap_keep, heap);
     assert_int_equal(heap->frame[0].len, syn.len + sizeof option);
     shape.backwards = true;
     shape.flags = SEG_SYN | SEG_ACK;
@@ -51,29 +51,29 @@ static void agree(fednic_card *card, card_shape shape) {
     shape.ack = ISN + 1;
     shape.options = option;
     shape.option_words = 1;
-    fednic_frame answer = card_frame(&shape, NULL, 0, memory);
-    fednic_card_take(card, FEDNIC_WIRE, &answer, 0, card_heap_keep, heap);
-    card_heap_free(heap);
+    fednic_frame answer = nic_frame(&shape, NULL, 0, memory);
+    fednic_nic_take(card, FEDNIC_WIRE, &answer, 0, nic_heap_keep, heap);
+    nic_heap_free(heap);
 }
 
 /* What the card makes of one frame is that other one. */
-static void assert_becomes(fednic_card *card, fednic_side side, const char *name, const char *from,
+static void assert_becomes(fednic_nic *card, fednic_side side, const char *name, const char *from,
                            const char *to) {
     static hex_file given, wanted;
-    card_heap *heap = card_heap_new();
+    nic_heap *heap = nic_heap_new();
     read_frame(name, from, &given);
     read_frame(name, to, &wanted);
     fednic_frame frame = {.data = given.data, .len = given.len};
-    fednic_card_take(card, side, &frame, 0, card_heap_keep, heap);
+    fednic_nic_take(card, side, &frame, 0, nic_heap_keep, heap);
     assert_int_equal(heap->count, 1);
-    fednic_frame out = card_frame_completed(&heap->frame[0], memory);
+    fednic_frame out = nic_frame_completed(&heap->frame[0], memory);
     if (out.len != wanted.len || memcmp(out.data, wanted.data, wanted.len) != 0) {
         fail_msg("%s: %s does not become %s", name, from, to);
     }
-    card_heap_free(heap);
+    nic_heap_free(heap);
 }
 
-static void two_cards_do_what_the_document_says(void) {
+static void two_nics_do_what_the_document_says(void) {
     char *text = read_text("cases", ""), *rest = NULL;
     size_t count = 0;
     for (char *line = strtok_r(text, "\n", &rest); line != NULL;
@@ -81,20 +81,20 @@ static void two_cards_do_what_the_document_says(void) {
         char name[32], *end = strchr(line, ' ');
         assert_true(end != NULL && end - line < (ptrdiff_t)sizeof name);
         snprintf(name, sizeof name, "%.*s", (int)(end - line), line);
-        fednic_card_options options = {.e = (int)strtol(end, &end, 10), .mtu = MTU};
-        card_shape shape = {.family = (uint8_t)strtol(end, &end, 10)};
+        fednic_nic_options options = {.e = (int)strtol(end, &end, 10), .mtu = MTU};
+        nic_shape shape = {.family = (uint8_t)strtol(end, &end, 10)};
         shape.vlans = (uint8_t)strtol(end, &end, 10);
         shape.ip_words = (uint8_t)strtol(end, &end, 10);
         shape.port = (uint16_t)(strtol(end, &end, 10) - 40000);
-        fednic_card *near = NULL, *far = NULL;
-        assert_fed_ok(fednic_card_new(&options, &near, NULL));
+        fednic_nic *near = NULL, *far = NULL;
+        assert_fed_ok(fednic_nic_new(&options, &near, NULL));
         options.e = 10;
-        assert_fed_ok(fednic_card_new(&options, &far, NULL)); /* which knows no connection */
+        assert_fed_ok(fednic_nic_new(&options, &far, NULL)); /* which knows no connection */
         agree(near, shape);
         assert_becomes(near, FEDNIC_HOST, name, ".host", ".wire");
         assert_becomes(far, FEDNIC_WIRE, name, ".wire", ".peer");
-        fednic_card_free(near);
-        fednic_card_free(far);
+        fednic_nic_free(near);
+        fednic_nic_free(far);
         count++;
     }
     assert_true(count >= 17);
@@ -103,7 +103,7 @@ static void two_cards_do_what_the_document_says(void) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        fed_unit_test(two_cards_do_what_the_document_says),
+        fed_unit_test(two_nics_do_what_the_document_says),
     };
     return cmocka_run_group_tests_name("nic vectors", tests, NULL, NULL);
 }

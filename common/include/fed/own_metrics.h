@@ -1,5 +1,5 @@
 /* Metrics of a device's own: names and numbers that a trainer reports beside loss and accuracy
- * (docs/protocol.md#own-metrics). */
+ * (docs/protocol.md#custom-metrics). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_OWN_METRICS_H
 #define FED_OWN_METRICS_H

@@ -60,14 +60,15 @@ enum {
     FED_CAN_PATCH = 2,   /* device: reads patches; coordinator: sends patches on request */
     FED_CAN_DECLINE = 4, /* device: knows FED_WAIT_DECLINED; coordinator: takes fed_decline */
     FED_RENEW = 8,       /* coordinator: this device's certificate is of an old CA; renew it now */
-    FED_CAN_GANG = 16,   /* device: may send fed_gang (fed/gang.h); coordinator: takes it */
-    FED_CAN_NAMED = 32,  /* likewise, FED_GANG_LAYOUT_NAMED */
-    FED_CAN_APP = 64,    /* device: reads fed_task.app; coordinator: sends it */
+    FED_CAN_WORKER_GROUP =
+        16, /* device: may send fed_worker_group (fed/worker_group.h); coordinator: takes it */
+    FED_CAN_NAMED = 32, /* likewise, FED_WORKER_GROUP_LAYOUT_NAMED */
+    FED_CAN_APP = 64,   /* device: reads fed_task.app; coordinator: sends it */
     /* device: may send a list of fed/own_metrics.h after fed_update, and after fed_metric;
      * coordinator: takes it */
     FED_CAN_OWN_METRICS = 128,
     /* device: fetches downloads from caches, fed_task.downloads; coordinator: says their
-     * addresses, FED_PART_ELSEWHERE */
+     * addresses, FED_PART_CACHE */
     FED_CAN_URL = 256,
     /* device: keeps what it owes for several tasks, and lists them; coordinator: reads the list,
      * and says which task of the list makes room for another one */
@@ -161,7 +162,7 @@ typedef enum fed_part_kind {
     FED_PART_PATCH = 3, /* only for a device that asked for it */
     /* likewise; the answer has nothing else. The envelope is a run of fed_address. What these
      * name, one after the other, are the parts of the download. */
-    FED_PART_ELSEWHERE = 4
+    FED_PART_CACHE = 4
 } fed_part_kind;
 
 /** Coordinator -> device: a part of a model download. The device applies the parts in order. */
@@ -188,8 +189,8 @@ enum { FED_ADDRESS_BYTES = FED_SEALED_KEY + 8, FED_ADDRESSES = 24 /* of a downlo
 void fed_address_write(fed_writer *w, const fed_address *m);
 fed_status fed_address_read(fed_reader *r, fed_address *m) FED_CHECKED;
 
-/** Device -> coordinator: head of an update. A list of own metrics may follow (fed/own_metrics.h).
- * The rest of the body is the envelope. */
+/** Device -> coordinator: head of an update. A list of custom metrics may follow
+ * (fed/own_metrics.h). The rest of the body is the envelope. */
 typedef struct fed_update {
     uint64_t task;
     uint32_t round;
@@ -235,7 +236,7 @@ typedef struct fed_decline {
 void fed_decline_write(fed_writer *w, const fed_decline *m);
 fed_status fed_decline_read(fed_reader *r, fed_decline *m) FED_CHECKED;
 
-/** Evaluating device -> coordinator: how good a model is. A list of own metrics may follow
+/** Evaluating device -> coordinator: how good a model is. A list of custom metrics may follow
  * (fed/own_metrics.h). */
 typedef struct fed_metric {
     uint64_t task;
@@ -258,18 +259,18 @@ typedef enum fed_request {
     FED_REQUEST_PIECE,
     FED_REQUEST_METRIC,
     FED_REQUEST_DECLINE,
-    FED_REQUEST_GANG
+    FED_REQUEST_WORKER_GROUP
 } fed_request;
 
-#define FED_PATH_ENROL   "/v1/enrol"
-#define FED_PATH_RENEW   "/v1/renew"
-#define FED_PATH_CHECKIN "/v1/checkin"
-#define FED_PATH_MODEL   "/v1/model"
-#define FED_PATH_UPDATE  "/v1/update"
-#define FED_PATH_PIECE   "/v1/piece"
-#define FED_PATH_METRIC  "/v1/metric"
-#define FED_PATH_DECLINE "/v1/decline"
-#define FED_PATH_GANG    "/v1/gang"
+#define FED_PATH_ENROL        "/v1/enrol"
+#define FED_PATH_RENEW        "/v1/renew"
+#define FED_PATH_CHECKIN      "/v1/checkin"
+#define FED_PATH_MODEL        "/v1/model"
+#define FED_PATH_UPDATE       "/v1/update"
+#define FED_PATH_PIECE        "/v1/piece"
+#define FED_PATH_METRIC       "/v1/metric"
+#define FED_PATH_DECLINE      "/v1/decline"
+#define FED_PATH_WORKER_GROUP "/v1/gang"
 
 /** At the front, for caches: the name of a sealed download follows (fed/sealed.h). */
 #define FED_PATH_BLOB "/v1/blob/"

@@ -127,7 +127,7 @@ static fed_status on_train(void *user, fedclient_round *round, fed_error *err) {
     jmethodID train = method(c, "onTrain", "(JI[[B[JF[[B[[I)[B");
     fedjni_round told = {0};
     jobject bytes = NULL;
-    if (train != NULL && fedjni_round_tell(c->env, round, &told)) {
+    if (train != NULL && fedjni_round_report(c->env, round, &told)) {
         const jint offset = (jint)((const uint8_t *)round->values - c->block);
         bytes = (*c->env)->CallObjectMethod(
             c->env, c->self, train, (jlong)(intptr_t)round, offset, told.texts, told.numbers,

@@ -56,7 +56,7 @@ static jintArray shape_of(JNIEnv *env, const fed_tensor *tensor) {
     return shape;
 }
 
-bool fedjni_round_tell(JNIEnv *env, const fedclient_round *round, fedjni_round *told) {
+bool fedjni_round_report(JNIEnv *env, const fedclient_round *round, fedjni_round *told) {
     const fed_layout *layout = &round->arch->layout;
     told->texts = texts_of(env, round->task);
     told->numbers = told->texts != NULL ? numbers_of(env, round) : NULL;

@@ -17,7 +17,7 @@ typedef struct fedjni_round {
 } fedjni_round;
 
 /** False: an exception is pending. Call fedjni_round_free in both cases. */
-bool fedjni_round_tell(JNIEnv *env, const fedclient_round *round, fedjni_round *told);
+bool fedjni_round_report(JNIEnv *env, const fedclient_round *round, fedjni_round *told);
 void fedjni_round_free(JNIEnv *env, fedjni_round *told);
 
 #endif

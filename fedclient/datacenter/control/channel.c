@@ -1,4 +1,5 @@
-/* The control connection: proof of the gang's secret on both sides, then records with a MAC. */
+/* The control connection: proof of the worker group's secret on both sides, then records with a
+ * MAC. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/datacenter/control/channel.h"
 
@@ -15,8 +16,8 @@
 
 enum {
     GREETING = 8,
-    HELLO = GREETING + FEDDC_KEY, /* judge to member */
-    ANSWER = 2 * FEDDC_KEY,       /* member to judge: nonce, proof */
+    HELLO = GREETING + FEDDC_KEY, /* failure detector to member */
+    ANSWER = 2 * FEDDC_KEY,       /* member to failure detector: nonce, proof */
     PIECE = 16 * 1024,            /* of a read */
     HEAD = 4,
     MOST_UNSENT = 1 << 20
@@ -33,8 +34,8 @@ static void derive(const feddc_channel *c, const char *label, uint8_t *key) {
 }
 
 static void derive_keys(feddc_channel *c) {
-    derive(c, c->judge ? "up key" : "downky", c->key_in);
-    derive(c, c->judge ? "downky" : "up key", c->key_out);
+    derive(c, c->detector ? "up key" : "downky", c->key_in);
+    derive(c, c->detector ? "downky" : "up key", c->key_out);
     derive(c, "maskky", c->key_mask);
     c->proven = true;
 }
@@ -94,19 +95,19 @@ fed_status feddc_channel_send(feddc_channel *c, const uint8_t *body, size_t len,
 
 /* --- opening --- */
 
-fed_status feddc_channel_open(feddc_channel *c, int fd, bool judge, const uint8_t *secret,
+fed_status feddc_channel_open(feddc_channel *c, int fd, bool detector, const uint8_t *secret,
                               size_t most, fed_error *err) {
-    *c = (feddc_channel){.fd = fd, .judge = judge, .secret = secret, .most = most};
+    *c = (feddc_channel){.fd = fd, .detector = detector, .secret = secret, .most = most};
     fed_writer_growing(&c->in);
     fed_writer_growing(&c->out);
     int flags = fcntl(fd, F_GETFL), one = 1;
     if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0 ||
         fcntl(fd, F_SETFD, FD_CLOEXEC) != 0 ||
-        fed_random(c->nonce[judge ? 0 : 1], FEDDC_KEY) != FED_OK) {
+        fed_random(c->nonce[detector ? 0 : 1], FEDDC_KEY) != FED_OK) {
         return fed_fail(err, FED_EIO, "a control connection cannot be set up");
     }
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    if (judge) {
+    if (detector) {
         fed_write_bytes(&c->out, greeting, GREETING);
         fed_write_bytes(&c->out, c->nonce[0], FEDDC_KEY);
         FED_REQUIRE(c->out.status == FED_OK, FED_ENOMEM);
@@ -136,13 +137,13 @@ static fed_status check_proof(const feddc_channel *c, const char *label, const u
     derive(c, label, wanted);
     if (fed_secret_compare(wanted, proof, FEDDC_KEY) != 0) {
         return fed_fail(err, FED_EAUTH,
-                        "the other side does not know the gang's secret: give "
+                        "the other side does not know the worker group's secret: give "
                         "launcher and workers the same");
     }
     return FED_OK;
 }
 
-static fed_status prove_as_judge(feddc_channel *c, fed_error *err) {
+static fed_status prove_as_detector(feddc_channel *c, fed_error *err) {
     if (unused(c) < ANSWER) {
         return FED_OK;
     }
@@ -157,12 +158,14 @@ static fed_status prove_as_judge(feddc_channel *c, fed_error *err) {
     return flush(c, err);
 }
 
-/* The member's nonce is sent once the judge's has come: number_in counts these two records. */
+/* The member's nonce is sent once the failure detector's has come: number_in counts these two
+ * records. */
 static fed_status prove_as_member(feddc_channel *c, fed_error *err) {
     const uint8_t *at = c->in.data + c->in_used;
     if (c->number_in == 0 && unused(c) >= HELLO) {
         if (memcmp(at, greeting, GREETING) != 0) {
-            return fed_fail(err, FED_EFORMAT, "who listens there is no judge of a gang");
+            return fed_fail(err, FED_EFORMAT,
+                            "who listens there is no failure detector of a worker group");
         }
         memcpy(c->nonce[0], at + GREETING, FEDDC_KEY);
         c->in_used += HELLO;
@@ -198,7 +201,7 @@ static void shift(feddc_channel *c) {
 /* Most bytes that are kept of what has come: before the proof no more than the proof. */
 static size_t room(const feddc_channel *c) {
     if (!c->proven) {
-        return c->judge ? ANSWER : HELLO + FEDDC_KEY;
+        return c->detector ? ANSWER : HELLO + FEDDC_KEY;
     }
     return HEAD + c->most + FEDDC_MAC + PIECE;
 }
@@ -225,7 +228,7 @@ fed_status feddc_channel_pump(feddc_channel *c, fed_error *err) {
             fed_writer_advance(&c->in, (size_t)n);
         }
         if (!c->proven) {
-            FED_TRY(c->judge ? prove_as_judge(c, err) : prove_as_member(c, err));
+            FED_TRY(c->detector ? prove_as_detector(c, err) : prove_as_member(c, err));
             shift(c);
         }
     }

@@ -1,4 +1,5 @@
-/* The control connection: proof of the gang's secret on both sides, then records with a MAC. */
+/* The control connection: proof of the worker group's secret on both sides, then records with a
+ * MAC. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDDC_CHANNEL_H
 #define FEDDC_CHANNEL_H
@@ -7,9 +8,10 @@
 #include "feddc/link.h"
 
 /*
- * The judge sends "feddc 1\n" and a nonce of 32 bytes. The member answers with a nonce of its own
- * and the proof HMAC(secret, "member" judge's nonce, member's nonce); the judge proves the same
- * with "judge ". Each direction then has a key HMAC(secret, direction, nonces), and records:
+ * The failure detector sends "feddc 1\n" and a nonce of 32 bytes. The member answers with a nonce
+ * of its own and the proof HMAC(secret, "member" failure detector's nonce, member's nonce); the
+ * failure detector proves the same with "judge ". Each direction then has a key HMAC(secret,
+ * direction, nonces), and records:
  *
  *   u32 length, body, first 16 bytes of HMAC(key and u64 number of the record, length and body)
  *
@@ -22,10 +24,10 @@ enum { FEDDC_KEY = 32, FEDDC_MAC = 16 };
 
 typedef struct feddc_channel {
     int fd; /* non-blocking; closed by feddc_channel_close */
-    bool judge, proven;
+    bool detector, proven;
     size_t most;                 /* bytes of a record that comes in */
     const uint8_t *secret;       /* the caller's; not read once proven */
-    uint8_t nonce[2][FEDDC_KEY]; /* judge's, member's */
+    uint8_t nonce[2][FEDDC_KEY]; /* failure detector's, member's */
     uint8_t key_in[FEDDC_KEY], key_out[FEDDC_KEY], key_mask[FEDDC_KEY];
     uint64_t number_in, number_out;
     fed_writer in, out; /* not yet used, not yet sent */
@@ -33,9 +35,9 @@ typedef struct feddc_channel {
     bool ended; /* the peer sends no more */
 } feddc_channel;
 
-/** Take over a connected socket: makes it non-blocking, and the judge's side begins. most: bytes of
- * the longest record that may come in. FED_EIO: no random bytes. */
-fed_status feddc_channel_open(feddc_channel *c, int fd, bool judge, const uint8_t *secret,
+/** Take over a connected socket: makes it non-blocking, and the failure detector's side begins.
+ * most: bytes of the longest record that may come in. FED_EIO: no random bytes. */
+fed_status feddc_channel_open(feddc_channel *c, int fd, bool detector, const uint8_t *secret,
                               size_t most, fed_error *err) FED_CHECKED;
 
 /** Read what has come, and prove; also sends what is due. Errors: FED_EAUTH the peer cannot prove

@@ -118,7 +118,7 @@ fed_status feddc_endpoint_connect(const char *address, int64_t ms, int *fd, fed_
     } while (own < 0 && fed_clock_monotonic_ms() < until);
     freeaddrinfo(found);
     if (own < 0) {
-        return fed_fail(err, FED_ENET, "no judge at %s within %.1f s: %s", address,
+        return fed_fail(err, FED_ENET, "no failure detector at %s within %.1f s: %s", address,
                         (double)ms / 1000, strerror(code));
     }
     *fd = own;

@@ -1,4 +1,4 @@
-/* The member's side: a thread that beats, and hears what the judge says. */
+/* The member's side: a thread that heartbeats, and hears what the failure detector says. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/datacenter/control/member.h"
 
@@ -17,23 +17,23 @@
 #include "fedclient/datacenter/control/records.h"
 
 enum {
-    CONNECT_MS = 10000, /* for a judge that is started a little later */
+    CONNECT_MS = 10000, /* for a failure detector that is started a little later */
     PROOF_MS = 2000,
     PATIENCE_MS = 10000,
-    OPEN_MS = 5000, /* for a link of a gang whose members are all there */
+    OPEN_MS = 5000, /* for a link of a worker group whose members are all there */
     BYE_MS = 1000,
     DIGESTS = 16 /* that may wait to be sent */
 };
 
 /* A generation, with the memory of its place. */
-typedef struct own_gang {
-    feddc_gang gang;
+typedef struct own_worker_group {
+    feddc_worker_group group;
     uint8_t secret[FEDDC_SECRET];
     feddc_rank_row *row; /* [size] */
     const char **address;
-    uint32_t *worker, *whole;
+    uint32_t *worker, *completed;
     char why[FEDDC_WHY];
-} own_gang;
+} own_worker_group;
 
 struct feddc_watch {
     feddc_watch_options options;
@@ -44,8 +44,8 @@ struct feddc_watch {
     pthread_t thread;
     feddc_report report;
     atomic_bool over;
-    atomic_llong offset_us, round_us;     /* of the clocks; round -1: no sample yet */
-    int64_t heard_us, looped_us, beat_us; /* the thread's */
+    atomic_llong offset_us, round_us;          /* of the clocks; round -1: no sample yet */
+    int64_t heard_us, looped_us, heartbeat_us; /* the thread's */
 
     pthread_mutex_t see;       /* of the three */
     feddc_eyes eyes;           /* look NULL: none */
@@ -58,8 +58,8 @@ struct feddc_watch {
     feddc_record meet;
     feddc_record digest[DIGESTS];
     uint32_t digests;
-    own_gang *gang, *next; /* that the caller has; that has come */
-    fed_status ended;      /* FED_OK: not yet */
+    own_worker_group *group, *next; /* that the caller has; that has come */
+    fed_status ended;               /* FED_OK: not yet */
     char why[FEDDC_WHY];
     bool stop;
     char bye[FEDDC_WHY];
@@ -82,12 +82,12 @@ static void wake(feddc_watch *w) {
     (void)!write(w->wake, &one, sizeof one);
 }
 
-static void gang_free(own_gang *own) {
+static void worker_group_free(own_worker_group *own) {
     if (own != NULL) {
         free(own->row);
         free(own->address);
         free(own->worker);
-        free(own->whole);
+        free(own->completed);
         free(own);
     }
 }
@@ -118,7 +118,7 @@ static void abandon(feddc_watch *w, const char *why) {
 
 /* --- the thread --- */
 
-/* The gang is over for this member. */
+/* The worker group is over for this member. */
 static void end(feddc_watch *w, fed_status status, const char *why) {
     pthread_mutex_lock(&w->lock);
     bool first = w->ended == FED_OK;
@@ -152,62 +152,63 @@ static void tell(feddc_watch *w, const feddc_record *record) {
     }
 }
 
-static void beat(feddc_watch *w, int64_t now) {
-    feddc_record record = {.kind = FEDDC_RECORD_BEAT, .sent_us = (uint64_t)now};
-    feddc_report_read(&w->report, &record.beat);
+static void heartbeat(feddc_watch *w, int64_t now) {
+    feddc_record record = {.kind = FEDDC_RECORD_HEARTBEAT, .sent_us = (uint64_t)now};
+    feddc_report_read(&w->report, &record.heartbeat);
     pthread_mutex_lock(&w->see);
     if (w->eyes.look != NULL) {
         w->eyes.look(w->eyes.user, &w->seen);
     }
-    record.beat.waits = w->seen;
+    record.heartbeat.waits = w->seen;
     pthread_mutex_unlock(&w->see);
-    w->beat_us = now;
+    w->heartbeat_us = now;
     tell(w, &record);
 }
 
 /* The rows of a generation. */
-static fed_status read_rows(fed_reader *r, own_gang *own, uint32_t size) {
+static fed_status read_rows(fed_reader *r, own_worker_group *own, uint32_t size) {
     own->row = calloc(size, sizeof *own->row);
     own->address = calloc(size, sizeof *own->address);
     own->worker = calloc(size, sizeof *own->worker);
-    own->whole = calloc(size, sizeof *own->whole);
+    own->completed = calloc(size, sizeof *own->completed);
     FED_REQUIRE(own->row != NULL && own->address != NULL && own->worker != NULL &&
-                    own->whole != NULL,
+                    own->completed != NULL,
                 FED_ENOMEM);
     for (uint32_t i = 0; i < size; i++) {
         FED_TRY(feddc_rank_row_read(r, &own->row[i]));
         own->address[i] = own->row[i].address;
         own->worker[i] = own->row[i].worker;
-        own->whole[i] = own->row[i].whole;
+        own->completed[i] = own->row[i].completed;
     }
     return fed_reader_end(r);
 }
 
-static void take_gang(feddc_watch *w, fed_reader *r, const feddc_record *record) {
-    own_gang *own = calloc(1, sizeof *own);
+static void take_worker_group(feddc_watch *w, fed_reader *r, const feddc_record *record) {
+    own_worker_group *own = calloc(1, sizeof *own);
     if (own == NULL || read_rows(r, own, record->size) != FED_OK) {
-        gang_free(own);
-        end(w, FED_EFORMAT, "the judge's roster cannot be read");
+        worker_group_free(own);
+        end(w, FED_EFORMAT, "the failure detector's roster cannot be read");
         return;
     }
     feddc_channel_mask(&w->channel, record->generation, record->secret, own->secret);
     put_text(own->why, sizeof own->why, record->why);
-    own->gang = (feddc_gang){.worker = own->worker, .whole = own->whole, .why = own->why};
-    own->gang.place = (feddc_place){.rank = record->rank,
-                                    .size = record->size,
-                                    .listener = -1,
-                                    .generation = record->generation};
+    own->group =
+        (feddc_worker_group){.worker = own->worker, .completed = own->completed, .why = own->why};
+    own->group.place = (feddc_place){.rank = record->rank,
+                                     .size = record->size,
+                                     .listener = -1,
+                                     .generation = record->generation};
     if (w->options.listens) {
-        own->gang.place.address = own->address;
-        own->gang.place.secret = own->secret;
-        own->gang.place.patience_ms = OPEN_MS;
+        own->group.place.address = own->address;
+        own->group.place.secret = own->secret;
+        own->group.place.patience_ms = OPEN_MS;
     }
     pthread_mutex_lock(&w->see);
     w->seen.bucket = UINT32_MAX;
     atomic_store(&w->over, false);
     pthread_mutex_unlock(&w->see);
     pthread_mutex_lock(&w->lock);
-    gang_free(w->next);
+    worker_group_free(w->next);
     w->next = own;
     pthread_cond_broadcast(&w->heard);
     pthread_mutex_unlock(&w->lock);
@@ -218,7 +219,7 @@ static void take_pong(feddc_watch *w, const feddc_record *record) {
     int64_t now = now_us(), round = now - (int64_t)record->sent_us;
     int64_t least = atomic_load(&w->round_us);
     if (round >= 0 && (least < 0 || round < least)) {
-        atomic_store(&w->offset_us, (int64_t)record->judge_us - (now - round / 2));
+        atomic_store(&w->offset_us, (int64_t)record->detector_us - (now - round / 2));
         atomic_store(&w->round_us, round);
     }
 }
@@ -229,13 +230,13 @@ static void take_record(feddc_watch *w, fed_reader *r, const feddc_record *recor
         take_pong(w, record);
         break;
     case FEDDC_RECORD_ASK:
-        beat(w, now_us());
+        heartbeat(w, now_us());
         break;
     case FEDDC_RECORD_OVER:
         abandon(w, record->why);
         break;
-    case FEDDC_RECORD_GANG:
-        take_gang(w, r, record);
+    case FEDDC_RECORD_WORKER_GROUP:
+        take_worker_group(w, r, record);
         break;
     case FEDDC_RECORD_END:
         if (record->left_out) {
@@ -249,11 +250,11 @@ static void take_record(feddc_watch *w, fed_reader *r, const feddc_record *recor
         }
         break;
     default:
-        end(w, FED_EFORMAT, "the judge says what no judge says");
+        end(w, FED_EFORMAT, "the failure detector says what no failure detector says");
     }
 }
 
-/* All that has come from the judge. */
+/* All that has come from the failure detector. */
 static void hear(feddc_watch *w) {
     fed_error err = {0};
     fed_status status = feddc_channel_pump(&w->channel, &err);
@@ -277,11 +278,12 @@ static void hear(feddc_watch *w) {
     fed_writer text;
     fed_writer_fixed(&text, why, sizeof why);
     if (status != FED_OK) {
-        fed_write_printf(&text, "the judge at %s cannot be understood: %.200s", w->address,
-                         err.text[0] != '\0' ? err.text : fed_status_text(status));
+        fed_write_printf(&text, "the failure detector at %s cannot be understood: %.200s",
+                         w->address, err.text[0] != '\0' ? err.text : fed_status_text(status));
         end(w, FED_ENET, why);
     } else if (w->channel.ended) {
-        fed_write_printf(&text, "the judge at %s is gone: its process has ended", w->address);
+        fed_write_printf(&text, "the failure detector at %s is gone: its process has ended",
+                         w->address);
         end(w, FED_ENET, why);
     }
 }
@@ -307,7 +309,8 @@ static bool pass_on(feddc_watch *w) {
     return !stop;
 }
 
-/* The judge has said nothing for too long. Time in which this process was stopped is left out. */
+/* The failure detector has said nothing for too long. Time in which this process was stopped is
+ * left out. */
 static void mind_silence(feddc_watch *w) {
     int64_t now = now_us(), away = now - w->looped_us;
     w->looped_us = now;
@@ -319,14 +322,14 @@ static void mind_silence(feddc_watch *w) {
         fed_writer text;
         fed_writer_fixed(&text, why, sizeof why);
         fed_write_printf(&text,
-                         "the judge at %s has been silent for %.1f s: its process is "
+                         "the failure detector at %s has been silent for %.1f s: its process is "
                          "stopped, or the line to it is down",
                          w->address, (double)(now - w->heard_us) / 1e6);
         end(w, FED_ENET, why);
     }
 }
 
-/* Wait for the judge, the main thread or the next beat. */
+/* Wait for the failure detector, the main thread or the next heartbeat. */
 static void wait_for_news(feddc_watch *w, int64_t until_us) {
     struct pollfd p[2] = {{.fd = w->channel.fd, .events = POLLIN},
                           {.fd = w->wake, .events = POLLIN}};
@@ -349,7 +352,7 @@ static bool has_ended(feddc_watch *w) {
     return ended;
 }
 
-/* Goodbye; the judge closes when it has heard it. */
+/* Goodbye; the failure detector closes when it has heard it. */
 static void say_bye(feddc_watch *w) {
     feddc_record bye = {.kind = FEDDC_RECORD_BYE};
     put_text(bye.why, sizeof bye.why, w->bye);
@@ -362,17 +365,17 @@ static void say_bye(feddc_watch *w) {
 
 static void *watch_main(void *user) {
     feddc_watch *w = user;
-    w->heard_us = w->looped_us = w->beat_us = now_us();
+    w->heard_us = w->looped_us = w->heartbeat_us = now_us();
     while (!has_ended(w)) {
         if (!pass_on(w)) {
             say_bye(w);
             break;
         }
         int64_t now = now_us();
-        if (now - w->beat_us >= FEDDC_BEAT_MS * 1000) {
-            beat(w, now);
+        if (now - w->heartbeat_us >= FEDDC_HEARTBEAT_MS * 1000) {
+            heartbeat(w, now);
         }
-        wait_for_news(w, w->beat_us + FEDDC_BEAT_MS * 1000);
+        wait_for_news(w, w->heartbeat_us + FEDDC_HEARTBEAT_MS * 1000);
         mind_silence(w);
     }
     return NULL;
@@ -387,12 +390,13 @@ static fed_status prove(feddc_watch *w, fed_error *err) {
         struct pollfd p = {.fd = w->channel.fd, .events = POLLIN};
         int64_t left = (until - now_us()) / 1000;
         if (left <= 0 || poll(&p, 1, (int)left) == 0) {
-            return fed_fail(err, FED_ENET, "the judge at %s does not answer", w->address);
+            return fed_fail(err, FED_ENET, "the failure detector at %s does not answer",
+                            w->address);
         }
         FED_TRY(feddc_channel_pump(&w->channel, err));
         if (w->channel.ended && !w->channel.proven) {
             return fed_fail(err, FED_EAUTH,
-                            "the judge at %s refuses: this worker's secret is "
+                            "the failure detector at %s refuses: this worker's secret is "
                             "another one, or it is too busy",
                             w->address);
         }
@@ -406,7 +410,7 @@ static fed_status connect_and_join(feddc_watch *w, fed_error *err) {
     FED_TRY(feddc_channel_open(&w->channel, fd, false, w->secret, FEDDC_RECORD_DOWN, err));
     FED_TRY(prove(w, err));
     feddc_record join = {.kind = FEDDC_RECORD_JOIN};
-    join.join.wish = w->options.rank;
+    join.join.requested = w->options.rank;
     join.join.pid = (uint32_t)getpid();
     if (gethostname(join.join.host, sizeof join.join.host) != 0) {
         put_text(join.join.host, sizeof join.join.host, "?");
@@ -427,8 +431,8 @@ static void watch_free(feddc_watch *w) {
         close(w->wake);
     }
     feddc_channel_close(&w->channel);
-    gang_free(w->gang);
-    gang_free(w->next);
+    worker_group_free(w->group);
+    worker_group_free(w->next);
     pthread_mutex_destroy(&w->see);
     pthread_mutex_destroy(&w->lock);
     pthread_cond_destroy(&w->heard);
@@ -467,26 +471,26 @@ fed_status feddc_watch_open(const feddc_watch_options *options, feddc_watch **wa
 
 /* --- the main thread --- */
 
-/* Wait for a gang or the end. Under the lock. */
-static fed_status await_gang(feddc_watch *w, const feddc_gang **gang, int listener,
-                             fed_error *err) {
+/* Wait for a worker group or the end. Under the lock. */
+static fed_status await_worker_group(feddc_watch *w, const feddc_worker_group **group, int listener,
+                                     fed_error *err) {
     while (w->next == NULL && w->ended == FED_OK) {
         pthread_cond_wait(&w->heard, &w->lock);
     }
     if (w->ended != FED_OK) {
         return fed_fail(err, w->ended, "%s", w->why);
     }
-    gang_free(w->gang);
-    w->gang = w->next;
+    worker_group_free(w->group);
+    w->group = w->next;
     w->next = NULL;
-    w->gang->gang.place.listener = listener;
-    *gang = &w->gang->gang;
+    w->group->group.place.listener = listener;
+    *group = &w->group->group;
     return FED_OK;
 }
 
-fed_status feddc_watch_next(feddc_watch *watch, uint32_t whole, const char *broke,
-                            const feddc_gang **gang, fed_error *err) {
-    feddc_record meet = {.kind = FEDDC_RECORD_MEET, .whole = whole};
+fed_status feddc_watch_next(feddc_watch *watch, uint32_t completed, const char *broke,
+                            const feddc_worker_group **group, fed_error *err) {
+    feddc_record meet = {.kind = FEDDC_RECORD_MEET, .completed = completed};
     put_text(meet.why, sizeof meet.why, broke != NULL ? broke : "");
     int listener = -1;
     if (watch->options.listens) {
@@ -497,7 +501,7 @@ fed_status feddc_watch_next(feddc_watch *watch, uint32_t whole, const char *brok
     watch->meet = meet;
     watch->meets = true;
     wake(watch);
-    fed_status status = await_gang(watch, gang, listener, err);
+    fed_status status = await_worker_group(watch, group, listener, err);
     pthread_mutex_unlock(&watch->lock);
     if (status != FED_OK && listener >= 0) {
         close(listener);
@@ -509,14 +513,14 @@ void feddc_watch_at(feddc_watch *watch, feddc_phase phase, uint32_t step) {
     feddc_report_at(&watch->report, phase, step, now_us());
 }
 
-void feddc_watch_digest(feddc_watch *watch, uint32_t whole, uint64_t digest) {
+void feddc_watch_digest(feddc_watch *watch, uint32_t completed, uint64_t digest) {
     pthread_mutex_lock(&watch->lock);
     if (watch->digests == DIGESTS) {
         memmove(watch->digest, watch->digest + 1, (DIGESTS - 1) * sizeof watch->digest[0]);
         watch->digests--;
     }
     watch->digest[watch->digests++] =
-        (feddc_record){.kind = FEDDC_RECORD_DIGEST, .whole = whole, .digest = digest};
+        (feddc_record){.kind = FEDDC_RECORD_DIGEST, .completed = completed, .digest = digest};
     pthread_mutex_unlock(&watch->lock);
     wake(watch);
 }

@@ -37,12 +37,12 @@ void feddc_report_at(feddc_report *report, feddc_phase phase, uint32_t step, int
     atomic_fetch_add_explicit(&report->marks, 1, memory_order_relaxed);
 }
 
-void feddc_report_read(feddc_report *report, feddc_beat *beat) {
-    beat->step = atomic_load_explicit(&report->step, memory_order_relaxed);
-    beat->phase = (uint8_t)atomic_load_explicit(&report->phase, memory_order_relaxed);
-    beat->marks = atomic_load_explicit(&report->marks, memory_order_relaxed);
+void feddc_report_read(feddc_report *report, feddc_heartbeat *heartbeat) {
+    heartbeat->step = atomic_load_explicit(&report->step, memory_order_relaxed);
+    heartbeat->phase = (uint8_t)atomic_load_explicit(&report->phase, memory_order_relaxed);
+    heartbeat->marks = atomic_load_explicit(&report->marks, memory_order_relaxed);
     unsigned compute = atomic_load_explicit(&report->compute_us, memory_order_relaxed);
     unsigned step = atomic_load_explicit(&report->step_us, memory_order_relaxed);
-    beat->compute_s = (float)compute * 1e-6F;
-    beat->step_s = (float)step * 1e-6F;
+    heartbeat->compute_s = (float)compute * 1e-6F;
+    heartbeat->step_s = (float)step * 1e-6F;
 }

@@ -5,7 +5,7 @@
 
 #include <stdatomic.h>
 
-#include "fedclient/datacenter/control/roll_state.h"
+#include "fedclient/datacenter/control/membership_state.h"
 
 typedef struct feddc_report {
     atomic_uint step, phase, marks;
@@ -19,7 +19,7 @@ typedef struct feddc_report {
  * backward, wait and update; all but the wait is compute time. */
 void feddc_report_at(feddc_report *report, feddc_phase phase, uint32_t step, int64_t now_us);
 
-/** Fill in what a beat has of it. */
-void feddc_report_read(feddc_report *report, feddc_beat *beat);
+/** Fill in what a heartbeat has of it. */
+void feddc_report_read(feddc_report *report, feddc_heartbeat *heartbeat);
 
 #endif

@@ -1,58 +1,59 @@
-/* The records between judge and member. */
+/* The records between failure detector and member. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/datacenter/control/records.h"
 
 #include <math.h>
 
-static void write_beat(fed_writer *w, const feddc_beat *beat) {
-    fed_write_u32(w, beat->step);
-    fed_write_u8(w, beat->phase);
-    fed_write_u32(w, beat->marks);
-    fed_write_u32(w, beat->waits.step);
-    fed_write_u32(w, beat->waits.bucket);
-    fed_write_u32(w, beat->waits.waits_for);
-    fed_write_f32(w, beat->compute_s);
-    fed_write_f32(w, beat->step_s);
+static void write_heartbeat(fed_writer *w, const feddc_heartbeat *heartbeat) {
+    fed_write_u32(w, heartbeat->step);
+    fed_write_u8(w, heartbeat->phase);
+    fed_write_u32(w, heartbeat->marks);
+    fed_write_u32(w, heartbeat->waits.step);
+    fed_write_u32(w, heartbeat->waits.bucket);
+    fed_write_u32(w, heartbeat->waits.waits_for);
+    fed_write_f32(w, heartbeat->compute_s);
+    fed_write_f32(w, heartbeat->step_s);
 }
 
-static void read_beat(fed_reader *r, feddc_beat *beat) {
-    beat->step = fed_read_u32(r);
-    beat->phase = fed_read_u8(r);
-    beat->marks = fed_read_u32(r);
-    beat->waits.step = fed_read_u32(r);
-    beat->waits.bucket = fed_read_u32(r);
-    beat->waits.waits_for = fed_read_u32(r);
-    beat->compute_s = fed_read_f32(r);
-    beat->step_s = fed_read_f32(r);
+static void read_heartbeat(fed_reader *r, feddc_heartbeat *heartbeat) {
+    heartbeat->step = fed_read_u32(r);
+    heartbeat->phase = fed_read_u8(r);
+    heartbeat->marks = fed_read_u32(r);
+    heartbeat->waits.step = fed_read_u32(r);
+    heartbeat->waits.bucket = fed_read_u32(r);
+    heartbeat->waits.waits_for = fed_read_u32(r);
+    heartbeat->compute_s = fed_read_f32(r);
+    heartbeat->step_s = fed_read_f32(r);
 }
 
-static bool beat_is_sane(const feddc_beat *beat) {
-    return beat->phase < FEDDC_PHASES && isfinite(beat->compute_s) && isfinite(beat->step_s) &&
-           !signbit(beat->compute_s) && !signbit(beat->step_s);
+static bool heartbeat_is_sane(const feddc_heartbeat *heartbeat) {
+    return heartbeat->phase < FEDDC_PHASES && isfinite(heartbeat->compute_s) &&
+           isfinite(heartbeat->step_s) && !signbit(heartbeat->compute_s) &&
+           !signbit(heartbeat->step_s);
 }
 
 void feddc_record_write(fed_writer *w, const feddc_record *record) {
     fed_write_u8(w, (uint8_t)record->kind);
     switch (record->kind) {
     case FEDDC_RECORD_JOIN:
-        fed_write_u32(w, record->join.wish);
+        fed_write_u32(w, record->join.requested);
         fed_write_u32(w, record->join.pid);
         fed_write_str(w, record->join.host);
         if (record->join.computes_on[0] != '\0') {
             fed_write_str(w, record->join.computes_on);
         }
         break;
-    case FEDDC_RECORD_BEAT:
-        write_beat(w, &record->beat);
+    case FEDDC_RECORD_HEARTBEAT:
+        write_heartbeat(w, &record->heartbeat);
         fed_write_u64(w, record->sent_us);
         break;
     case FEDDC_RECORD_MEET:
-        fed_write_u32(w, record->whole);
+        fed_write_u32(w, record->completed);
         fed_write_str(w, record->address);
         fed_write_str(w, record->why);
         break;
     case FEDDC_RECORD_DIGEST:
-        fed_write_u32(w, record->whole);
+        fed_write_u32(w, record->completed);
         fed_write_u64(w, record->digest);
         break;
     case FEDDC_RECORD_BYE:
@@ -60,7 +61,7 @@ void feddc_record_write(fed_writer *w, const feddc_record *record) {
         break;
     case FEDDC_RECORD_PONG:
         fed_write_u64(w, record->sent_us);
-        fed_write_u64(w, record->judge_us);
+        fed_write_u64(w, record->detector_us);
         break;
     case FEDDC_RECORD_ASK:
         break;
@@ -68,7 +69,7 @@ void feddc_record_write(fed_writer *w, const feddc_record *record) {
         fed_write_u32(w, record->generation);
         fed_write_str(w, record->why);
         break;
-    case FEDDC_RECORD_GANG:
+    case FEDDC_RECORD_WORKER_GROUP:
         fed_write_u32(w, record->generation);
         fed_write_u32(w, record->rank);
         fed_write_u32(w, record->size);
@@ -82,7 +83,7 @@ void feddc_record_write(fed_writer *w, const feddc_record *record) {
     }
 }
 
-static void read_gang(fed_reader *r, feddc_record *record) {
+static void read_worker_group(fed_reader *r, feddc_record *record) {
     record->generation = fed_read_u32(r);
     record->rank = fed_read_u32(r);
     record->size = fed_read_u32(r);
@@ -97,7 +98,7 @@ static void read_gang(fed_reader *r, feddc_record *record) {
 static bool read_up(fed_reader *r, feddc_record *record) {
     switch (record->kind) {
     case FEDDC_RECORD_JOIN:
-        record->join.wish = fed_read_u32(r);
+        record->join.requested = fed_read_u32(r);
         record->join.pid = fed_read_u32(r);
         fed_read_str(r, record->join.host, sizeof record->join.host);
         if (fed_reader_left(r) == 0) {
@@ -105,17 +106,17 @@ static bool read_up(fed_reader *r, feddc_record *record) {
         }
         fed_read_str(r, record->join.computes_on, sizeof record->join.computes_on);
         return record->join.computes_on[0] != '\0';
-    case FEDDC_RECORD_BEAT:
-        read_beat(r, &record->beat);
+    case FEDDC_RECORD_HEARTBEAT:
+        read_heartbeat(r, &record->heartbeat);
         record->sent_us = fed_read_u64(r);
-        return beat_is_sane(&record->beat);
+        return heartbeat_is_sane(&record->heartbeat);
     case FEDDC_RECORD_MEET:
-        record->whole = fed_read_u32(r);
+        record->completed = fed_read_u32(r);
         fed_read_str(r, record->address, sizeof record->address);
         fed_read_str(r, record->why, sizeof record->why);
         return true;
     case FEDDC_RECORD_DIGEST:
-        record->whole = fed_read_u32(r);
+        record->completed = fed_read_u32(r);
         record->digest = fed_read_u64(r);
         return true;
     case FEDDC_RECORD_BYE:
@@ -126,12 +127,12 @@ static bool read_up(fed_reader *r, feddc_record *record) {
     }
 }
 
-/* The same of the judge's. */
+/* The same of the failure detector's. */
 static bool read_down(fed_reader *r, feddc_record *record) {
     switch (record->kind) {
     case FEDDC_RECORD_PONG:
         record->sent_us = fed_read_u64(r);
-        record->judge_us = fed_read_u64(r);
+        record->detector_us = fed_read_u64(r);
         return true;
     case FEDDC_RECORD_ASK:
         return true;
@@ -139,8 +140,8 @@ static bool read_down(fed_reader *r, feddc_record *record) {
         record->generation = fed_read_u32(r);
         fed_read_str(r, record->why, sizeof record->why);
         return true;
-    case FEDDC_RECORD_GANG:
-        read_gang(r, record);
+    case FEDDC_RECORD_WORKER_GROUP:
+        read_worker_group(r, record);
         return record->size > 0 && record->size <= FEDDC_RANKS && record->rank < record->size;
     case FEDDC_RECORD_END: {
         uint8_t left_out = fed_read_u8(r);
@@ -158,18 +159,18 @@ fed_status feddc_record_read(fed_reader *r, feddc_record *record) {
     bool good = record->kind < FEDDC_RECORD_PONG ? read_up(r, record) : read_down(r, record);
     FED_REQUIRE(r->status == FED_OK, r->status);
     FED_REQUIRE(good, FED_EFORMAT);
-    return record->kind == FEDDC_RECORD_GANG ? FED_OK : fed_reader_end(r);
+    return record->kind == FEDDC_RECORD_WORKER_GROUP ? FED_OK : fed_reader_end(r);
 }
 
 void feddc_rank_row_write(fed_writer *w, const feddc_rank_row *row) {
     fed_write_u32(w, row->worker);
-    fed_write_u32(w, row->whole);
+    fed_write_u32(w, row->completed);
     fed_write_str(w, row->address);
 }
 
 fed_status feddc_rank_row_read(fed_reader *r, feddc_rank_row *row) {
     row->worker = fed_read_u32(r);
-    row->whole = fed_read_u32(r);
+    row->completed = fed_read_u32(r);
     fed_read_str(r, row->address, sizeof row->address);
     return r->status;
 }

@@ -1,4 +1,4 @@
-/* Who has failed, by what the judge has heard; and the sentence that says so. */
+/* Who has failed, by what the failure detector has heard; and the sentence that says so. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/datacenter/control/verdict.h"
 
@@ -14,22 +14,23 @@ const char *feddc_phase_name(feddc_phase phase) {
 
 /* --- silence --- */
 
-/* Every other member that can still beat has done so after this one was gone. */
-static bool others_answered(const feddc_roll *roll, uint32_t slot) {
-    for (uint32_t i = 0; i < roll->members; i++) {
-        const feddc_roll_member *m = &roll->member[i];
-        if (i != slot && feddc_roll_lives(m) && m->gone == 0 &&
-            m->heard < roll->member[slot].gone) {
+/* Every other member that can still heartbeat has done so after this one was gone. */
+static bool others_answered(const feddc_membership *membership, uint32_t slot) {
+    for (uint32_t i = 0; i < membership->members; i++) {
+        const feddc_membership_member *m = &membership->member[i];
+        if (i != slot && feddc_membership_lives(m) && m->gone == 0 &&
+            m->heard < membership->member[slot].gone) {
             return false;
         }
     }
     return true;
 }
 
-feddc_fate feddc_verdict_silence(const feddc_roll *roll, uint32_t slot, int64_t now_ms) {
-    const feddc_roll_member *m = &roll->member[slot];
+feddc_fate feddc_verdict_silence(const feddc_membership *membership, uint32_t slot,
+                                 int64_t now_ms) {
+    const feddc_membership_member *m = &membership->member[slot];
     if (m->gone > 0) {
-        bool ripe = now_ms - m->gone_ms >= FEDDC_ASK_MS || others_answered(roll, slot);
+        bool ripe = now_ms - m->gone_ms >= FEDDC_ASK_MS || others_answered(membership, slot);
         return ripe ? FEDDC_DIED : FEDDC_ALIVE;
     }
     if (now_ms - m->heard_ms < FEDDC_SILENT_MS) {
@@ -40,12 +41,13 @@ feddc_fate feddc_verdict_silence(const feddc_roll *roll, uint32_t slot, int64_t 
 
 /* --- stuck --- */
 
-double feddc_verdict_median(const feddc_roll *roll, float (*value)(const feddc_beat *beat)) {
+double feddc_verdict_median(const feddc_membership *membership,
+                            float (*value)(const feddc_heartbeat *heartbeat)) {
     float known[FEDDC_RANKS]; /* in order */
     uint32_t count = 0;
-    for (uint32_t i = 0; i < roll->members; i++) {
-        float v = value(&roll->member[i].beat);
-        if (!feddc_roll_lives(&roll->member[i]) || !(v > 0)) {
+    for (uint32_t i = 0; i < membership->members; i++) {
+        float v = value(&membership->member[i].heartbeat);
+        if (!feddc_membership_lives(&membership->member[i]) || !(v > 0)) {
             continue;
         }
         uint32_t k = count++;
@@ -57,13 +59,13 @@ double feddc_verdict_median(const feddc_roll *roll, float (*value)(const feddc_b
     return count > 0 ? (double)known[(count - 1) / 2] : 0;
 }
 
-static float step_s(const feddc_beat *beat) {
-    return beat->step_s;
+static float step_s(const feddc_heartbeat *heartbeat) {
+    return heartbeat->step_s;
 }
 
 /* How long a main thread may report nothing. */
-static int64_t limit_ms(const feddc_roll *roll) {
-    double usual = feddc_verdict_median(roll, step_s);
+static int64_t limit_ms(const feddc_membership *membership) {
+    double usual = feddc_verdict_median(membership, step_s);
     if (!(usual > 0)) {
         return FEDDC_FIRST_MS;
     }
@@ -74,20 +76,21 @@ static int64_t limit_ms(const feddc_roll *roll) {
     return limit > FEDDC_STUCK_MS ? (int64_t)limit : FEDDC_STUCK_MS;
 }
 
-static bool stands(const feddc_roll *roll, const feddc_roll_member *m, int64_t now_ms) {
+static bool stands(const feddc_membership *membership, const feddc_membership_member *m,
+                   int64_t now_ms) {
     int64_t still = now_ms - m->moved_ms;
     if (still <= FEDDC_STUCK_MS) {
         return false; /* as nearly always: saves the median */
     }
-    return still > (m->beat.phase == FEDDC_STARTING ? FEDDC_FIRST_MS : limit_ms(roll));
+    return still > (m->heartbeat.phase == FEDDC_STARTING ? FEDDC_FIRST_MS : limit_ms(membership));
 }
 
 /* In a meeting: who does not come, and stands. */
-static uint32_t missing(const feddc_roll *roll, int64_t now_ms) {
-    bool late = now_ms - roll->since_ms > FEDDC_COME_MS;
-    for (uint32_t i = 0; i < roll->members; i++) {
-        const feddc_roll_member *m = &roll->member[i];
-        if (feddc_roll_lives(m) && !m->meets && (late || stands(roll, m, now_ms))) {
+static uint32_t missing(const feddc_membership *membership, int64_t now_ms) {
+    bool late = now_ms - membership->since_ms > FEDDC_COME_MS;
+    for (uint32_t i = 0; i < membership->members; i++) {
+        const feddc_membership_member *m = &membership->member[i];
+        if (feddc_membership_lives(m) && !m->meets && (late || stands(membership, m, now_ms))) {
             return i;
         }
     }
@@ -95,16 +98,17 @@ static uint32_t missing(const feddc_roll *roll, int64_t now_ms) {
 }
 
 /* All wait: the one that all others wait for. */
-static uint32_t awaited_by_all(const feddc_roll *roll) {
-    uint32_t alive = feddc_roll_alive(roll);
-    for (uint32_t i = 0; i < roll->members && alive > 2; i++) {
+static uint32_t awaited_by_all(const feddc_membership *membership) {
+    uint32_t alive = feddc_membership_alive(membership);
+    for (uint32_t i = 0; i < membership->members && alive > 2; i++) {
         uint32_t votes = 0;
-        for (uint32_t j = 0; j < roll->members; j++) {
-            const feddc_roll_member *m = &roll->member[j];
-            votes += j != i && feddc_roll_lives(m) && m->beat.waits.bucket != UINT32_MAX &&
-                     m->beat.waits.waits_for == roll->member[i].rank;
+        for (uint32_t j = 0; j < membership->members; j++) {
+            const feddc_membership_member *m = &membership->member[j];
+            votes += j != i && feddc_membership_lives(m) &&
+                     m->heartbeat.waits.bucket != UINT32_MAX &&
+                     m->heartbeat.waits.waits_for == membership->member[i].rank;
         }
-        if (feddc_roll_lives(&roll->member[i]) && votes == alive - 1) {
+        if (feddc_membership_lives(&membership->member[i]) && votes == alive - 1) {
             return i;
         }
     }
@@ -112,18 +116,19 @@ static uint32_t awaited_by_all(const feddc_roll *roll) {
 }
 
 /* Counts the living that wait; false: somebody has moved lately, or starts still. */
-static bool all_stand(const feddc_roll *roll, int64_t now_ms, uint32_t *waiting, uint32_t *busy) {
+static bool all_stand(const feddc_membership *membership, int64_t now_ms, uint32_t *waiting,
+                      uint32_t *busy) {
     *waiting = 0;
     *busy = FEDDC_NOBODY;
-    for (uint32_t i = 0; i < roll->members; i++) {
-        const feddc_roll_member *m = &roll->member[i];
-        if (!feddc_roll_lives(m)) {
+    for (uint32_t i = 0; i < membership->members; i++) {
+        const feddc_membership_member *m = &membership->member[i];
+        if (!feddc_membership_lives(m)) {
             continue;
         }
-        if (m->beat.phase == FEDDC_STARTING || m->gone > 0 || !stands(roll, m, now_ms)) {
+        if (m->heartbeat.phase == FEDDC_STARTING || m->gone > 0 || !stands(membership, m, now_ms)) {
             return false;
         }
-        if (m->beat.phase == FEDDC_WAITING) {
+        if (m->heartbeat.phase == FEDDC_WAITING) {
             *waiting += 1;
         } else if (*busy == FEDDC_NOBODY) {
             *busy = i;
@@ -132,33 +137,34 @@ static bool all_stand(const feddc_roll *roll, int64_t now_ms, uint32_t *waiting,
     return *waiting > 0;
 }
 
-uint32_t feddc_verdict_stuck(const feddc_roll *roll, int64_t now_ms, feddc_fate *fate) {
+uint32_t feddc_verdict_stuck(const feddc_membership *membership, int64_t now_ms, feddc_fate *fate) {
     *fate = FEDDC_STUCK;
-    if (roll->state == FEDDC_MEETING) {
-        return roll->generation > 0 ? missing(roll, now_ms) : FEDDC_NOBODY;
+    if (membership->state == FEDDC_MEETING) {
+        return membership->generation > 0 ? missing(membership, now_ms) : FEDDC_NOBODY;
     }
     uint32_t waiting = 0, busy = FEDDC_NOBODY;
-    if (!all_stand(roll, now_ms, &waiting, &busy)) {
+    if (!all_stand(membership, now_ms, &waiting, &busy)) {
         return FEDDC_NOBODY;
     }
     if (busy != FEDDC_NOBODY) {
         return busy;
     }
-    *fate = FEDDC_CUT_OFF; /* from the others, not from the judge */
-    return awaited_by_all(roll);
+    *fate = FEDDC_CUT_OFF; /* from the others, not from the failure detector */
+    return awaited_by_all(membership);
 }
 
-bool feddc_verdict_deadlock(const feddc_roll *roll, int64_t now_ms) {
+bool feddc_verdict_deadlock(const feddc_membership *membership, int64_t now_ms) {
     uint32_t waiting = 0, busy = FEDDC_NOBODY;
-    return roll->state == FEDDC_TRAINING && all_stand(roll, now_ms, &waiting, &busy) &&
-           busy == FEDDC_NOBODY && awaited_by_all(roll) == FEDDC_NOBODY;
+    return membership->state == FEDDC_TRAINING && all_stand(membership, now_ms, &waiting, &busy) &&
+           busy == FEDDC_NOBODY && awaited_by_all(membership) == FEDDC_NOBODY;
 }
 
 /* --- digests --- */
 
-static const feddc_roll_digest *digest_of(const feddc_roll_member *m, uint32_t whole) {
+static const feddc_membership_digest *digest_of(const feddc_membership_member *m,
+                                                uint32_t completed) {
     for (uint32_t k = 0; k < FEDDC_DIGESTS && k < m->digests; k++) {
-        if (m->digest[k].whole == whole) {
+        if (m->digest[k].completed == completed) {
             return &m->digest[k];
         }
     }
@@ -166,29 +172,29 @@ static const feddc_roll_digest *digest_of(const feddc_roll_member *m, uint32_t w
 }
 
 /* How many living members have this digest after these steps. */
-static uint32_t agree(const feddc_roll *roll, uint32_t whole, uint64_t digest) {
+static uint32_t agree(const feddc_membership *membership, uint32_t completed, uint64_t digest) {
     uint32_t count = 0;
-    for (uint32_t i = 0; i < roll->members; i++) {
-        const feddc_roll_digest *d = digest_of(&roll->member[i], whole);
-        count += feddc_roll_lives(&roll->member[i]) && d != NULL && d->digest == digest;
+    for (uint32_t i = 0; i < membership->members; i++) {
+        const feddc_membership_digest *d = digest_of(&membership->member[i], completed);
+        count += feddc_membership_lives(&membership->member[i]) && d != NULL && d->digest == digest;
     }
     return count;
 }
 
-uint32_t feddc_verdict_odd(const feddc_roll *roll, uint32_t whole, bool *split) {
-    uint32_t alive = feddc_roll_alive(roll), odd = FEDDC_NOBODY;
+uint32_t feddc_verdict_odd(const feddc_membership *membership, uint32_t completed, bool *split) {
+    uint32_t alive = feddc_membership_alive(membership), odd = FEDDC_NOBODY;
     bool majority = false;
     *split = false;
-    for (uint32_t i = 0; i < roll->members; i++) {
-        const feddc_roll_member *m = &roll->member[i];
-        if (!feddc_roll_lives(m)) {
+    for (uint32_t i = 0; i < membership->members; i++) {
+        const feddc_membership_member *m = &membership->member[i];
+        if (!feddc_membership_lives(m)) {
             continue;
         }
-        const feddc_roll_digest *d = digest_of(m, whole);
+        const feddc_membership_digest *d = digest_of(m, completed);
         if (d == NULL) {
             return FEDDC_NOBODY;
         }
-        if (agree(roll, whole, d->digest) * 2 > alive) {
+        if (agree(membership, completed, d->digest) * 2 > alive) {
             majority = true;
         } else if (odd == FEDDC_NOBODY) {
             odd = i;
@@ -205,12 +211,12 @@ typedef struct queue {
     uint32_t count, step, bucket;
 } queue;
 
-static queue others_wait(const feddc_roll *roll, uint32_t slot) {
+static queue others_wait(const feddc_membership *membership, uint32_t slot) {
     queue q = {0, UINT32_MAX, UINT32_MAX};
-    for (uint32_t i = 0; i < roll->members; i++) {
-        const feddc_roll_member *m = &roll->member[i];
-        const feddc_exchange_state *w = &m->beat.waits;
-        if (i == slot || !feddc_roll_lives(m) || m->rank == FEDDC_NOBODY ||
+    for (uint32_t i = 0; i < membership->members; i++) {
+        const feddc_membership_member *m = &membership->member[i];
+        const feddc_exchange_state *w = &m->heartbeat.waits;
+        if (i == slot || !feddc_membership_lives(m) || m->rank == FEDDC_NOBODY ||
             w->bucket == UINT32_MAX) {
             continue;
         }
@@ -225,60 +231,61 @@ static queue others_wait(const feddc_roll *roll, uint32_t slot) {
     return q;
 }
 
-static void write_fate(fed_writer *w, const feddc_roll_member *m, feddc_fate fate,
+static void write_fate(fed_writer *w, const feddc_membership_member *m, feddc_fate fate,
                        const char *detail, int64_t now_ms) {
     double silent = (double)(now_ms - m->heard_ms) / 1000;
     double still = (double)(now_ms - m->moved_ms) / 1000;
     if (fate == FEDDC_STOPPED) {
-        fed_write_printf(w, ": no beat for %.1f s, but its host answers", silent);
+        fed_write_printf(w, ": no heartbeat for %.1f s, but its host answers", silent);
     } else if (fate == FEDDC_CUT_OFF && silent * 1000 >= FEDDC_SILENT_MS) {
-        fed_write_printf(w, ": no beat for %.1f s, and its host does not answer", silent);
+        fed_write_printf(w, ": no heartbeat for %.1f s, and its host does not answer", silent);
     } else if (fate == FEDDC_CUT_OFF) {
-        fed_write_printf(w, " from the others: it beats, but nothing has moved for %.1f s", still);
+        fed_write_printf(w, " from the others: it heartbeats, but nothing has moved for %.1f s",
+                         still);
     } else if (fate == FEDDC_STUCK) {
-        fed_write_printf(w, ": it beats, but has done nothing for %.1f s", still);
+        fed_write_printf(w, ": it heartbeats, but has done nothing for %.1f s", still);
     } else if (detail[0] != '\0') {
         fed_write_printf(w, ": %.200s", detail);
     }
 }
 
-static void write_step(fed_writer *w, const feddc_beat *beat, uint32_t step) {
-    const char *phase = feddc_phase_name((feddc_phase)beat->phase);
-    if (beat->phase == FEDDC_STARTING && step == 0) {
+static void write_step(fed_writer *w, const feddc_heartbeat *heartbeat, uint32_t step) {
+    const char *phase = feddc_phase_name((feddc_phase)heartbeat->phase);
+    if (heartbeat->phase == FEDDC_STARTING && step == 0) {
         fed_write_printf(w, " before its first step was over");
-    } else if (beat->phase == FEDDC_STARTING) {
+    } else if (heartbeat->phase == FEDDC_STARTING) {
         fed_write_printf(w, " at step %u (last heard of before the first)", step);
-    } else if (step == beat->step) {
+    } else if (step == heartbeat->step) {
         fed_write_printf(w, " at step %u in %s", step, phase);
     } else {
         fed_write_printf(w, " at step %u (last heard of in %s of step %u)", step, phase,
-                         beat->step);
+                         heartbeat->step);
     }
 }
 
-void feddc_verdict_say(const feddc_roll *roll, uint32_t slot, feddc_fate fate, const char *detail,
-                       int64_t now_ms, feddc_verdict *verdict) {
+void feddc_verdict_report(const feddc_membership *membership, uint32_t slot, feddc_fate fate,
+                          const char *detail, int64_t now_ms, feddc_verdict *verdict) {
     static const char *const verb[] = {
         [FEDDC_ALIVE] = "lives",         [FEDDC_FINISHED] = "finished",
         [FEDDC_GAVE_UP] = "gave up",     [FEDDC_DIED] = "died",
         [FEDDC_STOPPED] = "was stopped", [FEDDC_CUT_OFF] = "was cut off",
         [FEDDC_STUCK] = "is stuck",      [FEDDC_DIVERGED] = "has parameters of its own"};
-    const feddc_roll_member *m = &roll->member[slot];
-    queue q = others_wait(roll, slot);
+    const feddc_membership_member *m = &membership->member[slot];
+    queue q = others_wait(membership, slot);
     *verdict = (feddc_verdict){.fate = fate,
                                .worker = m->worker,
-                               .generation = roll->generation,
+                               .generation = membership->generation,
                                .pid = m->pid,
-                               .step = m->beat.step,
-                               .phase = (feddc_phase)m->beat.phase};
+                               .step = m->heartbeat.step,
+                               .phase = (feddc_phase)m->heartbeat.phase};
     memcpy(verdict->host, m->host, sizeof verdict->host);
-    if (q.count > 0 && q.step > m->beat.step && fate != FEDDC_DIVERGED) {
+    if (q.count > 0 && q.step > m->heartbeat.step && fate != FEDDC_DIVERGED) {
         verdict->step = q.step; /* they had its parts of the steps before */
     }
     fed_writer w;
     fed_writer_fixed(&w, verdict->text, sizeof verdict->text);
     fed_write_printf(&w, "worker %u (host %s, pid %u) %s", m->worker, m->host, m->pid, verb[fate]);
-    write_step(&w, &m->beat, verdict->step);
+    write_step(&w, &m->heartbeat, verdict->step);
     write_fate(&w, m, fate, detail, now_ms);
     if (q.count > 0) {
         fed_write_printf(&w, "; %u other%s wait%s for bucket %u", q.count, q.count > 1 ? "s" : "",

@@ -1,4 +1,4 @@
-/* The specs of network cards. */
+/* The specs of NICs. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/datacenter/nic/nic.h"
 

@@ -1,4 +1,4 @@
-/* The network card of a gang: as an option names it, and the one inside the process. */
+/* The NIC of a worker group: as an option names it, and the one inside the process. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDDC_NIC_H
 #define FEDDC_NIC_H
@@ -11,7 +11,7 @@
 typedef enum feddc_nic_kind {
     FEDDC_NIC_NONE = 0,
     FEDDC_NIC_INLINE, /* this process rounds what it sends */
-    FEDDC_NIC_PACKET  /* a card does, on the marked connections of link tcp */
+    FEDDC_NIC_PACKET  /* a NIC does, on the marked connections of link tcp */
 } feddc_nic_kind;
 
 typedef struct feddc_nic {
@@ -22,7 +22,7 @@ typedef struct feddc_nic {
 /** "inline", "packet:e=8"; NULL: none. Errors: FED_EINVAL */
 fed_status feddc_nic_parse(const char *spec, feddc_nic *nic, fed_error *err) FED_CHECKED;
 
-/* ---- nic_inline.c: a link around another one, which rounds floats as a card would ---- */
+/* ---- nic_inline.c: a link around another one, which rounds floats as a NIC would ---- */
 
 /**
  * Wrap an open link: of each FEDDC_FLOATS message a rounded copy is sent

@@ -65,7 +65,7 @@ fed_status feddc_worker_end(feddc_worker *w, fed_status status, fed_error *err) 
     }
     fed_error ignored;
     (void)!fedtrain_net_end(w->o.job.net, NULL, NULL, &ignored);
-    w->whole = w->run_step;
+    w->completed = w->run_step;
     if (w->spare != NULL) {
         memcpy(w->params, w->spare, size * sizeof *w->spare);
         memcpy(w->state, w->spare + size, w->states * sizeof *w->spare);

@@ -26,10 +26,10 @@ struct feddc_worker {
     float *local;  /* values[layout.size]: local weights; NULL: the rule has none */
     float *memory; /* all of these */
 
-    float *words;      /* float32[n] of the host: what workers say; on the host it is grad[0] */
-    float *spare;      /* float32[layout.size + states]: params and state as of `whole`; NULL: not
+    float *words; /* float32[n] of the host: what workers say; on the host it is grad[0] */
+    float *spare; /* float32[layout.size + states]: params and state as of `completed`; NULL: not
                      * elastic */
-    float *host;       /* these two */
+    float *host;  /* these two */
     fed_error failure; /* of a call on the GPU that could not return it */
 
     feddc_exchange *x;
@@ -45,7 +45,7 @@ struct feddc_worker {
     fedtrain_open_step open;
 
     uint32_t step;         /* the next one */
-    uint32_t whole;        /* params has the sums of the steps before this one, and no others */
+    uint32_t completed;    /* params has the sums of the steps before this one, and no others */
     uint32_t turn_step[2]; /* the step of turn k, at k % 2 */
     float turn_share[2];   /* what makes its sum a mean */
     uint32_t run_step;     /* the first one of the run under way, on a GPU */
@@ -122,11 +122,11 @@ fed_status feddc_worker_pass(feddc_worker *w, const fedtrain_batch *batch,
 /** The last whole step again: what was under way is forgotten. */
 void feddc_worker_fall_back(feddc_worker *w);
 
-/* ---- worker_cards.c ---- */
+/* ---- worker_nics.c ---- */
 
 /** With the nic packet: does each rank's card round? Rank 0 remarks on a missing one. Errors:
  * FED_ESTATE a card has another bound; feddc_exchange_take's */
-fed_status feddc_worker_find_cards(feddc_worker *w, fed_error *err) FED_CHECKED;
+fed_status feddc_worker_find_nics(feddc_worker *w, fed_error *err) FED_CHECKED;
 
 /* ---- worker_talk.c ---- */
 

@@ -1,4 +1,4 @@
-/* A worker's life: memory, joining a gang, and leaving it. */
+/* A worker's life: memory, joining a worker group, and leaving it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
 #include <stdio.h>
@@ -28,7 +28,7 @@ static fed_status check_options(const feddc_worker_options *o, fed_error *err) {
     if (optimizer->scaffold_share > 0 || optimizer->mask) {
         return fed_fail(err, FED_EINVAL,
                         "the optimizer's \"scaffold\" and \"mask\" are of the rounds of a "
-                        "federation: workers of a gang have no rounds");
+                        "federation: workers of a worker group have no rounds");
     }
     return FED_OK;
 }
@@ -141,7 +141,7 @@ static fed_status open_exchange(feddc_worker *w, const feddc_place *place, fed_e
 
 /* What each rank says when it joins. */
 typedef struct hello {
-    uint64_t whole, walked, weights, options;
+    uint64_t completed, walked, weights, options;
 } hello;
 
 static uint64_t digest_options(const feddc_worker *w) {
@@ -160,7 +160,7 @@ static uint64_t digest_options(const feddc_worker *w) {
 static uint32_t ahead_of_all(const hello *all, uint32_t workers) {
     uint32_t best = 0;
     for (uint32_t r = 1; r < workers; r++) {
-        best = all[r].whole > all[best].whole ? r : best;
+        best = all[r].completed > all[best].completed ? r : best;
     }
     return best;
 }
@@ -174,12 +174,12 @@ static fed_status compare(const hello *all, uint32_t workers, uint32_t first, fe
                             "or none a trace and a GPU",
                             r, first);
         }
-        if (all[r].whole == all[first].whole && all[r].weights != all[first].weights) {
+        if (all[r].completed == all[first].completed && all[r].weights != all[first].weights) {
             return fed_fail(err, FED_ESTATE,
                             "rank %" PRIu32 " and rank %" PRIu32
                             " have other weights after %" PRIu64
                             " steps: do all have the same model, seed and checkpoint?",
-                            r, first, all[first].whole);
+                            r, first, all[first].completed);
         }
     }
     return FED_OK;
@@ -190,20 +190,20 @@ static fed_status catch_up(feddc_worker *w, const hello *all, fed_error *err) {
     bool all_there = true;
     FED_TRY(compare(all, w->workers, first, err));
     for (uint32_t r = 0; r < w->workers; r++) {
-        all_there = all_there && all[r].whole == all[first].whole;
+        all_there = all_there && all[r].completed == all[first].completed;
     }
     if (!all_there) {
         FED_TRY(feddc_worker_share(w, first, w->params, w->o.arch->layout.size * sizeof *w->params,
                                    err));
         FED_TRY(feddc_worker_share(w, first, w->state, w->states * sizeof *w->state, err));
     }
-    w->step = w->whole = w->base_step = (uint32_t)all[first].whole;
+    w->step = w->completed = w->base_step = (uint32_t)all[first].completed;
     w->walked = all[first].walked;
     return FED_OK;
 }
 
 static fed_status meet(feddc_worker *w, fed_error *err) {
-    const hello own = {.whole = w->step,
+    const hello own = {.completed = w->step,
                        .walked = w->walked,
                        .weights = fed_digest(w->params, w->o.arch->layout.size),
                        .options = digest_options(w)};
@@ -246,7 +246,7 @@ fed_status feddc_worker_join(feddc_worker *w, const feddc_place *place, fed_erro
     feddc_worker_enter(w, FEDDC_SYNCING);
     fed_status status = meet(w, err);
     if (status == FED_OK) {
-        status = feddc_worker_find_cards(w, err);
+        status = feddc_worker_find_nics(w, err);
     }
     if (status ==
         FED_ESTATE) { /* all find it; who left before them would look like one that died */
@@ -276,8 +276,8 @@ uint32_t feddc_worker_step(const feddc_worker *w) {
     return w->step;
 }
 
-uint32_t feddc_worker_whole(const feddc_worker *w) {
-    return w->whole;
+uint32_t feddc_worker_completed(const feddc_worker *w) {
+    return w->completed;
 }
 
 uint32_t feddc_worker_rank(const feddc_worker *w) {

@@ -1,4 +1,4 @@
-/* Checkpoints of a gang: what all ranks have in common, and what each has of its own. */
+/* Checkpoints of a worker group: what all ranks have in common, and what each has of its own. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <inttypes.h>
@@ -114,8 +114,9 @@ static const char *misfit(const feddc_worker *w, const fed_checkpoint *file) {
         return "its file is of another step";
     }
     then = fed_checkpoint_note(file, "worker.plan");
-    return then == NULL || strcmp(then, plan) != 0 ? "the gang or its exchange is another one now"
-                                                   : NULL;
+    return then == NULL || strcmp(then, plan) != 0
+               ? "the worker group or its exchange is another one now"
+               : NULL;
 }
 
 static size_t size_in(const fed_checkpoint *file, const char *name) {
@@ -243,10 +244,11 @@ fed_status feddc_worker_resume(feddc_worker *w, const char *path, const fed_layo
     if (!read_number(file, "worker.step", &step) || !read_number(file, "worker.walked", &walked) ||
         !read_number(file, "worker.saves", &saves) || step > UINT32_MAX ||
         !read_number(file, "worker.count", &workers)) {
-        status = fed_fail(err, FED_EFORMAT,
-                          "%.200s is no checkpoint of a gang of workers: to begin with its weights "
-                          "give them with --init",
-                          path);
+        status = fed_fail(
+            err, FED_EFORMAT,
+            "%.200s is no checkpoint of a worker group of workers: to begin with its weights "
+            "give them with --init",
+            path);
     }
     if (status == FED_OK) {
         status = fed_checkpoint_read(file, layout, values, err);
@@ -258,7 +260,7 @@ fed_status feddc_worker_resume(feddc_worker *w, const char *path, const fed_layo
         return fed_fail(err, FED_ENOMEM, "no memory for a path");
     }
     strcpy(w->resume, path);
-    w->step = w->whole = w->base_step = (uint32_t)step;
+    w->step = w->completed = w->base_step = (uint32_t)step;
     w->walked = walked;
     w->saves = (uint32_t)saves;
     return FED_OK;

@@ -61,7 +61,7 @@ static fed_status begin_taking(feddc_worker *w, fed_error *err) {
 
 static void end_taking(feddc_worker *w) {
     if (w->taking) {
-        w->whole = w->turn_step[w->taken % 2] + 1;
+        w->completed = w->turn_step[w->taken % 2] + 1;
         w->taken++;
         w->taking = false;
     }
@@ -248,8 +248,8 @@ void feddc_worker_fall_back(feddc_worker *w) {
     }
     w->taking = false;
     w->turn = w->taken = w->due = 0;
-    w->walked += (uint64_t)(w->whole - w->base_step) * w->workers;
-    w->step = w->base_step = w->whole;
+    w->walked += (uint64_t)(w->completed - w->base_step) * w->workers;
+    w->step = w->base_step = w->completed;
     w->own = NULL;
     w->local_ready = false;
     w->left_empty = true;

@@ -99,7 +99,7 @@ static fed_status run(const settings *s, const fedclient_flash *flash, const cha
     return status;
 }
 
-static void tell_memory(void) {
+static void report_memory(void) {
     const board_memory m = board_memory_used();
     printf("memory: fixed %zu, heap %zu of %zu, stack %zu of %zu\n", m.fixed, m.heap, m.heap_limit,
            m.stack, m.stack_limit);
@@ -124,7 +124,7 @@ int main(void) {
     if (status != FED_OK) {
         printf("board: %s: %s\n", fed_status_name(status), err.text);
     }
-    tell_memory();
+    report_memory();
     free(ca);
     return status == FED_OK ? 0 : 1;
 }

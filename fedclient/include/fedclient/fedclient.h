@@ -10,10 +10,10 @@
 #include "fed/api.h"
 #include "fed/arch.h"
 #include "fed/error.h"
-#include "fed/gang.h"
 #include "fed/log.h"
 #include "fed/rng.h"
 #include "fed/wire.h"
+#include "fed/worker_group.h"
 #include "fedclient/platform.h"
 #include "fedclient/transport.h"
 
@@ -93,7 +93,7 @@ void fedclient_round_progress(const fedclient_round *round, uint32_t done, uint3
  * Report a metric of the program's own beside the loss: "f1", "energy_mj", "val/auc". Call this
  * function in the callback. The metric travels with the update or with the evaluation. The
  * coordinator shows of each name a round's mean, least and greatest value, on its page and in its
- * files (docs/protocol.md#own-metrics). A name that is set again gets the new value.
+ * files (docs/protocol.md#custom-metrics). A name that is set again gets the new value.
  *
  * name    1 to 31 letters, digits, '_', '-', '.' and '/'; at most 16 names a round
  * Older coordinators take no metrics: then they are dropped, and the round goes on.
@@ -128,12 +128,12 @@ fed_status fedclient_round_sent(fedclient_round *round, fedclient_sent_visit vis
  * request, and waits for its answer. An older coordinator takes no such message: then nothing is
  * sent. One that is not as old takes no computes_on: then this function clears them.
  *
- * gang    task and round are filled in
- * Errors  FED_EINVAL a value that fed/gang.h does not allow; those of the line (FED_ENET and the
- *         like), and *err says why. They are no reason to end the training
+ * worker group    task and round are filled in
+ * Errors  FED_EINVAL a value that fed/worker_group.h does not allow; those of the line (FED_ENET
+ * and the like), and *err says why. They are no reason to end the training
  */
-fed_status fedclient_round_gang(const fedclient_round *round, fed_gang *gang,
-                                fed_error *err) FED_CHECKED;
+fed_status fedclient_round_worker_group(const fedclient_round *round, fed_worker_group *group,
+                                        fed_error *err) FED_CHECKED;
 
 typedef struct fedclient_options {
     /** The coordinator's front: "https://host:8443". Or several addresses of the same coordinator,

@@ -166,7 +166,7 @@ class Client:
         train(params, round) -> (params, samples, metrics). The params it gets are float32 arrays by name. It may
         change them and return None in their place. Once it has returned, they hold something else: copy what you keep.
         samples is how many this device's data holds. metrics may have "loss", and for an evaluation "correct", how many
-        samples had the right class. Up to 16 other names with numbers go to the coordinator's page: see "Own metrics"
+        samples had the right class. Up to 16 other names with numbers go to the coordinator's page: see "Custom metrics"
         in docs/protocol.md.
 
         Returns {"outcome", "round", "version", "wait_ms", "samples", "loss", "reason"}; outcome is one of OUTCOMES.

@@ -13,8 +13,8 @@ const state_style = {training: "on", waiting: "good"};
 /* How urgently a person should look at a device; 0: not at all. */
 function attention(d) {
   if (d.state === "revoked") return 0;
-  const gang = gang_of(seen, d);
-  return (gang && ailing(gang).length > 0 ? 400 : gang ? 50 : 0) + (d.cloned_ms > 0 ? 1000 : 0) + (is_bad(d) ? 500 : 0) + (d.state === "expired" ? 300 : 0) + (is_late(d) ? 200 : 0) +
+  const group = worker_group_of(seen, d);
+  return (group && ailing(group).length > 0 ? 400 : group ? 50 : 0) + (d.cloned_ms > 0 ? 1000 : 0) + (is_bad(d) ? 500 : 0) + (d.state === "expired" ? 300 : 0) + (is_late(d) ? 200 : 0) +
     ({declined: 100, away: 60, new: 40, training: 20, waiting: 10}[d.state] || 0);
 }
 const columns = [
@@ -61,7 +61,7 @@ function device_row(d, now) {
   first.title = "fingerprint " + d.fingerprint;
   if (d.role && d.role !== "device") first.append(" ", make("span", d.role, "chip"));
   if (d.tag) first.append(" ", make("span", d.tag, "chip"));
-  if (gang_of(seen, d)) first.append(" ", make("span", "cluster", "chip on"));
+  if (worker_group_of(seen, d)) first.append(" ", make("span", "cluster", "chip on"));
   if (d.cloned_ms > 0) first.append(" ", make("span", "two copies", "chip red"));
   state.append(make("span", state_words[d.state] || d.state, "chip " + (state_style[d.state] || (d.state === "expired" || d.state === "declined" ? "amber" : ""))));
   row.append(first, state, cell(d.last_seen_ms ? short_ago(now - d.last_seen_ms) : "never", "", "seen"),
@@ -75,7 +75,7 @@ function draw_devices(now) {
   const list = found(), pages = Math.max(1, Math.ceil(list.length / ROWS));
   table.page = Math.min(table.page, pages - 1);
   const from = table.page * ROWS, part = list.slice(from, from + ROWS);
-  const text = JSON.stringify([part, part.map(d => gang_of(seen, d)), table.sort, table.down, list.length, Math.floor(now / 10000)]);
+  const text = JSON.stringify([part, part.map(d => worker_group_of(seen, d)), table.sort, table.down, list.length, Math.floor(now / 10000)]);
   if (text === table.drawn) return;
   table.drawn = text;
   const counts = Object.keys(state_words).map(k => [table.list.filter(d => d.state === k).length, state_words[k]]);
@@ -83,8 +83,8 @@ function draw_devices(now) {
     counts.filter(c => c[0] > 0).map(c => whole(c[0]) + " " + c[1]).join(", ") +
     (table.total > table.list.length ? "; the first " + whole(table.list.length) + " are shown" : ""));
   $("devices").replaceChildren(...part.flatMap(d => {
-    const gang = gang_of(seen, d);
-    return gang ? [device_row(d, now), gang_row(gang, now)] : [device_row(d, now)];
+    const group = worker_group_of(seen, d);
+    return group ? [device_row(d, now), worker_group_row(group, now)] : [device_row(d, now)];
   }));
   if (part.length === 0) {
     const row = make("tr"), only = cell(table.total === 0 ? "Admit one with: fedserver token --dir DIR" : "No device matches the search.", "left soft");

@@ -158,6 +158,6 @@ function task_alarms(s, list, now, several_run) {
 function alarms(s, list, now) {
   const all = s.running || [], views = all.length > 1 ? all.map(one => Object.assign({}, s, one)) : [s];
   const found = [alarm_devices(s, list, now), ...views.flatMap(one => task_alarms(one, list, now, all.length > 1)),
-    alarm_bad(list), alarm_gangs(s, list, now), alarm_certificate(s, now)].filter(known);
+    alarm_bad(list), alarm_worker_groups(s, list, now), alarm_certificate(s, now)].filter(known);
   return found.sort((a, b) => (b.level === "red") - (a.level === "red"));
 }

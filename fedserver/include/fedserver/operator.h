@@ -150,7 +150,7 @@ uint64_t fedserver_machine_bytes(void);
 bool fedserver_needs_much(const fedserver_needs *needs);
 
 /** Write the estimate as a sentence, cut if it is longer than cap. */
-void fedserver_needs_say(const fedserver_needs *needs, char *dst, size_t cap);
+void fedserver_needs_report(const fedserver_needs *needs, char *dst, size_t cap);
 
 /* -- Status, rounds and models -- */
 
@@ -202,7 +202,7 @@ typedef struct fedserver_own_metric {
 
 enum { FEDSERVER_OWN_NAMES = 64 }; /* most names that a list holds */
 
-/** The devices' own metrics of one round. */
+/** The devices' custom metrics of one round. */
 typedef struct fedserver_own_list {
     uint32_t round;
     bool evaluated; /* false: from its updates; true: from those who measured the model it made */
@@ -214,7 +214,7 @@ typedef struct fedserver_own_list {
 typedef fed_status (*fedserver_own_visit)(void *user, const fedserver_own_list *list,
                                           fed_error *err);
 
-/** The devices' own metrics of a task (0: see above), of its rounds from `first` on, the
+/** The devices' custom metrics of a task (0: see above), of its rounds from `first` on, the
  * oldest first. Of one round, the updates' list comes before the evaluators'. Round 0 has the
  * evaluations of the first model. A list that would be empty is not visited. May be called inside a
  * batch. */

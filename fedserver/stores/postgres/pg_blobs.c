@@ -143,7 +143,7 @@ static fed_status check_blob(fedserver_pg *db, fedserver_checker *checker, uint6
     const fed_status status = fedserver_sql_blob_named(db, task, digest, &bytes, &len, &why);
     free(bytes);
     if (status == FED_EFORMAT) {
-        fedserver_check_say(checker, FEDSERVER_FOUND, "S9: %s", why.text);
+        fedserver_check_note(checker, FEDSERVER_FOUND, "S9: %s", why.text);
     }
     return status == FED_OK || status == FED_EFORMAT ? FED_OK
                                                      : fed_fail(err, status, "%s", why.text);

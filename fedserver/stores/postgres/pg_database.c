@@ -447,7 +447,7 @@ static fed_status fail_unknown(fedserver_pg *db, fed_error *err) {
 
 fed_status fedserver_pg_commit(fedserver_pg *db, fed_error *err) {
     PGresult *result = NULL;
-    fed_status status = fedserver_undone_tell(&db->base.undone, err);
+    fed_status status = fedserver_undone_report(&db->base.undone, err);
     if (status != FED_OK) { /* S18 */
         fedserver_pg_rollback(db);
         return status;
@@ -505,7 +505,7 @@ static fed_status engine_read(void *user, int sql, const fedserver_value *values
     fedserver_pg *db = user;
     PGresult *result = NULL;
     fed_error why = {0};
-    FED_TRY(fedserver_undone_tell(&db->base.undone, err));
+    FED_TRY(fedserver_undone_report(&db->base.undone, err));
     fed_status status = send(db, sql, values, count, &why);
     status = status == FED_OK ? finish(db, &result, &why) : status;
     if (db->writing) { /* PostgreSQL has ended the transaction: who reads may not tell its owner */
@@ -550,7 +550,7 @@ static fed_status engine_write(void *user, int sql, const fedserver_value *value
                                fedserver_written *written, fed_error *err) {
     fedserver_pg *db = user;
     fed_error why = {0};
-    FED_TRY(fedserver_undone_tell(&db->base.undone, err));
+    FED_TRY(fedserver_undone_report(&db->base.undone, err));
     fed_status status = begin(db, true, &why);
     status = status == FED_OK ? send(db, sql, values, count, &why) : status;
     if (status == FED_OK && written != NULL) {
@@ -562,7 +562,7 @@ static fed_status engine_write(void *user, int sql, const fedserver_value *value
 fed_status fedserver_pg_write_aside(fedserver_pg *db, int sql, const fedserver_value *values,
                                     int count, fed_error *err) {
     fed_error why = {0};
-    FED_TRY(fedserver_undone_tell(&db->base.undone, err));
+    FED_TRY(fedserver_undone_report(&db->base.undone, err));
     fed_status status = begin(db, false, &why);
     status = status == FED_OK ? send(db, sql, values, count, &why) : status;
     return fedserver_undone_note(&db->base.undone, status, &why, err);

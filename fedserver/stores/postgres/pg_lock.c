@@ -150,24 +150,25 @@ fed_status fedserver_pg_check(void *user, fedserver_checker *checker, fed_error 
     size_t blobs = 0;
     FED_TRY(read_settings(db, &s, err));
     if (!s.full_page_writes) {
-        fedserver_check_say(checker, FEDSERVER_NOTED,
-                            "D1: %s has full_page_writes off: a power cut may tear pages, unless "
-                            "its file system can't",
-                            db->place);
+        fedserver_check_note(checker, FEDSERVER_NOTED,
+                             "D1: %s has full_page_writes off: a power cut may tear pages, unless "
+                             "its file system can't",
+                             db->place);
     }
     if (!s.checksums) {
-        fedserver_check_say(checker, FEDSERVER_NOTED,
-                            "S1: %s has no data checksums: damaged pages may go unnoticed",
-                            db->place);
+        fedserver_check_note(checker, FEDSERVER_NOTED,
+                             "S1: %s has no data checksums: damaged pages may go unnoticed",
+                             db->place);
     }
-    fedserver_check_say(checker, FEDSERVER_CHECKED, "D1: %s keeps %s", db->place,
-                        s.standby ? "acknowledged updates on a synchronous standby too"
-                                  : "one copy: without a synchronous standby, its disk is the only "
-                                    "one that has an acknowledged update");
+    fedserver_check_note(checker, FEDSERVER_CHECKED, "D1: %s keeps %s", db->place,
+                         s.standby
+                             ? "acknowledged updates on a synchronous standby too"
+                             : "one copy: without a synchronous standby, its disk is the only "
+                               "one that has an acknowledged update");
     FED_TRY(fedserver_pg_updates_check(db, checker, &bodies, err));
     FED_TRY(fedserver_pg_blobs_check(db, checker, &blobs, err));
-    fedserver_check_say(checker, FEDSERVER_CHECKED,
-                        "S9: %zu bodies of updates and their guards, %zu blobs and their digests",
-                        bodies, blobs);
+    fedserver_check_note(checker, FEDSERVER_CHECKED,
+                         "S9: %zu bodies of updates and their guards, %zu blobs and their digests",
+                         bodies, blobs);
     return FED_OK;
 }

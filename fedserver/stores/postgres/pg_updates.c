@@ -146,7 +146,7 @@ static fed_status check_update(void *user, const stored_update *u, fed_error *er
     ++*c->bodies;
     if (fed_digest_bytes(u->body, u->len) != u->guard) {
         status = fail_damaged(c->db, u, &why);
-        fedserver_check_say(c->checker, FEDSERVER_FOUND, "S9: %s", why.text);
+        fedserver_check_note(c->checker, FEDSERVER_FOUND, "S9: %s", why.text);
     }
     return status == FED_EFORMAT ? FED_OK : fed_fail(err, status, "%s", why.text);
 }

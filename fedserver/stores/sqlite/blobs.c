@@ -71,7 +71,7 @@ static fed_status put_blob(const fedserver_database *db, uint64_t task, uint64_t
 fed_status fedserver_sqlite_blob_put(void *user, uint64_t task, uint64_t digest, const void *bytes,
                                      size_t len, fed_error *err) {
     fed_error why = {0};
-    FED_TRY(fedserver_undone_tell(&((fedserver_database *)user)->base.undone, err));
+    FED_TRY(fedserver_undone_report(&((fedserver_database *)user)->base.undone, err));
     return fedserver_database_note(user, put_blob(user, task, digest, bytes, len, &why), &why, err);
 }
 
@@ -287,8 +287,8 @@ static fed_status note_file(void *user, const char *path, uint64_t task, bool na
                             fed_error *err) {
     (void)task, (void)err;
     if (!named) {
-        fedserver_check_say(user, FEDSERVER_NOTED,
-                            "S9: %s belongs to no version; the next start removes it", path);
+        fedserver_check_note(user, FEDSERVER_NOTED,
+                             "S9: %s belongs to no version; the next start removes it", path);
     }
     return FED_OK;
 }
@@ -301,11 +301,11 @@ static void check_blob(const fedserver_database *db, uint64_t task, uint64_t dig
     fed_error why = {0};
     blob_path(db, task, digest, path);
     if (fed_file_map(path, SIZE_MAX, &bytes, &len, &why) != FED_OK) {
-        fedserver_check_say(checker, FEDSERVER_FOUND, "S9: %s" FEDSERVER_RESTORE, why.text);
+        fedserver_check_note(checker, FEDSERVER_FOUND, "S9: %s" FEDSERVER_RESTORE, why.text);
         return;
     }
     if (fed_digest_bytes(bytes, len) != digest) {
-        fedserver_check_say(checker, FEDSERVER_FOUND, "S9: %s is damaged" FEDSERVER_RESTORE, path);
+        fedserver_check_note(checker, FEDSERVER_FOUND, "S9: %s is damaged" FEDSERVER_RESTORE, path);
     }
     fed_file_unmap(bytes, len);
 }

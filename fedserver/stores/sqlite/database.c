@@ -214,7 +214,7 @@ static fed_status note_read(fedserver_database *db, fed_status status, const fed
 fed_status fedserver_database_read(fedserver_database *db, int sql, const fedserver_value *values,
                                    int count, sqlite3_stmt **statement, fed_error *err) {
     fed_error why = {0};
-    FED_TRY(fedserver_undone_tell(&db->base.undone, err));
+    FED_TRY(fedserver_undone_report(&db->base.undone, err));
     return note_read(db, bind_all(db, sql, values, count, statement, &why), &why, err);
 }
 
@@ -228,7 +228,7 @@ fed_status fedserver_database_next(fedserver_database *db, sqlite3_stmt *stateme
  * fail for good when another process writes in between. */
 fed_status fedserver_database_begin(fedserver_database *db, fed_error *err) {
     fed_error why = {0};
-    FED_TRY(fedserver_undone_tell(&db->base.undone, err));
+    FED_TRY(fedserver_undone_report(&db->base.undone, err));
     if (!db->writing) {
         const fed_status status = run(db, FEDSERVER_SQL_BEGIN, NO_VALUES, &why);
         FED_TRY(fedserver_database_note(db, status, &why, err));

@@ -67,7 +67,7 @@ fed_status fedserver_sqlite_recover(void *user, fed_error *err) {
 
 fed_status fedserver_sqlite_commit(void *user, fed_error *err) {
     fedserver_database *db = user;
-    fed_status status = fedserver_undone_tell(&db->base.undone, err); /* S18 */
+    fed_status status = fedserver_undone_report(&db->base.undone, err); /* S18 */
     status = status == FED_OK ? fedserver_segment_sync(&db->segment, err) : status;
     if (status == FED_OK) {
         assert(db->segment.fd < 0 || !db->segment.appended); /* S9: bodies before their rows */
@@ -124,7 +124,7 @@ static fed_status add_update(fedserver_database *db, const fedserver_update_row 
 fed_status fedserver_sqlite_update_add(void *user, const fedserver_update_row *row,
                                        const uint8_t *body, size_t len, fed_error *err) {
     fed_error why = {0};
-    FED_TRY(fedserver_undone_tell(&((fedserver_database *)user)->base.undone, err));
+    FED_TRY(fedserver_undone_report(&((fedserver_database *)user)->base.undone, err));
     return fedserver_database_note(user, add_update(user, row, body, len, &why), &why, err);
 }
 
@@ -246,7 +246,7 @@ fed_status fedserver_sqlite_updates_check(fedserver_database *db, fedserver_chec
         fed_error why = {0};
         status = next_update(db, &u, &more, &why);
         if (status == FED_EFORMAT) {
-            fedserver_check_say(checker, FEDSERVER_FOUND, "S9: %s", why.text);
+            fedserver_check_note(checker, FEDSERVER_FOUND, "S9: %s", why.text);
         } else if (status != FED_OK) {
             (void)fed_fail(err, status, "%s", why.text);
         }

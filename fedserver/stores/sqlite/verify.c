@@ -19,8 +19,8 @@ static fed_status check_rows(const checking *c, int sql, fed_error *err) {
     FED_TRY(fedserver_database_read(db, sql, NO_VALUES, &row, err));
     FED_TRY(fedserver_database_next(db, row, &more, err));
     while (more) {
-        fedserver_check_say(c->checker, FEDSERVER_FOUND, "S1: %s: %s" FEDSERVER_RESTORE, db->path,
-                            (const char *)sqlite3_column_text(row, 0));
+        fedserver_check_note(c->checker, FEDSERVER_FOUND, "S1: %s: %s" FEDSERVER_RESTORE, db->path,
+                             (const char *)sqlite3_column_text(row, 0));
         FED_TRY(fedserver_database_next(db, row, &more, err));
     }
     return FED_OK;
@@ -33,13 +33,13 @@ static fed_status check_file(void *user, const char *path, uint64_t task, uint32
     uint64_t end;
     FED_TRY(fedserver_sqlite_segment_end(c->db, task, round, &end, err));
     if (end == 0) {
-        fedserver_check_say(c->checker, FEDSERVER_NOTED,
-                            "S9: %s is of no open round; the next start removes it", path);
+        fedserver_check_note(c->checker, FEDSERVER_NOTED,
+                             "S9: %s is of no open round; the next start removes it", path);
     } else if (size > end) {
-        fedserver_check_say(c->checker, FEDSERVER_NOTED,
-                            "S9: %s has %" PRIu64 " bytes that were never acknowledged; the next "
-                            "start removes them",
-                            path, size - end);
+        fedserver_check_note(c->checker, FEDSERVER_NOTED,
+                             "S9: %s has %" PRIu64 " bytes that were never acknowledged; the next "
+                             "start removes them",
+                             path, size - end);
     }
     c->files++;
     return FED_OK;
@@ -49,16 +49,17 @@ fed_status fedserver_sqlite_check(void *db, fedserver_checker *checker, fed_erro
     checking c = {.db = db, .checker = checker};
     FED_TRY(check_rows(&c, FEDSERVER_SQL_CHECK_PAGES, err));
     FED_TRY(check_rows(&c, FEDSERVER_SQL_CHECK_REFERENCES, err));
-    fedserver_check_say(checker, FEDSERVER_CHECKED, "S1: the database: pages, indexes, references");
+    fedserver_check_note(checker, FEDSERVER_CHECKED,
+                         "S1: the database: pages, indexes, references");
     FED_TRY(fedserver_segment_each(c.db->directory, check_file, &c, err));
     size_t bodies = 0;
     size_t blobs = 0;
     FED_TRY(fedserver_sqlite_updates_check(c.db, checker, &bodies, err));
-    fedserver_check_say(checker, FEDSERVER_CHECKED,
-                        "S9: %zu bodies of updates and their guards, %zu segment files", bodies,
-                        c.files);
+    fedserver_check_note(checker, FEDSERVER_CHECKED,
+                         "S9: %zu bodies of updates and their guards, %zu segment files", bodies,
+                         c.files);
     FED_TRY(fedserver_sqlite_blobs_check(c.db, checker, &blobs, err));
-    fedserver_check_say(checker, FEDSERVER_CHECKED,
-                        "S9: %zu files of models, named by their digests", blobs);
+    fedserver_check_note(checker, FEDSERVER_CHECKED,
+                         "S9: %zu files of models, named by their digests", blobs);
     return FED_OK;
 }

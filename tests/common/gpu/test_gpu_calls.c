@@ -313,7 +313,7 @@ static void a_stream_says_when_it_is_done(void) {
 
 /* ---- What fails ---- */
 
-static void failures_say_which_card_and_what(void) {
+static void failures_say_which_nic_and_what(void) {
     const fed_gpu_module *bad = NULL;
     fed_error err = {0};
     assert_fed_status(
@@ -402,7 +402,7 @@ static int run_on_device(void) {
         fed_unit_test(other_calls_are_refused_while_a_graph_is_kept),
         fed_unit_test(another_library_gets_the_stream),
         fed_unit_test(a_stream_says_when_it_is_done),
-        fed_unit_test(failures_say_which_card_and_what),
+        fed_unit_test(failures_say_which_nic_and_what),
         fed_unit_test_with(compiled_kernels_are_cached, fed_test_dir_make, fed_test_dir_remove),
     };
     fed_error err = {0};

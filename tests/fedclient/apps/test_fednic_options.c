@@ -21,15 +21,15 @@ static fed_status read_line(const char *line, fednic_words *words, fed_error *er
     return fednic_words_read(argc, argv, words, err);
 }
 
-static void a_card(void) {
+static void a_nic(void) {
     fednic_words w;
     fed_error err;
     assert_fed_ok_err(read_line("--tun nic3 --wire eth1 --bound 2^-7 --bypass", &w, &err));
-    assert_string_equal(w.card.tun, "nic3");
-    assert_string_equal(w.card.wire, "eth1");
-    assert_string_equal(w.card.control, "/run/fednic-nic3.sock");
-    assert_int_equal(w.card.e, 7);
-    assert_true(w.card.bypass);
+    assert_string_equal(w.nic.tun, "nic3");
+    assert_string_equal(w.nic.wire, "eth1");
+    assert_string_equal(w.nic.control, "/run/fednic-nic3.sock");
+    assert_int_equal(w.nic.e, 7);
+    assert_true(w.nic.bypass);
     assert_false(w.stats);
 }
 
@@ -37,14 +37,14 @@ static void what_is_not_given(void) {
     fednic_words w;
     fed_error err;
     assert_fed_ok_err(read_line("--wire eth0", &w, &err));
-    assert_string_equal(w.card.tun, "nic0");
-    assert_int_equal(w.card.e, 10);
-    assert_false(w.card.bypass);
+    assert_string_equal(w.nic.tun, "nic0");
+    assert_int_equal(w.nic.e, 10);
+    assert_false(w.nic.bypass);
     assert_fed_ok_err(read_line("--wire eth0 --control /tmp/x", &w, &err));
-    assert_string_equal(w.card.control, "/tmp/x");
+    assert_string_equal(w.nic.control, "/tmp/x");
     assert_fed_ok_err(read_line("--stats --prometheus", &w, &err));
     assert_true(w.stats && w.prometheus);
-    assert_string_equal(w.card.control, "/run/fednic-nic0.sock");
+    assert_string_equal(w.nic.control, "/run/fednic-nic0.sock");
 }
 
 static void bounds(void) {
@@ -56,7 +56,7 @@ static void bounds(void) {
     for (int e = 1; e <= 15; e++) {
         (void)snprintf(line, sizeof line, "--wire eth0 --bound 2^-%d", e);
         assert_fed_ok_err(read_line(line, &w, &err));
-        assert_int_equal(w.card.e, e);
+        assert_int_equal(w.nic.e, e);
     }
     for (size_t k = 0; k < sizeof wrong / sizeof wrong[0]; k++) {
         (void)snprintf(line, sizeof line, "--wire eth0 --bound %s", wrong[k]);
@@ -83,7 +83,7 @@ static void what_is_wrong(void) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        fed_unit_test(a_card),
+        fed_unit_test(a_nic),
         fed_unit_test(what_is_not_given),
         fed_unit_test(bounds),
         fed_unit_test(what_is_wrong),

@@ -204,7 +204,7 @@ static void lose_a_rank(const char *const *more) {
     }
     assert_true(program > 0);
     for (int k = 0; k < 3000 && !exists("gang"); k++) {
-        fed_sleep_ms(10); /* until the gang trains */
+        fed_sleep_ms(10); /* until the worker group trains */
     }
     const pid_t first = fed_test_child(program);
     assert_true(first > 0);
@@ -220,7 +220,7 @@ static void lose_a_rank(const char *const *more) {
     assert_int_equal(system(command), 0);
 }
 
-static void a_gang_of_processes_goes_on_without_a_rank_that_dies(void) {
+static void a_worker_group_of_processes_goes_on_without_a_rank_that_dies(void) {
     static const char steps[] = FED_TEST_SIZE("3000", "1000");
     static const char *const rules[] = {"bitsgd", "cdsgd:n=5,k=3"};
     for (size_t k = 0; k < 2; k++) {
@@ -232,18 +232,19 @@ static void a_gang_of_processes_goes_on_without_a_rank_that_dies(void) {
     }
 }
 
-static void a_gang_on_gpus_goes_on_without_a_rank_that_dies(void) {
+static void a_worker_group_on_gpus_goes_on_without_a_rank_that_dies(void) {
     char name[FED_GPU_NAME];
     lose_a_rank((const char *const[]){"--optimizer", "momentum:lr=0.02", "--steps", "800", "--sync",
                                       "bitsgd", "--device", fed_test_gpu_name(name), NULL});
 }
 
 static void a_trace_shows_all_ranks(void) {
-    static const char *const gangs[] = {"--link threads", "--link tcp --collective star"};
+    static const char *const groups[] = {"--link threads", "--link tcp --collective star"};
     for (size_t k = 0; k < 2; k++) {
         char args[400], path[300];
         json_error_t why;
-        snprintf(args, sizeof args, TRAIN "--steps 10 --workers 2 --trace trace.json %s", gangs[k]);
+        snprintf(args, sizeof args, TRAIN "--steps 10 --workers 2 --trace trace.json %s",
+                 groups[k]);
         assert_runs(&worker, args, 0, "");
         snprintf(path, sizeof path, "%s/trace.json", worker.directory);
         json_t *root = json_load_file(path, 0, &why);
@@ -314,8 +315,8 @@ int main(void) {
         fed_unit_test(mpirun_leaves_the_same_bits),
         fed_unit_test(the_summary_says_what_was_sent),
         fed_unit_test(training_goes_on_from_a_checkpoint),
-        fed_unit_test(a_gang_of_processes_goes_on_without_a_rank_that_dies),
-        fed_unit_test(a_gang_on_gpus_goes_on_without_a_rank_that_dies),
+        fed_unit_test(a_worker_group_of_processes_goes_on_without_a_rank_that_dies),
+        fed_unit_test(a_worker_group_on_gpus_goes_on_without_a_rank_that_dies),
         fed_unit_test(a_trace_shows_all_ranks),
         fed_unit_test(a_mistake_is_told_in_a_sentence),
     };

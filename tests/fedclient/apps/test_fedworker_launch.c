@@ -1,5 +1,5 @@
 /* fedworker launch: a job whose worker fails is started again without it. This program is also the
- * job: as mpirun it starts ranks, which join the judge and train nothing. */
+ * job: as mpirun it starts ranks, which join the failure detector and train nothing. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <getopt.h>
 #include <signal.h>
@@ -37,7 +37,7 @@ static int rank_main(uint32_t rank, const char *how) {
     char address[128];
     uint8_t secret[FEDDC_SECRET];
     feddc_watch *watch = NULL;
-    const feddc_gang *gang = NULL;
+    const feddc_worker_group *group = NULL;
     fed_error err = {0};
     if (!fedworker_launched(address, secret)) {
         return 8;
@@ -45,11 +45,11 @@ static int rank_main(uint32_t rank, const char *how) {
     options.address = address;
     options.secret = secret;
     if (feddc_watch_open(&options, &watch, &err) != FED_OK ||
-        feddc_watch_next(watch, 0, NULL, &gang, &err) != FED_OK) {
+        feddc_watch_next(watch, 0, NULL, &group, &err) != FED_OK) {
         return 7;
     }
-    bool fails = rank == VICTIM && gang->place.size == RANKS;
-    for (uint32_t step = 0; step < STEPS || (gang->place.size == RANKS && !fails); step++) {
+    bool fails = rank == VICTIM && group->place.size == RANKS;
+    for (uint32_t step = 0; step < STEPS || (group->place.size == RANKS && !fails); step++) {
         feddc_watch_at(watch, FEDDC_BACKWARD, step);
         fed_sleep_ms(2);
         if (fails && step == STEPS - 1 && misfortune(how)) {
@@ -166,12 +166,12 @@ static void a_wrong_command_line_is_refused(void) {
     assert_fed_says(err, "cannot be started");
 }
 
-static void who_was_not_launched_has_no_judge(void) {
+static void who_was_not_launched_has_no_detector(void) {
     char address[128];
     uint8_t secret[FEDDC_SECRET];
     assert_int_equal(unsetenv("FEDWORKER_SECRET"), 0);
     assert_false(fedworker_launched(address, secret));
-    assert_int_equal(setenv("FEDWORKER_JUDGE", "h:1", 1), 0);
+    assert_int_equal(setenv("FEDWORKER_DETECTOR", "h:1", 1), 0);
     assert_int_equal(setenv("FEDWORKER_SECRET", "abcd", 1), 0);
     assert_false(fedworker_launched(address, secret));
 }
@@ -187,7 +187,7 @@ int main(int argc, char **argv) {
         fed_unit_test(a_worker_that_gives_up_is_not_tried_again),
         fed_unit_test(a_job_that_ends_before_it_joins_is_not_tried_again),
         fed_unit_test(a_wrong_command_line_is_refused),
-        fed_unit_test(who_was_not_launched_has_no_judge),
+        fed_unit_test(who_was_not_launched_has_no_detector),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -96,24 +96,24 @@ static void what_is_given_is_not_measured(void) {
     fed_writer_free(&out);
 }
 
-/* Owners take a tenth of float32's time, or what a slow card takes, and no time of the codec in a
+/* Owners take a tenth of float32's time, or what a slow NIC takes, and no time of the codec in a
  * step (bitsgd, layered bitsgd). */
-static void cards_code_and_hosts_do_not(void) {
+static void nics_code_and_hosts_do_not(void) {
     static const char given[] = "--model lr --rate 1 --workers 2 --codec inceptionn --pull "
                                 "inceptionn --ratio 10 --compute-ms 40 --latency-us 0.001 "
                                 "--message-us 0.001";
     const struct {
         const char *gbit;
         double exchange;
-    } cards[] = {{"1000", 25.12}, {"0.0005", 502.4}};
-    for (size_t i = 0; i < sizeof cards / sizeof *cards; i++) {
+    } nics[] = {{"1000", 25.12}, {"0.0005", 502.4}};
+    for (size_t i = 0; i < sizeof nics / sizeof *nics; i++) {
         char line[300];
-        snprintf(line, sizeof line, "%s --nic-gbit %s", given, cards[i].gbit);
+        snprintf(line, sizeof line, "%s --nic-gbit %s", given, nics[i].gbit);
         fed_writer out = answer(line);
-        assert_holds_time(&out, cards[i].exchange);
-        assert_holds_time(&out, 40 + cards[i].exchange);
+        assert_holds_time(&out, nics[i].exchange);
+        assert_holds_time(&out, 40 + nics[i].exchange);
         if (i == 0) {
-            assert_holds(&out, (const char *[]){"in the network cards, 1000 Gbit/s", NULL});
+            assert_holds(&out, (const char *[]){"in the NICs, 1000 Gbit/s", NULL});
         }
         fed_writer_free(&out);
     }
@@ -148,7 +148,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         fed_unit_test(wrong_words_are_refused_with_what_would_be_right),
         fed_unit_test(what_is_given_is_not_measured),
-        fed_unit_test(cards_code_and_hosts_do_not),
+        fed_unit_test(nics_code_and_hosts_do_not),
         fed_unit_test(ratios_are_measured_where_none_is_given),
         fed_unit_test(a_ring_takes_no_codec_that_expands),
         fed_unit_test(models_of_words_and_of_numbers_are_measured_too),

@@ -116,20 +116,20 @@ static void a_codec_saves_wire_and_costs_its_own_time(void) {
     assert_near(feddc_cost_exchange(FEDDC_COST_RING, 4, 100, &line, &plain).codec, 0);
 }
 
-static void a_card_codes_while_the_line_carries(void) {
+static void a_nic_codes_while_the_line_carries(void) {
     const feddc_cost_line line = {.beta = 1};
     /* As fast as any line: the codec's bytes, and no time of the hosts. */
     const feddc_cost_codec gates = {.push = 4, .pull = 2};
     const feddc_cost ring = feddc_cost_exchange(FEDDC_COST_RING, 4, 100, &line, &gates);
     assert_near(ring.wire, 75.0 / 4 + 75.0 / 2);
     assert_near(ring.codec, 0);
-    /* Pushes would take 1/4 a byte: the card's 0.3 is longer. Pulls take the line's 1/2. */
-    const feddc_cost_codec soft = {.push = 4, .pull = 2, .card = 0.3};
+    /* Pushes would take 1/4 a byte: the NIC's 0.3 is longer. Pulls take the line's 1/2. */
+    const feddc_cost_codec soft = {.push = 4, .pull = 2, .nic = 0.3};
     assert_near(feddc_cost_exchange(FEDDC_COST_RING, 4, 100, &line, &soft).wire,
                 75.0 * 0.3 + 75.0 / 2);
     assert_near(feddc_cost_exchange(FEDDC_COST_CENTRAL, 4, 100, &line, &soft).wire, 400.0 / 2);
-    /* The paper's WA+C: gradients through the card, weights whole, which it leaves alone. */
-    const feddc_cost_codec slow = {.push = 4, .pull = 1, .card = 2};
+    /* The paper's WA+C: gradients through the NIC, weights whole, which it leaves alone. */
+    const feddc_cost_codec slow = {.push = 4, .pull = 1, .nic = 2};
     assert_near(feddc_cost_exchange(FEDDC_COST_STAR, 4, 100, &line, &slow).wire, 400.0 * 2 + 200.0);
 }
 
@@ -278,7 +278,7 @@ int main(void) {
         fed_unit_test(owners_send_what_a_ring_sends_in_two_hops),
         fed_unit_test(each_message_of_each_bucket_costs_what_it_costs),
         fed_unit_test(a_codec_saves_wire_and_costs_its_own_time),
-        fed_unit_test(a_card_codes_while_the_line_carries),
+        fed_unit_test(a_nic_codes_while_the_line_carries),
         fed_unit_test(a_tree_is_its_parts),
         fed_unit_test(the_equations_of_a_step),
         fed_unit_test(the_equations_of_what_is_saved),

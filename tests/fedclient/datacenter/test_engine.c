@@ -81,7 +81,8 @@ static void *play(void *arg) {
     return NULL;
 }
 
-/* A gang exchanges two steps, and all sums are right. Messages of the first rank, see look. */
+/* A worker group exchanges two steps, and all sums are right. Messages of the first rank, see look.
+ */
 static uint64_t run(uint32_t size, atomic_bool *looked) {
     member m[RANKS] = {0};
     struct feddc_hub *hub = feddc_hub_new(size);

@@ -1,4 +1,4 @@
-/* Exchanges of a gang in one process: sums, residuals, order, and what is refused. */
+/* Exchanges of a worker group in one process: sums, residuals, order, and what is refused. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "feddc/exchange.h"
 
@@ -15,8 +15,8 @@ enum { MOST = 5, STEPS = 4 };
 static const size_t tensors[] = {300, 1000, 20, 4000, 7, 9000};
 enum { TENSORS = sizeof tensors / sizeof tensors[0], SIZE = 300 + 1000 + 20 + 4000 + 7 + 9000 };
 
-/** What a gang is to do, and what each rank has got. */
-typedef struct gang {
+/** What a worker group is to do, and what each rank has got. */
+typedef struct group {
     uint32_t size;
     const char *collective, *codec, *pull;
     bool preset;          /* the exchange says how large its buckets are */
@@ -29,10 +29,10 @@ typedef struct gang {
     struct feddc_hub *hub;
     float *sum[MOST]; /* float32[STEPS * SIZE]; NULL for an aggregator */
     fed_error err[MOST];
-} gang;
+} group;
 
 typedef struct member {
-    gang *g;
+    group *g;
     uint32_t rank;
     pthread_t thread;
 } member;
@@ -46,7 +46,7 @@ static void make_gradient(uint32_t rank, uint32_t step, float *grad) {
     }
 }
 
-static fed_status open_exchange(gang *g, uint32_t rank, feddc_exchange **x, fed_error *err) {
+static fed_status open_exchange(group *g, uint32_t rank, feddc_exchange **x, fed_error *err) {
     feddc_exchange_options options = {.link = feddc_link_named("threads"),
                                       .place = {.rank = rank, .size = g->size, .hub = g->hub},
                                       .collective = g->collective,
@@ -63,13 +63,13 @@ static void keep(void *user, size_t offset, const float *sum, size_t n) {
     memcpy((float *)user + offset, sum, n * sizeof *sum);
 }
 
-static bool is_plain(const gang *g, uint32_t step) {
+static bool is_plain(const group *g, uint32_t step) {
     return g->plain_every > 0 && step % g->plain_every == 0;
 }
 
 /** Parts go in from the end, as a backward pass has them; sums are taken from the beginning. */
-static fed_status one_step(gang *g, feddc_exchange *x, uint32_t step, const float *grad, float *sum,
-                           fed_error *err) {
+static fed_status one_step(group *g, feddc_exchange *x, uint32_t step, const float *grad,
+                           float *sum, fed_error *err) {
     size_t at = SIZE;
     for (size_t k = TENSORS; k-- > 0;) {
         at -= tensors[k];
@@ -91,7 +91,7 @@ static void await_last_sum(feddc_exchange *x) {
     }
 }
 
-static fed_status work(gang *g, uint32_t rank, feddc_exchange *x, fed_error *err) {
+static fed_status work(group *g, uint32_t rank, feddc_exchange *x, fed_error *err) {
     if (rank >= feddc_exchange_workers(x)) {
         return feddc_exchange_serve(x, err);
     }
@@ -138,7 +138,7 @@ static void *play(void *user) {
     return NULL;
 }
 
-static void run(gang *g) {
+static void run(group *g) {
     member m[MOST];
     g->hub = feddc_hub_new(g->size);
     for (uint32_t r = 0; r < g->size; r++) {
@@ -154,14 +154,14 @@ static void run(gang *g) {
     feddc_hub_free(g->hub);
 }
 
-static void clear(gang *g) {
+static void clear(group *g) {
     for (uint32_t r = 0; r < g->size; r++) {
         free(g->sum[r]);
         free(g->residual[r]);
     }
 }
 
-static void assert_all_have_the_same_bits(const gang *g, uint32_t workers) {
+static void assert_all_have_the_same_bits(const group *g, uint32_t workers) {
     for (uint32_t r = 1; r < workers; r++) {
         assert_memory_equal(g->sum[r], g->sum[0], (size_t)STEPS * SIZE * sizeof(float));
     }
@@ -180,7 +180,7 @@ static void expect(uint32_t workers, uint32_t step, float *sum) {
     free(grad);
 }
 
-static void assert_exact(const gang *g, uint32_t workers, uint32_t step) {
+static void assert_exact(const group *g, uint32_t workers, uint32_t step) {
     float *sum = malloc(SIZE * sizeof *sum);
     expect(workers, step, sum);
     assert_memory_equal(g->sum[0] + (size_t)step * SIZE, sum, SIZE * sizeof *sum);
@@ -189,7 +189,7 @@ static void assert_exact(const gang *g, uint32_t workers, uint32_t step) {
 
 static void float32_is_the_sum_in_the_order_of_ranks(void) {
     for (uint32_t size = 1; size <= MOST; size++) {
-        gang g = {.size = size, .collective = "owners"};
+        group g = {.size = size, .collective = "owners"};
         run(&g);
         assert_all_have_the_same_bits(&g, size);
         for (uint32_t step = 0; step < STEPS; step++) {
@@ -203,7 +203,7 @@ static void aggregators_sum_for_the_workers(void) {
     for (uint32_t aggregators = 1; aggregators <= 2; aggregators++) {
         char collective[32];
         snprintf(collective, sizeof collective, "owners:aggregators=%u", aggregators);
-        gang g = {.size = 3 + aggregators, .collective = collective};
+        group g = {.size = 3 + aggregators, .collective = collective};
         run(&g);
         assert_all_have_the_same_bits(&g, 3);
         assert_exact(&g, 3, STEPS - 1);
@@ -216,11 +216,11 @@ static void a_codec_that_is_named_float32_has_the_buckets_of_none(void) {
     static const char *const codecs[] = {NULL, "float32", "float16"};
     uint64_t messages[3];
     for (size_t k = 0; k < 3; k++) {
-        gang g = {.size = 3,
-                  .collective = "owners:aggregators=1",
-                  .codec = codecs[k],
-                  .pull = codecs[k],
-                  .preset = true};
+        group g = {.size = 3,
+                   .collective = "owners:aggregators=1",
+                   .codec = codecs[k],
+                   .pull = codecs[k],
+                   .preset = true};
         run(&g);
         messages[k] = g.messages;
         clear(&g);
@@ -234,7 +234,7 @@ static void lossy_codecs_leave_all_ranks_equal(void) {
     static const char *const codecs[] = {"3lc:s=1.75", "sbc:p=0.01", "twobit", "onebit",
                                          "int8",       "inceptionn", "float16"};
     for (size_t k = 0; k < sizeof codecs / sizeof codecs[0]; k++) {
-        gang g = {.size = 4, .codec = codecs[k], .pull = codecs[k]};
+        group g = {.size = 4, .codec = codecs[k], .pull = codecs[k]};
         run(&g);
         assert_all_have_the_same_bits(&g, 4);
         clear(&g);
@@ -243,7 +243,7 @@ static void lossy_codecs_leave_all_ranks_equal(void) {
 
 /** What float16 rounds is at most 2^-11 of a value; a sum of four values below 1/2 is below 2. */
 static void pushes_and_pulls_have_codecs_of_their_own(void) {
-    gang g = {.size = 4, .codec = "float32", .pull = "float16"};
+    group g = {.size = 4, .codec = "float32", .pull = "float16"};
     float *sum = malloc(SIZE * sizeof *sum);
     run(&g);
     expect(4, 0, sum);
@@ -258,7 +258,7 @@ static void pushes_and_pulls_have_codecs_of_their_own(void) {
 }
 
 static void plain_steps_are_float32(void) {
-    gang g = {.size = 3, .codec = "onebit", .pull = "onebit", .plain_every = 2};
+    group g = {.size = 3, .codec = "onebit", .pull = "onebit", .plain_every = 2};
     run(&g);
     assert_all_have_the_same_bits(&g, 3);
     assert_exact(&g, 3, 0);
@@ -271,7 +271,7 @@ static void plain_steps_are_float32(void) {
 }
 
 /** What all gradients have had at value i, less what the sums have and the residuals keep. */
-static double lost_at(const gang *g, uint32_t workers, size_t i) {
+static double lost_at(const group *g, uint32_t workers, size_t i) {
     double lost = 0;
     float *grad = malloc(SIZE * sizeof *grad);
     for (uint32_t step = 0; step < STEPS; step++) {
@@ -289,7 +289,7 @@ static double lost_at(const gang *g, uint32_t workers, size_t i) {
 }
 
 static void a_backup_worker_is_not_waited_for_and_loses_nothing(void) {
-    gang g = {.size = 4, .collective = "owners:aggregators=1", .codec = "int8", .late = 1};
+    group g = {.size = 4, .collective = "owners:aggregators=1", .codec = "int8", .late = 1};
     pthread_barrier_init(&g.through, NULL, 3);
     run(&g);
     assert_all_have_the_same_bits(&g, 3);
@@ -303,7 +303,7 @@ static void a_backup_worker_is_not_waited_for_and_loses_nothing(void) {
 
 /** Put two steps in before the first is taken. */
 static void two_steps_may_be_under_way(void) {
-    gang g = {.size = 1, .hub = feddc_hub_new(1)};
+    group g = {.size = 1, .hub = feddc_hub_new(1)};
     feddc_exchange *x = NULL;
     float *grad = malloc(2 * SIZE * sizeof *grad), *sum = malloc(SIZE * sizeof *sum);
     assert_int_equal(open_exchange(&g, 0, &x, NULL), FED_OK);
@@ -367,7 +367,7 @@ static void call_both(const char *nic, caller c[2]) {
 }
 
 /* With the bound 1/2 an eighth becomes 0 on its way, and so does the eighth that its owner adds. */
-static void an_allreduce_is_exact_or_goes_through_cards(void) {
+static void an_allreduce_is_exact_or_goes_through_nics(void) {
     caller c[2];
     call_both("inline:e=1", c);
     for (uint32_t r = 0; r < 2; r++) {
@@ -415,7 +415,7 @@ int main(void) {
         fed_unit_test(plain_steps_are_float32),
         fed_unit_test(a_backup_worker_is_not_waited_for_and_loses_nothing),
         fed_unit_test(two_steps_may_be_under_way),
-        fed_unit_test(an_allreduce_is_exact_or_goes_through_cards),
+        fed_unit_test(an_allreduce_is_exact_or_goes_through_nics),
         fed_unit_test(what_does_not_fit_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

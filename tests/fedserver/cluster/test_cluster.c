@@ -81,7 +81,7 @@ static int teardown(void **state) {
 /* Everybody's turn: a link that is silent would be given up. */
 static void turn(world *w) {
     fed_error err = {0};
-    cluster_turn(w->leader, true, "", 0, &w->moved);
+    cluster_poll(w->leader, true, "", 0, &w->moved);
     for (size_t k = 0; k < CLUSTER_LINKS_MOST && w->followers[k] != NULL; k++) {
         assert_fed_ok_err(cluster_link_run(w->followers[k], fed_clock_monotonic_ms(), NULL, NULL,
                                            &w->moved, &err));

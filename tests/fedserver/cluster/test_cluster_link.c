@@ -223,13 +223,13 @@ static void a_peer_that_never_shakes_hands_is_given_up_too(void **state) {
     close(fds[0]);
 }
 
-static void beats_keep_an_idle_link_up(void **state) {
+static void heartbeats_keep_an_idle_link_up(void **state) {
     world *w = *state;
     open_both(w);
     turn_both(w);
     for (int second = 0; second < 20; second++) {
-        assert_true(cluster_link_next_ms(w->ends[0].link) <= w->now_ms + CLUSTER_BEAT_MS);
-        w->now_ms += CLUSTER_BEAT_MS;
+        assert_true(cluster_link_next_ms(w->ends[0].link) <= w->now_ms + CLUSTER_HEARTBEAT_MS);
+        w->now_ms += CLUSTER_HEARTBEAT_MS;
         turn_both(w);
         turn_both(w);
     }
@@ -242,7 +242,7 @@ static void a_number_is_heard_with_the_next_turn(void **state) {
     world *w = *state;
     open_both(w);
     for (uint64_t number = 7; number < UINT64_MAX / 9; number *= 9) {
-        cluster_link_say(w->ends[1].link, number);
+        cluster_link_announce(w->ends[1].link, number);
         turn_both(w);
         assert_true(cluster_link_heard(w->ends[0].link) == number);
     }
@@ -424,7 +424,7 @@ int main(void) {
         TEST(a_caller_without_a_certificate_gets_no_link),
         TEST(a_silent_peer_is_given_up_after_four_seconds),
         TEST(a_peer_that_never_shakes_hands_is_given_up_too),
-        TEST(beats_keep_an_idle_link_up),
+        TEST(heartbeats_keep_an_idle_link_up),
         TEST(a_number_is_heard_with_the_next_turn),
         TEST(a_line_cut_in_the_middle_of_a_frame_delivers_nothing),
         TEST(a_huge_frame_ends_the_link),

@@ -132,14 +132,14 @@ static void take_in_steps(const fed_writer *w, size_t step) {
     for (size_t at = 0; at < w->len;) {
         const size_t len = step < w->len - at ? step : w->len - at;
         size_t used = 0;
-        bool whole = false;
-        assert_fed_ok_err(cluster_frame_take(&frame, w->data + at, len, &used, &whole, &err));
+        bool complete = false;
+        assert_fed_ok_err(cluster_frame_take(&frame, w->data + at, len, &used, &complete, &err));
         assert_true(used > 0 && used <= len);
         at += used;
-        if (!whole) {
+        if (!complete) {
             continue;
         }
-        assert_int_equal(frame.kind, frames == 0 ? CLUSTER_REQUEST : CLUSTER_BEAT);
+        assert_int_equal(frame.kind, frames == 0 ? CLUSTER_REQUEST : CLUSTER_HEARTBEAT);
         assert_int_equal(frame.id, frames == 0 ? 5000000001 : 0);
         assert_int_equal(frame.head.len, frames == 0 ? 4 : 0);
         assert_int_equal(frame.body.len, frames == 0 ? 3 : 0);
@@ -161,7 +161,7 @@ static void frames_come_in_any_pieces(void) {
     fed_write_bytes(&head, "head", 4);
     cluster_frame_write(&w, CLUSTER_REQUEST, 5000000001, &head, 3);
     fed_write_bytes(&w, "abc", 3);
-    cluster_frame_write(&w, CLUSTER_BEAT, 0, NULL, 0);
+    cluster_frame_write(&w, CLUSTER_HEARTBEAT, 0, NULL, 0);
     for (size_t step = 1; step <= w.len; step++) {
         take_in_steps(&w, step);
     }
@@ -175,14 +175,14 @@ static void assert_no_frame(uint8_t kind, uint32_t head_len, uint32_t body_len) 
     fed_error err = {0};
     fed_writer w;
     size_t used = 0;
-    bool whole = false;
+    bool complete = false;
     fed_writer_fixed(&w, bytes, sizeof bytes);
     fed_write_u8(&w, kind);
     fed_write_u32(&w, head_len);
     fed_write_u32(&w, body_len);
     fed_write_u64(&w, 1);
     cluster_frame_init(&frame);
-    assert_fed_fails(cluster_frame_take(&frame, bytes, sizeof bytes, &used, &whole, &err),
+    assert_fed_fails(cluster_frame_take(&frame, bytes, sizeof bytes, &used, &complete, &err),
                      FED_EFORMAT, "docs/link.md");
 }
 
@@ -198,13 +198,13 @@ static void memory_grows_with_what_came_and_not_with_what_is_announced(void) {
     fed_error err = {0};
     fed_writer w;
     size_t used = 0;
-    bool whole = false;
+    bool complete = false;
     fed_writer_growing(&w);
     cluster_frame_write(&w, CLUSTER_ANSWER, 1, NULL, CLUSTER_BODY_MOST);
     fed_write_bytes(&w, "abc", 3);
     cluster_frame_init(&frame);
-    assert_fed_ok_err(cluster_frame_take(&frame, w.data, w.len, &used, &whole, &err));
-    assert_false(whole);
+    assert_fed_ok_err(cluster_frame_take(&frame, w.data, w.len, &used, &complete, &err));
+    assert_false(complete);
     assert_int_equal(frame.body.len, 3);
     assert_true(frame.body.cap < 100000);
     cluster_frame_clear(&frame);

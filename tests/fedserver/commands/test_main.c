@@ -114,7 +114,7 @@ static void a_coordinator_is_made_used_and_not_made_again(void **state) {
     expect(s, "export --dir c --task 1 m.safetensors", 0, "");
 }
 
-static void a_backup_of_a_site_says_what_it_lacks(void **state) {
+static void a_backup_of_a_edge_says_what_it_lacks(void **state) {
     shop *s = *state;
     char path[300];
     expect(s, "init --dir c", 0, "");
@@ -174,7 +174,7 @@ int main(void) {
         WITH(every_command_explains_itself),
         WITH(wrong_usage_exits_with_2),
         WITH(a_coordinator_is_made_used_and_not_made_again),
-        WITH(a_backup_of_a_site_says_what_it_lacks),
+        WITH(a_backup_of_a_edge_says_what_it_lacks),
         WITH(a_coordinator_on_sqlite_serves_alone),
         WITH(a_browser_is_let_in_by_a_link),
     };

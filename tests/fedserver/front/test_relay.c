@@ -108,7 +108,7 @@ static void answer_all(const world *w) {
     assert_int_equal(serve(w), 1);
     fedserver_relay_send(w->rounds);
     assert_true(readable(w->front, SOON_MS));
-    assert_int_equal(fedserver_relay_hear(w->front), 1);
+    assert_int_equal(fedserver_relay_receive(w->front), 1);
 }
 
 static void an_answer_leaves_after_the_commit(void **state) {
@@ -118,11 +118,11 @@ static void an_answer_leaves_after_the_commit(void **state) {
     assert_int_equal(serve(w), 1);
     assert_false(readable(w->rounds, 0)); /* nobody is woken by what was read */
     assert_false(readable(w->front, 0));
-    assert_int_equal(fedserver_relay_hear(w->front), 0);
+    assert_int_equal(fedserver_relay_receive(w->front), 0);
     fedserver_relay_send(w->rounds);
-    assert_int_equal(fedserver_relay_hear(w->front), 1);
+    assert_int_equal(fedserver_relay_receive(w->front), 1);
     fedserver_relay_send(w->rounds); /* it is sent once */
-    assert_int_equal(fedserver_relay_hear(w->front), 0);
+    assert_int_equal(fedserver_relay_receive(w->front), 0);
     assert_answered(w, "/a", 1000, 1001, "/a");
 }
 
@@ -161,7 +161,7 @@ static void one_question_of_a_path_is_under_way_and_fifty_a_second(void **state)
     assert_int_equal(serve(w), 1);
     assert_int_equal(serve(w), 0); /* there was one */
     fedserver_relay_send(w->rounds);
-    assert_int_equal(fedserver_relay_hear(w->front), 1);
+    assert_int_equal(fedserver_relay_receive(w->front), 1);
     assert_int_equal(ask(w->front, "/a", 1005, 1005).hold_ms, 15);
     assert_int_equal(ask(w->front, "/a", 1019, 1019).hold_ms, 1);
     assert_false(readable(w->rounds, 0));
@@ -209,7 +209,7 @@ static void a_front_asks_again_when_the_rounds_come_back(void **state) {
     assert_asks(w, "/a", 1000);
     fedserver_relay_close(w->rounds);
     assert_true(readable(w->front, SOON_MS));
-    assert_int_equal(fedserver_relay_hear(w->front), 0);
+    assert_int_equal(fedserver_relay_receive(w->front), 0);
     assert_int_equal(fedserver_relay_fd(w->front), -1);
     w->rounds = open_relay(w, FEDSERVER_ROUNDS);
     assert_asks(w, "/a", 1100);
@@ -221,7 +221,7 @@ static void what_nothing_answers_ends_the_connection(void **state) {
     const world *w = *state;
     assert_asks(w, "/none", 1000);
     assert_int_equal(serve(w), 1);
-    assert_int_equal(fedserver_relay_hear(w->front), 0);
+    assert_int_equal(fedserver_relay_receive(w->front), 0);
     assert_int_equal(fedserver_relay_fd(w->front), -1);
     assert_asks(w, "/a", 1000); /* on a new one */
     answer_all(w);
@@ -259,7 +259,7 @@ static void a_front_is_watched_again_once_it_has_its_answer(void **state) {
         fedserver_question other;
         assert_false(fedserver_relay_next(w->rounds, &other));
         fedserver_relay_give(w->rounds, &question, &response);
-        assert_int_equal(fedserver_relay_hear(w->front), 1);
+        assert_int_equal(fedserver_relay_receive(w->front), 1);
         assert_answered(w, question.path, now_ms, now_ms + 20, "far");
         assert_true(readable(w->rounds, SOON_MS));
     }
@@ -273,7 +273,7 @@ static void an_answer_without_a_body_is_sent_too(void **state) {
     assert_asks(w, "/a", 1000);
     assert_true(fedserver_relay_next(w->rounds, &question));
     fedserver_relay_give(w->rounds, &question, &busy);
-    assert_int_equal(fedserver_relay_hear(w->front), 1);
+    assert_int_equal(fedserver_relay_receive(w->front), 1);
     fedserver_response r = ask(w->front, "/a", 1000, 1001);
     assert_int_equal(r.status, 503);
     fedserver_blob_free(r.body);
@@ -285,7 +285,7 @@ static void a_path_that_the_other_process_does_not_know_ends_the_connection(void
     assert_asks(w, "/a", 1000);
     assert_true(fedserver_relay_next(w->rounds, &question));
     fedserver_relay_give(w->rounds, &question, NULL);
-    assert_int_equal(fedserver_relay_hear(w->front), 0);
+    assert_int_equal(fedserver_relay_receive(w->front), 0);
     assert_int_equal(fedserver_relay_fd(w->front), -1);
     assert_asks(w, "/a", 1100); /* the place is free, and without a ticket */
     assert_true(fedserver_relay_next(w->rounds, &question));
@@ -303,13 +303,13 @@ static void an_answer_goes_to_the_front_that_asked(void **state) {
     assert_true(fedserver_relay_next(w->rounds, &second));
     assert_true(first.ticket != second.ticket);
     fedserver_relay_give(w->rounds, &second, &response);
-    assert_int_equal(fedserver_relay_hear(w->front), 0);
-    assert_int_equal(fedserver_relay_hear(other), 1);
+    assert_int_equal(fedserver_relay_receive(w->front), 0);
+    assert_int_equal(fedserver_relay_receive(other), 1);
     fedserver_relay_close(other); /* it leaves, and its ticket names nobody */
     fedserver_relay_give(w->rounds, &second, &response);
-    assert_int_equal(fedserver_relay_hear(w->front), 0);
+    assert_int_equal(fedserver_relay_receive(w->front), 0);
     fedserver_relay_give(w->rounds, &first, &response);
-    assert_int_equal(fedserver_relay_hear(w->front), 1);
+    assert_int_equal(fedserver_relay_receive(w->front), 1);
     fedserver_blob_free(response.body);
 }
 
@@ -339,7 +339,7 @@ static void what_cannot_listen_leaves_no_descriptor(void **state) {
 static void without_a_relay_nobody_asks(void) {
     fedserver_question question = {.ticket = 0};
     assert_int_equal(fedserver_relay_fd(NULL), -1);
-    assert_int_equal(fedserver_relay_hear(NULL), 0);
+    assert_int_equal(fedserver_relay_receive(NULL), 0);
     assert_false(fedserver_relay_next(NULL, &question));
     fedserver_relay_give(NULL, &question, NULL);
     fedserver_relay_send(NULL);
@@ -449,7 +449,7 @@ static void what_is_no_answer_ends_the_connection(void **state) {
         const int fd = accept(listening, NULL, NULL);
         assert_true(fd >= 0);
         assert_true(send(fd, wrong[k], strlen(wrong[k]), 0) >= 0);
-        if (fedserver_relay_hear(w->front) != 0 || fedserver_relay_fd(w->front) != -1) {
+        if (fedserver_relay_receive(w->front) != 0 || fedserver_relay_fd(w->front) != -1) {
             fail_msg("taken: %s", wrong[k]);
         }
         close(fd);

@@ -15,18 +15,18 @@ static CURL *connected(const world *w) {
 static void ask(CURL *curl, const char *path) {
     char request[128];
     snprintf(request, sizeof request, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path);
-    fed_curl_say(curl, request);
+    fed_curl_send(curl, request);
 }
 
 static void assert_answered(CURL *curl, const char *part) {
     char heard[1024];
-    fed_curl_hear_for(curl, part, heard, sizeof heard, SOON_MS);
+    fed_curl_receive_for(curl, part, heard, sizeof heard, SOON_MS);
     assert_non_null(strstr(heard, part));
 }
 
 static void assert_not_answered(CURL *curl, int ms) {
     char heard[1024];
-    fed_curl_hear_for(curl, "HTTP", heard, sizeof heard, ms);
+    fed_curl_receive_for(curl, "HTTP", heard, sizeof heard, ms);
     assert_string_equal(heard, "");
 }
 

@@ -50,7 +50,7 @@ static void who_connects_for_a_link_pays_from_that_budget(void) {
     assert_fed_ok_err(fedserver_http_listen("127.0.0.1", &port, &fd, &err));
     assert_fed_ok_err(http_cluster_open(&h, fd, &err));
     const int stranger = fed_dial(port);
-    cluster_turn(h.cluster, true, "", 0, &moved);
+    cluster_poll(h.cluster, true, "", 0, &moved);
     assert_int_equal(recv(stranger, &byte, 1, 0), 0); /* closed */
     close(stranger);
     cluster_close(h.cluster);

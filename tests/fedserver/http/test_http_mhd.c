@@ -57,9 +57,9 @@ static void test_a_connection_carries_many_requests(void **state) {
 static void test_pipelined_requests_are_all_answered(void **state) {
     world *w = *state;
     CURL *curl = raw(w, NULL, w->front_port);
-    fed_curl_say(curl, "GET /one HTTP/1.1\r\nHost: x\r\n\r\nGET /two HTTP/1.1\r\nHost: x\r\n\r\n");
+    fed_curl_send(curl, "GET /one HTTP/1.1\r\nHost: x\r\n\r\nGET /two HTTP/1.1\r\nHost: x\r\n\r\n");
     char heard[2048];
-    fed_curl_hear(curl, "/two?", heard, sizeof heard);
+    fed_curl_receive(curl, "/two?", heard, sizeof heard);
     assert_non_null(strstr(heard, "/one?"));
     assert_non_null(strstr(heard, "/two?"));
     curl_easy_cleanup(curl);
@@ -122,10 +122,10 @@ static void test_what_the_asker_has_is_not_sent_again(void **state) {
 static void test_a_head_is_a_get_without_its_body(void **state) {
     world *w = *state;
     CURL *curl = raw(w, NULL, w->front_port);
-    fed_curl_say(curl, "HEAD /long HTTP/1.1\r\nHost: x\r\n\r\n"
-                       "HEAD /page HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    fed_curl_send(curl, "HEAD /long HTTP/1.1\r\nHost: x\r\n\r\n"
+                        "HEAD /page HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
     char heard[4096];
-    fed_curl_hear(curl, "never said", heard, sizeof heard);
+    fed_curl_receive(curl, "never said", heard, sizeof heard);
     assert_non_null(strstr(heard, "HTTP/1.1 200 "));
     assert_non_null(strstr(heard, "Content-Length: 4000\r\n"));
     assert_non_null(strstr(heard, "Content-Length: 15\r\n"));
@@ -155,7 +155,7 @@ static void test_an_absolute_target_names_its_path(void **state) {
         CURL *curl = raw(w, NULL, w->front_port);
         snprintf(words, sizeof words,
                  "GET %s HTTP/1.1\r\nHost: fed.example\r\nConnection: close\r\n\r\n", pairs[k][0]);
-        fed_curl_say(curl, words);
+        fed_curl_send(curl, words);
         fed_curl_expect_words(curl, pairs[k][1]);
         curl_easy_cleanup(curl);
     }
@@ -235,9 +235,9 @@ static void test_who_asks_before_sending_need_not_send(void **state) {
 static void test_a_chunked_body_is_refused(void **state) {
     world *w = *state;
     CURL *curl = raw(w, NULL, w->front_port);
-    fed_curl_say(curl, "POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n");
+    fed_curl_send(curl, "POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n");
     char heard[2048];
-    fed_curl_hear(curl, "length_required", heard, sizeof heard);
+    fed_curl_receive(curl, "length_required", heard, sizeof heard);
     assert_non_null(strstr(heard, "HTTP/1.1 411 "));
     assert_non_null(strstr(heard, "length_required"));
     curl_easy_cleanup(curl);
@@ -249,9 +249,9 @@ static void assert_refused_and_closed(const world *w, const char *words, size_t 
     static const char behind[] = "GET /behind HTTP/1.1\r\nHost: x\r\n\r\n";
     char heard[4096];
     CURL *curl = raw(w, NULL, w->front_port);
-    assert_true(fed_curl_say_bytes(curl, words, len));
-    (void)fed_curl_say_bytes(curl, behind, sizeof behind - 1);
-    fed_curl_hear(curl, "\r\n\r\nnever said", heard, sizeof heard);
+    assert_true(fed_curl_send_bytes(curl, words, len));
+    (void)fed_curl_send_bytes(curl, behind, sizeof behind - 1);
+    fed_curl_receive(curl, "\r\n\r\nnever said", heard, sizeof heard);
     /* libmicrohttpd from 1.0 on hangs up by itself at a NUL */
     const bool hung_up = heard[0] == '\0' && memchr(words, 0, len) != NULL;
     if ((strncmp(heard, "HTTP/1.1 400 ", 13) != 0 && !hung_up) ||
@@ -295,8 +295,8 @@ static void test_a_broken_upload_harms_nobody(void **state) {
     start(w);
     for (int k = 0; k < 10; k++) {
         CURL *curl = raw(w, &w->device, w->devices_port);
-        fed_curl_say(curl,
-                     "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\nsome of it");
+        fed_curl_send(
+            curl, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\nsome of it");
         curl_easy_cleanup(curl);
     }
     assert_works(w);
@@ -322,8 +322,8 @@ static void test_the_beginning_of_a_body_that_is_worth_something_is_kept(void **
     start(w);
     for (int k = 0; k < 20; k++) {
         CURL *curl = raw(w, &w->device, w->devices_port);
-        fed_curl_say(curl,
-                     "POST /parts HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\nppppp");
+        fed_curl_send(curl,
+                      "POST /parts HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\nppppp");
         break_line(curl, k % 2 == 1);
         wait_for(&w->server.parts, 5 * (k + 1));
         curl_easy_cleanup(curl);
@@ -331,7 +331,7 @@ static void test_the_beginning_of_a_body_that_is_worth_something_is_kept(void **
     assert_works(w);
     assert_int_equal(atomic_load(&w->server.parts), 100);
     CURL *stays = raw(w, &w->device, w->devices_port); /* when the coordinator stops */
-    fed_curl_say(stays, "POST /parts HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\nppppp");
+    fed_curl_send(stays, "POST /parts HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\nppppp");
     fed_sleep_ms(20);
     finish(w);
     curl_easy_cleanup(stays);
@@ -355,12 +355,12 @@ static void test_slow_bodies_block_nobody(void **state) {
     CURL *slow[SLOW];
     for (int k = 0; k < SLOW; k++) {
         slow[k] = raw(w, &w->device, w->devices_port);
-        fed_curl_say(slow[k], "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nab");
+        fed_curl_send(slow[k], "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nab");
     }
     assert_works(w);
     assert_true(server_load_percent(w) < 30);
     for (int k = 0; k < SLOW; k++) {
-        fed_curl_say(slow[k], "cd");
+        fed_curl_send(slow[k], "cd");
         fed_curl_expect_words(slow[k], "POST /echo? - 4 abcd");
         curl_easy_cleanup(slow[k]);
     }
@@ -413,7 +413,7 @@ static void test_nothing_is_given_to_a_held_peer_that_has_gone(void **state) {
     world *w = *state;
     start(w);
     CURL *curl = raw(w, &w->device, w->devices_port);
-    fed_curl_say(curl, "GET /hold?50000 HTTP/1.1\r\nHost: x\r\n\r\n");
+    fed_curl_send(curl, "GET /hold?50000 HTTP/1.1\r\nHost: x\r\n\r\n");
     wait_for(&w->server.waiting, 1);
     curl_easy_cleanup(curl);
     assert_works(w); /* our farewell has certainly arrived */
@@ -429,13 +429,13 @@ static void test_stopping_sends_home_who_is_held(void **state) {
     world *w = *state;
     start(w);
     CURL *curl = raw(w, &w->device, w->devices_port);
-    fed_curl_say(curl, "GET /hold?50000 HTTP/1.1\r\nHost: x\r\n\r\n");
+    fed_curl_send(curl, "GET /hold?50000 HTTP/1.1\r\nHost: x\r\n\r\n");
     wait_for(&w->server.waiting, 1);
     const int before = atomic_load(&w->server.let_go);
     finish(w);
     assert_int_equal(atomic_load(&w->server.let_go), before + 1); /* the next one leads */
     char heard[2048];
-    fed_curl_hear(curl, "}", heard, sizeof heard);
+    fed_curl_receive(curl, "}", heard, sizeof heard);
     assert_non_null(strstr(heard, "HTTP/1.1 503 "));
     assert_non_null(strstr(heard, "Retry-After: "));
     assert_non_null(strstr(heard, "{\"error\": \"stopping\""));
@@ -494,8 +494,8 @@ static void test_uploads_that_have_ended_are_in_nobodys_way(void **state) {
     assert_echoes_large(curl, 6);
     for (int k = 0; k < 6; k++) {
         CURL *cut = raw(w, &w->device, w->devices_port);
-        fed_curl_say(cut,
-                     "POST /parts HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\nppppp");
+        fed_curl_send(cut,
+                      "POST /parts HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\nppppp");
         break_line(cut, k % 2 == 1);
         wait_for(&w->server.parts, parts + 5 * (k + 1));
         curl_easy_cleanup(cut);
@@ -509,7 +509,7 @@ static void test_uploads_that_have_ended_are_in_nobodys_way(void **state) {
 static void test_a_body_that_is_not_taken_is_not_paid_for(void **state) {
     world *w = *state;
     CURL *bad = raw(w, &w->device, w->devices_port);
-    fed_curl_say(bad, "POST /small HTTP/1.1\r\nHost: x\r\nContent-Length: 99000000000\r\n\r\n");
+    fed_curl_send(bad, "POST /small HTTP/1.1\r\nHost: x\r\nContent-Length: 99000000000\r\n\r\n");
     fed_curl_expect_words(bad, "HTTP/1.1 413");
     CURL *curl = client(w, &w->device, w->devices_port, "/echo");
     fed_curl_expect(curl, 200, "GET /echo");
@@ -522,8 +522,8 @@ static void test_a_body_that_is_not_taken_is_not_paid_for(void **state) {
 static void test_no_answer_leaves_when_the_commit_fails(void **state) {
     world *w = *state;
     start(w);
-    CURL *held = raw(w, &w->device, w->devices_port);
-    fed_curl_say(held, "GET /hold?50000 HTTP/1.1\r\nHost: x\r\n\r\n");
+    CURL *pending = raw(w, &w->device, w->devices_port);
+    fed_curl_send(pending, "GET /hold?50000 HTTP/1.1\r\nHost: x\r\n\r\n");
     wait_for(&w->server.waiting, 1);
     atomic_store(&w->server.commit_fails, true);
     CURL *curl = client(w, NULL, w->front_port, "/promise");
@@ -534,11 +534,11 @@ static void test_no_answer_leaves_when_the_commit_fails(void **state) {
     assert_int_not_equal(r.code, CURLE_OK);
     assert_int_equal(r.status, 0);
     char heard[64];
-    fed_curl_hear(held, "HTTP", heard, sizeof heard);
+    fed_curl_receive(pending, "HTTP", heard, sizeof heard);
     assert_string_equal(heard, "");
     fed_reply_free(&r);
     curl_easy_cleanup(curl);
-    curl_easy_cleanup(held);
+    curl_easy_cleanup(pending);
     assert_true(atomic_load(&w->server.let_go) > 0);
     atomic_store(&w->server.commit_fails, false);
 }

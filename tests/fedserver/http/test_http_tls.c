@@ -488,7 +488,7 @@ static void open_sealer(const world *w, fed_sealer *s) {
 /* The next answers are those to the echoed paths /one and /two. */
 static void assert_hears_both(fed_sealer *s) {
     char heard[2048];
-    fed_sealer_hear(s, "/two?", heard, sizeof heard, 10000);
+    fed_sealer_receive(s, "/two?", heard, sizeof heard, 10000);
     assert_non_null(strstr(heard, "/one?"));
     assert_non_null(strstr(heard, "/two?"));
 }
@@ -498,11 +498,11 @@ static void test_two_requests_of_one_record_or_segment_are_answered(void **state
     fed_sealer s;
     open_sealer(w, &s);
     for (int k = 0; k < 3; k++) {
-        fed_sealer_say(&s, GET("/one") GET("/two"));
+        fed_sealer_add(&s, GET("/one") GET("/two"));
         fed_sealer_send(&s, SIZE_MAX);
         assert_hears_both(&s);
-        fed_sealer_say(&s, GET("/one"));
-        fed_sealer_say(&s, GET("/two"));
+        fed_sealer_add(&s, GET("/one"));
+        fed_sealer_add(&s, GET("/two"));
         fed_sealer_send(&s, SIZE_MAX);
         assert_hears_both(&s);
     }
@@ -517,10 +517,10 @@ static void test_a_record_behind_a_request_that_waits_is_not_lost(void **state) 
     char heard[2048];
     open_sealer(w, &s);
     for (size_t k = 0; k < 2; k++) {
-        fed_sealer_say(&s, waits[k]);
-        fed_sealer_say(&s, GET("/two"));
+        fed_sealer_add(&s, waits[k]);
+        fed_sealer_add(&s, GET("/two"));
         fed_sealer_send(&s, SIZE_MAX);
-        fed_sealer_hear(&s, "/two?", heard, sizeof heard, 10000);
+        fed_sealer_receive(&s, "/two?", heard, sizeof heard, 10000);
         assert_non_null(strstr(heard, k == 0 ? "/promise?" : "held"));
         assert_non_null(strstr(heard, "/two?"));
     }
@@ -534,9 +534,9 @@ static void test_records_that_are_cut_anywhere_arrive(void **state) {
     fed_sealer s;
     open_sealer(w, &s);
     for (size_t k = 1; k <= 2 * AROUND; k++) {
-        fed_sealer_say(&s, GET("/one"));
+        fed_sealer_add(&s, GET("/one"));
         const size_t first = s.sealed.len;
-        fed_sealer_say(&s, GET("/two"));
+        fed_sealer_add(&s, GET("/two"));
         fed_sealer_send(&s, k <= AROUND ? k : first - AROUND + k - AROUND);
         fed_sleep_ms(3); /* so that the first part is read alone */
         fed_sealer_send(&s, SIZE_MAX);
@@ -549,8 +549,8 @@ static void test_a_request_that_comes_byte_by_byte_is_answered(void **state) {
     world *w = *state;
     fed_sealer s;
     open_sealer(w, &s);
-    fed_sealer_say(&s, GET("/one"));
-    fed_sealer_say(&s, GET("/two"));
+    fed_sealer_add(&s, GET("/one"));
+    fed_sealer_add(&s, GET("/two"));
     while (s.sealed.len > 0) {
         fed_sealer_send(&s, 1);
     }
@@ -571,13 +571,13 @@ static void test_a_body_in_odd_segments_arrives_whole(void **state) {
     body[SIZE] = '\0';
     start(w);
     open_sealer(w, &s);
-    fed_sealer_say(&s, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 300000\r\n\r\n");
+    fed_sealer_add(&s, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 300000\r\n\r\n");
     fed_sealer_seal(&s, body, SIZE);
-    fed_sealer_say(&s, GET("/two"));
+    fed_sealer_add(&s, GET("/two"));
     for (size_t k = 1; s.sealed.len > 0; k++) {
         fed_sealer_send(&s, k % SEGMENT);
     }
-    fed_sealer_hear(&s, "/two?", heard, HEARD, 10000);
+    fed_sealer_receive(&s, "/two?", heard, HEARD, 10000);
     assert_non_null(strstr(heard, body));
     assert_non_null(strstr(heard, "/two?"));
     fed_sealer_close(&s);
@@ -593,15 +593,15 @@ static void test_who_asks_and_leaves_is_answered_and_let_go(void **state) {
     char heard[2048];
     for (int k = 0; k < 2; k++) {
         open_sealer(w, &s);
-        fed_sealer_say(&s, GET("/one"));
+        fed_sealer_add(&s, GET("/one"));
         fed_sealer_bye(&s);
         fed_sealer_send(&s, SIZE_MAX);
         if (k == 1) {
             assert_int_equal(shutdown(s.fd, SHUT_WR), 0);
         }
-        fed_sealer_hear(&s, "/one?", heard, sizeof heard, 10000);
+        fed_sealer_receive(&s, "/one?", heard, sizeof heard, 10000);
         assert_non_null(strstr(heard, "/one?"));
-        fed_sealer_hear(&s, "?", heard, sizeof heard, 5000); /* the server closes, too */
+        fed_sealer_receive(&s, "?", heard, sizeof heard, 5000); /* the server closes, too */
         assert_string_equal(heard, "");
         struct pollfd end = {.fd = s.fd, .events = POLLRDHUP};
         assert_int_equal(poll(&end, 1, 5000), 1);
@@ -616,8 +616,8 @@ static void test_a_reset_harms_nobody(void **state) {
     fed_sealer s;
     for (int k = 0; k < 10; k++) {
         open_sealer(w, &s);
-        fed_sealer_say(&s, GET("/hold?50"));
-        fed_sealer_say(&s, GET("/two"));
+        fed_sealer_add(&s, GET("/hold?50"));
+        fed_sealer_add(&s, GET("/two"));
         fed_sealer_send(&s, SIZE_MAX);
         wait_for(&w->server.waiting, k + 1);
         assert_int_equal(setsockopt(s.fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once), 0);

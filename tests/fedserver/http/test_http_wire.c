@@ -139,7 +139,7 @@ static void what_is_held_travels_with_the_next(void **state) {
     assert_peer_hears_nothing(e);
     assert_int_equal(push(e, "body", 4), 4);
     assert_peer_hears(e, "head body");
-    assert_null(e->wire.held.data);
+    assert_null(e->wire.pending.data);
     assert_int_equal(push(e, "next", 4), 4); /* only one push is held */
     assert_peer_hears(e, "next");
 }
@@ -161,7 +161,7 @@ static void a_long_push_is_not_held(void **state) {
     http_wire_hold(&e->wire);
     assert_int_equal(push(e, bytes, SIZE), SIZE);
     assert_int_equal(recv(e->peer, bytes, SIZE, 0), SIZE);
-    assert_null(e->wire.held.data);
+    assert_null(e->wire.pending.data);
 }
 
 /* Fill the pipe. Returns the bytes in it. */

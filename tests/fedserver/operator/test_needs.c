@@ -31,7 +31,7 @@ static void test_a_huge_task_is_said_to_be_one(void) {
     assert_true(needs.update_bytes >= 2 * 4 * needs.values);
     assert_true(needs.memory_bytes >= 6 * 4 * needs.values);
     assert_true(fedserver_needs_much(&needs));
-    fedserver_needs_say(&needs, text, sizeof text);
+    fedserver_needs_report(&needs, text, sizeof text);
     assert_non_null(strstr(text, "158772600 values"));
     assert_non_null(strstr(text, "6.4 GB of disk"));
 }

@@ -55,29 +55,29 @@ static fed_status add_weighted(fixture *f, const float x[SIZE], uint32_t samples
     fed_error err = {0};
     fed_writer bytes;
     fedcodec_message values = encode(f, x, &bytes);
-    const fedserver_claim claim = {.device = f->sum.updates + 1,
-                                   .weight = (uint64_t)weight * samples,
-                                   .samples = samples,
-                                   .loss = loss,
-                                   .bytes = bytes.len};
-    fed_status status = fedserver_sum_add(&f->sum, &values, claim, &err);
+    const fedserver_contribution contribution = {.device = f->sum.updates + 1,
+                                                 .weight = (uint64_t)weight * samples,
+                                                 .samples = samples,
+                                                 .loss = loss,
+                                                 .bytes = bytes.len};
+    fed_status status = fedserver_sum_add(&f->sum, &values, contribution, &err);
     drop(&values, &bytes);
     return status;
 }
 
 /* The round is over. x: the k-th update's values. */
-static fedserver_shares settle(fixture *f, double most, const float (*x)[SIZE]) {
+static fedserver_weights settle(fixture *f, double most, const float (*x)[SIZE]) {
     fed_error err = {0};
-    fedserver_shares shares;
+    fedserver_weights weights;
     bool refold = false;
-    assert_fed_ok_err(fedserver_sum_settle(&f->sum, most, &shares, &refold, &err));
+    assert_fed_ok_err(fedserver_sum_settle(&f->sum, most, &weights, &refold, &err));
     for (uint32_t k = 0; refold && k < f->sum.updates; k++) {
         fed_writer bytes;
         fedcodec_message values = encode(f, x[k], &bytes);
         assert_fed_ok_err(fedserver_sum_refold(&f->sum, k, &values, &err));
         drop(&values, &bytes);
     }
-    return shares;
+    return weights;
 }
 
 static fed_status add(fixture *f, const float x[SIZE], uint32_t samples, float loss) {
@@ -127,9 +127,9 @@ static void no_number_of_samples_is_too_large_for_the_sum(void **state) {
         memcpy(x[k], (float[]){16, -16, k % 2 == 0 ? 1 : 3}, sizeof x[k]);
         assert_fed_ok(add_weighted(f, x[k], UINT32_MAX, 64, 1));
     }
-    const fedserver_shares shares = settle(f, 0.5, (const float(*)[SIZE])x);
-    assert_false(shares.as_claimed);
-    assert_in_range(shares.weight, 1 << 28, (1 << 29) - 1);
+    const fedserver_weights weights = settle(f, 0.5, (const float(*)[SIZE])x);
+    assert_false(weights.as_claimed);
+    assert_in_range(weights.weight, 1 << 28, (1 << 29) - 1);
     fedserver_sum_mean(&f->sum, mean);
     assert_true(mean[0] == 16.0f && mean[1] == -16.0f && mean[2] == 2.0f);
 }
@@ -141,12 +141,12 @@ static void who_claims_most_does_not_outweigh_the_others(void **state) {
     assert_fed_ok(add(f, x[0], 10, 1));
     assert_fed_ok(add(f, x[1], 30, 1));
     assert_fed_ok(add(f, x[2], 1 << 20, 1));
-    const fedserver_shares shares = settle(f, 0.5, x);
+    const fedserver_weights weights = settle(f, 0.5, x);
     fedserver_sum_mean(&f->sum, mean);
     assert_true(mean[0] == 0.0f);
-    assert_int_equal(shares.heaviest, 3);
-    assert_true(shares.heaviest_lowered && !shares.furthest_lowered);
-    assert_true(shares.heaviest_share > 0.99 && shares.heaviest_share < 1);
+    assert_int_equal(weights.heaviest, 3);
+    assert_true(weights.heaviest_lowered && !weights.furthest_lowered);
+    assert_true(weights.heaviest_share > 0.99 && weights.heaviest_share < 1);
 }
 
 static void what_is_refused_leaves_no_trace(void **state) {

@@ -394,7 +394,7 @@ static void files_do_not_pile_up(void **state) {
     float *old = NULL;
     fed_error err = {0};
     const fedserver_archive archive = fedserver_rounds_archive(&c->server->rounds, training_of(c));
-    assert_fed_ok_err(fedserver_past_values((void *)(uintptr_t)&archive, 2, &old, &err));
+    assert_fed_ok_err(fedserver_old_versions_values((void *)(uintptr_t)&archive, 2, &old, &err));
     free(old);
 }
 

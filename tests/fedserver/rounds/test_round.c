@@ -72,22 +72,22 @@ static void the_goal_commits_at_once(void) {
     assert_int_equal(round.opened_ms, 202);
 }
 
-static void a_sites_round_never_commits_by_itself(void) {
-    const fedserver_round_rules site = {
+static void a_edges_round_never_commits_by_itself(void) {
+    const fedserver_round_rules edge = {
         .rounds = 2, .cohort = 3, .goal = 2, .minimum = 1, .deadline_ms = 1000, .upstream = "7"};
     fedserver_round round = opened();
     EXPECT(&round, CHECKIN_NEW, 100, LEASE);
     EXPECT(&round, UPDATE_LEASED, 200, COUNT);
-    assert_int_equal(fedserver_round_step(&site, &round, FEDSERVER_ON_TICK, 1100),
+    assert_int_equal(fedserver_round_step(&edge, &round, FEDSERVER_ON_TICK, 1100),
                      FEDSERVER_DO_REOPEN); /* above the minimum: slots go to other devices */
     EXPECT(&round, CHECKIN_NEW, 1200, LEASE);
     EXPECT(&round, UPDATE_LEASED, 1300, COUNT);
-    assert_int_equal(fedserver_round_step(&site, &round, FEDSERVER_ON_TICK, 1400),
+    assert_int_equal(fedserver_round_step(&edge, &round, FEDSERVER_ON_TICK, 1400),
                      FEDSERVER_DO_NOTHING); /* the goal is met */
-    assert_int_equal(fedserver_round_step(&site, &round, FEDSERVER_ON_TICK, 9999),
+    assert_int_equal(fedserver_round_step(&edge, &round, FEDSERVER_ON_TICK, 9999),
                      FEDSERVER_DO_NOTHING);
     EXPECT(&round, GIVEN, 9999, CLOSE);
-    assert_int_equal(fedserver_round_step(&site, &round, FEDSERVER_ON_COMMITTED, 9999),
+    assert_int_equal(fedserver_round_step(&edge, &round, FEDSERVER_ON_COMMITTED, 9999),
                      FEDSERVER_DO_OPEN);
 }
 
@@ -468,7 +468,7 @@ int main(void) {
         fed_unit_test(the_deadline_runs_from_the_first_lease),
         fed_unit_test(a_full_round_lets_newcomers_wait_and_holders_go_on),
         fed_unit_test(the_goal_commits_at_once),
-        fed_unit_test(a_sites_round_never_commits_by_itself),
+        fed_unit_test(a_edges_round_never_commits_by_itself),
         fed_unit_test(the_minimum_commits_at_the_deadline_only),
         fed_unit_test(below_the_minimum_the_attempt_is_abandoned),
         fed_unit_test(a_resumed_round_asks_anew_for_what_is_missing),

@@ -42,7 +42,7 @@ static size_t addresses_of(const answer *a, fed_address *addresses) {
     size_t count = 0;
     fed_reader_init(&r, a->body, a->len);
     assert_fed_ok(fed_part_read(&r, &part));
-    if (part.kind != FED_PART_ELSEWHERE) {
+    if (part.kind != FED_PART_CACHE) {
         return 0;
     }
     assert_fed_ok(fed_reader_end(&r));
@@ -100,7 +100,7 @@ static void snapshots_and_deltas_are_named(void **state) {
     advance(c, &d, 1);
     assert_int_equal(assert_same_bytes(c, &d, "0", 1), 1);
     assert_int_equal(assert_same_bytes(c, &d, "none", 1), 1);
-    assert_int_equal(c->server->rounds.counters.downloads_elsewhere, 3);
+    assert_int_equal(c->server->rounds.counters.cache_downloads, 3);
     assert_int_equal(c->server->blobs, 3);
 }
 

@@ -101,16 +101,16 @@ typedef struct came {
 
 /* have < 0: a device without a model. What comes must lead to the wanted values. */
 static came ask(fixture *f, int64_t have, uint32_t want, bool patches, int64_t now_ms) {
-    const fedserver_past past = {.values = bring_back, .user = f};
-    const fedserver_wish wish = {.any = have < 0,
-                                 .have = (uint32_t)have,
-                                 .want = want,
-                                 .patches = patches,
-                                 .stages = !f->no_stages};
+    const fedserver_old_versions old = {.values = bring_back, .user = f};
+    const fedserver_download_request request = {.any = have < 0,
+                                                .have = (uint32_t)have,
+                                                .want = want,
+                                                .patches = patches,
+                                                .stages = !f->no_stages};
     fed_error err = {0};
     fedserver_blob *blob;
     came c = {0};
-    c.status = fedserver_downloads_get(&f->downloads, &f->versions, &past, &wish, now_ms, &blob,
+    c.status = fedserver_downloads_get(&f->downloads, &f->versions, &old, &request, now_ms, &blob,
                                        &c.tag, &err);
     if (c.status != FED_OK) {
         assert_fed_status(c.status, FED_ENOTFOUND);
@@ -191,14 +191,14 @@ static uint32_t oldest(fixture *f) {
 
 /* Append the runs that bring a device from `have` to `want`. Returns how many there are. */
 static size_t ask_runs(fixture *f, int64_t have, uint32_t want, bool patches, fed_writer *parts) {
-    const fedserver_past past = {.values = bring_back, .user = f};
-    const fedserver_wish wish = {
+    const fedserver_old_versions old = {.values = bring_back, .user = f};
+    const fedserver_download_request request = {
         .any = have < 0, .have = (uint32_t)have, .want = want, .patches = patches};
     fedserver_run runs[FED_ADDRESSES];
     fed_error err = {0};
     size_t count = 0;
-    assert_fed_ok_err(
-        fedserver_downloads_runs(&f->downloads, &f->versions, &past, &wish, 0, runs, &count, &err));
+    assert_fed_ok_err(fedserver_downloads_runs(&f->downloads, &f->versions, &old, &request, 0, runs,
+                                               &count, &err));
     for (size_t k = 0; k < count; k++) {
         size_t len = 0;
         const uint8_t *data = fedserver_blob_data(runs[k].blob, &len);
@@ -210,10 +210,11 @@ static size_t ask_runs(fixture *f, int64_t have, uint32_t want, bool patches, fe
 
 static void runs_are_the_download_cut_in_pieces(void **state) {
     fixture *f = *state;
-    const fedserver_past past = {.values = bring_back, .user = f};
+    const fedserver_old_versions old = {.values = bring_back, .user = f};
     advance_to(f, VERSIONS);
     for (int64_t have = -1; have <= VERSIONS; have++) {
-        const fedserver_wish wish = {.any = have < 0, .have = (uint32_t)have, .want = VERSIONS};
+        const fedserver_download_request request = {
+            .any = have < 0, .have = (uint32_t)have, .want = VERSIONS};
         fed_error err = {0};
         fedserver_blob *blob;
         uint64_t tag;
@@ -221,7 +222,7 @@ static void runs_are_the_download_cut_in_pieces(void **state) {
         fed_writer parts;
         fed_writer_growing(&parts);
         const size_t count = ask_runs(f, have, VERSIONS, false, &parts);
-        assert_fed_ok_err(fedserver_downloads_get(&f->downloads, &f->versions, &past, &wish, 0,
+        assert_fed_ok_err(fedserver_downloads_get(&f->downloads, &f->versions, &old, &request, 0,
                                                   &blob, &tag, &err));
         const uint8_t *data = fedserver_blob_data(blob, &len);
         assert_int_equal(parts.len, len);
@@ -234,14 +235,14 @@ static void runs_are_the_download_cut_in_pieces(void **state) {
 
 static void what_cannot_be_had_has_no_runs(void **state) {
     fixture *f = *state;
-    const fedserver_past past = {.values = bring_back, .user = f};
-    const fedserver_wish wish = {.any = true, .want = 1};
+    const fedserver_old_versions old = {.values = bring_back, .user = f};
+    const fedserver_download_request request = {.any = true, .want = 1};
     fedserver_run runs[FED_ADDRESSES];
     fed_error err = {0};
     size_t count = 7;
-    assert_fed_status(
-        fedserver_downloads_runs(&f->downloads, &f->versions, &past, &wish, 0, runs, &count, &err),
-        FED_ENOTFOUND);
+    assert_fed_status(fedserver_downloads_runs(&f->downloads, &f->versions, &old, &request, 0, runs,
+                                               &count, &err),
+                      FED_ENOTFOUND);
     assert_int_equal(count, 0);
 }
 
@@ -252,13 +253,13 @@ static void devices_share_runs(void **state) {
     uint64_t tags[4 * VERSIONS];
     size_t count = 0, asked = 0;
     for (uint32_t from = have; from < VERSIONS; from++) {
-        const fedserver_past past = {.values = bring_back, .user = f};
-        const fedserver_wish wish = {.have = from, .want = VERSIONS};
+        const fedserver_old_versions old = {.values = bring_back, .user = f};
+        const fedserver_download_request request = {.have = from, .want = VERSIONS};
         fedserver_run runs[FED_ADDRESSES];
         fed_error err = {0};
         size_t n = 0;
-        assert_fed_ok_err(
-            fedserver_downloads_runs(&f->downloads, &f->versions, &past, &wish, 0, runs, &n, &err));
+        assert_fed_ok_err(fedserver_downloads_runs(&f->downloads, &f->versions, &old, &request, 0,
+                                                   runs, &n, &err));
         for (size_t k = 0; k < n; k++) {
             size_t seen = 0;
             while (seen < count && tags[seen] != runs[k].tag) {
@@ -288,7 +289,7 @@ static void a_device_that_reads_no_patches_gets_deltas_or_values(void **state) {
     assert_int_equal(f->brought_back, 0);
 }
 
-static void without_the_past_there_is_still_a_way(void **state) {
+static void without_old_versions_there_is_still_a_way(void **state) {
     fixture *f = *state;
     uint32_t have = oldest(f);
     f->first = VERSIONS;
@@ -587,7 +588,7 @@ int main(void) {
         WITH(what_cannot_be_had_has_no_runs),
         WITH(devices_share_runs),
         WITH(a_device_that_reads_no_patches_gets_deltas_or_values),
-        WITH(without_the_past_there_is_still_a_way),
+        WITH(without_old_versions_there_is_still_a_way),
         WITH(the_same_bytes_come_again_after_a_restart),
         WITH(what_was_made_is_not_made_again),
         WITH(making_is_followed_by_rest),

@@ -254,8 +254,8 @@ static void reordered_frames_come_later_and_all_come(void **state) {
         overtaken += get32(w->out.frame[k].data + 38) < get32(w->out.frame[k - 1].data + 38);
     }
     assert_true(overtaken > 30);
-    assert_in_range(bad_line_turn(&w->line, 1), 0, 1000);
-    assert_int_equal(bad_line_turn(&w->line, 20), 1000);
+    assert_in_range(bad_line_poll(&w->line, 1), 0, 1000);
+    assert_int_equal(bad_line_poll(&w->line, 20), 1000);
     assert_int_equal(w->line.way[0].held_count, 0);
     assert_int_equal(w->out.count, 200);
     assert_stream(w, 20000);
@@ -265,9 +265,9 @@ static void delayed_frames_wait_their_time(void **state) {
     world *w = *state;
     atomic_store(&w->rates.chance[BAD_DELAY], BAD_SURE);
     take(w, segment(w, false, 0, 100, 0), 50);
-    assert_int_equal(bad_line_turn(&w->line, 55), 5);
+    assert_int_equal(bad_line_poll(&w->line, 55), 5);
     assert_int_equal(w->out.count, 0);
-    (void)bad_line_turn(&w->line, 60);
+    (void)bad_line_poll(&w->line, 60);
     assert_int_equal(w->out.count, 1);
     for (uint32_t k = 0; k < BAD_HELD + 5; k++) { /* no room for more: they go on */
         take(w, segment(w, false, 100 + k * 100, 100, 0), 60);

@@ -57,10 +57,10 @@ fed_status __wrap_fedserver_stored_load(const fedserver_rounds *rounds, fedserve
 
 /* "answers-itself": a follower acknowledges an update of which it does not know whether the leader
  * had it. */
-void __real_http_carry_lost(void *user, void *owner);
-void __wrap_http_carry_lost(void *user, void *owner);
+void __real_http_forward_lost(void *user, void *owner);
+void __wrap_http_forward_lost(void *user, void *owner);
 
-void __wrap_http_carry_lost(void *user, void *owner) {
+void __wrap_http_forward_lost(void *user, void *owner) {
     http_exchange *x = owner;
     if (planted("answers-itself") && strcmp(x->request.path, "/v1/update") == 0) {
         x->carried = 0;
@@ -68,7 +68,7 @@ void __wrap_http_carry_lost(void *user, void *owner) {
         http_release(user, x);
         return;
     }
-    __real_http_carry_lost(user, owner);
+    __real_http_forward_lost(user, owner);
 }
 
 /* "no-fence": whoever sees that a lead is not renewed leads, and the one before may write on. */

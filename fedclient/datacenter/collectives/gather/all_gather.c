@@ -23,7 +23,7 @@ typedef struct gather {
 
 /* With a card all get the gradient rounded, and so does the own sum. */
 static fed_status encode(gather *g, gather_bucket *b, fed_error *err) {
-    const bool rounds = feddc_card_rounds(&g->job, b->turn.plain);
+    const bool rounds = feddc_nic_rounds(&g->job, b->turn.plain);
     const bool raw = feddc_coder_is_raw(g->job.push, b->turn.shard, b->turn.plain);
     if (feddc_coder_lends(g->job.push, b->turn.shard, b->turn.plain) && !rounds) {
         return FED_OK;
@@ -73,7 +73,7 @@ static fed_status advance(gather *g, gather_bucket *b, fed_error *err) {
     const bool raw = feddc_coder_is_raw(g->job.push, b->turn.shard, b->turn.plain);
     const void *sent = message(b, &len);
     /* What this rank adds itself: its values, but rounded or coded as the others get them. */
-    const void *own = raw && !feddc_card_rounds(&g->job, b->turn.plain) ? b->x : sent;
+    const void *own = raw && !feddc_nic_rounds(&g->job, b->turn.plain) ? b->x : sent;
     float *sum = g->job.sum + b->turn.shard->offset;
     FED_TRY(feddc_inputs_add(&b->in, &g->job, &b->turn, own, len, raw, sum, err));
     if (b->in.added == b->in.count) {

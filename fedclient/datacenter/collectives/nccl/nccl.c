@@ -215,7 +215,7 @@ static fed_status hear(nccl *n, nccl_bucket *b, bool *all, fed_error *err) {
         if (in->rank[in->added] == n->job.rank) {
             continue;
         }
-        if (!feddc_held_take(&in->held[in->added], b->turn.step, &event)) {
+        if (!feddc_pending_take(&in->pending[in->added], b->turn.step, &event)) {
             break;
         }
         const fed_status status = read_note(n, b, &event, err);

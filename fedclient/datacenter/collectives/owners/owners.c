@@ -107,7 +107,7 @@ static fed_status begin_shard(owners *o, owners_shard *s, uint32_t step, const f
     s->waits = true;
     FED_TRY(push(o, s, x, err));
     feddc_event event;
-    return feddc_held_take(&s->held, step, &event) ? use_pull(o, s, &event, err) : FED_OK;
+    return feddc_pending_take(&s->pending, step, &event) ? use_pull(o, s, &event, err) : FED_OK;
 }
 
 static fed_status begin(void *self, uint32_t step, uint32_t bucket, const float *grad, bool plain,
@@ -138,7 +138,7 @@ static fed_status on_pull(owners *o, owners_shard *s, const feddc_event *event, 
                         s->owner);
     }
     return s->waits && s->step == event->head.step ? use_pull(o, s, event, err)
-                                                   : feddc_held_add(&s->held, event, err);
+                                                   : feddc_pending_add(&s->pending, event, err);
 }
 
 static fed_status arrived(void *self, const feddc_event *event, fed_error *err) {
@@ -204,7 +204,7 @@ static void close_owners(void *self) {
     owners *o = self;
     size_t count = (size_t)o->job.plan->buckets * o->job.plan->shards;
     for (size_t k = 0; o->shard != NULL && k < count; k++) {
-        feddc_held_free(&o->shard[k].held);
+        feddc_pending_free(&o->shard[k].pending);
         free(o->shard[k].push);
         free(o->shard[k].counted);
     }

@@ -22,8 +22,8 @@ typedef struct owners_shard {
     uint32_t bucket, owner;
     uint16_t part;
     bool plain;
-    uint32_t step;   /* the current one, or the last one */
-    feddc_held held; /* pushes or pulls of later steps */
+    uint32_t step;         /* the current one, or the last one */
+    feddc_pending pending; /* pushes or pulls of later steps */
 
     /* At the others */
     bool waits;           /* for the pull of `step` */

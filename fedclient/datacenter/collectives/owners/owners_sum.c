@@ -225,8 +225,8 @@ static fed_status accept(owners *o, owners_shard *s, const feddc_event *event, f
 
 /* The step of the next sum, and whether it is plain; false: nothing of it is there. */
 static bool next_step(const owners_shard *s, uint32_t *step, bool *plain) {
-    for (size_t k = 0; k < s->held.count; k++) {
-        const feddc_head *head = &s->held.event[k].head;
+    for (size_t k = 0; k < s->pending.count; k++) {
+        const feddc_head *head = &s->pending.event[k].head;
         if (!s->known || head->step == s->step + 1) {
             *step = head->step;
             *plain = (head->flags & FEDDC_PLAIN) != 0;
@@ -248,7 +248,7 @@ static fed_status start(owners *o, owners_shard *s, uint32_t step, bool plain, f
     s->added = 0;
     memset(s->counted, 0, o->job.workers * sizeof *s->counted);
     feddc_event event;
-    while (feddc_held_take(&s->held, step, &event)) {
+    while (feddc_pending_take(&s->pending, step, &event)) {
         FED_TRY(accept(o, s, &event, err));
     }
     return FED_OK;
@@ -317,7 +317,7 @@ fed_status owners_on_push(owners *o, owners_shard *s, const feddc_event *event, 
     if (s->phase == OWNERS_SUMMING && step == s->step) {
         FED_TRY(accept(o, s, event, err));
     } else {
-        FED_TRY(feddc_held_add(&s->held, event, err));
+        FED_TRY(feddc_pending_add(&s->pending, event, err));
     }
     return owners_advance(o, s, err);
 }

@@ -38,9 +38,9 @@ typedef struct feddc_cost_codec {
     double encode;     /* seconds for a byte of float32 */
     double decode;     /* seconds for a byte of float32 */
 
-    /* Where network cards code, encode and decode are 0: hosts do nothing. A card codes while the
+    /* Where NICs code, encode and decode are 0: hosts do nothing. A NIC codes while the
      * line carries the bytes before, so the slower of both counts. */
-    double card; /* seconds of a card for a byte of float32, in each direction at once */
+    double nic; /* seconds of a NIC for a byte of float32, in each direction at once */
 } feddc_cost_codec;
 
 /** Who sends what to whom. n bytes, p workers. */
@@ -147,7 +147,7 @@ typedef struct feddc_cost_inputs {
     double push, pull;  /* its ratios; 1 for float32 */
     double encode_rate; /* bytes of float32 that it encodes in a second */
     double decode_rate; /* and that it decodes */
-    double card_rate;   /* and that a network card takes; 0: the hosts code. Else they do not, and
+    double nic_rate;    /* and that a NIC takes; 0: the hosts code. Else they do not, and
                          * encode_rate and decode_rate are not read */
     bool no_ring;       /* the codec can't go round a ring: it expands sums of its own output */
     double tau;         /* forward and backward pass of a worker, seconds */

@@ -1,4 +1,4 @@
-/* Exchange of gradients: all ranks of a gang put theirs in, and each takes out the sum. */
+/* Exchange of gradients: all ranks of a worker group put theirs in, and each takes out the sum. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDDC_EXCHANGE_H
 #define FEDDC_EXCHANGE_H
@@ -34,7 +34,7 @@ FED_API_BEGIN
  * equal without ever being compared.
  */
 
-/** How to exchange. All ranks of a gang give the same, but for place, trace and device. */
+/** How to exchange. All ranks of a worker group give the same, but for place, trace and device. */
 typedef struct feddc_exchange_options {
     const feddc_link_vtable *link;
     feddc_place place;
@@ -42,7 +42,7 @@ typedef struct feddc_exchange_options {
                              * NULL: feddc_collective_preset. feddc_collective_about lists them */
     const char *codec;      /* of pushes, as for fedcodec_parse: "3lc:s=1.75"; NULL: float32 */
     const char *pull;       /* of pulls, the sums on their way back; NULL: float32 */
-    const char *nic;        /* cards that compress (below): "inline", "packet:e=8"; NULL: none */
+    const char *nic;        /* NICs that compress (below): "inline", "packet:e=8"; NULL: none */
 
     /* size_t[tensors]: the values of each tensor. Tensors lie side by side in one vector. */
     const size_t *tensor;
@@ -67,7 +67,7 @@ typedef struct feddc_exchange_options {
  * With a device, grad of feddc_exchange_put and sum of feddc_exchange_take are device addresses.
  * Residuals are there too, and the engine works in a stream of its own. Only messages cross the
  * bus. They have the bytes of the host's, and sums have the bits of the host's, so ranks with and
- * without a device may be in one gang if both name the collective.
+ * without a device may be in one worker group if both name the collective.
  *
  *     put   what `stream` holds then may still write grad: the engine waits for it
  *     take  the sum is there; what `use` enqueues in `stream` may read it later: the engine does
@@ -77,28 +77,28 @@ typedef struct feddc_exchange_options {
  */
 
 /*
- * A network card that compresses (INCEPTIONN, sections V and VI): it rounds float32 values on their
+ * A NIC that compresses (INCEPTIONN, sections V and VI): it rounds float32 values on their
  * way as fedcodec_bursts_round does, with the bound 2^-e; e is 1 to 15, by default 10. This takes
  * any collective, but no codec.
  *
- *     inline   there is no card: this process rounds a copy of what it sends. Any link
- *     packet   link tcp marks the connections of floats, and a card compresses their packets, such
+ *     inline   there is no NIC: this process rounds a copy of what it sends. Any link
+ *     packet   link tcp marks the connections of floats, and a NIC compresses their packets, such
  *              as fednic's. Where none is on the way, the values arrive as they are
  *
  * Both give the same bits. Each value is rounded at each hop, which changes it at most at the
  * first one. A gradient that its own rank adds is not rounded, nor is a partial sum there. Who has
  * the whole sum (the owner, the star's aggregator, the last of a ring, the top of a tree) rounds it
  * in place before it sends and uses it. With gather each rank rounds its gradient before it sends
- * and adds it. So all replicas have the same bits, and they would have them without a card.
+ * and adds it. So all replicas have the same bits, and they would have them without a NIC.
  *
- * Plain steps are for no card: they travel with the heads, on connections that are not marked.
+ * Plain steps are for no NIC: they travel with the heads, on connections that are not marked.
  */
 
 typedef struct feddc_exchange feddc_exchange;
 
 /**
- * Join the gang: opens the link, and starts the engine, a thread of its own which codes, sends and
- * sums while the caller computes.
+ * Join the worker group: opens the link, and starts the engine, a thread of its own which codes,
+ * sends and sums while the caller computes.
  *
  * options  is not needed after the call, but for what trace points to
  * Errors   FED_EINVAL an option is wrong, or collective and codec do not fit: a codec whose scale
@@ -110,9 +110,9 @@ typedef struct feddc_exchange feddc_exchange;
 fed_status feddc_exchange_open(const feddc_exchange_options *options, feddc_exchange **exchange,
                                fed_error *err) FED_CHECKED;
 
-/** Would feddc_exchange_open take these options in a gang of so many ranks? Meets nobody. Read are
- * link (NULL: any), collective, codec, pull, nic, late, device and stream. Errors: FED_EINVAL, as
- * feddc_exchange_open's; FED_ENOMEM */
+/** Would feddc_exchange_open take these options in a worker group of so many ranks? Meets nobody.
+ * Read are link (NULL: any), collective, codec, pull, nic, late, device and stream. Errors:
+ * FED_EINVAL, as feddc_exchange_open's; FED_ENOMEM */
 fed_status feddc_exchange_check(const feddc_exchange_options *options, uint32_t ranks,
                                 fed_error *err) FED_CHECKED;
 
@@ -163,7 +163,7 @@ fed_status feddc_allreduce(feddc_exchange *x, uint32_t step, const float *grad, 
                            fed_error *err) FED_CHECKED;
 
 /** The same, compressed by the codec or the nic that x was opened with: INCEPTIONN's
- * MPI_collective_communication_comp (section VI-B). Only what such steps send is marked for cards.
+ * MPI_collective_communication_comp (section VI-B). Only what such steps send is marked for NICs.
  * Errors also: FED_EINVAL x has neither */
 fed_status feddc_allreduce_compressed(feddc_exchange *x, uint32_t step, const float *grad,
                                       float *sum, fed_error *err) FED_CHECKED;

@@ -1,4 +1,5 @@
-/* A link: messages between the ranks of a gang. For who writes a link; feddc/exchange.h uses it. */
+/* A link: messages between the ranks of a worker group. For who writes a link; feddc/exchange.h
+ * uses it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDDC_LINK_H
 #define FEDDC_LINK_H
@@ -30,12 +31,12 @@ typedef struct feddc_place {
     const char *const *address;
     int listener; /* tcp: a socket that listens on address[rank] already; the link closes it. -1:
                    * the link opens one */
-    /* tcp: the gang's secret, FEDDC_SECRET bytes. Two ranks talk only after each has proved to the
-     * other that it knows the secret, for this generation. */
+    /* tcp: the worker group's secret, FEDDC_SECRET bytes. Two ranks talk only after each has proved
+     * to the other that it knows the secret, for this generation. */
     const uint8_t *secret;
-    uint32_t generation;    /* tcp: goes up when a gang goes on without a dead rank */
+    uint32_t generation;    /* tcp: goes up when a worker group goes on without a dead rank */
     const char *congestion; /* tcp: the sockets' congestion control ("reno"); NULL: the system's */
-    bool mark; /* tcp: network cards may round FEDDC_FLOATS messages. All of these go over their own
+    bool mark; /* tcp: NICs may round FEDDC_FLOATS messages. All of these go over their own
                 * connection, whose packets have the type of service 0x28 (INCEPTIONN, section
                 * VI). feddc_exchange_open fills it in */
     uint32_t patience_ms; /* tcp, mpi: how long open waits for the other ranks; 0: 30 s */
@@ -57,7 +58,7 @@ typedef struct feddc_head {
 } feddc_head;
 
 /** A flag: the message's data are float32, and nothing else. Link tcp sends large ones over a
- * connection of their own, which a network card may compress if it is marked. */
+ * connection of their own, which a NIC may compress if it is marked. */
 enum { FEDDC_FLOATS = 0x80 };
 
 typedef enum feddc_event_kind {

@@ -54,8 +54,8 @@ typedef struct feddc_span {
 } feddc_span;
 
 /**
- * A trace of one rank in a gang of `ranks`. Each row has room for `spans` spans, of 40 bytes each.
- * When a ring is full, the oldest span goes, and the file says how many are missing.
+ * A trace of one rank in a worker group of `ranks`. Each row has room for `spans` spans, of 40
+ * bytes each. When a ring is full, the oldest span goes, and the file says how many are missing.
  * Errors: FED_EINVAL rank >= ranks, spans 0; FED_ENOMEM. Owner: feddc_trace_close, safe on NULL.
  */
 fed_status feddc_trace_open(uint32_t rank, uint32_t ranks, size_t spans, feddc_trace **trace,

@@ -16,7 +16,7 @@
 FED_API_BEGIN
 
 /*
- * Each rank of a gang has a worker. All do the same calls in the same order:
+ * Each rank of a worker group has a worker. All do the same calls in the same order:
  *
  *     feddc_worker_new(&options, params, state, &w, &err);
  *     feddc_worker_join(w, &place, &err);
@@ -37,7 +37,7 @@ FED_API_BEGIN
  *
  * If the net is on a GPU (fedtrain/device.h), so are gradients, sums and local weights, and during
  * feddc_worker_run parameters and state. There a pass begins when all sums are in. All workers of a
- * gang have nets on GPUs, or none has.
+ * worker group have nets on GPUs, or none has.
  */
 typedef struct feddc_worker feddc_worker;
 
@@ -63,7 +63,7 @@ typedef struct feddc_worker_options {
 } feddc_worker_options;
 
 /**
- * A worker that has joined no gang yet.
+ * A worker that has joined no worker group yet.
  *
  * params  float32[layout.size], in and out: the first weights, the same on all ranks. Complete
  *         between calls, and after feddc_worker_settle the same bits on all ranks
@@ -78,11 +78,11 @@ fed_status feddc_worker_new(const feddc_worker_options *options, float *params, 
 /**
  * Meet the other ranks, open the exchange, and bring all replicas to one step: who is behind gets
  * parameters, state and step from one ahead. Call it once; with `elastic` again after a call has
- * failed with FED_EIO, with the place in the gang that is left. Then the last whole step stands,
- * and residuals, local weights and gradients under way are lost.
+ * failed with FED_EIO, with the place in the worker group that is left. Then the last whole step
+ * stands, and residuals, local weights and gradients under way are lost.
  *
  * Errors  feddc_exchange_open's; FED_ESTATE another rank has other weights at the same step, or
- *         other options, or a network card has another bound than the nic: the sentence names it
+ *         other options, or a NIC has another bound than the nic: the sentence names it
  */
 fed_status feddc_worker_join(feddc_worker *w, const feddc_place *place, fed_error *err) FED_CHECKED;
 
@@ -95,10 +95,10 @@ fed_status feddc_worker_serve(feddc_worker *w, fed_error *err) FED_CHECKED;
  * of one. Errors: feddc_exchange_take's, fedtrain_net_gradient_to's */
 fed_status feddc_worker_run(feddc_worker *w, uint32_t steps, fed_error *err) FED_CHECKED;
 
-/** Steps that the gang has taken; of these, those whose sums are all in, which is as many unless a
- * call has failed; and the rank and the number of workers. */
+/** Steps that the worker group has taken; of these, those whose sums are all in, which is as many
+ * unless a call has failed; and the rank and the number of workers. */
 uint32_t feddc_worker_step(const feddc_worker *w);
-uint32_t feddc_worker_whole(const feddc_worker *w);
+uint32_t feddc_worker_completed(const feddc_worker *w);
 uint32_t feddc_worker_rank(const feddc_worker *w);
 uint32_t feddc_worker_count(const feddc_worker *w);
 
@@ -154,17 +154,17 @@ fed_status feddc_worker_save(feddc_worker *w, const char *path, const fed_layout
 
 /**
  * Go on from a checkpoint: before join. values: params and state must lie in it. What is of this
- * rank alone is read by join; it is dropped if the gang or the exchange is another one.
+ * rank alone is read by join; it is dropped if the worker group or the exchange is another one.
  * Errors: FED_ENOTFOUND no such file; FED_EFORMAT; fed_checkpoint_open's
  */
 fed_status feddc_worker_resume(feddc_worker *w, const char *path, const fed_layout *layout,
                                float *values, fed_error *err) FED_CHECKED;
 
 /** What join found that somebody should know: residuals that were dropped; on rank 0, a network
- * card that is missing. "" if there is nothing. */
+ * NIC that is missing. "" if there is nothing. */
 const char *feddc_worker_remark(const feddc_worker *w);
 
-/** Leave the gang and free. orderly as in feddc_exchange_close. NULL is allowed. */
+/** Leave the worker group and free. orderly as in feddc_exchange_close. NULL is allowed. */
 void feddc_worker_free(feddc_worker *w, bool orderly);
 
 FED_API_END

@@ -347,7 +347,8 @@ static fed_status mpi_find(feddc_place *place, fed_error *err) {
     FED_TRY(feddc_mpi_check(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank", err));
     FED_TRY(feddc_mpi_check(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size", err));
     if (size > FEDDC_RANKS) {
-        return fed_fail(err, FED_EINVAL, "mpirun has started %d ranks; a gang has %d at most", size,
+        return fed_fail(err, FED_EINVAL,
+                        "mpirun has started %d ranks; a worker group has %d at most", size,
                         FEDDC_RANKS);
     }
     place->rank = (uint32_t)rank;

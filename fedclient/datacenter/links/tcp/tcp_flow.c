@@ -350,7 +350,7 @@ static fed_status answer_bell(tcp_link *link, fed_error *err) {
                : FED_OK;
 }
 
-fed_status feddc_tcp_turn(tcp_link *link, int ms, fed_error *err) {
+fed_status feddc_tcp_poll(tcp_link *link, int ms, fed_error *err) {
     struct epoll_event news[NEWS];
     const int n = epoll_wait(link->epoll, news, NEWS, link->first != NULL ? 0 : ms);
     if (n < 0 && errno != EINTR) {

@@ -143,11 +143,11 @@ static void take(tcp_link *link, feddc_event *event) {
 static fed_status tcp_wait(void *self, int ms, feddc_event *event, fed_error *err) {
     tcp_link *link = self;
     if (link->count > 0 && link->unsent > 0) {
-        FED_TRY(feddc_tcp_turn(link, 0, err)); /* keep the wire busy */
+        FED_TRY(feddc_tcp_poll(link, 0, err)); /* keep the wire busy */
     }
     const int64_t until = link->count == 0 && ms > 0 ? fed_clock_monotonic_ms() + ms : 0;
     while (link->count == 0) {
-        FED_TRY(feddc_tcp_turn(link, ms, err));
+        FED_TRY(feddc_tcp_poll(link, ms, err));
         if (link->count == 0 && link->first == NULL) {
             if (ms == 0) {
                 *event = (feddc_event){.kind = FEDDC_NOTHING};
@@ -207,7 +207,7 @@ static fed_status say_goodbye(tcp_link *link, fed_error *err) {
     }
     const int64_t until = fed_clock_monotonic_ms() + LEAVE_MS;
     for (bool all = false; !all && fed_clock_monotonic_ms() < until;) {
-        FED_TRY(feddc_tcp_turn(link, 0, err));
+        FED_TRY(feddc_tcp_poll(link, 0, err));
         while (link->count > 0) {
             feddc_event event;
             take(link, &event);
@@ -218,7 +218,7 @@ static fed_status say_goodbye(tcp_link *link, fed_error *err) {
             all = has_left(&link->peer[r]) && all;
         }
         if (!all) {
-            FED_TRY(feddc_tcp_turn(link, LEAVE_LOOK_MS, err));
+            FED_TRY(feddc_tcp_poll(link, LEAVE_LOOK_MS, err));
         }
     }
     return FED_OK;

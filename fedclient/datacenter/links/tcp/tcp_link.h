@@ -16,7 +16,7 @@ enum {
     TCP_FLOATS_STREAM = 1,
     TCP_STREAMS = 2,
     TCP_STAGE = 32 << 10,     /* heads and small messages are read in pieces of this size */
-    TCP_APART = 4096,         /* tcp_link.apart, where no card waits for floats */
+    TCP_APART = 4096,         /* tcp_link.apart, where no NIC waits for floats */
     TCP_READ_TURN = 1 << 20,  /* about what is read of one rank before the next one's turn */
     TCP_UNREAD_MAX = 64 << 20 /* no more is read while so many bytes wait to be taken */
 };
@@ -89,6 +89,6 @@ fed_status feddc_tcp_put(tcp_link *link, tcp_peer *peer, unsigned stream, const 
                          fed_error *err) FED_CHECKED;
 
 /** Ask the kernel, waiting up to ms; then let each connection that is ready do one turn. */
-fed_status feddc_tcp_turn(tcp_link *link, int ms, fed_error *err) FED_CHECKED;
+fed_status feddc_tcp_poll(tcp_link *link, int ms, fed_error *err) FED_CHECKED;
 
 #endif

@@ -1,4 +1,4 @@
-/* Link "tcp": the ranks of a gang meet. Higher ranks call lower ones. */
+/* Link "tcp": the ranks of a worker group meet. Higher ranks call lower ones. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/datacenter/links/tcp/tcp_link.h"
 
@@ -19,11 +19,11 @@
  */
 enum {
     PATIENCE_MS = 30000,
-    SEAT_MS = 2000,
-    SEATS_MORE = 64, /* than ranks */
-    ACCEPTS = 32,    /* in one go */
-    TRY_MS = 3000,   /* a call from connecting to READY */
-    PAUSE_MS = 5,    /* after the first call that failed; doubled each time, up to */
+    ENTRY_MS = 2000,
+    ENTRIES_MORE = 64, /* than ranks */
+    ACCEPTS = 32,      /* in one go */
+    TRY_MS = 3000,     /* a call from connecting to READY */
+    PAUSE_MS = 5,      /* after the first call that failed; doubled each time, up to */
     PAUSE_MAX_MS = 200,
     LOOK_MS = 20
 };
@@ -88,7 +88,7 @@ static void remember(meeting *m, fed_status why, const char *reason) {
 
 /* -- Guests -- */
 
-static guest *free_seat(room *r) {
+static guest *free_entry(room *r) {
     guest *oldest = &r->seat[0];
     for (size_t k = 0; k < r->seats; k++) {
         if (r->seat[k].fd < 0) {
@@ -112,14 +112,14 @@ static void let_in(room *r) {
             feddc_tcp_close_fd(&fd);
             continue;
         }
-        guest *g = free_seat(r);
+        guest *g = free_entry(r);
         *g = (guest){.fd = fd, .since = fed_clock_monotonic_ms(), .want = TCP_KNOCK};
     }
 }
 
 /* A guest that has proved to be rank `from` gets an answer, and a place if all is well. */
 static void answer_hello(room *r, guest *g, const tcp_hello *hello) {
-    tcp_verdict verdict = feddc_tcp_judge(&r->me, hello);
+    tcp_verdict verdict = feddc_tcp_detector(&r->me, hello);
     if (verdict == TCP_WELCOME_HERE && *fd_of(r, hello->from, TCP_HEADS_STREAM) >= 0) {
         verdict = TCP_RANK_TAKEN;
     }
@@ -184,7 +184,7 @@ static void hear(room *r, guest *g) {
         const uint32_t claimed = (uint32_t)g->in[0] | (uint32_t)g->in[1] << 8;
         if (claimed > r->me.from && claimed < r->me.size) {
             remember(&r->with[claimed], FED_EAUTH,
-                     "who called as this rank does not know the gang's secret");
+                     "who called as this rank does not know the worker group's secret");
         }
         feddc_tcp_close_fd(&g->fd);
     } else if (g->want == TCP_TICKET) {
@@ -293,7 +293,7 @@ static void read_welcome(room *r, uint32_t rank) {
     meeting *m = &r->with[rank];
     tcp_hello who;
     if (feddc_tcp_welcome_read(m->in, r->place->secret, m->challenge, m->hello, &who) != FED_OK) {
-        hang_up(r, rank, FED_EAUTH, "who answers there does not know the gang's secret");
+        hang_up(r, rank, FED_EAUTH, "who answers there does not know the worker group's secret");
     } else if (who.to != TCP_WELCOME_HERE) {
         hang_up(r, rank, FED_EAUTH, feddc_tcp_verdict_text(who.to));
     } else if (who.from != rank || who.size != r->me.size || who.generation != r->me.generation ||
@@ -324,10 +324,11 @@ static void hear_called(room *r, uint32_t rank) {
     const ssize_t n =
         feddc_tcp_read(*fd_of(r, rank, TCP_HEADS_STREAM), m->in + m->got, want - m->got);
     if (n < 0) {
-        hang_up(r, rank, m->state == CALL_WELCOME ? FED_EAUTH : FED_ENET,
-                m->state == CALL_WELCOME
-                    ? "it hung up on our proof: is it of the same gang, with the same secret?"
-                    : "it hung up");
+        hang_up(
+            r, rank, m->state == CALL_WELCOME ? FED_EAUTH : FED_ENET,
+            m->state == CALL_WELCOME
+                ? "it hung up on our proof: is it of the same worker group, with the same secret?"
+                : "it hung up");
         return;
     }
     m->got += n > 0 ? (size_t)n : 0;
@@ -378,7 +379,7 @@ static void serve_rank(room *r, uint32_t rank, bool heads, bool floats) {
 
 static void keep_time(room *r, int64_t now) {
     for (size_t k = 0; k < r->seats; k++) {
-        if (r->seat[k].fd >= 0 && now - r->seat[k].since >= SEAT_MS) {
+        if (r->seat[k].fd >= 0 && now - r->seat[k].since >= ENTRY_MS) {
             feddc_tcp_close_fd(&r->seat[k].fd);
         }
     }
@@ -462,14 +463,14 @@ static fed_status open_door(room *r, fed_error *err) {
                                     : feddc_tcp_listen(r->place->address[r->me.from],
                                                        r->place->congestion, &r->listener, err));
     if (r->place->mark && !feddc_tcp_mark(r->listener, true)) {
-        return fed_fail(err, FED_EIO, "the listening socket can't be marked for network cards: %s",
+        return fed_fail(err, FED_EIO, "the listening socket can't be marked for NICs: %s",
                         strerror(errno));
     }
     return FED_OK;
 }
 
 static bool furnish(room *r) {
-    r->seats = r->me.size + SEATS_MORE;
+    r->seats = r->me.size + ENTRIES_MORE;
     r->with = calloc(r->me.size, sizeof *r->with);
     r->seat = calloc(r->seats, sizeof *r->seat);
     r->door = calloc(1 + r->seats + 2 * (size_t)r->me.size, sizeof *r->door);

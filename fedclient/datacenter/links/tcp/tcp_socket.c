@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "fed/host_port.h"
-#include "fedclient/datacenter/nic/packet/card.h"
+#include "fedclient/datacenter/nic/packet/packet_nic.h"
 
 enum { BACKLOG = 1024, QUIET_S = 5, PROBE_S = 1, PROBES = 5 };
 

@@ -10,10 +10,10 @@
 #include "fed/error.h"
 
 /** A line over which nothing is acknowledged for so long is down. It is the last resort: who
- * watches over the gang knows sooner. */
+ * watches over the worker group knows sooner. */
 enum { TCP_LINE_MS = 10000 };
 
-/** Mark the packets of a socket for network cards, or unmark them. A listener's mark is that of its
+/** Mark the packets of a socket for NICs, or unmark them. A listener's mark is that of its
  * answers, and of the sockets that it accepts. false: errno has the reason. */
 bool feddc_tcp_mark(int fd, bool marked);
 

@@ -16,8 +16,8 @@ static const char FOR_HELLO[] = "feddc tcp: hello", FOR_WELCOME[] = "feddc tcp: 
 
 const char *feddc_tcp_verdict_text(uint32_t verdict) {
     static const char *const text[] = {"all is well",
-                                       "it belongs to a gang of another size",
-                                       "it belongs to another generation of the gang",
+                                       "it belongs to a worker group of another size",
+                                       "it belongs to another generation of the worker group",
                                        "its machine has another byte order",
                                        "another process has come as this rank",
                                        "another rank is at this address"};
@@ -84,7 +84,7 @@ fed_status feddc_tcp_hello_read(const uint8_t src[TCP_HELLO], const uint8_t secr
     return fed_reader_end(&r);
 }
 
-tcp_verdict feddc_tcp_judge(const tcp_hello *me, const tcp_hello *hello) {
+tcp_verdict feddc_tcp_detector(const tcp_hello *me, const tcp_hello *hello) {
     if (hello->generation != me->generation) {
         return TCP_OTHER_GENERATION;
     }

@@ -24,7 +24,7 @@
  *
  * From then on both send records: a head of TCP_RECORD bytes, and the message's bytes.
  *
- * Floats. Every 4 bytes of this connection are a float32, from the first on, so that a network card
+ * Floats. Every 4 bytes of this connection are a float32, from the first on, so that a NIC
  * may round them. The caller's first 64 are the ticket: 4 bits each of an HMAC of challenge and
  * hello, as the values 16 to 31. Such values pass any codec that cuts off low bits of small values
  * (INCEPTIONN) or of the mantissa. Then come the payloads of TCP_FLOATS records, in the order of
@@ -76,7 +76,7 @@ fed_status feddc_tcp_hello_read(const uint8_t src[TCP_HELLO], const uint8_t secr
                                 const uint8_t challenge[TCP_NONCE], tcp_hello *hello) FED_CHECKED;
 
 /** What a called rank says to this hello: `me` is its own. */
-tcp_verdict feddc_tcp_judge(const tcp_hello *me, const tcp_hello *hello);
+tcp_verdict feddc_tcp_detector(const tcp_hello *me, const tcp_hello *hello);
 
 /** hello: the bytes that are answered. */
 void feddc_tcp_welcome_write(const tcp_hello *welcome, const uint8_t secret[FEDDC_SECRET],

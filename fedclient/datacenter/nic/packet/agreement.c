@@ -1,4 +1,4 @@
-/* The agreement of two cards, which their TCP option makes. Rules: docs/nic-format.md */
+/* The agreement of two NICs, which their TCP option makes. Rules: docs/nic-format.md */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/datacenter/nic/packet/agreement.h"
 
@@ -6,7 +6,7 @@
 
 #include "fedclient/datacenter/nic/packet/checksum.h"
 
-/* A middlebox may drop SYNs with an option that it does not know: after so many of them, a card
+/* A middlebox may drop SYNs with an option that it does not know: after so many of them, a NIC
  * sends the next ones without. */
 enum { OFFERS = 3 };
 
@@ -70,8 +70,8 @@ bool fednic_agree_host(fednic_flows *flows, const uint8_t *data, const fednic_se
     fednic_flow_key key = fednic_flow_key_of(data, s, FEDNIC_HOST);
     fednic_flow *flow = fednic_flows_find(flows, &key);
     fednic_tcp_options options = fednic_tcp_options_of(data, s);
-    /* An option that is there already: another card is nearer to the host, and does the work. */
-    bool may_change = options.sound && !options.card && !options.refuses;
+    /* An option that is there already: another NIC is nearer to the host, and does the work. */
+    bool may_change = options.sound && !options.nic && !options.refuses;
     if ((s->flags & TCP_ACK) != 0) {
         return answer(flows, flow, s, may_change, mtu, now_ms);
     }
@@ -96,15 +96,15 @@ void fednic_agree_wire(fednic_flows *flows, const uint8_t *data, const fednic_se
     fednic_flow_key key = fednic_flow_key_of(data, s, FEDNIC_WIRE);
     fednic_flow *flow = fednic_flows_find(flows, &key);
     fednic_tcp_options options = fednic_tcp_options_of(data, s);
-    bool card = options.sound && options.card;
+    bool nic = options.sound && options.nic;
     if ((s->flags & TCP_ACK) != 0) {
-        if (card && flow != NULL && flow->offers > 0 && acknowledges_syn(s, flow->own_isn)) {
+        if (nic && flow != NULL && flow->offers > 0 && acknowledges_syn(s, flow->own_isn)) {
             flow->agreed = true;
             fednic_flows_use(flows, flow, false, now_ms);
         }
         return;
     }
-    if (card) {
+    if (nic) {
         if (flow == NULL) {
             flow = fednic_flows_enter(flows, &key, now_ms);
         }

@@ -1,11 +1,11 @@
-/* How two cards find each other: an option in a marked connection's SYN and in its answer. */
+/* How two NICs find each other: an option in a marked connection's SYN and in its answer. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDNIC_AGREEMENT_H
 #define FEDNIC_AGREEMENT_H
 
 #include "fedclient/datacenter/nic/packet/flows.h"
 
-/** A segment with SYN came from the host. True: the card's option belongs into it. */
+/** A segment with SYN came from the host. True: the NIC's option belongs into it. */
 bool fednic_agree_host(fednic_flows *flows, const uint8_t *data, const fednic_segment *s,
                        uint32_t mtu, int64_t now_ms);
 

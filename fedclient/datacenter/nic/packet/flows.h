@@ -1,4 +1,4 @@
-/* The connections that a card knows: a hash table of fixed size. */
+/* The connections that a NIC knows: a hash table of fixed size. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDNIC_FLOWS_H
 #define FEDNIC_FLOWS_H
@@ -20,8 +20,8 @@ typedef struct fednic_flow {
 
     uint32_t own_isn, peer_isn;
     bool own_known;    /* own_isn: the host's SYN has passed */
-    bool offered;      /* peer_isn: the peer's SYN had a card's option, and is not answered yet */
-    bool agreed;       /* the peer's SYN or its answer had the option: there is a card */
+    bool offered;      /* peer_isn: the peer's SYN had a NIC's option, and is not answered yet */
+    bool agreed;       /* the peer's SYN or its answer had the option: there is a NIC */
     bool proved;       /* a compressed segment was acknowledged */
     bool coded_any;    /* first_coded: one was sent */
     bool sent_any;     /* sent_end: data was sent */

@@ -113,7 +113,7 @@ fednic_tcp_options fednic_tcp_options_of(const uint8_t *data, const fednic_segme
             return found;
         }
         found.refuses |= at[0] == OPTION_MD5 || at[0] == OPTION_AO || at[0] == OPTION_MULTIPATH;
-        found.card |= at[1] == FEDNIC_OPTION_LEN && fednic_get32(at) == FEDNIC_OPTION;
+        found.nic |= at[1] == FEDNIC_OPTION_LEN && fednic_get32(at) == FEDNIC_OPTION;
         at += at[1];
     }
     return found;

@@ -21,7 +21,7 @@ enum { TCP_LEAST = 20, TCP_MOST = 60 };
 enum { OFFLOAD_NEEDS_CSUM = 1, OFFLOAD_DATA_VALID = 2 };
 enum { OFFLOAD_TCPV4 = 1, OFFLOAD_TCPV6 = 4, OFFLOAD_ECN = 0x80 };
 
-/* The card's TCP option: kind 253 (RFC 4727), length 4, 0xFED1. */
+/* The NIC's TCP option: kind 253 (RFC 4727), length 4, 0xFED1. */
 enum { FEDNIC_OPTION_LEN = 4 };
 #define FEDNIC_OPTION UINT32_C(0xfd04fed1)
 
@@ -44,10 +44,10 @@ typedef struct fednic_segment {
  * arbitrary. */
 bool fednic_segment_find(const uint8_t *data, size_t len, fednic_segment *s);
 
-/** What TCP options of a segment say about the card. */
+/** What TCP options of a segment say about the NIC. */
 typedef struct fednic_tcp_options {
     bool sound;   /* each ends within the header */
-    bool card;    /* the option of a card */
+    bool nic;     /* the option of a NIC */
     bool refuses; /* MD5, authentication or Multipath TCP: nothing may be changed */
 } fednic_tcp_options;
 

@@ -12,7 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "fedclient/datacenter/nic/packet/card.h"
+#include "fedclient/datacenter/nic/packet/packet_nic.h"
 
 /* Linux 6.6's BPF_TCX_INGRESS, BPF_TCX_EGRESS and TCX_NEXT, which older headers lack. */
 enum { AT_INGRESS = 46, AT_EGRESS = 47, NEXT = -1 };
@@ -78,9 +78,9 @@ static void resolve(program *p) {
     }
 }
 
-/* Leave with this value if the frame is the card's: its DSCP is one of the card's two, or it is a
+/* Leave with this value if the frame is the NIC's: its DSCP is one of the NIC's two, or it is a
  * SYN of TCP, whose answer may be unmarked. */
-static void leave_if_cards(program *p, int32_t value) {
+static void leave_if_nics(program *p, int32_t value) {
     copy(p, BPF_REG_6, BPF_REG_1); /* the frame */
     move(p, BPF_REG_2, 0);
     load_bytes(p, -HEAD, HEAD);
@@ -145,7 +145,7 @@ static int attach(const program *p, uint32_t interface, uint32_t direction) {
 static int attach_line(uint32_t tap, uint32_t line, bool bypass) {
     program p = {.len = 0};
     if (bypass) {
-        leave_if_cards(&p, TC_ACT_SHOT);
+        leave_if_nics(&p, TC_ACT_SHOT);
         redirect(&p, tap, BPF_F_INGRESS);
     } else {
         leave(&p, TC_ACT_SHOT);
@@ -158,7 +158,7 @@ fed_status fednic_kernel_path_open(uint32_t tap, uint32_t line, bool bypass,
     fednic_kernel_path made = {{attach_line(tap, line, bypass), NONE}};
     if (made.links[0] >= 0 && bypass) {
         program p = {.len = 0};
-        leave_if_cards(&p, NEXT);
+        leave_if_nics(&p, NEXT);
         redirect(&p, line, 0);
         made.links[1] = attach(&p, tap, AT_EGRESS);
     }

@@ -1,4 +1,4 @@
-/* What the kernel does with the line's frames beside the card: nothing, or forward the unmarked. */
+/* What the kernel does with the line's frames beside the NIC: nothing, or forward the unmarked. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDNIC_KERNEL_PATH_H
 #define FEDNIC_KERNEL_PATH_H
@@ -13,7 +13,7 @@
  * end with the process that holds them: after a crash nothing is left behind.
  *
  * On what comes from the line, after the packet socket has its copy: the host's own stack sees
- * nothing of it, or it would answer ARP a second time. With `bypass`, what has none of the card's
+ * nothing of it, or it would answer ARP a second time. With `bypass`, what has none of the NIC's
  * marks and is no SYN goes to the TAP at once; and of what the host sends, likewise to the line.
  */
 typedef struct fednic_kernel_path {

@@ -22,7 +22,7 @@
 enum {
     IN = 32,      /* frames received in one call */
     OUT = 256,    /* frames queued at most */
-    MADE = 96,    /* frames that the card makes of one, as a rule: a 64 KiB segment's packets */
+    MADE = 96,    /* frames that the NIC makes of one, as a rule: a 64 KiB segment's packets */
     TRIES = 64,   /* times that a frame is offered to a line that has no buffer for it, */
     AGAIN_MS = 1, /* and how long to wait between them */
     ARENA = 512 * 1024, /* bytes of queued frames */
@@ -91,7 +91,7 @@ static fed_status look(fednic_line *line, fed_error *err) {
 }
 
 /* The same frames as in kernel_path.c. A tag is not among the bytes. */
-static bool take_cards_only(int fd) {
+static bool take_nics_only(int fd) {
     enum { SYN = 2 };
     struct sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 12),
@@ -125,14 +125,14 @@ static bool set(int fd, int level, int option, int value) {
     return setsockopt(fd, level, option, &value, sizeof value) == 0;
 }
 
-static fed_status configure(fednic_line *line, bool cards_only, fed_error *err) {
+static fed_status configure(fednic_line *line, bool nics_only, fed_error *err) {
     const struct packet_mreq all = {.mr_ifindex = (int)line->index, .mr_type = PACKET_MR_PROMISC};
     if (!set(line->fd, SOL_PACKET, PACKET_VNET_HDR, 1) ||
         !set(line->fd, SOL_PACKET, PACKET_AUXDATA, 1) ||
         !set(line->fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, 1) ||
         !set(line->fd, SOL_SOCKET, SO_RCVBUFFORCE, RECEIVE) ||
         !set(line->fd, SOL_SOCKET, SO_SNDBUFFORCE, SEND) ||
-        (cards_only && !take_cards_only(line->fd)) ||
+        (nics_only && !take_nics_only(line->fd)) ||
         setsockopt(line->fd, SOL_PACKET, PACKET_ADD_MEMBERSHIP, &all, sizeof all) != 0) {
         return failed(line->name, "an option of the packet socket", err);
     }
@@ -144,8 +144,7 @@ static fed_status configure(fednic_line *line, bool cards_only, fed_error *err) 
     return FED_OK;
 }
 
-static fed_status open_socket(fednic_line *line, const char *name, bool cards_only,
-                              fed_error *err) {
+static fed_status open_socket(fednic_line *line, const char *name, bool nics_only, fed_error *err) {
     line->index = if_nametoindex(name);
     if (line->index == 0) {
         return fed_fail(err, FED_ENOTFOUND, "there is no interface %.60s: `ip link` lists them",
@@ -157,14 +156,14 @@ static fed_status open_socket(fednic_line *line, const char *name, bool cards_on
         return failed(line->name, "can't make a packet socket", err);
     }
     FED_TRY(look(line, err));
-    return configure(line, cards_only, err);
+    return configure(line, nics_only, err);
 }
 
-fed_status fednic_line_open(const char *name, bool cards_only, fednic_line **line, fed_error *err) {
+fed_status fednic_line_open(const char *name, bool nics_only, fednic_line **line, fed_error *err) {
     fednic_line *l = calloc(1, sizeof *l);
     FED_REQUIRE(l != NULL, FED_ENOMEM);
     l->fd = -1;
-    const fed_status status = open_socket(l, name, cards_only, err);
+    const fed_status status = open_socket(l, name, nics_only, err);
     if (status != FED_OK) {
         fednic_line_close(l);
         return status;

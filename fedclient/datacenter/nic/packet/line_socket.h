@@ -1,16 +1,16 @@
-/* The line's side of the card: a packet socket on an interface without addresses. */
+/* The line's side of the NIC: a packet socket on an interface without addresses. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDNIC_LINE_SOCKET_H
 #define FEDNIC_LINE_SOCKET_H
 
-#include "fedclient/datacenter/nic/packet/card.h"
+#include "fedclient/datacenter/nic/packet/packet_nic.h"
 
 typedef struct fednic_line fednic_line;
 
 /** Errors: FED_ENOTFOUND no such interface; FED_EAUTH; FED_EINVAL it is no Ethernet; FED_EIO;
- * FED_ENOMEM. cards_only: of what comes, take frames with the card's two marks and
+ * FED_ENOMEM. nics_only: of what comes, take frames with the NIC's two marks and
  * SYNs only. */
-fed_status fednic_line_open(const char *name, bool cards_only, fednic_line **line,
+fed_status fednic_line_open(const char *name, bool nics_only, fednic_line **line,
                             fed_error *err) FED_CHECKED;
 void fednic_line_close(fednic_line *line); /* NULL is allowed */
 
@@ -26,7 +26,7 @@ bool fednic_line_is_gone(const fednic_line *line);
 typedef void fednic_use(void *user, const fednic_frame *frame);
 size_t fednic_line_receive(fednic_line *line, fednic_use *use, void *user);
 
-/** There is room for all that the card can make of one frame. */
+/** There is room for all that the NIC can make of one frame. */
 bool fednic_line_has_room(const fednic_line *line);
 
 /** Queue a frame. kept: its bytes stay until the queue is empty; else they are copied. */

@@ -43,9 +43,9 @@ static int make_socket(int flags) {
     return socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0);
 }
 
-/* ---- The card's side ---- */
+/* ---- The NIC's side ---- */
 
-/* A card that was killed leaves its socket behind. */
+/* A NIC that was killed leaves its socket behind. */
 static fed_status clear_away(const struct sockaddr_un *at, fed_error *err) {
     const int fd = make_socket(SOCK_NONBLOCK);
     const bool answers =
@@ -209,7 +209,7 @@ static fed_status reach(int fd, const struct sockaddr_un *at, fed_error *err) {
                : fed_fail(err, FED_EIO, "%s: %s", at->sun_path, strerror(errno));
 }
 
-static fed_status listen_to_card(int fd, fednic_format format, fed_writer *text, fed_error *err) {
+static fed_status listen_to_nic(int fd, fednic_format format, fed_writer *text, fed_error *err) {
     static const char *const words[] = {"table\n", "prometheus\n"};
     char part[4096];
     const size_t before = text->len;
@@ -237,7 +237,7 @@ fed_status fednic_ask(const char *control, fednic_format format, fed_writer *tex
         return fed_fail(err, FED_EIO, "can't make a socket: %s", strerror(errno));
     }
     fed_status status = reach(fd, &at, err);
-    status = status == FED_OK ? listen_to_card(fd, format, text, err) : status;
+    status = status == FED_OK ? listen_to_nic(fd, format, text, err) : status;
     close(fd);
     return status;
 }

@@ -1,4 +1,4 @@
-/* The Unix socket from which people and Prometheus ask a running card for its report. */
+/* The Unix socket from which people and Prometheus ask a running NIC for its report. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDNIC_REPORT_SOCKET_H
 #define FEDNIC_REPORT_SOCKET_H
@@ -18,7 +18,7 @@ typedef struct fednic_reports fednic_reports;
 /** Writes the report as it is now. */
 typedef void fednic_report_now(void *user, fednic_format format, fed_writer *text);
 
-/** Errors: FED_EBUSY another card answers there; FED_EIO; FED_ENOMEM. */
+/** Errors: FED_EBUSY another NIC answers there; FED_EIO; FED_ENOMEM. */
 fed_status fednic_reports_open(const char *path, fednic_reports **reports,
                                fed_error *err) FED_CHECKED;
 void fednic_reports_close(fednic_reports *reports); /* NULL is allowed */

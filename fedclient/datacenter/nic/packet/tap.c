@@ -44,7 +44,7 @@ static fed_status attach(const char *name, int fd, fed_error *err) {
     }
 }
 
-/* The checksum, TCP's segments and the header are the card's to do. */
+/* The checksum, TCP's segments and the header are the NIC's to do. */
 static fed_status offload(const char *name, int fd, fed_error *err) {
     const unsigned long what = TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6 | TUN_F_TSO_ECN;
     int header = FEDNIC_VNET;

@@ -1,9 +1,9 @@
-/* The host's side of the card: a TAP device, whose frames may be TCP's super-segments. */
+/* The host's side of the NIC: a TAP device, whose frames may be TCP's super-segments. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDNIC_TAP_H
 #define FEDNIC_TAP_H
 
-#include "fedclient/datacenter/nic/packet/card.h"
+#include "fedclient/datacenter/nic/packet/packet_nic.h"
 
 typedef struct fednic_tap {
     int fd;    /* does not block */

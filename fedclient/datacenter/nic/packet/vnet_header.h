@@ -5,7 +5,7 @@
 
 #include <linux/virtio_net.h>
 
-#include "fedclient/datacenter/nic/packet/card.h"
+#include "fedclient/datacenter/nic/packet/packet_nic.h"
 
 enum {
     FEDNIC_VNET = sizeof(struct virtio_net_hdr),     /* 10 bytes, in the machine's order */
@@ -17,7 +17,7 @@ void fednic_vnet_read(const uint8_t *header, fednic_offload *offload);
 void fednic_vnet_write(const fednic_offload *offload, struct virtio_net_hdr *header);
 
 /**
- * A line's card takes a VLAN's tag out of a frame; put it back behind the addresses.
+ * A line's NIC takes a VLAN's tag out of a frame; put it back behind the addresses.
  *
  * frame  its data has four bytes of the caller's room before it; data, len and offload change
  */

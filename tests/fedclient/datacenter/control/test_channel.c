@@ -12,8 +12,8 @@ static const uint8_t right[FEDDC_SECRET] = {1, 2, 3}, wrong[FEDDC_SECRET] = {1, 
 
 /* Two channels with somebody between them, who may change what passes. */
 typedef struct line {
-    feddc_channel judge, member;
-    int to_judge, to_member; /* the far ends of their sockets */
+    feddc_channel detector, member;
+    int to_detector, to_member; /* the far ends of their sockets */
 } line;
 
 static void open_line(line *l, const uint8_t *member_secret) {
@@ -21,16 +21,16 @@ static void open_line(line *l, const uint8_t *member_secret) {
     int a[2], b[2];
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, a), 0);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, b), 0);
-    l->to_judge = a[1];
+    l->to_detector = a[1];
     l->to_member = b[1];
-    assert_fed_ok_err(feddc_channel_open(&l->judge, a[0], true, right, MOST, &err));
+    assert_fed_ok_err(feddc_channel_open(&l->detector, a[0], true, right, MOST, &err));
     assert_fed_ok_err(feddc_channel_open(&l->member, b[0], false, member_secret, MOST, &err));
 }
 
 static void close_line(line *l) {
-    feddc_channel_close(&l->judge);
+    feddc_channel_close(&l->detector);
     feddc_channel_close(&l->member);
-    close(l->to_judge);
+    close(l->to_detector);
     close(l->to_member);
 }
 
@@ -50,12 +50,12 @@ static void open_proven(line *l) {
     fed_error err = {0};
     open_line(l, right);
     for (int k = 0; k < 3; k++) {
-        (void)carry(l->to_judge, l->to_member, copy, sizeof copy);
+        (void)carry(l->to_detector, l->to_member, copy, sizeof copy);
         assert_fed_ok_err(feddc_channel_pump(&l->member, &err));
-        (void)carry(l->to_member, l->to_judge, copy, sizeof copy);
-        assert_fed_ok_err(feddc_channel_pump(&l->judge, &err));
+        (void)carry(l->to_member, l->to_detector, copy, sizeof copy);
+        assert_fed_ok_err(feddc_channel_pump(&l->detector, &err));
     }
-    assert_true(l->judge.proven);
+    assert_true(l->detector.proven);
     assert_true(l->member.proven);
 }
 
@@ -92,12 +92,12 @@ static void records_pass_both_ways_in_order(void) {
     open_proven(&l);
     say(&l.member, "one");
     say(&l.member, "two");
-    say(&l.judge, "three");
-    (void)carry(l.to_member, l.to_judge, copy, sizeof copy);
-    (void)carry(l.to_judge, l.to_member, copy, sizeof copy);
-    assert_takes(&l.judge, "one");
-    assert_takes(&l.judge, "two");
-    assert_takes(&l.judge, "");
+    say(&l.detector, "three");
+    (void)carry(l.to_member, l.to_detector, copy, sizeof copy);
+    (void)carry(l.to_detector, l.to_member, copy, sizeof copy);
+    assert_takes(&l.detector, "one");
+    assert_takes(&l.detector, "two");
+    assert_takes(&l.detector, "");
     assert_takes(&l.member, "three");
     close_line(&l);
 }
@@ -108,34 +108,34 @@ static void records_that_come_byte_by_byte_are_whole_at_the_end(void) {
     open_proven(&l);
     say(&l.member, "slow");
     for (int k = 0; k < 4 + 4 + FEDDC_MAC - 1; k++) {
-        assert_int_equal(carry(l.to_member, l.to_judge, copy, 1), 1);
-        assert_takes(&l.judge, "");
+        assert_int_equal(carry(l.to_member, l.to_detector, copy, 1), 1);
+        assert_takes(&l.detector, "");
     }
-    assert_int_equal(carry(l.to_member, l.to_judge, copy, 1), 1);
-    assert_takes(&l.judge, "slow");
+    assert_int_equal(carry(l.to_member, l.to_detector, copy, 1), 1);
+    assert_takes(&l.detector, "slow");
     close_line(&l);
 }
 
-static void the_judge_refuses_another_secret(void) {
+static void the_detector_refuses_another_secret(void) {
     line l;
     uint8_t copy[4096];
     fed_error err = {0};
     open_line(&l, wrong);
-    (void)carry(l.to_judge, l.to_member, copy, sizeof copy);
+    (void)carry(l.to_detector, l.to_member, copy, sizeof copy);
     assert_fed_ok_err(feddc_channel_pump(&l.member, &err));
-    (void)carry(l.to_member, l.to_judge, copy, sizeof copy);
-    assert_fed_status(feddc_channel_pump(&l.judge, &err), FED_EAUTH);
-    assert_false(l.judge.proven);
-    assert_int_equal(carry(l.to_judge, l.to_member, copy, sizeof copy), 0); /* nothing is told */
+    (void)carry(l.to_member, l.to_detector, copy, sizeof copy);
+    assert_fed_status(feddc_channel_pump(&l.detector, &err), FED_EAUTH);
+    assert_false(l.detector.proven);
+    assert_int_equal(carry(l.to_detector, l.to_member, copy, sizeof copy), 0); /* nothing is told */
     close_line(&l);
 }
 
-static void a_member_refuses_a_judge_without_the_secret(void) {
+static void a_member_refuses_a_detector_without_the_secret(void) {
     line l;
     uint8_t copy[4096];
     fed_error err = {0};
     open_line(&l, right);
-    size_t hello = carry(l.to_judge, l.to_member, copy, sizeof copy);
+    size_t hello = carry(l.to_detector, l.to_member, copy, sizeof copy);
     assert_int_equal(hello, 8 + FEDDC_KEY);
     assert_fed_ok_err(feddc_channel_pump(&l.member, &err));
     assert_int_equal(recv(l.to_member, copy, sizeof copy, 0), 2 * FEDDC_KEY);
@@ -146,14 +146,14 @@ static void a_member_refuses_a_judge_without_the_secret(void) {
     close_line(&l);
 }
 
-static void who_greets_otherwise_is_no_judge(void) {
+static void who_greets_otherwise_is_no_detector(void) {
     line l;
     fed_error err = {0};
     open_line(&l, right);
     static const char page[] = "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n";
     assert_int_equal(send(l.to_member, page, sizeof page, 0), sizeof page);
     assert_fed_status(feddc_channel_pump(&l.member, &err), FED_EFORMAT);
-    assert_fed_says(err, "no judge");
+    assert_fed_says(err, "no failure detector");
     close_line(&l);
 }
 
@@ -168,9 +168,9 @@ static void each_changed_bit_is_noticed(void) {
         say(&l.member, "hello");
         assert_int_equal(recv(l.to_member, record, sizeof record, 0), sizeof record);
         record[bit / 8] = (uint8_t)(record[bit / 8] ^ 1U << bit % 8);
-        assert_int_equal(send(l.to_judge, record, sizeof record, 0), sizeof record);
-        assert_fed_ok_err(feddc_channel_pump(&l.judge, &err));
-        (void)!feddc_channel_next(&l.judge, &body, &len, &err);
+        assert_int_equal(send(l.to_detector, record, sizeof record, 0), sizeof record);
+        assert_fed_ok_err(feddc_channel_pump(&l.detector, &err));
+        (void)!feddc_channel_next(&l.detector, &body, &len, &err);
         assert_null(body); /* refused, or waited for as a longer one */
         close_line(&l);
     }
@@ -181,10 +181,10 @@ static void a_repeated_record_is_refused(void) {
     uint8_t copy[4096];
     open_proven(&l);
     say(&l.member, "again");
-    size_t n = carry(l.to_member, l.to_judge, copy, sizeof copy);
-    assert_takes(&l.judge, "again");
-    assert_int_equal(send(l.to_judge, copy, n, 0), n);
-    assert_refuses(&l.judge, FED_EAUTH);
+    size_t n = carry(l.to_member, l.to_detector, copy, sizeof copy);
+    assert_takes(&l.detector, "again");
+    assert_int_equal(send(l.to_detector, copy, n, 0), n);
+    assert_refuses(&l.detector, FED_EAUTH);
     close_line(&l);
 }
 
@@ -202,8 +202,8 @@ static void a_record_that_is_too_long_is_refused_at_its_head(void) {
     line l;
     open_proven(&l);
     static const uint8_t head[4] = {0xff, 0xff, 0xff, 0x7f};
-    assert_int_equal(send(l.to_judge, head, sizeof head, 0), sizeof head);
-    assert_refuses(&l.judge, FED_EFORMAT);
+    assert_int_equal(send(l.to_detector, head, sizeof head, 0), sizeof head);
+    assert_refuses(&l.detector, FED_EFORMAT);
     close_line(&l);
 }
 
@@ -212,9 +212,9 @@ static void a_flood_before_the_proof_is_not_kept(void) {
     uint8_t flood[64 * 1024] = {0};
     fed_error err = {0};
     open_line(&l, right);
-    assert_true(send(l.to_judge, flood, sizeof flood, MSG_DONTWAIT) > 1000);
-    assert_fed_status(feddc_channel_pump(&l.judge, &err), FED_EAUTH);
-    assert_true(l.judge.in.len <= 2 * FEDDC_KEY);
+    assert_true(send(l.to_detector, flood, sizeof flood, MSG_DONTWAIT) > 1000);
+    assert_fed_status(feddc_channel_pump(&l.detector, &err), FED_EAUTH);
+    assert_true(l.detector.in.len <= 2 * FEDDC_KEY);
     close_line(&l);
 }
 
@@ -225,10 +225,10 @@ static void a_peer_that_does_not_read_is_given_up(void) {
     open_proven(&l);
     fed_status status = FED_OK;
     for (int k = 0; k < 4096 && status == FED_OK; k++) {
-        status = feddc_channel_send(&l.judge, block, sizeof block, &err);
+        status = feddc_channel_send(&l.detector, block, sizeof block, &err);
     }
     assert_fed_status(status, FED_ENOSPC);
-    assert_true(feddc_channel_waits(&l.judge));
+    assert_true(feddc_channel_waits(&l.detector));
     close_line(&l);
 }
 
@@ -237,7 +237,7 @@ static void both_sides_mask_alike_and_other_sessions_do_not(void) {
     uint8_t masked[FEDDC_SECRET], plain[FEDDC_SECRET], next[FEDDC_SECRET];
     open_proven(&l);
     open_proven(&other);
-    feddc_channel_mask(&l.judge, 3, right, masked);
+    feddc_channel_mask(&l.detector, 3, right, masked);
     assert_memory_not_equal(masked, right, sizeof masked);
     feddc_channel_mask(&l.member, 3, masked, plain);
     assert_memory_equal(plain, right, sizeof plain);
@@ -253,9 +253,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         fed_unit_test(records_pass_both_ways_in_order),
         fed_unit_test(records_that_come_byte_by_byte_are_whole_at_the_end),
-        fed_unit_test(the_judge_refuses_another_secret),
-        fed_unit_test(a_member_refuses_a_judge_without_the_secret),
-        fed_unit_test(who_greets_otherwise_is_no_judge),
+        fed_unit_test(the_detector_refuses_another_secret),
+        fed_unit_test(a_member_refuses_a_detector_without_the_secret),
+        fed_unit_test(who_greets_otherwise_is_no_detector),
         fed_unit_test(each_changed_bit_is_noticed),
         fed_unit_test(a_repeated_record_is_refused),
         fed_unit_test(a_record_sent_back_is_refused),

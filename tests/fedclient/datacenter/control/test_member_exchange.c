@@ -1,4 +1,5 @@
-/* A watch aborts a real exchange when its gang is over, and tells the judge what it waits for. */
+/* A watch aborts a real exchange when its worker group is over, and tells the failure detector what
+ * it waits for. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <pthread.h>
 
@@ -40,27 +41,27 @@ static void use(void *user, size_t offset, const float *sum, size_t n) {
     (void)n;
 }
 
-/* Until the judge has heard that worker 0 waits; 10 s at most. */
-static void await_waiting(feddc_judge *judge) {
+/* Until the failure detector has heard that worker 0 waits; 10 s at most. */
+static void await_waiting(feddc_detector *detector) {
     feddc_member_look look = {.bucket = UINT32_MAX};
     for (int k = 0; k < 10000 && look.bucket == UINT32_MAX; k++) {
-        assert_true(feddc_judge_member(judge, 0, &look));
+        assert_true(feddc_detector_member(detector, 0, &look));
         fed_sleep_ms(1);
     }
     assert_int_equal(look.bucket, 0);
 }
 
-static void a_take_that_waits_returns_with_the_judges_sentence(void) {
+static void a_take_that_waits_returns_with_the_detectors_sentence(void) {
     fed_error err = {0};
-    feddc_judge *judge = NULL;
+    feddc_detector *detector = NULL;
     feddc_watch *watch = NULL;
-    const feddc_gang *gang = NULL;
-    feddc_judge_options options = {.address = "127.0.0.1:0", .secret = secret, .size = 1};
-    assert_fed_ok_err(feddc_judge_open(&options, &judge, &err));
+    const feddc_worker_group *group = NULL;
+    feddc_detector_options options = {.address = "127.0.0.1:0", .secret = secret, .size = 1};
+    assert_fed_ok_err(feddc_detector_open(&options, &detector, &err));
     feddc_watch_options mine = {
-        .address = feddc_judge_address(judge), .secret = secret, .rank = UINT32_MAX};
+        .address = feddc_detector_address(detector), .secret = secret, .rank = UINT32_MAX};
     assert_fed_ok_err(feddc_watch_open(&mine, &watch, &err));
-    assert_fed_ok_err(feddc_watch_next(watch, 0, NULL, &gang, &err));
+    assert_fed_ok_err(feddc_watch_next(watch, 0, NULL, &group, &err));
 
     rank_thread second = {.hub = feddc_hub_new(2)};
     pthread_t thread;
@@ -70,9 +71,9 @@ static void a_take_that_waits_returns_with_the_judges_sentence(void) {
     feddc_watch_exchange(watch, first);
     static float grad[VALUES];
     feddc_exchange_put(first, 0, 0, grad, VALUES, false); /* the other puts nothing in */
-    await_waiting(judge);
+    await_waiting(detector);
     assert_false(feddc_watch_over(watch));
-    feddc_judge_end(judge, "the operator said so");
+    feddc_detector_end(detector, "the operator said so");
     assert_fed_status(feddc_exchange_take(first, 0, 0, VALUES, use, NULL, &err), FED_EIO);
     assert_fed_says(err, "the operator said so");
     assert_true(feddc_watch_over(watch));
@@ -82,12 +83,12 @@ static void a_take_that_waits_returns_with_the_judges_sentence(void) {
     feddc_exchange_close(second.exchange, false);
     feddc_hub_free(second.hub);
     feddc_watch_close(watch, NULL);
-    feddc_judge_close(judge);
+    feddc_detector_close(detector);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        fed_unit_test(a_take_that_waits_returns_with_the_judges_sentence),
+        fed_unit_test(a_take_that_waits_returns_with_the_detectors_sentence),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

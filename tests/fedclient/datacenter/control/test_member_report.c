@@ -6,7 +6,7 @@
 
 static void wait_is_part_of_the_step_but_no_compute_time(void) {
     feddc_report report = {0};
-    feddc_beat beat = {0};
+    feddc_heartbeat heartbeat = {0};
     int64_t now = 1000;
     for (uint32_t step = 0; step < 40; step++) {
         feddc_report_at(&report, FEDDC_FORWARD, step, now);
@@ -20,38 +20,38 @@ static void wait_is_part_of_the_step_but_no_compute_time(void) {
             now += 1000000;
         }
     }
-    feddc_report_read(&report, &beat);
-    assert_int_equal(beat.step, 39);
-    assert_int_equal(beat.phase, FEDDC_EVALUATING);
-    assert_int_equal(beat.marks, 40 * 5 + 4);
-    assert_true(beat.compute_s > 0.00499F && beat.compute_s < 0.00501F);
-    assert_true(beat.step_s > 0.00999F && beat.step_s < 0.01001F);
+    feddc_report_read(&report, &heartbeat);
+    assert_int_equal(heartbeat.step, 39);
+    assert_int_equal(heartbeat.phase, FEDDC_EVALUATING);
+    assert_int_equal(heartbeat.marks, 40 * 5 + 4);
+    assert_true(heartbeat.compute_s > 0.00499F && heartbeat.compute_s < 0.00501F);
+    assert_true(heartbeat.step_s > 0.00999F && heartbeat.step_s < 0.01001F);
 }
 
 static void nothing_is_known_before_a_step_is_over(void) {
     feddc_report report = {0};
-    feddc_beat beat = {0};
+    feddc_heartbeat heartbeat = {0};
     feddc_report_at(&report, FEDDC_STARTING, 0, 10);
     feddc_report_at(&report, FEDDC_FORWARD, 0, 5000000);
     feddc_report_at(&report, FEDDC_BACKWARD, 0, 5000100);
-    feddc_report_read(&report, &beat);
-    assert_true(beat.compute_s == 0);
-    assert_true(beat.step_s == 0);
+    feddc_report_read(&report, &heartbeat);
+    assert_true(heartbeat.compute_s == 0);
+    assert_true(heartbeat.step_s == 0);
     feddc_report_at(&report, FEDDC_FORWARD, 1, 5000200);
-    feddc_report_read(&report, &beat);
-    assert_true(beat.step_s > 0.0001F && beat.step_s < 0.0003F); /* without the start */
+    feddc_report_read(&report, &heartbeat);
+    assert_true(heartbeat.step_s > 0.0001F && heartbeat.step_s < 0.0003F); /* without the start */
 }
 
 static void the_mean_follows_a_change(void) {
     feddc_report report = {0};
-    feddc_beat beat = {0};
+    feddc_heartbeat heartbeat = {0};
     int64_t now = 1;
     for (uint32_t step = 0; step < 100; step++) {
         feddc_report_at(&report, FEDDC_FORWARD, step, now);
         now += step < 50 ? 1000 : 9000;
     }
-    feddc_report_read(&report, &beat);
-    assert_true(beat.compute_s > 0.0085F && beat.compute_s <= 0.009F);
+    feddc_report_read(&report, &heartbeat);
+    assert_true(heartbeat.compute_s > 0.0085F && heartbeat.compute_s <= 0.009F);
 }
 
 int main(void) {

@@ -1,21 +1,24 @@
-/* The records between judge and member: what is written is read, and nothing else is. */
+/* The records between failure detector and member: what is written is read, and nothing else is. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include "fedclient/datacenter/control/records.h"
 
 static const feddc_record each[] = {
-    {.kind = FEDDC_RECORD_JOIN, .join = {.wish = 3, .pid = 4711, .host = "node-b"}},
-    {.kind = FEDDC_RECORD_BEAT,
-     .beat = {1203, FEDDC_BACKWARD, 99, {1202, 5, 2}, 0.25F, 0.5F},
+    {.kind = FEDDC_RECORD_JOIN, .join = {.requested = 3, .pid = 4711, .host = "node-b"}},
+    {.kind = FEDDC_RECORD_HEARTBEAT,
+     .heartbeat = {1203, FEDDC_BACKWARD, 99, {1202, 5, 2}, 0.25F, 0.5F},
      .sent_us = 123456789},
-    {.kind = FEDDC_RECORD_MEET, .whole = 17, .address = "10.0.0.1:4000", .why = "rank 2 is gone"},
-    {.kind = FEDDC_RECORD_DIGEST, .whole = 100, .digest = UINT64_MAX - 1},
+    {.kind = FEDDC_RECORD_MEET,
+     .completed = 17,
+     .address = "10.0.0.1:4000",
+     .why = "rank 2 is gone"},
+    {.kind = FEDDC_RECORD_DIGEST, .completed = 100, .digest = UINT64_MAX - 1},
     {.kind = FEDDC_RECORD_BYE, .why = ""},
-    {.kind = FEDDC_RECORD_PONG, .sent_us = 5, .judge_us = 6},
+    {.kind = FEDDC_RECORD_PONG, .sent_us = 5, .detector_us = 6},
     {.kind = FEDDC_RECORD_ASK},
     {.kind = FEDDC_RECORD_OVER, .generation = 2, .why = "worker 1 died"},
-    {.kind = FEDDC_RECORD_GANG, .generation = 2, .rank = 1, .size = 3, .secret = {9, 8}},
+    {.kind = FEDDC_RECORD_WORKER_GROUP, .generation = 2, .rank = 1, .size = 3, .secret = {9, 8}},
     {.kind = FEDDC_RECORD_END, .left_out = true, .why = "it was stopped"},
 };
 
@@ -45,11 +48,11 @@ static void what_is_written_is_read(void) {
         assert_int_equal(bytes_of(&back, again), len);
         assert_memory_equal(again, bytes, len);
     }
-    feddc_record beat;
+    feddc_record heartbeat;
     uint8_t bytes[FEDDC_RECORD_UP];
-    assert_fed_ok(read_bytes(bytes, bytes_of(&each[1], bytes), &beat));
-    assert_int_equal(beat.beat.waits.waits_for, 2);
-    assert_true(beat.beat.step_s == 0.5F);
+    assert_fed_ok(read_bytes(bytes, bytes_of(&each[1], bytes), &heartbeat));
+    assert_int_equal(heartbeat.heartbeat.waits.waits_for, 2);
+    assert_true(heartbeat.heartbeat.step_s == 0.5F);
 }
 
 /* A member that computes on its processor says nothing: so do those of an earlier build. */
@@ -76,7 +79,7 @@ static void what_is_cut_or_longer_is_refused(void) {
             assert_fed_status(read_bytes(bytes, n, &back), FED_EFORMAT);
         }
         bytes[len] = 0;
-        fed_status longer = each[k].kind == FEDDC_RECORD_GANG ? FED_OK : FED_EFORMAT;
+        fed_status longer = each[k].kind == FEDDC_RECORD_WORKER_GROUP ? FED_OK : FED_EFORMAT;
         assert_fed_status(read_bytes(bytes, len + 1, &back), longer);
     }
 }
@@ -84,10 +87,10 @@ static void what_is_cut_or_longer_is_refused(void) {
 static void impossible_values_are_refused(void) {
     feddc_record record = each[1], back;
     uint8_t bytes[FEDDC_RECORD_UP];
-    record.beat.phase = FEDDC_PHASES;
+    record.heartbeat.phase = FEDDC_PHASES;
     assert_fed_status(read_bytes(bytes, bytes_of(&record, bytes), &back), FED_EFORMAT);
     record = each[1];
-    record.beat.step_s = -1;
+    record.heartbeat.step_s = -1;
     assert_fed_status(read_bytes(bytes, bytes_of(&record, bytes), &back), FED_EFORMAT);
     record = each[8];
     record.rank = 3; /* of three */
@@ -105,7 +108,7 @@ static void impossible_values_are_refused(void) {
 }
 
 static void the_longest_roster_fits_in_a_record(void) {
-    feddc_rank_row row = {.worker = 1, .whole = 2}, back;
+    feddc_rank_row row = {.worker = 1, .completed = 2}, back;
     memset(row.address, 'x', sizeof row.address - 1);
     fed_writer w;
     fed_writer_growing(&w);

@@ -1,267 +1,275 @@
-/* Verdicts: from what a judge has heard, and when, to who failed and the sentence that says so. */
+/* Verdicts: from what a failure detector has heard, and when, to who failed and the sentence that
+ * says so. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
 #include "fedclient/datacenter/control/verdict.h"
-#include "roll_case.h"
+#include "membership_case.h"
 
 /* Four workers at step 1203; all but `rank` wait for its bucket 5. */
-static void all_wait_for(feddc_roll *roll, uint32_t rank, feddc_phase phase, int64_t now) {
-    for (uint32_t i = 0; i < roll->members; i++) {
+static void all_wait_for(feddc_membership *membership, uint32_t rank, feddc_phase phase,
+                         int64_t now) {
+    for (uint32_t i = 0; i < membership->members; i++) {
         if (i == rank) {
-            roll_case_beat(roll, i, 1203, phase, UINT32_MAX, 0, now);
+            membership_case_heartbeat(membership, i, 1203, phase, UINT32_MAX, 0, now);
         } else {
-            roll_case_beat(roll, i, 1203, FEDDC_WAITING, 5, rank, now);
+            membership_case_heartbeat(membership, i, 1203, FEDDC_WAITING, 5, rank, now);
         }
-        roll->member[i].acks = true;
+        membership->member[i].acks = true;
     }
 }
 
 /* The only verdict is on this worker, and says so. */
-static void assert_verdict(const feddc_roll *roll, uint32_t worker, feddc_fate fate,
+static void assert_verdict(const feddc_membership *membership, uint32_t worker, feddc_fate fate,
                            const char *text) {
-    assert_int_equal(roll->verdicts, 1);
-    assert_int_equal(roll->verdict[0].worker, worker);
-    assert_int_equal(roll->verdict[0].fate, fate);
-    assert_string_equal(roll->verdict[0].text, text);
-    assert_int_equal(roll->member[worker].fate, fate);
+    assert_int_equal(membership->verdicts, 1);
+    assert_int_equal(membership->verdict[0].worker, worker);
+    assert_int_equal(membership->verdict[0].fate, fate);
+    assert_string_equal(membership->verdict[0].text, text);
+    assert_int_equal(membership->member[worker].fate, fate);
 }
 
 static void a_connection_that_ends_is_a_death(void) {
-    feddc_roll roll;
-    roll_case_begin(&roll, 4, 2, 0);
-    all_wait_for(&roll, 2, FEDDC_BACKWARD, 100);
-    feddc_roll_gone(&roll, 2, 110);
-    assert_int_equal(roll.todo, FEDDC_TELL_ASK);
-    feddc_roll_settle(&roll, 110);
-    assert_int_equal(roll.verdicts, 0); /* first the others say what they wait for */
+    feddc_membership membership;
+    membership_case_begin(&membership, 4, 2, 0);
+    all_wait_for(&membership, 2, FEDDC_BACKWARD, 100);
+    feddc_membership_gone(&membership, 2, 110);
+    assert_int_equal(membership.todo, FEDDC_SEND_ASK);
+    feddc_membership_settle(&membership, 110);
+    assert_int_equal(membership.verdicts, 0); /* first the others say what they wait for */
     for (uint32_t i = 0; i < 4; i++) {
         if (i != 2) {
-            roll_case_beat(&roll, i, 1203, FEDDC_WAITING, 5, 2, 112);
+            membership_case_heartbeat(&membership, i, 1203, FEDDC_WAITING, 5, 2, 112);
         }
     }
-    feddc_roll_settle(&roll, 112);
-    assert_verdict(&roll, 2, FEDDC_DIED,
+    feddc_membership_settle(&membership, 112);
+    assert_verdict(&membership, 2, FEDDC_DIED,
                    "worker 2 (host c, pid 4711) died at step 1203 in backward; 3 others wait for "
                    "bucket 5");
-    assert_int_equal(roll.verdict[0].left, 3);
-    feddc_roll_free(&roll);
+    assert_int_equal(membership.verdict[0].left, 3);
+    feddc_membership_free(&membership);
 }
 
 static void the_step_of_a_death_is_the_one_that_the_others_wait_in(void) {
-    feddc_roll roll;
-    roll_case_begin(&roll, 3, 2, 0);
-    roll_case_beat(&roll, 1, 70, FEDDC_FORWARD, UINT32_MAX, 0, 100);
-    feddc_roll_gone(&roll, 1, 300);
-    roll_case_beat(&roll, 0, 81, FEDDC_WAITING, 3, 1, 301);
-    feddc_roll_settle(&roll, 301);
-    assert_int_equal(roll.verdicts, 0);
-    feddc_roll_settle(&roll, 300 + FEDDC_ASK_MS); /* the third one does not answer */
-    assert_verdict(&roll, 1, FEDDC_DIED,
+    feddc_membership membership;
+    membership_case_begin(&membership, 3, 2, 0);
+    membership_case_heartbeat(&membership, 1, 70, FEDDC_FORWARD, UINT32_MAX, 0, 100);
+    feddc_membership_gone(&membership, 1, 300);
+    membership_case_heartbeat(&membership, 0, 81, FEDDC_WAITING, 3, 1, 301);
+    feddc_membership_settle(&membership, 301);
+    assert_int_equal(membership.verdicts, 0);
+    feddc_membership_settle(&membership, 300 + FEDDC_ASK_MS); /* the third one does not answer */
+    assert_verdict(&membership, 1, FEDDC_DIED,
                    "worker 1 (host b, pid 4710) died at step 81 (last heard of in forward of step "
                    "70); 1 other waits for bucket 3");
-    feddc_roll_free(&roll);
+    feddc_membership_free(&membership);
 }
 
 static void who_was_gone_first_is_named_first(void) {
-    feddc_roll roll;
-    roll_case_begin(&roll, 4, 4, 0); /* as with MPI, where the death of one ends all */
-    all_wait_for(&roll, 3, FEDDC_FORWARD, 100);
-    feddc_roll_gone(&roll, 3, 200);
+    feddc_membership membership;
+    membership_case_begin(&membership, 4, 4, 0); /* as with MPI, where the death of one ends all */
+    all_wait_for(&membership, 3, FEDDC_FORWARD, 100);
+    feddc_membership_gone(&membership, 3, 200);
     for (uint32_t i = 0; i < 3; i++) {
-        feddc_roll_gone(&roll, i, 200);
+        feddc_membership_gone(&membership, i, 200);
     }
-    feddc_roll_settle(&roll, 400);
-    assert_int_equal(roll.verdicts, 1);
-    assert_int_equal(roll.verdict[0].worker, 3);
-    assert_int_equal(roll.state, FEDDC_ENDED);
-    assert_string_equal(roll.why, roll.verdict[0].text);
-    feddc_roll_free(&roll);
+    feddc_membership_settle(&membership, 400);
+    assert_int_equal(membership.verdicts, 1);
+    assert_int_equal(membership.verdict[0].worker, 3);
+    assert_int_equal(membership.state, FEDDC_ENDED);
+    assert_string_equal(membership.why, membership.verdict[0].text);
+    feddc_membership_free(&membership);
 }
 
 static void silence_of_a_host_that_answers_is_a_stop(void) {
-    feddc_roll roll;
-    roll_case_begin(&roll, 4, 2, 0);
-    all_wait_for(&roll, 1, FEDDC_FORWARD, 0);
+    feddc_membership membership;
+    membership_case_begin(&membership, 4, 2, 0);
+    all_wait_for(&membership, 1, FEDDC_FORWARD, 0);
     int64_t now = 0;
-    roll_case_pass(&roll, 1, &now, FEDDC_SILENT_MS);
-    assert_int_equal(roll.verdicts, 0);
-    roll_case_pass(&roll, 1, &now, FEDDC_SILENT_MS + 50);
-    assert_verdict(&roll, 1, FEDDC_STOPPED,
-                   "worker 1 (host b, pid 4710) was stopped at step 1203 in forward: no beat for "
-                   "2.0 s, but its host answers; 3 others wait for bucket 5");
-    feddc_roll_free(&roll);
+    membership_case_pass(&membership, 1, &now, FEDDC_SILENT_MS);
+    assert_int_equal(membership.verdicts, 0);
+    membership_case_pass(&membership, 1, &now, FEDDC_SILENT_MS + 50);
+    assert_verdict(
+        &membership, 1, FEDDC_STOPPED,
+        "worker 1 (host b, pid 4710) was stopped at step 1203 in forward: no heartbeat for "
+        "2.0 s, but its host answers; 3 others wait for bucket 5");
+    feddc_membership_free(&membership);
 }
 
 static void silence_of_a_silent_host_is_a_cut(void) {
-    feddc_roll roll;
-    roll_case_begin(&roll, 4, 2, 0);
-    all_wait_for(&roll, 0, FEDDC_UPDATING, 0);
-    roll.member[0].acks = false;
+    feddc_membership membership;
+    membership_case_begin(&membership, 4, 2, 0);
+    all_wait_for(&membership, 0, FEDDC_UPDATING, 0);
+    membership.member[0].acks = false;
     int64_t now = 0;
-    roll_case_pass(&roll, 0, &now, FEDDC_SILENT_MS + 50);
-    assert_verdict(&roll, 0, FEDDC_CUT_OFF,
-                   "worker 0 (host a, pid 4709) was cut off at step 1203 in update: no beat for "
-                   "2.0 s, and its host does not answer; 3 others wait for bucket 5");
-    feddc_roll_free(&roll);
+    membership_case_pass(&membership, 0, &now, FEDDC_SILENT_MS + 50);
+    assert_verdict(
+        &membership, 0, FEDDC_CUT_OFF,
+        "worker 0 (host a, pid 4709) was cut off at step 1203 in update: no heartbeat for "
+        "2.0 s, and its host does not answer; 3 others wait for bucket 5");
+    feddc_membership_free(&membership);
 }
 
-static void a_judge_that_was_away_condemns_nobody(void) {
-    feddc_roll roll;
-    roll_case_begin(&roll, 3, 1, 0);
-    all_wait_for(&roll, 1, FEDDC_FORWARD, 0);
+static void a_detector_that_was_away_condemns_nobody(void) {
+    feddc_membership membership;
+    membership_case_begin(&membership, 3, 1, 0);
+    all_wait_for(&membership, 1, FEDDC_FORWARD, 0);
     int64_t now = 0;
-    roll_case_pass(&roll, FEDDC_NOBODY, &now, 1000);
-    feddc_roll_settle(&roll, 61000); /* it was stopped for a minute */
-    assert_int_equal(roll.verdicts, 0);
+    membership_case_pass(&membership, FEDDC_NOBODY, &now, 1000);
+    feddc_membership_settle(&membership, 61000); /* it was stopped for a minute */
+    assert_int_equal(membership.verdicts, 0);
     now = 61000;
-    roll_case_pass(&roll, 1, &now, 61000 + FEDDC_SILENT_MS + 100); /* and now that one is silent */
-    assert_int_equal(roll.verdicts, 1);
-    assert_int_equal(roll.verdict[0].worker, 1);
-    feddc_roll_free(&roll);
+    membership_case_pass(&membership, 1, &now,
+                         61000 + FEDDC_SILENT_MS + 100); /* and now that one is silent */
+    assert_int_equal(membership.verdicts, 1);
+    assert_int_equal(membership.verdict[0].worker, 1);
+    feddc_membership_free(&membership);
 }
 
 static void who_stands_while_all_wait_is_stuck(void) {
-    feddc_roll roll;
-    roll_case_begin(&roll, 4, 2, 0);
-    all_wait_for(&roll, 2, FEDDC_BACKWARD, 0);
+    feddc_membership membership;
+    membership_case_begin(&membership, 4, 2, 0);
+    all_wait_for(&membership, 2, FEDDC_BACKWARD, 0);
     int64_t now = 0;
-    roll_case_pass(&roll, FEDDC_NOBODY, &now, FEDDC_STUCK_MS + 50);
-    assert_int_equal(roll.verdicts, 0);
-    roll_case_pass(&roll, FEDDC_NOBODY, &now, FEDDC_STUCK_MS + 100);
-    assert_verdict(&roll, 2, FEDDC_STUCK,
-                   "worker 2 (host c, pid 4711) is stuck at step 1203 in backward: it beats, but "
-                   "has done nothing for 10.1 s; 3 others wait for bucket 5");
-    feddc_roll_free(&roll);
+    membership_case_pass(&membership, FEDDC_NOBODY, &now, FEDDC_STUCK_MS + 50);
+    assert_int_equal(membership.verdicts, 0);
+    membership_case_pass(&membership, FEDDC_NOBODY, &now, FEDDC_STUCK_MS + 100);
+    assert_verdict(
+        &membership, 2, FEDDC_STUCK,
+        "worker 2 (host c, pid 4711) is stuck at step 1203 in backward: it heartbeats, but "
+        "has done nothing for 10.1 s; 3 others wait for bucket 5");
+    feddc_membership_free(&membership);
 }
 
 static void long_steps_have_long_limits(void) {
-    feddc_roll roll;
-    roll_case_begin(&roll, 3, 2, 0);
-    all_wait_for(&roll, 2, FEDDC_BACKWARD, 0);
+    feddc_membership membership;
+    membership_case_begin(&membership, 3, 2, 0);
+    all_wait_for(&membership, 2, FEDDC_BACKWARD, 0);
     for (uint32_t i = 0; i < 3; i++) {
-        roll.member[i].beat.step_s = 4;
+        membership.member[i].heartbeat.step_s = 4;
     }
     int64_t now = 0;
-    roll_case_pass(&roll, FEDDC_NOBODY, &now, 80050);
-    assert_int_equal(roll.verdicts, 0);
-    roll_case_pass(&roll, FEDDC_NOBODY, &now, 80100);
-    assert_int_equal(roll.verdicts, 1);
-    feddc_roll_free(&roll);
+    membership_case_pass(&membership, FEDDC_NOBODY, &now, 80050);
+    assert_int_equal(membership.verdicts, 0);
+    membership_case_pass(&membership, FEDDC_NOBODY, &now, 80100);
+    assert_int_equal(membership.verdicts, 1);
+    feddc_membership_free(&membership);
 }
 
 static void who_reports_is_not_stuck(void) {
-    feddc_roll roll;
-    roll_case_begin(&roll, 3, 2, 0);
+    feddc_membership membership;
+    membership_case_begin(&membership, 3, 2, 0);
     int64_t now = 0;
     for (int k = 0; k < 30; k++) { /* an evaluation that reports its batches for 30 s */
-        all_wait_for(&roll, 0, FEDDC_EVALUATING, now);
-        roll_case_pass(&roll, FEDDC_NOBODY, &now, now + 1000);
+        all_wait_for(&membership, 0, FEDDC_EVALUATING, now);
+        membership_case_pass(&membership, FEDDC_NOBODY, &now, now + 1000);
     }
-    assert_int_equal(roll.verdicts, 0);
-    feddc_roll_free(&roll);
+    assert_int_equal(membership.verdicts, 0);
+    feddc_membership_free(&membership);
 }
 
 static void who_starts_is_not_stuck(void) {
-    feddc_roll roll;
-    roll_case_begin(&roll, 3, 2, 0);
-    all_wait_for(&roll, 0, FEDDC_STARTING, 0);
+    feddc_membership membership;
+    membership_case_begin(&membership, 3, 2, 0);
+    all_wait_for(&membership, 0, FEDDC_STARTING, 0);
     int64_t now = 0;
-    roll_case_pass(&roll, FEDDC_NOBODY, &now, 100000);
-    assert_int_equal(roll.verdicts, 0);
-    feddc_roll_free(&roll);
+    membership_case_pass(&membership, FEDDC_NOBODY, &now, 100000);
+    assert_int_equal(membership.verdicts, 0);
+    feddc_membership_free(&membership);
 }
 
 static void who_waits_itself_but_is_awaited_by_all_is_cut_off(void) {
-    feddc_roll roll;
-    roll_case_begin(&roll, 4, 2, 0);
-    all_wait_for(&roll, 3, FEDDC_WAITING, 0);
-    roll_case_beat(&roll, 3, 1203, FEDDC_WAITING, 2, 0, 0);
+    feddc_membership membership;
+    membership_case_begin(&membership, 4, 2, 0);
+    all_wait_for(&membership, 3, FEDDC_WAITING, 0);
+    membership_case_heartbeat(&membership, 3, 1203, FEDDC_WAITING, 2, 0, 0);
     int64_t now = 0;
-    roll_case_pass(&roll, FEDDC_NOBODY, &now, FEDDC_STUCK_MS + 100);
-    assert_verdict(&roll, 3, FEDDC_CUT_OFF,
+    membership_case_pass(&membership, FEDDC_NOBODY, &now, FEDDC_STUCK_MS + 100);
+    assert_verdict(&membership, 3, FEDDC_CUT_OFF,
                    "worker 3 (host d, pid 4712) was cut off at step 1203 in wait from the others: "
-                   "it beats, but nothing has moved for 10.1 s; 3 others wait for bucket 5");
-    feddc_roll_free(&roll);
+                   "it heartbeats, but nothing has moved for 10.1 s; 3 others wait for bucket 5");
+    feddc_membership_free(&membership);
 }
 
 static void two_that_wait_for_each_other_meet_again_without_a_verdict(void) {
-    feddc_roll roll;
-    roll_case_begin(&roll, 2, 1, 0);
-    roll_case_beat(&roll, 0, 9, FEDDC_WAITING, 1, 1, 0);
-    roll_case_beat(&roll, 1, 9, FEDDC_WAITING, 0, 0, 0);
+    feddc_membership membership;
+    membership_case_begin(&membership, 2, 1, 0);
+    membership_case_heartbeat(&membership, 0, 9, FEDDC_WAITING, 1, 1, 0);
+    membership_case_heartbeat(&membership, 1, 9, FEDDC_WAITING, 0, 0, 0);
     int64_t now = 0;
-    roll_case_pass(&roll, FEDDC_NOBODY, &now, FEDDC_STUCK_MS + 100);
-    assert_int_equal(roll.verdicts, 0);
-    assert_int_equal(roll.state, FEDDC_MEETING);
-    assert_int_equal(roll.todo, FEDDC_TELL_OVER);
-    assert_non_null(strstr(roll.why, "wait for each other"));
-    feddc_roll_free(&roll);
+    membership_case_pass(&membership, FEDDC_NOBODY, &now, FEDDC_STUCK_MS + 100);
+    assert_int_equal(membership.verdicts, 0);
+    assert_int_equal(membership.state, FEDDC_MEETING);
+    assert_int_equal(membership.todo, FEDDC_SEND_OVER);
+    assert_non_null(strstr(membership.why, "wait for each other"));
+    feddc_membership_free(&membership);
 }
 
 static void the_odd_digest_is_named(void) {
-    feddc_roll roll;
-    roll_case_begin(&roll, 3, 2, 0);
-    for (uint32_t whole = 10; whole < 200; whole += 10) {
+    feddc_membership membership;
+    membership_case_begin(&membership, 3, 2, 0);
+    for (uint32_t completed = 10; completed < 200; completed += 10) {
         for (uint32_t i = 0; i < 3; i++) {
-            feddc_roll_digest_is(&roll, (i + whole / 10) % 3, whole, whole, 10);
+            feddc_membership_digest_is(&membership, (i + completed / 10) % 3, completed, completed,
+                                       10);
         }
     }
-    assert_int_equal(roll.verdicts, 0);
-    feddc_roll_digest_is(&roll, 1, 210, 7, 20); /* the others have not reported yet */
-    feddc_roll_digest_is(&roll, 1, 220, 8, 20);
-    feddc_roll_digest_is(&roll, 0, 210, 6, 20);
-    assert_int_equal(roll.verdicts, 0);
-    feddc_roll_digest_is(&roll, 2, 210, 6, 20);
+    assert_int_equal(membership.verdicts, 0);
+    feddc_membership_digest_is(&membership, 1, 210, 7, 20); /* the others have not reported yet */
+    feddc_membership_digest_is(&membership, 1, 220, 8, 20);
+    feddc_membership_digest_is(&membership, 0, 210, 6, 20);
+    assert_int_equal(membership.verdicts, 0);
+    feddc_membership_digest_is(&membership, 2, 210, 6, 20);
     assert_verdict(
-        &roll, 1, FEDDC_DIVERGED,
+        &membership, 1, FEDDC_DIVERGED,
         "worker 1 (host b, pid 4710) has parameters of its own before its first step was "
         "over: "
         "their digest after 210 steps is not that of the majority");
-    feddc_roll_free(&roll);
+    feddc_membership_free(&membership);
 }
 
-static void digests_without_a_majority_end_the_gang(void) {
-    feddc_roll roll;
-    roll_case_begin(&roll, 2, 1, 0);
-    feddc_roll_digest_is(&roll, 0, 10, 1, 0);
-    feddc_roll_digest_is(&roll, 1, 10, 2, 0);
-    assert_int_equal(roll.verdicts, 0);
-    assert_int_equal(roll.state, FEDDC_ENDED);
-    assert_non_null(strstr(roll.why, "differ after 10 steps"));
-    feddc_roll_free(&roll);
+static void digests_without_a_majority_end_the_worker_group(void) {
+    feddc_membership membership;
+    membership_case_begin(&membership, 2, 1, 0);
+    feddc_membership_digest_is(&membership, 0, 10, 1, 0);
+    feddc_membership_digest_is(&membership, 1, 10, 2, 0);
+    assert_int_equal(membership.verdicts, 0);
+    assert_int_equal(membership.state, FEDDC_ENDED);
+    assert_non_null(strstr(membership.why, "differ after 10 steps"));
+    feddc_membership_free(&membership);
 }
 
 static void a_goodbye_with_a_reason_is_a_verdict(void) {
-    feddc_roll roll;
-    roll_case_begin(&roll, 3, 2, 0);
-    roll_case_beat(&roll, 1, 4, FEDDC_SAVING, UINT32_MAX, 0, 10);
-    feddc_roll_bye(&roll, 1, "disk full: /data/w", 20);
-    assert_verdict(&roll, 1, FEDDC_GAVE_UP,
+    feddc_membership membership;
+    membership_case_begin(&membership, 3, 2, 0);
+    membership_case_heartbeat(&membership, 1, 4, FEDDC_SAVING, UINT32_MAX, 0, 10);
+    feddc_membership_bye(&membership, 1, "disk full: /data/w", 20);
+    assert_verdict(&membership, 1, FEDDC_GAVE_UP,
                    "worker 1 (host b, pid 4710) gave up at step 4 in save: disk full: /data/w");
-    feddc_roll_free(&roll);
+    feddc_membership_free(&membership);
 }
 
-static float compute_of(const feddc_beat *beat) {
-    return beat->compute_s;
+static float compute_of(const feddc_heartbeat *heartbeat) {
+    return heartbeat->compute_s;
 }
 
 static void the_slowest_is_named_by_compute_time(void) {
     static const float compute[] = {0.25F, 1, 0.5F, 0.25F};
-    feddc_roll roll;
-    feddc_judge_look look;
-    roll_case_begin(&roll, 4, 2, 0);
-    feddc_roll_look(&roll, &look);
+    feddc_membership membership;
+    feddc_detector_look look;
+    membership_case_begin(&membership, 4, 2, 0);
+    feddc_membership_look(&membership, &look);
     assert_int_equal(look.slowest, FEDDC_NOBODY);
     for (uint32_t i = 0; i < 4; i++) {
-        feddc_beat beat = {.compute_s = compute[i], .step_s = 2}; /* all wait for the slowest */
-        feddc_roll_beat(&roll, i, &beat, 0);
+        feddc_heartbeat heartbeat = {.compute_s = compute[i],
+                                     .step_s = 2}; /* all wait for the slowest */
+        feddc_membership_heartbeat(&membership, i, &heartbeat, 0);
     }
-    assert_true(feddc_verdict_median(&roll, compute_of) == 0.25);
-    feddc_roll_look(&roll, &look);
+    assert_true(feddc_verdict_median(&membership, compute_of) == 0.25);
+    feddc_membership_look(&membership, &look);
     assert_int_equal(look.slowest, 1);
     assert_true(look.slowness == 4);
-    feddc_roll_free(&roll);
+    feddc_membership_free(&membership);
 }
 
 static void every_phase_has_a_name(void) {
@@ -278,7 +286,7 @@ int main(void) {
         fed_unit_test(who_was_gone_first_is_named_first),
         fed_unit_test(silence_of_a_host_that_answers_is_a_stop),
         fed_unit_test(silence_of_a_silent_host_is_a_cut),
-        fed_unit_test(a_judge_that_was_away_condemns_nobody),
+        fed_unit_test(a_detector_that_was_away_condemns_nobody),
         fed_unit_test(who_stands_while_all_wait_is_stuck),
         fed_unit_test(long_steps_have_long_limits),
         fed_unit_test(who_reports_is_not_stuck),
@@ -286,7 +294,7 @@ int main(void) {
         fed_unit_test(who_waits_itself_but_is_awaited_by_all_is_cut_off),
         fed_unit_test(two_that_wait_for_each_other_meet_again_without_a_verdict),
         fed_unit_test(the_odd_digest_is_named),
-        fed_unit_test(digests_without_a_majority_end_the_gang),
+        fed_unit_test(digests_without_a_majority_end_the_worker_group),
         fed_unit_test(a_goodbye_with_a_reason_is_a_verdict),
         fed_unit_test(the_slowest_is_named_by_compute_time),
         fed_unit_test(every_phase_has_a_name),

@@ -1,4 +1,4 @@
-/* Specs of network cards. */
+/* Specs of NICs. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/datacenter/nic/nic.h"
 
@@ -12,7 +12,7 @@ static void assert_nic(const char *spec, feddc_nic_kind kind, int e) {
     assert_int_equal(nic.e, e);
 }
 
-static void a_spec_names_the_card_and_its_bound(void) {
+static void a_spec_names_the_nic_and_its_bound(void) {
     assert_nic(NULL, FEDDC_NIC_NONE, 0);
     assert_nic("inline", FEDDC_NIC_INLINE, 10);
     assert_nic("inline:e=1", FEDDC_NIC_INLINE, 1);
@@ -20,7 +20,7 @@ static void a_spec_names_the_card_and_its_bound(void) {
     assert_nic("packet:e=15", FEDDC_NIC_PACKET, 15);
 }
 
-static void what_is_no_card_is_refused_by_its_name(void) {
+static void what_is_no_nic_is_refused_by_its_name(void) {
     static const char *const wrong[][2] = {
         {"card", "no nic \"card\""},       {"", "no nic"},
         {"inlined", "no nic \"inlined\""}, {"inline:e=0", "nic inline"},
@@ -36,8 +36,8 @@ static void what_is_no_card_is_refused_by_its_name(void) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        fed_unit_test(a_spec_names_the_card_and_its_bound),
-        fed_unit_test(what_is_no_card_is_refused_by_its_name),
+        fed_unit_test(a_spec_names_the_nic_and_its_bound),
+        fed_unit_test(what_is_no_nic_is_refused_by_its_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* The card inside the process, around a link that only notes what it is told. */
+/* The NIC inside the process, around a link that only notes what it is told. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/datacenter/nic/nic.h"
 
@@ -68,35 +68,35 @@ static const feddc_link_vtable noting = {.name = "noting",
                                          .wake = note_wake,
                                          .close = note_close};
 
-/* -- The card -- */
+/* -- The NIC -- */
 
-typedef struct card {
+typedef struct nic {
     const feddc_link_vtable *link;
     void *self;
-} card;
+} nic;
 
-static card open_card(void) {
+static nic open_nic(void) {
     fed_error err = {0};
     memset(&inner, 0, sizeof inner);
-    card c = {.link = &noting, .self = &inner};
+    nic c = {.link = &noting, .self = &inner};
     assert_fed_ok_err(feddc_nic_wrap(&c.link, &c.self, E, VALUES * sizeof(float), &err));
     return c;
 }
 
-static void send(const card *c, uint8_t flags, const void *data, size_t len, uint64_t token) {
+static void send(const nic *c, uint8_t flags, const void *data, size_t len, uint64_t token) {
     const feddc_head head = {.kind = 3, .flags = flags, .part = 2, .bucket = 9, .step = 4};
     fed_error err = {0};
     assert_fed_ok_err(c->link->send(c->self, 1, &head, data, len, token, &err));
 }
 
-static feddc_event next(const card *c) {
+static feddc_event next(const nic *c) {
     feddc_event event = {0};
     fed_error err = {0};
     assert_fed_ok_err(c->link->wait(c->self, 5, &event, &err));
     return event;
 }
 
-static void assert_sent(const card *c, uint64_t token) {
+static void assert_sent(const nic *c, uint64_t token) {
     const feddc_event event = next(c);
     assert_int_equal(event.kind, FEDDC_SENT);
     assert_int_equal(event.token, token);
@@ -110,7 +110,7 @@ static void fill(float x[VALUES]) {
 
 static void floats_leave_as_a_rounded_copy(void) {
     float x[VALUES], before[VALUES], wanted[VALUES];
-    card c = open_card();
+    nic c = open_nic();
     fill(x);
     memcpy(before, x, sizeof x);
     fedcodec_bursts_round(E, x, wanted, VALUES);
@@ -129,7 +129,7 @@ static void floats_leave_as_a_rounded_copy(void) {
 
 static void everything_else_leaves_as_it_is(void) {
     float x[VALUES];
-    card c = open_card();
+    nic c = open_nic();
     fill(x);
     send(&c, 1, x, sizeof x, 5);
     send(&c, 0, NULL, 0, 6);
@@ -151,7 +151,7 @@ static void everything_else_leaves_as_it_is(void) {
 
 static void copies_stay_until_they_are_sent_and_are_used_again(void) {
     float x[VALUES];
-    card c = open_card();
+    nic c = open_nic();
     fill(x);
     send(&c, FEDDC_FLOATS, x, sizeof x, 0);
     send(&c, FEDDC_FLOATS, x, 4, UINT32_MAX);
@@ -170,7 +170,7 @@ static void what_cannot_be_rounded_is_refused(void) {
     static const float x[VALUES + 1] = {1};
     const feddc_head head = {.flags = FEDDC_FLOATS};
     fed_error err = {0};
-    card c = open_card();
+    nic c = open_nic();
     assert_fed_status(c.link->send(c.self, 1, &head, x, sizeof x, 1, &err), FED_EINVAL);
     assert_fed_says(err, "152 bytes");
     assert_fed_status(c.link->send(c.self, 1, &head, x, 6, 1, &err), FED_EINVAL);

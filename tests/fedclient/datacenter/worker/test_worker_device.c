@@ -97,7 +97,7 @@ static void backup_workers_train_on(void) {
 }
 
 /* In two runs, and resumed from a checkpoint, to the bits of one run. */
-static void a_resumed_gang_ends_with_the_same_bits(void) {
+static void a_resumed_worker_group_ends_with_the_same_bits(void) {
     static const char *const rules[] = {"local:n=3", "cdsgd:n=2,k=3"};
     char path[300];
     for (size_t k = 0; k < 2; k++) {
@@ -139,7 +139,7 @@ int main(void) {
         fed_unit_test(each_rule_ends_with_equal_replicas),
         fed_unit_test(each_collective_and_optimizer),
         fed_unit_test(backup_workers_train_on),
-        fed_unit_test(a_resumed_gang_ends_with_the_same_bits),
+        fed_unit_test(a_resumed_worker_group_ends_with_the_same_bits),
         fed_unit_test(what_a_device_lacks_is_said_by_each_rank),
     };
     fed_test_tmpdir(directory, sizeof directory);

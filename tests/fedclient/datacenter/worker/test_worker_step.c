@@ -1,4 +1,5 @@
-/* Workers of a gang: against one process, against Algorithm 1 of CD-SGD, and against themselves. */
+/* Workers of a worker group: against one process, against Algorithm 1 of CD-SGD, and against
+ * themselves. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
@@ -59,7 +60,7 @@ static float *values_of_one(const char *model, const char *optimizer, size_t bat
 }
 
 /* Float32 sums of four batches of 8 instead of one of 32: 40 steps of momentum end within 1e-4. */
-static void a_gang_ends_where_one_process_ends(void) {
+static void a_worker_group_ends_where_one_process_ends(void) {
     size_t trained;
     (void)size_of(dense, &trained);
     float *one = values_of_one(dense, "momentum:lr=0.05", (size_t)4 * BATCH, 40);
@@ -73,17 +74,17 @@ static void a_gang_ends_where_one_process_ends(void) {
                                .workers = 4,
                                .batch = BATCH,
                                .run = {40}};
-        float *gang = worker_case_values(&c, NULL, NULL);
-        const double far = furthest(one, gang, trained);
+        float *group = worker_case_values(&c, NULL, NULL);
+        const double far = furthest(one, group, trained);
         if (far > 1e-4) {
             fail_msg("%s: %g from one process", c.collective, far);
         }
-        free(gang);
+        free(group);
     }
     free(one);
 }
 
-static void a_gang_of_one_is_one_process(void) {
+static void a_worker_group_of_one_is_one_process(void) {
     size_t trained;
     (void)size_of(dense, &trained);
     const worker_case c = {.data = &data,
@@ -94,9 +95,9 @@ static void a_gang_of_one_is_one_process(void) {
                            .batch = 32,
                            .run = {25}};
     float *one = values_of_one(dense, c.optimizer, 32, 25),
-          *gang = worker_case_values(&c, NULL, NULL);
-    assert_memory_equal(one, gang, trained * sizeof *one);
-    free(gang);
+          *group = worker_case_values(&c, NULL, NULL);
+    assert_memory_equal(one, group, trained * sizeof *one);
+    free(group);
     free(one);
 }
 
@@ -312,12 +313,12 @@ static void cdsgd_is_algorithm_1_step_by_step(void) {
                                .workers = ALGORITHM_WORKERS,
                                .batch = BATCH,
                                .run = {steps}};
-        float *gang = worker_case_values(&c, NULL, NULL);
-        const double far = furthest(gang, a.global, a.arch.trained);
+        float *group = worker_case_values(&c, NULL, NULL);
+        const double far = furthest(group, a.global, a.arch.trained);
         if (far > 1e-6) {
             fail_msg("%g from Algorithm 1 after %u steps", far, steps);
         }
-        free(gang);
+        free(group);
     }
     algorithm_close(&a);
 }
@@ -337,14 +338,14 @@ static void statistics_become_the_mean_of_all_ranks(void) {
                            .batch = BATCH,
                            .run = {30, 30}};
     fedtrain_score score;
-    float *gang = worker_case_values(&c, &score, NULL); /* which are equal, statistics and all */
+    float *group = worker_case_values(&c, &score, NULL); /* which are equal, statistics and all */
     double sum = 0;
     for (size_t i = trained; i < size; i++) {
-        sum += fabs((double)gang[i]);
+        sum += fabs((double)group[i]);
     }
     assert_true(sum > 0);
     assert_true(score.correct > TEST * 7 / 10);
-    free(gang);
+    free(group);
 }
 
 /* ---- Checkpoints ---- */
@@ -358,7 +359,7 @@ static void remove_files(const char *path) {
     }
 }
 
-static void a_resumed_gang_leaves_the_same_bits(void) {
+static void a_resumed_worker_group_leaves_the_same_bits(void) {
     char path[300];
     snprintf(path, sizeof path, "%s/checkpoint", fed_test_dir);
     for (size_t k = 0; k < RULES; k += FED_TEST_TRIES(1, 3)) {
@@ -422,7 +423,7 @@ static void a_checkpoint_of_something_else_is_refused(void) {
     assert_fed_ok_err(fed_checkpoint_save(path, &arch.layout, values, NULL, &err));
     worker_case_run(&c, members);
     assert_fed_status(members[0].status, FED_EFORMAT);
-    assert_fed_says(members[0].err, "no checkpoint of a gang");
+    assert_fed_says(members[0].err, "no checkpoint of a worker group");
     worker_case_free(members);
     free(values);
     fed_arch_free(&arch);
@@ -466,14 +467,14 @@ static int tear_down(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        fed_unit_test(a_gang_of_one_is_one_process),
-        fed_unit_test(a_gang_ends_where_one_process_ends),
+        fed_unit_test(a_worker_group_of_one_is_one_process),
+        fed_unit_test(a_worker_group_ends_where_one_process_ends),
         fed_unit_test(each_rule_learns_and_keeps_replicas_equal),
         fed_unit_test(backup_workers_are_not_waited_for),
         fed_unit_test(pauses_change_no_bit),
         fed_unit_test(cdsgd_is_algorithm_1_step_by_step),
         fed_unit_test(statistics_become_the_mean_of_all_ranks),
-        fed_unit_test(a_resumed_gang_leaves_the_same_bits),
+        fed_unit_test(a_resumed_worker_group_leaves_the_same_bits),
         fed_unit_test(another_number_of_workers_drops_residuals_and_says_so),
         fed_unit_test(a_checkpoint_of_something_else_is_refused),
         fed_unit_test(an_unfit_optimizer_is_refused),

@@ -37,19 +37,19 @@ static void drop(fedserver_update *update) {
 }
 
 static fed_status add(fedserver_sum *sum, const fedserver_update *update,
-                      const fedserver_claim *claim, fed_error *err) {
+                      const fedserver_contribution *contribution, fed_error *err) {
     (void)update;
     FED_TRY(fedserver_sum_reserve(sum, err));
-    fedserver_sum_note(sum, claim);
+    fedserver_sum_note(sum, contribution);
     return FED_OK;
 }
 
-static fed_status combine(fedserver_rounds *rounds, fedserver_training *t, fedserver_shares *shares,
-                          float *change, fed_error *err) {
+static fed_status combine(fedserver_rounds *rounds, fedserver_training *t,
+                          fedserver_weights *weights, float *change, fed_error *err) {
     bool refold = false;
     (void)rounds;
     memset(change, 0, t->sum.size * sizeof *change);
-    return fedserver_sum_settle(&t->sum, t->task.device_share, shares, &refold, err);
+    return fedserver_sum_settle(&t->sum, t->task.device_share, weights, &refold, err);
 }
 
 const fedserver_intake fedserver_intake_masked = {

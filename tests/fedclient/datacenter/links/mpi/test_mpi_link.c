@@ -32,18 +32,18 @@ static bool open_link(feddc_place *place, void **self, fed_error *err) {
 static bool play_cases(void) {
     const link_case *one;
     for (size_t k = 0; (one = link_case_at(k)) != NULL; k++) {
-        link_seat seat = {.link = mpi, .place = {.patience_ms = 20000}};
+        link_entry entry = {.link = mpi, .place = {.patience_ms = 20000}};
         fed_error err = {0};
-        if (mpi->find(&seat.place, &err) != FED_OK) {
+        if (mpi->find(&entry.place, &err) != FED_OK) {
             return complain("find", &err);
         }
-        if (one->abrupt && seat.place.size < 2) {
+        if (one->abrupt && entry.place.size < 2) {
             continue;
         }
-        link_case_run(one, &seat);
-        if (seat.fault[0] != 0) {
-            fprintf(stderr, "\"%s\": rank %u of %u: %s\n", one->name, seat.place.rank,
-                    seat.place.size, seat.fault);
+        link_case_run(one, &entry);
+        if (entry.fault[0] != 0) {
+            fprintf(stderr, "\"%s\": rank %u of %u: %s\n", one->name, entry.place.rank,
+                    entry.place.size, entry.fault);
             return false;
         }
     }

@@ -14,8 +14,8 @@
 #include "fed/clock.h"
 #include "fedclient/datacenter/links/tcp/tcp_link.h"
 #include "fedclient/datacenter/links/tcp/tcp_socket.h"
-#include "fedclient/datacenter/nic/packet/card.h"
-#include "link_gang.h"
+#include "fedclient/datacenter/nic/packet/packet_nic.h"
+#include "link_group.h"
 
 enum { MIB = 1 << 20, SOON_MS = 400, LONG_MS = 20000, MOST_MS = 30000 };
 
@@ -54,17 +54,17 @@ static void assert_opened(opener *o) {
     }
 }
 
-/* Both ranks of a gang: zero waits already, and one comes. */
-static void meet(const link_gang *gang, opener *zero, opener *one) {
-    start(one, &gang->place[1]);
+/* Both ranks of a worker group: zero waits already, and one comes. */
+static void meet(const link_group *group, opener *zero, opener *one) {
+    start(one, &group->place[1]);
     assert_opened(zero);
     assert_opened(one);
 }
 
-static void close_both(link_gang *gang, opener *zero, opener *one) {
+static void close_both(link_group *group, opener *zero, opener *one) {
     tcp->close(zero->self, false);
     tcp->close(one->self, false);
-    link_gang_close(gang);
+    link_group_close(group);
 }
 
 static int dial(const char *address) {
@@ -86,55 +86,56 @@ static void hear(int fd, void *dst, size_t len) {
     assert_int_equal(recv(fd, dst, len, MSG_WAITALL), (ssize_t)len);
 }
 
-/* A gang of rank 0, which is the link, and rank 1, which is the test and made of two sockets. */
-typedef struct half_gang {
-    link_gang gang;
+/* A worker group of rank 0, which is the link, and rank 1, which is the test and made of two
+ * sockets. */
+typedef struct half_worker_group {
+    link_group group;
     opener zero;
     int heads, floats;
     uint8_t challenge[TCP_NONCE], hello[TCP_HELLO];
-} half_gang;
+} half_worker_group;
 
-static void start_zero(half_gang *g, bool mark) {
-    link_gang_open(&g->gang, tcp, 2);
-    g->gang.place[0].mark = mark;
-    start(&g->zero, &g->gang.place[0]);
+static void start_zero(half_worker_group *g, bool mark) {
+    link_group_open(&g->group, tcp, 2);
+    g->group.place[0].mark = mark;
+    start(&g->zero, &g->group.place[0]);
 }
 
-static void greet(half_gang *g) {
+static void greet(half_worker_group *g) {
     uint8_t welcome[TCP_WELCOME];
     tcp_hello me = {.from = 1, .to = 0, .size = 2, .order = feddc_tcp_order()};
-    g->heads = dial(g->gang.address[0]);
+    g->heads = dial(g->group.address[0]);
     say(g->heads, feddc_tcp_knock, TCP_KNOCK);
     hear(g->heads, g->challenge, TCP_NONCE);
-    feddc_tcp_hello_write(&me, g->gang.secret, g->challenge, g->hello);
+    feddc_tcp_hello_write(&me, g->group.secret, g->challenge, g->hello);
     say(g->heads, g->hello, TCP_HELLO);
     hear(g->heads, welcome, TCP_WELCOME);
-    assert_fed_ok(feddc_tcp_welcome_read(welcome, g->gang.secret, g->challenge, g->hello, &me));
+    assert_fed_ok(feddc_tcp_welcome_read(welcome, g->group.secret, g->challenge, g->hello, &me));
     assert_int_equal(me.to, TCP_WELCOME_HERE);
 }
 
-static void open_marked(half_gang *g, bool mark) {
+static void open_marked(half_worker_group *g, bool mark) {
     uint8_t ticket[TCP_TICKET], ready[TCP_RECORD];
     start_zero(g, mark);
-    close(g->gang.place[1].listener);
+    close(g->group.place[1].listener);
     greet(g);
-    g->floats = dial(g->gang.address[0]);
-    feddc_tcp_ticket(g->gang.secret, g->challenge, g->hello, ticket);
+    g->floats = dial(g->group.address[0]);
+    feddc_tcp_ticket(g->group.secret, g->challenge, g->hello, ticket);
     say(g->floats, ticket, TCP_TICKET);
     hear(g->heads, ready, TCP_RECORD);
     assert_int_equal(ready[0], TCP_READY);
     assert_opened(&g->zero);
 }
 
-static void open_half(half_gang *g) {
+static void open_half(half_worker_group *g) {
     open_marked(g, false);
 }
 
-static void close_half(half_gang *g) {
+static void close_half(half_worker_group *g) {
     tcp->close(g->zero.self, false);
     close(g->heads);
     close(g->floats);
-    link_gang_close(&g->gang);
+    link_group_close(&g->group);
 }
 
 static void say_record(int fd, uint8_t type, uint32_t len) {
@@ -175,15 +176,15 @@ static void assert_talk(opener *a, opener *b) {
 /* -- Impostors -- */
 
 /* Open both. On a busy machine they may miss each other; then they get twice the time. */
-static void open_refused(link_gang *gang, opener *zero, opener *one) {
-    const int zero_listener = gang->place[0].listener, one_listener = gang->place[1].listener;
+static void open_refused(link_group *group, opener *zero, opener *one) {
+    const int zero_listener = group->place[0].listener, one_listener = group->place[1].listener;
     uint32_t patience_ms = SOON_MS;
     do {
-        gang->place[0].listener = fcntl(zero_listener, F_DUPFD_CLOEXEC, 0);
-        gang->place[1].listener = fcntl(one_listener, F_DUPFD_CLOEXEC, 0);
-        gang->place[0].patience_ms = gang->place[1].patience_ms = patience_ms;
-        start(zero, &gang->place[0]);
-        start(one, &gang->place[1]);
+        group->place[0].listener = fcntl(zero_listener, F_DUPFD_CLOEXEC, 0);
+        group->place[1].listener = fcntl(one_listener, F_DUPFD_CLOEXEC, 0);
+        group->place[0].patience_ms = group->place[1].patience_ms = patience_ms;
+        start(zero, &group->place[0]);
+        start(one, &group->place[1]);
         finish(zero);
         finish(one);
         patience_ms *= 2;
@@ -193,39 +194,39 @@ static void open_refused(link_gang *gang, opener *zero, opener *one) {
 }
 
 /* Rank 1's place differs in something: neither opens, and both say why. */
-static void assert_refused(link_gang *gang, const char *words) {
+static void assert_refused(link_group *group, const char *words) {
     opener zero, one;
-    open_refused(gang, &zero, &one);
+    open_refused(group, &zero, &one);
     assert_fed_status(zero.status, FED_EAUTH);
     assert_fed_status(one.status, FED_EAUTH);
     assert_fed_says(zero.err, "rank 1 at 127.0.0.1:");
     assert_fed_says(one.err, "rank 0 at 127.0.0.1:");
     assert_fed_says(zero.err, words);
     assert_fed_says(one.err, words);
-    link_gang_close(gang);
+    link_group_close(group);
 }
 
 static void another_secret_does_not_meet(void) {
     static const uint8_t wrong[FEDDC_SECRET] = {9};
-    link_gang gang;
-    link_gang_open(&gang, tcp, 2);
-    gang.place[1].secret = wrong;
-    assert_refused(&gang, "secret");
+    link_group group;
+    link_group_open(&group, tcp, 2);
+    group.place[1].secret = wrong;
+    assert_refused(&group, "secret");
 }
 
 static void another_generation_does_not_meet(void) {
-    link_gang gang;
-    link_gang_open(&gang, tcp, 2);
-    gang.place[1].generation = 1;
-    assert_refused(&gang, "another generation");
+    link_group group;
+    link_group_open(&group, tcp, 2);
+    group.place[1].generation = 1;
+    assert_refused(&group, "another generation");
 }
 
 static void another_size_does_not_meet(void) {
-    link_gang gang;
-    link_gang_open(&gang, tcp, 2);
-    gang.addresses[2] = "127.0.0.1:1";
-    gang.place[1].size = 3;
-    assert_refused(&gang, "another size");
+    link_group group;
+    link_group_open(&group, tcp, 2);
+    group.addresses[2] = "127.0.0.1:1";
+    group.place[1].size = 3;
+    assert_refused(&group, "another size");
 }
 
 /* Its own address is taken: it listens on none. On a busy machine it gets more time. */
@@ -241,19 +242,19 @@ static void come_again(opener *again, feddc_place place) {
 }
 
 static void a_second_process_of_one_rank_stays_outside(void) {
-    link_gang gang;
+    link_group group;
     opener rank[3], again;
-    link_gang_open(&gang, tcp, 3);
-    start(&rank[0], &gang.place[0]);
-    start(&rank[1], &gang.place[1]);
-    while (link_gang_connections(gang.address[0]) <
+    link_group_open(&group, tcp, 3);
+    start(&rank[0], &group.place[0]);
+    start(&rank[1], &group.place[1]);
+    while (link_group_connections(group.address[0]) <
            2) { /* it dials the second one from its place */
         fed_sleep_ms(1);
     }
-    come_again(&again, gang.place[1]);
+    come_again(&again, group.place[1]);
     assert_fed_status(again.status, FED_EAUTH);
     assert_fed_says(again.err, "another process has come as this rank");
-    start(&rank[2], &gang.place[2]);
+    start(&rank[2], &group.place[2]);
     for (size_t r = 0; r < 3; r++) {
         assert_opened(&rank[r]);
     }
@@ -261,25 +262,25 @@ static void a_second_process_of_one_rank_stays_outside(void) {
     for (size_t r = 0; r < 3; r++) {
         tcp->close(rank[r].self, false);
     }
-    link_gang_close(&gang);
+    link_group_close(&group);
 }
 
 static void a_stranger_at_a_ranks_address_is_not_taken_for_it(void) {
-    link_gang gang;
+    link_group group;
     opener one;
     uint8_t noise[2000];
     memset(noise, 0x41, sizeof noise);
-    link_gang_open(&gang, tcp, 2);
-    gang.place[1].patience_ms = SOON_MS;
-    start(&one, &gang.place[1]);
-    int fd = accept(gang.place[0].listener, NULL, NULL);
+    link_group_open(&group, tcp, 2);
+    group.place[1].patience_ms = SOON_MS;
+    start(&one, &group.place[1]);
+    int fd = accept(group.place[0].listener, NULL, NULL);
     say(fd, noise, sizeof noise);
     finish(&one);
     assert_int_not_equal(one.status, FED_OK);
     assert_fed_says(one.err, "rank 0 at 127.0.0.1:");
     close(fd);
-    close(gang.place[0].listener);
-    link_gang_close(&gang);
+    close(group.place[0].listener);
+    link_group_close(&group);
 }
 
 /* -- Strangers -- */
@@ -328,59 +329,59 @@ static void assert_learned_nothing(int fd, const uint8_t secret[FEDDC_SECRET]) {
 }
 
 static void a_crowd_of_strangers_changes_nothing(void) {
-    link_gang gang;
+    link_group group;
     opener zero, one;
     int fd[STRANGERS];
-    link_gang_open(&gang, tcp, 2);
-    assert_int_equal(listen(gang.place[0].listener, 1024), 0);
-    start(&zero, &gang.place[0]);
+    link_group_open(&group, tcp, 2);
+    assert_int_equal(listen(group.place[0].listener, 1024), 0);
+    start(&zero, &group.place[0]);
     for (size_t k = 0; k < STRANGERS; k++) {
-        fd[k] = stranger(gang.address[0], k);
+        fd[k] = stranger(group.address[0], k);
     }
-    meet(&gang, &zero, &one);
+    meet(&group, &zero, &one);
     assert_talk(&zero, &one);
     assert_talk(&one, &zero);
     for (size_t k = 0; k < STRANGERS; k++) {
-        assert_learned_nothing(fd[k], gang.secret);
+        assert_learned_nothing(fd[k], group.secret);
         close(fd[k]);
     }
-    close_both(&gang, &zero, &one);
+    close_both(&group, &zero, &one);
 }
 
 static void two_challenges_differ(void) {
-    link_gang gang;
+    link_group group;
     opener zero, one;
     uint8_t challenge[2][TCP_NONCE];
-    link_gang_open(&gang, tcp, 2);
-    start(&zero, &gang.place[0]);
+    link_group_open(&group, tcp, 2);
+    start(&zero, &group.place[0]);
     for (size_t k = 0; k < 2; k++) {
-        int fd = dial(gang.address[0]);
+        int fd = dial(group.address[0]);
         say(fd, feddc_tcp_knock, TCP_KNOCK);
         hear(fd, challenge[k], TCP_NONCE);
         close(fd);
     }
     assert_memory_not_equal(challenge[0], challenge[1], TCP_NONCE);
-    meet(&gang, &zero, &one);
-    close_both(&gang, &zero, &one);
+    meet(&group, &zero, &one);
+    close_both(&group, &zero, &one);
 }
 
 /* A rank's process dies while the others still meet, and is started again. */
 static void a_rank_may_come_again_while_others_wait(void) {
-    half_gang g;
+    half_worker_group g;
     opener one;
     start_zero(&g, false);
     greet(&g);
     close(g.heads);
-    meet(&g.gang, &g.zero, &one);
+    meet(&g.group, &g.zero, &one);
     assert_talk(&g.zero, &one);
-    close_both(&g.gang, &g.zero, &one);
+    close_both(&g.group, &g.zero, &one);
 }
 
 /* -- Peers that break off, or talk nonsense -- */
 
 static void only_who_says_goodbye_leaves_orderly(void) {
     for (int goodbye = 0; goodbye < 2; goodbye++) {
-        half_gang g;
+        half_worker_group g;
         open_half(&g);
         say_record(g.heads, TCP_INLINE, 3);
         say(g.heads, "abc", 3);
@@ -400,7 +401,7 @@ static void only_who_says_goodbye_leaves_orderly(void) {
 static void half_a_message_does_not_arrive(void) {
     static const uint8_t part[5000] = {0};
     for (int apart = 0; apart < 2; apart++) {
-        half_gang g;
+        half_worker_group g;
         open_half(&g);
         say_record(g.heads, apart != 0 ? TCP_FLOATS : TCP_INLINE, 2 * sizeof part);
         say(apart != 0 ? g.floats : g.heads, part, sizeof part);
@@ -418,7 +419,7 @@ static void nonsense_ends_a_peer(void) {
                {TCP_FLOATS, 6}, {TCP_READY, 0},  {TCP_INLINE, UINT32_MAX},
                {TCP_FLOATS, 0}, {TCP_GOODBYE, 4}};
     for (size_t k = 0; k < sizeof bad / sizeof bad[0]; k++) {
-        half_gang g;
+        half_worker_group g;
         open_half(&g);
         say_record(g.heads, bad[k].type, bad[k].len);
         assert_gone(&g.zero, 1, false);
@@ -427,7 +428,7 @@ static void nonsense_ends_a_peer(void) {
 }
 
 static void a_message_may_come_byte_by_byte(void) {
-    half_gang g;
+    half_worker_group g;
     feddc_event event;
     fed_error err = {0};
     const tcp_record record = {.type = TCP_INLINE, .len = 9};
@@ -449,7 +450,7 @@ static void a_message_may_come_byte_by_byte(void) {
 
 static void floats_have_a_connection_of_their_own(void) {
     enum { N = 3000 };
-    half_gang g;
+    half_worker_group g;
     float values[N], got[N];
     uint8_t bytes[TCP_RECORD], text[10];
     tcp_record record;
@@ -476,7 +477,7 @@ static void floats_have_a_connection_of_their_own(void) {
 
 static void a_head_waits_for_the_floats_before_it(void) {
     enum { N = 2000 };
-    half_gang g;
+    half_worker_group g;
     feddc_event event;
     fed_error err = {0};
     float values[N] = {0};
@@ -534,7 +535,7 @@ static void *pour(void *arg) {
 
 /* Both send all before they read. small: bytes of the kernel's buffers; 0: as they are. */
 static void assert_floods_pass(int small) {
-    link_gang gang;
+    link_group group;
     opener zero, one;
     uint8_t *data = malloc(PIECE);
     pthread_t thread;
@@ -542,14 +543,14 @@ static void assert_floods_pass(int small) {
     for (size_t i = 0; i < PIECE; i++) {
         data[i] = (uint8_t)(i * 31 + (i >> 9));
     }
-    link_gang_open(&gang, tcp, 2);
+    link_group_open(&group, tcp, 2);
     if (small != 0) { /* accepted sockets inherit them */
-        const int fd = gang.place[0].listener;
+        const int fd = group.place[0].listener;
         assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof small), 0);
         assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof small), 0);
     }
-    start(&zero, &gang.place[0]);
-    meet(&gang, &zero, &one);
+    start(&zero, &group.place[0]);
+    meet(&group, &zero, &one);
     flood there = {.o = &zero, .data = data, .to = 1, .sleepy = true};
     flood back = {.o = &one, .data = data, .to = 0};
     assert_int_equal(pthread_create(&thread, NULL, pour, &there), 0);
@@ -557,7 +558,7 @@ static void assert_floods_pass(int small) {
     pthread_join(thread, NULL);
     assert_false(there.wrong);
     assert_false(back.wrong);
-    close_both(&gang, &zero, &one);
+    close_both(&group, &zero, &one);
     free(data);
 }
 
@@ -571,7 +572,7 @@ static void floods_pass_through_tiny_buffers(void) {
 
 /* Buffers are used again: the same ones hold the messages of the second round. */
 static void rooms_for_messages_are_used_again(void) {
-    half_gang g;
+    half_worker_group g;
     static uint8_t data[20000];
     const void *first = NULL;
     open_half(&g);
@@ -587,7 +588,7 @@ static void rooms_for_messages_are_used_again(void) {
     close_half(&g);
 }
 
-/* -- Marks for network cards -- */
+/* -- Marks for NICs -- */
 
 /* The type of service of what a rank sends to its peer. */
 static int mark_of(const opener *o, uint32_t peer, unsigned stream) {
@@ -600,12 +601,12 @@ static int mark_of(const opener *o, uint32_t peer, unsigned stream) {
 }
 
 static void assert_marks(bool mark) {
-    link_gang gang;
+    link_group group;
     opener rank[2];
-    link_gang_open(&gang, tcp, 2);
+    link_group_open(&group, tcp, 2);
     for (uint32_t r = 0; r < 2; r++) {
-        gang.place[r].mark = mark;
-        start(&rank[r], &gang.place[r]);
+        group.place[r].mark = mark;
+        start(&rank[r], &group.place[r]);
     }
     for (uint32_t r = 0; r < 2; r++) {
         assert_opened(&rank[r]);
@@ -614,15 +615,15 @@ static void assert_marks(bool mark) {
         assert_int_equal(mark_of(&rank[r], 1 - r, TCP_HEADS_STREAM), 0);
         assert_int_equal(mark_of(&rank[r], 1 - r, TCP_FLOATS_STREAM), mark ? FEDNIC_MARKED : 0);
     }
-    close_both(&gang, &rank[0], &rank[1]);
+    close_both(&group, &rank[0], &rank[1]);
 }
 
-static void only_floats_of_a_gang_with_cards_are_marked(void) {
+static void only_floats_of_a_worker_group_with_nics_are_marked(void) {
     assert_marks(true);
     assert_marks(false);
 }
 
-/* The whole socket of an IPv6 gang is marked: it may carry IPv4. */
+/* The whole socket of an IPv6 worker group is marked: it may carry IPv4. */
 static void sockets_of_ipv6_are_marked(void) {
     int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0), service = -1;
     socklen_t len = sizeof service;
@@ -646,11 +647,11 @@ static uint8_t next_record_type(int heads) {
     return record[0];
 }
 
-/* With cards each FEDDC_FLOATS message goes apart, however small; nothing else does. */
-static void with_cards_all_floats_go_apart(void) {
+/* With NICs each FEDDC_FLOATS message goes apart, however small; nothing else does. */
+static void with_nics_all_floats_go_apart(void) {
     static const float x[2] = {1.5f, 2.5f};
     const feddc_head floats = {.flags = FEDDC_FLOATS}, other = {.kind = 2};
-    half_gang g;
+    half_worker_group g;
     float got[2];
     fed_error err = {0};
     open_marked(&g, true);
@@ -706,7 +707,7 @@ static void what_is_wrong_with_a_place_is_said(void) {
 }
 
 static void a_message_has_a_limit_and_a_receiver(void) {
-    half_gang g;
+    half_worker_group g;
     fed_error err = {0};
     const feddc_head head = {0};
     open_half(&g);
@@ -737,9 +738,9 @@ int main(void) {
         fed_unit_test(floods_in_both_directions_pass),
         fed_unit_test(floods_pass_through_tiny_buffers),
         fed_unit_test(rooms_for_messages_are_used_again),
-        fed_unit_test(only_floats_of_a_gang_with_cards_are_marked),
+        fed_unit_test(only_floats_of_a_worker_group_with_nics_are_marked),
         fed_unit_test(sockets_of_ipv6_are_marked),
-        fed_unit_test(with_cards_all_floats_go_apart),
+        fed_unit_test(with_nics_all_floats_go_apart),
         fed_unit_test(what_is_wrong_with_a_place_is_said),
         fed_unit_test(a_message_has_a_limit_and_a_receiver),
     };

@@ -49,7 +49,7 @@ static void a_welcome_answers_one_hello(void) {
 
 static void assert_verdict(tcp_hello hello, tcp_verdict wanted) {
     const tcp_hello me = who(1, 0);
-    assert_int_equal(feddc_tcp_judge(&me, &hello), wanted);
+    assert_int_equal(feddc_tcp_detector(&me, &hello), wanted);
     assert_non_null(feddc_tcp_verdict_text(wanted));
 }
 
@@ -72,7 +72,7 @@ static void whoever_does_not_belong_here_is_told_why(void) {
     assert_non_null(feddc_tcp_verdict_text(UINT32_MAX));
 }
 
-static void a_ticket_is_floats_that_pass_a_card_that_rounds(void) {
+static void a_ticket_is_floats_that_pass_a_nic_that_rounds(void) {
     tcp_hello hello = who(3, 1);
     uint8_t asked[TCP_HELLO], ticket[TCP_TICKET], second[TCP_TICKET];
     feddc_tcp_hello_write(&hello, secret, challenge, asked);
@@ -133,7 +133,7 @@ int main(void) {
         fed_unit_test(a_hello_is_read_with_the_same_secret_and_challenge_only),
         fed_unit_test(a_welcome_answers_one_hello),
         fed_unit_test(whoever_does_not_belong_here_is_told_why),
-        fed_unit_test(a_ticket_is_floats_that_pass_a_card_that_rounds),
+        fed_unit_test(a_ticket_is_floats_that_pass_a_nic_that_rounds),
         fed_unit_test(a_record_is_read_as_it_was_written),
         fed_unit_test(what_no_rank_writes_is_no_record),
     };

@@ -1,13 +1,13 @@
-/* How two cards agree: which SYNs get the option, and which connections are agreed then. */
+/* How two NICs agree: which SYNs get the option, and which connections are agreed then. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "card_frames.h"
 #include "fed_test.h"
 #include "fedclient/datacenter/nic/packet/agreement.h"
+#include "nic_frames.h"
 
 enum { MTU = 1500, MARKED = 0x28, ISN = 1000, PEER_ISN = 77 };
 
 static uint8_t memory[FRAME_ROOM], room[FRAME_ROOM];
-static const uint8_t card_option[] = {253, 4, 0xfe, 0xd1};
+static const uint8_t nic_option[] = {253, 4, 0xfe, 0xd1};
 static fednic_flows *flows;
 
 static int setup(void **state) {
@@ -22,24 +22,24 @@ static int teardown(void **state) {
     return 0;
 }
 
-static fednic_segment segment_of(const card_shape *shape, size_t len) {
+static fednic_segment segment_of(const nic_shape *shape, size_t len) {
     static const uint8_t data[2000];
-    fednic_frame frame = card_frame(shape, data, len, memory);
+    fednic_frame frame = nic_frame(shape, data, len, memory);
     fednic_segment s;
     assert_true(fednic_segment_find(frame.data, frame.len, &s));
     return s;
 }
 
-static bool host_sends(card_shape shape, size_t len) {
+static bool host_sends(nic_shape shape, size_t len) {
     fednic_segment s = segment_of(&shape, len);
     return fednic_agree_host(flows, memory, &s, MTU, 0);
 }
 
 /* backwards: the peer's addresses come first. */
-static void wire_brings(card_shape shape, bool option) {
+static void wire_brings(nic_shape shape, bool option) {
     shape.backwards = true;
     if (option) {
-        shape.options = card_option;
+        shape.options = nic_option;
         shape.option_words = 1;
     }
     fednic_segment s = segment_of(&shape, 0);
@@ -47,7 +47,7 @@ static void wire_brings(card_shape shape, bool option) {
 }
 
 static const fednic_flow *flow_now(void) {
-    fednic_segment s = segment_of(&(card_shape){.family = 4}, 0);
+    fednic_segment s = segment_of(&(nic_shape){.family = 4}, 0);
     fednic_flow_key key = fednic_flow_key_of(memory, &s, FEDNIC_HOST);
     return fednic_flows_find(flows, &key);
 }
@@ -57,11 +57,11 @@ static bool agreed(void) {
     return flow != NULL && flow->agreed && flow->own_known && flow->own_isn == ISN;
 }
 
-static const card_shape syn = {.family = 4, .tos = MARKED, .flags = SEG_SYN, .seq = ISN};
-static const card_shape syn_ack = {
+static const nic_shape syn = {.family = 4, .tos = MARKED, .flags = SEG_SYN, .seq = ISN};
+static const nic_shape syn_ack = {
     .family = 4, .flags = SEG_SYN | SEG_ACK, .seq = ISN, .ack = PEER_ISN + 1};
-static const card_shape peer_syn = {.family = 4, .tos = MARKED, .flags = SEG_SYN, .seq = PEER_ISN};
-static const card_shape peer_syn_ack = {
+static const nic_shape peer_syn = {.family = 4, .tos = MARKED, .flags = SEG_SYN, .seq = PEER_ISN};
+static const nic_shape peer_syn_ack = {
     .family = 4, .flags = SEG_SYN | SEG_ACK, .seq = PEER_ISN, .ack = ISN + 1};
 
 static void the_host_opens(void) {
@@ -94,7 +94,7 @@ static void without_the_option_nothing_is_agreed(void) {
     assert_true(host_sends(syn, 0));
     wire_brings(peer_syn_ack, false);
     assert_false(agreed());
-    card_shape other = peer_syn_ack; /* the answer to another SYN */
+    nic_shape other = peer_syn_ack; /* the answer to another SYN */
     other.ack = ISN;
     wire_brings(other, true);
     assert_false(agreed());
@@ -103,14 +103,14 @@ static void without_the_option_nothing_is_agreed(void) {
 static void a_syn_that_may_not_be_changed_stays(void) {
     static const uint8_t md5[] = {19, 18, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1};
     static const uint8_t nops[40] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, broken[] = {8, 1, 1, 1};
-    card_shape shape = syn;
+    nic_shape shape = syn;
     shape.tos = 0;
     assert_false(host_sends(shape, 0));
     shape.tos = MARKED;
     shape.options = md5;
     shape.option_words = 5;
     assert_false(host_sends(shape, 0));
-    shape.options = card_option; /* another card is nearer */
+    shape.options = nic_option; /* another NIC is nearer */
     shape.option_words = 1;
     assert_false(host_sends(shape, 0));
     shape.options = broken;
@@ -133,10 +133,10 @@ static void the_fourth_syn_goes_without(void) {
 }
 
 static void the_same_ports_may_have_a_new_connection(void) {
-    card_shape shape = syn;
+    nic_shape shape = syn;
     shape.seq = ISN - 500;
     assert_true(host_sends(shape, 0));
-    card_shape other = peer_syn_ack;
+    nic_shape other = peer_syn_ack;
     other.ack = shape.seq + 1;
     wire_brings(other, true);
     assert_true(flow_now()->agreed);
@@ -157,11 +157,11 @@ static void the_same_ports_may_have_a_new_connection(void) {
     assert_null(flow_now());
 }
 
-/* A SYN from anybody must not end what two cards have agreed. */
+/* A SYN from anybody must not end what two NICs have agreed. */
 static void a_spoofed_syn_changes_nothing(void) {
     assert_true(host_sends(syn, 0));
     wire_brings(peer_syn_ack, true);
-    card_shape spoofed = peer_syn;
+    nic_shape spoofed = peer_syn;
     spoofed.seq = 5;
     wire_brings(spoofed, true);
     assert_true(agreed());
@@ -172,20 +172,20 @@ static void a_spoofed_syn_changes_nothing(void) {
 static void the_option_comes_first_and_all_sums_follow(void) {
     static const uint8_t own[] = {2, 4, 5, 180, 0, 0, 0, 0};
     for (int k = 0; k < 8; k++) {
-        card_shape shape = syn;
+        nic_shape shape = syn;
         shape.family = k % 2 == 0 ? 4 : 6;
         shape.partial = k / 2 % 2 == 0;
         shape.padding = (uint16_t)(k / 4 * 6);
         shape.options = own;
         shape.option_words = 2;
-        fednic_frame frame = card_frame(&shape, "data", 4, memory), out;
+        fednic_frame frame = nic_frame(&shape, "data", 4, memory), out;
         fednic_segment s;
-        card_parts p;
+        nic_parts p;
         assert_true(fednic_segment_find(frame.data, frame.len, &s));
         fednic_option_add(&frame, &s, room, &out);
-        assert_true(card_frame_read(&out, 6, &p));
+        assert_true(nic_frame_read(&out, 6, &p));
         assert_int_equal(out.len, frame.len - shape.padding + 4);
-        assert_memory_equal(room + p.tcp + 20, card_option, 4);
+        assert_memory_equal(room + p.tcp + 20, nic_option, 4);
         assert_memory_equal(room + p.tcp + 24, own, sizeof own);
         assert_int_equal(p.payload_len, 4);
         assert_memory_equal(room + p.payload, "data", 4);

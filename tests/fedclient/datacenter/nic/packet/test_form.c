@@ -36,7 +36,7 @@ static void what_is_written_is_read_rounded(void) {
             size_t bytes = fednic_form_write(E, plain, len, lead, len + 5, coded, &taken);
             bool changed = fednic_form_round(E, plain, len, lead, floats, rounded);
             assert_int_equal(changed, memcmp(plain, rounded, len) != 0);
-            if (bytes >= taken) { /* the card does not send that, and takes it from nobody */
+            if (bytes >= taken) { /* the NIC does not send that, and takes it from nobody */
                 assert_int_equal(fednic_form_read(coded, bytes, got), 0);
                 continue;
             }

@@ -1,8 +1,8 @@
 /* Where headers lie: found in whole frames, refused in others; changed with their checksums. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "card_frames.h"
 #include "fed_test.h"
 #include "fedclient/datacenter/nic/packet/headers.h"
+#include "nic_frames.h"
 
 enum { PAYLOAD = 20 };
 
@@ -11,18 +11,18 @@ static const uint8_t payload[PAYLOAD] = {1, 2, 3};
 
 static void a_segment_is_found_in_whole_frames_only(void) {
     for (unsigned k = 0; k < 24; k++) {
-        card_shape shape = {.family = k % 2 == 0 ? 4 : 6,
-                            .vlans = (uint8_t)(k / 2 % 3),
-                            .ip_words = (uint8_t)(k % 2 == 0 ? k / 6 * 3 : 0),
-                            .padding = (uint16_t)(k % 5),
-                            .tos = 0xa7,
-                            .seq = 0x89abcdef,
-                            .ack = 0xfedcba98,
-                            .flags = SEG_ACK | SEG_PSH};
-        fednic_frame frame = card_frame(&shape, payload, PAYLOAD, memory);
+        nic_shape shape = {.family = k % 2 == 0 ? 4 : 6,
+                           .vlans = (uint8_t)(k / 2 % 3),
+                           .ip_words = (uint8_t)(k % 2 == 0 ? k / 6 * 3 : 0),
+                           .padding = (uint16_t)(k % 5),
+                           .tos = 0xa7,
+                           .seq = 0x89abcdef,
+                           .ack = 0xfedcba98,
+                           .flags = SEG_ACK | SEG_PSH};
+        fednic_frame frame = nic_frame(&shape, payload, PAYLOAD, memory);
         fednic_segment s;
-        card_parts p;
-        assert_true(card_frame_read(&frame, 6, &p));
+        nic_parts p;
+        assert_true(nic_frame_read(&frame, 6, &p));
         assert_true(fednic_segment_find(frame.data, frame.len, &s));
         assert_true(s.ip == p.ip && s.tcp == p.tcp && s.payload == p.payload);
         assert_true(s.payload_len == PAYLOAD && s.family == shape.family && s.whole);
@@ -38,15 +38,15 @@ static void a_segment_is_found_in_whole_frames_only(void) {
 }
 
 /* A byte of a frame is another one. */
-static bool found_with(const card_shape *shape, size_t at, uint8_t value) {
+static bool found_with(const nic_shape *shape, size_t at, uint8_t value) {
     fednic_segment s;
-    fednic_frame frame = card_frame(shape, payload, PAYLOAD, memory);
+    fednic_frame frame = nic_frame(shape, payload, PAYLOAD, memory);
     memory[at] = value;
     return fednic_segment_find(frame.data, frame.len, &s);
 }
 
-static void what_the_card_does_not_understand_is_refused(void) {
-    const card_shape four = {.family = 4}, six = {.family = 6}, tags = {.family = 4, .vlans = 2};
+static void what_the_nic_does_not_understand_is_refused(void) {
+    const nic_shape four = {.family = 4}, six = {.family = 6}, tags = {.family = 4, .vlans = 2};
     assert_true(found_with(&four, 14, 0x45));
     const uint8_t wrong4[][2] = {{12, 9},    {13, 6},    {14, 0x44}, {14, 0x65}, {14, 0x4f},
                                  {20, 0x20}, {21, 1},    {23, 17},   {16, 1},    {17, 39},
@@ -64,17 +64,17 @@ static void what_the_card_does_not_understand_is_refused(void) {
 
 static void changed_headers_have_right_checksums(void) {
     for (unsigned k = 0; k < 512; k++) {
-        card_shape shape = {.family = k % 2 == 0 ? 4 : 6, .tos = (uint8_t)k, .id = 65535};
-        fednic_frame frame = card_frame(&shape, payload, PAYLOAD, memory);
+        nic_shape shape = {.family = k % 2 == 0 ? 4 : 6, .tos = (uint8_t)k, .id = 65535};
+        fednic_frame frame = nic_frame(&shape, payload, PAYLOAD, memory);
         fednic_segment s;
-        card_parts p;
+        nic_parts p;
         assert_true(fednic_segment_find(frame.data, frame.len, &s));
         fednic_ip_change(memory, &s, 20 + PAYLOAD - 3, (uint8_t)(k * 7), 2);
         uint16_t sum = fednic_pseudo_sum(memory, &s, 6, 20 + PAYLOAD - 3);
         fednic_put16(memory + s.tcp + 16, sum);
         frame.offload = (fednic_offload){
             .flags = FRAME_NEEDS_CSUM, .csum_start = (uint16_t)s.tcp, .csum_offset = 16};
-        assert_true(card_frame_read(&frame, 6, &p));
+        assert_true(nic_frame_read(&frame, 6, &p));
         assert_int_equal(p.tos, (uint8_t)(k * 7));
         assert_int_equal(p.payload_len, PAYLOAD - 3);
         assert_int_equal(p.id, k % 2 == 0 ? 1 : 0);
@@ -82,25 +82,25 @@ static void changed_headers_have_right_checksums(void) {
 }
 
 static fednic_tcp_options options_of(const uint8_t *options, uint8_t words) {
-    card_shape shape = {.family = 4, .options = options, .option_words = words};
-    fednic_frame frame = card_frame(&shape, NULL, 0, memory);
+    nic_shape shape = {.family = 4, .options = options, .option_words = words};
+    fednic_frame frame = nic_frame(&shape, NULL, 0, memory);
     fednic_segment s;
     assert_true(fednic_segment_find(frame.data, frame.len, &s));
     return fednic_tcp_options_of(memory, &s);
 }
 
 static void options_are_read_to_their_end(void) {
-    const uint8_t card[] = {1, 1, 2, 4, 5, 180, 253, 4, 0xfe, 0xd1, 0, 0};
+    const uint8_t nic[] = {1, 1, 2, 4, 5, 180, 253, 4, 0xfe, 0xd1, 0, 0};
     const uint8_t hidden[] = {2, 4, 5, 180, 0, 0, 0, 0, 253, 4, 0xfe, 0xd1};
     const uint8_t other[] = {253, 4, 0xfe, 0xd2, 253, 6, 0xfe, 0xd1, 0, 0, 1, 1};
     const uint8_t md5[] = {19, 18, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
     const uint8_t mptcp[] = {30, 4, 0, 0}, cut[] = {1, 1, 2, 4}, zero[] = {8, 0, 1, 1},
                   last[] = {1, 1, 1, 8};
-    assert_true(options_of(card, 3).sound && options_of(card, 3).card);
-    assert_true(options_of(hidden, 3).sound && !options_of(hidden, 3).card);
-    assert_true(options_of(other, 3).sound && !options_of(other, 3).card);
+    assert_true(options_of(nic, 3).sound && options_of(nic, 3).nic);
+    assert_true(options_of(hidden, 3).sound && !options_of(hidden, 3).nic);
+    assert_true(options_of(other, 3).sound && !options_of(other, 3).nic);
     assert_true(options_of(md5, 5).refuses && options_of(mptcp, 1).refuses);
-    assert_false(options_of(card, 3).refuses);
+    assert_false(options_of(nic, 3).refuses);
     assert_false(options_of(cut, 1).sound || options_of(zero, 1).sound ||
                  options_of(last, 1).sound);
 }
@@ -108,7 +108,7 @@ static void options_are_read_to_their_end(void) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         fed_unit_test(a_segment_is_found_in_whole_frames_only),
-        fed_unit_test(what_the_card_does_not_understand_is_refused),
+        fed_unit_test(what_the_nic_does_not_understand_is_refused),
         fed_unit_test(changed_headers_have_right_checksums),
         fed_unit_test(options_are_read_to_their_end),
     };

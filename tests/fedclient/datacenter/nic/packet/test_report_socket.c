@@ -1,4 +1,4 @@
-/* Who asks a card for its report gets it; who only holds the line is put off. */
+/* Who asks a NIC for its report gets it; who only holds the line is put off. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <fcntl.h>
 #include <pthread.h>

@@ -25,15 +25,15 @@ struct Pace {
     uint64_t out_beats = 0, out_cycles = 0;
 };
 
-template <typename Card>
+template <typename NIC>
 class Bench {
   public:
     Bench() {
-        card.rst = 1;
-        card.s_tvalid = card.m_tready = 0;
+        NIC.rst = 1;
+        NIC.s_tvalid = NIC.m_tready = 0;
         tick();
         tick();
-        card.rst = 0;
+        NIC.rst = 0;
     }
 
     // idle and busy: of 256 cycles, in how many no beat is offered, or none is taken.
@@ -48,17 +48,17 @@ class Bench {
                 offer(cases[sent].in, at);
                 offered = true;
             }
-            card.s_tvalid = offered;
-            card.m_tready = random.below(256) >= busy;
-            card.clk = 0;
-            card.eval();
-            const bool in = card.s_tvalid && card.s_tready, out = card.m_tvalid && card.m_tready;
+            NIC.s_tvalid = offered;
+            NIC.m_tready = random.below(256) >= busy;
+            NIC.clk = 0;
+            NIC.eval();
+            const bool in = NIC.s_tvalid && NIC.s_tready, out = NIC.m_tvalid && NIC.m_tready;
             stable();
             if (out) {
                 take(got);
                 first_out = pace.out_beats++ == 0 ? cycle : first_out;
                 pace.out_cycles = cycle + 1 - first_out;
-                if (card.m_tlast) {
+                if (NIC.m_tlast) {
                     compare(cases, received, got);
                     got.clear();
                     received++;
@@ -79,8 +79,8 @@ class Bench {
                 fail("it hangs at frame " + std::to_string(received) + " of " +
                      std::to_string(cases.size()) + ": " + cases[received].what);
             }
-            card.clk = 1;
-            card.eval();
+            NIC.clk = 1;
+            NIC.eval();
             cycle++;
         }
         settle();
@@ -89,18 +89,18 @@ class Bench {
 
   private:
     void tick() {
-        card.clk = 0;
-        card.eval();
-        card.clk = 1;
-        card.eval();
+        NIC.clk = 0;
+        NIC.eval();
+        NIC.clk = 1;
+        NIC.eval();
     }
     // Nothing may come after the last frame.
     void settle() {
-        card.s_tvalid = 0;
-        card.m_tready = 1;
+        NIC.s_tvalid = 0;
+        NIC.m_tready = 1;
         for (int i = 0; i < 50; i++) {
             tick();
-            if (card.m_tvalid) {
+            if (NIC.m_tvalid) {
                 fail("a beat came after the last frame");
             }
         }
@@ -109,31 +109,31 @@ class Bench {
     uint8_t *bytes_of(void *wide) { return static_cast<uint8_t *>(wide); }
     // What waits stays as it is.
     void stable() {
-        if (held && (!card.m_tvalid || card.m_tlast != held_last || card.m_tkeep != held_keep ||
-                     std::memcmp(held_data, bytes_of(&card.m_tdata), 32) != 0)) {
+        if (held && (!NIC.m_tvalid || NIC.m_tlast != held_last || NIC.m_tkeep != held_keep ||
+                     std::memcmp(held_data, bytes_of(&NIC.m_tdata), 32) != 0)) {
             fail("a beat changed while it waited");
         }
-        held = card.m_tvalid && !card.m_tready;
-        held_last = card.m_tlast;
-        held_keep = card.m_tkeep;
-        std::memcpy(held_data, bytes_of(&card.m_tdata), 32);
+        held = NIC.m_tvalid && !NIC.m_tready;
+        held_last = NIC.m_tlast;
+        held_keep = NIC.m_tkeep;
+        std::memcpy(held_data, bytes_of(&NIC.m_tdata), 32);
     }
     void offer(const Bytes &frame, size_t at) {
         const size_t left = frame.size() - at, n = left < 32 ? left : 32;
-        std::memset(bytes_of(&card.s_tdata), 0xa5, 32);  // bytes without tkeep may be anything
-        std::memcpy(bytes_of(&card.s_tdata), frame.data() + at, n);
-        card.s_tkeep = n == 32 ? 0xffffffffU : (1U << n) - 1;
-        card.s_tlast = left <= 32;
+        std::memset(bytes_of(&NIC.s_tdata), 0xa5, 32);  // bytes without tkeep may be anything
+        std::memcpy(bytes_of(&NIC.s_tdata), frame.data() + at, n);
+        NIC.s_tkeep = n == 32 ? 0xffffffffU : (1U << n) - 1;
+        NIC.s_tlast = left <= 32;
     }
     void take(Bytes &got) {
         size_t n = 0;
-        while (n < 32 && (card.m_tkeep >> n & 1) != 0) {
+        while (n < 32 && (NIC.m_tkeep >> n & 1) != 0) {
             n++;
         }
-        if (n == 0 || (n < 32 && ((card.m_tkeep >> n) != 0 || !card.m_tlast))) {
+        if (n == 0 || (n < 32 && ((NIC.m_tkeep >> n) != 0 || !NIC.m_tlast))) {
             fail("m_tkeep has holes, or a beat within a frame is not full");
         }
-        got.insert(got.end(), bytes_of(&card.m_tdata), bytes_of(&card.m_tdata) + n);
+        got.insert(got.end(), bytes_of(&NIC.m_tdata), bytes_of(&NIC.m_tdata) + n);
     }
     void compare(const std::vector<Case> &cases, size_t number, const Bytes &got) {
         const Bytes &wanted = cases[number].out;
@@ -150,7 +150,7 @@ class Bench {
              std::to_string(wanted.size()));
     }
 
-    Card card;
+    NIC NIC;
     bool held = false, held_last = false;
     uint32_t held_keep = 0;
     uint8_t held_data[32];

@@ -1,4 +1,4 @@
-/* Frames for the checks of the card in Verilog: TCP segments of marked connections, and others. */
+/* Frames for the checks of the NIC in Verilog: TCP segments of marked connections, and others. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef PACKET_FRAMES_H
 #define PACKET_FRAMES_H

@@ -1,4 +1,4 @@
-// Runs the packet level in Verilog, as verilator has compiled it, against the card in C.
+// Runs the packet level in Verilog, as verilator has compiled it, against the NIC in C.
 /* SPDX-License-Identifier: Apache-2.0 */
 
 // packet_harness FRAMES SEED GOLDEN
@@ -6,7 +6,7 @@
 // Sends the golden frames of the folder GOLDEN, then FRAMES frames through nic_tx and through nic_rx: segments of marked connections, IPv4 and
 // IPv6, with VLANs, options, odd cuts and wrong checksums, and frames of other kinds, damaged and
 // cut short; with random idle cycles and backpressure. Each frame that leaves is compared with what
-// the card in C makes of it. Then it measures beats a cycle. Exit status 1 and a sentence: what
+// the NIC in C makes of it. Then it measures beats a cycle. Exit status 1 and a sentence: what
 // differs, and where. Compiled with -DBOUND=E, -DTABLE=BITS, -DMOST=BEATS: the parameters.
 
 #include <fstream>
@@ -16,7 +16,7 @@
 #include "Vnic_rx.h"
 #include "Vnic_tx.h"
 extern "C" {
-#include "fedclient/datacenter/nic/packet/card.h"
+#include "fedclient/datacenter/nic/packet/packet_nic.h"
 }
 #include "packet_bench.hpp"
 #include "verilated.h"
@@ -25,7 +25,7 @@ namespace {
 
 constexpr size_t BYTES = 32 * size_t{MOST};  // of the longest frame that is coded
 
-/* The card in C. */
+/* The NIC in C. */
 
 void keep_frame(void *user, const fednic_frame *frame) {
     Bytes &out = *static_cast<Bytes *>(user);
@@ -42,27 +42,27 @@ class CardInC {
         options.e = BOUND;
         options.mtu = 65535;
         fed_error error;
-        if (fednic_card_new(&options, &card, &error) != FED_OK) {
-            fail("the card in C cannot be made");
+        if (fednic_card_new(&options, &NIC, &error) != FED_OK) {
+            fail("the NIC in C cannot be made");
         }
     }
-    ~CardInC() { fednic_card_free(card); }
+    ~CardInC() { fednic_card_free(NIC); }
     CardInC(const CardInC &) = delete;
     CardInC &operator=(const CardInC &) = delete;
 
     Bytes take(fednic_side from, const Bytes &bytes) {
         Bytes out;
         fednic_frame frame = {bytes.data(), bytes.size(), {}};
-        fednic_card_take(card, from, &frame, now++, keep_frame, &out);
+        fednic_card_take(NIC, from, &frame, now++, keep_frame, &out);
         return out;
     }
 
   private:
-    fednic_card *card = nullptr;
+    fednic_nic *NIC = nullptr;
     int64_t now = 0;
 };
 
-/* What nic_tx and nic_rx leave to the card in C, or never do. */
+/* What nic_tx and nic_rx leave to the NIC in C, or never do. */
 
 // Bytes of the table's key, from its lowest bits on.
 Bytes key_of(const Flow &flow) {
@@ -94,7 +94,7 @@ class World {
         }
     }
 
-    // The connections begin, and both cards in C know each other.
+    // The connections begin, and both NICs in C know each other.
     std::vector<Case> begin() {
         std::vector<Case> cases;
         for (Flow &flow : flows) {
@@ -332,13 +332,13 @@ Case World::to_host() {
 
 Case World::to_host_of(const Bytes &frame, const char *what) {
     const Bytes out = receiver.take(FEDNIC_WIRE, frame);
-    // The card in C knows compressed segments by their checksum alone, nic_rx by their DSCP too.
+    // The NIC in C knows compressed segments by their checksum alone, nic_rx by their DSCP too.
     const bool coded = within_limits(frame) && service_of(frame) == 0x2c && out.size() <= BYTES;
     return {frame, coded ? out : frame, what};
 }
 
-template <typename Card>
-void check(const char *name, Bench<Card> &bench, World &world, Case (World::*next)(),
+template <typename NIC>
+void check(const char *name, Bench<NIC> &bench, World &world, Case (World::*next)(),
            uint64_t frames) {
     std::map<std::string, uint64_t> kinds, changed;
     for (uint64_t done = 0; done < frames;) {

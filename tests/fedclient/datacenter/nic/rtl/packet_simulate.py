@@ -1,8 +1,8 @@
-"""The packet level in verilator against golden frames and the card in C: each frame that leaves is compared; beats a cycle.
+"""The packet level in verilator against golden frames and the NIC in C: each frame that leaves is compared; beats a cycle.
 
     packet_simulate.py FOLDER [--frames N] [--seed N] [--include=FOLDER]... [--library=PATH]...
 
-FOLDER is where verilator compiles; the libraries are what the card in C consists of. The second build has FIFOs for two short frames,
+FOLDER is where verilator compiles; the libraries are what the NIC in C consists of. The second build has FIFOs for two short frames,
 which are full at all times, and a table of four connections. Exit status 1: something differs, and the last line says what; 77: a
 tool is missing.
 """

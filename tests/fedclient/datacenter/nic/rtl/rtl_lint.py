@@ -1,4 +1,4 @@
-"""Every module of the network card passes verilator's lint with all warnings, in each width that it offers."""
+"""Every module of the NIC passes verilator's lint with all warnings, in each width that it offers."""
 # SPDX-License-Identifier: Apache-2.0
 import sys
 

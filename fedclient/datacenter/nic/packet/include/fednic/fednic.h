@@ -1,4 +1,4 @@
-/* The software network card as a whole: what the program fednic runs, and asks a running one. */
+/* The software NIC as a whole: what the program fednic runs, and asks a running one. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDNIC_FEDNIC_H
 #define FEDNIC_FEDNIC_H
@@ -11,7 +11,7 @@
 FED_API_BEGIN
 
 /*
- * The card stands between a TAP device, which is the host's interface, and the line: a packet
+ * The NIC stands between a TAP device, which is the host's interface, and the line: a packet
  * socket on a real interface without an address of its own (INCEPTIONN, section VI). Linux only.
  * docs/nic.md is its user's page.
  */
@@ -25,10 +25,10 @@ typedef struct fednic_options {
 } fednic_options;
 
 /** What a run has to say to a person: that it is ready, or a warning. A sentence each. */
-typedef void fednic_say(void *user, const char *sentence);
+typedef void fednic_report_line(void *user, const char *sentence);
 
 /**
- * Be the card until `stop` is readable. Everything is in place when *say is called with a sentence
+ * Be the NIC until `stop` is readable. Everything is in place when *say is called with a sentence
  * that begins with "ready". A line that goes down and comes up again ends nothing.
  *
  * stop  a descriptor of the caller's, such as a signalfd
@@ -37,12 +37,12 @@ typedef void fednic_say(void *user, const char *sentence);
  * FED_ENOTFOUND no /dev/net/tun, no such interface; FED_EBUSY the TAP or the control socket is
  * another one's; FED_EIO a device failed, or is gone; FED_ENOMEM. The thread is the caller's.
  */
-fed_status fednic_run(const fednic_options *options, int stop, fednic_say *say, void *user,
+fed_status fednic_run(const fednic_options *options, int stop, fednic_report_line *say, void *user,
                       fed_error *err) FED_CHECKED;
 
 typedef enum fednic_format { FEDNIC_TABLE, FEDNIC_PROMETHEUS } fednic_format;
 
-/** Ask the card behind a control socket for its report, and append the text. Errors: FED_ENOTFOUND
+/** Ask the NIC behind a control socket for its report, and append the text. Errors: FED_ENOTFOUND
  * none runs there; FED_EAUTH it is another user's; FED_ETIMEOUT no answer in five seconds;
  * FED_EIO; FED_ENOMEM. */
 fed_status fednic_ask(const char *control, fednic_format format, fed_writer *text,

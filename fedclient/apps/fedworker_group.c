@@ -1,0 +1,195 @@
+/* fedworker's worker group: all ranks of this machine are started, and waited for. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "fed/clock.h"
+#include "fed/crypto.h"
+#include "fedclient/apps/fedworker.h"
+#include "fedclient/apps/fedworker_commands.h"
+#include "fedclient/apps/fedworker_share.h"
+#include "feddc/control.h"
+
+/* ---- threads: the ranks are threads of this process ---- */
+
+typedef struct member {
+    const fedworker_job *job;
+    fedworker_entry entry;
+    pthread_t thread;
+    fed_status status;
+    fed_error err;
+} member;
+
+static void *run_member(void *user) {
+    member *m = user;
+    m->status = fedworker_rank(m->job, &m->entry, &m->err);
+    return NULL;
+}
+
+/* The others only saw a rank leave, or not come. */
+static bool is_cause(fed_status status) {
+    return status != FED_EIO && status != FED_ETIMEOUT;
+}
+
+static fed_status worst(const member *members, uint32_t count, fed_error *err) {
+    const member *found = NULL;
+    for (uint32_t r = 0; r < count; r++) {
+        const member *m = &members[r];
+        if (m->status != FED_OK && (found == NULL || !is_cause(found->status))) {
+            found = is_cause(m->status) || found == NULL ? m : found;
+        }
+    }
+    return found == NULL ? FED_OK : fed_fail(err, found->status, "%s", found->err.text);
+}
+
+static fed_status run_threads(const fedworker_job *job, fed_error *err) {
+    member *members = calloc(job->choice.ranks, sizeof *members);
+    struct feddc_hub *hub = feddc_hub_new(job->choice.ranks);
+    if (members == NULL || hub == NULL) {
+        free(members);
+        feddc_hub_free(hub);
+        return fed_fail(err, FED_ENOMEM, "no memory for %" PRIu32 " ranks", job->choice.ranks);
+    }
+    fed_status status = FED_OK;
+    uint32_t started = 0;
+    for (; started < job->choice.ranks && status == FED_OK; started++) {
+        member *m = &members[started];
+        *m = (member){
+            .job = job,
+            .entry = {
+                .place = {.rank = started, .size = job->choice.ranks, .hub = hub, .listener = -1}}};
+        if (pthread_create(&m->thread, NULL, run_member, m) != 0) {
+            /* Those that run wait for the others until their patience ends. */
+            status =
+                fed_fail(err, FED_EBUSY, "the system gives no thread for rank %" PRIu32, started);
+            break;
+        }
+    }
+    for (uint32_t r = 0; r < started; r++) {
+        pthread_join(members[r].thread, NULL);
+    }
+    if (status == FED_OK) {
+        status = worst(members, started, err);
+    }
+    feddc_hub_free(hub);
+    free(members);
+    return status;
+}
+
+/* ---- mpi: this process is a rank already ---- */
+
+enum {
+    PATIENCE_MS = 2500, /* with a failure detector, which lives in rank 0 */
+    LISTEN_MS = 500     /* rank 0 says what is wrong before the others end */
+};
+
+/** Where the failure detector of a job is: what rank 0 tells the others. */
+typedef struct detector_place {
+    char host[240], port[16];
+    uint8_t secret[FEDDC_SECRET];
+} detector_place;
+
+/* The job is over, and this rank may wait for one that is gone: mpirun ends the others. */
+static void end_process(void *user, const char *why) {
+    const fedworker_entry *entry = user;
+    if (entry->place.rank > 0) {
+        fed_sleep_ms(LISTEN_MS);
+    }
+    fprintf(stderr, "fedworker: %s\n", why);
+    _exit(EXIT_FAILURE);
+}
+
+static fed_status run_watched(const fedworker_job *job, fedworker_entry *entry,
+                              const char *detector, const uint8_t *secret, uint32_t patience_ms,
+                              fed_error *err) {
+    const feddc_worker_group *group = NULL;
+    const feddc_watch_options watch = {.address = detector,
+                                       .secret = secret,
+                                       .rank = entry->place.rank,
+                                       .patience_ms = patience_ms,
+                                       .over = end_process,
+                                       .user = entry};
+    FED_TRY(feddc_watch_open(&watch, &entry->watch, err));
+    fed_status status = feddc_watch_next(entry->watch, 0, NULL, &group, err);
+    if (status == FED_OK) {
+        status = fedworker_rank(job, entry, err);
+    }
+    feddc_watch_close(entry->watch, status == FED_OK ? NULL : err->text);
+    return status;
+}
+
+/* Rank 0 opens a failure detector, and all learn where it is. */
+static fed_status find_detector(const fedworker_job *job, const feddc_place *place,
+                                detector_place *at, feddc_detector **detector, fed_error *err) {
+    if (place->rank == 0) {
+        FED_TRY(fed_random(at->secret, sizeof at->secret));
+        const feddc_detector_options o = {
+            .address = "0.0.0.0:0", .secret = at->secret, .size = place->size};
+        FED_TRY(feddc_detector_open(&o, detector, err));
+        const char *port = strrchr(feddc_detector_address(*detector), ':');
+        gethostname(at->host, sizeof at->host - 1);
+        snprintf(at->port, sizeof at->port, "%s", port != NULL ? port + 1 : "");
+    }
+    return fedworker_share_bytes(job->choice.link, place, (uint8_t *)at, sizeof *at, err);
+}
+
+/* A job that mpirun alone has started: its failure detector lives in rank 0. */
+static fed_status run_judged(const fedworker_job *job, fedworker_entry *entry, fed_error *err) {
+    detector_place at = {.host = ""};
+    char own[sizeof at.host] = "", address[sizeof at.host + sizeof at.port];
+    feddc_detector *detector = NULL;
+    fed_status status = find_detector(job, &entry->place, &at, &detector, err);
+    if (status == FED_OK) {
+        gethostname(own, sizeof own - 1);
+        snprintf(address, sizeof address, "%s:%s",
+                 strcmp(own, at.host) == 0 ? "127.0.0.1" : at.host, at.port);
+        status = run_watched(job, entry, address, at.secret, PATIENCE_MS, err);
+    }
+    if (detector != NULL) {
+        feddc_detector_wait(detector, PATIENCE_MS); /* until all have said goodbye */
+        feddc_detector_close(detector);
+    }
+    return status;
+}
+
+static fed_status run_mpi(const fedworker_job *job, fedworker_entry *entry, fed_error *err) {
+    char detector[128];
+    uint8_t secret[FEDDC_SECRET];
+    FED_TRY(job->choice.link->find(&entry->place, err));
+    if (fedworker_launched(detector, secret)) {
+        return run_watched(job, entry, detector, secret, 0, err);
+    }
+    return entry->place.size > 1 ? run_judged(job, entry, err) : fedworker_rank(job, entry, err);
+}
+
+/* The parts of the ranks that end a moment after this one. */
+static void wait_for_parts(const fedworker_job *job) {
+    char part[4096];
+    int waits = 300;
+    for (uint32_t r = 0; r < job->choice.ranks; r++) {
+        (void)snprintf(part, sizeof part, "%s.%" PRIu32, job->o->trace, r);
+        while (access(part, F_OK) != 0 && waits-- > 0) {
+            fed_sleep_ms(10);
+        }
+    }
+}
+
+/* ---- All ---- */
+
+fed_status fedworker_group(const fedworker_job *job, fed_error *err) {
+    fedworker_entry entry = {.place = {.listener = -1}}; /* of mpi; else of rank 0 */
+    FED_TRY(job->choice.link->find != NULL                   ? run_mpi(job, &entry, err)
+            : strcmp(job->choice.link->name, "threads") == 0 ? run_threads(job, err)
+                                                             : fedworker_tcp(job, err));
+    if (job->o->trace == NULL || entry.place.rank != 0) {
+        return FED_OK;
+    }
+    if (job->choice.link->find != NULL) {
+        wait_for_parts(job);
+    }
+    return feddc_trace_merge(job->o->trace, job->choice.ranks, err);
+}

@@ -1,0 +1,23 @@
+/* What a NIC has done, as a table for people and as Prometheus reads it. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FEDNIC_NIC_REPORT_H
+#define FEDNIC_NIC_REPORT_H
+
+#include "fedclient/datacenter/nic/packet/line_socket.h"
+#include "fedclient/datacenter/nic/packet/packet_nic.h"
+#include "fednic/fednic.h"
+
+/** Of the connections the FEDNIC_SHOWN that were used last. */
+enum { FEDNIC_SHOWN = 100 };
+
+typedef struct fednic_report {
+    const fednic_options *options;
+    const fednic_nic *nic;
+    fednic_line_counts line;
+    uint64_t unwanted; /* frames that the host did not take */
+    int64_t begun_ms, now_ms;
+} fednic_report;
+
+void fednic_report_write(const fednic_report *report, fednic_format format, fed_writer *text);
+
+#endif

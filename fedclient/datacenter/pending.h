@@ -1,0 +1,27 @@
+/* Messages that arrived before their time: kept until their step begins. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FEDDC_PENDING_H
+#define FEDDC_PENDING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "feddc/link.h"
+
+/** Zeroed at first. */
+typedef struct feddc_pending {
+    feddc_event *event;
+    size_t count, room;
+} feddc_pending;
+
+/** Keep an event, behind those that are held. Errors: FED_ENOMEM */
+fed_status feddc_pending_add(feddc_pending *pending, const feddc_event *event,
+                             fed_error *err) FED_CHECKED;
+
+/** Take out the first event of this step. false: there is none. */
+bool feddc_pending_take(feddc_pending *pending, uint32_t step, feddc_event *event);
+
+/** Forget all events: their link is closed. */
+void feddc_pending_free(feddc_pending *pending);
+
+#endif

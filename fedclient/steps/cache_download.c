@@ -1,0 +1,203 @@
+/* Downloads that lie in a cache: fetches the sealed pieces that the coordinator has named, and
+ * opens them. A cache is not trusted: whatever it does, the coordinator can be asked instead. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "fedclient/steps/steps.h"
+
+enum { PAUSE_MS = 5 * 60 * 1000 };
+
+/* A line may break in the middle of an answer: so often, and once more for so many bytes. A cache
+ * that sends a byte a connection would keep the device for days. */
+enum { BREAKS_MOST = 8, BYTES_A_BREAK = 30 * 1000 };
+
+/** The pieces of a download, in arrived->bytes: behind the part that names them, one after the
+ * other. */
+typedef struct pieces {
+    fed_address address[FED_ADDRESSES];
+    size_t count;
+    size_t start; /* of the first piece */
+    size_t total; /* bytes with the part before them */
+} pieces;
+
+static bool has_cache(const fedclient *client, const fedclient_job *job) {
+    return job->assignment.task.downloads[0] != '\0' && client->options.downloads != NULL;
+}
+
+bool fedclient_cache_download_wanted(const fedclient *client, const fedclient_job *job,
+                                     const fedclient_partial_download *partial) {
+    const fedclient_platform *platform = client->options.platform;
+    return (job->assignment.capabilities & FED_CAN_URL) != 0 && has_cache(client, job) &&
+           partial->bytes.len == 0 && /* a download goes on where it began */
+           (client->cache_again_ms == 0 ||
+            platform->monotonic_ms(platform->user) >= client->cache_again_ms);
+}
+
+bool fedclient_cache_download_is(const fedclient_partial_download *partial) {
+    return partial->bytes.len > 0 && partial->bytes.data[0] == FED_PART_CACHE;
+}
+
+/** limit: bytes of the largest possible download. */
+static fed_status read_pieces(const fedclient_partial_download *partial, size_t limit, pieces *p) {
+    fed_reader r;
+    fed_part part;
+    uint64_t sum = 0;
+    fed_reader_init(&r, partial->bytes.data, partial->bytes.len);
+    FED_TRY(fed_part_read(&r, &part));
+    *p = (pieces){.start = partial->bytes.len - fed_reader_left(&r)};
+    fed_reader_init(&r, part.envelope, (size_t)part.envelope_len);
+    while (fed_reader_left(&r) > 0) {
+        FED_REQUIRE(p->count < FED_ADDRESSES, FED_EFORMAT);
+        fed_address *address = &p->address[p->count++];
+        FED_TRY(fed_address_read(&r, address));
+        FED_REQUIRE(address->len <= limit - sum, FED_EFORMAT);
+        sum += address->len;
+    }
+    p->total = p->start + (size_t)sum;
+    return p->count > 0 ? FED_OK : FED_EFORMAT;
+}
+
+/** Append what came of a piece, which begins at `start` in the download. A cache that knows no
+ * ranges sends the piece from its beginning. */
+static fed_status take_in(fedclient_partial_download *partial, size_t start,
+                          const fedclient_range *range, const fed_writer *body, int status,
+                          const char *url, fed_error *err) {
+    const size_t held = partial->bytes.len - start;
+    const uint64_t begin = status == 200 ? 0 : range->begin;
+    if (begin > held || (status == 206 && begin != held)) {
+        return fed_fail(err, FED_EFORMAT, "the cache at %s sent another range than was asked for",
+                        url);
+    }
+    const size_t known = held - (size_t)begin;
+    if (body->len > known) {
+        fed_write_bytes(&partial->bytes, body->data + known, body->len - known);
+    }
+    return partial->bytes.status;
+}
+
+/** One request to the cache. FED_OK if it brought bytes, also if the connection broke then. */
+static fed_status ask_cache(fedclient *client, const char *url, size_t len, size_t start,
+                            fedclient_partial_download *partial, fed_error *err) {
+    fedclient_transport *transport = client->options.downloads;
+    const size_t before = partial->bytes.len, most = fedclient_partial_download_piece(client);
+    fedclient_range range = {.first = before - start, .most = len > most ? most : 0};
+    const fedclient_request request = {.kind = FED_REQUEST_MODEL,
+                                       .method = "GET",
+                                       .url = url,
+                                       .range = &range,
+                                       .answer_limit = len};
+    fed_writer body;
+    int status = 0;
+    fed_writer_growing(&body);
+    fed_status sent = transport->send(transport->user, &request, &status, &body, err);
+    const bool broke = (sent == FED_ENET || sent == FED_ETIMEOUT) && body.len > 0 &&
+                       range.total != 0; /* else it is not of a 200 or a 206 */
+    if (broke) {
+        status = range.begin == 0 && range.first > 0 ? 200 : 206;
+    }
+    fed_status taken = sent;
+    if (broke || (sent == FED_OK && (status == 200 || status == 206))) {
+        taken = take_in(partial, start, &range, &body, status, url, err);
+    } else if (sent == FED_OK) {
+        taken =
+            fed_fail(err, FED_ENOTFOUND, "the cache answered %s with HTTP status %d", url, status);
+    }
+    fed_writer_free(&body);
+    if (taken == FED_OK && partial->bytes.len == before) {
+        return broke ? sent
+                     : fed_fail(err, FED_EFORMAT, "the cache at %s sent nothing of what is missing",
+                                url);
+    }
+    return taken;
+}
+
+static void url_of(const fedclient_job *job, const fed_address *address, char *url, size_t cap) {
+    char name[FED_SEALED_NAME];
+    fed_sealed_name(address->key, name);
+    snprintf(url, cap, "%s%s", job->assignment.task.downloads, name);
+}
+
+/** Fetch the pieces that are missing. */
+static fed_status fetch(fedclient *client, const fedclient_job *job, const pieces *p,
+                        fedclient_partial_download *partial, fed_error *err) {
+    char url[FED_DOWNLOADS_URL + FED_SEALED_NAME];
+    const size_t before = partial->bytes.len, most = fedclient_partial_download_piece(client);
+    size_t start = p->start, breaks = 0;
+    for (size_t k = 0; k < p->count; k++) {
+        const size_t len = (size_t)p->address[k].len;
+        url_of(job, &p->address[k], url, sizeof url);
+        while (partial->bytes.len < start + len) {
+            const size_t held = partial->bytes.len;
+            FED_TRY(ask_cache(client, url, len, start, partial, err));
+            breaks += partial->bytes.len < start + len && partial->bytes.len - held < most;
+            if (breaks > BREAKS_MOST + (partial->bytes.len - before) / BYTES_A_BREAK) {
+                return fed_fail(err, FED_ENET, "the cache at %s breaks off again and again", url);
+            }
+            if (partial->bytes.len < p->total) {
+                fedclient_partial_download_keep(client, partial);
+            }
+        }
+        start += len;
+    }
+    return FED_OK;
+}
+
+/** Open all pieces, and move them to the beginning of arrived->bytes. */
+static fed_status open_pieces(const fedclient_job *job, const pieces *p,
+                              fedclient_partial_download *partial, fed_error *err) {
+    char url[FED_DOWNLOADS_URL + FED_SEALED_NAME];
+    uint8_t *data = partial->bytes.data;
+    size_t start = p->start;
+    for (size_t k = 0; k < p->count; k++) {
+        const size_t len = (size_t)p->address[k].len;
+        fed_status status = fed_sealed_open(p->address[k].key, data + start, len);
+        if (status != FED_OK) {
+            url_of(job, &p->address[k], url, sizeof url);
+            return fed_fail(err, status,
+                            "the cache at %s sent other bytes than the coordinator named", url);
+        }
+        start += len;
+    }
+    assert(start == p->total); /* C6: the parts begin and end with the pieces */
+    memmove(data, data + p->start, start - p->start);
+    partial->bytes.len = start - p->start;
+    return FED_OK;
+}
+
+fed_status fedclient_cache_download_fetch(fedclient *client, const fedclient_job *job, size_t limit,
+                                          fedclient_partial_download *partial, fed_error *err) {
+    pieces p;
+    if (read_pieces(partial, limit, &p) != FED_OK) {
+        return fed_fail(err, FED_EFORMAT, "the addresses from the coordinator can't be read");
+    }
+    if (!has_cache(client, job)) {
+        return fed_fail(err, FED_ENOTFOUND, "the cache of this download is not used any more");
+    }
+    assert(p.start <= partial->bytes.len && p.start <= p.total); /* C6: behind their addresses */
+    partial->head.total = p.total;
+    if (fed_writer_reserve(&partial->bytes, p.total - partial->bytes.len) == NULL &&
+        p.total > partial->bytes.len) {
+        return fed_fail(err, FED_ENOMEM, "out of memory for a download of %zu bytes", p.total);
+    }
+    FED_TRY(fetch(client, job, &p, partial, err));
+    return open_pieces(job, &p, partial, err);
+}
+
+void fedclient_cache_download_failed(fedclient *client, fedclient_partial_download *partial,
+                                     const char *why) {
+    const fedclient_platform *platform = client->options.platform;
+    const fedclient_download_head head = {.task = partial->head.task,
+                                          .have = partial->head.have,
+                                          .want = partial->head.want,
+                                          .digest = partial->head.digest};
+    client->cache_again_ms = platform->monotonic_ms(platform->user) + PAUSE_MS;
+    fed_logf(client->options.log, FED_LOG_WARN,
+             "%s; this download comes from the coordinator, and so do all others of the next %d "
+             "minutes",
+             why, PAUSE_MS / 60000);
+    fedclient_partial_download_forget(client, partial);
+    partial->head = head;
+}

@@ -1,0 +1,41 @@
+/* At a follower: bodies that the leader has sent, for the next devices that ask for the same. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FEDSERVER_HTTP_OBJECT_CACHE_H
+#define FEDSERVER_HTTP_OBJECT_CACHE_H
+
+#include "fedserver/fedserver.h"
+
+enum {
+    HTTP_OBJECT_CACHE_ITEMS = 64,
+    HTTP_OBJECT_CACHE_BYTES = 64 << 20,
+    HTTP_OBJECT_CACHE_TAG = 20
+};
+
+typedef struct http_object_cache_item {
+    char *key; /* what was asked for; NULL: free */
+    char etag[HTTP_OBJECT_CACHE_TAG];
+    fedserver_blob *body;
+    size_t len;
+    uint64_t used; /* larger: used later */
+} http_object_cache_item;
+
+/** Zeroed, it is empty. The bodies take HTTP_OBJECT_CACHE_BYTES at most. */
+typedef struct http_object_cache {
+    http_object_cache_item items[HTTP_OBJECT_CACHE_ITEMS];
+    size_t bytes;
+    uint64_t uses;
+} http_object_cache;
+
+/** The body of the last answer to the same request, whose tag is set; one reference, which the
+ * caller owns. NULL: there is none, and etag is "". The leader says whether it is still right. */
+fedserver_blob *http_object_cache_find(http_object_cache *object_cache,
+                                       const fedserver_request *request,
+                                       char etag[HTTP_OBJECT_CACHE_TAG]);
+
+/** Keep the answer's body, if its tag stands for its bytes; those used longest ago make room. */
+void http_object_cache_put(http_object_cache *object_cache, const fedserver_request *request,
+                           const fedserver_response *response);
+
+void http_object_cache_free(http_object_cache *object_cache);
+
+#endif

@@ -1,0 +1,33 @@
+/* How many updates of a round each device has. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FEDSERVER_DEVICE_COUNTS_H
+#define FEDSERVER_DEVICE_COUNTS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "fed/error.h"
+
+typedef struct fedserver_device_counts_slot {
+    int64_t device; /* the id of the device's row */
+    uint32_t count; /* 0: the slot is free */
+} fedserver_device_counts_slot;
+
+/** A hash table that is half full at most. Zeros are an empty one. */
+typedef struct fedserver_device_counts {
+    fedserver_device_counts_slot *slots;
+    size_t slot_count, used;
+} fedserver_device_counts;
+
+void fedserver_device_counts_free(fedserver_device_counts *counts);
+/** Empty it, and keep its memory. */
+void fedserver_device_counts_clear(fedserver_device_counts *counts);
+
+/** Make room for one more device. FED_ENOMEM: nothing has changed. */
+fed_status fedserver_device_counts_reserve(fedserver_device_counts *counts) FED_CHECKED;
+/** The device has one more. There is room. */
+void fedserver_device_counts_add(fedserver_device_counts *counts, int64_t device);
+/** How many the device has. In constant time. */
+uint32_t fedserver_device_counts_of(const fedserver_device_counts *counts, int64_t device);
+
+#endif

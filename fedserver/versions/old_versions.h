@@ -1,0 +1,51 @@
+/* Versions before the newest: which of them are kept whole, and how the others are computed. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FEDSERVER_OLD_VERSIONS_H
+#define FEDSERVER_OLD_VERSIONS_H
+
+#include <stdint.h>
+
+#include "fed/log.h"
+#include "fed/model.h"
+#include "fedserver/stores/store.h"
+#include "fedserver/versions/delta.h"
+
+/*
+ * A version is kept whole, as a keyframe, when the deltas since the last keyframe have as many
+ * bytes as a snapshot. The last two keyframes stay, and the deltas since the older one. So in the
+ * long run a commit writes no more bytes for keyframes than for deltas. The versions of the last
+ * one to two snapshots' worth of deltas can be computed again. Each of these versions costs reading
+ * and applying at most one snapshot's worth of deltas.
+ */
+
+/** Where the versions of one task are stored. */
+typedef struct fedserver_archive {
+    const fedserver_store *store;
+    void *db;
+    uint64_t task;
+    const fed_layout *layout; /* layout of the task's model */
+    const fed_log *log;       /* gets a warning if a stored version is damaged */
+} fedserver_archive;
+
+/** *due: a keyframe is due, so fedserver_old_versions_keep would keep v whole. */
+fed_status fedserver_old_versions_due(const fedserver_archive *archive, const fedserver_versions *v,
+                                      bool *due, fed_error *err) FED_CHECKED;
+
+/** Call this before version v stops being the newest. The function keeps v whole if a keyframe
+ * is due, and deletes old keyframes. *reach = the oldest keyframe that is left: the deltas to later
+ * versions are needed. */
+fed_status fedserver_old_versions_keep(const fedserver_archive *archive,
+                                       const fedserver_versions *v, uint32_t *reach,
+                                       fed_error *err) FED_CHECKED;
+
+/** Apply deltas to a keyframe's values, until they are the values of that version or a later
+ * one. FED_EFORMAT: the stored deltas do not lead there. */
+fed_status fedserver_old_versions_replay(const fedserver_archive *archive,
+                                         const fedserver_keyframe *keyframe, float *values,
+                                         uint32_t version, fed_error *err) FED_CHECKED;
+
+/** A fedserver_old_versions (fedserver/versions/downloads.h): user is a const fedserver_archive. */
+fed_status fedserver_old_versions_values(void *user, uint32_t version, float **values,
+                                         fed_error *err) FED_CHECKED;
+
+#endif

@@ -1,0 +1,134 @@
+/* A device that is a cluster tells the coordinator of its workers while it trains. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fed_device.h"
+#include "fed_test.h"
+
+/** What the callback tells, and what came of it. */
+typedef struct cluster {
+    fed_device device; /* first: teardown closes it */
+    fed_worker_group group;
+    fed_status status;
+    fed_error why;
+    bool breaks; /* its training fails then */
+} cluster;
+
+static fed_status train(void *user, fedclient_round *round, fed_error *err) {
+    cluster *c = user;
+    c->status = fedclient_round_worker_group(round, &c->group, &c->why);
+    if (c->breaks) {
+        return fed_fail(err, FED_EINVAL, "the workers' data are gone");
+    }
+    round->values[0] += 1.0f / 1024;
+    round->samples = 10;
+    round->loss = 0.5f;
+    return FED_OK;
+}
+
+static int setup(void **state) {
+    cluster *c = calloc(1, sizeof *c);
+    assert_non_null(c);
+    fed_device_open(&c->device, "float32", 3);
+    c->group =
+        (fed_worker_group){.size = 2,
+                           .link = "threads",
+                           .verdict = "worker 1 died",
+                           .count = 2,
+                           .worker = {{.waits_for = 1}, {.rank = 1, .state = FED_WORKER_DEAD}}};
+    c->device.options.train = train;
+    c->device.options.user = c;
+    fed_device_restart(&c->device);
+    *state = c;
+    return 0;
+}
+
+static void the_coordinator_is_told_of_the_workers_of_this_round(void **state) {
+    cluster *c = *state;
+    assert_int_equal(fed_device_event(&c->device).outcome, FEDCLIENT_COUNTED);
+    assert_fed_ok(c->status);
+    const fed_worker_group *told = &c->device.fake.group;
+    assert_int_equal(c->device.fake.groups, 1);
+    assert_true(told->task == c->device.fake.task.id);
+    assert_int_equal(told->round, 1);
+    assert_int_equal(told->count, 2);
+    assert_int_equal(told->worker[0].waits_for, 1);
+    assert_int_equal(told->worker[1].state, FED_WORKER_DEAD);
+    assert_string_equal(told->verdict, "worker 1 died");
+}
+
+static void what_workers_compute_on_is_for_coordinators_that_read_it(void **state) {
+    cluster *c = *state;
+    const fed_worker_group *told = &c->device.fake.group;
+    strcpy(c->group.worker[1].computes_on, "cuda:0 H100");
+    assert_int_equal(fed_device_event(&c->device).outcome, FEDCLIENT_COUNTED);
+    assert_fed_ok(c->status);
+    assert_string_equal(told->worker[0].computes_on, "");
+    assert_string_equal(told->worker[1].computes_on, "cuda:0 H100");
+    c->device.fake.no_named = true; /* the fake fails if that layout comes */
+    assert_int_equal(fed_device_event(&c->device).outcome, FEDCLIENT_COUNTED);
+    assert_fed_ok(c->status);
+    assert_int_equal(c->device.fake.groups, 2);
+    assert_string_equal(told->worker[1].computes_on, "");
+    assert_int_equal(told->worker[1].state, FED_WORKER_DEAD);
+}
+
+static void an_older_coordinator_is_told_nothing(void **state) {
+    cluster *c = *state;
+    c->device.fake.no_worker_groups = true; /* the fake fails if one comes */
+    assert_int_equal(fed_device_event(&c->device).outcome, FEDCLIENT_COUNTED);
+    assert_fed_ok(c->status);
+}
+
+static void a_message_that_is_lost_does_no_harm(void **state) {
+    cluster *c = *state;
+    fed_fake_fail(&c->device.fake, "/v1/gang", FED_FAKE_UNREACHABLE, 1);
+    assert_int_equal(fed_device_event(&c->device).outcome, FEDCLIENT_COUNTED);
+    assert_fed_status(c->status, FED_ENET);
+    assert_int_equal(fed_device_event(&c->device).outcome, FEDCLIENT_COUNTED);
+    assert_fed_ok(c->status);
+    assert_int_equal(c->device.fake.group.round, 2);
+}
+
+/* The line was down for this message, which says nothing about the training. */
+static void a_fault_of_the_program_does_not_heal_because_a_message_was_lost(void **state) {
+    cluster *c = *state;
+    fedclient_event event;
+    c->breaks = true;
+    fed_fake_fail(&c->device.fake, "/v1/gang", FED_FAKE_UNREACHABLE, 1);
+    assert_fed_status(fedclient_step(c->device.client, &event, &c->device.err), FED_EINVAL);
+    assert_fed_says(c->device.err, "the workers' data are gone");
+    assert_fed_status(c->status, FED_ENET);
+}
+
+static void a_refusal_says_why(void **state) {
+    cluster *c = *state;
+    fed_fake_refuse(&c->device.fake, "/v1/gang", 400, "bad_gang");
+    assert_int_equal(fed_device_event(&c->device).outcome, FEDCLIENT_COUNTED);
+    assert_fed_status(c->status, FED_EFORMAT);
+    assert_non_null(strstr(c->why.text, "bad_gang"));
+}
+
+static void a_value_that_is_not_allowed_is_not_sent(void **state) {
+    cluster *c = *state;
+    c->group.worker[1].rank = 2;
+    assert_int_equal(fed_device_event(&c->device).outcome, FEDCLIENT_COUNTED);
+    assert_fed_status(c->status, FED_EINVAL);
+    c->group.count = FED_WORKER_GROUP_WORKERS + 1;
+    assert_int_equal(fed_device_event(&c->device).outcome, FEDCLIENT_COUNTED);
+    assert_fed_status(c->status, FED_EINVAL);
+    assert_int_equal(c->device.fake.groups, 0);
+}
+
+#define test(name) cmocka_unit_test_setup_teardown(name, setup, fed_device_teardown)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        test(the_coordinator_is_told_of_the_workers_of_this_round),
+        test(what_workers_compute_on_is_for_coordinators_that_read_it),
+        test(an_older_coordinator_is_told_nothing),
+        test(a_message_that_is_lost_does_no_harm),
+        test(a_fault_of_the_program_does_not_heal_because_a_message_was_lost),
+        test(a_refusal_says_why),
+        test(a_value_that_is_not_allowed_is_not_sent),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

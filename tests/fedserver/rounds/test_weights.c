@@ -1,0 +1,243 @@
+/* What updates count for: as claimed where that is fair; and the same whatever their order. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fed_test.h"
+
+#include <math.h>
+
+#include "fed/rng.h"
+#include "fedcodec/codec.h"
+#include "fedserver/rounds/weights.h"
+
+static fedserver_weights settle(fedserver_contribution *contributions, size_t count, double most) {
+    fedserver_weights weights;
+    assert_fed_ok(fedserver_weights_settle(contributions, count, most, &weights));
+    return weights;
+}
+
+static fedserver_contribution contribution(int64_t device, uint64_t weight, double norm) {
+    return (fedserver_contribution){.device = device,
+                                    .weight = weight,
+                                    .norm = norm,
+                                    .counted = norm,
+                                    .samples = (uint32_t)weight,
+                                    .loss = 1};
+}
+
+static void fair_claims_count_as_they_are(void) {
+    fedserver_contribution c[] = {contribution(1, 6, 2), contribution(2, 4, 1),
+                                  contribution(3, 3, 3)};
+    const fedserver_weights s = settle(c, 3, 0.5);
+    assert_true(s.as_claimed);
+    assert_int_equal(s.weight, 13);
+    for (int k = 0; k < 3; k++) {
+        assert_true(c[k].share == c[k].weight && c[k].count == c[k].weight);
+    }
+    assert_true(s.heaviest == 1 && s.heaviest_share == 6.0 / 13);
+    assert_true(s.furthest == 1 && s.furthest_norm == 2); /* 12 of 25; 3's norm is larger */
+    assert_false(s.heaviest_lowered || s.furthest_lowered);
+}
+
+static void two_devices_are_not_compared(void) {
+    fedserver_contribution c[] = {contribution(1, 1000, 9), contribution(2, 1, 1)};
+    assert_true(settle(c, 2, 0.5).as_claimed);
+    assert_false(settle(c, 2, 0.75).as_claimed);
+    assert_true(fabs((double)c[0].share / (double)c[1].share - 3) < 1e-6);
+}
+
+static void no_limit_takes_every_claim(void) {
+    fedserver_contribution c[] = {contribution(1, 1, 1), contribution(2, 1, 1),
+                                  contribution(3, 1 << 20, 1e4)};
+    assert_true(settle(c, 3, 1).as_claimed);
+}
+
+/* Rule 1: the weight. */
+static void a_share_is_the_most_that_a_device_weighs(void) {
+    static const double most[] = {0.5, 0.4, 0.3, 0.26};
+    for (size_t k = 0; k < sizeof most / sizeof most[0]; k++) {
+        fedserver_contribution c[] = {contribution(1, 5, 1), contribution(2, 1 << 20, 1),
+                                      contribution(3, 7, 1), contribution(4, UINT32_MAX, 1)};
+        const fedserver_weights s = settle(c, 4, most[k]);
+        for (int i = 0; i < 4; i++) {
+            assert_true((double)c[i].share <= (most[k] + 1e-6) * (double)s.weight);
+        }
+        assert_int_equal(s.heaviest, 4);
+        assert_true(s.heaviest_lowered);
+    }
+}
+
+/* Rule 2: weight times norm. */
+static void a_long_update_is_shortened_and_its_weight_stays(void) {
+    fedserver_contribution c[] = {contribution(1, 10, 1), contribution(2, 10, 1),
+                                  contribution(3, 10, 10000)};
+    const fedserver_weights s = settle(c, 3, 0.5);
+    assert_true(s.furthest == 3 && s.furthest_lowered && !s.heaviest_lowered);
+    assert_true(s.furthest_norm == 10000);
+    assert_int_equal(c[2].share, c[0].share);
+    assert_int_equal(c[0].count, c[0].share);
+    const double reach = (double)c[2].count * 10000;
+    assert_true(fabs(reach / (2.0 * c[0].count) - 1) < 1e-3);
+}
+
+static void a_devices_updates_are_taken_together(void) {
+    fedserver_contribution c[] = {contribution(1, 10, 1), contribution(7, 30, 1),
+                                  contribution(2, 10, 1), contribution(7, 10, 1),
+                                  contribution(7, 40, 1)};
+    const fedserver_weights s = settle(c, 5, 0.5);
+    const double all = (double)c[1].share + c[3].share + c[4].share;
+    assert_true(s.heaviest == 7 && s.heaviest_lowered);
+    assert_true(fabs(all / (double)s.weight - 0.5) < 1e-6);
+    assert_true(fabs((double)c[4].share / c[3].share - 4) < 1e-5);
+}
+
+/* Updates of one device are put in the order of their weights: the longest may be any of them. */
+static void a_devices_norm_is_that_of_its_longest_update(void) {
+    enum { UPDATES = 3 };
+    for (uint64_t longest = 0; longest < UPDATES; longest++) {
+        fedserver_contribution c[UPDATES + 2] = {contribution(1, 10, 1), contribution(2, 10, 1)};
+        for (uint64_t k = 0; k < UPDATES; k++) {
+            c[2 + k] = contribution(7, 10 + k, k == longest ? 9 : 2);
+        }
+        const fedserver_weights s = settle(c, UPDATES + 2, 1);
+        assert_int_equal(s.furthest, 7);
+        assert_true(s.furthest_norm == 9);
+    }
+}
+
+/* All of a device's updates reach as far as their sum: each of them is shortened. */
+static void a_devices_long_updates_are_shortened_together(void) {
+    fedserver_contribution c[] = {contribution(1, 10, 1), contribution(2, 10, 1),
+                                  contribution(3, 5, 1000), contribution(3, 5, 1000)};
+    const fedserver_weights s = settle(c, 4, 0.5);
+    assert_true(s.furthest == 3 && s.furthest_lowered && !s.heaviest_lowered);
+    const double reach = ((double)c[2].count + c[3].count) * 1000;
+    assert_true(fabs(reach / (2.0 * c[0].count) - 1) < 1e-3);
+}
+
+/* What a clipped update adds is what counts for rule 2; what is named is the norm that it had. */
+static void a_clipped_update_reaches_as_far_as_it_was_clipped(void) {
+    fedserver_contribution c[] = {contribution(1, 10, 1), contribution(2, 10, 1),
+                                  contribution(3, 10, 10000)};
+    c[2].counted = 1.5;
+    const fedserver_weights s = settle(c, 3, 0.5);
+    assert_true(s.as_claimed && !s.furthest_lowered);
+    assert_true(s.furthest == 3 && s.furthest_norm == 10000);
+}
+
+static void the_largest_round_there_can_be_fits_the_sum(void) {
+    enum { MANY = 1000000 };
+    fedserver_contribution *c = malloc(MANY * sizeof *c);
+    assert_non_null(c);
+    for (int k = 0; k < MANY; k++) {
+        c[k] = contribution(k, k % 2 == 0 ? 1 : UINT64_C(64) * UINT32_MAX, 1);
+    }
+    const fedserver_weights s = settle(c, MANY, 0.5);
+    assert_true(s.weight < (uint64_t)FEDCODEC_FOLD_WEIGHT);
+    assert_int_equal(c[0].share, 1);
+    free(c);
+}
+
+static void neither_order_nor_arrival_changes_a_bit(void) {
+    enum { MANY = 40, ORDERS = 50 };
+    fedserver_contribution first[MANY], c[MANY];
+    fed_rng rng;
+    fed_rng_init(&rng, 3, 0, 0);
+    for (int k = 0; k < MANY; k++) {
+        const uint32_t weight = 1 + fed_rng_below(&rng, 1000) * (k % 9 == 0 ? 4000000 : 1);
+        first[k] =
+            contribution(k % 13, weight, (double)fed_rng_float(&rng) * (k % 13 == 5 ? 1e4 : 1));
+    }
+    const fedserver_weights wanted = settle(first, MANY, 0.2);
+    memcpy(c, first, sizeof c);
+    for (int order = 0; order < ORDERS; order++) {
+        int place[MANY];
+        fedserver_contribution mixed[MANY];
+        for (int k = 0; k < MANY; k++) {
+            place[k] = k;
+        }
+        for (int k = MANY - 1; k > 0; k--) {
+            const int other = (int)fed_rng_below(&rng, (uint32_t)k + 1), kept = place[k];
+            place[k] = place[other];
+            place[other] = kept;
+        }
+        for (int k = 0; k < MANY; k++) {
+            mixed[k] = first[place[k]];
+            mixed[k].share = mixed[k].count = 0;
+        }
+        const fedserver_weights s = settle(mixed, MANY, 0.2);
+        assert_true(s.weight == wanted.weight && s.heaviest == wanted.heaviest &&
+                    s.furthest == wanted.furthest);
+        for (int k = 0; k < MANY; k++) {
+            assert_int_equal(mixed[k].share, first[place[k]].share);
+            assert_int_equal(mixed[k].count, first[place[k]].count);
+        }
+    }
+}
+
+static void one_devices_loss_does_not_become_the_rounds(void) {
+    fedserver_contribution c[] = {contribution(1, 10, 1), contribution(2, 10, 1),
+                                  contribution(3, 10, 1)};
+    c[0].loss = 2;
+    assert_true(settle(c, 3, 0.5).loss == 4.0 / 3);
+    c[0].loss = -1e12f;
+    assert_true(settle(c, 3, 0.5).loss == (2.0 - 100.0) / 3);
+}
+
+/* In floating point the order of these would decide. */
+static void no_order_changes_a_bit_of_the_loss(void) {
+    enum { COUNT = 200, ORDERS = 20 };
+    static fedserver_contribution c[COUNT];
+    fed_rng rng;
+    fed_rng_init(&rng, 7, 7, 7);
+    double plain = 0;
+    double all = 0;
+    for (int k = 0; k < COUNT; k++) {
+        c[k] = contribution(k + 1, 1 + fed_rng_below(&rng, 1000), 1);
+        c[k].loss = fed_rng_float(&rng) - 0.3f;
+        if (k % 3 == 0) {
+            c[k].loss = ldexpf(c[k].loss, -(int)fed_rng_below(&rng, 30));
+        }
+        plain += (double)c[k].loss * c[k].samples;
+        all += c[k].samples;
+    }
+    const double loss = settle(c, COUNT, 0.5).loss;
+    assert_true(fabs(loss - plain / all) < 1e-9);
+    for (int order = 0; order < ORDERS; order++) {
+        for (uint32_t k = COUNT - 1; k > 0; k--) {
+            const uint32_t other = fed_rng_below(&rng, k + 1);
+            const fedserver_contribution kept = c[k];
+            c[k] = c[other];
+            c[other] = kept;
+        }
+        assert_true(settle(c, COUNT, 0.5).loss == loss);
+    }
+}
+
+static void the_largest_losses_fit_the_sum(void) {
+    fedserver_contribution c[] = {contribution(1, 1 << 28, 1), contribution(2, (1 << 28) - 1, 1)};
+    c[0].loss = c[1].loss = 1e12f;
+    assert_true(settle(c, 2, 1).loss == (double)1e12f);
+    c[0].loss = c[1].loss = -1e12f;
+    assert_true(settle(c, 2, 1).loss == -(double)1e12f);
+    c[0].loss = c[1].loss = 0;
+    assert_true(settle(c, 2, 1).loss == 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        fed_unit_test(fair_claims_count_as_they_are),
+        fed_unit_test(two_devices_are_not_compared),
+        fed_unit_test(no_limit_takes_every_claim),
+        fed_unit_test(a_share_is_the_most_that_a_device_weighs),
+        fed_unit_test(a_long_update_is_shortened_and_its_weight_stays),
+        fed_unit_test(a_devices_updates_are_taken_together),
+        fed_unit_test(a_devices_norm_is_that_of_its_longest_update),
+        fed_unit_test(a_devices_long_updates_are_shortened_together),
+        fed_unit_test(a_clipped_update_reaches_as_far_as_it_was_clipped),
+        fed_unit_test(the_largest_round_there_can_be_fits_the_sum),
+        fed_unit_test(neither_order_nor_arrival_changes_a_bit),
+        fed_unit_test(one_devices_loss_does_not_become_the_rounds),
+        fed_unit_test(no_order_changes_a_bit_of_the_loss),
+        fed_unit_test(the_largest_losses_fit_the_sum),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
