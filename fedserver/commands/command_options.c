@@ -153,15 +153,16 @@ static bool take(const struct row *row, const char *value, arguments *args) {
 }
 
 static int take_operands(const command *cmd, int count, char **words, arguments *args) {
+    const char *wanted = cmd->operands != NULL ? cmd->operands : "";
     int least = 0, most = 0;
     /* How many words may follow the options, at least and at most: "ID [POSITION]" is 1 and 2. */
-    for (const char *at = cmd->operands; at != NULL && *at != '\0'; at += strcspn(at, " ")) {
+    for (const char *at = wanted; *at != '\0'; at += strcspn(at, " ")) {
         at += strspn(at, " ");
         least += *at != '[';
         most += 1;
     }
     if (count < least) {
-        return command_usage(args, "this is missing", cmd->operands);
+        return command_usage(args, "this is missing", wanted);
     }
     if (count > most) {
         return command_usage(args, "this is too much", words[most]);

@@ -75,7 +75,7 @@ fed_status fedserver_http_serve(fedserver *server, const fedserver_http_options 
 
 /** Open a listening socket, for `front_socket`. *port 0: any free port. Errors: as
  * fedserver_http_serve has for the port. */
-fed_status fedserver_http_listen(const char *bind, uint16_t *port, int *fd,
+fed_status fedserver_http_listen(const char *address, uint16_t *port, int *fd,
                                  fed_error *err) FED_CHECKED;
 
 FED_API_END
