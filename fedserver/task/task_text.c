@@ -31,12 +31,15 @@ void fedserver_task_text_write(const fedserver_task *task, fed_writer *w) {
     fed_write_printf(w, "{");
     for (fedserver_field_id id = 0; id < FEDSERVER_FIELDS; id++) {
         const fedserver_field *field = &fedserver_fields[id];
+        if (!fedserver_field_kept(field)) { /* and its offset may be none of a task */
+            continue;
+        }
         const char *member = (const char *)task + field->offset;
         const bool none = field->kind == FEDSERVER_LIST    ? task->phase_count == 0
                           : field->type == FEDSERVER_CHARS ? member[0] == '\0'
                                                            : false;
         const bool empty = none && field->preset != NULL && field->preset[0] == '\0';
-        if (!fedserver_field_kept(field) || empty) { /* an empty default need not be written */
+        if (empty) { /* an empty default need not be written */
             continue;
         }
         write_name(w, field->name, &first);
