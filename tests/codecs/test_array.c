@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "fed/model.h"
-#include "fed_test.h"
+#include "fed_cases.h"
 #include "fedcodec/array.h"
 #include "fedcodec/codec.h"
 
@@ -23,7 +23,7 @@ static fed_writer encode(const char *spec, const float *x, float *residual) {
     return out;
 }
 
-static void every_codec_comes_back_and_says_its_count(void) {
+FED_TEST(every_codec_comes_back_and_says_its_count) {
     float x[N], y[N];
     fill(x, 1);
     for (size_t k = 0; fedcodec_at(k) != NULL; k++) {
@@ -39,7 +39,7 @@ static void every_codec_comes_back_and_says_its_count(void) {
 }
 
 /* 25 rows of 40: two columns of each factor, a head, and the envelope's own bytes. */
-static void a_codec_of_matrices_sees_one_that_is_as_square_as_it_can_be(void) {
+FED_TEST(a_codec_of_matrices_sees_one_that_is_as_square_as_it_can_be) {
     float x[N];
     fill(x, 1);
     fed_writer out = encode("powersgd:rank=2", x, NULL);
@@ -47,7 +47,7 @@ static void a_codec_of_matrices_sees_one_that_is_as_square_as_it_can_be(void) {
     fed_writer_free(&out);
 }
 
-static void what_a_message_leaves_out_is_in_the_residual(void) {
+FED_TEST(what_a_message_leaves_out_is_in_the_residual) {
     float x[N], residual[N], before[N], y[N];
     fill(x, 1);
     fill(residual, 2);
@@ -64,7 +64,7 @@ static void what_a_message_leaves_out_is_in_the_residual(void) {
     fed_writer_free(&out);
 }
 
-static void a_sum_takes_a_weight(void) {
+FED_TEST(a_sum_takes_a_weight) {
     float x[N], y[N];
     fill(x, 3);
     fed_writer out = encode("float32", x, NULL);
@@ -79,7 +79,7 @@ static void a_sum_takes_a_weight(void) {
     fed_writer_free(&out);
 }
 
-static void bad_arrays_are_refused_in_a_sentence(void) {
+FED_TEST(bad_arrays_are_refused_in_a_sentence) {
     float x[N], residual[N], before[N];
     fill(x, 1);
     fill(residual, 2);
@@ -99,7 +99,7 @@ static void bad_arrays_are_refused_in_a_sentence(void) {
     fed_writer_free(&out);
 }
 
-static void bad_messages_leave_the_values_alone(void) {
+FED_TEST(bad_messages_leave_the_values_alone) {
     float x[N], y[N], before[N];
     fill(x, 1);
     fill(y, 2);
@@ -115,16 +115,4 @@ static void bad_messages_leave_the_values_alone(void) {
     assert_fed_status(fedcodec_array_add(out.data, out.len, 1, y, N - 1, &err), FED_EFORMAT);
     assert_memory_equal(y, before, sizeof before);
     fed_writer_free(&out);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(every_codec_comes_back_and_says_its_count),
-        fed_unit_test(a_codec_of_matrices_sees_one_that_is_as_square_as_it_can_be),
-        fed_unit_test(what_a_message_leaves_out_is_in_the_residual),
-        fed_unit_test(a_sum_takes_a_weight),
-        fed_unit_test(bad_arrays_are_refused_in_a_sentence),
-        fed_unit_test(bad_messages_leave_the_values_alone),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

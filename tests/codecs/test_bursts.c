@@ -1,6 +1,6 @@
 /* Bursts: an inceptionn message in a network card's form, there and back; and bytes of any kind. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <math.h>
 
@@ -27,7 +27,7 @@ static size_t make_message(size_t n, uint32_t stream, uint8_t *dst) {
     return len;
 }
 
-static void every_length_comes_back_to_the_byte(void) {
+FED_TEST(every_length_comes_back_to_the_byte) {
     for (size_t n = 0; n <= N; n++) {
         uint8_t message[CAP], bursts[CAP + 2], back[CAP];
         size_t len = make_message(n, 1, message), packed = 0, unpacked = 0;
@@ -40,7 +40,7 @@ static void every_length_comes_back_to_the_byte(void) {
     }
 }
 
-static void a_burst_is_its_tags_then_its_payload(void) {
+FED_TEST(a_burst_is_its_tags_then_its_payload) {
     float residual[9] = {1.0f, 0.5f, 0, 0, 0, 0, 0, -0.015625f, 0.5f};
     uint8_t message[64], bursts[64];
     size_t len = 0, packed = 0;
@@ -52,7 +52,7 @@ static void a_burst_is_its_tags_then_its_payload(void) {
     assert_memory_equal(bursts, "\x0b\x40\x00\x00\x80\x3f\x00\x40\x82\x02\x00\x00\x40", packed);
 }
 
-static void too_small_a_buffer_is_refused(void) {
+FED_TEST(too_small_a_buffer_is_refused) {
     uint8_t message[CAP], bursts[CAP + 2], back[CAP];
     size_t len = make_message(N, 2, message), packed = 0, unpacked = 77;
     assert_fed_ok(fedcodec_bursts_pack(message, len, N, bursts, sizeof bursts, &packed));
@@ -64,7 +64,7 @@ static void too_small_a_buffer_is_refused(void) {
     assert_int_equal(unpacked, 77);
 }
 
-static void what_is_no_message_is_not_packed(void) {
+FED_TEST(what_is_no_message_is_not_packed) {
     uint8_t message[CAP], bursts[CAP + 2];
     size_t len = make_message(N, 3, message), packed = 0;
     assert_fed_status(fedcodec_bursts_pack(message, len - 1, N, bursts, sizeof bursts, &packed),
@@ -87,7 +87,7 @@ static fed_status unpack(const uint8_t *src, size_t len, size_t n, uint8_t *back
     return status;
 }
 
-static void bursts_cut_anywhere_or_too_long_are_refused(void) {
+FED_TEST(bursts_cut_anywhere_or_too_long_are_refused) {
     for (size_t n = 1; n <= 20; n++) {
         uint8_t message[CAP], bursts[CAP + 2], back[CAP];
         size_t len = make_message(n, 4, message), packed = 0;
@@ -101,7 +101,7 @@ static void bursts_cut_anywhere_or_too_long_are_refused(void) {
 }
 
 /* Refused, or another message that packs to just these bytes. */
-static void a_flipped_bit_is_refused_or_another_message(void) {
+FED_TEST(a_flipped_bit_is_refused_or_another_message) {
     for (size_t n = 1; n <= 20; n++) {
         uint8_t message[CAP], bursts[CAP + 2], back[CAP], again[CAP + 2];
         size_t len = make_message(n, 5, message), packed = 0, back_len = 0, again_len = 0;
@@ -120,7 +120,7 @@ static void a_flipped_bit_is_refused_or_another_message(void) {
 }
 
 /* Dense at first, then nothing: to memory of just the size that is needed, and back. */
-static void a_long_message_needs_no_more_than_its_size(void) {
+FED_TEST(a_long_message_needs_no_more_than_its_size) {
     enum { LONG = 5000 };
     for (size_t dense = 0; dense <= LONG; dense += 625) {
         static float x[LONG];
@@ -243,7 +243,7 @@ static void assert_coded_well(const fedcodec_burst_coder *coder, int e, const ui
     free(dst);
 }
 
-static void every_class_and_boundary_is_coded_as_documented(void) {
+FED_TEST(every_class_and_boundary_is_coded_as_documented) {
     uint32_t bits[256];
     const size_t n = special_bits(bits);
     assert_true(n <= 256);
@@ -265,7 +265,7 @@ static uint32_t random_bits(fed_rng *rng, unsigned kind) {
     return kind >= 4 ? fed_rng_u32(rng) : bits;
 }
 
-static void random_bits_of_every_length_are_coded_as_documented(void) {
+FED_TEST(random_bits_of_every_length_are_coded_as_documented) {
     fed_rng rng;
     fed_rng_init(&rng, 8, 1, 1);
     for (int e = 1; e <= 15; e++) {
@@ -283,7 +283,7 @@ static void random_bits_of_every_length_are_coded_as_documented(void) {
 }
 
 /* As many whole bursts as fit, and no byte past them that is not in cap. */
-static void too_little_room_takes_whole_bursts(void) {
+FED_TEST(too_little_room_takes_whole_bursts) {
     fed_rng rng;
     fed_rng_init(&rng, 8, 1, 2);
     for (size_t n = 0; n <= FEW; n += n < 20 ? 1 : 10) {
@@ -323,7 +323,7 @@ static fed_status decode(size_t unit, const uint8_t *src, size_t len, size_t n) 
     return status;
 }
 
-static void bursts_of_another_length_are_not_decoded(void) {
+FED_TEST(bursts_of_another_length_are_not_decoded) {
     fed_rng rng;
     fed_rng_init(&rng, 8, 1, 3);
     for (size_t n = 0; n <= FEW; n++) {
@@ -350,7 +350,7 @@ static void bursts_of_another_length_are_not_decoded(void) {
     }
 }
 
-static void tags_past_the_last_value_are_not_decoded(void) {
+FED_TEST(tags_past_the_last_value_are_not_decoded) {
     for (size_t n = 1; n < 8; n++) {
         for (unsigned k = 0; k < 8; k++) {
             for (unsigned tag = 1; tag < 4; tag++) {
@@ -366,7 +366,7 @@ static void tags_past_the_last_value_are_not_decoded(void) {
 }
 
 /* A card may get bytes that no encoder has made; each tag says what they mean all the same. */
-static void any_payload_is_decoded(void) {
+FED_TEST(any_payload_is_decoded) {
     /* 8 bits: zeros of both signs; 16 bits: the same, and what has fewer bits than its class;
      * 32 bits: -0, and a value that fits into 16 bits. */
     static const uint8_t burst[] = {0xa5, 0xfa, 0x80, 0x00, 0x00, 0x80, 0x00, 0x00, 0x01, 0x80,
@@ -380,7 +380,7 @@ static void any_payload_is_decoded(void) {
 }
 
 /* What fedcodec_encode writes for finite values is what a card sends. */
-static void finite_values_are_sent_as_the_codec_sends_them(void) {
+FED_TEST(finite_values_are_sent_as_the_codec_sends_them) {
     for (int e = 1; e <= 15; e++) {
         char spec[FEDCODEC_SPEC];
         fedcodec codec;
@@ -411,24 +411,4 @@ static void finite_values_are_sent_as_the_codec_sends_them(void) {
             assert_true(x[i] == y[i] && (y[i] != 0.0f || !signbit(y[i])));
         }
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(every_length_comes_back_to_the_byte),
-        fed_unit_test(a_burst_is_its_tags_then_its_payload),
-        fed_unit_test(too_small_a_buffer_is_refused),
-        fed_unit_test(what_is_no_message_is_not_packed),
-        fed_unit_test(bursts_cut_anywhere_or_too_long_are_refused),
-        fed_unit_test(a_flipped_bit_is_refused_or_another_message),
-        fed_unit_test(a_long_message_needs_no_more_than_its_size),
-        fed_unit_test(every_class_and_boundary_is_coded_as_documented),
-        fed_unit_test(random_bits_of_every_length_are_coded_as_documented),
-        fed_unit_test(too_little_room_takes_whole_bursts),
-        fed_unit_test(bursts_of_another_length_are_not_decoded),
-        fed_unit_test(tags_past_the_last_value_are_not_decoded),
-        fed_unit_test(any_payload_is_decoded),
-        fed_unit_test(finite_values_are_sent_as_the_codec_sends_them),
-    };
-    return cmocka_run_group_tests_name("bursts", tests, NULL, NULL);
 }

@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "envelope_case.h"
-#include "fed_test.h"
+#include "fed_cases.h"
 
 static fed_status encode(envelope_case *f, void *work, fed_writer *out) {
     return fedcodec_envelope_encode(&f->codec, &f->layout, ENVELOPE_SMALL, f->residual, f->x, work,
@@ -11,7 +11,7 @@ static fed_status encode(envelope_case *f, void *work, fed_writer *out) {
 }
 
 /* The two small tensors lie one behind the other in the layout, and so in the group. */
-static void head_and_frames_are_as_documented(void) {
+FED_TEST(head_and_frames_are_as_documented) {
     envelope_case f;
     envelope_case_open(&f, "float32");
     envelope_case_encode(&f);
@@ -24,7 +24,7 @@ static void head_and_frames_are_as_documented(void) {
     envelope_case_close(&f);
 }
 
-static void without_small_tensors_there_is_no_group(void) {
+FED_TEST(without_small_tensors_there_is_no_group) {
     static const uint32_t smalls[] = {0, 1};
     for (size_t k = 0; k < 2; k++) {
         envelope_case f;
@@ -41,7 +41,7 @@ static void without_small_tensors_there_is_no_group(void) {
     }
 }
 
-static void the_group_is_what_one_tensor_of_its_values_would_be(void) {
+FED_TEST(the_group_is_what_one_tensor_of_its_values_would_be) {
     static const char *const specs[] = {"3lc", "sbc:p=0.3", "onebit", "float32"};
     for (size_t k = 0; k < sizeof specs / sizeof specs[0]; k++) {
         envelope_case f;
@@ -70,7 +70,7 @@ static void the_group_is_what_one_tensor_of_its_values_would_be(void) {
     }
 }
 
-static void a_model_of_small_tensors_is_one_frame(void) {
+FED_TEST(a_model_of_small_tensors_is_one_frame) {
     envelope_case f;
     fedcodec_envelope envelope;
     fedcodec_frame frame;
@@ -89,7 +89,7 @@ static void a_model_of_small_tensors_is_one_frame(void) {
     envelope_case_close(&f);
 }
 
-static void statistics_that_are_not_finite_change_nothing(void) {
+FED_TEST(statistics_that_are_not_finite_change_nothing) {
     envelope_case f;
     float before[ENVELOPE_SIZE];
     envelope_case_open(&f, "sbc");
@@ -102,7 +102,7 @@ static void statistics_that_are_not_finite_change_nothing(void) {
     envelope_case_close(&f);
 }
 
-static void it_is_appended_to_what_the_writer_holds(void) {
+FED_TEST(it_is_appended_to_what_the_writer_holds) {
     envelope_case f;
     envelope_case_open(&f, "sbc:p=0.1");
     fed_write_bytes(&f.out, "head", 4);
@@ -113,7 +113,7 @@ static void it_is_appended_to_what_the_writer_holds(void) {
     envelope_case_close(&f);
 }
 
-static void an_error_changes_neither_residual_nor_output(void) {
+FED_TEST(an_error_changes_neither_residual_nor_output) {
     envelope_case f;
     float before[ENVELOPE_SIZE];
     envelope_case_open(&f, "sbc");
@@ -133,7 +133,7 @@ static void an_error_changes_neither_residual_nor_output(void) {
     envelope_case_close(&f);
 }
 
-static void an_unguarded_residual_changes_nothing_but_itself(void) {
+FED_TEST(an_unguarded_residual_changes_nothing_but_itself) {
     static const char *const specs[] = {"float32", "3lc", "int8", "sbc:p=0.1", "trunc", "twobit"};
     for (size_t k = 0; k < sizeof specs / sizeof specs[0]; k++) {
         envelope_case guarded, f;
@@ -155,7 +155,7 @@ static void an_unguarded_residual_changes_nothing_but_itself(void) {
 }
 
 /* As where the residual is kept elsewhere, and must not change. The group is of values, too. */
-static void without_a_residual_the_message_is_the_same(void) {
+FED_TEST(without_a_residual_the_message_is_the_same) {
     static const char *const specs[] = {"sbc:p=0.3", "dgc:p=0.3,values=int8", "topk:p=0.3", "int8"};
     for (size_t k = 0; k < sizeof specs / sizeof specs[0]; k++) {
         envelope_case f;
@@ -178,7 +178,7 @@ static void without_a_residual_the_message_is_the_same(void) {
     }
 }
 
-static void wrong_parameters_and_missing_memory_change_nothing(void) {
+FED_TEST(wrong_parameters_and_missing_memory_change_nothing) {
     envelope_case f;
     float before[ENVELOPE_SIZE];
     envelope_case_open(&f, "sbc");
@@ -192,7 +192,7 @@ static void wrong_parameters_and_missing_memory_change_nothing(void) {
 }
 
 /* No layout of fed_layout_add has one; fedcodec encodes empty files. */
-static void an_empty_tensor_alone_makes_no_group(void) {
+FED_TEST(an_empty_tensor_alone_makes_no_group) {
     envelope_case f;
     envelope_case_open(&f, "3lc");
     f.layout.tensors[1].size = 0;
@@ -204,7 +204,7 @@ static void an_empty_tensor_alone_makes_no_group(void) {
     envelope_case_close(&f);
 }
 
-static void a_model_without_tensors_is_a_head(void) {
+FED_TEST(a_model_without_tensors_is_a_head) {
     envelope_case f;
     envelope_case_open(&f, "sbc");
     f.layout.count = 0;
@@ -217,7 +217,7 @@ static void a_model_without_tensors_is_a_head(void) {
     envelope_case_close(&f);
 }
 
-static void a_stage_that_does_not_shrink_is_not_used(void) {
+FED_TEST(a_stage_that_does_not_shrink_is_not_used) {
     static const char *const specs[] = {"sbc:p=0.1", "sbc:p=0.1+runs", "sbc:p=0.1+entropy",
                                         "sbc:p=0.1+zstd"};
     envelope_case plain;
@@ -241,7 +241,7 @@ static void a_stage_that_does_not_shrink_is_not_used(void) {
 
 /* The first tensor is 2 rows of 300. The group is a vector, which is sent as it is. A spec may name
  * other rows. */
-static void a_codec_of_matrices_is_told_the_shapes(void) {
+FED_TEST(a_codec_of_matrices_is_told_the_shapes) {
     static const struct {
         const char *spec, *head; /* of the first frame and its message */
         size_t len;              /* of that message */
@@ -267,7 +267,7 @@ static void a_codec_of_matrices_is_told_the_shapes(void) {
     }
 }
 
-static void unpacked_it_has_the_bytes_of_its_codec_alone(void) {
+FED_TEST(unpacked_it_has_the_bytes_of_its_codec_alone) {
     static const char *const staged[] = {"3lc:s=1.75+runs", "3lc:s=1.75+entropy", "3lc:s=1.75"};
     large_case plain;
     large_case_encode(&plain, "3lc:s=1.75");
@@ -288,7 +288,7 @@ static void unpacked_it_has_the_bytes_of_its_codec_alone(void) {
     large_case_close(&plain);
 }
 
-static void what_is_cut_off_is_not_unpacked(void) {
+FED_TEST(what_is_cut_off_is_not_unpacked) {
     large_case l;
     large_case_encode(&l, "3lc:s=1.75+entropy");
     for (size_t len = 0; len < l.out.len; len += 1 + l.out.len / 100) {
@@ -300,26 +300,4 @@ static void what_is_cut_off_is_not_unpacked(void) {
         fed_writer_free(&out);
     }
     large_case_close(&l);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(head_and_frames_are_as_documented),
-        fed_unit_test(without_small_tensors_there_is_no_group),
-        fed_unit_test(the_group_is_what_one_tensor_of_its_values_would_be),
-        fed_unit_test(a_model_of_small_tensors_is_one_frame),
-        fed_unit_test(statistics_that_are_not_finite_change_nothing),
-        fed_unit_test(it_is_appended_to_what_the_writer_holds),
-        fed_unit_test(an_error_changes_neither_residual_nor_output),
-        fed_unit_test(an_unguarded_residual_changes_nothing_but_itself),
-        fed_unit_test(without_a_residual_the_message_is_the_same),
-        fed_unit_test(wrong_parameters_and_missing_memory_change_nothing),
-        fed_unit_test(an_empty_tensor_alone_makes_no_group),
-        fed_unit_test(a_model_without_tensors_is_a_head),
-        fed_unit_test(a_stage_that_does_not_shrink_is_not_used),
-        fed_unit_test(a_codec_of_matrices_is_told_the_shapes),
-        fed_unit_test(unpacked_it_has_the_bytes_of_its_codec_alone),
-        fed_unit_test(what_is_cut_off_is_not_unpacked),
-    };
-    return cmocka_run_group_tests_name("envelope", tests, NULL, NULL);
 }

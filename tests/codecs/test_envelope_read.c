@@ -1,9 +1,9 @@
 /* Reading envelopes frame by frame: what a frame says of itself, and what is refused. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "envelope_case.h"
-#include "fed_test.h"
+#include "fed_cases.h"
 
-static void frames_come_one_by_one(void) {
+FED_TEST(frames_come_one_by_one) {
     envelope_case f;
     fed_error err = {0};
     fedcodec_envelope envelope;
@@ -29,7 +29,7 @@ static fed_status open_bytes(const char *bytes, size_t len, fedcodec_envelope *e
     return fedcodec_envelope_open(envelope, bytes, len, err);
 }
 
-static void heads_that_are_none_are_refused(void) {
+FED_TEST(heads_that_are_none_are_refused) {
     fedcodec_envelope e;
     fed_error err = {0};
     assert_fed_status(open_bytes("\xfe\xdd\x02\x00\x00", 5, &e, &err), FED_EFORMAT);
@@ -47,7 +47,7 @@ static void heads_that_are_none_are_refused(void) {
                       FED_EFORMAT); /* small 2^32 */
 }
 
-static void frames_that_are_none_are_refused(void) {
+FED_TEST(frames_that_are_none_are_refused) {
     static const struct {
         const char *bytes;
         size_t len;
@@ -71,7 +71,7 @@ static void frames_that_are_none_are_refused(void) {
     }
 }
 
-static void the_frame_names_its_stage_and_can_be_unpacked_by_hand(void) {
+FED_TEST(the_frame_names_its_stage_and_can_be_unpacked_by_hand) {
     large_case l;
     fedcodec_envelope envelope;
     fedcodec_frame frame, plain;
@@ -107,21 +107,10 @@ static fed_status next_packed(uint64_t n, uint64_t plain_len, unsigned stage) {
     return fedcodec_envelope_next(&envelope, &frame, NULL);
 }
 
-static void an_unpacked_length_past_what_the_tensor_can_take_is_refused(void) {
+FED_TEST(an_unpacked_length_past_what_the_tensor_can_take_is_refused) {
     assert_fed_ok(next_packed(10, 114, 1));
     assert_fed_status(next_packed(10, 115, 1), FED_EFORMAT);
     assert_fed_status(next_packed(10, UINT64_MAX, 1), FED_EFORMAT);
     assert_fed_status(next_packed(10, 2, 1), FED_EFORMAT); /* not shorter than it was */
     assert_fed_ok(next_packed(10, 100, 3));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(frames_come_one_by_one),
-        fed_unit_test(heads_that_are_none_are_refused),
-        fed_unit_test(frames_that_are_none_are_refused),
-        fed_unit_test(the_frame_names_its_stage_and_can_be_unpacked_by_hand),
-        fed_unit_test(an_unpacked_length_past_what_the_tensor_can_take_is_refused),
-    };
-    return cmocka_run_group_tests_name("envelope_read", tests, NULL, NULL);
 }

@@ -4,7 +4,7 @@
 #include <stdbool.h>
 
 #include "envelope_case.h"
-#include "fed_test.h"
+#include "fed_cases.h"
 
 static void open_case(const envelope_case *f, fedcodec_message *m) {
     fed_error err = {0};
@@ -13,7 +13,7 @@ static void open_case(const envelope_case *f, fedcodec_message *m) {
 }
 
 /* Twice each, to see that a call leaves the message as it was. */
-static void one_open_message_can_be_decoded_added_folded_and_measured(void) {
+FED_TEST(one_open_message_can_be_decoded_added_folded_and_measured) {
     static const char *const specs[] = {"float32",    "3lc:s=1.5",      "sbc:p=0.05",
                                         "stc:p=0.05", "3lc:s=1.9+runs", "inceptionn:e=8"};
     for (size_t k = 0; k < sizeof specs / sizeof specs[0]; k++) {
@@ -51,7 +51,7 @@ static void one_open_message_can_be_decoded_added_folded_and_measured(void) {
     }
 }
 
-static void decode_and_axpy_in_one_call_agree_with_the_open_message(void) {
+FED_TEST(decode_and_axpy_in_one_call_agree_with_the_open_message) {
     envelope_case f;
     fedcodec_message m;
     fed_error err = {0};
@@ -69,7 +69,7 @@ static void decode_and_axpy_in_one_call_agree_with_the_open_message(void) {
     envelope_case_close(&f);
 }
 
-static void a_message_that_was_refused_or_closed_can_be_closed(void) {
+FED_TEST(a_message_that_was_refused_or_closed_can_be_closed) {
     envelope_case f;
     fedcodec_message m;
     envelope_case_open(&f, "3lc+runs");
@@ -100,7 +100,7 @@ static void assert_check_says(const envelope_case *f, const fedcodec *codec, uin
 /* Where the frame's data begins: behind the head, and the frame's own of 1 + 2 + 1 bytes. */
 enum { FIRST = 5, FIRST_DATA = FIRST + 4 };
 
-static void check_says_which_tensor_is_wrong(void) {
+FED_TEST(check_says_which_tensor_is_wrong) {
     envelope_case f;
     fedcodec sbc;
     envelope_case_open(&f, "3lc");
@@ -128,7 +128,7 @@ static void check_says_which_tensor_is_wrong(void) {
     envelope_case_close(&f);
 }
 
-static void the_group_must_be_of_the_codec_too(void) {
+FED_TEST(the_group_must_be_of_the_codec_too) {
     envelope_case f, other;
     envelope_case_open(&f, "3lc");
     envelope_case_open(&other, "float32");
@@ -147,7 +147,7 @@ static void the_group_must_be_of_the_codec_too(void) {
     envelope_case_close(&f);
 }
 
-static void check_gives_the_largest_magnitude(void) {
+FED_TEST(check_gives_the_largest_magnitude) {
     envelope_case f;
     float max_abs = 0.0f;
     envelope_case_open(&f, "3lc:s=1.5");
@@ -159,7 +159,7 @@ static void check_gives_the_largest_magnitude(void) {
     envelope_case_close(&f);
 }
 
-static void fold_has_limits(void) {
+FED_TEST(fold_has_limits) {
     envelope_case f;
     fedcodec_message m;
     fed_error err = {0};
@@ -177,7 +177,7 @@ static void fold_has_limits(void) {
     envelope_case_close(&f);
 }
 
-static void a_cut_or_longer_message_is_refused_and_y_untouched(void) {
+FED_TEST(a_cut_or_longer_message_is_refused_and_y_untouched) {
     envelope_case f;
     float y[ENVELOPE_SIZE], before[ENVELOPE_SIZE];
     envelope_case_open(&f, "sbc:p=0.05");
@@ -199,7 +199,7 @@ static void a_cut_or_longer_message_is_refused_and_y_untouched(void) {
     envelope_case_close(&f);
 }
 
-static void a_flipped_bit_never_harms(void) {
+FED_TEST(a_flipped_bit_never_harms) {
     envelope_case f;
     float y[ENVELOPE_SIZE];
     envelope_case_open(&f, "sbc:p=0.02");
@@ -216,7 +216,7 @@ static void a_flipped_bit_never_harms(void) {
 }
 
 /* The same bytes but for one tensor's role, or one frame's codec. */
-static void statistics_must_be_there_and_as_they_are(void) {
+FED_TEST(statistics_must_be_there_and_as_they_are) {
     envelope_case f;
     fed_error err = {0};
     float y[ENVELOPE_SIZE];
@@ -254,7 +254,7 @@ static size_t staged_count(void) {
 /* Of the envelope of one large tensor: its own, and the frame's. */
 enum { HEADS = 5 + 1 + 3 + 2 };
 
-static void a_stage_changes_the_bytes_and_no_value(void) {
+FED_TEST(a_stage_changes_the_bytes_and_no_value) {
     large_case plain;
     large_case_encode(&plain, "3lc:s=1.75");
     const size_t plain_len = plain.out.len - HEADS;
@@ -286,7 +286,7 @@ static void a_stage_changes_the_bytes_and_no_value(void) {
     large_case_close(&plain);
 }
 
-static void a_stage_that_the_task_has_not_is_refused(void) {
+FED_TEST(a_stage_that_the_task_has_not_is_refused) {
     large_case l;
     fedcodec plain;
     fed_error err = {0};
@@ -312,7 +312,7 @@ static fed_status decode_copy(const large_case *l, const uint8_t *data, size_t l
     return status;
 }
 
-static void packed_messages_cut_or_flipped_do_no_harm(void) {
+FED_TEST(packed_messages_cut_or_flipped_do_no_harm) {
     for (size_t k = 0; k < staged_count(); k++) {
         large_case l;
         large_case_encode(&l, staged[k]);
@@ -328,23 +328,4 @@ static void packed_messages_cut_or_flipped_do_no_harm(void) {
         }
         large_case_close(&l);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(one_open_message_can_be_decoded_added_folded_and_measured),
-        fed_unit_test(decode_and_axpy_in_one_call_agree_with_the_open_message),
-        fed_unit_test(a_message_that_was_refused_or_closed_can_be_closed),
-        fed_unit_test(check_says_which_tensor_is_wrong),
-        fed_unit_test(the_group_must_be_of_the_codec_too),
-        fed_unit_test(check_gives_the_largest_magnitude),
-        fed_unit_test(fold_has_limits),
-        fed_unit_test(a_cut_or_longer_message_is_refused_and_y_untouched),
-        fed_unit_test(a_flipped_bit_never_harms),
-        fed_unit_test(statistics_must_be_there_and_as_they_are),
-        fed_unit_test(a_stage_changes_the_bytes_and_no_value),
-        fed_unit_test(a_stage_that_the_task_has_not_is_refused),
-        fed_unit_test(packed_messages_cut_or_flipped_do_no_harm),
-    };
-    return cmocka_run_group_tests_name("message", tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* Patches: exact whatever the values, small where little changed, and nothing else is read. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <float.h>
 #include <math.h>
@@ -80,7 +80,7 @@ static float *values_of(maker make, size_t n, uint32_t seed) {
     return values;
 }
 
-static void every_value_comes_out_to_the_bit(void) {
+FED_TEST(every_value_comes_out_to_the_bit) {
     static const size_t sizes[] = {0, 1, 2, 3, 7, 100, 1000, BLOCK - 1, BLOCK, BLOCK + 1};
     static const maker makers[] = {any_float, weight, special, zero};
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
@@ -97,7 +97,7 @@ static void every_value_comes_out_to_the_bit(void) {
     }
 }
 
-static void what_is_not_finite_is_not_written(void) {
+FED_TEST(what_is_not_finite_is_not_written) {
     static const float wrong[] = {INFINITY, -INFINITY, NAN};
     float to[3] = {1.0f, 2.0f, 3.0f};
     for (size_t k = 0; k < 3; k++) {
@@ -111,7 +111,7 @@ static void what_is_not_finite_is_not_written(void) {
 }
 
 /* A model's exponents are what can be told of it: about 27 bits a value are left. */
-static void a_whole_model_takes_less_than_its_values(void) {
+FED_TEST(a_whole_model_takes_less_than_its_values) {
     enum { N = 3 * BLOCK / 2 };
     float *to = values_of(weight, N, 3);
     assert_in_range(patch_len(NULL, to, N), N * 4 * 80 / 100, N * 4 * 86 / 100);
@@ -120,7 +120,7 @@ static void a_whole_model_takes_less_than_its_values(void) {
     free(to);
 }
 
-static void small_changes_take_few_bits(void) {
+FED_TEST(small_changes_take_few_bits) {
     enum { N = BLOCK };
     float *from = values_of(weight, N, 4), *to = values_of(weight, N, 4);
     size_t whole = patch_len(from, to, N);
@@ -137,7 +137,7 @@ static void small_changes_take_few_bits(void) {
 
 /* Of k values at random places, of which each changes by 1,000 units at most: log2(n / k) + 1.44
  * bits for the place, 11 for the change, and a table of a few bytes. */
-static void rare_changes_cost_their_places(void) {
+FED_TEST(rare_changes_cost_their_places) {
     enum { N = 4 * BLOCK };
     for (size_t every = 16; every <= 16384; every *= 4) {
         float *from = values_of(weight, N, 5), *to = values_of(weight, N, 5);
@@ -159,7 +159,7 @@ static void rare_changes_cost_their_places(void) {
     }
 }
 
-static void the_worst_takes_a_few_bytes_more_than_its_values(void) {
+FED_TEST(the_worst_takes_a_few_bytes_more_than_its_values) {
     enum { N = 2 * BLOCK };
     float *to = values_of(any_float, N, 7), *from = values_of(any_float, N, 8);
     assert_true(patch_len(from, to, N) <= 4 * N + 8);
@@ -179,7 +179,7 @@ static void assert_refused(const char *bytes, size_t len, size_t n) {
 
 #define REFUSED(bytes, n) assert_refused(bytes, sizeof(bytes) - 1, n)
 
-static void garbage_is_refused(void) {
+FED_TEST(garbage_is_refused) {
     float y = 0;
     assert_fed_ok(fedcodec_patch_apply((const uint8_t *)"\0\4\2\0\0\0", 6, &y, 1));
     assert_true(y == 1e-45f);
@@ -201,7 +201,7 @@ static void garbage_is_refused(void) {
     REFUSED("\0\xff\xff\xff\xff\xff\xff\1\2", 1); /* a huge one */
 }
 
-static void what_is_cut_off_or_longer_is_refused(void) {
+FED_TEST(what_is_cut_off_or_longer_is_refused) {
     enum { N = 300 };
     float *to = values_of(weight, N, 9), values[N];
     fed_writer w = patch_of(NULL, to, N);
@@ -214,18 +214,4 @@ static void what_is_cut_off_or_longer_is_refused(void) {
     assert_refused((const char *)w.data + 1, w.len - 1, N);
     fed_writer_free(&w);
     free(to);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(every_value_comes_out_to_the_bit),
-        fed_unit_test(what_is_not_finite_is_not_written),
-        fed_unit_test(a_whole_model_takes_less_than_its_values),
-        fed_unit_test(small_changes_take_few_bits),
-        fed_unit_test(rare_changes_cost_their_places),
-        fed_unit_test(the_worst_takes_a_few_bytes_more_than_its_values),
-        fed_unit_test(garbage_is_refused),
-        fed_unit_test(what_is_cut_off_or_longer_is_refused),
-    };
-    return cmocka_run_group_tests_name("patch", tests, NULL, NULL);
 }

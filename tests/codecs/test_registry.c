@@ -1,10 +1,10 @@
 /* The table of codecs: ids and names. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include "fedcodec/codec_vtable.h"
 
-static void ids_never_change(void) {
+FED_TEST(ids_never_change) {
     static const struct {
         uint8_t id;
         const char *name;
@@ -20,13 +20,13 @@ static void ids_never_change(void) {
     }
 }
 
-static void each_codec_is_found_by_its_own_id(void) {
+FED_TEST(each_codec_is_found_by_its_own_id) {
     for (size_t k = 0; fedcodec_at(k) != NULL; k++) {
         assert_ptr_equal(fedcodec_by_id(fedcodec_at(k)->id), fedcodec_at(k));
     }
 }
 
-static void names_differ(void) {
+FED_TEST(names_differ) {
     for (size_t k = 0; fedcodec_at(k) != NULL; k++) {
         for (size_t j = 0; j < k; j++) {
             assert_string_not_equal(fedcodec_at(j)->name, fedcodec_at(k)->name);
@@ -34,18 +34,8 @@ static void names_differ(void) {
     }
 }
 
-static void an_unknown_id_is_no_codec(void) {
+FED_TEST(an_unknown_id_is_no_codec) {
     assert_null(fedcodec_by_id(0));
     assert_null(fedcodec_by_id(255));
     assert_null(fedcodec_at(1000));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(ids_never_change),
-        fed_unit_test(each_codec_is_found_by_its_own_id),
-        fed_unit_test(names_differ),
-        fed_unit_test(an_unknown_id_is_no_codec),
-    };
-    return cmocka_run_group_tests_name("registry", tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* Spec strings: what is understood, what is refused and how it is said. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <locale.h>
 
@@ -15,7 +15,7 @@ static void assert_spec(const char *spec, const char *canonical) {
     assert_string_equal(text, canonical);
 }
 
-static void the_canonical_spec_names_each_parameter(void) {
+FED_TEST(the_canonical_spec_names_each_parameter) {
     assert_spec("float32", "float32");
     assert_spec("sbc", "sbc:p=0.01");
     assert_spec("3lc", "3lc:s=1");
@@ -25,7 +25,7 @@ static void the_canonical_spec_names_each_parameter(void) {
     assert_spec("3lc:s=0.1e+1+runs", "3lc:s=1+runs");
 }
 
-static void a_word_is_left_out_where_it_is_the_preset(void) {
+FED_TEST(a_word_is_left_out_where_it_is_the_preset) {
     assert_spec("sbc:pos=golomb", "sbc:p=0.01");
     assert_spec("sbc:pos=auto", "sbc:p=0.01,pos=auto");
     assert_spec("sbc:pos=rice,p=0.1", "sbc:p=0.1,pos=rice");
@@ -33,7 +33,7 @@ static void a_word_is_left_out_where_it_is_the_preset(void) {
     assert_spec("stc:pos=rans", "stc:p=0.01,pos=rans");
 }
 
-static void numbers_in_any_decimal_form(void) {
+FED_TEST(numbers_in_any_decimal_form) {
     assert_spec("sbc:p=.25", "sbc:p=0.25");
     assert_spec("sbc:p=5e-2", "sbc:p=0.05");
     assert_spec("sbc:p=0.00000100", "sbc:p=1e-06");
@@ -43,7 +43,7 @@ static void numbers_in_any_decimal_form(void) {
     assert_spec("3lc:s=0.1e+1", "3lc:s=1");
 }
 
-static void values_are_the_doubles_of_c(void) {
+FED_TEST(values_are_the_doubles_of_c) {
     static const char *const numbers[] = {"0.01", "0.001", "0.3", "1e-5", "0.123456789012345"};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         char spec[FEDCODEC_SPEC];
@@ -54,7 +54,7 @@ static void values_are_the_doubles_of_c(void) {
     }
 }
 
-static void the_hosts_locale_does_not_matter(void) {
+FED_TEST(the_hosts_locale_does_not_matter) {
     if (setlocale(LC_NUMERIC, "de_DE.UTF-8") == NULL) {
         skip(); /* not installed */
     }
@@ -73,7 +73,7 @@ static void assert_error(const char *spec, const char *part) {
     assert_fed_status(fedcodec_parse(spec, &codec, NULL), FED_EINVAL);
 }
 
-static void errors_name_the_word_and_what_would_be_right(void) {
+FED_TEST(errors_name_the_word_and_what_would_be_right) {
     assert_error(
         "", "unknown codec \"\"; there are float32, 3lc, sbc, float16, bfloat16, int8, stoch3");
     assert_error("SBC", "unknown codec \"SBC\"");
@@ -99,7 +99,7 @@ static void errors_name_the_word_and_what_would_be_right(void) {
                  "at most 63 characters");
 }
 
-static void a_wrong_word_is_refused_and_the_right_ones_named(void) {
+FED_TEST(a_wrong_word_is_refused_and_the_right_ones_named) {
     assert_error("sbc:pos=huffman",
                  "pos=\"huffman\" is not one of golomb, rice, rans, range, auto");
     assert_error("sbc:pos=", "pos=\"\" is not one of golomb, rice");
@@ -108,7 +108,7 @@ static void a_wrong_word_is_refused_and_the_right_ones_named(void) {
     assert_error("sbc:pos", "\"pos\" lacks its value; write pos=golomb");
 }
 
-static void what_is_no_number_is_refused(void) {
+FED_TEST(what_is_no_number_is_refused) {
     static const char *const words[] = {"",    "x",      ".",
                                         "-",   "0.1x",   "0x1p-3",
                                         "nan", "inf",    "1e",
@@ -121,18 +121,4 @@ static void what_is_no_number_is_refused(void) {
         snprintf(spec, sizeof spec, "sbc:p=%s", words[i]);
         assert_error(spec, "is not a decimal number of at most 15 digits");
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(the_canonical_spec_names_each_parameter),
-        fed_unit_test(a_word_is_left_out_where_it_is_the_preset),
-        fed_unit_test(a_wrong_word_is_refused_and_the_right_ones_named),
-        fed_unit_test(numbers_in_any_decimal_form),
-        fed_unit_test(values_are_the_doubles_of_c),
-        fed_unit_test(the_hosts_locale_does_not_matter),
-        fed_unit_test(errors_name_the_word_and_what_would_be_right),
-        fed_unit_test(what_is_no_number_is_refused),
-    };
-    return cmocka_run_group_tests_name("codec spec", tests, NULL, NULL);
 }

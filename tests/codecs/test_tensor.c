@@ -1,12 +1,12 @@
 /* The public calls on one tensor, beyond what the codec contract covers. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include "fed/rng.h"
 #include "fed/threads.h"
 #include "fedcodec/codec_vtable.h"
 
-static void a_codec_that_needs_work_memory_says_so(void) {
+FED_TEST(a_codec_that_needs_work_memory_says_so) {
     float residual[10] = {1.0f};
     uint8_t dst[64];
     size_t len = 99;
@@ -18,7 +18,7 @@ static void a_codec_that_needs_work_memory_says_so(void) {
     assert_int_equal(len, 99);
 }
 
-static void more_values_than_a_message_can_hold_are_refused(void) {
+FED_TEST(more_values_than_a_message_can_hold_are_refused) {
     float residual[1] = {1.0f};
     uint8_t dst[64];
     size_t len, n = (size_t)UINT32_MAX + 1;
@@ -30,7 +30,7 @@ static void more_values_than_a_message_can_hold_are_refused(void) {
 }
 
 /* All but threshold's, whose lists may have to hold each value and its position. */
-static void work_memory_is_a_fraction_of_a_large_tensor(void) {
+FED_TEST(work_memory_is_a_fraction_of_a_large_tensor) {
     enum { N = 431080, SLACK = 512 };
     fedcodec codec;
     for (size_t k = 0; fedcodec_at(k) != NULL; k++) {
@@ -42,7 +42,7 @@ static void work_memory_is_a_fraction_of_a_large_tensor(void) {
 }
 
 /* What the contract test tries with a pool that only pretends to. */
-static void threads_make_the_same_message(void) {
+FED_TEST(threads_make_the_same_message) {
     enum { N = 300001 };
     static float x[N], residual[2][N];
     fed_threads *threads = NULL;
@@ -71,14 +71,4 @@ static void threads_make_the_same_message(void) {
         free(work);
     }
     fed_threads_close(threads);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(a_codec_that_needs_work_memory_says_so),
-        fed_unit_test(more_values_than_a_message_can_hold_are_refused),
-        fed_unit_test(threads_make_the_same_message),
-        fed_unit_test(work_memory_is_a_fraction_of_a_large_tensor),
-    };
-    return cmocka_run_group_tests_name("codec calls", tests, NULL, NULL);
 }

@@ -1,10 +1,10 @@
 /* One version: the macros, the library and each program name the same release and commit. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include "fed/version.h"
 
-static void the_macros_spell_one_release(void) {
+FED_TEST(the_macros_spell_one_release) {
     char text[32];
     snprintf(text, sizeof text, "%d.%d.%d", FED_VERSION_MAJOR, FED_VERSION_MINOR,
              FED_VERSION_PATCH);
@@ -15,7 +15,7 @@ static void the_macros_spell_one_release(void) {
     assert_true(FED_VERSION_AT(0, 3, 0) > FED_VERSION_AT(0, 2, 999));
 }
 
-static void every_program_prints_release_and_commit(void) {
+FED_TEST(every_program_prints_release_and_commit) {
     static const char *const programs[] = {"fedserver", "fedclientd", "fedsim", "fedtrain",
                                            "fedcodec"};
     char dir[256], out[512], wanted[512];
@@ -28,12 +28,4 @@ static void every_program_prints_release_and_commit(void) {
         }
     }
     fed_test_rmdir(dir);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(the_macros_spell_one_release),
-        fed_unit_test(every_program_prints_release_and_commit),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

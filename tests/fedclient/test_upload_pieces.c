@@ -1,7 +1,7 @@
 /* An update that is sent in pieces: no gradient is lost, and no byte is sent twice. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "fed_cases.h"
 #include "fed_device.h"
-#include "fed_test.h"
 
 static const char *const codecs[] = {"float32", "sbc:p=0.1"};
 
@@ -43,7 +43,7 @@ static bool survives_in_pieces(const char *codec, uint64_t at, bool answering, b
     return !died;
 }
 
-static void a_break_before_in_or_after_any_piece_loses_no_gradient(void) {
+FED_TEST(a_break_before_in_or_after_any_piece_loses_no_gradient) {
     for (size_t c = 0; c < sizeof codecs / sizeof codecs[0]; c++) {
         for (unsigned how = 0; how < 3; how++) {
             uint64_t at = 0;
@@ -55,14 +55,14 @@ static void a_break_before_in_or_after_any_piece_loses_no_gradient(void) {
     }
 }
 
-static void power_loss_at_any_put_of_a_piece_loses_no_gradient(void) {
+FED_TEST(power_loss_at_any_put_of_a_piece_loses_no_gradient) {
     for (uint64_t put = 0; put < 16; put++) {
         (void)survives_in_pieces("float32", UINT64_MAX, false, false, put);
         (void)survives_in_pieces("float32", 5, false, true, put);
     }
 }
 
-static void no_byte_that_came_through_travels_twice(void) {
+FED_TEST(no_byte_that_came_through_travels_twice) {
     fed_device calm, rough;
     open_in_pieces(&calm, "float32");
     fed_device_finish(&calm, 4);
@@ -84,7 +84,7 @@ static void no_byte_that_came_through_travels_twice(void) {
     fed_device_close(&rough);
 }
 
-static void an_older_coordinator_gets_the_update_whole(void) {
+FED_TEST(an_older_coordinator_gets_the_update_whole) {
     fed_device device;
     open_in_pieces(&device, "float32");
     device.fake.whole_only = true;
@@ -100,7 +100,7 @@ static void an_older_coordinator_gets_the_update_whole(void) {
     fed_device_close(&device);
 }
 
-static void a_lease_that_is_over_is_noticed_before_the_bytes_are_sent(void) {
+FED_TEST(a_lease_that_is_over_is_noticed_before_the_bytes_are_sent) {
     fed_device device;
     open_in_pieces(&device, "float32");
     fed_fake_fail(&device.fake, "/v1/piece", FED_FAKE_UNREACHABLE, 1);
@@ -111,15 +111,4 @@ static void a_lease_that_is_over_is_noticed_before_the_bytes_are_sent(void) {
     fed_device_finish(&device, 6);
     fed_device_check(&device, 0);
     fed_device_close(&device);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(a_break_before_in_or_after_any_piece_loses_no_gradient),
-        fed_unit_test(power_loss_at_any_put_of_a_piece_loses_no_gradient),
-        fed_unit_test(no_byte_that_came_through_travels_twice),
-        fed_unit_test(an_older_coordinator_gets_the_update_whole),
-        fed_unit_test(a_lease_that_is_over_is_noticed_before_the_bytes_are_sent),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

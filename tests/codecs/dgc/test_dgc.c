@@ -1,6 +1,6 @@
 /* dgc: which values it sends, its bytes by hand, and the messages that it refuses. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <math.h>
 
@@ -13,7 +13,7 @@ static fed_status decode(const void *src, size_t len, float *y, size_t n) {
     return fedcodec_decode(fedcodec_by_id(DGC), src, len, y, n);
 }
 
-static void bytes_are_count_code_values_and_gaps(void) {
+FED_TEST(bytes_are_count_code_values_and_gaps) {
     float x[20] = {[2] = 4.0f, [3] = 0.5f, [9] = -1.0f, [17] = -2.0f};
     uint8_t dst[64];
     assert_int_equal(codec_case_encode("dgc:p=0.1", x, 20, dst, sizeof dst), 12);
@@ -22,7 +22,7 @@ static void bytes_are_count_code_values_and_gaps(void) {
     assert_true(x[2] == 0.0f && x[3] == 0.5f && x[9] == -1.0f && x[17] == 0.0f);
 }
 
-static void values_arrive_to_the_bit_at_their_places(void) {
+FED_TEST(values_arrive_to_the_bit_at_their_places) {
     float x[600], before[600], y[600];
     uint8_t dst[4096];
     for (size_t i = 0; i < 600; i++) {
@@ -39,7 +39,7 @@ static void values_arrive_to_the_bit_at_their_places(void) {
     assert_int_equal(sent, 300);
 }
 
-static void narrow_values_follow_their_name(void) {
+FED_TEST(narrow_values_follow_their_name) {
     float x[20] = {[2] = 4.0f, [3] = 0.5f, [9] = -1.0f, [17] = -2.015625f};
     float again[20];
     uint8_t dst[64];
@@ -54,7 +54,7 @@ static void narrow_values_follow_their_name(void) {
     assert_true(again[17] != 0.0f && fabsf(again[17]) < 0.016f);
 }
 
-static void malformed_messages_are_refused(void) {
+FED_TEST(malformed_messages_are_refused) {
     float y[32];
     assert_fed_ok(decode("\x01\x00\x00\x00\x80\xbf\x7f", 7, y, 1));
     assert_true(y[0] == -1.0f);
@@ -76,14 +76,4 @@ static void malformed_messages_are_refused(void) {
     assert_accepts(DGC, "\x01\x62\x00\x00\x00\x80\x3f\x7f\x7f", 1);
     assert_refuses(DGC, "\x01\x62\x00\x00\x00\x80\x3f\x01\x7f", 1); /* no level of 127 */
     assert_refuses(DGC, "\x01\x62", 1);                             /* cut after the name */
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(bytes_are_count_code_values_and_gaps),
-        fed_unit_test(values_arrive_to_the_bit_at_their_places),
-        fed_unit_test(narrow_values_follow_their_name),
-        fed_unit_test(malformed_messages_are_refused),
-    };
-    return cmocka_run_group_tests_name("dgc", tests, NULL, NULL);
 }

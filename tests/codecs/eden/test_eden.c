@@ -1,6 +1,6 @@
 /* eden: the error and the mean of what arrives, its widths, and the messages that it refuses. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <math.h>
 
@@ -11,7 +11,7 @@
 enum { EDEN = 18, MANY = 1 << 16 };
 
 /* Two rotations with their signs are the identity times the number of values. */
-static void a_rotation_is_its_own_inverse(void) {
+FED_TEST(a_rotation_is_its_own_inverse) {
     for (size_t n = EDEN_LANES; n <= 1024; n *= 2) {
         float v[1024];
         for (size_t i = 0; i < n; i++) {
@@ -28,7 +28,7 @@ static void a_rotation_is_its_own_inverse(void) {
 }
 
 /* Half of the signs are minus, and those of a later start are those of the same values. */
-static void signs_belong_to_places(void) {
+FED_TEST(signs_belong_to_places) {
     enum { N = 992, LATER = 96 };
     float all[N], some[N - LATER], minus = 0.0f;
     for (size_t i = 0; i < N; i++) {
@@ -69,7 +69,7 @@ static double error_of(const char *spec) {
 }
 
 /* What the papers say: 1 / (1 - D) - 1 for the distortion D of a normal distribution. */
-static void the_error_is_what_the_papers_say(void) {
+FED_TEST(the_error_is_what_the_papers_say) {
     static const double distortion[4] = {0.3634, 0.1175, 0.03454, 0.009497};
     static const char *const specs[4] = {"eden", "eden:bits=2", "eden:bits=3", "eden:bits=4"};
     for (size_t k = 0; k < 4; k++) {
@@ -79,7 +79,7 @@ static void the_error_is_what_the_papers_say(void) {
 }
 
 /* Over many draws the mean of what arrives is the value: the error falls with their number. */
-static void the_mean_of_what_arrives_is_the_value(void) {
+FED_TEST(the_mean_of_what_arrives_is_the_value) {
     enum { N = 60, TIMES = 4000 };
     float x[N];
     double mean[N] = {0.0}, error = 0.0, whole = 0.0;
@@ -101,7 +101,7 @@ static void the_mean_of_what_arrives_is_the_value(void) {
     assert_true(error / whole < 0.002); /* one message alone: 0.57; the mean of 4,000: 0.00014 */
 }
 
-static void a_value_alone_arrives_as_it_is(void) {
+FED_TEST(a_value_alone_arrives_as_it_is) {
     static const float values[] = {-2.5f, 1e-30f, 7.0f};
     for (size_t i = 0; i < 3; i++) {
         codec_case c = codec_case_of("eden", &values[i], 1);
@@ -110,7 +110,7 @@ static void a_value_alone_arrives_as_it_is(void) {
     }
 }
 
-static void malformed_messages_are_refused(void) {
+FED_TEST(malformed_messages_are_refused) {
     assert_accepts(EDEN, "\x01\x0a\x01\x02\x03\x04\x00\x00\x80\x3f\xa5", 1);
     assert_accepts(EDEN, "\x01\x0a\x01\x02\x03\x04\x00\x00\x80\x3f\xa5", 8);
     assert_refuses(EDEN, "\x01\x0a\x01\x02\x03\x04\x00\x00\x80\x3f\xa5", 9); /* 16 codes */
@@ -130,16 +130,4 @@ static void malformed_messages_are_refused(void) {
     assert_refuses(EDEN, "\x01\x0a\x01\x02\x03\x04\x00\x00\x00\x80\x00", 1); /* -0 */
     assert_accepts(EDEN, "\x01\x0a\x01\x02\x03\x04", 0);
     assert_refuses(EDEN, "\x01\x0a\x01\x02\x03", 0);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(a_rotation_is_its_own_inverse),
-        fed_unit_test(signs_belong_to_places),
-        fed_unit_test(the_error_is_what_the_papers_say),
-        fed_unit_test(the_mean_of_what_arrives_is_the_value),
-        fed_unit_test(a_value_alone_arrives_as_it_is),
-        fed_unit_test(malformed_messages_are_refused),
-    };
-    return cmocka_run_group_tests_name("eden", tests, NULL, NULL);
 }

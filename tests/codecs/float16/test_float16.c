@@ -1,20 +1,20 @@
 /* float16: every half there is, rounding, and both ends of the range. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <float.h>
 #include <math.h>
 
 #include "codec_case.h"
 
-static void bytes_are_halves(void) {
+FED_TEST(bytes_are_halves) {
     const float x[4] = {1.0f, -2.0f, 65504.0f, -0.0f};
     assert_codec_message("float16", x, x, 4, "\x00\x3c\x00\xc0\xff\x7b\x00\x80", 8);
 }
 
 /* A half goes in, the same half comes out and nothing is left; so decode and encode agree on all.
  */
-static void every_half_comes_back(void) {
+FED_TEST(every_half_comes_back) {
     fedcodec codec;
     size_t len = 0;
     uint8_t half[2], again[2];
@@ -35,7 +35,7 @@ static void every_half_comes_back(void) {
     }
 }
 
-static void between_two_halves_the_even_one_is_sent(void) {
+FED_TEST(between_two_halves_the_even_one_is_sent) {
     const float x[6] = {1.0f + 0x1p-11f, 1.0f + 0x1.8p-10f, 0x1p-25f,
                         0x1.8p-24f,      0x1.8p-25f,        -0x1.002p-14f};
     const float y[6] = {1.0f, 1.0f + 0x1p-9f, 0.0f, 0x1p-23f, 0x1p-24f, -0x1p-14f};
@@ -44,7 +44,7 @@ static void between_two_halves_the_even_one_is_sent(void) {
     assert_true(c.residual[0] == 0x1p-11f && c.residual[2] == 0x1p-25f);
 }
 
-static void what_is_past_the_largest_half_stays_owed(void) {
+FED_TEST(what_is_past_the_largest_half_stays_owed) {
     const float x[3] = {65519.0f, -65520.0f, FLT_MAX};
     codec_case c = codec_case_of("float16", x, 3);
     assert_true(c.decoded[0] == 65504.0f && c.decoded[1] == -65504.0f && c.decoded[2] == 65504.0f);
@@ -52,21 +52,10 @@ static void what_is_past_the_largest_half_stays_owed(void) {
     assert_true(c.residual[2] == FLT_MAX - 65504.0f);
 }
 
-static void infinity_and_nan_are_refused(void) {
+FED_TEST(infinity_and_nan_are_refused) {
     assert_accepts(4, "\xff\x7b", 1);
     assert_refuses(4, "\x00\x7c", 1);
     assert_refuses(4, "\x01\xfc", 1);
     assert_refuses(4, "\xff", 1);
     assert_refuses(4, "\x00\x00\x00", 1);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(bytes_are_halves),
-        fed_unit_test(every_half_comes_back),
-        fed_unit_test(between_two_halves_the_even_one_is_sent),
-        fed_unit_test(what_is_past_the_largest_half_stays_owed),
-        fed_unit_test(infinity_and_nan_are_refused),
-    };
-    return cmocka_run_group_tests_name("float16", tests, NULL, NULL);
 }

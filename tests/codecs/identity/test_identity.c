@@ -1,12 +1,12 @@
 /* float32: exact to the bit, and finite. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <math.h>
 
 #include "fedcodec/codec.h"
 
-static void values_come_back_to_the_bit(void) {
+FED_TEST(values_come_back_to_the_bit) {
     const float x[5] = {1.5f, -0.0f, 0.0f, 1e-45f, -3.4e38f};
     float residual[5], y[5] = {9.0f};
     uint8_t dst[20];
@@ -21,18 +21,10 @@ static void values_come_back_to_the_bit(void) {
     assert_memory_equal(y, x, sizeof x);
 }
 
-static void nan_and_infinity_are_refused(void) {
+FED_TEST(nan_and_infinity_are_refused) {
     float y[1];
     const fedcodec_vtable *codec = fedcodec_by_id(1);
     const uint8_t nan[] = {0, 0, 0xc0, 0x7f}, infinity[] = {0, 0, 0x80, 0xff};
     assert_fed_status(fedcodec_decode(codec, nan, 4, y, 1), FED_EFORMAT);
     assert_fed_status(fedcodec_decode(codec, infinity, 4, y, 1), FED_EFORMAT);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(values_come_back_to_the_bit),
-        fed_unit_test(nan_and_infinity_are_refused),
-    };
-    return cmocka_run_group_tests_name("float32", tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* inceptionn: classes at their boundaries, against the paper's algorithms bit by bit. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <math.h>
 
@@ -60,7 +60,7 @@ static void assert_as_the_paper(unsigned e, const float *x, size_t n) {
 }
 
 /* Each exponent, with mantissas at both ends and between, of both signs. */
-static void every_exponent_is_coded_as_in_the_paper(void) {
+FED_TEST(every_exponent_is_coded_as_in_the_paper) {
     static const uint32_t mantissas[] = {0, 1, 0xff, 0x100, 0x3fffff, 0x400000, 0x5a5a5a, 0x7fffff};
     static float x[MOST];
     size_t n = 0;
@@ -75,7 +75,7 @@ static void every_exponent_is_coded_as_in_the_paper(void) {
     }
 }
 
-static void random_bits_of_every_length_are_coded_as_in_the_paper(void) {
+FED_TEST(random_bits_of_every_length_are_coded_as_in_the_paper) {
     static float x[MOST];
     fed_rng rng;
     fed_rng_init(&rng, 3, 1, 4);
@@ -93,7 +93,7 @@ static void random_bits_of_every_length_are_coded_as_in_the_paper(void) {
     }
 }
 
-static void tags_stand_before_all_payloads(void) {
+FED_TEST(tags_stand_before_all_payloads) {
     /* e = 10: 32 bits from 1 on, 16 from 2^-5, 8 from 2^-10, else none. */
     const float x[5] = {-1.0f, 0.5f, -0.015625f, 0.0f, 0.03125f};
     uint8_t dst[22];
@@ -101,20 +101,20 @@ static void tags_stand_before_all_payloads(void) {
     assert_memory_equal(dst, "\x1b\x02\x00\x00\x80\xbf\x00\x40\x82\x00\x04", 11);
 }
 
-static void bits_past_the_class_are_cut_off(void) {
+FED_TEST(bits_past_the_class_are_cut_off) {
     assert_true(through(10, 0x1.fffffep-1f) == 0x1.fffcp-1f); /* 15 bits */
     assert_true(through(10, -0x1.fffffep-6f) == -0x1.8p-6f);  /* 7 bits after the point */
     assert_true(through(10, 1.2345678f) == 1.2345678f);
 }
 
-static void what_the_eight_bits_cannot_hold_is_a_zero_of_its_sign(void) {
+FED_TEST(what_the_eight_bits_cannot_hold_is_a_zero_of_its_sign) {
     float positive = through(10, 0x1.fffffep-8f), negative = through(10, -0x1p-10f);
     assert_true(positive == 0.0f && !signbit(positive));
     assert_true(negative == 0.0f && signbit(negative));
     assert_true(through(10, 0x1p-7f) == 0x1p-7f);
 }
 
-static void under_the_bound_nothing_is_left_not_even_a_sign(void) {
+FED_TEST(under_the_bound_nothing_is_left_not_even_a_sign) {
     static const float small[] = {-0x1.fffffep-11f, -0.0f, -1e-45f, 1e-39f};
     for (size_t i = 0; i < 4; i++) {
         uint8_t dst[5];
@@ -124,7 +124,7 @@ static void under_the_bound_nothing_is_left_not_even_a_sign(void) {
     }
 }
 
-static void the_sixteen_bit_class_begins_half_way_rounded_up(void) {
+FED_TEST(the_sixteen_bit_class_begins_half_way_rounded_up) {
     for (unsigned e = 1; e <= 15; e++) {
         uint8_t dst[5];
         float first = ldexpf(1.0f, -(int)(e / 2)), below = nextafterf(first, 0.0f);
@@ -141,7 +141,7 @@ static void assert_refused(const char *message, size_t len, size_t n) {
     assert_true(y[0] == 42.0f);
 }
 
-static void a_value_in_another_class_than_its_own_is_refused(void) {
+FED_TEST(a_value_in_another_class_than_its_own_is_refused) {
     assert_refused("\x03\xff\xff\x7f\x3f", 5, 1); /* just under 1, in 32 bits */
     assert_refused("\x03\x00\x00\x00\x80", 5, 1); /* -0 */
     assert_refused("\x03\x00\x00\x80\x7f", 5, 1); /* infinity */
@@ -150,7 +150,7 @@ static void a_value_in_another_class_than_its_own_is_refused(void) {
     assert_refused("\x02\x00\x80", 3, 1);
 }
 
-static void values_that_no_one_e_explains_are_refused(void) {
+FED_TEST(values_that_no_one_e_explains_are_refused) {
     float y[2];
     const fedcodec_vtable *codec = fedcodec_by_id(13);
     assert_refused("\x05\x40\x00", 3, 2);     /* in 8 bits: 1/2 is for e = 1, 0 for e >= 8 */
@@ -161,13 +161,13 @@ static void values_that_no_one_e_explains_are_refused(void) {
     assert_fed_ok(fedcodec_decode(codec, (const uint8_t *)"\x06\x00\x01\x80", 4, y, 2));
 }
 
-static void tags_past_the_last_value_must_be_zero(void) {
+FED_TEST(tags_past_the_last_value_must_be_zero) {
     assert_refused("\x04\x01", 2, 1);
     assert_refused("\x40\x01", 2, 3);
     assert_refused("\x10", 1, 2);
 }
 
-static void only_whole_exponents_from_1_to_15(void) {
+FED_TEST(only_whole_exponents_from_1_to_15) {
     fedcodec codec = with_e(10);
     float residual = 1.0f;
     uint8_t dst[5];
@@ -215,7 +215,7 @@ static bool accepted_with(uint8_t tag, const char *word, size_t i, const char *o
     return accepted(message, N_TAGS + bytes * N, N, &max_abs);
 }
 
-static void one_word_in_the_wrong_class_is_found_anywhere(void) {
+FED_TEST(one_word_in_the_wrong_class_is_found_anywhere) {
     for (size_t i = 0; i < N; i++) {
         assert_true(accepted_with(1, "\x40", i, "\xc0"));
         assert_false(accepted_with(1, "\x40", i, "\x00"));
@@ -231,7 +231,7 @@ static void one_word_in_the_wrong_class_is_found_anywhere(void) {
     }
 }
 
-static void the_largest_magnitude_is_found_anywhere(void) {
+FED_TEST(the_largest_magnitude_is_found_anywhere) {
     static const float largest[] = {0x1p-7f, 0x1.8p-6f, 0x1.04p-5f, 0x1.fffcp-1f, 1.0f, 0x1.8p90f};
     for (size_t k = 0; k < 2 * sizeof largest / sizeof largest[0]; k++) {
         for (size_t i = 0; i < N; i++) {
@@ -247,7 +247,7 @@ static void the_largest_magnitude_is_found_anywhere(void) {
     }
 }
 
-static void tags_that_call_for_more_than_there_is_are_refused(void) {
+FED_TEST(tags_that_call_for_more_than_there_is_are_refused) {
     enum { MANY = 1000, TAGS = MANY / 4 };
     static uint8_t message[TAGS + 4 * MANY + 1];
     float max_abs;
@@ -263,7 +263,7 @@ static void tags_that_call_for_more_than_there_is_are_refused(void) {
 }
 
 /* All values of one class, or one class before another: the payload ends long before the tags. */
-static void blocks_of_nothing_come_back(void) {
+FED_TEST(blocks_of_nothing_come_back) {
     enum { MANY = 3000 };
     static const float kinds[] = {0.0f, 0x1p-6f, -0.5f, 3.0f};
     for (size_t k = 0; k < 16; k++) {
@@ -284,25 +284,4 @@ static void blocks_of_nothing_come_back(void) {
             free(copy);
         }
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(every_exponent_is_coded_as_in_the_paper),
-        fed_unit_test(random_bits_of_every_length_are_coded_as_in_the_paper),
-        fed_unit_test(tags_stand_before_all_payloads),
-        fed_unit_test(bits_past_the_class_are_cut_off),
-        fed_unit_test(what_the_eight_bits_cannot_hold_is_a_zero_of_its_sign),
-        fed_unit_test(under_the_bound_nothing_is_left_not_even_a_sign),
-        fed_unit_test(the_sixteen_bit_class_begins_half_way_rounded_up),
-        fed_unit_test(a_value_in_another_class_than_its_own_is_refused),
-        fed_unit_test(values_that_no_one_e_explains_are_refused),
-        fed_unit_test(tags_past_the_last_value_must_be_zero),
-        fed_unit_test(only_whole_exponents_from_1_to_15),
-        fed_unit_test(one_word_in_the_wrong_class_is_found_anywhere),
-        fed_unit_test(the_largest_magnitude_is_found_anywhere),
-        fed_unit_test(tags_that_call_for_more_than_there_is_are_refused),
-        fed_unit_test(blocks_of_nothing_come_back),
-    };
-    return cmocka_run_group_tests_name("inceptionn", tests, NULL, NULL);
 }

@@ -1,18 +1,18 @@
 /* int8: its levels, its scale at both ends of the range, and the messages that it refuses. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <float.h>
 #include <math.h>
 
 #include "codec_case.h"
 
-static void bytes_are_the_scale_and_the_levels(void) {
+FED_TEST(bytes_are_the_scale_and_the_levels) {
     const float x[4] = {254.0f, -254.0f, 0.0f, -2.0f};
     assert_codec_message("int8", x, x, 4, "\x00\x00\x00\x40\x7f\x81\x00\xff", 8);
 }
 
-static void half_a_level_goes_to_the_even_one_and_stays_owed(void) {
+FED_TEST(half_a_level_goes_to_the_even_one_and_stays_owed) {
     const float x[6] = {127.0f, 0.5f, 1.5f, -2.5f, 126.5f, -126.5f};
     codec_case c = codec_case_of("int8", x, 6);
     const float y[6] = {127.0f, 0.0f, 2.0f, -2.0f, 126.0f, -126.0f};
@@ -22,7 +22,7 @@ static void half_a_level_goes_to_the_even_one_and_stays_owed(void) {
 }
 
 /* In one binade, all maxima behave as all others do elsewhere. */
-static void the_largest_value_always_has_the_last_level(void) {
+FED_TEST(the_largest_value_always_has_the_last_level) {
     for (uint32_t step = 0; step < 1u << 23; step += 97) {
         float x = 1.0f + (float)step * 0x1p-23f;
         codec_case c = codec_case_of("int8", &x, 1);
@@ -30,7 +30,7 @@ static void the_largest_value_always_has_the_last_level(void) {
     }
 }
 
-static void zeros_and_what_is_next_to_them_are_a_scale_of_zero(void) {
+FED_TEST(zeros_and_what_is_next_to_them_are_a_scale_of_zero) {
     const float zeros[2] = {0.0f, -0.0f}, tiny[2] = {0x1p-121f, FLT_TRUE_MIN};
     assert_int_equal(codec_case_of("int8", zeros, 2).len, 4);
     codec_case c = codec_case_of("int8", tiny, 2);
@@ -40,14 +40,14 @@ static void zeros_and_what_is_next_to_them_are_a_scale_of_zero(void) {
     assert_int_equal(codec_case_of("int8", &least, 1).len, 5);
 }
 
-static void multiples_of_the_largest_scale_are_finite(void) {
+FED_TEST(multiples_of_the_largest_scale_are_finite) {
     const float x[2] = {FLT_MAX, -FLT_MAX};
     codec_case c = codec_case_of("int8", x, 2);
     assert_true(isfinite(c.decoded[0]) && c.decoded[0] > 0.999f * FLT_MAX);
     assert_true(c.residual[0] == FLT_MAX - c.decoded[0]);
 }
 
-static void malformed_messages_are_refused(void) {
+FED_TEST(malformed_messages_are_refused) {
     assert_accepts(6, "\x00\x00\x80\x3f\x7f", 1);
     assert_accepts(6, "\x00\x00\x80\x3f\x81", 1);
     assert_refuses(6, "\x00\x00\x80\x3f\x80", 1);     /* -128 */
@@ -66,16 +66,4 @@ static void malformed_messages_are_refused(void) {
     assert_refuses(6, "\x00\x00\x00\x00\x00", 1); /* a level of nothing */
     assert_refuses(6, "\x00\x00\x80", 1);
     assert_refuses(6, "", 0);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(bytes_are_the_scale_and_the_levels),
-        fed_unit_test(half_a_level_goes_to_the_even_one_and_stays_owed),
-        fed_unit_test(the_largest_value_always_has_the_last_level),
-        fed_unit_test(zeros_and_what_is_next_to_them_are_a_scale_of_zero),
-        fed_unit_test(multiples_of_the_largest_scale_are_finite),
-        fed_unit_test(malformed_messages_are_refused),
-    };
-    return cmocka_run_group_tests_name("int8", tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* natural: the mean of what it sends, its powers, and the messages that it refuses. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <float.h>
 #include <math.h>
@@ -9,7 +9,7 @@
 
 enum { NATURAL = 17, COUNT = 20000 };
 
-static void powers_of_two_arrive_as_they_are(void) {
+FED_TEST(powers_of_two_arrive_as_they_are) {
     const float x[5] = {1.0f, -0.25f, 0.0f, 0.015625f, -0.5f};
 
     /* the highest power is 2^0; in four bits the levels are 7, -5, 0, 1 (2^-6) and -6 */
@@ -31,14 +31,14 @@ static double deviation(const char *spec, float x, double low, double high) {
     return fabs(sum / COUNT - (double)x) / (sqrt(p * (1.0 - p) / COUNT) * (high - low));
 }
 
-static void the_mean_of_what_arrives_is_the_value(void) {
+FED_TEST(the_mean_of_what_arrives_is_the_value) {
     assert_true(deviation("natural", 0.7f, 0.5, 1.0) < 4.0);
     assert_true(deviation("natural", -0.3f, 0.25, 0.5) < 4.0);
     assert_true(deviation("natural:bits=3", -0.1f, 0.0, 0.25) < 4.0); /* below the least power */
     assert_true(deviation("natural:bits=2", 0.03f, 0.0, 1.0) < 4.0);
 }
 
-static void what_arrives_is_a_power_beside_the_value(void) {
+FED_TEST(what_arrives_is_a_power_beside_the_value) {
     float x[60];
     for (size_t i = 0; i < 60; i++) {
         x[i] = expf((float)i - 40.0f) * (i % 3 == 0 ? -1.0f : 1.0f);
@@ -51,7 +51,7 @@ static void what_arrives_is_a_power_beside_the_value(void) {
     }
 }
 
-static void denormals_become_zero_or_the_least_power(void) {
+FED_TEST(denormals_become_zero_or_the_least_power) {
     float x[60];
     size_t sent = 0;
     for (size_t i = 0; i < 60; i++) {
@@ -65,7 +65,7 @@ static void denormals_become_zero_or_the_least_power(void) {
     assert_in_range(sent, 15, 45); /* 30, and a standard deviation of 4 */
 }
 
-static void the_seed_chooses_the_powers(void) {
+FED_TEST(the_seed_chooses_the_powers) {
     float x[60];
     for (size_t i = 0; i < 60; i++) {
         x[i] = cosf((float)i);
@@ -77,7 +77,7 @@ static void the_seed_chooses_the_powers(void) {
     assert_memory_not_equal(c.message, seed.message, c.len);
 }
 
-static void malformed_messages_are_refused(void) {
+FED_TEST(malformed_messages_are_refused) {
     assert_accepts(NATURAL, "\x04\x09\x7f\x70", 1);
     assert_accepts(NATURAL, "\x04\x09\x7f\x90", 1);
     assert_accepts(NATURAL, "\x04\x09\x7f\x60", 1);     /* the power below the highest */
@@ -98,16 +98,4 @@ static void malformed_messages_are_refused(void) {
     assert_refuses(NATURAL, "\x04\x09\x00\x10", 1); /* a level of nothing */
     assert_accepts(NATURAL, "\x04\x09", 0);
     assert_refuses(NATURAL, "\x04", 0);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(powers_of_two_arrive_as_they_are),
-        fed_unit_test(the_mean_of_what_arrives_is_the_value),
-        fed_unit_test(what_arrives_is_a_power_beside_the_value),
-        fed_unit_test(denormals_become_zero_or_the_least_power),
-        fed_unit_test(the_seed_chooses_the_powers),
-        fed_unit_test(malformed_messages_are_refused),
-    };
-    return cmocka_run_group_tests_name("natural", tests, NULL, NULL);
 }

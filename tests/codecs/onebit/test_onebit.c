@@ -1,31 +1,31 @@
 /* onebit: its means, its signs, and the messages that it refuses. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <float.h>
 #include <math.h>
 
 #include "codec_case.h"
 
-static void bytes_are_two_means_and_the_signs(void) {
+FED_TEST(bytes_are_two_means_and_the_signs) {
     const float x[9] = {1.0f, -2.0f, 3.0f, 0.0f, -0.0f, -4.0f, 2.0f, 0.0f, -3.0f};
     const float y[9] = {1.0f, -3.0f, 1.0f, 1.0f, 1.0f, -3.0f, 1.0f, 1.0f, -3.0f};
     assert_codec_message("onebit", x, y, 9, "\x00\x00\x80\x3f\x00\x00\x40\xc0\x44\x80", 10);
 }
 
-static void what_the_mean_misses_stays_owed(void) {
+FED_TEST(what_the_mean_misses_stays_owed) {
     const float x[4] = {1.0f, 5.0f, -1.0f, -2.0f}, left[4] = {-2.0f, 2.0f, 0.5f, -0.5f};
     codec_case c = codec_case_of("onebit", x, 4);
     assert_memory_equal(c.residual, left, sizeof left);
 }
 
-static void a_mean_of_no_values_is_zero(void) {
+FED_TEST(a_mean_of_no_values_is_zero) {
     const float up[2] = {1.0f, 1.0f}, down[2] = {-1.0f, -1.0f};
     assert_codec_message("onebit", up, up, 2, "\x00\x00\x80\x3f\x00\x00\x00\x00\x00", 9);
     assert_codec_message("onebit", down, down, 2, "\x00\x00\x00\x00\x00\x00\x80\xbf\xc0", 9);
 }
 
-static void means_of_the_largest_floats_are_finite(void) {
+FED_TEST(means_of_the_largest_floats_are_finite) {
     float x[63];
     for (size_t i = 0; i < 63; i++) {
         x[i] = i % 3 ? FLT_MAX : -FLT_MAX;
@@ -34,7 +34,7 @@ static void means_of_the_largest_floats_are_finite(void) {
     assert_memory_equal(c.decoded, x, sizeof x);
 }
 
-static void malformed_messages_are_refused(void) {
+FED_TEST(malformed_messages_are_refused) {
 #define UP   "\x00\x00\x80\x3f"
 #define DOWN "\x00\x00\x80\xbf"
 #define NONE "\x00\x00\x00\x00"
@@ -56,15 +56,4 @@ static void malformed_messages_are_refused(void) {
     assert_refuses(8, UP "\x00\x00\xc0\xff\x40", 2);      /* NaN */
     assert_accepts(8, NONE NONE, 0);
     assert_refuses(8, UP NONE, 0);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(bytes_are_two_means_and_the_signs),
-        fed_unit_test(what_the_mean_misses_stays_owed),
-        fed_unit_test(a_mean_of_no_values_is_zero),
-        fed_unit_test(means_of_the_largest_floats_are_finite),
-        fed_unit_test(malformed_messages_are_refused),
-    };
-    return cmocka_run_group_tests_name("onebit", tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* powersgd: what a product can say, which tensors are sent as they are, and the messages that it
  * refuses. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <float.h>
 #include <math.h>
@@ -62,7 +62,7 @@ static double error_of(const char *params, const float *x) {
     return norm(residual, N) / norm(x, N);
 }
 
-static void a_matrix_of_the_rank_arrives_whole(void) {
+FED_TEST(a_matrix_of_the_rank_arrives_whole) {
     static float x[N];
     for (unsigned rank = 1; rank <= 3; rank++) {
         char params[32];
@@ -75,7 +75,7 @@ static void a_matrix_of_the_rank_arrives_whole(void) {
 }
 
 /* The message says the rank of the matrix where that is less than the parameter. */
-static void columns_that_say_nothing_are_not_sent(void) {
+FED_TEST(columns_that_say_nothing_are_not_sent) {
     static float x[N], residual[N];
     static uint8_t message[CAP];
     fill(x, 3, 9);
@@ -86,7 +86,7 @@ static void columns_that_say_nothing_are_not_sent(void) {
 
 /* The best error of rank 2 is that of the singular values after the second one. A step more comes
  * nearer to it. */
-static void steps_of_iteration_come_nearer_to_the_best(void) {
+FED_TEST(steps_of_iteration_come_nearer_to_the_best) {
     static float x[N];
     double one = 0.0, two = 0.0, four = 0.0;
     for (uint64_t seed = 1; seed <= 20; seed++) {
@@ -100,7 +100,7 @@ static void steps_of_iteration_come_nearer_to_the_best(void) {
 }
 
 /* P^T P is the identity, and Q is M^T P. So what is left is at right angles to P. */
-static void what_is_left_is_at_right_angles_to_p(void) {
+FED_TEST(what_is_left_is_at_right_angles_to_p) {
     enum { RANK = 5 };
     static float x[N], residual[N];
     static uint8_t message[CAP];
@@ -127,7 +127,7 @@ static void what_is_left_is_at_right_angles_to_p(void) {
 }
 
 /* Of a matrix of full rank all arrives in the end: each round draws another Q. */
-static void feedback_sends_the_rest(void) {
+FED_TEST(feedback_sends_the_rest) {
     static float x[N], residual[N];
     static uint8_t message[CAP];
     fill(x, 60, 5);
@@ -144,7 +144,7 @@ static size_t len_of(const char *spec, const float *x, size_t n) {
     return codec_case_encode(spec, residual, n, message, CAP);
 }
 
-static void without_a_shape_a_tensor_is_as_square_as_it_can_be(void) {
+FED_TEST(without_a_shape_a_tensor_is_as_square_as_it_can_be) {
     static float x[N];
     fill(x, 60, 6);
     assert_int_equal(len_of("powersgd:rank=1", x, 6000), 6 + 4 * (75 + 80));
@@ -153,7 +153,7 @@ static void without_a_shape_a_tensor_is_as_square_as_it_can_be(void) {
     assert_int_equal(len_of("powersgd:rank=1,rows=10,values=bfloat16", x, 400), 6 + 2 * (10 + 40));
 }
 
-static void what_a_product_does_not_make_shorter_is_sent_as_it_is(void) {
+FED_TEST(what_a_product_does_not_make_shorter_is_sent_as_it_is) {
     static float x[N];
     fill(x, 60, 7);
     assert_int_equal(len_of("powersgd:rank=1", x, 397), 1 + 4 * 397);          /* a prime */
@@ -163,7 +163,7 @@ static void what_a_product_does_not_make_shorter_is_sent_as_it_is(void) {
     assert_int_equal(len_of("powersgd:rank=10", x, 400), 1 + 4 * 400);
 }
 
-static void values_as_they_are_leave_nothing(void) {
+FED_TEST(values_as_they_are_leave_nothing) {
     static const float x[5] = {FLT_MAX, -FLT_TRUE_MIN, 0.0f, -0.0f, 1.0f};
     codec_case c = codec_case_of("powersgd", x, 5);
     assert_int_equal(c.message[0], AS_IT_IS);
@@ -174,7 +174,7 @@ static void values_as_they_are_leave_nothing(void) {
 }
 
 /* Of both only the byte for rank 0 is sent; of the matrix all stays. */
-static void zeros_and_values_out_of_range_are_one_byte(void) {
+FED_TEST(zeros_and_values_out_of_range_are_one_byte) {
     static const float zeros[7] = {0.0f, -0.0f};
     float matrix[36] = {0x1p90f, 1.0f};
     codec_case c = codec_case_of("powersgd", zeros, 7);
@@ -191,7 +191,7 @@ static void zeros_and_values_out_of_range_are_one_byte(void) {
     assert_int_equal(codec_case_of("powersgd:rank=1", matrix, 36).len, 1);
 }
 
-static void a_wide_rank_is_refused_with_its_limit(void) {
+FED_TEST(a_wide_rank_is_refused_with_its_limit) {
     fedcodec codec;
     fed_error err = {.text = ""};
     assert_fed_status(fedcodec_parse("powersgd:rank=33", &codec, &err), FED_EINVAL);
@@ -200,7 +200,7 @@ static void a_wide_rank_is_refused_with_its_limit(void) {
     assert_fed_status(fedcodec_parse("powersgd:values=int8", &codec, &err), FED_EINVAL);
 }
 
-static void the_longest_spec_has_room(void) {
+FED_TEST(the_longest_spec_has_room) {
     fedcodec codec;
     char spec[FEDCODEC_SPEC];
     assert_fed_ok(
@@ -209,7 +209,7 @@ static void the_longest_spec_has_room(void) {
     assert_string_equal(spec, "powersgd:rank=32,power=1,values=bfloat16,rows=999999999+entropy");
 }
 
-static void malformed_messages_are_refused(void) {
+FED_TEST(malformed_messages_are_refused) {
 #define ROW "\x00\x00\x80\x3f"
 #define SIX ROW ROW ROW ROW ROW ROW
     assert_accepts(POWERSGD, "\x00", 9);
@@ -238,22 +238,4 @@ static void malformed_messages_are_refused(void) {
                    "\x01\x00\x03\x00\x00\x00\x00\x00\x80\x7e" ROW ROW /* 2^126 squared */
                    "\x00\x00\x80\x7e" ROW ROW,
                    9);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(a_matrix_of_the_rank_arrives_whole),
-        fed_unit_test(columns_that_say_nothing_are_not_sent),
-        fed_unit_test(steps_of_iteration_come_nearer_to_the_best),
-        fed_unit_test(what_is_left_is_at_right_angles_to_p),
-        fed_unit_test(feedback_sends_the_rest),
-        fed_unit_test(without_a_shape_a_tensor_is_as_square_as_it_can_be),
-        fed_unit_test(what_a_product_does_not_make_shorter_is_sent_as_it_is),
-        fed_unit_test(values_as_they_are_leave_nothing),
-        fed_unit_test(zeros_and_values_out_of_range_are_one_byte),
-        fed_unit_test(a_wide_rank_is_refused_with_its_limit),
-        fed_unit_test(the_longest_spec_has_room),
-        fed_unit_test(malformed_messages_are_refused),
-    };
-    return cmocka_run_group_tests_name("powersgd", tests, NULL, NULL);
 }

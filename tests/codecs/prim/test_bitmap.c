@@ -1,10 +1,10 @@
 /* Bitmaps: the order of bits, and reading them back at every length. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include "codecs/prim/bitmap.h"
 
-static void the_first_flag_is_the_top_bit(void) {
+FED_TEST(the_first_flag_is_the_top_bit) {
     for (unsigned byte = 0; byte < 256; byte++) {
         uint8_t flag[8];
         for (unsigned k = 0; k < 8; k++) {
@@ -14,7 +14,7 @@ static void the_first_flag_is_the_top_bit(void) {
     }
 }
 
-static void ones_are_found_where_they_are(void) {
+FED_TEST(ones_are_found_where_they_are) {
     for (size_t n = 0; n <= 200; n++) {
         for (size_t stride = 1; stride < 200; stride += 13) {
             size_t len = fedcodec_bitmap_len(n), ones = 0;
@@ -40,7 +40,7 @@ static void ones_are_found_where_they_are(void) {
     }
 }
 
-static void a_map_of_positions(void) {
+FED_TEST(a_map_of_positions) {
     const uint32_t position[] = {0, 1, 31, 32, 70};
     uint8_t map[9 + 3];
     memset(map, 0xa5, sizeof map);
@@ -51,20 +51,10 @@ static void a_map_of_positions(void) {
     assert_memory_equal(map, ((const uint8_t[]){0, 0, 0, 0, 0, 0, 0, 0, 0, 0xa5}), 10);
 }
 
-static void padding_is_zeros(void) {
+FED_TEST(padding_is_zeros) {
     const uint8_t map[2] = {0xff, 0xe0};
     assert_true(fedcodec_bitmap_padded(map, 11));
     assert_false(fedcodec_bitmap_padded(map, 10));
     assert_true(fedcodec_bitmap_padded(map, 8));
     assert_true(fedcodec_bitmap_padded(map, 0));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(the_first_flag_is_the_top_bit),
-        fed_unit_test(ones_are_found_where_they_are),
-        fed_unit_test(a_map_of_positions),
-        fed_unit_test(padding_is_zeros),
-    };
-    return cmocka_run_group_tests_name("bitmap", tests, NULL, NULL);
 }

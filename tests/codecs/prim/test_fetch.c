@@ -1,6 +1,6 @@
 /* Clearing buffers: all of it, and nothing else. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include "codecs/prim/fetch.h"
 
@@ -17,7 +17,7 @@ static void check_clear(float *buffer, size_t lead, size_t n) {
     }
 }
 
-static void clears_these_values_and_no_others(void) {
+FED_TEST(clears_these_values_and_no_others) {
     float *buffer = malloc((FEDCODEC_NEAR + 3 * AROUND) * sizeof *buffer);
     assert_non_null(buffer);
     for (size_t lead = 0; lead < AROUND; lead++) {
@@ -26,11 +26,4 @@ static void clears_these_values_and_no_others(void) {
         check_clear(buffer, lead, FEDCODEC_NEAR + 1 + lead % 5);
     }
     free(buffer);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(clears_these_values_and_no_others),
-    };
-    return cmocka_run_group_tests_name("fetch", tests, NULL, NULL);
 }

@@ -1,27 +1,27 @@
 /* Bits and bytes of floats, largest magnitudes, fixed point. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <math.h>
 
 #include "codecs/prim/floats.h"
 #include "fed/rng.h"
 
-static void floats_lie_little_endian(void) {
+FED_TEST(floats_lie_little_endian) {
     uint8_t bytes[4];
     fedcodec_store_f32(bytes, -1.5f);
     assert_memory_equal(bytes, "\x00\x00\xc0\xbf", 4);
     assert_true(fedcodec_load_f32(bytes) == -1.5f);
 }
 
-static void the_largest_magnitude_of_either_sign(void) {
+FED_TEST(the_largest_magnitude_of_either_sign) {
     const float x[] = {1.0f, -3.0f, 2.0f}, y[] = {1.5f, 3.0f, -0.25f};
     assert_true(fedcodec_scan_sum(x, NULL, 3) == 3.0f);
     assert_true(fedcodec_scan_sum(x, y, 3) == 2.5f);
     assert_true(fedcodec_scan_sum(x, NULL, 0) == 0.0f);
 }
 
-static void nan_and_infinity_are_larger_than_all_else(void) {
+FED_TEST(nan_and_infinity_are_larger_than_all_else) {
     const float bad[] = {NAN, -NAN, INFINITY, -INFINITY};
     for (size_t at = 0; at < 37; at++) {
         for (size_t i = 0; i < 4; i++) {
@@ -36,14 +36,14 @@ static void nan_and_infinity_are_larger_than_all_else(void) {
     }
 }
 
-static void a_sum_that_overflows_is_found(void) {
+FED_TEST(a_sum_that_overflows_is_found) {
     const float residual[] = {0.0f, FLT_MAX}, large[] = {0.0f, 0x1p103f}, less[] = {0.0f, 0x1p102f};
     assert_true(!isfinite(fedcodec_scan_added(residual, large, 2)));
     assert_true(isfinite(fedcodec_scan_added(residual, less, 2)));
     assert_true(isfinite(residual[1] + 0x1.fffffep102f)); /* the largest that is not looked at */
 }
 
-static void fixed_point_rounds_ties_to_even(void) {
+FED_TEST(fixed_point_rounds_ties_to_even) {
     assert_int_equal(fedcodec_fixed(0.0f), 0);
     assert_int_equal(fedcodec_fixed(16.0f), INT64_C(1) << 34);
     assert_int_equal(fedcodec_fixed(-16.0f), -(INT64_C(1) << 34));
@@ -57,15 +57,4 @@ static void fixed_point_rounds_ties_to_even(void) {
         float v = ldexpf(fed_rng_float(&rng) - 0.5f, (int)fed_rng_below(&rng, 50) - 44);
         assert_int_equal(fedcodec_fixed(v), (int64_t)rint(ldexp((double)v, 30)));
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(floats_lie_little_endian),
-        fed_unit_test(the_largest_magnitude_of_either_sign),
-        fed_unit_test(nan_and_infinity_are_larger_than_all_else),
-        fed_unit_test(a_sum_that_overflows_is_found),
-        fed_unit_test(fixed_point_rounds_ties_to_even),
-    };
-    return cmocka_run_group_tests_name("floats", tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* Values of sparse codecs in each form: which are left out, what arrives, and what is refused. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <float.h>
 #include <math.h>
@@ -30,7 +30,7 @@ static void send(fedcodec_form form, const float *x, sent *s) {
     fedcodec_values_put(form, s->chosen, s->bytes, s->residual);
 }
 
-static void a_residual_keeps_what_does_not_arrive(void) {
+FED_TEST(a_residual_keeps_what_does_not_arrive) {
     static const float x[N] = {1.01f, -3.3e-5f, 127.3f, -1e-40f, 0.7f};
     for (fedcodec_form form = 0; form < FEDCODEC_FORM_COUNT; form++) {
         sent s;
@@ -49,7 +49,7 @@ static void a_residual_keeps_what_does_not_arrive(void) {
     }
 }
 
-static void what_would_arrive_as_0_is_left_out(void) {
+FED_TEST(what_would_arrive_as_0_is_left_out) {
     static const float x[N] = {254.0f, 1.0f, -1.001f, FLT_TRUE_MIN, -254.0f};
     static const size_t left[FEDCODEC_FORM_COUNT] = {5, 4, 3}; /* half a level is 0 */
     for (fedcodec_form form = 0; form < FEDCODEC_FORM_COUNT; form++) {
@@ -62,7 +62,7 @@ static void what_would_arrive_as_0_is_left_out(void) {
 }
 
 /* 127 levels of a scale under FLT_MIN would be too coarse: nothing is sent. */
-static void int8_sends_no_denormals(void) {
+FED_TEST(int8_sends_no_denormals) {
     static const float x[N] = {1e-37f, -1e-38f, 1e-39f, 1e-40f, 1e-41f};
     sent s;
     send(FEDCODEC_FORM_INT8, x, &s);
@@ -70,7 +70,7 @@ static void int8_sends_no_denormals(void) {
     assert_int_equal(fedcodec_values_len(FEDCODEC_FORM_INT8, 0), 0);
 }
 
-static void a_load_can_begin_anywhere(void) {
+FED_TEST(a_load_can_begin_anywhere) {
     static const float x[N] = {1.0f, -2.0f, 127.0f, 4.0f, -8.0f};
     for (fedcodec_form form = 0; form < FEDCODEC_FORM_COUNT; form++) {
         sent s;
@@ -88,7 +88,7 @@ static void refuse(fedcodec_form form, const char *bytes, size_t count) {
     assert_true(max == -1.0f);
 }
 
-static void what_no_put_writes_is_refused(void) {
+FED_TEST(what_no_put_writes_is_refused) {
     refuse(FEDCODEC_FORM_BFLOAT16, "\x80\x3f\x00\x00", 2); /* 0 */
     refuse(FEDCODEC_FORM_BFLOAT16, "\x80\x3f\x00\x80", 2); /* -0 */
     refuse(FEDCODEC_FORM_BFLOAT16, "\x80\xff\x80\x3f", 2); /* -infinity */
@@ -104,7 +104,7 @@ static void what_no_put_writes_is_refused(void) {
     refuse(FEDCODEC_FORM_FLOAT32, ONE "\x00\x00\x00\x00", 2); /* 0 */
 }
 
-static void the_largest_values_stay_finite(void) {
+FED_TEST(the_largest_values_stay_finite) {
     static const float x[N] = {FLT_MAX, -FLT_MAX, 1e38f, -2e38f, 3e38f};
     for (fedcodec_form form = 0; form < FEDCODEC_FORM_COUNT; form++) {
         sent s;
@@ -113,16 +113,4 @@ static void the_largest_values_stay_finite(void) {
         assert_fed_ok(fedcodec_values_check(form, s.bytes, N, &max));
         assert_true(isfinite(max) && max > 3.3e38f);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(a_residual_keeps_what_does_not_arrive),
-        fed_unit_test(what_would_arrive_as_0_is_left_out),
-        fed_unit_test(int8_sends_no_denormals),
-        fed_unit_test(a_load_can_begin_anywhere),
-        fed_unit_test(what_no_put_writes_is_refused),
-        fed_unit_test(the_largest_values_stay_finite),
-    };
-    return cmocka_run_group_tests_name("forms", tests, NULL, NULL);
 }

@@ -1,13 +1,13 @@
 /* Golomb coding: its parameter, its bits, its limits, and how near it comes to the entropy. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <math.h>
 
 #include "codecs/prim/golomb.h"
 #include "fed/rng.h"
 
-static void b_is_the_papers(void) {
+FED_TEST(b_is_the_papers) {
     assert_int_equal(fedcodec_golomb_b(0.001), 9);
     assert_int_equal(fedcodec_golomb_b(0.01), 6);
     assert_int_equal(fedcodec_golomb_b(0.1), 3);
@@ -17,7 +17,7 @@ static void b_is_the_papers(void) {
     assert_int_equal(fedcodec_golomb_b(1e-12), 31);
 }
 
-static void bits_are_those_of_algorithm_3(void) {
+FED_TEST(bits_are_those_of_algorithm_3) {
     uint8_t dst[4];
     size_t len = 0;
     fed_bit_writer w;
@@ -53,7 +53,7 @@ static void assert_round_trip(const uint32_t *position, size_t k, size_t n, unsi
     free(dst);
 }
 
-static void any_parameter_carries_any_positions(void) {
+FED_TEST(any_parameter_carries_any_positions) {
     static const uint32_t dense[] = {0, 1, 2, 3, 4, 5, 6, 7}, ends[] = {0, 99999}, last[] = {99999};
     for (unsigned b = 0; b <= FEDCODEC_GOLOMB_B_MAX; b++) {
         assert_round_trip(dense, 8, 8, b);
@@ -62,14 +62,14 @@ static void any_parameter_carries_any_positions(void) {
     }
 }
 
-static void positions_up_to_the_largest_tensor(void) {
+FED_TEST(positions_up_to_the_largest_tensor) {
     static const uint32_t far[] = {0, 1u << 31, UINT32_MAX - 1};
     for (unsigned b = 16; b <= FEDCODEC_GOLOMB_B_MAX; b++) {
         assert_round_trip(far, 3, UINT32_MAX, b);
     }
 }
 
-static void a_position_past_the_end_is_refused_for_good(void) {
+FED_TEST(a_position_past_the_end_is_refused_for_good) {
     const uint8_t src[] = {0x50, 0x00}; /* b = 3: 0 101, position 5; then 0 000, position 6 */
     fedcodec_golomb_reader r;
     fedcodec_golomb_start(&r, src, sizeof src, 7, 3);
@@ -84,7 +84,7 @@ static void a_position_past_the_end_is_refused_for_good(void) {
     assert_int_equal(fedcodec_golomb_next(&r), 5);
 }
 
-static void endless_ones_are_refused(void) {
+FED_TEST(endless_ones_are_refused) {
     uint8_t src[64];
     memset(src, 0xff, sizeof src);
     for (unsigned b = 0; b <= FEDCODEC_GOLOMB_B_MAX; b++) {
@@ -118,7 +118,7 @@ static double measure_bits(double p) {
     return 8.0 * (double)len / count;
 }
 
-static void within_one_percent_of_the_entropy(void) {
+FED_TEST(within_one_percent_of_the_entropy) {
     static const double ps[] = {0.01, 0.001};
     for (size_t i = 0; i < 2; i++) {
         double p = ps[i];
@@ -128,17 +128,4 @@ static void within_one_percent_of_the_entropy(void) {
             fail_msg("p=%g: %.4f bits a position, the entropy is %.4f", p, bits, entropy);
         }
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(b_is_the_papers),
-        fed_unit_test(bits_are_those_of_algorithm_3),
-        fed_unit_test(any_parameter_carries_any_positions),
-        fed_unit_test(positions_up_to_the_largest_tensor),
-        fed_unit_test(a_position_past_the_end_is_refused_for_good),
-        fed_unit_test(endless_ones_are_refused),
-        fed_unit_test(within_one_percent_of_the_entropy),
-    };
-    return cmocka_run_group_tests_name("golomb", tests, NULL, NULL);
 }

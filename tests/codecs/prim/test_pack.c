@@ -1,6 +1,6 @@
 /* Codes of a few bits: packed as a bit stream, and unpacked to the same codes. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include "codecs/prim/pack.h"
 #include "fed/rng.h"
@@ -17,7 +17,7 @@ static unsigned bit_of(const uint8_t *bytes, size_t at) {
     return bytes[at / 8] >> (7 - at % 8) & 1;
 }
 
-static void codes_are_a_bit_stream_that_ends_in_zeros(void) {
+FED_TEST(codes_are_a_bit_stream_that_ends_in_zeros) {
     fed_rng rng;
     fed_rng_init(&rng, 1, 0, 0);
     for (unsigned bits = 1; bits <= 8; bits++) {
@@ -35,7 +35,7 @@ static void codes_are_a_bit_stream_that_ends_in_zeros(void) {
     }
 }
 
-static void unpacking_gives_the_codes(void) {
+FED_TEST(unpacking_gives_the_codes) {
     fed_rng rng;
     fed_rng_init(&rng, 2, 0, 0);
     for (unsigned bits = 1; bits <= 8; bits++) {
@@ -47,12 +47,4 @@ static void unpacking_gives_the_codes(void) {
             assert_memory_equal(again, code, n);
         }
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(codes_are_a_bit_stream_that_ends_in_zeros),
-        fed_unit_test(unpacking_gives_the_codes),
-    };
-    return cmocka_run_group_tests_name("pack", tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* Positions in every code: they come back, nothing malformed does, and no choice is a bad one. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <math.h>
 
@@ -119,7 +119,7 @@ static void fill_regular(sample *s, size_t n, size_t stride) {
     }
 }
 
-static void positions_of_any_shape_come_back(void) {
+FED_TEST(positions_of_any_shape_come_back) {
     static sample s;
     static const double ps[] = {0.001, 0.01, 0.1, 0.5, 0.97};
     for (size_t i = 0; i < sizeof ps / sizeof ps[0]; i++) {
@@ -136,7 +136,7 @@ static void positions_of_any_shape_come_back(void) {
     }
 }
 
-static void regular_and_full_ones_come_back(void) {
+FED_TEST(regular_and_full_ones_come_back) {
     static sample s;
     for (size_t stride = 1; stride <= 1000; stride = 3 * stride + 1) {
         fill_regular(&s, 5000, stride);
@@ -144,7 +144,7 @@ static void regular_and_full_ones_come_back(void) {
     }
 }
 
-static void a_single_position_anywhere_comes_back(void) {
+FED_TEST(a_single_position_anywhere_comes_back) {
     static const uint32_t at[] = {0,        1,
                                   2,        3,
                                   4,        5,
@@ -162,7 +162,7 @@ static void a_single_position_anywhere_comes_back(void) {
     }
 }
 
-static void a_few_far_apart_in_the_largest_tensor_come_back(void) {
+FED_TEST(a_few_far_apart_in_the_largest_tensor_come_back) {
     static sample s = {.index = {0, 1, 2, 1u << 16, 1u << 31, (1u << 31) + 3, UINT32_MAX - 1},
                        .k = 7,
                        .n = UINT32_MAX};
@@ -176,7 +176,7 @@ static void a_few_far_apart_in_the_largest_tensor_come_back(void) {
 
 /* ---- What is malformed ---- */
 
-static void a_message_cut_anywhere_is_refused(void) {
+FED_TEST(a_message_cut_anywhere_is_refused) {
     static sample s;
     static uint8_t dst[CAP];
     static uint32_t index[MOST + FEDCODEC_POSITIONS_BLOCK];
@@ -197,7 +197,7 @@ static void a_message_cut_anywhere_is_refused(void) {
     }
 }
 
-static void no_byte_may_follow(void) {
+FED_TEST(no_byte_may_follow) {
     static sample s;
     static uint8_t dst[CAP];
     static uint32_t index[MOST + FEDCODEC_POSITIONS_BLOCK];
@@ -241,7 +241,7 @@ static void assert_refused_or_well_formed(uint8_t how, const uint8_t *src, size_
     }
 }
 
-static void a_flipped_bit_is_refused_or_means_other_positions(void) {
+FED_TEST(a_flipped_bit_is_refused_or_means_other_positions) {
     static sample s;
     static uint8_t dst[CAP];
     for (uint32_t seed = 0; seed < 20; seed++) {
@@ -258,7 +258,7 @@ static void a_flipped_bit_is_refused_or_means_other_positions(void) {
     }
 }
 
-static void random_bytes_are_refused_or_mean_positions(void) {
+FED_TEST(random_bytes_are_refused_or_mean_positions) {
     static sample s;
     fed_rng rng;
     fed_rng_init(&rng, 3, 1, 4);
@@ -276,7 +276,7 @@ static void random_bytes_are_refused_or_mean_positions(void) {
     }
 }
 
-static void unknown_codes_and_parameters_are_refused(void) {
+FED_TEST(unknown_codes_and_parameters_are_refused) {
     static sample s = {.index = {3, 5}, .k = 2, .n = 10};
     uint8_t dst[64], how;
     uint32_t index[FEDCODEC_POSITIONS_BLOCK];
@@ -293,7 +293,7 @@ static void unknown_codes_and_parameters_are_refused(void) {
     }
 }
 
-static void too_little_room_is_said(void) {
+FED_TEST(too_little_room_is_said) {
     static sample s;
     static uint8_t dst[CAP];
     fill_random(&s, 3000, 0.1, 1);
@@ -345,7 +345,7 @@ static void fill_any(sample *s, uint32_t seed, double *p) {
     }
 }
 
-static void auto_is_the_shortest_and_never_longer_than_golomb(void) {
+FED_TEST(auto_is_the_shortest_and_never_longer_than_golomb) {
     static sample s;
     for (uint32_t seed = 0; seed < 4000; seed++) {
         double p;
@@ -365,7 +365,7 @@ static double entropy(double k, double n) {
     return (-p * log2(p) - (1.0 - p) * log2(1.0 - p)) / p;
 }
 
-static void random_positions_take_their_entropy_and_one_percent(void) {
+FED_TEST(random_positions_take_their_entropy_and_one_percent) {
     static sample s;
     static uint8_t dst[CAP];
     fill_random(&s, 450000, 0.01, 9);
@@ -375,30 +375,11 @@ static void random_positions_take_their_entropy_and_one_percent(void) {
     assert_true((double)put_as(FEDCODEC_POS_RANGE, &s, dst, sizeof dst, &how) < 1.01 * least);
 }
 
-static void clustered_positions_take_half_of_golombs_bytes(void) {
+FED_TEST(clustered_positions_take_half_of_golombs_bytes) {
     static sample s;
     fill_clustered(&s, 300000, 0.01, 9);
     double p = (double)s.k / (double)s.n;
     size_t golomb = put_len(FEDCODEC_POS_GOLOMB, p, &s);
     assert_true(2 * put_len(FEDCODEC_POS_RANS, p, &s) < golomb);
     assert_true(2 * put_len(FEDCODEC_POS_RANGE, p, &s) < golomb);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(positions_of_any_shape_come_back),
-        fed_unit_test(regular_and_full_ones_come_back),
-        fed_unit_test(a_single_position_anywhere_comes_back),
-        fed_unit_test(a_few_far_apart_in_the_largest_tensor_come_back),
-        fed_unit_test(a_message_cut_anywhere_is_refused),
-        fed_unit_test(no_byte_may_follow),
-        fed_unit_test(a_flipped_bit_is_refused_or_means_other_positions),
-        fed_unit_test(random_bytes_are_refused_or_mean_positions),
-        fed_unit_test(unknown_codes_and_parameters_are_refused),
-        fed_unit_test(too_little_room_is_said),
-        fed_unit_test(auto_is_the_shortest_and_never_longer_than_golomb),
-        fed_unit_test(random_positions_take_their_entropy_and_one_percent),
-        fed_unit_test(clustered_positions_take_half_of_golombs_bytes),
-    };
-    return cmocka_run_group_tests_name("positions", tests, NULL, NULL);
 }

@@ -1,11 +1,11 @@
 /* The range coder's limits: the highest position, and the bytes that end a message. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include "codecs/prim/range.h"
 #include "fedcodec/codec.h"
 
-static void a_position_just_past_the_end_is_refused(void) {
+FED_TEST(a_position_just_past_the_end_is_refused) {
     /* sbc: 2 positions by the range coder, mean 1.5. The second position is 100 of 0 to 99. */
     static const uint8_t message[] = {0x02, 0x40, 0x00, 0x00, 0xc0, 0x3f, 0xec, 0xc8};
     float *y = malloc(100 * sizeof *y); /* so that a sanitizer sees a write past it */
@@ -20,7 +20,7 @@ static void a_position_just_past_the_end_is_refused(void) {
     assert_fed_status(fedcodec_range_end(&r), FED_EFORMAT);
 }
 
-static void the_last_position_there_is_comes_back(void) {
+FED_TEST(the_last_position_there_is_comes_back) {
     static const uint32_t sent[] = {0, 99};
     uint32_t position[2];
     uint8_t dst[16];
@@ -34,7 +34,7 @@ static void the_last_position_there_is_comes_back(void) {
 }
 
 /* After the last gap no byte was written yet, and two more would not hold the interval. */
-static void an_end_may_take_three_bytes(void) {
+FED_TEST(an_end_may_take_three_bytes) {
     static const uint32_t sent[] = {7, 31, 43};
     static const uint8_t expected[] = {0x9c, 0xff, 0xb6};
     uint32_t position[3];
@@ -48,13 +48,4 @@ static void an_end_may_take_three_bytes(void) {
     assert_true(fedcodec_range_read(&r, position, 3));
     assert_fed_ok(fedcodec_range_end(&r));
     assert_memory_equal(position, sent, sizeof sent);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(a_position_just_past_the_end_is_refused),
-        fed_unit_test(the_last_position_there_is_comes_back),
-        fed_unit_test(an_end_may_take_three_bytes),
-    };
-    return cmocka_run_group_tests_name("range", tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* rANS at its limits: counts that are scaled down, the longest weight, the padding behind them. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include "codecs/prim/rans.h"
 #include "fed/bits.h"
@@ -41,7 +41,7 @@ static unsigned first_length(size_t len) {
 }
 
 /* 8191 rounds to 2^13, which has 14 bits: the most that a decoder takes. */
-static void counts_above_8191_are_scaled(void) {
+FED_TEST(counts_above_8191_are_scaled) {
     static uint32_t number[MANY];
     static const size_t zeros[] = {8190, 8191, 8192, 8193, 16383, 16384, 20000, MANY - 1};
     for (size_t i = 0; i < sizeof zeros / sizeof zeros[0]; i++) {
@@ -76,7 +76,7 @@ static void assert_two_gaps_as_the_reference(size_t zeros, size_t threes) {
     assert_as_the_reference(position, zeros + threes);
 }
 
-static void scaled_weights_are_the_references(void) {
+FED_TEST(scaled_weights_are_the_references) {
     static uint32_t position[MANY];
     for (size_t i = 0; i < MANY; i++) { /* gaps 0, and a few of 5, 17 and 300 */
         uint32_t gap = i % 1000 == 7 ? 300 : i % 100 == 3 ? 17 : i % 20 == 0 ? 5 : 0;
@@ -103,7 +103,7 @@ static size_t write_weights(unsigned length, bool padded) {
     return len + STATE_LEN;
 }
 
-static void a_length_above_14_is_refused(void) {
+FED_TEST(a_length_above_14_is_refused) {
     static fedcodec_rans_reader r;
     for (unsigned length = 1; length <= 14; length++) {
         assert_fed_ok(fedcodec_rans_start(&r, dst, write_weights(length, true), 0, 0));
@@ -114,7 +114,7 @@ static void a_length_above_14_is_refused(void) {
     }
 }
 
-static void a_zero_in_the_padding_is_refused(void) {
+FED_TEST(a_zero_in_the_padding_is_refused) {
     static fedcodec_rans_reader r;
     /* 7 + 2 * 3 = 13 bits: three of padding */
     assert_fed_ok(fedcodec_rans_start(&r, dst, write_weights(3, true), 0, 0));
@@ -124,14 +124,4 @@ static void a_zero_in_the_padding_is_refused(void) {
         assert_fed_status(fedcodec_rans_start(&r, dst, len, 0, 0), FED_EFORMAT);
     }
     assert_fed_status(fedcodec_rans_start(&r, dst, write_weights(3, false), 0, 0), FED_EFORMAT);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(counts_above_8191_are_scaled),
-        fed_unit_test(scaled_weights_are_the_references),
-        fed_unit_test(a_length_above_14_is_refused),
-        fed_unit_test(a_zero_in_the_padding_is_refused),
-    };
-    return cmocka_run_group_tests_name("rans", tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* Zero-run encoding: bytes, lengths, and the one form that is accepted. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <stdbool.h>
 
@@ -22,7 +22,7 @@ static size_t pack_run(size_t zeros, uint8_t *dst) {
     return pack(src, zeros + 2, dst);
 }
 
-static void runs_take_the_papers_bytes(void) {
+FED_TEST(runs_take_the_papers_bytes) {
     uint8_t dst[600];
     assert_int_equal(pack_run(0, dst), 2);
     assert_memory_equal(dst, "\x05\x06", 2);
@@ -39,7 +39,7 @@ static void runs_take_the_papers_bytes(void) {
     assert_int_equal(pack_run(560, dst), 42);
 }
 
-static void any_bytes_come_back(void) {
+FED_TEST(any_bytes_come_back) {
     fed_rng rng;
     fed_rng_init(&rng, 5, 0, 0);
     for (int round = 0; round < 3000; round++) {
@@ -60,7 +60,7 @@ static void any_bytes_come_back(void) {
     }
 }
 
-static void what_is_not_zero_is_found_where_it_is(void) {
+FED_TEST(what_is_not_zero_is_found_where_it_is) {
     fed_rng rng;
     fed_rng_init(&rng, 8, 0, 0);
     for (uint32_t round = 0; round < 3000; round++) {
@@ -109,7 +109,7 @@ static size_t pack_slowly(const uint8_t *src, size_t len, uint8_t *dst) {
     return made;
 }
 
-static void pushed_in_any_steps_the_bytes_are_the_same(void) {
+FED_TEST(pushed_in_any_steps_the_bytes_are_the_same) {
     fed_rng rng;
     fed_rng_init(&rng, 6, 0, 0);
     for (uint32_t round = 0; round < 3000; round++) {
@@ -128,7 +128,7 @@ static void pushed_in_any_steps_the_bytes_are_the_same(void) {
     }
 }
 
-static void joined_pieces_are_one_message(void) {
+FED_TEST(joined_pieces_are_one_message) {
     fed_rng rng;
     fed_rng_init(&rng, 7, 0, 0);
     for (uint32_t round = 0; round < 3000; round++) {
@@ -156,7 +156,7 @@ static void joined_pieces_are_one_message(void) {
     assert_fed_status(fedcodec_zerorun_check((const uint8_t *)(text), sizeof(text) - 1, unpacked), \
                       FED_EFORMAT)
 
-static void other_forms_of_a_run_are_refused(void) {
+FED_TEST(other_forms_of_a_run_are_refused) {
     assert_fed_ok(fedcodec_zerorun_check((const uint8_t *)"\x05\xff\x79", 3, 16));
     assert_refused("\x05\x79\x79", 3);  /* two single zeros: f3 */
     assert_refused("\x05\x79\xff", 16); /* the full run comes first */
@@ -164,14 +164,14 @@ static void other_forms_of_a_run_are_refused(void) {
     assert_refused("\x05\xf3\x79", 4);  /* f4 */
 }
 
-static void a_wrong_length_is_refused(void) {
+FED_TEST(a_wrong_length_is_refused) {
     assert_refused("\x05\xff", 14);
     assert_refused("\x05\xff", 16);
     assert_refused("", 1);
     assert_refused("\x05", 0);
 }
 
-static void a_long_message_is_summed_in_full(void) {
+FED_TEST(a_long_message_is_summed_in_full) {
     enum { LEN = 20000 };
     uint8_t src[LEN];
     memset(src, 255, sizeof src);
@@ -182,22 +182,7 @@ static void a_long_message_is_summed_in_full(void) {
     assert_fed_status(fedcodec_zerorun_check(src, LEN, (LEN - 1) * 14), FED_EFORMAT);
 }
 
-static void nothing_but_zeros_is_refused(void) {
+FED_TEST(nothing_but_zeros_is_refused) {
     assert_refused("\xff", 14);
     assert_refused("", 0);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(runs_take_the_papers_bytes),
-        fed_unit_test(any_bytes_come_back),
-        fed_unit_test(what_is_not_zero_is_found_where_it_is),
-        fed_unit_test(pushed_in_any_steps_the_bytes_are_the_same),
-        fed_unit_test(joined_pieces_are_one_message),
-        fed_unit_test(other_forms_of_a_run_are_refused),
-        fed_unit_test(a_wrong_length_is_refused),
-        fed_unit_test(a_long_message_is_summed_in_full),
-        fed_unit_test(nothing_but_zeros_is_refused),
-    };
-    return cmocka_run_group_tests_name("zero runs", tests, NULL, NULL);
 }

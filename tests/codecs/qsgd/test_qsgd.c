@@ -1,6 +1,6 @@
 /* qsgd: the mean of what it sends, its buckets, and the messages that it refuses. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <math.h>
 
@@ -8,7 +8,7 @@
 
 enum { QSGD = 16, COUNT = 20000 };
 
-static void multiples_of_the_scale_arrive_as_they_are(void) {
+FED_TEST(multiples_of_the_scale_arrive_as_they_are) {
     const float x[5] = {7.0f, -3.0f, 0.0f, 1.0f, -7.0f};
 
     /* a scale of 1; levels 7, -3, 0, 1 and -7 in four bits each */
@@ -30,7 +30,7 @@ static double deviation(const char *spec, float x, double s) {
     return fabs(sum / COUNT - (double)x) / (sqrt(p * (1.0 - p) / COUNT) / s);
 }
 
-static void the_mean_of_what_arrives_is_the_value(void) {
+FED_TEST(the_mean_of_what_arrives_is_the_value) {
     static const float values[] = {0.5f, -0.1f, 0.003f, -0.9f};
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
         assert_true(deviation("qsgd:bits=2", values[i], 1.0) < 4.0);
@@ -39,7 +39,7 @@ static void the_mean_of_what_arrives_is_the_value(void) {
     }
 }
 
-static void no_value_moves_by_a_level_or_more(void) {
+FED_TEST(no_value_moves_by_a_level_or_more) {
     float x[60];
     for (size_t i = 0; i < 60; i++) {
         x[i] = sinf((float)i) * 3.0f;
@@ -51,7 +51,7 @@ static void no_value_moves_by_a_level_or_more(void) {
 }
 
 /* Each bucket has its own scale: small values beside large ones are not lost. */
-static void a_bucket_has_a_scale_of_its_own(void) {
+FED_TEST(a_bucket_has_a_scale_of_its_own) {
     enum { N = 128 };
     float x[N], y[N];
     uint8_t message[CODEC_CASE_BYTES];
@@ -66,7 +66,7 @@ static void a_bucket_has_a_scale_of_its_own(void) {
     assert_memory_equal(y, x, sizeof y);
 }
 
-static void the_seed_and_the_values_choose_the_levels(void) {
+FED_TEST(the_seed_and_the_values_choose_the_levels) {
     float x[60], other[60];
     for (size_t i = 0; i < 60; i++) {
         x[i] = other[i] = cosf((float)i);
@@ -80,7 +80,7 @@ static void the_seed_and_the_values_choose_the_levels(void) {
     assert_memory_not_equal(c.message, value.message, c.len);
 }
 
-static void a_bucket_is_one_of_some_powers_of_two(void) {
+FED_TEST(a_bucket_is_one_of_some_powers_of_two) {
     fedcodec codec;
     fed_error err;
     assert_fed_ok(fedcodec_parse("qsgd:bits=8,bucket=8192,seed=4294967295+entropy", &codec, &err));
@@ -90,7 +90,7 @@ static void a_bucket_is_one_of_some_powers_of_two(void) {
     assert_fed_status(fedcodec_parse("qsgd:bits=3.5", &codec, &err), FED_EINVAL);
 }
 
-static void malformed_messages_are_refused(void) {
+FED_TEST(malformed_messages_are_refused) {
     assert_accepts(QSGD, "\x04\x09\x00\x00\x80\x3f\x70", 1);
     assert_accepts(QSGD, "\x04\x09\x00\x00\x80\x3f\x90", 1);     /* -7 */
     assert_refuses(QSGD, "\x04\x09\x00\x00\x80\x3f\x80", 1);     /* -8 */
@@ -112,17 +112,4 @@ static void malformed_messages_are_refused(void) {
     assert_refuses(QSGD, "\x04\x09\x00\x00\x00\x80\x00", 1); /* a scale of -0 */
     assert_accepts(QSGD, "\x04\x09", 0);
     assert_refuses(QSGD, "\x04", 0);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(multiples_of_the_scale_arrive_as_they_are),
-        fed_unit_test(the_mean_of_what_arrives_is_the_value),
-        fed_unit_test(no_value_moves_by_a_level_or_more),
-        fed_unit_test(a_bucket_has_a_scale_of_its_own),
-        fed_unit_test(the_seed_and_the_values_choose_the_levels),
-        fed_unit_test(a_bucket_is_one_of_some_powers_of_two),
-        fed_unit_test(malformed_messages_are_refused),
-    };
-    return cmocka_run_group_tests_name("qsgd", tests, NULL, NULL);
 }

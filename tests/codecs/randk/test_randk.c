@@ -1,6 +1,6 @@
 /* randk: places that are new for each tensor, and that each value comes to as often as others. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <math.h>
 
@@ -33,7 +33,7 @@ static size_t count_sent(const float *y, size_t begin, size_t end) {
     return count;
 }
 
-static void one_value_of_each_stretch_is_sent(void) {
+FED_TEST(one_value_of_each_stretch_is_sent) {
     enum { K = 11 }; /* 103 values: stretches of 9 and 10 */
     fed_rng rng;
     fed_rng_init(&rng, 1, 0, 0);
@@ -49,7 +49,7 @@ static void one_value_of_each_stretch_is_sent(void) {
 
 /* In 20,000 tensors a value of a stretch of ten is sent 2,000 times, one of nine 2,222 times, with
  * a standard deviation of 45. */
-static void each_value_is_sent_as_often_as_others(void) {
+FED_TEST(each_value_is_sent_as_often_as_others) {
     static unsigned sent[N];
     fed_rng rng;
     fed_rng_init(&rng, 2, 0, 0);
@@ -66,7 +66,7 @@ static void each_value_is_sent_as_often_as_others(void) {
     }
 }
 
-static void the_seed_and_the_values_choose_the_places(void) {
+FED_TEST(the_seed_and_the_values_choose_the_places) {
     float x[3][N], y[3][N];
     for (size_t k = 0; k < 3; k++) {
         fed_rng rng;
@@ -83,21 +83,11 @@ static void the_seed_and_the_values_choose_the_places(void) {
 }
 
 /* Else a residual of one value could wait for ever. */
-static void the_only_value_is_always_found(void) {
+FED_TEST(the_only_value_is_always_found) {
     for (size_t i = 0; i < N; i++) {
         float x[N] = {0}, y[N];
         x[i] = -0.5f;
         send("randk:p=0.01", x, N, y);
         assert_true(y[i] == -0.5f && x[i] == 0.0f);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(one_value_of_each_stretch_is_sent),
-        fed_unit_test(each_value_is_sent_as_often_as_others),
-        fed_unit_test(the_seed_and_the_values_choose_the_places),
-        fed_unit_test(the_only_value_is_always_found),
-    };
-    return cmocka_run_group_tests_name("randk", tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* sbc: which values it sends, its bytes by hand, and the messages that it refuses. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codec_case.h"
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <float.h>
 #include <math.h>
@@ -25,7 +25,7 @@ static void assert_sends(const char *spec, const float *x, const float *sent, si
     assert_memory_equal(y, sent, n * sizeof *y);
 }
 
-static void bytes_are_count_b_mean_and_gaps(void) {
+FED_TEST(bytes_are_count_b_mean_and_gaps) {
     float x[20] = {[2] = 4.0f, [3] = 0.5f, [9] = -1.0f, [17] = 2.0f};
     uint8_t dst[64];
     assert_int_equal(codec_case_encode("sbc:p=0.1", x, 20, dst, sizeof dst), 8);
@@ -35,14 +35,14 @@ static void bytes_are_count_b_mean_and_gaps(void) {
     assert_true(x[2] == 1.0f && x[3] == 0.5f && x[9] == -1.0f && x[17] == -1.0f);
 }
 
-static void the_side_of_larger_mean_wins_and_a_tie_is_positive(void) {
+FED_TEST(the_side_of_larger_mean_wins_and_a_tie_is_positive) {
     assert_sends("sbc:p=0.25", (float[8]){3.0f, 1.0f, -2.0f, -2.5f},
                  (float[8]){0.0f, 0.0f, -2.25f, -2.25f}, 8);
     assert_sends("sbc:p=0.25", (float[8]){3.0f, 1.0f, -2.0f, -2.0f},
                  (float[8]){2.0f, 2.0f, 0.0f, 0.0f}, 8);
 }
 
-static void of_equal_values_the_first_are_sent(void) {
+FED_TEST(of_equal_values_the_first_are_sent) {
     float x[20], sent[20] = {1.0f, 1.0f};
     for (size_t i = 0; i < 20; i++) {
         x[i] = 1.0f;
@@ -50,15 +50,15 @@ static void of_equal_values_the_first_are_sent(void) {
     assert_sends("sbc:p=0.1", x, sent, 20);
 }
 
-static void fewer_than_k_of_a_sign_are_all_sent(void) {
+FED_TEST(fewer_than_k_of_a_sign_are_all_sent) {
     assert_sends("sbc:p=0.5", (float[8]){[5] = 4.0f, [6] = -1.0f}, (float[8]){[5] = 4.0f}, 8);
 }
 
-static void one_value_is_sent_however_small_p_is(void) {
+FED_TEST(one_value_is_sent_however_small_p_is) {
     assert_sends("sbc:p=0.000001", (float[8]){0.5f, 1.0f, -2.0f}, (float[8]){[2] = -2.0f}, 8);
 }
 
-static void zeros_are_one_byte(void) {
+FED_TEST(zeros_are_one_byte) {
     float x[1000] = {[3] = -0.0f}, y[1000];
     uint8_t dst[256];
     assert_int_equal(codec_case_encode("sbc:p=0.1", x, 1000, dst, sizeof dst), 1);
@@ -67,7 +67,7 @@ static void zeros_are_one_byte(void) {
     assert_true(y[3] == 0.0f);
 }
 
-static void a_mean_of_the_largest_floats_is_finite(void) {
+FED_TEST(a_mean_of_the_largest_floats_is_finite) {
     float x[64], y[64];
     uint8_t dst[256];
     for (size_t i = 0; i < 64; i++) {
@@ -79,7 +79,7 @@ static void a_mean_of_the_largest_floats_is_finite(void) {
 }
 
 /* Header included, at the size of LeNet5-Caffe: what the paper's formula promises, and no more. */
-static void size_is_near_the_papers_formula(void) {
+FED_TEST(size_is_near_the_papers_formula) {
     enum { N = 431080 };
     float *x = malloc(N * sizeof *x);
     uint8_t *dst = malloc(N);
@@ -96,7 +96,7 @@ static void size_is_near_the_papers_formula(void) {
     free(dst);
 }
 
-static void malformed_messages_are_refused(void) {
+FED_TEST(malformed_messages_are_refused) {
     float y[32];
     assert_fed_ok(decode("\x01\x00\x00\x00\x80\x3f\x7f", 7, y, 1)); /* position 0, then ones */
     assert_refuses(SBC, "\x02\x00\x00\x00\x80\x3f\x3f", 1);         /* two of one value */
@@ -112,19 +112,4 @@ static void malformed_messages_are_refused(void) {
     assert_refuses(SBC, "\x00\xff", 1);                             /* more than "nothing" */
     assert_refuses(SBC, "", 1);
     assert_refuses(SBC, "\x01", 1);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(bytes_are_count_b_mean_and_gaps),
-        fed_unit_test(the_side_of_larger_mean_wins_and_a_tie_is_positive),
-        fed_unit_test(of_equal_values_the_first_are_sent),
-        fed_unit_test(fewer_than_k_of_a_sign_are_all_sent),
-        fed_unit_test(one_value_is_sent_however_small_p_is),
-        fed_unit_test(zeros_are_one_byte),
-        fed_unit_test(a_mean_of_the_largest_floats_is_finite),
-        fed_unit_test(size_is_near_the_papers_formula),
-        fed_unit_test(malformed_messages_are_refused),
-    };
-    return cmocka_run_group_tests_name("sbc", tests, NULL, NULL);
 }

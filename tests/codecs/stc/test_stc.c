@@ -1,7 +1,7 @@
 /* stc: which values it sends, its bytes by hand, and the messages that it refuses. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codec_case.h"
-#include "fed_test.h"
+#include "fed_cases.h"
 #include "fedcodec/codec.h"
 
 enum { STC = 11 };
@@ -10,7 +10,7 @@ static fed_status decode(const void *src, size_t len, float *y, size_t n) {
     return fedcodec_decode(fedcodec_by_id(STC), src, len, y, n);
 }
 
-static void bytes_are_count_code_mean_signs_and_gaps(void) {
+FED_TEST(bytes_are_count_code_mean_signs_and_gaps) {
     float x[20] = {[2] = 4.0f, [3] = 0.5f, [9] = -1.0f, [17] = -2.0f};
     uint8_t dst[64];
     assert_int_equal(codec_case_encode("stc:p=0.1", x, 20, dst, sizeof dst), 9);
@@ -19,7 +19,7 @@ static void bytes_are_count_code_mean_signs_and_gaps(void) {
     assert_true(x[2] == 1.0f && x[3] == 0.5f && x[9] == -1.0f && x[17] == 1.0f);
 }
 
-static void signs_follow_their_positions_from_block_to_block(void) {
+FED_TEST(signs_follow_their_positions_from_block_to_block) {
     float x[1200], y[1200];
     uint8_t dst[4096];
     for (size_t i = 0; i < 1200; i++) {
@@ -32,7 +32,7 @@ static void signs_follow_their_positions_from_block_to_block(void) {
     }
 }
 
-static void malformed_messages_are_refused(void) {
+FED_TEST(malformed_messages_are_refused) {
     float y[32];
     assert_fed_ok(decode("\x01\x00\x00\x00\x80\x3f\xff\x7f", 8, y, 1));
     assert_true(y[0] == -1.0f);
@@ -46,13 +46,4 @@ static void malformed_messages_are_refused(void) {
     assert_refuses(STC, "\x01\x00\x00\x00\x80\x3f\xff\xbf", 1); /* position 1 of 1 */
     assert_refuses(STC, "\x01\x00\x00\x00\x80\x3f", 1);         /* no signs */
     assert_refuses(STC, "\x00\x00", 1);                         /* more than "nothing" */
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(bytes_are_count_code_mean_signs_and_gaps),
-        fed_unit_test(signs_follow_their_positions_from_block_to_block),
-        fed_unit_test(malformed_messages_are_refused),
-    };
-    return cmocka_run_group_tests_name("stc", tests, NULL, NULL);
 }

@@ -1,13 +1,13 @@
 /* stoch3: the mean of what it sends, its random numbers, and the messages that it refuses. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <math.h>
 
 #include "codec_case.h"
 #include "fed/rng.h"
 
-static void the_largest_values_are_always_sent_and_zeros_never(void) {
+FED_TEST(the_largest_values_are_always_sent_and_zeros_never) {
     const float x[7] = {2.0f, 0.0f, -2.0f, 2.0f, -0.0f, 0.0f, -2.0f}, left[7] = {0.0f};
     const float y[7] = {2.0f, 0.0f, -2.0f, 2.0f, 0.0f, 0.0f, -2.0f};
 
@@ -29,7 +29,7 @@ static double mean_sent(float x) {
     return sum / COUNT;
 }
 
-static void the_mean_of_what_is_sent_is_the_value(void) {
+FED_TEST(the_mean_of_what_is_sent_is_the_value) {
     static const float values[] = {0.5f, -0.1f, 0.003f, -0.9f};
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
         double p = fabs((double)values[i]);
@@ -38,7 +38,7 @@ static void the_mean_of_what_is_sent_is_the_value(void) {
     }
 }
 
-static void random_numbers_depend_on_the_seed_and_on_the_values_alone(void) {
+FED_TEST(random_numbers_depend_on_the_seed_and_on_the_values_alone) {
     float x[60], other[60];
     fed_rng rng;
     fed_rng_init(&rng, 3, 0, 0);
@@ -55,7 +55,7 @@ static void random_numbers_depend_on_the_seed_and_on_the_values_alone(void) {
     assert_memory_not_equal(c.message + 4, value.message + 4, c.len - 4);
 }
 
-static void a_seed_is_a_whole_number(void) {
+FED_TEST(a_seed_is_a_whole_number) {
     fedcodec codec;
     fed_error err;
     assert_fed_ok(fedcodec_parse("stoch3:seed=4294967295", &codec, &err));
@@ -63,7 +63,7 @@ static void a_seed_is_a_whole_number(void) {
     assert_fed_status(fedcodec_parse("stoch3:seed=4294967296", &codec, &err), FED_EINVAL);
 }
 
-static void malformed_messages_are_refused(void) {
+FED_TEST(malformed_messages_are_refused) {
     assert_accepts(7, "\x00\x00\x80\x3f\x28", 1); /* -1: digits 0 1 1 1 1 */
     assert_refuses(7, "\x00\x00\x80\x3f\x79", 1); /* nothing sent */
     assert_refuses(7, "\x00\x00\x80\x3f\x29", 4); /* a digit 2 past the fourth value */
@@ -78,15 +78,4 @@ static void malformed_messages_are_refused(void) {
     assert_refuses(7, "\x00\x00\x00\x80", 1);     /* -0 */
     assert_refuses(7, "\x00\x00\x00\x00\x79", 1); /* digits of nothing */
     assert_refuses(7, "", 0);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(the_largest_values_are_always_sent_and_zeros_never),
-        fed_unit_test(the_mean_of_what_is_sent_is_the_value),
-        fed_unit_test(random_numbers_depend_on_the_seed_and_on_the_values_alone),
-        fed_unit_test(a_seed_is_a_whole_number),
-        fed_unit_test(malformed_messages_are_refused),
-    };
-    return cmocka_run_group_tests_name("stoch3", tests, NULL, NULL);
 }

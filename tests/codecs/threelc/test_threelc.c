@@ -1,6 +1,6 @@
 /* 3lc: its bytes by hand, its rule at the edges, and the messages that it refuses. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <float.h>
 #include <math.h>
@@ -21,7 +21,7 @@ static fed_status decode(const void *src, size_t len, float *y, size_t n) {
     return fedcodec_decode(fedcodec_by_id(2), src, len, y, n);
 }
 
-static void five_partitions_the_first_most_significant(void) {
+FED_TEST(five_partitions_the_first_most_significant) {
     /* L = 2: the bytes hold values 0 2 4 6 8 and 1 3 5 7 9. */
     float x[10] = {2.0f, 0.5f, -2.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 1.5f, -1.25f};
     uint8_t dst[16];
@@ -33,14 +33,14 @@ static void five_partitions_the_first_most_significant(void) {
     assert_memory_equal(x, left, sizeof left);
 }
 
-static void padding_is_the_digit_of_zero(void) {
+FED_TEST(padding_is_the_digit_of_zero) {
     float x[1] = {-3.0f};
     uint8_t dst[16];
     assert_int_equal(encode("3lc", x, 1, dst, sizeof dst), 5);
     assert_int_equal(dst[4], 0 * 81 + 40);
 }
 
-static void an_all_zero_tensor_is_four_bytes(void) {
+FED_TEST(an_all_zero_tensor_is_four_bytes) {
     float x[100] = {0.0f}, y[100];
     uint8_t dst[64];
     x[7] = -0.0f;
@@ -50,7 +50,7 @@ static void an_all_zero_tensor_is_four_bytes(void) {
     assert_true(y[0] == 0.0f && y[99] == 0.0f);
 }
 
-static void just_half_is_not_sent(void) {
+FED_TEST(just_half_is_not_sent) {
     float x[3] = {2.0f, 1.0f, -1.0f}, y[3];
     uint8_t dst[16];
     size_t len = encode("3lc", x, 3, dst, sizeof dst);
@@ -62,7 +62,7 @@ static void just_half_is_not_sent(void) {
     assert_true(y[0] == 2.0f && y[1] == 2.0f && y[2] == -2.0f);
 }
 
-static void the_largest_value_is_sent_whatever_s_and_scale(void) {
+FED_TEST(the_largest_value_is_sent_whatever_s_and_scale) {
     static const float scales[] = {FLT_TRUE_MIN, 3 * FLT_TRUE_MIN, 1e-40f, FLT_MIN, 1.0f, FLT_MAX};
     for (size_t i = 0; i < sizeof scales / sizeof scales[0]; i++) {
         float x[7] = {0.0f, 0.0f, -scales[i]}, y[7];
@@ -87,7 +87,7 @@ static void fill_stretches(float *x, size_t n, fed_rng *rng) {
 }
 
 /* With lengths of every remainder by five, and borders anywhere. */
-static void each_unit_makes_of_dense_and_sparse_stretches_what_their_values_say(void) {
+FED_TEST(each_unit_makes_of_dense_and_sparse_stretches_what_their_values_say) {
     enum { MOST = 60000 };
     static float x[MOST], e[MOST], y[MOST];
     static int64_t acc[MOST];
@@ -128,7 +128,7 @@ static void each_unit_makes_of_dense_and_sparse_stretches_what_their_values_say(
 
 /* With s = 1 an accepted message holds all that its values say: they encode to it again, with or
  * without shortened runs. */
-static void an_accepted_message_is_the_one_of_its_values(void) {
+FED_TEST(an_accepted_message_is_the_one_of_its_values) {
     fed_rng rng;
     fed_rng_init(&rng, 3, 1, 4);
     int accepted = 0;
@@ -156,20 +156,20 @@ static void an_accepted_message_is_the_one_of_its_values(void) {
         assert_fed_status(decode(text, sizeof(text) - 1, y_, n), FED_EFORMAT);                     \
     } while (0)
 
-static void a_magnitude_that_no_tensor_has_is_refused(void) {
+FED_TEST(a_magnitude_that_no_tensor_has_is_refused) {
     assert_refused("\x00\x00\x80\x7f\xca", 1); /* infinity */
     assert_refused("\x00\x00\xc0\x7f\xca", 1); /* NaN */
     assert_refused("\x00\x00\x80\xbf\xca", 1); /* -1 */
     assert_refused("\x00\x00\x00\x80", 1);     /* -0 */
 }
 
-static void zeros_and_magnitude_go_together(void) {
+FED_TEST(zeros_and_magnitude_go_together) {
     assert_refused("\x00\x00\x00\x00\xca", 1); /* m = 0, yet a value */
     assert_refused("\x00\x00\x00\x00\x79", 1); /* m = 0 says it all */
     assert_refused("\x00\x00\x80\x3f\x79", 1); /* m = 1, yet nothing has it */
 }
 
-static void padding_other_than_zeros_is_refused(void) {
+FED_TEST(padding_other_than_zeros_is_refused) {
     float y[8];
     assert_fed_ok(decode("\x00\x00\x80\x3f\xca", 5, y, 1)); /* 2 1 1 1 1 */
     assert_refused("\x00\x00\x80\x3f\xcb", 1);              /* 2 1 1 1 2 */
@@ -177,20 +177,4 @@ static void padding_other_than_zeros_is_refused(void) {
     assert_fed_ok(decode("\x00\x00\x80\x3f\xca\x79", 6, y, 6));
     assert_refused("\x00\x00\x80\x3f\xca\x7a", 6); /* value 9 of 6 */
     assert_refused("\x00\x00\x80\x3f\x7c\x79", 6); /* value 6 of 6 */
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(five_partitions_the_first_most_significant),
-        fed_unit_test(padding_is_the_digit_of_zero),
-        fed_unit_test(an_all_zero_tensor_is_four_bytes),
-        fed_unit_test(just_half_is_not_sent),
-        fed_unit_test(the_largest_value_is_sent_whatever_s_and_scale),
-        fed_unit_test(each_unit_makes_of_dense_and_sparse_stretches_what_their_values_say),
-        fed_unit_test(an_accepted_message_is_the_one_of_its_values),
-        fed_unit_test(a_magnitude_that_no_tensor_has_is_refused),
-        fed_unit_test(zeros_and_magnitude_go_together),
-        fed_unit_test(padding_other_than_zeros_is_refused),
-    };
-    return cmocka_run_group_tests_name("3lc", tests, NULL, NULL);
 }

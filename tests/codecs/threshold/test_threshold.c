@@ -2,11 +2,11 @@
  * refuses. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codec_case.h"
-#include "fed_test.h"
+#include "fed_cases.h"
 
 enum { THRESHOLD = 19 };
 
-static void values_of_at_least_t_are_sent(void) {
+FED_TEST(values_of_at_least_t_are_sent) {
     const float x[6] = {0.5f, -0.49999997f, 0.25f, -4.0f, 0.0f, 0.5f};
     const float y[6] = {0.5f, [3] = -4.0f, [5] = 0.5f};
     const float left[6] = {[1] = -0.49999997f, [2] = 0.25f};
@@ -16,12 +16,12 @@ static void values_of_at_least_t_are_sent(void) {
     assert_memory_equal(codec_case_of("threshold:t=0.5", x, 6).residual, left, sizeof left);
 }
 
-static void nothing_large_is_one_byte(void) {
+FED_TEST(nothing_large_is_one_byte) {
     const float x[5] = {0.25f, -0.125f}, y[5] = {0};
     assert_codec_message("threshold:t=0.5", x, y, 5, "\x00", 1);
 }
 
-static void levels_of_0_are_not_sent(void) {
+FED_TEST(levels_of_0_are_not_sent) {
     const float x[4] = {127.0f, 0.25f, -1.0f, 0.75f}, y[4] = {127.0f, 0.0f, -1.0f, 1.0f};
     const float left[4] = {[1] = 0.25f, [3] = -0.25f};
     /* three of four, so b = 0; scale 1; levels 127, -1 and 1; gaps 0, 1 and 0: 0 10 0 */
@@ -32,7 +32,7 @@ static void levels_of_0_are_not_sent(void) {
 }
 
 /* The bound is met: all values, none of them small, in Golomb's code at its longest. */
-static void all_values_take_no_more_than_the_bound(void) {
+FED_TEST(all_values_take_no_more_than_the_bound) {
     enum { N = 64 };
     static const char *const specs[] = {"threshold", "threshold:t=0.001,values=bfloat16",
                                         "threshold:t=0.001,values=int8"};
@@ -50,21 +50,10 @@ static void all_values_take_no_more_than_the_bound(void) {
     }
 }
 
-static void malformed_messages_are_refused(void) {
+FED_TEST(malformed_messages_are_refused) {
     assert_accepts(THRESHOLD, "\x01\x00\x00\x00\x80\xbf\x7f", 1);
     assert_refuses(THRESHOLD, "\x02\x00\x00\x00\x80\x3f\x00\x00\x80\x3f\x3f", 1); /* two of one */
     assert_refuses(THRESHOLD, "\x01\x00\x00\x00\x00\x00\x7f", 1);                 /* a value of 0 */
     assert_refuses(THRESHOLD, "\x01\x60\x00\x00\x00\x80\x3f\x7f", 1);             /* no such form */
     assert_refuses(THRESHOLD, "\x00\x61", 1); /* a form of nothing */
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(values_of_at_least_t_are_sent),
-        fed_unit_test(nothing_large_is_one_byte),
-        fed_unit_test(levels_of_0_are_not_sent),
-        fed_unit_test(all_values_take_no_more_than_the_bound),
-        fed_unit_test(malformed_messages_are_refused),
-    };
-    return cmocka_run_group_tests_name("threshold", tests, NULL, NULL);
 }

@@ -1,13 +1,13 @@
 /* topk: which values it sends, its bytes by hand, and the messages that it refuses. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <float.h>
 
 #include "codec_case.h"
 #include "fed/rng.h"
 
-static void bytes_are_a_bitmap_and_values(void) {
+FED_TEST(bytes_are_a_bitmap_and_values) {
     const float x[10] = {0.5f, -2.0f, 0.0f, 1.0f, 0.0f, 0.0f, 0.0f, 0.25f, 0.0f, 1.5f};
     const float y[10] = {[1] = -2.0f, [9] = 1.5f}, left[10] = {0.5f, [3] = 1.0f, [7] = 0.25f};
     assert_codec_message("topk:p=0.2", x, y, 10, "\x40\x40\x00\x00\x00\xc0\x00\x00\xc0\x3f", 10);
@@ -15,25 +15,25 @@ static void bytes_are_a_bitmap_and_values(void) {
     assert_memory_equal(c.residual, left, sizeof left);
 }
 
-static void of_equal_magnitudes_the_first_are_sent(void) {
+FED_TEST(of_equal_magnitudes_the_first_are_sent) {
     const float x[6] = {1.0f, -1.0f, 1.0f, -1.0f, 1.0f, -1.0f}, y[6] = {1.0f, -1.0f, 1.0f};
     codec_case c = codec_case_of("topk:p=0.5", x, 6);
     assert_memory_equal(c.decoded, y, sizeof y);
 }
 
-static void zeros_are_never_sent(void) {
+FED_TEST(zeros_are_never_sent) {
     const float x[8] = {[2] = -0.0f, [5] = 3.0f};
     assert_int_equal(codec_case_of("topk:p=1", x, 8).len, 1 + 4);
 }
 
-static void one_value_is_sent_however_small_p_is(void) {
+FED_TEST(one_value_is_sent_however_small_p_is) {
     const float x[3] = {0.5f, -1.0f, 0.75f}, y[3] = {0.0f, -1.0f, 0.0f};
     codec_case c = codec_case_of("topk:p=0.000001", x, 3);
     assert_memory_equal(c.decoded, y, sizeof y);
 }
 
 /* The paper's 5 % with a bitmap: 1 + 0.05 * 32 = 2.6 bits a value. */
-static void exactly_k_of_a_large_tensor_are_sent(void) {
+FED_TEST(exactly_k_of_a_large_tensor_are_sent) {
     enum { N = 100000 };
     fedcodec codec;
     size_t len = 0;
@@ -53,7 +53,7 @@ static void exactly_k_of_a_large_tensor_are_sent(void) {
     free(work);
 }
 
-static void narrow_values_follow_their_name(void) {
+FED_TEST(narrow_values_follow_their_name) {
     const float x[10] = {0.5f, -2.015625f, [3] = 1.0f, [9] = 1.5f};
     const float y[10] = {[1] = -2.015625f, [9] = 1.5f};
     assert_codec_message("topk:p=0.2,values=bfloat16", x, y, 10,
@@ -66,7 +66,7 @@ static void narrow_values_follow_their_name(void) {
     assert_true(c.residual[0] == 0.25f && c.residual[1] == 0.0f && c.residual[3] == -0.25f);
 }
 
-static void malformed_messages_are_refused(void) {
+FED_TEST(malformed_messages_are_refused) {
 #define ONE "\x00\x00\x80\x3f"
     assert_accepts(9, "\x20" ONE, 3);
     assert_refuses(9, "\x10" ONE, 3);             /* position 3 of 3 */
@@ -90,17 +90,4 @@ static void malformed_messages_are_refused(void) {
     assert_refuses(9, "", 3);
     assert_accepts(9, "", 0);
     assert_refuses(9, "\x00", 0);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(bytes_are_a_bitmap_and_values),
-        fed_unit_test(of_equal_magnitudes_the_first_are_sent),
-        fed_unit_test(zeros_are_never_sent),
-        fed_unit_test(one_value_is_sent_however_small_p_is),
-        fed_unit_test(exactly_k_of_a_large_tensor_are_sent),
-        fed_unit_test(narrow_values_follow_their_name),
-        fed_unit_test(malformed_messages_are_refused),
-    };
-    return cmocka_run_group_tests_name("topk", tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* trunc: which bits stay, how they are packed, and the messages that it refuses. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <float.h>
 #include <math.h>
@@ -9,33 +9,33 @@
 #include "codecs/registry.h"
 #include "fed/rng.h"
 
-static void bytes_are_b_and_the_upper_bits(void) {
+FED_TEST(bytes_are_b_and_the_upper_bits) {
     const float x[2] = {1.0f + 0x1p-8f, -2.5f}, y[2] = {1.0f, -2.5f};
     assert_codec_message("trunc:b=16", x, y, 2, "\x10\x3f\x80\xc0\x20", 5);
 }
 
 /* Ten bits a value: 0011111110 1100000000, and zeros to the end of the byte. */
-static void bits_are_packed_without_gaps(void) {
+FED_TEST(bits_are_packed_without_gaps) {
     const float x[2] = {1.25f, -2.5f}, y[2] = {1.0f, -2.0f};
     assert_codec_message("trunc:b=22", x, y, 2, "\x16\x3f\xb0\x00", 4);
 }
 
 /* The exponent's last bit goes: only every other power of two is left. */
-static void from_24_on_the_exponent_is_cut(void) {
+FED_TEST(from_24_on_the_exponent_is_cut) {
     const float x[3] = {1.0f, -2.0f, 7.9f}, y[3] = {0.5f, -2.0f, 2.0f};
     assert_codec_message("trunc:b=24", x, y, 3, "\x18\x3f\xc0\x40", 4);
     const float signs[2] = {1.0f, -1.0f}, none[2] = {0.0f, -0.0f};
     assert_codec_message("trunc:b=31", signs, none, 2, "\x1f\x40", 2);
 }
 
-static void what_is_cut_is_lost(void) {
+FED_TEST(what_is_cut_is_lost) {
     const float x[3] = {0.1f, -3.7f, FLT_MAX}, left[3] = {0.0f};
     codec_case c = codec_case_of("trunc", x, 3);
     assert_memory_equal(c.residual, left, sizeof left);
     assert_true(c.decoded[2] == 0x1.fep+127f);
 }
 
-static void each_b_cuts_towards_zero(void) {
+FED_TEST(each_b_cuts_towards_zero) {
     for (unsigned b = 1; b < 32; b++) {
         char spec[16];
         float x[63];
@@ -104,7 +104,7 @@ static void assert_message_on_unit(const fedcodec *codec, const float *x, size_t
     free(dst);
 }
 
-static void each_b_is_packed_bit_by_bit_on_each_unit(void) {
+FED_TEST(each_b_is_packed_bit_by_bit_on_each_unit) {
     static const size_t lengths[] = {1, 2, 7, 8, 9, 31, 255, 256, 257, 511, 512, 513, N};
     for (unsigned b = 1; b < 32; b++) {
         for (size_t k = 0; k < sizeof lengths / sizeof lengths[0]; k++) {
@@ -121,7 +121,7 @@ static void each_b_is_packed_bit_by_bit_on_each_unit(void) {
     }
 }
 
-static void an_infinity_is_found_anywhere_with_each_b(void) {
+FED_TEST(an_infinity_is_found_anywhere_with_each_b) {
     for (unsigned b = 1; b < 32; b++) {
         const fedcodec codec = {.vtable = fedcodec_by_id(14), .param = {b}};
         for (size_t i = 0; i < N; i += 37) {
@@ -137,7 +137,7 @@ static void an_infinity_is_found_anywhere_with_each_b(void) {
     }
 }
 
-static void b_is_a_whole_number(void) {
+FED_TEST(b_is_a_whole_number) {
     fedcodec codec;
     fed_error err = {0};
     assert_fed_status(fedcodec_parse("trunc:b=16.5", &codec, &err), FED_EINVAL);
@@ -151,7 +151,7 @@ static void b_is_a_whole_number(void) {
                       FED_EINVAL);
 }
 
-static void malformed_messages_are_refused(void) {
+FED_TEST(malformed_messages_are_refused) {
     assert_accepts(14, "\x10\x7f\x7f", 1);
     assert_refuses(14, "\x10\x7f\x80", 1);     /* infinity */
     assert_refuses(14, "\x10\xff\xc0", 1);     /* NaN */
@@ -164,19 +164,4 @@ static void malformed_messages_are_refused(void) {
     assert_refuses(14, "\x16\x3f\xb0\x08", 2); /* a one in the padding */
     assert_accepts(14, "\x10", 0);
     assert_refuses(14, "", 0);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(bytes_are_b_and_the_upper_bits),
-        fed_unit_test(bits_are_packed_without_gaps),
-        fed_unit_test(from_24_on_the_exponent_is_cut),
-        fed_unit_test(what_is_cut_is_lost),
-        fed_unit_test(each_b_cuts_towards_zero),
-        fed_unit_test(each_b_is_packed_bit_by_bit_on_each_unit),
-        fed_unit_test(an_infinity_is_found_anywhere_with_each_b),
-        fed_unit_test(b_is_a_whole_number),
-        fed_unit_test(malformed_messages_are_refused),
-    };
-    return cmocka_run_group_tests_name("trunc", tests, NULL, NULL);
 }

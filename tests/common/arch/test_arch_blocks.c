@@ -1,6 +1,6 @@
 /* Blocks and names in a model's text: what they expand to, and what bounds them. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include "arch_case.h"
 
@@ -15,34 +15,34 @@ static void check_tensors(const char *text, const char *wanted) {
     fed_arch_free(&arch);
 }
 
-static void test_layers_are_numbered_within_their_kind(void) {
+FED_TEST(test_layers_are_numbered_within_their_kind) {
     check_tensors(
         "input 3x8x8 | conv 2 1 nobias | dense 9 each nobias | conv 3 1 nobias | c: conv 4 1 nobias"
         " | conv 5 1 nobias | dense 2 nobias",
         "conv1.weight dense1.weight conv2.weight c.weight conv4.weight dense2.weight");
 }
 
-static void test_a_block_lies_below_its_name(void) {
+FED_TEST(test_a_block_lies_below_its_name) {
     check_tensors("let b(c) = conv c 1 nobias | down.0: conv c 1 nobias; "
                   "input 3x8x8 | x.y: b(4) | dense 2 nobias",
                   "x.y.conv1.weight x.y.down.0.weight dense1.weight");
 }
 
-static void test_copies_are_numbered_from_0_or_as_is_said(void) {
+FED_TEST(test_copies_are_numbered_from_0_or_as_is_said) {
     check_tensors("let b(c) = conv c 1 nobias; input 3x8x8 | x: 2 b(4) | y.0: b(5) | y: 1..2 b(5) "
                   "| z: 4294967295..4294967295 b(6) | dense 2 nobias",
                   "x.0.conv1.weight x.1.conv1.weight y.0.conv1.weight y.1.conv1.weight "
                   "y.2.conv1.weight z.4294967295.conv1.weight dense1.weight");
 }
 
-static void test_a_block_without_a_name_is_numbered_like_a_layer(void) {
+FED_TEST(test_a_block_without_a_name_is_numbered_like_a_layer) {
     check_tensors("let b(c) = conv c 1 nobias; let d = b(7); input 3x8x8 | b(4) | 2 b(5) | d "
                   "| conv 1 1 nobias | x: b(6) | b(7) | dense 2 nobias",
                   "b1.conv1.weight b2.0.conv1.weight b2.1.conv1.weight d1.b1.conv1.weight "
                   "conv1.weight x.conv1.weight b4.conv1.weight dense1.weight");
 }
 
-static void test_parameters_stand_for_any_number(void) {
+FED_TEST(test_parameters_stand_for_any_number) {
     fed_arch arch = arch_case_parse("let inner(out,k,share) = conv out k pad 1 | dropout share; "
                                     "let outer(n,c,k,p) = n inner(c,k,p) | n inner(8,3x5,p); "
                                     "input 3x9x9 | outer(2,6,5,0.25) | dense 2");
@@ -57,7 +57,7 @@ static void test_parameters_stand_for_any_number(void) {
     fed_arch_free(&arch);
 }
 
-static void test_in_is_what_comes_into_the_innermost_block(void) {
+FED_TEST(test_in_is_what_comes_into_the_innermost_block) {
     fed_arch arch = arch_case_parse("let a = relu | add in; let b = tanh | a | add in; "
                                     "input 9 | dense 9 | b | add in | dense 2");
     /* dense 1, tanh 2, relu 3, add 4 = 3 + 2, add 5 = 4 + 1, add 6 = 5 + 0 */
@@ -70,7 +70,7 @@ static void test_in_is_what_comes_into_the_innermost_block(void) {
     fed_arch_free(&arch);
 }
 
-static void test_a_name_is_the_output_and_reaches_into_blocks(void) {
+FED_TEST(test_a_name_is_the_output_and_reaches_into_blocks) {
     fed_arch arch = arch_case_parse("let a = first: relu | tanh; input 9 | x: 2 a | relu "
                                     "| concat x x.0 x.0.first | dense 2");
     static const uint32_t inputs[] = {4, 2, 1, 5};
@@ -78,7 +78,7 @@ static void test_a_name_is_the_output_and_reaches_into_blocks(void) {
     fed_arch_free(&arch);
 }
 
-static void test_names_inside_a_block_are_its_own(void) {
+FED_TEST(test_names_inside_a_block_are_its_own) {
     arch_case_refused(
         "let a = relu | add y; input 9 | y: relu | x: a | dense 2",
         "column 20, \"y\": expected the name of a layer before this one, or \"in\" (in x)");
@@ -91,7 +91,7 @@ static void test_names_inside_a_block_are_its_own(void) {
     fed_arch_free(&arch);
 }
 
-static void test_wrong_blocks_and_names_are_refused(void) {
+FED_TEST(test_wrong_blocks_and_names_are_refused) {
     static const struct {
         const char *text, *words;
     } bad[] = {
@@ -157,7 +157,7 @@ static void test_wrong_blocks_and_names_are_refused(void) {
     }
 }
 
-static void test_what_blocks_expand_to_is_bounded(void) {
+FED_TEST(test_what_blocks_expand_to_is_bounded) {
     /* Without a layer, so that only the number of uses can end it. */
     arch_case_refused("let a = from in; input 9 | 4294967295 a | dense 2", "at most 4,096 layers");
     arch_case_refused(
@@ -167,7 +167,7 @@ static void test_what_blocks_expand_to_is_bounded(void) {
                       "at most 4,096 layers");
 }
 
-static void test_32_blocks_are_the_most_and_may_lie_in_each_other(void) {
+FED_TEST(test_32_blocks_are_the_most_and_may_lie_in_each_other) {
     char text[2000] = "let b0 = relu; ", use[60];
     for (int i = 1; i < 32; i++) {
         size_t len = strlen(text);
@@ -183,7 +183,7 @@ static void test_32_blocks_are_the_most_and_may_lie_in_each_other(void) {
     arch_case_refused(text, "\"c\": expected \"input\": a model has at most 32 blocks");
 }
 
-static void test_a_thousand_layers_in_blocks_of_blocks(void) {
+FED_TEST(test_a_thousand_layers_in_blocks_of_blocks) {
     fed_arch arch =
         arch_case_parse("let a(c) = conv c 1 | bn; let b = 16 a(2); input 2x2x2 | 31 b | dense 2");
     assert_int_equal(arch.layer_count, 993);
@@ -191,22 +191,4 @@ static void test_a_thousand_layers_in_blocks_of_blocks(void) {
     assert_string_equal(arch.layout.tensors[arch.layout.count - 1].name,
                         "b1.30.a1.15.bn1.running_var");
     fed_arch_free(&arch);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(test_layers_are_numbered_within_their_kind),
-        fed_unit_test(test_a_block_lies_below_its_name),
-        fed_unit_test(test_copies_are_numbered_from_0_or_as_is_said),
-        fed_unit_test(test_a_block_without_a_name_is_numbered_like_a_layer),
-        fed_unit_test(test_parameters_stand_for_any_number),
-        fed_unit_test(test_in_is_what_comes_into_the_innermost_block),
-        fed_unit_test(test_a_name_is_the_output_and_reaches_into_blocks),
-        fed_unit_test(test_names_inside_a_block_are_its_own),
-        fed_unit_test(test_wrong_blocks_and_names_are_refused),
-        fed_unit_test(test_what_blocks_expand_to_is_bounded),
-        fed_unit_test(test_32_blocks_are_the_most_and_may_lie_in_each_other),
-        fed_unit_test(test_a_thousand_layers_in_blocks_of_blocks),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

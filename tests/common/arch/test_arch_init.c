@@ -1,6 +1,6 @@
 /* Initial weights: their range, the same bits for ever, and none that depends on another tensor. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <math.h>
 
@@ -13,7 +13,7 @@ static float *draw(const fed_arch *arch, uint64_t seed) {
     return values;
 }
 
-static void test_initial_weights_fill_their_range_and_biases_are_zero(void) {
+FED_TEST(test_initial_weights_fill_their_range_and_biases_are_zero) {
     fed_arch arch = arch_case_parse("lenet5-caffe");
     float *values = draw(&arch, 1);
     static const double fan_in[] = {25, 500, 800, 500};
@@ -36,7 +36,7 @@ static void test_initial_weights_fill_their_range_and_biases_are_zero(void) {
 
 /* Golden bits, worked out by a second implementation: a seed must start the same experiment in
  * every release. */
-static void test_a_seed_gives_the_same_bits_for_ever(void) {
+FED_TEST(test_a_seed_gives_the_same_bits_for_ever) {
     fed_arch arch = arch_case_parse("lenet5-caffe");
     float *values = draw(&arch, 1);
     assert_true(values[0] == 0x1.09d62p-2f);
@@ -48,7 +48,7 @@ static void test_a_seed_gives_the_same_bits_for_ever(void) {
     fed_arch_free(&arch);
 }
 
-static void test_a_tensors_weights_do_not_depend_on_the_others(void) {
+FED_TEST(test_a_tensors_weights_do_not_depend_on_the_others) {
     /* The second layer's weights are the same whatever the size of the first one's. */
     fed_arch a = arch_case_parse("input 50 | dense 4 | dense 3");
     fed_arch b = arch_case_parse("input 99 | dense 4 | dense 3");
@@ -94,7 +94,7 @@ static void check_constant(const fed_arch *arch, const float *values, const char
     }
 }
 
-static void test_he_is_wider_and_batch_norm_starts_as_the_identity(void) {
+FED_TEST(test_he_is_wider_and_batch_norm_starts_as_the_identity) {
     fed_arch arch = arch_case_parse("input 4x9x9 init he | conv 30 3 groups 2 | bn | dense 20");
     float *values = draw(&arch, 1);
     check_uniform(&arch, values, "conv1.weight", sqrt(6.0 / 18));
@@ -108,7 +108,7 @@ static void test_he_is_wider_and_batch_norm_starts_as_the_identity(void) {
     fed_arch_free(&arch);
 }
 
-static void test_embeddings_and_lstms_have_ranges_of_their_own(void) {
+FED_TEST(test_embeddings_and_lstms_have_ranges_of_their_own) {
     fed_arch arch =
         arch_case_parse("input tokens 5 of 90 | encoder: embedding 25 "
                         "| rnn: lstm 25 layers 2 | decoder: dense 90 each tied encoder");
@@ -124,15 +124,4 @@ static void test_embeddings_and_lstms_have_ranges_of_their_own(void) {
     check_constant(&arch, values, "decoder.bias", 0.0f);
     free(values);
     fed_arch_free(&arch);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(test_initial_weights_fill_their_range_and_biases_are_zero),
-        fed_unit_test(test_a_seed_gives_the_same_bits_for_ever),
-        fed_unit_test(test_a_tensors_weights_do_not_depend_on_the_others),
-        fed_unit_test(test_he_is_wider_and_batch_norm_starts_as_the_identity),
-        fed_unit_test(test_embeddings_and_lstms_have_ranges_of_their_own),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,10 @@
 /* The layers of a model: their shapes, numbers and tensors, and what each refuses. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include "arch_case.h"
 
-static void test_windows_give_as_many_places_as_fit(void) {
+FED_TEST(test_windows_give_as_many_places_as_fit) {
     static const struct {
         const char *layer, *shape; /* of 3x9x12 */
     } known[] = {
@@ -47,14 +47,14 @@ static void test_windows_give_as_many_places_as_fit(void) {
     }
 }
 
-static void test_sequences_go_through_embedding_and_lstm(void) {
+FED_TEST(test_sequences_go_through_embedding_and_lstm) {
     arch_case_gives("input tokens 7 of 50 | embedding 9 | dense 3", 0, "9x7x1");
     arch_case_gives("input tokens 7 of 50 | embedding 9 | lstm 4 | dense 3", 1, "4x7x1");
     arch_case_gives("input 5x6x1 | lstm 4 | dense 3 each", 1, "3x6x1");
     arch_case_gives("input 5 | lstm 4 | dense 3", 0, "4x1x1"); /* a sequence of one */
 }
 
-static void test_numbers_have_their_presets(void) {
+FED_TEST(test_numbers_have_their_presets) {
     fed_arch arch =
         arch_case_parse("input 4x9x8 | conv 4 3 | maxpool 2 | lrn 3 | avgpool | dense 2");
     const fed_layer *l = arch.layers;
@@ -72,7 +72,7 @@ static void test_numbers_have_their_presets(void) {
     fed_arch_free(&arch);
 }
 
-static void test_numbers_are_taken_in_any_order(void) {
+FED_TEST(test_numbers_are_taken_in_any_order) {
     fed_arch arch = arch_case_parse(
         "input 4x9x9 | conv 6 5x3 nobias groups 2 pad 1 stride 3 | lrn 7 k 2 beta .5 alpha 3e-2 "
         "| dropout 0.25 | dense 2 nobias");
@@ -99,7 +99,7 @@ static void check_tensor(const fed_arch *arch, size_t i, const char *name, uint3
     assert_memory_equal(tensor->dims, dims, rank * sizeof *dims);
 }
 
-static void test_lenet_has_pytorchs_tensors(void) {
+FED_TEST(test_lenet_has_pytorchs_tensors) {
     fed_arch arch = arch_case_parse("lenet5-caffe");
     assert_int_equal(arch.layout.count, 8);
     check_tensor(&arch, 0, "conv1.weight", 4, (uint32_t[]){20, 1, 5, 5});
@@ -116,7 +116,7 @@ static void test_lenet_has_pytorchs_tensors(void) {
     fed_arch_free(&arch);
 }
 
-static void test_running_statistics_lie_behind_all_that_is_trained(void) {
+FED_TEST(test_running_statistics_lie_behind_all_that_is_trained) {
     fed_arch arch = arch_case_parse(
         "input 4x5x5 | conv 6 3x2 groups 2 nobias | bn | head: bn | relu | dense 2");
     assert_int_equal(arch.layout.count, 11);
@@ -137,7 +137,7 @@ static void test_running_statistics_lie_behind_all_that_is_trained(void) {
     fed_arch_free(&arch);
 }
 
-static void test_an_lstm_of_two_layers_is_two_with_dropout_between(void) {
+FED_TEST(test_an_lstm_of_two_layers_is_two_with_dropout_between) {
     fed_arch arch = arch_case_parse("input tokens 7 of 50 | encoder: embedding 9 "
                                     "| rnn: lstm 4 layers 2 dropout 0.5 | decoder: dense 50 each");
     assert_int_equal(arch.layer_count, 5);
@@ -162,7 +162,7 @@ static void test_an_lstm_of_two_layers_is_two_with_dropout_between(void) {
     fed_arch_free(&arch);
 }
 
-static void test_tied_weights_are_the_embeddings(void) {
+FED_TEST(test_tied_weights_are_the_embeddings) {
     fed_arch arch = arch_case_parse("input tokens 7 of 50 | encoder: embedding 9 | lstm 9 "
                                     "| decoder: dense 50 each tied encoder");
     const fed_layer *decoder = &arch.layers[2];
@@ -176,7 +176,7 @@ static void test_tied_weights_are_the_embeddings(void) {
     fed_arch_free(&arch);
 }
 
-static void test_layers_read_the_values_they_name(void) {
+FED_TEST(test_layers_read_the_values_they_name) {
     fed_arch arch =
         arch_case_parse("input 3x8x8 | a: conv 2 1 | b: relu | from a | c: tanh | from in "
                         "| d: widen 5 | concat b c a | add concat1 | from d | widen 11 "
@@ -196,7 +196,7 @@ static void test_layers_read_the_values_they_name(void) {
     fed_arch_free(&arch);
 }
 
-static void test_each_layer_refuses_what_it_cannot_take(void) {
+FED_TEST(test_each_layer_refuses_what_it_cannot_take) {
     static const struct {
         const char *text, *words;
     } bad[] = {
@@ -269,7 +269,7 @@ static void test_each_layer_refuses_what_it_cannot_take(void) {
     }
 }
 
-static void test_sizes_that_overflow_are_refused(void) {
+FED_TEST(test_sizes_that_overflow_are_refused) {
     static const char *const bad[] = {
         "input 4294967295 | dense 1",
         "input 65536x65536x1 | dense 1",
@@ -294,7 +294,7 @@ static void test_sizes_that_overflow_are_refused(void) {
                       "expected the window of a pool");
 }
 
-static void test_a_layer_is_called_by_its_name_or_its_place(void) {
+FED_TEST(test_a_layer_is_called_by_its_name_or_its_place) {
     fed_arch arch =
         arch_case_parse("let b(c) = conv c 1 | relu | bn; input 3x2x2 | x: 2 b(4) | dense 3");
     static const char *const names[] = {"x.0.conv1",     "relu, layer 2", "x.0.bn1", "x.1.conv1",
@@ -309,22 +309,4 @@ static void test_a_layer_is_called_by_its_name_or_its_place(void) {
     assert_string_equal(cut, "rel");
     fed_arch_free(&arch);
     assert_string_equal(fed_layer_word(FED_LAYER_BATCHNORM), "bn");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(test_windows_give_as_many_places_as_fit),
-        fed_unit_test(test_sequences_go_through_embedding_and_lstm),
-        fed_unit_test(test_numbers_have_their_presets),
-        fed_unit_test(test_numbers_are_taken_in_any_order),
-        fed_unit_test(test_lenet_has_pytorchs_tensors),
-        fed_unit_test(test_running_statistics_lie_behind_all_that_is_trained),
-        fed_unit_test(test_an_lstm_of_two_layers_is_two_with_dropout_between),
-        fed_unit_test(test_tied_weights_are_the_embeddings),
-        fed_unit_test(test_layers_read_the_values_they_name),
-        fed_unit_test(test_each_layer_refuses_what_it_cannot_take),
-        fed_unit_test(test_sizes_that_overflow_are_refused),
-        fed_unit_test(test_a_layer_is_called_by_its_name_or_its_place),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,10 @@
 /* Models without layers: texts that name tensors alone. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include "arch_case.h"
 
-static void test_a_vector_is_one_tensor(void) {
+FED_TEST(test_a_vector_is_one_tensor) {
     fed_arch arch = arch_case_parse("  vector\t61706 # LeNet's values");
     assert_string_equal(arch.text, "vector 61706");
     assert_true(fed_arch_is_opaque(&arch));
@@ -17,7 +17,7 @@ static void test_a_vector_is_one_tensor(void) {
     fed_arch_free(&arch);
 }
 
-static void test_tensors_have_names_and_shapes_in_the_order_of_the_text(void) {
+FED_TEST(test_tensors_have_names_and_shapes_in_the_order_of_the_text) {
     static const char text[] =
         "tensors conv1.weight 20x1x5x5 | conv-1.bias 20 | statistics bn_1.running_mean 3 | "
         "statistics bn_1.running_var 3";
@@ -38,7 +38,7 @@ static void test_tensors_have_names_and_shapes_in_the_order_of_the_text(void) {
     fed_arch_free(&arch);
 }
 
-static void test_a_tensor_may_have_eight_dimensions(void) {
+FED_TEST(test_a_tensor_may_have_eight_dimensions) {
     fed_arch arch = arch_case_parse("tensors a 1x2x1x2x1x2x1x2");
     assert_int_equal(arch.layout.tensors[0].rank, 8);
     assert_int_equal(arch.layout.size, 16);
@@ -46,7 +46,7 @@ static void test_a_tensor_may_have_eight_dimensions(void) {
     arch_case_refused("tensors a 1x2x1x2x1x2x1x2x1", "1 to 8 numbers above 0");
 }
 
-static void test_initial_values_are_zero(void) {
+FED_TEST(test_initial_values_are_zero) {
     fed_arch arch = arch_case_parse("tensors a 2x3 | statistics b 2");
     float values[8] = {1, 1, 1, 1, 1, 1, 1, 1};
     fed_arch_init_values(&arch, 1, values);
@@ -56,7 +56,7 @@ static void test_initial_values_are_zero(void) {
     fed_arch_free(&arch);
 }
 
-static void test_wrong_words_are_refused_with_their_place(void) {
+FED_TEST(test_wrong_words_are_refused_with_their_place) {
     arch_case_refused("vector", "model: the text ends at column 7: expected a tensor's shape");
     arch_case_refused("vector 0", "column 8, \"0\": expected a tensor's shape");
     arch_case_refused("vector 2x3", "expected one number, as in \"vector 61706\"");
@@ -69,12 +69,12 @@ static void test_wrong_words_are_refused_with_their_place(void) {
     arch_case_refused("tensors a 3 | a 4", "column 15, \"a\": expected another name");
 }
 
-static void test_statistics_come_last_and_are_not_all(void) {
+FED_TEST(test_statistics_come_last_and_are_not_all) {
     arch_case_refused("tensors statistics a 3 | b 3", "column 26, \"b\": expected \"statistics\"");
     arch_case_refused("tensors statistics a 3", "expected a tensor that is no running statistic");
 }
 
-static void test_sizes_are_bounded(void) {
+FED_TEST(test_sizes_are_bounded) {
     fed_arch arch = arch_case_parse("vector 2147483648");
     assert_true(arch.layout.size == (size_t)1 << 31);
     fed_arch_free(&arch);
@@ -83,7 +83,7 @@ static void test_sizes_are_bounded(void) {
     arch_case_refused("tensors a 4294967295x4294967295x4294967295", "a smaller tensor");
 }
 
-static void test_names_are_bounded(void) {
+FED_TEST(test_names_are_bounded) {
     char text[120];
     snprintf(text, sizeof text, "tensors %063d 1", 0);
     fed_arch arch = arch_case_parse(text);
@@ -93,7 +93,7 @@ static void test_names_are_bounded(void) {
     arch_case_refused(text, "a name of at most 63 characters");
 }
 
-static void test_who_needs_layers_is_told(void) {
+FED_TEST(test_who_needs_layers_is_told) {
     fed_error err = {0};
     fed_arch arch = arch_case_parse("vector 5");
     assert_int_equal(fed_arch_require_layers(&arch, &err), FED_EINVAL);
@@ -102,19 +102,4 @@ static void test_who_needs_layers_is_told(void) {
     arch = arch_case_parse("input 5 | dense 2");
     assert_fed_ok_err(fed_arch_require_layers(&arch, &err));
     fed_arch_free(&arch);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(test_a_vector_is_one_tensor),
-        fed_unit_test(test_tensors_have_names_and_shapes_in_the_order_of_the_text),
-        fed_unit_test(test_a_tensor_may_have_eight_dimensions),
-        fed_unit_test(test_initial_values_are_zero),
-        fed_unit_test(test_wrong_words_are_refused_with_their_place),
-        fed_unit_test(test_statistics_come_last_and_are_not_all),
-        fed_unit_test(test_sizes_are_bounded),
-        fed_unit_test(test_names_are_bounded),
-        fed_unit_test(test_who_needs_layers_is_told),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* Model descriptions as a whole: the input, the output, names of models, texts from files. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include "arch_case.h"
 
@@ -10,7 +10,7 @@ static void check_shape(fed_shape shape, uint32_t c, uint32_t h, uint32_t w) {
     assert_int_equal(shape.w, w);
 }
 
-static void test_shapes_follow_from_layer_to_layer(void) {
+FED_TEST(test_shapes_follow_from_layer_to_layer) {
     fed_arch arch = arch_case_parse("input 3x9x12 | conv 4 2x3 | maxpool 3 | relu | dense 7");
     assert_int_equal(arch.layer_count, 4);
     check_shape(arch.layers[0].in, 3, 9, 12);
@@ -33,7 +33,7 @@ static void test_shapes_follow_from_layer_to_layer(void) {
     fed_arch_free(&arch);
 }
 
-static void test_inputs_are_pictures_rows_or_tokens(void) {
+FED_TEST(test_inputs_are_pictures_rows_or_tokens) {
     static const struct {
         const char *text;
         fed_shape shape;
@@ -55,7 +55,7 @@ static void test_inputs_are_pictures_rows_or_tokens(void) {
     }
 }
 
-static void test_scaffold_adds_a_statistic_for_each_parameter(void) {
+FED_TEST(test_scaffold_adds_a_statistic_for_each_parameter) {
     fed_arch arch = arch_case_parse("input 1x4x4 | conv 2 3 | bn | relu | dense 3 | scaffold");
     const fed_tensor *own = fed_layout_find(&arch.layout, "conv1.weight");
     const fed_tensor *twin = fed_layout_find(&arch.layout, "scaffold.conv1.weight");
@@ -75,7 +75,7 @@ static void test_scaffold_adds_a_statistic_for_each_parameter(void) {
     fed_arch_free(&arch);
 }
 
-static void test_the_output_is_scores_numbers_or_a_sequence_of_them(void) {
+FED_TEST(test_the_output_is_scores_numbers_or_a_sequence_of_them) {
     fed_arch arch = arch_case_parse("input 13 | dense 20 | tanh | dense 2 | mse");
     assert_int_equal(arch.loss, FED_LOSS_SQUARED);
     assert_int_equal(arch.layer_count, 3);
@@ -91,7 +91,7 @@ static void test_the_output_is_scores_numbers_or_a_sequence_of_them(void) {
     fed_arch_free(&arch);
 }
 
-static void test_a_wrong_input_or_output_is_refused(void) {
+FED_TEST(test_a_wrong_input_or_output_is_refused) {
     static const struct {
         const char *text, *words;
     } bad[] = {
@@ -136,7 +136,7 @@ static void test_a_wrong_input_or_output_is_refused(void) {
     }
 }
 
-static void test_an_unknown_name_is_answered_with_those_that_exist(void) {
+FED_TEST(test_an_unknown_name_is_answered_with_those_that_exist) {
     arch_case_refused("resnet", "no model is called \"resnet\"; there are: lr, mlp, ");
     arch_case_refused("", "no model is called \"\"");
     fed_arch arch;
@@ -148,7 +148,7 @@ static void test_an_unknown_name_is_answered_with_those_that_exist(void) {
     assert_fed_says(err, "or describe one, as in \"input 784 | dense 10\"");
 }
 
-static void test_1024_layers_are_the_most(void) {
+FED_TEST(test_1024_layers_are_the_most) {
     arch_case_refused("input 4x32x1 | lstm 4 layers 1025 | dense 2", "at most 1,024 layers");
     arch_case_refused("input 4x32x1 | lstm 4 layers 4294967295 dropout 0.1",
                       "at most 1,024 layers");
@@ -166,7 +166,7 @@ static void put_and_load(const char *text, fed_status wanted, fed_arch *arch, fe
     assert_fed_status(fed_arch_load(path, arch, err), wanted);
 }
 
-static void test_a_text_is_read_from_a_file(void) {
+FED_TEST(test_a_text_is_read_from_a_file) {
     fed_arch arch;
     fed_error err = {0};
     put_and_load("# mine\ninput 4x4x4\n  | conv 8 3\n  | dense 3\n", FED_OK, &arch, &err);
@@ -176,7 +176,7 @@ static void test_a_text_is_read_from_a_file(void) {
     fed_arch_free(&arch);
 }
 
-static void test_an_error_in_a_file_names_the_file(void) {
+FED_TEST(test_an_error_in_a_file_names_the_file) {
     fed_arch arch;
     fed_error err = {0};
     put_and_load("input 4x4x4\n  | dense x\n", FED_EFORMAT, &arch, &err);
@@ -184,19 +184,4 @@ static void test_an_error_in_a_file_names_the_file(void) {
     assert_fed_status(fed_arch_load("@/nowhere/my.net", &arch, &err), FED_ENOTFOUND);
     assert_fed_says(err, "/nowhere/my.net");
     assert_fed_status(fed_arch_parse("@/nowhere/my.net", &arch, &err), FED_EFORMAT);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(test_shapes_follow_from_layer_to_layer),
-        fed_unit_test(test_inputs_are_pictures_rows_or_tokens),
-        fed_unit_test(test_scaffold_adds_a_statistic_for_each_parameter),
-        fed_unit_test(test_the_output_is_scores_numbers_or_a_sequence_of_them),
-        fed_unit_test(test_a_wrong_input_or_output_is_refused),
-        fed_unit_test(test_an_unknown_name_is_answered_with_those_that_exist),
-        fed_unit_test(test_1024_layers_are_the_most),
-        fed_unit_test(test_a_text_is_read_from_a_file),
-        fed_unit_test(test_an_error_in_a_file_names_the_file),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* A model's text: what separates words, what is made canonical, where an error says it is. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include "arch_case.h"
 
@@ -15,48 +15,48 @@ static void check_canonical(const char *text, const char *canonical) {
     fed_arch_free(&again);
 }
 
-static void test_one_blank_is_between_words(void) {
+FED_TEST(test_one_blank_is_between_words) {
     check_canonical("  input 784|dense 10 |  relu|dense   2 ",
                     "input 784 | dense 10 | relu | dense 2");
     check_canonical("input\t784\r\n|\n\n dense 10\n", "input 784 | dense 10");
 }
 
-static void test_no_blank_is_within_labels_and_brackets(void) {
+FED_TEST(test_no_blank_is_within_labels_and_brackets) {
     check_canonical(
         "let  pair ( c , d )=conv c 3|conv d 3 ;input 1x9x9|x :2  pair ( 4 ,5 )|dense 2",
         "let pair(c,d) = conv c 3 | conv d 3; input 1x9x9 | x: 2 pair(4,5) | dense 2");
 }
 
-static void test_comments_are_left_out(void) {
+FED_TEST(test_comments_are_left_out) {
     check_canonical(
         "# a net, \xc3\xbc\xff\x01 and all\n#\ninput 784 # not | this\n| dense#10\n10\n#",
         "input 784 | dense 10");
     check_canonical("input 784 | dense 10 #", "input 784 | dense 10");
 }
 
-static void test_an_error_in_one_line_names_the_column(void) {
+FED_TEST(test_an_error_in_one_line_names_the_column) {
     arch_case_refused("input 784 | danse 10", "model: column 13, \"danse\": expected a layer");
     arch_case_refused(" input 784 | dense", "model: the text ends at column 19: expected the");
 }
 
-static void test_an_error_in_several_lines_names_the_line(void) {
+FED_TEST(test_an_error_in_several_lines_names_the_line) {
     arch_case_refused("# x\ninput 784\n  | danse 10", "model: line 3, column 5, \"danse\"");
     arch_case_refused("input 784\n| dense\n", "model: the text ends at line 3, column 1: expected");
     arch_case_refused("\ninput 784 | dense # 10", "ends at line 2, column 23");
 }
 
-static void test_only_what_can_be_shown_is_allowed(void) {
+FED_TEST(test_only_what_can_be_shown_is_allowed) {
     arch_case_refused("input 5 | dense \x1b[31m", "column 17: expected only printable ASCII");
     arch_case_refused("input 5 |\n dense 3\x80", "line 2, column 9: expected only printable ASCII");
     arch_case_refused("lenet\x1b[31m", "column 6: expected only printable ASCII");
 }
 
-static void test_long_words_are_cut_in_errors(void) {
+FED_TEST(test_long_words_are_cut_in_errors) {
     arch_case_refused("input 5 | aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaabbbb",
                       "\"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\": expected");
 }
 
-static void test_4095_canonical_characters_are_the_most(void) {
+FED_TEST(test_4095_canonical_characters_are_the_most) {
     static char text[2 * FED_ARCH_TEXT] = "input 9|dense 1 # a comment, which counts for nothing\n";
     size_t characters = strlen("input 9 | dense 1");
     while (characters + strlen(" | relu") < FED_ARCH_TEXT - strlen(" | dense 1")) {
@@ -72,18 +72,4 @@ static void test_4095_canonical_characters_are_the_most(void) {
     fed_arch_free(&arch);
     strcat(text, "|relu");
     arch_case_refused(text, "at most 4,095 characters");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(test_one_blank_is_between_words),
-        fed_unit_test(test_no_blank_is_within_labels_and_brackets),
-        fed_unit_test(test_comments_are_left_out),
-        fed_unit_test(test_an_error_in_one_line_names_the_column),
-        fed_unit_test(test_an_error_in_several_lines_names_the_line),
-        fed_unit_test(test_only_what_can_be_shown_is_allowed),
-        fed_unit_test(test_long_words_are_cut_in_errors),
-        fed_unit_test(test_4095_canonical_characters_are_the_most),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

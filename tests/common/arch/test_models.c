@@ -1,6 +1,6 @@
 /* The models of models.def: as many parameters as published, and named as there. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include "arch_case.h"
 #include "fed/file.h"
@@ -31,7 +31,7 @@ static const struct {
     {"wordlstm-medium", 13280400, 7, 10000, "the same with --emsize 650 --nhid 650"},
 };
 
-static void test_models_have_their_published_sizes(void) {
+FED_TEST(test_models_have_their_published_sizes) {
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         fed_arch arch = arch_case_parse(known[i].name);
         if (arch.trained != known[i].parameters || arch.classes != known[i].classes ||
@@ -44,7 +44,7 @@ static void test_models_have_their_published_sizes(void) {
     }
 }
 
-static void test_every_model_is_in_this_table_and_canonical(void) {
+FED_TEST(test_every_model_is_in_this_table_and_canonical) {
     size_t k = 0;
     for (; fed_arch_name(k) != NULL; k++) {
         assert_in_range(k, 0, sizeof known / sizeof known[0] - 1);
@@ -89,7 +89,7 @@ static void check_row(const char *page, const fed_arch *arch, const char *name) 
     }
 }
 
-static void test_the_manual_lists_every_model(void) {
+FED_TEST(test_the_manual_lists_every_model) {
     uint8_t *page;
     size_t len;
     fed_error err = {0};
@@ -123,7 +123,7 @@ static void check_has(const char *model, const char *name, uint32_t rank, const 
     fed_arch_free(&arch);
 }
 
-static void test_tensors_are_called_as_in_the_well_known_implementations(void) {
+FED_TEST(test_tensors_are_called_as_in_the_well_known_implementations) {
     static const char *const cifar[] = {
         "conv1.weight",          "bn1.weight",          "bn1.bias",
         "layer1.0.conv1.weight", "layer1.0.bn1.weight", "layer1.0.bn1.bias",
@@ -153,7 +153,7 @@ static void test_tensors_are_called_as_in_the_well_known_implementations(void) {
     check_has("lenet5", "fc1.weight", 2, (uint32_t[]){120, 400});
 }
 
-static void test_a_shortcut_of_option_a_pads_channels_on_both_sides(void) {
+FED_TEST(test_a_shortcut_of_option_a_pads_channels_on_both_sides) {
     fed_arch arch = arch_case_parse("resnet20");
     size_t widened = 0;
     for (size_t i = 1; i + 1 < arch.layer_count; i++) {
@@ -171,15 +171,4 @@ static void test_a_shortcut_of_option_a_pads_channels_on_both_sides(void) {
     }
     assert_int_equal(widened, 2);
     fed_arch_free(&arch);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(test_models_have_their_published_sizes),
-        fed_unit_test(test_every_model_is_in_this_table_and_canonical),
-        fed_unit_test(test_the_manual_lists_every_model),
-        fed_unit_test(test_tensors_are_called_as_in_the_well_known_implementations),
-        fed_unit_test(test_a_shortcut_of_option_a_pads_channels_on_both_sides),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* Optimizer specs: what they say, and what is wrong with others. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <math.h>
 
@@ -13,7 +13,7 @@ static fed_optimizer parse(const char *spec) {
     return optimizer;
 }
 
-static void test_a_plain_name_takes_the_rate_beside_it(void) {
+FED_TEST(test_a_plain_name_takes_the_rate_beside_it) {
     static const char *const names[] = {"sgd", "momentum", "adam", "adamw"};
     for (int k = 0; k < 4; k++) {
         fed_optimizer o = parse(names[k]);
@@ -29,7 +29,7 @@ static void test_a_plain_name_takes_the_rate_beside_it(void) {
     }
 }
 
-static void test_a_spec_names_every_number(void) {
+FED_TEST(test_a_spec_names_every_number) {
     fed_optimizer o = parse("momentum:nesterov=1,lr=1e+0,decay=5e-4,m=0.8"
                             "+stall:window=3,patience=2,factor=0.5,gain=0.25+clip:value=4,norm=3");
     assert_true(o.rule == FED_MOMENTUM && o.nesterov == 1 && o.learning_rate == 1);
@@ -46,7 +46,7 @@ static void test_a_spec_names_every_number(void) {
     assert_true(parse("adam+stateless").stateless);
 }
 
-static void test_momentum_can_be_masked(void) {
+FED_TEST(test_momentum_can_be_masked) {
     static const char *const specs[] = {"momentum+mask", "adam:b1=0.5+clip:norm=1+mask",
                                         "adamw+mask+warmup:steps=5"};
     for (int k = 0; k < 3; k++) {
@@ -54,7 +54,7 @@ static void test_momentum_can_be_masked(void) {
     }
 }
 
-static void test_wrong_words_are_named_with_what_would_be_right(void) {
+FED_TEST(test_wrong_words_are_named_with_what_would_be_right) {
     static const char *const wrong[][3] = {
         {"lion", "unknown optimizer \"lion\"", "sgd, momentum, adam, adamw"},
         {"", "unknown optimizer \"\"", "sgd"},
@@ -92,7 +92,7 @@ static void test_wrong_words_are_named_with_what_would_be_right(void) {
     }
 }
 
-static void test_a_rate_beside_the_spec_is_checked_where_it_counts(void) {
+FED_TEST(test_a_rate_beside_the_spec_is_checked_where_it_counts) {
     static const float bad[] = {0, -1, NAN, INFINITY};
     fed_optimizer optimizer;
     for (size_t k = 0; k < 4; k++) {
@@ -104,7 +104,7 @@ static void test_a_rate_beside_the_spec_is_checked_where_it_counts(void) {
     }
 }
 
-static void test_too_long_a_spec_is_refused(void) {
+FED_TEST(test_too_long_a_spec_is_refused) {
     char spec[FED_OPTIMIZER_SPEC + 1];
     memset(spec, '0', sizeof spec);
     memcpy(spec, "sgd:lr=1.", 9);
@@ -113,16 +113,4 @@ static void test_too_long_a_spec_is_refused(void) {
     fed_error err = {0};
     assert_fed_status(fed_optimizer_parse(spec, 1, &optimizer, &err), FED_EINVAL);
     assert_non_null(strstr(err.text, "127 characters"));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(test_a_plain_name_takes_the_rate_beside_it),
-        fed_unit_test(test_a_spec_names_every_number),
-        fed_unit_test(test_momentum_can_be_masked),
-        fed_unit_test(test_wrong_words_are_named_with_what_would_be_right),
-        fed_unit_test(test_a_rate_beside_the_spec_is_checked_where_it_counts),
-        fed_unit_test(test_too_long_a_spec_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* The safetensors header: what is written, what is read, and everything that is refused. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include "common/arch/safetensors.h"
 
@@ -18,7 +18,7 @@ static fed_status parse(const char *text, uint64_t data_bytes, fed_safetensors *
 #define W(name, begin, end)                                                                        \
     "\"" name "\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[" begin "," end "]}"
 
-static void test_a_written_header_has_its_golden_text(void) {
+FED_TEST(test_a_written_header_has_its_golden_text) {
     fed_layout layout;
     fed_layout_init(&layout);
     assert_fed_ok(fed_layout_add(&layout, "a.weight", 2, (uint32_t[]){3, 2}));
@@ -49,7 +49,7 @@ static void test_a_written_header_has_its_golden_text(void) {
     fed_writer_free(&w);
 }
 
-static void test_any_legal_spelling_is_read(void) {
+FED_TEST(test_any_legal_spelling_is_read) {
     static const char *const good[] = {
         "{" W("a", "0", "8") "," W("b", "8", "16") "}",
         "{" W("b", "8", "16") "," W("a", "0", "8") "}", /* any order: the data's counts */
@@ -72,7 +72,7 @@ static void test_any_legal_spelling_is_read(void) {
     }
 }
 
-static void test_a_model_without_tensors_is_read(void) {
+FED_TEST(test_a_model_without_tensors_is_read) {
     fed_safetensors header;
     fed_error err = {0};
     assert_fed_ok_err(parse("{}", 0, &header, &err));
@@ -81,7 +81,7 @@ static void test_a_model_without_tensors_is_read(void) {
     fed_safetensors_free(&header);
 }
 
-static void test_each_tensor_has_its_own_type(void) {
+FED_TEST(test_each_tensor_has_its_own_type) {
     fed_safetensors header;
     fed_error err = {0};
     assert_fed_ok_err(parse("{\"n\":{\"dtype\":\"I64\",\"shape\":[],\"data_offsets\":[8,16]},"
@@ -99,7 +99,7 @@ static void test_each_tensor_has_its_own_type(void) {
     fed_safetensors_free(&header);
 }
 
-static void test_metadata_that_can_be_shown_is_kept(void) {
+FED_TEST(test_metadata_that_can_be_shown_is_kept) {
     fed_safetensors header;
     fed_error err = {0};
     assert_fed_ok_err(
@@ -127,7 +127,7 @@ static void check_refused(const char *text, uint64_t data_bytes, const char *wor
     assert_int_equal(header.layout.size, 77); /* untouched */
 }
 
-static void test_what_is_not_the_json_of_a_header_is_refused(void) {
+FED_TEST(test_what_is_not_the_json_of_a_header_is_refused) {
     static const struct {
         const char *text, *words;
     } bad[] = {
@@ -166,7 +166,7 @@ static void test_what_is_not_the_json_of_a_header_is_refused(void) {
 #define SHAPE         "\"shape\":[2]"
 #define OFFSETS       "\"data_offsets\":[0,8]"
 
-static void test_a_tensor_with_wrong_fields_is_refused(void) {
+FED_TEST(test_a_tensor_with_wrong_fields_is_refused) {
     static const struct {
         const char *text, *words;
     } bad[] = {
@@ -213,7 +213,7 @@ static void test_a_tensor_with_wrong_fields_is_refused(void) {
     }
 }
 
-static void test_offsets_must_cover_the_data_exactly_once(void) {
+FED_TEST(test_offsets_must_cover_the_data_exactly_once) {
     static const struct {
         const char *text;
         uint64_t data_bytes;
@@ -235,7 +235,7 @@ static void test_offsets_must_cover_the_data_exactly_once(void) {
     }
 }
 
-static void test_a_header_cut_anywhere_is_refused(void) {
+FED_TEST(test_a_header_cut_anywhere_is_refused) {
     static const char whole[] =
         "{\"__metadata__\":{\"k\":\"\\u00fcv\\n\"}," W("a", "0", "8") "," W("b", "8", "16") "}";
     char text[sizeof whole];
@@ -246,7 +246,7 @@ static void test_a_header_cut_anywhere_is_refused(void) {
     }
 }
 
-static void test_too_many_tensors_are_refused(void) {
+FED_TEST(test_too_many_tensors_are_refused) {
     for (size_t extra = 0; extra < 2; extra++) {
         size_t count = FED_SAFETENSORS_TENSORS + extra;
         fed_writer w;
@@ -269,20 +269,4 @@ static void test_too_many_tensors_are_refused(void) {
         }
         fed_writer_free(&w);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(test_a_written_header_has_its_golden_text),
-        fed_unit_test(test_any_legal_spelling_is_read),
-        fed_unit_test(test_a_model_without_tensors_is_read),
-        fed_unit_test(test_each_tensor_has_its_own_type),
-        fed_unit_test(test_metadata_that_can_be_shown_is_kept),
-        fed_unit_test(test_what_is_not_the_json_of_a_header_is_refused),
-        fed_unit_test(test_a_tensor_with_wrong_fields_is_refused),
-        fed_unit_test(test_offsets_must_cover_the_data_exactly_once),
-        fed_unit_test(test_a_header_cut_anywhere_is_refused),
-        fed_unit_test(test_too_many_tensors_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,11 @@
 /* Bit readers and writers: golden bytes, long runs, every end and every truncation. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include "fed/bits.h"
 #include "fed/rng.h"
 
-static void test_bits_go_highest_first_and_the_end_is_padded_with_ones(void) {
+FED_TEST(test_bits_go_highest_first_and_the_end_is_padded_with_ones) {
     uint8_t bytes[4];
     fed_bit_writer w;
     fed_bit_writer_init(&w, bytes, sizeof bytes);
@@ -20,7 +20,7 @@ static void test_bits_go_highest_first_and_the_end_is_padded_with_ones(void) {
     assert_int_equal(bytes[1], 0x3f); /* 001 + 11111 */
 }
 
-static void test_an_empty_stream_has_no_bytes(void) {
+FED_TEST(test_an_empty_stream_has_no_bytes) {
     fed_bit_writer w;
     fed_bit_writer_init(&w, NULL, 0);
     size_t len = 9;
@@ -69,7 +69,7 @@ static void check_fields(uint64_t seed, const uint8_t *src, size_t len) {
     assert_fed_ok(fed_bit_reader_end(&r));
 }
 
-static void test_random_fields_with_long_runs_round_trip(void) {
+FED_TEST(test_random_fields_with_long_runs_round_trip) {
     enum { CAP = 1 << 17 };
     uint8_t *bytes = malloc(CAP);
     for (uint64_t seed = 0; seed < 20; seed++) {
@@ -83,7 +83,7 @@ static void test_random_fields_with_long_runs_round_trip(void) {
     free(bytes);
 }
 
-static void test_every_run_length_round_trips_at_every_bit_position(void) {
+FED_TEST(test_every_run_length_round_trips_at_every_bit_position) {
     for (unsigned shift = 0; shift < 8; shift++) {
         for (uint64_t run = 0; run < 200; run++) {
             uint8_t bytes[40];
@@ -105,7 +105,7 @@ static void test_every_run_length_round_trips_at_every_bit_position(void) {
     }
 }
 
-static void test_a_run_longer_than_the_limit_is_refused(void) {
+FED_TEST(test_a_run_longer_than_the_limit_is_refused) {
     static const uint64_t runs[] = {1, 7, 56, 57, 64, 300};
     for (size_t i = 0; i < sizeof runs / sizeof runs[0]; i++) {
         uint8_t bytes[64];
@@ -126,7 +126,7 @@ static void test_a_run_longer_than_the_limit_is_refused(void) {
     }
 }
 
-static void test_a_run_without_an_end_is_refused(void) {
+FED_TEST(test_a_run_without_an_end_is_refused) {
     uint8_t bytes[32];
     memset(bytes, 0xff, sizeof bytes);
     for (size_t len = 0; len <= sizeof bytes; len++) {
@@ -137,7 +137,7 @@ static void test_a_run_without_an_end_is_refused(void) {
     }
 }
 
-static void test_reading_past_the_end_fails_for_good(void) {
+FED_TEST(test_reading_past_the_end_fails_for_good) {
     static const uint8_t bytes[12] = {0x12, 0x34, 0x56, 0x78, 0x9a, 0xbc};
     for (unsigned left = 0; left < 32; left++) {
         fed_bit_reader r;
@@ -154,7 +154,7 @@ static void test_reading_past_the_end_fails_for_good(void) {
     }
 }
 
-static void test_the_end_must_be_under_eight_ones(void) {
+FED_TEST(test_the_end_must_be_under_eight_ones) {
     static const uint8_t good[] = {0xaf}, zero[] = {0xae}, spare[] = {0xaf, 0xff};
     fed_bit_reader r;
     fed_bit_reader_init(&r, good, sizeof good);
@@ -168,7 +168,7 @@ static void test_the_end_must_be_under_eight_ones(void) {
     assert_fed_status(fed_bit_reader_end(&r), FED_EFORMAT);
 }
 
-static void test_a_buffer_of_any_size_is_never_overrun(void) {
+FED_TEST(test_a_buffer_of_any_size_is_never_overrun) {
     uint8_t whole[64];
     fed_bit_writer w;
     fed_bit_writer_init(&w, whole, sizeof whole);
@@ -195,27 +195,11 @@ static void test_a_buffer_of_any_size_is_never_overrun(void) {
     }
 }
 
-static void test_an_endless_run_into_a_full_buffer_returns_at_once(void) {
+FED_TEST(test_an_endless_run_into_a_full_buffer_returns_at_once) {
     uint8_t bytes[8];
     fed_bit_writer w;
     fed_bit_writer_init(&w, bytes, sizeof bytes);
     fed_put_unary(&w, UINT64_MAX);
     size_t len = 0;
     assert_fed_status(fed_bit_writer_finish(&w, &len), FED_ENOSPC);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(test_bits_go_highest_first_and_the_end_is_padded_with_ones),
-        fed_unit_test(test_an_empty_stream_has_no_bytes),
-        fed_unit_test(test_random_fields_with_long_runs_round_trip),
-        fed_unit_test(test_every_run_length_round_trips_at_every_bit_position),
-        fed_unit_test(test_a_run_longer_than_the_limit_is_refused),
-        fed_unit_test(test_a_run_without_an_end_is_refused),
-        fed_unit_test(test_reading_past_the_end_fails_for_good),
-        fed_unit_test(test_the_end_must_be_under_eight_ones),
-        fed_unit_test(test_a_buffer_of_any_size_is_never_overrun),
-        fed_unit_test(test_an_endless_run_into_a_full_buffer_returns_at_once),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

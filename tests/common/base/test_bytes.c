@@ -1,12 +1,12 @@
 /* Readers and writers of bytes: layout, bounds, stickiness. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <math.h>
 
 #include "fed/bytes.h"
 
-static void test_integers_and_floats_are_little_endian(void) {
+FED_TEST(test_integers_and_floats_are_little_endian) {
     static const uint8_t golden[] = {0x01, 0x03, 0x02, 0x07, 0x06, 0x05, 0x04, 0x0f, 0x0e, 0x0d,
                                      0x0c, 0x0b, 0x0a, 0x09, 0x08, 0x00, 0x00, 0xc0, 0xbf};
     uint8_t bytes[sizeof golden];
@@ -31,7 +31,7 @@ static void test_integers_and_floats_are_little_endian(void) {
     assert_fed_ok(fed_reader_end(&r));
 }
 
-static void test_float_bits_survive_even_for_nan(void) {
+FED_TEST(test_float_bits_survive_even_for_nan) {
     uint8_t bytes[4];
     fed_writer w;
     fed_writer_fixed(&w, bytes, sizeof bytes);
@@ -58,7 +58,7 @@ static const struct {
     {UINT64_MAX, 10, {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01}},
 };
 
-static void test_varints_have_their_golden_bytes(void) {
+FED_TEST(test_varints_have_their_golden_bytes) {
     for (size_t i = 0; i < sizeof varints / sizeof varints[0]; i++) {
         uint8_t bytes[10];
         fed_writer w;
@@ -74,7 +74,7 @@ static void test_varints_have_their_golden_bytes(void) {
     }
 }
 
-static void test_a_varint_that_is_not_the_shortest_is_refused(void) {
+FED_TEST(test_a_varint_that_is_not_the_shortest_is_refused) {
     static const struct {
         size_t len;
         uint8_t bytes[11];
@@ -95,7 +95,7 @@ static void test_a_varint_that_is_not_the_shortest_is_refused(void) {
     }
 }
 
-static void test_a_failed_reader_answers_zero_ever_after(void) {
+FED_TEST(test_a_failed_reader_answers_zero_ever_after) {
     static const uint8_t bytes[] = {1, 2, 3, 4, 5};
     fed_reader r;
     fed_reader_init(&r, bytes, sizeof bytes);
@@ -109,7 +109,7 @@ static void test_a_failed_reader_answers_zero_ever_after(void) {
     assert_fed_status(fed_reader_end(&r), FED_EFORMAT);
 }
 
-static void test_trailing_bytes_are_refused_at_the_end(void) {
+FED_TEST(test_trailing_bytes_are_refused_at_the_end) {
     static const uint8_t bytes[] = {1, 2};
     fed_reader r;
     fed_reader_init(&r, bytes, sizeof bytes);
@@ -118,7 +118,7 @@ static void test_trailing_bytes_are_refused_at_the_end(void) {
     assert_fed_status(fed_reader_end(&r), FED_EFORMAT);
 }
 
-static void test_bytes_are_handed_out_in_place(void) {
+FED_TEST(test_bytes_are_handed_out_in_place) {
     static const uint8_t bytes[] = {1, 2, 3};
     fed_reader r;
     fed_reader_init(&r, bytes, sizeof bytes);
@@ -127,14 +127,14 @@ static void test_bytes_are_handed_out_in_place(void) {
     assert_fed_status(r.status, FED_EFORMAT);
 }
 
-static void test_an_empty_view_may_be_null(void) {
+FED_TEST(test_an_empty_view_may_be_null) {
     fed_reader r;
     fed_reader_init(&r, NULL, 0);
     assert_non_null(fed_read_bytes(&r, 0));
     assert_fed_ok(fed_reader_end(&r));
 }
 
-static void test_strings_round_trip(void) {
+FED_TEST(test_strings_round_trip) {
     uint8_t bytes[16];
     fed_writer w;
     fed_writer_fixed(&w, bytes, sizeof bytes);
@@ -153,7 +153,7 @@ static void test_strings_round_trip(void) {
     assert_fed_ok(fed_reader_end(&r));
 }
 
-static void test_strings_that_do_not_fit_or_hold_a_nul_are_refused(void) {
+FED_TEST(test_strings_that_do_not_fit_or_hold_a_nul_are_refused) {
     static const struct {
         size_t len;
         uint8_t bytes[10];
@@ -173,7 +173,7 @@ static void test_strings_that_do_not_fit_or_hold_a_nul_are_refused(void) {
     }
 }
 
-static void test_a_full_writer_writes_nothing_more(void) {
+FED_TEST(test_a_full_writer_writes_nothing_more) {
     uint8_t bytes[6] = {0, 0, 0, 0, 0, 0xee};
     fed_writer w;
     fed_writer_fixed(&w, bytes, 5);
@@ -187,7 +187,7 @@ static void test_a_full_writer_writes_nothing_more(void) {
     assert_null(fed_writer_reserve(&w, 0));
 }
 
-static void test_a_string_is_written_whole_or_not_at_all(void) {
+FED_TEST(test_a_string_is_written_whole_or_not_at_all) {
     uint8_t bytes[3] = {9, 9, 9};
     fed_writer w;
     fed_writer_fixed(&w, bytes, sizeof bytes);
@@ -197,7 +197,7 @@ static void test_a_string_is_written_whole_or_not_at_all(void) {
     assert_int_equal(bytes[0], 9);
 }
 
-static void test_a_growing_writer_grows(void) {
+FED_TEST(test_a_growing_writer_grows) {
     fed_writer w;
     fed_writer_growing(&w);
     for (uint32_t i = 0; i < 10000; i++) {
@@ -219,7 +219,7 @@ static void test_a_growing_writer_grows(void) {
     fed_writer_free(&w);
 }
 
-static void test_a_size_that_no_memory_has_fails_with_enomem(void) {
+FED_TEST(test_a_size_that_no_memory_has_fails_with_enomem) {
     fed_writer w;
     fed_writer_growing(&w);
     fed_write_u8(&w, 1);
@@ -229,7 +229,7 @@ static void test_a_size_that_no_memory_has_fails_with_enomem(void) {
     fed_writer_free(&w);
 }
 
-static void test_reserved_room_counts_only_as_far_as_it_was_used(void) {
+FED_TEST(test_reserved_room_counts_only_as_far_as_it_was_used) {
     fed_writer w;
     fed_writer_growing(&w);
     uint8_t *at = fed_writer_reserve(&w, 100);
@@ -242,7 +242,7 @@ static void test_reserved_room_counts_only_as_far_as_it_was_used(void) {
     fed_writer_free(&w);
 }
 
-static void test_printf_counts_no_nul_but_needs_room_for_it(void) {
+FED_TEST(test_printf_counts_no_nul_but_needs_room_for_it) {
     char text[6];
     fed_writer w;
     fed_writer_fixed(&w, text, sizeof text);
@@ -253,26 +253,4 @@ static void test_printf_counts_no_nul_but_needs_room_for_it(void) {
     fed_write_printf(&w, "%c", '!');
     assert_fed_status(w.status, FED_ENOSPC);
     assert_string_equal(text, "abc12");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(test_integers_and_floats_are_little_endian),
-        fed_unit_test(test_float_bits_survive_even_for_nan),
-        fed_unit_test(test_varints_have_their_golden_bytes),
-        fed_unit_test(test_a_varint_that_is_not_the_shortest_is_refused),
-        fed_unit_test(test_a_failed_reader_answers_zero_ever_after),
-        fed_unit_test(test_trailing_bytes_are_refused_at_the_end),
-        fed_unit_test(test_bytes_are_handed_out_in_place),
-        fed_unit_test(test_an_empty_view_may_be_null),
-        fed_unit_test(test_strings_round_trip),
-        fed_unit_test(test_strings_that_do_not_fit_or_hold_a_nul_are_refused),
-        fed_unit_test(test_a_full_writer_writes_nothing_more),
-        fed_unit_test(test_a_string_is_written_whole_or_not_at_all),
-        fed_unit_test(test_a_growing_writer_grows),
-        fed_unit_test(test_a_size_that_no_memory_has_fails_with_enomem),
-        fed_unit_test(test_reserved_room_counts_only_as_far_as_it_was_used),
-        fed_unit_test(test_printf_counts_no_nul_but_needs_room_for_it),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,21 +1,21 @@
 /* Errors with a sentence. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include "fed/error.h"
 
-static void test_fail_writes_the_sentence_and_returns_the_status(void) {
+FED_TEST(test_fail_writes_the_sentence_and_returns_the_status) {
     fed_error err = {0};
     assert_fed_status(fed_fail(&err, FED_ERANGE, "%s:%d: too large", "task.json", 7), FED_ERANGE);
     assert_fed_status(err.status, FED_ERANGE);
     assert_string_equal(err.text, "task.json:7: too large");
 }
 
-static void test_fail_without_an_error_only_returns_the_status(void) {
+FED_TEST(test_fail_without_an_error_only_returns_the_status) {
     assert_fed_status(fed_fail(NULL, FED_EIO, "nobody reads %s", "this"), FED_EIO);
 }
 
-static void test_too_long_a_sentence_is_cut(void) {
+FED_TEST(test_too_long_a_sentence_is_cut) {
     fed_error err = {0};
     char word[1000];
     memset(word, 'a', sizeof word - 1);
@@ -24,7 +24,7 @@ static void test_too_long_a_sentence_is_cut(void) {
     assert_int_equal(strlen(err.text), sizeof err.text - 1);
 }
 
-static void test_a_whole_sentence_is_taken_as_it_is(void) {
+FED_TEST(test_a_whole_sentence_is_taken_as_it_is) {
     fed_error err = {0};
     assert_fed_status(fed_fail_with(&err, FED_EBUSY, "100 %s of the battery"), FED_EBUSY);
     assert_fed_status(err.status, FED_EBUSY);
@@ -33,18 +33,7 @@ static void test_a_whole_sentence_is_taken_as_it_is(void) {
     assert_string_equal(err.text, fed_status_text(FED_ENOMEM));
 }
 
-static void test_an_error_without_a_sentence_has_its_statuss_words(void) {
+FED_TEST(test_an_error_without_a_sentence_has_its_statuss_words) {
     const fed_error err = {.status = FED_ENOSPC};
     assert_string_equal(fed_error_text(&err), fed_status_text(FED_ENOSPC));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(test_fail_writes_the_sentence_and_returns_the_status),
-        fed_unit_test(test_fail_without_an_error_only_returns_the_status),
-        fed_unit_test(test_too_long_a_sentence_is_cut),
-        fed_unit_test(test_a_whole_sentence_is_taken_as_it_is),
-        fed_unit_test(test_an_error_without_a_sentence_has_its_statuss_words),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* Known answers of the hashes, and hex in both directions. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/hash.h"
-#include "fed_test.h"
+#include "fed_cases.h"
 
 static void assert_sha256(const char *text, size_t len, const char *wanted) {
     uint8_t digest[FED_SHA256_SIZE];
@@ -11,14 +11,14 @@ static void assert_sha256(const char *text, size_t len, const char *wanted) {
     assert_string_equal(hex, wanted);
 }
 
-static void sha256_agrees_with_the_standards_examples(void) {
+FED_TEST(sha256_agrees_with_the_standards_examples) {
     assert_sha256("", 0, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
     assert_sha256("abc", 3, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
     assert_sha256("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq", 56,
                   "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
 }
 
-static void sha256_of_pieces_is_that_of_the_whole(void) {
+FED_TEST(sha256_of_pieces_is_that_of_the_whole) {
     uint8_t data[200], whole[FED_SHA256_SIZE], digest[FED_SHA256_SIZE];
     for (size_t k = 0; k < sizeof data; k++) {
         data[k] = (uint8_t)(7 * k);
@@ -34,7 +34,7 @@ static void sha256_of_pieces_is_that_of_the_whole(void) {
     }
 }
 
-static void sha256_of_a_million_letters_agrees_with_the_standard(void) {
+FED_TEST(sha256_of_a_million_letters_agrees_with_the_standard) {
     enum { MILLION = 1000000 };
     char *text = malloc(MILLION);
     assert_non_null(text);
@@ -53,7 +53,7 @@ static void assert_hmac(const void *key, size_t key_len, const char *data, size_
     assert_string_equal(hex, wanted);
 }
 
-static void hmac_agrees_with_rfc_4231(void) {
+FED_TEST(hmac_agrees_with_rfc_4231) {
     uint8_t key[131];
     memset(key, 0x0b, sizeof key);
     assert_hmac(key, 20, "Hi There", 8,
@@ -76,7 +76,7 @@ static void fill_sanity_buffer(uint8_t *dst, size_t len) {
     }
 }
 
-static void digest_of_bytes_agrees_with_xxh3s_known_answers(void) {
+FED_TEST(digest_of_bytes_agrees_with_xxh3s_known_answers) {
     uint8_t bytes[2367];
     fill_sanity_buffer(bytes, sizeof bytes);
     assert_int_equal(fed_digest_bytes(bytes, 0), 0x2D06800538D394C2);
@@ -91,7 +91,7 @@ static void digest_of_bytes_agrees_with_xxh3s_known_answers(void) {
     assert_int_equal(fed_digest_bytes(bytes, 2367), 0xCB37AEB9E5D361ED);
 }
 
-static void digest_of_values_is_that_of_their_little_endian_bytes(void) {
+FED_TEST(digest_of_values_is_that_of_their_little_endian_bytes) {
     enum { N = 1000 };
     float values[N];
     uint8_t bytes[N * 4];
@@ -107,12 +107,12 @@ static void digest_of_values_is_that_of_their_little_endian_bytes(void) {
     assert_int_equal(fed_digest(values, 0), fed_digest_bytes(bytes, 0));
 }
 
-static void digest_tells_minus_zero_from_zero(void) {
+FED_TEST(digest_tells_minus_zero_from_zero) {
     float zero = 0.0F, minus_zero = -0.0F;
     assert_int_not_equal(fed_digest(&zero, 1), fed_digest(&minus_zero, 1));
 }
 
-static void hex_and_unhex_are_inverse_for_every_byte(void) {
+FED_TEST(hex_and_unhex_are_inverse_for_every_byte) {
     uint8_t bytes[256], back[256];
     char text[2 * sizeof bytes + 1];
     for (size_t i = 0; i < sizeof bytes; i++) {
@@ -124,14 +124,14 @@ static void hex_and_unhex_are_inverse_for_every_byte(void) {
     assert_memory_equal(bytes, back, sizeof back);
 }
 
-static void unhex_takes_both_cases(void) {
+FED_TEST(unhex_takes_both_cases) {
     uint8_t bytes[2];
     assert_fed_ok(fed_unhex("aBFf", bytes, 2));
     assert_int_equal(bytes[0], 0xAB);
     assert_int_equal(bytes[1], 0xFF);
 }
 
-static void unhex_refuses_what_is_not_exactly_that_many_digits(void) {
+FED_TEST(unhex_refuses_what_is_not_exactly_that_many_digits) {
     static const char *const bad[] = {"",      "a",      "abc",  "abcde", "abcdef",
                                       "ab cd", "0xab",   "abcg", "ab\n0", "-123",
                                       "abc/",  "ab\x80", "ab:0", "abc@",  "abc`"};
@@ -141,20 +141,4 @@ static void unhex_refuses_what_is_not_exactly_that_many_digits(void) {
         assert_int_equal(bytes[0], 1);
         assert_int_equal(bytes[1], 2);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(sha256_agrees_with_the_standards_examples),
-        fed_unit_test(sha256_of_pieces_is_that_of_the_whole),
-        fed_unit_test(sha256_of_a_million_letters_agrees_with_the_standard),
-        fed_unit_test(hmac_agrees_with_rfc_4231),
-        fed_unit_test(digest_of_bytes_agrees_with_xxh3s_known_answers),
-        fed_unit_test(digest_of_values_is_that_of_their_little_endian_bytes),
-        fed_unit_test(digest_tells_minus_zero_from_zero),
-        fed_unit_test(hex_and_unhex_are_inverse_for_every_byte),
-        fed_unit_test(unhex_takes_both_cases),
-        fed_unit_test(unhex_refuses_what_is_not_exactly_that_many_digits),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,12 @@
 /* Layouts of tensors. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <math.h>
 
 #include "fed/model.h"
 
-static void test_tensors_lie_one_behind_the_other(void) {
+FED_TEST(test_tensors_lie_one_behind_the_other) {
     fed_layout layout;
     fed_layout_init(&layout);
     assert_fed_ok(fed_layout_add(&layout, "a.weight", 2, (uint32_t[]){3, 4}));
@@ -25,7 +25,7 @@ static void test_tensors_lie_one_behind_the_other(void) {
     assert_null(layout.tensors);
 }
 
-static void test_what_makes_no_tensor_is_refused_and_changes_nothing(void) {
+FED_TEST(test_what_makes_no_tensor_is_refused_and_changes_nothing) {
     char name[FED_TENSOR_NAME + 1];
     memset(name, 'n', sizeof name);
     name[FED_TENSOR_NAME] = '\0';
@@ -43,7 +43,7 @@ static void test_what_makes_no_tensor_is_refused_and_changes_nothing(void) {
     fed_layout_free(&layout);
 }
 
-static void test_sizes_past_the_limit_are_refused_without_overflow(void) {
+FED_TEST(test_sizes_past_the_limit_are_refused_without_overflow) {
     uint32_t huge[FED_TENSOR_RANK];
     memset(huge, 0xff, sizeof huge);
     fed_layout layout;
@@ -71,7 +71,7 @@ static void check_mismatch(const fed_layout *a, const fed_layout *b, const char 
     }
 }
 
-static void test_match_names_the_first_difference(void) {
+FED_TEST(test_match_names_the_first_difference) {
     fed_layout a, b;
     fed_layout_init(&a);
     fed_layout_init(&b);
@@ -92,7 +92,7 @@ static void test_match_names_the_first_difference(void) {
     fed_layout_free(&b);
 }
 
-static void test_the_first_nonfinite_value_is_found_wherever_it_is(void) {
+FED_TEST(test_the_first_nonfinite_value_is_found_wherever_it_is) {
     enum { N = 1000 };
     static const float bad[] = {NAN, INFINITY, -INFINITY};
     float x[N];
@@ -111,7 +111,7 @@ static void test_the_first_nonfinite_value_is_found_wherever_it_is(void) {
     assert_int_equal(fed_first_nonfinite(x, N), 300);
 }
 
-static void test_free_leaves_an_empty_model(void) {
+FED_TEST(test_free_leaves_an_empty_model) {
     fed_model model = {0};
     add_or_fail(&model.layout, "w", 1, 4, 0);
     model.values = malloc(4 * sizeof *model.values);
@@ -119,16 +119,4 @@ static void test_free_leaves_an_empty_model(void) {
     assert_null(model.values);
     assert_int_equal(model.layout.size, 0);
     fed_model_free(&model); /* twice is fine */
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(test_tensors_lie_one_behind_the_other),
-        fed_unit_test(test_what_makes_no_tensor_is_refused_and_changes_nothing),
-        fed_unit_test(test_sizes_past_the_limit_are_refused_without_overflow),
-        fed_unit_test(test_match_names_the_first_difference),
-        fed_unit_test(test_the_first_nonfinite_value_is_found_wherever_it_is),
-        fed_unit_test(test_free_leaves_an_empty_model),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

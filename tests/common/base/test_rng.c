@@ -1,11 +1,11 @@
 /* The random number generator: known answers, streams, fairness. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include "fed/rng.h"
 
 /* The known-answer tests that the authors publish with their reference implementation. */
-static void test_philox_gives_the_known_answers(void) {
+FED_TEST(test_philox_gives_the_known_answers) {
     static const struct {
         uint32_t counter[4], key[2], block[4];
     } known[] = {
@@ -27,7 +27,7 @@ static void test_philox_gives_the_known_answers(void) {
     }
 }
 
-static void test_a_stream_is_named_by_seed_a_and_b(void) {
+FED_TEST(test_a_stream_is_named_by_seed_a_and_b) {
     fed_rng rng;
     fed_rng_init(&rng, 0x299f31d0a4093822, 0x13198a2e, 0x03707344);
     assert_int_equal(rng.key[0], 0xa4093822);
@@ -38,7 +38,7 @@ static void test_a_stream_is_named_by_seed_a_and_b(void) {
     assert_true(fed_rng_u64(&rng) == 0x5001e42094fdcceb); /* low half first */
 }
 
-static void test_the_block_counter_carries(void) {
+FED_TEST(test_the_block_counter_carries) {
     fed_rng rng;
     fed_rng_init(&rng, 0, 1, 2);
     rng.counter[0] = UINT32_MAX;
@@ -48,7 +48,7 @@ static void test_the_block_counter_carries(void) {
     assert_int_equal(rng.counter[2], 1);
 }
 
-static void test_streams_do_not_repeat_each_other(void) {
+FED_TEST(test_streams_do_not_repeat_each_other) {
     enum { STREAMS = 64 };
     uint64_t first[STREAMS];
     for (uint32_t i = 0; i < STREAMS; i++) {
@@ -61,7 +61,7 @@ static void test_streams_do_not_repeat_each_other(void) {
     }
 }
 
-static void test_below_stays_below_and_favours_nobody(void) {
+FED_TEST(test_below_stays_below_and_favours_nobody) {
     enum { SIDES = 6, DRAWS = 60000 };
     fed_rng rng;
     fed_rng_init(&rng, 7, 0, 0);
@@ -81,7 +81,7 @@ static void test_below_stays_below_and_favours_nobody(void) {
     }
 }
 
-static void test_floats_are_multiples_of_2_to_the_minus_24_under_one(void) {
+FED_TEST(test_floats_are_multiples_of_2_to_the_minus_24_under_one) {
     fed_rng rng;
     fed_rng_init(&rng, 1, 2, 3);
     double sum = 0;
@@ -95,7 +95,7 @@ static void test_floats_are_multiples_of_2_to_the_minus_24_under_one(void) {
     assert_true(sum > 4900 && sum < 5100);
 }
 
-static void test_shuffle_permutes_and_repeats_itself(void) {
+FED_TEST(test_shuffle_permutes_and_repeats_itself) {
     enum { N = 1000 };
     uint32_t a[N], b[N];
     uint8_t seen[N] = {0};
@@ -117,7 +117,7 @@ static void test_shuffle_permutes_and_repeats_itself(void) {
     fed_rng_shuffle(&rng, NULL, 0);
 }
 
-static void many_at_once_are_the_same_numbers(void) {
+FED_TEST(many_at_once_are_the_same_numbers) {
     static const size_t lengths[] = {0, 1, 3, 4, 31, 32, 33, 64, 100, 1000};
     /* Whole blocks and parts of them; and where the block counter carries. */
     for (unsigned first = 0; first < 12; first++) {
@@ -137,18 +137,4 @@ static void many_at_once_are_the_same_numbers(void) {
             assert_int_equal(fed_rng_u32(&many), fed_rng_u32(&one));
         }
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(test_philox_gives_the_known_answers),
-        fed_unit_test(test_a_stream_is_named_by_seed_a_and_b),
-        fed_unit_test(test_the_block_counter_carries),
-        fed_unit_test(test_streams_do_not_repeat_each_other),
-        fed_unit_test(test_below_stays_below_and_favours_nobody),
-        fed_unit_test(test_floats_are_multiples_of_2_to_the_minus_24_under_one),
-        fed_unit_test(test_shuffle_permutes_and_repeats_itself),
-        fed_unit_test(many_at_once_are_the_same_numbers),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,10 @@
 /* Status codes: pinned values, names and words. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include "fed/status.h"
 
-static void test_values_are_pinned(void) {
+FED_TEST(test_values_are_pinned) {
     assert_int_equal(FED_OK, 0);
     assert_int_equal(FED_EFORMAT, 2);
     assert_int_equal(FED_EIO, 5);
@@ -13,7 +13,7 @@ static void test_values_are_pinned(void) {
     assert_int_equal(FED_EDECLINED, 17);
 }
 
-static void test_every_status_has_a_name_and_words(void) {
+FED_TEST(test_every_status_has_a_name_and_words) {
     for (int status = FED_OK; status <= FED_EDECLINED; status++) {
         assert_memory_equal(fed_status_name((fed_status)status), "FED_", 4);
         assert_string_not_equal(fed_status_name((fed_status)status), "FED_?");
@@ -22,7 +22,7 @@ static void test_every_status_has_a_name_and_words(void) {
     assert_string_equal(fed_status_name(FED_EFORMAT), "FED_EFORMAT");
 }
 
-static void test_an_unknown_status_still_has_a_name(void) {
+FED_TEST(test_an_unknown_status_still_has_a_name) {
     assert_string_equal(fed_status_name((fed_status)18), "FED_?");
     assert_string_equal(fed_status_name((fed_status)-1), "FED_?");
     assert_string_equal(fed_status_text((fed_status)1000), "unknown status");
@@ -35,20 +35,10 @@ static fed_status try_it(fed_status first, int *reached) {
     return FED_OK;
 }
 
-static void test_try_and_require_return_early(void) {
+FED_TEST(test_try_and_require_return_early) {
     int reached = 0;
     assert_fed_status(try_it(FED_EIO, &reached), FED_EIO);
     assert_int_equal(reached, 0);
     assert_fed_status(try_it(FED_OK, &reached), FED_OK);
     assert_fed_status(try_it(FED_OK, &reached), FED_ERANGE);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(test_values_are_pinned),
-        fed_unit_test(test_every_status_has_a_name_and_words),
-        fed_unit_test(test_an_unknown_status_still_has_a_name),
-        fed_unit_test(test_try_and_require_return_early),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

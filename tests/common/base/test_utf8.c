@@ -1,6 +1,6 @@
 /* Text from outside: what is for people stays, everything else becomes a question mark. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include "fed/utf8.h"
 
@@ -11,7 +11,7 @@ static void assert_clean(const char *text, const char *wanted) {
     assert_string_equal(copy, wanted);
 }
 
-static void test_readable_text_stays_as_it_is(void) {
+FED_TEST(test_readable_text_stays_as_it_is) {
     assert_clean("", "");
     assert_clean("samples are 784 values, the model takes 3072", /* as it is */
                  "samples are 784 values, the model takes 3072");
@@ -21,7 +21,7 @@ static void test_readable_text_stays_as_it_is(void) {
                  "e, \xe2\x82\xac, \xf0\x9f\x99\x82");
 }
 
-static void test_control_characters_are_replaced(void) {
+FED_TEST(test_control_characters_are_replaced) {
     assert_clean("a\nb\x1b[31m\x7f", "a?b?[31m?");
     assert_clean("a\xc2\x85"
                  "b\xe2\x80\xa8"
@@ -36,7 +36,7 @@ static void test_control_characters_are_replaced(void) {
                  "?a?"); /* byte order mark, no character */
 }
 
-static void test_bytes_that_are_not_utf8_are_replaced_one_by_one(void) {
+FED_TEST(test_bytes_that_are_not_utf8_are_replaced_one_by_one) {
     assert_clean("a\xff"
                  "b\x80",
                  "a?b?");
@@ -49,20 +49,10 @@ static void test_bytes_that_are_not_utf8_are_replaced_one_by_one(void) {
     assert_clean("\xf8\x88\x80\x80\x80", "?????");
 }
 
-static void test_a_text_is_valid_where_every_character_is_well_formed(void) {
+FED_TEST(test_a_text_is_valid_where_every_character_is_well_formed) {
     assert_true(fed_utf8_valid(""));
     assert_true(fed_utf8_valid("a\n\xc3\xa4\xf0\x9f\x98\x80"));
     assert_false(fed_utf8_valid("a\xff"));
     assert_false(fed_utf8_valid("\xc3"));
     assert_false(fed_utf8_valid("\xed\xa0\x80z"));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(test_readable_text_stays_as_it_is),
-        fed_unit_test(test_control_characters_are_replaced),
-        fed_unit_test(test_bytes_that_are_not_utf8_are_replaced_one_by_one),
-        fed_unit_test(test_a_text_is_valid_where_every_character_is_well_formed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

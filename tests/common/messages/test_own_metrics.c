@@ -1,6 +1,6 @@
 /* Lists of metrics of a device's own: what is allowed, their bytes, and lists that are refused. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <math.h>
 
@@ -28,14 +28,14 @@ static fed_status read_bytes(const void *bytes, size_t len, fed_own_metrics *m) 
     return fed_own_metrics_read(&r, m);
 }
 
-static void a_name_that_is_set_again_has_the_new_value(void) {
+FED_TEST(a_name_that_is_set_again_has_the_new_value) {
     fed_own_metrics m = sample();
     assert_fed_ok(fed_own_metrics_set(&m, "f1", 0.5, NULL));
     assert_int_equal(m.count, 2);
     assert_true(m.items[0].value == 0.5 && m.items[1].value == -2);
 }
 
-static void what_is_not_allowed_is_refused_with_a_sentence(void) {
+FED_TEST(what_is_not_allowed_is_refused_with_a_sentence) {
     static const char *const names[] = {"", "two words", "gr\xc3\xb6\xc3\x9f\x65", "a,b",
                                         "abcdefghijklmnopqrstuvwxyz012345"};
     fed_own_metrics m = sample(), before = m;
@@ -51,7 +51,7 @@ static void what_is_not_allowed_is_refused_with_a_sentence(void) {
     assert_memory_equal(&m, &before, sizeof m);
 }
 
-static void a_full_list_takes_no_other_name(void) {
+FED_TEST(a_full_list_takes_no_other_name) {
     fed_own_metrics m = {.count = 0};
     fed_error err = {0};
     char name[16];
@@ -65,7 +65,7 @@ static void a_full_list_takes_no_other_name(void) {
     assert_true(m.count == FED_OWN_METRICS && m.items[3].value == 33);
 }
 
-static void the_longest_list_fits_and_comes_back(void) {
+FED_TEST(the_longest_list_fits_and_comes_back) {
     fed_own_metrics m = {.count = 0}, read;
     uint8_t bytes[FED_OWN_BYTES];
     fed_writer w;
@@ -82,7 +82,7 @@ static void the_longest_list_fits_and_comes_back(void) {
     assert_memory_equal(&read, &m, sizeof m);
 }
 
-static void a_list_has_its_golden_bytes_and_leaves_what_follows(void) {
+FED_TEST(a_list_has_its_golden_bytes_and_leaves_what_follows) {
     const fed_own_metrics m = sample();
     fed_own_metrics read;
     uint8_t bytes[GOLDEN + 1];
@@ -100,7 +100,7 @@ static void a_list_has_its_golden_bytes_and_leaves_what_follows(void) {
     assert_string_equal(read.items[1].name, "val/auc");
 }
 
-static void no_list_has_no_bytes(void) {
+FED_TEST(no_list_has_no_bytes) {
     const fed_own_metrics none = {.count = 0};
     fed_own_metrics read = sample();
     uint8_t byte;
@@ -115,7 +115,7 @@ static void no_list_has_no_bytes(void) {
     assert_int_equal(read.count, 0);
 }
 
-static void a_cut_list_is_refused_and_changes_nothing(void) {
+FED_TEST(a_cut_list_is_refused_and_changes_nothing) {
     fed_own_metrics read = sample(), before = read;
     for (size_t len = 1; len < GOLDEN; len++) {
         uint8_t *exact = malloc(len); /* so that a sanitizer sees a read past its end */
@@ -127,7 +127,7 @@ static void a_cut_list_is_refused_and_changes_nothing(void) {
     assert_memory_equal(&read, &before, sizeof read);
 }
 
-static void lists_with_another_form_are_refused(void) {
+FED_TEST(lists_with_another_form_are_refused) {
     static const struct {
         const char *why, *bytes;
         size_t len;
@@ -166,18 +166,4 @@ static void lists_with_another_form_are_refused(void) {
     }
     assert_fed_ok(w.status);
     assert_fed_status(read_bytes(many, w.len, &read), FED_EFORMAT);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(a_name_that_is_set_again_has_the_new_value),
-        fed_unit_test(what_is_not_allowed_is_refused_with_a_sentence),
-        fed_unit_test(a_full_list_takes_no_other_name),
-        fed_unit_test(the_longest_list_fits_and_comes_back),
-        fed_unit_test(a_list_has_its_golden_bytes_and_leaves_what_follows),
-        fed_unit_test(no_list_has_no_bytes),
-        fed_unit_test(a_cut_list_is_refused_and_changes_nothing),
-        fed_unit_test(lists_with_another_form_are_refused),
-    };
-    return cmocka_run_group_tests_name("own_metrics", tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* The wire messages: golden bytes, truncation at every byte, and values that are not allowed. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <math.h>
 
@@ -316,7 +316,7 @@ static const struct {
 
 enum { MESSAGES = sizeof messages / sizeof messages[0] };
 
-static void test_each_message_has_its_golden_bytes(void) {
+FED_TEST(test_each_message_has_its_golden_bytes) {
     for (size_t i = 0; i < MESSAGES; i++) {
         uint8_t bytes[1000];
         fed_writer w;
@@ -329,7 +329,7 @@ static void test_each_message_has_its_golden_bytes(void) {
     }
 }
 
-static void test_each_message_is_read_back_and_leaves_what_follows(void) {
+FED_TEST(test_each_message_is_read_back_and_leaves_what_follows) {
     for (size_t i = 0; i < MESSAGES; i++) {
         uint8_t bytes[1000] = {0};
         memcpy(bytes, messages[i].golden, messages[i].len);
@@ -341,7 +341,7 @@ static void test_each_message_is_read_back_and_leaves_what_follows(void) {
     }
 }
 
-static void test_a_message_cut_anywhere_is_refused_and_changes_nothing(void) {
+FED_TEST(test_a_message_cut_anywhere_is_refused_and_changes_nothing) {
     for (size_t i = 0; i < MESSAGES; i++) {
         for (size_t len = 0; len < messages[i].len; len++) {
             /* A copy of that length, so that a sanitizer sees a read past its end. */
@@ -365,7 +365,7 @@ static void test_a_message_cut_anywhere_is_refused_and_changes_nothing(void) {
 
 /* ---- Fields ---- */
 
-static void test_a_task_comes_back_as_it_was(void) {
+FED_TEST(test_a_task_comes_back_as_it_was) {
     fed_reader r;
     fed_reader_init(&r, task_bytes, sizeof task_bytes - 1);
     fed_task task;
@@ -383,7 +383,7 @@ static void test_a_task_comes_back_as_it_was(void) {
 }
 
 /* A peer without the capability gets the bytes of before. */
-static void test_fields_that_need_a_capability_travel_only_with_it(void) {
+FED_TEST(test_fields_that_need_a_capability_travel_only_with_it) {
     static const uint32_t named[] = {0, FED_CAN_APP, FED_CAN_URL, FED_CAN_APP | FED_CAN_URL};
     size_t before = 0;
     for (size_t k = 0; k < 4; k++) {
@@ -407,7 +407,7 @@ static void test_fields_that_need_a_capability_travel_only_with_it(void) {
     }
 }
 
-static void test_an_assignment_to_train_comes_back_as_it_was(void) {
+FED_TEST(test_an_assignment_to_train_comes_back_as_it_was) {
     fed_reader r;
     fed_reader_init(&r, train_bytes, sizeof train_bytes - 1);
     fed_assignment m;
@@ -422,7 +422,7 @@ static void test_an_assignment_to_train_comes_back_as_it_was(void) {
     assert_int_equal(m.retry_ms, 0);
 }
 
-static void test_the_smaller_messages_come_back_as_they_were(void) {
+FED_TEST(test_the_smaller_messages_come_back_as_they_were) {
     fed_reader r;
     fed_checkin checkin;
     fed_reader_init(&r, checkin_bytes, sizeof checkin_bytes);
@@ -499,7 +499,7 @@ static fed_status read_patched(const char *which, size_t offset, const void *pat
     return FED_EINVAL;
 }
 
-static void test_unknown_enum_values_are_refused(void) {
+FED_TEST(test_unknown_enum_values_are_refused) {
     assert_fed_status(read_patched("checkin", 1, "\x02", 1), FED_EFORMAT);
     assert_fed_status(read_patched("wait", 1, "\x06", 1), FED_EFORMAT);
     assert_fed_status(read_patched("train", 0, "\x04", 1), FED_EFORMAT);
@@ -509,7 +509,7 @@ static void test_unknown_enum_values_are_refused(void) {
     assert_fed_status(read_patched("part", 0, "\x05", 1), FED_EFORMAT);
 }
 
-static void test_a_list_of_tasks_comes_back_as_it_was(void) {
+FED_TEST(test_a_list_of_tasks_comes_back_as_it_was) {
     fed_reader r;
     fed_checkin m;
     fed_reader_init(&r, checkin_slots_bytes, sizeof checkin_slots_bytes - 1);
@@ -530,7 +530,7 @@ static void test_a_list_of_tasks_comes_back_as_it_was(void) {
 }
 
 /* Bytes 26 and 27 have the slots and the number of further tasks; these follow. */
-static void test_a_list_of_tasks_that_makes_no_sense_is_refused(void) {
+FED_TEST(test_a_list_of_tasks_that_makes_no_sense_is_refused) {
     assert_fed_status(read_patched("checkin slots", 26, "\x03", 1), FED_OK);
     assert_fed_status(read_patched("checkin slots", 26, "\x08", 1), FED_OK);
     assert_fed_status(read_patched("checkin slots", 26, "\x00", 1), FED_EFORMAT); /* no slot */
@@ -543,7 +543,7 @@ static void test_a_list_of_tasks_that_makes_no_sense_is_refused(void) {
     assert_fed_status(read_patched("checkin slots", 6, "\x00", 1), FED_EFORMAT); /* no first */
 }
 
-static void test_another_protocol_version_is_told_apart_from_garbage(void) {
+FED_TEST(test_another_protocol_version_is_told_apart_from_garbage) {
     assert_fed_status(read_patched("checkin", 0, "\x03", 1), FED_EVERSION);
     assert_fed_status(read_patched("checkin", 0, "\x00", 1), FED_EVERSION);
     static const uint8_t longer[] = {3};
@@ -553,7 +553,7 @@ static void test_another_protocol_version_is_told_apart_from_garbage(void) {
     assert_fed_status(fed_checkin_read(&r, &m), FED_EVERSION);
 }
 
-static void test_a_part_must_go_forward(void) {
+FED_TEST(test_a_part_must_go_forward) {
     assert_fed_status(read_patched("part", 5, "\x03", 1), FED_EFORMAT);     /* delta 3 to 3 */
     assert_fed_status(read_patched("part", 5, "\x02", 1), FED_EFORMAT);     /* delta 3 to 2 */
     assert_fed_status(read_patched("part", 0, "\x01", 1), FED_EFORMAT);     /* snapshot 3 to 4 */
@@ -567,7 +567,7 @@ static void test_a_part_must_go_forward(void) {
     assert_fed_status(read_patched("address", 32, no_bytes, 8), FED_EFORMAT);
 }
 
-static void test_an_envelope_longer_than_what_is_left_is_refused(void) {
+FED_TEST(test_an_envelope_longer_than_what_is_left_is_refused) {
     static const uint8_t part[] = {2,    0,    0,    0,    0,    1,    0,    0,    0,   0xff,
                                    0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01};
     fed_reader r;
@@ -576,7 +576,7 @@ static void test_an_envelope_longer_than_what_is_left_is_refused(void) {
     assert_fed_status(fed_part_read(&r, &m), FED_EFORMAT);
 }
 
-static void test_numbers_out_of_their_range_are_refused(void) {
+FED_TEST(test_numbers_out_of_their_range_are_refused) {
     static const char nan_bits[] = "\x00\x00\xc0\x7f", inf_bits[] = "\x00\x00\x80\x7f";
     const size_t samples = 20, loss = 24, steps = 8 + 21 + 11 + 4, rate = steps + 8 + 4;
     assert_fed_status(read_patched("update", samples, "\0\0\0\0", 4), FED_EFORMAT);
@@ -596,7 +596,7 @@ static void test_numbers_out_of_their_range_are_refused(void) {
     assert_fed_status(read_patched("task", rate, "\x00\x00\x00\xbf", 4), FED_EFORMAT);
 }
 
-static void test_a_string_with_a_nul_or_without_room_is_refused(void) {
+FED_TEST(test_a_string_with_a_nul_or_without_room_is_refused) {
     assert_fed_status(read_patched("task", 12, "\0", 1), FED_EFORMAT);
     assert_fed_status(read_patched("decline", 22, "\0", 1), FED_EFORMAT);
     assert_fed_status(read_patched("decline", 20, "\x80\x02", 2), FED_EFORMAT); /* 256 bytes */
@@ -612,25 +612,4 @@ static void test_a_string_with_a_nul_or_without_room_is_refused(void) {
     fed_task back;
     assert_fed_ok(fed_task_read(&r, &back)); /* 4,095 characters fit */
     assert_string_equal(back.model, task.model);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(test_each_message_has_its_golden_bytes),
-        fed_unit_test(test_each_message_is_read_back_and_leaves_what_follows),
-        fed_unit_test(test_a_message_cut_anywhere_is_refused_and_changes_nothing),
-        fed_unit_test(test_a_task_comes_back_as_it_was),
-        fed_unit_test(test_fields_that_need_a_capability_travel_only_with_it),
-        fed_unit_test(test_an_assignment_to_train_comes_back_as_it_was),
-        fed_unit_test(test_the_smaller_messages_come_back_as_they_were),
-        fed_unit_test(test_unknown_enum_values_are_refused),
-        fed_unit_test(test_a_list_of_tasks_comes_back_as_it_was),
-        fed_unit_test(test_a_list_of_tasks_that_makes_no_sense_is_refused),
-        fed_unit_test(test_another_protocol_version_is_told_apart_from_garbage),
-        fed_unit_test(test_a_part_must_go_forward),
-        fed_unit_test(test_an_envelope_longer_than_what_is_left_is_refused),
-        fed_unit_test(test_numbers_out_of_their_range_are_refused),
-        fed_unit_test(test_a_string_with_a_nul_or_without_room_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* What a device says of its worker group: golden bytes, truncation at every byte, values not
  * allowed. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include "fed/worker_group.h"
 
@@ -77,7 +77,7 @@ static const char golden[] = HEAD "\x00\x00\x00\x00"
 /* The literal lends its closing NUL to the message's last byte. */
 enum { GOLDEN = sizeof golden, WORKERS_AT = sizeof HEAD - 1 };
 
-static void test_it_has_its_golden_bytes_and_comes_back_as_it_was(void) {
+FED_TEST(test_it_has_its_golden_bytes_and_comes_back_as_it_was) {
     uint8_t bytes[FED_WORKER_GROUP_BYTES];
     fed_writer w;
     fed_writer_fixed(&w, bytes, sizeof bytes);
@@ -94,7 +94,7 @@ static void test_it_has_its_golden_bytes_and_comes_back_as_it_was(void) {
 }
 
 /* The second worker names what it computes on: another layout, so that an older reader says so. */
-static void test_what_workers_compute_on_has_a_layout_of_its_own(void) {
+FED_TEST(test_what_workers_compute_on_has_a_layout_of_its_own) {
     uint8_t bytes[FED_WORKER_GROUP_BYTES];
     fed_worker_group named = sample, back;
     fed_writer w;
@@ -120,7 +120,7 @@ static void test_what_workers_compute_on_has_a_layout_of_its_own(void) {
     assert_fed_status(fed_worker_group_read(&r, &back), FED_EFORMAT);
 }
 
-static void test_cut_anywhere_it_is_refused_and_changes_nothing(void) {
+FED_TEST(test_cut_anywhere_it_is_refused_and_changes_nothing) {
     for (size_t len = 0; len < GOLDEN; len++) {
         uint8_t *exact = malloc(len > 0 ? len : 1); /* so that a sanitizer sees a read past it */
         memcpy(exact, golden, len);
@@ -146,7 +146,7 @@ static fed_status read_patched(size_t offset, const void *patch, size_t size) {
     return fed_worker_group_read(&r, &m);
 }
 
-static void test_values_that_are_not_allowed_are_refused(void) {
+FED_TEST(test_values_that_are_not_allowed_are_refused) {
     enum { SIZE = 13, EXPOSED = 17, COUNT = WORKERS_AT - 1, RANK = WORKERS_AT, STATE = RANK + 4 };
     enum { WAITS = STATE + 5, COMPUTE = WAITS + 12, SECOND = GOLDEN - 51 };
     static const char nan_bits[] = "\x00\x00\xc0\x7f";
@@ -169,7 +169,7 @@ static void test_values_that_are_not_allowed_are_refused(void) {
     assert_fed_status(read_patched(SECOND, "\x01", 1), FED_OK);
 }
 
-static void test_another_layout_is_told_apart_from_garbage(void) {
+FED_TEST(test_another_layout_is_told_apart_from_garbage) {
     assert_fed_status(read_patched(0, "\x03", 1), FED_EVERSION);
     fed_reader r;
     fed_reader_init(&r, "\x03", 1); /* even where it is shorter */
@@ -177,12 +177,12 @@ static void test_another_layout_is_told_apart_from_garbage(void) {
     assert_fed_status(fed_worker_group_read(&r, &m), FED_EVERSION);
 }
 
-static void test_a_string_with_a_nul_or_without_room_is_refused(void) {
+FED_TEST(test_a_string_with_a_nul_or_without_room_is_refused) {
     assert_fed_status(read_patched(22, "\0", 1), FED_EFORMAT);   /* of the link */
     assert_fed_status(read_patched(21, "\x10", 1), FED_EFORMAT); /* 16 bytes */
 }
 
-static void test_the_largest_worker_group_fits(void) {
+FED_TEST(test_the_largest_worker_group_fits) {
     fed_worker_group *m = calloc(1, sizeof *m);
     fed_worker_group *back = calloc(1, sizeof *back);
     assert_non_null(m);
@@ -211,22 +211,8 @@ static void test_the_largest_worker_group_fits(void) {
     free(back);
 }
 
-static void test_each_state_has_a_name(void) {
+FED_TEST(test_each_state_has_a_name) {
     assert_string_equal(fed_worker_state_name(FED_WORKER_WELL), "well");
     assert_string_equal(fed_worker_state_name(FED_WORKER_DEAD), "dead");
     assert_string_equal(fed_worker_state_name((fed_worker_state)FED_WORKER_STATES), "?");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(test_it_has_its_golden_bytes_and_comes_back_as_it_was),
-        fed_unit_test(test_what_workers_compute_on_has_a_layout_of_its_own),
-        fed_unit_test(test_cut_anywhere_it_is_refused_and_changes_nothing),
-        fed_unit_test(test_values_that_are_not_allowed_are_refused),
-        fed_unit_test(test_another_layout_is_told_apart_from_garbage),
-        fed_unit_test(test_a_string_with_a_nul_or_without_room_is_refused),
-        fed_unit_test(test_the_largest_worker_group_fits),
-        fed_unit_test(test_each_state_has_a_name),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

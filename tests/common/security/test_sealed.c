@@ -1,6 +1,6 @@
 /* Sealed bytes: they never change, open with their key only, and any other byte is noticed. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include "fed/sealed.h"
 
@@ -20,7 +20,7 @@ static void seal(uint8_t data[LEN], uint8_t key[FED_SEALED_KEY]) {
 
 /* `python3 -c "print(bytes(3*k&255 for k in range(100)).hex())" | xxd -r -p` into `openssl dgst
  * -sha256`, and into `openssl enc -aes-256-ctr -K DIGEST -iv 0...0`. */
-static void other_programs_make_the_same_bytes(void) {
+FED_TEST(other_programs_make_the_same_bytes) {
     static const char key_hex[] = "2a1b9357d39f48b66d8f3e2a1b952e646bc69a5e655a6dadb944bbe3ca05"
                                   "fb3c";
     static const char name_hex[] = "64e4509d35f19b12ebc0b3f722693911485446c7cf6bfb15d901f6753beb"
@@ -40,7 +40,7 @@ static void other_programs_make_the_same_bytes(void) {
     assert_string_equal(text, sealed_hex);
 }
 
-static void sealed_bytes_open_to_what_they_were(void) {
+FED_TEST(sealed_bytes_open_to_what_they_were) {
     uint8_t data[LEN], plain[LEN], key[FED_SEALED_KEY];
     fill(plain);
     seal(data, key);
@@ -49,7 +49,7 @@ static void sealed_bytes_open_to_what_they_were(void) {
     assert_memory_equal(data, plain, LEN);
 }
 
-static void pieces_are_sealed_as_the_whole(void) {
+FED_TEST(pieces_are_sealed_as_the_whole) {
     uint8_t whole[LEN], key[FED_SEALED_KEY];
     seal(whole, key);
     for (size_t cut = 16; cut < LEN; cut += 16) {
@@ -62,7 +62,7 @@ static void pieces_are_sealed_as_the_whole(void) {
 }
 
 /* Block 256 and block 65536: the counter's carry. */
-static void far_blocks_have_streams_of_their_own(void) {
+FED_TEST(far_blocks_have_streams_of_their_own) {
     const uint8_t key[FED_SEALED_KEY] = {7};
     const uint64_t blocks[] = {0, 1, 255, 256, 65535, 65536, UINT64_C(1) << 40};
     uint8_t stream[7][16] = {{0}};
@@ -74,7 +74,7 @@ static void far_blocks_have_streams_of_their_own(void) {
     }
 }
 
-static void any_other_bit_is_noticed(void) {
+FED_TEST(any_other_bit_is_noticed) {
     uint8_t sealed[LEN], data[LEN], key[FED_SEALED_KEY];
     seal(sealed, key);
     for (int bit = 0; bit < 8 * LEN; bit++) {
@@ -92,15 +92,4 @@ static void any_other_bit_is_noticed(void) {
         assert_fed_status(fed_sealed_open(key, data, LEN), FED_EFORMAT);
         key[bit / 8] ^= (uint8_t)(1 << bit % 8);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(other_programs_make_the_same_bytes),
-        fed_unit_test(sealed_bytes_open_to_what_they_were),
-        fed_unit_test(pieces_are_sealed_as_the_whole),
-        fed_unit_test(far_blocks_have_streams_of_their_own),
-        fed_unit_test(any_other_bit_is_noticed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

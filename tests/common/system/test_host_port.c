@@ -1,7 +1,7 @@
 /* Addresses as text: host and port, with and without brackets, and what is none. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/host_port.h"
-#include "fed_test.h"
+#include "fed_cases.h"
 
 static void assert_read(const char *text, const char *host, uint16_t port) {
     fed_host_port at;
@@ -21,14 +21,14 @@ static void assert_refused(const char *text, const char *why) {
     assert_string_equal(at.host, "as before");
 }
 
-static void host_and_port_are_parted_at_the_last_colon(void) {
+FED_TEST(host_and_port_are_parted_at_the_last_colon) {
     assert_read("10.0.0.1:7000", "10.0.0.1", 7000);
     assert_read("[fe80::1]:80", "fe80::1", 80);
     assert_read("name.example:65535", "name.example", 65535);
     assert_read("localhost:0", "localhost", 0);
 }
 
-static void what_is_wrong_is_said(void) {
+FED_TEST(what_is_wrong_is_said) {
     const char *const ports[] = {"",        "host",       "host:",         "host:0",   "host:65536",
                                  "host:-1", "host:1e3",   "host: 80",      "host:80 ", "host:http",
                                  "[::1]",   "host:99999", "host:00000080", "host:+80"};
@@ -41,7 +41,7 @@ static void what_is_wrong_is_said(void) {
     assert_refused("[::1:80", "its IPv6 address has no brackets");
 }
 
-static void a_host_has_room_for_each_name(void) {
+FED_TEST(a_host_has_room_for_each_name) {
     char text[FED_HOST + 4], host[FED_HOST];
     memset(host, 'a', sizeof host - 1);
     host[sizeof host - 1] = '\0';
@@ -49,13 +49,4 @@ static void a_host_has_room_for_each_name(void) {
     assert_read(text, host, 80);
     snprintf(text, sizeof text, "a%s:8", host);
     assert_refused(text, "its host is too long");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(host_and_port_are_parted_at_the_last_colon),
-        fed_unit_test(what_is_wrong_is_said),
-        fed_unit_test(a_host_has_room_for_each_name),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

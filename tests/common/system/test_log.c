@@ -1,6 +1,6 @@
 /* Logging through a callback. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -20,7 +20,7 @@ static void capture_line(void *user, fed_log_level level, const char *line) {
     snprintf(c->line, sizeof c->line, "%s", line);
 }
 
-static void test_a_line_reaches_the_sink_formatted(void) {
+FED_TEST(test_a_line_reaches_the_sink_formatted) {
     capture c = {0};
     fed_log log = {capture_line, &c, FED_LOG_INFO};
     fed_logf(&log, FED_LOG_WARN, "round %d of %s", 3, "lr");
@@ -29,7 +29,7 @@ static void test_a_line_reaches_the_sink_formatted(void) {
     assert_string_equal(c.line, "round 3 of lr");
 }
 
-static void test_lines_below_the_level_are_dropped(void) {
+FED_TEST(test_lines_below_the_level_are_dropped) {
     capture c = {0};
     fed_log log = {capture_line, &c, FED_LOG_WARN};
     fed_logf(&log, FED_LOG_INFO, "quiet");
@@ -38,20 +38,20 @@ static void test_lines_below_the_level_are_dropped(void) {
     assert_int_equal(c.lines, 1);
 }
 
-static void test_no_log_is_silence(void) {
+FED_TEST(test_no_log_is_silence) {
     fed_log log = {0};
     fed_logf(NULL, FED_LOG_ERROR, "nobody");
     fed_logf(&log, FED_LOG_ERROR, "nobody");
 }
 
-static void test_controls_cannot_forge_a_second_line(void) {
+FED_TEST(test_controls_cannot_forge_a_second_line) {
     capture c = {0};
     fed_log log = {capture_line, &c, FED_LOG_DEBUG};
     fed_logf(&log, FED_LOG_INFO, "name %s", "x\nERROR y\r\x1b[31m\x7f");
     assert_string_equal(c.line, "name x ERROR y  [31m ");
 }
 
-static void test_too_long_a_line_is_cut(void) {
+FED_TEST(test_too_long_a_line_is_cut) {
     capture c = {0};
     fed_log log = {capture_line, &c, FED_LOG_DEBUG};
     fed_logf(&log, FED_LOG_INFO, "%1500d", 1);
@@ -59,7 +59,7 @@ static void test_too_long_a_line_is_cut(void) {
 }
 
 /* What the ready-made sink puts on stderr, read back through a file. */
-static void test_the_stderr_sink_writes_time_level_and_text(void) {
+FED_TEST(test_the_stderr_sink_writes_time_level_and_text) {
     FILE *file = tmpfile();
     assert_non_null(file);
     int kept = dup(STDERR_FILENO);
@@ -82,7 +82,7 @@ static void test_the_stderr_sink_writes_time_level_and_text(void) {
 }
 
 /* systemd's journal has a clock of its own, and reads the level from a number. */
-static void test_in_the_journal_a_line_has_a_priority_and_no_time(void) {
+FED_TEST(test_in_the_journal_a_line_has_a_priority_and_no_time) {
     FILE *file = tmpfile();
     struct stat st;
     char stream[64], lines[200] = "";
@@ -108,17 +108,4 @@ static void test_in_the_journal_a_line_has_a_priority_and_no_time(void) {
     fclose(file);
     assert_int_equal(strncmp(lines, "<6>all is well\n<3>all is lost\n20", 32), 0);
     assert_non_null(strstr(lines, "WARN who knows\n"));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(test_a_line_reaches_the_sink_formatted),
-        fed_unit_test(test_lines_below_the_level_are_dropped),
-        fed_unit_test(test_no_log_is_silence),
-        fed_unit_test(test_controls_cannot_forge_a_second_line),
-        fed_unit_test(test_too_long_a_line_is_cut),
-        fed_unit_test(test_the_stderr_sink_writes_time_level_and_text),
-        fed_unit_test(test_in_the_journal_a_line_has_a_priority_and_no_time),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

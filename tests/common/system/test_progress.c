@@ -1,7 +1,7 @@
 /* The progress line: a bar at a terminal, nothing elsewhere. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* posix_openpt */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -26,7 +26,7 @@ static void show_to(int fd) {
     close(kept);
 }
 
-static void a_file_gets_nothing(void) {
+FED_TEST(a_file_gets_nothing) {
     FILE *file = tmpfile();
     assert_non_null(file);
     show_to(fileno(file));
@@ -57,7 +57,7 @@ static size_t read_all(int end, char *seen, size_t cap) {
     return len;
 }
 
-static void a_terminal_gets_a_bar_that_is_rewritten(void) {
+FED_TEST(a_terminal_gets_a_bar_that_is_rewritten) {
     int end;
     int terminal = open_terminal(&end);
     if (terminal < 0) {
@@ -72,12 +72,4 @@ static void a_terminal_gets_a_bar_that_is_rewritten(void) {
     assert_string_equal(seen + len - 8, "left\r\033[K"); /* and nothing is wiped twice */
     close(terminal);
     close(end);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(a_file_gets_nothing),
-        fed_unit_test(a_terminal_gets_a_bar_that_is_rewritten),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* A pool of threads does each part once, and is done when it says so. A thread takes no signals. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <signal.h>
 #include <stdatomic.h>
@@ -15,7 +15,7 @@ static void count_part(void *job, size_t k) {
     atomic_fetch_add(&count[k], 1);
 }
 
-static void each_part_is_done_once(void) {
+FED_TEST(each_part_is_done_once) {
     for (size_t width = 1; width <= 9; width += 4) {
         fed_threads *threads = NULL;
         assert_fed_ok(fed_threads_open(width, &threads, NULL));
@@ -41,7 +41,7 @@ static void meet(void *job, size_t k) {
     }
 }
 
-static void parts_run_at_the_same_time(void) {
+FED_TEST(parts_run_at_the_same_time) {
     fed_threads *threads = NULL;
     assert_fed_ok(fed_threads_open(2, &threads, NULL));
     atomic_int begun = 0;
@@ -50,7 +50,7 @@ static void parts_run_at_the_same_time(void) {
     fed_threads_close(threads);
 }
 
-static void none_given_means_the_machines_processors(void) {
+FED_TEST(none_given_means_the_machines_processors) {
     fed_threads *threads = NULL;
     assert_fed_ok(fed_threads_open(0, &threads, NULL));
     assert_true(fed_threads_pool(threads)->width >= 1);
@@ -64,7 +64,7 @@ static void *who_gets_signals(void *user) {
     return NULL;
 }
 
-static void a_thread_takes_no_signals_and_who_starts_it_does(void) {
+FED_TEST(a_thread_takes_no_signals_and_who_starts_it_does) {
     sigset_t of_thread, own;
     pthread_t thread;
     assert_true(fed_thread_start(&thread, who_gets_signals, &of_thread));
@@ -74,21 +74,10 @@ static void a_thread_takes_no_signals_and_who_starts_it_does(void) {
     assert_int_equal(sigismember(&own, SIGTERM), 0);
 }
 
-static void too_many_are_refused(void) {
+FED_TEST(too_many_are_refused) {
     fed_threads *threads = NULL;
     fed_error err = {.text = ""};
     assert_fed_status(fed_threads_open(5000, &threads, &err), FED_EINVAL);
     assert_string_equal(err.text, "5000 threads; at most 1024");
     assert_null(threads);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(each_part_is_done_once),
-        fed_unit_test(parts_run_at_the_same_time),
-        fed_unit_test(none_given_means_the_machines_processors),
-        fed_unit_test(a_thread_takes_no_signals_and_who_starts_it_does),
-        fed_unit_test(too_many_are_refused),
-    };
-    return cmocka_run_group_tests_name("threads", tests, NULL, NULL);
 }

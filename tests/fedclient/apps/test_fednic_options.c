@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <getopt.h>
 
-#include "fed_test.h"
+#include "fed_cases.h"
 #include "fedclient/apps/fednic_options.h"
 
 enum { WORDS = 12 };
@@ -21,7 +21,7 @@ static fed_status read_line(const char *line, fednic_words *words, fed_error *er
     return fednic_words_read(argc, argv, words, err);
 }
 
-static void a_nic(void) {
+FED_TEST(a_nic) {
     fednic_words w;
     fed_error err;
     assert_fed_ok_err(read_line("--tun nic3 --wire eth1 --bound 2^-7 --bypass", &w, &err));
@@ -33,7 +33,7 @@ static void a_nic(void) {
     assert_false(w.stats);
 }
 
-static void what_is_not_given(void) {
+FED_TEST(what_is_not_given) {
     fednic_words w;
     fed_error err;
     assert_fed_ok_err(read_line("--wire eth0", &w, &err));
@@ -47,7 +47,7 @@ static void what_is_not_given(void) {
     assert_string_equal(w.nic.control, "/run/fednic-nic0.sock");
 }
 
-static void bounds(void) {
+FED_TEST(bounds) {
     static const char *const wrong[] = {"2^-0",  "2^-16", "2^10", "2^-",    "0.001", "10",
                                         "3^-10", "2^-7x", "-",    "2^--10", "2^-+1"};
     fednic_words w;
@@ -65,7 +65,7 @@ static void bounds(void) {
     }
 }
 
-static void what_is_wrong(void) {
+FED_TEST(what_is_wrong) {
     static const struct {
         const char *line, *says;
     } wrong[] = {{"", "--wire is missing"},
@@ -79,14 +79,4 @@ static void what_is_wrong(void) {
         assert_fed_status(read_line(wrong[k].line, &w, &err), FED_EINVAL);
         assert_fed_says(err, wrong[k].says);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(a_nic),
-        fed_unit_test(what_is_not_given),
-        fed_unit_test(bounds),
-        fed_unit_test(what_is_wrong),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

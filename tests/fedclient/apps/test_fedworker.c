@@ -1,6 +1,6 @@
 /* The fedworker program, run as a user runs it: each link, the summary, checkpoints, mistakes. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 #include "fed_test_gpu.h"
 #include "mpi_job.h"
 
@@ -53,7 +53,7 @@ static void digest_of(const char *options, char digest[32]) {
     json_decref(root);
 }
 
-static void threads_and_processes_leave_the_same_bits(void) {
+FED_TEST(threads_and_processes_leave_the_same_bits) {
     static const char *const options[] = {
         "--workers 3", "--workers 3 --collective star --sync bitsgd --codec 3lc --pull 3lc",
         "--workers 2 --sync cdsgd:n=3,k=2 --codec twobit:t=0.01",
@@ -68,7 +68,7 @@ static void threads_and_processes_leave_the_same_bits(void) {
     }
 }
 
-static void workers_on_a_gpu_leave_the_same_bits(void) {
+FED_TEST(workers_on_a_gpu_leave_the_same_bits) {
     char args[300], a[32], b[32], name[FED_GPU_NAME];
     fed_test_gpu_name(name);
     snprintf(args, sizeof args, "--device %s --workers 2 --sync bitsgd --codec 3lc", name);
@@ -100,7 +100,7 @@ static void check_mpirun(const char *options, int ranks, int workers) {
     json_decref(root);
 }
 
-static void mpirun_leaves_the_same_bits(void) {
+FED_TEST(mpirun_leaves_the_same_bits) {
     if (feddc_link_named("mpi") == NULL || !mpi_job_possible()) {
         skip();
     }
@@ -111,7 +111,7 @@ static void mpirun_leaves_the_same_bits(void) {
     check_mpirun("--collective tree:group=2 --sync local:n=2 --codec int8", 4, 4);
 }
 
-static void the_summary_says_what_was_sent(void) {
+FED_TEST(the_summary_says_what_was_sent) {
     assert_runs(&worker, TRAIN "--steps 20 --workers 2 --summary out.json", 0, "");
     json_t *root = summary();
     /* With two owners each rank pushes half of the gradient, and spreads half of the sum. */
@@ -146,7 +146,7 @@ static void the_summary_says_what_was_sent(void) {
     assert_says(&worker, "the nic inline:e=8");
 }
 
-static void training_goes_on_from_a_checkpoint(void) {
+FED_TEST(training_goes_on_from_a_checkpoint) {
     static const char rule[] = "--workers 2 --sync bitsgd --codec 3lc --pull 3lc";
     char a[32], args[600];
     digest_of(rule, a);
@@ -220,7 +220,7 @@ static void lose_a_rank(const char *const *more) {
     assert_int_equal(system(command), 0);
 }
 
-static void a_worker_group_of_processes_goes_on_without_a_rank_that_dies(void) {
+FED_TEST(a_worker_group_of_processes_goes_on_without_a_rank_that_dies) {
     static const char steps[] = FED_TEST_SIZE("3000", "1000");
     static const char *const rules[] = {"bitsgd", "cdsgd:n=5,k=3"};
     for (size_t k = 0; k < 2; k++) {
@@ -232,13 +232,13 @@ static void a_worker_group_of_processes_goes_on_without_a_rank_that_dies(void) {
     }
 }
 
-static void a_worker_group_on_gpus_goes_on_without_a_rank_that_dies(void) {
+FED_TEST(a_worker_group_on_gpus_goes_on_without_a_rank_that_dies) {
     char name[FED_GPU_NAME];
     lose_a_rank((const char *const[]){"--optimizer", "momentum:lr=0.02", "--steps", "800", "--sync",
                                       "bitsgd", "--device", fed_test_gpu_name(name), NULL});
 }
 
-static void a_trace_shows_all_ranks(void) {
+FED_TEST(a_trace_shows_all_ranks) {
     static const char *const groups[] = {"--link threads", "--link tcp --collective star"};
     for (size_t k = 0; k < 2; k++) {
         char args[400], path[300];
@@ -263,7 +263,7 @@ static void a_trace_shows_all_ranks(void) {
     }
 }
 
-static void a_mistake_is_told_in_a_sentence(void) {
+FED_TEST(a_mistake_is_told_in_a_sentence) {
     static const char *const mistakes[][2] = {
         {"--codec 3lc", "take bitsgd"},
         {"--sync odsgd --codec 3lc", "take cdsgd"},
@@ -309,16 +309,5 @@ static int tear_down(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(threads_and_processes_leave_the_same_bits),
-        fed_unit_test(workers_on_a_gpu_leave_the_same_bits),
-        fed_unit_test(mpirun_leaves_the_same_bits),
-        fed_unit_test(the_summary_says_what_was_sent),
-        fed_unit_test(training_goes_on_from_a_checkpoint),
-        fed_unit_test(a_worker_group_of_processes_goes_on_without_a_rank_that_dies),
-        fed_unit_test(a_worker_group_on_gpus_goes_on_without_a_rank_that_dies),
-        fed_unit_test(a_trace_shows_all_ranks),
-        fed_unit_test(a_mistake_is_told_in_a_sentence),
-    };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return fed_cases_run(set_up, tear_down);
 }

@@ -1,8 +1,8 @@
 /* fedworker devices: the program lists what is here, and says what is missing. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/gpu.h"
+#include "fed_cases.h"
 #include "fed_program.h"
-#include "fed_test.h"
 
 static fed_program worker;
 
@@ -18,7 +18,7 @@ static int remove_dir(void **state) {
     return 0;
 }
 
-static void each_device_is_listed(void) {
+FED_TEST(each_device_is_listed) {
     fed_gpu_info info;
     size_t count = 0;
     assert_runs(&worker, "devices", 0, "");
@@ -30,7 +30,7 @@ static void each_device_is_listed(void) {
     assert_true((strstr(worker.out, "no GPU is on this machine") != NULL) == (count == 0));
 }
 
-static void each_kind_without_a_device_says_what_is_missing(void) {
+FED_TEST(each_kind_without_a_device_says_what_is_missing) {
     const char *kind = NULL;
     fed_error missing = {0};
     size_t k = 0;
@@ -45,7 +45,7 @@ static void each_kind_without_a_device_says_what_is_missing(void) {
 }
 
 /* OpenCL finds its drivers in the folder that OCL_ICD_VENDORS names: here there are none. */
-static void a_machine_without_drivers(void) {
+FED_TEST(a_machine_without_drivers) {
     assert_int_equal(setenv("OCL_ICD_VENDORS", worker.directory, 1), 0);
     assert_runs(&worker, "devices", 0, "");
     assert_int_equal(unsetenv("OCL_ICD_VENDORS"), 0);
@@ -55,16 +55,10 @@ static void a_machine_without_drivers(void) {
     assert_says(&worker, "pocl-opencl-icd");
 }
 
-static void further_words_are_refused(void) {
+FED_TEST(further_words_are_refused) {
     assert_runs(&worker, "devices all", 2, "\"all\" is one word too many");
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(each_device_is_listed),
-        fed_unit_test(each_kind_without_a_device_says_what_is_missing),
-        fed_unit_test(a_machine_without_drivers),
-        fed_unit_test(further_words_are_refused),
-    };
-    return cmocka_run_group_tests(tests, make_dir, remove_dir);
+    return fed_cases_run(make_dir, remove_dir);
 }

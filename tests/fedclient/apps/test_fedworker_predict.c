@@ -1,6 +1,6 @@
 /* fedworker predict: its command line, what it measures, and the numbers that it hands on. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <getopt.h>
 
@@ -32,7 +32,7 @@ static void assert_refused(const char *line, const char *words) {
     fed_writer_free(&out);
 }
 
-static void wrong_words_are_refused_with_what_would_be_right(void) {
+FED_TEST(wrong_words_are_refused_with_what_would_be_right) {
     assert_refused("--rate 1000", "predict needs --model");
     assert_refused("--model lr --workers 1", "--workers is 4 or 2..8");
     assert_refused("--model lr --workers 8..2", "--workers is 4 or 2..8");
@@ -83,7 +83,7 @@ static void assert_holds_time(const fed_writer *out, double least) {
 }
 
 /* lr has 7,850 values: at 1 Mbit/s n beta is 251.2 ms, which owners of two workers take. */
-static void what_is_given_is_not_measured(void) {
+FED_TEST(what_is_given_is_not_measured) {
     fed_writer out =
         answer("--model lr --rate 1 --workers 2 --codec sbc:p=0.01 --pull int8 --ratio 10,5 "
                "--compute-ms 40 --latency-us 0.001 --message-us 0.001");
@@ -98,7 +98,7 @@ static void what_is_given_is_not_measured(void) {
 
 /* Owners take a tenth of float32's time, or what a slow NIC takes, and no time of the codec in a
  * step (bitsgd, layered bitsgd). */
-static void nics_code_and_hosts_do_not(void) {
+FED_TEST(nics_code_and_hosts_do_not) {
     static const char given[] = "--model lr --rate 1 --workers 2 --codec inceptionn --pull "
                                 "inceptionn --ratio 10 --compute-ms 40 --latency-us 0.001 "
                                 "--message-us 0.001";
@@ -119,18 +119,18 @@ static void nics_code_and_hosts_do_not(void) {
     }
 }
 
-static void ratios_are_measured_where_none_is_given(void) {
+FED_TEST(ratios_are_measured_where_none_is_given) {
     assert_answers("--model lr --batch 4 --workers 2..3 --codec int8",
                    (const char *[]){"measured on one core", "int8 (4.0x pushes, 1.0x pulls)",
                                     "\n      3 ", NULL});
 }
 
-static void a_ring_takes_no_codec_that_expands(void) {
+FED_TEST(a_ring_takes_no_codec_that_expands) {
     assert_answers("--model lr --batch 4 --workers 2 --codec 3lc --compute-ms 1",
                    (const char *[]){"         - ", NULL});
 }
 
-static void models_of_words_and_of_numbers_are_measured_too(void) {
+FED_TEST(models_of_words_and_of_numbers_are_measured_too) {
     char directory[256], line[320];
     static const char words[] = "input tokens 4 of 50 | embedding 8 | lstm 8 | dense 50 each";
     static const char numbers[] = "input 20 | dense 30 | relu | dense 2 | mse";
@@ -142,16 +142,4 @@ static void models_of_words_and_of_numbers_are_measured_too(void) {
     snprintf(line, sizeof line, "--model @%s/numbers --batch 2 --codec 3lc", directory);
     assert_answers(line, (const char *[]){"of 692 values", NULL});
     fed_test_rmdir(directory);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(wrong_words_are_refused_with_what_would_be_right),
-        fed_unit_test(what_is_given_is_not_measured),
-        fed_unit_test(nics_code_and_hosts_do_not),
-        fed_unit_test(ratios_are_measured_where_none_is_given),
-        fed_unit_test(a_ring_takes_no_codec_that_expands),
-        fed_unit_test(models_of_words_and_of_numbers_are_measured_too),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* fedworker train --server: what is wrong on the command line is said. (Whole rounds:
  * tests/e2e/test_clusters.c.) */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include "fed_digits.h"
 #include "fed_program.h"
@@ -10,7 +10,7 @@ static fed_program worker;
 
 #define DEVICE "train --server https://127.0.0.1:1 --ca ca.pem --state state --data . "
 
-static void wrong_words_are_named(void) {
+FED_TEST(wrong_words_are_named) {
     assert_runs(&worker, "train --server https://127.0.0.1:1", 2, "--ca");
     assert_runs(&worker, DEVICE "--link pigeon", 2, "pigeon");
     assert_runs(&worker, DEVICE "--workers 0", 2, "workers");
@@ -22,12 +22,12 @@ static void wrong_words_are_named(void) {
     assert_runs(&worker, DEVICE "--evaluate", 2, "fedclientd --evaluate");
 }
 
-static void min_is_for_processes(void) {
+FED_TEST(min_is_for_processes) {
     assert_runs(&worker, DEVICE "--workers 3 --min 2", 2, "threads");
     assert_runs(&worker, DEVICE "--workers 3 --min 4 --link tcp", 2, "--min");
 }
 
-static void what_a_device_lacks_is_said(void) {
+FED_TEST(what_a_device_lacks_is_said) {
     assert_runs(&worker, DEVICE "--workers 2", 1, "ca.pem");
     fed_test_put(worker.directory, "ca.pem", "no certificate", 14);
     assert_runs(&worker, DEVICE "--workers 2 --link tcp", 1, "ca.pem");
@@ -47,10 +47,5 @@ static int teardown(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(wrong_words_are_named),
-        fed_unit_test(min_is_for_processes),
-        fed_unit_test(what_a_device_lacks_is_said),
-    };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return fed_cases_run(setup, teardown);
 }

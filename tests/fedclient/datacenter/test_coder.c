@@ -1,6 +1,6 @@
 /* A coder's messages: what they say, how long they are, and that no byte behind one is read. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <math.h>
 
@@ -76,7 +76,7 @@ static void assert_no_message(side *s, const feddc_shard *shard, bool plain, con
 }
 
 /* Each slice's length stands before it, and may point behind the message's end. */
-static void a_message_that_was_cut_off_is_refused_and_not_read_beyond_its_end(void) {
+FED_TEST(a_message_that_was_cut_off_is_refused_and_not_read_beyond_its_end) {
     for (size_t k = 0; k < CODECS; k++) {
         side s;
         open_side(&s, codecs[k]);
@@ -92,7 +92,7 @@ static void a_message_that_was_cut_off_is_refused_and_not_read_beyond_its_end(vo
     }
 }
 
-static void a_length_that_leads_out_of_the_message_is_refused(void) {
+FED_TEST(a_length_that_leads_out_of_the_message_is_refused) {
     static const uint32_t more[] = {1, 1000, UINT32_MAX / 2, UINT32_MAX - 1000};
     for (size_t k = 0; k < CODECS; k++) {
         side s;
@@ -118,7 +118,7 @@ static void a_length_that_leads_out_of_the_message_is_refused(void) {
     }
 }
 
-static void a_message_with_bytes_behind_it_is_refused(void) {
+FED_TEST(a_message_with_bytes_behind_it_is_refused) {
     for (size_t k = 0; k < CODECS; k++) {
         side s;
         size_t len = 0;
@@ -134,7 +134,7 @@ static void a_message_with_bytes_behind_it_is_refused(void) {
     }
 }
 
-static void raw_values_of_another_number_are_refused(void) {
+FED_TEST(raw_values_of_another_number_are_refused) {
     side s;
     open_side(&s, "3lc:s=1");
     const feddc_shard *shard = &s.plan.shard[0];
@@ -147,7 +147,7 @@ static void raw_values_of_another_number_are_refused(void) {
     close_side(&s);
 }
 
-static void a_message_says_the_values_of_its_shard_and_no_others(void) {
+FED_TEST(a_message_says_the_values_of_its_shard_and_no_others) {
     for (size_t k = 0; k < CODECS; k++) {
         side s;
         fed_error err = {0};
@@ -186,7 +186,7 @@ static void a_message_says_the_values_of_its_shard_and_no_others(void) {
 
 /* A push that nobody counted: what the residual lacks comes back to it, and leaves with the next
  * message. */
-static void what_is_taken_back_is_in_the_residual_again(void) {
+FED_TEST(what_is_taken_back_is_in_the_residual_again) {
     side s;
     fed_error err = {0};
     open_side(&s, "3lc:s=1");
@@ -214,7 +214,7 @@ static void what_is_taken_back_is_in_the_residual_again(void) {
     close_side(&s);
 }
 
-static void a_residual_that_was_saved_can_be_restored(void) {
+FED_TEST(a_residual_that_was_saved_can_be_restored) {
     side s;
     fed_error err = {0};
     size_t len = 0, again = 0;
@@ -237,7 +237,7 @@ static void a_residual_that_was_saved_can_be_restored(void) {
 }
 
 /* Of a codec without a residual the first of sixteen encodes is looked at. */
-static void values_that_became_zero_are_counted_now_and_then(void) {
+FED_TEST(values_that_became_zero_are_counted_now_and_then) {
     side s;
     size_t len = 0, coded = 0, slices = 0;
     open_side(&s, "stoch3");
@@ -266,7 +266,7 @@ static void values_that_became_zero_are_counted_now_and_then(void) {
     close_side(&s);
 }
 
-static void a_codec_with_a_second_stage_is_refused(void) {
+FED_TEST(a_codec_with_a_second_stage_is_refused) {
     side s;
     fed_error err = {0};
     feddc_coder *coder = NULL;
@@ -278,7 +278,7 @@ static void a_codec_with_a_second_stage_is_refused(void) {
     close_side(&s);
 }
 
-static void a_gradient_that_is_not_finite_is_named(void) {
+FED_TEST(a_gradient_that_is_not_finite_is_named) {
     side s;
     fed_error err = {0};
     size_t len = 0;
@@ -300,20 +300,4 @@ static void a_gradient_that_is_not_finite_is_named(void) {
     assert_fed_says(err, values);
     guarded_free(&room);
     close_side(&s);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(a_message_that_was_cut_off_is_refused_and_not_read_beyond_its_end),
-        fed_unit_test(a_length_that_leads_out_of_the_message_is_refused),
-        fed_unit_test(a_message_with_bytes_behind_it_is_refused),
-        fed_unit_test(raw_values_of_another_number_are_refused),
-        fed_unit_test(a_message_says_the_values_of_its_shard_and_no_others),
-        fed_unit_test(what_is_taken_back_is_in_the_residual_again),
-        fed_unit_test(a_residual_that_was_saved_can_be_restored),
-        fed_unit_test(values_that_became_zero_are_counted_now_and_then),
-        fed_unit_test(a_codec_with_a_second_stage_is_refused),
-        fed_unit_test(a_gradient_that_is_not_finite_is_named),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,11 @@
 /* The table of collectives, and the specs that name its rows. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include "fedclient/datacenter/collective.h"
 #include "feddc/exchange.h"
 
-static void each_name_is_a_spec(void) {
+FED_TEST(each_name_is_a_spec) {
     for (size_t k = 0; feddc_collective_name(k) != NULL; k++) {
         const feddc_collective_vtable *found = NULL;
         double param[FEDDC_COLLECTIVE_PARAMS];
@@ -17,19 +17,11 @@ static void each_name_is_a_spec(void) {
     }
 }
 
-static void a_wrong_spec_is_refused_with_its_word(void) {
+FED_TEST(a_wrong_spec_is_refused_with_its_word) {
     const feddc_collective_vtable *found = NULL;
     double param[FEDDC_COLLECTIVE_PARAMS];
     fed_error err = {0};
     assert_int_equal(feddc_collective_parse("gossip:n=2", &found, param, &err), FED_EINVAL);
     assert_non_null(strstr(err.text, "\"gossip\""));
     assert_null(found);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(each_name_is_a_spec),
-        fed_unit_test(a_wrong_spec_is_refused_with_its_word),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

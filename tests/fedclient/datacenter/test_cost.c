@@ -1,6 +1,6 @@
 /* The cost models, against numbers worked out by hand from the papers' formulas. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <math.h>
 
@@ -24,7 +24,7 @@ static double exchange(feddc_cost_way way, uint32_t p, double n, const feddc_cos
 
 /* ---- INCEPTIONN, section VIII-D ---- */
 
-static void star_and_ring_are_the_papers_formulas(void) {
+FED_TEST(star_and_ring_are_the_papers_formulas) {
     const feddc_cost_line line = {.alpha = 0.5, .beta = 3, .gamma = 7};
     /* p = 4, n = 10: (1 + 2) a + (4 + 2) n b + 3 n g;  6 a + 1.5 n b + 0.75 n g */
     const feddc_cost star = feddc_cost_exchange(FEDDC_COST_STAR, 4, 10, &line, NULL);
@@ -39,7 +39,7 @@ static void star_and_ring_are_the_papers_formulas(void) {
     assert_near(feddc_cost_communication(&ring), 100.5);
 }
 
-static void star_to_ring_is_3_0_3_4_and_4_0_where_only_bytes_count(void) {
+FED_TEST(star_to_ring_is_3_0_3_4_and_4_0_where_only_bytes_count) {
     const feddc_cost_line line = {.beta = 8e-8};
     const double wanted[] = {3.0, 3.4, 4.0};
     for (uint32_t p = 2; p <= 4; p++) {
@@ -49,7 +49,7 @@ static void star_to_ring_is_3_0_3_4_and_4_0_where_only_bytes_count(void) {
     }
 }
 
-static void a_star_grows_with_the_workers_and_a_ring_hardly(void) {
+FED_TEST(a_star_grows_with_the_workers_and_a_ring_hardly) {
     const feddc_cost_line line = {.beta = 8e-8, .gamma = 1e-10};
     double star = 0, ring = 0;
     for (uint32_t p = 2; p <= 1024; p *= 2) {
@@ -62,7 +62,7 @@ static void a_star_grows_with_the_workers_and_a_ring_hardly(void) {
     }
 }
 
-static void one_worker_exchanges_nothing(void) {
+FED_TEST(one_worker_exchanges_nothing) {
     const feddc_cost_line line = {.alpha = 1, .beta = 1, .gamma = 1, .message = 1};
     for (unsigned way = FEDDC_COST_STAR; way <= FEDDC_COST_GATHER; way++) {
         assert_near(exchange((feddc_cost_way)way, 1, 100, &line, NULL), 0);
@@ -71,7 +71,7 @@ static void one_worker_exchanges_nothing(void) {
     assert_string_equal(feddc_cost_way_name((feddc_cost_way)99), "?");
 }
 
-static void owners_send_what_a_ring_sends_in_two_hops(void) {
+FED_TEST(owners_send_what_a_ring_sends_in_two_hops) {
     const feddc_cost_line line = {.alpha = 1, .beta = 2, .gamma = 3};
     const feddc_cost ring = feddc_cost_exchange(FEDDC_COST_RING, 8, 100, &line, NULL);
     const feddc_cost owners = feddc_cost_exchange(FEDDC_COST_OWNERS, 8, 100, &line, NULL);
@@ -84,7 +84,7 @@ static void owners_send_what_a_ring_sends_in_two_hops(void) {
     assert_near(feddc_cost_exchange(FEDDC_COST_GATHER, 8, 100, &line, NULL).wire, 1400);
 }
 
-static void each_message_of_each_bucket_costs_what_it_costs(void) {
+FED_TEST(each_message_of_each_bucket_costs_what_it_costs) {
     const feddc_cost_line line = {.message = 1, .bucket = 50};
     assert_near(exchange(FEDDC_COST_OWNERS, 8, 120, &line, NULL), 3 * 14);
     assert_near(exchange(FEDDC_COST_RING, 8, 50, &line, NULL), 14);
@@ -95,7 +95,7 @@ static void each_message_of_each_bucket_costs_what_it_costs(void) {
     assert_near(exchange(FEDDC_COST_OWNERS, 8, 120, &one, NULL), 14);
 }
 
-static void a_codec_saves_wire_and_costs_its_own_time(void) {
+FED_TEST(a_codec_saves_wire_and_costs_its_own_time) {
     const feddc_cost_line line = {.beta = 1};
     const feddc_cost_codec codec = {.push = 4, .pull = 2, .encode = 0.5, .decode = 0.25};
     const feddc_cost owners = feddc_cost_exchange(FEDDC_COST_OWNERS, 4, 100, &line, &codec);
@@ -116,7 +116,7 @@ static void a_codec_saves_wire_and_costs_its_own_time(void) {
     assert_near(feddc_cost_exchange(FEDDC_COST_RING, 4, 100, &line, &plain).codec, 0);
 }
 
-static void a_nic_codes_while_the_line_carries(void) {
+FED_TEST(a_nic_codes_while_the_line_carries) {
     const feddc_cost_line line = {.beta = 1};
     /* As fast as any line: the codec's bytes, and no time of the hosts. */
     const feddc_cost_codec gates = {.push = 4, .pull = 2};
@@ -133,7 +133,7 @@ static void a_nic_codes_while_the_line_carries(void) {
     assert_near(feddc_cost_exchange(FEDDC_COST_STAR, 4, 100, &line, &slow).wire, 400.0 * 2 + 200.0);
 }
 
-static void a_tree_is_its_parts(void) {
+FED_TEST(a_tree_is_its_parts) {
     const feddc_cost_line below = {.alpha = 1, .beta = 2, .gamma = 4};
     const feddc_cost_line above = {.alpha = 10, .beta = 20, .gamma = 4};
     const feddc_cost flat = feddc_cost_tree(4, 1, 100, &below, &above, NULL);
@@ -149,7 +149,7 @@ static void a_tree_is_its_parts(void) {
 
 /* ---- CD-SGD, section 3.3 ---- */
 
-static void the_equations_of_a_step(void) {
+FED_TEST(the_equations_of_a_step) {
     const feddc_cost_step s = {.tau = 10, .phi = 30, .delta = 2, .psi = 5, .k = 4};
     assert_near(feddc_cost_ssgd(&s), 40);
     assert_near(feddc_cost_odsgd(&s), 30);
@@ -165,7 +165,7 @@ static void the_equations_of_a_step(void) {
     assert_near(feddc_cost_cdsgd(&slow), ((4 - 1) * (2 + 5) + 30) / 4.0);
 }
 
-static void the_equations_of_what_is_saved(void) {
+FED_TEST(the_equations_of_what_is_saved) {
     feddc_cost_step s = {.tau = 10, .phi = 30, .delta = 2, .psi = 5, .k = 4};
     assert_near(feddc_cost_saved_odsgd(&s, 1), 20); /* equation 8, case 2: phi - tau */
     assert_near(feddc_cost_saved_bitsgd(&s, 1), 7); /* equation 9, case 1: delta + psi */
@@ -178,7 +178,7 @@ static void the_equations_of_what_is_saved(void) {
     assert_near(feddc_cost_saved_odsgd(&s, 1), 0); /* 8, case 1 */
 }
 
-static void k_5_at_100_mbit_is_44_ms(void) {
+FED_TEST(k_5_at_100_mbit_is_44_ms) {
     /* LeNet-5, two workers, 2 bits: phi 158 ms; a coded step takes its 15.7 ms of compute. */
     feddc_cost_step s = {.tau = 15.7, .phi = 158, .delta = 1, .psi = 10, .k = 5};
     assert_near(round(feddc_cost_cdsgd(&s)), 44);
@@ -200,7 +200,7 @@ static double mean(const feddc_cost_step *s, const char *spec, uint32_t steps) {
     return feddc_cost_sync(s, &sync, steps, 0);
 }
 
-static void the_rules_of_syncs_def_give_the_same_steps(void) {
+FED_TEST(the_rules_of_syncs_def_give_the_same_steps) {
     const feddc_cost_step s = {.tau = 10, .phi = 30, .delta = 2, .psi = 5, .k = 4};
     assert_near(mean(&s, "ssgd", 7), feddc_cost_ssgd(&s));
     assert_near(mean(&s, "bitsgd", 7), feddc_cost_bitsgd(&s));
@@ -217,7 +217,7 @@ static void the_rules_of_syncs_def_give_the_same_steps(void) {
     assert_near(feddc_cost_act(&s, &odsgd, 3), 30);
 }
 
-static void what_the_backward_pass_does_not_cover_is_exposed(void) {
+FED_TEST(what_the_backward_pass_does_not_cover_is_exposed) {
     const double ready[] = {4, 6, 10}, wire[] = {1, 5, 2};
     /* The second bucket is through at 11, and the third, ready at 10, at 13. */
     assert_near(feddc_cost_exposed(ready, wire, 3, 10), 3);
@@ -235,7 +235,7 @@ static void what_the_backward_pass_does_not_cover_is_exposed(void) {
 
 /* ---- Tables ---- */
 
-static void tables_have_each_number_of_workers_up_to_1024(void) {
+FED_TEST(tables_have_each_number_of_workers_up_to_1024) {
     const feddc_cost_inputs in = {.values = 430500,
                                   .mbit = 1000,
                                   .codec = "3lc:s=1.75",
@@ -267,25 +267,4 @@ static void tables_have_each_number_of_workers_up_to_1024(void) {
     assert_non_null(strstr(table, " 0.55         - "));
     assert_non_null(strstr(table, "\n      2     53.78 ")); /* equation 2 */
     fed_writer_free(&out);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(star_and_ring_are_the_papers_formulas),
-        fed_unit_test(star_to_ring_is_3_0_3_4_and_4_0_where_only_bytes_count),
-        fed_unit_test(a_star_grows_with_the_workers_and_a_ring_hardly),
-        fed_unit_test(one_worker_exchanges_nothing),
-        fed_unit_test(owners_send_what_a_ring_sends_in_two_hops),
-        fed_unit_test(each_message_of_each_bucket_costs_what_it_costs),
-        fed_unit_test(a_codec_saves_wire_and_costs_its_own_time),
-        fed_unit_test(a_nic_codes_while_the_line_carries),
-        fed_unit_test(a_tree_is_its_parts),
-        fed_unit_test(the_equations_of_a_step),
-        fed_unit_test(the_equations_of_what_is_saved),
-        fed_unit_test(k_5_at_100_mbit_is_44_ms),
-        fed_unit_test(the_rules_of_syncs_def_give_the_same_steps),
-        fed_unit_test(what_the_backward_pass_does_not_cover_is_exposed),
-        fed_unit_test(tables_have_each_number_of_workers_up_to_1024),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

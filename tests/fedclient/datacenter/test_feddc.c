@@ -8,7 +8,7 @@
 #include <time.h>
 
 #include "fed/rng.h"
-#include "fed_test.h"
+#include "fed_cases.h"
 
 enum { MOST = 5, STEPS = 4 };
 
@@ -187,7 +187,7 @@ static void assert_exact(const group *g, uint32_t workers, uint32_t step) {
     free(sum);
 }
 
-static void float32_is_the_sum_in_the_order_of_ranks(void) {
+FED_TEST(float32_is_the_sum_in_the_order_of_ranks) {
     for (uint32_t size = 1; size <= MOST; size++) {
         group g = {.size = size, .collective = "owners"};
         run(&g);
@@ -199,7 +199,7 @@ static void float32_is_the_sum_in_the_order_of_ranks(void) {
     }
 }
 
-static void aggregators_sum_for_the_workers(void) {
+FED_TEST(aggregators_sum_for_the_workers) {
     for (uint32_t aggregators = 1; aggregators <= 2; aggregators++) {
         char collective[32];
         snprintf(collective, sizeof collective, "owners:aggregators=%u", aggregators);
@@ -212,7 +212,7 @@ static void aggregators_sum_for_the_workers(void) {
 }
 
 /* Where few ranks sum for all, buckets are small, but for codecs that lose something. */
-static void a_codec_that_is_named_float32_has_the_buckets_of_none(void) {
+FED_TEST(a_codec_that_is_named_float32_has_the_buckets_of_none) {
     static const char *const codecs[] = {NULL, "float32", "float16"};
     uint64_t messages[3];
     for (size_t k = 0; k < 3; k++) {
@@ -230,7 +230,7 @@ static void a_codec_that_is_named_float32_has_the_buckets_of_none(void) {
     assert_int_equal(messages[1], messages[0]);
 }
 
-static void lossy_codecs_leave_all_ranks_equal(void) {
+FED_TEST(lossy_codecs_leave_all_ranks_equal) {
     static const char *const codecs[] = {"3lc:s=1.75", "sbc:p=0.01", "twobit", "onebit",
                                          "int8",       "inceptionn", "float16"};
     for (size_t k = 0; k < sizeof codecs / sizeof codecs[0]; k++) {
@@ -242,7 +242,7 @@ static void lossy_codecs_leave_all_ranks_equal(void) {
 }
 
 /** What float16 rounds is at most 2^-11 of a value; a sum of four values below 1/2 is below 2. */
-static void pushes_and_pulls_have_codecs_of_their_own(void) {
+FED_TEST(pushes_and_pulls_have_codecs_of_their_own) {
     group g = {.size = 4, .codec = "float32", .pull = "float16"};
     float *sum = malloc(SIZE * sizeof *sum);
     run(&g);
@@ -257,7 +257,7 @@ static void pushes_and_pulls_have_codecs_of_their_own(void) {
     clear(&g);
 }
 
-static void plain_steps_are_float32(void) {
+FED_TEST(plain_steps_are_float32) {
     group g = {.size = 3, .codec = "onebit", .pull = "onebit", .plain_every = 2};
     run(&g);
     assert_all_have_the_same_bits(&g, 3);
@@ -288,7 +288,7 @@ static double lost_at(const group *g, uint32_t workers, size_t i) {
     return lost;
 }
 
-static void a_backup_worker_is_not_waited_for_and_loses_nothing(void) {
+FED_TEST(a_backup_worker_is_not_waited_for_and_loses_nothing) {
     group g = {.size = 4, .collective = "owners:aggregators=1", .codec = "int8", .late = 1};
     pthread_barrier_init(&g.through, NULL, 3);
     run(&g);
@@ -302,7 +302,7 @@ static void a_backup_worker_is_not_waited_for_and_loses_nothing(void) {
 }
 
 /** Put two steps in before the first is taken. */
-static void two_steps_may_be_under_way(void) {
+FED_TEST(two_steps_may_be_under_way) {
     group g = {.size = 1, .hub = feddc_hub_new(1)};
     feddc_exchange *x = NULL;
     float *grad = malloc(2 * SIZE * sizeof *grad), *sum = malloc(SIZE * sizeof *sum);
@@ -367,7 +367,7 @@ static void call_both(const char *nic, caller c[2]) {
 }
 
 /* With the bound 1/2 an eighth becomes 0 on its way, and so does the eighth that its owner adds. */
-static void an_allreduce_is_exact_or_goes_through_nics(void) {
+FED_TEST(an_allreduce_is_exact_or_goes_through_nics) {
     caller c[2];
     call_both("inline:e=1", c);
     for (uint32_t r = 0; r < 2; r++) {
@@ -396,27 +396,11 @@ static void refused(const char *collective, uint32_t late, const char *codec, co
     feddc_hub_free(options.place.hub);
 }
 
-static void what_does_not_fit_is_refused(void) {
+FED_TEST(what_does_not_fit_is_refused) {
     refused("gossip", 0, "float32", "gossip");
     refused("owners:aggregators=2", 0, "float32", "no worker left");
     refused("owners", 0, "3lc:s=9", "3lc");
     refused("owners", 0, "3lc:s=1.5+runs", "second stage");
     refused("owners", 1, "3lc", "aggregators");
     refused("owners:aggregators=1", 1, "3lc", "one worker at least");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(float32_is_the_sum_in_the_order_of_ranks),
-        fed_unit_test(aggregators_sum_for_the_workers),
-        fed_unit_test(a_codec_that_is_named_float32_has_the_buckets_of_none),
-        fed_unit_test(lossy_codecs_leave_all_ranks_equal),
-        fed_unit_test(pushes_and_pulls_have_codecs_of_their_own),
-        fed_unit_test(plain_steps_are_float32),
-        fed_unit_test(a_backup_worker_is_not_waited_for_and_loses_nothing),
-        fed_unit_test(two_steps_may_be_under_way),
-        fed_unit_test(an_allreduce_is_exact_or_goes_through_nics),
-        fed_unit_test(what_does_not_fit_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,10 @@
 /* The table of links: names find their rows, and no two are alike. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include "feddc/link.h"
 
-static void each_name_finds_its_own_row(void) {
+FED_TEST(each_name_finds_its_own_row) {
     for (size_t k = 0; feddc_link_at(k) != NULL; k++) {
         assert_ptr_equal(feddc_link_named(feddc_link_at(k)->name), feddc_link_at(k));
         for (size_t j = 0; j < k; j++) {
@@ -13,15 +13,7 @@ static void each_name_finds_its_own_row(void) {
     }
 }
 
-static void another_name_finds_none(void) {
+FED_TEST(another_name_finds_none) {
     assert_null(feddc_link_named("pigeon"));
     assert_null(feddc_link_named(""));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(each_name_finds_its_own_row),
-        fed_unit_test(another_name_finds_none),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

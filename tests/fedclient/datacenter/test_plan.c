@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 
-#include "fed_test.h"
+#include "fed_cases.h"
 #include "fedclient/datacenter/plan.h"
 
 enum { SMALL = 100, BUCKET = 4096 * 4 };
@@ -56,7 +56,7 @@ static void check_cover(const feddc_plan *plan) {
     assert_int_equal(end, 0);
 }
 
-static void each_value_is_in_one_slice(void) {
+FED_TEST(each_value_is_in_one_slice) {
     static const size_t buckets[] = {0, 64, 1000, BUCKET, 1 << 24};
     for (size_t k = 0; k < sizeof buckets / sizeof buckets[0]; k++) {
         for (uint32_t shards = 1; shards <= 9; shards++) {
@@ -68,7 +68,7 @@ static void each_value_is_in_one_slice(void) {
     }
 }
 
-static void shards_differ_by_less_than_a_cache_line(void) {
+FED_TEST(shards_differ_by_less_than_a_cache_line) {
     feddc_plan plan = made(BUCKET, 5);
     for (uint32_t b = 0; b < plan.buckets; b++) {
         size_t least = plan.bucket[b].n, most = 0;
@@ -82,7 +82,7 @@ static void shards_differ_by_less_than_a_cache_line(void) {
     feddc_plan_free(&plan);
 }
 
-static void the_first_bucket_is_the_end_and_the_smallest(void) {
+FED_TEST(the_first_bucket_is_the_end_and_the_smallest) {
     feddc_plan plan = made(BUCKET, 2);
     assert_int_equal(plan.bucket[0].offset + plan.bucket[0].n, plan.n);
     for (uint32_t b = 1; b < plan.buckets; b++) {
@@ -92,7 +92,7 @@ static void the_first_bucket_is_the_end_and_the_smallest(void) {
     feddc_plan_free(&plan);
 }
 
-static void small_tensors_are_plain_and_large_ones_are_not(void) {
+FED_TEST(small_tensors_are_plain_and_large_ones_are_not) {
     feddc_plan plan = made(BUCKET, 3);
     size_t plain = 0;
     for (size_t k = 0; k < plan.slices; k++) {
@@ -102,7 +102,7 @@ static void small_tensors_are_plain_and_large_ones_are_not(void) {
     feddc_plan_free(&plan);
 }
 
-static void each_value_finds_its_bucket(void) {
+FED_TEST(each_value_finds_its_bucket) {
     feddc_plan plan = made(BUCKET, 2);
     for (size_t value = 0; value < plan.n; value += 97) {
         const feddc_bucket *bucket = &plan.bucket[feddc_plan_bucket_of(&plan, value)];
@@ -111,7 +111,7 @@ static void each_value_finds_its_bucket(void) {
     feddc_plan_free(&plan);
 }
 
-static void nothing_to_exchange_is_refused(void) {
+FED_TEST(nothing_to_exchange_is_refused) {
     feddc_plan plan;
     fed_error err = {0};
     static const size_t none[] = {0, 0};
@@ -119,16 +119,4 @@ static void nothing_to_exchange_is_refused(void) {
     assert_non_null(strstr(err.text, "no values"));
     assert_int_equal(feddc_plan_make(tensors, TENSORS, 0, 8, 4, &plan, &err), FED_EINVAL);
     assert_non_null(strstr(err.text, "8 bytes"));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(each_value_is_in_one_slice),
-        fed_unit_test(shards_differ_by_less_than_a_cache_line),
-        fed_unit_test(the_first_bucket_is_the_end_and_the_smallest),
-        fed_unit_test(small_tensors_are_plain_and_large_ones_are_not),
-        fed_unit_test(each_value_finds_its_bucket),
-        fed_unit_test(nothing_to_exchange_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

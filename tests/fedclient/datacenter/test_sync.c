@@ -1,6 +1,6 @@
 /* Rules of synchronization: their specs, and what each wants at a step. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include "feddc/sync.h"
 
@@ -22,7 +22,7 @@ static void check(const char *spec, const char *wanted) {
     assert_string_equal(got, wanted);
 }
 
-static void each_rule_exchanges_at_its_steps(void) {
+FED_TEST(each_rule_exchanges_at_its_steps) {
     check("ssgd", "ffffff");
     check("bitsgd", "cccccc");
     check("local", ".c.c.c");
@@ -32,7 +32,7 @@ static void each_rule_exchanges_at_its_steps(void) {
 }
 
 /* The first formal step is a full one, for `count` begins at 0. */
-static void cdsgd_warms_up_and_corrects_each_k_th_step(void) {
+FED_TEST(cdsgd_warms_up_and_corrects_each_k_th_step) {
     check("cdsgd:n=3,k=2", "fffFCFCFC");
     check("cdsgd:n=3,k=4", "fffFCCCFCCC");
     check("cdsgd", "fffffFCFC");
@@ -43,7 +43,7 @@ static void cdsgd_warms_up_and_corrects_each_k_th_step(void) {
 
 /* The last step of the warm-up updates the local weights, so the step after it does not wait for
  * its sum: line 6 of Algorithm 1. */
-static void a_delayed_rule_waits_for_the_sum_before(void) {
+FED_TEST(a_delayed_rule_waits_for_the_sum_before) {
     static const uint32_t wanted[] = {0, 0, 1, 1, 1};
     for (uint32_t t = 0; t < 5; t++) {
         assert_int_equal(act_at("cdsgd:n=3,k=2", t).behind, wanted[t]);
@@ -55,7 +55,7 @@ static void a_delayed_rule_waits_for_the_sum_before(void) {
     }
 }
 
-static void a_wrong_spec_is_refused_with_its_word(void) {
+FED_TEST(a_wrong_spec_is_refused_with_its_word) {
     static const char *const specs[][2] = {{"easgd", "\"easgd\""}, {"", "\"\""},
                                            {"cdsgd:x=1", "\"x\""}, {"cdsgd:k=1.5", "k"},
                                            {"local:n=0", "n"},     {"ssgd:n=2", "n"}};
@@ -71,7 +71,7 @@ static void a_wrong_spec_is_refused_with_its_word(void) {
     assert_non_null(strstr(err.text, "cdsgd"));
 }
 
-static void a_rule_of_float32_refuses_a_codec(void) {
+FED_TEST(a_rule_of_float32_refuses_a_codec) {
     static const char *const rules[][2] = {{"ssgd", "bitsgd"}, {"odsgd", "cdsgd"}};
     feddc_sync sync;
     for (size_t i = 0; i < 2; i++) {
@@ -91,7 +91,7 @@ static void a_rule_of_float32_refuses_a_codec(void) {
     }
 }
 
-static void each_name_is_a_spec(void) {
+FED_TEST(each_name_is_a_spec) {
     size_t k = 0;
     for (; feddc_sync_name(k) != NULL; k++) {
         (void)act_at(feddc_sync_name(k), 0);
@@ -99,16 +99,4 @@ static void each_name_is_a_spec(void) {
     }
     assert_int_equal(k, 5);
     assert_null(feddc_sync_about(k));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(each_rule_exchanges_at_its_steps),
-        fed_unit_test(cdsgd_warms_up_and_corrects_each_k_th_step),
-        fed_unit_test(a_delayed_rule_waits_for_the_sum_before),
-        fed_unit_test(a_wrong_spec_is_refused_with_its_word),
-        fed_unit_test(a_rule_of_float32_refuses_a_codec),
-        fed_unit_test(each_name_is_a_spec),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

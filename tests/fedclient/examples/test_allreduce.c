@@ -1,6 +1,6 @@
 /* The example of an exchange: all workers find the line, by threads and by MPI. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include "feddc/link.h"
 #include "mpi_job.h"
@@ -17,12 +17,12 @@ static void check_said(void) {
     }
 }
 
-static void four_threads_find_the_line(void) {
+FED_TEST(four_threads_find_the_line) {
     assert_int_equal(fed_test_run(".", "allreduce", "threads", said, sizeof said), 0);
     check_said();
 }
 
-static void four_ranks_find_the_line(void) {
+FED_TEST(four_ranks_find_the_line) {
     if (feddc_link_named("mpi") == NULL || !mpi_job_possible()) {
         skip();
     }
@@ -30,16 +30,7 @@ static void four_ranks_find_the_line(void) {
     check_said();
 }
 
-static void a_wrong_link_is_a_usage(void) {
+FED_TEST(a_wrong_link_is_a_usage) {
     assert_int_equal(fed_test_run(".", "allreduce", "pigeon", said, sizeof said), 2);
     assert_non_null(strstr(said, "usage"));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(four_threads_find_the_line),
-        fed_unit_test(four_ranks_find_the_line),
-        fed_unit_test(a_wrong_link_is_a_usage),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

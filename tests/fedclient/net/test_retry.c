@@ -1,9 +1,9 @@
 /* Back-off. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 #include "fedclient/steps/steps.h"
 
-static void waits_double_from_200_ms_to_a_minute(void) {
+FED_TEST(waits_double_from_200_ms_to_a_minute) {
     uint32_t most = 400;
     for (unsigned failures = 1; failures < 40; failures++) {
         uint32_t wait = fedclient_backoff_ms("device", failures, 0);
@@ -13,7 +13,7 @@ static void waits_double_from_200_ms_to_a_minute(void) {
     assert_in_range(fedclient_backoff_ms("device", 4000000000U, 0), 30000, 60000);
 }
 
-static void who_was_told_to_wait_longer_does(void) {
+FED_TEST(who_was_told_to_wait_longer_does) {
     const uint32_t told = 15 * 60000;
     uint32_t most = told / 32;
     for (unsigned failures = 1; failures < 40; failures++) {
@@ -25,7 +25,7 @@ static void who_was_told_to_wait_longer_does(void) {
                     UINT32_MAX);
 }
 
-static void devices_cut_off_together_come_back_apart(void) {
+FED_TEST(devices_cut_off_together_come_back_apart) {
     enum { DEVICES = 200, SLOTS = 10 };
     unsigned slots[SLOTS] = {0};
     for (unsigned k = 0; k < DEVICES; k++) {
@@ -38,7 +38,7 @@ static void devices_cut_off_together_come_back_apart(void) {
     }
 }
 
-static void who_is_refused_waits_four_hours_or_so(void) {
+FED_TEST(who_is_refused_waits_four_hours_or_so) {
     uint32_t least = UINT32_MAX, most = 0;
     for (unsigned k = 0; k < 200; k++) {
         char device[16];
@@ -50,14 +50,4 @@ static void who_is_refused_waits_four_hours_or_so(void) {
     const uint32_t minute = 60000;
     assert_in_range(least, 192 * minute, 200 * minute); /* 240 -20 % */
     assert_in_range(most, 280 * minute, 288 * minute);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(waits_double_from_200_ms_to_a_minute),
-        fed_unit_test(who_was_told_to_wait_longer_does),
-        fed_unit_test(devices_cut_off_together_come_back_apart),
-        fed_unit_test(who_is_refused_waits_four_hours_or_so),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,11 @@
 /* Check-ins at coordinators of other releases. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "fed_cases.h"
 #include "fed_device.h"
-#include "fed_test.h"
 
 #include "fed/version.h"
 
-static void a_coordinator_of_the_protocol_before_gets_the_whole_task_done(void) {
+FED_TEST(a_coordinator_of_the_protocol_before_gets_the_whole_task_done) {
     fed_device device;
     fed_device_open(&device, "sbc:p=0.1", 5);
     device.fake.protocol = FED_PROTOCOL - 1;
@@ -17,7 +17,7 @@ static void a_coordinator_of_the_protocol_before_gets_the_whole_task_done(void) 
     fed_device_close(&device);
 }
 
-static void a_coordinator_too_old_is_named(void) {
+FED_TEST(a_coordinator_too_old_is_named) {
     fed_device device;
     fed_device_open(&device, "sbc:p=0.1", 5);
     device.fake.protocol = FED_PROTOCOL_OLDEST - 1;
@@ -26,7 +26,7 @@ static void a_coordinator_too_old_is_named(void) {
     fed_device_close(&device);
 }
 
-static void a_coordinator_that_knows_no_slots_gets_the_whole_task_done(void) {
+FED_TEST(a_coordinator_that_knows_no_slots_gets_the_whole_task_done) {
     fed_device device;
     fed_device_open(&device, "sbc:p=0.1", 5);
     device.options.slots = 3;
@@ -45,7 +45,7 @@ static void a_coordinator_that_knows_no_slots_gets_the_whole_task_done(void) {
 }
 
 /* Its limit for the body of a check-in is smaller, too. */
-static void so_does_one_for_which_the_list_is_too_long(void) {
+FED_TEST(so_does_one_for_which_the_list_is_too_long) {
     fed_device device;
     fed_device_open(&device, "sbc:p=0.1", 2);
     device.options.slots = 3;
@@ -55,22 +55,11 @@ static void so_does_one_for_which_the_list_is_too_long(void) {
     fed_device_close(&device);
 }
 
-static void a_device_with_one_slot_is_not_asked_again_for_what_it_did_not_say(void) {
+FED_TEST(a_device_with_one_slot_is_not_asked_again_for_what_it_did_not_say) {
     fed_device device;
     fed_device_open(&device, "sbc:p=0.1", 2);
     fed_fake_refuse(&device.fake, "/v1/checkin", 400, "bad_request");
     fed_device_fail(&device, FED_EFORMAT);
     assert_int_equal(device.fake.requests, 1);
     fed_device_close(&device);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(a_coordinator_of_the_protocol_before_gets_the_whole_task_done),
-        fed_unit_test(a_coordinator_too_old_is_named),
-        fed_unit_test(a_coordinator_that_knows_no_slots_gets_the_whole_task_done),
-        fed_unit_test(so_does_one_for_which_the_list_is_too_long),
-        fed_unit_test(a_device_with_one_slot_is_not_asked_again_for_what_it_did_not_say),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

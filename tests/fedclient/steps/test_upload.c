@@ -1,7 +1,7 @@
 /* Uploads: up to which size an update is sent as one. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "fed_cases.h"
 #include "fed_device.h"
-#include "fed_test.h"
 
 /** How many pieces a whole task takes, with float32 updates of some hundred bytes. */
 static uint64_t pieces_of_a_task(uint32_t whole_bytes) {
@@ -18,12 +18,12 @@ static uint64_t pieces_of_a_task(uint32_t whole_bytes) {
     return pieces;
 }
 
-static void an_update_over_the_size_of_a_piece_travels_in_pieces(void) {
+FED_TEST(an_update_over_the_size_of_a_piece_travels_in_pieces) {
     assert_true(pieces_of_a_task(0) > 3);
     assert_int_equal(pieces_of_a_task(25), pieces_of_a_task(0));
 }
 
-static void an_update_that_may_go_as_one_does(void) {
+FED_TEST(an_update_that_may_go_as_one_does) {
     assert_int_equal(pieces_of_a_task(4096), 0);
 }
 
@@ -36,7 +36,7 @@ static void hear(void *user, fed_log_level level, const char *line) {
     ((heard *)user)->warnings += level == FED_LOG_WARN;
 }
 
-static void a_cloned_device_says_so_keeps_all_and_stands_back(void) {
+FED_TEST(a_cloned_device_says_so_keeps_all_and_stands_back) {
     fed_device device;
     fed_device_open(&device, "3lc:s=1", 3);
     fed_fake_refuse(&device.fake, "/v1/update", 409, "cloned");
@@ -59,7 +59,7 @@ static void a_cloned_device_says_so_keeps_all_and_stands_back(void) {
 }
 
 /* 202 asks for the rest; there is none where all has arrived. */
-static void a_coordinator_that_has_all_and_wants_more_makes_no_sense(void) {
+FED_TEST(a_coordinator_that_has_all_and_wants_more_makes_no_sense) {
     fed_device device;
     fed_device_open(&device, "float32", 3);
     device.options.piece_bytes = 24;
@@ -74,7 +74,7 @@ static void a_coordinator_that_has_all_and_wants_more_makes_no_sense(void) {
 }
 
 /* Power goes between training and encoding; then the same task has a larger model. */
-static void a_task_whose_model_changed_its_size_is_refused(void) {
+FED_TEST(a_task_whose_model_changed_its_size_is_refused) {
     fed_device device;
     fed_device_open(&device, "float32", 3);
     device.flash.dies_at = 2; /* puts: the model, the residual, the pending message */
@@ -87,15 +87,4 @@ static void a_task_whose_model_changed_its_size_is_refused(void) {
     assert_non_null(strstr(device.err.text, "has 36 parameters where it had 27 before: the "
                                             "coordinator changed a running task"));
     fed_device_close(&device);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(an_update_over_the_size_of_a_piece_travels_in_pieces),
-        fed_unit_test(an_update_that_may_go_as_one_does),
-        fed_unit_test(a_coordinator_that_has_all_and_wants_more_makes_no_sense),
-        fed_unit_test(a_task_whose_model_changed_its_size_is_refused),
-        fed_unit_test(a_cloned_device_says_so_keeps_all_and_stands_back),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

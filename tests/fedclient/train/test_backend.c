@@ -1,12 +1,12 @@
 /* The table of backends: names, and what a program is told of one that is not there. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include "fedclient/train/backend_vtable.h"
 #include "fedtrain/backend.h"
 #include "fedtrain/net.h"
 
-static void test_names_find_their_backends(void) {
+FED_TEST(test_names_find_their_backends) {
     const fedtrain_backend_vtable *found;
     const char *name;
     size_t k = 0;
@@ -21,7 +21,7 @@ static void test_names_find_their_backends(void) {
     assert_string_equal(found->name, "fast");
 }
 
-static void test_a_backend_that_is_not_there_is_answered_with_those_that_are(void) {
+FED_TEST(test_a_backend_that_is_not_there_is_answered_with_those_that_are) {
     fed_error err = {0};
     fed_arch arch;
     fedtrain_net *net = NULL;
@@ -33,12 +33,4 @@ static void test_a_backend_that_is_not_there_is_answered_with_those_that_are(voi
     assert_fed_says(err, "abacus");
     assert_null(net);
     fed_arch_free(&arch);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(test_names_find_their_backends),
-        fed_unit_test(test_a_backend_that_is_not_there_is_answered_with_those_that_are),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

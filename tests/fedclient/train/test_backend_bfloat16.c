@@ -1,5 +1,6 @@
 /* The backend bfloat16: its rounding, and its nets with every set of kernels. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "fed_cases.h"
 #include "net_case.h"
 
 #include <math.h>
@@ -45,7 +46,7 @@ static void check_pairs(const fedtrain_kernels *k, const float *x, size_t n, siz
     }
 }
 
-static void test_pairs_are_of_the_nearest_values(void) {
+FED_TEST(test_pairs_are_of_the_nearest_values) {
     enum { MOST = 100 };
     static const uint32_t edges[] = {0x00000000, 0x80000000, 0x7f800000, 0xff800000, 0x7fffffff,
                                      0x7f800001, 0xffc12345, 0x3f808000, 0x3f818000, 0x3f807fff,
@@ -160,7 +161,7 @@ static void assert_equal(const net_case *net, const char *isa, const float *got,
 }
 
 /* Whole numbers up to 256 are bfloat16, and their sums are exact: so are the answers. */
-static void test_nets_of_small_whole_numbers_are_exact(void) {
+FED_TEST(test_nets_of_small_whole_numbers_are_exact) {
     const char *text;
     size_t nets = 0;
     for (size_t k = 0; (text = net_case_text(k)) != NULL; k++) {
@@ -196,7 +197,7 @@ static void assert_near(const net_case *net, const char *isa, const float *got, 
     }
 }
 
-static void test_other_nets_are_near(void) {
+FED_TEST(test_other_nets_are_near) {
     const char *text;
     for (size_t k = 0; (text = net_case_text(k)) != NULL; k++) {
         net_case net;
@@ -206,13 +207,4 @@ static void test_other_nets_are_near(void) {
         }
         net_case_free(&net);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(test_pairs_are_of_the_nearest_values),
-        fed_unit_test(test_nets_of_small_whole_numbers_are_exact),
-        fed_unit_test(test_other_nets_are_near),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* The fast backend, with every set of kernels, and a device, against the reference. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "fed_cases.h"
 #include "net_case.h"
 
 #include <math.h>
@@ -172,7 +173,7 @@ static bool is_touchy(const fed_arch *arch, size_t batch) {
     return touchy;
 }
 
-static void test_all_backends_agree_with_the_reference(void) {
+FED_TEST(test_all_backends_agree_with_the_reference) {
     const char *text;
     for (size_t k = 0; (text = net_case_text(k)) != NULL; k++) {
         net_case net;
@@ -227,7 +228,7 @@ static void check_model(const char *name, size_t batch) {
     net_case_free(&net);
 }
 
-static void test_devices_run_known_models_alike_each_time(void) {
+FED_TEST(test_devices_run_known_models_alike_each_time) {
     check_model("lenet5-caffe", 5);
 #ifndef FED_SANITIZED /* each kind of their layers is in a smaller net above */
     check_model("lenet5", 5);
@@ -342,7 +343,7 @@ static void draw_net(sketch *s, uint32_t seed) {
 }
 
 /* Normalizations of few values, one behind the other, make much of rounding. */
-static void test_random_nets_agree_too(void) {
+FED_TEST(test_random_nets_agree_too) {
     const uint32_t nets = FED_TEST_TRIES(200, 40), on_devices = nets / 10;
     for (uint32_t seed = 0; seed < nets; seed++) {
         sketch s;
@@ -414,16 +415,6 @@ static void check_step(const net_case *net, const net_engine *e) {
     fedtrain_denormal_restore(saved);
 }
 
-static void test_a_step_at_once_is_a_gradient_and_an_update_to_the_bit(void) {
+FED_TEST(test_a_step_at_once_is_a_gradient_and_an_update_to_the_bit) {
     net_case_each(check_step);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(test_all_backends_agree_with_the_reference),
-        fed_unit_test(test_devices_run_known_models_alike_each_time),
-        fed_unit_test(test_random_nets_agree_too),
-        fed_unit_test(test_a_step_at_once_is_a_gradient_and_an_update_to_the_bit),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* The batches of a job: those that training takes, in any order, by hand. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include "fedclient/train/net_impl.h"
 #include "fedtrain/batches.h"
@@ -102,7 +102,7 @@ static void check_by_hand(void (*open)(world *w), size_t done) {
     close_world(&hand);
 }
 
-static void test_steps_by_hand_are_a_run_to_the_bit(void) {
+FED_TEST(test_steps_by_hand_are_a_run_to_the_bit) {
     for (size_t done = 0; done < STEPS; done += 4) {
         check_by_hand(open_pictures, done);
         check_by_hand(open_text, done);
@@ -126,7 +126,7 @@ static seen look(fedtrain_batches *batches, size_t step) {
     return s;
 }
 
-static void test_a_step_has_the_same_batch_in_any_order(void) {
+FED_TEST(test_a_step_has_the_same_batch_in_any_order) {
     world w;
     seen in_order[STEPS];
     open_pictures(&w);
@@ -144,7 +144,7 @@ static void test_a_step_has_the_same_batch_in_any_order(void) {
 }
 
 /* A round's batches go on where those of the round before ended. */
-static void test_a_step_past_the_last_is_the_next_rounds_first(void) {
+FED_TEST(test_a_step_past_the_last_is_the_next_rounds_first) {
     world w;
     open_pictures(&w);
     fedtrain_batches *batches = open_batches(&w);
@@ -159,7 +159,7 @@ static void test_a_step_past_the_last_is_the_next_rounds_first(void) {
 }
 
 /* Before a pass is over, no sample comes twice. */
-static void test_a_pass_visits_each_sample_once(void) {
+FED_TEST(test_a_pass_visits_each_sample_once) {
     world w;
     open_pictures(&w);
     w.job.round = 0;
@@ -180,7 +180,7 @@ static void test_a_pass_visits_each_sample_once(void) {
     close_world(&w);
 }
 
-static void test_a_job_that_cannot_be_walked_has_no_batches(void) {
+FED_TEST(test_a_job_that_cannot_be_walked_has_no_batches) {
     world w;
     fed_error err = {0};
     fedtrain_batches *batches = NULL;
@@ -195,15 +195,4 @@ static void test_a_job_that_cannot_be_walked_has_no_batches(void) {
     assert_null(batches);
     fedtrain_batches_close(batches);
     close_world(&w);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(test_steps_by_hand_are_a_run_to_the_bit),
-        fed_unit_test(test_a_step_has_the_same_batch_in_any_order),
-        fed_unit_test(test_a_step_past_the_last_is_the_next_rounds_first),
-        fed_unit_test(test_a_pass_visits_each_sample_once),
-        fed_unit_test(test_a_job_that_cannot_be_walked_has_no_batches),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

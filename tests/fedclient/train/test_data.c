@@ -1,6 +1,6 @@
 /* Data of either kind by its name, and a client's share of it. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 #include "fedtrain/data.h"
 
 static int setup(void **state) {
@@ -29,7 +29,7 @@ static fedtrain_share take_share(const fedtrain_data *data, uint32_t clients, ui
     return share;
 }
 
-static void a_name_says_whether_it_is_samples_or_a_text(void) {
+FED_TEST(a_name_says_whether_it_is_samples_or_a_text) {
     fedtrain_data table = open_data("csv:label=last", "train"), text = open_data("words", "train");
     assert_false(table.is_text);
     assert_int_equal(table.set.count, 4);
@@ -39,7 +39,7 @@ static void a_name_says_whether_it_is_samples_or_a_text(void) {
     fedtrain_data_free(&text);
 }
 
-static void another_part_of_a_text_has_the_words_of_the_training_part(void) {
+FED_TEST(another_part_of_a_text_has_the_words_of_the_training_part) {
     fedtrain_data train = open_data("words", "train"), test = open_data("words", "test");
     const fedtrain_vocabulary *words = test.text.words;
     assert_int_equal(fedtrain_vocabulary_size(words), fedtrain_vocabulary_size(train.text.words));
@@ -50,7 +50,7 @@ static void another_part_of_a_text_has_the_words_of_the_training_part(void) {
     fedtrain_data_free(&test);
 }
 
-static void shares_are_samples_or_tokens_and_together_all(void) {
+FED_TEST(shares_are_samples_or_tokens_and_together_all) {
     static const char *const names[] = {"csv", "words"};
     static const size_t sizes[] = {4, 9};
     for (size_t i = 0; i < 2; i++) {
@@ -71,7 +71,7 @@ static void shares_are_samples_or_tokens_and_together_all(void) {
     }
 }
 
-static void who_is_no_client_has_no_share(void) {
+FED_TEST(who_is_no_client_has_no_share) {
     fedtrain_data data = open_data("csv", "train");
     fedtrain_partition all;
     fedtrain_share share;
@@ -84,11 +84,5 @@ static void who_is_no_client_has_no_share(void) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(a_name_says_whether_it_is_samples_or_a_text),
-        fed_unit_test(another_part_of_a_text_has_the_words_of_the_training_part),
-        fed_unit_test(shares_are_samples_or_tokens_and_together_all),
-        fed_unit_test(who_is_no_client_has_no_share),
-    };
-    return cmocka_run_group_tests(tests, setup, fed_test_dir_remove);
+    return fed_cases_run(setup, fed_test_dir_remove);
 }

@@ -1,6 +1,6 @@
 /* Dropout's draws: how many stay, and that they depend on seed and layer only. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include "fedclient/train/dropout.h"
 
@@ -15,7 +15,7 @@ static size_t kept(const uint8_t *keep, size_t n) {
     return sum;
 }
 
-static void test_the_share_that_is_dropped_is_p(void) {
+FED_TEST(test_the_share_that_is_dropped_is_p) {
     static const float shares[] = {0.1F, 0.25F, 0.5F, 0.65F, 0.9F};
     uint8_t keep[N];
     for (size_t k = 0; k < sizeof shares / sizeof shares[0]; k++) {
@@ -25,7 +25,7 @@ static void test_the_share_that_is_dropped_is_p(void) {
     }
 }
 
-static void test_nothing_is_dropped_at_0_and_something_stays_near_1(void) {
+FED_TEST(test_nothing_is_dropped_at_0_and_something_stays_near_1) {
     uint8_t keep[N];
     fedtrain_dropout_draw(1, 2, 0, keep, N);
     assert_int_equal(kept(keep, N), N);
@@ -34,7 +34,7 @@ static void test_nothing_is_dropped_at_0_and_something_stays_near_1(void) {
     assert_true(fedtrain_dropout_scale(0.9999999F) == 65536.0F);
 }
 
-static void test_a_smaller_batch_is_the_start_of_a_larger_one(void) {
+FED_TEST(test_a_smaller_batch_is_the_start_of_a_larger_one) {
     static const size_t sizes[] = {1, 2, 255, 256, 257, 1023};
     uint8_t all[N], some[N];
     fedtrain_dropout_draw(1, 2, 0.5F, all, N);
@@ -46,7 +46,7 @@ static void test_a_smaller_batch_is_the_start_of_a_larger_one(void) {
     }
 }
 
-static void test_seeds_and_layers_drop_other_values(void) {
+FED_TEST(test_seeds_and_layers_drop_other_values) {
     uint8_t a[N], b[N], c[N];
     fedtrain_dropout_draw(1, 2, 0.5F, a, N);
     fedtrain_dropout_draw(9, 2, 0.5F, b, N);
@@ -54,14 +54,4 @@ static void test_seeds_and_layers_drop_other_values(void) {
     assert_memory_not_equal(a, b, 64);
     assert_memory_not_equal(a, c, 64);
     assert_memory_not_equal(b, c, 64);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(test_the_share_that_is_dropped_is_p),
-        fed_unit_test(test_nothing_is_dropped_at_0_and_something_stays_near_1),
-        fed_unit_test(test_a_smaller_batch_is_the_start_of_a_larger_one),
-        fed_unit_test(test_seeds_and_layers_drop_other_values),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* Gradients of every layer, on every engine, against finite differences. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "fed_cases.h"
 #include "net_case.h"
 
 #include <math.h>
@@ -120,13 +121,6 @@ static void check_net(const net_case *net, const net_engine *e) {
     check_end(&c);
 }
 
-static void test_gradients_agree_with_finite_differences(void) {
+FED_TEST(test_gradients_agree_with_finite_differences) {
     net_case_each(check_net);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(test_gradients_agree_with_finite_differences),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

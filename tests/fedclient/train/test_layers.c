@@ -1,5 +1,6 @@
 /* What each layer gives, worked out by hand, on every engine. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "fed_cases.h"
 #include "net_case.h"
 
 #include <math.h>
@@ -207,14 +208,14 @@ static const example examples[] = {
      .wanted = {31, 38, 1, 0, 3, 4, 1, -2, 3, 4, 75, -74, 5, 6, 7, 0, 5, 6, 7, -8}},
 };
 
-static void test_each_layer_follows_its_definition(void) {
+FED_TEST(test_each_layer_follows_its_definition) {
     for (size_t k = 0; k < sizeof examples / sizeof examples[0]; k++) {
         check(&examples[k]);
     }
 }
 
 /* Drawn in the order (h, w, c), seen in the order (c, h, w); the seed is 0, as the layer. */
-static void test_dropout_drops_what_was_drawn_and_scales_the_rest(void) {
+FED_TEST(test_dropout_drops_what_was_drawn_and_scales_the_rest) {
     example e = {.name = "dropout",
                  .text = "input 3x2x2 | dropout 0.5 | read: dense 12 nobias",
                  .batch = 2,
@@ -242,7 +243,7 @@ static const float lstm_inputs[] = {1, -2, 0.5F, 3};
 static const float lstm_outputs[] = {-0.23758610F, 0.14812447F,  0.07277401F,  -0.31777739F,
                                      0.07151299F,  -0.02759748F, -0.41165566F, 0.05913708F};
 
-static void test_lstm_follows_its_formulas(void) {
+FED_TEST(test_lstm_follows_its_formulas) {
     example e = {.name = "lstm", .text = "input 1x4x1 | lstm 2"};
     memcpy(e.params, lstm_params, sizeof lstm_params);
     memcpy(e.x, lstm_inputs, sizeof lstm_inputs);
@@ -268,7 +269,7 @@ static void assert_output(const net_engine *engine, const float *score, size_t s
     }
 }
 
-static void test_lstm_goes_on_from_batch_to_batch(void) {
+FED_TEST(test_lstm_goes_on_from_batch_to_batch) {
     net_case c;
     net_engine engine;
     float score[2 * NET_CASE_BATCH];
@@ -284,7 +285,7 @@ static void test_lstm_goes_on_from_batch_to_batch(void) {
     net_case_free(&c);
 }
 
-static void test_a_forgetful_lstm_begins_anew(void) {
+FED_TEST(test_a_forgetful_lstm_begins_anew) {
     net_case c;
     net_engine engine;
     float score[2 * NET_CASE_BATCH];
@@ -303,7 +304,7 @@ static void test_a_forgetful_lstm_begins_anew(void) {
 /* ---- Running statistics ---- */
 
 /* Of {1, 2, 3, 6}: mean 3 and, with n - 1, variance 14 / 3. */
-static void test_running_statistics_follow_a_batch_by_a_tenth(void) {
+FED_TEST(test_running_statistics_follow_a_batch_by_a_tenth) {
     net_case c;
     net_engine engine;
     const float x[] = {1, 2, 3, 6}, other[] = {5, 5, 5, 9}, params[] = {1, 0, 2, 4};
@@ -325,16 +326,4 @@ static void test_running_statistics_follow_a_batch_by_a_tenth(void) {
         net_engine_close(&engine);
     }
     net_case_free(&c);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(test_each_layer_follows_its_definition),
-        fed_unit_test(test_dropout_drops_what_was_drawn_and_scales_the_rest),
-        fed_unit_test(test_lstm_follows_its_formulas),
-        fed_unit_test(test_lstm_goes_on_from_batch_to_batch),
-        fed_unit_test(test_a_forgetful_lstm_begins_anew),
-        fed_unit_test(test_running_statistics_follow_a_batch_by_a_tenth),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

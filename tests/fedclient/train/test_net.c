@@ -1,5 +1,6 @@
 /* What a net does around its layers: losses, checks, memory, and which bits may differ. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "fed_cases.h"
 #include "net_case.h"
 
 #include <math.h>
@@ -32,7 +33,7 @@ static float loss_of(fedtrain_net *net, const net_case *c, const fedtrain_batch 
 
 /* Scores (0, 0), (ln 3, 0), (0, 0) and (0, ln 3), all of them labelled 0: the label's share is 1/2,
  * 3/4, 1/2 and 1/4. */
-static void test_the_loss_is_the_mean_cross_entropy_of_all_positions(void) {
+FED_TEST(test_the_loss_is_the_mean_cross_entropy_of_all_positions) {
     const float ln3 = 1.0986123F, x[] = {0, ln3, 0, 0, 0, 0, 0, ln3};
     const float params[] = {1, 0, 0, 1, 0, 0};
     const uint32_t label[4] = {0};
@@ -55,7 +56,7 @@ static void test_the_loss_is_the_mean_cross_entropy_of_all_positions(void) {
 }
 
 /* Numbers 3.5 and 2.5, where 3 and 4 were wanted. */
-static void test_the_loss_of_mse_is_the_mean_squared_error(void) {
+FED_TEST(test_the_loss_of_mse_is_the_mean_squared_error) {
     const float x[] = {1, 1, 2, 0}, target[] = {3, 4}, params[] = {1, 2, 0.5F};
     float grad[3];
     net_case c;
@@ -95,7 +96,7 @@ static void check_batches(const net_case *c, const net_engine *e) {
     free(alone);
 }
 
-static void test_the_scores_are_the_same_in_any_batch(void) {
+FED_TEST(test_the_scores_are_the_same_in_any_batch) {
     net_case_each(check_batches);
 }
 
@@ -125,13 +126,13 @@ static void check_gradients(const net_case *c, const net_engine *e) {
     free(again);
 }
 
-static void test_a_gradient_twice_is_the_same_to_the_bit(void) {
+FED_TEST(test_a_gradient_twice_is_the_same_to_the_bit) {
     net_case_each(check_gradients);
 }
 
 /* ---- What a net remembers ---- */
 
-static void test_a_seed_says_what_dropout_drops(void) {
+FED_TEST(test_a_seed_says_what_dropout_drops) {
     net_case c;
     fedtrain_net *net;
     net_case_make(&c, "input 20 | dense 40 | dropout 0.5 | dense 3");
@@ -149,7 +150,7 @@ static void test_a_seed_says_what_dropout_drops(void) {
     net_case_free(&c);
 }
 
-static void test_lstms_go_on_until_they_forget(void) {
+FED_TEST(test_lstms_go_on_until_they_forget) {
     net_case c;
     fedtrain_net *net;
     net_case_make(&c, "input 3x5x1 | lstm 4 | dense 3 each");
@@ -167,7 +168,7 @@ static void test_lstms_go_on_until_they_forget(void) {
 }
 
 /* A gradient leaves them as they are; the last step's batch, 1, 2, 3, 6, has the mean 3. */
-static void test_a_step_moves_running_statistics(void) {
+FED_TEST(test_a_step_moves_running_statistics) {
     const float x[] = {1, 2, 3, 6}, params[] = {1, 0, 2, 4};
     const uint32_t label[4] = {0};
     const fedtrain_batch batch = {.size = 2, .x = x, .label = label};
@@ -201,7 +202,7 @@ static void assert_refused(fedtrain_net *net, const net_case *c, const fedtrain_
     free(grad);
 }
 
-static void test_bad_batches_and_labels_are_refused(void) {
+FED_TEST(test_bad_batches_and_labels_are_refused) {
     net_case c;
     fedtrain_net *net;
     float score[6];
@@ -223,7 +224,7 @@ static void test_bad_batches_and_labels_are_refused(void) {
     net_case_free(&c);
 }
 
-static void test_a_model_without_layers_is_refused(void) {
+FED_TEST(test_a_model_without_layers_is_refused) {
     static const char *const onnx = "/nonexistent/model.onnx"; /* it is refused before it is made */
     const float values[5] = {0};
     fed_arch arch;
@@ -239,7 +240,7 @@ static void test_a_model_without_layers_is_refused(void) {
     fed_arch_free(&arch);
 }
 
-static void test_a_squared_error_needs_targets(void) {
+FED_TEST(test_a_squared_error_needs_targets) {
     net_case c;
     fedtrain_net *net;
     net_case_make(&c, "input 5 | dense 3 | mse");
@@ -251,7 +252,7 @@ static void test_a_squared_error_needs_targets(void) {
     net_case_free(&c);
 }
 
-static void test_tokens_that_are_no_words_are_refused(void) {
+FED_TEST(test_tokens_that_are_no_words_are_refused) {
     static const float tokens[] = {11, -1, NAN, INFINITY};
     net_case c;
     fedtrain_net *net;
@@ -266,7 +267,7 @@ static void test_tokens_that_are_no_words_are_refused(void) {
     net_case_free(&c);
 }
 
-static void test_a_weight_that_is_not_a_number_is_named(void) {
+FED_TEST(test_a_weight_that_is_not_a_number_is_named) {
     net_case c;
     fedtrain_net *net;
     net_case_make(&c, "input 64 | dense 16 | relu | dense 10");
@@ -280,7 +281,7 @@ static void test_a_weight_that_is_not_a_number_is_named(void) {
 }
 
 /* Only the last sample is too large, and only behind the second layer. */
-static void test_the_layer_that_overflows_is_named(void) {
+FED_TEST(test_the_layer_that_overflows_is_named) {
     net_case c;
     fedtrain_net *net;
     net_case_make(&c, "input 1 | dense 2 nobias | second: dense 2 nobias | dense 2 nobias");
@@ -299,7 +300,7 @@ static void test_the_layer_that_overflows_is_named(void) {
 
 /* ---- Memory and the caller ---- */
 
-static void test_the_memory_of_a_net_is_the_sum_of_its_parts(void) {
+FED_TEST(test_the_memory_of_a_net_is_the_sum_of_its_parts) {
     net_case c;
     fedtrain_net *net;
     net_case_make(&c, "input 5 | dense 3");
@@ -316,7 +317,7 @@ static void test_the_memory_of_a_net_is_the_sum_of_its_parts(void) {
 }
 
 /* Denormals are flushed inside a call only: the caller's own arithmetic is as before. */
-static void test_a_call_leaves_the_callers_denormals_alone(void) {
+FED_TEST(test_a_call_leaves_the_callers_denormals_alone) {
     net_case c;
     fedtrain_net *net;
     net_case_make(&c, "input 5 | dense 3");
@@ -330,25 +331,4 @@ static void test_a_call_leaves_the_callers_denormals_alone(void) {
     fedtrain_net_free(net);
     free(grad);
     net_case_free(&c);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(test_the_loss_is_the_mean_cross_entropy_of_all_positions),
-        fed_unit_test(test_the_loss_of_mse_is_the_mean_squared_error),
-        fed_unit_test(test_the_scores_are_the_same_in_any_batch),
-        fed_unit_test(test_a_gradient_twice_is_the_same_to_the_bit),
-        fed_unit_test(test_a_seed_says_what_dropout_drops),
-        fed_unit_test(test_lstms_go_on_until_they_forget),
-        fed_unit_test(test_a_step_moves_running_statistics),
-        fed_unit_test(test_bad_batches_and_labels_are_refused),
-        fed_unit_test(test_a_model_without_layers_is_refused),
-        fed_unit_test(test_a_squared_error_needs_targets),
-        fed_unit_test(test_tokens_that_are_no_words_are_refused),
-        fed_unit_test(test_a_weight_that_is_not_a_number_is_named),
-        fed_unit_test(test_the_layer_that_overflows_is_named),
-        fed_unit_test(test_the_memory_of_a_net_is_the_sum_of_its_parts),
-        fed_unit_test(test_a_call_leaves_the_callers_denormals_alone),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

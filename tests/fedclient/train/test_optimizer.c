@@ -1,7 +1,7 @@
 /* Optimizers against their formulas in double precision, with every kind of vectors, at once and in
  * slices. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -144,7 +144,7 @@ static const char *const specs[] = {
 
 enum { SPECS = sizeof specs / sizeof specs[0] };
 
-static void test_every_rule_follows_its_formula(void) {
+FED_TEST(test_every_rule_follows_its_formula) {
     for (size_t k = 0; k < SPECS; k++) {
         fed_optimizer o = parse(specs[k]);
         plain p = plain_start(&o);
@@ -158,7 +158,7 @@ static void test_every_rule_follows_its_formula(void) {
     }
 }
 
-static void test_vectors_and_slices_change_no_bit(void) {
+FED_TEST(test_vectors_and_slices_change_no_bit) {
     static const size_t slices[] = {1, 3, 16, 19, N};
     const fedtrain_kernels *kernels;
     for (size_t k = 0; k < SPECS; k++) {
@@ -225,7 +225,7 @@ static void compare_parts(const char *spec, float scale, const size_t *cuts, siz
     }
 }
 
-static void test_parts_of_a_step_are_the_step_to_the_bit(void) {
+FED_TEST(test_parts_of_a_step_are_the_step_to_the_bit) {
     static const size_t whole[] = {0}, odd[] = {0, 1, 4, 21, 1045, 1046, 4001};
     static const float scales[] = {1, 0.25F, 1.0F / 3};
     static const char *const more[] = {"adam+warmup:steps=3+cosine:steps=9",
@@ -240,7 +240,7 @@ static void test_parts_of_a_step_are_the_step_to_the_bit(void) {
     }
 }
 
-static void test_a_step_that_clips_by_norm_is_not_taken_in_parts(void) {
+FED_TEST(test_a_step_that_clips_by_norm_is_not_taken_in_parts) {
     fed_optimizer o = parse("adam+clip:norm=1");
     fedtrain_open_step step;
     fed_error err = {0};
@@ -249,7 +249,7 @@ static void test_a_step_that_clips_by_norm_is_not_taken_in_parts(void) {
     assert_true(state[2 * N] == 0); /* not counted */
 }
 
-static void test_nothing_behind_the_state_is_touched(void) {
+FED_TEST(test_nothing_behind_the_state_is_touched) {
     for (size_t k = 0; k < SPECS; k++) {
         fed_optimizer o = parse(specs[k]);
         size_t size = fedtrain_optimizer_state_size(&o, N);
@@ -263,7 +263,7 @@ static void test_nothing_behind_the_state_is_touched(void) {
     }
 }
 
-static void test_the_state_is_as_large_as_the_header_says(void) {
+FED_TEST(test_the_state_is_as_large_as_the_header_says) {
     static const struct {
         const char *spec;
         size_t size;
@@ -284,7 +284,7 @@ static void test_the_state_is_as_large_as_the_header_says(void) {
 
 /* --- Adam --- */
 
-static void test_adams_first_step_has_the_learning_rates_size(void) {
+FED_TEST(test_adams_first_step_has_the_learning_rates_size) {
     fed_optimizer adam = parse("adam:lr=0.5");
     params[0] = params[1] = 0;
     grad[0] = 3e-4F;
@@ -295,7 +295,7 @@ static void test_adams_first_step_has_the_learning_rates_size(void) {
 }
 
 /* Moments of any size short of denormals: each quotient is right to float's precision. */
-static void test_adam_divides_well_at_every_size(void) {
+FED_TEST(test_adam_divides_well_at_every_size) {
     for (int exponent = -17; exponent <= 18; exponent++) {
         fed_optimizer adam = parse("adam:lr=1");
         double m = 0.7 * pow(10, exponent), v = m * m;
@@ -315,7 +315,7 @@ static void test_adam_divides_well_at_every_size(void) {
 }
 
 /* After very many steps the corrections are 1 and nothing overflows or starts anew. */
-static void test_adam_grows_old_gracefully(void) {
+FED_TEST(test_adam_grows_old_gracefully) {
     fed_optimizer adam = parse("adam:lr=1e-3");
     state[2 * N] = 16777216.0F; /* 2^24 */
     for (size_t i = 0; i < N; i++) {
@@ -361,7 +361,7 @@ static double all_three(size_t taken) {
     return taken < 10 ? warmup(taken) : steps(taken - 10) * cosine(taken - 10);
 }
 
-static void test_schedules_move_the_rate(void) {
+FED_TEST(test_schedules_move_the_rate) {
     assert_schedule("sgd:lr=1+warmup:steps=10", warmup);
     assert_schedule("sgd:lr=1+step:every=20,factor=0.5", steps);
     assert_schedule("sgd:lr=1+cosine:steps=32,low=0.1", cosine);
@@ -378,7 +378,7 @@ static double rate(const fed_optimizer *o) {
     return fedtrain_optimizer_rate(o, state, N);
 }
 
-static void test_a_stalled_loss_lowers_the_rate(void) {
+FED_TEST(test_a_stalled_loss_lowers_the_rate) {
     fed_optimizer o = parse("sgd:lr=1+stall:window=2,patience=2,factor=0.5,gain=0.1");
     see_window(&o, 10);
     see_window(&o, 9.5F); /* less than a tenth better */
@@ -397,7 +397,7 @@ static void test_a_stalled_loss_lowers_the_rate(void) {
     assert_true(rate(&o) == 0.25);
 }
 
-static void test_a_loss_that_falls_keeps_the_rate(void) {
+FED_TEST(test_a_loss_that_falls_keeps_the_rate) {
     fed_optimizer o = parse("adam:lr=1+stall:window=1,patience=1");
     for (int t = 0; t < 900; t++) {
         fedtrain_optimizer_see_loss(&o, state, N, 100 * powf(0.99F, (float)t));
@@ -405,7 +405,7 @@ static void test_a_loss_that_falls_keeps_the_rate(void) {
     assert_true(rate(&o) == 1);
 }
 
-static void test_a_state_saved_in_the_middle_goes_on(void) {
+FED_TEST(test_a_state_saved_in_the_middle_goes_on) {
     static const char spec[] = "adamw+warmup:steps=9+step:every=7+cosine:steps=90"
                                "+stall:window=4,patience=1+prox:mu=1+clip:norm=1";
     fed_optimizer o = parse(spec);
@@ -438,7 +438,7 @@ static void test_a_state_saved_in_the_middle_goes_on(void) {
 
 /* --- For federated use --- */
 
-static void test_masking_clears_the_momentum_of_what_was_sent(void) {
+FED_TEST(test_masking_clears_the_momentum_of_what_was_sent) {
     static const char *const rules[] = {"momentum", "adam", "adamw", "sgd"};
     for (size_t k = 0; k < 4; k++) {
         fed_optimizer o = parse(rules[k]);
@@ -457,7 +457,7 @@ static void test_masking_clears_the_momentum_of_what_was_sent(void) {
     }
 }
 
-static void test_a_stateless_optimizer_begins_each_round_as_the_first(void) {
+FED_TEST(test_a_stateless_optimizer_begins_each_round_as_the_first) {
     static const char *const stateless[] = {"momentum+stateless", "adam+stateless+warmup:steps=3",
                                             "sgd+step:every=2+stall:window=2,patience=1+stateless",
                                             "adamw+prox:mu=1+stateless"};
@@ -483,7 +483,7 @@ static void test_a_stateless_optimizer_begins_each_round_as_the_first(void) {
     }
 }
 
-static void test_the_proximal_term_pulls_to_where_the_round_began(void) {
+FED_TEST(test_the_proximal_term_pulls_to_where_the_round_began) {
     fed_optimizer o = parse("sgd:lr=0.5+prox:mu=1");
     float from[N];
     memcpy(from, params, sizeof from);
@@ -497,7 +497,7 @@ static void test_the_proximal_term_pulls_to_where_the_round_began(void) {
     assert_true(fabsf(params[3] - from[3] - 4) < 1e-6F);
 }
 
-static void test_a_gradient_within_the_norm_is_left_alone(void) {
+FED_TEST(test_a_gradient_within_the_norm_is_left_alone) {
     fed_optimizer clipped = parse("sgd:lr=1+clip:norm=5"), sgd = parse("sgd:lr=1");
     float wanted[N];
     memset(grad, 0, sizeof grad);
@@ -510,7 +510,7 @@ static void test_a_gradient_within_the_norm_is_left_alone(void) {
     assert_memory_equal(params, wanted, sizeof wanted);
 }
 
-static void test_a_gradient_that_is_not_a_number_shows(void) {
+FED_TEST(test_a_gradient_that_is_not_a_number_shows) {
     for (size_t k = 0; k < SPECS; k++) {
         fed_optimizer o = parse(specs[k]);
         make_gradient(1);
@@ -518,28 +518,4 @@ static void test_a_gradient_that_is_not_a_number_shows(void) {
         fedtrain_optimizer_step(&o, state, params, grad, N);
         assert_true(isnan(params[40]));
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(test_every_rule_follows_its_formula),
-        fed_unit_test(test_vectors_and_slices_change_no_bit),
-        fed_unit_test(test_parts_of_a_step_are_the_step_to_the_bit),
-        fed_unit_test(test_a_step_that_clips_by_norm_is_not_taken_in_parts),
-        fed_unit_test(test_nothing_behind_the_state_is_touched),
-        fed_unit_test(test_the_state_is_as_large_as_the_header_says),
-        fed_unit_test(test_adams_first_step_has_the_learning_rates_size),
-        fed_unit_test(test_adam_divides_well_at_every_size),
-        fed_unit_test(test_adam_grows_old_gracefully),
-        fed_unit_test(test_schedules_move_the_rate),
-        fed_unit_test(test_a_stalled_loss_lowers_the_rate),
-        fed_unit_test(test_a_loss_that_falls_keeps_the_rate),
-        fed_unit_test(test_a_state_saved_in_the_middle_goes_on),
-        fed_unit_test(test_masking_clears_the_momentum_of_what_was_sent),
-        fed_unit_test(test_a_stateless_optimizer_begins_each_round_as_the_first),
-        fed_unit_test(test_the_proximal_term_pulls_to_where_the_round_began),
-        fed_unit_test(test_a_gradient_within_the_norm_is_left_alone),
-        fed_unit_test(test_a_gradient_that_is_not_a_number_shows),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* SCAFFOLD, whose c is a part of the model, against the paper's algorithm; and what it is good for.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <math.h>
 
@@ -127,13 +127,13 @@ static void check_paper(const char *spec, size_t every) {
     }
 }
 
-static void it_is_the_papers_algorithm_whoever_takes_part(void) {
+FED_TEST(it_is_the_papers_algorithm_whoever_takes_part) {
     check_paper("sgd:lr=0.05+scaffold", 1);
     check_paper("sgd:lr=0.05+scaffold:share=0.5", 2);
     check_paper("sgd:lr=0.05+scaffold:share=0.25", 4);
 }
 
-static void clients_that_drift_apart_find_the_common_best(void) {
+FED_TEST(clients_that_drift_apart_find_the_common_best) {
     federation plain = found("sgd:lr=0.05"), corrected = found("sgd:lr=0.05+scaffold");
     for (int round = 0; round < ROUNDS; round++) {
         play(&plain, 0, 1);
@@ -143,7 +143,7 @@ static void clients_that_drift_apart_find_the_common_best(void) {
     assert_true(distance(&corrected) < 0.001);
 }
 
-static void a_rate_that_changes_within_a_round_is_reckoned_with(void) {
+FED_TEST(a_rate_that_changes_within_a_round_is_reckoned_with) {
     federation f = found("sgd:lr=0.05+scaffold");
     fed_optimizer o = parse("sgd:lr=0.1+step:every=3,factor=0.5+scaffold");
     float state[STATE + 1] = {0}, y[ALL];
@@ -156,7 +156,7 @@ static void a_rate_that_changes_within_a_round_is_reckoned_with(void) {
 }
 
 /* A training that failed midway is begun again. */
-static void a_round_that_was_not_finished_leaves_no_trace(void) {
+FED_TEST(a_round_that_was_not_finished_leaves_no_trace) {
     federation f = found("sgd:lr=0.05+scaffold"), g = f;
     for (int round = 0; round < 3; round++) {
         play(&f, 0, 1);
@@ -167,14 +167,4 @@ static void a_round_that_was_not_finished_leaves_no_trace(void) {
         play(&g, 0, 1);
     }
     assert_memory_equal(f.x, g.x, sizeof f.x);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(it_is_the_papers_algorithm_whoever_takes_part),
-        fed_unit_test(clients_that_drift_apart_find_the_common_best),
-        fed_unit_test(a_rate_that_changes_within_a_round_is_reckoned_with),
-        fed_unit_test(a_round_that_was_not_finished_leaves_no_trace),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* What a sink is asked for and told of: each layer once, in order, and the gradient has the same
  * bits. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "fed_cases.h"
 #include "net_case.h"
 
 #include <math.h>
@@ -85,7 +86,7 @@ static void check_order(const net_case *net, const net_engine *e) {
     check_sink(net, e, false);
 }
 
-static void test_each_layer_is_named_once_and_in_order_with_the_same_bits(void) {
+FED_TEST(test_each_layer_is_named_once_and_in_order_with_the_same_bits) {
     net_case_each(check_order);
 }
 
@@ -94,7 +95,7 @@ static void check_memory(const net_case *net, const net_engine *e) {
 }
 
 /* The sink spoils the memory of each layer that it is told of: the layers before do not miss it. */
-static void test_memory_that_was_named_is_the_sinks(void) {
+FED_TEST(test_memory_that_was_named_is_the_sinks) {
     net_case_each(check_memory);
 }
 
@@ -180,7 +181,7 @@ static void check_params(const net_case *net, const net_engine *e) {
     free(score[1]);
 }
 
-static void test_each_layer_is_asked_for_once_and_in_order_before_it_is_read(void) {
+FED_TEST(test_each_layer_is_asked_for_once_and_in_order_before_it_is_read) {
     net_case_each(check_params);
 }
 
@@ -212,7 +213,7 @@ static void check_net(const net_case *net) {
     free(at);
 }
 
-static void test_a_nets_sink_hears_the_gradient_to_the_bit(void) {
+FED_TEST(test_a_nets_sink_hears_the_gradient_to_the_bit) {
     const char *text;
     for (size_t k = 0; (text = net_case_text(k)) != NULL; k++) {
         net_case net;
@@ -223,7 +224,7 @@ static void test_a_nets_sink_hears_the_gradient_to_the_bit(void) {
 }
 
 /* A loss that is not finite ends the pass before any layer's gradient. */
-static void test_without_a_loss_a_sink_hears_nothing(void) {
+FED_TEST(test_without_a_loss_a_sink_hears_nothing) {
     net_case net;
     fedtrain_net *made;
     fed_error err = {0};
@@ -290,7 +291,7 @@ static void check_arrivals(const net_case *net, fedtrain_net *made, const fedtra
     assert_memory_equal(a->heard.grad, wanted, net->arch.trained * sizeof *wanted);
 }
 
-static void test_a_net_waits_for_each_layers_parameters(void) {
+FED_TEST(test_a_net_waits_for_each_layers_parameters) {
     each_model(check_arrivals);
 }
 
@@ -319,19 +320,6 @@ static void check_failures(const net_case *net, fedtrain_net *made, const fedtra
     check_arrivals(net, made, batch, a, wanted);
 }
 
-static void test_a_sink_that_fails_ends_the_pass_with_its_sentence(void) {
+FED_TEST(test_a_sink_that_fails_ends_the_pass_with_its_sentence) {
     each_model(check_failures);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(test_each_layer_is_named_once_and_in_order_with_the_same_bits),
-        fed_unit_test(test_memory_that_was_named_is_the_sinks),
-        fed_unit_test(test_each_layer_is_asked_for_once_and_in_order_before_it_is_read),
-        fed_unit_test(test_a_nets_sink_hears_the_gradient_to_the_bit),
-        fed_unit_test(test_without_a_loss_a_sink_hears_nothing),
-        fed_unit_test(test_a_net_waits_for_each_layers_parameters),
-        fed_unit_test(test_a_sink_that_fails_ends_the_pass_with_its_sentence),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

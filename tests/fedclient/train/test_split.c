@@ -1,7 +1,7 @@
 /* Splits: every sample with exactly one client, the same for the same seed, and what each promises.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include "fed/hash.h"
 #include "fedtrain/split.h"
@@ -59,7 +59,7 @@ static void check_partition(fedtrain_split split, uint32_t clients, size_t sprea
     fedtrain_partition_free(&all);
 }
 
-static void test_each_sample_goes_to_exactly_one_client(void) {
+FED_TEST(test_each_sample_goes_to_exactly_one_client) {
     static const uint32_t clients[] = {1, 2, 7, 100, 501};
     static const double alphas[] = {1e-3, 0.1, 1, 1e3};
     for (size_t i = 0; i < 5; i++) {
@@ -85,7 +85,7 @@ static size_t classes_in(const fedtrain_shard *shard) {
 }
 
 /* A piece is shorter than a class, so it touches two at most; most lie inside one. */
-static void test_two_class_clients_see_few_classes(void) {
+FED_TEST(test_two_class_clients_see_few_classes) {
     size_t with_two = 0;
     for (uint32_t k = 0; k < 50; k++) {
         fedtrain_shard shard = take(FEDTRAIN_SPLIT_TWO_CLASS, 50, k, 1);
@@ -96,7 +96,7 @@ static void test_two_class_clients_see_few_classes(void) {
     assert_true(with_two > 25);
 }
 
-static void test_iid_clients_see_many_classes(void) {
+FED_TEST(test_iid_clients_see_many_classes) {
     for (uint32_t k = 0; k < 10; k++) {
         fedtrain_shard shard = take(FEDTRAIN_SPLIT_IID, 10, k, 1);
         assert_int_equal(classes_in(&shard), CLASSES);
@@ -123,7 +123,7 @@ static double concentration(const uint8_t *labels, const fedtrain_partition *all
 
 /* Of Dirichlet's distribution that mean is (alpha + 1) / (10 alpha + 1). It is less here where
  * classes run out, and a little more because shares are whole samples. */
-static void test_alpha_says_how_unequal_the_mixes_are(void) {
+FED_TEST(test_alpha_says_how_unequal_the_mixes_are) {
     static const double alphas[] = {0.01, 0.1, 0.5, 2, 100};
     static uint8_t labels[20000];
     for (size_t i = 0; i < sizeof labels; i++) {
@@ -151,7 +151,7 @@ static void make_groups(uint32_t *group, size_t n) {
     }
 }
 
-static void test_a_group_stays_together(void) {
+FED_TEST(test_a_group_stays_together) {
     uint32_t group[400];
     make_groups(group, 400);
     size_t unit[401] = {0};
@@ -179,7 +179,7 @@ static void test_a_group_stays_together(void) {
     }
 }
 
-static void test_a_text_dealt_by_chance_stays_in_order(void) {
+FED_TEST(test_a_text_dealt_by_chance_stays_in_order) {
     size_t unit[401] = {0};
     const fedtrain_text text = {.units = 400, .unit = unit};
     fedtrain_partition all;
@@ -198,7 +198,7 @@ static void test_a_text_dealt_by_chance_stays_in_order(void) {
     assert_fed_says(err, "names no groups");
 }
 
-static void test_the_seed_alone_decides(void) {
+FED_TEST(test_the_seed_alone_decides) {
     const fedtrain_split splits[] = {FEDTRAIN_SPLIT_IID, FEDTRAIN_SPLIT_TWO_CLASS, by_mix};
     for (size_t s = 0; s < 3; s++) {
         fedtrain_partition a = divide(splits[s], 9, 77), b = divide(splits[s], 9, 77);
@@ -212,7 +212,7 @@ static void test_the_seed_alone_decides(void) {
     }
 }
 
-static void test_one_shard_is_a_piece_of_the_partition(void) {
+FED_TEST(test_one_shard_is_a_piece_of_the_partition) {
     fedtrain_partition all = divide(by_mix, 9, 7);
     for (uint32_t k = 0; k < 9; k++) {
         fedtrain_shard view = fedtrain_partition_shard(&all, k), own = take(by_mix, 9, k, 7);
@@ -225,7 +225,7 @@ static void test_one_shard_is_a_piece_of_the_partition(void) {
 
 /* Devices cut the same data each for itself, so these must never change, nor differ between
  * machines. */
-static void test_known_answers(void) {
+FED_TEST(test_known_answers) {
     const struct {
         fedtrain_split split;
         uint64_t digest;
@@ -254,7 +254,7 @@ static void assert_refused(fedtrain_split split, uint32_t clients, const char *w
     assert_fed_says(err, words);
 }
 
-static void test_impossible_shares_are_refused(void) {
+FED_TEST(test_impossible_shares_are_refused) {
     fedtrain_shard shard;
     fed_error err = {0};
     assert_refused(FEDTRAIN_SPLIT_IID, 0, "no clients");
@@ -277,7 +277,7 @@ static void check_spec(const char *spec, int kind, uint32_t k, double alpha) {
     assert_true(split.alpha == alpha);
 }
 
-static void test_specs_are_understood_and_others_refused(void) {
+FED_TEST(test_specs_are_understood_and_others_refused) {
     check_spec("iid", FEDTRAIN_BY_CHANCE, 0, 0);
     check_spec("two-class", FEDTRAIN_BY_CLASSES, 2, 0);
     check_spec("classes:k=5", FEDTRAIN_BY_CLASSES, 5, 0);
@@ -306,18 +306,5 @@ static void test_specs_are_understood_and_others_refused(void) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(test_each_sample_goes_to_exactly_one_client),
-        fed_unit_test(test_two_class_clients_see_few_classes),
-        fed_unit_test(test_iid_clients_see_many_classes),
-        fed_unit_test(test_alpha_says_how_unequal_the_mixes_are),
-        fed_unit_test(test_a_group_stays_together),
-        fed_unit_test(test_a_text_dealt_by_chance_stays_in_order),
-        fed_unit_test(test_the_seed_alone_decides),
-        fed_unit_test(test_one_shard_is_a_piece_of_the_partition),
-        fed_unit_test(test_known_answers),
-        fed_unit_test(test_impossible_shares_are_refused),
-        fed_unit_test(test_specs_are_understood_and_others_refused),
-    };
-    return cmocka_run_group_tests(tests, setup, NULL);
+    return fed_cases_run(setup, NULL);
 }

@@ -1,7 +1,7 @@
 /* Training on text: which windows each step reads, what an LSTM remembers of them, what is refused.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <math.h>
 
@@ -92,7 +92,7 @@ static void assert_reads(world *w, size_t step, size_t b, uint32_t first) {
     }
 }
 
-static void test_each_sample_reads_a_stream_window_by_window(void) {
+FED_TEST(test_each_sample_reads_a_stream_window_by_window) {
     world w;
     open_world(&w, without_memory, 21);
     assert_reads(&w, 0, 0, 0);
@@ -102,7 +102,7 @@ static void test_each_sample_reads_a_stream_window_by_window(void) {
     close_world(&w);
 }
 
-static void test_streams_begin_anew_when_no_whole_window_is_left(void) {
+FED_TEST(test_streams_begin_anew_when_no_whole_window_is_left) {
     world w;
     open_world(&w, without_memory, 24);
     for (size_t pass = 0; pass < 3; pass++) {
@@ -114,7 +114,7 @@ static void test_streams_begin_anew_when_no_whole_window_is_left(void) {
     close_world(&w);
 }
 
-static void test_streams_overlap_where_the_text_is_short(void) {
+FED_TEST(test_streams_overlap_where_the_text_is_short) {
     world w;
     open_world(&w, without_memory, 7);
     w.job.batch = 3;
@@ -128,7 +128,7 @@ static void test_streams_overlap_where_the_text_is_short(void) {
     close_world(&w);
 }
 
-static void test_a_round_goes_on_where_the_one_before_ended(void) {
+FED_TEST(test_a_round_goes_on_where_the_one_before_ended) {
     world w;
     open_world(&w, without_memory, 70);
     size_t bytes = w.arch.layout.size * sizeof(float);
@@ -160,7 +160,7 @@ static float loss_of(world *w, size_t step) {
     return loss;
 }
 
-static void test_an_lstm_goes_on_from_window_to_window_and_forgets_when_they_wrap(void) {
+FED_TEST(test_an_lstm_goes_on_from_window_to_window_and_forgets_when_they_wrap) {
     world w;
     open_world(&w, with_memory, 21);
     w.job.optimizer = optimizer("sgd:lr=1e-22");
@@ -174,7 +174,7 @@ static void test_an_lstm_goes_on_from_window_to_window_and_forgets_when_they_wra
     close_world(&w);
 }
 
-static void test_a_run_that_begins_amid_the_text_reads_the_window_before(void) {
+FED_TEST(test_a_run_that_begins_amid_the_text_reads_the_window_before) {
     world w;
     open_world(&w, with_memory, 21);
     w.job.optimizer = optimizer("sgd:lr=1e-22");
@@ -190,7 +190,7 @@ static void test_a_run_that_begins_amid_the_text_reads_the_window_before(void) {
     close_world(&w);
 }
 
-static void test_the_same_job_gives_the_same_bits_whatever_the_net_did_before(void) {
+FED_TEST(test_the_same_job_gives_the_same_bits_whatever_the_net_did_before) {
     world w;
     open_world(&w, with_memory, 41);
     w.job.round = 1;
@@ -239,7 +239,7 @@ static void assert_step_is_the_sum_of_its_parts(const char *model, const char *s
     close_world(&w);
 }
 
-static void test_a_step_is_a_gradient_and_an_optimizer_step(void) {
+FED_TEST(test_a_step_is_a_gradient_and_an_optimizer_step) {
     static const char *const models[] = {
         "input tokens 4 of 50 | embedding 6 | dropout 0.5 | lstm 9 layers 2 | dense 50 each",
         "input tokens 4 of 50 | words: embedding 17 | lstm 17 | dense 50 each tied words",
@@ -254,7 +254,7 @@ static void test_a_step_is_a_gradient_and_an_optimizer_step(void) {
 }
 
 /* The text repeats itself, so each word tells the next one. */
-static void test_training_learns_what_comes_next(void) {
+FED_TEST(test_training_learns_what_comes_next) {
     world w;
     fed_error err = {0};
     fedtrain_score score;
@@ -272,7 +272,7 @@ static void test_training_learns_what_comes_next(void) {
 /* ---- Evaluation ---- */
 
 /* All weights 0: each word has the same probability, and the first one wins the tie. */
-static void test_evaluation_counts_each_target_once(void) {
+FED_TEST(test_evaluation_counts_each_target_once) {
     world w;
     fed_error err = {0};
     fedtrain_score score;
@@ -290,7 +290,7 @@ static void test_evaluation_counts_each_target_once(void) {
     close_world(&w);
 }
 
-static void test_evaluation_is_the_same_in_any_batch_where_nothing_is_remembered(void) {
+FED_TEST(test_evaluation_is_the_same_in_any_batch_where_nothing_is_remembered) {
     world w;
     fed_error err = {0};
     fedtrain_score one, other;
@@ -315,7 +315,7 @@ static void assert_refused(world *w, fed_status wanted, const char *words) {
     assert_memory_equal(w->params, w->first, w->arch.layout.size * sizeof *w->params);
 }
 
-static void test_texts_and_jobs_that_do_not_fit_are_refused(void) {
+FED_TEST(test_texts_and_jobs_that_do_not_fit_are_refused) {
     world w;
     open_world(&w, with_memory, MAX_TOKENS);
     w.job.client = 7;
@@ -335,7 +335,7 @@ static void test_texts_and_jobs_that_do_not_fit_are_refused(void) {
     close_world(&w);
 }
 
-static void test_models_of_something_else_are_refused(void) {
+FED_TEST(test_models_of_something_else_are_refused) {
     static const char *const models[] = {"input 4 | dense 50",
                                          "input tokens 4 of 50 | embedding 6 | dense 50"};
     static const char *const words[] = {"a text needs a model of tokens",
@@ -353,7 +353,7 @@ static void test_models_of_something_else_are_refused(void) {
     }
 }
 
-static void test_a_model_of_tokens_does_not_take_samples(void) {
+FED_TEST(test_a_model_of_tokens_does_not_take_samples) {
     world w;
     open_world(&w, with_memory, MAX_TOKENS);
     const uint8_t pixel[4] = {0}, label[1] = {0};
@@ -369,7 +369,7 @@ static void test_a_model_of_tokens_does_not_take_samples(void) {
     close_world(&w);
 }
 
-static void test_a_text_without_a_target_is_not_evaluated(void) {
+FED_TEST(test_a_text_without_a_target_is_not_evaluated) {
     world w;
     fed_error err = {0};
     fedtrain_score score;
@@ -378,25 +378,4 @@ static void test_a_text_without_a_target_is_not_evaluated(void) {
                       FED_EINVAL);
     assert_fed_says(err, "a text of 1 tokens");
     close_world(&w);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(test_each_sample_reads_a_stream_window_by_window),
-        fed_unit_test(test_streams_begin_anew_when_no_whole_window_is_left),
-        fed_unit_test(test_streams_overlap_where_the_text_is_short),
-        fed_unit_test(test_a_round_goes_on_where_the_one_before_ended),
-        fed_unit_test(test_an_lstm_goes_on_from_window_to_window_and_forgets_when_they_wrap),
-        fed_unit_test(test_a_run_that_begins_amid_the_text_reads_the_window_before),
-        fed_unit_test(test_the_same_job_gives_the_same_bits_whatever_the_net_did_before),
-        fed_unit_test(test_a_step_is_a_gradient_and_an_optimizer_step),
-        fed_unit_test(test_training_learns_what_comes_next),
-        fed_unit_test(test_evaluation_counts_each_target_once),
-        fed_unit_test(test_evaluation_is_the_same_in_any_batch_where_nothing_is_remembered),
-        fed_unit_test(test_texts_and_jobs_that_do_not_fit_are_refused),
-        fed_unit_test(test_models_of_something_else_are_refused),
-        fed_unit_test(test_a_model_of_tokens_does_not_take_samples),
-        fed_unit_test(test_a_text_without_a_target_is_not_evaluated),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

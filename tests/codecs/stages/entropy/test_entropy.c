@@ -1,6 +1,6 @@
 /* entropy: few bytes where bytes are not all alike, and never many more than there were. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <math.h>
 
@@ -58,7 +58,7 @@ static double entropy_bytes(size_t count) {
     return N * (-p * log2(p) - (1 - p) * log2(1 - p) + p) / 8;
 }
 
-static void values_at_random_take_their_entropy_and_a_little(void) {
+FED_TEST(values_at_random_take_their_entropy_and_a_little) {
     static float x[N];
     static const double sent[] = {0.0001, 0.002, 0.02, 0.1, 0.3};
     for (size_t k = 0; k < sizeof sent / sizeof sent[0]; k++) {
@@ -69,20 +69,20 @@ static void values_at_random_take_their_entropy_and_a_little(void) {
     }
 }
 
-static void equal_bytes_take_next_to_nothing(void) {
+FED_TEST(equal_bytes_take_next_to_nothing) {
     static uint8_t plain[CAP];
     assert_true(pack(plain, sizeof plain) < CAP / 300);
     memset(plain, 255, sizeof plain);
     assert_true(pack(plain, sizeof plain) < CAP / 300);
 }
 
-static void short_messages_take_few_bytes(void) {
+FED_TEST(short_messages_take_few_bytes) {
     static const uint8_t one[] = {121}, two[] = {0xff, 0xff};
     assert_int_equal(pack(one, sizeof one), 2);
     assert_int_equal(pack(two, sizeof two), 3);
 }
 
-static void bytes_at_random_grow_by_less_than_a_tenth(void) {
+FED_TEST(bytes_at_random_grow_by_less_than_a_tenth) {
     static uint8_t plain[CAP];
     fed_rng rng;
     fed_rng_init(&rng, 6, 0, 0);
@@ -93,7 +93,7 @@ static void bytes_at_random_grow_by_less_than_a_tenth(void) {
 }
 
 /* No nibble has a probability under 2^-12, so no byte takes more than three. */
-static void even_the_least_probable_bytes_take_three_at_most(void) {
+FED_TEST(even_the_least_probable_bytes_take_three_at_most) {
     static uint8_t plain[300];
     memset(plain, 0, sizeof plain);
     for (size_t i = 250; i < sizeof plain; i++) {
@@ -103,7 +103,7 @@ static void even_the_least_probable_bytes_take_three_at_most(void) {
 }
 
 /* No room at all, up to just too little: nothing is written past it (AddressSanitizer watches). */
-static void without_room_nothing_is_packed(void) {
+FED_TEST(without_room_nothing_is_packed) {
     static const uint8_t plain[] = "A sentence that takes more bytes than there is room for.";
     uint8_t dst[64];
     size_t made = entropy()->pack(plain, sizeof plain, dst, sizeof dst);
@@ -115,22 +115,9 @@ static void without_room_nothing_is_packed(void) {
     }
 }
 
-static void missing_and_no_bytes_are_refused(void) {
+FED_TEST(missing_and_no_bytes_are_refused) {
     uint8_t dst[1000];
     assert_fed_status(entropy()->unpack((const uint8_t *)"", 0, dst, 1), FED_EFORMAT);
     assert_fed_status(entropy()->unpack((const uint8_t *)"", 0, dst, sizeof dst), FED_EFORMAT);
     assert_fed_status(entropy()->unpack((const uint8_t *)"a", 1, dst, sizeof dst), FED_EFORMAT);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(values_at_random_take_their_entropy_and_a_little),
-        fed_unit_test(equal_bytes_take_next_to_nothing),
-        fed_unit_test(short_messages_take_few_bytes),
-        fed_unit_test(bytes_at_random_grow_by_less_than_a_tenth),
-        fed_unit_test(even_the_least_probable_bytes_take_three_at_most),
-        fed_unit_test(without_room_nothing_is_packed),
-        fed_unit_test(missing_and_no_bytes_are_refused),
-    };
-    return cmocka_run_group_tests_name("entropy", tests, NULL, NULL);
 }

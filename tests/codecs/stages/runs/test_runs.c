@@ -1,6 +1,6 @@
 /* runs: exact, in one form, and small where 3lc sits on its floor. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <math.h>
 
@@ -24,7 +24,7 @@ static void assert_packs(const void *plain, size_t len, const void *packed, size
     assert_memory_equal(back, plain, len);
 }
 
-static void runs_of_255_become_a_count(void) {
+FED_TEST(runs_of_255_become_a_count) {
     assert_packs("abc", 3, "abc", 3);
     assert_packs("\xff", 1, "\xff\x00", 2);
     assert_packs("a\xff\xff\xff\xff", 5, "a\xff\x03", 3);
@@ -34,7 +34,7 @@ static void runs_of_255_become_a_count(void) {
     assert_packs(many, sizeof many, "\xff\xab\x02", 3);
 }
 
-static void random_bytes_come_back(void) {
+FED_TEST(random_bytes_come_back) {
     fed_rng rng;
     fed_rng_init(&rng, 8, 0, 0);
     for (int round = 0; round < 5000; round++) {
@@ -63,13 +63,13 @@ static fed_status unpack(const void *packed, size_t len, size_t plain_len) {
     return status;
 }
 
-static void another_form_of_the_same_bytes_is_refused(void) {
+FED_TEST(another_form_of_the_same_bytes_is_refused) {
     assert_fed_ok(unpack("\xff\x01", 2, 2));
     assert_fed_status(unpack("\xff\x00\xff\x00", 4, 2), FED_EFORMAT); /* two runs side by side */
     assert_fed_status(unpack("\xff\x81\x00", 3, 2), FED_EFORMAT);     /* a longer varint */
 }
 
-static void a_wrong_length_is_refused(void) {
+FED_TEST(a_wrong_length_is_refused) {
     assert_fed_status(unpack("abc", 3, 2), FED_EFORMAT);
     assert_fed_status(unpack("abc", 3, 4), FED_EFORMAT);
     assert_fed_status(unpack("a\xff\x05", 3, 6), FED_EFORMAT);
@@ -79,7 +79,7 @@ static void a_wrong_length_is_refused(void) {
     assert_fed_status(unpack("\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 11, 100), FED_EFORMAT);
 }
 
-static void random_packed_bytes_are_refused_or_the_packed_form(void) {
+FED_TEST(random_packed_bytes_are_refused_or_the_packed_form) {
     fed_rng rng;
     fed_rng_init(&rng, 9, 0, 0);
     for (int round = 0; round < 20000; round++) {
@@ -98,7 +98,7 @@ static void random_packed_bytes_are_refused_or_the_packed_form(void) {
 }
 
 /* Laplace gradients through many rounds of error feedback, until the messages are at the floor. */
-static void at_3lcs_floor_a_quarter_of_the_bytes_is_plenty(void) {
+FED_TEST(at_3lcs_floor_a_quarter_of_the_bytes_is_plenty) {
     enum { N = 40000, ROUNDS = 60 };
     static float residual[N], x[N];
     static uint8_t message[N], packed[N];
@@ -121,16 +121,4 @@ static void at_3lcs_floor_a_quarter_of_the_bytes_is_plenty(void) {
     }
     assert_true(plain_bytes > 0); /* there were such rounds */
     assert_true(4 * packed_bytes <= plain_bytes);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(runs_of_255_become_a_count),
-        fed_unit_test(random_bytes_come_back),
-        fed_unit_test(another_form_of_the_same_bytes_is_refused),
-        fed_unit_test(a_wrong_length_is_refused),
-        fed_unit_test(random_packed_bytes_are_refused_or_the_packed_form),
-        fed_unit_test(at_3lcs_floor_a_quarter_of_the_bytes_is_plenty),
-    };
-    return cmocka_run_group_tests_name("runs", tests, NULL, NULL);
 }

@@ -3,7 +3,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "fed_test.h"
+#include "fed_cases.h"
 #include "fedclient/datacenter/control/channel.h"
 
 enum { MOST = 1000 };
@@ -86,7 +86,7 @@ static void say(feddc_channel *c, const char *text) {
     assert_fed_ok_err(feddc_channel_send(c, (const uint8_t *)text, strlen(text), &err));
 }
 
-static void records_pass_both_ways_in_order(void) {
+FED_TEST(records_pass_both_ways_in_order) {
     line l;
     uint8_t copy[4096];
     open_proven(&l);
@@ -102,7 +102,7 @@ static void records_pass_both_ways_in_order(void) {
     close_line(&l);
 }
 
-static void records_that_come_byte_by_byte_are_whole_at_the_end(void) {
+FED_TEST(records_that_come_byte_by_byte_are_whole_at_the_end) {
     line l;
     uint8_t copy[64];
     open_proven(&l);
@@ -116,7 +116,7 @@ static void records_that_come_byte_by_byte_are_whole_at_the_end(void) {
     close_line(&l);
 }
 
-static void the_detector_refuses_another_secret(void) {
+FED_TEST(the_detector_refuses_another_secret) {
     line l;
     uint8_t copy[4096];
     fed_error err = {0};
@@ -130,7 +130,7 @@ static void the_detector_refuses_another_secret(void) {
     close_line(&l);
 }
 
-static void a_member_refuses_a_detector_without_the_secret(void) {
+FED_TEST(a_member_refuses_a_detector_without_the_secret) {
     line l;
     uint8_t copy[4096];
     fed_error err = {0};
@@ -146,7 +146,7 @@ static void a_member_refuses_a_detector_without_the_secret(void) {
     close_line(&l);
 }
 
-static void who_greets_otherwise_is_no_detector(void) {
+FED_TEST(who_greets_otherwise_is_no_detector) {
     line l;
     fed_error err = {0};
     open_line(&l, right);
@@ -157,7 +157,7 @@ static void who_greets_otherwise_is_no_detector(void) {
     close_line(&l);
 }
 
-static void each_changed_bit_is_noticed(void) {
+FED_TEST(each_changed_bit_is_noticed) {
     for (size_t bit = 0; bit < 8 * (4 + 5 + FEDDC_MAC); bit++) {
         line l;
         uint8_t record[4 + 5 + FEDDC_MAC];
@@ -176,7 +176,7 @@ static void each_changed_bit_is_noticed(void) {
     }
 }
 
-static void a_repeated_record_is_refused(void) {
+FED_TEST(a_repeated_record_is_refused) {
     line l;
     uint8_t copy[4096];
     open_proven(&l);
@@ -188,7 +188,7 @@ static void a_repeated_record_is_refused(void) {
     close_line(&l);
 }
 
-static void a_record_sent_back_is_refused(void) {
+FED_TEST(a_record_sent_back_is_refused) {
     line l;
     uint8_t copy[4096];
     open_proven(&l);
@@ -198,7 +198,7 @@ static void a_record_sent_back_is_refused(void) {
     close_line(&l);
 }
 
-static void a_record_that_is_too_long_is_refused_at_its_head(void) {
+FED_TEST(a_record_that_is_too_long_is_refused_at_its_head) {
     line l;
     open_proven(&l);
     static const uint8_t head[4] = {0xff, 0xff, 0xff, 0x7f};
@@ -207,7 +207,7 @@ static void a_record_that_is_too_long_is_refused_at_its_head(void) {
     close_line(&l);
 }
 
-static void a_flood_before_the_proof_is_not_kept(void) {
+FED_TEST(a_flood_before_the_proof_is_not_kept) {
     line l;
     uint8_t flood[64 * 1024] = {0};
     fed_error err = {0};
@@ -218,7 +218,7 @@ static void a_flood_before_the_proof_is_not_kept(void) {
     close_line(&l);
 }
 
-static void a_peer_that_does_not_read_is_given_up(void) {
+FED_TEST(a_peer_that_does_not_read_is_given_up) {
     line l;
     fed_error err = {0};
     static uint8_t block[MOST];
@@ -232,7 +232,7 @@ static void a_peer_that_does_not_read_is_given_up(void) {
     close_line(&l);
 }
 
-static void both_sides_mask_alike_and_other_sessions_do_not(void) {
+FED_TEST(both_sides_mask_alike_and_other_sessions_do_not) {
     line l, other;
     uint8_t masked[FEDDC_SECRET], plain[FEDDC_SECRET], next[FEDDC_SECRET];
     open_proven(&l);
@@ -247,22 +247,4 @@ static void both_sides_mask_alike_and_other_sessions_do_not(void) {
     assert_memory_not_equal(plain, right, sizeof plain);
     close_line(&l);
     close_line(&other);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(records_pass_both_ways_in_order),
-        fed_unit_test(records_that_come_byte_by_byte_are_whole_at_the_end),
-        fed_unit_test(the_detector_refuses_another_secret),
-        fed_unit_test(a_member_refuses_a_detector_without_the_secret),
-        fed_unit_test(who_greets_otherwise_is_no_detector),
-        fed_unit_test(each_changed_bit_is_noticed),
-        fed_unit_test(a_repeated_record_is_refused),
-        fed_unit_test(a_record_sent_back_is_refused),
-        fed_unit_test(a_record_that_is_too_long_is_refused_at_its_head),
-        fed_unit_test(a_flood_before_the_proof_is_not_kept),
-        fed_unit_test(a_peer_that_does_not_read_is_given_up),
-        fed_unit_test(both_sides_mask_alike_and_other_sessions_do_not),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,7 +11,7 @@
 
 #include "fed/clock.h"
 #include "fed/rng.h"
-#include "fed_test.h"
+#include "fed_cases.h"
 #include "group_case.h"
 
 enum { WORKERS = 4, PATIENCE_S = 60 };
@@ -22,7 +22,7 @@ static uint32_t runs(uint32_t usual) {
     return wanted != NULL ? (uint32_t)strtoul(wanted, NULL, 10) : usual;
 }
 
-static void nothing_wrong_gives_no_verdict(void) {
+FED_TEST(nothing_wrong_gives_no_verdict) {
     group_case g = {0};
     group_case_start(&g, WORKERS, 2);
     feddc_detector_look look;
@@ -49,7 +49,7 @@ static void assert_survivors(const group_case *g, uint32_t victim) {
     }
 }
 
-static void one_is_killed_and_the_others_go_on(void) {
+FED_TEST(one_is_killed_and_the_others_go_on) {
     fed_rng rng;
     fed_rng_init(&rng, 1203, 0, 0);
     int64_t longest = 0, back = 0;
@@ -83,7 +83,7 @@ static void one_is_killed_and_the_others_go_on(void) {
                   (long long)longest, (long long)back, count);
 }
 
-static void one_is_stopped_and_learns_when_it_wakes(void) {
+FED_TEST(one_is_stopped_and_learns_when_it_wakes) {
     fed_rng rng;
     fed_rng_init(&rng, 7, 0, 0);
     int64_t longest = 0;
@@ -115,7 +115,7 @@ static void one_is_stopped_and_learns_when_it_wakes(void) {
     print_message("stopped: named in %lld ms, the longest of %u\n", (long long)longest, count);
 }
 
-static void too_few_left_end_with_the_verdict(void) {
+FED_TEST(too_few_left_end_with_the_verdict) {
     group_case g = {0};
     group_case_start(&g, 3, 3);
     assert_int_equal(kill(g.pid[1], SIGKILL), 0);
@@ -133,7 +133,7 @@ static void too_few_left_end_with_the_verdict(void) {
     assert_int_equal(g.code[2], WORKER_GROUP_OVER);
 }
 
-static void one_after_the_other_may_die(void) {
+FED_TEST(one_after_the_other_may_die) {
     group_case g = {0};
     group_case_start(&g, WORKERS, 1);
     for (uint32_t victim = 0; victim + 1 < WORKERS; victim++) {
@@ -153,7 +153,7 @@ static void one_after_the_other_may_die(void) {
     assert_int_equal(g.code[3], WORKER_GROUP_FINISHED);
 }
 
-static void one_with_other_parameters_is_left_out(void) {
+FED_TEST(one_with_other_parameters_is_left_out) {
     group_case g = {0};
     group_case_start(&g, WORKERS, 2);
     atomic_store(&g.board->odd, 2);
@@ -167,7 +167,7 @@ static void one_with_other_parameters_is_left_out(void) {
     assert_int_equal(g.code[2], WORKER_GROUP_LEFT_OUT);
 }
 
-static void one_gives_up_with_a_reason(void) {
+FED_TEST(one_gives_up_with_a_reason) {
     group_case g = {0};
     group_case_start(&g, WORKERS, 2);
     atomic_store(&g.board->give_up, 1);
@@ -181,7 +181,7 @@ static void one_gives_up_with_a_reason(void) {
     assert_survivors(&g, 1);
 }
 
-static void one_with_heartbeats_that_does_nothing_is_stuck(void) {
+FED_TEST(one_with_heartbeats_that_does_nothing_is_stuck) {
     group_case g = {0};
     group_case_start(&g, WORKERS, 2);
     atomic_store(&g.board->stuck, 3);
@@ -198,7 +198,7 @@ static void one_with_heartbeats_that_does_nothing_is_stuck(void) {
     assert_int_equal(g.code[3], WORKER_GROUP_LEFT_OUT);
 }
 
-static void the_launcher_can_end_it(void) {
+FED_TEST(the_launcher_can_end_it) {
     group_case g = {0};
     group_case_start(&g, 2, 1);
     feddc_detector_end(g.detector, "the operator said so");
@@ -208,7 +208,7 @@ static void the_launcher_can_end_it(void) {
     assert_int_equal(g.code[1], WORKER_GROUP_OVER);
 }
 
-static void a_detector_that_goes_ends_its_members(void) {
+FED_TEST(a_detector_that_goes_ends_its_members) {
     group_case g = {0};
     group_case_start(&g, 2, 1);
     feddc_detector_close(g.detector); /* as its process would end */
@@ -247,7 +247,7 @@ static size_t read_to_the_end(int fd) {
 }
 
 /* There is room for more, so nobody else sends it away. */
-static void one_stranger_that_proves_nothing_is_sent_away(void) {
+FED_TEST(one_stranger_that_proves_nothing_is_sent_away) {
     fed_error err = {0};
     uint8_t secret[FEDDC_SECRET] = {1};
     feddc_detector_options options = {.address = "127.0.0.1:0", .secret = secret, .size = 2};
@@ -266,7 +266,7 @@ static void one_stranger_that_proves_nothing_is_sent_away(void) {
     feddc_detector_close(detector);
 }
 
-static void strangers_learn_and_change_nothing(void) {
+FED_TEST(strangers_learn_and_change_nothing) {
     enum { CALLERS = 60 };
     group_case g = {0};
     group_case_start(&g, WORKERS, 2);
@@ -292,7 +292,7 @@ static void strangers_learn_and_change_nothing(void) {
     assert_survivors(&g, UINT32_MAX);
 }
 
-static void another_secret_is_refused(void) {
+FED_TEST(another_secret_is_refused) {
     fed_error err = {0};
     uint8_t right[FEDDC_SECRET] = {1}, wrong[FEDDC_SECRET] = {2};
     feddc_detector_options options = {.address = "127.0.0.1:0", .secret = right, .size = 2};
@@ -309,7 +309,7 @@ static void another_secret_is_refused(void) {
     feddc_detector_close(detector);
 }
 
-static void a_late_one_is_told_that_the_worker_group_has_begun(void) {
+FED_TEST(a_late_one_is_told_that_the_worker_group_has_begun) {
     fed_error err = {0};
     uint8_t secret[FEDDC_SECRET] = {1};
     feddc_detector_options options = {.address = "127.0.0.1:0", .secret = secret, .size = 1};
@@ -340,7 +340,7 @@ static void a_late_one_is_told_that_the_worker_group_has_begun(void) {
     feddc_detector_close(detector);
 }
 
-static void an_address_that_is_none_is_refused(void) {
+FED_TEST(an_address_that_is_none_is_refused) {
     fed_error err = {0};
     uint8_t secret[FEDDC_SECRET] = {1};
     feddc_detector *detector = NULL;
@@ -350,25 +350,4 @@ static void an_address_that_is_none_is_refused(void) {
     options.address = "127.0.0.1:0";
     options.size = 0;
     assert_fed_status(feddc_detector_open(&options, &detector, &err), FED_EINVAL);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(nothing_wrong_gives_no_verdict),
-        fed_unit_test(one_is_killed_and_the_others_go_on),
-        fed_unit_test(one_is_stopped_and_learns_when_it_wakes),
-        fed_unit_test(too_few_left_end_with_the_verdict),
-        fed_unit_test(one_after_the_other_may_die),
-        fed_unit_test(one_with_other_parameters_is_left_out),
-        fed_unit_test(one_gives_up_with_a_reason),
-        fed_unit_test(one_with_heartbeats_that_does_nothing_is_stuck),
-        fed_unit_test(the_launcher_can_end_it),
-        fed_unit_test(a_detector_that_goes_ends_its_members),
-        fed_unit_test(one_stranger_that_proves_nothing_is_sent_away),
-        fed_unit_test(strangers_learn_and_change_nothing),
-        fed_unit_test(another_secret_is_refused),
-        fed_unit_test(a_late_one_is_told_that_the_worker_group_has_begun),
-        fed_unit_test(an_address_that_is_none_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

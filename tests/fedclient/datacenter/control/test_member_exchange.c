@@ -4,7 +4,7 @@
 #include <pthread.h>
 
 #include "fed/clock.h"
-#include "fed_test.h"
+#include "fed_cases.h"
 #include "feddc/control.h"
 
 enum { VALUES = 1000 };
@@ -51,7 +51,7 @@ static void await_waiting(feddc_detector *detector) {
     assert_int_equal(look.bucket, 0);
 }
 
-static void a_take_that_waits_returns_with_the_detectors_sentence(void) {
+FED_TEST(a_take_that_waits_returns_with_the_detectors_sentence) {
     fed_error err = {0};
     feddc_detector *detector = NULL;
     feddc_watch *watch = NULL;
@@ -84,11 +84,4 @@ static void a_take_that_waits_returns_with_the_detectors_sentence(void) {
     feddc_hub_free(second.hub);
     feddc_watch_close(watch, NULL);
     feddc_detector_close(detector);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(a_take_that_waits_returns_with_the_detectors_sentence),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,10 @@
 /* Reports of a worker's main thread: what of a step is compute time, and what is wait. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include "fedclient/datacenter/control/member_report.h"
 
-static void wait_is_part_of_the_step_but_no_compute_time(void) {
+FED_TEST(wait_is_part_of_the_step_but_no_compute_time) {
     feddc_report report = {0};
     feddc_heartbeat heartbeat = {0};
     int64_t now = 1000;
@@ -28,7 +28,7 @@ static void wait_is_part_of_the_step_but_no_compute_time(void) {
     assert_true(heartbeat.step_s > 0.00999F && heartbeat.step_s < 0.01001F);
 }
 
-static void nothing_is_known_before_a_step_is_over(void) {
+FED_TEST(nothing_is_known_before_a_step_is_over) {
     feddc_report report = {0};
     feddc_heartbeat heartbeat = {0};
     feddc_report_at(&report, FEDDC_STARTING, 0, 10);
@@ -42,7 +42,7 @@ static void nothing_is_known_before_a_step_is_over(void) {
     assert_true(heartbeat.step_s > 0.0001F && heartbeat.step_s < 0.0003F); /* without the start */
 }
 
-static void the_mean_follows_a_change(void) {
+FED_TEST(the_mean_follows_a_change) {
     feddc_report report = {0};
     feddc_heartbeat heartbeat = {0};
     int64_t now = 1;
@@ -52,13 +52,4 @@ static void the_mean_follows_a_change(void) {
     }
     feddc_report_read(&report, &heartbeat);
     assert_true(heartbeat.compute_s > 0.0085F && heartbeat.compute_s <= 0.009F);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(wait_is_part_of_the_step_but_no_compute_time),
-        fed_unit_test(nothing_is_known_before_a_step_is_over),
-        fed_unit_test(the_mean_follows_a_change),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

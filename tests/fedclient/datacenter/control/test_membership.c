@@ -1,11 +1,11 @@
 /* The membership of a worker group: who joins, meets and leaves, and which generations follow. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include "fedclient/datacenter/control/membership.h"
 #include "membership_case.h"
 
-static void wishes_come_first_then_arrival(void) {
+FED_TEST(wishes_come_first_then_arrival) {
     static const uint32_t requested[] = {FEDDC_NOBODY, 2, FEDDC_NOBODY, 0};
     static const uint32_t rank[] = {2, 1, 3, 0}; /* of the slots */
     feddc_membership membership;
@@ -29,7 +29,7 @@ static void wishes_come_first_then_arrival(void) {
     feddc_membership_free(&membership);
 }
 
-static void who_cannot_join_is_told_why(void) {
+FED_TEST(who_cannot_join_is_told_why) {
     feddc_membership membership;
     fed_error err = {0};
     uint32_t slot = 77;
@@ -58,7 +58,7 @@ static void who_cannot_join_is_told_why(void) {
     feddc_membership_free(&membership);
 }
 
-static void a_size_that_no_worker_group_has_is_refused(void) {
+FED_TEST(a_size_that_no_worker_group_has_is_refused) {
     feddc_membership membership;
     fed_error err = {0};
     assert_fed_status(feddc_membership_init(&membership, 0, 0, 0, 0, &err), FED_EINVAL);
@@ -67,7 +67,7 @@ static void a_size_that_no_worker_group_has_is_refused(void) {
                       FED_EINVAL);
 }
 
-static void enough_begin_when_the_time_to_join_is_over(void) {
+FED_TEST(enough_begin_when_the_time_to_join_is_over) {
     feddc_membership membership;
     membership_case_join(&membership, 3, 2, 0);
     feddc_membership_meet(&membership, 2, 0, "", "", 0);
@@ -82,7 +82,7 @@ static void enough_begin_when_the_time_to_join_is_over(void) {
     feddc_membership_free(&membership);
 }
 
-static void too_few_do_not_begin(void) {
+FED_TEST(too_few_do_not_begin) {
     feddc_membership membership;
     membership_case_join(&membership, 3, 3, 0);
     feddc_membership_meet(&membership, 0, 0, "", "", 0);
@@ -95,7 +95,7 @@ static void too_few_do_not_begin(void) {
     feddc_membership_free(&membership);
 }
 
-static void those_left_go_on_with_dense_ranks_and_old_numbers(void) {
+FED_TEST(those_left_go_on_with_dense_ranks_and_old_numbers) {
     feddc_membership membership;
     membership_case_begin(&membership, 4, 2, 0);
     feddc_membership_gone(&membership, 1, 10);
@@ -130,7 +130,7 @@ static void those_left_go_on_with_dense_ranks_and_old_numbers(void) {
     feddc_membership_free(&membership);
 }
 
-static void a_broken_exchange_without_a_death_brings_all_together_again(void) {
+FED_TEST(a_broken_exchange_without_a_death_brings_all_together_again) {
     feddc_membership membership;
     membership_case_begin(&membership, 3, 3, 0);
     feddc_membership_meet(&membership, 1, 5, "", "connection reset", 10);
@@ -147,7 +147,7 @@ static void a_broken_exchange_without_a_death_brings_all_together_again(void) {
     feddc_membership_free(&membership);
 }
 
-static void meetings_without_a_step_do_not_go_on_for_ever(void) {
+FED_TEST(meetings_without_a_step_do_not_go_on_for_ever) {
     feddc_membership membership;
     membership_case_begin(&membership, 2, 1, 0);
     int k = 0;
@@ -163,7 +163,7 @@ static void meetings_without_a_step_do_not_go_on_for_ever(void) {
     feddc_membership_free(&membership);
 }
 
-static void a_death_while_they_meet_is_told_with_the_first(void) {
+FED_TEST(a_death_while_they_meet_is_told_with_the_first) {
     feddc_membership membership;
     membership_case_begin(&membership, 4, 2, 0);
     feddc_membership_gone(&membership, 0, 10);
@@ -182,7 +182,7 @@ static void a_death_while_they_meet_is_told_with_the_first(void) {
     feddc_membership_free(&membership);
 }
 
-static void who_does_not_come_to_the_meeting_is_stuck(void) {
+FED_TEST(who_does_not_come_to_the_meeting_is_stuck) {
     feddc_membership membership;
     membership_case_begin(&membership, 3, 1, 0);
     for (uint32_t i = 0; i < 3; i++) {
@@ -202,7 +202,7 @@ static void who_does_not_come_to_the_meeting_is_stuck(void) {
     feddc_membership_free(&membership);
 }
 
-static void too_few_left_end_with_the_verdict(void) {
+FED_TEST(too_few_left_end_with_the_verdict) {
     feddc_membership membership;
     membership_case_begin(&membership, 3, 2, 0);
     feddc_membership_gone(&membership, 0, 10);
@@ -215,7 +215,7 @@ static void too_few_left_end_with_the_verdict(void) {
     feddc_membership_free(&membership);
 }
 
-static void it_is_done_when_all_who_are_left_have_finished(void) {
+FED_TEST(it_is_done_when_all_who_are_left_have_finished) {
     feddc_membership membership;
     membership_case_begin(&membership, 3, 2, 0);
     feddc_membership_bye(&membership, 1, "", 10);
@@ -231,7 +231,7 @@ static void it_is_done_when_all_who_are_left_have_finished(void) {
     feddc_membership_free(&membership);
 }
 
-static void a_look_shows_members_by_their_numbers(void) {
+FED_TEST(a_look_shows_members_by_their_numbers) {
     feddc_membership membership;
     feddc_detector_look look;
     feddc_member_look member;
@@ -257,23 +257,4 @@ static void a_look_shows_members_by_their_numbers(void) {
     assert_int_equal(member.waits_for, FEDDC_NOBODY);
     assert_false(feddc_membership_member_look(&membership, 3, 150, &member));
     feddc_membership_free(&membership);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(wishes_come_first_then_arrival),
-        fed_unit_test(who_cannot_join_is_told_why),
-        fed_unit_test(a_size_that_no_worker_group_has_is_refused),
-        fed_unit_test(enough_begin_when_the_time_to_join_is_over),
-        fed_unit_test(too_few_do_not_begin),
-        fed_unit_test(those_left_go_on_with_dense_ranks_and_old_numbers),
-        fed_unit_test(a_broken_exchange_without_a_death_brings_all_together_again),
-        fed_unit_test(meetings_without_a_step_do_not_go_on_for_ever),
-        fed_unit_test(a_death_while_they_meet_is_told_with_the_first),
-        fed_unit_test(who_does_not_come_to_the_meeting_is_stuck),
-        fed_unit_test(too_few_left_end_with_the_verdict),
-        fed_unit_test(it_is_done_when_all_who_are_left_have_finished),
-        fed_unit_test(a_look_shows_members_by_their_numbers),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

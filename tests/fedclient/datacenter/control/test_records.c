@@ -1,6 +1,6 @@
 /* The records between failure detector and member: what is written is read, and nothing else is. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include "fedclient/datacenter/control/records.h"
 
@@ -38,7 +38,7 @@ static fed_status read_bytes(const uint8_t *bytes, size_t len, feddc_record *rec
     return feddc_record_read(&r, record);
 }
 
-static void what_is_written_is_read(void) {
+FED_TEST(what_is_written_is_read) {
     for (size_t k = 0; k < KINDS; k++) {
         uint8_t bytes[FEDDC_RECORD_UP], again[FEDDC_RECORD_UP];
         feddc_record back;
@@ -56,7 +56,7 @@ static void what_is_written_is_read(void) {
 }
 
 /* A member that computes on its processor says nothing: so do those of an earlier build. */
-static void what_a_member_computes_on_may_be_missing(void) {
+FED_TEST(what_a_member_computes_on_may_be_missing) {
     static const feddc_record named = {.kind = FEDDC_RECORD_JOIN,
                                        .join = {.host = "b", .computes_on = "cuda:0 H100"}};
     uint8_t bytes[FEDDC_RECORD_UP];
@@ -70,7 +70,7 @@ static void what_a_member_computes_on_may_be_missing(void) {
     assert_string_equal(back.join.computes_on, "");
 }
 
-static void what_is_cut_or_longer_is_refused(void) {
+FED_TEST(what_is_cut_or_longer_is_refused) {
     for (size_t k = 0; k < KINDS; k++) {
         uint8_t bytes[FEDDC_RECORD_UP + 1] = {0};
         feddc_record back;
@@ -84,7 +84,7 @@ static void what_is_cut_or_longer_is_refused(void) {
     }
 }
 
-static void impossible_values_are_refused(void) {
+FED_TEST(impossible_values_are_refused) {
     feddc_record record = each[1], back;
     uint8_t bytes[FEDDC_RECORD_UP];
     record.heartbeat.phase = FEDDC_PHASES;
@@ -107,7 +107,7 @@ static void impossible_values_are_refused(void) {
     }
 }
 
-static void the_longest_roster_fits_in_a_record(void) {
+FED_TEST(the_longest_roster_fits_in_a_record) {
     feddc_rank_row row = {.worker = 1, .completed = 2}, back;
     memset(row.address, 'x', sizeof row.address - 1);
     fed_writer w;
@@ -120,15 +120,4 @@ static void the_longest_roster_fits_in_a_record(void) {
     assert_fed_ok(feddc_rank_row_read(&r, &back));
     assert_string_equal(back.address, row.address);
     fed_writer_free(&w);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(what_is_written_is_read),
-        fed_unit_test(what_a_member_computes_on_may_be_missing),
-        fed_unit_test(what_is_cut_or_longer_is_refused),
-        fed_unit_test(impossible_values_are_refused),
-        fed_unit_test(the_longest_roster_fits_in_a_record),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

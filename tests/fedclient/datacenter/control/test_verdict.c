@@ -1,7 +1,7 @@
 /* Verdicts: from what a failure detector has heard, and when, to who failed and the sentence that
  * says so. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include "fedclient/datacenter/control/verdict.h"
 #include "membership_case.h"
@@ -29,7 +29,7 @@ static void assert_verdict(const feddc_membership *membership, uint32_t worker, 
     assert_int_equal(membership->member[worker].fate, fate);
 }
 
-static void a_connection_that_ends_is_a_death(void) {
+FED_TEST(a_connection_that_ends_is_a_death) {
     feddc_membership membership;
     membership_case_begin(&membership, 4, 2, 0);
     all_wait_for(&membership, 2, FEDDC_BACKWARD, 100);
@@ -50,7 +50,7 @@ static void a_connection_that_ends_is_a_death(void) {
     feddc_membership_free(&membership);
 }
 
-static void the_step_of_a_death_is_the_one_that_the_others_wait_in(void) {
+FED_TEST(the_step_of_a_death_is_the_one_that_the_others_wait_in) {
     feddc_membership membership;
     membership_case_begin(&membership, 3, 2, 0);
     membership_case_heartbeat(&membership, 1, 70, FEDDC_FORWARD, UINT32_MAX, 0, 100);
@@ -65,7 +65,7 @@ static void the_step_of_a_death_is_the_one_that_the_others_wait_in(void) {
     feddc_membership_free(&membership);
 }
 
-static void who_was_gone_first_is_named_first(void) {
+FED_TEST(who_was_gone_first_is_named_first) {
     feddc_membership membership;
     membership_case_begin(&membership, 4, 4, 0); /* as with MPI, where the death of one ends all */
     all_wait_for(&membership, 3, FEDDC_FORWARD, 100);
@@ -81,7 +81,7 @@ static void who_was_gone_first_is_named_first(void) {
     feddc_membership_free(&membership);
 }
 
-static void silence_of_a_host_that_answers_is_a_stop(void) {
+FED_TEST(silence_of_a_host_that_answers_is_a_stop) {
     feddc_membership membership;
     membership_case_begin(&membership, 4, 2, 0);
     all_wait_for(&membership, 1, FEDDC_FORWARD, 0);
@@ -96,7 +96,7 @@ static void silence_of_a_host_that_answers_is_a_stop(void) {
     feddc_membership_free(&membership);
 }
 
-static void silence_of_a_silent_host_is_a_cut(void) {
+FED_TEST(silence_of_a_silent_host_is_a_cut) {
     feddc_membership membership;
     membership_case_begin(&membership, 4, 2, 0);
     all_wait_for(&membership, 0, FEDDC_UPDATING, 0);
@@ -110,7 +110,7 @@ static void silence_of_a_silent_host_is_a_cut(void) {
     feddc_membership_free(&membership);
 }
 
-static void a_detector_that_was_away_condemns_nobody(void) {
+FED_TEST(a_detector_that_was_away_condemns_nobody) {
     feddc_membership membership;
     membership_case_begin(&membership, 3, 1, 0);
     all_wait_for(&membership, 1, FEDDC_FORWARD, 0);
@@ -126,7 +126,7 @@ static void a_detector_that_was_away_condemns_nobody(void) {
     feddc_membership_free(&membership);
 }
 
-static void who_stands_while_all_wait_is_stuck(void) {
+FED_TEST(who_stands_while_all_wait_is_stuck) {
     feddc_membership membership;
     membership_case_begin(&membership, 4, 2, 0);
     all_wait_for(&membership, 2, FEDDC_BACKWARD, 0);
@@ -141,7 +141,7 @@ static void who_stands_while_all_wait_is_stuck(void) {
     feddc_membership_free(&membership);
 }
 
-static void long_steps_have_long_limits(void) {
+FED_TEST(long_steps_have_long_limits) {
     feddc_membership membership;
     membership_case_begin(&membership, 3, 2, 0);
     all_wait_for(&membership, 2, FEDDC_BACKWARD, 0);
@@ -156,7 +156,7 @@ static void long_steps_have_long_limits(void) {
     feddc_membership_free(&membership);
 }
 
-static void who_reports_is_not_stuck(void) {
+FED_TEST(who_reports_is_not_stuck) {
     feddc_membership membership;
     membership_case_begin(&membership, 3, 2, 0);
     int64_t now = 0;
@@ -168,7 +168,7 @@ static void who_reports_is_not_stuck(void) {
     feddc_membership_free(&membership);
 }
 
-static void who_starts_is_not_stuck(void) {
+FED_TEST(who_starts_is_not_stuck) {
     feddc_membership membership;
     membership_case_begin(&membership, 3, 2, 0);
     all_wait_for(&membership, 0, FEDDC_STARTING, 0);
@@ -178,7 +178,7 @@ static void who_starts_is_not_stuck(void) {
     feddc_membership_free(&membership);
 }
 
-static void who_waits_itself_but_is_awaited_by_all_is_cut_off(void) {
+FED_TEST(who_waits_itself_but_is_awaited_by_all_is_cut_off) {
     feddc_membership membership;
     membership_case_begin(&membership, 4, 2, 0);
     all_wait_for(&membership, 3, FEDDC_WAITING, 0);
@@ -191,7 +191,7 @@ static void who_waits_itself_but_is_awaited_by_all_is_cut_off(void) {
     feddc_membership_free(&membership);
 }
 
-static void two_that_wait_for_each_other_meet_again_without_a_verdict(void) {
+FED_TEST(two_that_wait_for_each_other_meet_again_without_a_verdict) {
     feddc_membership membership;
     membership_case_begin(&membership, 2, 1, 0);
     membership_case_heartbeat(&membership, 0, 9, FEDDC_WAITING, 1, 1, 0);
@@ -205,7 +205,7 @@ static void two_that_wait_for_each_other_meet_again_without_a_verdict(void) {
     feddc_membership_free(&membership);
 }
 
-static void the_odd_digest_is_named(void) {
+FED_TEST(the_odd_digest_is_named) {
     feddc_membership membership;
     membership_case_begin(&membership, 3, 2, 0);
     for (uint32_t completed = 10; completed < 200; completed += 10) {
@@ -228,7 +228,7 @@ static void the_odd_digest_is_named(void) {
     feddc_membership_free(&membership);
 }
 
-static void digests_without_a_majority_end_the_worker_group(void) {
+FED_TEST(digests_without_a_majority_end_the_worker_group) {
     feddc_membership membership;
     membership_case_begin(&membership, 2, 1, 0);
     feddc_membership_digest_is(&membership, 0, 10, 1, 0);
@@ -239,7 +239,7 @@ static void digests_without_a_majority_end_the_worker_group(void) {
     feddc_membership_free(&membership);
 }
 
-static void a_goodbye_with_a_reason_is_a_verdict(void) {
+FED_TEST(a_goodbye_with_a_reason_is_a_verdict) {
     feddc_membership membership;
     membership_case_begin(&membership, 3, 2, 0);
     membership_case_heartbeat(&membership, 1, 4, FEDDC_SAVING, UINT32_MAX, 0, 10);
@@ -253,7 +253,7 @@ static float compute_of(const feddc_heartbeat *heartbeat) {
     return heartbeat->compute_s;
 }
 
-static void the_slowest_is_named_by_compute_time(void) {
+FED_TEST(the_slowest_is_named_by_compute_time) {
     static const float compute[] = {0.25F, 1, 0.5F, 0.25F};
     feddc_membership membership;
     feddc_detector_look look;
@@ -272,32 +272,9 @@ static void the_slowest_is_named_by_compute_time(void) {
     feddc_membership_free(&membership);
 }
 
-static void every_phase_has_a_name(void) {
+FED_TEST(every_phase_has_a_name) {
     for (int p = 0; p < FEDDC_PHASES; p++) {
         assert_string_not_equal(feddc_phase_name((feddc_phase)p), "?");
     }
     assert_string_equal(feddc_phase_name(FEDDC_PHASES), "?");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(a_connection_that_ends_is_a_death),
-        fed_unit_test(the_step_of_a_death_is_the_one_that_the_others_wait_in),
-        fed_unit_test(who_was_gone_first_is_named_first),
-        fed_unit_test(silence_of_a_host_that_answers_is_a_stop),
-        fed_unit_test(silence_of_a_silent_host_is_a_cut),
-        fed_unit_test(a_detector_that_was_away_condemns_nobody),
-        fed_unit_test(who_stands_while_all_wait_is_stuck),
-        fed_unit_test(long_steps_have_long_limits),
-        fed_unit_test(who_reports_is_not_stuck),
-        fed_unit_test(who_starts_is_not_stuck),
-        fed_unit_test(who_waits_itself_but_is_awaited_by_all_is_cut_off),
-        fed_unit_test(two_that_wait_for_each_other_meet_again_without_a_verdict),
-        fed_unit_test(the_odd_digest_is_named),
-        fed_unit_test(digests_without_a_majority_end_the_worker_group),
-        fed_unit_test(a_goodbye_with_a_reason_is_a_verdict),
-        fed_unit_test(the_slowest_is_named_by_compute_time),
-        fed_unit_test(every_phase_has_a_name),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/datacenter/nic/nic.h"
 
-#include "fed_test.h"
+#include "fed_cases.h"
 
 static void assert_nic(const char *spec, feddc_nic_kind kind, int e) {
     feddc_nic nic = {.e = -1};
@@ -12,7 +12,7 @@ static void assert_nic(const char *spec, feddc_nic_kind kind, int e) {
     assert_int_equal(nic.e, e);
 }
 
-static void a_spec_names_the_nic_and_its_bound(void) {
+FED_TEST(a_spec_names_the_nic_and_its_bound) {
     assert_nic(NULL, FEDDC_NIC_NONE, 0);
     assert_nic("inline", FEDDC_NIC_INLINE, 10);
     assert_nic("inline:e=1", FEDDC_NIC_INLINE, 1);
@@ -20,7 +20,7 @@ static void a_spec_names_the_nic_and_its_bound(void) {
     assert_nic("packet:e=15", FEDDC_NIC_PACKET, 15);
 }
 
-static void what_is_no_nic_is_refused_by_its_name(void) {
+FED_TEST(what_is_no_nic_is_refused_by_its_name) {
     static const char *const wrong[][2] = {
         {"card", "no nic \"card\""},       {"", "no nic"},
         {"inlined", "no nic \"inlined\""}, {"inline:e=0", "nic inline"},
@@ -32,12 +32,4 @@ static void what_is_no_nic_is_refused_by_its_name(void) {
         assert_fed_status(feddc_nic_parse(wrong[k][0], &nic, &err), FED_EINVAL);
         assert_fed_says(err, wrong[k][1]);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(a_spec_names_the_nic_and_its_bound),
-        fed_unit_test(what_is_no_nic_is_refused_by_its_name),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/datacenter/nic/nic.h"
 
-#include "fed_test.h"
+#include "fed_cases.h"
 #include "fedcodec/bursts.h"
 
 enum { E = 10, SENDS = 8, VALUES = 37 };
@@ -108,7 +108,7 @@ static void fill(float x[VALUES]) {
     }
 }
 
-static void floats_leave_as_a_rounded_copy(void) {
+FED_TEST(floats_leave_as_a_rounded_copy) {
     float x[VALUES], before[VALUES], wanted[VALUES];
     nic c = open_nic();
     fill(x);
@@ -127,7 +127,7 @@ static void floats_leave_as_a_rounded_copy(void) {
     assert_true(inner.closed && inner.orderly);
 }
 
-static void everything_else_leaves_as_it_is(void) {
+FED_TEST(everything_else_leaves_as_it_is) {
     float x[VALUES];
     nic c = open_nic();
     fill(x);
@@ -149,7 +149,7 @@ static void everything_else_leaves_as_it_is(void) {
     assert_true(inner.closed && !inner.orderly);
 }
 
-static void copies_stay_until_they_are_sent_and_are_used_again(void) {
+FED_TEST(copies_stay_until_they_are_sent_and_are_used_again) {
     float x[VALUES];
     nic c = open_nic();
     fill(x);
@@ -166,7 +166,7 @@ static void copies_stay_until_they_are_sent_and_are_used_again(void) {
     c.link->close(c.self, false);
 }
 
-static void what_cannot_be_rounded_is_refused(void) {
+FED_TEST(what_cannot_be_rounded_is_refused) {
     static const float x[VALUES + 1] = {1};
     const feddc_head head = {.flags = FEDDC_FLOATS};
     fed_error err = {0};
@@ -178,14 +178,4 @@ static void what_cannot_be_rounded_is_refused(void) {
     assert_fed_status(c.link->send(c.self, 1, &head, x, 8, 1, &err), FED_EIO);
     assert_int_equal(inner.sends, 0);
     c.link->close(c.self, false);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(floats_leave_as_a_rounded_copy),
-        fed_unit_test(everything_else_leaves_as_it_is),
-        fed_unit_test(copies_stay_until_they_are_sent_and_are_used_again),
-        fed_unit_test(what_cannot_be_rounded_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* Workers find out whether the NICs are there that they were told of. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "fed_cases.h"
 #include "nic_link.h"
 #include "worker_case.h"
 
@@ -42,7 +43,7 @@ static uint64_t digest_of(const char *collective, const char *nic, nic_plan *nic
     return digest;
 }
 
-static void nics_train_to_the_bits_of_inline_and_are_not_remarked(void) {
+FED_TEST(nics_train_to_the_bits_of_inline_and_are_not_remarked) {
     for (size_t k = 0; k < COLLECTIVES; k++) {
         nic_plan nics = {.inner = feddc_link_named("threads"), .e = 10};
         const uint64_t with_nics = digest_of(collectives[k], "packet", &nics, "");
@@ -51,7 +52,7 @@ static void nics_train_to_the_bits_of_inline_and_are_not_remarked(void) {
     }
 }
 
-static void a_worker_group_without_nics_trains_and_says_so(void) {
+FED_TEST(a_worker_group_without_nics_trains_and_says_so) {
     for (size_t k = 0; k < COLLECTIVES; k++) {
         (void)digest_of(collectives[k], "packet", NULL, "compresses what rank 0 sends");
     }
@@ -60,14 +61,14 @@ static void a_worker_group_without_nics_trains_and_says_so(void) {
     assert_true(gather == digest_of("gather", "inline", NULL, ""));
 }
 
-static void a_rank_without_a_nic_is_named(void) {
+FED_TEST(a_rank_without_a_nic_is_named) {
     for (size_t k = 0; k < COLLECTIVES; k++) {
         nic_plan nics = {.inner = feddc_link_named("threads"), .e = 10, .bare = 2};
         (void)digest_of(collectives[k], "packet", &nics, "compresses what rank 2 sends");
     }
 }
 
-static void nics_with_another_bound_are_refused(void) {
+FED_TEST(nics_with_another_bound_are_refused) {
     static const int bounds[] = {1, 5, 8, 12, 15};
     for (size_t k = 0; k < 5 * COLLECTIVES; k++) {
         nic_plan nics = {.inner = feddc_link_named("threads"), .e = bounds[k / COLLECTIVES]};
@@ -95,11 +96,5 @@ static int tear_down(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(nics_train_to_the_bits_of_inline_and_are_not_remarked),
-        fed_unit_test(a_worker_group_without_nics_trains_and_says_so),
-        fed_unit_test(a_rank_without_a_nic_is_named),
-        fed_unit_test(nics_with_another_bound_are_refused),
-    };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return fed_cases_run(set_up, tear_down);
 }

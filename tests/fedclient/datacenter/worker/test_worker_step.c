@@ -1,7 +1,7 @@
 /* Workers of a worker group: against one process, against Algorithm 1 of CD-SGD, and against
  * themselves. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <math.h>
 
@@ -60,7 +60,7 @@ static float *values_of_one(const char *model, const char *optimizer, size_t bat
 }
 
 /* Float32 sums of four batches of 8 instead of one of 32: 40 steps of momentum end within 1e-4. */
-static void a_worker_group_ends_where_one_process_ends(void) {
+FED_TEST(a_worker_group_ends_where_one_process_ends) {
     size_t trained;
     (void)size_of(dense, &trained);
     float *one = values_of_one(dense, "momentum:lr=0.05", (size_t)4 * BATCH, 40);
@@ -84,7 +84,7 @@ static void a_worker_group_ends_where_one_process_ends(void) {
     free(one);
 }
 
-static void a_worker_group_of_one_is_one_process(void) {
+FED_TEST(a_worker_group_of_one_is_one_process) {
     size_t trained;
     (void)size_of(dense, &trained);
     const worker_case c = {.data = &data,
@@ -127,7 +127,7 @@ static worker_case case_of(size_t rule) {
 }
 
 /* A broken rule stays near one in ten, which is what the first weights have. */
-static void each_rule_learns_and_keeps_replicas_equal(void) {
+FED_TEST(each_rule_learns_and_keeps_replicas_equal) {
     for (size_t k = 0; k < RULES; k += FED_TEST_TRIES(1, 3)) {
         worker_case c = case_of(k);
         c.run[0] = 90;
@@ -141,7 +141,7 @@ static void each_rule_learns_and_keeps_replicas_equal(void) {
 }
 
 /* Who is late is chance; what all have in the end is not. */
-static void backup_workers_are_not_waited_for(void) {
+FED_TEST(backup_workers_are_not_waited_for) {
     static const size_t with[] = {2, 7}; /* bitsgd and cdsgd */
     for (size_t k = 0; k < 2; k++) {
         worker_case c = case_of(with[k]);
@@ -155,7 +155,7 @@ static void backup_workers_are_not_waited_for(void) {
 }
 
 /* Pausing takes all sums early, but nothing that is computed changes. */
-static void pauses_change_no_bit(void) {
+FED_TEST(pauses_change_no_bit) {
     size_t trained;
     (void)size_of(dense, &trained);
     for (size_t k = 0; k < RULES; k += FED_TEST_TRIES(1, 3)) {
@@ -295,7 +295,7 @@ static void iterate(algorithm *a, size_t t) {
     }
 }
 
-static void cdsgd_is_algorithm_1_step_by_step(void) {
+FED_TEST(cdsgd_is_algorithm_1_step_by_step) {
     algorithm a;
     algorithm_open(&a);
     for (uint32_t steps = 1; steps <= ALGORITHM_STEPS; steps++) {
@@ -325,7 +325,7 @@ static void cdsgd_is_algorithm_1_step_by_step(void) {
 
 /* ---- Batch normalization ---- */
 
-static void statistics_become_the_mean_of_all_ranks(void) {
+FED_TEST(statistics_become_the_mean_of_all_ranks) {
     size_t trained;
     const size_t size = size_of(normalised, &trained);
     assert_true(size > trained);
@@ -359,7 +359,7 @@ static void remove_files(const char *path) {
     }
 }
 
-static void a_resumed_worker_group_leaves_the_same_bits(void) {
+FED_TEST(a_resumed_worker_group_leaves_the_same_bits) {
     char path[300];
     snprintf(path, sizeof path, "%s/checkpoint", fed_test_dir);
     for (size_t k = 0; k < RULES; k += FED_TEST_TRIES(1, 3)) {
@@ -385,7 +385,7 @@ static void a_resumed_worker_group_leaves_the_same_bits(void) {
     }
 }
 
-static void another_number_of_workers_drops_residuals_and_says_so(void) {
+FED_TEST(another_number_of_workers_drops_residuals_and_says_so) {
     char path[300];
     snprintf(path, sizeof path, "%s/checkpoint", fed_test_dir);
     worker_case first = case_of(2), second = case_of(2);
@@ -404,7 +404,7 @@ static void another_number_of_workers_drops_residuals_and_says_so(void) {
     remove_files(path);
 }
 
-static void a_checkpoint_of_something_else_is_refused(void) {
+FED_TEST(a_checkpoint_of_something_else_is_refused) {
     char path[300];
     snprintf(path, sizeof path, "%s/checkpoint", fed_test_dir);
     worker_case c = case_of(0);
@@ -432,7 +432,7 @@ static void a_checkpoint_of_something_else_is_refused(void) {
 
 /* ---- Sentences ---- */
 
-static void an_unfit_optimizer_is_refused(void) {
+FED_TEST(an_unfit_optimizer_is_refused) {
     static const char *const wrong[][2] = {{"sgd+clip:norm=1", "clip"},
                                            {"sgd+stall:window=10", "stall"},
                                            {"sgd+scaffold:share=1", "scaffold"}};
@@ -466,18 +466,5 @@ static int tear_down(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(a_worker_group_of_one_is_one_process),
-        fed_unit_test(a_worker_group_ends_where_one_process_ends),
-        fed_unit_test(each_rule_learns_and_keeps_replicas_equal),
-        fed_unit_test(backup_workers_are_not_waited_for),
-        fed_unit_test(pauses_change_no_bit),
-        fed_unit_test(cdsgd_is_algorithm_1_step_by_step),
-        fed_unit_test(statistics_become_the_mean_of_all_ranks),
-        fed_unit_test(a_resumed_worker_group_leaves_the_same_bits),
-        fed_unit_test(another_number_of_workers_drops_residuals_and_says_so),
-        fed_unit_test(a_checkpoint_of_something_else_is_refused),
-        fed_unit_test(an_unfit_optimizer_is_refused),
-    };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return fed_cases_run(set_up, tear_down);
 }

@@ -1,6 +1,6 @@
 /* The flash store: power fails in each program and each erase, and nothing is lost. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include "nor_flash.h"
 
@@ -106,7 +106,7 @@ static void recover(world *w, const shadow *after) {
     assert_holds(w, &w->holds);
 }
 
-static void whatever_program_or_erase_is_cut_the_old_or_the_new_is_there(void) {
+FED_TEST(whatever_program_or_erase_is_cut_the_old_or_the_new_is_there) {
     enum { STEPS = 100 };
     world w;
     shadow after;
@@ -137,7 +137,7 @@ static void whatever_program_or_erase_is_cut_the_old_or_the_new_is_there(void) {
 
 /* Power fails every few calls, for a long time, also while the store makes room: the store neither
  * loses a value nor runs out of room. */
-static void power_that_fails_again_and_again_wastes_no_room(void) {
+FED_TEST(power_that_fails_again_and_again_wastes_no_room) {
     static const uint32_t units[] = {1, 8, 32, 64};
     for (size_t k = 0; k < sizeof units / sizeof units[0]; k++) {
         world w;
@@ -159,7 +159,7 @@ static void power_that_fails_again_and_again_wastes_no_room(void) {
     }
 }
 
-static void a_call_that_fails_leaves_a_store_that_works(void) {
+FED_TEST(a_call_that_fails_leaves_a_store_that_works) {
     world w;
     shadow after;
     uint32_t failed = 0;
@@ -180,7 +180,7 @@ static void a_call_that_fails_leaves_a_store_that_works(void) {
 
 /* -- wear, and the flash's end -- */
 
-static void all_blocks_wear_alike(void) {
+FED_TEST(all_blocks_wear_alike) {
     world w;
     begin(&w, 40, 512, 8);
     assert_fed_ok(put(&w, 0, 2)); /* a value that never changes */
@@ -195,7 +195,7 @@ static void all_blocks_wear_alike(void) {
     end(&w);
 }
 
-static void a_worn_flash_is_noticed(void) {
+FED_TEST(a_worn_flash_is_noticed) {
     world w;
     begin(&w, 16, 512, 8);
     assert_fed_ok(put(&w, 1, 1));
@@ -206,7 +206,7 @@ static void a_worn_flash_is_noticed(void) {
     end(&w);
 }
 
-static void damaged_bytes_are_noticed(void) {
+FED_TEST(damaged_bytes_are_noticed) {
     world w;
     uint8_t *data = NULL;
     size_t len = 0;
@@ -221,7 +221,7 @@ static void damaged_bytes_are_noticed(void) {
 
 /* -- what does not fit -- */
 
-static void what_does_not_fit_is_refused_and_the_rest_stays(void) {
+FED_TEST(what_does_not_fit_is_refused_and_the_rest_stays) {
     static uint8_t large[4000];
     world w;
     begin(&w, 16, 512, 8);
@@ -236,7 +236,7 @@ static void what_does_not_fit_is_refused_and_the_rest_stays(void) {
     end(&w);
 }
 
-static void there_are_sixteen_keys_at_a_time(void) {
+FED_TEST(there_are_sixteen_keys_at_a_time) {
     world w;
     char key[8];
     begin(&w, 64, 512, 8);
@@ -254,7 +254,7 @@ static void there_are_sixteen_keys_at_a_time(void) {
     end(&w);
 }
 
-static void a_geometry_that_will_not_do_is_refused(void) {
+FED_TEST(a_geometry_that_will_not_do_is_refused) {
     static const fedclient_flash bad[] = {{.block_bytes = 512, .blocks = 3, .unit_bytes = 1},
                                           {.block_bytes = 256, .blocks = 8, .unit_bytes = 1},
                                           {.block_bytes = 600, .blocks = 8, .unit_bytes = 1},
@@ -267,19 +267,4 @@ static void a_geometry_that_will_not_do_is_refused(void) {
         assert_fed_status(fedclient_platform_flash_open(&bad[k], &p, &err), FED_EINVAL);
         assert_fed_says(err, "fedclient/flash.h");
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(whatever_program_or_erase_is_cut_the_old_or_the_new_is_there),
-        fed_unit_test(power_that_fails_again_and_again_wastes_no_room),
-        fed_unit_test(a_call_that_fails_leaves_a_store_that_works),
-        fed_unit_test(all_blocks_wear_alike),
-        fed_unit_test(a_worn_flash_is_noticed),
-        fed_unit_test(damaged_bytes_are_noticed),
-        fed_unit_test(what_does_not_fit_is_refused_and_the_rest_stays),
-        fed_unit_test(there_are_sixteen_keys_at_a_time),
-        fed_unit_test(a_geometry_that_will_not_do_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

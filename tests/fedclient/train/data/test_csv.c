@@ -1,6 +1,6 @@
 /* Tables: what is taken as one, and that each mistake is named with its line and column. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include "fedclient/train/data/input.h"
 #include "fedtrain/dataset.h"
@@ -53,7 +53,7 @@ static void check_two(const char *text, const char *label) {
     fedtrain_dataset_free(&set);
 }
 
-static void test_the_label_is_first_last_or_named(void) {
+FED_TEST(test_the_label_is_first_last_or_named) {
     check_two("0.5,-2,3\n1e-3,40,7\n", "last");
     check_two("3,0.5,-2\n7,.001,4e1\n", "first");
     check_two("a,kind,b\n0.5,3,-2\n1e-3,7,40\n", "kind");
@@ -61,7 +61,7 @@ static void test_the_label_is_first_last_or_named(void) {
     check_two("1,kind,3\n0.5,3,-2\n1e-3,7,40\n", "kind");
 }
 
-static void test_line_ends_blanks_and_quotes_do_not_matter(void) {
+FED_TEST(test_line_ends_blanks_and_quotes_do_not_matter) {
     check_two("0.5,-2,3\n1e-3,40,7", "last");
     check_two("0.5,-2,3\r\n1e-3,40,7\r\n\r\n", "last");
     check_two("\n\n 0.5 ,\t-2 , 3 \n\n1e-3,40,7 \n\n", "last");
@@ -71,7 +71,7 @@ static void test_line_ends_blanks_and_quotes_do_not_matter(void) {
     check_two("\xef\xbb\xbfkind,a,b\n3,0.5,-2\n7,1e-3,40\n", "kind");
 }
 
-static void test_a_table_can_be_normalised_by_column(void) {
+FED_TEST(test_a_table_can_be_normalised_by_column) {
     fedtrain_dataset set = parse("1,1000002,0\n3,1000004,1\n", "last");
     float mean[2], deviation[2], x[2];
     uint32_t label;
@@ -85,7 +85,7 @@ static void test_a_table_can_be_normalised_by_column(void) {
     fedtrain_dataset_free(&set);
 }
 
-static void test_what_is_no_number_is_named_with_line_and_column(void) {
+FED_TEST(test_what_is_no_number_is_named_with_line_and_column) {
     assert_refused("1,2,3\n4,5x,6\n", "last", "line 2, column 2: \"5x\": not a number");
     assert_refused("a,b,c\n\n4,,6\n", "last", "line 3, column 2: \"\": this field is empty");
     assert_refused("1,2,3\nnan,5,6\n", "last", "line 2, column 1: \"nan\"");
@@ -94,31 +94,31 @@ static void test_what_is_no_number_is_named_with_line_and_column(void) {
     assert_refused("1,2,3\n1,0x10,6\n", "last", "column 2: \"0x10\"");
 }
 
-static void test_labels_that_are_no_classes_are_refused(void) {
+FED_TEST(test_labels_that_are_no_classes_are_refused) {
     assert_refused("1,2\n1,256\n", "last", "line 2, column 2: \"256\": the label must be");
     assert_refused("1,2\n-1,5\n", "first", "line 2, column 1: \"-1\": the label must be");
     assert_refused("1,2\n1,0.5\n", "last", "from 0 to 255");
 }
 
-static void test_lines_of_other_lengths_are_refused(void) {
+FED_TEST(test_lines_of_other_lengths_are_refused) {
     assert_refused("1,2,3\n4,5\n", "last", "line 2 has fewer than the 3 columns");
     assert_refused("1,2,3\n4,5,6,7\n", "last", "line 2 has more than the 3 columns");
     assert_refused("1,2,3\n4,5,6,\n", "last", "line 2 has more than the 3 columns");
     assert_refused("1\n2\n", "last", "line 1, column 1: \"1\": one column only");
 }
 
-static void test_labels_that_no_column_has_are_refused(void) {
+FED_TEST(test_labels_that_no_column_has_are_refused) {
     assert_refused("a,b\n1,2\n", "kind", "the header has no column \"kind\"");
     assert_refused("1,2\n1,2\n", "kind", "there is no header");
     assert_refused("1,2\n1,2\n", "2", "there is no header");
 }
 
-static void test_quotes_must_be_closed(void) {
+FED_TEST(test_quotes_must_be_closed) {
     assert_refused("1,2\n\"1,2\n", "last", "line 2, column 1: \"1,2\": the quotes are not closed");
     assert_refused("1,2\n\"1\"5,2\n", "last", "line 2, column 1: \"1\": something stands behind");
 }
 
-static void test_files_that_are_no_tables_are_refused(void) {
+FED_TEST(test_files_that_are_no_tables_are_refused) {
     static char longest[1000];
     memset(longest, '1', sizeof longest - 1);
     assert_refused("", "last", "no line with numbers");
@@ -128,7 +128,7 @@ static void test_files_that_are_no_tables_are_refused(void) {
     assert_refused_bytes("1,2\n1,2\0x\n", 10, "last", "a byte of value 0");
 }
 
-static void test_too_many_columns_are_refused(void) {
+FED_TEST(test_too_many_columns_are_refused) {
     size_t len = 2 * 65537;
     char *text = malloc(len);
     assert_non_null(text);
@@ -139,7 +139,7 @@ static void test_too_many_columns_are_refused(void) {
 
 static const char names[] = "setosa\n iris virginica \r\n\nversicolor\n";
 
-static void test_classes_may_have_names_in_an_order_that_a_file_gives(void) {
+FED_TEST(test_classes_may_have_names_in_an_order_that_a_file_gives) {
     static const char text[] = "1,versicolor\n2,setosa\n3,\"iris virginica\"\n";
     fedtrain_input in = input_of(text, sizeof text - 1),
                    classes = input_of(names, sizeof names - 1);
@@ -153,7 +153,7 @@ static void test_classes_may_have_names_in_an_order_that_a_file_gives(void) {
     fedtrain_dataset_free(&set);
 }
 
-static void test_a_class_without_a_name_in_the_file_is_told(void) {
+FED_TEST(test_a_class_without_a_name_in_the_file_is_told) {
     static const char text[] = "x,kind\n1,setosa\n2,rose\n";
     fedtrain_input in = input_of(text, sizeof text - 1),
                    classes = input_of(names, sizeof names - 1);
@@ -167,7 +167,7 @@ static void test_a_class_without_a_name_in_the_file_is_told(void) {
     assert_fed_says(err, "no names of classes");
 }
 
-static void test_targets_are_real_numbers(void) {
+FED_TEST(test_targets_are_real_numbers) {
     static const char text[] = "a,price,b\n1,-2.5,3\n4,1e6,6\n";
     fedtrain_input in = input_of(text, sizeof text - 1);
     fedtrain_dataset set = {0};
@@ -196,7 +196,7 @@ static void assert_target_refused(const char *text, const char *target, const ch
     assert_null(set.target);
 }
 
-static void test_targets_that_are_no_numbers_are_refused(void) {
+FED_TEST(test_targets_that_are_no_numbers_are_refused) {
     assert_target_refused("1,2\n1,nan\n", "last", "line 2, column 2: \"nan\": not a number");
     assert_target_refused("1,2\n1,-inf\n", "last", "line 2, column 2: \"-inf\": not a number");
     assert_target_refused("1,2\n1,1e39\n", "last", "\"1e39\": not a number that a float can hold");
@@ -205,7 +205,7 @@ static void test_targets_that_are_no_numbers_are_refused(void) {
     assert_target_refused("a,b\n1,2\n", "price", "the header has no column \"price\"");
 }
 
-static void test_a_set_can_be_normalised_by_some_samples_of_another(void) {
+FED_TEST(test_a_set_can_be_normalised_by_some_samples_of_another) {
     fedtrain_dataset train = parse("100,0\n1,0\n3,1\n", "last"), test = parse("5,1\n", "last");
     const uint32_t own[] = {1, 2}, first = 0;
     uint32_t label;
@@ -219,25 +219,4 @@ static void test_a_set_can_be_normalised_by_some_samples_of_another(void) {
     assert_fed_status(fedtrain_dataset_normalise_by(&test, &train, own, 0), FED_EINVAL);
     fedtrain_dataset_free(&train);
     fedtrain_dataset_free(&test);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(test_the_label_is_first_last_or_named),
-        fed_unit_test(test_classes_may_have_names_in_an_order_that_a_file_gives),
-        fed_unit_test(test_a_class_without_a_name_in_the_file_is_told),
-        fed_unit_test(test_line_ends_blanks_and_quotes_do_not_matter),
-        fed_unit_test(test_a_table_can_be_normalised_by_column),
-        fed_unit_test(test_what_is_no_number_is_named_with_line_and_column),
-        fed_unit_test(test_labels_that_are_no_classes_are_refused),
-        fed_unit_test(test_lines_of_other_lengths_are_refused),
-        fed_unit_test(test_labels_that_no_column_has_are_refused),
-        fed_unit_test(test_quotes_must_be_closed),
-        fed_unit_test(test_files_that_are_no_tables_are_refused),
-        fed_unit_test(test_too_many_columns_are_refused),
-        fed_unit_test(test_targets_are_real_numbers),
-        fed_unit_test(test_targets_that_are_no_numbers_are_refused),
-        fed_unit_test(test_a_set_can_be_normalised_by_some_samples_of_another),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

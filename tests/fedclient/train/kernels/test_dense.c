@@ -1,7 +1,7 @@
 /* A dense layer's way back, of every kernel set: against plain loops, and a step against its parts.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <math.h>
 
@@ -89,7 +89,7 @@ static void check_gradients(const fedtrain_kernels *kernels, layer *l, const fed
     }
 }
 
-static void test_gradients_of_any_size_are_right(void) {
+FED_TEST(test_gradients_of_any_size_are_right) {
     of_any_size(check_gradients);
 }
 
@@ -115,14 +115,6 @@ static void check_step(const fedtrain_kernels *kernels, layer *l, const fedtrain
     }
 }
 
-static void test_a_step_is_the_gradient_and_sgd_to_the_bit(void) {
+FED_TEST(test_a_step_is_the_gradient_and_sgd_to_the_bit) {
     of_any_size(check_step);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(test_gradients_of_any_size_are_right),
-        fed_unit_test(test_a_step_is_the_gradient_and_sgd_to_the_bit),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* tanh and the logistic function of every kernel set, against libm's in double. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <math.h>
 
@@ -43,7 +43,7 @@ static void check(const char *isa, void (*kernel)(const float *, float *, size_t
     free(x);
 }
 
-static void test_they_are_right_to_a_few_units_in_the_last_place(void) {
+FED_TEST(test_they_are_right_to_a_few_units_in_the_last_place) {
     const fedtrain_kernels *k;
     for (size_t i = 0; (k = fedtrain_kernels_get(i)) != NULL; i++) {
         check(k->isa, k->tanh, tanh);
@@ -51,7 +51,7 @@ static void test_they_are_right_to_a_few_units_in_the_last_place(void) {
     }
 }
 
-static void test_what_is_not_a_number_stays_so(void) {
+FED_TEST(test_what_is_not_a_number_stays_so) {
     const fedtrain_kernels *k;
     for (size_t i = 0; (k = fedtrain_kernels_get(i)) != NULL; i++) {
         float x[4 + FEDTRAIN_SLACK] = {NAN, 1, -INFINITY, INFINITY}, y[4 + FEDTRAIN_SLACK];
@@ -79,7 +79,7 @@ static void check_gradient(void (*kernel)(const float *, const float *, float *,
     }
 }
 
-static void test_gradients_follow_from_outputs(void) {
+FED_TEST(test_gradients_follow_from_outputs) {
     const fedtrain_kernels *k;
     for (size_t i = 0; (k = fedtrain_kernels_get(i)) != NULL; i++) {
         for (int add = 0; add < 2; add++) {
@@ -87,13 +87,4 @@ static void test_gradients_follow_from_outputs(void) {
             check_gradient(k->sigmoid_grad, false, add != 0);
         }
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(test_they_are_right_to_a_few_units_in_the_last_place),
-        fed_unit_test(test_what_is_not_a_number_stays_so),
-        fed_unit_test(test_gradients_follow_from_outputs),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

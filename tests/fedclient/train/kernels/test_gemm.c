@@ -1,6 +1,6 @@
 /* Products of matrices, of float32 and of bfloat16, of every kernel set: against plain loops. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <math.h>
 
@@ -81,7 +81,7 @@ static void check(const fedtrain_kernels *kernels, matrices *x, fedtrain_gemm g,
     }
 }
 
-static void test_products_of_any_size_are_right(void) {
+FED_TEST(test_products_of_any_size_are_right) {
     matrices *x = make();
     const fedtrain_kernels *kernels;
     for (size_t isa = 0; (kernels = kernels_get(isa)) != NULL; isa++) {
@@ -96,7 +96,7 @@ static void test_products_of_any_size_are_right(void) {
     free(x);
 }
 
-static void test_a_product_is_added_to_what_it_starts_from(void) {
+FED_TEST(test_a_product_is_added_to_what_it_starts_from) {
     matrices *x = make();
     const fedtrain_kernels *kernels;
     for (size_t isa = 0; (kernels = kernels_get(isa)) != NULL; isa++) {
@@ -110,7 +110,7 @@ static void test_a_product_is_added_to_what_it_starts_from(void) {
 }
 
 /* What is packed is no longer than kernels.h says. */
-static void test_packing_keeps_to_its_place(void) {
+FED_TEST(test_packing_keeps_to_its_place) {
     matrices *x = make();
     const fedtrain_kernels *kernels;
     for (size_t isa = 0; (kernels = kernels_get(isa)) != NULL; isa++) {
@@ -123,13 +123,4 @@ static void test_packing_keeps_to_its_place(void) {
         }
     }
     free(x);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(test_products_of_any_size_are_right),
-        fed_unit_test(test_a_product_is_added_to_what_it_starts_from),
-        fed_unit_test(test_packing_keeps_to_its_place),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* An LSTM's cell of every kernel set: against its formula, and its gradient against differences. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <math.h>
 
@@ -33,7 +33,7 @@ static void formula(const cell *x, size_t j, double *c, double *h) {
     *h = logistic(x->gates[3 * SIZE + j]) * tanh(*c);
 }
 
-static void test_a_step_is_the_formula(void) {
+FED_TEST(test_a_step_is_the_formula) {
     const fedtrain_kernels *k;
     for (size_t i = 0; (k = fedtrain_kernels_get(i)) != NULL; i++) {
         cell x, done;
@@ -67,7 +67,7 @@ static double difference(cell *x, float *what, size_t j) {
     return (up - down) / (2 * (double)step);
 }
 
-static void test_its_gradient_agrees_with_finite_differences(void) {
+FED_TEST(test_its_gradient_agrees_with_finite_differences) {
     const fedtrain_kernels *k;
     for (size_t i = 0; (k = fedtrain_kernels_get(i)) != NULL; i++) {
         cell x, done;
@@ -84,12 +84,4 @@ static void test_its_gradient_agrees_with_finite_differences(void) {
             assert_true(fabs(difference(&x, &x.before[j], j) - done.dc[j]) < 1e-3);
         }
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(test_a_step_is_the_formula),
-        fed_unit_test(test_its_gradient_agrees_with_finite_differences),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* The cross-entropy of every kernel set, against the one in double. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <math.h>
 
@@ -37,7 +37,7 @@ static void check(const fedtrain_kernels *k, size_t n, float spread) {
     free(score);
 }
 
-static void test_loss_and_gradient_are_those_in_double(void) {
+FED_TEST(test_loss_and_gradient_are_those_in_double) {
     const fedtrain_kernels *k;
     for (size_t i = 0; (k = fedtrain_kernels_get(i)) != NULL; i++) {
         for (size_t n = 1; n < 70; n++) {
@@ -48,7 +48,7 @@ static void test_loss_and_gradient_are_those_in_double(void) {
     }
 }
 
-static void test_large_scores_do_not_overflow(void) {
+FED_TEST(test_large_scores_do_not_overflow) {
     const fedtrain_kernels *k;
     const float score[] = {3e38F, -3e38F, 0, 2.9e38F, 1e9F};
     float grad[5];
@@ -60,7 +60,7 @@ static void test_large_scores_do_not_overflow(void) {
     }
 }
 
-static void test_a_score_that_is_not_finite_shows_in_the_loss(void) {
+FED_TEST(test_a_score_that_is_not_finite_shows_in_the_loss) {
     const fedtrain_kernels *k;
     const float bad[] = {NAN, INFINITY};
     for (size_t i = 0; (k = fedtrain_kernels_get(i)) != NULL; i++) {
@@ -72,13 +72,4 @@ static void test_a_score_that_is_not_finite_shows_in_the_loss(void) {
             }
         }
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(test_loss_and_gradient_are_those_in_double),
-        fed_unit_test(test_large_scores_do_not_overflow),
-        fed_unit_test(test_a_score_that_is_not_finite_shows_in_the_loss),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,10 @@
 /* Addresses in their parts. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include "fedclient/transports/mbedtls/url.h"
 
-static void an_address_has_its_parts(void) {
+FED_TEST(an_address_has_its_parts) {
     static const struct {
         const char *text, *host, *port, *authority, *path;
     } cases[] = {
@@ -24,7 +24,7 @@ static void an_address_has_its_parts(void) {
     }
 }
 
-static void what_is_no_address_is_refused(void) {
+FED_TEST(what_is_no_address_is_refused) {
     static const char *const texts[] = {"",
                                         "http://a/",
                                         "https:/a/",
@@ -56,12 +56,4 @@ static void what_is_no_address_is_refused(void) {
     assert_false(fedclient_url_split(text, &url));
     text[8 + 253] = '\0';
     assert_true(fedclient_url_split(text, &url));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(an_address_has_its_parts),
-        fed_unit_test(what_is_no_address_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

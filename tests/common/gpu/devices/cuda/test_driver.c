@@ -1,11 +1,11 @@
 /* The libraries of CUDA: without them a sentence says what to install. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/gpu/devices/cuda/driver.h"
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <dlfcn.h>
 
-static void without_a_driver_it_says_where_it_comes_from(void) {
+FED_TEST(without_a_driver_it_says_where_it_comes_from) {
     cuda_calls cuda;
     fed_error err = {0};
     void *there = dlopen("libcuda.so.1", RTLD_NOW);
@@ -22,7 +22,7 @@ static void without_a_driver_it_says_where_it_comes_from(void) {
     fed_cuda_unload(&cuda); /* does nothing */
 }
 
-static void without_a_compiler_it_names_the_packages(void) {
+FED_TEST(without_a_compiler_it_names_the_packages) {
     nvrtc_calls nvrtc;
     fed_error err = {0};
     const fed_status status = fed_nvrtc_load(&nvrtc, 12040, &err);
@@ -35,12 +35,4 @@ static void without_a_compiler_it_names_the_packages(void) {
     }
     fed_nvrtc_unload(&nvrtc);
     assert_null(nvrtc.library);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(without_a_driver_it_says_where_it_comes_from),
-        fed_unit_test(without_a_compiler_it_names_the_packages),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

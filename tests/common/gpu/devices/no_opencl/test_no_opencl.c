@@ -1,11 +1,11 @@
 /* The kind "opencl" of a build without OpenCL: each way to a device says what to do. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/gpu/device_vtable.h"
-#include "fed_test.h"
+#include "fed_cases.h"
 
 extern const fed_gpu_device fed_gpu_device_no_opencl;
 
-static void each_way_to_a_device_says_what_to_do(void) {
+FED_TEST(each_way_to_a_device_says_what_to_do) {
     const fed_gpu_device *kind = &fed_gpu_device_no_opencl;
     fed_gpu_info info = {.lacks = ""};
     fed_gpu *gpu = NULL;
@@ -21,14 +21,6 @@ static void each_way_to_a_device_says_what_to_do(void) {
     }
 }
 
-static void it_answers_to_the_name_of_opencl(void) {
+FED_TEST(it_answers_to_the_name_of_opencl) {
     assert_string_equal(fed_gpu_device_no_opencl.name, "opencl");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(each_way_to_a_device_says_what_to_do),
-        fed_unit_test(it_answers_to_the_name_of_opencl),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

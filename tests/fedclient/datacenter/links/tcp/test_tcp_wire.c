@@ -1,7 +1,7 @@
 /* The handshake of link "tcp" lets in who knows the secret, and records are read as they were
  * written. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 #include "fedclient/datacenter/links/tcp/tcp_wire.h"
 
 static const uint8_t secret[FEDDC_SECRET] = {1, 2, 3}, other[FEDDC_SECRET] = {1, 2, 4};
@@ -12,7 +12,7 @@ static tcp_hello who(uint32_t from, uint32_t to) {
         .from = from, .to = to, .size = 4, .generation = 9, .order = feddc_tcp_order()};
 }
 
-static void a_hello_is_read_with_the_same_secret_and_challenge_only(void) {
+FED_TEST(a_hello_is_read_with_the_same_secret_and_challenge_only) {
     tcp_hello hello = who(3, 1), back;
     uint8_t bytes[TCP_HELLO];
     feddc_tcp_hello_write(&hello, secret, challenge, bytes);
@@ -27,7 +27,7 @@ static void a_hello_is_read_with_the_same_secret_and_challenge_only(void) {
     }
 }
 
-static void a_welcome_answers_one_hello(void) {
+FED_TEST(a_welcome_answers_one_hello) {
     tcp_hello hello = who(3, 1), welcome = who(1, TCP_WELCOME_HERE), back;
     uint8_t asked[TCP_HELLO], bytes[TCP_WELCOME];
     feddc_tcp_hello_write(&hello, secret, challenge, asked);
@@ -53,7 +53,7 @@ static void assert_verdict(tcp_hello hello, tcp_verdict wanted) {
     assert_non_null(feddc_tcp_verdict_text(wanted));
 }
 
-static void whoever_does_not_belong_here_is_told_why(void) {
+FED_TEST(whoever_does_not_belong_here_is_told_why) {
     tcp_hello hello = who(3, 1);
     assert_verdict(hello, TCP_WELCOME_HERE);
     hello.generation++;
@@ -72,7 +72,7 @@ static void whoever_does_not_belong_here_is_told_why(void) {
     assert_non_null(feddc_tcp_verdict_text(UINT32_MAX));
 }
 
-static void a_ticket_is_floats_that_pass_a_nic_that_rounds(void) {
+FED_TEST(a_ticket_is_floats_that_pass_a_nic_that_rounds) {
     tcp_hello hello = who(3, 1);
     uint8_t asked[TCP_HELLO], ticket[TCP_TICKET], second[TCP_TICKET];
     feddc_tcp_hello_write(&hello, secret, challenge, asked);
@@ -88,7 +88,7 @@ static void a_ticket_is_floats_that_pass_a_nic_that_rounds(void) {
     assert_memory_not_equal(ticket, second, sizeof ticket);
 }
 
-static void a_record_is_read_as_it_was_written(void) {
+FED_TEST(a_record_is_read_as_it_was_written) {
     const tcp_record record = {
         .type = TCP_FLOATS,
         .head = {.kind = 1, .flags = 0xFE, .part = 3, .bucket = 4, .step = 5},
@@ -116,7 +116,7 @@ static void assert_no_record(uint8_t type, uint32_t len, size_t at, uint8_t valu
     assert_int_equal(back.len, 77);
 }
 
-static void what_no_rank_writes_is_no_record(void) {
+FED_TEST(what_no_rank_writes_is_no_record) {
     assert_no_record(0, 0, 0, 0);
     assert_no_record(TCP_GOODBYE + 1, 0, 0, 0);
     assert_no_record(TCP_INLINE, TCP_MESSAGE_MAX + 1, 0, 0);
@@ -126,16 +126,4 @@ static void what_no_rank_writes_is_no_record(void) {
     assert_no_record(TCP_READY, 4, 0, 0);
     assert_no_record(TCP_INLINE, 4, 3, 1); /* bytes that are 0 */
     assert_no_record(TCP_INLINE, 4, 7, 1);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(a_hello_is_read_with_the_same_secret_and_challenge_only),
-        fed_unit_test(a_welcome_answers_one_hello),
-        fed_unit_test(whoever_does_not_belong_here_is_told_why),
-        fed_unit_test(a_ticket_is_floats_that_pass_a_nic_that_rounds),
-        fed_unit_test(a_record_is_read_as_it_was_written),
-        fed_unit_test(what_no_rank_writes_is_no_record),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* Sums of 16-bit words, beside a plain loop, and updates of a checksum. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/rng.h"
-#include "fed_test.h"
+#include "fed_cases.h"
 #include "fedclient/datacenter/nic/packet/checksum.h"
 
 enum { MOST = 70000 };
@@ -15,7 +15,7 @@ static uint16_t plain_sum(const uint8_t *data, size_t len) {
     return (uint16_t)sum;
 }
 
-static void a_sum_is_that_of_a_plain_loop(void) {
+FED_TEST(a_sum_is_that_of_a_plain_loop) {
     static uint8_t data[MOST];
     fed_rng rng;
     fed_rng_init(&rng, 1, 2, 3);
@@ -35,7 +35,7 @@ static uint8_t one_in_two_is_zero(fed_rng *rng) {
     return (uint8_t)(fed_rng_below(rng, 2) == 0 ? 0 : fed_rng_u32(rng));
 }
 
-static void an_updated_checksum_is_right_and_a_wrong_one_stays_wrong(void) {
+FED_TEST(an_updated_checksum_is_right_and_a_wrong_one_stays_wrong) {
     fed_rng rng;
     fed_rng_init(&rng, 1, 2, 4);
     for (int k = 0; k < 1000; k++) {
@@ -53,12 +53,4 @@ static void an_updated_checksum_is_right_and_a_wrong_one_stays_wrong(void) {
         uint16_t wrong = fednic_checksum_update((uint16_t)(field ^ 0x100), old, gained);
         assert_int_not_equal((all + wrong) % 0xffff, 0);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(a_sum_is_that_of_a_plain_loop),
-        fed_unit_test(an_updated_checksum_is_right_and_a_wrong_one_stays_wrong),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

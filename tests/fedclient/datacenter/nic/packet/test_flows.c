@@ -1,6 +1,6 @@
 /* The table of flows: which are found, and which go when it is full. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 #include "fedclient/datacenter/nic/packet/flows.h"
 
 static fednic_flow_key key_of(uint64_t n) {
@@ -23,7 +23,7 @@ static fednic_flows *new_flows(uint32_t max) {
     return flows;
 }
 
-static void each_flow_is_found_until_it_is_dropped(void) {
+FED_TEST(each_flow_is_found_until_it_is_dropped) {
     fednic_flows *flows = new_flows(5000);
     for (uint64_t n = 0; n < 5000; n++) {
         assert_false(known(flows, n));
@@ -47,7 +47,7 @@ static void each_flow_is_found_until_it_is_dropped(void) {
     fednic_flows_free(flows);
 }
 
-static void the_longest_unused_goes_first(void) {
+FED_TEST(the_longest_unused_goes_first) {
     fednic_flows *flows = new_flows(8);
     fednic_flow *flow[8];
     for (uint64_t n = 0; n < 8; n++) {
@@ -64,7 +64,7 @@ static void the_longest_unused_goes_first(void) {
     fednic_flows_free(flows);
 }
 
-static void a_flood_of_handshakes_drives_out_no_connection_at_work(void) {
+FED_TEST(a_flood_of_handshakes_drives_out_no_connection_at_work) {
     fednic_flows *flows = new_flows(100);
     for (uint64_t n = 0; n < 60; n++) {
         fednic_flows_use(flows, enter(flows, n), true, 0);
@@ -79,7 +79,7 @@ static void a_flood_of_handshakes_drives_out_no_connection_at_work(void) {
     fednic_flows_free(flows);
 }
 
-static void what_has_ended_goes_before_the_rest(void) {
+FED_TEST(what_has_ended_goes_before_the_rest) {
     fednic_flows *flows = new_flows(4);
     fednic_flow *flow[4];
     for (uint64_t n = 0; n < 4; n++) {
@@ -96,7 +96,7 @@ static void what_has_ended_goes_before_the_rest(void) {
     fednic_flows_free(flows);
 }
 
-static void one_place_is_a_table_too(void) {
+FED_TEST(one_place_is_a_table_too) {
     fednic_flows *flows = new_flows(1);
     for (uint64_t n = 0; n < 10; n++) {
         fednic_flow *flow = enter(flows, n);
@@ -105,15 +105,4 @@ static void one_place_is_a_table_too(void) {
     }
     fednic_flows_free(flows);
     fednic_flows_free(NULL);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(each_flow_is_found_until_it_is_dropped),
-        fed_unit_test(the_longest_unused_goes_first),
-        fed_unit_test(a_flood_of_handshakes_drives_out_no_connection_at_work),
-        fed_unit_test(what_has_ended_goes_before_the_rest),
-        fed_unit_test(one_place_is_a_table_too),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* The payload of a compressed segment: written, cut short, malformed, rounded. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/rng.h"
-#include "fed_test.h"
+#include "fed_cases.h"
 #include "fedclient/datacenter/nic/packet/form.h"
 
 enum { E = 10, N = 400, BYTES = 4 * N };
@@ -20,7 +20,7 @@ static int make_values(void **state) {
     return 0;
 }
 
-static void the_lead_is_the_rest_of_a_float(void) {
+FED_TEST(the_lead_is_the_rest_of_a_float) {
     const size_t wanted[] = {0, 3, 2, 1};
     for (uint32_t at = 0; at < 9; at++) {
         assert_int_equal(fednic_form_lead(at, 100), wanted[at % 4]);
@@ -29,7 +29,7 @@ static void the_lead_is_the_rest_of_a_float(void) {
     assert_int_equal(fednic_form_lead(UINT32_MAX, 100), 1);
 }
 
-static void what_is_written_is_read_rounded(void) {
+FED_TEST(what_is_written_is_read_rounded) {
     for (size_t len = 1; len < BYTES; len += len < 80 ? 1 : 97) {
         for (size_t lead = 0; lead < 4 && lead <= len; lead++) {
             size_t taken = 0;
@@ -47,7 +47,7 @@ static void what_is_written_is_read_rounded(void) {
     }
 }
 
-static void what_does_not_fit_is_left_at_the_border_of_a_float(void) {
+FED_TEST(what_does_not_fit_is_left_at_the_border_of_a_float) {
     for (size_t limit = 0; limit < 700; limit += 7) {
         size_t taken = 0;
         size_t bytes = fednic_form_write(E, plain, BYTES - 1, 3, limit, coded, &taken);
@@ -62,7 +62,7 @@ static void what_does_not_fit_is_left_at_the_border_of_a_float(void) {
 }
 
 /* All fields of the head, and every length. */
-static void what_is_malformed_is_refused(void) {
+FED_TEST(what_is_malformed_is_refused) {
     size_t taken = 0;
     const size_t bytes = fednic_form_write(E, plain, 300, 1, 299, coded, &taken);
     assert_int_equal(fednic_form_read(coded, bytes, got), 300);
@@ -88,11 +88,5 @@ static void what_is_malformed_is_refused(void) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(the_lead_is_the_rest_of_a_float),
-        fed_unit_test(what_is_written_is_read_rounded),
-        fed_unit_test(what_does_not_fit_is_left_at_the_border_of_a_float),
-        fed_unit_test(what_is_malformed_is_refused),
-    };
-    return cmocka_run_group_tests(tests, make_values, NULL);
+    return fed_cases_run(make_values, NULL);
 }

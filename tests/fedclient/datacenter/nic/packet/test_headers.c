@@ -1,6 +1,6 @@
 /* Where headers lie: found in whole frames, refused in others; changed with their checksums. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 #include "fedclient/datacenter/nic/packet/headers.h"
 #include "nic_frames.h"
 
@@ -9,7 +9,7 @@ enum { PAYLOAD = 20 };
 static uint8_t memory[FRAME_ROOM];
 static const uint8_t payload[PAYLOAD] = {1, 2, 3};
 
-static void a_segment_is_found_in_whole_frames_only(void) {
+FED_TEST(a_segment_is_found_in_whole_frames_only) {
     for (unsigned k = 0; k < 24; k++) {
         nic_shape shape = {.family = k % 2 == 0 ? 4 : 6,
                            .vlans = (uint8_t)(k / 2 % 3),
@@ -45,7 +45,7 @@ static bool found_with(const nic_shape *shape, size_t at, uint8_t value) {
     return fednic_segment_find(frame.data, frame.len, &s);
 }
 
-static void what_the_nic_does_not_understand_is_refused(void) {
+FED_TEST(what_the_nic_does_not_understand_is_refused) {
     const nic_shape four = {.family = 4}, six = {.family = 6}, tags = {.family = 4, .vlans = 2};
     assert_true(found_with(&four, 14, 0x45));
     const uint8_t wrong4[][2] = {{12, 9},    {13, 6},    {14, 0x44}, {14, 0x65}, {14, 0x4f},
@@ -62,7 +62,7 @@ static void what_the_nic_does_not_understand_is_refused(void) {
     assert_false(found_with(&tags, 20, 0x81)); /* a third tag */
 }
 
-static void changed_headers_have_right_checksums(void) {
+FED_TEST(changed_headers_have_right_checksums) {
     for (unsigned k = 0; k < 512; k++) {
         nic_shape shape = {.family = k % 2 == 0 ? 4 : 6, .tos = (uint8_t)k, .id = 65535};
         fednic_frame frame = nic_frame(&shape, payload, PAYLOAD, memory);
@@ -89,7 +89,7 @@ static fednic_tcp_options options_of(const uint8_t *options, uint8_t words) {
     return fednic_tcp_options_of(memory, &s);
 }
 
-static void options_are_read_to_their_end(void) {
+FED_TEST(options_are_read_to_their_end) {
     const uint8_t nic[] = {1, 1, 2, 4, 5, 180, 253, 4, 0xfe, 0xd1, 0, 0};
     const uint8_t hidden[] = {2, 4, 5, 180, 0, 0, 0, 0, 253, 4, 0xfe, 0xd1};
     const uint8_t other[] = {253, 4, 0xfe, 0xd2, 253, 6, 0xfe, 0xd1, 0, 0, 1, 1};
@@ -103,14 +103,4 @@ static void options_are_read_to_their_end(void) {
     assert_false(options_of(nic, 3).refuses);
     assert_false(options_of(cut, 1).sound || options_of(zero, 1).sound ||
                  options_of(last, 1).sound);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(a_segment_is_found_in_whole_frames_only),
-        fed_unit_test(what_the_nic_does_not_understand_is_refused),
-        fed_unit_test(changed_headers_have_right_checksums),
-        fed_unit_test(options_are_read_to_their_end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

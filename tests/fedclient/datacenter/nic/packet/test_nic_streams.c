@@ -2,7 +2,7 @@
  * other cuts; the line loses, doubles, reorders and damages frames, routers change DSCP and ECN. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/rng.h"
-#include "fed_test.h"
+#include "fed_cases.h"
 #include "fedcodec/bursts.h"
 #include "nic_frames.h"
 
@@ -223,7 +223,7 @@ static void run(const nic_shape *shape, uint32_t isn, uint32_t seed, size_t *cod
     free(s);
 }
 
-static void a_stream_arrives_rounded_however_it_is_cut_and_shaken(void) {
+FED_TEST(a_stream_arrives_rounded_however_it_is_cut_and_shaken) {
     size_t coded = 0, bad = 0;
     for (uint32_t seed = 0; seed < 16; seed++) {
         nic_shape shape = {.family = seed % 2 == 0 ? 4 : 6,
@@ -233,11 +233,4 @@ static void a_stream_arrives_rounded_however_it_is_cut_and_shaken(void) {
         run(&shape, seed % 4 == 1 ? UINT32_MAX - 50000 : 1000 + seed, seed, &coded, &bad);
     }
     assert_true(coded > 1000 && bad > 50);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(a_stream_arrives_rounded_however_it_is_cut_and_shaken),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "fed/clock.h"
-#include "fed_test.h"
+#include "fed_cases.h"
 #include "fedclient/datacenter/nic/packet/report_socket.h"
 
 enum { LINES = 20000 };
@@ -71,7 +71,7 @@ static int call(const desk *d) {
     return fd;
 }
 
-static void a_long_answer(void) {
+FED_TEST(a_long_answer) {
     desk d;
     fed_writer text;
     fed_error err = {0};
@@ -97,7 +97,7 @@ static void a_long_answer(void) {
 }
 
 /* Five that say nothing, one that never reads: all are gone after two seconds. */
-static void silent_clients(void) {
+FED_TEST(silent_clients) {
     desk d;
     char byte = 0;
     int fds[FEDNIC_CLIENTS + 1];
@@ -121,7 +121,7 @@ static void silent_clients(void) {
     close_desk(&d);
 }
 
-static void a_client_that_says_nonsense(void) {
+FED_TEST(a_client_that_says_nonsense) {
     desk d;
     char byte = 0;
     open_desk(&d);
@@ -135,7 +135,7 @@ static void a_client_that_says_nonsense(void) {
     close_desk(&d);
 }
 
-static void what_is_left_and_what_lives(void) {
+FED_TEST(what_is_left_and_what_lives) {
     desk d;
     fed_error err = {0};
     fednic_reports *second = NULL;
@@ -162,7 +162,7 @@ static void what_is_left_and_what_lives(void) {
     fed_test_rmdir(d.folder);
 }
 
-static void a_path_that_is_too_long(void) {
+FED_TEST(a_path_that_is_too_long) {
     char path[200];
     fed_error err = {0};
     fednic_reports *reports = NULL;
@@ -170,15 +170,4 @@ static void a_path_that_is_too_long(void) {
     path[sizeof path - 1] = '\0';
     assert_fed_status(fednic_reports_open(path, &reports, &err), FED_EINVAL);
     assert_fed_says(err, "has at most 107 characters");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(a_long_answer),
-        fed_unit_test(silent_clients),
-        fed_unit_test(a_client_that_says_nonsense),
-        fed_unit_test(what_is_left_and_what_lives),
-        fed_unit_test(a_path_that_is_too_long),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,9 +1,9 @@
 /* The header before a frame survives both ways, and a VLAN's tag comes back into its frame. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 #include "fedclient/datacenter/nic/packet/vnet_header.h"
 
-static void there_and_back(void) {
+FED_TEST(there_and_back) {
     const fednic_offload offload = {.flags = VIRTIO_NET_HDR_F_NEEDS_CSUM,
                                     .gso_type = VIRTIO_NET_HDR_GSO_TCPV6 | VIRTIO_NET_HDR_GSO_ECN,
                                     .hdr_len = 86,
@@ -20,7 +20,7 @@ static void there_and_back(void) {
     assert_memory_equal(&again, &offload, sizeof offload);
 }
 
-static void a_tag(void) {
+FED_TEST(a_tag) {
     uint8_t room[4 + 20];
     for (size_t k = 0; k < sizeof room; k++) {
         room[k] = (uint8_t)(k - 4);
@@ -47,7 +47,7 @@ static void a_tag(void) {
     assert_int_equal(frame.offload.csum_offset, 16);
 }
 
-static void a_plain_frame_and_a_short_one(void) {
+FED_TEST(a_plain_frame_and_a_short_one) {
     uint8_t room[4 + 14] = {0};
     fednic_frame frame = {.data = room + 4, .len = 14};
     fednic_vnet_tag(&frame, 0x88a8, 7);
@@ -57,13 +57,4 @@ static void a_plain_frame_and_a_short_one(void) {
     frame = (fednic_frame){.data = room + 4, .len = 11};
     fednic_vnet_tag(&frame, 0x8100, 7);
     assert_int_equal(frame.len, 11); /* no frame of Ethernet: as it was */
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(there_and_back),
-        fed_unit_test(a_tag),
-        fed_unit_test(a_plain_frame_and_a_short_one),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,32 @@
+/* Tests that a program finds by itself. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fed_cases.h"
+
+static fed_case *first;
+static size_t count;
+
+/* A compiler may call constructors in any order, so the lines decide. */
+void fed_case_add(fed_case *one) {
+    fed_case **at = &first;
+    while (*at != NULL && (*at)->line < one->line) {
+        at = &(*at)->next;
+    }
+    one->next = *at;
+    *at = one;
+    count++;
+}
+
+int fed_cases_run(CMFixtureFunction setup, CMFixtureFunction teardown) {
+    struct CMUnitTest *tests = calloc(count, sizeof *tests);
+    if (tests == NULL) {
+        return 1; /* without memory, or without a test */
+    }
+    size_t k = 0;
+    for (fed_case *one = first; one != NULL; one = one->next) {
+        tests[k++] = (struct CMUnitTest){
+            .name = one->name, .test_func = fed_test_call, .initial_state = &one->body};
+    }
+    const int failed = _cmocka_run_group_tests("tests", tests, count, setup, teardown);
+    free(tests);
+    return failed;
+}
