@@ -1,10 +1,10 @@
 """Does includes.py reach what a source may include? A made-up tree."""
 # SPDX-License-Identifier: Apache-2.0
 import os
-import tempfile
 import unittest
 
 import includes
+import planted
 
 TREE = {
     "top.c": '#include "a.h"\n#  include <b.h> // words\nint x;\n',
@@ -27,11 +27,7 @@ ALL_HEADERS = sorted(name for name in TREE if not name.endswith(".c"))
 
 class Includes(unittest.TestCase):
     def reached(self, name):
-        with tempfile.TemporaryDirectory() as root:
-            for path, text in TREE.items():
-                os.makedirs(os.path.dirname(os.path.join(root, path)), exist_ok=True)
-                with open(os.path.join(root, path), "w", encoding="utf-8") as file:
-                    file.write(text)
+        with planted.tree(TREE) as root:
             found = includes.Scan(root, []).reached([os.path.join(root, name)], [os.path.join(root, "places")])
             return [path for path in (os.path.relpath(path, root) for path in found) if path != name]
 
@@ -54,8 +50,7 @@ class Includes(unittest.TestCase):
     def test_folders_and_files_of_a_command_line(self):
         command = "cc -Ione -I two -isystem three -DLIST='\"a.h\"' -DN=1 -c x.c"
         self.assertEqual(includes.folders([command]), ["one", "two", "three"])
-        with tempfile.TemporaryDirectory() as root:
-            open(os.path.join(root, "a.h"), "wb").close()
+        with planted.tree({"a.h": ""}) as root:
             self.assertEqual(includes.defined([command], root), [os.path.join(root, "a.h")])
 
 

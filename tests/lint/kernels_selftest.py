@@ -1,10 +1,9 @@
 """Does the kernels' lint find barriers and returns where they must not be? Each is planted in a made-up tree of its own."""
 # SPDX-License-Identifier: Apache-2.0
-import os
-import tempfile
 import unittest
 
 import kernels
+import planted
 
 DIALECT = "FUNC u32 wg_max(LOCALP u32 *room, u32 v) {\n    BARRIER();\n    return v;\n}\n"
 SHARED = "#define MEET(x) \\\n    do { BARRIER(); } while (0)\nFUNC void both(u32 n) {\n    MEET(n);\n}\n"
@@ -33,12 +32,8 @@ BAD = {
 
 
 def complaints(body):
-    with tempfile.TemporaryDirectory() as root:
-        for path, text in {kernels.DIALECT: DIALECT, "codecs/shared.cl": SHARED,
-                           "codecs/a.cl": f"KERNEL one(GLOBAL u32 *a, u32 n) {{\n LOCAL u32 room[256];\n\n{body}\n}}\n"}.items():
-            os.makedirs(os.path.join(root, os.path.dirname(path)), exist_ok=True)
-            with open(os.path.join(root, path), "w", encoding="utf-8") as file:
-                file.write(text)
+    with planted.tree({kernels.DIALECT: DIALECT, "codecs/shared.cl": SHARED,
+                       "codecs/a.cl": f"KERNEL one(GLOBAL u32 *a, u32 n) {{\n LOCAL u32 room[256];\n\n{body}\n}}\n"}) as root:
         return list(kernels.findings(root))
 
 

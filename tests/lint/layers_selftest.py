@@ -1,10 +1,9 @@
 """Does the layer lint find what it is there to find? Plants violations in a made-up tree, one at a time."""
 # SPDX-License-Identifier: Apache-2.0
-import os
-import tempfile
 import unittest
 
 import layers
+import planted
 
 GOOD = {
     "common/include/fed/hash.h": "#include <stdint.h>\n",
@@ -100,11 +99,7 @@ BAD = [
 
 
 def findings(files, known_circles=()):
-    with tempfile.TemporaryDirectory() as root:
-        for path, text in files.items():
-            os.makedirs(os.path.join(root, os.path.dirname(path)), exist_ok=True)
-            with open(os.path.join(root, path), "w", encoding="utf-8") as file:
-                file.write(text)
+    with planted.tree(files) as root:
         return layers.Tree(root, known_circles).check()
 
 

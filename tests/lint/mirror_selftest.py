@@ -1,10 +1,9 @@
 """Does the mirror lint find what it is there to find? Plants gaps in a made-up tree, one at a time."""
 # SPDX-License-Identifier: Apache-2.0
-import os
-import tempfile
 import unittest
 
 import mirror
+import planted
 
 GOOD = {
     "common/a.c": "",
@@ -28,12 +27,7 @@ BAD = [
 
 
 def findings(files):
-    with tempfile.TemporaryDirectory() as root:
-        for path, text in files.items():
-            if text is not None:
-                os.makedirs(os.path.join(root, os.path.dirname(path)), exist_ok=True)
-                with open(os.path.join(root, path), "w", encoding="utf-8") as file:
-                    file.write(text)
+    with planted.tree(files) as root:
         return mirror.Mirror(root).check()
 
 

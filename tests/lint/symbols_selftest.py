@@ -3,9 +3,9 @@
 import os
 import shutil
 import subprocess
-import tempfile
 import unittest
 
+import planted
 import symbols
 
 TREE = {
@@ -17,14 +17,12 @@ TREE = {
 
 
 def findings(changes=()):
-    with tempfile.TemporaryDirectory() as root:
-        for path, text in {**TREE, **dict(changes)}.items():
+    files = {**TREE, **dict(changes)}
+    with planted.tree(files) as root:
+        for path in files:
             room = path.split("/")[0]
             made = os.path.join(root, "build", room, "CMakeFiles", room + ".dir", path[len(room) + 1:] + ".o")
-            for place in (made, os.path.join(root, path)):
-                os.makedirs(os.path.dirname(place), exist_ok=True)
-            with open(os.path.join(root, path), "w", encoding="utf-8") as file:
-                file.write(text)
+            os.makedirs(os.path.dirname(made), exist_ok=True)
             subprocess.run(["cc", "-c", os.path.join(root, path), "-o", made], check=True)
         return symbols.check(root, os.path.join(root, "build"))
 

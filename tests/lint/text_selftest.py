@@ -1,9 +1,8 @@
 """Does the text lint find public headers that lack their brackets? Each is planted in a made-up tree of its own."""
 # SPDX-License-Identifier: Apache-2.0
-import os
-import tempfile
 import unittest
 
+import planted
 import text
 
 GOOD = {
@@ -20,10 +19,7 @@ BAD = {
 
 
 def complaints(content, path="common/include/fed/a.h"):
-    with tempfile.TemporaryDirectory() as root:
-        os.makedirs(os.path.join(root, os.path.dirname(path)))
-        with open(os.path.join(root, path), "w", encoding="utf-8") as file:
-            file.write(content)
+    with planted.tree({path: content}) as root:
         return list(text.findings(root))
 
 
