@@ -4,8 +4,8 @@
 #include <stdatomic.h>
 
 #include "fed/clock.h"
+#include "fed_cases.h"
 #include "fed_coordinator.h"
-#include "fed_test.h"
 #include "fedclient/app.h"
 
 enum { VALUES = 5 };
@@ -111,8 +111,7 @@ static void add_task(const world *w) {
     fedserver_close(server);
 }
 
-static void every_callback_gets_the_programs_user(void **state) {
-    world *w = *state;
+FED_TEST_WITH(every_callback_gets_the_programs_user, world *w) {
     fed_error err = {0};
     fedclient_event event = {0};
     add_task(w);
@@ -136,8 +135,7 @@ static void *stop_a_waiting_step(void *user) {
     return NULL;
 }
 
-static void another_thread_ends_a_step_that_waits(void **state) {
-    world *w = *state;
+FED_TEST_WITH(another_thread_ends_a_step_that_waits, world *w) {
     fed_error err = {0};
     fedclient_event event = {0};
     pthread_t thread;
@@ -154,8 +152,7 @@ static void another_thread_ends_a_step_that_waits(void **state) {
     assert_fed_status(fedclient_step(fedclient_app_client(w->app), &event, &err), FED_ECANCELED);
 }
 
-static void a_failed_open_leaves_nothing(void **state) {
-    world *w = *state;
+FED_TEST_WITH(a_failed_open_leaves_nothing, world *w) {
     fed_error err = {0};
     assert_fed_status(open_app(w, "http://nowhere", &err), FED_EINVAL);
     assert_fed_says(err, "http://nowhere");
@@ -170,10 +167,5 @@ static void a_failed_open_leaves_nothing(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(every_callback_gets_the_programs_user, setup, teardown),
-        cmocka_unit_test_setup_teardown(another_thread_ends_a_step_that_waits, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_failed_open_leaves_nothing, setup, teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return fed_cases_run_each(setup, teardown);
 }

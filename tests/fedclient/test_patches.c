@@ -1,8 +1,8 @@
 /* Downloads of patches: they lead to the very bits, are asked for only where they are offered, and
  * what is wrong with one is healed by another download. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "fed_cases.h"
 #include "fed_device.h"
-#include "fed_test.h"
 #include "fedcodec/patch.h"
 
 /* A coordinator that offers patches, before the fake one. */
@@ -147,8 +147,7 @@ static void end_the_task(world *w) {
     assert_model_is_the_newest(w);
 }
 
-static void a_model_comes_whole_as_a_patch(void **state) {
-    world *w = *state;
+FED_TEST_WITH(a_model_comes_whole_as_a_patch, world *w) {
     w->device.fake.model[3] = -0.0f;
     w->device.fake.model[4] = 1e-45f;
     w->device.fake.rounds = 0;
@@ -157,16 +156,14 @@ static void a_model_comes_whole_as_a_patch(void **state) {
     assert_int_equal(w->patches + w->others, 0);
 }
 
-static void a_patch_leads_from_the_version_held(void **state) {
-    world *w = *state;
+FED_TEST_WITH(a_patch_leads_from_the_version_held, world *w) {
     a_round_and_one_more(w); /* it holds version 0, and w->held is that */
     end_the_task(w);
     assert_int_equal(w->wholes, 1);
     assert_int_equal(w->patches, 1);
 }
 
-static void patches_are_not_asked_for_where_none_are_offered(void **state) {
-    world *w = *state;
+FED_TEST_WITH(patches_are_not_asked_for_where_none_are_offered, world *w) {
     w->offers = false;
     assert_int_equal(step(w).outcome, FEDCLIENT_COUNTED);
     assert_int_equal(step(w).outcome, FEDCLIENT_COUNTED);
@@ -182,36 +179,24 @@ static void expect_a_whole_one_instead(world *w) {
     assert_int_equal(w->wholes, 2); /* the first model, and now */
 }
 
-static void a_patch_that_makes_no_sense_is_replaced(void **state) {
-    world *w = *state;
+FED_TEST_WITH(a_patch_that_makes_no_sense_is_replaced, world *w) {
     a_round_and_one_more(w);
     w->garbage = true;
     expect_a_whole_one_instead(w);
 }
 
-static void a_patch_from_another_version_is_replaced(void **state) {
-    world *w = *state;
+FED_TEST_WITH(a_patch_from_another_version_is_replaced, world *w) {
     a_round_and_one_more(w);
     w->ahead = 1;
     expect_a_whole_one_instead(w);
 }
 
-static void a_patch_from_other_values_is_replaced(void **state) {
-    world *w = *state;
+FED_TEST_WITH(a_patch_from_other_values_is_replaced, world *w) {
     a_round_and_one_more(w);
     w->held[7] += 1;
     expect_a_whole_one_instead(w);
 }
 
 int main(void) {
-#define WITH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
-    const struct CMUnitTest tests[] = {
-        WITH(a_model_comes_whole_as_a_patch),
-        WITH(a_patch_leads_from_the_version_held),
-        WITH(patches_are_not_asked_for_where_none_are_offered),
-        WITH(a_patch_that_makes_no_sense_is_replaced),
-        WITH(a_patch_from_another_version_is_replaced),
-        WITH(a_patch_from_other_values_is_replaced),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return fed_cases_run_each(setup, teardown);
 }

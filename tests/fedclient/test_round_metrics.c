@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
+#include "fed_cases.h"
 #include "fed_device.h"
-#include "fed_test.h"
 
 /* A device whose callback reports how often it was called. */
 typedef struct reporter {
@@ -42,8 +42,7 @@ static int setup(void **state) {
     return 0;
 }
 
-static void metrics_travel_with_the_update_of_their_round(void **state) {
-    reporter *r = *state;
+FED_TEST_WITH(metrics_travel_with_the_update_of_their_round, reporter *r) {
     const fed_own_metrics *own = &r->device.fake.own;
     assert_int_equal(fed_device_event(&r->device).outcome, FEDCLIENT_COUNTED);
     assert_int_equal(own->count, 2);
@@ -54,15 +53,13 @@ static void metrics_travel_with_the_update_of_their_round(void **state) {
     assert_true(own->items[0].value == 2);
 }
 
-static void a_value_that_is_not_finite_is_refused_and_the_round_goes_on(void **state) {
-    reporter *r = *state;
+FED_TEST_WITH(a_value_that_is_not_finite_is_refused_and_the_round_goes_on, reporter *r) {
     assert_int_equal(fed_device_event(&r->device).outcome, FEDCLIENT_COUNTED);
     assert_fed_status(r->wrong, FED_EINVAL);
     assert_fed_says(r->why, "metric \"wrong\" is nan");
 }
 
-static void an_older_coordinator_gets_none(void **state) {
-    reporter *r = *state;
+FED_TEST_WITH(an_older_coordinator_gets_none, reporter *r) {
     r->device.fake.no_own = true; /* it would refuse a list */
     assert_int_equal(fed_device_event(&r->device).outcome, FEDCLIENT_COUNTED);
     assert_int_equal(r->device.fake.own.count, 0);
@@ -71,8 +68,7 @@ static void an_older_coordinator_gets_none(void **state) {
     assert_int_equal(r->device.fake.own.count, 1);
 }
 
-static void a_message_that_was_lost_is_sent_again_with_its_metrics(void **state) {
-    reporter *r = *state;
+FED_TEST_WITH(a_message_that_was_lost_is_sent_again_with_its_metrics, reporter *r) {
     fed_fake_fail(&r->device.fake, "/v1/update", FED_FAKE_LOST_ANSWER, 1);
     assert_int_equal(fed_device_event(&r->device).outcome, FEDCLIENT_RETRY);
     open_as(r, FED_ROLE_TRAIN); /* the process is another one now */
@@ -82,32 +78,20 @@ static void a_message_that_was_lost_is_sent_again_with_its_metrics(void **state)
                      FEDCLIENT_COUNTED); /* the residual is without that message */
 }
 
-static void metrics_travel_with_the_evaluation(void **state) {
-    reporter *r = *state;
+FED_TEST_WITH(metrics_travel_with_the_evaluation, reporter *r) {
     open_as(r, FED_ROLE_EVALUATE);
     assert_int_equal(fed_device_event(&r->device).outcome, FEDCLIENT_EVALUATED);
     assert_int_equal(r->device.fake.own.count, 2);
     assert_true(r->device.fake.own.items[0].value == 1);
 }
 
-static void an_older_coordinator_gets_no_metrics_of_an_evaluation(void **state) {
-    reporter *r = *state;
+FED_TEST_WITH(an_older_coordinator_gets_no_metrics_of_an_evaluation, reporter *r) {
     open_as(r, FED_ROLE_EVALUATE);
     r->device.fake.no_own = true;
     assert_int_equal(fed_device_event(&r->device).outcome, FEDCLIENT_EVALUATED);
     assert_int_equal(r->device.fake.own.count, 0);
 }
 
-#define WITH(test) cmocka_unit_test_setup_teardown(test, setup, fed_device_teardown)
-
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        WITH(metrics_travel_with_the_update_of_their_round),
-        WITH(a_value_that_is_not_finite_is_refused_and_the_round_goes_on),
-        WITH(an_older_coordinator_gets_none),
-        WITH(a_message_that_was_lost_is_sent_again_with_its_metrics),
-        WITH(metrics_travel_with_the_evaluation),
-        WITH(an_older_coordinator_gets_no_metrics_of_an_evaluation),
-    };
-    return cmocka_run_group_tests_name("round_metrics", tests, NULL, NULL);
+    return fed_cases_run_each(setup, fed_device_teardown);
 }

@@ -16,17 +16,32 @@ void fed_case_add(fed_case *one) {
     count++;
 }
 
-int fed_cases_run(CMFixtureFunction setup, CMFixtureFunction teardown) {
+/** group, each: what stands around all tests, and around one. */
+typedef struct fixture {
+    CMFixtureFunction setup, teardown;
+} fixture;
+
+static int run(fixture group, fixture each) {
     struct CMUnitTest *tests = calloc(count, sizeof *tests);
     if (tests == NULL) {
         return 1; /* without memory, or without a test */
     }
     size_t k = 0;
-    for (fed_case *one = first; one != NULL; one = one->next) {
-        tests[k++] = (struct CMUnitTest){
-            .name = one->name, .test_func = fed_test_call, .initial_state = &one->body};
+    for (const fed_case *one = first; one != NULL; one = one->next) {
+        tests[k++] = (struct CMUnitTest){.name = one->name,
+                                         .test_func = one->function,
+                                         .setup_func = each.setup,
+                                         .teardown_func = each.teardown};
     }
-    const int failed = _cmocka_run_group_tests("tests", tests, count, setup, teardown);
+    const int failed = _cmocka_run_group_tests("tests", tests, count, group.setup, group.teardown);
     free(tests);
     return failed;
+}
+
+int fed_cases_run(CMFixtureFunction setup, CMFixtureFunction teardown) {
+    return run((fixture){setup, teardown}, (fixture){NULL, NULL});
+}
+
+int fed_cases_run_each(CMFixtureFunction setup, CMFixtureFunction teardown) {
+    return run((fixture){NULL, NULL}, (fixture){setup, teardown});
 }

@@ -5,28 +5,42 @@
 
 #include "fed_test.h"
 
-/** A test that needs no state: FED_TEST(what_it_states) { ... }. A file whose tests are all of this
- * kind needs no main: the one of fed_cases_main.c runs them, in the order of the file. */
+/** A test: FED_TEST(what_it_states) { ... }. A file needs no main: the one of fed_cases_main.c runs
+ * its tests in the order of the file. */
 #define FED_TEST(name)                                                                             \
     static void name(void);                                                                        \
-    __attribute__((constructor)) static void name##_is_a_case(void) {                              \
-        static fed_case one = {#name, name, __LINE__, NULL};                                       \
-        fed_case_add(&one);                                                                        \
-    }                                                                                              \
+    FED_CASE(name, ((void)fed_state, name()))                                                      \
     static void name(void)
 
-/** What FED_TEST knows of a test. */
+/** A test of what a setup left at *state, with that as its parameter:
+ * FED_TEST_WITH(what_it_states, world *w) { ... }. */
+#define FED_TEST_WITH(name, parameter)                                                             \
+    static void name(parameter);                                                                   \
+    FED_CASE(name, name(*fed_state))                                                               \
+    static void name(parameter)
+
+#define FED_CASE(name, call)                                                                       \
+    static void name##_of_state(void **fed_state) {                                                \
+        call;                                                                                      \
+    }                                                                                              \
+    __attribute__((constructor)) static void name##_is_a_case(void) {                              \
+        static fed_case one = {#name, name##_of_state, __LINE__, NULL};                            \
+        fed_case_add(&one);                                                                        \
+    }
+
+/** What they know of a test. */
 typedef struct fed_case {
     const char *name;
-    fed_test_body body;
+    CMUnitTestFunction function;
     int line;
     struct fed_case *next;
 } fed_case;
 
 void fed_case_add(fed_case *one);
 
-/** For a main of the file's own: run its tests between these two, which leave *state alone. Either
- * may be NULL. Returns how many failed. */
+/** For a main of the file's own: run its tests, with a setup before all of them and a teardown
+ * after them, or with both around each test. Either may be NULL. Returns how many failed. */
 int fed_cases_run(CMFixtureFunction setup, CMFixtureFunction teardown);
+int fed_cases_run_each(CMFixtureFunction setup, CMFixtureFunction teardown);
 
 #endif

@@ -1,6 +1,6 @@
 /* The fedcodec program, run as a user runs it. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <math.h>
 
@@ -36,8 +36,7 @@ static int set_up(void **state) {
     return 0;
 }
 
-static void float32_comes_back_byte_by_byte(void **state) {
-    fed_program *f = *state;
+FED_TEST_WITH(float32_comes_back_byte_by_byte, fed_program *f) {
     size_t before, after;
     assert_runs(f, "encode --codec float32 x.f32 x.fed", 0, "");
     assert_runs(f, "decode x.fed y.f32", 0, "");
@@ -49,15 +48,13 @@ static void float32_comes_back_byte_by_byte(void **state) {
     free(y);
 }
 
-static void encode_prints_one_summary_line(void **state) {
-    fed_program *f = *state;
+FED_TEST_WITH(encode_prints_one_summary_line, fed_program *f) {
     assert_runs(f, "encode x.f32 --codec sbc:p=0.01 x.fed", 0, "sbc:p=0.01: 1000 values, ");
     assert_says(f, " bits per value\n");
     assert_ptr_equal(strchr(f->out, '\n'), f->out + strlen(f->out) - 1);
 }
 
-static void decode_gives_what_the_codec_sent(void **state) {
-    fed_program *f = *state;
+FED_TEST_WITH(decode_gives_what_the_codec_sent, fed_program *f) {
     size_t len, sent = 0;
     assert_runs(f, "encode --codec sbc:p=0.01 x.f32 x.fed", 0, "");
     assert_runs(f, "decode x.fed y.f32", 0, "");
@@ -70,8 +67,7 @@ static void decode_gives_what_the_codec_sent(void **state) {
     free(data);
 }
 
-static void threads_write_the_same_file(void **state) {
-    fed_program *f = *state;
+FED_TEST_WITH(threads_write_the_same_file, fed_program *f) {
     enum { LEN = 4 * 100000 };
     uint8_t *values = malloc(LEN);
     size_t alone_len, together_len;
@@ -95,14 +91,12 @@ static void threads_write_the_same_file(void **state) {
                 "5000 threads; at most 1024");
 }
 
-static void info_tells_what_an_envelope_holds(void **state) {
-    fed_program *f = *state;
+FED_TEST_WITH(info_tells_what_an_envelope_holds, fed_program *f) {
     assert_runs(f, "encode --codec 3lc --small 0 x.f32 x.fed", 0, "");
     assert_runs(f, "info x.fed", 0, "frame 1: 3lc, 1000 values, ");
 }
 
-static void a_second_stage_is_named_and_undone(void **state) {
-    fed_program *f = *state;
+FED_TEST_WITH(a_second_stage_is_named_and_undone, fed_program *f) {
     enum { LEN = 4 * 20000 };
     size_t plain_len, staged_len;
     uint8_t *sparse = calloc(LEN, 1);
@@ -123,8 +117,7 @@ static void a_second_stage_is_named_and_undone(void **state) {
     free(staged);
 }
 
-static void an_empty_file_is_an_empty_tensor(void **state) {
-    fed_program *f = *state;
+FED_TEST_WITH(an_empty_file_is_an_empty_tensor, fed_program *f) {
     write_file(f, "empty", "", 0);
     assert_runs(f, "encode --codec 3lc empty e.fed", 0, "");
     assert_runs(f, "info e.fed", 0, "");
@@ -132,8 +125,7 @@ static void an_empty_file_is_an_empty_tensor(void **state) {
 }
 
 /* 13 bytes that are a valid message of 2^32 - 1 zeros. */
-static void a_file_that_declares_too_much_is_not_decoded(void **state) {
-    fed_program *f = *state;
+FED_TEST_WITH(a_file_that_declares_too_much_is_not_decoded, fed_program *f) {
     write_file(f, "big.fed", "\xfe\xdc\x02\x00\x01\x03\xff\xff\xff\xff\x0f\x01\x00", 13);
     assert_runs(f, "decode big.fed big.f32", 1,
                 "big.fed: frame 1 declares 4294967295 values, 17179869180 bytes; 1073741824 more "
@@ -144,16 +136,14 @@ static void a_file_that_declares_too_much_is_not_decoded(void **state) {
                 "--max-bytes is a whole number from 0 to 18446744073709551615, not lots");
 }
 
-static void the_limit_is_for_all_frames_together(void **state) {
-    fed_program *f = *state;
+FED_TEST_WITH(the_limit_is_for_all_frames_together, fed_program *f) {
     write_file(f, "two.fed", "\xfe\xdc\x02\x00\x02\x03\x64\x01\x00\x03\x64\x01\x00", 13);
     assert_runs(f, "decode --max-bytes 800 two.fed two.f32", 0, "");
     assert_runs(f, "decode --max-bytes 799 two.fed two.f32", 1,
                 "frame 2 declares 100 values, 400 bytes; 399 more are allowed");
 }
 
-static void list_names_codecs_and_parameters(void **state) {
-    fed_program *f = *state;
+FED_TEST_WITH(list_names_codecs_and_parameters, fed_program *f) {
     assert_runs(f, "list", 0, "float32");
     assert_says(f, "3lc");
     assert_says(f, "p=0.01");
@@ -177,16 +167,14 @@ static void write_model(const fed_program *f, const char *name) {
     fed_layout_free(&layout);
 }
 
-static void each_tensor_of_a_safetensors_file_is_a_frame_of_the_envelope(void **state) {
-    fed_program *f = *state;
+FED_TEST_WITH(each_tensor_of_a_safetensors_file_is_a_frame_of_the_envelope, fed_program *f) {
     write_model(f, "m.safetensors");
     assert_runs(f, "encode --codec 3lc --small 0 m.safetensors m.fed", 0, "630 values");
     assert_runs(f, "info m.fed", 0, "frame 1: 3lc, 600 values");
     assert_says(f, "frame 2: 3lc, 30 values");
 }
 
-static void small_tensors_are_one_frame(void **state) {
-    fed_program *f = *state;
+FED_TEST_WITH(small_tensors_are_one_frame, fed_program *f) {
     write_model(f, "m.safetensors");
     assert_runs(f, "encode --codec 3lc --small 600 m.safetensors m.fed", 0, "");
     assert_runs(f, "info m.fed", 0, "frame 1: 3lc, 600 values");
@@ -198,8 +186,7 @@ static void small_tensors_are_one_frame(void **state) {
     assert_runs(f, "compare m.safetensors --small 4294967296", 2, "");
 }
 
-static void decode_like_a_file_gives_its_names_and_shapes(void **state) {
-    fed_program *f = *state;
+FED_TEST_WITH(decode_like_a_file_gives_its_names_and_shapes, fed_program *f) {
     size_t before, after;
     write_model(f, "m.safetensors");
     assert_runs(f, "encode --codec float32 m.safetensors m.fed", 0, "");
@@ -212,8 +199,7 @@ static void decode_like_a_file_gives_its_names_and_shapes(void **state) {
     free(y);
 }
 
-static void decode_like_another_model_is_refused(void **state) {
-    fed_program *f = *state;
+FED_TEST_WITH(decode_like_another_model_is_refused, fed_program *f) {
     write_model(f, "m.safetensors");
     assert_runs(f, "encode --codec float32 x.f32 x.fed", 0, "");
     assert_runs(f, "decode --like m.safetensors x.fed y.safetensors", 1,
@@ -221,8 +207,7 @@ static void decode_like_another_model_is_refused(void **state) {
     assert_runs(f, "decode --like x.f32 x.fed y.safetensors", 1, "");
 }
 
-static void compare_has_a_row_for_every_codec(void **state) {
-    fed_program *f = *state;
+FED_TEST_WITH(compare_has_a_row_for_every_codec, fed_program *f) {
     write_model(f, "m.safetensors");
     assert_runs(f, "compare m.safetensors", 0, "tensors: 2, values: 630, as float32: 2520 bytes");
     assert_says(f, "tensors under 1024 values, grouped: 2\n");
@@ -240,15 +225,13 @@ static void compare_has_a_row_for_every_codec(void **state) {
 }
 
 /* 6 bytes of head, a frame of 5, 4000 of values. */
-static void compare_says_how_large_and_how_exact(void **state) {
-    fed_program *f = *state;
+FED_TEST_WITH(compare_says_how_large_and_how_exact, fed_program *f) {
     assert_runs(f, "compare x.f32 --codecs float32 --format csv", 0,
                 "codec,bytes,ratio,bits_per_value,relative_l2_error,encode_mb_s,decode_mb_s\n");
     assert_says(f, "\n\"float32\",4011,0.997258,32.088,0,");
 }
 
-static void compare_takes_any_list_of_specs(void **state) {
-    fed_program *f = *state;
+FED_TEST_WITH(compare_takes_any_list_of_specs, fed_program *f) {
     assert_runs(f, "compare x.f32 --codecs sbc:p=0.1,3lc,sbc:p=0.25 --format json", 0,
                 "{\"tensors\": 1, \"values\": 1000, \"small\": 1024, \"grouped\": 1, \"codecs\": "
                 "[\n  {\"codec\": \"sbc:p=0.1\"");
@@ -259,8 +242,7 @@ static void compare_takes_any_list_of_specs(void **state) {
                 "parameter \"s\" is given twice"); /* the comma did not end the spec */
 }
 
-static void compare_takes_an_update_or_one_tensor(void **state) {
-    fed_program *f = *state;
+FED_TEST_WITH(compare_takes_an_update_or_one_tensor, fed_program *f) {
     write_model(f, "m.safetensors");
     assert_runs(f, "compare m.safetensors --since m.safetensors --codecs 3lc", 0,
                 "3lc:s=1           14 "); /* zeros: the heads alone */
@@ -272,8 +254,7 @@ static void compare_takes_an_update_or_one_tensor(void **state) {
     assert_runs(f, "compare m.safetensors --since nothing --codecs float32", 1, "");
 }
 
-static void compare_says_what_is_wrong(void **state) {
-    fed_program *f = *state;
+FED_TEST_WITH(compare_says_what_is_wrong, fed_program *f) {
     write_file(f, "nothing", "", 0);
     assert_runs(f, "compare nothing", 1, "nothing: holds no values");
     assert_runs(f, "compare", 2, "");
@@ -282,13 +263,11 @@ static void compare_says_what_is_wrong(void **state) {
     assert_runs(f, "compare x.f32 --format xml", 2, "text, csv or json, not xml");
 }
 
-static void help_is_no_error(void **state) {
-    fed_program *f = *state;
+FED_TEST_WITH(help_is_no_error, fed_program *f) {
     assert_runs(f, "--help", 0, "usage: fedcodec encode");
 }
 
-static void wrong_usage_is_status_2(void **state) {
-    fed_program *f = *state;
+FED_TEST_WITH(wrong_usage_is_status_2, fed_program *f) {
     assert_runs(f, "", 2, "");
     assert_runs(f, "compress", 2, "unknown command compress");
     assert_runs(f, "encode x.f32 x.fed", 2, "--codec SPEC");
@@ -302,8 +281,7 @@ static void wrong_usage_is_status_2(void **state) {
     assert_runs(f, "list all", 2, "");
 }
 
-static void bad_files_are_status_1_and_a_sentence(void **state) {
-    fed_program *f = *state;
+FED_TEST_WITH(bad_files_are_status_1_and_a_sentence, fed_program *f) {
     assert_runs(f, "encode --codec 3lc none y", 1, "none: No such file");
     write_file(f, "odd", "abcdefg", 7);
     assert_runs(f, "encode --codec 3lc odd y", 1,
@@ -314,8 +292,7 @@ static void bad_files_are_status_1_and_a_sentence(void **state) {
     assert_runs(f, "encode --codec 3lc x.f32 no/such/directory", 1, "");
 }
 
-static void a_malformed_message_is_refused_with_its_reason(void **state) {
-    fed_program *f = *state;
+FED_TEST_WITH(a_malformed_message_is_refused_with_its_reason, fed_program *f) {
     size_t len;
     assert_runs(f, "encode --codec 3lc --small 0 x.f32 x.fed", 0, "");
     uint8_t *data = read_file(f, "x.fed", &len);
@@ -329,30 +306,5 @@ static void a_malformed_message_is_refused_with_its_reason(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(float32_comes_back_byte_by_byte),
-        cmocka_unit_test(encode_prints_one_summary_line),
-        cmocka_unit_test(decode_gives_what_the_codec_sent),
-        cmocka_unit_test(threads_write_the_same_file),
-        cmocka_unit_test(info_tells_what_an_envelope_holds),
-        cmocka_unit_test(a_second_stage_is_named_and_undone),
-        cmocka_unit_test(an_empty_file_is_an_empty_tensor),
-        cmocka_unit_test(a_file_that_declares_too_much_is_not_decoded),
-        cmocka_unit_test(the_limit_is_for_all_frames_together),
-        cmocka_unit_test(list_names_codecs_and_parameters),
-        cmocka_unit_test(each_tensor_of_a_safetensors_file_is_a_frame_of_the_envelope),
-        cmocka_unit_test(small_tensors_are_one_frame),
-        cmocka_unit_test(decode_like_a_file_gives_its_names_and_shapes),
-        cmocka_unit_test(decode_like_another_model_is_refused),
-        cmocka_unit_test(compare_has_a_row_for_every_codec),
-        cmocka_unit_test(compare_says_how_large_and_how_exact),
-        cmocka_unit_test(compare_takes_any_list_of_specs),
-        cmocka_unit_test(compare_takes_an_update_or_one_tensor),
-        cmocka_unit_test(compare_says_what_is_wrong),
-        cmocka_unit_test(help_is_no_error),
-        cmocka_unit_test(wrong_usage_is_status_2),
-        cmocka_unit_test(bad_files_are_status_1_and_a_sentence),
-        cmocka_unit_test(a_malformed_message_is_refused_with_its_reason),
-    };
-    return cmocka_run_group_tests_name("fedcodec", tests, set_up, fed_program_teardown);
+    return fed_cases_run(set_up, fed_program_teardown);
 }

@@ -1,6 +1,6 @@
 /* Checkpoints: the exact bytes of a file, the way back, and files that lie. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <math.h>
 #include <unistd.h>
@@ -40,7 +40,7 @@ static const char golden[] = "\x70\x00\x00\x00\x00\x00\x00\x00"
 
 enum { GOLDEN_SIZE = sizeof golden }; /* the literal's NUL is the last byte of the last value */
 
-static void test_a_saved_file_has_exactly_these_bytes(void) {
+FED_TEST(test_a_saved_file_has_exactly_these_bytes) {
     fed_error err = {0};
     assert_fed_ok_err(fed_checkpoint_save(path, &layout, values, NULL, &err));
     uint8_t *data = NULL;
@@ -51,7 +51,7 @@ static void test_a_saved_file_has_exactly_these_bytes(void) {
     free(data);
 }
 
-static void test_a_saved_model_is_loaded_bit_by_bit(void) {
+FED_TEST(test_a_saved_model_is_loaded_bit_by_bit) {
     static const char *const metadata[] = {"format", "pt", "model", "input 2 | dense 1", NULL};
     fed_error err = {0};
     fed_model model;
@@ -62,7 +62,7 @@ static void test_a_saved_model_is_loaded_bit_by_bit(void) {
     fed_model_free(&model);
 }
 
-static void test_tensors_come_in_the_order_of_their_data(void) {
+FED_TEST(test_tensors_come_in_the_order_of_their_data) {
     static const char file[] = "\x70\x00\x00\x00\x00\x00\x00\x00"
                                "{\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[8,12]},"
                                "\"w\":{\"dtype\":\"F32\",\"shape\":[1,2],\"data_offsets\":[0,8]}}"
@@ -76,7 +76,7 @@ static void test_tensors_come_in_the_order_of_their_data(void) {
     fed_model_free(&model);
 }
 
-static void test_a_file_cut_anywhere_or_with_a_byte_more_is_refused(void) {
+FED_TEST(test_a_file_cut_anywhere_or_with_a_byte_more_is_refused) {
     for (size_t len = 0; len <= GOLDEN_SIZE + 1; len++) {
         uint8_t *exact = calloc(len + 1, 1);
         memcpy(exact, golden, len < GOLDEN_SIZE ? len : GOLDEN_SIZE);
@@ -89,7 +89,7 @@ static void test_a_file_cut_anywhere_or_with_a_byte_more_is_refused(void) {
     }
 }
 
-static void test_a_header_length_that_lies_is_refused(void) {
+FED_TEST(test_a_header_length_that_lies_is_refused) {
     static const uint64_t lies[] = {
         0, 1, 111, 113, 124, 125, UINT32_MAX, UINT64_MAX, UINT64_MAX - 7, (uint64_t)1 << 63};
     for (size_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
@@ -106,7 +106,7 @@ static void test_a_header_length_that_lies_is_refused(void) {
     }
 }
 
-static void test_a_header_that_is_huge_is_refused(void) {
+FED_TEST(test_a_header_that_is_huge_is_refused) {
     size_t header_len = ((size_t)1 << 22) + 8;
     uint8_t *file = malloc(8 + header_len);
     memset(file, ' ', 8 + header_len);
@@ -120,7 +120,7 @@ static void test_a_header_that_is_huge_is_refused(void) {
     free(file);
 }
 
-static void test_values_that_are_not_finite_are_neither_saved_nor_loaded(void) {
+FED_TEST(test_values_that_are_not_finite_are_neither_saved_nor_loaded) {
     static const float bad[] = {1.0f, 2.0f, NAN};
     fed_error err = {0};
     assert_fed_status(fed_checkpoint_save(path, &layout, bad, NULL, &err), FED_ENONFINITE);
@@ -135,7 +135,7 @@ static void test_values_that_are_not_finite_are_neither_saved_nor_loaded(void) {
     assert_non_null(strstr(err.text, "value 1 of tensor \"w\""));
 }
 
-static void test_saving_where_nothing_can_be_saved_names_the_path(void) {
+FED_TEST(test_saving_where_nothing_can_be_saved_names_the_path) {
     char none[400];
     snprintf(none, sizeof none, "%s/none/model.safetensors", fed_test_dir);
     fed_error err = {0};
@@ -146,7 +146,7 @@ static void test_saving_where_nothing_can_be_saved_names_the_path(void) {
     assert_non_null(strstr(err.text, none));
 }
 
-static void test_a_model_without_tensors_round_trips(void) {
+FED_TEST(test_a_model_without_tensors_round_trips) {
     fed_layout empty;
     fed_layout_init(&empty);
     fed_error err = {0};
@@ -183,7 +183,7 @@ static fed_status read_by_name(float *back, fed_error *err) {
     "\"" name "\":{\"dtype\":\"" type "\",\"shape\":[" shape "],\"data_offsets\":[" begin "," end  \
     "]}"
 
-static void test_tensors_are_read_by_name_in_any_order_and_type(void) {
+FED_TEST(test_tensors_are_read_by_name_in_any_order_and_type) {
     /* 2^-24 and -1.5 as halves, 3 as bfloat16; then a counter as PyTorch's batch normalization has.
      */
     put_file("{\"__metadata__\":{\"format\":\"pt\"}," T("b", "BF16", "1", "4", "6") "," T(
@@ -197,7 +197,7 @@ static void test_tensors_are_read_by_name_in_any_order_and_type(void) {
     assert_true(back[0] == 0x1p-24f && back[1] == -1.5f && back[2] == 3.0f);
 }
 
-static void test_halves_become_the_same_numbers(void) {
+FED_TEST(test_halves_become_the_same_numbers) {
     static const struct {
         uint16_t half;
         float value;
@@ -219,7 +219,7 @@ static void test_halves_become_the_same_numbers(void) {
     assert_fed_status(fed_checkpoint_load(path, &model, &err), FED_ENONFINITE);
 }
 
-static void test_tensors_that_do_not_fit_are_named(void) {
+FED_TEST(test_tensors_that_do_not_fit_are_named) {
     static const struct {
         const char *header, *words;
         size_t len;
@@ -252,7 +252,7 @@ static void test_tensors_that_do_not_fit_are_named(void) {
     }
 }
 
-static void test_notes_are_read_back(void) {
+FED_TEST(test_notes_are_read_back) {
     static const char *const metadata[] = {"model", "input 2 | dense 1", "step", "12", NULL};
     fed_error err = {0};
     fed_checkpoint *file = NULL;
@@ -267,21 +267,5 @@ static void test_notes_are_read_back(void) {
 }
 
 int main(void) {
-#define TEST(f) fed_unit_test_with(f, set_up, tear_down)
-    const struct CMUnitTest tests[] = {
-        TEST(test_a_saved_file_has_exactly_these_bytes),
-        TEST(test_a_saved_model_is_loaded_bit_by_bit),
-        TEST(test_tensors_come_in_the_order_of_their_data),
-        TEST(test_a_file_cut_anywhere_or_with_a_byte_more_is_refused),
-        TEST(test_a_header_length_that_lies_is_refused),
-        TEST(test_a_header_that_is_huge_is_refused),
-        TEST(test_values_that_are_not_finite_are_neither_saved_nor_loaded),
-        TEST(test_saving_where_nothing_can_be_saved_names_the_path),
-        TEST(test_a_model_without_tensors_round_trips),
-        TEST(test_tensors_are_read_by_name_in_any_order_and_type),
-        TEST(test_halves_become_the_same_numbers),
-        TEST(test_tensors_that_do_not_fit_are_named),
-        TEST(test_notes_are_read_back),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return fed_cases_run_each(set_up, tear_down);
 }

@@ -1,6 +1,6 @@
 /* Compiled kernels in a folder: found by all that they depend on; damaged files count as none. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <dirent.h>
 #include <unistd.h>
@@ -56,7 +56,7 @@ static void path_of_file(char path[600]) {
     assert_int_equal(count, 1);
 }
 
-static void what_is_written_is_found(void) {
+FED_TEST(what_is_written_is_found) {
     check_none(parts);
     fed_gpu_cache_write(folder, parts, bytes, sizeof bytes);
     check_found(parts);
@@ -64,7 +64,7 @@ static void what_is_written_is_found(void) {
     check_found(parts);
 }
 
-static void each_part_counts(void) {
+FED_TEST(each_part_counts) {
     const char *const others[][5] = {
         {"opencl", "card", "source2", NULL},    {"opencl", "card2", "source", NULL},
         {"opencl", "cardsource", NULL},         {"opencl", "cards", "ource", NULL},
@@ -75,7 +75,7 @@ static void each_part_counts(void) {
     }
 }
 
-static void damaged_files_count_as_none_and_are_replaced(void) {
+FED_TEST(damaged_files_count_as_none_and_are_replaced) {
     char path[600];
     fed_gpu_cache_write(folder, parts, bytes, sizeof bytes);
     path_of_file(path);
@@ -99,7 +99,7 @@ static void damaged_files_count_as_none_and_are_replaced(void) {
     check_found(parts);
 }
 
-static void no_folder_is_no_failure(void) {
+FED_TEST(no_folder_is_no_failure) {
     uint8_t *found = NULL;
     size_t len = 0;
     assert_fed_status(fed_gpu_cache_read(NULL, parts, &found, &len), FED_ENOTFOUND);
@@ -110,11 +110,5 @@ static void no_folder_is_no_failure(void) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test_with(what_is_written_is_found, make_dir, remove_dir),
-        fed_unit_test_with(each_part_counts, make_dir, remove_dir),
-        fed_unit_test_with(damaged_files_count_as_none_and_are_replaced, make_dir, remove_dir),
-        fed_unit_test_with(no_folder_is_no_failure, make_dir, remove_dir),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return fed_cases_run_each(make_dir, remove_dir);
 }

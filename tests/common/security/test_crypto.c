@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/crypto.h"
 #include "fed/file.h"
-#include "fed_test.h"
+#include "fed_cases.h"
 
 static const int64_t NOW = 1800000000; /* January 2027; openssl is told so with -attime */
 static const int64_t YEAR = 365 * 86400;
@@ -78,18 +78,18 @@ static int set_up(void **state) {
     return 0;
 }
 
-static void a_key_is_one_of_p256_and_new_each_time(void) {
+FED_TEST(a_key_is_one_of_p256_and_new_each_time) {
     assert_shell("openssl pkey -in key.pem -noout -text -check");
     assert_printed("NIST CURVE: P-256");
     assert_string_not_equal(key.text, ca_key.text);
 }
 
-static void openssl_accepts_the_requests_signature(void) {
+FED_TEST(openssl_accepts_the_requests_signature) {
     assert_shell("openssl req -in csr.pem -noout -verify -text");
     assert_printed("ecdsa-with-SHA256");
 }
 
-static void the_ca_is_a_ca_and_nothing_else(void) {
+FED_TEST(the_ca_is_a_ca_and_nothing_else) {
     assert_shell("openssl verify -x509_strict -attime 1800000001 -CAfile ca.pem ca.pem");
     assert_shell("openssl x509 -in ca.pem -noout -text");
     assert_printed("X509v3 Basic Constraints: critical\n                CA:TRUE");
@@ -99,7 +99,7 @@ static void the_ca_is_a_ca_and_nothing_else(void) {
     assert_printed("= A, B = \\\\ CA\n");
 }
 
-static void a_client_certificate_serves_clients_only(void) {
+FED_TEST(a_client_certificate_serves_clients_only) {
     fed_pem cert;
     fed_cert_options options = client_options();
     assert_fed_ok_err(issue(csr.text, &options, &cert));
@@ -117,7 +117,7 @@ static void a_client_certificate_serves_clients_only(void) {
     assert_printed("X509v3 Authority Key Identifier");
 }
 
-static void the_certificate_has_our_name_and_the_requests_key(void) {
+FED_TEST(the_certificate_has_our_name_and_the_requests_key) {
     fed_pem cert;
     fed_cert_options options = client_options();
     assert_fed_ok_err(issue(csr.text, &options, &cert));
@@ -128,7 +128,7 @@ static void the_certificate_has_our_name_and_the_requests_key(void) {
                  "openssl pkey -in key.pem -pubout >b && cmp a b");
 }
 
-static void a_server_certificate_names_its_hosts_in_order(void) {
+FED_TEST(a_server_certificate_names_its_hosts_in_order) {
     static const char *const hosts[] = {"localhost", "*.fed.example", "127.0.0.1",
                                         "::1",       "2001:db8::17",  NULL};
     fed_pem cert;
@@ -149,7 +149,7 @@ static void a_server_certificate_names_its_hosts_in_order(void) {
     assert_printed("TLS Web Server Authentication\n");
 }
 
-static void long_host_names_are_written_as_der_wants(void) {
+FED_TEST(long_host_names_are_written_as_der_wants) {
     char label[64], name[260];
     memset(label, 'a', 63);
     label[63] = '\0';
@@ -166,7 +166,7 @@ static void long_host_names_are_written_as_der_wants(void) {
     assert_printed("DNS:b.example\n");
 }
 
-static void hosts_that_are_none_are_refused(void) {
+FED_TEST(hosts_that_are_none_are_refused) {
     static const char *const bad[] = {"",     "a b",    "127.0.0.256", "a_b",     "host:8443",
                                       "a..b", ".local", "*",           "a,DNS:b", "h\xC3\xA9"};
     fed_cert_options options = client_options();
@@ -180,7 +180,7 @@ static void hosts_that_are_none_are_refused(void) {
     }
 }
 
-static void a_server_certificate_needs_hosts_and_has_room_for_some(void) {
+FED_TEST(a_server_certificate_needs_hosts_and_has_room_for_some) {
     char name[260];
     const char *hosts[] = {name, name, name, name, name, name, NULL};
     snprintf(name, sizeof name, "%0200d.example", 0);
@@ -192,7 +192,7 @@ static void a_server_certificate_needs_hosts_and_has_room_for_some(void) {
     assert_fed_status(issue(csr.text, &options, &cert), FED_ENOSPC);
 }
 
-static void a_tampered_request_is_refused(void) {
+FED_TEST(a_tampered_request_is_refused) {
     fed_pem cert, tampered;
     fed_cert_options options = client_options();
     /* Another name of the same length in the DER; the signature is still that of the old one. */
@@ -204,7 +204,7 @@ static void a_tampered_request_is_refused(void) {
     assert_fed_ok_err(issue(csr.text, &options, &cert));
 }
 
-static void a_request_signed_with_another_key_is_refused(void) {
+FED_TEST(a_request_signed_with_another_key_is_refused) {
     fed_pem cert, foreign;
     fed_cert_options options = client_options();
     assert_shell("openssl req -in csr.pem -noout -pubkey -out pub.pem && "
@@ -227,7 +227,7 @@ static void assert_refused(const char *openssl_command, fed_status wanted) {
     assert_fed_status(issue(other.text, &options, &cert), wanted);
 }
 
-static void keys_other_than_p256_are_refused(void) {
+FED_TEST(keys_other_than_p256_are_refused) {
     assert_refused("openssl req -new -newkey ec -pkeyopt ec_paramgen_curve:P-384 -nodes "
                    "-subj /CN=x -keyout k -out other.pem",
                    FED_EAUTH);
@@ -237,11 +237,11 @@ static void keys_other_than_p256_are_refused(void) {
                    FED_EFORMAT); /* mbedTLS can't even read it */
 }
 
-static void a_request_signed_with_sha1_is_refused(void) {
+FED_TEST(a_request_signed_with_sha1_is_refused) {
     assert_refused("openssl req -new -key key.pem -sha1 -subj /CN=x -out other.pem", FED_EAUTH);
 }
 
-static void an_openssl_request_with_p256_is_accepted(void) {
+FED_TEST(an_openssl_request_with_p256_is_accepted) {
     fed_pem cert, other;
     fed_cert_options options = client_options();
     assert_shell("openssl req -new -key key.pem -sha384 -subj /O=o/CN=x -out other.pem");
@@ -249,7 +249,7 @@ static void an_openssl_request_with_p256_is_accepted(void) {
     assert_fed_ok_err(issue(other.text, &options, &cert));
 }
 
-static void garbage_is_no_request(void) {
+FED_TEST(garbage_is_no_request) {
     fed_pem cert = {.text = "untouched"}, cut = csr;
     fed_cert_options options = client_options();
     assert_fed_status(issue("", &options, &cert), FED_EFORMAT);
@@ -261,20 +261,20 @@ static void garbage_is_no_request(void) {
     assert_int_not_equal(strlen(err.text), 0);
 }
 
-static void a_ca_key_that_is_not_the_certificates_is_refused(void) {
+FED_TEST(a_ca_key_that_is_not_the_certificates_is_refused) {
     fed_pem cert;
     fed_cert_options options = client_options();
     assert_fed_status(fed_cert_issue(&key, &ca_cert, csr.text, &options, &cert, &err), FED_EINVAL);
 }
 
-static void a_leaf_certificate_can_not_issue(void) {
+FED_TEST(a_leaf_certificate_can_not_issue) {
     fed_pem leaf, cert;
     fed_cert_options options = client_options();
     assert_fed_ok_err(issue(csr.text, &options, &leaf));
     assert_fed_status(fed_cert_issue(&key, &leaf, csr.text, &options, &cert, &err), FED_EINVAL);
 }
 
-static void the_fingerprint_is_openssls(void) {
+FED_TEST(the_fingerprint_is_openssls) {
     uint8_t digest[FED_SHA256_SIZE];
     char wanted[3 * FED_SHA256_SIZE + 1];
     assert_fed_ok_err(fed_cert_fingerprint(ca_cert.text, digest, &err));
@@ -285,13 +285,13 @@ static void the_fingerprint_is_openssls(void) {
     assert_printed(wanted);
 }
 
-static void the_fingerprint_of_garbage_is_refused(void) {
+FED_TEST(the_fingerprint_of_garbage_is_refused) {
     uint8_t digest[FED_SHA256_SIZE];
     assert_fed_status(fed_cert_fingerprint("", digest, &err), FED_EFORMAT);
     assert_fed_status(fed_cert_fingerprint(csr.text, digest, &err), FED_EFORMAT);
 }
 
-static void a_key_has_one_fingerprint_wherever_it_stands(void) {
+FED_TEST(a_key_has_one_fingerprint_wherever_it_stands) {
     uint8_t digest[FED_SHA256_SIZE], other[FED_SHA256_SIZE];
     char wanted[2 * FED_SHA256_SIZE + sizeof "  -\n"];
     fed_pem cert;
@@ -313,7 +313,7 @@ static void a_key_has_one_fingerprint_wherever_it_stands(void) {
     assert_fed_status(fed_csr_key_fingerprint("", other, &err), FED_EFORMAT);
 }
 
-static void validity_comes_back_as_it_was_put_in(void) {
+FED_TEST(validity_comes_back_as_it_was_put_in) {
     static const int64_t starts[] = {0,          951782400,              /* 29 February 2000 */
                                      1709251199, 1800000000, 2524607999, /* end of 2049: UTCTime */
                                      2524608000, 4107542399 /* 28 February 2100, no leap year */};
@@ -327,20 +327,20 @@ static void validity_comes_back_as_it_was_put_in(void) {
     }
 }
 
-static void openssl_reads_the_same_validity(void) {
+FED_TEST(openssl_reads_the_same_validity) {
     assert_shell("openssl x509 -in ca.pem -noout -dates");
     assert_printed("notBefore=Jan 15 08:00:00 2027 GMT\n");
     assert_int_not_equal(shell("openssl verify -attime 1799999999 -CAfile ca.pem ca.pem"), 0);
 }
 
-static void impossible_validity_is_refused(void) {
+FED_TEST(impossible_validity_is_refused) {
     fed_pem cert;
     assert_fed_status(fed_ca_new(&ca_key, "CA", NOW, NOW, &cert, &err), FED_EINVAL);
     assert_fed_status(fed_ca_new(&ca_key, "CA", -1, NOW, &cert, &err), FED_EINVAL);
     assert_fed_status(fed_ca_new(&ca_key, "CA", NOW, 253402300800, &cert, &err), FED_EINVAL);
 }
 
-static void a_common_name_has_1_to_64_bytes(void) {
+FED_TEST(a_common_name_has_1_to_64_bytes) {
     char name[66];
     fed_pem request;
     memset(name, 'n', sizeof name);
@@ -351,14 +351,14 @@ static void a_common_name_has_1_to_64_bytes(void) {
     assert_fed_ok_err(fed_csr_new(&key, name, &request, &err));
 }
 
-static void a_broken_private_key_is_refused(void) {
+FED_TEST(a_broken_private_key_is_refused) {
     fed_pem bad = {.text = "not a key"}, request;
     assert_fed_status(fed_csr_new(&bad, "x", &request, &err), FED_EFORMAT);
     memset(bad.text, 'a', sizeof bad.text);
     assert_fed_status(fed_csr_new(&bad, "x", &request, &err), FED_EINVAL);
 }
 
-static void serial_numbers_differ_and_are_positive(void) {
+FED_TEST(serial_numbers_differ_and_are_positive) {
     fed_cert_options options = client_options();
     fed_pem cert, other;
     for (int i = 0; i < 16; i++) { /* the top bit would be set in half of them */
@@ -373,7 +373,7 @@ static void serial_numbers_differ_and_are_positive(void) {
     assert_shell("test $(sort -u serials | wc -l) -eq 16");
 }
 
-static void random_bytes_fill_all_of_any_length(void) {
+FED_TEST(random_bytes_fill_all_of_any_length) {
     enum { LEN = 1000 };
     uint8_t bytes[LEN + 1], seen[LEN] = {0};
     for (int round = 0; round < 8; round++) { /* a byte is 0 in all rounds once in 2^64 */
@@ -390,7 +390,7 @@ static void random_bytes_fill_all_of_any_length(void) {
     assert_fed_ok(fed_random(NULL, 0));
 }
 
-static void secrets_are_compared_in_full(void) {
+FED_TEST(secrets_are_compared_in_full) {
     assert_int_equal(fed_secret_compare("abcd", "abcd", 4), 0);
     assert_int_equal(fed_secret_compare("abcd", "abcX", 3), 0);
     assert_int_not_equal(fed_secret_compare("abcd", "abcX", 4), 0);
@@ -399,39 +399,9 @@ static void secrets_are_compared_in_full(void) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(a_key_is_one_of_p256_and_new_each_time),
-        fed_unit_test(openssl_accepts_the_requests_signature),
-        fed_unit_test(the_ca_is_a_ca_and_nothing_else),
-        fed_unit_test(a_client_certificate_serves_clients_only),
-        fed_unit_test(the_certificate_has_our_name_and_the_requests_key),
-        fed_unit_test(a_server_certificate_names_its_hosts_in_order),
-        fed_unit_test(long_host_names_are_written_as_der_wants),
-        fed_unit_test(hosts_that_are_none_are_refused),
-        fed_unit_test(a_server_certificate_needs_hosts_and_has_room_for_some),
-        fed_unit_test(a_tampered_request_is_refused),
-        fed_unit_test(a_request_signed_with_another_key_is_refused),
-        fed_unit_test(keys_other_than_p256_are_refused),
-        fed_unit_test(a_request_signed_with_sha1_is_refused),
-        fed_unit_test(an_openssl_request_with_p256_is_accepted),
-        fed_unit_test(garbage_is_no_request),
-        fed_unit_test(a_ca_key_that_is_not_the_certificates_is_refused),
-        fed_unit_test(a_leaf_certificate_can_not_issue),
-        fed_unit_test(the_fingerprint_is_openssls),
-        fed_unit_test(the_fingerprint_of_garbage_is_refused),
-        fed_unit_test(a_key_has_one_fingerprint_wherever_it_stands),
-        fed_unit_test(validity_comes_back_as_it_was_put_in),
-        fed_unit_test(openssl_reads_the_same_validity),
-        fed_unit_test(impossible_validity_is_refused),
-        fed_unit_test(a_common_name_has_1_to_64_bytes),
-        fed_unit_test(a_broken_private_key_is_refused),
-        fed_unit_test(serial_numbers_differ_and_are_positive),
-        fed_unit_test(random_bytes_fill_all_of_any_length),
-        fed_unit_test(secrets_are_compared_in_full),
-    };
     if (!have_openssl()) {
         printf("skipped: the openssl program is not here\n");
         return 77;
     }
-    return cmocka_run_group_tests(tests, set_up, fed_test_dir_remove);
+    return fed_cases_run(set_up, fed_test_dir_remove);
 }

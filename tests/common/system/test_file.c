@@ -1,6 +1,6 @@
 /* Files: whole reads, atomic replacement, directories. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <dirent.h>
 #include <signal.h>
@@ -49,7 +49,7 @@ static void check_says(const fed_error *err, const char *words) {
     }
 }
 
-static void test_a_replaced_file_has_the_new_bytes_and_mode(void) {
+FED_TEST(test_a_replaced_file_has_the_new_bytes_and_mode) {
     fed_error err = {0};
     put("f", "old");
     check_content("f", "old");
@@ -61,13 +61,13 @@ static void test_a_replaced_file_has_the_new_bytes_and_mode(void) {
     assert_int_equal(count_entries(), 1); /* no temp file is left */
 }
 
-static void test_an_empty_file_can_be_written_and_read(void) {
+FED_TEST(test_an_empty_file_can_be_written_and_read) {
     put("f", "");
     check_content("f", "");
 }
 
 /* A file size limit stands for a disk that fills up in the middle of the write. */
-static void test_a_write_that_fails_keeps_the_old_file(void) {
+FED_TEST(test_a_write_that_fails_keeps_the_old_file) {
     put("f", "old");
     struct rlimit kept;
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &kept), 0);
@@ -85,7 +85,7 @@ static void test_a_write_that_fails_keeps_the_old_file(void) {
     assert_int_equal(count_entries(), 1);
 }
 
-static void test_a_file_put_in_pieces_appears_when_it_is_committed(void) {
+FED_TEST(test_a_file_put_in_pieces_appears_when_it_is_committed) {
     static const float x[] = {1.0f, -2.5f};
     fed_error err = {0};
     fed_file file;
@@ -105,7 +105,7 @@ static void test_a_file_put_in_pieces_appears_when_it_is_committed(void) {
     assert_int_equal(count_entries(), 1);
 }
 
-static void test_an_abandoned_file_leaves_the_old_one(void) {
+FED_TEST(test_an_abandoned_file_leaves_the_old_one) {
     fed_error err = {0};
     fed_file file;
     put("f", "old");
@@ -116,13 +116,13 @@ static void test_an_abandoned_file_leaves_the_old_one(void) {
     assert_int_equal(count_entries(), 1);
 }
 
-static void test_a_missing_directory_is_not_found(void) {
+FED_TEST(test_a_missing_directory_is_not_found) {
     fed_error err = {0};
     assert_fed_status(fed_file_replace(in_dir("none/f"), "x", 1, 0600, &err), FED_ENOTFOUND);
     check_says(&err, "none/f");
 }
 
-static void test_a_rename_that_fails_leaves_no_temp_file(void) {
+FED_TEST(test_a_rename_that_fails_leaves_no_temp_file) {
     fed_error err = {0};
     assert_fed_ok_err(fed_dir_make(in_dir("taken/inner"), 0700, &err));
     assert_fed_status(fed_file_replace(in_dir("taken"), "x", 1, 0600, &err), FED_EIO);
@@ -130,7 +130,7 @@ static void test_a_rename_that_fails_leaves_no_temp_file(void) {
     assert_int_equal(count_entries(), 1);
 }
 
-static void test_a_name_without_a_directory_lies_in_the_current_one(void) {
+FED_TEST(test_a_name_without_a_directory_lies_in_the_current_one) {
     char kept[1024];
     assert_non_null(getcwd(kept, sizeof kept));
     assert_int_equal(chdir(fed_test_dir), 0);
@@ -141,7 +141,7 @@ static void test_a_name_without_a_directory_lies_in_the_current_one(void) {
     check_content("plain", "here");
 }
 
-static void test_too_long_a_path_is_refused(void) {
+FED_TEST(test_too_long_a_path_is_refused) {
     static char path[6000];
     memset(path, 'p', sizeof path - 1);
     fed_error err = {0};
@@ -149,7 +149,7 @@ static void test_too_long_a_path_is_refused(void) {
     assert_fed_status(fed_dir_make(path, 0700, &err), FED_EINVAL);
 }
 
-static void test_reading_stops_at_the_limit(void) {
+FED_TEST(test_reading_stops_at_the_limit) {
     put("f", "12345");
     fed_error err = {0};
     uint8_t *data = NULL;
@@ -165,7 +165,7 @@ static void test_reading_stops_at_the_limit(void) {
     assert_fed_status(fed_file_read("/dev/zero", 100000, &data, &len, &err), FED_ERANGE);
 }
 
-static void test_a_missing_file_is_not_found(void) {
+FED_TEST(test_a_missing_file_is_not_found) {
     fed_error err = {0};
     uint8_t *data = NULL;
     size_t len = 0;
@@ -175,7 +175,7 @@ static void test_a_missing_file_is_not_found(void) {
     check_says(&err, "directory");
 }
 
-static void test_a_large_file_round_trips(void) {
+FED_TEST(test_a_large_file_round_trips) {
     enum { SIZE = 300001 };
     uint8_t *data = malloc(SIZE);
     for (size_t i = 0; i < SIZE; i++) {
@@ -192,7 +192,7 @@ static void test_a_large_file_round_trips(void) {
     free(data);
 }
 
-static void test_a_mapped_file_is_the_file(void) {
+FED_TEST(test_a_mapped_file_is_the_file) {
     fed_error err = {0};
     const uint8_t *data = NULL;
     size_t len = 7;
@@ -208,7 +208,7 @@ static void test_a_mapped_file_is_the_file(void) {
     fed_file_unmap(data, len);
 }
 
-static void test_what_cannot_be_mapped_is_named(void) {
+FED_TEST(test_what_cannot_be_mapped_is_named) {
     fed_error err = {0};
     const uint8_t *data = NULL;
     size_t len = 0;
@@ -222,7 +222,7 @@ static void test_what_cannot_be_mapped_is_named(void) {
     assert_null(data);
 }
 
-static void test_directories_are_made_with_their_parents(void) {
+FED_TEST(test_directories_are_made_with_their_parents) {
     fed_error err = {0};
     assert_fed_ok_err(fed_dir_make(in_dir("a/b//c/"), 0700, &err));
     assert_fed_ok_err(fed_dir_make(in_dir("a/b/c"), 0700, &err)); /* there already */
@@ -236,7 +236,7 @@ static void test_directories_are_made_with_their_parents(void) {
     assert_fed_status(fed_dir_make("", 0700, &err), FED_ENOTFOUND);
 }
 
-static void test_what_crashes_left_is_removed_and_nothing_else(void) {
+FED_TEST(test_what_crashes_left_is_removed_and_nothing_else) {
     put("f", "");
     put("f.new-aB3xYz", "");
     put("f.new-journal", "");
@@ -252,24 +252,5 @@ static void test_what_crashes_left_is_removed_and_nothing_else(void) {
 }
 
 int main(void) {
-#define TEST(f) fed_unit_test_with(f, fed_test_dir_make, fed_test_dir_remove)
-    const struct CMUnitTest tests[] = {
-        TEST(test_a_replaced_file_has_the_new_bytes_and_mode),
-        TEST(test_an_empty_file_can_be_written_and_read),
-        TEST(test_a_write_that_fails_keeps_the_old_file),
-        TEST(test_a_file_put_in_pieces_appears_when_it_is_committed),
-        TEST(test_an_abandoned_file_leaves_the_old_one),
-        TEST(test_a_missing_directory_is_not_found),
-        TEST(test_a_rename_that_fails_leaves_no_temp_file),
-        TEST(test_a_name_without_a_directory_lies_in_the_current_one),
-        TEST(test_too_long_a_path_is_refused),
-        TEST(test_reading_stops_at_the_limit),
-        TEST(test_a_missing_file_is_not_found),
-        TEST(test_a_large_file_round_trips),
-        TEST(test_a_mapped_file_is_the_file),
-        TEST(test_what_cannot_be_mapped_is_named),
-        TEST(test_directories_are_made_with_their_parents),
-        TEST(test_what_crashes_left_is_removed_and_nothing_else),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return fed_cases_run_each(fed_test_dir_make, fed_test_dir_remove);
 }

@@ -11,9 +11,9 @@
 #include "fed/clock.h"
 #include "fed/file.h"
 #include "fed/hash.h"
+#include "fed_cases.h"
 #include "fed_curl.h"
 #include "fed_digits.h"
-#include "fed_test.h"
 #include "fedcodec/envelope.h"
 #include "fedserver/operator.h"
 #include "fedtrain/data.h"
@@ -41,8 +41,7 @@ static void train_to_the_end(clientd_world *w, const char *optimizer) {
     clientd_run(w, args, 0, "round 3: update counted");
 }
 
-static void it_trains_until_the_task_is_finished(void **state) {
-    clientd_world *w = *state;
+FED_TEST_WITH(it_trains_until_the_task_is_finished, clientd_world *w) {
     train_to_the_end(w, "momentum");
     assert_true(clientd_says(w, "finished; its model is version 3"));
     assert_true(holds_an_optimizer(w));
@@ -50,8 +49,7 @@ static void it_trains_until_the_task_is_finished(void **state) {
     clientd_run(w, again, 0, "at https://");
 }
 
-static void of_a_stateless_optimizer_it_stores_nothing(void **state) {
-    clientd_world *w = *state;
+FED_TEST_WITH(of_a_stateless_optimizer_it_stores_nothing, clientd_world *w) {
     train_to_the_end(w, "momentum+stateless");
     assert_false(holds_an_optimizer(w));
 }
@@ -196,16 +194,15 @@ static void train_in_two_lives(clientd_world *w, const char *slots) {
     clientd_run(w, again, 0, "finished");
 }
 
-static void it_follows_the_phases_and_remembers_its_momentum_when_started_again(void **state) {
-    clientd_world *w = *state;
+FED_TEST_WITH(it_follows_the_phases_and_remembers_its_momentum_when_started_again,
+              clientd_world *w) {
     clientd_queue(w, phases_json);
     train_in_two_lives(w, "1");
     assert_true(coordinators_model(w, 0) == plain_model(w));
 }
 
 /* Each has a residual, a message to mask with, and a momentum of its own. */
-static void two_tasks_in_two_slots_have_the_model_that_each_would_have_alone(void **state) {
-    clientd_world *w = *state;
+FED_TEST_WITH(two_tasks_in_two_slots_have_the_model_that_each_would_have_alone, clientd_world *w) {
     clientd_queue(w, phases_json);
     clientd_queue(w, phases_json);
     train_in_two_lives(w, "2");
@@ -214,8 +211,7 @@ static void two_tasks_in_two_slots_have_the_model_that_each_would_have_alone(voi
     assert_true(coordinators_model(w, 2) == alone);
 }
 
-static void an_evaluator_measures_a_model(void **state) {
-    clientd_world *w = *state;
+FED_TEST_WITH(an_evaluator_measures_a_model, clientd_world *w) {
     char token[FEDSERVER_TOKEN];
     queue_task(w, "momentum");
     const char *const train[] = {"--token", w->token, "--until-finished", NULL};
@@ -245,8 +241,7 @@ static const char numbers_json[] =
     "{ \"model\": \"input 2 | dense 1 | mse\", \"codec_up\": \"float32\", \"rounds\": 3,\n"
     "  \"codec_down\": \"float32\", \"local_steps\": 50, \"learning_rate\": 0.1, \"cohort\": 1 }\n";
 
-static void it_predicts_numbers_and_normalises_by_its_own_shard(void **state) {
-    clientd_world *w = *state;
+FED_TEST_WITH(it_predicts_numbers_and_normalises_by_its_own_shard, clientd_world *w) {
     char token[FEDSERVER_TOKEN];
     write_lopsided_table(w);
     clientd_queue(w, numbers_json);
@@ -264,8 +259,7 @@ static void it_predicts_numbers_and_normalises_by_its_own_shard(void **state) {
     assert_false(clientd_says(w, "accuracy"));
 }
 
-static void a_device_with_classes_declines_a_model_that_predicts_numbers(void **state) {
-    clientd_world *w = *state;
+FED_TEST_WITH(a_device_with_classes_declines_a_model_that_predicts_numbers, clientd_world *w) {
     write_lopsided_table(w);
     clientd_queue(w, numbers_json);
     const char *const args[] = {"--token", w->token, NULL};
@@ -274,8 +268,7 @@ static void a_device_with_classes_declines_a_model_that_predicts_numbers(void **
     clientd_end(pid, SIGTERM);
 }
 
-static void a_signal_ends_it_in_the_middle_of_a_wait(void **state) {
-    clientd_world *w = *state;
+FED_TEST_WITH(a_signal_ends_it_in_the_middle_of_a_wait, clientd_world *w) {
     const char *const args[] = {"--token", w->token, "--hold", "50", NULL};
     pid_t pid = clientd_spawn(w, args);
     clientd_wait_for(w, pid, "enrolled as device");
@@ -283,8 +276,7 @@ static void a_signal_ends_it_in_the_middle_of_a_wait(void **state) {
     assert_true(clientd_says(w, "stopped; what is not sent yet is kept in"));
 }
 
-static void a_state_directory_serves_one_device(void **state) {
-    clientd_world *w = *state;
+FED_TEST_WITH(a_state_directory_serves_one_device, clientd_world *w) {
     const char *const args[] = {"--token", w->token, NULL};
     pid_t pid = clientd_spawn(w, args);
     clientd_wait_for(w, pid, "enrolled as device");
@@ -308,25 +300,24 @@ static void declines(clientd_world *w, const char *json, const char *reason) {
     assert_int_equal(leased, 0);
 }
 
-static void a_task_that_does_not_fit_the_data_is_declined(void **state) {
-    declines(*state, "{ \"model\": \"resnet20\", \"rounds\": 3, \"cohort\": 1 }",
+FED_TEST_WITH(a_task_that_does_not_fit_the_data_is_declined, clientd_world *w) {
+    declines(w, "{ \"model\": \"resnet20\", \"rounds\": 3, \"cohort\": 1 }",
              "samples are 784 values (1x28x28), the model takes 3072 (3x32x32)");
 }
 
-static void a_model_of_too_few_classes_is_declined(void **state) {
-    declines(*state, "{ \"model\": \"input 784 | dense 3\", \"rounds\": 3, \"cohort\": 1 }",
+FED_TEST_WITH(a_model_of_too_few_classes_is_declined, clientd_world *w) {
+    declines(w, "{ \"model\": \"input 784 | dense 3\", \"rounds\": 3, \"cohort\": 1 }",
              "labels up to 9, the model knows 3 classes");
 }
 
-static void a_learning_rate_that_diverges_is_declined(void **state) {
-    declines(*state,
+FED_TEST_WITH(a_learning_rate_that_diverges_is_declined, clientd_world *w) {
+    declines(w,
              "{ \"model\": \"input 784 | dense 9 | dense 9 | dense 10\", \"learning_rate\": 1e25, "
              "\"rounds\": 3, \"cohort\": 1 }",
              "training may diverge");
 }
 
-static void a_late_device_says_so_and_goes_on(void **state) {
-    clientd_world *w = *state;
+FED_TEST_WITH(a_late_device_says_so_and_goes_on, clientd_world *w) {
     clientd_queue(w, "{ \"model\": \"lr\", \"local_steps\": 1000000, \"deadline_s\": 0.5,\n"
                      "  \"rounds\": 3, \"cohort\": 1 }");
     const char *const args[] = {"--token", w->token, NULL};
@@ -336,8 +327,7 @@ static void a_late_device_says_so_and_goes_on(void **state) {
     clientd_end(pid, SIGTERM);
 }
 
-static void who_came_too_late_for_a_task_ends_with_it(void **state) {
-    clientd_world *w = *state;
+FED_TEST_WITH(who_came_too_late_for_a_task_ends_with_it, clientd_world *w) {
     char token[FEDSERVER_TOKEN];
     train_to_the_end(w, "sgd");
     fed_test_rmdir(w->state);
@@ -346,8 +336,7 @@ static void who_came_too_late_for_a_task_ends_with_it(void **state) {
     clientd_run(w, args, 0, "the coordinator has no more tasks: this device ends");
 }
 
-static void it_trains_only_when_it_may(void **state) {
-    clientd_world *w = *state;
+FED_TEST_WITH(it_trains_only_when_it_may, clientd_world *w) {
     char when[400], path[320];
     queue_task(w, "sgd");
     snprintf(path, sizeof path, "%s/go", w->directory);
@@ -365,8 +354,7 @@ static void it_trains_only_when_it_may(void **state) {
     clientd_run(w, args, 0, "round 3: update counted");
 }
 
-static void a_token_may_come_from_a_file(void **state) {
-    clientd_world *w = *state;
+FED_TEST_WITH(a_token_may_come_from_a_file, clientd_world *w) {
     char line[FEDSERVER_TOKEN + 2], path[320];
     fed_error err = {0};
     queue_task(w, "sgd");
@@ -378,8 +366,7 @@ static void a_token_may_come_from_a_file(void **state) {
 }
 
 /** The test takes the requests that are granted to this address (all but one in a hundred). */
-static void a_coordinator_without_time_is_asked_again(void **state) {
-    clientd_world *w = *state;
+FED_TEST_WITH(a_coordinator_without_time_is_asked_again, clientd_world *w) {
     fed_pem ca;
     fed_coordinator_stop(&w->coordinator);
     w->coordinator.requests_per_s = 1;
@@ -401,8 +388,7 @@ static void a_coordinator_without_time_is_asked_again(void **state) {
     clientd_end(pid, SIGTERM);
 }
 
-static void wrong_usage_is_told(void **state) {
-    clientd_world *w = *state;
+FED_TEST_WITH(wrong_usage_is_told, clientd_world *w) {
     static const struct {
         const char *args[4], *text;
     } cases[] = {{{"--shard", "2/2"}, "--shard wants K/N"},
@@ -426,8 +412,7 @@ static void wrong_usage_is_told(void **state) {
     clientd_run(w, help, 0, "Usage: fedclientd");
 }
 
-static void what_a_person_has_to_do_is_told(void **state) {
-    clientd_world *w = *state;
+FED_TEST_WITH(what_a_person_has_to_do_is_told, clientd_world *w) {
     const struct {
         const char *args[5], *text;
     } cases[] = {{{NULL}, "make a token"},
@@ -445,8 +430,7 @@ static void what_a_person_has_to_do_is_told(void **state) {
     }
 }
 
-static void the_port_of_enrolled_devices_is_told_from_the_front(void **state) {
-    clientd_world *w = *state;
+FED_TEST_WITH(the_port_of_enrolled_devices_is_told_from_the_front, clientd_world *w) {
     char url[64];
     snprintf(url, sizeof url, "https://127.0.0.1:%u", w->coordinator.devices);
     const char *const args[] = {"--token", w->token, "--server", url, NULL};
@@ -475,8 +459,7 @@ static pid_t serve_plainly(uint16_t *port) {
     return pid;
 }
 
-static void plain_http_is_told_from_a_coordinator(void **state) {
-    clientd_world *w = *state;
+FED_TEST_WITH(plain_http_is_told_from_a_coordinator, clientd_world *w) {
     uint16_t port = 0;
     char url[64];
     pid_t server = serve_plainly(&port);
@@ -486,31 +469,6 @@ static void plain_http_is_told_from_a_coordinator(void **state) {
     assert_int_equal(clientd_wait(server), 0);
 }
 
-#define test(name) cmocka_unit_test_setup_teardown(name, clientd_setup, clientd_teardown)
-
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        test(it_trains_until_the_task_is_finished),
-        test(of_a_stateless_optimizer_it_stores_nothing),
-        test(it_follows_the_phases_and_remembers_its_momentum_when_started_again),
-        test(two_tasks_in_two_slots_have_the_model_that_each_would_have_alone),
-        test(an_evaluator_measures_a_model),
-        test(it_predicts_numbers_and_normalises_by_its_own_shard),
-        test(a_device_with_classes_declines_a_model_that_predicts_numbers),
-        test(a_signal_ends_it_in_the_middle_of_a_wait),
-        test(a_state_directory_serves_one_device),
-        test(a_coordinator_without_time_is_asked_again),
-        test(a_task_that_does_not_fit_the_data_is_declined),
-        test(a_model_of_too_few_classes_is_declined),
-        test(a_learning_rate_that_diverges_is_declined),
-        test(a_late_device_says_so_and_goes_on),
-        test(who_came_too_late_for_a_task_ends_with_it),
-        test(it_trains_only_when_it_may),
-        test(a_token_may_come_from_a_file),
-        test(wrong_usage_is_told),
-        test(what_a_person_has_to_do_is_told),
-        test(the_port_of_enrolled_devices_is_told_from_the_front),
-        test(plain_http_is_told_from_a_coordinator),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return fed_cases_run_each(clientd_setup, clientd_teardown);
 }

@@ -4,10 +4,10 @@
 
 #include "clientd_world.h"
 #include "fed/clock.h"
+#include "fed_cases.h"
 #include "fed_test_gpu.h"
 
-static void a_device_that_is_not_there_is_refused_before_it_enrols(void **state) {
-    const clientd_world *w = *state;
+FED_TEST_WITH(a_device_that_is_not_there_is_refused_before_it_enrols, const clientd_world *w) {
     const char *const missing[] = {"--token", w->token, "--device", "opencl:99", NULL};
     clientd_run(w, missing, 1, "--device opencl:99: ");
     const char *const unknown[] = {"--token", w->token, "--device", "toaster", NULL};
@@ -21,8 +21,7 @@ static fed_status take_entry(void *user, const fedserver_entry *entry, fed_error
     return FED_OK;
 }
 
-static void it_trains_there_and_the_operator_sees_where(void **state) {
-    clientd_world *w = *state;
+FED_TEST_WITH(it_trains_there_and_the_operator_sees_where, clientd_world *w) {
     char name[FED_GPU_NAME];
     fed_error err = {0};
     fedserver *server = NULL;
@@ -43,12 +42,6 @@ static void it_trains_there_and_the_operator_sees_where(void **state) {
     fed_coordinator_start(&w->coordinator);
 }
 
-#define test(name) cmocka_unit_test_setup_teardown(name, clientd_setup, clientd_teardown)
-
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        test(a_device_that_is_not_there_is_refused_before_it_enrols),
-        test(it_trains_there_and_the_operator_sees_where),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return fed_cases_run_each(clientd_setup, clientd_teardown);
 }

@@ -1,6 +1,6 @@
 /* The fedtrain program, run as a user runs it. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <math.h>
 #include <signal.h>
@@ -48,8 +48,7 @@ static int set_up(void **state) {
     return 0;
 }
 
-static void training_learns_and_its_checkpoint_is_measured_alike(void **state) {
-    fed_program *f = *state;
+FED_TEST_WITH(training_learns_and_its_checkpoint_is_measured_alike, fed_program *f) {
     assert_runs(f,
                 "train --model lr --data . --epochs 5 --normalise --csv curve.csv "
                 "--optimizer momentum:lr=0.01 --checkpoint lr.safetensors",
@@ -59,8 +58,7 @@ static void training_learns_and_its_checkpoint_is_measured_alike(void **state) {
                 "accuracy 100.00 % (100 of 100 right)");
 }
 
-static void a_device_trains_and_measures(void **state) {
-    fed_program *f = *state;
+FED_TEST_WITH(a_device_trains_and_measures, fed_program *f) {
     fed_gpu *gpu;
     if (fed_gpu_open("gpu", NULL, &gpu, NULL) != FED_OK) {
         skip();
@@ -78,8 +76,7 @@ static void a_device_trains_and_measures(void **state) {
                 "accuracy 100.00 % (100 of 100 right)");
 }
 
-static void weights_from_elsewhere_are_measured_on_normalised_samples(void **state) {
-    fed_program *f = *state;
+FED_TEST_WITH(weights_from_elsewhere_are_measured_on_normalised_samples, fed_program *f) {
     assert_runs(f, "train --model lr --data . --normalise --checkpoint c", 0, "");
     assert_runs(f, "evaluate --weights c --data .", 0, "");
     char same[8192];
@@ -120,8 +117,7 @@ static size_t read_curve(const fed_program *f, char *head, size_t cap) {
     return lines;
 }
 
-static void training_that_goes_on_is_as_if_it_had_never_stopped(void **state) {
-    fed_program *f = *state;
+FED_TEST_WITH(training_that_goes_on_is_as_if_it_had_never_stopped, fed_program *f) {
     static const char net[] =
         "--model 'input 1x28x28 | conv 3 5x5 stride 2 | bn | relu | maxpool 2 | dropout 0.2 | "
         "dense 10'"
@@ -145,8 +141,7 @@ static void training_that_goes_on_is_as_if_it_had_never_stopped(void **state) {
                         "epoch,step,learning_rate,train_loss,test_loss,test_accuracy,seconds\n");
 }
 
-static void another_training_does_not_overwrite_or_go_on_with_a_checkpoint(void **state) {
-    fed_program *f = *state;
+FED_TEST_WITH(another_training_does_not_overwrite_or_go_on_with_a_checkpoint, fed_program *f) {
     assert_runs(f, "train --model lr --data . --checkpoint c", 0, "");
     assert_runs(f, "train --model lr --data . --checkpoint c", 1,
                 "c is there already: --resume goes on with it");
@@ -192,16 +187,14 @@ static int run_interrupted(fed_program *f) {
     return WEXITSTATUS(status);
 }
 
-static void an_interrupted_training_keeps_what_it_has(void **state) {
-    fed_program *f = *state;
+FED_TEST_WITH(an_interrupted_training_keeps_what_it_has, fed_program *f) {
     assert_int_equal(run_interrupted(f), 130);
     assert_says(f, "stopped after step");
     assert_says(f, "--resume goes on from c");
     assert_runs(f, "evaluate --weights c --data .", 0, "");
 }
 
-static void weights_are_exported_under_their_names_and_begin_a_training(void **state) {
-    fed_program *f = *state;
+FED_TEST_WITH(weights_are_exported_under_their_names_and_begin_a_training, fed_program *f) {
     assert_runs(f, "train --model lenet5-caffe --data . --steps 2 --checkpoint c", 0, "");
     assert_runs(f, "export --weights c lenet.safetensors", 0, "");
     fed_model model = load(f, "lenet.safetensors");
@@ -222,8 +215,7 @@ static void weights_are_exported_under_their_names_and_begin_a_training(void **s
     assert_false(exists(f, "lr.onnx"));
 }
 
-static void a_language_model_is_measured_by_its_perplexity(void **state) {
-    fed_program *f = *state;
+FED_TEST_WITH(a_language_model_is_measured_by_its_perplexity, fed_program *f) {
     static const char model[] = "input tokens 4 of 12 | embedding 8 | lstm 8 | dense 12 each";
     static const char text[] = "the cat sees the dog and the dog sees the cat\n";
     char words[sizeof text * 20] = "";
@@ -260,8 +252,7 @@ static void write_line_table(const fed_program *f) {
     fed_test_put(f->directory, "test.csv", text, len);
 }
 
-static void a_model_learns_to_predict_a_number(void **state) {
-    fed_program *f = *state;
+FED_TEST_WITH(a_model_learns_to_predict_a_number, fed_program *f) {
     double loss = 1;
     write_line_table(f);
     assert_runs(f,
@@ -274,8 +265,7 @@ static void a_model_learns_to_predict_a_number(void **state) {
     assert_null(strstr(f->out, "accuracy"));
 }
 
-static void targets_and_classes_need_models_of_their_kind(void **state) {
-    fed_program *f = *state;
+FED_TEST_WITH(targets_and_classes_need_models_of_their_kind, fed_program *f) {
     write_line_table(f);
     assert_runs(f, "train --model 'input 2 | dense 2' --data . --dataset csv:target=y", 1,
                 "the data has numbers to predict, the model tells classes apart: end it with");
@@ -285,15 +275,13 @@ static void targets_and_classes_need_models_of_their_kind(void **state) {
                 "the data has classes, the model predicts numbers (mse): open a table as");
 }
 
-static void models_are_listed_with_their_sizes(void **state) {
-    fed_program *f = *state;
+FED_TEST_WITH(models_are_listed_with_their_sizes, fed_program *f) {
     assert_runs(f, "models --batch 2 lr lenet5-caffe 'input 3 | dense 2'", 0, "784        7850");
     assert_says(f, "1x28x28      431080");
     assert_says(f, "input 3 | dense 2                  3           8");
 }
 
-static void what_is_wrong_on_the_command_line_is_named(void **state) {
-    fed_program *f = *state;
+FED_TEST_WITH(what_is_wrong_on_the_command_line_is_named, fed_program *f) {
     static const struct {
         const char *args, *words;
         int status;
@@ -332,29 +320,12 @@ static void what_is_wrong_on_the_command_line_is_named(void **state) {
     }
 }
 
-static void help_and_version_are_printed(void **state) {
-    fed_program *f = *state;
+FED_TEST_WITH(help_and_version_are_printed, fed_program *f) {
     assert_runs(f, "--help", 0, "Usage: fedtrain train");
     assert_runs(f, "train --model lr --help", 0, "Usage: fedtrain train");
     assert_runs(f, "--version", 0, "fedtrain ");
 }
 
 int main(void) {
-#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, fed_program_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(a_device_trains_and_measures),
-        TEST(training_learns_and_its_checkpoint_is_measured_alike),
-        TEST(weights_from_elsewhere_are_measured_on_normalised_samples),
-        TEST(training_that_goes_on_is_as_if_it_had_never_stopped),
-        TEST(another_training_does_not_overwrite_or_go_on_with_a_checkpoint),
-        TEST(an_interrupted_training_keeps_what_it_has),
-        TEST(weights_are_exported_under_their_names_and_begin_a_training),
-        TEST(a_language_model_is_measured_by_its_perplexity),
-        TEST(a_model_learns_to_predict_a_number),
-        TEST(targets_and_classes_need_models_of_their_kind),
-        TEST(models_are_listed_with_their_sizes),
-        TEST(what_is_wrong_on_the_command_line_is_named),
-        TEST(help_and_version_are_printed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return fed_cases_run_each(set_up, fed_program_teardown);
 }

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "fed/clock.h"
-#include "fed_test.h"
+#include "fed_cases.h"
 #include "fedclient/apps/fedworker_commands.h"
 #include "feddc/control.h"
 
@@ -101,21 +101,21 @@ static fed_status launch(const char *min, const char *how, int *code, fed_error 
     return fedworker_launch(count, words, code, err);
 }
 
-static void a_job_goes_on_without_the_one_that_died(void) {
+FED_TEST(a_job_goes_on_without_the_one_that_died) {
     fed_error err = {0};
     int code = -1;
     assert_fed_ok_err(launch("2", "kill", &code, &err));
     assert_int_equal(code, 0);
 }
 
-static void a_stopped_worker_and_a_deaf_mpirun_are_ended(void) {
+FED_TEST(a_stopped_worker_and_a_deaf_mpirun_are_ended) {
     fed_error err = {0};
     int code = -1;
     assert_fed_ok_err(launch("2", "stop", &code, &err));
     assert_int_equal(code, 0);
 }
 
-static void without_min_the_verdict_is_the_end(void) {
+FED_TEST(without_min_the_verdict_is_the_end) {
     fed_error err = {0};
     int code = -1;
     assert_fed_status(launch(NULL, "kill", &code, &err), FED_EIO);
@@ -124,7 +124,7 @@ static void without_min_the_verdict_is_the_end(void) {
     assert_int_equal(code, 128 + SIGKILL);
 }
 
-static void a_worker_that_gives_up_is_not_tried_again(void) {
+FED_TEST(a_worker_that_gives_up_is_not_tried_again) {
     fed_error err = {0};
     int code = -1;
     assert_fed_status(launch("1", "give-up", &code, &err), FED_EIO);
@@ -141,7 +141,7 @@ static fed_status launch_words(char **words, int *code, fed_error *err) {
     return fedworker_launch(count, words, code, err);
 }
 
-static void a_job_that_ends_before_it_joins_is_not_tried_again(void) {
+FED_TEST(a_job_that_ends_before_it_joins_is_not_tried_again) {
     fed_error err = {0};
     int code = -1;
     char *words[] = {"launch", "--min", "1", "--", "sh", "-c", "exit 3", "-n", "2", NULL};
@@ -149,7 +149,7 @@ static void a_job_that_ends_before_it_joins_is_not_tried_again(void) {
     assert_int_equal(code, 3);
 }
 
-static void a_wrong_command_line_is_refused(void) {
+FED_TEST(a_wrong_command_line_is_refused) {
     fed_error err = {0};
     int code = -1;
     char *none[] = {"launch", "--min", "2", NULL};
@@ -166,7 +166,7 @@ static void a_wrong_command_line_is_refused(void) {
     assert_fed_says(err, "cannot be started");
 }
 
-static void who_was_not_launched_has_no_detector(void) {
+FED_TEST(who_was_not_launched_has_no_detector) {
     char address[128];
     uint8_t secret[FEDDC_SECRET];
     assert_int_equal(unsetenv("FEDWORKER_SECRET"), 0);
@@ -180,14 +180,5 @@ int main(int argc, char **argv) {
     if (argc > 4 && strcmp(argv[1], "job") == 0) {
         return job_main((uint32_t)strtoul(argv[3], NULL, 10), argv[4], argv[argc - 1]);
     }
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(a_job_goes_on_without_the_one_that_died),
-        fed_unit_test(a_stopped_worker_and_a_deaf_mpirun_are_ended),
-        fed_unit_test(without_min_the_verdict_is_the_end),
-        fed_unit_test(a_worker_that_gives_up_is_not_tried_again),
-        fed_unit_test(a_job_that_ends_before_it_joins_is_not_tried_again),
-        fed_unit_test(a_wrong_command_line_is_refused),
-        fed_unit_test(who_was_not_launched_has_no_detector),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return fed_cases_run(NULL, NULL);
 }

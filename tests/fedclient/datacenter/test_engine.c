@@ -1,6 +1,6 @@
 /* The engine begins few buckets at once, and ranks that put them in in other orders all go on. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -116,11 +116,11 @@ static uint64_t run(uint32_t size, atomic_bool *looked) {
     return m[0].messages;
 }
 
-static void ranks_may_put_their_buckets_in_in_other_orders(void) {
+FED_TEST(ranks_may_put_their_buckets_in_in_other_orders) {
     run(RANKS, NULL);
 }
 
-static void later_buckets_wait_for_the_first_ones(void) {
+FED_TEST(later_buckets_wait_for_the_first_ones) {
     atomic_bool looked = false;
     assert_int_equal(run(2, &looked), BEGUN);
 }
@@ -153,7 +153,7 @@ static void close_collective(void *self) {
     (void)self;
 }
 
-static void an_aggregator_serves_until_its_last_worker_has_left(void) {
+FED_TEST(an_aggregator_serves_until_its_last_worker_has_left) {
     static const feddc_link_vtable link = {.wait = wait_for_farewell, .close = close_link};
     static const feddc_collective_vtable collective = {.close = close_collective};
     bool gone[3] = {false};
@@ -175,10 +175,5 @@ static void an_aggregator_serves_until_its_last_worker_has_left(void) {
 
 int main(void) {
     alarm(120); /* an engine that waits for ever ends here */
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(ranks_may_put_their_buckets_in_in_other_orders),
-        fed_unit_test(later_buckets_wait_for_the_first_ones),
-        fed_unit_test(an_aggregator_serves_until_its_last_worker_has_left),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return fed_cases_run(NULL, NULL);
 }

@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "fed/rng.h"
-#include "fed_test.h"
+#include "fed_cases.h"
 #include "fed_test_gpu.h"
 #include "fedclient/datacenter/coder.h"
 #include "fedcodec/gpu_codecs.h"
@@ -138,7 +138,7 @@ static void same_rounds(const char *codec) {
     close_side(&there);
 }
 
-static void messages_sums_and_residuals_are_the_hosts(void) {
+FED_TEST(messages_sums_and_residuals_are_the_hosts) {
     for (size_t k = 0; fedcodec_at(k) != NULL; k++) {
         if (fedcodec_gpu_has(fedcodec_at(k)) ||
             strcmp(fedcodec_name(fedcodec_at(k)), "float32") == 0) {
@@ -147,7 +147,7 @@ static void messages_sums_and_residuals_are_the_hosts(void) {
     }
 }
 
-static void a_saved_residual_comes_back(void) {
+FED_TEST(a_saved_residual_comes_back) {
     side there;
     fed_error err = {0};
     float *a = malloc(plan.n * sizeof *a), *b = calloc(plan.n, sizeof *b);
@@ -174,7 +174,7 @@ static const feddc_shard *coded_shard(const side *s) {
     return &plan.shard[k];
 }
 
-static void bad_messages_are_refused(void) {
+FED_TEST(bad_messages_are_refused) {
     side there;
     fed_error err = {0};
     open_side(&there, gpu, "twobit");
@@ -198,7 +198,7 @@ static void bad_messages_are_refused(void) {
     close_side(&there);
 }
 
-static void what_is_not_finite_is_refused(void) {
+FED_TEST(what_is_not_finite_is_refused) {
     side there;
     fed_error err = {0};
     bool finite = true;
@@ -221,7 +221,7 @@ static void what_is_not_finite_is_refused(void) {
     free(x);
 }
 
-static void a_codec_that_the_gpu_lacks_is_named(void) {
+FED_TEST(a_codec_that_the_gpu_lacks_is_named) {
     fed_error err = {0};
     feddc_values values;
     feddc_coder *coder = NULL;
@@ -233,7 +233,7 @@ static void a_codec_that_the_gpu_lacks_is_named(void) {
 }
 
 /* What an exchange does that couldn't build its kernels. */
-static void what_was_never_made_can_be_freed(void) {
+FED_TEST(what_was_never_made_can_be_freed) {
     feddc_values values = {.gpu = gpu};
     feddc_values_free(&values, NULL);
     feddc_values_close(&values);
@@ -247,17 +247,9 @@ int main(void) {
     if (gpu == NULL) {
         return status;
     }
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(messages_sums_and_residuals_are_the_hosts),
-        fed_unit_test(a_saved_residual_comes_back),
-        fed_unit_test(bad_messages_are_refused),
-        fed_unit_test(what_is_not_finite_is_refused),
-        fed_unit_test(a_codec_that_the_gpu_lacks_is_named),
-        fed_unit_test(what_was_never_made_can_be_freed),
-    };
     int failed = EXIT_FAILURE;
     if (feddc_plan_make(tensor, TENSORS, 16, 1 << 19, SHARDS, &plan, &err) == FED_OK) {
-        failed = cmocka_run_group_tests(tests, NULL, NULL);
+        failed = fed_cases_run(NULL, NULL);
         feddc_plan_free(&plan);
     }
     fed_gpu_close(gpu);

@@ -1,6 +1,6 @@
 /* Traces: what a viewer is given, and what is left out; clocks; the table of a mean step. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -103,8 +103,7 @@ static const char *thread_of(const json_t *root, const json_t *span) {
     return called(root, "thread_name", number(span, "pid"), number(span, "tid"));
 }
 
-static void the_file_has_a_process_for_each_rank_and_a_thread_for_each_row(void **state) {
-    const world *w = *state;
+FED_TEST_WITH(the_file_has_a_process_for_each_rank_and_a_thread_for_each_row, const world *w) {
     feddc_trace *traces[2] = {open_trace(0, 2, 100), open_trace(1, 2, 100)};
     const feddc_span sent = {12 * MS, 15 * MS, 4096, 7, 3, FEDDC_SEND};
     add(traces[0], FEDDC_ROW_COMPUTE, FEDDC_FORWARD_PASS, 7, 1, 4);
@@ -137,8 +136,7 @@ static void the_file_has_a_process_for_each_rank_and_a_thread_for_each_row(void 
     feddc_trace_close(traces[1]);
 }
 
-static void spans_of_a_thread_never_overlap(void **state) {
-    const world *w = *state;
+FED_TEST_WITH(spans_of_a_thread_never_overlap, const world *w) {
     feddc_trace *trace = open_trace(0, 2, 100);
     /* Five buckets under way at the same time, one after the others, one that touches. */
     for (uint32_t k = 0; k < 5; k++) {
@@ -167,8 +165,7 @@ static void spans_of_a_thread_never_overlap(void **state) {
     feddc_trace_close(trace);
 }
 
-static void messages_to_a_peer_are_drawn_end_to_end(void **state) {
-    const world *w = *state;
+FED_TEST_WITH(messages_to_a_peer_are_drawn_end_to_end, const world *w) {
     feddc_trace *trace = open_trace(0, 2, 3); /* the first is forgotten */
     add(trace, FEDDC_ROW_PEER + 1, FEDDC_SEND, 0, 1, 9);
     add(trace, FEDDC_ROW_PEER + 1, FEDDC_SEND, 1, 10, 20);
@@ -186,8 +183,7 @@ static void messages_to_a_peer_are_drawn_end_to_end(void **state) {
     feddc_trace_close(trace);
 }
 
-static void when_the_ring_is_full_the_oldest_go_and_are_counted(void **state) {
-    const world *w = *state;
+FED_TEST_WITH(when_the_ring_is_full_the_oldest_go_and_are_counted, const world *w) {
     feddc_trace *trace = open_trace(0, 1, 4);
     for (uint32_t k = 0; k < 10; k++) {
         add(trace, FEDDC_ROW_COMPUTE, FEDDC_FORWARD_PASS, k, k, k + 1);
@@ -203,8 +199,7 @@ static void when_the_ring_is_full_the_oldest_go_and_are_counted(void **state) {
     feddc_trace_close(trace);
 }
 
-static void more_spans_at_once_than_threads_are_counted_too(void **state) {
-    const world *w = *state;
+FED_TEST_WITH(more_spans_at_once_than_threads_are_counted_too, const world *w) {
     feddc_trace *trace = open_trace(0, 1, 100);
     for (uint32_t k = 0; k < 70; k++) {
         add(trace, FEDDC_ROW_BUCKETS, FEDDC_EXCHANGE, k, 10 + k, 1000);
@@ -218,8 +213,7 @@ static void more_spans_at_once_than_threads_are_counted_too(void **state) {
     feddc_trace_close(trace);
 }
 
-static void a_name_from_outside_stays_a_string(void **state) {
-    const world *w = *state;
+FED_TEST_WITH(a_name_from_outside_stays_a_string, const world *w) {
     feddc_trace *trace = open_trace(0, 1, 4);
     json_t *root = merged(w, &trace, 1, 1, "a \"b\" \\ c\n\x01\xff \xc3\xa9", 0);
     assert_string_equal(called(root, "process_name", 0, 0), "a \"b\" \\ c??? \xc3\xa9");
@@ -227,8 +221,7 @@ static void a_name_from_outside_stays_a_string(void **state) {
     feddc_trace_close(trace);
 }
 
-static void times_count_from_zero(void **state) {
-    const world *w = *state;
+FED_TEST_WITH(times_count_from_zero, const world *w) {
     feddc_trace *trace = open_trace(0, 1, 4);
     add(trace, FEDDC_ROW_COMPUTE, FEDDC_FORWARD_PASS, 0, 90, 110); /* begins before zero */
     add(trace, FEDDC_ROW_COMPUTE, FEDDC_BACKWARD_PASS, 0, 110, 130);
@@ -241,8 +234,7 @@ static void times_count_from_zero(void **state) {
     feddc_trace_close(trace);
 }
 
-static void a_rank_without_a_part_is_named(void **state) {
-    const world *w = *state;
+FED_TEST_WITH(a_rank_without_a_part_is_named, const world *w) {
     feddc_trace *trace = open_trace(2, 3, 4);
     add(trace, FEDDC_ROW_COMPUTE, FEDDC_WAIT, 0, 1, 2);
     json_t *root = merged(w, &trace, 1, 3, "worker 2", 0);
@@ -257,8 +249,7 @@ static void a_rank_without_a_part_is_named(void **state) {
     feddc_trace_close(trace);
 }
 
-static void nothing_to_merge_is_an_error_and_makes_no_file(void **state) {
-    const world *w = *state;
+FED_TEST_WITH(nothing_to_merge_is_an_error_and_makes_no_file, const world *w) {
     fed_error err = {0};
     assert_fed_status(feddc_trace_merge(w->path, 3, &err), FED_ENOTFOUND);
     assert_fed_says(err, "run.json.0");
@@ -277,8 +268,7 @@ static fed_status merge_within(const world *w, rlim_t most, fed_error *err) {
     return status;
 }
 
-static void a_disk_that_is_full_at_the_last_byte_leaves_the_parts_and_no_file(void **state) {
-    const world *w = *state;
+FED_TEST_WITH(a_disk_that_is_full_at_the_last_byte_leaves_the_parts_and_no_file, const world *w) {
     fed_error err = {0};
     struct stat whole;
     feddc_trace *trace = open_trace(0, 1, 4);
@@ -295,8 +285,7 @@ static void a_disk_that_is_full_at_the_last_byte_leaves_the_parts_and_no_file(vo
     feddc_trace_close(trace);
 }
 
-static void no_trace_does_no_harm(void **state) {
-    const world *w = *state;
+FED_TEST_WITH(no_trace_does_no_harm, const world *w) {
     const feddc_span span = {1, 2, 0, 0, 0, FEDDC_SEND};
     fed_error err = {0};
     fed_writer out;
@@ -309,7 +298,7 @@ static void no_trace_does_no_harm(void **state) {
     fed_writer_free(&out);
 }
 
-static void what_does_not_exist_is_refused_or_ignored(void) {
+FED_TEST(what_does_not_exist_is_refused_or_ignored) {
     fed_error err = {0};
     feddc_trace *trace = NULL;
     assert_fed_status(feddc_trace_open(2, 2, 4, &trace, &err), FED_EINVAL);
@@ -328,7 +317,7 @@ static void what_does_not_exist_is_refused_or_ignored(void) {
     feddc_trace_close(trace);
 }
 
-static void the_least_round_trip_tells_the_offset(void) {
+FED_TEST(the_least_round_trip_tells_the_offset) {
     uint64_t error = 0;
     /* The other clock is 1,000 behind; the second answer was quick, the others were held up. */
     const feddc_clock_sample samples[] = {
@@ -344,7 +333,7 @@ static void the_least_round_trip_tells_the_offset(void) {
     assert_true(error == UINT64_MAX);
 }
 
-static void means_say_what_was_hidden(void) {
+FED_TEST(means_say_what_was_hidden) {
     const feddc_times times = {.steps = 10,
                                .step = 0.5,
                                .compute = 0.4,
@@ -367,7 +356,7 @@ static void means_say_what_was_hidden(void) {
     assert_true(feddc_times_means(&none).hidden == 0);
 }
 
-static void the_table_has_a_line_a_rank_a_mean_and_the_prediction(void) {
+FED_TEST(the_table_has_a_line_a_rank_a_mean_and_the_prediction) {
     const feddc_times ranks[2] = {
         {.steps = 10, .step = 0.4, .exchange = 0.1, .exposed = 0.1, .sent = 3000000},
         {.steps = 10, .step = 0.6, .exchange = 0.1, .exposed = 0, .sent = 1000000}};
@@ -389,27 +378,5 @@ static void the_table_has_a_line_a_rank_a_mean_and_the_prediction(void) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(
-            the_file_has_a_process_for_each_rank_and_a_thread_for_each_row, setup, teardown),
-        cmocka_unit_test_setup_teardown(spans_of_a_thread_never_overlap, setup, teardown),
-        cmocka_unit_test_setup_teardown(messages_to_a_peer_are_drawn_end_to_end, setup, teardown),
-        cmocka_unit_test_setup_teardown(when_the_ring_is_full_the_oldest_go_and_are_counted, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(more_spans_at_once_than_threads_are_counted_too, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(a_name_from_outside_stays_a_string, setup, teardown),
-        cmocka_unit_test_setup_teardown(times_count_from_zero, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_rank_without_a_part_is_named, setup, teardown),
-        cmocka_unit_test_setup_teardown(nothing_to_merge_is_an_error_and_makes_no_file, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(
-            a_disk_that_is_full_at_the_last_byte_leaves_the_parts_and_no_file, setup, teardown),
-        cmocka_unit_test_setup_teardown(no_trace_does_no_harm, setup, teardown),
-        fed_unit_test(what_does_not_exist_is_refused_or_ignored),
-        fed_unit_test(the_least_round_trip_tells_the_offset),
-        fed_unit_test(means_say_what_was_hidden),
-        fed_unit_test(the_table_has_a_line_a_rank_a_mean_and_the_prediction),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return fed_cases_run_each(setup, teardown);
 }

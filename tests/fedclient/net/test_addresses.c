@@ -1,7 +1,7 @@
 /* A coordinator with several addresses: where one does not answer, a device goes to the next. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "fed_cases.h"
 #include "fed_device.h"
-#include "fed_test.h"
 #include "fedclient/steps/steps.h"
 
 #define TWO "https://a:8443,https://b:8443/"
@@ -31,8 +31,7 @@ static void down(fed_device *device, const char *part) {
     fed_fake_fail(&device->fake, part, FED_FAKE_UNREACHABLE, 1000);
 }
 
-static void where_nobody_answers_the_next_address_is_asked_soon(void **state) {
-    fed_device *device = *state;
+FED_TEST_WITH(where_nobody_answers_the_next_address_is_asked_soon, fed_device *device) {
     const char *other = there(device);
     down(device, here(device));
     const fedclient_event event = fed_device_event(device);
@@ -45,8 +44,7 @@ static void where_nobody_answers_the_next_address_is_asked_soon(void **state) {
     fed_device_check(device, 0);
 }
 
-static void waits_grow_once_all_addresses_have_failed(void **state) {
-    fed_device *device = *state;
+FED_TEST_WITH(waits_grow_once_all_addresses_have_failed, fed_device *device) {
     uint32_t most = 400;
     down(device, "https://");
     for (int round = 0; round < 5; round++) {
@@ -59,8 +57,7 @@ static void waits_grow_once_all_addresses_have_failed(void **state) {
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
 }
 
-static void what_a_failing_server_asks_is_not_asked_of_the_next(void **state) {
-    fed_device *device = *state;
+FED_TEST_WITH(what_a_failing_server_asks_is_not_asked_of_the_next, fed_device *device) {
     device->fake.plan = (fed_fake_plan){.path = "/v1/checkin",
                                         .fault = FED_FAKE_STATUS,
                                         .status = 503,
@@ -74,8 +71,7 @@ static void what_a_failing_server_asks_is_not_asked_of_the_next(void **state) {
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
 }
 
-static void who_asks_too_often_waits_at_the_same_address(void **state) {
-    fed_device *device = *state;
+FED_TEST_WITH(who_asks_too_often_waits_at_the_same_address, fed_device *device) {
     const char *first = here(device);
     device->fake.plan = (fed_fake_plan){.path = "/v1/checkin",
                                         .fault = FED_FAKE_STATUS,
@@ -87,8 +83,7 @@ static void who_asks_too_often_waits_at_the_same_address(void **state) {
     assert_string_equal(here(device), first);
 }
 
-static void an_update_is_sent_on_at_the_next_address(void **state) {
-    fed_device *device = *state;
+FED_TEST_WITH(an_update_is_sent_on_at_the_next_address, fed_device *device) {
     const char *first = here(device), *other = there(device);
     fed_fake_fail(&device->fake, "/v1/update", FED_FAKE_LOST_ANSWER, 1);
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_RETRY);
@@ -100,8 +95,7 @@ static void an_update_is_sent_on_at_the_next_address(void **state) {
     fed_device_check(device, 0);
 }
 
-static void pieces_go_on_at_the_next_address(void **state) {
-    fed_device *device = *state;
+FED_TEST_WITH(pieces_go_on_at_the_next_address, fed_device *device) {
     device->options.piece_bytes = 24;
     fed_device_restart(device);
     fed_device calm;
@@ -128,8 +122,7 @@ static void forget_identity(fed_device *device) {
     fed_device_restart(device);
 }
 
-static void enrolment_asks_at_each_address(void **state) {
-    fed_device *device = *state;
+FED_TEST_WITH(enrolment_asks_at_each_address, fed_device *device) {
     forget_identity(device);
     assert_non_null(strstr(device->client->front, "//a:"));
     down(device, "//a:");
@@ -141,8 +134,8 @@ static void enrolment_asks_at_each_address(void **state) {
     assert_int_equal(device->fake.requests, 2);
 }
 
-static void devices_begin_at_different_addresses(void **state) {
-    fedclient *client = ((fed_device *)*state)->client;
+FED_TEST_WITH(devices_begin_at_different_addresses, fed_device *device) {
+    fedclient *client = device->client;
     unsigned at[2] = {0};
     for (unsigned k = 0; k < 200; k++) {
         snprintf(client->device, sizeof client->device, "%064x", k);
@@ -152,8 +145,7 @@ static void devices_begin_at_different_addresses(void **state) {
     assert_in_range(at[0], 60, 140);
 }
 
-static void the_devices_port_is_the_same_at_each_address(void **state) {
-    fed_device *device = *state;
+FED_TEST_WITH(the_devices_port_is_the_same_at_each_address, fed_device *device) {
     char port[16];
     snprintf(port, sizeof port, ":%u", device->client->devices_port);
     for (int k = 0; k < 3; k++) {
@@ -163,7 +155,7 @@ static void the_devices_port_is_the_same_at_each_address(void **state) {
     }
 }
 
-static void what_is_no_list_of_addresses_is_refused(void **state) {
+FED_TEST_WITH(what_is_no_list_of_addresses_is_refused, fed_device *device) {
     static const char *const wrong[] = {"https://a:8443,http://b:8443",
                                         "https://a:8443,",
                                         ",https://a:8443",
@@ -171,7 +163,6 @@ static void what_is_no_list_of_addresses_is_refused(void **state) {
                                         "https://a:8443, https://b:8443",
                                         "",
                                         NULL};
-    fed_device *device = *state;
     fedclient *client = NULL;
     for (size_t k = 0; k < sizeof wrong / sizeof wrong[0]; k++) {
         device->options.server = wrong[k];
@@ -180,20 +171,6 @@ static void what_is_no_list_of_addresses_is_refused(void **state) {
     }
 }
 
-#define test(name) cmocka_unit_test_setup_teardown(name, setup, fed_device_teardown)
-
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        test(where_nobody_answers_the_next_address_is_asked_soon),
-        test(waits_grow_once_all_addresses_have_failed),
-        test(what_a_failing_server_asks_is_not_asked_of_the_next),
-        test(who_asks_too_often_waits_at_the_same_address),
-        test(an_update_is_sent_on_at_the_next_address),
-        test(pieces_go_on_at_the_next_address),
-        test(enrolment_asks_at_each_address),
-        test(devices_begin_at_different_addresses),
-        test(the_devices_port_is_the_same_at_each_address),
-        test(what_is_no_list_of_addresses_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return fed_cases_run_each(setup, fed_device_teardown);
 }

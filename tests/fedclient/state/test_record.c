@@ -1,6 +1,6 @@
 /* Records: what is read back is what was stored, or nothing. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 #include "fedclient/state/record.h"
 
 static int setup(void **state) {
@@ -32,8 +32,7 @@ static void store_residual(const fedclient_platform *store) {
     fedclient_record_free(&record);
 }
 
-static void a_residual_comes_back_as_it_was(void **state) {
-    const fedclient_platform *store = *state;
+FED_TEST_WITH(a_residual_comes_back_as_it_was, const fedclient_platform *store) {
     fedclient_residual_head head;
     fedclient_record record;
     size_t count = 0;
@@ -51,8 +50,7 @@ static void a_residual_comes_back_as_it_was(void **state) {
     fedclient_record_free(&record);
 }
 
-static void the_other_heads_come_back_as_they_were(void **state) {
-    const fedclient_platform *store = *state;
+FED_TEST_WITH(the_other_heads_come_back_as_they_were, const fedclient_platform *store) {
     fedclient_model_head model = {.task = 1, .version = 2, .digest = UINT64_MAX - 1};
     fedclient_pending_head pending = {
         .seq = 9, .fate = FEDCLIENT_FATE_REFUSED, .whole = true, .first = UINT64_C(1) << 40};
@@ -72,8 +70,7 @@ static void the_other_heads_come_back_as_they_were(void **state) {
     assert_true(pending.first == UINT64_C(1) << 40);
 }
 
-static void nothing_stored_is_no_error(void **state) {
-    const fedclient_platform *store = *state;
+FED_TEST_WITH(nothing_stored_is_no_error, const fedclient_platform *store) {
     fedclient_residual_head head = {.seq = 1};
     fedclient_record record;
     fed_error err = {0};
@@ -85,8 +82,7 @@ static void nothing_stored_is_no_error(void **state) {
                       FED_ENOTFOUND);
 }
 
-static void every_flipped_bit_is_noticed(void **state) {
-    const fedclient_platform *store = *state;
+FED_TEST_WITH(every_flipped_bit_is_noticed, const fedclient_platform *store) {
     store_residual(store);
     uint8_t *data = NULL;
     size_t len = 0;
@@ -103,8 +99,7 @@ static void every_flipped_bit_is_noticed(void **state) {
     free(data);
 }
 
-static void every_shorter_file_is_refused(void **state) {
-    const fedclient_platform *store = *state;
+FED_TEST_WITH(every_shorter_file_is_refused, const fedclient_platform *store) {
     store_residual(store);
     uint8_t *data = NULL;
     size_t len = 0;
@@ -118,13 +113,6 @@ static void every_shorter_file_is_refused(void **state) {
     free(data);
 }
 
-#define test(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        test(a_residual_comes_back_as_it_was), test(the_other_heads_come_back_as_they_were),
-        test(nothing_stored_is_no_error),      test(every_flipped_bit_is_noticed),
-        test(every_shorter_file_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return fed_cases_run_each(setup, teardown);
 }

@@ -3,6 +3,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
+#include "fed_cases.h"
 #include "fed_device.h"
 #include "fed_drill.h"
 #include "fed_inproc.h"
@@ -223,8 +224,7 @@ static uint64_t task_in(device *d, unsigned slot) {
 
 /* -- a task after the other, and both at once -- */
 
-static void a_check_in_lists_the_tasks_that_were_trained_last_first(void **state) {
-    coordinator *c = *state;
+FED_TEST_WITH(a_check_in_lists_the_tasks_that_were_trained_last_first, coordinator *c) {
     device d;
     for (int k = 0; k < 3; k++) {
         coordinator_task(c, SPARSE);
@@ -243,8 +243,7 @@ static void a_check_in_lists_the_tasks_that_were_trained_last_first(void **state
     close_device(&d);
 }
 
-static void two_tasks_take_turns_on_one_device_and_keep_what_it_owes(void **state) {
-    coordinator *c = *state;
+FED_TEST_WITH(two_tasks_take_turns_on_one_device_and_keep_what_it_owes, coordinator *c) {
     device d;
     open_with_two_tasks(&d, c, 2);
     finish(&d);
@@ -259,8 +258,7 @@ static void two_tasks_take_turns_on_one_device_and_keep_what_it_owes(void **stat
     close_device(&d);
 }
 
-static void with_one_slot_they_follow_one_another(void **state) {
-    coordinator *c = *state;
+FED_TEST_WITH(with_one_slot_they_follow_one_another, coordinator *c) {
     device d;
     open_with_two_tasks(&d, c, 1);
     finish(&d);
@@ -273,8 +271,7 @@ static void with_one_slot_they_follow_one_another(void **state) {
 }
 
 /* The device's values are in the keys of the releases that had one slot. */
-static void a_device_that_gets_slots_keeps_its_task(void **state) {
-    coordinator *c = *state;
+FED_TEST_WITH(a_device_that_gets_slots_keeps_its_task, coordinator *c) {
     device d;
     coordinator_task(c, SPARSE);
     open_device(&d, c, CHIP, 1);
@@ -290,8 +287,7 @@ static void a_device_that_gets_slots_keeps_its_task(void **state) {
     close_device(&d);
 }
 
-static void a_device_that_loses_slots_goes_on_with_the_first(void **state) {
-    coordinator *c = *state;
+FED_TEST_WITH(a_device_that_loses_slots_goes_on_with_the_first, coordinator *c) {
     device d;
     open_with_two_tasks(&d, c, 2);
     train_rounds(&d, 2);
@@ -372,19 +368,18 @@ static void leave_an_upload_to_an_older_release(coordinator *c, size_t second, s
     close_device(&d);
 }
 
-static void an_upload_that_an_older_release_knew_nothing_of_is_not_sent_again(void **state) {
-    leave_an_upload_to_an_older_release(*state, 1, 3);
+FED_TEST_WITH(an_upload_that_an_older_release_knew_nothing_of_is_not_sent_again, coordinator *c) {
+    leave_an_upload_to_an_older_release(c, 1, 3);
 }
 
 /* What it trained has numbers below that of the message. */
-static void nor_is_one_whose_number_an_older_release_did_not_reach(void **state) {
-    leave_an_upload_to_an_older_release(*state, 4, 1);
+FED_TEST_WITH(nor_is_one_whose_number_an_older_release_did_not_reach, coordinator *c) {
+    leave_an_upload_to_an_older_release(c, 4, 1);
 }
 
 /* -- whose slot a new task gets -- */
 
-static void a_task_that_is_over_makes_room(void **state) {
-    coordinator *c = *state;
+FED_TEST_WITH(a_task_that_is_over_makes_room, coordinator *c) {
     device d;
     coordinator_task(c, TASK("topk:p=0.4", "\"rounds\": 6"));
     coordinator_task(c, TASK("topk:p=0.4", "\"rounds\": 2"));
@@ -404,8 +399,7 @@ static void a_task_that_is_over_makes_room(void **state) {
 
 /* It knows of the device's last task alone. So it gives another one when that task is over, and
  * what the device owes to the others is not dropped for it. */
-static void a_coordinator_without_slots_replaces_the_task_that_it_knows(void **state) {
-    coordinator *c = *state;
+FED_TEST_WITH(a_coordinator_without_slots_replaces_the_task_that_it_knows, coordinator *c) {
     device d;
     coordinator_task(c, TASK("topk:p=0.4", "\"rounds\": 9"));
     open_device(&d, c, CHIP, 2);
@@ -426,8 +420,7 @@ static void a_coordinator_without_slots_replaces_the_task_that_it_knows(void **s
 }
 
 /* Both are trained for; a third would make the device drop what it owes. */
-static void a_device_without_room_leaves_a_new_task_to_others(void **state) {
-    coordinator *c = *state;
+FED_TEST_WITH(a_device_without_room_leaves_a_new_task_to_others, coordinator *c) {
     device d;
     open_with_two_tasks(&d, c, 2);
     train_rounds(&d, 2);
@@ -441,8 +434,7 @@ static void a_device_without_room_leaves_a_new_task_to_others(void **state) {
     close_device(&d);
 }
 
-static void a_declined_task_takes_no_slot(void **state) {
-    coordinator *c = *state;
+FED_TEST_WITH(a_declined_task_takes_no_slot, coordinator *c) {
     device d;
     coordinator_task(c, SPARSE);
     coordinator_task(c, TASK("topk:p=0.4", "\"rounds\": 1, \"priority\": 9"));
@@ -456,8 +448,7 @@ static void a_declined_task_takes_no_slot(void **state) {
     close_device(&d);
 }
 
-static void a_damaged_model_leaves_the_task_its_slot(void **state) {
-    coordinator *c = *state;
+FED_TEST_WITH(a_damaged_model_leaves_the_task_its_slot, coordinator *c) {
     device d;
     open_with_two_tasks(&d, c, 2);
     train_rounds(&d, 2);
@@ -470,10 +461,10 @@ static void a_damaged_model_leaves_the_task_its_slot(void **state) {
     close_device(&d);
 }
 
-static void a_number_of_slots_that_makes_no_sense_is_refused(void **state) {
+FED_TEST_WITH(a_number_of_slots_that_makes_no_sense_is_refused, coordinator *c) {
     device d;
     fedclient *client = NULL;
-    open_device(&d, *state, CHIP, FED_SLOTS);
+    open_device(&d, c, CHIP, FED_SLOTS);
     d.options.slots = FED_SLOTS + 1;
     assert_fed_status(fedclient_open(&d.options, &client, &d.err), FED_EINVAL);
     close_device(&d);
@@ -512,7 +503,7 @@ static void run(store_kind kind, uint64_t put, uint64_t request, bool late, uint
     coordinator_teardown(&c);
 }
 
-static void power_that_fails_at_any_put_loses_nothing_of_either_task(void) {
+FED_TEST(power_that_fails_at_any_put_loses_nothing_of_either_task) {
     for (store_kind kind = CHIP; kind <= LENDING; kind++) {
         uint64_t puts = 0, requests = 0, again = 0;
         run(kind, UINT64_MAX, UINT64_MAX, false, &puts, &requests);
@@ -524,7 +515,7 @@ static void power_that_fails_at_any_put_loses_nothing_of_either_task(void) {
     }
 }
 
-static void a_line_that_breaks_at_any_request_loses_nothing_of_either_task(void) {
+FED_TEST(a_line_that_breaks_at_any_request_loses_nothing_of_either_task) {
     for (store_kind kind = CHIP; kind <= IN_PLACE; kind += IN_PLACE) {
         uint64_t puts = 0, requests = 0, again = 0;
         run(kind, UINT64_MAX, UINT64_MAX, false, &puts, &requests);
@@ -537,22 +528,5 @@ static void a_line_that_breaks_at_any_request_loses_nothing_of_either_task(void)
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        WITH_COORDINATOR(a_check_in_lists_the_tasks_that_were_trained_last_first),
-        WITH_COORDINATOR(two_tasks_take_turns_on_one_device_and_keep_what_it_owes),
-        WITH_COORDINATOR(with_one_slot_they_follow_one_another),
-        WITH_COORDINATOR(a_device_that_gets_slots_keeps_its_task),
-        WITH_COORDINATOR(a_device_that_loses_slots_goes_on_with_the_first),
-        WITH_COORDINATOR(an_upload_that_an_older_release_knew_nothing_of_is_not_sent_again),
-        WITH_COORDINATOR(nor_is_one_whose_number_an_older_release_did_not_reach),
-        WITH_COORDINATOR(a_task_that_is_over_makes_room),
-        WITH_COORDINATOR(a_coordinator_without_slots_replaces_the_task_that_it_knows),
-        WITH_COORDINATOR(a_device_without_room_leaves_a_new_task_to_others),
-        WITH_COORDINATOR(a_declined_task_takes_no_slot),
-        WITH_COORDINATOR(a_damaged_model_leaves_the_task_its_slot),
-        WITH_COORDINATOR(a_number_of_slots_that_makes_no_sense_is_refused),
-        fed_unit_test(power_that_fails_at_any_put_loses_nothing_of_either_task),
-        fed_unit_test(a_line_that_breaks_at_any_request_loses_nothing_of_either_task),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return fed_cases_run_each(coordinator_begin, coordinator_end);
 }

@@ -1,8 +1,8 @@
 /* Downloads from a cache: the device takes no byte that the coordinator did not name, and a cache
  * that fails in any way costs no round. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "fed_cases.h"
 #include "fed_device.h"
-#include "fed_test.h"
 #include "fedclient/state/record.h"
 
 enum { PIECES = 3, KEPT = 64, PAUSE_MS = 5 * 60 * 1000 };
@@ -284,8 +284,7 @@ static void use_small_pieces(world *w) {
     fed_device_restart(&w->device);
 }
 
-static void snapshots_and_deltas_come_from_the_cache(void **state) {
-    world *w = *state;
+FED_TEST_WITH(snapshots_and_deltas_come_from_the_cache, world *w) {
     for (unsigned round = 0; round < 3; round++) {
         assert_int_equal(fed_device_event(&w->device).outcome, FEDCLIENT_COUNTED);
         assert_int_equal(w->named, round + 1);
@@ -297,7 +296,7 @@ static void snapshots_and_deltas_come_from_the_cache(void **state) {
     fed_device_check(&w->device, 0);
 }
 
-static void whatever_the_cache_does_the_round_goes_on(void) {
+FED_TEST(whatever_the_cache_does_the_round_goes_on) {
     for (cache_trouble trouble = GONE; trouble < MIDWAY; trouble++) {
         world *w;
         setup((void **)&w);
@@ -314,8 +313,7 @@ static void whatever_the_cache_does_the_round_goes_on(void) {
     }
 }
 
-static void after_a_failure_the_cache_is_left_alone_for_a_while(void **state) {
-    world *w = *state;
+FED_TEST_WITH(after_a_failure_the_cache_is_left_alone_for_a_while, world *w) {
     w->trouble = BROKEN;
     w->times = 1;
     assert_int_equal(fed_device_event(&w->device).outcome, FEDCLIENT_COUNTED);
@@ -329,8 +327,7 @@ static void after_a_failure_the_cache_is_left_alone_for_a_while(void **state) {
     assert_int_equal(w->named, 2);
 }
 
-static void a_line_that_breaks_but_carries_bytes_is_no_failure(void **state) {
-    world *w = *state;
+FED_TEST_WITH(a_line_that_breaks_but_carries_bytes_is_no_failure, world *w) {
     w->trouble = MIDWAY;
     w->times = 6;
     assert_int_equal(fed_device_event(&w->device).outcome, FEDCLIENT_COUNTED);
@@ -340,8 +337,7 @@ static void a_line_that_breaks_but_carries_bytes_is_no_failure(void **state) {
     fed_device_check(&w->device, 0);
 }
 
-static void a_cache_without_ranges_is_good_enough(void **state) {
-    world *w = *state;
+FED_TEST_WITH(a_cache_without_ranges_is_good_enough, world *w) {
     use_small_pieces(w);
     w->trouble = WHOLE;
     w->times = 100;
@@ -358,8 +354,7 @@ static void reboot_midway(world *w) {
     fed_device_restart(&w->device);
 }
 
-static void a_download_goes_on_after_a_reboot(void **state) {
-    world *w = *state;
+FED_TEST_WITH(a_download_goes_on_after_a_reboot, world *w) {
     use_small_pieces(w);
     for (int k = 0; k < 3; k++) {
         reboot_midway(w);
@@ -370,8 +365,7 @@ static void a_download_goes_on_after_a_reboot(void **state) {
     fed_device_check(&w->device, 0);
 }
 
-static void what_a_cache_has_sent_is_of_no_use_to_the_coordinator(void **state) {
-    world *w = *state;
+FED_TEST_WITH(what_a_cache_has_sent_is_of_no_use_to_the_coordinator, world *w) {
     use_small_pieces(w);
     reboot_midway(w);
     w->trouble = NOBODY;
@@ -381,8 +375,7 @@ static void what_a_cache_has_sent_is_of_no_use_to_the_coordinator(void **state) 
     fed_device_check(&w->device, 0);
 }
 
-static void a_program_that_lost_its_line_to_caches_begins_anew(void **state) {
-    world *w = *state;
+FED_TEST_WITH(a_program_that_lost_its_line_to_caches_begins_anew, world *w) {
     use_small_pieces(w);
     reboot_midway(w);
     w->device.options.downloads = NULL;
@@ -392,7 +385,7 @@ static void a_program_that_lost_its_line_to_caches_begins_anew(void **state) {
     fed_device_check(&w->device, 0);
 }
 
-static void addresses_that_make_no_sense_are_no_cache(void) {
+FED_TEST(addresses_that_make_no_sense_are_no_cache) {
     for (address_trouble trouble = CUT_OFF; trouble <= TOO_MUCH; trouble++) {
         world *w;
         setup((void **)&w);
@@ -404,36 +397,19 @@ static void addresses_that_make_no_sense_are_no_cache(void) {
     }
 }
 
-static void a_device_without_a_line_to_caches_says_so(void **state) {
-    world *w = *state;
+FED_TEST_WITH(a_device_without_a_line_to_caches_says_so, world *w) {
     w->device.options.downloads = NULL;
     fed_device_restart(&w->device);
     assert_int_equal(fed_device_event(&w->device).outcome, FEDCLIENT_COUNTED);
     assert_int_equal(w->named, 0);
 }
 
-static void a_task_without_a_cache_is_as_ever(void **state) {
-    world *w = *state;
+FED_TEST_WITH(a_task_without_a_cache_is_as_ever, world *w) {
     w->device.fake.task.downloads[0] = '\0';
     assert_int_equal(fed_device_event(&w->device).outcome, FEDCLIENT_COUNTED);
     assert_int_equal(w->named, 0);
 }
 
-#define test(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        test(snapshots_and_deltas_come_from_the_cache),
-        fed_unit_test(whatever_the_cache_does_the_round_goes_on),
-        test(after_a_failure_the_cache_is_left_alone_for_a_while),
-        test(a_line_that_breaks_but_carries_bytes_is_no_failure),
-        test(a_cache_without_ranges_is_good_enough),
-        test(a_download_goes_on_after_a_reboot),
-        test(what_a_cache_has_sent_is_of_no_use_to_the_coordinator),
-        test(a_program_that_lost_its_line_to_caches_begins_anew),
-        fed_unit_test(addresses_that_make_no_sense_are_no_cache),
-        test(a_device_without_a_line_to_caches_says_so),
-        test(a_task_without_a_cache_is_as_ever),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return fed_cases_run_each(setup, teardown);
 }

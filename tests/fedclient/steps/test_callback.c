@@ -1,7 +1,7 @@
 /* The callback's values in memory of the program's: nothing is lost, and nothing is kept of it. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "fed_cases.h"
 #include "fed_device.h"
-#include "fed_test.h"
 #include "fedclient/state/record.h"
 
 /** A device whose program gives each callback a block of its own. */
@@ -51,8 +51,7 @@ static int teardown(void **state) {
     return 0;
 }
 
-static void rounds_are_trained_in_the_programs_memory(void **state) {
-    giver *g = *state;
+FED_TEST_WITH(rounds_are_trained_in_the_programs_memory, giver *g) {
     for (unsigned k = 1; k <= 3; k++) {
         assert_int_equal(fed_device_event(&g->device).outcome, FEDCLIENT_COUNTED);
         assert_int_equal(g->given, k);
@@ -61,8 +60,7 @@ static void rounds_are_trained_in_the_programs_memory(void **state) {
     }
 }
 
-static void what_a_crash_leaves_does_not_need_the_memory(void **state) {
-    giver *g = *state;
+FED_TEST_WITH(what_a_crash_leaves_does_not_need_the_memory, giver *g) {
     fed_fake_fail(&g->device.fake, "/v1/update", FED_FAKE_LOST_ANSWER, 1);
     assert_int_equal(fed_device_event(&g->device).outcome, FEDCLIENT_RETRY);
     memset(g->block, 0xff, g->len);
@@ -71,8 +69,7 @@ static void what_a_crash_leaves_does_not_need_the_memory(void **state) {
     fed_device_check(&g->device, 0);
 }
 
-static void a_failed_training_leaves_the_memory_alone(void **state) {
-    giver *g = *state;
+FED_TEST_WITH(a_failed_training_leaves_the_memory_alone, giver *g) {
     g->device.answer = FED_EIO;
     fed_device_fail(&g->device, FED_EIO);
     g->device.answer = FED_OK;
@@ -80,8 +77,7 @@ static void a_failed_training_leaves_the_memory_alone(void **state) {
     fed_device_check(&g->device, 0);
 }
 
-static void without_memory_the_training_waits(void **state) {
-    giver *g = *state;
+FED_TEST_WITH(without_memory_the_training_waits, giver *g) {
     g->empty = true;
     fed_device_fail(&g->device, FED_ENOMEM);
     assert_int_equal(g->device.calls, 0);
@@ -99,8 +95,7 @@ static fed_status measure_in_block(void *user, fedclient_round *round, fed_error
     return FED_OK;
 }
 
-static void an_evaluation_uses_it_too(void **state) {
-    giver *g = *state;
+FED_TEST_WITH(an_evaluation_uses_it_too, giver *g) {
     g->device.options.role = FED_ROLE_EVALUATE;
     g->device.options.train = measure_in_block;
     fed_device_restart(&g->device);
@@ -116,8 +111,7 @@ static void an_evaluation_uses_it_too(void **state) {
     free(values);
 }
 
-static void a_store_that_is_memory_needs_none(void **state) {
-    giver *g = *state;
+FED_TEST_WITH(a_store_that_is_memory_needs_none, giver *g) {
     fed_fake_flash_lend(&g->device.flash);
     g->device.options.train = g->train;
     fed_device_restart(&g->device);
@@ -125,16 +119,6 @@ static void a_store_that_is_memory_needs_none(void **state) {
     assert_int_equal(g->given, 0);
 }
 
-#define WITH_GIVER(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
-
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        WITH_GIVER(rounds_are_trained_in_the_programs_memory),
-        WITH_GIVER(what_a_crash_leaves_does_not_need_the_memory),
-        WITH_GIVER(a_failed_training_leaves_the_memory_alone),
-        WITH_GIVER(without_memory_the_training_waits),
-        WITH_GIVER(an_evaluation_uses_it_too),
-        WITH_GIVER(a_store_that_is_memory_needs_none),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return fed_cases_run_each(setup, teardown);
 }

@@ -1,7 +1,7 @@
 /* Downloads: deltas, snapshots, and what happens when they are not what was announced. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "fed_cases.h"
 #include "fed_device.h"
-#include "fed_test.h"
 #include "fedclient/state/record.h"
 
 static int setup(void **state) {
@@ -47,8 +47,7 @@ static void move_on(fed_device *device, unsigned n) {
     fed_device_close(&other);
 }
 
-static void the_first_download_is_a_snapshot(void **state) {
-    fed_device *device = *state;
+FED_TEST_WITH(the_first_download_is_a_snapshot, fed_device *device) {
     float *before = malloc(device->fake.arch.layout.size * sizeof *before);
     assert_non_null(before);
     device->fake.model[3] = -0.0f;
@@ -59,8 +58,7 @@ static void the_first_download_is_a_snapshot(void **state) {
     free(before);
 }
 
-static void a_version_that_is_held_is_not_downloaded_again(void **state) {
-    fed_device *device = *state;
+FED_TEST_WITH(a_version_that_is_held_is_not_downloaded_again, fed_device *device) {
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
     fed_fake_refuse(&device->fake, "/v1/update", 409, "round_closed");
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_REFUSED);
@@ -68,8 +66,7 @@ static void a_version_that_is_held_is_not_downloaded_again(void **state) {
     assert_int_equal(device->fake.downloads, 2);
 }
 
-static void versions_that_were_missed_come_as_deltas(void **state) {
-    fed_device *device = *state;
+FED_TEST_WITH(versions_that_were_missed_come_as_deltas, fed_device *device) {
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
     move_on(device, 5);
     device->fake.rounds = 6;
@@ -78,16 +75,14 @@ static void versions_that_were_missed_come_as_deltas(void **state) {
     assert_model_is(device, device->fake.model, 6);
 }
 
-static void a_model_that_is_gone_is_fetched_whole(void **state) {
-    fed_device *device = *state;
+FED_TEST_WITH(a_model_that_is_gone_is_fetched_whole, fed_device *device) {
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
     device->fake.gone = true;
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
     assert_int_equal(device->fake.downloads, 3);
 }
 
-static void deltas_that_are_broken_are_replaced_by_a_snapshot(void **state) {
-    fed_device *device = *state;
+FED_TEST_WITH(deltas_that_are_broken_are_replaced_by_a_snapshot, fed_device *device) {
     static const fed_fake_fault faults[] = {FED_FAKE_GARBAGE, FED_FAKE_TRUNCATED};
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
     for (size_t k = 0; k < 2; k++) {
@@ -99,16 +94,14 @@ static void deltas_that_are_broken_are_replaced_by_a_snapshot(void **state) {
     fed_device_check(device, 0);
 }
 
-static void a_model_that_went_astray_is_fetched_whole(void **state) {
-    fed_device *device = *state;
+FED_TEST_WITH(a_model_that_went_astray_is_fetched_whole, fed_device *device) {
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
     device->fake.model[0] += 1; /* the deltas no longer lead to it */
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
     assert_int_equal(device->fake.downloads, 3);
 }
 
-static void a_snapshot_that_is_not_as_announced_is_for_a_person(void **state) {
-    fed_device *device = *state;
+FED_TEST_WITH(a_snapshot_that_is_not_as_announced_is_for_a_person, fed_device *device) {
     device->fake.wrong_digest = true;
     fed_device_fail(device, FED_EFORMAT);
     assert_non_null(strstr(device->err.text, "digest"));
@@ -117,23 +110,20 @@ static void a_snapshot_that_is_not_as_announced_is_for_a_person(void **state) {
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
 }
 
-static void a_snapshot_that_is_cut_off_is_never_stored(void **state) {
-    fed_device *device = *state;
+FED_TEST_WITH(a_snapshot_that_is_cut_off_is_never_stored, fed_device *device) {
     plan(device, FED_FAKE_TRUNCATED, 1);
     fed_device_fail(device, FED_EFORMAT);
     assert_int_equal(device->flash.puts, 0);
 }
 
-static void a_model_that_is_gone_altogether_means_to_ask_again(void **state) {
-    fed_device *device = *state;
+FED_TEST_WITH(a_model_that_is_gone_altogether_means_to_ask_again, fed_device *device) {
     plan(device, FED_FAKE_STATUS, 1);
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_RETRY);
     assert_non_null(strstr(device->err.text, "model_gone"));
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
 }
 
-static void a_broken_line_is_tried_again(void **state) {
-    fed_device *device = *state;
+FED_TEST_WITH(a_broken_line_is_tried_again, fed_device *device) {
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
     plan(device, FED_FAKE_LOST_ANSWER, 1);
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_RETRY);
@@ -164,8 +154,7 @@ static void break_download(fed_device *device) {
     fed_device_restart(device);
 }
 
-static void a_download_goes_on_where_the_line_broke(void **state) {
-    fed_device *device = *state;
+FED_TEST_WITH(a_download_goes_on_where_the_line_broke, fed_device *device) {
     use_small_pieces(device);
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
     uint64_t calm = device->fake.sent_bytes;
@@ -182,8 +171,7 @@ static void a_download_goes_on_where_the_line_broke(void **state) {
     fed_device_close(&other);
 }
 
-static void a_request_that_brings_nothing_leaves_what_had_come_before(void **state) {
-    fed_device *device = *state;
+FED_TEST_WITH(a_request_that_brings_nothing_leaves_what_had_come_before, fed_device *device) {
     use_small_pieces(device);
     break_download(device);
     const uint64_t half = device->fake.sent_bytes;
@@ -200,8 +188,7 @@ static void a_request_that_brings_nothing_leaves_what_had_come_before(void **sta
     fed_device_close(&other);
 }
 
-static void rounds_that_go_on_do_not_make_a_slow_device_start_anew(void **state) {
-    fed_device *device = *state;
+FED_TEST_WITH(rounds_that_go_on_do_not_make_a_slow_device_start_anew, fed_device *device) {
     use_small_pieces(device);
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
     move_on(device, 5);
@@ -225,8 +212,7 @@ static void rounds_that_go_on_do_not_make_a_slow_device_start_anew(void **state)
     assert_false(stored(device));
 }
 
-static void a_download_that_is_gone_is_begun_anew(void **state) {
-    fed_device *device = *state;
+FED_TEST_WITH(a_download_that_is_gone_is_begun_anew, fed_device *device) {
     use_small_pieces(device);
     assert_int_equal(fed_device_event(device).outcome, FEDCLIENT_COUNTED);
     break_download(device);
@@ -236,8 +222,7 @@ static void a_download_that_is_gone_is_begun_anew(void **state) {
     fed_device_check(device, 0);
 }
 
-static void a_download_of_other_bytes_is_begun_anew(void **state) {
-    fed_device *device = *state;
+FED_TEST_WITH(a_download_of_other_bytes_is_begun_anew, fed_device *device) {
     const fedclient_platform *store = &device->flash.inner;
     use_small_pieces(device);
     break_download(device);
@@ -252,8 +237,7 @@ static void a_download_of_other_bytes_is_begun_anew(void **state) {
     assert_false(stored(device));
 }
 
-static void a_download_of_a_task_that_is_over_is_forgotten(void **state) {
-    fed_device *device = *state;
+FED_TEST_WITH(a_download_of_a_task_that_is_over_is_forgotten, fed_device *device) {
     use_small_pieces(device);
     break_download(device);
     fed_fake_new_task(&device->fake, "input 7 | dense 3");
@@ -263,8 +247,7 @@ static void a_download_of_a_task_that_is_over_is_forgotten(void **state) {
     assert_false(stored(device));
 }
 
-static void a_damaged_piece_is_fetched_again(void **state) {
-    fed_device *device = *state;
+FED_TEST_WITH(a_damaged_piece_is_fetched_again, fed_device *device) {
     const fedclient_platform *store = &device->flash.inner;
     uint8_t *data = NULL;
     size_t len = 0;
@@ -279,8 +262,7 @@ static void a_damaged_piece_is_fetched_again(void **state) {
     fed_device_check(device, 0);
 }
 
-static void a_store_without_room_for_pieces_costs_only_traffic(void **state) {
-    fed_device *device = *state;
+FED_TEST_WITH(a_store_without_room_for_pieces_costs_only_traffic, fed_device *device) {
     use_small_pieces(device);
     device->flash.full = "download";
     plan(device, FED_FAKE_MIDWAY, 1);
@@ -290,8 +272,7 @@ static void a_store_without_room_for_pieces_costs_only_traffic(void **state) {
     fed_device_check(device, 0);
 }
 
-static void a_coordinator_without_tags_is_asked_for_everything_again(void **state) {
-    fed_device *device = *state;
+FED_TEST_WITH(a_coordinator_without_tags_is_asked_for_everything_again, fed_device *device) {
     use_small_pieces(device);
     device->fake.rangeless = true;
     plan(device, FED_FAKE_MIDWAY, 1);
@@ -301,29 +282,6 @@ static void a_coordinator_without_tags_is_asked_for_everything_again(void **stat
     assert_int_equal(device->fake.downloads, 2);
 }
 
-#define test(name) cmocka_unit_test_setup_teardown(name, setup, fed_device_teardown)
-
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        test(the_first_download_is_a_snapshot),
-        test(a_version_that_is_held_is_not_downloaded_again),
-        test(versions_that_were_missed_come_as_deltas),
-        test(a_model_that_is_gone_is_fetched_whole),
-        test(deltas_that_are_broken_are_replaced_by_a_snapshot),
-        test(a_model_that_went_astray_is_fetched_whole),
-        test(a_snapshot_that_is_not_as_announced_is_for_a_person),
-        test(a_snapshot_that_is_cut_off_is_never_stored),
-        test(a_model_that_is_gone_altogether_means_to_ask_again),
-        test(a_broken_line_is_tried_again),
-        test(a_download_goes_on_where_the_line_broke),
-        test(a_request_that_brings_nothing_leaves_what_had_come_before),
-        test(rounds_that_go_on_do_not_make_a_slow_device_start_anew),
-        test(a_download_that_is_gone_is_begun_anew),
-        test(a_download_of_other_bytes_is_begun_anew),
-        test(a_download_of_a_task_that_is_over_is_forgotten),
-        test(a_damaged_piece_is_fetched_again),
-        test(a_store_without_room_for_pieces_costs_only_traffic),
-        test(a_coordinator_without_tags_is_asked_for_everything_again),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return fed_cases_run_each(setup, fed_device_teardown);
 }

@@ -1,7 +1,7 @@
 /* Enrolment: whole or not at all. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "fed_cases.h"
 #include "fed_fake.h"
-#include "fed_test.h"
 #include "fedclient/fedclient.h"
 
 typedef struct world {
@@ -47,8 +47,7 @@ static void reopen(world *w) {
     assert_fed_ok(fedclient_open(&w->options, &w->client, &w->err));
 }
 
-static void a_device_is_named_by_its_key(void **state) {
-    world *w = *state;
+FED_TEST_WITH(a_device_is_named_by_its_key, world *w) {
     assert_false(fedclient_enrolled(w->client));
     assert_string_equal(fedclient_device(w->client), "");
     assert_fed_ok(fedclient_enrol(w->client, "good-token", &w->err));
@@ -58,8 +57,7 @@ static void a_device_is_named_by_its_key(void **state) {
     assert_string_equal(w->fake.last_url, "https://fake:8443/v1/enrol");
 }
 
-static void an_identity_survives(void **state) {
-    world *w = *state;
+FED_TEST_WITH(an_identity_survives, world *w) {
     char device[65];
     assert_fed_ok(fedclient_enrol(w->client, "good-token", &w->err));
     snprintf(device, sizeof device, "%s", fedclient_device(w->client));
@@ -69,8 +67,7 @@ static void an_identity_survives(void **state) {
     assert_int_equal(w->flash.puts, 2);
 }
 
-static void a_wrong_token_is_told_in_the_coordinators_words(void **state) {
-    world *w = *state;
+FED_TEST_WITH(a_wrong_token_is_told_in_the_coordinators_words, world *w) {
     assert_fed_status(fedclient_enrol(w->client, "bad-token", &w->err), FED_EAUTH);
     assert_non_null(strstr(w->err.text, "the fake said \"token_unknown\" (token_unknown)"));
     reopen(w);
@@ -90,8 +87,7 @@ static void assert_enrolled_as(const world *w, const uint8_t key[FED_SHA256_SIZE
     assert_string_equal(fedclient_device(w->client), name);
 }
 
-static void a_key_without_a_certificate_is_not_enrolled(void **state) {
-    world *w = *state;
+FED_TEST_WITH(a_key_without_a_certificate_is_not_enrolled, world *w) {
     fedclient_event event;
     lose_answer(w);
     assert_false(fedclient_enrolled(w->client));
@@ -100,15 +96,13 @@ static void a_key_without_a_certificate_is_not_enrolled(void **state) {
     assert_fed_status(fedclient_step(w->client, &event, &w->err), FED_ESTATE);
 }
 
-static void a_token_that_another_device_used_is_told(void **state) {
-    world *w = *state;
+FED_TEST_WITH(a_token_that_another_device_used_is_told, world *w) {
     snprintf(w->fake.used_token, sizeof w->fake.used_token, "good-token");
     assert_fed_status(fedclient_enrol(w->client, "good-token", &w->err), FED_EAUTH);
     assert_non_null(strstr(w->err.text, "token_used"));
 }
 
-static void a_second_token_gets_a_key_of_its_own(void **state) {
-    world *w = *state;
+FED_TEST_WITH(a_second_token_gets_a_key_of_its_own, world *w) {
     lose_answer(w);
     uint8_t lost[FED_SHA256_SIZE];
     memcpy(lost, w->fake.key, sizeof lost);
@@ -117,16 +111,14 @@ static void a_second_token_gets_a_key_of_its_own(void **state) {
     assert_enrolled_as(w, w->fake.key);
 }
 
-static void a_key_that_was_shut_out_meanwhile_is_told(void **state) {
-    world *w = *state;
+FED_TEST_WITH(a_key_that_was_shut_out_meanwhile_is_told, world *w) {
     lose_answer(w);
     fed_fake_refuse(&w->fake, "/v1/renew", 403, "device_revoked");
     assert_fed_status(fedclient_enrol(w->client, "good-token", &w->err), FED_EAUTH);
     assert_non_null(strstr(w->err.text, "device_revoked"));
 }
 
-static void an_answer_that_is_no_certificate_is_refused(void **state) {
-    world *w = *state;
+FED_TEST_WITH(an_answer_that_is_no_certificate_is_refused, world *w) {
     static const fed_fake_fault faults[] = {FED_FAKE_GARBAGE, FED_FAKE_TRUNCATED};
     for (size_t k = 0; k < 2; k++) {
         fed_fake_fail(&w->fake, "/v1/", faults[k], 2);
@@ -154,11 +146,11 @@ static void try_with_fault(world *w, unsigned fault) {
     reopen(w);
 }
 
-static void whatever_dies_the_same_token_enrols(void **state) {
+FED_TEST(whatever_dies_the_same_token_enrols) {
     for (unsigned pair = 0; pair < FAULTS * FAULTS; pair++) {
-        assert_int_equal(teardown(state), 0);
-        assert_int_equal(setup(state), 0);
-        world *w = *state;
+        void *new_device = NULL;
+        assert_int_equal(setup(&new_device), 0);
+        world *w = new_device;
         try_with_fault(w, pair % FAULTS);
         if (!fedclient_enrolled(w->client)) {
             try_with_fault(w, pair / FAULTS);
@@ -168,11 +160,11 @@ static void whatever_dies_the_same_token_enrols(void **state) {
         }
         reopen(w);
         assert_enrolled_as(w, w->fake.key);
+        assert_int_equal(teardown(&new_device), 0);
     }
 }
 
-static void a_device_can_be_enrolled_anew(void **state) {
-    world *w = *state;
+FED_TEST_WITH(a_device_can_be_enrolled_anew, world *w) {
     char device[65];
     assert_fed_ok(fedclient_enrol(w->client, "good-token", &w->err));
     snprintf(device, sizeof device, "%s", fedclient_device(w->client));
@@ -183,8 +175,7 @@ static void a_device_can_be_enrolled_anew(void **state) {
     assert_string_not_equal(fedclient_device(w->client), device);
 }
 
-static void a_device_says_what_it_is_called_and_what_runs_there(void **state) {
-    world *w = *state;
+FED_TEST_WITH(a_device_says_what_it_is_called_and_what_runs_there, world *w) {
     fedclient_event event;
     w->options.name = "kitchen\r\nX: 1";
     w->options.software = "kettle/1.2";
@@ -202,21 +193,6 @@ static void a_device_says_what_it_is_called_and_what_runs_there(void **state) {
     assert_string_equal(w->fake.last_computes_on, "opencl:0 ???X: 1");
 }
 
-#define test(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        test(a_device_is_named_by_its_key),
-        test(an_identity_survives),
-        test(a_wrong_token_is_told_in_the_coordinators_words),
-        test(a_key_without_a_certificate_is_not_enrolled),
-        test(a_token_that_another_device_used_is_told),
-        test(a_second_token_gets_a_key_of_its_own),
-        test(a_key_that_was_shut_out_meanwhile_is_told),
-        test(an_answer_that_is_no_certificate_is_refused),
-        test(whatever_dies_the_same_token_enrols),
-        test(a_device_can_be_enrolled_anew),
-        test(a_device_says_what_it_is_called_and_what_runs_there),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return fed_cases_run_each(setup, teardown);
 }

@@ -5,8 +5,8 @@
 
 #include "fed/optimizer_spec.h"
 #include "fed/rng.h"
+#include "fed_cases.h"
 #include "fed_device.h"
-#include "fed_test.h"
 #include "fedtrain/optimizer.h"
 
 enum { N = 27, ROUNDS = 12 };
@@ -64,8 +64,7 @@ static void count_round(curious *c, float *sent) {
     assert_true(some > 0 && some < N);
 }
 
-static void what_was_counted_is_told_before_the_next_training(void **state) {
-    curious *c = *state;
+FED_TEST_WITH(what_was_counted_is_told_before_the_next_training, curious *c) {
     float sent[N], next[N];
     count_round(c, sent);
     assert_int_equal(c->told, 0); /* nothing was sent before */
@@ -78,8 +77,7 @@ static void what_was_counted_is_told_before_the_next_training(void **state) {
     fed_device_check(&c->device, 0);
 }
 
-static void what_was_refused_is_not_told(void **state) {
-    curious *c = *state;
+FED_TEST_WITH(what_was_refused_is_not_told, curious *c) {
     float sent[N];
     count_round(c, sent);
     fed_fake_refuse(&c->device.fake, "/v1/update", 409, "round_closed");
@@ -91,8 +89,7 @@ static void what_was_refused_is_not_told(void **state) {
     assert_int_equal(c->told, 1);
 }
 
-static void a_device_that_was_off_is_told_too(void **state) {
-    curious *c = *state;
+FED_TEST_WITH(a_device_that_was_off_is_told_too, curious *c) {
     float sent[N], next[N];
     count_round(c, sent);
     fed_device_restart(&c->device);
@@ -101,8 +98,7 @@ static void a_device_that_was_off_is_told_too(void **state) {
     assert_memory_equal(c->sent, sent, sizeof sent);
 }
 
-static void it_is_told_again_until_a_training_is_durable(void **state) {
-    curious *c = *state;
+FED_TEST_WITH(it_is_told_again_until_a_training_is_durable, curious *c) {
     float sent[N], next[N];
     count_round(c, sent);
     fedclient_event event;
@@ -116,8 +112,7 @@ static void it_is_told_again_until_a_training_is_durable(void **state) {
     fed_device_check(&c->device, 0);
 }
 
-static void another_task_is_told_nothing_of_the_one_before(void **state) {
-    curious *c = *state;
+FED_TEST_WITH(another_task_is_told_nothing_of_the_one_before, curious *c) {
     float sent[N];
     count_round(c, sent);
     fed_fake_new_task(&c->device.fake, "input 8 | dense 3");
@@ -125,8 +120,7 @@ static void another_task_is_told_nothing_of_the_one_before(void **state) {
     assert_int_equal(c->told, 0);
 }
 
-static void what_carries_everything_is_not_told(void **state) {
-    curious *c = *state;
+FED_TEST_WITH(what_carries_everything_is_not_told, curious *c) {
     snprintf(c->device.fake.task.codec_up, sizeof c->device.fake.task.codec_up, "float32");
     for (int k = 0; k < 2; k++) {
         assert_int_equal(fed_device_event(&c->device).outcome, FEDCLIENT_COUNTED);
@@ -134,8 +128,7 @@ static void what_carries_everything_is_not_told(void **state) {
     }
 }
 
-static void what_is_owed_outlives_a_change_of_codec(void **state) {
-    curious *c = *state;
+FED_TEST_WITH(what_is_owed_outlives_a_change_of_codec, curious *c) {
     fed_device *device = &c->device;
     static const char *const codecs[] = {"dgc:p=0.25", "sbc:p=0.05", "3lc:s=1", "topk:p=0.1",
                                          "onebit",     "dgc:p=0.04", "float32"};
@@ -151,8 +144,7 @@ static void what_is_owed_outlives_a_change_of_codec(void **state) {
 
 /* -- Numbers, debts and changes -- */
 
-static void a_trainings_number_comes_again_until_it_is_stored(void **state) {
-    curious *c = *state;
+FED_TEST_WITH(a_trainings_number_comes_again_until_it_is_stored, curious *c) {
     fedclient_event event;
     c->device.answer = FED_EIO;
     fed_device_fail(&c->device, FED_EIO);
@@ -169,8 +161,7 @@ static void a_trainings_number_comes_again_until_it_is_stored(void **state) {
     assert_true(c->number > first);
 }
 
-static void what_was_refused_is_owed(void **state) {
-    curious *c = *state;
+FED_TEST_WITH(what_was_refused_is_owed, curious *c) {
     assert_int_equal(fed_device_event(&c->device).outcome, FEDCLIENT_COUNTED);
     assert_false(c->owes);
     fed_fake_refuse(&c->device.fake, "/v1/update", 409, "round_closed");
@@ -194,7 +185,7 @@ static fed_status change_a_little(void *user, fedclient_round *round, fed_error 
     return FED_OK;
 }
 
-static void a_change_is_not_rounded_by_the_model(void) {
+FED_TEST(a_change_is_not_rounded_by_the_model) {
     fed_device device;
     fedclient_event event;
     fed_device_open(&device, "float32", ROUNDS);
@@ -241,7 +232,7 @@ static fedclient_outcome measure_round(meter *m, float value) {
     return event.outcome;
 }
 
-static void a_statistic_that_was_not_counted_is_not_owed(void) {
+FED_TEST(a_statistic_that_was_not_counted_is_not_owed) {
     meter m;
     fed_device_open(&m.device, "sbc:p=0.1", ROUNDS);
     fed_fake_new_task(&m.device.fake, "input 2x4x4 | bn | dense 3");
@@ -342,7 +333,7 @@ static void pupil_round(pupil *p) {
     assert_int_equal(event.outcome, FEDCLIENT_COUNTED);
 }
 
-static void a_momentum_that_stays_on_the_device_is_momentum_correction(void) {
+FED_TEST(a_momentum_that_stays_on_the_device_is_momentum_correction) {
     for (int masked = 0; masked < 2; masked++) {
         pupil p;
         paper wanted = {0};
@@ -361,7 +352,7 @@ static void a_momentum_that_stays_on_the_device_is_momentum_correction(void) {
     }
 }
 
-static void masking_changes_what_is_sent_later(void) {
+FED_TEST(masking_changes_what_is_sent_later) {
     pupil plain, masked;
     pupil_open(&plain, "momentum:m=0.5");
     pupil_open(&masked, "momentum:m=0.5+mask");
@@ -374,23 +365,6 @@ static void masking_changes_what_is_sent_later(void) {
     fed_device_close(&masked.device);
 }
 
-#define test(name) cmocka_unit_test_setup_teardown(name, setup, fed_device_teardown)
-
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        test(what_was_counted_is_told_before_the_next_training),
-        test(what_was_refused_is_not_told),
-        test(a_device_that_was_off_is_told_too),
-        test(it_is_told_again_until_a_training_is_durable),
-        test(another_task_is_told_nothing_of_the_one_before),
-        test(what_carries_everything_is_not_told),
-        test(what_is_owed_outlives_a_change_of_codec),
-        test(a_trainings_number_comes_again_until_it_is_stored),
-        test(what_was_refused_is_owed),
-        fed_unit_test(a_change_is_not_rounded_by_the_model),
-        fed_unit_test(a_statistic_that_was_not_counted_is_not_owed),
-        fed_unit_test(a_momentum_that_stays_on_the_device_is_momentum_correction),
-        fed_unit_test(masking_changes_what_is_sent_later),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return fed_cases_run_each(setup, fed_device_teardown);
 }

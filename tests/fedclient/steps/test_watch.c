@@ -1,7 +1,7 @@
 /* While it trains: the deadline, the program's word, the coordinator's word, and progress. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "fed_cases.h"
 #include "fed_device.h"
-#include "fed_test.h"
 
 static int64_t now_ms; /* the device's clock */
 
@@ -76,22 +76,19 @@ static int setup(void **state) {
     return 0;
 }
 
-static void a_training_in_time_is_told_how_much_time_is_left(void **state) {
-    program *p = *state;
+FED_TEST_WITH(a_training_in_time_is_told_how_much_time_is_left, program *p) {
     assert_int_equal(fed_device_event(&p->device).outcome, FEDCLIENT_COUNTED);
     assert_int_equal(p->steps, STEPS);
     assert_int_equal(p->left_ms, 60000 - STEPS * STEP_MS);
 }
 
-static void progress_reaches_the_program(void **state) {
-    program *p = *state;
+FED_TEST_WITH(progress_reaches_the_program, program *p) {
     (void)fed_device_event(&p->device);
     assert_int_equal(p->done, STEPS);
     assert_int_equal(p->total, STEPS);
 }
 
-static void nobody_has_to_listen(void **state) {
-    program *p = *state;
+FED_TEST_WITH(nobody_has_to_listen, program *p) {
     p->device.options.may_train = NULL;
     p->device.options.progress = NULL;
     fed_device_restart(&p->device);
@@ -99,8 +96,7 @@ static void nobody_has_to_listen(void **state) {
     assert_int_equal(p->total, 0);
 }
 
-static void a_late_training_ends_at_the_deadline_and_travels_with_the_next_update(void **state) {
-    program *p = *state;
+FED_TEST_WITH(a_late_training_ends_at_the_deadline_and_travels_with_the_next_update, program *p) {
     p->device.fake.deadline_ms = 10 * STEP_MS;
     const fedclient_event late = fed_device_event(&p->device);
     assert_int_equal(late.outcome, FEDCLIENT_LATE);
@@ -116,8 +112,7 @@ static void a_late_training_ends_at_the_deadline_and_travels_with_the_next_updat
     assert_true(p->device.fake.counted[0] == (11.0f + STEPS) / 1024);
 }
 
-static void what_a_program_gives_up_is_dropped(void **state) {
-    program *p = *state;
+FED_TEST_WITH(what_a_program_gives_up_is_dropped, program *p) {
     p->device.fake.deadline_ms = 10 * STEP_MS;
     p->gives_up = true;
     assert_int_equal(fed_device_event(&p->device).outcome, FEDCLIENT_LATE);
@@ -128,8 +123,7 @@ static void what_a_program_gives_up_is_dropped(void **state) {
     assert_true(p->device.fake.counted[0] == (float)STEPS / 1024);
 }
 
-static void a_lease_that_is_gone_is_noticed_by_asking(void **state) {
-    program *p = *state;
+FED_TEST_WITH(a_lease_that_is_gone_is_noticed_by_asking, program *p) {
     p->loses_lease = true;
     assert_int_equal(fed_device_event(&p->device).outcome, FEDCLIENT_LATE);
     assert_non_null(strstr(p->device.err.text, "round 1 no longer waits for this device"));
@@ -137,29 +131,25 @@ static void a_lease_that_is_gone_is_noticed_by_asking(void **state) {
     assert_int_equal(p->device.fake.updates, 0);
 }
 
-static void the_coordinator_is_asked_a_few_times_only(void **state) {
-    program *p = *state;
+FED_TEST_WITH(the_coordinator_is_asked_a_few_times_only, program *p) {
     (void)fed_device_event(&p->device);
     assert_int_equal(p->device.fake.pieces, 3); /* every 6 s of 20 */
 }
 
-static void a_coordinator_without_pieces_is_not_asked(void **state) {
-    program *p = *state;
+FED_TEST_WITH(a_coordinator_without_pieces_is_not_asked, program *p) {
     p->device.fake.whole_only = true;
     assert_int_equal(fed_device_event(&p->device).outcome, FEDCLIENT_COUNTED);
     assert_int_equal(p->device.fake.pieces, 0);
 }
 
-static void a_line_that_is_down_meanwhile_stops_no_training(void **state) {
-    program *p = *state;
+FED_TEST_WITH(a_line_that_is_down_meanwhile_stops_no_training, program *p) {
     fed_fake_fail(&p->device.fake, "/v1/piece", FED_FAKE_UNREACHABLE, 9);
     assert_int_equal(fed_device_event(&p->device).outcome, FEDCLIENT_COUNTED);
     assert_int_equal(p->device.fake.plan.times, 7); /* after 6 s, and 12 s later */
 }
 
 /* A question that got no answer says nothing about what the program does next. */
-static void a_fault_of_the_program_does_not_heal_because_the_line_was_down(void **state) {
-    program *p = *state;
+FED_TEST_WITH(a_fault_of_the_program_does_not_heal_because_the_line_was_down, program *p) {
     fedclient_event event;
     p->breaks = true;
     fed_fake_fail(&p->device.fake, "/v1/piece", FED_FAKE_UNREACHABLE, 9);
@@ -170,8 +160,7 @@ static void a_fault_of_the_program_does_not_heal_because_the_line_was_down(void 
     assert_int_equal(fedclient_failures(p->device.client), 0);
 }
 
-static void a_coordinator_that_no_longer_knows_pieces_is_asked_once(void **state) {
-    program *p = *state;
+FED_TEST_WITH(a_coordinator_that_no_longer_knows_pieces_is_asked_once, program *p) {
     p->device.fake.plan = (fed_fake_plan){.path = "/v1/piece",
                                           .fault = FED_FAKE_STATUS,
                                           .status = 404,
@@ -182,8 +171,7 @@ static void a_coordinator_that_no_longer_knows_pieces_is_asked_once(void **state
     assert_int_equal(p->device.fake.plan.times, 8);
 }
 
-static void a_device_that_may_not_train_does_not_check_in(void **state) {
-    program *p = *state;
+FED_TEST_WITH(a_device_that_may_not_train_does_not_check_in, program *p) {
     p->charges_until_ms = 0;
     const fedclient_event paused = fed_device_event(&p->device);
     assert_int_equal(paused.outcome, FEDCLIENT_PAUSED);
@@ -192,8 +180,7 @@ static void a_device_that_may_not_train_does_not_check_in(void **state) {
     assert_int_equal(p->device.fake.requests, 0);
 }
 
-static void what_may_not_go_on_gives_its_place_back_and_keeps_what_it_trained(void **state) {
-    program *p = *state;
+FED_TEST_WITH(what_may_not_go_on_gives_its_place_back_and_keeps_what_it_trained, program *p) {
     p->charges_until_ms = now_ms + 5 * STEP_MS;
     const uint64_t lease = p->device.fake.lease;
     assert_int_equal(fed_device_event(&p->device).outcome, FEDCLIENT_PAUSED);
@@ -207,8 +194,7 @@ static void what_may_not_go_on_gives_its_place_back_and_keeps_what_it_trained(vo
     assert_true(p->device.fake.counted[0] == (6.0f + STEPS) / 1024);
 }
 
-static void a_program_that_ends_drops_what_is_half_trained(void **state) {
-    program *p = *state;
+FED_TEST_WITH(a_program_that_ends_drops_what_is_half_trained, program *p) {
     fedclient_event event;
     p->runs_until_ms = now_ms + 5 * STEP_MS;
     assert_fed_status(fedclient_step(p->device.client, &event, &p->device.err), FED_ECANCELED);
@@ -219,24 +205,6 @@ static void a_program_that_ends_drops_what_is_half_trained(void **state) {
     assert_true(p->device.fake.counted[0] == (float)STEPS / 1024);
 }
 
-#define test(name) cmocka_unit_test_setup_teardown(name, setup, fed_device_teardown)
-
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        test(a_training_in_time_is_told_how_much_time_is_left),
-        test(progress_reaches_the_program),
-        test(nobody_has_to_listen),
-        test(a_late_training_ends_at_the_deadline_and_travels_with_the_next_update),
-        test(what_a_program_gives_up_is_dropped),
-        test(a_lease_that_is_gone_is_noticed_by_asking),
-        test(the_coordinator_is_asked_a_few_times_only),
-        test(a_coordinator_without_pieces_is_not_asked),
-        test(a_line_that_is_down_meanwhile_stops_no_training),
-        test(a_fault_of_the_program_does_not_heal_because_the_line_was_down),
-        test(a_coordinator_that_no_longer_knows_pieces_is_asked_once),
-        test(a_device_that_may_not_train_does_not_check_in),
-        test(what_may_not_go_on_gives_its_place_back_and_keeps_what_it_trained),
-        test(a_program_that_ends_drops_what_is_half_trained),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return fed_cases_run_each(setup, fed_device_teardown);
 }

@@ -1,7 +1,7 @@
 /* A device that is a cluster tells the coordinator of its workers while it trains. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "fed_cases.h"
 #include "fed_device.h"
-#include "fed_test.h"
 
 /** What the callback tells, and what came of it. */
 typedef struct cluster {
@@ -41,8 +41,7 @@ static int setup(void **state) {
     return 0;
 }
 
-static void the_coordinator_is_told_of_the_workers_of_this_round(void **state) {
-    cluster *c = *state;
+FED_TEST_WITH(the_coordinator_is_told_of_the_workers_of_this_round, cluster *c) {
     assert_int_equal(fed_device_event(&c->device).outcome, FEDCLIENT_COUNTED);
     assert_fed_ok(c->status);
     const fed_worker_group *told = &c->device.fake.group;
@@ -55,8 +54,7 @@ static void the_coordinator_is_told_of_the_workers_of_this_round(void **state) {
     assert_string_equal(told->verdict, "worker 1 died");
 }
 
-static void what_workers_compute_on_is_for_coordinators_that_read_it(void **state) {
-    cluster *c = *state;
+FED_TEST_WITH(what_workers_compute_on_is_for_coordinators_that_read_it, cluster *c) {
     const fed_worker_group *told = &c->device.fake.group;
     strcpy(c->group.worker[1].computes_on, "cuda:0 H100");
     assert_int_equal(fed_device_event(&c->device).outcome, FEDCLIENT_COUNTED);
@@ -71,15 +69,13 @@ static void what_workers_compute_on_is_for_coordinators_that_read_it(void **stat
     assert_int_equal(told->worker[1].state, FED_WORKER_DEAD);
 }
 
-static void an_older_coordinator_is_told_nothing(void **state) {
-    cluster *c = *state;
+FED_TEST_WITH(an_older_coordinator_is_told_nothing, cluster *c) {
     c->device.fake.no_worker_groups = true; /* the fake fails if one comes */
     assert_int_equal(fed_device_event(&c->device).outcome, FEDCLIENT_COUNTED);
     assert_fed_ok(c->status);
 }
 
-static void a_message_that_is_lost_does_no_harm(void **state) {
-    cluster *c = *state;
+FED_TEST_WITH(a_message_that_is_lost_does_no_harm, cluster *c) {
     fed_fake_fail(&c->device.fake, "/v1/gang", FED_FAKE_UNREACHABLE, 1);
     assert_int_equal(fed_device_event(&c->device).outcome, FEDCLIENT_COUNTED);
     assert_fed_status(c->status, FED_ENET);
@@ -89,8 +85,7 @@ static void a_message_that_is_lost_does_no_harm(void **state) {
 }
 
 /* The line was down for this message, which says nothing about the training. */
-static void a_fault_of_the_program_does_not_heal_because_a_message_was_lost(void **state) {
-    cluster *c = *state;
+FED_TEST_WITH(a_fault_of_the_program_does_not_heal_because_a_message_was_lost, cluster *c) {
     fedclient_event event;
     c->breaks = true;
     fed_fake_fail(&c->device.fake, "/v1/gang", FED_FAKE_UNREACHABLE, 1);
@@ -99,16 +94,14 @@ static void a_fault_of_the_program_does_not_heal_because_a_message_was_lost(void
     assert_fed_status(c->status, FED_ENET);
 }
 
-static void a_refusal_says_why(void **state) {
-    cluster *c = *state;
+FED_TEST_WITH(a_refusal_says_why, cluster *c) {
     fed_fake_refuse(&c->device.fake, "/v1/gang", 400, "bad_gang");
     assert_int_equal(fed_device_event(&c->device).outcome, FEDCLIENT_COUNTED);
     assert_fed_status(c->status, FED_EFORMAT);
     assert_non_null(strstr(c->why.text, "bad_gang"));
 }
 
-static void a_value_that_is_not_allowed_is_not_sent(void **state) {
-    cluster *c = *state;
+FED_TEST_WITH(a_value_that_is_not_allowed_is_not_sent, cluster *c) {
     c->group.worker[1].rank = 2;
     assert_int_equal(fed_device_event(&c->device).outcome, FEDCLIENT_COUNTED);
     assert_fed_status(c->status, FED_EINVAL);
@@ -118,17 +111,6 @@ static void a_value_that_is_not_allowed_is_not_sent(void **state) {
     assert_int_equal(c->device.fake.groups, 0);
 }
 
-#define test(name) cmocka_unit_test_setup_teardown(name, setup, fed_device_teardown)
-
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        test(the_coordinator_is_told_of_the_workers_of_this_round),
-        test(what_workers_compute_on_is_for_coordinators_that_read_it),
-        test(an_older_coordinator_is_told_nothing),
-        test(a_message_that_is_lost_does_no_harm),
-        test(a_fault_of_the_program_does_not_heal_because_a_message_was_lost),
-        test(a_refusal_says_why),
-        test(a_value_that_is_not_allowed_is_not_sent),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return fed_cases_run_each(setup, fed_device_teardown);
 }

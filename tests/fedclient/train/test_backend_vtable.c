@@ -1,6 +1,6 @@
 /* Backends as net.c meets them: one that fails, and one whose parameters live elsewhere. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <math.h>
 
@@ -243,14 +243,14 @@ static void check_rule(const char *rule) {
     close_world(&there);
 }
 
-static void test_parameters_that_live_elsewhere_give_the_same_bits(void) {
+FED_TEST(test_parameters_that_live_elsewhere_give_the_same_bits) {
     check_rule("sgd");
     check_rule("sgd+scaffold");
     check_rule("momentum:decay=0.01+clip:norm=0.1");
     check_rule("adam+prox:mu=0.1+warmup:steps=2+stall:window=2,patience=1,factor=0.5");
 }
 
-static void test_an_evaluation_begins_and_ends_without_a_change(void) {
+FED_TEST(test_an_evaluation_begins_and_ends_without_a_change) {
     world w;
     fed_error err = {0};
     fedtrain_score here, there;
@@ -306,14 +306,14 @@ static void check_failure(call which, const char *words, bool untouched) {
     close_world(&wanted);
 }
 
-static void test_a_pass_that_fails_is_named_and_the_parameters_come_back(void) {
+FED_TEST(test_a_pass_that_fails_is_named_and_the_parameters_come_back) {
     check_failure(FORWARD, "forward pass", true);
     check_failure(LOSS, "computing the loss", true);
     check_failure(BACKWARD, "backward pass", false);
     check_failure(STATISTICS, "running statistics", false);
 }
 
-static void test_parameters_that_cannot_leave_or_come_back_are_a_failure(void) {
+FED_TEST(test_parameters_that_cannot_leave_or_come_back_are_a_failure) {
     static const call calls[] = {BEGIN, END};
     for (size_t k = 0; k < 2; k++) {
         world w;
@@ -334,11 +334,5 @@ static void test_parameters_that_cannot_leave_or_come_back_are_a_failure(void) {
 
 int main(void) {
     inner = fedtrain_backend_get(0);
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(test_parameters_that_live_elsewhere_give_the_same_bits),
-        fed_unit_test(test_an_evaluation_begins_and_ends_without_a_change),
-        fed_unit_test(test_a_pass_that_fails_is_named_and_the_parameters_come_back),
-        fed_unit_test(test_parameters_that_cannot_leave_or_come_back_are_a_failure),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return fed_cases_run(NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* Samples as floats: scaled, normalised, cropped, flipped; and what a set is measured to be. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <math.h>
 
@@ -28,7 +28,7 @@ static int teardown(void **state) {
     return 0;
 }
 
-static void test_a_wrapped_set_borrows_its_pixels(void) {
+FED_TEST(test_a_wrapped_set_borrows_its_pixels) {
     assert_int_equal(set.count, COUNT);
     assert_int_equal(set.classes, 10);
     assert_ptr_equal(set.block[0].first, pixel);
@@ -40,7 +40,7 @@ static void test_a_wrapped_set_borrows_its_pixels(void) {
                       FED_EINVAL);
 }
 
-static void test_gather_scales_pixels_to_one(void) {
+FED_TEST(test_gather_scales_pixels_to_one) {
     const uint32_t index[] = {2, 0, 2};
     const uint32_t wanted[] = {9, 4, 9};
     float x[3 * SIZE];
@@ -54,7 +54,7 @@ static void test_gather_scales_pixels_to_one(void) {
     }
 }
 
-static void test_a_normalised_set_has_mean_0_and_deviation_1(void) {
+FED_TEST(test_a_normalised_set_has_mean_0_and_deviation_1) {
     float mean[C], deviation[C], x[COUNT * SIZE];
     uint32_t got[COUNT];
     fedtrain_dataset_measure(&set, mean, deviation);
@@ -77,7 +77,7 @@ static void test_a_normalised_set_has_mean_0_and_deviation_1(void) {
     assert_memory_equal(deviation_again, deviation, sizeof deviation);
 }
 
-static void test_a_constant_channel_is_left_finite(void) {
+FED_TEST(test_a_constant_channel_is_left_finite) {
     float mean[C], deviation[C];
     memset(pixel, 51, sizeof pixel);
     fedtrain_dataset_measure(&set, mean, deviation);
@@ -85,7 +85,7 @@ static void test_a_constant_channel_is_left_finite(void) {
     assert_true(deviation[1] == 1.0F);
 }
 
-static void test_impossible_normalisations_are_refused(void) {
+FED_TEST(test_impossible_normalisations_are_refused) {
     const float mean[C] = {0, 0}, zero[C] = {1, 0}, negative[C] = {-1, 1}, nan[C] = {1, NAN};
     const float infinite[C] = {INFINITY, 0}, one[C] = {1, 1}, tiny[C] = {1, 1e-42F};
     assert_fed_status(fedtrain_dataset_normalise(&set, mean, zero), FED_EINVAL);
@@ -141,14 +141,14 @@ static void check_kinds(uint32_t padding, bool flip, size_t kinds) {
     }
 }
 
-static void test_every_cut_and_flip_is_about_as_likely(void) {
+FED_TEST(test_every_cut_and_flip_is_about_as_likely) {
     check_kinds(1, false, 9);
     check_kinds(0, true, 2);
     check_kinds(1, true, 18);
     check_kinds(2, true, 50);
 }
 
-static void test_padding_is_black_before_normalisation(void) {
+FED_TEST(test_padding_is_black_before_normalisation) {
     const float mean[C] = {0.5F, 0.25F}, deviation[C] = {0.5F, 0.125F};
     float x[SIZE];
     uint32_t got;
@@ -169,7 +169,7 @@ static void test_padding_is_black_before_normalisation(void) {
     assert_true(black > 0);
 }
 
-static void test_the_seed_alone_decides_how_pictures_vary(void) {
+FED_TEST(test_the_seed_alone_decides_how_pictures_vary) {
     float a[COUNT * SIZE], b[COUNT * SIZE];
     uint32_t got[COUNT];
     for (uint64_t seed = 0; seed < 3; seed++) {
@@ -185,18 +185,6 @@ static void test_the_seed_alone_decides_how_pictures_vary(void) {
     }
 }
 
-#define WITH_SET(test) fed_unit_test_with(test, setup, teardown)
-
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        WITH_SET(test_a_wrapped_set_borrows_its_pixels),
-        WITH_SET(test_gather_scales_pixels_to_one),
-        WITH_SET(test_a_normalised_set_has_mean_0_and_deviation_1),
-        WITH_SET(test_a_constant_channel_is_left_finite),
-        WITH_SET(test_impossible_normalisations_are_refused),
-        WITH_SET(test_every_cut_and_flip_is_about_as_likely),
-        WITH_SET(test_padding_is_black_before_normalisation),
-        WITH_SET(test_the_seed_alone_decides_how_pictures_vary),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return fed_cases_run_each(setup, teardown);
 }

@@ -1,5 +1,6 @@
 /* Training whose parameters stay on a GPU, against the same on the processor. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "fed_cases.h"
 #include "net_case.h"
 
 #include <math.h>
@@ -125,7 +126,7 @@ static void check_rule(const char *text, const char *rule) {
     world_close(&there);
 }
 
-static void test_each_optimizer_steps_as_on_the_processor(void) {
+FED_TEST(test_each_optimizer_steps_as_on_the_processor) {
     static const char *const rules[] = {
         "sgd",
         "sgd:decay=0.01+clip:value=0.02",
@@ -141,7 +142,7 @@ static void test_each_optimizer_steps_as_on_the_processor(void) {
     check_rule("input 1x8x8 | dense 7 | relu | dense 3 | scaffold", "sgd+scaffold");
 }
 
-static void test_the_same_run_gives_the_same_bits(void) {
+FED_TEST(test_the_same_run_gives_the_same_bits) {
     world w[2];
     fed_error err = {0};
     float loss[2];
@@ -162,7 +163,7 @@ static bool stop_at_two(void *user, size_t step, float loss) {
     return step + 1 < 2;
 }
 
-static void test_a_run_that_is_stopped_has_taken_no_further_step(void) {
+FED_TEST(test_a_run_that_is_stopped_has_taken_no_further_step) {
     world stopped, wanted;
     fed_error err = {0};
     float loss;
@@ -180,7 +181,7 @@ static void test_a_run_that_is_stopped_has_taken_no_further_step(void) {
 
 /* ---- A loss that is not finite ---- */
 
-static void test_a_loss_that_is_not_finite_is_named_and_leaves_what_the_step_found(void) {
+FED_TEST(test_a_loss_that_is_not_finite_is_named_and_leaves_what_the_step_found) {
     world w, wanted;
     fed_error err = {0};
     float loss;
@@ -197,7 +198,7 @@ static void test_a_loss_that_is_not_finite_is_named_and_leaves_what_the_step_fou
     world_close(&wanted);
 }
 
-static void test_a_tensor_that_is_not_finite_is_named(void) {
+FED_TEST(test_a_tensor_that_is_not_finite_is_named) {
     world w;
     fed_error err = {0};
     float loss;
@@ -223,9 +224,7 @@ static void listen(void *user, size_t offset, const float *grad, size_t n) {
     h->calls++;
 }
 
-static void
-test_a_sink_hears_each_layers_device_address_and_the_gradient_is_the_hosts(void **state) {
-    (void)state;
+FED_TEST(test_a_sink_hears_each_layers_device_address_and_the_gradient_is_the_hosts) {
     world w;
     fed_error err = {0};
     world_open(&w, model, net_case_device(), "sgd");
@@ -253,7 +252,7 @@ test_a_sink_hears_each_layers_device_address_and_the_gradient_is_the_hosts(void 
 }
 
 /* A step in two parts, each of its gradient of the half batch's sum, is the whole step. */
-static void test_a_step_in_parts_is_the_step(void) {
+FED_TEST(test_a_step_in_parts_is_the_step) {
     world w[2];
     fed_error err = {0};
     float loss;
@@ -284,7 +283,7 @@ static void test_a_step_in_parts_is_the_step(void) {
     world_close(&w[1]);
 }
 
-static void test_calls_out_of_order_are_refused(void) {
+FED_TEST(test_calls_out_of_order_are_refused) {
     world w, here;
     fed_error err = {0};
     float loss;
@@ -312,16 +311,5 @@ int main(void) {
         (void)puts("skipped: no GPU that can be used is here");
         return 77;
     }
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(test_each_optimizer_steps_as_on_the_processor),
-        fed_unit_test(test_the_same_run_gives_the_same_bits),
-        fed_unit_test(test_a_run_that_is_stopped_has_taken_no_further_step),
-        fed_unit_test(test_a_loss_that_is_not_finite_is_named_and_leaves_what_the_step_found),
-        fed_unit_test(test_a_tensor_that_is_not_finite_is_named),
-        cmocka_unit_test(
-            test_a_sink_hears_each_layers_device_address_and_the_gradient_is_the_hosts),
-        fed_unit_test(test_a_step_in_parts_is_the_step),
-        fed_unit_test(test_calls_out_of_order_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return fed_cases_run(NULL, NULL);
 }

@@ -4,8 +4,8 @@
 
 #include "curve_case.h"
 #include "fed/rng.h"
+#include "fed_cases.h"
 #include "fed_digits.h"
-#include "fed_test.h"
 #include "fed_test_gpu.h"
 #include "fedtrain/backend.h"
 #include "fedtrain/data.h"
@@ -37,7 +37,7 @@ static void assert_same_curve(const curve_case *c, double first, double last) {
     free(params);
 }
 
-static void lenet_learns_digits_as_the_reference_does(void) {
+FED_TEST(lenet_learns_digits_as_the_reference_does) {
     char made[256] = "";
     const char *directory = getenv("FED_MNIST_DIR");
     fed_error err = {0};
@@ -75,7 +75,7 @@ static const char narrow[] =
     "| layer1: 1 basic(4) | layer2.0: down(8) | layer3.0: down(16) | avgpool | linear: dense 4";
 
 /* Four classes, each bright in a quarter of a picture and in a colour of its own. */
-static void a_narrow_resnet_learns_pictures_as_the_reference_does(void) {
+FED_TEST(a_narrow_resnet_learns_pictures_as_the_reference_does) {
     enum { SAMPLES = 64, SIDE = 32, PIXELS = 3 * SIDE * SIDE, CLASSES = 4 };
     uint8_t *pixel = malloc((size_t)SAMPLES * PIXELS), label[SAMPLES];
     fed_error err = {0};
@@ -112,9 +112,5 @@ int main(void) {
     }
     snprintf(device, sizeof device, "%s", fed_gpu_info_of(gpu)->name);
     fed_gpu_close(gpu);
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(lenet_learns_digits_as_the_reference_does),
-        fed_unit_test(a_narrow_resnet_learns_pictures_as_the_reference_does),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return fed_cases_run(NULL, NULL);
 }

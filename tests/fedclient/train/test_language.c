@@ -3,7 +3,7 @@
  *   FED_TEXT_DIR    else ../shared/data/text
  */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <math.h>
 
@@ -30,7 +30,7 @@ static double entropy_of(const fedtrain_text *text) {
 }
 
 /* Rounds, as a federation has them, of one client. */
-static void test_an_lstm_learns_shakespeares_spelling(void) {
+FED_TEST(test_an_lstm_learns_shakespeares_spelling) {
     char model[200];
     fed_arch arch;
     fedtrain_net *net;
@@ -81,10 +81,7 @@ int main(void) {
         printf("skipped: %s\n", err.text);
         return SKIPPED;
     }
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(test_an_lstm_learns_shakespeares_spelling),
-    };
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = fed_cases_run(NULL, NULL);
     fedtrain_text_free(&test);
     fedtrain_text_free(&train);
     return failed;

@@ -1,6 +1,6 @@
 /* Training on MNIST itself, where its files are at hand. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include "fed/arch.h"
 #include "fedtrain/train.h"
@@ -38,18 +38,18 @@ static double accuracy(const char *model, const char *rule, float rate, size_t s
     return (double)score.correct / (double)score.samples;
 }
 
-static void test_a_linear_model_passes_85_percent(void) {
+FED_TEST(test_a_linear_model_passes_85_percent) {
     assert_true(accuracy("lr", "sgd", 0.1F, 500, 32) > 0.85);
 }
 
-static void test_lenet5_passes_95_percent(void) {
+FED_TEST(test_lenet5_passes_95_percent) {
 #ifdef FED_SANITIZED
     skip();
 #endif
     assert_true(accuracy("lenet5-caffe", "adam", 1e-3F, 300, 32) > 0.95);
 }
 
-static void test_lenet5_learns_from_batches_of_two(void) {
+FED_TEST(test_lenet5_learns_from_batches_of_two) {
 #ifdef FED_SANITIZED
     skip();
 #endif
@@ -68,12 +68,7 @@ int main(void) {
         fedtrain_dataset_free(&train);
         return SKIPPED;
     }
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(test_a_linear_model_passes_85_percent),
-        fed_unit_test(test_lenet5_passes_95_percent),
-        fed_unit_test(test_lenet5_learns_from_batches_of_two),
-    };
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = fed_cases_run(NULL, NULL);
     fedtrain_dataset_free(&train);
     fedtrain_dataset_free(&test);
     return failed;

@@ -1,7 +1,7 @@
 /* ONNX files: their exact bytes for a small net; and, where Python's onnx is installed, that they
  * are valid and give the scores that our own nets give. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <math.h>
 #include <sys/wait.h>
@@ -130,7 +130,7 @@ static const char golden[] =
     "\x2a\x17\x08\x01\x10\x01\x42\x0b"
     "dense1.bias\x4a\x04\x00\x00\x00\x3f";
 
-static void a_small_net_has_exactly_these_bytes(void) {
+FED_TEST(a_small_net_has_exactly_these_bytes) {
     static const float params[] = {1.0F, -2.5F, 0.5F};
     static const char *const metadata[] = {"k", "v", NULL};
     fed_arch arch = {0};
@@ -148,7 +148,7 @@ static void a_small_net_has_exactly_these_bytes(void) {
     fed_arch_free(&arch);
 }
 
-static void what_cannot_be_written_leaves_no_file(void) {
+FED_TEST(what_cannot_be_written_leaves_no_file) {
     static const float params[] = {1.0F, 2.0F, NAN};
     fed_arch arch = {0};
     fed_error err = {0};
@@ -170,7 +170,7 @@ static void what_cannot_be_written_leaves_no_file(void) {
     onnx_graph_free(&graph);
 }
 
-static void the_scores_are_those_of_our_net(void) {
+FED_TEST(the_scores_are_those_of_our_net) {
     const char *python = find_python();
     if (python == NULL) {
         print_message("no Python here has onnx (deploy/setup.sh --bench installs it)\n");
@@ -190,12 +190,5 @@ static void the_scores_are_those_of_our_net(void) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test_with(a_small_net_has_exactly_these_bytes, fed_test_dir_make,
-                           fed_test_dir_remove),
-        fed_unit_test_with(what_cannot_be_written_leaves_no_file, fed_test_dir_make,
-                           fed_test_dir_remove),
-        fed_unit_test_with(the_scores_are_those_of_our_net, fed_test_dir_make, fed_test_dir_remove),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return fed_cases_run_each(fed_test_dir_make, fed_test_dir_remove);
 }

@@ -1,6 +1,7 @@
 /* Local training: where each round's walk goes, what a step is, what is refused, what is measured.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "fed_cases.h"
 #include "net_case.h"
 
 #include <math.h>
@@ -105,8 +106,7 @@ static float *copy_params(const world *w) {
     return copy;
 }
 
-static void test_the_same_job_gives_the_same_bits(void **state) {
-    world *w = *state;
+FED_TEST_WITH(test_the_same_job_gives_the_same_bits, world *w) {
     float loss = run(w);
     float *once = copy_params(w);
     fresh(w);
@@ -115,8 +115,7 @@ static void test_the_same_job_gives_the_same_bits(void **state) {
     free(once);
 }
 
-static void test_client_round_and_seed_change_the_order(void **state) {
-    world *w = *state;
+FED_TEST_WITH(test_client_round_and_seed_change_the_order, world *w) {
     run(w);
     float *base = copy_params(w);
     fedtrain_job job = w->job;
@@ -133,8 +132,7 @@ static void test_client_round_and_seed_change_the_order(void **state) {
 }
 
 /* Rounds 0, 1, 2 of 7 steps are, one after the other, round 0 of 21 steps. */
-static void test_a_round_goes_on_where_the_one_before_ended(void **state) {
-    world *w = *state;
+FED_TEST_WITH(test_a_round_goes_on_where_the_one_before_ended, world *w) {
     for (w->job.round = 0; w->job.round < 3; w->job.round++) {
         run(w);
     }
@@ -163,8 +161,7 @@ static bool listen(void *user, size_t step, float loss) {
     return l->calls < l->most;
 }
 
-static void test_a_run_stops_when_it_is_told_and_goes_on_from_there(void **state) {
-    world *w = *state;
+FED_TEST_WITH(test_a_run_stops_when_it_is_told_and_goes_on_from_there, world *w) {
     run(w);
     float *whole = copy_params(w);
     fresh(w);
@@ -183,8 +180,7 @@ static void test_a_run_stops_when_it_is_told_and_goes_on_from_there(void **state
     free(whole);
 }
 
-static void test_a_pass_visits_every_sample_once(void **state) {
-    world *w = *state;
+FED_TEST_WITH(test_a_pass_visits_every_sample_once, world *w) {
     w->job.steps = 15;
     w->job.round = 0;
     w->job.optimizer = optimizer("sgd:lr=1e-22");
@@ -236,7 +232,7 @@ static void assert_step_is_the_sum_of_its_parts(world *w, const char *spec) {
     free(grad);
 }
 
-static void test_a_step_is_a_gradient_and_an_optimizer_step(void **state) {
+FED_TEST_WITH(test_a_step_is_a_gradient_and_an_optimizer_step, world *w) {
     static const char *const specs[] = {"sgd",
                                         "momentum:nesterov=1,decay=1e-3",
                                         "adam",
@@ -244,13 +240,12 @@ static void test_a_step_is_a_gradient_and_an_optimizer_step(void **state) {
                                         "momentum+clip:norm=0.1+prox:mu=1",
                                         "adam+prox:mu=1+stall:window=1,patience=1,gain=1"};
     for (size_t k = 0; k < sizeof specs / sizeof specs[0]; k++) {
-        assert_step_is_the_sum_of_its_parts(*state, specs[k]);
+        assert_step_is_the_sum_of_its_parts(w, specs[k]);
     }
 }
 
 /* So strong a pull that rounds end where they began, each at its own place. */
-static void test_the_proximal_term_holds_on_to_each_rounds_start(void **state) {
-    world *w = *state;
+FED_TEST_WITH(test_the_proximal_term_holds_on_to_each_rounds_start, world *w) {
     size_t n = w->arch.layout.size;
     w->job.optimizer = optimizer("sgd:lr=1e-6+prox:mu=1e6");
     float *memory = calloc(n, sizeof *memory);
@@ -272,8 +267,7 @@ static void test_the_proximal_term_holds_on_to_each_rounds_start(void **state) {
 }
 
 /* Rounds of 7 steps vary the pictures as one of 21 does; another seed varies them otherwise. */
-static void test_variations_follow_the_seed_across_rounds(void **state) {
-    world *w = *state;
+FED_TEST_WITH(test_variations_follow_the_seed_across_rounds, world *w) {
     size_t bytes = w->arch.layout.size * sizeof(float);
     w->job.round = 0;
     run(w);
@@ -295,8 +289,7 @@ static void test_variations_follow_the_seed_across_rounds(void **state) {
     free(varied);
 }
 
-static void test_training_learns_on_each_backend(void **state) {
-    world *w = *state;
+FED_TEST_WITH(test_training_learns_on_each_backend, world *w) {
     const char *name;
     for (size_t k = 0; (name = net_case_backend(k, &w->arch)) != NULL; k++) {
         fedtrain_net *net;
@@ -315,16 +308,14 @@ static void test_training_learns_on_each_backend(void **state) {
     }
 }
 
-static void test_a_batch_larger_than_the_shard_wraps_around(void **state) {
-    world *w = *state;
+FED_TEST_WITH(test_a_batch_larger_than_the_shard_wraps_around, world *w) {
     w->shard.count = 3;
     w->job.batch = 16;
     assert_true(isfinite(run(w)));
 }
 
 /* All weights 0: each class has probability 1/3, and the first one wins the tie. */
-static void test_evaluation_counts_and_averages(void **state) {
-    world *w = *state;
+FED_TEST_WITH(test_evaluation_counts_and_averages, world *w) {
     fedtrain_score score;
     fed_error err = {0};
     memset(w->params, 0, w->arch.layout.size * sizeof *w->params);
@@ -346,14 +337,12 @@ static void assert_refused(world *w, fed_status wanted, const char *words) {
     }
 }
 
-static void test_a_diverging_run_names_the_step(void **state) {
-    world *w = *state;
+FED_TEST_WITH(test_a_diverging_run_names_the_step, world *w) {
     w->job.optimizer = optimizer("sgd:lr=1e22");
     assert_refused(w, FED_ENONFINITE, "client 3, round 1, step ");
 }
 
-static void test_an_evaluation_that_is_not_finite_is_refused(void **state) {
-    world *w = *state;
+FED_TEST_WITH(test_an_evaluation_that_is_not_finite_is_refused, world *w) {
     fedtrain_score score;
     fed_error err = {0};
     w->params[w->arch.layout.size - 1] = NAN;
@@ -361,8 +350,7 @@ static void test_an_evaluation_that_is_not_finite_is_refused(void **state) {
                       FED_ENONFINITE);
 }
 
-static void test_jobs_that_do_not_fit_are_refused(void **state) {
-    world *w = *state;
+FED_TEST_WITH(test_jobs_that_do_not_fit_are_refused, world *w) {
     const fedtrain_job job = w->job;
     fedtrain_shard empty = {0};
     w->job.shard = &empty;
@@ -393,24 +381,6 @@ static void test_jobs_that_do_not_fit_are_refused(void **state) {
     assert_refused(w, FED_EINVAL, "padding of 8");
 }
 
-#define IN_WORLD(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
-
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        IN_WORLD(test_the_same_job_gives_the_same_bits),
-        IN_WORLD(test_client_round_and_seed_change_the_order),
-        IN_WORLD(test_a_round_goes_on_where_the_one_before_ended),
-        IN_WORLD(test_a_run_stops_when_it_is_told_and_goes_on_from_there),
-        IN_WORLD(test_a_pass_visits_every_sample_once),
-        IN_WORLD(test_a_step_is_a_gradient_and_an_optimizer_step),
-        IN_WORLD(test_the_proximal_term_holds_on_to_each_rounds_start),
-        IN_WORLD(test_variations_follow_the_seed_across_rounds),
-        IN_WORLD(test_training_learns_on_each_backend),
-        IN_WORLD(test_a_batch_larger_than_the_shard_wraps_around),
-        IN_WORLD(test_evaluation_counts_and_averages),
-        IN_WORLD(test_a_diverging_run_names_the_step),
-        IN_WORLD(test_an_evaluation_that_is_not_finite_is_refused),
-        IN_WORLD(test_jobs_that_do_not_fit_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return fed_cases_run_each(setup, teardown);
 }

@@ -1,6 +1,6 @@
 /* zstd: exact, and no frame but one that says its size. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include "codecs/stage.h"
 
@@ -33,18 +33,18 @@ static fed_status unpack(const uint8_t *packed, size_t len, size_t plain_len) {
     return status;
 }
 
-static void bytes_come_back(void) {
+FED_TEST(bytes_come_back) {
     uint8_t packed[CAP];
     pack(packed);
 }
 
-static void what_does_not_fit_is_not_packed(void) {
+FED_TEST(what_does_not_fit_is_not_packed) {
     uint8_t packed[CAP];
     size_t len = pack(packed);
     assert_int_equal(zstd()->pack(packed, len, packed + len, 10), 0);
 }
 
-static void another_size_than_promised_is_refused(void) {
+FED_TEST(another_size_than_promised_is_refused) {
     uint8_t packed[CAP];
     size_t len = pack(packed);
     assert_fed_status(unpack(packed, len, LEN - 1), FED_EFORMAT);
@@ -52,7 +52,7 @@ static void another_size_than_promised_is_refused(void) {
     assert_fed_status(unpack(packed, len, 1), FED_EFORMAT);
 }
 
-static void a_cut_frame_or_a_second_one_is_refused(void) {
+FED_TEST(a_cut_frame_or_a_second_one_is_refused) {
     uint8_t packed[CAP];
     size_t len = pack(packed);
     for (size_t cut = 0; cut < len; cut++) {
@@ -66,13 +66,13 @@ static void a_cut_frame_or_a_second_one_is_refused(void) {
 }
 
 /* What zstd 0.7 wrote, before RFC 8878: 200 zeros. libzstd would still decode it. */
-static void a_frame_from_before_the_standard_is_refused(void) {
+FED_TEST(a_frame_from_before_the_standard_is_refused) {
     static const uint8_t frame[] = {0x27, 0xb5, 0x2f, 0xfd, 0x20, 0xc8, 0x80,
                                     0x00, 0xc8, 0x00, 0xc0, 0x00, 0x00};
     assert_fed_status(unpack(frame, sizeof frame, 200), FED_EFORMAT);
 }
 
-static void a_flipped_bit_does_no_harm(void) {
+FED_TEST(a_flipped_bit_does_no_harm) {
     uint8_t packed[CAP];
     size_t len = pack(packed);
     for (size_t bit = 0; bit < 8 * len; bit++) {
@@ -84,16 +84,8 @@ static void a_flipped_bit_does_no_harm(void) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(bytes_come_back),
-        fed_unit_test(what_does_not_fit_is_not_packed),
-        fed_unit_test(another_size_than_promised_is_refused),
-        fed_unit_test(a_cut_frame_or_a_second_one_is_refused),
-        fed_unit_test(a_frame_from_before_the_standard_is_refused),
-        fed_unit_test(a_flipped_bit_does_no_harm),
-    };
     if (zstd() == NULL) {
         return 77; /* this build is without libzstd */
     }
-    return cmocka_run_group_tests_name("zstd", tests, NULL, NULL);
+    return fed_cases_run(NULL, NULL);
 }

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <unistd.h>
 
-#include "fed_test.h"
+#include "fed_cases.h"
 #include "fed_test_gpu.h"
 #include "fedtrain/device.h"
 #include "worker_case.h"
@@ -58,7 +58,7 @@ static void near_the_host(const worker_case *on_gpu, double most) {
     }
 }
 
-static void each_rule_ends_with_equal_replicas(void) {
+FED_TEST(each_rule_ends_with_equal_replicas) {
     static const char *const plain[] = {"ssgd", "odsgd"};
     static const char *const coded[] = {"bitsgd", "local:n=2", "cdsgd:n=2,k=3"};
     for (size_t k = 0; k < 2; k++) {
@@ -73,7 +73,7 @@ static void each_rule_ends_with_equal_replicas(void) {
     near_the_host(&c, 1e-3);
 }
 
-static void each_collective_and_optimizer(void) {
+FED_TEST(each_collective_and_optimizer) {
     static const char *const collectives[] = {"owners", "owners:aggregators=1", "ring",
                                               "tree:group=2"};
     for (size_t k = 0; k < 4; k++) {
@@ -88,7 +88,7 @@ static void each_collective_and_optimizer(void) {
     near_the_host(&c, 1e-3);
 }
 
-static void backup_workers_train_on(void) {
+FED_TEST(backup_workers_train_on) {
     worker_case c = case_of("bitsgd", "twobit:t=0.02");
     c.collective = "owners:aggregators=1";
     c.workers = 3;
@@ -97,7 +97,7 @@ static void backup_workers_train_on(void) {
 }
 
 /* In two runs, and resumed from a checkpoint, to the bits of one run. */
-static void a_resumed_worker_group_ends_with_the_same_bits(void) {
+FED_TEST(a_resumed_worker_group_ends_with_the_same_bits) {
     static const char *const rules[] = {"local:n=3", "cdsgd:n=2,k=3"};
     char path[300];
     for (size_t k = 0; k < 2; k++) {
@@ -116,7 +116,7 @@ static void a_resumed_worker_group_ends_with_the_same_bits(void) {
     }
 }
 
-static void what_a_device_lacks_is_said_by_each_rank(void) {
+FED_TEST(what_a_device_lacks_is_said_by_each_rank) {
     worker_member members[WORKER_CASE_RANKS];
     worker_case c = case_of("bitsgd", "onebit");
     worker_case_run(&c, members);
@@ -135,16 +135,9 @@ int main(void) {
     }
     fed_gpu_close(gpu);
     device = getenv("FED_TEST_DEVICE") != NULL ? getenv("FED_TEST_DEVICE") : "gpu";
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(each_rule_ends_with_equal_replicas),
-        fed_unit_test(each_collective_and_optimizer),
-        fed_unit_test(backup_workers_train_on),
-        fed_unit_test(a_resumed_worker_group_ends_with_the_same_bits),
-        fed_unit_test(what_a_device_lacks_is_said_by_each_rank),
-    };
     fed_test_tmpdir(directory, sizeof directory);
     worker_data_open(&data, directory, 200, 40);
-    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    const int failed = fed_cases_run(NULL, NULL);
     worker_data_close(&data);
     fed_test_rmdir(directory);
     return failed;

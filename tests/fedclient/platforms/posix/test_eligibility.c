@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 
 #include "fed/file.h"
-#include "fed_test.h"
+#include "fed_cases.h"
 
 typedef struct world {
     char directory[256];
@@ -67,41 +67,35 @@ static void expect(world *w, const char *text, const char *says) {
     }
 }
 
-static void a_machine_without_a_battery_charges_always(void **state) {
-    world *w = *state;
+FED_TEST_WITH(a_machine_without_a_battery_charges_always, world *w) {
     expect(w, "charging", NULL);
     w->conditions.power = "/nowhere/at/all";
     expect(w, "charging", NULL);
 }
 
-static void a_battery_that_is_used_up_does_not_charge(void **state) {
-    world *w = *state;
+FED_TEST_WITH(a_battery_that_is_used_up_does_not_charge, world *w) {
     add_supply(w, "AC", "type=Mains online=0");
     add_supply(w, "BAT0", "type=Battery status=Discharging capacity=64");
     expect(w, "charging", "this device is not charging (its battery is at 64 %)");
 }
 
-static void external_power_counts_also_with_a_full_battery(void **state) {
-    world *w = *state;
+FED_TEST_WITH(external_power_counts_also_with_a_full_battery, world *w) {
     add_supply(w, "AC", "type=Mains online=1");
     add_supply(w, "BAT0", "type=Battery status=Not_charging capacity=80");
     expect(w, "charging", NULL);
 }
 
-static void a_battery_that_charges_counts(void **state) {
-    world *w = *state;
+FED_TEST_WITH(a_battery_that_charges_counts, world *w) {
     add_supply(w, "battery", "type=Battery status=Charging capacity=10");
     expect(w, "charging", NULL);
 }
 
-static void a_mouse_has_no_say(void **state) {
-    world *w = *state;
+FED_TEST_WITH(a_mouse_has_no_say, world *w) {
     add_supply(w, "hidpp_battery_0", "type=Battery scope=Device status=Discharging");
     expect(w, "charging", NULL);
 }
 
-static void a_file_that_a_script_makes_decides(void **state) {
-    world *w = *state;
+FED_TEST_WITH(a_file_that_a_script_makes_decides, world *w) {
     char text[300];
     snprintf(text, sizeof text, "file:%s/go", w->directory);
     expect(w, text, "/go is not there");
@@ -117,8 +111,7 @@ static void make_busctl(const world *w, const char *script) {
     assert_int_equal(setenv("PATH", path, 1), 0);
 }
 
-static void a_metered_network_is_left_alone(void **state) {
-    world *w = *state;
+FED_TEST_WITH(a_metered_network_is_left_alone, world *w) {
     static const struct {
         const char *script, *says;
     } cases[] = {{"#!/bin/sh\necho u 1\n", "the network is metered"},
@@ -133,8 +126,7 @@ static void a_metered_network_is_left_alone(void **state) {
     }
 }
 
-static void a_device_in_use_is_left_alone(void **state) {
-    world *w = *state;
+FED_TEST_WITH(a_device_in_use_is_left_alone, world *w) {
     make_busctl(w, "#!/bin/sh\ncase \"$*\" in *IdleHint*) echo b false;; *) echo u 2;; esac\n");
     expect(w, "unmetered,idle", "somebody uses this device");
     make_busctl(w, "#!/bin/sh\ncase \"$*\" in *IdleHint*) echo b true;; *) echo u 2;; esac\n");
@@ -143,8 +135,7 @@ static void a_device_in_use_is_left_alone(void **state) {
     expect(w, "idle", "does not say whether somebody uses");
 }
 
-static void unknown_conditions_are_refused(void **state) {
-    (void)state;
+FED_TEST(unknown_conditions_are_refused) {
     static const char *const texts[] = {"", "sleeping", "charging,", "file:", "charging idle"};
     for (size_t k = 0; k < sizeof texts / sizeof texts[0]; k++) {
         fed_error err = {0};
@@ -154,19 +145,6 @@ static void unknown_conditions_are_refused(void **state) {
     }
 }
 
-#define test(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        test(a_machine_without_a_battery_charges_always),
-        test(a_battery_that_is_used_up_does_not_charge),
-        test(external_power_counts_also_with_a_full_battery),
-        test(a_battery_that_charges_counts),
-        test(a_mouse_has_no_say),
-        test(a_file_that_a_script_makes_decides),
-        test(a_metered_network_is_left_alone),
-        test(a_device_in_use_is_left_alone),
-        test(unknown_conditions_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return fed_cases_run_each(setup, teardown);
 }

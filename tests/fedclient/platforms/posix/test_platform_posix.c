@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "fed_test.h"
+#include "fed_cases.h"
 #include "fedclient/platform.h"
 
 typedef struct world {
@@ -50,8 +50,7 @@ static void assert_value(world *w, const char *key, const char *text) {
 }
 
 /** A value costs its own size and not a buffer's: a device reads a dozen small ones. */
-static void reading_a_small_value_takes_little_memory(void **state) {
-    world *w = *state;
+FED_TEST_WITH(reading_a_small_value_takes_little_memory, world *w) {
     uint8_t *data = NULL;
     size_t len = 0;
     put(w, "identity", "a few bytes");
@@ -60,8 +59,7 @@ static void reading_a_small_value_takes_little_memory(void **state) {
     free(data);
 }
 
-static void only_the_owner_reads_it(void **state) {
-    world *w = *state;
+FED_TEST_WITH(only_the_owner_reads_it, world *w) {
     char path[400];
     struct stat info;
     put(w, "identity", "secret");
@@ -72,8 +70,7 @@ static void only_the_owner_reads_it(void **state) {
     assert_int_equal(info.st_mode & 0777, 0600);
 }
 
-static void what_a_killed_put_left_behind_is_gone_after_the_next_start(void **state) {
-    world *w = *state;
+FED_TEST_WITH(what_a_killed_put_left_behind_is_gone_after_the_next_start, world *w) {
     char path[400];
     put(w, "residual", "kept");
     fed_test_put(w->state, "residual.new-a1B2c3", "half", 4);
@@ -83,16 +80,14 @@ static void what_a_killed_put_left_behind_is_gone_after_the_next_start(void **st
     assert_value(w, "residual", "kept");
 }
 
-static void names_cannot_leave_the_directory(void **state) {
-    world *w = *state;
+FED_TEST_WITH(names_cannot_leave_the_directory, world *w) {
     static const char *const bad[] = {"", ".", "..", ".lock", "../x", "a/b"};
     for (size_t k = 0; k < sizeof bad / sizeof bad[0]; k++) {
         assert_fed_status(w->platform.put(w->platform.user, bad[k], "x", 1, &w->err), FED_EINVAL);
     }
 }
 
-static void a_directory_that_cannot_be_made_is_named(void **state) {
-    world *w = *state;
+FED_TEST_WITH(a_directory_that_cannot_be_made_is_named, world *w) {
     char path[400];
     fedclient_platform platform = {0};
     put(w, "file", "x");
@@ -101,15 +96,6 @@ static void a_directory_that_cannot_be_made_is_named(void **state) {
     assert_non_null(strstr(w->err.text, "/file"));
 }
 
-#define test(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        test(reading_a_small_value_takes_little_memory),
-        test(only_the_owner_reads_it),
-        test(what_a_killed_put_left_behind_is_gone_after_the_next_start),
-        test(names_cannot_leave_the_directory),
-        test(a_directory_that_cannot_be_made_is_named),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return fed_cases_run_each(setup, teardown);
 }

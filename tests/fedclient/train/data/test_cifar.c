@@ -1,6 +1,6 @@
 /* CIFAR's records: what is taken, and that each lie in a file is named with its place. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include "fedclient/train/data/input.h"
 #include "fedtrain/dataset.h"
@@ -30,7 +30,7 @@ static void assert_refused(size_t len, size_t label_bytes, unsigned classes, con
     fedtrain_dataset_free(&set);
 }
 
-static void test_files_that_end_inside_a_record_are_refused(void) {
+FED_TEST(test_files_that_end_inside_a_record_are_refused) {
     assert_refused(0, 1, 10, "ends at byte offset 0, inside record 0");
     assert_refused(1, 1, 10, "ends at byte offset 1, inside record 0");
     assert_refused(RECORD - 1, 1, 10, "inside record 0");
@@ -38,14 +38,14 @@ static void test_files_that_end_inside_a_record_are_refused(void) {
     assert_refused(RECORD, 2, 100, "inside record 0 (each has 3074 bytes)");
 }
 
-static void test_labels_out_of_range_are_named_with_their_offset(void) {
+FED_TEST(test_labels_out_of_range_are_named_with_their_offset) {
     bytes[(size_t)2 * RECORD] = 10;
     assert_refused((size_t)3 * RECORD, 1, 10, "byte offset 6146: label 10 of record 2");
     bytes[RECORD + 2] = 100;
     assert_refused((size_t)2 * (RECORD + 1), 2, 100, "byte offset 3075: label 100 of record 1");
 }
 
-static void test_files_are_appended_to_each_other(void) {
+FED_TEST(test_files_are_appended_to_each_other) {
     fedtrain_dataset set = {0};
     fed_error err = {0};
     for (size_t i = 0; i < FEDTRAIN_BLOCKS; i++) {
@@ -63,10 +63,5 @@ static void test_files_are_appended_to_each_other(void) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test_with(test_files_that_end_inside_a_record_are_refused, setup, NULL),
-        fed_unit_test_with(test_labels_out_of_range_are_named_with_their_offset, setup, NULL),
-        fed_unit_test_with(test_files_are_appended_to_each_other, setup, NULL),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return fed_cases_run_each(setup, NULL);
 }

@@ -1,6 +1,6 @@
 /* Data by name: which files each name finds, packed or not, and what is said where none fits. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include "fedtrain/dataset.h"
 
@@ -43,7 +43,7 @@ static void assert_refused(const char *name, const char *part, fed_status wanted
     assert_fed_says(err, words);
 }
 
-static void test_mnist_is_found_under_its_usual_names(void) {
+FED_TEST(test_mnist_is_found_under_its_usual_names) {
     put_mnist("train", 3);
     put_mnist("t10k", 5);
     fedtrain_dataset train = open_set("mnist", "train"), test = open_set("fashion-mnist", "test");
@@ -58,7 +58,7 @@ static void test_mnist_is_found_under_its_usual_names(void) {
     fedtrain_dataset_free(&same);
 }
 
-static void test_cifar_10_is_five_files_of_one_set(void) {
+FED_TEST(test_cifar_10_is_five_files_of_one_set) {
     for (uint8_t i = 1; i <= 5; i++) {
         char name[64];
         snprintf(name, sizeof name, "data_batch_%u.bin", i);
@@ -86,7 +86,7 @@ static void test_cifar_10_is_five_files_of_one_set(void) {
     assert_refused("cifar10", "train", FED_ENOTFOUND, "data_batch_4.bin");
 }
 
-static void test_cifar_100_has_the_fine_labels(void) {
+FED_TEST(test_cifar_100_has_the_fine_labels) {
     put_cifar("train.bin", 2, 60);
     put_cifar("test.bin", 2, 98);
     fedtrain_dataset train = open_set("cifar100", "train"), test = open_set("cifar100", "test");
@@ -96,7 +96,7 @@ static void test_cifar_100_has_the_fine_labels(void) {
     fedtrain_dataset_free(&test);
 }
 
-static void test_a_table_has_its_option(void) {
+FED_TEST(test_a_table_has_its_option) {
     fed_test_put(fed_test_dir, "train.csv", "3,0.5\n1,0.25\n", 13);
     fed_test_put(fed_test_dir, "test.csv", "x,y\n0.5,3\n", 10);
     fedtrain_dataset train = open_set("csv:label=first", "train");
@@ -111,7 +111,7 @@ static void test_a_table_has_its_option(void) {
     fedtrain_dataset_free(&test);
 }
 
-static void test_unknown_names_parts_and_options_are_refused(void) {
+FED_TEST(test_unknown_names_parts_and_options_are_refused) {
     assert_refused("mnis", "train", FED_EINVAL, "unknown data \"mnis\": write mnist, ");
     assert_refused("mnist2", "train", FED_EINVAL, "cifar100 or csv (:label=... or :target=...)");
     assert_refused("mnist:label=1", "train", FED_EINVAL, "unknown data");
@@ -120,12 +120,12 @@ static void test_unknown_names_parts_and_options_are_refused(void) {
     assert_refused("cifar10", "valid", FED_EINVAL, "no part \"valid\": write train or test");
 }
 
-static void test_a_missing_file_is_named_with_both_endings(void) {
+FED_TEST(test_a_missing_file_is_named_with_both_endings) {
     assert_refused("mnist", "train", FED_ENOTFOUND, "train-images-idx3-ubyte, nor one packed");
     assert_refused("csv", "test", FED_ENOTFOUND, "test.csv");
 }
 
-static void test_too_long_a_directory_is_refused(void) {
+FED_TEST(test_too_long_a_directory_is_refused) {
     static char longest[2000];
     memset(longest, 'd', sizeof longest - 1);
     fedtrain_dataset set;
@@ -134,7 +134,7 @@ static void test_too_long_a_directory_is_refused(void) {
     assert_fed_says(err, "longer than");
 }
 
-static void test_the_names_can_be_listed(void) {
+FED_TEST(test_the_names_can_be_listed) {
     size_t names = 0;
     while (fedtrain_dataset_name(names) != NULL) {
         names++;
@@ -143,18 +143,6 @@ static void test_the_names_can_be_listed(void) {
     assert_string_equal(fedtrain_dataset_name(0), "mnist");
 }
 
-#define IN_DIRECTORY(test) fed_unit_test_with(test, fed_test_dir_make, fed_test_dir_remove)
-
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        IN_DIRECTORY(test_mnist_is_found_under_its_usual_names),
-        IN_DIRECTORY(test_cifar_10_is_five_files_of_one_set),
-        IN_DIRECTORY(test_cifar_100_has_the_fine_labels),
-        IN_DIRECTORY(test_a_table_has_its_option),
-        IN_DIRECTORY(test_unknown_names_parts_and_options_are_refused),
-        IN_DIRECTORY(test_a_missing_file_is_named_with_both_endings),
-        IN_DIRECTORY(test_too_long_a_directory_is_refused),
-        IN_DIRECTORY(test_the_names_can_be_listed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return fed_cases_run_each(fed_test_dir_make, fed_test_dir_remove);
 }

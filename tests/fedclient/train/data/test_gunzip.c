@@ -1,6 +1,6 @@
 /* Unpacking: what gzip wrote comes back, and damaged files are named with the place of it. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <zlib.h>
 
@@ -58,19 +58,19 @@ static void assert_refused(size_t len, size_t limit, fed_status wanted, const ch
     assert_null(bytes.data);
 }
 
-static void test_a_file_is_unpacked(void) {
+FED_TEST(test_a_file_is_unpacked) {
     pack(0, LEN);
     check_unpacked();
 }
 
-static void test_members_are_joined(void) {
+FED_TEST(test_members_are_joined) {
     pack(0, 1000);
     pack(1000, 1000);
     pack(1000, LEN);
     check_unpacked();
 }
 
-static void test_truncated_files_are_refused(void) {
+FED_TEST(test_truncated_files_are_refused) {
     pack(0, LEN);
     for (size_t len = 2; len < packed_len; len += 1 + len / 16) {
         char words[64];
@@ -80,7 +80,7 @@ static void test_truncated_files_are_refused(void) {
     assert_refused(packed_len - 1, LEN, FED_EFORMAT, "ends too early");
 }
 
-static void test_damaged_files_are_refused(void) {
+FED_TEST(test_damaged_files_are_refused) {
     pack(0, LEN);
     packed[packed_len - 6] ^= 1;
     assert_refused(packed_len, LEN, FED_EFORMAT, "damaged gzip data (incorrect data check)");
@@ -89,19 +89,19 @@ static void test_damaged_files_are_refused(void) {
     assert_refused(packed_len, LEN, FED_EFORMAT, "byte offset");
 }
 
-static void test_what_follows_the_last_member_is_refused(void) {
+FED_TEST(test_what_follows_the_last_member_is_refused) {
     pack(0, LEN);
     memcpy(packed + packed_len, "more", 4);
     assert_refused(packed_len + 4, LEN, FED_EFORMAT, "damaged gzip data");
 }
 
-static void test_more_than_the_limit_is_refused(void) {
+FED_TEST(test_more_than_the_limit_is_refused) {
     pack(0, LEN);
     assert_refused(packed_len, LEN - 1, FED_ERANGE, "more than the 599999 bytes");
     assert_refused(packed_len, 10, FED_ERANGE, "more than the 10 bytes");
 }
 
-static void test_a_packed_file_is_found_and_unpacked_whatever_its_name(void) {
+FED_TEST(test_a_packed_file_is_found_and_unpacked_whatever_its_name) {
     fedtrain_input in = {.path = ""};
     fed_error err = {0};
     pack(0, LEN);
@@ -121,17 +121,6 @@ static void test_a_packed_file_is_found_and_unpacked_whatever_its_name(void) {
     assert_null(in.bytes.data);
 }
 
-#define IN_DIRECTORY(test) fed_unit_test_with(test, setup, teardown)
-
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        IN_DIRECTORY(test_a_file_is_unpacked),
-        IN_DIRECTORY(test_members_are_joined),
-        IN_DIRECTORY(test_truncated_files_are_refused),
-        IN_DIRECTORY(test_damaged_files_are_refused),
-        IN_DIRECTORY(test_what_follows_the_last_member_is_refused),
-        IN_DIRECTORY(test_more_than_the_limit_is_refused),
-        IN_DIRECTORY(test_a_packed_file_is_found_and_unpacked_whatever_its_name),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return fed_cases_run_each(setup, teardown);
 }

@@ -1,6 +1,6 @@
 /* The IDX reader: what it accepts, and that each lie in a file is named with its place. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include "fedtrain/dataset.h"
 
@@ -36,7 +36,7 @@ static void assert_refused(fed_status wanted, const char *file, const char *word
     assert_null(set.label);
 }
 
-static void test_a_pair_is_read_as_it_is_in_the_files(void) {
+FED_TEST(test_a_pair_is_read_as_it_is_in_the_files) {
     fedtrain_dataset set;
     fed_error err = {0};
     assert_fed_ok_err(fedtrain_dataset_load_idx(images, labels, &set, &err));
@@ -52,7 +52,7 @@ static void test_a_pair_is_read_as_it_is_in_the_files(void) {
     assert_null(set.label);
 }
 
-static void test_every_truncation_is_refused(void) {
+FED_TEST(test_every_truncation_is_refused) {
     for (size_t len = 0; len < sizeof good_images; len++) {
         char offset[64];
         snprintf(offset, sizeof offset, "ends at byte offset %zu", len);
@@ -74,7 +74,7 @@ static void damage(const char *path, const uint8_t *good, size_t len, size_t at,
     put(path, bytes, len);
 }
 
-static void test_a_wrong_magic_is_refused(void) {
+FED_TEST(test_a_wrong_magic_is_refused) {
     damage(images, good_images, sizeof good_images, 3, 1);
     assert_refused(FED_EFORMAT, images, "byte offset 0: magic number 0x00000801");
     put(images, good_images, sizeof good_images);
@@ -82,12 +82,12 @@ static void test_a_wrong_magic_is_refused(void) {
     assert_refused(FED_EFORMAT, labels, "byte offset 0: magic number 0x00000901");
 }
 
-static void test_files_in_each_others_place_are_refused(void) {
+FED_TEST(test_files_in_each_others_place_are_refused) {
     put(images, good_labels, sizeof good_labels);
     assert_refused(FED_EFORMAT, images, "byte offset");
 }
 
-static void test_counts_that_lie_are_refused(void) {
+FED_TEST(test_counts_that_lie_are_refused) {
     damage(images, good_images, sizeof good_images, 7, 3);
     assert_refused(FED_EFORMAT, images, "in sample 2 of the 3");
     damage(images, good_images, sizeof good_images, 4, 255);
@@ -98,7 +98,7 @@ static void test_counts_that_lie_are_refused(void) {
     assert_refused(FED_EFORMAT, images, "byte offset 4: a count of 0");
 }
 
-static void test_impossible_picture_sizes_are_refused(void) {
+FED_TEST(test_impossible_picture_sizes_are_refused) {
     damage(images, good_images, sizeof good_images, 11, 0);
     assert_refused(FED_EFORMAT, images, "byte offset 8: images of 0 x 3");
     damage(images, good_images, sizeof good_images, 12, 255);
@@ -107,31 +107,19 @@ static void test_impossible_picture_sizes_are_refused(void) {
     assert_refused(FED_EFORMAT, images, "in sample 0 of the 2");
 }
 
-static void test_counts_that_differ_are_refused(void) {
+FED_TEST(test_counts_that_differ_are_refused) {
     const uint8_t three[] = {0, 0, 8, 1, 0, 0, 0, 3, 4, 9, 1};
     put(labels, three, sizeof three);
     assert_refused(FED_EFORMAT, labels, "byte offset 4: 3 labels");
 }
 
-static void test_a_missing_file_is_named(void) {
+FED_TEST(test_a_missing_file_is_named) {
     assert_int_equal(remove(labels), 0);
     assert_refused(FED_ENOTFOUND, labels, "");
     assert_int_equal(remove(images), 0);
     assert_refused(FED_ENOTFOUND, images, "");
 }
 
-#define IN_DIRECTORY(test) fed_unit_test_with(test, setup, fed_test_dir_remove)
-
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        IN_DIRECTORY(test_a_pair_is_read_as_it_is_in_the_files),
-        IN_DIRECTORY(test_every_truncation_is_refused),
-        IN_DIRECTORY(test_a_wrong_magic_is_refused),
-        IN_DIRECTORY(test_files_in_each_others_place_are_refused),
-        IN_DIRECTORY(test_counts_that_lie_are_refused),
-        IN_DIRECTORY(test_impossible_picture_sizes_are_refused),
-        IN_DIRECTORY(test_counts_that_differ_are_refused),
-        IN_DIRECTORY(test_a_missing_file_is_named),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return fed_cases_run_each(setup, fed_test_dir_remove);
 }

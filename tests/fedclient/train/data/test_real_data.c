@@ -6,7 +6,7 @@
  *   FED_TEXT_DIR            else ../shared/data/text
  */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <math.h>
 
@@ -56,7 +56,7 @@ static void assert_measured(const fedtrain_dataset *set, const float *mean, cons
     }
 }
 
-static void test_mnist(void) {
+FED_TEST(test_mnist) {
     const char *directory = directory_of("FED_MNIST_DIR", FED_SOURCE_DIR "/build/data/mnist");
     const float mean = 0.1307F, deviation = 0.3081F;
     fedtrain_dataset train, test;
@@ -73,7 +73,7 @@ static void test_mnist(void) {
     fedtrain_dataset_free(&test);
 }
 
-static void test_fashion_mnist_is_read_packed(void) {
+FED_TEST(test_fashion_mnist_is_read_packed) {
     const char *directory =
         directory_of("FED_FASHION_MNIST_DIR", "/usr/share/datasets/fashion-mnist");
     const float mean = 0.2860F, deviation = 0.3530F;
@@ -90,7 +90,7 @@ static void test_fashion_mnist_is_read_packed(void) {
 }
 
 /* Pixels that went through JPEG differ a little; means and deviations hardly. */
-static void test_cifar_10(void) {
+FED_TEST(test_cifar_10) {
     const char *directory = directory_of("FED_CIFAR10_DIR", FED_SOURCE_DIR "/build/data/cifar10");
     const float mean[] = {0.4914F, 0.4822F, 0.4465F}, deviation[] = {0.2470F, 0.2435F, 0.2616F};
     fedtrain_dataset train, test;
@@ -119,7 +119,7 @@ static bool open_text(const char *name, const char *part, fedtrain_text *text) {
 }
 
 /* The counts of tokens that everybody reports who counts <eos>. */
-static void test_penn_treebank(void) {
+FED_TEST(test_penn_treebank) {
     fedtrain_text valid, test;
     if (!open_text("ptb", "valid", &valid)) {
         skip();
@@ -135,7 +135,7 @@ static void test_penn_treebank(void) {
     fedtrain_text_free(&test);
 }
 
-static void test_shakespeare_by_speaker(void) {
+FED_TEST(test_shakespeare_by_speaker) {
     fedtrain_text train, test;
     fedtrain_partition all;
     fed_error err = {0};
@@ -164,13 +164,6 @@ static void test_shakespeare_by_speaker(void) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(test_mnist),
-        fed_unit_test(test_fashion_mnist_is_read_packed),
-        fed_unit_test(test_cifar_10),
-        fed_unit_test(test_penn_treebank),
-        fed_unit_test(test_shakespeare_by_speaker),
-    };
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = fed_cases_run(NULL, NULL);
     return failed == 0 && found == 0 ? SKIPPED : failed;
 }

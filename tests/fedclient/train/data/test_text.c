@@ -1,6 +1,6 @@
 /* Texts: tokens, units, speakers, parts, and the vocabulary that numbers the tokens. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include "fedtrain/text.h"
 
@@ -47,7 +47,7 @@ static void assert_tokens(const fedtrain_text *text, const uint32_t *token, size
     assert_string_equal(got, wanted);
 }
 
-static void test_words_are_numbered_by_how_often_they_come(void) {
+FED_TEST(test_words_are_numbered_by_how_often_they_come) {
     put("ptb.train.txt", " b a  c\tb \n a b <unk>\n\nd");
     fedtrain_text text = open_text("ptb", "train", NULL);
     static const char *const order[] = {"<eos>", "b", "a", "<unk>", "c", "d"};
@@ -61,7 +61,7 @@ static void test_words_are_numbered_by_how_often_they_come(void) {
     assert_null(text.token);
 }
 
-static void test_rare_words_make_place_for_unk(void) {
+FED_TEST(test_rare_words_make_place_for_unk) {
     put("t.txt", "b b b a a c\n");
     fedtrain_text text = open_text("words:vocabulary=3", "t", NULL);
     assert_int_equal(fedtrain_vocabulary_size(text.words), 3);
@@ -73,7 +73,7 @@ static void test_rare_words_make_place_for_unk(void) {
     fedtrain_text_free(&text);
 }
 
-static void test_another_part_uses_the_vocabulary_of_the_first(void) {
+FED_TEST(test_another_part_uses_the_vocabulary_of_the_first) {
     put("train.txt", "a b\n");
     put("test.txt", "b c\n");
     fedtrain_text train = open_text("words", "train", NULL);
@@ -84,7 +84,7 @@ static void test_another_part_uses_the_vocabulary_of_the_first(void) {
     fedtrain_text_free(&train);
 }
 
-static void test_characters_are_bytes(void) {
+FED_TEST(test_characters_are_bytes) {
     put("t.txt", "ab b\n\xc3\xa4\n");
     fedtrain_text text = open_text("chars", "t", NULL);
     assert_tokens(&text, text.token, text.count, "a|b| |b|\n|\xc3|\xa4|\n|");
@@ -94,7 +94,7 @@ static void test_characters_are_bytes(void) {
     fedtrain_text_free(&text);
 }
 
-static void test_units_are_lines_where_nobody_speaks(void) {
+FED_TEST(test_units_are_lines_where_nobody_speaks) {
     put("t.txt", "a b\n\nc\nsaid:\nd");
     fedtrain_text text = open_text("words", "t", NULL);
     static const size_t unit[] = {0, 3, 4, 6, 8, 10};
@@ -105,7 +105,7 @@ static void test_units_are_lines_where_nobody_speaks(void) {
     fedtrain_text_free(&text);
 }
 
-static void test_units_are_speeches_and_groups_their_speakers(void) {
+FED_TEST(test_units_are_speeches_and_groups_their_speakers) {
     fedtrain_text text = open_text("words", "play", NULL);
     static const uint32_t group[] = {0, 1, 2, 1};
     static const char *const speech[] = {
@@ -121,7 +121,7 @@ static void test_units_are_speeches_and_groups_their_speakers(void) {
     fedtrain_text_free(&text);
 }
 
-static void test_a_client_joins_its_units(void) {
+FED_TEST(test_a_client_joins_its_units) {
     fedtrain_text text = open_text("words", "play", NULL);
     const uint32_t unit[] = {3, 0};
     uint32_t *token = NULL;
@@ -136,7 +136,7 @@ static void test_a_client_joins_its_units(void) {
 }
 
 /* Nine of these ten speeches begin in the first nine tenths. */
-static void test_shakespeare_is_cut_after_nine_tenths(void) {
+FED_TEST(test_shakespeare_is_cut_after_nine_tenths) {
     char text[300] = "";
     for (size_t i = 0; i < 10; i++) {
         snprintf(text + strlen(text), sizeof text - strlen(text), "%c:\nhum\n\n", (char)('A' + i));
@@ -162,7 +162,7 @@ static void assert_refused(const char *name, const char *part, fed_status wanted
     assert_int_equal(text.count, 77);
 }
 
-static void test_unknown_names_parts_and_options_are_refused(void) {
+FED_TEST(test_unknown_names_parts_and_options_are_refused) {
     assert_refused("word", "train", FED_EINVAL, "unknown text \"word\": write ptb, ");
     assert_refused("", "train", FED_EINVAL, "unknown text");
     assert_refused("words:size=3", "play", FED_EINVAL, ":vocabulary=N");
@@ -174,7 +174,7 @@ static void test_unknown_names_parts_and_options_are_refused(void) {
     assert_refused("words", "none", FED_ENOTFOUND, "none.txt");
 }
 
-static void test_an_empty_text_is_refused(void) {
+FED_TEST(test_an_empty_text_is_refused) {
     put("t.txt", "");
     put("blank.txt", "  ");
     assert_refused("words", "t", FED_EFORMAT, "t.txt: there is no text");
@@ -183,7 +183,7 @@ static void test_an_empty_text_is_refused(void) {
 }
 
 /* More than fit the first table, some of them the beginnings of others. */
-static void test_thousands_of_words_keep_apart(void) {
+FED_TEST(test_thousands_of_words_keep_apart) {
     enum { WORDS = 5000 };
     char *text = malloc(WORDS * 8);
     assert_non_null(text);
@@ -204,28 +204,12 @@ static void test_thousands_of_words_keep_apart(void) {
     free(text);
 }
 
-static void test_the_names_can_be_listed(void) {
+FED_TEST(test_the_names_can_be_listed) {
     assert_string_equal(fedtrain_text_name(0), "ptb");
     assert_string_equal(fedtrain_text_name(3), "chars");
     assert_null(fedtrain_text_name(4));
 }
 
-#define IN_DIRECTORY(test) fed_unit_test_with(test, setup, fed_test_dir_remove)
-
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        IN_DIRECTORY(test_words_are_numbered_by_how_often_they_come),
-        IN_DIRECTORY(test_rare_words_make_place_for_unk),
-        IN_DIRECTORY(test_another_part_uses_the_vocabulary_of_the_first),
-        IN_DIRECTORY(test_characters_are_bytes),
-        IN_DIRECTORY(test_units_are_lines_where_nobody_speaks),
-        IN_DIRECTORY(test_units_are_speeches_and_groups_their_speakers),
-        IN_DIRECTORY(test_a_client_joins_its_units),
-        IN_DIRECTORY(test_shakespeare_is_cut_after_nine_tenths),
-        IN_DIRECTORY(test_unknown_names_parts_and_options_are_refused),
-        IN_DIRECTORY(test_an_empty_text_is_refused),
-        IN_DIRECTORY(test_thousands_of_words_keep_apart),
-        IN_DIRECTORY(test_the_names_can_be_listed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return fed_cases_run_each(setup, fed_test_dir_remove);
 }

@@ -1,6 +1,6 @@
 /* Answers in HTTP/1.1, whole and byte by byte. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include "fedclient/transports/mbedtls/http1.h"
 
@@ -65,8 +65,7 @@ static void assert_answer(world *w, const char *text, int status, const char *bo
 
 #define OK "HTTP/1.1 200 OK\r\n"
 
-static void a_body_is_as_long_as_it_says(void **state) {
-    world *w = *state;
+FED_TEST_WITH(a_body_is_as_long_as_it_says, world *w) {
     static const char text[] = OK "content-LENGTH:  5 \r\n\r\nhelloNEXT";
     assert_answer(w, text, 200, "hello");
     assert_int_equal(w->used, sizeof text - 1 - 4);
@@ -76,8 +75,7 @@ static void a_body_is_as_long_as_it_says(void **state) {
     assert_answer(w, "HTTP/1.1 500\r\nContent-Length: 1\r\n\r\nx", 500, "x");
 }
 
-static void chunks_are_joined(void **state) {
-    world *w = *state;
+FED_TEST_WITH(chunks_are_joined, world *w) {
     static const char text[] = OK "Transfer-Encoding: Chunked\r\n\r\n"
                                   "3\r\nhel\r\n00002;name=\"value\"\r\nlo\r\n0\r\n"
                                   "Trailer: yes\r\nContent-Length: 7\r\n\r\n";
@@ -86,14 +84,12 @@ static void chunks_are_joined(void **state) {
     assert_true(w->h.keep);
 }
 
-static void some_answers_have_no_body(void **state) {
-    world *w = *state;
+FED_TEST_WITH(some_answers_have_no_body, world *w) {
     assert_answer(w, "HTTP/1.1 204 Nothing\r\n\r\n", 204, "");
     assert_answer(w, "HTTP/1.1 304 Not modified\r\nContent-Length: 9\r\n\r\n", 304, "");
 }
 
-static void without_a_length_the_end_is_the_connections(void **state) {
-    world *w = *state;
+FED_TEST_WITH(without_a_length_the_end_is_the_connections, world *w) {
     assert_fed_ok(read_text(w, OK "\r\nhello"));
     assert_int_equal(w->h.state, FEDCLIENT_HTTP1_BODY_TO_END);
     assert_false(w->h.keep);
@@ -102,8 +98,7 @@ static void without_a_length_the_end_is_the_connections(void **state) {
     assert_int_equal(w->answer.len, 5);
 }
 
-static void a_connection_may_end_before_the_answer(void **state) {
-    world *w = *state;
+FED_TEST_WITH(a_connection_may_end_before_the_answer, world *w) {
     static const char *const texts[] = {"", "HTTP/1", OK, OK "Content-Length: 5\r\n\r\nhell",
                                         OK "Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n"};
     for (size_t k = 0; k < sizeof texts / sizeof texts[0]; k++) {
@@ -113,8 +108,7 @@ static void a_connection_may_end_before_the_answer(void **state) {
     }
 }
 
-static void interim_answers_go_before_the_answer(void **state) {
-    world *w = *state;
+FED_TEST_WITH(interim_answers_go_before_the_answer, world *w) {
     assert_fed_ok(read_text(w, "HTTP/1.1 100 Continue\r\n\r\n"));
     assert_true(w->h.continued && w->h.status == 0);
     assert_answer(w,
@@ -124,8 +118,7 @@ static void interim_answers_go_before_the_answer(void **state) {
     assert_int_equal(w->h.retry_after_s, 0);
 }
 
-static void a_connection_is_kept_unless_it_says_no(void **state) {
-    world *w = *state;
+FED_TEST_WITH(a_connection_is_kept_unless_it_says_no, world *w) {
     static const struct {
         const char *text;
         bool keep;
@@ -140,8 +133,7 @@ static void a_connection_is_kept_unless_it_says_no(void **state) {
     }
 }
 
-static void what_a_download_needs_is_read(void **state) {
-    world *w = *state;
+FED_TEST_WITH(what_a_download_needs_is_read, world *w) {
     assert_answer(w, OK "ETag: \"0123456789abcdef\"\r\nContent-Length: 2\r\n\r\nxy", 200, "xy");
     assert_true(w->h.tag == 0x0123456789ABCDEF && w->h.begin == 0 && w->h.total == 2);
     assert_answer(w,
@@ -159,8 +151,7 @@ static void what_a_download_needs_is_read(void **state) {
     assert_int_equal(w->h.retry_after_s, UINT32_MAX);
 }
 
-static void what_says_less_than_it_should_is_passed_over(void **state) {
-    world *w = *state;
+FED_TEST_WITH(what_says_less_than_it_should_is_passed_over, world *w) {
     static const char *const lines[] = {"ETag: \"0123456789ABCDEF\"",
                                         "ETag: W/\"0123456789abcdef\"",
                                         "ETag: \"0123\"",
@@ -181,8 +172,7 @@ static void what_says_less_than_it_should_is_passed_over(void **state) {
     }
 }
 
-static void what_could_be_read_in_two_ways_is_refused(void **state) {
-    world *w = *state;
+FED_TEST_WITH(what_could_be_read_in_two_ways_is_refused, world *w) {
     static const struct {
         const char *text, *problem;
     } cases[] = {{OK "Content-Length: 5\r\nContent-Length: 5\r\n", "twice"},
@@ -236,8 +226,7 @@ static void what_could_be_read_in_two_ways_is_refused(void **state) {
     }
 }
 
-static void a_byte_that_is_none_of_a_text_is_refused(void **state) {
-    world *w = *state;
+FED_TEST_WITH(a_byte_that_is_none_of_a_text_is_refused, world *w) {
     static const char text[] = OK "A: b\0c\r\n";
     assert_fed_status(feed(w, text, sizeof text - 1, 64), FED_EFORMAT);
     static const char status[] = "HTTP/1.1 200\0OK\r\n";
@@ -262,8 +251,7 @@ static fed_status read_head(world *w, size_t line, size_t total, const char *las
     return status;
 }
 
-static void a_head_may_be_long_but_has_an_end(void **state) {
-    world *w = *state;
+FED_TEST_WITH(a_head_may_be_long_but_has_an_end, world *w) {
     static const char length[] = "Content-Length: 0\r\n";
     assert_fed_ok(read_head(w, 5000, 15500, length));
     assert_int_equal(w->h.state, FEDCLIENT_HTTP1_DONE);
@@ -274,16 +262,14 @@ static void a_head_may_be_long_but_has_an_end(void **state) {
     assert_fed_status(read_head(w, 17000, 18000, length), FED_EFORMAT);
 }
 
-static void a_header_that_matters_is_not_cut(void **state) {
-    world *w = *state;
+FED_TEST_WITH(a_header_that_matters_is_not_cut, world *w) {
     char text[400];
     snprintf(text, sizeof text, OK "Content-Length: %0300d\r\n\r\n", 5);
     assert_fed_status(read_text(w, text), FED_EFORMAT);
     assert_non_null(strstr(w->h.problem, "longer than a line"));
 }
 
-static void many_chunks_are_no_long_head(void **state) {
-    world *w = *state;
+FED_TEST_WITH(many_chunks_are_no_long_head, world *w) {
     static const char head[] = OK "Transfer-Encoding: chunked\r\n\r\n";
     size_t used = 0;
     fed_writer_free(&w->answer);
@@ -297,8 +283,7 @@ static void many_chunks_are_no_long_head(void **state) {
     assert_int_equal(w->answer.len, 10000);
 }
 
-static void an_answer_has_its_limit(void **state) {
-    world *w = *state;
+FED_TEST_WITH(an_answer_has_its_limit, world *w) {
     static const char *const texts[] = {
         OK "Content-Length: 101\r\n\r\nx", OK "Transfer-Encoding: chunked\r\n\r\n65\r\nx",
         OK "Content-Length: 9223372036854775807\r\n\r\nx",
@@ -312,25 +297,6 @@ static void an_answer_has_its_limit(void **state) {
     assert_fed_status(read_text(w, endless), FED_ERANGE);
 }
 
-#define test(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        test(a_body_is_as_long_as_it_says),
-        test(chunks_are_joined),
-        test(some_answers_have_no_body),
-        test(without_a_length_the_end_is_the_connections),
-        test(a_connection_may_end_before_the_answer),
-        test(interim_answers_go_before_the_answer),
-        test(a_connection_is_kept_unless_it_says_no),
-        test(what_a_download_needs_is_read),
-        test(what_says_less_than_it_should_is_passed_over),
-        test(what_could_be_read_in_two_ways_is_refused),
-        test(a_byte_that_is_none_of_a_text_is_refused),
-        test(a_head_may_be_long_but_has_an_end),
-        test(a_header_that_matters_is_not_cut),
-        test(many_chunks_are_no_long_head),
-        test(an_answer_has_its_limit),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return fed_cases_run_each(setup, teardown);
 }

@@ -1,5 +1,6 @@
 /* CUDA devices on the fake driver: sentences of failures, contexts, the caller's own streams. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "fed_cases.h"
 #include "gpu_case.h"
 
 #include <dlfcn.h>
@@ -34,7 +35,7 @@ static fed_gpu *opened(void) {
 
 /* ---- Devices ---- */
 
-static void each_device_is_listed(void) {
+FED_TEST(each_device_is_listed) {
     fed_gpu_info info;
     plan("devices=3");
     for (size_t k = 0; k < 3; k++) {
@@ -46,7 +47,7 @@ static void each_device_is_listed(void) {
     plan(NULL);
 }
 
-static void says_what_is_wrong_with_the_driver(void) {
+FED_TEST(says_what_is_wrong_with_the_driver) {
     static const struct {
         const char *plan, *says;
         fed_status status;
@@ -160,7 +161,7 @@ static void close_place(const place *p) {
     fed_gpu_close(p->gpu);
 }
 
-static void each_failure_names_its_call(void) {
+FED_TEST(each_failure_names_its_call) {
     static const struct {
         const char *plan, *says;
         fed_status (*call)(const place *p);
@@ -199,7 +200,7 @@ static void each_failure_names_its_call(void) {
 }
 
 /* The fake driver refuses what a real one would answer with a crash, or not at all. */
-static void addresses_that_are_not_the_devices_are_refused(void) {
+FED_TEST(addresses_that_are_not_the_devices_are_refused) {
     const place p = open_place();
     uint32_t value = 0;
     const uint32_t n = 1;
@@ -224,7 +225,7 @@ static fed_status build(const char *planned, const char *source, fed_error *err)
     return status;
 }
 
-static void says_why_kernels_can_not_be_built(void) {
+FED_TEST(says_why_kernels_can_not_be_built) {
     fed_error err = {0};
     assert_fed_status(build(NULL, "KERNEL k(GLOBAL u32 *y) { y[0] = z; }", &err), FED_EIO);
     assert_fed_says(err, "does not compile");
@@ -238,7 +239,7 @@ static void says_why_kernels_can_not_be_built(void) {
 }
 
 /* The newest that NVRTC knows is older than the card: it makes PTX, which the driver compiles. */
-static void a_newer_card_gets_ptx(void) {
+FED_TEST(a_newer_card_gets_ptx) {
     fed_error err = {0};
     assert_fed_ok(build("arch=80", kernels, &err));
 }
@@ -270,7 +271,7 @@ static void *run_thread(void *arg) {
     return status == FED_OK ? arg : NULL;
 }
 
-static void any_thread_may_call(void) {
+FED_TEST(any_thread_may_call) {
     place p = open_place();
     pthread_t thread;
     void *done = NULL;
@@ -306,7 +307,7 @@ static own_calls own_stream(void) {
     return own;
 }
 
-static void a_stream_of_the_program(void) {
+FED_TEST(a_stream_of_the_program) {
     const place p = open_place();
     own_calls own = own_stream();
     fed_gpu_stream *mine = NULL, *all = NULL;
@@ -325,7 +326,7 @@ static void a_stream_of_the_program(void) {
     dlclose(own.library);
 }
 
-static void a_gpu_in_the_context_of_the_program(void) {
+FED_TEST(a_gpu_in_the_context_of_the_program) {
     fed_gpu *gpu = NULL;
     fed_error err = {0};
     const fed_gpu_module *module = NULL;
@@ -358,16 +359,5 @@ int main(void) {
         fprintf(stderr, "skipped: the fake driver needs an OpenCL device\n");
         return GPU_SKIPPED;
     }
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(each_device_is_listed),
-        fed_unit_test(says_what_is_wrong_with_the_driver),
-        fed_unit_test(each_failure_names_its_call),
-        fed_unit_test(addresses_that_are_not_the_devices_are_refused),
-        fed_unit_test(says_why_kernels_can_not_be_built),
-        fed_unit_test(a_newer_card_gets_ptx),
-        fed_unit_test(any_thread_may_call),
-        fed_unit_test(a_stream_of_the_program),
-        fed_unit_test(a_gpu_in_the_context_of_the_program),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return fed_cases_run(NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* Link "mpi": this program runs itself under mpirun, and plays there what every link must keep. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <mpi.h>
 #include <signal.h>
@@ -195,27 +195,27 @@ static void check(const char *role, unsigned ranks, const char *word) {
     }
 }
 
-static void ranks_keep_each_promise(void) {
+FED_TEST(ranks_keep_each_promise) {
     for (unsigned ranks = 1; ranks <= 4; ranks++) {
         check("cases", ranks, "played");
     }
 }
 
-static void a_program_may_initialise_mpi_itself(void) {
+FED_TEST(a_program_may_initialise_mpi_itself) {
     check("own", 2, "used");
     check("single", 2, "refused");
 }
 
-static void what_mpi_cannot_is_refused(void) {
+FED_TEST(what_mpi_cannot_is_refused) {
     check("fit", 2, "fits");
 }
 
-static void open_does_not_wait_for_ever(void) {
+FED_TEST(open_does_not_wait_for_ever) {
     assert_int_not_equal(run("miss", 2), 0);
     assert_non_null(strstr(said, "in vain"));
 }
 
-static void a_death_ends_the_job(void) {
+FED_TEST(a_death_ends_the_job) {
     assert_int_not_equal(run("lose", 3), 0);
     assert_null(strstr(said, "in vain"));
 }
@@ -228,12 +228,5 @@ int main(int argc, char **argv) {
     if (argc == 2) {
         return play_role(argv[1]);
     }
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(ranks_keep_each_promise),
-        fed_unit_test(a_program_may_initialise_mpi_itself),
-        fed_unit_test(what_mpi_cannot_is_refused),
-        fed_unit_test(open_does_not_wait_for_ever),
-        fed_unit_test(a_death_ends_the_job),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return fed_cases_run(NULL, NULL);
 }

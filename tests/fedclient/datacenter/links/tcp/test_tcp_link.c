@@ -1,6 +1,6 @@
 /* Link "tcp" among strangers, impostors, peers that break off, and readers that are slow. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -206,7 +206,7 @@ static void assert_refused(link_group *group, const char *words) {
     link_group_close(group);
 }
 
-static void another_secret_does_not_meet(void) {
+FED_TEST(another_secret_does_not_meet) {
     static const uint8_t wrong[FEDDC_SECRET] = {9};
     link_group group;
     link_group_open(&group, tcp, 2);
@@ -214,14 +214,14 @@ static void another_secret_does_not_meet(void) {
     assert_refused(&group, "secret");
 }
 
-static void another_generation_does_not_meet(void) {
+FED_TEST(another_generation_does_not_meet) {
     link_group group;
     link_group_open(&group, tcp, 2);
     group.place[1].generation = 1;
     assert_refused(&group, "another generation");
 }
 
-static void another_size_does_not_meet(void) {
+FED_TEST(another_size_does_not_meet) {
     link_group group;
     link_group_open(&group, tcp, 2);
     group.addresses[2] = "127.0.0.1:1";
@@ -241,7 +241,7 @@ static void come_again(opener *again, feddc_place place) {
     }
 }
 
-static void a_second_process_of_one_rank_stays_outside(void) {
+FED_TEST(a_second_process_of_one_rank_stays_outside) {
     link_group group;
     opener rank[3], again;
     link_group_open(&group, tcp, 3);
@@ -265,7 +265,7 @@ static void a_second_process_of_one_rank_stays_outside(void) {
     link_group_close(&group);
 }
 
-static void a_stranger_at_a_ranks_address_is_not_taken_for_it(void) {
+FED_TEST(a_stranger_at_a_ranks_address_is_not_taken_for_it) {
     link_group group;
     opener one;
     uint8_t noise[2000];
@@ -328,7 +328,7 @@ static void assert_learned_nothing(int fd, const uint8_t secret[FEDDC_SECRET]) {
     assert_true(n <= 0 || recv(fd, got, sizeof got, 0) <= 0);
 }
 
-static void a_crowd_of_strangers_changes_nothing(void) {
+FED_TEST(a_crowd_of_strangers_changes_nothing) {
     link_group group;
     opener zero, one;
     int fd[STRANGERS];
@@ -348,7 +348,7 @@ static void a_crowd_of_strangers_changes_nothing(void) {
     close_both(&group, &zero, &one);
 }
 
-static void two_challenges_differ(void) {
+FED_TEST(two_challenges_differ) {
     link_group group;
     opener zero, one;
     uint8_t challenge[2][TCP_NONCE];
@@ -366,7 +366,7 @@ static void two_challenges_differ(void) {
 }
 
 /* A rank's process dies while the others still meet, and is started again. */
-static void a_rank_may_come_again_while_others_wait(void) {
+FED_TEST(a_rank_may_come_again_while_others_wait) {
     half_worker_group g;
     opener one;
     start_zero(&g, false);
@@ -379,7 +379,7 @@ static void a_rank_may_come_again_while_others_wait(void) {
 
 /* -- Peers that break off, or talk nonsense -- */
 
-static void only_who_says_goodbye_leaves_orderly(void) {
+FED_TEST(only_who_says_goodbye_leaves_orderly) {
     for (int goodbye = 0; goodbye < 2; goodbye++) {
         half_worker_group g;
         open_half(&g);
@@ -398,7 +398,7 @@ static void only_who_says_goodbye_leaves_orderly(void) {
     }
 }
 
-static void half_a_message_does_not_arrive(void) {
+FED_TEST(half_a_message_does_not_arrive) {
     static const uint8_t part[5000] = {0};
     for (int apart = 0; apart < 2; apart++) {
         half_worker_group g;
@@ -411,7 +411,7 @@ static void half_a_message_does_not_arrive(void) {
     }
 }
 
-static void nonsense_ends_a_peer(void) {
+FED_TEST(nonsense_ends_a_peer) {
     static const struct {
         uint8_t type;
         uint32_t len;
@@ -427,7 +427,7 @@ static void nonsense_ends_a_peer(void) {
     }
 }
 
-static void a_message_may_come_byte_by_byte(void) {
+FED_TEST(a_message_may_come_byte_by_byte) {
     half_worker_group g;
     feddc_event event;
     fed_error err = {0};
@@ -448,7 +448,7 @@ static void a_message_may_come_byte_by_byte(void) {
 
 /* -- The two connections -- */
 
-static void floats_have_a_connection_of_their_own(void) {
+FED_TEST(floats_have_a_connection_of_their_own) {
     enum { N = 3000 };
     half_worker_group g;
     float values[N], got[N];
@@ -475,7 +475,7 @@ static void floats_have_a_connection_of_their_own(void) {
     close_half(&g);
 }
 
-static void a_head_waits_for_the_floats_before_it(void) {
+FED_TEST(a_head_waits_for_the_floats_before_it) {
     enum { N = 2000 };
     half_worker_group g;
     feddc_event event;
@@ -562,16 +562,16 @@ static void assert_floods_pass(int small) {
     free(data);
 }
 
-static void floods_in_both_directions_pass(void) {
+FED_TEST(floods_in_both_directions_pass) {
     assert_floods_pass(0);
 }
 
-static void floods_pass_through_tiny_buffers(void) {
+FED_TEST(floods_pass_through_tiny_buffers) {
     assert_floods_pass(2048);
 }
 
 /* Buffers are used again: the same ones hold the messages of the second round. */
-static void rooms_for_messages_are_used_again(void) {
+FED_TEST(rooms_for_messages_are_used_again) {
     half_worker_group g;
     static uint8_t data[20000];
     const void *first = NULL;
@@ -618,13 +618,13 @@ static void assert_marks(bool mark) {
     close_both(&group, &rank[0], &rank[1]);
 }
 
-static void only_floats_of_a_worker_group_with_nics_are_marked(void) {
+FED_TEST(only_floats_of_a_worker_group_with_nics_are_marked) {
     assert_marks(true);
     assert_marks(false);
 }
 
 /* The whole socket of an IPv6 worker group is marked: it may carry IPv4. */
-static void sockets_of_ipv6_are_marked(void) {
+FED_TEST(sockets_of_ipv6_are_marked) {
     int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0), service = -1;
     socklen_t len = sizeof service;
     if (fd < 0) {
@@ -648,7 +648,7 @@ static uint8_t next_record_type(int heads) {
 }
 
 /* With NICs each FEDDC_FLOATS message goes apart, however small; nothing else does. */
-static void with_nics_all_floats_go_apart(void) {
+FED_TEST(with_nics_all_floats_go_apart) {
     static const float x[2] = {1.5f, 2.5f};
     const feddc_head floats = {.flags = FEDDC_FLOATS}, other = {.kind = 2};
     half_worker_group g;
@@ -683,7 +683,7 @@ static void assert_no_place(feddc_place place, fed_status wanted, const char *wo
     assert_null(self);
 }
 
-static void what_is_wrong_with_a_place_is_said(void) {
+FED_TEST(what_is_wrong_with_a_place_is_said) {
     static const uint8_t secret[FEDDC_SECRET] = {1};
     const char *address[] = {"127.0.0.1:0", "127.0.0.1:1"};
     feddc_place place = {.size = 2, .address = address, .listener = -1, .secret = secret};
@@ -706,7 +706,7 @@ static void what_is_wrong_with_a_place_is_said(void) {
     assert_no_place(place, FED_EINVAL, "secret");
 }
 
-static void a_message_has_a_limit_and_a_receiver(void) {
+FED_TEST(a_message_has_a_limit_and_a_receiver) {
     half_worker_group g;
     fed_error err = {0};
     const feddc_head head = {0};
@@ -720,29 +720,5 @@ static void a_message_has_a_limit_and_a_receiver(void) {
 
 int main(void) {
     alarm(300); /* a link that hangs ends here */
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(another_secret_does_not_meet),
-        fed_unit_test(another_generation_does_not_meet),
-        fed_unit_test(another_size_does_not_meet),
-        fed_unit_test(a_second_process_of_one_rank_stays_outside),
-        fed_unit_test(a_stranger_at_a_ranks_address_is_not_taken_for_it),
-        fed_unit_test(a_crowd_of_strangers_changes_nothing),
-        fed_unit_test(two_challenges_differ),
-        fed_unit_test(a_rank_may_come_again_while_others_wait),
-        fed_unit_test(only_who_says_goodbye_leaves_orderly),
-        fed_unit_test(half_a_message_does_not_arrive),
-        fed_unit_test(nonsense_ends_a_peer),
-        fed_unit_test(a_message_may_come_byte_by_byte),
-        fed_unit_test(floats_have_a_connection_of_their_own),
-        fed_unit_test(a_head_waits_for_the_floats_before_it),
-        fed_unit_test(floods_in_both_directions_pass),
-        fed_unit_test(floods_pass_through_tiny_buffers),
-        fed_unit_test(rooms_for_messages_are_used_again),
-        fed_unit_test(only_floats_of_a_worker_group_with_nics_are_marked),
-        fed_unit_test(sockets_of_ipv6_are_marked),
-        fed_unit_test(with_nics_all_floats_go_apart),
-        fed_unit_test(what_is_wrong_with_a_place_is_said),
-        fed_unit_test(a_message_has_a_limit_and_a_receiver),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return fed_cases_run(NULL, NULL);
 }

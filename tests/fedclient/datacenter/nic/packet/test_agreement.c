@@ -1,6 +1,6 @@
 /* How two NICs agree: which SYNs get the option, and which connections are agreed then. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 #include "fedclient/datacenter/nic/packet/agreement.h"
 #include "nic_frames.h"
 
@@ -64,14 +64,14 @@ static const nic_shape peer_syn = {.family = 4, .tos = MARKED, .flags = SEG_SYN,
 static const nic_shape peer_syn_ack = {
     .family = 4, .flags = SEG_SYN | SEG_ACK, .seq = PEER_ISN, .ack = ISN + 1};
 
-static void the_host_opens(void) {
+FED_TEST(the_host_opens) {
     assert_true(host_sends(syn, 0));
     assert_false(agreed());
     wire_brings(peer_syn_ack, true);
     assert_true(agreed());
 }
 
-static void the_peer_opens(void) {
+FED_TEST(the_peer_opens) {
     wire_brings(peer_syn, true);
     assert_false(agreed());
     assert_true(host_sends(syn_ack, 0));
@@ -79,7 +79,7 @@ static void the_peer_opens(void) {
     assert_true(host_sends(syn_ack, 0)); /* once more */
 }
 
-static void both_open(void) {
+FED_TEST(both_open) {
     assert_true(host_sends(syn, 0));
     wire_brings(peer_syn, true);
     assert_false(agreed());
@@ -87,7 +87,7 @@ static void both_open(void) {
     assert_true(agreed());
 }
 
-static void without_the_option_nothing_is_agreed(void) {
+FED_TEST(without_the_option_nothing_is_agreed) {
     wire_brings(peer_syn, false);
     assert_false(host_sends(syn_ack, 0));
     assert_null(flow_now());
@@ -100,7 +100,7 @@ static void without_the_option_nothing_is_agreed(void) {
     assert_false(agreed());
 }
 
-static void a_syn_that_may_not_be_changed_stays(void) {
+FED_TEST(a_syn_that_may_not_be_changed_stays) {
     static const uint8_t md5[] = {19, 18, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1};
     static const uint8_t nops[40] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, broken[] = {8, 1, 1, 1};
     nic_shape shape = syn;
@@ -124,7 +124,7 @@ static void a_syn_that_may_not_be_changed_stays(void) {
     assert_true(host_sends(shape, MTU - 44));
 }
 
-static void the_fourth_syn_goes_without(void) {
+FED_TEST(the_fourth_syn_goes_without) {
     for (int k = 0; k < 5; k++) {
         assert_int_equal(host_sends(syn, 0), k < 3);
     }
@@ -132,7 +132,7 @@ static void the_fourth_syn_goes_without(void) {
     assert_true(agreed());
 }
 
-static void the_same_ports_may_have_a_new_connection(void) {
+FED_TEST(the_same_ports_may_have_a_new_connection) {
     nic_shape shape = syn;
     shape.seq = ISN - 500;
     assert_true(host_sends(shape, 0));
@@ -158,7 +158,7 @@ static void the_same_ports_may_have_a_new_connection(void) {
 }
 
 /* A SYN from anybody must not end what two NICs have agreed. */
-static void a_spoofed_syn_changes_nothing(void) {
+FED_TEST(a_spoofed_syn_changes_nothing) {
     assert_true(host_sends(syn, 0));
     wire_brings(peer_syn_ack, true);
     nic_shape spoofed = peer_syn;
@@ -169,7 +169,7 @@ static void a_spoofed_syn_changes_nothing(void) {
     assert_true(agreed());
 }
 
-static void the_option_comes_first_and_all_sums_follow(void) {
+FED_TEST(the_option_comes_first_and_all_sums_follow) {
     static const uint8_t own[] = {2, 4, 5, 180, 0, 0, 0, 0};
     for (int k = 0; k < 8; k++) {
         nic_shape shape = syn;
@@ -192,19 +192,6 @@ static void the_option_comes_first_and_all_sums_follow(void) {
     }
 }
 
-#define TEST(name) fed_unit_test_with(name, setup, teardown)
-
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        TEST(the_host_opens),
-        TEST(the_peer_opens),
-        TEST(both_open),
-        TEST(without_the_option_nothing_is_agreed),
-        TEST(a_syn_that_may_not_be_changed_stays),
-        TEST(the_fourth_syn_goes_without),
-        TEST(the_same_ports_may_have_a_new_connection),
-        TEST(a_spoofed_syn_changes_nothing),
-        TEST(the_option_comes_first_and_all_sums_follow),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return fed_cases_run_each(setup, teardown);
 }

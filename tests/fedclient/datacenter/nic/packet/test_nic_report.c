@@ -1,6 +1,6 @@
 /* The report's text of a NIC that has seen a connection. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 #include "fedclient/datacenter/nic/packet/nic_report.h"
 #include "nic_frames.h"
 
@@ -43,7 +43,7 @@ static fednic_nic *nic_of(unsigned connections) {
     return nic;
 }
 
-static void a_table(void) {
+FED_TEST(a_table) {
     fed_writer text;
     fednic_nic *nic = nic_of(1);
     const char *said = report(nic, FEDNIC_TABLE, &text);
@@ -56,7 +56,7 @@ static void a_table(void) {
     fednic_nic_free(nic);
 }
 
-static void prometheus(void) {
+FED_TEST(prometheus) {
     fed_writer text;
     fednic_nic *nic = nic_of(2);
     const char *said = report(nic, FEDNIC_PROMETHEUS, &text);
@@ -73,7 +73,7 @@ static void prometheus(void) {
 }
 
 /* Of many connections the report has those that were used last. */
-static void many(void) {
+FED_TEST(many) {
     fed_writer text;
     fednic_nic *nic = nic_of(FEDNIC_SHOWN + 50);
     const char *said = report(nic, FEDNIC_TABLE, &text);
@@ -83,13 +83,4 @@ static void many(void) {
     assert_null(strstr(said, "10.0.0.1:40049 "));
     fed_writer_free(&text);
     fednic_nic_free(nic);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(a_table),
-        fed_unit_test(prometheus),
-        fed_unit_test(many),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

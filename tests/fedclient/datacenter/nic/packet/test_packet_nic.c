@@ -1,7 +1,7 @@
 /* The NIC's frames, one at a time: what it changes, what it leaves, what it counts. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/rng.h"
-#include "fed_test.h"
+#include "fed_cases.h"
 #include "fedcodec/bursts.h"
 #include "nic_frames.h"
 
@@ -79,8 +79,7 @@ static void connect_hosts(world *w, nic_shape shape) {
     pass(w, &shape, NULL, 0);
 }
 
-static void the_segments_of_a_marked_connection_arrive_rounded(void **state) {
-    world *w = *state;
+FED_TEST_WITH(the_segments_of_a_marked_connection_arrive_rounded, world *w) {
     for (unsigned k = 0; k < 16; k++) {
         nic_shape shape = {.family = k % 2 == 0 ? 4 : 6,
                            .vlans = (uint8_t)(k / 2 % 2),
@@ -105,8 +104,7 @@ static void the_segments_of_a_marked_connection_arrive_rounded(void **state) {
     }
 }
 
-static void a_super_segment_becomes_packets_and_each_is_a_super_segment_again(void **state) {
-    world *w = *state;
+FED_TEST_WITH(a_super_segment_becomes_packets_and_each_is_a_super_segment_again, world *w) {
     nic_shape shape = {.family = 4, .partial = true, .tos = MARKED, .gso_size = 1448, .id = 9};
     connect_hosts(w, shape);
     shape.seq = ISN + 1;
@@ -132,8 +130,7 @@ static void a_super_segment_becomes_packets_and_each_is_a_super_segment_again(vo
     assert_int_equal(at, 4 * N);
 }
 
-static void unmarked_frames_are_the_callers_own_memory(void **state) {
-    world *w = *state;
+FED_TEST_WITH(unmarked_frames_are_the_callers_own_memory, world *w) {
     nic_shape shape = {.family = 4, .partial = true, .tos = MARKED};
     connect_hosts(w, shape);
     shape.tos = 0x48;
@@ -155,8 +152,7 @@ static void assert_untouched(world *w, const nic_shape *shape, const void *paylo
     assert_same_frame(&w->host->frame[0], frame.data, frame.len);
 }
 
-static void what_cannot_be_coded_stays_as_it_is(void **state) {
-    world *w = *state;
+FED_TEST_WITH(what_cannot_be_coded_stays_as_it_is, world *w) {
     nic_shape shape = {.family = 4, .tos = MARKED, .seq = ISN + 1, .flags = SEG_ACK};
     assert_untouched(w, &shape, w->x, 1448); /* a connection that no NIC knows */
     connect_hosts(w, shape);
@@ -176,8 +172,7 @@ static void what_cannot_be_coded_stays_as_it_is(void **state) {
     assert_int_equal(counts.bad_frames + counts.coded_frames, 0);
 }
 
-static void a_frame_cut_short_anywhere_is_forwarded(void **state) {
-    world *w = *state;
+FED_TEST_WITH(a_frame_cut_short_anywhere_is_forwarded, world *w) {
     for (int k = 0; k < 4; k++) {
         nic_shape shape = {.family = k % 2 == 0 ? 4 : 6, .tos = MARKED, .vlans = (uint8_t)k};
         shape.vlans = shape.vlans > 2 ? 2 : shape.vlans;
@@ -196,8 +191,7 @@ static void a_frame_cut_short_anywhere_is_forwarded(void **state) {
     }
 }
 
-static void a_wrong_checksum_stays_wrong(void **state) {
-    world *w = *state;
+FED_TEST_WITH(a_wrong_checksum_stays_wrong, world *w) {
     nic_shape shape = {.family = 4, .tos = MARKED};
     connect_hosts(w, shape);
     shape.seq = ISN + 1;
@@ -216,8 +210,7 @@ static void a_wrong_checksum_stays_wrong(void **state) {
 }
 
 /* A segment of zeros that would not fit into IP's length. */
-static void what_would_be_too_long_is_not_restored(void **state) {
-    world *w = *state;
+FED_TEST_WITH(what_would_be_too_long_is_not_restored, world *w) {
     static uint8_t zeros[8192];
     nic_shape shape = {.family = 4, .tos = COMPRESSED, .protocol = TWIST, .flags = SEG_ACK};
     for (size_t len = 65535 - 40; len <= 65535; len += 40) {
@@ -237,8 +230,7 @@ static void what_would_be_too_long_is_not_restored(void **state) {
     }
 }
 
-static void what_would_grow_keeps_its_length_and_is_rounded(void **state) {
-    world *w = *state;
+FED_TEST_WITH(what_would_grow_keeps_its_length_and_is_rounded, world *w) {
     float x[8] = {1.5f, -2.5f, 3.25f, 0.3f, 100, -7, 9, 1e30f}, rounded[8];
     fedcodec_bursts_round(E, x, rounded, 8);
     for (int partial = 0; partial < 2; partial++) {
@@ -261,8 +253,7 @@ static void what_would_grow_keeps_its_length_and_is_rounded(void **state) {
     assert_int_equal(counts.coded_frames, 0);
 }
 
-static void if_segments_come_again_and_again_they_keep_their_length(void **state) {
-    world *w = *state;
+FED_TEST_WITH(if_segments_come_again_and_again_they_keep_their_length, world *w) {
     nic_shape shape = {.family = 4, .tos = MARKED, .partial = true};
     connect_hosts(w, shape);
     shape.seq = ISN + 1;
@@ -300,8 +291,7 @@ static void find_report(void *user, const fednic_flow_report *report) {
     }
 }
 
-static void counts_and_reports_add_up(void **state) {
-    world *w = *state;
+FED_TEST_WITH(counts_and_reports_add_up, world *w) {
     nic_shape shape = {.family = 4, .tos = MARKED, .port = 1, .partial = true};
     connect_hosts(w, shape);
     shape.seq = ISN + 1;
@@ -335,8 +325,7 @@ static void counts_and_reports_add_up(void **state) {
     assert_int_equal(report.sent_coded, coded);
 }
 
-static void a_connection_that_was_driven_out_stays_as_it_is(void **state) {
-    world *w = *state;
+FED_TEST_WITH(a_connection_that_was_driven_out_stays_as_it_is, world *w) {
     nic_shape shape = {.family = 4, .tos = MARKED};
     for (uint16_t port = 0; port < 9; port++) { /* one more than there is room for */
         shape.port = port;
@@ -351,8 +340,7 @@ static void a_connection_that_was_driven_out_stays_as_it_is(void **state) {
     assert_true(w->wire->frame[0].len < 1448);
 }
 
-static void a_connection_that_ended_goes_first(void **state) {
-    world *w = *state;
+FED_TEST_WITH(a_connection_that_ended_goes_first, world *w) {
     nic_shape shape = {.family = 4, .tos = MARKED, .seq = ISN + 1, .flags = SEG_ACK};
     for (uint16_t port = 0; port < 8; port++) {
         shape.port = port;
@@ -373,8 +361,7 @@ static void a_connection_that_ended_goes_first(void **state) {
     assert_true(w->wire->frame[0].len < 1448);
 }
 
-static void options_out_of_range_are_refused(void **state) {
-    (void)state;
+FED_TEST(options_out_of_range_are_refused) {
     const fednic_nic_options wrong[] = {{.e = 0},
                                         {.e = 16},
                                         {.e = 10, .mtu = 100},
@@ -389,23 +376,6 @@ static void options_out_of_range_are_refused(void **state) {
     fednic_nic_free(NULL);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        TEST(the_segments_of_a_marked_connection_arrive_rounded),
-        TEST(a_super_segment_becomes_packets_and_each_is_a_super_segment_again),
-        TEST(unmarked_frames_are_the_callers_own_memory),
-        TEST(what_cannot_be_coded_stays_as_it_is),
-        TEST(a_frame_cut_short_anywhere_is_forwarded),
-        TEST(a_wrong_checksum_stays_wrong),
-        TEST(what_would_be_too_long_is_not_restored),
-        TEST(what_would_grow_keeps_its_length_and_is_rounded),
-        TEST(if_segments_come_again_and_again_they_keep_their_length),
-        TEST(counts_and_reports_add_up),
-        TEST(a_connection_that_was_driven_out_stays_as_it_is),
-        TEST(a_connection_that_ended_goes_first),
-        TEST(options_out_of_range_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return fed_cases_run_each(setup, teardown);
 }

@@ -1,6 +1,6 @@
 /* The NIC behind virtual lines, which leave checksums to the host, and with TCP Fast Open. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 #include "fedcodec/bursts.h"
 #include "nic_frames.h"
 
@@ -77,8 +77,7 @@ static void connect_hosts(world *w, size_t data, nic_shape *shape) {
     shape->ack = PEER_ISN + 1;
 }
 
-static void the_answer_to_a_syn_with_data_agrees_too(void **state) {
-    world *w = *state;
+FED_TEST_WITH(the_answer_to_a_syn_with_data_agrees_too, world *w) {
     nic_shape shape;
     nic_parts parts;
     connect_hosts(w, 600, &shape);
@@ -115,8 +114,7 @@ static void bleach(fednic_frame *frame, const nic_parts *parts) {
     ip[1] = 0;
 }
 
-static void a_new_nic_knows_a_bleached_segment_by_its_partial_checksum(void **state) {
-    world *w = *state;
+FED_TEST_WITH(a_new_nic_knows_a_bleached_segment_by_its_partial_checksum, world *w) {
     nic_shape shape;
     nic_parts parts;
     float rounded[N];
@@ -135,8 +133,7 @@ static void a_new_nic_knows_a_bleached_segment_by_its_partial_checksum(void **st
 }
 
 /* The host would take the bytes for right, without a look at the checksum. */
-static void the_host_can_refuse_what_the_nic_cannot_read(void **state) {
-    world *w = *state;
+FED_TEST_WITH(the_host_can_refuse_what_the_nic_cannot_read, world *w) {
     nic_shape shape;
     nic_parts parts;
     fednic_frame *frame = compressed(w, &shape);
@@ -154,12 +151,5 @@ static void the_host_can_refuse_what_the_nic_cannot_read(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(the_answer_to_a_syn_with_data_agrees_too, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_new_nic_knows_a_bleached_segment_by_its_partial_checksum,
-                                        setup, teardown),
-        cmocka_unit_test_setup_teardown(the_host_can_refuse_what_the_nic_cannot_read, setup,
-                                        teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return fed_cases_run_each(setup, teardown);
 }
