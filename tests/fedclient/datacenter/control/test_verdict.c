@@ -6,6 +6,15 @@
 #include "fedclient/datacenter/control/verdict.h"
 #include "membership_case.h"
 
+/* Of the test that runs. */
+static feddc_membership group;
+
+static int free_group(void **state) {
+    (void)state;
+    feddc_membership_free(&group);
+    return 0;
+}
+
 /* Four workers at step 1203; all but `rank` wait for its bucket 5. */
 static void all_wait_for(feddc_membership *membership, uint32_t rank, feddc_phase phase,
                          int64_t now) {
@@ -30,223 +39,192 @@ static void assert_verdict(const feddc_membership *membership, uint32_t worker, 
 }
 
 FED_TEST(a_connection_that_ends_is_a_death) {
-    feddc_membership membership;
-    membership_case_begin(&membership, 4, 2, 0);
-    all_wait_for(&membership, 2, FEDDC_BACKWARD, 100);
-    feddc_membership_gone(&membership, 2, 110);
-    assert_int_equal(membership.todo, FEDDC_SEND_ASK);
-    feddc_membership_settle(&membership, 110);
-    assert_int_equal(membership.verdicts, 0); /* first the others say what they wait for */
+    membership_case_begin(&group, 4, 2, 0);
+    all_wait_for(&group, 2, FEDDC_BACKWARD, 100);
+    feddc_membership_gone(&group, 2, 110);
+    assert_int_equal(group.todo, FEDDC_SEND_ASK);
+    feddc_membership_settle(&group, 110);
+    assert_int_equal(group.verdicts, 0); /* first the others say what they wait for */
     for (uint32_t i = 0; i < 4; i++) {
         if (i != 2) {
-            membership_case_heartbeat(&membership, i, 1203, FEDDC_WAITING, 5, 2, 112);
+            membership_case_heartbeat(&group, i, 1203, FEDDC_WAITING, 5, 2, 112);
         }
     }
-    feddc_membership_settle(&membership, 112);
-    assert_verdict(&membership, 2, FEDDC_DIED,
+    feddc_membership_settle(&group, 112);
+    assert_verdict(&group, 2, FEDDC_DIED,
                    "worker 2 (host c, pid 4711) died at step 1203 in backward; 3 others wait for "
                    "bucket 5");
-    assert_int_equal(membership.verdict[0].left, 3);
-    feddc_membership_free(&membership);
+    assert_int_equal(group.verdict[0].left, 3);
 }
 
 FED_TEST(the_step_of_a_death_is_the_one_that_the_others_wait_in) {
-    feddc_membership membership;
-    membership_case_begin(&membership, 3, 2, 0);
-    membership_case_heartbeat(&membership, 1, 70, FEDDC_FORWARD, UINT32_MAX, 0, 100);
-    feddc_membership_gone(&membership, 1, 300);
-    membership_case_heartbeat(&membership, 0, 81, FEDDC_WAITING, 3, 1, 301);
-    feddc_membership_settle(&membership, 301);
-    assert_int_equal(membership.verdicts, 0);
-    feddc_membership_settle(&membership, 300 + FEDDC_ASK_MS); /* the third one does not answer */
-    assert_verdict(&membership, 1, FEDDC_DIED,
+    membership_case_begin(&group, 3, 2, 0);
+    membership_case_heartbeat(&group, 1, 70, FEDDC_FORWARD, UINT32_MAX, 0, 100);
+    feddc_membership_gone(&group, 1, 300);
+    membership_case_heartbeat(&group, 0, 81, FEDDC_WAITING, 3, 1, 301);
+    feddc_membership_settle(&group, 301);
+    assert_int_equal(group.verdicts, 0);
+    feddc_membership_settle(&group, 300 + FEDDC_ASK_MS); /* the third one does not answer */
+    assert_verdict(&group, 1, FEDDC_DIED,
                    "worker 1 (host b, pid 4710) died at step 81 (last heard of in forward of step "
                    "70); 1 other waits for bucket 3");
-    feddc_membership_free(&membership);
 }
 
 FED_TEST(who_was_gone_first_is_named_first) {
-    feddc_membership membership;
-    membership_case_begin(&membership, 4, 4, 0); /* as with MPI, where the death of one ends all */
-    all_wait_for(&membership, 3, FEDDC_FORWARD, 100);
-    feddc_membership_gone(&membership, 3, 200);
+    membership_case_begin(&group, 4, 4, 0); /* as with MPI, where the death of one ends all */
+    all_wait_for(&group, 3, FEDDC_FORWARD, 100);
+    feddc_membership_gone(&group, 3, 200);
     for (uint32_t i = 0; i < 3; i++) {
-        feddc_membership_gone(&membership, i, 200);
+        feddc_membership_gone(&group, i, 200);
     }
-    feddc_membership_settle(&membership, 400);
-    assert_int_equal(membership.verdicts, 1);
-    assert_int_equal(membership.verdict[0].worker, 3);
-    assert_int_equal(membership.state, FEDDC_ENDED);
-    assert_string_equal(membership.why, membership.verdict[0].text);
-    feddc_membership_free(&membership);
+    feddc_membership_settle(&group, 400);
+    assert_int_equal(group.verdicts, 1);
+    assert_int_equal(group.verdict[0].worker, 3);
+    assert_int_equal(group.state, FEDDC_ENDED);
+    assert_string_equal(group.why, group.verdict[0].text);
 }
 
 FED_TEST(silence_of_a_host_that_answers_is_a_stop) {
-    feddc_membership membership;
-    membership_case_begin(&membership, 4, 2, 0);
-    all_wait_for(&membership, 1, FEDDC_FORWARD, 0);
+    membership_case_begin(&group, 4, 2, 0);
+    all_wait_for(&group, 1, FEDDC_FORWARD, 0);
     int64_t now = 0;
-    membership_case_pass(&membership, 1, &now, FEDDC_SILENT_MS);
-    assert_int_equal(membership.verdicts, 0);
-    membership_case_pass(&membership, 1, &now, FEDDC_SILENT_MS + 50);
+    membership_case_pass(&group, 1, &now, FEDDC_SILENT_MS);
+    assert_int_equal(group.verdicts, 0);
+    membership_case_pass(&group, 1, &now, FEDDC_SILENT_MS + 50);
     assert_verdict(
-        &membership, 1, FEDDC_STOPPED,
+        &group, 1, FEDDC_STOPPED,
         "worker 1 (host b, pid 4710) was stopped at step 1203 in forward: no heartbeat for "
         "2.0 s, but its host answers; 3 others wait for bucket 5");
-    feddc_membership_free(&membership);
 }
 
 FED_TEST(silence_of_a_silent_host_is_a_cut) {
-    feddc_membership membership;
-    membership_case_begin(&membership, 4, 2, 0);
-    all_wait_for(&membership, 0, FEDDC_UPDATING, 0);
-    membership.member[0].acks = false;
+    membership_case_begin(&group, 4, 2, 0);
+    all_wait_for(&group, 0, FEDDC_UPDATING, 0);
+    group.member[0].acks = false;
     int64_t now = 0;
-    membership_case_pass(&membership, 0, &now, FEDDC_SILENT_MS + 50);
+    membership_case_pass(&group, 0, &now, FEDDC_SILENT_MS + 50);
     assert_verdict(
-        &membership, 0, FEDDC_CUT_OFF,
+        &group, 0, FEDDC_CUT_OFF,
         "worker 0 (host a, pid 4709) was cut off at step 1203 in update: no heartbeat for "
         "2.0 s, and its host does not answer; 3 others wait for bucket 5");
-    feddc_membership_free(&membership);
 }
 
 FED_TEST(a_detector_that_was_away_condemns_nobody) {
-    feddc_membership membership;
-    membership_case_begin(&membership, 3, 1, 0);
-    all_wait_for(&membership, 1, FEDDC_FORWARD, 0);
+    membership_case_begin(&group, 3, 1, 0);
+    all_wait_for(&group, 1, FEDDC_FORWARD, 0);
     int64_t now = 0;
-    membership_case_pass(&membership, FEDDC_NOBODY, &now, 1000);
-    feddc_membership_settle(&membership, 61000); /* it was stopped for a minute */
-    assert_int_equal(membership.verdicts, 0);
+    membership_case_pass(&group, FEDDC_NOBODY, &now, 1000);
+    feddc_membership_settle(&group, 61000); /* it was stopped for a minute */
+    assert_int_equal(group.verdicts, 0);
     now = 61000;
-    membership_case_pass(&membership, 1, &now,
+    membership_case_pass(&group, 1, &now,
                          61000 + FEDDC_SILENT_MS + 100); /* and now that one is silent */
-    assert_int_equal(membership.verdicts, 1);
-    assert_int_equal(membership.verdict[0].worker, 1);
-    feddc_membership_free(&membership);
+    assert_int_equal(group.verdicts, 1);
+    assert_int_equal(group.verdict[0].worker, 1);
 }
 
 FED_TEST(who_stands_while_all_wait_is_stuck) {
-    feddc_membership membership;
-    membership_case_begin(&membership, 4, 2, 0);
-    all_wait_for(&membership, 2, FEDDC_BACKWARD, 0);
+    membership_case_begin(&group, 4, 2, 0);
+    all_wait_for(&group, 2, FEDDC_BACKWARD, 0);
     int64_t now = 0;
-    membership_case_pass(&membership, FEDDC_NOBODY, &now, FEDDC_STUCK_MS + 50);
-    assert_int_equal(membership.verdicts, 0);
-    membership_case_pass(&membership, FEDDC_NOBODY, &now, FEDDC_STUCK_MS + 100);
+    membership_case_pass(&group, FEDDC_NOBODY, &now, FEDDC_STUCK_MS + 50);
+    assert_int_equal(group.verdicts, 0);
+    membership_case_pass(&group, FEDDC_NOBODY, &now, FEDDC_STUCK_MS + 100);
     assert_verdict(
-        &membership, 2, FEDDC_STUCK,
+        &group, 2, FEDDC_STUCK,
         "worker 2 (host c, pid 4711) is stuck at step 1203 in backward: it heartbeats, but "
         "has done nothing for 10.1 s; 3 others wait for bucket 5");
-    feddc_membership_free(&membership);
 }
 
 FED_TEST(long_steps_have_long_limits) {
-    feddc_membership membership;
-    membership_case_begin(&membership, 3, 2, 0);
-    all_wait_for(&membership, 2, FEDDC_BACKWARD, 0);
+    membership_case_begin(&group, 3, 2, 0);
+    all_wait_for(&group, 2, FEDDC_BACKWARD, 0);
     for (uint32_t i = 0; i < 3; i++) {
-        membership.member[i].heartbeat.step_s = 4;
+        group.member[i].heartbeat.step_s = 4;
     }
     int64_t now = 0;
-    membership_case_pass(&membership, FEDDC_NOBODY, &now, 80050);
-    assert_int_equal(membership.verdicts, 0);
-    membership_case_pass(&membership, FEDDC_NOBODY, &now, 80100);
-    assert_int_equal(membership.verdicts, 1);
-    feddc_membership_free(&membership);
+    membership_case_pass(&group, FEDDC_NOBODY, &now, 80050);
+    assert_int_equal(group.verdicts, 0);
+    membership_case_pass(&group, FEDDC_NOBODY, &now, 80100);
+    assert_int_equal(group.verdicts, 1);
 }
 
 FED_TEST(who_reports_is_not_stuck) {
-    feddc_membership membership;
-    membership_case_begin(&membership, 3, 2, 0);
+    membership_case_begin(&group, 3, 2, 0);
     int64_t now = 0;
     for (int k = 0; k < 30; k++) { /* an evaluation that reports its batches for 30 s */
-        all_wait_for(&membership, 0, FEDDC_EVALUATING, now);
-        membership_case_pass(&membership, FEDDC_NOBODY, &now, now + 1000);
+        all_wait_for(&group, 0, FEDDC_EVALUATING, now);
+        membership_case_pass(&group, FEDDC_NOBODY, &now, now + 1000);
     }
-    assert_int_equal(membership.verdicts, 0);
-    feddc_membership_free(&membership);
+    assert_int_equal(group.verdicts, 0);
 }
 
 FED_TEST(who_starts_is_not_stuck) {
-    feddc_membership membership;
-    membership_case_begin(&membership, 3, 2, 0);
-    all_wait_for(&membership, 0, FEDDC_STARTING, 0);
+    membership_case_begin(&group, 3, 2, 0);
+    all_wait_for(&group, 0, FEDDC_STARTING, 0);
     int64_t now = 0;
-    membership_case_pass(&membership, FEDDC_NOBODY, &now, 100000);
-    assert_int_equal(membership.verdicts, 0);
-    feddc_membership_free(&membership);
+    membership_case_pass(&group, FEDDC_NOBODY, &now, 100000);
+    assert_int_equal(group.verdicts, 0);
 }
 
 FED_TEST(who_waits_itself_but_is_awaited_by_all_is_cut_off) {
-    feddc_membership membership;
-    membership_case_begin(&membership, 4, 2, 0);
-    all_wait_for(&membership, 3, FEDDC_WAITING, 0);
-    membership_case_heartbeat(&membership, 3, 1203, FEDDC_WAITING, 2, 0, 0);
+    membership_case_begin(&group, 4, 2, 0);
+    all_wait_for(&group, 3, FEDDC_WAITING, 0);
+    membership_case_heartbeat(&group, 3, 1203, FEDDC_WAITING, 2, 0, 0);
     int64_t now = 0;
-    membership_case_pass(&membership, FEDDC_NOBODY, &now, FEDDC_STUCK_MS + 100);
-    assert_verdict(&membership, 3, FEDDC_CUT_OFF,
+    membership_case_pass(&group, FEDDC_NOBODY, &now, FEDDC_STUCK_MS + 100);
+    assert_verdict(&group, 3, FEDDC_CUT_OFF,
                    "worker 3 (host d, pid 4712) was cut off at step 1203 in wait from the others: "
                    "it heartbeats, but nothing has moved for 10.1 s; 3 others wait for bucket 5");
-    feddc_membership_free(&membership);
 }
 
 FED_TEST(two_that_wait_for_each_other_meet_again_without_a_verdict) {
-    feddc_membership membership;
-    membership_case_begin(&membership, 2, 1, 0);
-    membership_case_heartbeat(&membership, 0, 9, FEDDC_WAITING, 1, 1, 0);
-    membership_case_heartbeat(&membership, 1, 9, FEDDC_WAITING, 0, 0, 0);
+    membership_case_begin(&group, 2, 1, 0);
+    membership_case_heartbeat(&group, 0, 9, FEDDC_WAITING, 1, 1, 0);
+    membership_case_heartbeat(&group, 1, 9, FEDDC_WAITING, 0, 0, 0);
     int64_t now = 0;
-    membership_case_pass(&membership, FEDDC_NOBODY, &now, FEDDC_STUCK_MS + 100);
-    assert_int_equal(membership.verdicts, 0);
-    assert_int_equal(membership.state, FEDDC_MEETING);
-    assert_int_equal(membership.todo, FEDDC_SEND_OVER);
-    assert_non_null(strstr(membership.why, "wait for each other"));
-    feddc_membership_free(&membership);
+    membership_case_pass(&group, FEDDC_NOBODY, &now, FEDDC_STUCK_MS + 100);
+    assert_int_equal(group.verdicts, 0);
+    assert_int_equal(group.state, FEDDC_MEETING);
+    assert_int_equal(group.todo, FEDDC_SEND_OVER);
+    assert_non_null(strstr(group.why, "wait for each other"));
 }
 
 FED_TEST(the_odd_digest_is_named) {
-    feddc_membership membership;
-    membership_case_begin(&membership, 3, 2, 0);
+    membership_case_begin(&group, 3, 2, 0);
     for (uint32_t completed = 10; completed < 200; completed += 10) {
         for (uint32_t i = 0; i < 3; i++) {
-            feddc_membership_digest_is(&membership, (i + completed / 10) % 3, completed, completed,
-                                       10);
+            feddc_membership_digest_is(&group, (i + completed / 10) % 3, completed, completed, 10);
         }
     }
-    assert_int_equal(membership.verdicts, 0);
-    feddc_membership_digest_is(&membership, 1, 210, 7, 20); /* the others have not reported yet */
-    feddc_membership_digest_is(&membership, 1, 220, 8, 20);
-    feddc_membership_digest_is(&membership, 0, 210, 6, 20);
-    assert_int_equal(membership.verdicts, 0);
-    feddc_membership_digest_is(&membership, 2, 210, 6, 20);
+    assert_int_equal(group.verdicts, 0);
+    feddc_membership_digest_is(&group, 1, 210, 7, 20); /* the others have not reported yet */
+    feddc_membership_digest_is(&group, 1, 220, 8, 20);
+    feddc_membership_digest_is(&group, 0, 210, 6, 20);
+    assert_int_equal(group.verdicts, 0);
+    feddc_membership_digest_is(&group, 2, 210, 6, 20);
     assert_verdict(
-        &membership, 1, FEDDC_DIVERGED,
+        &group, 1, FEDDC_DIVERGED,
         "worker 1 (host b, pid 4710) has parameters of its own before its first step was "
         "over: "
         "their digest after 210 steps is not that of the majority");
-    feddc_membership_free(&membership);
 }
 
 FED_TEST(digests_without_a_majority_end_the_worker_group) {
-    feddc_membership membership;
-    membership_case_begin(&membership, 2, 1, 0);
-    feddc_membership_digest_is(&membership, 0, 10, 1, 0);
-    feddc_membership_digest_is(&membership, 1, 10, 2, 0);
-    assert_int_equal(membership.verdicts, 0);
-    assert_int_equal(membership.state, FEDDC_ENDED);
-    assert_non_null(strstr(membership.why, "differ after 10 steps"));
-    feddc_membership_free(&membership);
+    membership_case_begin(&group, 2, 1, 0);
+    feddc_membership_digest_is(&group, 0, 10, 1, 0);
+    feddc_membership_digest_is(&group, 1, 10, 2, 0);
+    assert_int_equal(group.verdicts, 0);
+    assert_int_equal(group.state, FEDDC_ENDED);
+    assert_non_null(strstr(group.why, "differ after 10 steps"));
 }
 
 FED_TEST(a_goodbye_with_a_reason_is_a_verdict) {
-    feddc_membership membership;
-    membership_case_begin(&membership, 3, 2, 0);
-    membership_case_heartbeat(&membership, 1, 4, FEDDC_SAVING, UINT32_MAX, 0, 10);
-    feddc_membership_bye(&membership, 1, "disk full: /data/w", 20);
-    assert_verdict(&membership, 1, FEDDC_GAVE_UP,
+    membership_case_begin(&group, 3, 2, 0);
+    membership_case_heartbeat(&group, 1, 4, FEDDC_SAVING, UINT32_MAX, 0, 10);
+    feddc_membership_bye(&group, 1, "disk full: /data/w", 20);
+    assert_verdict(&group, 1, FEDDC_GAVE_UP,
                    "worker 1 (host b, pid 4710) gave up at step 4 in save: disk full: /data/w");
-    feddc_membership_free(&membership);
 }
 
 static float compute_of(const feddc_heartbeat *heartbeat) {
@@ -255,21 +233,19 @@ static float compute_of(const feddc_heartbeat *heartbeat) {
 
 FED_TEST(the_slowest_is_named_by_compute_time) {
     static const float compute[] = {0.25F, 1, 0.5F, 0.25F};
-    feddc_membership membership;
     feddc_detector_look look;
-    membership_case_begin(&membership, 4, 2, 0);
-    feddc_membership_look(&membership, &look);
+    membership_case_begin(&group, 4, 2, 0);
+    feddc_membership_look(&group, &look);
     assert_int_equal(look.slowest, FEDDC_NOBODY);
     for (uint32_t i = 0; i < 4; i++) {
         feddc_heartbeat heartbeat = {.compute_s = compute[i],
                                      .step_s = 2}; /* all wait for the slowest */
-        feddc_membership_heartbeat(&membership, i, &heartbeat, 0);
+        feddc_membership_heartbeat(&group, i, &heartbeat, 0);
     }
-    assert_true(feddc_verdict_median(&membership, compute_of) == 0.25);
-    feddc_membership_look(&membership, &look);
+    assert_true(feddc_verdict_median(&group, compute_of) == 0.25);
+    feddc_membership_look(&group, &look);
     assert_int_equal(look.slowest, 1);
     assert_true(look.slowness == 4);
-    feddc_membership_free(&membership);
 }
 
 FED_TEST(every_phase_has_a_name) {
@@ -277,4 +253,8 @@ FED_TEST(every_phase_has_a_name) {
         assert_string_not_equal(feddc_phase_name((feddc_phase)p), "?");
     }
     assert_string_equal(feddc_phase_name(FEDDC_PHASES), "?");
+}
+
+int main(void) {
+    return fed_cases_run_each(NULL, free_group);
 }
