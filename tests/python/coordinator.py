@@ -1,5 +1,6 @@
 """A real coordinator for a test: a folder of its own, served on loopback."""
 # SPDX-License-Identifier: Apache-2.0
+import concurrent.futures
 import tempfile
 import unittest
 
@@ -23,3 +24,12 @@ class CoordinatorTest(unittest.TestCase):
 
     def client(self, number=0, role="device", **options):
         return fed.Client(self.coordinator.url, self.coordinator.ca, f"{self.folder}/device{number}", self.coordinator.token(role), **options)
+
+    def run_devices(self, numbers, run):
+        """run(number, client) for a device of each number, at the same time. Raises what one of them raised."""
+        def device(number):
+            with self.client(number) as client:
+                run(number, client)
+
+        with concurrent.futures.ThreadPoolExecutor(len(numbers)) as pool:
+            list(pool.map(device, numbers))

@@ -13,27 +13,18 @@ from coordinator import MODEL, CoordinatorTest
 class ClientTest(CoordinatorTest):
     def test_two_devices_train_what_a_plain_computation_gives(self):
         self.task(rounds=3, cohort=2, app={"step": 0.5})
-        seen, errors = [], []
+        seen = []
 
-        def device(number):
+        def device(number, client):
             def train(params, told):
                 seen.append((told.number, told.app, told.learning_rate, told.model))
                 self.assertEqual(params["layer.weight"].shape, (3, 4))
                 params["layer.bias"] += number  # in place, and a copy:
                 return {"layer.weight": params["layer.weight"] + told.app["step"], "layer.bias": params["layer.bias"]}, 10, {"loss": number}
 
-            try:
-                with self.client(number) as client:
-                    client.run(train)
-            except BaseException as error:
-                errors.append(error)
+            client.run(train)
 
-        threads = [threading.Thread(target=device, args=(number,)) for number in (1, 3)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        self.assertEqual(errors, [])
+        self.run_devices((1, 3), device)
         self.assertEqual(sorted(number for number, *_ in seen), [1, 1, 2, 2, 3, 3])
         self.assertEqual(seen[0][1:], ({"step": 0.5}, np.float32(0.01), MODEL))
         model = self.coordinator.model()

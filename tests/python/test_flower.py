@@ -1,7 +1,6 @@
 """fed.flower: a Flower user's NumPyClient as a device. With the real package where it is installed."""
 # SPDX-License-Identifier: Apache-2.0
 import os
-import threading
 import unittest
 import warnings
 
@@ -58,15 +57,7 @@ class Flower(CoordinatorTest):
                          local_steps=4, learning_rate=0.1, app={"step": 7})
         clients = [client(base, number) for number in range(2)]
 
-        def device(number):
-            with self.client(number) as ours:
-                ours.run(fed.flower.trainer(clients[number], like=first()))
-
-        threads = [threading.Thread(target=device, args=(number,)) for number in range(2)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        self.run_devices(range(2), lambda number, ours: ours.run(fed.flower.trainer(clients[number], like=first())))
         self.coordinator.wait(task)
         self.assertEqual([(number, step) for number, step, _ in clients[0].seen], [(number, 7) for number in range(1, 6)])
         self.assertEqual(clients[0].seen[0][2], [((4, 2), np.float32), ((2,), np.float32), ((), np.int64)])

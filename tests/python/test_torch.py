@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import threading
 import unittest
 
 import fed
@@ -72,24 +71,14 @@ class Torch(CoordinatorTest):
         fed.torch.save(first, self.folder + "/first.safetensors")
         self.task(model=fed.torch.layout(first), initial=self.folder + "/first.safetensors", rounds=10, cohort=2, local_steps=4, learning_rate=0.1,
                   codec_up=codec_up, codec_down="3lc:s=1")
-        errors = []
 
-        def device(number):
-            try:
-                module = small_net()
-                order = torch.Generator().manual_seed(number)
-                loader = torch.utils.data.DataLoader(pictures(number), batch_size=16, shuffle=True, generator=order)
-                with self.client(number) as client:
-                    fed.torch.run(client, module, loader, torch.nn.functional.cross_entropy)
-            except BaseException as error:
-                errors.append(error)
+        def device(number, client):
+            module = small_net()
+            order = torch.Generator().manual_seed(number)
+            loader = torch.utils.data.DataLoader(pictures(number), batch_size=16, shuffle=True, generator=order)
+            fed.torch.run(client, module, loader, torch.nn.functional.cross_entropy)
 
-        threads = [threading.Thread(target=device, args=(number,)) for number in range(2)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        self.assertEqual(errors, [])
+        self.run_devices(range(2), device)
         seen = []
 
         def measure(params, told):
