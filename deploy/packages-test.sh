@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Test Debian's packages on a minimal Debian: build them there, twice, to the same bits; lintian; then an operator's life with them.
+# Test Debian's packages on a minimal Debian: build them there, twice, to the same bits; lintian; then install, train, upgrade, remove and purge.
 #
 #   deploy/packages-test.sh 12|13 [quick]     quick: without the second build
 #

@@ -45,7 +45,7 @@ fed_status fedserver_open_with(const char *directory, const fedserver_store *sto
     char *copy = made != NULL ? strdup(directory) : NULL;
     if (copy == NULL) {
         free(made);
-        return fed_fail(err, FED_ENOMEM, "out of memory");
+        return fed_fail(err, FED_ENOMEM, "out of memory for the coordinator");
     }
     made->directory = copy;
     fedserver_batch_log_init(&made->batch_log, log);

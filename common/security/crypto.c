@@ -269,8 +269,11 @@ typedef struct identity {
 
 static fed_status start_cert(mbedtls_x509write_cert *cert, const identity *id, fed_error *err) {
     if (id->not_before < 0 || id->not_after <= id->not_before || id->not_after > LAST_SECOND) {
-        return fed_fail(err, FED_EINVAL, "a certificate can't be valid from %lld to %lld",
-                        (long long)id->not_before, (long long)id->not_after);
+        return fed_fail(
+            err, FED_EINVAL,
+            "a certificate of %s can't be valid from %lld to %lld (seconds since 1970): its "
+            "end must come after its start, and before the year 10000",
+            id->common_name, (long long)id->not_before, (long long)id->not_after);
     }
     mbedtls_x509write_crt_set_version(cert, MBEDTLS_X509_CRT_VERSION_3);
     mbedtls_x509write_crt_set_md_alg(cert, MBEDTLS_MD_SHA256);

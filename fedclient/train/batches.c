@@ -34,7 +34,9 @@ static fed_status check_samples(const fedtrain_job *job, fed_error *err) {
         return fed_fail(err, FED_EINVAL, "client %" PRIu32 " holds no samples", job->client);
     }
     if (is_augmented(job) && job->set->is_float) {
-        return fed_fail(err, FED_EINVAL, "a table's rows can't be cropped or flipped as pictures");
+        return fed_fail(err, FED_EINVAL,
+                        "augmentation crops and flips pictures, and these samples are rows of a "
+                        "table: leave it out");
     }
     if (job->augment.padding >= job->set->shape.h || job->augment.padding >= job->set->shape.w) {
         return fed_fail(err, FED_EINVAL,

@@ -123,7 +123,7 @@ fed_status cluster_tls_receive(cluster_tls *tls, uint8_t *dst, size_t cap, size_
         *len = (size_t)got;
         return FED_OK;
     }
-    return got == 0 ? fed_fail(err, FED_ENET, "it has closed the link")
+    return got == 0 ? fed_fail(err, FED_ENET, "the other coordinator has closed the link")
                     : fail_of(tls, (int)got, err);
 }
 

@@ -34,11 +34,12 @@ fed_status http_forwarded_asked(void *user, cluster_link *link, cluster_frame *f
     if (cluster_request_read(frame->head.data, frame->head.len, x->uri, frame->head.len,
                              &x->request, x->known) != FED_OK) {
         free(x);
-        return fed_fail(err, FED_EFORMAT, "its request can't be read");
+        return fed_fail(err, FED_EFORMAT, "the follower's request can't be read");
     }
     if (x->request.listener == FEDSERVER_FRONT && !fedserver_relays(&x->request)) {
         free(x);
-        return fed_fail(err, FED_EFORMAT, "it passes on what its own front has to answer");
+        return fed_fail(err, FED_EFORMAT,
+                        "the follower forwards a request that its own front must answer");
     }
     x->http = h;
     x->origin = ORIGIN_FORWARDED;

@@ -421,7 +421,7 @@ bool fedserver_task_kept(const fedserver_rounds *rounds, uint64_t task,
     return t != NULL && fedserver_training_runs(t) && wanted(t, device, now_ms);
 }
 
-/* Has the device a slot for a task that it does not hold? */
+/* Has the device a free slot, so that it can take one more task? */
 static bool has_room(const fedserver_rounds *rounds, const fed_checkin *holds,
                      const fedserver_device *device, int64_t now_ms) {
     unsigned kept = 0;

@@ -261,8 +261,9 @@ typedef struct fedserver_store {
     /** End the lead, so that another handle can take it at once. Drops what is not committed. The
      * handle is only good for close afterwards. Does nothing where the handle does not lead. */
     void (*let_go)(void *db);
-    /** A handle of the same process, which another thread uses, writes for the lead of that term:
-     * once another one leads, it writes no more. FED_ESTATE: another one leads already. */
+    /** Let this handle write as a part of the lead with that term, which another handle of this
+     * process took. Its writes fail once another process leads. FED_ESTATE: another process leads
+     * already. */
     fed_status (*serve_term)(void *db, uint64_t term, fed_error *err) FED_CHECKED;
     /** The process that has the lock; 0: none. Do not call it in the process that has the lock:
      * the process may lose the lock. */

@@ -224,7 +224,7 @@ bool fedserver_downloads_wanted(const fedserver_downloads *d, uint32_t newest, f
 fed_status fedserver_downloads_make(const fedserver_versions *v, fed_part_kind kind,
                                     fedserver_made *made, fed_error *err) {
     *made = (fedserver_made){.kind = kind, .from = v->version, .to = v->version};
-    return make(v, NULL, made, err); /* the newest version needs nothing brought back */
+    return make(v, NULL, made, err); /* v has its values: no old version is needed */
 }
 
 void fedserver_downloads_add(fedserver_downloads *d, fedserver_made *made) {

@@ -25,8 +25,8 @@ typedef void (*fed_test_body)(void);
 /** The same with a setup and a teardown of its own, which leave *state alone, too. */
 #define fed_unit_test_with(body, setup, teardown)                                                  \
     {                                                                                              \
-        .name = #body, .test_func = fed_test_call, .setup_func = setup, .teardown_func = teardown, \
-        .initial_state = (fed_test_body[]) {                                                       \
+        .name = #body, .test_func = fed_test_call, .setup_func = (setup),                          \
+        .teardown_func = (teardown), .initial_state = (fed_test_body[]) {                          \
             body                                                                                   \
         }                                                                                          \
     }

@@ -70,7 +70,7 @@ static fed_status parse_part(char *text, sim_network *network, fed_error *err) {
 }
 
 /** The next '+' between classes; NULL: there is none. One in a number such as 1e+6 does not count.
- * Unlike the parts of other specs, a class may begin with a digit. */
+ * A class may begin with a digit, unlike the parts of other specs. */
 static char *next_class(char *text) {
     char *plus = strchr(text, '+');
     while (plus != NULL && plus - text >= 2 && plus[-1] == 'e' && strchr("0123456789.", plus[-2])) {

@@ -68,7 +68,7 @@ fed_status feddc_membership_join(feddc_membership *membership, const feddc_join 
         }
     }
     if (free_slot == membership->size) {
-        return fed_fail(err, FED_ESTATE, "the worker group has its %u members already",
+        return fed_fail(err, FED_ESTATE, "the worker group is full: it has its %u members already",
                         membership->size);
     }
     membership->members += free_slot == membership->members;

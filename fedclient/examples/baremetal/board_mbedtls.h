@@ -12,7 +12,8 @@
 #define MBEDTLS_ENTROPY_HARDWARE_ALT
 #define MBEDTLS_HAVE_ASM
 
-/* TLS. A record in is as large as the coordinator agrees to (RFC 8449). */
+/* TLS. The device asks the coordinator for records of at most MBEDTLS_SSL_IN_CONTENT_LEN bytes
+ * (RFC 8449). */
 #define MBEDTLS_SSL_TLS_C
 #define MBEDTLS_SSL_CLI_C
 #define MBEDTLS_SSL_PROTO_TLS1_3

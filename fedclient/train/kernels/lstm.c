@@ -1,4 +1,4 @@
-/* The functions inside an LSTM's cell, forward and backward; its products are gemm's. */
+/* The elementwise part of an LSTM's cell, forward and backward; gemm computes its products. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/train/kernels/exponential.h"
 #include "fedclient/train/kernels/isa.h"

@@ -542,7 +542,9 @@ static fed_status curl_identify(void *user, const fed_pem *key, const fed_pem *c
                                 fed_error *err) {
     curl_line *line = user;
     if ((key == NULL) != (cert == NULL)) {
-        return fed_fail(err, FED_EINVAL, "a key and a certificate go together");
+        return fed_fail(
+            err, FED_EINVAL,
+            "a key needs its certificate, and a certificate its key: give both or neither");
     }
     if (key != NULL && !belong_together(key, cert)) {
         return fed_fail(err, FED_EAUTH,

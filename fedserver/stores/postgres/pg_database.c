@@ -364,7 +364,7 @@ fed_status fedserver_pg_script(fedserver_pg *db, const char *sql, PGresult **res
                                fed_error *err) {
     answers a = {.last = NULL};
     PGresult *next = NULL;
-    assert(!db->writing); /* S7, S8: a script has transactions of its own */
+    assert(!db->writing); /* S7, S8: a script begins and commits its own */
     if (PQsendQuery(db->conn, sql) != 1) {
         return lose(db, PQerrorMessage(db->conn), err);
     }

@@ -184,8 +184,8 @@ FED_TEST(a_message_says_the_values_of_its_shard_and_no_others) {
     }
 }
 
-/* A push that nobody counted: what the residual lacks comes back to it, and leaves with the next
- * message. */
+/* A coded message that was not counted is taken back: its values are added to the residual again,
+ * and the next message carries them. */
 FED_TEST(what_is_taken_back_is_in_the_residual_again) {
     side s;
     fed_error err = {0};

@@ -266,8 +266,8 @@ FED_TEST_WITH(test_the_proximal_term_holds_on_to_each_rounds_start, world *w) {
     free(start);
 }
 
-/* Rounds of 7 steps vary the pictures as one of 21 does; another seed varies them otherwise. */
-FED_TEST_WITH(test_variations_follow_the_seed_across_rounds, world *w) {
+/* Three rounds of 7 steps augment the pictures exactly as one round of 21 steps does. */
+FED_TEST_WITH(test_rounds_augment_as_one_long_round_does, world *w) {
     size_t bytes = w->arch.layout.size * sizeof(float);
     w->job.round = 0;
     run(w);

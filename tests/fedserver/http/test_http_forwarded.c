@@ -61,7 +61,7 @@ static void a_follower_may_ask_what_fronts_pass_on_and_nothing_else_of_them(void
     assert_ptr_equal(l->http.queue.first, x);
     leave(x);
     assert_null(ask(l, FEDSERVER_FRONT, "/v1/enrol", 0));
-    assert_fed_says(l->err, "what its own front has to answer");
+    assert_fed_says(l->err, "a request that its own front must answer");
     assert_null(ask(l, FEDSERVER_FRONT, "/v1/devices", 0));
     x = ask(l, FEDSERVER_DEVICES, "/v1/devices", 0); /* the routes refuse it */
     assert_non_null(x);

@@ -42,7 +42,7 @@ fed_status feddc_nccl_load(nccl_calls *nccl, fed_error *err) {
     if (nccl->library == NULL) {
         return fed_fail(err, FED_ENOTFOUND,
                         "the collective nccl needs libnccl.so.2, which is not installed: it is in "
-                        "libnccl2 on Debian, from pip in nvidia-nccl-cu12; LD_LIBRARY_PATH names "
+                        "libnccl2 on Debian, from pip in nvidia-nccl-cu12; set LD_LIBRARY_PATH to "
                         "its folder. Or take the collective gather or owners");
     }
     const fed_status status = resolve(nccl, err);

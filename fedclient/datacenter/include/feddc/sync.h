@@ -27,7 +27,7 @@ FED_API_BEGIN
  * backward pass of t ends, and not before.
  */
 typedef struct feddc_act {
-    bool exchange;   /* this step's gradient is put in; false: it is added to the next one's */
+    bool exchange;   /* this step's gradient is exchanged; false: it is added to the next one's */
     bool plain;      /* as float32, whatever the codec */
     bool local;      /* forward and backward run on local weights: those of the last sum that is in,
                       * less the own gradient since, at the local rate */

@@ -90,7 +90,8 @@ static fed_status look(fednic_line *line, fed_error *err) {
     return FED_OK;
 }
 
-/* The same frames as in kernel_path.c. A tag is not among the bytes. */
+/* Accept the same frames as the programs of kernel_path.c. The kernel has taken off a VLAN tag, so
+ * offsets are those of frames without one. */
 static bool take_nics_only(int fd) {
     enum { SYN = 2 };
     struct sock_filter code[] = {

@@ -23,8 +23,9 @@ static uint32_t weights(const fedtrain_gpu_window *s) {
     return s->o * (s->c / s->groups) * s->kh * s->kw;
 }
 
-/* The positions of one part of a weight's sum: enough parts to keep a device busy, each of PART
- * positions at least. The shapes alone decide, so all devices sum alike. */
+/* A weight's gradient is a sum over positions of the output. How many of them one part of that sum
+ * has: there are enough parts to keep a device busy, but at most all / PART + 1. The shapes alone
+ * decide, so every device adds in the same order. */
 static uint32_t part_size(const fedtrain_gpu_window *s, uint32_t *parts) {
     const uint32_t all = s->batch * s->oh * s->ow; /* 1 at least */
     const uint32_t made = s->groups * tiles(s->o / s->groups, s->c / s->groups * s->kh * s->kw);
