@@ -1,7 +1,7 @@
 /* What every collective must keep, on every link, with every codec that it takes: the tests walk
  * collectives.def, links.def and codecs.def. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <math.h>
 #include <unistd.h>
@@ -110,7 +110,7 @@ static void check_sums(const feddc_link_vtable *link, const char *spec, const ch
 }
 
 /* Each link, with steps put in ahead and tensors in any order, gives the bits of threads. */
-static void all_ranks_and_links_have_the_same_bits(void) {
+FED_TEST(all_ranks_and_links_have_the_same_bits) {
     const feddc_link_vtable *link;
     const char *spec;
     uint32_t least;
@@ -130,7 +130,7 @@ static void all_ranks_and_links_have_the_same_bits(void) {
 }
 
 /* Late and mixed events change no bit. */
-static void the_order_of_events_does_not_matter(void) {
+FED_TEST(the_order_of_events_does_not_matter) {
     const char *spec;
     uint32_t least;
     for (size_t k = 0; (spec = spec_at(k, &least)) != NULL; k++) {
@@ -182,7 +182,7 @@ static void check_nics(const feddc_link_vtable *link, const char *spec, uint32_t
     exchange_group_clear(&run, entry);
 }
 
-static void nics_give_the_bits_of_a_worker_group_that_rounds_itself(void) {
+FED_TEST(nics_give_the_bits_of_a_worker_group_that_rounds_itself) {
     const feddc_link_vtable *link;
     const char *spec;
     uint32_t least;
@@ -226,7 +226,7 @@ static void assert_nothing_is_lost(const exchange_run *run) {
     }
 }
 
-static void what_codecs_leave_out_stays_in_residuals(void) {
+FED_TEST(what_codecs_leave_out_stays_in_residuals) {
     const char *spec;
     uint32_t least;
     for (size_t k = 0; (spec = spec_at(k, &least)) != NULL; k++) {
@@ -268,7 +268,7 @@ static void assert_refused(const char *spec, const char *codec, const char *pull
     exchange_group_clear(&run, entry);
 }
 
-static void what_does_not_fit_is_refused_with_the_reason(void) {
+FED_TEST(what_does_not_fit_is_refused_with_the_reason) {
     assert_refused("ring", "3lc:s=1", NULL, NULL, "3.5 times the sum");
     assert_refused("ring", "stoch3", NULL, NULL, "must not ride the ring");
     assert_refused("tree:group=2", "3lc", NULL, NULL, "must not ride the tree");
@@ -279,7 +279,7 @@ static void what_does_not_fit_is_refused_with_the_reason(void) {
     assert_refused("ring", NULL, NULL, "inline:e=16", "nic inline");
 }
 
-static void a_nan_ends_the_exchange_of_all(void) {
+FED_TEST(a_nan_ends_the_exchange_of_all) {
     const char *spec;
     uint32_t least;
     for (size_t k = 0; (spec = spec_at(k, &least)) != NULL; k++) {
@@ -344,7 +344,7 @@ static void lose_at_each(const feddc_link_vtable *link, const char *spec, uint64
     assert_true(lose_one(spec, NULL, &plan));
 }
 
-static void a_lost_rank_ends_in_errors_and_never_in_a_hang(void) {
+FED_TEST(a_lost_rank_ends_in_errors_and_never_in_a_hang) {
     const feddc_link_vtable *link;
     const char *spec;
     uint32_t least;
@@ -401,7 +401,7 @@ static void play_or_babble(void *arg) {
     }
 }
 
-static void a_peer_that_sends_anything_ends_in_an_error(void) {
+FED_TEST(a_peer_that_sends_anything_ends_in_an_error) {
     static const char *const codecs[] = {NULL, "sbc", "onebit", "int8"};
     const char *spec;
     uint32_t least;
@@ -430,15 +430,5 @@ static void a_peer_that_sends_anything_ends_in_an_error(void) {
 
 int main(void) {
     alarm(500); /* an exchange that hangs ends here */
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(all_ranks_and_links_have_the_same_bits),
-        fed_unit_test(the_order_of_events_does_not_matter),
-        fed_unit_test(nics_give_the_bits_of_a_worker_group_that_rounds_itself),
-        fed_unit_test(what_codecs_leave_out_stays_in_residuals),
-        fed_unit_test(what_does_not_fit_is_refused_with_the_reason),
-        fed_unit_test(a_nan_ends_the_exchange_of_all),
-        fed_unit_test(a_peer_that_sends_anything_ends_in_an_error),
-        fed_unit_test(a_lost_rank_ends_in_errors_and_never_in_a_hang),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return fed_cases_run(NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* What every link must keep, later ones too: the tests walk links.def. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <unistd.h>
 
@@ -36,7 +36,7 @@ static void check(const feddc_link_vtable *link, const link_case *one, uint32_t 
 }
 
 /* A link that takes one rank a process is tested where its processes are started. */
-static void each_link_keeps_each_promise(void) {
+FED_TEST(each_link_keeps_each_promise) {
     const feddc_link_vtable *link;
     const link_case *one;
     for (size_t l = 0; (link = feddc_link_at(l)) != NULL; l++) {
@@ -49,7 +49,7 @@ static void each_link_keeps_each_promise(void) {
 }
 
 /* The wrapper that tests of collectives use is a link too. */
-static void a_link_whose_events_are_late_and_mixed_is_a_link(void) {
+FED_TEST(a_link_whose_events_are_late_and_mixed_is_a_link) {
     const feddc_link_vtable *link;
     const link_case *one;
     for (size_t l = 0; (link = feddc_link_at(l)) != NULL; l++) {
@@ -89,7 +89,7 @@ static void chat(void *arg) {
     link->close(c->entry.self, true);
 }
 
-static void a_rank_is_lost_at_the_kth_event(void) {
+FED_TEST(a_rank_is_lost_at_the_kth_event) {
     for (uint64_t at = 1; at < 20; at += 6) {
         link_group group;
         chatter c[3] = {0};
@@ -106,7 +106,7 @@ static void a_rank_is_lost_at_the_kth_event(void) {
     }
 }
 
-static void a_rank_that_does_not_come_is_named(void) {
+FED_TEST(a_rank_that_does_not_come_is_named) {
     const feddc_link_vtable *link;
     for (size_t l = 0; (link = feddc_link_at(l)) != NULL; l++) {
         if (link_group_fits(link)) {
@@ -127,11 +127,5 @@ static void a_rank_that_does_not_come_is_named(void) {
 
 int main(void) {
     alarm(500); /* a link that hangs ends here */
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(each_link_keeps_each_promise),
-        fed_unit_test(a_link_whose_events_are_late_and_mixed_is_a_link),
-        fed_unit_test(a_rank_is_lost_at_the_kth_event),
-        fed_unit_test(a_rank_that_does_not_come_is_named),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return fed_cases_run(NULL, NULL);
 }

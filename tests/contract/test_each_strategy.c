@@ -1,6 +1,6 @@
 /* What every strategy must keep, later ones too: the tests walk strategies.def. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include "fed/hash.h"
 #include "fedserver/strategies/strategy.h"
@@ -45,8 +45,7 @@ static void check_roughness(const char *spec) {
 }
 
 /* D3 */
-static void neither_order_nor_crashes_change_a_bit(void **state) {
-    (void)state;
+FED_TEST(neither_order_nor_crashes_change_a_bit) {
     strategy_case_draw(3, rounds);
     each_spec(check_roughness);
 }
@@ -66,8 +65,7 @@ static void check_agreement(const char *spec) {
     }
 }
 
-static void a_statistic_that_all_agree_on_is_taken_as_it_is(void **state) {
-    (void)state;
+FED_TEST(a_statistic_that_all_agree_on_is_taken_as_it_is) {
     strategy_case_draw(5, rounds);
     for (int r = 0; r < CASE_ROUNDS; r++) {
         for (int d = 1; d < CASE_DEVICES; d++) {
@@ -78,9 +76,5 @@ static void a_statistic_that_all_agree_on_is_taken_as_it_is(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(neither_order_nor_crashes_change_a_bit),
-        cmocka_unit_test(a_statistic_that_all_agree_on_is_taken_as_it_is),
-    };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return fed_cases_run(setup, teardown);
 }

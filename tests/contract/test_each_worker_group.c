@@ -1,6 +1,6 @@
 /* Each collective, rule and codec that fit trains on each link, to the same bits. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include "fedcodec/codec.h"
 #include "mpi_job.h"
@@ -83,8 +83,7 @@ static const char *name_of(const worker_case *c) {
     return name;
 }
 
-static void tcp_ends_with_the_bits_of_threads(void **state) {
-    (void)state;
+FED_TEST(tcp_ends_with_the_bits_of_threads) {
     worker_case c;
     for (size_t k = 0; next_case(&k, "threads", &c);) {
         uint64_t threads = 0, tcp = 0;
@@ -122,8 +121,7 @@ static int play_as_a_rank(const char *folder) {
     return EXIT_SUCCESS;
 }
 
-static void mpi_ends_with_the_bits_of_threads(void **state) {
-    (void)state;
+FED_TEST(mpi_ends_with_the_bits_of_threads) {
     char self[512], args[300], line[300];
     worker_case c;
     if (feddc_link_named("mpi") == NULL || !mpi_job_possible()) {
@@ -167,9 +165,5 @@ int main(int argc, char **argv) {
     if (argc == 3) {
         return play_as_a_rank(argv[2]);
     }
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tcp_ends_with_the_bits_of_threads),
-        cmocka_unit_test(mpi_ends_with_the_bits_of_threads),
-    };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return fed_cases_run(set_up, tear_down);
 }

@@ -4,7 +4,7 @@
 #include <dlfcn.h>
 
 #include "exchange_group.h"
-#include "fed_test.h"
+#include "fed_cases.h"
 #include "fed_test_gpu.h"
 #include "fedcodec/codec.h"
 #include "fedcodec/gpu_codecs.h"
@@ -70,7 +70,7 @@ static bool takes(const char *collective, const char *codec) {
     return !(recodes && feddc_codec_expands(codec));
 }
 
-static void all_ranks_have_the_bits_of_the_host(void) {
+FED_TEST(all_ranks_have_the_bits_of_the_host) {
     for (size_t k = 0; k < COLLECTIVES; k++) {
         check(collectives[k], NULL, 3, false);
         for (size_t c = 0; fedcodec_at(c) != NULL; c++) {
@@ -83,7 +83,7 @@ static void all_ranks_have_the_bits_of_the_host(void) {
     }
 }
 
-static void ranks_with_and_without_a_gpu_share_a_worker_group(void) {
+FED_TEST(ranks_with_and_without_a_gpu_share_a_worker_group) {
     for (size_t k = 0; k < COLLECTIVES; k++) {
         check(collectives[k], NULL, 4, true);
         check(collectives[k], "twobit", 4, true);
@@ -104,7 +104,7 @@ static void assert_refused(const feddc_exchange_options *options, fed_status why
     assert_fed_says(err, words);
 }
 
-static void what_a_gpu_does_not_take_is_said(void) {
+FED_TEST(what_a_gpu_does_not_take_is_said) {
     fed_error err = {0};
     assert_refused(&(feddc_exchange_options){.nic = "inline"}, FED_EINVAL, "leave out the device");
     assert_refused(&(feddc_exchange_options){.codec = "onebit"}, FED_ENOTFOUND,
@@ -114,7 +114,7 @@ static void what_a_gpu_does_not_take_is_said(void) {
     assert_fed_fails(feddc_exchange_check(&o, 4, &err), FED_EINVAL, "a stream");
 }
 
-static void a_nan_on_a_gpu_ends_the_exchange_of_all(void) {
+FED_TEST(a_nan_on_a_gpu_ends_the_exchange_of_all) {
     for (size_t k = 0; k < COLLECTIVES; k++) {
         exchange_run run = {.link = feddc_link_named("threads"),
                             .collective = collectives[k],
@@ -149,7 +149,7 @@ static exchange_run nccl_run(const char *codec, uint32_t size) {
                           .rough = true};
 }
 
-static void nccl_of_float32_has_the_bits_of_its_sum(void) {
+FED_TEST(nccl_of_float32_has_the_bits_of_its_sum) {
     for (uint32_t size = 1; has_nccl() && size <= 4; size++) {
         exchange_run run = nccl_run(NULL, size), host = run;
         play(&run, entry);
@@ -162,7 +162,7 @@ static void nccl_of_float32_has_the_bits_of_its_sum(void) {
     }
 }
 
-static void nccl_of_bfloat16_rounds_and_all_ranks_have_the_same_bits(void) {
+FED_TEST(nccl_of_bfloat16_rounds_and_all_ranks_have_the_same_bits) {
     for (uint32_t size = 2; has_nccl() && size <= 3; size++) {
         const exchange_run run = nccl_run("bfloat16", size);
         play(&run, entry);
@@ -186,7 +186,7 @@ static void assert_all_fail(const exchange_run *run, uint32_t who, const char *w
     exchange_group_clear(run, entry);
 }
 
-static void what_nccl_does_not_take_is_said(void) {
+FED_TEST(what_nccl_does_not_take_is_said) {
     exchange_run run = nccl_run("twobit", 1);
     const bool cuda = strncmp(fed_gpu_info_of(gpu)->name, "cuda:", 5) == 0;
     assert_all_fail(&run, 0, cuda ? "nccl sums float32 or bfloat16" : "needs --device cuda:N");
@@ -200,7 +200,7 @@ static void what_nccl_does_not_take_is_said(void) {
     assert_all_fail(&run, 1, "needs --device cuda:N");
 }
 
-static void a_failure_of_nccl_ends_the_exchange_of_all(void) {
+FED_TEST(a_failure_of_nccl_ends_the_exchange_of_all) {
     static const char *const calls[] = {"ncclCommInitRank", "ncclAllReduce",
                                         "ncclCommGetAsyncError"};
     for (size_t k = 0; has_nccl() && k < sizeof calls / sizeof calls[0]; k++) {
@@ -223,7 +223,7 @@ static void a_failure_of_nccl_ends_the_exchange_of_all(void) {
     }
 }
 
-static void the_default_collective_follows_ranks_and_codec(void) {
+FED_TEST(the_default_collective_follows_ranks_and_codec) {
     assert_string_equal(feddc_collective_preset(4, "3lc:s=1.75", NULL, false), "owners");
     assert_string_equal(feddc_collective_preset(8, "3lc:s=1.75", NULL, true), "gather");
     assert_string_equal(feddc_collective_preset(9, "3lc:s=1.75", NULL, true), "owners");
@@ -237,20 +237,9 @@ int main(void) {
     if (gpu == NULL) {
         return status;
     }
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(all_ranks_have_the_bits_of_the_host),
-        fed_unit_test(ranks_with_and_without_a_gpu_share_a_worker_group),
-        fed_unit_test(what_a_gpu_does_not_take_is_said),
-        fed_unit_test(a_nan_on_a_gpu_ends_the_exchange_of_all),
-        fed_unit_test(nccl_of_float32_has_the_bits_of_its_sum),
-        fed_unit_test(nccl_of_bfloat16_rounds_and_all_ranks_have_the_same_bits),
-        fed_unit_test(what_nccl_does_not_take_is_said),
-        fed_unit_test(a_failure_of_nccl_ends_the_exchange_of_all),
-        fed_unit_test(the_default_collective_follows_ranks_and_codec),
-    };
     int failed = EXIT_FAILURE;
     if (fed_gpu_stream_new(gpu, NULL, &stream) == FED_OK) {
-        failed = cmocka_run_group_tests(tests, NULL, NULL);
+        failed = fed_cases_run(NULL, NULL);
         fed_gpu_stream_free(stream);
     }
     fed_gpu_close(gpu);

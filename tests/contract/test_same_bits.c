@@ -1,6 +1,6 @@
 /* Ranks that mpirun has started sum to the same bits as threads: each collective, each codec. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <pthread.h>
 
@@ -124,7 +124,7 @@ static void check(const char *collective, const char *codec) {
     assert_string_equal(strstr(entries[0].line, ": "), strstr(entries[1].line, ": "));
 }
 
-static void mpi_sums_to_the_bits_of_threads(void) {
+FED_TEST(mpi_sums_to_the_bits_of_threads) {
     const char *collective, *codec;
     char self[512];
     mpi_job_self(self, sizeof self);
@@ -149,6 +149,5 @@ int main(int argc, char **argv) {
     if (argc == 2) {
         return play_as_a_rank();
     }
-    const struct CMUnitTest tests[] = {fed_unit_test(mpi_sums_to_the_bits_of_threads)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return fed_cases_run(NULL, NULL);
 }

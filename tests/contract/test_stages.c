@@ -1,6 +1,6 @@
 /* What every second stage of stages.def promises, on messages of every codec of codecs.def. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <math.h>
 
@@ -125,15 +125,15 @@ static void with_each(use_message *use) {
     with_each_stage("sbc:p=0.1,pos=auto", use);
 }
 
-static void each_message_comes_back_in_just_its_size(void) {
+FED_TEST(each_message_comes_back_in_just_its_size) {
     with_each(check_message);
 }
 
-static void packed_bytes_cut_flipped_or_longer_are_refused_or_something_else(void) {
+FED_TEST(packed_bytes_cut_flipped_or_longer_are_refused_or_something_else) {
     with_each(damage_message);
 }
 
-static void random_bytes_are_refused_or_the_packed_form_of_something(void) {
+FED_TEST(random_bytes_are_refused_or_the_packed_form_of_something) {
     fed_rng rng;
     fed_rng_init(&rng, 9, 0, 0);
     for (size_t s = 0; fedcodec_stage_at(s) != NULL; s++) {
@@ -147,13 +147,4 @@ static void random_bytes_are_refused_or_the_packed_form_of_something(void) {
                                        1 + fed_rng_below(&rng, 16));
         }
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(each_message_comes_back_in_just_its_size),
-        fed_unit_test(packed_bytes_cut_flipped_or_longer_are_refused_or_something_else),
-        fed_unit_test(random_bytes_are_refused_or_the_packed_form_of_something),
-    };
-    return cmocka_run_group_tests_name("stages", tests, NULL, NULL);
 }

@@ -24,9 +24,9 @@
 #include "chaos_log.h"
 #include "fed/clock.h"
 #include "fed/rng.h"
+#include "fed_cases.h"
 #include "fed_port.h"
 #include "fed_postgres.h"
-#include "fed_test.h"
 
 #define MODEL "input 128 | dense 64 | relu | dense 10"
 
@@ -334,15 +334,15 @@ static void run_chaos(unsigned devices, unsigned rounds, unsigned tasks, unsigne
     assert_true(c.run.far < 0 || bytes > 0);
 }
 
-static void the_model_is_what_a_calm_computation_makes_of_the_counted_updates(void) {
+FED_TEST(the_model_is_what_a_calm_computation_makes_of_the_counted_updates) {
     run_chaos(small_devices > 0 ? small_devices : FED_TEST_TRIES(24, 8), small_rounds, 1, 1);
 }
 
-static void so_is_each_of_three_models_that_train_side_by_side(void) {
+FED_TEST(so_is_each_of_three_models_that_train_side_by_side) {
     run_chaos(FED_TEST_TRIES(60, 12), FED_TEST_TRIES(6, 4), 3, 1);
 }
 
-static void so_is_each_of_three_models_of_the_same_devices(void) {
+FED_TEST(so_is_each_of_three_models_of_the_same_devices) {
     run_chaos(FED_TEST_TRIES(24, 6), FED_TEST_TRIES(6, 4), 3, 3);
 }
 
@@ -360,10 +360,5 @@ int main(int argc, char **argv) {
         files.rlim_cur = files.rlim_max;
         (void)setrlimit(RLIMIT_NOFILE, &files);
     }
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(the_model_is_what_a_calm_computation_makes_of_the_counted_updates),
-        fed_unit_test(so_is_each_of_three_models_that_train_side_by_side),
-        fed_unit_test(so_is_each_of_three_models_of_the_same_devices),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return fed_cases_run(NULL, NULL);
 }

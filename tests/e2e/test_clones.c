@@ -6,10 +6,10 @@
 
 #include "fed/clock.h"
 #include "fed/file.h"
+#include "fed_cases.h"
 #include "fed_coordinator.h"
 #include "fed_device.h"
 #include "fed_operator.h"
-#include "fed_test.h"
 #include "fedserver/server.h"
 
 enum { TURNS = 100, PARAMETERS = 6 };
@@ -166,8 +166,7 @@ static void read_model(copy *c, float values[PARAMETERS]) {
 }
 
 /* Both train with one lease; the second one's update is counted while the first one trains. */
-static void what_a_clone_has_trained_is_refused_and_counted_later(void **state) {
-    world *w = *state;
+FED_TEST_WITH(what_a_clone_has_trained_is_refused_and_counted_later, world *w) {
     float before[PARAMETERS], after[PARAMETERS];
     w->first.then = &w->second;
     const fedclient_event refused = step_until(&w->first, FEDCLIENT_REFUSED);
@@ -185,9 +184,5 @@ static void what_a_clone_has_trained_is_refused_and_counted_later(void **state) 
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(what_a_clone_has_trained_is_refused_and_counted_later,
-                                        setup, teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return fed_cases_run_each(setup, teardown);
 }

@@ -8,11 +8,11 @@
 
 #include "chaos_crowd.h"
 #include "fed/clock.h"
+#include "fed_cases.h"
 #include "fed_cluster.h"
 #include "fed_curl.h"
 #include "fed_drill.h"
 #include "fed_postgres.h"
-#include "fed_test.h"
 
 #define MODEL "input 128 | dense 64 | relu | dense 10"
 
@@ -150,8 +150,7 @@ static void check(world *w) {
 
 /* ---- tests ----------------------------------------------------------------------------------- */
 
-static void the_model_is_exact_though_leaders_are_killed_within_rounds(void **state) {
-    world *w = *state;
+FED_TEST_WITH(the_model_is_exact_though_leaders_are_killed_within_rounds, world *w) {
     enrol_all(w);
     while (tend_devices(w) > 0) {
         if (w->run.board->acknowledged >= w->acknowledged + GOAL * 3 / 2) {
@@ -176,8 +175,7 @@ static fed_reply ask_front(const world *w, unsigned k, const char *path) {
     return reply;
 }
 
-static void every_front_tells_what_the_leader_knows(void **state) {
-    world *w = *state;
+FED_TEST_WITH(every_front_tells_what_the_leader_knows, world *w) {
     char leads[100];
     uint64_t term = 0;
     const unsigned leader = await_leader(w, 0, &term);
@@ -204,8 +202,7 @@ static void await_end(world *w, unsigned k) {
     assert_true(WIFEXITED(how) && WEXITSTATUS(how) == 0);
 }
 
-static void a_leader_that_is_stopped_hands_over_and_ends_well(void **state) {
-    world *w = *state;
+FED_TEST_WITH(a_leader_that_is_stopped_hands_over_and_ends_well, world *w) {
     uint64_t term = 0;
     bool stopped[MEMBERS] = {false};
     for (unsigned k = 0; k < MEMBERS; k++) { /* the last one has nobody to hand over to */
@@ -217,16 +214,9 @@ static void a_leader_that_is_stopped_hands_over_and_ends_well(void **state) {
     }
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
 int main(void) {
     if (!fed_postgres_is_there()) {
         return 77; /* ctest: skipped */
     }
-    const struct CMUnitTest tests[] = {
-        TEST(the_model_is_exact_though_leaders_are_killed_within_rounds),
-        TEST(every_front_tells_what_the_leader_knows),
-        TEST(a_leader_that_is_stopped_hands_over_and_ends_well),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return fed_cases_run_each(setup, teardown);
 }

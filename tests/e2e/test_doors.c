@@ -1,8 +1,8 @@
 /* Who gets how far into a real coordinator: nobody, people, strangers with a good certificate, and
  * devices that have enrolled. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "fed_cases.h"
 #include "fed_curl.h"
-#include "fed_test.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -89,8 +89,7 @@ static int teardown(void **state) {
     return failed;
 }
 
-static void test_people_see_the_status_and_the_page(void **state) {
-    world *w = *state;
+FED_TEST_WITH(test_people_see_the_status_and_the_page, world *w) {
     CURL *curl = fed_curl_new(&w->ca, NULL, w->front_port, "/v1/status");
     fed_curl_expect(curl, 200, "\"protocol\":");
     curl_easy_cleanup(curl);
@@ -101,8 +100,7 @@ static void test_people_see_the_status_and_the_page(void **state) {
     curl_easy_cleanup(curl);
 }
 
-static void test_a_stranger_with_a_good_certificate_is_unknown(void **state) {
-    world *w = *state;
+FED_TEST_WITH(test_a_stranger_with_a_good_certificate_is_unknown, world *w) {
     fed_identity who;
     const int64_t now = time(NULL);
     fed_identity_make(&w->ca_key, &w->ca, FED_CERT_CLIENT, now - 60, now + 3600, &who);
@@ -122,8 +120,7 @@ static void assert_shut_out(const world *w, const fed_identity *who) {
     curl_easy_cleanup(curl);
 }
 
-static void test_bad_certificates_end_in_the_handshake(void **state) {
-    world *w = *state;
+FED_TEST_WITH(test_bad_certificates_end_in_the_handshake, world *w) {
     fed_error err = {0};
     fed_identity who;
     fed_pem rogue_key, rogue;
@@ -142,8 +139,7 @@ static void test_bad_certificates_end_in_the_handshake(void **state) {
 
 /* What a device does with its token: POST /v1/enrol, then the certificate is good for the other
  * door at once. */
-static void test_a_device_enrols_and_is_let_in(void **state) {
-    world *w = *state;
+FED_TEST_WITH(test_a_device_enrols_and_is_let_in, world *w) {
     fed_identity who, other;
     assert_int_equal(fed_curl_enrol(&w->ca, w->front_port, w->token, &who), 200);
     assert_int_equal(fed_curl_enrol(&w->ca, w->front_port, w->token, &other), 401); /* used */
@@ -154,8 +150,7 @@ static void test_a_device_enrols_and_is_let_in(void **state) {
     curl_easy_cleanup(curl);
 }
 
-static void test_a_body_too_large_for_its_route_gets_a_413(void **state) {
-    world *w = *state;
+FED_TEST_WITH(test_a_body_too_large_for_its_route_gets_a_413, world *w) {
     static char body[100000];
     memset(body, 'x', sizeof body - 1);
     CURL *curl = fed_curl_new(&w->ca, NULL, w->front_port, "/v1/enrol");
@@ -165,15 +160,8 @@ static void test_a_body_too_large_for_its_route_gets_a_413(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_people_see_the_status_and_the_page),
-        cmocka_unit_test(test_a_stranger_with_a_good_certificate_is_unknown),
-        cmocka_unit_test(test_bad_certificates_end_in_the_handshake),
-        cmocka_unit_test(test_a_device_enrols_and_is_let_in),
-        cmocka_unit_test(test_a_body_too_large_for_its_route_gets_a_413),
-    };
     curl_global_init(CURL_GLOBAL_DEFAULT);
-    const int failed = cmocka_run_group_tests(tests, setup, teardown);
+    const int failed = fed_cases_run(setup, teardown);
     curl_global_cleanup();
     return failed;
 }

@@ -6,10 +6,10 @@
 #include <unistd.h>
 
 #include "fed/file.h"
+#include "fed_cases.h"
 #include "fed_coordinator.h"
 #include "fed_digits.h"
 #include "fed_operator.h"
-#include "fed_test.h"
 #include "fedclient/transport.h"
 
 enum { DEVICES = 2 };
@@ -99,18 +99,10 @@ static void train_over(const char *transport) {
     fed_test_rmdir(w.directory);
 }
 
-static void two_devices_train_over_curl(void) {
+FED_TEST(two_devices_train_over_curl) {
     train_over("curl");
 }
 
-static void two_devices_train_over_mbedtls(void) {
+FED_TEST(two_devices_train_over_mbedtls) {
     train_over("mbedtls");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(two_devices_train_over_curl),
-        fed_unit_test(two_devices_train_over_mbedtls),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "fed/file.h"
+#include "fed_cases.h"
 #include "fedserver/edge.h"
 #include "tests/support/faults/fault_disk.h"
 
@@ -211,7 +212,7 @@ static bool dies_at(world *w, fault_kind kind, uint64_t at) {
     return fired;
 }
 
-static void each_update_goes_up_once_wherever_the_edge_dies(void) {
+FED_TEST(each_update_goes_up_once_wherever_the_edge_dies) {
     static world w;
     unsigned points = 0;
     w.acknowledged = fault_shared_new(sizeof *w.acknowledged);
@@ -232,8 +233,5 @@ int main(void) {
     if (getenv("TMPDIR") == NULL && access("/dev/shm", W_OK) == 0) {
         setenv("TMPDIR", "/dev/shm", 1); /* what a cut leaves is ours to say */
     }
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(each_update_goes_up_once_wherever_the_edge_dies),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return fed_cases_run(NULL, NULL);
 }

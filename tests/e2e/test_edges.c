@@ -21,8 +21,8 @@
 #include "fed/clock.h"
 #include "fed/file.h"
 #include "fed/hash.h"
+#include "fed_cases.h"
 #include "fed_port.h"
-#include "fed_test.h"
 
 #define MODEL "input 64 | dense 16"
 
@@ -375,7 +375,7 @@ static void print_logs(const world *w) {
     fflush(stdout);
 }
 
-static void three_edges_make_the_model_of_the_flat_run(void) {
+FED_TEST(three_edges_make_the_model_of_the_flat_run) {
     world *w = calloc(1, sizeof *w);
     char directory[300];
     federation_result result = {0};
@@ -415,8 +415,5 @@ static void three_edges_make_the_model_of_the_flat_run(void) {
 int main(int argc, char **argv) {
     rounds = argc > 1 ? (unsigned)strtoul(argv[1], NULL, 10) : FED_TEST_TRIES(8, 4);
     seed = argc > 2 ? strtoull(argv[2], NULL, 10) : seed;
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(three_edges_make_the_model_of_the_flat_run),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return fed_cases_run(NULL, NULL);
 }

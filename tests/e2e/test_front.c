@@ -8,8 +8,8 @@
 #include "deploy/sim/clients/coordinator.h"
 #include "fed/clock.h"
 #include "fed/file.h"
+#include "fed_cases.h"
 #include "fed_curl.h"
-#include "fed_test.h"
 
 enum { TOKENS = 6, TRIES = 500, PAUSE_MS = 20 };
 
@@ -70,8 +70,7 @@ static bool gone(pid_t pid) {
     return state == 'X' || state == 'Z';
 }
 
-static void what_the_front_enrols_the_rounds_know_at_once(void **state) {
-    world *w = *state;
+FED_TEST_WITH(what_the_front_enrols_the_rounds_know_at_once, world *w) {
     assert_int_equal(enrol(w), 200);
     assert_status_says(w, "\"devices\":1");
     assert_int_equal(enrol(w), 200);
@@ -79,8 +78,7 @@ static void what_the_front_enrols_the_rounds_know_at_once(void **state) {
 }
 
 /* Through both processes. */
-static void a_status_that_has_not_changed_is_not_sent_again(void **state) {
-    world *w = *state;
+FED_TEST_WITH(a_status_that_has_not_changed_is_not_sent_again, world *w) {
     char line[100];
     CURL *curl = fed_curl_new(&w->coordinator.ca, NULL, w->coordinator.front_port, "/v1/status");
     fed_reply r = fed_curl_ask(curl);
@@ -98,8 +96,7 @@ static void a_status_that_has_not_changed_is_not_sent_again(void **state) {
 }
 
 /* Its listening socket is its parent's too: nobody is refused meanwhile, people only wait. */
-static void a_front_that_dies_comes_back(void **state) {
-    world *w = *state;
+FED_TEST_WITH(a_front_that_dies_comes_back, world *w) {
     const pid_t first = fed_test_child(w->coordinator.pid);
     assert_true(first > 0);
     assert_int_equal(kill(first, SIGKILL), 0);
@@ -109,8 +106,7 @@ static void a_front_that_dies_comes_back(void **state) {
     assert_true(second > 0 && second != first);
 }
 
-static void a_front_ends_with_its_parent(void **state) {
-    world *w = *state;
+FED_TEST_WITH(a_front_ends_with_its_parent, world *w) {
     fed_error err = {0};
     const pid_t front = fed_test_child(w->coordinator.pid);
     assert_fed_ok_err(sim_coordinator_stop(&w->coordinator, SIGKILL, &err));
@@ -123,8 +119,7 @@ static void a_front_ends_with_its_parent(void **state) {
 }
 
 /* Without the key no front can work, but devices and their rounds go on. */
-static void the_rounds_do_not_need_the_key(void **state) {
-    world *w = *state;
+FED_TEST_WITH(the_rounds_do_not_need_the_key, world *w) {
     fed_error err = {0};
     char key[700], away[720];
     snprintf(key, sizeof key, "%s/ca.key", w->coordinator.directory);
@@ -157,8 +152,7 @@ static long ask_by_new_name(const world *w, uint16_t port, const fed_identity *w
 }
 
 /* SIGHUP to the coordinator reaches both processes, and neither ends. */
-static void a_renewed_certificate_is_taken_up_at_sighup(void **state) {
-    world *w = *state;
+FED_TEST_WITH(a_renewed_certificate_is_taken_up_at_sighup, world *w) {
     fed_identity who;
     fed_error err = {0};
     char said[2000], args[700];
@@ -187,22 +181,12 @@ static void a_renewed_certificate_is_taken_up_at_sighup(void **state) {
     assert_int_equal(fed_test_child(w->coordinator.pid), front);
 }
 
-#define WITH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
-
 int main(void) {
     if (access(FED_BIN_DIR "/fedserver", X_OK) != 0) {
         return 77;
     }
-    const struct CMUnitTest tests[] = {
-        WITH(what_the_front_enrols_the_rounds_know_at_once),
-        WITH(a_status_that_has_not_changed_is_not_sent_again),
-        WITH(a_front_that_dies_comes_back),
-        WITH(a_renewed_certificate_is_taken_up_at_sighup),
-        WITH(a_front_ends_with_its_parent),
-        WITH(the_rounds_do_not_need_the_key),
-    };
     curl_global_init(CURL_GLOBAL_DEFAULT);
-    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    const int failed = fed_cases_run_each(setup, teardown);
     curl_global_cleanup();
     return failed;
 }

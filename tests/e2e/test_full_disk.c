@@ -15,9 +15,9 @@
 #include "chaos_crowd.h"
 #include "fed/clock.h"
 #include "fed/file.h"
+#include "fed_cases.h"
 #include "fed_port.h"
 #include "fed_postgres.h"
-#include "fed_test.h"
 #include "tests/support/faults/fault_disk.h"
 
 #define MODEL "input 256 | dense 128 | relu | dense 10"
@@ -314,11 +314,11 @@ static void run_on(bool postgres) {
     close_world(&w);
 }
 
-static void nothing_acknowledged_is_lost_on_a_full_disk_with_sqlite(void) {
+FED_TEST(nothing_acknowledged_is_lost_on_a_full_disk_with_sqlite) {
     run_on(false);
 }
 
-static void nothing_acknowledged_is_lost_on_a_full_disk_with_postgresql(void) {
+FED_TEST(nothing_acknowledged_is_lost_on_a_full_disk_with_postgresql) {
     if (!fed_postgres_is_there()) {
         skip();
     }
@@ -341,9 +341,5 @@ int main(void) {
         fputs("skipped: the system lets this test mount no small disk\n", stderr);
         return SKIPPED;
     }
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(nothing_acknowledged_is_lost_on_a_full_disk_with_sqlite),
-        fed_unit_test(nothing_acknowledged_is_lost_on_a_full_disk_with_postgresql),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return fed_cases_run(NULL, NULL);
 }

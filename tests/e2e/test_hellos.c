@@ -17,8 +17,8 @@
 #include "deploy/sim/clients/coordinator.h"
 #include "fed/clock.h"
 #include "fed/version.h"
+#include "fed_cases.h"
 #include "fed_curl.h"
-#include "fed_test.h"
 
 enum { DEVICES = 20, FLOATS = 6, HELLO_MOST = 8192, KINDS_MOST = 400 };
 enum { BATCH = 4, BATCHES = 5 };                       /* the cheapest batch counts */
@@ -260,13 +260,11 @@ static void assert_cheap(uint16_t port, pid_t pid) {
     }
 }
 
-static void no_hello_is_dear_to_the_rounds(void **state) {
-    (void)state;
+FED_TEST(no_hello_is_dear_to_the_rounds) {
     assert_cheap(w.coordinator.devices_port, w.coordinator.pid);
 }
 
-static void no_hello_is_dear_to_the_front(void **state) {
-    (void)state;
+FED_TEST(no_hello_is_dear_to_the_front) {
     assert_cheap(w.coordinator.front_port, fed_test_child(w.coordinator.pid));
 }
 
@@ -333,8 +331,7 @@ static fed_assignment train(CURL *curl) {
     return work;
 }
 
-static void devices_train_on_in_a_rain_of_hellos(void **state) {
-    (void)state;
+FED_TEST(devices_train_on_in_a_rain_of_hellos) {
     pthread_t thread;
     CURL *curl[DEVICES];
     uint32_t first = 0, last = 0;
@@ -364,14 +361,9 @@ int main(void) {
     if (access(FED_BIN_DIR "/fedserver", X_OK) != 0) {
         return 77;
     }
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_hello_is_dear_to_the_rounds),
-        cmocka_unit_test(no_hello_is_dear_to_the_front),
-        cmocka_unit_test(devices_train_on_in_a_rain_of_hellos),
-    };
     curl_global_init(CURL_GLOBAL_DEFAULT);
     make_hellos();
-    const int failed = cmocka_run_group_tests(tests, start, stop);
+    const int failed = fed_cases_run(start, stop);
     curl_global_cleanup();
     return failed;
 }

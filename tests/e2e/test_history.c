@@ -1,7 +1,7 @@
 /* The judge of histories finds what is planted, and nothing where nothing is. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "fed_cases.h"
 #include "fed_history.h"
-#include "fed_test.h"
 
 enum { DEVICES = 3, ROUNDS = 4 };
 
@@ -38,12 +38,12 @@ static void assert_broken(fed_history *h, const char *rule, const char *words) {
     fed_history_free(h);
 }
 
-static void a_sound_history_holds(void) {
+FED_TEST(a_sound_history_holds) {
     assert_holds(sound());
     assert_holds(fed_history_new());
 }
 
-static void a_lost_update_is_found(void) {
+FED_TEST(a_lost_update_is_found) {
     fed_history *h = sound();
     fed_history_acknowledged(h, 1, 999, 2, 5);
     assert_broken(h, "H2", "round 2 counted 3 updates, 4 were acknowledged");
@@ -53,7 +53,7 @@ static void a_lost_update_is_found(void) {
 }
 
 /* Of two coordinators, each log has the rounds of its own. */
-static void a_round_that_two_coordinators_commit_is_found(void) {
+FED_TEST(a_round_that_two_coordinators_commit_is_found) {
     fed_history *h = sound();
     fed_history_next_log(h);
     fed_history_stored(h, 5, 0);
@@ -65,13 +65,13 @@ static void a_round_that_two_coordinators_commit_is_found(void) {
     assert_broken(h, "H3", "two coordinators have committed round 2");
 }
 
-static void an_update_that_counts_twice_is_found(void) {
+FED_TEST(an_update_that_counts_twice_is_found) {
     fed_history *h = sound();
     fed_history_stored(h, 5, 1);
     assert_broken(h, "H2", "round 5 counted 1 updates, 0 were acknowledged");
 }
 
-static void so_it_is_where_updates_count_in_any_round(void) {
+FED_TEST(so_it_is_where_updates_count_in_any_round) {
     fed_history *h = fed_history_new();
     fed_history_acknowledged(h, 0, 1, 0, 5);
     fed_history_acknowledged(h, 1, 2, 0, 5);
@@ -80,7 +80,7 @@ static void so_it_is_where_updates_count_in_any_round(void) {
     assert_broken(h, "H2", "all rounds counted 3 updates, 2 were acknowledged");
 }
 
-static void two_messages_of_one_lease_are_found(void) {
+FED_TEST(two_messages_of_one_lease_are_found) {
     fed_history *h = sound();
     fed_history_acknowledged(h, 2, 12, 1, 999);
     assert_broken(h, "H1", "two messages of device 2");
@@ -89,7 +89,7 @@ static void two_messages_of_one_lease_are_found(void) {
     assert_broken(h, "H1", "acknowledged to devices");
 }
 
-static void a_round_that_commits_again_is_found(void) {
+FED_TEST(a_round_that_commits_again_is_found) {
     fed_history *h = sound();
     fed_history_committed(h, 4, DEVICES); /* a restart forgot it */
     assert_broken(h, "H3", "round 4 committed after round 4");
@@ -101,19 +101,19 @@ static void a_round_that_commits_again_is_found(void) {
     assert_broken(h, "H2", "round 4 counted 0 updates");
 }
 
-static void a_fork_is_found(void) {
+FED_TEST(a_fork_is_found) {
     fed_history *h = sound();
     fed_history_announced(h, 2, 3, 999);
     assert_broken(h, "H4", "version 3 had two contents");
 }
 
-static void a_device_that_is_sent_back_is_found(void) {
+FED_TEST(a_device_that_is_sent_back_is_found) {
     fed_history *h = sound();
     fed_history_announced(h, 1, 2, 102);
     assert_broken(h, "H5", "device 1 was sent to version 2 after version 3");
 }
 
-static void a_coordinators_log_is_read(void) {
+FED_TEST(a_coordinators_log_is_read) {
     static const char log[] =
         "front https://127.0.0.1:1/  devices https://127.0.0.1:2\n"
         "2026-11-26T02:26:53Z INFO round 1 committed: 2 updates, loss 2.4437, delta of 9 bytes\n"
@@ -137,20 +137,4 @@ static void a_coordinators_log_is_read(void) {
     assert_false(fed_history_read_log(h, "/nowhere/log"));
     fed_test_rmdir(folder);
     assert_holds(h);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(a_sound_history_holds),
-        fed_unit_test(a_lost_update_is_found),
-        fed_unit_test(a_round_that_two_coordinators_commit_is_found),
-        fed_unit_test(an_update_that_counts_twice_is_found),
-        fed_unit_test(so_it_is_where_updates_count_in_any_round),
-        fed_unit_test(two_messages_of_one_lease_are_found),
-        fed_unit_test(a_round_that_commits_again_is_found),
-        fed_unit_test(a_fork_is_found),
-        fed_unit_test(a_device_that_is_sent_back_is_found),
-        fed_unit_test(a_coordinators_log_is_read),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

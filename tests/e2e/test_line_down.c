@@ -7,7 +7,7 @@
 
 #include "fed/clock.h"
 #include "fed/rng.h"
-#include "fed_test.h"
+#include "fed_cases.h"
 #include "group_case.h"
 
 enum { WORKERS = 4, SKIPPED = 77, LIMIT_MS = 20000 };
@@ -53,7 +53,7 @@ static void wire(const group_case *g) {
     atomic_store(&g->board->wired, 1);
 }
 
-static void one_is_cut_off_and_the_others_go_on(void) {
+FED_TEST(one_is_cut_off_and_the_others_go_on) {
     const char *wanted = getenv("FED_WORKER_GROUP_RUNS");
     uint32_t count = wanted != NULL ? (uint32_t)strtoul(wanted, NULL, 10) : 2;
     int64_t longest = 0;
@@ -98,8 +98,5 @@ int main(void) {
         fputs("skipped: no networks of its own here\n", stderr);
         return SKIPPED;
     }
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(one_is_cut_off_and_the_others_go_on),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return fed_cases_run(NULL, NULL);
 }

@@ -6,8 +6,8 @@
 #include "deploy/sim/clients/coordinator.h"
 #include "fed/clock.h"
 #include "fed/file.h"
+#include "fed_cases.h"
 #include "fed_curl.h"
-#include "fed_test.h"
 #include "fedclient/fedclient.h"
 
 enum { TOKENS = 6, TRIES = 500, PAUSE_MS = 20 };
@@ -185,7 +185,7 @@ static void another_ca_over(world *w) {
     assert_fed_ok_err(sim_coordinator_alive(&w->coordinator, &err));
 }
 
-static void devices_that_check_in_change_over(void) {
+FED_TEST(devices_that_check_in_change_over) {
     static world w;
     const char *name = NULL;
     for (size_t k = 0; (name = fedclient_transport_name(k)) != NULL; k++) {
@@ -205,9 +205,8 @@ int main(void) {
     if (access(FED_BIN_DIR "/fedserver", X_OK) != 0) {
         return 77;
     }
-    const struct CMUnitTest tests[] = {fed_unit_test(devices_that_check_in_change_over)};
     curl_global_init(CURL_GLOBAL_DEFAULT);
-    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    const int failed = fed_cases_run(NULL, NULL);
     curl_global_cleanup();
     return failed;
 }

@@ -5,7 +5,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "fed_test.h"
+#include "fed_cases.h"
 #include "nic_streams.h"
 
 enum {
@@ -256,8 +256,7 @@ static void *run_stranger(void *arg) {
     return NULL;
 }
 
-static void strangers_change_no_stream(void **state) {
-    nic_world *w = *state;
+FED_TEST_WITH(strangers_change_no_stream, nic_world *w) {
     stranger *s = calloc(1, sizeof *s);
     pthread_t thread;
     assert_non_null(s);
@@ -305,8 +304,5 @@ int main(void) {
         fprintf(stderr, "skipped: %s\n", why);
         return SKIPPED;
     }
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(strangers_change_no_stream),
-    };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return fed_cases_run(set_up, tear_down);
 }

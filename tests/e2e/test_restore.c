@@ -4,9 +4,9 @@
 #include <unistd.h>
 
 #include "fed/hash.h"
+#include "fed_cases.h"
 #include "fed_coordinator.h"
 #include "fed_operator.h"
-#include "fed_test.h"
 #include "fedclient/fedclient.h"
 #include "fedserver/server.h"
 
@@ -193,8 +193,7 @@ static uint64_t stored_digest(const world *w, uint32_t *version) {
     return row.digest;
 }
 
-static void devices_ahead_of_an_older_backup_heal_and_finish_the_task(void **state) {
-    world *w = *state;
+FED_TEST_WITH(devices_ahead_of_an_older_backup_heal_and_finish_the_task, world *w) {
     (void)fed_operator_task(w->home.directory, w->directory, task_json);
     round_trip(w, 1);
     round_trip(w, 2);
@@ -226,9 +225,5 @@ static void devices_ahead_of_an_older_backup_heal_and_finish_the_task(void **sta
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(devices_ahead_of_an_older_backup_heal_and_finish_the_task,
-                                        setup, teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return fed_cases_run_each(setup, teardown);
 }

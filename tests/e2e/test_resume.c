@@ -6,8 +6,8 @@
  * names another transport than the first. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cut_lines.h"
+#include "fed_cases.h"
 #include "fed_operator.h"
-#include "fed_test.h"
 
 #include <inttypes.h>
 #include <signal.h>
@@ -261,7 +261,7 @@ static void close_world(world *w) {
     free(w->ca);
 }
 
-static void a_large_model_gets_through_a_line_that_breaks(void) {
+FED_TEST(a_large_model_gets_through_a_line_that_breaks) {
     static world w;
     const uint64_t model = setting("FED_RESUME_MB", 20);
     const uint64_t each = setting("FED_RESUME_BREAK_MB", 1);
@@ -282,11 +282,4 @@ static void a_large_model_gets_through_a_line_that_breaks(void) {
     assert_true(w.device_kills > 1 && w.coordinator_kills > 1);
     assert_true(travelled < content + content * 12 / 100);
     close_world(&w);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(a_large_model_gets_through_a_line_that_breaks),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

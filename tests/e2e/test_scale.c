@@ -1,12 +1,12 @@
 /* The scale run, small: the coordinator's memory does not grow with the updates, and little with
  * the connections. bench_scale is the whole one. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 #include "scale_run.h"
 
 enum { DEVICES = 200, UPDATES = 120, CONNECTION_BYTES = 64 * 1024 };
 
-static void memory_is_flat_in_updates_and_bounded_in_connections(void) {
+FED_TEST(memory_is_flat_in_updates_and_bounded_in_connections) {
     static scale_figures f;
     const scale_plan plan = {.devices = DEVICES,
                              .updates = UPDATES,
@@ -31,11 +31,4 @@ static void memory_is_flat_in_updates_and_bounded_in_connections(void) {
      * is chance; never for all of them. */
     assert_true(f.pss_updates[SCALE_STAGES - 1] <=
                 f.pss_updates[0] + SCALE_UPLOADS * f.update_bytes);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(memory_is_flat_in_updates_and_bounded_in_connections),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,8 +2,8 @@
  * middle of a download and of an upload: the device goes on at the other one, from where it was. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cut_lines.h"
+#include "fed_cases.h"
 #include "fed_operator.h"
-#include "fed_test.h"
 
 #include <inttypes.h>
 #include <signal.h>
@@ -187,7 +187,7 @@ static void run(uint64_t up, uint64_t down, uint64_t *sent, uint64_t *received) 
     close_world(&w);
 }
 
-static void a_download_goes_on_at_the_other_address(void) {
+FED_TEST(a_download_goes_on_at_the_other_address) {
     uint64_t sent = 0, received = 0;
     run(UINT64_MAX, 5 * MB, &sent, &received);
     /* both models, patches, are less than 7 MB each; what arrived is not fetched again */
@@ -195,17 +195,9 @@ static void a_download_goes_on_at_the_other_address(void) {
     assert_true(received < 18 * (uint64_t)MB);
 }
 
-static void an_upload_goes_on_at_the_other_address(void) {
+FED_TEST(an_upload_goes_on_at_the_other_address) {
     uint64_t sent = 0, received = 0;
     run(5 * MB, UINT64_MAX, &sent, &received);
     print_message("%.1f MB received, %.1f MB sent\n", (double)received / MB, (double)sent / MB);
     assert_true(sent < MODEL_MB * (uint64_t)MB + 2 * PIECE); /* not from the beginning */
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(a_download_goes_on_at_the_other_address),
-        fed_unit_test(an_upload_goes_on_at_the_other_address),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,6 +7,7 @@
 
 #include "fed/clock.h"
 #include "fed/version.h"
+#include "fed_cases.h"
 #include "fedserver/open.h"
 
 static const char task[] = "{\"model\": \"input 2 | dense 2\", \"codec_up\": \"float32\","
@@ -179,7 +180,7 @@ static void count_claims(void *user, fed_log_level level, const char *line) {
 
 static const fed_log counting = {.write = count_claims, .level = FED_LOG_INFO};
 
-static void whatever_write_fails_the_task_ends_with_the_same_model(void) {
+FED_TEST(whatever_write_fails_the_task_ends_with_the_same_model) {
     uint64_t clean = 0;
     bool failed = true;
     for (long at = 0; failed; at++) { /* 0: nothing fails */
@@ -297,7 +298,7 @@ static void end_follower(coordinator *c, fedserver *server) {
     coordinator_teardown(c);
 }
 
-static void a_follower_whose_store_does_not_come_back_says_so_and_ends(void) {
+FED_TEST(a_follower_whose_store_does_not_come_back_says_so_and_ends) {
     coordinator c;
     fed_error err = {0};
     fedserver *server = lose_store(&c);
@@ -307,7 +308,7 @@ static void a_follower_whose_store_does_not_come_back_says_so_and_ends(void) {
     end_follower(&c, server);
 }
 
-static void a_follower_goes_on_while_its_store_is_silent(void) {
+FED_TEST(a_follower_goes_on_while_its_store_is_silent) {
     coordinator c;
     fed_error err = {0};
     const char *leader;
@@ -329,21 +330,11 @@ static void a_follower_goes_on_while_its_store_is_silent(void) {
     end_follower(&c, server);
 }
 
-static void a_follower_ends_while_its_store_is_silent(void) {
+FED_TEST(a_follower_ends_while_its_store_is_silent) {
     coordinator c;
     fedserver *server = lose_store(&c);
     comes_back = true;
     fedserver_let_go(server);
     atomic_store(&may_open, true);
     end_follower(&c, server);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(a_follower_goes_on_while_its_store_is_silent),
-        fed_unit_test(a_follower_ends_while_its_store_is_silent),
-        fed_unit_test(a_follower_whose_store_does_not_come_back_says_so_and_ends),
-        fed_unit_test(whatever_write_fails_the_task_ends_with_the_same_model),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

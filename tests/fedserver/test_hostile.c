@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "fed/rng.h"
+#include "fed_cases.h"
 
 enum {
     INPUTS = 16,
@@ -185,8 +186,7 @@ static named look_who(world *w, uint64_t task) {
     return n;
 }
 
-static void a_hostile_device_does_not_ruin_the_model_and_is_named(void **state) {
-    world *w = *state;
+FED_TEST_WITH(a_hostile_device_does_not_ruin_the_model_and_is_named, world *w) {
     const double honest = play(&w->c, w->d, task_json, NONE);
     const double noise = play(&w->c, w->d, task_json, NOISE);
     const double ruined = play(&w->c, w->d, unlimited, NOISE);
@@ -201,8 +201,7 @@ static void a_hostile_device_does_not_ruin_the_model_and_is_named(void **state) 
 }
 
 /* Half of what moves the model is enough to turn it round, a quarter is not. */
-static void with_a_smaller_share_a_device_that_pulls_backwards_only_delays(void **state) {
-    world *w = *state;
+FED_TEST_WITH(with_a_smaller_share_a_device_that_pulls_backwards_only_delays, world *w) {
     const double half = play(&w->c, w->d, task_json, BACKWARDS);
     const double quarter = play(&w->c, w->d, tighter, BACKWARDS);
     print_message("loss %.3f with a half, %.3f with a quarter\n", half, quarter);
@@ -211,8 +210,7 @@ static void with_a_smaller_share_a_device_that_pulls_backwards_only_delays(void 
 }
 
 /* Rounds in which nobody stands out are what they were before there was a limit. */
-static void an_honest_run_is_the_same_with_and_without_the_limit(void **state) {
-    world *w = *state;
+FED_TEST_WITH(an_honest_run_is_the_same_with_and_without_the_limit, world *w) {
     (void)play(&w->c, w->d, task_json, NONE);
     const uint64_t limited = fedserver_rounds_front(&w->c.server->rounds)->versions.digest;
     (void)play(&w->c, w->d, unlimited, NONE);
@@ -220,13 +218,6 @@ static void an_honest_run_is_the_same_with_and_without_the_limit(void **state) {
     assert_int_equal(look_who(w, 1).furthest < ROUNDS, 1);
 }
 
-#define WITH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
-
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        WITH(a_hostile_device_does_not_ruin_the_model_and_is_named),
-        WITH(with_a_smaller_share_a_device_that_pulls_backwards_only_delays),
-        WITH(an_honest_run_is_the_same_with_and_without_the_limit),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return fed_cases_run_each(setup, teardown);
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "fed_cases.h"
 #include "fed_postgres.h"
 #include "fedserver/stores/stores.h"
 
@@ -275,23 +276,23 @@ static void walk(const failure *f, bool careless) {
     }
 }
 
-static void of_a_full_disk(void) {
+FED_TEST(of_a_full_disk) {
     walk(&(failure){fills_the_disk, end_trap, false}, true);
 }
 
-static void of_a_lock_that_does_not_come(void) {
+FED_TEST(of_a_lock_that_does_not_come) {
     walk(&(failure){keeps_a_lock, end_trap, false}, true);
 }
 
-static void of_a_connection_that_ends(void) {
+FED_TEST(of_a_connection_that_ends) {
     walk(&(failure){ends_the_connection, end_trap, false}, true);
 }
 
-static void of_another_leader(void) {
+FED_TEST(of_another_leader) {
     walk(&(failure){lets_another_lead, leads_again, true}, true);
 }
 
-static void of_a_full_disk_that_nobody_looks_at(void) {
+FED_TEST(of_a_full_disk_that_nobody_looks_at) {
     walk(&(failure){fills_the_disk, end_trap, false}, false);
 }
 
@@ -299,12 +300,5 @@ int main(void) {
     if (!fed_postgres_is_there() || setenv("FED_TEST_STORE", "postgres", 1) != 0) {
         return 77;
     }
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(of_a_full_disk),
-        fed_unit_test(of_a_lock_that_does_not_come),
-        fed_unit_test(of_a_connection_that_ends),
-        fed_unit_test(of_another_leader),
-        fed_unit_test(of_a_full_disk_that_nobody_looks_at),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return fed_cases_run(NULL, NULL);
 }

@@ -2,7 +2,7 @@
  * vectors/bursts.py made them and says what each file holds. They are never changed, only added
  * to: a card must read what another one sends. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <stdbool.h>
 
@@ -67,7 +67,7 @@ static uint8_t bursts[9 * MOST / 2], encoded[9 * MOST / 2];
 static list values, decoded;
 static uint32_t y[MOST];
 
-static void a_nic_sends_what_the_document_says(void) {
+FED_TEST(a_nic_sends_what_the_document_says) {
     size_t found = 0;
     for (int e = 1; e <= 15; e++) {
         char name[8];
@@ -93,19 +93,11 @@ static void a_nic_sends_what_the_document_says(void) {
     assert_int_equal(found, 4);
 }
 
-static void a_nic_takes_what_no_encoder_makes(void) {
+FED_TEST(a_nic_takes_what_no_encoder_makes) {
     const size_t len = read_bursts("any", bursts);
     assert_true(read_list("any", "decoded", &decoded) && decoded.len == 2000);
     for (size_t u = 0; on_unit(u) != NULL; u++) {
         assert_fed_ok(on_unit(u)->decode(bursts, len, y, decoded.len));
         assert_words("any", y, &decoded);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(a_nic_sends_what_the_document_says),
-        fed_unit_test(a_nic_takes_what_no_encoder_makes),
-    };
-    return cmocka_run_group_tests_name("burst vectors", tests, NULL, NULL);
 }

@@ -11,7 +11,7 @@
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codec_vectors.h"
-#include "fed_test.h"
+#include "fed_cases.h"
 #include "fedcodec/envelope.h"
 
 enum { WORDS = VECTOR_WORDS };
@@ -79,18 +79,10 @@ static void check_envelope(const codec_vector *v) {
 }
 
 /* None may be lost. */
-static void old_messages_decode_and_encode_as_they_always_did(void) {
+FED_TEST(old_messages_decode_and_encode_as_they_always_did) {
     assert_true(codec_vectors_each(FED_SOURCE_DIR "/tests/vectors/codecs", check_vector) >= 140);
 }
 
-static void old_envelopes_decode_and_encode_as_they_always_did(void) {
+FED_TEST(old_envelopes_decode_and_encode_as_they_always_did) {
     assert_true(codec_vectors_each(FED_SOURCE_DIR "/tests/vectors/envelopes", check_envelope) >= 9);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(old_messages_decode_and_encode_as_they_always_did),
-        fed_unit_test(old_envelopes_decode_and_encode_as_they_always_did),
-    };
-    return cmocka_run_group_tests_name("codec vectors", tests, NULL, NULL);
 }

@@ -3,7 +3,7 @@
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/file.h"
-#include "fed_test.h"
+#include "fed_cases.h"
 #include "nic_frames.h"
 
 enum { ISN = 1000, PEER_ISN = 77, MTU = 9000, TEXT = 1 << 16 };
@@ -73,7 +73,7 @@ static void assert_becomes(fednic_nic *card, fednic_side side, const char *name,
     nic_heap_free(heap);
 }
 
-static void two_nics_do_what_the_document_says(void) {
+FED_TEST(two_nics_do_what_the_document_says) {
     char *text = read_text("cases", ""), *rest = NULL;
     size_t count = 0;
     for (char *line = strtok_r(text, "\n", &rest); line != NULL;
@@ -99,11 +99,4 @@ static void two_nics_do_what_the_document_says(void) {
     }
     assert_true(count >= 17);
     free(text);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(two_nics_do_what_the_document_says),
-    };
-    return cmocka_run_group_tests_name("nic vectors", tests, NULL, NULL);
 }

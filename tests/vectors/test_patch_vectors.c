@@ -7,7 +7,7 @@
  * "COUNT*" before any of them is a repetition.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include "fedcodec/patch.h"
 #include "vector_file.h"
@@ -40,7 +40,7 @@ static void check_vector(const vector *v) {
     fed_writer_free(&w);
 }
 
-static void old_patches_are_read_and_written_as_they_always_were(void) {
+FED_TEST(old_patches_are_read_and_written_as_they_always_were) {
     static vector v;
     const vector_field fields[] = {{.name = "from", .words = &v.from},
                                    {.name = "none", .words = &v.none},
@@ -52,11 +52,4 @@ static void old_patches_are_read_and_written_as_they_always_were(void) {
         check_vector(&v);
     }
     assert_true(count >= 6); /* none may be lost */
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(old_patches_are_read_and_written_as_they_always_were),
-    };
-    return cmocka_run_group_tests_name("patch vectors", tests, NULL, NULL);
 }

@@ -13,6 +13,7 @@
 #include <dirent.h>
 
 #include "fed/file.h"
+#include "fed_cases.h"
 
 enum { BYTES = 8192 };
 
@@ -162,7 +163,7 @@ static void replay_file(const char *path) {
     free(r);
 }
 
-static void every_released_versions_conversation_goes_on_as_it_did(void) {
+FED_TEST(every_released_versions_conversation_goes_on_as_it_did) {
     DIR *directory = opendir(FED_SOURCE_DIR "/tests/vectors/protocol");
     assert_non_null(directory);
     int replayed = 0;
@@ -177,11 +178,4 @@ static void every_released_versions_conversation_goes_on_as_it_did(void) {
     }
     closedir(directory);
     assert_true(replayed > 0);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(every_released_versions_conversation_goes_on_as_it_did),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

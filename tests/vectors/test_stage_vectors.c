@@ -7,7 +7,7 @@
  * bytes as two hexadecimal digits, with "COUNT*" before them for a repetition.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include "codecs/stage.h"
 #include "vector_file.h"
@@ -43,7 +43,7 @@ static void check_vector(const char *name, const char *stage, const vector_words
     assert_memory_equal(dst, from, plain->len);
 }
 
-static void old_bytes_unpack_and_pack_as_they_always_did(void) {
+FED_TEST(old_bytes_unpack_and_pack_as_they_always_did) {
     static vector_words plain, packed;
     char name[VECTOR_NAME], stage[32];
     const vector_field fields[] = {{"stage", NULL, stage, sizeof stage},
@@ -55,11 +55,4 @@ static void old_bytes_unpack_and_pack_as_they_always_did(void) {
         check_vector(name, stage, &plain, &packed);
     }
     assert_true(count >= 17); /* none may be lost */
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(old_bytes_unpack_and_pack_as_they_always_did),
-    };
-    return cmocka_run_group_tests_name("stage vectors", tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* A leader's places for links over real sockets: who gets one, and whom it is taken from. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "fed_cases.h"
 #include "fed_curl.h"
-#include "fed_test.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -113,8 +113,7 @@ static void add_follower(world *w, size_t k) {
 }
 
 /* The oldest one makes room, and the others stay until they have been silent for too long. */
-static void silent_strangers_keep_no_follower_out(void **state) {
-    world *w = *state;
+FED_TEST_WITH(silent_strangers_keep_no_follower_out, world *w) {
     for (size_t k = 0; k < CLUSTER_LINKS_MOST; k++) {
         w->strangers[k] = dial(w);
     }
@@ -125,8 +124,7 @@ static void silent_strangers_keep_no_follower_out(void **state) {
     assert_false(is_closed(w->strangers[CLUSTER_LINKS_MOST - 1]));
 }
 
-static void nobody_gets_a_followers_place(void **state) {
-    world *w = *state;
+FED_TEST_WITH(nobody_gets_a_followers_place, world *w) {
     for (size_t k = 0; k < CLUSTER_LINKS_MOST; k++) {
         add_follower(w, k);
     }
@@ -135,20 +133,12 @@ static void nobody_gets_a_followers_place(void **state) {
     assert_int_equal(cluster_followers(w->leader), CLUSTER_LINKS_MOST);
 }
 
-static void who_is_not_admitted_is_closed_at_once(void **state) {
-    world *w = *state;
+FED_TEST_WITH(who_is_not_admitted_is_closed_at_once, world *w) {
     w->admits = false;
     w->strangers[0] = dial(w);
     assert_true(is_closed(w->strangers[0]));
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        TEST(silent_strangers_keep_no_follower_out),
-        TEST(nobody_gets_a_followers_place),
-        TEST(who_is_not_admitted_is_closed_at_once),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return fed_cases_run_each(setup, teardown);
 }

@@ -1,7 +1,7 @@
 /* A link over real sockets: who may open one, what ends one. Its clock is the test's. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "fed_cases.h"
 #include "fed_curl.h"
-#include "fed_test.h"
 
 #include <fcntl.h>
 #include <gnutls/gnutls.h>
@@ -140,8 +140,7 @@ static void send_body(world *w, size_t k, uint64_t id, const uint8_t *bytes, siz
 
 /* ---- who may open a link --------------------------------------------------------------------- */
 
-static void two_that_hold_the_coordinators_key_are_linked(void **state) {
-    world *w = *state;
+FED_TEST_WITH(two_that_hold_the_coordinators_key_are_linked, world *w) {
     open_both(w);
     turn_both(w);
     assert_true(cluster_link_up(w->ends[0].link) && cluster_link_up(w->ends[1].link));
@@ -170,18 +169,15 @@ static void assert_refused(world *w, size_t credentials) {
     }
 }
 
-static void a_devices_certificate_opens_no_link(void **state) {
-    world *w = *state;
+FED_TEST_WITH(a_devices_certificate_opens_no_link, world *w) {
     assert_refused(w, 2);
 }
 
-static void another_servers_certificate_of_our_ca_opens_no_link(void **state) {
-    world *w = *state;
+FED_TEST_WITH(another_servers_certificate_of_our_ca_opens_no_link, world *w) {
     assert_refused(w, 1);
 }
 
-static void a_caller_without_a_certificate_gets_no_link(void **state) {
-    world *w = *state;
+FED_TEST_WITH(a_caller_without_a_certificate_gets_no_link, world *w) {
     gnutls_certificate_credentials_t none;
     int fds[2];
     sockets(fds);
@@ -199,8 +195,7 @@ static void a_caller_without_a_certificate_gets_no_link(void **state) {
 
 /* ---- what ends a link ------------------------------------------------------------------------ */
 
-static void a_silent_peer_is_given_up_after_four_seconds(void **state) {
-    world *w = *state;
+FED_TEST_WITH(a_silent_peer_is_given_up_after_four_seconds, world *w) {
     open_both(w);
     turn_both(w);
     w->now_ms += CLUSTER_SILENT_MS - 1;
@@ -212,8 +207,7 @@ static void a_silent_peer_is_given_up_after_four_seconds(void **state) {
     assert_fed_says(w->ends[0].err, "silent");
 }
 
-static void a_peer_that_never_shakes_hands_is_given_up_too(void **state) {
-    world *w = *state;
+FED_TEST_WITH(a_peer_that_never_shakes_hands_is_given_up_too, world *w) {
     int fds[2];
     sockets(fds);
     open_end(w, 1, fds[1], 0, &w->server);
@@ -223,8 +217,7 @@ static void a_peer_that_never_shakes_hands_is_given_up_too(void **state) {
     close(fds[0]);
 }
 
-static void heartbeats_keep_an_idle_link_up(void **state) {
-    world *w = *state;
+FED_TEST_WITH(heartbeats_keep_an_idle_link_up, world *w) {
     open_both(w);
     turn_both(w);
     for (int second = 0; second < 20; second++) {
@@ -238,8 +231,7 @@ static void heartbeats_keep_an_idle_link_up(void **state) {
     assert_int_equal(w->ends[0].frames + w->ends[1].frames, 0); /* they are the link's own */
 }
 
-static void a_number_is_heard_with_the_next_turn(void **state) {
-    world *w = *state;
+FED_TEST_WITH(a_number_is_heard_with_the_next_turn, world *w) {
     open_both(w);
     for (uint64_t number = 7; number < UINT64_MAX / 9; number *= 9) {
         cluster_link_announce(w->ends[1].link, number);
@@ -250,8 +242,7 @@ static void a_number_is_heard_with_the_next_turn(void **state) {
     assert_int_equal(w->ends[0].frames, 0);
 }
 
-static void a_line_cut_in_the_middle_of_a_frame_delivers_nothing(void **state) {
-    world *w = *state;
+FED_TEST_WITH(a_line_cut_in_the_middle_of_a_frame_delivers_nothing, world *w) {
     enum { LEN = 3000000 };
     uint8_t *body = calloc(1, LEN);
     assert_non_null(body);
@@ -295,8 +286,7 @@ static void say_raw(world *w, const fed_writer *words) {
     close(fds[0]);
 }
 
-static void a_huge_frame_ends_the_link(void **state) {
-    world *w = *state;
+FED_TEST_WITH(a_huge_frame_ends_the_link, world *w) {
     fed_writer words;
     fed_writer_growing(&words);
     cluster_frame_write(&words, CLUSTER_HELLO, CLUSTER_PROTOCOL, NULL, 0);
@@ -310,8 +300,7 @@ static void a_huge_frame_ends_the_link(void **state) {
     fed_writer_free(&words);
 }
 
-static void a_release_with_another_link_is_told_so(void **state) {
-    world *w = *state;
+FED_TEST_WITH(a_release_with_another_link_is_told_so, world *w) {
     fed_writer words;
     fed_writer_growing(&words);
     cluster_frame_write(&words, CLUSTER_HELLO, CLUSTER_PROTOCOL + 1, NULL, 0);
@@ -323,8 +312,7 @@ static void a_release_with_another_link_is_told_so(void **state) {
 
 /* ---- frames and ids -------------------------------------------------------------------------- */
 
-static void bodies_of_every_size_arrive_in_order(void **state) {
-    world *w = *state;
+FED_TEST_WITH(bodies_of_every_size_arrive_in_order, world *w) {
     static const size_t sizes[] = {0, 1, 4096, 4097, 16384, 16385, 1000000, 2, 5000000, 3};
     enum { COUNT = sizeof sizes / sizeof sizes[0] };
     open_both(w);
@@ -352,8 +340,7 @@ static void bodies_of_every_size_arrive_in_order(void **state) {
     assert_false(cluster_link_writes(w->ends[0].link));
 }
 
-static void a_line_that_is_too_slow_takes_no_more_requests(void **state) {
-    world *w = *state;
+FED_TEST_WITH(a_line_that_is_too_slow_takes_no_more_requests, world *w) {
     enum { BODY = 1 << 20, BODIES = CLUSTER_WAITING_MOST / BODY };
     uint8_t *bytes = calloc(1, BODY);
     fed_error err = {0};
@@ -378,8 +365,7 @@ static void a_line_that_is_too_slow_takes_no_more_requests(void **state) {
     free(bytes);
 }
 
-static void an_id_names_one_request_only(void **state) {
-    world *w = *state;
+FED_TEST_WITH(an_id_names_one_request_only, world *w) {
     cluster_link *link;
     fed_error err = {0};
     uint64_t first, second, third;
@@ -400,8 +386,7 @@ static void an_id_names_one_request_only(void **state) {
     assert_ptr_equal(cluster_link_owner(link, second), &b);
 }
 
-static void a_peers_number_must_be_free_and_small(void **state) {
-    world *w = *state;
+FED_TEST_WITH(a_peers_number_must_be_free_and_small, world *w) {
     fed_error err = {0};
     int a;
     open_both(w);
@@ -414,25 +399,6 @@ static void a_peers_number_must_be_free_and_small(void **state) {
     assert_fed_ok_err(cluster_link_own(w->ends[1].link, (uint64_t)1 << 32 | 5, &a, &err));
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        TEST(two_that_hold_the_coordinators_key_are_linked),
-        TEST(a_devices_certificate_opens_no_link),
-        TEST(another_servers_certificate_of_our_ca_opens_no_link),
-        TEST(a_caller_without_a_certificate_gets_no_link),
-        TEST(a_silent_peer_is_given_up_after_four_seconds),
-        TEST(a_peer_that_never_shakes_hands_is_given_up_too),
-        TEST(heartbeats_keep_an_idle_link_up),
-        TEST(a_number_is_heard_with_the_next_turn),
-        TEST(a_line_cut_in_the_middle_of_a_frame_delivers_nothing),
-        TEST(a_huge_frame_ends_the_link),
-        TEST(a_release_with_another_link_is_told_so),
-        TEST(bodies_of_every_size_arrive_in_order),
-        TEST(a_line_that_is_too_slow_takes_no_more_requests),
-        TEST(an_id_names_one_request_only),
-        TEST(a_peers_number_must_be_free_and_small),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return fed_cases_run_each(setup, teardown);
 }

@@ -1,6 +1,6 @@
 /* Frames, requests and answers: what is written is read, and nothing else is. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include "fedserver/cluster/cluster_message.h"
 
@@ -67,7 +67,7 @@ static void pass_through(const fedserver_request *request, const char *known) {
     fed_writer_free(&w);
 }
 
-static void a_request_arrives_as_it_was(void) {
+FED_TEST(a_request_arrives_as_it_was) {
     pass_through(&full, "");
     pass_through(&full, "\"0123456789abcde\"");
     pass_through(
@@ -76,7 +76,7 @@ static void a_request_arrives_as_it_was(void) {
         "");
 }
 
-static void a_request_of_an_unknown_listener_or_with_unknown_parts_is_refused(void) {
+FED_TEST(a_request_of_an_unknown_listener_or_with_unknown_parts_is_refused) {
     fed_writer w;
     fedserver_request read;
     char text[500];
@@ -93,7 +93,7 @@ static void a_request_of_an_unknown_listener_or_with_unknown_parts_is_refused(vo
     fed_writer_free(&w);
 }
 
-static void an_answer_arrives_as_it_was(void) {
+FED_TEST(an_answer_arrives_as_it_was) {
     fed_writer w;
     cluster_answer read;
     const fedserver_response response = {.status = 206,
@@ -154,7 +154,7 @@ static void take_in_steps(const fed_writer *w, size_t step) {
     fed_writer_free(&frame.head);
 }
 
-static void frames_come_in_any_pieces(void) {
+FED_TEST(frames_come_in_any_pieces) {
     fed_writer w, head;
     fed_writer_growing(&w);
     fed_writer_growing(&head);
@@ -186,14 +186,14 @@ static void assert_no_frame(uint8_t kind, uint32_t head_len, uint32_t body_len) 
                      FED_EFORMAT, "docs/link.md");
 }
 
-static void a_frame_that_no_release_sends_ends_the_link(void) {
+FED_TEST(a_frame_that_no_release_sends_ends_the_link) {
     assert_no_frame(0, 0, 0);
     assert_no_frame(6, 0, 0);
     assert_no_frame(CLUSTER_REQUEST, CLUSTER_HEAD_MOST + 1, 0);
     assert_no_frame(CLUSTER_REQUEST, 10, UINT32_MAX);
 }
 
-static void memory_grows_with_what_came_and_not_with_what_is_announced(void) {
+FED_TEST(memory_grows_with_what_came_and_not_with_what_is_announced) {
     cluster_frame frame;
     fed_error err = {0};
     fed_writer w;
@@ -209,16 +209,4 @@ static void memory_grows_with_what_came_and_not_with_what_is_announced(void) {
     assert_true(frame.body.cap < 100000);
     cluster_frame_clear(&frame);
     fed_writer_free(&w);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(a_request_arrives_as_it_was),
-        fed_unit_test(a_request_of_an_unknown_listener_or_with_unknown_parts_is_refused),
-        fed_unit_test(an_answer_arrives_as_it_was),
-        fed_unit_test(frames_come_in_any_pieces),
-        fed_unit_test(a_frame_that_no_release_sends_ends_the_link),
-        fed_unit_test(memory_grows_with_what_came_and_not_with_what_is_announced),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* The command line: what it prints and how it exits. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -36,8 +36,7 @@ static void expect(shop *s, const char *words, int code, const char *says) {
     }
 }
 
-static void every_command_explains_itself(void **state) {
-    shop *s = *state;
+FED_TEST_WITH(every_command_explains_itself, shop *s) {
     static const char *const names[] = {
         "init",   "run",    "front",  "token",  "task",   "page",    "devices", "tokens", "audit",
         "rename", "revoke", "status", "export", "backup", "restore", "check",   "health"};
@@ -49,8 +48,7 @@ static void every_command_explains_itself(void **state) {
     }
 }
 
-static void wrong_usage_exits_with_2(void **state) {
-    shop *s = *state;
+FED_TEST_WITH(wrong_usage_exits_with_2, shop *s) {
     static const char *const wrong[] = {
         "",
         "nonesuch",
@@ -89,8 +87,7 @@ static void wrong_usage_exits_with_2(void **state) {
     }
 }
 
-static void a_coordinator_is_made_used_and_not_made_again(void **state) {
-    shop *s = *state;
+FED_TEST_WITH(a_coordinator_is_made_used_and_not_made_again, shop *s) {
     static const char task[] = "{\"model\": \"lr\", \"rounds\": 1, \"cohort\": 1}";
     static const char make[] = "init --dir c --host localhost --host 10.0.0.1";
     expect(s, "token --dir c", 1, "fedserver init");
@@ -114,8 +111,7 @@ static void a_coordinator_is_made_used_and_not_made_again(void **state) {
     expect(s, "export --dir c --task 1 m.safetensors", 0, "");
 }
 
-static void a_backup_of_a_edge_says_what_it_lacks(void **state) {
-    shop *s = *state;
+FED_TEST_WITH(a_backup_of_a_edge_says_what_it_lacks, shop *s) {
     char path[300];
     expect(s, "init --dir c", 0, "");
     expect(s, "backup --dir c one", 0, "");
@@ -128,8 +124,7 @@ static void a_backup_of_a_edge_says_what_it_lacks(void **state) {
     assert_int_equal(access(path, F_OK), -1);
 }
 
-static void a_coordinator_on_sqlite_serves_alone(void **state) {
-    shop *s = *state;
+FED_TEST_WITH(a_coordinator_on_sqlite_serves_alone, shop *s) {
     char words[100];
     fed_error err = {0};
     uint16_t port = 0;
@@ -150,8 +145,7 @@ static void a_coordinator_on_sqlite_serves_alone(void **state) {
     expect(s, words, 1, "can't share the store sqlite");
 }
 
-static void a_browser_is_let_in_by_a_link(void **state) {
-    shop *s = *state;
+FED_TEST_WITH(a_browser_is_let_in_by_a_link, shop *s) {
     static const char usual[] = "https://localhost:8443/login#";
     expect(s, "init --dir c", 0, "");
     expect(s, "page --dir c", 0, usual);
@@ -164,19 +158,9 @@ static void a_browser_is_let_in_by_a_link(void **state) {
     expect(s, "page --dir c --revoke", 0, "have ended");
 }
 
-#define WITH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
-
 int main(void) {
     if (access(FED_BIN_DIR "/fedserver", X_OK) != 0) {
         return 77;
     }
-    const struct CMUnitTest tests[] = {
-        WITH(every_command_explains_itself),
-        WITH(wrong_usage_exits_with_2),
-        WITH(a_coordinator_is_made_used_and_not_made_again),
-        WITH(a_backup_of_a_edge_says_what_it_lacks),
-        WITH(a_coordinator_on_sqlite_serves_alone),
-        WITH(a_browser_is_let_in_by_a_link),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return fed_cases_run_each(setup, teardown);
 }

@@ -1,6 +1,6 @@
 /* What `fedserver run` tells a service manager: it serves, it lives, it ends. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@ static void assert_next(int fd, const char *expected) {
     assert_string_equal(text, expected);
 }
 
-static void run_says_that_it_serves_lives_and_ends(void) {
+FED_TEST(run_says_that_it_serves_lives_and_ends) {
     static const char task[] = "{\"model\": \"lr\", \"rounds\": 1, \"cohort\": 1}";
     char dir[256], path[300], file[300];
     fed_test_tmpdir(dir, sizeof dir);
@@ -62,11 +62,4 @@ static void run_says_that_it_serves_lives_and_ends(void) {
     (void)unsetenv("NOTIFY_SOCKET");
     (void)unsetenv("WATCHDOG_USEC");
     fed_test_rmdir(dir);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(run_says_that_it_serves_lives_and_ends),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
+#include "fed_cases.h"
 #include "fed_postgres.h"
 
 static const char task[] = "{\"model\": \"input 2 | dense 2\", \"codec_up\": \"float32\","
@@ -82,7 +83,7 @@ static const struct {
                 {"revoke", "%s"},      {"page", ""},           {"page", "--bearer"},
                 {"page", "--revoke"}};
 
-static void a_command_that_is_not_kept_says_so(void) {
+FED_TEST(a_command_that_is_not_kept_says_so) {
     static world w;
     char before[8192], after[8192], rest[100];
     prepare(&w);
@@ -108,6 +109,5 @@ int main(void) {
     if (!fed_postgres_is_there() || setenv("FED_TEST_STORE", "postgres", 1) != 0) {
         return 77;
     }
-    const struct CMUnitTest tests[] = {fed_unit_test(a_command_that_is_not_kept_says_so)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return fed_cases_run(NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* Who connects to the port for links pays from a budget, as at the other ports. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "fed_cases.h"
 #include "fed_curl.h"
-#include "fed_test.h"
 
 #include <sys/socket.h>
 #include <unistd.h>
@@ -25,7 +25,7 @@ static unsigned handshakes_of(http_peers *peers, http_handshake kind, uint8_t la
     return count;
 }
 
-static void each_address_has_a_budget_of_links_and_all_have_one(void) {
+FED_TEST(each_address_has_a_budget_of_links_and_all_have_one) {
     http_peers peers = {.oldest = NULL};
     http_peers_open(&peers, 1, 0); /* devices may send one request a second */
     assert_true(handshakes_of(&peers, HTTP_HANDSHAKE_LINK, 1) >= 2000);
@@ -37,7 +37,7 @@ static void each_address_has_a_budget_of_links_and_all_have_one(void) {
 }
 
 /* A stranger who is let in would be in the middle of a handshake. */
-static void who_connects_for_a_link_pays_from_that_budget(void) {
+FED_TEST(who_connects_for_a_link_pays_from_that_budget) {
     http h = {.server = NULL};
     fed_error err = {0};
     uint16_t port = 0;
@@ -55,12 +55,4 @@ static void who_connects_for_a_link_pays_from_that_budget(void) {
     close(stranger);
     cluster_close(h.cluster);
     http_peers_free(&h.peers);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(each_address_has_a_budget_of_links_and_all_have_one),
-        fed_unit_test(who_connects_for_a_link_pays_from_that_budget),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* What a leader takes from its followers: their devices' requests, and nothing that a front has to
  * answer itself. */
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "fed_cases.h"
 #include "http_world.h"
 
 #include "fedserver/http/http_exchange.h"
@@ -54,8 +55,7 @@ static void leave(http_exchange *x) {
     http_forwarded_end(x);
 }
 
-static void a_follower_may_ask_what_fronts_pass_on_and_nothing_else_of_them(void **state) {
-    hall *l = *state;
+FED_TEST_WITH(a_follower_may_ask_what_fronts_pass_on_and_nothing_else_of_them, hall *l) {
     http_exchange *x = ask(l, FEDSERVER_FRONT, "/v1/status", 0);
     assert_non_null(x);
     assert_ptr_equal(l->http.queue.first, x);
@@ -68,8 +68,7 @@ static void a_follower_may_ask_what_fronts_pass_on_and_nothing_else_of_them(void
     leave(x);
 }
 
-static void bytes_that_are_no_request_end_the_link(void **state) {
-    hall *l = *state;
+FED_TEST_WITH(bytes_that_are_no_request_end_the_link, hall *l) {
     void *owner = NULL;
     fed_write_bytes(&l->frame.head, "what?", 5);
     assert_fed_status(http_forwarded_asked(&l->http, NULL, &l->frame, &owner, &l->err),
@@ -78,8 +77,7 @@ static void bytes_that_are_no_request_end_the_link(void **state) {
     assert_null(owner);
 }
 
-static void a_body_is_counted_until_its_request_is_over(void **state) {
-    hall *l = *state;
+FED_TEST_WITH(a_body_is_counted_until_its_request_is_over, hall *l) {
     http_exchange *x = ask(l, FEDSERVER_DEVICES, "/echo", 3000);
     assert_non_null(x);
     assert_null(x->refused);
@@ -93,8 +91,7 @@ static void a_body_is_counted_until_its_request_is_over(void **state) {
 }
 
 /* Whatever the follower let pass, the leader's own limits count. */
-static void a_body_that_is_too_large_is_refused_and_the_link_goes_on(void **state) {
-    hall *l = *state;
+FED_TEST_WITH(a_body_that_is_too_large_is_refused_and_the_link_goes_on, hall *l) {
     http_exchange *x = ask(l, FEDSERVER_DEVICES, "/small", SMALL + 1);
     assert_non_null(x);
     assert_non_null(x->refused);
@@ -111,14 +108,6 @@ static void a_body_that_is_too_large_is_refused_and_the_link_goes_on(void **stat
     assert_int_equal(l->http.bodies, HTTP_BODIES_MOST - 2);
 }
 
-#define HALL(name) cmocka_unit_test_setup_teardown(name, open_hall, close_hall)
-
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        HALL(a_follower_may_ask_what_fronts_pass_on_and_nothing_else_of_them),
-        HALL(bytes_that_are_no_request_end_the_link),
-        HALL(a_body_is_counted_until_its_request_is_over),
-        HALL(a_body_that_is_too_large_is_refused_and_the_link_goes_on),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return fed_cases_run_each(open_hall, close_hall);
 }

@@ -1,6 +1,6 @@
 /* The object cache of a follower: what it keeps, and for how long. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include "fedserver/http/http_object_cache.h"
 
@@ -38,7 +38,7 @@ static void assert_kept(http_object_cache *object_cache, const fedserver_request
     fedserver_blob_free(body);
 }
 
-static void the_same_question_finds_the_last_body(void) {
+FED_TEST(the_same_question_finds_the_last_body) {
     static http_object_cache object_cache;
     fedserver_request q = question("have=1");
     put(&object_cache, &q, 10, "\"a\"");
@@ -54,7 +54,7 @@ static void the_same_question_finds_the_last_body(void) {
     assert_int_equal(object_cache.bytes, 0);
 }
 
-static void what_has_no_strong_tag_or_is_no_get_of_a_device_is_not_kept(void) {
+FED_TEST(what_has_no_strong_tag_or_is_no_get_of_a_device_is_not_kept) {
     static http_object_cache object_cache;
     fedserver_request q = question("");
     put(&object_cache, &q, 10, "W/\"a\"");
@@ -77,7 +77,7 @@ static void what_has_no_strong_tag_or_is_no_get_of_a_device_is_not_kept(void) {
     assert_int_equal(object_cache.bytes, 0);
 }
 
-static void what_was_used_longest_ago_makes_room(void) {
+FED_TEST(what_was_used_longest_ago_makes_room) {
     static http_object_cache object_cache;
     char queries[HTTP_OBJECT_CACHE_ITEMS + 1][16];
     for (unsigned k = 0; k <= HTTP_OBJECT_CACHE_ITEMS; k++) {
@@ -105,13 +105,4 @@ static void what_was_used_longest_ago_makes_room(void) {
     assert_kept(&object_cache, &fifth, "\"b\"");
     http_object_cache_free(&object_cache);
     assert_int_equal(object_cache.bytes, 0);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(the_same_question_finds_the_last_body),
-        fed_unit_test(what_has_no_strong_tag_or_is_no_get_of_a_device_is_not_kept),
-        fed_unit_test(what_was_used_longest_ago_makes_room),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

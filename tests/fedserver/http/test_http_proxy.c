@@ -1,6 +1,6 @@
 /* The PROXY protocol's headers: whole, in pieces, damaged. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include "fedserver/http/http_proxy.h"
 
@@ -25,14 +25,14 @@ static void reads(const char *bytes, size_t len, const char *wanted) {
 }
 #define READS(bytes, wanted) reads(bytes, sizeof(bytes) - 1, wanted)
 
-static void a_line_names_the_client(void) {
+FED_TEST(a_line_names_the_client) {
     READS("PROXY TCP4 192.0.2.1 192.0.2.2 50000 8443\r\n", "192.0.2.1");
     READS("PROXY TCP6 2001:db8::1 2001:db8::2 50000 8443\r\n", "2001:db8::1");
     READS("PROXY UNKNOWN\r\n", "?");
     READS("PROXY UNKNOWN ffff::1 ffff::2 1 2\r\n", "?");
 }
 
-static void a_binary_header_names_the_client(void) {
+FED_TEST(a_binary_header_names_the_client) {
     READS(V2 "\x21\x11\0\x0c\xc0\0\x02\x01\xc0\0\x02\x02\x12\x34\x56\x78", "192.0.2.1");
     READS(V2 "\x21\x11\0\x10\xc0\0\x02\x01\xc0\0\x02\x02\x12\x34\x56\x78\x04\0\x01x", "192.0.2.1");
     READS(V2 "\x21\x21\0\x24\x20\x01\x0d\xb8\0\0\0\0\0\0\0\0\0\0\0\x01"
@@ -41,7 +41,7 @@ static void a_binary_header_names_the_client(void) {
     READS(V2 "\x21\x00\0\0", "?");
 }
 
-static void a_proxys_own_connection_keeps_its_address(void) {
+FED_TEST(a_proxys_own_connection_keeps_its_address) {
     static const char local[] = V2 "\x20\0\0\0";
     size_t used = 0;
     http_address address;
@@ -53,7 +53,7 @@ static void a_proxys_own_connection_keeps_its_address(void) {
     assert_string_equal(text, "192.0.2.9");
 }
 
-static void what_is_no_header_is_refused(void) {
+FED_TEST(what_is_no_header_is_refused) {
 #define BYTES(text)                                                                                \
     { text, sizeof(text) - 1 }
     static const struct {
@@ -91,7 +91,7 @@ static void what_is_no_header_is_refused(void) {
     }
 }
 
-static void an_ipv6_network_has_one_key_and_ipv4_hosts_each_their_own(void) {
+FED_TEST(an_ipv6_network_has_one_key_and_ipv4_hosts_each_their_own) {
     static const struct {
         const char *a, *b;
         bool same;
@@ -109,15 +109,4 @@ static void an_ipv6_network_has_one_key_and_ipv4_hosts_each_their_own(void) {
         http_address_key(&b, of_b);
         assert_int_equal(memcmp(of_a, of_b, sizeof of_a) == 0, pairs[k].same);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(a_line_names_the_client),
-        fed_unit_test(a_binary_header_names_the_client),
-        fed_unit_test(a_proxys_own_connection_keeps_its_address),
-        fed_unit_test(what_is_no_header_is_refused),
-        fed_unit_test(an_ipv6_network_has_one_key_and_ipv4_hosts_each_their_own),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* The coordinator's own certificate: read, renewed, for one host more. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <gnutls/x509.h>
 #include <sys/stat.h>
@@ -42,8 +42,7 @@ static void read_file(const world *w, const char *name, fed_pem *pem) {
     free(data);
 }
 
-static void a_certificate_says_its_hosts_and_days(void **state) {
-    const world *w = *state;
+FED_TEST_WITH(a_certificate_says_its_hosts_and_days, const world *w) {
     fed_error err = {0};
     fedserver_certificate c;
     assert_fed_ok_err(fedserver_certificate_read(w->directory, &c, &err));
@@ -59,8 +58,7 @@ static void a_certificate_says_its_hosts_and_days(void **state) {
     assert_int_equal(fedserver_certificate_days("/nowhere", now_ms), INT32_MIN);
 }
 
-static void a_renewed_certificate_has_the_same_key_and_one_host_more(void **state) {
-    const world *w = *state;
+FED_TEST_WITH(a_renewed_certificate_has_the_same_key_and_one_host_more, const world *w) {
     static const char *const more[] = {"new.example", "fed.example", NULL};
     fed_error err = {0};
     fedserver_certificate c;
@@ -93,8 +91,7 @@ static void assert_valid_from_an_hour_before(const world *w, const char *name, i
     assert_int_equal(expires_s, now_ms / 1000 + days * 86400);
 }
 
-static void each_new_certificate_is_valid_an_hour_before_it_was_made(void **state) {
-    const world *w = *state;
+FED_TEST_WITH(each_new_certificate_is_valid_an_hour_before_it_was_made, const world *w) {
     fed_error err = {0};
     fed_pem pem;
     int64_t begins_s = 0, expires_s = 0;
@@ -110,8 +107,7 @@ static void each_new_certificate_is_valid_an_hour_before_it_was_made(void **stat
     assert_valid_from_an_hour_before(w, "ca.pem", now_ms, 7300);
 }
 
-static void a_renewal_without_the_cas_key_changes_nothing(void **state) {
-    const world *w = *state;
+FED_TEST_WITH(a_renewal_without_the_cas_key_changes_nothing, const world *w) {
     char path[400];
     fed_error err = {0};
     fed_pem before, after;
@@ -125,8 +121,7 @@ static void a_renewal_without_the_cas_key_changes_nothing(void **state) {
 }
 
 /* A stolen device's key must not be able to make further devices. */
-static void the_ca_makes_no_further_authorities(void **state) {
-    const world *w = *state;
+FED_TEST_WITH(the_ca_makes_no_further_authorities, const world *w) {
     fed_pem pem;
     gnutls_x509_crt_t ca;
     unsigned is_ca = 0;
@@ -163,8 +158,7 @@ static void assert_start_says(const world *w, const char *words) {
     }
 }
 
-static void a_ca_key_that_others_can_read_is_warned_of(void **state) {
-    const world *w = *state;
+FED_TEST_WITH(a_ca_key_that_others_can_read_is_warned_of, const world *w) {
     char path[400];
     snprintf(path, sizeof path, "%s/ca.key", w->directory);
     assert_start_says(w, NULL);
@@ -176,8 +170,7 @@ static void write_file(const world *w, const char *name, const fed_pem *pem) {
     fed_test_put(w->directory, name, pem->text, strlen(pem->text));
 }
 
-static void a_file_that_is_no_certificate_is_refused(void **state) {
-    const world *w = *state;
+FED_TEST_WITH(a_file_that_is_no_certificate_is_refused, const world *w) {
     fed_error err = {0};
     fedserver_certificate c;
     write_file(w, "server.pem", &(fed_pem){.text = "-----BEGIN CERTIFICATE-----\n"});
@@ -209,8 +202,7 @@ static void put_certificate_with_names(const world *w, size_t count) {
     write_file(w, "server.pem", &cert);
 }
 
-static void a_certificate_with_more_names_than_are_kept_is_refused(void **state) {
-    const world *w = *state;
+FED_TEST_WITH(a_certificate_with_more_names_than_are_kept_is_refused, const world *w) {
     fed_error err = {0};
     fedserver_certificate c;
     put_certificate_with_names(w, FEDSERVER_CERTIFICATE_HOSTS);
@@ -221,8 +213,7 @@ static void a_certificate_with_more_names_than_are_kept_is_refused(void **state)
                      "more than 64 names");
 }
 
-static void a_renewal_for_more_names_than_are_kept_is_refused(void **state) {
-    const world *w = *state;
+FED_TEST_WITH(a_renewal_for_more_names_than_are_kept_is_refused, const world *w) {
     static const char *const more[] = {"one.more", NULL};
     fed_error err = {0};
     fedserver_certificate c;
@@ -256,8 +247,7 @@ static bool signed_by(const fed_pem *leaf, const fed_pem *ca) {
     return out == 0;
 }
 
-static void a_ca_is_changed_with_an_overlap(void **state) {
-    const world *w = *state;
+FED_TEST_WITH(a_ca_is_changed_with_an_overlap, const world *w) {
     const int64_t now_ms = fed_clock_unix_ms();
     fed_error err = {0};
     fedserver_ca_change change;
@@ -287,8 +277,7 @@ static void a_ca_is_changed_with_an_overlap(void **state) {
 }
 
 /* Killed when ca.pem is written and ca.key is not: the old CA goes on issuing. */
-static void a_new_ca_that_was_cut_off_is_made_again(void **state) {
-    const world *w = *state;
+FED_TEST_WITH(a_new_ca_that_was_cut_off_is_made_again, const world *w) {
     const int64_t now_ms = fed_clock_unix_ms();
     fed_error err = {0};
     fedserver_ca_change change;
@@ -313,21 +302,6 @@ static void a_new_ca_that_was_cut_off_is_made_again(void **state) {
     assert_string_equal(strstr(both.text, old.text), old.text); /* the one without a key is gone */
 }
 
-#define WITH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
-
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        WITH(a_certificate_says_its_hosts_and_days),
-        WITH(a_renewed_certificate_has_the_same_key_and_one_host_more),
-        WITH(each_new_certificate_is_valid_an_hour_before_it_was_made),
-        WITH(a_renewal_without_the_cas_key_changes_nothing),
-        WITH(the_ca_makes_no_further_authorities),
-        WITH(a_file_that_is_no_certificate_is_refused),
-        WITH(a_certificate_with_more_names_than_are_kept_is_refused),
-        WITH(a_renewal_for_more_names_than_are_kept_is_refused),
-        WITH(a_ca_key_that_others_can_read_is_warned_of),
-        WITH(a_ca_is_changed_with_an_overlap),
-        WITH(a_new_ca_that_was_cut_off_is_made_again),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return fed_cases_run_each(setup, teardown);
 }

@@ -1,6 +1,6 @@
 /* The devices in memory: found by fingerprint, and in their lists. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include "fed/hash.h"
 #include "fed/rng.h"
@@ -21,7 +21,7 @@ static void fill(fedserver_devices *devices, fedserver_device *at[DEVICES]) {
     }
 }
 
-static void many_devices_are_found_and_no_other(void) {
+FED_TEST(many_devices_are_found_and_no_other) {
     fedserver_devices devices = {0};
     fedserver_device one = {0};
     for (int64_t id = 0; id < 5000; id++) {
@@ -47,7 +47,7 @@ static void many_devices_are_found_and_no_other(void) {
     fedserver_devices_free(&devices);
 }
 
-static void a_device_stays_where_it_is(void) {
+FED_TEST(a_device_stays_where_it_is) {
     fedserver_devices devices = {0};
     fedserver_device *at[DEVICES];
     fill(&devices, at);
@@ -60,7 +60,7 @@ static void a_device_stays_where_it_is(void) {
 }
 
 /* Against a plain array of the times of the last check-ins. */
-static void who_checked_in_stands_in_the_order_of_the_last_check_ins(void) {
+FED_TEST(who_checked_in_stands_in_the_order_of_the_last_check_ins) {
     fedserver_devices devices = {0};
     fedserver_device *at[DEVICES];
     int64_t last[DEVICES] = {0};
@@ -95,7 +95,7 @@ static void who_checked_in_stands_in_the_order_of_the_last_check_ins(void) {
 }
 
 /* A device that came while the clock was wrong does not hold up the others. */
-static void a_clock_that_is_set_back_leaves_the_list_in_order(void) {
+FED_TEST(a_clock_that_is_set_back_leaves_the_list_in_order) {
     fedserver_devices devices = {0};
     fedserver_device *at[DEVICES];
     fill(&devices, at);
@@ -112,7 +112,7 @@ static void a_clock_that_is_set_back_leaves_the_list_in_order(void) {
     fedserver_devices_free(&devices);
 }
 
-static void who_differs_from_its_row_is_in_one_list_once(void) {
+FED_TEST(who_differs_from_its_row_is_in_one_list_once) {
     fedserver_devices devices = {0};
     fedserver_device *at[DEVICES];
     unsigned found[DEVICES] = {0};
@@ -138,15 +138,4 @@ static void who_differs_from_its_row_is_in_one_list_once(void) {
     fedserver_devices_differs(&devices, at[3]); /* again, once it was taken out */
     assert_ptr_equal(fedserver_devices_next_unsaved(&devices, 3000 / 1024), at[3]);
     fedserver_devices_free(&devices);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(many_devices_are_found_and_no_other),
-        fed_unit_test(a_device_stays_where_it_is),
-        fed_unit_test(who_checked_in_stands_in_the_order_of_the_last_check_ins),
-        fed_unit_test(a_clock_that_is_set_back_leaves_the_list_in_order),
-        fed_unit_test(who_differs_from_its_row_is_in_one_list_once),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

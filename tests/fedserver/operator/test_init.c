@@ -1,6 +1,6 @@
 /* A new coordinator's directory. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -17,7 +17,7 @@ static unsigned mode_of(const char *directory, const char *name) {
     return info.st_mode & 0777;
 }
 
-static void keys_and_database_are_private(void) {
+FED_TEST(keys_and_database_are_private) {
     char base[256];
     char directory[270];
     fed_error err = {0};
@@ -32,7 +32,7 @@ static void keys_and_database_are_private(void) {
     fed_test_rmdir(base);
 }
 
-static void a_second_init_changes_nothing(void) {
+FED_TEST(a_second_init_changes_nothing) {
     char directory[256];
     char path[300];
     uint8_t *before;
@@ -51,7 +51,7 @@ static void a_second_init_changes_nothing(void) {
     fed_test_rmdir(directory);
 }
 
-static void an_interrupted_init_can_be_run_again(void) {
+FED_TEST(an_interrupted_init_can_be_run_again) {
     char directory[256];
     char path[300];
     fed_error err = {0};
@@ -82,7 +82,7 @@ static void expect_open(const char *directory, fed_status expected, fed_error *e
     fedserver_close(server);
 }
 
-static void a_directory_names_its_store_and_an_older_one_is_sqlites(void) {
+FED_TEST(a_directory_names_its_store_and_an_older_one_is_sqlites) {
     char directory[256];
     char path[300];
     uint8_t *text;
@@ -105,14 +105,4 @@ static void a_directory_names_its_store_and_an_older_one_is_sqlites(void) {
     expect_open(directory, FED_EINVAL, &err);
     assert_non_null(strstr(err.text, "leave out"));
     fed_test_rmdir(directory);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(keys_and_database_are_private),
-        fed_unit_test(a_second_init_changes_nothing),
-        fed_unit_test(an_interrupted_init_can_be_run_again),
-        fed_unit_test(a_directory_names_its_store_and_an_older_one_is_sqlites),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

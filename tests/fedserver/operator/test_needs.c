@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
+#include "fed_cases.h"
 #include "fedserver/operator/needs.h"
 
 static fedserver_needs estimate_at(const char *downloads, const char *model, const char *strategy,
@@ -23,7 +24,7 @@ static fedserver_needs estimate(const char *model, const char *strategy, uint32_
 }
 
 /* 159 million values, as the one that was queued without a word. */
-static void test_a_huge_task_is_said_to_be_one(void) {
+FED_TEST(test_a_huge_task_is_said_to_be_one) {
     const fedserver_needs needs = estimate("input 12600 | dense 12600", "fedavg", 2);
     char text[400];
     assert_true(needs.values == 12600ULL * 12600 + 12600);
@@ -36,12 +37,12 @@ static void test_a_huge_task_is_said_to_be_one(void) {
     assert_non_null(strstr(text, "6.4 GB of disk"));
 }
 
-static void test_a_small_task_needs_no_note(void) {
+FED_TEST(test_a_small_task_needs_no_note) {
     const fedserver_needs needs = estimate("input 784 | dense 10", "fedavg", 10);
     assert_false(fedserver_needs_much(&needs));
 }
 
-static void test_a_strategys_state_counts(void) {
+FED_TEST(test_a_strategys_state_counts) {
     const fedserver_needs plain = estimate("input 784 | dense 10", "fedavg", 10);
     const fedserver_needs adam = estimate("input 784 | dense 10", "fedadam", 10);
     const fedserver_needs median = estimate("input 784 | dense 10", "median", 10);
@@ -49,7 +50,7 @@ static void test_a_strategys_state_counts(void) {
     assert_true(median.update_bytes > plain.update_bytes);
 }
 
-static void test_sealed_downloads_count(void) {
+FED_TEST(test_sealed_downloads_count) {
     const fedserver_needs plain = estimate("input 784 | dense 10", "fedavg", 10);
     const fedserver_needs sealed =
         estimate_at("https://cdn.example/", "input 784 | dense 10", "fedavg", 10);
@@ -58,7 +59,7 @@ static void test_sealed_downloads_count(void) {
     assert_true(sealed.memory_bytes == plain.memory_bytes);
 }
 
-static void test_what_the_disk_cannot_hold_is_refused(void) {
+FED_TEST(test_what_the_disk_cannot_hold_is_refused) {
     fed_error err = {0};
     const fedserver_needs needs = {.values = 9, .model_bytes = UINT64_MAX / 2};
     assert_fed_status(fedserver_needs_check(&needs, 0, "/tmp", &err), FED_ENOSPC);
@@ -71,7 +72,7 @@ static void test_what_the_disk_cannot_hold_is_refused(void) {
 }
 
 /* Its first commit would fail: refused before its model is made. */
-static void test_so_it_is_when_it_is_queued(void) {
+FED_TEST(test_so_it_is_when_it_is_queued) {
     coordinator c;
     fed_error err = {0};
     char path[300];
@@ -89,16 +90,4 @@ static void test_so_it_is_when_it_is_queued(void) {
     assert_fed_status(fedserver_task_add(c.server, c.now_ms, path, &id, &err), FED_ERANGE);
     assert_non_null(strstr(err.text, "a model of 158772600 values can't be stored"));
     coordinator_teardown(&c);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(test_a_huge_task_is_said_to_be_one),
-        fed_unit_test(test_a_small_task_needs_no_note),
-        fed_unit_test(test_a_strategys_state_counts),
-        fed_unit_test(test_sealed_downloads_count),
-        fed_unit_test(test_what_the_disk_cannot_hold_is_refused),
-        fed_unit_test(test_so_it_is_when_it_is_queued),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

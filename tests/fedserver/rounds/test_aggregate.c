@@ -1,6 +1,6 @@
 /* The exact sum: what it is, what it refuses, and that a refusal leaves no trace. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include "fedserver/rounds/aggregate.h"
 
@@ -84,8 +84,7 @@ static fed_status add(fixture *f, const float x[SIZE], uint32_t samples, float l
     return add_weighted(f, x, samples, 1, loss);
 }
 
-static void a_weight_counts_as_so_many_times_the_samples(void **state) {
-    fixture *f = *state;
+FED_TEST_WITH(a_weight_counts_as_so_many_times_the_samples, fixture *f) {
     float mean[SIZE];
     assert_fed_ok(add_weighted(f, (float[]){1, -2, 16}, 2, 3, 4));
     assert_fed_ok(add_weighted(f, (float[]){5, 2, -16}, 1, 2, 8));
@@ -95,8 +94,7 @@ static void a_weight_counts_as_so_many_times_the_samples(void **state) {
     assert_int_equal(f->sum.weight, 8);
 }
 
-static void the_mean_weighs_by_samples(void **state) {
-    fixture *f = *state;
+FED_TEST_WITH(the_mean_weighs_by_samples, fixture *f) {
     float mean[SIZE];
     assert_fed_ok(add(f, (float[]){1, -2, 16}, 1, 4));
     assert_fed_ok(add(f, (float[]){5, 2, -16}, 3, 8));
@@ -106,8 +104,7 @@ static void the_mean_weighs_by_samples(void **state) {
     assert_int_equal(f->sum.updates, 2);
 }
 
-static void clearing_starts_from_nothing(void **state) {
-    fixture *f = *state;
+FED_TEST_WITH(clearing_starts_from_nothing, fixture *f) {
     float mean[SIZE];
     assert_fed_ok(add(f, (float[]){1, 1, 1}, 9, 1));
     fedserver_sum_clear(&f->sum);
@@ -118,8 +115,7 @@ static void clearing_starts_from_nothing(void **state) {
 }
 
 /* As many samples as a device can say that it has, and as old an update as weighs most. */
-static void no_number_of_samples_is_too_large_for_the_sum(void **state) {
-    fixture *f = *state;
+FED_TEST_WITH(no_number_of_samples_is_too_large_for_the_sum, fixture *f) {
     enum { MANY = 200 };
     static float x[MANY][SIZE];
     float mean[SIZE];
@@ -134,8 +130,7 @@ static void no_number_of_samples_is_too_large_for_the_sum(void **state) {
     assert_true(mean[0] == 16.0f && mean[1] == -16.0f && mean[2] == 2.0f);
 }
 
-static void who_claims_most_does_not_outweigh_the_others(void **state) {
-    fixture *f = *state;
+FED_TEST_WITH(who_claims_most_does_not_outweigh_the_others, fixture *f) {
     static const float x[3][SIZE] = {{1, 0, 0}, {1, 0, 0}, {-1, 0, 0}};
     float mean[SIZE];
     assert_fed_ok(add(f, x[0], 10, 1));
@@ -149,23 +144,12 @@ static void who_claims_most_does_not_outweigh_the_others(void **state) {
     assert_true(weights.heaviest_share > 0.99 && weights.heaviest_share < 1);
 }
 
-static void what_is_refused_leaves_no_trace(void **state) {
-    fixture *f = *state;
+FED_TEST_WITH(what_is_refused_leaves_no_trace, fixture *f) {
     assert_fed_status(add(f, (float[]){1, 1, 16.5f}, 1, 1), FED_ERANGE);
     assert_int_equal(f->sum.samples + f->sum.updates + f->sum.bytes, 0);
     assert_true(f->sum.acc[0] == 0 && f->sum.acc[1] == 0 && f->sum.acc[2] == 0);
 }
 
-#define WITH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
-
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        WITH(the_mean_weighs_by_samples),
-        WITH(a_weight_counts_as_so_many_times_the_samples),
-        WITH(clearing_starts_from_nothing),
-        WITH(no_number_of_samples_is_too_large_for_the_sum),
-        WITH(who_claims_most_does_not_outweigh_the_others),
-        WITH(what_is_refused_leaves_no_trace),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return fed_cases_run_each(setup, teardown);
 }

@@ -1,6 +1,6 @@
 /* Which of several tasks gets a device. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include "fedserver/rounds/choice.h"
 
@@ -16,24 +16,24 @@ static void assert_before(fedserver_offer a, fedserver_offer b) {
     }
 }
 
-static void a_better_place_comes_before_priority(void) {
+FED_TEST(a_better_place_comes_before_priority) {
     for (int place = FEDSERVER_PLACE_UNWANTED; place < FEDSERVER_PLACE_LEASED; place++) {
         assert_before(offer(1, (fedserver_place)(place + 1), 1, 9),
                       offer(2, (fedserver_place)place, 9, 0));
     }
 }
 
-static void a_larger_priority_comes_first(void) {
+FED_TEST(a_larger_priority_comes_first) {
     assert_before(offer(1, FEDSERVER_PLACE_FREE, 6, 9), offer(2, FEDSERVER_PLACE_FREE, 5, 0));
     assert_before(offer(2, FEDSERVER_PLACE_FULL, 9, 9), offer(1, FEDSERVER_PLACE_FULL, 1, 0));
 }
 
-static void of_equal_priority_the_least_recently_served_comes_first(void) {
+FED_TEST(of_equal_priority_the_least_recently_served_comes_first) {
     assert_before(offer(2, FEDSERVER_PLACE_FREE, 5, 7), offer(1, FEDSERVER_PLACE_FREE, 5, 8));
     assert_before(offer(2, FEDSERVER_PLACE_FREE, 5, 0), offer(1, FEDSERVER_PLACE_FREE, 5, 1));
 }
 
-static void of_two_that_admit_later_the_earlier_comes_first(void) {
+FED_TEST(of_two_that_admit_later_the_earlier_comes_first) {
     fedserver_offer soon = offer(1, FEDSERVER_PLACE_EARLY, 1, 9);
     fedserver_offer late = offer(2, FEDSERVER_PLACE_EARLY, 9, 0);
     soon.admits_ms = 10;
@@ -42,7 +42,7 @@ static void of_two_that_admit_later_the_earlier_comes_first(void) {
 }
 
 /* Whoever asks, and in whatever order the offers stand: one and the same is first. */
-static void the_order_is_total_and_the_same_each_time(void) {
+FED_TEST(the_order_is_total_and_the_same_each_time) {
     fedserver_offer all[4 * 2 * 2];
     size_t n = 0;
     for (uint64_t task = 1; task <= 4; task++) {
@@ -67,7 +67,7 @@ static void the_order_is_total_and_the_same_each_time(void) {
 }
 
 /* 3,000 devices that hold nothing, and three equal tasks: the hash gives each task its third. */
-static void ties_are_shared_out_evenly(void) {
+FED_TEST(ties_are_shared_out_evenly) {
     enum { DEVICES = 3000, TASKS = 3 };
     int got[TASKS] = {0};
     for (int64_t device = 1; device <= DEVICES; device++) {
@@ -81,16 +81,4 @@ static void ties_are_shared_out_evenly(void) {
     for (int k = 0; k < TASKS; k++) { /* 1,000 each, 6 standard deviations of 26 */
         assert_in_range(got[k], 1000 - 155, 1000 + 155);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(a_better_place_comes_before_priority),
-        fed_unit_test(a_larger_priority_comes_first),
-        fed_unit_test(of_equal_priority_the_least_recently_served_comes_first),
-        fed_unit_test(of_two_that_admit_later_the_earlier_comes_first),
-        fed_unit_test(the_order_is_total_and_the_same_each_time),
-        fed_unit_test(ties_are_shared_out_evenly),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

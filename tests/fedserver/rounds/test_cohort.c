@@ -1,6 +1,6 @@
 /* Who gets a slot: over many rounds, whoever asks first. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -59,7 +59,7 @@ static void play(crowd *c, fedserver_selection selection, uint32_t round) {
     }
 }
 
-static void uniform_gives_everybody_the_same(void) {
+FED_TEST(uniform_gives_everybody_the_same) {
     enum { ROUNDS = 2000 };
     crowd c = crowd_of();
     for (uint32_t round = 1; round <= ROUNDS; round++) {
@@ -73,7 +73,7 @@ static void uniform_gives_everybody_the_same(void) {
     }
 }
 
-static void another_seed_or_round_or_drawing_draws_others(void) {
+FED_TEST(another_seed_or_round_or_drawing_draws_others) {
     crowd c = crowd_of();
     fedserver_cohort one = drawn(&c, FEDSERVER_SELECT_UNIFORM, 1);
     for (int other = 0; other < 3; other++) {
@@ -111,7 +111,7 @@ static void draw_plainly(const crowd *c, fed_rng *rng, uint32_t taken[DEVICES]) 
     }
 }
 
-static void weighted_follows_the_samples(void) {
+FED_TEST(weighted_follows_the_samples) {
     enum { ROUNDS = 2000 };
     crowd c = crowd_of();
     uint32_t plain[DEVICES] = {0};
@@ -130,7 +130,7 @@ static void weighted_follows_the_samples(void) {
     }
 }
 
-static void who_has_not_said_its_samples_counts_as_the_mean(void) {
+FED_TEST(who_has_not_said_its_samples_counts_as_the_mean) {
     crowd c = crowd_of();
     for (uint32_t k = 1; k < DEVICES; k++) {
         c.devices[k].samples = k % 2 == 0 ? 100 : 300;
@@ -144,7 +144,7 @@ static void who_has_not_said_its_samples_counts_as_the_mean(void) {
                 fedserver_cohort_priority(&cohort, &said));
 }
 
-static void round_robin_takes_everybody_before_anybody_twice(void) {
+FED_TEST(round_robin_takes_everybody_before_anybody_twice) {
     crowd c = crowd_of();
     for (uint32_t round = 1; round <= 200; round++) {
         play(&c, FEDSERVER_SELECT_ROUND_ROBIN, round);
@@ -157,7 +157,7 @@ static void round_robin_takes_everybody_before_anybody_twice(void) {
     }
 }
 
-static void round_robin_prefers_who_has_waited_longest(void) {
+FED_TEST(round_robin_prefers_who_has_waited_longest) {
     crowd c = crowd_of();
     for (uint32_t k = 0; k < DEVICES; k++) {
         c.devices[k].last_round = k;
@@ -172,7 +172,7 @@ static void round_robin_prefers_who_has_waited_longest(void) {
     }
 }
 
-static void who_took_part_after_the_drawing_comes_last(void) {
+FED_TEST(who_took_part_after_the_drawing_comes_last) {
     crowd c = crowd_of();
     for (uint32_t round = 1; round < 3; round++) { /* the turn is that of round 0, or the last */
         for (uint32_t k = 0; k < DEVICES; k++) {
@@ -187,7 +187,7 @@ static void who_took_part_after_the_drawing_comes_last(void) {
     }
 }
 
-static void a_round_fills_within_its_window_though_most_stay_away(void) {
+FED_TEST(a_round_fills_within_its_window_though_most_stay_away) {
     crowd c = crowd_of();
     for (uint32_t k = SLOTS; k < DEVICES; k++) {
         c.away[k] = true;
@@ -200,7 +200,7 @@ static void a_round_fills_within_its_window_though_most_stay_away(void) {
     assert_true(c.full_ms > 0);
 }
 
-static void with_slots_for_all_everybody_comes_at_once(void) {
+FED_TEST(with_slots_for_all_everybody_comes_at_once) {
     crowd c = crowd_of();
     for (int selection = 0; selection < 3; selection++) {
         fedserver_cohort cohort = drawn(&c, (fedserver_selection)selection, 1);
@@ -211,19 +211,4 @@ static void with_slots_for_all_everybody_comes_at_once(void) {
         fedserver_cohort_draw(&cohort, c.devices, 0, 1, SLOTS); /* nobody was seen yet */
         assert_true(fedserver_cohort_admits_ms(&cohort, &c.devices[0]) == cohort.opened_ms);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(uniform_gives_everybody_the_same),
-        fed_unit_test(another_seed_or_round_or_drawing_draws_others),
-        fed_unit_test(weighted_follows_the_samples),
-        fed_unit_test(who_has_not_said_its_samples_counts_as_the_mean),
-        fed_unit_test(round_robin_takes_everybody_before_anybody_twice),
-        fed_unit_test(round_robin_prefers_who_has_waited_longest),
-        fed_unit_test(who_took_part_after_the_drawing_comes_last),
-        fed_unit_test(a_round_fills_within_its_window_though_most_stay_away),
-        fed_unit_test(with_slots_for_all_everybody_comes_at_once),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* Updates are counted by device, against a plain array. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include "fed/rng.h"
 #include "fedserver/rounds/device_counts.h"
@@ -25,7 +25,7 @@ static void count_some(fedserver_device_counts *counts, uint32_t seed, uint32_t 
     }
 }
 
-static void each_device_has_its_number(void) {
+FED_TEST(each_device_has_its_number) {
     fedserver_device_counts counts = {0};
     for (uint32_t round = 0; round < 3; round++) {
         uint32_t expected[DEVICES] = {0};
@@ -43,11 +43,4 @@ static void each_device_has_its_number(void) {
         fedserver_device_counts_clear(&counts);
     }
     fedserver_device_counts_free(&counts);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(each_device_has_its_number),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

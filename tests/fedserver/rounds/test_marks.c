@@ -1,11 +1,11 @@
 /* A number for each of some devices. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include "fed/rng.h"
 #include "fedserver/rounds/marks.h"
 
-static void a_device_without_a_mark_has_none(void) {
+FED_TEST(a_device_without_a_mark_has_none) {
     fedserver_marks marks = {0};
     assert_int_equal(fedserver_marks_get(&marks, 1, -7), -7);
     assert_fed_ok(fedserver_marks_set(&marks, 5, 50));
@@ -17,7 +17,7 @@ static void a_device_without_a_mark_has_none(void) {
 }
 
 /* Against a plain array, in any order and with repetitions. */
-static void each_device_keeps_its_newest_value(void) {
+FED_TEST(each_device_keeps_its_newest_value) {
     enum { DEVICES = 200, STEPS = 2000 };
     int64_t plain[DEVICES] = {0};
     fedserver_marks marks = {0};
@@ -35,12 +35,4 @@ static void each_device_keeps_its_newest_value(void) {
         assert_true(marks.items[k - 1].device < marks.items[k].device);
     }
     fedserver_marks_free(&marks);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(a_device_without_a_mark_has_none),
-        fed_unit_test(each_device_keeps_its_newest_value),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* What devices report of their own, summed up by name. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <float.h>
 #include <math.h>
@@ -13,7 +13,7 @@ static void tell(fedserver_own_table *table, uint32_t samples, const char *name,
     fedserver_own_count(table, &told, samples);
 }
 
-static void the_mean_is_weighted_by_samples(void) {
+FED_TEST(the_mean_is_weighted_by_samples) {
     fedserver_own_table t = {.count = 0};
     tell(&t, 10, "f1", 1);
     tell(&t, 30, "f1", 3);
@@ -26,7 +26,7 @@ static void the_mean_is_weighted_by_samples(void) {
     assert_true(row->least == -2 && row->most == 3);
 }
 
-static void names_come_in_order_whoever_reports_first(void) {
+FED_TEST(names_come_in_order_whoever_reports_first) {
     static const char *const names[] = {"c", "a", "d", "b", "a"};
     fedserver_own_table t = {.count = 0};
     for (size_t k = 0; k < 5; k++) {
@@ -39,7 +39,7 @@ static void names_come_in_order_whoever_reports_first(void) {
     assert_true(t.rows[0].reports == 2 && t.rows[0].mean == 2.5);
 }
 
-static void the_largest_numbers_do_not_overflow(void) {
+FED_TEST(the_largest_numbers_do_not_overflow) {
     fedserver_own_table t = {.count = 0};
     for (int k = 0; k < 100; k++) {
         tell(&t, UINT32_MAX - (uint32_t)k, "x", DBL_MAX);
@@ -49,7 +49,7 @@ static void the_largest_numbers_do_not_overflow(void) {
     assert_true(isfinite(t.rows[0].mean) && t.rows[0].least == -DBL_MAX);
 }
 
-static void equal_values_have_that_mean_to_the_bit(void) {
+FED_TEST(equal_values_have_that_mean_to_the_bit) {
     fedserver_own_table t = {.count = 0};
     for (uint32_t k = 1; k < 1000; k++) {
         tell(&t, 7 * k, "x", 0.1);
@@ -57,7 +57,7 @@ static void equal_values_have_that_mean_to_the_bit(void) {
     assert_true(t.rows[0].mean == 0.1 && t.rows[0].reports == 999);
 }
 
-static void names_beyond_the_limit_are_dropped_and_counted(void) {
+FED_TEST(names_beyond_the_limit_are_dropped_and_counted) {
     fedserver_own_table t = {.count = 0};
     char name[16];
     for (int k = 0; k < 1000; k++) {
@@ -71,7 +71,7 @@ static void names_beyond_the_limit_are_dropped_and_counted(void) {
     assert_int_equal(t.rows[FEDSERVER_OWN_NAMES - 1].reports, 2);
 }
 
-static void sums_of_sums_are_the_sum_of_all(void) {
+FED_TEST(sums_of_sums_are_the_sum_of_all) {
     fedserver_own_table one = {.count = 0}, other = {.count = 0};
     tell(&one, 3, "x", 1);
     tell(&one, 1, "x", 5);
@@ -81,16 +81,4 @@ static void sums_of_sums_are_the_sum_of_all(void) {
     fedserver_own_add(&one, &other.rows[1]);
     assert_true(one.rows[0].reports == 3 && one.rows[0].samples == 8 && one.rows[0].mean == 0);
     assert_true(one.rows[0].least == -2 && one.rows[0].most == 5 && one.rows[1].mean == 9);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(the_mean_is_weighted_by_samples),
-        fed_unit_test(names_come_in_order_whoever_reports_first),
-        fed_unit_test(the_largest_numbers_do_not_overflow),
-        fed_unit_test(equal_values_have_that_mean_to_the_bit),
-        fed_unit_test(names_beyond_the_limit_are_dropped_and_counted),
-        fed_unit_test(sums_of_sums_are_the_sum_of_all),
-    };
-    return cmocka_run_group_tests_name("own_table", tests, NULL, NULL);
 }

@@ -1,11 +1,11 @@
 /* Waits: what a few devices are told, and that a crowd is spread. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include "fed/rng.h"
 #include "fedserver/rounds/pace.h"
 
-static void a_few_devices_come_back_soon(void) {
+FED_TEST(a_few_devices_come_back_soon) {
     for (uint64_t devices = 0; devices <= 20; devices++) {
         assert_in_range(fedserver_pace_ms(1000, devices, 0), 750, 750);
         assert_in_range(fedserver_pace_ms(1000, devices, UINT32_MAX), 1240, 1250);
@@ -23,17 +23,17 @@ static double rate(uint64_t devices) {
     return (double)devices / (sum_ms / 10000 / 1000);
 }
 
-static void a_crowd_makes_at_most_a_hundred_check_ins_a_second(void) {
+FED_TEST(a_crowd_makes_at_most_a_hundred_check_ins_a_second) {
     assert_true(rate(100) < 25);
     assert_true(rate(4000) > 60 && rate(4000) < 100);
     assert_true(rate(45000) < 102);
 }
 
-static void nobody_is_sent_away_for_more_than_a_quarter_of_an_hour(void) {
+FED_TEST(nobody_is_sent_away_for_more_than_a_quarter_of_an_hour) {
     assert_in_range(fedserver_pace_ms(10000, UINT64_MAX, UINT32_MAX), 900000, 907500);
 }
 
-static void waits_are_spread_over_the_whole_window(void) {
+FED_TEST(waits_are_spread_over_the_whole_window) {
     fed_rng rng;
     int seen[8] = {0};
     fed_rng_init(&rng, 2, 0, 0);
@@ -45,14 +45,4 @@ static void waits_are_spread_over_the_whole_window(void) {
     for (int k = 0; k < 8; k++) {
         assert_in_range(seen[k], 850, 1150); /* 5 sigma */
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(a_few_devices_come_back_soon),
-        fed_unit_test(a_crowd_makes_at_most_a_hundred_check_ins_a_second),
-        fed_unit_test(nobody_is_sent_away_for_more_than_a_quarter_of_an_hour),
-        fed_unit_test(waits_are_spread_over_the_whole_window),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* Plain updates: what is taken apart, what is refused and why, and how large one can be. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include "fed/arch.h"
 #include "fedserver/rounds/intake.h"
@@ -62,8 +62,7 @@ static fed_status open_update(fixture *f, fedserver_update *update, fed_error *e
     return fedserver_intake_of(&f->task)->open(&f->task, &f->arch.layout, update, err);
 }
 
-static void an_update_is_taken_apart_and_its_values_opened(void **state) {
-    fixture *f = *state;
+FED_TEST_WITH(an_update_is_taken_apart_and_its_values_opened, fixture *f) {
     fed_error err = {0};
     fedserver_update update;
     float y[VALUES];
@@ -78,8 +77,7 @@ static void an_update_is_taken_apart_and_its_values_opened(void **state) {
     fedserver_intake_of(&f->task)->drop(&update);
 }
 
-static void an_update_is_judged_by_its_rounds_phase(void **state) {
-    fixture *f = *state;
+FED_TEST_WITH(an_update_is_judged_by_its_rounds_phase, fixture *f) {
     fed_error err = {0};
     fedserver_update update;
     encode(f, 3, "3lc:s=1", 0.5f, 2);
@@ -91,8 +89,7 @@ static void an_update_is_judged_by_its_rounds_phase(void **state) {
     fedserver_intake_of(&f->task)->drop(&update);
 }
 
-static void values_and_losses_that_no_sum_can_hold_are_out_of_range(void **state) {
-    fixture *f = *state;
+FED_TEST_WITH(values_and_losses_that_no_sum_can_hold_are_out_of_range, fixture *f) {
     fed_error err = {0};
     fedserver_update update;
     encode(f, 1, "3lc:s=1", 16.5f, 2);
@@ -103,8 +100,7 @@ static void values_and_losses_that_no_sum_can_hold_are_out_of_range(void **state
     assert_fed_says(err, "Has the training diverged?");
 }
 
-static void a_cut_body_is_refused(void **state) {
-    fixture *f = *state;
+FED_TEST_WITH(a_cut_body_is_refused, fixture *f) {
     fedserver_update update;
     encode(f, 1, "3lc:s=1", 0.5f, 2);
     const size_t len = f->body.len;
@@ -118,8 +114,7 @@ static void a_cut_body_is_refused(void **state) {
     }
 }
 
-static void no_phase_sends_more_than_the_most_bytes(void **state) {
-    fixture *f = *state;
+FED_TEST_WITH(no_phase_sends_more_than_the_most_bytes, fixture *f) {
     fed_error err = {0};
     uint64_t most = 0;
     assert_fed_ok_err(fedserver_intake_most_bytes(&f->task, &f->arch.layout, &most, &err));
@@ -127,15 +122,6 @@ static void no_phase_sends_more_than_the_most_bytes(void **state) {
     assert_in_range(most, f->body.len + FED_OWN_BYTES, f->body.len + FED_OWN_BYTES + 16);
 }
 
-#define WITH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
-
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        WITH(an_update_is_taken_apart_and_its_values_opened),
-        WITH(an_update_is_judged_by_its_rounds_phase),
-        WITH(values_and_losses_that_no_sum_can_hold_are_out_of_range),
-        WITH(a_cut_body_is_refused),
-        WITH(no_phase_sends_more_than_the_most_bytes),
-    };
-    return cmocka_run_group_tests_name("plain", tests, NULL, NULL);
+    return fed_cases_run_each(setup, teardown);
 }

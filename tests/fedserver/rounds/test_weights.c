@@ -1,6 +1,6 @@
 /* What updates count for: as claimed where that is fair; and the same whatever their order. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <math.h>
 
@@ -23,7 +23,7 @@ static fedserver_contribution contribution(int64_t device, uint64_t weight, doub
                                     .loss = 1};
 }
 
-static void fair_claims_count_as_they_are(void) {
+FED_TEST(fair_claims_count_as_they_are) {
     fedserver_contribution c[] = {contribution(1, 6, 2), contribution(2, 4, 1),
                                   contribution(3, 3, 3)};
     const fedserver_weights s = settle(c, 3, 0.5);
@@ -37,21 +37,21 @@ static void fair_claims_count_as_they_are(void) {
     assert_false(s.heaviest_lowered || s.furthest_lowered);
 }
 
-static void two_devices_are_not_compared(void) {
+FED_TEST(two_devices_are_not_compared) {
     fedserver_contribution c[] = {contribution(1, 1000, 9), contribution(2, 1, 1)};
     assert_true(settle(c, 2, 0.5).as_claimed);
     assert_false(settle(c, 2, 0.75).as_claimed);
     assert_true(fabs((double)c[0].share / (double)c[1].share - 3) < 1e-6);
 }
 
-static void no_limit_takes_every_claim(void) {
+FED_TEST(no_limit_takes_every_claim) {
     fedserver_contribution c[] = {contribution(1, 1, 1), contribution(2, 1, 1),
                                   contribution(3, 1 << 20, 1e4)};
     assert_true(settle(c, 3, 1).as_claimed);
 }
 
 /* Rule 1: the weight. */
-static void a_share_is_the_most_that_a_device_weighs(void) {
+FED_TEST(a_share_is_the_most_that_a_device_weighs) {
     static const double most[] = {0.5, 0.4, 0.3, 0.26};
     for (size_t k = 0; k < sizeof most / sizeof most[0]; k++) {
         fedserver_contribution c[] = {contribution(1, 5, 1), contribution(2, 1 << 20, 1),
@@ -66,7 +66,7 @@ static void a_share_is_the_most_that_a_device_weighs(void) {
 }
 
 /* Rule 2: weight times norm. */
-static void a_long_update_is_shortened_and_its_weight_stays(void) {
+FED_TEST(a_long_update_is_shortened_and_its_weight_stays) {
     fedserver_contribution c[] = {contribution(1, 10, 1), contribution(2, 10, 1),
                                   contribution(3, 10, 10000)};
     const fedserver_weights s = settle(c, 3, 0.5);
@@ -78,7 +78,7 @@ static void a_long_update_is_shortened_and_its_weight_stays(void) {
     assert_true(fabs(reach / (2.0 * c[0].count) - 1) < 1e-3);
 }
 
-static void a_devices_updates_are_taken_together(void) {
+FED_TEST(a_devices_updates_are_taken_together) {
     fedserver_contribution c[] = {contribution(1, 10, 1), contribution(7, 30, 1),
                                   contribution(2, 10, 1), contribution(7, 10, 1),
                                   contribution(7, 40, 1)};
@@ -90,7 +90,7 @@ static void a_devices_updates_are_taken_together(void) {
 }
 
 /* Updates of one device are put in the order of their weights: the longest may be any of them. */
-static void a_devices_norm_is_that_of_its_longest_update(void) {
+FED_TEST(a_devices_norm_is_that_of_its_longest_update) {
     enum { UPDATES = 3 };
     for (uint64_t longest = 0; longest < UPDATES; longest++) {
         fedserver_contribution c[UPDATES + 2] = {contribution(1, 10, 1), contribution(2, 10, 1)};
@@ -104,7 +104,7 @@ static void a_devices_norm_is_that_of_its_longest_update(void) {
 }
 
 /* All of a device's updates reach as far as their sum: each of them is shortened. */
-static void a_devices_long_updates_are_shortened_together(void) {
+FED_TEST(a_devices_long_updates_are_shortened_together) {
     fedserver_contribution c[] = {contribution(1, 10, 1), contribution(2, 10, 1),
                                   contribution(3, 5, 1000), contribution(3, 5, 1000)};
     const fedserver_weights s = settle(c, 4, 0.5);
@@ -114,7 +114,7 @@ static void a_devices_long_updates_are_shortened_together(void) {
 }
 
 /* What a clipped update adds is what counts for rule 2; what is named is the norm that it had. */
-static void a_clipped_update_reaches_as_far_as_it_was_clipped(void) {
+FED_TEST(a_clipped_update_reaches_as_far_as_it_was_clipped) {
     fedserver_contribution c[] = {contribution(1, 10, 1), contribution(2, 10, 1),
                                   contribution(3, 10, 10000)};
     c[2].counted = 1.5;
@@ -123,7 +123,7 @@ static void a_clipped_update_reaches_as_far_as_it_was_clipped(void) {
     assert_true(s.furthest == 3 && s.furthest_norm == 10000);
 }
 
-static void the_largest_round_there_can_be_fits_the_sum(void) {
+FED_TEST(the_largest_round_there_can_be_fits_the_sum) {
     enum { MANY = 1000000 };
     fedserver_contribution *c = malloc(MANY * sizeof *c);
     assert_non_null(c);
@@ -136,7 +136,7 @@ static void the_largest_round_there_can_be_fits_the_sum(void) {
     free(c);
 }
 
-static void neither_order_nor_arrival_changes_a_bit(void) {
+FED_TEST(neither_order_nor_arrival_changes_a_bit) {
     enum { MANY = 40, ORDERS = 50 };
     fedserver_contribution first[MANY], c[MANY];
     fed_rng rng;
@@ -173,7 +173,7 @@ static void neither_order_nor_arrival_changes_a_bit(void) {
     }
 }
 
-static void one_devices_loss_does_not_become_the_rounds(void) {
+FED_TEST(one_devices_loss_does_not_become_the_rounds) {
     fedserver_contribution c[] = {contribution(1, 10, 1), contribution(2, 10, 1),
                                   contribution(3, 10, 1)};
     c[0].loss = 2;
@@ -183,7 +183,7 @@ static void one_devices_loss_does_not_become_the_rounds(void) {
 }
 
 /* In floating point the order of these would decide. */
-static void no_order_changes_a_bit_of_the_loss(void) {
+FED_TEST(no_order_changes_a_bit_of_the_loss) {
     enum { COUNT = 200, ORDERS = 20 };
     static fedserver_contribution c[COUNT];
     fed_rng rng;
@@ -212,7 +212,7 @@ static void no_order_changes_a_bit_of_the_loss(void) {
     }
 }
 
-static void the_largest_losses_fit_the_sum(void) {
+FED_TEST(the_largest_losses_fit_the_sum) {
     fedserver_contribution c[] = {contribution(1, 1 << 28, 1), contribution(2, (1 << 28) - 1, 1)};
     c[0].loss = c[1].loss = 1e12f;
     assert_true(settle(c, 2, 1).loss == (double)1e12f);
@@ -220,24 +220,4 @@ static void the_largest_losses_fit_the_sum(void) {
     assert_true(settle(c, 2, 1).loss == -(double)1e12f);
     c[0].loss = c[1].loss = 0;
     assert_true(settle(c, 2, 1).loss == 0);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(fair_claims_count_as_they_are),
-        fed_unit_test(two_devices_are_not_compared),
-        fed_unit_test(no_limit_takes_every_claim),
-        fed_unit_test(a_share_is_the_most_that_a_device_weighs),
-        fed_unit_test(a_long_update_is_shortened_and_its_weight_stays),
-        fed_unit_test(a_devices_updates_are_taken_together),
-        fed_unit_test(a_devices_norm_is_that_of_its_longest_update),
-        fed_unit_test(a_devices_long_updates_are_shortened_together),
-        fed_unit_test(a_clipped_update_reaches_as_far_as_it_was_clipped),
-        fed_unit_test(the_largest_round_there_can_be_fits_the_sum),
-        fed_unit_test(neither_order_nor_arrival_changes_a_bit),
-        fed_unit_test(one_devices_loss_does_not_become_the_rounds),
-        fed_unit_test(no_order_changes_a_bit_of_the_loss),
-        fed_unit_test(the_largest_losses_fit_the_sum),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* Range headers: what they mean, and what is no range. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include "fedserver/routes/byte_range.h"
 
@@ -12,7 +12,7 @@ static fedserver_range_kind read_range(const char *range, const char *if_range, 
     return fedserver_range_read(range, if_range, TOTAL, tag, first, len);
 }
 
-static void ranges_are_cut_to_what_there_is(void) {
+FED_TEST(ranges_are_cut_to_what_there_is) {
     static const struct {
         const char *text;
         uint64_t first, len;
@@ -37,7 +37,7 @@ static void ranges_are_cut_to_what_there_is(void) {
     }
 }
 
-static void what_begins_behind_the_end_is_no_part(void) {
+FED_TEST(what_begins_behind_the_end_is_no_part) {
     static const char *const cases[] = {"bytes=100-", "bytes=100-200", "bytes=-0",
                                         "bytes=99999999999999999999999999-"};
     uint64_t first, len;
@@ -50,7 +50,7 @@ static void what_begins_behind_the_end_is_no_part(void) {
                      FEDSERVER_RANGE_NONE);
 }
 
-static void what_is_no_range_means_everything(void) {
+FED_TEST(what_is_no_range_means_everything) {
     static const char *const cases[] = {
         "",           "bytes",      "bytes=",    "bytes=-",   "bytes=5",       "bytes=a-",
         "bytes=5-a",  "bytes=5-6-", "bytes=9-5", "bytes= 5-", "bytes=5 -",     "bytes=+5-",
@@ -63,7 +63,7 @@ static void what_is_no_range_means_everything(void) {
     }
 }
 
-static void a_range_of_other_bytes_means_everything(void) {
+FED_TEST(a_range_of_other_bytes_means_everything) {
     uint64_t first, len;
     assert_int_equal(read_range("bytes=5-", "\"0123456789abcdef\"", &first, &len),
                      FEDSERVER_RANGE_PART);
@@ -72,14 +72,4 @@ static void a_range_of_other_bytes_means_everything(void) {
     for (size_t k = 0; k < sizeof others / sizeof others[0]; k++) {
         assert_int_equal(read_range("bytes=5-", others[k], &first, &len), FEDSERVER_RANGE_WHOLE);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(ranges_are_cut_to_what_there_is),
-        fed_unit_test(what_begins_behind_the_end_is_no_part),
-        fed_unit_test(what_is_no_range_means_everything),
-        fed_unit_test(a_range_of_other_bytes_means_everything),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

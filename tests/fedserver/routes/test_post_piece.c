@@ -4,6 +4,7 @@
 #include "coordinator_fixture.h"
 
 #include "fed/hash.h"
+#include "fed_cases.h"
 #include "fedserver/identity/device_table.h"
 
 static const char task[] = "{\"model\": \"input 2 | dense 2\", \"codec_up\": \"float32\","
@@ -96,8 +97,7 @@ static uint32_t counted(const sender *s) {
     return fedserver_rounds_front(&s->c.server->rounds)->sum.updates;
 }
 
-static void the_last_piece_counts_the_update(void **state) {
-    sender *s = *state;
+FED_TEST_WITH(the_last_piece_counts_the_update, sender *s) {
     must_have(s, 0, 0, 0);
     must_have(s, 0, 10, 10);
     must_have(s, 10, 11, 11);
@@ -110,8 +110,7 @@ static void the_last_piece_counts_the_update(void **state) {
     assert_int_equal(counted(s), 1);
 }
 
-static void the_pieces_of_a_clone_are_refused(void **state) {
-    sender *s = *state;
+FED_TEST_WITH(the_pieces_of_a_clone_are_refused, sender *s) {
     must_be(s, 0, s->message.len, 200, "");
     s->head.digest++;
     must_be(s, 0, 0, 409, "cloned");
@@ -121,14 +120,12 @@ static void the_pieces_of_a_clone_are_refused(void **state) {
     assert_int_equal(counted(s), 1);
 }
 
-static void one_piece_can_be_all_of_it(void **state) {
-    sender *s = *state;
+FED_TEST_WITH(one_piece_can_be_all_of_it, sender *s) {
     must_be(s, 0, s->message.len, 200, "");
     assert_int_equal(counted(s), 1);
 }
 
-static void pieces_out_of_order_and_twice_change_nothing(void **state) {
-    sender *s = *state;
+FED_TEST_WITH(pieces_out_of_order_and_twice_change_nothing, sender *s) {
     must_have(s, 20, 30, 0);
     must_have(s, 0, 20, 20);
     must_have(s, 0, 20, 20);
@@ -141,8 +138,7 @@ static void pieces_out_of_order_and_twice_change_nothing(void **state) {
                 INT64_C(1) << FEDCODEC_FOLD_BITS);
 }
 
-static void pieces_outlive_the_coordinator(void **state) {
-    sender *s = *state;
+FED_TEST_WITH(pieces_outlive_the_coordinator, sender *s) {
     for (size_t at = 0; at + 1 < s->message.len; at++) {
         must_have(s, at, at + 1, at + 1);
         coordinator_restart(&s->c);
@@ -154,8 +150,7 @@ static void pieces_outlive_the_coordinator(void **state) {
     must_be(s, 0, 0, 200, "");
 }
 
-static void what_was_not_committed_is_asked_for_again(void **state) {
-    sender *s = *state;
+FED_TEST_WITH(what_was_not_committed_is_asked_for_again, sender *s) {
     must_have(s, 0, 10, 10);
     coordinator_commit(&s->c);
     must_have(s, 10, 20, 20);
@@ -164,8 +159,7 @@ static void what_was_not_committed_is_asked_for_again(void **state) {
     must_be(s, 10, s->message.len, 200, "");
 }
 
-static void another_devices_lease_is_unknown(void **state) {
-    sender *s = *state;
+FED_TEST_WITH(another_devices_lease_is_unknown, sender *s) {
     uint64_t end;
     char word[32];
     must_have(s, 0, 10, 10);
@@ -174,8 +168,7 @@ static void another_devices_lease_is_unknown(void **state) {
     must_have(s, 0, 0, 10);
 }
 
-static void two_devices_do_not_mix(void **state) {
-    sender *s = *state;
+FED_TEST_WITH(two_devices_do_not_mix, sender *s) {
     must_have(s, 0, 10, 10);
     sender second = {.c = s->c, .d = s->other, .work = s->other_work};
     fed_writer_growing(&second.message);
@@ -189,8 +182,7 @@ static void two_devices_do_not_mix(void **state) {
 }
 
 /* A device that has lost its state trains again, with the same lease. */
-static void another_message_begins_anew(void **state) {
-    sender *s = *state;
+FED_TEST_WITH(another_message_begins_anew, sender *s) {
     must_have(s, 0, 10, 10);
     make_message(s, 2);
     must_have(s, 0, 0, 0);
@@ -204,8 +196,7 @@ static void another_message_begins_anew(void **state) {
                 INT64_C(2) << FEDCODEC_FOLD_BITS);
 }
 
-static void lying_totals_and_digests_are_refused(void **state) {
-    sender *s = *state;
+FED_TEST_WITH(lying_totals_and_digests_are_refused, sender *s) {
     s->head.total = UINT64_MAX;
     must_be(s, 0, 10, 413, "too_large");
     s->head.total = s->message.len + 1000000;
@@ -225,8 +216,7 @@ static void lying_totals_and_digests_are_refused(void **state) {
     must_be(s, 0, s->message.len, 200, "");
 }
 
-static void a_message_that_is_no_update_is_refused_when_it_is_complete(void **state) {
-    sender *s = *state;
+FED_TEST_WITH(a_message_that_is_no_update_is_refused_when_it_is_complete, sender *s) {
     s->message.data[s->message.len - 1] = 0x7f; /* NaN */
     s->message.data[s->message.len - 2] = 0xff;
     s->head.digest = fed_digest_bytes(s->message.data, s->message.len);
@@ -238,8 +228,7 @@ static void a_message_that_is_no_update_is_refused_when_it_is_complete(void **st
     must_be(s, 10, s->message.len, 422, "out_of_range");
 }
 
-static void a_body_that_is_no_piece_is_refused(void **state) {
-    sender *s = *state;
+FED_TEST_WITH(a_body_that_is_no_piece_is_refused, sender *s) {
     fed_writer w;
     fed_writer_growing(&w);
     fed_piece_write(&w, &s->head);
@@ -255,8 +244,7 @@ static void a_body_that_is_no_piece_is_refused(void **state) {
     free(large);
 }
 
-static void crumbs_are_not_kept(void **state) {
-    sender *s = *state;
+FED_TEST_WITH(crumbs_are_not_kept, sender *s) {
     static const char large[] = "{\"model\": \"input 100 | dense 150\", \"codec_up\": \"float32\","
                                 " \"codec_down\": \"float32\", \"rounds\": 1, \"cohort\": 1}";
     for (int k = 0; k < 3; k++) { /* the first task ends */
@@ -289,8 +277,7 @@ static uint64_t stored(sender *s) {
     return end;
 }
 
-static void pieces_go_when_their_round_closes(void **state) {
-    sender *s = *state;
+FED_TEST_WITH(pieces_go_when_their_round_closes, sender *s) {
     must_have(s, 0, 10, 10);
     assert_int_equal(device_upload(&s->c, &s->other, &s->other_work, ones, 1, NULL), 200);
     assert_int_equal(stored(s), 10);
@@ -301,8 +288,7 @@ static void pieces_go_when_their_round_closes(void **state) {
     must_be(s, 0, 0, 409, "round_closed");
 }
 
-static void pieces_go_when_their_device_gets_another_lease(void **state) {
-    sender *s = *state;
+FED_TEST_WITH(pieces_go_when_their_device_gets_another_lease, sender *s) {
     must_have(s, 0, 10, 10);
     coordinator_wait(&s->c, 10001); /* nobody has reported: another attempt */
     must_be(s, 10, 20, 409, "lease_expired");
@@ -313,25 +299,6 @@ static void pieces_go_when_their_device_gets_another_lease(void **state) {
     must_be(s, 0, s->message.len, 200, "");
 }
 
-#define test(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        test(the_last_piece_counts_the_update),
-        test(one_piece_can_be_all_of_it),
-        test(the_pieces_of_a_clone_are_refused),
-        test(pieces_out_of_order_and_twice_change_nothing),
-        test(pieces_outlive_the_coordinator),
-        test(what_was_not_committed_is_asked_for_again),
-        test(another_devices_lease_is_unknown),
-        test(two_devices_do_not_mix),
-        test(another_message_begins_anew),
-        test(lying_totals_and_digests_are_refused),
-        test(a_message_that_is_no_update_is_refused_when_it_is_complete),
-        test(a_body_that_is_no_piece_is_refused),
-        test(crumbs_are_not_kept),
-        test(pieces_go_when_their_round_closes),
-        test(pieces_go_when_their_device_gets_another_lease),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return fed_cases_run_each(setup, teardown);
 }

@@ -1,6 +1,6 @@
 /* The robust rules on many sizes, against sorting and against every distance by itself. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <math.h>
 
@@ -59,7 +59,7 @@ static void check_trimmed(size_t count, size_t cut) {
     }
 }
 
-static void the_middle_is_found_in_any_number_of_values(void) {
+FED_TEST(the_middle_is_found_in_any_number_of_values) {
     for (size_t count = 1; count <= MOST; count += count < 20 ? 1 : 7) {
         fill(count);
         check_trimmed(count, 0);
@@ -70,7 +70,7 @@ static void the_middle_is_found_in_any_number_of_values(void) {
 }
 
 /* Nearer to the centre than all others. */
-static void krum_chooses_by_nearness(void) {
+FED_TEST(krum_chooses_by_nearness) {
     fed_error err = {0};
     enum { COUNT = 40, BEST = 23 };
     fill(COUNT);
@@ -88,7 +88,7 @@ static void krum_chooses_by_nearness(void) {
     clear();
 }
 
-static void with_as_many_chosen_as_there_are_krum_is_the_mean(void) {
+FED_TEST(with_as_many_chosen_as_there_are_krum_is_the_mean) {
     fed_error err = {0};
     for (size_t count = 1; count < 5; count++) { /* fewer than f + 3 too */
         fill(count);
@@ -104,7 +104,7 @@ static void with_as_many_chosen_as_there_are_krum_is_the_mean(void) {
     }
 }
 
-static void of_equal_updates_the_first_device_s_is_taken(void) {
+FED_TEST(of_equal_updates_the_first_device_s_is_taken) {
     fed_error err = {0};
     fill(1);
     for (size_t k = 1; k < 6; k++) {
@@ -113,14 +113,4 @@ static void of_equal_updates_the_first_device_s_is_taken(void) {
     assert_fed_ok_err(fedserver_krum_mean(&f.rows, 1, 1, f.u, &err));
     assert_memory_equal(f.u, f.x[0], sizeof f.u);
     clear();
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(the_middle_is_found_in_any_number_of_values),
-        fed_unit_test(krum_chooses_by_nearness),
-        fed_unit_test(with_as_many_chosen_as_there_are_krum_is_the_mean),
-        fed_unit_test(of_equal_updates_the_first_device_s_is_taken),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* The matrix of a round's updates: its order, what it leaves behind, and the memory that it takes.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <dirent.h>
 #include <sys/resource.h>
@@ -21,7 +21,7 @@ static void keep(void *user, float *block, size_t first, size_t width) {
     memcpy(user, block, sizeof(float[4][COLUMNS]));
 }
 
-static void rows_are_in_the_order_of_device_and_lease(void) {
+FED_TEST(rows_are_in_the_order_of_device_and_lease) {
     fed_error err = {0};
     char directory[256];
     fedserver_rows rows;
@@ -42,7 +42,7 @@ static void rows_are_in_the_order_of_device_and_lease(void) {
     fed_test_rmdir(directory);
 }
 
-static void nothing_is_left_in_the_directory_even_while_it_is_open(void) {
+FED_TEST(nothing_is_left_in_the_directory_even_while_it_is_open) {
     fed_error err = {0};
     char directory[256];
     fedserver_rows rows;
@@ -61,7 +61,7 @@ static void nothing_is_left_in_the_directory_even_while_it_is_open(void) {
     fed_test_rmdir(directory);
 }
 
-static void a_directory_that_is_not_there_is_named(void) {
+FED_TEST(a_directory_that_is_not_there_is_named) {
     fed_error err = {0};
     fedserver_rows rows;
     assert_fed_status(fedserver_rows_open(&rows, "nowhere", COLUMNS, &err), FED_EIO);
@@ -84,7 +84,7 @@ static void check_peak(size_t before, size_t times) {
 }
 
 /* 144 MiB of values; row k holds k everywhere, but for the last one, which is hostile. */
-static void memory_is_bounded_whatever_the_numbers_of_updates_and_parameters(void) {
+FED_TEST(memory_is_bounded_whatever_the_numbers_of_updates_and_parameters) {
     enum { MANY_COLUMNS = 1 << 20, ROWS = 36 };
     fed_error err = {0};
     char directory[256];
@@ -112,14 +112,4 @@ static void memory_is_bounded_whatever_the_numbers_of_updates_and_parameters(voi
     fedserver_rows_close(&rows);
     fed_test_rmdir(directory);
     free(x);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(rows_are_in_the_order_of_device_and_lease),
-        fed_unit_test(nothing_is_left_in_the_directory_even_while_it_is_open),
-        fed_unit_test(a_directory_that_is_not_there_is_named),
-        fed_unit_test(memory_is_bounded_whatever_the_numbers_of_updates_and_parameters),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,9 +3,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "coordinator_fixture.h"
 
+#include "fed_cases.h"
 #include "fedserver/task/config.h"
 
-static void a_spec_names_either_half_or_both(void) {
+FED_TEST(a_spec_names_either_half_or_both) {
     fed_error err = {0};
     fedserver_strategy s;
     assert_fed_ok_err(fedserver_strategy_parse("fedadam:lr=0.5,tau=1e-2", &s, &err));
@@ -33,7 +34,7 @@ static fed_status parse_task(const char *strategy, const char *more, fedserver_c
     return fedserver_config_parse("t.json", text, strlen(text), config, err);
 }
 
-static void a_task_keeps_its_strategy_as_it_is_written(void) {
+FED_TEST(a_task_keeps_its_strategy_as_it_is_written) {
     static const char *const specs[] = {"fedavg", "fedadam:lr=0.03", "fedavgm:m=0.5+clip:norm=3",
                                         "multikrum:f=2,m=5", "median"};
     for (size_t k = 0; k < sizeof specs / sizeof specs[0]; k++) {
@@ -47,7 +48,7 @@ static void a_task_keeps_its_strategy_as_it_is_written(void) {
     }
 }
 
-static void mistakes_are_explained(void) {
+FED_TEST(mistakes_are_explained) {
     static const struct {
         const char *strategy, *more, *words[3];
     } cases[] = {
@@ -79,7 +80,7 @@ static void mistakes_are_explained(void) {
     }
 }
 
-static void krum_takes_as_many_updates_as_it_has_memory_for(void) {
+FED_TEST(krum_takes_as_many_updates_as_it_has_memory_for) {
     fed_error err = {0};
     fedcodec codec;
     fedserver_strategy s;
@@ -90,7 +91,7 @@ static void krum_takes_as_many_updates_as_it_has_memory_for(void) {
     assert_fed_says(err, "at most 1024 updates");
 }
 
-static void a_state_of_the_wrong_size_is_not_started_with(void) {
+FED_TEST(a_state_of_the_wrong_size_is_not_started_with) {
     fed_error err = {0};
     coordinator c;
     coordinator_setup(&c);
@@ -110,15 +111,4 @@ static void a_state_of_the_wrong_size_is_not_started_with(void) {
     assert_fed_status(fedserver_begin(c.server, &err), FED_EFORMAT);
     assert_fed_says(err, "the stored state of strategy fedadam has 28 bytes, not 48");
     coordinator_teardown(&c);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(a_spec_names_either_half_or_both),
-        fed_unit_test(a_task_keeps_its_strategy_as_it_is_written),
-        fed_unit_test(mistakes_are_explained),
-        fed_unit_test(krum_takes_as_many_updates_as_it_has_memory_for),
-        fed_unit_test(a_state_of_the_wrong_size_is_not_started_with),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* Task files: what they mean, and what is said about those that are wrong. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include "fed/checkpoint.h"
 #include "fed/file.h"
@@ -11,7 +11,7 @@ static fed_status parse(const char *text, fedserver_config *config, fed_error *e
     return fedserver_config_parse("conf/t.json", text, strlen(text), config, err);
 }
 
-static void what_is_left_out_has_its_default(void) {
+FED_TEST(what_is_left_out_has_its_default) {
     fedserver_config config;
     fed_error err = {0};
     assert_fed_ok_err(parse("{\"model\": \"lr\", \"rounds\": 100, \"cohort\": 10}", &config, &err));
@@ -38,7 +38,7 @@ static void what_is_left_out_has_its_default(void) {
     assert_string_equal(config.initial, "");
 }
 
-static void goal_and_cohort_say_each_other(void) {
+FED_TEST(goal_and_cohort_say_each_other) {
     static const struct {
         const char *keys;
         uint32_t cohort, goal;
@@ -60,7 +60,7 @@ static void goal_and_cohort_say_each_other(void) {
     }
 }
 
-static void every_key_is_taken(void) {
+FED_TEST(every_key_is_taken) {
     fedserver_config config;
     fed_error err = {0};
     assert_fed_ok_err(
@@ -94,7 +94,7 @@ static void every_key_is_taken(void) {
 }
 
 /* An optimizer's text goes to the devices as it is; its rate is the one that counts. */
-static void an_optimizer_is_a_spec(void) {
+FED_TEST(an_optimizer_is_a_spec) {
     static const char spec[] = "momentum:lr=0.5,m=0.8+cosine:steps=100+clip:norm=1";
     char text[256];
     snprintf(text, sizeof text,
@@ -108,7 +108,7 @@ static void an_optimizer_is_a_spec(void) {
     assert_true(config.task.wire.learning_rate == 0.5f);
 }
 
-static void a_phase_changes_what_it_names_and_keeps_the_rest(void) {
+FED_TEST(a_phase_changes_what_it_names_and_keeps_the_rest) {
     fedserver_config config;
     fed_error err = {0};
     assert_fed_ok_err(
@@ -147,7 +147,7 @@ static void a_phase_changes_what_it_names_and_keeps_the_rest(void) {
     }
 }
 
-static void a_phase_may_change_numbers_of_the_optimizer_only(void) {
+FED_TEST(a_phase_may_change_numbers_of_the_optimizer_only) {
     static const struct {
         const char *first, *later;
         bool good;
@@ -276,7 +276,7 @@ static const struct {
      {":2: key \"phases[0].codec_up\": median looks at each value by itself"}},
 };
 
-static void mistakes_are_named_with_file_line_and_key(void) {
+FED_TEST(mistakes_are_named_with_file_line_and_key) {
     for (size_t k = 0; k < sizeof mistakes / sizeof mistakes[0]; k++) {
         fedserver_config config;
         fed_error err = {0};
@@ -315,7 +315,7 @@ static fed_status read_task(const char *path, float **values, size_t *size, fed_
     return fedserver_config_values(&config, values, size, err);
 }
 
-static void the_initial_model_lies_beside_the_task_file_and_must_fit(void) {
+FED_TEST(the_initial_model_lies_beside_the_task_file_and_must_fit) {
     char directory[256];
     char path[300];
     fed_error err = {0};
@@ -332,7 +332,7 @@ static void the_initial_model_lies_beside_the_task_file_and_must_fit(void) {
     fed_test_rmdir(directory);
 }
 
-static void the_seed_decides_the_random_weights(void) {
+FED_TEST(the_seed_decides_the_random_weights) {
     char directory[256];
     char path[300];
     fed_error err = {0};
@@ -356,7 +356,7 @@ static void the_seed_decides_the_random_weights(void) {
     fed_test_rmdir(directory);
 }
 
-static void a_model_file_lies_beside_the_task_file(void) {
+FED_TEST(a_model_file_lies_beside_the_task_file) {
     char directory[200], path[300];
     fed_test_tmpdir(directory, sizeof directory);
     snprintf(path, sizeof path, "%s/task.json", directory);
@@ -372,20 +372,4 @@ static void a_model_file_lies_beside_the_task_file(void) {
                      "task.json:1: key \"model\": ");
     assert_fed_says(err, "/my.net: model: line 2, column 4, \"danse\"");
     fed_test_rmdir(directory);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(what_is_left_out_has_its_default),
-        fed_unit_test(goal_and_cohort_say_each_other),
-        fed_unit_test(every_key_is_taken),
-        fed_unit_test(an_optimizer_is_a_spec),
-        fed_unit_test(a_phase_changes_what_it_names_and_keeps_the_rest),
-        fed_unit_test(a_phase_may_change_numbers_of_the_optimizer_only),
-        fed_unit_test(mistakes_are_named_with_file_line_and_key),
-        fed_unit_test(the_initial_model_lies_beside_the_task_file_and_must_fit),
-        fed_unit_test(a_model_file_lies_beside_the_task_file),
-        fed_unit_test(the_seed_decides_the_random_weights),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

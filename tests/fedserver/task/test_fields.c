@@ -1,7 +1,7 @@
 /* The table of a task's keys: each line agrees with its defaults, with what devices are told and
  * with the page that explains it. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include "fed/file.h"
 #include "fedserver/task/fields.h"
@@ -23,7 +23,7 @@ static const fedserver_field *find(const char *name) {
     return NULL;
 }
 
-static void names_are_unlike(void) {
+FED_TEST(names_are_unlike) {
     for (fedserver_field_id id = 0; id < FEDSERVER_FIELDS; id++) {
         assert_ptr_equal(find(fedserver_fields[id].name), &fedserver_fields[id]);
     }
@@ -32,7 +32,7 @@ static void names_are_unlike(void) {
 /* ---- Values ---- */
 
 /* A default is allowed, unless it is none. */
-static void defaults_are_within_their_bounds(void) {
+FED_TEST(defaults_are_within_their_bounds) {
     fedserver_config config;
     for (fedserver_field_id id = 0; id < FEDSERVER_FIELDS; id++) {
         const fedserver_field *field = &fedserver_fields[id];
@@ -66,7 +66,7 @@ static const char *take(const char *name, const char *json, bool bounded, void *
     return wrong != NULL ? found : "";
 }
 
-static void a_value_that_is_not_allowed_is_named(void) {
+FED_TEST(a_value_that_is_not_allowed_is_named) {
     char member[4096];
     assert_string_equal(take("batch", "\"8\"", true, member), "not an integer");
     assert_string_equal(take("batch", "8.0", true, member), "not an integer");
@@ -85,7 +85,7 @@ static void a_value_that_is_not_allowed_is_named(void) {
 }
 
 /* The application's own words: nothing is looked at but that it is an object which fits. */
-static void an_object_is_kept_as_it_is(void) {
+FED_TEST(an_object_is_kept_as_it_is) {
     static const char same[] = "{\"z\":[1,2.5,null,true],\"a\":{\"\u00fc\":\"x y\"}}";
     const fedserver_field *field = find("app");
     char member[2048], json[2048], text[2048];
@@ -113,7 +113,7 @@ static void an_object_is_kept_as_it_is(void) {
 }
 
 /* What a store has was allowed when it was written; still it must fit. */
-static void a_stored_value_must_only_fit(void) {
+FED_TEST(a_stored_value_must_only_fit) {
     uint32_t number = 0;
     float rate = 0;
     char text[FEDSERVER_TAG];
@@ -129,7 +129,7 @@ static void a_stored_value_must_only_fit(void) {
                         "too long, or holds a NUL");
 }
 
-static void each_choice_is_its_number(void) {
+FED_TEST(each_choice_is_its_number) {
     static const char *const names[] = {"\"uniform\"", "\"weighted\"", "\"round_robin\""};
     for (uint32_t k = 0; k < 3; k++) {
         uint32_t value = 77;
@@ -159,7 +159,7 @@ static void put(const fedserver_field *field, char *member, unsigned k) {
 }
 
 /* A key that is a member of fed_task has a line in common/messages/wire.c, too. */
-static void each_key_that_devices_are_told_travels(void) {
+FED_TEST(each_key_that_devices_are_told_travels) {
     fedserver_config config = {.task.wire.id = 7};
     fed_assignment got, sent = {.action = FED_ACTION_TRAIN};
     unsigned told = 0;
@@ -196,7 +196,7 @@ static const char *scope(const fedserver_field *field) {
     return told && phases ? "devices, phases |" : told ? "devices |" : phases ? "phases |" : "|";
 }
 
-static void the_page_has_each_key(void) {
+FED_TEST(the_page_has_each_key) {
     fed_error err = {0};
     uint8_t *page = NULL;
     size_t len = 0;
@@ -218,18 +218,4 @@ static void the_page_has_each_key(void) {
         }
     }
     free(page);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(names_are_unlike),
-        fed_unit_test(defaults_are_within_their_bounds),
-        fed_unit_test(a_value_that_is_not_allowed_is_named),
-        fed_unit_test(an_object_is_kept_as_it_is),
-        fed_unit_test(a_stored_value_must_only_fit),
-        fed_unit_test(each_choice_is_its_number),
-        fed_unit_test(each_key_that_devices_are_told_travels),
-        fed_unit_test(the_page_has_each_key),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* A task's text: what is written is read, bit for bit, whatever the task says. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <math.h>
 
@@ -140,7 +140,7 @@ static void assert_same_task(const fedserver_task *a, const fedserver_task *b) {
     }
 }
 
-static void any_task_is_read_as_it_was_written(void) {
+FED_TEST(any_task_is_read_as_it_was_written) {
     fed_rng rng;
     fed_rng_init(&rng, 20, 0, 0);
     for (int k = 0; k < 300; k++) {
@@ -174,7 +174,7 @@ static const char canonical[] =
     "\"learning_rate\":0.5}]}";
 
 /* Stores of released programs have texts like this: they must be read for ever. */
-static void the_text_is_a_task_file_that_says_everything(void) {
+FED_TEST(the_text_is_a_task_file_that_says_everything) {
     static fedserver_config config, again;
     fed_error err = {0};
     assert_fed_ok_err(fedserver_config_parse("t.json", file, strlen(file), &config, &err));
@@ -186,7 +186,7 @@ static void the_text_is_a_task_file_that_says_everything(void) {
 }
 
 /* As a store has it whose release did not know these keys. */
-static void a_key_that_the_text_lacks_has_its_default(void) {
+FED_TEST(a_key_that_the_text_lacks_has_its_default) {
     static fedserver_task task;
     read_back("{\"model\":\"m\",\"rounds\":3,\"phases\":[{\"round\":2,\"batch\":5}]}", &task);
     assert_string_equal(task.name, "");
@@ -200,7 +200,7 @@ static void a_key_that_the_text_lacks_has_its_default(void) {
     assert_int_equal(task.state, 0);
 }
 
-static void a_text_that_makes_no_sense_is_refused(void) {
+FED_TEST(a_text_that_makes_no_sense_is_refused) {
     static const struct {
         const char *text;
         fed_status status;
@@ -226,7 +226,7 @@ static void a_text_that_makes_no_sense_is_refused(void) {
 }
 
 /* A file's name may be any bytes; a text is UTF-8. */
-static void a_name_that_is_no_utf_8_is_kept_readable(void) {
+FED_TEST(a_name_that_is_no_utf_8_is_kept_readable) {
     static fedserver_task task, again;
     task = (fedserver_task){.name = "a\xff"
                                     "b"};
@@ -234,15 +234,4 @@ static void a_name_that_is_no_utf_8_is_kept_readable(void) {
     read_back(text, &again);
     assert_string_equal(again.name, "a?b");
     free(text);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(any_task_is_read_as_it_was_written),
-        fed_unit_test(the_text_is_a_task_file_that_says_everything),
-        fed_unit_test(a_key_that_the_text_lacks_has_its_default),
-        fed_unit_test(a_text_that_makes_no_sense_is_refused),
-        fed_unit_test(a_name_that_is_no_utf_8_is_kept_readable),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* Shared bytes: their holders, and slices that keep the whole alive. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include "fedserver/versions/blob.h"
 
@@ -14,7 +14,7 @@ static fedserver_blob *blob_of(const char *text) {
     return blob;
 }
 
-static void a_share_outlives_the_first_holder(void) {
+FED_TEST(a_share_outlives_the_first_holder) {
     fedserver_blob *blob = blob_of("model");
     fedserver_blob *share = fedserver_blob_share(blob);
     fedserver_blob_free(blob);
@@ -24,7 +24,7 @@ static void a_share_outlives_the_first_holder(void) {
     fedserver_blob_free(share);
 }
 
-static void a_slice_keeps_the_whole_alive_without_a_copy(void) {
+FED_TEST(a_slice_keeps_the_whole_alive_without_a_copy) {
     fedserver_blob *blob = blob_of("one two three");
     size_t len;
     const uint8_t *data = fedserver_blob_data(blob, &len);
@@ -40,20 +40,11 @@ static void a_slice_keeps_the_whole_alive_without_a_copy(void) {
     fedserver_blob_free(nothing);
 }
 
-static void a_failed_writer_makes_no_blob(void) {
+FED_TEST(a_failed_writer_makes_no_blob) {
     fed_writer w;
     fed_writer_growing(&w);
     fed_write_u8(&w, 1);
     w.status = FED_ENOMEM;
     assert_null(fedserver_blob_new(&w));
     fedserver_blob_free(NULL);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(a_share_outlives_the_first_holder),
-        fed_unit_test(a_slice_keeps_the_whole_alive_without_a_copy),
-        fed_unit_test(a_failed_writer_makes_no_blob),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

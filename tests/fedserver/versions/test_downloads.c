@@ -1,7 +1,7 @@
 /* Downloads: the shortest way is sent, each leads to the same bits, and what making costs is
  * bounded. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include "fed/hash.h"
 #include "fed/rng.h"
@@ -155,8 +155,7 @@ static size_t patch_len(const float *from, const float *to) {
     return len;
 }
 
-static void a_device_gets_the_shortest_way(void **state) {
-    fixture *f = *state;
+FED_TEST_WITH(a_device_gets_the_shortest_way, fixture *f) {
     advance_to(f, VERSIONS);
     const fedserver_versions *v = &f->versions;
     int ways[4] = {0};
@@ -208,8 +207,7 @@ static size_t ask_runs(fixture *f, int64_t have, uint32_t want, bool patches, fe
     return count;
 }
 
-static void runs_are_the_download_cut_in_pieces(void **state) {
-    fixture *f = *state;
+FED_TEST_WITH(runs_are_the_download_cut_in_pieces, fixture *f) {
     const fedserver_old_versions old = {.values = bring_back, .user = f};
     advance_to(f, VERSIONS);
     for (int64_t have = -1; have <= VERSIONS; have++) {
@@ -233,8 +231,7 @@ static void runs_are_the_download_cut_in_pieces(void **state) {
     }
 }
 
-static void what_cannot_be_had_has_no_runs(void **state) {
-    fixture *f = *state;
+FED_TEST_WITH(what_cannot_be_had_has_no_runs, fixture *f) {
     const fedserver_old_versions old = {.values = bring_back, .user = f};
     const fedserver_download_request request = {.any = true, .want = 1};
     fedserver_run runs[FED_ADDRESSES];
@@ -247,8 +244,7 @@ static void what_cannot_be_had_has_no_runs(void **state) {
 }
 
 /* All devices together need fewer than two runs a version. */
-static void devices_share_runs(void **state) {
-    fixture *f = *state;
+FED_TEST_WITH(devices_share_runs, fixture *f) {
     const uint32_t have = oldest(f);
     uint64_t tags[4 * VERSIONS];
     size_t count = 0, asked = 0;
@@ -275,8 +271,7 @@ static void devices_share_runs(void **state) {
     assert_true(asked > count);
 }
 
-static void a_device_that_reads_no_patches_gets_deltas_or_values(void **state) {
-    fixture *f = *state;
+FED_TEST_WITH(a_device_that_reads_no_patches_gets_deltas_or_values, fixture *f) {
     advance_to(f, VERSIONS);
     const fedserver_versions *v = &f->versions;
     for (uint32_t have = 0; have < VERSIONS; have++) {
@@ -289,8 +284,7 @@ static void a_device_that_reads_no_patches_gets_deltas_or_values(void **state) {
     assert_int_equal(f->brought_back, 0);
 }
 
-static void without_old_versions_there_is_still_a_way(void **state) {
-    fixture *f = *state;
+FED_TEST_WITH(without_old_versions_there_is_still_a_way, fixture *f) {
     uint32_t have = oldest(f);
     f->first = VERSIONS;
     came c = ask(f, have, VERSIONS, true, 0);
@@ -302,8 +296,7 @@ static void without_old_versions_there_is_still_a_way(void **state) {
     assert_fed_status(ask(f, -1, VERSIONS + 1, true, 0).status, FED_ENOTFOUND);
 }
 
-static void the_same_bytes_come_again_after_a_restart(void **state) {
-    fixture *f = *state;
+FED_TEST_WITH(the_same_bytes_come_again_after_a_restart, fixture *f) {
     uint32_t have = oldest(f);
     static const bool reads[] = {true, false};
     for (size_t k = 0; k < 2; k++) {
@@ -322,8 +315,7 @@ static void the_same_bytes_come_again_after_a_restart(void **state) {
     }
 }
 
-static void what_was_made_is_not_made_again(void **state) {
-    fixture *f = *state;
+FED_TEST_WITH(what_was_made_is_not_made_again, fixture *f) {
     uint32_t have = oldest(f);
     uint64_t tag = ask(f, have, VERSIONS, true, 0).tag;
     assert_int_equal(f->brought_back, 1);
@@ -332,8 +324,7 @@ static void what_was_made_is_not_made_again(void **state) {
 }
 
 /* Whoever comes while the coordinator rests from making gets what there is. */
-static void making_is_followed_by_rest(void **state) {
-    fixture *f = *state;
+FED_TEST_WITH(making_is_followed_by_rest, fixture *f) {
     uint32_t have = oldest(f);
     const int64_t rest_ms = SIZE / FEDSERVER_MADE_VALUES;
     assert_int_equal(ask(f, have, VERSIONS, true, 0).first.from, have);
@@ -345,8 +336,7 @@ static void making_is_followed_by_rest(void **state) {
     assert_int_equal(c.first.from, have + 1);
 }
 
-static void patches_in_use_are_bounded_and_stay(void **state) {
-    fixture *f = *state;
+FED_TEST_WITH(patches_in_use_are_bounded_and_stay, fixture *f) {
     uint32_t from = oldest(f);
     uint64_t tags[VERSIONS];
     int64_t now_ms = 0;
@@ -369,8 +359,7 @@ static void patches_in_use_are_bounded_and_stay(void **state) {
     assert_int_equal(ask(f, made, VERSIONS, true, now_ms).first.from, made);
 }
 
-static void a_patch_to_an_older_version_makes_room(void **state) {
-    fixture *f = *state;
+FED_TEST_WITH(a_patch_to_an_older_version_makes_room, fixture *f) {
     int64_t now_ms = 0;
     uint32_t have = 0;
     advance_to(f, VERSIONS - 1);
@@ -382,8 +371,7 @@ static void a_patch_to_an_older_version_makes_room(void **state) {
     assert_int_equal(ask(f, have, VERSIONS, true, now_ms + SIZE).first.from, have);
 }
 
-static void a_snapshot_stays_as_long_as_somebody_asks_for_it(void **state) {
-    fixture *f = *state;
+FED_TEST_WITH(a_snapshot_stays_as_long_as_somebody_asks_for_it, fixture *f) {
     f->first = UINT32_MAX;
     uint64_t first = ask(f, -1, 0, false, 0).tag;
     advance(f);
@@ -400,8 +388,7 @@ static void a_snapshot_stays_as_long_as_somebody_asks_for_it(void **state) {
     assert_fed_status(ask(f, -1, 0, false, now_ms).status, FED_ENOTFOUND);
 }
 
-static void those_who_began_first_keep_their_snapshot(void **state) {
-    fixture *f = *state;
+FED_TEST_WITH(those_who_began_first_keep_their_snapshot, fixture *f) {
     uint64_t tags[8];
     f->first = UINT32_MAX;
     for (uint32_t v = 0; v < 8; v++) { /* each version has somebody who fetches it slowly */
@@ -421,8 +408,7 @@ static void use_codec(fixture *f, const char *spec) {
 }
 
 /* Such a device is of release 0.1.0, or of a board without room for stages. */
-static void a_device_that_reads_no_stages_gets_the_deltas_unpacked(void **state) {
-    fixture *f = *state;
+FED_TEST_WITH(a_device_that_reads_no_stages_gets_the_deltas_unpacked, fixture *f) {
     use_codec(f, "3lc:s=1.75+entropy");
     advance_to(f, 9);
     came packed = ask(f, 4, 9, false, 0);
@@ -441,8 +427,7 @@ static void a_device_that_reads_no_stages_gets_the_deltas_unpacked(void **state)
 }
 
 /* Making rests, so another chain can be made at once only where none was made. */
-static void an_unpacked_chain_stays_as_long_as_somebody_asks_for_it(void **state) {
-    fixture *f = *state;
+FED_TEST_WITH(an_unpacked_chain_stays_as_long_as_somebody_asks_for_it, fixture *f) {
     int64_t now_ms = 0;
     use_codec(f, "3lc:s=1.75+entropy");
     advance_to(f, 9);
@@ -459,8 +444,7 @@ static void an_unpacked_chain_stays_as_long_as_somebody_asks_for_it(void **state
 }
 
 /* The same of patches. */
-static void a_patch_stays_as_long_as_somebody_asks_for_it(void **state) {
-    fixture *f = *state;
+FED_TEST_WITH(a_patch_stays_as_long_as_somebody_asks_for_it, fixture *f) {
     const uint32_t have = oldest(f);
     int64_t now_ms = 0;
     assert_int_equal(ask(f, have, VERSIONS, true, now_ms).first.from, have);
@@ -477,8 +461,7 @@ static void a_patch_stays_as_long_as_somebody_asks_for_it(void **state) {
 
 /* Another process goes on with the answers that were kept: nothing is made again, and what was cut
  * off is refused. */
-static void another_process_goes_on_with_the_same_answers(void **state) {
-    fixture *f = *state;
+FED_TEST_WITH(another_process_goes_on_with_the_same_answers, fixture *f) {
     const uint32_t have = oldest(f);
     fed_writer w;
     fed_reader r;
@@ -523,8 +506,7 @@ static void another_process_goes_on_with_the_same_answers(void **state) {
 }
 
 /* Only what a device has asked for is wanted of the next version. */
-static void a_snapshot_is_wanted_that_a_device_has_asked_for(void **state) {
-    fixture *f = *state;
+FED_TEST_WITH(a_snapshot_is_wanted_that_a_device_has_asked_for, fixture *f) {
     fed_error err = {0};
     fedserver_made made;
     advance_to(f, 3);
@@ -540,8 +522,7 @@ static void a_snapshot_is_wanted_that_a_device_has_asked_for(void **state) {
     assert_true(f->downloads.rests_until_ms == 0); /* the newest one's snapshot costs no rest */
 }
 
-static void unpacked_deltas_are_plain_3lc(void **state) {
-    fixture *f = *state;
+FED_TEST_WITH(unpacked_deltas_are_plain_3lc, fixture *f) {
     use_codec(f, "3lc:s=1.75");
     advance_to(f, 2);
     f->no_stages = true;
@@ -557,8 +538,7 @@ static void unpacked_deltas_are_plain_3lc(void **state) {
     assert_int_equal(ask(f, 0, 2, false, 0).len, plain.len);
 }
 
-static void while_deltas_cannot_be_unpacked_there_is_a_snapshot(void **state) {
-    fixture *f = *state;
+FED_TEST_WITH(while_deltas_cannot_be_unpacked_there_is_a_snapshot, fixture *f) {
     const int64_t rest_ms = SIZE / FEDSERVER_MADE_VALUES;
     use_codec(f, "3lc:s=1.75+entropy");
     advance_to(f, 9);
@@ -569,8 +549,7 @@ static void while_deltas_cannot_be_unpacked_there_is_a_snapshot(void **state) {
 }
 
 /* A device refuses a download that is longer than all values. */
-static void a_chain_that_grows_longer_than_a_snapshot_is_not_sent(void **state) {
-    fixture *f = *state;
+FED_TEST_WITH(a_chain_that_grows_longer_than_a_snapshot_is_not_sent, fixture *f) {
     use_codec(f, "3lc:s=1.9+entropy");
     uint32_t have = oldest(f);
     f->no_stages = true;
@@ -581,29 +560,5 @@ static void a_chain_that_grows_longer_than_a_snapshot_is_not_sent(void **state) 
 }
 
 int main(void) {
-#define WITH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
-    const struct CMUnitTest tests[] = {
-        WITH(a_device_gets_the_shortest_way),
-        WITH(runs_are_the_download_cut_in_pieces),
-        WITH(what_cannot_be_had_has_no_runs),
-        WITH(devices_share_runs),
-        WITH(a_device_that_reads_no_patches_gets_deltas_or_values),
-        WITH(without_old_versions_there_is_still_a_way),
-        WITH(the_same_bytes_come_again_after_a_restart),
-        WITH(what_was_made_is_not_made_again),
-        WITH(making_is_followed_by_rest),
-        WITH(patches_in_use_are_bounded_and_stay),
-        WITH(a_patch_to_an_older_version_makes_room),
-        WITH(a_snapshot_stays_as_long_as_somebody_asks_for_it),
-        WITH(those_who_began_first_keep_their_snapshot),
-        WITH(a_device_that_reads_no_stages_gets_the_deltas_unpacked),
-        WITH(an_unpacked_chain_stays_as_long_as_somebody_asks_for_it),
-        WITH(a_patch_stays_as_long_as_somebody_asks_for_it),
-        WITH(another_process_goes_on_with_the_same_answers),
-        WITH(a_snapshot_is_wanted_that_a_device_has_asked_for),
-        WITH(unpacked_deltas_are_plain_3lc),
-        WITH(while_deltas_cannot_be_unpacked_there_is_a_snapshot),
-        WITH(a_chain_that_grows_longer_than_a_snapshot_is_not_sent),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return fed_cases_run_each(setup, teardown);
 }

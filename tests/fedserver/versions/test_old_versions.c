@@ -3,6 +3,7 @@
 #include "coordinator_fixture.h"
 
 #include "fed/hash.h"
+#include "fed_cases.h"
 #include "fedcodec/envelope.h"
 #include "fedcodec/patch.h"
 #include "fedserver/rounds/closing.h"
@@ -89,8 +90,7 @@ static uint32_t first_that_comes_back(world *w) {
     return first;
 }
 
-static void versions_come_back_as_far_as_the_chain_reaches_and_further(void **state) {
-    world *w = *state;
+FED_TEST_WITH(versions_come_back_as_far_as_the_chain_reaches_and_further, world *w) {
     uint32_t moved = 0, before = 0;
     for (int k = 0; k < ROUNDS / 10; k++) {
         rounds(w, 10);
@@ -103,8 +103,7 @@ static void versions_come_back_as_far_as_the_chain_reaches_and_further(void **st
     assert_in_range(moved, 2, 6); /* in steps of a snapshot's worth of deltas */
 }
 
-static void what_is_kept_is_bounded(void **state) {
-    world *w = *state;
+FED_TEST_WITH(what_is_kept_is_bounded, world *w) {
     const fedserver *s = w->home.server;
     for (int k = 0; k < ROUNDS; k++) {
         one_round(w);
@@ -122,8 +121,7 @@ static void what_is_kept_is_bounded(void **state) {
     }
 }
 
-static void restarts_change_nothing_of_it(void **state) {
-    world *w = *state;
+FED_TEST_WITH(restarts_change_nothing_of_it, world *w) {
     for (int k = 0; k < ROUNDS / 20; k++) {
         rounds(w, 20);
         uint32_t first = first_that_comes_back(w), oldest = versions(w)->oldest;
@@ -177,8 +175,7 @@ static int bring(world *w, int64_t have, uint32_t want, const char *more) {
     return parts == 1 ? (int)part.kind : 0;
 }
 
-static void each_way_leads_to_the_same_bits(void **state) {
-    world *w = *state;
+FED_TEST_WITH(each_way_leads_to_the_same_bits, world *w) {
     rounds(w, ROUNDS);
     const uint32_t oldest = versions(w)->oldest, newest = w->version;
     assert_int_equal(bring(w, newest - 1, newest, "&can=2"), FED_PART_DELTA);
@@ -210,8 +207,7 @@ static void expect_the_rest(world *w, const char *have, uint32_t want, const cha
     answer_free(&whole);
 }
 
-static void a_download_goes_on_after_a_restart(void **state) {
-    world *w = *state;
+FED_TEST_WITH(a_download_goes_on_after_a_restart, world *w) {
     rounds(w, ROUNDS - 2);
     const uint32_t want = w->version;
     char oldest[16];
@@ -225,8 +221,7 @@ static void a_download_goes_on_after_a_restart(void **state) {
     }
 }
 
-static void damaged_old_versions_cost_bytes_only(void **state) {
-    world *w = *state;
+FED_TEST_WITH(damaged_old_versions_cost_bytes_only, world *w) {
     fedserver *s = w->home.server;
     rounds(w, ROUNDS);
     const uint32_t oldest = versions(w)->oldest;
@@ -241,8 +236,7 @@ static void damaged_old_versions_cost_bytes_only(void **state) {
     assert_int_equal(bring(w, oldest, w->version - 1, "&can=2"), 0); /* deltas */
 }
 
-static void a_version_whose_last_delta_is_missing_does_not_come_back(void **state) {
-    world *w = *state;
+FED_TEST_WITH(a_version_whose_last_delta_is_missing_does_not_come_back, world *w) {
     fed_error err = {0};
     float *values = NULL;
     rounds(w, 3);
@@ -254,8 +248,7 @@ static void a_version_whose_last_delta_is_missing_does_not_come_back(void **stat
 }
 
 /* Its deltas are there, but nothing is kept whole yet. */
-static void a_database_of_an_older_release_goes_on(void **state) {
-    world *w = *state;
+FED_TEST_WITH(a_database_of_an_older_release_goes_on, world *w) {
     fedserver *s = w->home.server;
     fed_error err = {0};
     rounds(w, 3);
@@ -269,8 +262,7 @@ static void a_database_of_an_older_release_goes_on(void **state) {
     assert_int_equal(bring(w, 0, 4, ""), 0);
 }
 
-static void given_versions_come_back_too(void **state) {
-    world *w = *state;
+FED_TEST_WITH(given_versions_come_back_too, world *w) {
     float given[PARAMETERS];
     for (int k = 0; k < 40; k++) {
         fed_error err = {0};
@@ -289,17 +281,5 @@ static void given_versions_come_back_too(void **state) {
 }
 
 int main(void) {
-#define WITH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
-    const struct CMUnitTest tests[] = {
-        WITH(versions_come_back_as_far_as_the_chain_reaches_and_further),
-        WITH(what_is_kept_is_bounded),
-        WITH(given_versions_come_back_too),
-        WITH(restarts_change_nothing_of_it),
-        WITH(each_way_leads_to_the_same_bits),
-        WITH(a_download_goes_on_after_a_restart),
-        WITH(damaged_old_versions_cost_bytes_only),
-        WITH(a_version_whose_last_delta_is_missing_does_not_come_back),
-        WITH(a_database_of_an_older_release_goes_on),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return fed_cases_run_each(setup, teardown);
 }

@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "fed_test.h"
+#include "fed_cases.h"
 #include "tests/support/faults/fault_disk.h"
 
 enum { RUNS = 40, BALLAST = 1 << 20 };
@@ -96,14 +96,7 @@ static void try_cuts(fault_kind kind) {
     fed_test_rmdir(w.directory);
 }
 
-static void what_another_thread_has_synced_outlives_a_cut(void) {
+FED_TEST(what_another_thread_has_synced_outlives_a_cut) {
     try_cuts(FAULT_POWER);
     try_cuts(FAULT_POWER_TORN);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(what_another_thread_has_synced_outlives_a_cut),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

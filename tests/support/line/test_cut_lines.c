@@ -10,7 +10,7 @@
 
 #include "cut_lines.h"
 #include "fed/clock.h"
-#include "fed_test.h"
+#include "fed_cases.h"
 #include "tests/support/faults/fault_disk.h"
 
 enum { HEAD = 5, STARTUP = 12, QUIET_MS = 200, ROOM = 1000 };
@@ -119,7 +119,7 @@ static void send_in(const world *w, const uint8_t *text, size_t len, size_t piec
     }
 }
 
-static void a_line_breaks_before_a_statement_or_behind_it(void) {
+FED_TEST(a_line_breaks_before_a_statement_or_behind_it) {
     for (size_t piece = 1; piece < ROOM; piece *= 9) {
         for (int after = 0; after < 2; after++) {
             uint8_t text[ROOM], got[ROOM];
@@ -142,7 +142,7 @@ static void a_line_breaks_before_a_statement_or_behind_it(void) {
     }
 }
 
-static void what_a_stopped_victim_has_sent_arrives(void) {
+FED_TEST(what_a_stopped_victim_has_sent_arrives) {
     uint8_t text[ROOM], got[ROOM];
     size_t second = 0;
     int how = 0;
@@ -169,7 +169,7 @@ static void what_a_stopped_victim_has_sent_arrives(void) {
     close_world(&w);
 }
 
-static void nothing_passes_a_hole_until_it_is_over(void) {
+FED_TEST(nothing_passes_a_hole_until_it_is_over) {
     uint8_t text[ROOM], got[ROOM];
     size_t second = 0;
     bool ended = false;
@@ -189,7 +189,7 @@ static void nothing_passes_a_hole_until_it_is_over(void) {
     close_world(&w);
 }
 
-static void a_connection_breaks_after_so_many_bytes_and_so_does_the_next_one(void) {
+FED_TEST(a_connection_breaks_after_so_many_bytes_and_so_does_the_next_one) {
     enum { MOST = 70 };
     uint8_t text[ROOM], got[ROOM];
     size_t second = 0;
@@ -208,14 +208,4 @@ static void a_connection_breaks_after_so_many_bytes_and_so_does_the_next_one(voi
         dial_again(&w);
     }
     close_world(&w);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(a_line_breaks_before_a_statement_or_behind_it),
-        fed_unit_test(what_a_stopped_victim_has_sent_arrives),
-        fed_unit_test(nothing_passes_a_hole_until_it_is_over),
-        fed_unit_test(a_connection_breaks_after_so_many_bytes_and_so_does_the_next_one),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* The simulation's schedule: who is away, and when. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/conditions/away.h"
-#include "fed_test.h"
+#include "fed_cases.h"
 
 enum { CLIENTS = 400, ROUNDS = 60 };
 
@@ -15,7 +15,7 @@ static uint32_t away_in(uint64_t seed, uint32_t round, double fraction) {
     return count;
 }
 
-static void exactly_the_fraction_is_away_in_every_round(void) {
+FED_TEST(exactly_the_fraction_is_away_in_every_round) {
     for (uint32_t round = 1; round <= ROUNDS; round++) {
         assert_int_equal(away_in(1, round, 0.1), 40);
         assert_int_equal(away_in(1, round, 0.0), 0);
@@ -23,7 +23,7 @@ static void exactly_the_fraction_is_away_in_every_round(void) {
     assert_int_equal(away_in(1, 1, 0.999), 399);
 }
 
-static void a_client_is_away_in_about_its_share_of_the_rounds(void) {
+FED_TEST(a_client_is_away_in_about_its_share_of_the_rounds) {
     uint32_t rounds[CLIENTS] = {0};
     bool away[CLIENTS];
     for (uint32_t round = 1; round <= 1000; round++) {
@@ -37,7 +37,7 @@ static void a_client_is_away_in_about_its_share_of_the_rounds(void) {
     }
 }
 
-static void another_seed_sends_others_away(void) {
+FED_TEST(another_seed_sends_others_away) {
     uint32_t same = 0;
     bool one[CLIENTS], again[CLIENTS], other[CLIENTS];
     sim_draw_away(1, 5, CLIENTS, 0.5, one);
@@ -48,13 +48,4 @@ static void another_seed_sends_others_away(void) {
         same += one[k] == other[k] ? 1U : 0U;
     }
     assert_in_range(same, 140, 260);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(exactly_the_fraction_is_away_in_every_round),
-        fed_unit_test(a_client_is_away_in_about_its_share_of_the_rounds),
-        fed_unit_test(another_seed_sends_others_away),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

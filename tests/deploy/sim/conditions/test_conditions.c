@@ -7,12 +7,12 @@
 #include "deploy/sim/conditions/presence.h"
 #include "deploy/sim/conditions/speed.h"
 #include "deploy/sim/scenario/options.h"
-#include "fed_test.h"
+#include "fed_cases.h"
 
 enum { CLIENTS = 2000 };
 static const int64_t S = 1000000, HOUR = 3600 * (int64_t)1000000;
 
-static void lines_of_a_mixture_may_begin_with_a_digit(void) {
+FED_TEST(lines_of_a_mixture_may_begin_with_a_digit) {
     sim_network network;
     fed_error err = {0};
     assert_fed_ok_err(sim_network_parse("lte+3g:0.7+4g:0.3+wifi", &network, &err));
@@ -20,7 +20,7 @@ static void lines_of_a_mixture_may_begin_with_a_digit(void) {
     assert_true(network.share[2] == 0.3);
 }
 
-static void a_mixture_gives_each_line_its_share(void) {
+FED_TEST(a_mixture_gives_each_line_its_share) {
     sim_network network;
     fed_error err = {0};
     assert_fed_ok_err(
@@ -32,7 +32,7 @@ static void a_mixture_gives_each_line_its_share(void) {
     assert_in_range(slow, CLIENTS / 5, CLIENTS * 3 / 10);
 }
 
-static void bytes_take_half_a_round_trip_and_their_time(void) {
+FED_TEST(bytes_take_half_a_round_trip_and_their_time) {
     const sim_link link = {.up_bps = 1e6, .down_bps = 8e6, .latency_s = 0.1};
     assert_int_equal(sim_link_up_us(&link, 125000), 1050000);
     assert_int_equal(sim_link_down_us(&link, 125000), 175000);
@@ -41,7 +41,7 @@ static void bytes_take_half_a_round_trip_and_their_time(void) {
     assert_int_equal(sim_link_up_us(&lan, 125000), 0);
 }
 
-static void speeds_spread_about_their_median(void) {
+FED_TEST(speeds_spread_about_their_median) {
     sim_speed speed;
     fed_error err = {0};
     assert_fed_ok_err(sim_speed_parse("sample_s=0.01,spread=0.5", &speed, &err));
@@ -79,14 +79,14 @@ static void assert_about(double value, double wanted) {
     assert_true(fabs(value - wanted) < 0.04);
 }
 
-static void an_on_and_off_process_is_in_its_steady_state_at_any_time(void) {
+FED_TEST(an_on_and_off_process_is_in_its_steady_state_at_any_time) {
     sim_presence presence = parse("charging:on=100,off=300");
     assert_about(present(&presence, 0), 0.25);
     assert_about(present(&presence, 1000 * S), 0.25);
     sim_presence_free(&presence);
 }
 
-static void each_has_its_own_hours_of_the_day(void) {
+FED_TEST(each_has_its_own_hours_of_the_day) {
     sim_presence presence = parse("day:hours=6");
     assert_about(present(&presence, 0), 0.25);
     assert_about(present(&presence, 100 * HOUR), 0.25);
@@ -100,7 +100,7 @@ static void each_has_its_own_hours_of_the_day(void) {
     sim_presence_free(&presence);
 }
 
-static void joined_conditions_must_all_hold(void) {
+FED_TEST(joined_conditions_must_all_hold) {
     sim_presence presence = parse("charging:on=100,off=100+wifi:on=100,off=100");
     assert_about(present(&presence, 5000 * S), 0.25);
     for (uint32_t k = 0; k < 50; k++) {
@@ -131,7 +131,7 @@ static void assert_refused(const char *path, const char *spec, const char *text,
     sim_presence_free(&presence);
 }
 
-static void a_trace_says_it_line_by_line(void) {
+FED_TEST(a_trace_says_it_line_by_line) {
     char directory[256], path[300], spec[320];
     fed_test_tmpdir(directory, sizeof directory);
     snprintf(path, sizeof path, "%s/trace.csv", directory);
@@ -161,7 +161,7 @@ static void a_trace_says_it_line_by_line(void) {
 
 #define OPTIONS .clients = 4, .threads = 1
 
-static void options_that_make_no_sense_are_refused_in_words(void) {
+FED_TEST(options_that_make_no_sense_are_refused_in_words) {
     static const struct {
         sim_options options;
         fed_status status;
@@ -182,19 +182,4 @@ static void options_that_make_no_sense_are_refused_in_words(void) {
         assert_int_equal(sim_options_check(&cases[k].options, &err), cases[k].status);
         assert_non_null(strstr(err.text, cases[k].words));
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(a_mixture_gives_each_line_its_share),
-        fed_unit_test(lines_of_a_mixture_may_begin_with_a_digit),
-        fed_unit_test(bytes_take_half_a_round_trip_and_their_time),
-        fed_unit_test(speeds_spread_about_their_median),
-        fed_unit_test(an_on_and_off_process_is_in_its_steady_state_at_any_time),
-        fed_unit_test(each_has_its_own_hours_of_the_day),
-        fed_unit_test(joined_conditions_must_all_hold),
-        fed_unit_test(a_trace_says_it_line_by_line),
-        fed_unit_test(options_that_make_no_sense_are_refused_in_words),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/inproc/heap.h"
 #include "fed/rng.h"
-#include "fed_test.h"
+#include "fed_cases.h"
 
 enum { ROOM = 50, MOVES = 5000 };
 
@@ -13,7 +13,7 @@ static bool is_before(sim_due a, sim_due b) {
     return a.nth != b.nth ? a.nth < b.nth : a.chance < b.chance;
 }
 
-static void the_least_entry_is_on_top_after_every_move(void) {
+FED_TEST(the_least_entry_is_on_top_after_every_move) {
     sim_heap heap;
     fed_rng rng;
     bool in[ROOM] = {false};
@@ -42,7 +42,7 @@ static void the_least_entry_is_on_top_after_every_move(void) {
     sim_heap_close(&heap);
 }
 
-static void equal_keys_come_in_the_clients_order(void) {
+FED_TEST(equal_keys_come_in_the_clients_order) {
     sim_heap heap;
     assert_fed_ok(sim_heap_open(&heap, ROOM));
     for (uint32_t k = ROOM; k > 0; k--) {
@@ -53,12 +53,4 @@ static void equal_keys_come_in_the_clients_order(void) {
         sim_heap_remove(&heap, k);
     }
     sim_heap_close(&heap);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(the_least_entry_is_on_top_after_every_move),
-        fed_unit_test(equal_keys_come_in_the_clients_order),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

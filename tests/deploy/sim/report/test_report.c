@@ -9,8 +9,8 @@
 #include "deploy/sim/report/run_table.h"
 #include "deploy/sim/report/seeds.h"
 #include "fed/file.h"
+#include "fed_cases.h"
 #include "fed_made_up.h"
-#include "fed_test.h"
 
 /* --- XML, as far as the pages go --- */
 
@@ -73,7 +73,7 @@ static void assert_well_formed(const char *xml) {
     assert_int_equal(depth, 0);
 }
 
-static void the_check_of_pages_notices_an_attribute_without_quotes(void) {
+FED_TEST(the_check_of_pages_notices_an_attribute_without_quotes) {
     assert_well_formed("<a b=\"c\"><d/>&amp;</a>");
     assert_null(skip_attributes(" b=c>"));
     assert_null(skip_attributes(" b=\"c<\">"));
@@ -121,7 +121,7 @@ static void assert_plain(const char *page) {
     assert_null(strstr(page, "src="));
 }
 
-static void the_page_of_a_run_is_well_formed_and_needs_nothing_else(void) {
+FED_TEST(the_page_of_a_run_is_well_formed_and_needs_nothing_else) {
     sim_result run;
     make_up_run(&run, "sbc:p=0.01", 100, 75, 1);
     char *page = page_of(&run, 1, "one");
@@ -132,7 +132,7 @@ static void the_page_of_a_run_is_well_formed_and_needs_nothing_else(void) {
     sim_result_free(&run);
 }
 
-static void the_page_of_a_run_in_which_nothing_was_measured_is_well_formed(void) {
+FED_TEST(the_page_of_a_run_in_which_nothing_was_measured_is_well_formed) {
     sim_result run;
     make_up_run(&run, "sbc:p=0.01", 3, 4, 1);
     for (size_t k = 0; k < run.log.round_count; k++) {
@@ -149,7 +149,7 @@ static void the_page_of_a_run_in_which_nothing_was_measured_is_well_formed(void)
     sim_result_free(&run);
 }
 
-static void a_long_run_of_many_clients_makes_a_page_of_bounded_size(void) {
+FED_TEST(a_long_run_of_many_clients_makes_a_page_of_bounded_size) {
     sim_result run;
     make_up_run(&run, "sbc:p=0.01", 3000, 1500, 0.05);
     char *page = page_of(&run, 1, "long");
@@ -159,7 +159,7 @@ static void a_long_run_of_many_clients_makes_a_page_of_bounded_size(void) {
     sim_result_free(&run);
 }
 
-static void runs_stand_side_by_side_with_what_differs(void) {
+FED_TEST(runs_stand_side_by_side_with_what_differs) {
     static const char *const codecs[] = {"sbc:p=0.001", "sbc:p=0.01", "float32"};
     sim_result runs[3];
     for (size_t k = 0; k < 3; k++) {
@@ -178,7 +178,7 @@ static void runs_stand_side_by_side_with_what_differs(void) {
     }
 }
 
-static void two_swept_keys_make_a_table_of_colours(void) {
+FED_TEST(two_swept_keys_make_a_table_of_colours) {
     static const char *const codecs[] = {"sbc:p=0.001", "sbc:p=0.01", "sbc:p=0.1"};
     static const char *const steps[] = {"1", "10", "30", "100"};
     sim_result runs[12];
@@ -204,7 +204,7 @@ static void two_swept_keys_make_a_table_of_colours(void) {
     }
 }
 
-static void the_text_table_has_a_line_for_each_run(void) {
+FED_TEST(the_text_table_has_a_line_for_each_run) {
     sim_result runs[2];
     fed_writer w;
     make_up_run(&runs[0], "sbc:p=0.01", 10, 10, 1);
@@ -218,7 +218,7 @@ static void the_text_table_has_a_line_for_each_run(void) {
     sim_result_free(&runs[1]);
 }
 
-static void runs_that_differ_by_their_seed_have_a_mean_and_a_deviation(void) {
+FED_TEST(runs_that_differ_by_their_seed_have_a_mean_and_a_deviation) {
     static const double accuracies[] = {0.9, 0.92, 0.94, 0.5};
     sim_result runs[4];
     sim_seeds seeds;
@@ -247,7 +247,7 @@ static void runs_that_differ_by_their_seed_have_a_mean_and_a_deviation(void) {
 
 /* --- Axes --- */
 
-static void ticks_are_round_and_within_the_axis(void) {
+FED_TEST(ticks_are_round_and_within_the_axis) {
     sim_axis axis;
     char text[24];
     sim_axis_fit(&axis, SIM_PERCENT, 0.113, 0.974, false);
@@ -263,19 +263,4 @@ static void ticks_are_round_and_within_the_axis(void) {
     assert_true(axis.low < 5 && axis.high > 5 && axis.tick_count > 0);
     sim_axis_fit(&axis, SIM_PLAIN, 0, 10, true);
     assert_false(axis.log);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(the_check_of_pages_notices_an_attribute_without_quotes),
-        fed_unit_test(the_page_of_a_run_is_well_formed_and_needs_nothing_else),
-        fed_unit_test(the_page_of_a_run_in_which_nothing_was_measured_is_well_formed),
-        fed_unit_test(a_long_run_of_many_clients_makes_a_page_of_bounded_size),
-        fed_unit_test(runs_stand_side_by_side_with_what_differs),
-        fed_unit_test(two_swept_keys_make_a_table_of_colours),
-        fed_unit_test(the_text_table_has_a_line_for_each_run),
-        fed_unit_test(runs_that_differ_by_their_seed_have_a_mean_and_a_deviation),
-        fed_unit_test(ticks_are_round_and_within_the_axis),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

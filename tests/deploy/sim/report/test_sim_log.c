@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "deploy/sim/report/sim_log.h"
-#include "fed_test.h"
+#include "fed_cases.h"
 
 enum { CLIENTS = 11, ROUNDS = 40 };
 
@@ -23,7 +23,7 @@ static void fill(sim_log *log) {
     }
 }
 
-static void test_each_round_keeps_who_took_part(void) {
+FED_TEST(test_each_round_keeps_who_took_part) {
     sim_log log;
     fill(&log);
     for (size_t i = 0; i < ROUNDS; i++) {
@@ -35,7 +35,7 @@ static void test_each_round_keeps_who_took_part(void) {
     sim_log_free(&log);
 }
 
-static void test_the_accuracy_is_that_of_the_last_model_measured(void) {
+FED_TEST(test_the_accuracy_is_that_of_the_last_model_measured) {
     sim_log log;
     fill(&log);
     assert_true(isnan(sim_log_accuracy(&log)));
@@ -43,12 +43,4 @@ static void test_the_accuracy_is_that_of_the_last_model_measured(void) {
     log.rounds[20].accuracy = 0.75;
     assert_true(sim_log_accuracy(&log) == 0.75);
     sim_log_free(&log);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(test_each_round_keeps_who_took_part),
-        fed_unit_test(test_the_accuracy_is_that_of_the_last_model_measured),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

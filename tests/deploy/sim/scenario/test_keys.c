@@ -2,10 +2,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/scenario/task_file.h"
 #include "fed/file.h"
-#include "fed_test.h"
+#include "fed_cases.h"
 #include "fedserver/task/config.h"
 
-static void the_page_has_each_key_with_its_default_and_meaning(void) {
+FED_TEST(the_page_has_each_key_with_its_default_and_meaning) {
     fed_error err = {0};
     uint8_t *page = NULL;
     size_t len = 0;
@@ -29,7 +29,7 @@ static void read_task(const char *text, size_t len, fedserver_config *config) {
     assert_fed_ok_err(fedserver_config_parse("task", text, len, config, &err));
 }
 
-static void defaults_are_the_coordinators(void) {
+FED_TEST(defaults_are_the_coordinators) {
     static const char least[] = "{ \"model\": \"lr\", \"rounds\": 3, \"cohort\": 400 }";
     static const char scenario[] = "data = d\nmodel = lr\nrounds = 3\n";
     fedserver_config *own = calloc(2, sizeof *own);
@@ -53,7 +53,7 @@ static void defaults_are_the_coordinators(void) {
     free(own);
 }
 
-static void names_of_keys_are_unlike(void) {
+FED_TEST(names_of_keys_are_unlike) {
     for (sim_key_id id = 0; id < SIM_KEYS; id++) {
         sim_key_id found = SIM_KEYS;
         fed_error err = {0};
@@ -63,7 +63,7 @@ static void names_of_keys_are_unlike(void) {
     }
 }
 
-static void each_scenario_of_the_house_is_taken(void) {
+FED_TEST(each_scenario_of_the_house_is_taken) {
     static const char *const names[] = {"demo", "sbc-400", "crowd-3g"};
     for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
         char path[600];
@@ -80,14 +80,4 @@ static void each_scenario_of_the_house_is_taken(void) {
         fed_writer_free(&w);
         sim_scenario_free(&s);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(the_page_has_each_key_with_its_default_and_meaning),
-        fed_unit_test(defaults_are_the_coordinators),
-        fed_unit_test(names_of_keys_are_unlike),
-        fed_unit_test(each_scenario_of_the_house_is_taken),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* A run's options: each key of the scenario reaches its member, and makes the run another run. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/scenario/task_file.h"
-#include "fed_test.h"
+#include "fed_cases.h"
 
 static void read_options(const char *text, sim_scenario *s, sim_options *o) {
     fed_error err = {0};
@@ -25,7 +25,7 @@ static void write_options(const char *text, char dst[1000]) {
     sim_scenario_free(&s);
 }
 
-static void each_key_has_its_member(void) {
+FED_TEST(each_key_has_its_member) {
     sim_scenario s;
     sim_options o;
     read_options(
@@ -54,7 +54,7 @@ static void each_key_has_its_member(void) {
 }
 
 /* A run goes on only with what it began with, except what is of the machine. */
-static void another_value_makes_another_run(void) {
+FED_TEST(another_value_makes_another_run) {
     static const char *const others[] = {"data = e\nmodel = lr\nrounds = 3\n",
                                          LEAST "clients = 399\n",
                                          LEAST "dataset = cifar10\n",
@@ -86,12 +86,4 @@ static void another_value_makes_another_run(void) {
         write_options(same[k], after);
         assert_string_equal(before, after);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(each_key_has_its_member),
-        fed_unit_test(another_value_makes_another_run),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,7 +5,7 @@
 
 #include "deploy/sim/scenario/grid.h"
 #include "deploy/sim/scenario/task_file.h"
-#include "fed_test.h"
+#include "fed_cases.h"
 
 static const char least[] = "data = d\nmodel = lr\nrounds = 3\n";
 
@@ -18,7 +18,7 @@ static fed_status make(const char *lines, sim_scenario *s, fed_error *err) {
     return sim_scenario_complete(s, err);
 }
 
-static void lines_blanks_and_comments_are_understood(void) {
+FED_TEST(lines_blanks_and_comments_are_understood) {
     sim_scenario s = {0};
     fed_error err = {0};
     assert_fed_ok_err(sim_scenario_parse("s.txt",
@@ -32,7 +32,7 @@ static void lines_blanks_and_comments_are_understood(void) {
     sim_scenario_free(&s);
 }
 
-static void an_unknown_key_is_refused_with_its_line_and_the_likeliest_one(void) {
+FED_TEST(an_unknown_key_is_refused_with_its_line_and_the_likeliest_one) {
     sim_scenario s = {0};
     fed_error err = {0};
     assert_fed_status(sim_scenario_parse("s.txt", "\ncodec_upp = a\n", &s, &err), FED_EINVAL);
@@ -40,7 +40,7 @@ static void an_unknown_key_is_refused_with_its_line_and_the_likeliest_one(void) 
     sim_scenario_free(&s);
 }
 
-static void a_line_without_an_equals_sign_and_a_key_twice_are_refused(void) {
+FED_TEST(a_line_without_an_equals_sign_and_a_key_twice_are_refused) {
     sim_scenario s = {0}, t = {0};
     fed_error err = {0};
     assert_fed_status(sim_scenario_parse("s.txt", "clients 7\n", &s, &err), FED_EINVAL);
@@ -51,7 +51,7 @@ static void a_line_without_an_equals_sign_and_a_key_twice_are_refused(void) {
     sim_scenario_free(&t);
 }
 
-static void the_command_line_goes_before_the_file(void) {
+FED_TEST(the_command_line_goes_before_the_file) {
     sim_scenario s = {0};
     fed_error err = {0};
     assert_fed_ok_err(sim_scenario_parse("s.txt", "clients = 7\nsplit = iid\n", &s, &err));
@@ -62,7 +62,7 @@ static void the_command_line_goes_before_the_file(void) {
     sim_scenario_free(&s);
 }
 
-static void a_key_without_a_default_is_missed_by_name(void) {
+FED_TEST(a_key_without_a_default_is_missed_by_name) {
     sim_scenario s = {0};
     fed_error err = {0};
     assert_fed_ok_err(sim_scenario_parse("s.txt", "data = d\nrounds = 3\n", &s, &err));
@@ -71,7 +71,7 @@ static void a_key_without_a_default_is_missed_by_name(void) {
     sim_scenario_free(&s);
 }
 
-static void cohort_and_goal_are_the_clients_that_are_there(void) {
+FED_TEST(cohort_and_goal_are_the_clients_that_are_there) {
     sim_scenario s;
     fed_error err = {0};
     assert_fed_ok_err(make("clients = 400\noffline = 0.1\n", &s, &err));
@@ -83,7 +83,7 @@ static void cohort_and_goal_are_the_clients_that_are_there(void) {
     sim_scenario_free(&s);
 }
 
-static void iterations_make_rounds(void) {
+FED_TEST(iterations_make_rounds) {
     sim_scenario s = {0};
     fed_error err = {0};
     assert_fed_ok_err(sim_scenario_parse(
@@ -104,7 +104,7 @@ static void iterations_make_rounds(void) {
     sim_scenario_free(&s);
 }
 
-static void a_written_scenario_is_read_as_the_same(void) {
+FED_TEST(a_written_scenario_is_read_as_the_same) {
     sim_scenario s, back = {0};
     fed_error err = {0};
     fed_writer w;
@@ -151,7 +151,7 @@ static void refused(const char *lines, const char *words) {
     sim_scenario_free(&s);
 }
 
-static void the_task_has_numbers_texts_and_the_seed_of_the_run(void) {
+FED_TEST(the_task_has_numbers_texts_and_the_seed_of_the_run) {
     json_t *task = task_of("seed = 5\nlocal_steps = 20\nlearning_rate = 0.5\nname = a \"b\"\n");
     assert_int_equal(json_integer_value(json_object_get(task, "seed")), 5);
     assert_int_equal(json_integer_value(json_object_get(task, "local_steps")), 20);
@@ -163,14 +163,14 @@ static void the_task_has_numbers_texts_and_the_seed_of_the_run(void) {
     json_decref(task);
 }
 
-static void the_coordinators_complaints_name_the_scenarios_line(void) {
+FED_TEST(the_coordinators_complaints_name_the_scenarios_line) {
     refused("clients = 10\ncodec_up = nonsense\n", "s.txt:5: key \"codec_up\"");
     refused("batch = 0\n", "s.txt:4: key \"batch\" is 0; it must be an integer from 1");
     refused("batch = many\n", "s.txt:4: key \"batch\" is not an integer");
     refused("goal = 500\n", "s.txt:4: key \"goal\" is 500; it must be at most cohort");
 }
 
-static void phases_are_a_list_of_rounds_and_what_changes(void) {
+FED_TEST(phases_are_a_list_of_rounds_and_what_changes) {
     sim_scenario s;
     fed_error err = {0};
     fed_writer w;
@@ -190,7 +190,7 @@ static void phases_are_a_list_of_rounds_and_what_changes(void) {
             "s.txt:4: key \"phases\" holds \"codec=sbc\": key \"codec\"");
 }
 
-static void numbers_of_the_run_have_limits(void) {
+FED_TEST(numbers_of_the_run_have_limits) {
     static const struct {
         const char *line, *words;
     } cases[] = {
@@ -215,7 +215,7 @@ static void numbers_of_the_run_have_limits(void) {
     }
 }
 
-static void options_are_as_the_scenario_says(void) {
+FED_TEST(options_are_as_the_scenario_says) {
     sim_scenario s;
     sim_options o;
     fed_error err = {0};
@@ -253,7 +253,7 @@ static fed_status expand(const char *lines, sim_grid *grid, fed_error *err) {
     return status;
 }
 
-static void alternatives_and_ranges_make_the_product(void) {
+FED_TEST(alternatives_and_ranges_make_the_product) {
     sim_grid grid = {0};
     fed_error err = {0};
     assert_fed_ok_err(
@@ -267,7 +267,7 @@ static void alternatives_and_ranges_make_the_product(void) {
     sim_grid_free(&grid);
 }
 
-static void a_scenario_without_alternatives_is_one_cell_without_a_name(void) {
+FED_TEST(a_scenario_without_alternatives_is_one_cell_without_a_name) {
     sim_grid grid = {0};
     fed_error err = {0};
     assert_fed_ok_err(expand("model = input 4 | dense 2\ndata = a..b\n", &grid, &err));
@@ -277,7 +277,7 @@ static void a_scenario_without_alternatives_is_one_cell_without_a_name(void) {
     sim_grid_free(&grid);
 }
 
-static void a_directorys_name_has_neither_slash_nor_blank(void) {
+FED_TEST(a_directorys_name_has_neither_slash_nor_blank) {
     sim_grid grid = {0};
     fed_error err = {0};
     assert_fed_ok_err(expand("model = @models/a b.txt | lr\n", &grid, &err));
@@ -286,7 +286,7 @@ static void a_directorys_name_has_neither_slash_nor_blank(void) {
     sim_grid_free(&grid);
 }
 
-static void senseless_grids_are_refused(void) {
+FED_TEST(senseless_grids_are_refused) {
     static const char *const cases[][2] = {
         {"batch = 1 | | 2\n", "s.txt:1: key \"batch\" has an empty alternative"},
         {"batch = 5..2\n", "a range goes up"},
@@ -300,27 +300,4 @@ static void senseless_grids_are_refused(void) {
         assert_fed_says(err, cases[k][1]);
         assert_null(grid.cells);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(lines_blanks_and_comments_are_understood),
-        fed_unit_test(an_unknown_key_is_refused_with_its_line_and_the_likeliest_one),
-        fed_unit_test(a_line_without_an_equals_sign_and_a_key_twice_are_refused),
-        fed_unit_test(the_command_line_goes_before_the_file),
-        fed_unit_test(a_key_without_a_default_is_missed_by_name),
-        fed_unit_test(cohort_and_goal_are_the_clients_that_are_there),
-        fed_unit_test(iterations_make_rounds),
-        fed_unit_test(a_written_scenario_is_read_as_the_same),
-        fed_unit_test(the_task_has_numbers_texts_and_the_seed_of_the_run),
-        fed_unit_test(the_coordinators_complaints_name_the_scenarios_line),
-        fed_unit_test(phases_are_a_list_of_rounds_and_what_changes),
-        fed_unit_test(numbers_of_the_run_have_limits),
-        fed_unit_test(options_are_as_the_scenario_says),
-        fed_unit_test(alternatives_and_ranges_make_the_product),
-        fed_unit_test(a_scenario_without_alternatives_is_one_cell_without_a_name),
-        fed_unit_test(a_directorys_name_has_neither_slash_nor_blank),
-        fed_unit_test(senseless_grids_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* FedAdam against algorithm 2 of its paper. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <math.h>
 
@@ -19,13 +19,6 @@ static void reference(const strategy_round *round, double *memory, double *chang
     ++*rounds;
 }
 
-static void it_divides_by_the_root_of_the_mean_square(void) {
+FED_TEST(it_divides_by_the_root_of_the_mean_square) {
     strategy_case_follows("fedadam:lr=0.2,b1=0.7,b2=0.95,tau=0.01", reference);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(it_divides_by_the_root_of_the_mean_square),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

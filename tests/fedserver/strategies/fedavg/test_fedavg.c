@@ -1,6 +1,6 @@
 /* FedAvg: the mean, weighted by samples; and clipping, which goes with any. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <math.h>
 
@@ -11,7 +11,7 @@ static void mean(const strategy_round *round, double *memory, double *change) {
     strategy_case_mean(round, change);
 }
 
-static void it_is_the_mean_weighted_by_samples(void) {
+FED_TEST(it_is_the_mean_weighted_by_samples) {
     strategy_case_follows("fedavg", mean);
 }
 
@@ -32,19 +32,10 @@ static void clipped(const strategy_round *round, double *memory, double *change)
     strategy_case_mean(&scaled, change);
 }
 
-static void clipping_bounds_the_norm_of_each_update(void) {
+FED_TEST(clipping_bounds_the_norm_of_each_update) {
     strategy_case_follows("fedavg+clip:norm=2.1", clipped);
 }
 
-static void one_hostile_device_moves_it(void) {
+FED_TEST(one_hostile_device_moves_it) {
     assert_false(strategy_case_withstands("fedavg"));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(it_is_the_mean_weighted_by_samples),
-        fed_unit_test(clipping_bounds_the_norm_of_each_update),
-        fed_unit_test(one_hostile_device_moves_it),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* FedAvgM against its definition. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 #include "strategy_case.h"
 
 static void reference(const strategy_round *round, double *v, double *change) {
@@ -11,13 +11,6 @@ static void reference(const strategy_round *round, double *v, double *change) {
     }
 }
 
-static void it_is_the_mean_with_momentum(void) {
+FED_TEST(it_is_the_mean_with_momentum) {
     strategy_case_follows("fedavgm:lr=0.5,m=0.8", reference);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(it_is_the_mean_with_momentum),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

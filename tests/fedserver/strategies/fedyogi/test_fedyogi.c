@@ -1,6 +1,6 @@
 /* FedYogi against algorithm 2 of its paper. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 
 #include <math.h>
 
@@ -19,13 +19,6 @@ static void reference(const strategy_round *round, double *memory, double *chang
     ++*rounds;
 }
 
-static void it_moves_the_square_by_its_sign(void) {
+FED_TEST(it_moves_the_square_by_its_sign) {
     strategy_case_follows("fedyogi:lr=0.2,b1=0.7,b2=0.6,tau=0.3", reference);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(it_moves_the_square_by_its_sign),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
-#include "fed_test.h"
+#include "fed_cases.h"
 #include "strategy_case.h"
 
 static void choose(const strategy_round *round, int f, double *change) {
@@ -25,14 +25,14 @@ static void with_two_hostile(const strategy_round *round, double *memory, double
     choose(round, 2, change);
 }
 
-static void it_is_the_update_with_the_nearest_neighbours(void) {
+FED_TEST(it_is_the_update_with_the_nearest_neighbours) {
     strategy_case_follows("krum:f=0", with_none_hostile);
     strategy_case_follows("krum:f=2", with_two_hostile);
 }
 
 /* On a line: three that are close, and four that are less so. With one neighbour less the middle of
  * the three has the least score, with one more that of the four which lies nearest to the three. */
-static void a_score_counts_all_but_f_and_two_neighbours(void) {
+FED_TEST(a_score_counts_all_but_f_and_two_neighbours) {
     static const float place[CASE_DEVICES] = {0.0f, 0.01f, -0.01f, 10.0f, 11.0f, 11.1f, 12.0f};
     enum { BEST = 4 };
     strategy_round round[CASE_ROUNDS];
@@ -57,15 +57,6 @@ static void a_score_counts_all_but_f_and_two_neighbours(void) {
     }
 }
 
-static void one_hostile_device_does_not_move_it(void) {
+FED_TEST(one_hostile_device_does_not_move_it) {
     assert_true(strategy_case_withstands("krum:f=1"));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(it_is_the_update_with_the_nearest_neighbours),
-        fed_unit_test(a_score_counts_all_but_f_and_two_neighbours),
-        fed_unit_test(one_hostile_device_does_not_move_it),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* The coordinate-wise median, against sorting each value by itself. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 #include "strategy_case.h"
 
 static void reference(const strategy_round *round, double *memory, double *change) {
@@ -12,7 +12,7 @@ static void reference(const strategy_round *round, double *memory, double *chang
     }
 }
 
-static void it_is_the_value_in_the_middle(void) {
+FED_TEST(it_is_the_value_in_the_middle) {
     strategy_case_follows("median", reference);
 }
 
@@ -24,19 +24,10 @@ static void momentum(const strategy_round *round, double *v, double *change) {
     }
 }
 
-static void it_goes_with_an_optimizer_of_the_server(void) {
+FED_TEST(it_goes_with_an_optimizer_of_the_server) {
     strategy_case_follows("median+fedavgm", momentum);
 }
 
-static void one_hostile_device_does_not_move_it(void) {
+FED_TEST(one_hostile_device_does_not_move_it) {
     assert_true(strategy_case_withstands("median"));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(it_is_the_value_in_the_middle),
-        fed_unit_test(it_goes_with_an_optimizer_of_the_server),
-        fed_unit_test(one_hostile_device_does_not_move_it),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* Multi-Krum, against its definition. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 #include "strategy_case.h"
 
 /* Mean of the m best: those with fewer than m better ones. */
@@ -27,23 +27,14 @@ static void all_but_three(const strategy_round *round, double *memory, double *c
     mean_of_best(round, 1, CASE_DEVICES - 3, change);
 }
 
-static void it_is_the_mean_of_the_best(void) {
+FED_TEST(it_is_the_mean_of_the_best) {
     strategy_case_follows("multikrum:f=2,m=5", five);
 }
 
-static void it_takes_all_but_f_and_two_where_m_is_not_said(void) {
+FED_TEST(it_takes_all_but_f_and_two_where_m_is_not_said) {
     strategy_case_follows("multikrum", all_but_three);
 }
 
-static void one_hostile_device_does_not_move_it(void) {
+FED_TEST(one_hostile_device_does_not_move_it) {
     assert_true(strategy_case_withstands("multikrum:f=1"));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(it_is_the_mean_of_the_best),
-        fed_unit_test(it_takes_all_but_f_and_two_where_m_is_not_said),
-        fed_unit_test(one_hostile_device_does_not_move_it),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* The coordinate-wise trimmed mean, against sorting each value by itself. */
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fed_test.h"
+#include "fed_cases.h"
 #include "strategy_case.h"
 
 static void trim(const strategy_round *round, int cut, double *change) {
@@ -24,23 +24,14 @@ static void trim_one(const strategy_round *round, double *memory, double *change
     trim(round, 1, change);
 }
 
-static void it_is_the_mean_of_the_middle(void) {
+FED_TEST(it_is_the_mean_of_the_middle) {
     strategy_case_follows("trimmed:p=0.25", trim_two);
 }
 
-static void the_smallest_share_cuts_one_value_at_each_end(void) {
+FED_TEST(the_smallest_share_cuts_one_value_at_each_end) {
     strategy_case_follows("trimmed:p=0.001", trim_one);
 }
 
-static void one_hostile_device_does_not_move_it(void) {
+FED_TEST(one_hostile_device_does_not_move_it) {
     assert_true(strategy_case_withstands("trimmed:p=0.1"));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(it_is_the_mean_of_the_middle),
-        fed_unit_test(the_smallest_share_cuts_one_value_at_each_end),
-        fed_unit_test(one_hostile_device_does_not_move_it),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

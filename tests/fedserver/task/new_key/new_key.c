@@ -4,6 +4,7 @@
 #include "coordinator_fixture.h"
 
 #include "deploy/sim/scenario/task_file.h"
+#include "fed_cases.h"
 #include "fedserver/task/config.h"
 #include "fedserver/task/phases.h"
 
@@ -13,7 +14,7 @@ static fed_status parse(const char *text, fedserver_config *config, fed_error *e
     return fedserver_config_parse("t.json", text, strlen(text), config, err);
 }
 
-static void the_keys_are_parsed_and_bounded(void) {
+FED_TEST(the_keys_are_parsed_and_bounded) {
     static fedserver_config config;
     fed_error err = {0};
     assert_fed_ok_err(parse("{" TASK "}", &config, &err));
@@ -28,7 +29,7 @@ static void the_keys_are_parsed_and_bounded(void) {
     assert_fed_says(err, "a number from 0 to 1");
 }
 
-static void a_phase_changes_the_one_that_it_may(void) {
+FED_TEST(a_phase_changes_the_one_that_it_may) {
     static fedserver_config config;
     fed_error err = {0};
     assert_fed_ok_err(parse("{" TASK
@@ -70,7 +71,7 @@ static fed_assignment check_in(coordinator *c, const test_device *d, uint32_t ca
     return work;
 }
 
-static void the_keys_are_kept_shown_and_sent(void) {
+FED_TEST(the_keys_are_kept_shown_and_sent) {
     coordinator c;
     coordinator_setup(&c);
     coordinator_task(&c, "{" TASK ", \"patience\": 7, \"mercy\": 0.1}");
@@ -84,7 +85,7 @@ static void the_keys_are_kept_shown_and_sent(void) {
     coordinator_teardown(&c);
 }
 
-static void a_scenario_knows_the_keys(void) {
+FED_TEST(a_scenario_knows_the_keys) {
     static const char text[] =
         "data = d\nmodel = lr\nrounds = 9\npatience = 7\nphases = 3: patience=9\n";
     sim_scenario s = {0};
@@ -99,14 +100,4 @@ static void a_scenario_knows_the_keys(void) {
     assert_non_null(strstr((char *)w.data, "{\"round\": 3, \"patience\": 9}"));
     fed_writer_free(&w);
     sim_scenario_free(&s);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        fed_unit_test(the_keys_are_parsed_and_bounded),
-        fed_unit_test(a_phase_changes_the_one_that_it_may),
-        fed_unit_test(the_keys_are_kept_shown_and_sent),
-        fed_unit_test(a_scenario_knows_the_keys),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
