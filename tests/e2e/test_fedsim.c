@@ -106,17 +106,25 @@ static json_t *read_result(const world *w) {
     return result;
 }
 
+static json_int_t integer(const json_t *result, const char *key) {
+    return json_integer_value(json_object_get(result, key));
+}
+
+static double real(const json_t *result, const char *key) {
+    return json_real_value(json_object_get(result, key));
+}
+
 static void model_is_bit_identical_after_the_coordinator_was_killed_in_round_2(void **state) {
     const world *w = *state;
     const char *more[] = {"clients=20", "kill_round=2", "offline=0.1", "broken=0.2", NULL};
     assert_int_equal(run_fedsim(w, restart, more), 0);
     json_t *result = read_result(w);
-    assert_int_equal(json_integer_value(json_object_get(result, "rounds")), 3);
-    json_int_t present = json_integer_value(json_object_get(result, "clients_present"));
+    assert_int_equal(integer(result, "rounds"), 3);
+    json_int_t present = integer(result, "clients_present");
     assert_true(present >= 18); /* over three rounds two could be late each time */
-    assert_int_equal(json_integer_value(json_object_get(result, "clients_identical")), present);
-    assert_int_equal(json_integer_value(json_object_get(result, "coordinator_kills")), 1);
-    assert_true(json_integer_value(json_object_get(result, "updates_counted")) >= 3 * 18);
+    assert_int_equal(integer(result, "clients_identical"), present);
+    assert_int_equal(integer(result, "coordinator_kills"), 1);
+    assert_true(integer(result, "updates_counted") >= 3 * 18);
     char hex[17];
     export_digest(w, hex);
     assert_string_equal(json_string_value(json_object_get(result, "model_digest")), hex);
@@ -128,8 +136,8 @@ static void clients_learn_the_made_up_digits(void **state) {
     const char *more[] = {"clients=20", "split=two-class", NULL};
     assert_int_equal(run_fedsim(w, restart, more), 0);
     json_t *result = read_result(w);
-    assert_true(json_real_value(json_object_get(result, "test_accuracy")) > 0.5);
-    assert_true(json_real_value(json_object_get(result, "uplink_compression")) > 10);
+    assert_true(real(result, "test_accuracy") > 0.5);
+    assert_true(real(result, "uplink_compression") > 10);
     json_decref(result);
 }
 
@@ -151,13 +159,13 @@ static void asynchronous_rounds_of_more_clients_than_places_outlive_a_kill(void 
     const char *more[] = {"clients=15", "kill_round=3", "broken=0.2", NULL};
     assert_int_equal(run_fedsim(w, task, more), 0);
     json_t *result = read_result(w);
-    assert_int_equal(json_integer_value(json_object_get(result, "rounds")), 8);
-    assert_int_equal(json_integer_value(json_object_get(result, "updates_counted")), 8 * 5);
-    assert_int_equal(json_integer_value(json_object_get(result, "coordinator_kills")), 1);
-    json_int_t present = json_integer_value(json_object_get(result, "clients_present"));
+    assert_int_equal(integer(result, "rounds"), 8);
+    assert_int_equal(integer(result, "updates_counted"), 8 * 5);
+    assert_int_equal(integer(result, "coordinator_kills"), 1);
+    json_int_t present = integer(result, "clients_present");
     assert_true(present > 6);
-    assert_int_equal(json_integer_value(json_object_get(result, "clients_identical")), present);
-    assert_true(json_real_value(json_object_get(result, "test_accuracy")) > 0.5);
+    assert_int_equal(integer(result, "clients_identical"), present);
+    assert_true(real(result, "test_accuracy") > 0.5);
     json_decref(result);
 }
 
@@ -197,16 +205,15 @@ a_table_an_uneven_split_and_an_optimizer_with_parts_go_through_the_whole_house(v
     const char *more[] = {"clients=10", "dataset=csv:label=kind", "split=dirichlet:alpha=1", NULL};
     assert_int_equal(run_fedsim(w, task, more), 0);
     json_t *result = read_result(w);
-    assert_true(json_real_value(json_object_get(result, "test_accuracy")) > 0.8);
+    assert_true(real(result, "test_accuracy") > 0.8);
     json_decref(result);
 }
 
 static double accuracy_of_run(const world *w, const char *task, const char *const *more) {
     assert_int_equal(run_fedsim(w, task, more), 0);
     json_t *result = read_result(w);
-    assert_int_equal(json_integer_value(json_object_get(result, "clients_identical")),
-                     json_integer_value(json_object_get(result, "clients_present")));
-    double accuracy = json_real_value(json_object_get(result, "test_accuracy"));
+    assert_int_equal(integer(result, "clients_identical"), integer(result, "clients_present"));
+    double accuracy = real(result, "test_accuracy");
     json_decref(result);
     return accuracy;
 }
@@ -328,12 +335,16 @@ static int run_through_path(const world *w, const char *words, char out[4096]) {
     return WIFEXITED(how) ? WEXITSTATUS(how) : -1;
 }
 
-static void fedsim_found_through_path_finds_its_coordinator(void **state) {
+/** It must succeed or be refused, and print this among other things. */
+static void expect(const world *w, const char *words, bool succeeds, const char *says) {
     char out[4096];
-    const int code = run_through_path(*state, "transport=https model=lr clients=2 rounds=1", out);
-    if (code != 0) {
-        fail_msg("%s", out);
+    if ((run_through_path(w, words, out) == 0) != succeeds || strstr(out, says) == NULL) {
+        fail_msg("no \"%s\" of %s: %s", says, words, out);
     }
+}
+
+static void fedsim_found_through_path_finds_its_coordinator(void **state) {
+    expect(*state, "transport=https model=lr clients=2 rounds=1", true, "");
 }
 
 static void a_coordinator_that_cannot_be_run_is_named_with_the_reason(void **state) {
@@ -355,13 +366,8 @@ static void a_model_that_does_not_fit_the_data_is_found_before_anybody_enrols(vo
 }
 
 static void a_device_that_is_not_there_is_refused_before_anything_runs(void **state) {
-    char out[4096];
-    assert_int_not_equal(
-        run_through_path(*state, "model=lr clients=2 rounds=1 device=cuda:99", out), 0);
-    assert_non_null(strstr(out, "device=cuda:99: "));
-    assert_int_not_equal(
-        run_through_path(*state, "model=lr clients=2 rounds=1 device=toaster", out), 0);
-    assert_non_null(strstr(out, "device=toaster: "));
+    expect(*state, "model=lr clients=2 rounds=1 device=cuda:99", false, "device=cuda:99: ");
+    expect(*state, "model=lr clients=2 rounds=1 device=toaster", false, "device=toaster: ");
 }
 
 /* Each thread has a net on it. */
@@ -390,12 +396,10 @@ static void write_lopsided_table(const world *w) {
 }
 
 static void normalised_columns_weigh_the_same(void **state) {
-    char out[4096];
     write_lopsided_table(*state);
     const char *keys = "dataset=csv:label=last 'model=input 2 | dense 2' clients=2 rounds=10 "
                        "local_steps=10 batch=10 optimizer=sgd:lr=0.1 codec_up=float32 normalise=1";
-    assert_int_equal(run_through_path(*state, keys, out), 0);
-    assert_non_null(strstr(out, "test accuracy             100.00 %"));
+    expect(*state, keys, true, "test accuracy             100.00 %");
 }
 
 static void clients_learn_to_predict_a_number_and_no_accuracy_is_told(void **state) {
@@ -417,23 +421,19 @@ static void clients_learn_to_predict_a_number_and_no_accuracy_is_told(void **sta
 }
 
 static void targets_have_no_classes_to_split_by(void **state) {
-    char out[4096];
     write_lopsided_table(*state);
     const char *keys = "dataset=csv:target=last 'model=input 2 | dense 1 | mse' clients=4 "
                        "rounds=1 split=classes:k=2";
-    assert_int_not_equal(run_through_path(*state, keys, out), 0);
-    assert_non_null(strstr(out, "the data has no classes to split it by"));
+    expect(*state, keys, false, "the data has no classes to split it by");
 }
 
 static void a_text_can_not_be_normalised(void **state) {
-    char out[4096];
     const world *w = *state;
     fed_test_put(w->directory, "train.txt", "b a a\na b\na\n", 12);
     fed_test_put(w->directory, "test.txt", "b a\n", 4);
     const char *keys = "dataset=words 'model=input tokens 2 of 3 | embedding 2 | dense 3 each' "
                        "clients=2 rounds=1 normalise=1";
-    assert_int_not_equal(run_through_path(*state, keys, out), 0);
-    assert_non_null(strstr(out, "normalise=1 is for numbers: a text has none"));
+    expect(w, keys, false, "normalise=1 is for numbers: a text has none");
 }
 
 static void nap(long ms) {
@@ -528,53 +528,34 @@ static void a_grid_leaves_a_directory_for_each_cell_and_finished_ones_are_not_ru
     assert_int_equal(before.st_ino, after.st_ino);
 }
 
+#define WITH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(
-            model_is_bit_identical_after_the_coordinator_was_killed_in_round_2, setup, teardown),
-        cmocka_unit_test_setup_teardown(
-            asynchronous_rounds_of_more_clients_than_places_outlive_a_kill, setup, teardown),
-        cmocka_unit_test_setup_teardown(clients_learn_the_made_up_digits, setup, teardown),
-        cmocka_unit_test_setup_teardown(
-            a_table_an_uneven_split_and_an_optimizer_with_parts_go_through_the_whole_house, setup,
-            teardown),
-        cmocka_unit_test_setup_teardown(
-            a_language_model_learns_from_devices_that_each_hold_lines_of_a_text, setup, teardown),
-        cmocka_unit_test_setup_teardown(
-            a_net_with_batch_normalization_is_as_good_at_the_coordinator, setup, teardown),
-        cmocka_unit_test_setup_teardown(
-            clients_with_a_proximal_term_and_an_adaptive_server_learn_together, setup, teardown),
-        cmocka_unit_test_setup_teardown(clients_with_control_variates_learn_from_uneven_data, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(noise_from_hostile_clients_spoils_the_mean, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(noise_from_hostile_clients_does_not_reach_the_median, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(fedsim_found_through_path_finds_its_coordinator, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(a_coordinator_that_cannot_be_run_is_named_with_the_reason,
-                                        setup, teardown),
-        cmocka_unit_test_setup_teardown(
-            a_model_that_does_not_fit_the_data_is_found_before_anybody_enrols, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_device_that_is_not_there_is_refused_before_anything_runs,
-                                        setup, teardown),
-        cmocka_unit_test_setup_teardown(clients_learn_on_a_device, setup, teardown),
-        cmocka_unit_test_setup_teardown(normalised_columns_weigh_the_same, setup, teardown),
-        cmocka_unit_test_setup_teardown(clients_learn_to_predict_a_number_and_no_accuracy_is_told,
-                                        setup, teardown),
-        cmocka_unit_test_setup_teardown(targets_have_no_classes_to_split_by, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_text_can_not_be_normalised, setup, teardown),
-        cmocka_unit_test_setup_teardown(an_unreachable_goal_is_refused_before_anything_runs, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(
-            a_run_that_is_interrupted_while_its_coordinator_starts_stops, setup, teardown),
-        cmocka_unit_test_setup_teardown(
-            an_interrupted_run_leaves_a_directory_that_no_other_run_writes_over, setup, teardown),
-        cmocka_unit_test_setup_teardown(
-            a_run_in_virtual_time_that_was_stopped_ends_with_the_same_model, setup, teardown),
-        cmocka_unit_test_setup_teardown(
-            a_grid_leaves_a_directory_for_each_cell_and_finished_ones_are_not_run_again, setup,
-            teardown),
+        WITH(model_is_bit_identical_after_the_coordinator_was_killed_in_round_2),
+        WITH(asynchronous_rounds_of_more_clients_than_places_outlive_a_kill),
+        WITH(clients_learn_the_made_up_digits),
+        WITH(a_table_an_uneven_split_and_an_optimizer_with_parts_go_through_the_whole_house),
+        WITH(a_language_model_learns_from_devices_that_each_hold_lines_of_a_text),
+        WITH(a_net_with_batch_normalization_is_as_good_at_the_coordinator),
+        WITH(clients_with_a_proximal_term_and_an_adaptive_server_learn_together),
+        WITH(clients_with_control_variates_learn_from_uneven_data),
+        WITH(noise_from_hostile_clients_spoils_the_mean),
+        WITH(noise_from_hostile_clients_does_not_reach_the_median),
+        WITH(fedsim_found_through_path_finds_its_coordinator),
+        WITH(a_coordinator_that_cannot_be_run_is_named_with_the_reason),
+        WITH(a_model_that_does_not_fit_the_data_is_found_before_anybody_enrols),
+        WITH(a_device_that_is_not_there_is_refused_before_anything_runs),
+        WITH(clients_learn_on_a_device),
+        WITH(normalised_columns_weigh_the_same),
+        WITH(clients_learn_to_predict_a_number_and_no_accuracy_is_told),
+        WITH(targets_have_no_classes_to_split_by),
+        WITH(a_text_can_not_be_normalised),
+        WITH(an_unreachable_goal_is_refused_before_anything_runs),
+        WITH(a_run_that_is_interrupted_while_its_coordinator_starts_stops),
+        WITH(an_interrupted_run_leaves_a_directory_that_no_other_run_writes_over),
+        WITH(a_run_in_virtual_time_that_was_stopped_ends_with_the_same_model),
+        WITH(a_grid_leaves_a_directory_for_each_cell_and_finished_ones_are_not_run_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

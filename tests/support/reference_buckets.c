@@ -9,24 +9,7 @@
 
 #include "fed/hash.h"
 #include "fed/rng.h"
-
-static void put_f32(uint8_t *dst, float v) {
-    uint32_t bits;
-    memcpy(&bits, &v, sizeof bits);
-    for (unsigned k = 0; k < 4; k++) {
-        dst[k] = (uint8_t)(bits >> 8 * k);
-    }
-}
-
-static float get_f32(const uint8_t *src) {
-    uint32_t bits = 0;
-    for (unsigned k = 0; k < 4; k++) {
-        bits |= (uint32_t)src[k] << 8 * k;
-    }
-    float v;
-    memcpy(&v, &bits, sizeof v);
-    return v;
-}
+#include "reference_values.h"
 
 /* The parts of a message. */
 typedef struct layout {
@@ -62,14 +45,6 @@ static int get_level(const layout *l, size_t i, const uint8_t *src) {
     return level >= 1 << (l->bits - 1) ? level - (1 << l->bits) : level;
 }
 
-static float largest(const float *x, size_t n) {
-    float max = 0.0f;
-    for (size_t i = 0; i < n; i++) {
-        max = fmaxf(max, fabsf(x[i]));
-    }
-    return max;
-}
-
 /* lot(i) of qsgd's section, for a generator at the start of its stream. */
 static uint32_t lot_of(fed_rng rng, size_t i) {
     size_t place = i % 256 % 128, word = i / 256 * 128 + place;
@@ -87,7 +62,7 @@ static uint32_t lot_of(fed_rng rng, size_t i) {
 static float qsgd_bucket(const layout *l, const float *x, size_t first, size_t end,
                          const fed_rng *rng, uint8_t *out) {
     int s = (1 << (l->bits - 1)) - 1;
-    float max = largest(x + first, end - first), scale = max / (float)s;
+    float max = fed_reference_largest(x + first, end - first), scale = max / (float)s;
     if (!isfinite((float)s * scale)) {
         scale = nextafterf(scale, 0.0f);
     }
@@ -110,7 +85,7 @@ static float qsgd_bucket(const layout *l, const float *x, size_t first, size_t e
 static void qsgd_decode(const uint8_t *src, float *y, size_t n) {
     layout l = layout_of(src[0], src[1], n, 4);
     for (size_t i = 0; i < n; i++) {
-        float scale = get_f32(src + 2 + 4 * (i / l.bucket));
+        float scale = fed_reference_get_f32(src + 2 + 4 * (i / l.bucket));
         y[i] = (float)get_level(&l, i, src) * scale;
     }
 }
@@ -136,7 +111,7 @@ static float power_of(int exponent) {
 /* Write the levels of a bucket, the values first to end - 1; returns its top. */
 static uint8_t natural_bucket(const layout *l, const float *x, size_t first, size_t end,
                               const fed_rng *rng, uint8_t *out) {
-    uint32_t max = magnitude_bits(largest(x + first, end - first));
+    uint32_t max = magnitude_bits(fed_reference_largest(x + first, end - first));
     int top = (int)((max + 8388607) / 8388608);
     top = top < 254 ? top : 254;
     int least = least_of(top, l->bits);
@@ -184,7 +159,8 @@ uint8_t *fed_reference_buckets_encode(const fedcodec *codec, float *residual, si
     for (size_t i = 0; i < n; i += l.bucket) {
         size_t end = n - i < l.bucket ? n : i + l.bucket;
         if (qsgd) {
-            put_f32(out + 2 + 4 * (i / l.bucket), qsgd_bucket(&l, residual, i, end, &rng, out));
+            fed_reference_put_f32(out + 2 + 4 * (i / l.bucket),
+                                  qsgd_bucket(&l, residual, i, end, &rng, out));
         } else {
             out[2 + i / l.bucket] = natural_bucket(&l, residual, i, end, &rng, out);
         }

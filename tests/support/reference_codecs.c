@@ -14,6 +14,7 @@
 #include "reference_positions.h"
 #include "reference_powersgd.h"
 #include "reference_simple.h"
+#include "reference_values.h"
 
 typedef struct bytes {
     uint8_t *data;
@@ -50,29 +51,11 @@ static void put_f32(bytes *b, float v) {
     }
 }
 
-static float get_f32(const uint8_t *src) {
-    uint32_t bits = 0;
-    for (unsigned k = 0; k < 4; k++) {
-        bits |= (uint32_t)src[k] << (8 * k);
-    }
-    float v;
-    memcpy(&v, &bits, sizeof v);
-    return v;
-}
-
 static void put_varint(bytes *b, uint64_t v) {
     for (; v >= 128; v /= 128) {
         put_byte(b, (unsigned)(v % 128) + 128);
     }
     put_byte(b, (unsigned)v);
-}
-
-static void *make(size_t count, size_t size) {
-    void *memory = calloc(count + 1, size);
-    if (memory == NULL) {
-        abort();
-    }
-    return memory;
 }
 
 /* float32 */
@@ -134,7 +117,7 @@ static void threelc_encode(const double *param, float *residual, size_t n, bytes
 }
 
 static void threelc_decode(const uint8_t *src, size_t len, float *y, size_t n) {
-    float m = get_f32(src);
+    float m = fed_reference_get_f32(src);
     size_t packed = (n + 4) / 5, at = 0;
     for (size_t i = 4; i < len; i++) {
         if (src[i] >= 243) {
@@ -153,27 +136,14 @@ static void threelc_decode(const uint8_t *src, size_t len, float *y, size_t n) {
 
 /* sbc */
 
-typedef struct place {
-    float magnitude; /* the value without the side's sign; negative for the other side */
-    size_t index;
-} place;
-
-static int larger_first(const void *a, const void *b) {
-    const place *left = a, *right = b;
-    if (left->magnitude != right->magnitude) {
-        return left->magnitude > right->magnitude ? -1 : 1;
-    }
-    return left->index < right->index ? -1 : left->index > right->index;
-}
-
 /* Mark the k values of that sign that are largest; returns their mean's magnitude. */
 static double sbc_side(const float *x, size_t n, size_t k, float sign, bool *chosen,
                        size_t *count) {
-    place *places = make(n, sizeof *places);
+    reference_place *places = fed_reference_make(n, sizeof *places);
     for (size_t i = 0; i < n; i++) {
-        places[i] = (place){sign * x[i], i};
+        places[i] = (reference_place){sign * x[i], i};
     }
-    qsort(places, n, sizeof *places, larger_first);
+    qsort(places, n, sizeof *places, fed_reference_larger_first);
     *count = 0;
     while (*count < k && places[*count].magnitude > 0.0f) {
         chosen[places[(*count)++].index] = true;
@@ -205,7 +175,7 @@ static void put_gap(bytes *out, size_t gap, unsigned b) {
 /* sbc with a code for positions other than golomb. */
 static void sbc_encode_other(const double *param, const bool *chosen, float mu, size_t count,
                              float *residual, size_t n, bytes *out) {
-    uint32_t *index = make(count, sizeof *index);
+    uint32_t *index = fed_reference_make(count, sizeof *index);
     size_t len, k = 0;
     uint8_t how;
     for (size_t i = 0; i < n; i++) {
@@ -228,7 +198,7 @@ static void sbc_encode_other(const double *param, const bool *chosen, float mu, 
 static void sbc_encode(const double *param, float *residual, size_t n, bytes *out) {
     double p = param[0];
     size_t k = n == 0 ? 0 : (size_t)fmax(1.0, ceil(p * (double)n));
-    bool *up = make(n, sizeof *up), *down = make(n, sizeof *down);
+    bool *up = fed_reference_make(n, sizeof *up), *down = fed_reference_make(n, sizeof *down);
     size_t up_count, down_count;
     double up_mean = sbc_side(residual, n, k, 1.0f, up, &up_count);
     double down_mean = sbc_side(residual, n, k, -1.0f, down, &down_count);
@@ -277,10 +247,10 @@ static void sbc_decode(const uint8_t *src, size_t len, float *y, size_t n) {
         return;
     }
     unsigned b = *src++;
-    float mu = get_f32(src);
+    float mu = fed_reference_get_f32(src);
     src += 4;
     if (b > 31) {
-        uint32_t *index = make((size_t)count, sizeof *index);
+        uint32_t *index = fed_reference_make((size_t)count, sizeof *index);
         fed_reference_positions_get((uint8_t)b, src, (size_t)(end - src), (size_t)count, n, index);
         for (size_t i = 0; i < count; i++) {
             y[index[i]] = mu;
@@ -421,7 +391,7 @@ uint8_t *fed_reference_encode(const fedcodec *codec, float *residual, size_t n, 
         no_reference(codec->vtable);
     }
     *len = out.len;
-    return out.data != NULL ? out.data : make(0, 1);
+    return out.data != NULL ? out.data : fed_reference_make(0, 1);
 }
 
 void fed_reference_decode(const fedcodec_vtable *codec, const uint8_t *src, size_t len, float *y,
@@ -435,7 +405,7 @@ void fed_reference_decode(const fedcodec_vtable *codec, const uint8_t *src, size
     }
     if (strcmp(codec->name, "float32") == 0) {
         for (size_t i = 0; i < n; i++) {
-            y[i] = get_f32(src + 4 * i);
+            y[i] = fed_reference_get_f32(src + 4 * i);
         }
     } else if (strcmp(codec->name, "3lc") == 0) {
         threelc_decode(src, len, y, n);

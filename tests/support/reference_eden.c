@@ -9,17 +9,10 @@
 
 #include "fed/hash.h"
 #include "fed/rng.h"
+#include "reference_values.h"
 
 static const float table[5][8] = {
     {0}, {1}, {464, 1546}, {251, 774, 1376, 2204}, {131, 397, 673, 965, 1286, 1657, 2119, 2798}};
-
-static void *make(size_t count, size_t size) {
-    void *memory = calloc(count + 1, size);
-    if (memory == NULL) {
-        abort();
-    }
-    return memory;
-}
 
 static void put_u32(uint8_t *dst, uint32_t v) {
     for (unsigned k = 0; k < 4; k++) {
@@ -37,12 +30,6 @@ static float to_float(uint32_t bits) {
     return v;
 }
 
-static uint32_t to_bits(float v) {
-    uint32_t bits;
-    memcpy(&bits, &v, sizeof bits);
-    return bits;
-}
-
 static size_t width_of(size_t first, size_t bucket, size_t n) {
     size_t width = 8, count = n - first < bucket ? n - first : bucket;
     while (width < count) {
@@ -53,7 +40,7 @@ static size_t width_of(size_t first, size_t bucket, size_t n) {
 
 /* -1 or 1 for each of n values. */
 static float *signs_of(uint32_t draw, size_t n) {
-    float *sign = make(n, sizeof *sign);
+    float *sign = fed_reference_make(n, sizeof *sign);
     fed_rng rng;
     fed_rng_init(&rng, draw, 0, 0);
     uint32_t word = 0;
@@ -108,12 +95,13 @@ static unsigned get_code(const uint8_t *codes, size_t at, unsigned bits) {
  * the scale. */
 static float encode_bucket(unsigned bits, const float *x, const float *sign, size_t count, size_t d,
                            uint8_t *codes, size_t first) {
-    float max = 0.0f, *v = make(d, sizeof *v), *p = make(d, sizeof *p), *ones = make(d, sizeof *v);
-    unsigned *code = make(d, sizeof *code);
+    float max = 0.0f, *v = fed_reference_make(d, sizeof *v), *p = fed_reference_make(d, sizeof *p),
+          *ones = fed_reference_make(d, sizeof *v);
+    unsigned *code = fed_reference_make(d, sizeof *code);
     for (size_t i = 0; i < count; i++) {
         max = fmaxf(max, fabsf(x[i]));
     }
-    int e = (int)(to_bits(max) >> 23);
+    int e = (int)(fed_reference_bits(max) >> 23);
     for (size_t i = 0; i < count; i++) {
         v[i] = e > 0 ? ldexpf(x[i], 128 - e) : 0.0f;
     }
@@ -150,7 +138,7 @@ uint8_t *fed_reference_eden_encode(const double *param, float *residual, size_t 
     const size_t codes =
         n > 0 ? (buckets - 1) * bucket + width_of((buckets - 1) * bucket, bucket, n) : 0;
     const uint32_t draw = (uint32_t)fed_digest(residual, n) ^ (uint32_t)param[2];
-    uint8_t *out = make(*len = 6 + 4 * buckets + codes * bits / 8, 1);
+    uint8_t *out = fed_reference_make(*len = 6 + 4 * buckets + codes * bits / 8, 1);
     float *sign = signs_of(draw, n);
     out[0] = (uint8_t)bits;
     out[1] = (uint8_t)shift;
@@ -159,7 +147,7 @@ uint8_t *fed_reference_eden_encode(const double *param, float *residual, size_t 
         size_t first = k * bucket, count = n - first < bucket ? n - first : bucket;
         float scale = encode_bucket(bits, residual + first, sign + first, count,
                                     width_of(first, bucket, n), out + 6 + 4 * buckets, first);
-        put_u32(out + 6 + 4 * k, to_bits(scale));
+        put_u32(out + 6 + 4 * k, fed_reference_bits(scale));
     }
     for (size_t i = 0; i < n; i++) {
         residual[i] = 0.0f;
@@ -174,7 +162,8 @@ void fed_reference_eden_decode(const uint8_t *src, float *y, size_t n) {
     float *sign = signs_of(get_u32(src + 2), n);
     for (size_t first = 0; first < n; first += bucket) {
         size_t d = width_of(first, bucket, n);
-        float *v = make(d, sizeof *v), scale = to_float(get_u32(src + 6 + 4 * (first / bucket)));
+        float *v = fed_reference_make(d, sizeof *v),
+              scale = to_float(get_u32(src + 6 + 4 * (first / bucket)));
         for (size_t i = 0; i < d; i++) {
             unsigned code = get_code(src + 6 + 4 * buckets, first + i, bits),
                      half = 1u << (bits - 1);

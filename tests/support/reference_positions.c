@@ -17,14 +17,6 @@ typedef struct stream {
     size_t len, bits; /* bits: how many bits of the last byte are used; 0 or 8: all */
 } stream;
 
-static void *make(size_t count, size_t size) {
-    void *memory = calloc(count + 1, size);
-    if (memory == NULL) {
-        abort();
-    }
-    return memory;
-}
-
 static void put_byte(stream *s, unsigned byte) {
     if ((s->len & (s->len - 1)) == 0) { /* the length is a power of two: the memory is full */
         s->data = realloc(s->data, 2 * s->len + 1);
@@ -236,7 +228,7 @@ static void rans_put(const uint32_t *index, size_t k, unsigned detail, stream *o
     weights_of(index, k, detail, weight);
     slots_of(weight, first);
     weights_put(weight, detail, out);
-    words w = {.word = make(3 * k, sizeof *w.word), .state = 65536};
+    words w = {.word = fed_reference_make(3 * k, sizeof *w.word), .state = 65536};
     for (size_t i = k; i-- > 0;) {
         uint64_t gap = gap_at(index, i);
         unsigned s = symbol_of(gap), low = low_bits(s);
@@ -457,7 +449,7 @@ uint8_t *fed_reference_positions_put(unsigned pos, bool chosen, double p, const 
 
 void fed_reference_positions_get(uint8_t how, const uint8_t *src, size_t len, size_t k, size_t n,
                                  uint32_t *index) {
-    uint8_t *padded = make(len + 64, 1); /* the interval looks four bytes ahead */
+    uint8_t *padded = fed_reference_make(len + 64, 1); /* the interval looks four bytes ahead */
     memcpy(padded, src, len);
     if (how >= 64) {
         range_get(padded, k, n, index);
@@ -479,29 +471,6 @@ static void put_f32(stream *s, float v) {
     }
 }
 
-static float get_f32(const uint8_t *src) {
-    uint32_t bits = 0;
-    for (unsigned k = 0; k < 4; k++) {
-        bits |= (uint32_t)src[k] << 8 * k;
-    }
-    float v;
-    memcpy(&v, &bits, sizeof v);
-    return v;
-}
-
-typedef struct place {
-    float magnitude;
-    uint32_t index;
-} place;
-
-static int larger_first(const void *a, const void *b) {
-    const place *left = a, *right = b;
-    if (left->magnitude != right->magnitude) {
-        return left->magnitude > right->magnitude ? -1 : 1;
-    }
-    return left->index < right->index ? -1 : left->index > right->index;
-}
-
 static int ascending(const void *a, const void *b) {
     uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
     return left < right ? -1 : left > right;
@@ -509,13 +478,13 @@ static int ascending(const void *a, const void *b) {
 
 static size_t choose(const float *x, size_t n, double p, uint32_t *index) {
     size_t k = n == 0 ? 0 : (size_t)fmax(1.0, ceil(p * (double)n)), count = 0;
-    place *places = make(n, sizeof *places);
+    reference_place *places = fed_reference_make(n, sizeof *places);
     for (size_t i = 0; i < n; i++) {
-        places[i] = (place){fabsf(x[i]), (uint32_t)i};
+        places[i] = (reference_place){fabsf(x[i]), i};
     }
-    qsort(places, n, sizeof *places, larger_first);
+    qsort(places, n, sizeof *places, fed_reference_larger_first);
     while (count < k && places[count].magnitude > 0.0f) {
-        index[count] = places[count].index;
+        index[count] = (uint32_t)places[count].index;
         count++;
     }
     qsort(index, count, sizeof *index, ascending);
@@ -586,7 +555,7 @@ uint8_t *fed_reference_sparse_encode(const fedcodec *codec, float *residual, siz
     if (!sends_values(codec->vtable) && strcmp(codec->vtable->name, "stc") != 0) {
         return NULL;
     }
-    uint32_t *index = make(n, sizeof *index);
+    uint32_t *index = fed_reference_make(n, sizeof *index);
     size_t count = choose_for(codec, residual, n, index), size = 0;
     stream out = {.data = NULL};
     size_t rest = count;
@@ -628,14 +597,14 @@ bool fed_reference_sparse_decode(const fedcodec_vtable *codec, const uint8_t *sr
     if (count == 0) {
         return true;
     }
-    uint32_t *index = make(count, sizeof *index);
+    uint32_t *index = fed_reference_make(count, sizeof *index);
     unsigned form = values && src[at] > 96 ? src[at++] - 96u : REFERENCE_FLOAT32;
     uint8_t how = src[at++];
     const uint8_t *sent = src + at;
     at += values ? fed_reference_values_len(form, count) : 4 + (count + 7) / 8;
     fed_reference_positions_get(how, src + at, len - at, count, n, index);
     for (size_t i = 0; i < count; i++) {
-        float mu = values ? fed_reference_values_get(form, sent, i) : get_f32(sent);
+        float mu = values ? fed_reference_values_get(form, sent, i) : fed_reference_get_f32(sent);
         y[index[i]] = !values && get_bits(sent + 4, &sign, 1) == 1 ? -mu : mu;
     }
     free(index);

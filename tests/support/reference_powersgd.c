@@ -7,20 +7,7 @@
 #include <string.h>
 
 #include "fed/rng.h"
-
-static void *make(size_t count, size_t size) {
-    void *memory = calloc(count + 1, size);
-    if (memory == NULL) {
-        abort();
-    }
-    return memory;
-}
-
-static uint32_t to_bits(float v) {
-    uint32_t bits;
-    memcpy(&bits, &v, sizeof bits);
-    return bits;
-}
+#include "reference_values.h"
 
 /* A matrix, row by row, whose rows can be told apart from its columns. */
 typedef struct matrix {
@@ -33,7 +20,7 @@ static float *at(const matrix *m, size_t i, size_t j) {
 }
 
 static matrix matrix_of(size_t rows, size_t columns) {
-    return (matrix){rows, columns, make(rows * columns, sizeof(float))};
+    return (matrix){rows, columns, fed_reference_make(rows * columns, sizeof(float))};
 }
 
 /* The nearest number of the form: ties to an even last digit. */
@@ -41,7 +28,7 @@ static float rounded(bool narrow, float v) {
     if (!narrow) {
         return v;
     }
-    uint32_t bits = to_bits(v), low = bits & 0xffff, high = bits - low;
+    uint32_t bits = fed_reference_bits(v), low = bits & 0xffff, high = bits - low;
     bool up = low > 0x8000 || (low == 0x8000 && (high >> 16 & 1) == 1);
     high += up ? 0x10000 : 0;
     memcpy(&v, &high, sizeof v);
@@ -50,7 +37,7 @@ static float rounded(bool narrow, float v) {
 
 static size_t put(uint8_t *dst, size_t len, bool narrow, float v) {
     for (unsigned k = narrow ? 16 : 0; k < 32; k += 8) {
-        dst[len++] = (uint8_t)(to_bits(v) >> k);
+        dst[len++] = (uint8_t)(fed_reference_bits(v) >> k);
     }
     return len;
 }
@@ -155,7 +142,7 @@ static void each(matrix *m, bool narrow, float factor) {
 
 static matrix drawn(size_t rows, size_t rank, float max, float up) {
     fed_rng rng;
-    fed_rng_init(&rng, to_bits(max), 0, 0);
+    fed_rng_init(&rng, fed_reference_bits(max), 0, 0);
     matrix q = matrix_of(rows, rank);
     for (size_t k = 0; k < rank; k++) {
         for (size_t j = 0; j < rows; j++) {
@@ -169,7 +156,7 @@ static matrix drawn(size_t rows, size_t rank, float max, float up) {
 static size_t encode_product(const double *param, const matrix *m, size_t rank, float max,
                              uint8_t *out) {
     const bool narrow = param[2] > 0.0;
-    const float up = ldexpf(1.0f, 127 - (int)(to_bits(max) >> 23));
+    const float up = ldexpf(1.0f, 127 - (int)(fed_reference_bits(max) >> 23));
     matrix q = drawn(m->columns, rank, max, up), p = matrix_of(m->rows, rank);
     for (size_t step = 0; step < (size_t)param[1]; step++) {
         each(&q, false, step > 0 ? up : 1.0f);
@@ -221,11 +208,11 @@ uint8_t *fed_reference_powersgd_encode(const double *param, float *residual, siz
     const size_t columns = rows > 0 ? n / rows : 0;
     const size_t factors = 6 + rank * (rows + columns) * (param[2] > 0.0 ? 2 : 4);
     const matrix m = {rows, columns, residual};
-    float max = 0.0f, *y = make(n, sizeof *y);
+    float max = 0.0f, *y = fed_reference_make(n, sizeof *y);
     for (size_t i = 0; i < n; i++) {
         max = fmaxf(max, fabsf(residual[i]));
     }
-    uint8_t *out = make(7 + 4 * n, 1);
+    uint8_t *out = fed_reference_make(7 + 4 * n, 1);
     *len = 1;
     if (max > 0.0f && factors >= 1 + 4 * n) {
         out[0] = 255;

@@ -11,15 +11,6 @@
 #include "fed/rng.h"
 #include "reference_values.h"
 
-/* Zeroed memory for a message. */
-static uint8_t *make(size_t size) {
-    uint8_t *memory = calloc(size + 1, 1);
-    if (memory == NULL) {
-        abort();
-    }
-    return memory;
-}
-
 static void put_word(uint8_t *dst, uint32_t word, unsigned bytes) {
     for (unsigned k = 0; k < bytes; k++) {
         dst[k] = (uint8_t)(word >> (8 * k));
@@ -34,24 +25,10 @@ static uint32_t get_word(const uint8_t *src, unsigned bytes) {
     return word;
 }
 
-static uint32_t to_bits(float v) {
-    uint32_t bits;
-    memcpy(&bits, &v, sizeof bits);
-    return bits;
-}
-
 static float from_bits(uint32_t bits) {
     float v;
     memcpy(&v, &bits, sizeof v);
     return v;
-}
-
-static void put_f32(uint8_t *dst, float v) {
-    put_word(dst, to_bits(v), 4);
-}
-
-static float get_f32(const uint8_t *src) {
-    return from_bits(get_word(src, 4));
 }
 
 static void put_bit(uint8_t *dst, uint64_t at, unsigned bit) {
@@ -60,14 +37,6 @@ static void put_bit(uint8_t *dst, uint64_t at, unsigned bit) {
 
 static unsigned get_bit(const uint8_t *src, uint64_t at) {
     return src[at / 8] >> (7 - at % 8) & 1;
-}
-
-static float largest(const float *x, size_t n) {
-    float max = 0.0f;
-    for (size_t i = 0; i < n; i++) {
-        max = fmaxf(max, fabsf(x[i]));
-    }
-    return max;
 }
 
 /* r[i] -= y[i] for all values. */
@@ -103,7 +72,7 @@ static uint32_t narrow_bits(float v, int fraction, int least) {
 }
 
 static uint8_t *narrow_encode(float *residual, size_t n, int fraction, int least, size_t *len) {
-    uint8_t *out = make(*len = 2 * n);
+    uint8_t *out = fed_reference_make(*len = 2 * n, 1);
     for (size_t i = 0; i < n; i++) {
         uint32_t half = narrow_bits(residual[i], fraction, least);
         put_word(out + 2 * i, half, 2);
@@ -121,7 +90,7 @@ static void narrow_decode(const uint8_t *src, float *y, size_t n, int fraction, 
 /* int8 */
 
 static void int8_decode(const uint8_t *src, size_t len, float *y, size_t n) {
-    float scale = get_f32(src);
+    float scale = fed_reference_get_f32(src);
     for (size_t i = 0; i < n && len > 4; i++) {
         int level = src[4 + i] < 128 ? src[4 + i] : src[4 + i] - 256;
         y[i] = (float)level * scale;
@@ -129,8 +98,8 @@ static void int8_decode(const uint8_t *src, size_t len, float *y, size_t n) {
 }
 
 static uint8_t *int8_encode(float *residual, size_t n, size_t *len) {
-    uint8_t *out = make(4 + n);
-    float max = largest(residual, n), scale = max / 127.0f;
+    uint8_t *out = fed_reference_make(4 + n, 1);
+    float max = fed_reference_largest(residual, n), scale = max / 127.0f;
     while (!isfinite(127.0f * scale)) {
         scale = nextafterf(scale, 0.0f);
     }
@@ -140,7 +109,7 @@ static uint8_t *int8_encode(float *residual, size_t n, size_t *len) {
     }
     *len = 4 + n;
     float inverse = 127.0f / max, *y = calloc(n, sizeof *y);
-    put_f32(out, scale);
+    fed_reference_put_f32(out, scale);
     for (size_t i = 0; i < n; i++) {
         int level = (int)rintf(residual[i] * inverse);
         out[4 + i] = (uint8_t)(level < 0 ? level + 256 : level);
@@ -155,7 +124,7 @@ static uint8_t *int8_encode(float *residual, size_t n, size_t *len) {
 
 static void stoch3_decode(const uint8_t *src, size_t len, float *y, size_t n) {
     static const unsigned power[5] = {81, 27, 9, 3, 1};
-    float m = get_f32(src);
+    float m = fed_reference_get_f32(src);
     for (size_t i = 0; i < n && len > 4; i++) {
         size_t packed = len - 4;
         int digit = (int)(src[4 + i % packed] / power[i / packed] % 3);
@@ -165,10 +134,10 @@ static void stoch3_decode(const uint8_t *src, size_t len, float *y, size_t n) {
 
 static uint8_t *stoch3_encode(double seed, float *residual, size_t n, size_t *len) {
     size_t packed = (n + 4) / 5;
-    uint8_t *out = make(4 + packed);
-    float m = largest(residual, n);
+    uint8_t *out = fed_reference_make(4 + packed, 1);
+    float m = fed_reference_largest(residual, n);
     *len = m > 0.0f ? 4 + packed : 4;
-    put_f32(out, m);
+    fed_reference_put_f32(out, m);
     uint64_t digest = fed_digest(residual, n);
     fed_rng rng;
     fed_rng_init(&rng, (uint64_t)seed, (uint32_t)digest, (uint32_t)(digest >> 32));
@@ -193,7 +162,7 @@ static uint8_t *stoch3_encode(double seed, float *residual, size_t n, size_t *le
 
 static void onebit_decode(const uint8_t *src, float *y, size_t n) {
     for (size_t i = 0; i < n; i++) {
-        y[i] = get_f32(src + 4 * (size_t)get_bit(src + 8, i));
+        y[i] = fed_reference_get_f32(src + 4 * (size_t)get_bit(src + 8, i));
     }
 }
 
@@ -215,9 +184,9 @@ static float onebit_mean(const float *x, size_t n, bool negative) {
 }
 
 static uint8_t *onebit_encode(float *residual, size_t n, size_t *len) {
-    uint8_t *out = make(*len = 8 + (n + 7) / 8);
-    put_f32(out, onebit_mean(residual, n, false));
-    put_f32(out + 4, onebit_mean(residual, n, true));
+    uint8_t *out = fed_reference_make(*len = 8 + (n + 7) / 8, 1);
+    fed_reference_put_f32(out, onebit_mean(residual, n, false));
+    fed_reference_put_f32(out + 4, onebit_mean(residual, n, true));
     for (size_t i = 0; i < n; i++) {
         put_bit(out + 8, i, residual[i] < 0.0f);
     }
@@ -246,27 +215,14 @@ static void topk_decode(const uint8_t *src, size_t len, float *y, size_t n) {
     }
 }
 
-typedef struct place {
-    float magnitude;
-    size_t index;
-} place;
-
-static int larger_first(const void *a, const void *b) {
-    const place *left = a, *right = b;
-    if (left->magnitude != right->magnitude) {
-        return left->magnitude > right->magnitude ? -1 : 1;
-    }
-    return left->index < right->index ? -1 : left->index > right->index;
-}
-
 static size_t topk_choose(double p, const float *x, size_t n, uint32_t *index) {
     size_t k = n == 0 ? 0 : (size_t)fmax(1.0, ceil(p * (double)n)), count = 0;
-    place *places = calloc(n + 1, sizeof *places);
+    reference_place *places = calloc(n + 1, sizeof *places);
     bool *sent = calloc(n + 1, sizeof *sent);
     for (size_t i = 0; i < n; i++) {
-        places[i] = (place){fabsf(x[i]), i};
+        places[i] = (reference_place){fabsf(x[i]), i};
     }
-    qsort(places, n, sizeof *places, larger_first);
+    qsort(places, n, sizeof *places, fed_reference_larger_first);
     for (size_t i = 0; i < k && places[i].magnitude > 0.0f; i++) {
         sent[places[i].index] = true;
     }
@@ -286,7 +242,7 @@ static uint8_t *topk_encode(const double *param, float *residual, size_t n, size
     size_t count = topk_choose(param[0], residual, n, index), size = 0;
     count = fed_reference_values_keep(form, residual, index, count);
     uint8_t *values = fed_reference_values_put(form, residual, index, count, &size);
-    uint8_t *out = make((n + 7) / 8 + 4 + size);
+    uint8_t *out = fed_reference_make((n + 7) / 8 + 4 + size, 1);
     for (size_t i = 0; i < count; i++) {
         put_bit(out, index[i], 1);
     }
@@ -305,7 +261,7 @@ static uint8_t *topk_encode(const double *param, float *residual, size_t n, size
 /* twobit */
 
 static void twobit_decode(const uint8_t *src, float *y, size_t n) {
-    float t = get_f32(src);
+    float t = fed_reference_get_f32(src);
     for (size_t i = 0; i < n; i++) {
         unsigned code = 2 * get_bit(src + 4, 2 * i) + get_bit(src + 4, 2 * i + 1);
         y[i] = code == 3 ? t : code == 2 ? -t : 0.0f;
@@ -313,9 +269,9 @@ static void twobit_decode(const uint8_t *src, float *y, size_t n) {
 }
 
 static uint8_t *twobit_encode(double threshold, float *residual, size_t n, size_t *len) {
-    uint8_t *out = make(*len = 4 + (n + 3) / 4);
+    uint8_t *out = fed_reference_make(*len = 4 + (n + 3) / 4, 1);
     float t = (float)threshold, *y = calloc(n + 1, sizeof *y);
-    put_f32(out, t);
+    fed_reference_put_f32(out, t);
     for (size_t i = 0; i < n; i++) {
         put_bit(out + 4, 2 * i, residual[i] >= t || residual[i] <= -t);
         put_bit(out + 4, 2 * i + 1, residual[i] >= t);
@@ -331,11 +287,11 @@ static uint8_t *twobit_encode(double threshold, float *residual, size_t n, size_
 static uint8_t *trunc_encode(double dropped, float *residual, size_t n, size_t *len) {
     unsigned b = (unsigned)dropped;
     uint64_t at = 0;
-    uint8_t *out = make(*len = 1 + (n * (32 - b) + 7) / 8);
+    uint8_t *out = fed_reference_make(*len = 1 + (n * (32 - b) + 7) / 8, 1);
     out[0] = (uint8_t)b;
     for (size_t i = 0; i < n; i++) {
         for (unsigned k = 32; k-- > b;) {
-            put_bit(out + 1, at++, to_bits(residual[i]) >> k & 1);
+            put_bit(out + 1, at++, fed_reference_bits(residual[i]) >> k & 1);
         }
         residual[i] = 0.0f;
     }
@@ -378,7 +334,7 @@ static void randk_decode(const uint8_t *src, float *y, size_t n) {
     fed_rng rng;
     fed_rng_init(&rng, k > 0 ? get_word(src, 4) : 0, 0, 0);
     for (size_t i = 0; i < k; i++) {
-        y[randk_place(&rng, i, n, k)] = get_f32(src + 4 + 4 * i);
+        y[randk_place(&rng, i, n, k)] = fed_reference_get_f32(src + 4 + 4 * i);
     }
 }
 
@@ -394,7 +350,7 @@ static bool randk_sends_something(uint32_t draw, const float *residual, size_t n
 
 static uint8_t *randk_encode(const double *param, float *residual, size_t n, size_t *len) {
     size_t k = n == 0 ? 0 : (size_t)fmax(1.0, ceil(param[0] * (double)n));
-    uint8_t *out = make(16 + 4 * k), *to = out;
+    uint8_t *out = fed_reference_make(16 + 4 * k, 1), *to = out;
     for (size_t left = k; left >= 128; left >>= 7) {
         *to++ = (uint8_t)(left | 128);
     }
@@ -402,7 +358,8 @@ static uint8_t *randk_encode(const double *param, float *residual, size_t n, siz
     to++;
     if (k > 0) {
         uint32_t draw = (uint32_t)fed_digest(residual, n) ^ (uint32_t)param[1];
-        while (largest(residual, n) > 0.0f && !randk_sends_something(draw, residual, n, k)) {
+        while (fed_reference_largest(residual, n) > 0.0f &&
+               !randk_sends_something(draw, residual, n, k)) {
             draw++;
         }
         put_word(to, draw, 4);
@@ -411,7 +368,7 @@ static uint8_t *randk_encode(const double *param, float *residual, size_t n, siz
         fed_rng_init(&rng, draw, 0, 0);
         for (size_t i = 0; i < k; i++, to += 4) {
             float *value = &residual[randk_place(&rng, i, n, k)];
-            put_f32(to, *value == 0.0f ? 0.0f : *value);
+            fed_reference_put_f32(to, *value == 0.0f ? 0.0f : *value);
             *value = 0.0f;
         }
     }

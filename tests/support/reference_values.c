@@ -7,10 +7,34 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint32_t to_bits(float v) {
+void *fed_reference_make(size_t count, size_t size) {
+    void *memory = calloc(count + 1, size);
+    if (memory == NULL) {
+        abort();
+    }
+    return memory;
+}
+
+uint32_t fed_reference_bits(float v) {
     uint32_t bits;
     memcpy(&bits, &v, sizeof bits);
     return bits;
+}
+
+float fed_reference_largest(const float *x, size_t n) {
+    float max = 0.0f;
+    for (size_t i = 0; i < n; i++) {
+        max = fmaxf(max, fabsf(x[i]));
+    }
+    return max;
+}
+
+int fed_reference_larger_first(const void *a, const void *b) {
+    const reference_place *left = a, *right = b;
+    if (left->magnitude != right->magnitude) {
+        return left->magnitude > right->magnitude ? -1 : 1;
+    }
+    return left->index < right->index ? -1 : left->index > right->index;
 }
 
 static float from_bytes(const uint8_t *src, unsigned first, unsigned bytes) {
@@ -75,22 +99,28 @@ static void put_bytes(uint8_t *dst, uint32_t bits, unsigned bytes) {
     }
 }
 
+void fed_reference_put_f32(uint8_t *dst, float v) {
+    put_bytes(dst, fed_reference_bits(v), 4);
+}
+
+float fed_reference_get_f32(const uint8_t *src) {
+    return from_bytes(src, 0, 4);
+}
+
 uint8_t *fed_reference_values_put(unsigned form, float *x, const uint32_t *index, size_t count,
                                   size_t *len) {
     float scale, inverse = inverse_scale(x, index, count, &scale);
-    uint8_t *out = calloc((*len = fed_reference_values_len(form, count)) + 4, 1);
-    if (out == NULL) {
-        abort();
-    }
+    *len = fed_reference_values_len(form, count);
+    uint8_t *out = fed_reference_make(*len + 4, 1);
     if (form == REFERENCE_INT8) {
-        put_bytes(out, to_bits(scale), 4);
+        put_bytes(out, fed_reference_bits(scale), 4);
     }
     for (size_t k = 0; k < count; k++) {
         const float v = x[index[k]];
         if (form == REFERENCE_FLOAT32) {
-            put_bytes(out + 4 * k, to_bits(v), 4);
+            put_bytes(out + 4 * k, fed_reference_bits(v), 4);
         } else if (form == REFERENCE_BFLOAT16) {
-            put_bytes(out + 2 * k, to_bits(nearest_bfloat16(v)) >> 16, 2);
+            put_bytes(out + 2 * k, fed_reference_bits(nearest_bfloat16(v)) >> 16, 2);
         } else {
             out[4 + k] = (uint8_t)(int)rintf(v * inverse);
         }
