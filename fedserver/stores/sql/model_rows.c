@@ -77,11 +77,15 @@ static fed_status copy_bytes(const fedserver_sql_row *row, int column, void **co
     return FED_OK;
 }
 
-static bool fits_guard(const fedserver_sql_row *row, int column, int guard) {
+/* guarded: the column that says whether there is a guard. A value whose bytes are gone, and whose
+ * guard is there, is damaged. */
+static bool fits_guard(const fedserver_sql_row *row, int column, int guard, int guarded) {
     size_t len;
     const void *bytes = fedserver_sql_row_bytes(row, column, &len);
-    return bytes == NULL ||
-           fed_digest_bytes(bytes, len) == (uint64_t)fedserver_sql_row_int(row, guard);
+    return fedserver_sql_row_int(row, guarded) == 0
+               ? bytes == NULL
+               : fed_digest_bytes(bytes != NULL ? bytes : "", len) ==
+                     (uint64_t)fedserver_sql_row_int(row, guard);
 }
 
 /* What is damaged, as a noun; NULL: nothing. */
@@ -93,7 +97,9 @@ static const char *find_damage(const fedserver_sql_row *row) {
     if (len % sizeof(float) != 0 || (has_residual && residual != len)) {
         return "model";
     }
-    return !fits_guard(row, 3, 5) ? "residual" : !fits_guard(row, 4, 6) ? "strategy's state" : NULL;
+    return !fits_guard(row, 3, 5, 8)   ? "residual"
+           : !fits_guard(row, 4, 6, 9) ? "strategy's state"
+                                       : NULL;
 }
 
 static fed_status read_model(const fedserver_sql_row *row, fedserver_model_row *model,

@@ -374,7 +374,7 @@ FED_TEST_WITH(test_jobs_that_do_not_fit_are_refused, world *w) {
     w->set.shape = (fed_shape){PIXELS, 1, 1};
     w->job.augment.flip = true;
     w->set.is_float = true;
-    assert_refused(w, FED_EINVAL, "a table's rows");
+    assert_refused(w, FED_EINVAL, "rows of a table");
     w->set.is_float = false;
     w->set.shape = (fed_shape){1, SIDE, SIDE};
     w->job.augment = (fedtrain_augment){.padding = SIDE};

@@ -91,6 +91,7 @@ static const damage damages[] = {
     {"UPDATE models SET version = 2", "S5: round 4 of task 1 is open; its model is version 2"},
     {"UPDATE models SET weights = x'00000000', residual = NULL, residual_guard = NULL",
      "model has 1 values instead of"},
+    {"UPDATE models SET residual = NULL", "residual of task 1 is damaged"},
     {"UPDATE deltas SET part = x'00' WHERE version = 2", "D5: delta 2 of task 1 is damaged"},
     {"DELETE FROM deltas WHERE version = 2", "D5: task 1 has no delta between 1 and 3"},
     {"UPDATE keyframes SET digest = digest + 1", "D5: task 1: version 0, which is kept whole, is"},
