@@ -55,7 +55,15 @@ FAULTY(piece_add,
        (db, device, piece, data, len, err))
 FAULTY(piece_clear, (void *db, int64_t device, fed_error *err), (db, device, err))
 FAULTY(lease_prune, (void *db, uint64_t id, uint32_t round, fed_error *err), (db, id, round, err))
-FAULTY(commit, (void *db, fed_error *err), (db, err))
+
+static fed_status faulty_commit(void *db, fed_error *err) {
+    const fed_status status = spend(err);
+    if (status != FED_OK) {
+        real->rollback(db); /* S18: a commit that fails leaves nothing */
+        return status;
+    }
+    return real->commit(db, err);
+}
 
 static void make_faulty(const coordinator *c) {
     real = coordinator_store(c);
