@@ -186,7 +186,7 @@ static void give_back(world *w, int k) {
 }
 
 /* The task's row still has the cohort with which the edge aggregator began. */
-static void a_edge_that_got_more_slots_counts_all_of_them_after_a_crash(void **state) {
+static void an_edge_that_got_more_slots_counts_all_of_them_after_a_crash(void **state) {
     world *w = *state;
     w->rules = (fedserver_edge_rules){.cohort = 1, .goal = 1};
     open_edge(w);
@@ -478,7 +478,7 @@ static void after_a_turn_that_was_not_stored_the_server_promises_nothing(void **
     assert_values(w->values, 2.5f, 0);
 }
 
-static void a_edge_passes_fedserver_check_open_and_closed(void **state) {
+static void an_edge_passes_fedserver_check_open_and_closed(void **state) {
     world *w = *state;
     fed_error err = {0};
     for (uint32_t round = 1; round <= 3; round++) {
@@ -510,7 +510,7 @@ int main(void) {
         test(a_round_goes_up_as_one_change_that_weighs_its_samples),
         test(a_claim_that_the_edge_lowers_weighs_as_little_upstream),
         test(a_closed_round_takes_no_update_and_gives_no_slot),
-        test(a_edge_that_got_more_slots_counts_all_of_them_after_a_crash),
+        test(an_edge_that_got_more_slots_counts_all_of_them_after_a_crash),
         test(the_next_version_commits_the_round_to_the_bit),
         test(a_change_that_nobody_took_up_is_the_same_again),
         test(an_update_counts_in_one_change_whenever_the_edge_dies),
@@ -527,7 +527,7 @@ int main(void) {
         test(a_person_who_resumes_a_closed_round_changes_nothing),
         test(the_last_version_ends_the_edges_task),
         test(after_a_turn_that_was_not_stored_the_server_promises_nothing),
-        test(a_edge_passes_fedserver_check_open_and_closed),
+        test(an_edge_passes_fedserver_check_open_and_closed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
