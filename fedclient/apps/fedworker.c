@@ -1,5 +1,4 @@
-/* fedworker: workers of a worker group, which train one model together and exchange its gradients.
- */
+/* fedworker: a worker group, whose ranks train one model together and exchange its gradients. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* fedworker train --server: a worker group of workers that is one device of a federation. */
+/* fedworker train --server: a worker group that is one device of a federation. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/apps/fedworker_serve.h"
 

@@ -49,7 +49,7 @@ typedef struct fedserver_weights {
 } fedserver_weights;
 
 /**
- * Settle claims[count], count >= 1.
+ * Settle contributions[count], count >= 1.
  * most: 1 or more for no limit.
  * FED_ENOMEM: nothing is settled.
  */

@@ -1,4 +1,4 @@
-/* A worker group of workers in one process: a thread a rank, on any link that needs no launcher. */
+/* A worker group in one process: a thread a rank, on any link that needs no launcher. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef WORKER_CASE_H
 #define WORKER_CASE_H

@@ -60,8 +60,8 @@ enum {
     FED_CAN_PATCH = 2,   /* device: reads patches; coordinator: sends patches on request */
     FED_CAN_DECLINE = 4, /* device: knows FED_WAIT_DECLINED; coordinator: takes fed_decline */
     FED_RENEW = 8,       /* coordinator: this device's certificate is of an old CA; renew it now */
-    FED_CAN_WORKER_GROUP =
-        16, /* device: may send fed_worker_group (fed/worker_group.h); coordinator: takes it */
+    /* device: may send fed_worker_group (fed/worker_group.h); coordinator: takes it */
+    FED_CAN_WORKER_GROUP = 16,
     FED_CAN_NAMED = 32, /* likewise, FED_WORKER_GROUP_LAYOUT_NAMED */
     FED_CAN_APP = 64,   /* device: reads fed_task.app; coordinator: sends it */
     /* device: may send a list of fed/own_metrics.h after fed_update, and after fed_metric;

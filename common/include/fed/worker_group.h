@@ -1,4 +1,4 @@
-/* What a device says of the worker group of workers behind it: one struct, one byte layout
+/* What a device says of the worker group behind it: one struct, one byte layout
  * (docs/protocol.md). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_WORKER_GROUP_H
@@ -13,9 +13,9 @@ FED_API_BEGIN
 
 enum {
     FED_WORKER_GROUP_LAYOUT = 1, /* the first byte of a message */
-    FED_WORKER_GROUP_LAYOUT_NAMED =
-        2,                         /* likewise: each worker has its computes_on, and one names it */
-    FED_WORKER_GROUP_WORKERS = 64, /* most workers that a message lists */
+    /* likewise: each worker has its computes_on, and one names it */
+    FED_WORKER_GROUP_LAYOUT_NAMED = 2,
+    FED_WORKER_GROUP_WORKERS = 64,      /* most workers that a message lists */
     FED_WORKER_GROUP_BYTES = 16 * 1024, /* more than any message takes */
     FED_WORKER_GROUP_RANKS = 65536      /* most workers that a worker group has */
 };
@@ -45,7 +45,7 @@ typedef struct fed_worker {
     char computes_on[80];
 } fed_worker;
 
-/** A worker group of workers that is one device for the coordinator. */
+/** A worker group that is one device for the coordinator. */
 typedef struct fed_worker_group {
     uint64_t task;  /* that it trains; 0: none */
     uint32_t round; /* 0: none */
@@ -54,8 +54,9 @@ typedef struct fed_worker_group {
     /* how its workers exchange gradients: "tcp", "owners", "ssgd", "3lc:s=1.75", "float32" */
     char link[16], collective[48], sync[48], codec[64], pull[64];
     char verdict[256]; /* what is wrong, a sentence for people; "": nothing */
-    uint32_t count; /* workers in the list: at most FED_WORKER_GROUP_WORKERS, ranks ascending. Of a
-                        * larger worker group the list has those that matter most */
+    /* workers in the list: at most FED_WORKER_GROUP_WORKERS, ranks ascending. Of a larger worker
+     * group the list has those that matter most */
+    uint32_t count;
     fed_worker worker[FED_WORKER_GROUP_WORKERS];
 } fed_worker_group;
 

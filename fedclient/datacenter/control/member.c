@@ -1,4 +1,4 @@
-/* The member's side: a thread that heartbeats, and hears what the failure detector says. */
+/* The member's side: a thread that sends heartbeats, and hears what the failure detector says. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/datacenter/control/member.h"
 
@@ -250,7 +250,7 @@ static void take_record(feddc_watch *w, fed_reader *r, const feddc_record *recor
         }
         break;
     default:
-        end(w, FED_EFORMAT, "the failure detector says what no failure detector says");
+        end(w, FED_EFORMAT, "the failure detector sent a record that is not for members");
     }
 }
 

@@ -58,7 +58,7 @@ typedef struct feddc_membership_member {
 
 /** What the failure detector has to do. */
 enum {
-    FEDDC_SEND_ASK = 1,          /* all: heartbeat now */
+    FEDDC_SEND_ASK = 1,          /* all: send a heartbeat now */
     FEDDC_SEND_OVER = 2,         /* all living: this generation is over, for `why` */
     FEDDC_SEND_WORKER_GROUP = 4, /* all with a rank: the new generation */
     FEDDC_SEND_END = 8           /* all: the worker group is over, for `why` */

@@ -19,7 +19,7 @@ typedef enum feddc_record_kind {
     FEDDC_RECORD_BYE = 5,
     /* failure detector to member */
     FEDDC_RECORD_PONG = 16,         /* answers a heartbeat */
-    FEDDC_RECORD_ASK = 17,          /* heartbeat now */
+    FEDDC_RECORD_ASK = 17,          /* send a heartbeat now */
     FEDDC_RECORD_OVER = 18,         /* the generation is over */
     FEDDC_RECORD_WORKER_GROUP = 19, /* the next one begins */
     FEDDC_RECORD_END = 20           /* the worker group is over for this member */
@@ -36,7 +36,7 @@ typedef struct feddc_record {
     feddc_record_kind kind;
     feddc_join join;
     feddc_heartbeat heartbeat;
-    uint64_t sent_us;     /* BEAT: the member's clock; PONG: the same */
+    uint64_t sent_us;     /* HEARTBEAT: the member's clock; PONG: the same */
     uint64_t detector_us; /* PONG: the failure detector's clock */
     uint32_t completed;   /* MEET, DIGEST */
     uint64_t digest;

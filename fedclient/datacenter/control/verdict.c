@@ -14,7 +14,7 @@ const char *feddc_phase_name(feddc_phase phase) {
 
 /* --- silence --- */
 
-/* Every other member that can still heartbeat has done so after this one was gone. */
+/* Every other member that can still send a heartbeat has done so after this one was gone. */
 static bool others_answered(const feddc_membership *membership, uint32_t slot) {
     for (uint32_t i = 0; i < membership->members; i++) {
         const feddc_membership_member *m = &membership->member[i];
@@ -240,10 +240,10 @@ static void write_fate(fed_writer *w, const feddc_membership_member *m, feddc_fa
     } else if (fate == FEDDC_CUT_OFF && silent * 1000 >= FEDDC_SILENT_MS) {
         fed_write_printf(w, ": no heartbeat for %.1f s, and its host does not answer", silent);
     } else if (fate == FEDDC_CUT_OFF) {
-        fed_write_printf(w, " from the others: it heartbeats, but nothing has moved for %.1f s",
-                         still);
+        fed_write_printf(
+            w, " from the others: it sends heartbeats, but nothing has moved for %.1f s", still);
     } else if (fate == FEDDC_STUCK) {
-        fed_write_printf(w, ": it heartbeats, but has done nothing for %.1f s", still);
+        fed_write_printf(w, ": it sends heartbeats, but has done nothing for %.1f s", still);
     } else if (detail[0] != '\0') {
         fed_write_printf(w, ": %.200s", detail);
     }

@@ -8,7 +8,7 @@
 /** What has become of this member, by its own silence: ALIVE, DIED, STOPPED or CUT_OFF. */
 feddc_fate feddc_verdict_silence(const feddc_membership *membership, uint32_t slot, int64_t now_ms);
 
-/** Who holds all others up, though it heartbeats: a slot and *fate; FEDDC_NOBODY: nobody. */
+/** Who holds all others up, though it sends heartbeats: a slot and *fate; FEDDC_NOBODY: nobody. */
 uint32_t feddc_verdict_stuck(const feddc_membership *membership, int64_t now_ms, feddc_fate *fate);
 
 /** true: all wait for each other and nothing has moved for too long, but nobody can be blamed. */

@@ -28,7 +28,7 @@ static fed_status check_options(const feddc_worker_options *o, fed_error *err) {
     if (optimizer->scaffold_share > 0 || optimizer->mask) {
         return fed_fail(err, FED_EINVAL,
                         "the optimizer's \"scaffold\" and \"mask\" are of the rounds of a "
-                        "federation: workers of a worker group have no rounds");
+                        "federation: a worker group has none");
     }
     return FED_OK;
 }

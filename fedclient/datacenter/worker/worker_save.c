@@ -244,11 +244,10 @@ fed_status feddc_worker_resume(feddc_worker *w, const char *path, const fed_layo
     if (!read_number(file, "worker.step", &step) || !read_number(file, "worker.walked", &walked) ||
         !read_number(file, "worker.saves", &saves) || step > UINT32_MAX ||
         !read_number(file, "worker.count", &workers)) {
-        status = fed_fail(
-            err, FED_EFORMAT,
-            "%.200s is no checkpoint of a worker group of workers: to begin with its weights "
-            "give them with --init",
-            path);
+        status = fed_fail(err, FED_EFORMAT,
+                          "%.200s is no checkpoint of a worker group: to begin with its weights "
+                          "give them with --init",
+                          path);
     }
     if (status == FED_OK) {
         status = fed_checkpoint_read(file, layout, values, err);

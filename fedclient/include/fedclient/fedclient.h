@@ -128,9 +128,9 @@ fed_status fedclient_round_sent(fedclient_round *round, fedclient_sent_visit vis
  * request, and waits for its answer. An older coordinator takes no such message: then nothing is
  * sent. One that is not as old takes no computes_on: then this function clears them.
  *
- * worker group    task and round are filled in
+ * group   task and round are filled in
  * Errors  FED_EINVAL a value that fed/worker_group.h does not allow; those of the line (FED_ENET
- * and the like), and *err says why. They are no reason to end the training
+ *         and the like), and *err says why. They are no reason to end the training
  */
 fed_status fedclient_round_worker_group(const fedclient_round *round, fed_worker_group *group,
                                         fed_error *err) FED_CHECKED;

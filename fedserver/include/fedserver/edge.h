@@ -15,11 +15,11 @@ FED_API_BEGIN
  * version of upstream's, and the mean of the round's updates is what the edge aggregator's device
  * has trained:
  *
- *     upstream assigns version v          the edge aggregator opens a round; its devices get v, to
- * the bit the edge aggregator's devices send updates     they are stored and acknowledged, as
- * everywhere goal, or most of the time is over   the round closes: its updates stay, it takes no
- * more the change goes up                  mean of the updates; weight: their samples upstream
- * assigns a later version    the closed round commits with that version's values
+ *     upstream assigns version v          a round opens; the devices get v, to the bit
+ *     the devices send updates            they are stored and acknowledged, as everywhere
+ *     goal, or most of the time is over   the round closes: its updates stay, it takes no more
+ *     the change goes up                  mean of the updates; weight: their samples
+ *     upstream assigns a later version    the closed round commits with that version's values
  *
  * This library knows no network. A program hands over what upstream's device was assigned, again
  * and again, until it gets the change. It hands the change to libfedclient, which makes it durable.
@@ -85,7 +85,8 @@ fed_status fedserver_edge_poll(fedserver_edge *edge, const fedserver_edge_offer 
 
 /** Upstream's task of that number is finished, with this version. The edge aggregator's devices get
  * it, and learn that the task is over. Nothing happens if the edge aggregator does not know the
- * task, or has finished it. *done false: call again. values  float32[size] */
+ * task, or has finished it. *done false: call again.
+ *   values  float32[size] */
 fed_status fedserver_edge_finish(fedserver_edge *edge, uint64_t upstream, const float *values,
                                  size_t size, int64_t now_ms, bool *done,
                                  fed_error *err) FED_CHECKED;

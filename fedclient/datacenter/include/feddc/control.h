@@ -22,9 +22,8 @@ FED_API_BEGIN
  *     feddc_watch_open(&options, &watch, &err);
  *     const char *broke = NULL;
  *     while (there are steps to do) {
- *         feddc_watch_next(watch, whole_steps, broke, &worker group, &err);     the worker group
- * meets
- *         ... feddc_exchange_open with worker group->place; feddc_watch_exchange(watch, x) ...
+ *         feddc_watch_next(watch, steps_done, broke, &group, &err);     the worker group meets
+ *         ... feddc_exchange_open with group->place; feddc_watch_exchange(watch, x) ...
  *         ... bring the replicas to one step: group->completed says who is how far ...
  *         for each step: feddc_watch_at(watch, FEDDC_FORWARD, step) and so on
  *         ... a take that failed: broke = its sentence; feddc_watch_exchange(watch, NULL);
@@ -32,23 +31,26 @@ FED_API_BEGIN
  *     }
  *     feddc_watch_close(watch, NULL);
  *
- * Peers do not failure detector each other: when one dies, the others leave their exchanges as
- * well, and a third one cannot tell who was first. The failure detector has a control connection to
- * each member:
+ * Peers do not judge each other: when one dies, the others leave their exchanges as well, and a
+ * third one cannot tell who was first. The failure detector has a control connection to each
+ * member:
  *
  *   dead      the connection ended without a goodbye
  *   stopped   no heartbeat for 2 s, but its host acknowledges what the failure detector sends:
- * SIGSTOP, or a machine that swaps cut off   no heartbeat for 2 s, and its host acknowledges
- * nothing: its line is down, or the host is. These two cannot be told apart stuck     it
- * heartbeats, but its main thread has reported nothing for longer than max(10 s, 20 usual steps)
- * while all others wait for it diverged  its parameters' digest differs from those of the majority
+ *             SIGSTOP, or a machine that swaps
+ *   cut off   no heartbeat for 2 s, and its host acknowledges nothing: its line is down, or the
+ *             host is. These two cannot be told apart
+ *   stuck     it sends heartbeats, but its main thread has reported nothing for longer than
+ *             max(10 s, 20 usual steps) while all others wait for it
+ *   diverged  its parameters' digest differs from those of the majority
  *
  * A failure detector that was itself stopped condemns nobody for its own silence.
  *
- * Trust. Judge and member prove to each other that they know the worker group's secret (HMAC-SHA256
- * over a nonce of each side). Each record after that carries a MAC of the session and its number. A
- * fresh secret of each generation, for the links, travels masked with the session's key. Who was
- * left out of a generation never learns its secret. A stranger on the port sees a nonce.
+ * Trust. Failure detector and member prove to each other that they know the worker group's secret
+ * (HMAC-SHA256 over a nonce of each side). Each record after that carries a MAC of the session and
+ * its number. A fresh secret of each generation, for the links, travels masked with the session's
+ * key. Who was left out of a generation never learns its secret. A stranger on the port sees a
+ * nonce.
  */
 
 /** What a worker's main thread is at. */

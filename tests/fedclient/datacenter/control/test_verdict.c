@@ -132,7 +132,7 @@ FED_TEST(who_stands_while_all_wait_is_stuck) {
     membership_case_pass(&group, FEDDC_NOBODY, &now, FEDDC_STUCK_MS + 100);
     assert_verdict(
         &group, 2, FEDDC_STUCK,
-        "worker 2 (host c, pid 4711) is stuck at step 1203 in backward: it heartbeats, but "
+        "worker 2 (host c, pid 4711) is stuck at step 1203 in backward: it sends heartbeats, but "
         "has done nothing for 10.1 s; 3 others wait for bucket 5");
 }
 
@@ -173,9 +173,10 @@ FED_TEST(who_waits_itself_but_is_awaited_by_all_is_cut_off) {
     membership_case_heartbeat(&group, 3, 1203, FEDDC_WAITING, 2, 0, 0);
     int64_t now = 0;
     membership_case_pass(&group, FEDDC_NOBODY, &now, FEDDC_STUCK_MS + 100);
-    assert_verdict(&group, 3, FEDDC_CUT_OFF,
-                   "worker 3 (host d, pid 4712) was cut off at step 1203 in wait from the others: "
-                   "it heartbeats, but nothing has moved for 10.1 s; 3 others wait for bucket 5");
+    assert_verdict(
+        &group, 3, FEDDC_CUT_OFF,
+        "worker 3 (host d, pid 4712) was cut off at step 1203 in wait from the others: "
+        "it sends heartbeats, but nothing has moved for 10.1 s; 3 others wait for bucket 5");
 }
 
 FED_TEST(two_that_wait_for_each_other_meet_again_without_a_verdict) {
