@@ -42,7 +42,7 @@ TICK = os.sysconf("SC_CLK_TCK")
 
 # ---- Hosts with NICs ----
 
-class Cards(datacenter.Lines):
+class NICs(datacenter.Lines):
     """Lines whose hosts have a NIC: the address is that of nic0, and fednic is between nic0 and eth0."""
 
     program = None
@@ -75,7 +75,7 @@ class Cards(datacenter.Lines):
 
 
 def device(lines):
-    return "nic0" if isinstance(lines, Cards) else "eth0"
+    return "nic0" if isinstance(lines, NICs) else "eth0"
 
 
 def wire_bytes(lines, rank):
@@ -227,7 +227,7 @@ def part_throughput(options):
 
 
 def hosts(nics, ranks, rate, words=(), direct=False):
-    return Cards(ranks, rate, words, direct) if nics else datacenter.Lines(ranks, rate, direct)
+    return NICs(ranks, rate, words, direct) if nics else datacenter.Lines(ranks, rate, direct)
 
 
 # ---- Training: figures 12 and 13 ----
@@ -238,7 +238,7 @@ STEPS = {"10mbit": 4, "100mbit": 8, "1gbit": 40}
 PLAIN = ["--sync", "ssgd"]
 
 
-def carded(kind):
+def with_nic(kind):
     return ["--sync", "bitsgd", "--nic", f"{kind}:e={BOUND}"]
 
 
@@ -267,12 +267,12 @@ def part_training(options):
     for model, words, _ in MODELS:
         for rate in options.rates.split(","):
             for name, collective, extra, nic in DESIGNS:
-                more = ["--collective", collective, *(carded("packet") if nic else PLAIN)]
+                more = ["--collective", collective, *(with_nic("packet") if nic else PLAIN)]
                 got = trainer.lines([*words, *more], rate, 4, extra, steps=2 if options.quick else STEPS[rate],
                                     hosts=lambda ranks, rate, nic=nic: hosts(nic, ranks, rate))
                 same = ""
                 if nic:
-                    inline = trainer.here([*words, "--collective", collective, *carded("inline")], steps=got["steps"])
+                    inline = trainer.here([*words, "--collective", collective, *with_nic("inline")], steps=got["steps"])
                     same = "yes" if inline["digest"] == got["digest"] else "NO"
                 step, compute, exposed = (1000 * got[key] / got["steps"] for key in ("step_s", "compute_s", "exposed_s"))
                 seconds[model, rate, name] = step / 1000
@@ -288,7 +288,7 @@ def equal_accuracy(options, trainer, seconds):
     print("|---|--:|--:|--:|" + "--:|--:|--:|" * len(rates))
     for model, words, wanted in MODELS:
         plain = steps_to(trainer, [*words, "--collective", "star", *PLAIN], wanted, most)
-        coded = steps_to(trainer, [*words, "--collective", "ring", *carded("inline")], wanted, most)
+        coded = steps_to(trainer, [*words, "--collective", "ring", *with_nic("inline")], wanted, most)
         row = f"| {model} | {wanted} % | {plain or 'not'} | {coded or 'not'} |"
         for rate in rates:
             times = [steps * seconds[model, rate, name] if steps else None for steps, name in ((plain, "WA"), (coded, "INC+C"))]
@@ -376,7 +376,7 @@ def exchange_row(options, workers, rate, path, floats, nics, measured):
 
 CODERS = [("none", False, PLAIN),
           ("software: codec inceptionn", False, datacenter_papers.coded(f"inceptionn:e={BOUND}")),
-          ("the nics: nic packet", True, carded("packet"))]
+          ("the NICs: nic packet", True, with_nic("packet"))]
 
 
 def part_cpu(options):
@@ -425,10 +425,10 @@ def main():
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
     if os.geteuid() != 0 or not os.path.exists("/dev/net/tun"):
-        sys.exit("nic.py: namespaces and nics need root and /dev/net/tun")
+        sys.exit("nic.py: namespaces and NICs need root and /dev/net/tun")
     if options.quick:
         options.seconds, options.steps = 1, 10
-    Cards.program = os.path.abspath(os.path.join(options.build, "bin", "fednic"))
+    NICs.program = os.path.abspath(os.path.join(options.build, "bin", "fednic"))
     for part in options.parts or PARTS:
         begin = time.monotonic()
         print(f"\n## {part}\n")

@@ -144,7 +144,7 @@ def take(path, rounded_path):
 
 # ---- The hosts and the line ----
 
-class Hosts(nic.Cards):
+class Hosts(nic.NICs):
     def __init__(self, options):
         super().__init__(4)
         self.options = options
@@ -370,10 +370,10 @@ def make_file(hosts, name, size):
 def nic_state(hosts):
     """VmData and VmRSS in KiB and descriptors of each NIC. VmRSS may grow: buffers fill when the first large frames come."""
     state = []
-    for nic in hosts.nics:
-        with open(f"/proc/{nic.pid}/status", encoding="ascii") as file:
+    for one in hosts.nics:
+        with open(f"/proc/{one.pid}/status", encoding="ascii") as file:
             memory = dict(re.findall(r"(\w+):\s*(\d+) kB", file.read()))
-        state.append((int(memory["VmData"]), int(memory["VmRSS"]), len(os.listdir(f"/proc/{nic.pid}/fd"))))
+        state.append((int(memory["VmData"]), int(memory["VmRSS"]), len(os.listdir(f"/proc/{one.pid}/fd"))))
     return state
 
 
@@ -393,15 +393,15 @@ def device(hosts, rank, name):
 
 def check_frames(hosts, rank):
     """Each frame that came in went out, or was counted as lost."""
-    nic, tap, wire = metrics(hosts, rank), device(hosts, rank, "nic0"), device(hosts, rank, "eth0")
+    one, tap, wire = metrics(hosts, rank), device(hosts, rank, "nic0"), device(hosts, rank, "eth0")
     wrong = []
-    if abs(nic["frames received"] - nic["lost_frames host"] - tap["rx"]["packets"]) > 16:
-        wrong.append(f"host {rank + 1}: {nic['frames received']} frames came from the line, {tap['rx']['packets']} reached the host")
-    if abs(nic["frames sent"] - tap["tx"]["packets"]) > 16:
-        wrong.append(f"host {rank + 1}: it sent {tap['tx']['packets']} frames, and the nic saw {nic['frames sent']}")
-    if wire["tx"]["packets"] + nic["lost_frames line"] + 16 < nic["frames sent"]:
-        wrong.append(f"host {rank + 1}: {nic['frames sent']} frames were sent, and the line took {wire['tx']['packets']}")
-    return nic, wrong
+    if abs(one["frames received"] - one["lost_frames host"] - tap["rx"]["packets"]) > 16:
+        wrong.append(f"host {rank + 1}: {one['frames received']} frames came from the line, {tap['rx']['packets']} reached the host")
+    if abs(one["frames sent"] - tap["tx"]["packets"]) > 16:
+        wrong.append(f"host {rank + 1}: it sent {tap['tx']['packets']} frames, and the NIC saw {one['frames sent']}")
+    if wire["tx"]["packets"] + one["lost_frames line"] + 16 < one["frames sent"]:
+        wrong.append(f"host {rank + 1}: {one['frames sent']} frames were sent, and the line took {wire['tx']['packets']}")
+    return one, wrong
 
 
 # ---- The soak ----
@@ -437,8 +437,8 @@ class Soak:
         for thread in threads:
             thread.start()
         while not self.over.wait(1):
-            if any(nic.poll() is not None for nic in hosts.nics) or hosts.bad.poll() is not None:
-                self.wrong.append("a nic or the bad line has ended")
+            if any(one.poll() is not None for one in hosts.nics) or hosts.bad.poll() is not None:
+                self.wrong.append("a NIC or the bad line has ended")
                 self.over.set()
             half = half or (nic_state(hosts) if sum(self.bytes.values()) > goal / 2 else None)
             if sum(self.bytes.values()) >= goal or time.monotonic() - begin > 60 * self.options.minutes:
@@ -460,26 +460,26 @@ class Soak:
         if 4 * flows["training"].cut_off > self.count["training"]:
             self.wrong.append("the judge gave up more than every fourth training")
         time.sleep(1)
-        if any(nic.poll() is not None for nic in hosts.nics):
-            self.wrong.append("a nic has ended")
+        if any(one.poll() is not None for one in hosts.nics):
+            self.wrong.append("a NIC has ended")
         else:
             self.report_nics(half, nic_state(hosts))
         hosts.bad.terminate()
         print(hosts.bad.communicate(timeout=10)[0])
 
     def report_nics(self, half, end):
-        print(f"{'nic':5} {'frames sent':>12} {'received':>10} {'compressed':>11} {'restored':>10} {'bad':>6} {'lost':>6} {'VmData, KiB':>14} "
+        print(f"{'NIC':5} {'frames sent':>12} {'received':>10} {'compressed':>11} {'restored':>10} {'bad':>6} {'lost':>6} {'VmData, KiB':>14} "
               f"{'VmRSS':>14} {'files':>8}")
         for rank in range(4):
-            nic, wrong = check_frames(self.hosts, rank)
+            one, wrong = check_frames(self.hosts, rank)
             self.wrong += wrong
-            lost = sum(value for key, value in nic.items() if key.startswith("lost_frames"))
+            lost = sum(value for key, value in one.items() if key.startswith("lost_frames"))
             pairs = "".join(f" {a:6}, {b:6}" for a, b in zip(half[rank][:2], end[rank][:2]))
-            print(f"{rank + 1:<5} {nic['frames sent']:12} {nic['frames received']:10} {nic['coded_frames sent']:11} "
-                  f"{nic['coded_frames received']:10} {nic['bad_frames received']:6} {lost:6}{pairs} "
+            print(f"{rank + 1:<5} {one['frames sent']:12} {one['frames received']:10} {one['coded_frames sent']:11} "
+                  f"{one['coded_frames received']:10} {one['bad_frames received']:6} {lost:6}{pairs} "
                   f"{half[rank][2]:3}, {end[rank][2]:3}")
             if half[rank][0] != end[rank][0] or half[rank][2] != end[rank][2]:
-                self.wrong.append(f"host {rank + 1}'s nic has grown: {half[rank]}, then {end[rank]}")
+                self.wrong.append(f"host {rank + 1}'s NIC has grown: {half[rank]}, then {end[rank]}")
         print()
 
 
@@ -496,7 +496,7 @@ def main():
     options.build, options.data = os.path.abspath(options.build), os.path.abspath(options.data)
     options.bad = [*(options.bad or BAD), "--seed", str(options.seed)]
     datacenter.NICE = options.nice
-    nic.Cards.program = os.path.join(options.build, "bin", "fednic")
+    nic.NICs.program = os.path.join(options.build, "bin", "fednic")
     with Hosts(options) as hosts:
         soak = Soak(hosts, options)
         soak.run()

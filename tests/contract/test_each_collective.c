@@ -146,7 +146,7 @@ FED_TEST(the_order_of_events_does_not_matter) {
 
 enum { BOUND = 8 };
 
-/* Cards that round on the way give the bits of a worker group that rounds itself, on each link; and
+/* NICs that round on the way give the bits of a worker group that rounds itself, on each link; and
  * all ranks have the same bits where there is no card, too. Plain steps are exact. */
 static void check_nics(const feddc_link_vtable *link, const char *spec, uint32_t size) {
     nic_plan nics = {.inner = link, .e = BOUND};

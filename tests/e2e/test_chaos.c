@@ -268,7 +268,7 @@ static void check(const chaos *c, uint64_t task, federation_result *result, unsi
     federation_setup setup = {
         .model = MODEL, .devices = c->devices, .tasks = c->tasks, .shared = shared};
     federation f;
-    chaos_detector(&f, &setup, c->run.directory, result);
+    chaos_judge(&f, &setup, c->run.directory, result);
     f.task = task;
     for (unsigned k = shared ? 0 : (unsigned)task - 1; k < c->devices; k += shared ? 1 : c->tasks) {
         chaos_log_read(c->run.directory, k, &f);

@@ -140,7 +140,7 @@ static void kill_leader(world *w) {
 static void check(world *w) {
     federation_result result = {0};
     federation_setup setup = {.model = MODEL, .devices = DEVICES, .tasks = 1};
-    chaos_detector_all(&setup, w->run.directory, &result);
+    chaos_judge_all(&setup, w->run.directory, &result);
     print_message("%u leaders killed; %u updates acknowledged, %u lost, %u counted twice: %s\n",
                   w->kills, result.counted, result.lost, result.twice,
                   result.broken[0] != '\0' ? result.broken : "the same bits");

@@ -345,7 +345,7 @@ static void check(const world *w, federation_result *result) {
     federation_setup setup = {.model = MODEL, .devices = DEVICES, .sums_of_edges = true};
     federation f;
     fed_history *history[EDGE];
-    chaos_detector(&f, &setup, w->directory, result);
+    chaos_judge(&f, &setup, w->directory, result);
     fed_history_free(f.history); /* each edge aggregator has its own */
     for (unsigned k = 0; k < DEVICES; k++) {
         history[k / EACH] = k % EACH == 0 ? fed_history_new() : history[k / EACH];

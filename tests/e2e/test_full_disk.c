@@ -296,7 +296,7 @@ static bool log_says(const world *w, const char *words) {
 static void check(const world *w) {
     federation_result result = {0};
     const federation_setup setup = {.model = MODEL, .devices = DEVICES, .tasks = 1};
-    chaos_detector_all(&setup, w->run.directory, &result);
+    chaos_judge_all(&setup, w->run.directory, &result);
     printf("%u updates acknowledged, %u lost, %u counted twice; the disk was full %u times; "
            "coordinators: %u\n",
            result.counted, result.lost, result.twice, w->fills, w->coordinator.lives);

@@ -93,17 +93,17 @@ void chaos_read_ca(chaos_run *run, const char *coordinator) {
     free(ca);
 }
 
-void chaos_detector(federation *f, const federation_setup *setup, const char *directory,
-                    federation_result *result) {
+void chaos_judge(federation *f, const federation_setup *setup, const char *directory,
+                 federation_result *result) {
     *f = (federation){.setup = setup, .result = result, .now_ms = fed_clock_unix_ms()};
     snprintf(f->directory, sizeof f->directory, "%s", directory);
     f->history = fed_history_new();
 }
 
-void chaos_detector_all(const federation_setup *setup, const char *directory,
-                        federation_result *result) {
+void chaos_judge_all(const federation_setup *setup, const char *directory,
+                     federation_result *result) {
     federation f;
-    chaos_detector(&f, setup, directory, result);
+    chaos_judge(&f, setup, directory, result);
     f.task = 1;
     for (unsigned k = 0; k < setup->devices; k++) {
         chaos_log_read(directory, k, &f);

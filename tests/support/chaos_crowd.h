@@ -48,11 +48,11 @@ uint64_t chaos_task(const char *directory, const char *model, const char *json, 
 void chaos_read_ca(chaos_run *run, const char *coordinator);
 
 /** Begin to judge: afterwards the devices' logs are read into f. */
-void chaos_detector(federation *f, const federation_setup *setup, const char *directory,
-                    federation_result *result);
+void chaos_judge(federation *f, const federation_setup *setup, const char *directory,
+                 federation_result *result);
 
-/** As chaos_detector, to the end, for the one task of all devices. */
-void chaos_detector_all(const federation_setup *setup, const char *directory,
-                        federation_result *result);
+/** As chaos_judge, to the end, for the one task of all devices. */
+void chaos_judge_all(const federation_setup *setup, const char *directory,
+                     federation_result *result);
 
 #endif

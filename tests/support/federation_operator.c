@@ -152,7 +152,7 @@ static void check_leftovers(federation *f, const char *directory) {
 
 /** A copy is complete; or it is absent, and the same command then makes it. said: the command
  * reported success. */
-static void detector_copy(federation *f, const char *directory, bool said) {
+static void judge_copy(federation *f, const char *directory, bool said) {
     bool whole = is_whole(f, directory);
     if (said && !whole) {
         federation_break(f, "S12: it said that it was done, and there is no coordinator");
@@ -168,7 +168,7 @@ static void detector_copy(federation *f, const char *directory, bool said) {
 
 /** Run the command again: it does what was left undone. The coordinator may serve, so its files are
  * not checked. */
-static void detector_queue(federation *f, bool said) {
+static void judge_queue(federation *f, bool said) {
     if (!said && !succeeded(run(f, f->setup->job, NULL))) {
         federation_break(f, "D6: the commands can't be run again");
     }
@@ -269,9 +269,9 @@ void federation_operate(federation *f) {
     if (WIFEXITED(how) && !succeeded(how) && plan->fired == 0) {
         federation_break(f, "D6: the command failed for no fault of its disk");
     } else if (f->setup->job == FEDERATION_QUEUE) {
-        detector_queue(f, succeeded(how));
+        judge_queue(f, succeeded(how));
     } else if (f->setup->job != FEDERATION_MIGRATE) {
-        detector_copy(f, f->setup->job == FEDERATION_BACKUP ? p.backup : p.home, said);
+        judge_copy(f, f->setup->job == FEDERATION_BACKUP ? p.backup : p.home, said);
     }
     if (f->setup->job == FEDERATION_RESTORE && !is_whole(f, p.backup)) {
         federation_break(f, "S12: the backup is gone");

@@ -56,7 +56,7 @@ void kill_world_judge(kill_world *w, federation_result *result) {
                               .median = w->setup->mode == KILL_MEDIAN};
     federation f;
     kill_world_stop(w);
-    chaos_detector(&f, &setup, w->run.directory, result);
+    chaos_judge(&f, &setup, w->run.directory, result);
     for (unsigned k = 0; k < KILL_DEVICES; k++) {
         chaos_log_read(w->run.directory, k, &f);
     }

@@ -119,7 +119,7 @@ static void let_in(room *r) {
 
 /* A guest that has proved to be rank `from` gets an answer, and a place if all is well. */
 static void answer_hello(room *r, guest *g, const tcp_hello *hello) {
-    tcp_verdict verdict = feddc_tcp_detector(&r->me, hello);
+    tcp_verdict verdict = feddc_tcp_judge(&r->me, hello);
     if (verdict == TCP_WELCOME_HERE && *fd_of(r, hello->from, TCP_HEADS_STREAM) >= 0) {
         verdict = TCP_RANK_TAKEN;
     }

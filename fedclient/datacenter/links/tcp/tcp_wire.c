@@ -84,7 +84,7 @@ fed_status feddc_tcp_hello_read(const uint8_t src[TCP_HELLO], const uint8_t secr
     return fed_reader_end(&r);
 }
 
-tcp_verdict feddc_tcp_detector(const tcp_hello *me, const tcp_hello *hello) {
+tcp_verdict feddc_tcp_judge(const tcp_hello *me, const tcp_hello *hello) {
     if (hello->generation != me->generation) {
         return TCP_OTHER_GENERATION;
     }

@@ -76,7 +76,7 @@ fed_status feddc_tcp_hello_read(const uint8_t src[TCP_HELLO], const uint8_t secr
                                 const uint8_t challenge[TCP_NONCE], tcp_hello *hello) FED_CHECKED;
 
 /** What a called rank says to this hello: `me` is its own. */
-tcp_verdict feddc_tcp_detector(const tcp_hello *me, const tcp_hello *hello);
+tcp_verdict feddc_tcp_judge(const tcp_hello *me, const tcp_hello *hello);
 
 /** hello: the bytes that are answered. */
 void feddc_tcp_welcome_write(const tcp_hello *welcome, const uint8_t secret[FEDDC_SECRET],

@@ -49,7 +49,7 @@ FED_TEST(a_welcome_answers_one_hello) {
 
 static void assert_verdict(tcp_hello hello, tcp_verdict wanted) {
     const tcp_hello me = who(1, 0);
-    assert_int_equal(feddc_tcp_detector(&me, &hello), wanted);
+    assert_int_equal(feddc_tcp_judge(&me, &hello), wanted);
     assert_non_null(feddc_tcp_verdict_text(wanted));
 }
 
