@@ -91,69 +91,65 @@ FED_TEST(test_names_inside_a_block_are_its_own) {
     fed_arch_free(&arch);
 }
 
+static const struct {
+    const char *text, *words;
+} bad_blocks[] = {
+    {"input 9 | a: relu | a: relu | dense 2", "column 21, \"a\": expected another name"},
+    {"input 9 | relu2: relu | relu | dense 2", "column 25, \"relu\": expected another name"},
+    {"input 9 | in: relu | dense 2", "column 11, \"in\": expected a name of letters"},
+    {"input 9 | a-b: relu | dense 2", "column 11, \"a-b\": expected a name of letters"},
+    {"input 9 | .a: relu | dense 2", "column 11, \".a\": expected a name of letters"},
+    {"input 9 | a.: relu | dense 2", "column 11, \"a.\": expected a name of letters"},
+    {"input 9 | a..b: relu | dense 2", "column 11, \"a..b\": expected a name of letters"},
+    {"input 9 | : relu", "column 11, \":\": expected a layer"},
+    {"input 9 | a: | dense 2", "column 14, \"|\": expected a layer"},
+    {"input 9 | a: from in | dense 2", "column 14, \"from\": expected a layer"},
+    {"input 9 | a: b: relu | dense 2", "column 14, \"b\": expected a layer"},
+    {"input 9 | relu | from in relu1 | dense 2", "column 26, \"relu1\": expected \"|\" between"},
+    {"input 9 | from x | dense 2", "column 16, \"x\": expected the name of a layer before"},
+    {"input 9 | "
+     "aaaaaaaaaabbbbbbbbbbccccccccccddddddddddeeeeeeeeeeffffffffffgggg: relu | dense 2",
+     "column 11, \"aaaaaaaaaabbbbbbbbbbccccccccccdd\": expected a shorter name"},
+    {"input 9 | aaaaaaaaaabbbbbbbbbbccccccccccddddddddddeeeeeeeeeeffffffff: dense 2",
+     "ffffffff.weight has more than 63 characters"},
+    {"let a = relu; let a = tanh; input 9 | a | dense 2", "column 19, \"a\": expected the name of"},
+    {"let conv = relu; input 9 | dense 2", "column 5, \"conv\": expected the name of a block"},
+    {"let mse = relu; input 9 | dense 2", "column 5, \"mse\": expected the name of a block"},
+    {"let 3a = relu; input 9 | dense 2", "column 5, \"3a\": expected the name of a block"},
+    {"let ", "ends at column 5: expected the name of a block"},
+    {"let a relu; input 9 | dense 2", "column 7, \"relu\": expected \"=\" and layers"},
+    {"let a = relu", "ends at column 13: expected \";\" after the block"},
+    {"let a = ; input 9 | a | dense 2",
+     "column 9, \";\": expected a layer (conv, dense, relu, ...) "
+     "or a block's name (in a1)"},
+    {"let a = relu | ; input 9 | a | dense 2", "column 16, \";\": expected a layer"},
+    {"let a(c,c) = conv c 3; input 9", "column 9, \"c\": expected another name"},
+    {"let a(relu) = relu; input 9", "column 7, \"relu\": expected the name of a parameter"},
+    {"let a() = relu; input 9", "column 7, \")\": expected the name of a parameter"},
+    {"let a(b c) = relu; input 9", "column 9, \"c\": expected \",\" or \")\""},
+    {"let a(b,c,d,e,f,g,h,i,j) = relu; input 9", "\"j\": expected \")\": a block has at most 8"},
+    {"let a = relu; input 9 | dense 2", "column 5, \"a\": expected a use of this block"},
+    {"let a = relu; input 9 | a() | dense 2", "column 26, \"(\": expected \"|\" between layers"},
+    {"let a(c) = dense c; input 9 | a", "ends at column 32: expected 1 number in brackets for "},
+    {"let a(c) = dense c; input 9 | a(1,2)", "column 34, \",\": expected 1 number in brackets"},
+    {"let a(c) = dense c; input 9 | a(x)", "column 33, \"x\": expected a number"},
+    {"let a(c) = dense c; input 9 | a(c)", "column 33, \"c\": expected a number"},
+    {"let a(c) = dense c; input 9 | x: a(0)",
+     "column 36, \"0\": expected the number of outputs of dense, as in \"dense 500\" (in x)"},
+    {"input 9 | a | dense 2", "column 11, \"a\": expected a layer"},
+    {"let a = a; input 9 | a | dense 2", "column 9, \"a\": expected a layer"},
+    {"let a = b; let b = relu; input 9 | a | b | dense 2", "column 9, \"b\": expected a layer"},
+    {"let a = relu; input 9 | 0 a | dense 2", "column 25, \"0\": expected how often"},
+    {"let a = relu; input 9 | 2..1 a | dense 2", "column 25, \"2..1\": expected how often"},
+    {"let a = relu; input 9 | 1.5 a | dense 2", "column 25, \"1.5\": expected how often"},
+    {"let a = relu; input 9 | 3 relu | a", "column 27, \"relu\": expected the name of a block"},
+    {"let a = relu; input 9 | 4294967296 a", "column 25, \"4294967296\": expected how often"},
+    {"let a = relu | mse; input 9 | a | dense 2", "column 16, \"mse\": expected a layer"},
+};
+
 FED_TEST(test_wrong_blocks_and_names_are_refused) {
-    static const struct {
-        const char *text, *words;
-    } bad[] = {
-        {"input 9 | a: relu | a: relu | dense 2", "column 21, \"a\": expected another name"},
-        {"input 9 | relu2: relu | relu | dense 2", "column 25, \"relu\": expected another name"},
-        {"input 9 | in: relu | dense 2", "column 11, \"in\": expected a name of letters"},
-        {"input 9 | a-b: relu | dense 2", "column 11, \"a-b\": expected a name of letters"},
-        {"input 9 | .a: relu | dense 2", "column 11, \".a\": expected a name of letters"},
-        {"input 9 | a.: relu | dense 2", "column 11, \"a.\": expected a name of letters"},
-        {"input 9 | a..b: relu | dense 2", "column 11, \"a..b\": expected a name of letters"},
-        {"input 9 | : relu", "column 11, \":\": expected a layer"},
-        {"input 9 | a: | dense 2", "column 14, \"|\": expected a layer"},
-        {"input 9 | a: from in | dense 2", "column 14, \"from\": expected a layer"},
-        {"input 9 | a: b: relu | dense 2", "column 14, \"b\": expected a layer"},
-        {"input 9 | relu | from in relu1 | dense 2",
-         "column 26, \"relu1\": expected \"|\" between"},
-        {"input 9 | from x | dense 2", "column 16, \"x\": expected the name of a layer before"},
-        {"input 9 | "
-         "aaaaaaaaaabbbbbbbbbbccccccccccddddddddddeeeeeeeeeeffffffffffgggg: relu | dense 2",
-         "column 11, \"aaaaaaaaaabbbbbbbbbbccccccccccdd\": expected a shorter name"},
-        {"input 9 | aaaaaaaaaabbbbbbbbbbccccccccccddddddddddeeeeeeeeeeffffffff: dense 2",
-         "ffffffff.weight has more than 63 characters"},
-        {"let a = relu; let a = tanh; input 9 | a | dense 2",
-         "column 19, \"a\": expected the name of"},
-        {"let conv = relu; input 9 | dense 2", "column 5, \"conv\": expected the name of a block"},
-        {"let mse = relu; input 9 | dense 2", "column 5, \"mse\": expected the name of a block"},
-        {"let 3a = relu; input 9 | dense 2", "column 5, \"3a\": expected the name of a block"},
-        {"let ", "ends at column 5: expected the name of a block"},
-        {"let a relu; input 9 | dense 2", "column 7, \"relu\": expected \"=\" and layers"},
-        {"let a = relu", "ends at column 13: expected \";\" after the block"},
-        {"let a = ; input 9 | a | dense 2",
-         "column 9, \";\": expected a layer (conv, dense, relu, ...) "
-         "or a block's name (in a1)"},
-        {"let a = relu | ; input 9 | a | dense 2", "column 16, \";\": expected a layer"},
-        {"let a(c,c) = conv c 3; input 9", "column 9, \"c\": expected another name"},
-        {"let a(relu) = relu; input 9", "column 7, \"relu\": expected the name of a parameter"},
-        {"let a() = relu; input 9", "column 7, \")\": expected the name of a parameter"},
-        {"let a(b c) = relu; input 9", "column 9, \"c\": expected \",\" or \")\""},
-        {"let a(b,c,d,e,f,g,h,i,j) = relu; input 9",
-         "\"j\": expected \")\": a block has at most 8"},
-        {"let a = relu; input 9 | dense 2", "column 5, \"a\": expected a use of this block"},
-        {"let a = relu; input 9 | a() | dense 2",
-         "column 26, \"(\": expected \"|\" between layers"},
-        {"let a(c) = dense c; input 9 | a",
-         "ends at column 32: expected 1 number in brackets for "},
-        {"let a(c) = dense c; input 9 | a(1,2)", "column 34, \",\": expected 1 number in brackets"},
-        {"let a(c) = dense c; input 9 | a(x)", "column 33, \"x\": expected a number"},
-        {"let a(c) = dense c; input 9 | a(c)", "column 33, \"c\": expected a number"},
-        {"let a(c) = dense c; input 9 | x: a(0)",
-         "column 36, \"0\": expected the number of outputs of dense, as in \"dense 500\" (in x)"},
-        {"input 9 | a | dense 2", "column 11, \"a\": expected a layer"},
-        {"let a = a; input 9 | a | dense 2", "column 9, \"a\": expected a layer"},
-        {"let a = b; let b = relu; input 9 | a | b | dense 2", "column 9, \"b\": expected a layer"},
-        {"let a = relu; input 9 | 0 a | dense 2", "column 25, \"0\": expected how often"},
-        {"let a = relu; input 9 | 2..1 a | dense 2", "column 25, \"2..1\": expected how often"},
-        {"let a = relu; input 9 | 1.5 a | dense 2", "column 25, \"1.5\": expected how often"},
-        {"let a = relu; input 9 | 3 relu | a", "column 27, \"relu\": expected the name of a block"},
-        {"let a = relu; input 9 | 4294967296 a", "column 25, \"4294967296\": expected how often"},
-        {"let a = relu | mse; input 9 | a | dense 2", "column 16, \"mse\": expected a layer"},
-    };
-    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        arch_case_refused(bad[i].text, bad[i].words);
+    for (size_t i = 0; i < sizeof bad_blocks / sizeof bad_blocks[0]; i++) {
+        arch_case_refused(bad_blocks[i].text, bad_blocks[i].words);
     }
 }
 
