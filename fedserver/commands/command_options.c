@@ -125,12 +125,23 @@ static bool take_whole(const struct row *row, const char *text, long *value) {
     return true;
 }
 
+static bool take_real(const struct row *row, const char *text, double *value) {
+    char *end;
+    *value = strtod(text, &end);
+    return end != text && *end == '\0' && *value >= row->low && *value <= row->high;
+}
+
+static bool take_item(const char *text, command_list *list) {
+    if (list->count == COMMAND_LIST || text[0] == '\0') {
+        return false;
+    }
+    list->items[list->count++] = text;
+    return true;
+}
+
 /* Take one option's value. False: the value is not valid. */
 static bool take(const struct row *row, const char *value, arguments *args) {
     void *member = (char *)args + row->offset;
-    command_list *list = member;
-    double *number = member;
-    char *end;
     switch (row->kind) {
     case FLAG:
         *(bool *)member = true;
@@ -139,16 +150,11 @@ static bool take(const struct row *row, const char *value, arguments *args) {
         *(const char **)member = value;
         return value[0] != '\0';
     case LIST:
-        if (list->count == COMMAND_LIST || value[0] == '\0') {
-            return false;
-        }
-        list->items[list->count++] = value;
-        return true;
+        return take_item(value, member);
     case WHOLE:
         return take_whole(row, value, member);
     default:
-        *number = strtod(value, &end);
-        return end != value && *end == '\0' && *number >= row->low && *number <= row->high;
+        return take_real(row, value, member);
     }
 }
 
