@@ -76,10 +76,9 @@ typedef struct http_exchange {
     uint64_t carried;            /* the leader has the request, under this id; 0: it has not */
     int64_t adrift_ms;           /* since when it waits for a leader; 0: it does not */
     char type[64];               /* content type of an answer of the leader */
-    cluster_link *link; /* of A forwarded request; NULL: nobody waits for the answer any more */
-    uint64_t ticket;    /* id of A forwarded request's request, or the ticket of a question */
-    /* the ETag whose body the follower has: of A forwarded request, and of a carried request; "":
-     * none */
+    cluster_link *link; /* of a forwarded request; NULL: nobody waits for the answer any more */
+    uint64_t ticket; /* of a forwarded request: its id at the follower; of a question: its ticket */
+    /* the ETag whose body the follower has, at the leader and at the follower; "": none */
     char known[HTTP_OBJECT_CACHE_TAG];
     fedserver_blob *shelved; /* that body, at the follower; NULL: none */
     char uri[];
@@ -212,8 +211,7 @@ bool http_cluster_follows(const http *h);
 /** Let the links move. */
 void http_cluster_poll(http *h);
 
-/* ---- http_forward.c: at a follower, requests go to the leader ----------------------------------
- */
+/* ---- http_forward.c: at a follower, requests go to the leader -------------------------------- */
 
 /** Pass all of h->queue on to the leader. Without a link to it, requests that may be sent twice
  * wait for one, and the others are refused with 503. */
@@ -240,8 +238,7 @@ fed_status http_loop_iterate(http *h, fed_error *err) FED_CHECKED;
  * remaining answers. */
 fed_status http_loop_drain(http *h, fed_error *err) FED_CHECKED;
 
-/* ---- http_forwarded.c: requests that a follower passes on
- * ---------------------------------------- */
+/* ---- http_forwarded.c: requests that a follower passes on ------------------------------------ */
 
 /* A forwarded request is an exchange like any other: it joins the next batch, is held, and is woken
  * by the epoch. Only its answer leaves by another way. The first two are `asked` and `left` of
