@@ -143,11 +143,15 @@ static _Noreturn void become_server(const world *w, unsigned k) {
                            "--upstream-token",
                            NULL,
                            NULL};
-    enum { WITHOUT_EDGE = 8, TOKEN = 17 };
+    enum { WITHOUT_EDGE = 8, COHORT = 12, MINIMUM = 14, TOKEN = 17 };
     if (k == UPSTREAM) {
         words[WITHOUT_EDGE] = NULL;
     } else {
         snprintf(slots, sizeof slots, "%u", goal[k]);
+        if (k % 2 == 0) { /* 0.3.0 drops these earlier names */
+            words[COHORT] = "--site-cohort";
+            words[MINIMUM] = "--site-minimum";
+        }
         words[TOKEN] = w->upstream_token[k];
     }
     const int log = open(s->log, O_WRONLY | O_CREAT | O_APPEND, 0600);

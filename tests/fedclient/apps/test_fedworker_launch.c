@@ -149,6 +149,19 @@ FED_TEST(a_job_that_ends_before_it_joins_is_not_tried_again) {
     assert_int_equal(code, 3);
 }
 
+FED_TEST(the_detector_has_its_earlier_name_too) {
+    fed_error err = {0};
+    static const char *const names[] = {"--detector", "--judge"};
+    for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
+        int code = -1;
+        char name[16], address[] = "nowhere";
+        strcpy(name, names[k]);
+        char *words[] = {"launch", name, address, "--", "sh", "-c", "exit 3", "-n", "2", NULL};
+        assert_fed_status(launch_words(words, &code, &err), FED_EINVAL);
+        assert_fed_says(err, "nowhere");
+    }
+}
+
 FED_TEST(a_wrong_command_line_is_refused) {
     fed_error err = {0};
     int code = -1;

@@ -226,6 +226,31 @@ static void metrics_count_workers_by_state_while_they_are_heard(void **state) {
     answer_free(&a);
 }
 
+/* Until 0.3.0. */
+static void what_tells_of_worker_groups_has_its_earlier_names_too(void **state) {
+    static const char *const lines[] = {"\nfed_gangs 1\n",
+                                        "\nfed_gang_workers{state=\"well\"} 1\n",
+                                        "\nfed_gang_workers_computing{on=\"cuda\"} 1\n",
+                                        "\nfed_gang_reports_total 1\n",
+                                        "\nfed_downloads_elsewhere_total 0\n",
+                                        "\nfed_downloads_elsewhere_bytes_total 0\n"};
+    coordinator *c = *state;
+    const test_device d = coordinator_enrol(c);
+    assert_int_equal(report_status(c, &d, &two), 200);
+    json_t *root = NULL;
+    const json_t *now = groups(c, &root);
+    assert_int_equal(json_array_size(now), 1);
+    assert_true(json_equal(json_object_get(root, "gangs"), now));
+    json_decref(root);
+    answer a = coordinator_ask(c, NULL, "GET", "/metrics", "", NULL, 0);
+    for (size_t k = 0; k < sizeof lines / sizeof lines[0]; k++) {
+        if (strstr((char *)a.body, lines[k]) == NULL) {
+            fail_msg("no%s", lines[k]);
+        }
+    }
+    answer_free(&a);
+}
+
 static void only_a_device_that_can_is_told_that_the_coordinator_can(void **state) {
     coordinator *c = *state;
     const test_device d = coordinator_enrol(c);
@@ -245,6 +270,7 @@ int main(void) {
         WITH_COORDINATOR(texts_are_made_fit_for_people),
         WITH_COORDINATOR(all_worker_groups_together_have_a_limit),
         WITH_COORDINATOR(metrics_count_workers_by_state_while_they_are_heard),
+        WITH_COORDINATOR(what_tells_of_worker_groups_has_its_earlier_names_too),
         WITH_COORDINATOR(only_a_device_that_can_is_told_that_the_coordinator_can),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
