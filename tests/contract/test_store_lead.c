@@ -10,7 +10,7 @@
 
 #include "fed/clock.h"
 
-enum { PATIENCE_MS = 20000, AGAIN_MS = 20, BUSY_MS = 3000 };
+enum { PATIENCE_MS = 200000, AGAIN_MS = 20, BUSY_MS = 3000 };
 
 static const char here[] = "a.example:8500";
 static const char there[] = "b.example:8500";

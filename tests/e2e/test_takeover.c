@@ -12,7 +12,7 @@
 #include "fed_history.h"
 #include "fed_postgres.h"
 
-enum { DEVICES = 4, ROUNDS = 3, PARAMETERS = 330, PATIENCE_MS = 20000 };
+enum { DEVICES = 4, ROUNDS = 3, PARAMETERS = 330, PATIENCE_MS = 200000 };
 
 static const char task[] = "{\"model\": \"input 32 | dense 10\", \"codec_up\": \"sbc:p=0.1\","
                            " \"codec_down\": \"3lc:s=1\", \"small_tensor\": 0, \"rounds\": 3,"

@@ -15,7 +15,7 @@
 #include "fed_test.h"
 #include "fedserver/http.h"
 
-enum { PATIENCE_MS = 60000, POLL_MS = 10 };
+enum { PATIENCE_MS = 600000, POLL_MS = 10 };
 
 static void copy_file(const char *from, const char *to, const char *name) {
     char path[500];

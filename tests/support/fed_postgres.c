@@ -24,7 +24,7 @@
 #include "fedserver/stores/postgres/pg_database.h"
 #endif
 
-enum { PATIENCE_MS = 60000, POLL_MS = 20, PATH_SIZE = 400 };
+enum { PATIENCE_MS = 600000, POLL_MS = 20, PATH_SIZE = 400 };
 
 /* The programs of the newest release that is installed; "": none. */
 const char *fed_postgres_programs(void) {

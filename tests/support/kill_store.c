@@ -12,7 +12,7 @@
 #include "fed_test.h"
 #include "tests/support/faults/fault_disk.h"
 
-enum { PATIENCE_MS = 60000, POLL_MS = 20, PATH_SIZE = 400 };
+enum { PATIENCE_MS = 600000, POLL_MS = 20, PATH_SIZE = 400 };
 
 fed_postgres *kill_store_primary(kill_store *store) {
     return &store->server[store->primary];

@@ -21,7 +21,7 @@
 #include "fed_test.h"
 #include "tests/support/faults/fault_disk.h"
 
-enum { TOKEN_LIFE_S = 24 * 3600, POLL_MS = 5, PATIENCE_MS = 120000, PATH_SIZE = 400 };
+enum { TOKEN_LIFE_S = 24 * 3600, POLL_MS = 5, PATIENCE_MS = 600000, PATH_SIZE = 400 };
 
 /* Coordinator k has an address of its own, and so has the line to it; the ports are the same. */
 enum { COORDINATORS_AT = 10, LINES_AT = 30, BALANCER_AT = 50, PEERS_AT = 70 };
