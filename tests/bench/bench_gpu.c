@@ -359,7 +359,7 @@ int main(int argc, char **argv) {
     b.pattern = make_pattern();
     const fed_gpu_info *info = fed_gpu_info_of(b.gpu);
     printf("{\n  \"device\": \"%s\",\n  \"card\": \"%s\",\n  \"memory\": %llu,\n  \"units\": %u",
-           info->name, info->nic, (unsigned long long)info->memory, info->units);
+           info->name, info->card, (unsigned long long)info->memory, info->units);
     bench_graph(&b);
     bench_nets(&b);
     b.lines = 0;
