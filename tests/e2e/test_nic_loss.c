@@ -9,7 +9,7 @@
 #include "fed_test.h"
 #include "nic_streams.h"
 
-enum { SKIPPED = 77, LIMIT_MS = 30000, MB = 1 << 20, MANY = 8, ODD_MSS = 1347, SMALL_ROOM = 9000 };
+enum { SKIPPED = 77, STALL_MS = 30000, MB = 1 << 20, MANY = 8, ODD_MSS = 1347, SMALL_ROOM = 9000 };
 
 /* Both families, both ends as the one that connects, and marked connections beside plain ones. */
 static void make_plans(nic_stream_plan *plans, size_t bytes) {
@@ -42,7 +42,7 @@ static void assert_compressed(const char *what, const nic_tally *t) {
 }
 
 static void run(nic_world *w, const char *what, const nic_stream_plan *plans) {
-    nic_tally t = nic_streams_run(w, what, plans, MANY, LIMIT_MS, NULL);
+    nic_tally t = nic_streams_run(w, what, plans, MANY, STALL_MS, NULL);
     assert_compressed(what, &t);
 }
 
@@ -55,7 +55,7 @@ static void a_good_line_rounds_each_float(void **state) {
     nic_stream_plan plans[MANY];
     make_plans(plans, 2 * MB);
     uint64_t before = carried(w);
-    nic_tally t = nic_streams_run(w, "good line", plans, 5, LIMIT_MS, NULL);
+    nic_tally t = nic_streams_run(w, "good line", plans, 5, STALL_MS, NULL);
     say("good line", &t);
     assert_int_equal(all_of(&t), 5 * 2 * (2 * MB) / 4);
     assert_int_equal(t.raw + t.mixed, 0);
@@ -73,7 +73,7 @@ static void compressed_segments_have_their_whole_checksum(void **state) {
     size_t compressed = 0;
     make_plans(plans, MB / 8);
     nic_world_line_sockets(w, ends);
-    (void)nic_streams_run(w, "checksums", plans, 5, LIMIT_MS, NULL);
+    (void)nic_streams_run(w, "checksums", plans, 5, STALL_MS, NULL);
     for (int k = 0; k < NIC_HOSTS; k++) {
         bad_frame f = {.data = room};
         while (bad_line_read(ends[k], &f)) {
@@ -159,9 +159,9 @@ static void routers_may_change_the_dscp(void **state) {
         make_plans(plans, MB);
         plans[6].tos = 0x2c; /* its own user marks it so */
         atomic_store(&w->rates.packets, k != 1);
-        nic_tally t = nic_streams_run(w, "DSCP changed midway", plans, MANY, LIMIT_MS, changes[k]);
+        nic_tally t = nic_streams_run(w, "DSCP changed midway", plans, MANY, STALL_MS, changes[k]);
         assert_compressed("DSCP changed midway", &t);
-        t = nic_streams_run(w, "DSCP changed", plans, MANY, LIMIT_MS, NULL);
+        t = nic_streams_run(w, "DSCP changed", plans, MANY, STALL_MS, NULL);
         say("DSCP changed", &t); /* the SYN too: NICs may take it for unmarked */
         nic_world_calm(w);
     }
@@ -188,9 +188,9 @@ static void the_mtu_may_change(void **state) {
     nic_stream_plan plans[MANY];
     make_plans(plans, MB);
     atomic_store(&w->rates.chance[BAD_DROP], 1000);
-    nic_tally t = nic_streams_run(w, "smaller MTU", plans, MANY, LIMIT_MS, shrink);
+    nic_tally t = nic_streams_run(w, "smaller MTU", plans, MANY, STALL_MS, shrink);
     assert_compressed("smaller MTU", &t);
-    t = nic_streams_run(w, "larger MTU", plans, MANY, LIMIT_MS, grow);
+    t = nic_streams_run(w, "larger MTU", plans, MANY, STALL_MS, grow);
     assert_compressed("larger MTU", &t);
 }
 
@@ -251,7 +251,7 @@ static void segments_may_have_any_size(void **state) {
         plans[k].room = 0;
         plans[k].odd = false;
     }
-    nic_tally t = nic_streams_run(w, "tiny segments", plans, MANY, LIMIT_MS, NULL);
+    nic_tally t = nic_streams_run(w, "tiny segments", plans, MANY, STALL_MS, NULL);
     say("tiny segments", &t);
     nic_world_calm(w);
 }
@@ -264,7 +264,7 @@ static void tiny_segments_overrun_no_queue(void **state) {
     for (size_t k = 0; k < MANY; k++) {
         plans[k].mss = 88;
     }
-    (void)nic_streams_run(w, "tiny segments", plans, 4, LIMIT_MS, NULL);
+    (void)nic_streams_run(w, "tiny segments", plans, 4, STALL_MS, NULL);
     for (int k = 0; k < NIC_HOSTS; k++) {
         char text[4000];
         nic_world_stats(w, k, text, sizeof text);
@@ -279,7 +279,7 @@ static void ports_may_be_used_again(void **state) {
         nic_stream_plan plans[2] = {
             {.marked = k % 2 == 0, .port = 45000, .bytes = 100000},
             {.marked = k % 3 == 0, .port = 45001, .six = true, .from = 1, .bytes = 100000}};
-        (void)nic_streams_run(w, "ports again", plans, 2, LIMIT_MS, NULL);
+        (void)nic_streams_run(w, "ports again", plans, 2, STALL_MS, NULL);
     }
 }
 
@@ -305,7 +305,7 @@ static void a_frame_that_is_too_long_stops_no_other(void **state) {
     }
     nic_world_shell(w, NIC_HOSTS, "ip link set end0 mtu 1300");
     send_datagrams(w);
-    nic_tally t = nic_streams_run(w, "narrow line", plans, MANY, LIMIT_MS, NULL);
+    nic_tally t = nic_streams_run(w, "narrow line", plans, MANY, STALL_MS, NULL);
     nic_world_shell(w, NIC_HOSTS, "ip link set end0 mtu 1600");
     assert_compressed("narrow line", &t);
 }
@@ -325,11 +325,11 @@ static void a_nic_may_begin_anew(void **state) {
     nic_world *w = *state;
     nic_stream_plan plans[MANY];
     make_plans(plans, MB);
-    nic_tally t = nic_streams_run(w, "new NIC", plans, MANY, LIMIT_MS, restart);
+    nic_tally t = nic_streams_run(w, "new NIC", plans, MANY, STALL_MS, restart);
     say("new NIC", &t);
     for (int k = 0; k < 2; k++) {
         atomic_store(&w->rates.packets, k != 0);
-        t = nic_streams_run(w, "killed NIC", plans, MANY, LIMIT_MS, kill_and_bleach);
+        t = nic_streams_run(w, "killed NIC", plans, MANY, STALL_MS, kill_and_bleach);
         say("killed NIC", &t);
         nic_world_calm(w);
     }
@@ -363,7 +363,7 @@ static void the_other_host_may_have_no_nic(void **state) {
     for (int k = 0; k < 2; k++) {
         set_chances(w, weathers[8].chance);
         atomic_store(&w->rates.packets, k != 0);
-        nic_tally t = nic_streams_run(w, "one NIC", plans, MANY, LIMIT_MS, NULL);
+        nic_tally t = nic_streams_run(w, "one NIC", plans, MANY, STALL_MS, NULL);
         assert_int_equal(t.rounded + t.mixed, 0);
     }
 }

@@ -10,7 +10,7 @@
 
 enum {
     SKIPPED = 77,
-    LIMIT_MS = 30000,
+    STALL_MS = 30000,
     MANY = 8,
     BYTES = 4 << 20,
     COPY = 1400, /* a stranger's frame has at most so many bytes of the frame that it imitates */
@@ -270,7 +270,7 @@ FED_TEST_WITH(strangers_change_no_stream, nic_world *w) {
                 .six = k % 2 != 0, .from = k / 2 % 2 != 0, .marked = k < 6, .bytes = BYTES};
         }
         atomic_store(&w->rates.packets, round % 2 != 0);
-        nic_tally t = nic_streams_run(w, "among strangers", plans, MANY, LIMIT_MS, begin_to_meddle);
+        nic_tally t = nic_streams_run(w, "among strangers", plans, MANY, STALL_MS, begin_to_meddle);
         atomic_store(&meddling, false);
         print_message("floats: %llu rounded, %llu raw, %llu mixed\n", (unsigned long long)t.rounded,
                       (unsigned long long)t.raw, (unsigned long long)t.mixed);

@@ -31,11 +31,11 @@ typedef struct nic_tally {
 /**
  * Open `count` connections, send everything, and read it to the end. Each byte must be the one
  * that was sent; on a marked connection also that of the rounded value. The test fails, naming
- * `what`, if another byte arrives, or after limit_ms.
+ * `what`, if another byte arrives, or if none does for stall_ms.
  *
  * midway  called once, when half of all bytes have arrived; NULL is allowed
  */
 nic_tally nic_streams_run(nic_world *w, const char *what, const nic_stream_plan *plans,
-                          size_t count, int64_t limit_ms, void (*midway)(nic_world *w));
+                          size_t count, int64_t stall_ms, void (*midway)(nic_world *w));
 
 #endif
