@@ -11,7 +11,7 @@
 fed_status fedserver_memory_note_read(const char *directory, uint64_t *bytes,
                                       fed_error *err) FED_CHECKED;
 
-/** Note the limit. 0: there is none. */
+/** Write the limit in bytes to the directory; 0: there is no limit. */
 fed_status fedserver_memory_note_write(const char *directory, uint64_t bytes,
                                        fed_error *err) FED_CHECKED;
 

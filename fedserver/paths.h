@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-/** DIRECTORY/name, cut to the size of cap. */
+/** Write DIRECTORY/name to dst, cut to cap bytes with the NUL. */
 void fedserver_path(const char *directory, const char *name, char *dst, size_t cap);
 
 #endif

@@ -43,10 +43,11 @@ static const char *header_of(http_exchange *x, const char *name) {
     return MHD_lookup_connection_value(x->connection, MHD_HEADER_KIND, name);
 }
 
-/* Fit the response to what its client has and accepts. Returns whether it is compressed. */
+/* Make the response 304 if the client has the body already, or compress it if the client accepts
+ * that. Returns whether the body is compressed. */
 static bool suit(http_exchange *x) {
-    /* Does the client have this very answer already? The answer's tag is then in the client's list,
-     * weak or strong. */
+    /* The client has the body already if its list If-None-Match contains the answer's tag, weak or
+     * strong. */
     const char *known = header_of(x, MHD_HTTP_HEADER_IF_NONE_MATCH);
     const char *tag = x->response.etag;
     const bool is_known = x->response.status == 200 && tag[0] != '\0' && known != NULL &&
@@ -58,8 +59,8 @@ static bool suit(http_exchange *x) {
         x->response.content_type = NULL;
         x->response.status = 304;
     }
-    /* Compress the body where the client accepts that and it helps. Ranges of a body are not
-     * compressed. */
+    /* Compress the body where the client accepts that and it becomes smaller. Ranges of a body are
+     * not compressed. */
     fedserver_response *response = &x->response;
     const char *type = response->content_type;
     fedserver_blob *zipped = NULL;
@@ -75,8 +76,7 @@ static bool suit(http_exchange *x) {
     return zipped != NULL;
 }
 
-/* Count the answer in the totals. The log gets one line in ten seconds about clients that are
- * told to come less often. */
+/* Count the answer by its status. Answers 429 get at most one line of the log in ten seconds. */
 static void count_answer(const http_exchange *x, int status) {
     enum { SAY_EVERY_MS = 10 * 1000 };
     http *h = x->http;

@@ -1,5 +1,5 @@
-/* Batches: requests are handled as they come, or together, and an answer that depends on a write
- * waits for the commit. */
+/* Handles requests in batches, each one transaction. An answer that depends on a write waits for
+ * the commit. */
 /* SPDX-License-Identifier: Apache-2.0 */
 
 #include "fed/clock.h"
@@ -52,7 +52,7 @@ fed_status http_batch_end(http *h, fed_error *err) {
     }
     const int64_t monotonic_ms = fed_clock_monotonic_ms();
     for (http_exchange *x = h->queue.first; x != NULL; x = x->next) {
-        /* Handled, but it is to wait for a new epoch, which has come since. */
+        /* The request was told to wait for a larger epoch, and the epoch has grown since. */
         const bool has_missed = x->response.hold && x->epoch != h->epoch;
         if (x->refused == NULL && (!x->handled || has_missed)) {
             x->request.waited_ms = monotonic_ms - x->parked_ms;

@@ -1,4 +1,4 @@
-/* gzip of whole bodies, with the last few kept. */
+/* Compresses whole bodies with gzip, and keeps the last few. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/http/http_gzip.h"
 
@@ -13,7 +13,7 @@
 #include <zlib.h>
 #endif
 
-enum { SIZE_LEAST = 1400 /* below it an answer is one packet anyway */ };
+enum { SIZE_LEAST = 1400 /* a smaller answer fits into one packet anyway */ };
 
 void http_gzip_free(http_gzip *gzip) {
     for (size_t k = 0; k < HTTP_GZIP_KEPT; k++) {
@@ -22,7 +22,7 @@ void http_gzip_free(http_gzip *gzip) {
     *gzip = (http_gzip){.oldest = 0};
 }
 
-/* "gzip", "gzip;q=0.5" and "*" take it; "gzip;q=0" does not. */
+/* The values "gzip", "gzip;q=0.5" and "*" accept gzip; "gzip;q=0" does not. */
 bool http_gzip_accepted(const char *accept) {
     char word[64];
     for (const char *at = accept; at != NULL && *at != '\0'; at += *at == ',') {

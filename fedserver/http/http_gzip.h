@@ -6,11 +6,12 @@
 
 #include "fedserver/fedserver.h"
 
-/** Bodies compressed last: a page, and a status that several clients ask for at a time. */
+/** How many compressed bodies are kept: enough for the page's files, and a status that several
+ * clients ask for at the same time. */
 enum { HTTP_GZIP_KEPT = 4 };
 typedef struct http_gzip {
     struct {
-        uint64_t digest; /* size before compression */
+        uint64_t digest; /* of the body before compression */
         fedserver_blob *blob;
     } kept[HTTP_GZIP_KEPT];
     unsigned oldest;

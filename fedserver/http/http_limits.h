@@ -36,8 +36,8 @@ typedef struct http_limits {
     http_limits_peer crowd; /* stands for all peers that have no room in the table */
 } http_limits;
 
-/** Open the limits of docs/protocol.md#limits: of a device (both numbers 0: the default), of an
- * address at the front, and of all peers together. The last table has one peer, `crowd`. */
+/** Open the limits of docs/protocol.md#limits: of a device (a number 0: the default), of an
+ * address at the front, and of all peers together. `all` has no table, only the account `crowd`. */
 void http_limits_usual(uint32_t requests_per_s, uint32_t connections, http_limits *device,
                        http_limits *address, http_limits *all);
 /** Open the limits of handshakes, each of which counts as a request: of an address, and of all
@@ -48,8 +48,8 @@ void http_limits_handshakes(uint32_t requests_per_s, bool tickets, http_limits *
 void http_limits_open(http_limits *limits, const http_limits_rules *rules);
 void http_limits_free(http_limits *limits);
 
-/** The peer of that key, with one more connection. The pointer is valid until http_limits_leave.
- * A peer without connections is forgotten once its buckets are full. */
+/** Find or add the peer of that key, and count one more connection of it. The pointer is valid
+ * until http_limits_leave. A peer without connections is forgotten once its buckets are full. */
 http_limits_peer *http_limits_enter(http_limits *limits, const uint8_t key[HTTP_LIMITS_KEY],
                                     int64_t now_ms);
 void http_limits_leave(http_limits_peer *peer);
@@ -63,8 +63,8 @@ uint32_t http_limits_ask(const http_limits *limits, http_limits_peer *peer, bool
 /** Charge the peer for bytes that it sent or received. */
 void http_limits_pay(http_limits_peer *peer, uint64_t bytes);
 
-/** The peer has failed, for example by a wrong token. 0: the failure is counted. Else the peer
- * fails too often: the seconds until it may try again. */
+/** Count a failure of the peer, such as a wrong token. 0: it is counted. Else the peer fails too
+ * often: the seconds until it may try again. */
 uint32_t http_limits_fail(const http_limits *limits, http_limits_peer *peer, int64_t now_ms);
 
 #endif

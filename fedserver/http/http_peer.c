@@ -1,4 +1,5 @@
-/* Peers: a list, by age, of those that owe a request, and each peer's account. */
+/* Keeps a list of peers from which a request is awaited, the oldest first, and each peer's account
+ * of limits. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/http/http_peer.h"
 
@@ -9,14 +10,15 @@
 
 enum {
     HEAD_MS = 30 * 1000,     /* from the connect, or the last answer, to a whole request head */
-    UPLOAD_LEAST = 64 * 1024 /* a body from here on is an upload */
+    UPLOAD_LEAST = 64 * 1024 /* a body of at least this size counts as an upload */
 };
 
 void http_peers_open(http_peers *peers, uint32_t requests_per_s, uint32_t connections) {
     http_limits_usual(requests_per_s, connections, &peers->limits[FEDSERVER_DEVICES],
                       &peers->limits[FEDSERVER_FRONT], &peers->all);
     for (int kind = 0; kind < HTTP_HANDSHAKES; kind++) {
-        /* coordinators come back ten times a second, however seldom devices may */
+        /* other coordinators try to connect ten times a second, whatever the limit for devices is
+         */
         http_limits_handshakes(kind == HTTP_HANDSHAKE_LINK ? 0 : requests_per_s,
                                kind == HTTP_HANDSHAKE_TICKET, &peers->handshakes[kind],
                                &peers->handshakes_of_all[kind]);
@@ -91,7 +93,7 @@ void http_peer_free(http_peer *peer) {
     if (peer != NULL) {
         http_peer_settled(peer);
         take_account(peer, NULL);
-        if (!peer->spoke) { /* its handshake failed */
+        if (!peer->spoke) { /* the connection ended without a request, so its handshake failed */
             ++peer->peers->failed[peer->over_budget    ? FEDSERVER_HANDSHAKE_BUDGET
                                   : peer->gate.refused ? FEDSERVER_HANDSHAKE_CERTIFICATE
                                                        : FEDSERVER_HANDSHAKE_UNFINISHED];

@@ -1,4 +1,4 @@
-/* Requests that are done with: their answers go to whoever waits for them. */
+/* Ends requests that were handled: their answers go to whoever waits for them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 
 #include <string.h>
@@ -51,7 +51,8 @@ void http_release_settle(http_exchange *x) {
     if (x->response.body != NULL) {
         (void)fedserver_blob_data(x->response.body, &len);
     }
-    if (x->peer != NULL) { /* else its own coordinator has it pay */
+    if (x->peer != NULL) {
+        /* a forwarded request is charged to the device by its own coordinator */
         const bool trial = strcmp(x->request.method, "POST") == 0; /* a GET tries no token */
         x->wait_s = http_peer_answered(x->peer, trial, x->response.status, len);
         x->refused = x->wait_s > 0 ? &http_refusal_too_many : NULL;

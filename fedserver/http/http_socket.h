@@ -1,4 +1,5 @@
-/* The sockets below the HTTP adapter: is a peer still there, and how many may come? */
+/* The sockets below the HTTP adapter: whether a peer is still connected, and how many may connect.
+ */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_HTTP_SOCKET_H
 #define FEDSERVER_HTTP_SOCKET_H

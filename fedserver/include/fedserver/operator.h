@@ -20,11 +20,11 @@ FED_API_BEGIN
  *     fedserver_close(server);
  *
  * The command line is made of these functions. Each commits by itself: never call one between
- * fedserver_begin and fedserver_commit. A coordinator that serves in another process meanwhile
- * follows before its next answer.
+ * fedserver_begin and fedserver_commit. If another process serves the coordinator meanwhile, it
+ * takes over the change before its next answer.
  *
- * Strings are UTF-8, times Unix milliseconds. A visit function is called once for each item; if it
- * fails the walk ends, and its status is the walk's.
+ * Strings are UTF-8, times Unix milliseconds. A visit function is called once for each item. If it
+ * fails, it is not called again, and the function that called it returns its status.
  */
 
 /* -- Make a coordinator -- */
@@ -39,18 +39,19 @@ typedef struct fedserver_init_options {
 fed_status fedserver_init(const char *directory, const fedserver_init_options *options,
                           fed_error *err) FED_CHECKED;
 
-/** Does the process that serves directory answer, from its store? Opens nothing but a socket, and
- * waits for ten seconds at most. FED_EIO: nobody serves it, or there is no answer. */
+/** Check that a process serves the directory, and that it answers a request for which it must read
+ * the store. Opens nothing but a socket, and waits for ten seconds at most. FED_EIO: nobody serves
+ * the directory, or there is no answer. */
 fed_status fedserver_health(const char *directory, fed_error *err) FED_CHECKED;
 
 /* -- Tasks -- */
 
 /**
- * Queue a training task that a JSON file describes (keys: docs/protocol.md#task). It starts beside
- * the tasks that run as soon as its memory fits, and the tasks before it in the queue have started.
- * *id = its number. Errors: FED_EFORMAT, FED_EINVAL with file, line and key; FED_ERANGE: the store
- * can't hold its model, or it takes more than the memory for all tasks; FED_ENOSPC: the disk can't
- * hold its model.
+ * Queue a training task that a JSON file describes (keys: docs/protocol.md#task). The task starts
+ * once the tasks before it in the queue have started and there is memory for it beside the running
+ * tasks. *id = its number. Errors: FED_EFORMAT, FED_EINVAL with file, line and key; FED_ERANGE:
+ * the store can't hold its model, or it takes more than the memory for all tasks; FED_ENOSPC: the
+ * disk can't hold its model.
  */
 fed_status fedserver_task_add(fedserver *server, int64_t now_ms, const char *path, uint64_t *id,
                               fed_error *err) FED_CHECKED;
@@ -87,8 +88,9 @@ typedef struct fedserver_task_entry {
     uint32_t rounds, version;
     /* 0: not yet. finished_ms: also when it was cancelled */
     int64_t queued_ms, started_ms, finished_ms;
-    uint32_t priority;                /* where a device could serve several tasks */
-    char waits[FEDSERVER_TASK_WAITS]; /* why it does not run yet, and what to do; "": it need not */
+    uint32_t priority; /* which task comes first where a device could serve several */
+    /* why the task does not run yet, and what to do; "": it does not wait */
+    char waits[FEDSERVER_TASK_WAITS];
     uint32_t declined; /* devices that said in the last 24 hours that they can't serve it */
     struct {
         char text[FEDSERVER_REASON]; /* printable UTF-8 */
@@ -131,7 +133,8 @@ fed_status fedserver_task_move(fedserver *server, int64_t now_ms, uint64_t id, u
 /** Estimates of what a task needs while it runs. */
 typedef struct fedserver_needs {
     uint64_t values; /* bytes of its model */
-    /* of the model's row: model, what its deltas leave out, the strategy's state */
+    /* of the model's row in the store: the values, what the deltas have left out, the strategy's
+     * state */
     uint64_t row_bytes;
     uint64_t model_bytes;     /* of disk: model, older versions, deltas, a commit's journal */
     uint64_t update_bytes;    /* of disk: the updates of a round, at most */
@@ -162,8 +165,8 @@ void fedserver_needs_report(const fedserver_needs *needs, char *dst, size_t cap)
 fed_status fedserver_status(fedserver *server, int64_t now_ms, char *text, size_t cap,
                             fed_error *err) FED_CHECKED;
 
-/** The same as JSON: {"now_ms", "served_by": the serving process or null, "round" and "tasks" as in
- * /v1/status}. Appends to w. */
+/** What fedserver_status tells, as JSON: {"now_ms", "served_by": the serving process or null,
+ * "round" and "tasks" as in /v1/status}. Appends to w. */
 fed_status fedserver_status_json(fedserver *server, int64_t now_ms, fed_writer *w,
                                  fed_error *err) FED_CHECKED;
 
@@ -192,12 +195,13 @@ fed_status fedserver_round_each(fedserver *server, uint64_t task, uint32_t most,
                                 fedserver_round_entry_visit visit, void *user,
                                 fed_error *err) FED_CHECKED;
 
-/** A metric of the devices' own (fed/own_metrics.h), summed up over all that reported it. */
+/** A custom metric (fed/own_metrics.h), summed up over all devices that reported it. */
 typedef struct fedserver_own_metric {
     char name[FED_OWN_NAME];
-    uint64_t reports, samples; /* of how many updates, or evaluators; their samples together */
-    double mean;               /* weighted by samples */
-    double least, most;        /* of the reported values */
+    /* how many updates or evaluators reported it; the sum of their samples */
+    uint64_t reports, samples;
+    double mean;        /* weighted by samples */
+    double least, most; /* of the reported values */
 } fedserver_own_metric;
 
 enum { FEDSERVER_OWN_NAMES = 64 }; /* most names that a list holds */
@@ -205,7 +209,9 @@ enum { FEDSERVER_OWN_NAMES = 64 }; /* most names that a list holds */
 /** The devices' custom metrics of one round. */
 typedef struct fedserver_own_list {
     uint32_t round;
-    bool evaluated; /* false: from its updates; true: from those who measured the model it made */
+    /* false: reported with the round's updates; true: by the evaluators of the model that the
+     * round made */
+    bool evaluated;
     const fedserver_own_metric *rows; /* [count], in the order of their names */
     size_t count;
     uint64_t dropped; /* evaluators' values of names beyond FEDSERVER_OWN_NAMES */
@@ -237,22 +243,22 @@ typedef enum fedserver_role {
 /** "device", "evaluator", "operator"; NULL: there is no such role. */
 const char *fedserver_role_name(fedserver_role role);
 
-/* Bytes, with the NUL, of a tag; of a device's name, printable UTF-8; of its software's name; of
- * what it computes on. */
+/* Sizes in bytes, with the NUL: of a tag; of a device's name, which is printable UTF-8; of the
+ * name of its software; of what it computes on. */
 enum { FEDSERVER_TAG = 32, FEDSERVER_NAME = 64, FEDSERVER_SOFTWARE = 48, FEDSERVER_COMPUTES = 80 };
 
-/** What a token allows. */
+/** What an enrolment token allows. */
 typedef struct fedserver_grant {
     int64_t ttl_s; /* how long the token can be used */
 
-    /* Of the device that enrols with it: */
+    /* Properties of the device that enrols with the token: */
     fedserver_role role;
     const char *tag;  /* the group that tasks may ask for; NULL: none */
     const char *name; /* its name for people; NULL or "": the name that it gives itself */
 } fedserver_grant;
 
-/** Make an enrolment token, which works once: 43 characters, URL-safe. The database keeps only its
- * SHA-256. FED_EINVAL: tag or name is too long, or the name is not printable. */
+/** Make an enrolment token, which works once. It has 43 URL-safe characters. The database keeps
+ * only its SHA-256. FED_EINVAL: tag or name is too long, or the name is not printable. */
 enum { FEDSERVER_TOKEN = 44 };
 fed_status fedserver_token_grant(fedserver *server, int64_t now_ms, const fedserver_grant *grant,
                                  char token[FEDSERVER_TOKEN], fed_error *err) FED_CHECKED;
@@ -288,7 +294,8 @@ typedef struct fedserver_entry {
     char fingerprint[2 * FED_SHA256_SIZE + 1]; /* of its key, hexadecimal */
     int64_t enrolled_ms, expires_ms;
     int64_t revoked_ms; /* 0: not revoked */
-    int64_t cloned_ms;  /* when a copy of the device's state reported last; 0: never */
+    /* when a second machine with a copy of the device's state last reported; 0: never */
+    int64_t cloned_ms;
     fedserver_role role;
     char tag[FEDSERVER_TAG];
     char name[FEDSERVER_NAME];         /* "": none */
@@ -318,8 +325,8 @@ fed_status fedserver_device_each(fedserver *server, int64_t now_ms, fedserver_en
 fed_status fedserver_device_revoke(fedserver *server, int64_t now_ms, const char *prefix,
                                    fedserver_entry *entry, fed_error *err) FED_CHECKED;
 
-/** Give a device another name for people; "": none. prefix, entry and errors as above.
- * FED_EINVAL also means that the name is not valid. */
+/** Give a device another name for people; "": none. prefix, entry and errors are as in
+ * fedserver_device_revoke. FED_EINVAL also means that the name is not valid. */
 fed_status fedserver_device_rename(fedserver *server, int64_t now_ms, const char *prefix,
                                    const char *name, fedserver_entry *entry,
                                    fed_error *err) FED_CHECKED;
@@ -328,15 +335,16 @@ fed_status fedserver_device_rename(fedserver *server, int64_t now_ms, const char
 
 typedef enum fedserver_pass_kind {
     FEDSERVER_PASS_NONE = 0,
-    FEDSERVER_PASS_LINK = 1,    /* logs in, once */
+    FEDSERVER_PASS_LINK = 1,    /* a link that logs one browser in, once */
     FEDSERVER_PASS_SESSION = 2, /* a browser's cookie, made from a link */
     FEDSERVER_PASS_READER = 3   /* a program's bearer token */
 } fedserver_pass_kind;
 
 enum { FEDSERVER_LINK_S = 10 * 60, FEDSERVER_SESSION_S = 12 * 3600 };
 
-/** Make a pass of the kind LINK (its page is /login#TOKEN) or READER. The database keeps only its
- * SHA-256, and forgets passes that have expired. */
+/** Make a pass of the kind FEDSERVER_PASS_LINK (its page is /login#TOKEN) or
+ * FEDSERVER_PASS_READER. The database keeps only its SHA-256, and forgets passes that have
+ * expired. */
 fed_status fedserver_pass_grant(fedserver *server, int64_t now_ms, fedserver_pass_kind kind,
                                 int64_t ttl_s, char token[FEDSERVER_TOKEN],
                                 fed_error *err) FED_CHECKED;
@@ -375,7 +383,7 @@ fed_status fedserver_restore(const char *backup, const char *directory, fed_erro
 
 /** The kind of a line of fedserver_check's report. */
 typedef enum fedserver_check_kind {
-    FEDSERVER_CHECKED = 0, /* what was checked, and how many of them */
+    FEDSERVER_CHECKED = 0, /* what was checked, and how many */
     FEDSERVER_NOTED = 1,   /* a crash has left something; the next start removes it */
     FEDSERVER_FOUND = 2    /* a rule is broken: where, and what to do */
 } fedserver_check_kind;
@@ -401,7 +409,8 @@ typedef struct fedserver_certificate {
     char hosts[FEDSERVER_CERTIFICATE_HOSTS][FEDSERVER_HOST]; /* names and addresses */
 } fedserver_certificate;
 
-/** Errors: FED_ENOTFOUND, FED_EIO, FED_EFORMAT; FED_EINVAL more hosts than this can hold. */
+/** Errors: FED_ENOTFOUND, FED_EIO, FED_EFORMAT; FED_EINVAL more hosts than fedserver_certificate
+ * can hold. */
 fed_status fedserver_certificate_read(const char *directory, fedserver_certificate *certificate,
                                       fed_error *err) FED_CHECKED;
 
