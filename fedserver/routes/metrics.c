@@ -72,7 +72,8 @@ void fedserver_metrics_rounds(fed_writer *w, const fedserver_counters *counters)
 /* -- a process -- */
 
 static void answers(const fedserver *server, const char *prefix, fed_writer *w) {
-    static const int always[] = {200, 400, 401, 403, 409, 429, 503}; /* rates need the start time */
+    /* these are written even if 0, so that a rate can be computed from the first answer on */
+    static const int always[] = {200, 400, 401, 403, 409, 429, 503};
     char name[NAME];
     snprintf(name, sizeof name, "%s_responses_total", prefix);
     fedserver_metric_head(w, name, "counter", "Answers sent, by status.");
@@ -118,7 +119,7 @@ void fedserver_metrics_process(const fedserver *server, const char *prefix, fed_
     answers(server, prefix, w);
     handshakes(server, prefix, w);
     snprintf(name, sizeof name, "%s_blobs_total", prefix);
-    fedserver_metric_counter(w, name, "Requests of caches for downloads that are there.",
+    fedserver_metric_counter(w, name, "Requests of caches that were answered with a download.",
                              server->blobs);
     snprintf(name, sizeof name, "%s_cpu_seconds_total", prefix);
     fedserver_metric_head(w, name, "counter", "CPU time of this process.");
@@ -140,7 +141,7 @@ void fedserver_metrics_place(const fedserver *server, fed_writer *w) {
                                (double)disk.f_bavail * (double)disk.f_frsize);
     }
     fedserver_metric_head(w, "fed_certificate_expires_seconds", "gauge",
-                          "Until when a certificate is good, Unix time; 0: it can't be read.");
+                          "When a certificate expires, Unix time; 0: it can't be read.");
     for (size_t k = 0; k < 2; k++) {
         char file[16];
         snprintf(file, sizeof file, "%s.pem", names[k]);

@@ -1,4 +1,4 @@
-/* Keys and values after the question mark. */
+/* Reads keys and values after the question mark of an address. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/routes/query.h"
 

@@ -1,4 +1,4 @@
-/* Parts of the status as JSON: the open round, and the list of tasks. */
+/* Makes parts of the status as JSON: the open round, and the list of tasks. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/routes/status_json.h"
 
@@ -43,7 +43,8 @@ typedef struct listing {
     json_t *tasks;
     const fedserver_rounds *rounds; /* the running tasks */
     int64_t now_ms;
-    size_t over, most; /* of those that are over: how many are listed, and may be */
+    /* tasks that are over: how many were visited, and how many are listed at most */
+    size_t over, most;
 } listing;
 
 static fed_status append_task(void *user, const fedserver_task_entry *entry, fed_error *err) {

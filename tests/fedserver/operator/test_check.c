@@ -108,7 +108,7 @@ static const damage damages[] = {
      " residual_guard, state_guard, kept FROM models",
      "S5: task 2 is running; of its rounds"},
     {"UPDATE tasks SET text = json_set(text, '$.model', 'nonsense')",
-     "task 1 makes no sense to this release"},
+     "this release can't read task 1"},
     {"UPDATE devices SET counted_lease = 5 WHERE id = 1", "D2, S3: device "},
     {"UPDATE updates SET lease = lease + 1 WHERE device = 2", "is not of the open round"},
     {"UPDATE updates SET guard = guard + 1 WHERE device = 2", "S9: "},
