@@ -17,7 +17,7 @@ fed_status fedserver_reopening_begin(const fedserver_store *store, const char *d
                                      const char *where, void *old, fedserver_reopening **reopening,
                                      fed_error *err) FED_CHECKED;
 
-/** May fedserver_reopening_end be called without a wait? */
+/** Has the thread ended, so that fedserver_reopening_end returns at once? */
 bool fedserver_reopening_ended(const fedserver_reopening *reopening);
 
 /** Wait for the thread, and free everything but the new handle *db, which the caller then owns.

@@ -26,7 +26,7 @@
 enum { PATH_SIZE = 1024, IDLE_TICK_MS = 1000, BUSY_TICK_MS = 60000, LEAD_LOOK_MS = 100 };
 enum { DEVICE_LIFE_S = 730 * 24 * 3600 };
 
-/* -- open and close -- */
+/* -- opening and closing -- */
 
 fed_status fedserver_open_with(const char *directory, const fedserver_store *store,
                                const fedserver_routing *routing, const fed_log *log,
@@ -123,7 +123,7 @@ uint32_t fedserver_version(const fedserver *server, bool *running) {
     return t != NULL ? t->versions.version : 0;
 }
 
-/* -- start to serve -- */
+/* -- starting to serve -- */
 
 fed_status fedserver_ca_look(fedserver *server, int64_t now_ms, fedserver_ca_change *change,
                              fed_error *err) {
@@ -206,7 +206,7 @@ static fed_status start_serving(fedserver *server, fed_error *err) {
     return FED_OK;
 }
 
-/* -- who leads -- */
+/* -- leading and following -- */
 
 static fed_status fail_alone(const fedserver *server, fed_error *err) {
     const fedserver_store *sharing = NULL;
@@ -309,7 +309,7 @@ static bool acts(const fedserver *server) {
     return server->serving && !server->parted;
 }
 
-/* -- a batch -- */
+/* -- batches of requests -- */
 
 /* Mark the server as broken if status is an error: the rounds in memory may then differ from the
  * store, until the server is closed and opened again. */
@@ -376,7 +376,8 @@ static fed_status answer_front(void *user, const char *path, int64_t now_ms, boo
     return *known ? server->routing->answer(server, &request, now_ms, response, err) : FED_OK;
 }
 
-/* The next time at which the rounds act without a request: a deadline of a round or of a lease. */
+/* The next time at which something is due without a request: the deadline of a round or of a lease,
+ * or a wait of IDLE_TICK_MS or BUSY_TICK_MS. */
 static int64_t next_tick_ms(const fedserver_rounds *rounds, int64_t now_ms) {
     int64_t next_ms = now_ms + (fedserver_rounds_busy(rounds) ? BUSY_TICK_MS : IDLE_TICK_MS);
     for (size_t k = 0; k < rounds->task_count; k++) {
@@ -445,7 +446,7 @@ bool fedserver_settled(const fedserver *server) {
     return !acts(server) || !server->store->writing(server->db);
 }
 
-/* -- for the command line -- */
+/* -- functions for the command line -- */
 
 fed_status fedserver_finish(fedserver *server, fed_status status, fed_error *err) {
     return fedserver_store_finish(server->store, server->db, status, err);

@@ -25,7 +25,7 @@ typedef struct fedserver_traffic {
  * routes/get_metrics.c counts some devices at a time. */
 enum { FEDSERVER_CENSUS = 16 };
 typedef struct fedserver_census {
-    size_t next; /* the device at which counting goes on */
+    size_t next; /* index of the device at which counting goes on */
     uint64_t counting[FEDSERVER_CENSUS];
     uint64_t counted[FEDSERVER_CENSUS]; /* numbers when all devices had last been counted */
 } fedserver_census;
@@ -50,19 +50,20 @@ struct fedserver {
     const fed_log *log; /* the lines of a batch are written after the batch is committed */
     fedserver_batch_log batch_log;
     const fedserver_store *store;
-    void *db;                       /* NULL: it is being reopened, or that has failed */
+    void *db; /* the store's handle; NULL: the store is being opened again, or that has failed */
     fedserver_reopening *reopening; /* a follower opens its store again; NULL: the store is open */
     char where[512]; /* where the store's data are, in the words of the directory's file `store` */
     const fedserver_routing *routing;
     fedserver_setup setup;
-    bool serving; /* the lock is held and the cache is filled */
+    bool serving; /* this process holds the lock, and has filled `rounds` */
     /* Another coordinator leads, or none does yet. This one has no rounds, and answers no request
      * itself. */
     bool following;
     bool parted;         /* this process has given up the lead, and is about to end */
-    fedserver_lead lead; /* who leads, where the setup has an address */
+    fedserver_lead lead; /* who leads; only set if the setup has an address */
     int64_t lead_ms;     /* when the store was last asked who leads, by the monotonic clock */
-    uint32_t followers;  /* coordinators that pass requests on to this one; the adapter counts */
+    /* how many coordinators pass requests on to this one, as the adapter of sockets tells */
+    uint32_t followers;
     /* at a follower: the leader's limit of an update's bytes; 0: not known */
     uint64_t heard_limit;
     bool broken;
@@ -73,14 +74,14 @@ struct fedserver {
     uint64_t authority;
     struct fedserver_relay *relay; /* connects front and rounds; NULL: one process does both */
     uint16_t front_port, devices_port;
-    uint64_t refusals;  /* refusals that the audit log does not have yet */
-    int64_t refusal_ms; /* time when the audit log last had refusals */
+    uint64_t refusals;  /* number of refusals that are not yet in the audit log */
+    int64_t refusal_ms; /* when the audit log last got a line of refusals */
     fedserver_rounds rounds;
     fedserver_worker_groups groups;
     fedserver_traffic traffic;
     fedserver_census census;
     fedserver_wire_totals wire;
-    uint64_t blobs; /* sealed downloads that caches have asked for */
+    uint64_t blobs; /* how many requests for sealed downloads were answered */
 };
 
 /** Open a coordinator that answers by `routing`, which must outlive it. store: replaces the
@@ -90,8 +91,8 @@ fed_status fedserver_open_with(const char *directory, const fedserver_store *sto
                                const fedserver_routing *routing, const fed_log *log,
                                fedserver **server, fed_error *err) FED_CHECKED;
 
-/** Open what enrolment needs. Reads the CA's key, so a process without the front never calls
- * this. */
+/** Prepare what enrolment needs. Reads the CA's key, so a process without the front must not call
+ * it. */
 fed_status fedserver_auth_open(fedserver *server, fedserver_auth *auth, fed_error *err) FED_CHECKED;
 
 /** Commit what a command has written, or roll it back if the command failed. */

@@ -79,7 +79,7 @@ int cluster_fd(const cluster *c) {
     return c->epoll;
 }
 
-/* ---- ends of links -------------------------------------------------------------------------- */
+/* ---- ending links --------------------------------------------------------------------------- */
 
 /* End a link: call `tell` for the owner of each of its requests. */
 static void end_link(place *p, void (*tell)(void *user, void *owner), void *user) {
@@ -121,7 +121,7 @@ void cluster_close(cluster *c) {
     free(c);
 }
 
-/* ---- new links ------------------------------------------------------------------------------ */
+/* ---- opening links -------------------------------------------------------------------------- */
 
 static fed_status add_link(cluster *c, place *p, int fd, bool caller, fed_error *err) {
     const int on = 1;
@@ -211,7 +211,7 @@ static void reach_leader(cluster *c, const char *leader, uint64_t term) {
     }
 }
 
-/* ---- frames --------------------------------------------------------------------------------- */
+/* ---- receiving frames ----------------------------------------------------------------------- */
 
 static fed_status from_follower(void *user, cluster_link *link, cluster_frame *frame,
                                 fed_error *err) {
@@ -259,7 +259,7 @@ static fed_status from_leader(void *user, cluster_link *link, cluster_frame *fra
     return FED_OK;
 }
 
-/* ---- turns ---------------------------------------------------------------------------------- */
+/* ---- polling -------------------------------------------------------------------------------- */
 
 static void poll_followers(cluster *c, int64_t now_ms, uint64_t *moved) {
     for (size_t k = 0; k < CLUSTER_LINKS_MOST; k++) {
@@ -372,7 +372,7 @@ unsigned cluster_followers(const cluster *c) {
     return count;
 }
 
-/* ---- requests ------------------------------------------------------------------------------- */
+/* ---- requests and answers ------------------------------------------------------------------- */
 
 fed_status cluster_forward(cluster *c, const fedserver_request *request, const char *known,
                            void *owner, uint64_t *id, fed_error *err) {

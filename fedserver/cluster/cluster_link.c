@@ -304,7 +304,7 @@ void cluster_link_flush(cluster_link *link, int64_t now_ms) {
     }
 }
 
-/* ---- requests under way --------------------------------------------------------------------- */
+/* ---- requests that wait for answers --------------------------------------------------------- */
 
 static bool make_room(cluster_link *link, size_t slot) {
     enum { FIRST = 64 };

@@ -21,7 +21,7 @@ static fed_status queue_task(fedserver *server, const arguments *args, fed_error
     return FED_OK;
 }
 
-/* -- the list -- */
+/* -- listing tasks -- */
 
 static fed_status print_json(fedserver *server, fed_error *err,
                              fed_status (*make)(fedserver *server, int64_t now_ms, fed_writer *w,

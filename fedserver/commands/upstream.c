@@ -53,7 +53,7 @@ struct upstream {
     fed_error failure;
 };
 
-/* -- the serving thread -- */
+/* -- functions of the serving thread -- */
 
 /* Work on what the device's thread has posted. The caller holds the mutex. */
 static fed_status work(upstream *u, fed_error *err) {
@@ -97,7 +97,7 @@ fed_status upstream_tend(upstream *u, fed_error *err) {
     return status;
 }
 
-/* -- the device's thread -- */
+/* -- functions of the device's thread -- */
 
 /* Wait a while for the serving thread. True: it has answered. offer: gets left_ms, how much of the
  * lease is left; NULL: there is no offer. */
@@ -288,7 +288,7 @@ static void *live(void *user) {
     return NULL;
 }
 
-/* -- open and close -- */
+/* -- opening and closing -- */
 
 static fed_status open_app(upstream *u, const char *state, fed_error *err) {
     const arguments *args = u->args;

@@ -157,7 +157,7 @@ void fedserver_relay_watch(const fedserver_relay *relay, int fd) {
     }
 }
 
-/* -- the front -- */
+/* -- functions of the front's process -- */
 
 static void hang_up(fedserver_relay *relay) {
     close_fd(&relay->link);
@@ -288,7 +288,7 @@ unsigned fedserver_relay_receive(fedserver_relay *relay) {
     return answers;
 }
 
-/* -- the process of the rounds -- */
+/* -- functions of the rounds' process -- */
 
 /* Accept connections of fronts. Close those for which there is no place: if they waited, the
  * listening socket would stay readable for ever. */
@@ -383,7 +383,7 @@ void fedserver_relay_send(fedserver_relay *relay) {
     }
 }
 
-/* -- the process of the rounds, where another one answers -- */
+/* -- functions of the rounds' process of a follower -- */
 
 /* Until the question is answered, epoll does not watch the front's socket. So its further questions
  * wait there, and do not wake this process. */

@@ -1,5 +1,4 @@
-/* Answers: a coordinator's response, or a refusal of the adapter's own, as libmicrohttpd sends it.
- */
+/* Gives libmicrohttpd the answers: a coordinator's response, or a refusal of the adapter. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +15,7 @@ int http_refusal_json(const http_refusal *r, char *json, size_t cap) {
     return snprintf(json, cap, "{\"error\": \"%s\", \"message\": \"%s\"}\n", r->error, r->message);
 }
 
-/* The response takes over the reference to the body. */
+/* Make libmicrohttpd's response, which takes over the reference to the body. */
 static struct MHD_Response *make_response(http_exchange *x) {
     fedserver_blob *body = x->response.body;
     size_t len = 0;

@@ -12,7 +12,7 @@
 enum {
     /* a refused body of up to this size is still read: see function refuse */
     DISCARD_MOST = 8 << 20,
-    BODY_BYTES_PER_MS = 4,     /* a body that is slower after BODY_GRACE_MS is cut off */
+    BODY_BYTES_PER_MS = 4,     /* a body that is slower than this after BODY_GRACE_MS is cut off */
     BODY_GRACE_MS = 60 * 1000, /* how long a body may be slower than BODY_BYTES_PER_MS */
 };
 
@@ -56,7 +56,8 @@ void http_queue_add(http_queue *queue, http_exchange *x) {
     queue->end = &x->next;
 }
 
-/* Where the path begins in a target such as "https://host:8443/v1/status", which proxies send. */
+/* Find where the path begins in a target such as "https://host:8443/v1/status", which proxies
+ * send. */
 static const char *path_of(const char *target) {
     static const char *const schemes[] = {"https://", "http://"};
     for (size_t k = 0; k < 2; k++) {
@@ -262,7 +263,8 @@ enum MHD_Result http_exchange_begin(http_exchange *x, const char *method, const 
 enum MHD_Result http_exchange_take(http_exchange *x, const char *data, size_t len) {
     const int64_t spent_ms = fed_clock_monotonic_ms() - x->begun_ms;
     if (spent_ms > BODY_GRACE_MS + (int64_t)(x->taken / BODY_BYTES_PER_MS)) {
-        return MHD_NO; /* closes the connection: no answer can be given in the middle of a body */
+        /* MHD_NO closes the connection, because no answer can be sent in the middle of a body */
+        return MHD_NO;
     }
     x->taken += len;
     if (x->state == STATE_DISCARD) {

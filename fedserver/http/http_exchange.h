@@ -16,7 +16,7 @@
 #include "fedserver/http/http_peer.h"
 #include "fedserver/http/http_tls.h"
 
-/** The adapter. */
+/** The HTTPS adapter of one process. */
 typedef struct http http;
 
 typedef struct http_listener {
@@ -38,10 +38,12 @@ typedef enum http_state {
     STATE_HEAD,    /* the head is being read */
     STATE_BODY,    /* the body is being read */
     STATE_DISCARD, /* refused; the body is read so that the peer gets the refusal */
-    STATE_PARKED,  /* complete and suspended: in http.queue or http.held */
-    STATE_CUT,     /* the connection broke within the body; what has come is in http.queue */
-    STATE_ANSWER,  /* there is an answer */
-    STATE_GONE     /* the peer has closed the connection */
+    /* the request is complete and its connection suspended; it is in http.queue or http.pending */
+    STATE_PARKED,
+    /* the connection broke within the body; the request, with what has come, is in http.queue */
+    STATE_CUT,
+    STATE_ANSWER, /* there is an answer to send */
+    STATE_GONE    /* the peer has closed the connection */
 } http_state;
 
 /** Where the request comes from; the answer goes back there. */
@@ -59,7 +61,7 @@ typedef struct http_exchange {
     http_peer *peer; /* NULL if state is STATE_CUT or origin is not ORIGIN_PEER */
     struct MHD_Connection *connection;
     http_state state;
-    struct http_exchange *next; /* in http.queue or http.held */
+    struct http_exchange *next; /* the next exchange in http.queue or http.pending */
     int64_t begun_ms, parked_ms, pending_until_ms;
     fedserver_request request;
     http_tls_identity identity; /* of the peer; needed in STATE_CUT, when the peer has left */
@@ -69,12 +71,13 @@ typedef struct http_exchange {
     size_t body_size;
     size_t taken; /* bytes of the body that have arrived, kept or discarded */
     fedserver_response response;
-    bool handled;                /* the open batch has made `response` */
-    uint64_t epoch;              /* the coordinator's epoch when the request was handled */
-    bool takes_body;             /* an answer may have a body: the request is no HEAD */
-    const http_refusal *refused; /* the answer, instead of response */
-    uint32_t wait_s;             /* in an answer 429: seconds until the client should come again */
-    const char *target_end;      /* end of libmicrohttpd's copy of the target */
+    bool handled;    /* the open batch has made `response` */
+    uint64_t epoch;  /* the coordinator's epoch when the request was handled */
+    bool takes_body; /* an answer may have a body: the request is no HEAD */
+    /* if not NULL, this refusal is the answer instead of `response` */
+    const http_refusal *refused;
+    uint32_t wait_s;        /* in an answer 429: seconds until the client should come again */
+    const char *target_end; /* end of libmicrohttpd's copy of the target */
     uint64_t carried;  /* id under which the request was sent to the leader; 0: it was not sent */
     int64_t adrift_ms; /* since when the request waits for a leader; 0: it does not wait */
     char type[64];     /* content type, if the leader has made the answer */
@@ -97,28 +100,30 @@ typedef struct http_queue {
 struct http {
     fedserver *server;
     const fed_log *log;
-    http_listener listeners[2]; /* daemon NULL: another process has this listener */
+    /* by fedserver_listener; daemon is NULL where another process has the listener */
+    http_listener listeners[2];
     http_tls tls;
     http_peers peers;
     http_queue queue;        /* complete requests, for the next batch */
     http_queue pending;      /* held requests: they were handled, and got no answer yet */
     int64_t pending_next_ms; /* when the first held request is handled again */
     uint64_t epoch;    /* the coordinator's epoch when the held requests were last queued again */
-    size_t live;       /* number of exchanges */
-    size_t bodies;     /* bytes of the bodies of all exchanges, as announced */
+    size_t live;       /* number of exchanges that libmicrohttpd has not completed */
+    size_t bodies;     /* sum of the announced bytes of the bodies of all exchanges */
     int64_t next_ms;   /* when fedserver_tick wants to be called, Unix time */
     int64_t batch_ms;  /* when the open batch began, Unix time; 0: none is open */
     fed_error failure; /* first error of the coordinator while requests were coming in */
     uint64_t progress; /* grows whenever a byte or a request moves */
     unsigned idle_iterations;
-    uint64_t throttled;   /* answers with status 429 since the log's last line about them */
-    int64_t throttled_ms; /* when that line was written */
+    uint64_t throttled; /* answers with status 429 since the log's last line about them */
+    /* when the log's last line about them was written, by the monotonic clock */
+    int64_t throttled_ms;
     http_gzip gzip;
     int64_t warned_ms;              /* when http_tls_warn last ran, Unix time; 0: never */
-    http_object_cache object_cache; /* a follower: bodies of the leader's answers */
+    http_object_cache object_cache; /* at a follower: bodies of the leader's answers */
     bool resumed, stopping, closing;
     bool woken;             /* the coordinator wants a batch */
-    cluster *cluster;       /* links to other coordinators; NULL: this one serves alone */
+    cluster *cluster;       /* links to other coordinators; NULL: this process serves alone */
     int64_t leader_wait_ms; /* how long a request waits for a leader */
     /* index of the request at the leader whose peer http_forward_look looked at last */
     size_t carried_looked;
@@ -130,7 +135,7 @@ struct http {
 void http_queue_clear(http_queue *queue);
 void http_queue_add(http_queue *queue, http_exchange *x);
 
-/** A request line has arrived; uri is copied. NULL: out of memory. */
+/** Make an exchange when a request line has arrived; uri is copied. NULL: out of memory. */
 http_exchange *http_exchange_new(http_listener *listener, http_peer *peer,
                                  struct MHD_Connection *connection, const char *uri);
 void http_exchange_free(http_exchange *x);
@@ -140,11 +145,11 @@ void http_exchange_free(http_exchange *x);
 /** The head is complete: refuse the request, or wait for its body. version: libmicrohttpd's
  * pointer, which lies after the request's target in memory. */
 enum MHD_Result http_exchange_begin(http_exchange *x, const char *method, const char *version);
-/** A piece of the body has arrived. */
+/** Take a piece of the body that has arrived. */
 enum MHD_Result http_exchange_take(http_exchange *x, const char *data, size_t len);
-/** The request is complete. true: it is refused, so there is an answer. */
+/** Note that the request is complete. true: it is refused, so there is an answer. */
 bool http_exchange_end(http_exchange *x);
-/** The request joins the open batch, and its connection is suspended. */
+/** Put the request into the queue of the open batch, and suspend its connection. */
 enum MHD_Result http_exchange_park(http_exchange *x);
 
 /** Free the request's body. */
@@ -159,19 +164,19 @@ bool http_exchange_keep_cut(http_exchange *x);
 extern const http_refusal http_refusal_stopping, http_refusal_too_many, http_refusal_full,
     http_refusal_no_leader;
 
-/** The refusal for a status of fedserver_body_refused. */
+/** Get the refusal for a status of fedserver_body_refused. */
 const http_refusal *http_refusal_of(int status);
 
 /** The largest number of bytes that all request bodies may take in memory together. */
 enum { HTTP_BODIES_MOST = 256 << 20 };
 
-/** The refusal as JSON. Returns its length. */
+/** Write the refusal as JSON. Returns its length. */
 int http_refusal_json(const http_refusal *r, char *json, size_t cap);
 
-/** Send x->refused, or x->response. */
+/** Send x->refused if there is one, else x->response. */
 enum MHD_Result http_answer(http_exchange *x);
 
-/* ---- http_batch.c: the requests of one iteration of the loop, in one transaction ------------- */
+/* ---- http_batch.c: handles the requests of one iteration in one transaction ------------------ */
 
 /** A peer's request is complete: handle it in the open batch, or begin a batch with it. true: the
  * answer may leave at once, because the batch has written nothing that the answer could depend on.
@@ -185,7 +190,7 @@ bool http_batch_is_open(const http *h);
  * happened in http_batch_answers. After an error no answer of the queue is released. */
 fed_status http_batch_end(http *h, fed_error *err) FED_CHECKED;
 
-/* ---- http_release.c: what becomes of a request that was handled ------------------------------ */
+/* ---- http_release.c: answers or holds a request that was handled ----------------------------- */
 
 /** The coordinator has handled the request: send x->response, or hold the request if the response
  * says so. If nobody waits for the response, free the exchange. */
@@ -222,7 +227,7 @@ bool http_cluster_follows(const http *h);
 /** Read from and write to the links, and tell the coordinator what changed. */
 void http_cluster_poll(http *h);
 
-/* ---- http_forward.c: at a follower, requests go to the leader -------------------------------- */
+/* ---- http_forward.c: at a follower, passes requests on to the leader ------------------------- */
 
 /** Pass all of h->queue on to the leader. Without a link to the leader, requests that may be sent
  * twice wait for a link, and the others are refused with 503. */
@@ -236,25 +241,25 @@ void http_forward_look(http *h);
  * leader may hold them for long. */
 void http_forward_stop(http *h);
 
-/* `answered` and `lost` of cluster_handlers; user is the adapter. */
+/* These two are the members `answered` and `lost` of cluster_handlers; user is the adapter. */
 void http_forward_answered(void *user, void *owner, cluster_answer *answer);
 void http_forward_lost(void *user, void *owner);
 
-/* ---- http_loop.c: let peers read and write, end the batch of their requests, and wait -------- */
+/* ---- http_loop.c: reads and writes, handles requests, and waits ------------------------------ */
 
 /** One iteration: let both daemons read and write, handle the complete requests, and wait for an
  * event. Errors: those of http_batch_end. */
 fed_status http_loop_iterate(http *h, fed_error *err) FED_CHECKED;
 
-/** Accept no more connections, answer the held requests with 503, let go of the lead, and send the
+/** Accept no more connections, answer the held requests with 503, give up the lead, and send the
  * remaining answers. */
 fed_status http_loop_drain(http *h, fed_error *err) FED_CHECKED;
 
-/* ---- http_forwarded.c: requests that a follower passes on ------------------------------------ */
+/* ---- http_forwarded.c: at the leader, handles requests that followers pass on ---------------- */
 
-/* A forwarded request is an exchange like any other: it joins the next batch, is held, and is
- * woken by the epoch. Only its answer leaves through a link. http_forwarded_asked and
- * http_forwarded_left are `asked` and `left` of cluster_handlers; user is the adapter. */
+/* A forwarded request is an exchange like any other: it joins the next batch, is held, and is woken
+ * by the epoch. Only its answer leaves through a link. http_forwarded_asked and http_forwarded_left
+ * are the members `asked` and `left` of cluster_handlers; user is the adapter. */
 
 fed_status http_forwarded_asked(void *user, cluster_link *link, cluster_frame *frame, void **owner,
                                 fed_error *err) FED_CHECKED;
@@ -263,7 +268,7 @@ void http_forwarded_left(void *user, void *owner);
 /** Send x->refused or x->response if somebody waits for it, and free the exchange. */
 void http_forwarded_end(http_exchange *x);
 
-/* ---- http_question.c: what the front asks a follower ----------------------------------------- */
+/* ---- http_question.c: at a follower, handles requests of its front's process ----------------- */
 
 /** Take the front's next questions, which arrive at front.sock, into h->queue. */
 void http_questions_take(http *h);

@@ -92,7 +92,7 @@ void http_forward_lost(void *user, void *owner) {
     }
 }
 
-/* ---- peers that leave ----------------------------------------------------------------------- */
+/* ---- requests whose peers have left --------------------------------------------------------- */
 
 static void forget(http *h, http_exchange *x, http_state as) {
     cluster_cancel(h->cluster, x->carried);

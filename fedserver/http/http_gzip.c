@@ -42,7 +42,8 @@ bool http_gzip_accepted(const char *accept) {
 
 #ifdef FEDSERVER_ZLIB
 static fedserver_blob *compress_bytes(const uint8_t *data, size_t len) {
-    enum { LEVEL = 1, WINDOW = 15 + 16 /* with gzip's head */, MEMORY = 8 };
+    /* zlib's number for a window of 32 KB and a gzip header */
+    enum { LEVEL = 1, WINDOW = 15 + 16, MEMORY = 8 };
     z_stream z = {.next_in = (Bytef *)(uintptr_t)data, .avail_in = (uInt)len};
     if (len > UINT32_MAX / 2 ||
         deflateInit2(&z, LEVEL, Z_DEFLATED, WINDOW, MEMORY, Z_DEFAULT_STRATEGY) != Z_OK) {

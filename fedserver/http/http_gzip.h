@@ -19,10 +19,10 @@ typedef struct http_gzip {
 
 void http_gzip_free(http_gzip *gzip);
 
-/** Does an Accept-Encoding header (NULL: none) take gzip? */
+/** Does the header Accept-Encoding (NULL: none) allow gzip? */
 bool http_gzip_accepted(const char *accept);
 
-/** The compressed body: one reference, which the caller owns. NULL: the body would hardly be
+/** Get the compressed body: one reference, which the caller owns. NULL: the body would hardly be
  * smaller, or can't be compressed. */
 fedserver_blob *http_gzip_blob(http_gzip *gzip, const fedserver_blob *body);
 

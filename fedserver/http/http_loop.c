@@ -14,7 +14,7 @@ enum {
     DRAIN_MS = 2000, /* time to send the last answers when stopping */
     /* after this many iterations in a row in which no byte moved, the loop waits */
     IDLE_ITERATIONS = 4,
-    IDLE_MOST_MS = 50 /* the longest of these waits */
+    IDLE_MOST_MS = 50 /* the longest of the waits after IDLE_ITERATIONS */
 };
 
 /* ---- held requests -------------------------------------------------------------------------- */
@@ -45,7 +45,7 @@ static void wake_pending(http *h) {
     }
 }
 
-/* ---- the loop ------------------------------------------------------------------------------- */
+/* ---- an iteration of the loop --------------------------------------------------------------- */
 
 /* How long to wait. libmicrohttpd may ask for a wait of 0 although no peer is ready, and the loop
  * would spin. Accept the 0 while bytes move. After a few iterations in which no byte moved, wait
@@ -76,7 +76,7 @@ static int64_t wait_ms(http *h, bool moved_any) {
         h->idle_iterations = 0;
         return 0;
     }
-    int64_t wanted = LOOK_MS; /* when libmicrohttpd wants to run again; 0: at once */
+    int64_t wanted = LOOK_MS; /* time until libmicrohttpd wants to run again; 0: at once */
     for (size_t k = 0; k < 2; k++) {
         MHD_UNSIGNED_LONG_LONG ms = 0;
         if (h->listeners[k].daemon != NULL &&

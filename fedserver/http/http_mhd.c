@@ -10,9 +10,9 @@
  * - With TLS and epoll, a peer that stalls in its handshake is "ready" for ever, and the library's
  *   own loop spins. The loop of http_loop.c finds by a counter of moved bytes (http.progress) that
  *   nothing happens.
- * - It asks for a client certificate but does not verify it: http_tls.c verifies it.
- * - An answer to the first call of the handler closes the connection: answer the second one.
- * - A suspended connection has no timeout, and its peer's going away is not noticed.
+ * - libmicrohttpd asks for a client certificate but does not verify it: http_tls.c verifies it.
+ * - An answer in the first call of on_request closes the connection: answer in the second one.
+ * - A suspended connection has no timeout, and libmicrohttpd does not notice when its peer leaves.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/http.h"
@@ -37,8 +37,8 @@ enum {
 
 /* ---- libmicrohttpd's callbacks -------------------------------------------------------------- */
 
-/* libmicrohttpd: a connection has opened (before its handshake) or closed (after everything
- * else). */
+/* Called by libmicrohttpd when a connection has opened, before its handshake, and when it has
+ * closed, after all other calls for it. */
 static void on_peer(void *user, struct MHD_Connection *connection, void **context,
                     enum MHD_ConnectionNotificationCode what) {
     http_listener *l = user;
@@ -56,7 +56,7 @@ static void on_peer(void *user, struct MHD_Connection *connection, void **contex
     }
 }
 
-/* libmicrohttpd: called when a request's head is there, for each piece of its body, when the
+/* Called by libmicrohttpd when a request's head is complete, for each piece of its body, when the
  * request is complete, and again when it is resumed. */
 static enum MHD_Result on_request(void *user, struct MHD_Connection *connection, const char *url,
                                   const char *method, const char *version, const char *data,
@@ -90,8 +90,8 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *connection,
     return MHD_NO;
 }
 
-/* libmicrohttpd: a request line is there. The path and the query are read here, because
- * on_request gets them already taken apart. */
+/* Called by libmicrohttpd when a request line is complete. The path and the query are read here,
+ * because on_request gets them decoded and split. */
 static void *on_uri(void *user, const char *uri, struct MHD_Connection *connection) {
     http_listener *l = user;
     http_peer *p =
@@ -101,7 +101,7 @@ static void *on_uri(void *user, const char *uri, struct MHD_Connection *connecti
     return x;
 }
 
-/* libmicrohttpd: the answer is sent, or the connection is lost. */
+/* Called by libmicrohttpd when the answer is sent, or the connection is lost. */
 static void on_completed(void *user, struct MHD_Connection *connection, void **context,
                          enum MHD_RequestTerminationCode why) {
     (void)connection, (void)why;
@@ -118,7 +118,7 @@ static void on_completed(void *user, struct MHD_Connection *connection, void **c
     }
 }
 
-/* ---- start and end -------------------------------------------------------------------------- */
+/* ---- starting and stopping ------------------------------------------------------------------ */
 
 static void on_log(void *user, const char *format, va_list arguments) {
     char text[300];

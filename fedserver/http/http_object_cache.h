@@ -13,11 +13,11 @@ enum {
 };
 
 typedef struct http_object_cache_item {
-    char *key; /* what was asked for; NULL: free */
+    char *key; /* the request's path, query and range as text; NULL: the item is free */
     char etag[HTTP_OBJECT_CACHE_TAG];
     fedserver_blob *body;
     size_t len;
-    uint64_t used; /* larger: used later */
+    uint64_t used; /* number of its last use; a later use has a larger number */
 } http_object_cache_item;
 
 /** An empty cache is all zeros. The bodies take HTTP_OBJECT_CACHE_BYTES at most. */

@@ -9,7 +9,8 @@
 #include "fed/clock.h"
 
 enum {
-    HEAD_MS = 30 * 1000,     /* from the connect, or the last answer, to a whole request head */
+    /* time from the connect, or from the last answer, until a whole request head must have come */
+    HEAD_MS = 30 * 1000,
     UPLOAD_LEAST = 64 * 1024 /* a body of at least this size counts as an upload */
 };
 
@@ -36,7 +37,7 @@ void http_peers_free(http_peers *peers) {
     http_limits_free(&peers->all);
 }
 
-/* Put the peer under the limits of that key from now on. */
+/* Count the peer under the limits of that key from now on; key NULL: under none. */
 static void take_account(http_peer *p, const uint8_t *key) {
     if (p->account != NULL) {
         http_limits_leave(p->account);
@@ -129,7 +130,8 @@ void http_peers_cut_silent(http_peers *peers) {
     while (peers->oldest != NULL && now_ms - peers->oldest->since_ms >= HEAD_MS) {
         http_peer *p = peers->oldest;
         http_peer_settled(p);
-        (void)shutdown(p->wire.fd, SHUT_RDWR); /* libmicrohttpd then finds the socket closed */
+        /* libmicrohttpd then sees that the connection is closed, and frees it */
+        (void)shutdown(p->wire.fd, SHUT_RDWR);
     }
 }
 

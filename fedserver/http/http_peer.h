@@ -1,5 +1,5 @@
-/* Connections as the HTTP adapter sees them: which peer it is, how long the peer has been
- * silent, and how much more it may ask for. */
+/* Connections as the HTTP adapter sees them: who the peer is, how long it has been silent, and how
+ * much more it may ask for. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_HTTP_PEER_H
 #define FEDSERVER_HTTP_PEER_H
@@ -9,7 +9,7 @@
 #include "fedserver/http/http_proxy.h"
 #include "fedserver/http/http_tls.h"
 
-struct http_listener; /* the adapter's */
+struct http_listener; /* defined in http_exchange.h */
 
 typedef struct http_peer http_peer;
 
@@ -17,7 +17,7 @@ typedef struct http_peer http_peer;
 typedef enum http_handshake {
     HTTP_HANDSHAKE_FULL,
     HTTP_HANDSHAKE_TICKET, /* the client offers a ticket, to resume a session */
-    HTTP_HANDSHAKE_LINK,   /* at the port for other coordinators */
+    HTTP_HANDSHAKE_LINK,   /* of another coordinator, at the port for links */
     HTTP_HANDSHAKES
 } http_handshake;
 
@@ -47,14 +47,14 @@ struct http_peer {
     http_peer *before, *after;
     bool owes;
     bool spoke;       /* a request has arrived */
-    bool over_budget; /* its handshake was refused: too many */
+    bool over_budget; /* its handshake was refused, because there were too many */
     int64_t since_ms;
     http_tls_identity identity;
     /* what its address, or a device's key, may still ask for; NULL: not known yet */
     http_limits_peer *account;
 };
 
-/** Set the limits of docs/protocol.md#limits. 0: the default. */
+/** Set the limits that docs/protocol.md#limits describes; a number 0 means the default. */
 void http_peers_open(http_peers *peers, uint32_t requests_per_s, uint32_t connections);
 void http_peers_free(http_peers *peers);
 

@@ -23,9 +23,9 @@ bool http_proxies_have(const http_proxies *proxies, const http_address *address)
 
 /** What the first bytes of a connection are. */
 typedef enum http_proxy_found {
-    HTTP_PROXY_MORE, /* the beginning of a header */
+    HTTP_PROXY_MORE, /* the beginning of a PROXY header, whose rest has not come */
     HTTP_PROXY_DONE,
-    HTTP_PROXY_NONE /* not a header */
+    HTTP_PROXY_NONE /* not a PROXY header */
 } http_proxy_found;
 
 /** The most bytes of a PROXY header; a longer one is refused. */

@@ -6,7 +6,7 @@
 #include "fed/clock.h"
 #include "fedserver/http/http_exchange.h"
 
-enum { HOLD_MOST_MS = 55 * 1000 }; /* routers drop a silent connection after a minute */
+enum { HOLD_MOST_MS = 55 * 1000 }; /* many routers drop a connection that is silent for a minute */
 
 void http_resume(http *h, http_exchange *x, http_state as) {
     if (x->state == STATE_CUT) {
@@ -53,7 +53,8 @@ void http_release_settle(http_exchange *x) {
     }
     if (x->peer != NULL) {
         /* a forwarded request is charged to the device by its own coordinator */
-        const bool trial = strcmp(x->request.method, "POST") == 0; /* a GET tries no token */
+        /* only a POST can try a token or key */
+        const bool trial = strcmp(x->request.method, "POST") == 0;
         x->wait_s = http_peer_answered(x->peer, trial, x->response.status, len);
         x->refused = x->wait_s > 0 ? &http_refusal_too_many : NULL;
     }

@@ -7,7 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/** Has the peer closed its side, or left? Bytes that it sent before do not matter. */
+/** Has the peer closed its side of the connection, or broken it? Bytes that it sent before are
+ * ignored. */
 bool http_socket_gone(int fd);
 
 /** How many connections two listeners may have together, given the limit of open files. */

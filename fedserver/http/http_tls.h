@@ -1,5 +1,4 @@
-/* TLS for the HTTP adapter, on GnuTLS: certificates, the peer's identity, and the count of
- * bytes. */
+/* TLS for the HTTP adapter, on GnuTLS: certificates, and the identity of peers. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_HTTP_TLS_H
 #define FEDSERVER_HTTP_TLS_H
@@ -34,9 +33,10 @@
 typedef struct http_tls_pair {
     const char *name; /* "server": server.pem and server.key */
     char *ca, *certificate, *key;
-    void *credentials;            /* gnutls_certificate_credentials_t */
-    int64_t expires_s;            /* Unix time */
-    struct http_tls_pair *before; /* the pair loaded before, which old sessions still use */
+    void *credentials; /* gnutls_certificate_credentials_t */
+    int64_t expires_s; /* Unix time */
+    /* the pair that was loaded before this one; old sessions still use it */
+    struct http_tls_pair *before;
 } http_tls_pair;
 
 /** The pairs of the listeners, by fedserver_listener, and the key of the session tickets. */

@@ -42,7 +42,7 @@ static size_t least(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
-/* ---- pull ----------------------------------------------------------------------------------- */
+/* ---- reading -------------------------------------------------------------------------------- */
 
 /* Read the proxy's header once it has arrived completely. False: it has not arrived yet (errno
  * EAGAIN), or is not valid. */
@@ -97,7 +97,7 @@ ssize_t http_wire_pull(http_wire *wire, void *dst, size_t size) {
     return (ssize_t)size;
 }
 
-/* ---- push ----------------------------------------------------------------------------------- */
+/* ---- writing -------------------------------------------------------------------------------- */
 
 void http_wire_hold(http_wire *wire) {
     wire->holds = true;

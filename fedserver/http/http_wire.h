@@ -20,9 +20,11 @@ typedef struct http_wire_bytes {
 
 /** The connection below a TLS session. It must outlive the session's last byte. */
 typedef struct http_wire {
-    int fd;                  /* non-blocking socket */
-    http_address address;    /* of the client, once the first byte of TLS has been pulled */
-    bool proxied;            /* a PROXY header comes first, and names the address */
+    int fd; /* non-blocking socket */
+    /* address of the client; behind a proxy it is known once the first byte of TLS has been
+     * pulled */
+    http_address address;
+    bool proxied;            /* a PROXY header is still to come, which names the client's address */
     bool holds;              /* the next http_wire_push keeps its bytes in `pending` */
     uint64_t *progress;      /* grows with every byte moved, and at the end of the connection */
     http_wire_bytes ahead;   /* bytes that were read from the socket before TLS asked for them */

@@ -1,4 +1,4 @@
-/* The coordinator's own certificate and its CA: read, renewed, replaced. */
+/* Reads, renews and replaces the coordinator's own certificate and its CA. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <arpa/inet.h>
 #include <gnutls/gnutls.h>

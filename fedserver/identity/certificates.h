@@ -20,7 +20,8 @@ fed_status fedserver_pem_write(const char *directory, const char *name, const ch
  * read. */
 int64_t fedserver_certificate_expires_s(const char *directory, const char *file);
 
-/** Which of the bundle's certificates (ca.pem) belongs to the key (ca.key)? FED_EINVAL: none. */
+/** Find the certificate of the bundle (ca.pem) that belongs to the key (ca.key). FED_EINVAL: there
+ * is none. */
 fed_status fedserver_ca_pick(const fed_pem *bundle, const fed_pem *key, fed_pem *cert,
                              fed_error *err) FED_CHECKED;
 

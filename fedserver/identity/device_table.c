@@ -15,7 +15,7 @@ struct fedserver_device_entry {
     fedserver_device_entry *older, *newer;
     fedserver_device_entry *unsaved_next;
     bool checked_in; /* the device is in the list of those that checked in lately */
-    bool unsaved;    /* is in a list of unsaved devices */
+    bool unsaved;    /* the device is in a list of unsaved devices */
 };
 
 static fedserver_device_entry *entry_of(fedserver_device *device) {
@@ -37,7 +37,7 @@ void fedserver_devices_free(fedserver_devices *devices) {
     *devices = (fedserver_devices){0};
 }
 
-/* -- found by their fingerprints -- */
+/* -- finding devices by their fingerprints -- */
 
 fedserver_device *fedserver_devices_at(const fedserver_devices *devices, size_t k) {
     return &devices->pages[k / PAGE][k % PAGE].device;
@@ -132,7 +132,7 @@ fed_status fedserver_devices_name(fedserver_devices *devices, fedserver_device *
     return FED_OK;
 }
 
-/* -- those that checked in lately -- */
+/* -- the list of devices that checked in lately -- */
 
 static void unlink_entry(fedserver_devices *devices, fedserver_device_entry *entry) {
     if (!entry->checked_in) {
@@ -176,7 +176,7 @@ fedserver_device *fedserver_devices_newer(const fedserver_device *device) {
     return device_of(((const fedserver_device_entry *)(const void *)device)->newer);
 }
 
-/* -- those whose rows are older than they are -- */
+/* -- lists of devices that differ from their rows in the store -- */
 
 void fedserver_devices_differs(fedserver_devices *devices, fedserver_device *device) {
     fedserver_device_entry *entry = entry_of(device);

@@ -57,7 +57,7 @@ fedserver_device *fedserver_devices_at(const fedserver_devices *devices, size_t 
 fed_status fedserver_devices_name(fedserver_devices *devices, fedserver_device *device,
                                   const uint8_t fingerprint[FED_SHA256_SIZE]) FED_CHECKED;
 
-/* -- those that checked in lately -- */
+/* -- the list of devices that checked in lately -- */
 
 /** Put the device at the end of the list, as the newest, and set its checkin_ms. The list's times
  * never fall, even if the clock was set back: times later than now_ms become now_ms. */
@@ -70,7 +70,7 @@ fedserver_device *fedserver_devices_oldest(const fedserver_devices *devices);
 /** The next newer device of the list; NULL: that device is the newest. */
 fedserver_device *fedserver_devices_newer(const fedserver_device *device);
 
-/* -- those whose rows are older than they are -- */
+/* -- lists of devices that differ from their rows in the store -- */
 
 /** Note that the device differs from its row in the store. Sets `unsaved`. */
 void fedserver_devices_differs(fedserver_devices *devices, fedserver_device *device);

@@ -1,4 +1,4 @@
-/* Which devices may talk to the coordinator: one-time tokens, enrolment, renewal. */
+/* Decides which devices may talk to the coordinator: one-time tokens, enrolment, renewal. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_ENROLMENT_H
 #define FEDSERVER_ENROLMENT_H
@@ -11,7 +11,7 @@
 #include "fedserver/identity/device_table.h"
 #include "fedserver/stores/store.h"
 
-/** The result of an enrolment or a renewal. The device's own faults are outcomes, not errors. */
+/** The result of an enrolment or a renewal. Faults of the device are results, not errors. */
 typedef enum fedserver_enrolment {
     FEDSERVER_ENROLLED = 0,
     FEDSERVER_TOKEN_MISSING,
@@ -27,13 +27,13 @@ typedef enum fedserver_enrolment {
     FEDSERVER_DEVICE_EXPIRED  /* renewal: the last certificate has expired */
 } fedserver_enrolment;
 
-/** What enrolment works with. */
+/** The store, devices and keys that enrolment works with. */
 typedef struct fedserver_auth {
     const fedserver_store *store;
     void *db;
     fedserver_devices *devices; /* the devices in memory; NULL: this process keeps none */
     const fed_pem *ca_key, *ca_cert;
-    int64_t life_s; /* life of a certificate */
+    int64_t life_s; /* how many seconds a certificate is valid */
 } fedserver_auth;
 
 /** An issued certificate, and its device. */

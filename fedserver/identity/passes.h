@@ -15,10 +15,10 @@
  * becomes a session, which the browser keeps as a cookie; a reader's pass is a bearer token for
  * programs such as Prometheus. */
 
-/** A new random token as text. */
+/** Make a new random token as text. */
 fed_status fedserver_token_make(char token[FEDSERVER_TOKEN], fed_error *err) FED_CHECKED;
 
-/** The hash by which the store knows a token. */
+/** Compute the hash by which the store knows a token. */
 void fedserver_token_hash(const char *token, uint8_t hash[FED_SHA256_SIZE]);
 
 /** Make a pass and store it. */

@@ -1,4 +1,5 @@
-/* fedserver check: do the stored data keep the rules of docs/durability.md? Changes nothing. */
+/* The command check: checks whether the stored data keep the rules of docs/durability.md. Changes
+ * nothing. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <inttypes.h>
@@ -46,7 +47,7 @@ typedef struct checking {
 #define CHECKED(...) fedserver_check_note(c->checker, FEDSERVER_CHECKED, __VA_ARGS__)
 #define FOUND(...)   fedserver_check_note(c->checker, FEDSERVER_FOUND, __VA_ARGS__)
 
-/* -- a task's model and deltas -- */
+/* -- checking a task's model and deltas -- */
 
 /* Could the codec of the round's phase (codec_down) have made this envelope? */
 static fed_status check_envelope(const checking *c, uint32_t round, const uint8_t *bytes,
@@ -96,7 +97,7 @@ static fed_status check_deltas(checking *c, fed_error *err) {
     return FED_OK;
 }
 
-/* A keyframe and the deltas after it must give the next keyframe, or the model. */
+/* Check that a keyframe and the deltas after it give the next keyframe, or the model. */
 static fed_status check_keyframe(checking *c, const fedserver_keyframe *keyframe, float *values,
                                  const fedserver_keyframe *next, fed_error *err) {
     fed_error why = {0};
@@ -141,7 +142,7 @@ static fed_status check_keyframes(checking *c, uint64_t digest, fed_error *err) 
     return status;
 }
 
-/* -- a task's rounds -- */
+/* -- checking a task's rounds -- */
 
 /* Round k makes version k. The rounds are visited from the newest to the oldest. */
 static fed_status check_round(void *user, const fedserver_round_row *row, fed_error *err) {
@@ -182,7 +183,7 @@ static fed_status check_rounds(checking *c, fed_error *err) {
     return FED_OK;
 }
 
-/* -- the updates of an open round -- */
+/* -- checking the updates of an open round -- */
 
 static bool head_fits(const checking *c, const fedserver_update_row *row, const fed_update *head) {
     /* in asynchronous rounds, updates for the next round come while a round is being closed */
@@ -248,7 +249,7 @@ static fed_status check_updates(checking *c, fed_error *err) {
     return FED_OK;
 }
 
-/* -- tasks -- */
+/* -- checking each task -- */
 
 static fed_status open_task(checking *c, fed_error *err) {
     c->id = c->task.wire.id;
@@ -331,7 +332,7 @@ static fed_status check_tasks(checking *c, fed_error *err) {
     return status == FED_ENOTFOUND ? FED_OK : status;
 }
 
-/* -- all updates -- */
+/* -- checking the updates of all tasks -- */
 
 static fed_status check_leases(checking *c, fed_error *err) {
     /* If another task has run since the running task began, the device may have reported to the
@@ -387,7 +388,7 @@ static fed_status check_all_updates(checking *c, fed_error *err) {
     return FED_OK;
 }
 
-/* -- keys and certificates -- */
+/* -- checking keys and certificates -- */
 
 static bool may_read(checking *c, const char *path) {
     const bool anothers = access(path, R_OK) != 0 && errno == EACCES;
@@ -476,7 +477,7 @@ static void check_keys(checking *c) {
     check_front_pair(c);
 }
 
-/* -- all of it -- */
+/* -- the whole check -- */
 
 /* Load the rows as a restart does, and compare the counts. */
 static void check_start(checking *c) {

@@ -9,7 +9,7 @@
 #include "fedserver/server.h"
 
 typedef struct listing {
-    const fedserver_rounds *rounds; /* what the devices do in the open rounds */
+    const fedserver_rounds *rounds; /* the open rounds, which tell what the devices do */
     int64_t now_ms;
     fedserver_entry_visit visit;
     void *user;

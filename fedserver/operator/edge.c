@@ -86,7 +86,7 @@ static fed_status remember(const fedserver_edge *edge, fed_error *err) {
     return fedserver_edge_record_write(edge->state, &edge->record, err);
 }
 
-/* -- the edge aggregator's task -- */
+/* -- making and finding the edge aggregator's task -- */
 
 static const char NAME[] = "upstream's task ";
 
@@ -291,14 +291,15 @@ static fed_status take(fedserver_edge *edge, const fedserver_edge_offer *offer, 
     return remember(edge, err);
 }
 
-/* -- a turn -- */
+/* -- what one fedserver_edge_poll does -- */
 
 static fed_status tend_open(fedserver_edge *edge, const fedserver_edge_offer *offer, int64_t now_ms,
                             fedserver_edge_change *change, fed_error *err) {
     const fedserver_round *round = &training(edge)->round;
     const fedserver_edge_record *r = &edge->record;
     const bool stale = r->open_round == round->number && r->open_version != offer->version;
-    /* The operator may have started the edge aggregator with other rules. */
+    /* The operator may have started the edge aggregator with other rules than before: use the
+     * present ones. */
     fedserver_round_rules *rules = &training(edge)->task.rules;
     rules->cohort = edge->rules.cohort;
     rules->goal = edge->rules.goal;
@@ -375,7 +376,7 @@ static fed_status take_turn(fedserver_edge *edge, const fedserver_edge_offer *of
     if (is_in_memory(edge)) {
         return tend_open(edge, offer, now_ms, change, err);
     }
-    edge->server->rounds.queue_changed = true; /* the task starts with the next batch */
+    edge->server->rounds.queue_changed = true; /* the next batch starts the task */
     return FED_OK;
 }
 

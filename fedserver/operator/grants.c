@@ -47,7 +47,7 @@ fed_status fedserver_token_new(fedserver *server, int64_t now_ms, int64_t ttl_s,
     return fedserver_token_grant(server, now_ms, &(fedserver_grant){.ttl_s = ttl_s}, token, err);
 }
 
-/* -- the list -- */
+/* -- listing and withdrawing tokens -- */
 
 typedef struct token_listing {
     fedserver_token_entry_visit visit;

@@ -1,4 +1,4 @@
-/* What a task needs of the machine, estimated from the size of its model. */
+/* Estimates what a task needs of the machine from the size of its model. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/operator/needs.h"
 

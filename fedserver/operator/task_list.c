@@ -12,7 +12,7 @@
 #include "fedserver/rounds/task_memory.h"
 #include "fedserver/server.h"
 
-/* Adds to each entry why its task waits. */
+/* What `explain` needs to add to each entry why its task waits. */
 typedef struct explaining {
     fedserver *server;
     /* bytes of memory: that all tasks may take together; that the running ones take */
@@ -67,7 +67,7 @@ static fed_status find(fedserver *server, uint64_t id, fedserver_task *task, fed
     return status == FED_OK ? FED_OK : fed_fail(err, status, "%s", absent.text);
 }
 
-/* -- the queue -- */
+/* -- places in the queue -- */
 
 /* The tasks that are not over, in the order of the list. */
 typedef struct order {
@@ -147,7 +147,7 @@ fed_status fedserver_task_move(fedserver *server, int64_t now_ms, uint64_t id, u
     return fedserver_finish(server, status, err);
 }
 
-/* -- cancel, pause, resume -- */
+/* -- cancelling, pausing and resuming -- */
 
 /* For each change: the states that allow it, the state after it, and its word in messages. */
 static const struct {

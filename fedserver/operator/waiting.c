@@ -54,7 +54,7 @@ void fedserver_waiting_find(const fedserver_training *t, int64_t now_ms,
     waiting->free = taken < t->task.rules.cohort ? t->task.rules.cohort - taken : 0;
 }
 
-/* -- the sentence -- */
+/* -- writing what a round waits for -- */
 
 /* A text to which words are appended; what does not fit into cap bytes is cut off. */
 typedef struct sentence {
@@ -164,7 +164,7 @@ void fedserver_waiting_report(const fedserver_training *t, const fedserver_waiti
     }
 }
 
-/* -- the command line asks -- */
+/* -- the text of `fedserver status` -- */
 
 static void say_phase(sentence *s, const fedserver_task *task, uint32_t round) {
     if (task->phase_count == 0) {
@@ -195,7 +195,7 @@ static void say_phase(sentence *s, const fedserver_task *task, uint32_t round) {
 /* For say_running: where to append what the list of tasks says, and counts of the tasks. */
 typedef struct summary {
     sentence *s;
-    const fedserver_rounds *view; /* the running tasks */
+    const fedserver_rounds *view; /* the running tasks and their rounds */
     int64_t now_ms;
     uint32_t running, queued, paused;
 } summary;

@@ -1,5 +1,5 @@
-/* Which bytes of an answer a request wants: the Range and If-Range headers (RFC 9110, 14
- * and 13.1.5). */
+/* Finds which bytes of an answer a request wants: the headers Range (RFC 9110, section 14.2) and
+ * If-Range (section 13.1.5). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_BYTE_RANGE_H
 #define FEDSERVER_BYTE_RANGE_H
@@ -13,7 +13,7 @@ typedef enum fedserver_range_kind {
     FEDSERVER_RANGE_NONE = 2  /* answer 416: the range begins after the end */
 } fedserver_range_kind;
 
-enum { FEDSERVER_TAG_TEXT = 19 }; /* an entity tag with its quotes, and the NUL */
+enum { FEDSERVER_TAG_TEXT = 19 }; /* bytes of an entity tag with its quotes and the NUL */
 
 /** Write a strong entity tag: 16 hex digits in quotes. */
 void fedserver_tag_write(uint64_t tag, char dst[FEDSERVER_TAG_TEXT]);

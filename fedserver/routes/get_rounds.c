@@ -1,4 +1,5 @@
-/* GET /rounds.csv?task=N: the committed rounds as a table for other programs, the oldest first. */
+/* GET /rounds.csv?task=N: lists the committed rounds as a table for other programs, the oldest
+ * first. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,5 @@
-/* Metrics in the text format of Prometheus, and those that every process of the coordinator has. */
+/* Writes metrics in the text format of Prometheus, and the metrics that every process of the
+ * coordinator has. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/routes/metrics.h"
 
@@ -50,7 +51,7 @@ void fedserver_metric_computers(fed_writer *w, const char *name, const char *hel
     }
 }
 
-/* -- rounds -- */
+/* -- metrics of rounds -- */
 
 void fedserver_metrics_rounds(fed_writer *w, const fedserver_counters *counters) {
     uint64_t sum = 0;
@@ -69,7 +70,7 @@ void fedserver_metrics_rounds(fed_writer *w, const fedserver_counters *counters)
                      counters->round_seconds, (unsigned long long)sum);
 }
 
-/* -- a process -- */
+/* -- metrics of a process -- */
 
 static void answers(const fedserver *server, const char *prefix, fed_writer *w) {
     /* these are written even if 0, so that a rate can be computed from the first answer on */
@@ -106,7 +107,7 @@ static double resident_bytes(void) {
     if (file == NULL) {
         return 0;
     }
-    /* NOLINTNEXTLINE(cert-err34-c): numbers that the kernel wrote */
+    /* NOLINTNEXTLINE(cert-err34-c): the kernel writes valid numbers */
     const int found = fscanf(file, "%ld %ld", &size, &resident);
     (void)fclose(file);
     return found == 2 ? (double)resident * (double)sysconf(_SC_PAGESIZE) : 0;
@@ -128,7 +129,7 @@ void fedserver_metrics_process(const fedserver *server, const char *prefix, fed_
     fedserver_metric_gauge(w, name, "Memory of this process.", resident_bytes());
 }
 
-/* -- the directory -- */
+/* -- metrics of the directory -- */
 
 void fedserver_metrics_place(const fedserver *server, fed_writer *w) {
     static const char *const names[] = {"server", "ca"};
@@ -150,7 +151,7 @@ void fedserver_metrics_place(const fedserver *server, fed_writer *w) {
     }
 }
 
-/* -- two processes -- */
+/* -- the front's metrics behind those of the rounds' process -- */
 
 fed_status fedserver_metrics_append(const fedserver *server, fedserver_response *response,
                                     fed_error *err) {

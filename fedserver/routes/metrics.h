@@ -1,4 +1,5 @@
-/* Metrics in the text format of Prometheus, and those that every process of the coordinator has. */
+/* Writes metrics in the text format of Prometheus, and the metrics that every process of the
+ * coordinator has. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_METRICS_H
 #define FEDSERVER_METRICS_H

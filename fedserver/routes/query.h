@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** The value of `key` in a query such as "task=1&have=none"; NULL where it is missing. */
+/** Find the value of `key` in a query such as "task=1&have=none"; NULL if it is missing. */
 const char *fedserver_query_value(const char *query, const char *key, size_t *len);
 
 /** Read a value that must be a whole number up to limit. False: it is missing, or not such a

@@ -1,4 +1,5 @@
-/* The table of routes, and the checks that come before every one of them. */
+/* Finds a request's route in the table of routes, and makes the checks that come before every
+ * route. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/routes/router.h"
 
@@ -18,7 +19,7 @@
 enum {
     PLAIN = 0,
     RELAYED = 1, /* the rounds' process answers, even if the front is another process */
-    IN_PARTS = 2 /* the beginning of a body is of use without the rest */
+    IN_PARTS = 2 /* a body whose connection breaks is handled as far as it came */
 };
 
 /* Bits of a route's roles. */

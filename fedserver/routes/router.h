@@ -8,7 +8,7 @@
 #include "fedserver/routes/byte_range.h"
 #include "fedserver/server.h"
 
-/** A request that has passed the checks that every request must pass. */
+/** A request that has passed the router's checks. */
 typedef struct fedserver_call {
     const fedserver_request *request;
     int64_t now_ms;

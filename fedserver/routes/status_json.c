@@ -88,9 +88,9 @@ fed_status fedserver_tasks_list(fedserver *server, const fedserver_rounds *round
     return FED_OK;
 }
 
-/* -- for the command line -- */
+/* -- functions for the command line -- */
 
-/* As text; takes the caller's reference. */
+/* Append the value as text, and release the caller's reference. */
 static fed_status print(json_t *value, fed_writer *w, fed_error *err) {
     const fed_status status = fedserver_json_write(value, JSON_INDENT(2), w);
     fed_write_bytes(w, "\n", 1);
@@ -99,7 +99,8 @@ static fed_status print(json_t *value, fed_writer *w, fed_error *err) {
                : FED_OK;
 }
 
-/* The round of the task to speak of, and the list of all tasks. */
+/* Read the store: the open round of the main task (fedserver_rounds_front), and the list of all
+ * tasks. */
 static fed_status view_json(fedserver *server, int64_t now_ms, json_t **round, json_t **tasks,
                             fed_error *err) {
     fedserver_rounds view;

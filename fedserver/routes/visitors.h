@@ -9,11 +9,11 @@
  * only to this host. */
 #define FEDSERVER_COOKIE "__Host-fed"
 
-/** Which visitor asks at the front. */
+/** What a visitor at the front may do. */
 typedef enum fedserver_visitor {
     FEDSERVER_VISITOR_STRANGER = 0,
     FEDSERVER_VISITOR_READER = 1,  /* may read the page, the status, the devices, the metrics */
-    FEDSERVER_VISITOR_OPERATOR = 2 /* may also take the model */
+    FEDSERVER_VISITOR_OPERATOR = 2 /* may also download the model */
 } fedserver_visitor;
 
 fed_status fedserver_visitor_find(fedserver *server, const fedserver_request *request,

@@ -69,7 +69,7 @@ typedef struct fedserver_edge_offer {
     uint32_t left_ms, lease_ms;
 } fedserver_edge_offer;
 
-/** The answer to an offer. */
+/** The answer to an offer, set by fedserver_edge_poll. */
 typedef struct fedserver_edge_change {
     bool ready;       /* false: make the same offer again later; the offer's values are unchanged */
     uint32_t samples; /* sum over the devices whose updates are in the change */

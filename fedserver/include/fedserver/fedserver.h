@@ -62,11 +62,11 @@ void fedserver_close(fedserver *server);
 /** The role of this process. */
 typedef enum fedserver_part {
     FEDSERVER_WHOLE = 0, /* one process does everything */
-    /** Rounds and devices. This process never reads the CA's key. The front is another process, and
-     * asks this one for the status through a socket in the directory. */
+    /** The process of rounds and devices. It never reads the CA's key. The front is another
+     * process, and asks this one for the status through a socket in the directory. */
     FEDSERVER_ROUNDS = 1,
-    /** The front: people, enrolment and renewal. Only the front holds the CA's key. Any number of
-     * fronts may run. A front enrols devices even if no other process serves the directory. */
+    /** The front, for people, enrolment and renewal. Only the front reads the CA's key. Any number
+     * of fronts may run. A front enrols devices even if no other process serves the directory. */
     FEDSERVER_GATE = 2
 } fedserver_part;
 
@@ -81,7 +81,8 @@ typedef enum fedserver_page {
 typedef struct fedserver_setup {
     fedserver_part part;
     fedserver_page page;
-    int64_t device_life_s; /* life of the certificates that this process issues; 0: two years */
+    /* seconds for which certificates that this process issues are valid; 0: two years */
+    int64_t device_life_s;
     /* A new version of a model of at least so many values is made by a thread, while the server
      * goes on answering. The program then begins a batch when fedserver_wake_fd is readable. 0:
      * versions are made within a batch, however long that takes. */
@@ -94,10 +95,10 @@ typedef struct fedserver_setup {
     const char *address;
 } fedserver_setup;
 
-/* Of several coordinators with one store, one leads: it has the rounds, and only its handle acts.
- * The others follow: fedserver_begin asks ten times a second who leads, and goes on as the leader
- * where nobody else does. Until then a batch does nothing, and requests get 503. A leader that
- * loses the lead fails with FED_ESTATE: close it. */
+/* Of several coordinators with one store, one leads: it has the rounds, and handles requests. The
+ * others follow: their fedserver_begin asks the store ten times a second who leads, and makes this
+ * one the leader if nobody leads. Until then a batch does nothing, and requests get 503. A leader
+ * that loses the lead fails with FED_ESTATE: close it. */
 
 /** A good value of apart_values: smaller versions are made faster than a thread is started. */
 enum { FEDSERVER_APART_VALUES = 1 << 18 };
@@ -106,7 +107,7 @@ enum { FEDSERVER_APART_VALUES = 1 << 18 };
  * are 0. */
 void fedserver_configure(fedserver *server, const fedserver_setup *setup);
 
-/** Say which ports the listeners have: enrolment answers and the status name them. */
+/** Set the ports of the listeners, which enrolment answers and the status name. */
 void fedserver_ports(fedserver *server, uint16_t front_port, uint16_t devices_port);
 
 /** The directory that was opened. */
@@ -135,7 +136,7 @@ typedef struct fedserver_request {
     fedserver_listener listener;
     const char *method;           /* "GET" */
     const char *path;             /* "/v1/status" */
-    const char *query;            /* without '?'; "" for none */
+    const char *query;            /* what follows the '?'; "" for none */
     const char *bearer;           /* from Authorization: Bearer; NULL: there is none */
     const char *range, *if_range; /* the headers of that name; NULL for none */
     const char *cookie;           /* the header of that name; NULL for none */
@@ -148,7 +149,8 @@ typedef struct fedserver_request {
     size_t body_len;
 
     /* On the listener FEDSERVER_DEVICES, from the certificate that TLS has verified: */
-    const uint8_t *fingerprint; /* fingerprint of the certificate's key; else NULL */
+    /* fingerprint of the certificate's key; NULL on the other listener */
+    const uint8_t *fingerprint;
     /* SHA-256 of the certificate, by which old databases know the device; NULL: not given */
     const uint8_t *certificate;
     /* first bytes of the key id of the certificate's CA; 0: not given */
@@ -159,8 +161,8 @@ typedef struct fedserver_request {
 } fedserver_request;
 
 typedef struct fedserver_response {
-    int status;               /* 200 */
-    const char *content_type; /* static */
+    int status;               /* HTTP status, such as 200 */
+    const char *content_type; /* a static string */
     fedserver_blob *body;     /* one reference, which the receiver owns; NULL: empty */
     uint32_t retry_after_s;   /* as Retry-After; 0: none */
     char etag[20];            /* as ETag, which names the whole body; "": none */
@@ -230,22 +232,22 @@ int fedserver_body_refused(fedserver *server, const fedserver_request *head, uin
 const char *fedserver_methods(const fedserver_request *head);
 
 /** Is the beginning of this request's body of use without the rest? If so, and the connection
- * breaks within the body, hand over what has arrived. Nobody waits for the answer. */
+ * breaks within the body, call fedserver_handle with what has arrived. Nobody gets the answer. */
 bool fedserver_body_in_parts(const fedserver_request *head);
 
 /** Is this a request that the front receives and the rounds' process answers, such as one for the
  * status? */
 bool fedserver_relays(const fedserver_request *head);
 
-/* Of several coordinators with one store, the adapters pass requests on: from those that follow to
- * the one that leads. */
+/* Several coordinators may share one store. The adapters of the followers then pass requests on to
+ * the adapter of the leader. */
 
 /** Is this coordinator a follower, because another one leads, or because none leads yet? The
  * answer is as of the last fedserver_begin. *leader: the address of the leader; "": not known.
  * *term: the number of its lead; a later lead has a larger number. */
 bool fedserver_follows(const fedserver *server, const char **leader, uint64_t *term);
 
-/** How many coordinators pass requests on to this one, for the status. */
+/** Set how many coordinators pass requests on to this one, for the status. */
 void fedserver_followers(fedserver *server, uint32_t count);
 
 /** At the leader: the size in bytes of the largest update of any task that may still come. */

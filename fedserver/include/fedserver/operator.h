@@ -86,7 +86,7 @@ typedef struct fedserver_task_entry {
     uint32_t position; /* in the queue, from 1; 0: not in the queue */
     /* rounds that the task is to have; rounds that are committed */
     uint32_t rounds, version;
-    /* 0: not yet. finished_ms: also when it was cancelled */
+    /* 0: not yet; finished_ms is also set when the task was cancelled */
     int64_t queued_ms, started_ms, finished_ms;
     uint32_t priority; /* which task comes first where a device could serve several */
     /* why the task does not run yet, and what to do; "": it does not wait */
@@ -95,7 +95,8 @@ typedef struct fedserver_task_entry {
     struct {
         char text[FEDSERVER_REASON]; /* printable UTF-8 */
         uint32_t devices;
-    } reasons[FEDSERVER_TASK_REASONS]; /* the most frequent; after the last: devices 0 */
+        /* the most frequent reasons for declining; behind the last one `devices` is 0 */
+    } reasons[FEDSERVER_TASK_REASONS];
 } fedserver_task_entry;
 
 typedef fed_status (*fedserver_task_visit)(void *user, const fedserver_task_entry *entry,
@@ -114,14 +115,15 @@ typedef enum fedserver_task_deed {
     /** End the task. Its model, deltas and updates are deleted; its rounds stay in the history.
      * Devices that train for it are told, and keep their unsent training in their residual. */
     FEDSERVER_CANCEL = 0,
-    /** Give no device a slot in the task. Its open round keeps the acknowledged updates. The
-     * tasks of the queue that fit into its memory start. */
+    /** Pause the task: give no device a slot in it. Its open round keeps the acknowledged updates.
+     * Queued tasks that fit into the memory that is now free start. */
     FEDSERVER_PAUSE = 1,
-    /** Make the task the first of the queue. Devices that declined it are asked again. */
+    /** Queue a paused task again, as the first. Devices that declined it are asked again. */
     FEDSERVER_RESUME = 2
 } fedserver_task_deed;
 
-/** Errors: FED_ENOTFOUND there is no such task; FED_ESTATE its state does not allow that. */
+/** Change a task's state. Errors: FED_ENOTFOUND there is no such task; FED_ESTATE its state does
+ * not allow the change. */
 fed_status fedserver_task_change(fedserver *server, int64_t now_ms, uint64_t id,
                                  fedserver_task_deed deed, fed_error *err) FED_CHECKED;
 
@@ -132,14 +134,15 @@ fed_status fedserver_task_move(fedserver *server, int64_t now_ms, uint64_t id, u
 
 /** Estimates of what a task needs while it runs. */
 typedef struct fedserver_needs {
-    uint64_t values; /* bytes of its model */
+    uint64_t values; /* number of values of its model */
     /* of the model's row in the store: the values, what the deltas have left out, the strategy's
      * state */
     uint64_t row_bytes;
-    uint64_t model_bytes;     /* of disk: model, older versions, deltas, a commit's journal */
-    uint64_t update_bytes;    /* of disk: the updates of a round, at most */
-    uint64_t memory_bytes;    /* of the process that serves */
-    uint64_t disk_free_bytes; /* of this machine; 0: unknown */
+    /* bytes of disk for the model, older versions, deltas and a commit's journal */
+    uint64_t model_bytes;
+    uint64_t update_bytes;    /* bytes of disk for the updates of a round, at most */
+    uint64_t memory_bytes;    /* bytes of memory of the process that serves */
+    uint64_t disk_free_bytes; /* free bytes on the disk of the directory; 0: unknown */
     uint64_t machine_bytes;   /* memory of this machine; 0: unknown */
 } fedserver_needs;
 
@@ -149,7 +152,8 @@ fed_status fedserver_task_needs(fedserver *server, uint64_t id, fedserver_needs 
 /** Memory of this machine in bytes; 0: the system does not say. */
 uint64_t fedserver_machine_bytes(void);
 
-/** Does the task need a gigabyte, or more than half of what the machine has? Then tell a person. */
+/** Does the task need more than a gigabyte of disk or memory, or more than half of what the machine
+ * has? Then a person should be told. */
 bool fedserver_needs_much(const fedserver_needs *needs);
 
 /** Write the estimate as a sentence, cut if it is longer than cap. */
@@ -170,8 +174,8 @@ fed_status fedserver_status(fedserver *server, int64_t now_ms, char *text, size_
 fed_status fedserver_status_json(fedserver *server, int64_t now_ms, fed_writer *w,
                                  fed_error *err) FED_CHECKED;
 
-/* Where a function below takes the task 0, it means the first running task of the list
- * (fedserver_task_each). If no task runs, it means the task that finished last. */
+/* The functions below that have an argument `task` accept 0. It means the first running task of the
+ * list (fedserver_task_each) or, if no task runs, the task that finished last. */
 
 /** A committed round. */
 typedef struct fedserver_round_entry {
@@ -179,9 +183,9 @@ typedef struct fedserver_round_entry {
     int64_t opened_ms, committed_ms;
     uint32_t updates;
     uint64_t samples;
-    double loss; /* loss in the updates' training, mean over the samples */
+    double loss; /* loss in the training on the devices: mean over the samples */
     uint64_t update_bytes, delta_bytes;
-    /* evaluating devices have measured the model; if not, the rest is 0 */
+    /* evaluators have measured the model; if not, the members below are 0 */
     bool measured;
     double accuracy, test_loss; /* accuracy is 0 for a model trained with mse */
 } fedserver_round_entry;
@@ -204,7 +208,7 @@ typedef struct fedserver_own_metric {
     double least, most; /* of the reported values */
 } fedserver_own_metric;
 
-enum { FEDSERVER_OWN_NAMES = 64 }; /* most names that a list holds */
+enum { FEDSERVER_OWN_NAMES = 64 }; /* the most names in a list */
 
 /** The devices' custom metrics of one round. */
 typedef struct fedserver_own_list {
@@ -214,7 +218,9 @@ typedef struct fedserver_own_list {
     bool evaluated;
     const fedserver_own_metric *rows; /* [count], in the order of their names */
     size_t count;
-    uint64_t dropped; /* evaluators' values of names beyond FEDSERVER_OWN_NAMES */
+    /* how many evaluators' values are left out, because there were more names than
+     * FEDSERVER_OWN_NAMES */
+    uint64_t dropped;
 } fedserver_own_list;
 
 typedef fed_status (*fedserver_own_visit)(void *user, const fedserver_own_list *list,
@@ -237,7 +243,7 @@ fed_status fedserver_model_export(fedserver *server, uint64_t task, const char *
 typedef enum fedserver_role {
     FEDSERVER_ROLE_DEVICE = 0,    /* trains */
     FEDSERVER_ROLE_EVALUATOR = 1, /* measures models */
-    FEDSERVER_ROLE_OPERATOR = 2   /* asks for the status */
+    FEDSERVER_ROLE_OPERATOR = 2   /* reads the status */
 } fedserver_role;
 
 /** "device", "evaluator", "operator"; NULL: there is no such role. */
@@ -253,8 +259,9 @@ typedef struct fedserver_grant {
 
     /* Properties of the device that enrols with the token: */
     fedserver_role role;
-    const char *tag;  /* the group that tasks may ask for; NULL: none */
-    const char *name; /* its name for people; NULL or "": the name that it gives itself */
+    const char *tag; /* the group that tasks may ask for; NULL: none */
+    /* the device's name for people; NULL or "": the name that the device gives itself */
+    const char *name;
 } fedserver_grant;
 
 /** Make an enrolment token, which works once. It has 43 URL-safe characters. The database keeps
@@ -300,11 +307,12 @@ typedef struct fedserver_entry {
     char tag[FEDSERVER_TAG];
     char name[FEDSERVER_NAME];         /* "": none */
     char software[FEDSERVER_SOFTWARE]; /* the software that the device names; "": it names none */
-    char computes_on[FEDSERVER_COMPUTES]; /* "opencl:0 pthread-Xeon"; "": the processor */
-    int64_t seen_ms;                      /* its last request, to about a minute; 0: none yet */
-    uint32_t samples;                     /* of its data; 0: unknown */
-    uint64_t counted, late, refused;      /* its updates, counted by outcome */
-    const char *state;                    /* one word, static: docs/protocol.md#devices */
+    /* what it computes on, such as "opencl:0 pthread-Xeon"; "": the processor */
+    char computes_on[FEDSERVER_COMPUTES];
+    int64_t seen_ms;  /* when its last request came, exact to about a minute; 0: none yet */
+    uint32_t samples; /* samples of its data set; 0: unknown */
+    uint64_t counted, late, refused; /* numbers of its updates, by outcome */
+    const char *state; /* a static string of one word, listed in docs/protocol.md#devices */
 } fedserver_entry;
 
 typedef fed_status (*fedserver_entry_visit)(void *user, const fedserver_entry *entry,
@@ -384,18 +392,18 @@ fed_status fedserver_restore(const char *backup, const char *directory, fed_erro
 /** The kind of a line of fedserver_check's report. */
 typedef enum fedserver_check_kind {
     FEDSERVER_CHECKED = 0, /* what was checked, and how many */
-    FEDSERVER_NOTED = 1,   /* a crash has left something; the next start removes it */
-    FEDSERVER_FOUND = 2    /* a rule is broken: where, and what to do */
+    /* something that a crash has left and the next start removes, or that a person should see */
+    FEDSERVER_NOTED = 1,
+    FEDSERVER_FOUND = 2 /* a rule is broken; the text says where, and what to do */
 } fedserver_check_kind;
 
-/** text: one sentence, which begins with the rules of docs/durability.md that it is about. */
+/** Gets one line of the report. text: one sentence, which begins with the rules of
+ * docs/durability.md that it is about, such as "S7: ". */
 typedef void (*fedserver_check_report)(void *user, fedserver_check_kind kind, const char *text);
 
-/**
- * Does everything that is stored keep the rules? Changes nothing. *findings = the number of broken
- * rules. Close the server afterwards. Errors: FED_EBUSY another process serves the coordinator
- * (check a backup instead); or the error that stopped the check.
- */
+/** Check that everything that is stored keeps the rules of docs/durability.md. Changes nothing.
+ * *findings = the number of broken rules. Close the server afterwards. Errors: FED_EBUSY another
+ * process serves the coordinator (check a backup instead); or the error that stopped the check. */
 fed_status fedserver_check(fedserver *server, fedserver_check_report report, void *user,
                            size_t *findings, fed_error *err) FED_CHECKED;
 
@@ -406,7 +414,7 @@ enum { FEDSERVER_CERTIFICATE_HOSTS = 64, FEDSERVER_HOST = 256 };
 typedef struct fedserver_certificate {
     int64_t expires_s; /* Unix time */
     size_t host_count;
-    char hosts[FEDSERVER_CERTIFICATE_HOSTS][FEDSERVER_HOST]; /* names and addresses */
+    char hosts[FEDSERVER_CERTIFICATE_HOSTS][FEDSERVER_HOST]; /* host names and IP addresses */
 } fedserver_certificate;
 
 /** Errors: FED_ENOTFOUND, FED_EIO, FED_EFORMAT; FED_EINVAL more hosts than fedserver_certificate
@@ -438,16 +446,19 @@ fed_status fedserver_certificate_renew(const char *directory, const char *const 
  * the last change is not finished. */
 fed_status fedserver_ca_new(const char *directory, int64_t now_ms, fed_error *err) FED_CHECKED;
 
-/** Trust only the new CA. FED_ESTATE: there is no old CA, or it has signed server.pem. */
+/** Remove the old CA from ca.pem, so that only the new one is trusted. FED_ESTATE: there is no old
+ * CA, or the old CA has signed server.pem. */
 fed_status fedserver_ca_drop_old(const char *directory, fed_error *err) FED_CHECKED;
 
 /** How far a change of the CA has come. */
 typedef struct fedserver_ca_change {
-    bool open;          /* ca.pem has an old CA, too */
-    bool unfinished;    /* ca.pem has a new CA without its key, after a crash: make another */
+    bool open; /* ca.pem has an old CA, too */
+    /* a crash has left a new CA without its key in ca.pem: call fedserver_ca_new again */
+    bool unfinished;
     bool server_is_old; /* the old CA has signed server.pem */
     uint64_t devices;   /* devices that may connect */
-    uint64_t waiting;   /* those of them that have not yet used a certificate of the new CA */
+    /* devices that may connect and have not yet used a certificate of the new CA */
+    uint64_t waiting;
 } fedserver_ca_change;
 
 fed_status fedserver_ca_look(fedserver *server, int64_t now_ms, fedserver_ca_change *change,
