@@ -1,4 +1,4 @@
-/* Keeps the log lines of a batch until the batch ends. */
+/* Keeps the log lines of a batch of requests until its transaction has ended. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/batch_log.h"
 

@@ -214,8 +214,8 @@ static fed_status fail_alone(const fedserver *server, fed_error *err) {
         sharing = fedserver_store_at(k)->lead != NULL ? fedserver_store_at(k) : NULL;
     }
     return fed_fail(err, FED_EINVAL,
-                    "several coordinators can't share the store %s%s%s; serve alone, without an "
-                    "address for the others",
+                    "several coordinators can't share the store %s%s%s; serve alone, without "
+                    "--cluster",
                     server->store->name, sharing != NULL ? "; make one on " : "",
                     sharing != NULL ? sharing->name : "");
 }
@@ -228,7 +228,8 @@ static fed_status ask_who_leads(fedserver *server, fed_error *err) {
     fedserver_lead lead = {.mine = false};
     const fed_status status = server->store->lead(server->db, server->setup.address, &lead, &why);
     if (status == FED_EIO && !server->serving) {
-        fed_logf(server->log, FED_LOG_WARN, "%s; this coordinator connects again", why.text);
+        fed_logf(server->log, FED_LOG_WARN, "%s; this coordinator connects to the store again",
+                 why.text);
         void *old = server->db;
         server->db = server->rounds.db = NULL;
         return fedserver_reopening_begin(server->store, server->directory, server->where, old,
@@ -413,7 +414,7 @@ fed_status fedserver_tick(fedserver *server, int64_t now_ms, int64_t *next_ms, f
         return FED_OK;
     }
     /* The eventfd only wakes this thread; fedserver_rounds_advance looks which threads have ended.
-     * Read the eventfd before: a thread that ends after the look then wakes the next batch. */
+     * Read the eventfd before: a thread that ends after the look then wakes this thread again. */
     uint64_t rung;
     const ssize_t got =
         server->rounds.bell >= 0 ? read(server->rounds.bell, &rung, sizeof rung) : 0;

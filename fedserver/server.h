@@ -47,7 +47,7 @@ typedef struct fedserver_routing {
  */
 struct fedserver {
     char *directory;
-    const fed_log *log; /* the lines of a batch are written after the batch is committed */
+    const fed_log *log; /* the lines of a batch of requests are written after its commit */
     fedserver_batch_log batch_log;
     const fedserver_store *store;
     void *db; /* the store's handle; NULL: the store is being opened again, or that has failed */

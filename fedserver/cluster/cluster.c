@@ -310,7 +310,8 @@ void cluster_poll(cluster *c, bool leads, const char *leader, uint64_t term, uin
         if (p == NULL) {
             close(fd);
         } else if (add_link(c, p, fd, false, &why) != FED_OK) {
-            fed_logf(c->log, FED_LOG_WARN, "a coordinator could not be linked: %s", why.text);
+            fed_logf(c->log, FED_LOG_WARN, "the link of another coordinator can't be opened: %s",
+                     why.text);
         }
     }
     if (c->leads) {

@@ -19,8 +19,8 @@ void upstream_folder(const char *dir, char *dst, size_t cap);
 fed_status upstream_open(fedserver *server, const arguments *args, const fed_log *log,
                          upstream **made, fed_error *err) FED_CHECKED;
 
-/** Let the device go on. Call it in the thread that serves, between two batches. After an error the
- * process must end; *err says why. */
+/** Let the device go on. Call it in the thread that serves, between two batches of requests. After
+ * an error the process must end; *err says why. */
 fed_status upstream_tend(upstream *u, fed_error *err) FED_CHECKED;
 
 /** End the device's thread, and free it. NULL is allowed. */

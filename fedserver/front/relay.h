@@ -41,10 +41,10 @@ typedef fed_status (*fedserver_relay_answer)(void *user, const char *path, int64
                                              bool *known, fedserver_response *response,
                                              fed_error *err);
 
-/** At the rounds' process, inside a batch: answer one question of each front. */
+/** At the rounds' process, inside a batch of requests: answer one question of each front. */
 fed_status fedserver_relay_serve(fedserver_relay *relay, fedserver_relay_answer answer, void *user,
                                  int64_t now_ms, fed_error *err) FED_CHECKED;
-/** At the rounds' process, after the commit of the batch: send the answers. */
+/** At the rounds' process, after the commit of the batch of requests: send the answers. */
 void fedserver_relay_send(fedserver_relay *relay);
 
 /* At a follower, the leader has the answers. So a question is taken, and gets its answer later. */

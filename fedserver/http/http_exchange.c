@@ -1,4 +1,4 @@
-/* Takes in a request: its head, its body, its end, and its place in a batch. */
+/* Takes in a request: its head, its body, its end, and its place in a batch of requests. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/http/http_exchange.h"
 

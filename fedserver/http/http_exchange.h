@@ -71,8 +71,8 @@ typedef struct http_exchange {
     size_t body_size;
     size_t taken; /* bytes of the body that have arrived, kept or discarded */
     fedserver_response response;
-    bool handled;    /* the open batch has made `response` */
-    uint64_t epoch;  /* the coordinator's epoch when the request was handled */
+    bool handled;    /* the coordinator has made `response` in the open batch of requests */
+    uint64_t epoch;  /* fedserver_epoch when the request was handled */
     bool takes_body; /* an answer may have a body: the request is no HEAD */
     /* if not NULL, this refusal is the answer instead of `response` */
     const http_refusal *refused;
@@ -104,16 +104,16 @@ struct http {
     http_listener listeners[2];
     http_tls tls;
     http_peers peers;
-    http_queue queue;        /* complete requests, for the next batch */
+    http_queue queue;        /* complete requests, which http_batch_end handles */
     http_queue pending;      /* held requests: they were handled, and got no answer yet */
     int64_t pending_next_ms; /* when the first held request is handled again */
-    uint64_t epoch;    /* the coordinator's epoch when the held requests were last queued again */
-    size_t live;       /* number of exchanges that libmicrohttpd has not completed */
-    size_t bodies;     /* sum of the announced bytes of the bodies of all exchanges */
-    int64_t next_ms;   /* when fedserver_tick wants to be called, Unix time */
-    int64_t batch_ms;  /* when the open batch began, Unix time; 0: none is open */
-    fed_error failure; /* first error of the coordinator while requests were coming in */
-    uint64_t progress; /* grows whenever a byte or a request moves */
+    uint64_t epoch;          /* fedserver_epoch when the held requests were last queued again */
+    size_t live;             /* number of exchanges that libmicrohttpd has not completed */
+    size_t bodies;           /* sum of the announced bytes of the bodies of all exchanges */
+    int64_t next_ms;         /* when fedserver_tick wants to be called, Unix time */
+    int64_t batch_ms;        /* when the open batch of requests began, Unix time; 0: none is open */
+    fed_error failure;       /* first error of the coordinator while requests were coming in */
+    uint64_t progress;       /* grows whenever a byte or a request moves */
     unsigned idle_iterations;
     uint64_t throttled; /* answers with status 429 since the log's last line about them */
     /* when the log's last line about them was written, by the monotonic clock */
@@ -122,7 +122,8 @@ struct http {
     int64_t warned_ms;              /* when http_tls_warn last ran, Unix time; 0: never */
     http_object_cache object_cache; /* at a follower: bodies of the leader's answers */
     bool resumed, stopping, closing;
-    bool woken;             /* the coordinator wants a batch */
+    /* fedserver_wake_fd is readable: the coordinator wants a batch, even without requests */
+    bool woken;
     cluster *cluster;       /* links to other coordinators; NULL: this process serves alone */
     int64_t leader_wait_ms; /* how long a request waits for a leader */
     /* index of the request at the leader whose peer http_forward_look looked at last */
@@ -149,13 +150,13 @@ enum MHD_Result http_exchange_begin(http_exchange *x, const char *method, const 
 enum MHD_Result http_exchange_take(http_exchange *x, const char *data, size_t len);
 /** Note that the request is complete. true: it is refused, so there is an answer. */
 bool http_exchange_end(http_exchange *x);
-/** Put the request into the queue of the open batch, and suspend its connection. */
+/** Put the request into the queue for http_batch_end, and suspend its connection. */
 enum MHD_Result http_exchange_park(http_exchange *x);
 
 /** Free the request's body. */
 void http_exchange_drop_body(http_exchange *x);
 
-/** The connection is lost. true: the request stays for the next batch, because the beginning of
+/** The connection is lost. true: the request is kept for http_batch_end, because the beginning of
  * its body is of use (fedserver_body_in_parts). Do not use the connection from here on. */
 bool http_exchange_keep_cut(http_exchange *x);
 
@@ -178,9 +179,9 @@ enum MHD_Result http_answer(http_exchange *x);
 
 /* ---- http_batch.c: handles the requests of one iteration in one transaction ------------------ */
 
-/** A peer's request is complete: handle it in the open batch, or begin a batch with it. true: the
- * answer may leave at once, because the batch has written nothing that the answer could depend on.
- * false: park the request, for http_batch_end. */
+/** A peer's request is complete: handle it in the open batch of requests, or begin a batch with it.
+ * true: the answer may leave at once, because the batch has written nothing that the answer could
+ * depend on. false: park the request, for http_batch_end. */
 bool http_batch_answers(http *h, http_exchange *x);
 
 bool http_batch_is_open(const http *h);
@@ -199,8 +200,7 @@ void http_release(http *h, http_exchange *x);
 /** x->response is final: charge the peer's limits for its bytes, and free the request's body. */
 void http_release_settle(http_exchange *x);
 
-/** Hold the request until until_ms, by the monotonic clock, or until the coordinator's epoch
- * grows. */
+/** Hold the request until until_ms, by the monotonic clock, or until fedserver_epoch grows. */
 void http_hold(http *h, http_exchange *x, int64_t until_ms);
 
 /** Go on with a complete request in the state `as`. Whoever waits for it gets the answer, or in
@@ -257,9 +257,9 @@ fed_status http_loop_drain(http *h, fed_error *err) FED_CHECKED;
 
 /* ---- http_forwarded.c: at the leader, handles requests that followers pass on ---------------- */
 
-/* A forwarded request is an exchange like any other: it joins the next batch, is held, and is woken
- * by the epoch. Only its answer leaves through a link. http_forwarded_asked and http_forwarded_left
- * are the members `asked` and `left` of cluster_handlers; user is the adapter. */
+/* A forwarded request is an exchange like any other: http_batch_end handles it, and it can be held.
+ * Only its answer leaves through a link. http_forwarded_asked and http_forwarded_left are the
+ * members `asked` and `left` of cluster_handlers; user is the adapter. */
 
 fed_status http_forwarded_asked(void *user, cluster_link *link, cluster_frame *frame, void **owner,
                                 fed_error *err) FED_CHECKED;

@@ -1,4 +1,4 @@
-/* The adapter's loop: lets libmicrohttpd read and write, handles complete requests in a batch, and
+/* The adapter's loop: lets libmicrohttpd read and write, handles complete requests together, and
  * waits. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/http/http_exchange.h"
@@ -19,8 +19,7 @@ enum {
 
 /* ---- held requests -------------------------------------------------------------------------- */
 
-/* Queue held requests again: all if the coordinator's epoch has grown, else those whose time is
- * over. */
+/* Queue held requests again: all if fedserver_epoch has grown, else those whose time is over. */
 static void wake_pending(http *h) {
     const int64_t now_ms = fed_clock_monotonic_ms();
     const uint64_t epoch = fedserver_epoch(h->server);

@@ -3,8 +3,8 @@
  * One thread runs two daemons (front, devices) and the coordinator. Each iteration of the loop
  * lets both daemons read and write, takes the complete requests as one batch in one transaction,
  * and waits. A request whose answer depends on no write is answered within libmicrohttpd's
- * callback. The connections of other requests are suspended until the commit, or until a new
- * epoch.
+ * callback. The connections of other requests are suspended until the commit, or until
+ * fedserver_epoch grows.
  *
  * Properties of libmicrohttpd 0.9.75 that this code depends on:
  * - With TLS and epoll, a peer that stalls in its handshake is "ready" for ever, and the library's
@@ -156,7 +156,8 @@ static fed_status start_daemon(http *h, fedserver_listener kind, int fd, uint32_
     /* After a failure libmicrohttpd may or may not have closed the socket. It is not closed here,
      * because the program ends anyway. */
     if (l->daemon == NULL) {
-        return fed_fail(err, FED_ENOMEM, "libmicrohttpd can't start: out of memory or open files");
+        return fed_fail(err, FED_ENOMEM,
+                        "libmicrohttpd can't start: out of memory or open files (ulimit -n)");
     }
     l->epoll_fd = MHD_get_daemon_info(l->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
     return FED_OK;
@@ -188,7 +189,7 @@ static fed_status open_doors(http *h, const fedserver_http_options *options, uin
 
 static void close_doors(http *h) {
     h->closing = true;
-    /* the requests that are left get no answer, because their batch failed */
+    /* the requests that are left get no answer, because their transaction failed */
     http_resume_all(h, &h->queue, STATE_GONE);
     http_resume_all(h, &h->pending, STATE_GONE);
     cluster_close(h->cluster);
@@ -275,7 +276,7 @@ fed_status fedserver_http_serve(fedserver *server, const fedserver_http_options 
         status = http_cluster_open(&h, options->cluster_socket, err);
     }
     if (status == FED_OK) {
-        /* run a batch without requests, to find out whether the coordinator can work at all */
+        /* handle a batch of no requests, to find out whether the coordinator can work at all */
         status = http_batch_end(&h, err);
     }
     if (status == FED_OK) {

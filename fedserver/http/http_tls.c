@@ -21,7 +21,7 @@ static fed_status read_pem(const char *directory, const char *name, char **text,
     char path[4096];
     const int len = snprintf(path, sizeof path, "%s/%s", directory, name);
     if (len < 0 || (size_t)len >= sizeof path) {
-        return fed_fail(err, FED_EINVAL, "the name of the coordinator's directory is too long");
+        return fed_fail(err, FED_EINVAL, "the path of the coordinator's directory is too long");
     }
     uint8_t *data = NULL;
     size_t size = 0;

@@ -49,9 +49,10 @@ static fed_status fit(const char *chain, const gnutls_datum_t *certificates, con
     const int fits =
         gnutls_certificate_set_x509_key_mem(credentials, certificates, secret, GNUTLS_X509_FMT_PEM);
     gnutls_certificate_free_credentials(credentials);
-    return fits >= 0 ? FED_OK
-                     : fed_fail(err, FED_EFORMAT, "%s is not the key of %s (%s)", key, chain,
-                                gnutls_strerror(fits));
+    return fits >= 0
+               ? FED_OK
+               : fed_fail(err, FED_EFORMAT, "%s is not the key of %s (%s); put back the right one",
+                          key, chain, gnutls_strerror(fits));
 }
 
 fed_status fedserver_certificate_fits(const char *chain, const char *key, fed_error *err) {
@@ -158,7 +159,8 @@ static fed_status list_hosts(const fedserver_certificate *old, const char *const
             k++;
         }
         if (k == FEDSERVER_CERTIFICATE_HOSTS) {
-            return fed_fail(err, FED_EINVAL, "a certificate can have %d names at most",
+            return fed_fail(err, FED_EINVAL,
+                            "a certificate can have %d names at most; give fewer with --add-host",
                             FEDSERVER_CERTIFICATE_HOSTS);
         }
         hosts[k] = *more;

@@ -177,7 +177,7 @@ static fed_status check_rounds(checking *c, fed_error *err) {
     FED_TRY(s->store->round_each(s->db, c->id, INT32_MAX, check_round, c, err));
     if ((c->open_rounds != (runs ? 1 : 0) && !(waits && c->open_rounds == 1)) || c->last != 1) {
         FOUND("S5: task %" PRIu64
-              " is %s; of its rounds, the first of which is %u, %zu are open" FEDSERVER_RESTORE,
+              " is %s; of its rounds, from round %u on, %zu are open" FEDSERVER_RESTORE,
               c->id, fedserver_task_state_name(state), c->last, c->open_rounds);
     }
     return FED_OK;

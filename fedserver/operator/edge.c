@@ -349,8 +349,8 @@ static fed_status tend_closed(fedserver_edge *edge, const fedserver_task *task,
 }
 
 /* Mark the server as broken after an error. The store undoes the failed step, but the memory has
- * changed already. The process is about to end, and no later batch may be committed (S18 in
- * docs/durability.md). */
+ * changed already. The process is about to end, and no later batch of requests may be committed
+ * (S18 in docs/durability.md). */
 static fed_status give_up(const fedserver_edge *edge, fed_status status) {
     fedserver *server = edge->server;
     if (status != FED_OK && status != FED_EDECLINED) {
@@ -376,7 +376,7 @@ static fed_status take_turn(fedserver_edge *edge, const fedserver_edge_offer *of
     if (is_in_memory(edge)) {
         return tend_open(edge, offer, now_ms, change, err);
     }
-    edge->server->rounds.queue_changed = true; /* the next batch starts the task */
+    edge->server->rounds.queue_changed = true; /* the next fedserver_begin starts the task */
     return FED_OK;
 }
 
@@ -403,7 +403,8 @@ static fed_status finish(const fedserver_edge *edge, uint64_t upstream, const fl
         return FED_OK;
     }
     if (training(edge)->arch.layout.size != size) {
-        return fed_fail(err, FED_EFORMAT, "upstream's last model has %zu values, not %zu", size,
+        return fed_fail(err, FED_EFORMAT,
+                        "the last model of upstream's task has %zu values, not %zu", size,
                         training(edge)->arch.layout.size);
     }
     fed_status status =

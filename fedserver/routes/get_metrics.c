@@ -173,16 +173,17 @@ static void write_devices(fed_writer *w, fedserver *server, uint64_t enrolled, i
     for (size_t s = 0; s < STATES; s++) {
         in_memory += counted[s];
     }
-    fedserver_metric_head(w, "fed_devices_state", "gauge",
-                          "Devices, by what they do; away: also those that have not come since the "
-                          "start. Counted 20,000 at a time.");
+    fedserver_metric_head(
+        w, "fed_devices_state", "gauge",
+        "Devices, by state; away has also those that sent no request since the start. "
+        "A scrape counts 20,000 of them anew.");
     for (size_t s = 0; s < STATES; s++) {
         const number others = s == AWAY && enrolled > in_memory ? enrolled - in_memory : 0;
         const number devices = counted[s];
         fed_write_printf(w, "fed_devices_state{state=\"%s\"} %llu\n", states[s], devices + others);
     }
     fedserver_metric_computers(w, "fed_devices_computing",
-                               "Admitted devices that have come since the start, by what they "
+                               "Valid devices that sent a request since the start, by what they "
                                "compute on.",
                                counted + STATES);
 }

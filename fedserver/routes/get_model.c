@@ -31,7 +31,8 @@ static fed_status seal_runs(fedserver *server, const fedserver_training *t,
                                                        &request, now_ms, &address, &why);
         if (status != FED_OK && status != FED_EBUSY) {
             fed_logf(rounds->log, FED_LOG_WARN,
-                     "downloads for caches can't be kept, so devices get the bytes from here: %s",
+                     "downloads for caches can't be stored, so devices get the bytes from the "
+                     "coordinator: %s",
                      why.text);
         }
         FED_TRY(status);

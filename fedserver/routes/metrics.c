@@ -94,7 +94,8 @@ static void handshakes(const fedserver *server, const char *prefix, fed_writer *
     static const char *const reasons[] = {"budget", "certificate", "unfinished"};
     char name[NAME];
     snprintf(name, sizeof name, "%s_handshakes_failed_total", prefix);
-    fedserver_metric_head(w, name, "counter", "Connections without a request, by reason.");
+    fedserver_metric_head(w, name, "counter",
+                          "Connections that ended without a request, by reason.");
     for (size_t k = 0; k < sizeof reasons / sizeof reasons[0]; k++) {
         fed_write_printf(w, "%s{reason=\"%s\"} %llu\n", name, reasons[k],
                          (unsigned long long)server->wire.handshakes[k]);
@@ -134,11 +135,11 @@ void fedserver_metrics_process(const fedserver *server, const char *prefix, fed_
 void fedserver_metrics_place(const fedserver *server, fed_writer *w) {
     static const char *const names[] = {"server", "ca"};
     struct statvfs disk;
-    fedserver_metric_head(w, "fed_build_info", "gauge", "1; the version is its label.");
+    fedserver_metric_head(w, "fed_build_info", "gauge", "Always 1; the label has the version.");
     fed_write_printf(w, "fed_build_info{version=\"%s\"} 1\n", FED_VERSION);
     if (statvfs(server->directory, &disk) == 0) {
         fedserver_metric_gauge(w, "fed_directory_free_bytes",
-                               "Free on the disk of the coordinator's directory.",
+                               "Free bytes on the disk of the coordinator's directory.",
                                (double)disk.f_bavail * (double)disk.f_frsize);
     }
     fedserver_metric_head(w, "fed_certificate_expires_seconds", "gauge",

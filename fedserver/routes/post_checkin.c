@@ -211,7 +211,7 @@ fed_status fedserver_post_checkin(fedserver *server, const fedserver_call *call,
     }
     if (status != FED_OK || fed_reader_end(&r) != FED_OK) {
         return fedserver_answer_error(response, err, 400, "bad_request",
-                                      "the body is not a check-in");
+                                      "the body is not a check-in as in docs/protocol.md");
     }
     fedserver_device_computes(call->device, request->computes_on);
     const bool evaluates = checkin.role == FED_ROLE_EVALUATE;

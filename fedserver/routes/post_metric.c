@@ -22,7 +22,7 @@ fed_status fedserver_post_metric(fedserver *server, const fedserver_call *call,
     fedserver_training *t = fedserver_rounds_task(&server->rounds, metric.task);
     if (t == NULL || metric.version > t->versions.version) {
         return fedserver_answer_error(response, err, 404, "version_unknown",
-                                      "no task in memory has such a version");
+                                      "no task in memory has that version; check in again");
     }
     FED_TRY(server->store->metric_put(server->db, device->id, &metric, err));
     /* The custom metrics of each device are stored as a list of their own, and are summed up when

@@ -124,8 +124,9 @@ fed_status fedserver_post_piece(fedserver *server, const fedserver_call *call,
     if (!piece_read(call->request, &p)) {
         server->rounds.counters.updates_bad++;
         call->device->refused++;
-        return fedserver_answer_error(response, err, 400, "bad_update",
-                                      "the body is not a piece of an update");
+        return fedserver_answer_error(
+            response, err, 400, "bad_update",
+            "the body is not a piece of an update as in docs/protocol.md");
     }
     /* check the lease as for an update with this head */
     const fed_update head = {

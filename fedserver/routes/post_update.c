@@ -53,7 +53,7 @@ static fed_status answer(fedserver *server, const fedserver_call *call,
         server->rounds.counters.updates_stale++;
         return fedserver_answer_error(response, err, 409, "too_stale",
                                       "the model has moved on too far since this update's version; "
-                                      "keep it in the residual and check in");
+                                      "keep the update in the residual and check in");
     case FEDSERVER_DO_REFUSE_UNKNOWN:
         server->rounds.counters.updates_unknown++;
         return fedserver_answer_error(response, err, 409, "lease_unknown",

@@ -95,7 +95,7 @@ static fed_status print(json_t *value, fed_writer *w, fed_error *err) {
     const fed_status status = fedserver_json_write(value, JSON_INDENT(2), w);
     fed_write_bytes(w, "\n", 1);
     return status != FED_OK || w->status != FED_OK
-               ? fed_fail(err, FED_ENOMEM, "out of memory for the JSON")
+               ? fed_fail(err, FED_ENOMEM, "out of memory for the status as JSON")
                : FED_OK;
 }
 

@@ -84,8 +84,9 @@ typedef struct fedserver_setup {
     /* seconds for which certificates that this process issues are valid; 0: two years */
     int64_t device_life_s;
     /* A new version of a model of at least so many values is made by a thread, while the server
-     * goes on answering. The program then begins a batch when fedserver_wake_fd is readable. 0:
-     * versions are made within a batch, however long that takes. */
+     * goes on answering. The program then calls fedserver_begin when fedserver_wake_fd is readable.
+     * 0: versions are made between fedserver_begin and fedserver_commit, however long that
+     * takes. */
     size_t apart_values;
     /* bytes of memory that the running tasks may take together; 0: no limit. A task that does not
      * fit beside the others waits in the queue. */
@@ -97,8 +98,8 @@ typedef struct fedserver_setup {
 
 /* Of several coordinators with one store, one leads: it has the rounds, and handles requests. The
  * others follow: their fedserver_begin asks the store ten times a second who leads, and makes this
- * one the leader if nobody leads. Until then a batch does nothing, and requests get 503. A leader
- * that loses the lead fails with FED_ESTATE: close it. */
+ * one the leader if nobody leads. Until then a batch of requests does nothing, and requests get
+ * 503. A leader that loses the lead fails with FED_ESTATE: close it. */
 
 /** A good value of apart_values: smaller versions are made faster than a thread is started. */
 enum { FEDSERVER_APART_VALUES = 1 << 18 };
@@ -179,7 +180,7 @@ typedef struct fedserver_response {
 /* -- Serve -- */
 
 /**
- * A batch is: fedserver_begin, any number of fedserver_handle and fedserver_tick,
+ * A batch of requests is: fedserver_begin, any number of fedserver_handle and fedserver_tick,
  * fedserver_commit. An answer may depend on what its batch writes. So send it only after
  * fedserver_commit has returned FED_OK, or while fedserver_settled is true.
  *
@@ -196,26 +197,27 @@ fed_status fedserver_tick(fedserver *server, int64_t now_ms, int64_t *next_ms,
                           fed_error *err) FED_CHECKED;
 fed_status fedserver_commit(fedserver *server, fed_error *err) FED_CHECKED;
 
-/** Has the open batch written nothing so far? Its answers then depend only on what is committed,
- * and may be sent at once. */
+/** Has the open batch of requests written nothing to the store so far? Its answers then depend only
+ * on what is committed, and may be sent at once. */
 bool fedserver_settled(const fedserver *server);
 
-/** This process is about to end: let another coordinator lead at once. Do not call it inside a
- * batch. Later requests get 503. The call does nothing where no other coordinator can take over. */
+/** This process is about to end: let another coordinator lead at once. Do not call it between
+ * fedserver_begin and fedserver_commit. Later requests get 503. The call does nothing where no
+ * other coordinator can take over. */
 void fedserver_let_go(fedserver *server);
 
 /** A counter. When it has grown, handle the requests that are held (fedserver_response.hold)
  * again. */
 uint64_t fedserver_epoch(const fedserver *server);
 
-/** A descriptor that poll finds readable when a batch should run although no request came; -1:
- * there is none. Another descriptor may be returned after each batch. */
+/** A descriptor that poll finds readable when a batch of requests should run although no request
+ * came; -1: there is none. Another descriptor may be returned after each batch. */
 int fedserver_wake_fd(const fedserver *server);
 
 /** The newest version of one task's model. Of the running tasks it is the one with the largest
  * priority, and among equals the one that started first: *running is true. If no task runs, it is
- * the task that finished last. 0: no task has started. Inside a batch, versions made in the batch
- * count. */
+ * the task that finished last. 0: no task has started. Between fedserver_begin and
+ * fedserver_commit, versions that are not yet committed count. */
 uint32_t fedserver_version(const fedserver *server, bool *running);
 
 /** The certificate files have changed: the server reads them again. */

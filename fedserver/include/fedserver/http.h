@@ -70,11 +70,11 @@ typedef struct fedserver_http_options {
 
 /**
  * Serve until *stop. The devices' listener demands, in the handshake, a certificate of this
- * coordinator's CA for client use; the front asks for none. Requests are handled in batches, one
- * transaction each, and answered after its commit; after an error nothing more is answered.
- * Errors: FED_EBUSY port in use (says which), FED_EINVAL not an address of this machine, FED_EAUTH
- * not allowed to listen there; FED_EFORMAT a certificate file is damaged; those of fedserver_begin
- * and of fedserver_commit.
+ * coordinator's CA for client use; the front asks for none. Requests are handled in batches. A
+ * batch is one transaction, and its requests are answered after the commit. After an error nothing
+ * more is answered. Errors: FED_EBUSY port in use (says which), FED_EINVAL not an address of this
+ * machine, FED_EAUTH not allowed to listen there; FED_EFORMAT a certificate file is damaged; those
+ * of fedserver_begin and of fedserver_commit.
  */
 fed_status fedserver_http_serve(fedserver *server, const fedserver_http_options *options,
                                 const fed_log *log, fed_error *err) FED_CHECKED;

@@ -193,8 +193,8 @@ typedef struct fedserver_round_entry {
 typedef fed_status (*fedserver_round_entry_visit)(void *user, const fedserver_round_entry *entry,
                                                   fed_error *err);
 
-/** The committed rounds of a task (0: see above), the newest first, at most `most` of them. May
- * be called inside a batch: it shows what the batch has done so far. */
+/** The committed rounds of a task (0: see above), the newest first, at most `most` of them. May be
+ * called between fedserver_begin and fedserver_commit: it shows what was done since. */
 fed_status fedserver_round_each(fedserver *server, uint64_t task, uint32_t most,
                                 fedserver_round_entry_visit visit, void *user,
                                 fed_error *err) FED_CHECKED;
@@ -226,10 +226,10 @@ typedef struct fedserver_own_list {
 typedef fed_status (*fedserver_own_visit)(void *user, const fedserver_own_list *list,
                                           fed_error *err);
 
-/** The devices' custom metrics of a task (0: see above), of its rounds from `first` on, the
- * oldest first. Of one round, the updates' list comes before the evaluators'. Round 0 has the
- * evaluations of the first model. A list that would be empty is not visited. May be called inside a
- * batch. */
+/** The devices' custom metrics of a task (0: see above), of its rounds from `first` on, the oldest
+ * first. Of one round, the updates' list comes before the evaluators'. Round 0 has the evaluations
+ * of the first model. A list that would be empty is not visited. May be called between
+ * fedserver_begin and fedserver_commit. */
 fed_status fedserver_own_each(fedserver *server, uint64_t task, uint32_t first,
                               fedserver_own_visit visit, void *user, fed_error *err) FED_CHECKED;
 
@@ -437,8 +437,8 @@ fed_status fedserver_certificate_renew(const char *directory, const char *const 
 /*
  * -- The CA --
  *
- * ca.pem has its certificate. While the CA is being changed, ca.pem has the new CA's certificate,
- * then the old CA's. ca.key is the key of the CA that issues: the new one.
+ * ca.pem has the CA's certificate. While the CA is being changed, ca.pem has the new CA's
+ * certificate, then the old CA's. ca.key is the key of the CA that issues: the new one.
  */
 
 /** Make a new CA beside the present one. The new CA issues from now on; server.pem stays as it
