@@ -14,7 +14,7 @@
  * A worker group beyond a limit is not shown, and its device is not told so. */
 enum { FEDSERVER_WORKER_GROUPS = 64, FEDSERVER_WORKER_GROUP_WORKERS = 1024 };
 
-/** A worker group is forgotten when its device has not reported it for so long. */
+/** A worker group is forgotten when its device has not reported it for this time. */
 #define FEDSERVER_WORKER_GROUP_KEPT_MS (INT64_C(3600) * 1000)
 /** A worker group counts as training if its last report is younger than this. */
 #define FEDSERVER_WORKER_GROUP_FRESH_MS INT64_C(30000)

@@ -132,8 +132,8 @@ static fed_status add_link(cluster *c, place *p, int fd, bool caller, fed_error 
     return FED_OK;
 }
 
-/* Find a free place, or free that of the oldest peer that has not proved its key. So silent
- * strangers keep no follower out. NULL: followers have all places. */
+/* Find a free place, or free that of the oldest peer that has not proved its key. So peers that
+ * only connect keep no follower out. NULL: followers have all places. */
 static place *make_place(cluster *c) {
     place *oldest = NULL;
     for (size_t k = 0; k < CLUSTER_LINKS_MOST; k++) {

@@ -11,7 +11,8 @@
 
 enum {
     CHUNK = CLUSTER_TLS_RECORD,
-    COPIED_MOST = 4096, /* a smaller blob is copied, to travel in one record with its head */
+    /* a smaller blob is copied, so that it is sent in one record with its head */
+    COPIED_MOST = 4096,
     /* the most TLS records in one call, so that other sockets get their turn */
     RECORDS_A_TURN = 64,
     OWNERS_MOST = 128 * 1024 /* the most requests without an answer on one link */
@@ -46,7 +47,8 @@ struct cluster_link {
     cluster_frame frame;
     owned *owners; /* [owner_cap], by the low half of an id */
     size_t owner_cap;
-    size_t owner_count; /* at the side that has connected: indices below this one have been used */
+    /* at the side that has connected: indices below owner_count have been used */
+    size_t owner_count;
     /* at the side that has connected: index of a free element below owner_count, plus one; 0:
      * none */
     size_t free_at;

@@ -83,7 +83,7 @@ fed_status cluster_link_own(cluster_link *link, uint64_t id, void *owner,
                             fed_error *err) FED_CHECKED;
 /** The owner of that id; NULL: nobody waits under it. */
 void *cluster_link_owner(const cluster_link *link, uint64_t id);
-/** From now on nobody waits under that id. */
+/** Forget the owner of that id: nobody waits for its answer any more. */
 void cluster_link_disown(cluster_link *link, uint64_t id);
 /** The owner at an index below cluster_link_owners; NULL: there is none. */
 void *cluster_link_owner_at(const cluster_link *link, size_t index, uint64_t *id);

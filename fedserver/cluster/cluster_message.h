@@ -71,7 +71,7 @@ fed_status cluster_request_read(const uint8_t *bytes, size_t len, char *text, si
 
 /** An answer without its body. */
 typedef struct cluster_answer {
-    fedserver_response response; /* hold and set_cookie do not travel */
+    fedserver_response response; /* its members hold and set_cookie are not sent */
     char type[64];               /* the text that response.content_type points to */
     bool same; /* the body is the one of the ETag `known` in the request, and is not sent */
 } cluster_answer;

@@ -16,7 +16,7 @@ static const struct row {
     const char *name;
     kind kind;
     size_t offset;    /* offset of its member of `arguments` */
-    double low, high; /* range of a number */
+    double low, high; /* least and largest allowed value of a number */
 } rows[] = {
 #define AT(member) offsetof(arguments, member)
     {"dir", TEXT, AT(dir), 0, 0},

@@ -76,7 +76,7 @@ void http_peer_settled(http_peer *peer);
 void http_peers_cut_silent(http_peers *peers);
 
 /** Is the peer's certificate valid now? A resumed session is not verified again, and a connection
- * may live longer than a certificate. */
+ * may last longer than a certificate. */
 bool http_peer_valid(http_peer *peer, void *session, int64_t now_s);
 
 /** May the peer send one more request, with a body of that size? 0: yes; else the seconds until it

@@ -34,8 +34,8 @@ enum { HTTP_PROXY_MOST = 1024 };
 /**
  * Read a PROXY header. If it is complete (HTTP_PROXY_DONE), *used is its size and *address the
  * client's address. address->known is false where the proxy does not know the client, and *address
- * is unchanged where the proxy speaks for itself. Without a complete header, *used and *address
- * are unchanged.
+ * is unchanged where the connection is the proxy's own, such as a health check. Without a complete
+ * header, *used and *address are unchanged.
  */
 http_proxy_found http_proxy_read(const uint8_t *bytes, size_t len, size_t *used,
                                  http_address *address);

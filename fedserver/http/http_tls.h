@@ -13,7 +13,7 @@
 #include "fedserver/http/http_wire.h"
 
 /*
- * TLS 1.3 only: no renegotiation, and a device's certificate travels encrypted. Of the key
+ * TLS 1.3 only: no renegotiation, and a device's certificate is sent encrypted. Of the key
  * exchange groups only the two that are cheap for a server are allowed. GnuTLS computes a key
  * share while it reads a client hello, before it knows anything of the peer: with ffdhe8192 each
  * hello would cost 400 ms. Of the signatures, the devices' listener allows only ECDSA with P-256,

@@ -271,7 +271,7 @@ static fed_status check_rows(checking *c, fed_error *err) {
         return FED_OK;
     }
     if (status == FED_ENOTFOUND || status == FED_EFORMAT) {
-        /* the text about a damaged model says what to do already */
+        /* if the model is damaged, why.text says already what to do */
         FOUND("D5: %s%s", why.text, status == FED_ENOTFOUND ? FEDSERVER_RESTORE : "");
         return FED_OK;
     }

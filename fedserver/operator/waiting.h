@@ -8,8 +8,8 @@
 
 #include "fedserver/rounds/rounds.h"
 
-/* How many devices are named, and how many digits of a device's fingerprint name it: `fedserver
- * revoke` accepts as many. */
+/* Limits of `names` below: how many devices are named, and how many digits of its fingerprint name
+ * a device. `fedserver revoke` accepts that many digits. */
 enum { FEDSERVER_WAITING_NAMES = 4, FEDSERVER_WAITING_DIGITS = 8 };
 
 typedef struct fedserver_waiting {

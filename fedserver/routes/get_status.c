@@ -12,8 +12,9 @@
 #include "fedserver/task/fields.h"
 #include "fedserver/task/phases.h"
 
-/* ROUNDS_SHOWN: how many rounds of the main task are listed. The running tasks together list as
- * many, but each at least ROUNDS_LEAST. TASKS_SHOWN: how many tasks that are over are listed. */
+/* ROUNDS_SHOWN: how many rounds of the main task are listed. All running tasks together also list
+ * ROUNDS_SHOWN rounds, but each of them at least ROUNDS_LEAST. TASKS_SHOWN: how many tasks that are
+ * over are listed. */
 enum { ROUNDS_SHOWN = 200, ROUNDS_LEAST = 10, TASKS_SHOWN = 20 };
 
 /* Add all keys of the task, with the values that hold in the phase of the open round. */

@@ -128,7 +128,7 @@ fed_status fedserver_post_piece(fedserver *server, const fedserver_call *call,
             response, err, 400, "bad_update",
             "the body is not a piece of an update as in docs/protocol.md");
     }
-    /* check the lease as for an update with this head */
+    /* The lease is checked as if a whole update with this head had come. */
     const fed_update head = {
         .task = p.head.task, .round = p.head.round, .lease = p.head.lease, .samples = 1};
     if (fedserver_leases_update_event(fedserver_rounds_task(&server->rounds, head.task),

@@ -42,7 +42,8 @@ typedef struct fedserver_edge fedserver_edge;
 typedef struct fedserver_edge_rules {
     /* slots of a round: how many devices get a lease; 0: every device that checks in */
     uint32_t cohort;
-    uint32_t goal;    /* a round closes as soon as it has this many updates; 0: as many as cohort */
+    /* a round closes as soon as it has this many updates; 0: the same number as cohort */
+    uint32_t goal;
     uint32_t minimum; /* a change made of fewer updates is never sent upstream; 0: 1 */
 } fedserver_edge_rules;
 

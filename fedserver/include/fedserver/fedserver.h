@@ -34,10 +34,10 @@ FED_API_BEGIN
  * fedserver/http.h does that over HTTPS. fedserver/operator.h makes a coordinator, and has what
  * people do with one: tasks, tokens, devices, backups.
  *
- * A coordinator lives in a directory: keys and certificates (ca.pem, ca.key, server.pem,
- * server.key), and the file `store`, which names the store of everything else that must survive:
- * tasks, models, rounds, updates, devices, tokens. The default store is SQLite, in the same
- * directory. What is stored changes only inside a transaction (docs/durability.md).
+ * A coordinator is a directory: keys and certificates (ca.pem, ca.key, server.pem, server.key),
+ * and the file `store`, which names the store of everything else that must survive: tasks, models,
+ * rounds, updates, devices, tokens. The default store is SQLite, in the same directory. What is
+ * stored changes only inside a transaction (docs/durability.md).
  *
  * Times are Unix milliseconds. A handle belongs to one thread at a time.
  */
@@ -83,7 +83,7 @@ typedef struct fedserver_setup {
     fedserver_page page;
     /* seconds for which certificates that this process issues are valid; 0: two years */
     int64_t device_life_s;
-    /* A new version of a model of at least so many values is made by a thread, while the server
+    /* A new version of a model of at least this many values is made by a thread, while the server
      * goes on answering. The program then calls fedserver_begin when fedserver_wake_fd is readable.
      * 0: versions are made between fedserver_begin and fedserver_commit, however long that
      * takes. */
