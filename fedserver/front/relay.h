@@ -47,7 +47,8 @@ fed_status fedserver_relay_serve(fedserver_relay *relay, fedserver_relay_answer 
 /** At the rounds' process, after the commit of the batch of requests: send the answers. */
 void fedserver_relay_send(fedserver_relay *relay);
 
-/* At a follower, the leader has the answers. So a question is taken, and gets its answer later. */
+/* At a follower, only the leader can answer a front's question. So the question is taken here,
+ * passed on to the leader, and answered later. */
 
 /** Take the next question of a front that waits for no other answer. False: there is none. */
 bool fedserver_relay_next(fedserver_relay *relay, fedserver_question *question);

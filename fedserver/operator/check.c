@@ -293,7 +293,8 @@ static fed_status check_rows(checking *c, fed_error *err) {
     FED_TRY(check_keyframes(c, row.digest, err));
     FED_TRY(check_rounds(c, err));
     FED_TRY(check_updates(c, err));
-    CHECKED("D5, S5: task %" PRIu64 ": model of version %u, its digest, %zu deltas, %zu older "
+    CHECKED("D5, S5: checked task %" PRIu64
+            ": model of version %u, its digest, %zu deltas, %zu older "
             "versions, %zu rounds",
             c->id, c->version, c->deltas, c->keyframes, c->rounds);
     return FED_OK;
@@ -383,7 +384,7 @@ static fed_status check_all_updates(checking *c, fed_error *err) {
               count - c->all_updates);
     }
     FED_TRY(check_leases(c, err));
-    CHECKED("D1, D2, S2, S3: %zu updates of open rounds: head, lease, device, values",
+    CHECKED("D1, D2, S2, S3: checked head, lease, device and values of %zu updates of open rounds",
             c->all_updates);
     return FED_OK;
 }
@@ -463,7 +464,7 @@ static void check_front_pair(checking *c) {
     if (fedserver_certificate_fits(cert, key, &why) != FED_OK) {
         FOUND("S7: %s" FEDSERVER_RESTORE, why.text);
     }
-    CHECKED("S7: the front's own certificate, and its key");
+    CHECKED("S7: checked the front's own certificate and its key");
 }
 
 static void check_keys(checking *c) {
@@ -473,7 +474,7 @@ static void check_keys(checking *c) {
     note_readers(c, "front.key", 0037);
     check_pair(c, "ca.pem", "ca.key", true);
     check_pair(c, "server.pem", "server.key", false);
-    CHECKED("S7: the CA's and the server's certificate, and their keys");
+    CHECKED("S7: checked the CA's and the server's certificate, and their keys");
     check_front_pair(c);
 }
 
