@@ -190,7 +190,7 @@ static void what_a_crash_leaves_is_noted_only(void **state) {
     assert_int_equal(r.findings, 0);
     assert_int_equal(r.notes, 2);
     assert_non_null(strstr(r.text, "updates-1-4.seg has 1 bytes that were never acknowledged"));
-    assert_non_null(strstr(r.text, "updates-1-3.seg is of no open round"));
+    assert_non_null(strstr(r.text, "updates-1-3.seg belongs to no open round"));
 }
 
 static void keys_that_others_can_read_are_noted(void **state) {
