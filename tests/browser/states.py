@@ -190,7 +190,7 @@ def side_by_side():
     parts = [(task(30, 50), open_round(31), rounds(30)),
              (task(4, 80, name="keyboards", number=4), open_round(5, received=2, out=6, attempt=3), rounds(4)),
              (task(0, 20, name="doors", number=5), open_round(1, received=0, out=0, deadline_ms=None), [])]
-    needs = ("it needs 1320.0 MB of memory, and of the 2000.0 MB for all tasks the running ones take 1840.5 MB; it starts when one of them "
+    needs = ("it needs 1320.0 MB of memory, and of the 2000.0 MB for all tasks the running ones take 1840.5 MB; it starts when a running task "
              "ends, is paused or is cancelled, or after `fedserver run` with a larger --task-memory")
     the = status(*parts[0], [
         queued(number, name, "running", version, total, priority=priority, round=parts[k][1], started_ms=NOW - (k + 9) * MINUTE)

@@ -113,7 +113,8 @@ static fed_status add_update(fedserver_database *db, const fedserver_update_row 
     assert(row->lease != 0 && row->device != 0);
     if (large) {
         FED_TRY(fedserver_sqlite_segment(db, row->task, row->round, true, err));
-        assert(db->segment.task == row->task && db->segment.round == row->round); /* S9 */
+        /* S9 in docs/durability.md: the open file is that of the row's round. */
+        assert(db->segment.task == row->task && db->segment.round == row->round);
         FED_TRY(fedserver_segment_append(&db->segment, body, len, &start, err));
         /* The commit syncs the segment file (S9 in docs/durability.md). */
         assert(db->segment.appended && db->segment.end == start + len);
@@ -187,7 +188,8 @@ static fed_status take_row(sqlite3_stmt *row, stored_update *u, fed_error *err) 
 static fed_status take_body(fedserver_database *db, stored_update *u, fed_error *err) {
     if (!u->in_row) {
         FED_TRY(fedserver_sqlite_segment(db, u->row.task, u->row.round, false, err));
-        assert(db->segment.task == u->row.task && db->segment.round == u->row.round); /* S9 */
+        /* S9 in docs/durability.md: the open file is that of the row's round. */
+        assert(db->segment.task == u->row.task && db->segment.round == u->row.round);
         FED_TRY(fedserver_segment_read(&db->segment, u->start, u->len, u->body, err));
     }
     FED_REQUIRE(!u->guarded || fed_digest_bytes(u->body, u->len) == u->guard, FED_EFORMAT);
