@@ -1,4 +1,4 @@
-/* The log of a run is written: clients' bytes are charged to rounds, the rest of a round comes from
+/* Writes the log of a run. Clients' bytes are charged to rounds; a round's other figures come from
  * the coordinator. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/clients/run_log.h"
@@ -7,7 +7,7 @@
 
 #include "fed/clock.h"
 
-/** The log's row of a round. NULL: no memory. Under the mutex. */
+/** Return the log's row of a round; NULL: out of memory. The caller holds the mutex. */
 static sim_round *row_of(sim_clients *clients, uint32_t round) {
     sim_log *log = clients->log;
     while (log->round_count < round) {
@@ -94,7 +94,7 @@ fed_status sim_note_measured(sim_clients *clients, uint32_t version, const fedcl
                                  ? (double)NAN
                                  : (double)round->correct / (double)round->samples;
     clients->kept.test_loss = (double)round->loss;
-    if (version > 0) { /* version 0 is of no round */
+    if (version > 0) { /* version 0 is the initial model, which no round made */
         sim_round *row = row_of(clients, version);
         FED_REQUIRE(row != NULL, FED_ENOMEM);
         row->accuracy = clients->kept.accuracy;

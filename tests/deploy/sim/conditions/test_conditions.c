@@ -1,4 +1,4 @@
-/* Lines, speeds and presence: specs are read or refused, what is drawn follows them. */
+/* Links, speeds and presence: specs are read or refused, and what is drawn follows the specs. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
