@@ -13,7 +13,7 @@ cd "$(dirname "$0")/.."
 programs=build/clang/tests
 corpora=tests/fuzz/corpus
 work=build/fuzz
-small_bytes=204800 # of all corpora
+small_bytes=204800 # most bytes of all corpora together
 
 die() {
     echo "deploy/fuzz.sh: $*" >&2

