@@ -89,7 +89,7 @@ def reporting():
         r["metrics"] = [metric("energy_mj", "devices", 71 + 5 * math.sin(k)), metric("f1", "devices", f1),
                         metric("f1", "evaluators", f1 - 0.05, reports=1)]
         r["metrics_dropped"] = 0
-    made[0]["metrics"] = made[0]["metrics"][1:]  # no energy this time
+    made[0]["metrics"] = made[0]["metrics"][1:]  # the newest round has no energy_mj
     made[0]["metrics_dropped"] = 3
     return status(task(30, 50), open_round(31), made, [], devices), devices
 

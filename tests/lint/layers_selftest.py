@@ -1,4 +1,4 @@
-"""Does the layer lint find what it is there to find? Plants violations in a made-up tree, one at a time."""
+"""Test that layers.py finds each kind of violation. Violations are planted in a made-up tree, one at a time."""
 # SPDX-License-Identifier: Apache-2.0
 import unittest
 

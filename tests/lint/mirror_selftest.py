@@ -1,4 +1,4 @@
-"""Does the mirror lint find what it is there to find? Plants gaps in a made-up tree, one at a time."""
+"""Test that mirror.py finds each kind of missing test. Gaps are planted in a made-up tree, one at a time."""
 # SPDX-License-Identifier: Apache-2.0
 import unittest
 

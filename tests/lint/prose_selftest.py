@@ -1,4 +1,4 @@
-"""Does the prose lint find what it is there to find, and leave alone what it should?"""
+"""Test that prose.py finds each kind of fault, and has no finding about prose that follows the rules."""
 # SPDX-License-Identifier: Apache-2.0
 import sys
 

@@ -35,7 +35,7 @@ def contents(path):
 
 
 def sources(tool, root, build, pattern):
-    """Each source's path, and the digest of all that clang-tidy's answer depends on."""
+    """Return each source's path, and the digest of all that clang-tidy's answer depends on."""
     compilations = {}
     for entry in json.loads(contents(os.path.join(build, "compile_commands.json"))):
         compilations.setdefault(os.path.relpath(entry["file"], root), []).append(entry["command"])
@@ -55,12 +55,12 @@ def sources(tool, root, build, pattern):
 
 
 def here(text, root, build):
-    """A command or a path, without the places of this clone and this build."""
+    """Return a command or a path without the folders of this clone and of this build."""
     return text.replace(build, "BUILD").replace(root, "ROOT")
 
 
 def databases(build):
-    """Folders in BUILD/tidy with the first compilation of each source, and with all others."""
+    """Write two compile_commands.json: the first compilation of each source, and all others. Yield the folder and the files of each."""
     first, others = {}, []
     for entry in json.loads(contents(os.path.join(build, "compile_commands.json"))):
         if first.setdefault(entry["file"], entry) is not entry:
@@ -74,7 +74,7 @@ def databases(build):
 
 
 def tidy(tool, root, compilations, path):
-    """What clang-tidy found; "": nothing."""
+    """Return what clang-tidy found; "": nothing."""
     knowledge = [] if path in DEFINES_FED_FAIL else [f"--extra-arg=-include{root}/{ANALYZER}",
                                                      f"--extra-arg=-I{root}/common/include"]
     said = ""
