@@ -31,7 +31,7 @@ HEADERS = ("xxhash.h", "mbedtls", "curl")  # headers of this machine that also f
 FLAGS = ["-Os", "-fno-pie", "-ffunction-sections", "-fdata-sections", "-fno-unwind-tables", "-fno-asynchronous-unwind-tables"]
 LINK = ["-static", "-Wl,--gc-sections", "-mno-fix-cortex-a53-843419"]  # no stubs of this workaround: their size depends on where code happens to lie
 LIMIT_KB = 48
-TOLERANCE, SLACK = 0.04, 256  # share and bytes by which a part may differ
+TOLERANCE, SLACK = 0.04, 256  # share and bytes by which a measured part may differ from the document
 
 # The parts of a program. A source belongs to the first part whose pattern is in the source's path.
 TRAINER = [

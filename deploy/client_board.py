@@ -74,7 +74,7 @@ def measure():
     flash, lwip_ram = Counter(), 0
     for section, size, path in sections(listed):
         if re.search(r"\.str\d", section):
-            continue  # the linker merges texts, so they are a row of their own
+            continue  # the linker merges texts of all parts, so texts are a row of their own
         if section.startswith((".text", ".rodata", ".data", ".tdata", ".vectors", ".ARM.ex")):
             sample = section.startswith(".rodata.board_sample")
             flash["the samples, 300 pictures of 14x14" if sample else part_of(path, sources)] += size

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Write what bash, zsh and fish need to complete the programs' commands and options: completion.py OUT PROGRAM...
 
-It comes from what the programs say with --help (program_help.py), as the manual pages do. OUT gets bash/NAME, zsh/_NAME and
+The options are read from the programs' --help (program_help.py), as for the manual pages. OUT gets bash/NAME, zsh/_NAME and
 fish/NAME.fish for each program.
 """
 # SPDX-License-Identifier: Apache-2.0

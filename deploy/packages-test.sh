@@ -152,7 +152,7 @@ boot() {
     machine=$!
     for _ in $(seq 120); do
         inner=$(cat "/proc/$machine/task/$machine/children" 2>/dev/null || true)
-        inner=${inner%% *} # systemd, once it runs
+        inner=${inner%% *} # the process id of systemd, once it runs
         case $(inside systemctl is-system-running 2>/dev/null || true) in running | degraded) return ;; esac
         sleep 1
     done

@@ -20,7 +20,7 @@ USAGE = re.compile(r"usage: .*\n(?: {7,}.*\n)*", re.IGNORECASE)
 @dataclass
 class Option:
     name: str  # with its dashes
-    value: str = ""  # what the help calls the value; empty: the option takes none, or the help says so elsewhere
+    value: str = ""  # what the help calls the value; empty: the option takes none, or this help does not name it
     words: str = ""
 
 

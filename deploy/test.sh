@@ -101,7 +101,7 @@ files_in_memory() {
 
 # -- the stages --
 
-# In both stages with sanitizers a test tries less than in the last one: FED_TEST_SIZE in tests/support/fed_test.h. And a test of the
+# In both stages with sanitizers a test tries less than in the last stage: FED_TEST_SIZE in tests/support/fed_test.h. And a test of the
 # coordinator runs on SQLite alone: contract.test_store* have each store.
 other_stores='^(fedserver|contract|deploy)\..*\.postgres$'
 
@@ -159,8 +159,8 @@ optimised() { # [ctest options]
     run release "$@" --output-junit "$junit"
 }
 
-# A test that fails beside others is run once more, alone. If it passes then, the run goes on and names the test near its end: it is
-# a fault all the same, for somebody to follow to its cause.
+# A test that fails beside others is run once more, alone. If it passes then, the run goes on and names the test near its end: a
+# test that fails by chance is a fault all the same, whose cause somebody has to find.
 forgiving() { # COMMAND...
     "$@" && return
     mapfile -t flaky < <(cut -d: -f2 build/release/Testing/Temporary/LastTestsFailed.log)

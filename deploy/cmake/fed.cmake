@@ -10,7 +10,7 @@ target_compile_options(fed_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wc
                        $<$<BOOL:${FED_WERROR}>:-Werror>)
 # The sources use constants of an enum as integer constants, also in sums with floats. clang 16 and later would warn of such sums.
 target_compile_options(fed_flags INTERFACE $<$<C_COMPILER_ID:Clang>:-Wno-enum-float-conversion>)
-if(CMAKE_SYSTEM_PROCESSOR MATCHES "s390") # its ABI would have strict C compute floats in double
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "s390") # by this machine's ABI, strict C would compute floats in double
   target_compile_options(fed_flags INTERFACE -fexcess-precision=fast)
 endif()
 # Support large files and large inode numbers on 32-bit machines, too.

@@ -74,7 +74,7 @@ function(fed_install_library target name description)
   install(FILES ${CMAKE_CURRENT_BINARY_DIR}/libfed${name}.pc DESTINATION ${fed_pkgconfig_dir})
 
   if(FED_SHARED)
-    get_target_property(units ${target} SOURCES) # objects that were compiled in targets of their own
+    get_target_property(units ${target} SOURCES) # sources that are compiled in targets of their own
     list(FILTER units INCLUDE REGEX TARGET_OBJECTS)
     add_library(${target}_shared SHARED $<TARGET_OBJECTS:${target}> ${units})
     list(TRANSFORM fed_targets APPEND _shared)

@@ -16,7 +16,7 @@ import tarfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, ".."))
-import sbom  # noqa: E402: it knows which files a program needs, and whose they are
+import sbom  # noqa: E402: sbom.py finds the files that a program needs, and their packages
 
 USER = 65532  # a number, so that Kubernetes sees that it is not root; its group is 0, as for any user of OpenShift
 ACCOUNTS = {"etc/passwd": f"root:x:0:0:root:/:/sbin/nologin\nfed:x:{USER}:0:fed:{{volume}}:/sbin/nologin\n",

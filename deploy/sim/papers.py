@@ -39,7 +39,7 @@ def named(table, kind):
 
 
 def cell_keys(table, row, row_keys, column, column_keys, quick):
-    """The scenario of a cell, and its seeds."""
+    """Return the keys of a cell's scenario, and its seeds."""
     own = {k: v for k, v in row_keys.items() if ": " not in k and not k.startswith("paper")}
     keys = {**dict(table["common"]), **own, **column_keys}
     keys.update({k.split(": ")[1]: v for k, v in row_keys.items() if k.startswith(column + ": ")})
@@ -90,7 +90,7 @@ def compression(result):
 
 
 def reached_s(result, accuracy):
-    """Virtual seconds until a model was measured to be that good."""
+    """Return the virtual seconds until a measured model had this accuracy or more; NaN: none had."""
     for r in result["rows"]:
         if r["accuracy"] != "" and float(r["accuracy"]) >= accuracy:
             return float(r["virtual_s"])

@@ -1,6 +1,6 @@
 """Run the tests of the Java binding: java.py ROOT LIBRARY JAR BIN WORK
 
-Makes an AAR, and runs java/*.java beside this file on what is in it, with JNI's own checks; a complaint of these is a
+Makes an AAR, and runs java/*.java beside this file on the AAR's content, with JNI's own checks; a complaint of JNI is a
 failure. LIBRARY is libfedjni.so, JAR fed.jar, BIN the folder of the programs, WORK a folder to work in. Exit status 77: there
 is no Java.
 """

@@ -13,8 +13,8 @@ import subprocess
 import sys
 import tempfile
 
-# A function with variable arguments, and the one that serves without them; None: a program in Swift needs neither, since it
-# reads log lines and writes none, and has progress bars of its own.
+# Functions with variable arguments, each with the function that Swift can call instead. None: a program in Swift does not need
+# the function, since it reads log lines but writes none, and has progress bars of its own.
 OTHER_FORMS = {"fed_fail": "fed_fail_with", "fed_write_printf": "fed_write_bytes", "fed_logf": None, "fed_progress_show": None}
 COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 VARIADIC = re.compile(r"\b(\w+)\([^;{}()]*(?:\([^()]*\)[^;{}()]*)*\.\.\.\)")

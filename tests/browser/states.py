@@ -1,4 +1,4 @@
-"""The life of a run as /v1/status and /v1/devices tell it: one function a state."""
+"""States of a coordinator, one function for each: what /v1/status and /v1/devices would answer."""
 # SPDX-License-Identifier: Apache-2.0
 import math
 
@@ -72,7 +72,7 @@ def running():
 
 
 def outlier():
-    """One wild value in a long run."""
+    """One round of a long run has a loss far from all others."""
     devices = some_devices()
     made = rounds(60)
     made[20]["loss"] = 9e6
@@ -152,7 +152,7 @@ def cloned():
 
 
 def declined():
-    """A task that fits nobody."""
+    """Every device has declined the task."""
     devices = [device(k, "declined") for k in range(1, 5)]
     reason = "samples are 784 values, the model takes 3072"
     return status(task(0, 50, name="resnet for tablets"), open_round(1, received=0, out=0, deadline_ms=None), [], [

@@ -97,7 +97,7 @@ class FakeRequest(http.server.BaseHTTPRequestHandler):
         pass
 
 
-# -- what each state must show --
+# -- what the page must show in each state --
 
 def alarms(b):
     return b.run("return [...document.querySelectorAll('#alarms li')].map(e => [e.className.includes('red') ? 'red' : 'amber', e.innerText])")

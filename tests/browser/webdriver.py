@@ -1,4 +1,4 @@
-"""A browser that a test drives: headless Chromium through chromedriver, by plain WebDriver HTTP."""
+"""A headless Chromium for tests, controlled through chromedriver by WebDriver's HTTP requests."""
 # SPDX-License-Identifier: Apache-2.0
 import base64
 import http.client

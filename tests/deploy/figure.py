@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The figure of a table (deploy/sim/figure.py): each column has a point and its name in each row's plot, inside the
-picture, and names do not lie on each other.
+picture, and names do not overlap.
 
     figure.py SOURCE_DIR
 """

@@ -244,7 +244,7 @@ def check_run(image, root, build, work):
 
 
 def train(container, build, work, ports):
-    """A device trains; the container is killed after two rounds, and goes on where it was."""
+    """Let a device train. The container is killed after two rounds, and must go on from there when it is started again."""
     data = os.path.join(work, "data")
     os.mkdir(data)
     quoted.make_pictures(data)

@@ -41,7 +41,7 @@ def barriers(texts):
 
 
 class Body:
-    """One function's statements, and what its branches and loops hold."""
+    """Reads the statements of one function, and finds barriers and returns in wrong places."""
 
     def __init__(self, text, begin, end, kernel, known):
         self.tokens = [(m[0], m.start() + begin) for m in TOKEN.finditer(text[begin:end])]
@@ -83,7 +83,7 @@ class Body:
         elif word == "return":
             place = self.tokens[self.at][1]
             self.until(";", branch)
-            # A function's last statement may return what it found.
+            # A return as a function's last statement is allowed, also after a barrier.
             if self.after and (self.kernel or depth > 1):
                 self.found.append((place, "return after a barrier: PoCL loses what was read before it"))
         else:

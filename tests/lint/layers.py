@@ -246,7 +246,7 @@ class Tree:
         elif header in self.known:
             self.check_internal(path, line, header)
         elif path.startswith("tests/") and "/" not in header:
-            return  # tests/support, which the build puts on the tests' path
+            return  # a header of tests/support, which the build adds to the tests' include path
         elif beside in self.known:
             self.complain(path, line, f'"{header}": include it by its path from the top, "{beside}"')
         else:

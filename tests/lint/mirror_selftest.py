@@ -14,7 +14,7 @@ GOOD = {
     "tests/codecs/test_all.c": "",
     mirror.LIST: "# a remark\ncodecs/prim/*.c tests/contract/test_codecs.c\n- tests/codecs/test_all.c\n",
 }
-# What is added or replaced (None: taken away), and what the lint says of it.
+# Files that are added or replaced (None: removed), and a piece of the finding that mirror.py must print.
 BAD = [
     ({"codecs/d.c": ""}, "codecs/d.c:1: has no test"),
     ({"tests/common/test_a.c": None}, "common/a.c:1: has no test"),

@@ -1,4 +1,4 @@
-"""Check the text of the sources: what a compiler and a formatter let pass.
+"""Check rules for the text of the sources that neither a compiler nor a formatter checks.
 
     text.py ROOT        prints path:line: what is wrong; exit status 1 if anything is
 """

@@ -47,7 +47,7 @@ class Loader:
 
     def __iter__(self):
         for batch in self.given:
-            time.sleep(0.02)  # so that some kills come amid the training
+            time.sleep(0.02)  # so that some kills come in the middle of a training
             yield batch
 
 

@@ -112,7 +112,7 @@ class ClientTest(CoordinatorTest):
             self.assertIn("this device has no data", done["reason"])
 
     def test_it_stops_from_another_thread(self):
-        with self.client() as client:  # no task: it waits for one
+        with self.client() as client:  # no task: the client waits for one
             threading.Timer(0.3, client.stop).start()
             client.run(lambda params, told: (None, 1, {}))
 

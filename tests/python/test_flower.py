@@ -11,7 +11,7 @@ from coordinator import CoordinatorTest
 
 os.environ.setdefault("FLWR_TELEMETRY_ENABLED", "0")
 try:
-    with warnings.catch_warnings():  # its own dependencies warn of each other
+    with warnings.catch_warnings():  # flwr's own dependencies warn of each other
         warnings.simplefilter("ignore")
         import flwr.client
         from flwr.server.strategy.aggregate import aggregate

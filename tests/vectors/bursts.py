@@ -1,7 +1,7 @@
 """Golden bursts (docs/codec-formats.md#bursts), by a coder that was written from the document alone.
 
-    bursts.py ROOT            exit status 1 if a file of tests/vectors/bursts is missing or another
-    bursts.py ROOT --write    writes those that are missing; what is there stays
+    bursts.py ROOT            exit status 1 if a file of tests/vectors/bursts is missing or differs
+    bursts.py ROOT --write    writes missing files; existing files are not changed
 
 One line of *.values and of *.decoded is one float, the eight hexadecimal digits of its bits. One
 line of *.bursts is one burst, two digits a byte. There is nothing else, so Verilog's $readmemh

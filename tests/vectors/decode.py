@@ -32,7 +32,7 @@ def decode_float32(message, n):
 
 def unpack_runs(data, wanted):
     unpacked = []
-    before = 0  # the byte before, if it was one for a run
+    before = 0  # the byte before, if it stood for a run; else 0
     for byte in data:
         is_run = byte == 121 or byte >= 243
         require(not is_run or before in (0, 255), "a run that could have been longer")
@@ -506,7 +506,7 @@ def unpack_stage_entropy(packed, plain_len):
     return bytes(plain)
 
 
-# Name to id and function; None: its program is not installed.
+# For each stage its id and the function that unpacks it; None: the program that this needs is not installed.
 STAGES = {
     "runs": (1, unpack_stage_runs),
     "zstd": (2, unpack_stage_zstd if shutil.which("zstd") else None),
@@ -535,7 +535,7 @@ def decode_frame(reader, n, codec, stage):
 
 
 def decode_envelope(message, sizes, statistics, task_small, codec, stage):
-    """Return the values of tensors of these sizes, one after the other. So many of the last tensors are statistics."""
+    """Return the values of tensors of these sizes, one after the other. The last tensors, as many as statistics says, are statistics."""
     reader = Reader(message)
     version = 3 if statistics > 0 else 2
     require(reader.bytes(3) == bytes([0xfe, 0xdc, version]), f"no envelope of version {version}")

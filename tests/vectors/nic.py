@@ -1,7 +1,7 @@
 """Golden frames of the offload NIC, by a NIC that was written from docs/nic-format.md alone.
 
-    nic.py ROOT            exit status 1 if a file of tests/vectors/nic is missing or another
-    nic.py ROOT --write    writes those that are missing; what is there stays
+    nic.py ROOT            exit status 1 if a file of tests/vectors/nic is missing or differs
+    nic.py ROOT --write    writes missing files; existing files are not changed
 
 Files hold one frame each, from the Ethernet header on, as bytes of two hexadecimal digits, 16 a line:
 Verilog's $readmemh reads them.
@@ -29,7 +29,7 @@ TIMESTAMPS = bytes([1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2])
 
 
 def total(data):
-    """The one's complement sum of RFC 1071."""
+    """Return the one's complement sum of 16-bit words, as RFC 1071 defines it."""
     data += b"\0" * (len(data) % 2)
     value = sum(struct.unpack(f">{len(data) // 2}H", data))
     while value > 0xFFFF:

@@ -89,8 +89,7 @@ FED_TEST(two_nics_do_what_the_document_says) {
         fednic_nic *near = NULL, *far = NULL;
         assert_fed_ok(fednic_nic_new(&options, &near, NULL));
         options.e = 10;
-        assert_fed_ok(fednic_nic_new(&options, &far, NULL)); /* a card that has seen no connection
-                                                                */
+        assert_fed_ok(fednic_nic_new(&options, &far, NULL)); /* has seen no connection */
         agree(near, shape);
         assert_becomes(near, FEDNIC_HOST, name, ".host", ".wire");
         assert_becomes(far, FEDNIC_WIRE, name, ".wire", ".peer");

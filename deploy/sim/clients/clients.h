@@ -18,8 +18,8 @@
 #include "fedclient/fedclient.h"
 #include "fedtrain/data.h"
 
-/** A worker: what one step needs to train or to measure. As many steps run at a time as there are
- * workers. */
+/** A worker: the net and memory with which one step trains or measures. At most as many steps run
+ * at a time as there are workers. */
 typedef struct sim_worker {
     fedtrain_net *net;
     fed_arch arch; /* of net; its text is NULL before the first task */
@@ -35,7 +35,7 @@ typedef struct sim_worker {
 #pragma GCC diagnostic error "-Wpadded"
 
 typedef struct sim_client_kept {
-    fedclient_traffic enrolment; /* what enrolling cost: not part of the rounds' figures */
+    fedclient_traffic enrolment; /* bytes of enrolling, which no round's figures count */
     fedclient_traffic charged;   /* the traffic that is in the log's rounds already */
     uint64_t train_cpu_us;
     int64_t busy_us;       /* time spent training: virtual, or CPU time */
@@ -44,7 +44,7 @@ typedef struct sim_client_kept {
     uint32_t round, again; /* newest round trained in; earlier trainings in it */
     uint32_t counted, refused;
     uint32_t last_counted;   /* the newest round that counted its update */
-    uint32_t local_steps;    /* of its last training */
+    uint32_t local_steps;    /* local steps of its last training */
     uint32_t broken_charged; /* broken uploads that are in the log's rounds already */
     bool takes_part; /* has trained or measured, so the run waits until this client has finished */
     bool finished;   /* has learnt that the task is over */
@@ -52,14 +52,14 @@ typedef struct sim_client_kept {
     uint8_t unused[1];
 } sim_client_kept;
 
-/** How a step has ended: what a run needs of its fedclient_event. */
+/** How a step has ended: the members of its fedclient_event that a run needs. */
 typedef struct sim_step_end {
     uint32_t outcome; /* fedclient_outcome */
     uint32_t reason;  /* fed_wait_reason, if the outcome is to wait */
     uint32_t round, version, wait_ms;
 } sim_step_end;
 
-/** What all clients share of a run's state. */
+/** The part of sim_clients that a stopped run saves. */
 typedef struct sim_clients_kept {
     double cpu_s;             /* CPU seconds of the run's earlier processes */
     int64_t wall_ms;          /* from the first check-in to the stop */
@@ -95,16 +95,16 @@ typedef struct sim_client {
     pthread_cond_t worker_ready; /* HTTPS: `worker` was set */
     fedclient_traffic traffic;   /* at the end of the run */
     sim_client_kept kept;
-    fed_error error; /* why it gave up; FED_OK if it did not */
+    fed_error error; /* why the client gave up; FED_OK if it did not */
 } sim_client;
 
 /** Virtual time, as the train callback needs it. A run over HTTPS has none. */
 typedef struct sim_virtual_time {
     void *user;
-    /** Client k begins to train on so many samples. Returns how long that takes, in microseconds
-     * of virtual time. */
+    /** Note that client k begins to train on so many samples. Returns how many microseconds of
+     * virtual time that takes. */
     int64_t (*trains)(void *user, uint32_t k, uint64_t samples);
-    /** Client k begins to measure the model of that version. */
+    /** Note that client k begins to measure the model of that version. */
     void (*measures)(void *user, uint32_t k, uint32_t version);
 } sim_virtual_time;
 
@@ -150,7 +150,7 @@ void sim_clients_close(sim_clients *clients);
 void sim_clients_show(sim_clients *clients, const sim_watch *watch, double virtual_s);
 /** CPU time of this process and its children, in seconds. */
 double sim_cpu_s(void);
-/** The error of the first client that gave up; FED_OK: none did. */
+/** Return the error of the first client that gave up; FED_OK: no client did. */
 fed_status sim_clients_failure(const sim_clients *clients, fed_error *err) FED_CHECKED;
 /** Return whether options->offline keeps client k away from a round. The caller holds the mutex. */
 bool sim_is_away(sim_clients *clients, uint32_t round, uint32_t k);
@@ -158,7 +158,7 @@ bool sim_is_away(sim_clients *clients, uint32_t round, uint32_t k);
  * model is measured in any case. */
 bool sim_wants_measured(const sim_options *options, uint32_t version);
 
-/** From now on the run waits for this client's end. */
+/** Note that the client takes part. From now on the run does not end before this client does. */
 void sim_client_take_part(sim_client *client);
 sim_step_end sim_step_end_of(const fedclient_event *event);
 /** Return whether the client has learnt in this step that the task is over. A client that already

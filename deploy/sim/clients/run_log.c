@@ -46,7 +46,7 @@ static void note_counted(sim_client *client, sim_round *row) {
     }
 }
 
-/** A step of a client that trains has ended. */
+/** Note the end of a step of a client that trains. */
 static fed_status note_step(sim_client *client, const sim_step_end *end) {
     sim_clients *clients = client->clients;
     const bool answered = end->outcome == FEDCLIENT_COUNTED || end->outcome == FEDCLIENT_REFUSED;

@@ -19,7 +19,8 @@ fed_status sim_note_measured(sim_clients *clients, uint32_t version,
 /** Copy the coordinator's newest `most` committed rounds into the log. */
 fed_status sim_note_rounds(sim_clients *clients, fedserver *server, uint32_t most,
                            fed_error *err) FED_CHECKED;
-/** The run has ended: add the clients' figures to the log, and drop rounds that were not committed.
+/** Complete the log at the run's end: add the clients' figures, and drop rounds that were not
+ * committed.
  *    digest  of the coordinator's final model */
 void sim_note_end(sim_clients *clients, uint64_t digest);
 

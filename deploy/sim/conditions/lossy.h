@@ -1,4 +1,4 @@
-/* A client's transport, some of whose uploads break. */
+/* A client's transport that lets some uploads break. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSIM_LOSSY_H
 #define FEDSIM_LOSSY_H

@@ -60,7 +60,8 @@ void sim_presence_free(sim_presence *presence);
 /** The part of sim_attendance that a stopped run saves: numbers of fixed size, without padding. */
 typedef struct sim_attendance_kept {
     sim_interval now[SIM_CONDITIONS]; /* the newest interval that was looked at */
-    uint32_t drawn[SIM_CONDITIONS];   /* how many were drawn before it, or skipped in a trace */
+    uint32_t drawn[SIM_CONDITIONS];   /* how many intervals were drawn, or read from a trace, so far
+                                         */
 } sim_attendance_kept;
 
 /** When one client is there. Its functions are asked about ascending times. */

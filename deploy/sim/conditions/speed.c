@@ -1,4 +1,5 @@
-/* How fast the clients train: one slowness each, by a lognormal law. */
+/* How fast the clients train. Each client has a factor of slowness, drawn from a lognormal
+ * distribution. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/conditions/speed.h"
 

@@ -143,7 +143,7 @@ static fed_status run_steps(sim_client *client, fedclient *fed, fed_error *err) 
     return FED_OK;
 }
 
-/** A check-in was answered: from here on the step needs a worker. */
+/** Take a worker for the step when its check-in is answered. Before that, the step needs none. */
 static void answered(void *user, const fedclient_request *request) {
     sim_client *client = user;
     if (client->worker == NULL && request->kind == FED_REQUEST_CHECKIN) {

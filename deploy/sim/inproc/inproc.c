@@ -129,7 +129,7 @@ static fed_status enrol_all(sim_world *world, char (*token)[FEDSERVER_TOKEN], fe
     while (started < threads && pthread_create(&thread[started], NULL, enrol_some, &r) == 0) {
         started++;
     }
-    (void)enrol_some(&r); /* this thread is the first one */
+    (void)enrol_some(&r); /* this thread is the first of `started` */
     for (uint32_t i = 1; i < started; i++) {
         pthread_join(thread[i], NULL);
     }

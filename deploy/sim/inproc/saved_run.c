@@ -104,7 +104,7 @@ static fed_status pass_log(const stream *s, sim_log *log) {
     uint64_t rounds = log->round_count;
     FED_TRY(pass(s, &log->kills, sizeof log->kills));
     FED_TRY(pass(s, &rounds, sizeof rounds));
-    while (log->round_count < rounds) { /* loading, into an empty log */
+    while (log->round_count < rounds) { /* when loading, the log has no rounds yet */
         sim_round *row = NULL;
         FED_TRY(sim_log_add(log, &row));
     }
@@ -143,7 +143,7 @@ static fed_status pass_all(const stream *s, sim_world *world) {
     return FED_OK;
 }
 
-/* --- Before it is saved, and after it is loaded --- */
+/* --- Before a client is saved, and after it is loaded --- */
 
 /** Return the client library's count of failures to save. The library sends an update in pieces
  * only while the count is above 0, but resets it when a piece arrives. In the middle of an upload

@@ -10,7 +10,7 @@
 typedef struct sim_thread {
     sim_world *world;
     pthread_t handle;
-    sem_t go;         /* posted when there is something to run, or to end */
+    sem_t go;         /* posted when the thread has a step to run, or is to end */
     sim_actor *actor; /* the client whose step it runs; NULL: none */
     struct sim_thread *next_idle, *next;
 } sim_thread;

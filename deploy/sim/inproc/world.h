@@ -84,7 +84,7 @@ typedef struct sim_actor_kept {
                         */
     sim_parked parked;
     uint32_t stage;    /* sim_stage */
-    uint32_t nth;      /* events since its clock moved */
+    uint32_t nth;      /* its events at the time now_us so far */
     uint32_t chance;   /* drawn for this step: sim_due */
     uint32_t steps;    /* steps begun so far */
     uint32_t failures; /* failed steps in a row */
@@ -119,7 +119,7 @@ typedef struct sim_actor {
     char range[64], if_range[24];
     fed_writer body;
     fedserver_request request;
-    fed_status fate; /* of the request; FED_OK: there is an answer */
+    fed_status fate; /* how the request ended; FED_OK: there is an answer */
     fedserver_response answer;
     fedserver_response parked_answer;
     fedserver_blob *heard; /* the answer to this step's check-in; NULL: there was none */
@@ -129,7 +129,7 @@ typedef struct sim_actor {
     bool resumes;
     fed_request asked;
     uint32_t failures_before; /* the client library's count when the step began */
-    fed_status status;        /* of the step that has ended */
+    fed_status status;        /* what fedclient_step returned */
     fed_error error;
 } sim_actor;
 
@@ -141,7 +141,7 @@ typedef struct sim_world {
     sim_network network;
     sim_speed speed;
     sim_presence presence;
-    int64_t now_us;   /* the time of what is being handled */
+    int64_t now_us;   /* the time of the event that is being handled */
     sim_actor *actor; /* [clients->client_count] */
     sim_heap heap;    /* the clients' next events */
     sim_heap ready;   /* clients in SIM_READY whose batch is committed: they wait for a worker */

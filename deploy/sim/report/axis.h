@@ -1,4 +1,4 @@
-/* The axis of a plot: from values to positions, and where its ticks are. */
+/* The axis of a plot: it turns values into positions, and has ticks. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSIM_AXIS_H
 #define FEDSIM_AXIS_H
@@ -13,7 +13,7 @@ enum { SIM_TICKS = 16 };
 typedef struct sim_axis {
     sim_unit unit;
     bool log;
-    double low, high; /* values at its ends */
+    double low, high; /* values at the axis' ends */
     double from, to;  /* positions of low and high */
     double scale;     /* a tick shows value / scale */
     const char *word; /* the unit of scale: "MB", "min", "%"; "": none */

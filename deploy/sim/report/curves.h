@@ -12,7 +12,7 @@ typedef enum sim_measure {
     SIM_BOTH, /* bytes sent and received by all clients so far */
     SIM_TIME, /* virtual seconds so far */
     SIM_ACCURACY,
-    SIM_ERROR, /* 1 - accuracy: its logarithmic axis tells good models apart */
+    SIM_ERROR, /* 1 - accuracy, for a logarithmic axis, which tells good models apart */
     SIM_TEST_LOSS,
     SIM_TRAIN_LOSS,
     SIM_BITS_UP, /* bits per value in the round's updates */

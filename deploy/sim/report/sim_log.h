@@ -26,7 +26,7 @@ typedef struct sim_round {
     uint32_t counted; /* updates that the coordinator counted */
     uint32_t refused; /* updates that came too late, and stay in their clients' residuals */
     uint32_t broken;  /* uploads that broke and were sent again */
-    uint64_t up_bytes; /* of all clients */
+    uint64_t up_bytes; /* bytes that all clients sent */
     uint64_t down_bytes;
     uint64_t update_bytes; /* envelopes of the counted updates alone */
     uint64_t delta_bytes;  /* the envelope of the new model's delta */

@@ -39,13 +39,13 @@ typedef struct sim_options {
     double broken;       /* fraction of the uploads that break off midway, or lose their answer */
     double hostile;      /* fraction of the clients that send noise instead of what they learnt */
     uint32_t kill_round; /* SIGKILL the coordinator in this round and start it again; 0: never */
-    uint64_t seed;       /* of the split, of who is away, what breaks, speeds and links */
+    uint64_t seed;       /* of the split, who is away, what breaks, speeds and links */
     /* Only for SIM_INPROC; NULL or "": the default of each. */
     const char *line;                  /* spec of the clients' links: network.h */
     const char *speed;                 /* spec of how fast clients train: speed.h */
     const char *presence;              /* spec of when clients are there: presence.h */
     const char *crowd;                 /* directory of clients that have enrolled: saved_crowd.h */
-    uint16_t front_port, devices_port; /* HTTPS; 0: any free one */
+    uint16_t front_port, devices_port; /* for SIM_HTTPS; 0: any free port */
 } sim_options;
 
 /** Set the member of the key's name: a text member to `text`, which must outlive the options,

@@ -49,7 +49,8 @@ static void cut_comment(char *line) {
     }
 }
 
-/** Read one assignment; changes `line`. */
+/** Read one line `key = value`. Changes the line. If `once` is true, a key may be given only once.
+ */
 static fed_status take_line(sim_scenario *s, char *line, const char *origin, bool once,
                             fed_error *err) {
     char *equals = strchr(line, '=');

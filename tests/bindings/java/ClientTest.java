@@ -81,7 +81,7 @@ final class ClientTest {
                     Check.that(Arrays.equals(model.shape("layer.weight"), new int[] {3, 4}), "layer.weight has another shape");
                     Check.equal(model.values().remaining(), 17);
                     model.values("layer.bias").put(0, 8);
-                    Check.equal(model.values().get(12), 8f); // it is the same memory
+                    Check.equal(model.values().get(12), 8f); // values() and values(name) share their memory
                     Check.fails(IllegalArgumentException.class, "layer.bias", () -> model.values("other"));
                     Check.equal(round.number() + " " + round.version() + " " + round.localSteps() + " " + round.batch(), "1 0 7 3");
                     Check.equal(round.learningRate(), 0.25f);

@@ -8,7 +8,7 @@ import java.util.concurrent.CountDownLatch;
 
 final class StopTest {
     public void a_step_that_waits_ends() throws Exception {
-        try (Coordinator home = new Coordinator(); Client client = home.device("d").open()) { // there is no task
+        try (Coordinator home = new Coordinator(); Client client = home.device("d").open()) { // no task: the step waits for one
             Check.sideBySide(() -> client.run(ClientTest.adder(1, 1)), () -> {
                 Thread.sleep(200); // by now the coordinator most likely holds the answer back; the test passes at any time
                 client.stop();

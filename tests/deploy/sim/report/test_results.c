@@ -67,7 +67,7 @@ static void compression_is_told_against_every_step_and_against_every_round(void)
     sim_log log;
     fed_made_up_log(&log, 1, 1, 1);
     log.parameters = 100;
-    log.steps = 10; /* of the one update that counted */
+    log.steps = 10; /* local steps of the one counted update */
     log.rounds[0].counted = 1;
     log.clients[0].up_bytes = 200;
     const sim_totals t = sim_log_totals(&log);

@@ -10,7 +10,7 @@
 #include "fed_device.h"
 #include "fed_test.h"
 
-enum { CLIENTS = 5, LARGE = 50000, MEMORY = 80000 /* a block lies across its end */, HEAD = 40 };
+enum { CLIENTS = 5, LARGE = 50000, MEMORY = 80000 /* ends within a block */, HEAD = 40 };
 
 typedef struct world {
     char directory[64], path[96];
@@ -191,7 +191,7 @@ static void an_optimizers_state_begins_with_zeros(void **state) {
     world *w = *state;
     float *first = NULL, *again = NULL;
     put(&w->platform[0], "residual", w->large, LARGE);
-    put(&w->platform[0], "residual", w->large, 3); /* leaves a block that is not 0 */
+    put(&w->platform[0], "residual", w->large, 3); /* gives back a block of values that are not 0 */
     assert_fed_ok(sim_stores_optimizer(w->stores, 0, LARGE / 4, &first, NULL));
     for (size_t i = 0; i < LARGE / 4; i++) {
         assert_true(first[i] == 0);
@@ -351,7 +351,8 @@ static void damage_is_noticed(void **state) {
         close_flash(w);
         assert_int_equal(pwrite(fd, &was, 1, at), 1);
     }
-    assert_true(damaged > (unsigned)(2 * LARGE / 509)); /* in the model and the residual */
+    assert_true(damaged > (unsigned)(2 * LARGE / 509)); /* the bytes of a model and a residual, at
+                                                           least */
     assert_int_equal(ftruncate(fd, about.st_size - 1), 0);
     assert_refused(w, CLIENTS, FED_EFORMAT, "damaged");
     close(fd);
