@@ -3,7 +3,7 @@
 import html
 import math
 
-WIDE, HIGH, LEFT, TOP, RIGHT, BOTTOM, GAP = 560, 400, 52, 34, 190, 42, 24  # of a plot, in pixels
+WIDE, HIGH, LEFT, TOP, RIGHT, BOTTOM, GAP = 560, 400, 52, 34, 190, 42, 24  # a plot's size, its margins and the gap between plots, in pixels
 STYLE = """text { font: 11px sans-serif; fill: #222 } .title { font-size: 13px; font-weight: bold }
 .tick { fill: #555 } line { stroke: #ccc } circle { fill: #0a66a8 } .best { fill: none; stroke: #0a66a8; stroke-opacity: .5 }
 .name { font-size: 10px } .lead { stroke: #bbb }"""
