@@ -107,9 +107,9 @@ FED_TEST(check_says_which_tensor_is_wrong) {
     envelope_case_encode(&f);
     assert_fed_ok(fedcodec_parse("sbc", &sbc, NULL));
     assert_check_says(&f, &sbc, ENVELOPE_SMALL, "tensor dense1.weight: sent as 3lc, expected sbc");
-    assert_check_says(&f, &f.codec, 5, "groups tensors under 100 values, expected 5");
-    assert_check_says(&f, &f.codec, 101, "groups tensors under 100 values, expected 101");
-    assert_check_says(&f, &f.codec, 1, "groups tensors under 100 values, expected 0");
+    assert_check_says(&f, &f.codec, 5, "groups tensors of under 100 values, expected under 5");
+    assert_check_says(&f, &f.codec, 101, "groups tensors of under 100 values, expected under 101");
+    assert_check_says(&f, &f.codec, 1, "groups tensors of under 100 values, expected under 0");
     f.layout.tensors[0].size = 601;
     assert_check_says(&f, NULL, 0, "dense1.weight: the message has 600 values, the model 601");
     f.layout.tensors[0].size = 600;
@@ -295,7 +295,8 @@ FED_TEST(a_stage_that_the_task_has_not_is_refused) {
     assert_fed_status(
         fedcodec_envelope_check(l.out.data, l.out.len, &l.layout, &plain, 0, NULL, &err),
         FED_EFORMAT);
-    assert_non_null(strstr(err.text, "packed by runs, which is not its codec's stage"));
+    assert_non_null(
+        strstr(err.text, "packed by second stage runs, which the codec's spec does not name"));
     assert_fed_ok(fedcodec_envelope_check(l.out.data, l.out.len, &l.layout, NULL, 0, NULL, &err));
     l.codec.stage = 4;
     assert_fed_status(
