@@ -53,7 +53,7 @@ static void unknown_devices_are_refused(void) {
     fed_gpu *none = NULL;
     fed_error err = {0};
     assert_fed_status(fed_gpu_open("card", NULL, &none, &err), FED_EINVAL);
-    assert_fed_says(err, "\"card\" is no device");
+    assert_fed_says(err, "\"card\" is not a device's name");
     assert_fed_status(fed_gpu_open("cuda:63", NULL, &none, &err), FED_ENOTFOUND);
     assert_fed_says(err, "cuda");
     assert_fed_status(fed_gpu_open("opencl:63", NULL, &none, &err), FED_ENOTFOUND);
