@@ -6,7 +6,7 @@
 
 FED_TEST(test_windows_give_as_many_places_as_fit) {
     static const struct {
-        const char *layer, *shape; /* of 3x9x12 */
+        const char *layer, *shape; /* shape: the output for an input of 3x9x12 */
     } known[] = {
         {"conv 4 2x3", "4x8x10"},
         {"conv 4 3", "4x7x10"},
@@ -16,7 +16,7 @@ FED_TEST(test_windows_give_as_many_places_as_fit) {
         {"conv 6 1 groups 3 nobias", "6x9x12"},
         {"conv 4 9x12", "4x1x1"},
         {"conv 1 10 pad 1 stride 100", "1x1x1"},
-        {"maxpool 2", "3x4x6"}, /* an odd last row is dropped */
+        {"maxpool 2", "3x4x6"}, /* a last row that does not fill a window is dropped */
         {"maxpool 3 stride 2 pad 1", "3x5x6"},
         {"maxpool 3 stride 1 pad 1", "3x9x12"},
         {"maxpool 2x3 stride 2", "3x4x5"},

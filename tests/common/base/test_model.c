@@ -51,7 +51,7 @@ FED_TEST(test_sizes_past_the_limit_are_refused_without_overflow) {
     for (uint32_t rank = 2; rank <= FED_TENSOR_RANK; rank++) {
         assert_fed_status(fed_layout_add(&layout, "x", rank, huge), FED_ERANGE);
     }
-    /* 2^40 in all is the limit. */
+    /* A layout can have at most 2^40 values. */
     assert_fed_ok(fed_layout_add(&layout, "half", 2, (uint32_t[]){1u << 20, 1u << 19}));
     assert_fed_ok(fed_layout_add(&layout, "other half", 2, (uint32_t[]){1u << 20, 1u << 19}));
     assert_fed_status(fed_layout_add(&layout, "one more", 0, NULL), FED_ERANGE);

@@ -1,4 +1,5 @@
-/* Lists of metrics of a device's own: what is allowed, their bytes, and lists that are refused. */
+/* Lists of custom metrics: the names and values that are allowed, their bytes, and lists that are
+ * refused. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -6,7 +7,7 @@
 
 #include "fed/own_metrics.h"
 
-/* "f1" is 0.75, "val/auc" is -2. */
+/* The bytes of a list of two metrics: "f1" is 0.75, "val/auc" is -2. */
 static const char golden[] = "\x02"
                              "\x02"
                              "f1"
