@@ -199,7 +199,7 @@ static bool stopped(void *user) {
     return *d->settings->stop != 0;
 }
 
-/** Open a transport that trusts the CA certificate in `file`; NULL: the system's CAs. option is
+/** Open a transport that trusts the CA certificate in "file"; NULL: the system's CAs. option is
  * the command line's name for the file. */
 static fed_status open_line(device *d, const char *option, const char *file, bool for_caches,
                             fedclient_transport *transport, fed_error *err) {

@@ -60,7 +60,7 @@ void app_weights_free(app_weights *w);
 fed_status app_net_new(const app_options *o, const fed_arch *arch, fedtrain_net **net,
                        fed_error *err) FED_CHECKED;
 
-/** Without --resume a checkpoint must not be overwritten. FED_EEXIST: there is a file at `path`.
+/** Without --resume a checkpoint must not be overwritten. FED_EEXIST: there is a file at "path".
  */
 fed_status app_checkpoint_absent(const char *path, fed_error *err) FED_CHECKED;
 

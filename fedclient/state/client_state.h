@@ -53,7 +53,7 @@ struct fedclient {
     fed_metric metric;
     bool metric_of_regression; /* the metric's model predicts numbers */
     fed_own_metrics own;       /* custom metrics of the last callback; not stored */
-    uint64_t own_seq;          /* residual.seq of the training that `own` belongs to; 0: none */
+    uint64_t own_seq;          /* residual.seq of the training that "own" belongs to; 0: none */
     uint8_t protocol;          /* the newest version that this coordinator is known to speak */
     uint32_t failures;         /* steps in a row with a passing failure */
     bool heals;                /* this step's failure may pass, so the client tries again */
@@ -110,7 +110,7 @@ void fedclient_slot_take(fedclient *client, const fed_assignment *assignment);
 /* partial_download.c: the bytes of an unfinished download */
 
 typedef struct fedclient_partial_download {
-    fedclient_download_head head; /* its member `offset` is not used */
+    fedclient_download_head head; /* its member "offset" is not used */
     fed_writer bytes;             /* from the beginning; complete with head.total bytes */
     size_t stored;                /* this many of the bytes are in the platform's store */
     unsigned pieces;              /* the stored bytes take this many values of the store */

@@ -38,7 +38,7 @@ typedef struct fedclient_record {
 /** A record with a payload of `payload` bytes, all 0. Free with fedclient_record_free. */
 fed_status fedclient_record_new(size_t payload, fedclient_record *record) FED_CHECKED;
 
-/** A record with any payload bytes. If the platform has a function `room`, the memory is from
+/** A record with any payload bytes. If the platform has a function "room", the memory is from
  * there, and storing the record takes no copy. Also for scratch memory. */
 fed_status fedclient_record_room(const fedclient_platform *platform, size_t payload,
                                  fedclient_record *record) FED_CHECKED;

@@ -248,7 +248,7 @@ typedef struct fedclient_event {
                                 * answer, or a back-off with jitter */
     float loss;                /* COUNTED, REFUSED, EVALUATED */
     uint32_t samples, correct; /* EVALUATED */
-    bool regression; /* EVALUATED: the model predicts numbers (mse), `correct` is unused */
+    bool regression; /* EVALUATED: the model predicts numbers (mse), "correct" is unused */
     uint64_t task;   /* of the event; 0: none */
 } fedclient_event;
 

@@ -44,7 +44,7 @@ typedef struct fedclient_flash {
  * Room         a put needs free room for the new value beside all stored values, the key's old one
  *              included. Reserved are the size of the largest value, three blocks, and a block for
  *              each value. FED_ENOSPC: there is less room
- * Memory       about 1.3 KB; the memory of a value that `get` returns is the caller's
+ * Memory       about 1.3 KB; the memory of a value that "get" returns is the caller's
  * Errors       FED_EINVAL a size in *flash is not allowed; FED_ENOMEM; those of `read`
  */
 fed_status fedclient_platform_flash_open(const fedclient_flash *flash, fedclient_platform *platform,

@@ -20,7 +20,7 @@ struct fedclient_memory {
      * of memory. */
     void *(*room)(void *user, size_t len);
 
-    /** Free memory of `room` that was not handed over with `give`. */
+    /** Free memory of `room` that was not handed over with "give". */
     void (*leave)(void *user, void *room);
 
     /** As put, with the first len bytes of memory that `room` returned. The memory belongs to the

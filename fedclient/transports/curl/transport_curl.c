@@ -22,7 +22,7 @@ typedef struct curl_line {
     CURL *easy;        /* NULL before the first request, and after a disconnect */
     CURLSH *tickets;   /* TLS sessions, kept across connections: resuming is cheaper */
     fed_pem key, cert; /* cert: the device's certificate, then CAs */
-    char *trusted;     /* the CAs of `cert` and of the options */
+    char *trusted;     /* the CAs of "cert" and of the options */
     bool identified;
     unsigned hangups; /* connections in a row that ended after TLS, before a byte of an answer */
     fedclient_transport_options options; /* ca_pem is a copy */

@@ -36,8 +36,8 @@ fed_status fedclient_tcp_wait(fedclient_tcp *tcp, int ways, int64_t until_ms) FE
 /** FED_ECANCELED: the options' `stopped` returned true. */
 fed_status fedclient_tcp_stopped(fedclient_tcp *tcp) FED_CHECKED;
 
-/** If `host` is an IP address in text form, write its bytes to address, and return their number, 4
- * or 16. 0: `host` is a name. */
+/** If "host" is an IP address in text form, write its bytes to address, and return their number, 4
+ * or 16. 0: "host" is a name. */
 size_t fedclient_tcp_address(const char *host, uint8_t address[16]);
 
 /* Callbacks for mbedTLS. They return the number of bytes, or an error code of mbedTLS, and do not

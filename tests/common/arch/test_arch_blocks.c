@@ -4,7 +4,7 @@
 
 #include "arch_case.h"
 
-/* The text's tensors must have the names in `wanted`, which are separated by blanks. */
+/* The text's tensors must have the names in "wanted", which are separated by blanks. */
 static void check_tensors(const char *text, const char *wanted) {
     fed_arch arch = arch_case_parse(text);
     char names[1000] = "";
