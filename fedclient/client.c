@@ -114,19 +114,19 @@ static fed_status step_run(fedclient *client, fedclient_job *job, fed_error *err
             at = after_checkin(client, job);
             break;
         case STATE_DOWNLOAD:
-            FED_TRY(fedclient_download(client, job, err)); /* puts "model" */
+            FED_TRY(fedclient_download(client, job, err)); /* stores the record "model" */
             at = after_download(job);
             break;
         case STATE_TRAIN:
-            FED_TRY(fedclient_train(client, job, err)); /* puts "residual" */
+            FED_TRY(fedclient_train(client, job, err)); /* stores the record "residual" */
             at = STATE_ENCODE;
             break;
         case STATE_ENCODE:
-            FED_TRY(fedclient_encode(client, job, err)); /* puts "pending" */
+            FED_TRY(fedclient_encode(client, job, err)); /* stores the record "pending" */
             at = STATE_SEND;
             break;
         case STATE_SEND:
-            FED_TRY(fedclient_send(client, job, err)); /* puts "pending" */
+            FED_TRY(fedclient_send(client, job, err)); /* stores "pending" with its fate */
             at = STATE_OVER;
             break;
         case STATE_EVALUATE:
@@ -262,7 +262,7 @@ static fed_status step_whole(fedclient *client, fedclient_job *job, fed_error *w
         return step_unwanted(client, job, why);
     }
     FED_TRY(client->known ? FED_OK : fedclient_slot_reload(client, why));
-    FED_TRY(fedclient_identity_renew(client, why)); /* may put "identity" */
+    FED_TRY(fedclient_identity_renew(client, why)); /* may store the record "identity" */
     fed_status status = step_run(client, job, why);
     if (client->watch.over.status != FED_OK) {
         return step_unwanted(client, job, why);

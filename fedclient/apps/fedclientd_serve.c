@@ -154,7 +154,7 @@ static fed_status enrol(const fedclientd_settings *s, fedclient *client, fed_err
                             : enrol_by_file(s, client, err);
 }
 
-/* --- Opening --- */
+/* --- Opening data, store and transports --- */
 
 /** The device's transports: to the coordinator, and to download caches. If downloads.send is NULL,
  * no caches are asked. */

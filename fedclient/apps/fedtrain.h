@@ -39,7 +39,7 @@ typedef struct app_weights {
     fed_arch arch;
     fed_layout layout; /* the model's tensors, then "optimizer.state" */
     float *values;     /* float32[layout.size]; the first arch.layout.size are the weights */
-    float *state;      /* within values */
+    float *state;      /* the optimizer's state, a part of values */
 } app_weights;
 
 /** A model with weights drawn from the seed, and an optimizer's state of zeros (optimizer NULL:
@@ -73,7 +73,7 @@ fed_status app_data_open(const app_options *o, const char *part, fedtrain_data *
 /** What a model is trained on and measured on. */
 typedef struct app_samples {
     fedtrain_data train, test;
-    fedtrain_share share; /* all of train */
+    fedtrain_share share; /* all samples of the training part */
     fedtrain_augment augment;
     char *normalise; /* text of app_data_measure; NULL: samples are used as read */
 } app_samples;

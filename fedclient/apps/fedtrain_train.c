@@ -163,7 +163,7 @@ static fed_status begin_curve(const training *t, fed_error *err) {
 static fed_status add_to_curve(const training *t, float loss, const fedtrain_score *score,
                                double seconds, fed_error *err) {
     double rate = fedtrain_optimizer_rate(&t->optimizer, t->weights.state, t->weights.arch.trained);
-    char line[200], quality[32] = ""; /* a regression has only the loss */
+    char line[200], quality[32] = ""; /* empty for a regression, which has only the loss */
     if (t->samples.test.set.target == NULL) {
         snprintf(quality, sizeof quality, "%.6g",
                  t->samples.test.is_text ? exp((double)score->loss)

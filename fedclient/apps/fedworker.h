@@ -17,7 +17,7 @@ typedef struct fedworker_options {
     const char *listen, *join, *secret_file, *host, *congestion;
     uint32_t workers, here;          /* here: workers on this machine; 0: not given */
     uint32_t min;                    /* go on while so many workers are left; 0: not given */
-    uint32_t small, bucket, late;    /* of the exchange; 0: its defaults */
+    uint32_t small, bucket, late;    /* settings of the exchange; 0: the default */
     uint32_t every;                  /* steps between checkpoints; 0: at each epoch's end */
     uint32_t rate;                   /* --rate: of the network lines, Mbit/s; 0: not given */
     float learning_rate, local_rate; /* 0: not given */
@@ -59,7 +59,7 @@ fed_status fedworker_tcp(const fedworker_job *job, fed_error *err) FED_CHECKED;
 typedef struct fedworker_result {
     const fedworker_job *job;
     const fed_arch *arch;
-    const feddc_worker_tally *tally; /* [workers] */
+    const feddc_worker_tally *tally; /* one for each worker: [workers] */
     uint32_t workers, step;
     fedtrain_score score;
     double seconds; /* wall time of the run, with evaluations and checkpoints */

@@ -52,7 +52,7 @@ typedef struct launch {
     char number[16];
     char *own[MOST_WORDS + 2]; /* the command as it is started */
     char hosts[4096];          /* --host without lost machines */
-    int hosts_at;              /* the index of that list; 0: the command has no --host */
+    int hosts_at;              /* the index of the word after --host; 0: there is none */
 } launch;
 
 bool fedworker_launched(char address[128], uint8_t secret[FEDDC_SECRET]) {

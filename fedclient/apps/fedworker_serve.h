@@ -57,14 +57,14 @@ typedef struct fedworker_slot {
 typedef struct fedworker_page {
     atomic_bool go;        /* the page is filled in, and the failure detector listens */
     atomic_bool stop;      /* end soon, with the steps that are done */
-    atomic_bool completed; /* values, memory and loss are the result */
+    atomic_bool completed; /* the page's values, memory and loss are the result */
     atomic_uint steps;     /* local steps that are done */
     char address[64];      /* where the failure detector listens */
     uint8_t secret[FEDDC_SECRET];
-    size_t values, memory; /* how many floats */
+    size_t values, memory; /* number of floats in each */
     float loss;
     fedworker_slot slot[FEDDC_RANKS];
-    float at[]; /* values, then memory */
+    float at[]; /* the model's values, then the optimizer's state (memory) */
 } fedworker_page;
 
 /** A worker of a round. */

@@ -19,7 +19,7 @@ struct workshop {
     fedtrain_data data;    /* the training set, or the test set to evaluate on */
     uint32_t round, again; /* the last trained round, and how often it was repeated */
     unsigned slot;         /* the task's slot in the library */
-    uint64_t task;         /* the task of the fields below; 0: none yet */
+    uint64_t task;         /* the task that the members below belong to; 0: none yet */
     fed_arch arch;
     fedtrain_net *net;
     size_t net_batch; /* samples that the net can take at a time */
@@ -207,7 +207,7 @@ static fed_status equip(workshop *w, const fed_task *task, fed_error *err) {
     return w->settings->evaluate ? FED_OK : fit_optimizer(w, task, err);
 }
 
-/* --- Work --- */
+/* --- Training and measuring --- */
 
 static void mask(void *user, const float *sent, size_t count) {
     workshop *w = user;

@@ -48,7 +48,7 @@ fedclient_body fedclient_body_of(fedclient_span *span);
 
 /* addresses.c */
 
-/** Check all addresses of options.server, and go to the first. */
+/** Check all addresses of options.server, and use the first one. */
 fed_status fedclient_addresses_open(fedclient *client, fed_error *err) FED_CHECKED;
 
 /** Choose the device's first address by its identity, so that devices spread over the addresses.

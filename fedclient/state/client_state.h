@@ -25,7 +25,7 @@ typedef struct fedclient_watch {
 
 /** What this device keeps of one task: the heads of the three stored records. */
 typedef struct fedclient_slot {
-    unsigned number;            /* of the slot: it is in the records' keys */
+    unsigned number;            /* the slot's number, which is a part of its records' keys */
     fedclient_model_head model; /* all fields 0: no such record; also in the next two members */
     fedclient_residual_head residual;
     fedclient_pending_head pending;
@@ -45,7 +45,7 @@ struct fedclient {
     bool renew_asked;            /* the coordinator asks this device to renew now */
     int64_t renew_again_s;       /* until this time renew_asked is ignored */
     fedclient_slot *slot;        /* the element of `slots` that is in use */
-    bool known;                  /* the heads of that slot equal those in the store */
+    bool known;                  /* the heads in *slot equal those in the store */
     uint64_t last_beyond;        /* largest training number in stored slots beyond `slots` */
     bool lists;                  /* check-ins list the tasks that the slots hold */
     /* The metric is measured, not yet reported. It is not stored: measuring again is cheap. */
@@ -55,7 +55,7 @@ struct fedclient {
     fed_own_metrics own;       /* custom metrics of the last callback; not stored */
     uint64_t own_seq;          /* residual.seq of the training that "own" belongs to; 0: none */
     uint8_t protocol;          /* the newest version that this coordinator is known to speak */
-    uint32_t failures;         /* steps in a row with a passing failure */
+    uint32_t failures;         /* steps in a row that failed and may succeed later */
     bool heals;                /* this step's failure may pass, so the client tries again */
     uint32_t asked_ms;         /* the coordinator asked to wait this long; an hour at most */
     uint32_t told_ms;          /* the wait that the last check-in was answered with; 0: none */
@@ -111,7 +111,7 @@ void fedclient_slot_take(fedclient *client, const fed_assignment *assignment);
 
 typedef struct fedclient_partial_download {
     fedclient_download_head head; /* its member "offset" is not used */
-    fed_writer bytes;             /* from the beginning; complete with head.total bytes */
+    fed_writer bytes;             /* the first bytes of the answer; all, if head.total */
     size_t stored;                /* this many of the bytes are in the platform's store */
     unsigned pieces;              /* the stored bytes take this many values of the store */
     bool unkept;                  /* the store has no room for more bytes */

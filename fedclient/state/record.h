@@ -100,7 +100,7 @@ typedef enum fedclient_fate {
 
 /** The head of the pending record. Its payload is the body of POST /v1/update. */
 typedef struct fedclient_pending_head {
-    uint64_t seq; /* of the residual that the message was made from; 0: no upload */
+    uint64_t seq; /* the seq of the residual that the message was made from; 0: no upload */
     fedclient_fate fate;
     bool whole;  /* the message carries the whole residual: once counted, nothing is left */
     bool pieces; /* the coordinator takes the message in pieces */

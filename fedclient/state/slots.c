@@ -129,10 +129,11 @@ static fed_status empty_if_stale(const fedclient *client, fedclient_slot *slot, 
     if (!is_sending(slot) || !is_overtaken(client, slot)) {
         return FED_OK;
     }
-    fed_logf(client->options.log, FED_LOG_WARN,
-             "slot %u was not used by a program with fewer slots while an update of task %" PRIu64
-             " was on its way: what was left to send to that task is dropped",
-             slot->number, task_of(slot));
+    fed_logf(
+        client->options.log, FED_LOG_WARN,
+        "slot %u was out of use, in a program with fewer slots, while an update of task %" PRIu64
+        " was on its way: what was left to send to that task is dropped",
+        slot->number, task_of(slot));
     FED_TRY(platform->drop(platform->user,
                            fedclient_record_key(FEDCLIENT_RESIDUAL, slot->number, key), err));
     slot->residual = (fedclient_residual_head){0};

@@ -228,7 +228,7 @@ static bool owes(const fedclient_slot *slot, const fedclient_job *job) {
            !counted(slot);
 }
 
-/** Put job->residual in place of the stored one. */
+/** Replace the stored residual by job->residual. */
 static fed_status store_training(fedclient *client, fedclient_job *job,
                                  const fedclient_round *round, fed_error *err) {
     fedclient_slot *slot = client->slot;
@@ -257,7 +257,7 @@ fed_status fedclient_train(fedclient *client, fedclient_job *job, fed_error *err
      * announced, to the bit. */
     assert(client->slot->model.task == job->assignment.task.id &&
            client->slot->model.digest == job->assignment.digest);
-    fedclient_record trained; /* the callback's values become the residual in place */
+    fedclient_record trained; /* the callback's values, later the new residual */
     FED_TRY(fedclient_callback_copy(client, job, &trained));
     size_t count = 0;
     const uint64_t last = fedclient_slots_last(client);

@@ -288,7 +288,7 @@ static void the_revoked_are_refused_on_kept_connections_and_resumed_sessions(voi
     curl_share_cleanup(sessions);
 }
 
-/* -- updates -- */
+/* -- damaged updates -- */
 
 static size_t received(void) {
     char status[HEARD];
@@ -364,7 +364,7 @@ static void what_is_no_update_is_refused_whole(void **state) {
     curl_easy_cleanup(curl);
 }
 
-/* -- requests -- */
+/* -- malformed requests -- */
 
 /* Send these bytes on a new connection to both ports, the front's and the devices'. The answer may
  * be nothing or a refusal, but never a success, and it must not contain a secret. */
@@ -479,9 +479,9 @@ static void heads_without_end_are_cut_off(void **state) {
         len = snprintf(bomb, sizeof bomb, "GET / HTTP/1.1\r\nX: "); /* one long header */
         memset(bomb + len, 'a', BOMB);
         refused(bomb, BOMB);
-        memset(bomb, 'A', BOMB); /* a method without end */
+        memset(bomb, 'A', BOMB); /* an endless method */
         refused(bomb, BOMB);
-        memcpy(bomb, "GET /", 5); /* a path without end */
+        memcpy(bomb, "GET /", 5); /* an endless path */
         refused(bomb, BOMB);
         memset(bomb + 5, '?', 1);
         refused(bomb, BOMB);

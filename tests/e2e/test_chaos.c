@@ -43,9 +43,10 @@ typedef struct chaos {
     unsigned device_kills, coordinator_kills, clock_jumps, again;
     unsigned acknowledged; /* acknowledged updates at the coordinator's last kill */
     int64_t kill_device_ms, kill_coordinator_ms,
-        jump_ms;                       /* times of the next kill and the next jump */
-    fed_postgres *database;            /* the store's server; NULL: the store is a file */
-    unsigned database_kills, given_up; /* given_up: coordinators that ended because of it */
+        jump_ms;            /* times of the next kill and the next jump */
+    fed_postgres *database; /* the store's server; NULL: the store is a file */
+    unsigned database_kills,
+        given_up; /* given_up: coordinators that ended for lack of a database */
     int64_t kill_database_ms;
     bool broken;
 } chaos;
@@ -53,7 +54,7 @@ typedef struct chaos {
 static unsigned small_devices, small_rounds = 8; /* small_devices 0: the default runs */
 static uint64_t seed = 1;
 
-/* -- the beginning -- */
+/* -- setting up coordinator and devices -- */
 
 static unsigned largest_power(unsigned most) {
     unsigned p = 1;
@@ -113,7 +114,7 @@ static void prepare(chaos *c) {
     chaos_read_ca(&c->run, path);
 }
 
-/* -- children -- */
+/* -- processes -- */
 
 static void note_end(chaos *c, unsigned k, int how) {
     const chaos_end end = chaos_child_note(&c->device[k], how, &c->dice);
@@ -147,7 +148,7 @@ static unsigned raise_all(chaos *c) {
     return chaos_raise(&c->run, 0, c->devices, c->device, c->token);
 }
 
-/* -- what goes wrong -- */
+/* -- kills and clock jumps -- */
 
 static void strike(chaos *c) {
     static const int64_t jumps_ms[] = {0, 30000, -30000, 600000, -600000, 1800000, -1800000};
@@ -221,7 +222,7 @@ static void live(chaos *c) {
     }
 }
 
-/* -- the end -- */
+/* -- checking the result -- */
 
 static unsigned far_devices(const chaos *c) {
     return (c->devices + CHAOS_FAR_EVERY - 1) / CHAOS_FAR_EVERY;
@@ -318,7 +319,7 @@ static void run_chaos(unsigned devices, unsigned rounds, unsigned tasks, unsigne
         print(&c, &result, took_ms);
         if (slots > 1) {
             printf("  task %u: devices came back to it %u times\n", (unsigned)task, returns);
-            unsound += returns == 0; /* the tasks did not share their devices */
+            unsound += returns == 0; /* 0: the tasks did not share their devices */
         }
         unsound += result.broken[0] != '\0';
     }

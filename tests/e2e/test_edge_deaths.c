@@ -27,7 +27,7 @@ enum { EVERY = FED_TEST_SIZE(7, 23) };
  * completely or not at all. */
 typedef struct upstream {
     uint64_t number; /* of the last training; each one makes a version at once */
-    double total;    /* of all changes, in units */
+    double total;    /* sum of all stored changes, in units */
 } upstream;
 
 typedef struct world {

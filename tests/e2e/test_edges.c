@@ -43,7 +43,7 @@ typedef struct server {
     unsigned front, devices; /* ports, the same after each restart */
     bool listened;
     unsigned kills;
-    int64_t strike_ms; /* when it is killed next */
+    int64_t strike_ms; /* the time of its next kill */
 } server;
 
 typedef struct world {
@@ -59,7 +59,7 @@ typedef struct world {
     bool broken;
 } world;
 
-/* -- the beginning -- */
+/* -- setting up coordinators and devices -- */
 
 static void make_task(const world *w, fedserver *home) {
     char text[500];
@@ -215,7 +215,7 @@ static unsigned raise_all(world *w) {
     return left;
 }
 
-/* -- what goes wrong -- */
+/* -- kills and disturbed lines -- */
 
 static unsigned acknowledged(const world *w) {
     unsigned all = 0;
@@ -237,7 +237,7 @@ static void strike(world *w) {
         (void)kill(d->pid, SIGKILL);
         w->device_kills++;
     }
-    for (unsigned k = SERVERS; k-- > 0;) { /* upstream first */
+    for (unsigned k = SERVERS; k-- > 0;) { /* in falling order: upstream first */
         server *s = &w->server[k];
         if (acknowledged(w) > w->acknowledged + 4 && s->child.pid > 0 &&
             (chaos_is_due(&w->dice, &s->strike_ms, k == UPSTREAM ? 1500 : 1200) || s->kills == 0)) {
@@ -300,7 +300,7 @@ static void live(world *w) {
     }
 }
 
-/* -- the end -- */
+/* -- checking the result -- */
 
 typedef struct edge_count {
     const fed_ledger *ledger;

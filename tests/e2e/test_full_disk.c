@@ -41,7 +41,7 @@ typedef struct world {
     unsigned fills, fills_most; /* fills_most: the task may end before */
     bool full;
     unsigned ends;         /* how often the coordinator ended since the disk was filled */
-    bool held;             /* the devices are stopped, until the coordinator is ready */
+    bool held;             /* the devices are stopped (SIGSTOP) until the coordinator is ready */
     unsigned acknowledged; /* acknowledged updates when the disk was last freed */
 } world;
 
@@ -89,7 +89,7 @@ static void make_room(world *w) {
     }
 }
 
-/* -- the beginning -- */
+/* -- setting up coordinator and devices -- */
 
 static void start_database(world *w) {
     const char *before = getenv("TMPDIR");
@@ -286,7 +286,7 @@ static void stop_coordinator(world *w) {
     }
 }
 
-/* -- the end -- */
+/* -- checking the result -- */
 
 static bool log_says(const world *w, const char *words) {
     uint8_t *text = NULL;

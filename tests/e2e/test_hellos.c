@@ -184,7 +184,7 @@ static void add_noise(void) {
     x = put16(put16(put16(x, 51), SHARE + 6), SHARE + 4); /* key_share */
     x = put16(put16(x, GROUP), SHARE);
     assert_int_equal(gnutls_rnd(GNUTLS_RND_NONCE, x, SHARE), 0);
-    x[0] &= 0x7F; /* below the group's prime */
+    x[0] &= 0x7F; /* so that the number is below the group's prime */
     x += SHARE;
     const size_t extended = (size_t)(x - extensions);
     const size_t body = 2 + 32 + 1 + sizeof fixed + 2 + extended;
@@ -310,7 +310,7 @@ static fed_reply post(CURL *curl, const char *path, const void *body, size_t len
     return fed_curl_ask(curl);
 }
 
-/* One device's part in the open round. */
+/* Take part in the open round as one device: check in, and send an update. */
 static fed_assignment train(CURL *curl) {
     static const float x[FLOATS] = {0.5f, -0.5f, 0.25f, 1, 2, 3};
     uint8_t bytes[64];

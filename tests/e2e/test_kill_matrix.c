@@ -351,7 +351,7 @@ static bool read_number(const char *text, unsigned *number) {
     return whole;
 }
 
-/* False: stderr says what is wrong. */
+/* Read the command line. False: it is wrong, and a message was printed. */
 static bool read_options(int argc, char **argv, options *o) {
     static const struct option known[] = {{"kills", required_argument, NULL, 'k'},
                                           {"failovers", required_argument, NULL, 'f'},

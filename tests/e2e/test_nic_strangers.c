@@ -115,7 +115,7 @@ static void wrong_lengths(stranger *s, bad_frame *f, const bad_parts *p) {
         break;
     default:
         ip[6] = (uint8_t)below(s, 256);
-        break; /* IPv6: another next header */
+        break; /* IPv6: forge another next header */
     }
     bad_frame_set_tos(f, p, 0xff, 0);
 }
@@ -157,7 +157,7 @@ static void strange_offload(stranger *s, bad_frame *f) {
     static const uint8_t kinds[] = {VIRTIO_NET_HDR_GSO_TCPV4,
                                     VIRTIO_NET_HDR_GSO_TCPV6,
                                     VIRTIO_NET_HDR_GSO_UDP,
-                                    5 /* UDP, each datagram whole */,
+                                    5 /* UDP in whole datagrams */,
                                     0x84,
                                     0};
     f->offload = (struct virtio_net_hdr){.flags = (uint8_t)below(s, 4),

@@ -33,7 +33,7 @@ typedef struct world {
     char directory[256], coordinator[300], device[300];
     char *ca;
     uint16_t ports[2];
-    cut_lines lines; /* at 127.0.0.2; the coordinator is at 127.0.0.1 */
+    cut_lines lines; /* a proxy at 127.0.0.2; the coordinator is at 127.0.0.1 */
     cut_forwarder *forwarder;
     pid_t coordinator_pid, device_pid;
     unsigned coordinator_kills, device_kills;
@@ -130,7 +130,7 @@ static void kill_now(pid_t pid) {
     assert_int_equal(waitpid(pid, &how, 0), pid);
 }
 
-/* -- the world -- */
+/* -- coordinator, lines and kills -- */
 
 static void open_world(world *w, uint64_t model_bytes, uint64_t break_bytes) {
     static const char *const hosts[] = {"127.0.0.2", NULL};

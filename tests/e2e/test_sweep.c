@@ -268,7 +268,7 @@ static const struct sweep_case {
     {NULL, "apart fedadam", {THREE(adam_task, MODEL), .apart = true}, 61, true},
     {NULL, "apart median", {THREE(median_task, MODEL), .apart = true}, 97, true},
     {NULL, "apart large", {THREE(large_task, LARGE_MODEL), .apart = true}, 97, false},
-    /* Updates come for the next round while a round closes. */
+    /* Asynchronous: updates for the next round come while a round closes. */
     {"nothing is lost where updates are stale and a round closes",
      "apart stale",
      {THREE(stale_task, MODEL), .counts_any_round = true, .one_is_late = true, .apart = true},

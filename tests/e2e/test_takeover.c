@@ -23,7 +23,7 @@ typedef enum change {
     STAYS,      /* the lead does not change */
     LETS_GO,    /* the leader ends, and gives up its lead */
     CUT_OFF,    /* the leader fails to renew its lead, and notices it later */
-    UNSTORED,   /* the leader ends in the middle of a batch, which counted an update */
+    UNSTORED,   /* the leader ends in a batch with a counted update, before it is stored */
     FAILS_OVER, /* the database dies in the middle of a batch, and its standby takes its place */
 } change;
 

@@ -24,7 +24,7 @@ typedef struct world {
     char token[FEDSERVER_TOKEN];
     char *ca;
     uint16_t ports[2];
-    cut_lines lines; /* at 127.0.0.2; the coordinator itself is at 127.0.0.1 */
+    cut_lines lines; /* a proxy at 127.0.0.2; the coordinator is at 127.0.0.1 */
     cut_forwarder *forwarder;
     pid_t coordinator_pid, device_pid;
 } world;
@@ -79,7 +79,7 @@ static int device_main(const world *w) {
     return 0;
 }
 
-/* -- the world -- */
+/* -- coordinator, lines and device -- */
 
 static void start_coordinator(world *w) {
     char front[16], devices[16], out[300];
@@ -201,5 +201,5 @@ FED_TEST(an_upload_goes_on_at_the_other_address) {
     uint64_t sent = 0, received = 0;
     run(5 * MB, UINT64_MAX, &sent, &received);
     print_message("%.1f MB received, %.1f MB sent\n", (double)received / MB, (double)sent / MB);
-    assert_true(sent < MODEL_MB * (uint64_t)MB + 2 * PIECE); /* not from the beginning */
+    assert_true(sent < MODEL_MB * (uint64_t)MB + 2 * PIECE); /* the upload did not begin again */
 }

@@ -210,7 +210,7 @@ static void too_few_left_end_with_the_verdict(void **state) {
     assert_int_equal(await_end(pid, "out.txt"), 1);
 }
 
-/* --- two networks --- */
+/* --- two network namespaces --- */
 
 static bool shell(const char *command) {
     return system(command) == 0; /* NOLINT: the command holds only our own text */

@@ -40,7 +40,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len) {
     fed_task sent = *wire, got;
     fed_reader r;
     sent.id = 1;
-    fed_writer_growing(&w); /* every device must be able to read it */
+    fed_writer_growing(&w); /* every device must be able to read the task */
     fed_task_write(&w, &sent);
     fed_reader_init(&r, w.data, w.len);
     require(fed_task_read(&r, &got) == FED_OK && fed_reader_end(&r) == FED_OK);

@@ -273,7 +273,7 @@ static float fill_value(fill kind, fed_rng *rng) {
     case SPARSE:
         return fed_rng_below(rng, 50) == 0 ? u : 0.0f;
     default:
-        return u * a * b; /* a peak at zero and long tails */
+        return u * a * b; /* most values near zero, few large ones */
     }
 }
 

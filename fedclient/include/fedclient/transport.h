@@ -30,11 +30,11 @@ typedef struct fedclient_body {
 /** Which bytes of an answer are wanted, and which bytes came. With a range, a download that broke
  * off continues where it stopped. */
 typedef struct fedclient_range {
-    /* in: */
+    /* Filled in by the caller: */
     uint64_t first;  /* the first byte wanted (Range) */
     uint64_t most;   /* at most this many bytes; 0: to the end. Both 0: everything, no Range */
     uint64_t if_tag; /* only if the answer still has this tag (If-Range); 0: any tag */
-    /* out, after a 200 or a 206: */
+    /* Filled in by the transport after a 200 or a 206: */
     uint64_t begin; /* position of the first received byte in the whole answer */
     uint64_t total; /* bytes of the whole answer; 0: not known */
     uint64_t tag;   /* the answer's ETag, if it is 16 hex digits in quotes; 0: none */

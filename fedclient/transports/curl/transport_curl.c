@@ -126,7 +126,7 @@ static uint64_t read_tag(const char *value) {
     return sound ? strtoull(value + 1, NULL, 16) : 0;
 }
 
-/** "bytes 5-9/20": begin 5, total 20. Anything else: total 0. */
+/** Read the header Content-Range: "bytes 5-9/20" gives begin 5, total 20; other texts total 0. */
 static void read_content_range(const char *value, fedclient_range *range) {
     static const char unit[] = "bytes ";
     const char *dash = strchr(value, '-');
@@ -528,7 +528,7 @@ static fed_status curl_send(void *user, const fedclient_request *request, int *s
 
 static void curl_disconnect(void *user) {
     curl_line *line = user;
-    curl_easy_cleanup(line->easy); /* NULL is fine */
+    curl_easy_cleanup(line->easy); /* NULL is allowed */
     line->easy = NULL;
 }
 

@@ -87,7 +87,7 @@ void fedclient_tls_free(fedclient_tls *tls) {
     mbedtls_x509_crt_free(&tls->ca);
 }
 
-/** Remove the identity and the CAs that came with it. */
+/** Remove the CAs that came with the device's certificate from the trusted ones. */
 static void forget_cas(fedclient_tls *tls) {
     mbedtls_x509_crt *first = tls->ca_last->next;
     tls->ca_last->next = NULL;

@@ -11,7 +11,7 @@
 
 enum {
     SMALL_BODY = 65536, /* smaller bodies are read whole before, so that they can be sent again */
-    LEAVE_MS = 1000,    /* how long a large body waits for a 100 */
+    LEAVE_MS = 1000,    /* how long a large body waits for 100 Continue */
     RECORD = 16384,     /* bytes handed to TLS at a time, at most */
     HANGUPS_TOLD = 5    /* so many hang-ups in a row mean a refused certificate; a
                            restart of the coordinator causes one or two */
@@ -162,7 +162,7 @@ static fed_status say(exchange *x, const uint8_t *src, size_t len) {
         int ways = 0;
         FED_TRY(hear(x));
         if (is_answered(x)) {
-            x->answer.keep = false; /* the coordinator still waits for the rest */
+            x->answer.keep = false; /* the connection is unusable: part of the body is not sent */
             return FED_OK;
         }
         FED_TRY(fedclient_tls_write(tls, src, len < RECORD ? len : RECORD, &sent, &ways));

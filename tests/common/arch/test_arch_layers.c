@@ -51,7 +51,7 @@ FED_TEST(test_sequences_go_through_embedding_and_lstm) {
     arch_case_gives("input tokens 7 of 50 | embedding 9 | dense 3", 0, "9x7x1");
     arch_case_gives("input tokens 7 of 50 | embedding 9 | lstm 4 | dense 3", 1, "4x7x1");
     arch_case_gives("input 5x6x1 | lstm 4 | dense 3 each", 1, "3x6x1");
-    arch_case_gives("input 5 | lstm 4 | dense 3", 0, "4x1x1"); /* a sequence of one */
+    arch_case_gives("input 5 | lstm 4 | dense 3", 0, "4x1x1"); /* a sequence of one position */
 }
 
 FED_TEST(test_numbers_have_their_presets) {
@@ -64,7 +64,7 @@ FED_TEST(test_numbers_have_their_presets) {
     assert_true(l[0].has_bias);
     assert_int_equal(l[1].stride, 2);
     assert_true(l[2].alpha == 1e-4f && l[2].beta == 0.75f && l[2].k == 1.0f && l[2].span == 3);
-    assert_int_equal(l[3].kh, 3); /* the whole picture */
+    assert_int_equal(l[3].kh, 3); /* without a size, the window is the whole picture */
     assert_int_equal(l[3].kw, 3);
     assert_int_equal(l[3].stride, 1);
     assert_false(l[4].each);
@@ -183,9 +183,9 @@ FED_TEST(test_layers_read_the_values_they_name) {
                         "| add add1 | dense 2");
     assert_int_equal(arch.layer_count, 9);
     const fed_layer *l = arch.layers;
-    assert_int_equal(l[2].input[0], 1); /* c reads a */
-    assert_int_equal(l[3].input[0], 0); /* d reads the sample */
-    assert_int_equal(l[4].inputs, 4);   /* concat, in the order of its channels */
+    assert_int_equal(l[2].input[0], 1); /* layer c reads layer a */
+    assert_int_equal(l[3].input[0], 0); /* layer d reads the input */
+    assert_int_equal(l[4].inputs, 4);   /* concat's inputs, in the order of channels */
     static const uint32_t inputs[] = {2, 3, 1, 4};
     assert_memory_equal(l[4].input, inputs, sizeof inputs);
     assert_int_equal(l[4].in.c, 2);

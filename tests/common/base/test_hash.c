@@ -1,4 +1,4 @@
-/* Known answers of the hashes, and hex in both directions. */
+/* Hash functions with published results, and conversion to hex and back. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/hash.h"
 #include "fed_cases.h"

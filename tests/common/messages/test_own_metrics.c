@@ -112,7 +112,7 @@ FED_TEST(no_list_has_no_bytes) {
     assert_fed_ok(read_bytes("", 0, &read));
     assert_int_equal(read.count, 0);
     read = sample();
-    assert_fed_ok(read_bytes("\xfe\xdc", 2, &read)); /* an envelope */
+    assert_fed_ok(read_bytes("\xfe\xdc", 2, &read)); /* no list: an envelope follows at once */
     assert_int_equal(read.count, 0);
 }
 

@@ -492,7 +492,7 @@ static fed_status read_patched(const char *which, size_t offset, const void *pat
             fed_reader_init(&r, bytes, messages[i].len);
             any_message m;
             fed_status status = messages[i].read(&r, &m);
-            assert_fed_status(r.status, status); /* the reader has failed too */
+            assert_fed_status(r.status, status); /* the reader has the same status */
             return status;
         }
     }
@@ -540,7 +540,7 @@ FED_TEST(test_a_list_of_tasks_that_makes_no_sense_is_refused) {
     assert_fed_status(read_patched("checkin slots", 26, "\x02", 1), FED_EFORMAT); /* 3 tasks in 2 */
     assert_fed_status(read_patched("checkin slots", 27, "\xff", 1), FED_EFORMAT);
     assert_fed_status(read_patched("checkin slots", 28, "\x00", 1), FED_EFORMAT); /* no task */
-    assert_fed_status(read_patched("checkin slots", 28, "\x05", 1), FED_EFORMAT); /* twice */
+    assert_fed_status(read_patched("checkin slots", 28, "\x05", 1), FED_EFORMAT); /* a task twice */
     assert_fed_status(read_patched("checkin slots", 40, "\x09", 1), FED_EFORMAT);
     assert_fed_status(read_patched("checkin slots", 6, "\x00", 1), FED_EFORMAT); /* no first task */
 }
@@ -563,8 +563,8 @@ FED_TEST(test_a_part_must_go_forward) {
     assert_fed_status(read_patched("part", 0, "\x03", 1), FED_OK);          /* patch 3 to 4 */
     assert_fed_status(read_patched("part", 0, "\x03\x04", 2), FED_OK);      /* patch 4 to 4 */
     assert_fed_status(read_patched("part", 0, "\x03\x05", 2), FED_EFORMAT); /* patch 5 to 4 */
-    assert_fed_status(read_patched("part", 0, "\x04", 1), FED_OK);          /* elsewhere */
-    assert_fed_status(read_patched("part", 0, "\x04\x05", 2), FED_EFORMAT); /* 5 to 4, elsewhere */
+    assert_fed_status(read_patched("part", 0, "\x04", 1), FED_OK); /* a cache's address, 3 to 4 */
+    assert_fed_status(read_patched("part", 0, "\x04\x05", 2), FED_EFORMAT); /* a cache's, 5 to 4 */
     static const char no_bytes[8] = "";
     assert_fed_status(read_patched("address", 32, no_bytes, 8), FED_EFORMAT);
 }
@@ -587,7 +587,8 @@ FED_TEST(test_numbers_out_of_their_range_are_refused) {
     assert_fed_status(read_patched("piece", 36, "\xc1\xc6\x2d", 3), FED_EFORMAT); /* past the end */
     assert_fed_status(read_patched("piece", 36, "\xc0\xc6\x2d", 3), FED_OK);
     assert_fed_status(read_patched("metric", 12, "\0\0\0\0\0\0\0\0", 8), FED_EFORMAT);
-    assert_fed_status(read_patched("metric", 16, "\x11\x27", 2), FED_EFORMAT); /* 10001 right */
+    assert_fed_status(read_patched("metric", 16, "\x11\x27", 2),
+                      FED_EFORMAT); /* 10001 correct of 10000 */
     assert_fed_status(read_patched("metric", 16, "\x10\x27", 2), FED_OK);
     assert_fed_status(read_patched("metric", 20, nan_bits, 4), FED_EFORMAT);
     assert_fed_status(read_patched("task", 0, "\0\0\0\0\0\0\0\0", 8), FED_EFORMAT);

@@ -1,4 +1,4 @@
-/* Files: whole reads, atomic replacement, directories. */
+/* Files: reading whole files, replacing files atomically, making directories. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 

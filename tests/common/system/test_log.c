@@ -1,4 +1,4 @@
-/* Logging through a callback. */
+/* Log lines: what the program's callback gets, and what fed_log_stderr writes. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
