@@ -128,7 +128,7 @@ static fed_status read_options(int argc, char **argv, predict_options *o, fed_er
     }
     if (o->nic_gbit > 0 && strcmp(o->codec, "float32") == 0) {
         return fed_fail(err, FED_EINVAL,
-                        "--nic-gbit needs --codec: say what the NICs code, such as inceptionn");
+                        "--nic-gbit needs --codec: give the codec of the NICs, such as inceptionn");
     }
     return o->model != NULL ? FED_OK : fed_fail(err, FED_EINVAL, "predict needs --model MODEL");
 }

@@ -140,7 +140,7 @@ static fed_status borrow(const fedclient_platform *platform, const char *key,
     return FED_OK;
 }
 
-/** Get a value; a model or a residual is lent, if the platform lends values. */
+/** Read a value. If the platform lends values, a model or a residual is borrowed, not copied. */
 static fed_status fetch(const fedclient_platform *platform, fedclient_kind kind, const char *key,
                         fedclient_record *record, fed_error *err) {
     const bool large = kind == FEDCLIENT_MODEL || kind == FEDCLIENT_RESIDUAL;

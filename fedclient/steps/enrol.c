@@ -180,8 +180,9 @@ static fed_status request_certificate(fedclient *client, const char *token, iden
     free(csr);
     memcpy(no->word, answer.error, sizeof no->word);
     if (status == FED_OK && answer.status != 200) {
-        status = fed_fail(err, FED_EFORMAT, "the coordinator refused a certificate: %s (%s)",
-                          answer.message, answer.error);
+        status =
+            fed_fail(err, FED_EFORMAT, "the coordinator refused this device a certificate: %s (%s)",
+                     answer.message, answer.error);
     }
     if (status == FED_OK) {
         status = read_answer(&answer, id, err);

@@ -301,7 +301,7 @@ static void lose_one_of_mpi(int number, const char *fate) {
     assert_int_equal(kill(victim, number), 0);
     (void)snprintf(words, sizeof words, "pid %ld) %s", (long)victim, fate);
     print_message("%s named in %lld ms, ", fate, (long long)await_words(pid, "out.txt", words));
-    print_message("again after %lld ms\n",
+    print_message("the job was started again after %lld ms\n",
                   (long long)await_words(pid, "out.txt", "again with 2 workers"));
     assert_int_equal(await_end(pid, "out.txt"), 0);
     assert_trained();

@@ -159,7 +159,7 @@ FED_TEST(test_strings_that_do_not_fit_or_hold_a_nul_are_refused) {
         uint8_t bytes[10];
     } bad[] = {
         {5, {4, 'a', 'b', 'c', 'd'}},                                       /* no room */
-        {4, {3, 'a', 0, 'c'}},                                              /* a NUL */
+        {4, {3, 'a', 0, 'c'}},                                              /* a NUL in the text */
         {3, {3, 'a', 'b'}},                                                 /* cut off */
         {10, {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01}}, /* a false length */
     };
@@ -214,7 +214,7 @@ FED_TEST(test_a_growing_writer_grows) {
     fed_writer_free(&w);
     assert_null(w.data);
     assert_int_equal(w.len, 0);
-    fed_write_u8(&w, 1); /* usable again */
+    fed_write_u8(&w, 1); /* after a reset it writes again */
     assert_fed_ok(w.status);
     fed_writer_free(&w);
 }

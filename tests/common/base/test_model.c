@@ -67,7 +67,7 @@ static void check_mismatch(const fed_layout *a, const fed_layout *b, const char 
     fed_error err = {0};
     assert_fed_status(fed_layout_match(a, b, &err), FED_EINVAL);
     if (strstr(err.text, words) == NULL) {
-        fail_msg("\"%s\" does not say \"%s\"", err.text, words);
+        fail_msg("the error \"%s\" does not contain \"%s\"", err.text, words);
     }
 }
 

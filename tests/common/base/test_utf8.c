@@ -26,14 +26,14 @@ FED_TEST(test_control_characters_are_replaced) {
     assert_clean("a\xc2\x85"
                  "b\xe2\x80\xa8"
                  "c",
-                 "a?b?c"); /* next line, line separator */
+                 "a?b?c"); /* U+0085 next line, U+2028 line separator */
     assert_clean("a\xe2\x80\xae"
                  "b\xe2\x81\xa6"
                  "c",
                  "a?b?c"); /* right-to-left override, isolate */
     assert_clean("\xef\xbb\xbf"
                  "a\xef\xbf\xbf",
-                 "?a?"); /* byte order mark, no character */
+                 "?a?"); /* a byte order mark, a noncharacter */
 }
 
 FED_TEST(test_bytes_that_are_not_utf8_are_replaced_one_by_one) {
@@ -45,7 +45,7 @@ FED_TEST(test_bytes_that_are_not_utf8_are_replaced_one_by_one) {
     assert_clean("\xc0\x80", "??");           /* overlong form, 2 bytes */
     assert_clean("\xe0\x9f\xbf", "???");      /* overlong form, 3 bytes */
     assert_clean("\xed\xa0\x80", "???");      /* half of a surrogate pair */
-    assert_clean("\xf4\x90\x80\x80", "????"); /* beyond the last character */
+    assert_clean("\xf4\x90\x80\x80", "????"); /* above U+10FFFF, the last character */
     assert_clean("\xf8\x88\x80\x80\x80", "?????");
 }
 

@@ -45,7 +45,7 @@ static int count_entries(void) {
 
 static void check_says(const fed_error *err, const char *words) {
     if (strstr(err->text, words) == NULL) {
-        fail_msg("\"%s\" does not say \"%s\"", err->text, words);
+        fail_msg("the error \"%s\" does not contain \"%s\"", err->text, words);
     }
 }
 
