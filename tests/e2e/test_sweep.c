@@ -126,6 +126,7 @@ static void add_tally(tally *all, const tally *part) {
     all->lost += part->lost;
     all->twice += part->twice;
     all->broken += part->broken;
+    all->histories += part->histories;
 }
 
 /** Start a process that does every step-th run of the list, from "first" on. */
