@@ -73,7 +73,8 @@ static fed_status copy_shard(fedtrain_shard view, fedtrain_shard *own) {
 fed_status fedtrain_share_take(const fedtrain_data *data, const fedtrain_partition *partition,
                                uint32_t k, fedtrain_share *share, fed_error *err) {
     if (k >= partition->clients) {
-        return fed_fail(err, FED_EINVAL, "no client %" PRIu32 " among %" PRIu32 ": count from 0", k,
+        return fed_fail(err, FED_EINVAL,
+                        "there is no client %" PRIu32 " among %" PRIu32 ": they count from 0", k,
                         partition->clients);
     }
     *share = (fedtrain_share){.token = NULL};
