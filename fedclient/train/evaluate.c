@@ -53,7 +53,8 @@ static fed_status tally_score(const tally *t, fedtrain_score *score, fed_error *
     float loss = (float)(t->loss / (double)t->samples);
     if (!isfinite(loss)) {
         return fed_fail(err, FED_ENONFINITE,
-                        "the model's loss is not a finite number: its training diverged");
+                        "the model's loss is not a finite number: its training diverged, so train "
+                        "anew with a lower learning rate");
     }
     *score = (fedtrain_score){.samples = t->samples, .correct = t->correct, .loss = loss};
     return FED_OK;

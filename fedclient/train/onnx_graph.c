@@ -151,7 +151,7 @@ static void put_value(onnx_graph *g, unsigned field, const char *name, onnx_type
     put_text(&dim, DIM_NAME, "batch");
     put_message(&shape, DIM, &dim);
     for (size_t i = 0; i < n; i++) {
-        put_int(&dim, DIM_VALUE, dims[i]); /* put_message has left `dim` empty */
+        put_int(&dim, DIM_VALUE, dims[i]); /* put_message has left the writer dim empty */
         put_message(&shape, DIM, &dim);
     }
     fed_writer_growing(&tensor);

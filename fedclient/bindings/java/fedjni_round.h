@@ -11,7 +11,7 @@
 /** Local references; NULL where an array was not made. */
 typedef struct fedjni_round {
     jobjectArray texts;  /* byte[][]: the task's model, optimizer and app */
-    jlongArray numbers;  /* number, version, local steps, batch, seed */
+    jlongArray numbers;  /* number, version, local steps, batch, seed, task, slot */
     jobjectArray names;  /* byte[][]: the name of each tensor */
     jobjectArray shapes; /* int[][]: the shape of each tensor */
 } fedjni_round;

@@ -19,7 +19,7 @@
 static struct {
     struct tcp_pcb *pcb; /* NULL: closed, or broken */
     struct pbuf *in;     /* bytes that were received and not read yet */
-    u16_t in_read;       /* bytes of the first pbuf of `in` that were read already */
+    u16_t in_read;       /* bytes of the first pbuf of line.in that were read already */
     bool connected, ended;
 } line;
 

@@ -98,7 +98,7 @@ class Board:
         self.said = []
 
     def listen(self, until=None):
-        """Read the board's output, to its end or to a line that begins with `until`."""
+        """Read the board's output, to its end or to a line that begins with the text until."""
         for line in self.process.stdout:
             self.said.append(line.strip())
             if until is not None and line.startswith(until):

@@ -54,7 +54,7 @@ def load(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
         if name == "__metadata__":
             continue
         if tensor["dtype"] != "F32":
-            raise Error(f"{os.fspath(path)}: {name} is {tensor['dtype']}; only F32 is read")
+            raise Error(f"{os.fspath(path)}: {name} is {tensor['dtype']}; only tensors of type F32 can be read")
         begin, end = tensor["data_offsets"]
         arrays[name] = np.frombuffer(data[start + begin:start + end], "<f4").reshape(tensor["shape"]).copy()
     return arrays

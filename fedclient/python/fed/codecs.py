@@ -79,7 +79,7 @@ def decode(message: bytes, shape: tuple[int, ...] | None = None, max_values: int
     message = bytes(message)
     _native.call("count", message, len(message), ctypes.byref(count))
     if shape is not None and int(np.prod(shape, dtype=np.int64)) != count.value:
-        raise ValueError(f"the message has {count.value} values, the shape {tuple(shape)} has not")
+        raise ValueError(f"the message has {count.value} values, which do not fill the shape {tuple(shape)}")
     if count.value > max_values:
         raise _native.Error(f"the message has {count.value} values, more than max_values={max_values} allows", _native.ERANGE)
     y = np.empty(count.value, np.float32)

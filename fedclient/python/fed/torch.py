@@ -130,9 +130,9 @@ def _check(own: Mapping[str, torch.Tensor], params: Mapping[str, np.ndarray]) ->
     """Decline a task whose tensors are not the module's."""
     for name in sorted(own.keys() | params.keys()):
         if name not in own:
-            raise Decline(f"the task has a tensor {name}, this device's module has not")
+            raise Decline(f"the task has a tensor {name}, this device's module has not: change the task's model or the module")
         if name not in params:
-            raise Decline(f"this device's module has a tensor {name}, the task has not")
+            raise Decline(f"this device's module has a tensor {name}, the task has not: change the task's model or the module")
         if (tuple(own[name].shape) or (1,)) != params[name].shape:
             raise Decline(f"{name} has the shape {params[name].shape} in the task, and {tuple(own[name].shape)} here")
 

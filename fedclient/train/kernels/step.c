@@ -18,7 +18,7 @@ KERNEL_INLINE shape shape_of(const fedtrain_step *s, const float *w0) {
     return w0 != NULL ? PROXIMAL : s->shaped ? SHAPED : scaled ? SCALED : PLAIN;
 }
 
-/* The gradient times `share`, plus the proximal term, clipped to the limit. NaN stays NaN. */
+/* The gradient times s->share, plus the proximal term, clipped to the limit. NaN stays NaN. */
 KERNEL_INLINE float clipped(const fedtrain_step *s, shape kind, float w, const float *w0, size_t i,
                             float g) {
     g = FED_SMALL || kind == PLAIN ? g : g * s->share;

@@ -73,8 +73,8 @@ FED_TEST(malformed_messages_are_refused) {
     assert_refuses(9, "\x60" ONE, 3);             /* a value missing */
     assert_refuses(9, "\x20" ONE ONE, 3);         /* a value too many */
     assert_refuses(9, "\x20" ONE "\x00", 3);      /* a trailing byte */
-    assert_refuses(9, "\x20\x00\x00\x00\x00", 3); /* a zero */
-    assert_refuses(9, "\x20\x00\x00\x00\x80", 3); /* -0 */
+    assert_refuses(9, "\x20\x00\x00\x00\x00", 3); /* a value of 0 */
+    assert_refuses(9, "\x20\x00\x00\x00\x80", 3); /* a value of -0 */
     assert_refuses(9, "\x20\x00\x00\x80\x7f", 3); /* infinity */
     assert_refuses(9, "\x20\x00\x00\xc0\x7f", 3); /* NaN */
 #define BFLOAT16 "\x61\x00\xc0\x7f"

@@ -125,7 +125,7 @@ public final class Round {
         return reason;
     }
 
-    /** Tell the client's Progress that `done` of `total` training steps are done. */
+    /** Tell the client's Progress that so many of all training steps are done. */
     public void progress(int done, int total) {
         client.tellProgress(this, done, total);
     }

@@ -42,7 +42,7 @@ void fedtrain_conv_pooled_plan(const fast_net *f, const fast_node *s, size_t pac
 void fedtrain_conv_pooled_start(const fast_net *f, const fed_layer *l, fast_conv_pooled *p);
 
 /** The backward pass, as fast_op's backward, except for the bias: its gradient, float32[out], is
- * only added to `bias`. */
+ * only added to the array bias. */
 void fedtrain_conv_pooled_backward(const fast_net *f, const fast_node *s, fast_conv_pooled *p,
                                    float *bias, const fast_flow *w);
 

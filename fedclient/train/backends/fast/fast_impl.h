@@ -19,9 +19,9 @@
  *   The node may do so if no other node reads that input, and if the node that computed the input
  *   does not need it for its gradient.
  * - A value has a gradient if it depends on parameters. In the backward pass the first node that
- *   writes the gradient gets memory for it, and later nodes add to it. The memory is free again when
- *   the node that computed the value has read the gradient. A node may write its input's gradient
- *   over its output's.
+ *   writes the gradient gets memory for it, and later nodes add to it. The memory is free again
+ *   when the node that computed the value has read the gradient. A node may write its input's
+ *   gradient over its output's.
  * - A node may be merged into the node before, which then does the work of both: its `out` is the
  *   merged node's output.
  */

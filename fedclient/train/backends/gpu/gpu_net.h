@@ -46,7 +46,7 @@ typedef struct fedtrain_gpu_net {
     float **value;      /* [layer_count + 1]; the first is in batch */
     float **value_grad; /* [layer_count + 1]; NULL: not needed */
     bool *depends;      /* [layer_count + 1]: does the value depend on parameters? */
-    void **kept;        /* [layer_count] */
+    void **kept;        /* [layer_count]: what each layer keeps between calls */
     void *work;
     double *losses;              /* float64[max_batch, positions, or numbers] */
     double *norm;                /* float64[FEDTRAIN_GPU_NORM_PARTS] */

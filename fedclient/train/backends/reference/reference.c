@@ -33,7 +33,7 @@ typedef struct reference {
     size_t batch;        /* of the last forward pass */
     float **value;       /* [layer_count + 1]: the input, and the output of each layer */
     double **value_grad; /* [layer_count + 1] */
-    void **kept;         /* [layer_count] */
+    void **kept;         /* [layer_count]: what each layer keeps between calls */
     double *grad;        /* float64[trained] */
 } reference;
 

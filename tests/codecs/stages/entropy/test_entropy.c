@@ -40,7 +40,7 @@ static size_t pack_3lc(const char *spec, const float *x, size_t *plain_len) {
     return pack(message, *plain_len);
 }
 
-/* Fill x with 1 or -1 at random places, about `sent` of all N, and with 0 elsewhere. Returns how
+/* Fill x with 1 or -1 at random places, the share sent of all N, and with 0 elsewhere. Returns how
  * many. */
 static size_t fill(float *x, double sent) {
     fed_rng rng;
