@@ -1,5 +1,4 @@
-/* Compress one array into one message, an envelope of one tensor, and allocate all memory that
- * this takes. */
+/* Compress one array into one message, an envelope of one tensor. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedcodec/array.h"
 

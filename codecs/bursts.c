@@ -24,8 +24,7 @@ static fed_status check(const uint8_t *src, size_t len, size_t n) {
     return codec->check(src, len, n, &max_abs);
 }
 
-/* Copy the bytes of a burst's values. If source and destination have room, copy as many bytes as a
- * burst can have: a fixed size is faster. */
+/* Copy the bytes of a burst's values. If there is room, copy a fixed number, which is faster. */
 static void copy_payload(uint8_t *dst, const uint8_t *src, size_t bytes, bool room) {
     if (room) {
         memcpy(dst, src, BURST_BYTES);

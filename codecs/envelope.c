@@ -17,8 +17,7 @@
 #include "codecs/codecs.def"
 #undef FEDCODEC
 
-/* Return the most bytes of a frame's head: the codec's id, the number of values, the data's
- * length. */
+/* The most bytes of a frame's head: the codec's id, the number of values, the data's length. */
 static size_t frame_head_bound(size_t n, size_t len) {
     return 1 + fed_varint_size(n) + fed_varint_size(len);
 }
@@ -79,7 +78,6 @@ static size_t float_memory(size_t n) {
     return (n * sizeof(float) + unit - 1) / unit * unit;
 }
 
-/* Return the bytes for the values of the group: a residual and x. */
 static size_t group_memory(size_t n) {
     return float_memory(2 * n);
 }
@@ -166,8 +164,7 @@ static fed_status put_frame(const fedcodec *codec, float *residual, const float 
     return w->status;
 }
 
-/* Write the group. Its values are gathered in work memory; the encoder's own work memory follows.
- */
+/* Write the group. Its values are gathered in work memory, before the encoder's work memory. */
 static fed_status put_group(const fedcodec *codec, const fed_layout *layout, uint32_t small,
                             float *residual, const float *x, const float *found, void *work,
                             fed_writer *w) {
@@ -268,7 +265,6 @@ fed_status fedcodec_envelope_unpack(const void *src, size_t len, fed_writer *out
     return out->status;
 }
 
-/* Return the bytes of a frame's data and of the varint for its length. */
 static size_t data_size(size_t len) {
     return fed_varint_size(len) + len;
 }

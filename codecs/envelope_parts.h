@@ -8,7 +8,6 @@
 
 #include "fed/model.h"
 
-/* The first bytes of an envelope: a magic number and the version. */
 enum {
     FEDCODEC_MAGIC_0 = 0xfe,
     FEDCODEC_MAGIC_1 = 0xdc,
@@ -39,15 +38,12 @@ size_t fedcodec_statistics_size(const fed_layout *layout);
  * order, as if they were one tensor. If they have no value there is no group: `small` means 0 then.
  */
 
-/** The number of values of the group. */
 size_t fedcodec_group_size(const fed_layout *layout, uint32_t small);
 
-/** The limit that an envelope's head states: the argument small, or 0 if no tensor is below that
- * limit. */
+/** The limit in an envelope's head: small, or 0 if no tensor has fewer values than small. */
 uint32_t fedcodec_group_small(const fed_layout *layout, uint32_t small);
 
-/** The number of frames of an envelope whose head states this limit, the statistics' frame
- * included. */
+/** The number of frames of an envelope with this limit, the statistics' frame included. */
 size_t fedcodec_group_frames(const fed_layout *layout, uint32_t small);
 
 /** Copy the group's values out of a buffer of the whole layout (gather), or back into it (scatter).

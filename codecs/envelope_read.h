@@ -13,8 +13,7 @@ typedef struct fedcodec_label {
 /** tensor: the frame's tensor; NULL if it is not known, or if the frame holds several tensors. */
 fedcodec_label fedcodec_frame_label(const fedcodec_frame *frame, const fed_tensor *tensor);
 
-/** As fedcodec_envelope_next, where the message must have one more frame. tensor: for errors, as
- * in fedcodec_frame_label. */
+/** As fedcodec_envelope_next, but fails after the last frame. tensor: as above, for errors. */
 fed_status fedcodec_frame_read(fedcodec_envelope *envelope, const fed_tensor *tensor,
                                fedcodec_frame *frame, fed_error *err) FED_CHECKED;
 

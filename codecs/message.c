@@ -17,8 +17,7 @@ typedef struct part {
     size_t n;
 } part;
 
-/* Return which part the envelope's next frame holds. *k: the index of the first tensor after those
- * of earlier frames. */
+/* Return what the next frame holds. *k: the index of the first tensor after earlier frames. */
 static part next_part(const fed_layout *layout, const fedcodec_envelope *envelope, size_t *k) {
     const uint64_t left = envelope->frames - envelope->next - envelope->statistics;
     if (left == 0) {
@@ -34,8 +33,6 @@ static part next_part(const fed_layout *layout, const fedcodec_envelope *envelop
     const fed_tensor *tensor = &layout->tensors[(*k)++];
     return (part){.tensor = tensor, .offset = tensor->offset, .n = tensor->size};
 }
-
-/* -- Check -- */
 
 static fed_status unpack(fedcodec_message *m, const fed_tensor *tensor, fedcodec_frame *frame,
                          fed_error *err) {
@@ -84,8 +81,7 @@ static fed_status check_head(const fedcodec_frame *frame, const fed_tensor *tens
     return FED_OK;
 }
 
-/* Check the envelope's next frame. The cheap checks come first, so that a frame of the wrong size
- * is never unpacked. */
+/* Check the next frame. Cheap checks come first: a frame of the wrong size is never unpacked. */
 static fed_status check_next(fedcodec_message *m, fedcodec_envelope *envelope, const part *p,
                              const fedcodec *codec, fed_error *err) {
     const fed_tensor *tensor = p->tensor;
@@ -104,8 +100,7 @@ static fed_status check_next(fedcodec_message *m, fedcodec_envelope *envelope, c
     return FED_OK;
 }
 
-/* Check that the message has the frames that the layout needs. If codec is not NULL, small must
- * give the same group. */
+/* Check for the frames that the layout needs. With a codec, small must give the same group. */
 static fed_status check_frames(const fedcodec_envelope *envelope, const fed_layout *layout,
                                const fedcodec *codec, uint32_t small, fed_error *err) {
     if (codec != NULL) {
@@ -158,8 +153,6 @@ void fedcodec_message_close(fedcodec_message *message) {
     fed_writer_free(&message->plain);
 }
 
-/* -- Read the values -- */
-
 /* A position in a checked message, whose frames are read one after the other. */
 typedef struct frames {
     const fedcodec_message *message;
@@ -183,8 +176,7 @@ static fed_status next_frame(frames *f, fedcodec_frame *frame, fed_error *err) {
     return FED_OK;
 }
 
-/* What is done with a message's values: take is called for each frame with the values at their
- * place. */
+/* What is done with a message's values: take gets those of each frame, at their place. */
 typedef struct target {
     void (*take)(const struct target *to, const fedcodec_frame *frame, void *values);
     void *all;      /* values of the whole layout */
@@ -274,9 +266,6 @@ fed_status fedcodec_message_fold(const fedcodec_message *message, int64_t weight
     return take_message(&to, message, err);
 }
 
-/* -- Measure -- */
-
-/* Memory for the values of one frame, which grows. */
 typedef struct frame_values {
     float *values;
     size_t cap;
@@ -296,8 +285,7 @@ static fed_status make_room(frame_values *room, size_t n, fed_error *err) {
     return FED_OK;
 }
 
-/* Add up in eight lanes: the compiler can vectorise the loop, and the order of the additions is
- * fixed. */
+/* Add up in eight lanes: the order is fixed, and the compiler can vectorise the loop. */
 static double sum_squares(const float *x, size_t n) {
     enum { LANES = 8 };
     double lane[LANES] = {0}, sum = 0;
@@ -346,8 +334,6 @@ fed_status fedcodec_message_norm(const fedcodec_message *message, double *norm, 
     *norm = sqrt(sum);
     return FED_OK;
 }
-
-/* -- Check and read in one call -- */
 
 fed_status fedcodec_envelope_check(const void *src, size_t len, const fed_layout *layout,
                                    const fedcodec *codec, uint32_t small, float *max_abs,

@@ -40,8 +40,6 @@ size_t fedcodec_patch_bound(size_t n) {
     return 4 * n + HEAD_MOST * (n / BLOCK + (n % BLOCK > 0));
 }
 
-/* ---- Encoding ---- */
-
 static fed_status take_words(const float *from, const float *to, size_t n, uint32_t *word) {
     for (size_t i = 0; i < n; i++) {
         word[i] = word_of(order_of(to[i]) - (from != NULL ? order_of(from[i]) : 0));
@@ -116,10 +114,7 @@ fed_status fedcodec_patch_write(const float *from, const float *to, size_t n, fe
     return status;
 }
 
-/* ---- Decoding ---- */
-
-/* Add a block's decoded differences to the values. is_below: the numbers are distances from the
- * word top. */
+/* Add a block's decoded differences to the values. is_below: they are distances from top. */
 static fed_status add_words(const uint32_t *number, size_t n, bool is_below, uint32_t top,
                             float *values) {
     uint32_t most = 0;

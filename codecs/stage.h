@@ -16,13 +16,11 @@ enum {
 #undef FEDCODEC_STAGE
 };
 
-/** The interface of a second stage, which its folder defines. */
 typedef struct fedcodec_stage {
     uint8_t id; /* permanent id, from stages.def */
     const char *name;
 
-    /** Pack src[len], len > 0, into dst. Returns the number of bytes, or 0 if they exceed cap or
-     * memory ran out. */
+    /** Pack src[len], len > 0, into dst. Returns the length; 0: above cap, or out of memory. */
     size_t (*pack)(const uint8_t *src, size_t len, uint8_t *dst, size_t cap);
 
     /** Unpack src[len] into dst[plain_len]. FED_EFORMAT: src is not the packed form of exactly

@@ -10,7 +10,6 @@
  * size computed from it, such as that of work memory. */
 #define FEDCODEC_VALUES_MAX ((size_t)(SIZE_MAX / 32 < UINT32_MAX ? SIZE_MAX / 32 : UINT32_MAX))
 
-/** Are all parameters within their ranges? */
 bool fedcodec_params_valid(const fedcodec *codec);
 
 /** Step 1: check that all values are finite; changes nothing. *max is for step 2. If the residual

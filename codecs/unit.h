@@ -1,5 +1,4 @@
-/* The vector unit that a file of codecs is compiled for, and the names that its functions then
- * have. */
+/* The vector unit that a file of codecs is compiled for, and the names of its functions. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_UNIT_H
 #define FEDCODEC_UNIT_H

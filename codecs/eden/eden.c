@@ -54,9 +54,8 @@ static const fedcodec_param eden_params[] = {
 };
 
 /* The magnitudes for bits = 1 to 4: the best levels for a normal distribution, in 1/1024 of its
- * standard deviation (Max, "Quantizing for minimum distortion", 1960). They are whole numbers, so
- * that their sums are exact. With one bit there is only one magnitude, and the scale gives its
- * size. */
+ * standard deviation (Max, "Quantizing for minimum distortion", 1960). Whole numbers make their
+ * sums exact. The one magnitude of bits = 1 gets its size from the scale. */
 static const float magnitudes[BITS_MAX][MAGNITUDES] = {
     {1},
     {464, 1546},
@@ -64,15 +63,12 @@ static const float magnitudes[BITS_MAX][MAGNITUDES] = {
     {131, 397, 673, 965, 1286, 1657, 2119, 2798},
 };
 
-/* ---- The parts of a message ---- */
-
 typedef struct parts {
     unsigned bits, shift;
     size_t n, buckets, codes, len; /* n values; buckets; the codes' first byte */
 } parts;
 
-/* Return how many values a bucket has once it is padded for the rotation: a power of two. count:
- * values of the tensor in it. */
+/* Return how many values a bucket of count values has once it is padded for the rotation. */
 static size_t padded(size_t count) {
     size_t wide = BUCKET_MIN;
     while (wide < count) {
@@ -109,10 +105,7 @@ static float scale_max(size_t wide) {
     return 0x1p115f / (float)wide;
 }
 
-/* ---- Writing ---- */
-
-/* Add up the SUMS partial sums. Value i was added to lane i mod SUMS, so that every vector unit
- * adds in the same order. */
+/* Add up the partial sums. Lane i mod SUMS has value i, so all vector units add in one order. */
 static double add_lanes(const double lane[SUMS]) {
     double sum = 0.0;
     for (size_t k = 0; k < SUMS; k++) {
@@ -275,8 +268,6 @@ static fed_status eden_encode(const fedcodec_job *job, size_t *len) {
     *len = w.to.len;
     return FED_OK;
 }
-
-/* ---- Reading ---- */
 
 /* Decode the values of bucket k into v[BUCKET_MAX]. Returns their number. */
 static size_t decode_bucket(const uint8_t *src, const parts *p, size_t k, float *v) {

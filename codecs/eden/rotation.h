@@ -20,8 +20,7 @@ static inline void eden_negate(float *v, size_t n, uint32_t word) {
     }
 }
 
-/** Negate v[i] where bit i mod 32 of the random number (first + i) div 32 is 1. first is a multiple
- * of 32. */
+/** Negate v[i] where bit i mod 32 of random number (first + i) / 32 is 1. 32 divides first. */
 static inline void eden_signs(uint32_t draw, size_t first, float *v, size_t n) {
     fed_rng rng;
     fed_rng_init(&rng, draw, 0, 0);

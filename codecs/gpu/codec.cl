@@ -19,13 +19,11 @@ FUNC int is_finite(float v) {
     return (BITS_OF(v) & 0x7f800000U) != 0x7f800000U;
 }
 
-/* Set the head's status. Of several failures the highest status stays, so FED_EVERSION wins over
- * FED_EFORMAT. */
+/* Of several failures the highest status stays, so FED_EVERSION wins over FED_EFORMAT. */
 FUNC void fail(GLOBAL head *h, u32 status) {
     ATOMIC_MAX(&h->status, status);
 }
 
-/* Load a little-endian u32 from any address. */
 FUNC u32 load_u32(GLOBAL const u8 *at) {
     return (u32)at[0] | (u32)at[1] << 8 | (u32)at[2] << 16 | (u32)at[3] << 24;
 }

@@ -1,5 +1,4 @@
-/* Codecs that write the same number of bits for each value, on a GPU: launch dense.cl's
- * kernels. */
+/* Launch dense.cl's kernels, for codecs that write the same number of bits for each value. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codecs/gpu/gpu_codec_vtable.h"
 #include "codecs/gpu/gpu_texts.h"

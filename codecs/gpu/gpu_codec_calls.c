@@ -1,5 +1,4 @@
-/* Create codecs that run on GPUs, check the arguments of all calls, and start each codec's
- * kernels. */
+/* Create codecs that run on GPUs, check the arguments of calls, and start each codec's kernels. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codecs/gpu/gpu_codec_vtable.h"
 

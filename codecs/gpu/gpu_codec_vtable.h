@@ -15,8 +15,7 @@
  * dense.cl; sbc, stc and dgc share sparse_gpu.c and sparse.cl.
  */
 
-/** A tensor to encode or a message to decode. All pointers but the first three are addresses on
- * the GPU. */
+/** A tensor to encode or a message to decode. All pointers from residual on are GPU addresses. */
 typedef struct fedcodec_gpu_job {
     fed_gpu_stream *stream;
     const fed_gpu_module *module; /* the compiled kernels of this codec */
@@ -42,8 +41,7 @@ typedef struct fedcodec_gpu_vtable {
     /** Bytes of work memory: the most that encode, bursts and read need. NULL: 0 bytes. */
     size_t (*work_size)(const double *param, size_t n);
     fed_status (*encode)(const fedcodec_gpu_job *job) FED_CHECKED;
-    /** Encode as bursts (fedcodec/bursts.h). The values may be NaN or infinite. NULL: the codec
-     * has no bursts. */
+    /** Encode as bursts (fedcodec/bursts.h); NaN and infinities are allowed. NULL: no bursts. */
     fed_status (*bursts)(const fedcodec_gpu_job *job) FED_CHECKED;
     /** Check the message, then decode it. If encode could not have made the message, the check
      * sets the head's status to an error, and the later kernels do nothing. */

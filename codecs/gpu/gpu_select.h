@@ -11,8 +11,7 @@ enum { FEDCODEC_GPU_EACH = 8 }; /* values of a work-item, in ordered kernels */
 #define FEDCODEC_GPU_LACKS_FORMS                                                                   \
     "GPUs send values with values=float32 only; the processor sends the others"
 
-/** Where the arrays of a choice lie in the work memory. All pointers but none of the numbers are
- * on the GPU. */
+/** The arrays of a choice in the work memory. All pointers are GPU addresses. */
 typedef struct fedcodec_gpu_choice {
     uint32_t k, sides; /* sides 1: k by magnitude; 2: k of each sign */
     uint32_t groups;   /* work-groups of kernels that work in the values' order */
@@ -32,8 +31,7 @@ fedcodec_gpu_choice fedcodec_gpu_choice_in(void *work, uint32_t sides, size_t k,
 fed_status fedcodec_gpu_choose(const fedcodec_gpu_job *job,
                                const fedcodec_gpu_choice *c) FED_CHECKED;
 
-/** Replace each number of a row by the sum of those before it, in several rows of length numbers.
- * totals[r] becomes the sum of row r. */
+/** Replace each number of a row by the sum of those before it. totals[r]: the sum of row r. */
 fed_status fedcodec_gpu_scan(const fedcodec_gpu_job *job, uint32_t rows, uint32_t *at,
                              uint32_t length, uint32_t *totals) FED_CHECKED;
 

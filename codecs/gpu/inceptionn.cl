@@ -21,8 +21,6 @@ FUNC u32 quad_size(u32 tags) {
            tag_size(tags >> 6);
 }
 
-/* ---- Encode ---- */
-
 /* Return the tag of a value. low: bits of the least magnitude that is sent at all. middle: bits of
  * the least magnitude that is sent in 16 bits. */
 FUNC u32 tag_of(float v, u32 low, u32 middle) {
@@ -120,8 +118,6 @@ KERNEL inceptionn_put(GLOBAL const float *x, u32 n, u32 low, u32 middle, u32 bur
     }
 }
 
-/* ---- Read ---- */
-
 /* The results of inceptionn_tags and inceptionn_look; 0 at first. For each class of 8, 16 and 32
  * bits, most[] has the largest magnitude, then the type's maximum minus the least magnitude. */
 typedef struct found {
@@ -160,8 +156,7 @@ KERNEL inceptionn_tags(GLOBAL const u8 *src, u32 cap, u32 n, GLOBAL u32 *tiles, 
     }
 }
 
-/* Launched with one work-group: compute where each tile's payload begins. Fail unless the payload
- * ends where the message ends. */
+/* One work-group finds where each tile's payload begins, and checks where the last one ends. */
 KERNEL inceptionn_begins(u32 n, GLOBAL u32 *tiles, GLOBAL const found *f, GLOBAL head *h) {
     LOCAL u32 room[GROUP_SIZE];
     const u32 count = tags_of(n) / GROUP_SIZE + (tags_of(n) % GROUP_SIZE != 0);

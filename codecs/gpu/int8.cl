@@ -21,8 +21,7 @@ FUNC void dense_head(u32 n, float p, GLOBAL scales *s, GLOBAL u8 *dst, GLOBAL he
     }
 }
 
-/* Return the level of a value, as a float. Adding 1.5 * 2^23 rounds to an integer, ties to even,
- * since a float of that size has a last bit of 1. */
+/* Return a value's level. Floats near 1.5 * 2^23 are integers: adding it rounds, ties to even. */
 FUNC float int8_level(float v, float inverse) {
     return (v * inverse + 12582912.0f) - 12582912.0f;
 }

@@ -1,6 +1,5 @@
-/* The common part of float16 and bfloat16. The codec's own source comes before it and defines
- * narrow, widen and NARROW_INFINITY. Codes of a magnitude from NARROW_INFINITY on are infinite or
- * NaN. */
+/* The common part of float16 and bfloat16, after the codec's own source, which defines narrow,
+ * widen and NARROW_INFINITY: the first code of a magnitude that is infinite or NaN. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define DENSE_HEAD 0U
 

@@ -27,7 +27,6 @@
 #define CANDIDATES 1U
 #define ALL_VALUES 2U
 
-/* The choice of one side. */
 typedef struct side {
     u32 low;      /* the least key that may be chosen; in the end the k-th greatest */
     u32 ties;     /* how many of the values with this key are chosen */
@@ -37,8 +36,7 @@ typedef struct side {
     double mean; /* mean of the chosen magnitudes */
 } side;
 
-/* chosen[0] and chosen[1] are the result of side 0 and 1. From index GUESS on follow the estimates
- * from the sample. */
+/* chosen[0] and chosen[1] are the sides' results; from GUESS on are the sample's estimates. */
 #define GUESS 2
 
 FUNC u32 side_of(u32 bits, u32 sides) {
@@ -140,8 +138,7 @@ KERNEL select_absorb(GLOBAL float *residual, GLOBAL const float *x, u32 n, u32 s
     flush_bins(mine, ALL_VALUES, bins);
 }
 
-/* Return the place in the tile of a work-item's value j. The eight values are two quads of
- * neighbouring values. */
+/* Return the place in the tile of a work-item's value j; its eight values are two quads. */
 FUNC u32 place_in_tile(u32 j) {
     return 4 * LANE + (j & 3) + (j & 4) * GROUP_SIZE;
 }
@@ -152,8 +149,7 @@ FUNC f32x4 add_quad(GLOBAL float *residual, GLOBAL const float *x, u32 at) {
     return F32X4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w);
 }
 
-/* Load the 8 values of a work-item in the tile that begins at index first, with x added. Past the
- * n-th value they are 0. */
+/* Load the 8 values of a work-item in the tile at index first, with x added; 0 past the end. */
 FUNC void add_row(GLOBAL float *residual, GLOBAL const float *x, u32 n, u32 first, float v[8]) {
     if (first + TILE <= n && x != 0) {
         u32 at = first + place_in_tile(0), next = first + place_in_tile(4);
@@ -409,7 +405,6 @@ FUNC u32 chosen_count(GLOBAL const side *chosen, GLOBAL const u32 *totals, u32 s
     return totals[2 * s] + (equal < ties ? equal : ties);
 }
 
-/* Return the word with only its lowest ones, as many as count. */
 FUNC u32 first_ones(u32 word, u32 count) {
     u32 kept = 0;
     for (; count > 0 && word != 0; count--) {
@@ -433,8 +428,7 @@ FUNC void choose_tile(LOCALP u32 *room, LOCALP u32 *more, LOCALP const u32 *equa
     BARRIER();
 }
 
-/* List positions and values of the chosen values, in order of position. The list of side s begins
- * at s * k. A work-item handles 8 values. */
+/* List the chosen values and their positions in order; side s begins at s * k. */
 KERNEL select_list(GLOBAL const float *residual, u32 n, u32 sides, GLOBAL const side *chosen,
                    GLOBAL const u32 *found, GLOBAL const u32 *index, GLOBAL const u32 *flag,
                    GLOBAL const u32 *tiles, u32 k, GLOBAL u32 *place, GLOBAL float *value) {

@@ -21,8 +21,6 @@ typedef struct message {
     u32 reserved;
 } message;
 
-/* ---- Means ---- */
-
 /*
  * The mean must have the processor's bits. Each magnitude is a multiple of the ulp of the least
  * magnitude. If the sum is at most 2^53 ulps, no partial sum is rounded, so any order of additions
@@ -49,8 +47,7 @@ FUNC double ulp_of(u32 exponent) {
     return (double)FLOAT_OF(e > 23 ? (e - 23) << 23 : 1U << (e - 1));
 }
 
-/* Sum a number of each work-item. Each is at most TOO_MANY, and the result is capped at
- * TOO_MANY. */
+/* Sum a number of each work-item. Each is at most TOO_MANY, and so is the capped result. */
 FUNC u64 wg_sum64(LOCALP u64 *room, u64 value) {
     room[LANE] = value;
     BARRIER();
@@ -113,14 +110,11 @@ KERNEL sparse_means(GLOBAL side *chosen, GLOBAL const u32 *totals, GLOBAL const 
     }
 }
 
-/* ---- Writing ---- */
-
 FUNC u64 values_size(u32 kind, u32 count) {
     return kind == VALUES ? 4 * (u64)count : kind == SIGNS ? 4 + count / 8 + (count % 8 != 0) : 4;
 }
 
-/* Launched with one work-group: choose the side that is sent, and write the message up to its
- * values. */
+/* One work-group chooses the side that is sent, and writes the message up to its values. */
 KERNEL sparse_begin(GLOBAL const side *chosen, GLOBAL const u32 *totals, u32 kind, u32 sides, u32 b,
                     GLOBAL u8 *dst, GLOBAL message *m) {
     if (LANE == 0) {
@@ -152,8 +146,7 @@ FUNC u32 gap_of(GLOBAL const u32 *index, u32 q) {
     return index[q] - (q > 0 ? index[q - 1] + 1 : 0);
 }
 
-/* For pos=rice: add to sums[b] the number of one bits in the codes if b is the parameter. A
- * work-item handles 8 codes. */
+/* For pos=rice: add to sums[b] the one bits in a work-item's 8 codes if b is the parameter. */
 KERNEL sparse_ones(GLOBAL const message *m, GLOBAL const u32 *index, u32 k, GLOBAL u32 *sums) {
     LOCAL u32 mine[RICE];
     u32 first = GROUP * TILE + 8 * LANE;
@@ -213,8 +206,7 @@ KERNEL sparse_lengths(GLOBAL const message *m, GLOBAL const u32 *index, u32 k, G
     }
 }
 
-/* Clear the bits of a word that are set in v. The high byte of v stands for the word's first byte
- * in memory. */
+/* Clear the bits of a word that are set in v, whose high byte is the word's first in memory. */
 FUNC void clear_word(GLOBAL u32 *word, u32 v) {
     if (v != 0) {
         ATOMIC_AND(word, ~(v >> 24 | (v >> 8 & 0xff00U) | (v << 8 & 0xff0000U) | v << 24));
@@ -241,8 +233,7 @@ FUNC void put_value(u32 kind, GLOBAL const message *m, u32 q, float v, GLOBAL u8
     *residual = v - sent;
 }
 
-/* Write the codes and values of 8 positions a work-item. All words must be all ones at the
- * launch. */
+/* Write the codes and values of 8 positions a work-item. words[] must be all ones at first. */
 KERNEL sparse_put(GLOBAL const message *m, GLOBAL const u32 *index, GLOBAL const float *value, u32 k,
                   u32 kind, GLOBAL const u32 *tiles, GLOBAL u32 *words, GLOBAL u8 *dst,
                   GLOBAL float *residual) {

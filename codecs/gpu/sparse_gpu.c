@@ -12,8 +12,7 @@ static size_t most_of(size_t a, size_t b) {
     return a > b ? a : b;
 }
 
-/* Hands out arrays of the work memory one after the other. With work NULL it only adds up their
- * sizes. */
+/* Hands out arrays of the work memory. With work NULL it only adds up their sizes. */
 typedef struct room {
     char *work;
     size_t used;
@@ -24,8 +23,6 @@ static void *take(room *r, size_t size) {
     r->used += fedcodec_gpu_round_up(size);
     return at;
 }
-
-/* ---- Encode ---- */
 
 typedef struct writing {
     fedcodec_gpu_choice choice;
@@ -133,8 +130,6 @@ static fed_status encode(fedcodec_sparse as, const fedcodec_gpu_job *job) {
     return put_positions(job, kind, &w);
 }
 
-/* ---- Read ---- */
-
 typedef struct reading {
     uint32_t chunks; /* work-groups of 256 chunks, at most */
     void *message;
@@ -205,8 +200,6 @@ static fed_status read_message(fedcodec_sparse as, const fedcodec_gpu_job *job) 
     FED_TRY(fed_gpu_launch(job->stream, job->module, "sparse_clear", cleared, clear, 3));
     return fed_gpu_launch(job->stream, job->module, "golomb_add", r.chunks, add, 9);
 }
-
-/* ---- The codecs ---- */
 
 static size_t work_size(fedcodec_sparse kind, const double *param, size_t n) {
     writing w;

@@ -16,7 +16,6 @@
 
 #define FED_OK       0U
 
-/* The state of reading a chunk. */
 typedef struct walk {
     GLOBAL const u8 *src; /* the chunk's first byte */
     u32 left;             /* bytes from src to the message's end, at most 2^31 */
@@ -342,8 +341,7 @@ KERNEL golomb_sum(GLOBAL const message *m, GLOBAL u32 *codes, GLOBAL u64 *moved,
     }
 }
 
-/* Check the last code: its position must be below n, and after it come fewer than 8 bits, all
- * ones. */
+/* The last code's position must be below n; after it come fewer than 8 bits, all ones. */
 KERNEL golomb_check(GLOBAL const u8 *src, u32 n, GLOBAL const message *m, GLOBAL const u8 *lows,
                     GLOBAL const u32 *codes, GLOBAL const u64 *moved, GLOBAL head *h) {
     LOCAL u32 room[GROUP_SIZE];

@@ -13,8 +13,7 @@
 #define RUN_MAX      14U
 #define FLT_MAX_BITS 0x7f7fffffU
 
-/* Return how many bytes the digits of n values take: value i is a digit of byte i mod that
- * number. */
+/* Return the bytes that the digits of n values take. Value i is in byte i mod that number. */
 FUNC u32 positions_of(u32 n) {
     return n / 5 + (n % 5 != 0);
 }
@@ -23,8 +22,6 @@ FUNC u32 positions_of(u32 n) {
 FUNC u32 run_bytes(u32 run) {
     return run / RUN_MAX + (run % RUN_MAX != 0);
 }
-
-/* ---- Encode ---- */
 
 /* A description of consecutive bytes. A zero is a byte of five zero digits, ZERO. If all bytes are
  * zeros, lead is their number and the other members are 0. */
@@ -51,8 +48,7 @@ FUNC stretch join(stretch a, stretch b) {
     return s;
 }
 
-/* Launched with one work-group: compute m. most: the bits of the largest sum. zre: 0 if runs are
- * not shortened. */
+/* One work-group computes m. most: the bits of the largest sum. zre 0: runs are not shortened. */
 KERNEL threelc_begin(u32 n, double s, u32 zre, GLOBAL const u32 *most, GLOBAL float *m,
                      GLOBAL u8 *dst, GLOBAL head *h) {
     if (LANE == 0) {
@@ -259,8 +255,6 @@ KERNEL threelc_runs(u32 n, GLOBAL const float *m, GLOBAL const u8 *bytes,
     }
 }
 
-/* ---- Read ---- */
-
 /* What threelc_sizes finds in a message; 0 at first. */
 typedef struct found {
     u64 positions; /* positions that all bytes stand for */
@@ -348,16 +342,14 @@ FUNC int padding_bad(GLOBAL const u8 *payload, u32 len, u32 n, u32 packed) {
     return 0;
 }
 
-/* Launched with one work-group: replace each tile's size by the sum of those before it. Then
- * finish the check, and set the status. */
+/* One work-group replaces each tile's size by the sum of those before it, and ends the check. */
 KERNEL threelc_places(GLOBAL const u8 *src, u32 n, GLOBAL u32 *tiles, GLOBAL const found *f,
                       GLOBAL head *h) {
     LOCAL u32 room[GROUP_SIZE];
     const u32 good = h->status == 0, payload = good ? h->len - HEAD : 0;
     const u32 packed = good && load_u32(src) > 0 ? positions_of(n) : 0;
     const u32 other = good && (f->positions != packed || (payload > 0 && f->others == 0));
-    /* scan_tiles has barriers, so all work-items have read the status before one of them changes
-     * it. */
+    /* scan_tiles has barriers, so all work-items have read the status before one changes it. */
     (void)scan_tiles(room, tiles, other ? 0 : payload / TILE + (payload % TILE != 0));
     if (LANE == 0 && good && (other || padding_bad(src + HEAD, payload, n, packed))) {
         fail(h, FED_EFORMAT);
@@ -388,8 +380,7 @@ FUNC void add_digits(GLOBAL float *y, u32 packed, u32 position, u32 byte, float 
     }
 }
 
-/* Add a tile of the message to y. Bytes with a non-zero digit are listed first, so that
- * neighbouring work-items write neighbouring elements of y. */
+/* Add a tile to y. Bytes that are not ZERO are listed first, so that memory accesses coalesce. */
 KERNEL threelc_add(GLOBAL const u8 *src, u32 n, float w, GLOBAL const u32 *tiles, GLOBAL float *y,
                    GLOBAL const head *h) {
     LOCAL u32 room[GROUP_SIZE];

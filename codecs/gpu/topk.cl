@@ -59,7 +59,6 @@ KERNEL topk_count(GLOBAL const u8 *src, u32 cap, u32 n, GLOBAL u32 *tiles, GLOBA
     }
 }
 
-/* Do the first four bytes of the values say that the values are bfloat16 or int8? */
 FUNC int names_narrow(GLOBAL const u8 *src, u32 cap, u32 map, u32 len) {
     return len <= cap && len >= map + 4 && IS_NARROW(load_u32(src + map) - NAMES);
 }

@@ -5,7 +5,6 @@
 #define HEAD   1U
 #define EIGHTS 2U /* runs of eight values of a work-item */
 
-/* Return the bytes of a message of n values of width bits. */
 FUNC u64 trunc_len(u32 n, u32 width) {
     return HEAD + ((u64)n * width + 7) / 8;
 }
@@ -60,7 +59,6 @@ KERNEL dense_encode(GLOBAL float *residual, GLOBAL const float *x, u32 n, GLOBAL
     }
 }
 
-/* Reads a byte array as a stream of bits. */
 typedef struct bit_reader {
     GLOBAL const u8 *at;
     u64 bits;

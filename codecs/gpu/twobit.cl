@@ -14,8 +14,7 @@ FUNC u32 twobit_code(float v, float t) {
     return (0U - (u32)(v >= t) & 3U) | (u32)(v <= -t) << 1;
 }
 
-/* Return t, -t or 0, without a branch. Bit 1 of a code is set if the value is not 0, bit 0 if it
- * is positive. */
+/* Return t, -t or 0. Bit 1 of a code is set if the value is not 0, bit 0 if it is positive. */
 FUNC float twobit_value(u32 code, float t) {
     return FLOAT_OF((BITS_OF(t) | (~code & 1U) << 31) & (0U - (code >> 1)));
 }

@@ -8,13 +8,11 @@
 
 enum { BLOCK = 64, BLOCK_TAGS = BLOCK / FEDCODEC_TAGS };
 
-/* BURSTS: a network card's bursts that are coded together. BURSTS_MOST: the most bytes they
- * take. */
+/* BURSTS: bursts that are coded together. BURSTS_MOST: the most bytes they take. */
 enum { BURST = FEDCODEC_BURST, BURSTS = BLOCK / BURST, BURST_TAGS = FEDCODEC_BURST_TAGS };
 enum { BURSTS_MOST = BURSTS * FEDCODEC_BURST_MOST };
 
-/* ONE: the bits of 1.0. */
-enum { ONE = 0x3f800000 };
+enum { ONE = 0x3f800000 }; /* the bits of 1.0 */
 #define SIGN UINT32_C(0x80000000)
 
 /* Bits of the least magnitude that is sent at all (low), and in 16 bits (middle). */
@@ -33,8 +31,7 @@ static inline uint32_t pick(uint32_t mask, uint32_t yes, uint32_t no) {
     return (yes & mask) | (no & ~mask);
 }
 
-/* Convert a magnitude in units of 2^-31 to a float with the sign bit of the argument like; a zero
- * becomes +0. */
+/* Convert a magnitude in units of 2^-31 to a float with the sign of like; zero becomes +0. */
 static inline float signed_value(int32_t m, uint32_t like) {
     const int32_t sign = 0 - (int32_t)(like >> 31);
     return (float)((m ^ sign) - sign) * 0x1p-31f;

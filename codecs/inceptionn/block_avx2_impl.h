@@ -11,7 +11,6 @@ enum { LANES = 8 };
 
 typedef __m256i largest;
 
-/* Return the largest of eight integers. */
 static inline int32_t largest_of(__m256i max) {
     int32_t m[LANES], most = 0;
     _mm256_storeu_si256((__m256i *)m, max);

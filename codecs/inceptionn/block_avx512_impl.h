@@ -12,8 +12,7 @@ enum { LANES = 16, GROUPS = BLOCK / LANES };
 /* A mask over the 64 bytes of 16 words: the same four bits, nibble, for each word. */
 #define EACH_WORD(nibble) (UINT64_C(0x1111111111111111) * (nibble))
 
-/* The byte masks of two words, for a nibble that has two tags. A tag selects a word's upper
- * bytes. */
+/* The byte masks of two words, for a nibble of two tags. A tag selects a word's upper bytes. */
 #define PAIRS_OF(t)                                                                                \
     (char)((t) << 4), (char)((t) << 4 | 8), (char)((t) << 4 | 12), (char)((t) << 4 | 15)
 
@@ -89,8 +88,7 @@ static inline const uint8_t *decode_block(const uint8_t *tags, const uint8_t *sr
     return src;
 }
 
-/* The least and largest magnitudes: 16-bit lanes for the two short classes, then 32-bit lanes for
- * the long class. */
+/* The least and largest magnitudes: lanes of 16 bits, and of 32 bits for the long class. */
 typedef struct seen {
     __m512i least8, most8, least16, most16;
     __m512i least32, most32;
@@ -131,8 +129,7 @@ static inline const uint8_t *check_words(const uint8_t *tags, const uint8_t *src
     return src;
 }
 
-/* Collect the magnitudes of a block. Usually no value has 32 bits, so that 16 bits are enough for
- * each value. */
+/* Collect the magnitudes of a block. Usually no value has 32 bits, and 16 bits are enough. */
 static inline const uint8_t *check_block(const uint8_t *tags, const uint8_t *src, seen *s) {
     if (any_large(_mm_loadu_si128((const __m128i *)tags))) {
         return check_words(tags, src, s);

@@ -1,5 +1,4 @@
-/* inceptionn: convert words to a payload and back. A tag says how many upper bytes of a word are
- * sent. */
+/* inceptionn: convert words to a payload and back. A tag tells how many upper bytes are sent. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_INCEPTIONN_BLOCK_BYTES_IMPL_H
 #define FEDCODEC_INCEPTIONN_BLOCK_BYTES_IMPL_H

@@ -20,8 +20,7 @@ static inline int16_t larger16(int16_t a, int16_t b) {
     return a > b ? a : b;
 }
 
-/* Compute words and tags. Only values that are sent below 1.0 are multiplied: multiplying
- * denormals would be slow. */
+/* Compute words and tags. Only sent values below 1.0 are multiplied: denormals would be slow. */
 static inline int32_t classify(const float *restrict x, classes c, uint32_t *restrict word,
                                uint8_t *restrict tag) {
     int32_t max = 0;

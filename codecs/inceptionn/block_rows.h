@@ -1,5 +1,4 @@
-/* inceptionn: tables of byte shuffles for four words in one vector. The index is a byte of four
- * tags. */
+/* inceptionn: tables of byte shuffles for four words in a vector, by a byte of four tags. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_INCEPTIONN_BLOCK_ROWS_H
 #define FEDCODEC_INCEPTIONN_BLOCK_ROWS_H

@@ -1,5 +1,4 @@
-/* inceptionn's bursts for AVX2 and AVX-512: eight values at a time, bytes moved by a table of
- * shuffles. */
+/* inceptionn's bursts for AVX2 and AVX-512: eight values at a time, bytes moved by shuffles. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_INCEPTIONN_BURST_AVX2_IMPL_H
 #define FEDCODEC_INCEPTIONN_BURST_AVX2_IMPL_H

@@ -27,8 +27,6 @@ static size_t inceptionn_bound(const double *param, size_t n) {
     return fedcodec_tags_len(n) + 4 * n;
 }
 
-/* ---- Encode ---- */
-
 /* Encode the last block of n values, filled up with zeros, which take no bytes. */
 static uint8_t *encode_rest(const float *x, size_t n, classes c, uint8_t *tags, uint8_t *out,
                             largest *max) {
@@ -41,9 +39,8 @@ static uint8_t *encode_rest(const float *x, size_t n, classes c, uint8_t *tags, 
     return out + len;
 }
 
-/* An encode in parts of whole blocks, which may run in parallel. Each part first writes its
- * payload where it would be if all values before it took 4 bytes. Then the payloads are moved
- * together. */
+/* An encode in parts of whole blocks, which may run in parallel. A part first writes its payload
+ * as if all values before it took 4 bytes. Then the payloads are moved together. */
 typedef struct encoding {
     const fedcodec_job *job;
     classes c;
@@ -96,8 +93,6 @@ static fed_status inceptionn_encode(const fedcodec_job *job, size_t *len) {
     return FED_OK;
 }
 
-/* ---- Check ---- */
-
 static int smaller(int a, int b) {
     return a < b ? a : b;
 }
@@ -115,8 +110,7 @@ static int exponent(int m) {
     return k;
 }
 
-/* Is there a parameter e with which an encoder puts all values into the classes that their tags
- * say? */
+/* Is there a parameter e that puts all values into the classes that their tags say? */
 static bool have_an_e(const ranges *r) {
     bool none16 = r->most16 == 0 && r->least16 != 0;
     int least8 = smaller(exponent(r->least8), 8); /* 8 bits keep a magnitude of 7 bits */
@@ -125,8 +119,7 @@ static bool have_an_e(const ranges *r) {
     return low <= high;
 }
 
-/* Return the tags of a message's next block of n values. padded: memory for those of a last,
- * shorter block. */
+/* Return the tags of the next block of n values. padded: memory for those of a shorter block. */
 static const uint8_t *next_tags(fedcodec_tags_reader *r, size_t n, uint8_t *padded) {
     const uint8_t *tags = r->tags;
     r->tags += BLOCK_TAGS;
@@ -158,8 +151,6 @@ static fed_status inceptionn_check(const uint8_t *src, size_t len, size_t n, flo
     *max_abs = all.most32 > 0 ? fedcodec_float((uint32_t)all.most32) : small;
     return FED_OK;
 }
-
-/* ---- Decode ---- */
 
 static void inceptionn_decode(const uint8_t *src, size_t len, float *y, size_t n) {
     fedcodec_tags_reader r;
@@ -220,8 +211,6 @@ static void inceptionn_fold(const uint8_t *src, size_t len, int64_t weight, int6
     }
 }
 
-/* ---- Bursts ---- */
-
 /* Encode at most one block, where the values may end or dst may be full. Returns how many values
  * are encoded. *at: the number of bytes in dst so far. */
 static size_t encode_until_full(classes c, const uint8_t *x, size_t n, uint8_t *dst, size_t cap,
@@ -279,8 +268,7 @@ static fed_status bursts_decode(const uint8_t *src, size_t len, void *x, size_t 
     return FED_OK;
 }
 
-/* Return what a value becomes by encoding and decoding it: its class keeps only some of its
- * bits. */
+/* Return what a value becomes by encoding and decoding: its class keeps only some of its bits. */
 static inline uint32_t rounded(uint32_t bits, classes c) {
     int32_t m = (int32_t)(bits & FEDCODEC_MAGNITUDE);
     uint32_t sent = when(m >= c.low), middling = when(m >= c.middle), large = when(m >= ONE);

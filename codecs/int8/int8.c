@@ -10,9 +10,8 @@
 #include "codecs/prim/rounding.h"
 #include "codecs/registry.h"
 
-/* A message is the scale, then a byte for each value. If the scale is 0, it has no other bytes.
- * UNUSED: the byte of the level -128, which is invalid. BLOCK: values that a decode prefetches at
- * once. */
+/* A message is the scale, then a byte for each value unless the scale is 0. UNUSED: the byte of
+ * the level -128, which is invalid. BLOCK: values that a decode prefetches at once. */
 enum { HEAD = 4, LEVELS = FEDCODEC_LEVELS, BLOCK = 256, UNUSED = 0x80 };
 
 static const fedcodec_param int8_params[] = {{.key = NULL}};

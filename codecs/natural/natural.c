@@ -23,8 +23,6 @@ static powers powers_of(int32_t highest, unsigned bits) {
     return (powers){.least = least > 1 ? least : 1, .highest = highest};
 }
 
-/* ---- Writing ---- */
-
 /* Round at random so that the mean is the value. Between two powers of two, a float's fraction is
  * the probability of the upper one. Adding a random number below 2^23 to the float's bits carries
  * into the exponent with that probability. The number is a lot of 16 bits, and a half of the lot's
@@ -58,8 +56,6 @@ static void write_bucket(const fedcodec_bucket *b) {
         fedcodec_bucket_clear(b);
     }
 }
-
-/* ---- Reading ---- */
 
 /* Check a bucket's head. The encoder's largest value was at most the highest power, and more than
  * half of it. So rounding made it the highest level or the one below. */

@@ -11,8 +11,7 @@
 #include "codecs/prim/floats.h"
 #include "codecs/registry.h"
 
-/* A message is the mean of the values that are not negative, the mean of the negative ones, and
- * the signs. */
+/* A message is the mean of the values from 0 on, the mean of the negative ones, and the signs. */
 enum { HEAD = 8, LANES = 16, BLOCK = FEDCODEC_DENSE_BLOCK };
 
 typedef struct means {
@@ -31,8 +30,7 @@ static float mean(double sum, size_t count) {
     return count > 0 ? (float)fmin(sum / (double)count, (double)FLT_MAX) : 0.0f;
 }
 
-/* Independent sums, one for each lane: value i belongs to lane i mod LANES. Sums of negative
- * values are sums of their magnitudes. */
+/* Independent sums of each sign's magnitudes: value i belongs to lane i mod LANES. */
 typedef struct lanes {
     double up[LANES], down[LANES];
     uint32_t negative[LANES];

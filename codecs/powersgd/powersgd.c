@@ -19,9 +19,8 @@
 #include "codecs/registry.h"
 #include "fed/rng.h"
 
-/* A message is the byte ONLY_VALUES and the values, or a byte with the rank. After a rank that is
- * not 0 follow the form of the numbers, the number of rows, P and Q. Both are stored column by
- * column. */
+/* A message is the byte ONLY_VALUES and the values, or begins with a byte for the rank. If that is
+ * not 0, the form of the numbers, the number of rows, P and Q follow, both column by column. */
 enum {
     ONLY_VALUES = 255,
     LEAD = 6,
@@ -173,8 +172,7 @@ static inline void multiply_as(fedcodec_form form, const product *m, size_t i, s
     }
 }
 
-/* Decode values from index at on into y[CHUNK]: up to the end of a row, at most CHUNK. Returns how
- * many. */
+/* Decode from index at on into y[CHUNK], not past the end of a row. Returns how many. */
 static size_t multiply(const product *m, size_t at, float *y) {
     assert(m->columns > 0);
     const size_t i = at / m->columns, column = at % m->columns, left = m->columns - column;
@@ -271,7 +269,6 @@ static void make_p_rows(const factors *f, size_t i, size_t next) {
     }
 }
 
-/* P = M Q for a part of the rows. */
 static void make_p(void *job, size_t part) {
     const factors *f = job;
     const size_t columns = f->to.columns;
@@ -307,7 +304,6 @@ static void make_q_from(const factors *f, size_t column, size_t count) {
     }
 }
 
-/* Q = M^T P for a part of the columns. */
 static void make_q(void *job, size_t part) {
     const factors *f = job;
     const size_t end = fedcodec_part_start(f->to.columns, f->parts, part + 1, POWERSGD_LANES);
@@ -321,8 +317,7 @@ static float rounded(fedcodec_form form, float v) {
     return form == FEDCODEC_FORM_BFLOAT16 ? fedcodec_from_bfloat16(fedcodec_to_bfloat16(v)) : v;
 }
 
-/* Subtract from column k of P its components along the columns before it. This is done twice,
- * since rounding leaves some of them the first time. */
+/* Subtract from column k of P its components along earlier columns, twice because of rounding. */
 static void make_square(float *p, size_t k, size_t rows) {
     float *restrict own = p + k * rows;
     for (size_t step = 0; step < 2 * k; step++) {
@@ -334,8 +329,7 @@ static void make_square(float *p, size_t k, size_t rows) {
     }
 }
 
-/* Make P's columns orthonormal (modified Gram-Schmidt). Leave out columns of which only rounding
- * errors remain. */
+/* Make P's columns orthonormal (modified Gram-Schmidt), but drop those of mere rounding errors. */
 static void orthonormalise(factors *f) {
     const size_t rows = f->to.rows;
     unsigned kept = 0;

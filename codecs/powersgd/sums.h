@@ -47,8 +47,7 @@ static inline float powersgd_add_parts(const powersgd_lanes part[2]) {
     return (sum[0] + sum[2]) + (sum[1] + sum[3]);
 }
 
-/* The dot products of two rows with two columns of n values. The last values are padded with
- * zeros. */
+/* The dot products of two rows with two columns of n values, padded with zeros. */
 static inline void powersgd_multiply_pairs(const float *const row[POWERSGD_PAIR],
                                            const float *const q[POWERSGD_PAIR], size_t n,
                                            float to[POWERSGD_PAIR][POWERSGD_PAIR]) {

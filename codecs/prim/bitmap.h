@@ -1,5 +1,4 @@
-/* Bitmaps with one bit a value. The first value is a byte's most significant bit; the last byte is
- * filled with zeros. */
+/* Bitmaps: one bit a value, the first one most significant; zeros fill the last byte. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_PRIM_BITMAP_H
 #define FEDCODEC_PRIM_BITMAP_H
@@ -9,18 +8,15 @@
 #include <stdint.h>
 #include <string.h>
 
-/** The number of bytes that hold n bits. */
 static inline size_t fedcodec_bitmap_len(size_t n) {
     return n / 8 + (n % 8 != 0);
 }
 
-/** A byte from eight flags, each 0 or 1. */
 static inline uint8_t fedcodec_bitmap_byte(const uint8_t flag[8]) {
     uint64_t flags = (uint64_t)flag[0] | (uint64_t)flag[1] << 8 | (uint64_t)flag[2] << 16 |
                      (uint64_t)flag[3] << 24 | (uint64_t)flag[4] << 32 | (uint64_t)flag[5] << 40 |
                      (uint64_t)flag[6] << 48 | (uint64_t)flag[7] << 56;
-    /* The factor's k-th power of two, 2^(63 - 9k), moves bit 8k to bit 63 - k. The other products
-     * do not overlap. */
+    /* The factor's power 2^(63 - 9k) moves bit 8k to bit 63 - k. Other products don't overlap. */
     return (uint8_t)(flags * UINT64_C(0x8040201008040201) >> 56);
 }
 
@@ -44,7 +40,6 @@ static inline uint64_t fedcodec_bitmap_word(const uint8_t *map, size_t len, size
     return word;
 }
 
-/** The number of bits that are 1. */
 static inline size_t fedcodec_bitmap_count(const uint8_t *map, size_t len) {
     size_t count = 0;
     for (size_t at = 0; at < len; at += 8) {

@@ -131,8 +131,7 @@ static inline void fedcodec_bucket_load(const fedcodec_buckets *b, size_t start,
     to->head = b->message + b->heads + b->head * (start >> b->shift);
 }
 
-/** The largest magnitude of the levels. For the unused code it is 2^(bits - 1), which no valid
- * level has. */
+/** The largest magnitude of the levels; 2^(bits - 1) for the unused code. */
 static inline int fedcodec_bucket_largest(const fedcodec_bucket_levels *k) {
     int8_t most = 0, least = 0;
     for (size_t i = 0; i < k->count; i++) {
@@ -233,14 +232,12 @@ typedef struct fedcodec_bucket {
 typedef void (*fedcodec_level_fn)(const float *x, const uint32_t *word, size_t n, unsigned half,
                                   const void *with, uint8_t *level);
 
-/** A random number below 2^16: one half of a word. Each word gives two, since drawing words is
- * most of the work. */
+/** A random number below 2^16. Each word gives two: drawing words is most of the work. */
 static inline int32_t fedcodec_bucket_lot(uint32_t word, unsigned half) {
     return (int32_t)(word >> 16 * half & 0xffff);
 }
 
-/** Write the codes of a bucket. 256 values of the tensor share 128 words: the first 128 values use
- * the lower halves, the others the upper halves. */
+/** Write a bucket's codes. Of 256 values the first 128 use the lower halves of 128 words. */
 static inline void fedcodec_bucket_fill(const fedcodec_bucket *b, fedcodec_level_fn make,
                                         const void *with) {
     enum { BLOCK = FEDCODEC_BUCKET_BLOCK, WORDS = BLOCK / 2 };
@@ -263,12 +260,10 @@ static inline void fedcodec_bucket_fill(const fedcodec_bucket *b, fedcodec_level
     }
 }
 
-/** Write the codes of a bucket whose levels are all 0. */
 static inline void fedcodec_bucket_clear(const fedcodec_bucket *b) {
     memset(b->codes, 0, fedcodec_packed_len(b->n, b->bits));
 }
 
-/** Write a bucket's head and codes. */
 typedef void (*fedcodec_bucket_fn)(const fedcodec_bucket *b);
 
 typedef struct fedcodec_bucket_writer {

@@ -9,8 +9,7 @@
 #include "codecs/prim/parts.h"
 #include "fedcodec/codec_vtable.h"
 
-/** Values of a block: they fill whole bytes, and their intermediate results stay in the
- * first-level cache. */
+/** Values of a block: whole bytes, with intermediate results that fit the first-level cache. */
 enum { FEDCODEC_DENSE_BLOCK = 512 };
 
 /** Encode one block, which belongs to part k. block->residual, x, n (up to FEDCODEC_DENSE_BLOCK)
@@ -59,9 +58,8 @@ static inline void fedcodec_dense_part(void *dense, size_t k) {
 }
 
 /** Encode the values of a job; their bytes begin at offset head of the message. Returns
- * FED_ENONFINITE if a value is not finite, unless job->scanned rules that out. A value that is
- * not finite stays so in the residual, since only finite numbers are subtracted. Without a
- * residual, x is examined. */
+ * FED_ENONFINITE if a value is not finite, unless job->scanned rules that out. Such a value stays
+ * in the residual, since only finite numbers are subtracted. Without a residual, x is examined. */
 static inline fed_status fedcodec_dense_encode(const fedcodec_job *job, size_t head, unsigned bits,
                                                fedcodec_dense_fn encode, void *with) {
     fedcodec_job values = *job;

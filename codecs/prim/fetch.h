@@ -12,8 +12,7 @@
 #include <emmintrin.h>
 #endif
 
-/* How many values ahead to prefetch (8 KiB), and how many values a cache line has on most
- * machines. */
+/* How many values ahead to prefetch (8 KiB), and the values of a cache line on most machines. */
 enum { FEDCODEC_FETCH = 2048, FEDCODEC_FETCH_LINE = 16 };
 
 /** Prefetch the value at at[ahead]; ahead may be negative. The address need not be valid. */

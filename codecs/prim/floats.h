@@ -11,14 +11,12 @@
 #include "codecs/unit.h"
 #include "fedcodec/codec_vtable.h"
 
-/* Client and coordinator must get the same bits from the same sums, so intermediate results must
- * not have more precision than float. */
+/* Client and coordinator must get the same bits, so intermediates must have float's precision. */
 _Static_assert(
     FLT_EVAL_METHOD == 0,
     "float arithmetic must be in float: -mfpmath=sse on x87, -fexcess-precision=fast on s390");
 
-/** The magnitude's bits, and the bits of infinity. Magnitudes compared as integers have the order
- * of the floats. */
+/** The mask of a magnitude's bits; infinity's bits. As integers, magnitudes keep their order. */
 enum { FEDCODEC_MAGNITUDE = 0x7fffffff, FEDCODEC_INFINITY = 0x7f800000 };
 
 static inline uint32_t fedcodec_bits(float v) {
@@ -47,8 +45,7 @@ static inline void fedcodec_store_u16(uint8_t *dst, uint16_t v) {
 #endif
 }
 
-/* Return v with its bytes in little-endian order. A byte swap is used, since compilers do not
- * vectorise loops over bytes. */
+/* Return v in little-endian order, by a byte swap: compilers do not vectorise loops over bytes. */
 static inline uint32_t fedcodec_little_u32(uint32_t v) {
     return __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? v : __builtin_bswap32(v);
 }
@@ -73,9 +70,8 @@ static inline void fedcodec_store_f32(uint8_t *dst, float v) {
 }
 
 /**
- * rint(v * 2^30) for |v| <= FEDCODEC_FOLD_LIMIT, ties to even. Adding 1.5 * 2^52 rounds to an
- * integer, since a double of that size has a last bit of 1. The integer is then in the double's
- * low bits. This is faster than rint.
+ * rint(v * 2^30) for |v| <= FEDCODEC_FOLD_LIMIT, ties to even, but faster than rint. Doubles near
+ * 1.5 * 2^52 are integers, so adding that number rounds, and leaves the integer in the low bits.
  */
 static inline int64_t fedcodec_fixed(float v) {
     const double shift = 0x1.8p52;
@@ -86,8 +82,7 @@ static inline int64_t fedcodec_fixed(float v) {
     return sum_bits - shift_bits;
 }
 
-/* Return the bits of a magnitude. They are signed, since compilers find a vector instruction for
- * the maximum of signed integers. */
+/* Return a magnitude's bits, signed since vector units have a maximum of signed integers. */
 static inline int32_t fedcodec_magnitude(float v) {
     return (int32_t)(fedcodec_bits(v) & FEDCODEC_MAGNITUDE);
 }
@@ -143,13 +138,11 @@ static inline uint32_t fedcodec_soon(const uint32_t *index, size_t i, size_t cou
     return index[i + AHEAD < count ? i + AHEAD : i];
 }
 
-/** Return residual[i] + x[i], or residual[i] if x is NULL. Compilers move the test of x out of a
- * loop. */
+/** Return residual[i] + x[i]. x may be NULL; compilers move the test of x out of a loop. */
 static inline float fedcodec_sum(const float *residual, const float *x, size_t i) {
     return x != NULL ? residual[i] + x[i] : residual[i];
 }
 
-/** residual += x, unless x is NULL. */
 static inline void fedcodec_add(float *restrict residual, const float *restrict x, size_t n) {
     for (size_t i = 0; x != NULL && i < n; i++) {
         residual[i] += x[i];

@@ -16,8 +16,6 @@ size_t fedcodec_values_len(fedcodec_form form, size_t k) {
                                             : 4 * k;
 }
 
-/* ---- Writing ---- */
-
 static fedcodec_scale scale_of(fedcodec_chosen chosen) {
     return fedcodec_scale_of(
         fedcodec_float((uint32_t)fedcodec_largest(chosen.value, chosen.count)));
@@ -93,8 +91,6 @@ void fedcodec_values_put(fedcodec_form form, fedcodec_chosen chosen, uint8_t *ds
     }
 }
 
-/* ---- Reading ---- */
-
 static fed_status check_bfloat16(const uint8_t *src, size_t count, float *max_abs) {
     uint16_t max = 0, min = FEDCODEC_BFLOAT16_INFINITY;
     for (size_t i = 0; i < count; i++) {
@@ -107,8 +103,7 @@ static fed_status check_bfloat16(const uint8_t *src, size_t count, float *max_ab
     return FED_OK;
 }
 
-/* Check int8 values. The largest value's level is always 127 or -127. The level -128 is invalid,
- * and 0 is never sent. */
+/* Check int8 values: a level of 127 or -127 must occur; the levels -128 and 0 are invalid. */
 static fed_status check_int8(const uint8_t *src, size_t count, float *max_abs) {
     enum { UNUSED = 0x80, NEGATIVE = 256 - FEDCODEC_LEVELS };
     const float scale = fedcodec_load_f32(src);

@@ -78,8 +78,7 @@ static inline uint64_t fedcodec_golomb_next(fedcodec_golomb_reader *r) {
     return position;
 }
 
-/** Read the next want positions. Returns false after a failure; the positions are then
- * arbitrary. */
+/** Read the next want positions. Returns false after a failure, with arbitrary positions. */
 bool fedcodec_golomb_read(fedcodec_golomb_reader *r, uint32_t *position, size_t want);
 
 #endif

@@ -197,7 +197,6 @@ static inline size_t fedcodec_lanes_put(void *dst, uint32_t mask, fedcodec_lanes
 #endif
 
 #if FEDCODEC_AVX512
-/** Return a vector whose byte i is i. */
 static inline __m512i fedcodec_lanes_numbers(void) {
     static const uint8_t place[64] = {
         0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21,
@@ -207,8 +206,7 @@ static inline __m512i fedcodec_lanes_numbers(void) {
 }
 #endif
 
-/** Store first + i for each bit i of a mask, one after another. Overwrites up to 64 numbers.
- * Returns how many were stored. */
+/** Store first + i for each bit i of a mask; returns how many. Overwrites up to 64 numbers. */
 static inline size_t fedcodec_list_positions(uint32_t *dst, uint64_t mask, uint32_t first) {
     const size_t count = (size_t)__builtin_popcountll(mask);
     size_t i = 0;

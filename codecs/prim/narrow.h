@@ -1,5 +1,4 @@
-/* Codecs that send two-byte floats. float16 and bfloat16 share everything here; each adds only the
- * conversion of one value. */
+/* What the codecs of two-byte floats, float16 and bfloat16, share: all but the conversions. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_PRIM_NARROW_H
 #define FEDCODEC_PRIM_NARROW_H

@@ -22,7 +22,6 @@ static inline size_t fedcodec_part_start(size_t n, size_t parts, size_t k, size_
     return k == parts ? n : n / parts * k / unit * unit;
 }
 
-/** Run all parts, and wait for them. */
 static inline void fedcodec_run_parts(const fed_pool *pool, size_t parts,
                                       void (*part)(void *job, size_t k), void *job) {
     if (parts == 1) {

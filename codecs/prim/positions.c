@@ -2,14 +2,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codecs/prim/positions.h"
 
-/* CODE_GOLOMB, CODE_RANS and CODE_RANGE are the values of the three high bits of the byte how.
- * PARAMETER masks its other bits. */
+/* The three high bits of the byte how name a code. PARAMETER masks its other bits. */
 enum { CODE_GOLOMB, CODE_RANS, CODE_RANGE, CODE_SHIFT = 5, PARAMETER = (1 << CODE_SHIFT) - 1 };
 
 const char *const fedcodec_pos_names[FEDCODEC_POS_COUNT + 1] = {"golomb", "rice", "rans",
                                                                 "range",  "auto", NULL};
-
-/* ---- Writing ---- */
 
 static uint64_t golomb_bits(fedcodec_chosen chosen, unsigned b) {
     uint64_t bits = (uint64_t)chosen.count * (b + 1);
@@ -44,8 +41,7 @@ static unsigned best_b(fedcodec_chosen chosen, unsigned b, uint64_t *bits) {
     return b;
 }
 
-/* Try the other codes; each may use fewer bytes than the best one so far. Returns false if none is
- * shorter than *len. */
+/* Try the other codes, for fewer bytes than the best so far. Returns false if none needs fewer. */
 static bool put_shorter(fedcodec_pos pos, fedcodec_chosen chosen, size_t n, uint8_t *dst,
                         size_t *len, uint8_t *how) {
     const unsigned detail = fedcodec_rans_detail(chosen.count);
@@ -83,8 +79,6 @@ fed_status fedcodec_positions_put(fedcodec_pos pos, double p, fedcodec_chosen ch
     *how = (uint8_t)b;
     return fedcodec_golomb_write(chosen.index, chosen.count, b, dst, cap, len);
 }
-
-/* ---- Reading ---- */
 
 fed_status fedcodec_positions_start(fedcodec_positions *r, uint8_t how, const uint8_t *src,
                                     size_t len, uint64_t count, size_t n) {

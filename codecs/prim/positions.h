@@ -43,8 +43,7 @@ static inline size_t fedcodec_positions_bound(double p, size_t n, size_t k) {
 fed_status fedcodec_positions_put(fedcodec_pos pos, double p, fedcodec_chosen chosen, size_t n,
                                   uint8_t *dst, size_t cap, size_t *len, uint8_t *how) FED_CHECKED;
 
-/** The state of reading positions. They are read in blocks, so that the code is looked up only
- * once for each block. */
+/** Reads positions in blocks, so that the code is looked up only once for each block. */
 enum { FEDCODEC_POSITIONS_BLOCK = 256 };
 
 typedef struct fedcodec_positions {
@@ -63,8 +62,7 @@ typedef struct fedcodec_positions {
 fed_status fedcodec_positions_start(fedcodec_positions *r, uint8_t how, const uint8_t *src,
                                     size_t len, uint64_t count, size_t n) FED_CHECKED;
 
-/** Read the next block into r->index. Returns how many positions it has; 0 after the last block,
- * or once a position is malformed. */
+/** Read the next block into r->index. Returns how many; 0 at the end or after a malformed one. */
 size_t fedcodec_positions_next(fedcodec_positions *r);
 
 /** Call it after the last block. FED_OK: all positions were well-formed, and no byte is left. */

@@ -16,7 +16,6 @@ enum {
     FEDCODEC_QUARTIC_ZERO = 121   /* the byte of five values 0 */
 };
 
-/** The number of bytes that hold n values. */
 static inline size_t fedcodec_quartic_len(size_t n) {
     return n / FEDCODEC_QUARTIC_DIGITS + (n % FEDCODEC_QUARTIC_DIGITS != 0);
 }
@@ -35,8 +34,7 @@ static inline size_t fedcodec_quartic_len(size_t n) {
 /** The five values of each byte: -1, 0 or 1. */
 extern const int8_t fedcodec_quartic_values[FEDCODEC_QUARTIC_BYTES][FEDCODEC_QUARTIC_DIGITS];
 
-/** Could src[len] be the bytes of n values that are not all 0? The digits after the n-th value
- * must stand for 0. */
+/** Could src[len] be the bytes of n values that are not all 0? The padding must stand for 0. */
 bool fedcodec_quartic_valid(const uint8_t *src, size_t len, size_t n);
 
 #endif

@@ -1,5 +1,4 @@
-/* Random numbers for codecs that round at random: any part of a stream, several numbers at
- * once. */
+/* Random numbers for codecs that round at random: any part of a stream, several at once. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_PRIM_RANDOM_H
 #define FEDCODEC_PRIM_RANDOM_H

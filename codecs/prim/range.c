@@ -111,8 +111,7 @@ static inline void put_bit(range_writer *w, unsigned bit, uint32_t p) {
     }
 }
 
-/* Code the count low bits of value, highest first, by a tree of 2^count - 1 models; tree[0] is
- * unused. */
+/* Code the count low bits of value, highest first, by a tree of models; tree[0] is unused. */
 static inline void put_tree(range_writer *w, fedcodec_range_bit *tree, uint32_t value,
                             unsigned count) {
     for (unsigned node = 1; count-- > 0;) {

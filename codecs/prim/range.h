@@ -10,8 +10,7 @@
 #include "codecs/unit.h"
 #include "fed/status.h"
 
-/** The probability that a bit is 1, in units of 2^-16: two estimates, one that adapts fast and one
- * that adapts slowly. */
+/** The probability of a 1, in units of 2^-16: an estimate that adapts fast, and a slow one. */
 typedef struct fedcodec_range_bit {
     uint16_t fast, slow;
     uint16_t seen; /* bits seen, until both rates are constant */
@@ -45,8 +44,7 @@ typedef struct fedcodec_range_reader {
 void fedcodec_range_start(fedcodec_range_reader *r, const uint8_t *src, size_t len, uint64_t count,
                           size_t n);
 
-/** Read the next want positions. Returns false once r->broken is set; the positions are then
- * arbitrary. */
+/** Read the next want positions. Returns false, with arbitrary positions, if r->broken is set. */
 bool fedcodec_range_read(fedcodec_range_reader *r, uint32_t *position, size_t want);
 
 /** Call it after the last position. FED_OK: r->broken is not set, and the bytes end as the encoder

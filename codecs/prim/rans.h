@@ -50,8 +50,7 @@ typedef struct fedcodec_rans_reader {
 fed_status fedcodec_rans_start(fedcodec_rans_reader *r, const uint8_t *src, size_t len, size_t n,
                                unsigned detail) FED_CHECKED;
 
-/** Read the next want positions. Returns false once r->broken is set; the positions are then
- * arbitrary. */
+/** Read the next want positions. Returns false, with arbitrary positions, if r->broken is set. */
 bool fedcodec_rans_read(fedcodec_rans_reader *r, uint32_t *position, size_t want);
 
 /** Read the next want numbers, as fedcodec_rans_read, but without the limit n. */

@@ -8,8 +8,6 @@
 
 #include "codecs/prim/floats.h"
 
-/* ---- bfloat16 ---- */
-
 /** Magnitudes from these bits on are infinite or NaN. */
 enum { FEDCODEC_BFLOAT16_INFINITY = 0x7f80 };
 
@@ -26,10 +24,7 @@ static inline float fedcodec_from_bfloat16(uint16_t v) {
     return fedcodec_float((uint32_t)v << 16);
 }
 
-/* ---- Levels ---- */
-
-/* A decoded value is a level, -127 to 127, times a scale. All multiples of the largest scale are
- * finite. */
+/* A decoded value is a level, -127 to 127, times a scale. SCALE_MAX keeps each of them finite. */
 #define FEDCODEC_LEVELS    127
 #define FEDCODEC_SCALE_MAX 0x1.020406p+121f
 
@@ -38,8 +33,7 @@ typedef struct fedcodec_scale {
     float scale, inverse;
 } fedcodec_scale;
 
-/** Return the scale for values of at most this magnitude. It is 0 if they are so near to denormals
- * that 127 levels would not differ. */
+/** Return the scale for magnitudes up to max. It is 0 where the scale would be denormal. */
 static inline fedcodec_scale fedcodec_scale_of(float max) {
     const float scale = max / FEDCODEC_LEVELS;
     if (scale < FLT_MIN) {

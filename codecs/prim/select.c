@@ -133,8 +133,6 @@ static size_t take(values v, side of, cut c, uint32_t *index, float *value) {
     return count;
 }
 
-/* ---- Candidates ---- */
-
 /* Draw one value from each of many equal ranges of the tensor, at a scattered offset in the range.
  * With a fixed stride the sample could take all values from one column of a matrix. */
 static size_t draw_sample(const fedcodec_job *job, float *sample) {
@@ -306,8 +304,6 @@ static bool collect_all(const fedcodec_job *job, thresholds t, const scratch *s,
     return parts > 1 && collect_parts(&added, 1, t, s, found);
 }
 
-/* ---- The choice ---- */
-
 /* Choose the k values of one side: from the candidates if these hold all k, else from the whole
  * tensor. complete: all values that compete are candidates. */
 static fedcodec_chosen choose(const fedcodec_job *job, const scratch *s, values candidates, side of,
@@ -340,8 +336,7 @@ static range extremes(fedcodec_chosen chosen) {
     return r;
 }
 
-/* Are all chosen values finite? Values that are not finite have the greatest keys, so if there is
- * one, one is chosen. */
+/* Are all chosen values finite? NaN and infinity have the greatest keys, so they get chosen. */
 static bool finite(fedcodec_chosen chosen) {
     return isfinite(fedcodec_float(extremes(chosen).high));
 }

@@ -18,15 +18,13 @@ typedef struct fedcodec_chosen {
     size_t count;
 } fedcodec_chosen;
 
-/** The most values that a codec sends of n, if its fraction is p: p * n, rounded up, at least
- * one. */
+/** The most values that a codec sends of n for a fraction p: p * n, rounded up, at least one. */
 static inline size_t fedcodec_select_most(double p, size_t n) {
     double k = ceil(p * (double)n);
     return n == 0 ? 0 : k < 1.0 ? 1 : (size_t)k;
 }
 
-/** Bytes of work memory that fedcodec_select needs to choose up to k of n values of each sign.
- * 1 <= k <= n, or both 0. */
+/** Bytes of work memory to choose up to k of n values of each sign. 1 <= k <= n, or both 0. */
 size_t fedcodec_select_work_size(size_t n, size_t k);
 
 /**
@@ -41,14 +39,12 @@ fed_status fedcodec_select(const fedcodec_job *job, size_t k, fedcodec_chosen *p
 /** Bytes of work memory that fedcodec_select_magnitude needs; k as in fedcodec_select_work_size. */
 size_t fedcodec_select_magnitude_work_size(size_t n, size_t k);
 
-/** The work_size of a codec that uses fedcodec_select_magnitude and whose first parameter is the
- * fraction p. */
+/** The work_size of a codec with fedcodec_select_magnitude whose first parameter is p. */
 static inline size_t fedcodec_select_magnitude_work(const double *param, size_t n) {
     return fedcodec_select_magnitude_work_size(n, fedcodec_select_most(param[0], n));
 }
 
-/** Like fedcodec_select, but choose the k values of largest magnitude, never a zero. If fewer than
- * k values are not 0, all of them are chosen. */
+/** Like fedcodec_select, but choose up to k values of largest magnitude, never a zero. */
 fed_status fedcodec_select_magnitude(const fedcodec_job *job, size_t k,
                                      fedcodec_chosen *chosen) FED_CHECKED;
 

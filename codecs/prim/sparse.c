@@ -23,8 +23,7 @@ static size_t values_len(fedcodec_sparse kind, fedcodec_form form, size_t k) {
                                            : 4;
 }
 
-/* Return the bytes between the count and the values: the byte that names a narrow form, and the
- * byte how of the positions. */
+/* The bytes between count and values: for a narrow form its byte, and how positions are coded. */
 static size_t head_len(fedcodec_form form) {
     return form == FEDCODEC_FORM_FLOAT32 ? 1 : 2;
 }
@@ -39,8 +38,6 @@ size_t fedcodec_sparse_bound_of(fedcodec_sparse kind, const double *param, doubl
 size_t fedcodec_sparse_bound(fedcodec_sparse kind, const double *param, size_t n) {
     return fedcodec_sparse_bound_of(kind, param, param[0], n, fedcodec_select_most(param[0], n));
 }
-
-/* ---- Writing ---- */
 
 /* Limit a mean to finite floats: rounding in a long sum could give more. */
 static float to_float(double mean) {
@@ -58,8 +55,7 @@ static void put_signs(fedcodec_chosen chosen, uint8_t *dst) {
     }
 }
 
-/* Subtract from each chosen value in the residual what is decoded for it: mu, or for SIGNS mu with
- * the value's sign. */
+/* Subtract what is decoded for each chosen value: mu, or for SIGNS mu with the value's sign. */
 static void subtract_mean(fedcodec_sparse kind, fedcodec_chosen chosen, float mu, float *residual) {
     for (size_t i = 0; i < chosen.count; i++) {
         const float value = chosen.value[i];
@@ -110,8 +106,6 @@ fed_status fedcodec_sparse_put(fedcodec_sparse kind, const fedcodec_job *job, do
     return w.status;
 }
 
-/* ---- Reading ---- */
-
 /* A message whose head has been read. */
 typedef struct message {
     uint64_t count;
@@ -147,7 +141,6 @@ static fed_status open_message(fedcodec_sparse kind, const uint8_t *src, size_t 
     return fedcodec_positions_start(&m->positions, how, src + r.pos, len - r.pos, m->count, n);
 }
 
-/* Check the values of a message. */
 static fed_status check_values(fedcodec_sparse kind, const message *m, float *max_abs) {
     if (kind == FEDCODEC_SPARSE_VALUES) {
         return fedcodec_values_check(m->form, m->values, (size_t)m->count, max_abs);
@@ -184,8 +177,7 @@ static void reopen(fedcodec_sparse kind, const uint8_t *src, size_t len, size_t 
     (void)status;
 }
 
-/* Read the next block of values into value[], their positions into m->positions.index. Returns how
- * many. */
+/* Read the next block into value[] and m->positions.index. Returns how many. */
 static size_t next_block(fedcodec_sparse kind, message *m, float value[BLOCK]) {
     const size_t got = fedcodec_positions_next(&m->positions);
     if (kind == FEDCODEC_SPARSE_VALUES) {

@@ -15,8 +15,7 @@ static inline size_t fedcodec_tags_len(size_t n) {
     return n / FEDCODEC_TAGS + (n % FEDCODEC_TAGS > 0);
 }
 
-/* For a byte of tags: the bytes of value k (0, 1, 2 or 4), and the bytes of the first k values
- * together. */
+/* For a byte of tags: the bytes of value k (0, 1, 2 or 4), and those of the first k values. */
 #define FEDCODEC_TAG_BYTES(byte, k) (1 << ((byte) >> 2 * (k)&3) >> 1)
 #define FEDCODEC_TAGS_BYTES_0(byte) 0
 #define FEDCODEC_TAGS_BYTES_1(byte) FEDCODEC_TAG_BYTES(byte, 0)
@@ -39,15 +38,13 @@ static inline size_t fedcodec_tags_len(size_t n) {
 /** For each byte of tags: the bytes of its four values together. */
 static const uint8_t fedcodec_tags_bytes[256] = {FEDCODEC_TAGS_ROWS(FEDCODEC_TAGS_BYTES_4)};
 
-/** A network card's burst: how many values it has, the bytes of their tags, and the most bytes of
- * a burst. */
+/** A network card's burst: its values, the bytes of their tags, the most bytes of a burst. */
 enum {
     FEDCODEC_BURST = 8,
     FEDCODEC_BURST_TAGS = FEDCODEC_BURST / FEDCODEC_TAGS,
     FEDCODEC_BURST_MOST = FEDCODEC_BURST_TAGS + 4 * FEDCODEC_BURST
 };
 
-/** Return how many bursts n values make. */
 static inline size_t fedcodec_bursts(size_t n) {
     return n / FEDCODEC_BURST + (n % FEDCODEC_BURST > 0);
 }

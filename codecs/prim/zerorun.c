@@ -1,5 +1,4 @@
-/* Zero-run encoding: find the bytes that are not 121, and write each after the run of bytes 121
- * before it. */
+/* Zero-run encoding: write each byte that is not 121 after the run of bytes 121 before it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codecs/prim/zerorun.h"
 
@@ -29,8 +28,7 @@ static uint8_t *put_run(uint8_t *out, size_t run) {
     return out + (run > 0);
 }
 
-/* Write the run before a byte other than 121. If the piece has no byte yet, only count the run as
- * its lead. */
+/* Write the run before a byte other than 121; of a piece without bytes, count it as the lead. */
 static void flush(fedcodec_zerorun *z) {
     if (z->written == NULL) {
         z->lead = z->run;
@@ -111,8 +109,7 @@ static void put_group(fedcodec_zerorun *z, const uint8_t *src, uint64_t others) 
     z->run += _tzcnt_u64(others);
     flush(z);
     z->run = _lzcnt_u64(others);
-    /* The vector more has each run's length minus one. A run's byte replaces the last byte of the
-     * run. */
+    /* more has each run's length minus one. A run's byte replaces the last byte of the run. */
     __m512i code = _mm512_add_epi8(more, _mm512_set1_epi8((char)242));
     code = _mm512_mask_mov_epi8(code, _mm512_testn_epi8_mask(more, more), _mm512_set1_epi8(ZERO));
     __m512i v = _mm512_mask_expand_epi8(_mm512_loadu_si512(src), ends, code);
@@ -127,12 +124,10 @@ static void put_group(fedcodec_zerorun *z, const uint8_t *src, uint64_t others) 
  * each. */
 enum { EIGHT = 8, BEHIND = EIGHT, MANY = 8 };
 
-/* Replace each byte 121 by the code of the run up to it, counted only within its group of eight
- * bytes. */
+/* Replace each 121 by the code of the run up to it within its group of eight bytes. */
 static __m256i code_runs(__m256i v) {
     const __m256i zero = _mm256_cmpeq_epi8(v, _mm256_set1_epi8(ZERO));
-    /* Count the bytes 121 up to each byte without a gap: among its last two, then four, then
-     * eight. */
+    /* Count the run of bytes 121 up to each byte: among its last two, then four, then eight. */
     __m256i run = _mm256_and_si256(zero, _mm256_set1_epi8(1));
     run = _mm256_add_epi8(run, _mm256_and_si256(_mm256_slli_epi64(run, 8), zero));
     __m256i whole = _mm256_cmpeq_epi8(run, _mm256_set1_epi8(2));
@@ -288,8 +283,7 @@ static uint64_t ends_of(const uint8_t size[8]) {
     return sizes * UINT64_C(0x0101010101010101);
 }
 
-/* Write each of 64 bytes to its position, between bytes 121 that are there already. No branch
- * depends on the data. */
+/* Write each of 64 bytes to its place among bytes 121. No branch depends on the data. */
 static uint8_t *put_each(const uint8_t *src, uint8_t *out) {
     uint8_t value[GROUP], size[GROUP];
     for (size_t i = 0; i < GROUP; i++) {

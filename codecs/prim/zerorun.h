@@ -1,5 +1,4 @@
-/* 3LC's zero-run encoding: a run of bytes 121, which stand for five zeros each, becomes one
- * byte. */
+/* 3LC's zero-run encoding: a run of bytes 121, of five zeros each, becomes one byte. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_PRIM_ZERORUN_H
 #define FEDCODEC_PRIM_ZERORUN_H
@@ -59,8 +58,7 @@ size_t fedcodec_zerorun_sum(const uint8_t *src, size_t len);
  * how many. It is fast if src has mostly runs of 14. */
 size_t fedcodec_zerorun_find(const uint8_t *src, size_t len, uint8_t *found, uint32_t *at);
 
-/** Unpack src[len]. Returns how many bytes were unpacked. After them, FEDCODEC_ZERORUN_ROOM more
- * bytes of dst are overwritten with arbitrary content. */
+/** Unpack src[len]; returns how many bytes. FEDCODEC_ZERORUN_ROOM more of dst are overwritten. */
 size_t fedcodec_zerorun_unpack(const uint8_t *src, size_t len, uint8_t *dst);
 
 #endif

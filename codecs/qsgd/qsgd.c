@@ -15,8 +15,6 @@ static const char *const bucket_words[] = FEDCODEC_BUCKET_WORDS;
 static const fedcodec_param qsgd_params[] =
     FEDCODEC_BUCKET_PARAMS(4, "of a value, with its sign", bucket_words);
 
-/* ---- Writing ---- */
-
 /* A bucket's scale, the scale's inverse, and the highest level. Levels have both signs. */
 typedef struct levels {
     float scale, inverse, most;
@@ -67,8 +65,6 @@ static void write_bucket(const fedcodec_bucket *b) {
         fedcodec_bucket_clear(b);
     }
 }
-
-/* ---- Reading ---- */
 
 /* Check a bucket: its largest value must have the highest level. */
 static bool bucket_valid(const uint8_t *head, unsigned bits, int largest, float *max) {

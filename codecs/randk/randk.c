@@ -112,7 +112,6 @@ static fed_status randk_encode(const fedcodec_job *job, size_t *len) {
 
 /* ---- Reading ---- */
 
-/* A message whose head has been read. */
 typedef struct message {
     size_t count;
     uint32_t draw;

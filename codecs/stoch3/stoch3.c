@@ -49,8 +49,7 @@ typedef struct packing {
     size_t len, parts;
 } packing;
 
-/* Append the digit number k of the bytes start to start + block - 1. The last digits may be
- * padding. */
+/* Append digit k of block bytes from byte start on. The last digits may be padding. */
 static void push_block(const packing *p, size_t k, size_t start, size_t block) {
     uint32_t random[BLOCK + FEDCODEC_RANDOM_MORE];
     size_t first = k * p->len + start;
@@ -63,8 +62,7 @@ static void push_block(const packing *p, size_t k, size_t start, size_t block) {
     }
 }
 
-/* Make the bytes of one part. For each digit all bytes are visited, so that values are read in the
- * order of memory. */
+/* Make the bytes of one part, digit by digit, so that values are read in the order of memory. */
 static void pack_part(void *job, size_t part) {
     const packing *p = job;
     size_t begin = fedcodec_part_start(p->len, p->parts, part, BLOCK);

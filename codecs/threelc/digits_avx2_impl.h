@@ -1,5 +1,4 @@
-/* 3LC's digits with AVX2, 32 bytes at a time: from values to bytes, and back. Included by
- * threelc.c. */
+/* 3LC's digits with AVX2, 32 bytes at a time, both ways. Included by threelc.c. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_THREELC_DIGITS_AVX2_IMPL_H
 #define FEDCODEC_THREELC_DIGITS_AVX2_IMPL_H
@@ -66,8 +65,7 @@ static inline void set_groups(float *y, size_t stride, const uint8_t *bytes, siz
     }
 }
 
-/* As set_groups, but add to y. Zeros are added as -0, which changes nothing, not even the sign of
- * a zero. */
+/* As set_groups, but add to y. Zeros are added as -0, which keeps the sign of a zero. */
 static inline void add_groups(float *y, size_t stride, const uint8_t *bytes, size_t count,
                               float step) {
     const __m256 values = _mm256_setr_ps(-step, -0.0f, step, 0.0f, -step, -0.0f, step, 0.0f);

@@ -1,5 +1,4 @@
-/* 3LC's digits with AVX-512, 64 bytes at a time: from values to bytes, and back. Included by
- * threelc.c. */
+/* 3LC's digits with AVX-512, 64 bytes at a time, both ways. Included by threelc.c. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_THREELC_DIGITS_AVX512_IMPL_H
 #define FEDCODEC_THREELC_DIGITS_AVX512_IMPL_H
@@ -85,8 +84,7 @@ static inline void set_groups(float *y, size_t stride, const uint8_t *bytes, siz
     }
 }
 
-/* As set_groups, but add to y. Zeros are added as -0, which changes nothing, not even the sign of
- * a zero. */
+/* As set_groups, but add to y. Zeros are added as -0, which keeps the sign of a zero. */
 static inline void add_groups(float *y, size_t stride, const uint8_t *bytes, size_t count,
                               float step) {
     const __m512 values = _mm512_broadcast_f32x4(_mm_setr_ps(-step, -0.0f, step, 0.0f));

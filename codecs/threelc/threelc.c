@@ -22,9 +22,8 @@
 /* A message is m, then the zero-run encoded bytes. If m is 0, it has no such bytes. */
 enum { HEAD = 4, BLOCK = 1024 };
 
-/* CHUNK: bytes of a message that are inspected at once. DENSE: a chunk is unpacked if its bytes
- * stand for at most so many positions each, on average. PIECE: bytes unpacked before their values
- * are decoded. */
+/* CHUNK: bytes of a message inspected at once. DENSE: a chunk is unpacked if its bytes stand for
+ * at most so many positions on average. PIECE: bytes unpacked before their values are decoded. */
 enum { CHUNK = 512, DENSE = 8, PIECE = 128 };
 
 static const char *const switches[] = {"0", "1", NULL};
@@ -72,8 +71,7 @@ static float magnitude(float max, double s) {
     return 0.5f * m < max ? m : max;
 }
 
-/* Append a digit for each value to the digits that the bytes hold already. Subtract what is sent
- * from the residual. */
+/* Append a digit for each value to the bytes, and subtract what is sent from the residual. */
 static void push_digits(float *restrict e, size_t n, float m, uint8_t *restrict bytes) {
     const float half = 0.5f * m;
     for (size_t i = 0; i < n; i++) {
@@ -101,8 +99,7 @@ static void quantise(const fedcodec_job *job, float m, size_t first, size_t coun
     }
 }
 
-/* As quantise, but only for as many bytes as whole vectors hold. Returns how many. All these bytes
- * hold five values. */
+/* As quantise, for as many bytes as whole vectors hold. All hold five values. Returns how many. */
 static size_t quantise_groups(const fedcodec_job *job, float m, size_t first, size_t count,
                               uint8_t *bytes) {
     size_t done = 0;
@@ -177,8 +174,7 @@ static fed_status threelc_encode(const fedcodec_job *job, size_t *len) {
     return FED_OK;
 }
 
-/* Check that the digits after the n-th value are 0. They are in the last bytes. A run stands for
- * bytes of zeros, so it needs no check. */
+/* Check that the digits after the n-th value, in the last bytes, are 0. Runs stand for zeros. */
 static bool padding_is_zero(const uint8_t *src, size_t len, size_t n) {
     size_t packed = fedcodec_quartic_len(n), end = packed; /* bytes left to check */
     while (len > 0 && 4 * packed + end > n) {
@@ -282,8 +278,7 @@ typedef struct waiting {
     uint8_t bytes[BLOCK + FEDCODEC_ZERORUN_MAX * PIECE + FEDCODEC_ZERORUN_ROOM];
 } waiting;
 
-/* Decode as many of the waiting bytes as whole vectors take. Returns how many. All these bytes
- * hold five values. */
+/* Decode as many waiting bytes as whole vectors take. All hold five values. Returns how many. */
 static size_t apply_groups(const target *t, const waiting *w) {
     size_t count = 0;
 #if FEDCODEC_AVX2
@@ -303,8 +298,7 @@ static size_t apply_groups(const target *t, const waiting *w) {
     return count;
 }
 
-/* Decode one byte. Usually only one of its five values is not 0, and no branch depends on
- * which. */
+/* Decode one byte. Usually one of its five values is not 0; no branch depends on which. */
 static void apply_byte(const target *t, uint8_t byte, size_t first) {
     const size_t packed = fedcodec_quartic_len(t->n);
     const int8_t *digit = fedcodec_quartic_values[byte];
@@ -322,8 +316,7 @@ static void apply_byte(const target *t, uint8_t byte, size_t first) {
     }
 }
 
-/* Decode part of a message that has mostly long runs: only the bytes that are no runs are looked
- * at. */
+/* Decode part of a message of mostly long runs: only bytes that are no runs are looked at. */
 static void apply_sparse(const target *t, const uint8_t *src, size_t len, size_t first) {
     uint8_t found[CHUNK];
     uint32_t at[CHUNK];

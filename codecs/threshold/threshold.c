@@ -16,12 +16,11 @@ static const fedcodec_param threshold_params[] = {
     {.key = NULL},
 };
 
-/* Any number of values may reach the threshold t. So a message must have room for all n values,
- * 4.25 n bytes, and so must the lists in the work memory, 8 n bytes. Where memory is short, use
- * dgc or topk, whose parameter p bounds both.
+/* Any number of values may reach the threshold t. So a message needs room for all n values, 4.25 n
+ * bytes, and the lists in the work memory take 8 n bytes. Where memory is short, use dgc or topk,
+ * whose parameter p bounds both.
  *
- * If all values are sent, Golomb's code takes two bits for each; with fewer values it takes
- * less. */
+ * Golomb's code takes two bits a value if all values are sent, less if fewer are. */
 static size_t sparse_bound(const double *param, size_t n) {
     return fedcodec_sparse_bound_of(KIND, param, 1.0, n, n);
 }

@@ -13,8 +13,7 @@
 
 enum { CODECS_MAX = 64, ROUNDS_MIN = 3, MEASURE_US = 50000 };
 
-/* Specs compared in addition to each codec's defaults: well-known parameters, from its paper or
- * from practice. */
+/* Specs compared besides each codec's defaults: well-known parameters, from papers or practice. */
 static const char *const well_known[] = {"3lc:s=1.75", "3lc:s=1+entropy", "3lc:s=1.75+entropy",
                                          "sbc:p=0.1", "sbc:p=0.001"};
 
@@ -31,8 +30,6 @@ typedef struct table {
     size_t count;
     uint32_t small; /* small of fedcodec_envelope_encode */
 } table;
-
-/* ---- Which codecs are compared ---- */
 
 static fed_status add_codec(table *t, const char *spec, fed_error *err) {
     if (t->count == CODECS_MAX) {
@@ -59,14 +56,12 @@ static fed_status add_all(table *t, fed_error *err) {
     return FED_OK;
 }
 
-/* Does the text after a comma begin with key=value of the same codec, and not with another
- * codec? */
+/* Does key=value of the same codec follow the comma, and not another codec? */
 static bool goes_on(const char *text) {
     return text[strcspn(text, "=:,")] == '=';
 }
 
-/* Add a list such as "3lc:s=1.5,sbc:p=0.1". A comma separates codecs, and also the parameters of
- * one codec. */
+/* Add a list such as "3lc:s=1.5,sbc:p=0.1". Commas separate both codecs and parameters. */
 static fed_status add_listed(table *t, const char *list, fed_error *err) {
     for (const char *at = list;;) {
         const char *end = at + strcspn(at, ",");
@@ -83,8 +78,6 @@ static fed_status add_listed(table *t, const char *list, fed_error *err) {
         at = end + 1;
     }
 }
-
-/* ---- Measuring ---- */
 
 /* Memory for one codec at a time. */
 typedef struct bench {
@@ -129,8 +122,7 @@ static fed_status encode_once(bench *b, const fedcodec *codec, int64_t *us) {
     return FED_OK;
 }
 
-/* Return the speed. A thread's CPU time is too coarse for one short run, so it is measured over
- * many rounds. */
+/* Return the speed over many rounds: a thread's CPU time is too coarse for one short run. */
 static double speed(const fed_model *model, int rounds, int64_t us) {
     double bytes = (double)model->layout.size * sizeof(float) * rounds;
     return bytes / (double)(us > 0 ? us : 1); /* bytes per microsecond are MB/s */
@@ -185,8 +177,6 @@ static fed_status measure_all(const fed_model *model, table *t, fed_error *err) 
     fed_progress_wipe(&progress);
     return status;
 }
-
-/* ---- Printing ---- */
 
 static double ratio(const row *r, size_t n) {
     return (double)(n * sizeof(float)) / (double)r->bytes;
@@ -248,8 +238,6 @@ static void print_json(const table *t, const fed_layout *layout) {
 
 typedef void print_table(const table *t, const fed_layout *layout);
 
-/* ---- Reading the input ---- */
-
 /* Subtract the tensors of another file, which must have the same names and shapes. */
 static fed_status subtract(fed_model *model, const char *path, fed_error *err) {
     fed_model before;
@@ -262,7 +250,6 @@ static fed_status subtract(fed_model *model, const char *path, fed_error *err) {
     return status;
 }
 
-/* Remove all tensors but the one of this name. */
 static fed_status keep_tensor(fed_model *model, const char *name, fed_error *err) {
     const fed_tensor *found = fed_layout_find(&model->layout, name);
     if (found == NULL) {

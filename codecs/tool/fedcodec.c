@@ -43,8 +43,6 @@ static const char usage[] =
     "--tensor NAME takes that tensor alone.\n"
     "Exit status: 0 success, 1 failure, 2 wrong usage.\n";
 
-/* ---- encode ---- */
-
 /* Encode the model's values, and overwrite them. */
 static fed_status encode_values(const fedcodec *codec, const fed_model *model, uint32_t small,
                                 fed_writer *out) {
@@ -93,8 +91,6 @@ static int encode(const fedcodec *codec, uint32_t small, const char *in, const c
     fed_model_free(&model);
     return result;
 }
-
-/* ---- decode, info ---- */
 
 /* A frame as it was sent, and the codec's checked message in it. */
 typedef struct part {
@@ -249,8 +245,6 @@ static int info(const char *path, uint64_t max_bytes) {
     return result == EXIT_SUCCESS ? tool_finish_output() : result;
 }
 
-/* ---- list ---- */
-
 static void list_names(const fedcodec_param *param) {
     printf("         %s=%s  %s;", param->key, param->names[(size_t)param->preset], param->help);
     for (size_t k = 0; param->names[k] != NULL; k++) {
@@ -274,8 +268,6 @@ static int list(void) {
     }
     return tool_finish_output();
 }
-
-/* ---- The commands ---- */
 
 static int encode_with(const char *spec, uint32_t small, uint32_t width, const char *const *file) {
     fed_error err = {.status = FED_OK};

@@ -7,8 +7,7 @@
 
 enum { TOOL_EXIT_USAGE = 2, TOOL_FILE_MODE = 0644 };
 
-/** Tensors of fewer values are grouped, unless --small says otherwise. A task has the same
- * default. */
+/** Tensors of fewer values are grouped, unless --small says otherwise; also a task's default. */
 #define TOOL_SMALL "1024"
 
 /** The most bytes that a file is decoded to, unless --max-bytes says otherwise: 1 GiB. */

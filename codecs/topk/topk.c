@@ -29,7 +29,6 @@ static size_t name_len(fedcodec_form form, size_t k) {
     return k > 0 && form != FEDCODEC_FORM_FLOAT32 ? NAME_LEN : 0;
 }
 
-/* Return the bytes of the NaN and the values. */
 static size_t sent_len(fedcodec_form form, size_t k) {
     return name_len(form, k) + fedcodec_values_len(form, k);
 }
@@ -83,8 +82,7 @@ static fed_status topk_check(const uint8_t *src, size_t len, size_t n, float *ma
 
 enum { WORD = 64 }; /* bits of the bitmap that are read at once */
 
-/* y[i] += w * value for each bit i that is set in a word of the bitmap. Returns the number of
- * values. */
+/* y[i] += w * value for each bit i of a word of the bitmap. Returns the number of values. */
 static size_t add_word(uint64_t word, const uint8_t *values, float w, float *y) {
     size_t count = 0;
     for (; word != 0; count++) {

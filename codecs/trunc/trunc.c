@@ -18,7 +18,6 @@ static const fedcodec_param trunc_params[] = {
     {.key = NULL},
 };
 
-/* Return the bits of n values, 32 - b each. */
 static uint64_t packed_bits(size_t n, unsigned b) {
     return (uint64_t)n * (32 - b);
 }
@@ -121,7 +120,6 @@ static void unpack_bits(const uint8_t *src, unsigned b, float *restrict x) {
     }
 }
 
-/* What the loops over a message need to know. */
 typedef struct layout {
     unsigned b;
 #if defined(FEDCODEC_SHUFFLE)
@@ -203,7 +201,6 @@ static void encode_block(const layout *l, const float *x, size_t n, uint8_t *dst
     memcpy(dst, packed, packed_len(n, l->b));
 }
 
-/* An encode of a tensor in parts of whole blocks. */
 typedef struct encoding {
     const fedcodec_job *job;
     layout l;

@@ -87,8 +87,7 @@ static size_t quantise_groups(const fedcodec_job *block, float t) {
     return i;
 }
 
-/* Quantise the other values. The codes are made first, as bytes, so that compilers can vectorise
- * both loops. */
+/* Quantise the other values. Codes are made first, as bytes: compilers vectorise both loops. */
 static void quantise_rest(float *restrict e, const float *restrict x, size_t n, float t,
                           uint8_t *restrict dst) {
     uint8_t code[BLOCK + 4];
@@ -137,16 +136,14 @@ static fed_status twobit_check(const uint8_t *src, size_t len, size_t n, float *
     return FED_OK;
 }
 
-/* Spread the four codes of a byte to bytes, then turn them into multiples of t: 11 becomes 1, 10
- * becomes -1. */
+/* Spread a byte's four codes to bytes, then make multiples of t: 11 becomes 1, 10 becomes -1. */
 static inline uint32_t unpack(uint8_t byte) {
     uint32_t codes = byte * UINT32_C(0x01004010) | byte >> 6; /* the products do not overlap */
     uint32_t plus = codes & UINT32_C(0x01010101), sent = codes >> 1 & UINT32_C(0x01010101);
     return plus | (sent ^ plus) * 255;
 }
 
-/* Unpack the values from start on, a multiple of 4, as multiples of t. Returns how many: BLOCK, or
- * fewer at the end. */
+/* Unpack multiples of t from value start on, a multiple of 4. Returns how many, at most BLOCK. */
 static size_t unpack_block(const uint8_t *restrict src, size_t n, size_t start,
                            int8_t multiple[restrict BLOCK]) {
     size_t count = n - start < BLOCK ? n - start : BLOCK;
@@ -156,8 +153,7 @@ static size_t unpack_block(const uint8_t *restrict src, size_t n, size_t start,
     return count;
 }
 
-/* Choose sixteen values among four, by sixteen codes. Each code is shifted to the end of a
- * lane. */
+/* Choose sixteen values among four, by codes that are shifted to the end of a lane. */
 #if FEDCODEC_AVX512
 static inline void choose_16(const uint8_t *codes, const float values[4], float *y) {
     const __m512i at = _mm512_setr_epi32(6, 4, 2, 0, 14, 12, 10, 8, 22, 20, 18, 16, 30, 28, 26, 24);
@@ -203,8 +199,7 @@ static void twobit_decode(const uint8_t *src, size_t len, float *y, size_t n) {
     }
 }
 
-/* Are all codes from start on, at most BLOCK, zeros? Usually they are, and then y need not be
- * read. */
+/* Are all codes from start on, at most BLOCK, zeros? Usually they are, and y need not be read. */
 static bool adds_nothing(const uint8_t *src, size_t len, size_t start) {
     size_t at = HEAD + start / 4, end = len - at < BLOCK / 4 ? len : at + BLOCK / 4;
     uint8_t any = 0;

@@ -1,5 +1,4 @@
-/* Gradient codecs: compress one tensor of float32 values to few bytes and back, with error
- * feedback. */
+/* Gradient codecs: compress one float32 tensor to few bytes and back, with error feedback. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCODEC_CODEC_H
 #define FEDCODEC_CODEC_H
@@ -77,8 +76,7 @@ void fedcodec_format(const fedcodec *codec, char *dst);
 
 /* -- Compress -- */
 
-/** The most bytes that fedcodec_encode can write for n values, and the bytes of work memory that
- * it needs. */
+/** The most bytes that fedcodec_encode writes for n values; the bytes of work memory it needs. */
 size_t fedcodec_bound(const fedcodec *codec, size_t n);
 size_t fedcodec_work_size(const fedcodec *codec, size_t n);
 

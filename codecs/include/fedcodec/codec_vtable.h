@@ -88,8 +88,7 @@ struct fedcodec_vtable {
      * should depend on the message's length, not on n. */
     void (*axpy)(const uint8_t *src, size_t len, float w, float *y, size_t n);
 
-    /** acc[i] += weight * rint(decoded[i] * 2^30), int64[n]: exact, so the order of messages does
-     * not matter. */
+    /** acc[i] += weight * rint(decoded[i] * 2^30), int64[n]: exact, in any order of messages. */
     void (*fold)(const uint8_t *src, size_t len, int64_t weight, int64_t *acc, size_t n);
 
     /** Return the sum of decoded[i]^2. NULL if that is not cheaper than decoding. */

@@ -46,8 +46,7 @@ FED_API_BEGIN
 
 /* -- Write -- */
 
-/** The most bytes that fedcodec_envelope_encode can write, and the bytes of work memory that it
- * needs. */
+/** The most bytes that fedcodec_envelope_encode writes; the bytes of work memory it needs. */
 size_t fedcodec_envelope_bound(const fedcodec *codec, const fed_layout *layout, uint32_t small);
 size_t fedcodec_envelope_work_size(const fedcodec *codec, const fed_layout *layout, uint32_t small);
 
@@ -86,8 +85,7 @@ fed_status fedcodec_envelope_decode(const void *src, size_t len, const fed_layou
 fed_status fedcodec_envelope_axpy(const void *src, size_t len, const fed_layout *layout, float w,
                                   float *y, fed_error *err) FED_CHECKED;
 
-/** Make only the check of fedcodec_message_open. *max_abs (may be NULL) becomes the largest
- * decoded magnitude. */
+/** Make only the check of fedcodec_message_open. *max_abs: the largest magnitude; may be NULL. */
 fed_status fedcodec_envelope_check(const void *src, size_t len, const fed_layout *layout,
                                    const fedcodec *codec, uint32_t small, float *max_abs,
                                    fed_error *err) FED_CHECKED;

@@ -15,8 +15,6 @@ enum {
     WORD = 4         /* bytes that are written at once */
 };
 
-/* ---- Probabilities ---- */
-
 /* The probability of value v is bound[v + 1] - bound[v]. The first bound, 0, and the last one,
  * ALL, never move. An int16_t holds ALL as -ALL. */
 typedef struct nibble_model {
@@ -80,8 +78,6 @@ static inline void learn(nibble_model *m, unsigned v) {
     m->step = (int16_t)(step > LAST_STEP ? step : LAST_STEP);
 }
 
-/* ---- The end of a message, which packer and unpacker compute alike ---- */
-
 /* Find the fewest bytes that end a message: with any bytes after them, the number lies in the
  * interval from low on. Returns how many; *more becomes that number minus low. */
 static unsigned last_bytes(uint64_t low, uint64_t range, uint64_t *more) {
@@ -94,8 +90,6 @@ static unsigned last_bytes(uint64_t low, uint64_t range, uint64_t *more) {
         }
     }
 }
-
-/* ---- Packing ---- */
 
 /* The interval starts at the number that the written bytes and then low form. */
 typedef struct packer {
@@ -155,8 +149,6 @@ static size_t entropy_pack(const uint8_t *src, size_t len, uint8_t *dst, size_t 
     return p.full ? 0 : p.len;
 }
 
-/* ---- Unpacking ---- */
-
 typedef struct unpacker {
     const uint8_t *src;
     size_t len, at;            /* bytes of src; bytes used up */
@@ -164,8 +156,7 @@ typedef struct unpacker {
     bool broken;               /* stays set: pack can't have written these bytes */
 } unpacker;
 
-/* Return the four bytes from index at on. After the end they are zeros, whose value does not
- * matter. */
+/* Return the four bytes from index at on; after the end zeros, whose value does not matter. */
 static inline uint32_t word_at(const unpacker *u, size_t at) {
     uint32_t word = 0;
     for (size_t i = at; i < at + WORD; i++) {
@@ -174,8 +165,7 @@ static inline uint32_t word_at(const unpacker *u, size_t at) {
     return word;
 }
 
-/* Return the last value whose share begins at or before code. First every fourth value is
- * compared, then the three after it. */
+/* Return the last value whose share begins at or before code: look at every fourth one first. */
 static inline unsigned find_value(const nibble_model *m, uint64_t share, uint64_t code) {
     unsigned fourth = 0, v = 0;
     for (unsigned i = 4; i < NIBBLES; i += 4) {
