@@ -8,8 +8,6 @@
 #include "fed/hash.h"
 #include "fed/small.h"
 
-/* ---- Names ---- */
-
 /* Is it a name: letters, digits and '_', with single dots between them? */
 static bool is_name(fed_word w) {
     static const char SIGNS[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.";
@@ -22,8 +20,7 @@ static bool is_name(fed_word w) {
     return w.len > 0;
 }
 
-/* The digest of a name speeds up look-ups. A small build does without: a net that it trains has
- * few names. */
+/* A name's digest speeds up look-ups. A small build does without: its nets have few names. */
 static uint64_t digest_of(const char *name) {
     return FED_SMALL ? 0 : fed_digest_bytes(name, strlen(name));
 }
@@ -87,8 +84,7 @@ fed_status arch_value_parse(arch_parser *p, uint32_t *value) {
     return FED_OK;
 }
 
-/* Set p->name to the name of a layer or a block: its label. Without a label it is the kind, and
- * its number among those of its kind in this scope. */
+/* Set p->name to a layer's or block's label; without one, to its kind and number in this scope. */
 static fed_status name_it(arch_parser *p, fed_word label, fed_word kind, size_t counter) {
     uint32_t count = ++p->scope->counts[counter];
     if (label.len > 0) {
@@ -99,14 +95,11 @@ static fed_status name_it(arch_parser *p, fed_word label, fed_word kind, size_t 
     return join_name(p, kind, p->scope->prefix, kind, number, p->name);
 }
 
-/* ---- Blocks ---- */
-
 static bool same_word(fed_word a, fed_word b) {
     return a.len == b.len && memcmp(a.text, b.text, a.len) == 0;
 }
 
-/* Return the index of the block with this name if it may be used here, else ARCH_BLOCKS. A block
- * must be defined before it is used. */
+/* Return the index of an earlier block with this name, else ARCH_BLOCKS. */
 static size_t find_block(const arch_parser *p, fed_word w) {
     size_t end = p->scope->block < p->block_count ? p->scope->block : p->block_count;
     for (size_t i = 0; i < end; i++) {
@@ -309,8 +302,7 @@ static fed_status parse_item(arch_parser *p) {
     return add_name(p, label.len > 0 ? label : p->kind, p->name);
 }
 
-/* Skip "scaffold", "mse" or "scaffold | mse" after the last layer. Returns true if one of them was
- * there. */
+/* Skip "scaffold", "mse" or "scaffold | mse" after the last layer. Returns true if it did. */
 static bool skip_end(arch_parser *p) {
     bool whole = p->scope->block == ARCH_BLOCKS;
     bool scaffold = !FED_SMALL && whole && arch_word_skip(p, "scaffold");

@@ -6,8 +6,7 @@
 #include "fed/arch.h"
 #include "fed/rng.h"
 
-/* The random stream of tensor i is named by the pair (i, this number). Rounds and devices use
- * other streams. */
+/* Tensor i has the random stream (i, this number). Rounds and devices use other streams. */
 enum { STREAM_INITIAL_WEIGHTS = 0x696e6974 };
 
 /* Draw a tensor's values. It uses only operations that IEEE 754 rounds in the same way on every

@@ -173,8 +173,7 @@ static fed_status parse_window(arch_parser *p, fed_layer *layer, const char *wan
     return FED_OK;
 }
 
-/* Compute how many positions a window of layer->kh x kw has, and set the output's h and w. The
- * window must fit into the padded input. */
+/* Set the output's h and w to the window's positions. The window must fit the padded input. */
 static fed_status place_window(const arch_parser *p, fed_word window, fed_layer *layer) {
     uint32_t smaller = layer->kh < layer->kw ? layer->kh : layer->kw;
     if (layer->pad > smaller / 2) {
@@ -296,8 +295,7 @@ static fed_status parse_embedding(arch_parser *p, fed_layer *layer) {
 
 static fed_status add_layer(arch_parser *p, const fed_layer *layer);
 
-/* Parse one of the layers of an lstm. index is the digit in PyTorch's names, as in
- * weight_ih_l0. */
+/* Parse one layer of an lstm. index is the digit in PyTorch's names, as in weight_ih_l0. */
 static fed_status parse_cell(arch_parser *p, uint32_t size, uint32_t index, fed_layer *cell) {
     cell->input[0] = p->value;
     cell->in = cell->out = arch_value_shape(p->arch, p->value);
@@ -364,8 +362,7 @@ static fed_status parse_add(arch_parser *p, fed_layer *layer) {
     return FED_OK;
 }
 
-/* Parse concat. The channels of the value before the layer come last, so the named values move in
- * front of it. */
+/* Parse concat. The channels of the value before the layer come last, after the named values. */
 static fed_status parse_concat(arch_parser *p, fed_layer *layer) {
     layer->out = layer->in;
     layer->inputs = 0;

@@ -27,8 +27,6 @@ const char *fed_arch_text(size_t k) {
     return k < MODEL_COUNT ? models[k].text : NULL;
 }
 
-/* ---- The input ---- */
-
 /* The most words. Their numbers reach the net as floats, which are exact up to this number. */
 static const uint32_t WORDS_MAX = UINT32_C(1) << 24;
 
@@ -84,8 +82,6 @@ static fed_status parse_input(arch_parser *p) {
     return fed_word_is(bar, "|") ? FED_OK : arch_fail(p, bar, "\"|\" and the first layer");
 }
 
-/* ---- The whole text ---- */
-
 static fed_status check_all_is_used(const arch_parser *p) {
     for (size_t i = 0; i < p->arch->layer_count; i++) {
         if (!p->origins[i].used && i + 1 != p->value) {
@@ -100,8 +96,7 @@ static fed_status check_all_is_used(const arch_parser *p) {
     return FED_OK;
 }
 
-/* Check the last value, which is the model's output: one score or number for each class and
- * position. */
+/* Check the model's output: one score or number for each class and position. */
 static fed_status take_output(arch_parser *p) {
     fed_arch *arch = p->arch;
     fed_word end = arch_word_peek(p);
@@ -139,8 +134,7 @@ static fed_status parse_words(arch_parser *p) {
     return FED_OK;
 }
 
-/* The parser's state is allocated on the heap: its 10 KB are too much for a small device's
- * stack. */
+/* The parser's state is on the heap: its 10 KB are too much for a small device's stack. */
 typedef struct parsing {
     arch_parser parser;
     arch_scope whole;
@@ -247,8 +241,7 @@ void fed_arch_free(fed_arch *arch) {
     *arch = (fed_arch){0};
 }
 
-/* A layer's name is its tensor's name up to the last '.'. Returns NULL for a layer without
- * tensors. */
+/* A layer's name is its tensor's up to the last '.'. Returns NULL for a layer without tensors. */
 static const fed_tensor *own_tensor(const fed_arch *arch, const fed_layer *layer) {
     switch (layer->kind) {
     case FED_LAYER_DENSE:

@@ -24,7 +24,6 @@ typedef struct arch_block {
     bool used;
 } arch_block;
 
-/** A block in use, or the whole net. */
 typedef struct arch_scope {
     size_t block; /* index of the block; ARCH_BLOCKS: the whole net */
     fed_word args[ARCH_PARAMS];
@@ -92,8 +91,7 @@ fed_status arch_number(arch_parser *p, uint32_t low, const char *wanted,
                        uint32_t *number) FED_CHECKED;
 /** Read the next word as a decimal fraction of at least 0. Otherwise fail as arch_fail does. */
 fed_status arch_decimal(arch_parser *p, const char *wanted, float *number) FED_CHECKED;
-/** Read numbers with "x" between them, as in 1x28x28. Returns how many, at most max; 0: w is other
- * text. */
+/** Read numbers with "x" between them, as in 1x28x28. Returns how many, 0 for other text. */
 size_t arch_numbers(fed_word w, const char *between, uint32_t *numbers, size_t max);
 
 /** An option after a layer's first words: "stride 2", "nobias". */
@@ -131,14 +129,12 @@ fed_status arch_statistics_add(arch_parser *p) FED_CHECKED;
 
 /* ---- Models without layers (arch_opaque.c) ---- */
 
-/** Parse a whole text that begins with "vector" or "tensors". *is_it becomes true if it begins
- * so. */
+/** Parse a whole text that begins with "vector" or "tensors"; *is_it tells whether it does. */
 fed_status arch_opaque_parse(arch_parser *p, bool *is_it) FED_CHECKED;
 
 /* ---- Sizes ---- */
 
-/* The most parameters of all layers. Models that this program trains are far smaller, and products
- * of a few such numbers fit into 64 bits. */
+/* The most parameters of all layers: products of a few such numbers fit into 64 bits. */
 #define ARCH_PARAMETERS_MAX (UINT64_C(1) << 31)
 
 bool arch_shape_fits(fed_shape s); /* has it at most 2^28 values? */

@@ -10,8 +10,7 @@
 static const char BLANKS[] = " \t\r\n";
 static const char SIGNS[] = "|;=:(),"; /* each of these is a word by itself */
 
-/* Return the next word from *at on, and move *at to its first character. The word is empty at the
- * end of the text. */
+/* Return the next word, empty at the end of the text, and move *at to its first character. */
 static fed_word find_word(const char **at) {
     *at += strspn(*at, BLANKS);
     while (**at == '#') {
@@ -32,8 +31,7 @@ static fed_status check_characters(const arch_parser *p, fed_word w) {
     return FED_OK;
 }
 
-/* Append a word to the canonical text: one blank between words, but none inside "basic(16,1)" or
- * before ':'. */
+/* Append a word to the canonical text, with a blank unless inside "basic(16,1)" or before ':'. */
 static void write_word(fed_writer *text, fed_word w) {
     bool first = text->len == 0;
     char before = first ? '\0' : (char)text->data[text->len - 1];
@@ -100,8 +98,7 @@ fed_word arch_word_meaning(const arch_parser *p, fed_word w) {
     return w;
 }
 
-/* Describe a place in the text: "line 2, column 5", or "column 5" if the text has only one
- * line. */
+/* Describe a place in the text: "line 2, column 5", or "column 5" in a text of one line. */
 static void describe_place(const char *text, const char *at, char *place, size_t cap) {
     size_t line = 1;
     const char *start = text;
@@ -138,8 +135,6 @@ fed_status arch_fail(const arch_parser *p, fed_word w, const char *wanted) {
                     (int)(w.len < SHOWN ? w.len : SHOWN), w.text, wanted, inside);
 }
 
-/* ---- Numbers ---- */
-
 static bool is_digit(char c) {
     return c >= '0' && c <= '9';
 }
@@ -148,8 +143,7 @@ bool arch_word_is_number(fed_word w) {
     return w.len > 0 && (is_digit(w.text[0]) || w.text[0] == '.');
 }
 
-/* Read a decimal number below 2^32 at *at, and move *at past its digits. Returns false if there is
- * none. */
+/* Read a decimal number below 2^32 and move *at past it. Returns false if there is none. */
 static bool take_number(const char **at, const char *end, uint32_t *number) {
     uint64_t value = 0;
     const char *digit = *at;
@@ -196,8 +190,6 @@ fed_status arch_decimal(arch_parser *p, const char *wanted, float *number) {
     *number = (float)value;
     return FED_OK;
 }
-
-/* ---- Options ---- */
 
 static fed_status parse_option(arch_parser *p, arch_option *o) {
     char wanted[64];

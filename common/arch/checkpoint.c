@@ -12,8 +12,7 @@
 #include "fed/file.h"
 #include "fed/params.h"
 
-/* The largest file. All its values are in memory at once: up to 2^32 parameters, fewer on a 32-bit
- * machine. */
+/* The largest file, whose values are all in memory: 2^32, or fewer on a 32-bit machine. */
 static const size_t FILE_BYTES_MAX = (size_t)1 << (sizeof(size_t) == 8 ? 34 : 30);
 
 static fed_status check_finite(const char *name, const fed_layout *layout, const float *values,
@@ -29,8 +28,6 @@ static fed_status check_finite(const char *name, const fed_layout *layout, const
     }
     return FED_OK;
 }
-
-/* ---- Writing ---- */
 
 /* Write the header's length, then the header, which is padded to a multiple of 8 bytes. */
 static fed_status put_header(fed_file *file, const fed_layout *layout, const char *const *metadata,
@@ -69,8 +66,6 @@ fed_status fed_checkpoint_save(const char *path, const fed_layout *layout, const
     }
     return fed_file_commit(&file, err);
 }
-
-/* ---- Reading ---- */
 
 struct fed_checkpoint {
     const char *name;
@@ -132,8 +127,7 @@ const fed_tensor *fed_checkpoint_find(const fed_checkpoint *file, const char *na
     return fed_layout_find(&file->header.layout, name);
 }
 
-/* Convert IEEE 754's binary16, with 5 bits of exponent and 10 of fraction. Infinity and NaN stay
- * infinity and NaN. */
+/* Convert IEEE 754's binary16. Infinity and NaN stay infinity and NaN. */
 static float half_float(uint32_t half) {
     uint32_t magnitude = half & 0x7fff, bits = magnitude << 13;
     float value = (float)magnitude * 0x1p-24f; /* the value if it is below 2^-14 */
@@ -219,8 +213,6 @@ fed_status fed_checkpoint_load(const char *path, fed_model *model, fed_error *er
     return status;
 }
 
-/* ---- Reading by names ---- */
-
 static bool is_weight(const char *name) {
     static const char counter[] = "num_batches_tracked", state[] = "optimizer.";
     size_t len = strlen(name), end = sizeof counter - 1;
@@ -229,8 +221,7 @@ static bool is_weight(const char *name) {
     return !counts && strncmp(name, state, sizeof state - 1) != 0;
 }
 
-/* List the first few tensors that one layout has and the other lacks. The list is empty if there
- * are none. */
+/* List the first few tensors that one layout has and the other lacks, if any. */
 static fed_names missing(const fed_layout *wanted, const fed_layout *there, bool weights_only) {
     enum { SHOWN = 3 };
     fed_names list = {.text = ""};

@@ -113,8 +113,7 @@ static fed_status refuse(const parser *p, const char *what) {
     return fed_fail(p->err, FED_EFORMAT, "%s: byte %zu of the header: %s", p->name, p->pos, what);
 }
 
-/* Return the next byte after white space, without consuming it. Returns 0 at the end: a NUL is
- * valid nowhere in a header. */
+/* Return the next byte after white space, not consumed; 0 at the end: a NUL is valid nowhere. */
 static uint8_t peek(parser *p) {
     while (p->pos < p->len && p->text[p->pos] != 0 && strchr(" \t\r\n", p->text[p->pos]) != NULL) {
         p->pos++;
@@ -134,7 +133,6 @@ static fed_status expect(parser *p, char byte, const char *what) {
     return accept(p, byte) ? FED_OK : refuse(p, what);
 }
 
-/* Read four hex digits. */
 static fed_status parse_hex4(parser *p, uint32_t *unit) {
     uint32_t value = 0;
     for (int i = 0; i < 4; i++, p->pos++) {
@@ -169,8 +167,7 @@ static fed_status parse_escape(parser *p, uint32_t *unit) {
     return FED_OK;
 }
 
-/* Read the next character of a string, with escapes resolved. *closed becomes true at the closing
- * quote. */
+/* Read a string's next character, with escapes resolved. *closed: it is the closing quote. */
 static fed_status parse_character(parser *p, uint32_t *unit, bool *closed) {
     if (p->pos == p->len || p->text[p->pos] < ' ') {
         return refuse(p, "unterminated string");
@@ -180,8 +177,7 @@ static fed_status parse_character(parser *p, uint32_t *unit, bool *closed) {
     return *unit == '\\' ? parse_escape(p, unit) : FED_OK;
 }
 
-/* Read a name or key into dst[cap] and end it with a NUL. It must be printable ASCII, since errors
- * quote it. */
+/* Read a name or key into dst[cap], with a NUL. Errors quote it, so it must be printable ASCII. */
 static fed_status parse_name(parser *p, char *dst, size_t cap) {
     FED_TRY(expect(p, '"', "expected a string"));
     for (size_t len = 0;;) {
@@ -238,7 +234,6 @@ static fed_status parse_number(parser *p, uint64_t *number) {
     return FED_OK;
 }
 
-/* Read an array of at most max numbers. */
 static fed_status parse_numbers(parser *p, uint64_t *numbers, size_t max, size_t *count) {
     FED_TRY(expect(p, '[', "expected '['"));
     *count = 0;
@@ -320,8 +315,7 @@ static fed_status parse_entry(parser *p, entry *e) {
     return expect(p, '}', "expected '}' after dtype, shape and data_offsets");
 }
 
-/* Read "__metadata__", an object of strings. Strings that are not printable ASCII are checked and
- * dropped. */
+/* Read "__metadata__", an object of strings; check and drop those not in printable ASCII. */
 static fed_status parse_metadata(parser *p) {
     FED_TRY(expect(p, '{', "expected '{'"));
     if (accept(p, '}')) {
@@ -380,8 +374,7 @@ static int by_begin(const void *a, const void *b) {
     return (x->begin > y->begin) - (x->begin < y->begin);
 }
 
-/* Add entry i to the layout. Its data must begin at *at, where the data of the entry before
- * ended. */
+/* Add entry i to the layout. Its data must begin at *at, where those of the entry before ended. */
 static fed_status lay_out_one(parser *p, size_t i, uint64_t *at, fed_safetensors *header) {
     const entry *e = &p->entries[i];
     fed_status status = fed_layout_add(&header->layout, e->name, e->rank, e->dims);

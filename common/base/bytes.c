@@ -1,5 +1,4 @@
-/* Readers and writers of little-endian bytes. They check bounds, and after a failure they do
- * nothing more. */
+/* Readers and writers of little-endian bytes. After a failure they do nothing more. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/bytes.h"
 
@@ -27,7 +26,6 @@ const uint8_t *fed_read_bytes(fed_reader *r, size_t len) {
     return at;
 }
 
-/* Read a little-endian integer of size bytes. */
 static inline uint64_t read_le(fed_reader *r, size_t size) {
     const uint8_t *at = fed_read_bytes(r, size);
     uint64_t v = 0;
@@ -156,7 +154,6 @@ void fed_writer_advance(fed_writer *w, size_t len) {
     }
 }
 
-/* Write v in size bytes, little-endian. */
 static inline void write_le(fed_writer *w, uint64_t v, size_t size) {
     uint8_t *at = fed_writer_reserve(w, size);
     for (size_t i = 0; at != NULL && i < size; i++) {

@@ -49,8 +49,7 @@ uint64_t fed_digest(const float *values, size_t n) {
 
 #else
 
-/* Convert one block at a time to little-endian bytes, so that every machine hashes the same
- * bytes. */
+/* Blocks are converted to little-endian bytes, so that every machine hashes the same bytes. */
 uint64_t fed_digest(const float *values, size_t n) {
     enum { BLOCK = 256 };
     XXH3_state_t state;

@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The most values of a model. On a 32-bit machine it is smaller, so that a size_t holds their
- * bytes. */
+/* The most values of a model. On a 32-bit machine a size_t must hold their bytes. */
 static const size_t LAYOUT_SIZE_MAX = (size_t)1 << (sizeof(size_t) == 8 ? 40 : 28);
 
 void fed_layout_init(fed_layout *layout) {

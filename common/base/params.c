@@ -23,8 +23,7 @@ void fed_names_add(fed_names *list, const char *name) {
 
 /*
  * The limits of a decimal number. With at most 15 digits, digits * 10^exponent has exact operands
- * and one rounding, so every machine gets the same double. strtod would depend on the host's
- * locale.
+ * and one rounding, so every machine gets the same double. strtod would depend on the locale.
  */
 enum { NUMBER_DIGITS = 15, NUMBER_EXPONENT = 22 };
 
@@ -44,8 +43,7 @@ static bool scale_number(double digits, int exponent, double *value) {
     return true;
 }
 
-/* Read an exponent such as "e-06" and add it to *exponent. Returns false for other text or a huge
- * number. */
+/* Add an exponent such as "e-06" to *exponent. Returns false for other text or a huge number. */
 static bool parse_exponent(const char *text, const char *end, int *exponent) {
     if (text == end) {
         return true;

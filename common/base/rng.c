@@ -1,5 +1,4 @@
-/* Philox4x32-10: four 32-bit numbers from a counter and a key, in ten rounds of multiply and swap.
- */
+/* Philox4x32-10: a counter and a key give four 32-bit numbers in ten rounds. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/rng.h"
 
@@ -7,8 +6,7 @@
 
 enum { ROUNDS = 10, LANES = 32 };
 
-/* Constants of the Philox paper: two multipliers, and what is added to the key from round to
- * round. */
+/* The Philox paper's constants: two multipliers, and what each round adds to the key. */
 static const uint32_t M0 = 0xD2511F53, M1 = 0xCD9E8D57;
 static const uint32_t STEP0 = 0x9E3779B9, STEP1 = 0xBB67AE85;
 

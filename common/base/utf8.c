@@ -5,8 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Return the length in bytes of the character at text, and store the character in *character.
- * Returns 0 if it is not well-formed. */
+/* Read the character at text. Returns its length in bytes, or 0 if it is not well-formed. */
 static int take(const uint8_t *text, uint32_t *character) {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000}; /* least of each length */
     const uint8_t first = text[0];

@@ -1,5 +1,4 @@
-/* The functions of fed/gpu.h: find a device by its name, check arguments, and call the device's
- * kind. */
+/* The functions of fed/gpu.h: find a device by name, check arguments, call the device's kind. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/gpu.h"
 
@@ -123,7 +122,6 @@ static fed_status open_first(const fed_gpu_device *kind, fed_gpu **gpu, fed_erro
                     "there is, and what each lacks");
 }
 
-/* Set the cache's folder of an open GPU, and return the GPU. */
 static fed_status finish_open(fed_gpu *opened, const char *cache, fed_gpu **gpu, fed_error *err) {
     if (opened != NULL && cache != NULL) {
         opened->cache = strdup(cache);

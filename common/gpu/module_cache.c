@@ -15,8 +15,7 @@ enum { MAGIC = 8, HEAD = MAGIC + FED_SHA256_SIZE + 8, PATH = 4096, MOST = 1 << 2
 
 static const char magic[MAGIC + 1] = "FEDGPU1\n";
 
-/* Hash the hash of each part with the sum so far. So two different lists of parts never give the
- * same input. */
+/* Hash the hash of each part with the sum so far, so that no two lists give the same input. */
 static void hash_parts(const char *const *parts, uint8_t hash[FED_SHA256_SIZE]) {
     uint8_t both[2 * FED_SHA256_SIZE] = {0};
     for (; *parts != NULL; parts++) {

@@ -1,5 +1,4 @@
-/* Internal to the devices: a folder of compiled kernels, found by the hash of what they depend
- * on. */
+/* Internal to the devices: a folder of compiled kernels, by the hash of what they depend on. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_GPU_MODULE_CACHE_H
 #define FED_GPU_MODULE_CACHE_H
@@ -16,8 +15,7 @@
  * missing. Whoever can write to the folder decides what the device runs.
  */
 
-/** Read compiled kernels. FED_ENOTFOUND: there are none, or folder is NULL; the caller must
- * compile. The caller frees *bytes. */
+/** Read compiled kernels. FED_ENOTFOUND: none, or folder is NULL. The caller frees *bytes. */
 fed_status fed_gpu_cache_read(const char *folder, const char *const *parts, uint8_t **bytes,
                               size_t *len) FED_CHECKED;
 

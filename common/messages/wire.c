@@ -11,8 +11,7 @@
 
 #include "fed/version.h"
 
-/* End a read function: if the whole message was read and allowed is true, copy it to *dst.
- * Otherwise set the reader's status. */
+/* End a read function: copy a whole, allowed message to *dst, or set the reader's status. */
 #define DELIVER(r, dst, parsed, allowed)                                                           \
     do {                                                                                           \
         if ((r)->status == FED_OK && !(allowed)) {                                                 \
@@ -23,11 +22,8 @@
         return FED_OK;                                                                             \
     } while (0)
 
-/* -- the task: one table -- */
-
 typedef enum field_kind { U32, U64, F32, TEXT } field_kind;
 
-/* A field of a task in a message. */
 typedef struct field {
     field_kind kind;
     size_t offset, room; /* offset and size of the member of fed_task */
@@ -89,7 +85,6 @@ static void field_write(fed_writer *w, const field *f, const void *member) {
     }
 }
 
-/* Read a field. Returns false if the value is not allowed. */
 static bool field_read(fed_reader *r, const field *f, void *member) {
     switch (f->kind) {
     case U32:
@@ -115,8 +110,7 @@ static void task_write(fed_writer *w, const fed_task *task, bool later, uint32_t
     }
 }
 
-/* Read the fields of one part into a task that is all 0. After a failure some fields may be
- * set. */
+/* Read the fields of one part into a task of zeros. After a failure some may be set. */
 static fed_status task_fill(fed_reader *r, fed_task *task, bool later, uint32_t capabilities) {
     bool allowed = true;
     for (size_t k = 0; k < FIELDS; k++) {
@@ -145,8 +139,6 @@ fed_status fed_task_read(fed_reader *r, fed_task *task) {
     free(t);
     return status;
 }
-
-/* -- the other messages -- */
 
 unsigned fed_checkin_count(const fed_checkin *m) {
     unsigned count = 0;

@@ -57,7 +57,6 @@ void fed_worker_group_write(fed_writer *w, const fed_worker_group *m) {
     }
 }
 
-/* Read a worker. Returns false if a value is not allowed. */
 static bool worker_read(fed_reader *r, uint32_t size, bool named, fed_worker *m) {
     m->rank = fed_read_u32(r);
     m->state = (fed_worker_state)fed_read_u8(r);

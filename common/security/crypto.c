@@ -101,8 +101,7 @@ static int is_p256(const mbedtls_pk_context *key) {
            mbedtls_pk_ec(*key)->grp.id == MBEDTLS_ECP_DP_SECP256R1;
 }
 
-/* Allocate memory for a PEM text that is being made. It is on the heap, since a device's stack is
- * small. */
+/* Allocate memory for a PEM text on the heap, since a device's stack is small. */
 static fed_pem *pem_new(fed_error *err) {
     fed_pem *made = calloc(1, sizeof *made);
     if (made == NULL) {
@@ -409,7 +408,6 @@ static fed_status read_request(mbedtls_x509_csr *csr, const char *pem, fed_error
     return FED_OK;
 }
 
-/* Return the public half of a key pair. */
 static const mbedtls_ecp_point *public_of(const mbedtls_pk_context *key) {
     return &mbedtls_pk_ec(*key)->Q;
 }

@@ -1,5 +1,4 @@
-/* SHA-256 and HMAC, by mbedTLS. They have a file of their own, as the other hashes need no
- * mbedTLS. */
+/* SHA-256 and HMAC, by mbedTLS. Other hashes have their own file, as they need no mbedTLS. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/hash.h"
 
@@ -10,8 +9,7 @@
 enum { BLOCK = 64 }; /* bytes of a block of SHA-256 */
 
 void fed_sha256(const void *data, size_t len, uint8_t digest[FED_SHA256_SIZE]) {
-    /* It can fail only in a hardware driver that replaces the function at build time. This project
-     * uses none. */
+    /* Only a hardware driver that replaces the function can fail; this project uses none. */
     (void)mbedtls_sha256(data, len, digest, 0);
 }
 
@@ -37,8 +35,7 @@ void fed_sha256_end(fed_sha256_sum *sum, uint8_t digest[FED_SHA256_SIZE]) {
     mbedtls_sha256_free(context_of(sum));
 }
 
-/* Compute the SHA-256 of the key's block, each of its bytes XORed with pad, followed by
- * data[len]. */
+/* Compute the SHA-256 of the key's block, each byte XORed with pad, and then data[len]. */
 static void hash_after_key(const uint8_t key[BLOCK], uint8_t pad, const void *data, size_t len,
                            uint8_t digest[FED_SHA256_SIZE]) {
     uint8_t block[BLOCK];

@@ -69,8 +69,7 @@ fed_status fed_file_read(const char *path, size_t limit, uint8_t **data, size_t 
     }
     fed_writer bytes;
     fed_writer_growing(&bytes);
-    /* The size is only a hint, which avoids growing the memory. The number of bytes read is what
-     * counts. */
+    /* The size is only a hint, which avoids growing the memory. The bytes read are what counts. */
     struct stat info;
     if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && (uint64_t)info.st_size < limit) {
         (void)fed_writer_reserve(&bytes, (size_t)info.st_size + 1); /* one more shows the end */
@@ -130,9 +129,6 @@ void fed_file_unmap(const uint8_t *data, size_t len) {
     }
 }
 
-/* ---- Replacing ---- */
-
-/* Open the directory that holds path. */
 static int open_parent(const char *path) {
     char parent[PATH_BYTES];
     const char *slash = strrchr(path, '/');
@@ -216,8 +212,7 @@ void fed_file_abandon(fed_file *file) {
     close(file->directory);
 }
 
-/* Sync a directory. EINVAL means that the file system has no fsync for directories, and needs
- * none. */
+/* Sync a directory. EINVAL: the file system has no fsync for directories, and needs none. */
 static fed_status sync_directory(int fd, const char *path, fed_error *err) {
     return fsync(fd) == 0 || errno == EINVAL ? FED_OK
                                              : fed_file_fail(err, "sync the directory of", path);
@@ -239,7 +234,6 @@ fed_status fed_name_sync(const char *path, fed_error *err) {
     return sync_name(path, false, err);
 }
 
-/* Write the bytes to the disk, and close the temp file. */
 static fed_status finish_temp(fed_file *file, fed_error *err) {
     if (fsync(file->fd) != 0) {
         return fed_file_fail(err, "write", file->temp);
@@ -292,8 +286,6 @@ fed_status fed_file_replace(const char *path, const void *data, size_t len, unsi
     }
     return fed_file_commit(&file, err);
 }
-
-/* ---- Directories ---- */
 
 static fed_status make_one(const char *path, unsigned mode, fed_error *err) {
     struct stat info;

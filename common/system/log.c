@@ -11,8 +11,7 @@
 
 enum { LINE_BYTES = 1024 };
 
-/* Replace control characters. Lines quote texts from outside, which must not forge another line or
- * control a terminal. */
+/* Replace control characters: a quoted text must not forge a line or control a terminal. */
 static void blank_controls(char *line) {
     for (; *line != '\0'; line++) {
         if ((unsigned char)*line < ' ' || *line == 0x7f) {
@@ -34,9 +33,8 @@ void fed_logf(const fed_log *log, fed_log_level level, const char *format, ...) 
     log->write(log->user, level, line);
 }
 
-/* Is stderr systemd's journal? The variable JOURNAL_STREAM has the journal's device and inode.
- * Both are compared with those of stderr, since a child process with another stderr inherits the
- * variable. */
+/* Is stderr systemd's journal? Compare it with the device and inode in JOURNAL_STREAM, since a
+ * child process with another stderr inherits that variable too. */
 static bool to_journal(void) {
     struct stat file;
     char *end = NULL;

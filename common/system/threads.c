@@ -1,5 +1,4 @@
-/* A thread without signals, and a pool of threads. The pool's threads wait for a run, take its
- * chunks one after the other, and wait again. */
+/* A thread without signals, and a pool, whose threads wait for a run and take its chunks. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/threads.h"
 
@@ -32,8 +31,7 @@ struct fed_threads {
     pthread_t thread[];
 };
 
-/* Run chunks until none is left to take. Called with the lock held; releases it while a chunk
- * runs. */
+/* Run chunks until none is left to take. Holds the lock, except while a chunk runs. */
 static void take_parts(fed_threads *t) {
     while (t->next < t->parts) {
         size_t k = t->next++;

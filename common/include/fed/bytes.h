@@ -1,5 +1,4 @@
-/* Readers and writers of little-endian bytes that check bounds. All messages are read and written
- * with these. */
+/* Readers and writers of little-endian bytes that check bounds, for all messages. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_BYTES_H
 #define FED_BYTES_H

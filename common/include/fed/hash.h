@@ -1,5 +1,4 @@
-/* Hashes: SHA-256 for identities and secrets, and a fast 64-bit digest to tell whether two models
- * are the same. */
+/* Hashes: SHA-256 for identities and secrets, and a fast digest to tell models apart. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_HASH_H
 #define FED_HASH_H

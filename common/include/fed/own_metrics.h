@@ -1,5 +1,4 @@
-/* Custom metrics: names and numbers that a trainer reports beside loss and accuracy
- * (docs/protocol.md#custom-metrics). */
+/* Custom metrics: numbers that a trainer reports by name (docs/protocol.md#custom-metrics). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_OWN_METRICS_H
 #define FED_OWN_METRICS_H

@@ -34,8 +34,7 @@ void fed_rng_fill(fed_rng *rng, uint32_t *dst, size_t n);
 /** Draw a number uniform in [0, n), without bias. n > 0. */
 uint32_t fed_rng_below(fed_rng *rng, uint32_t n);
 
-/** Draw a number uniform in [0, 1): one of 2^24 equally spaced values, the same bits on every
- * machine. */
+/** Draw a uniform number: one of 2^24 equally spaced ones in [0, 1), the same on every machine. */
 float fed_rng_float(fed_rng *rng);
 
 /** Shuffle index[n] in place (Fisher-Yates). */

@@ -1,5 +1,4 @@
-/* The small build, for a device that trains one kind of net. It leaves out what that net does not
- * need. */
+/* The small build, for a device that trains one kind of net: only what that net needs. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_SMALL_H
 #define FED_SMALL_H

@@ -1,5 +1,4 @@
-/* The messages between a device and the coordinator: one struct a message, one byte layout
- * (docs/protocol.md). */
+/* The messages between device and coordinator: structs and byte layouts (docs/protocol.md). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_WIRE_H
 #define FED_WIRE_H
@@ -179,8 +178,7 @@ typedef struct fed_part {
 void fed_part_write(fed_writer *w, const fed_part *m);
 fed_status fed_part_read(fed_reader *r, fed_part *m) FED_CHECKED;
 
-/** The address of a piece of a download in caches. Its bytes are sealed as described in
- * fed/sealed.h. */
+/** The address of a piece of a download in caches, where its bytes are sealed (fed/sealed.h). */
 typedef struct fed_address {
     uint8_t key[FED_SEALED_KEY];
     uint64_t len; /* bytes of the piece; at least 1 */

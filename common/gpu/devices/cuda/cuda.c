@@ -33,8 +33,7 @@ static cuda_address address(const void *at) {
 
 /* ---- Contexts and errors ---- */
 
-/* Call a function of the driver while the GPU's context is current. result gets the status, with a
- * sentence in the GPU. */
+/* Call the driver in the GPU's context. result gets the status, with a sentence in the GPU. */
 #define CALL(g, result, name, call)                                                                \
     do {                                                                                           \
         const bool entered_ = fed_cuda_enter(g);                                                   \
@@ -154,8 +153,7 @@ static fed_status take_primary(cuda_gpu *g, uint32_t ordinal, fed_error *err) {
     return fed_gpu_explain(&g->base, fed_cuda_checked(g, result, "cuDevicePrimaryCtxRetain"), err);
 }
 
-/* Use the context of the program's stream, or the current context if stream is NULL, and find its
- * device. */
+/* Use the context of the program's stream, or without one the current context; find its device. */
 static fed_status take_context(cuda_gpu *g, cuda_stream stream, fed_error *err) {
     cuda_device device = 0, other = 0;
     cuda_context context = NULL;

@@ -19,8 +19,7 @@ struct fed_gpu_module {
     } kernel[KERNELS];
 };
 
-/* A compilation: what NVRTC is asked for. The result is a cubin, or PTX for a card that is newer
- * than NVRTC. */
+/* What NVRTC is asked for. The result is a cubin, or PTX for a card that is newer than NVRTC. */
 typedef struct order {
     bool ptx;
     char arch[40];
@@ -28,8 +27,6 @@ typedef struct order {
     const char *parts[8]; /* all strings that the result depends on */
     char compiler[60];
 } order;
-
-/* ---- What to compile for ---- */
 
 /* Return the newest architecture that NVRTC knows and the card runs, or 0. */
 static int best_arch(const nvrtc_calls *nvrtc, int capability) {
@@ -65,8 +62,6 @@ static fed_status make_order(cuda_gpu *g, const char *source, order *o, fed_erro
     memcpy(o->parts, parts, sizeof parts);
     return FED_OK;
 }
-
-/* ---- Compiling ---- */
 
 static fed_status say_log(const cuda_gpu *g, nvrtc_program program, cuda_result result,
                           fed_error *err) {
@@ -132,8 +127,6 @@ static fed_status compile(const cuda_gpu *g, const char *source, const order *o,
     free(text);
     return status;
 }
-
-/* ---- Loading ---- */
 
 static fed_status say_load(cuda_gpu *g, cuda_result result, fed_error *err) {
     if (result == CUDA_NO_BINARY || result == CUDA_UNSUPPORTED_PTX) {
@@ -203,8 +196,6 @@ void fed_cuda_free_modules(cuda_gpu *g) {
         free(m);
     }
 }
-
-/* ---- Kernels of a module ---- */
 
 /* Find a kernel of a module by its name. The caller holds the lock. */
 static fed_status look_up(cuda_gpu *g, fed_gpu_module *m, const char *name,

@@ -22,8 +22,6 @@ static const char *resolve(void *library, void *calls, const symbol *symbols, si
     return NULL;
 }
 
-/* ---- The driver ---- */
-
 #define X(member, symbol, args) {#symbol, offsetof(cuda_calls, member)},
 static const symbol cuda_symbols[] = {FED_CUDA_CALLS(X)};
 #undef X
@@ -100,8 +98,6 @@ void fed_cuda_unload(cuda_calls *cuda) {
     }
 }
 
-/* ---- NVRTC ---- */
-
 /* Open libnvrtc by its name, then in the folder of NVIDIA's installer. */
 static void *open_nvrtc(const char *version) {
     static const char *const folders[] = {"", "/usr/local/cuda/lib64/"};
@@ -150,8 +146,6 @@ void fed_nvrtc_unload(nvrtc_calls *nvrtc) {
         nvrtc->library = NULL;
     }
 }
-
-/* ---- Context and errors of a call ---- */
 
 bool fed_cuda_enter(cuda_gpu *g) {
     cuda_context current = NULL;

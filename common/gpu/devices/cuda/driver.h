@@ -1,5 +1,4 @@
-/* Declarations of the functions of the CUDA driver and of NVRTC that are used. No header of CUDA
- * is needed. */
+/* The functions of the CUDA driver and of NVRTC that are used, declared without CUDA's headers. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FED_GPU_CUDA_DRIVER_H
 #define FED_GPU_CUDA_DRIVER_H
@@ -154,13 +153,11 @@ typedef struct cuda_gpu {
     fed_gpu_module *modules;
 } cuda_gpu;
 
-/** Make the GPU's context current in this thread, if it is not. If it returns true, the caller
- * must call fed_cuda_leave. */
+/** Make the GPU's context current in this thread. If true, the caller must call fed_cuda_leave. */
 bool fed_cuda_enter(cuda_gpu *g);
 void fed_cuda_leave(cuda_gpu *g, bool entered);
 
-/** Turn a result of the driver into FED_OK, or into FED_ENOMEM or FED_EIO with a sentence that
- * names the call. */
+/** Turn a driver's result into FED_OK, or FED_ENOMEM or FED_EIO with a sentence on the call. */
 fed_status fed_cuda_checked(cuda_gpu *g, cuda_result result, const char *call) FED_CHECKED;
 
 /** In cuda_modules.c. */

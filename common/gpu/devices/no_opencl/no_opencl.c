@@ -1,5 +1,4 @@
-/* The kind "opencl" in a build without CL/cl.h: it has no devices, and its errors say how to get
- * them. */
+/* The kind "opencl" without CL/cl.h: it has no devices, and its errors tell how to get them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/gpu/device_vtable.h"
 

@@ -9,11 +9,8 @@
 
 enum { DEVICES = 16, EXTENSIONS = 8192 };
 
-/* ---- Library ---- */
-
 /* Find the library: the program's own, if it is linked to OpenCL or runs under oclgrind, else
- * libOpenCL.so.1. It is never unloaded, since drivers are slow to start and some crash when they
- * are unloaded. */
+ * libOpenCL.so.1. It is never unloaded: drivers start slowly, and some crash when unloaded. */
 static void *find_library(void) {
     void *own = dlopen(NULL, RTLD_NOW);
     if (own != NULL && dlsym(own, "clGetPlatformIDs") != NULL) {
@@ -50,8 +47,6 @@ static fed_status load(opencl_calls *cl, fed_error *err) {
     }
     return FED_OK;
 }
-
-/* ---- Devices ---- */
 
 /* List all devices of all platforms, in the library's order. */
 static size_t find_devices(const opencl_calls *cl, cl_device_id device[DEVICES]) {
@@ -163,8 +158,6 @@ fed_status fed_opencl_look(uint32_t ordinal, fed_gpu_info *info, fed_error *err)
     dlclose(cl.library);
     return status;
 }
-
-/* ---- Opening and closing ---- */
 
 void fed_opencl_close(fed_gpu *gpu) {
     opencl_gpu *g = (opencl_gpu *)gpu;

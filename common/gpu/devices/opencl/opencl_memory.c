@@ -23,8 +23,6 @@ struct opencl_block {
 
 typedef struct opencl_part opencl_part;
 
-/* ---- The list ---- */
-
 /* Find the block of an address. The caller holds the lock. */
 static opencl_block *find_block(opencl_gpu *g, const void *at, size_t *offset) {
     for (opencl_block *b = g->blocks; b != NULL; b = b->next) {
@@ -95,8 +93,6 @@ static bool free_block(opencl_gpu *g, const void *at) {
     return found != NULL;
 }
 
-/* ---- Allocation ---- */
-
 static fed_status alloc_buffer(opencl_gpu *g, size_t size, void **at) {
     cl_int code = 0;
     cl_mem buffer = g->cl.clCreateBuffer(g->context, CL_MEM_READ_WRITE, size, NULL, &code);
@@ -163,8 +159,6 @@ void fed_opencl_free_host(fed_gpu *gpu, void *at) {
     free(at);
 }
 
-/* ---- Arguments ---- */
-
 static fed_status new_part(opencl_gpu *g, opencl_block *b, size_t offset, cl_mem *buffer) {
     if (b->parts == b->room) {
         const size_t room = b->room > 0 ? 2 * b->room : 8;
@@ -220,10 +214,7 @@ fed_status fed_opencl_set_address(opencl_gpu *g, cl_kernel kernel, cl_uint k, co
                               "clSetKernelArg");
 }
 
-/* ---- Copies ---- */
-
-/* A place on the device: an offset in a buffer, or an address in shared virtual memory if buffer
- * is NULL. */
+/* A place on the device: an offset in a buffer, or an address if buffer is NULL. */
 typedef struct place {
     cl_mem buffer;
     size_t offset;

@@ -21,8 +21,6 @@ struct fed_gpu_module {
     } kernel[KERNELS];
 };
 
-/* ---- Programs ---- */
-
 static fed_status say_build(const opencl_gpu *g, cl_program program, fed_error *err) {
     char said[SAID] = "";
     if (program != NULL) {
@@ -145,8 +143,6 @@ void fed_opencl_free_modules(opencl_gpu *g) {
         free(m);
     }
 }
-
-/* ---- Kernels ---- */
 
 fed_status fed_opencl_kernel(opencl_gpu *g, fed_gpu_module *m, const char *name,
                              cl_kernel *kernel) {

@@ -7,7 +7,6 @@
 
 enum { ALIGN = 16 }; /* alignment of argument values in a graph */
 
-/* A step of a graph: a copy, a fill or a launch. */
 typedef struct step {
     enum { COPY, FILL, LAUNCH } what;
     void *to;
@@ -36,8 +35,6 @@ typedef struct opencl_stream {
 static opencl_gpu *of(fed_gpu_stream *stream) {
     return (opencl_gpu *)stream->gpu;
 }
-
-/* ---- Creating and freeing ---- */
 
 static fed_status take_queue(opencl_gpu *g, cl_command_queue native, cl_command_queue *queue) {
     cl_command_queue_properties properties = 0;
@@ -93,8 +90,6 @@ void fed_opencl_stream_free(fed_gpu_stream *stream) {
     }
     free(s);
 }
-
-/* ---- Graphs ---- */
 
 static fed_status add_step(fed_gpu *gpu, fed_gpu_graph *graph, const step *new_step) {
     if (graph->count == graph->room) {
@@ -162,8 +157,6 @@ void fed_opencl_graph_free(fed_gpu_graph *graph) {
     free(graph->step);
     free(graph);
 }
-
-/* ---- Work ---- */
 
 /* The caller holds the lock. */
 static fed_status launch_locked(opencl_gpu *g, cl_command_queue queue, const step *l) {
