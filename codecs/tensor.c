@@ -34,7 +34,7 @@ size_t fedcodec_work_size(const fedcodec *codec, size_t n) {
 typedef struct search {
     const fedcodec_vtable *vtable;
     const float *residual, *x;
-    float *absorbing; /* not NULL: the residual, and x is added to it */
+    float *absorbing; /* NULL, or the residual, to which x is added */
     size_t n, parts;
     float found[FEDCODEC_PARTS_MAX];
 } search;

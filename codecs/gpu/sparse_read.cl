@@ -132,7 +132,7 @@ FUNC u32 open_message(GLOBAL const u8 *src, u32 len, u32 n, u32 kind, GLOBAL mes
         return FED_EFORMAT;
     }
     u32 how = src[at];
-    /* Checked before the length, since messages with narrow values are shorter. */
+    /* Check how before the length: messages with narrow values are shorter. */
     if (how >= 32) {
         u32 narrow = kind == VALUES && IS_NARROW(how);
         return how <= 64 || narrow ? FED_EVERSION : FED_EFORMAT;

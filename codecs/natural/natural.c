@@ -25,8 +25,8 @@ static powers powers_of(int32_t highest, unsigned bits) {
 
 /* Round at random so that the mean is the value. Between two powers of two, a float's fraction is
  * the probability of the upper one. Adding a random number below 2^23 to the float's bits carries
- * into the exponent with that probability. The number is a lot of 16 bits, and a half of the lot's
- * unit. Below the least power, choose between that power and 0. */
+ * into the exponent with that probability. The number has 16 random bits, plus half of their unit.
+ * Below the least power, choose between that power and 0. */
 static void choose_powers(const float *restrict x, const uint32_t *restrict word, size_t n,
                           unsigned half, const void *with, uint8_t *restrict to) {
     enum { LOT = 16, MORE = EXPONENT - LOT };

@@ -1,5 +1,6 @@
-/* onebit: a sign for each value, and the mean of each sign's values. Format:
- * docs/codec-formats.md#onebit   Paper: 3LC, section 5 ("MQE 1-bit int"), after 1-bit SGD */
+/* onebit: a sign for each value, and the mean of each sign's values.
+ * Format: docs/codec-formats.md#onebit
+ * Paper: 3LC, section 5 ("MQE 1-bit int"), after 1-bit SGD */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <float.h>

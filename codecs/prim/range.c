@@ -36,8 +36,8 @@ static void start_exponents(fedcodec_range_bit *tree, const uint64_t *tail) {
 }
 
 /*
- * Set the priors to those of random positions, where each gap grows by one with probability q = 1
- * - count / n. Then gap + 1 is at least 2^e with probability q^(2^e - 1). Of two neighbouring
+ * Set the priors to those of random positions, where each gap grows by one with probability
+ * q = 1 - count / n. Then gap + 1 is at least 2^e with probability q^(2^e - 1). Of two neighbouring
  * ranges of 2^e gaps, the second is q^(2^e) times as probable as the first. All numbers are in
  * units of 2^-32.
  */

@@ -13,7 +13,7 @@
 /** The probability of a 1, in units of 2^-16: an estimate that adapts fast, and a slow one. */
 typedef struct fedcodec_range_bit {
     uint16_t fast, slow;
-    uint16_t seen; /* bits seen, until both rates are constant */
+    uint16_t seen; /* bits seen, at most FEDCODEC_RANGE_STEPS - 1 */
 } fedcodec_range_bit;
 
 enum { FEDCODEC_RANGE_EXPONENTS = 32, FEDCODEC_RANGE_STEPS = 255 };

@@ -144,7 +144,7 @@ static fed_status get_weights(const uint8_t *src, size_t len, unsigned detail, u
     for (unsigned s = 0; s <= last; s++) {
         unsigned step = (unsigned)fed_get_unary(&r, 2 * LEVEL_MAX);
         level = step % 2 ? level + (step + 1) / 2 : level - step / 2;
-        FED_REQUIRE(level <= LEVEL_MAX, FED_EFORMAT); /* below 0 it wraps around */
+        FED_REQUIRE(level <= LEVEL_MAX, FED_EFORMAT); /* a level below 0 has wrapped around */
         if (level > 0) {
             unsigned kept = level - 1 < detail ? level - 1 : detail;
             weight[s] = (UINT32_C(1) << kept | fed_get_bits(&r, kept)) << (level - 1 - kept);

@@ -73,7 +73,7 @@ static inline void put_group(fedcodec_trits d, uint8_t *dst) {
 static size_t quantise_groups(const fedcodec_job *block, float t) {
     size_t i = 0;
 #ifdef FEDCODEC_TERNARY
-    const fedcodec_job b = *block; /* a copy that no store can change, for the compiler */
+    const fedcodec_job b = *block; /* a copy, which no store below can change */
     const float below = fedcodec_float(fedcodec_bits(t) - 1);
     for (; i + FEDCODEC_TERNARY <= b.n; i += FEDCODEC_TERNARY) {
         const float *x = b.x != NULL ? b.x + i : NULL;
@@ -210,7 +210,7 @@ static bool adds_nothing(const uint8_t *src, size_t len, size_t start) {
 }
 
 static void twobit_axpy(const uint8_t *src, size_t len, float w, float *y, size_t n) {
-    const float t = fedcodec_load_f32(src); /* w * t may be infinite; 0 times that is NaN */
+    const float t = fedcodec_load_f32(src); /* w * t may be infinite, and 0 * infinity is NaN */
     int8_t multiple[BLOCK] = {0};
     for (size_t start = 0; start < n; start += BLOCK) {
         size_t count = adds_nothing(src, len, start) ? 0 : unpack_block(src, n, start, multiple);
@@ -221,7 +221,7 @@ static void twobit_axpy(const uint8_t *src, size_t len, float w, float *y, size_
 }
 
 static void twobit_fold(const uint8_t *src, size_t len, int64_t weight, int64_t *acc, size_t n) {
-    const float t = fedcodec_load_f32(src); /* a larger t occurs only if no value is sent */
+    const float t = fedcodec_load_f32(src); /* above FEDCODEC_FOLD_LIMIT only if all values are 0 */
     const int64_t step = t <= FEDCODEC_FOLD_LIMIT ? weight * fedcodec_fixed(t) : 0;
     int8_t multiple[BLOCK] = {0};
     for (size_t start = 0; start < n; start += BLOCK) {

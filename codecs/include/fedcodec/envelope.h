@@ -96,7 +96,7 @@ fed_status fedcodec_envelope_check(const void *src, size_t len, const fed_layout
 typedef struct fedcodec_envelope {
     fed_reader reader;
     bool statistics; /* the last frame has running statistics */
-    uint32_t small;  /* limit of the group's tensors in values; 0: there is no group */
+    uint32_t small;  /* the group's tensors have fewer values than this; 0: no group */
     uint64_t frames; /* number of frames in the message */
     uint64_t next;   /* number of frames read so far */
 } fedcodec_envelope;

@@ -79,7 +79,8 @@ static inline void learn(nibble_model *m, unsigned v) {
 }
 
 /* Find the fewest bytes that end a message: with any bytes after them, the number lies in the
- * interval from low on. Returns how many; *more becomes that number minus low. */
+ * interval from low on. Returns how many; *more becomes that number minus low. The unpacker uses
+ * it too, to check the end. */
 static unsigned last_bytes(uint64_t low, uint64_t range, uint64_t *more) {
     for (unsigned count = 1;; count++) {
         assert(count <= 8); /* 8 bytes can express low itself */
@@ -91,7 +92,7 @@ static unsigned last_bytes(uint64_t low, uint64_t range, uint64_t *more) {
     }
 }
 
-/* The interval starts at the number that the written bytes and then low form. */
+/* The interval begins at the number whose digits are the bytes written, then low. */
 typedef struct packer {
     uint8_t *dst;
     size_t cap, len;
