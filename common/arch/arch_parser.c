@@ -27,7 +27,7 @@ const char *fed_arch_text(size_t k) {
     return k < MODEL_COUNT ? models[k].text : NULL;
 }
 
-/* The most words. Their numbers reach the net as floats, which are exact up to this number. */
+/* The most words of a net's tokens. A net gets their numbers as floats, exact up to this one. */
 static const uint32_t WORDS_MAX = UINT32_C(1) << 24;
 
 static fed_status parse_tokens(arch_parser *p) {

@@ -149,14 +149,15 @@ static fed_status read_suffix(const char *text, unsigned *named, fed_optimizer *
 /* Check that the rule and its parts can be combined. */
 static fed_status check_parts(const fed_optimizer *o, fed_error *err) {
     if (o->scaffold_share > 0 && o->rule != FED_SGD) {
-        return fed_fail(err, FED_EINVAL,
-                        "optimizer's part scaffold goes with sgd only: it takes a round's change "
-                        "for the sum of its gradients");
+        return fed_fail(
+            err, FED_EINVAL,
+            "optimizer's part scaffold needs the rule sgd: it takes a round's change of "
+            "the model for the sum of its gradients");
     }
     if (o->stateless && (o->mask || o->scaffold_share > 0)) {
         return fed_fail(err, FED_EINVAL,
-                        "optimizer's part stateless goes without mask and scaffold: they need what "
-                        "a device keeps of the rounds before");
+                        "optimizer's part stateless can't be combined with mask or scaffold, which "
+                        "need what a device keeps of earlier rounds");
     }
     return FED_OK;
 }

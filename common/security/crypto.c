@@ -443,7 +443,8 @@ static fed_status issue(mbedtls_x509write_cert *draft, const identity *id,
 fed_status fed_cert_issue(const fed_pem *ca_key, const fed_pem *ca_cert, const char *csr_pem,
                           const fed_cert_options *options, fed_pem *cert, fed_error *err) {
     if (options->purpose != FED_CERT_SERVER && options->purpose != FED_CERT_CLIENT) {
-        return fed_fail(err, FED_EINVAL, "a certificate is for a server or for a client");
+        return fed_fail(err, FED_EINVAL,
+                        "a certificate's purpose must be FED_CERT_SERVER or FED_CERT_CLIENT");
     }
     mbedtls_x509_csr csr;
     mbedtls_x509_crt ca;

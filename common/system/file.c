@@ -72,7 +72,7 @@ fed_status fed_file_read(const char *path, size_t limit, uint8_t **data, size_t 
     /* The size is only a hint, which avoids growing the memory. The bytes read are what counts. */
     struct stat info;
     if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && (uint64_t)info.st_size < limit) {
-        (void)fed_writer_reserve(&bytes, (size_t)info.st_size + 1); /* one more shows the end */
+        (void)fed_writer_reserve(&bytes, (size_t)info.st_size + 1); /* + 1: to read past the end */
     }
     fed_status status = read_all(fd, path, limit, &bytes, err);
     close(fd);

@@ -56,7 +56,7 @@ static void *work(void *arg) {
 }
 
 static void run(const fed_pool *self, size_t parts, void (*part)(void *job, size_t k), void *job) {
-    fed_threads *t = (fed_threads *)(void *)self; /* fed_threads_open made it, and not const */
+    fed_threads *t = (fed_threads *)(void *)self; /* made by fed_threads_open, so not const */
     pthread_mutex_lock(&t->lock);
     t->part = part;
     t->job = job;

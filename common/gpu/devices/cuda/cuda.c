@@ -33,7 +33,7 @@ static cuda_address address(const void *at) {
 
 /* ---- Contexts and errors ---- */
 
-/* Call the driver in the GPU's context. result gets the status, with a sentence in the GPU. */
+/* Call the driver in the GPU's context. result gets the status; the GPU keeps the sentence. */
 #define CALL(g, result, name, call)                                                                \
     do {                                                                                           \
         const bool entered_ = fed_cuda_enter(g);                                                   \
@@ -299,7 +299,7 @@ static fed_status cuda_launch(fed_gpu_stream *stream, const fed_gpu_module *modu
         return fed_gpu_fail(&g->base, FED_EINVAL, "kernel %s takes %zu arguments, the most is %d",
                             name, count, ARGS);
     }
-    for (size_t k = 0; k < count; k++) { /* the driver reads a value, or the address, from there */
+    for (size_t k = 0; k < count; k++) { /* the driver reads the argument at values[k] */
         values[k] = args[k].size > 0 ? (void *)args[k].at : (void *)&args[k].at;
     }
     const bool entered = fed_cuda_enter(g);
@@ -322,7 +322,7 @@ static fed_status wait_for(cuda_gpu *g, cuda_stream stream, cuda_stream other) {
     if (status == FED_OK) {
         status = fed_cuda_checked(g, g->cuda.stream_wait(stream, event, 0), "cuStreamWaitEvent");
     }
-    (void)g->cuda.event_destroy(event); /* the driver frees it once it has happened */
+    (void)g->cuda.event_destroy(event); /* the driver frees it after it has happened */
     return status;
 }
 
@@ -398,7 +398,7 @@ static fed_status cuda_replay(fed_gpu_stream *stream, fed_gpu_graph *graph) {
     cuda_gpu *g = of(stream);
     fed_status status;
     if (graph->gpu != g) {
-        return fed_gpu_fail(stream->gpu, FED_EINVAL, "the graph is of another GPU");
+        return fed_gpu_fail(stream->gpu, FED_EINVAL, "the graph belongs to another GPU");
     }
     CALL(g, status, "cuGraphLaunch", graph_launch(graph->exec, native(stream)));
     return status;

@@ -16,7 +16,7 @@ typedef struct step {
     uint8_t value;
     cl_kernel kernel;
     uint32_t groups;
-    fed_gpu_arg *args; /* the values that they point to follow */
+    fed_gpu_arg *args; /* LAUNCH: the arguments, then the values that they point to */
 } step;
 
 struct fed_gpu_graph {
