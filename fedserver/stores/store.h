@@ -1,5 +1,4 @@
-/* The interface of a store, where a coordinator keeps what must survive a restart: its records and
- * its functions. */
+/* The interface of a store, where a coordinator keeps what must survive a restart. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_STORE_H
 #define FEDSERVER_STORE_H
@@ -16,8 +15,7 @@
 
 enum { FEDSERVER_AUDIT_LINES = 100000, FEDSERVER_CHANGED_MS = 250 };
 
-/** Stands in place of a device's id in a row of custom metrics: the row sums up what all updates
- * of a round reported. */
+/** In place of a device's id: the row of custom metrics sums up all updates of a round. */
 enum { FEDSERVER_OWN_OF_UPDATES = 0 };
 
 typedef struct fedserver_token {
@@ -31,8 +29,7 @@ typedef struct fedserver_token {
     char name[FEDSERVER_NAME]; /* "": the device names itself */
 } fedserver_token;
 
-/** The stored part of a pass: a link, session or bearer token that lets a person or a program into
- * the front. identity/passes.h explains the kinds. */
+/** What is stored of a pass, which lets a person or program into the front: identity/passes.h. */
 typedef struct fedserver_pass {
     fedserver_pass_kind kind;
     int64_t expires_ms;
@@ -47,42 +44,33 @@ typedef struct fedserver_device {
     /* The number of the write that changed the device's identity last. Later writes, of any
      * device, have larger numbers. Only the store sets it. */
     int64_t change;
-    /* SHA-256 of the device's public key; rows from layout 2 and before have that of its
-     * certificate */
+    /* SHA-256 of the device's public key; in rows of layout 2 and before, of its certificate */
     uint8_t fingerprint[FED_SHA256_SIZE];
     int64_t enrolled_ms, expires_ms;
-    /* the newest lease; 0: none yet. The next three members are the lease's task, round and
-     * attempt */
+    /* the newest lease (0: none yet), and its task, round and attempt */
     uint64_t lease;
     uint64_t lease_task;
     uint32_t lease_round, lease_attempt;
-    uint64_t counted_lease; /* the last lease whose update was counted; 0: none */
-    /* digest of the message whose update was counted last; 0: not known (layout 7 and before) */
-    uint64_t counted_digest;
+    uint64_t counted_lease;     /* the last lease whose update was counted; 0: none */
+    uint64_t counted_digest;    /* of the update counted last; 0: not known (layout 7 and before) */
     uint64_t evaluated_task;    /* the task of the newest model that the device has measured */
     uint32_t evaluated_version; /* that model's version */
     int64_t revoked_ms;         /* 0: not revoked */
     int64_t lease_deadline_ms;  /* when the lease's slot ends */
-    /* when a second copy of the device's state last reported; 0: never */
-    int64_t cloned_ms;
-    /* number of its data's samples, as the device last reported it; 0: not reported yet */
-    uint32_t samples;
+    int64_t cloned_ms;          /* when a second copy of its state last reported; 0: never */
+    uint32_t samples;           /* in its data set, as last reported; 0: not reported yet */
     fedserver_role role;
     char tag[FEDSERVER_TAG];
-    char name[FEDSERVER_NAME];         /* a name that people read; "": none */
-    char software[FEDSERVER_SOFTWARE]; /* its last User-Agent; "": none */
-    /* the processor or GPU that its last check-in named; "": the processor */
-    char computes_on[FEDSERVER_COMPUTES];
-    int64_t seen_ms; /* its last request; 0: none yet */
-    /* fedserver_ca_id of the certificate that the device used last; 0: not known */
-    uint64_t authority;
-    /* numbers of its updates: counted, refused as too late, refused for another reason */
-    uint64_t counted, late, refused;
+    char name[FEDSERVER_NAME];            /* a name that people read; "": none */
+    char software[FEDSERVER_SOFTWARE];    /* its last User-Agent; "": none */
+    char computes_on[FEDSERVER_COMPUTES]; /* by its last check-in; "": the processor */
+    int64_t seen_ms;                      /* its last request; 0: none yet */
+    uint64_t authority; /* fedserver_ca_id of the certificate that it used last; 0: not known */
+    uint64_t counted, late, refused; /* its updates: counted, refused as late, refused otherwise */
     /* The store does not keep the next members. */
-    bool unsaved;       /* a stored member has changed since the device was stored */
-    int64_t checkin_ms; /* its last check-in to train; 0: none */
-    /* the task that device_page asked about, if the device declined it; else 0 */
-    uint64_t declined_task;
+    bool unsaved;           /* a stored member has changed since the device was stored */
+    int64_t checkin_ms;     /* its last check-in to train; 0: none */
+    uint64_t declined_task; /* the task given to device_page, if the device declined it; else 0 */
 } fedserver_device;
 
 /** Which task to find. */
@@ -128,18 +116,14 @@ typedef struct fedserver_standout {
 typedef struct fedserver_round_row {
     uint32_t number, attempts;
     int64_t opened_ms, deadline_ms, committed_ms;
-    /* when the round began to close: since then no further update counts in it; 0: not yet */
-    int64_t closing_ms;
+    int64_t closing_ms; /* since then no further update counts in the round; 0: not closing yet */
     uint32_t updates;
     uint64_t samples;
     double loss; /* mean over the samples */
     uint64_t update_bytes, delta_bytes;
-    /* number of custom metrics that the updates reported and for which there was no room */
-    uint64_t own_dropped;
-    /* the device with the largest share of the round's weight. Its amount is that share, 0 to 1 */
-    fedserver_standout heaviest;
-    /* the device with the update of the largest norm. Its amount is that norm */
-    fedserver_standout furthest;
+    uint64_t own_dropped; /* custom metrics that the updates reported, without room for them */
+    fedserver_standout heaviest; /* by its share of the round's weight, 0 to 1 */
+    fedserver_standout furthest; /* by the norm of its update */
     /* evaluators have reported, so the next two members are set. round_put ignores the three */
     bool measured;
     double accuracy, test_loss;
@@ -225,8 +209,6 @@ void fedserver_check_note(fedserver_checker *checker, fedserver_check_kind kind,
  * Errors. Every function fills in *err on failure. FED_ENOSPC: the disk is full. FED_EBUSY:
  * another handle has been writing for too long. FED_ENOTFOUND: what is asked for is not there.
  * FED_EIO: anything else, also a row that is added a second time.
- *
- * Every function that returns a status is FED_CHECKED, so no caller can ignore the status.
  *
  * A member that is optional says so: NULL means that the store has no such function.
  */
@@ -344,7 +326,6 @@ typedef struct fedserver_store {
     /** Set the device's fingerprint. */
     fed_status (*device_name)(void *db, int64_t device, const uint8_t *fingerprint,
                               fed_error *err) FED_CHECKED;
-    /** Set the device's name. */
     fed_status (*device_rename)(void *db, int64_t device, const char *name,
                                 fed_error *err) FED_CHECKED;
     /** Store when the device's new certificate expires. */
@@ -385,26 +366,21 @@ typedef struct fedserver_store {
      * newest first. Only declines after declines_after_ms are counted. */
     fed_status (*task_each)(void *db, int64_t declines_after_ms, fedserver_task_visit visit,
                             void *user, fed_error *err) FED_CHECKED;
-    /** Set the task's position among the queued, running and paused tasks. Smaller numbers come
-     * first. */
+    /** Set the task's place among the queued, running and paused tasks; smaller numbers first. */
     fed_status (*task_place)(void *db, uint64_t id, uint64_t position, fed_error *err) FED_CHECKED;
     /** Delete all data of one cancelled task, except its row and its committed rounds, and set *id
      * to that task. FED_ENOTFOUND: no cancelled task has data left to delete. */
     fed_status (*task_clear)(void *db, uint64_t *id, fed_error *err) FED_CHECKED;
-    /** Return some of the database's free space to the file system. *left: there is more to
-     * return. */
+    /** Return some of the database's free space to the file system. *left: there is more. */
     fed_status (*shrink)(void *db, bool *left, fed_error *err) FED_CHECKED;
 
-    /** Store that the device declined the task. It replaces the device's earlier decline of that
-     * task. */
+    /** Store that the device declined the task, in place of its earlier decline of that task. */
     fed_status (*decline_put)(void *db, uint64_t task, int64_t device, const char *reason,
                               int64_t now_ms, fed_error *err) FED_CHECKED;
-    /** Visit the task's declines that are later than after_ms, in the order of the devices'
-     * ids. */
+    /** Visit the task's declines that are later than after_ms, ordered by the devices' ids. */
     fed_status (*decline_each)(void *db, uint64_t task, int64_t after_ms,
                                fedserver_decline_visit visit, void *user,
                                fed_error *err) FED_CHECKED;
-    /** Delete all declines of a task. */
     fed_status (*decline_forget)(void *db, uint64_t task, fed_error *err) FED_CHECKED;
 
     /**
@@ -463,8 +439,7 @@ typedef struct fedserver_store {
     fed_status (*keyframe_prune)(void *db, uint64_t task, uint32_t version,
                                  fed_error *err) FED_CHECKED;
 
-    /** Store the round in place of the task's stored round with the same number, if there is
-     * one. */
+    /** Store the round in place of the task's stored round of that number, if there is one. */
     fed_status (*round_put)(void *db, uint64_t task, const fedserver_round_row *row,
                             fed_error *err) FED_CHECKED;
     /** Visit at most `limit` rounds, newest first. The open round is one of them. */

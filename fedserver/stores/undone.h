@@ -1,6 +1,5 @@
-/* A store's handle remembers the first failure within its transaction, as S18 in
- * docs/durability.md demands. It is kept as a fed_error, whose status is FED_OK while nothing has
- * failed. */
+/* Remembers the first failure of a store's transaction, as S18 in docs/durability.md demands: in a
+ * fed_error, whose status is FED_OK while nothing has failed. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_STORES_UNDONE_H
 #define FEDSERVER_STORES_UNDONE_H

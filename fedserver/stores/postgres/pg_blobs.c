@@ -40,9 +40,8 @@ static fed_status put_blob(fedserver_pg *db, uint64_t task, uint64_t digest, con
     return FED_OK;
 }
 
-/* Where only the read was done that finds out whether the blob exists, no transaction is open. A
- * failure of that read is remembered as well, so that no row can name the blob (S18 in
- * docs/durability.md). */
+/* A failure of the first read, before the transaction begins, is remembered too: no row may then
+ * name the blob (S18 in docs/durability.md). */
 fed_status fedserver_pg_blob_put(void *user, uint64_t task, uint64_t digest, const void *bytes,
                                  size_t len, fed_error *err) {
     fedserver_pg *db = user;
@@ -118,8 +117,6 @@ fed_status fedserver_pg_blob_length(void *db, uint64_t task, uint64_t digest, si
     return FED_OK;
 }
 
-/* -- blobs that no row names any more -- */
-
 fed_status fedserver_pg_blob_sweep(void *user, uint64_t task, fed_error *err) {
     fedserver_pg *db = user;
     /* S9 in docs/durability.md: no uncommitted row of this handle may name a blob, because the
@@ -127,7 +124,7 @@ fed_status fedserver_pg_blob_sweep(void *user, uint64_t task, fed_error *err) {
     assert(!db->writing);
     const fed_status status =
         fedserver_pg_write_aside(db, FEDSERVER_SQL_BLOB_SWEEP, VALUES(INT(task)), err);
-    if (status != FED_OK) { /* nobody else wrote in this transaction */
+    if (status != FED_OK) { /* the sweep is the transaction's only write */
         fedserver_pg_rollback(db);
         return status;
     }
@@ -137,8 +134,6 @@ fed_status fedserver_pg_blob_sweep(void *user, uint64_t task, fed_error *err) {
 fed_status fedserver_pg_recover(void *user, fed_error *err) {
     return fedserver_pg_blob_sweep(user, 0, err);
 }
-
-/* -- check -- */
 
 static fed_status check_blob(fedserver_pg *db, fedserver_checker *checker, uint64_t task,
                              uint64_t digest, fed_error *err) {

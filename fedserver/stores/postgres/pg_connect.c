@@ -30,8 +30,6 @@ static void ignore_notice(void *user, const PGresult *result) {
     (void)user, (void)result;
 }
 
-/* -- the connection string -- */
-
 typedef struct parameters {
     const char *keys[PARAMETERS], *values[PARAMETERS];
     int count;
@@ -91,8 +89,6 @@ static fed_status check_string(const char *where, fed_error *err) {
     return FED_OK;
 }
 
-/* -- connecting -- */
-
 static void name_place(fedserver_pg *db) {
     const char *host = PQhost(db->conn);
     const char *name = PQdb(db->conn);
@@ -119,8 +115,7 @@ static bool may_come(PGconn *conn, const parameters *p) {
     return names_several(conn) || PQpingParams(p->keys, p->values, 1) == PQPING_REJECT;
 }
 
-/* Connect, and try again for STARTING_UP_MS where the server is starting or replays its log after
- * a crash. */
+/* Tries again for STARTING_UP_MS, since the server may be starting or replaying its log. */
 static PGconn *connect_patiently(const parameters *p) {
     const int64_t end_ms = fed_clock_monotonic_ms() + STARTING_UP_MS;
     PGconn *conn = PQconnectdbParams(p->keys, p->values, 1);

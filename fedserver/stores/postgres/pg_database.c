@@ -40,14 +40,12 @@ enum {
 
 /* -- errors -- */
 
-/* The length of the first line of libpq's text. The other lines are hints and a position in the
- * SQL. */
+/* The length of the first line of libpq's text; hints and a position in the SQL follow it. */
 static int line_length(const char *text) {
     return (int)strcspn(text != NULL ? text : "", "\n");
 }
 
-/* Give up the connection. Nothing more is sent, and every later call fails with the same
- * reason. */
+/* Give up the connection: every later call fails with the same reason. */
 static fed_status lose(fedserver_pg *db, const char *what, fed_error *err) {
     if (!db->lost) {
         db->lost = true;
@@ -70,7 +68,6 @@ static bool is_class(const char *state, const char *prefix) {
     return strncmp(state, prefix, strlen(prefix)) == 0;
 }
 
-/* Turn a failed statement's result into a status and a sentence. */
 static fed_status fail_result(fedserver_pg *db, const PGresult *result, fed_error *err) {
     const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
     const char *text = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
@@ -149,8 +146,7 @@ static fed_status await(fedserver_pg *db, PGresult **result, fed_error *err) {
     return lose(db, "", err);
 }
 
-/* Send what libpq holds once it is more than UNSENT_FEW, since each send wakes the server. Wait
- * for the server only above UNSENT_MOST. */
+/* Sends only more than UNSENT_FEW bytes, since each send wakes the server. */
 static fed_status push(fedserver_pg *db, fed_error *err) {
     while (db->unsent > UNSENT_FEW) {
         const int left = PQflush(db->conn);
@@ -168,8 +164,7 @@ static fed_status push(fedserver_pg *db, fed_error *err) {
 
 /* -- statements -- */
 
-/* Rewrite a statement's placeholders as PostgreSQL wants them: `?` becomes $1, $2, ...; `?3`
- * becomes $3. */
+/* PostgreSQL wants numbered placeholders: `?` becomes $1, $2, ...; `?3` becomes $3. */
 static void number_marks(const char *text, char dst[TEXT_SIZE]) {
     size_t at = 0;
     int next = 1;
@@ -285,8 +280,7 @@ static fed_status send(fedserver_pg *db, int sql, const fedserver_value *values,
     if (db->lost) {
         return lose(db, "", err);
     }
-    /* S18 in docs/durability.md: in pipeline mode the server skips all statements after a
-     * failure. */
+    /* S18 in docs/durability.md: in a pipeline the server skips all statements after a failure. */
     assert(PQpipelineStatus(db->conn) != PQ_PIPELINE_OFF);
     for (int k = 0; k < count && status == FED_OK; k++) {
         status = set_value(&p, k, &values[k], err);
@@ -342,8 +336,7 @@ static fed_status gather(fedserver_pg *db, answers *a, fed_error *err) {
     }
 }
 
-/* Wait for the answers of all statements sent so far. *last: the last statement's result. The
- * caller frees it with PQclear. */
+/* Wait for the answers of all statements sent so far. The caller frees *last with PQclear. */
 static fed_status finish(fedserver_pg *db, PGresult **last, fed_error *err) {
     answers a = {.last = NULL};
     *last = NULL;
@@ -351,7 +344,7 @@ static fed_status finish(fedserver_pg *db, PGresult **last, fed_error *err) {
         return lose(db, "", err);
     }
     fed_status status = gather(db, &a, err);
-    /* where the connection broke afterwards, the server's error tells more */
+    /* if the connection broke as well, the server's error before that tells more */
     if (a.failure != NULL) {
         status = fail_result(db, a.failure, err);
     }
@@ -526,7 +519,7 @@ static fed_status engine_read(void *user, int sql, const fedserver_value *values
     FED_TRY(fedserver_undone_report(&db->base.undone, err));
     fed_status status = send(db, sql, values, count, &why);
     status = status == FED_OK ? finish(db, &result, &why) : status;
-    /* PostgreSQL has aborted the transaction. It is noted, since a reader may ignore the error. */
+    /* A failed read aborts the transaction. Remember it, since a reader may ignore the error. */
     if (db->writing) {
         FED_TRY(fedserver_undone_note(&db->base.undone, status, &why, err));
     } else if (status != FED_OK) {

@@ -43,8 +43,7 @@ typedef struct fedserver_pg {
     bool several;              /* the connection string names several servers */
     size_t unsent;             /* bytes given to libpq that may not have been sent yet */
     unsigned sent;             /* statements sent since the pipeline's last synchronization */
-    /* index of the one among them, from 1, that returns the revision; 0: none */
-    unsigned next_at;
+    unsigned next_at; /* which of these statements, from 1, returns the revision; 0: none */
     int64_t next;     /* the revision that this transaction's commit will make */
     int64_t revision; /* the newest committed revision that this handle has read */
     bool looked;      /* `revision` has been read; looked_ms is when */
@@ -81,8 +80,7 @@ fed_status fedserver_pg_write_aside(fedserver_pg *db, int sql, const fedserver_v
 fed_status fedserver_pg_commit(fedserver_pg *db, fed_error *err) FED_CHECKED;
 void fedserver_pg_rollback(fedserver_pg *db);
 
-/** Read the number of commits of all handles so far. This handle's open transaction is not
- * counted. */
+/** Read the number of all handles' commits, without this handle's open transaction. */
 fed_status fedserver_pg_revision(fedserver_pg *db, int64_t *revision, fed_error *err) FED_CHECKED;
 
 /** Has PostgreSQL notified this handle since the last call that another handle has committed? Only

@@ -1,5 +1,4 @@
-/* Makes and reads the name of a PostgreSQL connection, which PostgreSQL shows to other
- * connections. */
+/* Makes and reads the name of a PostgreSQL connection. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/stores/postgres/pg_host.h"
 
@@ -10,8 +9,7 @@
 
 enum { HOST_SIZE = 36 };
 
-/* PostgreSQL replaces characters of a connection's name that are not ASCII, so they are replaced
- * here. */
+/* PostgreSQL would replace what is not ASCII, so a name is made without it. */
 static void host_name(char host[HOST_SIZE]) {
     if (gethostname(host, HOST_SIZE) != 0) {
         strcpy(host, "?");

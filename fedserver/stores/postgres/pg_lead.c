@@ -38,8 +38,7 @@ struct fedserver_pg_pulse {
     int wake; /* an eventfd that tells the thread to end */
     pthread_t thread;
     atomic_bool ended; /* the lead is lost, for the reason below */
-    /* another coordinator leads; if false, `status` and `err` say what failed */
-    bool outdone;
+    bool outdone;      /* another coordinator leads; false: `status` and `err` say what failed */
     fed_status status;
     fed_error err;
 };
@@ -132,8 +131,7 @@ static void stop_pulse(fedserver_pg *db) {
 
 /* -- taking the lead -- */
 
-/* End the connections of older leads, and wait until they have ended. Until then one of them might
- * hold locks on rows. */
+/* End the connections of older leads, and wait: until then they might hold locks on rows. */
 static fed_status end_older(fedserver_pg *db, fed_error *err) {
     const int64_t end_ms = fed_clock_monotonic_ms() + ENDING_MS;
     int64_t left;
@@ -157,7 +155,7 @@ static fed_status write_term(fedserver_pg *db, const char *address, fed_error *e
     fedserver_written written = {0};
     fed_status status = WRITE_NOW(LEAD_TAKE, &written, TEXT(address));
     status = status == FED_OK ? WRITE(LEAD_FENCE, INT(written.id)) : status;
-    if (status != FED_OK) { /* nobody else wrote in this transaction */
+    if (status != FED_OK) { /* nothing else was written in this transaction */
         fedserver_pg_rollback(db);
         return status;
     }
@@ -178,9 +176,8 @@ static fed_status take(fedserver_pg *db, const char *address, fed_error *err) {
 
 /* -- following -- */
 
-/* Read who leads. lead->address is "" where the lead is over. A lead may be over in time while its
- * process still has the lock, because it is stopped. Its connections are then ended, which frees
- * the lock for a later call. */
+/* Read who leads; lead->address is "" where the lead is over. If the process of a lead that is over
+ * still has the lock, because it is stopped, end its connections to free the lock. */
 static fed_status see_leader(fedserver_pg *db, fedserver_lead *lead, fed_error *err) {
     fedserver_sql_row row;
     bool found;

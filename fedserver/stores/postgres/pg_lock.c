@@ -13,8 +13,7 @@
 #include "fedserver/stores/postgres/pg_rows.h"
 #include "fedserver/stores/sql/sql_calls.h"
 
-/* The two halves of the advisory lock's number, "FedS" and "lock". PostgreSQL's advisory locks are
- * plain numbers, so this one should be no other program's. */
+/* The two halves of the lock's number, "FedS" and "lock": no other program should use them. */
 static const int64_t lock_high = 0x46656453, lock_low = 0x6c6f636b;
 
 enum { DEAD_MS = 5000, AGAIN_MS = 20 };
@@ -41,8 +40,6 @@ static fed_status find_holder(fedserver_pg *db, holder *h, fed_error *err) {
 static bool is_dead(const holder *h) {
     return h->name[0] == '\0' || (h->here && kill((pid_t)h->process, 0) != 0 && errno == ESRCH);
 }
-
-/* -- what an acknowledgement is worth on this server -- */
 
 typedef struct settings {
     bool fsync, full_page_writes, standby, checksums;
@@ -80,8 +77,6 @@ static fed_status check_promises(const fedserver_pg *db, const settings *s, fed_
     }
     return FED_OK;
 }
-
-/* -- taking it -- */
 
 void fedserver_pg_unlock(void *user) {
     fedserver_pg *db = user;
@@ -145,8 +140,6 @@ long fedserver_pg_holder(void *db) {
     const fed_status status = find_holder(db, &h, NULL);
     return status == FED_OK ? h.process : 0;
 }
-
-/* -- the store's check -- */
 
 fed_status fedserver_pg_check(void *user, fedserver_checker *checker, fed_error *err) {
     fedserver_pg *db = user;

@@ -29,8 +29,7 @@ fed_status fedserver_pg_update_each(void *db, uint64_t task, uint32_t round,
                                     fed_error *err) FED_CHECKED;
 fed_status fedserver_pg_update_clear(void *db, uint64_t task, uint32_t round,
                                      fed_error *err) FED_CHECKED;
-/** Check every update's body against its checksum, report each damaged one, and add the number of
- * bodies to *bodies. */
+/** Check every update's body against its checksum, and add their number to *bodies. */
 fed_status fedserver_pg_updates_check(void *db, fedserver_checker *checker, size_t *bodies,
                                       fed_error *err) FED_CHECKED;
 
@@ -41,8 +40,7 @@ fed_status fedserver_pg_lock_try(void *user, bool *taken, fed_error *err) FED_CH
 /** Release all advisory locks of the connection. */
 void fedserver_pg_unlock(void *user);
 long fedserver_pg_holder(void *db);
-/** The store's check: reads all updates and blobs, and reports which server settings endanger
- * them. */
+/** The store's check: of all updates and blobs, and of server settings that endanger them. */
 fed_status fedserver_pg_check(void *user, fedserver_checker *checker, fed_error *err) FED_CHECKED;
 
 /* Defined in pg_lead.c: */

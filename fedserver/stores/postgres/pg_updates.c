@@ -27,7 +27,6 @@ fed_status fedserver_pg_update_add(void *db, const fedserver_update_row *row, co
     return fedserver_sql_write(db, FEDSERVER_SQL_UPDATE_ADD, values, COUNT(values), NULL, err);
 }
 
-/* One update, as read from its row. */
 typedef struct stored_update {
     int64_t id;
     fedserver_update_row row;
@@ -36,7 +35,6 @@ typedef struct stored_update {
     const uint8_t *body;
 } stored_update;
 
-/* Fail with a sentence that names the device, round and task of the damaged update. */
 static fed_status fail_damaged(fedserver_pg *db, const stored_update *u, fed_error *err) {
     fedserver_sql_row row;
     bool found;
@@ -112,8 +110,6 @@ static fed_status walk_all(walk *w, fed_error *err) {
     }
     return FED_OK;
 }
-
-/* -- the store's functions -- */
 
 typedef struct visiting {
     fedserver_pg *db;

@@ -16,8 +16,6 @@
 static const char *const layouts[][2] = FEDSERVER_PG_LAYOUTS;
 enum { LAYOUTS = sizeof layouts / sizeof layouts[0] };
 
-/* -- layouts -- */
-
 /* Run a statement whose result is one number. *number is -1 where it returns no row, or NULL. */
 static fed_status ask(fedserver_pg *db, const char *sql, long *number, fed_error *err) {
     PGresult *result;
@@ -183,8 +181,7 @@ const fedserver_store fedserver_store_postgres = {
     .name = "postgres",
     .alias = "postgresql",
     .where = "a connection string, as postgres://USER@HOST/DATABASE",
-    /* a message of the protocol has at most 2^30 bytes; the rest is room for the row's short
-     * columns */
+    /* a protocol message has at most 2^30 bytes; the rest is room for the short columns */
     .row_limit = UINT64_C(1000000000),
     .exists = store_exists,
     .create = store_create,

@@ -97,7 +97,6 @@ static fed_status visit_each(fedserver_sql_row *row, uint64_t task, fedserver_de
     return FED_OK;
 }
 
-/* One page of all devices, and the function to call for each. */
 typedef struct device_page {
     fedserver_device_visit visit;
     void *user;

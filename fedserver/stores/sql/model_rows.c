@@ -33,8 +33,7 @@ static fedserver_value guard_of(const void *bytes, size_t len) {
     return bytes != NULL ? guard : none;
 }
 
-/* Write a model's row that names blobs in place of holding the bytes. blob_put has stored the
- * blobs before. */
+/* Write a model's row that names blobs, which blob_put has stored, in place of holding bytes. */
 static fed_status name_model(void *db, uint64_t task, const fedserver_model_row *model,
                              fed_error *err) {
     /* S9 in docs/durability.md: the model's bytes are blobs. */
@@ -66,8 +65,7 @@ fed_status fedserver_sql_model_put(void *db, uint64_t task, const fedserver_mode
                  guard_of(model->state, model->state_len), INT(0));
 }
 
-/* Copy a column's bytes into memory that the caller frees. *copy is NULL for SQL's NULL and for an
- * empty value. */
+/* The caller frees *copy. It is NULL for SQL's NULL and for an empty value. */
 static fed_status copy_bytes(const fedserver_sql_row *row, int column, void **copy, size_t *len,
                              fed_error *err) {
     const void *bytes = fedserver_sql_row_bytes(row, column, len);
@@ -136,8 +134,7 @@ static void free_model(const fedserver_model_row *model) {
     free(model->state);
 }
 
-/* Read a model whose bytes are blobs. residual, state: whether the model has a residual and a
- * strategy's state. */
+/* Read a model whose bytes are blobs. residual, state: the row names such a blob. */
 static fed_status read_named(void *db, uint64_t task, bool residual, bool state,
                              fedserver_model_row *model, fed_error *err) {
     void *bytes = NULL;
@@ -202,8 +199,6 @@ fed_status fedserver_sql_model_find(void *db, uint64_t task, fedserver_model_row
     return status;
 }
 
-/* -- deltas -- */
-
 fed_status fedserver_sql_delta_add(void *db, uint64_t task, uint32_t version, const uint8_t *part,
                                    size_t len, const uint64_t *kept, fed_error *err) {
     fedserver_written written;
@@ -263,8 +258,6 @@ fed_status fedserver_sql_delta_sum(void *db, uint64_t task, uint32_t after, uint
     fedserver_sql_row_end(&row);
     return FED_OK;
 }
-
-/* -- keyframes -- */
 
 fed_status fedserver_sql_keyframe_add(void *db, uint64_t task, const fedserver_keyframe *keyframe,
                                       fed_error *err) {

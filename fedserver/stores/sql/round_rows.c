@@ -33,8 +33,7 @@ static void name_read(const fedserver_sql_row *row, int column, fedserver_stando
     }
 }
 
-/* Read a round from a row of ROUND_EACH. The values that this statement computes come after the
- * columns of the table. */
+/* Read a row of ROUND_EACH: the table's columns, then the values that the statement computes. */
 static void round_read(const fedserver_sql_row *row, fedserver_round_row *round) {
     *round = (fedserver_round_row){0};
     const int end = READ_INTO(round_columns, row, 0, round);

@@ -74,9 +74,6 @@ fed_status fedserver_sql_count(void *db, int sql, const fedserver_value *values,
     return FED_OK;
 }
 
-/* -- columns -- */
-
-/* Read an integer member of 8 or 4 bytes. */
 static int64_t get_integer(const void *member, size_t size) {
     int64_t wide;
     uint32_t narrow;

@@ -87,7 +87,6 @@ typedef struct fedserver_sql_row {
     int at;       /* for the engine's own use */
 } fedserver_sql_row;
 
-/** What a write has done. */
 typedef struct fedserver_written {
     int64_t rows; /* number of rows that it has changed */
     int64_t id;   /* first column of the row that it returns, as of INSERT ... RETURNING id */
@@ -121,8 +120,7 @@ struct fedserver_engine {
                             fed_error *err);
     fed_status (*blob_length)(void *db, uint64_t task, uint64_t digest, size_t *len,
                               fed_error *err);
-    /* the end of an error's sentence: what to do where the database is damaged */
-    const char *advice;
+    const char *advice; /* end of an error's sentence: what to do where the database is damaged */
 };
 
 /** The first member of each engine's handle. */

@@ -133,8 +133,7 @@ fed_status fedserver_sql_decline_each(void *db, uint64_t task, int64_t after_ms,
                                       fedserver_decline_visit visit, void *user,
                                       fed_error *err) FED_CHECKED;
 fed_status fedserver_sql_decline_forget(void *db, uint64_t task, fed_error *err) FED_CHECKED;
-/** Set the entry's `reasons` to the most frequent reasons of its task's declines after
- * after_ms. */
+/** Set the entry's `reasons` to the most frequent ones of its task's declines after after_ms. */
 fed_status fedserver_sql_decline_reasons(void *db, int64_t after_ms, fedserver_task_entry *entry,
                                          fed_error *err) FED_CHECKED;
 

@@ -15,8 +15,6 @@ static const fedserver_column pass_made[] = {PASS_MADE(COLUMN, )};
 static const fedserver_column pass_ended[] = {PASS_ENDED(COLUMN, )};
 #undef RECORD
 
-/* -- tokens -- */
-
 fed_status fedserver_sql_token_add(void *db, const uint8_t *hash, const fedserver_token *token,
                                    fed_error *err) {
     fedserver_value values[1 + COUNT(token_made)] = {BLOB(hash, FED_SHA256_SIZE)};
@@ -79,8 +77,6 @@ fed_status fedserver_sql_token_use(void *db, const uint8_t *hash, int64_t now_ms
     return written.rows == 1 ? FED_OK
                              : fed_fail(err, FED_ENOTFOUND, "no unused token has that hash");
 }
-
-/* -- passes: links, sessions and bearer tokens of the front -- */
 
 fed_status fedserver_sql_pass_add(void *db, const uint8_t *hash, const fedserver_pass *pass,
                                   fed_error *err) {

@@ -22,8 +22,6 @@ static void blob_path(const fedserver_database *db, uint64_t task, uint64_t dige
     snprintf(path, PATH_SIZE, "%s/" FEDSERVER_BLOB_NAME, db->directory, task, digest);
 }
 
-/* -- write and read -- */
-
 /* Does the file exist, with this length and digest? */
 static bool is_there(const char *path, uint64_t digest, size_t len) {
     const uint8_t *bytes;
@@ -104,8 +102,6 @@ fed_status fedserver_sqlite_blob_length(void *user, uint64_t task, uint64_t dige
     return FED_OK;
 }
 
-/* -- sweep -- */
-
 /* Read a file name that blob_path makes, or that fed_file_create makes of it while the file is
  * written. *whole: the file has its final name. Returns false for any other name. */
 static bool parse_name(const char *name, uint64_t *task, uint64_t *digest, bool *whole) {
@@ -164,8 +160,8 @@ static fed_status each_file(fedserver_database *db, blob_visit visit, void *user
     return status;
 }
 
-/* Delete a blob's file if no row names it. user: a task whose files alone are deleted; NULL: all
- * tasks' files. The file may be gone already, deleted by another thread. */
+/* Delete a blob's file that no row names: of the task *user, or of any task where user is NULL.
+ * Another thread may have deleted the file already. */
 static fed_status sweep_file(void *user, const char *path, uint64_t task, bool named,
                              fed_error *err) {
     const uint64_t *only = user;
@@ -206,8 +202,6 @@ fed_status fedserver_sqlite_blobs_recover(fedserver_database *db, fed_error *err
     fedserver_database_rollback(db);
     return status;
 }
-
-/* -- copy and check -- */
 
 /* Read task and digest of the k-th blob that a row names. *more false: there is none. */
 static fed_status named_blob(fedserver_database *db, int k, uint64_t *task, uint64_t *digest,

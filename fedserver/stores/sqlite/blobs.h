@@ -1,5 +1,4 @@
-/* The blobs of the SQLite store: bytes of models, in files beside server.db that are named by the
- * bytes' digest. */
+/* The blobs of the SQLite store: bytes of models in files beside server.db, named by digest. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_STORES_SQLITE_BLOBS_H
 #define FEDSERVER_STORES_SQLITE_BLOBS_H
@@ -9,15 +8,14 @@
 #include "fedserver/stores/sqlite/database.h"
 #include "fedserver/stores/store.h"
 
-/** Format of a blob's file name in the coordinator's directory, from the task's number and the
- * digest of the bytes. */
+/** Format of a blob's file name, from the task's number and the digest of the bytes. */
 #define FEDSERVER_BLOB_NAME "blob-%" PRIu64 "-%016" PRIx64
 
 /*
  * A blob is a whole file that never changes. The file gets its name once its bytes are on the
  * disk, and a row that names the file is committed after that (S9 in docs/durability.md). So a
- * file that no row names may be deleted. Writing a blob touches neither the database nor its lock.
- * So another thread may do it, with a handle of its own.
+ * file that no row names may be deleted. Writing a blob touches neither the database nor its lock,
+ * so another thread may do it, with a handle of its own.
  */
 
 /** Functions of the store: store.h explains blob_put and blob_find. */

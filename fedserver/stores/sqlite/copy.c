@@ -34,8 +34,7 @@ static fed_status find_large(fedserver_database *db, int k, large_bodies *found,
     return FED_OK;
 }
 
-/* Segment files of rounds. They are held open, because they are deleted when their rounds end,
- * perhaps during the copy. */
+/* Segment files, held open: each is deleted when its round ends, perhaps during the copy. */
 typedef struct held_files {
     fedserver_segment *at;
     size_t count;
@@ -74,8 +73,7 @@ static fed_status hold_all(fedserver_database *db, held_files *held, fed_error *
     return FED_OK;
 }
 
-/* Find the segment file of a round whose rows were copied. The round may have begun after
- * hold_all, so its file may have to be opened now. */
+/* Find the segment file of a copied round, or open it if the round began after hold_all. */
 static fed_status find_file(const fedserver_database *db, const large_bodies *large,
                             held_files *held, const fedserver_segment **file, fed_error *err) {
     size_t k = 0;

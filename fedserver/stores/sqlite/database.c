@@ -1,5 +1,4 @@
-/* A handle of the SQLite store: one connection in WAL mode, and every commit is synced to the
- * disk. */
+/* A handle of the SQLite store: one connection in WAL mode, whose commits are synced to disk. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/stores/sqlite/database.h"
 
@@ -100,7 +99,7 @@ fed_status fedserver_database_open(const char *path, int flags, fedserver_databa
         sqlite3_busy_timeout(made->handle, BUSY_TIMEOUT_MS);
         /* Every commit waits for the disk, because answers promise what was committed. The journal
          * is cut to 64 MiB after a round with large updates. The cache of 8192 KiB holds all pages
-         * that a round's commit changes, where no thread makes the version. In a smaller cache
+         * that a round's commit changes, since a large model's bytes are blobs. In a smaller cache
          * SQLite would write pages before the commit, and read them back for their checksums. */
         status = fedserver_database_script(made,
                                            "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;"
@@ -272,8 +271,7 @@ void fedserver_database_rollback(fedserver_database *db) {
         return;
     }
     db->writing = false;
-    /* After some errors SQLite has rolled back by itself. This ROLLBACK then fails, which does no
-     * harm. */
+    /* SQLite may have rolled back by itself. This ROLLBACK then fails, which does no harm. */
     fed_status ignored = run(db, FEDSERVER_SQL_ROLLBACK, NO_VALUES, NULL);
     (void)ignored;
 }

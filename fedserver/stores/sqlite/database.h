@@ -27,14 +27,11 @@ typedef struct fedserver_database {
     fedserver_sql_db base; /* must be first: the functions of stores/sql cast the handle to it */
     sqlite3 *handle;
     sqlite3_stmt *statements[FEDSERVER_SQLITE_COUNT];
-    bool writing;         /* a transaction is open */
-    int64_t data_version; /* value of PRAGMA data_version when it was read last */
-    /* the segment file to which updates are appended now, or that was read last */
-    fedserver_segment segment;
-    /* this transaction deletes updates: afterwards delete the segment files without updates */
-    bool cleared;
-    /* tasks whose rows this transaction deletes: delete their blobs after the commit */
-    uint64_t blobless[16];
+    bool writing;              /* a transaction is open */
+    int64_t data_version;      /* value of PRAGMA data_version when it was read last */
+    fedserver_segment segment; /* the file to which updates are appended, or that was read last */
+    bool cleared; /* this transaction deletes updates: then delete the empty segment files */
+    uint64_t blobless[16]; /* tasks whose rows it deletes: delete their blobs after the commit */
     size_t blobless_count;
     int lock; /* descriptor of server.lock; -1: this handle has no lock */
     char path[1024], directory[1024];
@@ -46,8 +43,7 @@ fed_status fedserver_database_open(const char *path, int flags, fedserver_databa
                                    fed_error *err) FED_CHECKED;
 void fedserver_database_close(fedserver_database *db);
 
-/** Fail with the last SQLite error of db, as a status and a sentence. code: the result of the
- * SQLite call. */
+/** Fail with the last SQLite error of db. code: the result of the SQLite call. */
 fed_status fedserver_database_fail(fedserver_database *db, int code, fed_error *err);
 
 /** Run SQL text that returns no rows. */
@@ -71,8 +67,7 @@ fed_status fedserver_database_write(fedserver_database *db, int sql, const fedse
 fed_status fedserver_database_read(fedserver_database *db, int sql, const fedserver_value *values,
                                    int count, sqlite3_stmt **statement, fed_error *err) FED_CHECKED;
 
-/** Step to the next row. *row: there is one. Without a next row, and on failure, the statement is
- * reset. */
+/** Step to the next row. *row: there is one. If not, and on failure, the statement is reset. */
 fed_status fedserver_database_next(fedserver_database *db, sqlite3_stmt *statement, bool *row,
                                    fed_error *err) FED_CHECKED;
 

@@ -1,5 +1,4 @@
-/* The tables of server.db, and the SQL that upgrades older versions of them. The version is the
- * layout that documents and errors speak of. */
+/* The tables of server.db, and the SQL that upgrades older versions (layouts) of them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_STORES_SQLITE_SCHEMA_H
 #define FEDSERVER_STORES_SQLITE_SCHEMA_H
@@ -16,8 +15,7 @@
     " round INTEGER NOT NULL, device INTEGER NOT NULL REFERENCES devices,"                         \
     " lease INTEGER NOT NULL UNIQUE, len INTEGER NOT NULL, guard INTEGER, start INTEGER,"          \
     " body BLOB, CHECK ((body IS NULL) <> (start IS NULL))) STRICT;"
-/* Updates that have arrived in part, since version 5. A row holds bytes of the message that the
- * device is sending, from offset `start` on. */
+/* Updates that have arrived in part, since version 5: bytes of a message from `start` on. */
 #define FEDSERVER_SCHEMA_PIECES                                                                    \
     "CREATE TABLE pieces (device INTEGER NOT NULL REFERENCES devices, start INTEGER NOT NULL,"     \
     " lease INTEGER NOT NULL, digest INTEGER NOT NULL, total INTEGER NOT NULL,"                    \
@@ -54,8 +52,7 @@
 /* An index that finds the devices whose identity changed, since version 11. */
 #define FEDSERVER_SCHEMA_CHANGES "CREATE INDEX devices_change ON devices (change);"
 
-/* Custom metrics of devices, since version 12. Rows of device 0 sum up those of a round's
- * updates. */
+/* Custom metrics of devices, since version 12. Rows of device 0 sum up a round's updates. */
 #define FEDSERVER_SCHEMA_OWN                                                                       \
     "CREATE TABLE own_metrics (task INTEGER NOT NULL REFERENCES tasks, version INTEGER NOT NULL,"  \
     " device INTEGER NOT NULL, name TEXT NOT NULL, reports INTEGER NOT NULL,"                      \

@@ -1,5 +1,4 @@
-/* Appends to a round's segment file, syncs and reads it, and finds the segment files of a
- * directory. */
+/* Appends to segment files, syncs and reads them, and finds those of a directory. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/stores/sqlite/segment.h"
 
@@ -91,8 +90,7 @@ fed_status fedserver_segment_read(const fedserver_segment *segment, uint64_t sta
     return FED_OK;
 }
 
-/* Read a name that fedserver_segment_open makes. Returns false for any other name, so that other
- * files stay untouched. */
+/* Read a segment file's name. Returns false for any other name: other files stay untouched. */
 static bool parse_name(const char *name, uint64_t *task, uint32_t *round) {
     static const char prefix[] = "updates-";
     char again[64];

@@ -1,5 +1,4 @@
-/* Segment files: one file for each round, beside server.db, with the updates that are too large
- * for a row. */
+/* Segment files: one for each round, beside server.db, with the updates too large for a row. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_STORES_SQLITE_SEGMENT_H
 #define FEDSERVER_STORES_SQLITE_SEGMENT_H
@@ -10,8 +9,7 @@
 
 #include "fed/error.h"
 
-/** Format of a segment file's name in the coordinator's directory, from the task's number and the
- * round's. */
+/** Format of a segment file's name, from the task's number and the round's. */
 #define FEDSERVER_SEGMENT_NAME "updates-%" PRIu64 "-%" PRIu32 ".seg"
 
 /** The error's format where the disk is full. It takes the path. */
@@ -52,8 +50,7 @@ fed_status fedserver_segment_sync(fedserver_segment *segment, fed_error *err) FE
 fed_status fedserver_segment_read(const fedserver_segment *segment, uint64_t start, size_t len,
                                   uint8_t *dst, fed_error *err) FED_CHECKED;
 
-/** A function that is called for each segment file of a directory. Where it fails,
- * fedserver_segment_each stops and returns its failure. */
+/** Is called for each segment file. Its failure ends fedserver_segment_each, which returns it. */
 typedef fed_status (*fedserver_segment_visit)(void *user, const char *path, uint64_t task,
                                               uint32_t round, uint64_t size, fed_error *err);
 fed_status fedserver_segment_each(const char *directory, fedserver_segment_visit visit, void *user,

@@ -26,8 +26,6 @@ static const char DATABASE[] = "server.db";
 /* the database's name until it is complete (S7 in docs/durability.md) */
 static const char UNFINISHED[] = "server.db.new";
 
-/* -- the database as a whole -- */
-
 static fed_status create_file(const char *path, fed_error *err) {
     /* SQLite would create it with mode 0644 */
     int file = open(path, O_CREAT | O_EXCL | O_CLOEXEC, 0600);
@@ -82,10 +80,9 @@ static fed_status pragma(fedserver_database *db, const char *sql, int64_t *value
 
 static const char *const migrations[] = FEDSERVER_MIGRATIONS;
 _Static_assert(sizeof migrations / sizeof migrations[0] == FEDSERVER_SCHEMA_VERSION - 1,
-               "a version without a way to it");
+               "each version but the first needs a migration");
 
-/* Upgrade the tables by one version, in one transaction. Where another process has done it
- * meanwhile, nothing is left to do. */
+/* Upgrade the tables by one version, in one transaction, unless another process has done it. */
 static fed_status migrate(fedserver_database *db, int64_t from, fed_error *err) {
     int64_t version = 0;
     char sql[64];
@@ -173,8 +170,6 @@ static fed_status open_file(const char *path, void **out, fed_error *err) {
     return FED_OK;
 }
 
-/* -- the database's file in the coordinator's directory -- */
-
 static fed_status file_path(const char *directory, const char *name, char path[PATH_SIZE],
                             fed_error *err) {
     if (strlen(directory) + strlen(name) + sizeof "/-journal" > PATH_SIZE) {
@@ -193,7 +188,6 @@ static fed_status store_exists(const char *directory, const char *where, fed_err
                : fed_fail(err, FED_ENOTFOUND, "%s: there is no such file", path);
 }
 
-/* The database gets its final name only once it is complete (S7 in docs/durability.md). */
 static fed_status store_create(const char *directory, const char *where, fed_error *err) {
     char path[PATH_SIZE];
     char fresh[PATH_SIZE];

@@ -71,10 +71,7 @@ const fedserver_engine fedserver_sqlite_engine = {
     .advice = FEDSERVER_RESTORE,
 };
 
-/* -- space -- */
-
-/* Count the database's free pages. Also 0 where the database was created by a release that did not
- * set auto_vacuum, so that pages can't be returned. */
+/* Also 0 in a database without auto_vacuum, of an old release: its pages can't be returned. */
 static fed_status count_free(fedserver_database *db, int64_t *pages, fed_error *err) {
     return fedserver_sql_count(db, FEDSERVER_SQL_FREE_PAGES, NO_VALUES, pages, err);
 }

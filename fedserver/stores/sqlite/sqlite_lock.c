@@ -23,8 +23,7 @@ fed_status fedserver_sqlite_lock(void *user, fed_error *err) {
         return FED_OK;
     }
     db->lock = open_lock(db, O_RDWR | O_CREAT, path);
-    /* no coordinator can serve from a read-only medium, so `fedserver check` needs no lock
-     * there */
+    /* nobody can serve from a read-only medium, so `fedserver check` needs no lock there */
     if (db->lock < 0) {
         return errno == EROFS
                    ? FED_OK

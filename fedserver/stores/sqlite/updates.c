@@ -1,5 +1,4 @@
-/* The updates of open rounds in SQLite: small bodies lie in their rows, large ones in the round's
- * segment file. */
+/* The updates of open rounds in SQLite: small bodies in rows, large ones in segment files. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/stores/sqlite/updates.h"
 
@@ -18,8 +17,6 @@
 #define RECORD fedserver_update_row
 static const fedserver_column update_columns[] = {UPDATE_COLUMNS(COLUMN, )};
 #undef RECORD
-
-/* -- the segment file -- */
 
 fed_status fedserver_sqlite_segment_end(fedserver_database *db, uint64_t task, uint32_t round,
                                         uint64_t *end, fed_error *err) {
@@ -66,8 +63,6 @@ fed_status fedserver_sqlite_recover(void *user, fed_error *err) {
     return fedserver_sqlite_blobs_recover(user, err);
 }
 
-/* -- a transaction -- */
-
 fed_status fedserver_sqlite_commit(void *user, fed_error *err) {
     fedserver_database *db = user;
     /* a transaction with a failed step fails (S18 in docs/durability.md) */
@@ -92,19 +87,16 @@ fed_status fedserver_sqlite_commit(void *user, fed_error *err) {
 
 void fedserver_sqlite_rollback(void *user) {
     fedserver_database *db = user;
-    /* when it is opened again, the committed rows say where it ends */
+    /* the file's next opening takes its end from the committed rows */
     fedserver_segment_close(&db->segment);
     db->cleared = false;
     db->blobless_count = 0;
     fedserver_database_rollback(db);
 }
 
-/* -- updates -- */
-
 enum { ROW_LIMIT = 65536 }; /* bytes of the largest body that lies in its row */
 
-/* Add an update. A large body goes to the segment file, because SQLite would write it twice: into
- * its journal and into the database. */
+/* A large body goes to the segment file: SQLite would write it twice, to journal and database. */
 static fed_status add_update(fedserver_database *db, const fedserver_update_row *row,
                              const uint8_t *body, size_t len, fed_error *err) {
     bool large = len > ROW_LIMIT;
@@ -196,7 +188,6 @@ static fed_status take_body(fedserver_database *db, stored_update *u, fed_error 
     return FED_OK;
 }
 
-/* Fail with a sentence that names the file, device, round and task of the damaged update. */
 static fed_status fail_damaged(fedserver_database *db, const stored_update *u, fed_error *err) {
     sqlite3_stmt *row;
     bool found;

@@ -1,5 +1,4 @@
-/* The SQLite store's check: pages, rows that refer to other rows, files that rows name, and the
- * checksums of bodies. */
+/* The SQLite store's check: pages, references between rows, files, and checksums of bodies. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/stores/sqlite/blobs.h"
 #include "fedserver/stores/sqlite/database.h"
