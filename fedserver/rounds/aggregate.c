@@ -51,8 +51,7 @@ fed_status fedserver_sum_decode(const fedserver_sum *sum, const fedcodec_message
     return FED_OK;
 }
 
-/* As fedcodec_message_fold, but the strategy's additions change the values before they are
- * added. */
+/* As fedcodec_message_fold, after the strategy's additions have changed the values. */
 static fed_status fold_changed(fedserver_sum *sum, const fedcodec_message *values, int64_t weight,
                                fed_error *err) {
     FED_TRY(fedserver_sum_decode(sum, values, err));
@@ -147,8 +146,7 @@ fed_status fedserver_sum_refold(fedserver_sum *sum, uint32_t number, const fedco
     /* D2 in docs/durability.md: each stored update counts once, and no other update counts. */
     assert(number < sum->updates);
     const uint32_t count = sum->contributions[number].count;
-    /* D3 in docs/durability.md: an update is added at most as often as its share of the
-     * divisor. */
+    /* D3 in docs/durability.md: an update counts at most its share of the divisor. */
     assert(count <= sum->contributions[number].share);
     return count > 0 ? fold(sum, values, count, err) : FED_OK;
 }

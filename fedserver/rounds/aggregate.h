@@ -1,5 +1,4 @@
-/* The sum of a round's updates. It is kept in integers, so its bits depend neither on the order of
- * the updates nor on restarts. */
+/* The sum of a round's updates, in integers: its bits depend on neither order nor restarts. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_AGGREGATE_H
 #define FEDSERVER_AGGREGATE_H
@@ -15,12 +14,9 @@
 #include "fedserver/strategies/strategy.h"
 
 typedef struct fedserver_sum {
-    /* [size]: sum of count * rint(value * 2^30). NULL: the strategy needs all updates at once, and
-     * the sum keeps only their claims */
+    /* [size]: sum of count * rint(value * 2^30). NULL: the strategy needs all updates at once */
     int64_t *acc;
-    /* [size]: room for one update's decoded values. NULL: values are added straight from the
-     * message */
-    float *decoded;
+    float *decoded; /* [size]: one update's values; NULL: they are added from the message */
     size_t size, trained;
     fedserver_strategy strategy;
     fedserver_contribution *contributions; /* [updates], in the order of arrival */
@@ -59,8 +55,7 @@ fed_status fedserver_sum_settle(fedserver_sum *sum, double most, fedserver_weigh
 fed_status fedserver_sum_refold(fedserver_sum *sum, uint32_t number, const fedcodec_message *values,
                                 fed_error *err) FED_CHECKED;
 
-/** mean[i] = acc[i] / (2^30 * weight), rounded once to float32. Only for a settled sum with
- * `acc`. */
+/** mean[i] = acc[i] / (2^30 * weight), rounded once to float32. Call it for a settled `acc`. */
 void fedserver_sum_mean(const fedserver_sum *sum, float *mean);
 
 /** Decode an update's values into sum->decoded, and apply the strategy's additions to them. The

@@ -1,5 +1,4 @@
-/* Decides which of several tasks gets a device that checks in. Its functions have no side
- * effects. */
+/* Decides which of several tasks gets a device that checks in. No side effects. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_CHOICE_H
 #define FEDSERVER_CHOICE_H
@@ -21,10 +20,8 @@ typedef struct fedserver_offer {
     fedserver_place place;
     uint64_t task;
     uint32_t priority; /* the larger number comes first */
-    /* number of the task's last lease among the leases of all tasks; 0: it had none yet */
-    uint64_t served;
-    /* for FEDSERVER_PLACE_EARLY: when the cohort admits the device, in Unix milliseconds */
-    int64_t admits_ms;
+    uint64_t served;   /* number of its last lease among the leases of all tasks; 0: none yet */
+    int64_t admits_ms; /* of PLACE_EARLY: when the cohort admits the device, in Unix ms */
 } fedserver_offer;
 
 /**

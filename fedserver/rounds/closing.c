@@ -25,9 +25,8 @@ struct fedserver_closing {
     bool keeps_old;          /* the old version is to be stored as a keyframe */
     bool wanted[2];          /* which of `kinds` of snapshots to make */
     fedserver_closed made;
-    /* closing of the previous round, which may still be freeing its old version */
-    fedserver_closing *before;
-    fedserver_versions old; /* the previous version, to be freed */
+    fedserver_closing *before; /* of the round before: it may still be freeing its old version */
+    fedserver_versions old;    /* the previous version, to be freed */
 
     bool apart;   /* a thread makes the version */
     bool started; /* the thread was started, and not joined yet */
@@ -39,8 +38,6 @@ struct fedserver_closing {
 };
 
 static const fed_part_kind kinds[] = {FED_PART_SNAPSHOT, FED_PART_PATCH};
-
-/* -- begin -- */
 
 fedserver_archive fedserver_rounds_archive(const fedserver_rounds *rounds,
                                            const fedserver_training *t) {
@@ -88,8 +85,6 @@ fed_status fedserver_closing_begin(fedserver_rounds *rounds, fedserver_training 
 bool fedserver_closing_apart(const fedserver_rounds *rounds, const fedserver_training *t) {
     return rounds->apart_values > 0 && t->arch.layout.size >= rounds->apart_values;
 }
-
-/* -- make -- */
 
 /* Fail where the closing was stopped, so that the thread ends early. */
 static fed_status go_on(const fedserver_closing *c, fed_error *err) {
@@ -146,8 +141,6 @@ fed_status fedserver_closing_make(fedserver_rounds *rounds, fedserver_closing *c
     free(change);
     return status;
 }
-
-/* -- keep -- */
 
 /* Store bytes as a blob, and set *digest to its name. */
 static fed_status put(const fedserver_closing *c, const void *bytes, size_t len, uint64_t *digest,
@@ -273,8 +266,6 @@ bool fedserver_closing_done(fedserver_closing *c, fed_status *status, fed_error 
     }
     return true;
 }
-
-/* -- end -- */
 
 fedserver_closed *fedserver_closing_result(fedserver_closing *c) {
     return &c->made;

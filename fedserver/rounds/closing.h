@@ -1,5 +1,4 @@
-/* Closes a round: makes the next version from its settled set of updates, in a thread of its own
- * where the model is large. */
+/* Closes a round: makes the next version from its updates, in a thread if the model is large. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_CLOSING_H
 #define FEDSERVER_CLOSING_H
@@ -34,15 +33,13 @@ typedef struct fedserver_closed {
     uint64_t samples, bytes;    /* sums over the round's updates */
     fedserver_versions version; /* the next version */
     size_t part_len;            /* bytes of the delta to the next version */
-    /* The store has the version's values, residual and strategy's state as blobs. */
-    bool kept;
+    bool kept; /* the store has the version's values, residual and state as blobs */
     uint64_t residual_digest, state_digest;
     const float *state; /* the strategy's state after this version; NULL: it has none */
     size_t state_len;   /* bytes of state */
     bool part_kept;     /* the store has the delta as a blob */
     bool old_kept;      /* the store has the values of the version before as a blob */
-    /* snapshots of this version. Those kinds are made that devices asked for of the version
-     * before */
+    /* snapshots of this version, of the kinds that devices asked for of the version before */
     fedserver_made snapshots[FEDSERVER_SNAPSHOTS];
 } fedserver_closed;
 
@@ -63,8 +60,7 @@ fed_status fedserver_closing_make(fedserver_rounds *rounds, fedserver_closing *c
  * has to call again. */
 void fedserver_closing_start(fedserver_rounds *rounds, fedserver_closing *closing);
 
-/** Has the thread ended? Then *status and *err are its result. False: it has not ended, or was
- * never started. */
+/** Has the thread ended? Then *status and *err are its result. False where it never started. */
 bool fedserver_closing_done(fedserver_closing *closing, fed_status *status, fed_error *err);
 
 /** The results of a closing that succeeded. */

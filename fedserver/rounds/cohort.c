@@ -39,8 +39,7 @@ static size_t up_to(const fedserver_candidate *candidates, size_t count, uint32_
     return found;
 }
 
-/* Find the first round such that the candidates with that last round, or an earlier one, are
- * enough for all slots. */
+/* Find the first round such that candidates with that last round, or before, fill all slots. */
 static void find_longest_ago(fedserver_cohort *cohort, const fedserver_candidate *candidates,
                              size_t count, double each, uint32_t slots) {
     uint32_t low = 0;
@@ -76,8 +75,7 @@ void fedserver_cohort_draw(fedserver_cohort *cohort, const fedserver_candidate *
     cohort->samples = samples_mean(candidates, count);
     if (cohort->selection == FEDSERVER_SELECT_ROUND_ROBIN) {
         find_longest_ago(cohort, candidates, count, each, slots);
-        /* The candidates whose last round is before longest_ago are fewer than the slots, so all
-         * of them are admitted at once. */
+        /* The devices before longest_ago are fewer than the slots: all are admitted at once. */
         cohort->start = cohort->before > cohort->start ? cohort->before : cohort->start;
     }
     /* D6 in docs/durability.md: the threshold reaches every device. */

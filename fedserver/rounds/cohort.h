@@ -19,18 +19,15 @@
 typedef struct fedserver_cohort {
     fedserver_selection selection;
     uint64_t seed;
-    /* name the drawing; each drawing gives other priorities */
-    uint32_t round, drawing;
-    int64_t opened_ms; /* when the slots became free */
-    int64_t window_ms; /* after this time all devices are admitted */
+    uint32_t round, drawing; /* name the drawing; each drawing gives other priorities */
+    int64_t opened_ms;       /* when the slots became free */
+    int64_t window_ms;       /* after this time all devices are admitted */
     /* The fields from here on are the result of fedserver_cohort_draw. */
-    double start; /* the threshold's first value; 1: all devices are admitted */
-    /* mean samples of the candidates with known samples; 1: no candidate's samples are known */
-    double samples;
-    /* for round robin: slots go to devices whose last round is at most this number */
-    uint32_t longest_ago;
-    double before; /* the fraction of candidates whose last round is before longest_ago */
-    double behind; /* the fraction of candidates whose last round is longest_ago or before */
+    double start;         /* the threshold's first value; 1: all devices are admitted */
+    double samples;       /* mean of the candidates' known samples; 1: none are known */
+    uint32_t longest_ago; /* round robin: slots go to devices whose last round is at most this */
+    double before;        /* the fraction of candidates whose last round is before longest_ago */
+    double behind;        /* the fraction of candidates whose last round is longest_ago or before */
 } fedserver_cohort;
 
 /** A device that could take a slot. */

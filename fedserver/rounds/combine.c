@@ -52,7 +52,6 @@ static fed_status gather_stored(void *user, const fedserver_update_row *row,
     return fedserver_rows_add(&g->rows, row->device, update->head.lease, t->sum.decoded, err);
 }
 
-/* Set `change` to what the strategy makes of all updates of the round. */
 static fed_status combine_all(fedserver_rounds *rounds, const fedserver_training *t,
                               const fedserver_drift *drift, float *change, fed_error *err) {
     gathering g = {.training = t, .drift = drift};

@@ -1,5 +1,4 @@
-/* Makes one change of the model from all updates of a round, where each update's values can be
- * read. */
+/* Makes one change of the model from a round's updates, where each update can be read. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_COMBINE_H
 #define FEDSERVER_COMBINE_H

@@ -17,15 +17,13 @@ typedef struct fedserver_counters {
     uint64_t declines;
     uint64_t cache_downloads; /* answers to downloads that redirected to a cache */
     uint64_t cache_download_bytes;
-    /* check-ins by their answer (fed_action), counted when the answer is given */
-    uint64_t assignments[4];
+    uint64_t assignments[4]; /* check-ins by their answer (fed_action), counted as it is given */
 } fedserver_counters;
 
 /** Upper bounds in seconds, ascending. A round in round_times[k] took at most
  * fedserver_round_bounds[k]; one in the last element took longer. */
 extern const double fedserver_round_bounds[FEDSERVER_ROUND_TIMES - 1];
 
-/** Count a committed round, and the time that the round took. */
 void fedserver_counters_round(fedserver_counters *counters, int64_t took_ms);
 
 #endif

@@ -31,8 +31,6 @@ static void find_ages(const fedserver_training *t, fedserver_drift *drift) {
     }
 }
 
-/* -- Find how far the statistics have moved -- */
-
 typedef struct walk {
     const fedserver_training *training;
     fedserver_drift *drift;
@@ -99,8 +97,6 @@ void fedserver_drift_free(fedserver_drift *drift) {
     free(drift->moved);
     *drift = (fedserver_drift){0};
 }
-
-/* -- Subtract the movement -- */
 
 static void take_off(const fedserver_drift *drift, uint32_t age, double share, float *values) {
     for (size_t i = 0; age > 0 && i < drift->count; i++) {

@@ -1,5 +1,4 @@
-/* Corrects late updates' running statistics by what the model's statistics have changed since the
- * versions that the updates were trained on. */
+/* Corrects the running statistics of late updates by the model's changes since their versions. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_DRIFT_H
 #define FEDSERVER_DRIFT_H
@@ -19,13 +18,11 @@
  * version's statistics and the measured ones, however late the updates are.
  */
 typedef struct fedserver_drift {
-    /* where the statistics lie in a model's values; count 0: there is nothing to correct */
-    size_t first, count;
-    uint32_t oldest;  /* age of the oldest update, in versions */
-    uint64_t *weight; /* [oldest + 1]: element k is the sum of the counts of updates of age k */
-    uint64_t all;     /* the divisor of the round's sum */
-    /* (oldest, count): row k has the newest version's statistics minus those of the version k + 1
-     * before */
+    size_t first, count; /* where the statistics lie in a model's values; count 0: none */
+    uint32_t oldest;     /* age of the oldest update, in versions */
+    uint64_t *weight;    /* [oldest + 1]: element k is the sum of the counts of updates of age k */
+    uint64_t all;        /* the divisor of the round's sum */
+    /* (oldest, count): row k is the newest version's statistics minus those k + 1 versions ago */
     float *moved;
 } fedserver_drift;
 
@@ -36,15 +33,11 @@ fed_status fedserver_drift_find(fedserver_rounds *rounds, const fedserver_traini
                                 fedserver_drift *drift, fed_error *err) FED_CHECKED;
 void fedserver_drift_free(fedserver_drift *drift);
 
-/**
- * Turn the change of an update that is `age` versions old into a change of the newest version.
- * values: float32[layout->size]
- */
+/** Turn the change of an update that is `age` versions old into a change of the newest version.
+ * values: float32[layout->size] */
 void fedserver_drift_off_update(const fedserver_drift *drift, uint32_t age, float *values);
 
-/**
- * Turn the round's weighted mean into a change of the newest version. mean: float32[layout->size]
- */
+/** Turn the round's weighted mean, float32[layout->size], into a change of the newest version. */
 void fedserver_drift_off_mean(const fedserver_drift *drift, float *mean);
 
 /** The version up to which deltas are no longer needed to correct late updates. */

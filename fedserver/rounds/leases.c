@@ -56,8 +56,7 @@ int64_t fedserver_lease_deadline(const fedserver_training *t, const fedserver_de
 
 /* -- slots -- */
 
-/* Remove from the list the leases that have ended, and set when to look at it again. Returns how
- * many remain. */
+/* Remove ended leases from the list, and set when to look again. Returns how many remain. */
 static uint32_t sift_leases(fedserver_training *t, int64_t now_ms) {
     fedserver_lease_list *list = &t->leases;
     const int64_t most_ms = now_ms + t->task.rules.deadline_ms;
@@ -84,7 +83,6 @@ static uint32_t sift_leases(fedserver_training *t, int64_t now_ms) {
     return (uint32_t)kept;
 }
 
-/* Make room in the list for a new lease. */
 static fed_status make_room(fedserver_training *t, int64_t now_ms, fed_error *err) {
     /* fedserver_leases_advance must still see that leases have ended */
     const int64_t look_ms = t->lease_ends_ms;
@@ -262,7 +260,6 @@ static size_t find_candidates(const fedserver_rounds *rounds, const fedserver_tr
     return count;
 }
 
-/* Draw the devices that may take the free slots. */
 static void draw(fedserver_rounds *rounds, fedserver_training *t, int64_t now_ms) {
     const fedserver_round_rules *rules = &t->task.rules;
     t->cohort = (fedserver_cohort){
@@ -319,8 +316,7 @@ int64_t fedserver_slots_wake(fedserver_rounds *rounds, int64_t now_ms) {
 
 /* -- a device checks in -- */
 
-/* Make a lease's random number. It is random so that a coordinator restored from a backup never
- * gives the same number twice. */
+/* A lease's number is random: a coordinator restored from a backup must not give one twice. */
 static fed_status lease_name(uint64_t *lease) {
     uint64_t name = 0;
     while (name == 0) {
@@ -565,8 +561,7 @@ fedserver_round_event fedserver_leases_update_event(const fedserver_training *t,
     if (t == NULL) {
         return FEDSERVER_ON_UPDATE_CLOSED;
     }
-    /* while a round closes, updates count in the next one, of which a synchronous task has given
-     * no lease */
+    /* While a round closes, updates count in the next one; a synchronous task gave no lease yet. */
     const uint32_t counting = fedserver_round_counting(&t->round);
     if (!asynchronous(t) && head->round != counting) {
         return FEDSERVER_ON_UPDATE_CLOSED;

@@ -10,10 +10,8 @@
 /** The answer to a device that checked in. */
 typedef struct fedserver_checkin {
     fedserver_round_action action;
-    /* the task that the answer is about; NULL: no task wants the device */
-    fedserver_training *training;
-    /* for WAIT_ADMISSION: when the cohort admits the device, in Unix milliseconds; else 0 */
-    int64_t admit_ms;
+    fedserver_training *training; /* the answer's task; NULL: no task wants the device */
+    int64_t admit_ms; /* of WAIT_ADMISSION: when the cohort admits the device, in Unix ms; else 0 */
 } fedserver_checkin;
 
 /**
@@ -49,15 +47,8 @@ bool fedserver_declined(const fedserver_training *training, const fedserver_devi
                         int64_t now_ms);
 #define FEDSERVER_DECLINE_MS (INT64_C(24) * 3600 * 1000)
 
-/**
- * The event for fedserver_round_step that an update causes.
- *
- * training the task that the update's head names; NULL: that task is not in memory
- *
- * head the head of the update
- *
- * digest the digest of the whole message
- */
+/** The event for fedserver_round_step that an update causes. training: the task that its head
+ * names; NULL: that task is not in memory. digest: that of the whole message. */
 fedserver_round_event fedserver_leases_update_event(const fedserver_training *training,
                                                     const fedserver_device *device,
                                                     const fed_update *head, uint64_t digest,

@@ -1,5 +1,4 @@
-/* A sorted list with one number for each of some devices, such as when a device declined or which
- * version it measured. */
+/* A sorted list of devices with a number for each, such as when the device declined a task. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_MARKS_H
 #define FEDSERVER_MARKS_H

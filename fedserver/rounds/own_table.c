@@ -29,8 +29,7 @@ static fedserver_own_metric *row_of(fedserver_own_table *table, const char *name
 }
 
 /* The weighted mean of two means. Each is multiplied by a fraction first, so the sum can't
- * overflow. The result is bounded by the reported values, so rounding can't push it beyond
- * them. */
+ * overflow. Rounding must not push the result beyond the reported values. */
 static double merged_mean(const fedserver_own_metric *a, const fedserver_own_metric *b) {
     const double all = (double)a->samples + (double)b->samples;
     const double mean = a->mean * ((double)a->samples / all) + b->mean * ((double)b->samples / all);

@@ -6,8 +6,7 @@
 #include "fed/own_metrics.h"
 #include "fedserver/operator.h"
 
-/** The rule for a device's list of custom metrics. It is the end of a sentence that refuses a
- * list. */
+/** The rule for a device's list of custom metrics: the end of a sentence that refuses a list. */
 #define FEDSERVER_OWN_RULE                                                                         \
     "custom metrics are 1 to 16, each a name of 1 to 31 letters, digits, _, -, . and / that "      \
     "comes "                                                                                       \
@@ -19,16 +18,13 @@
 typedef struct fedserver_own_table {
     uint32_t count;
     fedserver_own_metric rows[FEDSERVER_OWN_NAMES]; /* sorted by name */
-    /* number of values dropped because the table was full */
-    uint64_t dropped;
+    uint64_t dropped;                               /* values dropped because the table was full */
 } fedserver_own_table;
 
-/** Add values of one name that were summed up elsewhere. `more` has at least one report and one
- * sample. */
+/** Add values of one name that were summed up elsewhere, from at least one report and sample. */
 void fedserver_own_add(fedserver_own_table *table, const fedserver_own_metric *more);
 
-/** Add the custom metrics that one device reports. samples: the number of its data's samples, at
- * least 1 */
+/** Add the custom metrics that one device reports. samples: those of its data, at least 1 */
 void fedserver_own_count(fedserver_own_table *table, const fed_own_metrics *told, uint32_t samples);
 
 #endif

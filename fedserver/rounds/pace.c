@@ -1,5 +1,4 @@
-/* Spreads the waits of devices over a window that grows with the number of devices ("pace
- * steering"). */
+/* Spreads devices' waits over a window that grows with their number ("pace steering"). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/pace.h"
 

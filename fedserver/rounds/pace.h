@@ -1,5 +1,4 @@
-/* Computes when a device shall check in again: after a random time, which is longer the more
- * devices there are. No side effects. */
+/* Computes when a device checks in again: at random, and later the more devices there are. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_PACE_H
 #define FEDSERVER_PACE_H
@@ -10,16 +9,11 @@
  * that a device is given. */
 #define FEDSERVER_PACE_LATELY_MS (INT64_C(20) * 60 * 1000)
 
-/**
- * The wait that a device is given, in milliseconds; also for the header Retry-After.
- *
+/** The wait that a device is given, in milliseconds; also for the header Retry-After.
  * least_ms: about how long nothing will happen. Few devices check in again after least_ms +- 25 %.
- *
  * devices: the number of devices seen lately. Their waits are spread over 20 ms for each device,
  * at most 15 minutes. So up to 45,000 idle devices make at most 100 check-ins a second.
- *
- * random: any 32 bits.
- */
+ * random: any 32 bits. */
 uint32_t fedserver_pace_ms(uint32_t least_ms, uint64_t devices, uint32_t random);
 
 #endif

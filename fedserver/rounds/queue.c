@@ -1,5 +1,4 @@
-/* Starts queued tasks as soon as they fit into memory, and stops tasks that people have paused or
- * cancelled. */
+/* Starts queued tasks that fit into memory, and stops paused and cancelled tasks. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/queue.h"
 
@@ -13,8 +12,6 @@
 
 /* The pause between two calls of the store's function shrink. */
 enum { SHRINK_PAUSE_MS = 5 };
-
-/* -- follow what people do -- */
 
 fed_status fedserver_task_is(const fedserver_rounds *rounds, uint64_t id, unsigned states, bool *is,
                              fed_error *err) {
@@ -97,8 +94,6 @@ fed_status fedserver_queue_tidy(fedserver_rounds *rounds, fed_error *err) {
     rounds->shrinks = false;
     return FED_OK;
 }
-
-/* -- start what fits -- */
 
 /* The task in memory that finished first. NULL: none has finished. */
 static fedserver_training *oldest_finished(const fedserver_rounds *rounds, size_t *count) {
@@ -188,8 +183,6 @@ static fed_status start_queued(fedserver_rounds *rounds, int64_t now_ms, fed_err
     return fedserver_tasks_with(rounds->store, rounds->db, FEDSERVER_TASK_QUEUED, start_if_it_fits,
                                 &s, err);
 }
-
-/* -- space -- */
 
 /* Return some space of the store to the file system, in batches that have no request to answer. */
 static fed_status give_space_back(fedserver_rounds *rounds, int64_t now_ms, int64_t *next_ms,

@@ -18,8 +18,7 @@ fed_status fedserver_queue_advance(fedserver_rounds *rounds, int64_t now_ms, int
  * process that does not serve. */
 fed_status fedserver_queue_tidy(fedserver_rounds *rounds, fed_error *err) FED_CHECKED;
 
-/** Is the task's state in the bit set `states` (1 << state)? False for a task that does not
- * exist. */
+/** Is the task's state in the bit set `states` (1 << state)? False where there is no such task. */
 fed_status fedserver_task_is(const fedserver_rounds *rounds, uint64_t id, unsigned states, bool *is,
                              fed_error *err) FED_CHECKED;
 

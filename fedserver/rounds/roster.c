@@ -1,5 +1,4 @@
-/* Keeps the devices in memory: reads them from the store, writes them back, and names them in
- * logs. */
+/* Keeps the devices in memory: reads them, writes them back, and names them in logs. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/roster.h"
 
@@ -12,8 +11,6 @@
 #include "fedserver/stores/stores.h"
 
 enum { SAVE_EVERY_MS = 60 * 1000, SAVE_AT_ONCE = 256 };
-
-/* -- read from the store -- */
 
 fed_status fedserver_devices_start(fedserver_rounds *rounds, fed_error *err) {
     return rounds->store->device_newest(rounds->db, &rounds->devices.change, err);
@@ -82,8 +79,6 @@ fed_status fedserver_devices_follow(fedserver_rounds *rounds, fed_error *err) {
                                          err);
 }
 
-/* -- write to the store -- */
-
 void fedserver_device_seen(fedserver_rounds *rounds, fedserver_device *device, const char *agent,
                            int64_t now_ms) {
     if (device == NULL) {
@@ -143,8 +138,6 @@ fed_status fedserver_devices_save(fedserver_rounds *rounds, int64_t now_ms, fed_
     rounds->saved_ms = now_ms;
     return FED_OK;
 }
-
-/* -- names in logs -- */
 
 fed_status fedserver_device_report(const fedserver_rounds *rounds, int64_t id,
                                    char said[FEDSERVER_DEVICE_SAID], fed_error *err) {

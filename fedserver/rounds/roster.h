@@ -1,5 +1,4 @@
-/* The devices in memory: read from the store at their first request, written back, and named in
- * logs. */
+/* The devices in memory: read at their first request, written back, and named in logs. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_ROSTER_H
 #define FEDSERVER_ROSTER_H
@@ -16,8 +15,7 @@ fed_status fedserver_device_report(const fedserver_rounds *rounds, int64_t id,
  * request, or for a lease that still holds. */
 fed_status fedserver_devices_start(fedserver_rounds *rounds, fed_error *err) FED_CHECKED;
 
-/** Find the device with that fingerprint in memory or in the store. *device is NULL if there is
- * none. */
+/** Find the device with that fingerprint in memory or in the store. *device NULL: none has it. */
 fed_status fedserver_device_fetch(fedserver_rounds *rounds,
                                   const uint8_t fingerprint[FED_SHA256_SIZE],
                                   fedserver_device **device, fed_error *err) FED_CHECKED;
@@ -32,11 +30,8 @@ fed_status fedserver_device_keep(fedserver_rounds *rounds, const fedserver_devic
  * is called next, forgets the declines of revoked devices. */
 fed_status fedserver_devices_follow(fedserver_rounds *rounds, fed_error *err) FED_CHECKED;
 
-/** Note a request's time and program in the device.
- *
- * device: NULL for a request that comes from no device.
- *
- * agent: the request's User-Agent, or NULL. */
+/** Note a request's time and program in the device. device: NULL for a request that comes from no
+ * device. agent: the request's User-Agent, or NULL. */
 void fedserver_device_seen(fedserver_rounds *rounds, fedserver_device *device, const char *agent,
                            int64_t now_ms);
 
@@ -48,8 +43,7 @@ void fedserver_device_computes(fedserver_device *device, const char *on);
 fed_status fedserver_device_save(fedserver_rounds *rounds, fedserver_device *device,
                                  fed_error *err) FED_CHECKED;
 
-/** Note, in the log and in the device's row, that another copy of the device's state has
- * reported. */
+/** Note in the log and in its row that another copy of the device's state has reported. */
 fed_status fedserver_device_cloned(fedserver_rounds *rounds, fedserver_device *device,
                                    int64_t now_ms, fed_error *err) FED_CHECKED;
 

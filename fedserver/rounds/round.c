@@ -44,7 +44,7 @@ static bool asynchronous(const fedserver_round_rules *rules) {
 /* Decide whether to close the round, or to abandon the attempt. */
 static fedserver_round_action decide_tick(const fedserver_round_rules *rules,
                                           const fedserver_round *round, int64_t now_ms) {
-    /* only the edge aggregator commits such a round */
+    /* only the edge aggregator itself commits a round of its upstream's task */
     const bool held = rules->upstream[0] != '\0';
     if (round->received >= rules->goal) {
         return held ? FEDSERVER_DO_NOTHING : FEDSERVER_DO_CLOSE;
@@ -62,8 +62,7 @@ uint32_t fedserver_round_counting(const fedserver_round *round) {
     return round->number + (round->phase == FEDSERVER_ROUND_CLOSING ? 1 : 0);
 }
 
-/* May an update with a valid lease count? While a round closes, only if it can count in a next
- * round. */
+/* May an update with a valid lease count? While a round closes, only for a next round. */
 static bool may_count(const fedserver_round_rules *rules, const fedserver_round *round) {
     return round->phase != FEDSERVER_ROUND_CLOSING ||
            (asynchronous(rules) && round->number < rules->rounds);
@@ -174,23 +173,20 @@ static void change(const fedserver_round_rules *rules, fedserver_round *round,
     }
 }
 
-/* Check what must be true after every step. */
 static void check_step(const fedserver_round_rules *rules, const fedserver_round *before,
                        const fedserver_round *round, int64_t now_ms) {
     (void)rules, (void)before, (void)round, (void)now_ms; /* only assertions use them */
     const bool runs = round->phase != FEDSERVER_ROUND_NONE;
     const bool same = runs && round->number == before->number;
     (void)same;
-    /* D1 in docs/durability.md: within a round no update is lost, and no earlier attempt
-     * returns. */
+    /* D1 in docs/durability.md: a round loses no update, and no earlier attempt returns. */
     assert(!same || (round->received >= before->received && round->ahead >= before->ahead));
     assert(!same || round->attempt >= before->attempt);
     /* D2 in docs/durability.md: one event counts one update at most. */
     assert(!same || round->received + round->ahead <= before->received + before->ahead + 1);
     /* D6, S10 in docs/durability.md: no deadline is further away than the task allows. */
     assert(round->deadline_ms <= now_ms + rules->deadline_ms);
-    /* S5 in docs/durability.md: round numbers have no gap, and updates wait for the next round
-     * only while this one closes. */
+    /* S5 in docs/durability.md: rounds have no gap, and only one that closes has updates ahead. */
     assert(!runs || same || round->number == before->number + 1);
     assert(round->ahead == 0 || (asynchronous(rules) && round->phase == FEDSERVER_ROUND_CLOSING));
 }

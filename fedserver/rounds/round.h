@@ -1,5 +1,4 @@
-/* A round's state machine. It uses neither a database nor a clock, so that every case can be
- * tested. */
+/* A round's state machine. It uses neither a database nor a clock: every case can be tested. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_ROUND_H
 #define FEDSERVER_ROUND_H
@@ -34,12 +33,10 @@ typedef enum fedserver_round_phase {
 typedef struct fedserver_round {
     fedserver_round_phase phase;
     uint32_t number, attempt; /* both are numbered from 1 */
-    /* number of taken slots. Synchronous: leases of this attempt, and devices that have reported.
-     * Asynchronous: leases that still hold */
+    /* taken slots: leases that still hold; synchronous: also devices that have reported */
     uint32_t leased;
     uint32_t received; /* number of updates counted, in all attempts */
-    /* asynchronous, while closing: number of updates counted for the next round */
-    uint32_t ahead;
+    uint32_t ahead;    /* asynchronous, while closing: updates counted for the next round */
     int64_t opened_ms;
     int64_t deadline_ms; /* 0: the deadline is not set yet */
     int64_t closing_ms;  /* when the round began to close; 0: it does not close */
@@ -55,42 +52,37 @@ typedef enum fedserver_round_event {
     FEDSERVER_ON_COMMITTED, /* the version of the round that closes is stored */
     /* a device with a slot was revoked or gave it back, or its asynchronous lease ended */
     FEDSERVER_ON_LEASE_ENDED,
-    FEDSERVER_ON_CHECKIN_NEW, /* check-in of a device without a valid lease */
-    /* check-in of a device without a lease, before the cohort admits it */
-    FEDSERVER_ON_CHECKIN_EARLY,
+    FEDSERVER_ON_CHECKIN_NEW,    /* check-in of a device without a valid lease */
+    FEDSERVER_ON_CHECKIN_EARLY,  /* check-in without a lease, before the cohort admits the device */
     FEDSERVER_ON_CHECKIN_OTHER,  /* check-in of a device that the task does not want */
     FEDSERVER_ON_CHECKIN_LEASED, /* check-in of a device with a valid lease */
-    /* synchronous: check-in of a device whose update counts in this round */
-    FEDSERVER_ON_CHECKIN_REPORTED,
-    FEDSERVER_ON_UPDATE_LEASED,  /* an update with the device's valid lease */
-    FEDSERVER_ON_UPDATE_EXPIRED, /* an update with a lease that is no longer valid */
-    FEDSERVER_ON_UPDATE_STALE,   /* asynchronous: an update trained on too old a version */
-    FEDSERVER_ON_UPDATE_UNKNOWN, /* an update with a lease that the device does not have */
-    FEDSERVER_ON_UPDATE_CLOSED,  /* an update of another task; synchronous: or of another round */
-    FEDSERVER_ON_UPDATE_COUNTED, /* the update that was counted last, sent again */
-    /* another update with the lease of the update that was counted last */
-    FEDSERVER_ON_UPDATE_CLONED,
+    FEDSERVER_ON_CHECKIN_REPORTED, /* check-in of a device that has done its part of the round */
+    FEDSERVER_ON_UPDATE_LEASED,    /* an update with the device's valid lease */
+    FEDSERVER_ON_UPDATE_EXPIRED,   /* an update with a lease that is no longer valid */
+    FEDSERVER_ON_UPDATE_STALE,     /* asynchronous: an update trained on too old a version */
+    FEDSERVER_ON_UPDATE_UNKNOWN,   /* an update with a lease that the device does not have */
+    FEDSERVER_ON_UPDATE_CLOSED,    /* an update of another task; synchronous: or of another round */
+    FEDSERVER_ON_UPDATE_COUNTED,   /* the update that was counted last, sent again */
+    FEDSERVER_ON_UPDATE_CLONED,    /* another update with the lease of the one counted last */
     FEDSERVER_ROUND_EVENTS
 } fedserver_round_event;
 
 /** What the caller must do. */
 typedef enum fedserver_round_action {
     FEDSERVER_DO_NOTHING = 0,
-    FEDSERVER_DO_OPEN, /* a round has opened: store it, and wake waiting devices */
-    /* an attempt has opened, and earlier leases have ended: store it, and wake waiting devices */
-    FEDSERVER_DO_REOPEN,
-    FEDSERVER_DO_FREE,           /* a slot is free again */
-    FEDSERVER_DO_CLOSE,          /* store the round, make the version, then step with COMMITTED */
-    FEDSERVER_DO_FINISH,         /* the last round is over: finish the task */
-    FEDSERVER_DO_LEASE,          /* give a new lease; the step may have set deadline_ms */
-    FEDSERVER_DO_LEASE_AGAIN,    /* answer with the lease that the device has */
-    FEDSERVER_DO_WAIT_NO_TASK,   /* answer WAIT: no task runs for the device */
-    FEDSERVER_DO_WAIT_FULL,      /* answer WAIT: no slot is free */
-    FEDSERVER_DO_WAIT_CLOSING,   /* answer WAIT: the next round opens soon */
+    FEDSERVER_DO_OPEN,         /* a round has opened: store it, and wake waiting devices */
+    FEDSERVER_DO_REOPEN,       /* the next attempt has opened: store it, and wake waiting devices */
+    FEDSERVER_DO_FREE,         /* a slot is free again */
+    FEDSERVER_DO_CLOSE,        /* store the round, make the version, then step with COMMITTED */
+    FEDSERVER_DO_FINISH,       /* the last round is over: finish the task */
+    FEDSERVER_DO_LEASE,        /* give a new lease; the step may have set deadline_ms */
+    FEDSERVER_DO_LEASE_AGAIN,  /* answer with the lease that the device has */
+    FEDSERVER_DO_WAIT_NO_TASK, /* answer WAIT: no task runs for the device */
+    FEDSERVER_DO_WAIT_FULL,    /* answer WAIT: no slot is free */
+    FEDSERVER_DO_WAIT_CLOSING, /* answer WAIT: the next round opens soon */
     FEDSERVER_DO_WAIT_ADMISSION, /* answer WAIT: the cohort does not admit the device yet */
     FEDSERVER_DO_WAIT_REPORTED,  /* answer WAIT: the device has reported in this round */
-    /* store and fold the update, then step with TICK; the step may have set deadline_ms */
-    FEDSERVER_DO_COUNT,
+    FEDSERVER_DO_COUNT, /* store and fold the update, then step with TICK; may set deadline_ms */
     FEDSERVER_DO_COUNTED_BEFORE, /* give the same answer as the first time */
     FEDSERVER_DO_REFUSE_CLOSED,  /* the update never counts: its round or task is closed */
     FEDSERVER_DO_REFUSE_EXPIRED, /* the update never counts: its lease has ended */
@@ -99,16 +91,13 @@ typedef enum fedserver_round_action {
     FEDSERVER_DO_REFUSE_CLONED   /* the update never counts, and the device is marked as cloned */
 } fedserver_round_action;
 
-/**
- * Change the round's state for an event, and return what the caller must do. If time has passed,
- * step with TICK first: the other events assume that the deadline has not passed.
- */
+/** Change the round's state for an event, and return what the caller must do. If time has passed,
+ * step with TICK first: the other events assume that the deadline has not passed. */
 fedserver_round_action fedserver_round_step(const fedserver_round_rules *rules,
                                             fedserver_round *round, fedserver_round_event event,
                                             int64_t now_ms);
 
-/** The number of the round in which an update counts now: the open round, or while it closes the
- * next one. */
+/** The round in which an update counts now: the open round, or the one after a closing round. */
 uint32_t fedserver_round_counting(const fedserver_round *round);
 
 /**

@@ -5,8 +5,6 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* -- the tasks in memory -- */
-
 static void training_free(fedserver_training *training) {
     /* first, because its thread reads the versions and the layout */
     fedserver_closing_drop(training->closing);
@@ -98,8 +96,6 @@ fedserver_training *fedserver_rounds_front(const fedserver_rounds *rounds) {
     }
     return front;
 }
-
-/* -- rows -- */
 
 fedserver_round_row fedserver_round_row_of(const fedserver_training *t) {
     return (fedserver_round_row){.number = t->round.number,

@@ -42,26 +42,21 @@ typedef struct fedserver_training {
     fedserver_strategy strategy;
     float *state; /* the strategy's state after the newest version; NULL: it has none */
     fedserver_round round;
-    /* the sum of the updates that count now; size 0: there is no update yet, and no memory for the
-     * sum */
+    /* the sum of the updates that count now; size 0: no update yet, and no memory for it */
     fedserver_sum sum;
     fedserver_own_table own;     /* custom metrics of the round's updates, summed up */
     fedserver_cohort cohort;     /* decides which devices may take the free slots */
     fedserver_lease_list leases; /* has each lease that still holds */
-    /* when a lease may end next, in Unix milliseconds; 0: look at once */
-    int64_t lease_ends_ms;
+    int64_t lease_ends_ms;    /* when a lease may end next, in Unix milliseconds; 0: look at once */
     fedserver_marks declined; /* when each device declined the task, in Unix milliseconds */
     fedserver_marks measured; /* the version that each evaluating device measured last */
-    /* value of rounds->served at the task's last lease; 0: it had none yet */
-    uint64_t served;
-    uint64_t memory_bytes; /* what the task takes while it runs: rounds/task_memory.h */
+    uint64_t served;          /* value of rounds->served at the task's last lease; 0: none yet */
+    uint64_t memory_bytes;    /* what the task takes while it runs: rounds/task_memory.h */
     fedserver_versions versions;
     fedserver_downloads downloads; /* answers to downloads, made from the versions */
-    /* [arch.layout.size]: the next version's values, given by another coordinator. Only set within
-     * fedserver_training_take, else NULL */
+    /* [arch.layout.size]: another coordinator's values, only within fedserver_training_take */
     const float *given;
-    /* makes the next version, and owns the state and the residual meanwhile. NULL: no round
-     * closes */
+    /* makes the next version, and owns state and residual meanwhile; NULL: no round closes */
     fedserver_closing *closing;
     fedserver_closing *tidying; /* frees the previous version; NULL: there is nothing to free */
 } fedserver_training;
@@ -72,8 +67,7 @@ typedef struct fedserver_training {
  * owner of this struct frees it and loads a new one.
  */
 typedef struct fedserver_rounds {
-    /* The owner of this struct sets the next eight members. fedserver_rounds_free does not free
-     * them. */
+    /* Set by the owner of this struct. fedserver_rounds_free does not free these eight members. */
     const fedserver_store *store;
     void *db;
     const fed_log *log;
@@ -87,8 +81,7 @@ typedef struct fedserver_rounds {
     int bell;
 
     fedserver_devices devices;
-    /* [task_count], in the order in which they started. A task keeps its address, since other
-     * structs point into it */
+    /* [task_count], as they started. A task keeps its address, since structs point into it. */
     fedserver_training **tasks;
     size_t task_count;
     uint64_t memory_limit; /* bytes that the tasks in memory may take together; 0: no limit */
@@ -103,16 +96,12 @@ typedef struct fedserver_rounds {
     int64_t active_ms; /* when active was counted */
     bool asked;        /* the open batch has a request to answer */
 
-    bool queue_changed; /* a task may be waiting to start */
-    /* for tasks up to this number the log already has the reason why they wait */
-    uint64_t said_waits;
-    /* another process has changed a task: look at the tasks before the next batch */
-    bool tasks_changed;
-    /* a task is paused, by a person or by its edge aggregator */
-    bool paused;
-    bool shrinks; /* the store may have free space to return */
-    /* the largest update_limit of all tasks that were ever started: updates of tasks that are over
-     * may still arrive (update_limit.h) */
+    bool queue_changed;  /* a task may be waiting to start */
+    uint64_t said_waits; /* why the tasks up to this number wait has been logged */
+    bool tasks_changed;  /* by another process: look at the tasks before the next batch */
+    bool paused;         /* a person, or its edge aggregator, has paused a task */
+    bool shrinks;        /* the store may have free space to return */
+    /* the largest of all tasks ever started: their updates may still arrive (update_limit.h) */
     uint64_t update_limit;
 
     int64_t saved_ms; /* when the devices were written last */
@@ -127,7 +116,6 @@ void fedserver_rounds_free(fedserver_rounds *rounds);
 fed_status fedserver_rounds_append(fedserver_rounds *rounds,
                                    fedserver_training **training) FED_CHECKED;
 
-/** Free the task's memory. */
 void fedserver_rounds_remove(fedserver_rounds *rounds, fedserver_training *training);
 
 /** Find a task in memory by its number. NULL: it is not in memory. */
@@ -140,7 +128,6 @@ fedserver_training *fedserver_rounds_front(const fedserver_rounds *rounds);
 
 bool fedserver_training_runs(const fedserver_training *training);
 
-/** Does a task run? */
 bool fedserver_rounds_busy(const fedserver_rounds *rounds);
 
 /** Make the stored form of the open round. */

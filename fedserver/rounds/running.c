@@ -9,8 +9,6 @@
 #include "fedserver/rounds/task_memory.h"
 #include "fedserver/rounds/training.h"
 
-/* -- the tasks that have one state -- */
-
 /* The numbers of the tasks in one state, in the order of task_each. */
 typedef struct numbers {
     fedserver_task_state state;
@@ -45,8 +43,6 @@ fed_status fedserver_tasks_with(const fedserver_store *store, void *db, fedserve
     free(n.ids);
     return status;
 }
-
-/* -- into memory -- */
 
 static fed_status load_running(void *user, const fedserver_task *task, bool *more, fed_error *err) {
     fedserver_rounds *rounds = user;
@@ -95,8 +91,6 @@ fed_status fedserver_tasks_load(fedserver_rounds *rounds, fed_error *err) {
                                 rounds, err);
 }
 
-/* -- for a process that does not serve -- */
-
 static fed_status view_task(void *user, const fedserver_task *task, bool *more, fed_error *err) {
     fedserver_rounds *view = user;
     fedserver_training *t = NULL;
@@ -129,8 +123,6 @@ fed_status fedserver_rounds_outline(const fedserver_store *store, void *db, cons
     *view = (fedserver_rounds){.store = store, .db = db, .log = log};
     return fedserver_tasks_with(store, db, FEDSERVER_TASK_RUNNING, view_task, view, err);
 }
-
-/* -- time passes -- */
 
 fed_status fedserver_rounds_advance(fedserver_rounds *rounds, int64_t now_ms, fed_error *err) {
     for (size_t k = 0; k < rounds->task_count; k++) {

@@ -32,13 +32,11 @@ fed_status fedserver_rounds_view(const fedserver_store *store, void *db, const f
 fed_status fedserver_rounds_outline(const fedserver_store *store, void *db, const fed_log *log,
                                     fedserver_rounds *view, fed_error *err) FED_CHECKED;
 
-/** Is called with a task of the store. *more is true at first; set it to false to skip the
- * remaining tasks. */
+/** Is called with a task of the store. Set *more to false to skip the remaining tasks. */
 typedef fed_status (*fedserver_task_call)(void *user, const fedserver_task *task, bool *more,
                                           fed_error *err);
 
-/** Call `call` for each task in that state, in the order of task_each (store.h). `call` may change
- * the store. */
+/** Call `call` for each task in that state, in the order of task_each. It may change the store. */
 fed_status fedserver_tasks_with(const fedserver_store *store, void *db, fedserver_task_state state,
                                 fedserver_task_call call, void *user, fed_error *err) FED_CHECKED;
 

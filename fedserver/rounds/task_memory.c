@@ -1,5 +1,4 @@
-/* Counts a task's vectors, which are arrays of as many floats as the model has values, and
- * compares their bytes with the limit. */
+/* Counts a task's vectors, arrays of one float for each value of the model, against the limit. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/task_memory.h"
 

@@ -1,5 +1,4 @@
-/* Computes how much memory a task takes, and whether a further task fits beside the running
- * ones. */
+/* Computes how much memory a task takes, and whether it fits beside the running tasks. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_TASK_MEMORY_H
 #define FEDSERVER_TASK_MEMORY_H
@@ -20,8 +19,7 @@ fed_status fedserver_memory_of(const fedserver_task *task, uint64_t *bytes,
  * `limit` bytes; 0: there is no limit. */
 bool fedserver_memory_fits(uint64_t limit, uint64_t used, uint64_t need);
 
-/** Write to dst[cap] why a task that does not fit waits, and what to do. A cap of 320 is
- * enough. */
+/** Write to dst[cap] why a task that does not fit waits, and what to do. 320 bytes are enough. */
 void fedserver_memory_report(uint64_t limit, uint64_t used, uint64_t need, char *dst, size_t cap);
 
 #endif

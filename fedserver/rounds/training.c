@@ -1,5 +1,4 @@
-/* Runs a task from its start to its last round. Each step changes the store and the memory
- * together. */
+/* Runs a task from its start to its last round. Each step changes both store and memory. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/rounds/training.h"
 
@@ -17,8 +16,6 @@
 #include "fedserver/rounds/stored.h"
 #include "fedserver/rounds/task_memory.h"
 #include "fedserver/task/phases.h"
-
-/* -- open a task -- */
 
 static fed_status append_delta(void *user, uint32_t version, const uint8_t *part, size_t len,
                                fed_error *err) {
@@ -159,8 +156,7 @@ static fed_status load_task(fedserver_rounds *rounds, fedserver_training *t, fed
     return t->task.state == FEDSERVER_TASK_RUNNING ? load_round(rounds, t, err) : FED_OK;
 }
 
-/* Appends the training first, so that the layout is parsed at its final address, to which other
- * structs point. */
+/* Appends first, so that the layout is parsed at its final address, to which structs point. */
 fed_status fedserver_training_open(fedserver_rounds *rounds, const fedserver_task *task,
                                    fedserver_training **opened, fed_error *err) {
     /* S14 in docs/durability.md: a task is in memory once. */
@@ -174,8 +170,6 @@ fed_status fedserver_training_open(fedserver_rounds *rounds, const fedserver_tas
     rounds->update_limit = limit > rounds->update_limit ? limit : rounds->update_limit;
     return FED_OK;
 }
-
-/* -- the steps of a round -- */
 
 fed_status fedserver_training_start(fedserver_rounds *rounds, const fedserver_task *task,
                                     int64_t now_ms, fed_error *err) {
@@ -272,8 +266,7 @@ static fed_status move_on(fedserver_rounds *rounds, fedserver_training *t, int64
     fedserver_round_action action =
         fedserver_round_step(&t->task.rules, &t->round, FEDSERVER_ON_COMMITTED, now_ms);
     if (action != FEDSERVER_DO_FINISH) {
-        /* S4 in docs/durability.md: the sum has the updates that were counted for the new round
-         * while the last one closed. */
+        /* S4 in docs/durability.md: the sum has exactly the updates that count in this round. */
         assert(t->sum.updates == t->round.received);
         t->lease_ends_ms = 0; /* look at the leases at once: some may be too old now */
         fedserver_leases_advance(rounds, t, now_ms);
@@ -306,8 +299,7 @@ static fed_status prune_leases(fedserver_rounds *rounds, const fedserver_trainin
                                       err);
 }
 
-/* Log the devices whose updates count for less than they claimed, so that a person can find and
- * revoke an unsound device. */
+/* Log the devices that count for less than they claimed, so that a person can revoke them. */
 static fed_status say_who_is_bounded(const fedserver_rounds *rounds, const fedserver_training *t,
                                      uint32_t round, const fedserver_weights *weights,
                                      fed_error *err) {
@@ -331,7 +323,6 @@ static fed_status say_who_is_bounded(const fedserver_rounds *rounds, const fedse
     return FED_OK;
 }
 
-/* Store the custom metrics of the round's updates. */
 static fed_status put_own(fedserver_rounds *rounds, const fedserver_training *t,
                           const fedserver_own_table *own, fed_error *err) {
     if (own->dropped > 0) {
@@ -345,7 +336,6 @@ static fed_status put_own(fedserver_rounds *rounds, const fedserver_training *t,
                                   FEDSERVER_OWN_OF_UPDATES, own->rows, own->count, err);
 }
 
-/* The round's row after its commit. */
 static fedserver_round_row summary(const fedserver_training *t, const fedserver_closed *made,
                                    int64_t now_ms) {
     const fedserver_weights *weights = &made->weights;

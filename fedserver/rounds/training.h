@@ -5,8 +5,7 @@
 
 #include "fedserver/rounds/intake.h"
 
-/** Load a task into memory: its newest version, its open round, and the sum of the round's
- * updates. */
+/** Load a task: its newest version, its open round, and the sum of the round's updates. */
 fed_status fedserver_training_open(fedserver_rounds *rounds, const fedserver_task *task,
                                    fedserver_training **opened, fed_error *err) FED_CHECKED;
 
@@ -25,21 +24,14 @@ fed_status fedserver_training_start(fedserver_rounds *rounds, const fedserver_ta
 fed_status fedserver_training_advance(fedserver_rounds *rounds, fedserver_training *training,
                                       int64_t now_ms, fed_error *err) FED_CHECKED;
 
-/**
- * Commit the open round, whatever has arrived, with a version that is given: another coordinator
- * has made it from this round's sum and from other coordinators' sums. The task must have an open
- * round.
- *
- * values: float32[layout->size], which become the version's values.
- *
- * last: the task is finished with this version.
- */
+/** Commit the open round, whatever has arrived, with a version that another coordinator has made
+ * from this round's sum and from other coordinators' sums. The task must have an open round.
+ * values: float32[layout->size] of the version. last: the task is finished with this version. */
 fed_status fedserver_training_take(fedserver_rounds *rounds, fedserver_training *training,
                                    const float *values, bool last, int64_t now_ms,
                                    fed_error *err) FED_CHECKED;
 
-/** Call it after a commit: starts the thread of a round that closes, and the thread that frees an
- * old version. */
+/** After a commit, start the thread of a round that closes, and that which frees an old version. */
 void fedserver_training_committed(fedserver_rounds *rounds, fedserver_training *training);
 
 /** Store an open update, and add it to the round's sum. The caller has called

@@ -12,8 +12,7 @@
 typedef struct party {
     int64_t device;
     double weight, reach, norm; /* norm: the largest norm of the device's updates */
-    /* fractions from 0 to 1: how much of the weight rule 1 keeps, and how much of the reach rule 2
-     * keeps */
+    /* fractions from 0 to 1 that remain: of the weight after rule 1, of the reach after rule 2 */
     double kept, pulled;
 } party;
 
@@ -33,8 +32,7 @@ static int ascending(double a, double b) {
     return (a > b) - (a < b);
 }
 
-/* Compare by device, then by weight, then by reach, so that sums do not depend on the order of
- * arrival. */
+/* Compare by device, weight, then reach: sums must not depend on the order of arrival. */
 static int compare_parties(const void *a, const void *b) {
     const party *x = a, *y = b;
     if (x->device != y->device) {
@@ -156,8 +154,7 @@ static void scale(fedserver_contribution *contributions, size_t count, const par
         const double share = floor(ldexp((double)c->weight * one->kept, power));
         c->share = share >= 1 ? (uint32_t)share : 1;
         c->count = (uint32_t)floor((double)c->share * one->pulled);
-        /* D3 in docs/durability.md: an update is added at most as often as its share of the
-         * divisor. */
+        /* D3 in docs/durability.md: an update counts at most its share of the divisor. */
         assert(c->share >= 1 && c->count <= c->share);
         weights->weight += c->share;
     }

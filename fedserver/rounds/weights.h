@@ -11,9 +11,7 @@
 
 /*
  * An update claims a weight: its samples, times the weight of its age. Three rules change claims:
- *
  * 1. All claims of one device together are lowered to `most` of the round's weight.
- *
  * 2. A device's reach is the sum of weight * counted norm of its updates. If it is above `most` of
  * the round's reach, the values of the device's updates are added fewer times, which shortens
  * them.
@@ -28,8 +26,7 @@
 typedef struct fedserver_contribution {
     int64_t device;
     uint64_t weight; /* the claim: the update's samples, times the weight of its age */
-    /* the norm of the update's trained values, as received and as changed by the strategy's
-     * additions (strategies/additions.def) */
+    /* norm of the update's trained values: as received, and after the strategy's additions */
     double norm, counted;
     uint32_t samples;
     uint32_t round; /* the version that the update was trained on */
@@ -43,22 +40,15 @@ typedef struct fedserver_contribution {
 typedef struct fedserver_weights {
     bool as_claimed; /* share and count of each update equal its weight */
     uint64_t weight; /* sum of all shares, below FEDCODEC_FOLD_WEIGHT */
-    /* mean loss; where there are three or more, each is limited to 100 times the median */
-    double loss;
-    /* the device with the largest claim, and the device with the largest reach */
-    int64_t heaviest, furthest;
-    /* the heaviest device's fraction of the claimed weight */
-    double heaviest_share;
-    /* the largest norm of the furthest device's updates */
-    double furthest_norm;
-    /* rule 1 lowered the heaviest, rule 2 the furthest device */
-    bool heaviest_lowered, furthest_lowered;
+    double loss;     /* mean; of three or more losses, each is limited to 100 times the median */
+    int64_t heaviest, furthest; /* the devices with the largest claim and the largest reach */
+    double heaviest_share;      /* the heaviest device's fraction of the claimed weight */
+    double furthest_norm;       /* the largest norm of the furthest device's updates */
+    bool heaviest_lowered, furthest_lowered; /* heaviest: by rule 1; furthest: by rule 2 */
 } fedserver_weights;
 
-/**
- * Settle contributions[count], count >= 1. most: the largest share of one device, 1 or more for no
- * limit. FED_ENOMEM: nothing is settled.
- */
+/** Settle contributions[count], count >= 1. most: the largest share of one device, 1 or more for no
+ * limit. FED_ENOMEM: nothing is settled. */
 fed_status fedserver_weights_settle(fedserver_contribution *contributions, size_t count,
                                     double most, fedserver_weights *weights) FED_CHECKED;
 
