@@ -1,5 +1,4 @@
-/* Immutable bytes with a reference count, so that many answers can share the bytes of one
- * model. */
+/* Immutable bytes with a reference count, so that many answers can share one model's bytes. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/versions/blob.h"
 
@@ -14,10 +13,9 @@ struct fedserver_blob {
     atomic_size_t holders;
     const uint8_t *data;
     size_t len;
-    uint8_t *owned; /* memory to free; NULL if the bytes belong to another blob or a file */
-    /* the blob that the bytes belong to; this blob holds a reference to it */
-    fedserver_blob *whole;
-    bool mapped; /* the bytes are those of a mapped file */
+    uint8_t *owned;        /* memory to free; NULL if the bytes belong to another blob or a file */
+    fedserver_blob *whole; /* the blob that the bytes belong to; this blob holds a reference */
+    bool mapped;           /* the bytes are those of a mapped file */
 };
 
 fedserver_blob *fedserver_blob_new(fed_writer *bytes) {

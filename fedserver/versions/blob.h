@@ -1,5 +1,4 @@
-/* Further ways to make a fedserver_blob, for the coordinator only: a slice of another blob, and a
- * mapped file. */
+/* Two more ways to make a fedserver_blob, for the coordinator: a slice, and a mapped file. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_BLOB_H
 #define FEDSERVER_BLOB_H

@@ -128,8 +128,7 @@ fed_status fedserver_versions_append(fedserver_versions *v, uint32_t to, const u
     FED_REQUIRE(v->parts == 0 || to == v->oldest + v->parts + 1, FED_EFORMAT);
     size_t chain_len = 0;
     const uint8_t *chain = v->chain != NULL ? fedserver_blob_data(v->chain, &chain_len) : NULL;
-    /* number of the oldest parts to drop, so that the chain stays within its limits after `len`
-     * more bytes */
+    /* how many of the oldest parts to drop, so that `len` more bytes stay within the limits */
     uint32_t drop = v->parts >= FEDSERVER_CHAIN_PARTS ? v->parts - FEDSERVER_CHAIN_PARTS + 1 : 0;
     while (drop < v->parts && chain_len - v->links[drop].start + len > v->snapshot_limit) {
         drop++;
@@ -138,8 +137,7 @@ fed_status fedserver_versions_append(fedserver_versions *v, uint32_t to, const u
     size_t from = kept > 0 ? v->links[drop].start : chain_len;
     FED_TRY(links_reserve(v, kept + 1));
 
-    /* The longer chain is a new blob, because answers that are being sent still use the old
-     * one. */
+    /* The longer chain is a new blob: answers that are being sent still use the old one. */
     fed_writer bytes;
     fed_writer_growing(&bytes);
     if (kept > 0) {
@@ -161,8 +159,7 @@ fed_status fedserver_versions_append(fedserver_versions *v, uint32_t to, const u
     return FED_OK;
 }
 
-/* Copy v, to make the next version of it. The copy has its own values and links, and shares v's
- * chain. */
+/* Copy v, to make the next version of it. The copy shares only the chain. */
 static fed_status copy_versions(const fedserver_versions *v, fedserver_versions *copy,
                                 fed_error *err) {
     const size_t bytes = v->layout->size * sizeof *v->values;

@@ -1,5 +1,4 @@
-/* The versions of a task's model: how round k's mean makes version k, and the chain, which is the
- * deltas between recent versions in one blob. */
+/* The versions of a task's model: how a round's mean makes one, and the deltas between them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_DELTA_H
 #define FEDSERVER_DELTA_H
@@ -28,8 +27,7 @@ typedef struct fedserver_link {
     size_t start;    /* offset of the part in the chain */
     uint64_t digest; /* digest of the part's bytes */
     bool patch;
-    /* bytes of the part if its envelope had no second stages (lossless passes after a codec) */
-    size_t plain_len;
+    size_t plain_len; /* its bytes without second stages (lossless passes after a codec) */
 } fedserver_link;
 
 typedef struct fedserver_versions {
@@ -37,8 +35,7 @@ typedef struct fedserver_versions {
     uint32_t version;
     uint64_t digest;
     float *values; /* float32[layout->size] */
-    /* float32[layout->size]: what the deltas so far have left out. NULL: the making of the next
-     * version has taken it */
+    /* float32[layout->size]: what the deltas left out; NULL: the making of a version has it */
     float *residual;
     bool kept; /* the store has the values as a blob: store.h */
 
@@ -61,19 +58,16 @@ void fedserver_versions_free(fedserver_versions *v);
 /**
  * Make the next version beside v: delta = codec(mean + residual); next->values = v->values +
  * delta. Only v's values and chain are read, so another thread may serve v meanwhile.
- *
  * residual: v's residual, float32[layout->size] from malloc. It is changed in place, and belongs
  * to `next` afterwards. On failure it belongs to the caller again, but its values are useless, and
  * `next` is unchanged.
- *
  * Memory: the model's values once more, and the chain.
  */
 fed_status fedserver_versions_next(const fedserver_versions *v, const fedcodec *codec,
                                    uint32_t small, const float *mean, float *residual,
                                    fedserver_versions *next, fed_error *err) FED_CHECKED;
 
-/** The newest part of the chain, a fed_part. Returns its bytes, which belong to the chain, and
- * sets *digest to their digest. */
+/** The newest part of the chain, a fed_part. Its bytes belong to the chain; *digest is theirs. */
 const uint8_t *fedserver_versions_part(const fedserver_versions *v, size_t *len, uint64_t *digest);
 
 /** As fedserver_versions_next, but the next version's values are given, and become next->values
@@ -97,8 +91,7 @@ bool fedserver_versions_leads(const fedserver_versions *v, uint32_t have, uint32
 size_t fedserver_versions_chain_len(const fedserver_versions *v, uint32_t have, uint32_t want);
 
 /** Get the parts from version `have` to `want` as one blob, of which the caller gets a reference.
- * *tag is a name of exactly these bytes, which stays the same after a restart. FED_ENOMEM: out of
- * memory. */
+ * *tag is a name of exactly these bytes, which stays the same after a restart. */
 fed_status fedserver_versions_chain(const fedserver_versions *v, uint32_t have, uint32_t want,
                                     fedserver_blob **parts, uint64_t *tag) FED_CHECKED;
 

@@ -1,5 +1,4 @@
-/* Chooses the shortest download that leads to a version, and keeps the downloads that were
- * made. */
+/* Chooses the shortest download that leads to a version, and keeps those that were made. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/versions/downloads.h"
 
@@ -10,13 +9,10 @@
 #include "fed/hash.h"
 
 static_assert(FED_ADDRESSES >= 2 * 10 + 1 && FEDSERVER_CHAIN_PARTS == 1 << 10,
-              "a chain's runs have room: their lengths grow, then shrink");
+              "a chain has at most 2 * 10 + 1 runs: their lengths grow, then shrink");
 
-/* A download shorter than the chain is only looked for if the chain is longer than a snapshot /
- * SHORT_CHAIN. */
+/* A shorter download is only looked for if the chain exceeds a snapshot / SHORT_CHAIN. */
 enum { SHORT_CHAIN = 4 };
-
-/* -- downloads that were made -- */
 
 static void forget(fedserver_made *made) {
     fedserver_blob_free(made->blob);
@@ -96,8 +92,7 @@ static fedserver_made *slot_for_patch(fedserver_downloads *d, const fedserver_ve
                 slot = made;
             } else if ((made->to != v->version || now_ms - made->asked_ms >= FEDSERVER_PATCH_MS) &&
                        (oldest == NULL || made->asked_ms < oldest->asked_ms)) {
-                /* no longer needed: devices have had time to fetch it, or want a newer version by
-                 * now */
+                /* no longer needed: devices have had time to fetch it, or want a newer version */
                 oldest = made;
             }
         }
@@ -111,10 +106,7 @@ static fedserver_made *slot_for_patch(fedserver_downloads *d, const fedserver_ve
     }
 }
 
-/* -- making a download -- */
-
-/* The values of a version: borrowed from the newest version, or `owned` because they were
- * computed. */
+/* The values of a version: borrowed from the newest, or `owned` because they were computed. */
 typedef struct values {
     const float *values;
     float *owned;
@@ -187,8 +179,7 @@ static fed_status make(const fedserver_versions *v, const fedserver_old_versions
                               : fed_fail(err, FED_ENOMEM, "out of memory for a model download");
 }
 
-/* Find the kept download, or make it. FED_ENOTFOUND: the version can't be made any more, or can't
- * be made now. */
+/* Find the kept download, or make it. FED_ENOTFOUND: it can't be made any more, or not now. */
 static fed_status get_made(fedserver_downloads *d, const fedserver_versions *v,
                            const fedserver_old_versions *old, fedserver_made sought, int64_t now_ms,
                            fedserver_made **found, fed_error *err) {
@@ -235,8 +226,6 @@ void fedserver_downloads_add(fedserver_downloads *d, fedserver_made *made) {
     *made = (fedserver_made){0};
 }
 
-/* -- choosing a download -- */
-
 /* Get the shorter of two patches: from the version that the device has, and from zeros. The patch
  * from zeros is made only if it costs little to make, or if there is no other patch. */
 static fed_status get_patch(fedserver_downloads *d, const fedserver_versions *v,
@@ -263,8 +252,7 @@ static fed_status get_patch(fedserver_downloads *d, const fedserver_versions *v,
     return FED_OK;
 }
 
-/* Get the chain without second stages. *found NULL: it can't be made now, or a snapshot is
- * shorter. */
+/* Get the chain without second stages. *found NULL: not possible now, or a snapshot is shorter. */
 static fed_status get_unpacked(fedserver_downloads *d, const fedserver_versions *v,
                                const fedserver_download_request *request, int64_t now_ms,
                                fedserver_made **found, fed_error *err) {
@@ -338,8 +326,6 @@ fed_status fedserver_downloads_get(fedserver_downloads *d, const fedserver_versi
     *tag = made->tag;
     return FED_OK;
 }
-
-/* -- runs -- */
 
 static fed_status cut_chain(const fedserver_versions *v, const fedserver_download_request *request,
                             fedserver_run *runs, size_t *count, fed_error *err) {

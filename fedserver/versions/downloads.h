@@ -1,5 +1,4 @@
-/* Chooses what to send to a device that lacks a version: the shortest of deltas, a patch and a
- * snapshot. */
+/* Chooses what to send to a device that lacks a version: deltas, a patch or a snapshot. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_DOWNLOADS_H
 #define FEDSERVER_DOWNLOADS_H
@@ -53,8 +52,7 @@ typedef struct fedserver_made {
 } fedserver_made;
 
 typedef struct fedserver_downloads {
-    /* snapshots: the plain values, or patches from zeros */
-    fedserver_made snapshots[FEDSERVER_SNAPSHOTS];
+    fedserver_made snapshots[FEDSERVER_SNAPSHOTS]; /* the plain values, or patches from zeros */
     fedserver_made patches[FEDSERVER_PATCHES];
     int64_t rests_until_ms;
 } fedserver_downloads;
@@ -72,15 +70,12 @@ typedef struct fedserver_download_request {
     bool any; /* start from any version: the device has none, or an unknown one */
     uint32_t have, want;
     bool patches; /* the device can read patches */
-    /* the device can read frames packed by a second stage, a lossless pass after a codec */
-    bool stages;
+    bool stages;  /* it can read frames packed by a second stage, a lossless pass after a codec */
 } fedserver_download_request;
 
-/**
- * Get the parts that bring a device to version `want`, as a blob of which the caller gets a
+/** Get the parts that bring a device to version `want`, as a blob of which the caller gets a
  * reference. *tag is a name of exactly these bytes, which stays the same after a restart.
- * FED_ENOTFOUND: the version does not exist yet, or can't be made any more, or can't be made now.
- */
+ * FED_ENOTFOUND: the version does not exist yet, or can't be made any more, or not now. */
 fed_status fedserver_downloads_get(fedserver_downloads *d, const fedserver_versions *v,
                                    const fedserver_old_versions *old,
                                    const fedserver_download_request *request, int64_t now_ms,
@@ -93,13 +88,11 @@ typedef struct fedserver_run {
     uint64_t tag;         /* a name of these bytes */
 } fedserver_run;
 
-/**
- * Get the same parts as fedserver_downloads_get, cut into runs so that devices that lack different
+/** Get the same parts as fedserver_downloads_get, cut into runs so that devices that lack different
  * versions share most of them. A chain of deltas is cut into runs of 1, 2, 4, 8, ... deltas. A run
  * begins at a version that is a multiple of its length. So each delta is in few runs, and a device
- * needs few runs. The caller frees the runs' blobs. Errors: as fedserver_downloads_get; then there
- * are no runs.
- */
+ * needs few runs. The caller frees the runs' blobs. Errors: as fedserver_downloads_get, without
+ * any run. */
 fed_status fedserver_downloads_runs(fedserver_downloads *d, const fedserver_versions *v,
                                     const fedserver_old_versions *old,
                                     const fedserver_download_request *request, int64_t now_ms,
@@ -115,8 +108,7 @@ fed_status fedserver_downloads_make(const fedserver_versions *v, fed_part_kind k
                                     fedserver_made *made, fed_error *err) FED_CHECKED;
 void fedserver_downloads_add(fedserver_downloads *d, fedserver_made *made);
 
-/** Write the kept downloads as bytes, and read them back. FED_EFORMAT: the bytes are damaged.
- * FED_ENOMEM: out of memory. */
+/** Write the kept downloads as bytes, and read them back. FED_EFORMAT: the bytes are damaged. */
 void fedserver_downloads_write(const fedserver_downloads *d, fed_writer *w);
 fed_status fedserver_downloads_read(fedserver_downloads *d, fed_reader *r) FED_CHECKED;
 

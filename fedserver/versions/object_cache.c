@@ -1,5 +1,4 @@
-/* Seals (encrypts) downloads into files, step by step, and deletes files that no device asks for
- * any more. */
+/* Seals (encrypts) downloads into files, step by step, and deletes files not asked for lately. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/versions/object_cache.h"
 
@@ -34,8 +33,6 @@ static size_t len_of(const fedserver_run *run) {
     (void)fedserver_blob_data(run->blob, &len);
     return len;
 }
-
-/* -- the files that are there -- */
 
 static void remove_item(fedserver_object_cache *object_cache, const char *directory,
                         fedserver_object_cache_item *item) {
@@ -98,8 +95,6 @@ static void add_item(fedserver_object_cache *object_cache, const char *directory
         remove_item(object_cache, directory, find_oldest(object_cache, 0, item));
     }
 }
-
-/* -- sealing -- */
 
 static void abandon(fedserver_sealing *s) {
     if (s->file != NULL) {

@@ -1,5 +1,4 @@
-/* The object cache: downloads sealed (encrypted) into files that the front serves to HTTP
- * caches. */
+/* The object cache: downloads sealed (encrypted) in files that the front gives to HTTP caches. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_OBJECT_CACHE_H
 #define FEDSERVER_OBJECT_CACHE_H
@@ -53,8 +52,7 @@ typedef struct fedserver_object_request {
 
 /** A run that is being sealed. */
 typedef struct fedserver_sealing {
-    fedserver_object_request
-        request; /* has a reference to the run's blob; blob NULL: no run is being sealed */
+    fedserver_object_request request; /* has a reference to the blob; blob NULL: none is sealed */
     fed_sha256_sum sum;
     uint8_t key[FED_SEALED_KEY];
     size_t hashed, written;
@@ -80,13 +78,9 @@ void fedserver_object_cache_free(fedserver_object_cache *object_cache, const cha
 void fedserver_object_cache_drop(fedserver_object_cache *object_cache, const char *directory,
                                  uint64_t task);
 
-/**
- * Get the address of a run's file. The run is sealed first where necessary.
- *
- * FED_EBUSY: the run is not sealed yet; send the bytes themselves. FED_ERANGE: the run is empty,
- * or larger than the limit. FED_ENOSPC, FED_EIO, FED_ENOMEM: it can't be sealed, and *err says
- * why.
- */
+/** Get the address of a run's file. The run is sealed first where necessary. FED_EBUSY: it is not
+ * sealed yet; send the bytes themselves. FED_ERANGE: it is empty, or larger than the limit.
+ * FED_ENOSPC, FED_EIO, FED_ENOMEM: it can't be sealed, and *err says why. */
 fed_status fedserver_object_cache_get(fedserver_object_cache *object_cache, const char *directory,
                                       const fedserver_object_request *request, int64_t now_ms,
                                       fed_address *address, fed_error *err) FED_CHECKED;

@@ -7,8 +7,6 @@
 #include "fed/hash.h"
 #include "fed/wire.h"
 
-/* -- keeping versions -- */
-
 /* Find the newest keyframe whose version is at most `version`. *found false: there is none. */
 static fed_status find_keyframe(const fedserver_archive *archive, uint32_t version,
                                 fedserver_keyframe *keyframe, bool *found, fed_error *err) {
@@ -64,8 +62,6 @@ fed_status fedserver_old_versions_keep(const fedserver_archive *archive,
     *reach = found ? older.version : last.version;
     return FED_OK;
 }
-
-/* -- computing versions -- */
 
 typedef struct replay {
     const fed_layout *layout;

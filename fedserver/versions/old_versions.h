@@ -1,5 +1,4 @@
-/* Older versions of a model: some are stored whole as keyframes, and the others are computed from
- * them. */
+/* Older versions of a model: some are stored whole (keyframes), the others computed from them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_OLD_VERSIONS_H
 #define FEDSERVER_OLD_VERSIONS_H
@@ -28,8 +27,7 @@ typedef struct fedserver_archive {
     const fed_log *log;       /* gets a warning if a stored version is damaged */
 } fedserver_archive;
 
-/** Set *due: is it time for a keyframe, so that fedserver_old_versions_keep would store v
- * whole? */
+/** Set *due: would fedserver_old_versions_keep now store v whole, as a keyframe? */
 fed_status fedserver_old_versions_due(const fedserver_archive *archive, const fedserver_versions *v,
                                       bool *due, fed_error *err) FED_CHECKED;
 
@@ -40,14 +38,12 @@ fed_status fedserver_old_versions_keep(const fedserver_archive *archive,
                                        const fedserver_versions *v, uint32_t *reach,
                                        fed_error *err) FED_CHECKED;
 
-/** Apply stored deltas to a keyframe's values, until they are the values of `version`.
- * FED_EFORMAT: the stored deltas do not lead to it. */
+/** Apply deltas to a keyframe's values, up to `version`. FED_EFORMAT: they do not lead there. */
 fed_status fedserver_old_versions_replay(const fedserver_archive *archive,
                                          const fedserver_keyframe *keyframe, float *values,
                                          uint32_t version, fed_error *err) FED_CHECKED;
 
-/** The function `values` of fedserver_old_versions (fedserver/versions/downloads.h). user is a
- * const fedserver_archive. */
+/** The function `values` of fedserver_old_versions. user: a const fedserver_archive. */
 fed_status fedserver_old_versions_values(void *user, uint32_t version, float **values,
                                          fed_error *err) FED_CHECKED;
 
