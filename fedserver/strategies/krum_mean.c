@@ -6,17 +6,15 @@
 
 #include "fedserver/strategies/robust.h"
 
-/* The squared differences of TILE columns are added as floats, in LANES separate sums. These are
- * then added to a double. */
+/* Squared differences of TILE columns are added as floats in LANES sums, and these as doubles. */
 enum { TILE = 256, LANES = 16 };
 
 typedef struct krum {
     size_t count;
-    /* (count, count): squared distances of rows i < j; the other half is not used */
-    double *distance;
-    double *nearest; /* [count]: room for a row's distances while its score is computed */
-    double *score;   /* [count] */
-    size_t *chosen;  /* [m]: numbers of the chosen rows, ascending */
+    double *distance; /* (count, count): squared distances of rows i < j; the rest is not used */
+    double *nearest;  /* [count]: room for a row's distances while its score is computed */
+    double *score;    /* [count] */
+    size_t *chosen;   /* [m]: numbers of the chosen rows, ascending */
     size_t m;
     float *u;
 } krum;

@@ -1,5 +1,4 @@
-/* All updates of a round as a matrix with one row for each update. It lies in a file, since it may
- * be larger than memory. */
+/* All updates of a round as rows of a matrix, in a file, since it may be larger than memory. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_ROWS_H
 #define FEDSERVER_ROWS_H
@@ -38,18 +37,14 @@ void fedserver_rows_close(fedserver_rows *rows);
 fed_status fedserver_rows_add(fedserver_rows *rows, int64_t device, uint64_t lease, const float *x,
                               fed_error *err) FED_CHECKED;
 
-/** Sort the rows by device and lease, after the last row was added. So the order does not depend
- * on the order of arrival. */
+/** After the last row, sort all by device and lease: the order of arrival must not matter. */
 void fedserver_rows_sort(fedserver_rows *rows);
 
-/**
- * Is called with the columns [first, first + width) of all rows. block: float32 (rows->count,
- * width), which the function may change
- */
+/** Is called with the columns [first, first + width) of all rows. block: float32 (rows->count,
+ * width), which the function may change */
 typedef void (*fedserver_block_visit)(void *user, float *block, size_t first, size_t width);
 
-/** Visit the whole matrix, in blocks from left to right. The blocks depend on count and columns
- * only. */
+/** Visit the matrix in blocks, from left to right. They depend on count and columns only. */
 fed_status fedserver_rows_each(const fedserver_rows *rows, fedserver_block_visit visit, void *user,
                                fed_error *err) FED_CHECKED;
 

@@ -1,5 +1,4 @@
-/* The tables of strategies and additions. Parses specs, checks that a strategy fits a task, and
- * calls the strategy's functions. */
+/* The tables of strategies and additions. Parses specs, and calls a strategy's functions. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdlib.h>
@@ -37,8 +36,6 @@ static const fedserver_addition_vtable *const additions[] = {
 const fedserver_addition_vtable *fedserver_addition_at(size_t k) {
     return k < sizeof additions / sizeof additions[0] ? additions[k] : NULL;
 }
-
-/* -- specs -- */
 
 static fed_status fail_unknown(fed_word name, fed_error *err) {
     fed_names names = {""}, behind = {""};
@@ -122,8 +119,6 @@ fed_status fedserver_strategy_parse(const char *spec, fedserver_strategy *strate
     return FED_OK;
 }
 
-/* -- checking that a strategy fits a task -- */
-
 static uint32_t least(const fedserver_strategy_half *half) {
     return half->vtable->least != NULL ? half->vtable->least(half->param) : 1;
 }
@@ -193,8 +188,6 @@ fed_status fedserver_strategy_check(const fedserver_strategy *strategy, uint32_t
     }
     return vtable->dense ? check_codec(vtable->name, codec_up, err) : FED_OK;
 }
-
-/* -- using a strategy -- */
 
 bool fedserver_strategy_needs_all(const fedserver_strategy *strategy) {
     return strategy->combine.vtable != NULL && strategy->combine.vtable->combine != NULL;

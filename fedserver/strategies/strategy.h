@@ -60,18 +60,15 @@
 
 enum { FEDSERVER_STRATEGY_PARAMS = 4, FEDSERVER_STRATEGY_SPEC = 128, FEDSERVER_ADDITIONS = 4 };
 
-/** What a strategy's folder provides: the function combine, or the function step. fedavg has
- * neither. */
+/** What a strategy's folder provides: combine, or step. fedavg has neither. */
 typedef struct fedserver_strategy_vtable {
     const char *name;
     fed_param params[FEDSERVER_STRATEGY_PARAMS + 1]; /* the list ends with a NULL key */
 
-    /** Set u to the combination of all updates of a round, at least one. u:
-     * float32[rows->columns] */
+    /** Set u, float32[rows->columns], to the combination of a round's updates, at least one. */
     fed_status (*combine)(const double *param, const fedserver_rows *rows, float *u,
                           fed_error *err);
-    /** The least number of updates that combine needs (NULL: one), and the most that it takes (0:
-     * any number). */
+    /** The fewest updates that combine needs (NULL: 1), and the most that it takes (0: any). */
     uint32_t (*least)(const double *param);
     uint32_t most;
     /** Does combine treat each value separately? Then an update must send most of its values. */
@@ -88,26 +85,22 @@ typedef struct fedserver_strategy_vtable {
 /** What an addition's folder provides: a change of each update, or of the vector that a round's
  * updates were combined into. */
 typedef struct fedserver_addition_vtable {
-    /* example: a spec to show in error messages */
-    const char *name, *example;
+    const char *name, *example;                      /* example: a spec to show in error messages */
     fed_param params[FEDSERVER_STRATEGY_PARAMS + 1]; /* the list ends with a NULL key */
 
     /** Change an update's n trained values x before they are counted. NULL: no change. */
     void (*update)(const double *param, float *x, size_t n);
-    /** The norm that `update` gives to an update of norm `norm`. Not NULL where `update` is not
-     * NULL. */
+    /** The norm that `update` gives to an update of norm `norm`. NULL only if `update` is NULL. */
     double (*norm)(const double *param, double norm);
     /** Change u, the n trained values of the combined vector, before the step. NULL: no change. */
     void (*combined)(const double *param, float *u, size_t n);
 } fedserver_addition_vtable;
 
-/** An addition with its parameters. */
 typedef struct fedserver_addition {
     const fedserver_addition_vtable *vtable;
     double param[FEDSERVER_STRATEGY_PARAMS];
 } fedserver_addition;
 
-/** One half of a strategy with its parameters. */
 typedef struct fedserver_strategy_half {
     const fedserver_strategy_vtable *vtable; /* NULL: this half is that of fedavg */
     double param[FEDSERVER_STRATEGY_PARAMS];
@@ -120,16 +113,13 @@ typedef struct fedserver_strategy {
     size_t addition_count;
 } fedserver_strategy;
 
-/** Parse a spec. FED_EINVAL: it is wrong; the sentence names the wrong word and what would be
- * right. */
+/** Parse a spec. FED_EINVAL: it is wrong; the sentence has the wrong word, and what is right. */
 fed_status fedserver_strategy_parse(const char *spec, fedserver_strategy *strategy,
                                     fed_error *err) FED_CHECKED;
 
-/** Measure, on random values, which fraction of an update's values the codec sends as other values
- * than 0. */
+/** Measure, on random values, which fraction of an update's values the codec does not send as 0. */
 fed_status fedserver_sent_share(const fedcodec *codec, double *share) FED_CHECKED;
-/** From this fraction on a codec counts as one that sends all values, because a few of them happen
- * to be 0. */
+/** From this fraction on a codec counts as sending all values: a few of them happen to be 0. */
 #define FEDSERVER_SENDS_ALL 0.75
 
 /** Check that the strategy fits a task whose rounds commit with `minimum` to `goal` updates.
@@ -139,7 +129,6 @@ fed_status fedserver_strategy_check(const fedserver_strategy *strategy, uint32_t
                                     uint32_t goal, const fedcodec *codec_up,
                                     fed_error *err) FED_CHECKED;
 
-/** Does the strategy need all updates at once? */
 bool fedserver_strategy_needs_all(const fedserver_strategy *strategy);
 
 /** Does an addition change updates before they are counted? */
@@ -163,8 +152,7 @@ void fedserver_strategy_start(const fedserver_strategy *strategy, float *state, 
 void fedserver_strategy_step(const fedserver_strategy *strategy, float *state, float *u,
                              size_t trained);
 
-/** The k-th strategy of strategies.def, and the k-th addition of additions.def; NULL where k is
- * too large. */
+/** The k-th strategy of strategies.def, or addition of additions.def; NULL: k is too large. */
 const fedserver_strategy_vtable *fedserver_strategy_at(size_t k);
 const fedserver_addition_vtable *fedserver_addition_at(size_t k);
 
