@@ -1,6 +1,5 @@
-/* Checks what a task file's keys mean together, replaces models and codecs by their canonical
- * texts, and makes the first model. task_source.c has read each value and checked it separately
- * before. */
+/* Checks a task file's values together, after task_source.c has checked each of them. Replaces
+ * models and codecs by their canonical texts, and makes the first model. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/task/config.h"
 
@@ -63,8 +62,7 @@ static fed_status take_model(const source *s, char *model, size_t cap, fed_error
     return FED_OK;
 }
 
-/* SCAFFOLD's control variate is sent as a part of the model, so the model must have room for
- * it. */
+/* SCAFFOLD's control variate is sent as a part of the model, which must have room for it. */
 static fed_status check_scaffold(const source *s, const char *model, fed_error *err) {
     fed_arch arch;
     FED_TRY(fed_arch_parse(model, &arch, err));
@@ -112,8 +110,7 @@ static fed_status take_phase(const source *s, const char *model, fedserver_phase
     return FED_OK;
 }
 
-/* Set a missing goal or cohort, and check that minimum <= goal and, if synchronous, goal <=
- * cohort. */
+/* Set a missing goal or cohort. Check minimum <= goal and, if synchronous, goal <= cohort. */
 static fed_status take_rules(const source *s, fedserver_round_rules *rules, fed_error *err) {
     /* The default of the goal is the cohort, and that of the cohort 130 % of the goal. This allows
      * for more than the 6 to 10 % of devices that drop out at Google (Bonawitz et al., "Towards
@@ -152,10 +149,7 @@ static fed_status fit_strategy(const fedserver_task *task, const char *codec_spe
                                     why);
 }
 
-/* -- phases -- */
-
-/* Do both optimizers keep the same state, so that a device can go on with its state in the other
- * phase? */
+/* Do both optimizers keep the same state, so that a device can go on with it in a new phase? */
 static bool remembers_the_same(const fed_optimizer *a, const fed_optimizer *b) {
     return a->rule == b->rule && (a->warmup_steps > 0) == (b->warmup_steps > 0) &&
            (a->step_every > 0) == (b->step_every > 0) &&
@@ -164,10 +158,8 @@ static bool remembers_the_same(const fed_optimizer *a, const fed_optimizer *b) {
            (a->scaffold_share > 0) == (b->scaffold_share > 0);
 }
 
-/*
- * Check that devices can go on with phase k's optimizer, and that its learning rate is the one
- * that the file gives. written: the learning rate in the file, or that of the phase before
- */
+/* Check that devices can go on with phase k's optimizer, and that its learning rate is `written`:
+ * the one in the file, or else that of the phase before. */
 static fed_status check_optimizer(const source *s, const fedserver_task *task, uint32_t k,
                                   float written, const fed_optimizer *optimizer, fed_error *err) {
     fed_optimizer first;
@@ -267,8 +259,6 @@ fed_status fedserver_config_parse(const char *path, const char *text, size_t len
     }
     return status;
 }
-
-/* -- files -- */
 
 static fed_status load_initial(const fedserver_config *config, const fed_arch *arch, float *values,
                                fed_error *err) {

@@ -42,7 +42,7 @@ const fedserver_field fedserver_fields[FEDSERVER_FIELDS] = {
 #include "fedserver/task_keys.def"
 };
 static_assert(offsetof(fedserver_config, task) == 0, "offsets are those of a fedserver_task, too");
-static_assert(FEDSERVER_PHASES == 32, "said in the line of PHASES");
+static_assert(FEDSERVER_PHASES == 32, "task_keys.def says 32 in the line of PHASES");
 
 /* Check that a key has the same C type in a phase as in the task. */
 #define TASK_FITS(name, member)
@@ -73,10 +73,7 @@ const char *fedserver_field_right(const fedserver_field *field, char dst[96]) {
     return dst;
 }
 
-/* -- choices -- */
-
-/* Find the next of the texts in a list such as "a, b or c". Sets *text to it, and *right to what
- * follows it. Returns the text's length. */
+/* Take the next text of a list such as "a, b or c" from *right into *text. Returns its length. */
 static size_t choice_take(const char **right, const char **text) {
     static const char comma[] = ", ", or [] = " or ";
     *text = *right;
@@ -98,8 +95,6 @@ static bool choice_find(const fedserver_field *field, const char *wanted, uint32
     }
     return false;
 }
-
-/* -- from JSON -- */
 
 void fedserver_field_preset(const fedserver_field *field, void *member) {
     const char *preset = field->preset != NULL ? field->preset : "";
@@ -215,10 +210,7 @@ const char *fedserver_field_take(const fedserver_field *field, void *member, con
     return NULL;
 }
 
-/* -- to JSON -- */
-
-/* Write a text in quotes. JSON needs UTF-8. Only a name that was a file's name may have other
- * bytes; each of them becomes '?'. */
+/* JSON needs UTF-8. Other bytes, which only a name taken from a file's name has, become '?'. */
 static void write_text(const char *text, size_t len, fed_writer *w) {
     json_t *value = json_stringn(text, len);
     if (value == NULL) {

@@ -1,5 +1,4 @@
-/* The table of a task's keys (fedserver/task_keys.def), and the conversion of one value from and to
- * JSON. */
+/* The table of a task's keys (task_keys.def), and the conversion of values from and to JSON. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_FIELDS_H
 #define FEDSERVER_FIELDS_H
@@ -50,8 +49,7 @@ typedef struct fedserver_field {
     size_t offset, size;        /* offset and size of the member in fedserver_config */
     size_t phase_offset;        /* offset of the member in fedserver_phase */
     double low, high;
-    /* texts of the default and of the allowed values. preset NULL: the key is required. right
-     * NULL: the range from low to high */
+    /* texts of the default (NULL: the key is required) and of what is right (NULL: low to high) */
     const char *preset, *right;
 } fedserver_field;
 

@@ -1,5 +1,4 @@
-/* Finds the line of a key in a JSON text, because jansson only reports the lines of syntax
- * errors. */
+/* Finds a key's line in a JSON text, because jansson only reports the lines of syntax errors. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_JSON_LINE_H
 #define FEDSERVER_JSON_LINE_H

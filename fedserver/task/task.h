@@ -59,18 +59,14 @@ typedef struct fedserver_task {
     /* what devices are sent, with the values of the first phase; wire.id is the task's number */
     fed_task wire;
     char name[FEDSERVER_TASK_NAME];
-    char codec_down[FEDCODEC_SPEC]; /* codec of the model deltas in the first phase */
-    /* the phases after phase 0, in the order of their rounds */
-    fedserver_phase phases[FEDSERVER_PHASES];
+    char codec_down[FEDCODEC_SPEC];           /* codec of the model deltas in the first phase */
+    fedserver_phase phases[FEDSERVER_PHASES]; /* after phase 0, in the order of their rounds */
     uint32_t phase_count;
-    /* the strategy's spec: how updates become the next version */
-    char strategy[FEDSERVER_STRATEGY_SPEC];
+    char strategy[FEDSERVER_STRATEGY_SPEC]; /* a spec: how updates become the next version */
     fedserver_selection selection;
     char tag[FEDSERVER_TAG]; /* only devices with this tag take part; "": all devices */
-    /* of several tasks that a device could serve, the larger number comes first */
-    uint32_t priority;
-    /* the largest fraction that one device may have of a round's weight, and of what moves the
-     * model */
+    uint32_t priority;       /* of several tasks for a device, the larger number comes first */
+    /* the largest fraction of one device, of a round's weight and of what moves the model */
     double device_share;
     fedserver_round_rules rules;
     fedserver_task_state state;
@@ -80,9 +76,8 @@ typedef struct fedserver_task {
 
 /** A task as its file describes it. */
 typedef struct fedserver_config {
-    /* the task without id, state and times; model and codecs are canonical text */
-    fedserver_task task;
-    char initial[1024]; /* path of a safetensors file to start from; "": random weights */
+    fedserver_task task; /* without id, state and times; model and codecs are canonical text */
+    char initial[1024];  /* path of a safetensors file to start from; "": random weights */
 } fedserver_config;
 
 #endif

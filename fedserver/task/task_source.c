@@ -28,8 +28,6 @@ void fedserver_source_close(fedserver_source *s) {
     s->root = NULL;
 }
 
-/* -- messages -- */
-
 static int line_of(const fedserver_source *s, const char *key) {
     return fedserver_json_line(&s->json, s->start, key);
 }
@@ -65,8 +63,6 @@ static fed_status refuse_unknown(const fedserver_source *s, const char *name, fe
                     "%s:%d: key \"%s%.60s\" is unknown; docs/protocol.md#task lists the keys",
                     s->path, line_of(s, name), s->prefix, name);
 }
-
-/* -- objects -- */
 
 static fed_status check_names(const fedserver_source *s, json_t *object, unsigned where,
                               fed_error *err) {

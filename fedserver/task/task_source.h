@@ -11,15 +11,13 @@ typedef struct fedserver_source {
     const char *path; /* names the text in messages */
     fedserver_json_text json;
     json_t *root;
-    /* the text comes from a store, so its values were checked before */
-    bool stored;
+    bool stored; /* the text comes from a store, so its values were checked before */
     /* The members from here on describe the object that is being read: the task or a phase. */
     char prefix[32]; /* prefix of the object's keys in messages: "", "phases[0]." */
     size_t start;    /* offset of the object in the text */
 } fedserver_source;
 
-/** Parse text[len]. `path` and `text` must outlive the source. FED_EFORMAT: the text is not a
- * JSON object. */
+/** Parse text[len]. `path` and `text` must outlive s. FED_EFORMAT: it is not a JSON object. */
 fed_status fedserver_source_open(fedserver_source *s, const char *path, const char *text,
                                  size_t len, bool stored, fed_error *err) FED_CHECKED;
 void fedserver_source_close(fedserver_source *s);

@@ -31,7 +31,7 @@ void fedserver_task_text_write(const fedserver_task *task, fed_writer *w) {
     fed_write_printf(w, "{");
     for (fedserver_field_id id = 0; id < FEDSERVER_FIELDS; id++) {
         const fedserver_field *field = &fedserver_fields[id];
-        /* the offset of such a key may lie outside fedserver_task */
+        /* the offset of a key that is not kept may lie outside fedserver_task */
         if (!fedserver_field_kept(field)) {
             continue;
         }
