@@ -146,7 +146,7 @@ fed_status fedserver_sum_refold(fedserver_sum *sum, uint32_t number, const fedco
     /* D2 in docs/durability.md: each stored update counts once, and no other update counts. */
     assert(number < sum->updates);
     const uint32_t count = sum->contributions[number].count;
-    /* D3 in docs/durability.md: an update counts at most its share of the divisor. */
+    /* D3 in docs/durability.md: no update counts for more than its share of the divisor. */
     assert(count <= sum->contributions[number].share);
     return count > 0 ? fold(sum, values, count, err) : FED_OK;
 }

@@ -16,7 +16,8 @@
 typedef struct fedserver_sum {
     /* [size]: sum of count * rint(value * 2^30). NULL: the strategy needs all updates at once */
     int64_t *acc;
-    float *decoded; /* [size]: one update's values; NULL: they are added from the message */
+    /* [size]: an update's decoded values; NULL: they are added straight from the message */
+    float *decoded;
     size_t size, trained;
     fedserver_strategy strategy;
     fedserver_contribution *contributions; /* [updates], in the order of arrival */
@@ -55,7 +56,7 @@ fed_status fedserver_sum_settle(fedserver_sum *sum, double most, fedserver_weigh
 fed_status fedserver_sum_refold(fedserver_sum *sum, uint32_t number, const fedcodec_message *values,
                                 fed_error *err) FED_CHECKED;
 
-/** mean[i] = acc[i] / (2^30 * weight), rounded once to float32. Call it for a settled `acc`. */
+/** mean[i] = acc[i] / (2^30 * weight), rounded once to float32. Needs a settled sum's `acc`. */
 void fedserver_sum_mean(const fedserver_sum *sum, float *mean);
 
 /** Decode an update's values into sum->decoded, and apply the strategy's additions to them. The

@@ -13,7 +13,7 @@
 #include "fedserver/rounds/stored.h"
 #include "fedserver/task/phases.h"
 
-/* A delta of at most so many bytes lies in its row, because a blob would cost more. */
+/* A delta of at most this many bytes lies in its row, because a blob would cost more. */
 enum { DELTA_IN_ROW = 65536 };
 
 struct fedserver_closing {
@@ -25,7 +25,7 @@ struct fedserver_closing {
     bool keeps_old;          /* the old version is to be stored as a keyframe */
     bool wanted[2];          /* which of `kinds` of snapshots to make */
     fedserver_closed made;
-    fedserver_closing *before; /* of the round before: it may still be freeing its old version */
+    fedserver_closing *before; /* the previous round's, which may still be freeing a version */
     fedserver_versions old;    /* the previous version, to be freed */
 
     bool apart;   /* a thread makes the version */

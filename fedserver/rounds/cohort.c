@@ -75,7 +75,8 @@ void fedserver_cohort_draw(fedserver_cohort *cohort, const fedserver_candidate *
     cohort->samples = samples_mean(candidates, count);
     if (cohort->selection == FEDSERVER_SELECT_ROUND_ROBIN) {
         find_longest_ago(cohort, candidates, count, each, slots);
-        /* The devices before longest_ago are fewer than the slots: all are admitted at once. */
+        /* The candidates whose last round is before longest_ago are fewer than the slots, so all
+         * of them are admitted at once. */
         cohort->start = cohort->before > cohort->start ? cohort->before : cohort->start;
     }
     /* D6 in docs/durability.md: the threshold reaches every device. */

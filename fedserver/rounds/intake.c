@@ -71,7 +71,7 @@ fed_status fedserver_intake_read(const uint8_t *body, size_t len, fedserver_upda
 fed_status fedserver_intake_count(fedserver_training *t, uint32_t round,
                                   const fedserver_update *update, int64_t device, fed_error *err) {
     const fed_update *head = &update->head;
-    /* D3, S3 in docs/durability.md: the update is of this task, and of no later round. */
+    /* D3, S3 in docs/durability.md: the update is of this task, and of no round after `round`. */
     assert(head->task == t->task.wire.id && head->round <= round && head->samples > 0);
     const uint32_t weight = fedserver_round_weight(&t->task.rules, round, head->round);
     const fedserver_contribution contribution = {.device = device,

@@ -83,7 +83,7 @@ const fedserver_intake *fedserver_intake_of(const fedserver_task *task);
 /** An update with a loss of a larger magnitude is refused as the device's error. */
 #define FEDSERVER_LOSS_LIMIT 1e12f
 
-/** The bytes of an update's head without custom metrics. Every body has at least so many. */
+/** The bytes of an update's head without custom metrics. No body has fewer bytes. */
 size_t fedserver_intake_head_bytes(void);
 
 /** The largest size in bytes of an update's body, over all phases of the task. Earlier phases

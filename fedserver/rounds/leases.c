@@ -19,7 +19,7 @@ enum { WAKE_SPACING_MS = 100 };
 /* The window during which drawn devices are preferred lasts the deadline / WINDOW_PART, at most
  * WINDOW_MOST_MS. After it the cohort admits all devices to the slots that are left. */
 enum { WINDOW_PART = 50, WINDOW_MOST_MS = 2000 };
-/* A draw looks at most at so many devices. It estimates a share p of all devices to within sqrt(p
+/* A draw looks at no more devices than this. It estimates a share p of all devices to within sqrt(p
  * / LOOKED_AT): 50 % +- 1 %, or 1 % +- 0.2 %. */
 enum { LOOKED_AT = 4096 };
 
@@ -129,7 +129,7 @@ fed_status fedserver_leases_load(fedserver_rounds *rounds, fedserver_training *t
 
 /* The time is not known here. So an asynchronous lease that has ended may be counted until the
  * next fedserver_leases_advance, although another device has its slot; the cohort bounds the
- * number. An edge aggregator's cohort may have been another one when leases were given, so in a
+ * number. An edge aggregator may have had another cohort when the leases were given, so in a
  * synchronous round all leases are counted. */
 uint32_t fedserver_leases_count(const fedserver_training *t) {
     const uint32_t standing = (uint32_t)t->leases.count;
@@ -316,7 +316,7 @@ int64_t fedserver_slots_wake(fedserver_rounds *rounds, int64_t now_ms) {
 
 /* -- a device checks in -- */
 
-/* A lease's number is random: a coordinator restored from a backup must not give one twice. */
+/* A lease's number is random, so that a coordinator restored from a backup repeats none. */
 static fed_status lease_name(uint64_t *lease) {
     uint64_t name = 0;
     while (name == 0) {
@@ -561,7 +561,8 @@ fedserver_round_event fedserver_leases_update_event(const fedserver_training *t,
     if (t == NULL) {
         return FEDSERVER_ON_UPDATE_CLOSED;
     }
-    /* While a round closes, updates count in the next one; a synchronous task gave no lease yet. */
+    /* While a round closes, updates count in the next one, of which a synchronous task has given
+     * no lease. */
     const uint32_t counting = fedserver_round_counting(&t->round);
     if (!asynchronous(t) && head->round != counting) {
         return FEDSERVER_ON_UPDATE_CLOSED;

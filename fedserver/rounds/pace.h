@@ -1,4 +1,4 @@
-/* Computes when a device checks in again: at random, and later the more devices there are. */
+/* Computes when a device is to check in again: after a random time, longer with more devices. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_PACE_H
 #define FEDSERVER_PACE_H

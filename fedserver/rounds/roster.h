@@ -43,7 +43,7 @@ void fedserver_device_computes(fedserver_device *device, const char *on);
 fed_status fedserver_device_save(fedserver_rounds *rounds, fedserver_device *device,
                                  fed_error *err) FED_CHECKED;
 
-/** Note in the log and in its row that another copy of the device's state has reported. */
+/** Note, in the log and in the device's row, that another copy of its state has reported. */
 fed_status fedserver_device_cloned(fedserver_rounds *rounds, fedserver_device *device,
                                    int64_t now_ms, fed_error *err) FED_CHECKED;
 

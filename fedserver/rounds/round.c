@@ -44,7 +44,7 @@ static bool asynchronous(const fedserver_round_rules *rules) {
 /* Decide whether to close the round, or to abandon the attempt. */
 static fedserver_round_action decide_tick(const fedserver_round_rules *rules,
                                           const fedserver_round *round, int64_t now_ms) {
-    /* only the edge aggregator itself commits a round of its upstream's task */
+    /* an edge aggregator commits the round itself, with its upstream's version */
     const bool held = rules->upstream[0] != '\0';
     if (round->received >= rules->goal) {
         return held ? FEDSERVER_DO_NOTHING : FEDSERVER_DO_CLOSE;
@@ -62,7 +62,7 @@ uint32_t fedserver_round_counting(const fedserver_round *round) {
     return round->number + (round->phase == FEDSERVER_ROUND_CLOSING ? 1 : 0);
 }
 
-/* May an update with a valid lease count? While a round closes, only for a next round. */
+/* May an update with a valid lease count? While a round closes, only if there is a next one. */
 static bool may_count(const fedserver_round_rules *rules, const fedserver_round *round) {
     return round->phase != FEDSERVER_ROUND_CLOSING ||
            (asynchronous(rules) && round->number < rules->rounds);
@@ -186,7 +186,8 @@ static void check_step(const fedserver_round_rules *rules, const fedserver_round
     assert(!same || round->received + round->ahead <= before->received + before->ahead + 1);
     /* D6, S10 in docs/durability.md: no deadline is further away than the task allows. */
     assert(round->deadline_ms <= now_ms + rules->deadline_ms);
-    /* S5 in docs/durability.md: rounds have no gap, and only one that closes has updates ahead. */
+    /* S5 in docs/durability.md: round numbers have no gap, and updates wait for the next round
+     * only while this one closes. */
     assert(!runs || same || round->number == before->number + 1);
     assert(round->ahead == 0 || (asynchronous(rules) && round->phase == FEDSERVER_ROUND_CLOSING));
 }

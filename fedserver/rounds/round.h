@@ -82,7 +82,8 @@ typedef enum fedserver_round_action {
     FEDSERVER_DO_WAIT_CLOSING, /* answer WAIT: the next round opens soon */
     FEDSERVER_DO_WAIT_ADMISSION, /* answer WAIT: the cohort does not admit the device yet */
     FEDSERVER_DO_WAIT_REPORTED,  /* answer WAIT: the device has reported in this round */
-    FEDSERVER_DO_COUNT, /* store and fold the update, then step with TICK; may set deadline_ms */
+    /* store and fold the update, then step with TICK; the step may have set deadline_ms */
+    FEDSERVER_DO_COUNT,
     FEDSERVER_DO_COUNTED_BEFORE, /* give the same answer as the first time */
     FEDSERVER_DO_REFUSE_CLOSED,  /* the update never counts: its round or task is closed */
     FEDSERVER_DO_REFUSE_EXPIRED, /* the update never counts: its lease has ended */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 static void training_free(fedserver_training *training) {
-    /* first, because its thread reads the versions and the layout */
+    /* first, because the thread of a closing reads the versions and the layout */
     fedserver_closing_drop(training->closing);
     fedserver_closing_drop(training->tidying);
     fedserver_lease_list_free(&training->leases);

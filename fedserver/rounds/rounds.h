@@ -54,7 +54,7 @@ typedef struct fedserver_training {
     uint64_t memory_bytes;    /* what the task takes while it runs: rounds/task_memory.h */
     fedserver_versions versions;
     fedserver_downloads downloads; /* answers to downloads, made from the versions */
-    /* [arch.layout.size]: another coordinator's values, only within fedserver_training_take */
+    /* [arch.layout.size]: the next version's values, within fedserver_training_take, else NULL */
     const float *given;
     /* makes the next version, and owns state and residual meanwhile; NULL: no round closes */
     fedserver_closing *closing;
@@ -67,21 +67,21 @@ typedef struct fedserver_training {
  * owner of this struct frees it and loads a new one.
  */
 typedef struct fedserver_rounds {
-    /* Set by the owner of this struct. fedserver_rounds_free does not free these eight members. */
+    /* The owner sets the next eight members, which fedserver_rounds_free does not free. */
     const fedserver_store *store;
     void *db;
     const fed_log *log;
     const char *directory; /* the coordinator's, with the store and temporary files */
     const char *where;     /* the store's WHERE, for store->open */
     uint64_t term;         /* the lead that threads write for (store->serve_term); 0: none */
-    /* A model with at least so many values gets its new versions from a thread; 0: no model does.
+    /* From this many values on a model gets its new versions from a thread; 0: no model does.
      * At its end the thread writes 1 (8 bytes) to the descriptor `bell`, and then
      * fedserver_training_advance must be called. */
     size_t apart_values;
     int bell;
 
     fedserver_devices devices;
-    /* [task_count], as they started. A task keeps its address, since structs point into it. */
+    /* [task_count], in the order of starting. A task keeps its address: structs point into it. */
     fedserver_training **tasks;
     size_t task_count;
     uint64_t memory_limit; /* bytes that the tasks in memory may take together; 0: no limit */
@@ -97,11 +97,11 @@ typedef struct fedserver_rounds {
     bool asked;        /* the open batch has a request to answer */
 
     bool queue_changed;  /* a task may be waiting to start */
-    uint64_t said_waits; /* why the tasks up to this number wait has been logged */
-    bool tasks_changed;  /* by another process: look at the tasks before the next batch */
-    bool paused;         /* a person, or its edge aggregator, has paused a task */
+    uint64_t said_waits; /* the log has the reason why tasks up to this number wait */
+    bool tasks_changed;  /* another process changed a task: look before the next batch */
+    bool paused;         /* a person or an edge aggregator has paused a task */
     bool shrinks;        /* the store may have free space to return */
-    /* the largest of all tasks ever started: their updates may still arrive (update_limit.h) */
+    /* largest update of all tasks ever started: such updates may still arrive (update_limit.h) */
     uint64_t update_limit;
 
     int64_t saved_ms; /* when the devices were written last */

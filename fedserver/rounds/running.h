@@ -36,7 +36,7 @@ fed_status fedserver_rounds_outline(const fedserver_store *store, void *db, cons
 typedef fed_status (*fedserver_task_call)(void *user, const fedserver_task *task, bool *more,
                                           fed_error *err);
 
-/** Call `call` for each task in that state, in the order of task_each. It may change the store. */
+/** Visit each task in that state, in the order of task_each. `call` may change the store. */
 fed_status fedserver_tasks_with(const fedserver_store *store, void *db, fedserver_task_state state,
                                 fedserver_task_call call, void *user, fed_error *err) FED_CHECKED;
 

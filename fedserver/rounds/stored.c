@@ -23,8 +23,8 @@ static fed_status open_stored(const fedserver_training *t, const fedserver_updat
     if (update->head.round > row->round ||
         row->round - update->head.round > t->task.rules.staleness) {
         return fed_fail(err, FED_EFORMAT,
-                        "the stored update of device %lld was trained in round %u, which does not "
-                        "count in its row's round; restore the database from a backup",
+                        "the stored update of device %lld was trained in round %u, and can't count "
+                        "in the round that it is stored for; restore the database from a backup",
                         (long long)row->device, update->head.round);
     }
     const fed_status status = t->intake->open(&t->task, &t->arch.layout, update, &why);

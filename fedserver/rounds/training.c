@@ -234,8 +234,8 @@ static fed_status put_version(fedserver_rounds *rounds, fedserver_training *t,
                                     made->part_kept ? &digest : NULL, err);
 }
 
-/* Delete the deltas that are no longer needed: not by the chain for devices, nor to correct late
- * updates, nor to make older versions. */
+/* Delete the deltas that are needed neither in the chain for devices, nor to correct late updates,
+ * nor to make older versions. */
 static fed_status prune_deltas(fedserver_rounds *rounds, const fedserver_training *t,
                                uint32_t reach, fed_error *err) {
     const uint32_t late = fedserver_drift_reach(t), oldest = t->versions.oldest;

@@ -154,7 +154,7 @@ static void scale(fedserver_contribution *contributions, size_t count, const par
         const double share = floor(ldexp((double)c->weight * one->kept, power));
         c->share = share >= 1 ? (uint32_t)share : 1;
         c->count = (uint32_t)floor((double)c->share * one->pulled);
-        /* D3 in docs/durability.md: an update counts at most its share of the divisor. */
+        /* D3 in docs/durability.md: no update counts for more than its share of the divisor. */
         assert(c->share >= 1 && c->count <= c->share);
         weights->weight += c->share;
     }

@@ -29,7 +29,7 @@ typedef struct fedserver_contribution {
     /* norm of the update's trained values: as received, and after the strategy's additions */
     double norm, counted;
     uint32_t samples;
-    uint32_t round; /* the version that the update was trained on */
+    uint32_t round; /* the round in which the update was trained */
     float loss;
     size_t bytes; /* size of the update's body */
     /* The fields from here on are set by fedserver_weights_settle. */

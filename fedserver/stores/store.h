@@ -15,7 +15,7 @@
 
 enum { FEDSERVER_AUDIT_LINES = 100000, FEDSERVER_CHANGED_MS = 250 };
 
-/** In place of a device's id: the row of custom metrics sums up all updates of a round. */
+/** The device id in a row of custom metrics that sums up all updates of a round. */
 enum { FEDSERVER_OWN_OF_UPDATES = 0 };
 
 typedef struct fedserver_token {
@@ -63,7 +63,7 @@ typedef struct fedserver_device {
     char tag[FEDSERVER_TAG];
     char name[FEDSERVER_NAME];            /* a name that people read; "": none */
     char software[FEDSERVER_SOFTWARE];    /* its last User-Agent; "": none */
-    char computes_on[FEDSERVER_COMPUTES]; /* by its last check-in; "": the processor */
+    char computes_on[FEDSERVER_COMPUTES]; /* the GPU of its last check-in; "": the processor */
     int64_t seen_ms;                      /* its last request; 0: none yet */
     uint64_t authority; /* fedserver_ca_id of the certificate that it used last; 0: not known */
     uint64_t counted, late, refused; /* its updates: counted, refused as late, refused otherwise */
@@ -121,7 +121,7 @@ typedef struct fedserver_round_row {
     uint64_t samples;
     double loss; /* mean over the samples */
     uint64_t update_bytes, delta_bytes;
-    uint64_t own_dropped; /* custom metrics that the updates reported, without room for them */
+    uint64_t own_dropped;        /* custom metrics of the updates for which there was no room */
     fedserver_standout heaviest; /* by its share of the round's weight, 0 to 1 */
     fedserver_standout furthest; /* by the norm of its update */
     /* evaluators have reported, so the next two members are set. round_put ignores the three */

@@ -37,14 +37,14 @@ void fedserver_rows_close(fedserver_rows *rows);
 fed_status fedserver_rows_add(fedserver_rows *rows, int64_t device, uint64_t lease, const float *x,
                               fed_error *err) FED_CHECKED;
 
-/** After the last row, sort all by device and lease: the order of arrival must not matter. */
+/** Sort all rows by device and lease, so that their order of arrival does not matter. */
 void fedserver_rows_sort(fedserver_rows *rows);
 
 /** Is called with the columns [first, first + width) of all rows. block: float32 (rows->count,
  * width), which the function may change */
 typedef void (*fedserver_block_visit)(void *user, float *block, size_t first, size_t width);
 
-/** Visit the matrix in blocks, from left to right. They depend on count and columns only. */
+/** Visit the matrix in blocks, from left to right, which depend on count and columns only. */
 fed_status fedserver_rows_each(const fedserver_rows *rows, fedserver_block_visit visit, void *user,
                                fed_error *err) FED_CHECKED;
 

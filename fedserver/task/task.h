@@ -66,7 +66,7 @@ typedef struct fedserver_task {
     fedserver_selection selection;
     char tag[FEDSERVER_TAG]; /* only devices with this tag take part; "": all devices */
     uint32_t priority;       /* of several tasks for a device, the larger number comes first */
-    /* the largest fraction of one device, of a round's weight and of what moves the model */
+    /* largest fraction for one device, both of a round's weight and of what moves the model */
     double device_share;
     fedserver_round_rules rules;
     fedserver_task_state state;

@@ -35,7 +35,7 @@ typedef struct fedserver_versions {
     uint32_t version;
     uint64_t digest;
     float *values; /* float32[layout->size] */
-    /* float32[layout->size]: what the deltas left out; NULL: the making of a version has it */
+    /* float32[layout->size]: what the lossy deltas left out; NULL while a version is made */
     float *residual;
     bool kept; /* the store has the values as a blob: store.h */
 
@@ -67,7 +67,7 @@ fed_status fedserver_versions_next(const fedserver_versions *v, const fedcodec *
                                    uint32_t small, const float *mean, float *residual,
                                    fedserver_versions *next, fed_error *err) FED_CHECKED;
 
-/** The newest part of the chain, a fed_part. Its bytes belong to the chain; *digest is theirs. */
+/** The bytes of the chain's newest part (a fed_part), and their digest. The chain owns them. */
 const uint8_t *fedserver_versions_part(const fedserver_versions *v, size_t *len, uint64_t *digest);
 
 /** As fedserver_versions_next, but the next version's values are given, and become next->values

@@ -11,7 +11,7 @@
 static_assert(FED_ADDRESSES >= 2 * 10 + 1 && FEDSERVER_CHAIN_PARTS == 1 << 10,
               "a chain has at most 2 * 10 + 1 runs: their lengths grow, then shrink");
 
-/* A shorter download is only looked for if the chain exceeds a snapshot / SHORT_CHAIN. */
+/* A shorter download is only looked for if the chain exceeds snapshot_limit / SHORT_CHAIN. */
 enum { SHORT_CHAIN = 4 };
 
 static void forget(fedserver_made *made) {

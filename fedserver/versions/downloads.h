@@ -70,7 +70,7 @@ typedef struct fedserver_download_request {
     bool any; /* start from any version: the device has none, or an unknown one */
     uint32_t have, want;
     bool patches; /* the device can read patches */
-    bool stages;  /* it can read frames packed by a second stage, a lossless pass after a codec */
+    bool stages;  /* the device can read frames of a second stage, a lossless pass after a codec */
 } fedserver_download_request;
 
 /** Get the parts that bring a device to version `want`, as a blob of which the caller gets a
@@ -91,8 +91,8 @@ typedef struct fedserver_run {
 /** Get the same parts as fedserver_downloads_get, cut into runs so that devices that lack different
  * versions share most of them. A chain of deltas is cut into runs of 1, 2, 4, 8, ... deltas. A run
  * begins at a version that is a multiple of its length. So each delta is in few runs, and a device
- * needs few runs. The caller frees the runs' blobs. Errors: as fedserver_downloads_get, without
- * any run. */
+ * needs few runs. The caller frees the runs' blobs. Errors: as fedserver_downloads_get; then there
+ * are no runs. */
 fed_status fedserver_downloads_runs(fedserver_downloads *d, const fedserver_versions *v,
                                     const fedserver_old_versions *old,
                                     const fedserver_download_request *request, int64_t now_ms,

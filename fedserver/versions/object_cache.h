@@ -52,7 +52,8 @@ typedef struct fedserver_object_request {
 
 /** A run that is being sealed. */
 typedef struct fedserver_sealing {
-    fedserver_object_request request; /* has a reference to the blob; blob NULL: none is sealed */
+    fedserver_object_request
+        request; /* holds a reference to its blob; blob NULL: nothing to seal */
     fed_sha256_sum sum;
     uint8_t key[FED_SEALED_KEY];
     size_t hashed, written;

@@ -70,7 +70,7 @@ static bool takes_password_for_place(const char *where, const PQconninfoOption *
     return false;
 }
 
-/* libpq's own error may quote a part of the password, so this one does not repeat it. */
+/* libpq's own error may quote a part of the password, so this error does not repeat it. */
 static fed_status check_string(const char *where, fed_error *err) {
     PQconninfoOption *options = PQconninfoParse(where, NULL);
     if (options != NULL && takes_password_for_place(where, options)) {
@@ -115,7 +115,7 @@ static bool may_come(PGconn *conn, const parameters *p) {
     return names_several(conn) || PQpingParams(p->keys, p->values, 1) == PQPING_REJECT;
 }
 
-/* Tries again for STARTING_UP_MS, since the server may be starting or replaying its log. */
+/* Connect, trying for STARTING_UP_MS, since the server may be starting or replaying its log. */
 static PGconn *connect_patiently(const parameters *p) {
     const int64_t end_ms = fed_clock_monotonic_ms() + STARTING_UP_MS;
     PGconn *conn = PQconnectdbParams(p->keys, p->values, 1);
@@ -135,7 +135,7 @@ static fed_status begin_session(fedserver_pg *db, fed_error *err) {
                         (int)strcspn(text, "\n"), text);
     }
     if (PQserverVersion(db->conn) < 150000) {
-        return fed_fail(err, FED_EVERSION, "%s: PostgreSQL 15 or newer is needed, it is %s",
+        return fed_fail(err, FED_EVERSION, "%s: PostgreSQL 15 or newer is needed, but this is %s",
                         db->place, PQparameterStatus(db->conn, "server_version"));
     }
     if (PQsetnonblocking(db->conn, 1) != 0) {

@@ -146,7 +146,7 @@ static fed_status await(fedserver_pg *db, PGresult **result, fed_error *err) {
     return lose(db, "", err);
 }
 
-/* Sends only more than UNSENT_FEW bytes, since each send wakes the server. */
+/* Send what libpq holds only above UNSENT_FEW, since each send wakes the server. */
 static fed_status push(fedserver_pg *db, fed_error *err) {
     while (db->unsent > UNSENT_FEW) {
         const int left = PQflush(db->conn);
@@ -447,7 +447,7 @@ void fedserver_pg_rollback(fedserver_pg *db) {
 static fed_status fail_unknown(fedserver_pg *db, fed_error *err) {
     return fed_fail(err, FED_EIO,
                     "%s: %.200s. It was lost during a commit, so it is unknown whether the last "
-                    "writes are stored: the coordinator ends, and its next start reads what is",
+                    "writes are stored: the coordinator ends, and finds out when it starts again",
                     db->place, db->why);
 }
 

@@ -9,7 +9,7 @@
 
 enum { HOST_SIZE = 36 };
 
-/* PostgreSQL would replace what is not ASCII, so a name is made without it. */
+/* PostgreSQL would replace characters that are not ASCII, so the name gets none. */
 static void host_name(char host[HOST_SIZE]) {
     if (gethostname(host, HOST_SIZE) != 0) {
         strcpy(host, "?");

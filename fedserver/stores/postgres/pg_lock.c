@@ -111,7 +111,7 @@ fed_status fedserver_pg_lock_try(void *user, bool *taken, fed_error *err) {
 }
 
 /* A dead process's lock is free once the server notices that its connection has ended, which takes
- * milliseconds. So wait for a dead holder, but fail at once where the holder lives. */
+ * milliseconds. So wait for a dead holder, but fail at once where the holder is alive. */
 fed_status fedserver_pg_lock(void *user, fed_error *err) {
     fedserver_pg *db = user;
     const int64_t end_ms = fed_clock_monotonic_ms() + DEAD_MS;

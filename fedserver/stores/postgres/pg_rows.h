@@ -29,7 +29,7 @@ fed_status fedserver_pg_update_each(void *db, uint64_t task, uint32_t round,
                                     fed_error *err) FED_CHECKED;
 fed_status fedserver_pg_update_clear(void *db, uint64_t task, uint32_t round,
                                      fed_error *err) FED_CHECKED;
-/** Check every update's body against its checksum, and add their number to *bodies. */
+/** Check all updates' bodies against their checksums, and add the number of bodies to *bodies. */
 fed_status fedserver_pg_updates_check(void *db, fedserver_checker *checker, size_t *bodies,
                                       fed_error *err) FED_CHECKED;
 

@@ -65,7 +65,7 @@ fed_status fedserver_sql_model_put(void *db, uint64_t task, const fedserver_mode
                  guard_of(model->state, model->state_len), INT(0));
 }
 
-/* The caller frees *copy. It is NULL for SQL's NULL and for an empty value. */
+/* The caller frees *copy, which is NULL for SQL's NULL and for an empty value. */
 static fed_status copy_bytes(const fedserver_sql_row *row, int column, void **copy, size_t *len,
                              fed_error *err) {
     const void *bytes = fedserver_sql_row_bytes(row, column, len);
@@ -134,7 +134,7 @@ static void free_model(const fedserver_model_row *model) {
     free(model->state);
 }
 
-/* Read a model whose bytes are blobs. residual, state: the row names such a blob. */
+/* Read a model whose bytes are blobs. residual, state: whether the row names such a blob. */
 static fed_status read_named(void *db, uint64_t task, bool residual, bool state,
                              fedserver_model_row *model, fed_error *err) {
     void *bytes = NULL;

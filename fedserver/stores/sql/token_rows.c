@@ -91,7 +91,7 @@ fed_status fedserver_sql_pass_find(void *db, const uint8_t *hash, fedserver_pass
     bool found;
     FED_TRY(FIRST(PASS_FIND, &row, &found, BLOB(hash, FED_SHA256_SIZE)));
     if (!found) {
-        return fed_fail(err, FED_ENOTFOUND, "no pass has that hash");
+        return fed_fail(err, FED_ENOTFOUND, "no link, session or bearer token has that hash");
     }
     *pass = (fedserver_pass){0};
     READ_INTO(pass_ended, &row, READ_INTO(pass_made, &row, 0, pass), pass);

@@ -203,7 +203,7 @@ fed_status fedserver_database_note(fedserver_database *db, fed_status status, co
     return fedserver_undone_note(&db->base.undone, status, why, err);
 }
 
-/* Note how a read ended. Within a transaction a failure dooms the transaction. A damaged page does
+/* Note how a read ended. A failure undoes the transaction in which it happens. A damaged page does
  * not: what the transaction has written is unchanged. */
 static fed_status note_read(fedserver_database *db, fed_status status, const fed_error *why,
                             fed_error *err) {

@@ -30,7 +30,7 @@ typedef struct fedserver_database {
     bool writing;              /* a transaction is open */
     int64_t data_version;      /* value of PRAGMA data_version when it was read last */
     fedserver_segment segment; /* the file to which updates are appended, or that was read last */
-    bool cleared; /* this transaction deletes updates: then delete the empty segment files */
+    bool cleared; /* this transaction deletes updates, so segment files may become useless */
     uint64_t blobless[16]; /* tasks whose rows it deletes: delete their blobs after the commit */
     size_t blobless_count;
     int lock; /* descriptor of server.lock; -1: this handle has no lock */
@@ -72,7 +72,7 @@ fed_status fedserver_database_next(fedserver_database *db, sqlite3_stmt *stateme
                                    fed_error *err) FED_CHECKED;
 
 /** Note how a step of the transaction ended: `status`, with its sentence in *why. A failure is
- * remembered, and dooms the transaction (S18 in docs/durability.md). Returns status. */
+ * remembered, and undoes the transaction (S18 in docs/durability.md). Returns status. */
 fed_status fedserver_database_note(fedserver_database *db, fed_status status, const fed_error *why,
                                    fed_error *err) FED_CHECKED;
 

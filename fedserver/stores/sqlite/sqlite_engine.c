@@ -71,7 +71,8 @@ const fedserver_engine fedserver_sqlite_engine = {
     .advice = FEDSERVER_RESTORE,
 };
 
-/* Also 0 in a database without auto_vacuum, of an old release: its pages can't be returned. */
+/* Count the free pages that can be returned. There are none in a database that an old release
+ * created without auto_vacuum. */
 static fed_status count_free(fedserver_database *db, int64_t *pages, fed_error *err) {
     return fedserver_sql_count(db, FEDSERVER_SQL_FREE_PAGES, NO_VALUES, pages, err);
 }

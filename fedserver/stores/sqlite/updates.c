@@ -87,7 +87,7 @@ fed_status fedserver_sqlite_commit(void *user, fed_error *err) {
 
 void fedserver_sqlite_rollback(void *user) {
     fedserver_database *db = user;
-    /* the file's next opening takes its end from the committed rows */
+    /* when the file is opened again, the committed rows say where it ends */
     fedserver_segment_close(&db->segment);
     db->cleared = false;
     db->blobless_count = 0;

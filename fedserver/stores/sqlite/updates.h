@@ -19,7 +19,8 @@ fed_status fedserver_sqlite_update_clear(void *user, uint64_t task, uint32_t rou
 fed_status fedserver_sqlite_segment_end(fedserver_database *db, uint64_t task, uint32_t round,
                                         uint64_t *end, fed_error *err) FED_CHECKED;
 
-/** Open the round's file as db->segment. FED_ENOTFOUND: it is missing. make: create it then. */
+/** Open the round's file as db->segment. Where it is missing, create it if `make`, or fail with
+ * FED_ENOTFOUND. */
 fed_status fedserver_sqlite_segment(fedserver_database *db, uint64_t task, uint32_t round,
                                     bool make, fed_error *err) FED_CHECKED;
 
@@ -27,7 +28,7 @@ fed_status fedserver_sqlite_segment(fedserver_database *db, uint64_t task, uint3
 fed_status fedserver_sqlite_copy(void *db, const char *path, fed_error *err) FED_CHECKED;
 fed_status fedserver_sqlite_check(void *db, fedserver_checker *checker, fed_error *err) FED_CHECKED;
 
-/** Check every update's body against its checksum, and add their number to *bodies. */
+/** Check all updates' bodies against their checksums, and add the number of bodies to *bodies. */
 fed_status fedserver_sqlite_updates_check(fedserver_database *db, fedserver_checker *checker,
                                           size_t *bodies, fed_error *err) FED_CHECKED;
 
