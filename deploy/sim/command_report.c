@@ -29,7 +29,6 @@ static bool has_summary(const char *directory) {
     return access(sim_path(path, directory, "summary.json"), F_OK) == 0;
 }
 
-/** Compare two values: by size if both are numbers, else as text. */
 static int compare_values(const char *a, const char *b) {
     char *a_end = NULL, *b_end = NULL;
     const double x = strtod(a, &a_end), y = strtod(b, &b_end);
@@ -37,7 +36,6 @@ static int compare_values(const char *a, const char *b) {
     return numbers ? (x > y) - (x < y) : strcmp(a, b);
 }
 
-/** Compare two runs by their scenarios' values, key by key. */
 static int by_scenario(const void *a, const void *b) {
     const sim_scenario *x = &((const sim_result *)a)->scenario;
     const sim_scenario *y = &((const sim_result *)b)->scenario;

@@ -14,7 +14,6 @@
 #include "deploy/sim/scenario/task_file.h"
 #include "fed/file.h"
 
-/** A `fedsim run` under way. */
 typedef struct batch {
     const sim_command *command;
     sim_grid grid;
@@ -23,8 +22,6 @@ typedef struct batch {
     sim_bar bar;
     size_t done, failed; /* cells */
 } batch;
-
-/* --- Directories --- */
 
 static bool exists(const char *directory, const char *name) {
     char path[SIM_PATH];
@@ -52,8 +49,7 @@ static void name_output(const char *scenario, char *dst, size_t cap) {
     snprintf(dst, cap, "results/%.*s", dot != NULL && dot != name ? (int)(dot - name) : 200, name);
 }
 
-/** Set the path of fedserver, which lies beside the running fedsim's file. /proc/self/exe names
- * that file, whether fedsim was started by its path or through $PATH. */
+/** Set the path of fedserver, which lies beside the file of the running fedsim. */
 static void find_fedserver(batch *b) {
     char own[SIM_PATH];
     const ssize_t len = readlink("/proc/self/exe", own, sizeof own - 1);
@@ -63,13 +59,10 @@ static void find_fedserver(batch *b) {
              slash != NULL ? (int)(slash - own + 1) : 0, own);
 }
 
-/* --- One run --- */
-
 static bool holds_results(const char *directory) {
     return exists(directory, "summary.json") || exists(directory, "state/run");
 }
 
-/** Check that the results in the directory are of this scenario. */
 static fed_status check_same(const char *directory, const sim_scenario *s, fed_error *err) {
     char path[SIM_PATH];
     sim_scenario before = {0};
@@ -109,14 +102,12 @@ static fed_status write_run(const char *directory, const sim_scenario *s, sim_lo
     snprintf(run.name, sizeof run.name, "%.255s", name != NULL ? name + 1 : directory);
     sim_version_text(run.version, sizeof run.version);
     sim_machine_text(run.machine, sizeof run.machine);
-    memcpy(run.scenario.value, s->value,
-           sizeof run.scenario.value); /* the texts stay the scenario's own */
+    memcpy(run.scenario.value, s->value, sizeof run.scenario.value); /* *s still owns the texts */
     return sim_report_write(page, NULL, &run, 1, err);
 }
 
 /** Choose where the run keeps its files. In one process the coordinator lies in memory, and the
- * state for --resume in the directory. Over HTTPS the coordinator lies in the directory, and a run
- * can't be resumed. The final model goes into the directory, too. */
+ * state for --resume in the directory. A run over HTTPS can't be resumed. */
 static void place_run(sim_options *o, const char *directory, char state[SIM_PATH],
                       char coordinator[SIM_PATH], char model[SIM_PATH]) {
     o->model = sim_path(model, directory, "model.safetensors");
@@ -177,8 +168,6 @@ static fed_status take_cell(batch *b, const sim_cell *cell, fed_error *err) {
     sim_log_free(&log);
     return status;
 }
-
-/* --- All cells --- */
 
 static fed_status read_scenario(const sim_command *c, sim_scenario *s, fed_error *err) {
     size_t k = 0;

@@ -21,8 +21,7 @@ typedef struct sim_command {
 fed_status sim_command_run(const sim_command *command, fed_error *err) FED_CHECKED;
 fed_status sim_command_report(const sim_command *command, fed_error *err) FED_CHECKED;
 
-/** Write the page of these directories, each a run or a grid of runs, to `page` (NULL: none), and
- * print their table. */
+/** Print a table of these directories' runs, and write their page to `page`; NULL: no page. */
 fed_status sim_report_make(const char *const *directories, size_t count, const char *page,
                            const char *title, fed_error *err) FED_CHECKED;
 

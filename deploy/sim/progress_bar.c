@@ -20,7 +20,6 @@ void sim_bar_next(sim_bar *bar, size_t cell) {
     bar->shown_s = 0;
 }
 
-/** The fraction of the run that is done, 0 to 1. */
 static double share_of(const sim_progress *p) {
     return p->rounds == 0 ? 0 : (double)(p->round - 1) / (double)p->rounds;
 }
@@ -52,8 +51,7 @@ static void show_plain(sim_bar *bar, const sim_progress *p, const char *cell, do
     fflush(stderr);
 }
 
-/** Note where this process takes the run up. The time left is estimated from there, as another
- * process did the first part of a resumed run. */
+/** Note the progress at which this process begins: the time left is estimated from there. */
 static void begin(sim_bar *bar, const sim_progress *p, double share, double all) {
     if (!bar->begun) {
         bar->begun = true;

@@ -13,17 +13,14 @@ typedef struct sim_bar {
     fed_progress line;
     size_t cell, cells; /* index of the present run, from 0; number of runs */
     double shown_s;
-    bool begun, run_begun; /* progress was shown: of any run; of the present run */
-    /* The present run's progress when it was first shown. In a resumed run it is not 0. */
-    double first_share, first_s;
+    bool begun, run_begun;       /* progress was shown: of any run; of the present run */
+    double first_share, first_s; /* when first shown; not 0 in a resumed run */
 } sim_bar;
 
 void sim_bar_open(sim_bar *bar, size_t cells);
-/** The next run begins. */
 void sim_bar_next(sim_bar *bar, size_t cell);
 /** Show the progress. A callback for sim_watch.progress, whose user is the bar. */
 void sim_bar_show(void *user, const sim_progress *progress);
-/** Remove the bar from the terminal. */
 void sim_bar_wipe(sim_bar *bar);
 
 #endif

@@ -36,8 +36,7 @@ static fed_status check_model(const sim_clients *clients, const char *model, fed
     return status;
 }
 
-/** Read what the run needs of the task file, beyond what clients are told. The coordinator checks
- * the file itself. */
+/** Read what the run needs of the task file. The coordinator checks the file itself. */
 static fed_status read_task(sim_clients *clients, fed_error *err) {
     const sim_options *o = clients->options;
     json_t *task = json_load_file(o->task, 0, NULL);
@@ -79,7 +78,6 @@ static fed_status check(const sim_log *log, const sim_clients *clients, fed_erro
     return FED_OK;
 }
 
-/** Run, and finish the log. */
 static fed_status run_clients(sim_clients *clients, const sim_watch *watch, fed_error *err) {
     sim_log *log = clients->log;
     uint64_t digest = 0;

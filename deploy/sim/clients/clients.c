@@ -35,8 +35,7 @@ static void open_client(sim_clients *clients, uint32_t k) {
     }
 }
 
-/** Normalise the training and the test set, both by the training set's mean and standard deviation.
- */
+/** Normalise both sets by the training set's mean and standard deviation. */
 static fed_status normalise(sim_clients *clients, fed_error *err) {
     fedtrain_dataset *train = &clients->train.set, *test = &clients->test.set;
     if (clients->train.is_text) {
@@ -61,8 +60,7 @@ static fed_status open_shards(sim_clients *clients, fed_error *err) {
     return status;
 }
 
-/** Return the number after a word in one of Linux's /proc or /sys files; SIZE_MAX: there is none.
- */
+/** Return the number after a word in a file of /proc or /sys; SIZE_MAX: there is none. */
 static size_t system_number(const char *path, const char *word) {
     char line[128], *end = NULL;
     size_t number = SIZE_MAX;

@@ -18,8 +18,7 @@
 #include "fedclient/fedclient.h"
 #include "fedtrain/data.h"
 
-/** A worker: the net and memory with which one step trains or measures. At most as many steps run
- * at a time as there are workers. */
+/** A worker: the net and memory with which a step trains or measures, one step at a time. */
 typedef struct sim_worker {
     fedtrain_net *net;
     fed_arch arch; /* of net; its text is NULL before the first task */
@@ -101,14 +100,12 @@ typedef struct sim_client {
 /** Virtual time, as the train callback needs it. A run over HTTPS has none. */
 typedef struct sim_virtual_time {
     void *user;
-    /** Note that client k begins to train on so many samples. Returns how many microseconds of
-     * virtual time that takes. */
+    /** Note that client k begins to train on so many samples. Returns the virtual microseconds. */
     int64_t (*trains)(void *user, uint32_t k, uint64_t samples);
     /** Note that client k begins to measure the model of that version. */
     void (*measures)(void *user, uint32_t k, uint32_t version);
 } sim_virtual_time;
 
-/** All clients of a run, and what they share. */
 typedef struct sim_clients {
     const sim_options *options;
     const char *server;                   /* the front's URL */
@@ -146,7 +143,6 @@ fed_status sim_clients_load(sim_clients *clients, const sim_options *options, si
 fed_status sim_clients_open(sim_clients *clients, fed_error *err) FED_CHECKED;
 void sim_clients_close(sim_clients *clients);
 
-/** Tell the watcher how far the run is. */
 void sim_clients_show(sim_clients *clients, const sim_watch *watch, double virtual_s);
 /** CPU time of this process and its children, in seconds. */
 double sim_cpu_s(void);
@@ -154,8 +150,7 @@ double sim_cpu_s(void);
 fed_status sim_clients_failure(const sim_clients *clients, fed_error *err) FED_CHECKED;
 /** Return whether options->offline keeps client k away from a round. The caller holds the mutex. */
 bool sim_is_away(sim_clients *clients, uint32_t round, uint32_t k);
-/** Return whether options->evaluate_every asks to measure the model of that version. The final
- * model is measured in any case. */
+/** Return whether options->evaluate_every asks to measure that version. The final one always is. */
 bool sim_wants_measured(const sim_options *options, uint32_t version);
 
 /** Note that the client takes part. From now on the run does not end before this client does. */
@@ -164,8 +159,7 @@ sim_step_end sim_step_end_of(const fedclient_event *event);
 /** Return whether the client has learnt in this step that the task is over. A client that already
  * has the final model is told to wait, with the reason FED_WAIT_FINISHED. */
 bool sim_step_is_last(const sim_step_end *end);
-/** Compute the digest of the model that the client holds at its end. A client that never took part
- * may hold no model. */
+/** Compute the digest of the client's final model, if it has one: it may never have taken part. */
 fed_status sim_client_finish(sim_client *client, fedclient *fed, fed_error *err) FED_CHECKED;
 
 #endif

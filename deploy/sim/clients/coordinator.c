@@ -21,8 +21,8 @@
 
 enum { START_LIMIT_MS = 30000, TOKEN_LIFE_S = 24 * 3600, ROOM_BYTES = 1 << 30 };
 
-/** A file system in memory, where fsync costs nothing. The coordinator of a run in one process lies
- * here, as nobody needs its files after the run. */
+/** A file system in memory, where fsync costs nothing: for runs in one process, whose coordinator's
+ * files nobody needs afterwards. */
 static const char MEMORY[] = "/dev/shm";
 
 static bool roomy(const char *directory) {

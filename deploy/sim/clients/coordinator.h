@@ -26,8 +26,7 @@ typedef struct sim_coordinator {
  * memory for a run in one process. The directory itself is not made yet. */
 fed_status sim_coordinator_place(sim_coordinator *c, const sim_options *options,
                                  fed_error *err) FED_CHECKED;
-/** Make the coordinator, with `tokens` enrolment tokens, the last one an evaluator's.
- *    token  [tokens], written */
+/** Make the coordinator, and token[tokens]: enrolment tokens, the last one an evaluator's. */
 fed_status sim_coordinator_make(const sim_coordinator *c, const sim_options *options, size_t tokens,
                                 char (*token)[FEDSERVER_TOKEN], fed_error *err) FED_CHECKED;
 /** Queue the task that the file options->task describes. */
@@ -39,22 +38,18 @@ fed_status sim_coordinator_prepare(sim_coordinator *c, const sim_options *option
 /** Unix milliseconds at which virtual time begins. */
 #define SIM_EPOCH_MS INT64_C(1767225600000) /* 2026-01-01 */
 
-/** Start the process and wait until it listens. */
 fed_status sim_coordinator_start(sim_coordinator *c, fed_error *err) FED_CHECKED;
-/** Send a signal and wait for the end. FED_EIO: the process did not end by that signal, nor with
- * exit status 0. */
+/** Send a signal and wait. FED_EIO: the end was neither that signal nor exit status 0. */
 fed_status sim_coordinator_stop(sim_coordinator *c, int signal, fed_error *err) FED_CHECKED;
 /** Check that the process still runs. If it has ended, *err says how. */
 fed_status sim_coordinator_alive(sim_coordinator *c, fed_error *err) FED_CHECKED;
-/** Export the coordinator's model into the file at `path`, and compute its digest. path NULL: a
- * file of the coordinator's directory. */
+/** Export the model to `path` (NULL: into the directory), and compute its digest. */
 fed_status sim_coordinator_result(const sim_coordinator *c, const char *path, uint64_t *digest,
                                   fed_error *err) FED_CHECKED;
 /** Call this instead of sim_coordinator_prepare for a run that is resumed. If options->directory is
  * NULL, the directory is restored from the backup. */
 fed_status sim_coordinator_resume(sim_coordinator *c, const sim_options *options,
                                   const char *backup, fed_error *err) FED_CHECKED;
-/** Remove the coordinator's directory with all its files. */
 void sim_coordinator_empty(const sim_coordinator *c);
 /** Give up the ports, and remove a temporary directory. */
 void sim_coordinator_clean(sim_coordinator *c);

@@ -1,5 +1,4 @@
-/* Writes the log of a run. Clients' bytes are charged to rounds; a round's other figures come from
- * the coordinator. */
+/* Writes a run's log: charges clients' bytes to rounds, and copies the coordinator's figures. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/clients/run_log.h"
 
@@ -46,7 +45,6 @@ static void note_counted(sim_client *client, sim_round *row) {
     }
 }
 
-/** Note the end of a step of a client that trains. */
 static fed_status note_step(sim_client *client, const sim_step_end *end) {
     sim_clients *clients = client->clients;
     const bool answered = end->outcome == FEDCLIENT_COUNTED || end->outcome == FEDCLIENT_REFUSED;

@@ -6,22 +6,19 @@
 #include "deploy/sim/clients/clients.h"
 #include "fedserver/operator.h"
 
-/* The caller of all functions except sim_note_end holds the clients' mutex. FED_ENOMEM: out of
- * memory for another round. */
+/* The caller of all functions except sim_note_end holds the clients' mutex. */
 
 /** Note that a step has ended. *over becomes true if the client has nothing more to do. */
 fed_status sim_note_event(sim_client *client, const sim_step_end *end, bool *over) FED_CHECKED;
 /** Note that a client checked in. The run's time begins with the first check-in. */
 void sim_note_checkin(sim_clients *clients, int64_t now_ms);
-/** Note that the model of `version` was measured. */
 fed_status sim_note_measured(sim_clients *clients, uint32_t version,
                              const fedclient_round *round) FED_CHECKED;
 /** Copy the coordinator's newest `most` committed rounds into the log. */
 fed_status sim_note_rounds(sim_clients *clients, fedserver *server, uint32_t most,
                            fed_error *err) FED_CHECKED;
 /** Complete the log at the run's end: add the clients' figures, and drop rounds that were not
- * committed.
- *    digest  of the coordinator's final model */
+ * committed. digest: of the coordinator's final model. */
 void sim_note_end(sim_clients *clients, uint64_t digest);
 
 #endif

@@ -6,7 +6,6 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-/** How far a run is. */
 typedef struct sim_progress {
     uint32_t round,
         rounds;         /* newest round that a client was asked to train in; rounds of the task */

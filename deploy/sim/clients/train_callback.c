@@ -17,8 +17,7 @@ static size_t evaluate_batch(const fedclient_round *round) {
     return batch < EVALUATE_BATCH && round->arch->words == 0 ? EVALUATE_BATCH : batch;
 }
 
-/** Give the worker a net of the round's model, large enough for its batches; keep its present net
- * if that fits. */
+/** Give the worker a net of the round's model, unless its present net fits. */
 static fed_status fit_worker(const sim_client *client, const fedclient_round *round,
                              fed_error *err) {
     sim_worker *worker = client->worker;
@@ -67,8 +66,7 @@ static void mask(void *user, const float *sent, size_t count) {
     fedtrain_optimizer_mask(m->optimizer, m->state, sent, m->trained);
 }
 
-/** Find the memory of the optimizer's state. Each client keeps its own state. A stateless
- * optimizer, which forgets the state between rounds, uses the worker's memory. */
+/** Find the optimizer's state: the client's own, or the worker's if the optimizer is stateless. */
 static fed_status find_state(sim_client *client, const fed_optimizer *optimizer, size_t trained,
                              float **state, fed_error *err) {
     const size_t floats = fedtrain_optimizer_state_size(optimizer, trained);

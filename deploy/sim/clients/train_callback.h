@@ -5,8 +5,7 @@
 
 #include "deploy/sim/clients/clients.h"
 
-/** Return a client's options: its store, its transport, and a callback that trains or measures with
- * client->worker. */
+/** Return a client's options, with a callback that trains or measures with client->worker. */
 fedclient_options sim_client_options(sim_client *client);
 
 #endif

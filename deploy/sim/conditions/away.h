@@ -6,8 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/** Draw who is away in a round: exactly floor(fraction * clients) of them.
- *    away  bool[clients], written */
+/** Draw who is away in a round: floor(fraction * clients) of away[clients] become true. */
 void sim_draw_away(uint64_t seed, uint32_t round, uint32_t clients, double fraction, bool *away);
 
 #endif

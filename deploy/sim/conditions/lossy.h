@@ -13,14 +13,13 @@ typedef struct sim_lossy_kept {
     uint32_t broken;  /* uploads that broke so far */
 } sim_lossy_kept;
 
-/** Wraps the transport `inner`. The caller fills in all members but `kept`, then calls
- * sim_lossy_open. */
+/** Wraps a transport. The caller fills in all members but `kept`, then calls sim_lossy_open. */
 typedef struct sim_lossy {
     fedclient_transport inner;
     uint64_t seed; /* of the run */
     uint32_t k;    /* the client */
     double rate;   /* fraction of the uploads that break */
-    /** Called when an answer has come, before the client reads it; May be NULL. */
+    /** Called when an answer has come, before the client reads it. May be NULL. */
     void (*answered)(void *user, const fedclient_request *request);
     void *user; /* of answered */
     sim_lossy_kept kept;

@@ -1,5 +1,4 @@
-/* The clients' links: reads a spec, draws a class for each client, and computes how long bytes
- * take. */
+/* The clients' links: reads a spec, draws each client's class, computes how long bytes take. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/conditions/network.h"
 
@@ -26,7 +25,6 @@ static const fed_param own[] = {
     {.key = "latency", .low = 0, .high = 3600, .help = "seconds a round trip"},
     {.key = NULL}};
 
-/** Read a link's class: its name, or its numbers. */
 static fed_status parse_class(const char *text, sim_link *link, fed_error *err) {
     for (size_t i = 0; i < sizeof classes / sizeof classes[0]; i++) {
         if (strcmp(text, classes[i].name) == 0) {
@@ -71,9 +69,8 @@ static fed_status parse_part(char *text, sim_network *network, fed_error *err) {
     return FED_OK;
 }
 
-/** Return the next '+' between classes; NULL: there is none. A '+' inside a number such as 1e+6
- * does not count. A class may begin with a digit, unlike the parts of other specs, so fed_spec_plus
- * does not serve here. */
+/** Return the next '+' between classes, not one in a number such as 1e+6; NULL: there is none. A
+ * class may begin with a digit, so fed_spec_plus does not serve here. */
 static char *next_class(char *text) {
     char *plus = strchr(text, '+');
     while (plus != NULL && plus - text >= 2 && plus[-1] == 'e' && strchr("0123456789.", plus[-2])) {

@@ -44,8 +44,7 @@ fed_status sim_network_parse(const char *spec, sim_network *network, fed_error *
 /** Draw client k's link from the seed. */
 sim_link sim_network_draw(const sim_network *network, uint64_t seed, uint32_t k);
 
-/** Return how many microseconds `bytes` take to arrive: half a round trip, and their time at the
- * link's rate. */
+/** Return after how many microseconds `bytes` arrive, half a round trip included. */
 int64_t sim_link_up_us(const sim_link *link, uint64_t bytes);
 int64_t sim_link_down_us(const sim_link *link, uint64_t bytes);
 /** How long a new connection takes, in microseconds. */

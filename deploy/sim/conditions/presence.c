@@ -1,5 +1,4 @@
-/* When the clients are there: reads the conditions, and finds or draws one interval after the
- * other. */
+/* When the clients are there: reads the conditions, and finds or draws their intervals. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/conditions/presence.h"
 
@@ -15,8 +14,6 @@
 
 #define DAY_US (86400 * (int64_t)1000000)
 #define MOST_S 1e9 /* thirty years: the sum of two times stays far from SIM_NEVER */
-
-/* --- The spec --- */
 
 typedef struct named_process {
     const char *name;
@@ -197,8 +194,6 @@ void sim_presence_free(sim_presence *presence) {
     *presence = (sim_presence){0};
 }
 
-/* --- One client --- */
-
 static void start_drawing(const sim_attendance *a, size_t i, uint32_t skip, fed_rng *rng) {
     fed_rng_init(rng, a->seed ^ skip * UINT64_C(0x9e3779b97f4a7c15), a->k,
                  SIM_STREAM_PRESENCE + (uint32_t)i);
@@ -210,9 +205,8 @@ static int64_t draw_us(fed_rng *rng, double mean_s) {
     return 1 + (int64_t)(s * 1e6);
 }
 
-/** Draw the interval after a->kept.now[i]. The first one is drawn from the steady state: the client
- * is on with probability on / (on + off). The rest of an exponential time has the same distribution
- * as a whole one. */
+/** Draw the interval after a->kept.now[i], the first one from the steady state: the client is on
+ * with probability on / (on + off), and the rest of an exponential time is exponential, too. */
 static void next_on(sim_attendance *a, size_t i, const sim_condition *c) {
     fed_rng rng;
     uint32_t n = a->kept.drawn[i]++;

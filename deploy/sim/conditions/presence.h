@@ -60,11 +60,10 @@ void sim_presence_free(sim_presence *presence);
 /** The part of sim_attendance that a stopped run saves: numbers of fixed size, without padding. */
 typedef struct sim_attendance_kept {
     sim_interval now[SIM_CONDITIONS]; /* the newest interval that was looked at */
-    uint32_t drawn[SIM_CONDITIONS];   /* how many intervals were drawn, or read from a trace, so far
-                                         */
+    uint32_t drawn[SIM_CONDITIONS];   /* intervals drawn, or read from a trace */
 } sim_attendance_kept;
 
-/** When one client is there. Its functions are asked about ascending times. */
+/** The times at which one client is there. Calls must ask about ascending times. */
 typedef struct sim_attendance {
     const sim_presence *presence;
     uint64_t seed;

@@ -1,5 +1,4 @@
-/* How fast the clients train. Each client has a factor of slowness, drawn from a lognormal
- * distribution. */
+/* How fast the clients train. A client's slowness is drawn from a lognormal distribution. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/conditions/speed.h"
 

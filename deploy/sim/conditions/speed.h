@@ -23,8 +23,7 @@ typedef struct sim_speed {
     double spread;
 } sim_speed;
 
-/** Read a spec; NULL or "" means that training takes no time. FED_EINVAL: *err says what is wrong.
- */
+/** Read a spec; NULL or "": training takes no time. FED_EINVAL: *err says what is wrong. */
 fed_status sim_speed_parse(const char *spec, sim_speed *speed, fed_error *err) FED_CHECKED;
 
 /** Draw client k's own speed from the seed. Its spread is 0, as nothing is left to draw. */

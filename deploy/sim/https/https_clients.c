@@ -23,8 +23,8 @@ void sim_https_clients_assign(sim_clients *clients) {
     }
 }
 
-/** Wait for a worker. Chance decides which client is next, as among devices of unequal speed. In a
- * fixed order the same clients would come too late in every round. */
+/** Wait for a worker. Chance decides which client is next: in a fixed order, the same clients would
+ * come too late in every round. */
 static void worker_take(sim_client *client) {
     sim_clients *clients = client->clients;
     pthread_mutex_lock(&clients->mutex);
@@ -61,7 +61,6 @@ static struct timespec after_ms(uint32_t ms) {
     return until;
 }
 
-/** Sleep, but wake up when the run stops. */
 static void pause_for(sim_clients *clients, uint32_t ms) {
     struct timespec until = after_ms(ms);
     pthread_mutex_lock(&clients->mutex);
@@ -154,9 +153,8 @@ static void answered(void *user, const fedclient_request *request) {
     }
 }
 
-/** Enrol while holding a worker, so that only a few clients enrol at a time. Of hundreds of
- * handshakes at once, each would take as long as all of them together, and could run into its limit
- * of half a minute. */
+/** Enrol while holding a worker, so that few clients enrol at a time. Of hundreds of handshakes at
+ * once, each would take as long as all together, and could exceed its limit of half a minute. */
 static fed_status enrol_once(sim_client *client, fedclient *fed, const char *token,
                              fed_error *err) {
     worker_take(client);
@@ -204,7 +202,6 @@ static fed_status run_client(sim_client *client, const char *token, fed_error *e
     return status;
 }
 
-/** What a thread is started with. */
 typedef struct start {
     sim_client *client;
     char token[FEDSERVER_TOKEN];

@@ -6,14 +6,12 @@
 #include "deploy/sim/clients/clients.h"
 #include "fedserver/operator.h"
 
-/** Start a thread for each client: it enrols with its token, then takes part until the task is
- * done. */
+/** Start a thread for each client, which enrols with its token and takes part to the task's end. */
 fed_status sim_https_clients_start(sim_clients *clients, char (*token)[FEDSERVER_TOKEN],
                                    fed_error *err) FED_CHECKED;
 /** Ask every client to end after its step. A client that waits for the coordinator's answer ends
  * when the coordinator stops. */
 void sim_https_clients_stop(sim_clients *clients);
-/** Wait until all clients have ended. */
 void sim_https_clients_end(sim_clients *clients);
 /** Sleep for `ms` milliseconds, or until sim_clients.changed is signalled. */
 void sim_https_clients_wait(sim_clients *clients, uint32_t ms);

@@ -1,5 +1,4 @@
-/* A run over HTTPS: it starts a coordinator process and a thread for each client, and watches both.
- */
+/* A run over HTTPS: starts a coordinator process and a thread for each client; watches both. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/https/https_run.h"
 
@@ -59,7 +58,6 @@ static fed_status attend(sim_coordinator *coordinator, sim_clients *clients, con
     return status == FED_ESTATE ? FED_OK : status;
 }
 
-/** Start the clients, watch the run until it is over, then stop the clients and the coordinator. */
 static fed_status live(sim_coordinator *coordinator, sim_clients *clients, const sim_watch *watch,
                        char (*token)[FEDSERVER_TOKEN], fed_error *err) {
     char server[64];
@@ -82,7 +80,7 @@ static fed_status live(sim_coordinator *coordinator, sim_clients *clients, const
     return stopped == FED_OK ? FED_OK : fed_fail(err, stopped, "%s", own.text);
 }
 
-/** Copy the rounds from the coordinator's database into the log. Its process has ended. */
+/** Copy the rounds from the database of the ended coordinator into the log. */
 static fed_status read_back(const sim_coordinator *coordinator, sim_clients *clients,
                             fed_error *err) {
     fedserver *server = NULL;

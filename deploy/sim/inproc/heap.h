@@ -1,5 +1,4 @@
-/* Which client's event comes next in virtual time: a heap with at most one entry for each client.
- */
+/* Which client's event comes next in virtual time: a heap of at most one entry for each client. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSIM_HEAP_H
 #define FEDSIM_HEAP_H
@@ -9,10 +8,9 @@
 
 #include "fed/error.h"
 
-/** When a client's next event is due. At equal times the lower `nth` comes first. It numbers a
- * client's events at one time, so that clients that do the same at the same time take turns, event
- * by event. `chance` decides between equal `nth`, so that it is not always the same client that
- * comes too late. */
+/** When a client's next event is due. At equal times the lower `nth` comes first, so that clients
+ * that do the same at the same time take turns. `chance` decides between equal `nth`, so that it is
+ * not always the same client that comes too late. */
 typedef struct sim_due {
     int64_t us;   /* virtual time since the start */
     uint32_t nth; /* events of this client at this time so far */
@@ -23,14 +21,12 @@ typedef struct sim_heap {
     uint32_t room, count;
     sim_due *due;    /* [room], of each client in the heap */
     uint32_t *order; /* [count], the heap: clients, the first one on top */
-    uint32_t *at;    /* [room], where in `order` each client is; UINT32_MAX: it is not there */
+    uint32_t *at;    /* [room], each client's place in `order`; UINT32_MAX: none */
 } sim_heap;
 
-/** Make an empty heap for clients 0 to room - 1. Call sim_heap_close afterwards, even after
- * FED_ENOMEM. */
+/** Make an empty heap for clients 0 to room - 1. sim_heap_close frees it, even after an error. */
 fed_status sim_heap_open(sim_heap *heap, uint32_t room) FED_CHECKED;
 void sim_heap_close(sim_heap *heap);
-/** Put client k in, or move it. */
 void sim_heap_set(sim_heap *heap, uint32_t k, sim_due due);
 /** Take client k out, if it is there. */
 void sim_heap_remove(sim_heap *heap, uint32_t k);

@@ -30,8 +30,7 @@ typedef struct sim_host {
 /** Turn virtual time into the Unix milliseconds that the coordinator and the clients see. */
 int64_t sim_unix_ms(int64_t us);
 
-/** Open the coordinator in its directory. The caller closes it with sim_host_close. These functions
- * return the errors of fedserver.h. */
+/** Open the coordinator in its directory; sim_host_close closes it. Errors: see fedserver.h. */
 fed_status sim_host_open(sim_host *host, fed_error *err) FED_CHECKED;
 void sim_host_close(sim_host *host);
 /** Handle one request, in the open batch or in a new one. `us` is the virtual time. */

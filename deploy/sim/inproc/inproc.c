@@ -14,8 +14,6 @@
 #include "deploy/sim/inproc/schedule.h"
 #include "deploy/sim/inproc/step_threads.h"
 
-/* --- Actors --- */
-
 static fed_status open_actor(sim_world *world, uint32_t k, fed_error *err) {
     sim_clients *clients = world->clients;
     const sim_options *o = clients->options;
@@ -88,7 +86,7 @@ typedef struct enrolling {
     fed_error error;
 } enrolling;
 
-/** Get the next client to enrol. Returns false if none is left, or if one has failed. */
+/** Get the next client to enrol; false: none is left, or one has failed. */
 static bool take_next(enrolling *r, uint32_t *k) {
     pthread_mutex_lock(&r->world->clients->mutex);
     *k = r->next;
@@ -138,9 +136,6 @@ static fed_status enrol_all(sim_world *world, char (*token)[FEDSERVER_TOKEN], fe
     return r.error.status == FED_OK ? FED_OK : fed_fail(err, r.error.status, "%s", r.error.text);
 }
 
-/* --- The run --- */
-
-/** Make the coordinator's directory, and enrol all clients with it. */
 static fed_status enrol_anew(sim_world *world, fed_error *err) {
     sim_coordinator *coordinator = &world->host.coordinator;
     const size_t tokens = world->clients->client_count;
@@ -222,8 +217,7 @@ fed_status sim_inproc_run(sim_clients *clients, const sim_watch *watch, uint64_t
     clients->virtual_time = &world.virtual_time;
     clients->server = "https://127.0.0.1:10443";
     /* This thread, and the threads that it starts, wake another thread just before they sleep. With
-     * SCHED_BATCH they fall asleep before the woken thread runs. Without it, the run is only
-     * slower. */
+     * SCHED_BATCH they fall asleep before the woken thread runs, which is faster. */
     (void)sched_setscheduler(0, SCHED_BATCH, &(const struct sched_param){0});
     fed_status status = run(&world, digest, err);
     sim_host_close(&world.host);

@@ -1,4 +1,4 @@
-/* The transport of a run in one process. It makes a client's request a fedserver_request, lets it
+/* The transport of a run in one process: makes a client's request a fedserver_request, lets it
  * travel in virtual time, and waits for the answer. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/inproc/inproc_transport.h"
@@ -12,9 +12,9 @@
 
 /*
  * The traffic counts the bytes of HTTP/1.1, as libcurl writes a request and libmicrohttpd an
- * answer. A run over HTTPS counts the same bytes; neither counts those of TLS. The port in Host has
- * five digits. A body of 64 KB or more is announced first: "Expect: 100-continue" is 22 bytes of
- * request, and its answer 25 bytes. Of a broken upload, the bytes that were sent are counted.
+ * answer, without those of TLS, as in a run over HTTPS. The port in Host has five digits. A body of
+ * 64 KB or more is announced first: "Expect: 100-continue" is 22 bytes of request, and its answer
+ * 25 bytes. Of a broken upload, the bytes that were sent are counted.
  */
 enum {
     EXPECTED_FROM = 65536,
@@ -23,8 +23,6 @@ enum {
     ANSWER_LINES_BYTES = 17 + 37 + 25 + 33 + 2,
     IDLE_US = 60 * 1000000 /* a connection that has been idle for this time is closed */
 };
-
-/* --- A request --- */
 
 /** Split a URL such as "https://127.0.0.1:10443/v1/model?task=1" into listener, path and query. */
 static fed_status split_url(sim_actor *actor, const char *url, fed_error *err) {
@@ -125,10 +123,8 @@ static fed_status compose(sim_actor *actor, const fedclient_request *request, fe
     return FED_OK;
 }
 
-/* --- Travel --- */
-
-/** Let the client's clock advance by the time that `bytes` take to the coordinator, on a new
- * connection if there is none. */
+/** Let the client's clock advance by the time that `bytes` take to the coordinator, including the
+ * time of a new connection if there is none. */
 static fed_status travel_up(sim_actor *actor, uint64_t bytes, fed_error *err) {
     int64_t at_us = actor->kept.now_us;
     if (!actor->kept.connected || at_us - actor->kept.used_us >= IDLE_US) {
@@ -178,8 +174,6 @@ fed_status sim_answer_wait(const sim_actor *actor, uint32_t ms, fedserver_respon
                : fed_fail(err, FED_ENOMEM,
                           "out of memory for an answer to a client; use a smaller cohort");
 }
-
-/* --- The answer --- */
 
 /** Return the number after the first `mark` in a header's value; 0 if there is none. */
 static uint64_t number_after(const char *value, char mark, int base) {

@@ -13,9 +13,8 @@
 #include "fed/hash.h"
 #include "fed/version.h"
 
-/* The file has four parts: a line of text; the coordinator's files, each after its name, and an
- * empty name as the end; each client's identity; a digest of all before. A changed format gets
- * another number in the line of text. */
+/* The file: a line of text, with the format's number; the coordinator's files, each after its name,
+ * and an empty name as the end; each client's identity; a digest of all before. */
 #define EACH_FORMAT "fedsim simulated crowd "
 static const char about[] =
     EACH_FORMAT "1 of release " FED_VERSION ": keys for simulations, of no use to anything real\n";
@@ -32,8 +31,6 @@ static bool is_kept(const sim_options *o) {
 static void name_file(const sim_options *o, char path[CROWD_PATH]) {
     snprintf(path, CROWD_PATH, "%s/simulated-crowd-%u", o->crowd, o->clients);
 }
-
-/* --- Keep --- */
 
 static void put_bytes(fed_writer *w, const void *data, size_t len) {
     fed_write_u64(w, len);
@@ -101,8 +98,6 @@ fed_status sim_crowd_keep(const sim_clients *clients, const char *directory, fed
     fed_writer_free(&w);
     return status;
 }
-
-/* --- Take --- */
 
 /** Read a length and that many bytes. NULL: the file ends before, and the reader has failed. */
 static const uint8_t *take_bytes(fed_reader *r, size_t *len) {

@@ -1,5 +1,4 @@
-/* The crowd: simulated clients that have enrolled, and their coordinator, in a file that runs
- * share. */
+/* The crowd: simulated clients that have enrolled, and their coordinator, kept for later runs. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSIM_SAVED_CROWD_H
 #define FEDSIM_SAVED_CROWD_H
@@ -9,9 +8,9 @@
 #include "deploy/sim/clients/clients.h"
 
 /*
- * To enrol costs milliseconds of CPU time a client: a key, a signature, a certificate. With
- * options->crowd, a directory, a run keeps what its enrolment has made. A later run of as many
- * clients begins there.
+ * To enrol costs milliseconds of CPU time a client: a key, a signature, a certificate. A run keeps
+ * what its enrolment has made in the directory options->crowd; a later run of as many clients
+ * begins there.
  *
  * The crowd of N clients and an evaluator is one file, DIR/simulated-crowd-N. The file holds
  * private keys, and only its owner may read it. A real federation never uses these keys:

@@ -16,19 +16,18 @@
 #include "fed/version.h"
 #include "fedserver/remembered.h"
 
-/* The structs called `kept`, a log's rounds and the heap are saved as they lie in memory. They hold
- * numbers of fixed size without padding, which the compiler checks where they are declared. The
- * same functions, called pass_..., save and load them, so that there is only one list of them.
- * `head` proves that the same release wrote them. A changed format gets another magic. */
+/* The structs called `kept`, a log's rounds and the heap are saved as they lie in memory: numbers
+ * of fixed size without padding, which the compiler checks where they are declared. Functions named
+ * pass_... both save and load. `head` proves that the same release wrote the file; a changed format
+ * gets another magic. */
 
 typedef struct head {
     char magic[8], release[24];
-    uint64_t run; /* digest of the task and the options: digest_run */
-    uint64_t
-        bytes; /* size of the structs together, which another compiler may lay out differently */
+    uint64_t run;   /* digest of the task and the options: digest_run */
+    uint64_t bytes; /* size of all structs: another compiler may lay them out differently */
 } head;
 
-/** Compute the digest of the task and of the options that must be the same in a resumed run. */
+/** Compute the digest of the task and of the options that a resumed run must not change. */
 static fed_status digest_run(const sim_options *o, uint64_t *digest, fed_error *err) {
     uint8_t *task = NULL;
     size_t len = 0;
@@ -143,12 +142,9 @@ static fed_status pass_all(const stream *s, sim_world *world) {
     return FED_OK;
 }
 
-/* --- Before a client is saved, and after it is loaded --- */
-
 /** Return the client library's count of failures to save. The library sends an update in pieces
- * only while the count is above 0, but resets it when a piece arrives. In the middle of an upload
- * in pieces, save the count at the step's beginning, so that the resumed step sends pieces again.
- */
+ * only while the count is above 0, but resets it when a piece arrives. Amid such an upload, save
+ * the count of the step's beginning, so that the resumed step sends pieces again. */
 static uint32_t library_failures(const sim_actor *actor) {
     const uint32_t now = fedclient_failures(actor->fed);
     const bool piece = actor->kept.stage == SIM_ASKS && actor->kept.kind == FED_REQUEST_PIECE;
@@ -160,7 +156,7 @@ static void prepare_client(sim_actor *actor) {
     actor->kept.body_digest = asks ? sim_request_digest(actor) : 0;
     actor->kept.library_failures = library_failures(actor);
     if (asks && actor->kept.kind == FED_REQUEST_UPDATE) {
-        actor->client->lossy.kept.uploads--; /* the same upload is tried once more */
+        actor->client->lossy.kept.uploads--; /* the resumed run tries this upload again */
     }
 }
 
@@ -181,7 +177,7 @@ fed_status sim_saved_take(sim_world *world, fed_writer *state) {
 static void restore_client(sim_actor *actor) {
     fedclient_set_failures(actor->fed, actor->kept.library_failures);
     actor->parked_answer.status = 200;
-    /* The request with which the coordinator is asked again for a parked check-in. */
+    /* Make the request that asks the coordinator again for a parked check-in. */
     memcpy(actor->path, FED_PATH_CHECKIN, sizeof FED_PATH_CHECKIN);
     actor->request = (fedserver_request){.listener = FEDSERVER_DEVICES,
                                          .method = "POST",
@@ -208,8 +204,6 @@ static fed_status load_all(sim_world *world, fed_reader *r, fed_error *err) {
     host->kept.tick_us = tick_us;
     return FED_OK;
 }
-
-/* --- To the disk, and back --- */
 
 static fed_status save_coordinator(sim_world *world, fed_error *err) {
     sim_coordinator old = {0};

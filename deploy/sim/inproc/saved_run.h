@@ -29,8 +29,7 @@ fed_status sim_saved_find(const sim_options *options, fed_error *err) FED_CHECKE
 /** Append the run's state to `state`. Every step has ended or waits for an answer, and will only be
  * cancelled. The caller holds the mutex. */
 fed_status sim_saved_take(sim_world *world, fed_writer *state) FED_CHECKED;
-/** Write the state from sim_saved_take, and the coordinator, into options->state. The threads have
- * ended. */
+/** After the threads have ended, write sim_saved_take's state, and the coordinator's files. */
 fed_status sim_saved_save(sim_world *world, const fed_writer *state, fed_error *err) FED_CHECKED;
 /** Load the saved state into a world whose clients are open. FED_EINVAL: the state is of another
  * run. FED_EFORMAT: it is damaged. FED_EVERSION: it is of another release. */

@@ -13,8 +13,6 @@
 
 enum { SHOW_MS = 200 };
 
-/* --- Steps begin --- */
-
 /** Let the client's step go on once the open batch is committed. */
 static void go_on(sim_actor *actor) {
     sim_world *world = actor->world;
@@ -23,8 +21,7 @@ static void go_on(sim_actor *actor) {
     world->pending[world->pending_count++] = actor->client->k;
 }
 
-/** Return whether options->offline keeps the client away from the round that it would take part in.
- */
+/** Return whether options->offline keeps the client away from the round that it would join. */
 static bool stays_away(const sim_actor *actor, uint32_t *round) {
     const sim_client *client = actor->client;
     sim_clients *clients = client->clients;
@@ -82,8 +79,6 @@ static void wake_evaluator(sim_world *world) {
         sim_actor_stand(actor, SIM_IDLE);
     }
 }
-
-/* --- The coordinator --- */
 
 /** Take note of a new model, free slots or the task's end at the coordinator. */
 static fed_status look(sim_world *world, fed_error *err) {
@@ -144,8 +139,7 @@ static fed_status flush(sim_world *world, fed_error *err) {
     return FED_OK;
 }
 
-/** Return whether this request is the first update of options->kill_round, at which the coordinator
- * is to be killed. */
+/** Return whether this request, the first update of options->kill_round, kills the coordinator. */
 static bool kills_coordinator(const sim_actor *actor) {
     const sim_options *o = actor->world->clients->options;
     fed_update update;
@@ -158,8 +152,7 @@ static bool kills_coordinator(const sim_actor *actor) {
     return fed_update_read(&r, &update) == FED_OK && update.round == o->kill_round;
 }
 
-/** Let the coordinator handle the request, and kill it before it commits. The client gets no
- * answer. */
+/** Let the coordinator handle the request, and kill it before it commits, so no answer leaves. */
 static fed_status handle_and_kill(sim_actor *actor, fed_error *err) {
     sim_world *world = actor->world;
     fedserver_response response;
@@ -183,7 +176,6 @@ static fed_status answer(sim_actor *actor, const fedserver_response *response) {
     return fate;
 }
 
-/** Handle a request that has arrived. */
 static fed_status handle(sim_actor *actor, fed_error *err) {
     sim_world *world = actor->world;
     fedserver_response response;
@@ -209,8 +201,6 @@ static fed_status handle(sim_actor *actor, fed_error *err) {
     go_on(actor);
     return look(world, err);
 }
-
-/* --- Steps end --- */
 
 static bool failed(const sim_step_end *end) {
     return end->outcome == FEDCLIENT_RETRY ||
@@ -264,8 +254,6 @@ static fed_status end_step(sim_actor *actor, fed_error *err) {
     return FED_OK;
 }
 
-/* --- The loop --- */
-
 /** Sleep until sim_clients.changed is signalled, or until the watcher's next call is due. */
 static void wait_for_change(sim_world *world) {
     struct timespec until;
@@ -292,8 +280,7 @@ static bool tick_is_due(const sim_world *world, sim_due due) {
     return world->host.kept.tick_us <= due.us && due.us < SIM_NEVER;
 }
 
-/** Return whether the scheduler has to wait: the first entry is of a client whose code runs, and
- * there is nothing to commit. */
+/** Return whether the first entry's client runs its code, and there is nothing to commit. */
 static bool stands_still(const sim_world *world) {
     const uint32_t k = sim_heap_top(&world->heap);
     return sim_step_under_way(&world->actor[k]) && !tick_is_due(world, world->heap.due[k]) &&
@@ -381,8 +368,7 @@ static void schedule(sim_world *world, sim_actor *here) {
     }
 }
 
-/** End the run because the watcher asks for it. Steps under way first go on to a point where they
- * can be saved. */
+/** Stop the run for the watcher, once all steps under way can be saved. */
 static fed_status stop(sim_world *world, fed_error *err) {
     const sim_clients *clients = world->clients;
     if (clients->options->state != NULL) {

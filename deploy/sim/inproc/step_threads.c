@@ -1,13 +1,10 @@
-/* Threads that run clients' steps, and the workers that the steps need. The step that is due first
- * gets a worker first. */
+/* Threads that run clients' steps, and the steps' workers: the step that is due first gets one. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "deploy/sim/inproc/step_threads.h"
 
 #include <stdlib.h>
 
 enum { STACK_BYTES = 512 * 1024 };
-
-/* --- Waking the scheduler --- */
 
 bool sim_step_under_way(const sim_actor *actor) {
     return actor->kept.stage == SIM_READY || actor->kept.stage == SIM_RUNS;
@@ -22,8 +19,6 @@ static void tell(sim_world *world) {
         pthread_cond_signal(&world->clients->changed);
     }
 }
-
-/* --- Threads --- */
 
 static void wake(sim_thread *thread) {
     sem_post(&thread->go);
@@ -64,8 +59,7 @@ static sim_thread *get_thread(sim_world *world) {
     return thread;
 }
 
-/** Find a thread for the client's step. FED_ENOMEM: there is none, and the step has ended with that
- * error. */
+/** Find a thread for the client's step. If there is none, the step ends with FED_ENOMEM. */
 static fed_status assign_thread(sim_actor *actor) {
     actor->thread = get_thread(actor->world);
     if (actor->thread != NULL) {
@@ -77,8 +71,6 @@ static fed_status assign_thread(sim_actor *actor) {
     sim_actor_stand(actor, SIM_ENDED);
     return FED_ENOMEM;
 }
-
-/* --- Workers --- */
 
 static void free_worker(sim_client *client) {
     client->worker->next = client->clients->free_workers;
@@ -109,8 +101,6 @@ void sim_steps_start(sim_world *world) {
     }
 }
 
-/* --- A step --- */
-
 static void run_step(sim_actor *actor) {
     fed_error err = {0};
     fedclient_event event = {0};
@@ -128,8 +118,7 @@ static void run_step(sim_actor *actor) {
     sim_actor_enter(NULL);
 }
 
-/** Let other threads go on: give a free worker to a client, wake the scheduler if need be, and
- * unlock the mutex. */
+/** Give a free worker to a client, wake the scheduler if need be, and unlock the mutex. */
 static void leave(sim_world *world) {
     sim_thread *next = assign_worker(world);
     tell(world);
@@ -193,7 +182,7 @@ void sim_steps_settle(sim_world *world) {
     }
 }
 
-/** Let the steps that wait for an answer go on without one. */
+/** Let the steps that wait for an answer go on without an answer. */
 static void cancel_all(sim_world *world) {
     world->stopping = true;
     for (size_t k = 0; k < world->clients->client_count; k++) {
@@ -236,8 +225,6 @@ void sim_threads_close(sim_world *world) {
     }
 }
 
-/* --- Calls from a client's train callback --- */
-
 int64_t sim_step_trains(void *user, uint32_t k, uint64_t samples) {
     sim_world *world = user;
     sim_actor *actor = &world->actor[k];
@@ -255,8 +242,7 @@ void sim_step_measures(void *user, uint32_t k, uint32_t version) {
     const sim_host *host = &world->host;
     sim_actor *actor = &world->actor[k];
     pthread_mutex_lock(&world->clients->mutex);
-    /* If the next model to measure is there already, nothing goes on before this one is measured.
-     */
+    /* If the next model to measure already exists, the run waits until this one is measured. */
     const bool late = host->kept.version != version &&
                       sim_wants_measured(world->clients->options, host->kept.version);
     actor->measures = host->kept.running && !late;

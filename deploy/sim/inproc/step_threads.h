@@ -15,8 +15,7 @@ typedef struct sim_thread {
     struct sim_thread *next_idle, *next;
 } sim_thread;
 
-/** Return whether the client's step runs, or waits for a worker. Its next event is not known yet
- * then. */
+/** Return whether the step runs, or waits for a worker, so its next event is not known yet. */
 bool sim_step_under_way(const sim_actor *actor);
 /** Give free workers to clients that are ready, and let them run. The caller holds the mutex. */
 void sim_steps_start(sim_world *world);
@@ -28,8 +27,7 @@ void sim_steps_settle(sim_world *world);
 /** End all threads; steps that wait for an answer are cancelled first. */
 void sim_threads_close(sim_world *world);
 
-/** The functions of sim_virtual_time, whose user is the sim_world. The train callback calls them on
- * the step's thread. */
+/** For sim_virtual_time, with the sim_world as user. Called on the step's thread. */
 int64_t sim_step_trains(void *user, uint32_t k, uint64_t samples);
 void sim_step_measures(void *user, uint32_t k, uint32_t version);
 

@@ -4,8 +4,7 @@
 
 #include "deploy/sim/conditions/streams.h"
 
-/* The client whose code this thread runs. The platform's clock functions get no argument that names
- * the client. */
+/* The client whose code this thread runs: the clock functions get no argument that names it. */
 static _Thread_local const sim_actor *running;
 
 int64_t sim_virtual_unix_ms(void *user) {
@@ -52,8 +51,7 @@ void sim_actor_plan(sim_actor *actor, int64_t us) {
     sim_actor_stand(actor, SIM_IDLE);
 }
 
-/* The library's own wait can't be used: its jitter comes from the device's key, which differs from
- * run to run. */
+/* Not the library's own wait, whose jitter comes from the device's key, a new one in each run. */
 int64_t sim_actor_backoff_us(sim_actor *actor) {
     fed_rng rng;
     fed_rng_init(&rng, actor->world->clients->options->seed, actor->client->k,

@@ -1,5 +1,4 @@
-/* The state of a run in one process and in virtual time: its clients, their clocks, and their next
- * events. */
+/* The state of a run in one process and virtual time: clients, their clocks, their next events. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSIM_WORLD_H
 #define FEDSIM_WORLD_H
@@ -24,8 +23,7 @@
  * Neither the machine's speed nor the number of threads changes the results.
  *
  * When a client's code sends a request or its step ends, its thread becomes the scheduler, until
- * there is nothing to handle. So a client mostly goes on without a change of threads, and finds its
- * values in the cache.
+ * there is nothing to handle. So a client mostly goes on without a change of threads.
  *
  * The coordinator handles requests in batches. An answer leaves when its batch is committed. A
  * batch ends where the scheduler has to wait.
@@ -48,8 +46,7 @@
 
 typedef enum sim_stage {
     SIM_IDLE,   /* its next step is due */
-    SIM_PARKED, /* its check-in is parked; due: the coordinator is asked again, or the client goes
-                   away */
+    SIM_PARKED, /* its check-in is parked; due: ask the coordinator again, or go away */
     SIM_READY,  /* waits for the batch's commit and a worker; due: the earliest next event */
     SIM_RUNS,   /* its code runs; due: the earliest next event */
     SIM_ASKS,   /* its request is due at the coordinator */
@@ -76,23 +73,18 @@ typedef struct sim_actor_kept {
     int64_t now_us;  /* its clock */
     int64_t used_us; /* when its connection was used last */
     fedclient_traffic traffic;
-    uint64_t
-        pieces_there; /* bytes of an update in pieces that have arrived, by the coordinator's last
-                         answer */
-    uint64_t
-        body_digest; /* set when the run is stopped: digest of the body of the request that is due
-                        */
+    uint64_t pieces_there; /* bytes of an update in pieces that the coordinator has */
+    uint64_t body_digest;  /* of a stopped run: digest of the body of the request that is due */
     sim_parked parked;
-    uint32_t stage;    /* sim_stage */
-    uint32_t nth;      /* its events at the time now_us so far */
-    uint32_t chance;   /* drawn for this step: sim_due */
-    uint32_t steps;    /* steps begun so far */
-    uint32_t failures; /* failed steps in a row */
-    uint32_t
-        library_failures; /* set when the run is stopped: the client library's count of failures */
-    uint32_t sleeps;      /* the round that it stays away from; 0: none */
-    uint32_t kind;        /* fed_request: the kind of its request */
-    sim_step_end end;     /* how its last step has ended */
+    uint32_t stage;            /* sim_stage */
+    uint32_t nth;              /* its events at the time now_us so far */
+    uint32_t chance;           /* drawn for this step: sim_due */
+    uint32_t steps;            /* steps begun so far */
+    uint32_t failures;         /* failed steps in a row */
+    uint32_t library_failures; /* of a stopped run: the client library's count of failures */
+    uint32_t sleeps;           /* the round that it stays away from; 0: none */
+    uint32_t kind;             /* fed_request: the kind of its request */
+    sim_step_end end;          /* how its last step has ended */
     bool connected;
     bool unheard; /* the upload broke midway, so the client gets no answer */
     uint8_t unused[2];
@@ -124,8 +116,7 @@ typedef struct sim_actor {
     fedserver_response parked_answer;
     fedserver_blob *heard; /* the answer to this step's check-in; NULL: there was none */
     /* A step that was under way when the run was stopped is begun once more. It repeats the request
-     * of the kind `asked`, with a body of kept.body_digest. The request arrives at the same virtual
-     * time as without the stop. */
+     * of the kind `asked`, whose body has kept.body_digest, at the same virtual time. */
     bool resumes;
     fed_request asked;
     uint32_t failures_before; /* the client library's count when the step began */
@@ -151,9 +142,9 @@ typedef struct sim_world {
     uint32_t enrolled; /* clients enrolled so far, in the order of k */
     bool direct;       /* clients enrol: their requests don't go through the scheduler yet */
     bool stopping;
-    bool settles;         /* the scheduler waits for the code of all clients */
+    bool settles;         /* sim_steps_settle waits until no client's code runs */
     int64_t shown_ms;     /* when the watcher was called last */
-    uint32_t shown_round; /* the round then */
+    uint32_t shown_round; /* the round that the watcher was shown last */
 
     /* Handle events on this thread, until the scheduler has to wait or the code of the client
      * `here` may go on. That client is in SIM_RUNS then, with the worker that it has kept. `here`
@@ -176,8 +167,7 @@ void sim_actor_plan(sim_actor *actor, int64_t us);
 /** Draw how many microseconds the client waits after a failure. Counts the failure. */
 int64_t sim_actor_backoff_us(sim_actor *actor);
 
-/** From now on this thread runs the client's code, and the clocks below are this client's. NULL: it
- * runs no client's code any more. */
+/** From now on this thread runs this client's code, by this client's clock; NULL: no client's. */
 void sim_actor_enter(const sim_actor *actor);
 /** The clocks of a client's platform. */
 int64_t sim_virtual_unix_ms(void *user);

@@ -40,8 +40,7 @@ static void add_tick(sim_axis *axis, double value) {
     }
 }
 
-/** Return a step between ticks: 1, 2 or 5 times a power of ten, so that about five steps make the
- * range. */
+/** Return a step between ticks: 1, 2 or 5 times a power of ten, for about five steps. */
 static double round_step(double range) {
     const double raw = range / 5, power = pow(10, floor(log10(raw)));
     const double digit = raw / power;
@@ -56,8 +55,8 @@ static void add_linear_ticks(sim_axis *axis) {
     }
 }
 
-/** Add ticks at powers of ten. An axis of less than two decades also gets ticks at 2 and 5 times
- * the powers. An axis of more than seven decades gets a tick at every n-th power only. */
+/** Add ticks at powers of ten; at 2 and 5 times the powers, too, on an axis of less than two
+ * decades; at every n-th power only on one of more than seven. */
 static void add_log_ticks(sim_axis *axis) {
     const double low = axis->low / axis->scale, high = axis->high / axis->scale;
     const double decades = log10(high / low);
@@ -73,7 +72,7 @@ static void add_log_ticks(sim_axis *axis) {
     }
 }
 
-/** Widen the range around the values. A linear axis begins at 0 if the values come near it, and one
+/** Widen the range around the values. A linear axis begins at 0 if the values come near 0. An axis
  * of percentages ends at 100 at most. */
 static void widen(sim_axis *axis) {
     if (axis->log) {

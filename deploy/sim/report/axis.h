@@ -25,7 +25,6 @@ typedef struct sim_axis {
  * `log` is true and all values are above 0. */
 void sim_axis_fit(sim_axis *axis, sim_unit unit, double least, double most, bool log);
 double sim_axis_place(const sim_axis *axis, double value);
-/** Return whether the axis can show the value. */
 bool sim_axis_takes(const sim_axis *axis, double value);
 const char *sim_axis_text(const sim_axis *axis, double value, char dst[24]);
 

@@ -34,7 +34,6 @@ void sim_write_escaped(fed_writer *w, const char *text) {
     }
 }
 
-/** The position of a series' right end. */
 typedef struct line_end {
     const char *label;
     size_t style;
@@ -55,7 +54,6 @@ static void stretch(double value, double *least, double *most) {
     *most = isnan(*most) || value > *most ? value : *most;
 }
 
-/** Fit the axes, so that every point is within them. */
 static void fit(drawing *d) {
     const sim_chart *c = d->chart;
     double low_x = (double)NAN, high_x = low_x, low_y = low_x, high_y = low_x;
@@ -137,8 +135,8 @@ static void draw_column(fed_writer *w, const column *c, bool begins) {
     }
 }
 
-/** Draw a path through the points; points in the same column of half a pixel are joined. Returns
- * how many points there are; last becomes the position of the last one. */
+/** Draw a path through the points; points in the same column are joined. Returns how many points
+ * there are; last becomes the position of the last one. */
 static size_t draw_line(const drawing *d, const sim_series *s, double last[2]) {
     column c = {0};
     size_t points = 0;

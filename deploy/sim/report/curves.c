@@ -29,8 +29,6 @@ const sim_measure_words sim_measure_word[SIM_MEASURES] = {
     [SIM_RANK] = {"clients, the most first", "clients", SIM_PLAIN},
 };
 
-/* --- Numbers --- */
-
 static double of_round(const sim_log *log, size_t k, sim_measure what) {
     const sim_round *r = &log->rounds[k];
     const double n = (double)log->parameters;
@@ -88,8 +86,6 @@ fed_status sim_measure_read(const sim_log *log, sim_measure what, double **value
     *count = n;
     return FED_OK;
 }
-
-/* --- Lines --- */
 
 /** Return whether the largest value is more than `ratio` times the smallest. With x true, the
  * values are the last x of each series, else all y of all series. */
@@ -171,8 +167,6 @@ fed_status sim_curves_draw(const sim_result *runs, size_t count, sim_measure x,
     free(letters);
     return status;
 }
-
-/* --- Who took part --- */
 
 enum { MOST_COLUMNS = 120, MOST_ROWS = 104 };
 

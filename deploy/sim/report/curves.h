@@ -40,8 +40,8 @@ fed_status sim_measure_read(const sim_log *log, sim_measure what, double **value
 fed_status sim_curves_draw(const sim_result *runs, size_t count, sim_measure x,
                            const sim_measure *y, size_t y_count, fed_writer *w) FED_CHECKED;
 
-/** Write a map of who took part in which round, a row for each client and a column for each round.
- * Many clients or rounds share rows or columns. */
+/** Write a map of who took part in which round: a row for each client or some clients, a column for
+ * each round or some rounds. */
 fed_status sim_attendance_draw(const sim_log *log, fed_writer *w) FED_CHECKED;
 
 /** If exactly two keys differ between the runs, beside the seed, write their accuracies as a table

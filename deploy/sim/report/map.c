@@ -28,8 +28,6 @@ static void put_text(fed_writer *w, const char *kind, double x, double y, const 
     fed_write_printf(w, "</text>");
 }
 
-/* --- Who took part --- */
-
 static unsigned level_of(double share) {
     return share <= 0 ? 0 : (unsigned)fmin(LEVELS, ceil(share * LEVELS));
 }
@@ -78,14 +76,11 @@ void sim_map_draw(const sim_map *map, fed_writer *w) {
     fed_write_printf(w, "</svg>\n");
 }
 
-/* --- A grid's results --- */
-
 typedef struct heat_frame {
     double left, top, cell_x, cell_y, low, high; /* low, high: range of strength_of */
 } heat_frame;
 
-/** Return the strength of an accuracy's colour: it grows with the logarithm of 1 / (1 - accuracy).
- */
+/** Return the strength of a colour: it grows with the logarithm of 1 / (1 - accuracy). */
 static double strength_of(double value) {
     return isnan(value) ? value : -log10(fmax(1 - value, 1e-4));
 }

@@ -12,8 +12,7 @@
 #include "deploy/sim/report/seeds.h"
 #include "fed/file.h"
 
-/* Colours that the colour-blind can tell apart (after Okabe and Ito, 2008), darker on white and
- * lighter on black. */
+/* Colours for the colour-blind (after Okabe and Ito, 2008), darker on white, lighter on black. */
 static const char style[] =
     ":root{color-scheme:light dark;--back:#fff;--front:#1d2126;--soft:#5d6671;--grid:#e3e6ea;"
     "--edge:#aab1ba;--card:#f6f7f9;--c0:#0067a5;--c1:#c64600;--c2:#00795b;--c3:#a8478a;"
@@ -81,8 +80,6 @@ static void write_head(const char *title, fed_writer *w) {
     fed_write_printf(w, "</h1>\n");
 }
 
-/* --- Figures --- */
-
 static void write_figure(fed_writer *w, const char *name, const char *value) {
     fed_write_printf(w, "<div><dt>%s</dt><dd>%s</dd></div>\n", name, value);
 }
@@ -116,8 +113,6 @@ static void write_figures(const sim_log *log, fed_writer *w) {
     fed_write_printf(w, "</dl>\n");
 }
 
-/* --- Plots --- */
-
 typedef struct plot {
     sim_measure x, y[2];
     size_t y_count;
@@ -134,8 +129,8 @@ static const plot plots[] = {
     {SIM_RANK, {SIM_CLIENT_UP, SIM_CLIENT_DOWN}, 2},
 };
 
-/** Write a plot. Of one run, its quantities are lines of one plot. Of several runs, each quantity
- * is a plot of its own, with a line for each run. */
+/** Write a plot. Of one run, all quantities are lines in it. Of several runs, each quantity has a
+ * plot, with a line for each run. */
 static fed_status write_plot(const sim_result *runs, size_t count, const plot *p, fed_writer *w) {
     const size_t together = count == 1 ? p->y_count : 1;
     for (size_t k = 0; k < p->y_count; k += together) {
@@ -195,8 +190,6 @@ static fed_status write_plots(const sim_result *runs, size_t count, fed_writer *
     fed_write_printf(w, "</div>\n");
     return FED_OK;
 }
-
-/* --- The scenario's keys --- */
 
 /** Write the keys that are the same in all runs, with their values. */
 static void write_scenario(const sim_result *runs, size_t count, fed_writer *w) {
@@ -286,8 +279,7 @@ static fed_status write_page(const char *title, const sim_result *runs, size_t c
     return w->status;
 }
 
-/** Return the page's title: the name that all scenarios share, else the only run's name, else the
- * number of runs. */
+/** Return the page's title: all scenarios' name, the only run's name, or the number of runs. */
 static const char *title_of(const sim_result *runs, size_t count, char *dst, size_t cap) {
     sim_key_id keys[SIM_KEYS];
     const char *name = runs[0].scenario.value[SIM_NAME];

@@ -5,8 +5,7 @@
 
 #include "deploy/sim/report/results.h"
 
-/** Write the page, atomically. count is at least 1. If title is NULL or "", it is made from the
- * runs. */
+/** Write the page, atomically. count is at least 1. title NULL or "": make it from the runs. */
 fed_status sim_report_write(const char *path, const char *title, const sim_result *runs,
                             size_t count, fed_error *err) FED_CHECKED;
 

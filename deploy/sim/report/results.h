@@ -33,15 +33,13 @@ typedef struct sim_result {
     sim_log log;
 } sim_result;
 
-/** The totals of all clients. */
 typedef struct sim_totals {
     uint64_t counted, refused, broken, up_bytes, down_bytes, update_bytes, delta_bytes;
     size_t present, identical;
     double virtual_s;          /* when the last round was committed */
     double up_bits, down_bits; /* bits per value: of the counted updates, of the deltas */
-    double compression,
-        compression_both; /* float32 gradients at every step would take this many times the bytes:
-                             up, both ways */
+    /* Float32 gradients at every step would take this many times the bytes: up, both ways. */
+    double compression, compression_both;
     double compression_round; /* float32 updates would take this many times the bytes up */
 } sim_totals;
 

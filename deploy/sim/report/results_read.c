@@ -22,8 +22,7 @@ static fed_status read_text(const char *directory, const char *name, char path[S
     return FED_OK;
 }
 
-/** Read the numbers of a line; an empty field is NAN. Returns the start of the next line; NULL: the
- * line does not have `count` fields. */
+/** Read a line's fields, NAN for an empty one. Returns the next line; NULL: not `count` fields. */
 static char *read_fields(char *line, size_t count, double *field) {
     for (size_t k = 0; k < count; k++) {
         char *end = line;

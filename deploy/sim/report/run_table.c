@@ -50,8 +50,6 @@ const char *sim_run_letter(size_t index, char dst[24]) {
     return dst;
 }
 
-/* --- Cells --- */
-
 static void say_ratio(double ratio, char dst[CELL]) {
     if (isfinite(ratio)) {
         snprintf(dst, CELL, ratio < 9.95 ? "x%.2f" : ratio < 99.5 ? "x%.1f" : "x%.0f", ratio);
@@ -150,8 +148,6 @@ static const struct {
 };
 enum { COLUMNS = sizeof columns / sizeof columns[0] };
 
-/* --- Several runs --- */
-
 /** Count the characters, not the bytes, of a text in UTF-8. */
 static size_t length_of(const char *text) {
     size_t n = 0;
@@ -201,8 +197,7 @@ void sim_table_text(const sim_result *runs, size_t count, fed_writer *w) {
     }
 }
 
-/** Return whether the runs are cells of a grid. The name of a cell has '=', as it lists the keys
- * that differ. */
+/** Return whether the runs are cells of a grid, whose names list keys and values with '='. */
 static bool is_grid(const sim_result *runs, size_t count) {
     for (size_t k = 0; k < count; k++) {
         if (strchr(runs[k].name, '=') == NULL) {
@@ -254,8 +249,8 @@ static void write_key_heads(const sim_key_id *keys, size_t count, fed_writer *w)
     }
 }
 
-/** Write the table. The runs of a grid have the keys that differ before their results. Other runs
- * have a name before, and the keys that differ after their results. */
+/** Write the table. For a grid, the keys that differ come first, instead of names. For other runs,
+ * they come after the results. */
 void sim_table_html(const sim_result *runs, size_t count, fed_writer *w) {
     sim_key_id keys[SIM_KEYS];
     const size_t key_count = sim_runs_differ(runs, count, keys);
@@ -274,8 +269,6 @@ void sim_table_html(const sim_result *runs, size_t count, fed_writer *w) {
     }
     fed_write_printf(w, "</tbody></table></div>\n");
 }
-
-/* --- One run --- */
 
 enum { LINES = 20, LINE = 120 };
 

@@ -5,15 +5,13 @@
 
 #include "deploy/sim/report/results.h"
 
-/** Find the keys that differ between runs, except keys of the machine, and `rounds` if `iterations`
- * decides it. Returns how many. */
+/** Find the keys that differ between runs, except the machine's, and `rounds` if `iterations` gives
+ * it. Returns how many. */
 size_t sim_runs_differ(const sim_result *runs, size_t count, sim_key_id keys[SIM_KEYS]);
 
-/** Name a run by a letter, "A" for the first one; after "Z" by its number from 27 on. Returns dst.
- */
+/** Name a run by a letter, "A" for the first one; after "Z" by its number from 27 on. */
 const char *sim_run_letter(size_t index, char dst[24]);
 
-/** Write a table of several runs as text, for a terminal. */
 void sim_table_text(const sim_result *runs, size_t count, fed_writer *w);
 /** Write a table of several runs as HTML, with the keys that differ as columns. */
 void sim_table_html(const sim_result *runs, size_t count, fed_writer *w);

@@ -8,15 +8,13 @@
 typedef struct sim_seeds {
     const sim_result *first; /* of the group's runs */
     size_t count;            /* of the group's runs that have an accuracy */
-    double mean, deviation;  /* of final accuracy; the sample's standard deviation */
+    double mean, deviation;  /* sample mean and standard deviation of final accuracies */
 } sim_seeds;
 
-/** Return the number of the k-th run's group, from 0. Plots draw the runs of a group in the same
- * style. */
+/** Return the number of the k-th run's group, from 0. A group's lines have the same style. */
 size_t sim_seeds_group(const sim_result *runs, size_t k);
 
-/** Compute the k-th run's group. Returns false if the run is not the first of the group, or the
- * group has less than two accuracies. */
+/** Compute the k-th run's group; false: another run is its first, or it lacks two accuracies. */
 bool sim_seeds_of(const sim_result *runs, size_t count, size_t k, sim_seeds *seeds);
 
 /** Write a line for each group of several runs. */

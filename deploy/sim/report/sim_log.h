@@ -21,7 +21,7 @@
  * numbers, and no padding. */
 typedef struct sim_round {
     double virtual_s; /* when it was committed, since the first check-in; over HTTPS in real time */
-    double wall_s;    /* the same in real time */
+    double wall_s;    /* real time from the first check-in to the commit */
     uint32_t round;   /* from 1; also the version of the model that the round made */
     uint32_t counted; /* updates that the coordinator counted */
     uint32_t refused; /* updates that came too late, and stay in their clients' residuals */
@@ -51,25 +51,22 @@ typedef struct sim_log {
     size_t round_count;
     sim_account *clients;
     size_t client_count;
-    uint8_t *
-        attended; /* [round_count] rows of sim_log_row bytes, with a bit for each client: its update
-                     was counted in that round */
+    uint8_t *attended; /* [round_count] rows of sim_log_row bytes: a bit for each counted client */
     size_t parameters; /* trained parameters of the model */
     uint64_t steps;    /* local steps in counted updates, all clients together */
     uint64_t digest;   /* of the coordinator's final model */
     uint32_t kills;    /* how often the coordinator was killed */
     bool finished;     /* false: stopped before the task's last round; --resume goes on */
-    double wall_s, train_cpu_s, evaluate_cpu_s, total_cpu_s; /* with the parts before a stop */
+    double wall_s, train_cpu_s, evaluate_cpu_s,
+        total_cpu_s; /* of a resumed run, from its first start */
 } sim_log;
 
-/** Return the bytes of a row of `attended`. */
 size_t sim_log_row(size_t clients);
 /** Add a round. *round becomes its row, all 0, except that test_loss and accuracy are NAN. */
 fed_status sim_log_add(sim_log *log, sim_round **round) FED_CHECKED;
 void sim_log_attend(sim_log *log, size_t round_index, size_t client);
 bool sim_log_attended(const sim_log *log, size_t round_index, size_t client);
-/** Return the accuracy of the last model that was measured; NAN: no model was, or they predict
- * numbers. */
+/** Return the last measured accuracy; NAN: no model was measured, or they have only a loss. */
 double sim_log_accuracy(const sim_log *log);
 
 /** Return the test loss of the last model that was measured; NAN: no model was. */

@@ -91,8 +91,8 @@ static fed_status read_axis(const sim_scenario *s, sim_key_id id, axis *a, fed_e
     return FED_OK;
 }
 
-/** Append "KEY=VALUE" to a cell's name, which is a directory's name. Slashes and blanks become '_',
- * as a shell needs blanks quoted. Returns false if the name is too long. */
+/** Append "KEY=VALUE" to a cell's name, which names a directory. Slashes and blanks become '_', as
+ * a shell needs blanks quoted. Returns false if the name is too long. */
 static bool add_to_name(char *name, size_t cap, const char *key, const char *value) {
     const size_t len = strlen(name);
     const int added = snprintf(name + len, cap - len, "%s%s=%s", len > 0 ? "," : "", key, value);

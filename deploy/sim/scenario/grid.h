@@ -15,8 +15,7 @@ enum { SIM_GRID_LIMIT = 4096 };
 
 typedef struct sim_cell {
     sim_scenario scenario; /* without alternatives */
-    char name
-        [256]; /* its directory's name, such as "codec_up=sbc:p=0.1,seed=1"; "": the only cell */
+    char name[256]; /* its directory, such as "codec_up=sbc:p=0.1,seed=1"; "": the only cell */
 } sim_cell;
 
 typedef struct sim_grid {

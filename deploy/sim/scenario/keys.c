@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* The kind of a key here, for each kind in the coordinator's table of task keys. */
+/* The kind of fedsim's key for each kind in the coordinator's table of task keys. */
 #define KIND_TEXT    SIM_TASK_TEXT
 #define KIND_CHOICE  SIM_TASK_TEXT
 #define KIND_PATH    SIM_TASK_PATH

@@ -1,5 +1,4 @@
-/* The keys of a scenario (keys.def): one table for the parser, `fedsim keys`, the options of a run
- * and the results. */
+/* The keys of a scenario (keys.def), for its parser, `fedsim keys`, a run's options and results. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSIM_KEYS_H
 #define FEDSIM_KEYS_H

@@ -11,8 +11,6 @@
 #include "deploy/sim/conditions/speed.h"
 #include "fed/gpu.h"
 
-/* --- The members of sim_options, by their keys --- */
-
 typedef enum member_type { NONE, TEXT, BOOL, U16, U32, U64, F64 } member_type;
 
 typedef struct member {
@@ -96,8 +94,6 @@ void sim_options_write(const sim_options *options, fed_writer *w) {
                      options->split.alpha);
 }
 
-/* --- Checks --- */
-
 static bool given(const char *spec) {
     return spec != NULL && spec[0] != '\0';
 }
@@ -118,8 +114,7 @@ static fed_status check_numbers(const sim_options *o, fed_error *err) {
     return FED_OK;
 }
 
-/** Refuse options that a run over HTTPS does not support: time is real there, and the clients'
- * state is not kept. */
+/** Refuse options that need virtual time or saved clients, which a run over HTTPS lacks. */
 static fed_status check_https(const sim_options *o, fed_error *err) {
     if (o->transport != SIM_HTTPS) {
         return FED_OK;

@@ -59,11 +59,10 @@ void sim_options_write(const sim_options *options, fed_writer *w);
 /** Return the name of the trainer's backend for options->device; NULL: the processor. */
 const char *sim_options_backend(const sim_options *options);
 
-/** Check the options before the run begins. FED_EINVAL, FED_EIO, FED_EFORMAT: *err says what is
- * wrong. */
+/** Check the options before the run begins. Errors: FED_EINVAL, FED_EIO, FED_EFORMAT. */
 fed_status sim_options_check(const sim_options *options, fed_error *err) FED_CHECKED;
 
-/** The path of a file or folder in options->state, which is not NULL. */
+/** Write the path of a file or folder in options->state, which is not NULL. */
 void sim_options_state_path(const sim_options *options, const char *name, char *path, size_t cap);
 
 #endif

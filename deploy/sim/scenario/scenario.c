@@ -49,8 +49,7 @@ static void cut_comment(char *line) {
     }
 }
 
-/** Read one line `key = value`. Changes the line. If `once` is true, a key may be given only once.
- */
+/** Read one line `key = value`, and change it. once: a key may be given only once. */
 static fed_status take_line(sim_scenario *s, char *line, const char *origin, bool once,
                             fed_error *err) {
     char *equals = strchr(line, '=');
@@ -142,8 +141,7 @@ static bool is_given(const sim_scenario *s, sim_key_id id) {
     return s->value[id] != NULL && s->value[id][0] != '\0';
 }
 
-/** Set `rounds` from `iterations` and `local_steps`, at least 1. Does nothing without `iterations`.
- */
+/** Set `rounds` from `iterations`, if that is given, and `local_steps`: at least 1. */
 static fed_status complete_rounds(sim_scenario *s, fed_error *err) {
     double iterations = 0;
     if (is_given(s, SIM_ITERATIONS)) {
@@ -168,8 +166,7 @@ static fed_status complete_rounds(sim_scenario *s, fed_error *err) {
     return sim_scenario_set(s, SIM_ROUNDS, rounds, "iterations and local_steps", err);
 }
 
-/** Set the cohort, if it is not given, to the clients that are there in a round, and the goal to
- * the cohort. */
+/** Set the defaults of cohort and goal: the clients that are there in a round, and the cohort. */
 static fed_status complete_cohort(sim_scenario *s, fed_error *err) {
     double clients = 0, offline = 0;
     FED_TRY(sim_scenario_number(s, SIM_CLIENTS, &clients, err));

@@ -36,14 +36,12 @@ fed_status sim_scenario_complete(sim_scenario *s, fed_error *err) FED_CHECKED;
 void sim_scenario_write(const sim_scenario *s, fed_writer *w);
 fed_status sim_scenario_copy(const sim_scenario *from, sim_scenario *to,
                              fed_error *err) FED_CHECKED;
-/** Return the first key whose values differ, except keys of the machine; SIM_KEYS: there is none.
- */
+/** Return the first key, except the machine's, whose values differ; SIM_KEYS: there is none. */
 sim_key_id sim_scenario_difference(const sim_scenario *a, const sim_scenario *b);
 /** Fail with the sentence "ORIGIN: key NAME WHY", where ORIGIN is the place of the key's value. */
 fed_status sim_scenario_refuse(const sim_scenario *s, sim_key_id id, const char *why,
                                fed_error *err);
-/** Read the value of a key as a number. FED_EINVAL: it is not a number, or outside keys.def's
- * limits. */
+/** Read a key's value as a number. FED_EINVAL: no number, or outside keys.def's limits. */
 fed_status sim_scenario_number(const sim_scenario *s, sim_key_id id, double *value,
                                fed_error *err) FED_CHECKED;
 void sim_scenario_free(sim_scenario *s);

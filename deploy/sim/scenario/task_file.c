@@ -16,8 +16,7 @@
 
 static const char blanks[] = " \t";
 
-/** Make a JSON number of the text. A text that is no number becomes a string, which the coordinator
- * refuses. */
+/** Make a JSON number of the text, or a string, which the coordinator refuses. */
 static json_t *number_of(const char *text) {
     json_t *number = json_loads(text, JSON_DECODE_ANY, NULL);
     if (json_is_number(number)) {
@@ -27,8 +26,8 @@ static json_t *number_of(const char *text) {
     return json_string(text);
 }
 
-/** Make an absolute path of a file's name, after `mark`. A scenario's names are relative to the
- * current directory, a task's names to the task file. */
+/** Make an absolute path, after `mark`: a scenario's names are relative to the current directory, a
+ * task's names to the task file. */
 static json_t *path_of(const char *mark, const char *file) {
     char here[SIM_VALUE_LIMIT];
     const bool whole = file[0] == '/' || getcwd(here, sizeof here) == NULL;
@@ -105,8 +104,6 @@ static fed_status add_phases(const sim_scenario *s, json_t *list, fed_error *err
     return FED_OK;
 }
 
-/* --- The task --- */
-
 /** Turn the coordinator's error "PATH:LINE: what" into one that names the key's place in the
  * scenario. Line k + 2 of the task has keys[k]. */
 static fed_status translate(const sim_scenario *s, const sim_key_id *keys, size_t count,
@@ -157,8 +154,6 @@ fed_status sim_task_write(const sim_scenario *s, fed_writer *w, fed_error *err) 
     }
     return FED_OK;
 }
-
-/* --- The options --- */
 
 static fed_status read_transport(const sim_scenario *s, sim_options *o, fed_error *err) {
     const char *name = s->value[SIM_TRANSPORT];
@@ -214,8 +209,7 @@ static fed_status check_virtual(const sim_scenario *s, const sim_options *o, fed
     return FED_OK;
 }
 
-/** Check that a round has enough clients for the task's goal. In asynchronous rounds a client may
- * send several updates. */
+/** Check that a round has as many clients as its goal, unless clients send several updates. */
 static fed_status check_goal(const sim_scenario *s, const sim_options *o, fed_error *err) {
     const double here = o->clients - floor(o->offline * o->clients);
     if (strtod(s->value[SIM_STALENESS], NULL) > 0 || strtod(s->value[SIM_GOAL], NULL) <= here) {

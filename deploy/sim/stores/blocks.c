@@ -38,8 +38,8 @@ sim_block *sim_block_of(void *data) {
     return (sim_block *)data - 1;
 }
 
-/** Map plain memory over the file's first bytes. If the system refuses, they stay mapped to the
- * file. Large pages are asked for, as clients' state is written from one end to the other. */
+/** Map plain memory over the file's first bytes, with large pages if possible. If the system
+ * refuses, they stay mapped to the file. */
 static void overlay(sim_blocks *blocks, size_t memory) {
     memory -= memory % SIM_BLOCKS_PAGE;
     memory = memory < blocks->limit ? memory : blocks->limit;
@@ -84,9 +84,8 @@ void sim_blocks_close(sim_blocks *blocks) {
     *blocks = (sim_blocks){0};
 }
 
-/** Allocate the file's bytes up to `end` on the disk. Without this, a full disk would kill the
- * process with a signal when it writes to the mapping. A MiB more is allocated at a time, as each
- * call is slow. */
+/** Allocate the file's bytes up to `end` on the disk. Otherwise a full disk would kill the process
+ * with a signal at a write to the mapping. Takes a MiB more at a time, as each call is slow. */
 static bool allocate(sim_blocks *blocks, uint64_t end) {
     enum { STEP = 1 << 20 };
     int failed = 0;
@@ -145,8 +144,6 @@ void sim_blocks_give_back(sim_blocks *blocks, sim_block *block) {
     blocks->free[class] = sim_blocks_offset(blocks, block);
     pthread_mutex_unlock(&blocks->mutex);
 }
-
-/* --- Save and load --- */
 
 /** Return the offset where the blocks in plain memory end. */
 static uint64_t memory_end(const sim_blocks *blocks) {

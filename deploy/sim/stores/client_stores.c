@@ -56,10 +56,7 @@ struct sim_stores {
     atomic_bool synced; /* the file has all values: nothing has changed since sim_stores_sync */
 };
 
-/* ---- The head ---- */
-
-/** Clear the file's head on the disk. After that no run can be resumed from the file, even if the
- * system crashes at once. */
+/** Clear the file's head on the disk, so that no run is resumed from it, even after a crash. */
 static fed_status spoil(sim_stores *stores, fed_error *err) {
     pthread_mutex_lock(&stores->mutex);
     bool done = true;
@@ -84,7 +81,7 @@ static fed_status save(sim_stores *stores) {
               .models = stores->models};
     memcpy(h.magic, magic, sizeof magic);
     h.digest = fed_digest_bytes(&h, offsetof(head, digest));
-    FED_TRY(sim_blocks_save(&stores->blocks)); /* before the head, which refers to them */
+    FED_TRY(sim_blocks_save(&stores->blocks)); /* first, as the head refers to blocks */
     memcpy(stores->blocks.base, &h, sizeof h);
     return msync(stores->blocks.base, SIM_BLOCKS_PAGE, MS_SYNC) == 0 ? FED_OK : FED_EIO;
 }
@@ -151,8 +148,6 @@ static fed_status load(sim_stores *stores, const char *path, fed_error *err) {
     return FED_OK;
 }
 
-/* ---- Models ---- */
-
 /* The head of a model's record has its task, version and digest (docs/durability.md). */
 enum { SHARED_HEAD = 64 };
 
@@ -198,9 +193,9 @@ static void model_leave(sim_stores *stores, sim_block *model) {
     }
 }
 
-/** Return the model of a record, with a holder for it. If the same model is stored already, that
- * one is returned, and the record's block is given back. A different model with the same head, and
- * so with a wrong digest, is stored apart. */
+/** Return the stored model of a record, with a holder for it. If the same model is stored already,
+ * give the record's block back. A different model with the same head, and so with a wrong digest,
+ * is stored apart. */
 static sim_block *model_of(sim_stores *stores, sim_block *own) {
     pthread_mutex_lock(&stores->mutex);
     sim_block *there = model_hold(
@@ -233,8 +228,6 @@ size_t sim_stores_models(sim_stores *stores) {
     return count;
 }
 
-/* ---- A client's values ---- */
-
 /** Return the link to the value of a key. The link is 0 if there is no such value. */
 static uint64_t *find(const sim_store *store, const char *key) {
     if (key_is_shared(key)) {
@@ -252,8 +245,7 @@ static sim_block *value_of(const sim_store *store, const char *key) {
     return at != 0 ? sim_blocks_at(&store->stores->blocks, at) : NULL;
 }
 
-/** Store a block under a key, and release the block that was stored there. NULL: only release it.
- */
+/** Store a block under a key, and release the one stored there; NULL: only release. */
 static void set(sim_store *store, const char *key, sim_block *block) {
     sim_stores *stores = store->stores;
     uint64_t *at = find(store, key);
@@ -271,8 +263,6 @@ static void set(sim_store *store, const char *key, sim_block *block) {
         sim_blocks_give_back(&stores->blocks, before);
     }
 }
-
-/* ---- The platform ---- */
 
 static fed_status no_room(const char *key, size_t len, fed_error *err) {
     return fed_fail(err, FED_ENOSPC,
@@ -440,8 +430,6 @@ fed_status sim_stores_optimizer(sim_stores *stores, uint32_t k, size_t floats, f
     return FED_OK;
 }
 
-/* ---- Opening ---- */
-
 static fed_status open_temporary(int *fd, fed_error *err) {
     char path[512];
     const char *base = getenv("TMPDIR");
@@ -455,8 +443,7 @@ static fed_status open_temporary(int *fd, fed_error *err) {
     return FED_OK;
 }
 
-/** Open and lock the file of a run that can be resumed. Unless `resume` is true, the file is made
- * empty. */
+/** Open and lock the file of a run that can be resumed; empty it unless `resume` is true. */
 static fed_status open_kept(const char *path, bool resume, int *fd, fed_error *err) {
     int opened = open(path, O_RDWR | O_CLOEXEC | (resume ? 0 : O_CREAT), 0600);
     if (opened < 0) {
