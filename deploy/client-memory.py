@@ -27,7 +27,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 DOCUMENT = os.path.join(ROOT, "docs", "client-memory.md")
 BUILD = os.path.join(ROOT, "build", "client-memory")
 COMPILER, EMULATOR = "aarch64-linux-gnu-gcc", "qemu-aarch64-static"
-HEADERS = ("xxhash.h", "mbedtls", "curl")  # headers of this machine that also fit the other one; its other headers must stay hidden
+HEADERS = ("xxhash.h", "mbedtls", "curl")  # this machine's headers that the cross compiler may read; it must not find the others
 FLAGS = ["-Os", "-fno-pie", "-ffunction-sections", "-fdata-sections", "-fno-unwind-tables", "-fno-asynchronous-unwind-tables"]
 LINK = ["-static", "-Wl,--gc-sections", "-mno-fix-cortex-a53-843419"]  # no stubs of this workaround: their size depends on where code happens to lie
 LIMIT_KB = 48
@@ -65,8 +65,6 @@ def run(*command, **options):
 def path_in_build(*names):
     return os.path.join(BUILD, *names)
 
-
-# ---- Building ----
 
 def link_headers():
     os.makedirs(path_in_build("include"), exist_ok=True)
@@ -134,8 +132,6 @@ def build_client(name, codecs):
     return program
 
 
-# ---- Measuring ----
-
 def totals(program):
     """Return the bytes of a program's instructions, and of its constants and variables' initial values."""
     rows = re.findall(r"^(\.\S+)\s+(\d+)\s+\d+$", run("aarch64-linux-gnu-size", "-A", program), re.MULTILINE)
@@ -187,8 +183,6 @@ def largest_frames(name, count=8):
     rows = [row for row in rows if row[0] in linked]
     return sorted(rows, key=lambda row: (-row[2], row[1], row[0]))[:count]
 
-
-# ---- The document ----
 
 def table(rows):
     lines = ["| part | instructions | constants | both |", "|---|---|---|---|"]

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Test and measure a GPU, with the results in one JSON file: build, run the tests of GPUs on the device, run compute-sanitizer if it
-# is installed, then measure.
+# Test and measure a GPU, with the results in one JSON file: the tests of GPUs, compute-sanitizer if it is installed, and a benchmark.
+#
 #
 #   deploy/gpu.sh [DEVICE [FILE]]     preset: gpu, the first usable one; and build/gpu.json
 #
 # It needs no network, and less than 8 minutes on a card: a part that takes longer is stopped, and the JSON says so. Without a usable
 # device it prints what each device lacks. "opencl:0" runs the same on PoCL, on a processor, with smaller sizes. GPU_MOST is the
-# log2 of the most values (26 on CUDA, 20 on OpenCL), GPU_BATCH the nets' batch, GPU_SECONDS what the bench may take.
+# log2 of the largest vector's length (26 on CUDA, 20 on OpenCL), GPU_BATCH the nets' batch, GPU_SECONDS the benchmark's time limit.
 # SPDX-License-Identifier: Apache-2.0
 set -euo pipefail
 cd "$(dirname "$0")/.."

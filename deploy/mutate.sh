@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Find out which faults the tests would miss: plant faults in product code, one at a time, run the tests of that code, and print the
-# faults that no test caught.
+# Find out which faults the tests would miss: plant faults in product code, one at a time, and print those that no test caught.
+#
 #
 #   deploy/mutate.sh N [SEED] [FILE|FOLDER...]   N faults in these files, or in those that changed since the last tag
 #   deploy/mutate.sh --only FILE:LINE:KIND       plant this fault again, to try a new test; FILE or FILE:LINE: all of theirs

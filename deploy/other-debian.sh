@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Test on another Debian: run a command in a minimal system of that release, on a clean clone of HEAD.
 #
-#   deploy/other-debian.sh trixie|bookworm [COMMAND ...]     usual: ./deploy/demo.sh, then ./deploy/test.sh
+#   deploy/other-debian.sh trixie|bookworm [COMMAND ...]     default: ./deploy/demo.sh, then ./deploy/test.sh
 #
-# Needs root and debootstrap, and takes packages from FED_MIRROR (usual: the mirror that debootstrap knows). build/debian/RELEASE
+# Needs root and debootstrap, and takes packages from FED_MIRROR (default: the mirror that debootstrap knows). build/debian/RELEASE
 # holds the system, and keeps the packages that were installed: remove that folder for a fresh one. The host's proxy settings
 # of apt, its MNIST in build/data and ../shared are there too, and so are FED_CROSS, FED_FRONT_PORT and FED_DEVICES_PORT.
 # SPDX-License-Identifier: Apache-2.0

@@ -6,7 +6,7 @@
 # README's two devices train as services of a real systemd, which boots in namespaces of its own. The packages are upgraded from an
 # earlier version in an open round, removed, purged, and installed again: tests/deploy/packages/service.sh has each step.
 # Needs root, debootstrap, 4 GB in build/packages-test, and MNIST in build/data/mnist (deploy/fetch-mnist.sh). Takes packages from
-# FED_MIRROR (usual: the mirror that debootstrap knows). FED_CCACHE=DIR keeps what the first build compiled; the second never looks there.
+# FED_MIRROR (default: the mirror that debootstrap knows). FED_CCACHE=DIR keeps what the first build compiled; the second never looks there.
 # SPDX-License-Identifier: Apache-2.0
 set -Eeuo pipefail
 cd "$(dirname "$0")/.."

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Make Debian's packages of the files that git tracks: a source package, the .debs, and an index for apt.
 #
-#   deploy/packages.sh [OUT]             usual OUT: build/packages
+#   deploy/packages.sh [OUT]             OUT is build/packages by default
 #   deploy/packages.sh --source [OUT]    the source package alone; needs no compiler
 #
-# OUT/fed-VERSION is the source with deploy/debian as debian/. Names and bits of what is made depend on the source alone: not on the
+# OUT/fed-VERSION is the source with deploy/debian as debian/. Names and bits of the packages depend on the source alone: not on the
 # folder, the time, the user or the umask. `deploy/setup.sh --packages` installs what this needs. docs/packages.md has the rest.
 # SPDX-License-Identifier: Apache-2.0
 set -Eeuo pipefail

@@ -52,8 +52,6 @@ def moment():
     return datetime.datetime.fromtimestamp(source_date(), datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-# -- the files that programs load, and their packages --
-
 @functools.lru_cache(maxsize=None)
 def libraries(program):
     """Return {name: path} of the shared libraries that a program loads, the loader among them."""
@@ -117,8 +115,6 @@ def licences(name):
     ids = [(SPDX.get(n) or (n if n in SAME_NAME else None), n) for n in names]
     return [{"license": {"id": spdx} if spdx else {"name": n}} for spdx, n in ids]
 
-
-# -- the document --
 
 def release():
     """Return the fields of /etc/os-release, such as ID and VERSION_ID."""

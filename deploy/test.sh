@@ -7,9 +7,8 @@
 #   deploy/test.sh --night  the same as --all, and: sweeps, kill matrix and chaos whole; every fuzz target for minutes; packages;
 #                           planted faults. It takes hours
 #
-# Installs what it needs by deploy/setup.sh. Stops at the first stage that fails. Near its end stands a table of the stages, with
-# their seconds and the seconds of processor time, and what was left out. The last line counts
-# the tests of the last stage.
+# Installs what it needs by deploy/setup.sh. Stops at the first stage that fails. Ends with a table of the stages, what was left out,
+# and a line that counts the tests of the last stage.
 # SPDX-License-Identifier: Apache-2.0
 set -Eeuo pipefail
 cd "$(dirname "$0")/.."
@@ -57,8 +56,6 @@ run() { # BUILD [ctest options]
     "${prefix[@]}" ctest --test-dir "build/$1" -j $((jobs * 2)) --output-on-failure "${@:2}"
 }
 
-# -- what the tests need --
-
 needs() {
     deploy/setup.sh
     deploy/setup.sh --postgres || echo "PostgreSQL's server can't be installed here: the tests of that store are skipped"
@@ -99,10 +96,8 @@ files_in_memory() {
     fi
 }
 
-# -- the stages --
-
-# In both stages with sanitizers a test tries less than in the last stage: FED_TEST_SIZE in tests/support/fed_test.h. And a test of the
-# coordinator runs on SQLite alone: contract.test_store* have each store.
+# In both stages with sanitizers a test tries less than in the last stage: FED_TEST_SIZE in tests/support/fed_test.h. Tests of the
+# coordinator run on SQLite alone there: contract.test_store* have each store.
 other_stores='^(fedserver|contract|deploy)\..*\.postgres$'
 
 address_sanitizer() {
@@ -117,9 +112,9 @@ address_sanitizer() {
     run clang -L fuzz
 
     stage "tests under AddressSanitizer and UBSan"
-    # Left out, as the last stage runs them: tests that only start other programs, or compile; those that run once more on the fake
-    # CUDA driver, or on another store; the sweeps, the kill matrix and worker groups with faults, whose thousands of processes run code of
-    # other tests; and whole trainings on a device, whose steps fedclient.train.test_backends has.
+    # Left out, as the last stage runs them: tests that only start other programs, or compile; repetitions on the fake CUDA driver, or
+    # on another store; sweeps, kill matrix and worker groups with faults, whose thousands of processes run code of other tests; and
+    # whole trainings on a device, whose steps fedclient.train.test_backends has.
     run clang -LE fuzz -E '^cuda\.|^gpu\.nvcc$|^browser\.|^e2e\.test_(sweep|edge_deaths|kill_matrix|worker_faults)$|'"$other_stores"'|^parity\.|^codecs\.(readme|portable)$|^fedtrain\.memory$|^vectors\.|^deploy\.(nic|caches|proxies|figure|units|monitoring)$|^fedclient\.train\.test_device_curves$'
 }
 
@@ -128,9 +123,9 @@ thread_sanitizer() {
     # Some kernels place memory so randomly that ThreadSanitizer can't start, so randomization is off.
     local prefix=(env)
     ! setarch -R true 2>/dev/null || prefix=(setarch -R)
-    # Left out: tests with one thread, and those of fednic, which has one; the same tests on other stores; e2e.test_fedsim, the sweeps
-    # and the kill matrix, whose threads and processes are those of deploy.sim.test_inproc, e2e.test_chaos and e2e.test_edges, which
-    # run here; and Open MPI and devices, which the sanitizer can't see into.
+    # Left out: tests with one thread, and those of fednic, which has one; the same tests on other stores; e2e.test_fedsim, sweeps and
+    # kill matrix, as deploy.sim.test_inproc, e2e.test_chaos and e2e.test_edges run the same code here; and Open MPI and devices, which
+    # the sanitizer can't see into.
     local threads=(-R '^(fedclient|fedserver|deploy\.sim|e2e)\.|^common\.system\.test_threads$|^codecs\.test_tensor$|^contract\.test_each_(link|collective)$'
         -E '^fedserver\.strategies\.test_rows$|^fedclient\.(train\.|platforms\.|stack$|without_curl$|test_client$|state\.test_slots$|apps\.test_fed(train|worker_predict)$|datacenter\.links\.mpi\.)|^e2e\.test_(resume|fedsim|sweep|edge_deaths|kill_matrix|worker_faults|nic_.*)$|'"$other_stores")
     # gcc reports the sanitizer's own code as uses of unset variables, so warnings are no errors.
@@ -201,8 +196,6 @@ report() {
     [ ${#flaky[@]} -eq 0 ] || printf 'FLAKY: %s\n' "${flaky[@]}"
     echo "$(($(count tests) - skipped)) passed, 0 failed, $skipped skipped"
 }
-
-# -- the run --
 
 stage "setup"
 needs

@@ -64,8 +64,7 @@ function(fed_program name)
   target_link_libraries(${name} PRIVATE fed_flags ${ARG_LIBS})
 endfunction()
 
-# fed_kernels(VARIABLE NAME FILE...): make a C file that holds the texts of kernels, one after the other, as const char NAME[]. The C
-# file's path goes into VARIABLE.
+# fed_kernels(VARIABLE NAME FILE...): make a C file that holds the joined texts of kernels as const char NAME[]. VARIABLE becomes its path.
 function(fed_kernels variable name)
   set(out ${CMAKE_CURRENT_BINARY_DIR}/${name}.c)
   list(TRANSFORM ARGN PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
