@@ -1,7 +1,7 @@
 /* What a test asks of the page; each function is the body of a script that chromedriver runs. */
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Texts whose contrast with what is behind them is below WCAG's AA. */
+/* Return the texts whose contrast with their background is below level AA of WCAG. */
 function weak_contrast() {
   const channel = c => (c /= 255) <= 0.03928 ? c / 12.92 : Math.pow((c + 0.055) / 1.055, 2.4);
   const light = c => 0.2126 * channel(c[0]) + 0.7152 * channel(c[1]) + 0.0722 * channel(c[2]);
@@ -25,7 +25,7 @@ function weak_contrast() {
   return weak;
 }
 
-/* Everything that a keyboard must reach, in the order of the document; a mark each. */
+/* Mark everything that a keyboard must reach, in the document's order. Return how much there is. */
 function reachable() {
   const all = document.querySelectorAll("a[href], button:not(:disabled), input, summary, [tabindex='0']");
   let count = 0;
@@ -33,7 +33,7 @@ function reachable() {
   return count;
 }
 
-/* Which of them has the focus, and can one see that? */
+/* Return the mark of the element with the focus, and whether its outline can be seen. */
 function focused() {
   const e = document.activeElement, style = getComputedStyle(e), box = e.getBoundingClientRect();
   return {mark: Number(e.dataset.mark || 0), what: e.outerHTML.slice(0, 80),
@@ -41,7 +41,7 @@ function focused() {
     inside: box.bottom > 0 && box.top < innerHeight};
 }
 
-/* How far the page is wider than its window. */
+/* Return by how many pixels the page is wider than its window. */
 function overflow() {
   return document.scrollingElement.scrollWidth - innerWidth;
 }

@@ -40,8 +40,6 @@ def check(condition, *what):
         raise AssertionError(" ".join(str(w) for w in what))
 
 
-# -- a made-up coordinator --
-
 class FakeCoordinator(http.server.ThreadingHTTPServer):
     """Serves the page's files as fedserver does, and one state of states.py."""
 
@@ -97,15 +95,13 @@ class FakeRequest(http.server.BaseHTTPRequestHandler):
         pass
 
 
-# -- what the page must show in each state --
-
 def alarms(b):
     return b.run("return [...document.querySelectorAll('#alarms li')].map(e => [e.className.includes('red') ? 'red' : 'amber', e.innerText])")
 
 
 def expect_alarms(b, *expected):
     shown = alarms(b)
-    check(len(shown) == len(expected), "alarms:", shown)
+    check(len(shown) == len(expected), "the page shows another number of alarms:", shown)
     for (level, words), (wanted, part) in zip(shown, expected):
         check(level == wanted and part in words, "alarm", wanted, part, "is", level, words)
         check("\n" in words, "an alarm does not say what to do:", words)
@@ -133,7 +129,7 @@ def look_running(b):
     check(b.text("#commit") == "8 s ago", b.text("#commit"))
     check(re.fullmatch(r".*\d\d:\d\d, in 1\d s", b.text("#deadline")), b.text("#deadline"))
     check(b.text("#out") == "3 devices", b.text("#out"))
-    check(first_device(b) == "branch-00012", "first is", first_device(b))
+    check(first_device(b) == "branch-00012", "the first device is", first_device(b))
     expect_alarms(b)
 
 
@@ -156,7 +152,7 @@ def look_reporting(b):
     check("in round 29, " in heads[0], heads[0])
     check("0.8904 now, 0.8013 to 0.9794 in 12 updates" in heads[1], heads[1])
     lines = b.run("return [...document.querySelectorAll('#own polyline')].map(e => e.points.numberOfItems)")
-    check(lines == [29, 30, 30], "lines of the metrics' charts:", lines)
+    check(lines == [29, 30, 30], "number of points in each line of the metrics' charts:", lines)
     check("evaluators" in b.text("#own .legend"), b.text("#own .legend"))
     check("3 values were dropped" in b.text("#ownrest"), b.text("#ownrest"))
 
@@ -169,17 +165,17 @@ def look_stuck(b):
 def look_poisoned(b):
     expect_alarms(b, ("red", "The model gets worse"), ("amber", "41 updates of kitchen-tablet were refused"))
     check("In 4 of the last rounds kitchen-tablet moved the model furthest." in alarms(b)[0][1], alarms(b)[0])
-    check(first_device(b) == "kitchen-tablet", "first is", first_device(b))
+    check(first_device(b) == "kitchen-tablet", "the first device is", first_device(b))
 
 
 def look_cloned(b):
     expect_alarms(b, ("red", "Two machines use the key of branch-00004"))
-    check("branch-00004" in first_device(b), "first is", first_device(b))
+    check("branch-00004" in first_device(b), "the first device is", first_device(b))
 
 
 def look_clusters(b):
     expect_alarms(b, ("red", "In the cluster west: worker 1 (host node-1, pid 4701) died at step 1203 in backward; 2 others wait for bucket 5"))
-    check("west" in first_device(b) and "cluster" in first_device(b), "first is", first_device(b))
+    check("west" in first_device(b) and "cluster" in first_device(b), "the first device is", first_device(b))
     rows = b.run("return [...document.querySelectorAll('.gang')].map(g => [g.previousSibling.innerText, g.innerText, "
                  "[...g.querySelectorAll('.gang tbody tr')].map(r => r.innerText)])")
     check(len(rows) == 2, "worker groups:", rows)
@@ -235,19 +231,19 @@ def look_side_by_side(b):
 
 def look_crowd(b):
     check("10,000 devices are enrolled" in b.text("#devicesnow"), b.text("#devicesnow"))
-    check(first_device(b) == "the-broken-one", "first is", first_device(b))
-    check(b.run("return document.querySelectorAll('#devices tr').length") == 50, "not fifty rows")
+    check(first_device(b) == "the-broken-one", "the first device is", first_device(b))
+    check(b.run("return document.querySelectorAll('#devices tr').length") == 50, "the first page does not have fifty devices")
     check(b.text("#where") == "1 to 50 of 10,000", b.text("#where"))
     b.run("document.getElementById('after').click()")
     check(b.text("#where") == "51 to 100 of 10,000", b.text("#where"))
     b.run("const f = document.getElementById('find'); f.value = 'branch-00777'; f.dispatchEvent(new Event('input'))")
-    check(first_device(b) == "branch-00777", "found", first_device(b))
+    check(first_device(b) == "branch-00777", "first device after a search:", first_device(b))
     b.run("const f = document.getElementById('find'); f.value = ''; f.dispatchEvent(new Event('input'))")
     b.run("document.querySelector('#sort-name button').click()")
-    check(first_device(b) == "branch-00001", "first by name", first_device(b))
+    check(first_device(b) == "branch-00001", "first device, sorted by name:", first_device(b))
     for _ in range(2):
         b.run("document.querySelector('#sort-name button').click()")
-    check(first_device(b) == "the-broken-one", "by attention again:", first_device(b))
+    check(first_device(b) == "the-broken-one", "first device, sorted by attention again:", first_device(b))
 
 
 def inspect(b, name):
@@ -256,13 +252,13 @@ def inspect(b, name):
 
 def look_everywhere(b):
     """Check what must hold in every state."""
-    check(not re.search(r"\b[0-9a-f]{8}\b", b.text("#headline")), "digits in", b.text("#headline"))
+    check(not re.search(r"\b[0-9a-f]{8}\b", b.text("#headline")), "the headline contains a digest:", b.text("#headline"))
     weak = inspect(b, "weak_contrast")
     check(not weak, "too little contrast:", weak)
     wide = inspect(b, "overflow")
-    check(wide <= 0, "wider than its window by", wide)
+    check(wide <= 0, "pixels by which the page is wider than its window:", wide)
     errors = b.errors()
-    check(not errors, "the console says", errors)
+    check(not errors, "errors in the browser's console:", errors)
 
 
 def look_with_keys(b):
@@ -310,8 +306,6 @@ def test_lost(b, fake):
     b.errors()
     print("ok    lost", flush=True)
 
-
-# -- a real coordinator --
 
 def write_digits(directory, train=200, test=80):
     """Random pictures under MNIST's file names."""
@@ -412,7 +406,7 @@ def test_real_login(b, c, shots):
     check(c.ask("/v1/status")[0] == 401 and c.ask("/v1/devices")[0] == 401 and c.ask("/model.safetensors")[0] == 401, "status, devices or model can be read without a login")
     b.open(url)
     check("for the people who operate" in b.text("body"), b.text("body"))
-    check(all("401" in e for e in b.errors()), "the console complains")
+    check(all("401" in e for e in b.errors()), "the console has other errors than the refused requests")
     for look, width, height, dark, phone in LOOKS:
         b.look_like(width, height, dark, phone)
         weak = inspect(b, "weak_contrast")
@@ -434,13 +428,13 @@ def test_real_login(b, c, shots):
     b.errors()
     token = c.command("page", "--bearer")
     check(c.ask("/metrics", Authorization="Bearer " + token)[0] == 200, "a bearer token reads no metrics")
-    check(c.ask("/model.safetensors", Authorization="Bearer " + token)[0] == 403, "a bearer token takes the model")
+    check(c.ask("/model.safetensors", Authorization="Bearer " + token)[0] == 403, "a bearer token can download the model")
     b.open(url)
     b.wait("return document.getElementById('headline') && document.getElementById('headline').textContent.includes('finished')", "the page, still logged in")
     c.command("page", "--revoke")
     b.wait("return !document.getElementById('lost').hidden && document.getElementById('lost').innerText.includes('log in again')",
            "the sentence that the login has ended")
-    check(c.ask("/metrics", Authorization="Bearer " + token)[0] == 401, "a revoked token reads")
+    check(c.ask("/metrics", Authorization="Bearer " + token)[0] == 401, "a revoked token still reads metrics")
     b.errors()
     print("ok    a real login", flush=True)
 

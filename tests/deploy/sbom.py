@@ -36,7 +36,7 @@ def check_complete(bill, program):
         fail(f"{program} loads what the bill does not list: {sorted(missing)}")
     names = {c["name"] for c in bill["components"]}
     if not {"fedserver", "libfedserver", "libfedcommon", "libfedcodecs", "libxxhash-dev"} <= names:
-        fail(f"our own libraries, or what is compiled into them, are missing: {sorted(names)}")
+        fail(f"the bill lacks our own libraries, or what is compiled into them; it lists {sorted(names)}")
     references = [bill["metadata"]["component"]["bom-ref"]] + [c["bom-ref"] for c in bill["components"]]
     if len(set(references)) != len(references):
         fail("two components have the same reference")

@@ -7,7 +7,7 @@ It checks, in this order:
   symbols    each shared library shows what its public headers declare, and nothing else
   pages      man reads each manual page without a warning
   programs   outside the tree: a CMake project, on shared and on static libraries; a Makefile with pkg-config; C++17
-  exchange   each build of the example of libfeddc lets four workers find one line
+  exchange   each build of the example of libfeddc lets four workers fit the same line
   rounds     a coordinator that is installed, and a device of each of those programs, finish a task over TLS
 Without a C++ compiler, without man, or with a build of static libraries alone, it leaves out what needs them, and says so.
 """

@@ -108,7 +108,7 @@ def room_of(path):
 
 
 def plugin_of(path):
-    """"Return a file's plugin, such as "codecs/sbc/" for codecs/sbc/sbc.c; None for a file of no plugin."""
+    """Return a file's plugin, such as "codecs/sbc/" for codecs/sbc/sbc.c; None for a file of no plugin."""
     if starts_with_any(path, NOT_PLUGINS):
         return None
     kinds = [k for k in PLUGIN_KINDS if path.startswith(k) and "/" in path[len(k):]]
@@ -192,7 +192,7 @@ class Tree:
             if header.startswith(prefix):
                 if not starts_with_any(path, places) and not path.startswith(USES_ANY_THIRD_PARTY):
                     where = ", ".join(places) or "tests/"
-                    self.complain(path, line, f"<{header}> belongs in {where} only; go through what is offered there")
+                    self.complain(path, line, f"<{header}> belongs in {where} only; call that folder's functions instead")
                 return
         name = header[:-2] if header.endswith(".h") else header
         if name not in STANDARD and not header.startswith(STANDARD_FOLDERS):

@@ -5,7 +5,7 @@ wheel   some of them and the notebook, on the wheel in an empty virtual environm
         installed it is the wheel of deploy/wheel.sh, which needs no library of this machine but those of glibc
 types   mypy on the package
 
-BIN is the folder of the programs. Takes build/python-venv (deploy/setup.sh --python makes it), else a Python that has NumPy.
+BIN is the folder of the programs. Uses build/python-venv (deploy/setup.sh --python makes it), else a Python that has NumPy.
 Exit status 77: no Python has what this needs.
 """
 # SPDX-License-Identifier: Apache-2.0

@@ -481,7 +481,7 @@ class NibbleDecoder:
         return value
 
     def end(self):
-        """Check the packed bytes' end. low has all bits of the number here, not only its last 64."""
+        """Check the packed bytes' end. self.low has all bits of the coded number, not only the last 64."""
         for k in range(1, 9):
             unit = 1 << 64 - 8 * k
             w = (self.low + unit - 1) // unit * unit

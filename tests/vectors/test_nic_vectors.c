@@ -1,6 +1,5 @@
-/* Golden frames, vectors/nic: what two cards make of them. vectors/nic.py made them and says what
- * each file holds. Files are added, but never changed, as a card must read what an older card
- * sends. */
+/* Golden frames, vectors/nic: what two cards make of them. nic.py made them. Files never change:
+ * a card must read what an older card sends. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/file.h"
 #include "fed_cases.h"

@@ -99,8 +99,7 @@ static void compare_refusal(replay *r, int status, const char *word) {
     }
 }
 
-/* Send a request, or compare an answer. Called when the next message begins, so this one is whole.
- */
+/* Send a request, or compare an answer, which is whole as the next message begins. */
 static void end_message(replay *r) {
     if (r->request[0] == '<') {
         int status = 0;

@@ -1,7 +1,6 @@
 /*
- * Golden bytes of the second stages: vectors/stages/NAME.txt. They were made by an independent
- * implementation of docs/codec-formats.md, or by a zstd program. Files are added, but never
- * changed.
+ * Golden bytes of the second stages: vectors/stages/NAME.txt, made by an independent implementation
+ * of docs/codec-formats.md, or by a zstd program. Files are added, but never changed.
  *
  * A file has comments (#) and the words stage, plain and packed. stage is followed by the stage's
  * name, the others by bytes as two hexadecimal digits. "COUNT*" before a byte repeats it.

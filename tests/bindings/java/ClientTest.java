@@ -135,7 +135,7 @@ final class ClientTest {
             Client.Log log = (level, line) -> lines.add(level + " " + line);
             try (Client client = home.device("d").log(Client.Log.Level.DEBUG, log).open()) {
                 client.run(adder(1, 1));
-                home.task("\"rounds\": 1, \"cohort\": 1"); // another task: what was owed to the first is dropped, and the log says so
+                home.task("\"rounds\": 1, \"cohort\": 1"); // another task: the residual left from the first one is dropped, and the log says so
                 client.run(adder(1, 1));
             }
         }

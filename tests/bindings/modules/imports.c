@@ -1,5 +1,4 @@
-/* Compiled by bindings.modules: a device and a codec, with modules and no #include, as Swift has
- * it. */
+/* Compiled by bindings.modules: a device and a codec, with modules and no #include, as in Swift. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma clang module import FedClient
 #pragma clang module import FedCodecs

@@ -1,5 +1,4 @@
-/* Calls one or two functions of each library except the client's: each_library DIR makes a
- * coordinator in DIR. */
+/* Calls each library except the client's: each_library DIR makes a coordinator in DIR. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>

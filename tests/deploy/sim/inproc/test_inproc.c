@@ -40,7 +40,7 @@ static const char slots_for_all[] =
     "  \"optimizer\": \"adam\", \"rounds\": 6, \"cohort\": 12, \"goal\": 7, \"minimum\": 2,\n"
     "  \"deadline_s\": 20 }\n";
 
-/* %s is empty, or the key codec_down with its value. */
+/* The %s below is empty, or the key codec_down with its value. */
 static const char downlink[] =
     "{ \"name\": \"down\", \"model\": \"mlp\", \"codec_up\": \"sbc:p=0.05\", %s\n"
     "  \"local_steps\": 5, \"batch\": 4, \"learning_rate\": 0.1, \"rounds\": 4, \"cohort\": 12,\n"
@@ -105,7 +105,6 @@ static void assert_same_number(double a, double b) {
     assert_true(a == b || (isnan(a) && isnan(b)));
 }
 
-/** Check that two logs are equal, except for real times. */
 static void assert_same_log(const sim_log *a, const sim_log *b) {
     assert_true(a->digest == b->digest);
     assert_int_equal(a->round_count, b->round_count);
@@ -236,8 +235,7 @@ static sim_log run_down(const world *w, const char *codec_down) {
     return run(&o);
 }
 
-/* Simulated clients announce that they can read passes such as +entropy. Otherwise the coordinator
- * would send them the deltas without the pass. */
+/* Simulated clients announce that they read +entropy. Otherwise deltas would come without it. */
 static void the_preset_of_codec_down_is_3lc_in_fewer_bytes(void **state) {
     const world *w = *state;
     sim_log preset = run_down(w, ""), plain = run_down(w, "\"codec_down\": \"3lc:s=1\",");
@@ -363,7 +361,7 @@ static void so_does_one_that_is_stopped_while_some_are_at_every_stage(void **sta
 }
 
 /* A coordinator that has fewer slots than devices, sends patches and receives pieces keeps much of
- * its state in memory only. A stopped run has to save that state, too. */
+ * its state in memory only. */
 static void so_does_one_whose_coordinator_must_remember(void **state) {
     const world *w = *state;
     char task[sizeof few_slots + 16];
@@ -382,8 +380,7 @@ static void so_does_one_whose_coordinator_must_remember(void **state) {
     }
 }
 
-/** Change the format's number in a stopped run's file, and the digest at the file's end to match.
- */
+/** Change the format's number in a stopped run's file, and adapt the digest at its end. */
 static void make_it_older(const char *state) {
     char path[400];
     uint8_t *data = NULL;

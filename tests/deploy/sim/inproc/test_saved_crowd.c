@@ -1,5 +1,5 @@
-/* Runs that share a crowd: they have the bits of other runs, survive damage and crashes, and no
- * real coordinator accepts the crowd's clients. */
+/* Runs that share a crowd have the bits of other runs and survive damage and crashes. No real
+ * coordinator accepts the crowd's clients. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* memmem */
 #include <stdatomic.h>
@@ -141,8 +141,6 @@ static void a_crowd_is_refused_where_enrolment_is_real(void **state) {
     assert_refused(&o, FED_EINVAL, "leave the key \"crowd\" out");
 }
 
-/* ---- damaged and foreign files --------------------------------------------------------------- */
-
 static void read_crowd(const world *w, uint8_t **data, size_t *len) {
     fed_error err = {0};
     assert_fed_ok_err(fed_file_read(w->file, SIZE_MAX / 2, data, len, &err));
@@ -206,8 +204,6 @@ static void where_nothing_can_be_kept_nobody_enrols(void **state) {
     assert_refused(&o, FED_EEXIST, w->task);
 }
 
-/* ---- crashes and full disks ------------------------------------------------------------------ */
-
 static void begin_without(void *user) {
     const world *w = user;
     fed_test_rmdir(w->crowd);
@@ -240,8 +236,6 @@ static void after_any_death_and_any_failure_the_next_run_is_right(void **state) 
     w->digest = digest_of(&o);
     fault_sweep_run(&sweep);
 }
-
-/* ---- real coordinators ----------------------------------------------------------------------- */
 
 /** Copy the first PEM block of the kind `what` in from..end, and return the block's end. */
 static const uint8_t *take_pem(const uint8_t *from, const uint8_t *end, const char *what,

@@ -12,12 +12,9 @@
 #include "fed_cases.h"
 #include "fed_made_up.h"
 
-/* --- A check that a page is well-formed XML --- */
-
 enum { DEEPEST = 32 };
 
-/** Skip a tag's attributes, and return their end. NULL: an attribute lacks a value in quotes, or
- * its value has a '<'. */
+/** Skip a tag's attributes. NULL: an attribute lacks a value in quotes, or its value has a '<'. */
 static const char *skip_attributes(const char *at) {
     while (isspace((unsigned char)*at)) {
         at += strspn(at, " \n");
@@ -79,8 +76,6 @@ FED_TEST(the_check_of_pages_notices_an_attribute_without_quotes) {
     assert_null(skip_attributes(" b=\"c<\">"));
 }
 
-/* --- Runs --- */
-
 static void make_up_run(sim_result *run, const char *codec, size_t clients, size_t rounds,
                         double rate) {
     fed_error err = {0};
@@ -97,8 +92,8 @@ static void make_up_run(sim_result *run, const char *codec, size_t clients, size
     sim_version_text(run->version, sizeof run->version);
 }
 
-/** Write the page of these runs, and return its text. If the environment variable FED_REPORT_DIR is
- * set, the page stays in that folder, for people to look at. */
+/** Write the page of these runs, and return its text. If the environment has FED_REPORT_DIR, the
+ * page stays in that folder. */
 static char *page_of(const sim_result *runs, size_t count, const char *name) {
     char directory[256], path[700];
     fed_error err = {0};
@@ -237,16 +232,14 @@ FED_TEST(runs_that_differ_by_their_seed_have_a_mean_and_a_deviation) {
     assert_true(sim_seeds_of(runs, 4, 0, &seeds));
     assert_int_equal(seeds.count, 2); /* without the run of another build */
     memcpy(runs[2].version, runs[0].version, sizeof runs[2].version);
-    assert_false(sim_seeds_of(runs, 4, 1, &seeds)); /* not the first of its group */
-    assert_false(sim_seeds_of(runs, 4, 3, &seeds)); /* alone in its group */
+    assert_false(sim_seeds_of(runs, 4, 1, &seeds)); /* run 1 is not the first of its group */
+    assert_false(sim_seeds_of(runs, 4, 3, &seeds)); /* run 3 is alone in its group */
     assert_int_equal(sim_seeds_group(runs, 2), 0);
     assert_int_equal(sim_seeds_group(runs, 3), 1);
     for (size_t k = 0; k < 4; k++) {
         sim_result_free(&runs[k]);
     }
 }
-
-/* --- Axes --- */
 
 FED_TEST(ticks_are_round_and_within_the_axis) {
     sim_axis axis;

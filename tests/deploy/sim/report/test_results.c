@@ -1,5 +1,4 @@
-/* The results of a run: what is written is read back, also of a run where nothing was measured in
- * some rounds. */
+/* The results of a run: what is written is read back, also where some rounds were not measured. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
@@ -61,8 +60,6 @@ static void a_result_names_the_build_and_the_machine(void **state) {
     sim_result_free(&back);
 }
 
-/* Compression is larger against float32 gradients at each step than against one float32 update a
- * round. */
 static void compression_is_told_against_every_step_and_against_every_round(void) {
     sim_log log;
     fed_made_up_log(&log, 1, 1, 1);

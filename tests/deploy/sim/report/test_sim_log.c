@@ -1,5 +1,4 @@
-/* A run's log: rounds are added, a bit notes that a client took part, and what was not measured is
- * NAN. */
+/* A run's log: added rounds, clients that took part, and NAN for what was not measured. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdlib.h>

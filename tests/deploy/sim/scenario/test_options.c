@@ -53,7 +53,6 @@ FED_TEST(each_key_has_its_member) {
     sim_scenario_free(&s);
 }
 
-/* A run is resumed only with the keys that it began with, except keys of the machine. */
 FED_TEST(another_value_makes_another_run) {
     static const char *const others[] = {"data = e\nmodel = lr\nrounds = 3\n",
                                          LEAST "clients = 399\n",

@@ -1,5 +1,4 @@
-/* Scenario files and grids: what is read, what is refused with which message, and what the task and
- * the options become. */
+/* Scenario files and grids: what is read, what is refused with which message, and what is made. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <jansson.h>
 
@@ -125,8 +124,6 @@ FED_TEST(a_written_scenario_is_read_as_the_same) {
     sim_scenario_free(&back);
 }
 
-/* --- The task --- */
-
 static json_t *task_of(const char *lines) {
     sim_scenario s;
     fed_error err = {0};
@@ -243,8 +240,6 @@ FED_TEST(options_are_as_the_scenario_says) {
     assert_int_equal(o.threads, 5);
     sim_scenario_free(&s);
 }
-
-/* --- Grids --- */
 
 static fed_status expand(const char *lines, sim_grid *grid, fed_error *err) {
     sim_scenario s = {0};

@@ -1,5 +1,4 @@
-/* The stores of a simulation's clients: each client has its own values, models are shared, and one
- * file keeps them all. */
+/* The stores of a simulation's clients: values of each, shared models, and one file for all. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <fcntl.h>
 #include <pthread.h>
@@ -351,15 +350,12 @@ static void damage_is_noticed(void **state) {
         close_flash(w);
         assert_int_equal(pwrite(fd, &was, 1, at), 1);
     }
-    assert_true(damaged > (unsigned)(2 * LARGE / 509)); /* the bytes of a model and a residual, at
-                                                           least */
+    assert_true(damaged > (unsigned)(2 * LARGE / 509)); /* at least in a model and a residual */
     assert_int_equal(ftruncate(fd, about.st_size - 1), 0);
     assert_refused(w, CLIENTS, FED_EFORMAT, "damaged");
     close(fd);
     open_flash(w, false);
 }
-
-/* ---- Clients that use the stores ---- */
 
 static void a_client_does_its_task_on_it(void) {
     static const char *const codecs[] = {"sbc:p=0.1", "float32", "3lc:s=1"};
