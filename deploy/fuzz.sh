@@ -59,7 +59,7 @@ stop_at() { # TARGET
     local input codec=
     tail -n 40 "$work/$1.log" >&2
     input=$(sed -n 's/.*Test unit written to //p' "$work/$1.log" | tail -n 1)
-    [ -n "$input" ] || die "$1 ended without a finding, but not well; its output is above and in $work/$1.log"
+    [ -n "$input" ] || die "$1 failed without a finding; the end of its output is above, all of it is in $work/$1.log"
     [ -f "tests/fuzz/fuzz_$1.c" ] || codec="FED_FUZZ_CODEC=$1 "
     die "$1 has a finding, the input $input. To see it again: $codec$programs/fuzz_$(program "$1") $input"
 }
@@ -121,4 +121,4 @@ done
 summary
 bytes=$(corpus_size)
 echo "$corpora: $(($(find "$corpora" -type f | wc -l) - before)) files more, $((bytes / 1024)) KB in all"
-[ "$bytes" -le "$small_bytes" ] || die "that is more than $((small_bytes / 1024)) KB: leave out the largest files before you commit it"
+[ "$bytes" -le "$small_bytes" ] || die "$corpora is larger than $((small_bytes / 1024)) KB: delete its largest new files before you commit it"

@@ -99,7 +99,7 @@ up() {
     hosts=$1 rate=$2 kind=$3
     [[ $lab =~ ^[a-z0-9]{1,8}$ ]] || die "NIC_LAB is at most eight small letters and digits, not $lab"
     [[ $hosts =~ ^[2-8]$ ]] || die "there are 2 to 8 hosts, not $hosts"
-    [[ $kind = nic || $kind = plain ]] || die "say nic or plain, not $kind"
+    [[ $kind = nic || $kind = plain ]] || die "hosts are of the kind nic or plain, not $kind"
     [ "$(id -u)" = 0 ] || die "only root makes network namespaces"
     [ ! -e "$folder" ] || die "the lab $lab stands already: $0 down removes it, NIC_LAB=NAME makes another"
     [ "$kind" = plain ] || [ -x "$bin/fednic" ] || die "$bin/fednic is missing: cmake --build --preset release --target fednic"
@@ -204,24 +204,24 @@ train() {
 case ${1:-train} in
 train) train "${2:-100mbit}" "${3:-300}" ;;
 up)
-    [ $# = 4 ] || die "up N RATE nic|plain"
+    [ $# = 4 ] || die "usage: deploy/nic.sh up N RATE nic|plain"
     up "$2" "$3" "$4"
     trap - EXIT
     ;;
 kill)
-    [ $# = 2 ] || die "kill K"
+    [ $# = 2 ] || die "usage: deploy/nic.sh kill K"
     kill -9 "$(cat "$folder/h$2.pid")"
     ;;
 start)
-    [ $# = 2 ] || die "start K"
+    [ $# = 2 ] || die "usage: deploy/nic.sh start K"
     start_nic "$2"
     ;;
 in)
-    [ $# -ge 3 ] || die "in K COMMAND..."
+    [ $# -ge 3 ] || die "usage: deploy/nic.sh in K COMMAND..."
     exec ip netns exec "$(host "$2")" "${@:3}"
     ;;
 stats)
-    [ $# -ge 2 ] || die "stats K"
+    [ $# -ge 2 ] || die "usage: deploy/nic.sh stats K [OPTIONS]"
     exec "$bin/fednic" --stats --tun nic0 --control "$folder/h$2.sock" "${@:3}"
     ;;
 bytes) bytes ;;

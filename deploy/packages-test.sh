@@ -156,7 +156,7 @@ boot() {
         case $(inside systemctl is-system-running 2>/dev/null || true) in running | degraded) return ;; esac
         sleep 1
     done
-    die "systemd did not come up"
+    die "the system in $system was not up within 2 minutes"
 }
 
 inside() { # COMMAND...: run a command in the booted system

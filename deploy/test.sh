@@ -75,9 +75,9 @@ needs_of_all() {
         # Without apt-get nothing was installed, so tests of GPUs skip.
         ! command -v apt-get >/dev/null || device=(FED_TEST_DEVICE=gpu)
     else
-        echo "OpenCL can't be installed here: what is missing of the tests of GPUs is skipped"
+        echo "OpenCL can't be installed here: the tests of GPUs that need it are skipped"
     fi
-    deploy/setup.sh --image || echo "what checks the container image can't be installed here: parts of deploy.image and deploy.helm are skipped"
+    deploy/setup.sh --image || echo "the tools that check the container image can't be installed here: parts of deploy.image and deploy.helm are skipped"
     if [ "${FED_CROSS:-0}" = 1 ]; then
         deploy/setup.sh --cross
     fi

@@ -100,16 +100,16 @@ start_nginx
 add_task
 all_devices
 all_end
-[ "$(metric fed_cache_downloads_total)" = 0 ] || die "a task without a cache has named one"
+[ "$(metric fed_cache_downloads_total)" = 0 ] || die "a task without a cache has told devices to download from one"
 
 add_task "http://127.0.0.1:$plain/v1/blob/"
 all_devices
 all_end
 [ "$(digest 1)" = "$(digest 2)" ] || die "the model differs from that of a run without a cache"
 named=$(metric fed_cache_downloads_total)
-[ "$named" -ge $((devices * rounds)) ] || die "only $named downloads were named to devices"
-[ "$(names)" = $((rounds + 1)) ] || die "a snapshot and $rounds deltas are $(names) names"
-[ "$(misses)" = "$(names)" ] || die "of $(names) names the front was asked $(misses) times"
+[ "$named" -ge $((devices * rounds)) ] || die "only $named downloads from the cache were named to devices"
+[ "$(names)" = $((rounds + 1)) ] || die "the cache got requests for $(names) names, not for a snapshot and $rounds deltas"
+[ "$(misses)" = "$(names)" ] || die "the cache asked the front $(misses) times for $(names) names, not once for each"
 [ "$(metric fed_front_blobs_total)" = "$(misses)" ] || die "the front counts $(metric fed_front_blobs_total) requests of the cache"
 [ "$(grep -c '^HIT 20' "$work/cache.log")" = $((named - $(misses))) ] || die "not all other requests were hits"
 echo "nginx: $named downloads of $devices devices, $(misses) of them from the front; the same bits as without"
@@ -127,14 +127,14 @@ all_end
 grep -q 'comes from the coordinator' "$work"/device?.log && die "over TLS the cache failed"
 [ "$(digest 1)" = "$(digest 3)" ] || die "over TLS the model differs"
 [ "$(metric fed_front_blobs_total)" -lt $((before + rounds + 2)) ] || die "over TLS the front was asked for each download"
-echo "nginx: over TLS likewise, with a CA of its own"
+echo "nginx: over TLS, with a CA of its own, the cache serves the same downloads"
 
 add_task "https://localhost:$secure/v1/blob/"
 all_devices # without --downloads-ca they do not trust the cache's CA
 all_end
-[ "$(grep -l 'comes from the coordinator' "$work"/device*.log | wc -l)" = "$devices" ] || die "a device trusts the cache's CA"
+[ "$(grep -l 'comes from the coordinator' "$work"/device*.log | wc -l)" = "$devices" ] || die "a device took a download from the cache, whose CA it does not trust"
 [ "$(digest 1)" = "$(digest 4)" ] || die "without the cache's CA the model differs"
-echo "nginx: where nobody trusts its CA, the coordinator serves"
+echo "nginx: to devices that do not trust the cache's CA, the coordinator sends the downloads"
 
 rm "$work"/device*.log
 rounds=40
@@ -145,6 +145,6 @@ named_again() { [ "$(metric fed_cache_downloads_total)" -ge $((before + 2 * devi
 await named_again
 kill -9 "$nginx"
 all_end
-[ "$(grep -l 'comes from the coordinator' "$work"/device*.log | wc -l)" = "$devices" ] || die "nobody noticed that nginx is gone"
+[ "$(grep -l 'comes from the coordinator' "$work"/device*.log | wc -l)" = "$devices" ] || die "not all devices turned to the coordinator after nginx was killed"
 "$bin/fedserver" tasks --dir "$work/fed" | grep -q running && die "the task is not finished"
 echo "nginx: killed in the middle of a task, which went on to its end"

@@ -27,7 +27,7 @@ wait_until() { # COMMAND: repeat it until it succeeds, for at most 10 minutes
         fi
         sleep 1
     done
-    fail "waited in vain: $*"
+    fail "for 10 minutes this failed: $*"
 }
 
 serves() {
@@ -39,13 +39,13 @@ user_of() { # the user that a service's process runs as
 }
 
 expect() { # FOUND WANTED: fail unless they are equal
-    [ "$1" = "$2" ] || fail "line ${BASH_LINENO[0]}: \"$1\" where \"$2\" is right"
+    [ "$1" = "$2" ] || fail "line ${BASH_LINENO[0]}: found \"$1\", expected \"$2\""
 }
 
 # --- start: the packages start nothing by themselves; then a coordinator and two devices run ---
 
 nothing_runs_yet() {
-    ! serves || fail "a port is open before anybody made a coordinator"
+    ! serves || fail "ports 8443 and 8444 are open before there is a coordinator"
     for unit in fedserver fedserver-front; do
         expect "$(systemctl is-enabled $unit || true)" disabled
     done
@@ -77,7 +77,7 @@ make_device() { # NAME SHARD
     runuser -u fed -- fedserver token --dir $state --hours 1 >"/etc/fed/devices/$1.token"
     sed "s,^SERVER=.*,SERVER=$server,; s,^DATA=.*,DATA=/srv/mnist,; s,^OPTIONS=.*,OPTIONS=\"--shard $2\"," \
         /usr/share/doc/fedclient/examples/device.conf >"/etc/fed/devices/$1.conf"
-    ! runuser -u nobody -- cat "/etc/fed/devices/$1.token" 2>/dev/null || fail "everybody may read the token"
+    ! runuser -u nobody -- cat "/etc/fed/devices/$1.token" 2>/dev/null || fail "the user nobody can read the token of device $1"
 }
 
 a_waits() { # whether device a's update of the open round is counted
@@ -152,7 +152,7 @@ finish() {
 # --- removed, purged: programs go; the operator's files go with a purge; a coordinator's state stays ---
 
 removed() {
-    ! serves || fail "somebody still serves"
+    ! serves || fail "ports 8443 and 8444 still accept connections"
     ! command -v fedserver fedclientd || fail "a program is still there"
     ! cat /proc/[0-9]*/comm 2>/dev/null | grep -qx 'fedserver\|fedclientd' || fail "a process still runs"
     sha256sum --quiet -c $notes/conf || fail "removal deleted what the operator wrote"
@@ -163,7 +163,7 @@ removed() {
 purged() {
     [ ! -e /etc/fed/fedserver.conf ] || fail "the purge left the conffile"
     sha256sum --quiet -c $notes/kept || fail "the purge touched the coordinator's state"
-    [ -e /etc/fed/devices/a.conf ] && [ -d /var/lib/fedclient/a ] || fail "the purge deleted a device"
+    [ -e /etc/fed/devices/a.conf ] && [ -d /var/lib/fedclient/a ] || fail "the purge deleted a device's options or state"
     # Look only for files of the purged packages, as fed-tools stays installed.
     expect "$(find /etc/systemd/system /lib/systemd/system /usr/bin -name 'fedserver*' -o -name 'fedclient*' | wc -l)" 0
     echo "purged: conffile, units and programs are gone; what the operator made stays"
@@ -174,8 +174,8 @@ purged() {
 again() {
     systemctl enable --now fedserver fedclientd@a
     wait_until serves
-    sha256sum --quiet -c $notes/kept || fail "the coordinator is another one"
-    finished || fail "the coordinator forgot its task"
+    sha256sum --quiet -c $notes/kept || fail "the coordinator's CA key, or the exported model, is not the one from before the purge"
+    finished || fail "the coordinator does not list its task as finished any more"
     wait_until eval "journalctl -u fedclientd@a -o cat --no-pager | tail -n 5 | grep -q 'enrolled already'"
     echo "again: the same coordinator serves the same devices"
 }
