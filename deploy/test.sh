@@ -130,7 +130,7 @@ thread_sanitizer() {
         -E '^fedserver\.strategies\.test_rows$|^fedclient\.(train\.|platforms\.|stack$|without_curl$|test_client$|state\.test_slots$|apps\.test_fed(train|worker_predict)$|datacenter\.links\.mpi\.)|^e2e\.test_(resume|fedsim|sweep|edge_deaths|kill_matrix|worker_faults|nic_.*)$|'"$other_stores")
     # gcc reports the sanitizer's own code as uses of unset variables, so warnings are no errors.
     cmake --preset tsan -DFED_WERROR=OFF >/dev/null
-    # A test NAME.postgres is the program NAME, told to use that store.
+    # A test NAME.postgres runs the program NAME on PostgreSQL.
     local targets
     mapfile -t targets < <(ctest --test-dir build/tsan -N "${threads[@]}" |
         sed -n 's/\.postgres$//; s/^ *Test *#[0-9]*: //p' | sort -u)

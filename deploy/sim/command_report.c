@@ -74,7 +74,7 @@ static fed_status add_grid(runs *r, const char *directory, fed_error *err) {
     return status;
 }
 
-/** If another run's directory has the first one's name, give the runs their scenarios' names. */
+/** If a run's directory has the same name as the first run's, name the runs by their scenarios. */
 static void name_apart(runs *r) {
     bool alike = false;
     for (size_t k = 1; k < r->count; k++) {

@@ -41,7 +41,7 @@ def staircase(points):
 
 
 def plot(title, points, x0, y0):
-    """SVG of one plot; points: (bits, accuracy, name)."""
+    """Return one plot as SVG. points: a list of (bits, accuracy, name)."""
     xs, ys = powers(min(p[0] for p in points), max(p[0] for p in points)), nice_steps(min(p[1] for p in points), max(p[1] for p in points))
     inner_w, inner_h = WIDE - LEFT - RIGHT, HIGH - TOP - BOTTOM
 
@@ -72,7 +72,7 @@ def plot(title, points, x0, y0):
 
 
 def figure(title, rows):
-    """The whole SVG. rows: {name: [(bits, accuracy, name of the column)]}; two plots side by side."""
+    """Return the whole SVG. rows: {name: [(bits, accuracy, name of the column)]}; two plots side by side."""
     lines = (len(rows) + 1) // 2
     wide, high = min(len(rows), 2) * (WIDE + GAP), lines * (HIGH + GAP) + 30
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide} {high}" width="{wide}" height="{high}">',

@@ -83,7 +83,7 @@ def last(result, column):
 
 
 def compression(result):
-    """Compression by the updates' envelopes alone, as papers count it; uplink_compression includes HTTP heads."""
+    """Return the compression by the updates' envelopes alone, as papers count it; uplink_compression includes HTTP heads."""
     dense = 4.0 * result["parameters"] * result["local_steps_counted"]
     sent = sum(float(r["update_bytes"]) for r in result["rows"])
     return dense / sent if sent else math.nan
@@ -126,7 +126,7 @@ def show(results, kind):
 
 
 def print_table(table, cells, kinds):
-    """cells: [(row, column, {kind: the paper's text}, results)]"""
+    """Print the table. cells: [(row, column, {kind: the paper's text}, results)]"""
     papers = [k for k in kinds if any(k in paper for _, _, paper, _ in cells)]
     head = ["", ""] + [h for k in kinds for h in (["paper: " + KINDS[k][0], "ours"] if k in papers else [KINDS[k][0]])]
     print(f"\n**{table['table']['title']}**\n")
@@ -140,7 +140,7 @@ def print_table(table, cells, kinds):
 
 
 def draw(table, cells, base):
-    """figure.svg, of accuracy against bits, and figure.csv with its points."""
+    """Write figure.svg, a plot of accuracy against bits, and figure.csv with its points."""
     rows, lines = {}, []
     for row, column, _, results in cells:
         bits, accuracy = (statistics.mean(KINDS[kind][1](r) for r in results) for kind in ("bits_up", "accuracy"))
@@ -148,7 +148,7 @@ def draw(table, cells, base):
         lines.append(f'"{row}","{column}",{bits:.6g},{accuracy:.4f}')
     (base / "figure.csv").write_text("\n".join(["row,column,bits_up,accuracy"] + lines) + "\n")
     (base / "figure.svg").write_text(figure(table["table"]["title"], rows))
-    print(f"\n{base / 'figure.svg'} has accuracy against bits of all.")
+    print(f"\n{base / 'figure.svg'} plots accuracy against bits for all cells.")
 
 
 def paper_figures(row_keys, column_index):
@@ -202,7 +202,7 @@ def main():
     page = base / "report.html"
     directories = [str(result["directory"]) for _, _, _, results in cells for result in results]
     subprocess.run([fedsim, "report", *directories, "--out", str(page)], stdout=subprocess.DEVNULL, check=True)
-    print(f"\n{page} has the plots of all.")
+    print(f"\n{page} has plots of all cells.")
     if quick:
         print(f"\nQuick form: a {QUICK}th of the iterations, so not comparable with the paper.")
 

@@ -7,7 +7,7 @@ MINUTE = 60_000
 
 
 def rounds(count, took_ms=20_000, last_ms=NOW - 8_000, loss=None, evaluated=True):
-    """Committed rounds, newest first."""
+    """Return committed rounds, newest first."""
     loss = loss or (lambda k: 2.1 * math.exp(-k / 9) + 0.12 + 0.01 * math.sin(k))
     made = []
     for k in range(1, count + 1):
@@ -109,7 +109,7 @@ def stuck():
 
 
 def poisoned():
-    """One device sends what is refused, and the loss rises."""
+    """One device's updates are refused, and the loss rises."""
     devices = some_devices()
     devices[5].update(name="kitchen-tablet", refused=41, counted=3)
     worse = rounds(30, loss=lambda k: 0.3 + 1.2 * math.exp(-k / 5) + (0.09 * (k - 18) if k > 18 else 0))

@@ -308,7 +308,7 @@ def test_lost(b, fake):
 
 
 def write_digits(directory, train=200, test=80):
-    """Random pictures under MNIST's file names."""
+    """Write random pictures under MNIST's file names."""
     dice = random.Random(4)
     for part, count in (("train", train), ("t10k", test)):
         labels = bytes(dice.randrange(10) for _ in range(count))

@@ -31,7 +31,7 @@ def documents(root):
 
 
 def commands(path):
-    """Line number and words of each command in a fenced block."""
+    """Yield line number and words of each command in a fenced block."""
     text = open(path, encoding="utf-8").read()
     for block in re.finditer(r"^```\w*\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
         first = text.count("\n", 0, block.start()) + 2

@@ -61,7 +61,7 @@ class Mirror:
         self.read_list()
         for number, pattern in self.patterns:
             if not any(matches(source, pattern) for source in self.without):
-                self.complain(number, f"{pattern} is no source without a test of its own: take the line out")
+                self.complain(number, f"no source without a test of its own matches {pattern}: remove this line")
         for source in self.without:
             if not any(matches(source, pattern) for _, pattern in self.patterns):
                 self.findings.append(f"{source}:1: has no test: write {mirror_of(source)}, or say in {LIST} which test runs it")

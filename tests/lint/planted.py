@@ -7,7 +7,7 @@ import tempfile
 
 @contextlib.contextmanager
 def tree(files):
-    """with planted.tree({path: text}) as root: a folder with these files; one whose text is None is left out."""
+    """Make a folder with these files: with planted.tree({path: text}) as root. A file whose text is None is left out."""
     with tempfile.TemporaryDirectory() as root:
         for path, text in files.items():
             if text is not None:

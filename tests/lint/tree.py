@@ -7,7 +7,7 @@ import subprocess
 
 
 def files(root, endings):
-    """Paths below root, relative and sorted, that end in one of endings."""
+    """Return the paths below root, relative and sorted, that end in one of endings."""
     found = []
     for folder, folders, names in os.walk(root):
         top = folder == root

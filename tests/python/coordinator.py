@@ -26,7 +26,7 @@ class CoordinatorTest(unittest.TestCase):
         return fed.Client(self.coordinator.url, self.coordinator.ca, f"{self.folder}/device{number}", self.coordinator.token(role), **options)
 
     def run_devices(self, numbers, run):
-        """run(number, client) for a device of each number, at the same time. Raises what one of them raised."""
+        """Call run(number, client) for a device of each number, at the same time. Raises what one of them raised."""
         def device(number):
             with self.client(number) as client:
                 run(number, client)

@@ -19,7 +19,7 @@ def gradient(n=10000, seed=1):
 
 
 def numbers(text):
-    """Hexadecimal words; 5*0a stands for five of them."""
+    """Read hexadecimal words; 5*0a stands for five times 0a."""
     made = []
     for word in text.split():
         times, _, value = word.rpartition("*")

@@ -16,7 +16,7 @@ except ImportError:
 
 
 def table(folder):
-    """A table of numbers with two classes, for fedsim's trainer."""
+    """Write a table of numbers with two classes, for fedsim's trainer."""
     random = np.random.default_rng(1)
     for part in ("train", "test"):
         label = random.integers(0, 2, 400)

@@ -6,7 +6,7 @@ from decode_reader import SIGN, Reader, bits_of, float_of, is_finite, require
 
 
 def philox_block(key, counter):
-    """Four random numbers of Philox4x32-10 (Salmon et al., 2011)."""
+    """Return four random numbers of Philox4x32-10 (Salmon et al., 2011)."""
     x, (k0, k1), mask = list(counter), key, 0xFFFFFFFF
     for _ in range(10):
         p0, p1 = x[0] * 0xD2511F53, x[2] * 0xCD9E8D57

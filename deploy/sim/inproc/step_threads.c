@@ -109,7 +109,7 @@ static void run_step(sim_actor *actor) {
     actor->status = fedclient_step(actor->fed, &event, &err);
     actor->kept.end = sim_step_end_of(&event);
     if (actor->status == FED_OK && event.outcome == FEDCLIENT_DECLINED) {
-        actor->status = err.status; /* all clients would decline, too */
+        actor->status = err.status; /* what one client declines, all decline: end the run */
     }
     if (actor->status == FED_OK && sim_step_is_last(&actor->kept.end)) {
         actor->status = sim_client_finish(actor->client, actor->fed, &err);

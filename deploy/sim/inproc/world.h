@@ -167,7 +167,7 @@ void sim_actor_plan(sim_actor *actor, int64_t us);
 /** Draw how many microseconds the client waits after a failure. Counts the failure. */
 int64_t sim_actor_backoff_us(sim_actor *actor);
 
-/** From now on this thread runs this client's code, by this client's clock; NULL: no client's. */
+/** From now on this thread runs this client's code, by its clock; NULL: no client's code. */
 void sim_actor_enter(const sim_actor *actor);
 /** The clocks of a client's platform. */
 int64_t sim_virtual_unix_ms(void *user);
