@@ -30,8 +30,7 @@ skip() {
     exit 77
 }
 
-# Fetch sources by apt-get with package lists of its own: this needs no root, and leaves the system's lists alone. apt-get checks
-# Debian's signature.
+# Fetch sources by apt-get with package lists of its own, which needs no root. apt-get checks Debian's signature.
 fetch_sources() {
     local apt=$out/source/apt
     local options=(-qq -o "Dir::Etc::SourceList=$apt/trixie.list" -o Dir::Etc::SourceParts=- -o "Dir::State::Lists=$apt/lists"

@@ -16,8 +16,7 @@ typedef struct sim_command {
     const atomic_int *stop; /* when non-zero, end the run cleanly */
 } sim_command;
 
-/** Run a scenario or a grid. FED_ECANCELED: stopped, with the results so far written; FED_EINVAL:
- * nothing was run. */
+/** Run a scenario or a grid. FED_ECANCELED: stopped, with results; FED_EINVAL: nothing was run. */
 fed_status sim_command_run(const sim_command *command, fed_error *err) FED_CHECKED;
 fed_status sim_command_report(const sim_command *command, fed_error *err) FED_CHECKED;
 

@@ -14,8 +14,7 @@
 #include "fed/clock.h"
 #include "fedtrain/backend.h"
 
-/** Check that the model fits the data and the backend, before the clients enrol. Otherwise each
- * client would fail after all have enrolled. */
+/** Check that the model fits data and backend. Clients would only fail after all have enrolled. */
 static fed_status check_model(const sim_clients *clients, const char *model, fed_error *err) {
     fed_arch arch;
     fed_error why = {0};

@@ -193,7 +193,7 @@ class Container:
     def healthy(self):
         health = self.config["Healthcheck"]["Test"]
         if health[:2] != ["CMD", *self.config["Entrypoint"]]:
-            fail(f"the health check is another program: {health}")
+            fail(f"the image's health check does not run the image's program: {health}")
         return subprocess.run(self.words(*health[2:]), capture_output=True, timeout=SECONDS).returncode == 0
 
     def start(self, *options):

@@ -21,8 +21,7 @@
 
 enum { START_LIMIT_MS = 30000, TOKEN_LIFE_S = 24 * 3600, ROOM_BYTES = 1 << 30 };
 
-/** A file system in memory, where fsync costs nothing: for runs in one process, whose coordinator's
- * files nobody needs afterwards. */
+/** In memory, where fsync costs nothing: for runs in one process, which keep no coordinator. */
 static const char MEMORY[] = "/dev/shm";
 
 static bool roomy(const char *directory) {

@@ -9,8 +9,7 @@
 /** Start a thread for each client, which enrols with its token and takes part to the task's end. */
 fed_status sim_https_clients_start(sim_clients *clients, char (*token)[FEDSERVER_TOKEN],
                                    fed_error *err) FED_CHECKED;
-/** Ask every client to end after its step. A client that waits for the coordinator's answer ends
- * when the coordinator stops. */
+/** Ask every client to end after its step, which may last until the coordinator stops. */
 void sim_https_clients_stop(sim_clients *clients);
 void sim_https_clients_end(sim_clients *clients);
 /** Sleep for `ms` milliseconds, or until sim_clients.changed is signalled. */

@@ -31,9 +31,8 @@
 fed_status sim_crowd_take(const sim_clients *clients, const char *directory, bool *taken,
                           fed_error *err) FED_CHECKED;
 
-/** Write the crowd into its file, if options->crowd is set. All clients have enrolled with the
- * coordinator in `directory`, which has no task yet and is closed. After FED_EIO, FED_ENOSPC or
- * FED_ENOMEM, an earlier file is unchanged. */
+/** If options->crowd is set, write the crowd: the enrolled clients, and the closed coordinator in
+ * `directory`, without a task. FED_EIO, FED_ENOSPC, FED_ENOMEM: an earlier file is unchanged. */
 fed_status sim_crowd_keep(const sim_clients *clients, const char *directory,
                           fed_error *err) FED_CHECKED;
 

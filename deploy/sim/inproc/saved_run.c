@@ -54,8 +54,6 @@ static fed_status make_head(const sim_options *o, head *h, fed_error *err) {
     return digest_run(o, &h->run, err);
 }
 
-/* --- Save or load each thing that is kept --- */
-
 /** Where the bytes go or come from. `from` is NULL when saving, `to` when loading. */
 typedef struct stream {
     fed_writer *to;

@@ -105,7 +105,7 @@ typedef struct sim_actor {
     int64_t release_us;
     uint8_t fingerprint[FED_SHA256_SIZE];
 
-    /* of the step under way */
+    /* The members below are of the step under way. */
     struct sim_thread *thread;
     char path[160]; /* the query follows the '\0' */
     char range[64], if_range[24];

@@ -50,9 +50,8 @@ fed_status sim_result_begin(const char *directory, const sim_scenario *scenario,
                             fed_error *err) FED_CHECKED;
 /** Write the files of a log, which may be of a run that was stopped. */
 fed_status sim_result_write(const char *directory, const sim_log *log, fed_error *err) FED_CHECKED;
-/** Read a directory into a result that is all 0. Call sim_result_free afterwards, even after an
- * error. FED_ENOTFOUND: the directory has no results. FED_EFORMAT: *err names the file and line
- * that is wrong. */
+/** Read a directory into a result that is all 0. Call sim_result_free even after an error.
+ * FED_ENOTFOUND: the directory has no results. FED_EFORMAT: *err names the wrong file and line. */
 fed_status sim_result_read(const char *directory, sim_result *result, fed_error *err) FED_CHECKED;
 void sim_result_free(sim_result *result);
 

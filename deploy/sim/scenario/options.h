@@ -52,8 +52,7 @@ typedef struct sim_options {
  * another one to `number`. Does nothing if there is no such member. */
 void sim_options_set(sim_options *options, sim_key_id id, const char *text, double number);
 
-/** Write the options that must stay the same when a run is resumed: all except the task's keys and
- * the machine's keys. */
+/** Write the options that a resumed run must keep: all but the task's and the machine's keys. */
 void sim_options_write(const sim_options *options, fed_writer *w);
 
 /** Return the name of the trainer's backend for options->device; NULL: the processor. */

@@ -46,9 +46,8 @@ typedef struct sim_blocks {
     uint64_t free[SIM_BLOCKS_CLASSES]; /* the first free block of each size */
 } sim_blocks;
 
-/** Map an open file, with up to `memory` bytes of plain memory, rounded down to whole pages. There
- * are no blocks yet. The caller closes with sim_blocks_close, which closes fd, too. After an error
- * fd is closed. */
+/** Map an open file, with up to `memory` bytes of plain memory, rounded down to whole pages.
+ * sim_blocks_close closes fd, too. After an error fd is closed. */
 fed_status sim_blocks_open(sim_blocks *blocks, int fd, size_t memory, fed_error *err) FED_CHECKED;
 void sim_blocks_close(sim_blocks *blocks);
 
