@@ -1,5 +1,4 @@
-/* The client: reads its stored state, then runs one step after the other. The library has no other
- * state machine. */
+/* The client: reads its stored state, then runs one step after the other. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/steps/steps.h"
 
@@ -61,7 +60,6 @@ void fedclient_close(fedclient *client) {
     free(client);
 }
 
-/** The states of a step. */
 typedef enum step_state {
     STATE_RESUME,
     STATE_CHECKIN,
@@ -144,7 +142,6 @@ static fed_status step_run(fedclient *client, fedclient_job *job, fed_error *err
     return FED_OK;
 }
 
-/** The task does not fit this device: tell the coordinator, and wait for another task. */
 static fed_status step_declined(fedclient *client, const fedclient_job *job, fed_error *why) {
     const fed_assignment *assignment = &job->assignment;
     fedclient_event *event = job->event;
@@ -223,8 +220,7 @@ static uint32_t wait_after_failure(fedclient *client) {
     return again ? client->asked_ms + wait_ms : wait_ms;
 }
 
-/** After a failed step: make the event FEDCLIENT_RETRY if the failure may pass, else return the
- * error. */
+/** Make the event FEDCLIENT_RETRY if the failure may pass, else return the error. */
 static fed_status step_failed(fedclient *client, fed_status status, fedclient_event *event,
                               fed_error *err) {
     if (err->text[0] == '\0') {
@@ -255,8 +251,7 @@ void fedclient_set_failures(fedclient *client, uint32_t failures) {
     client->failures = failures;
 }
 
-/** Run a whole step, up to its event. *why may be set although the status is FED_OK: it is then
- * the reason of a pause. */
+/** *why may be set although the status is FED_OK: it is then the reason of a pause. */
 static fed_status step_whole(fedclient *client, fedclient_job *job, fed_error *why) {
     if (fedclient_watch_program(client, why) != FED_OK) {
         return step_unwanted(client, job, why);

@@ -55,8 +55,7 @@ const atomic_int *fedclientd_catch_signals(void);
 fed_status fedclientd_serve(const fedclientd_settings *settings, fed_error *err) FED_CHECKED;
 
 /** fedclientd_report.c: log one line about an event; why is the reason of a pause. A wait for the
- * same reason as the event before is logged with --verbose only. The library itself has already
- * logged what was refused, declined or tried again. */
+ * same reason as the event before is logged with --verbose only. */
 void fedclientd_report(const fed_log *log, const fedclient_event *before,
                        const fedclient_event *event, const char *why);
 

@@ -7,7 +7,6 @@
 #include "fedclient/apps/device_option.h"
 #include "fedclient/apps/fedclientd.h"
 
-/* --server may be given several times: each adds an address to the list. */
 static fed_status take_server(const char *value, void *values, fed_error *err) {
     char *list = ((fedclientd_settings *)values)->server;
     const size_t room = sizeof((fedclientd_settings *)NULL)->server, used = strlen(list);

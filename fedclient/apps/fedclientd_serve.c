@@ -11,7 +11,6 @@
 
 enum { CA_LIMIT = 65536, TOKEN_LIMIT = 1024 };
 
-/** The user pointer of the library's callbacks. */
 typedef struct device {
     const fedclientd_settings *settings;
     char computes_on[FEDCLIENTD_COMPUTES];
@@ -19,8 +18,6 @@ typedef struct device {
     workshop *work;
     int64_t told_ms; /* when progress was logged last; 0: not yet in this round */
 } device;
-
-/* --- Signals --- */
 
 static atomic_int stop; /* lock-free, so a signal handler may set it */
 
@@ -36,8 +33,6 @@ const atomic_int *fedclientd_catch_signals(void) {
     sigaction(SIGTERM, &action, NULL);
     return &stop;
 }
-
-/* --- The library's callbacks --- */
 
 static fed_status train(void *user, fedclient_round *round, fed_error *err) {
     device *d = user;
@@ -65,8 +60,6 @@ static void progress(void *user, const fedclient_round *round, uint32_t done, ui
     }
 }
 
-/* --- Running --- */
-
 /** Sleep in short naps, so that a signal just before a nap is seen soon. */
 static void rest(const fedclientd_settings *s, uint32_t ms) {
     int64_t until = fed_clock_monotonic_ms() + ms;
@@ -76,8 +69,7 @@ static void rest(const fedclientd_settings *s, uint32_t ms) {
     }
 }
 
-/** Has the device nothing more to do? With several slots the end of one task is not enough, since
- * other tasks may still run. */
+/** Has the device nothing more to do? With several slots other tasks may still run. */
 static bool is_finished(const fedclientd_settings *s, const fedclient_event *event) {
     return (event->outcome == FEDCLIENT_FINISHED && s->slots <= 1) ||
            (event->outcome == FEDCLIENT_WAITED && event->reason == FED_WAIT_FINISHED);
@@ -104,8 +96,6 @@ static fed_status run(const fedclientd_settings *s, fedclient *client, fed_error
     return FED_OK;
 }
 
-/* --- Enrolling --- */
-
 /** Enrol. If the coordinator is only busy, try again later. If nothing answers, fail: the address
  * may be wrong, and a person should see that. */
 static fed_status enrol_in_time(const fedclientd_settings *s, fedclient *client, const char *token,
@@ -125,7 +115,6 @@ static fed_status enrol_in_time(const fedclientd_settings *s, fedclient *client,
     return status;
 }
 
-/** Enrol with the token in the first line of --token-file. */
 static fed_status enrol_by_file(const fedclientd_settings *s, fedclient *client, fed_error *err) {
     uint8_t *token = NULL;
     size_t len = 0;
@@ -153,8 +142,6 @@ static fed_status enrol(const fedclientd_settings *s, fedclient *client, fed_err
     return s->token != NULL ? enrol_in_time(s, client, s->token, err)
                             : enrol_by_file(s, client, err);
 }
-
-/* --- Opening data, store and transports --- */
 
 /** The device's transports: to the coordinator, and to download caches. If downloads.send is NULL,
  * no caches are asked. */

@@ -63,8 +63,6 @@ static void on_signal(int number) {
     app_interrupted = 1;
 }
 
-/* ---- The commands and their options ---- */
-
 enum { TRAIN = 1, EVALUATE = 2, EXPORT = 4, MODELS = 8 };
 
 static const struct {
@@ -112,7 +110,6 @@ static fed_status parse_options(int argc, char **argv, unsigned command, app_opt
     return FED_OK;
 }
 
-/* Options that must or must not be given together. */
 static fed_status check_options(app_options *o, size_t words, fed_error *err) {
     if (o->word_count > words) {
         return fed_fail(err, FED_EINVAL, "\"%.200s\" is one argument too many", o->words[words]);

@@ -47,7 +47,6 @@ typedef struct app_weights {
 fed_status app_weights_new(const char *model, const fed_optimizer *optimizer, uint32_t seed,
                            app_weights *w, fed_error *err) FED_CHECKED;
 
-/** Replace the weights by those of --init, if it is given. */
 fed_status app_weights_init(const app_options *o, app_weights *w, fed_error *err) FED_CHECKED;
 
 /** Read the weights of --weights, and leave the file open as *file. The model is that of --model,
@@ -60,8 +59,7 @@ void app_weights_free(app_weights *w);
 fed_status app_net_new(const app_options *o, const fed_arch *arch, fedtrain_net **net,
                        fed_error *err) FED_CHECKED;
 
-/** Without --resume a checkpoint must not be overwritten. FED_EEXIST: there is a file at "path".
- */
+/** FED_EEXIST: without --resume the file at "path" would be overwritten. */
 fed_status app_checkpoint_absent(const char *path, fed_error *err) FED_CHECKED;
 
 /* ---- Data: fedtrain_data.c ---- */
@@ -70,7 +68,6 @@ fed_status app_checkpoint_absent(const char *path, fed_error *err) FED_CHECKED;
 fed_status app_data_open(const app_options *o, const char *part, fedtrain_data *data,
                          fed_error *err) FED_CHECKED;
 
-/** What a model is trained on and measured on. */
 typedef struct app_samples {
     fedtrain_data train, test;
     fedtrain_share share; /* all samples of the training part */
@@ -86,11 +83,9 @@ void app_samples_free(app_samples *samples);
 /** The steps of an epoch: they use each sample, or token of a text, about once. */
 size_t app_data_steps(const fedtrain_data *data, const fed_arch *arch, size_t batch);
 
-/** Means and deviations of the channels as text for a checkpoint: "0.13 0.31 ...". Free with
- * free(). */
+/** Means and deviations of the channels as text: "0.13 0.31 ...". Free with free(). */
 fed_status app_data_measure(const fedtrain_data *data, char **text, fed_error *err) FED_CHECKED;
 
-/** Normalise by means and deviations in the text of app_data_measure. */
 fed_status app_data_normalise(fedtrain_data *data, const char *text, fed_error *err) FED_CHECKED;
 
 /** Print the score: "loss 0.0612, accuracy 98.12 %". A language model has perplexity instead of

@@ -99,7 +99,6 @@ fed_status app_data_normalise(fedtrain_data *data, const char *text, fed_error *
     return status == FED_OK ? FED_OK : fail_memory(err);
 }
 
-/* The value of --augment, such as "crop=4,flip=1". */
 static fed_status parse_augment(const char *text, fedtrain_augment *augment, fed_error *err) {
     static const fed_param params[] = {
         {.key = "crop", .preset = 0, .low = 0, .high = 1024, .help = "pixels", .whole = true},

@@ -16,8 +16,7 @@
 
 volatile sig_atomic_t app_interrupted;
 
-/* The notes of a checkpoint about the training, as keys and values. All but the last must be the
- * same when the training is resumed. */
+/* The notes of a checkpoint: keys and values. On a resume all but the last must be the same. */
 enum { NOTES = 8, NOTE_STEP = NOTES - 1 };
 
 typedef struct training {
@@ -33,9 +32,6 @@ typedef struct training {
     fed_progress progress;
 } training;
 
-/* ---- Checkpoints ---- */
-
-/* The numbers among the notes, as texts. */
 typedef struct numbers {
     char batch[16], seed[16], step[24];
 } numbers;
@@ -69,7 +65,6 @@ static fed_status save(const training *t, fed_error *err) {
                : fed_checkpoint_save(path, &t->weights.layout, t->weights.values, notes, err);
 }
 
-/* Check that the checkpoint belongs to a training with the same options. */
 static fed_status check_notes(const training *t, const fed_checkpoint *file, fed_error *err) {
     numbers n;
     const char *notes[2 * NOTES + 3];
@@ -134,8 +129,6 @@ static uint64_t epoch_of(const training *t) {
     return (t->step + t->per_epoch - 1) / t->per_epoch;
 }
 
-/* ---- The curve ---- */
-
 /* Write one line. The file is opened and closed for each line, so that the file is complete even
  * if the program is killed later. */
 static fed_status write_curve(const training *t, const char *mode, const char *line,
@@ -174,8 +167,6 @@ static fed_status add_to_curve(const training *t, float loss, const fedtrain_sco
     return write_curve(t, "a", line, err);
 }
 
-/* ---- Training ---- */
-
 static bool after_step(void *user, size_t step, float loss) {
     training *t = user;
     (void)step;
@@ -187,7 +178,6 @@ static bool after_step(void *user, size_t step, float loss) {
     return t->step < t->steps && app_interrupted == 0;
 }
 
-/* Train to the end of the epoch that the next step is in. */
 static fed_status run_epoch(training *t, float *loss, fed_error *err) {
     fedtrain_job job = {.net = t->net,
                         .optimizer = t->optimizer,
@@ -203,7 +193,6 @@ static fed_status run_epoch(training *t, float *loss, fed_error *err) {
     return fedtrain_run(&job, t->weights.values, t->weights.state, loss, err);
 }
 
-/* Write the result of an epoch to the checkpoint, the screen and the curve (--csv). */
 static fed_status report_epoch(training *t, float loss, double seconds, fed_error *err) {
     fedtrain_score score = {0};
     FED_TRY(save(t, err)); /* first, since measuring may take long */
@@ -252,8 +241,6 @@ static fed_status run(training *t, fed_error *err) {
     }
     return FED_OK;
 }
-
-/* ---- Getting ready ---- */
 
 static fed_status get_ready(training *t, fed_error *err) {
     const app_options *o = t->options;

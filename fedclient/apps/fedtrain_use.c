@@ -7,8 +7,6 @@
 #include "fedclient/apps/fedtrain.h"
 #include "fedtrain/onnx.h"
 
-/* ---- evaluate ---- */
-
 /* Normalise the test samples by the means and deviations that the file of weights has. If it has
  * none and --normalise is given, measure them on the training split. */
 static fed_status normalise(const app_options *o, const fed_checkpoint *file, fedtrain_data *test,
@@ -67,8 +65,6 @@ fed_status app_evaluate(const app_options *o, fed_error *err) {
     fed_checkpoint_close(file);
     return status;
 }
-
-/* ---- export ---- */
 
 static bool ends_with(const char *text, const char *end) {
     size_t len = strlen(text), end_len = strlen(end);

@@ -82,8 +82,6 @@ static const char usage[] =
 
 enum { EXIT_USAGE = 2, TRAIN = 1 };
 
-/* ---- Options ---- */
-
 static fed_status read_rate(const char *value, const char *option, float *rate, fed_error *err) {
     double number = 0;
     if (!fed_word_number((fed_word){value, strlen(value)}, &number) || !(number > 0) ||
@@ -165,7 +163,6 @@ static fed_status parse_options(int argc, char **argv, fedworker_options *o, fed
                           "\"%.200s\" is not expected here: train takes only options", argv[words]);
 }
 
-/* Options that must or must not be given together. */
 static fed_status check_options(fedworker_options *o, fed_error *err) {
     app_options *app = &o->app;
     FED_TRY(device_option_settle(app->device, &app->backend, err));
@@ -189,8 +186,6 @@ static fed_status check_options(fedworker_options *o, fed_error *err) {
     app->epochs = app->epochs == 0 && app->steps == 0 ? 1 : app->epochs;
     return FED_OK;
 }
-
-/* ---- Commands ---- */
 
 static fed_status train(int argc, char **argv, bool *wrong, fed_error *err) {
     fedworker_options o = {.app = {.dataset = "mnist",
@@ -219,7 +214,6 @@ static fed_status train(int argc, char **argv, bool *wrong, fed_error *err) {
     return status;
 }
 
-/* Run a command that writes a text, and print the text. */
 static fed_status print(fed_status (*command)(int argc, char **argv, fed_writer *out,
                                               fed_error *err),
                         int argc, char **argv, bool *wrong, fed_error *err) {

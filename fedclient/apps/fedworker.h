@@ -32,8 +32,7 @@ typedef struct fedworker_job {
     uint64_t zero_ns; /* time 0 of traces: when the job was opened, by CLOCK_MONOTONIC */
 } fedworker_job;
 
-/** Make a job of the options, and open its samples. Free job->samples with app_samples_free, also
- * after a failure. */
+/** Free job->samples with app_samples_free, also after a failure. */
 fed_status fedworker_job_open(const fedworker_options *o, fedworker_job *job,
                               fed_error *err) FED_CHECKED;
 /** How a rank of this process finds the other ranks of its worker group. */
@@ -50,8 +49,7 @@ fed_status fedworker_rank(const fedworker_job *job, const fedworker_entry *entry
 /** Start all ranks that belong to this machine, by the link, and wait for them. */
 fed_status fedworker_group(const fedworker_job *job, fed_error *err) FED_CHECKED;
 
-/** fedworker_tcp.c: fedworker_group for the link tcp, whose ranks are processes under a failure
- * detector. */
+/** fedworker_tcp.c: as fedworker_group, with processes under a failure detector. */
 fed_status fedworker_tcp(const fedworker_job *job, fed_error *err) FED_CHECKED;
 
 /* ---- fedworker_report.c: rank 0 reports the result of the training ---- */
@@ -68,7 +66,6 @@ typedef struct fedworker_result {
 /** Print the table of the mean step's times on standard output. */
 fed_status fedworker_print_table(const fedworker_result *result, fed_error *err) FED_CHECKED;
 
-/** Write the JSON file of --summary. */
 fed_status fedworker_write_summary(const fedworker_result *result, fed_error *err) FED_CHECKED;
 
 #endif

@@ -12,19 +12,15 @@
 
 extern const char fedworker_devices_usage[], fedworker_predict_usage[], fedworker_launch_usage[];
 
-/**
- * fedworker devices: argv[0] is "devices". A table is appended to *out: each device with its
- * card, memory and compute units, and the reason if it can't be used. Lines follow for each kind
- * of GPU (OpenCL, CUDA) that has no device, with what is missing. Errors: FED_EINVAL the command
- * line; FED_ENOMEM. */
+/** fedworker devices: argv[0] is "devices". Appends a table to *out: each device with its card,
+ * memory and compute units, and the reason if it can't be used. Lines follow with what is missing
+ * for each kind of GPU (OpenCL, CUDA) that has no device. FED_EINVAL: the command line. */
 fed_status fedworker_devices(int argc, char **argv, fed_writer *out, fed_error *err) FED_CHECKED;
 
-/**
- * fedworker predict: argv[0] is "predict", its options follow. The tables are appended to *out.
- * What the command line does not give is measured: the time of a forward and backward pass, and
- * what the codec makes of gradients of made-up samples.
- * Errors: FED_EINVAL the command line; those of fed_arch_load, fedtrain_net_new and the codec.
- */
+/** fedworker predict: argv[0] is "predict". Appends the tables to *out. What the command line does
+ * not give is measured: the time of a forward and backward pass, and what the codec makes of
+ * gradients of made-up samples. FED_EINVAL: the command line. Others: those of fed_arch_load,
+ * fedtrain_net_new and the codec. */
 fed_status fedworker_predict(int argc, char **argv, fed_writer *out, fed_error *err) FED_CHECKED;
 
 /**
@@ -37,9 +33,8 @@ fed_status fedworker_predict(int argc, char **argv, fed_writer *out, fed_error *
  */
 fed_status fedworker_launch(int argc, char **argv, int *code, fed_error *err) FED_CHECKED;
 
-/** Does this process belong to a job of fedworker launch? If so, fill in where the failure
- * detector listens and the worker group's secret, from environment variables that the launcher
- * set. */
+/** Is this process of a job of fedworker launch? Then fill in where the failure detector listens
+ * and the worker group's secret, from environment variables of the launcher. */
 bool fedworker_launched(char address[128], uint8_t secret[FEDDC_SECRET]);
 
 #endif

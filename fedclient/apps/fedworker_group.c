@@ -139,8 +139,7 @@ static fed_status find_detector(const fedworker_job *job, const feddc_place *pla
     return fedworker_share_bytes(job->choice.link, place, (uint8_t *)at, sizeof *at, err);
 }
 
-/* Run a rank of a job that was started by mpirun without fedworker launch: the failure detector is
- * a part of rank 0. */
+/* Run a rank that mpirun started without fedworker launch: rank 0 has the failure detector. */
 static fed_status run_judged(const fedworker_job *job, fedworker_entry *entry, fed_error *err) {
     detector_place at = {.host = ""};
     char own[sizeof at.host] = "", address[sizeof at.host + sizeof at.port];
@@ -180,8 +179,6 @@ static void wait_for_parts(const fedworker_job *job) {
         }
     }
 }
-
-/* ---- All links ---- */
 
 fed_status fedworker_group(const fedworker_job *job, fed_error *err) {
     fedworker_entry entry = {

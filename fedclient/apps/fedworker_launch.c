@@ -65,8 +65,6 @@ bool fedworker_launched(char address[128], uint8_t secret[FEDDC_SECRET]) {
     return true;
 }
 
-/* --- the command --- */
-
 static bool is_one_of(const char *word, const char *const *list) {
     for (; *list != NULL; list++) {
         if (strcmp(word, *list) == 0) {
@@ -85,8 +83,7 @@ static bool has_word(const launch *l, const char *word) {
     return false;
 }
 
-/* Find the number of ranks and the list of hosts among mpirun's own options, which end before the
- * program's name. */
+/* Find the number of ranks and the list of hosts among mpirun's own options. */
 static fed_status read_command(launch *l, fed_error *err) {
     static const char *const number[] = {"-n", "-np", "--np", "-c", NULL};
     static const char *const host[] = {"-H", "-host", "--host", NULL};
@@ -158,8 +155,6 @@ static void take_host_out(launch *l, const char *host) {
         l->own[l->hosts_at] = l->hosts;
     }
 }
-
-/* --- One start of the job --- */
 
 typedef struct try_of {
     feddc_detector *detector;
@@ -255,7 +250,6 @@ static void hurry(try_of *t, int64_t now) {
     }
 }
 
-/* Watch the job's command until it has ended. */
 static void attend(try_of *t) {
     bool asked = false;
     while (t->running) {
@@ -281,7 +275,6 @@ static void attend(try_of *t) {
     kill_members(t);
 }
 
-/* The workers that a failed try has lost. */
 typedef struct loss {
     uint32_t workers; /* 0: no worker is the cause */
     feddc_fate fate;
@@ -307,8 +300,7 @@ static loss find_loss(feddc_detector *detector) {
     return lost;
 }
 
-/* Change the command for the next try: fewer ranks, no lost machine, and --resume if the command
- * has a checkpoint. */
+/* Shrink the command: fewer ranks, no lost machine, and --resume if there is a checkpoint. */
 static void shrink(launch *l, const loss *lost) {
     static char resume[] = "--resume";
     l->ranks -= lost->workers;
@@ -323,7 +315,6 @@ static void shrink(launch *l, const loss *lost) {
     }
 }
 
-/* Run the command once. */
 static fed_status attempt(launch *l, loss *lost, int *code, fed_error *err) {
     try_of t = {0};
     fed_status status = open_detector(l, &t, err);

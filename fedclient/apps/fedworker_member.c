@@ -11,7 +11,6 @@
 
 enum { PATIENCE_MS = 30000, MPI_PATIENCE_MS = 2500, LEAST_MS = 100, CHUNK_MOST = 4096 };
 
-/* The state of one worker: its copy of the model, its net and its connections. */
 typedef struct replica {
     const fedworker_member *m;
     float *values, *memory; /* both in one block of malloc */
@@ -35,8 +34,7 @@ static fed_status await_detector(const fedworker_page *page, fed_error *err) {
     return FED_OK;
 }
 
-/* The failure detector has ended the job. MPI can't go on without a rank, and this process may
- * hang in MPI, so it exits. */
+/* The failure detector has ended the job. This process may hang in MPI, so it exits. */
 static void end_process(void *user, const char *why) {
     (void)user;
     fprintf(stderr, "fedworker: %s\n", why);
@@ -109,8 +107,7 @@ static fed_status take_steps(replica *r, fed_error *err) {
     return FED_OK;
 }
 
-/* Write the result to the page. All replicas have the same bits, so rank 0's model is the result.
- */
+/* All replicas have the same bits, so rank 0's model is the result. */
 static fed_status hand_in(replica *r, const feddc_worker_group *group, fed_error *err) {
     fedworker_page *page = r->m->page;
     const uint32_t count = feddc_worker_count(r->worker);

@@ -44,8 +44,6 @@ typedef struct predict_options {
     double latency_us, message_us;
 } predict_options;
 
-/* ---- The command line ---- */
-
 static fed_status read_number(const char *value, const char *option, double *number,
                               fed_error *err) {
     const fed_word word = {value, strlen(value)};
@@ -133,8 +131,6 @@ static fed_status read_options(int argc, char **argv, predict_options *o, fed_er
     return o->model != NULL ? FED_OK : fed_fail(err, FED_EINVAL, "predict needs --model MODEL");
 }
 
-/* ---- A codec, measured ---- */
-
 /* A codec and the measurements of its messages, which are pushes or pulls. */
 typedef struct measured_codec {
     fedcodec codec;
@@ -166,8 +162,7 @@ static fed_status codec_open(const char *spec, const fed_arch *arch, measured_co
                : fed_fail(err, FED_ENOMEM, "out of memory to measure the codec %s", spec);
 }
 
-/* Encode x[n], decode the message, and add the result to sum. counts: the round counts, as the
- * residual has reached its usual size. */
+/* Encode x[n], decode the message, and add the result to sum. counts: add to the measurements. */
 static fed_status code_slice(measured_codec *m, size_t offset, size_t n, const float *x, float *sum,
                              bool counts, fed_error *err) {
     size_t len = 0;
@@ -213,8 +208,6 @@ static fed_status code_gradient(measured_codec *m, const fed_arch *arch, const f
     }
     return FED_OK;
 }
-
-/* ---- Gradients of made-up samples ---- */
 
 typedef struct measurement {
     fed_arch arch;
@@ -322,8 +315,6 @@ static fed_status measure(const predict_options *o, measurement *m, fed_error *e
     }
     return FED_OK;
 }
-
-/* ---- The tables of predicted times ---- */
 
 static double rate_of(double values, double us) {
     return us > 0 ? 4e6 * values / us : 0;

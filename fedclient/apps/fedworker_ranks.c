@@ -13,8 +13,7 @@
 /* ORDER: bytes of an order on its way, enough for a task and the other fields of struct order. */
 enum { ORDER = 6144, HOST = 256 };
 
-/* What rank 0 sends the other ranks to begin a round. host, port and secret are those of the
- * failure detector. */
+/* What rank 0 sends to begin a round. host, port and secret are the failure detector's. */
 typedef struct order {
     bool trains; /* false: the worker group ends */
     uint64_t seed;
@@ -49,7 +48,6 @@ static fed_status order_read(fed_reader *r, order *o) {
     return o->trains ? fed_task_read(r, &o->task) : r->status;
 }
 
-/* Copy rank 0's order to all ranks. */
 static fed_status spread_order(const fedworker_cluster *c, order *o, fed_error *err) {
     uint8_t *bytes = calloc(ORDER, 1);
     FED_REQUIRE(bytes != NULL, FED_ENOMEM);
@@ -94,8 +92,6 @@ fed_status fedworker_ranks_order(const fedworker_cluster *c, const fed_task *tas
     }
     return status;
 }
-
-/* ---- The other ranks ---- */
 
 static fed_status take_part(fedworker_cluster *c, workshop *work, const order *o, fed_error *err) {
     const size_t floats = (size_t)o->values + o->memory;

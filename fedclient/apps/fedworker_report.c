@@ -9,8 +9,6 @@
 #include "fedclient/apps/fedworker.h"
 #include "feddc/cost.h"
 
-/* ---- Means ---- */
-
 static feddc_times times_of(const feddc_worker_tally *t) {
     return (feddc_times){.steps = t->steps,
                          .step = t->step_s,
@@ -89,11 +87,8 @@ static void predict_exchange(const fedworker_result *result, const feddc_times *
     }
 }
 
-/*
- * Predict the time of a step by the cost model. With --rate the time of an exchange is computed
- * from the rate of the lines. Without it the measured time is used, and the model only predicts
- * how much of the exchange overlaps with computation.
- */
+/* Predict the time of a step by the cost model. Without --rate the measured time of an exchange is
+ * used, and the model only predicts how much of it overlaps with computation. */
 static double predict(const fedworker_result *result, const feddc_times *sum) {
     const fedworker_options *o = result->job->o;
     const feddc_means m = feddc_times_means(sum);
@@ -144,8 +139,6 @@ fed_status fedworker_print_table(const fedworker_result *result, fed_error *err)
     free(times);
     return status == FED_OK ? FED_OK : fed_fail(err, status, "out of memory for the report");
 }
-
-/* ---- The summary ---- */
 
 static void write_text(fed_writer *out, const char *key, const char *text) {
     fed_write_printf(out, "  \"%s\": \"", key);

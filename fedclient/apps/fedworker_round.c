@@ -22,7 +22,6 @@ enum {
     LONGEST_PAUSE_MS = 30000
 };
 
-/* One start of the worker group. */
 typedef struct attempt {
     fedworker_cluster *cluster;
     fedclient_round *round;
@@ -32,8 +31,6 @@ typedef struct attempt {
     uint32_t started;
     feddc_detector *detector;
 } attempt;
-
-/* ---- Workers ---- */
 
 static void *run_thread(void *user) {
     fedworker_member_run(user);
@@ -81,8 +78,6 @@ static void end_all(attempt *a) {
         }
     }
 }
-
-/* ---- An attempt ---- */
 
 static fed_status start_members(attempt *a, const fed_arch *arch, struct feddc_hub *hub,
                                 fed_error *err) {
@@ -208,8 +203,6 @@ static fed_status try_once(attempt *a, const fed_arch *arch, float *values, floa
     }
     return FED_OK;
 }
-
-/* ---- The round ---- */
 
 /* Wait for ms. False: the round is no longer wanted. */
 static bool pause_for(const attempt *a, int64_t ms) {

@@ -44,7 +44,6 @@ static fed_status read_options(int argc, char **argv, fedworker_cluster *c, fed_
     return FED_OK;
 }
 
-/* Find link, collective and rule that the options name. */
 static fed_status make_worker_group(fedworker_cluster *c, fed_error *err) {
     const fedworker_words words = {.link = c->link,
                                    .collective = c->collective,

@@ -1,5 +1,4 @@
-/* Copy values from rank 0 of a job of MPI to the other ranks, before an exchange of gradients is
- * open. */
+/* Copy values from rank 0 of a job of MPI, before an exchange of gradients is open. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDWORKER_SHARE_H
 #define FEDWORKER_SHARE_H
@@ -11,7 +10,6 @@
 fed_status fedworker_share(const feddc_link_vtable *link, const feddc_place *place, float *x,
                            size_t n, fed_error *err) FED_CHECKED;
 
-/** fedworker_share for bytes. */
 fed_status fedworker_share_bytes(const feddc_link_vtable *link, const feddc_place *place,
                                  uint8_t *bytes, size_t n, fed_error *err) FED_CHECKED;
 

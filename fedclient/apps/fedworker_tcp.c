@@ -30,8 +30,6 @@ typedef struct launcher {
     uint32_t failed;
 } launcher;
 
-/* ---- The secret ---- */
-
 static fed_status write_secret(const char *path, uint8_t secret[FEDDC_SECRET], fed_error *err) {
     char hex[2 * FEDDC_SECRET + 2];
     if (fed_random(secret, FEDDC_SECRET) != FED_OK) {
@@ -74,8 +72,6 @@ static fed_status read_secret(const fedworker_options *o, uint8_t secret[FEDDC_S
                            o->secret_file, 2 * FEDDC_SECRET);
 }
 
-/* ---- A child is one rank ---- */
-
 static fed_status join_worker_group(const launcher *l, uint32_t k, fedworker_entry *entry,
                                     fed_error *err) {
     const fedworker_options *o = l->job->o;
@@ -116,8 +112,7 @@ static int run_child(const launcher *l, uint32_t k) {
     return status == FED_OK ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-/* Fork the children. The launcher must have no other thread yet, since a forked child continues
- * with one thread only. */
+/* The launcher must have no other thread yet, since a forked child continues with one only. */
 static fed_status start_children(launcher *l, fed_error *err) {
     l->child = calloc(l->here, sizeof *l->child);
     if (l->child == NULL || pipe(l->told) != 0) {
@@ -138,8 +133,6 @@ static fed_status start_children(launcher *l, fed_error *err) {
     }
     return FED_OK;
 }
-
-/* ---- The launcher ---- */
 
 static void say_verdict(void *user, const feddc_verdict *verdict) {
     (void)user;
@@ -191,8 +184,7 @@ static void kill_children(launcher *l) {
     }
 }
 
-/* Wait until all children have ended. When the worker group is over, children that are stopped or
- * stuck are killed after GRACE_MS. */
+/* When the worker group is over, children that are stopped or stuck are killed after GRACE_MS. */
 static fed_status attend(launcher *l, fed_error *err) {
     feddc_detector_state state = FEDDC_TRAINING;
     int64_t over_ms = 0;

@@ -1,5 +1,4 @@
-/* fedworker train: what one rank of a worker group does, from its first weights to its last
- * checkpoint. */
+/* fedworker train: one rank of a worker group, from its first weights to its last checkpoint. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,8 +10,6 @@
 #include "fedclient/apps/fedworker.h"
 #include "fedclient/apps/fedworker_serve.h"
 #include "feddc/control.h"
-
-/* ---- What all ranks of a process share ---- */
 
 fed_status fedworker_job_open(const fedworker_options *o, fedworker_job *job, fed_error *err) {
     struct timespec now;
@@ -33,8 +30,6 @@ fed_status fedworker_job_open(const fedworker_options *o, fedworker_job *job, fe
     FED_TRY(fedworker_choose(&words, &job->choice, err));
     return app_samples_open(&o->app, &job->samples, err);
 }
-
-/* ---- One rank ---- */
 
 typedef struct rank {
     const fedworker_job *job;
@@ -127,10 +122,7 @@ static void free_rank(rank *r, bool orderly) {
     app_weights_free(&r->weights);
 }
 
-/* ---- Training ---- */
-
-/* The step at which training pauses next: the end of an epoch, the next checkpoint, or the last
- * step. */
+/* The next pause: the end of an epoch, the next checkpoint, or the last step. */
 static uint32_t next_pause(const rank *r, uint32_t step) {
     const uint32_t every = r->job->o->every;
     uint32_t pause = step - step % r->per_epoch + r->per_epoch;
@@ -194,8 +186,7 @@ static fed_status train(rank *r, fed_error *err) {
     return FED_OK;
 }
 
-/* After a failure, wait for the failure detector's verdict and for the new worker group of the
- * ranks that are left. */
+/* After a failure, wait for the verdict and for the new worker group of the ranks left. */
 static fed_status meet_again(rank *r, const char *broke, const feddc_worker_group **group,
                              fed_error *err) {
     const uint32_t completed = feddc_worker_completed(r->worker);
@@ -231,8 +222,6 @@ static fed_status train_in_worker_group(rank *r, fed_error *err) {
         place.congestion = r->job->o->congestion;
     }
 }
-
-/* ---- Traces ---- */
 
 /* *zero = time 0 of the trace by this rank's clock. All ranks use rank 0's; between machines it is
  * corrected by the difference of the clocks. */

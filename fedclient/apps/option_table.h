@@ -28,11 +28,9 @@ typedef struct option_row {
 
 enum { OPTION_ROWS = 48 }; /* most rows of a table */
 
-/**
- * Read the options of argv[1] and the following into *values. argv[0] is the name of the command,
- * `command` its bit. *words = the index of the first word that is no option.
- * FED_EINVAL: the sentence says which option is wrong, and what its value must be.
- */
+/** Read the options of argv[1] and the following into *values. `command` is the bit of the command
+ * argv[0]. *words = the index of the first word that is no option. FED_EINVAL: the sentence says
+ * which option is wrong, and what its value must be. */
 fed_status option_table_read(const option_row *rows, size_t count, unsigned command, int argc,
                              char **argv, void *values, int *words, fed_error *err) FED_CHECKED;
 

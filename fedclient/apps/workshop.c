@@ -1,5 +1,4 @@
-/* A device's training: the callback of libfedclient that trains or measures a model with
- * libfedtrain. */
+/* A device's training: libfedclient's callback, which trains or measures by libfedtrain. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/apps/workshop.h"
 
@@ -29,12 +28,9 @@ struct workshop {
     size_t memory_count;
 };
 
-/* --- The optimizer's state in the store, beside the library's records --- */
-
 enum { OPTIMIZER_KEY = 24 };
 
-/** The store's key of the optimizer's state. Like the keys of the library's records, the first
- * slot's key has no number. */
+/** Like the keys of the library's records, the first slot's key has no number. */
 static const char *optimizer_key(const workshop *w, char key[OPTIMIZER_KEY]) {
     if (w->slot == 0) {
         return "optimizer";
@@ -81,8 +77,6 @@ static fed_status optimizer_save(const workshop *w, fed_error *err) {
     return status;
 }
 
-/* --- Net, optimizer and data of a task --- */
-
 static fed_status take_share(workshop *w, const fed_task *task, fed_error *err) {
     const workshop_settings *s = w->settings;
     fedtrain_partition all;
@@ -92,8 +86,7 @@ static fed_status take_share(workshop *w, const fed_task *task, fed_error *err) 
     return status;
 }
 
-/** Give each channel mean 0 and deviation 1, by the means and deviations of a training set or of
- * the samples index[count] of it. */
+/** Use the means and deviations of a training set, or of its samples index[count]. */
 static fed_status normalise(workshop *w, const fedtrain_dataset *by, const uint32_t *index,
                             size_t count, fed_error *err) {
     fed_status status = fedtrain_dataset_normalise_by(&w->data.set, by, index, count);
@@ -105,8 +98,7 @@ static fed_status normalise(workshop *w, const fedtrain_dataset *by, const uint3
                                            : fed_status_text(status));
 }
 
-/** Normalise the test set of an evaluating device, which has no shard, by its whole training set.
- */
+/** An evaluating device has no shard, so normalise by the whole training set. */
 static fed_status normalise_test_set(workshop *w, fed_error *err) {
     fedtrain_data train = {0};
     FED_TRY(
@@ -130,8 +122,7 @@ static fed_status fit_optimizer(workshop *w, const fed_task *task, fed_error *er
     return optimizer_load(w, task->id, err);
 }
 
-/** Samples of a batch for evaluation. It is small for language models, whose scores alone take 1.4
- * MB a sample. */
+/** This is small for language models, whose scores alone take 1.4 MB a sample. */
 static size_t evaluate_batch(const workshop *w) {
     return w->data.is_text ? EVALUATE_TEXT_BATCH : EVALUATE_BATCH;
 }
@@ -207,15 +198,12 @@ static fed_status equip(workshop *w, const fed_task *task, fed_error *err) {
     return w->settings->evaluate ? FED_OK : fit_optimizer(w, task, err);
 }
 
-/* --- Training and measuring --- */
-
 static void mask(void *user, const float *sent, size_t count) {
     workshop *w = user;
     (void)count;
     fedtrain_optimizer_mask(&w->optimizer, w->memory, sent, w->arch.trained);
 }
 
-/** A round in training, and the reason if it is no longer wanted. */
 typedef struct session {
     fedclient_round *round;
     fed_error over; /* FED_OK while the round is wanted */
@@ -228,9 +216,8 @@ static bool after_step(void *user, size_t step, float loss) {
     return fedclient_round_wanted(s->round, &s->over) == FED_OK;
 }
 
-/** Is the training of a round that ended early kept? It is not if the program ends, since the
- * device trains again later. It is not with scaffold, whose control variates need all iterations.
- */
+/** Is the training of a round that ended early kept? Not if the program ends, since the device
+ * trains again later; not with scaffold, whose control variates need all iterations. */
 static bool is_kept(const workshop *w, const session *s) {
     return s->over.status == FED_OK ||
            (s->over.status != FED_ECANCELED && w->optimizer.scaffold_share == 0);

@@ -44,9 +44,8 @@ fedclient_body fedclient_body_of(fedclient_span *span) {
                             .data = span->more_left == 0 ? span->data : NULL};
 }
 
-/** Copy the string after "key": in a flat JSON object into dst, cut to cap bytes; "" if there is
- * none. Escapes other than \" and \\ become a blank, which is good enough for a sentence that a
- * person reads. */
+/** Copy the string after "key": in a flat JSON object into dst, cut to cap bytes; "" if absent.
+ * Escapes other than \" and \\ become a blank, which does for a sentence that a person reads. */
 static void json_string(const char *text, size_t len, const char *key, char *dst, size_t cap) {
     char quoted[32];
     size_t name = (size_t)snprintf(quoted, sizeof quoted, "\"%s\"", key);
@@ -114,8 +113,7 @@ static fed_status judge(fedclient *client, const char *url, fedclient_answer *an
     return FED_OK;
 }
 
-/** If TLS failed and this device's certificate has expired, replace the sentence by one that names
- * the expiry. */
+/** If TLS failed and this device's certificate has expired, the error names the expiry. */
 static fed_status explain_expiry(const fedclient *client, fed_status status, fed_error *err) {
     const fedclient_platform *platform = client->options.platform;
     if (client->expires_s == 0 || platform->unix_ms(platform->user) / 1000 <= client->expires_s) {

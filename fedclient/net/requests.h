@@ -7,8 +7,7 @@
 
 /* exchange.c: one request */
 
-/** An answer whose status the caller handles: 200, 202, 206, or 4xx except 401, 403, 408 and
- * 429. */
+/** An answer whose status the caller handles: 200, 202, 206, 4xx but 401, 403, 408, 429. */
 typedef struct fedclient_answer {
     int status;
     uint32_t retry_after_s; /* 0: the answer has no Retry-After */
@@ -28,11 +27,9 @@ typedef struct fedclient_call {
     bool introduces; /* send options.software, and at enrolment the device's name */
 } fedclient_call;
 
-/**
- * Send a request and read the answer. Call fedclient_answer_free also after a failure; the body
+/** Send a request and read the answer. Call fedclient_answer_free also after a failure; the body
  * may then hold the beginning of an answer, if call->range says so. After a failure that may pass
- * (no connection, 408, 429, 5xx), client->heals and client->asked_ms are set.
- */
+ * (no connection, 408, 429, 5xx), client->heals and client->asked_ms are set. */
 fed_status fedclient_exchange(fedclient *client, const fedclient_call *call,
                               fedclient_answer *answer, fed_error *err) FED_CHECKED;
 void fedclient_answer_free(fedclient_answer *answer);
@@ -51,11 +48,9 @@ fedclient_body fedclient_body_of(fedclient_span *span);
 /** Check all addresses of options.server, and use the first one. */
 fed_status fedclient_addresses_open(fedclient *client, fed_error *err) FED_CHECKED;
 
-/** Choose the device's first address by its identity, so that devices spread over the addresses.
- */
+/** Choose the first address by the device's identity: devices spread over the addresses. */
 void fedclient_addresses_spread(fedclient *client);
 
-/** Use the next address from now on, if there are several. */
 void fedclient_addresses_next(fedclient *client);
 
 /** Set the port for devices' requests, which is the same at each address. */

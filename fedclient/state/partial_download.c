@@ -1,14 +1,13 @@
-/* The bytes of an unfinished download. They are kept in the store, so that a broken connection or a
- * reboot loses only the piece under way. */
+/* The bytes of an unfinished download, stored so that a broken connection or a reboot loses only
+ * the piece under way. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <string.h>
 
 #include "fedclient/state/client_state.h"
 
-/* A piece of a download is four times as large as a piece of an update, since each piece is a
- * request, which takes the network's latency. Fewer bytes than 1/WORTH_A_PUT of a piece are not
- * stored. */
+/* A piece of a download is four times as large as that of an update, since each is a request,
+ * which takes the network's latency. Less than 1/WORTH_A_PUT of a piece is not stored. */
 enum { UPDATES_PIECES = 4, WORTH_A_PUT = 256 };
 
 size_t fedclient_partial_download_piece(const fedclient *client) {
@@ -19,8 +18,7 @@ void fedclient_partial_download_free(fedclient_partial_download *partial) {
     fed_writer_free(&partial->bytes);
 }
 
-/** Remove all stored pieces, the last one first, so that a crash leaves the first pieces without a
- * gap. */
+/** The last piece goes first, so that a crash leaves no gap between the others. */
 static void drop_pieces(fedclient *client, unsigned count) {
     const fedclient_platform *platform = client->options.platform;
     fed_status status = FED_OK;
@@ -82,7 +80,6 @@ fed_status fedclient_partial_download_load(fedclient *client, fedclient_partial_
     return partial->bytes.status;
 }
 
-/** Store the next bytes that are not stored yet. */
 static fed_status keep_piece(fedclient *client, fedclient_partial_download *partial, size_t len,
                              fed_error *err) {
     fedclient_record record;

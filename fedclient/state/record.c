@@ -1,4 +1,4 @@
-/* Records in the platform's store: guarded, versioned, in one block of memory. */
+/* Records in the platform's store: guarded, versioned. Rules such as C1: docs/durability.md. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/state/record.h"
 
@@ -19,8 +19,7 @@ static const char magic[4] = {'F', 'E', 'D', 'r'};
 
 /* The first slot's keys have no number, so that records of releases without slots are found. */
 const char *fedclient_record_key(fedclient_kind kind, unsigned slot, char key[FEDCLIENT_KEY]) {
-    /* docs/durability.md, C6: each piece of a download has a key of its own, so this function
-     * never names one. */
+    /* C6: each piece of a download has a key of its own, not made here. */
     assert(kind != FEDCLIENT_DOWNLOAD);
     static const char *const words[] = {[FEDCLIENT_IDENTITY] = "identity",
                                         [FEDCLIENT_MODEL] = "model",
@@ -183,8 +182,7 @@ static void complete(const fedclient_platform *platform, fedclient_kind kind,
 
 static fed_status store_as(const fedclient_platform *platform, fedclient_kind kind, const char *key,
                            fedclient_record *record, fed_error *err) {
-    /* docs/durability.md, C1 and C5: a put replaces a stored value, and never changes it in place.
-     */
+    /* C1, C5: a put replaces a stored value, and never changes it in place. */
     assert(!record->lent);
     complete(platform, kind, record);
     if (record->platform == NULL) {
@@ -203,7 +201,7 @@ fed_status fedclient_record_store(const fedclient_platform *platform, fedclient_
 /* -- the head's fields after the guard; the rest of the head stays 0 -- */
 
 static fed_writer fields_out(fedclient_record *record) {
-    /* docs/durability.md, C1 and C5: the head of a stored value is changed by a put only. */
+    /* C1, C5: the head of a stored value is changed by a put only. */
     assert(!record->lent);
     memset(record->bytes + AT_FIELDS, 0, FEDCLIENT_RECORD_HEAD - AT_FIELDS);
     fed_writer w;
@@ -217,8 +215,7 @@ static fed_reader fields_in(const fedclient_record *record) {
     return r;
 }
 
-/** Load a record; if none is stored, *record is all 0. *r has its fields, *payload the payload's
- * bytes. */
+/** If none is stored, *record is all 0. *r has the fields, *payload the payload's bytes. */
 static fed_status load_any(const fedclient_platform *platform, fedclient_kind kind, unsigned slot,
                            fedclient_record *record, fed_reader *r, size_t *payload,
                            fed_error *err) {
@@ -314,8 +311,7 @@ static void model_fields(const fedclient_model_head *head, fedclient_record *rec
 fed_status fedclient_model_store(const fedclient_platform *platform, unsigned slot,
                                  const fedclient_model_head *head, fedclient_record *record,
                                  fed_error *err) {
-    /* docs/durability.md, C5: a stored model names its task, so that its digest can be compared
-     * with the task's version. */
+    /* C5: the model names its task, so that its digest can be compared with the task's version. */
     assert(head->task != 0);
     model_fields(head, record);
     return fedclient_record_store(platform, FEDCLIENT_MODEL, slot, record, err);
@@ -340,8 +336,7 @@ fed_status fedclient_model_adopt(const fedclient_platform *platform, unsigned sl
 fed_status fedclient_residual_store(const fedclient_platform *platform, unsigned slot,
                                     const fedclient_residual_head *head, fedclient_record *record,
                                     fed_error *err) {
-    /* docs/durability.md, C1: a stored residual has the number of its last training and its task.
-     */
+    /* C1: a stored residual has the number of its last training and its task. */
     assert(head->seq != 0 && head->task != 0);
     fed_writer w = fields_out(record);
     fed_write_u64(&w, head->seq);
@@ -356,11 +351,9 @@ fed_status fedclient_residual_store(const fedclient_platform *platform, unsigned
 fed_status fedclient_pending_store(const fedclient_platform *platform, unsigned slot,
                                    const fedclient_pending_head *head, fedclient_record *record,
                                    fed_error *err) {
-    /* docs/durability.md, C2: a stored message has the number of the training that it was made
-     * from. */
+    /* C2: a stored message has the number of the training that it was made from. */
     assert(head->seq != 0);
-    /* docs/durability.md, C3: only a store in this process's memory subtracts a message in place.
-     */
+    /* C3: only a store in this process's memory subtracts a message in place. */
     assert(head->fate != FEDCLIENT_FATE_SETTLED || platform->memory != NULL);
     fed_writer w = fields_out(record);
     fed_write_u64(&w, head->seq);
@@ -370,8 +363,6 @@ fed_status fedclient_pending_store(const fedclient_platform *platform, unsigned 
     fed_write_u64(&w, head->first);
     return fedclient_record_store(platform, FEDCLIENT_PENDING, slot, record, err);
 }
-
-/* -- pieces of a download -- */
 
 static const char *download_key(unsigned k, char key[FEDCLIENT_KEY]) {
     snprintf(key, FEDCLIENT_KEY, "download%u", k);
@@ -403,8 +394,7 @@ fed_status fedclient_download_store(const fedclient_platform *platform, unsigned
                                     const fedclient_download_head *head, fedclient_record *record,
                                     fed_error *err) {
     char key[FEDCLIENT_KEY];
-    /* docs/durability.md, C6: a stored piece names the task and the ETag of the answer that it is
-     * a part of. */
+    /* C6: a stored piece names the task and the ETag of the answer that it is a part of. */
     assert(head->task != 0 && head->tag != 0);
     fed_writer w = fields_out(record);
     fed_write_u64(&w, head->task);

@@ -11,11 +11,8 @@
 #include "fed/error.h"
 #include "fedclient/platform.h"
 
-/*
- * A record is a head of 64 bytes, then a payload (docs/durability.md has the layout). In memory a
- * record is one block with exactly the stored bytes, so a payload as large as the model is changed
- * in place and never copied.
- */
+/* A record is a head of 64 bytes, then a payload (layout: docs/durability.md). In memory it is one
+ * block with the stored bytes, so a payload as large as the model is changed in place. */
 enum { FEDCLIENT_RECORD_HEAD = 64 };
 
 typedef enum fedclient_kind {
@@ -43,8 +40,7 @@ fed_status fedclient_record_new(size_t payload, fedclient_record *record) FED_CH
 fed_status fedclient_record_room(const fedclient_platform *platform, size_t payload,
                                  fedclient_record *record) FED_CHECKED;
 
-/** A record in the program's memory, uint8[FEDCLIENT_RECORD_HEAD + payload]. If bytes is NULL,
- * FED_ENOMEM. */
+/** A record in the program's memory, uint8[FEDCLIENT_RECORD_HEAD + payload]; NULL: FED_ENOMEM. */
 fed_status fedclient_record_in(void *bytes, size_t payload, fedclient_record *record) FED_CHECKED;
 
 /** Make a loaded record changeable: if its bytes are lent by the store, copy them. */
@@ -75,7 +71,6 @@ fed_status fedclient_record_store(const fedclient_platform *platform, fedclient_
                                   unsigned slot, fedclient_record *record,
                                   fed_error *err) FED_CHECKED;
 
-/** The head of the model record. */
 typedef struct fedclient_model_head {
     uint64_t task; /* 0: no model */
     uint32_t version;
@@ -90,7 +85,6 @@ typedef struct fedclient_residual_head {
     float loss;
 } fedclient_residual_head;
 
-/** The fate of an upload. */
 typedef enum fedclient_fate {
     FEDCLIENT_FATE_UNKNOWN = 0, /* not known yet: the message is sent, again if need be */
     FEDCLIENT_FATE_COUNTED = 1, /* acknowledged: subtract the message from the residual */
@@ -146,8 +140,7 @@ fed_status fedclient_pending_store(const fedclient_platform *platform, unsigned 
                                    fed_error *err) FED_CHECKED;
 
 /** If another device of this process has stored the model that *head describes under the same key,
- * share it: it becomes this device's stored model, too. Else FED_ENOTFOUND, and nothing has
- * changed. */
+ * it becomes this device's stored model, too. Else FED_ENOTFOUND, and nothing has changed. */
 fed_status fedclient_model_adopt(const fedclient_platform *platform, unsigned slot,
                                  const fedclient_model_head *head,
                                  fedclient_record *record) FED_CHECKED;

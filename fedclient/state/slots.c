@@ -1,5 +1,4 @@
-/* Slots: for each of several tasks a model, a residual and a pending update, and which of them the
- * device uses. */
+/* Slots: a model, a residual and a pending update for each task. C2, D4: docs/durability.md. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <inttypes.h>
@@ -12,8 +11,7 @@ static uint64_t task_of(const fedclient_slot *slot) {
     return slot->model.task != 0 ? slot->model.task : slot->residual.task;
 }
 
-/** The number of the last training of the slot's task. 0: there was none, so nothing is lost if
- * another task takes the slot. */
+/** 0: there was no training, so nothing is lost if another task takes the slot. */
 static uint64_t trained_last(const fedclient_slot *slot) {
     return slot->residual.task == task_of(slot) ? slot->residual.seq : 0;
 }
@@ -44,8 +42,7 @@ fedclient_slot *fedclient_slots_sending(fedclient *client) {
     fedclient_slot *sending = NULL;
     for (unsigned k = 0; k < client->options.slots; k++) {
         if (is_sending(&client->slots[k])) {
-            /* docs/durability.md, C2: the device does nothing else until the fate of a message is
-             * known, so there is only one. */
+            /* C2: only one message's fate is unknown, as the device then does nothing else. */
             assert(sending == NULL);
             sending = &client->slots[k];
         }
@@ -53,10 +50,7 @@ fedclient_slot *fedclient_slots_sending(fedclient *client) {
     return sending;
 }
 
-/* -- reading -- */
-
-/** Read the heads of a slot's records. The payloads are freed, so that nothing large stays in
- * memory. */
+/** Read the heads of a slot's records. The payloads are freed, as they are large. */
 static fed_status load(const fedclient *client, fedclient_slot *slot, fed_error *err) {
     const fedclient_platform *platform = client->options.platform;
     const unsigned number = slot->number;
@@ -79,9 +73,8 @@ static fed_status load(const fedclient *client, fedclient_slot *slot, fed_error 
     return status;
 }
 
-/** The largest training number in stored slots beyond options.slots, which remain from a time when
- * the program had more slots. New trainings need larger numbers (D4 in docs/durability.md).
- * Damaged records in those slots are ignored. */
+/** The largest training number in stored slots beyond options.slots, from a time when the program
+ * had more. New trainings need larger numbers (D4). Damaged records are ignored. */
 static uint64_t number_beyond(const fedclient *client) {
     uint64_t last = 0;
     for (unsigned k = client->options.slots; k < FED_SLOTS; k++) {
@@ -116,13 +109,11 @@ static bool is_overtaken(const fedclient *client, const fedclient_slot *slot) {
     return overtaken;
 }
 
-/**
- * Empty a slot with a message whose fate is unknown, if this device has trained since. Normally a
- * device trains nothing before the fate is known (C2 in docs/durability.md). But a program with
- * fewer slots, or an older release, did not see this slot. The coordinator may have counted the
- * message and forgotten its lease, so what is still owed can't be known, and nothing may be sent
- * twice (D2). The residual is removed first: if power fails then, the function runs again.
- */
+/** Empty a slot with a message whose fate is unknown, if this device has trained since. Normally
+ * it trains nothing before the fate is known (C2). But a program with fewer slots, or an older
+ * release, did not see this slot. The coordinator may have counted the message and forgotten its
+ * lease, so what is still owed can't be known, and nothing may be sent twice (D2). The residual is
+ * removed first: if power fails then, the function runs again. */
 static fed_status empty_if_stale(const fedclient *client, fedclient_slot *slot, fed_error *err) {
     const fedclient_platform *platform = client->options.platform;
     char key[FEDCLIENT_KEY];
@@ -156,7 +147,7 @@ fed_status fedclient_slots_load(fedclient *client, fed_error *err) {
             client->slot = &client->slots[k];
         }
     }
-    /* docs/durability.md, C1: the next training's number is larger than all stored ones. */
+    /* C1: the next training's number is larger than all stored ones. */
     assert(trained_last(client->slot) <= fedclient_slots_last(client));
     client->known = true;
     return FED_OK;
@@ -167,8 +158,6 @@ fed_status fedclient_slot_reload(fedclient *client, fed_error *err) {
     client->known = true;
     return FED_OK;
 }
-
-/* -- choosing a slot -- */
 
 /** The place of slot k's task in a check-in's list: tasks that were trained later come first. */
 static unsigned place_of(const fedclient *client, unsigned k) {
@@ -201,14 +190,12 @@ static fedclient_slot *find(fedclient *client, uint64_t task) {
     return NULL;
 }
 
-/** The slot of the task that was trained last: the only one that a check-in without a list of
- * tasks names. */
+/** The slot of the task trained last: the only one that a check-in without a task list names. */
 static fedclient_slot *named(fedclient *client) {
     unsigned k = 0;
     while (place_of(client, k) != 0) {
         k++;
-        /* docs/durability.md, D6: the loop ends, because one slot has the first place in the list.
-         */
+        /* D6: the loop ends, because one slot has the first place in the list. */
         assert(k < client->options.slots);
     }
     return &client->slots[k];
@@ -225,8 +212,7 @@ static fedclient_slot *longest_ago(fedclient *client) {
 }
 
 void fedclient_slot_take(fedclient *client, const fed_assignment *assignment) {
-    /* docs/durability.md, C2: the slot of a message whose fate is unknown can't be given to
-     * another task. */
+    /* C2: the slot of a message whose fate is unknown can't be given to another task. */
     assert(fedclient_slots_sending(client) == NULL);
     fedclient_slot *slot = find(client, assignment->task.id);
     slot = slot != NULL ? slot : find(client, 0);

@@ -1,6 +1,5 @@
-/* Downloads from a cache: fetches the encrypted pieces whose addresses the coordinator has sent,
- * and decrypts them. A cache is not trusted: if it fails in any way, the coordinator is asked
- * instead. */
+/* Downloads from a cache: fetches and decrypts the pieces whose addresses the coordinator has
+ * sent. A cache is not trusted: if it fails in any way, the coordinator is asked instead. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <inttypes.h>
@@ -16,8 +15,7 @@ enum { PAUSE_MS = 5 * 60 * 1000 };
  * connection would keep the device busy for days. */
 enum { BREAKS_MOST = 8, BYTES_A_BREAK = 30 * 1000 };
 
-/** The pieces of a download. They lie in partial->bytes one after the other, behind the part that
- * has their addresses. */
+/** The pieces lie in partial->bytes one after the other, behind the part with their addresses. */
 typedef struct pieces {
     fed_address address[FED_ADDRESSES];
     size_t count;
@@ -122,7 +120,6 @@ static void url_of(const fedclient_job *job, const fed_address *address, char *u
     snprintf(url, cap, "%s%s", job->assignment.task.downloads, name);
 }
 
-/** Fetch the missing bytes of all pieces. */
 static fed_status fetch(fedclient *client, const fedclient_job *job, const pieces *p,
                         fedclient_partial_download *partial, fed_error *err) {
     char url[FED_DOWNLOADS_URL + FED_SEALED_NAME];
@@ -148,7 +145,6 @@ static fed_status fetch(fedclient *client, const fedclient_job *job, const piece
     return FED_OK;
 }
 
-/** Decrypt all pieces, and move them to the beginning of partial->bytes. */
 static fed_status open_pieces(const fedclient_job *job, const pieces *p,
                               fedclient_partial_download *partial, fed_error *err) {
     char url[FED_DOWNLOADS_URL + FED_SEALED_NAME];

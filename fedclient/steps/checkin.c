@@ -6,8 +6,7 @@
 #include "fed/version.h"
 #include "fedclient/steps/steps.h"
 
-/** The capabilities that this client announces. It can use caches only if the program gave it a
- * transport for downloads. */
+/** The capabilities that this client announces: caches only if it has a transport for downloads. */
 static uint32_t capabilities(const fedclient *client) {
     const uint32_t all = FED_CAN_PATCH | FED_CAN_DECLINE | FED_CAN_WORKER_GROUP | FED_CAN_NAMED |
                          FED_CAN_OWN_METRICS | FED_CAN_STAGES | fed_task_capabilities() |
@@ -103,8 +102,7 @@ static fed_status understand(const fedclient *client, fedclient_job *job,
 }
 
 fed_status fedclient_checkin(fedclient *client, fedclient_job *job, fed_error *err) {
-    /* docs/durability.md, C2: a device with a message whose fate is unknown sends that again
-     * before it checks in. */
+    /* docs/durability.md, C2: a message whose fate is unknown is sent again before a check-in. */
     assert(fedclient_slots_sending(client) == NULL);
     fedclient_answer answer = {0};
     fed_status status = ask_any(client, &answer, err);

@@ -1,4 +1,5 @@
-/* Download: bring the stored model to the version that the coordinator asks for. */
+/* Download: bring the stored model to the version that the coordinator asks for. Rules such as C5
+ * are in docs/durability.md. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <inttypes.h>
@@ -67,7 +68,6 @@ static fed_status apply_parts(const fed_writer *body, const fed_layout *layout, 
     return FED_OK;
 }
 
-/** The largest possible download, in bytes. */
 static fed_status answer_limit(const fedclient_job *job, size_t *limit, fed_error *err) {
     fedcodec whole;
     FED_TRY(fedcodec_parse("float32", &whole, err));
@@ -168,7 +168,6 @@ static fed_status fetch_more(fedclient *client, const fedclient_job *job,
     return status != FED_OK ? status : taken;
 }
 
-/** Fetch all missing bytes of the download that partial->head describes. */
 static fed_status fetch_all(fedclient *client, const fedclient_job *job,
                             fedclient_partial_download *partial, fed_error *err) {
     fed_status status = FED_OK;
@@ -178,12 +177,11 @@ static fed_status fetch_all(fedclient *client, const fedclient_job *job,
             fedclient_partial_download_keep(client, partial);
         }
     } while (status == FED_OK && partial->bytes.len < partial->head.total);
-    /* docs/durability.md, C6: a download is used only when all its bytes are there. */
+    /* C6: a download is used only when all its bytes are there. */
     assert(status != FED_OK || partial->bytes.len == partial->head.total);
     return status;
 }
 
-/** Fetch all bytes of the download, from the coordinator or from a cache. */
 static fed_status fetch_whole(fedclient *client, const fedclient_job *job,
                               fedclient_partial_download *partial, fed_error *err) {
     size_t limit = 0;
@@ -203,7 +201,6 @@ static fed_status fetch_whole(fedclient *client, const fedclient_job *job,
     return fetch_all(client, job, partial, err);
 }
 
-/** Apply a complete download: bring job->model to the download's version, and store the model. */
 static fed_status apply(fedclient *client, fedclient_job *job,
                         const fedclient_partial_download *partial, fed_error *err) {
     const fedclient_download_head *target = &partial->head;
@@ -229,7 +226,7 @@ static fed_status apply(fedclient *client, fedclient_job *job,
                         " as announced (its digest differs)",
                         target->want);
     }
-    /* docs/durability.md, C5: the model is stored in the slot of its task. */
+    /* C5: the model is stored in the slot of its task. */
     assert(head.task == job->assignment.task.id);
     client->slot->model = head;
     return fedclient_model_store(client->options.platform, client->slot->number, &head, &job->model,
@@ -250,19 +247,17 @@ static fed_status finish(fedclient *client, fedclient_job *job, fedclient_partia
     return status;
 }
 
-/** Bring job->model from version `have` to the wanted version, and store it. */
 static fed_status fetch(fedclient *client, fedclient_job *job, uint32_t have,
                         fedclient_partial_download *partial, fed_error *err) {
     const fed_assignment *wanted = &job->assignment;
-    /* docs/durability.md, C6: a new download starts without bytes of another answer. */
+    /* C6: a new download starts without bytes of another answer. */
     assert(partial->bytes.len == 0 && partial->pieces == 0);
     partial->head = (fedclient_download_head){
         .task = wanted->task.id, .have = have, .want = wanted->version, .digest = wanted->digest};
     return finish(client, job, partial, err);
 }
 
-/** Set job->model to the stored model if that is a model of this task, else to memory for one.
- * *usable: it is the stored model. */
+/** Set job->model to this task's stored model (*usable), else to memory for one. */
 static fed_status take_up(fedclient *client, fedclient_job *job, bool *usable, fed_error *err) {
     const fed_assignment *wanted = &job->assignment;
     size_t size = job->arch.layout.size, count = 0;
@@ -287,9 +282,8 @@ static bool is_wanted(const fedclient *client, const fed_assignment *wanted) {
     return held->version == wanted->version && held->digest == wanted->digest;
 }
 
-/** Is an earlier step's unfinished download still of use? A download to an older version than the
- * wanted one is, too: otherwise, if rounds are faster than this device's network, the device would
- * start new downloads for ever. */
+/** Is an earlier step's download still of use? One to an older version than the wanted one is,
+ * too. Otherwise a device slower than the rounds would start new downloads for ever. */
 static bool still_leads(const fedclient *client, const fed_assignment *wanted, bool usable,
                         const fedclient_download_head *head) {
     const fedclient_model_head *held = &client->slot->model;
@@ -300,8 +294,7 @@ static bool still_leads(const fedclient *client, const fed_assignment *wanted, b
     return head->task == wanted->task.id && from && to && news;
 }
 
-/** Get the wanted version by deltas or patches to the stored model. If that fails, get the whole
- * model. */
+/** Try deltas or patches to the stored model. If that fails, get the whole model. */
 static fed_status fetch_any(fedclient *client, fedclient_job *job, bool usable,
                             fedclient_partial_download *partial, fed_error *err) {
     const uint32_t held = client->slot->model.version;
@@ -345,8 +338,7 @@ fed_status fedclient_download(fedclient *client, fedclient_job *job, fed_error *
         status = go_on(client, job, usable, &partial, err);
     }
     fedclient_partial_download_free(&partial);
-    /* docs/durability.md, C5 and D5: after a success the stored model has the digest that the
-     * coordinator announced. */
+    /* C5, D5: after a success the stored model has the digest that the coordinator announced. */
     assert(status != FED_OK || is_wanted(client, &job->assignment));
     if (status == FED_ENOTFOUND) { /* the round is over; the next check-in may give another one */
         client->heals = true;

@@ -1,5 +1,4 @@
-/* Identity: enrolment, which turns a one-time token into a key and a certificate, and renewal,
- * which gets the next certificate. */
+/* Identity: enrolment with a one-time token, and renewal. The rule C9 is in docs/durability.md. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <stdio.h>
@@ -46,7 +45,7 @@ static fed_status identity_inspect(identity *id, fed_error *err) {
 /** Use an identity: the client is enrolled from here on. */
 static fed_status identity_take(fedclient *client, const identity *id, fed_error *err) {
     const fedclient_transport *transport = client->options.transport;
-    /* docs/durability.md, C9: identity_inspect has checked the certificate. */
+    /* C9: identity_inspect has checked the certificate. */
     assert(id->cert.text[0] != '\0' && id->device[0] != '\0');
     FED_TRY(transport->identify(transport->user, &id->key, &id->cert, err));
     memcpy(client->device, id->device, sizeof client->device);
@@ -100,7 +99,7 @@ fed_status fedclient_identity_load(fedclient *client, fed_error *err) {
 
 static fed_status identity_store(fedclient *client, const identity *id, fed_error *err) {
     fed_writer w;
-    /* docs/durability.md, C9: an identity is stored with a key, never a certificate alone. */
+    /* C9: an identity is stored with a key, never a certificate alone. */
     assert(id->key.text[0] != '\0' || id->next.text[0] != '\0');
     fed_writer_growing(&w);
     fed_write_u16(&w, id->devices_port);
@@ -168,7 +167,7 @@ static fed_status send_request(fedclient *client, const char *token, const fed_p
 static fed_status request_certificate(fedclient *client, const char *token, identity *id,
                                       refusal *no, fed_error *err) {
     *no = (refusal){0};
-    /* docs/durability.md, C9: the key is stored before the coordinator sees it. */
+    /* C9: the key is stored before the coordinator sees it. */
     assert(id->key.text[0] != '\0' && id->next.text[0] == '\0');
     fed_pem *csr = calloc(1, sizeof *csr);
     FED_REQUIRE(csr != NULL, FED_ENOMEM);
@@ -231,7 +230,7 @@ static fed_status enrol(fedclient *client, const char *token, identity *id, fed_
         status = request_certificate(client, token, id, &no, err);
     }
     FED_TRY(status);
-    /* docs/durability.md, C9: the enrolled key is now the only one in the identity. */
+    /* C9: the enrolled key is now the only one in the identity. */
     assert(id->next.text[0] == '\0');
     FED_TRY(identity_store(client, id, err));
     return identity_take(client, id, err);
@@ -242,7 +241,7 @@ fed_status fedclient_enrol(fedclient *client, const char *token, fed_error *err)
     identity *id = NULL;
     FED_TRY(identity_new(&id));
     fed_status status = FED_OK;
-    /* docs/durability.md, C9: each address gets the same key and token, so one token is enough. */
+    /* C9: each address gets the same key and token, so one token is enough. */
     for (unsigned k = 0; k < client->addresses; k++) {
         client->unreached = false;
         status = enrol(client, token, id, err != NULL ? err : &local);

@@ -1,4 +1,5 @@
-/* The residual: the sum of all training that the coordinator has not acknowledged. */
+/* The residual: the sum of all training that the coordinator has not acknowledged. Rules such as
+ * C1 are in docs/durability.md. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <inttypes.h>
@@ -39,7 +40,6 @@ static fed_status envelope_of(const fedclient_record *message, const uint8_t **e
     return FED_OK;
 }
 
-/** values -= the values of a message. */
 static fed_status subtract(const fedclient_record *message, const fed_layout *layout, float *values,
                            fed_error *err) {
     const uint8_t *envelope = NULL;
@@ -48,20 +48,19 @@ static fed_status subtract(const fedclient_record *message, const fed_layout *la
     return fedcodec_envelope_axpy(envelope, len, layout, -1.0f, values, err);
 }
 
-/** job->residual -= the values of the counted message. */
 static fed_status subtract_counted(const fedclient *client, fedclient_job *job, fed_error *err) {
     size_t count = 0;
     fedclient_pending_head head;
     fedclient_record pending = {0};
-    /* docs/durability.md, C3: only a message that the coordinator counted is subtracted. */
+    /* C3: only a message that the coordinator counted is subtracted. */
     assert(counted(client->slot));
     FED_TRY(fedclient_pending_load(client->options.platform, client->slot->number, &head, &pending,
                                    err));
-    /* docs/durability.md, C1: the stored message is the one that was made from this residual. */
+    /* C1: the stored message is the one that was made from this residual. */
     assert(head.seq == client->slot->pending.seq);
     fed_status status = fedclient_record_own(&job->residual);
     if (status == FED_OK) {
-        /* docs/durability.md, C1: the subtraction changes a copy, not the stored residual. */
+        /* C1: the subtraction changes a copy, not the stored residual. */
         assert(!job->residual.lent);
         status = subtract(&pending, &job->arch.layout,
                           fedclient_record_values(&job->residual, &count), err);
@@ -102,7 +101,7 @@ bool fedclient_settle_now(const fedclient *client, const fedclient_job *job) {
     uint8_t *bytes = NULL;
     size_t len = 0, count = 0;
     char key[FEDCLIENT_KEY];
-    /* docs/durability.md, C3: a message is subtracted once, when its fate becomes known. */
+    /* C3: a message is subtracted once, when its fate becomes known. */
     assert(slot->pending.fate == FEDCLIENT_FATE_UNKNOWN);
     if (platform->memory == NULL || platform->memory->edit == NULL || slot->pending.whole ||
         job->arch.layout.size == 0 || slot->pending.seq != slot->residual.seq ||
@@ -117,8 +116,7 @@ bool fedclient_settle_now(const fedclient *client, const fedclient_job *job) {
            subtract(&job->pending, &job->arch.layout, values, NULL) == FED_OK;
 }
 
-/** Start with an empty residual, because none is stored yet or the stored one is another task's.
- */
+/** The stored residual is another task's, or there is none. */
 static void start_anew(const fedclient *client, fedclient_job *job) {
     if (job->residual.bytes != NULL) {
         fed_logf(client->options.log, FED_LOG_INFO,
@@ -151,8 +149,7 @@ static fed_status settle(fedclient *client, fedclient_job *job, fed_error *err) 
         fedclient_record_free(&job->residual);
         return FED_OK;
     }
-    /* docs/durability.md, C1: a message is subtracted only from the residual that it was made
-     * from, so never twice. */
+    /* C1: a message is subtracted only from the residual that it was made from, so never twice. */
     assert(slot->pending.seq == head->seq);
     return subtract_counted(client, job, err);
 }
@@ -173,8 +170,7 @@ static bool add_block(float *restrict values, const float *restrict model,
     return beyond == 0;
 }
 
-/** values = owed + (values - model), where owed or model NULL stands for zeros. Returns true if
- * all results are within +-limit. */
+/** As add_block, for any n; owed or model NULL stands for zeros. */
 static bool add_owed(float *values, const float *model, const float *owed, size_t n, float limit) {
     enum { BLOCK = 64 }; /* small, as it sizes `none`, which a board keeps in flash */
     static const float none[BLOCK];
@@ -196,12 +192,10 @@ static fed_status add_training(fedclient_job *job, const fedclient_record *train
     const float *model = is_change ? NULL : all;
     const float *owed =
         job->residual.bytes != NULL ? fedclient_record_values(&job->residual, &n) : NULL;
-    /* docs/durability.md, D4: the old residual has as many values as the model, so the sum leaves
-     * nothing owed out. */
+    /* D4: the old residual has as many values as the model, so nothing owed is left out. */
     assert(n == job->arch.layout.size);
     float *values = fedclient_record_values(trained, &n);
-    /* docs/durability.md, D4: the trained model has as many values, so the sum leaves nothing
-     * trained out. */
+    /* D4: the trained model has as many values, so nothing trained is left out. */
     assert(n == job->arch.layout.size && o <= n);
     job->within = add_owed(values, model, owed, o, FEDCLIENT_VALUE_LIMIT);
     job->within &=
@@ -221,19 +215,16 @@ static fed_status add_training(fedclient_job *job, const fedclient_record *train
                     (double)job->assignment.task.learning_rate);
 }
 
-/** Is something left that this device trained for this task and the coordinator has not counted?
- */
+/** Is some training of this task left that the coordinator has not counted? */
 static bool owes(const fedclient_slot *slot, const fedclient_job *job) {
     return slot->residual.seq != 0 && slot->residual.task == job->assignment.task.id &&
            !counted(slot);
 }
 
-/** Replace the stored residual by job->residual. */
 static fed_status store_training(fedclient *client, fedclient_job *job,
                                  const fedclient_round *round, fed_error *err) {
     fedclient_slot *slot = client->slot;
-    /* docs/durability.md, C1: the number of a training is larger than that of any earlier one in
-     * any slot. */
+    /* C1: the number of a training is larger than that of any earlier one in any slot. */
     assert(round->number > fedclient_slots_last(client));
     slot->residual = (fedclient_residual_head){.seq = round->number,
                                                .task = job->assignment.task.id,
@@ -242,27 +233,23 @@ static fed_status store_training(fedclient *client, fedclient_job *job,
                                                .samples = round->samples,
                                                .loss = round->loss};
     client->own_seq = slot->residual.seq;
-    /* docs/durability.md, C1: the new residual has a new number, so an older message is not
-     * subtracted from it. */
+    /* C1: the new residual has a new number, so an older message is not subtracted from it. */
     assert(!counted(slot));
     return fedclient_residual_store(client->options.platform, slot->number, &slot->residual,
                                     &job->residual, err);
 }
 
 fed_status fedclient_train(fedclient *client, fedclient_job *job, fed_error *err) {
-    /* docs/durability.md, D2: the last upload's fate is known. If it were not, the next upload
-     * could contain the same gradient again. */
+    /* D2: the last upload's fate is known. Otherwise the next upload could repeat its gradient. */
     assert(fedclient_slots_sending(client) == NULL);
-    /* docs/durability.md, C5 and D5: the training starts from the model that the coordinator
-     * announced, to the bit. */
+    /* C5, D5: training starts from the model that the coordinator announced, to the bit. */
     assert(client->slot->model.task == job->assignment.task.id &&
            client->slot->model.digest == job->assignment.digest);
     fedclient_record trained; /* the callback's values, later the new residual */
     FED_TRY(fedclient_callback_copy(client, job, &trained));
     size_t count = 0;
     const uint64_t last = fedclient_slots_last(client);
-    /* docs/durability.md, D4: training numbers never wrap around. With a number that was used
-     * before, a message would be subtracted twice. */
+    /* D4: numbers never wrap around. With a reused number a message would be subtracted twice. */
     assert(last < UINT64_MAX);
     fedclient_round round = {.number = last + 1,
                              .owes = owes(client->slot, job),

@@ -5,89 +5,64 @@
 
 #include "fedclient/net/requests.h"
 
-/* enrol.c */
-
-/** Give the stored identity, key and certificate, to the transport. FED_OK, too, if none is stored
- * yet. */
+/** Give the stored identity to the transport. FED_OK, too, if none is stored yet. */
 fed_status fedclient_identity_load(fedclient *client, fed_error *err) FED_CHECKED;
 
-/** Get the next certificate if less than a third of the certificate's life is left, or if the
- * coordinator asks for it. FED_OK, too, if that can't be done now: the old certificate is still
- * valid. Errors: the platform's. */
+/** Get the next certificate if less than a third of the old one's life is left, or if the
+ * coordinator asks for it. FED_OK, too, if that can't be done now. Errors: the platform's. */
 fed_status fedclient_identity_renew(fedclient *client, fed_error *err) FED_CHECKED;
-
-/* checkin.c */
 
 /** Ask for work, and parse the assignment's model and codec. FED_EDECLINED: this client can't do
  * the task. */
 fed_status fedclient_checkin(fedclient *client, fedclient_job *job, fed_error *err) FED_CHECKED;
 
-/* watch.c */
-
 /** Ask the program whether this device may take part now. FED_EBUSY: not now; FED_ECANCELED: the
  * program wants to end. The step then ends, and watch.over has the reason. */
 fed_status fedclient_watch_program(fedclient *client, fed_error *err) FED_CHECKED;
 
-/** Set deadline and question times of the watch for an assignment that has just arrived. */
 void fedclient_watch_start(fedclient *client, const fed_assignment *assignment);
 
 /* cache_download.c: downloads from a cache */
 
-/** May this download come from a cache? If so, the request says it, and the coordinator may answer
- * with a cache's address. */
+/** May this download come from a cache? Then the coordinator may answer with a cache's address. */
 bool fedclient_cache_download_wanted(const fedclient *client, const fedclient_job *job,
                                      const fedclient_partial_download *partial);
 
 /** Did the coordinator answer with addresses of a cache in place of the model's bytes? */
 bool fedclient_cache_download_is(const fedclient_partial_download *partial);
 
-/**
- * Fetch the missing bytes from the cache. Afterwards partial->bytes has the parts of the
- * download, as if the coordinator had sent them.
- *
- * limit   bytes of the largest possible download
- * Errors  FED_ECANCELED; any other: the cache has failed, and *err says how
- */
+/** Fetch the missing bytes from the cache. Afterwards partial->bytes is as if the coordinator had
+ * sent it. limit: bytes of the largest possible download. Errors: FED_ECANCELED; any other: the
+ * cache has failed. */
 fed_status fedclient_cache_download_fetch(fedclient *client, const fedclient_job *job, size_t limit,
                                           fedclient_partial_download *partial,
                                           fed_error *err) FED_CHECKED;
 
-/** The cache has failed: log why, remove the bytes that came from it, and use no cache for a
- * while. */
+/** Log why, remove the bytes that came from the cache, and use no cache for a while. */
 void fedclient_cache_download_failed(fedclient *client, fedclient_partial_download *partial,
                                      const char *why);
 
-/* download.c */
-
 /** Bring job->model to the assignment's version, and store it. */
 fed_status fedclient_download(fedclient *client, fedclient_job *job, fed_error *err) FED_CHECKED;
-
-/* callback.c */
 
 /** *copy = a copy of job->model that the callback may change: it becomes round->values. */
 fed_status fedclient_callback_copy(const fedclient *client, const fedclient_job *job,
                                    fedclient_record *copy) FED_CHECKED;
 
-/** Call the program's callback with a model. After every failure *err has a sentence. FED_OK, too,
- * if the callback ended early with a partly trained model: client->watch.over then has the reason.
- */
+/** After every failure *err has a sentence. FED_OK, too, if the callback ended early with a partly
+ * trained model: client->watch.over then has the reason. */
 fed_status fedclient_callback(fedclient *client, const fedclient_job *job, fedclient_round *round,
                               fed_error *err) FED_CHECKED;
-
-/* residual.c */
 
 /** Is the training for this assignment already in the residual, but in no message yet? */
 bool fedclient_trained(const fedclient *client, const fed_assignment *assignment);
 
-/** Train job->model and store residual + (trained - model). After that the training can't be
- * lost. */
+/** Train job->model and store residual + (trained - model). The training is then durable. */
 fed_status fedclient_train(fedclient *client, fedclient_job *job, fed_error *err) FED_CHECKED;
 
 /** The message has been counted: subtract it from the stored residual at once, if the platform can
  * change a value in place. False: it must still be subtracted later. */
 bool fedclient_settle_now(const fedclient *client, const fedclient_job *job);
-
-/* upload.c */
 
 /** Compress the residual into job->pending, and store job->pending. */
 fed_status fedclient_encode(fedclient *client, fedclient_job *job, fed_error *err) FED_CHECKED;
@@ -95,14 +70,10 @@ fed_status fedclient_encode(fedclient *client, fedclient_job *job, fed_error *er
 /** Send the pending message and store its fate: COUNTED or REFUSED. */
 fed_status fedclient_send(fedclient *client, fedclient_job *job, fed_error *err) FED_CHECKED;
 
-/* decline.c */
-
 /** Give the slot of job->assignment back, with a reason. FED_OK, too, if the coordinator takes no
  * declines: then *wait_ms is set to the time left of the lease. */
 fed_status fedclient_decline(fedclient *client, const fedclient_job *job, const char *reason,
                              uint32_t *wait_ms, fed_error *err) FED_CHECKED;
-
-/* measure.c */
 
 /** Measure job->model and set client->metric. fedclient_report then sends the metric. */
 fed_status fedclient_evaluate(fedclient *client, fedclient_job *job, fed_error *err) FED_CHECKED;

@@ -1,4 +1,5 @@
-/* Upload: compress the residual, keep the message until its fate is known, send it. */
+/* Upload: compress the residual, keep the message until its fate is known, send it. Rules such as
+ * C1 are in docs/durability.md. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <inttypes.h>
@@ -24,7 +25,7 @@ static bool clip(float *values, size_t n) {
  * envelope to out. One of the two is NULL. */
 static fed_status compress(const fedclient *client, const fedclient_job *job, float *residual,
                            const float *values, fed_writer *out) {
-    /* docs/durability.md, C4: the codec changes a residual, or reads values; never both. */
+    /* C4: the codec changes a residual, or reads values; never both. */
     assert((residual == NULL) != (values == NULL));
     const fed_layout *layout = &job->arch.layout;
     uint32_t small = job->assignment.task.small_tensor;
@@ -46,12 +47,12 @@ static fed_status make_message(const fedclient *client, fedclient_job *job, bool
     /* A codec that changes the residual works on a copy, since the stored residual must stay. */
     const bool changes = !job->within || fedcodec_needs_residual(job->codec.vtable);
     FED_TRY(changes ? fedclient_record_own(&job->residual) : FED_OK);
-    /* docs/durability.md, C1: the codec changes a copy, not the stored residual. */
+    /* C1: the codec changes a copy, not the stored residual. */
     assert(!changes || !job->residual.lent);
     float *values = fedclient_record_values(&job->residual, &n);
     *clipped = !job->within && clip(values, n);
     const fedclient_residual_head *trained = &client->slot->residual;
-    /* docs/durability.md, D2: the message names the lease that the device trained for. */
+    /* D2: the message names the lease that the device trained for. */
     assert(trained->task == job->assignment.task.id && trained->lease == job->assignment.lease);
     const fed_update update = {.task = trained->task,
                                .round = trained->round,
@@ -81,9 +82,9 @@ static fed_status make_message(const fedclient *client, fedclient_job *job, bool
 fed_status fedclient_encode(fedclient *client, fedclient_job *job, fed_error *err) {
     const fedclient_platform *platform = client->options.platform;
     fedclient_slot *slot = client->slot;
-    /* docs/durability.md, C2: no other message is on its way. */
+    /* C2: no other message is on its way. */
     assert(fedclient_slots_sending(client) == NULL);
-    /* docs/durability.md, C1: no message has been made of this training yet. */
+    /* C1: no message has been made of this training yet. */
     assert(slot->pending.seq < slot->residual.seq);
     if (job->residual.bytes == NULL) { /* an interrupted earlier step has trained */
         FED_TRY(
@@ -122,7 +123,6 @@ static fed_status post_whole(fedclient *client, const fedclient_job *job, fedcli
     return fedclient_exchange(client, &call, answer, err);
 }
 
-/** Fill in the fields of *piece that are the same for all pieces of the message. */
 static fed_status describe(const uint8_t *message, size_t len, fed_piece *piece) {
     fed_reader r;
     fed_update update;
@@ -141,8 +141,7 @@ static fed_status describe(const uint8_t *message, size_t len, fed_piece *piece)
 static fed_status post_piece(fedclient *client, const fed_piece *piece, const uint8_t *message,
                              size_t len, uint64_t *there, fedclient_answer *answer,
                              fed_error *err) {
-    /* docs/durability.md, C7: the piece lies within the message, and its first byte is one that
-     * the coordinator lacks. */
+    /* C7: the piece lies within the message, and begins with a byte that the coordinator lacks. */
     assert(piece->offset < piece->total && len <= piece->total - piece->offset);
     uint8_t head[64];
     fed_writer w;
@@ -167,8 +166,7 @@ static fed_status post_piece(fedclient *client, const fed_piece *piece, const ui
                           "number of bytes");
 }
 
-/** Send the message piece by piece, from the first byte that the coordinator lacks, until it
- * answers for the whole message. */
+/** Begin with the first byte that the coordinator lacks; end when it answers for all of them. */
 static fed_status post_pieces(fedclient *client, const fedclient_job *job, fedclient_answer *answer,
                               fed_error *err) {
     enum { ASTRAY_MOST = 3 }; /* answers that do not fit the pieces sent, before giving up */
@@ -194,8 +192,7 @@ static fed_status post_pieces(fedclient *client, const fedclient_job *job, fedcl
         piece.offset = there;
         len = total - (size_t)there;
         len = len < most ? len : most;
-        /* docs/durability.md, C7 and D6: the loop ends, because each piece adds bytes that the
-         * coordinator lacks. */
+        /* C7, D6: the loop ends, because each piece adds bytes that the coordinator lacks. */
         assert(len > 0);
     }
 }
@@ -213,7 +210,7 @@ static bool needs_pieces(const fedclient *client, size_t total) {
 static fed_status post(fedclient *client, const fedclient_job *job, fedclient_answer *answer,
                        fed_error *err) {
     size_t total = 0;
-    /* docs/durability.md, C2: a message is sent only while its fate is unknown. */
+    /* C2: a message is sent only while its fate is unknown. */
     assert(client->slot->pending.fate == FEDCLIENT_FATE_UNKNOWN);
     (void)fedclient_record_payload(&job->pending, &total);
     if (needs_pieces(client, total)) {
@@ -226,11 +223,10 @@ static fed_status post(fedclient *client, const fedclient_job *job, fedclient_an
     return post_whole(client, job, answer, err);
 }
 
-/** Store the message's fate. The message itself is kept only if it must still be subtracted from
- * the residual. */
+/** The message is kept only if it must still be subtracted from the residual. */
 static fed_status store_fate(fedclient *client, fedclient_job *job, fedclient_fate fate,
                              fed_error *err) {
-    /* docs/durability.md, C2: the coordinator's answer decides a message's fate, once. */
+    /* C2: the coordinator's answer decides a message's fate, once. */
     assert(fate != FEDCLIENT_FATE_UNKNOWN);
     assert(client->slot->pending.fate == FEDCLIENT_FATE_UNKNOWN);
     if (fate == FEDCLIENT_FATE_COUNTED && fedclient_settle_now(client, job)) {

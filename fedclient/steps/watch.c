@@ -74,8 +74,7 @@ static fed_status ask(const fedclient_job *job, fedclient_answer *answer, fed_er
     return fedclient_exchange(job->client, &call, answer, err);
 }
 
-/** Ask the coordinator whether the round is still wanted. Without an answer the training goes on,
- * and the time until the next question grows. */
+/** Without an answer the training goes on, and the time until the next question grows. */
 static void ask_coordinator(const fedclient_job *job, int64_t now) {
     fedclient *client = job->client;
     fedclient_watch *watch = &client->watch;

@@ -1,5 +1,4 @@
-/* When a Linux device may train: while it charges, on an unmetered network, while nobody uses
- * it. */
+/* When a Linux device may train: while it charges, on an unmetered network, while it is idle. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDCLIENT_ELIGIBILITY_H
 #define FEDCLIENT_ELIGIBILITY_H
@@ -31,12 +30,9 @@ typedef struct fedclient_conditions {
 fed_status fedclient_conditions_parse(const char *text, fedclient_conditions *conditions,
                                       fed_error *err) FED_CHECKED;
 
-/**
- * Do all conditions hold? For fedclient_options.may_train. Reads /sys at each call. For `unmetered`
- * and `idle` it runs systemd's program busctl, every 15 s at most. A condition that can't be
- * checked does not hold.
- * Errors FED_EBUSY a condition does not hold, and *err says which
- */
+/** For fedclient_options.may_train. Reads /sys at each call, and for `unmetered` and `idle` runs
+ * systemd's busctl, every 15 s at most. A condition that can't be checked does not hold.
+ * FED_EBUSY: a condition does not hold, and *err says which. */
 fed_status fedclient_conditions_hold(fedclient_conditions *conditions, fed_error *err) FED_CHECKED;
 
 FED_API_END

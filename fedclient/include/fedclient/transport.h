@@ -102,7 +102,6 @@ typedef struct fedclient_transport {
     void (*close)(void *user);
 } fedclient_transport;
 
-/** How to open a transport. */
 typedef struct fedclient_transport_options {
     const char *ca_pem;   /* PEM text, copied: only these CA certificates are trusted, and those of
                              identify */

@@ -30,7 +30,6 @@ typedef struct curl_line {
     char problem[CURL_ERROR_SIZE]; /* curl's words on the last failure */
 } curl_line;
 
-/** The state of one request. */
 typedef struct exchange {
     const curl_line *line;
     const fedclient_request *request;
@@ -109,8 +108,7 @@ static size_t put_answer(char *src, size_t size, size_t count, void *user) {
     return x->answer_status == FED_OK ? len : 0;
 }
 
-/** The value in a header line, if the header is `name`; else NULL. The value ends with the line.
- */
+/** Returns the header's value, which ends with the line; NULL: another header. */
 static const char *header_value(const char *line, size_t len, const char *name) {
     size_t prefix = strlen(name);
     if (len <= prefix || strncasecmp(line, name, prefix) != 0 || line[prefix] != ':') {
@@ -138,7 +136,6 @@ static void read_content_range(const char *value, fedclient_range *range) {
     }
 }
 
-/** Read a line of an answer's head. */
 static void read_line(exchange *x, const char *line, size_t len) {
     fedclient_range *range = x->request->range;
     const char *value;
@@ -179,8 +176,7 @@ static int look_at_stop(void *user, curl_off_t all_down, curl_off_t down, curl_o
     return line->options.stopped != NULL && line->options.stopped(line->options.user);
 }
 
-/** Count bytes by libcurl's debug callback. libcurl's own sums count a body once or twice,
- * depending on the version. */
+/** libcurl's own sums count a body once or twice, depending on the version. */
 static int count_sent(CURL *easy, curl_infotype what, char *data, size_t len, void *user) {
     curl_line *line = user;
     (void)easy, (void)data;
@@ -203,8 +199,7 @@ static size_t leaf_len(const char *pem) {
     return at != NULL ? (size_t)(at - pem) + sizeof end - 1 : strlen(pem);
 }
 
-/** Trust the options' CA and the CAs that follow the first certificate in cert. cert may be NULL.
- */
+/** Trust the options' CA and the CAs behind the first certificate in cert, which may be NULL. */
 static fed_status trust(curl_line *line, const fed_pem *cert) {
     const char *more = cert != NULL ? cert->text + leaf_len(cert->text) : "";
     const char *given = line->options.ca_pem != NULL ? line->options.ca_pem : "";
@@ -356,8 +351,7 @@ static bool count(curl_line *line) {
     return connects > 0;
 }
 
-/** Did the peer close with a TLS alert about the certificate? These are OpenSSL's texts for such
- * alerts. */
+/** OpenSSL's texts for the TLS alerts about a certificate. */
 static bool is_certificate_alert(const char *problem) {
     return strstr(problem, "alert") != NULL &&
            (strstr(problem, "certificate") != NULL || strstr(problem, "unknown ca") != NULL);
@@ -380,20 +374,16 @@ static bool is_not_tls(CURLcode code, const char *problem) {
             strstr(problem, "http request") != NULL || strstr(problem, "packet length") != NULL);
 }
 
-/** Was a connection without a client certificate closed by the peer, as a port that demands a
- * certificate does? Failures with other texts, such as "getpeername() failed", have local causes.
- */
+/** Was a connection without a client certificate closed by the peer, which may demand one?
+ * Failures with other texts, such as "getpeername() failed", have local causes. */
 static bool wants_certificate(const curl_line *line, CURLcode code) {
     return !line->identified && !line->options.for_caches &&
            (has_hung_up(code) || is_certificate_alert(line->problem));
 }
 
-/**
- * Does the coordinator refuse this device's certificate? In TLS 1.3 the client's handshake is over
- * before the coordinator has checked the client's certificate. So a refusal is a connection that
- * ends at once, often without an alert. Only several such connections in a row are taken for a
- * refusal.
- */
+/** In TLS 1.3 the client's handshake is over before the coordinator has checked the client's
+ * certificate. So a refusal is a connection that ends at once, often without an alert. Only
+ * several such connections in a row are taken for a refusal. */
 static bool certificate_refused(curl_line *line, CURLcode code, bool fresh) {
     if (!line->identified) {
         return false;

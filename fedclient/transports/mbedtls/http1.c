@@ -1,5 +1,4 @@
-/* A reader of answers in HTTP/1.1. Each line is collected in a buffer, a body goes to the caller's
- * writer. */
+/* A reader of HTTP/1.1 answers. It collects each line; a body goes to the caller's writer. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/transports/mbedtls/http1.h"
 
@@ -17,8 +16,6 @@ static fed_status refuse(fedclient_http1 *h, const char *why) {
 void fedclient_http1_begin(fedclient_http1 *h, fed_writer *answer, size_t limit) {
     *h = (fedclient_http1){.answer = answer, .limit = limit, .keep = true};
 }
-
-/* -- numbers -- */
 
 static int digit_value(char c, unsigned base) {
     const int value = c >= '0' && c <= '9'   ? c - '0'
@@ -44,12 +41,9 @@ static bool read_decimal(const char **text, uint64_t *number) {
     return read_digits(text, 10, DECIMAL_DIGITS, number);
 }
 
-/** Is the whole text one decimal number? */
 static bool is_decimal(const char *text, uint64_t *number) {
     return read_decimal(&text, number) && *text == '\0';
 }
-
-/* -- the head -- */
 
 /** Read the status line, such as "HTTP/1.1 200 OK". */
 static fed_status take_status_line(fedclient_http1 *h) {
@@ -214,8 +208,6 @@ static fed_status take_head_end(fedclient_http1 *h) {
     return FED_OK;
 }
 
-/* -- lines -- */
-
 /** Read the line before a chunk, such as "1f;extension": its size in hex. */
 static fed_status take_chunk_size(fedclient_http1 *h) {
     const char *text = h->line;
@@ -278,8 +270,6 @@ static fed_status take_line_byte(fedclient_http1 *h, char c) {
     }
     return FED_OK;
 }
-
-/* -- bodies -- */
 
 static bool in_body(const fedclient_http1 *h) {
     return h->state == FEDCLIENT_HTTP1_BODY || h->state == FEDCLIENT_HTTP1_BODY_TO_END ||

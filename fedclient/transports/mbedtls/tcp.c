@@ -29,8 +29,7 @@ static fed_status fail(fedclient_tcp *tcp, fed_status status, const char *what, 
     return status;
 }
 
-/** A sentence for errno. strerror is not thread-safe, and its thread-safe variants differ between
- * systems. */
+/** strerror is not thread-safe, and its thread-safe variants differ between systems. */
 static const char *words_of(int error) {
     switch (error) {
     case ECONNREFUSED:
@@ -76,8 +75,7 @@ fed_status fedclient_tcp_wait(fedclient_tcp *tcp, int ways, int64_t until_ms) {
     }
 }
 
-/** Make a non-blocking socket and call connect on it. Returns the socket; -1: errno has the
- * reason. */
+/** Returns a non-blocking socket that connects; -1: errno has the reason. */
 static int start_connecting(const struct addrinfo *to) {
     const int on = 1;
     int fd = socket(to->ai_family, to->ai_socktype, to->ai_protocol);

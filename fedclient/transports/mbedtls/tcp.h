@@ -17,14 +17,11 @@ typedef struct fedclient_tcp {
     char problem[FEDCLIENT_TCP_PROBLEM]; /* after a failure: what happened, for a person */
 } fedclient_tcp;
 
-/** A direction of the connection. */
 typedef enum fedclient_tcp_way { FEDCLIENT_TCP_IN = 1, FEDCLIENT_TCP_OUT = 2 } fedclient_tcp_way;
 
-/**
- * Connect to the first of the host's addresses that answers. A connection takes at most
- * patience_ms; the system's resolver has its own limit. Errors: FED_ENET, FED_ETIMEOUT,
- * FED_ECANCELED; problem is then filled in.
- */
+/** Connect to the first of the host's addresses that answers. A connection takes at most
+ * patience_ms; the system's resolver has its own limit. Errors, with a sentence in problem:
+ * FED_ENET, FED_ETIMEOUT, FED_ECANCELED. */
 fed_status fedclient_tcp_connect(fedclient_tcp *tcp, const char *host,
                                  const char *port) FED_CHECKED;
 void fedclient_tcp_close(fedclient_tcp *tcp);
@@ -36,8 +33,7 @@ fed_status fedclient_tcp_wait(fedclient_tcp *tcp, int ways, int64_t until_ms) FE
 /** FED_ECANCELED: the options' `stopped` returned true. */
 fed_status fedclient_tcp_stopped(fedclient_tcp *tcp) FED_CHECKED;
 
-/** If "host" is an IP address in text form, write its bytes to address, and return their number, 4
- * or 16. 0: "host" is a name. */
+/** The bytes of the IP address "host" and their number, 4 or 16; 0: "host" is a name. */
 size_t fedclient_tcp_address(const char *host, uint8_t address[16]);
 
 /* Callbacks for mbedTLS. They return the number of bytes, or an error code of mbedTLS, and do not

@@ -11,8 +11,6 @@
 #include <mbedtls/psa_util.h>
 #include <psa/crypto.h>
 
-/* -- settings for all connections -- */
-
 /** Does the certificate name that IP address? mbedTLS checks only a name that it also sends to the
  * server, and a client must not send an IP address as a name (RFC 6066, section 3). */
 static bool names_address(const mbedtls_x509_crt *crt, const uint8_t *address, size_t len) {
@@ -132,8 +130,6 @@ fed_status fedclient_tls_identify(fedclient_tls *tls, const fed_pem *key, const 
     return key == NULL || tls->identified ? FED_OK : FED_EAUTH;
 }
 
-/* -- one connection -- */
-
 /** Write a failure's sentence to tcp.problem. If the socket has left a sentence there, keep it. */
 static fed_status fail(fedclient_tls *tls, const char *what, int code) {
     char *dst = tls->tcp.problem;
@@ -224,8 +220,7 @@ static void keep_ticket(fedclient_tls *tls) {
     snprintf(tls->ticket_port, sizeof tls->ticket_port, "%s", tls->port);
 }
 
-/** If code says that a session ticket has arrived, keep it. Tickets arrive at any time, also
- * during a write. */
+/** If code reports a session ticket, keep it. It may arrive at any time, also during a write. */
 static bool took_ticket(fedclient_tls *tls, int code) {
     if (code == MBEDTLS_ERR_SSL_RECEIVED_NEW_SESSION_TICKET) {
         keep_ticket(tls);

@@ -45,17 +45,14 @@ void fedclient_tls_free(fedclient_tls *tls);
 fed_status fedclient_tls_identify(fedclient_tls *tls, const fed_pem *key,
                                   const fed_pem *cert) FED_CHECKED;
 
-/**
- * Connect and do the TLS handshake. The other side's certificate must name the host.
- * Errors: as fedclient_tcp_connect; FED_EAUTH the other side's certificate; FED_ENET others.
- * tcp.problem then has a sentence, valid until the next call.
- */
+/** Connect and do the TLS handshake. The other side's certificate must name the host. Errors: as
+ * fedclient_tcp_connect; FED_EAUTH the other side's certificate; FED_ENET others. tcp.problem then
+ * has a sentence, valid until the next call. */
 fed_status fedclient_tls_open(fedclient_tls *tls, const char *host, const char *port) FED_CHECKED;
 void fedclient_tls_close(fedclient_tls *tls);
 
-/** Send some of the bytes; *sent: how many. *sent is 0 if the call would have to wait until the
- * socket is ready for one of *ways; then wait, and call again with the same bytes. FED_ENET: the
- * connection broke. */
+/** *sent: how many bytes were sent. If it is 0, wait until the socket is ready for one of *ways,
+ * and call again with the same bytes. FED_ENET: the connection broke. */
 fed_status fedclient_tls_write(fedclient_tls *tls, const void *src, size_t len, size_t *sent,
                                int *ways) FED_CHECKED;
 

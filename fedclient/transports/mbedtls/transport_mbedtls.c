@@ -25,7 +25,6 @@ typedef struct mbedtls_line {
     uint8_t in[2048], out[4096]; /* received bytes; the next bytes of a large body */
 } mbedtls_line;
 
-/** The state of one request. */
 typedef struct exchange {
     mbedtls_line *line;
     const fedclient_request *request;
@@ -38,8 +37,6 @@ typedef struct exchange {
     bool open;  /* there is a connection */
     bool heard; /* bytes of an answer have come */
 } exchange;
-
-/* -- the request's head -- */
 
 static bool asks_first(const fedclient_body *body) {
     return body != NULL && body->size >= SMALL_BODY;
@@ -87,7 +84,6 @@ static void write_head(exchange *x) {
     fed_write_printf(w, "\r\n");
 }
 
-/** Read some of the body, at least one byte. */
 static fed_status read_body(exchange *x, void *dst, size_t cap, size_t *len) {
     const fedclient_body *body = x->request->body;
     const size_t left = body->size - x->read;
@@ -117,8 +113,6 @@ static fed_status write_request(exchange *x) {
     return x->head.status;
 }
 
-/* -- sending and receiving -- */
-
 static bool is_done(const exchange *x) {
     return x->answer.state == FEDCLIENT_HTTP1_DONE;
 }
@@ -138,7 +132,6 @@ static fed_status take(exchange *x, size_t len) {
     return FED_OK;
 }
 
-/** Read all bytes that have arrived, without waiting. */
 static fed_status hear(exchange *x) {
     fedclient_tls *tls = &x->line->tls;
     bool ended = false;
@@ -218,8 +211,6 @@ static fed_status talk(exchange *x) {
     }
 }
 
-/* -- connections -- */
-
 /** Is the kept connection to that host, and still open as far as this side knows? */
 static bool is_usable(exchange *x) {
     fedclient_tls *tls = &x->line->tls;
@@ -270,13 +261,9 @@ static fed_status attempt(exchange *x, fed_writer *answer) {
     }
 }
 
-/* -- the result -- */
-
-/**
- * Does the coordinator refuse this device's certificate? In TLS 1.3 the client's handshake is over
- * before the coordinator has checked the client's certificate. So a refusal is an alert, or a
- * connection that ends at once. Only several such connections in a row are taken for a refusal.
- */
+/** In TLS 1.3 the client's handshake is over before the coordinator has checked the client's
+ * certificate. So a refusal is an alert, or a connection that ends at once. Only several such
+ * connections in a row are taken for a refusal. */
 static bool certificate_refused(const exchange *x) {
     mbedtls_line *line = x->line;
     if (!x->open || !x->fresh || x->heard) {

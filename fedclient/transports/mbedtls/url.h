@@ -14,8 +14,7 @@ typedef struct fedclient_url {
     const char *path; /* "/path?query" to the end of the text; "/" if it is empty */
 } fedclient_url;
 
-/** Split text into the parts of an https address; false: it is none. text must stay valid while
- * the parts are used. */
+/** false: text is no https address. text must stay valid while the parts are used. */
 bool fedclient_url_split(const char *text, fedclient_url *url);
 
 #endif
