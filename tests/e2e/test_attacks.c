@@ -21,8 +21,7 @@
 
 enum { TOKENS = 8, HEARD = 4096, FLOATS = 6, PATIENCE_MS = 100 };
 
-/* With a sanitizer more growth is allowed, since it keeps freed memory to find later uses of it.
- */
+/* With a sanitizer more growth is allowed, since it keeps freed memory. */
 enum { GROWTH_KB = FED_TEST_SIZE(32 * 1024, 1024 * 1024) };
 
 typedef struct world {
@@ -42,8 +41,6 @@ typedef struct world {
 } world;
 
 static world w;
-
-/* -- honest devices and people -- */
 
 static void enrol(fed_identity *who) {
     const char *token = w.token[w.tokens_used++];
@@ -128,8 +125,7 @@ static void read_digest(char digest[17]) {
     digest[16] = '\0';
 }
 
-/* An honest device, on a connection of its own, and people must be served, and the model and the
- * status must be unchanged. */
+/* A device and people must be served, and the model and the status must be as before. */
 static int still_well(void **state) {
     (void)state;
     char digest[17];
@@ -143,8 +139,6 @@ static int still_well(void **state) {
     assert_fed_ok_err(sim_coordinator_alive(&w.coordinator, &err));
     return 0;
 }
-
-/* -- the processes -- */
 
 static long rss_kb(pid_t pid) {
     char path[64], line[256];
@@ -201,8 +195,6 @@ static int stop(void **state) {
     fed_test_rmdir(w.directory);
     return ended == FED_OK ? 0 : 1;
 }
-
-/* -- certificates that must be refused -- */
 
 static void shut_out(const fed_identity *who) {
     CURL *curl = fed_curl_new(&w.ca, who, w.coordinator.devices_port, "/v1/checkin");
@@ -546,9 +538,8 @@ static void no_tls_is_no_harm(void **state) {
 
 /* -- slow connections -- */
 
-/* Many connections whose handshake, head or body stops in the middle. An honest device must be
- * served while they are open. With SCALE above 1 the test waits until the coordinator closes them.
- */
+/* The handshake, head or body of many connections stops in the middle. An honest device must be
+ * served meanwhile. With SCALE above 1 the test waits until the coordinator closes them. */
 static void the_slow_hold_up_nobody(void **state) {
     (void)state;
     enum { SLOW = 12, HELLO = 60 };
@@ -587,8 +578,7 @@ static void the_slow_hold_up_nobody(void **state) {
     }
 }
 
-/* -- floods of requests and of wrong tokens: last, since afterwards enrolment is refused a while
- * -- */
+/* -- floods, which come last, since enrolment is refused for a while after them -- */
 
 static void a_flood_is_told_to_wait(void **state) {
     (void)state;
@@ -629,7 +619,7 @@ static void tokens_are_not_guessed(void **state) {
         curl_slist_free_all(headers);
         w.tried++;
     }
-    assert_true(looked_at <= 10 + 2 * w.scale); /* 10 at once, then one each 6 seconds */
+    assert_true(looked_at <= 10 + 2 * w.scale); /* 10 at once, then one in 6 s */
     curl_easy_cleanup(curl);
 }
 

@@ -54,8 +54,6 @@ typedef struct chaos {
 static unsigned small_devices, small_rounds = 8; /* small_devices 0: the default runs */
 static uint64_t seed = 1;
 
-/* -- setting up coordinator and devices -- */
-
 static unsigned largest_power(unsigned most) {
     unsigned p = 1;
     while (2 * p <= most) {
@@ -64,8 +62,7 @@ static unsigned largest_power(unsigned most) {
     return p;
 }
 
-/** Write a task. Its rounds have a power of two of updates, so that every mean is exact in
- * float32. */
+/** A round has a power of two of updates, so that every mean is exact in float32. */
 static void make_task(const chaos *c, unsigned number, fedserver *server) {
     static const char *const codecs[] = {"topk:p=0.1", "topk:p=0.2", "topk:p=0.03"};
     const bool shared = c->run.slots > 1;
@@ -114,8 +111,6 @@ static void prepare(chaos *c) {
     chaos_read_ca(&c->run, path);
 }
 
-/* -- processes -- */
-
 static void note_end(chaos *c, unsigned k, int how) {
     const chaos_end end = chaos_child_note(&c->device[k], how, &c->dice);
     c->again += end == CHAOS_ENDED_AGAIN;
@@ -139,16 +134,13 @@ static void reap(chaos *c) {
     }
 }
 
-/** Start the coordinator and the devices that do not run. Returns how many devices have not
- * finished. */
+/** Start the coordinator and the devices that do not run. Returns how many have not finished. */
 static unsigned raise_all(chaos *c) {
     if (c->coordinator.pid == 0 && chaos_child_is(&c->coordinator)) {
         chaos_coordinator(&c->run);
     }
     return chaos_raise(&c->run, 0, c->devices, c->device, c->token);
 }
-
-/* -- kills and clock jumps -- */
 
 static void strike(chaos *c) {
     static const int64_t jumps_ms[] = {0, 30000, -30000, 600000, -600000, 1800000, -1800000};
@@ -163,8 +155,7 @@ static void strike(chaos *c) {
     }
     /* The coordinator is killed only after some updates, so that a slow machine makes progress. */
     bool got_on = c->run.board->acknowledged > c->acknowledged + c->devices / 16;
-    /* The first kill does not wait for updates: on a fast machine the task would be over before.
-     */
+    /* The first kill does not wait for updates: a fast machine might end the task before. */
     if (got_on && c->coordinator.pid > 0 &&
         (chaos_is_due(&c->dice, &c->kill_coordinator_ms, 800 + 12 * (int64_t)c->devices) ||
          c->coordinator_kills == 0)) {
@@ -221,8 +212,6 @@ static void live(chaos *c) {
         chaos_child_end(&c->device[k]);
     }
 }
-
-/* -- checking the result -- */
 
 static unsigned far_devices(const chaos *c) {
     return (c->devices + CHAOS_FAR_EVERY - 1) / CHAOS_FAR_EVERY;
@@ -334,8 +323,7 @@ static void run_chaos(unsigned devices, unsigned rounds, unsigned tasks, unsigne
     assert_int_equal(unsound, 0);
     assert_true(c.coordinator_kills > 0 && c.device_kills > 0);
     assert_true(c.database == NULL || c.database_kills > 0);
-    /* This may be 0: on a busy machine devices may be slower than their line, so that no packet
-     * has to wait. */
+    /* This may be 0: if devices on a busy machine are slower than their line, no packet waits. */
     unsigned long bytes = 0;
     (void)chaos_net_held_back(&c.run, &bytes);
     assert_true(c.run.far < 0 || bytes > 0);

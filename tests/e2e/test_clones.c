@@ -153,7 +153,6 @@ static int clones_known(const world *w) {
     return clones;
 }
 
-/* The newest model that this copy has fetched. */
 static void read_model(copy *c, float values[PARAMETERS]) {
     fed_error err = {0};
     uint64_t task;
@@ -166,8 +165,7 @@ static void read_model(copy *c, float values[PARAMETERS]) {
     free(read);
 }
 
-/* Both copies train with the same lease. The second copy's update is counted while the first copy
- * trains. */
+/* Both copies have the same lease; the second's update is counted while the first trains. */
 FED_TEST_WITH(what_a_clone_has_trained_is_refused_and_counted_later, world *w) {
     float before[PARAMETERS], after[PARAMETERS];
     w->first.then = &w->second;

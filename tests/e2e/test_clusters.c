@@ -26,8 +26,6 @@ typedef struct world {
     pid_t programs[PROGRAMS];
 } world;
 
-/* ---- Programs ---- */
-
 static json_int_t queue(const world *w, const char *json) {
     return (json_int_t)fed_operator_task(w->coordinator.directory, w->directory, json);
 }
@@ -95,7 +93,6 @@ static void start_all(world *w) {
     start(w, EVALUATOR, "fedclientd", token, judge);
 }
 
-/* Fail the test if a program that should still run has ended. */
 static void look_at_programs(world *w) {
     for (int k = 0; k < PROGRAMS; k++) {
         if (w->programs[k] > 0 && waitpid(w->programs[k], NULL, WNOHANG) != 0) {
@@ -110,8 +107,6 @@ static void look_at_programs(world *w) {
         }
     }
 }
-
-/* ---- The status ---- */
 
 static json_t *status(const world *w) {
     fed_pem ca = {0};
@@ -161,8 +156,6 @@ static json_t *await(world *w, bool (*says)(const json_t *root), const char *wha
     fail_msg("the status never said %s", what);
     return NULL;
 }
-
-/* ---- Tests ---- */
 
 static bool is_finished(const json_t *root) {
     const json_t *last = json_array_get(json_object_get(root, "rounds"), 0);
@@ -236,7 +229,6 @@ static void ranks_that_mpirun_has_started_are_one_device(void **state) {
     json_decref(root);
 }
 
-/* A worker of the worker group with the link tcp. */
 static const json_t *worker_of(const json_t *root, size_t rank) {
     return json_array_get(json_object_get(worker_group_over(root, "tcp"), "workers"), rank);
 }
@@ -247,7 +239,6 @@ static bool is_well(const json_t *worker) {
 
 static json_int_t long_task; /* the number of a task that outlasts the test */
 
-/* Do all three workers train in the long task? */
 static bool three_work(const json_t *root) {
     bool all = integer(worker_group_over(root, "tcp"), "task") == long_task;
     for (size_t k = 0; k < 3 && all; k++) {

@@ -29,8 +29,6 @@ typedef struct world {
     int64_t limit_ms;
 } world;
 
-/* ---- the world ------------------------------------------------------------------------------- */
-
 static void make_task(world *w) {
     char text[500], path[400];
     fed_error err = {0};
@@ -79,8 +77,6 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* ---- devices --------------------------------------------------------------------------------- */
-
 /* Start devices again that ended before the task. Returns how many have not finished. */
 static unsigned tend_devices(world *w) {
     for (unsigned k = 0; k < DEVICES; k++) {
@@ -110,8 +106,6 @@ static void enrol_all(world *w) {
     }
     w->run.board->storm = 1;
 }
-
-/* ---- coordinators ---------------------------------------------------------------------------- */
 
 /* Wait until a coordinator leads in a later term than `before`, and return its number. */
 static unsigned await_leader(world *w, uint64_t before, uint64_t *term) {
@@ -147,8 +141,6 @@ static void check(world *w) {
     assert_string_equal(result.broken, "");
     assert_int_equal(result.counted, GOAL * ROUNDS);
 }
-
-/* ---- tests ----------------------------------------------------------------------------------- */
 
 FED_TEST_WITH(the_model_is_exact_though_leaders_are_killed_within_rounds, world *w) {
     enrol_all(w);

@@ -137,8 +137,7 @@ FED_TEST_WITH(test_bad_certificates_end_in_the_handshake, world *w) {
     assert_shut_out(w, &who);
 }
 
-/* A device enrols with its token by POST /v1/enrol. The devices' port must accept the new
- * certificate at once. */
+/* The devices' port must accept the new certificate at once. */
 FED_TEST_WITH(test_a_device_enrols_and_is_let_in, world *w) {
     fed_identity who, other;
     assert_int_equal(fed_curl_enrol(&w->ca, w->front_port, w->token, &who), 200);

@@ -14,8 +14,7 @@
 
 enum { DEVICES = 2 };
 
-/* The model is large enough for an upload with Expect: 100-continue, and for a download in pieces.
- */
+/* The model is large enough for an upload with Expect: 100-continue, and a download in pieces. */
 static const char task[] =
     "{\"model\": \"lenet5-caffe\", \"codec_up\": \"float32\", \"codec_down\": \"3lc\","
     " \"local_steps\": 2, \"batch\": 8, \"learning_rate\": 0.05, \"rounds\": 3, \"cohort\": 2}";

@@ -17,14 +17,12 @@
 enum { SIZE = 6, DEVICES = 2, ROUNDS = 3, UPDATES = DEVICES * ROUNDS, LEASE_MS = 100000 };
 enum { TURNS_MOST = 100 };
 
-/* Each update is a power of four, so that a sum of updates shows how often each of them is in it.
- */
+/* Updates are powers of four, so that a sum shows how often each of them is in it. */
 static const float unit = 1.0f / 4096;
 
 enum { EVERY = FED_TEST_SIZE(7, 23) };
 
-/* What the edge aggregator's device has stored. Like the store of a client, a change is stored
- * completely or not at all. */
+/* What the edge aggregator's device has stored: each change completely or not at all. */
 typedef struct upstream {
     uint64_t number; /* of the last training; each one makes a version at once */
     double total;    /* sum of all stored changes, in units */
@@ -37,8 +35,6 @@ typedef struct world {
     unsigned *acknowledged; /* a bit for each update; memory shared with the child */
     fault_plan *plan;
 } world;
-
-/* -- one run of the edge aggregator, from a start to its death -- */
 
 static void upstream_read(const world *w, upstream *u) {
     char path[320];
@@ -148,8 +144,6 @@ static int run(world *w) {
     assert_int_equal(waitpid(pid, &how, 0), pid);
     return how;
 }
-
-/* -- runs with a death at each call -- */
 
 static void prepare(world *w) {
     coordinator_setup(&w->home);

@@ -1,8 +1,7 @@
 /* Three edge aggregators, each with twenty devices. The coordinators, upstream and at the edges,
- * are started like a person would start them. Devices are on lines that repeat and lose messages,
- * over real TLS. All processes are killed at random. In the end the models are computed again from
- * all acknowledged updates, as if all devices were devices of one coordinator. The models must be
- * equal to the bit.
+ * are started as a person would start them. Devices are on lines that repeat and lose messages,
+ * over real TLS. All processes are killed at random. In the end the models must equal, to the bit,
+ * those computed from all acknowledged updates as if all devices were of one coordinator.
  *
  *     e2e.test_edges [ROUNDS [SEED]]
  */
@@ -59,8 +58,6 @@ typedef struct world {
     bool broken;
 } world;
 
-/* -- setting up coordinators and devices -- */
-
 static void make_task(const world *w, fedserver *home) {
     char text[500];
     snprintf(text, sizeof text,
@@ -116,8 +113,6 @@ static void make_run(world *w, unsigned k) {
     chaos_read_ca(run, w->server[k].directory);
 }
 
-/* -- processes -- */
-
 static _Noreturn void become_server(const world *w, unsigned k) {
     const server *s = &w->server[k];
     char front[16], devices[16], up[64], ca[400], slots[16];
@@ -162,7 +157,6 @@ static _Noreturn void become_server(const world *w, unsigned k) {
     _exit(127);
 }
 
-/* Has the coordinator printed its ports? */
 static bool says_ports(server *s) {
     uint8_t *text = NULL;
     size_t len = 0;
@@ -200,8 +194,7 @@ static void note_end(world *w, pid_t pid, int how) {
     }
 }
 
-/* Start the coordinators and devices that do not run. Returns how many devices have not finished.
- */
+/* Start coordinators and devices that do not run. Returns how many devices have not finished. */
 static unsigned raise_all(world *w) {
     unsigned left = 0;
     for (unsigned k = 0; k < SERVERS; k++) {
@@ -214,8 +207,6 @@ static unsigned raise_all(world *w) {
     }
     return left;
 }
-
-/* -- kills and disturbed lines -- */
 
 static unsigned acknowledged(const world *w) {
     unsigned all = 0;
@@ -300,8 +291,6 @@ static void live(world *w) {
     }
 }
 
-/* -- checking the result -- */
-
 typedef struct edge_count {
     const fed_ledger *ledger;
     unsigned edge;
@@ -309,8 +298,7 @@ typedef struct edge_count {
     fed_history *history;
 } edge_count;
 
-/* D1 and D2 in docs/durability.md: each update that an edge aggregator acknowledged must be in one
- * of its committed rounds. */
+/* D1 and D2 in docs/durability.md: an update that an edge acknowledged is in a committed round. */
 static fed_status check_round(void *user, const fedserver_round_entry *row, fed_error *err) {
     const edge_count *c = user;
     unsigned said = 0;

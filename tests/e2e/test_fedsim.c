@@ -52,8 +52,7 @@ static int teardown(void **state) {
     return 0;
 }
 
-/** Start fedsim on a scenario, with further keys and options. Clients use real connections, unless
- * these say otherwise. */
+/** more: further keys and options. Clients use real connections, unless these say otherwise. */
 static pid_t start_fedsim(const world *w, const char *scenario, const char *const *more) {
     char data[300];
     snprintf(data, sizeof data, "data=%s", w->directory);
@@ -169,8 +168,7 @@ static void asynchronous_rounds_of_more_clients_than_places_outlive_a_kill(void 
     json_decref(result);
 }
 
-/* Write a table whose rows have their largest number in the column of their class, with some
- * noise. */
+/* Write rows whose largest number is in the column of their class, with some noise. */
 static void write_table(const world *w, const char *name, int rows) {
     char path[400];
     snprintf(path, sizeof path, "%s/%s", w->directory, name);
@@ -243,8 +241,7 @@ static void a_language_model_learns_from_devices_that_each_hold_lines_of_a_text(
     assert_true(accuracy_of_run(w, task, more) > 0.7);
 }
 
-/* Running statistics are sent like weights, but as float32, since a lossy codec would spoil them.
- */
+/* Running statistics are sent as float32, since a lossy codec would spoil them. */
 static void a_net_with_batch_normalization_is_as_good_at_the_coordinator(void **state) {
     const world *w = *state;
     static const char task[] =
@@ -277,8 +274,7 @@ static void clients_with_a_proximal_term_and_an_adaptive_server_learn_together(v
     assert_true(accuracy_of_run(w, task, more) > 0.5);
 }
 
-/* With SCAFFOLD the control variate is a part of the model, and is sent as float32, since lossy
- * codecs would spoil it. */
+/* The control variates are a part of the model, sent as float32: lossy codecs would spoil them. */
 static void clients_with_control_variates_learn_from_uneven_data(void **state) {
     const world *w = *state;
     static const char task[] = "model = input 1x28x28 | dense 10 | scaffold\n"
@@ -325,8 +321,7 @@ static void an_unreachable_goal_is_refused_before_anything_runs(void **state) {
     assert_int_not_equal(access(w->out, F_OK), 0);
 }
 
-/** Run "fedsim run data=. WORDS" in a shell that finds fedsim through PATH; out: what it prints.
- */
+/** Run "fedsim run data=. WORDS" in a shell that finds fedsim through PATH. out: its output. */
 static int run_through_path(const world *w, const char *words, char out[4096]) {
     char line[1200];
     snprintf(line, sizeof line, "cd '%s' && PATH='%s':$PATH && fedsim run data=. %s 2>&1",
@@ -339,8 +334,7 @@ static int run_through_path(const world *w, const char *words, char out[4096]) {
     return WIFEXITED(how) ? WEXITSTATUS(how) : -1;
 }
 
-/** Run fedsim. It must succeed or fail, as "succeeds" demands, and its output must contain "says".
- */
+/** Run fedsim. It must succeed or fail, as "succeeds" demands, and print "says". */
 static void expect(const world *w, const char *words, bool succeeds, const char *says) {
     char out[4096];
     if ((run_through_path(w, words, out) == 0) != succeeds || strstr(out, says) == NULL) {
@@ -388,8 +382,7 @@ static void clients_learn_on_a_device(void **state) {
     assert_true(strtod(accuracy + strlen("test accuracy "), NULL) > 90);
 }
 
-/* Write a table of two classes. They differ in the first column; the second column has values a
- * million times as large. */
+/* Write two classes, which differ in column one; column two is a million times as large. */
 static void write_lopsided_table(const world *w) {
     char text[200 * 32];
     size_t len = 0;
@@ -477,8 +470,7 @@ static void an_interrupted_run_leaves_a_directory_that_no_other_run_writes_over(
                      2); /* a run can't continue with another scenario */
 }
 
-/** hex = the digest in the run's summary, which must be that of the model file that the run left.
- */
+/** hex = the digest in the run's summary, which must be that of its model file. */
 static void digest_of_run(const world *w, const char *out, char hex[17]) {
     char path[400], left[17];
     snprintf(path, sizeof path, "%s/%s/summary.json", w->directory, out);

@@ -1,5 +1,4 @@
-/* The front as a process: only it needs the CA's key, it is started again when it dies, and it
- * ends with its parent. */
+/* The front as a process: only it needs the CA's key, it is restarted, it ends with its parent. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <signal.h>
 #include <sys/stat.h>
@@ -78,7 +77,6 @@ FED_TEST_WITH(what_the_front_enrols_the_rounds_know_at_once, world *w) {
     assert_status_says(w, "\"devices\":2");
 }
 
-/* The request goes through both processes, front and rounds. */
 FED_TEST_WITH(a_status_that_has_not_changed_is_not_sent_again, world *w) {
     char line[100];
     CURL *curl = fed_curl_new(&w->coordinator.ca, NULL, w->coordinator.front_port, "/v1/status");
@@ -155,7 +153,6 @@ static long ask_by_new_name(const world *w, uint16_t port, const fed_identity *w
     return status;
 }
 
-/* After SIGHUP to the coordinator both processes use the renewed certificate, and neither ends. */
 FED_TEST_WITH(a_renewed_certificate_is_taken_up_at_sighup, world *w) {
     fed_identity who;
     fed_error err = {0};

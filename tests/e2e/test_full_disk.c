@@ -45,8 +45,6 @@ typedef struct world {
     unsigned acknowledged; /* acknowledged updates when the disk was last freed */
 } world;
 
-/* -- the small disk -- */
-
 static void mount_small(world *w, const char *name, const char *size) {
     char options[64];
     snprintf(w->small, sizeof w->small, "%s/%s", w->run.directory, name);
@@ -59,8 +57,7 @@ static void name_ballast(const world *w, char path[500]) {
     snprintf(path, 500, "%s/ballast", w->small);
 }
 
-/* Fill the disk with a file: pieces of 1 MB while they fit, then ever smaller ones, down to 4 KB.
- */
+/* Write pieces of 1 MB while they fit, then ever smaller ones, down to 4 KB. */
 static void fill(world *w) {
     char path[500];
     off_t at = 0;
@@ -88,8 +85,6 @@ static void make_room(world *w) {
         fed_postgres_start(w->database); /* PostgreSQL ends without room for its log */
     }
 }
-
-/* -- setting up coordinator and devices -- */
 
 static void start_database(world *w) {
     const char *before = getenv("TMPDIR");
@@ -156,8 +151,6 @@ static void close_world(world *w) {
     fed_test_rmdir(w->run.directory);
     fault_shared_free(w->run.board, sizeof *w->run.board);
 }
-
-/* -- processes -- */
 
 static void become_coordinator(const world *w) {
     char directory[400], front[16], devices[16];
@@ -274,8 +267,7 @@ static void live(world *w) {
     }
 }
 
-/* Stop the coordinator. If the task ended while the disk was full, the process may end with a
- * failure. */
+/* If the task ended while the disk was full, the process may end with a failure. */
 static void stop_coordinator(world *w) {
     int how = 0;
     assert_int_equal(kill(w->coordinator.pid, SIGTERM), 0);
@@ -285,8 +277,6 @@ static void stop_coordinator(world *w) {
         make_room(w);
     }
 }
-
-/* -- checking the result -- */
 
 static bool log_says(const world *w, const char *words) {
     uint8_t *text = NULL;

@@ -1,7 +1,6 @@
-/* The cost of TLS hellos, which a server must answer before it knows anything about their sender.
- * For every group, signature and cipher suite that GnuTLS knows, a hello is sent to a
- * coordinator's processes, and their CPU time is measured. Then devices train while many hellos
- * arrive. */
+/* The cost of TLS hellos, which a server must answer before it knows their sender. For every
+ * group, signature and cipher suite of GnuTLS a hello is sent to a coordinator's processes, and
+ * their CPU time is measured. Then devices train while many hellos arrive. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <gnutls/crypto.h>
@@ -75,8 +74,6 @@ static int stop(void **state) {
     fed_test_rmdir(w.directory);
     return ended == FED_OK ? 0 : 1;
 }
-
-/* -- making hellos -- */
 
 static ssize_t keep(gnutls_transport_ptr_t to, const void *bytes, size_t len) {
     hello *h = to;
@@ -166,8 +163,7 @@ static uint8_t *put16(uint8_t *at, size_t value) {
     return at + 2;
 }
 
-/* Add a hello for the group ffdhe8192, whose key share is random bytes, so that it costs the
- * sender nothing. */
+/* Add a hello for ffdhe8192 whose key share is random bytes, which cost the sender nothing. */
 static void add_noise(void) {
     enum { SHARE = 1024, GROUP = 0x0104 };
     static const uint8_t fixed[] = {
@@ -210,8 +206,6 @@ static void make_hellos(void) {
     add_suites();
 }
 
-/* -- the cost of hellos -- */
-
 static int64_t cpu_us(pid_t pid) {
     clockid_t clock;
     struct timespec t;
@@ -220,8 +214,7 @@ static int64_t cpu_us(pid_t pid) {
     return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
 
-/* Send a hello, and wait for the first byte of an answer or the end of the connection. Then the
- * server has done its computation. */
+/* Send a hello, and wait for an answer or the end: then the server has done its computation. */
 static void say(const hello *h, uint16_t port) {
     enum { PATIENCE_MS = 10 * 1000 };
     uint8_t byte;
@@ -234,8 +227,7 @@ static void say(const hello *h, uint16_t port) {
     close(fd);
 }
 
-/* The CPU time of a hello: the least of several batches, as other work on the machine adds to it.
- */
+/* Take the least CPU time of several batches, as other work on the machine adds to it. */
 static int64_t cost_us(const hello *h, uint16_t port, pid_t pid) {
     int64_t best_us = INT64_MAX;
     for (int k = 0; k < BATCHES && best_us > HELLO_US; k++) {
@@ -271,8 +263,6 @@ FED_TEST(no_hello_is_dear_to_the_rounds) {
 FED_TEST(no_hello_is_dear_to_the_front) {
     assert_cheap(w.coordinator.front_port, fed_test_child(w.coordinator.pid));
 }
-
-/* -- training while hellos arrive -- */
 
 /* Send fifty hellos a second, half to each port, without waiting for answers. */
 static void *rain(void *user) {

@@ -1,5 +1,4 @@
-/* The checker of histories (support/fed_history.h) finds each planted fault, and none in a sound
- * history. */
+/* The checker of histories (support/fed_history.h) finds planted faults, and only those. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 #include "fed_history.h"

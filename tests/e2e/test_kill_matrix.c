@@ -52,7 +52,6 @@ typedef struct cell {
 
 enum { VERSIONS = 4096 };
 
-/* The results of a cell's strikes. */
 typedef struct tally {
     unsigned version_ms[VERSIONS], versions; /* times from kill_world, the first VERSIONS of them */
     unsigned strikes, failovers, acknowledged, refolded, ended, lost, twice;
@@ -64,8 +63,6 @@ static const char *const victims[KILL_VICTIMS + 1] = {"leader",  "follower", "pr
                                                       "standby", "balancer", "all"};
 static const char *const faults[KILL_FAULTS] = {"SIGKILL", "SIGSTOP", "cut"};
 static const char *const modes[KILL_MODES] = {"synchronous", "asynchronous", "median", "pieces"};
-
-/* -- cells -- */
 
 static bool is_possible(const options *o, kill_victim victim, kill_fault fault) {
     switch (victim) {
@@ -80,8 +77,7 @@ static bool is_possible(const options *o, kill_victim victim, kill_fault fault) 
     }
 }
 
-/* Choose victim and fault of a strike in a cell with all victims. Each mode gets its own share of
- * them. */
+/* Choose victim and fault in a cell with all victims. Each mode gets a share of its own. */
 static void pick(const options *o, const cell *c, unsigned number, kill_strike *s) {
     unsigned at = number * KILL_MODES + c->mode;
     do {
@@ -133,7 +129,6 @@ static void add(const options *o, tally *t, const kill_world *w, const federatio
     }
 }
 
-/* Run one world, with "count" strikes from number `first` on. */
 static void run_world(const options *o, kill_store *store, const cell *c, unsigned first,
                       unsigned count, tally *t) {
     static kill_world w;
@@ -198,8 +193,6 @@ static tally run_cell(const options *o, kill_store *store, const cell *c, unsign
     print(c, &t, fed_clock_monotonic_ms() - begun_ms);
     return t;
 }
-
-/* -- the matrix -- */
 
 enum { CELLS = KILL_VICTIMS * KILL_FAULTS * KILL_MODES };
 
@@ -340,8 +333,6 @@ static int a_part(void) {
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
-
-/* -- the program -- */
 
 static bool read_number(const char *text, unsigned *number) {
     char *end = NULL;

@@ -28,8 +28,6 @@ typedef struct world {
     device awake, asleep;
 } world;
 
-/* -- devices -- */
-
 static fed_status train(void *user, fedclient_round *round, fed_error *err) {
     (void)user, (void)round;
     return fed_fail(err, FED_ESTATE, "there is nothing to train");
@@ -73,8 +71,6 @@ static void assert_goes_on(device *d) {
     assert_fed_ok_err(check_in(d, &err));
 }
 
-/* -- the coordinator -- */
-
 static int run_cert(world *w, const char *words) {
     char args[800];
     snprintf(args, sizeof args, "cert %s --dir %s", words, w->coordinator.directory);
@@ -87,8 +83,7 @@ static void assert_cert(world *w, const char *words, bool works, const char *say
     }
 }
 
-/* Send a check-in to that port. Returns the HTTP status; 0: client or server did not trust the
- * other's certificate. */
+/* Returns the HTTP status of a check-in; 0: one side did not trust the other's certificate. */
 static long ask(const fed_pem *ca, const fed_identity *who, uint16_t port) {
     CURL *curl = fed_curl_new(ca, who, port, "/v1/checkin");
     fed_reply r = fed_curl_ask(curl);
@@ -98,8 +93,7 @@ static long ask(const fed_pem *ca, const fed_identity *who, uint16_t port) {
     return status;
 }
 
-/* Send SIGHUP, so that the coordinator reads its certificates again, and wait until it refuses
- * this client. */
+/* Send SIGHUP: the coordinator reads its certificates again. Wait until it refuses this client. */
 static void hang_up_until_refused(const world *w, const fed_pem *ca, const fed_identity *who,
                                   uint16_t port) {
     assert_int_equal(kill(w->coordinator.pid, SIGHUP), 0);

@@ -1,6 +1,5 @@
-/* Two hosts with NICs, in network namespaces that the test makes. Connections of real kernels go
- * through fednic, marked and unmarked ones. Skipped if the test may not make network namespaces.
- */
+/* Connections of real kernels, marked and unmarked ones, between two hosts with fednic. Skipped if
+ * the test may not make network namespaces. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* NOLINT: setns */
 #include <arpa/inet.h>
@@ -27,8 +26,6 @@
 enum { SKIPPED = 77, PORT = 5000, FLOATS = 1 << 19, BYTES = 4 * FLOATS, LIMIT_S = 30, E = 10 };
 
 static char lab[32];
-
-/* ---- The lab ---- */
 
 static int nic(const char *options, const char *words) {
     char command[400];
@@ -72,8 +69,6 @@ static uint64_t coded_frames(unsigned host, const char *side) {
     (void)snprintf(name, sizeof name, "fednic_coded_frames_total{tun=\"nic0\",side=\"%s\"}", side);
     return metric(host, name);
 }
-
-/* ---- A connection from host 1 to host 2 ---- */
 
 typedef struct wanted {
     int family; /* AF_INET, AF_INET6 */
@@ -192,8 +187,6 @@ static void end_connection(connection *c) {
     assert_int_equal(munmap(c->board, sizeof *c->board), 0);
 }
 
-/* ---- Values ---- */
-
 static float values[FLOATS], rounded[FLOATS];
 
 /* Make values like gradients: small ones, and a few of any size. */
@@ -207,8 +200,6 @@ static void make_values(void) {
     fedcodec_bursts_round(E, values, rounded, FLOATS);
     assert_memory_not_equal(values, rounded, BYTES);
 }
-
-/* ---- Tests ---- */
 
 static void a_datagram_arrives(void **state) {
     (void)state;
@@ -304,8 +295,7 @@ static int tap_socket(void) {
     return fd;
 }
 
-/* Send frames of a private protocol in VLAN 100 until one arrives, which must have this tag (0:
- * none). */
+/* Send frames of a private protocol in VLAN 100 until one arrives with this tag (0: none). */
 static void await_tag(int fd, uint16_t wanted_tag) {
     for (int k = 0; k < 1000; k++) {
         uint8_t frame[100];
@@ -345,8 +335,7 @@ static void a_vlan_keeps_its_tag(void **state) {
     close(to);
 }
 
-/* The new NIC has not seen the connection's SYN, so it does not compress it. The connection goes
- * on. */
+/* The new NIC has not seen the connection's SYN, so it does not compress it. */
 static void a_nic_is_killed_and_started_again(void **state) {
     (void)state;
     const int families[] = {AF_INET, AF_INET6};
@@ -381,8 +370,7 @@ static void the_line_goes_down_and_up(void **state) {
     end_connection(&c);
 }
 
-/* Host 2 has its address on eth0, without a NIC. Its SYN's answer lacks the NICs' TCP option, so
- * nothing is compressed. */
+/* Host 2's answer to the SYN lacks the NICs' TCP option, so nothing is compressed. */
 static void the_far_end_has_no_nic(void **state) {
     (void)state;
     assert_int_equal(nic("", "kill 2"), 0);
@@ -468,8 +456,7 @@ static int all_groups(void) {
     return failed + cmocka_run_group_tests(bypassed, two_hosts_bypassed, NULL);
 }
 
-/* A child process runs the tests, so that the network namespaces are removed however the tests
- * end. */
+/* A child process runs the tests, so that the network namespaces are always removed. */
 int main(void) {
     int how = 0;
     if (geteuid() != 0 || access("/dev/net/tun", R_OK | W_OK) != 0 ||

@@ -1,6 +1,5 @@
-/* Two hosts with offload NICs, and a line between them that loses, repeats and damages frames.
- * Data on connections of real kernels must arrive complete. Skipped if the test may not make
- * network namespaces. */
+/* Two hosts with offload NICs, and a line that loses, repeats and damages frames. Data on
+ * connections of real kernels must arrive complete. Skipped without network namespaces. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -275,8 +274,7 @@ static void tiny_segments_overrun_no_queue(void **state) {
     }
 }
 
-/* The same addresses and ports are used for a marked, an unmarked and again a marked connection.
- */
+/* A marked, an unmarked and again a marked connection use the same addresses and ports. */
 static void ports_may_be_used_again(void **state) {
     nic_world *w = *state;
     for (unsigned k = 0; k < 6; k++) {
@@ -318,14 +316,12 @@ static void restart(nic_world *w) {
     nic_world_restart_nic(w, 1);
 }
 
-/* Restart a NIC while the line clears the DSCP, so that the new NIC can't tell compressed segments
- * by it. */
+/* The line clears the DSCP, so that the new NIC can't tell compressed segments by it. */
 static void kill_and_bleach(nic_world *w) {
     turn_dscp_off(w);
     nic_world_kill_nic(w, 0);
 }
 
-/* A restarted NIC must restore segments of old connections, and compress new connections. */
 static void a_nic_may_begin_anew(void **state) {
     nic_world *w = *state;
     nic_stream_plan plans[MANY];
@@ -360,7 +356,6 @@ static int tear_down(void **state) {
     return 0;
 }
 
-/* Floats to a host without a NIC must be sent uncompressed. */
 static void the_other_host_may_have_no_nic(void **state) {
     nic_world *w = *state;
     nic_stream_plan plans[MANY];

@@ -1,6 +1,5 @@
-/* Attackers on the line between two hosts with offload NICs. Whatever frames they send, the data
- * of connections must stay right, and the NICs must keep running. Skipped if the test may not make
- * network namespaces. */
+/* Attackers on the line between two hosts with offload NICs. Whatever they send, the data must
+ * stay right, and the NICs must keep running. Skipped without network namespaces. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <poll.h>
 #include <sys/uio.h>

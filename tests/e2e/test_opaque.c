@@ -12,8 +12,7 @@
 
 enum { DEVICES = 3, VALUES = 526, TRAINED = 520, STEPS = 20000 };
 
-/* The share of the way to the target values that one training of each device goes. The mean of the
- * shares is 0.5, their median 0.375. */
+/* The share of the way to the target that one training goes. The mean is 0.5, the median 0.375. */
 static const float shares[DEVICES] = {0.25F, 0.875F, 0.375F};
 
 static const char MODEL[] = "tensors conv1.weight 20x1x5x5 | conv1.bias 20 | "
@@ -99,7 +98,6 @@ static void close_device(device *d) {
     *d = (device){.client = NULL};
 }
 
-/* Write the file of the initial model beside the task files. */
 static void write_first(const world *w) {
     fed_error err = {0};
     char path[320];

@@ -12,8 +12,7 @@
 
 enum { DEVICES = 2, TURNS = 300 };
 
-/* An update of this task has 100 KB, so large that the coordinator keeps it in its segment file.
- */
+/* An update of this task has 100 KB, so the coordinator keeps it in its segment file. */
 static const char task_json[] = "{\"model\": \"input 784 | dense 32 | dense 10\","
                                 " \"codec_up\": \"float32\", \"codec_down\": \"float32\","
                                 " \"rounds\": 6, \"cohort\": 2, \"goal\": 2, \"deadline_s\": 100}";
@@ -146,7 +145,6 @@ static void restore(world *w) {
     fed_coordinator_start(&w->home);
 }
 
-/* Call fedclient_step until it has this outcome. */
 static fedclient_event step_until(device *d, fedclient_outcome wanted) {
     fedclient_event event = {0};
     for (int k = 0; k < TURNS; k++) {
@@ -160,7 +158,6 @@ static fedclient_event step_until(device *d, fedclient_outcome wanted) {
     return event;
 }
 
-/* Both devices send an update, so that the round ends. */
 static void round_trip(world *w, uint32_t number) {
     for (int k = 0; k < DEVICES; k++) {
         assert_int_equal(step_until(&w->devices[k], FEDCLIENT_COUNTED).round, number);

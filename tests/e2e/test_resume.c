@@ -44,8 +44,6 @@ static uint64_t setting(const char *name, uint64_t preset) {
     return (text != NULL ? strtoull(text, NULL, 10) : preset) * MB;
 }
 
-/* -- the device, in a process of its own -- */
-
 static fed_status train(void *user, fedclient_round *round, fed_error *err) {
     (void)user, (void)err;
     for (size_t i = 0; i < round->arch->layout.size; i++) {
@@ -130,8 +128,6 @@ static void kill_now(pid_t pid) {
     assert_int_equal(waitpid(pid, &how, 0), pid);
 }
 
-/* -- coordinator, lines and kills -- */
-
 static void open_world(world *w, uint64_t model_bytes, uint64_t break_bytes) {
     static const char *const hosts[] = {"127.0.0.2", NULL};
     fed_error err = {0};
@@ -155,8 +151,7 @@ static void open_world(world *w, uint64_t model_bytes, uint64_t break_bytes) {
     start_device(w);
 }
 
-/* When the lines have carried *next bytes, kill the device or the coordinator, in turn. In each
- * transfer both are killed. */
+/* When the lines have carried *next bytes, kill the device or the coordinator, in turn. */
 static void kill_somebody(world *w, uint64_t content, uint64_t *next) {
     if (w->lines.up_bytes + w->lines.down_bytes < *next) {
         return;
@@ -173,7 +168,6 @@ static void kill_somebody(world *w, uint64_t content, uint64_t *next) {
     *next += content / (2 * TRANSFERS + 1);
 }
 
-/* Run until the device has the final model. */
 static void run_world(world *w, uint64_t content) {
     uint64_t next = content / (2 * TRANSFERS + 1);
     bool finished = false;
@@ -192,7 +186,6 @@ static void run_world(world *w, uint64_t content) {
     }
 }
 
-/* Device and coordinator must have the same model: the initial one plus the device's training. */
 static void check_models(world *w) {
     fed_error err = {0};
     char args[800], out[300], path[400];
@@ -236,8 +229,7 @@ static uint64_t patch_bytes(const float *from, const float *to, size_t n) {
     return bytes;
 }
 
-/* The bytes of the first model, the update and the new model, which had to be sent at least. Ends
- * the coordinator. */
+/* Returns the least number of bytes that had to be sent. Ends the coordinator. */
 static uint64_t content_of(world *w) {
     fed_error err = {0};
     fedserver *server = NULL;

@@ -47,8 +47,7 @@ static const char large_task[] =
     " \"codec_up\": \"float32\", \"codec_down\": \"float32\", \"rounds\": 2, \"cohort\": 3,"
     " \"goal\": 2, \"minimum\": 2, \"deadline_s\": 60 }";
 
-/* Tasks with a strategy that has a state (fedadam), and with one that needs all updates of a round
- * at the same time (median). */
+/* Strategies with a state (fedadam), and with a need for all updates at the same time (median). */
 static const char adam_task[] =
     "{ \"model\": \"" MODEL "\", \"initial\": \"zeros.safetensors\", \"codec_up\": \"topk:p=0.4\","
     " \"codec_down\": \"3lc:s=1.5\", \"rounds\": 3, \"cohort\": 3, \"goal\": 3, \"minimum\": 3,"
@@ -104,8 +103,6 @@ static bool try(const federation_setup *setup, const federation_fault *fault, ta
     }
     return r.fired;
 }
-
-/* -- many runs -- */
 
 typedef struct fault_list {
     federation_fault *at;
@@ -381,7 +378,6 @@ static void nothing_is_lost_in_a_storm(void) {
     assert_int_equal(t.broken, 0);
 }
 
-/** The sweep must find a planted bug. */
 static void a_coordinator_that_answers_before_it_commits_is_found_out(void) {
     federation_setup setup = {THREE(late_task, MODEL), .one_is_late = true, .acks_early = true};
     federation_prepare(&setup);
@@ -394,8 +390,7 @@ static void a_coordinator_that_answers_before_it_commits_is_found_out(void) {
     assert_true(t.broken > 0 && t.histories > 0); /* both checkers find it */
 }
 
-/** The sweep must find a disk that loses synced data at a power cut: the coordinator's or a
- * device's. */
+/** Let a disk lose synced data at a power cut; the sweep must find that. */
 static void find_lie(fault_lie lie, unsigned who, bool apart) {
     federation_setup setup = {THREE(late_task, MODEL), .one_is_late = true, .apart = apart};
     federation_prepare(&setup);

@@ -18,7 +18,6 @@ static const char task[] = "{\"model\": \"input 32 | dense 10\", \"codec_up\": \
                            " \"codec_down\": \"3lc:s=1\", \"small_tensor\": 0, \"rounds\": 3,"
                            " \"cohort\": 4, \"goal\": 4, \"deadline_s\": 10}";
 
-/* How the lead changes from one coordinator to the other. */
 typedef enum change {
     STAYS,      /* the lead does not change */
     LETS_GO,    /* the leader ends, and gives up its lead */
@@ -35,7 +34,6 @@ static void noise(float *x, uint32_t round, uint32_t who) {
     }
 }
 
-/* Open a second coordinator, which is a follower. */
 static fedserver *open_second(const coordinator *c, const char *address) {
     fed_error err = {0};
     fedserver *second = NULL;
@@ -45,8 +43,7 @@ static fedserver *open_second(const coordinator *c, const char *address) {
     return second;
 }
 
-/* Run empty batches until this coordinator leads. cut: let the present leader's lead expire,
- * although it is renewed. */
+/* Run empty batches until this coordinator leads. cut: let the present lead expire. */
 static void let_lead(fedserver *server, bool cut) {
     static const char overdue[] = "UPDATE fedserver.leader SET until = '-infinity'";
     const int64_t end_ms = fed_clock_monotonic_ms() + PATIENCE_MS;
@@ -126,15 +123,13 @@ static void fail_over(void) {
     fed_postgres_standby(&pair[0], &pair[1]);
 }
 
-/* End a leader that has lost its database. Its memory may be ahead of the store, so it must not go
- * on. */
+/* End a leader that has lost its database: its memory may be ahead of the store. */
 static void end_without_database(fedserver *leader) {
     fed_error err = {0};
     assert_fed_status(fedserver_commit(leader, &err), FED_EIO);
     fedserver_close(leader);
 }
 
-/* Change the lead between the two coordinators. */
 static void change_leader(coordinator *c, change how) {
     static const char *const addresses[] = {"a.example:1", "b.example:2"};
     const char *next = addresses[strcmp(c->address, addresses[0]) == 0];

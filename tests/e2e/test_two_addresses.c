@@ -1,6 +1,5 @@
-/* A coordinator with two addresses. The address that the device uses fails for ever in the middle
- * of a download or an upload. The device must continue at the other address, without starting
- * again. */
+/* A coordinator has two addresses. The one that the device uses fails for ever in the middle of a
+ * transfer. The device must continue at the other address, without starting again. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cut_lines.h"
 #include "fed_cases.h"
@@ -28,8 +27,6 @@ typedef struct world {
     cut_forwarder *forwarder;
     pid_t coordinator_pid, device_pid;
 } world;
-
-/* -- the device, in a process of its own -- */
 
 static fed_status train(void *user, fedclient_round *round, fed_error *err) {
     (void)user, (void)err;
@@ -78,8 +75,6 @@ static int device_main(const world *w) {
     fed_test_put(w->directory, "traffic", told, strlen(told));
     return 0;
 }
-
-/* -- coordinator, lines and device -- */
 
 static void start_coordinator(world *w) {
     char front[16], devices[16], out[300];
@@ -191,8 +186,7 @@ static void run(uint64_t up, uint64_t down, uint64_t *sent, uint64_t *received) 
 FED_TEST(a_download_goes_on_at_the_other_address) {
     uint64_t sent = 0, received = 0;
     run(UINT64_MAX, 5 * MB, &sent, &received);
-    /* The two models are patches of less than 7 MB each. Bytes that arrived are not fetched again.
-     */
+    /* Both models are patches of less than 7 MB. Bytes that arrived are not fetched again. */
     print_message("%.1f MB received, %.1f MB sent\n", (double)received / MB, (double)sent / MB);
     assert_true(received < 18 * (uint64_t)MB);
 }

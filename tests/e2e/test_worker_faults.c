@@ -29,8 +29,6 @@ static fed_rng rng;
                 "--steps " FED_TEST_SIZE("8000", "2000") " "
 #define TRAIN "exec " FEDWORKER
 
-/* --- processes --- */
-
 /* Start a command with its output in a file of the directory. */
 static pid_t start(const char *command, const char *output) {
     char path[300];
@@ -65,8 +63,7 @@ static bool has_ended(pid_t pid) {
     return waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == pid;
 }
 
-/* Wait until the output of this process contains these words. Returns how long that took, in ms.
- */
+/* Wait until the output has these words. Returns how long that took, in ms. */
 static int64_t await_words(pid_t pid, const char *output, const char *words) {
     char text[8192] = "";
     int64_t began = fed_clock_monotonic_ms(), now = began;
@@ -101,8 +98,7 @@ static void await_epoch(pid_t pid, const char *output, uint32_t count) {
     assert_true(epochs(output) >= count);
 }
 
-/* Wait for a process, and return its exit status. The time limit holds for each epoch, since on a
- * busy machine the whole training may take long. */
+/* The time limit holds for each epoch, since on a busy machine the training may take long. */
 static int await_end(pid_t pid, const char *output) {
     int status = 0;
     uint32_t before = epochs(output);
@@ -152,9 +148,6 @@ static void assert_trained(void) {
     (void)unlink(path);
 }
 
-/* --- one machine --- */
-
-/* Send a signal to one worker of four in the middle of its training. */
 static void lose_one(int number, const char *fate, const char *options) {
     char command[800], words[100];
     (void)snprintf(command, sizeof command, TRAIN "--link tcp --workers 4 --min 2 %s", options);
@@ -210,8 +203,6 @@ static void too_few_left_end_with_the_verdict(void **state) {
     assert_int_equal(await_end(pid, "out.txt"), 1);
 }
 
-/* --- two network namespaces --- */
-
 static bool shell(const char *command) {
     return system(command) == 0; /* NOLINT: the command holds only our own text */
 }
@@ -224,8 +215,7 @@ static bool leave_network(void) {
                  "ip link delete feddc0");
 }
 
-/* Start a process in another network namespace, at the far end of feddc0. It runs until it is
- * killed. */
+/* Start a process in a network namespace at the far end of feddc0; it runs until it is killed. */
 static pid_t open_network(void) {
     int ready[2];
     char byte = 0, command[400];
@@ -288,8 +278,6 @@ static void a_line_goes_down(void **state) {
     (void)shell("ip link delete feddc0 2>/dev/null");
 }
 
-/* --- under mpirun --- */
-
 static void lose_one_of_mpi(int number, const char *fate) {
     pid_t pid = start("rm -f c.safetensors*; exec env " MPI_JOB_SETTINGS FED_BIN_DIR
                       "/fedworker launch --min 2 -- mpirun -n 3 " FEDWORKER
@@ -313,8 +301,7 @@ static void need_mpirun(void) {
     }
 }
 
-/* Without fedworker launch the failure detector is in rank 0. It must name the stopped rank, and
- * the job must end. */
+/* Without fedworker launch the failure detector in rank 0 must name the stopped rank. */
 static void mpirun_alone_ends_with_the_verdict(void **state) {
     (void)state;
     need_mpirun();

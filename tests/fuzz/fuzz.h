@@ -11,7 +11,6 @@
 
 #include "fed/bytes.h"
 
-/** The entry function of a target, which libFuzzer or replay.c calls for each input. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
 static inline void require(bool holds) {
@@ -26,15 +25,13 @@ static inline void require_same(const fed_writer *written, const uint8_t *data, 
     require(len == 0 || memcmp(written->data, data, len) == 0);
 }
 
-/** Allocate memory of exactly that size, so that a sanitizer finds accesses past its end. The
- * caller frees it. */
+/** Memory of exactly this size: a sanitizer finds accesses past its end. The caller frees it. */
 static inline void *fuzz_allocate(size_t bytes) {
     void *memory = malloc(bytes + (bytes == 0));
     require(memory != NULL);
     return memory;
 }
 
-/** A copy of src in memory of fuzz_allocate. */
 static inline void *fuzz_copy(const void *src, size_t bytes) {
     return memcpy(fuzz_allocate(bytes), src, bytes);
 }

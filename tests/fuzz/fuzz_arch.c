@@ -1,5 +1,4 @@
-/* Fuzz model descriptions: no text may crash the parser, and every text that it accepts must give
- * a valid net. */
+/* Fuzz model descriptions: no text crashes the parser, each accepted text gives a valid net. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz.h"
 
@@ -9,8 +8,7 @@ static uint64_t size_of(fed_shape s) {
     return (uint64_t)s.c * s.h * s.w;
 }
 
-/* Each layer's inputs must come before it and have a size, and each layer but the last must be the
- * input of a later one. */
+/* A layer's inputs come before it. Each layer but the last is the input of a later one. */
 static void check_layers(const fed_arch *arch) {
     if (fed_arch_is_opaque(arch)) {
         return;

@@ -1,5 +1,4 @@
-/* Fuzz checkpoints: no bytes may crash the reader, and every file that it accepts must hold a
- * valid model. */
+/* Fuzz checkpoints: no bytes crash the reader, each accepted file holds a valid model. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz.h"
 

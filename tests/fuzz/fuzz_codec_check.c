@@ -1,8 +1,6 @@
-/* Fuzz the decoders of all codecs with every vector unit of this machine. The first byte of an
- * input is the codec's id, the second byte chooses the number of values.
- *
- * If FED_FUZZ_CODEC names a codec, inputs for other codecs are skipped, so that one decoder gets
- * the whole run. Its inputs can be used in any run, since the first byte names the codec. */
+/* Fuzz the decoders of all codecs with every vector unit of this machine. An input's first byte is
+ * the codec's id, the second chooses the number of values. If FED_FUZZ_CODEC names a codec, inputs
+ * for others are skipped, so that one decoder gets the whole run. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz.h"
 
@@ -13,7 +11,6 @@
 
 enum { HEAD = 2, IDS = 32 };
 
-/* The codec that FED_FUZZ_CODEC names; NULL for any. */
 static const fedcodec_vtable *wanted_codec(void) {
     const char *name = getenv("FED_FUZZ_CODEC");
     fedcodec codec = {0};

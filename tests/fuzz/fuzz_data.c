@@ -11,7 +11,6 @@
 
 enum { LIMIT = 1 << 20 };
 
-/* Every sample of the set must be readable, and every label must be a class. */
 static void check_set(const fedtrain_dataset *set, size_t most) {
     size_t size = (size_t)set->shape.c * set->shape.h * set->shape.w;
     require(set->count > 0 && size > 0 && set->count <= most && size <= most);

@@ -16,8 +16,7 @@ static void start(void) {
     }
 }
 
-/* Turn DER into PEM: base64 (RFC 4648) in lines of 64 characters, between a BEGIN and an END line.
- */
+/* Base64 (RFC 4648) in lines of 64 characters, between a BEGIN and an END line. */
 static bool wrap(const char *what, const uint8_t *der, size_t len, fed_pem *pem) {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     fed_writer w;

@@ -43,8 +43,7 @@ static void walk(const uint8_t *data, size_t len) {
  * or each has a frame, or the last one is running statistics. */
 enum { SIZE = 68 };
 
-/* Use a message that passed the check in every way. Only too large values may still be an error.
- */
+/* Use a message that passed the check. Only too large values may still be an error. */
 static void take(const fedcodec_message *message) {
     float y[SIZE], sum[SIZE] = {0.0f};
     int64_t acc[SIZE] = {0};

@@ -34,7 +34,6 @@ static size_t take(input *in, size_t bytes) {
         }                                                                                          \
     } while (0)
 
-/* The receiving host: the second NIC, and a buffer for the frames that it delivers. */
 typedef struct receiver {
     fednic_nic *far;
     uint8_t plain[8000];
@@ -107,7 +106,6 @@ static nic_shape take_shape(input *in) {
     return shape;
 }
 
-/* Send a segment of the first host, whose payload repeats bytes of the input. */
 static void send(fednic_nic *near, receiver *r, input *in) {
     uint8_t payload[8000] = {0};
     nic_shape shape = take_shape(in);
@@ -119,7 +117,6 @@ static void send(fednic_nic *near, receiver *r, input *in) {
     }
     in->at += own;
     in->left -= own;
-    /* A large segment for more than 100 packets would test nothing more. */
     size_t most = shape.gso_size > 0 ? (size_t)shape.gso_size * 100 : sizeof payload;
     len = len < most ? len : most;
     fednic_frame frame = nic_frame(&shape, payload, len, memory);

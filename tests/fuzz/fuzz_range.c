@@ -4,8 +4,7 @@
 
 #include "fedserver/routes/byte_range.h"
 
-/* An input is the total in 8 bytes, then the two headers, each ended by a NUL or by the input's
- * end. */
+/* An input: the total in 8 bytes, then two headers, each ended by a NUL or the input's end. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     uint64_t total, first = 0, len = 0;
     if (size < sizeof total) {

@@ -1,6 +1,5 @@
-/* Fuzz requests to a coordinator with a task. An input is a byte that chooses the sender, a line
- * "METHOD PATH?QUERY TOKEN", and the body. No request may make the coordinator fail, and every
- * answer must be valid. */
+/* Fuzz requests to a coordinator. An input is a byte that chooses the sender, a line "METHOD
+ * PATH?QUERY TOKEN", and the body. Every answer must be valid. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz.h"
 
@@ -61,7 +60,6 @@ static void start(void) {
     (void)atexit(clean);
 }
 
-/* Cut the first line into words, in place. */
 static void take_words(char *line, fedserver_request *request) {
     char *path = strchr(line, ' ');
     request->method = line;
@@ -85,8 +83,7 @@ static void take_words(char *line, fedserver_request *request) {
     }
 }
 
-/* If bit 7 of the sender's byte is set, put the right round and lease into an update, since a
- * fuzzer can't guess a random lease. */
+/* If bit 7 of the sender's byte is set, an update gets the right lease, which can't be guessed. */
 static void fix_lease(uint8_t *body, size_t len) {
     fedserver_device *d = NULL;
     fed_error err = {0};

@@ -1,5 +1,4 @@
-/* Fuzz task files: no file may crash the reader, and every file that it accepts must give a valid
- * task. */
+/* Fuzz task files: no file crashes the reader, each accepted file gives a valid task. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz.h"
 

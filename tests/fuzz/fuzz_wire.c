@@ -1,5 +1,4 @@
-/* Fuzz the readers of all messages: a message that can be read must be written as the same bytes.
- */
+/* Fuzz the readers of all messages: what can be read must be written as the same bytes. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz.h"
 
@@ -23,7 +22,6 @@ static void check_assignment(uint8_t protocol, const uint8_t *data, size_t size)
     fed_writer_free(&w);
 }
 
-/* Read one message. If it can be read, it must be written as the same bytes. */
 #define CHECK_MESSAGE(kind)                                                                        \
     static void check_##kind(const uint8_t *data, size_t size) {                                   \
         fed_reader r;                                                                              \

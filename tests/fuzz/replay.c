@@ -41,8 +41,7 @@ static void keep(const char *path, input in) {
     }
 }
 
-/* Run an input from memory of exactly its size, so that AddressSanitizer finds a read past its
- * end. */
+/* Memory of exactly the input's size: AddressSanitizer then finds a read past its end. */
 static void run(input in, const char *keep_path) {
     uint8_t *copy = fuzz_copy(in.data, in.len);
     if (keep_path != NULL) {
@@ -70,8 +69,7 @@ static int is_visible(const struct dirent *entry) {
     return entry->d_name[0] != '.';
 }
 
-/* Add a directory's files in the order of their names, so that the mutations are the same on every
- * machine. */
+/* Add files in the order of their names, so that each machine makes the same mutations. */
 static void add_directory(const char *path) {
     struct dirent **entries;
     int count = scandir(path, &entries, is_visible, alphasort);
@@ -136,7 +134,6 @@ static void insert_bytes(fed_rng *rng, input *in) {
     in->len += count;
 }
 
-/* Apply a few of these changes, chosen at random, one after the other. */
 static void mutate(fed_rng *rng, input *in) {
     static void (*const ways[])(fed_rng *, input *) = {flip_bit, set_byte,     set_word,
                                                        cut_end,  remove_bytes, insert_bytes};

@@ -1,5 +1,4 @@
-/* Train a model with our engine, and write the results of each step to files that parity.py
- * compares with PyTorch's. */
+/* Train a model with our engine, and write each step's results for parity.py. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdbool.h>
 #include <stdio.h>
@@ -91,8 +90,7 @@ static void close_choices(FILE *file) {
     must(fclose(file) == 0 && !failed ? FED_OK : FED_EIO, &err);
 }
 
-/* Write the choices of the last forward pass, derived from the outputs of nodes, which the net
- * keeps for the backward pass. */
+/* The choices are derived from the outputs of nodes, which the net keeps for the backward pass. */
 static void add_choices(const dump *d, FILE *file) {
     const fast_net *f = d->net->work;
     for (size_t l = 0; l < d->arch.layer_count; l++) {
@@ -128,8 +126,7 @@ static void raise_norms(dump *d) {
     }
 }
 
-/* Make initial weights and move each a little, so that none is exactly 0 or 1, as initial biases
- * are. */
+/* Move each initial weight a little, so that none is exactly 0 or 1, as initial biases are. */
 static void make_start(dump *d) {
     fed_rng rng;
     fed_rng_init(&rng, 11, 1, 1);

@@ -1,8 +1,6 @@
-/*
- * Measure the memory that training takes. Every allocation is counted. The test fails if a net
- * holds other memory than it reports, or if a training step allocates any. It prints the tables of
- * docs/client-memory.md, for 128-bit vectors and 64-bit pointers.
- */
+/* Measure the memory that training takes. The test fails if a net holds other memory than it
+ * reports, or if a training step allocates any. It prints the tables of docs/client-memory.md, for
+ * 128-bit vectors and 64-bit pointers. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -91,8 +89,6 @@ void __wrap_free(void *at) {
     __real_free(at);
 }
 
-/* ---- Nets ---- */
-
 static void must(fed_status status, const fed_error *err) {
     if (status != FED_OK) {
         fprintf(stderr, "memory: %s\n", err->text[0] != '\0' ? err->text : fed_status_text(status));
@@ -107,8 +103,7 @@ static void check(const char *model, const char *what, size_t wanted, size_t fou
     }
 }
 
-/* Open a net that uses the narrowest vectors, which every machine and device has. False: the
- * backend can't run the model. */
+/* Use the narrowest vectors, which every machine has. False: the backend can't run the model. */
 static bool open_net(const fed_arch *arch, size_t batch, fedtrain_net **net) {
     if (fedtrain_net_new(arch, batch, "fast", net, NULL) != FED_OK) {
         return false;
@@ -121,8 +116,6 @@ static bool open_net(const fed_arch *arch, size_t batch, fedtrain_net **net) {
     must(fedtrain_fast_open(arch, batch, kernels, &(*net)->work), &(fed_error){0});
     return true;
 }
-
-/* ---- A step ---- */
 
 /* Take a step with each kind of optimizer on made-up samples, which must allocate nothing. Returns
  * the bytes of the gradient's buffer that a step with sgd writes to. */
@@ -184,8 +177,6 @@ static void take_run(const char *model, const fed_arch *arch, fedtrain_net *net,
     free(params);
     fedtrain_dataset_free(&set);
 }
-
-/* ---- Tables ---- */
 
 static void print_bytes(size_t bytes) {
     size_t kib = (bytes + 1023) / 1024;
@@ -252,8 +243,7 @@ static void print_description(const char *model) {
     check(model, "bytes that a description leaves behind", before, live);
 }
 
-/* Print the memory for compressing an update as the client library does: the values, the codec's
- * work memory, and the largest size of the message's buffer. */
+/* Print what the client library needs for an update: values, the codec's memory, the message. */
 static void print_update(const char *model, const char *spec) {
     enum { SMALL_TENSOR = 1024 };
     fed_arch arch;

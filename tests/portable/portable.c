@@ -53,7 +53,6 @@ static bool same_floats(const float *a, const float *b, size_t n) {
     return memcmp(a, b, n * sizeof *a) == 0;
 }
 
-/* A message, and the residual that encoding left. */
 typedef struct encoded {
     uint8_t *data;
     size_t len;
@@ -330,8 +329,7 @@ static void check_sums(const fedcodec *codec, const encoded *e, size_t n, const 
     free(acc);
 }
 
-/* Messages that are cut must be refused. Messages with changed bytes must be refused, or decode to
- * finite values. */
+/* Cut messages must be refused; changed ones too, unless they decode to finite values. */
 static void check_garbage(const fedcodec *codec, const encoded *e, size_t n, const char *where) {
     float *y = make(n * sizeof *y);
     for (size_t len = 0; len < e->len; len++) {
@@ -372,8 +370,7 @@ static void check_codec(const fedcodec *codec) {
     }
 }
 
-/* Check each codec with its default parameters, then with each parameter at its least and greatest
- * value. */
+/* Check each codec with its defaults, then with each parameter's least and greatest value. */
 static void check_codecs(void) {
     size_t count = 0;
     for (const fedcodec_vtable *vtable; (vtable = fedcodec_at(count)) != NULL; count++) {
@@ -395,7 +392,6 @@ static void check_codecs(void) {
     printf("%zu codecs\n", count);
 }
 
-/* Check random numbers and digests, which decide the bits of messages and models. */
 static void check_common(void) {
     fed_rng rng;
     fed_rng_init(&rng, 0, 0, 0);

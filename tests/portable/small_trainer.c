@@ -1,8 +1,6 @@
-/*
- * The smallest program that trains: it has a model's text and an optimizer's, as in a task, and
- * makes up its pictures. deploy/client-memory.py measures the size of its code. The program fails
- * unless the loss falls as expected.
- */
+/* The smallest program that trains: a model's and an optimizer's text, as in a task, and made-up
+ * pictures. deploy/client-memory.py measures its code size. The program fails unless the loss
+ * falls as expected. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,6 @@
-/*
- * Does the trainer do the same on this machine as on every other? A plain program without a test
- * framework, so that deploy/cross.sh can run it on ARM, on big-endian and on 32-bit machines: the
- * fast layers against the reference's, and a few steps of training.
- */
+/* Does the trainer do the same on every machine? A plain program without a test framework for
+ * deploy/cross.sh, which runs it on ARM, on big-endian and on 32-bit machines: the fast layers
+ * against the reference's, and a few steps of training. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdbool.h>
@@ -55,7 +53,6 @@ static bool near(const float *a, const float *b, size_t n, float tolerance) {
     return miss <= tolerance * largest + 1e-7F;
 }
 
-/* Samples, labels and weights of a model, and its net on the reference and on the fast backend. */
 typedef struct bench {
     fed_arch arch;
     fedtrain_net *fast, *bfloat16, *reference;
@@ -114,7 +111,6 @@ static void compare_gradients(bench *b, const char *text) {
     check(near(b->grad, b->wanted, b->arch.trained, 0.1F), text, "bfloat16: a gradient far off");
 }
 
-/* Train on the same few samples again and again: the loss must fall. */
 static void train(bench *b, const char *text) {
     fed_error err = {0};
     fed_optimizer rule;

@@ -4,7 +4,6 @@
 
 #include "arch_case.h"
 
-/* The text's tensors must have the names in "wanted", which are separated by blanks. */
 static void check_tensors(const char *text, const char *wanted) {
     fed_arch arch = arch_case_parse(text);
     char names[1000] = "";
@@ -154,7 +153,6 @@ FED_TEST(test_wrong_blocks_and_names_are_refused) {
 }
 
 FED_TEST(test_what_blocks_expand_to_is_bounded) {
-    /* These blocks have no layer, so only the limit on uses of blocks can refuse them. */
     arch_case_refused("let a = from in; input 9 | 4294967295 a | dense 2", "at most 4,096 layers");
     arch_case_refused(
         "let a = from in; let b = 99 a; let c = 99 b; let d = 99 c; input 9 | d | dense 2",

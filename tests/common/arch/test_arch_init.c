@@ -34,8 +34,7 @@ FED_TEST(test_initial_weights_fill_their_range_and_biases_are_zero) {
     fed_arch_free(&arch);
 }
 
-/* The expected bits come from a second implementation: a seed must give the same initial weights
- * in every release. */
+/* The bits come from a second implementation; they must be the same in every release. */
 FED_TEST(test_a_seed_gives_the_same_bits_for_ever) {
     fed_arch arch = arch_case_parse("lenet5-caffe");
     float *values = draw(&arch, 1);
@@ -49,7 +48,6 @@ FED_TEST(test_a_seed_gives_the_same_bits_for_ever) {
 }
 
 FED_TEST(test_a_tensors_weights_do_not_depend_on_the_others) {
-    /* The second layer's weights are the same whatever the size of the first one's. */
     fed_arch a = arch_case_parse("input 50 | dense 4 | dense 3");
     fed_arch b = arch_case_parse("input 99 | dense 4 | dense 3");
     float *x = draw(&a, 9), *y = draw(&b, 9);
@@ -63,7 +61,6 @@ FED_TEST(test_a_tensors_weights_do_not_depend_on_the_others) {
     fed_arch_free(&b);
 }
 
-/* The largest and the mean absolute value of a tensor. */
 static void measure(const fed_arch *arch, const float *values, const char *name, double *largest,
                     double *mean) {
     const fed_tensor *tensor = fed_layout_find(&arch->layout, name);

@@ -1,5 +1,4 @@
-/* A model's text: what separates words, its canonical form, and the position that an error names.
- */
+/* A model's text: word separators, its canonical form, and the positions that errors name. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 

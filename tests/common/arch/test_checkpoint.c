@@ -1,5 +1,4 @@
-/* Checkpoints: the exact bytes of a written file, reading it back, and files with wrong contents.
- */
+/* Checkpoints: the bytes of a written file, reading it back, and files with wrong contents. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -160,8 +159,6 @@ FED_TEST(test_a_model_without_tensors_round_trips) {
     fed_model_free(&model);
 }
 
-/* ---- Files of other programs ---- */
-
 /* Write a file: this header, padded to a multiple of 8 bytes as the format demands, then data. */
 static void put_file(const char *header, const void *data, size_t len) {
     uint8_t file[2000];
@@ -187,8 +184,7 @@ static fed_status read_by_name(float *back, fed_error *err) {
     "]}"
 
 FED_TEST(test_tensors_are_read_by_name_in_any_order_and_type) {
-    /* The values 2^-24 and -1.5 as float16, 3 as bfloat16, and an int64 counter like that of
-     * PyTorch's batch normalization. */
+    /* 2^-24 and -1.5 as float16, 3 as bfloat16, and an int64 counter as in PyTorch's BatchNorm. */
     put_file("{\"__metadata__\":{\"format\":\"pt\"}," T("b", "BF16", "1", "4", "6") "," T(
                  "w", "F16", "1,2", "0", "4") "," T("bn1.num_batches_tracked", "I64", "", "6",
                                                     "14") "," T("optimizer.state", "F32", "1", "14",

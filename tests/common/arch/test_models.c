@@ -57,7 +57,6 @@ FED_TEST(test_every_model_is_in_this_table_and_canonical) {
     assert_null(fed_arch_text(k));
 }
 
-/* Write a number with commas: 1234567 becomes "1,234,567". */
 static void group_digits(size_t number, char *text, size_t cap) {
     char digits[24];
     snprintf(digits, sizeof digits, "%zu", number);

@@ -31,7 +31,6 @@ FED_TEST(test_an_empty_stream_has_no_bytes) {
     assert_fed_ok(fed_bit_reader_end(&r));
 }
 
-/* Random runs and words from a seed are written, or read and checked, by the same calls. */
 enum { FIELDS = 2000 };
 
 static uint64_t run_length(fed_rng *rng) {

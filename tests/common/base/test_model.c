@@ -118,5 +118,5 @@ FED_TEST(test_free_leaves_an_empty_model) {
     fed_model_free(&model);
     assert_null(model.values);
     assert_int_equal(model.layout.size, 0);
-    fed_model_free(&model); /* a second call is allowed */
+    fed_model_free(&model);
 }

@@ -35,8 +35,6 @@ static const char kernels[] = "KERNEL fill_index(GLOBAL u32 *y, u32 n, u32 first
                               "    }\n"
                               "}\n";
 
-/* ---- Names ---- */
-
 static void names_of_devices(void) {
     static const char *const good[] = {"gpu", "cuda", "cuda:0", "cuda:12", "opencl:0"};
     static const char *const bad[] = {"", "cpu", "gpu:0", "cuda:", "cuda:x", "cuda:123", "cuda0"};
@@ -77,8 +75,6 @@ static void the_open_device_is_listed(void) {
     assert_true(info.memory > 0 && info.units > 0);
     assert_string_equal(info.card, fed_gpu_info_of(gpu)->card);
 }
-
-/* ---- Work ---- */
 
 static uint32_t *new_array(size_t n) {
     void *at = NULL;
@@ -195,8 +191,6 @@ static void host_memory_for_copies(void) {
     fed_gpu_free(gpu, y);
 }
 
-/* ---- Graphs ---- */
-
 static void a_graph_runs_again(void) {
     fed_gpu_graph *graph = NULL;
     uint32_t *x = new_array(N), *y = new_array(N), *host = NULL;
@@ -269,8 +263,6 @@ static void other_calls_are_refused_while_a_graph_is_kept(void) {
     fed_gpu_stream_free(other);
 }
 
-/* ---- Another library's work ---- */
-
 static fed_status count_call(void *user, void *native) {
     uint32_t *calls = user;
     *calls += native != NULL;
@@ -311,8 +303,6 @@ static void a_stream_says_when_it_is_done(void) {
     fed_gpu_free(gpu, x);
 }
 
-/* ---- What fails ---- */
-
 static void failures_say_which_nic_and_what(void) {
     const fed_gpu_module *bad = NULL;
     fed_error err = {0};
@@ -325,8 +315,6 @@ static void failures_say_which_nic_and_what(void) {
     assert_non_null(strstr(err.text, "no_such_kernel"));
     assert_fed_ok(fed_gpu_explain(gpu, FED_OK, &err));
 }
-
-/* ---- Cache ---- */
 
 /* The number of files in fed_test_dir; path: the name of one of them. */
 static size_t count_cached(char path[600]) {
@@ -354,7 +342,6 @@ static long file_size(const char *path) {
     return size;
 }
 
-/* Open another GPU object with fed_test_dir as its cache, compile a kernel and run it. */
 static void build_and_run_with_cache(void) {
     fed_gpu *first = gpu;
     fed_gpu_stream *first_stream = stream;
@@ -383,8 +370,7 @@ static void compiled_kernels_are_cached(void) {
     build_and_run_with_cache();
     assert_int_equal(count_cached(again), 1);
     assert_string_equal(again, path);
-    assert_int_equal(truncate(path, size - 1),
-                     0); /* a damaged file: the kernel is compiled and stored again */
+    assert_int_equal(truncate(path, size - 1), 0); /* a damaged file is made anew */
     build_and_run_with_cache();
     assert_true(file_size(path) > size - 1);
 }

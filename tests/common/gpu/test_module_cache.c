@@ -1,5 +1,4 @@
-/* A cache of compiled kernels in a folder. A kernel is found only if all that it depends on is the
- * same. A damaged file counts as missing. */
+/* A cache of compiled kernels in a folder: what a kernel is found by, and damaged files. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -41,7 +40,6 @@ static void check_found(const char *const *of) {
     free(found);
 }
 
-/* path = the only file in the cache's folder. */
 static void path_of_file(char path[600]) {
     size_t count = 0;
     DIR *d = opendir(folder);

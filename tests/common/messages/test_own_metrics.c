@@ -1,5 +1,4 @@
-/* Lists of custom metrics: the names and values that are allowed, their bytes, and lists that are
- * refused. */
+/* Lists of custom metrics: allowed names and values, their bytes, and lists that are refused. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 

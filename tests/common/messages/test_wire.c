@@ -1,5 +1,4 @@
-/* The wire messages: their exact bytes, messages cut at every byte, and values that are not
- * allowed. */
+/* Wire messages: their exact bytes, messages cut at every byte, values that are not allowed. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -7,8 +6,6 @@
 
 #include "fed/version.h"
 #include "fed/wire.h"
-
-/* ---- Samples and their golden bytes ---- */
 
 static const fed_task sample_task = {
     .id = 0x0102030405060708,
@@ -52,7 +49,6 @@ static const char checkin_2_bytes[] = "\x02\x00"
                                       "\x02\x00\x00\x00"
                                       "\x58\x02\x00";
 
-/* A device with three tasks in four slots. */
 static const fed_checkin sample_checkin_slots = {
     .held = {{5, 258}, {9, 3}, {7, 0}}, .capabilities = FED_CAN_TASKS, .samples = 600, .slots = 4};
 
@@ -171,8 +167,6 @@ static const char train_slots_bytes[] = "\x01"
 
 static const char task_bytes[] = TASK_BYTES;
 
-/* ---- A table with one row for each message: its sample's writer, and its reader ---- */
-
 static void write_task(fed_writer *w) {
     fed_task_write(w, &sample_task);
 }
@@ -235,7 +229,6 @@ static void write_metric(fed_writer *w) {
     fed_metric_write(w, &sample_metric);
 }
 
-/* Room for any message. */
 typedef union any_message {
     uint8_t bytes[sizeof(fed_assignment)];
     fed_task task;
@@ -363,8 +356,6 @@ FED_TEST(test_a_message_cut_anywhere_is_refused_and_changes_nothing) {
         }
     }
 }
-
-/* ---- Fields ---- */
 
 FED_TEST(test_a_task_comes_back_as_it_was) {
     fed_reader r;
@@ -530,8 +521,7 @@ FED_TEST(test_a_list_of_tasks_comes_back_as_it_was) {
     free(work);
 }
 
-/* Byte 26 of the sample is the number of slots, byte 27 the number of further tasks, which follow
- * from byte 28 on. */
+/* Byte 26 is the number of slots, byte 27 that of the further tasks, which begin at byte 28. */
 FED_TEST(test_a_list_of_tasks_that_makes_no_sense_is_refused) {
     assert_fed_status(read_patched("checkin slots", 26, "\x03", 1), FED_OK);
     assert_fed_status(read_patched("checkin slots", 26, "\x08", 1), FED_OK);

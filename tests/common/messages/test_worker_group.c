@@ -1,11 +1,9 @@
-/* The message with the state of a device's worker group: its exact bytes, messages cut at every
- * byte, and values that are not allowed. */
+/* The message about a worker group: its exact bytes, every cut of it, values not allowed. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
 #include "fed/worker_group.h"
 
-/* A worker group of three, of which the last has died. */
 static const fed_worker_group sample = {
     .task = 9,
     .round = 3,
@@ -93,8 +91,7 @@ FED_TEST(test_it_has_its_golden_bytes_and_comes_back_as_it_was) {
     assert_memory_equal(&back, &sample, sizeof back);
 }
 
-/* If a worker names what it computes on, the message has another layout number, so that an older
- * reader refuses it. */
+/* The layout has another number if a worker names what it computes on: older readers refuse it. */
 FED_TEST(test_what_workers_compute_on_has_a_layout_of_its_own) {
     uint8_t bytes[FED_WORKER_GROUP_BYTES];
     fed_worker_group named = sample, back;

@@ -9,7 +9,6 @@ static const int64_t YEAR = 365 * 86400;
 
 static fed_error err;
 
-/* A certificate authority, and a device's key and request, made once for all tests. */
 static fed_pem ca_key, ca_cert, key, csr;
 
 static int have_openssl(void) {
@@ -45,7 +44,6 @@ static void get(const char *name, fed_pem *pem) {
     free(data);
 }
 
-/* The last command must have printed this text. */
 static void assert_printed(const char *text) {
     fed_pem out;
     get("out.txt", &out);
@@ -195,8 +193,7 @@ FED_TEST(a_server_certificate_needs_hosts_and_has_room_for_some) {
 FED_TEST(a_tampered_request_is_refused) {
     fed_pem cert, tampered;
     fed_cert_options options = client_options();
-    /* Replace the name in the request by one of equal length. The signature is still that of the
-     * old name, so it is wrong. */
+    /* A name of equal length replaces the one in the request, so its signature is wrong. */
     assert_shell("openssl req -in csr.pem -outform der | sed 's/whatever/Whatever/' >t.der && "
                  "openssl req -inform der -in t.der -out t.pem");
     get("t.pem", &tampered);

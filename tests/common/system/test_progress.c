@@ -9,7 +9,6 @@
 
 #include "fed/progress.h"
 
-/* Show and wipe progress lines while standard error is this file. */
 static void show_to(int fd) {
     int kept = dup(STDERR_FILENO);
     assert_true(kept >= 0);
@@ -34,8 +33,7 @@ FED_TEST(a_file_gets_nothing) {
     fclose(file);
 }
 
-/* Open a pseudo-terminal: returns the terminal, *end its controlling side; -1: the system has
- * none. */
+/* Returns a pseudo-terminal, *end its controlling side; -1: the system has none. */
 static int open_terminal(int *end) {
     *end = posix_openpt(O_RDWR | O_NOCTTY);
     if (*end < 0 || grantpt(*end) != 0 || unlockpt(*end) != 0) {

@@ -1,5 +1,4 @@
-/* A pool of threads does each part of a job once, and returns when all are done. Its threads take
- * no signals. */
+/* A pool of threads: it does each part of a job once, and its threads take no signals. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 

@@ -1,5 +1,4 @@
-/* Compare this project's declarations of CUDA's functions with NVIDIA's headers. This file
- * compiles only if they agree. */
+/* This file compiles only if our declarations of CUDA's functions agree with NVIDIA's headers. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <cuda.h>
 #if __has_include(<nvrtc.h>)

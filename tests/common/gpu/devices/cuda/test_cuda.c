@@ -15,8 +15,7 @@ static const char kernels[] = "KERNEL fill_index(GLOBAL u32 *y, u32 n) {\n"
                               "    }\n"
                               "}\n";
 
-/* Tell the fake libraries by FED_FAKE_CUDA how to behave, such as which call fails; NULL: nothing
- * fails. */
+/* FED_FAKE_CUDA tells the fake libraries which call fails; NULL: none. */
 static void plan(const char *text) {
     if (text != NULL) {
         assert_int_equal(setenv("FED_FAKE_CUDA", text, 1), 0);
@@ -33,8 +32,6 @@ static fed_gpu *opened(void) {
     }
     return gpu;
 }
-
-/* ---- Devices ---- */
 
 FED_TEST(each_device_is_listed) {
     fed_gpu_info info;
@@ -71,8 +68,6 @@ FED_TEST(says_what_is_wrong_with_the_driver) {
     }
     plan(NULL);
 }
-
-/* ---- Failures of calls ---- */
 
 typedef struct place {
     fed_gpu *gpu;
@@ -195,7 +190,7 @@ FED_TEST(each_failure_names_its_call) {
         assert_fed_status(fed_gpu_explain(p.gpu, status, &err), status);
         assert_fed_says(err, cases[k].says);
         assert_fed_says(err, "cuda:0 (a fake card 0");
-        assert_fed_ok(cases[k].call(&p)); /* without the planned failure it succeeds */
+        assert_fed_ok(cases[k].call(&p)); /* succeeds without the plan */
     }
     close_place(&p);
 }
@@ -213,8 +208,6 @@ FED_TEST(addresses_that_are_not_the_devices_are_refused) {
     assert_fed_status(fed_gpu_launch(p.stream, p.module, "no_such", 1, args, 2), FED_EINVAL);
     close_place(&p);
 }
-
-/* ---- Kernels ---- */
 
 static fed_status build(const char *planned, const char *source, fed_error *err) {
     fed_gpu *gpu = opened();
@@ -244,8 +237,6 @@ FED_TEST(a_newer_card_gets_ptx) {
     fed_error err = {0};
     assert_fed_ok(build("arch=80", kernels, &err));
 }
-
-/* ---- Threads, contexts and streams of the program ---- */
 
 static void check_index(fed_gpu_stream *stream, const place *p) {
     uint32_t host[N] = {0};
@@ -283,7 +274,6 @@ FED_TEST(any_thread_may_call) {
     close_place(&p);
 }
 
-/* Functions of the driver that the test calls itself, like a program that uses CUDA. */
 typedef struct own_calls {
     void *library;
     unsigned (*retain)(void **context, int device);

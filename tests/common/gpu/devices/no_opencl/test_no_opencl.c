@@ -1,5 +1,4 @@
-/* In a build without OpenCL every call for an "opencl" device fails with a sentence that says what
- * to install. */
+/* Without OpenCL every call for an "opencl" device fails with a sentence on what to install. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/gpu/device_vtable.h"
 #include "fed_cases.h"
