@@ -22,7 +22,7 @@ typedef struct fedclientd_settings {
     const char *software;           /* which program this is: "fedclientd/0.2.0" */
     const char *downloads_ca;       /* the caches' CA certificate; NULL: the system's CAs */
     const char *transport;          /* NULL: the first transport that this build has */
-    const char *device;             /* --device: a GPU, then also in work.backend; NULL: none */
+    const char *device;             /* --device, a GPU, which is work.backend, too; NULL: none */
     workshop_settings work;
     fedclient_conditions when;
     uint32_t hold_ms;

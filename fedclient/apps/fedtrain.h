@@ -26,7 +26,7 @@ typedef struct app_options {
 /** Set by SIGINT and SIGTERM: end after this step. */
 extern volatile sig_atomic_t app_interrupted;
 
-/* The commands. FED_ECANCELED: interrupted; the state is saved and the message written. */
+/* The commands. FED_ECANCELED: interrupted; the state is saved, and the user was told. */
 fed_status app_train(const app_options *o, fed_error *err) FED_CHECKED;
 fed_status app_evaluate(const app_options *o, fed_error *err) FED_CHECKED;
 fed_status app_export(const app_options *o, fed_error *err) FED_CHECKED;

@@ -35,7 +35,7 @@ size_t app_data_steps(const fedtrain_data *data, const fed_arch *arch, size_t ba
 }
 
 static fed_status fail_memory(fed_error *err) {
-    return fed_fail(err, FED_ENOMEM, "out of memory");
+    return fed_fail(err, FED_ENOMEM, "out of memory for the means and deviations of the samples");
 }
 
 fed_status app_data_measure(const fedtrain_data *data, char **text, fed_error *err) {

@@ -182,7 +182,7 @@ static void wait_for_parts(const fedworker_job *job) {
 
 fed_status fedworker_group(const fedworker_job *job, fed_error *err) {
     fedworker_entry entry = {
-        .place = {.listener = -1}}; /* mpi: filled in by run_mpi; else rank 0 */
+        .place = {.listener = -1}}; /* rank 0, unless run_mpi sets another rank */
     FED_TRY(job->choice.link->find != NULL                   ? run_mpi(job, &entry, err)
             : strcmp(job->choice.link->name, "threads") == 0 ? run_threads(job, err)
                                                              : fedworker_tcp(job, err));

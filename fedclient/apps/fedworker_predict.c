@@ -215,8 +215,7 @@ typedef struct measurement {
     measured_codec push[2], pull; /* pushes of two workers; the pull of their sum */
     float *params, *grad, *sum, *pulled, *x, *target;
     uint32_t *label;
-    double compute_us,
-        sum_us; /* of one gradient, of one addition: the shortest time of all rounds */
+    double compute_us, sum_us; /* shortest times of a gradient's computation and of an addition */
 } measurement;
 
 static void measurement_close(measurement *m) {

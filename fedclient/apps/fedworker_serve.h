@@ -79,8 +79,7 @@ typedef struct fedworker_member {
     pthread_t thread;
 } fedworker_member;
 
-/** fedworker_serve.c: run `fedworker train --server URL ...`. *wrong: the command line was wrong.
- */
+/** fedworker_serve.c: run `fedworker train --server URL ...`. *wrong: the command line is wrong. */
 fed_status fedworker_serve(int argc, char **argv, bool *wrong, fed_error *err) FED_CHECKED;
 extern const char *const fedworker_serve_usage;
 

@@ -12,7 +12,7 @@
 
 /** Train by several workers, in place of fedtrain_run: the steps of *job, each with job->batch
  * samples a worker. The values and memory, the optimizer's state, are input and output. It
- * calls job->after_step from time to time with the steps that are done, and ends soon on false.
+ * calls job->after_step from time to time with the steps that are done, and ends if it says false.
  * arch is that of job's net. FED_EINVAL and the like: the task does not fit this worker group. */
 typedef fed_status (*workshop_worker_group)(void *user, fedclient_round *round,
                                             const fedtrain_job *job, const fed_arch *arch,

@@ -111,7 +111,7 @@ void fedclient_slot_take(fedclient *client, const fed_assignment *assignment);
 
 typedef struct fedclient_partial_download {
     fedclient_download_head head; /* its member "offset" is not used */
-    fed_writer bytes;             /* the first bytes of the answer; all, if head.total */
+    fed_writer bytes;             /* the first bytes of the answer, head.total at most */
     size_t stored;                /* this many of the bytes are in the platform's store */
     unsigned pieces;              /* the stored bytes take this many values of the store */
     bool unkept;                  /* the store has no room for more bytes */

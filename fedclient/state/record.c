@@ -215,7 +215,7 @@ static fed_reader fields_in(const fedclient_record *record) {
     return r;
 }
 
-/** If none is stored, *record is all 0. *r has the fields, *payload the payload's bytes. */
+/** If no record is stored, *record is all 0. *r has the fields, *payload the payload's bytes. */
 static fed_status load_any(const fedclient_platform *platform, fedclient_kind kind, unsigned slot,
                            fedclient_record *record, fed_reader *r, size_t *payload,
                            fed_error *err) {

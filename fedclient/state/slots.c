@@ -11,7 +11,7 @@ static uint64_t task_of(const fedclient_slot *slot) {
     return slot->model.task != 0 ? slot->model.task : slot->residual.task;
 }
 
-/** 0: there was no training, so nothing is lost if another task takes the slot. */
+/** Returns 0 if nothing was trained: then nothing is lost if another task takes the slot. */
 static uint64_t trained_last(const fedclient_slot *slot) {
     return slot->residual.task == task_of(slot) ? slot->residual.seq : 0;
 }

@@ -166,7 +166,7 @@ static fed_status post_piece(fedclient *client, const fed_piece *piece, const ui
                           "number of bytes");
 }
 
-/** Begin with the first byte that the coordinator lacks; end when it answers for all of them. */
+/** Send from the first byte that the coordinator lacks on, until it answers for the message. */
 static fed_status post_pieces(fedclient *client, const fedclient_job *job, fedclient_answer *answer,
                               fed_error *err) {
     enum { ASTRAY_MOST = 3 }; /* answers that do not fit the pieces sent, before giving up */

@@ -10,7 +10,7 @@ static fed_status message_of(const fed_worker_group *group, fed_writer *w, fed_e
         "the worker group has a value that fed/worker_group.h does not allow";
     fed_reader r;
     if (group->count > FED_WORKER_GROUP_WORKERS) {
-        return fed_fail(err, FED_EINVAL, "%s: count", wrong);
+        return fed_fail(err, FED_EINVAL, "%s: its number of workers", wrong);
     }
     fed_worker_group_write(w, group);
     FED_REQUIRE(w->status == FED_OK, FED_ENOMEM);

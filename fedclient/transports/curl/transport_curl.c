@@ -288,7 +288,7 @@ static bool add_text(exchange *x, const char *begin, const char *value) {
     return added;
 }
 
-/** Only necessary headers, since every byte costs on a metered link. */
+/** Set only necessary headers, since every byte costs on a metered link. */
 static fed_status set_headers(exchange *x) {
     const fedclient_request *request = x->request;
     bool large = request->body != NULL && request->body->size >= SMALL_BODY;

@@ -63,7 +63,7 @@ static void write_text(fed_writer *w, const char *begin, const char *value) {
     }
 }
 
-/** Only necessary headers, since every byte costs on a metered link. */
+/** Write only necessary headers, since every byte costs on a metered link. */
 static void write_head(exchange *x) {
     const fedclient_request *request = x->request;
     fed_writer *w = &x->head;
