@@ -208,7 +208,7 @@ static void ranks_that_mpirun_has_started_are_one_device(void **state) {
     world *w = *state;
     char args[1200], out[4096], token[FEDSERVER_TOKEN];
     if (feddc_link_named("mpi") == NULL || !mpi_job_possible()) {
-        print_message("no MPI here: skipped\n");
+        print_message("skipped: this build or this machine has no MPI\n");
         skip();
     }
     (void)queue(w, "{\"model\": \"lr\", \"rounds\": 2, \"cohort\": 1, \"tag\": \"mpi\","

@@ -66,7 +66,7 @@ static void assert_finished(const world *w, int k, pid_t pid) {
     log_path(w, k, path);
     assert_fed_ok(fed_file_read(path, 1 << 20, &log, &len, NULL));
     if (how != 0 || strstr((char *)log, "the task is finished; its model is version 3") == NULL) {
-        fail_msg("device %d: %s", k, (char *)log);
+        fail_msg("device %d did not finish the task: %s", k, (char *)log);
     }
     free(log);
 }

@@ -106,7 +106,7 @@ static void one_round(world *w, fedserver_edge *edge, upstream *u) {
                                         .lease_ms = LEASE_MS};
     turn(w, edge, &offer, &change);
     for (int turns = 0; !change.ready; turns++) {
-        assert_true(turns < TURNS_MOST); /* D6 in docs/durability.md */
+        assert_true(turns < TURNS_MOST); /* D6 in docs/durability.md: it ends */
         devices_train(w);
         turn(w, edge, &offer, &change);
     }
@@ -120,7 +120,7 @@ static _Noreturn void live(world *w) {
     fed_error err = {0};
     fedserver_edge *edge = NULL;
     upstream u;
-    coordinator_crash(&w->home); /* starts with an open coordinator */
+    coordinator_crash(&w->home); /* home is open from here on */
     assert_fed_ok_err(fedserver_edge_open(w->home.server, w->state, &rules, &edge, &err));
     for (upstream_read(w, &u); u.number < ROUNDS;) {
         one_round(w, edge, &u);
@@ -218,7 +218,7 @@ FED_TEST(each_update_goes_up_once_wherever_the_edge_dies) {
             points++;
         }
     }
-    print_message("%u deaths\n", points);
+    print_message("%u deaths of the edge aggregator\n", points);
     assert_true(points > 50 / EVERY);
     fault_shared_free(w.acknowledged, sizeof *w.acknowledged);
     fault_shared_free(w.plan, sizeof *w.plan);

@@ -38,7 +38,7 @@ typedef struct world {
     fed_postgres *database; /* NULL: the store is SQLite */
     chaos_child device[DEVICES], coordinator;
     char token[DEVICES][FEDSERVER_TOKEN];
-    unsigned fills, fills_most; /* fills_most: the task may end before */
+    unsigned fills, fills_most; /* fills_most: fewer if the task ends */
     bool full;
     unsigned ends;         /* how often the coordinator ended since the disk was filled */
     bool held;             /* the devices are stopped (SIGSTOP) until the coordinator is ready */
@@ -189,7 +189,7 @@ static void note_coordinator(world *w, int how) {
     w->coordinator.pid = 0;
     if (!w->full || !WIFEXITED(how) || WEXITSTATUS(how) != 1) {
         print_log(w);
-        fail_msg("the coordinator ended (%d) while its disk was %s", how,
+        fail_msg("the coordinator ended with wait status %d while its disk was %s", how,
                  w->full ? "full" : "not full");
     }
 }
@@ -205,7 +205,7 @@ static void reap(world *w) {
         if (d->pid > 0 && waitpid(d->pid, &how, WNOHANG) == d->pid) {
             if (chaos_child_note(d, how, NULL) > CHAOS_ENDED_AGAIN) {
                 print_log(w);
-                fail_msg("device %u ended (%d)", k, how);
+                fail_msg("device %u ended with wait status %d", k, how);
             }
         }
     }

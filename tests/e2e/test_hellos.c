@@ -252,7 +252,8 @@ static void assert_cheap(uint16_t port, pid_t pid) {
     printf("%zu kinds of hello; the dearest (%s) cost %lld us\n", w.kinds, dearest->name,
            (long long)most_us);
     if (most_us > HELLO_US) {
-        fail_msg("a hello with %s cost %lld us", dearest->name, (long long)most_us);
+        fail_msg("a hello with %s cost %lld us of CPU time, too much", dearest->name,
+                 (long long)most_us);
     }
 }
 

@@ -87,7 +87,8 @@ FED_TEST(one_is_cut_off_and_the_others_go_on) {
             print_message("%s\n", g.verdict[0].text);
         }
     }
-    print_message("cut off: named in %lld ms, the longest of %u\n", (long long)longest, count);
+    print_message("the verdict on a cut-off worker took at most %lld ms in %u runs\n",
+                  (long long)longest, count);
 }
 
 int main(void) {

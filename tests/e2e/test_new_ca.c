@@ -138,7 +138,7 @@ static void change_over(world *w) {
         fed_sleep_ms(PAUSE_MS);
     }
     if (strstr(w->said, "2 of 3 devices") == NULL) {
-        fail_msg("nobody changed over: %s", w->said);
+        fail_msg("no device changed over to the new CA: %s", w->said);
     }
 }
 
@@ -187,7 +187,7 @@ FED_TEST(devices_that_check_in_change_over) {
     const char *name = NULL;
     for (size_t k = 0; (name = fedclient_transport_name(k)) != NULL; k++) {
         fed_error err = {0};
-        print_message("over %s\n", name);
+        print_message("over the transport %s\n", name);
         start(&w, name);
         another_ca_over(&w);
         device_end(&w.awake);

@@ -175,7 +175,7 @@ static void put(const connection *c, const void *data, size_t len) {
     for (size_t sent = 0; sent < len;) {
         const ssize_t now = send(c->fd, (const uint8_t *)data + sent, len - sent, MSG_NOSIGNAL);
         if (now <= 0) {
-            fail_msg("send: %s", strerror(errno));
+            fail_msg("host 1 can't send: %s", strerror(errno));
         }
         sent += (size_t)now;
     }
@@ -410,7 +410,7 @@ static void what_fednic_says_when_it_cannot(void **state) {
         assert_int_equal(setns(home, CLONE_NEWNET), 0);
         close(home);
         if (code != cases[k].code || strstr(out, cases[k].says) == NULL) {
-            fail_msg("fednic %s: %d, %s", cases[k].words, code, out);
+            fail_msg("fednic %s ended with %d: %s", cases[k].words, code, out);
         }
     }
 }

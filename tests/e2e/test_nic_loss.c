@@ -231,7 +231,7 @@ static void kernels_may_be_set_otherwise(void **state) {
     }
 }
 
-/* Borders of segments split floats. */
+/* Segments end in the middle of floats, which must arrive all the same. */
 static void segments_may_have_any_size(void **state) {
     nic_world *w = *state;
     nic_stream_plan plans[MANY];

@@ -115,7 +115,7 @@ static int await_end(pid_t pid, const char *output) {
     (void)kill(pid, SIGKILL);
     (void)waitpid(pid, &status, 0);
     read_output(output, text, sizeof text);
-    fail_msg("the process did not end: %s", text);
+    fail_msg("the process did not end in time; its output: %s", text);
     return -1;
 }
 

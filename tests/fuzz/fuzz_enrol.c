@@ -16,7 +16,7 @@ static void start(void) {
     }
 }
 
-/* Base64 (RFC 4648) in lines of 64 characters, between a BEGIN and an END line. */
+/* Write DER as PEM: base64 (RFC 4648) in lines of 64 characters, between BEGIN and END. */
 static bool wrap(const char *what, const uint8_t *der, size_t len, fed_pem *pem) {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     fed_writer w;

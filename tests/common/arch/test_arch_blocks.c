@@ -59,7 +59,7 @@ FED_TEST(test_parameters_stand_for_any_number) {
 FED_TEST(test_in_is_what_comes_into_the_innermost_block) {
     fed_arch arch = arch_case_parse("let a = relu | add in; let b = tanh | a | add in; "
                                     "input 9 | dense 9 | b | add in | dense 2");
-    /* dense 1, tanh 2, relu 3, add 4 = 3 + 2, add 5 = 4 + 1, add 6 = 5 + 0 */
+    /* The layers are dense 1, tanh 2, relu 3, add 4 = 3 + 2, add 5 = 4 + 1, add 6 = 5 + 0 */
     static const uint32_t others[] = {2, 1, 0};
     for (size_t i = 0; i < 3; i++) {
         assert_int_equal(arch.layers[3 + i].inputs, 2);

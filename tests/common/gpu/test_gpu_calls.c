@@ -370,7 +370,7 @@ static void compiled_kernels_are_cached(void) {
     build_and_run_with_cache();
     assert_int_equal(count_cached(again), 1);
     assert_string_equal(again, path);
-    assert_int_equal(truncate(path, size - 1), 0); /* a damaged file is made anew */
+    assert_int_equal(truncate(path, size - 1), 0); /* damaged, so it must be made anew */
     build_and_run_with_cache();
     assert_true(file_size(path) > size - 1);
 }

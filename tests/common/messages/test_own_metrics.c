@@ -153,7 +153,7 @@ FED_TEST(lists_with_another_form_are_refused) {
     fed_own_metrics read;
     for (size_t k = 0; k < sizeof wrong / sizeof wrong[0]; k++) {
         if (read_bytes(wrong[k].bytes, wrong[k].len, &read) != FED_EFORMAT) {
-            fail_msg("%s is taken", wrong[k].why);
+            fail_msg("a list with %s was not refused", wrong[k].why);
         }
     }
     fed_writer w;

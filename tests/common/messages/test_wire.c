@@ -349,7 +349,8 @@ FED_TEST(test_a_message_cut_anywhere_is_refused_and_changes_nothing) {
             before = m;
             fed_status status = messages[i].read(&r, &m);
             if (status != FED_EFORMAT || r.status != FED_EFORMAT) {
-                fail_msg("%s cut to %zu bytes: %s", messages[i].name, len, fed_status_name(status));
+                fail_msg("the message %s, cut to %zu bytes, gave %s", messages[i].name, len,
+                         fed_status_name(status));
             }
             assert_memory_equal(&m, &before, sizeof m);
             free(exact);
@@ -487,7 +488,7 @@ static fed_status read_patched(const char *which, size_t offset, const void *pat
             return status;
         }
     }
-    fail_msg("no message %s", which);
+    fail_msg("the table of messages has no \"%s\"", which);
     return FED_EINVAL;
 }
 

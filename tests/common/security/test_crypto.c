@@ -24,7 +24,7 @@ static int shell(const char *command) {
 
 static void assert_shell(const char *command) {
     if (shell(command) != 0) {
-        fail_msg("failed: %s", command);
+        fail_msg("this command failed: %s", command);
     }
 }
 

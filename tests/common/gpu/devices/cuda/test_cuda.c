@@ -228,7 +228,7 @@ FED_TEST(says_why_kernels_can_not_be_built) {
     assert_fed_says(err, "does not take the kernels of NVRTC 12.4; install a newer driver");
     assert_fed_status(build("cuModuleLoadData=2", kernels, &err), FED_ENOMEM);
     assert_fed_status(build("nvrtcCreateProgram=1", kernels, &err), FED_ENOMEM);
-    assert_fed_status(build("arch=110", kernels, &err), FED_EIO); /* this NVRTC begins with 100 */
+    assert_fed_status(build("arch=110", kernels, &err), FED_EIO); /* NVRTC's least arch is 100 */
     assert_fed_says(err, "no longer compiles for compute capability 9.0");
 }
 
