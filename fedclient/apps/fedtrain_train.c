@@ -50,7 +50,7 @@ static void write_notes(const training *t, numbers *n, const char *notes[2 * NOT
         "batch",     n->batch,
         "seed",      n->seed,
         "step",      n->step,
-        "format",    "pt", /* safetensors readers of PyTorch expect it */
+        "format",    "pt", /* PyTorch's readers of safetensors expect this key */
         NULL};
     memcpy(notes, all, sizeof all);
 }

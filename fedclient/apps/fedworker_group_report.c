@@ -31,7 +31,7 @@ static void fill_worker(const fedworker_cluster *c, feddc_detector *detector,
                         const feddc_detector_look *group, uint32_t k, fed_worker *worker) {
     feddc_member_look m = {0};
     *worker = (fed_worker){.rank = k, .waits_for = FED_WORKER_GROUP_NOBODY};
-    if (!feddc_detector_member(detector, k, &m)) { /* it has not joined yet */
+    if (!feddc_detector_member(detector, k, &m)) { /* the worker has not joined yet */
         snprintf(worker->phase, sizeof worker->phase, "%s", feddc_phase_name(FEDDC_STARTING));
         return;
     }
@@ -75,7 +75,7 @@ static void fill(const fedworker_cluster *c, feddc_detector *detector,
 static bool take_verdict(fedworker_cluster *c, const char *why, int64_t now_ms) {
     char cut[sizeof c->verdict];
     snprintf(cut, sizeof cut, "%.255s", why);
-    fed_utf8_clean(cut); /* it may have been cut within a character */
+    fed_utf8_clean(cut); /* the text may be cut within a character */
     if (why[0] == '\0' || strcmp(cut, c->verdict) == 0) {
         if (why[0] == '\0' && now_ms - c->verdict_ms > VERDICT_MS) {
             c->verdict[0] = '\0';

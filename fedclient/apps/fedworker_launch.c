@@ -326,8 +326,8 @@ static fed_status attempt(launch *l, loss *lost, int *code, fed_error *err) {
         *code = WIFEXITED(t.status) ? WEXITSTATUS(t.status) : 128 + WTERMSIG(t.status);
     }
     if (status == FED_OK && *code != 0) {
-        (void)feddc_detector_wait(t.detector,
-                                  10 * TURN_MS); /* for a verdict on ranks that ended just now */
+        (void)feddc_detector_wait(
+            t.detector, 10 * TURN_MS); /* time for a verdict on ranks that ended just now */
         *lost = find_loss(t.detector);
         if (lost->workers > 0) {
             feddc_detector_look look;

@@ -136,7 +136,7 @@ static void look_after(attempt *a) {
         fed_sleep_ms(LOOK_MS);
     }
     (void)feddc_detector_wait(a->detector,
-                              SETTLE_MS); /* so that it learns how the last workers ended */
+                              SETTLE_MS); /* the detector learns how the last workers ended */
     fedworker_group_count(a->cluster, a->page);
     fedworker_group_report(a->cluster, a->round, a->detector, true);
 }

@@ -31,7 +31,7 @@
 typedef struct fedworker_cluster {
     fedclientd_settings device; /* must be first: fedclientd_read_options fills it in */
     const char *link, *collective, *sync, *codec, *pull;
-    uint32_t workers, min; /* min: the group goes on with so many; 0: all */
+    uint32_t workers, min; /* min: the group ends with fewer; 0: all are needed */
     /* derived from the members above */
     fedworker_choice choice; /* with mpi `place` is this rank's; else its size is 0 */
     bool processes;          /* the workers are processes, not threads */

@@ -36,9 +36,9 @@ struct fedclient {
     char front[FEDCLIENT_URL];   /* "https://host:8443" */
     char devices[FEDCLIENT_URL]; /* the same host, the devices' port; "" before enrolment */
     unsigned addresses;          /* how many options.server has */
-    unsigned address;            /* which of them `front` is, from 0 */
+    unsigned address;            /* the index of `front` in options.server, from 0 */
     uint16_t devices_port;       /* 0 before enrolment */
-    bool unreached;              /* the last request failed there, or was answered with 5xx */
+    bool unreached;              /* the last request to this address failed, or got 5xx */
     char device[FED_SHA256_HEX]; /* "" before enrolment */
     int64_t expires_s;           /* the certificate's last second, Unix */
     int64_t renew_s;             /* the time from which on to ask for the next certificate */

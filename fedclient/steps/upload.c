@@ -281,7 +281,7 @@ static void note(fedclient *client, fedclient_job *job, const fedclient_answer *
     job->event->outcome = FEDCLIENT_REFUSED;
     enum {
         CLONED_FAILURES = 16
-    }; /* so that the back-off is the longest: a copy of this device takes the rounds */
+    }; /* the longest back-off, as a copy of this device takes its rounds */
     const bool cloned = strcmp(answer->error, "cloned") == 0;
     if (answer->status != 409 || cloned) {
         client->failures += cloned ? CLONED_FAILURES : 1;

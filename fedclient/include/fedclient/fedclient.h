@@ -232,7 +232,7 @@ typedef enum fedclient_outcome {
     FEDCLIENT_WAITED = 0,    /* nothing to do yet (event.reason says why) */
     FEDCLIENT_COUNTED = 1,   /* the update was uploaded and counted */
     FEDCLIENT_REFUSED = 2,   /* the update was uploaded, not counted: it stays in the residual */
-    FEDCLIENT_EVALUATED = 3, /* measured a model and reported it */
+    FEDCLIENT_EVALUATED = 3, /* a model was measured, and the result reported */
     FEDCLIENT_FINISHED = 4,  /* the task is done; the final model is stored */
     FEDCLIENT_RETRY = 5,     /* network or coordinator failed, and *err says how */
     FEDCLIENT_DECLINED = 6,  /* the task does not fit this device; *err says why */
