@@ -527,7 +527,7 @@ static void no_tls_is_no_harm(void **state) {
         for (size_t k = 0; k < sizeof words; k++) {
             words[k] = (uint8_t)fed_rng_u32(&w.rng);
         }
-        if (n % 4 < 2) { /* half of them begin like a TLS handshake */
+        if (n % 4 < 2) { /* half of the requests begin like a TLS handshake */
             memcpy(words, "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 11);
         }
         (void)send(fd, words, sizeof words, MSG_NOSIGNAL);

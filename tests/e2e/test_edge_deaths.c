@@ -106,7 +106,7 @@ static void one_round(world *w, fedserver_edge *edge, upstream *u) {
                                         .lease_ms = LEASE_MS};
     turn(w, edge, &offer, &change);
     for (int turns = 0; !change.ready; turns++) {
-        assert_true(turns < TURNS_MOST); /* D6 in docs/durability.md: it ends */
+        assert_true(turns < TURNS_MOST); /* D6 in docs/durability.md: the task ends */
         devices_train(w);
         turn(w, edge, &offer, &change);
     }

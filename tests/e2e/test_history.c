@@ -94,7 +94,7 @@ FED_TEST(a_round_that_commits_again_is_found) {
     fed_history_committed(h, 4, DEVICES); /* committed again after a restart */
     assert_broken(h, "H3", "round 4 committed after round 4");
     h = sound();
-    fed_history_committed(h, 5, DEVICES); /* the log line came before the store had it */
+    fed_history_committed(h, 5, DEVICES); /* round 5 is in the log, not in the store */
     assert_broken(h, "H3", "the store has 0 such rounds");
     h = sound();
     fed_history_stored(h, 4, 0);

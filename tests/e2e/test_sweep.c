@@ -387,7 +387,7 @@ static void a_coordinator_that_answers_before_it_commits_is_found_out(void) {
         (void)try(&setup, &fault, &t);
     }
     federation_clear(&setup);
-    assert_true(t.broken > 0 && t.histories > 0); /* both checkers find it */
+    assert_true(t.broken > 0 && t.histories > 0); /* both checkers find the bug */
 }
 
 /** Let a disk lose synced data at a power cut; the sweep must find that. */

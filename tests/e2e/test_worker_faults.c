@@ -272,7 +272,7 @@ static void a_line_goes_down(void **state) {
                   (long long)await_words(near, "out.txt", "was cut off"));
     assert_int_equal(await_end(near, "out.txt"), 0);
     assert_trained();
-    assert_int_equal(await_end(cut, "far.txt"), 1); /* it lost the failure detector */
+    assert_int_equal(await_end(cut, "far.txt"), 1); /* the cut-off machine lost the detector */
     (void)kill(far, SIGKILL);
     (void)waitpid(far, NULL, 0);
     (void)shell("ip link delete feddc0 2>/dev/null");

@@ -1,5 +1,5 @@
-/* Fuzz the inputs of enrolment: the coordinator's, a certificate request as PEM or as DER (turned
- * into PEM here), and the device's, a certificate. */
+/* Fuzz enrolment: the coordinator reads a certificate request, as PEM or as DER that is turned into
+ * PEM here; the device reads a certificate. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz.h"
 
