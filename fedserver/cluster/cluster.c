@@ -1,5 +1,4 @@
-/* Keeps the links of one coordinator: at the leader those of its followers, at a follower the one
- * to the leader. */
+/* Keeps a coordinator's links: the leader's to its followers, a follower's to the leader. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* accept4 */
 #include "fedserver/cluster/cluster.h"
@@ -20,7 +19,7 @@
 
 enum {
     AGAIN_MS = 100,       /* time between two tries to connect to the leader */
-    SAY_EVERY_MS = 10000, /* least time between two lines of the log about links that fail */
+    SAY_EVERY_MS = 10000, /* least time between two log lines about links that fail */
     ADDRESS_TEXT = 256
 };
 
@@ -39,15 +38,15 @@ struct cluster {
     place up; /* the link to the leader */
     char leader[ADDRESS_TEXT];
     uint64_t term;
-    bool told; /* the log has a line that the link to the leader works */
+    bool told; /* the log already says that the link to the leader works */
     int64_t again_ms, said_ms;
-    /* bytes of the largest update: as this leader tells; as the leader has told */
+    /* size of the largest update, in bytes: what this leader announces, what the leader told */
     uint64_t says, heard;
 };
 
 static void watch(const cluster *c, int fd, int operation, bool writes) {
     struct epoll_event event = {.events = EPOLLIN | (writes ? (uint32_t)EPOLLOUT : 0)};
-    /* if this fails, the link is polled anyway, only later */
+    /* If this fails, the link is still polled, only later. */
     (void)epoll_ctl(c->epoll, operation, fd, &event);
 }
 
@@ -79,12 +78,10 @@ int cluster_fd(const cluster *c) {
     return c->epoll;
 }
 
-/* ---- ending links --------------------------------------------------------------------------- */
-
-/* End a link: call `tell` for the owner of each of its requests. */
+/* End a link, and call `tell` for the owner of each of its requests. */
 static void end_link(place *p, void (*tell)(void *user, void *owner), void *user) {
     cluster_link *link = p->link;
-    p->link = NULL; /* a function that is told may ask whether there is a link */
+    p->link = NULL; /* before `tell`, which may ask whether there is a link */
     for (size_t k = 0; link != NULL && k < cluster_link_owners(link); k++) {
         uint64_t id;
         void *owner = cluster_link_owner_at(link, k, &id);
@@ -121,8 +118,6 @@ void cluster_close(cluster *c) {
     free(c);
 }
 
-/* ---- opening links -------------------------------------------------------------------------- */
-
 static fed_status add_link(cluster *c, place *p, int fd, bool caller, fed_error *err) {
     const int on = 1;
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
@@ -132,8 +127,8 @@ static fed_status add_link(cluster *c, place *p, int fd, bool caller, fed_error 
     return FED_OK;
 }
 
-/* Find a free place, or free that of the oldest peer that has not proved its key. So peers that
- * only connect keep no follower out. NULL: followers have all places. */
+/* Find a free place, or take that of the oldest peer that has not proved its key: peers that only
+ * connect must keep no follower out. NULL: followers have all places. */
 static place *make_place(cluster *c) {
     place *oldest = NULL;
     for (size_t k = 0; k < CLUSTER_LINKS_MOST; k++) {
@@ -153,8 +148,7 @@ static place *make_place(cluster *c) {
     return oldest;
 }
 
-/* Begin to connect, and return the socket; -1: the address is not an IP address and a port, or the
- * system refuses. */
+/* Begin to connect, and return the socket. -1: no IP address with a port, or the system refuses. */
 static int begin_connect(const char *address) {
     fed_host_port at;
     const struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV,
@@ -173,7 +167,7 @@ static int begin_connect(const char *address) {
     return fd;
 }
 
-/* May the log have one more line about links that fail? At most one in SAY_EVERY_MS. */
+/* May the log have one more line about failing links? At most one in SAY_EVERY_MS. */
 static bool may_say(cluster *c) {
     const int64_t now_ms = fed_clock_monotonic_ms();
     const bool may = c->said_ms == 0 || now_ms - c->said_ms >= SAY_EVERY_MS;
@@ -181,8 +175,7 @@ static bool may_say(cluster *c) {
     return may;
 }
 
-/* Log why there is no link to the leader: at once if there was one, else not more often than every
- * SAY_EVERY_MS. */
+/* Log why there is no link to the leader: at once if there was one, else once in SAY_EVERY_MS. */
 static void complain(cluster *c, const char *why) {
     if (may_say(c) || c->told) {
         fed_logf(c->log, FED_LOG_WARN, "no link to the leader at %s: %s", c->leader, why);
@@ -210,8 +203,6 @@ static void reach_leader(cluster *c, const char *leader, uint64_t term) {
         complain(c, why.text);
     }
 }
-
-/* ---- receiving frames ----------------------------------------------------------------------- */
 
 static fed_status from_follower(void *user, cluster_link *link, cluster_frame *frame,
                                 fed_error *err) {
@@ -259,8 +250,6 @@ static fed_status from_leader(void *user, cluster_link *link, cluster_frame *fra
     return FED_OK;
 }
 
-/* ---- polling -------------------------------------------------------------------------------- */
-
 static void poll_followers(cluster *c, int64_t now_ms, uint64_t *moved) {
     for (size_t k = 0; k < CLUSTER_LINKS_MOST; k++) {
         place *p = &c->followers[k];
@@ -272,7 +261,7 @@ static void poll_followers(cluster *c, int64_t now_ms, uint64_t *moved) {
         const fed_status status = cluster_link_run(p->link, now_ms, from_follower, c, moved, &why);
         if (status != FED_OK) {
             if (cluster_link_up(p->link) || may_say(c)) {
-                /* peers that have not proved the key must not fill the log */
+                /* Peers that have not proved the key must not fill the log. */
                 fed_logf(c->log, status == FED_EAUTH ? FED_LOG_WARN : FED_LOG_INFO,
                          "the link of a follower ended: %s", why.text);
             }
@@ -301,8 +290,7 @@ void cluster_poll(cluster *c, bool leads, const char *leader, uint64_t term, uin
         c->leads = true;
         end_up(c);
     }
-    /* Accept connections. Close at once those that can't be served: a follower then asks again who
-     * leads. */
+    /* Close connections that can't be served: the follower then asks the store again who leads. */
     for (int fd; (fd = accept4(c->listening, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0;) {
         fed_error why = {0};
         const bool admitted = c->leads && !c->dismissed && c->handlers.admit(c->handlers.user, fd);
@@ -373,8 +361,6 @@ unsigned cluster_followers(const cluster *c) {
     return count;
 }
 
-/* ---- requests and answers ------------------------------------------------------------------- */
-
 fed_status cluster_forward(cluster *c, const fedserver_request *request, const char *known,
                            void *owner, uint64_t *id, fed_error *err) {
     uint8_t bytes[CLUSTER_HEAD_MOST];
@@ -397,7 +383,7 @@ void cluster_cancel(cluster *c, uint64_t id) {
     fed_error ignored = {0};
     if (c->up.link != NULL && cluster_link_owner(c->up.link, id) != NULL) {
         cluster_link_disown(c->up.link, id);
-        /* if there is no memory for this frame, the leader answers in vain */
+        /* Without memory for this frame, the leader only answers in vain. */
         (void)!cluster_link_send(c->up.link, CLUSTER_CANCEL, id, NULL, NULL, 0, NULL, &ignored);
     }
 }
@@ -425,7 +411,7 @@ void cluster_answer_send(cluster_link *link, uint64_t id, const fedserver_respon
     len = fits ? len : 0;
     if (cluster_link_owner(link, id) != NULL) {
         cluster_link_disown(link, id);
-        /* Without memory for the answer it is not sent; the request is lost when the link ends. */
+        /* Without memory, no answer is sent: the follower gives up when the link ends. */
         (void)!cluster_link_send(link, CLUSTER_ANSWER, id, &head, data, len, body, &ignored);
     }
 }

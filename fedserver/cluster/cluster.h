@@ -1,5 +1,4 @@
-/* Links between coordinators that share a store: the leader takes requests from its followers, and
- * a follower passes its devices' requests on to the leader. */
+/* Links between coordinators with one store: followers pass devices' requests on to the leader. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_CLUSTER_H
 #define FEDSERVER_CLUSTER_H
@@ -7,8 +6,8 @@
 #include "fed/log.h"
 #include "fedserver/cluster/cluster_link.h"
 
-/** How many links of followers the leader keeps. A connection whose peer has not yet proved the
- * coordinators' key has a place, too, and loses it when the places are needed. */
+/** How many followers' links the leader keeps. A peer that has not yet proved the coordinators'
+ * key has a place, too, but loses it when a follower needs it. */
 enum { CLUSTER_LINKS_MOST = 64 };
 
 /*
@@ -26,8 +25,7 @@ typedef struct cluster_handlers {
      * sets *owner. Once it has returned, cluster_answer_send may answer. An error ends the link. */
     fed_status (*asked)(void *user, cluster_link *link, cluster_frame *frame, void **owner,
                         fed_error *err);
-    /** At the leader: nobody waits for the answer to that request any more, and the link may be
-     * gone. */
+    /** At the leader: nobody waits for that request's answer any more. The link may be gone. */
     void (*left)(void *user, void *owner);
     /** At a follower: the answer has come. The function owns answer->response.body. */
     void (*answered)(void *user, void *owner, cluster_answer *answer);
@@ -47,7 +45,7 @@ void cluster_close(cluster *c);
 /** Set the key and the certificate that new links use. */
 void cluster_use_keys(cluster *c, const cluster_keys *keys);
 
-/** A descriptor that is readable when cluster_poll has something to do. */
+/** A descriptor that becomes readable when cluster_poll has something to do. */
 int cluster_fd(const cluster *c);
 /** The latest time for the next cluster_poll, by the monotonic clock. */
 int64_t cluster_next_ms(const cluster *c);
@@ -56,13 +54,11 @@ int64_t cluster_next_ms(const cluster *c);
  * process leads. Otherwise leader is the leader's address ("": not known), and term the number of
  * its lead. *moved grows by the bytes that came. */
 void cluster_poll(cluster *c, bool leads, const char *leader, uint64_t term, uint64_t *moved);
-/** Send what can be sent without waiting. */
 void cluster_flush(cluster *c);
 
-/** At the leader: set the size of the largest update that it takes, in bytes. Each follower is
- * told. */
+/** At the leader: tell followers the size of the largest update that it takes, in bytes. */
 void cluster_announce(cluster *c, uint64_t limit);
-/** At a follower: the size that a leader has told with cluster_announce last; 0: none yet. */
+/** At a follower: the size that a leader announced last; 0: none yet. */
 uint64_t cluster_heard(const cluster *c);
 
 /** How many followers have a link to this process. */
@@ -75,16 +71,15 @@ void cluster_dismiss(cluster *c);
  * was sent. */
 fed_status cluster_forward(cluster *c, const fedserver_request *request, const char *known,
                            void *owner, uint64_t *id, fed_error *err) FED_CHECKED;
-/** At a follower: nobody waits for the answer to that request any more. Neither `lost` nor
- * `answered` is called for it. */
+/** At a follower: nobody waits for that request's answer any more. No handler is called for it. */
 void cluster_cancel(cluster *c, uint64_t id);
 /** The requests that wait for the leader's answer: owner and id at an index below cluster_carried;
  * NULL: there is none at that index. */
 void *cluster_carried_at(const cluster *c, size_t index, uint64_t *id);
 size_t cluster_carried(const cluster *c);
 
-/** At the leader: answer a request. same: without the body, which the follower has. Does nothing if
- * nobody waits under that id any more. */
+/** At the leader: answer a request. same: without the body, which the follower has. Does nothing
+ * if nobody waits for that id any more. */
 void cluster_answer_send(cluster_link *link, uint64_t id, const fedserver_response *response,
                          bool same);
 

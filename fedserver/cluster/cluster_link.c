@@ -1,5 +1,4 @@
-/* Runs one link between coordinators: bytes that wait to be sent, frames that come in, and
- * heartbeats. */
+/* Runs one link between coordinators: its queue of bytes, its frames and its heartbeats. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/cluster/cluster_link.h"
 
@@ -11,14 +10,12 @@
 
 enum {
     CHUNK = CLUSTER_TLS_RECORD,
-    /* a smaller blob is copied, so that it is sent in one record with its head */
+    /* a smaller blob is copied, to be sent in one record with its head */
     COPIED_MOST = 4096,
-    /* the most TLS records in one call, so that other sockets get their turn */
-    RECORDS_A_TURN = 64,
+    RECORDS_A_TURN = 64,     /* TLS records in one call: others get their turn */
     OWNERS_MOST = 128 * 1024 /* the most requests without an answer on one link */
 };
 
-/* Bytes that wait to be sent. */
 typedef struct chunk {
     struct chunk *next;
     fedserver_blob *blob; /* NULL: the bytes are in `bytes` */
@@ -29,7 +26,7 @@ typedef struct chunk {
 typedef struct owned {
     uint64_t id;
     void *owner;    /* NULL: free */
-    size_t free_at; /* at the side that has connected: index of the next free element, plus one */
+    size_t free_at; /* at the side that connected: index of the next free element, plus one */
 } owned;
 
 struct cluster_link {
@@ -39,18 +36,16 @@ struct cluster_link {
     bool broken; /* a frame could not be queued completely: out of memory */
     int64_t heard_ms, spoke_ms;
     uint64_t says, said,
-        /* the number in heartbeats: this side's, the one that this side sent last, the peer's last
-         * one */
+        /* the number in heartbeats: this side's, the last that this side sent, the peer's last */
         heard;
     chunk *first, *last;
     size_t waiting; /* bytes in chunks that are not blobs */
     cluster_frame frame;
     owned *owners; /* [owner_cap], by the low half of an id */
     size_t owner_cap;
-    /* at the side that has connected: indices below owner_count have been used */
+    /* For the side that connected. Indices below owner_count have been used. */
     size_t owner_count;
-    /* at the side that has connected: index of a free element below owner_count, plus one; 0:
-     * none */
+    /* index of a free element below owner_count, plus one; 0: none */
     size_t free_at;
 };
 
@@ -128,8 +123,6 @@ int64_t cluster_link_next_ms(const cluster_link *link) {
     const bool beats = link->up && link->first == NULL;
     return beats && heartbeat_ms < silent_ms ? heartbeat_ms : silent_ms;
 }
-
-/* ---- sending -------------------------------------------------------------------------------- */
 
 static size_t least(size_t a, size_t b) {
     return a < b ? a : b;
@@ -210,8 +203,6 @@ static fed_status send_some(cluster_link *link, int64_t now_ms, fed_error *err) 
     return FED_OK;
 }
 
-/* ---- receiving ------------------------------------------------------------------------------ */
-
 static fed_status take_frame(cluster_link *link, cluster_link_taker taker, void *user,
                              fed_error *err) {
     cluster_frame *frame = &link->frame;
@@ -252,7 +243,7 @@ static fed_status take_bytes(cluster_link *link, const uint8_t *bytes, size_t le
 
 static fed_status receive_some(cluster_link *link, int64_t now_ms, cluster_link_taker taker,
                                void *user, uint64_t *moved, fed_error *err) {
-    /* room for a whole record, so that GnuTLS keeps no rest of it */
+    /* holds a whole record, so that GnuTLS never keeps a part of one */
     uint8_t record[CLUSTER_TLS_RECORD];
     for (int k = 0; k < RECORDS_A_TURN; k++) {
         size_t len = 0;
@@ -305,8 +296,6 @@ void cluster_link_flush(cluster_link *link, int64_t now_ms) {
         (void)!send_some(link, now_ms, &later);
     }
 }
-
-/* ---- requests that wait for answers --------------------------------------------------------- */
 
 static bool make_room(cluster_link *link, size_t slot) {
     enum { FIRST = 64 };

@@ -1,31 +1,29 @@
-/* One connection between two coordinators: its socket, TLS, frames, and whether the peer is still
- * there. */
+/* One connection between two coordinators: socket, TLS, frames and heartbeats. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_CLUSTER_LINK_H
 #define FEDSERVER_CLUSTER_LINK_H
 
 #include "fedserver/cluster/cluster_message.h"
 
-/** A link sends a heartbeat after CLUSTER_HEARTBEAT_MS without other bytes. A link whose peer has
- * sent nothing for CLUSTER_SILENT_MS ends: the peer is stopped, or the network is cut. */
+/** A link sends a heartbeat after CLUSTER_HEARTBEAT_MS without other bytes. It ends when its peer
+ * has sent nothing for CLUSTER_SILENT_MS: the peer is stopped, or the network is cut. */
 enum { CLUSTER_HEARTBEAT_MS = 1000, CLUSTER_SILENT_MS = 4000 };
 
-/** The key of a link's own side. credentials: a gnutls_certificate_credentials_t with server.pem
- * and server.key; certificate: the text of server.pem. They must outlive the links that use
- * them. */
+/** This side's key. credentials: a gnutls_certificate_credentials_t with server.pem and
+ * server.key; certificate: the text of server.pem. Both must outlive the links that use them. */
 typedef struct cluster_keys {
     void *credentials;
     const char *certificate;
 } cluster_keys;
 
-/** How many bytes may wait to be sent on a link. Devices may send faster than the link does. A
- * device that leaves frees its request's body, but not the copy that waits here. */
+/** How many bytes may wait to be sent on a link, because devices may send faster than the link
+ * does. A device that leaves frees its request's body, but not the copy that waits here. */
 enum { CLUSTER_WAITING_MOST = 256 << 20 };
 
 typedef struct cluster_link cluster_link;
 
-/** Make a link of a non-blocking socket, which the link owns. caller: this side has connected, and
- * did not accept. Errors: those of cluster_tls_open; then the socket is closed. */
+/** Make a link of a non-blocking socket, which the link owns. caller: this side connected, and did
+ * not accept. Errors: those of cluster_tls_open; then the socket is closed. */
 fed_status cluster_link_new(int fd, bool caller, const cluster_keys *keys, int64_t now_ms,
                             cluster_link **link, fed_error *err) FED_CHECKED;
 /** Close the connection. NULL is allowed. */
@@ -33,8 +31,7 @@ void cluster_link_free(cluster_link *link);
 
 int cluster_link_fd(const cluster_link *link);
 
-/** Have both sides proved their key and sent their first frame (CLUSTER_HELLO)? Then other frames
- * may be sent. */
+/** Have both sides proved their key and sent CLUSTER_HELLO? Only then other frames may be sent. */
 bool cluster_link_up(const cluster_link *link);
 /** Does the link wait until the socket takes bytes? */
 bool cluster_link_writes(const cluster_link *link);
@@ -64,8 +61,7 @@ typedef fed_status (*cluster_link_taker)(void *user, cluster_link *link, cluster
 fed_status cluster_link_run(cluster_link *link, int64_t now_ms, cluster_link_taker taker,
                             void *user, uint64_t *moved, fed_error *err) FED_CHECKED;
 
-/** Send what can be sent without waiting. The next cluster_link_run returns an error of this
- * call. */
+/** Send what can be sent without waiting. The next cluster_link_run returns this call's error. */
 void cluster_link_flush(cluster_link *link, int64_t now_ms);
 
 /*
@@ -74,18 +70,18 @@ void cluster_link_flush(cluster_link *link, int64_t now_ms);
  * tells these apart. So both sides find an owner in an array.
  */
 
-/** At the side that has connected: make a new id for that owner. FED_ENOMEM. */
+/** At the side that connected: make a new id for that owner. FED_ENOMEM. */
 fed_status cluster_link_claim(cluster_link *link, void *owner, uint64_t *id,
                               fed_error *err) FED_CHECKED;
-/** At the side that has accepted: store the owner of a request that came. FED_EFORMAT: the index is
- * in use, or too large; FED_ENOMEM. */
+/** At the side that accepted: store the owner of a request that came. FED_EFORMAT: the index is in
+ * use, or too large; FED_ENOMEM. */
 fed_status cluster_link_own(cluster_link *link, uint64_t id, void *owner,
                             fed_error *err) FED_CHECKED;
-/** The owner of that id; NULL: nobody waits under it. */
+/** The owner of that id; NULL: nobody waits for its answer. */
 void *cluster_link_owner(const cluster_link *link, uint64_t id);
-/** Forget the owner of that id: nobody waits for its answer any more. */
+/** Forget the owner of that id, because nobody waits for its answer any more. */
 void cluster_link_disown(cluster_link *link, uint64_t id);
-/** The owner at an index below cluster_link_owners; NULL: there is none. */
+/** The owner at an index below cluster_link_owners; NULL: none. */
 void *cluster_link_owner_at(const cluster_link *link, size_t index, uint64_t *id);
 size_t cluster_link_owners(const cluster_link *link);
 

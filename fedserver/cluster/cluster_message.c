@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-/* ---- frames --------------------------------------------------------------------------------- */
-
 void cluster_frame_init(cluster_frame *frame) {
     *frame = (cluster_frame){.first_len = 0};
     fed_writer_growing(&frame->head);
@@ -14,7 +12,7 @@ void cluster_frame_init(cluster_frame *frame) {
 
 void cluster_frame_clear(cluster_frame *frame) {
     fed_writer_free(&frame->body);
-    frame->head.len = 0; /* the head's memory is used again for the next frame */
+    frame->head.len = 0; /* keeps its memory for the next frame */
     frame->first_len = 0;
 }
 
@@ -40,7 +38,7 @@ fed_status cluster_frame_take(cluster_frame *frame, const uint8_t *bytes, size_t
         if (frame->first_len < CLUSTER_FRAME_SIZE) {
             return FED_OK;
         }
-        /* The first bytes are complete: read how long head and body are. */
+        /* The first bytes are complete: read the lengths of head and body. */
         fed_reader r;
         fed_reader_init(&r, frame->first, sizeof frame->first);
         frame->kind = (cluster_kind)fed_read_u8(&r);
@@ -76,9 +74,7 @@ void cluster_frame_write(fed_writer *w, cluster_kind kind, uint64_t id, const fe
     fed_write_bytes(w, head_len > 0 ? head->data : NULL, head_len);
 }
 
-/* ---- requests ------------------------------------------------------------------------------- */
-
-/* Bits: which members a request has. */
+/* Bits that tell which optional members a request has. */
 enum {
     HAS_RANGE = 1,
     HAS_IF_RANGE = 2,
@@ -192,8 +188,6 @@ fed_status cluster_request_read(const uint8_t *bytes, size_t len, char *text, si
     FED_REQUIRE(request->waited_ms >= 0, FED_EFORMAT);
     return FED_OK;
 }
-
-/* ---- answers -------------------------------------------------------------------------------- */
 
 enum { ANSWER_HAS_TYPE = 1, ANSWER_SAME = 2, ANSWER_IMMUTABLE = 4, ANSWER_ALL = 7 };
 

@@ -6,8 +6,7 @@
 #include "fedserver/fedserver.h"
 
 /*
- * docs/link.md describes the format. A frame begins with 17 bytes that say how long its head and
- * its body are:
+ * docs/link.md describes the format. A frame is:
  *
  *     u8 kind, u32 head bytes, u32 body bytes, u64 id, head, body
  *
@@ -33,7 +32,7 @@ typedef enum cluster_kind {
 typedef struct cluster_frame {
     cluster_kind kind;
     uint64_t id;
-    /* announced lengths; known once the first CLUSTER_FRAME_SIZE bytes have come */
+    /* lengths that the first CLUSTER_FRAME_SIZE bytes announce */
     size_t head_len, body_len;
     fed_writer head, body; /* bytes of the head and of the body that have come */
     uint8_t first[CLUSTER_FRAME_SIZE];
@@ -58,9 +57,8 @@ void cluster_frame_write(fed_writer *w, cluster_kind kind, uint64_t id, const fe
                          size_t body_len);
 
 /**
- * Write a request without its body. `bearer`, `cookie` and `loopback` are left out, because only
- * the front reads them. known: the ETag of a body that the follower has kept for this request; "":
- * none.
+ * Write a request without its body, and without `bearer`, `cookie` and `loopback`, which only the
+ * front reads. known: the ETag of a body that the follower has kept for this request; "": none.
  */
 void cluster_request_write(fed_writer *w, const fedserver_request *request, const char *known);
 
@@ -77,8 +75,7 @@ typedef struct cluster_answer {
 } cluster_answer;
 
 void cluster_answer_write(fed_writer *w, const fedserver_response *response, bool same);
-/** Read an answer. FED_EFORMAT: these bytes are no answer. *answer must not be moved, because it
- * points into itself. */
+/** Read an answer, which points into itself: don't move it. FED_EFORMAT: this is no answer. */
 fed_status cluster_answer_read(const uint8_t *bytes, size_t len,
                                cluster_answer *answer) FED_CHECKED;
 

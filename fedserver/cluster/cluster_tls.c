@@ -16,7 +16,7 @@ static const char priority[] =
 
 struct cluster_tls {
     gnutls_session_t session;
-    /* SHA-256 of this side's public key, as the DER of its SubjectPublicKeyInfo */
+    /* SHA-256 of this side's public key, as DER of its SubjectPublicKeyInfo */
     uint8_t key[FED_SHA256_SIZE];
     bool stranger; /* the peer has another key */
     bool partial;  /* GnuTLS holds a record that the socket has not taken completely */

@@ -17,23 +17,21 @@
 typedef struct cluster_tls cluster_tls;
 
 /** Prepare TLS on a socket, which the caller still owns. credentials: a
- * gnutls_certificate_credentials_t with server.pem and server.key; they must outlive the session.
- * certificate: the text of server.pem. caller: this side has connected, and did not accept. Errors:
+ * gnutls_certificate_credentials_t with server.pem and server.key, which must outlive the session.
+ * certificate: the text of server.pem. caller: this side connected, and did not accept. Errors:
  * FED_ENOMEM; FED_EFORMAT: certificate is no certificate. */
 fed_status cluster_tls_open(int fd, bool caller, void *credentials, const char *certificate,
                             cluster_tls **tls, fed_error *err) FED_CHECKED;
 void cluster_tls_close(cluster_tls *tls); /* NULL is allowed */
 
 /* The functions below return FED_OK; FED_EBUSY: no bytes can move now, call again when the socket
- * is ready; FED_ENET: the connection has ended, and err says why; FED_EAUTH: the peer has another
- * key. */
+ * is ready; FED_ENET: the connection has ended; FED_EAUTH: the peer has another key. */
 
 fed_status cluster_tls_handshake(cluster_tls *tls, fed_error *err) FED_CHECKED;
 /** Receive at most one TLS record. With FED_OK, *len is not 0. */
 fed_status cluster_tls_receive(cluster_tls *tls, uint8_t *dst, size_t cap, size_t *len,
                                fed_error *err) FED_CHECKED;
-/** Send bytes. After FED_EBUSY, the next call must have the same bytes, and may have more after
- * them. */
+/** Send bytes. After FED_EBUSY, the next call must begin with the same bytes, and may have more. */
 fed_status cluster_tls_send(cluster_tls *tls, const uint8_t *bytes, size_t len, size_t *sent,
                             fed_error *err) FED_CHECKED;
 
