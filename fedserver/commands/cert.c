@@ -36,7 +36,7 @@ static fed_status show(fedserver *server, const arguments *args, fed_error *err)
     return FED_OK;
 }
 
-/* Print ca.pem. A container may have no other program to copy the file out. */
+/* Print ca.pem: a container may have no other program to copy the file out. */
 static fed_status print_ca(fedserver *server, const arguments *args, fed_error *err) {
     char path[1024];
     uint8_t *text;
@@ -49,8 +49,7 @@ static fed_status print_ca(fedserver *server, const arguments *args, fed_error *
     return FED_OK;
 }
 
-/* Refuse a step of a CA change that would shut devices out, until these devices have new
- * certificates, or --force is given. */
+/* Refuse a step of a CA change while it would shut devices out, unless --force is given. */
 static fed_status settled(fedserver *server, const arguments *args, fed_error *err) {
     fedserver_ca_change change;
     FED_TRY(fedserver_ca_look(server, fed_clock_unix_ms(), &change, err));

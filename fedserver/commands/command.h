@@ -1,5 +1,4 @@
-/* What a command of the program fedserver is: its name, its options, and the function that does its
- * work. */
+/* What a command of the program fedserver is: its name, its options, and its function. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_COMMANDS_COMMAND_H
 #define FEDSERVER_COMMANDS_COMMAND_H
@@ -18,7 +17,6 @@
  * in command_options.c.
  */
 
-/** Exit statuses of the program. */
 enum { COMMAND_OK = 0, COMMAND_FAILED = 1, COMMAND_USAGE = 2 };
 
 enum { COMMAND_LIST = 32, COMMAND_OPERANDS = 4 };
@@ -31,7 +29,7 @@ typedef struct command_list {
 
 typedef struct command command;
 
-/** The command line's values. An option that is not given keeps its default (command_options.c). */
+/** The command line's values. Options that are not given have the defaults of command_options.c. */
 typedef struct arguments {
     const command *command;
     const char *dir;
@@ -62,15 +60,15 @@ struct command {
     /* called between fedserver_open and fedserver_close; NULL: `run` is called instead */
     command_work work;
     int (*run)(const arguments *args); /* returns COMMAND_OK, COMMAND_FAILED or COMMAND_USAGE */
-    /* options that the command takes besides --dir: "bind front-port"; NULL: none */
+    /* options besides --dir, such as "bind front-port"; NULL: none */
     const char *options;
-    const char *operands; /* what follows the options: "FILE", "ID [POSITION]"; NULL: nothing */
+    const char *operands; /* after the options, such as "ID [POSITION]"; NULL: nothing */
     const char *brief;    /* a few words for the list of commands */
     const char *help;     /* its usage, then a line for each option */
 };
 
-/** Read a command's words; argv[0] is the command's name. Returns -1 to go on. Otherwise the help
- * or an error has been printed, and the exit status is returned. */
+/** Read a command's words; argv[0] is the command's name. Returns -1 to go on, or the exit status
+ * after the help or an error has been printed. */
 int command_parse(const command *cmd, int argc, char **argv, arguments *args);
 
 /** Print what is wrong with the command line, and the usage. Returns COMMAND_USAGE. */
@@ -79,18 +77,17 @@ int command_usage(const arguments *args, const char *what, const char *value);
 /** Print why the command failed. Returns COMMAND_FAILED. */
 int command_fail(const arguments *args, const fed_error *err);
 
-/** Open the coordinator, call `work`, and close the coordinator. Prints an error. Returns the exit
- * status. */
+/** Open the coordinator, call `work`, and close it. Prints an error. Returns the exit status. */
 int command_with(const arguments *args, command_work work);
 
 /** Read the value of --page. False: the value is not valid. */
 bool command_find_page(const char *name, fedserver_page *page);
 
-/** Print one more object of a JSON list, on a line of its own. The function takes over the caller's
- * reference. *count: how many objects were printed before; it grows by 1. */
+/** Print one more object of a JSON list, on a line of its own, and release it. *count: how many
+ * objects were printed before; it grows by 1. */
 fed_status command_json_item(size_t *count, json_t *item, fed_error *err);
-/** End a list of `count` lines or, with --json, of objects. none: the sentence to print on stderr
- * if there are no lines; NULL: none. */
+/** End a list of `count` lines or, with --json, of objects. none: what to print on stderr if there
+ * are no lines; NULL: nothing. */
 void command_list_end(const arguments *args, size_t count, const char *none);
 
 /** A time in milliseconds as JSON; null for 0. */

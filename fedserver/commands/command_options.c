@@ -11,11 +11,11 @@
 
 typedef enum kind { FLAG, TEXT, LIST, WHOLE, REAL } kind;
 
-/* Every option of every command. A command lists those that it takes (command.options). */
+/* Every option of every command. command.options tells which ones a command takes. */
 static const struct row {
     const char *name;
     kind kind;
-    size_t offset;    /* offset of its member of `arguments` */
+    size_t offset;    /* where its member of `arguments` is */
     double low, high; /* least and largest allowed value of a number */
 } rows[] = {
 #define AT(member) offsetof(arguments, member)
@@ -161,7 +161,7 @@ static bool take(const struct row *row, const char *value, arguments *args) {
 static int take_operands(const command *cmd, int count, char **words, arguments *args) {
     const char *wanted = cmd->operands != NULL ? cmd->operands : "";
     int least = 0, most = 0;
-    /* How many words may follow the options, at least and at most: "ID [POSITION]" is 1 and 2. */
+    /* Count the words that may follow the options: "ID [POSITION]" is at least 1 and at most 2. */
     for (const char *at = wanted; *at != '\0'; at += strcspn(at, " ")) {
         at += strspn(at, " ");
         least += *at != '[';

@@ -13,8 +13,8 @@
 /** Send one message of at most 500 bytes, such as "READY=1". */
 void notify_send(const char *message);
 
-/** Send WATCHDOG=1 if a third of the service manager's limit has passed since the last one. Call it
- * at least once a second, from the loop that the service manager is to watch. */
+/** Send WATCHDOG=1 if a third of the service manager's limit has passed since the last one. Call
+ * it at least once a second, from the loop that the service manager is to watch. */
 void notify_alive(void);
 
 #endif

@@ -18,7 +18,7 @@
 #include "fedserver/commands/upstream.h"
 #include "fedserver/http.h"
 
-/* set by the signal handler; atomic_int is lock-free, so it may */
+/* The signal handler sets these, which is allowed because atomic_int is lock-free. */
 static atomic_int stop, children, reload, hangup;
 
 static void on_signal(int number) {
@@ -39,9 +39,9 @@ static void print_url(const char *what, const char *host, uint16_t port) {
 typedef struct front {
     const arguments *args;
     const fed_log *log;
-    pid_t pid; /* the front's process; 0: none runs */
-    /* The front's listening socket, which this process keeps open, too: while the front is started
-     * again, people's connections only wait. */
+    pid_t pid;
+    /* The front's listening socket. This process keeps it open, too, so that people's connections
+     * only wait while the front is started again. */
     int socket;
     uint16_t port, devices_port;
     int64_t started_ms;
@@ -72,7 +72,7 @@ static void exec_front(const front *f, pid_t parent_pid) {
     }
     words[n] = f->args->quiet ? "--quiet" : NULL;
     (void)fcntl(f->socket, F_SETFD, 0);
-    /* the parent tells the service manager about both processes */
+    /* only the parent talks to the service manager, about both processes */
     (void)unsetenv("NOTIFY_SOCKET");
     execv("/proc/self/exe", (char *const *)(uintptr_t)words);
     _exit(127);
@@ -95,8 +95,7 @@ static void tend_run(void *user) {
     front *f = user;
     notify_alive();
     if (children != 0) {
-        /* A child has ended, or could not be started. Start it again, but not more than once a
-         * second. */
+        /* The front has ended, or fork has failed: start it, but at most once a second. */
         enum { RESTART_MS = 1000 };
         int how = 0;
         children = 0;
@@ -125,8 +124,7 @@ static void tend_front(void *user) {
     notify_alive();
 }
 
-/* Stop the front's process. Send the signal more than once: one that comes between the child's fork
- * and its exec is lost. */
+/* Stop the front. The signal is repeated, because one between the child's fork and exec is lost. */
 static void stop_front(front *f) {
     enum { PAUSE_MS = 5, TRIES = 1000 };
     for (int k = 0; f->pid > 0; k++) {
@@ -139,7 +137,7 @@ static void stop_front(front *f) {
     }
 }
 
-/* Called when the devices' listener is open: open the front, too, and print both addresses. */
+/* Called when the devices' listener is open: open the front's, too, and print both addresses. */
 static void open_front(void *user, uint16_t front_port, uint16_t devices_port) {
     front *f = user;
     (void)front_port;
@@ -172,8 +170,7 @@ static void announce_front(void *user, uint16_t front_port, uint16_t devices_por
     notify_send("READY=1");
 }
 
-/* Set signal handlers, and raise the limit of open files, because each connection needs one. If the
- * system refuses, the old limit stays. */
+/* Set signal handlers, and allow as many open files as the system does: each connection is one. */
 static void prepare_process(void) {
     struct rlimit limit;
     struct sigaction action = {.sa_handler = on_signal};
@@ -187,16 +184,15 @@ static void prepare_process(void) {
     }
 }
 
-/* Memory for tasks, in bytes: by default half of the machine's. The rest is for devices,
- * connections and the disk's cache. */
+/* Memory for tasks in bytes, by default half of the machine's; devices and connections need it,
+ * too. */
 static uint64_t task_memory(const arguments *args) {
     const double gb = 1e9;
     return args->task_memory > 0 ? (uint64_t)(args->task_memory * gb)
                                  : fedserver_machine_bytes() / 2;
 }
 
-/* Serve until `stop` is set. edge: where to put the device of an edge aggregator; NULL: this
- * process has none. */
+/* Serve until `stop` is set. *edge becomes an edge aggregator's device; edge NULL: none */
 static fed_status serve(const arguments *args, fedserver_part part,
                         const fedserver_http_options *options, const fed_log *log, upstream **edge,
                         fed_error *err) {
@@ -209,9 +205,7 @@ static fed_status serve(const arguments *args, fedserver_part part,
                                  .apart_values = FEDSERVER_APART_VALUES,
                                  .device_life_s = (int64_t)(args->device_days * day_s + 0.5),
                                  .task_memory = task_memory(args)};
-        (void)command_find_page(args->page,
-                                /* the value is valid: run and serve_front have checked it */
-                                &setup.page);
+        (void)command_find_page(args->page, &setup.page); /* the commands have checked it */
         fedserver_configure(server, &setup);
         status = edge != NULL ? upstream_open(server, args, log, edge, err) : FED_OK;
     }

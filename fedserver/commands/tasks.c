@@ -1,5 +1,4 @@
-/* The commands task, tasks, cancel, pause, resume, move, status and export: tasks and their
- * results. */
+/* The commands on tasks: task, tasks, cancel, pause, resume, move, status and export. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,8 +19,6 @@ static fed_status queue_task(fedserver *server, const arguments *args, fed_error
     }
     return FED_OK;
 }
-
-/* -- listing tasks -- */
 
 static fed_status print_json(fedserver *server, fed_error *err,
                              fed_status (*make)(fedserver *server, int64_t now_ms, fed_writer *w,
@@ -78,8 +75,6 @@ static fed_status list_tasks(fedserver *server, const arguments *args, fed_error
     return FED_OK;
 }
 
-/* -- cancel, pause, resume, move -- */
-
 /* Read a number from 1 to `most`. False: the text is not such a number. */
 static bool take_number(const char *text, unsigned long long most, unsigned long long *number) {
     char *end;
@@ -129,8 +124,6 @@ static fed_status move_task(fedserver *server, const arguments *args, fed_error 
     printf("task %llu is moved\n", (unsigned long long)id);
     return FED_OK;
 }
-
-/* -- status, export -- */
 
 static fed_status print_status(fedserver *server, const arguments *args, fed_error *err) {
     char text[4096] = "";

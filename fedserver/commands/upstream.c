@@ -36,8 +36,7 @@ struct upstream {
     atomic_ullong devices; /* how many devices of this edge aggregator have checked in lately */
     pthread_t thread;
     bool started;
-    /* the device's thread is in a training; only that thread reads or writes this */
-    bool training;
+    bool training; /* a training runs; only the device's thread uses this member */
 
     pthread_mutex_t mutex; /* protects all members below */
     pthread_cond_t answered;
@@ -168,8 +167,7 @@ static fed_status train(void *user, fedclient_round *round, fed_error *err) {
     return FED_OK;
 }
 
-/* May the device take a slot upstream? An edge aggregator without devices must leave it to
- * others. */
+/* May the device take a slot upstream? If no device asks here, the slot is left to others. */
 static fed_status may_train(void *user, fed_error *err) {
     const upstream *u = user;
     return u->devices > 0 || u->training
@@ -287,8 +285,6 @@ static void *live(void *user) {
     }
     return NULL;
 }
-
-/* -- opening and closing -- */
 
 static fed_status open_app(upstream *u, const char *state, fed_error *err) {
     const arguments *args = u->args;

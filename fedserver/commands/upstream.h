@@ -1,5 +1,4 @@
-/* The option --upstream of `fedserver run`: runs the device that an edge aggregator is at the
- * coordinator upstream. */
+/* The option --upstream of `fedserver run`: an edge aggregator's device at another coordinator. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_COMMANDS_UPSTREAM_H
 #define FEDSERVER_COMMANDS_UPSTREAM_H
@@ -20,7 +19,7 @@ fed_status upstream_open(fedserver *server, const arguments *args, const fed_log
                          upstream **made, fed_error *err) FED_CHECKED;
 
 /** Let the device go on. Call it in the thread that serves, between two batches of requests. After
- * an error the process must end; *err says why. */
+ * an error the process must end. */
 fed_status upstream_tend(upstream *u, fed_error *err) FED_CHECKED;
 
 /** End the device's thread, and free it. NULL is allowed. */
