@@ -42,11 +42,9 @@ static const char *header_of(http_exchange *x, const char *name) {
     return MHD_lookup_connection_value(x->connection, MHD_HEADER_KIND, name);
 }
 
-/* Make the response 304 if the client has the body already, or compress it if the client accepts
- * that. Returns whether the body is compressed. */
+/* Make the response a 304 if the client has the body, or compress it. Returns: is it compressed? */
 static bool suit(http_exchange *x) {
-    /* The client has the body already if its list If-None-Match contains the answer's tag, weak or
-     * strong. */
+    /* The client has the body if the list If-None-Match contains its tag, weak or strong. */
     const char *known = header_of(x, MHD_HTTP_HEADER_IF_NONE_MATCH);
     const char *tag = x->response.etag;
     const bool is_known = x->response.status == 200 && tag[0] != '\0' && known != NULL &&
@@ -58,8 +56,7 @@ static bool suit(http_exchange *x) {
         x->response.content_type = NULL;
         x->response.status = 304;
     }
-    /* Compress the body where the client accepts that and it becomes smaller. Ranges of a body are
-     * not compressed. */
+    /* Compress the body if the client accepts that and it becomes smaller. Ranges stay plain. */
     fedserver_response *response = &x->response;
     const char *type = response->content_type;
     fedserver_blob *zipped = NULL;

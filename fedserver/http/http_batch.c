@@ -1,5 +1,4 @@
-/* Handles requests in batches: each batch is one transaction. An answer that depends on a write
- * waits for the commit. */
+/* Handles requests in batches, each in one transaction, whose commit releases the answers. */
 /* SPDX-License-Identifier: Apache-2.0 */
 
 #include "fed/clock.h"
@@ -52,7 +51,7 @@ fed_status http_batch_end(http *h, fed_error *err) {
     }
     const int64_t monotonic_ms = fed_clock_monotonic_ms();
     for (http_exchange *x = h->queue.first; x != NULL; x = x->next) {
-        /* The request was held until fedserver_epoch grows, and it has grown since. */
+        /* The request was held until fedserver_epoch grows, which has happened since. */
         const bool has_missed = x->response.hold && x->epoch != h->epoch;
         if (x->refused == NULL && (!x->handled || has_missed)) {
             x->request.waited_ms = monotonic_ms - x->parked_ms;

@@ -10,8 +10,7 @@
 #include "fedserver/http/http_headers.h"
 
 enum {
-    /* a refused body of up to this size is still read: see function refuse */
-    DISCARD_MOST = 8 << 20,
+    DISCARD_MOST = 8 << 20,    /* a refused body of up to this size is still read: see refuse */
     BODY_BYTES_PER_MS = 4,     /* a body that is slower than this after BODY_GRACE_MS is cut off */
     BODY_GRACE_MS = 60 * 1000, /* how long a body may be slower than BODY_BYTES_PER_MS */
 };
@@ -56,8 +55,7 @@ void http_queue_add(http_queue *queue, http_exchange *x) {
     queue->end = &x->next;
 }
 
-/* Find where the path begins in a target such as "https://host:8443/v1/status", which proxies
- * send. */
+/* Find the path in a target such as "https://host:8443/v1/status", which proxies send. */
 static const char *path_of(const char *target) {
     static const char *const schemes[] = {"https://", "http://"};
     for (size_t k = 0; k < 2; k++) {
@@ -147,8 +145,7 @@ typedef struct head_look {
 } head_look;
 
 /* Find headers that a proxy may read differently. A name must end at its colon: some readers
- * ignore a header with a blank before the colon, and others do not. A length must consist of
- * digits. */
+ * ignore a header with a blank before the colon, and others do not. A length must be digits. */
 static enum MHD_Result look_at_header(void *user, enum MHD_ValueKind kind, const char *name,
                                       const char *value) {
     static const char token[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
@@ -169,7 +166,7 @@ static enum MHD_Result look_at_header(void *user, enum MHD_ValueKind kind, const
  * string, so a NUL in the target would hide its rest. The HTTP version, which follows the target
  * in memory, then does not follow the end of the string. */
 static bool ambiguous(const http_exchange *x, const char *version) {
-    /* with a larger distance the version is in another block of memory, and proves nothing */
+    /* beyond this distance the version is in another block of memory, and proves nothing */
     enum { HEAD_MOST = 64 * 1024 };
     const uintptr_t gap = (uintptr_t)version - (uintptr_t)x->target_end;
     head_look look = {.lengths = 0};
@@ -203,9 +200,9 @@ static const http_refusal *why_not(http_exchange *x, uint64_t size) {
 }
 
 /* Refuse a request before its body is read. If the connection were closed now, a client that is
- * sending would hardly ever see the answer, and would send the same again. So the body is read and
- * dropped, and then the answer is sent. The answer is sent at once if the client waits for leave
- * to send ("Expect"), or the body is huge or can't be read. */
+ * sending would hardly see the answer, and would send again. So the body is read and dropped
+ * first, unless the client waits for leave to send ("Expect"), or the body is huge or unreadable.
+ */
 static enum MHD_Result refuse(http_exchange *x, const http_refusal *why, uint64_t size) {
     x->refused = why;
     if (size > DISCARD_MOST || why == &chunked || why == &malformed ||
@@ -314,8 +311,7 @@ bool http_exchange_keep_cut(http_exchange *x) {
     http_peer_body_ends(x->peer, x->body_size);
     x->identity = x->peer->identity;
     x->peer = NULL;
-    /* The request must not point into the connection's memory. Only a POST is kept when it is cut,
-     * and its route needs no headers. */
+    /* The connection's memory will be freed. Only a POST is kept; its route needs no headers. */
     x->request = (fedserver_request){.listener = x->request.listener,
                                      .method = "POST",
                                      .path = x->request.path,

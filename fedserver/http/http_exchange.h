@@ -33,25 +33,21 @@ typedef struct http_refusal {
     bool closes; /* close the connection, too */
 } http_refusal;
 
-/** The state of an exchange. */
 typedef enum http_state {
     STATE_HEAD,    /* the head is being read */
     STATE_BODY,    /* the body is being read */
     STATE_DISCARD, /* refused; the body is read so that the peer gets the refusal */
-    /* the request is complete and its connection suspended; it is in http.queue or http.pending */
-    STATE_PARKED,
-    /* the connection broke within the body; the request, with what has come, is in http.queue */
-    STATE_CUT,
-    STATE_ANSWER, /* there is an answer to send */
-    STATE_GONE    /* the peer has closed the connection */
+    STATE_PARKED,  /* complete, connection suspended; in http.queue or http.pending */
+    STATE_CUT,     /* the connection broke within the body; in http.queue with what came */
+    STATE_ANSWER,  /* there is an answer to send */
+    STATE_GONE     /* the peer has closed the connection */
 } http_state;
 
 /** Where the request comes from; the answer goes back there. */
 typedef enum http_origin {
     ORIGIN_PEER = 0,  /* a connection of this process */
     ORIGIN_FORWARDED, /* another coordinator, a follower, which passes on its device's request */
-    /* the front's process, through front.sock; only while this coordinator is a follower */
-    ORIGIN_QUESTION
+    ORIGIN_QUESTION   /* the front's process, through front.sock, while this is a follower */
 } http_origin;
 
 /** A request and its answer. */
@@ -66,28 +62,21 @@ typedef struct http_exchange {
     fedserver_request request;
     http_tls_identity identity; /* of the peer; needed in STATE_CUT, when the peer has left */
     uint8_t *body;
-    /* size that the head announced, which is the capacity of body; request.body_len is how much of
-     * it is filled */
-    size_t body_size;
-    size_t taken; /* bytes of the body that have arrived, kept or discarded */
+    size_t body_size; /* announced size, and capacity of body; request.body_len bytes are filled */
+    size_t taken;     /* bytes of the body that have arrived, kept or discarded */
     fedserver_response response;
     bool handled;    /* the coordinator has made `response` in the open batch of requests */
     uint64_t epoch;  /* fedserver_epoch when the request was handled */
     bool takes_body; /* an answer may have a body: the request is no HEAD */
-    /* if not NULL, this refusal is the answer instead of `response` */
-    const http_refusal *refused;
-    uint32_t wait_s;        /* in an answer 429: seconds until the client should come again */
-    const char *target_end; /* end of libmicrohttpd's copy of the target */
-    uint64_t carried;  /* id under which the request was sent to the leader; 0: it was not sent */
-    int64_t adrift_ms; /* since when the request waits for a leader; 0: it does not wait */
-    char type[64];     /* content type, if the leader has made the answer */
-    /* of a forwarded request: the link to its follower; NULL: nobody waits for the answer any more
-     */
-    cluster_link *link;
+    const http_refusal *refused; /* the answer instead of `response`; NULL: none */
+    uint32_t wait_s;             /* in an answer 429: seconds until the client should come again */
+    const char *target_end;      /* end of libmicrohttpd's copy of the target */
+    uint64_t carried;   /* id under which the request was sent to the leader; 0: it was not sent */
+    int64_t adrift_ms;  /* since when the request waits for a leader; 0: it does not wait */
+    char type[64];      /* content type, if the leader has made the answer */
+    cluster_link *link; /* of a forwarded request: to its follower; NULL: nobody waits any more */
     uint64_t ticket; /* of a forwarded request: its id at the follower; of a question: its ticket */
-    /* The ETag of the body that the follower has kept for this request; "": none. Set at the
-     * follower and, in a forwarded request, at the leader. */
-    char known[HTTP_OBJECT_CACHE_TAG];
+    char known[HTTP_OBJECT_CACHE_TAG]; /* ETag of the body that the follower has kept; "": none */
     fedserver_blob *shelved; /* at the follower: the kept body of the ETag `known`; NULL: none */
     char uri[];
 } http_exchange;
@@ -100,8 +89,7 @@ typedef struct http_queue {
 struct http {
     fedserver *server;
     const fed_log *log;
-    /* by fedserver_listener; daemon is NULL where another process has the listener */
-    http_listener listeners[2];
+    http_listener listeners[2]; /* by fedserver_listener; daemon NULL: another process has it */
     http_tls tls;
     http_peers peers;
     http_queue queue;        /* complete requests, which http_batch_end handles */
@@ -115,24 +103,20 @@ struct http {
     fed_error failure;       /* first error of the coordinator while requests were coming in */
     uint64_t progress;       /* grows whenever a byte or a request moves */
     unsigned idle_iterations;
-    uint64_t throttled; /* answers with status 429 since the log's last line about them */
-    /* when the log's last line about them was written, by the monotonic clock */
-    int64_t throttled_ms;
+    uint64_t throttled;   /* answers with status 429 since the log's last line about them */
+    int64_t throttled_ms; /* when that line was written, by the monotonic clock */
     http_gzip gzip;
     int64_t warned_ms;              /* when http_tls_warn last ran, Unix time; 0: never */
     http_object_cache object_cache; /* at a follower: bodies of the leader's answers */
     bool resumed, stopping, closing;
-    /* fedserver_wake_fd is readable: the coordinator wants a batch, even without requests */
-    bool woken;
+    bool woken;             /* fedserver_wake_fd is readable: the coordinator wants a batch */
     cluster *cluster;       /* links to other coordinators; NULL: this process serves alone */
     int64_t leader_wait_ms; /* how long a request waits for a leader */
-    /* index of the request at the leader whose peer http_forward_look looked at last */
-    size_t carried_looked;
-    int64_t looked_ms; /* when http_forward_look last looked, by the monotonic clock */
+    size_t carried_looked;  /* index of the request that http_forward_look checked last */
+    int64_t looked_ms;      /* when http_forward_look last looked, by the monotonic clock */
 };
 
-/** Empty the queue, or add an exchange at its end. Emptying frees no exchange: remember `first`
- * before. */
+/** Empty the queue, which frees no exchange, or add an exchange at its end. */
 void http_queue_clear(http_queue *queue);
 void http_queue_add(http_queue *queue, http_exchange *x);
 
@@ -153,7 +137,6 @@ bool http_exchange_end(http_exchange *x);
 /** Put the request into the queue for http_batch_end, and suspend its connection. */
 enum MHD_Result http_exchange_park(http_exchange *x);
 
-/** Free the request's body. */
 void http_exchange_drop_body(http_exchange *x);
 
 /** The connection is lost. true: the request is kept for http_batch_end, because the beginning of
@@ -203,8 +186,7 @@ void http_release_settle(http_exchange *x);
 /** Hold the request until until_ms, by the monotonic clock, or until fedserver_epoch grows. */
 void http_hold(http *h, http_exchange *x, int64_t until_ms);
 
-/** Go on with a complete request in the state `as`. Whoever waits for it gets the answer, or in
- * STATE_GONE nothing. */
+/** Resume a complete request in state `as`: its origin gets the answer, in STATE_GONE nothing. */
 void http_resume(http *h, http_exchange *x, http_state as);
 /** Call http_resume for all exchanges of the queue. The queue is empty afterwards. */
 void http_resume_all(http *h, http_queue *queue, http_state as);
@@ -213,8 +195,7 @@ void http_resume_all(http *h, http_queue *queue, http_state as);
 
 /* Where this process serves alone (h->cluster is NULL), all functions of this file do nothing. */
 
-/** Listen for links of other coordinators. listening: a socket; the function owns it from now on,
- * also after an error. */
+/** Accept links of other coordinators at a socket, which the adapter owns even after an error. */
 fed_status http_cluster_open(http *h, int listening, fed_error *err) FED_CHECKED;
 
 /** Use the devices' certificate for the links. Call it whenever the certificates have been read,
@@ -257,9 +238,8 @@ fed_status http_loop_drain(http *h, fed_error *err) FED_CHECKED;
 
 /* ---- http_forwarded.c: at the leader, handles requests that followers pass on ---------------- */
 
-/* A forwarded request is an exchange like any other: http_batch_end handles it, and it can be held.
- * Only its answer leaves through a link. http_forwarded_asked and http_forwarded_left are the
- * members `asked` and `left` of cluster_handlers; user is the adapter. */
+/* A forwarded request is an exchange like any other, but its answer leaves through a link. These
+ * two are the members `asked` and `left` of cluster_handlers; user is the adapter. */
 
 fed_status http_forwarded_asked(void *user, cluster_link *link, cluster_frame *frame, void **owner,
                                 fed_error *err) FED_CHECKED;

@@ -92,8 +92,6 @@ void http_forward_lost(void *user, void *owner) {
     }
 }
 
-/* ---- requests whose peers have left --------------------------------------------------------- */
-
 static void forget(http *h, http_exchange *x, http_state as) {
     cluster_cancel(h->cluster, x->carried);
     x->carried = 0;

@@ -1,13 +1,11 @@
-/* Compressed answers for clients that accept gzip, on zlib. A build without zlib sends plain
- * answers. */
+/* Compresses answers for clients that accept gzip, on zlib; a build without zlib does nothing. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_HTTP_GZIP_H
 #define FEDSERVER_HTTP_GZIP_H
 
 #include "fedserver/fedserver.h"
 
-/** How many compressed bodies are kept: enough for the page's files, and a status that several
- * clients ask for at the same time. */
+/** How many compressed bodies are kept: the page's files, and a status for several clients. */
 enum { HTTP_GZIP_KEPT = 4 };
 typedef struct http_gzip {
     struct {
@@ -22,8 +20,8 @@ void http_gzip_free(http_gzip *gzip);
 /** Does the header Accept-Encoding (NULL: none) allow gzip? */
 bool http_gzip_accepted(const char *accept);
 
-/** Get the compressed body: one reference, which the caller owns. NULL: the body would hardly be
- * smaller, or can't be compressed. */
+/** Get the compressed body, a reference that the caller owns. NULL: it would hardly be smaller, or
+ * there is no memory or zlib. */
 fedserver_blob *http_gzip_blob(http_gzip *gzip, const fedserver_blob *body);
 
 #endif

@@ -58,15 +58,14 @@ void http_headers_each(const http_headers_answer *a, http_headers_put put, void 
     char text[96];
     const bool kept = a->response->immutable && (a->status == 200 || a->status == 206);
     if (kept) {
-        /* some caches pass on requests for ranges only with this header */
+        /* without this header, some caches pass on no requests for ranges */
         put(user, "Accept-Ranges", "bytes");
     }
     put(user, "Cache-Control", kept ? "public, max-age=31536000, immutable" : "no-store");
     PUT_ALL(of_all);
     if (a->listener == FEDSERVER_FRONT || is_page(a)) {
-        /* operators may open the page on both listeners */
-        /* Only browsers heed these headers. Devices don't get them, because their links are slow.
-         */
+        /* operators may open the page on both listeners; only browsers heed these headers, and
+         * devices with their slow links get none of them */
         PUT_ALL(of_the_front);
         if (is_page(a)) {
             PUT_ALL(of_pages);

@@ -5,7 +5,6 @@
 
 #include "fedserver/fedserver.h"
 
-/** What an answer's headers depend on. */
 typedef struct http_headers_answer {
     fedserver_listener listener; /* browsers come to the front only */
     int status;
@@ -22,8 +21,7 @@ typedef void (*http_headers_put)(void *user, const char *name, const char *value
 
 void http_headers_each(const http_headers_answer *answer, http_headers_put put, void *user);
 
-/** Headers that a reverse proxy adds to a request that it passes on for another client. The list
- * ends with NULL. */
+/** Headers that a reverse proxy adds when it passes a client's request on. NULL ends the list. */
 extern const char *const http_headers_of_proxies[];
 
 #endif

@@ -60,8 +60,7 @@ void http_limits_usual(uint32_t requests_per_s, uint32_t connections, http_limit
 }
 
 /* A full handshake takes up to a millisecond of the serving thread, a resumed one half of that.
- * The bursts are large: many devices may share an address, and after a restart all of them connect
- * at once. */
+ * Many devices may share an address, and all connect after a restart, so the bursts are large. */
 void http_limits_handshakes(uint32_t requests_per_s, bool tickets, http_limits *address,
                             http_limits *all) {
     const double rate = (requests_per_s != 0 ? requests_per_s : REQUESTS_PER_S) * (tickets ? 2 : 1);
@@ -88,7 +87,7 @@ void http_limits_free(http_limits *limits) {
     *limits = (http_limits){.slots = NULL};
 }
 
-/* Keys are hashes: any bytes of a key are a good hash. */
+/* The keys are hashes, so some of their bytes are a good hash. */
 static size_t slot_of(const uint8_t key[HTTP_LIMITS_KEY], size_t slot_count) {
     uint64_t hash;
     memcpy(&hash, key, sizeof hash);

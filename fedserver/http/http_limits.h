@@ -1,5 +1,4 @@
-/* Limits how much one peer may ask for: token buckets, and numbers of connections. Not for several
- * threads. */
+/* Limits what one peer may ask for: token buckets and numbers of connections. For one thread. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_HTTP_LIMITS_H
 #define FEDSERVER_HTTP_LIMITS_H
@@ -19,11 +18,11 @@ enum { HTTP_LIMITS_KEY = 32, HTTP_LIMITS_PEERS = 65536 };
 typedef struct http_limits_rules {
     double requests_per_s, bytes_per_s, failures_per_s;
     double requests_burst, bytes_burst, failures_burst;
-    uint32_t connections, uploads; /* the most connections and uploads at a time */
+    uint32_t connections, uploads; /* at a time */
 } http_limits_rules;
 
 typedef struct http_limits_peer {
-    struct http_limits_peer *next; /* next peer of the same hash slot */
+    struct http_limits_peer *next; /* in the same hash slot */
     uint8_t key[HTTP_LIMITS_KEY];
     int64_t filled_ms;
     double requests, bytes, failures; /* tokens left in the buckets */
@@ -34,7 +33,7 @@ typedef struct http_limits {
     http_limits_rules rules;
     http_limits_peer **slots;
     size_t slot_count, count;
-    http_limits_peer crowd; /* the account of all peers for which there is no room in the table */
+    http_limits_peer crowd; /* the account of all peers that the table has no room for */
 } http_limits;
 
 /** Open the limits of docs/protocol.md#limits: of a device (a number 0: the default), of an
@@ -42,8 +41,7 @@ typedef struct http_limits {
 void http_limits_usual(uint32_t requests_per_s, uint32_t connections, http_limits *device,
                        http_limits *address, http_limits *all);
 /** Open the limits of handshakes, each of which counts as a request: of an address, and of all
- * addresses together. tickets: limits of handshakes that offer to resume a session. Without it,
- * limits of full handshakes. */
+ * addresses together. tickets: of handshakes that offer to resume a session, else of full ones. */
 void http_limits_handshakes(uint32_t requests_per_s, bool tickets, http_limits *address,
                             http_limits *all);
 void http_limits_open(http_limits *limits, const http_limits_rules *rules);
@@ -55,9 +53,8 @@ http_limits_peer *http_limits_enter(http_limits *limits, const uint8_t key[HTTP_
                                     int64_t now_ms);
 void http_limits_leave(http_limits_peer *peer);
 
-/** May this peer send one more request? 0: yes, and the request is charged to it; else the seconds
- * until it may ask again. upload: the request is an upload; the caller must count it in
- * peer->uploads. */
+/** May this peer send one more request? 0: yes, and it is charged; else the seconds until it may
+ * ask again. upload: the request is an upload, which the caller must count in peer->uploads. */
 uint32_t http_limits_ask(const http_limits *limits, http_limits_peer *peer, bool upload,
                          int64_t now_ms);
 

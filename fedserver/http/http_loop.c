@@ -1,5 +1,4 @@
-/* The adapter's loop: lets libmicrohttpd read and write, handles complete requests together, and
- * waits. */
+/* The adapter's loop: runs libmicrohttpd, handles complete requests together, and waits. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/http/http_exchange.h"
 
@@ -10,14 +9,11 @@
 #include "fedserver/http/http_socket.h"
 
 enum {
-    LOOK_MS = 100,   /* the loop looks at *stop at least this often */
-    DRAIN_MS = 2000, /* time to send the last answers when stopping */
-    /* after this many iterations in a row in which no byte moved, the loop waits */
-    IDLE_ITERATIONS = 4,
-    IDLE_MOST_MS = 50 /* the longest of the waits after IDLE_ITERATIONS */
+    LOOK_MS = 100,       /* the loop looks at *stop at least this often */
+    DRAIN_MS = 2000,     /* time to send the last answers when stopping */
+    IDLE_ITERATIONS = 4, /* the loop waits after so many in a row that moved no byte */
+    IDLE_MOST_MS = 50    /* the longest of the waits after IDLE_ITERATIONS */
 };
-
-/* ---- held requests -------------------------------------------------------------------------- */
 
 /* Queue held requests again: all if fedserver_epoch has grown, else those whose time is over. */
 static void wake_pending(http *h) {
@@ -36,7 +32,7 @@ static void wake_pending(http *h) {
             http_hold(h, x, x->pending_until_ms);
         } else if ((x->origin == ORIGIN_PEER && http_socket_gone(x->peer->wire.fd)) ||
                    (x->origin == ORIGIN_FORWARDED &&
-                    x->link == NULL)) { /* a peer that has left must get no slot of a round */
+                    x->link == NULL)) { /* a peer that has left gets no slot of a round */
             http_resume(h, x, STATE_GONE);
         } else {
             http_queue_add(&h->queue, x);
@@ -44,10 +40,8 @@ static void wake_pending(http *h) {
     }
 }
 
-/* ---- an iteration of the loop --------------------------------------------------------------- */
-
-/* How long to wait. libmicrohttpd may ask for a wait of 0 although no peer is ready, and the loop
- * would spin. Accept the 0 while bytes move. After a few iterations in which no byte moved, wait
+/* How long to wait. libmicrohttpd may ask for a wait of 0 although no peer is ready, so the loop
+ * could spin. Believe the 0 while bytes move. After a few iterations in which none moved, wait
  * longer and longer; an event ends the wait. */
 static int64_t believed_wait_ms(http *h, int64_t asked_ms, bool moved_any) {
     if (asked_ms > 0 || moved_any) {

@@ -27,15 +27,13 @@
 #include "fedserver/http/http_socket.h"
 
 enum {
-    /* Bytes of libmicrohttpd's memory for a connection, which limit the size of a request's head.
-     * Browsers send long heads; devices send short ones, but are many. */
+    /* libmicrohttpd's memory for a connection, which limits a request's head. Browsers send long
+     * heads; devices send short ones, but are many. */
     FRONT_POOL_BYTES = 8 * 1024,
     DEVICE_POOL_BYTES = 11 * 512,
     STALL_S = 60, /* seconds in which a connection neither sends nor receives */
     LEADER_WAIT_MS = 10 * 1000
 };
-
-/* ---- libmicrohttpd's callbacks -------------------------------------------------------------- */
 
 /* Called by libmicrohttpd when a connection has opened, before its handshake, and when it has
  * closed, after all other calls for it. */
@@ -77,7 +75,7 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *connection,
             *len = 0;
             return http_exchange_take(x, data, piece);
         }
-        /* the request is complete */
+        /* The request is complete. */
         return http_exchange_end(x) || http_batch_answers(x->http, x) ? http_answer(x)
                                                                       : http_exchange_park(x);
     case STATE_ANSWER:
@@ -90,8 +88,8 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *connection,
     return MHD_NO;
 }
 
-/* Called by libmicrohttpd when a request line is complete. The path and the query are read here,
- * because on_request gets them decoded and split. */
+/* Called by libmicrohttpd when a request line is complete. Path and query are read here, because
+ * on_request gets them decoded and split. */
 static void *on_uri(void *user, const char *uri, struct MHD_Connection *connection) {
     http_listener *l = user;
     http_peer *p =
@@ -118,8 +116,6 @@ static void on_completed(void *user, struct MHD_Connection *connection, void **c
     }
 }
 
-/* ---- starting and stopping ------------------------------------------------------------------ */
-
 static void on_log(void *user, const char *format, va_list arguments) {
     char text[300];
     vsnprintf(text, sizeof text, format, arguments);
@@ -138,8 +134,7 @@ static fed_status start_daemon(http *h, fedserver_listener kind, int fd, uint32_
     if (h->log != NULL && h->log->level <= FED_LOG_DEBUG) {
         flags |= MHD_USE_ERROR_LOG;
     }
-    /* The connections of a proxy share its address but belong to many clients, so one address may
-     * then have all connections. */
+    /* A proxy's connections share its address but belong to many clients: it may have them all. */
     const uint32_t of_one = h->peers.proxies.count > 0 ? limit : limit - limit / 4;
     *l = (http_listener){.http = h, .kind = kind};
     l->daemon = MHD_start_daemon(
@@ -153,8 +148,7 @@ static fed_status start_daemon(http *h, fedserver_listener kind, int fd, uint32_
         MHD_OPTION_HTTPS_MEM_CERT, pair->certificate, MHD_OPTION_HTTPS_MEM_KEY, pair->key,
         kind == FEDSERVER_DEVICES ? MHD_OPTION_HTTPS_MEM_TRUST : MHD_OPTION_END, pair->ca,
         MHD_OPTION_END);
-    /* After a failure libmicrohttpd may or may not have closed the socket. It is not closed here,
-     * because the program ends anyway. */
+    /* libmicrohttpd may have closed the socket or not. The program ends anyway, so leave it. */
     if (l->daemon == NULL) {
         return fed_fail(err, FED_ENOMEM,
                         "libmicrohttpd can't start: out of memory or open files (ulimit -n)");
@@ -189,7 +183,7 @@ static fed_status open_doors(http *h, const fedserver_http_options *options, uin
 
 static void close_doors(http *h) {
     h->closing = true;
-    /* the requests that are left get no answer, because their transaction failed */
+    /* Requests that are left get no answer, because their transaction failed. */
     http_resume_all(h, &h->queue, STATE_GONE);
     http_resume_all(h, &h->pending, STATE_GONE);
     cluster_close(h->cluster);
@@ -227,7 +221,7 @@ static void reload(http *h) {
 
 static fed_status serve_until_stop(http *h, const fedserver_http_options *options, fed_error *err) {
     while (*options->stop == 0) {
-        /* Log warnings about the certificates, once a day and after each change. */
+        /* Log warnings about the certificates once a day, and after each reload. */
         enum { DAY_MS = 24 * 3600 * 1000 };
         const int64_t now_ms = fed_clock_unix_ms();
         if (options->reload != NULL && atomic_exchange(options->reload, 0) != 0) {
@@ -250,7 +244,7 @@ static fed_status serve(http *h, const fedserver_http_options *options, fed_erro
     if (status == FED_OK) {
         return http_loop_drain(h, err);
     }
-    /* let another coordinator lead now, before the connections have ended */
+    /* Let another coordinator lead now, before the connections have ended. */
     fedserver_let_go(h->server);
     return status;
 }
@@ -272,11 +266,11 @@ fed_status fedserver_http_serve(fedserver *server, const fedserver_http_options 
     http_peers_open(&h.peers, options->requests_per_s, options->connections);
     fed_status status = FED_OK;
     if (options->cluster_socket != 0) {
-        /* before anything can fail, because http_cluster_open owns the socket from here on */
+        /* first of all, because http_cluster_open owns the socket even after an error */
         status = http_cluster_open(&h, options->cluster_socket, err);
     }
     if (status == FED_OK) {
-        /* handle a batch of no requests, to find out whether the coordinator can work at all */
+        /* An empty batch of requests shows whether the coordinator can work at all. */
         status = http_batch_end(&h, err);
     }
     if (status == FED_OK) {

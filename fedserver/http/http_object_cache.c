@@ -48,8 +48,7 @@ static void take_off(http_object_cache *object_cache, http_object_cache_item *it
     *item = (http_object_cache_item){.key = NULL};
 }
 
-/* Find the item that was used longest ago; free items count as never used, and `filled` leaves
- * them out. */
+/* Find the item that was used longest ago. filled: leave out free items, else they come first. */
 static http_object_cache_item *oldest(http_object_cache *object_cache, bool filled) {
     http_object_cache_item *found = NULL;
     for (size_t k = 0; k < HTTP_OBJECT_CACHE_ITEMS; k++) {
@@ -68,7 +67,7 @@ void http_object_cache_put(http_object_cache *object_cache, const fedserver_requ
     const bool complete = response->status == 200 || response->status == 206;
     if (response->body == NULL || !complete || response->etag[0] != '"' ||
         !write_key(request, key)) {
-        /* a weak tag is not enough, because bodies with the same weak tag may differ a little */
+        /* A weak tag is not enough: bodies with the same weak tag may differ a little. */
         return;
     }
     (void)fedserver_blob_data(response->body, &len);
@@ -78,7 +77,7 @@ void http_object_cache_put(http_object_cache *object_cache, const fedserver_requ
     }
     char *copy = len <= BODY_MOST ? strdup(key) : NULL;
     if (copy == NULL) {
-        return; /* the body is not kept, and the leader sends it again for the next device */
+        return; /* the leader sends the body again for the next device */
     }
     while (object_cache->bytes + len > HTTP_OBJECT_CACHE_BYTES) {
         take_off(object_cache, oldest(object_cache, true));

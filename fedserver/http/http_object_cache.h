@@ -1,5 +1,4 @@
-/* A follower's cache of bodies that the leader has sent, for the next devices that ask for the
- * same. */
+/* A follower's cache of bodies from the leader, for the next devices that ask for the same. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_HTTP_OBJECT_CACHE_H
 #define FEDSERVER_HTTP_OBJECT_CACHE_H
@@ -17,7 +16,7 @@ typedef struct http_object_cache_item {
     char etag[HTTP_OBJECT_CACHE_TAG];
     fedserver_blob *body;
     size_t len;
-    uint64_t used; /* number of its last use; a later use has a larger number */
+    uint64_t used; /* a later use has a larger number */
 } http_object_cache_item;
 
 /** An empty cache is all zeros. The bodies take HTTP_OBJECT_CACHE_BYTES at most. */
@@ -27,15 +26,14 @@ typedef struct http_object_cache {
     uint64_t uses;
 } http_object_cache;
 
-/** Find the body of the last answer to the same request, and set etag to its tag. Returns one
- * reference, which the caller owns. NULL: there is none, and etag is "". The leader must confirm
- * that the body is still right. */
+/** Find the body of the last answer to the same request, and set etag to its tag. The leader must
+ * confirm that the body is still right. The caller owns the result. NULL: none, and etag is "". */
 fedserver_blob *http_object_cache_find(http_object_cache *object_cache,
                                        const fedserver_request *request,
                                        char etag[HTTP_OBJECT_CACHE_TAG]);
 
-/** Keep the answer's body, if its ETag is a strong one, which stands for the very bytes. Bodies
- * used longest ago make room. */
+/** Keep the answer's body if its ETag is strong, so that it stands for the very bytes. Bodies used
+ * longest ago make room. */
 void http_object_cache_put(http_object_cache *object_cache, const fedserver_request *request,
                            const fedserver_response *response);
 

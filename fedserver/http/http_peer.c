@@ -1,5 +1,4 @@
-/* Keeps a list of peers from which a request is awaited, the oldest first, and each peer's account
- * of limits. */
+/* Lists the peers from which a request is awaited, the oldest first, and keeps their limits. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/http/http_peer.h"
 
@@ -9,17 +8,15 @@
 #include "fed/clock.h"
 
 enum {
-    /* time from the connect, or from the last answer, until a whole request head must have come */
-    HEAD_MS = 30 * 1000,
-    UPLOAD_LEAST = 64 * 1024 /* a body of at least this size counts as an upload */
+    HEAD_MS = 30 * 1000,     /* for a whole request head, from the connect or the last answer */
+    UPLOAD_LEAST = 64 * 1024 /* a body of this size or more counts as an upload */
 };
 
 void http_peers_open(http_peers *peers, uint32_t requests_per_s, uint32_t connections) {
     http_limits_usual(requests_per_s, connections, &peers->limits[FEDSERVER_DEVICES],
                       &peers->limits[FEDSERVER_FRONT], &peers->all);
     for (int kind = 0; kind < HTTP_HANDSHAKES; kind++) {
-        /* other coordinators try to connect ten times a second, whatever the limit for devices is
-         */
+        /* Coordinators try to connect ten times a second, whatever the limit for devices is. */
         http_limits_handshakes(kind == HTTP_HANDSHAKE_LINK ? 0 : requests_per_s,
                                kind == HTTP_HANDSHAKE_TICKET, &peers->handshakes[kind],
                                &peers->handshakes_of_all[kind]);
@@ -37,7 +34,7 @@ void http_peers_free(http_peers *peers) {
     http_limits_free(&peers->all);
 }
 
-/* Count the peer under the limits of that key from now on; key NULL: under none. */
+/* Count the peer under the limits of that key from now on; NULL: under none. */
 static void take_account(http_peer *p, const uint8_t *key) {
     if (p->account != NULL) {
         http_limits_leave(p->account);
@@ -94,7 +91,7 @@ void http_peer_free(http_peer *peer) {
     if (peer != NULL) {
         http_peer_settled(peer);
         take_account(peer, NULL);
-        if (!peer->spoke) { /* the connection ended without a request, so its handshake failed */
+        if (!peer->spoke) { /* the connection ended without a request: its handshake failed */
             ++peer->peers->failed[peer->over_budget    ? FEDSERVER_HANDSHAKE_BUDGET
                                   : peer->gate.refused ? FEDSERVER_HANDSHAKE_CERTIFICATE
                                                        : FEDSERVER_HANDSHAKE_UNFINISHED];
@@ -130,7 +127,7 @@ void http_peers_cut_silent(http_peers *peers) {
     while (peers->oldest != NULL && now_ms - peers->oldest->since_ms >= HEAD_MS) {
         http_peer *p = peers->oldest;
         http_peer_settled(p);
-        /* libmicrohttpd then sees that the connection is closed, and frees it */
+        /* libmicrohttpd notices that the connection is closed, and frees it. */
         (void)shutdown(p->wire.fd, SHUT_RDWR);
     }
 }

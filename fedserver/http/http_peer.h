@@ -1,5 +1,4 @@
-/* Connections as the HTTP adapter sees them: who the peer is, how long it has been silent, and how
- * much more it may ask for. */
+/* Connections as the HTTP adapter sees them: who the peer is, and what it may still ask for. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_HTTP_PEER_H
 #define FEDSERVER_HTTP_PEER_H
@@ -32,8 +31,7 @@ typedef struct http_peers {
     const http_tls *tls;
     const fed_log *log;
     uint64_t *progress; /* grows whenever a byte moves */
-    /* numbers of connections that ended without a request, by fedserver_handshake */
-    uint64_t *failed;
+    uint64_t *failed;   /* connections that ended without a request, by fedserver_handshake */
 } http_peers;
 
 /** A connection, from accept to close. */
@@ -43,23 +41,20 @@ struct http_peer {
     fedserver_listener kind;
     http_wire wire;
     http_tls_gate gate;
-    /* neighbours in the list of peers from which a request head is awaited, the oldest first */
-    http_peer *before, *after;
+    http_peer *before, *after; /* in the list from http_peers.oldest to .newest */
     bool owes;
     bool spoke;       /* a request has arrived */
-    bool over_budget; /* its handshake was refused, because there were too many */
+    bool over_budget; /* the handshake was refused: too many */
     int64_t since_ms;
     http_tls_identity identity;
-    /* what its address, or a device's key, may still ask for; NULL: not known yet */
-    http_limits_peer *account;
+    http_limits_peer *account; /* limits of its address or device; NULL: not known yet */
 };
 
 /** Set the limits that docs/protocol.md#limits describes; a number 0 means the default. */
 void http_peers_open(http_peers *peers, uint32_t requests_per_s, uint32_t connections);
 void http_peers_free(http_peers *peers);
 
-/** Do the limits of that address, and of all addresses together, allow one more handshake? If so,
- * the handshake is charged to both. */
+/** May the address, and all addresses together, have one more handshake? If so, it is charged. */
 bool http_peers_admit(http_peers *peers, http_handshake kind, const http_address *from);
 
 /** Add a connection whose handshake has not begun; a request head is awaited from it. session: a
@@ -83,15 +78,13 @@ bool http_peer_valid(http_peer *peer, void *session, int64_t now_s);
  * may ask again. http_peer_valid must have returned true before. */
 uint32_t http_peer_ask(http_peer *peer, uint64_t body);
 
-/** begins: charge the peer for the body, which counts as an upload, if it is large, until
- * http_peer_body_ends. */
+/** begins: charge the peer for the body. ends: a large body no longer counts as an upload. */
 void http_peer_body_begins(http_peer *peer, uint64_t body);
 void http_peer_body_ends(http_peer *peer, uint64_t body);
 
-/** Charge the peer for an answer's bytes. If `trial` is true, the request could have guessed a
- * token or key: at the front, an answer 401 or 403 then also counts as a failure. 0: send the
- * answer. Else the address fails too often: tell it only after how many seconds it may come again.
- */
+/** Charge the peer for an answer's bytes. trial: the request could have guessed a token or key, so
+ * at the front an answer 401 or 403 counts as a failure. 0: send the answer. Else the address
+ * fails too often: send only after how many seconds it may come again. */
 uint32_t http_peer_answered(http_peer *peer, bool trial, int status, uint64_t bytes);
 
 #endif

@@ -16,8 +16,7 @@ typedef struct http_proxies {
     size_t count;
 } http_proxies;
 
-/** Read "192.0.2.1,2001:db8::1"; NULL: none. FED_EINVAL: an item is not an address, or there are
- * too many. */
+/** Read "192.0.2.1,2001:db8::1"; NULL: none. FED_EINVAL: not an address, or too many. */
 fed_status http_proxies_read(const char *list, http_proxies *proxies, fed_error *err) FED_CHECKED;
 bool http_proxies_have(const http_proxies *proxies, const http_address *address);
 
@@ -28,7 +27,7 @@ typedef enum http_proxy_found {
     HTTP_PROXY_NONE /* not a PROXY header */
 } http_proxy_found;
 
-/** The most bytes of a PROXY header; a longer one is refused. */
+/** The most bytes of a PROXY header. */
 enum { HTTP_PROXY_MOST = 1024 };
 
 /**

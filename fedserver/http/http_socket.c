@@ -1,5 +1,4 @@
-/* Opens listening sockets with helpful messages, and answers questions about sockets that
- * libmicrohttpd can't. */
+/* Opens listening sockets with helpful messages, and finds out which peers have left. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* POLLRDHUP */
 #include "fedserver/http/http_socket.h"
@@ -16,8 +15,7 @@
 
 #include "fedserver/http.h"
 
-/* FILES_KEPT: open files other than the adapter's connections: the database, its log, the
- * libraries' own files, and 64 links to other coordinators. */
+/* FILES_KEPT: open files besides connections: the database, its log, libraries, 64 links. */
 enum { FILES_KEPT = 128, BUDGET_LEAST = 16, BUDGET_MOST = 65536 };
 enum { PORT_TRIES = 20, PORT_PAUSE_NS = 50 * 1000 * 1000 };
 
@@ -77,9 +75,8 @@ static int open_listening(const endpoint *at) {
     return fd;
 }
 
-/* Connections of a killed process may linger on a port; SO_REUSEADDR allows to listen on it again.
- * If a program still listens on the port, wait a second: after a kill, the front's process may end
- * a little later than its parent. */
+/* SO_REUSEADDR allows to listen although a killed process's connections linger on the port. If a
+ * program still listens, try for a second: the front's process may end later than its parent. */
 fed_status fedserver_http_listen(const char *address, uint16_t *port, int *fd, fed_error *err) {
     endpoint at;
     if (!parse(address, *port, &at)) {

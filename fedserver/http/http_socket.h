@@ -1,5 +1,4 @@
-/* The sockets below the HTTP adapter: whether a peer is still connected, and how many may connect.
- */
+/* The sockets below the HTTP adapter: whether a peer has left, and how many peers may connect. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_HTTP_SOCKET_H
 #define FEDSERVER_HTTP_SOCKET_H
@@ -7,8 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/** Has the peer closed its side of the connection, or broken it? Bytes that it sent before are
- * ignored. */
+/** Has the peer closed its side of the connection, or broken it? Unread bytes are ignored. */
 bool http_socket_gone(int fd);
 
 /** How many connections two listeners may have together, given the limit of open files. */

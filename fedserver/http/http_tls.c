@@ -1,5 +1,4 @@
-/* Uses GnuTLS below libmicrohttpd: checks certificate files when they are loaded, and verifies
- * devices in the handshake. */
+/* TLS below libmicrohttpd, by GnuTLS: checks certificate files, and verifies devices. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/http/http_tls.h"
 
@@ -49,8 +48,7 @@ static int64_t expiry_of(const char *pem) {
     return expires_s;
 }
 
-/* Make the credentials here, for messages that help: libmicrohttpd would only report that it can't
- * start. */
+/* Make the credentials here: libmicrohttpd would only say that it can't start. */
 static fed_status fill(http_tls_pair *pair, const char *directory, fed_error *err) {
     const gnutls_datum_t ca = datum(pair->ca);
     const gnutls_datum_t certificate = datum(pair->certificate);
@@ -91,7 +89,7 @@ static void free_pair(http_tls_pair *pair) {
 
 static fed_status load_pair(http_tls_pair *pair, const char *directory, fedserver_listener kind,
                             const fed_log *log, fed_error *err) {
-    enum { WIDE = 0037 }; /* The group may read the file: another service's user may be in it. */
+    enum { WIDE = 0037 }; /* the group may read it: another service may be in it */
     char name[32], path[4096];
     struct stat file;
     snprintf(path, sizeof path, "%s/front.pem", directory);
@@ -177,10 +175,10 @@ fed_status http_tls_load(http_tls *tls, const char *directory, fedserver_listene
     pair->before = tls->pairs[kind];
     tls->pairs[kind] = pair;
     if (pair->before != NULL && strstr(pair->ca, pair->before->ca) == NULL) {
-        /* a CA may have been removed: resume no session that the CA has verified */
+        /* A CA may have been removed: resume no session that it has verified. */
         forget_tickets(tls);
     }
-    /* only the devices' listener gives session tickets */
+    /* Only the devices' listener gives session tickets. */
     return kind == FEDSERVER_DEVICES ? set_ticket_key(tls, pair, err) : FED_OK;
 }
 
@@ -229,8 +227,8 @@ static int note_extension(void *user, unsigned id, const unsigned char *data, un
     return 0;
 }
 
-/* Called by GnuTLS when a client hello has arrived (GNUTLS_HOOK_PRE), and when it has been read
- * and its key share computed (GNUTLS_HOOK_POST). */
+/* Called by GnuTLS when a client hello has arrived (GNUTLS_HOOK_PRE), and when its key share has
+ * been computed (GNUTLS_HOOK_POST). */
 static int on_hello(gnutls_session_t session, unsigned type, unsigned when, unsigned incoming,
                     const gnutls_datum_t *hello) {
     (void)type;
@@ -239,8 +237,7 @@ static int on_hello(gnutls_session_t session, unsigned type, unsigned when, unsi
     if (incoming == 0) {
         return 0;
     }
-    /* A client sends a second hello if the server asked for another key share. It is not counted
-     * again. */
+    /* A second hello, which the server asks for to get another key share, is not counted. */
     if (when == GNUTLS_HOOK_PRE && !gate->asked) {
         gate->asked = true;
         (void)gnutls_ext_raw_parse(&gate->ticket, note_extension, hello,
@@ -254,8 +251,7 @@ static int on_hello(gnutls_session_t session, unsigned type, unsigned when, unsi
     return admitted ? 0 : GNUTLS_E_USER_ERROR;
 }
 
-/* Called by GnuTLS inside the handshake: a peer that fails here never reaches the parser of
- * requests. */
+/* Called by GnuTLS inside the handshake: who fails here never reaches the parser of requests. */
 static int verify_device(gnutls_session_t session) {
     unsigned char client_use[] = GNUTLS_KP_TLS_WWW_CLIENT;
     gnutls_typed_vdata_st purpose = {.type = GNUTLS_DT_KEY_PURPOSE_OID, .data = client_use};
@@ -290,9 +286,8 @@ void http_tls_attach(void *session, http_tls_gate *gate, const http_tls *tls,
     if (kind == FEDSERVER_DEVICES) {
         gnutls_certificate_server_set_request(session, GNUTLS_CERT_REQUIRE);
         gnutls_session_set_verify_function(session, verify_device);
-        /* Give session tickets only on the listener where every peer is verified: the front's
-         * tickets could be resumed here without a certificate. If enabling them fails, only
-         * resumption is lost. */
+        /* Only where every peer is verified: the front's tickets could be resumed here without a
+         * certificate. If enabling tickets fails, only resumption is lost. */
         (void)gnutls_session_ticket_enable_server(session, &ticket_key);
     }
 }

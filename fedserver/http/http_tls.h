@@ -33,17 +33,16 @@
 typedef struct http_tls_pair {
     const char *name; /* "server": server.pem and server.key */
     char *ca, *certificate, *key;
-    void *credentials; /* gnutls_certificate_credentials_t */
-    int64_t expires_s; /* Unix time */
-    /* the pair that was loaded before this one; old sessions still use it */
-    struct http_tls_pair *before;
+    void *credentials;            /* gnutls_certificate_credentials_t */
+    int64_t expires_s;            /* Unix time */
+    struct http_tls_pair *before; /* the pair loaded before; old sessions still use it */
 } http_tls_pair;
 
 /** The pairs of the listeners, by fedserver_listener, and the key of the session tickets. */
 typedef struct http_tls {
     http_tls_pair *pairs[2]; /* NULL: not loaded */
-    /* Session tickets work at all processes that have the same server.key and ca.pem. The key of
-     * the tickets is then derived from both files. If false, the key is random. */
+    /* Derive the key of session tickets from server.key and ca.pem, so that tickets work at all
+     * processes with the same files. False: the key is random. */
     bool shared;
     uint8_t *ticket_key;
     unsigned ticket_key_size;
@@ -51,13 +50,12 @@ typedef struct http_tls {
 
 /**
  * Read a listener's pair, and ca.pem, and check that they can serve; new sessions use them from
- * then on. The front uses front.pem and front.key where they exist, for example from a public
- * authority. Without them the front, and devices always, use server.pem and server.key. A key file
- * that others may read gets a warning in the log. If a CA has been removed from ca.pem, sessions
- * from before are not resumed. Where tickets are shared, this holds after any change of ca.pem.
- * Errors: FED_ENOTFOUND, FED_EIO; FED_EFORMAT the files are not certificates, or do not match: the
- * pair loaded before stays. The caller zeroes *tls first, but for `shared`, and ends it with
- * http_tls_free, also after an error.
+ * then on. The front uses front.pem and front.key, for example from a public authority, where they
+ * exist. Otherwise both listeners use server.pem and server.key. A key file that others may read
+ * gets a warning in the log. If a CA has been removed from ca.pem, or, where tickets are shared,
+ * ca.pem has changed, sessions from before are not resumed. Errors: FED_ENOTFOUND, FED_EIO;
+ * FED_EFORMAT the files are no certificates, or do not match: the pair loaded before stays. The
+ * caller zeroes *tls first, but for `shared`, and ends it with http_tls_free, also after an error.
  */
 fed_status http_tls_load(http_tls *tls, const char *directory, fedserver_listener kind,
                          const fed_log *log, fed_error *err) FED_CHECKED;
@@ -66,15 +64,13 @@ void http_tls_free(http_tls *tls);
 /** Log a warning about certificates that have expired, or will expire within 30 days. */
 void http_tls_warn(const http_tls *tls, int64_t now_s, const fed_log *log);
 
-/** Decides which peer may complete the handshake of a connection. The struct must outlive the
- * session's last byte. */
+/** Decides which peer may complete its handshake. It must outlive the session's last byte. */
 typedef struct http_tls_gate {
     http_wire *wire;
     bool refused; /* the peer's certificate was refused */
     const fed_log *log;
-    /** May the handshake go on? Called at the first client hello, before anything is computed for
-     * it. ticket: the hello offers a session ticket. If the ticket is not valid, it is called
-     * again with false. */
+    /** May the handshake go on? Called at the first client hello, before anything is computed.
+     * ticket: the hello offers a session ticket. If it is not valid, called again with false. */
     bool (*admit)(void *user, bool ticket);
     void *user;
     bool asked, ticket; /* admit was called; the argument of its last call */
@@ -90,16 +86,14 @@ void http_tls_attach(void *session, http_tls_gate *gate, const http_tls *tls,
 /** The peer of a session. */
 typedef struct http_tls_identity {
     bool known;
-    /* SHA-256 of the public key, as the DER of its SubjectPublicKeyInfo */
-    uint8_t fingerprint[FED_SHA256_SIZE];
+    uint8_t fingerprint[FED_SHA256_SIZE]; /* SHA-256 of the public key's DER */
     uint8_t certificate[FED_SHA256_SIZE]; /* SHA-256 of the certificate's DER */
-    /* first bytes of the key id of the CA that signed the certificate; 0: unknown */
-    uint64_t authority;
-    int64_t expires_s; /* Unix time */
+    uint64_t authority;                   /* of its CA: first bytes of the key id; 0: unknown */
+    int64_t expires_s;                    /* Unix time */
 } http_tls_identity;
 
-/** Get the peer whose certificate was verified in this session's handshake. In a resumed session
- * it is the peer of the session's first handshake. */
+/** Get the peer whose certificate was verified in this session's handshake or, if the session was
+ * resumed, in its first one. */
 void http_tls_identify(void *session, http_tls_identity *identity);
 
 #endif

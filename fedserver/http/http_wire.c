@@ -9,9 +9,8 @@
 
 #include "fedserver/http/http_proxy.h"
 
-/* AHEAD: bytes to read beyond what TLS asked for, enough for the record of a usual request.
- * HELD_MOST: the largest push that is held, enough for an answer's head. PARTS_MOST: the most
- * parts of a push that one system call takes. */
+/* AHEAD: bytes to read beyond what TLS asked for, enough for a usual request's record. HELD_MOST:
+ * the largest push that is held, enough for an answer's head. PARTS_MOST: of a push in one call. */
 enum { AHEAD = 2048, HELD_MOST = 4096, PARTS_MOST = 16 };
 
 static void count(const http_wire *wire, ssize_t result) {
@@ -42,10 +41,7 @@ static size_t least(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
-/* ---- reading -------------------------------------------------------------------------------- */
-
-/* Read the proxy's header once it has arrived completely. False: it has not arrived yet (errno
- * EAGAIN), or is not valid. */
+/* Read the proxy's header. False: it is not valid, or not complete yet (errno EAGAIN). */
 static bool take_proxy_header(http_wire *wire) {
     uint8_t bytes[HTTP_PROXY_MOST];
     size_t used = 0;
@@ -65,8 +61,7 @@ static bool take_proxy_header(http_wire *wire) {
     return n > 0 && found == HTTP_PROXY_DONE && recv(wire->fd, bytes, used, 0) == (ssize_t)used;
 }
 
-/* libmicrohttpd with epoll reads a connection until it gets EAGAIN. So bytes that wait in memory
- * need no event of the socket. */
+/* libmicrohttpd with epoll reads until EAGAIN, so bytes in memory need no event of the socket. */
 ssize_t http_wire_pull(http_wire *wire, void *dst, size_t size) {
     if (wire->proxied && !take_proxy_header(wire)) {
         return -1;
@@ -83,7 +78,7 @@ ssize_t http_wire_pull(http_wire *wire, void *dst, size_t size) {
                                   {.iov_base = ahead, .iov_len = sizeof ahead}};
     const ssize_t n = readv(wire->fd, parts, 2);
     count(wire, n);
-    if (n == 0) { /* In the middle of a record GnuTLS would take a 0 for EAGAIN. */
+    if (n == 0) { /* within a record GnuTLS would take a 0 for EAGAIN */
         errno = ECONNRESET;
         return -1;
     }
@@ -96,8 +91,6 @@ ssize_t http_wire_pull(http_wire *wire, void *dst, size_t size) {
     memcpy(wire->ahead.data, ahead, wire->ahead.len);
     return (ssize_t)size;
 }
-
-/* ---- writing -------------------------------------------------------------------------------- */
 
 void http_wire_hold(http_wire *wire) {
     wire->holds = true;

@@ -1,5 +1,4 @@
-/* A connection's bytes below TLS: reads and writes them in few system calls, and knows the
- * client's address. */
+/* A connection's bytes below TLS: moves them in few system calls, and reads a proxy's header. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_HTTP_WIRE_H
 #define FEDSERVER_HTTP_WIRE_H
@@ -20,10 +19,8 @@ typedef struct http_wire_bytes {
 
 /** The connection below a TLS session. It must outlive the session's last byte. */
 typedef struct http_wire {
-    int fd; /* non-blocking socket */
-    /* address of the client; behind a proxy it is known once the first byte of TLS has been
-     * pulled */
-    http_address address;
+    int fd;                  /* non-blocking socket */
+    http_address address;    /* the client's; behind a proxy known after the first byte of TLS */
     bool proxied;            /* a PROXY header is still to come, which names the client's address */
     bool holds;              /* the next http_wire_push keeps its bytes in `pending` */
     uint64_t *progress;      /* grows with every byte moved, and at the end of the connection */
@@ -43,9 +40,8 @@ typedef struct http_wire {
 ssize_t http_wire_pull(http_wire *wire, void *dst, size_t size);
 ssize_t http_wire_push(http_wire *wire, const struct iovec *parts, int part_count);
 
-/** Keep the bytes of the next push, and send them with those of the push after it, in one system
- * call. Call it only where a second push is sure to come: an answer's head is followed by its
- * body. */
+/** Keep the bytes of the next push, and send them with the push after it, in one system call. Call
+ * it only where that push is sure to come, as an answer's body after its head. */
 void http_wire_hold(http_wire *wire);
 
 /** Free the bytes that wait in memory. */
