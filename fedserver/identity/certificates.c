@@ -38,8 +38,7 @@ fed_status fedserver_pem_write(const char *directory, const char *name, const ch
     return fed_file_replace(path, text, strlen(text), mode, err);
 }
 
-/* Let GnuTLS compare them, as the listener does: the front's keys may be of kinds that fed/crypto.h
- * does not read. */
+/* Let GnuTLS compare them: the front's keys may be of kinds that fed/crypto.h does not read. */
 static fed_status fit(const char *chain, const gnutls_datum_t *certificates, const char *key,
                       const gnutls_datum_t *secret, fed_error *err) {
     gnutls_certificate_credentials_t credentials = NULL;
@@ -145,8 +144,7 @@ int32_t fedserver_certificate_days(const char *directory, int64_t now_ms) {
                           : (int32_t)(left_s < 0 ? -1 - -left_s / day_s : left_s / day_s);
 }
 
-/* List the hosts of `old`, then those of `more` that `old` does not have. hosts: NULL at the
- * end. */
+/* hosts gets those of `old`, then those of `more` that `old` does not have, and NULL at the end. */
 static fed_status list_hosts(const fedserver_certificate *old, const char *const *more,
                              const char *hosts[FEDSERVER_CERTIFICATE_HOSTS + 1], fed_error *err) {
     size_t count = 0;
@@ -201,8 +199,6 @@ fed_status fedserver_certificate_renew(const char *directory, const char *const 
     return status;
 }
 
-/* -- the CA -- */
-
 fed_status fedserver_ca_pick(const fed_pem *bundle, const fed_pem *key, fed_pem *cert,
                              fed_error *err) {
     static const char begin[] = "-----BEGIN CERTIFICATE-----";
@@ -224,8 +220,7 @@ fed_status fedserver_ca_pick(const fed_pem *bundle, const fed_pem *key, fed_pem 
                     "together");
 }
 
-/* Read the first 8 bytes of the key id that `get` returns for a certificate. 0: it can't be
- * read. */
+/* First 8 bytes of the key id that `get` returns for a certificate; 0: it can't be read. */
 static uint64_t read_id(const char *pem,
                         int (*get)(gnutls_x509_crt_t cert, void *id, size_t *size, unsigned *)) {
     const gnutls_datum_t text = {(unsigned char *)(uintptr_t)pem, (unsigned)strlen(pem)};
@@ -271,8 +266,8 @@ static fed_status read_ca(const char *directory, fed_pem *issuer, fedserver_ca_c
     return FED_OK;
 }
 
-/* Write ca.pem first. Until ca.key is written, ca.pem still has the certificate of the old key, and
- * the old CA issues. */
+/* Write ca.pem first. Until ca.key is written, ca.pem still has the old key's certificate, and the
+ * old CA issues. */
 static fed_status store_ca(const char *directory, const fed_pem *key, const char *bundle,
                            fed_error *err) {
     FED_TRY(fedserver_pem_write(directory, "ca.pem", bundle, 0644, err));
@@ -290,8 +285,7 @@ fed_status fedserver_ca_new(const char *directory, int64_t now_ms, fed_error *er
                         "drop-old-ca",
                         directory);
     }
-    /* The name of each CA is different: if two CAs had the same name, some software would not find
-     * the right one. */
+    /* Each CA has another name, because some software would confuse two CAs of the same name. */
     uint8_t digest[FED_SHA256_SIZE];
     char hex[17], name[64];
     FED_TRY(fed_key_new(&key, err));
@@ -324,7 +318,6 @@ fed_status fedserver_ca_drop_old(const char *directory, fed_error *err) {
     return fedserver_pem_write(directory, "ca.pem", issuer.text, 0644, err);
 }
 
-/* Counts the devices that a change of the CA affects. */
 typedef struct count {
     int64_t now_ms;
     uint64_t issuer;

@@ -1,5 +1,4 @@
-/* Reads, checks and writes the certificates in a coordinator's directory, and finds which CA has
- * signed them. */
+/* Reads, checks and writes the certificates in a coordinator's directory, and finds their CA. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_CERTIFICATES_H
 #define FEDSERVER_CERTIFICATES_H
@@ -16,12 +15,10 @@ fed_status fedserver_pem_read(const char *directory, const char *name, fed_pem *
 fed_status fedserver_pem_write(const char *directory, const char *name, const char *text,
                                unsigned mode, fed_error *err) FED_CHECKED;
 
-/** When the first certificate of a file of the directory expires, Unix time. 0: it can't be
- * read. */
+/** When the first certificate of a file in the directory expires, Unix time; 0: unreadable. */
 int64_t fedserver_certificate_expires_s(const char *directory, const char *file);
 
-/** Find the certificate of the bundle (ca.pem) that belongs to the key (ca.key). FED_EINVAL: there
- * is none. */
+/** Find the certificate in the bundle (ca.pem) for the key (ca.key). FED_EINVAL: there is none. */
 fed_status fedserver_ca_pick(const fed_pem *bundle, const fed_pem *key, fed_pem *cert,
                              fed_error *err) FED_CHECKED;
 

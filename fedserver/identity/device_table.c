@@ -1,5 +1,4 @@
-/* Keeps the devices in memory: pages of devices, hash tables to find them, and two kinds of
- * lists. */
+/* Keeps devices in memory: pages of devices, hash tables to find them, and two kinds of lists. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/identity/device_table.h"
 
@@ -10,12 +9,11 @@
 enum { PAGE = 256, FIRST_SLOTS = 16, NEIGHBOURS = 1024 };
 
 struct fedserver_device_entry {
-    /* must be the first member: entry_of converts a device's address to its entry's */
-    fedserver_device device;
+    fedserver_device device; /* must be the first member: see entry_of */
     fedserver_device_entry *older, *newer;
     fedserver_device_entry *unsaved_next;
-    bool checked_in; /* the device is in the list of those that checked in lately */
-    bool unsaved;    /* the device is in a list of unsaved devices */
+    bool checked_in; /* in the list of devices that checked in lately */
+    bool unsaved;    /* in a list of unsaved devices */
 };
 
 static fedserver_device_entry *entry_of(fedserver_device *device) {
@@ -37,18 +35,15 @@ void fedserver_devices_free(fedserver_devices *devices) {
     *devices = (fedserver_devices){0};
 }
 
-/* -- finding devices by their fingerprints -- */
-
 fedserver_device *fedserver_devices_at(const fedserver_devices *devices, size_t k) {
     return &devices->pages[k / PAGE][k % PAGE].device;
 }
 
-/* Find the slot of that fingerprint, or the empty slot where it belongs. The table must have
- * slots. */
+/* Find the slot of that fingerprint, or the empty slot where it belongs. There must be slots. */
 static uint32_t *slot_of(const fedserver_devices *devices, const fedserver_devices_part *part,
                          const uint8_t *fingerprint) {
     const uint32_t mask = part->slot_count - 1;
-    uint64_t hash; /* a fingerprint is a SHA-256, so any bytes of it are a good hash */
+    uint64_t hash; /* any bytes of a SHA-256 are a good hash */
     memcpy(&hash, fingerprint, sizeof hash);
     uint32_t slot = (uint32_t)(hash >> 8) & mask;
     while (part->slots[slot] != 0 &&
@@ -66,8 +61,7 @@ fedserver_device *fedserver_devices_find(const fedserver_devices *devices,
     return index == 0 ? NULL : fedserver_devices_at(devices, index - 1);
 }
 
-/* Make room for one more device, so that the table stays at most half full. Slots of old
- * fingerprints are dropped. */
+/* Make room for one more device in a table at most half full. Drops slots of old fingerprints. */
 static fed_status part_grow(const fedserver_devices *devices, fedserver_devices_part *part) {
     if (2 * (part->used + 1) <= part->slot_count) {
         return FED_OK;
@@ -120,8 +114,7 @@ fed_status fedserver_devices_add(fedserver_devices *devices, const fedserver_dev
     return FED_OK;
 }
 
-/* The slot of the old fingerprint is kept, because searches for other devices must go on after it.
- * The old fingerprint itself is not found there any more. */
+/* The old fingerprint's slot stays, because searches for other devices must go on after it. */
 fed_status fedserver_devices_name(fedserver_devices *devices, fedserver_device *device,
                                   const uint8_t fingerprint[FED_SHA256_SIZE]) {
     const fedserver_devices_part *old = &devices->parts[device->fingerprint[0]];
@@ -131,8 +124,6 @@ fed_status fedserver_devices_name(fedserver_devices *devices, fedserver_device *
     put(devices, fingerprint, index);
     return FED_OK;
 }
-
-/* -- the list of devices that checked in lately -- */
 
 static void unlink_entry(fedserver_devices *devices, fedserver_device_entry *entry) {
     if (!entry->checked_in) {
@@ -175,8 +166,6 @@ fedserver_device *fedserver_devices_oldest(const fedserver_devices *devices) {
 fedserver_device *fedserver_devices_newer(const fedserver_device *device) {
     return device_of(((const fedserver_device_entry *)(const void *)device)->newer);
 }
-
-/* -- lists of devices that differ from their rows in the store -- */
 
 void fedserver_devices_differs(fedserver_devices *devices, fedserver_device *device) {
     fedserver_device_entry *entry = entry_of(device);

@@ -1,5 +1,4 @@
-/* The devices in memory: those that have sent a request since the start, or have a lease that has
- * not ended. */
+/* The devices in memory: those that have sent a request since the start, or have a lease. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_DEVICE_TABLE_H
 #define FEDSERVER_DEVICE_TABLE_H
@@ -11,15 +10,13 @@
 #include "fedserver/stores/store.h"
 
 /** Devices are found by many small hash tables, so that none takes long to grow. Unsaved devices
- * are in lists by their ids: the rows of devices with neighbouring ids lie on the same pages of a
- * store. */
+ * are in lists by their ids, because rows of neighbouring ids lie on the same pages of a store. */
 enum { FEDSERVER_DEVICES_PARTS = 256, FEDSERVER_DEVICES_LISTS = 1024 };
 
 /** A device, and its neighbours in the lists below. */
 typedef struct fedserver_device_entry fedserver_device_entry;
 
-/** One hash table: a slot has a device's index + 1, and 0 is an empty slot. The first byte of a
- * fingerprint chooses the table. */
+/** A hash table of fingerprints with the same first byte. A slot is a device's index + 1, or 0. */
 typedef struct fedserver_devices_part {
     uint32_t *slots;
     uint32_t slot_count, used; /* used: slots that are not empty, also of old fingerprints */
@@ -31,15 +28,10 @@ typedef struct fedserver_devices {
     fedserver_device_entry **pages;
     size_t count, page_count;
     fedserver_devices_part parts[FEDSERVER_DEVICES_PARTS];
-    fedserver_device_entry *oldest,
-        /* ends of the list of devices that checked in lately, in the order of their last
-         * check-in */
-        *newest;
-    uint64_t lately; /* number of devices in that list */
+    fedserver_device_entry *oldest, *newest; /* ends of the list of last check-ins */
+    uint64_t lately;                         /* length of that list */
     fedserver_device_entry *unsaved[FEDSERVER_DEVICES_LISTS];
-    /* number of the newest change of a device's identity that was taken over from the store; 0:
-     * none */
-    int64_t change;
+    int64_t change; /* number of the newest change taken over from the store; 0: none */
 } fedserver_devices;
 
 void fedserver_devices_free(fedserver_devices *devices);

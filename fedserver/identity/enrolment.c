@@ -12,8 +12,6 @@
 
 enum { HOUR_S = 3600 };
 
-/* -- tokens -- */
-
 /* Find out whether the token may be used. The store compares only its hash, so the time of the
  * comparison tells nothing useful about a token. */
 static fed_status token_state(const fedserver_auth *auth, const char *token, int64_t now_ms,
@@ -39,8 +37,6 @@ static fed_status token_state(const fedserver_auth *auth, const char *token, int
                                              : FEDSERVER_ENROLLED;
     return FED_OK;
 }
-
-/* -- enrolment and renewal -- */
 
 /* Read the request's text, and the fingerprint of its key. Faults of the device are in *outcome. */
 static fed_status read_request(const uint8_t *request, size_t len, fed_pem *csr,

@@ -36,7 +36,6 @@ typedef struct fedserver_auth {
     int64_t life_s; /* how many seconds a certificate is valid */
 } fedserver_auth;
 
-/** An issued certificate, and its device. */
 typedef struct fedserver_issued {
     fed_pem cert;
     fedserver_device device;

@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-/* -- tokens -- */
-
 fed_status fedserver_token_make(char token[FEDSERVER_TOKEN], fed_error *err) {
     uint8_t bytes[32];
     const fed_status status = fed_random(bytes, sizeof bytes);
@@ -26,8 +24,6 @@ fed_status fedserver_token_make(char token[FEDSERVER_TOKEN], fed_error *err) {
 void fedserver_token_hash(const char *token, uint8_t hash[FED_SHA256_SIZE]) {
     fed_sha256(token, strlen(token), hash);
 }
-
-/* -- passes -- */
 
 fed_status fedserver_pass_make(const fedserver_store *store, void *db, fedserver_pass_kind kind,
                                int64_t expires_ms, char token[FEDSERVER_TOKEN], fed_error *err) {
