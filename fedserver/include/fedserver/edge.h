@@ -1,5 +1,4 @@
-/* An edge aggregator: a coordinator whose rounds are a device's trainings at another coordinator,
- * upstream. */
+/* An edge aggregator: its rounds are a device's trainings at another coordinator, upstream. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_EDGE_H
 #define FEDSERVER_EDGE_H
@@ -40,10 +39,8 @@ FED_API_BEGIN
 typedef struct fedserver_edge fedserver_edge;
 
 typedef struct fedserver_edge_rules {
-    /* slots of a round: how many devices get a lease; 0: every device that checks in */
-    uint32_t cohort;
-    /* a round closes as soon as it has this many updates; 0: the same number as cohort */
-    uint32_t goal;
+    uint32_t cohort;  /* slots of a round, one a device; 0: one for every device that checks in */
+    uint32_t goal;    /* a round closes as soon as it has this many updates; 0: as cohort */
     uint32_t minimum; /* a change made of fewer updates is never sent upstream; 0: 1 */
 } fedserver_edge_rules;
 
@@ -62,8 +59,7 @@ typedef struct fedserver_edge_offer {
     uint32_t version;
     float *values; /* float32[size]. In: the model's values of that version. Out: the change */
     size_t size;
-    /* the members `number` and `owes` of the device's fedclient_round */
-    uint64_t number;
+    uint64_t number; /* number and owes are those of the device's fedclient_round */
     bool owes;
     /* Milliseconds until upstream's deadline: from now, and from when upstream assigned the
      * training. The edge aggregator's round closes in the last quarter of lease_ms. */

@@ -72,21 +72,18 @@ typedef enum fedserver_part {
 
 /** Who may read the page, the status, the devices and the metrics at the front. */
 typedef enum fedserver_page {
-    FEDSERVER_PAGE_LOOPBACK = 0, /* this machine and operators */
-    /* clients that show a pass: a session cookie or a bearer token */
-    FEDSERVER_PAGE_OPERATORS = 1,
-    FEDSERVER_PAGE_ALL = 2 /* everybody */
+    FEDSERVER_PAGE_LOOPBACK = 0,  /* this machine and operators */
+    FEDSERVER_PAGE_OPERATORS = 1, /* clients with a pass: a session cookie or a bearer token */
+    FEDSERVER_PAGE_ALL = 2        /* everybody */
 } fedserver_page;
 
 typedef struct fedserver_setup {
     fedserver_part part;
     fedserver_page page;
-    /* seconds for which certificates that this process issues are valid; 0: two years */
-    int64_t device_life_s;
+    int64_t device_life_s; /* how long certificates that it issues are valid; 0: two years */
     /* A new version of a model of at least this many values is made by a thread, while the server
-     * goes on answering. The program then calls fedserver_begin when fedserver_wake_fd is readable.
-     * 0: versions are made between fedserver_begin and fedserver_commit, however long that
-     * takes. */
+     * goes on answering. The program then calls fedserver_begin when fedserver_wake_fd is
+     * readable. 0: versions are made between fedserver_begin and fedserver_commit. */
     size_t apart_values;
     /* bytes of memory that the running tasks may take together; 0: no limit. A task that does not
      * fit beside the others waits in the queue. */
@@ -104,8 +101,7 @@ typedef struct fedserver_setup {
 /** A good value of apart_values: smaller versions are made faster than a thread is started. */
 enum { FEDSERVER_APART_VALUES = 1 << 18 };
 
-/** Set up the server before the first fedserver_begin. Without this call, all members of the setup
- * are 0. */
+/** Set up the server before the first fedserver_begin. Without this call, all members are 0. */
 void fedserver_configure(fedserver *server, const fedserver_setup *setup);
 
 /** Set the ports of the listeners, which enrolment answers and the status name. */
@@ -119,8 +115,7 @@ const char *fedserver_directory(const fedserver *server);
 /** Immutable bytes, which several answers may refer to. */
 typedef struct fedserver_blob fedserver_blob;
 
-/** Make a blob of a growing writer's bytes, and take over the writer's memory. NULL: out of
- * memory. */
+/** Make a blob of a growing writer's bytes, taking over its memory. NULL: out of memory. */
 fedserver_blob *fedserver_blob_new(fed_writer *bytes);
 
 /** Add a holder to the blob. Any thread may call it. */
@@ -141,21 +136,17 @@ typedef struct fedserver_request {
     const char *bearer;           /* from Authorization: Bearer; NULL: there is none */
     const char *range, *if_range; /* the headers of that name; NULL for none */
     const char *cookie;           /* the header of that name; NULL for none */
-    /* the peer is on this machine, and is not a proxy that passes on other peers' requests */
-    bool loopback;
-    const char *agent;       /* User-Agent; NULL for none */
+    bool loopback;     /* the peer is on this machine, and passes on no other peers' requests */
+    const char *agent; /* User-Agent; NULL for none */
     const char *device_name; /* Fed-Device-Name; NULL for none */
     const char *computes_on; /* Fed-Computes-On; NULL for none */
     const uint8_t *body;
     size_t body_len;
 
     /* On the listener FEDSERVER_DEVICES, from the certificate that TLS has verified: */
-    /* fingerprint of the certificate's key; NULL on the other listener */
-    const uint8_t *fingerprint;
-    /* SHA-256 of the certificate, by which old databases know the device; NULL: not given */
-    const uint8_t *certificate;
-    /* first bytes of the key id of the certificate's CA; 0: not given */
-    uint64_t authority;
+    const uint8_t *fingerprint; /* of the certificate's key; NULL on the other listener */
+    const uint8_t *certificate; /* its SHA-256, by which old stores know the device; NULL: none */
+    uint64_t authority;         /* first bytes of the key id of its CA; 0: not given */
 
     uint64_t wire_bytes; /* size of the request with its head, for the traffic totals; 0: unknown */
     int64_t waited_ms;   /* how long this request has been held so far */
@@ -206,8 +197,7 @@ bool fedserver_settled(const fedserver *server);
  * other coordinator can take over. */
 void fedserver_let_go(fedserver *server);
 
-/** A counter. When it has grown, handle the requests that are held (fedserver_response.hold)
- * again. */
+/** A counter. When it has grown, handle held requests (fedserver_response.hold) again. */
 uint64_t fedserver_epoch(const fedserver *server);
 
 /** A descriptor that poll finds readable when a batch of requests should run although no request
@@ -225,20 +215,17 @@ void fedserver_certificates_changed(fedserver *server);
 
 /* -- For an adapter of sockets, such as fedserver/http.h -- */
 
-/** May a request with this head send a body of `len` bytes? 0: yes; else the HTTP status of the
- * refusal. */
+/** May a request with this head have a body of `len` bytes? 0: yes; else the HTTP status. */
 int fedserver_body_refused(fedserver *server, const fedserver_request *head, uint64_t len);
 
-/** The HTTP methods that the path of this request accepts, as a header Allow lists them: "GET,
- * HEAD"; "": none. */
+/** The HTTP methods that a request's path accepts, as the header Allow lists them; "": none. */
 const char *fedserver_methods(const fedserver_request *head);
 
 /** Is the beginning of this request's body of use without the rest? If so, and the connection
  * breaks within the body, call fedserver_handle with what has arrived. Nobody gets the answer. */
 bool fedserver_body_in_parts(const fedserver_request *head);
 
-/** Is this a request that the front receives and the rounds' process answers, such as one for the
- * status? */
+/** Must the rounds' process answer this request for the front, such as one for the status? */
 bool fedserver_relays(const fedserver_request *head);
 
 /* Several coordinators may share one store. The adapters of the followers then pass requests on to
@@ -259,8 +246,7 @@ uint64_t fedserver_update_limit(const fedserver *server);
  * know of a larger task by now. */
 void fedserver_update_limit_heard(fedserver *server, uint64_t bytes);
 
-/** A request that the front's process passes to a follower, because only the leader can answer it.
- */
+/** A request that the front's process passes to a follower: only the leader can answer it. */
 typedef struct fedserver_question {
     char path[64];
     uint64_t ticket;
@@ -274,15 +260,12 @@ void fedserver_front_answer(fedserver *server, const fedserver_question *questio
 
 /** Why a connection ended before its first request. */
 typedef enum fedserver_handshake {
-    /* too many connections from its address, or from all addresses */
-    FEDSERVER_HANDSHAKE_BUDGET = 0,
+    FEDSERVER_HANDSHAKE_BUDGET = 0,      /* too many from its address, or from all addresses */
     FEDSERVER_HANDSHAKE_CERTIFICATE = 1, /* the device's certificate is not valid */
-    /* the handshake failed for another reason, or the peer left or was silent */
-    FEDSERVER_HANDSHAKE_UNFINISHED = 2
+    FEDSERVER_HANDSHAKE_UNFINISHED = 2   /* it failed otherwise, or the peer left or was silent */
 } fedserver_handshake;
 
-/** Counts of answers and of failed handshakes since this process started. The adapter of sockets
- * counts, /metrics shows the counts. */
+/** Counts since this process started. The adapter of sockets counts, /metrics shows the counts. */
 typedef struct fedserver_wire_totals {
     uint64_t answers[600]; /* by HTTP status */
     uint64_t handshakes[3];

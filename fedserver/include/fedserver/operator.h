@@ -83,20 +83,16 @@ typedef struct fedserver_task_entry {
     uint64_t id;
     char name[FEDSERVER_TASK_NAME];
     fedserver_task_state state;
-    uint32_t position; /* in the queue, from 1; 0: not in the queue */
-    /* rounds that the task is to have; rounds that are committed */
-    uint32_t rounds, version;
-    /* 0: not yet; finished_ms is also set when the task was cancelled */
-    int64_t queued_ms, started_ms, finished_ms;
+    uint32_t position;                          /* in the queue, from 1; 0: not in the queue */
+    uint32_t rounds, version;                   /* rounds that it is to have, rounds committed */
+    int64_t queued_ms, started_ms, finished_ms; /* 0: not yet; a cancel sets finished_ms, too */
     uint32_t priority; /* which task comes first where a device could serve several */
-    /* why the task does not run yet, and what to do; "": it does not wait */
-    char waits[FEDSERVER_TASK_WAITS];
+    char waits[FEDSERVER_TASK_WAITS]; /* why it does not run, what to do; "": it does not wait */
     uint32_t declined; /* devices that said in the last 24 hours that they can't serve it */
     struct {
         char text[FEDSERVER_REASON]; /* printable UTF-8 */
         uint32_t devices;
-        /* the most frequent reasons for declining; behind the last one `devices` is 0 */
-    } reasons[FEDSERVER_TASK_REASONS];
+    } reasons[FEDSERVER_TASK_REASONS]; /* the most frequent; behind the last one `devices` is 0 */
 } fedserver_task_entry;
 
 typedef fed_status (*fedserver_task_visit)(void *user, const fedserver_task_entry *entry,
@@ -134,14 +130,11 @@ fed_status fedserver_task_move(fedserver *server, int64_t now_ms, uint64_t id, u
 
 /** Estimates of what a task needs while it runs. */
 typedef struct fedserver_needs {
-    uint64_t values; /* number of values of its model */
-    /* of the model's row in the store: the values, what the deltas have left out, the strategy's
-     * state */
-    uint64_t row_bytes;
-    /* bytes of disk for the model, older versions, deltas and a commit's journal */
-    uint64_t model_bytes;
-    uint64_t update_bytes;    /* bytes of disk for the updates of a round, at most */
-    uint64_t memory_bytes;    /* bytes of memory of the process that serves */
+    uint64_t values;    /* number of values of its model */
+    uint64_t row_bytes; /* of its row in the store: values, what deltas left out, strategy state */
+    uint64_t model_bytes;  /* of disk for the model, older versions, deltas, a commit's journal */
+    uint64_t update_bytes; /* bytes of disk for the updates of a round, at most */
+    uint64_t memory_bytes; /* bytes of memory of the process that serves */
     uint64_t disk_free_bytes; /* free bytes on the disk of the directory; 0: unknown */
     uint64_t machine_bytes;   /* memory of this machine; 0: unknown */
 } fedserver_needs;
@@ -185,8 +178,7 @@ typedef struct fedserver_round_entry {
     uint64_t samples;
     double loss; /* loss in the training on the devices: mean over the samples */
     uint64_t update_bytes, delta_bytes;
-    /* evaluators have measured the model; if not, the members below are 0 */
-    bool measured;
+    bool measured;              /* by evaluators; if not, the members below are 0 */
     double accuracy, test_loss; /* accuracy is 0 for a model trained with mse */
 } fedserver_round_entry;
 
@@ -202,10 +194,9 @@ fed_status fedserver_round_each(fedserver *server, uint64_t task, uint32_t most,
 /** A custom metric (fed/own_metrics.h), summed up over all devices that reported it. */
 typedef struct fedserver_own_metric {
     char name[FED_OWN_NAME];
-    /* how many updates or evaluators reported it; the sum of their samples */
-    uint64_t reports, samples;
-    double mean;        /* weighted by samples */
-    double least, most; /* of the reported values */
+    uint64_t reports, samples; /* updates or evaluators that report it; the sum of their samples */
+    double mean;               /* weighted by samples */
+    double least, most;        /* of the reported values */
 } fedserver_own_metric;
 
 enum { FEDSERVER_OWN_NAMES = 64 }; /* the most names in a list */
@@ -213,14 +204,10 @@ enum { FEDSERVER_OWN_NAMES = 64 }; /* the most names in a list */
 /** The devices' custom metrics of one round. */
 typedef struct fedserver_own_list {
     uint32_t round;
-    /* false: reported with the round's updates; true: by the evaluators of the model that the
-     * round made */
-    bool evaluated;
+    bool evaluated; /* false: sent with the updates; true: by evaluators of the round's model */
     const fedserver_own_metric *rows; /* [count], in the order of their names */
     size_t count;
-    /* how many evaluators' values are left out, because there were more names than
-     * FEDSERVER_OWN_NAMES */
-    uint64_t dropped;
+    uint64_t dropped; /* evaluators' values left out, beyond FEDSERVER_OWN_NAMES names */
 } fedserver_own_list;
 
 typedef fed_status (*fedserver_own_visit)(void *user, const fedserver_own_list *list,
@@ -259,9 +246,8 @@ typedef struct fedserver_grant {
 
     /* Properties of the device that enrols with the token: */
     fedserver_role role;
-    const char *tag; /* the group that tasks may ask for; NULL: none */
-    /* the device's name for people; NULL or "": the name that the device gives itself */
-    const char *name;
+    const char *tag;  /* the group that tasks may ask for; NULL: none */
+    const char *name; /* for people; NULL or "": the name that the device gives itself */
 } fedserver_grant;
 
 /** Make an enrolment token, which works once. It has 43 URL-safe characters. The database keeps
@@ -301,14 +287,12 @@ typedef struct fedserver_entry {
     char fingerprint[2 * FED_SHA256_SIZE + 1]; /* of its key, hexadecimal */
     int64_t enrolled_ms, expires_ms;
     int64_t revoked_ms; /* 0: not revoked */
-    /* when a second machine with a copy of the device's state last reported; 0: never */
-    int64_t cloned_ms;
+    int64_t cloned_ms;  /* when a second machine with its state last reported; 0: never */
     fedserver_role role;
     char tag[FEDSERVER_TAG];
     char name[FEDSERVER_NAME];         /* "": none */
     char software[FEDSERVER_SOFTWARE]; /* the software that the device names; "": it names none */
-    /* what it computes on, such as "opencl:0 pthread-Xeon"; "": the processor */
-    char computes_on[FEDSERVER_COMPUTES];
+    char computes_on[FEDSERVER_COMPUTES]; /* such as "opencl:0 pthread-Xeon"; "": the processor */
     int64_t seen_ms;  /* when its last request came, exact to about a minute; 0: none yet */
     uint32_t samples; /* samples of its data set; 0: unknown */
     uint64_t counted, late, refused; /* numbers of its updates, by outcome */
@@ -385,16 +369,14 @@ fed_status fedserver_audit_each(fedserver *server, int64_t since_ms, fedserver_a
  */
 fed_status fedserver_backup(fedserver *server, const char *directory, fed_error *err) FED_CHECKED;
 
-/** Make a coordinator in directory from a backup, which is not changed. Errors as fedserver_backup
- * and fedserver_open. */
+/** Make a coordinator in directory from a backup. Errors as fedserver_backup and fedserver_open. */
 fed_status fedserver_restore(const char *backup, const char *directory, fed_error *err) FED_CHECKED;
 
 /** The kind of a line of fedserver_check's report. */
 typedef enum fedserver_check_kind {
     FEDSERVER_CHECKED = 0, /* what was checked, and how many */
-    /* something that a crash has left and the next start removes, or that a person should see */
-    FEDSERVER_NOTED = 1,
-    FEDSERVER_FOUND = 2 /* a rule is broken; the text says where, and what to do */
+    FEDSERVER_NOTED = 1,   /* what the next start removes, or what a person should see */
+    FEDSERVER_FOUND = 2    /* a rule is broken; the text says where, and what to do */
 } fedserver_check_kind;
 
 /** Gets one line of the report. text: one sentence, which begins with the rules of
@@ -417,8 +399,7 @@ typedef struct fedserver_certificate {
     char hosts[FEDSERVER_CERTIFICATE_HOSTS][FEDSERVER_HOST]; /* host names and IP addresses */
 } fedserver_certificate;
 
-/** Errors: FED_ENOTFOUND, FED_EIO, FED_EFORMAT; FED_EINVAL more hosts than fedserver_certificate
- * can hold. */
+/** Errors: FED_ENOTFOUND, FED_EIO, FED_EFORMAT; FED_EINVAL too many hosts for *certificate. */
 fed_status fedserver_certificate_read(const char *directory, fedserver_certificate *certificate,
                                       fed_error *err) FED_CHECKED;
 
@@ -452,13 +433,11 @@ fed_status fedserver_ca_drop_old(const char *directory, fed_error *err) FED_CHEC
 
 /** How far a change of the CA has come. */
 typedef struct fedserver_ca_change {
-    bool open; /* ca.pem has an old CA, too */
-    /* a crash has left a new CA without its key in ca.pem: call fedserver_ca_new again */
-    bool unfinished;
+    bool open;          /* ca.pem has an old CA, too */
+    bool unfinished;    /* a crash left a new CA without its key: call fedserver_ca_new again */
     bool server_is_old; /* the old CA has signed server.pem */
     uint64_t devices;   /* devices that may connect */
-    /* devices that may connect and have not yet used a certificate of the new CA */
-    uint64_t waiting;
+    uint64_t waiting;   /* those of them that have used no certificate of the new CA yet */
 } fedserver_ca_change;
 
 fed_status fedserver_ca_look(fedserver *server, int64_t now_ms, fedserver_ca_change *change,

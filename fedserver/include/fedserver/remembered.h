@@ -1,5 +1,4 @@
-/* What a coordinator remembers but does not store. A resumed simulation needs it, to continue
- * exactly where another process stopped. */
+/* What a coordinator remembers but does not store, for simulations that are resumed exactly. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_REMEMBERED_H
 #define FEDSERVER_REMEMBERED_H
