@@ -23,8 +23,7 @@ static fed_status copy_file(const char *from, const char *to, const char *name, 
     return status;
 }
 
-/* Copy the store last, as fedserver_init does, so that an incomplete copy is no coordinator (S7 in
- * docs/durability.md). */
+/* Copy the store last: an incomplete copy is then no coordinator (S7 in docs/durability.md). */
 fed_status fedserver_backup(fedserver *server, const char *directory, fed_error *err) {
     const fedserver_store_choice choice = {.store = server->store};
     fedserver_store_choice present;

@@ -1,5 +1,4 @@
-/* The command check: checks whether the stored data keep the rules of docs/durability.md. Changes
- * nothing. */
+/* The command check: do the stored data keep the rules of docs/durability.md? Changes nothing. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <inttypes.h>
@@ -34,11 +33,9 @@ typedef struct checking {
     bool closing; /* the open round is being closed */
 
     size_t running;
-    /* number of updates: of this task's open round; of all open rounds */
-    size_t updates, all_updates;
+    size_t updates, all_updates; /* updates: of this task's open round; of all open rounds */
     size_t running_updates;
-    /* When the running task that started last has started; the latest time at which another task
-     * may have run. */
+    /* when the newest running task started; until when another task may have run */
     int64_t running_started_ms, others_until_ms;
     /* the lease of each device's newest update: in all open rounds; in those of running tasks */
     fedserver_marks leases, running_leases;
@@ -46,8 +43,6 @@ typedef struct checking {
 
 #define CHECKED(...) fedserver_check_note(c->checker, FEDSERVER_CHECKED, __VA_ARGS__)
 #define FOUND(...)   fedserver_check_note(c->checker, FEDSERVER_FOUND, __VA_ARGS__)
-
-/* -- checking a task's model and deltas -- */
 
 /* Could the codec of the round's phase (codec_down) have made this envelope? */
 static fed_status check_envelope(const checking *c, uint32_t round, const uint8_t *bytes,
@@ -119,7 +114,6 @@ static fed_status check_keyframe(checking *c, const fedserver_keyframe *keyframe
                                                      : fed_fail(err, status, "%s", why.text);
 }
 
-/* Check the keyframes from the newest to the oldest. */
 static fed_status check_keyframes(checking *c, uint64_t digest, fed_error *err) {
     const fedserver *s = c->server;
     fedserver_keyframe next = {.version = c->version, .digest = digest}, keyframe;
@@ -141,8 +135,6 @@ static fed_status check_keyframes(checking *c, uint64_t digest, fed_error *err) 
     }
     return status;
 }
-
-/* -- checking a task's rounds -- */
 
 /* Round k makes version k. The rounds are visited from the newest to the oldest. */
 static fed_status check_round(void *user, const fedserver_round_row *row, fed_error *err) {
@@ -182,8 +174,6 @@ static fed_status check_rounds(checking *c, fed_error *err) {
     }
     return FED_OK;
 }
-
-/* -- checking the updates of an open round -- */
 
 static bool head_fits(const checking *c, const fedserver_update_row *row, const fed_update *head) {
     /* in asynchronous rounds, updates for the next round come while a round is being closed */
@@ -248,8 +238,6 @@ static fed_status check_updates(checking *c, fed_error *err) {
     }
     return FED_OK;
 }
-
-/* -- checking each task -- */
 
 static fed_status open_task(checking *c, fed_error *err) {
     c->id = c->task.wire.id;
@@ -333,8 +321,6 @@ static fed_status check_tasks(checking *c, fed_error *err) {
     return status == FED_ENOTFOUND ? FED_OK : status;
 }
 
-/* -- checking the updates of all tasks -- */
-
 static fed_status check_leases(checking *c, fed_error *err) {
     /* If another task has run since the running task began, the device may have reported to the
      * other task later, in a round that is committed. */
@@ -389,8 +375,6 @@ static fed_status check_all_updates(checking *c, fed_error *err) {
     return FED_OK;
 }
 
-/* -- checking keys and certificates -- */
-
 static bool may_read(checking *c, const char *path) {
     const bool anothers = access(path, R_OK) != 0 && errno == EACCES;
     if (anothers) {
@@ -414,8 +398,7 @@ static bool read_pem(checking *c, const char *name, fed_pem *pem) {
     return read;
 }
 
-/* Check that a key belongs to a certificate. bundle: the certificate may be any of the file's, not
- * only the first one. */
+/* Check that a key belongs to a certificate. bundle: any certificate of the file may match. */
 static void check_pair(checking *c, const char *cert_name, const char *key_name, bool bundle) {
     fed_pem cert, key;
     fed_error why = {0};
@@ -477,8 +460,6 @@ static void check_keys(checking *c) {
     CHECKED("S7: checked the CA's and the server's certificate, and their keys");
     check_front_pair(c);
 }
-
-/* -- the whole check -- */
 
 /* Load the rows as a restart does, and compare the counts. */
 static void check_start(checking *c) {

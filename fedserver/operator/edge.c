@@ -86,12 +86,9 @@ static fed_status remember(const fedserver_edge *edge, fed_error *err) {
     return fedserver_edge_record_write(edge->state, &edge->record, err);
 }
 
-/* -- making and finding the edge aggregator's task -- */
-
 static const char NAME[] = "upstream's task ";
 
-/* Make the task for the edge aggregator's devices: upstream's task, in rounds that only the edge
- * aggregator ends. */
+/* Make upstream's task the edge aggregator's own, in rounds that only the edge aggregator ends. */
 static fedserver_task derive(const fedserver_edge *edge, const fedserver_edge_offer *offer,
                              int64_t now_ms) {
     const int64_t lease_ms = offer->lease_ms;
@@ -122,8 +119,7 @@ static bool same_settings(const fed_task *a, const fed_task *b) {
            a->batch == b->batch && a->learning_rate == b->learning_rate && a->seed == b->seed;
 }
 
-/* Find the edge aggregator's task for upstream's task of that number. *found: it exists, and is not
- * over. */
+/* *found: there is a task for upstream's task of that number, and it is not over. */
 static fed_status find_task(const fedserver_edge *edge, uint64_t upstream, fedserver_task *task,
                             bool *found, fed_error *err) {
     const fedserver *server = edge->server;
@@ -140,8 +136,7 @@ static fed_status find_task(const fedserver_edge *edge, uint64_t upstream, fedse
                                                        : fed_fail(err, status, "%s", absent.text);
 }
 
-/* Numbers of the edge aggregator's tasks that are not over. They are known by their names, which
- * begin with NAME. */
+/* Numbers of the edge aggregator's tasks that are not over. Their names begin with NAME. */
 typedef struct leftovers {
     uint64_t ids[16];
     size_t count;
@@ -188,8 +183,6 @@ static fed_status begin_anew(fedserver_edge *edge, const fedserver_edge_offer *o
     return remember(edge, err);
 }
 
-/* -- the steps of a round -- */
-
 static fed_status put_state(const fedserver_edge *edge, const fedserver_task *task,
                             fedserver_task_state to, fed_error *err) {
     fedserver_task changed = *task;
@@ -220,8 +213,7 @@ static bool is_in_memory(const fedserver_edge *edge) {
     return t != NULL && fedserver_training_runs(t);
 }
 
-/* The number of samples to tell upstream. If a device's contribution was lowered here, its samples
- * count less upstream, too. */
+/* Samples to tell upstream. A device whose contribution was lowered here counts less there, too. */
 static uint32_t samples_of(const fedserver_sum *sum, const fedserver_weights *weights) {
     double samples = (double)sum->samples;
     if (!weights->as_claimed) {
@@ -237,8 +229,7 @@ static uint32_t samples_of(const fedserver_sum *sum, const fedserver_weights *we
     return samples < 1 ? 1 : samples < (double)UINT32_MAX ? (uint32_t)samples : UINT32_MAX;
 }
 
-/* Compute the round's change into offer->values, and record the number of the training that takes
- * it. */
+/* Compute the change into offer->values, and record the number of the training that takes it. */
 static fed_status sum_up(fedserver_edge *edge, const fedserver_edge_offer *offer, fed_error *err) {
     fedserver_training *t = training(edge);
     fedserver_edge_record *r = &edge->record;
@@ -291,15 +282,12 @@ static fed_status take(fedserver_edge *edge, const fedserver_edge_offer *offer, 
     return remember(edge, err);
 }
 
-/* -- what one fedserver_edge_poll does -- */
-
 static fed_status tend_open(fedserver_edge *edge, const fedserver_edge_offer *offer, int64_t now_ms,
                             fedserver_edge_change *change, fed_error *err) {
     const fedserver_round *round = &training(edge)->round;
     const fedserver_edge_record *r = &edge->record;
     const bool stale = r->open_round == round->number && r->open_version != offer->version;
-    /* The operator may have started the edge aggregator with other rules than before: use the
-     * present ones. */
+    /* The operator may have started the edge aggregator with other rules: use the present ones. */
     fedserver_round_rules *rules = &training(edge)->task.rules;
     rules->cohort = edge->rules.cohort;
     rules->goal = edge->rules.goal;
@@ -338,8 +326,7 @@ static fed_status tend_closed(fedserver_edge *edge, const fedserver_task *task,
         return FED_OK; /* somebody has paused the task by command, so leave it */
     }
     if (taken_up && offer->owes && offer->version == r->closed_version) {
-        /* upstream has refused the change, which is in the device's residual: send no further
-         * change */
+        /* Upstream has refused the change, which is in the device's residual: send no other. */
         memset(offer->values, 0, offer->size * sizeof *offer->values);
         hand_over(edge, change);
         return FED_OK;
@@ -348,9 +335,8 @@ static fed_status tend_closed(fedserver_edge *edge, const fedserver_task *task,
     return taken_up ? take(edge, offer, now_ms, err) : close_round(edge, offer, change, err);
 }
 
-/* Mark the server as broken after an error. The store undoes the failed step, but the memory has
- * changed already. The process is about to end, and no later batch of requests may be committed
- * (S18 in docs/durability.md). */
+/* The store undoes a failed step, but the memory has changed already. So mark the server as
+ * broken: no later batch of requests may be committed (S18 in docs/durability.md). */
 static fed_status give_up(const fedserver_edge *edge, fed_status status) {
     fedserver *server = edge->server;
     if (status != FED_OK && status != FED_EDECLINED) {

@@ -1,5 +1,4 @@
-/* Reads and writes the file that says which round of an edge aggregator was sent upstream as which
- * training. */
+/* Reads and writes the file that says which round went upstream as which training. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/operator/edge_record.h"
 

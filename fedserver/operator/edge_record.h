@@ -1,5 +1,4 @@
-/* What an edge aggregator keeps beside its store: which round was sent upstream as which training
- * of its device. */
+/* What an edge aggregator keeps beside its store: which round went upstream as which training. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_EDGE_RECORD_H
 #define FEDSERVER_EDGE_RECORD_H
@@ -23,8 +22,7 @@ typedef struct fedserver_edge_record {
     float closed_loss;
 } fedserver_edge_record;
 
-/** Read the file `site` of the folder. If there is no file, the record is all 0. FED_EFORMAT: the
- * file is damaged. */
+/** Read the folder's file `site`; without it, the record is all 0. FED_EFORMAT: it is damaged. */
 fed_status fedserver_edge_record_read(const char *folder, fedserver_edge_record *record,
                                       fed_error *err) FED_CHECKED;
 

@@ -1,5 +1,4 @@
-/* The operator's functions about tokens and passes: who may enrol, and in which role; who may read
- * the page. */
+/* The operator's functions about tokens and passes: who may enrol, and who may read the page. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
@@ -46,8 +45,6 @@ fed_status fedserver_token_new(fedserver *server, int64_t now_ms, int64_t ttl_s,
                                char token[FEDSERVER_TOKEN], fed_error *err) {
     return fedserver_token_grant(server, now_ms, &(fedserver_grant){.ttl_s = ttl_s}, token, err);
 }
-
-/* -- listing and withdrawing tokens -- */
 
 typedef struct token_listing {
     fedserver_token_entry_visit visit;
@@ -115,8 +112,6 @@ fed_status fedserver_token_withdraw(fedserver *server, int64_t now_ms, const cha
     entry->withdrawn_ms = now_ms;
     return FED_OK;
 }
-
-/* -- passes -- */
 
 fed_status fedserver_pass_grant(fedserver *server, int64_t now_ms, fedserver_pass_kind kind,
                                 int64_t ttl_s, char token[FEDSERVER_TOKEN], fed_error *err) {

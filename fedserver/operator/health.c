@@ -6,8 +6,7 @@
 #include "fedserver/front/relay.h"
 #include "fedserver/operator.h"
 
-/* The rounds' process reads the store to answer this path. So an answer proves that its loop runs
- * and that its disk can be read. */
+/* An answer to this path proves that the rounds' process runs, and that it can read the store. */
 static const char question[] = "/v1/status";
 
 /* Ask until there is an answer. The relay stops waiting after ten seconds. */
@@ -15,8 +14,7 @@ static fed_status await_answer(fedserver_relay *relay, const char *directory,
                                fedserver_response *response, fed_error *err) {
     const int64_t start_ms = fed_clock_monotonic_ms();
     fedserver_request request = {.path = question};
-    /* how many times in a row there was no connection; at the second time nobody serves */
-    unsigned alone = 0;
+    unsigned alone = 0; /* times in a row without a connection; at the second, nobody serves */
     for (;;) {
         const int64_t now_ms = fed_clock_monotonic_ms();
         request.waited_ms = now_ms - start_ms;

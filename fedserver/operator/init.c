@@ -9,8 +9,7 @@
 #include "fedserver/server.h"
 #include "fedserver/stores/stores.h"
 
-/* the longest name of a file in the directory, in bytes */
-enum { PATH_SIZE = 1024, NAME_SIZE = 64 };
+enum { PATH_SIZE = 1024, NAME_SIZE = 64 }; /* NAME_SIZE: of the directory's longest file name */
 
 static const int64_t year_s = INT64_C(31557600);
 
@@ -59,7 +58,6 @@ fed_status fedserver_init(const char *directory, const fedserver_init_options *o
     fed_dir_tidy(directory);
     FED_TRY(make_certificates(directory, hosts, fed_clock_unix_ms() / 1000, err));
     FED_TRY(fedserver_store_write(directory, &choice, err));
-    /* Make the store last: a directory with a store is then a complete coordinator (S7 in
-     * docs/durability.md). */
+    /* The store comes last: it makes the directory a coordinator (S7 in docs/durability.md). */
     return choice.store->create(directory, choice.where, err);
 }

@@ -10,8 +10,7 @@
 fed_status fedserver_needs_estimate(const fedserver_task *task, fedserver_needs *needs,
                                     fed_error *err) FED_CHECKED;
 
-/** The memory that all running tasks may take together, as the process that serves was told; 0: no
- * limit, or no process has served yet. */
+/** Memory limit of all running tasks, in bytes; 0: no limit, or no process has served yet. */
 fed_status fedserver_memory_limit(const fedserver *server, uint64_t *bytes,
                                   fed_error *err) FED_CHECKED;
 

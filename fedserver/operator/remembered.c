@@ -1,5 +1,4 @@
-/* Writes and reads what the coordinator remembers without storing it, for a process that continues
- * its run. */
+/* Writes and reads what the coordinator remembers without storing it, for a resumed simulation. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/remembered.h"
 

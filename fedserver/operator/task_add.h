@@ -5,13 +5,11 @@
 
 #include "fedserver/server.h"
 
-/** Have the store, the disk and the memory for tasks room for the task? FED_ERANGE, FED_ENOSPC:
- * they have not. */
+/** Have store, disk and memory room for the task? FED_ERANGE, FED_ENOSPC: they have not. */
 fed_status fedserver_task_fits(const fedserver *server, const fedserver_task *task,
                                fed_error *err) FED_CHECKED;
 
-/** Queue a task with its first model, and commit. Sets task->wire.id.
- *   values  float32[size] */
+/** Queue a task with its first model, float32[size], and commit. Sets task->wire.id. */
 fed_status fedserver_task_queue(fedserver *server, fedserver_task *task, float *values, size_t size,
                                 fed_error *err) FED_CHECKED;
 

@@ -1,5 +1,4 @@
-/* Lists tasks, and changes them for a person. A command only writes the store; the process that
- * serves then reads it (rounds/queue.c). */
+/* Lists and changes tasks. A command writes the store, which the serving process then reads. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,8 +14,7 @@
 /* What `explain` needs to add to each entry why its task waits. */
 typedef struct explaining {
     fedserver *server;
-    /* bytes of memory: that all tasks may take together; that the running ones take */
-    uint64_t limit, used;
+    uint64_t limit, used; /* bytes: that all tasks may take together, that the running ones take */
     fedserver_task_visit visit;
     void *user;
 } explaining;
@@ -67,8 +65,6 @@ static fed_status find(fedserver *server, uint64_t id, fedserver_task *task, fed
     return status == FED_OK ? FED_OK : fed_fail(err, status, "%s", absent.text);
 }
 
-/* -- places in the queue -- */
-
 /* The tasks that are not over, in the order of the list. */
 typedef struct order {
     struct {
@@ -93,8 +89,7 @@ static fed_status append(void *user, const fedserver_task_entry *entry, fed_erro
     return FED_OK;
 }
 
-/* Give all tasks of the list new places, so that task `id` comes after `position` - 1 other queued
- * tasks. */
+/* Give all tasks of the list new places: `id` comes after `position` - 1 other queued tasks. */
 static fed_status renumber(fedserver *server, const order *o, uint64_t id, uint32_t position,
                            fed_error *err) {
     uint64_t next = 1;
@@ -146,8 +141,6 @@ fed_status fedserver_task_move(fedserver *server, int64_t now_ms, uint64_t id, u
     }
     return fedserver_finish(server, status, err);
 }
-
-/* -- cancelling, pausing and resuming -- */
 
 /* For each change: the states that allow it, the state after it, and its word in messages. */
 static const struct {

@@ -13,8 +13,7 @@
 #include "fedserver/task/fields.h"
 #include "fedserver/task/phases.h"
 
-/* Insert a device into the list of the first ones by enrolment, which has `count` devices so far;
- * the last device may drop out. */
+/* first: the `count` first devices by enrolment. Insert one more; the last may drop out. */
 static void keep_first(const fedserver_device *first[FEDSERVER_WAITING_NAMES], uint32_t count,
                        const fedserver_device *device) {
     uint32_t k = count < FEDSERVER_WAITING_NAMES ? count : FEDSERVER_WAITING_NAMES;
@@ -53,8 +52,6 @@ void fedserver_waiting_find(const fedserver_training *t, int64_t now_ms,
     uint32_t taken = waiting->out + reported;
     waiting->free = taken < t->task.rules.cohort ? t->task.rules.cohort - taken : 0;
 }
-
-/* -- writing what a round waits for -- */
 
 /* A text to which words are appended; what does not fit into cap bytes is cut off. */
 typedef struct sentence {
@@ -163,8 +160,6 @@ void fedserver_waiting_report(const fedserver_training *t, const fedserver_waiti
         say(&s, "; %u device%s declined the task", w->declined, plural(w->declined));
     }
 }
-
-/* -- the text of `fedserver status` -- */
 
 static void say_phase(sentence *s, const fedserver_task *task, uint32_t round) {
     if (task->phase_count == 0) {

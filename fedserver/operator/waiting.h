@@ -8,21 +8,18 @@
 
 #include "fedserver/rounds/rounds.h"
 
-/* Limits of `names` below: how many devices are named, and how many digits of its fingerprint name
- * a device. `fedserver revoke` accepts that many digits. */
+/* How many devices are named, and by how many digits. `fedserver revoke` accepts that many. */
 enum { FEDSERVER_WAITING_NAMES = 4, FEDSERVER_WAITING_DIGITS = 8 };
 
 typedef struct fedserver_waiting {
     uint32_t out;  /* devices that have a lease and have not reported */
     uint32_t free; /* slots that no device has */
-    /* fingerprints' first digits of the first FEDSERVER_WAITING_NAMES devices in `out`, in the
-     * order of enrolment */
+    /* first digits of the fingerprints of the first devices in `out`, by enrolment */
     char names[FEDSERVER_WAITING_NAMES][FEDSERVER_WAITING_DIGITS + 1];
     int64_t lease_ends_ms; /* when the first lease of the devices in `out` ends */
     uint32_t declined;     /* devices that said that they can't serve the task */
 } fedserver_waiting;
 
-/** Find what an open round waits for. */
 void fedserver_waiting_find(const fedserver_training *training, int64_t now_ms,
                             fedserver_waiting *waiting);
 
