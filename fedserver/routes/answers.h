@@ -17,12 +17,11 @@ fed_status fedserver_answer(fedserver_response *response, int status, const char
 fed_status fedserver_answer_page(fedserver_response *response, int status, const char *path,
                                  fed_error *err) FED_CHECKED;
 
-/** Append a JSON value as text, with jansson's flags. The function takes over the caller's
- * reference. FED_ENOMEM: out of memory, or the value is NULL. */
+/** Append a JSON value as text, with jansson's flags, and release the value. FED_ENOMEM: out of
+ * memory, or the value is NULL. */
 fed_status fedserver_json_write(json_t *value, size_t flags, fed_writer *w) FED_CHECKED;
 
-/** Answer with a JSON value. The function takes over the caller's reference. A value that is NULL
- * counts as out of memory. */
+/** Answer with a JSON value, and release the value. NULL counts as out of memory. */
 fed_status fedserver_answer_json(fedserver_response *response, int status, json_t *value,
                                  fed_error *err) FED_CHECKED;
 
@@ -32,8 +31,7 @@ fed_status fedserver_answer_error(fedserver_response *response, fed_error *err, 
                                   const char *word, const char *format, ...)
     FED_PRINTF(5, 6) FED_CHECKED;
 
-/** Cut the answer in *response to the range that the request wants. tag: the entity tag of the
- * whole answer. */
+/** Cut the answer in *response to the range of the request. tag: the whole answer's entity tag. */
 fed_status fedserver_answer_range(const fedserver_request *request, uint64_t tag,
                                   fedserver_response *response, fed_error *err) FED_CHECKED;
 

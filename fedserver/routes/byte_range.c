@@ -12,9 +12,8 @@ void fedserver_tag_write(uint64_t tag, char dst[FEDSERVER_TAG_TEXT]) {
     snprintf(dst, FEDSERVER_TAG_TEXT, "\"%016" PRIx64 "\"", tag);
 }
 
-/* Read a number, and move *text behind its digits; false if there are no digits. A number too large
- * for 64 bits becomes UINT64_MAX, which is after the end of every answer, like the number
- * itself. */
+/* Read a number, and move *text behind its digits; false: there are none. A number beyond 64 bits
+ * becomes UINT64_MAX, which lies after the end of every answer, too. */
 static bool read_number(const char **text, uint64_t *number) {
     const char *c = *text;
     uint64_t value = 0;
@@ -28,8 +27,7 @@ static bool read_number(const char **text, uint64_t *number) {
     return some;
 }
 
-/* Read a range "5-9", "5-" or "-5" with nothing behind it. *last may lie after the end of the
- * answer. */
+/* Read "5-9", "5-" or "-5" with nothing behind it. *last may lie after the answer's end. */
 static bool read_ends(const char *text, uint64_t total, uint64_t *first, uint64_t *last) {
     bool from = read_number(&text, first);
     if (*text++ != '-') {

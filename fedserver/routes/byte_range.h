@@ -1,5 +1,4 @@
-/* Finds which bytes of an answer a request wants: the headers Range (RFC 9110, section 14.2) and
- * If-Range (section 13.1.5). */
+/* Which bytes a request wants: Range (RFC 9110, section 14.2) and If-Range (section 13.1.5). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_BYTE_RANGE_H
 #define FEDSERVER_BYTE_RANGE_H
@@ -7,10 +6,9 @@
 #include <stdint.h>
 
 typedef enum fedserver_range_kind {
-    FEDSERVER_RANGE_WHOLE =
-        0, /* no range, or one that is not understood: answer 200 with all bytes */
-    FEDSERVER_RANGE_PART = 1, /* answer 206 with a part */
-    FEDSERVER_RANGE_NONE = 2  /* answer 416: the range begins after the end */
+    FEDSERVER_RANGE_WHOLE = 0, /* none, or not understood: answer 200 with all bytes */
+    FEDSERVER_RANGE_PART = 1,  /* answer 206 with a part */
+    FEDSERVER_RANGE_NONE = 2   /* answer 416: the range begins after the end */
 } fedserver_range_kind;
 
 enum { FEDSERVER_TAG_TEXT = 19 }; /* bytes of an entity tag with its quotes and the NUL */

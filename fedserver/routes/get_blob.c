@@ -1,5 +1,4 @@
-/* GET /v1/blob/NAME: a file of an encrypted (sealed) download, for caches. Only devices of the task
- * are told the name. */
+/* GET /v1/blob/NAME: an encrypted download for caches, whose name only the task's devices know. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>

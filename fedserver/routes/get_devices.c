@@ -8,7 +8,7 @@
 
 enum { PORTION = 100, PORTION_MOST = 2000, AWAY_MS = 30 * 60 * 1000 };
 
-/* What the list is made from, and the list: the running tasks with their open rounds. */
+/* The running tasks with their open rounds, and the list that is made. */
 typedef struct scene {
     fedserver_rounds rounds;
     int64_t now_ms;
@@ -62,8 +62,7 @@ static fed_status mark_declined(void *user, const fedserver_device *d, fed_error
     return FED_OK;
 }
 
-/* Read the devices from the store. The front can read it, too, so it does not ask the rounds'
- * process. */
+/* Read the devices from the store, which the front can do without the rounds' process, too. */
 static fed_status list_devices(fedserver *server, scene *s, int64_t after, uint32_t limit,
                                uint64_t *total, fed_error *err) {
     FED_TRY(fedserver_rounds_outline(server->store, server->db, NULL, &s->rounds, err));

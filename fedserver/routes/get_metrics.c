@@ -39,8 +39,7 @@ static void assignments(fed_writer *w, const fedserver_counters *c) {
     }
 }
 
-/* What the newest rounds of a task tell: the newest measured quality, and the time of the last
- * commit. */
+/* Of a task's newest rounds: the newest measured quality, and the time of the last commit. */
 typedef struct recent {
     const fedserver_training *training;
     fedserver_round_row measured;

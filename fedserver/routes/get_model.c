@@ -1,5 +1,4 @@
-/* GET /v1/model?task=T&have=V&want=W&can=C: the parts by which a device gets from its version to
- * another, or a range of them. */
+/* GET /v1/model?task=T&have=V&want=W&can=C: the parts from one version to another, or a range. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
@@ -9,12 +8,10 @@
 #include "fedserver/routes/query.h"
 #include "fedserver/routes/router.h"
 
-/* From a cache a download needs a second request, so one of up to this many bytes is sent
- * directly. */
+/* A download from a cache needs a second request, so up to this many bytes are sent directly. */
 enum { WORTH_A_CACHE = 4096 };
 
-/* Write each run as a sealed file for caches, and append the files' addresses to w. *len: the sum
- * of their bytes. */
+/* Seal each run in a file for caches, and append the addresses to w. *len: the sum of bytes. */
 static fed_status seal_runs(fedserver *server, const fedserver_training *t,
                             const fedserver_run *runs, size_t count, int64_t now_ms, fed_writer *w,
                             uint64_t *len) {
@@ -59,8 +56,7 @@ static fed_status write_cache_download(const fedserver_download_request *request
     return response->body != NULL ? FED_OK : FED_ENOMEM;
 }
 
-/* Answer with addresses at a cache in place of the bytes. response->body stays NULL where the bytes
- * are to be sent instead. */
+/* Answer with a cache's addresses. response->body stays NULL where bytes are to be sent instead. */
 static fed_status answer_cache_download(fedserver *server, fedserver_training *t,
                                         const fedserver_old_versions *old,
                                         const fedserver_download_request *request, int64_t now_ms,

@@ -1,5 +1,4 @@
-/* GET / and the files that it loads: the dashboard, which loads nothing from other hosts, and the
- * login page. */
+/* GET / and the files that it loads: the dashboard and the login page. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 

@@ -1,5 +1,4 @@
-/* GET /rounds.csv?task=N: lists the committed rounds as a table for other programs, the oldest
- * first. */
+/* GET /rounds.csv?task=N: the committed rounds as a table for other programs, oldest first. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>
@@ -67,8 +66,7 @@ static fed_status keep_own(void *user, const fedserver_own_list *list, fed_error
                : fed_fail(err, t->cells.status, "out of memory for the rounds' metrics");
 }
 
-/* Write the round's values in the columns of custom metrics. *at: index of the first cell that is
- * not of an earlier round. */
+/* Write a round's custom metrics. *at: index of the first cell that is not of an earlier round. */
 static void write_own(fed_writer *w, const table *t, uint32_t round, size_t *at) {
     const own_cell *cells = (const void *)t->cells.data;
     const size_t count = t->cells.len / sizeof *cells;

@@ -1,5 +1,4 @@
-/* GET /v1/status: the state of the coordinator as JSON, with a sentence that says what each open
- * round waits for. */
+/* GET /v1/status: the coordinator's state as JSON, with what each open round waits for. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,9 +11,8 @@
 #include "fedserver/task/fields.h"
 #include "fedserver/task/phases.h"
 
-/* ROUNDS_SHOWN: how many rounds of the main task are listed. All running tasks together also list
- * ROUNDS_SHOWN rounds, but each of them at least ROUNDS_LEAST. TASKS_SHOWN: how many tasks that are
- * over are listed. */
+/* ROUNDS_SHOWN: how many rounds are listed of the main task, and of all running tasks together; of
+ * each of these at least ROUNDS_LEAST. TASKS_SHOWN: how many tasks that are over are listed. */
 enum { ROUNDS_SHOWN = 200, ROUNDS_LEAST = 10, TASKS_SHOWN = 20 };
 
 /* Add all keys of the task, with the values that hold in the phase of the open round. */
@@ -91,8 +89,7 @@ static fed_status append_round(void *user, const fedserver_round_row *row, fed_e
 }
 
 static fed_status append_own(void *user, const fedserver_own_list *list, fed_error *err) {
-    /* The rounds are listed from the newest on, without a gap, so a round's index follows from its
-     * number. round is NULL if that round is not listed. */
+    /* The list of rounds has no gap, so a number gives the index; NULL: the round is not listed. */
     const json_int_t newest =
         json_integer_value(json_object_get(json_array_get(user, 0), "number"));
     json_t *round =
@@ -115,8 +112,7 @@ static fed_status append_own(void *user, const fedserver_own_list *list, fed_err
     return failed == 0 ? FED_OK : fed_fail(err, FED_ENOMEM, "out of memory for the status");
 }
 
-/* Set a weak entity tag that does not depend on the time and the traffic, which change with each
- * answer. */
+/* Set a weak entity tag without the time and the traffic, which change with each answer. */
 static void tag_status(json_t *root, fedserver_response *response) {
     fed_writer text;
     json_t *rest = json_copy(root);

@@ -1,5 +1,4 @@
-/* Writes metrics in the text format of Prometheus, and the metrics that every process of the
- * coordinator has. */
+/* Writes metrics in the text format of Prometheus, and those that every process has. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/routes/metrics.h"
 
@@ -51,8 +50,6 @@ void fedserver_metric_computers(fed_writer *w, const char *name, const char *hel
     }
 }
 
-/* -- metrics of rounds -- */
-
 void fedserver_metrics_rounds(fed_writer *w, const fedserver_counters *counters) {
     uint64_t sum = 0;
     fedserver_metric_head(w, "fed_round_seconds", "histogram",
@@ -69,8 +66,6 @@ void fedserver_metrics_rounds(fed_writer *w, const fedserver_counters *counters)
     fed_write_printf(w, "fed_round_seconds_sum %.17g\nfed_round_seconds_count %llu\n",
                      counters->round_seconds, (unsigned long long)sum);
 }
-
-/* -- metrics of a process -- */
 
 static void answers(const fedserver *server, const char *prefix, fed_writer *w) {
     /* these are written even if 0, so that a rate can be computed from the first answer on */
@@ -130,8 +125,6 @@ void fedserver_metrics_process(const fedserver *server, const char *prefix, fed_
     fedserver_metric_gauge(w, name, "Memory of this process.", resident_bytes());
 }
 
-/* -- metrics of the directory -- */
-
 void fedserver_metrics_place(const fedserver *server, fed_writer *w) {
     static const char *const names[] = {"server", "ca"};
     struct statvfs disk;
@@ -151,8 +144,6 @@ void fedserver_metrics_place(const fedserver *server, fed_writer *w) {
                          (long long)fedserver_certificate_expires_s(server->directory, file));
     }
 }
-
-/* -- the front's metrics behind those of the rounds' process -- */
 
 fed_status fedserver_metrics_append(const fedserver *server, fedserver_response *response,
                                     fed_error *err) {

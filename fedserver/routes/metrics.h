@@ -1,5 +1,4 @@
-/* Writes metrics in the text format of Prometheus, and the metrics that every process of the
- * coordinator has. */
+/* Writes metrics in the text format of Prometheus, and those that every process has. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_METRICS_H
 #define FEDSERVER_METRICS_H
@@ -11,9 +10,8 @@ void fedserver_metric_head(fed_writer *w, const char *name, const char *type, co
 void fedserver_metric_counter(fed_writer *w, const char *name, const char *help, uint64_t value);
 void fedserver_metric_gauge(fed_writer *w, const char *name, const char *help, double value);
 
-/** Count a device or worker by what it computes on. Its text begins with the kind; "" is a
- * processor. Unknown kinds count as "other", because each new kind would be a new series of the
- * metric. */
+/** Count a device or worker by the kind that its text begins with; "": a processor. Unknown kinds
+ * count as "other", because each new kind would be a new series of the metric. */
 enum { FEDSERVER_COMPUTERS = 4 };
 void fedserver_metric_computer(uint64_t counts[FEDSERVER_COMPUTERS], const char *computes_on);
 /** Write the gauge of these counts, with the label on="processor", "opencl", "cuda" or "other". */
@@ -30,12 +28,10 @@ void fedserver_worker_groups_metrics(fedserver *server, int64_t now_ms, fed_writ
  * handshakes by reason, CPU time and memory. */
 void fedserver_metrics_process(const fedserver *server, const char *prefix, fed_writer *w);
 
-/** Write metrics of the directory, its free bytes and when its certificates expire, and of the
- * build. */
+/** Write metrics of the build and of the directory: free bytes, and when certificates expire. */
 void fedserver_metrics_place(const fedserver *server, fed_writer *w);
 
-/** At the front: append the front's process metrics to those in `response`, which come from the
- * rounds' process. */
+/** At the front: append this process's metrics to those of the rounds' process in *response. */
 fed_status fedserver_metrics_append(const fedserver *server, fedserver_response *response,
                                     fed_error *err) FED_CHECKED;
 

@@ -11,11 +11,9 @@
 #include "fedserver/routes/router.h"
 #include "fedserver/task/phases.h"
 
-/* The longest time for which an answer is held back: NATs and proxies forget a silent connection
- * soon after it. */
+/* The longest time to hold back an answer: NATs and proxies soon forget a silent connection. */
 enum { HOLD_LIMIT_MS = 55000 };
-/* How long a device waits before it asks again: without a deadline; at least and at most while a
- * round's deadline runs. */
+/* Waits between check-ins: without a deadline; at least and at most while a deadline runs. */
 enum { IDLE_MS = 5000, OPEN_MIN_MS = 500, OPEN_MAX_MS = 10000 };
 
 static int64_t clamp(int64_t x, int64_t low, int64_t high) {
@@ -67,8 +65,7 @@ static fed_status are_over(const fedserver *server, const fed_checkin *checkin, 
     return FED_OK;
 }
 
-/* Find a task of the device that has finished with a model that the device does not have yet. NULL:
- * there is none in memory. */
+/* Find the device's finished task whose last model it lacks. NULL: none is in memory. */
 static const fedserver_training *news_of_end(const fedserver *server, const fed_checkin *checkin) {
     for (unsigned k = 0; k < fed_checkin_count(checkin); k++) {
         const fed_held *held = &checkin->held[k];
@@ -233,8 +230,7 @@ fed_status fedserver_post_checkin(fedserver *server, const fedserver_call *call,
     /* 0 or less: the time is not known, or already past */
     int64_t until_admitted_ms = admit_ms - call->now_ms;
     int64_t hold_ms = clamp(checkin.hold_ms, 0, HOLD_LIMIT_MS) - request->waited_ms;
-    /* Do not hold back the answer that tells an evaluator that the task is over: it has the last
-     * model already, and waits only for this. */
+    /* Tell an evaluator at once that the task is over, because it waits only for this. */
     bool news = checkin.role == FED_ROLE_EVALUATE && answer.reason == FED_WAIT_FINISHED;
     if (answer.action == FED_ACTION_WAIT && hold_ms > 0 && !news) {
         response->hold = true;

@@ -1,5 +1,4 @@
-/* POST /v1/enrol: takes a one-time token and a certificate request, and answers with a
- * certificate. */
+/* POST /v1/enrol: takes a one-time token and a certificate request, answers with a certificate. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/audit_log.h"
 #include "fedserver/identity/enrolment.h"

@@ -25,8 +25,7 @@ fed_status fedserver_post_metric(fedserver *server, const fedserver_call *call,
                                       "no task in memory has that version; check in again");
     }
     FED_TRY(server->store->metric_put(server->db, device->id, &metric, err));
-    /* The custom metrics of each device are stored as a list of their own, and are summed up when
-     * they are read. */
+    /* Each device's custom metrics are stored by themselves, and summed up when they are read. */
     fedserver_own_table table = {.count = 0};
     fedserver_own_count(&table, &own, metric.samples);
     FED_TRY(server->store->own_put(server->db, metric.task, metric.version, device->id, table.rows,

@@ -1,5 +1,4 @@
-/* POST /v1/piece: an update in pieces, for connections that break before the whole update is
- * sent. */
+/* POST /v1/piece: an update in pieces, for connections that break before all of it is sent. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +7,6 @@
 #include "fedserver/routes/answers.h"
 #include "fedserver/routes/router.h"
 
-/* A piece of an update, as the request brings it. */
 typedef struct piece {
     fed_piece head;
     const uint8_t *data;
@@ -26,8 +24,7 @@ static bool piece_read(const fedserver_request *request, piece *p) {
     return p->len <= p->head.total - p->head.offset;
 }
 
-/* Find how many bytes of this message are stored. *other: pieces of another message are stored
- * instead. */
+/* Find how many bytes of this message are stored. *other: another message's are, instead. */
 static fed_status find_end(fedserver *server, const fedserver_call *call, const piece *p,
                            uint64_t *end, bool *other, fed_error *err) {
     fed_piece last;
@@ -134,8 +131,7 @@ fed_status fedserver_post_piece(fedserver *server, const fedserver_call *call,
     if (fedserver_leases_update_event(fedserver_rounds_task(&server->rounds, head.task),
                                       call->device, &head, p.head.digest,
                                       call->now_ms) != FEDSERVER_ON_UPDATE_LEASED) {
-        /* The lease has ended, or its update is counted already: give the answer that the whole
-         * update would get. */
+        /* The lease has ended, or its update is counted already: answer as to the whole update. */
         uint8_t bytes[64];
         fed_writer w;
         fed_writer_fixed(&w, bytes, sizeof bytes);

@@ -1,5 +1,4 @@
-/* POST /v1/renew: takes a certificate request signed with an enrolled device's key, and answers
- * with the device's next certificate. */
+/* POST /v1/renew: answers a certificate request for an enrolled key with the next certificate. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 

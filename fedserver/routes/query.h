@@ -10,8 +10,7 @@
 /** Find the value of `key` in a query such as "task=1&have=none"; NULL if it is missing. */
 const char *fedserver_query_value(const char *query, const char *key, size_t *len);
 
-/** Read a value that must be a whole number up to limit. False: it is missing, or not such a
- * number. */
+/** Read a whole number up to limit. False: it is missing, or is no such number. */
 bool fedserver_query_number(const char *query, const char *key, uint64_t limit, uint64_t *number);
 
 #endif

@@ -1,5 +1,4 @@
-/* Finds a request's route in the table of routes, and makes the checks that come before every
- * route. */
+/* Finds a request's route in the table, and makes the checks that come before every route. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/routes/router.h"
 
@@ -80,8 +79,7 @@ static bool is_at(const route *to, const char *path) {
            (len > 1 && to->path[len - 1] == '/' && strncmp(to->path, path, len) == 0);
 }
 
-/* Find the route of a request; NULL: there is none. *path_known: the path has routes, perhaps for
- * other methods. */
+/* Find a request's route, or NULL. *path_known: the path has a route, maybe of another method. */
 static const route *find(const fedserver_request *request, bool *path_known) {
     const route *found = NULL;
     *path_known = false;
@@ -156,10 +154,9 @@ bool fedserver_body_in_parts(const fedserver_request *head) {
     return has_way(head, IN_PARTS);
 }
 
-/* fedserver_body_refused for a device that is not in memory: only the path and the size can be
- * checked now, and the rest when the request is handled. A follower knows no devices and tasks, so
- * it leaves these and an update's size to the leader. The size must be checked, because a device
- * could take all the memory for bodies by announcing a body that no task needs. */
+/* Check the path and the size for a device that is not in memory; the rest is checked when the
+ * request is handled. A follower knows no tasks, so it has only the limit that the leader has
+ * told. Without this check, a device could announce a body that takes all the memory for bodies. */
 static int unknown_refused(const fedserver *server, const fedserver_request *head, uint64_t len) {
     bool path_known = false;
     const route *to = find(head, &path_known);
@@ -253,8 +250,7 @@ static fed_status dispatch(fedserver *server, const fedserver_request *request, 
         return fedserver_answer_error(response, err, refused.status, refused.word, "%s",
                                       refused.message);
     }
-    /* A TLS session can be resumed after its certificate has expired, and TLS does not check that.
-     * So it is checked here. */
+    /* A TLS session can be resumed after its certificate has expired, so check that here. */
     if (call.device != NULL && call.device->expires_ms <= now_ms) {
         return fedserver_answer_error(response, err, 403, "device_unknown",
                                       "this device's certificate has expired; enrol it again");
@@ -263,8 +259,7 @@ static fed_status dispatch(fedserver *server, const fedserver_request *request, 
     fedserver_device_seen(&server->rounds, call.device, request->agent, now_ms);
     if (call.device != NULL && request->authority != 0 &&
         request->authority != call.device->authority) {
-        /* A change of the CA waits until all devices use the new CA, so the device's CA is stored
-         * at once. */
+        /* Store the device's CA at once, because a change of the CA waits for all devices. */
         call.device->authority = request->authority;
         FED_TRY(fedserver_device_save(&server->rounds, call.device, err));
     }

@@ -12,13 +12,11 @@
 typedef struct fedserver_call {
     const fedserver_request *request;
     int64_t now_ms;
-    /* on the listener FEDSERVER_DEVICES the device that asks; on FEDSERVER_FRONT NULL */
-    fedserver_device *device;
+    fedserver_device *device; /* the device that asks; NULL on the listener FEDSERVER_FRONT */
 } fedserver_call;
 
 /** A function that answers a call. A faulty request gets an answer and is no error; an error means
- * that the store has failed, or memory has run out. At first *response has status 200 and no
- * body. */
+ * that the store or the memory has failed. At first *response has status 200 and no body. */
 typedef fed_status (*fedserver_route_function)(fedserver *server, const fedserver_call *call,
                                                fedserver_response *response, fed_error *err);
 
@@ -28,8 +26,7 @@ typedef fed_status (*fedserver_route_function)(fedserver *server, const fedserve
 #include "fedserver/routes/routes.def"
 #undef FEDSERVER_ROUTE
 
-/** Answer an update, which came as the body of POST /v1/update or as pieces. digest: of the whole
- * message. */
+/** Answer an update, whether from POST /v1/update or from pieces. digest: of the whole message. */
 fed_status fedserver_update_take(fedserver *server, const fedserver_call *call, const uint8_t *body,
                                  size_t len, uint64_t digest, fedserver_response *response,
                                  fed_error *err) FED_CHECKED;
@@ -37,8 +34,7 @@ fed_status fedserver_update_take(fedserver *server, const fedserver_call *call, 
 /** Answers requests by the table of routes, and counts the traffic. For fedserver_open_with. */
 extern const fedserver_routing fedserver_router;
 
-/** Answer with the issued certificate or, if the outcome is a refusal, with an error, which is
- * written to the audit log. */
+/** Answer with the issued certificate, or with a refusal, which is written to the audit log. */
 fed_status fedserver_answer_certificate(fedserver *server, const fedserver_call *call,
                                         fedserver_enrolment outcome, const fedserver_issued *issued,
                                         const fed_error *why, fedserver_response *response,

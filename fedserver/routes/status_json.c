@@ -10,8 +10,6 @@ static json_t *time_or_null(int64_t time_ms) {
     return time_ms == 0 ? json_null() : json_integer(time_ms);
 }
 
-/* -- the open round -- */
-
 json_t *fedserver_round_json(const fedserver_training *t, int64_t now_ms) {
     const fedserver_round *round = &t->round;
     const fedserver_round_rules *rules = &t->task.rules;
@@ -36,8 +34,6 @@ json_t *fedserver_round_json(const fedserver_training *t, int64_t now_ms) {
                      (json_int_t)round->opened_ms, "deadline_ms", time_or_null(round->deadline_ms),
                      "closing_ms", time_or_null(round->closing_ms), "waits_for", text);
 }
-
-/* -- tasks -- */
 
 typedef struct listing {
     json_t *tasks;
@@ -88,8 +84,6 @@ fed_status fedserver_tasks_list(fedserver *server, const fedserver_rounds *round
     return FED_OK;
 }
 
-/* -- functions for the command line -- */
-
 /* Append the value as text, and release the caller's reference. */
 static fed_status print(json_t *value, fed_writer *w, fed_error *err) {
     const fed_status status = fedserver_json_write(value, JSON_INDENT(2), w);
@@ -99,8 +93,7 @@ static fed_status print(json_t *value, fed_writer *w, fed_error *err) {
                : FED_OK;
 }
 
-/* Read the store: the open round of the main task (fedserver_rounds_front), and the list of all
- * tasks. */
+/* Read the store: the open round of the main task (fedserver_rounds_front), and all tasks. */
 static fed_status view_json(fedserver *server, int64_t now_ms, json_t **round, json_t **tasks,
                             fed_error *err) {
     fedserver_rounds view;

@@ -33,8 +33,7 @@ fed_status fedserver_visitor_find(fedserver *server, const fedserver_request *re
     bool holds = false;
     *visitor = FEDSERVER_VISITOR_OPERATOR;
     if (request->listener == FEDSERVER_DEVICES || server->setup.part == FEDSERVER_ROUNDS) {
-        /* the role of the certificate was checked already, or the front asks, which has checked the
-         * visitor */
+        /* The certificate's role, or the visitor at the front, was checked before. */
         return FED_OK;
     }
     if (find_cookie(request->cookie, cookie)) {

@@ -20,8 +20,7 @@ fed_status fedserver_visitor_find(fedserver *server, const fedserver_request *re
                                   int64_t now_ms, fedserver_visitor *visitor,
                                   fed_error *err) FED_CHECKED;
 
-/** Refuse a visitor who may not see a path, and say how to log in: with the login page, or with
- * JSON for a program. */
+/** Refuse a visitor, and say how to log in: with the login page, or with JSON for a program. */
 fed_status fedserver_visitor_refuse(const fedserver *server, const fedserver_request *request,
                                     fedserver_visitor visitor, fedserver_response *response,
                                     fed_error *err) FED_CHECKED;
