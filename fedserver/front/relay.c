@@ -21,7 +21,7 @@ enum {
     PACKET = 512 * 1024, /* most bytes of an answer */
     SPACING_MS = 20,     /* least time between two questions for the same path */
     AGAIN_MS = 200,      /* time until the front looks again for the rounds' process */
-    PATIENCE_MS = 10 * 1000 /* time until the front stops to wait for the rounds' process */
+    PATIENCE_MS = 10 * 1000 /* time until the front stops waiting for the rounds' process */
 };
 
 /* At the front: the newest answer for one path. */
@@ -63,12 +63,11 @@ static struct sockaddr_un address_of(const fedserver_relay *relay) {
 
 static void watch(const fedserver_relay *relay, int fd) {
     struct epoll_event event = {.events = EPOLLIN};
-    /* if this fails, the next tick looks for questions */
+    /* If this fails, the next tick still looks for questions. */
     (void)epoll_ctl(relay->epoll, EPOLL_CTL_ADD, fd, &event);
 }
 
-/* Listen on front.sock. This process holds the lock of the directory, so a socket that exists
- * already was left by a process that has ended. */
+/* Listen on front.sock. This process has the directory's lock, so an old socket there is unused. */
 static fed_status start_listening(fedserver_relay *relay, fed_error *err) {
     const struct sockaddr_un address = address_of(relay);
     (void)unlink(address.sun_path);
@@ -359,7 +358,6 @@ fed_status fedserver_relay_serve(fedserver_relay *relay, fedserver_relay_answer 
     return FED_OK;
 }
 
-/* Send one packet: the first line, and the body. */
 static void send_answer(front *f) {
     size_t len = 0;
     const uint8_t *data = f->body != NULL ? fedserver_blob_data(f->body, &len) : NULL;
@@ -370,7 +368,7 @@ static void send_answer(front *f) {
     fedserver_blob_free(f->body);
     f->body = NULL;
     if (!sent) {
-        /* the front does not read its answers, so it is disconnected; it may connect again */
+        /* The front does not read its answers. It may connect again. */
         drop_front(f);
     }
 }
@@ -383,10 +381,8 @@ void fedserver_relay_send(fedserver_relay *relay) {
     }
 }
 
-/* -- functions of the rounds' process of a follower -- */
-
-/* Until the question is answered, epoll does not watch the front's socket. So its further questions
- * wait there, and do not wake this process. */
+/* At a follower. While a question waits for the leader, epoll does not watch the front's socket,
+ * so that further questions do not wake this process. */
 bool fedserver_relay_next(fedserver_relay *relay, fedserver_question *question) {
     if (relay == NULL) {
         return false;

@@ -15,14 +15,12 @@
  */
 typedef struct fedserver_relay fedserver_relay;
 
-/** Make a relay: in the rounds' process listen, in the front remember the directory. Errors:
- * FED_EIO, FED_ENOMEM. */
+/** Make a relay. In the rounds' process it listens. Errors: FED_EIO, FED_ENOMEM. */
 fed_status fedserver_relay_open(const char *directory, fedserver_part part, fedserver_relay **relay,
                                 fed_error *err) FED_CHECKED;
 void fedserver_relay_close(fedserver_relay *relay); /* NULL is allowed, here and below */
 
-/** A descriptor that is readable when there is something to serve or to receive; -1: nothing is
- * connected. */
+/** A descriptor that is readable when there is something to do; -1: nothing is connected. */
 int fedserver_relay_fd(const fedserver_relay *relay);
 
 /** At the rounds' process: make fedserver_relay_fd readable when that descriptor is, too. */
@@ -47,13 +45,11 @@ fed_status fedserver_relay_serve(fedserver_relay *relay, fedserver_relay_answer 
 /** At the rounds' process, after the commit of the batch of requests: send the answers. */
 void fedserver_relay_send(fedserver_relay *relay);
 
-/* At a follower, only the leader can answer a front's question. So the question is taken here,
- * passed on to the leader, and answered later. */
+/* A follower takes a front's question, passes it on to the leader, and answers it later. */
 
 /** Take the next question of a front that waits for no other answer. False: there is none. */
 bool fedserver_relay_next(fedserver_relay *relay, fedserver_question *question);
-/** Send the answer to a question at once. The caller still owns the response. NULL: nothing answers
- * that path. */
+/** Answer a question at once. The response stays the caller's; NULL: nothing answers that path. */
 void fedserver_relay_give(fedserver_relay *relay, const fedserver_question *question,
                           const fedserver_response *response);
 
