@@ -1,5 +1,4 @@
-/* A log that writes the lines of a batch of requests only after its transaction is committed, so
- * that each line is true. */
+/* A log that writes a batch of requests' lines only once its transaction has ended. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_BATCH_LOG_H
 #define FEDSERVER_BATCH_LOG_H
@@ -11,9 +10,9 @@
 
 /*
  * A line such as "round 7 committed" is true only after its transaction has been committed. While
- * a batch of requests is open, its lines are kept in memory. When the batch ends, the lines are
- * written in their order. If the batch failed, its lines of the levels warning and error are
- * written, and the others are dropped. Outside a batch every line is written at once.
+ * a batch of requests is open, its lines are kept in memory; its end writes them in their order.
+ * If the batch failed, only lines of the levels warning and error are written, and the others are
+ * dropped. Outside a batch every line is written at once.
  */
 typedef struct fedserver_batch_log {
     fed_log log; /* the log that the rest of the coordinator writes to */
@@ -22,7 +21,7 @@ typedef struct fedserver_batch_log {
     fed_writer lines; /* for each line: a byte with the level, the text, a 0 */
 } fedserver_batch_log;
 
-/** `to` may be NULL: then nothing is logged. The struct must not be moved after this call. */
+/** to: where the lines go; NULL: nowhere. The struct must not be moved after this call. */
 void fedserver_batch_log_init(fedserver_batch_log *b, const fed_log *to);
 void fedserver_batch_log_begin(fedserver_batch_log *b);
 void fedserver_batch_log_end(fedserver_batch_log *b, bool committed);

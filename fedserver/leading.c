@@ -1,5 +1,4 @@
-/* Functions for an adapter of sockets where several coordinators share a store: who leads, the
- * limit of an update, and questions of the front. */
+/* For adapters where coordinators share a store: leader, update limit, questions of the front. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/front/relay.h"
 #include "fedserver/rounds/intake.h"

@@ -7,8 +7,7 @@
 
 #include "fed/error.h"
 
-/** Read the limit in bytes that the process that serves has written last. *bytes is 0 if there is
- * none. */
+/** Read the limit that the serving process has written, in bytes. *bytes is 0 if there is none. */
 fed_status fedserver_memory_note_read(const char *directory, uint64_t *bytes,
                                       fed_error *err) FED_CHECKED;
 

@@ -1,5 +1,4 @@
-/* Opens a new connection to the store in a thread, because that can take half a minute if the
- * database does not answer. */
+/* Reconnects to the store in a thread: a database that is down can take half a minute. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_REOPENING_H
 #define FEDSERVER_REOPENING_H

@@ -1,5 +1,4 @@
-/* The coordinator as a whole: opening, serving requests in batches, closing, and what the CLI
- * needs. */
+/* The coordinator as a whole: opens, serves requests in batches, closes, and helps commands. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/server.h"
 
@@ -25,8 +24,6 @@
 
 enum { PATH_SIZE = 1024, IDLE_TICK_MS = 1000, BUSY_TICK_MS = 60000, LEAD_LOOK_MS = 100 };
 enum { DEVICE_LIFE_S = 730 * 24 * 3600 };
-
-/* -- opening and closing -- */
 
 fed_status fedserver_open_with(const char *directory, const fedserver_store *store,
                                const fedserver_routing *routing, const fed_log *log,
@@ -123,8 +120,6 @@ uint32_t fedserver_version(const fedserver *server, bool *running) {
     return t != NULL ? t->versions.version : 0;
 }
 
-/* -- starting to serve -- */
-
 fed_status fedserver_ca_look(fedserver *server, int64_t now_ms, fedserver_ca_change *change,
                              fed_error *err) {
     return fedserver_ca_look_at(server->directory, server->store, server->db, now_ms, change, err);
@@ -205,8 +200,6 @@ static fed_status start_serving(fedserver *server, fed_error *err) {
     server->serving = true;
     return FED_OK;
 }
-
-/* -- leading and following -- */
 
 static fed_status fail_alone(const fedserver *server, fed_error *err) {
     const fedserver_store *sharing = NULL;
@@ -304,13 +297,10 @@ void fedserver_let_go(fedserver *server) {
     }
 }
 
-/* Does this process handle requests itself, as the leader, as the only coordinator or as a front?
- */
+/* Does this process handle requests: as the leader, as the only coordinator, or as a front? */
 static bool acts(const fedserver *server) {
     return server->serving && !server->parted;
 }
-
-/* -- batches of requests -- */
 
 /* Mark the server as broken if status is an error: the rounds in memory may then differ from the
  * store, until the server is closed and opened again. */
@@ -366,8 +356,7 @@ fed_status fedserver_handle(fedserver *server, const fedserver_request *request,
     return note(server, status);
 }
 
-/* Answer a request that the front passes on. The front has already checked which device or
- * person asks. */
+/* Answer a request that the front passes on. The front has already checked who asks. */
 static fed_status answer_front(void *user, const char *path, int64_t now_ms, bool *known,
                                fedserver_response *response, fed_error *err) {
     fedserver *server = user;
@@ -377,8 +366,7 @@ static fed_status answer_front(void *user, const char *path, int64_t now_ms, boo
     return *known ? server->routing->answer(server, &request, now_ms, response, err) : FED_OK;
 }
 
-/* The next time at which something is due without a request: the deadline of a round or of a lease,
- * or a wait of IDLE_TICK_MS or BUSY_TICK_MS. */
+/* When something is due without a request, at the latest after IDLE_TICK_MS or BUSY_TICK_MS. */
 static int64_t next_tick_ms(const fedserver_rounds *rounds, int64_t now_ms) {
     int64_t next_ms = now_ms + (fedserver_rounds_busy(rounds) ? BUSY_TICK_MS : IDLE_TICK_MS);
     for (size_t k = 0; k < rounds->task_count; k++) {
@@ -446,8 +434,6 @@ fed_status fedserver_commit(fedserver *server, fed_error *err) {
 bool fedserver_settled(const fedserver *server) {
     return !acts(server) || !server->store->writing(server->db);
 }
-
-/* -- functions for the command line -- */
 
 fed_status fedserver_finish(fedserver *server, fed_status status, fed_error *err) {
     return fedserver_store_finish(server->store, server->db, status, err);

@@ -36,8 +36,7 @@ typedef struct fedserver_routing {
     /** Find the request's route, and answer the request by it. */
     fed_status (*answer)(fedserver *server, const fedserver_request *request, int64_t now_ms,
                          fedserver_response *response, fed_error *err);
-    /** Does the rounds' process answer the request, even if it was sent to a front in another
-     * process? */
+    /** Does the rounds' process answer the request, even if it was sent to a front? */
     bool (*relayed)(const fedserver_request *request);
 } fedserver_routing;
 
@@ -56,22 +55,17 @@ struct fedserver {
     const fedserver_routing *routing;
     fedserver_setup setup;
     bool serving; /* this process holds the lock, and has filled `rounds` */
-    /* Another coordinator leads, or none does yet. This one has no rounds, and answers no request
-     * itself. */
+    /* another coordinator leads, or none: this one has no rounds, and answers no request */
     bool following;
-    bool parted;         /* this process has given up the lead, and is about to end */
-    fedserver_lead lead; /* who leads; only set if the setup has an address */
-    int64_t lead_ms;     /* when the store was last asked who leads, by the monotonic clock */
-    /* how many coordinators pass requests on to this one, as the adapter of sockets tells */
-    uint32_t followers;
-    /* at a follower: the leader's limit of an update's bytes; 0: not known */
-    uint64_t heard_limit;
+    bool parted;          /* this process has given up the lead, and is about to end */
+    fedserver_lead lead;  /* who leads; only set if the setup has an address */
+    int64_t lead_ms;      /* when the store was last asked who leads, by the monotonic clock */
+    uint32_t followers;   /* coordinators that pass requests on to this one */
+    uint64_t heard_limit; /* at a follower: the leader's limit of an update's bytes; 0: unknown */
     bool broken;
     /* fedserver_auth_open reads these when they are first needed */
     fed_pem ca_key, ca_cert, ca_bundle;
-    /* fedserver_ca_id of the CA that issues certificates; 0: not known, as always in the front's
-     * process */
-    uint64_t authority;
+    uint64_t authority; /* fedserver_ca_id of the issuing CA; 0: not known, as in the front */
     struct fedserver_relay *relay; /* connects front and rounds; NULL: one process does both */
     uint16_t front_port, devices_port;
     uint64_t refusals;  /* number of refusals that are not yet in the audit log */
@@ -84,15 +78,13 @@ struct fedserver {
     uint64_t blobs; /* how many requests for sealed downloads were answered */
 };
 
-/** Open a coordinator that answers by `routing`, which must outlive it. store: replaces the
- * functions of the directory's store, so that tests can inject faults; NULL: the store that the
- * directory names. */
+/** Open a coordinator that answers by `routing`, which must outlive it. store: if not NULL,
+ * replaces the functions of the directory's store, so that tests can inject faults. */
 fed_status fedserver_open_with(const char *directory, const fedserver_store *store,
                                const fedserver_routing *routing, const fed_log *log,
                                fedserver **server, fed_error *err) FED_CHECKED;
 
-/** Prepare what enrolment needs. Reads the CA's key, so a process without the front must not call
- * it. */
+/** Prepare enrolment. Reads the CA's key, so a process without the front must not call it. */
 fed_status fedserver_auth_open(fedserver *server, fedserver_auth *auth, fed_error *err) FED_CHECKED;
 
 /** Commit what a command has written, or roll it back if the command failed. */

@@ -1,5 +1,4 @@
-/* The worker groups that train behind devices, as the devices last reported them. They are kept in
- * memory only. */
+/* The worker groups behind devices, as the devices last reported them; kept in memory only. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_WORKER_GROUPS_H
 #define FEDSERVER_WORKER_GROUPS_H
@@ -26,8 +25,7 @@ typedef struct fedserver_worker_group {
 } fedserver_worker_group;
 
 typedef struct fedserver_worker_groups {
-    fedserver_worker_group
-        *items[FEDSERVER_WORKER_GROUPS]; /* in the order of their first reports */
+    fedserver_worker_group *items[FEDSERVER_WORKER_GROUPS]; /* in order of first report */
     size_t count;
     uint64_t reports; /* number of reports since this process started to serve */
 } fedserver_worker_groups;
