@@ -40,7 +40,7 @@ struct cluster {
     uint64_t term;
     bool told; /* the log already says that the link to the leader works */
     int64_t again_ms, said_ms;
-    /* size of the largest update, in bytes: what this leader announces, what the leader told */
+    /* bytes of the largest update: as this leader announces it; as the leader announced it */
     uint64_t says, heard;
 };
 

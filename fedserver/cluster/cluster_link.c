@@ -12,7 +12,7 @@ enum {
     CHUNK = CLUSTER_TLS_RECORD,
     /* a smaller blob is copied, to be sent in one record with its head */
     COPIED_MOST = 4096,
-    RECORDS_A_TURN = 64,     /* TLS records in one call: others get their turn */
+    RECORDS_A_TURN = 64,     /* the most in one call, so that other sockets get their turn */
     OWNERS_MOST = 128 * 1024 /* the most requests without an answer on one link */
 };
 

@@ -15,8 +15,7 @@ static bool read_time(const char *text, int64_t *ms) {
         month > 12 || date < 1 || date > 31) {
         return false;
     }
-    /* Days since 1970-01-01. In this formula years begin in March, so that a leap day comes last.
-     */
+    /* Days since 1970-01-01. Here years begin in March, so that a leap day comes last. */
     const int64_t y = year - (month <= 2);
     const int64_t m = month + (month <= 2 ? 9 : -3);
     const int64_t days =

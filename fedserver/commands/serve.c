@@ -39,7 +39,7 @@ static void print_url(const char *what, const char *host, uint16_t port) {
 typedef struct front {
     const arguments *args;
     const fed_log *log;
-    pid_t pid;
+    pid_t pid; /* 0: none runs */
     /* The front's listening socket. This process keeps it open, too, so that people's connections
      * only wait while the front is started again. */
     int socket;
@@ -184,15 +184,14 @@ static void prepare_process(void) {
     }
 }
 
-/* Memory for tasks in bytes, by default half of the machine's; devices and connections need it,
- * too. */
+/* Bytes of memory for tasks; the default, half of the machine's, leaves room for devices. */
 static uint64_t task_memory(const arguments *args) {
     const double gb = 1e9;
     return args->task_memory > 0 ? (uint64_t)(args->task_memory * gb)
                                  : fedserver_machine_bytes() / 2;
 }
 
-/* Serve until `stop` is set. *edge becomes an edge aggregator's device; edge NULL: none */
+/* Serve until `stop` is set. *edge becomes an edge aggregator's device; edge NULL: none. */
 static fed_status serve(const arguments *args, fedserver_part part,
                         const fedserver_http_options *options, const fed_log *log, upstream **edge,
                         fed_error *err) {
@@ -205,7 +204,7 @@ static fed_status serve(const arguments *args, fedserver_part part,
                                  .apart_values = FEDSERVER_APART_VALUES,
                                  .device_life_s = (int64_t)(args->device_days * day_s + 0.5),
                                  .task_memory = task_memory(args)};
-        (void)command_find_page(args->page, &setup.page); /* the commands have checked it */
+        (void)command_find_page(args->page, &setup.page); /* run and serve_front checked it */
         fedserver_configure(server, &setup);
         status = edge != NULL ? upstream_open(server, args, log, edge, err) : FED_OK;
     }

@@ -42,7 +42,7 @@ static const char *header_of(http_exchange *x, const char *name) {
     return MHD_lookup_connection_value(x->connection, MHD_HEADER_KIND, name);
 }
 
-/* Make the response a 304 if the client has the body, or compress it. Returns: is it compressed? */
+/* Answer 304 if the client has the body, else compress it if possible. True: it is compressed. */
 static bool suit(http_exchange *x) {
     /* The client has the body if the list If-None-Match contains its tag, weak or strong. */
     const char *known = header_of(x, MHD_HTTP_HEADER_IF_NONE_MATCH);

@@ -199,10 +199,9 @@ static const http_refusal *why_not(http_exchange *x, uint64_t size) {
     return size > HTTP_BODIES_MOST - h->bodies ? &http_refusal_full : NULL;
 }
 
-/* Refuse a request before its body is read. If the connection were closed now, a client that is
- * sending would hardly see the answer, and would send again. So the body is read and dropped
- * first, unless the client waits for leave to send ("Expect"), or the body is huge or unreadable.
- */
+/* Refuse a request before its body is read. If the connection were closed now, a client that sends
+ * would hardly see the answer, and would send again. So the body is read and dropped first, unless
+ * the client waits for leave to send ("Expect"), or the body is huge or unreadable. */
 static enum MHD_Result refuse(http_exchange *x, const http_refusal *why, uint64_t size) {
     x->refused = why;
     if (size > DISCARD_MOST || why == &chunked || why == &malformed ||

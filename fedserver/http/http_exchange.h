@@ -222,7 +222,8 @@ void http_forward_look(http *h);
  * leader may hold them for long. */
 void http_forward_stop(http *h);
 
-/* These two are the members `answered` and `lost` of cluster_handlers; user is the adapter. */
+/* The two functions below are the members `answered` and `lost` of cluster_handlers; user: the
+ * adapter. */
 void http_forward_answered(void *user, void *owner, cluster_answer *answer);
 void http_forward_lost(void *user, void *owner);
 
@@ -238,8 +239,9 @@ fed_status http_loop_drain(http *h, fed_error *err) FED_CHECKED;
 
 /* ---- http_forwarded.c: at the leader, handles requests that followers pass on ---------------- */
 
-/* A forwarded request is an exchange like any other, but its answer leaves through a link. These
- * two are the members `asked` and `left` of cluster_handlers; user is the adapter. */
+/* A forwarded request is an exchange like any other, but its answer leaves through a link. The
+ * next two functions are the members `asked` and `left` of cluster_handlers; user is the adapter.
+ */
 
 fed_status http_forwarded_asked(void *user, cluster_link *link, cluster_frame *frame, void **owner,
                                 fed_error *err) FED_CHECKED;

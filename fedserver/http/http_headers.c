@@ -64,8 +64,8 @@ void http_headers_each(const http_headers_answer *a, http_headers_put put, void 
     put(user, "Cache-Control", kept ? "public, max-age=31536000, immutable" : "no-store");
     PUT_ALL(of_all);
     if (a->listener == FEDSERVER_FRONT || is_page(a)) {
-        /* operators may open the page on both listeners; only browsers heed these headers, and
-         * devices with their slow links get none of them */
+        /* Operators open the page on both listeners. Only browsers heed these headers, so devices,
+         * whose links are slow, do not get them. */
         PUT_ALL(of_the_front);
         if (is_page(a)) {
             PUT_ALL(of_pages);

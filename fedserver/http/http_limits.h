@@ -1,4 +1,4 @@
-/* Limits what one peer may ask for: token buckets and numbers of connections. For one thread. */
+/* Limits what one peer may ask for: token buckets and numbers of connections. Not thread-safe. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDSERVER_HTTP_LIMITS_H
 #define FEDSERVER_HTTP_LIMITS_H
@@ -18,7 +18,7 @@ enum { HTTP_LIMITS_KEY = 32, HTTP_LIMITS_PEERS = 65536 };
 typedef struct http_limits_rules {
     double requests_per_s, bytes_per_s, failures_per_s;
     double requests_burst, bytes_burst, failures_burst;
-    uint32_t connections, uploads; /* at a time */
+    uint32_t connections, uploads; /* the most at a time */
 } http_limits_rules;
 
 typedef struct http_limits_peer {

@@ -8,7 +8,7 @@
 #include "fed/clock.h"
 
 enum {
-    HEAD_MS = 30 * 1000,     /* for a whole request head, from the connect or the last answer */
+    HEAD_MS = 30 * 1000,     /* time for a request head, since the connect or the last answer */
     UPLOAD_LEAST = 64 * 1024 /* a body of this size or more counts as an upload */
 };
 

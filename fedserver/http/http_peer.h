@@ -44,7 +44,7 @@ struct http_peer {
     http_peer *before, *after; /* in the list from http_peers.oldest to .newest */
     bool owes;
     bool spoke;       /* a request has arrived */
-    bool over_budget; /* the handshake was refused: too many */
+    bool over_budget; /* its handshake was refused, because there were too many */
     int64_t since_ms;
     http_tls_identity identity;
     http_limits_peer *account; /* limits of its address or device; NULL: not known yet */

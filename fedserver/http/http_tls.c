@@ -89,7 +89,7 @@ static void free_pair(http_tls_pair *pair) {
 
 static fed_status load_pair(http_tls_pair *pair, const char *directory, fedserver_listener kind,
                             const fed_log *log, fed_error *err) {
-    enum { WIDE = 0037 }; /* the group may read it: another service may be in it */
+    enum { WIDE = 0037 }; /* the group may read the key: another service may be in it */
     char name[32], path[4096];
     struct stat file;
     snprintf(path, sizeof path, "%s/front.pem", directory);
@@ -286,8 +286,8 @@ void http_tls_attach(void *session, http_tls_gate *gate, const http_tls *tls,
     if (kind == FEDSERVER_DEVICES) {
         gnutls_certificate_server_set_request(session, GNUTLS_CERT_REQUIRE);
         gnutls_session_set_verify_function(session, verify_device);
-        /* Only where every peer is verified: the front's tickets could be resumed here without a
-         * certificate. If enabling tickets fails, only resumption is lost. */
+        /* Give tickets only where every peer is verified: the front's could be resumed here
+         * without a certificate. If enabling tickets fails, only resumption is lost. */
         (void)gnutls_session_ticket_enable_server(session, &ticket_key);
     }
 }

@@ -70,7 +70,7 @@ typedef struct http_tls_gate {
     bool refused; /* the peer's certificate was refused */
     const fed_log *log;
     /** May the handshake go on? Called at the first client hello, before anything is computed.
-     * ticket: the hello offers a session ticket. If it is not valid, called again with false. */
+     * ticket: the hello offers a ticket. If that is not valid, admit is called again with false. */
     bool (*admit)(void *user, bool ticket);
     void *user;
     bool asked, ticket; /* admit was called; the argument of its last call */
@@ -88,7 +88,7 @@ typedef struct http_tls_identity {
     bool known;
     uint8_t fingerprint[FED_SHA256_SIZE]; /* SHA-256 of the public key's DER */
     uint8_t certificate[FED_SHA256_SIZE]; /* SHA-256 of the certificate's DER */
-    uint64_t authority;                   /* of its CA: first bytes of the key id; 0: unknown */
+    uint64_t authority;                   /* first bytes of its CA's key id; 0: unknown */
     int64_t expires_s;                    /* Unix time */
 } http_tls_identity;
 

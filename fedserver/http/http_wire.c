@@ -10,7 +10,7 @@
 #include "fedserver/http/http_proxy.h"
 
 /* AHEAD: bytes to read beyond what TLS asked for, enough for a usual request's record. HELD_MOST:
- * the largest push that is held, enough for an answer's head. PARTS_MOST: of a push in one call. */
+ * the largest push that is held, enough for an answer's head. PARTS_MOST: parts in one call. */
 enum { AHEAD = 2048, HELD_MOST = 4096, PARTS_MOST = 16 };
 
 static void count(const http_wire *wire, ssize_t result) {
@@ -96,7 +96,7 @@ void http_wire_hold(http_wire *wire) {
     wire->holds = true;
 }
 
-/* Keep the bytes of a push for the next one. False: they are too many, or out of memory. */
+/* Keep the bytes of a push for the next one. False: the bytes are too many, or out of memory. */
 static bool hold(http_wire *wire, const struct iovec *parts, int part_count) {
     size_t size = 0;
     for (int k = 0; k < part_count; k++) {

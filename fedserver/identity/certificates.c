@@ -38,7 +38,7 @@ fed_status fedserver_pem_write(const char *directory, const char *name, const ch
     return fed_file_replace(path, text, strlen(text), mode, err);
 }
 
-/* Let GnuTLS compare them: the front's keys may be of kinds that fed/crypto.h does not read. */
+/* Let GnuTLS compare: the front's keys may be of kinds that fed/crypto.h does not read. */
 static fed_status fit(const char *chain, const gnutls_datum_t *certificates, const char *key,
                       const gnutls_datum_t *secret, fed_error *err) {
     gnutls_certificate_credentials_t credentials = NULL;

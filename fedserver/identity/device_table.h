@@ -28,7 +28,7 @@ typedef struct fedserver_devices {
     fedserver_device_entry **pages;
     size_t count, page_count;
     fedserver_devices_part parts[FEDSERVER_DEVICES_PARTS];
-    fedserver_device_entry *oldest, *newest; /* ends of the list of last check-ins */
+    fedserver_device_entry *oldest, *newest; /* ends of the list of devices by last check-in */
     uint64_t lately;                         /* length of that list */
     fedserver_device_entry *unsaved[FEDSERVER_DEVICES_LISTS];
     int64_t change; /* number of the newest change taken over from the store; 0: none */

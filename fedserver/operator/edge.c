@@ -119,7 +119,7 @@ static bool same_settings(const fed_task *a, const fed_task *b) {
            a->batch == b->batch && a->learning_rate == b->learning_rate && a->seed == b->seed;
 }
 
-/* *found: there is a task for upstream's task of that number, and it is not over. */
+/* Find the task here that belongs to upstream's task of that number. *found: it is not over. */
 static fed_status find_task(const fedserver_edge *edge, uint64_t upstream, fedserver_task *task,
                             bool *found, fed_error *err) {
     const fedserver *server = edge->server;
@@ -326,7 +326,8 @@ static fed_status tend_closed(fedserver_edge *edge, const fedserver_task *task,
         return FED_OK; /* somebody has paused the task by command, so leave it */
     }
     if (taken_up && offer->owes && offer->version == r->closed_version) {
-        /* Upstream has refused the change, which is in the device's residual: send no other. */
+        /* Upstream has refused the change, which is in the device's residual: send no other
+         * change. */
         memset(offer->values, 0, offer->size * sizeof *offer->values);
         hand_over(edge, change);
         return FED_OK;

@@ -8,7 +8,7 @@
 
 enum { PORTION = 100, PORTION_MOST = 2000, AWAY_MS = 30 * 60 * 1000 };
 
-/* The running tasks with their open rounds, and the list that is made. */
+/* The list of devices that is made, and what it needs: running tasks with their open rounds. */
 typedef struct scene {
     fedserver_rounds rounds;
     int64_t now_ms;

@@ -39,7 +39,7 @@ static void assignments(fed_writer *w, const fedserver_counters *c) {
     }
 }
 
-/* Of a task's newest rounds: the newest measured quality, and the time of the last commit. */
+/* What a task's newest rounds tell: the newest measured quality, and the last commit's time. */
 typedef struct recent {
     const fedserver_training *training;
     fedserver_round_row measured;

@@ -24,7 +24,7 @@ static bool piece_read(const fedserver_request *request, piece *p) {
     return p->len <= p->head.total - p->head.offset;
 }
 
-/* Find how many bytes of this message are stored. *other: another message's are, instead. */
+/* Find how many bytes of this message are stored. *other: another message has pieces instead. */
 static fed_status find_end(fedserver *server, const fedserver_call *call, const piece *p,
                            uint64_t *end, bool *other, fed_error *err) {
     fed_piece last;
@@ -100,8 +100,8 @@ static fed_status take_piece(fedserver *server, const fedserver_call *call, cons
     FED_TRY(find_end(server, call, p, &end, &other, err));
     bool last = p->head.offset == end && end + p->len == p->head.total;
     if (p->head.offset != end || p->len == 0 || (!last && p->len < p->head.total / FED_PIECES)) {
-        /* An empty piece asks how much has arrived. Others are not stored if they repeat bytes,
-         * come too early, or are too small. */
+        /* An empty piece asks how much has arrived. A piece that repeats bytes, comes too early,
+         * or is too small is not stored. */
         return answer_end(response, end, err);
     }
     if (last) {

@@ -1,4 +1,4 @@
-/* Finds out which visitor asks at the front, and answers those who may not. */
+/* Finds out which visitor asks at the front, and refuses visitors who may not see a path. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedserver/routes/visitors.h"
 

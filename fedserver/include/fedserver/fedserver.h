@@ -80,7 +80,7 @@ typedef enum fedserver_page {
 typedef struct fedserver_setup {
     fedserver_part part;
     fedserver_page page;
-    int64_t device_life_s; /* how long certificates that it issues are valid; 0: two years */
+    int64_t device_life_s; /* seconds that issued certificates are valid; 0: two years */
     /* A new version of a model of at least this many values is made by a thread, while the server
      * goes on answering. The program then calls fedserver_begin when fedserver_wake_fd is
      * readable. 0: versions are made between fedserver_begin and fedserver_commit. */
@@ -215,7 +215,7 @@ void fedserver_certificates_changed(fedserver *server);
 
 /* -- For an adapter of sockets, such as fedserver/http.h -- */
 
-/** May a request with this head have a body of `len` bytes? 0: yes; else the HTTP status. */
+/** May a request with this head have a body of `len` bytes? 0: yes; else the refusal's status. */
 int fedserver_body_refused(fedserver *server, const fedserver_request *head, uint64_t len);
 
 /** The HTTP methods that a request's path accepts, as the header Allow lists them; "": none. */

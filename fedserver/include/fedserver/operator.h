@@ -437,7 +437,7 @@ typedef struct fedserver_ca_change {
     bool unfinished;    /* a crash left a new CA without its key: call fedserver_ca_new again */
     bool server_is_old; /* the old CA has signed server.pem */
     uint64_t devices;   /* devices that may connect */
-    uint64_t waiting;   /* those of them that have used no certificate of the new CA yet */
+    uint64_t waiting;   /* those of `devices` that have not yet used a certificate of the new CA */
 } fedserver_ca_change;
 
 fed_status fedserver_ca_look(fedserver *server, int64_t now_ms, fedserver_ca_change *change,
