@@ -12,22 +12,18 @@
 #include "fedclient/train/optimizer_step.h"
 #include "fedtrain/sink.h"
 
-/*
- * A new backend is a folder backends/NAME/ that defines `fedtrain_backend_NAME`, and a line of
- * backends.def. tests/support/net_case.c then runs every net of the tests on it, and
- * test_backends.c compares it with the reference.
- */
+/* A new backend is a folder backends/NAME/ that defines `fedtrain_backend_NAME`, and a line of
+ * backends.def. tests/support/net_case.c then runs the tests' nets on it, and test_backends.c
+ * compares it with the reference. */
 
-/** Parameters that come layer by layer: the sink whose `need` asks for them, and the status of its
- * last call. */
+/** Parameters that come layer by layer: a sink with a `need`, and the status of its last call. */
 typedef struct fedtrain_arrivals {
-    const fedtrain_sink *sink; /* need is not NULL */
+    const fedtrain_sink *sink;
     fed_error *err;
     fed_status status;
 } fedtrain_arrivals;
 
-/** One pass through the net. The loss and the backward pass get the same struct as the forward pass
- * before them. */
+/** One pass through the net: forward, and with the same struct the loss and the backward pass. */
 typedef struct fedtrain_pass {
     const float *params; /* float32[layout.size] */
     const float *x;      /* float32[batch, c, h, w] */
@@ -40,8 +36,7 @@ typedef struct fedtrain_pass {
     fedtrain_arrivals *arrivals;
 } fedtrain_pass;
 
-/** What the scores of n positions should have been: labels for the cross-entropy, targets for the
- * squared error. */
+/** The expected result at n positions: labels for cross-entropy, targets for the squared error. */
 typedef struct fedtrain_labels {
     const uint32_t *label; /* uint32[n], each < classes */
     const float *target;   /* float32[n, classes] */
@@ -52,13 +47,11 @@ typedef struct fedtrain_gradient {
     float *at;          /* float32[trained], overwritten */
     fedtrain_sink sink; /* done is called as fedtrain/sink.h says; done may be NULL */
 
-    /*
-     * NULL, or the optimizer step that the sink takes. With a step, a backend may call `done` for
+    /* NULL, or the optimizer step that the sink takes. With a step, a backend may call `done` for
      * parts of a layer, each parameter once, as soon as the pass no longer needs the parameters;
-     * `at` is then only room for one part at a time. The backend may also take the step itself for
-     * some or all parameters, with the same resulting bits, and not call the sink for them. A
-     * backend with `begin` takes the step itself for all parameters.
-     */
+     * `at` then has room for one part only. The backend may also take the step itself for some or
+     * all parameters, with the same resulting bits, and not call the sink for them. A backend with
+     * `begin` takes it for all parameters. */
     const fedtrain_update *update;
 } fedtrain_gradient;
 
@@ -66,18 +59,15 @@ struct fedtrain_memory; /* fedtrain/net.h */
 struct fed_gpu;         /* fed/gpu.h */
 struct fed_gpu_stream;
 
-/**
- * What a GPU's backend adds: passes and steps that the caller starts and does not wait for. All
- * calls but explain, gpu and stream are allowed from begin to end only.
- */
+/** What a GPU's backend adds: passes and steps that the caller starts and does not wait for. Only
+ * explain, gpu and stream may be called outside begin and end. */
 typedef struct fedtrain_device_vtable {
-    /** Put the device's text about its last failure into *err. */
     fed_status (*explain)(void *self, fed_status status, fed_error *err) FED_CHECKED;
 
     struct fed_gpu *(*gpu)(void *self);
     struct fed_gpu_stream *(*stream)(void *self); /* the stream of all its work */
 
-    /** Addresses on the device.   float32[layout.size], float32[trained] */
+    /** Addresses on the device: float32[layout.size], float32[trained]. */
     float *(*params)(void *self);
     float *(*gradient)(void *self);
 
@@ -93,9 +83,9 @@ typedef struct fedtrain_device_vtable {
      * begin. */
     fed_status (*wait)(void *self, double *sum) FED_CHECKED;
 
-    /** After a loss that is not finite: run that pass forward once more, so that `output` gives the
-     * values of its layers. No pass is open then.   params  on the host, float32[layout.size]:
-     * becomes the parameters that the pass used */
+    /** After a loss that is not finite, with no pass open: run that pass forward again, so that
+     * `output` gives its layers' values. The parameters that it used are copied to params,
+     * float32[layout.size], on the host. */
     fed_status (*again)(void *self, float *params) FED_CHECKED;
 
     /** Start the optimizer step of parameters offset to offset + n - 1. With clip_norm these must
@@ -116,14 +106,14 @@ typedef struct fedtrain_device_vtable {
 typedef struct fedtrain_backend_vtable {
     const char *name; /* the name of its folder */
 
-    /** May be NULL: the backend runs all models. FED_EINVAL: the backend lacks something that this
-     * model needs, and *err says what. */
+    /** May be NULL: the backend runs all models. FED_EINVAL: this model needs something that the
+     * backend lacks, which *err names. */
     fed_status (*supports)(const fed_arch *arch, fed_error *err) FED_CHECKED;
 
-    /** Make a workspace for batches of up to max_batch samples of a model that the backend
-     * supports; arch outlives it. device: the name by which the caller chose the backend, such as
-     * "opencl:0"; only a GPU's backend uses it. FED_ENOMEM; or another status with a text in *err,
-     * such as for a missing device. */
+    /** Make a workspace for batches of up to max_batch samples of a supported model; arch outlives
+     * it. device: the name by which the caller chose the backend, such as "opencl:0"; only a GPU's
+     * backend uses it. FED_ENOMEM; or another status with a text in *err, such as for a missing
+     * device. */
     fed_status (*open)(const fed_arch *arch, size_t max_batch, const char *device, void **self,
                        fed_error *err) FED_CHECKED;
     void (*close)(void *self);
@@ -131,15 +121,13 @@ typedef struct fedtrain_backend_vtable {
     /** Fill in the members activations, gradients and workspace of *memory. */
     void (*memory)(const void *self, struct fedtrain_memory *memory);
 
-    /**
-     * For a backend whose parameters are in a GPU's memory; otherwise both are NULL. From begin to
-     * end it works on copies of params, float32[layout.size], and of an optimizer's state,
-     * float32[states]. The passes between get the same params pointer, whose values are stale. The
-     * counters in state are not copied back: the caller counts in its own array.
-     * end writes back params, and of state the parts that updates named as moments, even if a pass
-     * has failed. It gets NULLs where nothing was to change, as after an evaluation. Without a
-     * begin, each pass reads the params that it is given.
-     */
+    /** For a backend whose parameters are in a GPU's memory; otherwise both are NULL. From begin
+     * to end it works on copies of params, float32[layout.size], and of an optimizer's state,
+     * float32[states]. Passes in between get the same params pointer, whose values are stale.
+     * Counters in state are not copied back: the caller counts in its own array. end writes back
+     * params, and of state the parts that updates named as moments, even if a pass has failed. It
+     * gets NULLs where nothing was to change, as after an evaluation. Without a begin, each pass
+     * reads the params that it is given. */
     fed_status (*begin)(void *self, const float *params, const float *state,
                         size_t states) FED_CHECKED;
     fed_status (*end)(void *self, float *params, float *state) FED_CHECKED;
@@ -149,13 +137,10 @@ typedef struct fedtrain_backend_vtable {
      * the array as it is. */
     fed_status (*forward)(void *self, const fedtrain_pass *pass, float *score) FED_CHECKED;
 
-    /**
-     * Compute the loss of n positions with these scores: cross-entropy, or squared error. The loss
-     * of each position (squared error: of each number) is added to *sum, in their order.
-     * score_grad float32[n, classes]: the gradient of their mean by the scores; NULL: not wanted.
-     * In training n is all positions of the last forward pass, and the caller passes score_grad to
-     * backward without reading it.
-     */
+    /** Compute the loss of n positions: cross-entropy, or squared error. The loss of each position
+     * (squared error: of each number) is added to *sum, in order. score_grad float32[n, classes]:
+     * the gradient of their mean; NULL: not wanted. In training n is all positions of the last
+     * forward pass, and the caller passes score_grad to backward without reading it. */
     fed_status (*loss)(void *self, const float *score, const fedtrain_labels *labels, size_t n,
                        float *score_grad, double *sum) FED_CHECKED;
 
@@ -164,15 +149,15 @@ typedef struct fedtrain_backend_vtable {
     fed_status (*backward)(void *self, const fedtrain_pass *pass, const float *score_grad,
                            const fedtrain_gradient *to) FED_CHECKED;
 
-    /** Move batch normalization's running statistics in params by a tenth towards those of the last
-     * forward pass of training. */
+    /** Move batch normalization's running statistics in params by a tenth towards the last forward
+     * pass's. */
     fed_status (*keep_statistics)(void *self, float *params) FED_CHECKED;
 
     /** Let LSTMs begin the next batch with a state of 0. */
     void (*forget)(void *self);
 
-    /** The output of layer l in the last forward pass, *n values in any order. It is for error
-     * messages only. If a later layer overwrote the memory, these are the later layer's values. */
+    /** The output of layer l in the last forward pass, *n values in any order, for error messages.
+     * If a later layer overwrote the memory, these are the later layer's values. */
     const float *(*output)(const void *self, size_t l, size_t *n);
 
     const fedtrain_device_vtable *device; /* NULL: the backend runs on the processor */
@@ -181,17 +166,15 @@ typedef struct fedtrain_backend_vtable {
 /** The k-th backend of backends.def; NULL past the last. */
 const fedtrain_backend_vtable *fedtrain_backend_get(size_t k);
 
-/** Find the backend of this name. NULL is the first backend; a device's name, such as "opencl:0",
- * is the backend "gpu". FED_EINVAL: there is none of this name; *err lists the names. */
+/** Find a backend by name. NULL is the first backend; a device's name, such as "opencl:0", is the
+ * backend "gpu". FED_EINVAL: no backend has this name; *err lists the names. */
 fed_status fedtrain_backend_find(const char *name, const fedtrain_backend_vtable **backend,
                                  fed_error *err) FED_CHECKED;
 
-/** The number of values in a shape. */
 static inline size_t fedtrain_shape_size(fed_shape s) {
     return (size_t)s.c * s.h * s.w;
 }
 
-/** Has a layer of this kind parameters? */
 static inline bool fedtrain_has_parameters(const fed_layer *l) {
     switch (l->kind) {
     case FED_LAYER_DENSE:
@@ -205,14 +188,13 @@ static inline bool fedtrain_has_parameters(const fed_layer *l) {
     }
 }
 
-/** Has the layer parameters of its own? A tied layer uses its embedding's weight, so only its bias
- * is its own. */
+/** A tied layer uses its embedding's weight, so only its bias is its own. */
 static inline bool fedtrain_has_own_parameters(const fed_layer *l) {
     return fedtrain_has_parameters(l) && (!l->tied || l->has_bias);
 }
 
-/** Return how many parameters are the layer's own, and set *offset to the first one's; without any,
- * *offset stays as it is. They end where the next layer's own begin. */
+/** Return the number of the layer's own parameters, and set *offset to the first. If there are
+ * none, *offset stays as it is. They end where the next layer's own begin. */
 static inline size_t fedtrain_own_parameters(const fed_arch *arch, size_t layer, size_t *offset) {
     const fed_tensor *tensors = arch->layout.tensors;
     const fed_layer *end = arch->layers + arch->layer_count, *l = &arch->layers[layer], *next = l;
@@ -227,7 +209,6 @@ static inline size_t fedtrain_own_parameters(const fed_arch *arch, size_t layer,
            *offset;
 }
 
-/** Wait until the layer's own parameters are there. */
 static inline fed_status fedtrain_pass_need(const fedtrain_pass *pass, const fed_arch *arch,
                                             size_t layer) {
     fedtrain_arrivals *a = pass->arrivals;

@@ -11,16 +11,15 @@
 #include "fedclient/train/text_walk.h"
 #include "fedtrain/fits.h"
 
-/* These make the random numbers for the samples' order and for augmentation differ from those of
- * other uses of the task's seed, such as the first weights. */
+/* Random numbers for order and augmentation differ from the seed's other uses, such as first
+ * weights. */
 static const uint64_t ORDER_SEED = 0x6f72646572;       /* "order" */
 static const uint64_t AUGMENT_SEED = 0x6175676d656e74; /* "augment" */
 
 struct fedtrain_batches {
     const fedtrain_job *job;
     uint64_t pass;    /* the pass through the shard that `order` is for */
-    uint32_t order[]; /* uint32[shard count]: the shard's samples in the order of this pass; empty
-                         for a text */
+    uint32_t order[]; /* uint32[shard count]: the samples in this pass's order; empty for a text */
 };
 
 static bool is_augmented(const fedtrain_job *job) {
@@ -84,8 +83,8 @@ void fedtrain_batches_close(fedtrain_batches *batches) {
     free(batches);
 }
 
-/* Choose the samples of a step. Every round takes steps * batch samples, so the step's number
- * since the first round gives the place in the sequence of all passes. */
+/* Every round takes steps * batch samples, so the step's number since the first round gives the
+ * place in the sequence of all passes. */
 static void pick(fedtrain_batches *b, uint64_t step) {
     const fedtrain_job *job = b->job;
     uint64_t position = step * job->batch;
@@ -98,8 +97,7 @@ static void pick(fedtrain_batches *b, uint64_t step) {
     }
 }
 
-/* Every step has random numbers of its own, so that nothing about them must be kept between
- * rounds. */
+/* Every step has random numbers of its own, so none need be kept between rounds. */
 static void gather(const fedtrain_job *job, uint64_t step) {
     fedtrain_net *net = job->net;
     if (!is_augmented(job)) {

@@ -76,7 +76,7 @@ static const uint8_t *sample_at(const fedtrain_dataset *set, size_t i) {
     return block->first + i * block->stride;
 }
 
-/* Read n values of one channel, from value `at` of the sample on, without normalisation. */
+/* Read n values of one channel, from the sample's value `at` on, without normalisation. */
 static void read_values(const fedtrain_dataset *set, const uint8_t *sample, size_t at, size_t n,
                         float *x) {
     if (set->is_float) {
@@ -117,8 +117,8 @@ void fedtrain_dataset_gather_targets(const fedtrain_dataset *set, const uint32_t
     }
 }
 
-/* A cut of a picture: output row y is row y + dy of the picture, or black where there is none; dx
- * is the same for columns. */
+/* A cut of a picture: output row y is row y + dy of the picture, columns likewise with dx; what
+ * lies outside the picture is black. */
 typedef struct cut {
     ptrdiff_t dy, dx;
     bool flip;
@@ -135,7 +135,6 @@ static cut draw_cut(const fedtrain_augment *augment, fed_rng *rng) {
     return drawn;
 }
 
-/* Read one row of a plane, cut: pixels outside the picture are black. */
 static void read_row(const fedtrain_dataset *set, const uint8_t *sample, size_t row_start, cut how,
                      float *x) {
     size_t w = set->shape.w;
@@ -174,13 +173,12 @@ void fedtrain_dataset_gather_augmented(const fedtrain_dataset *set, const fedtra
     }
 }
 
-/* Measure samples index[0 .. count - 1], or without index the first `count` samples. */
+/* Without index: the first `count` samples. */
 static void measure_channel(const fedtrain_dataset *set, const uint32_t *index, size_t count,
                             size_t c, float *mean, float *deviation) {
     size_t plane = plane_size(set);
     double sum = 0, squares = 0, n = (double)count * (double)plane;
-    /* Sums of differences from the first value, so that a column of large numbers loses no
-     * precision. */
+    /* Sum differences from the first value, so that columns of large numbers lose no precision. */
     float x, origin;
     read_values(set, sample_at(set, index != NULL ? index[0] : 0), c * plane, 1, &origin);
     for (size_t i = 0; i < count; i++) {

@@ -9,13 +9,13 @@
 #include <xmmintrin.h>
 #endif
 
-/* The control register belongs to the thread, so each training call sets it and puts it back. */
+/* The control register is the thread's, so each training call sets it and puts it back. */
 
-/** Start flushing. Returns the register's old value, for fedtrain_denormal_restore. */
+/** Returns the register's old value, for fedtrain_denormal_restore. */
 static inline uint64_t fedtrain_denormal_flush(void) {
 #if defined(__SSE__)
     unsigned saved = _mm_getcsr();
-    _mm_setcsr(saved | 0x8040U); /* flush results to zero; take denormal operands as zero */
+    _mm_setcsr(saved | 0x8040U); /* flush results; take operands as zero */
     return saved;
 #elif defined(__aarch64__)
     uint64_t saved;

@@ -6,8 +6,7 @@
 
 #include "fed/rng.h"
 
-/* The random numbers of layer l come from the stream (l, STREAM_DROPOUT), which other uses of the
- * seed do not take. */
+/* The random numbers of layer l are the stream (l, STREAM_DROPOUT), which nothing else uses. */
 enum { STREAM_DROPOUT = 0x64726f70, SHARES = 1 << 16 };
 
 uint32_t fedtrain_dropout_dropped(float p) {

@@ -6,15 +6,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/**
- * Draw for a batch of one layer: keep[i] is 1 where a value stays and 0 where it is dropped, in
- * the order [sample, h, w, c]. The draw for a smaller batch is the beginning of that for a larger
- * one.
- *
- * seed: of the pass. layer: its number in the arch. p: the share that is dropped, which is rounded
- * to 65,536ths.
- * keep uint8[n]
- */
+/** Draw for a batch of one layer: keep[i], uint8[n], is 1 where a value stays and 0 where it is
+ * dropped, in the order [sample, h, w, c]. A smaller batch's draw is the beginning of a larger
+ * one's. seed: the pass's. layer: its number in the arch. p: the share to drop, rounded to
+ * 65,536ths. */
 void fedtrain_dropout_draw(uint64_t seed, uint32_t layer, float p, uint8_t *keep, size_t n);
 
 /** How many of 65,536 values are dropped. At most 65,535, so that some stay for any p. */

@@ -36,7 +36,6 @@ static fed_status tally_add(tally *t, const fedtrain_net *net, const float *scor
     return fedtrain_net_explain(net, status, "computing the loss", err);
 }
 
-/* Add n samples, from net->score and the gathered labels or targets. */
 static fed_status tally_batch(tally *t, const fedtrain_net *net, size_t n, fed_error *err) {
     if (FED_SMALL || net->arch->loss != FED_LOSS_SQUARED) {
         return tally_add(t, net, net->score, net->label, n, err);
@@ -60,14 +59,11 @@ static fed_status tally_score(const tally *t, fedtrain_score *score, fed_error *
     return FED_OK;
 }
 
-/* End what fedtrain_net_begin began, after success and failure alike; the first failure's status
- * is returned. */
+/* End what fedtrain_net_begin began; returns the first failure's status. */
 static fed_status end_net(fedtrain_net *net, fed_status status, fed_error *err) {
     fed_status ended = fedtrain_net_end(net, NULL, NULL, status == FED_OK ? err : NULL);
     return status == FED_OK ? ended : status;
 }
-
-/* ---- Samples ---- */
 
 static fed_status evaluate_batch(fedtrain_net *net, const fedtrain_dataset *set, size_t first,
                                  size_t n, const float *params, tally *t, fed_error *err) {
@@ -98,17 +94,15 @@ fed_status fedtrain_evaluate(fedtrain_net *net, size_t batch, const fedtrain_dat
     return tally_score(&t, score, err);
 }
 
-/* ---- Text ---- */
-
-/* A text cut into streams, so that each word to predict counts once. Streams have equal lengths,
- * except that the last ones may be shorter. */
+/* A text cut into streams of equal length (the last may be shorter), so that each word to predict
+ * counts once. */
 typedef struct cut {
     const uint32_t *token;
     size_t targets, length, window;
 } cut;
 
-/* Return the place of stream b after `at` tokens, and set *count to how many tokens are left in
- * it, at most a window. */
+/* Return the place of stream b after `at` tokens. *count: the tokens left in it, at most a
+ * window. */
 static size_t cut_at(const cut *c, size_t b, size_t at, size_t *count) {
     size_t end = (b + 1) * c->length < c->targets ? (b + 1) * c->length : c->targets;
     size_t first = b * c->length + at < end ? b * c->length + at : end;

@@ -7,8 +7,7 @@
 #include "fedclient/train/net_impl.h"
 #include "fedtrain/dataset.h"
 
-/** Has the set numbers to predict, instead of classes? Only tables may, and a small build reads
- * none. */
+/** Only tables have targets, numbers to predict, and a small build reads none. */
 static inline bool fedtrain_has_targets(const fedtrain_dataset *set) {
     return !FED_SMALL && set->target != NULL;
 }
@@ -17,7 +16,7 @@ static inline bool fedtrain_has_targets(const fedtrain_dataset *set) {
 fed_status fedtrain_check_batch(const struct fedtrain_net *net, size_t batch,
                                 fed_error *err) FED_CHECKED;
 
-/** Copy the n samples that net->index names into net->x, and their labels or targets into the net's
+/** Copy the n samples that net->index names, and their labels or targets, into the net's
  * arrays. */
 void fedtrain_gather(struct fedtrain_net *net, const fedtrain_dataset *set, size_t n);
 

@@ -10,32 +10,27 @@
 #include "fed/small.h"
 #include "fedclient/train/optimizer_step.h"
 
-/*
- * In this file pictures are channels-last, float32[h, w, c]: the values under one row of a
- * convolution's kernel then lie side by side. Kernels may read up to FEDTRAIN_SLACK floats past
- * the end of an array. They may also write there what they read, or values that are never used. So
- * each array has that many floats more, after the last sample of a batch; "and slack" below means
- * these.
- */
+/* Pictures are channels-last here, float32[h, w, c], so the values under one row of a
+ * convolution's kernel lie side by side. Kernels may read up to FEDTRAIN_SLACK floats past the end
+ * of an array, and may write there what they read, or values that are never used. So each array
+ * has that many floats more, after the last sample of a batch; "and slack" below means these. */
 enum { FEDTRAIN_SLACK = 16 };
 
-/** A dense layer over a batch. In the backward pass it may be only `rows` of its outputs; w, dy and
- * dw then point to the first of these. */
+/** A dense layer over a batch. A backward pass may be for only `rows` of its outputs; w, dy and dw
+ * then point to the first of these. */
 typedef struct fedtrain_dense {
     size_t in, out, batch, rows;
 } fedtrain_dense;
 
-/**
- * A convolution of one sample, or one group of its channels, or one phase of its input's gradient.
- * At each position a patch of the input is multiplied with `out` columns of weights. A patch is
- * `runs` runs of `run` values; the values of a run lie side by side in the picture, so no patch
- * needs to be copied. Packed weights are float32[runs * run, out_pad]; columns from `out` on are
- * never used.
- */
+/** A convolution of one sample, or one group of its channels, or one phase of its input's
+ * gradient. At each position a patch of the input is multiplied with `out` columns of weights. A
+ * patch is `runs` runs of `run` values, which lie side by side in the picture, so no patch needs
+ * to be copied. Packed weights are float32[runs * run, out_pad]; columns from `out` on are never
+ * used. */
 typedef struct fedtrain_conv {
     size_t rows, columns;  /* positions of the output */
-    size_t x_row, x_step;  /* floats from a patch to the one below, and to the one on its right */
-    size_t y_row, y_step;  /* floats from an output to the one below, and to the right one */
+    size_t x_row, x_step;  /* floats to the patch below, and to the one on the right */
+    size_t y_row, y_step;  /* floats to the output below, and to the one on the right */
     size_t runs, run;      /* of a patch; with 0 runs the outputs keep their start values */
     const uint32_t *begin; /* uint32[runs]: where each run begins, from the patch's first value */
     size_t out, out_pad;   /* out_pad is out, rounded up to whole vectors */
@@ -49,28 +44,22 @@ typedef struct fedtrain_conv {
 typedef struct fedtrain_sparse_conv {
     size_t out, row_pad, kh, positions;
     size_t segments;         /* vectors in the weights of one output: kh * row_pad / lanes */
-    const uint32_t *segment; /* where in the picture each vector begins, from its patch's first
-                                value */
+    const uint32_t *segment; /* where each vector begins, from its patch's first value */
     const uint32_t *patch;   /* uint32[positions]: the first value of each output's patch */
 } fedtrain_sparse_conv;
 
-/**
- * im2col by rows: it copies, for each pixel, the `row` values that begin there to the beginning of
- * vectors. If `together` is not 0, it copies those of so many rows of the picture, one after the
- * other, into one vector.
- */
+/** im2col by rows: copy, for each pixel, the `row` values that begin there to the beginning of
+ * vectors. If `together` is not 0, those of so many rows of the picture go into one vector. */
 typedef struct fedtrain_im2col {
     size_t rows, columns; /* pixels */
-    size_t x_row, x_step; /* floats from a pixel to the one below, and to the one on its right */
+    size_t x_row, x_step; /* floats to the pixel below, and to the one on the right */
     size_t row, together;
     size_t vectors; /* number of vectors for each pixel */
 } fedtrain_im2col;
 
-/**
- * A sparse matrix, row by row: entry j of row i is value[i * width + j] at offset[i * width + j],
- * for j < count[i]. If a max-pool follows a convolution, most of the convolution's output gradient
- * is 0, so it is kept as a sparse matrix with a row for each output position.
- */
+/** A sparse matrix, row by row: entry j of row i is value[i * width + j] at offset[i * width + j],
+ * for j < count[i]. It holds a convolution's output gradient, a row for each position, if a
+ * max-pool follows: most of it is 0 then. */
 typedef struct fedtrain_sparse {
     size_t width;
     uint32_t *count, *offset;
@@ -98,22 +87,19 @@ typedef struct fedtrain_gemm {
 /** gemm_pack writes k rows of n floats, with n rounded up to a multiple of this. */
 enum { FEDTRAIN_PACKED = 16 };
 
-/**
- * Batch normalization: y = (x - mean) scale + bias, then a ReLU if `relu` is set. mean, scale and
- * bias are float32[width + lanes]: after the last channel's value the first channels' values are
- * repeated.
- */
+/** Batch normalization: y = (x - mean) scale + bias, then a ReLU if `relu` is set. mean, scale and
+ * bias are float32[width + lanes]: the first channels' values are repeated after the last
+ * one's. */
 typedef struct fedtrain_norm {
     size_t rows, width;
     bool relu;
     const float *mean, *scale, *bias;
 } fedtrain_norm;
 
-/** A matrix whose rows are in any order: row r begins at order[r] * step, or at r * step without
- * order. */
+/** A matrix whose row r begins at order[r] * step, or without order at r * step. */
 typedef struct fedtrain_rows {
     size_t step;
-    const uint32_t *order; /* NULL: in their order */
+    const uint32_t *order;
 } fedtrain_rows;
 
 typedef void fedtrain_pairs(const float *x, size_t n, size_t apart, float *pairs);
@@ -124,21 +110,19 @@ typedef struct fedtrain_kernels {
     size_t panel; /* columns of a packed matrix that lie side by side */
 
 #if !FED_SMALL
-    /*
-     * NULL: all kernels compute in float32. Otherwise gemm, conv and conv_weight_grad read pairs
+    /* NULL: all kernels compute in float32. Otherwise gemm, conv and conv_weight_grad read pairs
      * of bfloat16 values, which this function makes. For i < n, pairs[i] has x[i] in its lower 16
-     * bits, and x[i + apart] in its upper ones, or 0 if i + apart >= n. pairs may be x.
-     * The two values of a pair must follow each other in the sum. So `apart` is a_column for the
-     * matrix a, 1 for a convolution's picture, and out_pad for its weights, run by run. For
-     * conv_weight_grad it is x_step in the picture and y_step in a row of dy. The kernels read the
-     * pair of every second value. gemm_pack makes pairs of floats itself.
-     */
+     * bits, and x[i + apart] in its upper ones, or 0 if i + apart >= n. pairs may be x. The two
+     * values of a pair must follow each other in the sum. So `apart` is a_column for the matrix a,
+     * 1 for a convolution's picture, and out_pad for its weights, run by run. For conv_weight_grad
+     * it is x_step in the picture and y_step in a row of dy. The kernels read every second value's
+     * pair. gemm_pack itself makes pairs of floats. */
     fedtrain_pairs *pairs;
 #endif
 
-    /* Optimizer steps. And norm: the gradient's norm that clipping by norm compares with its
-     * limit.   w, m, v, g float32[n]; w0 float32[n], the weights that the proximal term pulls to,
-     * or NULL without one */
+    /* Optimizer steps; and norm, the gradient's norm that clipping compares with its limit. w, m,
+     * v, g float32[n]; w0 float32[n], the weights that the proximal term pulls to; NULL without
+     * one. */
     void (*sgd)(float *w, const float *w0, const float *g, size_t n, const fedtrain_step *s);
     void (*momentum)(float *w, float *v, const float *w0, const float *g, size_t n,
                      const fedtrain_step *s);
@@ -148,15 +132,15 @@ typedef struct fedtrain_kernels {
                    const fedtrain_step *s);
 
     /* relu: x <- max(x, 0). relu_grad: dx <- dy, or 0 where the output y is 0; with `add` this is
-     * added to dx. dx may be dy.   float32[n] and slack */
+     * added to dx. dx may be dy. float32[n] and slack. */
     void (*relu)(float *x, size_t n);
     void (*relu_grad)(const float *y, const float *dy, float *dx, size_t n, bool add);
 
-    /* y <- a + b, then a ReLU if `relu` is set; y may be a or b.   float32[n] and slack */
+    /* y <- a + b, then a ReLU if `relu` is set; y may be a or b. float32[n] and slack. */
     void (*add)(const float *a, const float *b, float *y, size_t n, bool relu);
 
-    /* Each column's mean, and its sum of squared differences from it.   x float32[rows,
-     * width]; mean, squares float32[width] and slack */
+    /* Each column's mean, and sum of squared differences from it. x float32[rows, width]; mean,
+     * squares float32[width] and slack. */
     void (*moments)(const float *x, size_t rows, size_t width, float *mean, float *squares);
 
     /*
@@ -227,11 +211,9 @@ typedef struct fedtrain_kernels {
     void (*lstm_grad)(size_t size, float *gates, const float *before, const float *cell,
                       const float *dh, float *dc);
 
-    /*
-     * Convolution of one sample.   start float32[out_pad], a bias: the sums begin with it; NULL:
-     * they begin with the values of y. conv_weight_grad adds the gradient to packed_grad, which is
-     * laid out as packed; columns from `out` on are never used.
-     */
+    /* Convolution of one sample. start float32[out_pad], a bias: the sums begin with it; NULL:
+     * with the values of y. conv_weight_grad adds to packed_grad, which is laid out as packed;
+     * columns from `out` on are never used. */
     void (*conv)(const fedtrain_conv *c, const float *packed, const float *start, const float *x,
                  float *y);
     void (*conv_weight_grad)(const fedtrain_conv *c, const float *x, const float *dy,
@@ -247,8 +229,7 @@ typedef struct fedtrain_kernels {
     void (*sparse_weight_grad)(const fedtrain_sparse_conv *c, const int32_t *winner,
                                const float *dy, size_t windows, const float *x, float *drows);
 
-    /* unrolled float32[rows, columns, vectors]. The lanes after a pixel's values are never used.
-     */
+    /* unrolled float32[rows, columns, vectors]. Lanes after a pixel's values are never used. */
     void (*im2col)(const fedtrain_im2col *l, const float *x, float *unrolled);
 
     /* Max-pool of one sample.   x float32[in_h, in_w, channels]; y float32[out_h, out_w,

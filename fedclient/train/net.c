@@ -16,15 +16,13 @@
 #include "fedtrain/backend.h"
 #include "fedtrain/optimizer.h"
 
-/* The gradient starts on a cache line and takes whole lines: a vector that lies across two lines
- * costs twice as much to load. */
+/* Line by line, since a vector that lies across two cache lines costs twice as much to load. */
 enum { LINE_BYTES = 64 };
 
 static size_t grad_bytes(const fed_arch *arch) {
     return (arch->trained * sizeof(float) + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
 }
 
-/* Allocate the net's buffers; false if one of them could not be allocated. */
 static bool allocate(fedtrain_net *net) {
     const fed_arch *arch = net->arch;
     const size_t labels = net->max_batch * arch->positions, scores = labels * arch->classes;
@@ -114,10 +112,7 @@ const char *fedtrain_isa(const char *backend) {
     return strcmp(backend, "bfloat16") == 0 ? fedtrain_kernels_bfloat16(0)->isa : backend;
 }
 
-/* ---- Passes ---- */
-
-/* A small build's only backend fails in open only, so the small build returns every status as it
- * is. */
+/* A small build's only backend fails in open only, so its status is returned as it is. */
 fed_status fedtrain_net_explain(const fedtrain_net *net, fed_status status, const char *what,
                                 fed_error *err) {
     fed_error why = {0};
@@ -139,7 +134,6 @@ static fedtrain_pass pass_of(const float *params, const fedtrain_batch *batch, b
                            .seed = batch->seed};
 }
 
-/* Fail with the name of the first tensor or layer that holds NaN or infinity. */
 static fed_status fail_nonfinite(const fedtrain_net *net, const float *params, fed_error *err) {
     const fed_arch *arch = net->arch;
     for (size_t i = 0; i < arch->layout.count; i++) {
@@ -160,7 +154,7 @@ static fed_status fail_nonfinite(const fedtrain_net *net, const float *params, f
     return fed_fail(err, FED_ENONFINITE, "the loss is not a finite number");
 }
 
-/* Compute the scores, the loss, and the loss's gradient by the scores into net->score_grad. */
+/* Compute scores, loss, and the loss's gradient by the scores into net->score_grad. */
 static fed_status loss_forward(fedtrain_net *net, const fedtrain_pass *pass,
                                const fedtrain_batch *batch, float *loss, fed_error *err) {
     const fed_arch *arch = net->arch;
@@ -170,7 +164,7 @@ static fed_status loss_forward(fedtrain_net *net, const fedtrain_pass *pass,
     double sum = 0;
     const fed_status status = net->backend->forward(net->work, pass, net->score);
     if (!FED_SMALL && pass->arrivals != NULL && pass->arrivals->status != FED_OK) {
-        return status; /* the status of the sink's function need, which has filled in *err */
+        return status; /* of the sink's need, which has filled in *err */
     }
     FED_TRY(fedtrain_net_explain(net, status, "a forward pass", err));
     FED_TRY(fedtrain_net_explain(
@@ -189,8 +183,6 @@ static fed_status run_backward(fedtrain_net *net, const fedtrain_pass *pass,
     return fedtrain_net_explain(net, net->backend->backward(net->work, pass, net->score_grad, to),
                                 "a backward pass", err);
 }
-
-/* ---- Checks of batches ---- */
 
 static fed_status check_samples(const fedtrain_net *net, const fedtrain_batch *batch,
                                 fed_error *err) {
@@ -232,8 +224,6 @@ static fed_status check_batch(const fedtrain_net *net, const fedtrain_batch *bat
     return FED_OK;
 }
 
-/* ---- Calls ---- */
-
 fed_status fedtrain_net_gradient_to(fedtrain_net *net, const float *params,
                                     const fedtrain_batch *batch, const fedtrain_sink *sink,
                                     float *grad, float *loss, fed_error *err) {
@@ -263,8 +253,8 @@ fed_status fedtrain_net_keep_statistics(fedtrain_net *net, float *params, fed_er
                                 "keeping running statistics", err);
 }
 
-/* Take an optimizer step with the gradient of the last forward pass. Clipping by norm needs the
- * whole gradient before any parameter is updated; otherwise layers are updated one by one. */
+/* Take a step with the last forward pass's gradient. Clipping by norm needs the whole gradient
+ * before any parameter is updated; otherwise layers are updated one by one. */
 static fed_status step(fedtrain_net *net, const fedtrain_pass *pass, fedtrain_updater *u,
                        fed_error *err) {
     const bool clips = !FED_SMALL && u->update.clip_norm > 0 && !net->away;
@@ -280,8 +270,6 @@ static fed_status step(fedtrain_net *net, const fedtrain_pass *pass, fedtrain_up
     }
     return fedtrain_net_keep_statistics(net, u->update.params, err);
 }
-
-/* ---- Steps on a device ---- */
 
 static bool is_on_device(const fedtrain_net *net) {
     return !FED_SMALL && net->away && net->backend->device != NULL;
@@ -307,7 +295,6 @@ fed_status fedtrain_net_start(fedtrain_net *net, const fedtrain_batch *batch,
     return FED_OK;
 }
 
-/* Run the last pass once more, to name the tensor or layer that is not finite. */
 static fed_status find_nonfinite(fedtrain_net *net, fed_error *err) {
     float *params = malloc(net->arch->layout.size * sizeof *params);
     if (params == NULL) {

@@ -15,10 +15,10 @@ struct fedtrain_net {
     const fedtrain_backend_vtable *backend;
     void *work; /* the backend's workspace */
     size_t max_batch;
-    float *score;      /* float32[max_batch, positions, classes] */
-    float *score_grad; /* like score */
+    float *score; /* float32[max_batch, positions, classes] */
+    float *score_grad;
 
-    /* fedtrain_run and fedtrain_evaluate gather samples into these, so that a step allocates
+    /* Room for the samples of fedtrain_run and fedtrain_evaluate, so that a step allocates
      * nothing. */
     float *x;        /* float32[max_batch, c, h, w] */
     uint32_t *label; /* uint32[max_batch, positions] */
@@ -26,24 +26,21 @@ struct fedtrain_net {
     uint32_t *index; /* uint32[max_batch] */
     float *grad;     /* float32[trained] */
 
-    /* For a backend whose parameters are in a GPU's memory. */
     bool away;
     size_t open; /* passes that were started, and whose loss was not read yet */
     size_t open_size[FEDTRAIN_NET_OPEN]; /* the numbers of their samples, the oldest first */
     fedtrain_counters before;            /* the state's counters before the last update */
 };
 
-/** Can the net's steps be started without waiting for a loss? They can on a GPU, unless the
- * optimizer's schedule "stall" needs each step's loss first. */
+/** Can steps be started before the last loss is read? Yes on a GPU, unless the schedule is
+ * "stall". */
 bool fedtrain_net_runs_ahead(const struct fedtrain_net *net, const fed_optimizer *optimizer);
 
-/**
- * For a net that runs ahead. fedtrain_net_start starts a pass that leaves its gradient on the
- * device. fedtrain_net_update starts the step with that gradient. fedtrain_net_wait waits for the
- * loss of the oldest pass; at most FEDTRAIN_NET_OPEN passes may be open. If a loss is not finite,
- * the device does not take that pass's step, and fedtrain_net_undo must take back what
- * fedtrain_net_update counted in the state.
- */
+/** For a net that runs ahead. fedtrain_net_start starts a pass that leaves its gradient on the
+ * device, fedtrain_net_update the step with that gradient. fedtrain_net_wait waits for the oldest
+ * pass's loss; at most FEDTRAIN_NET_OPEN passes may be open. After a loss that is not finite, the
+ * device does not take that pass's step, and fedtrain_net_undo must take back what
+ * fedtrain_net_update counted in the state. */
 fed_status fedtrain_net_start(struct fedtrain_net *net, const struct fedtrain_batch *batch,
                               const fedtrain_sink *sink, fed_error *err) FED_CHECKED;
 fed_status fedtrain_net_update(struct fedtrain_net *net, const fed_optimizer *optimizer,
@@ -52,8 +49,8 @@ fed_status fedtrain_net_wait(struct fedtrain_net *net, float *loss, fed_error *e
 void fedtrain_net_undo(const struct fedtrain_net *net, const fed_optimizer *optimizer,
                        float *state);
 
-/** Put a failure of the backend into words in *err. what: its work, such as "computing the loss".
- * FED_OK is returned as it is. */
+/** Put a backend's failure into *err. what: its work, such as "computing the loss". FED_OK is
+ * returned as it is. */
 fed_status fedtrain_net_explain(const struct fedtrain_net *net, fed_status status, const char *what,
                                 fed_error *err) FED_CHECKED;
 

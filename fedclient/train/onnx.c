@@ -1,5 +1,4 @@
-/* Turns a model into an ONNX graph: chooses each layer's operators and the forms of the values
- * between. */
+/* Turns a model into an ONNX graph: chooses operators, and the forms of the values between. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedtrain/onnx.h"
 
@@ -33,15 +32,12 @@ typedef struct writer {
     unsigned nodes;             /* number of nodes written so far */
 } writer;
 
-/* A node's name has its layer, its operator and a number, since some programs demand different
- * names. */
+/* Some programs demand unique names, so a node's name has its layer, operator and a number. */
 static onnx_node begin_node(writer *w, const char *op) {
     char name[ONNX_NAME + 16];
     snprintf(name, sizeof name, "%s/%s_%u", w->name, op, ++w->nodes);
     return onnx_node_new(&w->graph, op, name);
 }
-
-/* ---- Values ---- */
 
 static onnx_name node_1(writer *w, const char *op, const char *input) {
     onnx_name output = onnx_name_new(&w->graph);
@@ -83,16 +79,14 @@ static onnx_name swap_last(writer *w, const char *input) {
     return transpose(w, input, (int64_t[]){0, 2, 1}, 3);
 }
 
-/* The name of value v in the form that an operator needs; adds nodes that convert it if necessary.
- */
+/* The name of v in the form that an operator needs; adds nodes that convert it if necessary. */
 static onnx_name in_form(writer *w, const value *v, form wanted) {
     int64_t c = v->shape.c;
     if (v->form == wanted) {
         return v->name;
     }
     onnx_name name =
-        v->form == SEQUENCE ? swap_last(w, v->name.text) : v->name; /* h and w come last now, as
-                                                                       the other forms need */
+        v->form == SEQUENCE ? swap_last(w, v->name.text) : v->name; /* h and w now come last */
     switch (wanted) {
     case ROW:
         return reshape(w, name.text, (int64_t[]){0, -1}, 2);
@@ -111,15 +105,11 @@ static onnx_name input_in(writer *w, form wanted) {
     return in_form(w, &w->values[w->layer->input[0]], wanted);
 }
 
-/* Record the layer's output, for the layers that read it. */
 static void give(writer *w, onnx_name name, form is) {
     w->values[w->layer - w->arch->layers + 1] =
         (value){.name = name, .form = is, .shape = w->layer->out};
 }
 
-/* ---- Weights ---- */
-
-/* Add tensor `index` of the layout as a weight under its own name. */
 static const char *weight(writer *w, size_t index) {
     const fed_tensor *tensor = &w->arch->layout.tensors[index];
     onnx_weight made = {.rank = tensor->rank,
@@ -134,14 +124,13 @@ static const char *weight(writer *w, size_t index) {
     return tensor->name;
 }
 
-/* ONNX has an LSTM's gates in the order i, o, f, c. This library has them in the order i, f, g, o,
- * and its g is ONNX's c. */
+/* ONNX has the gates in the order i, o, f, c; this library in i, f, g, o, where g is ONNX's c. */
 static const size_t gates[] = {0, 3, 1, 2};
 
 enum { GATES = 4 };
 
-/* Add a weight with the gates of tensor `index` in ONNX's order, followed, if tensors is 2, by
- * those of the next tensor. ONNX's weight has one more dimension in front, the direction. */
+/* Add a weight with tensor `index`'s gates in ONNX's order, followed, if tensors is 2, by the next
+ * tensor's. ONNX's weight has one more dimension in front, the direction. */
 static onnx_name gate_weight(writer *w, size_t index, size_t tensors) {
     const fed_tensor *tensor = &w->arch->layout.tensors[index];
     onnx_weight made = {.rank = tensor->rank + 1,
@@ -159,8 +148,6 @@ static onnx_name gate_weight(writer *w, size_t index, size_t tensors) {
     onnx_weight_add(&w->graph, &made);
     return name;
 }
-
-/* ---- Layers ---- */
 
 static void write_window(const fed_layer *l, int64_t pads, onnx_node *node) {
     onnx_node_ints(node, "kernel_shape", (int64_t[]){l->kh, l->kw}, 2);
@@ -192,7 +179,7 @@ static void write_maxpool(writer *w) {
     give(w, output, PICTURE);
 }
 
-/* Pad a picture with zeros: `front` and `back` channels, and `around` pixels on each side of every
+/* Pad with zeros: `front` and `back` channels, and `around` pixels on each side of every
  * channel. */
 static onnx_name pad(writer *w, onnx_name input, int64_t front, int64_t back, int64_t around) {
     onnx_name pads =
@@ -200,8 +187,8 @@ static onnx_name pad(writer *w, onnx_name input, int64_t front, int64_t back, in
     return node_2(w, "Pad", input.text, pads.text);
 }
 
-/* Pad by a node of its own, since not every program supports an AveragePool that counts its
- * padding. */
+/* Not every program supports an AveragePool that counts its padding, so pad by a node of its
+ * own. */
 static void write_avgpool(writer *w) {
     const fed_layer *l = w->layer;
     onnx_name input = input_in(w, PICTURE);
@@ -384,8 +371,6 @@ static void write_layer(writer *w) {
         break;
     }
 }
-
-/* ---- The whole graph ---- */
 
 static void write_input(writer *w) {
     const fed_arch *arch = w->arch;

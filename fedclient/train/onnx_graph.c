@@ -1,9 +1,9 @@
 /*
  * Writes ONNX files: encodes the few kinds of protobuf message that a model needs.
  *
- * Numbers of fields and types are those of onnx.proto. A nested message has its length in front of
- * it. So all bytes but the weights' floats are put together in memory first; the floats go
- * straight to the file.
+ * Numbers of fields and types are those of onnx.proto. A nested message has its length in front,
+ * so all bytes but the weights' floats are put together in memory; the floats go straight to the
+ * file.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/train/onnx_graph.h"
@@ -18,8 +18,6 @@
 
 enum { IR_VERSION = 7, OPERATORS = 13 };    /* operators of version 13 need IR 7 or later */
 static const uint64_t FILE_MAX = INT32_MAX; /* the most bytes that protobuf libraries read */
-
-/* ---- Protobuf ---- */
 
 enum { WIRE_VARINT = 0, WIRE_BYTES = 2, WIRE_FIXED32 = 5 };
 
@@ -50,8 +48,6 @@ static void put_message(fed_writer *w, unsigned field, fed_writer *message) {
     put_bytes(w, field, message->data, message->len);
     fed_writer_free(message);
 }
-
-/* ---- Graphs ---- */
 
 enum { GRAPH_NODE = 1, GRAPH_NAME = 2, GRAPH_CONSTANT = 5, GRAPH_INPUT = 11, GRAPH_OUTPUT = 12 };
 enum { TENSOR_DIMS = 1, TENSOR_TYPE = 2, TENSOR_NAME = 8, TENSOR_RAW = 9 };
@@ -173,8 +169,6 @@ void onnx_output(onnx_graph *g, const char *name, onnx_type type, const uint32_t
     put_value(g, GRAPH_OUTPUT, name, type, dims, n);
 }
 
-/* ---- Weights ---- */
-
 void onnx_weight_add(onnx_graph *g, const onnx_weight *weight) {
     for (size_t i = 0; i < g->weight_count; i++) {
         if (strcmp(g->weights[i].name, weight->name) == 0) {
@@ -194,7 +188,6 @@ void onnx_weight_add(onnx_graph *g, const onnx_weight *weight) {
     g->weights[g->weight_count++] = *weight;
 }
 
-/* The bytes of a weight's TensorProto before its floats. */
 enum { HEAD = 256 };
 
 static fed_writer weight_head(const onnx_weight *weight, uint8_t bytes[HEAD]) {
@@ -229,8 +222,6 @@ static fed_status save_weight(fed_file *file, const onnx_weight *weight, fed_err
     }
     return FED_OK;
 }
-
-/* ---- The model ---- */
 
 static uint64_t graph_size(const onnx_graph *g) {
     uint64_t size = g->body.len;

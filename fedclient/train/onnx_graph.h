@@ -1,5 +1,4 @@
-/* An ONNX graph that is being written: its nodes are in memory, its weights stay in the caller's
- * arrays. */
+/* An ONNX graph that is being written: nodes in memory, weights in the caller's arrays. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDTRAIN_ONNX_GRAPH_H
 #define FEDTRAIN_ONNX_GRAPH_H
@@ -31,8 +30,8 @@ typedef struct onnx_graph {
     fed_status status;
 } onnx_graph;
 
-/** A node that is being written: op and name first, then inputs and attributes. onnx_node_add gives
- * it its one output and ends it. */
+/** A node that is being written: op and name, then inputs and attributes, then onnx_node_add,
+ * which gives it its one output. */
 typedef struct onnx_node {
     onnx_graph *graph;
     fed_writer bytes;
@@ -48,8 +47,7 @@ void onnx_graph_free(onnx_graph *g);
 /** A name that nothing else has. */
 onnx_name onnx_name_new(onnx_graph *g);
 
-/** Begin a node. op: an operator, such as "Conv". name: the layer's, for people who look at the
- * graph. */
+/** op: an operator, such as "Conv". name: the layer's, for people who look at the graph. */
 onnx_node onnx_node_new(onnx_graph *g, const char *op, const char *name);
 void onnx_node_input(onnx_node *node, const char *value);
 void onnx_node_int(onnx_node *node, const char *key, int64_t value);
@@ -60,16 +58,14 @@ void onnx_node_add(onnx_node *node, const char *output);
 /** Add a constant of n whole numbers. Returns its name. */
 onnx_name onnx_constant(onnx_graph *g, const int64_t *values, size_t n);
 
-/** Add a weight. If a weight of this name was added before, nothing happens. The floats must
- * outlive the graph. */
+/** Add a weight, unless one of this name was added before. The floats must outlive the graph. */
 void onnx_weight_add(onnx_graph *g, const onnx_weight *weight);
 
 /** Add an input or output of dimensions {batch, dims...}. */
 void onnx_input(onnx_graph *g, const char *name, onnx_type type, const uint32_t *dims, size_t n);
 void onnx_output(onnx_graph *g, const char *name, onnx_type type, const uint32_t *dims, size_t n);
 
-/** Write the model's file. metadata: NULL, or a list of key, value, ..., NULL. Errors as
- * fedtrain_onnx_save's. */
+/** metadata: NULL, or a list of key, value, ..., NULL. Errors as fedtrain_onnx_save's. */
 fed_status onnx_graph_save(const onnx_graph *g, const char *path, const char *const *metadata,
                            fed_error *err) FED_CHECKED;
 

@@ -9,35 +9,29 @@
 #include "fed/optimizer_spec.h"
 #include "fed/small.h"
 
-/**
- * The coefficients of a step. It first changes the gradient g, in this order: g *= share; g += mu
- * (w - w0); g is clipped to -limit .. limit; g *= scale; g += decay w. Then comes the optimizer's
- * rule; Adam's is w = keep w - rate m / (sqrt(v) scale2 + epsilon).
- */
+/** A step's coefficients. It first changes the gradient g, in this order: g *= share; g += mu (w -
+ * w0); g is clipped to -limit .. limit; g *= scale; g += decay w. Then comes the optimizer's rule;
+ * Adam's is w = keep w - rate m / (sqrt(v) scale2 + epsilon). */
 typedef struct fedtrain_step {
     float mu, limit, scale, decay;
     bool shaped; /* false: limit, scale and decay leave g as it is */
     bool nesterov;
-    float share; /* not 1 only if a step is taken in parts, which a small build does not do */
+    float share; /* not 1 only in a step in parts, which a small build lacks */
     float rate;  /* the learning rate; for Adam divided by 1 - beta1^t */
     float beta1, beta2;
     float fresh1; /* 1 - beta1 */
-    float fresh2; /* 1 - beta2, computed in double: in float32 its error would be 1.3e-5 */
+    float fresh2; /* 1 - beta2, in double: in float32 its error would be 1.3e-5 */
     float scale2; /* 1 / sqrt(1 - beta2^t) */
     float epsilon;
     float keep; /* 1 - learning rate * AdamW's decay */
 } fedtrain_step;
 
-/**
- * One step of n parameters. The pointers lead into the caller's arrays of parameters and state. A
- * backend with copies on a GPU finds the place in its copy by the pointer's distance from the
- * array's start.
- */
+/** One step of n parameters. The pointers lead into the caller's arrays; a GPU's backend finds the
+ * place in its copy by a pointer's distance from the array's start. */
 typedef struct fedtrain_update {
     fed_rule rule;
     fedtrain_step step;
-    double clip_norm;      /* the norm of the whole gradient is clipped to it first; 0: not
-                              clipped */
+    double clip_norm;      /* the whole gradient's norm is clipped to it first; 0: not */
     float *params;         /* float32[n], updated in place; with scaffold float32[2 n] */
     float *first, *second; /* moments: float32[n], by the rule */
     const float *start;    /* float32[n], the weights at the round's start; NULL: not needed */
@@ -51,7 +45,6 @@ static inline float fedtrain_update_only_rate(const fedtrain_update *u) {
     return only ? u->step.rate : 0;
 }
 
-/** Does a gradient of 0 leave a parameter and its moments as they are? */
 static inline bool fedtrain_update_skips_zeros(const fedtrain_update *u) {
     return u->rule == FED_SGD && u->step.decay == 0 && u->start == NULL;
 }

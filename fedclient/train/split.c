@@ -8,13 +8,13 @@
 
 #include "fedclient/train/items.h"
 
-/* Random numbers of the seed that are used for splits only. */
+/* For splits only. */
 static const uint32_t SPLIT_STREAM = 0x73706c74; /* "splt" */
 
 static const double ALPHA_MIN = 1e-3, ALPHA_MAX = 1e3;
 
-/* Read the number after a key, as in "classes:k=2"; false if the spec has another key, or text
- * after the number. */
+/* Read the number after a key, as in "classes:k=2"; false: another key, or text after the
+ * number. */
 static bool parse_value(const char *spec, const char *key, double *value) {
     size_t len = strlen(key);
     char *end = NULL;
@@ -64,8 +64,7 @@ static fed_status fill_identity(uint32_t **index, size_t n) {
     return FED_OK;
 }
 
-/* Deal shuffled items one at a time: client k gets items k, k + clients, ... of the shuffled
- * order. */
+/* Client k gets items k, k + clients, ... of the shuffled order. */
 static fed_status split_by_chance(const fedtrain_items *items, fed_rng *rng,
                                   const fedtrain_partition *partition) {
     uint32_t *deck, *hand = partition->index;
@@ -81,8 +80,7 @@ static fed_status split_by_chance(const fedtrain_items *items, fed_rng *rng,
     return FED_OK;
 }
 
-/* The first sample of piece p, if n samples are cut into `pieces` pieces that differ by one sample
- * at most. */
+/* The first sample of piece p, if n samples are cut into pieces that differ by one at most. */
 static size_t piece_start(size_t n, size_t pieces, size_t p) {
     return n / pieces * p + (size_t)((uint64_t)(n % pieces) * p / pieces);
 }
@@ -118,7 +116,6 @@ static fed_status split_by_classes(const fedtrain_items *items, uint32_t k, fed_
     return status;
 }
 
-/* Deal shuffled groups to clients in turn, and give each item to its group's client. */
 static fed_status split_by_group(const fedtrain_items *items, fed_rng *rng,
                                  const fedtrain_partition *partition) {
     uint32_t clients = partition->clients, *deck;
@@ -152,7 +149,7 @@ done:
     return status;
 }
 
-/* Check that each client can get at least one item, group or set of k pieces. */
+/* Each client must get at least one item, group or set of k pieces. */
 static fed_status check_split(const fedtrain_items *items, fedtrain_split split, uint32_t clients,
                               fed_error *err) {
     bool by_label = split.kind == FEDTRAIN_BY_CLASSES || split.kind == FEDTRAIN_BY_DIRICHLET;

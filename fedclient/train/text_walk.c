@@ -7,12 +7,10 @@
 
 #include "fedclient/train/gather.h"
 
-/*
- * Each sample of a batch reads a stream of its own: `windows` windows of T tokens, one after the
- * other. The streams' beginnings are evenly spread over the text. A stream is as long as possible
- * without overlap, but has at least one window; short texts' streams overlap. Each pass reads the
- * same streams.
- */
+/* Each sample of a batch reads a stream of its own: `windows` windows of T tokens, one after the
+ * other, the same in each pass. The streams' beginnings are evenly spread over the text. Streams
+ * are as long as possible without overlap, but have at least one window; short texts' streams
+ * overlap. */
 typedef struct streams {
     const uint32_t *token;
     size_t window;  /* T, in tokens */
@@ -30,8 +28,6 @@ static streams streams_of(const fedtrain_job *job) {
     return s;
 }
 
-/* Fill sample b of net->x with `count` tokens, and of net->label with the token after each; the
- * rest becomes 0. */
 void fedtrain_text_copy_window(const fedtrain_net *net, const uint32_t *token, size_t count,
                                size_t b) {
     size_t window = net->arch->positions;
@@ -56,8 +52,6 @@ static void gather(const fedtrain_job *job, const streams *s, size_t window) {
 static size_t window_at(const fedtrain_job *job, const streams *s, size_t step) {
     return (size_t)(((uint64_t)job->round * job->steps + step) % s->windows);
 }
-
-/* ---- Checks ---- */
 
 fed_status fedtrain_text_check_tokens(const fed_arch *arch, const uint32_t *token, size_t count,
                                       fed_error *err) {
@@ -104,12 +98,8 @@ fed_status fedtrain_text_check(const fedtrain_job *job, fed_error *err) {
     return fedtrain_text_check_tokens(arch, job->token, job->token_count, err);
 }
 
-/* ---- Training ---- */
-
-/*
- * The net may hold LSTM states of another client or of an interrupted run. It forgets them and
- * reads the window before the run's first one again, so that the same job gives the same bits.
- */
+/* The net may hold LSTM states of another client or of an interrupted run. So it forgets them and
+ * reads the window before the run's first again: the same job gives the same bits. */
 fed_status fedtrain_text_start(const fedtrain_job *job, const float *params, fed_error *err) {
     fedtrain_net *net = job->net;
     streams s = streams_of(job);

@@ -7,17 +7,16 @@
 #include "fedclient/train/optimizer_step.h"
 #include "fedtrain/sink.h"
 
-/** Where the parts of an optimizer's state begin, and the state's size, in floats.
- * fedtrain_optimizer_state_size describes the parts. */
+/** Where the parts that fedtrain_optimizer_state_size describes begin, and the state's size, in
+ * floats. */
 typedef struct fedtrain_state_parts {
     size_t steps, stall, start, own, rates, size;
 } fedtrain_state_parts;
 
 fedtrain_state_parts fedtrain_state_parts_of(const fed_optimizer *optimizer, size_t n);
 
-/** The values of the state's part "stall", for the schedule of this name: sum and number of the
- * losses of a window, the best window's mean, 1 + the windows since, and how often the rate was
- * cut. */
+/** The state's part "stall": sum and number of a window's losses, the best window's mean, 1 + the
+ * windows since, and how often the rate was cut. */
 enum {
     FEDTRAIN_STALL_SUM,
     FEDTRAIN_STALL_COUNT,
@@ -30,8 +29,7 @@ enum {
 /** The learning rate of the next step, by the optimizer's schedule. */
 double fedtrain_update_rate(const fed_optimizer *optimizer, const float *state, size_t n);
 
-/** The counters in an optimizer's state. A step that fails puts back their values from before it.
- */
+/** The state's counters. A step that fails puts back their values from before it. */
 typedef struct fedtrain_counters {
     float steps, rates;
 } fedtrain_counters;
@@ -41,7 +39,6 @@ fedtrain_counters fedtrain_counters_of(const fed_optimizer *optimizer, const flo
 void fedtrain_counters_put(const fed_optimizer *optimizer, float *state, size_t n,
                            fedtrain_counters counters);
 
-/** A step, and the kernels that compute it. */
 typedef struct fedtrain_updater {
     fedtrain_update update;
     const fedtrain_kernels *kernels;
@@ -51,16 +48,15 @@ typedef struct fedtrain_updater {
 fedtrain_updater fedtrain_update_begin(const fed_optimizer *optimizer, float *state, float *params,
                                        size_t n);
 
-/** If the optimizer clips by norm, compute the factor for this gradient; otherwise do nothing. Call
- * it with the whole gradient, before any parameter is updated.   grad float32[n] */
+/** If the optimizer clips by norm, compute the factor for this gradient. Call it with the whole
+ * gradient, float32[n], before any parameter is updated. */
 void fedtrain_update_clip(fedtrain_updater *u, const float *grad, size_t n);
 
-/** Update parameters offset .. offset + n - 1, each once a step.   grad float32[n]: the gradient of
- * these. The results are the same for parts and for all parameters at once. */
+/** Update parameters offset .. offset + n - 1, each once a step; grad float32[n] is theirs. The
+ * parts may be any: the results are the same. */
 void fedtrain_update_apply(const fedtrain_updater *u, size_t offset, const float *grad, size_t n);
 
-/** A sink (fedtrain/sink.h) that calls fedtrain_update_apply for each gradient. It accepts a layer
- * in any parts. */
+/** A sink (fedtrain/sink.h) that calls fedtrain_update_apply for each gradient, in any parts. */
 fedtrain_sink fedtrain_update_sink(fedtrain_updater *u);
 
 #endif

@@ -1,5 +1,4 @@
-/* Reads a table. Each line is a sample: numbers separated by commas, with the class or the number
- * to predict in one column. */
+/* Reads a table: a sample a line, numbers separated by commas, one column the class or target. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <float.h>
 #include <math.h>
@@ -17,18 +16,16 @@ typedef struct class_name {
     size_t len;
 } class_name;
 
-/* A reader of a table: its place in the file, and the rows read so far. */
 typedef struct table {
     const fedtrain_input *file;
-    const uint8_t *next, *end; /* of the file: where the next line begins, and the file's end */
-    const uint8_t *at, *stop;  /* of the line: the place in it, NULL after its last field; and its
-                                  end */
-    size_t line, column;       /* of the current field, counted from 1, for errors */
-    char field[FIELD_BYTES];   /* the current field without blanks and quotes around it,
-                                  terminated */
-    size_t columns;            /* number of columns in each line */
-    size_t label;              /* the label's column, from 1 */
-    bool targets;              /* the label is a number to predict, not a class */
+    const uint8_t *next, *end; /* in the file: the start of the next line; the file's end */
+    const uint8_t *at,
+        *stop;               /* in the line: the place, NULL after the last field; the line's end */
+    size_t line, column;     /* of the current field, counted from 1, for errors */
+    char field[FIELD_BYTES]; /* the current field without blanks and quotes around it, terminated */
+    size_t columns;          /* number of columns in each line */
+    size_t label;            /* the label's column, from 1 */
+    bool targets;            /* the label is a number to predict, not a class */
     const class_name *classes; /* [class_count] */
     size_t class_count;        /* 0: labels are numbers */
     fed_writer values, labels; /* float32[rows, columns - 1]; uint8[rows], targets: float32[rows] */
@@ -39,7 +36,6 @@ static bool is_blank(uint8_t byte) {
     return byte == ' ' || byte == '\t' || byte == '\r';
 }
 
-/* Fail with an error that names the current field. */
 static fed_status fail_field(table *t, const char *what) {
     return fed_fail(t->err, FED_EFORMAT, "%s: line %zu, column %zu: \"%.40s\": %s", t->file->path,
                     t->line, t->column, t->field, what);
@@ -67,8 +63,7 @@ static bool next_line(table *t) {
     return false;
 }
 
-/* Read the quoted field at t->at into t->field, with "" in it as one quote; *len becomes its
- * length. */
+/* Read the quoted field at t->at into t->field; "" in it is one quote. */
 static fed_status read_quoted(table *t, size_t *len) {
     t->at++;
     for (;; t->at++) {
@@ -102,7 +97,7 @@ static void read_plain(table *t, size_t *len) {
     }
 }
 
-/* Read the line's next field into t->field; t->at is NULL if it was the last one. */
+/* Read the line's next field into t->field; t->at becomes NULL at the last one. */
 static fed_status next_field(table *t) {
     size_t len = 0;
     memset(t->field, 0, sizeof t->field);
@@ -131,15 +126,15 @@ static fed_status next_field(table *t) {
 
 static bool parse_number(const char *text, double *value) {
     char *end = NULL;
-    if (strpbrk(text, "xXnN") != NULL) { /* refuse what strtod accepts but tables do not hold:
-                                            hexadecimal, nan, inf */
+    if (strpbrk(text, "xXnN") !=
+        NULL) { /* hexadecimal, nan, inf: strtod takes them, tables do not */
         return false;
     }
     *value = strtod(text, &end);
     return end != text && *end == '\0' && fabs(*value) <= FLT_MAX;
 }
 
-/* The number of the class of that name; class_count if there is none. */
+/* class_count if there is none. */
 static size_t find_class(const table *t, const char *name) {
     size_t k = 0, len = strlen(name);
     while (k < t->class_count &&
@@ -149,8 +144,7 @@ static size_t find_class(const table *t, const char *name) {
     return k;
 }
 
-/* Read the first line: count the columns, decide whether it is a header, and find the label's
- * column. */
+/* Count the columns, decide whether the line is a header, and find the label's column. */
 static fed_status read_first_line(table *t, const char *label) {
     const uint8_t *start = t->next;
     bool header = false;
@@ -162,7 +156,7 @@ static fed_status read_first_line(table *t, const char *label) {
     while (t->at != NULL) {
         double number;
         FED_TRY(next_field(t));
-        /* A field that is neither a number nor a class stands in a header. */
+        /* A field that is neither a number nor a class makes the line a header. */
         header = header ||
                  (!parse_number(t->field, &number) && find_class(t, t->field) == t->class_count);
         named = named == 0 && strcmp(t->field, label) == 0 ? t->column : named;
@@ -237,8 +231,8 @@ static fed_status read_row(table *t) {
 }
 
 static fed_status read_table(table *t, const char *label) {
-    static const uint8_t mark[] = {0xef, 0xbb, 0xbf}; /* a byte order mark, with which some
-                                                         programs begin UTF-8 files */
+    static const uint8_t mark[] = {0xef, 0xbb,
+                                   0xbf}; /* a byte order mark, which may begin UTF-8 files */
     if (t->file->bytes.len >= sizeof mark && memcmp(t->next, mark, sizeof mark) == 0) {
         t->next += sizeof mark;
     }
@@ -254,7 +248,7 @@ static fed_status read_table(table *t, const char *label) {
     return FED_OK;
 }
 
-/* Read the names of the classes, one a line; blanks around names and blank lines are skipped. */
+/* Read the classes' names, one a line; blanks around names and blank lines are skipped. */
 static fed_status read_classes(const fedtrain_input *file, class_name classes[FEDTRAIN_CLASSES],
                                size_t *count, fed_error *err) {
     const uint8_t *data = file->bytes.data;
@@ -273,7 +267,7 @@ static fed_status read_classes(const fedtrain_input *file, class_name classes[FE
                           "%s: the file has no names of classes: write one a line", file->path);
 }
 
-/* Give what was read to the set, which then owns the memory of the values and of the targets. */
+/* Give what was read to the set, which then owns the memory of values and targets. */
 static fed_status fill_set(table *t, fedtrain_dataset *set) {
     const size_t features = t->columns - 1;
     const size_t rows = t->values.len / (features * sizeof(float));

@@ -10,11 +10,9 @@
 
 static const size_t LIMIT_BYTES = (size_t)1 << 31;
 
-/* What the caller asks for: a name, the option after it, and one of two parts. */
 typedef struct request {
     const char *name, *directory;
-    const char *key, *option; /* an option of the format, and the text after it; NULL: none was
-                                 given */
+    const char *key, *option; /* an option of the format, and the text after it; NULL: none */
     bool test;
 } request;
 
@@ -22,7 +20,7 @@ enum { KEYS = 2 };
 
 typedef struct format {
     const char *name;
-    const char *keys[KEYS]; /* the options that the format has, each with its '='; the rest NULL */
+    const char *keys[KEYS]; /* the format's options, each with its '='; the rest NULL */
     fed_status (*open)(const request *want, fedtrain_dataset *set, fed_error *err);
 } format;
 
@@ -113,8 +111,8 @@ const char *fedtrain_dataset_name(size_t k) {
     return k < FORMATS ? formats[k].name : NULL;
 }
 
-/* Find the format that want->name begins with, and its option: "csv:label=age" has the format csv
- * and the option "label=" with the text "age". NULL: there is no such format or option. */
+/* Find the format and option that want->name begins with: "csv:label=age" is the format csv and
+ * the option "label=" with the text "age". NULL: there is no such format or option. */
 static const format *find(request *want) {
     const char *name = want->name;
     size_t len = strcspn(name, ":");

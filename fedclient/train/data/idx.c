@@ -1,5 +1,4 @@
-/* Reads pairs of IDX files, one of images and one of labels, as of MNIST. Files with any deviation
- * from the format are refused. */
+/* Reads pairs of IDX files, of images and of labels, as of MNIST. Any deviation is refused. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
 
@@ -34,7 +33,7 @@ static fed_status check_head(const fedtrain_input *in, uint32_t magic, size_t he
     return FED_OK;
 }
 
-/* Check that the body is exactly `count` samples of `size` bytes. */
+/* The body must be exactly `count` samples of `size` bytes. */
 static fed_status check_body(const fedtrain_input *in, size_t head, uint32_t count, size_t size,
                              fed_error *err) {
     size_t body = in->bytes.len - head;

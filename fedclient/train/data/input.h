@@ -8,8 +8,7 @@
 #include "fed/error.h"
 #include "fedtrain/file_bytes.h"
 
-/* These are defined in fedtrain/dataset.h, text.h and vocabulary.h, which this file does not need.
- */
+/* Defined in fedtrain/dataset.h, text.h and vocabulary.h, which are not needed here. */
 struct fedtrain_dataset;
 struct fedtrain_text;
 struct fedtrain_vocabulary;
@@ -21,9 +20,9 @@ typedef struct fedtrain_input {
     fedtrain_bytes bytes;
 } fedtrain_input;
 
-/** Map DIRECTORY/name, or if there is none, the same with .gz. A file that begins as gzip does is
- * unpacked. The bytes may be at most `limit`, both packed and unpacked. Owner:
- * fedtrain_bytes_release, or the set that took the bytes. */
+/** Map DIRECTORY/name, or if there is none, the same with .gz, and unpack it if it begins as gzip
+ * does. The bytes may be at most `limit`, both packed and unpacked. Owner: fedtrain_bytes_release,
+ * or the set that took the bytes. */
 fed_status fedtrain_input_open(const char *directory, const char *name, size_t limit,
                                fedtrain_input *input, fed_error *err) FED_CHECKED;
 
@@ -34,21 +33,19 @@ void fedtrain_bytes_release(fedtrain_bytes *bytes);
 fed_status fedtrain_gunzip(const char *path, const uint8_t *packed, size_t packed_len, size_t limit,
                            fedtrain_bytes *bytes, fed_error *err) FED_CHECKED;
 
-/*
- * Parsers. They check all bytes of the files, which are untrusted. `set` is zeroed, or for CIFAR
- * has the samples of earlier files; on failure the caller frees it. If the set keeps an input's
- * bytes, the input is left empty.
- */
+/* Parsers. They check all bytes of the untrusted files. `set` is zeroed, or for CIFAR has the
+ * samples of earlier files; on failure the caller frees it. An input whose bytes the set keeps is
+ * left empty. */
 fed_status fedtrain_idx_parse(fedtrain_input *images, const fedtrain_input *labels,
                               struct fedtrain_dataset *set, fed_error *err) FED_CHECKED;
 
-/** Append the samples of a file of records. A record is label_bytes labels, of which the last one
- * is used and must be below `classes`; then 3 x 32 x 32 pixels. */
+/** Append samples from a file of records: label_bytes labels, of which the last is used and must
+ * be below `classes`; then 3 x 32 x 32 pixels. */
 fed_status fedtrain_cifar_parse(fedtrain_input *file, size_t label_bytes, unsigned classes,
                                 struct fedtrain_dataset *set, fed_error *err) FED_CHECKED;
 
 /** Parse a table for classification. label: "first", "last", or a column's name. classes: the file
- * with the names of the classes, one a line, from class 0; NULL: labels are numbers. */
+ * of the classes' names, one a line, from class 0; NULL: labels are numbers. */
 fed_status fedtrain_csv_parse(const fedtrain_input *file, const char *label,
                               const fedtrain_input *classes, struct fedtrain_dataset *set,
                               fed_error *err) FED_CHECKED;
@@ -60,21 +57,18 @@ fed_status fedtrain_csv_parse_targets(const fedtrain_input *file, const char *ta
 typedef struct fedtrain_text_kind {
     bool characters;    /* else words */
     size_t vocabulary;  /* the most words to keep */
-    unsigned from, end; /* the part to read, in tenths of the file's bytes: the units that begin
-                           between `from` and `end` */
+    unsigned from, end; /* the part to read: units that begin in these tenths of the bytes */
 } fedtrain_text_kind;
 
 fed_status fedtrain_text_parse(const fedtrain_input *file, const fedtrain_text_kind *kind,
                                const struct fedtrain_vocabulary *words, struct fedtrain_text *text,
                                fed_error *err) FED_CHECKED;
 
-/* For the parsers: add samples to a set. */
-
 /** Append `count` labels, `stride` bytes apart. fedtrain_dataset_free frees the set's copy. */
 fed_status fedtrain_dataset_add_labels(struct fedtrain_dataset *set, const uint8_t *labels,
                                        size_t count, size_t stride) FED_CHECKED;
 
-/** Append a block of samples, whose labels must have been added before. The set takes *bytes. */
+/** Append a block of samples, whose labels were added before. The set takes *bytes. */
 void fedtrain_dataset_add_block(struct fedtrain_dataset *set, fedtrain_bytes *bytes, size_t offset,
                                 size_t count, size_t stride);
 

@@ -14,9 +14,6 @@ static const size_t LIMIT_BYTES = (size_t)1 << 30;
 
 static const char LINE_END[] = "<eos>";
 
-/* --- Tokens --- */
-
-/* A reader of the tokens of a piece of text. */
 typedef struct scan {
     const char *at, *stop;
     bool characters; /* else words */
@@ -27,7 +24,6 @@ static bool is_blank(char c) {
     return c == ' ' || c == '\t' || c == '\r' || c == '\f' || c == '\v';
 }
 
-/* Find the next token's bytes; false at the end. */
 static bool next_token(scan *s, const char **word, size_t *len) {
     while (!s->characters && s->at < s->stop && is_blank(*s->at)) {
         s->at++;
@@ -80,8 +76,6 @@ static fed_status make_vocabulary(const fedtrain_input *file, const fedtrain_tex
     return status;
 }
 
-/* --- Units --- */
-
 static size_t line_end(const fedtrain_bytes *text, size_t at) {
     const uint8_t *end = memchr(text->data + at, '\n', text->len - at);
     return end != NULL ? (size_t)(end - text->data) + 1 : text->len;
@@ -92,15 +86,14 @@ static bool follows_blank_line(const fedtrain_bytes *text, size_t at) {
     if (at == 0) {
         return true;
     }
-    size_t i = at - 1; /* the end of the line before */
+    size_t i = at - 1;
     while (i > 0 && is_blank((char)text->data[i - 1])) {
         i--;
     }
     return i == 0 || text->data[i - 1] == '\n';
 }
 
-/* Length of the speaker's name in a line such as "First Citizen:"; 0 for a line that names no
- * speaker. */
+/* Length of the speaker's name in a line such as "First Citizen:"; 0 if the line names none. */
 static size_t name_length(const fedtrain_bytes *text, size_t at) {
     size_t end = line_end(text, at);
     while (end > at && (text->data[end - 1] == '\n' || is_blank((char)text->data[end - 1]))) {
@@ -127,7 +120,6 @@ static size_t unit_end(const fedtrain_bytes *text, bool speeches, size_t at) {
     return end;
 }
 
-/* The arrays of a text that is being read. */
 typedef struct builder {
     const fedtrain_input *file;
     const fedtrain_text_kind *kind;
@@ -174,7 +166,6 @@ static fed_status add_units(builder *b) {
     return b->units.status;
 }
 
-/* Move the arrays that were built into a text. */
 static void finish(builder *b, fedtrain_text *text) {
     text->count = b->tokens.len / sizeof *text->token;
     text->units = b->units.len / sizeof *text->unit - 1;
@@ -251,14 +242,11 @@ fed_status fedtrain_text_join(const fedtrain_text *text, const uint32_t *unit, s
     return FED_OK;
 }
 
-/* --- Names --- */
-
 typedef struct corpus {
     const char *name;
     bool characters;
-    const char *file; /* the file's name, or what stands before PART.txt in it */
-    bool has_parts;   /* one file holds both parts: units that begin in its first nine tenths are
-                         "train", the rest "test" */
+    const char *file; /* the file's name, or its beginning before PART.txt */
+    bool has_parts;   /* the file has both parts; "train" is its first nine tenths */
 } corpus;
 
 static const corpus corpora[] = {{"ptb", false, "ptb.", false},
@@ -272,8 +260,7 @@ const char *fedtrain_text_name(size_t k) {
     return k < CORPORA ? corpora[k].name : NULL;
 }
 
-/* Find the corpus and the option of a name: "words:vocabulary=1000" is the corpus "words" with
- * *vocabulary 1000. */
+/* Find a name's corpus and option: "words:vocabulary=1000" is the corpus "words" and 1000. */
 static fed_status find_corpus(const char *name, const corpus **found, size_t *vocabulary,
                               fed_error *err) {
     static const char key[] = ":vocabulary=";

@@ -1,5 +1,4 @@
-/* The vocabulary of a text: a hash table with open addressing, and the words' bytes one after
- * another. */
+/* The vocabulary of a text: an open-addressing hash table, and all words' bytes in one array. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedtrain/vocabulary.h"
 
@@ -113,7 +112,6 @@ fed_status fedtrain_vocabulary_count(fedtrain_vocabulary *words, const char *wor
     return FED_OK;
 }
 
-/* A word that is sorted by its count. */
 typedef struct entry {
     const char *word;
     size_t len;
@@ -129,8 +127,8 @@ static int compare_entries(const void *a, const void *b) {
     return by_bytes != 0 ? by_bytes : (x->len > y->len) - (x->len < y->len);
 }
 
-/* Number the words of the first n entries, `most` at the most. If <unk> is not among them, it
- * becomes the last word. */
+/* Number the words of the first n entries, at most `most`; <unk> becomes the last if it isn't
+ * there. */
 static fed_status number(const entry *entries, size_t n, size_t most, fedtrain_vocabulary *words) {
     uint32_t id;
     for (size_t i = 0; i < n && words->size + (words->unknown == NONE) < most; i++) {

@@ -3,17 +3,17 @@
 #include "fed/small.h"
 #include "fedclient/train/kernels/isa.h"
 
-/* How many sums are computed at once. AVX2's 16 registers hold 13 sums and their operands.
- * Weights' gradients need more registers for addresses, so they have fewer sums. */
+/* How many sums are computed at once. AVX2's 16 registers hold 13 sums and their operands;
+ * weights' gradients also need registers for addresses. */
 #define MAX_TERMS (FED_SMALL ? 3 : 13)
 enum { MAX_WEIGHT_TERMS = FED_SMALL ? MAX_TERMS : 9 };
 
-/* A sparse matrix. Entry j of row i has k = i * row + j * step: its value is value[k], and its
- * place offset[k], or with a lookup table lookup[offset[k]]. */
+/* A sparse matrix. Entry j of row i has k = i * row + j * step: value[k] is at offset[k], or with
+ * a lookup table at lookup[offset[k]]. */
 typedef struct entries {
     const float *value;
     const uint32_t *offset, *lookup; /* lookup may be NULL */
-    const uint32_t *counts;          /* the number of entries of each row; NULL: `count` for all */
+    const uint32_t *counts;          /* entries of each row; NULL: `count` for all */
     size_t row, step, count;
 } entries;
 
@@ -22,7 +22,7 @@ typedef struct entries {
 typedef struct gather {
     const float *base;
     float *target;
-    const uint32_t *row_target; /* where each row's target begins; NULL: rows are row_step apart */
+    const uint32_t *row_target; /* where each row's target begins; NULL: row_step apart */
     size_t row_step, rows;
     size_t from[MAX_TERMS], to[MAX_TERMS];
 } gather;
@@ -96,8 +96,7 @@ static size_t at_once(size_t n, size_t most) {
     return (n + shares - 1) / shares;
 }
 
-/* For `terms` segments from s on: where each lies in an output's weights, and where its values lie
- * in the picture. */
+/* For `terms` segments from s on: their places in an output's weights, and in the picture. */
 static void share(const fedtrain_sparse_conv *c, size_t s, size_t terms, size_t *in_rows,
                   size_t *in_picture) {
     for (size_t t = 0; t < terms; t++) {
@@ -106,7 +105,7 @@ static void share(const fedtrain_sparse_conv *c, size_t s, size_t terms, size_t 
     }
 }
 
-/* Add to the patch under each output position the weights of each channel, times that channel's
+/* Add to the patch under each output position each channel's weights, times that channel's
  * gradient. */
 void KERNEL(sparse_input_grad)(const fedtrain_sparse_conv *c, const fedtrain_sparse *by_position,
                                const float *rows, float *dx) {
@@ -128,13 +127,13 @@ void KERNEL(sparse_input_grad)(const fedtrain_sparse_conv *c, const fedtrain_spa
     }
 }
 
-/* Add to the weights' gradient of each channel the patches that its max-pool chose, times their
+/* Add to each channel's weights' gradient the patches that its max-pool chose, times their
  * gradients. */
 void KERNEL(sparse_weight_grad)(const fedtrain_sparse_conv *c, const int32_t *winner,
                                 const float *dy, size_t windows, const float *x, float *drows) {
     const size_t row = c->segments / c->kh;
-    const bool runs = !FED_SMALL && row > MAX_WEIGHT_TERMS / 2; /* then a share has segments of
-                                                                   one row only */
+    const bool runs =
+        !FED_SMALL && row > MAX_WEIGHT_TERMS / 2; /* a share's segments are then all of one row */
     const size_t step = at_once(runs ? row : c->segments, MAX_WEIGHT_TERMS);
     const entries e = {.value = dy,
                        .offset = (const uint32_t *)winner,
@@ -155,8 +154,8 @@ void KERNEL(sparse_weight_grad)(const fedtrain_sparse_conv *c, const int32_t *wi
 }
 
 void KERNEL(im2col)(const fedtrain_im2col *l, const float *x, float *unrolled) {
-    const fedtrain_im2col s = *l; /* a copy: stores to `unrolled` can't change it, so the compiler
-                                     keeps it in registers */
+    const fedtrain_im2col s =
+        *l; /* a copy stays in registers: stores to `unrolled` can't change it */
     for (size_t i = 0; i < s.rows; i++) {
         for (size_t j = 0; j < s.columns; j++, unrolled += s.vectors * LANES) {
             const float *from = x + i * s.x_row + j * s.x_step;

@@ -1,5 +1,4 @@
-/* Dense layers. A row of weights is contiguous along the inputs, so all loops run along the
- * inputs. */
+/* Dense layers. All loops run along the inputs, along which a row of weights is contiguous. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed/small.h"
 #include "fedclient/train/kernels/isa.h"
@@ -7,24 +6,20 @@
 
 /*
  * With few samples, loading the weights from memory takes most of the time. So a few rows are
- * multiplied with a few samples at once, and each weight is loaded once for all of these samples.
+ * multiplied with a few samples at once, and each weight is loaded once for all of these.
  *
  * If the inputs are no whole number of vectors, the last vector overlaps the one before, and lanes
  * in both count once. With less than one vector of inputs, values are computed one by one.
  */
 enum { SAMPLES = FED_SMALL ? 1 : 2, SUMS = WIDE ? 16 : 8, ROWS = SUMS / 2 };
-enum { SQUARE = 4 }; /* rows and samples of a square tile, which needs the fewest loads */
+enum { SQUARE = 4 }; /* of a square tile, which needs the fewest loads */
 
-/* ---- Forward ---- */
-
-/* A function of its own, not inlined: its shuffle masks would take registers from the loops that
- * sum. */
+/* Not inlined: its shuffle masks would take registers from the loops that sum. */
 static __attribute__((noinline)) vec sums_of(vec v[LANES]) {
     return vec_sums(v);
 }
 
-/* y[s, r] = bias[r] + dot product of w[r, :] and x[s, :], for `rows` rows and `samples` samples.
- */
+/* y[s, r] = bias[r] + dot product of w[r, :] and x[s, :]. */
 KERNEL_INLINE void forward_tile(const fedtrain_dense *d, const float *w, const float *bias,
                                 const float *x, float *y, const size_t rows, const size_t samples) {
     vec sum[SUMS] = {0};
@@ -63,7 +58,7 @@ KERNEL_INLINE void forward_tile(const fedtrain_dense *d, const float *w, const f
     }
 }
 
-/* Compute a block of rows for all samples, `most` samples at a time. */
+/* For all samples, `most` at a time. */
 KERNEL_INLINE void forward_rows(const fedtrain_dense *d, const float *w, const float *bias,
                                 const float *x, float *y, const size_t rows, const size_t most) {
     size_t b = 0;
@@ -111,11 +106,10 @@ void KERNEL(dense)(const fedtrain_dense *d, const float *w, const float *bias, c
 
 /* ---- Forward, many samples: a vector holds one input of several samples ---- */
 
-/* So many rows are computed at once, to load the inputs from the second-level cache less often. */
+/* Rows computed at once, to load the inputs from the second-level cache less often. */
 enum { MANY_ROWS = WIDE ? 10 : HEIGHT_2 };
 
-/* y[s, r] = bias[r] + sum_i w[r, i] xt[i, s] for `samples` samples, at most what the vectors hold.
- */
+/* y[s, r] = bias[r] + sum_i w[r, i] xt[i, s] for `samples` samples, at most the vectors' lanes. */
 KERNEL_INLINE void many_tile(const fedtrain_dense *d, const float *w, const float *bias,
                              const float *xt, float *y, size_t samples, const size_t rows,
                              const size_t vectors) {
@@ -183,8 +177,8 @@ KERNEL_INLINE cursor cursor_right(cursor c, size_t columns) {
     return c;
 }
 
-/* Move to the next vector. kernel_apart hides from the compiler how far that is. Otherwise the
- * compiler would keep an address for each row, for which there are not enough registers. */
+/* Move to the next vector. kernel_apart hides from the compiler how far that is: otherwise it
+ * would keep an address for each row, for which there are not enough registers. */
 KERNEL_INLINE cursor cursor_next(cursor c) {
     c = cursor_right(c, LANES);
     if (WIDE) {
@@ -198,7 +192,7 @@ KERNEL_INLINE cursor cursor_next(cursor c) {
 
 /* For one vector of some rows: dx[s] += sum_r dy[r, s] w[r], unless dx is NULL, and dw[r] = sum_s
  * dy[r, s] x[s]. With `step`, dw is the weights, and takes a step of `rate` down that gradient,
- * rounded as in step.c. `fresh`: the lanes to change; NULL: all lanes. */
+ * rounded as in step.c. `fresh`: the lanes to change; NULL: all. */
 KERNEL_INLINE void few_vector(const cursor c, const size_t in, const vec *dy, const float rate,
                               const bool step, const ivec *fresh, const size_t rows,
                               const size_t samples) {
@@ -234,8 +228,7 @@ KERNEL_INLINE void few_vector(const cursor c, const size_t in, const vec *dy, co
 
 KERNEL_INLINE void few_rows(const fedtrain_dense *d, cursor c, const float *dy, const float rate,
                             const bool step, const size_t rows, const size_t samples) {
-    const size_t in = d->in; /* a copy: stores to dw can't change it, so the compiler keeps it in
-                                a register */
+    const size_t in = d->in; /* a copy stays in a register: stores to dw can't change it */
     vec grads[FACTORS];
     KERNEL_UNROLL
     for (size_t k = 0; k < rows * samples; k++) {
@@ -252,7 +245,7 @@ KERNEL_INLINE void few_rows(const fedtrain_dense *d, cursor c, const float *dy, 
     }
 }
 
-/* Compute blocks of rows, from the last one on. Returns how many rows are left. */
+/* From the last block of rows on. Returns how many rows are left. */
 KERNEL_INLINE size_t few_blocks(const fedtrain_dense *d, const cursor c, const float *dy,
                                 const float rate, const bool step, const size_t samples) {
     const size_t rows = kernel_smaller(FACTORS / samples, samples > 1 ? 8 : 4);
@@ -286,10 +279,7 @@ KERNEL_INLINE size_t grad_few(const fedtrain_dense *d, const cursor c, const flo
     }
 }
 
-/* ---- Gradients ---- */
-
-/* A block's rows, and the vectors in the width of its tiles. The rows are many, so that the
- * inputs' gradient is seldom loaded and stored. */
+/* A block's rows, many so that the inputs' gradient is seldom loaded; and its tiles' vectors. */
 enum { DEEP = 64, ACROSS = WIDE ? 3 : 2 };
 
 /* dx[s, :] += sum_r dy[s, r] w[r, :], for `vectors` vectors, without their first `done` lanes. */
@@ -309,7 +299,7 @@ KERNEL_INLINE void input_grad_tile(const fedtrain_dense *d, const float *w, cons
     tile_store(sum, dx, d->in, samples, vectors);
 }
 
-/* Compute input gradients for all samples, `most` samples at a time. */
+/* For all samples, `most` at a time. */
 KERNEL_INLINE void input_grad_samples(const fedtrain_dense *d, const float *w, const float *dy,
                                       float *dx, size_t done, const size_t rows, const size_t most,
                                       const size_t vectors) {
@@ -325,15 +315,14 @@ KERNEL_INLINE void input_grad_samples(const fedtrain_dense *d, const float *w, c
     }
 }
 
-/* dw[r, :] = sum_b dy[b, r] x[b, :]; with a rate > 0 a step down that gradient instead. The first
- * `done` lanes are left out. */
+/* dw[r, :] = sum_b dy[b, r] x[b, :], or with a rate > 0 a step down it, without the first `done`
+ * lanes. */
 KERNEL_INLINE void weight_grad_tile(const fedtrain_dense *d, const float *x, const float *dy,
                                     float *dw, float rate, size_t done, const size_t rows,
                                     const size_t vectors) {
     tile sum = {0};
     const operand grads = {dy, 1, d->out}, inputs = {x, 0, d->in};
-    const size_t row = d->in; /* a copy: stores to dw can't change it, so the compiler keeps it in
-                                 a register */
+    const size_t row = d->in; /* a copy stays in a register: stores to dw can't change it */
     tile_add(sum, grads, inputs, d->batch, rows, vectors);
     if (FED_SMALL || !(rate > 0)) {
         tile_store(sum, dw, row, rows, vectors);
@@ -364,8 +353,7 @@ KERNEL_INLINE void weight_grad_rows(const fedtrain_dense *d, const float *x, con
     }
 }
 
-/* Functions of their own, not inlined: in one function the compiler would have too few registers
- * for the tiles. */
+/* Not inlined: in one function the compiler would have too few registers for the tiles. */
 #define APART static __attribute__((noinline)) void
 
 APART input_grad_across(const fedtrain_dense *d, const float *w, const float *dy, float *dx) {
@@ -423,8 +411,8 @@ static void grad_one_by_one(const fedtrain_dense *d, const float *w, const float
     }
 }
 
-/* Begin with the last rows, which the forward pass left in cache. The first rows are then in cache
- * for the next forward pass. */
+/* Begin with the last rows, which the forward pass left in cache; the first are then in cache for
+ * the next forward pass. */
 void KERNEL(dense_grad)(const fedtrain_dense *d, const float *w, const float *x, const float *dy,
                         float *dx, float *dw, float rate) {
     if (d->in < LANES) {

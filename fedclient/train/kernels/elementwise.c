@@ -3,8 +3,6 @@
 #include "fedclient/train/kernels/exponential.h"
 #include "fedclient/train/kernels/isa.h"
 
-/* The loops compute whole vectors: the values after the end are slack (kernels.h). */
-
 /* A NaN stays NaN, so that the loss shows it. */
 void KERNEL(relu)(float *x, size_t n) {
     for (size_t i = 0; i < n; i++) {

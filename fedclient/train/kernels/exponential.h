@@ -9,14 +9,11 @@ KERNEL_INLINE vec vec_all(float x) {
     return x - (vec){0};
 }
 
-/*
- * e^x = 2^n e^r with n whole and |r| <= ln(2) / 2; e^r = 1 + r + r^2 P(r), where P is the
- * polynomial whose largest relative error is least, 3e-9. Below -87 the result is 0, from 88 on it
- * is e^88; NaN stays NaN.
- */
+/* e^x = 2^n e^r with n whole and |r| <= ln(2) / 2; e^r = 1 + r + r^2 P(r), where P is the
+ * polynomial whose largest relative error is least, 3e-9. Below -87 the result is 0, from 88 on
+ * e^88; NaN stays NaN. */
 KERNEL_INLINE vec vec_exp(vec x) {
-    const float rounder = 12582912.0F; /* 1.5 * 2^23: adding it to a number rounds away the
-                                          fraction */
+    const float rounder = 12582912.0F; /* 1.5 * 2^23: adding it rounds away the fraction */
     const float ln2_high = 0.693359375F, ln2_low = -2.12194440e-4F;
     ivec is_small = x < -87.0F;
     x = vec_select(x > 88.0F, vec_all(88.0F), x);
@@ -39,8 +36,7 @@ KERNEL_INLINE vec vec_sigmoid(vec x) {
     return 1.0F / (1.0F + vec_exp(-x));
 }
 
-/* tanh x = 1 - 2 / (e^2x + 1). Near 0, where the difference would lose digits, it is x + x^3
- * P(x^2) with a polynomial P. */
+/* tanh x = 1 - 2 / (e^2x + 1). Near 0, where the difference loses digits, it is x + x^3 P(x^2). */
 KERNEL_INLINE vec vec_tanh(vec x) {
     const ivec sign_bit = (ivec)vec_all(-0.0F);
     vec size = (vec)((ivec)x & ~sign_bit);

@@ -1,5 +1,4 @@
-/* The kernels of the vector unit that is being compiled; table.c puts them into its table.
- * kernels.h describes them. */
+/* The kernels of one vector unit, described in kernels.h; table.c puts them into its table. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDTRAIN_ISA_H
 #define FEDTRAIN_ISA_H
@@ -7,8 +6,7 @@
 #include "fedclient/train/kernels.h"
 #include "fedclient/train/kernels/vector.h"
 
-/* The width of a packed matrix's panel, in vectors and in columns. It leaves enough registers for
- * a tile. */
+/* The width of a packed matrix's panel, which leaves enough registers for a tile. */
 enum { VECTORS = 3, PANEL = VECTORS * LANES };
 
 void KERNEL(sgd)(float *w, const float *w0, const float *g, size_t n, const fedtrain_step *s);

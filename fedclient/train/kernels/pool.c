@@ -12,10 +12,8 @@ static reach reach_of(size_t output, size_t k, size_t stride, size_t pad, size_t
     return (reach){begin > pad ? begin - pad : 0, end < in ? end : in};
 }
 
-/*
- * Compute one window. The last vector's lanes may go past the window's channels. They are stored
- * over the next window's output, which is computed later and overwrites them.
- */
+/* The last vector's lanes may go past the window's channels, into the next window's output, which
+ * is computed later and overwrites them. */
 KERNEL_INLINE void window(const fedtrain_pool *p, const float *x, reach v, reach h, float *y,
                           int32_t *winner) {
     for (size_t c = 0; c < p->channels; c += LANES) {

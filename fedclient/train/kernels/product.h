@@ -29,8 +29,7 @@ KERNEL_INLINE vec vec_half(vec pairs, const size_t pass) {
     return (vec)(pass == 0 ? (ivec)pairs & (int32_t)0xffff0000 : (ivec)pairs << 16);
 }
 
-/** A scalar operand in all lanes. It is copied as bits, since a pair of bfloat16 is not one number.
- */
+/** Copied as bits, since a pair of bfloat16 is not one number. */
 KERNEL_INLINE vec vec_all(const float *operand) {
     typedef int32_t word __attribute__((may_alias));
     return PAIR == 1 ? *operand - (vec){0} : (vec)(*(const word *)operand - (ivec){0});

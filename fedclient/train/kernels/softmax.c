@@ -1,5 +1,4 @@
-/* Softmax and cross-entropy of one position. A vocabulary may be large, so the speed of e^x
- * matters. */
+/* Softmax and cross-entropy of one position. A large vocabulary needs a fast e^x. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
@@ -25,8 +24,8 @@ static float largest(const float *x, size_t n) {
     return top;
 }
 
-/* Return the sum of e^(x - top), and write the terms to y unless it is NULL. Only blocks of a few
- * values are summed in float, and the blocks in double, for accuracy. */
+/* Return the sum of e^(x - top), and write the terms to y unless it is NULL. Blocks of a few
+ * values are summed in float, the blocks in double, for accuracy. */
 static double exponentials(const float *x, size_t n, float top, float *y) {
     enum { BLOCK = 16 * LANES };
     double total = 0;
@@ -52,7 +51,7 @@ static double exponentials(const float *x, size_t n, float top, float *y) {
     return total;
 }
 
-/* A small build takes the logarithm in float, whose tables are 2 KB smaller. */
+/* Float logarithms have tables that are 2 KB smaller, for a small build. */
 double KERNEL(cross_entropy)(const float *score, size_t n, size_t label, float scale, float *grad) {
     float top = largest(score, n);
     double loss = (double)top - (double)score[label];

@@ -1,15 +1,13 @@
-/*
- * Optimizer steps: plain loops, which gcc and clang vectorize by themselves. They are compiled
- * without fused multiply-add, so that values are rounded alike in vectors and in a loop's tail. So
- * the bits are the same for one call or several, and on every machine.
- */
+/* Optimizer steps: plain loops, which gcc and clang vectorize. They are compiled without fused
+ * multiply-add, so that values are rounded alike in vectors and in a loop's tail: the bits are the
+ * same for one call or several, and on every machine. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdbool.h>
 
 #include "fedclient/train/kernels/isa.h"
 
-/* How a gradient is changed before the optimizer's rule. The loops are compiled for each kind
+/* How a gradient is changed before the optimizer's rule. Loops are compiled for each kind
  * separately, so that simple kinds stay fast. */
 typedef enum shape { PLAIN, SCALED, SHAPED, PROXIMAL } shape;
 
@@ -117,7 +115,7 @@ void KERNEL(adam)(float *w, float *m, float *v, const float *w0, const float *g,
 
 enum { SUMS = 16 };
 
-/* Add squares to SUMS sums, the same number on every machine, so that all machines round alike. */
+/* SUMS is the same on every machine, so that all machines round alike. */
 KERNEL_INLINE void squares(const float *restrict w, const float *restrict w0,
                            const float *restrict g, size_t n, fedtrain_step s, double *restrict sum,
                            shape kind) {

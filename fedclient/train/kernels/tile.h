@@ -5,25 +5,21 @@
 
 #include "fedclient/train/kernels/product.h"
 
-/*
- * A tile holds `height` x `vectors` sums, as many as leave registers for their operands. AVX-512
- * has 32 registers, the narrower units 16.
- */
+/* A tile holds `height` x `vectors` sums, as many as leave registers for their operands. AVX-512
+ * has 32 registers, the narrower units 16. */
 enum { WIDE = LANES == 16, MAX_HEIGHT = 16, MAX_VECTORS = 3 };
 enum { HEIGHT_1 = WIDE ? 16 : 8, HEIGHT_2 = WIDE ? 8 : 4 }; /* of a tile 1 or 2 vectors wide */
 
 typedef vec tile[MAX_HEIGHT][MAX_VECTORS];
 
-/* An operand of a tile. next: floats to the value for the tile's next row. deep: floats to the
- * next term of the sum. */
+/* next: floats to the value for the tile's next row. deep: floats to the next term of the sum. */
 typedef struct operand {
     const float *at;
     size_t next, deep;
 } operand;
 
-/* sum[h][v] += sum_k a[h, k] * b[k, v], k going in steps of PAIR. Rows from `half` on have a
- * pointer of their own, so that they use the same offsets as the first half: there are not enough
- * registers for all offsets. */
+/* sum[h][v] += sum_k a[h, k] * b[k, v], k in steps of PAIR. Rows from `half` on have a pointer of
+ * their own, to use the first half's offsets: registers do not suffice for all offsets. */
 KERNEL_INLINE void tile_add(tile sum, operand a, operand b, size_t depth, const size_t height,
                             const size_t vectors) {
     const size_t half = (height + 1) / 2;
@@ -36,8 +32,8 @@ KERNEL_INLINE void tile_add(tile sum, operand a, operand b, size_t depth, const 
             KERNEL_UNROLL
             for (size_t v = 0; v < vectors; v++) {
                 row[v] = vec_half(vec_load(b.at + v * LANES), pass);
-                row[v] = height == 2 ? vec_apart(row[v]) : row[v]; /* otherwise the compiler loads
-                                                                      it for each height */
+                row[v] = height == 2 ? vec_apart(row[v])
+                                     : row[v]; /* otherwise it is loaded for each height */
             }
             KERNEL_UNROLL
             for (size_t h = 0; h < height; h++) {
@@ -52,8 +48,7 @@ KERNEL_INLINE void tile_add(tile sum, operand a, operand b, size_t depth, const 
     }
 }
 
-/* Each row's address is computed from the one before: there are not enough registers for all of
- * them at once. */
+/* Each row's address comes from the one before: registers do not suffice for all at once. */
 KERNEL_INLINE void tile_load(tile sum, const float *from, size_t step, const size_t height,
                              const size_t vectors) {
     KERNEL_UNROLL

@@ -5,14 +5,13 @@
 
 #include "fedclient/train/kernels.h"
 
-/** y float32[columns, rows] <- x float32[rows, columns]. It turns a picture from the model's order
+/** y float32[columns, rows] <- x float32[rows, columns]. Turns a picture from the model's order
  * (c, h, w) into the fast backend's order (h, w, c), and back. */
 void fedtrain_transpose(const fedtrain_kernels *k, const float *x, size_t rows, size_t columns,
                         float *y);
 
-/** The filters of one group of a convolution: float32[out, in, kh, kw], as the model has them.
- * Packed, they are float32[kh, kw, in, out_pad]. Packing does not write the padding, which is 0
- * from the start. */
+/** The filters of one group of a convolution: in the model float32[out, in, kh, kw], packed
+ * float32[kh, kw, in, out_pad]. Packing does not write the padding, which is 0 from the start. */
 typedef struct fedtrain_filters {
     size_t out, in, kh, kw, out_pad;
     const uint32_t *order; /* uint32[in, kh, kw]: the packed row that has this weight */

@@ -33,8 +33,6 @@ static const fast_op *op_of(const fed_layer *l) {
     return l->each ? FED_UNLESS_SMALL(&fedtrain_op_each) : ops[l->kind];
 }
 
-/* ---- Opening and closing ---- */
-
 static void fast_close(void *self) {
     fast_net *f = self;
     free(f->values);
@@ -47,7 +45,7 @@ static void fast_close(void *self) {
 /* Allocate the nodes, and each node's op->own_bytes. */
 static fed_status make_nodes(fast_net *f) {
     size_t count = f->arch->layer_count, own = 0;
-    assert(count > 0); /* the parser of models makes sure of it */
+    assert(count > 0); /* the parser of models has checked it */
     f->values = calloc(count + 1, sizeof *f->values);
     f->nodes = calloc(count, sizeof *f->nodes);
     FED_REQUIRE(f->values != NULL && f->nodes != NULL, FED_ENOMEM);
@@ -110,8 +108,6 @@ static void fast_memory(const void *self, fedtrain_memory *memory) {
     memory->workspace = f->bytes.workspace;
 }
 
-/* ---- Forward and backward ---- */
-
 static fed_status fast_forward(void *self, const fedtrain_pass *pass, float *score) {
     fast_net *f = self;
     const fast_value *in = &f->values[0];
@@ -154,8 +150,7 @@ static fed_status fast_loss(void *self, const float *score, const fedtrain_label
 static void begin_backward(fast_net *f, const float *score_grad, size_t batch) {
     fast_value *out = &f->values[f->arch->layer_count];
     if (f->borrows_scores) {
-        out->grad = (float *)score_grad; /* this node only reads the gradient (fast_op's
-                                            is_exact) */
+        out->grad = (float *)score_grad; /* the node only reads it (fast_op's is_exact) */
     } else {
         memcpy(out->grad, score_grad, batch * out->size * sizeof *score_grad);
     }
@@ -172,8 +167,8 @@ static void node_backward(const fast_net *f, fast_node *s, const fast_flow *w) {
 }
 
 /* The gradient of a weight that several layers share is complete only when all of them have added
- * to it. So the whole gradient of a net with such weights is kept in memory, and given to the sink
- * layer by layer. */
+ * to it. So a net with such weights keeps its whole gradient, and gives it to the sink layer by
+ * layer. */
 static fed_status fast_backward(void *self, const fedtrain_pass *pass, const float *score_grad,
                                 const fedtrain_gradient *to) {
     fast_net *f = self;
@@ -214,8 +209,7 @@ static void fast_forget(void *self) {
     }
 }
 
-/* The values of a layer in the last forward pass. For a layer that was merged with others, only
- * the last one's output exists. */
+/* Of merged layers, only the last one's output exists. */
 static const float *fast_output(const void *self, size_t l, size_t *n) {
     const fast_net *f = self;
     const fast_value *v = f->nodes[l].out;

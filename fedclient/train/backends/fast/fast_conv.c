@@ -4,21 +4,17 @@
 
 #include <string.h>
 
-/*
- * The input's gradient is a convolution too. With stride 1, the output's gradient is convolved
- * with the flipped filters. With a larger stride, the inputs are divided into phases, by the
- * remainders of their row and column by the stride. Each phase uses other taps of the filters, and
- * is a convolution of its own.
- */
+/* The input's gradient is a convolution too: with stride 1, of the output's gradient with the
+ * flipped filters. With a larger stride, the inputs are divided into phases, by the remainders of
+ * their row and column by the stride. Each phase uses other taps of the filters, and is a
+ * convolution of its own. */
 typedef struct phase {
     fedtrain_conv sizes;
     size_t ky, kx; /* the first row and column of the filters that this phase uses */
-    size_t dy, dx; /* the first patch in the output's gradient, and the first input in the input's
-                      gradient */
+    size_t dy, dx; /* the first patch in the output's gradient; the first input */
     size_t packed; /* where the phase's weights begin in packed_backward */
 } phase;
 
-/* A picture with zeros around it. */
 typedef struct padded {
     size_t top, left, h, w; /* h, w: with the zeros */
 } padded;
@@ -35,24 +31,21 @@ typedef struct conv {
     float *packed, *packed_grad; /* float32[groups, kh, kw, in, out_pad] */
     float *packed_backward;      /* the phases' weights */
     float *start;                /* float32[groups, out_pad]: the bias, or zeros */
-    float *bias_grad;            /* like start, in the same memory: the backward pass needs no
-                                    bias */
+    float *bias_grad;            /* in start's memory: the backward pass needs no bias */
     float *zeros;                /* float32[in_pad] */
     float *x, *dy;               /* one sample with its padding; NULL: it needs none */
 
-    /* With products of bfloat16: the pairs that they read instead of packed, x and dy, for one
-     * sample. */
+    /* For products of bfloat16: the pairs that they read instead of packed, x and dy; one
+     * sample's. */
     float *packed_pairs, *x_pairs, *dy_pairs;
-    fast_conv_pooled pooled; /* for a convolution with a merged max-pool */
+    fast_conv_pooled pooled;
 } conv;
-
-/* ---- Sizes ---- */
 
 /* Tiles read a run repeatedly. A longer run would not fit in the first-level cache. */
 enum { LONGEST_RUN = 256 };
 
-/* Set the runs of a patch. A run is a whole row of the kernel if there is only one group and the
- * row is short. Otherwise it is the channels of one tap, or a part of them. */
+/* A run of a patch is a whole row of the kernel if there is only one group and the row is short.
+ * Otherwise it is the channels of one tap, or a part of them. */
 static void set_runs(fedtrain_conv *c, size_t groups, size_t rows, size_t columns,
                      size_t channels) {
     size_t parts = 1;
@@ -68,13 +61,12 @@ static void set_runs(fedtrain_conv *c, size_t groups, size_t rows, size_t column
     c->run = channels / parts;
 }
 
-/* An upper bound of the number of a kernel's runs, to allocate memory for them. */
+/* An upper bound of the number of a kernel's runs. */
 static size_t most_runs(size_t taps, size_t channels) {
     return taps * (channels / (LONGEST_RUN / 2) + 1);
 }
 
-/* Set where each run begins. line, step: floats from a tap of the kernel to the one below, and to
- * the one on its right. */
+/* Set where each run begins. line, step: floats from a tap to the one below, and to its right. */
 static void fill_begin(const fedtrain_conv *c, size_t rows, size_t columns, size_t line,
                        size_t step, uint32_t *begin) {
     const size_t taps = c->runs > rows ? columns : 1, side = rows > 0 ? c->runs / rows : 1;
@@ -107,8 +99,7 @@ typedef struct side {
     size_t taps;     /* taps of the kernel that this phase uses */
     size_t count;    /* number of inputs */
     size_t first;    /* the first input, not counting the padding */
-    ptrdiff_t patch; /* the first output that the first input contributes to; below 0: in the
-                        padding */
+    ptrdiff_t patch; /* the first output it contributes to; below 0: in the padding */
 } side;
 
 static side side_of(size_t remainder, size_t in, size_t k, size_t stride, size_t pad) {
@@ -170,8 +161,6 @@ static void fill_phases(const fed_layer *l, size_t lanes, conv *own) {
         runs += c->runs;
     }
 }
-
-/* ---- Memory ---- */
 
 static size_t padded_size(const padded *r, fed_shape shape) {
     return r->h * r->w * shape.c;
@@ -253,8 +242,6 @@ static void conv_start(const fast_net *f, fast_node *s) {
     }
 }
 
-/* ---- Running ---- */
-
 /* Set the zeros around the picture that pad_picture() writes for each sample. */
 static void clear_padding(const padded *r, fed_shape shape, float *to) {
     if (to == NULL) {
@@ -302,8 +289,8 @@ static fedtrain_conv as_one_row(fedtrain_conv c) {
     return c;
 }
 
-/* Make the pairs of packed weights, run by run, since values of two runs make no pair. pairs may
- * be packed itself. */
+/* Make the pairs of packed weights, run by run: values of two runs make no pair. pairs may be
+ * packed. */
 static void pair_weights(const fast_net *f, const fedtrain_conv *c, size_t groups,
                          const float *packed, float *pairs) {
     const size_t run = c->run * c->out_pad, runs = groups * c->runs;
@@ -312,8 +299,8 @@ static void pair_weights(const fast_net *f, const fedtrain_conv *c, size_t group
     }
 }
 
-/* The operand of the weights' gradient for a sample's dy: dy itself, or its pairs, row by row of
- * positions, since values of two rows make no pair. */
+/* The operand of the weights' gradient for a sample's dy: dy itself, or its pairs, made row by row
+ * since values of two rows make no pair. */
 static const float *grad_operand(const fast_net *f, const fedtrain_conv *c, const float *dy,
                                  float *pairs) {
     if (fedtrain_fast_pairs(f) == NULL) {
@@ -351,7 +338,6 @@ static void conv_forward(const fast_net *f, fast_node *s, const fedtrain_pass *p
     }
 }
 
-/* Pack the phases' weights, from the packed weights that the forward pass has left. */
 static void pack_phases(const fast_net *f, const fed_layer *l, conv *own) {
     const fedtrain_filters *k = &own->filters;
     const size_t group = k->kh * k->kw * k->in * k->out_pad;
@@ -367,7 +353,7 @@ static void pack_phases(const fast_net *f, const fed_layer *l, conv *own) {
     }
 }
 
-/* Compute one sample's input gradient from its output's gradient, which has its padding. */
+/* dy: one sample's, with its padding. */
 static void input_backward(const fast_net *f, const conv *own, const float *dy, bool add,
                            float *dx) {
     for (size_t i = 0; i < own->phases_down * own->phases_right; i++) {

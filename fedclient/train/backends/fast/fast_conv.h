@@ -10,8 +10,7 @@
  * itself (plain), or in its copy by im2col (unrolled). */
 typedef struct fast_view {
     fedtrain_sparse_conv sizes;
-    size_t line, step;         /* floats from a patch to the one below, and to the one on its
-                                  right */
+    size_t line, step;         /* floats to the patch below, and to the one on the right */
     size_t together;           /* number of rows of the kernel that share a vector */
     uint32_t *segment, *patch; /* the arrays that sizes points to */
     uint32_t *tap;             /* uint32[kh, kw]: where an output's weights of one tap begin */
@@ -20,17 +19,14 @@ typedef struct fast_view {
 /** A convolution with a max-pool merged into it. Only the largest value of each of the pool's
  * windows has a gradient, so the backward pass visits only these. */
 typedef struct fast_conv_pooled {
-    fast_view plain, unrolled; /* unrolled is for the weights' gradient; not used if im2col.rows
-                                  is 0 */
+    fast_view plain, unrolled; /* unrolled: for the weights' gradient, unless im2col.rows is 0 */
     fedtrain_im2col im2col;
     float *rows;          /* the weights, as load_rows in fast_conv_pooled.c lays them out */
     fedtrain_sparse grad; /* of one sample's output, if the input needs a gradient */
 
-    /* Two regions of memory. Each has one use in the forward pass and another one in the backward
-     * pass. */
+    /* Two regions of memory, each with one use in the forward and another in the backward pass. */
     float *packed, *grad_rows;  /* forward: the packed weights; backward: the gradient of rows */
-    float *output, *unrolled_x; /* forward: one sample's output before the pool; backward: its
-                                   input by im2col */
+    float *output, *unrolled_x; /* forward: a sample's output before the pool; backward: im2col */
 } fast_conv_pooled;
 
 /** Can this pool be merged into this convolution, and is the merged pair faster? */
@@ -41,8 +37,7 @@ void fedtrain_conv_pooled_plan(const fast_net *f, const fast_node *s, size_t pac
                                fast_conv_pooled *p, fast_arena *a);
 void fedtrain_conv_pooled_start(const fast_net *f, const fed_layer *l, fast_conv_pooled *p);
 
-/** The backward pass, as fast_op's backward, except for the bias: its gradient, float32[out], is
- * only added to the array bias. */
+/** As fast_op's backward, except that the bias's gradient is only added to bias, float32[out]. */
 void fedtrain_conv_pooled_backward(const fast_net *f, const fast_node *s, fast_conv_pooled *p,
                                    float *bias, const fast_flow *w);
 

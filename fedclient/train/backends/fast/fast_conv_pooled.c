@@ -29,8 +29,8 @@ static void view_plan(const fast_net *f, const fed_layer *l, fast_view *v, fast_
     v->tap = fedtrain_fast_take(a, FAST_WORKSPACE, (size_t)l->kh * l->kw);
 }
 
-/* The first of the kernel's rows that share this vector. The last vector may repeat rows of the
- * one before. */
+/* The first of the kernel's rows in this vector. The last vector may repeat rows of the one
+ * before. */
 static size_t first_row(const fast_view *v, const fed_layer *l, size_t vector) {
     return fedtrain_fast_smaller(vector * v->together, l->kh - v->together);
 }
@@ -104,7 +104,6 @@ static bool uses_im2col(const fast_conv_pooled *p) {
     return !FED_SMALL && p->im2col.rows > 0;
 }
 
-/* Set where segments and patches lie in the picture. */
 void fedtrain_conv_pooled_start(const fast_net *f, const fed_layer *l, fast_conv_pooled *p) {
     view_start(l, f->kernels->lanes, &p->plain);
     if (uses_im2col(p)) {
@@ -112,8 +111,7 @@ void fedtrain_conv_pooled_start(const fast_net *f, const fed_layer *l, fast_conv
     }
 }
 
-/* Fill in p->rows with the weights, (out, kh, row_pad), from the packed weights that the forward
- * pass has left. */
+/* Fill in p->rows, (out, kh, row_pad), from the packed weights that the forward pass has left. */
 static void load_rows(const fast_net *f, const fed_layer *l, const fast_conv_pooled *p) {
     const fedtrain_sparse_conv *c = &p->plain.sizes;
     const size_t row = (size_t)l->kw * l->in.c,
@@ -125,8 +123,8 @@ static void load_rows(const fast_net *f, const fed_layer *l, const fast_conv_poo
     }
 }
 
-/* Store the gradient of p->rows in the model's order, one output at a time. More outputs at once
- * would push other weights out of cache. */
+/* Store the gradient of p->rows in the model's order, one output at a time: more at once would
+ * push other weights out of cache. */
 static void store_rows(const fast_net *f, const fed_layer *l, const fast_conv_pooled *p,
                        const fast_view *v, const fast_flow *w) {
     const size_t area = (size_t)l->kh * l->kw, in = l->in.c;

@@ -60,8 +60,6 @@ const fast_op fedtrain_op_sigmoid = {
     .backward = sigmoid_backward,
 };
 
-/* ---- Dropout ---- */
-
 typedef struct dropout {
     uint8_t *keep; /* uint8[batch, h, w, c] */
 } dropout;

@@ -44,12 +44,10 @@ typedef struct fast_node {
     void *own; /* op->own_bytes, zeros at first: data of this kind of layer */
     fast_value *in[FED_LAYER_INPUTS], *out;
     bool adds[FED_LAYER_INPUTS];    /* this input's gradient has values already: add to them */
-    bool adds_weight;               /* a later layer shares the weight and has begun its gradient:
-                                    add to it */
+    bool adds_weight;               /* a later layer shares the weight and has begun its gradient */
     bool begins_grad;               /* no layer reads the output: set its gradient to 0 */
     bool keeps_output;              /* the backward pass reads `out` */
-    const struct fast_node *merged; /* the next node, if this node does its work too; otherwise
-                                       NULL */
+    const struct fast_node *merged; /* the next node, if this node does its work too; or NULL */
     bool is_merged;                 /* the node before does the work of this node */
 } fast_node;
 
@@ -66,18 +64,16 @@ typedef struct fast_net {
     fedtrain_memory bytes;
 } fast_net;
 
-/* ---- Memory ---- */
-
 typedef enum fast_part {
     FAST_ACTIVATIONS,
     FAST_GRADIENTS,
     FAST_WORKSPACE,
-    FAST_SHARED, /* shared by all nodes: each uses it only during a call of forward or backward */
+    FAST_SHARED, /* each node uses it only during a call of forward or backward */
     FAST_PARTS
 } fast_part;
 
-/** Gives out memory in order. All memory is planned twice: the first time with NULL pointers, to
- * find the sizes. */
+/** Gives out memory in order. All memory is planned twice, first with NULL pointers to find the
+ * sizes. */
 typedef struct fast_arena {
     float *base[FAST_PARTS];
     size_t used[FAST_PARTS]; /* floats */
@@ -86,54 +82,47 @@ typedef struct fast_arena {
 /** Number of floats in a cache line. */
 enum { FAST_LINE = 16 };
 
-/** Take memory for n values of 4 bytes, and FEDTRAIN_SLACK more. It begins on a cache line, and is
- * 0 at first. */
+/** Take memory for n values of 4 bytes, and FEDTRAIN_SLACK more. It begins on a cache line,
+ * zeroed. */
 void *fedtrain_fast_take(fast_arena *a, fast_part part, size_t n);
 
-/** Decide which node reads which value, which nodes are merged, and who shares memory; then
- * allocate it. Errors: FED_ENOMEM */
+/** Decide which node reads which value, which are merged, and who shares memory; then allocate
+ * it. */
 fed_status fedtrain_fast_plan(fast_net *f) FED_CHECKED;
-
-/* ---- Layers ---- */
 
 /** A backward pass, and where the gradient goes. */
 typedef struct fast_flow {
     const fedtrain_pass *pass;
     float *grad;        /* float32[trained]; with an update, only room for a part of it */
     fedtrain_sink sink; /* done NULL: no sink */
-    const fedtrain_update *update; /* NULL: the sink gets whole layers; otherwise parts of any
-                                      size */
+    const fedtrain_update *update; /* NULL: the sink gets whole layers; otherwise any parts */
 } fast_flow;
 
-/** The functions of a kind of layer. merges, plan, start, keep_statistics and forget may be NULL.
- */
+/** The functions of a kind of layer. All but forward and backward may be NULL. */
 struct fast_op {
     size_t own_bytes;
     bool in_place;      /* the output may be written over an input of the same shape */
     bool grad_in_place; /* an input's gradient may be written over the output's */
     bool keeps_output;  /* the backward pass reads the output */
-    bool keeps_merged;  /* the backward pass reads the output if another node is merged into this
-                           one */
-    bool is_exact;      /* forward writes no slack behind its output, and backward only reads the
-                           output's gradient */
+    bool keeps_merged;  /* backward reads it if a node is merged into this one */
+    bool is_exact;      /* forward writes no slack; backward only reads the output's gradient */
 
-    /** Can this node do the work of the next node too? Asked only if no other node reads its
+    /** Can this node do the work of the next one too? Asked only if no other node reads its
      * output. */
     bool (*merges)(const fed_layer *own, const fed_layer *next);
 
-    /** Set sizes, and take memory other than that of values. It is called twice, and must take the
-     * same both times. */
+    /** Set sizes, and take memory other than values'. Called twice, with the same result both
+     * times. */
     void (*plan)(fast_net *f, fast_node *s, fast_arena *a);
 
-    /** Called once memory is allocated: fill in data that never changes. */
+    /** Fill in data that never changes, once memory is allocated. */
     void (*start)(const fast_net *f, fast_node *s);
 
     /** Compute out->data from in[]->data, for pass->batch samples. */
     void (*forward)(const fast_net *f, fast_node *s, const fedtrain_pass *pass);
 
-    /** Compute in[]->grad from out->grad, where in[]->grad is not NULL; with adds[] it is added to,
-     * otherwise overwritten. Also compute the gradients of the node's parameters. Called only if
-     * out->trained. */
+    /** Compute in[]->grad from out->grad, where in[]->grad is not NULL; with adds[] it is added
+     * to. Also compute the gradients of the node's parameters. Called only if out->trained. */
     void (*backward)(const fast_net *f, fast_node *s, const fast_flow *w);
 
     void (*keep_statistics)(const fast_net *f, const fast_node *s, float *params);
@@ -151,7 +140,6 @@ extern const fast_op fedtrain_op_dense, fedtrain_op_each, fedtrain_op_conv, fedt
     fedtrain_op_dropout, fedtrain_op_batchnorm, fedtrain_op_lrn, fedtrain_op_embedding,
     fedtrain_op_lstm, fedtrain_op_widen, fedtrain_op_add, fedtrain_op_concat;
 
-/** The offset of a tensor's values in the parameters. */
 static inline size_t fedtrain_fast_offset(const fast_net *f, size_t tensor) {
     return f->arch->layout.tensors[tensor].offset;
 }
@@ -161,8 +149,8 @@ static inline float *fedtrain_fast_grad_at(const fast_flow *w, size_t offset) {
     return w->update != NULL ? w->grad : w->grad + offset;
 }
 
-/** Report that the gradient of n parameters from offset on is complete. With an update, the sink
- * gets it now, while it is in cache. */
+/** The gradient of n parameters from offset on is complete. With an update, the sink gets it now,
+ * while it is in cache. */
 static inline void fedtrain_fast_grad_done(const fast_flow *w, size_t offset, const float *grad,
                                            size_t n) {
     if (w->update != NULL) {
@@ -179,7 +167,7 @@ typedef struct fast_matrix {
 /** Number of floats of scratch memory that forward and backward need. */
 size_t fedtrain_fast_matrix_scratch(const fast_net *f, const fast_matrix *m);
 
-/** Compute y. bias: NULL for none. */
+/** y as above. bias may be NULL. */
 void fedtrain_fast_matrix_forward(const fast_net *f, const fast_matrix *m, const float *weight,
                                   const float *bias, const float *x, float *y, float *scratch);
 
@@ -194,13 +182,11 @@ typedef struct fast_matrix_grad {
     size_t bias;
 } fast_matrix_grad;
 
-/** Compute dx, and the gradients of weight and bias, which are reported by fedtrain_fast_grad_done.
- */
+/** Compute dx and the parameters' gradients; call fedtrain_fast_grad_done for these. */
 void fedtrain_fast_matrix_backward(const fast_net *f, const fast_matrix *m,
                                    const fast_matrix_grad *g, const fast_flow *w, float *scratch);
 
-/** The function that makes pairs of bfloat16 for this net's products; NULL: the products read
- * float32. */
+/** What makes pairs of bfloat16 for this net's products; NULL: the products read float32. */
 static inline fedtrain_pairs *fedtrain_fast_pairs(const fast_net *f) {
 #if FED_SMALL
     (void)f;
@@ -210,8 +196,7 @@ static inline fedtrain_pairs *fedtrain_fast_pairs(const fast_net *f) {
 #endif
 }
 
-/** The operand of products for n values: x itself, or its pairs, which are written to pairs,
- * float32[n]. */
+/** The operand of products for n values: x itself, or its pairs, written to pairs, float32[n]. */
 static inline const float *fedtrain_fast_operand(const fast_net *f, const float *x, size_t n,
                                                  size_t apart, float *pairs) {
     if (fedtrain_fast_pairs(f) == NULL) {

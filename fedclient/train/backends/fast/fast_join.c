@@ -4,8 +4,6 @@
 
 #include "fedclient/train/backends/fast/fast_impl.h"
 
-/* ---- add, with a merged ReLU if there is one ---- */
-
 static void add_forward(const fast_net *f, fast_node *s, const fedtrain_pass *pass) {
     f->kernels->add(s->in[0]->data, s->in[1]->data, s->out->data, pass->batch * s->out->size,
                     s->merged != NULL);
@@ -24,7 +22,7 @@ static void hand_back(const fast_net *f, const fast_node *s, size_t input, size_
     }
 }
 
-/* If an input's gradient is written over the output's, that input comes last. */
+/* An input's gradient that is written over the output's comes last. */
 static void add_backward(const fast_net *f, fast_node *s, const fast_flow *w) {
     size_t n = w->pass->batch * s->out->size, last = s->in[0]->grad == s->out->grad ? 0 : 1;
     for (size_t k = 0; k < 2; k++) {
@@ -44,9 +42,7 @@ const fast_op fedtrain_op_add = {
     .backward = add_backward,
 };
 
-/* ---- concat: channels beside each other ---- */
-
-/* Copy or add `width` channels in each of n rows; the steps lead from row to row. */
+/* Copy or add `width` channels in each of n rows, which are from_step and to_step floats apart. */
 static void copy_channels(const float *from, size_t from_step, float *to, size_t to_step,
                           size_t width, size_t n, bool add) {
     for (size_t i = 0; i < n; i++, from += from_step, to += to_step) {
@@ -88,8 +84,6 @@ const fast_op fedtrain_op_concat = {
     .forward = concat_forward,
     .backward = concat_backward,
 };
-
-/* ---- widen: channels of zeros around the input's ---- */
 
 static size_t zeros_in_front(const fast_node *s) {
     return (s->out->shape.c - s->in[0]->shape.c) / 2;

@@ -5,8 +5,8 @@
 
 #include "fedclient/train/backends/fast/fast_impl.h"
 
-/* The number of the weight's rows that are processed at once. It is a multiple of the panel of
- * every vector unit, and small enough that rows and products stay in cache. */
+/* The weight's rows that are processed at once: a multiple of every vector unit's panel, and so
+ * few that rows and products stay in cache. */
 enum { CHUNK = 192 };
 
 static size_t chunk_of(const fast_matrix *m) {
@@ -37,7 +37,6 @@ void fedtrain_fast_matrix_forward(const fast_net *f, const fast_matrix *m, const
     }
 }
 
-/* Sum the first n columns of dy, for the bias's gradient. */
 static void bias_backward(const fast_matrix *m, const float *dy, size_t n, size_t offset,
                           const fast_flow *w) {
     float *bias = fedtrain_fast_grad_at(w, offset);
@@ -63,7 +62,7 @@ static void weight_backward(const fast_net *f, const fast_matrix *m, size_t n, c
     }
 }
 
-/* Begin with the last rows of the weight: the first rows are then in cache for the next forward
+/* Begin with the last rows of the weight: the first are then in cache for the next forward
  * pass. */
 void fedtrain_fast_matrix_backward(const fast_net *f, const fast_matrix *m,
                                    const fast_matrix_grad *g, const fast_flow *w, float *scratch) {
@@ -96,8 +95,6 @@ void fedtrain_fast_matrix_backward(const fast_net *f, const fast_matrix *m,
         fedtrain_fast_grad_done(w, at, dw, n * m->in);
     }
 }
-
-/* ---- Dense at each position ---- */
 
 typedef struct each {
     float *scratch;

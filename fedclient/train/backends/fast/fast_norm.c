@@ -10,8 +10,7 @@
 static const float EPSILON = 1e-5F;
 
 typedef struct batchnorm {
-    float *seen_mean, *variance; /* of the last pass of training; variance holds sums of squares
-                                    at first */
+    float *seen_mean, *variance; /* the last pass of training's; variance: first sums of squares */
     size_t seen;                 /* number of values in each channel then */
     float *mean, *scale, *bias;  /* the members of fedtrain_norm */
     float *slope, *offset;       /* slope and offset of the kernel normalize_grad */
@@ -32,8 +31,8 @@ static void batchnorm_plan(fast_net *f, fast_node *s, fast_arena *a) {
     own->along = fedtrain_fast_take(a, FAST_SHARED, n);
 }
 
-/* Repeat the first channels' values after the last channel's, since a vector may start at any
- * channel. */
+/* A vector may start at any channel, so repeat the first channels' values after the last
+ * channel's. */
 static void repeat(const fast_net *f, const fast_node *s, float *values) {
     size_t channels = s->layer->out.c;
     for (size_t k = 0; k < f->kernels->lanes; k++) {
@@ -150,7 +149,7 @@ const fast_op fedtrain_op_batchnorm = {
 /* y = x / d^beta, d = k + alpha / span * sum of x^2 over c's neighbouring channels */
 typedef struct lrn {
     float *divisor; /* d, shaped as the value */
-    float *pull;    /* scratch memory for the channels of one position */
+    float *pull;    /* scratch memory: the channels of one position */
 } lrn;
 
 static void lrn_plan(fast_net *f, fast_node *s, fast_arena *a) {
@@ -188,8 +187,8 @@ static void lrn_forward(const fast_net *f, fast_node *s, const fedtrain_pass *pa
     }
 }
 
-/* dx[c] = dy[c] d^-beta - 2 alpha / span * x[c] * s, where s is the sum of dy x beta d^(-beta - 1)
- * over the channels whose divisor d includes channel c. */
+/* dx[c] = dy[c] d^-beta - 2 alpha / span * x[c] * s; s is the sum of dy x beta d^(-beta - 1) over
+ * the channels whose d includes channel c. */
 static void lrn_backward(const fast_net *f, fast_node *s, const fast_flow *w) {
     (void)f;
     const lrn *own = s->own;

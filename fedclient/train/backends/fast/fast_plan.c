@@ -11,8 +11,6 @@ void *fedtrain_fast_take(fast_arena *a, fast_part part, size_t n) {
     return at;
 }
 
-/* ---- Which node reads which value ---- */
-
 static void connect(fast_net *f) {
     const fed_arch *arch = f->arch;
     f->values[0].shape = arch->input;
@@ -59,8 +57,6 @@ static void merge(fast_net *f) {
     }
 }
 
-/* ---- Values ---- */
-
 /* The node that computes a value; NULL for the net's input. */
 static const fast_node *giver(const fast_net *f, const fast_value *v) {
     size_t index = (size_t)(v - f->values);
@@ -104,8 +100,7 @@ typedef struct slot_set {
 
 static const size_t NO_SLOT = SIZE_MAX;
 
-/* Take the free slot that fits best: the smallest that is large enough, otherwise the largest,
- * which grows. */
+/* Take the smallest free slot that is large enough, otherwise the largest, which grows. */
 static size_t slot_take(slot_set *s, size_t size) {
     size_t best = s->count;
     for (size_t k = 0; k < s->count; k++) {
@@ -124,8 +119,7 @@ static size_t slot_take(slot_set *s, size_t size) {
     return best;
 }
 
-/* Take slots for the gradients that a node writes in the backward pass, and free the slot of the
- * gradient that it reads. */
+/* Take slots for the gradients that a node writes, and free that of the gradient that it reads. */
 static void slots_pass(slot_set *slots, fast_node *s) {
     bool handed_on = false;
     if (s->out->slot == NO_SLOT) {
@@ -175,8 +169,6 @@ static void plan_slots(fast_net *f, const slot_set *slots, float **at, fast_aren
         value->grad = value->slot != NO_SLOT ? at[value->slot] : NULL;
     }
 }
-
-/* ---- The whole plan ---- */
 
 static void plan_all(fast_net *f, const slot_set *slots, float **at, fast_arena *a) {
     size_t shared = 0;

@@ -4,8 +4,6 @@
 
 #include "fedclient/train/backends/fast/fast_impl.h"
 
-/* ---- Embedding: each word is a row of the weight ---- */
-
 typedef struct embedding {
     uint32_t *seen; /* uint32[words]: 1 while the word's row of the gradient is in use */
 } embedding;
@@ -36,8 +34,8 @@ static void add_rows(const fast_node *s, size_t n, float *grad) {
     }
 }
 
-/* Update only the rows of the batch's words. It is for updates that leave parameters without a
- * gradient as they are. */
+/* Update only the rows of the batch's words, for updates that change no parameter without
+ * gradient. */
 static void update_rows(const fast_node *s, size_t n, size_t offset, const fast_flow *w) {
     const embedding *own = s->own;
     const float *word = s->in[0]->data;
@@ -84,15 +82,11 @@ const fast_op fedtrain_op_embedding = {
 
 /* ---- LSTM ---- */
 
-/*
- * The inputs' part of the gates is one product for all steps. The recurrent part is one product a
- * step, with a weight that is packed once. In the backward pass, too, only the recurrent part is
- * computed step by step.
- */
+/* The inputs' part of the gates is one product for all steps. The recurrent part is one product a
+ * step, with a weight that is packed once; so it is in the backward pass. */
 typedef struct lstm {
     size_t in, size, steps;
-    float *gates;   /* float32[batch, T, 4 size]: the gates i, f, g, o; in the backward pass their
-                       gradients */
+    float *gates;   /* float32[batch, T, 4 size]: i, f, g, o; later their gradients */
     float *cell;    /* float32[batch, T + 1, size]: before the first step, and after each */
     float *before;  /* float32[batch, T, size]: the outputs one step ago */
     float *last;    /* float32[batch, size]: the last pass's last output */
@@ -135,7 +129,6 @@ static void lstm_plan(fast_net *f, fast_node *s, fast_arena *a) {
     n->scratch = fedtrain_fast_take(a, FAST_SHARED, one > other ? one : other);
 }
 
-/* Begin each sample with the state that it ended the last batch with. */
 static void begin_states(const lstm *n, size_t batch) {
     size_t size = n->size, bytes = size * sizeof(float);
     for (size_t b = 0; b < batch; b++) {
@@ -169,8 +162,7 @@ static void step_gemm(const fast_net *f, const lstm *n, fedtrain_gemm g, const f
     f->kernels->gemm(&g, x, n->weight, y);
 }
 
-/* Step t of all samples. From one sample to the next it is 4 T size floats in gates, and T size in
- * before. */
+/* Step t of all samples, which are 4 T size floats apart in gates, and T size in before. */
 static void step_forward(const fast_net *f, const lstm *n, float *y, size_t batch, size_t t) {
     size_t size = n->size, row = n->steps * size;
     float *gates = n->gates + t * GATES * size;
@@ -202,8 +194,7 @@ static void lstm_forward(const fast_net *f, fast_node *s, const fedtrain_pass *p
     }
 }
 
-/* On entry, dh has the gradient that comes from the next step; the gradient of this step's output
- * is added to it. */
+/* On entry, dh has the gradient from the next step; that of this step's output is added to it. */
 static void step_backward(const fast_net *f, const lstm *n, const float *dy, size_t batch,
                           size_t t) {
     size_t size = n->size, row = n->steps * size;
@@ -226,7 +217,6 @@ static void step_backward(const fast_net *f, const lstm *n, const float *dy, siz
     step_gemm(f, n, g, gates, n->dh);
 }
 
-/* Compute the gradients of a weight and its bias, once the gates' gradients are known. */
 static void weight_backward(const fast_net *f, const fast_node *s, size_t which,
                             const fast_flow *w) {
     const lstm *n = s->own;
@@ -243,7 +233,7 @@ static void weight_backward(const fast_net *f, const fast_node *s, size_t which,
     fedtrain_fast_matrix_backward(f, &m, &g, w, n->scratch);
 }
 
-/* The state that the batch began with counts as a constant: it gets no gradient. */
+/* The state that the batch began with is a constant: it gets no gradient. */
 static void lstm_backward(const fast_net *f, fast_node *s, const fast_flow *w) {
     const lstm *n = s->own;
     size_t batch = w->pass->batch, state = batch * n->size;

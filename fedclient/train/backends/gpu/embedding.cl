@@ -12,8 +12,7 @@ KERNEL embedding_forward(GLOBAL const float *word, GLOBAL const float *weight, G
     }
 }
 
-/* next[i]: the next place in the batch with the same word, or n. first[i]: 1 if no place before
- * has this word. */
+/* next[i]: the next place with the same word, or n. first[i]: 1 at the first place of a word. */
 KERNEL embedding_chain(GLOBAL const float *word, u32 n, GLOBAL u32 *next, GLOBAL u32 *first) {
     u32 i = GROUP * GROUP_SIZE + LANE;
     if (i < n) {

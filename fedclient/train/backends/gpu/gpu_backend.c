@@ -7,8 +7,6 @@
 #include "fedclient/train/loss.h"
 #include "fedtrain/net.h"
 
-/* ---- Open ---- */
-
 static fed_status build(fedtrain_gpu_net *net, const char *text, const fed_gpu_module **module,
                         fed_error *err) {
     const size_t size = strlen(fedtrain_gpu_trainer_text) + strlen(text) + 1;
@@ -102,8 +100,6 @@ static void gpu_memory(const void *self, fedtrain_memory *memory) {
                          net->host_room * sizeof *net->host;
 }
 
-/* ---- Parameters ---- */
-
 static fed_status room_for_state(fedtrain_gpu_net *net, size_t states) {
     if (states <= net->state_room) {
         return FED_OK;
@@ -134,8 +130,8 @@ static fed_status gpu_begin(void *self, const float *params, const float *state,
     return FED_OK;
 }
 
-/* Copy parameters and moments back. The moments are the first part of the optimizer's state. The
- * rest of the state is not copied, since no pass changes it on the device. */
+/* Copy parameters and moments back. The rest of the state, behind the moments, is not copied,
+ * since no pass changes it on the device. */
 static fed_status gpu_end(void *self, float *params, float *state) {
     fedtrain_gpu_net *net = self;
     const size_t moments = net->moments * net->arch->trained;
@@ -152,8 +148,7 @@ static fed_status gpu_end(void *self, float *params, float *state) {
     return fed_gpu_sync(net->stream);
 }
 
-/* Copy the parameters that a pass names to the device, unless they stay there from begin to end.
- */
+/* Copy the pass's parameters to the device, unless they stay there from begin to end. */
 static fed_status bring_parameters(fedtrain_gpu_net *net, const fedtrain_pass *pass) {
     if (net->resident) {
         return FED_OK;
@@ -165,8 +160,6 @@ static fed_status bring_parameters(fedtrain_gpu_net *net, const fedtrain_pass *p
     return fed_gpu_copy(net->stream, net->params, pass->params,
                         net->arch->layout.size * sizeof *pass->params, FED_GPU_UP);
 }
-
-/* ---- Passes whose scores and gradients are copied to the caller ---- */
 
 /* Transpose each sample: the net's last value is in the order (class, position), scores are in the
  * order (position, class). */

@@ -9,8 +9,7 @@ static fed_shape input_shape(const fedtrain_gpu_op *op, size_t input) {
     return value == 0 ? op->arch->input : op->arch->layers[value - 1].out;
 }
 
-/* For each sample, copy or add `width` values. from_step and to_step are the values of a whole
- * sample in the two arrays. */
+/* Copy or add `width` values a sample. Samples are from_step and to_step values apart. */
 typedef struct move {
     const float *from;
     float *to;
@@ -26,8 +25,6 @@ static fed_status move_channels(const fedtrain_gpu_op *op, const move *m) {
         FED_GPU_VALUE(width), FED_GPU_VALUE(adds),      FED_GPU_VALUE(n)};
     return FEDTRAIN_GPU_LAUNCH(op, "move_channels", fedtrain_gpu_groups(n, 1), args);
 }
-
-/* ---- add ---- */
 
 static fed_status add_forward(const fedtrain_gpu_op *op) {
     const uint32_t n = fedtrain_gpu_values(op, op->layer->out);
@@ -59,10 +56,7 @@ const fedtrain_gpu_kind fedtrain_gpu_add = {
     .backward = add_backward,
 };
 
-/* ---- concat ---- */
-
-/* In a sample the channels vary slowest, so the inputs of concat lie one after the other in the
- * output. */
+/* Channels vary slowest in a sample, so concat's inputs lie one after the other in its output. */
 static fed_status concat_forward(const fedtrain_gpu_op *op) {
     const size_t all = fedtrain_shape_size(op->layer->out);
     size_t first = 0;
@@ -100,8 +94,6 @@ const fedtrain_gpu_kind fedtrain_gpu_concat = {
     .forward = concat_forward,
     .backward = concat_backward,
 };
-
-/* ---- widen: channels of zeros around the input's ---- */
 
 static size_t zeros_in_front(const fed_layer *l) {
     return (size_t)((l->out.c - l->in.c) / 2) * l->in.h * l->in.w;

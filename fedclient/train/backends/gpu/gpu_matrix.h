@@ -14,18 +14,17 @@ typedef struct fedtrain_gpu_window {
     uint32_t kh, kw, stride, pad;
 } fedtrain_gpu_window;
 
-/** The operands and results of products, all on the device. Each call uses only the members that
- * its comment names. */
+/** The operands and results of products, all on the device. A call uses only those that it
+ * names. */
 typedef struct fedtrain_gpu_product {
     fedtrain_gpu_window window;
     const float *weight, *bias; /* bias: NULL for none */
     const float *x, *dy;
     float *y;
     float *dweight, *dbias; /* dbias: NULL for none */
-    bool adds_weight;       /* the gradient is added to dweight; otherwise dweight is
-                               overwritten */
+    bool adds_weight;       /* add the gradient to dweight; otherwise overwrite dweight */
     float *dx;              /* NULL: not needed */
-    bool adds;              /* the gradient is added to dx; otherwise dx is overwritten */
+    bool adds;              /* add the gradient to dx; otherwise overwrite dx */
 } fedtrain_gpu_product;
 
 /** The bytes of op->work that the backward pass needs, for batches of 1 to max_batch. */

@@ -16,10 +16,9 @@ typedef struct fedtrain_gpu_result {
 
 /** A pass that was started: its batch in pinned memory of the host, and its result. */
 typedef struct fedtrain_gpu_slot {
-    uint8_t *batch; /* seed, samples, labels or targets, as on the device */
+    uint8_t *batch;
     fedtrain_gpu_result *result;
-    fed_gpu_stream *reader; /* the stream that copies the result: waiting for it does not wait for
-                               the next pass */
+    fed_gpu_stream *reader; /* copies the result: to wait for it is not to wait for the next pass */
     uint32_t size;          /* samples */
 } fedtrain_gpu_slot;
 
@@ -51,61 +50,49 @@ typedef struct fedtrain_gpu_net {
     double *losses;              /* float64[max_batch, positions, or numbers] */
     double *norm;                /* float64[FEDTRAIN_GPU_NORM_PARTS] */
     fedtrain_gpu_result *result; /* of the last pass */
-    float *state;                /* float32[state_room], the optimizer's; an allocation of its
-                                    own */
+    float *state;                /* float32[state_room], the optimizer's; allocated alone */
     size_t state_room;
 
     /* Used from begin to end. */
     bool resident;
     const float *host_params, *host_state;
-    size_t moments; /* how many moments updates have changed, 0 to 2; they lie first in the
-                       state */
+    size_t moments; /* moments that updates have changed, 0 to 2; first in state */
 
-    fedtrain_gpu_record whole, statistics; /* the launches of a pass of training; those that
-                                              update the statistics */
+    fedtrain_gpu_record whole, statistics; /* a pass of training; an update of the statistics */
 
     fedtrain_gpu_slot slot[FEDTRAIN_GPU_SLOTS];
     size_t next;      /* the slot of the next pass */
     size_t open;      /* passes that were started and not waited for */
     size_t waited;    /* the slot of the last pass that was waited for */
     size_t last_size; /* size of the last pass's batch */
-    float *host;      /* float32[host_room]: scores that are being copied, and outputs for error
-                         messages */
+    float *host;      /* float32[host_room]: scores on their way, outputs for messages */
     size_t host_room;
 } fedtrain_gpu_net;
-
-/* ---- gpu_plan.c ---- */
 
 /** Allocate all memory. FED_ENOMEM; FED_EINVAL more values than 32-bit indices can count. */
 fed_status fedtrain_gpu_plan(fedtrain_gpu_net *net, fed_error *err) FED_CHECKED;
 
-/** Where labels or targets begin in a batch's bytes, and the number of these bytes. */
+/** Where labels or targets begin in a batch's bytes; below, the number of these bytes. */
 size_t fedtrain_gpu_labels_at(const fedtrain_gpu_net *net, size_t batch);
 size_t fedtrain_gpu_batch_bytes(const fedtrain_gpu_net *net, size_t batch);
 
-/** A layer with its inputs, output and gradients, as its functions need them. */
 fedtrain_gpu_op fedtrain_gpu_op_of(const fedtrain_gpu_net *net, size_t layer, size_t batch,
                                    bool training);
 
 /* ---- gpu_pass.c: all of these put work into the stream, and do not wait for it ---- */
 
-/** Copy samples, and labels if there are any, to the device by way of the next slot, which is then
- * taken. */
+/** Copy samples, and labels if any, to the device by way of the next slot, which is then taken. */
 fed_status fedtrain_gpu_bring(fedtrain_gpu_net *net, const fedtrain_pass *pass,
                               const fedtrain_labels *labels) FED_CHECKED;
 
-/** Compute all layers. */
 fed_status fedtrain_gpu_forward(fedtrain_gpu_net *net, size_t batch, bool training) FED_CHECKED;
 
 /** Compute the loss, and its gradient by the last value. */
 fed_status fedtrain_gpu_loss(fedtrain_gpu_net *net, size_t batch) FED_CHECKED;
 
-/** Compute a layer's gradient. */
 fed_status fedtrain_gpu_backward(fedtrain_gpu_net *net, size_t layer, size_t batch) FED_CHECKED;
 
 fed_status fedtrain_gpu_keep_statistics(fedtrain_gpu_net *net) FED_CHECKED;
-
-/* ---- gpu_step.c ---- */
 
 extern const fedtrain_device_vtable fedtrain_gpu_device;
 

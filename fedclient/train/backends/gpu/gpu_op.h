@@ -31,27 +31,22 @@ typedef struct fedtrain_gpu_op {
 
     const float *x[FED_LAYER_INPUTS]; /* its inputs */
     float *y;                         /* its output */
-    void *kept;                       /* kept_bytes, which stay from call to call; zeroed at
-                                         first */
-    void *work;                       /* work_bytes, which the next layer overwrites */
+    void *kept; /* kept_bytes, zeroed at first, which stay from call to call */
+    void *work; /* work_bytes, which the next layer overwrites */
 
     /* For backward only. */
     const float *dy;
-    float *dx[FED_LAYER_INPUTS]; /* the inputs' gradients; NULL: not needed. If two inputs are the
-                                    same value, both are the same pointer */
-    bool adds[FED_LAYER_INPUTS]; /* dx holds a gradient already, to which this one is added, in
-                                    the order of the inputs; otherwise dx is overwritten */
+    float *dx[FED_LAYER_INPUTS]; /* the inputs' gradients; NULL: not needed; same for same inputs */
+    bool adds[FED_LAYER_INPUTS]; /* dx holds a gradient already: add to it, in the inputs' order */
     float *grad;                 /* float32[trained] */
-    bool adds_weight;            /* the weight's gradient is added to, since several layers share
-                                    the weight */
+    bool adds_weight;            /* several layers share the weight: add to its gradient */
 
     const uint32_t
         *failed; /* not 0: the loss was not finite, and keep_statistics changes nothing */
 } fedtrain_gpu_op;
 
 typedef struct fedtrain_gpu_kind {
-    const char *text; /* the text of its kernels, X.cl as fedtrain_gpu_X_text; trainer.cl is
-                         compiled before it */
+    const char *text; /* of its kernels, X.cl as fedtrain_gpu_X_text; trainer.cl goes before it */
     fed_status (*forward)(const fedtrain_gpu_op *op) FED_CHECKED;
     fed_status (*backward)(const fedtrain_gpu_op *op) FED_CHECKED;
 
@@ -62,7 +57,6 @@ typedef struct fedtrain_gpu_kind {
     bool forgets; /* its kept bytes are set to 0 when LSTMs begin anew */
 } fedtrain_gpu_kind;
 
-/** The row of the table for a kind of layer. */
 const fedtrain_gpu_kind *fedtrain_gpu_kind_of(fed_layer_kind kind);
 
 /* The texts of the kernels, which CMake makes of the .cl files. */
@@ -79,13 +73,11 @@ static inline float *fedtrain_gpu_grad(const fedtrain_gpu_op *op, size_t tensor)
     return op->grad + op->arch->layout.tensors[tensor].offset;
 }
 
-/** The number of values of a batch in a shape. It is below 2^31, which is checked when the net is
- * opened. */
+/** The number of values of a batch in a shape; below 2^31, as checked when the net is opened. */
 static inline uint32_t fedtrain_gpu_values(const fedtrain_gpu_op *op, fed_shape shape) {
     return op->batch * (uint32_t)fedtrain_shape_size(shape);
 }
 
-/** The number of work-groups, if each work-item takes `each` of n items. */
 static inline uint32_t fedtrain_gpu_groups(uint32_t n, uint32_t each) {
     const uint32_t tile = each * FED_GPU_GROUP;
     return n / tile + (n % tile != 0);

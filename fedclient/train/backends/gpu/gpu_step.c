@@ -27,8 +27,6 @@ static float *step_gradient(void *self) {
     return net->grad;
 }
 
-/* ---- Passes ---- */
-
 static fed_status backward(fedtrain_gpu_net *net, size_t batch, const fedtrain_sink *sink) {
     for (size_t l = net->arch->layer_count; l-- > 0;) {
         size_t at = 0;
@@ -51,8 +49,8 @@ static fed_status launch_whole(fedtrain_gpu_net *net) {
     return launch_pass(net, NULL);
 }
 
-/* Run launches that depend only on the batch's size. They are recorded the first time, and later
- * run by one call. */
+/* Run launches that depend only on the batch's size: recorded the first time, later run by one
+ * call. */
 static fed_status run_recorded(fedtrain_gpu_net *net, fedtrain_gpu_record *record,
                                fed_status (*launches)(fedtrain_gpu_net *net)) {
     if (record->graph == NULL || record->size != net->last_size) {
@@ -80,8 +78,7 @@ fed_status fedtrain_gpu_follow_statistics(fedtrain_gpu_net *net) {
     return any ? run_recorded(net, &net->statistics, fedtrain_gpu_keep_statistics) : FED_OK;
 }
 
-/* Start a pass. With a sink, its launches are not recorded, since the sink puts events between
- * them. */
+/* With a sink, the launches are not recorded, since the sink puts events between them. */
 static fed_status step_start(void *self, const fedtrain_pass *pass, const fedtrain_labels *labels,
                              const fedtrain_sink *sink) {
     fedtrain_gpu_net *net = self;
@@ -118,8 +115,6 @@ static fed_status step_again(void *self, float *params) {
                          FED_GPU_DOWN));
     return fed_gpu_sync(net->stream);
 }
-
-/* ---- Optimizers ---- */
 
 /* The same struct as in step.cl. */
 typedef struct numbers {

@@ -1,19 +1,15 @@
 /* The steps of an LSTM. matrix.cl is compiled before this text. */
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * gates [batch, 4 size, T]: i, f, g, o. At first they hold the inputs' part, W_ih x + b_ih, which
- * one product computes for all steps. cell, hidden [batch, size, T + 1]: before the first step,
- * and after each step. A kernel computes step t of all samples; a work-group computes 16 units of
- * 16 samples.
- */
+/* gates [batch, 4 size, T]: i, f, g, o. At first they hold W_ih x + b_ih, which one product
+ * computes for all steps. cell, hidden [batch, size, T + 1]: before the first step, and after each
+ * step. A kernel computes step t of all samples; a work-group 16 units of 16 samples. */
 typedef struct lstm_sizes {
     u32 batch, size, steps;
 } lstm_sizes;
 
 #define SIDE  16U
-#define PITCH 17U /* one more than SIDE, so that the values of a column lie in different memory
-                     banks */
+#define PITCH 17U /* SIDE + 1, so that a column's values lie in different memory banks */
 
 FUNC u32 lstm_row(void) {
     return LANE / SIDE;
@@ -23,7 +19,6 @@ FUNC u32 lstm_column(void) {
     return LANE % SIDE;
 }
 
-/* The sample and, below, the first unit of a work-item's group. */
 FUNC u32 lstm_sample(lstm_sizes s) {
     return GROUP / ((s.size + SIDE - 1) / SIDE) * SIDE + lstm_row();
 }
@@ -79,12 +74,10 @@ KERNEL lstm_step(lstm_sizes s, u32 t, GLOBAL const float *weight_hh, GLOBAL cons
     }
 }
 
-/*
- * The backward pass of step t; steps run from the last to the first. The gates are overwritten by
- * the gradients of their inputs. dh = dy + W_hh^T dgates, with dgates of step t + 1. dcell [batch,
+/* The backward pass of step t, from the last to the first. The gates are overwritten by the
+ * gradients of their inputs. dh = dy + W_hh^T dgates, with dgates of step t + 1. dcell [batch,
  * size]: on entry the gradient of the cell after step t, on exit of the cell before it. The last
- * step does not read dcell.
- */
+ * step does not read dcell. */
 KERNEL lstm_step_back(lstm_sizes s, u32 t, GLOBAL const float *weight_hh, GLOBAL float *gates,
                       GLOBAL const float *cell, GLOBAL const float *dy, GLOBAL float *dcell) {
     LOCAL float d[SIDE * PITCH];

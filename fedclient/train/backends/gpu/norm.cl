@@ -1,13 +1,9 @@
 /* Normalizations: over the batch, and over neighbouring channels. */
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* ---- Batch normalization ---- */
-
-/*
- * Values are [batch, channels, area]. `parts` work-groups share a channel, and each takes the same
- * number of samples. Sums are double: first a work-item's values in their order, then the group's
- * sums, then the parts in their order.
- */
+/* Values are [batch, channels, area]. `parts` work-groups share a channel, each with as many
+ * samples. Sums are double: first a work-item's values in order, then the group's sums, then the
+ * parts. */
 typedef struct bn_sizes {
     u32 batch, channels, area, parts;
 } bn_sizes;
@@ -20,12 +16,11 @@ typedef struct bn_channel {
     double unbiased; /* the variance, divided by n - 1 instead of n */
 } bn_channel;
 
-/* Two sums: of values and of squares; or of gradients, and of gradients times x - mean. */
+/* The sums of values and of squares; or of gradients, and of gradients times x - mean. */
 typedef struct bn_sums {
     double a, b;
 } bn_sums;
 
-/* The sums of channel c, over all parts. */
 FUNC bn_sums bn_total(bn_sizes s, GLOBAL const bn_sums *part, u32 c) {
     bn_sums sum = {0.0, 0.0};
     for (u32 k = 0; k < s.parts; k++) {
@@ -35,7 +30,7 @@ FUNC bn_sums bn_total(bn_sizes s, GLOBAL const bn_sums *part, u32 c) {
     return sum;
 }
 
-/* A work-item's loop over its group's values, which takes every 256th. */
+/* A work-item's loop over every 256th of its group's values. */
 typedef struct bn_walk {
     u32 at;            /* index of the value in x */
     u32 left;          /* number of values left */
@@ -66,8 +61,7 @@ FUNC bn_walk bn_next(bn_sizes s, bn_walk w) {
     return w;
 }
 
-/* Measure a part of a channel; there is a work-group for each part of each channel. part
- * [channels, parts] */
+/* A work-group for each part of each channel. part [channels, parts] */
 KERNEL bn_measure(bn_sizes s, GLOBAL const float *x, GLOBAL bn_sums *part) {
     LOCAL double room[GROUP_SIZE];
     double sum = 0.0, squares = 0.0;
@@ -95,7 +89,7 @@ FUNC bn_channel bn_measured(bn_sums sum, double n) {
 }
 
 /* y = (x - mean) / sqrt(variance + epsilon) * weight + bias. In training the statistics are the
- * batch's, and are kept in seen; if seen is NULL, they are the running ones. */
+ * batch's, and are kept in seen; with seen NULL they are the running ones. */
 KERNEL bn_forward(bn_sizes s, GLOBAL const float *x, GLOBAL const bn_sums *part,
                   GLOBAL bn_channel *seen, GLOBAL const float *running_mean,
                   GLOBAL const float *running_variance, GLOBAL const float *weight,
@@ -166,8 +160,6 @@ KERNEL bn_follow(GLOBAL const bn_channel *seen, u32 channels, GLOBAL const u32 *
     }
 }
 
-/* ---- Local response normalization ---- */
-
 typedef struct lrn_sizes {
     u32 n, channels, area; /* values [batch, channels, area] */
     u32 before, after;     /* neighbours before and after a channel */
@@ -192,8 +184,8 @@ KERNEL lrn_forward(lrn_sizes s, GLOBAL const float *x, GLOBAL float *y, GLOBAL f
     y[i] = x[i] * POW(d, -s.beta);
 }
 
-/* dx = dy d^-beta - 2 beta ratio x * s, where s is the sum of dy y / d over the channels whose
- * divisor d includes this channel. */
+/* dx = dy d^-beta - 2 beta ratio x * s; s is the sum of dy y / d over the channels whose d
+ * includes this channel. */
 KERNEL lrn_backward(lrn_sizes s, GLOBAL const float *x, GLOBAL const float *y,
                     GLOBAL const float *divisor, GLOBAL const float *dy, GLOBAL float *dx,
                     u32 adds) {

@@ -1,11 +1,8 @@
 /* Pooling: the largest value of each window, or their mean. */
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * Padding is never the largest value, and counts as 0 in a mean. In the backward pass, each input
- * sums the gradients of the windows that it is in, in their order. So no two work-items write to
- * one place.
- */
+/* Padding is never the largest value, and counts as 0 in a mean. In the backward pass, each input
+ * sums the gradients of its windows in order, so no two work-items write to one place. */
 typedef struct pool_sizes {
     u32 in_h, in_w, out_h, out_w, kh, kw, stride, pad;
     u32 n; /* number of outputs; in the backward pass, of inputs */
@@ -16,21 +13,19 @@ typedef struct pool_span {
     u32 begin, end;
 } pool_span;
 
-/* The inputs of an output's window, without the padding. */
 FUNC pool_span pool_window(u32 out, u32 k, u32 stride, u32 pad, u32 size) {
     u32 first = out * stride, last = first + k; /* counted from the padding on */
     pool_span found = {first > pad ? first - pad : 0, last - pad < size ? last - pad : size};
     return found;
 }
 
-/* The outputs whose windows include input `at`. */
 FUNC pool_span pool_readers(u32 at, u32 k, u32 stride, u32 pad, u32 outputs) {
     u32 padded = at + pad, last = padded / stride + 1;
     pool_span found = {padded < k ? 0 : (padded - k) / stride + 1, last < outputs ? last : outputs};
     return found;
 }
 
-/* For an output: its plane, and the inputs of its window. For an input: its plane, and the outputs
+/* For an output: its plane, and its window's inputs. For an input: its plane, and the outputs
  * whose windows include it. */
 typedef struct pool_place {
     u32 plane;
@@ -55,8 +50,8 @@ FUNC pool_place pool_input(pool_sizes s, u32 i) {
     return p;
 }
 
-/* A work-item for each of n outputs. winner: the index of the largest value in its plane; of equal
- * values, the first. */
+/* A work-item for each of n outputs. winner: the largest value's index in its plane; of equal
+ * ones, the first. */
 KERNEL maxpool_forward(pool_sizes s, GLOBAL const float *x, GLOBAL float *y, GLOBAL u32 *winner) {
     u32 i = GROUP * GROUP_SIZE + LANE;
     if (i >= s.n) {
@@ -77,7 +72,6 @@ KERNEL maxpool_forward(pool_sizes s, GLOBAL const float *x, GLOBAL float *y, GLO
     winner[i] = best;
 }
 
-/* A work-item for each of n inputs. */
 KERNEL maxpool_backward(pool_sizes s, GLOBAL const u32 *winner, GLOBAL const float *dy,
                         GLOBAL float *dx, u32 adds) {
     u32 i = GROUP * GROUP_SIZE + LANE;
@@ -96,7 +90,6 @@ KERNEL maxpool_backward(pool_sizes s, GLOBAL const u32 *winner, GLOBAL const flo
     put(dx + i, adds, sum);
 }
 
-/* A work-item for each of n outputs. */
 KERNEL avgpool_forward(pool_sizes s, GLOBAL const float *x, GLOBAL float *y) {
     u32 i = GROUP * GROUP_SIZE + LANE;
     if (i >= s.n) {
@@ -113,7 +106,6 @@ KERNEL avgpool_forward(pool_sizes s, GLOBAL const float *x, GLOBAL float *y) {
     y[i] = sum / ((float)s.kh * (float)s.kw);
 }
 
-/* A work-item for each of n inputs. */
 KERNEL avgpool_backward(pool_sizes s, GLOBAL const float *dy, GLOBAL float *dx, u32 adds) {
     u32 i = GROUP * GROUP_SIZE + LANE;
     if (i >= s.n) {

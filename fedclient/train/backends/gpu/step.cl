@@ -5,13 +5,10 @@
 typedef struct result {
     double loss; /* the sum of all positions' losses */
     float scale; /* the factor of a gradient that is clipped by norm */
-    u32 failed;  /* not 0: a loss was not finite, so no update changes anything any more */
+    u32 failed;  /* not 0: a loss was not finite, so updates change nothing any more */
 } result;
 
-/* ---- Losses ---- */
-
-/* A work-group for each position computes its loss, and the gradient of the mean loss by its
- * scores. */
+/* A work-group for each position computes its loss, and the mean loss's gradient by its scores. */
 KERNEL cross_entropy(GLOBAL const float *score, GLOBAL const u32 *label, u32 classes, u32 positions,
                      float scale, GLOBAL float *grad, GLOBAL double *loss) {
     LOCAL double room[GROUP_SIZE];
@@ -57,7 +54,6 @@ KERNEL squared_error(GLOBAL const float *score, GLOBAL const float *target, u32 
     }
 }
 
-/* The sum of n losses, by one work-group. */
 KERNEL loss_sum(GLOBAL const double *loss, u32 n, GLOBAL result *to) {
     LOCAL double room[GROUP_SIZE];
     double sum = 0.0;
@@ -72,8 +68,6 @@ KERNEL loss_sum(GLOBAL const double *loss, u32 n, GLOBAL result *to) {
         }
     }
 }
-
-/* ---- Optimizers: the members of fedtrain_step, with flags as numbers ---- */
 
 typedef struct numbers {
     float mu, limit, scale, decay, share, rate, beta1, beta2;
@@ -126,7 +120,7 @@ KERNEL update(numbers s, GLOBAL float *w, GLOBAL float *m, GLOBAL float *v, GLOB
     w[i] = now;
 }
 
-/* Each work-group's part of the sum of squares. */
+/* Each work-group computes a part of the sum of squares. */
 KERNEL norm_parts(numbers s, GLOBAL const float *w, GLOBAL const float *w0,
                   GLOBAL const float *grad, u32 n, GLOBAL double *part) {
     LOCAL double room[GROUP_SIZE];
@@ -141,7 +135,7 @@ KERNEL norm_parts(numbers s, GLOBAL const float *w, GLOBAL const float *w0,
     }
 }
 
-/* The factor that clips a gradient's norm to `most`, from 256 parts of the sum of squares, by one
+/* The factor that clips a gradient's norm to `most`, from 256 parts of the sum of squares; one
  * work-group. */
 KERNEL norm_scale(GLOBAL const double *part, double most, GLOBAL result *to) {
     LOCAL double room[GROUP_SIZE];

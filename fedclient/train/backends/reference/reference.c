@@ -1,5 +1,4 @@
-/* The reference backend: each layer as its definition reads, in plain loops. Tests compare other
- * backends with it. */
+/* The reference backend, for tests: each layer in plain loops, as its definition reads. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/train/backends/reference/reference.h"
 
@@ -117,7 +116,6 @@ static void reference_memory(const void *self, fedtrain_memory *memory) {
                          values * (sizeof *r->value + sizeof *r->value_grad + sizeof *r->kept);
 }
 
-/* A layer with its values: the arguments of its functions. */
 static fedtrain_reference_op op_of(const reference *r, const fedtrain_pass *pass, size_t l) {
     const fed_layer *layer = &r->arch->layers[l];
     fedtrain_reference_op op = {.arch = r->arch,
@@ -134,7 +132,7 @@ static fedtrain_reference_op op_of(const reference *r, const fedtrain_pass *pass
     return op;
 }
 
-/* The index of score (b, position, j) in the last value, which has the classes as its channels. */
+/* The last value has the classes as its channels. */
 static size_t score_at(const fed_arch *arch, size_t b, size_t position, size_t j) {
     return (b * arch->classes + j) * arch->positions + position;
 }
@@ -211,7 +209,7 @@ static fed_status reference_keep_statistics(void *self, float *params) {
     return FED_OK;
 }
 
-/* Clear the state of LSTMs. Other layers keep data of their last pass only. */
+/* Clears LSTMs' state. Other layers keep data of their last pass only. */
 static void reference_forget(void *self) {
     reference *r = self;
     for (size_t l = 0; l < r->arch->layer_count; l++) {

@@ -5,25 +5,21 @@
 
 #include "fedclient/train/backend_vtable.h"
 
-/*
- * Each layer is written as its definition reads, over a whole batch. Values are float32[batch, c,
+/* Each layer is written as its definition reads, over a whole batch. Values are float32[batch, c,
  * h, w]. Sums and gradients are double, so that differences from another backend come from that
- * backend's rounding. Gradients begin at 0, and each layer adds to them.
- */
+ * backend's rounding. Each layer adds to the gradients, which begin at 0. */
 
 /** A layer in a pass: the arguments of its functions. */
 typedef struct fedtrain_reference_op {
     const fed_arch *arch;
     const fed_layer *layer;
     const fedtrain_pass *pass;
-    const float *x[FED_LAYER_INPUTS]; /* its inputs */
-    float *y;                         /* its output */
-    void *kept;                       /* kept_bytes, which stay from call to call; zeroed at
-                                         first */
+    const float *x[FED_LAYER_INPUTS];
+    float *y;
+    void *kept; /* kept_bytes, zeroed at first, which stay from call to call */
 
-    const double *dy;             /* dloss / dy; this and the rest for backward only */
-    double *dx[FED_LAYER_INPUTS]; /* gradients of the inputs; two inputs that are the same value
-                                     have the same one */
+    const double *dy;             /* dloss / dy; dy, dx and grad are for backward only */
+    double *dx[FED_LAYER_INPUTS]; /* the inputs' gradients; equal inputs have the same one */
     double *grad;                 /* float64[trained] */
 } fedtrain_reference_op;
 
@@ -58,8 +54,7 @@ static inline fed_shape fedtrain_reference_shape(const fed_arch *arch, size_t va
     return value == 0 ? arch->input : arch->layers[value - 1].out;
 }
 
-/** An element of an array float32[batch, c, h, w]. The functions below convert it from and to an
- * index; s is a sample's shape. */
+/** An element of an array float32[batch, c, h, w]; s below is a sample's shape. */
 typedef struct fedtrain_reference_place {
     size_t b, c, y, x;
 } fedtrain_reference_place;
@@ -78,8 +73,7 @@ static inline size_t fedtrain_reference_at(fed_shape s, size_t b, size_t c, size
 /** Find the input position of tap (ky, kx) of an output's window; false: it is in the padding. */
 static inline bool fedtrain_reference_tap(const fed_layer *l, fedtrain_reference_place out,
                                           size_t ky, size_t kx, size_t *y, size_t *x) {
-    *y = out.y * l->stride + ky - l->pad; /* a position before the first wraps to one far past the
-                                             last */
+    *y = out.y * l->stride + ky - l->pad; /* one before the first wraps to one far past the last */
     *x = out.x * l->stride + kx - l->pad;
     return *y < l->in.h && *x < l->in.w;
 }

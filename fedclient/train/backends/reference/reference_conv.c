@@ -4,12 +4,11 @@
 
 typedef fedtrain_reference_place place;
 
-/* The index into a weight (out, in / groups, kh, kw). */
+/* W is (out, in / groups, kh, kw). */
 static size_t at_weight(const fed_layer *l, size_t o, size_t c, size_t ky, size_t kx) {
     return ((o * (l->in.c / l->groups) + c) * l->kh + ky) * l->kw + kx;
 }
 
-/* The first input channel of an output channel's group. */
 static size_t group_start(const fed_layer *l, size_t o) {
     return o / (l->out.c / l->groups) * (l->in.c / l->groups);
 }
@@ -35,8 +34,7 @@ static float output(const fedtrain_reference_op *op, place out) {
     return (float)sum;
 }
 
-/* Add the gradient d of an output to the gradients of everything that the output was computed
- * from. */
+/* Add an output's gradient d to the gradients of all that it was computed from. */
 static void output_grad(const fedtrain_reference_op *op, place out, double d) {
     const fed_layer *l = op->layer;
     const float *weight = fedtrain_reference_tensor(op, l->weight);

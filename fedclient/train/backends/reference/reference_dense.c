@@ -2,11 +2,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/train/backends/reference/reference.h"
 
-/*
- * A matrix times a vector at each position: y[b, o, p] = bias[o] + sum_i W[o, i] x[b, i, p].
- * Without "each" all values of a sample, in the order (c, h, w), are the vector, and there is one
- * position.
- */
+/* A matrix times a vector at each position: y[b, o, p] = bias[o] + sum_i W[o, i] x[b, i, p].
+ * Without "each" the vector is all values of a sample, in the order (c, h, w), at one position. */
 typedef struct extent {
     size_t in, out, positions;
 } extent;

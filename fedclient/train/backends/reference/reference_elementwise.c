@@ -68,7 +68,6 @@ static size_t dropout_kept_bytes(const fed_layer *l, size_t max_batch) {
     return max_batch * fedtrain_shape_size(l->out);
 }
 
-/* The factor of value i in training. */
 static float factor(const fedtrain_reference_op *op, size_t i) {
     const fed_layer *l = op->layer;
     const uint8_t *keep = op->kept;

@@ -22,13 +22,11 @@ const fedtrain_reference_kind fedtrain_reference_add = {
     .backward = add_backward,
 };
 
-/* The number of values in a sample of an input. */
 static size_t input_size(const fedtrain_reference_op *op, size_t input) {
     return fedtrain_shape_size(fedtrain_reference_shape(op->arch, op->layer->input[input]));
 }
 
-/* In a sample the channels vary slowest, so the inputs of concat lie one after the other in the
- * output. */
+/* Channels vary slowest in a sample, so concat's inputs lie one after the other in its output. */
 static void concat_forward(const fedtrain_reference_op *op) {
     float *y = op->y;
     for (size_t b = 0; b < op->pass->batch; b++) {
@@ -57,8 +55,7 @@ const fedtrain_reference_kind fedtrain_reference_concat = {
     .backward = concat_backward,
 };
 
-/* The index in the output of the input's value i: the first half of the new channels lies before
- * the input's. */
+/* The output's index of the input's value i: half of the new channels lie before the input's. */
 static size_t at_widened(const fed_layer *l, size_t i) {
     size_t n = fedtrain_shape_size(l->in), front = (l->out.c - l->in.c) / 2;
     return i / n * fedtrain_shape_size(l->out) + front * l->in.h * l->in.w + i % n;

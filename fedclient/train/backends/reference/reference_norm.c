@@ -10,10 +10,7 @@ static size_t area(fed_shape s) {
     return (size_t)s.h * s.w;
 }
 
-/* ---- Batch normalization ---- */
-
-/* The statistics of one channel in the last forward pass of training, for keep_statistics and
- * backward. */
+/* One channel's statistics in the last forward pass of training, kept for the calls after it. */
 typedef struct statistics {
     double mean, variance;
     double unbiased; /* the variance, divided by n - 1 instead of n */
@@ -24,8 +21,7 @@ static size_t batchnorm_kept_bytes(const fed_layer *l, size_t max_batch) {
     return l->out.c * sizeof(statistics);
 }
 
-/* The number of values of a batch in one channel; and, below, the index of the k-th value of
- * channel c. */
+/* The number of a batch's values in one channel; below, the index of its k-th value. */
 static size_t channel_count(const fedtrain_reference_op *op) {
     return op->pass->batch * area(op->layer->in);
 }
@@ -51,8 +47,8 @@ static statistics measure(const fedtrain_reference_op *op, size_t c) {
                         .unbiased = squares / (double)(n > 1 ? n - 1 : 1)};
 }
 
-/* y = (x - mean) / sqrt(variance + epsilon) * weight + bias. Mean and variance are the batch's in
- * training, otherwise the running ones. */
+/* y = (x - mean) / sqrt(variance + epsilon) * weight + bias; in training mean and variance are the
+ * batch's, otherwise the running ones. */
 static void batchnorm_forward(const fedtrain_reference_op *op) {
     const fed_layer *l = op->layer;
     const float *weight = fedtrain_reference_tensor(op, l->weight);
@@ -116,8 +112,6 @@ const fedtrain_reference_kind fedtrain_reference_batchnorm = {
     .kept_bytes = batchnorm_kept_bytes,
     .keep_statistics = batchnorm_keep_statistics,
 };
-
-/* ---- Local response normalization ---- */
 
 /* The window of channel c: the existing channels around it, first <= j < end. */
 static size_t window_first(const fed_layer *l, size_t c) {

@@ -11,14 +11,12 @@
 
 FED_API_BEGIN
 
-/** A client's local work for one round. */
 typedef struct fedtrain_job {
     fedtrain_net *net; /* max_batch >= batch */
     fed_optimizer optimizer;
     const fedtrain_dataset *set; /* the samples, unless token names a text */
     const fedtrain_shard *shard; /* which samples of set */
-    const uint32_t *token;       /* the client's text, uint32[token_count], as of
-                                    fedtrain_text_join; NULL: samples */
+    const uint32_t *token;       /* the client's text, uint32[token_count]; NULL: samples */
     size_t token_count;
     size_t steps, batch;
     uint64_t seed; /* with client and round, decides the order of the samples */

@@ -12,7 +12,7 @@ FED_API_BEGIN
 
 /** Which samples one client holds. */
 typedef struct fedtrain_shard {
-    uint32_t *index; /* uint32[count]: indices of samples in the data set, or of units of a text */
+    uint32_t *index; /* uint32[count]: samples of the data set, or a text's units */
     size_t count;
 } fedtrain_shard;
 
