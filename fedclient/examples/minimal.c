@@ -51,7 +51,6 @@ static fed_status train(void *user, fedclient_round *round, fed_error *err) {
     return FED_OK;
 }
 
-/** Enrol if necessary, then take part until the task is finished. */
 static fed_status take_part(fedclient *client, const char *token, fed_error *err) {
     if (!fedclient_enrolled(client)) {
         FED_TRY(fedclient_enrol(client, token, err));

@@ -1,5 +1,5 @@
 /* The C interface of the Python package: the codecs and the client as functions of plain numbers,
- * texts and addresses. So Python need not know the layout of any C struct. */
+ * texts and addresses, so that Python need not know the layout of C structs. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDPY_H
 #define FEDPY_H
@@ -17,8 +17,7 @@ FED_API_BEGIN
 
 enum { FEDPY_ERROR = 400 }; /* bytes of an error's text, with its NUL */
 
-/* -- Codecs. Functions that return int return a fed_status; after a failure `error` has the text.
- * -- */
+/* Codecs. An int result is a fed_status; after a failure `error` has the text. */
 
 /** The k-th codec's name; NULL past the last. */
 const char *fedpy_codec_name(size_t k);
@@ -44,20 +43,17 @@ int fedpy_decode(const uint8_t *message, size_t len, float *y, size_t n, char *e
 
 void fedpy_free(void *memory);
 
-/* -- A client -- */
-
 typedef struct fedpy_client fedpy_client;
 typedef struct fedpy_round fedpy_round;
 
-/** The callback behind fedclient_options.train. It returns 0, or a fed_status with the reason in
- * reason[FEDPY_ERROR]. */
+/** fedclient_options.train. Returns 0, or a fed_status with the reason in reason[FEDPY_ERROR]. */
 typedef int (*fedpy_train)(void *user, fedpy_round *round, char *reason);
-/** The callback behind fedclient_options.may_train. It returns 0, or a fed_status with the reason
- * in reason[FEDPY_ERROR]. */
+/** fedclient_options.may_train. Returns 0, or a fed_status with the reason in
+ * reason[FEDPY_ERROR]. */
 typedef int (*fedpy_may_train)(void *user, char *reason);
 
-/** The callback behind fedclient_options.room. It returns memory that Python owns, so that arrays
- * may outlive the training callback. */
+/** fedclient_options.room. Returns memory that Python owns, so that arrays may outlive the
+ * callback. */
 typedef void *(*fedpy_room)(void *user, size_t len);
 
 /** Open a client. server: "https://host:8443". ca: the path of the CA's file. state: the folder of
@@ -77,11 +73,11 @@ int fedpy_client_enrol(fedpy_client *client, const char *token, char *error);
 /** The numbers in an event of fedpy_client_step: the members of fedclient_event. */
 enum { FEDPY_OUTCOME, FEDPY_ROUND, FEDPY_VERSION, FEDPY_WAIT_MS, FEDPY_SAMPLES, FEDPY_EVENTS };
 
-/** Call fedclient_step. event[FEDPY_EVENTS] gets its numbers; `error` gets the reason of an
- * outcome, too. */
+/** Call fedclient_step. event[FEDPY_EVENTS] gets its numbers; `error` gets an outcome's reason,
+ * too. */
 int fedpy_client_step(fedpy_client *client, uint32_t *event, float *loss, char *error);
 
-/* -- A round: only valid while its callback runs -- */
+/* A round, valid only while its callback runs. */
 
 /** float32[*count]: the model, which the callback trains in place. */
 float *fedpy_round_values(fedpy_round *round, size_t *count);
@@ -90,18 +86,15 @@ uint32_t fedpy_round_number(const fedpy_round *round);
 uint32_t fedpy_round_version(const fedpy_round *round);
 /** A text of the task. key: "model", "optimizer", "app"; NULL: there is no such text. */
 const char *fedpy_round_text(const fedpy_round *round, const char *key);
-/** A number of the task. key: "task" (its number), "slot", "local_steps", "batch", "learning_rate",
- * "seed"; NaN: there is no such number. */
+/** A number of the task. key: "task" (its number), "slot", "local_steps", "batch",
+ * "learning_rate", "seed". NaN: there is no such number. */
 double fedpy_round_number_of(const fedpy_round *round, const char *key);
 /** Describe the k-th tensor: its name, shape dims[8], and offset and size in the values. Returns
  * its rank; -1 past the last. */
 int fedpy_round_tensor(const fedpy_round *round, size_t k, const char **name, uint32_t *dims,
                        size_t *offset, size_t *size);
-/** Call fedclient_round_wanted. */
 int fedpy_round_wanted(fedpy_round *round, char *error);
-/** Call fedclient_round_metric. */
 int fedpy_round_metric(const fedpy_round *round, const char *name, double value, char *error);
-/** Set the callback's result. */
 void fedpy_round_result(fedpy_round *round, uint32_t samples, float loss, uint32_t correct);
 
 FED_API_END

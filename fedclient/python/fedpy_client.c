@@ -121,8 +121,6 @@ int fedpy_client_step(fedpy_client *c, uint32_t *event, float *loss, char *error
     return fedpy_give(status, &err, error);
 }
 
-/* -- A round -- */
-
 float *fedpy_round_values(fedpy_round *round, size_t *count) {
     *count = round->round->arch->layout.size;
     return round->round->values;

@@ -8,17 +8,15 @@
 #include "fed/error.h"
 
 /*
- * Between two calls from Java, data are kept only in a client's handle. So clients in several
- * threads and class loaders do not affect each other.
+ * Data outlive a call from Java only in a client's handle, so clients in several threads and class
+ * loaders do not affect each other.
  *
  * JNI's own strings are not UTF-8, and a Java machine with JNI checks aborts at other bytes. So
  * all texts travel between Java and C as byte arrays in UTF-8.
  */
 
-/** Throw fed.FedException with the status and the text of err. */
 void fedjni_throw(JNIEnv *env, const fed_error *err);
 
-/** Throw OutOfMemoryError. */
 void fedjni_throw_no_memory(JNIEnv *env);
 
 /** A text as a new byte array. NULL: the text is NULL, or an exception is pending. */

@@ -14,16 +14,14 @@
 enum { SERVER, CA, STATE, NAME, SOFTWARE, COMPUTES_ON, TEXTS };
 
 /** A client's handle. The library calls back on the calling thread, within the call. So the call's
- * JNIEnv and reference to the Client are valid in callbacks; they are kept during the call only.
- */
+ * JNIEnv and Client, which callbacks use, are kept during the call only. */
 typedef struct fedjni_client {
     fedclient_app *app;
     fed_log log;
     JNIEnv *env;
     jobject self;
-    jthrowable failure;   /* the first exception that a callback threw, a global reference; NULL:
-                             none */
-    const uint8_t *block; /* the memory that Client.onRoom gave to the callback that runs */
+    jthrowable failure;   /* the first exception of a callback, a global reference, or NULL */
+    const uint8_t *block; /* what Client.onRoom gave to the running callback */
 } fedjni_client;
 
 /** The JNIEnv and the Client of the call from Java that the client is in. */
@@ -33,7 +31,7 @@ typedef struct seat {
 } seat;
 
 /** Begin a call from Java. Calls may nest, such as round.wanted() within step(). Returns the outer
- * call, which must be restored at the end. */
+ * call, to be restored at the end. */
 static seat sit(fedjni_client *c, JNIEnv *env, jobject self) {
     const seat outer = {c->env, c->self};
     c->env = env;
@@ -46,8 +44,8 @@ static void leave(fedjni_client *c, seat outer) {
     c->self = outer.self;
 }
 
-/** Did the call into Java throw an exception? The first one is kept and thrown at the end of the
- * step. Until then the library goes on, and may call back again. */
+/** Did the call into Java throw? The first exception is kept and thrown at the end of the step;
+ * until then the library goes on, and may call back again. */
 static bool has_thrown(fedjni_client *c) {
     JNIEnv *env = c->env;
     jthrowable thrown = (*env)->ExceptionOccurred(env);
@@ -66,7 +64,7 @@ static fed_status thrown(fed_error *err) {
     return fed_fail(err, FED_ECANCELED, "a callback of the program threw an exception");
 }
 
-/** Find a private method of Client. NULL: an exception is pending. */
+/** NULL: an exception is pending. */
 static jmethodID method(const fedjni_client *c, const char *name, const char *signature) {
     JNIEnv *env = c->env;
     jclass type = (*env)->GetObjectClass(env, c->self);
@@ -75,8 +73,8 @@ static jmethodID method(const fedjni_client *c, const char *name, const char *si
     return found;
 }
 
-/** Turn the result of a Java method into a status: null is FED_OK; bytes are the text of a failure
- * with the status `no`. */
+/** A Java method's result as a status: null is FED_OK; bytes are the text of a failure with status
+ * `no`. */
 static fed_status answer(fedjni_client *c, jobject bytes, fed_status no, fed_error *err) {
     JNIEnv *env = c->env;
     if (has_thrown(c)) {
@@ -94,8 +92,6 @@ static fed_status answer(fedjni_client *c, jobject bytes, fed_status no, fed_err
     free(reason);
     return no;
 }
-
-/* -- Callbacks, which the library calls -- */
 
 static fed_status on_may_train(void *user, fed_error *err) {
     fedjni_client *c = user;
@@ -154,14 +150,11 @@ static void on_log(void *user, fed_log_level level, const char *line) {
     (*env)->DeleteLocalRef(env, bytes);
 }
 
-/* -- Native functions, which Java calls -- */
-
 static fedjni_client *client_of(jlong handle) {
     return (fedjni_client *)(intptr_t)handle;
 }
 
-/** End a call from Java: throw the exception that a callback threw, or else the error of a failed
- * call. */
+/** Throw the exception that a callback threw, or else the error of a failed call. */
 static void end_call(fedjni_client *c, JNIEnv *env, fed_status status, fed_error *err) {
     if (c->failure != NULL) {
         jthrowable failure = (*env)->NewLocalRef(env, c->failure);
@@ -282,7 +275,6 @@ JNIEXPORT void JNICALL Java_fed_Native_enrol(JNIEnv *env, jclass type, jlong han
     end_call(c, env, status, &err);
 }
 
-/** Fill in the numbers of fed.Event, in its order. */
 static void put_event(JNIEnv *env, const fedclient_event *event, jintArray numbers) {
     jint loss = 0;
     memcpy(&loss, &event->loss, sizeof loss);

@@ -7,8 +7,7 @@
 #include "fedcodec/array.h"
 #include "fedcodec/codec.h"
 
-/** Find the values of a direct FloatBuffer, from a position on. fed.Codecs has checked the buffer.
- */
+/** The values from a position on, of a direct FloatBuffer that fed.Codecs has checked. */
 static fed_status values_of(JNIEnv *env, jobject buffer, jint position, float **values,
                             fed_error *err) {
     if (buffer == NULL) {
@@ -24,7 +23,6 @@ static fed_status values_of(JNIEnv *env, jobject buffer, jint position, float **
     return FED_OK;
 }
 
-/** Throw if a call failed. */
 static void end_call(JNIEnv *env, fed_status status, fed_error *err) {
     if (status != FED_OK) {
         err->status = status;
@@ -78,8 +76,7 @@ JNIEXPORT jbyteArray JNICALL Java_fed_Native_encode(JNIEnv *env, jclass type, jb
     return message;
 }
 
-/** Borrow a message's bytes for reading; the caller releases them. NULL: an exception is pending.
- */
+/** Borrow a message's bytes; the caller releases them. NULL: an exception is pending. */
 static jbyte *borrow(JNIEnv *env, jbyteArray message, size_t *len) {
     *len = (size_t)(*env)->GetArrayLength(env, message);
     return (*env)->GetByteArrayElements(env, message, NULL);

@@ -1,5 +1,4 @@
-/* A round for Java: the task's texts and numbers, the tensors' names and shapes, and the result.
- */
+/* A round for Java: the task's texts and numbers, the tensors, and the result. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/bindings/java/fedjni_round.h"
 
@@ -16,8 +15,7 @@ static jobjectArray new_arrays(JNIEnv *env, size_t count, const char *type) {
     return array;
 }
 
-/** Set array[k] to element, and delete the local reference to element. False: an exception is
- * pending. */
+/** Set array[k] to element, a local reference that is deleted. False: an exception is pending. */
 static bool put(JNIEnv *env, jobjectArray array, size_t k, jobject element) {
     if (element == NULL) {
         return false;

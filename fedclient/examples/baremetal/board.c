@@ -69,7 +69,6 @@ static fed_status take_part(fedclient *client, const char *token, fed_error *err
     return FED_OK;
 }
 
-/** Open the platform, the transport and the client, and take part until the task is finished. */
 static fed_status run(const settings *s, const fedclient_flash *flash, const char *ca,
                       fed_error *err) {
     fedclient_platform platform = {0};

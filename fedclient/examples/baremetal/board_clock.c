@@ -58,7 +58,7 @@ void fed_sleep_ms(int64_t ms) {
     }
 }
 
-/* Functions that mbedTLS and the C library call. */
+/* Called by mbedTLS and the C library. */
 
 mbedtls_ms_time_t mbedtls_ms_time(void) {
     return fed_clock_monotonic_ms();

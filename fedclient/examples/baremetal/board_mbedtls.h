@@ -12,8 +12,7 @@
 #define MBEDTLS_ENTROPY_HARDWARE_ALT
 #define MBEDTLS_HAVE_ASM
 
-/* TLS. The device asks the coordinator for records of at most MBEDTLS_SSL_IN_CONTENT_LEN bytes
- * (RFC 8449). */
+/* TLS. The device asks for records of at most MBEDTLS_SSL_IN_CONTENT_LEN bytes (RFC 8449). */
 #define MBEDTLS_SSL_TLS_C
 #define MBEDTLS_SSL_CLI_C
 #define MBEDTLS_SSL_PROTO_TLS1_3
@@ -54,7 +53,6 @@
 #define MBEDTLS_ECDH_C
 #define MBEDTLS_ECDSA_C
 
-/* Keys, requests, certificates. */
 #define MBEDTLS_ASN1_PARSE_C
 #define MBEDTLS_ASN1_WRITE_C
 #define MBEDTLS_OID_C

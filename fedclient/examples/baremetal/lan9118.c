@@ -24,7 +24,7 @@ enum {
     MAC_CR = 1,
     MAC_ADDRESS_HIGH = 2,
     MAC_ADDRESS_LOW = 3,
-    /* Bits. */
+    /* Bits of registers. */
     TX_ON = 0x2,
     HW_MUST_BE_ONE = 1 << 20,
     HW_TX_FIFO_KB = 5 << 16,
@@ -34,7 +34,6 @@ enum {
     RX_ERROR = 1 << 15,
     TX_FIRST = 1 << 13,
     TX_LAST = 1 << 12,
-    /* Sizes. */
     CRC_BYTES = 4,
     FRAME_MOST = 1514,
     WORD = 4
@@ -66,8 +65,6 @@ static uint32_t mac_read(uint32_t number) {
     return *reg(MAC_DATA);
 }
 
-/* -- sending -- */
-
 static err_t send(struct netif *netif, struct pbuf *p) {
     static uint32_t frame[(FRAME_MOST + WORD - 1) / WORD];
     (void)netif;
@@ -84,10 +81,7 @@ static err_t send(struct netif *netif, struct pbuf *p) {
     return ERR_OK;
 }
 
-/* -- receiving -- */
-
-/** Take a frame with its CRC out of the FIFO. NULL: the frame is broken, or there is no memory for
- * it. */
+/** Take a frame with its CRC out of the FIFO. NULL: it is broken, or there is no memory for it. */
 static struct pbuf *receive(uint32_t status) {
     static uint32_t frame[(FRAME_MOST + CRC_BYTES + WORD) / WORD];
     const uint32_t len = status >> 16 & 0x3FFF, words = (len + WORD - 1) / WORD;

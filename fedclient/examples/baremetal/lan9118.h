@@ -8,7 +8,6 @@
 /** The init function for netif_add: starts the chip. ERR_IF: there is no such chip. */
 err_t lan9118_init(struct netif *netif);
 
-/** Pass each received frame to lwIP. */
 void lan9118_poll(struct netif *netif);
 
 #endif

@@ -13,9 +13,8 @@
 #include "fedclient/examples/baremetal/board.h"
 #include "fedclient/transports/mbedtls/tcp.h"
 
-/* The state of the connection. lwIP calls back while board_network_poll runs. The callbacks only
- * change this state, and the functions of tcp.h read it. A transport has one connection, so one is
- * enough. */
+/* A transport has one connection, so one state is enough. lwIP's callbacks, which run while
+ * board_network_poll does, only change it; the functions of tcp.h read it. */
 static struct {
     struct tcp_pcb *pcb; /* NULL: closed, or broken */
     struct pbuf *in;     /* bytes that were received and not read yet */
@@ -27,8 +26,6 @@ static fed_status fail(fedclient_tcp *tcp, fed_status status, const char *what) 
     snprintf(tcp->problem, sizeof tcp->problem, "%s", what);
     return status;
 }
-
-/* -- lwIP's callbacks -- */
 
 static err_t on_connected(void *arg, struct tcp_pcb *pcb, err_t error) {
     (void)arg;
@@ -58,8 +55,6 @@ static void on_error(void *arg, err_t error) {
     line.pcb = NULL; /* lwIP has freed it */
 }
 
-/* -- waiting -- */
-
 fed_status fedclient_tcp_stopped(fedclient_tcp *tcp) {
     const fedclient_transport_options *options = tcp->options;
     return options->stopped != NULL && options->stopped(options->user)
@@ -87,8 +82,6 @@ fed_status fedclient_tcp_wait(fedclient_tcp *tcp, int ways, int64_t until_ms) {
         board_doze();
     }
 }
-
-/* -- the connection -- */
 
 size_t fedclient_tcp_address(const char *host, uint8_t address[16]) {
     ip4_addr_t ip;
@@ -142,8 +135,6 @@ void fedclient_tcp_close(fedclient_tcp *tcp) {
     tcp->fd = -1;
 }
 
-/* -- bytes -- */
-
 int fedclient_tcp_send(void *user, const unsigned char *src, size_t len) {
     fedclient_tcp *tcp = user;
     board_network_poll();
@@ -160,7 +151,6 @@ int fedclient_tcp_send(void *user, const unsigned char *src, size_t len) {
     return (int)n;
 }
 
-/** Drop the first n of the received bytes. */
 static void consume(u16_t n) {
     line.in_read = (u16_t)(line.in_read + n);
     if (line.in_read == line.in->len) {

@@ -3,10 +3,8 @@
 #ifndef LWIPOPTS_H
 #define LWIPOPTS_H
 
-#define NO_SYS 1
-#define SYS_LIGHTWEIGHT_PROT                                                                       \
-    0 /* interrupts only count milliseconds, so no locks are
-                                       needed */
+#define NO_SYS                    1
+#define SYS_LIGHTWEIGHT_PROT      0 /* interrupts only count milliseconds: no locks needed */
 #define LWIP_SOCKET               0
 #define LWIP_NETCONN              0
 #define LWIP_DHCP                 1

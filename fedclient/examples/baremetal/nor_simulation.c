@@ -1,4 +1,4 @@
-/* A NOR flash, simulated in a file of the host. Its content outlives the emulator, as a flash's
+/* A NOR flash, simulated in a file of the host, which outlives the emulator as a flash's content
  * outlives a power cut. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
@@ -10,8 +10,7 @@
 enum {
     BLOCK = 4096,
     UNIT = 8,
-    PIECE = 16,         /* a program writes so many bytes at a time, so that killing the emulator
-                           can interrupt it */
+    PIECE = 16, /* bytes of one write, so that killing the emulator can interrupt a program */
     PIECE_ERASED = 256, /* the same for an erase */
     POWER_CUT = 42      /* exit status of the emulator after a simulated power cut */
 };

@@ -21,7 +21,6 @@ void reset(void);
 
 enum { PAINT = 0x5AA55AA5, VECTORS = 16 };
 
-/** The number of bytes of the stack that were never written to. */
 static size_t stack_untouched(void) {
     const uint32_t *at = stack_low;
     while (at < stack_top && *at == PAINT) {
@@ -70,8 +69,6 @@ __attribute__((section(".vectors"), used)) static void (*const vectors[VECTORS])
     fault,
     [15] = board_tick};
 
-/* -- functions that the C library calls -- */
-
 static int put_char(char c, FILE *file) {
     static char line[128];
     static size_t len;
@@ -98,7 +95,7 @@ void _exit(int status) {
     semihosting_exit(status);
 }
 
-/* -- a function that the trainer calls for mapped files, of which there are none -- */
+/* For the trainer's mapped files, of which there are none. */
 
 void fed_file_unmap(const uint8_t *data, size_t len) {
     (void)data;

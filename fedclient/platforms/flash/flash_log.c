@@ -12,8 +12,6 @@ enum { CHUNK = 64 };
 static const uint32_t block_magic = 0x424C4446;  /* "FDLB" */
 static const uint32_t record_magic = 0x524C4446; /* "FDLR" */
 
-/* -- places -- */
-
 uint32_t flash_log_payload(const flash_log *log) {
     return log->flash.block_bytes - FLASH_BLOCK_HEAD;
 }
@@ -27,8 +25,8 @@ uint32_t flash_log_size(const flash_log *log, size_t len) {
 static flash_place after(const flash_log *log, flash_place place, uint32_t n) {
     const uint32_t payload = flash_log_payload(log);
     const uint32_t at = place.at - FLASH_BLOCK_HEAD + n;
-    const uint32_t blocks = at == 0 ? 0 : (at - 1) / payload; /* the end of a block counts as a
-                                                                 place of that block */
+    const uint32_t blocks =
+        at == 0 ? 0 : (at - 1) / payload; /* the end of a block is a place of that block */
     return (flash_place){(place.block + blocks) % log->flash.blocks,
                          at - blocks * payload + FLASH_BLOCK_HEAD};
 }
@@ -37,8 +35,7 @@ static uint32_t address_of(const flash_log *log, flash_place place) {
     return place.block * log->flash.block_bytes + place.at;
 }
 
-/** The number of bytes from a place to the end of its block. A place at the end of a block is first
- * moved to the next block. */
+/** The bytes from a place to its block's end. A place at the end first moves to the next block. */
 static uint32_t here(const flash_log *log, flash_place *place) {
     if (place->at == log->flash.block_bytes) {
         *place = (flash_place){(place->block + 1) % log->flash.blocks, FLASH_BLOCK_HEAD};
@@ -46,7 +43,6 @@ static uint32_t here(const flash_log *log, flash_place *place) {
     return log->flash.block_bytes - place->at;
 }
 
-/** Read n bytes of the log. */
 static fed_status read_at(const flash_log *log, flash_place place, void *dst, uint32_t n) {
     for (uint8_t *to = dst; n > 0;) {
         const uint32_t most = here(log, &place), len = n < most ? n : most;
@@ -57,8 +53,6 @@ static fed_status read_at(const flash_log *log, flash_place place, void *dst, ui
     }
     return FED_OK;
 }
-
-/* -- records -- */
 
 static uint32_t pack_head(uint8_t dst[FLASH_RECORD_HEAD], flash_kind kind, const char *key,
                           uint32_t len) {
@@ -75,8 +69,7 @@ static uint32_t pack_head(uint8_t dst[FLASH_RECORD_HEAD], flash_kind kind, const
     return flash_crc32(0, dst, FLASH_RECORD_HEAD);
 }
 
-/** Read a record's head. False: there is none. *crc becomes the CRC of the head, with which the
- * tail's begins. */
+/** False: there is no record. *crc becomes the head's CRC, with which the tail's begins. */
 static bool unpack_head(const uint8_t src[FLASH_RECORD_HEAD], flash_value *value, uint32_t *crc) {
     fed_reader r;
     fed_reader_init(&r, src, FLASH_RECORD_HEAD);
@@ -98,8 +91,7 @@ static void pack_tail(uint8_t dst[FLASH_RECORD_TAIL], uint32_t crc) {
     fed_write_u32(&w, ~crc);
 }
 
-/** Read data and tail of a record. With dst NULL they are only checked. FED_EFORMAT: the tail is
- * wrong. */
+/** Read a record's data and tail; dst NULL: only check them. FED_EFORMAT: the tail is wrong. */
 static fed_status read_data(const flash_log *log, const flash_value *value, uint32_t crc,
                             uint8_t *dst) {
     uint8_t chunk[CHUNK], tail[FLASH_RECORD_TAIL], right[FLASH_RECORD_TAIL];
@@ -117,8 +109,8 @@ static fed_status read_data(const flash_log *log, const flash_value *value, uint
     return memcmp(tail, right, sizeof tail) == 0 ? FED_OK : FED_EFORMAT;
 }
 
-/** Read the head of the record at value->begin, and check its tail. FED_EFORMAT: there is no record
- * that counts. */
+/** Read the head at value->begin, and check the tail. FED_EFORMAT: there is no record that
+ * counts. */
 static fed_status read_record(const flash_log *log, flash_value *value) {
     uint8_t head[FLASH_RECORD_HEAD];
     uint32_t crc = 0;
@@ -133,8 +125,6 @@ fed_status flash_log_read(const flash_log *log, const flash_value *value, void *
     return read_data(log, value, pack_head(head, value->kind, value->key, value->len), dst);
 }
 
-/* -- mounting -- */
-
 flash_value *flash_log_find(flash_log *log, const char *key) {
     for (size_t k = 0; k < log->count; k++) {
         if (strcmp(log->value[k].key, key) == 0) {
@@ -144,8 +134,8 @@ flash_value *flash_log_find(flash_log *log, const char *key) {
     return NULL;
 }
 
-/** Note a record's value, or that it was dropped. Call this for all records in the order in which
- * they were written. */
+/** Note a record's value, or that it was dropped. Call this in the order in which records were
+ * written. */
 static fed_status note(flash_log *log, const flash_value *value) {
     flash_value *known = flash_log_find(log, value->key);
     if (value->kind == FLASH_DROP) {
@@ -162,8 +152,7 @@ static fed_status note(flash_log *log, const flash_value *value) {
     return FED_OK;
 }
 
-/** Read a block's head. *sequence becomes 0 if the block has none, and *first the place where its
- * first record begins. */
+/** *sequence becomes 0 if the block has no head, *first the place of its first record. */
 static fed_status read_block(const flash_log *log, uint32_t block, uint32_t *sequence,
                              uint32_t *first) {
     uint8_t head[FLASH_BLOCK_HEAD];
@@ -180,7 +169,6 @@ static fed_status read_block(const flash_log *log, uint32_t block, uint32_t *seq
     return FED_OK;
 }
 
-/** Find the block that was begun last. */
 static fed_status find_last(flash_log *log, uint32_t *last) {
     uint32_t newest = 0, sequence = 0, first = 0;
     *last = log->flash.blocks - 1;
@@ -195,8 +183,8 @@ static fed_status find_last(flash_log *log, uint32_t *last) {
     return FED_OK;
 }
 
-/** Note the values of the records that begin in a block. log->head is then after the last of them.
- */
+/** Note the values of the records that begin in a block. log->head is then after the last of
+ * them. */
 static fed_status mount_block(flash_log *log, uint32_t block) {
     uint32_t sequence = 0;
     flash_value value = {.begin.block = block};
@@ -214,7 +202,6 @@ static fed_status mount_block(flash_log *log, uint32_t block) {
     return FED_OK;
 }
 
-/** Is all of a block erased from a place on? */
 static fed_status is_blank(const flash_log *log, flash_place place, bool *blank) {
     uint8_t chunk[CHUNK];
     for (*blank = true; *blank && place.at < log->flash.block_bytes;) {
@@ -229,7 +216,7 @@ static fed_status is_blank(const flash_log *log, flash_place place, bool *blank)
     return FED_OK;
 }
 
-/** Write nothing more into the head's block, whose rest may be partly programmed. */
+/** The rest of the head's block may be partly programmed: write nothing more into it. */
 static void leave_block(flash_log *log) {
     log->head.at = log->flash.block_bytes;
 }
@@ -249,9 +236,7 @@ fed_status flash_log_mount(flash_log *log) {
     return FED_OK;
 }
 
-/* -- writing -- */
-
-/** Program the bytes that are staged, all of which lie in one page. */
+/** Program the staged bytes, all of which lie in one page. */
 static fed_status flush(flash_log *log) {
     const flash_place begin = {log->write.block, log->write.at - log->staged};
     const uint32_t len = log->staged;
@@ -260,8 +245,8 @@ static fed_status flush(flash_log *log) {
                     : log->flash.program(log->flash.user, address_of(log, begin), log->page, len);
 }
 
-/** Erase the next block, and write its head. carried: the bytes that are left of a record that
- * continues in the block. */
+/** Erase the next block, and write its head. carried: the bytes left of a record that continues
+ * there. */
 static fed_status begin_block(flash_log *log, uint32_t carried) {
     uint8_t head[FLASH_BLOCK_HEAD];
     fed_writer w;
@@ -281,7 +266,6 @@ static fed_status begin_block(flash_log *log, uint32_t carried) {
     return FED_OK;
 }
 
-/** Write some bytes of the record. */
 static fed_status push(flash_log *log, const void *src, uint32_t len) {
     for (const uint8_t *from = src; len > 0;) {
         if (log->write.at == log->flash.block_bytes) {
@@ -302,8 +286,8 @@ static fed_status push(flash_log *log, const void *src, uint32_t len) {
     return FED_OK;
 }
 
-/** Begin a record of `size` bytes. If it begins in a new block, the block is begun now, so that
- * value->begin is known. */
+/** Begin a record of `size` bytes, and with it a new block if it belongs there, to know
+ * value->begin. */
 static fed_status begin_record(flash_log *log, uint32_t size, flash_value *value) {
     log->write = log->head;
     log->left = size;
@@ -355,10 +339,8 @@ fed_status flash_log_append(flash_log *log, flash_kind kind, const char *key, co
     return note(log, &value);
 }
 
-/* -- room -- */
-
-/** How many blocks after the head a value's block comes in the ring: 1 is the next block, which is
- * the oldest. A value that begins in the head's own block has the largest distance. */
+/** How many blocks after the head's a value's block comes in the ring: 1 is the next one, the
+ * oldest. The head's own block has the largest distance. */
 static uint32_t distance(const flash_log *log, const flash_value *value) {
     const uint32_t blocks = log->flash.blocks;
     return (value->begin.block + blocks - log->head.block - 1) % blocks + 1;

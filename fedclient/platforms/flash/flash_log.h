@@ -33,7 +33,6 @@ typedef struct flash_place {
     uint32_t block, at;
 } flash_place;
 
-/** A record that counts. */
 typedef struct flash_value {
     char key[FEDCLIENT_FLASH_KEY + 1];
     flash_kind kind;
@@ -47,11 +46,9 @@ typedef struct flash_log {
     size_t count;
     flash_place head; /* where the next record begins */
     uint32_t next_sequence;
-    /* Used while a record is written. */
-    flash_place write;                  /* where the next byte goes */
-    uint32_t left;                      /* bytes of the record that are not written yet */
-    uint8_t page[FEDCLIENT_FLASH_PAGE]; /* bytes before the place `write` that are not programmed
-                                           yet */
+    flash_place write;                  /* where the record's next byte goes */
+    uint32_t left;                      /* the record's bytes that are not written yet */
+    uint8_t page[FEDCLIENT_FLASH_PAGE]; /* bytes before `write` that are not programmed yet */
     uint32_t staged;                    /* number of bytes in page */
 } flash_log;
 
@@ -71,13 +68,13 @@ uint32_t flash_log_room(const flash_log *log);
 /** The bytes of records that fit into a block. */
 uint32_t flash_log_payload(const flash_log *log);
 
-/** Write a record at the head, and read it back. After a failure the log is as before. FED_EIO: the
- * bytes read back differ from those written; other errors are those of the flash's functions. */
+/** Write a record at the head, and read it back. After a failure the log is as before. FED_EIO:
+ * the bytes read back differ; otherwise the errors of the flash's functions. */
 fed_status flash_log_append(flash_log *log, flash_kind kind, const char *key, const void *data,
                             size_t len) FED_CHECKED;
 
-/** Copy the oldest value to the head, so that its block can be erased. Errors: as flash_log_append;
- * FED_ENOSPC there is no room for the copy; FED_ENOTFOUND no value. */
+/** Copy the oldest value to the head, so that its block can be erased. Errors: as
+ * flash_log_append; FED_ENOSPC no room for the copy; FED_ENOTFOUND no value. */
 fed_status flash_log_clean(flash_log *log) FED_CHECKED;
 
 /** Read a value's data into dst, uint8[value->len]. FED_EFORMAT: it is damaged. */

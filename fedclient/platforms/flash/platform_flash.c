@@ -26,10 +26,8 @@ static fed_status check_key(const char *key, fed_error *err) {
     return FED_OK;
 }
 
-/* -- room -- */
-
-/** The bytes that must stay free, so that all values can be copied even if power fails repeatedly:
- * the largest record, and a block for each value, since a failure wastes the rest of a block. */
+/** The bytes to keep free, so that all values can be copied even if power fails repeatedly: the
+ * largest record, and a block for each value, since a failure wastes the rest of a block. */
 static uint64_t reserve(const flash_log *log, uint32_t size) {
     uint64_t largest = size;
     for (size_t k = 0; k < log->count; k++) {
@@ -48,8 +46,8 @@ static bool can_fit(const flash_log *log, uint32_t size) {
     return taken <= (uint64_t)log->flash.blocks * flash_log_payload(log);
 }
 
-/** Make room for a record by copying old values to the head. After two rounds through all values,
- * more copies would give no more room. */
+/** Copy old values to the head. After two rounds through all of them, more copies give no more
+ * room. */
 static fed_status make_room(flash_log *log, uint32_t size) {
     const size_t most = 2 * log->count + 2;
     for (size_t k = 0; k < most && flash_log_room(log) < size + reserve(log, size); k++) {
@@ -57,8 +55,6 @@ static fed_status make_room(flash_log *log, uint32_t size) {
     }
     return flash_log_room(log) >= size ? FED_OK : FED_ENOSPC;
 }
-
-/* -- the five functions -- */
 
 static fed_status no_room(const flash_log *log, const char *key, size_t len, fed_error *err) {
     return fed_fail(err, FED_ENOSPC,
@@ -129,8 +125,6 @@ static fed_status flash_drop(void *user, const char *key, fed_error *err) {
                ? FED_OK
                : fed_fail(err, status, "the flash can't drop \"%s\": is it worn?", key);
 }
-
-/* -- opening -- */
 
 static bool is_usable(const fedclient_flash *flash) {
     const uint32_t unit = flash->unit_bytes;

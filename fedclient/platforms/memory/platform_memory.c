@@ -9,7 +9,7 @@
 typedef struct memory_value {
     struct memory_value *next;
     uint8_t *data;
-    size_t len, cap; /* the block's size; a smaller value is stored in the same block */
+    size_t len, cap; /* the block's size; a smaller value keeps the block */
     char key[];
 } memory_value;
 
@@ -89,8 +89,6 @@ static fed_status memory_get(void *user, const char *key, uint8_t **data, size_t
     *len = value->len;
     return FED_OK;
 }
-
-/* -- values in place -- */
 
 static void *memory_room(void *user, size_t len) {
     (void)user;

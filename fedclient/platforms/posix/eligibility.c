@@ -1,5 +1,4 @@
-/* Conditions of training on Linux: power supplies are read from /sys, the other conditions from
- * D-Bus. */
+/* Conditions of training on Linux: power supplies from /sys, all else from D-Bus. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/eligibility.h"
 
@@ -53,9 +52,9 @@ fed_status fedclient_conditions_parse(const char *text, fedclient_conditions *co
     }
 }
 
-/* --- Power: https://docs.kernel.org/power/power_supply_class.html --- */
+/* Power: https://docs.kernel.org/power/power_supply_class.html */
 
-/** Read the first word of a supply's attribute; word becomes "" if there is no such attribute. */
+/** Read the first word of a supply's attribute; "" if there is none. */
 static void read_attribute(const char *directory, const char *supply, const char *name,
                            char word[32]) {
     char path[600];
@@ -117,8 +116,6 @@ static fed_status check_power(const fedclient_conditions *c, fed_error *err) {
                     p.level[0] != '\0' ? " %)" : "");
 }
 
-/* --- D-Bus --- */
-
 /** Start busctl with its output in a pipe; -1: it could not be started. */
 static int start_busctl(char *const *arguments, pid_t *pid) {
     int ends[2];
@@ -142,8 +139,7 @@ static int start_busctl(char *const *arguments, pid_t *pid) {
     return ends[0];
 }
 
-/** Ask for a property by busctl. answer becomes busctl's output, such as "u 4" or "b true"; ""
- * after a failure. */
+/** answer becomes busctl's output, such as "u 4" or "b true"; "" after a failure. */
 static void ask_bus(const char *service, const char *path, const char *interface,
                     const char *property, char answer[16]) {
     const char *const arguments[] = {"busctl",       "--system", "--timeout=5",

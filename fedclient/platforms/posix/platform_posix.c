@@ -20,8 +20,7 @@ typedef struct posix_store {
     char directory[PATH_SIZE - 64];
 } posix_store;
 
-/** Make the path of a key's file. Keys come from the library and the program, never from the
- * network. */
+/** Keys come from the library and the program, never from the network. */
 static fed_status key_path(const posix_store *store, const char *key, char path[PATH_SIZE],
                            fed_error *err) {
     if (key[0] == '\0' || key[0] == '.' || strchr(key, '/') != NULL || strlen(key) > 48) {
@@ -73,7 +72,7 @@ static fed_status posix_drop(void *user, const char *key, fed_error *err) {
                              strerror(why));
 }
 
-/** Lock the directory for this process, until the descriptor is closed. */
+/** The lock is held until the descriptor is closed. */
 static fed_status lock_directory(posix_store *store, fed_error *err) {
     char path[PATH_SIZE];
     snprintf(path, sizeof path, "%s/.lock", store->directory);
@@ -114,8 +113,7 @@ fed_status fedclient_platform_posix_open(const char *directory, fedclient_platfo
         free(store);
         return status;
     }
-    fed_dir_tidy(directory); /* remove the temporary files, large as models, of puts that were
-                                killed */
+    fed_dir_tidy(directory); /* remove temporary files, large as models, of killed puts */
     *platform = (fedclient_platform){.user = store,
                                      .unix_ms = posix_unix_ms,
                                      .monotonic_ms = posix_monotonic_ms,

@@ -36,14 +36,12 @@ public final class Client implements AutoCloseable {
         String refusal();
     }
 
-    /** Receives the library's log lines. */
     public interface Log {
         enum Level { DEBUG, INFO, WARN, ERROR }
 
         void log(Level level, String line);
     }
 
-    /** Gets each step of {@link #run}. */
     public interface Listener {
         void event(Event event);
     }
@@ -266,8 +264,8 @@ public final class Client implements AutoCloseable {
         }
     }
 
-    /** Let {@link #run} return soon. May be called from any thread, and after {@link #close}, when
-     * it does nothing. */
+    /** Let {@link #run} return soon. May be called from any thread. Does nothing after {@link
+     * #close}. */
     public void stop() {
         synchronized (gate) {
             stopped = true;
@@ -304,7 +302,6 @@ public final class Client implements AutoCloseable {
         }
     }
 
-    /** Take the lock of an open client. */
     private void begin() {
         refuseWithin();
         busy.lock();

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package fed;
 
-/** What one step of a client did. */
 public final class Event {
     /** The order is that of the C library's fedclient_outcome. */
     public enum Outcome {

@@ -8,7 +8,6 @@ package fed;
  * task's texts and numbers can be read at any time.
  */
 public final class Round {
-    /** Gets the progress that a trainer reports by {@link Round#progress}. */
     public interface Progress {
         void progress(Round round, int done, int total);
     }

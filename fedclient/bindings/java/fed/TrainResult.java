@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package fed;
 
-/** The result of a training or a measurement. */
 public final class TrainResult {
     final int samples;
     final float loss;
