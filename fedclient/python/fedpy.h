@@ -1,5 +1,5 @@
 /* The C interface of the Python package: the codecs and the client as functions of plain numbers,
- * texts and addresses, so that Python need not know the layout of C structs. */
+ * texts and addresses. So Python need not know the layout of any C struct. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDPY_H
 #define FEDPY_H
@@ -48,12 +48,12 @@ typedef struct fedpy_round fedpy_round;
 
 /** fedclient_options.train. Returns 0, or a fed_status with the reason in reason[FEDPY_ERROR]. */
 typedef int (*fedpy_train)(void *user, fedpy_round *round, char *reason);
-/** fedclient_options.may_train. Returns 0, or a fed_status with the reason in
- * reason[FEDPY_ERROR]. */
+/** The callback behind fedclient_options.may_train. It returns 0, or a fed_status with the reason
+ * in reason[FEDPY_ERROR]. */
 typedef int (*fedpy_may_train)(void *user, char *reason);
 
-/** fedclient_options.room. Returns memory that Python owns, so that arrays may outlive the
- * callback. */
+/** The callback behind fedclient_options.room. It returns memory that Python owns, so that arrays
+ * may outlive the training callback. */
 typedef void *(*fedpy_room)(void *user, size_t len);
 
 /** Open a client. server: "https://host:8443". ca: the path of the CA's file. state: the folder of
@@ -73,11 +73,11 @@ int fedpy_client_enrol(fedpy_client *client, const char *token, char *error);
 /** The numbers in an event of fedpy_client_step: the members of fedclient_event. */
 enum { FEDPY_OUTCOME, FEDPY_ROUND, FEDPY_VERSION, FEDPY_WAIT_MS, FEDPY_SAMPLES, FEDPY_EVENTS };
 
-/** Call fedclient_step. event[FEDPY_EVENTS] gets its numbers; `error` gets an outcome's reason,
- * too. */
+/** Call fedclient_step. event[FEDPY_EVENTS] gets its numbers; `error` gets the reason of an
+ * outcome, too. */
 int fedpy_client_step(fedpy_client *client, uint32_t *event, float *loss, char *error);
 
-/* A round, valid only while its callback runs. */
+/* -- A round: only valid while its callback runs -- */
 
 /** float32[*count]: the model, which the callback trains in place. */
 float *fedpy_round_values(fedpy_round *round, size_t *count);
@@ -86,8 +86,8 @@ uint32_t fedpy_round_number(const fedpy_round *round);
 uint32_t fedpy_round_version(const fedpy_round *round);
 /** A text of the task. key: "model", "optimizer", "app"; NULL: there is no such text. */
 const char *fedpy_round_text(const fedpy_round *round, const char *key);
-/** A number of the task. key: "task" (its number), "slot", "local_steps", "batch",
- * "learning_rate", "seed". NaN: there is no such number. */
+/** A number of the task. key: "task" (its number), "slot", "local_steps", "batch", "learning_rate",
+ * "seed"; NaN: there is no such number. */
 double fedpy_round_number_of(const fedpy_round *round, const char *key);
 /** Describe the k-th tensor: its name, shape dims[8], and offset and size in the values. Returns
  * its rank; -1 past the last. */

@@ -83,9 +83,9 @@ typedef struct fedtrain_device_vtable {
      * begin. */
     fed_status (*wait)(void *self, double *sum) FED_CHECKED;
 
-    /** After a loss that is not finite, with no pass open: run that pass forward again, so that
-     * `output` gives its layers' values. The parameters that it used are copied to params,
-     * float32[layout.size], on the host. */
+    /** After a loss that is not finite: run that pass forward once more, so that `output` gives the
+     * values of its layers. No pass is open then.   params  on the host, float32[layout.size]:
+     * becomes the parameters that the pass used */
     fed_status (*again)(void *self, float *params) FED_CHECKED;
 
     /** Start the optimizer step of parameters offset to offset + n - 1. With clip_norm these must
@@ -110,10 +110,10 @@ typedef struct fedtrain_backend_vtable {
      * backend lacks, which *err names. */
     fed_status (*supports)(const fed_arch *arch, fed_error *err) FED_CHECKED;
 
-    /** Make a workspace for batches of up to max_batch samples of a supported model; arch outlives
-     * it. device: the name by which the caller chose the backend, such as "opencl:0"; only a GPU's
-     * backend uses it. FED_ENOMEM; or another status with a text in *err, such as for a missing
-     * device. */
+    /** Make a workspace for batches of up to max_batch samples of a model that the backend
+     * supports; arch outlives it. device: the name by which the caller chose the backend, such as
+     * "opencl:0"; only a GPU's backend uses it. FED_ENOMEM; or another status with a text in *err,
+     * such as for a missing device. */
     fed_status (*open)(const fed_arch *arch, size_t max_batch, const char *device, void **self,
                        fed_error *err) FED_CHECKED;
     void (*close)(void *self);
@@ -149,15 +149,15 @@ typedef struct fedtrain_backend_vtable {
     fed_status (*backward)(void *self, const fedtrain_pass *pass, const float *score_grad,
                            const fedtrain_gradient *to) FED_CHECKED;
 
-    /** Move batch normalization's running statistics in params by a tenth towards the last forward
-     * pass's. */
+    /** Move batch normalization's running statistics in params by a tenth towards those of the last
+     * forward pass of training. */
     fed_status (*keep_statistics)(void *self, float *params) FED_CHECKED;
 
     /** Let LSTMs begin the next batch with a state of 0. */
     void (*forget)(void *self);
 
-    /** The output of layer l in the last forward pass, *n values in any order, for error messages.
-     * If a later layer overwrote the memory, these are the later layer's values. */
+    /** The output of layer l in the last forward pass, *n values in any order. It is for error
+     * messages only. If a later layer overwrote the memory, these are the later layer's values. */
     const float *(*output)(const void *self, size_t l, size_t *n);
 
     const fedtrain_device_vtable *device; /* NULL: the backend runs on the processor */

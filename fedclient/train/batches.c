@@ -11,8 +11,8 @@
 #include "fedclient/train/text_walk.h"
 #include "fedtrain/fits.h"
 
-/* Random numbers for order and augmentation differ from the seed's other uses, such as first
- * weights. */
+/* These make the random numbers for the samples' order and for augmentation differ from those of
+ * other uses of the task's seed, such as the first weights. */
 static const uint64_t ORDER_SEED = 0x6f72646572;       /* "order" */
 static const uint64_t AUGMENT_SEED = 0x6175676d656e74; /* "augment" */
 
@@ -83,8 +83,8 @@ void fedtrain_batches_close(fedtrain_batches *batches) {
     free(batches);
 }
 
-/* Every round takes steps * batch samples, so the step's number since the first round gives the
- * place in the sequence of all passes. */
+/* Choose the samples of a step. Every round takes steps * batch samples, so the step's number
+ * since the first round gives the place in the sequence of all passes. */
 static void pick(fedtrain_batches *b, uint64_t step) {
     const fedtrain_job *job = b->job;
     uint64_t position = step * job->batch;

@@ -76,7 +76,7 @@ static const uint8_t *sample_at(const fedtrain_dataset *set, size_t i) {
     return block->first + i * block->stride;
 }
 
-/* Read n values of one channel, from the sample's value `at` on, without normalisation. */
+/* Read n values of one channel, from value `at` of the sample on, without normalisation. */
 static void read_values(const fedtrain_dataset *set, const uint8_t *sample, size_t at, size_t n,
                         float *x) {
     if (set->is_float) {
@@ -117,8 +117,8 @@ void fedtrain_dataset_gather_targets(const fedtrain_dataset *set, const uint32_t
     }
 }
 
-/* A cut of a picture: output row y is row y + dy of the picture, columns likewise with dx; what
- * lies outside the picture is black. */
+/* A cut of a picture: output row y is row y + dy of the picture, or black where there is none; dx
+ * is the same for columns. */
 typedef struct cut {
     ptrdiff_t dy, dx;
     bool flip;
@@ -173,7 +173,7 @@ void fedtrain_dataset_gather_augmented(const fedtrain_dataset *set, const fedtra
     }
 }
 
-/* Without index: the first `count` samples. */
+/* Measure samples index[0 .. count - 1], or without index the first `count` samples. */
 static void measure_channel(const fedtrain_dataset *set, const uint32_t *index, size_t count,
                             size_t c, float *mean, float *deviation) {
     size_t plane = plane_size(set);

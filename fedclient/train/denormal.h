@@ -9,9 +9,9 @@
 #include <xmmintrin.h>
 #endif
 
-/* The control register is the thread's, so each training call sets it and puts it back. */
+/* The control register belongs to the thread, so each training call sets it and puts it back. */
 
-/** Returns the register's old value, for fedtrain_denormal_restore. */
+/** Start flushing. Returns the register's old value, for fedtrain_denormal_restore. */
 static inline uint64_t fedtrain_denormal_flush(void) {
 #if defined(__SSE__)
     unsigned saved = _mm_getcsr();

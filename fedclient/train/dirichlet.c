@@ -9,8 +9,8 @@
  * sample to another client. exact_log and exact_exp use additions, products, quotients and powers
  * of 2 only, which IEEE 754 rounds alike everywhere. Their relative error is about 1e-15. */
 
-/* For finite x > 0: x = m * 2^e with m in [sqrt(1/2), sqrt(2)); log m = 2 artanh((m - 1) / (m +
- * 1)). */
+/* log x, for a finite x > 0. x = m * 2^e with m in [sqrt(1/2), sqrt(2)); log m = 2 artanh((m - 1)
+ * / (m + 1)). */
 static double exact_log(double x) {
     int e;
     double m = frexp(x, &e);
@@ -25,7 +25,7 @@ static double exact_log(double x) {
     return 2 * s * sum + e * 0x1.62e42fefa39efp-1;
 }
 
-/* For x <= 0: x = k log 2 + r with |r| <= log(2) / 2; e^r comes from its Taylor series. */
+/* e^x, for x <= 0. x = k log 2 + r with |r| <= log(2) / 2; e^r comes from its Taylor series. */
 static double exact_exp(double x) {
     if (x < -700) {
         return 0;
@@ -89,8 +89,8 @@ typedef struct piles {
     uint32_t classes;
 } piles;
 
-/* Draw one of the classes that have samples left, in proportion to mix; if mix is 0 for all of
- * them, to how many samples are left. */
+/* Draw one of the classes that have samples left, in proportion to mix. If mix is 0 for all of
+ * them, draw in proportion to how many samples are left. */
 static uint32_t draw_class(const piles *p, const double *mix, fed_rng *rng) {
     double by_mix = 0, by_size = 0;
     for (uint32_t c = 0; c < p->classes; c++) {
@@ -114,7 +114,7 @@ static uint32_t draw_class(const piles *p, const double *mix, fed_rng *rng) {
     return last;
 }
 
-/* Deal one sample to each client in turn, so that a class that runs out affects all clients
+/* Deal one sample to each client in turn, so that running out of a class affects all clients
  * alike. */
 static void deal_samples(const piles *p, const double *mix, size_t count, fed_rng *rng,
                          const fedtrain_partition *partition) {

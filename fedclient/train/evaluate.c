@@ -94,15 +94,15 @@ fed_status fedtrain_evaluate(fedtrain_net *net, size_t batch, const fedtrain_dat
     return tally_score(&t, score, err);
 }
 
-/* A text cut into streams of equal length (the last may be shorter), so that each word to predict
- * counts once. */
+/* A text cut into streams, so that each word to predict counts once. Streams have equal lengths,
+ * except that the last ones may be shorter. */
 typedef struct cut {
     const uint32_t *token;
     size_t targets, length, window;
 } cut;
 
-/* Return the place of stream b after `at` tokens. *count: the tokens left in it, at most a
- * window. */
+/* Return the place of stream b after `at` tokens, and set *count to how many tokens are left in
+ * it, at most a window. */
 static size_t cut_at(const cut *c, size_t b, size_t at, size_t *count) {
     size_t end = (b + 1) * c->length < c->targets ? (b + 1) * c->length : c->targets;
     size_t first = b * c->length + at < end ? b * c->length + at : end;

@@ -16,7 +16,7 @@ static inline bool fedtrain_has_targets(const fedtrain_dataset *set) {
 fed_status fedtrain_check_batch(const struct fedtrain_net *net, size_t batch,
                                 fed_error *err) FED_CHECKED;
 
-/** Copy the n samples that net->index names, and their labels or targets, into the net's
+/** Copy the n samples that net->index names into net->x, and their labels or targets into the net's
  * arrays. */
 void fedtrain_gather(struct fedtrain_net *net, const fedtrain_dataset *set, size_t n);
 

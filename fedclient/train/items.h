@@ -15,16 +15,16 @@ typedef struct fedtrain_items {
     uint32_t groups;
 } fedtrain_items;
 
-/** Fill in partition->start for equal shards; the first ones have one item more if there is a
- * rest. */
+/** Fill in partition->start for shards of equal size. If count is no multiple of the clients, the
+ * first clients' shards have one item more. */
 void fedtrain_share_evenly(const fedtrain_partition *partition, size_t count);
 
-/** Fill order[count] with all items by label, otherwise in their order, and start[classes + 1]
- * with the place in order where each class begins. */
+/** Fill order[count] with all items, sorted by label; items of one label keep their order. Fill
+ * start[classes + 1] with the place in order where each class begins. */
 void fedtrain_sort_by_label(const fedtrain_items *items, uint32_t *order, size_t *start);
 
-/** Draw each client's mix of classes from a Dirichlet distribution (fedtrain/split.h).
- * FED_ENOMEM. */
+/** Fill in the partition by drawing each client's mix of classes from a Dirichlet distribution
+ * (fedtrain/split.h). FED_ENOMEM. */
 fed_status fedtrain_split_dirichlet(const fedtrain_items *items, double alpha, fed_rng *rng,
                                     const fedtrain_partition *partition) FED_CHECKED;
 

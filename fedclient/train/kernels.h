@@ -16,8 +16,8 @@
  * has that many floats more, after the last sample of a batch; "and slack" below means these. */
 enum { FEDTRAIN_SLACK = 16 };
 
-/** A dense layer over a batch. A backward pass may be for only `rows` of its outputs; w, dy and dw
- * then point to the first of these. */
+/** A dense layer over a batch. In the backward pass it may be only `rows` of its outputs; w, dy and
+ * dw then point to the first of these. */
 typedef struct fedtrain_dense {
     size_t in, out, batch, rows;
 } fedtrain_dense;
@@ -120,9 +120,9 @@ typedef struct fedtrain_kernels {
     fedtrain_pairs *pairs;
 #endif
 
-    /* Optimizer steps; and norm, the gradient's norm that clipping compares with its limit. w, m,
-     * v, g float32[n]; w0 float32[n], the weights that the proximal term pulls to; NULL without
-     * one. */
+    /* Optimizer steps. And norm: the gradient's norm that clipping by norm compares with its
+     * limit.   w, m, v, g float32[n]; w0 float32[n], the weights that the proximal term pulls to,
+     * or NULL without one */
     void (*sgd)(float *w, const float *w0, const float *g, size_t n, const fedtrain_step *s);
     void (*momentum)(float *w, float *v, const float *w0, const float *g, size_t n,
                      const fedtrain_step *s);
@@ -132,15 +132,15 @@ typedef struct fedtrain_kernels {
                    const fedtrain_step *s);
 
     /* relu: x <- max(x, 0). relu_grad: dx <- dy, or 0 where the output y is 0; with `add` this is
-     * added to dx. dx may be dy. float32[n] and slack. */
+     * added to dx. dx may be dy.   float32[n] and slack */
     void (*relu)(float *x, size_t n);
     void (*relu_grad)(const float *y, const float *dy, float *dx, size_t n, bool add);
 
-    /* y <- a + b, then a ReLU if `relu` is set; y may be a or b. float32[n] and slack. */
+    /* y <- a + b, then a ReLU if `relu` is set; y may be a or b.   float32[n] and slack */
     void (*add)(const float *a, const float *b, float *y, size_t n, bool relu);
 
-    /* Each column's mean, and sum of squared differences from it. x float32[rows, width]; mean,
-     * squares float32[width] and slack. */
+    /* Each column's mean, and its sum of squared differences from it.   x float32[rows,
+     * width]; mean, squares float32[width] and slack */
     void (*moments)(const float *x, size_t rows, size_t width, float *mean, float *squares);
 
     /*

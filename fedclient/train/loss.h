@@ -7,14 +7,14 @@
 
 #include "fedclient/train/backend_vtable.h"
 
-/** Return -log softmax(score)[label], computed in double. Unless grad is NULL, set it to scale *
- * (softmax - one-hot). Tests compare other implementations with this one. score, grad
- * float32[classes] */
+/** Return -log softmax(score)[label], computed in double. Unless grad is NULL, set it to the
+ * gradient by the scores, times scale: scale * (softmax - one-hot). Tests compare other
+ * implementations with this one.   score, grad float32[classes] */
 double fedtrain_cross_entropy(const float *score, size_t classes, size_t label, float scale,
                               float *grad);
 
-/** Add n numbers' squared errors to *sum. grad: NULL, or float32[n], set to their mean's
- * gradient. */
+/** Add the squared error of each of n numbers to *sum. Unless grad is NULL, set grad, float32[n],
+ * to the gradient of their mean. */
 void fedtrain_squared_error(const float *score, const float *target, size_t n, float *grad,
                             double *sum);
 

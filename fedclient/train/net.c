@@ -154,7 +154,7 @@ static fed_status fail_nonfinite(const fedtrain_net *net, const float *params, f
     return fed_fail(err, FED_ENONFINITE, "the loss is not a finite number");
 }
 
-/* Compute scores, loss, and the loss's gradient by the scores into net->score_grad. */
+/* Compute the scores, the loss, and the loss's gradient by the scores into net->score_grad. */
 static fed_status loss_forward(fedtrain_net *net, const fedtrain_pass *pass,
                                const fedtrain_batch *batch, float *loss, fed_error *err) {
     const fed_arch *arch = net->arch;
@@ -253,8 +253,8 @@ fed_status fedtrain_net_keep_statistics(fedtrain_net *net, float *params, fed_er
                                 "keeping running statistics", err);
 }
 
-/* Take a step with the last forward pass's gradient. Clipping by norm needs the whole gradient
- * before any parameter is updated; otherwise layers are updated one by one. */
+/* Take an optimizer step with the gradient of the last forward pass. Clipping by norm needs the
+ * whole gradient before any parameter is updated; otherwise layers are updated one by one. */
 static fed_status step(fedtrain_net *net, const fedtrain_pass *pass, fedtrain_updater *u,
                        fed_error *err) {
     const bool clips = !FED_SMALL && u->update.clip_norm > 0 && !net->away;

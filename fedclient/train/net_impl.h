@@ -18,7 +18,7 @@ struct fedtrain_net {
     float *score; /* float32[max_batch, positions, classes] */
     float *score_grad;
 
-    /* Room for the samples of fedtrain_run and fedtrain_evaluate, so that a step allocates
+    /* fedtrain_run and fedtrain_evaluate gather samples into these, so that a step allocates
      * nothing. */
     float *x;        /* float32[max_batch, c, h, w] */
     uint32_t *label; /* uint32[max_batch, positions] */
@@ -49,8 +49,8 @@ fed_status fedtrain_net_wait(struct fedtrain_net *net, float *loss, fed_error *e
 void fedtrain_net_undo(const struct fedtrain_net *net, const fed_optimizer *optimizer,
                        float *state);
 
-/** Put a backend's failure into *err. what: its work, such as "computing the loss". FED_OK is
- * returned as it is. */
+/** Put a failure of the backend into words in *err. what: its work, such as "computing the loss".
+ * FED_OK is returned as it is. */
 fed_status fedtrain_net_explain(const struct fedtrain_net *net, fed_status status, const char *what,
                                 fed_error *err) FED_CHECKED;
 

@@ -129,8 +129,8 @@ static const size_t gates[] = {0, 3, 1, 2};
 
 enum { GATES = 4 };
 
-/* Add a weight with tensor `index`'s gates in ONNX's order, followed, if tensors is 2, by the next
- * tensor's. ONNX's weight has one more dimension in front, the direction. */
+/* Add a weight with the gates of tensor `index` in ONNX's order, followed, if tensors is 2, by
+ * those of the next tensor. ONNX's weight has one more dimension in front, the direction. */
 static onnx_name gate_weight(writer *w, size_t index, size_t tensors) {
     const fed_tensor *tensor = &w->arch->layout.tensors[index];
     onnx_weight made = {.rank = tensor->rank + 1,
@@ -179,7 +179,7 @@ static void write_maxpool(writer *w) {
     give(w, output, PICTURE);
 }
 
-/* Pad with zeros: `front` and `back` channels, and `around` pixels on each side of every
+/* Pad a picture with zeros: `front` and `back` channels, and `around` pixels on each side of every
  * channel. */
 static onnx_name pad(writer *w, onnx_name input, int64_t front, int64_t back, int64_t around) {
     onnx_name pads =
@@ -187,8 +187,8 @@ static onnx_name pad(writer *w, onnx_name input, int64_t front, int64_t back, in
     return node_2(w, "Pad", input.text, pads.text);
 }
 
-/* Not every program supports an AveragePool that counts its padding, so pad by a node of its
- * own. */
+/* Pad by a node of its own, since not every program supports an AveragePool that counts its
+ * padding. */
 static void write_avgpool(writer *w) {
     const fed_layer *l = w->layer;
     onnx_name input = input_in(w, PICTURE);

@@ -1,9 +1,9 @@
 /*
  * Writes ONNX files: encodes the few kinds of protobuf message that a model needs.
  *
- * Numbers of fields and types are those of onnx.proto. A nested message has its length in front,
- * so all bytes but the weights' floats are put together in memory; the floats go straight to the
- * file.
+ * Numbers of fields and types are those of onnx.proto. A nested message has its length in front of
+ * it. So all bytes but the weights' floats are put together in memory first; the floats go
+ * straight to the file.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/train/onnx_graph.h"

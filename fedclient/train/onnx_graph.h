@@ -30,8 +30,8 @@ typedef struct onnx_graph {
     fed_status status;
 } onnx_graph;
 
-/** A node that is being written: op and name, then inputs and attributes, then onnx_node_add,
- * which gives it its one output. */
+/** A node that is being written: op and name first, then inputs and attributes. onnx_node_add gives
+ * it its one output and ends it. */
 typedef struct onnx_node {
     onnx_graph *graph;
     fed_writer bytes;

@@ -8,13 +8,13 @@
 
 #include "fedclient/train/items.h"
 
-/* For splits only. */
+/* Random numbers of the seed that are used for splits only. */
 static const uint32_t SPLIT_STREAM = 0x73706c74; /* "splt" */
 
 static const double ALPHA_MIN = 1e-3, ALPHA_MAX = 1e3;
 
-/* Read the number after a key, as in "classes:k=2"; false: another key, or text after the
- * number. */
+/* Read the number after a key, as in "classes:k=2"; false if the spec has another key, or text
+ * after the number. */
 static bool parse_value(const char *spec, const char *key, double *value) {
     size_t len = strlen(key);
     char *end = NULL;
@@ -149,7 +149,7 @@ done:
     return status;
 }
 
-/* Each client must get at least one item, group or set of k pieces. */
+/* Check that each client can get at least one item, group or set of k pieces. */
 static fed_status check_split(const fedtrain_items *items, fedtrain_split split, uint32_t clients,
                               fed_error *err) {
     bool by_label = split.kind == FEDTRAIN_BY_CLASSES || split.kind == FEDTRAIN_BY_DIRICHLET;

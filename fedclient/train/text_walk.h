@@ -22,8 +22,8 @@ fed_status fedtrain_text_start(const fedtrain_job *job, const float *params,
 /** Copy the round's step-th window of each stream into net->x and net->label. */
 void fedtrain_text_gather(const fedtrain_job *job, size_t step);
 
-/** Fill sample b of net->x with `count` tokens, and of net->label with the tokens after; the rest
- * with 0. */
+/** Fill sample b of net->x with `count` tokens, and of net->label with the token after each; the
+ * rest of the window becomes 0. */
 void fedtrain_text_copy_window(const fedtrain_net *net, const uint32_t *token, size_t count,
                                size_t b);
 

@@ -10,7 +10,7 @@
 #include "fedtrain/batches.h"
 #include "fedtrain/optimizer.h"
 
-/* Refuse what a small build leaves out, apart from layers. */
+/* Refuse a job that needs what a small build leaves out, apart from layers. */
 static fed_status check_build(const fedtrain_job *job, fed_error *err) {
     const fed_optimizer *o = &job->optimizer;
     bool varied = job->augment.padding > 0 || job->augment.flip;
@@ -96,8 +96,8 @@ static fed_status start_pass(const run *r, size_t step, fed_error *err) {
     return status == FED_OK ? FED_OK : explain(r->job, status, step, &why, err);
 }
 
-/* The next pass is put into the GPU's stream before the last one's loss is read, so that the GPU
- * never waits for the host. */
+/* Take steps on a GPU. The next pass is put into the GPU's stream before the loss of the last one
+ * is read, so that the GPU never waits for the host. */
 static fed_status take_steps_ahead(run *r, fed_error *err) {
     const fedtrain_job *job = r->job;
     FED_TRY(start_pass(r, r->step, err));

@@ -48,12 +48,12 @@ typedef struct fedtrain_updater {
 fedtrain_updater fedtrain_update_begin(const fed_optimizer *optimizer, float *state, float *params,
                                        size_t n);
 
-/** If the optimizer clips by norm, compute the factor for this gradient. Call it with the whole
- * gradient, float32[n], before any parameter is updated. */
+/** If the optimizer clips by norm, compute the factor for this gradient; otherwise do nothing. Call
+ * it with the whole gradient, before any parameter is updated.   grad float32[n] */
 void fedtrain_update_clip(fedtrain_updater *u, const float *grad, size_t n);
 
-/** Update parameters offset .. offset + n - 1, each once a step; grad float32[n] is theirs. The
- * parts may be any: the results are the same. */
+/** Update parameters offset .. offset + n - 1, each once a step.   grad float32[n]: the gradient of
+ * these. The results are the same for parts and for all parameters at once. */
 void fedtrain_update_apply(const fedtrain_updater *u, size_t offset, const float *grad, size_t n);
 
 /** A sink (fedtrain/sink.h) that calls fedtrain_update_apply for each gradient, in any parts. */

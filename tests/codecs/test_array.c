@@ -1,5 +1,4 @@
-/* The codecs on one array and one message: nothing is lost, and a refused input changes nothing.
- */
+/* The codecs on one array: nothing is lost, and a refused input changes nothing. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 

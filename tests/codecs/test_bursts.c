@@ -101,7 +101,6 @@ FED_TEST(bursts_cut_anywhere_or_too_long_are_refused) {
     }
 }
 
-/* A flipped bit is refused, or gives another message that packs to just these bytes. */
 FED_TEST(a_flipped_bit_is_refused_or_another_message) {
     for (size_t n = 1; n <= 20; n++) {
         uint8_t message[CAP], bursts[CAP + 2], back[CAP], again[CAP + 2];
@@ -120,8 +119,7 @@ FED_TEST(a_flipped_bit_is_refused_or_another_message) {
     }
 }
 
-/* Values that are dense at first, then all 0: packed into memory of exactly the needed size, and
- * unpacked. */
+/* Dense values, then only 0, in memory of exactly the needed size. */
 FED_TEST(a_long_message_needs_no_more_than_its_size) {
     enum { LONG = 5000 };
     for (size_t dense = 0; dense <= LONG; dense += 625) {
@@ -148,8 +146,6 @@ FED_TEST(a_long_message_needs_no_more_than_its_size) {
     }
 }
 
-/* ---- Bytes of any kind, on each unit of vector instructions ---- */
-
 enum { FEW = 70, FEW_CAP = FEW / 8 * 34 + 34, GUARD = 0xa5 };
 
 static const fedcodec_burst_coder *on_unit(size_t k) {
@@ -173,8 +169,7 @@ static size_t special_bits(uint32_t *bits) {
         bits[n++] = others[k];
     }
     for (uint32_t exponent = 127 - 18; exponent <= 127 + 2; exponent++) {
-        for (uint32_t k = 0; k < 4; k++) { /* just below the power, the power, just above it, and
-                                              half way to the next */
+        for (uint32_t k = 0; k < 4; k++) { /* around the power, and half way to the next */
             bits[n++] = (exponent << 23) + (k < 3 ? k - 1 : 1u << 22);
         }
     }
@@ -184,8 +179,7 @@ static size_t special_bits(uint32_t *bits) {
     return 2 * n;
 }
 
-/* Encode bursts by the table in docs/codec-formats.md, value by value, in doubles. Returns their
- * length. */
+/* Encode by the table in docs/codec-formats.md, in doubles. Returns the bursts' length. */
 static size_t slow_encode(int e, const uint32_t *bits, size_t n, uint8_t *dst, uint32_t *decoded) {
     uint8_t *out = dst, *tags = NULL;
     for (size_t i = 0; i < n; i++) {
@@ -253,8 +247,8 @@ FED_TEST(every_class_and_boundary_is_coded_as_documented) {
     assert_true(n <= 256);
     for (size_t u = 0; on_unit(u) != NULL; u++) {
         for (int e = 1; e <= 15; e++) {
-            for (size_t shift = 0; shift < 8; shift++) { /* the shift also moves values to another
-                                                            place in a burst */
+            /* the shift also moves values to another place in a burst */
+            for (size_t shift = 0; shift < 8; shift++) {
                 assert_coded_well(on_unit(u), e, bits + shift, n - shift, shift);
             }
         }
@@ -385,7 +379,6 @@ FED_TEST(any_payload_is_decoded) {
     }
 }
 
-/* For finite values, a card sends the same message as fedcodec_encode. */
 FED_TEST(finite_values_are_sent_as_the_codec_sends_them) {
     for (int e = 1; e <= 15; e++) {
         char spec[FEDCODEC_SPEC];

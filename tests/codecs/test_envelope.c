@@ -1,5 +1,4 @@
-/* Writing envelopes: the order of the bytes, the group of small tensors, and that errors write
- * nothing. */
+/* Writing envelopes: the order of bytes, the group of small tensors; errors write nothing. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
@@ -119,8 +118,7 @@ FED_TEST(an_error_changes_neither_residual_nor_output) {
     float before[ENVELOPE_SIZE];
     envelope_case_open(&f, "sbc");
     memcpy(before, f.residual, sizeof before);
-    f.x[ENVELOPE_SIZE - 1] = NAN; /* NaN in the last tensor: when it is found, the first one is
-                                     encoded already */
+    f.x[ENVELOPE_SIZE - 1] = NAN; /* found after the first tensor was encoded */
     assert_fed_status(encode(&f, f.work, &f.out), FED_ENONFINITE);
     assert_memory_equal(f.residual, before, sizeof before);
     assert_int_equal(f.out.len, 0);

@@ -54,9 +54,8 @@ FED_TEST(frames_that_are_none_are_refused) {
         const char *says;
     } bad[] = {
         {"\xfe\xdc\x02\x00\x01\x23\x00\x00", 8, "frame 1: unknown codec id 35"},
-        {"\xfe\xdc\x02\x00\x01\x01\x80\x80\x80\x80\x10\x00", 12, "frame 1: its head"}, /* a count
-                                                                                          of 2^32
-                                                                                          values */
+        /* a count of 2^32 values */
+        {"\xfe\xdc\x02\x00\x01\x01\x80\x80\x80\x80\x10\x00", 12, "frame 1: its head"},
         {"\xfe\xdc\x02\x03\x01\x01\x00\x00", 8, "the group of small tensors: 0 values"},
         {"\xfe\xdc\x03\x00\x01\x01\x00\x00", 8, "the running statistics: 0 values"},
         {"\xfe\xdc\x02\x03\x02\x01\x02\x08 two fl.\x01\x01\x00", 19, "frame 1: 2 values"},
@@ -113,7 +112,6 @@ FED_TEST(an_unpacked_length_past_what_the_tensor_can_take_is_refused) {
     assert_fed_ok(next_packed(10, 114, 1));
     assert_fed_status(next_packed(10, 115, 1), FED_EFORMAT);
     assert_fed_status(next_packed(10, UINT64_MAX, 1), FED_EFORMAT);
-    assert_fed_status(next_packed(10, 2, 1), FED_EFORMAT); /* the unpacked length is not above the
-                                                              packed one */
+    assert_fed_status(next_packed(10, 2, 1), FED_EFORMAT); /* packing must shorten */
     assert_fed_ok(next_packed(10, 100, 3));
 }

@@ -1,5 +1,4 @@
-/* Whole messages: they are checked once; which are refused and with which errors; and second
- * stages. */
+/* Whole messages: checked once; which are refused, with which errors; second stages. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdbool.h>
@@ -98,8 +97,7 @@ static void assert_check_says(const envelope_case *f, const fedcodec *codec, uin
     assert_true(max_abs == -1.0f);
 }
 
-/* Where the frame's data begins: after the envelope's head, and the frame's head of 1 + 2 + 1
- * bytes. */
+/* Where data begins: after the envelope's head, and the frame's head of 1 + 2 + 1 bytes. */
 enum { FIRST = 5, FIRST_DATA = FIRST + 4 };
 
 FED_TEST(check_says_which_tensor_is_wrong) {
@@ -121,8 +119,7 @@ FED_TEST(check_says_which_tensor_is_wrong) {
     f.layout.tensors[1].size = 100;
     assert_check_says(&f, NULL, 0, "the message has 2 frames, the model takes 3");
     f.layout.tensors[1].size = 7;
-    f.out.data[f.out.len - 3] = 0xff; /* a byte for five zeros, so that the message has more
-                                         values than the model */
+    f.out.data[f.out.len - 3] = 0xff; /* a byte for five zeros: more values than the model has */
     assert_check_says(&f, NULL, 0, "the group of small tensors: its");
     f.out.data[FIRST_DATA + 3] = 0xff; /* the magnitude's last byte: NaN */
     assert_check_says(&f, NULL, 0, "tensor dense1.weight: its");
@@ -243,8 +240,6 @@ FED_TEST(statistics_must_be_there_and_as_they_are) {
     assert_fed_says(err, "running statistics, the model none");
     envelope_case_close(&f);
 }
-
-/* -- Second stages -- */
 
 static const char *const staged[] = {"3lc:s=1.75+runs", "3lc:s=1.75+entropy", "3lc:s=1.75+zstd"};
 

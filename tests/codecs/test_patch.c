@@ -43,7 +43,6 @@ static float float_of(uint32_t bits) {
     return v;
 }
 
-/* A random finite number. */
 static float any_float(fed_rng *rng) {
     float v;
     do {
@@ -130,15 +129,13 @@ FED_TEST(small_changes_take_few_bits) {
         memcpy(&bits, &to[i], sizeof bits);
         to[i] = float_of(bits + (uint32_t)(i % 64));
     }
-    assert_true(patch_len(from, to, N) < N * 10 / 8); /* 6 bits for the change, its sign, and the
-                                                         table of frequencies */
+    assert_true(patch_len(from, to, N) < N * 10 / 8); /* 6 bits of change, a sign, and the table */
     free(from);
     free(to);
 }
 
-/* For k changed values at random places, each changed by at most 1,000 units, a change takes
- * log2(n / k) + 1.44 bits for its place and 11 bits for its size. A table takes a few bytes more.
- */
+/* k changed values at random places, each by at most 1,000 units: log2(n / k) + 1.44 bits for a
+ * place and 11 bits for a size. A table takes a few bytes more. */
 FED_TEST(rare_changes_cost_their_places) {
     enum { N = 4 * BLOCK };
     for (size_t every = 16; every <= 16384; every *= 4) {
@@ -169,8 +166,7 @@ FED_TEST(the_worst_takes_a_few_bytes_more_than_its_values) {
     free(to);
 }
 
-/* Check that a patch of n values is refused. Its bytes: the way of coding, the length, the body.
- */
+/* Bytes of a patch of n values: the way of coding, the length, the body. */
 static void assert_refused(const char *bytes, size_t len, size_t n) {
     float values[300] = {0};
     uint8_t *exact = malloc(len + 1);

@@ -12,8 +12,7 @@ FED_TEST(ids_never_change) {
                   {5, "bfloat16"},   {6, "int8"},     {7, "stoch3"},      {8, "onebit"},
                   {9, "topk"},       {12, "twobit"},  {13, "inceptionn"}, {14, "trunc"},
                   {15, "randk"},     {16, "qsgd"},    {17, "natural"},    {18, "eden"},
-                  {19, "threshold"}, {20, "powersgd"}}; /* add new codecs here, and change nothing
-                                                           else */
+                  {19, "threshold"}, {20, "powersgd"}}; /* add codecs here, and change no others */
     for (size_t i = 0; i < sizeof pinned / sizeof pinned[0]; i++) {
         const fedcodec_vtable *codec = fedcodec_by_id(pinned[i].id);
         assert_non_null(codec);

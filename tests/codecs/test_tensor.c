@@ -41,8 +41,7 @@ FED_TEST(work_memory_is_a_fraction_of_a_large_tensor) {
     }
 }
 
-/* The contract test uses a pool that only pretends to have threads; this test uses real threads.
- */
+/* With real threads; the contract test's pool only pretends to have threads. */
 FED_TEST(threads_make_the_same_message) {
     enum { N = 300001 };
     static float x[N], residual[2][N];

@@ -31,7 +31,7 @@ typedef struct seat {
 } seat;
 
 /** Begin a call from Java. Calls may nest, such as round.wanted() within step(). Returns the outer
- * call, to be restored at the end. */
+ * call, which must be restored at the end. */
 static seat sit(fedjni_client *c, JNIEnv *env, jobject self) {
     const seat outer = {c->env, c->self};
     c->env = env;
@@ -44,8 +44,8 @@ static void leave(fedjni_client *c, seat outer) {
     c->self = outer.self;
 }
 
-/** Did the call into Java throw? The first exception is kept and thrown at the end of the step;
- * until then the library goes on, and may call back again. */
+/** Did the call into Java throw an exception? The first one is kept and thrown at the end of the
+ * step. Until then the library goes on, and may call back again. */
 static bool has_thrown(fedjni_client *c) {
     JNIEnv *env = c->env;
     jthrowable thrown = (*env)->ExceptionOccurred(env);
@@ -64,7 +64,7 @@ static fed_status thrown(fed_error *err) {
     return fed_fail(err, FED_ECANCELED, "a callback of the program threw an exception");
 }
 
-/** NULL: an exception is pending. */
+/** Find a private method of Client. NULL: an exception is pending. */
 static jmethodID method(const fedjni_client *c, const char *name, const char *signature) {
     JNIEnv *env = c->env;
     jclass type = (*env)->GetObjectClass(env, c->self);
@@ -73,8 +73,8 @@ static jmethodID method(const fedjni_client *c, const char *name, const char *si
     return found;
 }
 
-/** A Java method's result as a status: null is FED_OK; bytes are the text of a failure with status
- * `no`. */
+/** Turn the result of a Java method into a status: null is FED_OK; bytes are the text of a failure
+ * with the status `no`. */
 static fed_status answer(fedjni_client *c, jobject bytes, fed_status no, fed_error *err) {
     JNIEnv *env = c->env;
     if (has_thrown(c)) {

@@ -6,29 +6,38 @@
 #include "fedclient/fedclient.h"
 #include "fedclient/flash.h"
 
+/* -- clock: board_clock.c -- */
+
 void board_clock_start(void);
 /** Count a millisecond; the timer's interrupt calls it. */
 void board_tick(void);
 /** Sleep until the next interrupt. */
 void board_doze(void);
 
+/* -- network: board_network.c -- */
+
 /** Start the Ethernet, and wait for an address. False: no address came in half a minute. */
 bool board_network_start(void);
 /** Process received frames and timers of lwIP. Code that waits must call it repeatedly. */
 void board_network_poll(void);
 
+/* -- flash: nor_simulation.c -- */
+
 /** Open a flash that is simulated in a file of the host. cut, such as "program:40" or "erase:7":
  * power fails in the middle of the 40th program or the 7th erase; NULL: never. */
 bool board_flash_open(const char *path, const char *cut, fedclient_flash *flash);
 
-/* Training. samples.py makes the samples. */
+/* -- training: board_train.c; the samples are made by samples.py -- */
 
 enum { BOARD_SAMPLE_SIDE = 14 };
 extern const uint8_t board_sample_pixels[]; /* uint8[count, 14, 14] */
 extern const uint8_t board_sample_labels[];
 extern const uint32_t board_sample_count;
 
+/** The training callback: trains the task's model on the samples in flash. */
 fed_status board_train(void *user, fedclient_round *round, fed_error *err);
+
+/* -- memory: startup.c -- */
 
 typedef struct board_memory {
     size_t fixed;              /* variables that live as long as the program */

@@ -58,7 +58,7 @@ void fed_sleep_ms(int64_t ms) {
     }
 }
 
-/* Called by mbedTLS and the C library. */
+/* Functions that mbedTLS and the C library call. */
 
 mbedtls_ms_time_t mbedtls_ms_time(void) {
     return fed_clock_monotonic_ms();

@@ -1,6 +1,6 @@
-/* Random bytes for mbedTLS: the host's, since the emulated board has no source of them. A real
- * board must use its hardware generator here, because the device's key is made from these
- * bytes. */
+/* Random bytes for mbedTLS. The emulated board has no source of random bytes, so the host's is
+ * used. A real board must read its hardware random number generator here, since the device's key
+ * is made from these bytes. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <mbedtls/entropy.h>
 

@@ -37,8 +37,8 @@ static fed_status run(session *s, fedtrain_net *net, const fedtrain_dataset *set
     return s->over.status == FED_OK ? FED_OK : fed_fail(err, s->over.status, "%s", s->over.text);
 }
 
-/** Train on all samples in fedclientd's order, so that a program on a host can check the
- * result. */
+/** Train on all samples, in the order in which fedclientd would take them. So a program on a host
+ * can check the board's result. */
 static fed_status train_on(session *s, fedtrain_net *net, const fedtrain_dataset *set,
                            fed_error *err) {
     fedtrain_partition all;
@@ -49,7 +49,7 @@ static fed_status train_on(session *s, fedtrain_net *net, const fedtrain_dataset
     return status;
 }
 
-/** The net is for this round only: its memory is needed for other things between rounds. */
+/** Make a net for this round only, since its memory is needed for other things between rounds. */
 static fed_status train(fedclient_round *round, fed_error *err) {
     session s = {.round = round};
     fedtrain_dataset set = {0};

@@ -1,4 +1,4 @@
-/* A NOR flash, simulated in a file of the host, which outlives the emulator as a flash's content
+/* A NOR flash, simulated in a file of the host. Its content outlives the emulator, as a flash's
  * outlives a power cut. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>

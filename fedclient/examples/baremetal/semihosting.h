@@ -7,19 +7,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A real board has a UART, a flash, a random number generator and a clock instead. The calls'
- * numbers are those of Arm's "Semihosting for AArch32 and AArch64". */
+/* A real board has a UART, a flash, a random number generator and a clock instead of these
+ * functions. The calls' numbers are those of Arm's "Semihosting for AArch32 and AArch64". */
 
 enum { SEMIHOSTING_READ = 1, SEMIHOSTING_UPDATE = 3 }; /* modes "rb" and "r+b" of fopen */
 
-/** -1: the file of the host can't be opened. */
+/** Open a file of the host; -1: it can't be opened. */
 int semihosting_open(const char *path, int mode);
 void semihosting_close(int file);
-/** Read or write exactly len bytes from byte `at` on; false: there are fewer, or the host
- * failed. */
+/** Read or write exactly len bytes of a file, from byte number at on; false: there are fewer, or
+ * the host failed. */
 bool semihosting_read(int file, size_t at, void *dst, size_t len);
 bool semihosting_write(int file, size_t at, const void *src, size_t len);
-/** Read len bytes from where the last read ended, for files without positions, such as
+/** Read len bytes from where the last read ended. It is for files without positions, such as
  * /dev/urandom. */
 bool semihosting_read_on(int file, void *dst, size_t len);
 /** The number of bytes of a file; 0: not known. */
@@ -27,7 +27,7 @@ size_t semihosting_length(int file);
 
 void semihosting_say(const char *text);
 uint32_t semihosting_time(void); /* Unix seconds */
-/** Get the emulator's arguments in one text. */
+/** Get the arguments that the emulator was started with, in one text. */
 void semihosting_command_line(char *dst, size_t cap);
 _Noreturn void semihosting_exit(int status);
 

@@ -95,7 +95,7 @@ void _exit(int status) {
     semihosting_exit(status);
 }
 
-/* For the trainer's mapped files, of which there are none. */
+/* -- a function that the trainer calls for mapped files, of which there are none -- */
 
 void fed_file_unmap(const uint8_t *data, size_t len) {
     (void)data;

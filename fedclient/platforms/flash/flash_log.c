@@ -109,8 +109,8 @@ static fed_status read_data(const flash_log *log, const flash_value *value, uint
     return memcmp(tail, right, sizeof tail) == 0 ? FED_OK : FED_EFORMAT;
 }
 
-/** Read the head at value->begin, and check the tail. FED_EFORMAT: there is no record that
- * counts. */
+/** Read the head of the record at value->begin, and check its tail. FED_EFORMAT: there is no record
+ * that counts. */
 static fed_status read_record(const flash_log *log, flash_value *value) {
     uint8_t head[FLASH_RECORD_HEAD];
     uint32_t crc = 0;
@@ -134,8 +134,8 @@ flash_value *flash_log_find(flash_log *log, const char *key) {
     return NULL;
 }
 
-/** Note a record's value, or that it was dropped. Call this in the order in which records were
- * written. */
+/** Note a record's value, or that it was dropped. Call this for all records in the order in which
+ * they were written. */
 static fed_status note(flash_log *log, const flash_value *value) {
     flash_value *known = flash_log_find(log, value->key);
     if (value->kind == FLASH_DROP) {
@@ -183,8 +183,8 @@ static fed_status find_last(flash_log *log, uint32_t *last) {
     return FED_OK;
 }
 
-/** Note the values of the records that begin in a block. log->head is then after the last of
- * them. */
+/** Note the values of the records that begin in a block. log->head is then after the last of them.
+ */
 static fed_status mount_block(flash_log *log, uint32_t block) {
     uint32_t sequence = 0;
     flash_value value = {.begin.block = block};
@@ -216,7 +216,7 @@ static fed_status is_blank(const flash_log *log, flash_place place, bool *blank)
     return FED_OK;
 }
 
-/** The rest of the head's block may be partly programmed: write nothing more into it. */
+/** Write nothing more into the head's block, whose rest may be partly programmed. */
 static void leave_block(flash_log *log) {
     log->head.at = log->flash.block_bytes;
 }
@@ -236,7 +236,7 @@ fed_status flash_log_mount(flash_log *log) {
     return FED_OK;
 }
 
-/** Program the staged bytes, all of which lie in one page. */
+/** Program the bytes that are staged, all of which lie in one page. */
 static fed_status flush(flash_log *log) {
     const flash_place begin = {log->write.block, log->write.at - log->staged};
     const uint32_t len = log->staged;
@@ -245,8 +245,8 @@ static fed_status flush(flash_log *log) {
                     : log->flash.program(log->flash.user, address_of(log, begin), log->page, len);
 }
 
-/** Erase the next block, and write its head. carried: the bytes left of a record that continues
- * there. */
+/** Erase the next block, and write its head. carried: the bytes that are left of a record that
+ * continues in the block. */
 static fed_status begin_block(flash_log *log, uint32_t carried) {
     uint8_t head[FLASH_BLOCK_HEAD];
     fed_writer w;
@@ -286,8 +286,8 @@ static fed_status push(flash_log *log, const void *src, uint32_t len) {
     return FED_OK;
 }
 
-/** Begin a record of `size` bytes, and with it a new block if it belongs there, to know
- * value->begin. */
+/** Begin a record of `size` bytes. If it begins in a new block, the block is begun now, so that
+ * value->begin is known. */
 static fed_status begin_record(flash_log *log, uint32_t size, flash_value *value) {
     log->write = log->head;
     log->left = size;
@@ -339,8 +339,8 @@ fed_status flash_log_append(flash_log *log, flash_kind kind, const char *key, co
     return note(log, &value);
 }
 
-/** How many blocks after the head's a value's block comes in the ring: 1 is the next one, the
- * oldest. The head's own block has the largest distance. */
+/** How many blocks after the head a value's block comes in the ring: 1 is the next block, which is
+ * the oldest. A value that begins in the head's own block has the largest distance. */
 static uint32_t distance(const flash_log *log, const flash_value *value) {
     const uint32_t blocks = log->flash.blocks;
     return (value->begin.block + blocks - log->head.block - 1) % blocks + 1;

@@ -68,13 +68,13 @@ uint32_t flash_log_room(const flash_log *log);
 /** The bytes of records that fit into a block. */
 uint32_t flash_log_payload(const flash_log *log);
 
-/** Write a record at the head, and read it back. After a failure the log is as before. FED_EIO:
- * the bytes read back differ; otherwise the errors of the flash's functions. */
+/** Write a record at the head, and read it back. After a failure the log is as before. FED_EIO: the
+ * bytes read back differ from those written; other errors are those of the flash's functions. */
 fed_status flash_log_append(flash_log *log, flash_kind kind, const char *key, const void *data,
                             size_t len) FED_CHECKED;
 
-/** Copy the oldest value to the head, so that its block can be erased. Errors: as
- * flash_log_append; FED_ENOSPC no room for the copy; FED_ENOTFOUND no value. */
+/** Copy the oldest value to the head, so that its block can be erased. Errors: as flash_log_append;
+ * FED_ENOSPC there is no room for the copy; FED_ENOTFOUND no value. */
 fed_status flash_log_clean(flash_log *log) FED_CHECKED;
 
 /** Read a value's data into dst, uint8[value->len]. FED_EFORMAT: it is damaged. */

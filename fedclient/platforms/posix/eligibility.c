@@ -52,9 +52,9 @@ fed_status fedclient_conditions_parse(const char *text, fedclient_conditions *co
     }
 }
 
-/* Power: https://docs.kernel.org/power/power_supply_class.html */
+/* --- Power: https://docs.kernel.org/power/power_supply_class.html --- */
 
-/** Read the first word of a supply's attribute; "" if there is none. */
+/** Read the first word of a supply's attribute; word becomes "" if there is no such attribute. */
 static void read_attribute(const char *directory, const char *supply, const char *name,
                            char word[32]) {
     char path[600];

@@ -19,9 +19,8 @@ typedef struct class_name {
 typedef struct table {
     const fedtrain_input *file;
     const uint8_t *next, *end; /* in the file: the start of the next line; the file's end */
-    const uint8_t *at,
-        *stop;               /* in the line: the place, NULL after the last field; the line's end */
-    size_t line, column;     /* of the current field, counted from 1, for errors */
+    const uint8_t *at, *stop;  /* in the line: the place, NULL after the last field; its end */
+    size_t line, column;       /* of the current field, counted from 1, for errors */
     char field[FIELD_BYTES]; /* the current field without blanks and quotes around it, terminated */
     size_t columns;          /* number of columns in each line */
     size_t label;            /* the label's column, from 1 */
@@ -97,7 +96,7 @@ static void read_plain(table *t, size_t *len) {
     }
 }
 
-/* Read the line's next field into t->field; t->at becomes NULL at the last one. */
+/* Read the line's next field into t->field; t->at is NULL if it was the last one. */
 static fed_status next_field(table *t) {
     size_t len = 0;
     memset(t->field, 0, sizeof t->field);
@@ -134,7 +133,7 @@ static bool parse_number(const char *text, double *value) {
     return end != text && *end == '\0' && fabs(*value) <= FLT_MAX;
 }
 
-/* class_count if there is none. */
+/* The number of the class of that name; class_count if there is none. */
 static size_t find_class(const table *t, const char *name) {
     size_t k = 0, len = strlen(name);
     while (k < t->class_count &&
@@ -231,8 +230,7 @@ static fed_status read_row(table *t) {
 }
 
 static fed_status read_table(table *t, const char *label) {
-    static const uint8_t mark[] = {0xef, 0xbb,
-                                   0xbf}; /* a byte order mark, which may begin UTF-8 files */
+    static const uint8_t mark[] = {0xef, 0xbb, 0xbf}; /* UTF-8's byte order mark */
     if (t->file->bytes.len >= sizeof mark && memcmp(t->next, mark, sizeof mark) == 0) {
         t->next += sizeof mark;
     }
@@ -248,7 +246,7 @@ static fed_status read_table(table *t, const char *label) {
     return FED_OK;
 }
 
-/* Read the classes' names, one a line; blanks around names and blank lines are skipped. */
+/* Read the names of the classes, one a line; blanks around names and blank lines are skipped. */
 static fed_status read_classes(const fedtrain_input *file, class_name classes[FEDTRAIN_CLASSES],
                                size_t *count, fed_error *err) {
     const uint8_t *data = file->bytes.data;
@@ -267,7 +265,7 @@ static fed_status read_classes(const fedtrain_input *file, class_name classes[FE
                           "%s: the file has no names of classes: write one a line", file->path);
 }
 
-/* Give what was read to the set, which then owns the memory of values and targets. */
+/* Give what was read to the set, which then owns the memory of the values and of the targets. */
 static fed_status fill_set(table *t, fedtrain_dataset *set) {
     const size_t features = t->columns - 1;
     const size_t rows = t->values.len / (features * sizeof(float));

@@ -111,8 +111,8 @@ const char *fedtrain_dataset_name(size_t k) {
     return k < FORMATS ? formats[k].name : NULL;
 }
 
-/* Find the format and option that want->name begins with: "csv:label=age" is the format csv and
- * the option "label=" with the text "age". NULL: there is no such format or option. */
+/* Find the format that want->name begins with, and its option: "csv:label=age" has the format csv
+ * and the option "label=" with the text "age". NULL: there is no such format or option. */
 static const format *find(request *want) {
     const char *name = want->name;
     size_t len = strcspn(name, ":");

@@ -21,7 +21,7 @@ fed_status fedtrain_gunzip(const char *path, const uint8_t *packed, size_t packe
 
 enum { GZIP = 16 + MAX_WBITS, CHUNK = 1 << 18 };
 
-/* Inflate input into w, at most one chunk of output. Returns zlib's status. */
+/* Inflate input into w, one chunk of output at most. Returns zlib's status. */
 static int inflate_chunk(z_stream *z, fed_writer *w) {
     uint8_t *at = fed_writer_reserve(w, CHUNK);
     if (at == NULL) {
@@ -65,7 +65,7 @@ static fed_status inflate_all(z_stream *z, const char *path, size_t packed_len, 
         if (answer == Z_STREAM_END) {
             answer = inflateReset(z);
         }
-        /* Inflate had room for output and yet stopped: the input ended too early. */
+        /* There was room for output, and yet inflate stopped: the input ended too early. */
         if (answer != Z_OK || (z->avail_in == 0 && z->avail_out > 0)) {
             return fail_inflate(answer, path, z, packed_len, err);
         }

@@ -16,7 +16,7 @@ static fed_status map(const char *path, size_t limit, fedtrain_bytes *bytes, fed
     return FED_OK;
 }
 
-/* If there is no such file, map it with .gz after its name. input->path becomes the found
+/* Map the file; if there is none, the file with .gz after its name. input->path becomes the found
  * file's. */
 static fed_status find(fedtrain_input *input, size_t limit, fed_error *err) {
     fed_error why = {0};

@@ -20,9 +20,9 @@ typedef struct fedtrain_input {
     fedtrain_bytes bytes;
 } fedtrain_input;
 
-/** Map DIRECTORY/name, or if there is none, the same with .gz, and unpack it if it begins as gzip
- * does. The bytes may be at most `limit`, both packed and unpacked. Owner: fedtrain_bytes_release,
- * or the set that took the bytes. */
+/** Map DIRECTORY/name, or if there is none, the same with .gz. A file that begins as gzip does is
+ * unpacked. The bytes may be at most `limit`, both packed and unpacked. Owner:
+ * fedtrain_bytes_release, or the set that took the bytes. */
 fed_status fedtrain_input_open(const char *directory, const char *name, size_t limit,
                                fedtrain_input *input, fed_error *err) FED_CHECKED;
 
@@ -39,13 +39,13 @@ fed_status fedtrain_gunzip(const char *path, const uint8_t *packed, size_t packe
 fed_status fedtrain_idx_parse(fedtrain_input *images, const fedtrain_input *labels,
                               struct fedtrain_dataset *set, fed_error *err) FED_CHECKED;
 
-/** Append samples from a file of records: label_bytes labels, of which the last is used and must
- * be below `classes`; then 3 x 32 x 32 pixels. */
+/** Append the samples of a file of records. A record is label_bytes labels, of which the last one
+ * is used and must be below `classes`; then 3 x 32 x 32 pixels. */
 fed_status fedtrain_cifar_parse(fedtrain_input *file, size_t label_bytes, unsigned classes,
                                 struct fedtrain_dataset *set, fed_error *err) FED_CHECKED;
 
 /** Parse a table for classification. label: "first", "last", or a column's name. classes: the file
- * of the classes' names, one a line, from class 0; NULL: labels are numbers. */
+ * with the names of the classes, one a line, from class 0; NULL: labels are numbers. */
 fed_status fedtrain_csv_parse(const fedtrain_input *file, const char *label,
                               const fedtrain_input *classes, struct fedtrain_dataset *set,
                               fed_error *err) FED_CHECKED;
@@ -68,7 +68,7 @@ fed_status fedtrain_text_parse(const fedtrain_input *file, const fedtrain_text_k
 fed_status fedtrain_dataset_add_labels(struct fedtrain_dataset *set, const uint8_t *labels,
                                        size_t count, size_t stride) FED_CHECKED;
 
-/** Append a block of samples, whose labels were added before. The set takes *bytes. */
+/** Append a block of samples, whose labels must have been added before. The set takes *bytes. */
 void fedtrain_dataset_add_block(struct fedtrain_dataset *set, fedtrain_bytes *bytes, size_t offset,
                                 size_t count, size_t stride);
 

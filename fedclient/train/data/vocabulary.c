@@ -127,8 +127,8 @@ static int compare_entries(const void *a, const void *b) {
     return by_bytes != 0 ? by_bytes : (x->len > y->len) - (x->len < y->len);
 }
 
-/* Number the words of the first n entries, at most `most`; <unk> becomes the last if it isn't
- * there. */
+/* Number the words of the first n entries, `most` at the most. If <unk> is not among them, it
+ * becomes the last word. */
 static fed_status number(const entry *entries, size_t n, size_t most, fedtrain_vocabulary *words) {
     uint32_t id;
     for (size_t i = 0; i < n && words->size + (words->unknown == NONE) < most; i++) {

@@ -18,13 +18,13 @@ struct fedtrain_vocabulary {
 fed_status fedtrain_vocabulary_new(struct fedtrain_vocabulary **words) FED_CHECKED;
 void fedtrain_vocabulary_free(struct fedtrain_vocabulary *words);
 
-/** Count a word once more; a new word gets the next number. FED_ENOMEM; FED_ERANGE over 2^32 - 1
- * bytes. */
+/** Count a word once more. A new word gets the next number. FED_ENOMEM; FED_ERANGE more than 2^32 -
+ * 1 bytes of words. */
 fed_status fedtrain_vocabulary_count(struct fedtrain_vocabulary *words, const char *word,
                                      size_t len, uint32_t *id) FED_CHECKED;
 
-/** Make a vocabulary of the `most` most frequent words, by their counts, and <unk>, which counts
- * as one of them. most >= 1. */
+/** Make a vocabulary of at most `most` words, the most frequent ones, in the order of their counts.
+ * <unk> is always among them. most >= 1. */
 fed_status fedtrain_vocabulary_sort(const struct fedtrain_vocabulary *counted, size_t most,
                                     struct fedtrain_vocabulary **words) FED_CHECKED;
 

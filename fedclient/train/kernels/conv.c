@@ -11,7 +11,7 @@ enum { HEIGHT_3 = WIDE ? 8 : 4, HEIGHT_LOW = 4, HEIGHT_ONE = FED_SMALL ? HEIGHT_
 /* Fewer positions do not pay for loading and storing a tile of the weights' gradient. */
 enum { DEEP_ENOUGH = 128 };
 
-/* What one block's loops read repeatedly must fit in the first-level cache. */
+/* The values that one block's loops read repeatedly must fit in the first-level cache. */
 enum { WEIGHTS_AT_ONCE = 6 * 1024, PICTURE_AT_ONCE = 8 * 1024 }; /* floats */
 
 /* A block of outputs and of a patch's runs, for all positions. */
@@ -97,9 +97,9 @@ static void forward_block(const block *b, const float *x, float *y, size_t vecto
     }
 }
 
-/* The tail: one or two outputs that would need a vector for themselves, such as LeNet's 49th and
- * 50th. There a vector goes along the inputs, and each sum of a tile is one output at one
- * position. */
+/* The tail: one or two outputs that would need a vector for themselves, such as the 49th and 50th
+ * output of LeNet. For them a vector goes along the inputs, and each sum of a tile is one output
+ * at one position. */
 enum { TAIL = 2, TAIL_COLUMNS = LANES / TAIL, TAIL_DEEPEST = 1024 };
 
 static bool has_tail(const fedtrain_conv *c) {
@@ -110,7 +110,7 @@ static bool has_tail(const fedtrain_conv *c) {
 }
 
 /* Copy the tail's weights, run by run, as whole vectors. A run's last vector overlaps the one
- * before, with weights of 0. */
+ * before; its weights in the overlap are 0. */
 static void tail_weights(const fedtrain_conv *c, const float *columns, float *weights) {
     for (size_t r = 0; r < c->runs; r++, columns += c->run * c->out_pad) {
         for (size_t i = 0; i < c->run; i += LANES, weights += TAIL * LANES) {
@@ -161,7 +161,7 @@ static void forward_tail(const fedtrain_conv *c, const float *columns, const flo
     }
 }
 
-/* The width of blocks of equal width, at most WIDEST vectors. */
+/* The width of blocks of equal width, none of which is over WIDEST vectors. */
 static size_t vectors_at_once(size_t vectors) {
     const size_t blocks = (vectors + WIDEST - 1) / WIDEST;
     return (vectors + blocks - 1) / blocks;
@@ -192,7 +192,7 @@ void PRODUCT(conv)(const fedtrain_conv *c, const float *columns, const float *st
 }
 
 /* For some rows of positions: dcolumns[k, o] += sum over the positions of x[k] * dy[o], for
- * `height` values k of a run. */
+ * `height` of a run's values k. */
 KERNEL_INLINE void weight_tile(const fedtrain_conv *c, size_t rows, const float *x, const float *dy,
                                float *dcolumns, const size_t height, const size_t vectors) {
     tile sum;

@@ -3,13 +3,13 @@
 #include "fed/small.h"
 #include "fedclient/train/kernels/isa.h"
 
-/* How many sums are computed at once. AVX2's 16 registers hold 13 sums and their operands;
- * weights' gradients also need registers for addresses. */
+/* How many sums are computed at once. AVX2's 16 registers hold 13 sums and their operands.
+ * Weights' gradients need more registers for addresses, so they have fewer sums. */
 #define MAX_TERMS (FED_SMALL ? 3 : 13)
 enum { MAX_WEIGHT_TERMS = FED_SMALL ? MAX_TERMS : 9 };
 
-/* A sparse matrix. Entry j of row i has k = i * row + j * step: value[k] is at offset[k], or with
- * a lookup table at lookup[offset[k]]. */
+/* A sparse matrix. Entry j of row i has k = i * row + j * step: its value is value[k], and its
+ * place offset[k], or with a lookup table lookup[offset[k]]. */
 typedef struct entries {
     const float *value;
     const uint32_t *offset, *lookup; /* lookup may be NULL */
@@ -105,7 +105,7 @@ static void share(const fedtrain_sparse_conv *c, size_t s, size_t terms, size_t 
     }
 }
 
-/* Add to the patch under each output position each channel's weights, times that channel's
+/* Add to the patch under each output position the weights of each channel, times that channel's
  * gradient. */
 void KERNEL(sparse_input_grad)(const fedtrain_sparse_conv *c, const fedtrain_sparse *by_position,
                                const float *rows, float *dx) {
@@ -127,7 +127,7 @@ void KERNEL(sparse_input_grad)(const fedtrain_sparse_conv *c, const fedtrain_spa
     }
 }
 
-/* Add to each channel's weights' gradient the patches that its max-pool chose, times their
+/* Add to the weights' gradient of each channel the patches that its max-pool chose, times their
  * gradients. */
 void KERNEL(sparse_weight_grad)(const fedtrain_sparse_conv *c, const int32_t *winner,
                                 const float *dy, size_t windows, const float *x, float *drows) {

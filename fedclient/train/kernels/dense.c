@@ -6,7 +6,7 @@
 
 /*
  * With few samples, loading the weights from memory takes most of the time. So a few rows are
- * multiplied with a few samples at once, and each weight is loaded once for all of these.
+ * multiplied with a few samples at once, and each weight is loaded once for all of these samples.
  *
  * If the inputs are no whole number of vectors, the last vector overlaps the one before, and lanes
  * in both count once. With less than one vector of inputs, values are computed one by one.
@@ -177,8 +177,8 @@ KERNEL_INLINE cursor cursor_right(cursor c, size_t columns) {
     return c;
 }
 
-/* Move to the next vector. kernel_apart hides from the compiler how far that is: otherwise it
- * would keep an address for each row, for which there are not enough registers. */
+/* Move to the next vector. kernel_apart hides from the compiler how far that is. Otherwise the
+ * compiler would keep an address for each row, for which there are not enough registers. */
 KERNEL_INLINE cursor cursor_next(cursor c) {
     c = cursor_right(c, LANES);
     if (WIDE) {
@@ -192,7 +192,7 @@ KERNEL_INLINE cursor cursor_next(cursor c) {
 
 /* For one vector of some rows: dx[s] += sum_r dy[r, s] w[r], unless dx is NULL, and dw[r] = sum_s
  * dy[r, s] x[s]. With `step`, dw is the weights, and takes a step of `rate` down that gradient,
- * rounded as in step.c. `fresh`: the lanes to change; NULL: all. */
+ * rounded as in step.c. `fresh`: the lanes to change; NULL: all lanes. */
 KERNEL_INLINE void few_vector(const cursor c, const size_t in, const vec *dy, const float rate,
                               const bool step, const ivec *fresh, const size_t rows,
                               const size_t samples) {
@@ -245,7 +245,7 @@ KERNEL_INLINE void few_rows(const fedtrain_dense *d, cursor c, const float *dy, 
     }
 }
 
-/* From the last block of rows on. Returns how many rows are left. */
+/* Compute blocks of rows, from the last one on. Returns how many rows are left. */
 KERNEL_INLINE size_t few_blocks(const fedtrain_dense *d, const cursor c, const float *dy,
                                 const float rate, const bool step, const size_t samples) {
     const size_t rows = kernel_smaller(FACTORS / samples, samples > 1 ? 8 : 4);
@@ -315,8 +315,8 @@ KERNEL_INLINE void input_grad_samples(const fedtrain_dense *d, const float *w, c
     }
 }
 
-/* dw[r, :] = sum_b dy[b, r] x[b, :], or with a rate > 0 a step down it, without the first `done`
- * lanes. */
+/* dw[r, :] = sum_b dy[b, r] x[b, :]; with a rate > 0 a step down that gradient instead. The first
+ * `done` lanes are left out. */
 KERNEL_INLINE void weight_grad_tile(const fedtrain_dense *d, const float *x, const float *dy,
                                     float *dw, float rate, size_t done, const size_t rows,
                                     const size_t vectors) {
@@ -411,8 +411,8 @@ static void grad_one_by_one(const fedtrain_dense *d, const float *w, const float
     }
 }
 
-/* Begin with the last rows, which the forward pass left in cache; the first are then in cache for
- * the next forward pass. */
+/* Begin with the last rows, which the forward pass left in cache. The first rows are then in cache
+ * for the next forward pass. */
 void KERNEL(dense_grad)(const fedtrain_dense *d, const float *w, const float *x, const float *dy,
                         float *dx, float *dw, float rate) {
     if (d->in < LANES) {

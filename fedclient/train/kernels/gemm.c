@@ -1,5 +1,5 @@
-/* Products of matrices, one of them packed: each tile of the result stays in registers for the
- * whole sum. Also makes the pairs of bfloat16 that products read. */
+/* Products of matrices, one of which is packed: each tile of the result c stays in registers for
+ * the whole sum. Also makes the pairs of bfloat16 that products read. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/train/kernels/isa.h"
 #include "fedclient/train/kernels/product.h"
@@ -46,7 +46,7 @@ static size_t panel_vectors(size_t columns) {
     return vectors < VECTORS ? vectors : VECTORS;
 }
 
-/* For a b whose rows are contiguous. */
+/* Pack columns row by row, for a b whose rows are contiguous. */
 static void pack_rows(const float *b, size_t row, size_t k, size_t columns, float *panel) {
     const size_t width = panel_vectors(columns) * LANES;
     for (size_t l = 0; l < k; l++, b += row, panel += width) {

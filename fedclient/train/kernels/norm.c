@@ -57,8 +57,8 @@ void KERNEL(moments)(const float *x, size_t rows, size_t width, float *mean, flo
     }
 }
 
-/* The first channel of the next vector; the arrays repeat the first channels after the last
- * one. */
+/* The first channel of the next vector. The coefficients' arrays repeat the first channels after
+ * the last one. */
 KERNEL_INLINE size_t next_channel(size_t c, size_t step, size_t width) {
     c += step;
     return c >= width ? c - width : c;

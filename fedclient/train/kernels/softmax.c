@@ -24,8 +24,8 @@ static float largest(const float *x, size_t n) {
     return top;
 }
 
-/* Return the sum of e^(x - top), and write the terms to y unless it is NULL. Blocks of a few
- * values are summed in float, the blocks in double, for accuracy. */
+/* Return the sum of e^(x - top), and write the terms to y unless it is NULL. Only blocks of a few
+ * values are summed in float, and the blocks in double, for accuracy. */
 static double exponentials(const float *x, size_t n, float top, float *y) {
     enum { BLOCK = 16 * LANES };
     double total = 0;
@@ -51,7 +51,7 @@ static double exponentials(const float *x, size_t n, float top, float *y) {
     return total;
 }
 
-/* Float logarithms have tables that are 2 KB smaller, for a small build. */
+/* A small build takes the logarithm in float, whose tables are 2 KB smaller. */
 double KERNEL(cross_entropy)(const float *score, size_t n, size_t label, float scale, float *grad) {
     float top = largest(score, n);
     double loss = (double)top - (double)score[label];

@@ -7,7 +7,7 @@
 
 #include "fedclient/train/kernels/isa.h"
 
-/* How a gradient is changed before the optimizer's rule. Loops are compiled for each kind
+/* How a gradient is changed before the optimizer's rule. The loops are compiled for each kind
  * separately, so that simple kinds stay fast. */
 typedef enum shape { PLAIN, SCALED, SHAPED, PROXIMAL } shape;
 
@@ -115,7 +115,7 @@ void KERNEL(adam)(float *w, float *m, float *v, const float *w0, const float *g,
 
 enum { SUMS = 16 };
 
-/* SUMS is the same on every machine, so that all machines round alike. */
+/* Add squares to SUMS sums, the same number on every machine, so that all machines round alike. */
 KERNEL_INLINE void squares(const float *restrict w, const float *restrict w0,
                            const float *restrict g, size_t n, fedtrain_step s, double *restrict sum,
                            shape kind) {

@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/train/kernels/isa.h"
 
-/* Swap halves of two blocks: row j's lanes whose bit h is set, with row j + h's whose bit h is
- * clear. */
+/* Swap halves of two blocks: the lanes of row j whose bit h is set, with the lanes of row j + h
+ * whose bit h is clear. */
 #define EXCHANGE(v, j, h)                                                                          \
     do {                                                                                           \
         const vec a = (v)[j], b = (v)[(j) + (h)];                                                  \
@@ -62,7 +62,7 @@ static void turn_one_by_one(const float *x, const fedtrain_rows *from, size_t ro
     }
 }
 
-/* The last square may overlap the one before. */
+/* If rows or columns are no whole number of vectors, the last square overlaps the one before. */
 void KERNEL(transpose)(const float *x, fedtrain_rows from, size_t rows, size_t columns, float *y,
                        fedtrain_rows to) {
     if (rows < LANES || columns < LANES) {

@@ -13,13 +13,13 @@
 #define KERNEL_UNROLL _Pragma("GCC unroll 16")
 #endif
 
-/* Kernel files are compiled once for each vector unit: KERNEL(adam) is fedtrain_adam_avx512
- * there. */
+/* Each kernel file is compiled once for each vector unit: KERNEL(adam) is fedtrain_adam_avx512 for
+ * AVX-512. */
 #define KERNEL_PASTE_(name, isa) fedtrain_##name##_##isa
 #define KERNEL_PASTE(name, isa)  KERNEL_PASTE_(name, isa)
 #define KERNEL(name)             KERNEL_PASTE(name, FEDTRAIN_ISA)
 
-/* Files with products are compiled once more for bfloat16. There, PRODUCT(conv) is
+/* The files with products are compiled once more for bfloat16. There, PRODUCT(conv) is
  * fedtrain_conv_bfloat16_avx512, and a lane of an operand holds PAIR values (product.h). */
 #ifdef FEDTRAIN_PRODUCTS
 #define PRODUCT(name) KERNEL_PASTE(name, FEDTRAIN_PRODUCTS)
@@ -54,7 +54,7 @@ KERNEL_INLINE void ivec_store(int32_t *p, ivec v) {
     *(ivec_unaligned *)p = v;
 }
 
-/* The lanes from n on become 0; n <= LANES. */
+/* Load the first n floats at p, n <= LANES; the other lanes become 0. */
 KERNEL_INLINE vec vec_load_first(const float *p, size_t n) {
     if (n == LANES) {
         return vec_load(p);
@@ -87,8 +87,8 @@ KERNEL_INLINE float *kernel_apart_to(float *p) {
     return p;
 }
 
-/* Return v, but hide how it was computed: a product is then rounded before it is added, not
- * fused. */
+/* Return v, but hide from the compiler how it was computed. So a product is rounded before it is
+ * added, not fused with the addition. */
 KERNEL_INLINE vec vec_apart(vec v) {
 #if defined(__x86_64__)
     __asm__("" : "+v"(v));
@@ -100,7 +100,7 @@ KERNEL_INLINE vec vec_apart(vec v) {
     return v;
 }
 
-/* a where mask is -1, b where it is 0. */
+/* Take a in lanes where mask is -1, and b where it is 0. */
 KERNEL_INLINE ivec ivec_select(ivec mask, ivec a, ivec b) {
     return (mask & a) | (~mask & b);
 }
@@ -109,7 +109,7 @@ KERNEL_INLINE vec vec_select(ivec mask, vec a, vec b) {
     return (vec)ivec_select(mask, (ivec)a, (ivec)b);
 }
 
-/* The sum of the lanes: the upper half is added to the lower one, repeatedly. */
+/* The sum of the lanes, computed by adding the upper half to the lower one, repeatedly. */
 KERNEL_INLINE float vec_sum(vec v) {
     float part[LANES];
     vec_store(part, v);
@@ -121,8 +121,8 @@ KERNEL_INLINE float vec_sum(vec v) {
     return part[0];
 }
 
-/* Lane numbers for a shuffle of two vectors: each block of 2 h lanes gets both vectors' lower
- * halves (up 0), or upper halves (up h). */
+/* Lane numbers for a shuffle of two vectors: each block of 2 h lanes gets the lower halves of both
+ * vectors' blocks (up 0), or the upper halves (up h). */
 #define KERNEL_LOWER(l, h) ((l) & (h) ? LANES + (l) - (h) : (l))
 #define KERNEL_FOUR(l, h, up)                                                                      \
     KERNEL_LOWER(l, h) + (up), KERNEL_LOWER((l) + 1, h) + (up), KERNEL_LOWER((l) + 2, h) + (up),   \
@@ -137,7 +137,7 @@ KERNEL_INLINE float vec_sum(vec v) {
 #endif
 
 /* -1 in lanes first .. LANES - 1, 0 below. The asm makes the compiler compute it at each use: kept
- * in a register, it would take one from the sums of loops. */
+ * in a register through loops it would take one from their sums. */
 KERNEL_INLINE ivec lanes_from(size_t first) {
     static const int32_t number[LANES] = {KERNEL_ALL(0, 0)};
     const int32_t *at = number;
@@ -145,8 +145,8 @@ KERNEL_INLINE ivec lanes_from(size_t first) {
     return *(const ivec_unaligned *)at >= (int32_t)first - (ivec){0};
 }
 
-/* Add the lower and upper halves of each block of 2 h lanes: a's sums where lane & h is 0, else
- * b's. */
+/* Add the lower and upper halves of each block of 2 h lanes: in lanes where lane & h is 0 these
+ * are a's sums, in the others b's. */
 #define KERNEL_FOLD(a, b, h)                                                                       \
     (__builtin_shufflevector(a, b, KERNEL_ALL(h, 0)) +                                             \
      __builtin_shufflevector(a, b, KERNEL_ALL(h, h)))

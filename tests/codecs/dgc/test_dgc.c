@@ -28,9 +28,8 @@ FED_TEST(values_arrive_to_the_bit_at_their_places) {
     for (size_t i = 0; i < 600; i++) {
         before[i] = x[i] = (float)((int)(i * 7919 % 601) - 300) * 1e-3f;
     }
-    size_t len =
-        codec_case_encode("dgc:p=0.5,pos=auto", x, 600, dst, sizeof dst); /* more than one block
-                                                                             of positions */
+    /* two blocks of positions */
+    size_t len = codec_case_encode("dgc:p=0.5,pos=auto", x, 600, dst, sizeof dst);
     assert_fed_ok(decode(dst, len, y, 600));
     size_t sent = 0;
     for (size_t i = 0; i < 600; i++) {
@@ -59,28 +58,23 @@ FED_TEST(malformed_messages_are_refused) {
     float y[32];
     assert_fed_ok(decode("\x01\x00\x00\x00\x80\xbf\x7f", 7, y, 1));
     assert_true(y[0] == -1.0f);
-    assert_refuses(DGC, "\x02\x00\x00\x00\x80\x3f\x00\x00\x80\x3f\x3f", 1); /* two positions, but
-                                                                               the tensor has one
-                                                                               value */
-    assert_refuses(DGC, "\x01\x00\x00\x00\x00\x00\x7f", 1);                 /* a value of 0 */
-    assert_refuses(DGC, "\x01\x00\x00\x00\x80\x7f\x7f", 1);                 /* infinity */
-    assert_refuses(DGC, "\x01\x00\x00\x00\xc0\x7f\x7f", 1);                 /* NaN */
-    assert_refuses(DGC, "\x01\xe0\x00\x00\x80\x3f\x7f", 1);                 /* an unknown code of
-                                                                               positions */
-    assert_refuses(DGC, "\x01\x00\x00\x00\x80\x3f\xbf", 1);                 /* position 1 of 1 */
-    assert_refuses(DGC, "\x01\x00\x00\x00\x80", 1); /* cut within the value */
+    /* two positions, but the tensor has one value */
+    assert_refuses(DGC, "\x02\x00\x00\x00\x80\x3f\x00\x00\x80\x3f\x3f", 1);
+    assert_refuses(DGC, "\x01\x00\x00\x00\x00\x00\x7f", 1); /* a value of 0 */
+    assert_refuses(DGC, "\x01\x00\x00\x00\x80\x7f\x7f", 1); /* infinity */
+    assert_refuses(DGC, "\x01\x00\x00\x00\xc0\x7f\x7f", 1); /* NaN */
+    assert_refuses(DGC, "\x01\xe0\x00\x00\x80\x3f\x7f", 1); /* an unknown code */
+    assert_refuses(DGC, "\x01\x00\x00\x00\x80\x3f\xbf", 1); /* position 1 of 1 */
+    assert_refuses(DGC, "\x01\x00\x00\x00\x80", 1);         /* cut within the value */
     assert_refuses(DGC, "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x00",
                    1);                  /* a count larger than memory */
     assert_refuses(DGC, "\x00\x00", 1); /* bytes after an empty message */
     assert_accepts(DGC, "\x01\x61\x00\x80\x3f\x7f", 1);
     assert_refuses(DGC, "\x01\x61\x00\x00\x00\x7f", 1);         /* a value of 0 */
-    assert_refuses(DGC, "\x01\x61\x61\x80\x3f\x7f", 1);         /* the form of values is named
-                                                                   twice */
-    assert_refuses(DGC, "\x01\x60\x00\x00\x00\x80\x3f\x7f", 1); /* float32 is named, which has no
-                                                                   name in messages */
+    assert_refuses(DGC, "\x01\x61\x61\x80\x3f\x7f", 1);         /* the form is named twice */
+    assert_refuses(DGC, "\x01\x60\x00\x00\x00\x80\x3f\x7f", 1); /* float32 must not be named */
     assert_refuses(DGC, "\x01\x63\x00\x80\x3f\x7f", 1);         /* an unknown form of values */
     assert_accepts(DGC, "\x01\x62\x00\x00\x00\x80\x3f\x7f\x7f", 1);
-    assert_refuses(DGC, "\x01\x62\x00\x00\x00\x80\x3f\x01\x7f", 1); /* int8 without a value of
-                                                                       level 127 */
+    assert_refuses(DGC, "\x01\x62\x00\x00\x00\x80\x3f\x01\x7f", 1); /* no value has level 127 */
     assert_refuses(DGC, "\x01\x62", 1);                             /* cut after the name */
 }

@@ -1,5 +1,4 @@
-/* eden: the error and the mean of the values that arrive, its numbers of bits, and the messages
- * that it refuses. */
+/* eden: the error and mean of the arriving values, numbers of bits, and refused messages. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -28,8 +27,7 @@ FED_TEST(a_rotation_is_its_own_inverse) {
     }
 }
 
-/* Half of the signs are minus. Signs that are made from a later place on are those of the same
- * values. */
+/* Half of the signs are minus. Signs made from a later place on are those of the same values. */
 FED_TEST(signs_belong_to_places) {
     enum { N = 992, LATER = 96 };
     float all[N], some[N - LATER], minus = 0.0f;
@@ -43,8 +41,7 @@ FED_TEST(signs_belong_to_places) {
     for (size_t i = 0; i < N; i++) {
         minus += all[i] < 0.0f;
     }
-    assert_true(minus > 496.0f - 80.0f && minus < 496.0f + 80.0f); /* within five standard
-                                                                      deviations */
+    assert_true(minus > 496.0f - 80.0f && minus < 496.0f + 80.0f); /* five standard deviations */
 }
 
 static double square(float v) {
@@ -101,8 +98,7 @@ FED_TEST(the_mean_of_what_arrives_is_the_value) {
     for (size_t i = 0; i < N; i++) {
         error += (mean[i] - (double)x[i]) * (mean[i] - (double)x[i]);
     }
-    assert_true(error / whole < 0.002); /* one message alone has 0.57, the mean of 4,000 messages
-                                           0.00014 */
+    assert_true(error / whole < 0.002); /* one message has 0.57, the mean of 4,000 0.00014 */
 }
 
 FED_TEST(a_value_alone_arrives_as_it_is) {
@@ -117,27 +113,23 @@ FED_TEST(a_value_alone_arrives_as_it_is) {
 FED_TEST(malformed_messages_are_refused) {
     assert_accepts(EDEN, "\x01\x0a\x01\x02\x03\x04\x00\x00\x80\x3f\xa5", 1);
     assert_accepts(EDEN, "\x01\x0a\x01\x02\x03\x04\x00\x00\x80\x3f\xa5", 8);
-    assert_refuses(EDEN, "\x01\x0a\x01\x02\x03\x04\x00\x00\x80\x3f\xa5", 9); /* 9 values need 16
-                                                                                codes */
+    /* 9 values need 16 codes */
+    assert_refuses(EDEN, "\x01\x0a\x01\x02\x03\x04\x00\x00\x80\x3f\xa5", 9);
     assert_refuses(EDEN, "\x01\x0a\x01\x02\x03\x04\x00\x00\x80\x3f\xa5\x00", 8);
     assert_refuses(EDEN, "\x01\x0a\x01\x02\x03\x04\x00\x00\x80\x3f", 1);
-    assert_refuses(EDEN, "\x00\x0a\x01\x02\x03\x04\x00\x00\x80\x3f", 1); /* bits per value out of
-                                                                            range */
+    assert_refuses(EDEN, "\x00\x0a\x01\x02\x03\x04\x00\x00\x80\x3f", 1); /* no bits for a value */
     assert_refuses(EDEN, "\x05\x0a\x01\x02\x03\x04\x00\x00\x80\x3f\x01\x02\x03\x04\x05", 1);
-    assert_refuses(EDEN, "\x01\x05\x01\x02\x03\x04\x00\x00\x80\x3f\xa5", 1); /* the number of
-                                                                                values in a block
-                                                                                out of range */
+    /* the size of a block is out of range */
+    assert_refuses(EDEN, "\x01\x05\x01\x02\x03\x04\x00\x00\x80\x3f\xa5", 1);
     assert_refuses(EDEN, "\x01\x0b\x01\x02\x03\x04\x00\x00\x80\x3f\xa5", 1);
     assert_refuses(EDEN, "\x01\x0a\x01\x02\x03\x04\x00\x00\x80\xbf\xa5", 1); /* a negative scale */
     assert_refuses(EDEN, "\x01\x0a\x01\x02\x03\x04\x00\x00\xc0\x7f\xa5", 1); /* NaN */
     assert_refuses(EDEN, "\x01\x0a\x01\x02\x03\x04\x00\x00\x40\x00\xa5", 1); /* a denormal scale */
-    assert_accepts(EDEN, "\x01\x0a\x01\x02\x03\x04\x00\x00\x80\x77\xa5", 1); /* the largest scale,
-                                                                                2^112 */
+    assert_accepts(EDEN, "\x01\x0a\x01\x02\x03\x04\x00\x00\x80\x77\xa5", 1); /* the largest scale */
     assert_refuses(EDEN, "\x01\x0a\x01\x02\x03\x04\x01\x00\x80\x77\xa5", 1);
     assert_accepts(EDEN, "\x01\x0a\x01\x02\x03\x04\x00\x00\x00\x00\x00", 1);
-    assert_refuses(EDEN, "\x01\x0a\x01\x02\x03\x04\x00\x00\x00\x00\x01", 1); /* a code other than
-                                                                                0 with a scale of
-                                                                                0 */
+    /* a code other than 0, although the scale is 0 */
+    assert_refuses(EDEN, "\x01\x0a\x01\x02\x03\x04\x00\x00\x00\x00\x01", 1);
     assert_refuses(EDEN, "\x01\x0a\x01\x02\x03\x04\x00\x00\x00\x80\x00", 1); /* -0 */
     assert_accepts(EDEN, "\x01\x0a\x01\x02\x03\x04", 0);
     assert_refuses(EDEN, "\x01\x0a\x01\x02\x03", 0);

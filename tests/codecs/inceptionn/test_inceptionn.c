@@ -59,7 +59,6 @@ static void assert_as_the_paper(unsigned e, const float *x, size_t n) {
     free(message);
 }
 
-/* All exponents, with mantissas at both ends and between, of both signs. */
 FED_TEST(every_exponent_is_coded_as_in_the_paper) {
     static const uint32_t mantissas[] = {0, 1, 0xff, 0x100, 0x3fffff, 0x400000, 0x5a5a5a, 0x7fffff};
     static float x[MOST];

@@ -1,5 +1,4 @@
-/* natural: the mean of the values that arrive, its powers of two, and the messages that it
- * refuses. */
+/* natural: the mean of the arriving values, its powers of two, and refused messages. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -82,8 +81,7 @@ FED_TEST(malformed_messages_are_refused) {
     assert_accepts(NATURAL, "\x04\x09\x7f\x70", 1);
     assert_accepts(NATURAL, "\x04\x09\x7f\x90", 1);
     assert_accepts(NATURAL, "\x04\x09\x7f\x60", 1);     /* the power below the highest one */
-    assert_refuses(NATURAL, "\x04\x09\x7f\x50", 1);     /* no value has the highest power or the
-                                                           one below */
+    assert_refuses(NATURAL, "\x04\x09\x7f\x50", 1);     /* no value of the two highest powers */
     assert_refuses(NATURAL, "\x04\x09\x7f\x80", 1);     /* -8 */
     assert_refuses(NATURAL, "\x04\x09\x7f\x71", 1);     /* a one in the padding */
     assert_refuses(NATURAL, "\x04\x09\x7f\x70\x00", 1); /* a trailing byte */
@@ -97,8 +95,7 @@ FED_TEST(malformed_messages_are_refused) {
     assert_accepts(NATURAL, "\x04\x09\x01\x10", 1);
     assert_refuses(NATURAL, "\x04\x09\x01\x20", 1); /* a level over the highest */
     assert_accepts(NATURAL, "\x04\x09\x00\x00", 1);
-    assert_refuses(NATURAL, "\x04\x09\x00\x10", 1); /* a level other than 0 with a highest power
-                                                       of 0 */
+    assert_refuses(NATURAL, "\x04\x09\x00\x10", 1); /* a level, although the highest power is 0 */
     assert_accepts(NATURAL, "\x04\x09", 0);
     assert_refuses(NATURAL, "\x04", 0);
 }

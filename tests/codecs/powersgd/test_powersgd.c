@@ -1,5 +1,4 @@
-/* powersgd: what a product of low rank can send, which tensors are sent as they are, and the
- * messages that it refuses. */
+/* powersgd: what a product of low rank can send, tensors sent as they are, refused messages. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -46,8 +45,7 @@ static double norm(const float *x, size_t n) {
     return sqrt(sum);
 }
 
-/* Encode the matrix x into the message, and set residual to what is left out. Returns the length.
- */
+/* Encode the matrix x; residual: what is left out. Returns the message's length. */
 static size_t encode(const char *params, const float *x, float *residual, uint8_t *message) {
     char spec[FEDCODEC_SPEC];
     snprintf(spec, sizeof spec, "powersgd:%s,rows=%d", params, ROWS);
@@ -85,8 +83,7 @@ FED_TEST(columns_that_say_nothing_are_not_sent) {
     assert_true(norm(residual, N) < 1e-5 * norm(x, N));
 }
 
-/* With rank 2, the least possible error is that of the singular values after the second one. More
- * steps of iteration come nearer to it. */
+/* With rank 2, the least possible error is that of the singular values after the second. */
 FED_TEST(steps_of_iteration_come_nearer_to_the_best) {
     static float x[N];
     double one = 0.0, two = 0.0, four = 0.0;
@@ -108,8 +105,7 @@ FED_TEST(what_is_left_is_at_right_angles_to_p) {
     float p[RANK][ROWS];
     fill(x, 30, 4);
     (void)encode("rank=5", x, residual, message);
-    memcpy(p, message + 6, sizeof p); /* P as on a little-endian machine; on others this check is
-                                         skipped */
+    memcpy(p, message + 6, sizeof p); /* little-endian machines only */
     for (size_t k = 0; k < RANK && *(const uint8_t *)&(uint16_t){1} == 1; k++) {
         for (size_t j = 0; j <= k; j++) {
             double product = 0.0;
@@ -159,11 +155,8 @@ FED_TEST(what_a_product_does_not_make_shorter_is_sent_as_it_is) {
     static float x[N];
     fill(x, 60, 7);
     assert_int_equal(len_of("powersgd:rank=1", x, 397), 1 + 4 * 397);          /* 397 is a prime */
-    assert_int_equal(len_of("powersgd:rank=1,rows=400", x, 400), 1 + 4 * 400); /* 400 rows of 1: a
-                                                                                  vector */
-    assert_int_equal(len_of("powersgd:rank=1,rows=7", x, 400), 1 + 4 * 400);   /* 400 is no
-                                                                                  multiple of 7
-                                                                                  rows */
+    assert_int_equal(len_of("powersgd:rank=1,rows=400", x, 400), 1 + 4 * 400); /* a vector */
+    assert_int_equal(len_of("powersgd:rank=1,rows=7", x, 400), 1 + 4 * 400); /* no multiple of 7 */
     assert_int_equal(len_of("powersgd:rank=9", x, 400), 6 + 9 * 4 * 40);
     assert_int_equal(len_of("powersgd:rank=10", x, 400), 1 + 4 * 400);
 }
@@ -224,12 +217,10 @@ FED_TEST(malformed_messages_are_refused) {
     assert_accepts(POWERSGD, "\xff" ROW, 1);
     assert_refuses(POWERSGD, "\xff" ROW, 2);
     assert_refuses(POWERSGD, "\xff", 0);
-    assert_refuses(POWERSGD, "\xff\x00\x00\x00\x80", 1);             /* values as they are, but
-                                                                        all 0 */
+    assert_refuses(POWERSGD, "\xff\x00\x00\x00\x80", 1);             /* sent as they are, but 0 */
     assert_refuses(POWERSGD, "\xff\x00\x00\xc0\x7f", 1);             /* NaN */
     assert_accepts(POWERSGD, "\x01\x00\x03\x00\x00\x00" SIX, 9);     /* 3 rows of 3 */
-    assert_refuses(POWERSGD, "\x02\x00\x03\x00\x00\x00" SIX SIX, 9); /* the factors are not
-                                                                        shorter than the matrix */
+    assert_refuses(POWERSGD, "\x02\x00\x03\x00\x00\x00" SIX SIX, 9); /* longer than the matrix */
     assert_refuses(POWERSGD, "\x01\x00\x03\x00\x00\x00" SIX ROW, 9);
     assert_refuses(POWERSGD, "\x01\x00\x03\x00\x00\x00", 9);
     assert_refuses(POWERSGD, "\x01\x00\x03\x00\x00", 9);
@@ -238,13 +229,10 @@ FED_TEST(malformed_messages_are_refused) {
     assert_refuses(POWERSGD, "\x01\x00\x02\x00\x00\x00" SIX, 9);
     assert_refuses(POWERSGD, "\x01\x00\x03\x00\x00\x01" SIX, 9);
     assert_refuses(POWERSGD, "\x01\x00\x01\x00\x00\x00" ROW, 0);
-    assert_refuses(POWERSGD, "\x21\x00\x03\x00\x00\x00" SIX, 9);         /* a rank above the
-                                                                            limit */
+    assert_refuses(POWERSGD, "\x21\x00\x03\x00\x00\x00" SIX, 9);         /* a rank above 32 */
     assert_accepts(POWERSGD, "\x01\x01\x03\x00\x00\x00" ROW ROW ROW, 9); /* the form bfloat16 */
     assert_refuses(POWERSGD, "\x01\x00\x03\x00\x00\x00\x00\x00\x80\x7f" ROW ROW ROW ROW ROW, 9);
-    assert_refuses(POWERSGD,
-                   "\x01\x00\x03\x00\x00\x00\x00\x00\x80\x7e" ROW ROW /* 2^126, whose square is
-                                                                         not finite */
-                   "\x00\x00\x80\x7e" ROW ROW,
-                   9);
+    /* the square of 2^126 is not finite */
+    assert_refuses(
+        POWERSGD, "\x01\x00\x03\x00\x00\x00\x00\x00\x80\x7e" ROW ROW "\x00\x00\x80\x7e" ROW ROW, 9);
 }

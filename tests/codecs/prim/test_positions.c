@@ -1,5 +1,4 @@
-/* Codes of positions: positions come back, malformed messages are refused, and the automatic
- * choice is never a bad one. */
+/* Codes of positions: they come back, malformed messages are refused, auto chooses no bad one. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -11,7 +10,6 @@
 
 enum { MOST = 5000, CAP = 64 * 1024 };
 
-/* Positions that a test sends. */
 typedef struct sample {
     uint32_t index[MOST];
     size_t k, n;
@@ -21,7 +19,6 @@ static fedcodec_chosen chosen(sample *s) {
     return (fedcodec_chosen){s->index, NULL, s->k};
 }
 
-/* Encode positions in one given code. */
 static size_t put_as(fedcodec_pos pos, sample *s, uint8_t *dst, size_t cap, uint8_t *how) {
     size_t len = 0;
     if (pos == FEDCODEC_POS_RANS) {
@@ -55,8 +52,7 @@ static size_t read_all(uint8_t how, const uint8_t *src, size_t len, size_t count
 
 static void assert_reads(sample *s, uint8_t how, const uint8_t *src, size_t len) {
     static uint32_t index[MOST + FEDCODEC_POSITIONS_BLOCK];
-    uint8_t *exact = malloc(len + (len == 0)); /* memory of exactly len bytes, so that a sanitizer
-                                                  sees a read past it */
+    uint8_t *exact = malloc(len + (len == 0)); /* so a sanitizer sees reads past len */
     memcpy(exact, src, len);
     fed_status status;
     assert_int_equal(read_all(how, exact, len, s->k, s->n, index, &status), s->k);
@@ -80,8 +76,6 @@ static void assert_round_trip(sample *s) {
         free(expected);
     }
 }
-
-/* ---- Shapes ---- */
 
 static void fill_random(sample *s, size_t n, double p, uint32_t seed) {
     fed_rng rng;
@@ -176,8 +170,6 @@ FED_TEST(a_few_far_apart_in_the_largest_tensor_come_back) {
     assert_round_trip(&s);
 }
 
-/* ---- Malformed messages ---- */
-
 FED_TEST(a_message_cut_anywhere_is_refused) {
     static sample s;
     static uint8_t dst[CAP];
@@ -218,8 +210,7 @@ FED_TEST(no_byte_may_follow) {
     }
 }
 
-/* A changed message must be refused, or decode to other positions: ascending, below n, and with
- * this message as their only form. */
+/* A changed message must be refused, or be the only form of other positions, ascending below n. */
 static void assert_refused_or_well_formed(uint8_t how, const uint8_t *src, size_t len, sample *s) {
     static sample other;
     static uint32_t index[MOST + FEDCODEC_POSITIONS_BLOCK];
@@ -315,8 +306,6 @@ FED_TEST(too_little_room_is_said) {
     }
     assert_int_equal(len, 77);
 }
-
-/* ---- Sizes ---- */
 
 static size_t put_len(fedcodec_pos pos, double p, sample *s) {
     static uint8_t dst[CAP];

@@ -1,5 +1,4 @@
-/* The limits of rANS: counts that are scaled down, the longest weight, and the padding after the
- * weights. */
+/* The limits of rANS: scaled counts, the longest weight, and the padding after the weights. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -33,8 +32,7 @@ static size_t put_lopsided(uint32_t *number, size_t zeros, unsigned detail) {
     return put(number, zeros + 1, detail);
 }
 
-/* The first weight's length L in a message. It comes after the seven bits of the last symbol, as
- * 2L - 1 ones and a 0. */
+/* The first weight's length L, after the seven bits of the last symbol: 2L - 1 ones and a 0. */
 static unsigned first_length(size_t len) {
     fed_bit_reader r;
     fed_bit_reader_init(&r, dst, len);
@@ -69,7 +67,6 @@ static void assert_as_the_reference(const uint32_t *position, size_t k) {
     free(expected);
 }
 
-/* Compare with the reference for `zeros` gaps of 0, followed by `threes` gaps of 3. */
 static void assert_two_gaps_as_the_reference(size_t zeros, size_t threes) {
     static uint32_t position[MANY];
     for (size_t i = 0; i < zeros + threes; i++) {
@@ -86,8 +83,7 @@ FED_TEST(scaled_weights_are_the_references) {
     }
     assert_as_the_reference(position, MANY);
     assert_two_gaps_as_the_reference(8191, 2);
-    assert_two_gaps_as_the_reference(8192, 2);  /* a count of 2 becomes 1 as soon as counts are
-                                                   scaled */
+    assert_two_gaps_as_the_reference(8192, 2);  /* a count of 2 becomes 1 if it is scaled */
     assert_two_gaps_as_the_reference(16384, 4); /* 4 * 8191 / 16384 is below 2 */
 }
 

@@ -1,5 +1,4 @@
-/* Selection by a sample must be exact for any data. It is compared with a sort, on data made to
- * mislead the sample. */
+/* Selection by a sample must be exact for any data, also for data made to mislead the sample. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_test.h"
 
@@ -10,7 +9,6 @@
 #include "codecs/registry.h"
 #include "fed/rng.h"
 
-/* The functions of one unit of vector instructions. */
 typedef struct functions {
     const char *unit;
     fed_status (*select)(const fedcodec_job *job, size_t k, fedcodec_chosen *positive,
@@ -44,11 +42,10 @@ static const functions all_functions[] = {
 #endif
 };
 
-/* The functions that are being tested. */
 static const functions *use;
 
 typedef struct place {
-    float value; /* the value with the sign of its side taken off, or the magnitude */
+    float value; /* without its side's sign, or the magnitude */
     uint32_t index;
 } place;
 
@@ -111,8 +108,7 @@ static void run_backwards(const fed_pool *self, size_t parts, void (*part)(void 
 
 static const fed_pool backwards = {3, run_backwards};
 
-/* Select from x as a residual alone, or from two halves of x as residual and added values, whose
- * sum is x. */
+/* Select from x as a residual alone, or halved into residual and added values. */
 static void assert_selects_sum(const float *x, size_t n, size_t k, bool halved,
                                const fed_pool *pool) {
     fedcodec_chosen positive, negative, either;

@@ -92,17 +92,15 @@ FED_TEST(a_bucket_is_one_of_some_powers_of_two) {
 
 FED_TEST(malformed_messages_are_refused) {
     assert_accepts(QSGD, "\x04\x09\x00\x00\x80\x3f\x70", 1);
-    assert_accepts(QSGD, "\x04\x09\x00\x00\x80\x3f\x90", 1);     /* -7 */
-    assert_refuses(QSGD, "\x04\x09\x00\x00\x80\x3f\x80", 1);     /* -8 */
-    assert_refuses(QSGD, "\x04\x09\x00\x00\x80\x3f\x60", 1);     /* no value has the largest
-                                                                    level */
-    assert_refuses(QSGD, "\x04\x09\x00\x00\x80\x3f\x71", 1);     /* a one in the padding */
+    assert_accepts(QSGD, "\x04\x09\x00\x00\x80\x3f\x90", 1); /* -7 */
+    assert_refuses(QSGD, "\x04\x09\x00\x00\x80\x3f\x80", 1); /* -8 */
+    assert_refuses(QSGD, "\x04\x09\x00\x00\x80\x3f\x60", 1); /* no value has the largest level */
+    assert_refuses(QSGD, "\x04\x09\x00\x00\x80\x3f\x71", 1); /* a one in the padding */
     assert_refuses(QSGD, "\x04\x09\x00\x00\x80\x3f\x70\x00", 1); /* a trailing byte */
     assert_refuses(QSGD, "\x04\x09\x00\x00\x80\x3f", 1);
     assert_refuses(QSGD, "\x01\x09\x00\x00\x80\x3f\x80", 1); /* bits per level out of range */
     assert_refuses(QSGD, "\x09\x09\x00\x00\x80\x3f\x7f\x80", 1);
-    assert_refuses(QSGD, "\x04\x05\x00\x00\x80\x3f\x70", 1); /* the size of a bucket out of
-                                                                range */
+    assert_refuses(QSGD, "\x04\x05\x00\x00\x80\x3f\x70", 1); /* a wrong size of buckets */
     assert_refuses(QSGD, "\x04\x0e\x00\x00\x80\x3f\x70", 1);
     assert_refuses(QSGD, "\x04\x09\x00\x00\x80\xbf\x70", 1); /* a negative scale */
     assert_refuses(QSGD, "\x04\x09\x00\x00\x80\x7f\x70", 1); /* infinity */
@@ -110,8 +108,7 @@ FED_TEST(malformed_messages_are_refused) {
     assert_refuses(QSGD, "\x04\x09\xff\xff\x7f\x7f\x70", 1); /* 7 times this scale is infinite */
     assert_refuses(QSGD, "\x04\x09\x00\x00\x40\x00\x70", 1); /* a denormal scale */
     assert_accepts(QSGD, "\x04\x09\x00\x00\x00\x00\x00", 1);
-    assert_refuses(QSGD, "\x04\x09\x00\x00\x00\x00\x10", 1); /* a level other than 0 with a scale
-                                                                of 0 */
+    assert_refuses(QSGD, "\x04\x09\x00\x00\x00\x00\x10", 1); /* a level, but a scale of 0 */
     assert_refuses(QSGD, "\x04\x09\x00\x00\x00\x80\x00", 1); /* a scale of -0 */
     assert_accepts(QSGD, "\x04\x09", 0);
     assert_refuses(QSGD, "\x04", 0);

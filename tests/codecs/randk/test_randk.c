@@ -1,5 +1,4 @@
-/* randk: the places that it sends are new for each tensor, and it sends each value as often as
- * others. */
+/* randk: each tensor sends other places, and all values are sent equally often. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 

@@ -15,7 +15,6 @@ static fed_status decode(const void *src, size_t len, float *y, size_t n) {
     return fedcodec_decode(fedcodec_by_id(SBC), src, len, y, n);
 }
 
-/* Encode and decode x, and compare with the values that should arrive. */
 static void assert_sends(const char *spec, const float *x, const float *sent, size_t n) {
     float residual[64], y[64];
     uint8_t dst[256];
@@ -100,10 +99,8 @@ FED_TEST(size_is_near_the_papers_formula) {
 FED_TEST(malformed_messages_are_refused) {
     float y[32];
     assert_fed_ok(decode("\x01\x00\x00\x00\x80\x3f\x7f", 7, y, 1)); /* position 0, then ones */
-    assert_refuses(SBC, "\x02\x00\x00\x00\x80\x3f\x3f", 1);         /* two positions, but the
-                                                                       tensor has one value */
-    assert_refuses(SBC, "\x81\x00\x00\x00\x00\x80\x3f\x7f", 1);     /* the count 1 in a varint of
-                                                                       two bytes */
+    assert_refuses(SBC, "\x02\x00\x00\x00\x80\x3f\x3f", 1);         /* two positions, one value */
+    assert_refuses(SBC, "\x81\x00\x00\x00\x00\x80\x3f\x7f", 1);     /* the count 1 in two bytes */
     assert_refuses(SBC, "\x01\x20\x00\x00\x80\x3f\x7f", 1);         /* b = 32 */
     assert_refuses(SBC, "\x01\x00\x00\x00\x00\x00\x7f", 1);         /* a mean of 0 */
     assert_refuses(SBC, "\x01\x00\x00\x00\x00\x80\x7f", 1);         /* a mean of -0 */
@@ -112,8 +109,7 @@ FED_TEST(malformed_messages_are_refused) {
     assert_refuses(SBC, "\x01\x00\x00\x00\x80\x3f\xbf", 1);         /* position 1 of 1 */
     assert_refuses(SBC, "\x01\x00\x00\x00\x80\x3f\x7e", 1);         /* a zero in the padding */
     assert_refuses(SBC, "\x01\x00\x00\x00\x80\x3f\x7f\xff", 1);     /* a whole byte of padding */
-    assert_refuses(SBC, "\x00\xff", 1);                             /* bytes after an empty
-                                                                       message */
+    assert_refuses(SBC, "\x00\xff", 1);                             /* bytes after the message */
     assert_refuses(SBC, "", 1);
     assert_refuses(SBC, "\x01", 1);
 }

@@ -1,5 +1,4 @@
-/* stoch3: the mean of the values that arrive, its random numbers, and the messages that it
- * refuses. */
+/* stoch3: the mean of the arriving values, its random numbers, and refused messages. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 

@@ -31,8 +31,7 @@ static int set_up(void **state) {
     for (int i = 0; i < 1000; i++) {
         x[i] = sinf((float)i);
     }
-    write_file(&f, "x.f32", x, sizeof x); /* in the byte order of the tests' machines,
-                                             little-endian */
+    write_file(&f, "x.f32", x, sizeof x); /* little-endian, as the tests' machines */
     *state = &f;
     return 0;
 }
@@ -240,8 +239,7 @@ FED_TEST_WITH(compare_takes_any_list_of_specs, fed_program *f) {
     assert_says(f, "},\n  {\"codec\": \"sbc:p=0.25\"");
     assert_says(f, "}\n]}\n");
     assert_runs(f, "compare x.f32 --codecs 3lc:s=1.5,s=1.6", 2,
-                "parameter \"s\" is given twice"); /* the comma before s=1.6 did not end the
-                                                      spec */
+                "parameter \"s\" is given twice"); /* s=1.6 belongs to the first spec */
 }
 
 FED_TEST_WITH(compare_takes_an_update_or_one_tensor, fed_program *f) {

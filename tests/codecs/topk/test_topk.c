@@ -81,15 +81,11 @@ FED_TEST(malformed_messages_are_refused) {
     assert_accepts(9, "\x20" BFLOAT16 "\x80\x3f", 3);
     assert_refuses(9, "\x20" BFLOAT16 "\x80", 3);            /* cut within the value */
     assert_refuses(9, "\x20" BFLOAT16 "\x80\x3f\x00", 3);    /* a trailing byte */
-    assert_refuses(9, "\x20" BFLOAT16, 3);                   /* a value missing: the next bytes
-                                                                are NaN */
+    assert_refuses(9, "\x20" BFLOAT16, 3);                   /* no value: the next bytes are NaN */
     assert_refuses(9, "\x20" BFLOAT16 "\x00\x80", 3);        /* -0 */
-    assert_refuses(9, "\x00" BFLOAT16, 3);                   /* values of bfloat16, but no
-                                                                position */
-    assert_refuses(9, "\x20\x60\x00\xc0\x7f" ONE, 3);        /* float32 is named, which has no
-                                                                name in messages */
-    assert_refuses(9, "\x20\x62\x00\xc0\x7f" ONE "\x7e", 3); /* int8 without a value of level
-                                                                127 */
+    assert_refuses(9, "\x00" BFLOAT16, 3);                   /* bfloat16, but no position */
+    assert_refuses(9, "\x20\x60\x00\xc0\x7f" ONE, 3);        /* float32 must not be named */
+    assert_refuses(9, "\x20\x62\x00\xc0\x7f" ONE "\x7e", 3); /* no value has level 127 */
     assert_accepts(9, "\x00", 3);
     assert_refuses(9, "", 3);
     assert_accepts(9, "", 0);

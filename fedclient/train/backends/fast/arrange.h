@@ -5,7 +5,7 @@
 
 #include "fedclient/train/kernels.h"
 
-/** y float32[columns, rows] <- x float32[rows, columns]. Turns a picture from the model's order
+/** y float32[columns, rows] <- x float32[rows, columns]. It turns a picture from the model's order
  * (c, h, w) into the fast backend's order (h, w, c), and back. */
 void fedtrain_transpose(const fedtrain_kernels *k, const float *x, size_t rows, size_t columns,
                         float *y);

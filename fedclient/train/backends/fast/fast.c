@@ -167,8 +167,8 @@ static void node_backward(const fast_net *f, fast_node *s, const fast_flow *w) {
 }
 
 /* The gradient of a weight that several layers share is complete only when all of them have added
- * to it. So a net with such weights keeps its whole gradient, and gives it to the sink layer by
- * layer. */
+ * to it. So the whole gradient of a net with such weights is kept in memory, and given to the sink
+ * layer by layer. */
 static fed_status fast_backward(void *self, const fedtrain_pass *pass, const float *score_grad,
                                 const fedtrain_gradient *to) {
     fast_net *f = self;

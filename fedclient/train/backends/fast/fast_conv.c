@@ -35,8 +35,8 @@ typedef struct conv {
     float *zeros;                /* float32[in_pad] */
     float *x, *dy;               /* one sample with its padding; NULL: it needs none */
 
-    /* For products of bfloat16: the pairs that they read instead of packed, x and dy; one
-     * sample's. */
+    /* With products of bfloat16: the pairs that they read instead of packed, x and dy, for one
+     * sample. */
     float *packed_pairs, *x_pairs, *dy_pairs;
     fast_conv_pooled pooled;
 } conv;
@@ -44,8 +44,8 @@ typedef struct conv {
 /* Tiles read a run repeatedly. A longer run would not fit in the first-level cache. */
 enum { LONGEST_RUN = 256 };
 
-/* A run of a patch is a whole row of the kernel if there is only one group and the row is short.
- * Otherwise it is the channels of one tap, or a part of them. */
+/* Set the runs of a patch. A run is a whole row of the kernel if there is only one group and the
+ * row is short. Otherwise it is the channels of one tap, or a part of them. */
 static void set_runs(fedtrain_conv *c, size_t groups, size_t rows, size_t columns,
                      size_t channels) {
     size_t parts = 1;
@@ -61,7 +61,7 @@ static void set_runs(fedtrain_conv *c, size_t groups, size_t rows, size_t column
     c->run = channels / parts;
 }
 
-/* An upper bound of the number of a kernel's runs. */
+/* An upper bound of the number of a kernel's runs, to allocate memory for them. */
 static size_t most_runs(size_t taps, size_t channels) {
     return taps * (channels / (LONGEST_RUN / 2) + 1);
 }
@@ -289,8 +289,8 @@ static fedtrain_conv as_one_row(fedtrain_conv c) {
     return c;
 }
 
-/* Make the pairs of packed weights, run by run: values of two runs make no pair. pairs may be
- * packed. */
+/* Make the pairs of packed weights, run by run, since values of two runs make no pair. pairs may
+ * be packed itself. */
 static void pair_weights(const fast_net *f, const fedtrain_conv *c, size_t groups,
                          const float *packed, float *pairs) {
     const size_t run = c->run * c->out_pad, runs = groups * c->runs;
@@ -299,8 +299,8 @@ static void pair_weights(const fast_net *f, const fedtrain_conv *c, size_t group
     }
 }
 
-/* The operand of the weights' gradient for a sample's dy: dy itself, or its pairs, made row by row
- * since values of two rows make no pair. */
+/* The operand of the weights' gradient for a sample's dy: dy itself, or its pairs, row by row of
+ * positions, since values of two rows make no pair. */
 static const float *grad_operand(const fast_net *f, const fedtrain_conv *c, const float *dy,
                                  float *pairs) {
     if (fedtrain_fast_pairs(f) == NULL) {
@@ -353,7 +353,7 @@ static void pack_phases(const fast_net *f, const fed_layer *l, conv *own) {
     }
 }
 
-/* dy: one sample's, with its padding. */
+/* Compute one sample's input gradient from its output's gradient, which has its padding. */
 static void input_backward(const fast_net *f, const conv *own, const float *dy, bool add,
                            float *dx) {
     for (size_t i = 0; i < own->phases_down * own->phases_right; i++) {

@@ -26,7 +26,7 @@ typedef struct fast_conv_pooled {
 
     /* Two regions of memory, each with one use in the forward and another in the backward pass. */
     float *packed, *grad_rows;  /* forward: the packed weights; backward: the gradient of rows */
-    float *output, *unrolled_x; /* forward: a sample's output before the pool; backward: im2col */
+    float *output, *unrolled_x; /* forward: y before the pool; backward: x after im2col */
 } fast_conv_pooled;
 
 /** Can this pool be merged into this convolution, and is the merged pair faster? */

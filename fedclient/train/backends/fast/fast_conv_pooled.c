@@ -29,8 +29,8 @@ static void view_plan(const fast_net *f, const fed_layer *l, fast_view *v, fast_
     v->tap = fedtrain_fast_take(a, FAST_WORKSPACE, (size_t)l->kh * l->kw);
 }
 
-/* The first of the kernel's rows in this vector. The last vector may repeat rows of the one
- * before. */
+/* The first of the kernel's rows that share this vector. The last vector may repeat rows of the
+ * one before. */
 static size_t first_row(const fast_view *v, const fed_layer *l, size_t vector) {
     return fedtrain_fast_smaller(vector * v->together, l->kh - v->together);
 }
@@ -123,8 +123,8 @@ static void load_rows(const fast_net *f, const fed_layer *l, const fast_conv_poo
     }
 }
 
-/* Store the gradient of p->rows in the model's order, one output at a time: more at once would
- * push other weights out of cache. */
+/* Store the gradient of p->rows in the model's order, one output at a time. More outputs at once
+ * would push other weights out of cache. */
 static void store_rows(const fast_net *f, const fed_layer *l, const fast_conv_pooled *p,
                        const fast_view *v, const fast_flow *w) {
     const size_t area = (size_t)l->kh * l->kw, in = l->in.c;

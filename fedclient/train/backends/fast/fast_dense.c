@@ -6,8 +6,8 @@
 #include "fedclient/train/backends/fast/arrange.h"
 #include "fedclient/train/backends/fast/fast_impl.h"
 
-/* The model's weights are in the order (c, h, w) of a picture, so an input is put in that order
- * first. */
+/* The model's weights belong to the order (c, h, w) of a picture's values, so an input picture is
+ * put in that order first. */
 typedef struct dense {
     float *flat; /* the input in the model's order; NULL: it is in that order already */
     float *flat_grad;
@@ -38,8 +38,8 @@ static const float *input(const fast_node *s) {
 /* With fewer samples, computing them without a transpose is faster, however narrow vectors are. */
 enum { FEWEST = 8 };
 
-/* How many of the first samples to transpose, so that a vector holds one value of each of several
- * samples: as many as fill whole vectors, or nearly. */
+/* How many samples, from the first on, to transpose so that a vector holds one value of each of
+ * several samples: as many as fill whole vectors, or nearly. */
 static size_t worth_transposing(const fast_net *f, size_t batch) {
     const size_t lanes = f->kernels->lanes, rest = batch % lanes;
     const size_t most = 4 * rest >= 3 * lanes ? batch : batch - rest;

@@ -72,8 +72,8 @@ typedef enum fast_part {
     FAST_PARTS
 } fast_part;
 
-/** Gives out memory in order. All memory is planned twice, first with NULL pointers to find the
- * sizes. */
+/** Gives out memory in order. All memory is planned twice: the first time with NULL pointers, to
+ * find the sizes. */
 typedef struct fast_arena {
     float *base[FAST_PARTS];
     size_t used[FAST_PARTS]; /* floats */
@@ -82,12 +82,12 @@ typedef struct fast_arena {
 /** Number of floats in a cache line. */
 enum { FAST_LINE = 16 };
 
-/** Take memory for n values of 4 bytes, and FEDTRAIN_SLACK more. It begins on a cache line,
- * zeroed. */
+/** Take memory for n values of 4 bytes, and FEDTRAIN_SLACK more. It begins on a cache line, and is
+ * 0 at first. */
 void *fedtrain_fast_take(fast_arena *a, fast_part part, size_t n);
 
-/** Decide which node reads which value, which are merged, and who shares memory; then allocate
- * it. */
+/** Decide which node reads which value, which nodes are merged, and who shares memory; then
+ * allocate it. Errors: FED_ENOMEM */
 fed_status fedtrain_fast_plan(fast_net *f) FED_CHECKED;
 
 /** A backward pass, and where the gradient goes. */
@@ -107,15 +107,15 @@ struct fast_op {
     bool keeps_merged;  /* backward reads it if a node is merged into this one */
     bool is_exact;      /* forward writes no slack; backward only reads the output's gradient */
 
-    /** Can this node do the work of the next one too? Asked only if no other node reads its
+    /** Can this node do the work of the next node too? Asked only if no other node reads its
      * output. */
     bool (*merges)(const fed_layer *own, const fed_layer *next);
 
-    /** Set sizes, and take memory other than values'. Called twice, with the same result both
-     * times. */
+    /** Set sizes, and take memory other than that of values. It is called twice, and must take the
+     * same both times. */
     void (*plan)(fast_net *f, fast_node *s, fast_arena *a);
 
-    /** Fill in data that never changes, once memory is allocated. */
+    /** Called once memory is allocated: fill in data that never changes. */
     void (*start)(const fast_net *f, fast_node *s);
 
     /** Compute out->data from in[]->data, for pass->batch samples. */
@@ -149,8 +149,8 @@ static inline float *fedtrain_fast_grad_at(const fast_flow *w, size_t offset) {
     return w->update != NULL ? w->grad : w->grad + offset;
 }
 
-/** The gradient of n parameters from offset on is complete. With an update, the sink gets it now,
- * while it is in cache. */
+/** Report that the gradient of n parameters from offset on is complete. With an update, the sink
+ * gets it now, while it is in cache. */
 static inline void fedtrain_fast_grad_done(const fast_flow *w, size_t offset, const float *grad,
                                            size_t n) {
     if (w->update != NULL) {
@@ -167,7 +167,7 @@ typedef struct fast_matrix {
 /** Number of floats of scratch memory that forward and backward need. */
 size_t fedtrain_fast_matrix_scratch(const fast_net *f, const fast_matrix *m);
 
-/** y as above. bias may be NULL. */
+/** Compute y. bias: NULL for none. */
 void fedtrain_fast_matrix_forward(const fast_net *f, const fast_matrix *m, const float *weight,
                                   const float *bias, const float *x, float *y, float *scratch);
 

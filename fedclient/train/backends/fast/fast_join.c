@@ -22,7 +22,7 @@ static void hand_back(const fast_net *f, const fast_node *s, size_t input, size_
     }
 }
 
-/* An input's gradient that is written over the output's comes last. */
+/* If an input's gradient is written over the output's, that input comes last. */
 static void add_backward(const fast_net *f, fast_node *s, const fast_flow *w) {
     size_t n = w->pass->batch * s->out->size, last = s->in[0]->grad == s->out->grad ? 0 : 1;
     for (size_t k = 0; k < 2; k++) {

@@ -5,8 +5,8 @@
 
 #include "fedclient/train/backends/fast/fast_impl.h"
 
-/* The weight's rows that are processed at once: a multiple of every vector unit's panel, and so
- * few that rows and products stay in cache. */
+/* The number of the weight's rows that are processed at once. It is a multiple of the panel of
+ * every vector unit, and small enough that rows and products stay in cache. */
 enum { CHUNK = 192 };
 
 static size_t chunk_of(const fast_matrix *m) {
@@ -62,7 +62,7 @@ static void weight_backward(const fast_net *f, const fast_matrix *m, size_t n, c
     }
 }
 
-/* Begin with the last rows of the weight: the first are then in cache for the next forward
+/* Begin with the last rows of the weight: the first rows are then in cache for the next forward
  * pass. */
 void fedtrain_fast_matrix_backward(const fast_net *f, const fast_matrix *m,
                                    const fast_matrix_grad *g, const fast_flow *w, float *scratch) {

@@ -10,11 +10,12 @@
 static const float EPSILON = 1e-5F;
 
 typedef struct batchnorm {
-    float *seen_mean, *variance; /* the last pass of training's; variance: first sums of squares */
-    size_t seen;                 /* number of values in each channel then */
-    float *mean, *scale, *bias;  /* the members of fedtrain_norm */
-    float *slope, *offset;       /* slope and offset of the kernel normalize_grad */
-    float *sum, *along;          /* sums by channel, of the kernel normalize_sums */
+    float *seen_mean,
+        *variance; /* of the last pass of training; variance: at first sums of squares */
+    size_t seen;   /* number of values in each channel then */
+    float *mean, *scale, *bias; /* the members of fedtrain_norm */
+    float *slope, *offset;      /* slope and offset of the kernel normalize_grad */
+    float *sum, *along;         /* sums by channel, of the kernel normalize_sums */
 } batchnorm;
 
 static void batchnorm_plan(fast_net *f, fast_node *s, fast_arena *a) {
@@ -31,8 +32,8 @@ static void batchnorm_plan(fast_net *f, fast_node *s, fast_arena *a) {
     own->along = fedtrain_fast_take(a, FAST_SHARED, n);
 }
 
-/* A vector may start at any channel, so repeat the first channels' values after the last
- * channel's. */
+/* Repeat the first channels' values after the last channel's, since a vector may start at any
+ * channel. */
 static void repeat(const fast_net *f, const fast_node *s, float *values) {
     size_t channels = s->layer->out.c;
     for (size_t k = 0; k < f->kernels->lanes; k++) {
@@ -187,8 +188,8 @@ static void lrn_forward(const fast_net *f, fast_node *s, const fedtrain_pass *pa
     }
 }
 
-/* dx[c] = dy[c] d^-beta - 2 alpha / span * x[c] * s; s is the sum of dy x beta d^(-beta - 1) over
- * the channels whose d includes channel c. */
+/* dx[c] = dy[c] d^-beta - 2 alpha / span * x[c] * s, where s is the sum of dy x beta d^(-beta - 1)
+ * over the channels whose divisor d includes channel c. */
 static void lrn_backward(const fast_net *f, fast_node *s, const fast_flow *w) {
     (void)f;
     const lrn *own = s->own;

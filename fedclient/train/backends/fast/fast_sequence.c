@@ -34,8 +34,8 @@ static void add_rows(const fast_node *s, size_t n, float *grad) {
     }
 }
 
-/* Update only the rows of the batch's words, for updates that change no parameter without
- * gradient. */
+/* Update only the rows of the batch's words. It is for updates that leave parameters without a
+ * gradient as they are. */
 static void update_rows(const fast_node *s, size_t n, size_t offset, const fast_flow *w) {
     const embedding *own = s->own;
     const float *word = s->in[0]->data;
@@ -233,7 +233,7 @@ static void weight_backward(const fast_net *f, const fast_node *s, size_t which,
     fedtrain_fast_matrix_backward(f, &m, &g, w, n->scratch);
 }
 
-/* The state that the batch began with is a constant: it gets no gradient. */
+/* The state that the batch began with counts as a constant: it gets no gradient. */
 static void lstm_backward(const fast_net *f, fast_node *s, const fast_flow *w) {
     const lstm *n = s->own;
     size_t batch = w->pass->batch, state = batch * n->size;

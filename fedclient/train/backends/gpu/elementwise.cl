@@ -57,8 +57,8 @@ KERNEL squash_backward(u32 kind, GLOBAL const float *y, GLOBAL const float *dy, 
     }
 }
 
-/* ---- Dropout, with the random numbers of the processor: stream (layer, "drop") of fed/rng.h
- * ---- */
+/* ---- Dropout: the same random numbers as on the processor, from the stream (layer, "drop") of
+ * the seed in fed/rng.h ---- */
 
 #define STREAM_DROPOUT 0x64726f70U
 
@@ -83,8 +83,8 @@ FUNC dropout_draw philox(u64 seed, u32 counter, u32 layer) {
     return draw;
 }
 
-/* Bit 0 and bit 1 of the result are 1 if the values that the number's halves decide stay: `least`
- * of 65,536 are dropped. */
+/* Two values are decided by the halves of a random number: bit 0 and bit 1 of the result are 1 if
+ * they stay. `least` of 65,536 are dropped. */
 FUNC u32 two_stay(u32 number, u32 least) {
     return ((number & 0xffffU) >= least ? 1U : 0U) | (number >> 16 >= least ? 2U : 0U);
 }
@@ -99,8 +99,8 @@ KERNEL dropout_keep(GLOBAL const u64 *seed, u32 layer, u32 least, GLOBAL u8 *kee
     }
 }
 
-/* Multiply values that stay by `scale`, and others by 0; n values [sample, c, area]. Gradients,
- * too. */
+/* Multiply values that stay by `scale`, and others by 0; n values [sample, c, area]. The backward
+ * pass does the same with gradients. */
 KERNEL dropout_apply(GLOBAL const u8 *keep, float scale, u32 channels, u32 area,
                      GLOBAL const float *x, GLOBAL float *y, u32 adds, u32 n) {
     u32 i = GROUP * GROUP_SIZE + LANE;

@@ -6,8 +6,8 @@ static uint32_t words_of(const fedtrain_gpu_op *op) {
     return fedtrain_gpu_values(op, op->layer->in);
 }
 
-/* The next place with the same word, and whether this place is the word's first, for each
- * place. */
+/* Two numbers for each place: the next place with the same word, and whether this place is the
+ * word's first. */
 static size_t embedding_work_bytes(const fed_layer *layer, size_t max_batch) {
     return 2 * max_batch * fedtrain_shape_size(layer->in) * sizeof(uint32_t);
 }

@@ -9,8 +9,8 @@ typedef struct lstm_sizes {
     uint32_t batch, size, steps;
 } lstm_sizes;
 
-/* A layer's arrays (shapes: lstm.cl). They are laid out for the largest batch, so that the state
- * stays in place if the batch's size changes. */
+/* The arrays that a layer keeps; lstm.cl describes their shapes. They are laid out for the largest
+ * batch, so that the state stays in place if the batch's size changes. */
 typedef struct lstm_parts {
     float *cell, *hidden, *gates, *dcell;
 } lstm_parts;
@@ -116,7 +116,7 @@ static fed_status gates_backward(const fedtrain_gpu_op *op, const lstm_parts *p)
                         GATES * l->out.c * sizeof *dbias, FED_GPU_ACROSS);
 }
 
-/* The state that the batch began with is a constant: it gets no gradient. */
+/* The state that the batch began with counts as a constant: it gets no gradient. */
 static fed_status lstm_backward(const fedtrain_gpu_op *op) {
     const fed_layer *l = op->layer;
     const lstm_parts p = lstm_parts_of(op);

@@ -14,8 +14,8 @@ typedef struct fedtrain_gpu_window {
     uint32_t kh, kw, stride, pad;
 } fedtrain_gpu_window;
 
-/** The operands and results of products, all on the device. A call uses only those that it
- * names. */
+/** The operands and results of products, all on the device. Each call uses only the members that
+ * its comment names. */
 typedef struct fedtrain_gpu_product {
     fedtrain_gpu_window window;
     const float *weight, *bias; /* bias: NULL for none */

@@ -16,7 +16,7 @@ typedef struct fedtrain_gpu_result {
 
 /** A pass that was started: its batch in pinned memory of the host, and its result. */
 typedef struct fedtrain_gpu_slot {
-    uint8_t *batch;
+    uint8_t *batch; /* seed, samples, labels or targets, as on the device */
     fedtrain_gpu_result *result;
     fed_gpu_stream *reader; /* copies the result: to wait for it is not to wait for the next pass */
     uint32_t size;          /* samples */
@@ -72,7 +72,7 @@ typedef struct fedtrain_gpu_net {
 /** Allocate all memory. FED_ENOMEM; FED_EINVAL more values than 32-bit indices can count. */
 fed_status fedtrain_gpu_plan(fedtrain_gpu_net *net, fed_error *err) FED_CHECKED;
 
-/** Where labels or targets begin in a batch's bytes; below, the number of these bytes. */
+/** Where labels or targets begin in a batch's bytes, and the number of these bytes. */
 size_t fedtrain_gpu_labels_at(const fedtrain_gpu_net *net, size_t batch);
 size_t fedtrain_gpu_batch_bytes(const fedtrain_gpu_net *net, size_t batch);
 

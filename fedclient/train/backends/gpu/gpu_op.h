@@ -36,7 +36,8 @@ typedef struct fedtrain_gpu_op {
 
     /* For backward only. */
     const float *dy;
-    float *dx[FED_LAYER_INPUTS]; /* the inputs' gradients; NULL: not needed; same for same inputs */
+    float
+        *dx[FED_LAYER_INPUTS]; /* the inputs' gradients; NULL: not needed; equal inputs share one */
     bool adds[FED_LAYER_INPUTS]; /* dx holds a gradient already: add to it, in the inputs' order */
     float *grad;                 /* float32[trained] */
     bool adds_weight;            /* several layers share the weight: add to its gradient */

@@ -27,7 +27,7 @@ size_t fedtrain_gpu_batch_bytes(const fedtrain_gpu_net *net, size_t batch) {
     return fedtrain_gpu_labels_at(net, batch) + batch * numbers(net->arch) * sizeof(float);
 }
 
-/* Only then its gradient is needed. */
+/* Does a value depend on parameters? Only then its gradient is needed. */
 static bool depends(const fedtrain_gpu_net *net, size_t value) {
     const fed_layer *l = &net->arch->layers[value - 1];
     bool any = fedtrain_has_parameters(l);
@@ -69,7 +69,7 @@ static void slice_layers(fedtrain_gpu_net *net, size_t *at) {
     net->work = slice(net, at, work);
 }
 
-/* Called once to sum up the sizes, and once to set the addresses. */
+/* Slice the memory. It is called once to sum up the sizes, and once to set the addresses. */
 static void slice_all(fedtrain_gpu_net *net) {
     const fed_arch *arch = net->arch;
     size_t at = 0;
@@ -133,7 +133,7 @@ fed_status fedtrain_gpu_plan(fedtrain_gpu_net *net, fed_error *err) {
     return fed_gpu_sync(net->stream);
 }
 
-/* The later layer comes first in the backward pass. */
+/* Does a later layer, which comes first in the backward pass, share this layer's weight? */
 static bool shares_weight(const fed_arch *arch, size_t layer) {
     const fed_layer *l = &arch->layers[layer];
     for (size_t k = layer + 1; fedtrain_has_parameters(l) && k < arch->layer_count; k++) {
@@ -145,7 +145,7 @@ static bool shares_weight(const fed_arch *arch, size_t layer) {
     return false;
 }
 
-/* Then the later layer has written a gradient for it already. */
+/* Does a later layer read the value? Then it has written a gradient for it already. */
 static bool is_read_after(const fed_arch *arch, size_t layer, uint32_t value) {
     for (size_t k = layer + 1; k < arch->layer_count; k++) {
         for (size_t i = 0; i < arch->layers[k].inputs; i++) {

@@ -1,6 +1,6 @@
 /* Dense layers and convolutions: a product of two matrices, whose elements are gathered while it
- * is computed. A work-group computes a tile of 64 x 64 sums, a work-item 4 x 4 of these, in slabs
- * of 16 terms. */
+ * is computed. A work-group computes a tile of 64 x 64 sums, a work-item 4 x 4 of these. It loads
+ * slabs of 16 terms of the sums at a time. */
 /* SPDX-License-Identifier: Apache-2.0 */
 
 #define TILE    64U
@@ -26,8 +26,8 @@ typedef struct places {
     i32 y[TILE], x[TILE];
 } places;
 
-/* A work-group's tile: the group of channels, the first row m and column n, and the part of the
- * sum. */
+/* The tile of a work-group: the group of channels, the first row m, the first column n, and the
+ * part of the sum. */
 typedef struct tile {
     u32 group, m, n, part;
 } tile;
@@ -44,8 +44,8 @@ FUNC tile tile_of(u32 rows, u32 columns, u32 groups) {
     return t;
 }
 
-/* Which of a slab's 1,024 values a work-item loads as its i-th. They are counted along columns or
- * along products, whichever lie side by side in memory. */
+/* Which of the 1,024 values of a matrix's slab a work-item loads as its i-th. They are counted
+ * along columns or along products, whichever lie side by side in memory. */
 FUNC u32 load_column(u32 i, u32 by_product) {
     u32 at = LANE + GROUP_SIZE * i;
     return by_product != 0 ? at / SLAB : at % TILE;
@@ -81,7 +81,7 @@ FUNC sums multiply(LOCALP const f32x4 *a, LOCALP const f32x4 *b, sums s) {
     return s;
 }
 
-/* The e-th of a work-item's 16 sums; below, its row and its column in the tile. */
+/* The e-th of a work-item's 16 sums; and, below, its row and its column in the tile. */
 FUNC float sum_of(sums s, u32 e) {
     f32x4 v = s.row[e / 4];
     return e % 4 == 0 ? v.x : e % 4 == 1 ? v.y : e % 4 == 2 ? v.z : v.w;
@@ -162,8 +162,8 @@ KERNEL matrix_forward(window s, GLOBAL const float *weight, GLOBAL const float *
     }
 }
 
-/* One part of dweight[o, k] = sum over positions n of dy[o, n] x[n, k]; matrix_parts sums the
- * parts. */
+/* Compute one part of dweight[o, k] = sum over positions n of dy[o, n] x[n, k]. The parts are
+ * written one after the other, and matrix_parts sums them. */
 KERNEL matrix_weight(window s, GLOBAL const float *x, GLOBAL const float *dy, GLOBAL float *dweight,
                      u32 each) {
     LOCAL f32x4 a[SLAB * TILE / 4];
@@ -216,7 +216,7 @@ KERNEL matrix_parts(GLOBAL const float *part, GLOBAL float *to, u32 n, u32 parts
     }
 }
 
-/* dbias[o] = sum of dy[o] over all positions; a work-group for each o. */
+/* dbias[o] = sum of dy[o] over all positions. There is a work-group for each o. */
 KERNEL matrix_bias(window s, GLOBAL const float *dy, GLOBAL float *dbias) {
     LOCAL double room[GROUP_SIZE];
     u32 p = s.oh * s.ow, n = s.batch * p;
@@ -230,13 +230,13 @@ KERNEL matrix_bias(window s, GLOBAL const float *dy, GLOBAL float *dbias) {
     }
 }
 
-/* Divisions are slow, so the common strides 1, 2 and 4 use shifts. */
+/* n / stride. Divisions are slow, so the common strides 1, 2 and 4 use shifts. */
 FUNC u32 by_stride(u32 n, u32 stride) {
     return stride == 1 ? n : stride == 2 ? n >> 1 : stride == 4 ? n >> 2 : n / stride;
 }
 
-/* dy at the output whose window has this input at tap (ky, kx), or 0. row, column: where that
- * window begins, the output's row and column times the stride. */
+/* dy at the output whose window has this input at tap (ky, kx), or 0. row and column are where
+ * that window begins: the output's row and column times the stride. */
 FUNC float output_at(window s, GLOBAL const float *dy, u32 at, i32 row, i32 column) {
     u32 r = by_stride((u32)row, s.stride), c = by_stride((u32)column, s.stride);
     u32 there = (row | column) >= 0 && r < s.oh && c < s.ow && r * s.stride == (u32)row &&

@@ -16,7 +16,7 @@ typedef struct bn_channel {
     double unbiased; /* the variance, divided by n - 1 instead of n */
 } bn_channel;
 
-/* The sums of values and of squares; or of gradients, and of gradients times x - mean. */
+/* Two sums: of values and of squares; or of gradients, and of gradients times x - mean. */
 typedef struct bn_sums {
     double a, b;
 } bn_sums;
@@ -30,7 +30,7 @@ FUNC bn_sums bn_total(bn_sizes s, GLOBAL const bn_sums *part, u32 c) {
     return sum;
 }
 
-/* A work-item's loop over every 256th of its group's values. */
+/* A work-item's loop over its group's values, which takes every 256th. */
 typedef struct bn_walk {
     u32 at;            /* index of the value in x */
     u32 left;          /* number of values left */
@@ -89,7 +89,7 @@ FUNC bn_channel bn_measured(bn_sums sum, double n) {
 }
 
 /* y = (x - mean) / sqrt(variance + epsilon) * weight + bias. In training the statistics are the
- * batch's, and are kept in seen; with seen NULL they are the running ones. */
+ * batch's, and are kept in seen; if seen is NULL, they are the running ones. */
 KERNEL bn_forward(bn_sizes s, GLOBAL const float *x, GLOBAL const bn_sums *part,
                   GLOBAL bn_channel *seen, GLOBAL const float *running_mean,
                   GLOBAL const float *running_variance, GLOBAL const float *weight,
@@ -184,8 +184,8 @@ KERNEL lrn_forward(lrn_sizes s, GLOBAL const float *x, GLOBAL float *y, GLOBAL f
     y[i] = x[i] * POW(d, -s.beta);
 }
 
-/* dx = dy d^-beta - 2 beta ratio x * s; s is the sum of dy y / d over the channels whose d
- * includes this channel. */
+/* dx = dy d^-beta - 2 beta ratio x * s, where s is the sum of dy y / d over the channels whose
+ * divisor d includes this channel. */
 KERNEL lrn_backward(lrn_sizes s, GLOBAL const float *x, GLOBAL const float *y,
                     GLOBAL const float *divisor, GLOBAL const float *dy, GLOBAL float *dx,
                     u32 adds) {

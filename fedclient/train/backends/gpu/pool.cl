@@ -25,7 +25,7 @@ FUNC pool_span pool_readers(u32 at, u32 k, u32 stride, u32 pad, u32 outputs) {
     return found;
 }
 
-/* For an output: its plane, and its window's inputs. For an input: its plane, and the outputs
+/* For an output: its plane, and the inputs of its window. For an input: its plane, and the outputs
  * whose windows include it. */
 typedef struct pool_place {
     u32 plane;
@@ -50,8 +50,8 @@ FUNC pool_place pool_input(pool_sizes s, u32 i) {
     return p;
 }
 
-/* A work-item for each of n outputs. winner: the largest value's index in its plane; of equal
- * ones, the first. */
+/* A work-item for each of n outputs. winner: the index of the largest value in its plane; of equal
+ * values, the first. */
 KERNEL maxpool_forward(pool_sizes s, GLOBAL const float *x, GLOBAL float *y, GLOBAL u32 *winner) {
     u32 i = GROUP * GROUP_SIZE + LANE;
     if (i >= s.n) {

@@ -120,7 +120,7 @@ KERNEL update(numbers s, GLOBAL float *w, GLOBAL float *m, GLOBAL float *v, GLOB
     w[i] = now;
 }
 
-/* Each work-group computes a part of the sum of squares. */
+/* Each work-group's part of the sum of squares. */
 KERNEL norm_parts(numbers s, GLOBAL const float *w, GLOBAL const float *w0,
                   GLOBAL const float *grad, u32 n, GLOBAL double *part) {
     LOCAL double room[GROUP_SIZE];
@@ -135,7 +135,7 @@ KERNEL norm_parts(numbers s, GLOBAL const float *w, GLOBAL const float *w0,
     }
 }
 
-/* The factor that clips a gradient's norm to `most`, from 256 parts of the sum of squares; one
+/* The factor that clips a gradient's norm to `most`, from 256 parts of the sum of squares, by one
  * work-group. */
 KERNEL norm_scale(GLOBAL const double *part, double most, GLOBAL result *to) {
     LOCAL double room[GROUP_SIZE];

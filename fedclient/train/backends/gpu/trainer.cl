@@ -18,7 +18,7 @@ FUNC void put(GLOBAL float *to, u32 adds, float value) {
 }
 
 /* The sum over a work-group, in a fixed order. All 256 work-items must call it. `room` is LOCAL
- * double[256], free for use again after the call. */
+ * double[256], and may be used again right after the call. */
 FUNC double wg_sum(LOCALP double *room, double value) {
     room[LANE] = value;
     BARRIER();

@@ -132,7 +132,7 @@ static fedtrain_reference_op op_of(const reference *r, const fedtrain_pass *pass
     return op;
 }
 
-/* The last value has the classes as its channels. */
+/* The index of score (b, position, j) in the last value, which has the classes as its channels. */
 static size_t score_at(const fed_arch *arch, size_t b, size_t position, size_t j) {
     return (b * arch->classes + j) * arch->positions + position;
 }
@@ -209,7 +209,7 @@ static fed_status reference_keep_statistics(void *self, float *params) {
     return FED_OK;
 }
 
-/* Clears LSTMs' state. Other layers keep data of their last pass only. */
+/* Clear the state of LSTMs. Other layers keep data of their last pass only. */
 static void reference_forget(void *self) {
     reference *r = self;
     for (size_t l = 0; l < r->arch->layer_count; l++) {

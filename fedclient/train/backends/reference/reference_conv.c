@@ -4,7 +4,7 @@
 
 typedef fedtrain_reference_place place;
 
-/* W is (out, in / groups, kh, kw). */
+/* The index into a weight (out, in / groups, kh, kw). */
 static size_t at_weight(const fed_layer *l, size_t o, size_t c, size_t ky, size_t kx) {
     return ((o * (l->in.c / l->groups) + c) * l->kh + ky) * l->kw + kx;
 }

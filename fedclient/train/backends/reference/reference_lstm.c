@@ -42,7 +42,7 @@ static lane lane_of(const fedtrain_reference_op *op, size_t b) {
     return a;
 }
 
-/* The index of value i at step t of sample b in float32[batch, size, T, 1]. */
+/* The index of value i at step t of sample b in an array float32[batch, size, T, 1]. */
 static size_t at(fed_shape s, size_t b, size_t i, size_t t) {
     return fedtrain_reference_at(s, b, i, t, 0);
 }
@@ -109,7 +109,7 @@ static void cells_backward(const fedtrain_reference_op *op, const lane *a, size_
     }
 }
 
-/* From dgate, compute the gradients of weights and input, and dhidden before step t. */
+/* From dgate, compute the gradients of the weights and of the input, and dhidden before step t. */
 static void gates_backward(const fedtrain_reference_op *op, const lane *a, size_t b, size_t t) {
     const fed_layer *l = op->layer;
     size_t in = l->in.c, size = l->out.c;
@@ -136,7 +136,7 @@ static void gates_backward(const fedtrain_reference_op *op, const lane *a, size_
     }
 }
 
-/* The state that the batch began with is a constant: it gets no gradient. */
+/* The state that the batch began with counts as a constant: it gets no gradient. */
 static void lstm_backward(const fedtrain_reference_op *op) {
     size_t size = op->layer->out.c;
     for (size_t b = 0; b < op->pass->batch; b++) {

@@ -47,8 +47,8 @@ static statistics measure(const fedtrain_reference_op *op, size_t c) {
                         .unbiased = squares / (double)(n > 1 ? n - 1 : 1)};
 }
 
-/* y = (x - mean) / sqrt(variance + epsilon) * weight + bias; in training mean and variance are the
- * batch's, otherwise the running ones. */
+/* y = (x - mean) / sqrt(variance + epsilon) * weight + bias. Mean and variance are the batch's in
+ * training, otherwise the running ones. */
 static void batchnorm_forward(const fedtrain_reference_op *op) {
     const fed_layer *l = op->layer;
     const float *weight = fedtrain_reference_tensor(op, l->weight);

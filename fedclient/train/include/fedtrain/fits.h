@@ -10,7 +10,7 @@
 
 FED_API_BEGIN
 
-/** FED_EINVAL, FED_ERANGE: the model can't be trained on these data, and *err says why. */
+/** Can this model be trained on these data? FED_EINVAL, FED_ERANGE: no, and *err says why. */
 fed_status fedtrain_dataset_fits(const fedtrain_dataset *set, const fed_arch *arch,
                                  fed_error *err) FED_CHECKED;
 fed_status fedtrain_text_fits(const fedtrain_text *text, const fed_arch *arch,

@@ -27,8 +27,7 @@ static size_t pack(const uint8_t *plain, size_t len) {
     return made;
 }
 
-/* Encode x with a spec of 3lc and a pass. Returns the bytes after the pass; *plain_len: those
- * before. */
+/* Encode x by 3lc and a pass. Returns the bytes after the pass; *plain_len: those before. */
 static size_t pack_3lc(const char *spec, const float *x, size_t *plain_len) {
     static float residual[N];
     static uint8_t message[CAP];
@@ -40,8 +39,7 @@ static size_t pack_3lc(const char *spec, const float *x, size_t *plain_len) {
     return pack(message, *plain_len);
 }
 
-/* Fill x with 1 or -1 at random places, the share sent of all N, and with 0 elsewhere. Returns how
- * many. */
+/* 1 or -1 at random places, a share of `sent` of all N, and 0 elsewhere. Returns how many. */
 static size_t fill(float *x, double sent) {
     fed_rng rng;
     fed_rng_init(&rng, 5, 0, 0);
@@ -104,8 +102,7 @@ FED_TEST(even_the_least_probable_bytes_take_three_at_most) {
     assert_true(pack(plain, sizeof plain) < 3 * (sizeof plain - 250));
 }
 
-/* With any room below the needed size, nothing is written past it (AddressSanitizer checks that).
- */
+/* With any room below the needed size, nothing is written past it (AddressSanitizer checks). */
 FED_TEST(without_room_nothing_is_packed) {
     static const uint8_t plain[] = "A sentence that takes more bytes than there is room for.";
     uint8_t dst[64];

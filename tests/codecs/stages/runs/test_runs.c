@@ -1,5 +1,4 @@
-/* The pass runs: exact, with one form for each message, and short if 3lc sends long runs of zeros.
- */
+/* The pass runs: exact, one form for each message, short if 3lc sends long runs of zeros. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fed_cases.h"
 
@@ -66,10 +65,8 @@ static fed_status unpack(const void *packed, size_t len, size_t plain_len) {
 
 FED_TEST(another_form_of_the_same_bytes_is_refused) {
     assert_fed_ok(unpack("\xff\x01", 2, 2));
-    assert_fed_status(unpack("\xff\x00\xff\x00", 4, 2), FED_EFORMAT); /* two runs that must be
-                                                                         one */
-    assert_fed_status(unpack("\xff\x81\x00", 3, 2), FED_EFORMAT);     /* a varint longer than
-                                                                         necessary */
+    assert_fed_status(unpack("\xff\x00\xff\x00", 4, 2), FED_EFORMAT); /* two runs instead of one */
+    assert_fed_status(unpack("\xff\x81\x00", 3, 2), FED_EFORMAT);     /* a varint too long */
 }
 
 FED_TEST(a_wrong_length_is_refused) {
@@ -100,8 +97,7 @@ FED_TEST(random_packed_bytes_are_refused_or_the_packed_form) {
     }
 }
 
-/* Laplace gradients through many rounds of error feedback, until messages reach 3lc's least size.
- */
+/* Laplace gradients and rounds of error feedback, until messages reach 3lc's least size. */
 FED_TEST(at_3lcs_floor_a_quarter_of_the_bytes_is_plenty) {
     enum { N = 40000, ROUNDS = 60 };
     static float residual[N], x[N];
