@@ -15,7 +15,7 @@
 static inline uint64_t fedtrain_denormal_flush(void) {
 #if defined(__SSE__)
     unsigned saved = _mm_getcsr();
-    _mm_setcsr(saved | 0x8040U); /* flush results; take operands as zero */
+    _mm_setcsr(saved | 0x8040U); /* denormal results and operands become 0 */
     return saved;
 #elif defined(__aarch64__)
     uint64_t saved;

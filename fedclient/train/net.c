@@ -164,7 +164,7 @@ static fed_status loss_forward(fedtrain_net *net, const fedtrain_pass *pass,
     double sum = 0;
     const fed_status status = net->backend->forward(net->work, pass, net->score);
     if (!FED_SMALL && pass->arrivals != NULL && pass->arrivals->status != FED_OK) {
-        return status; /* of the sink's need, which has filled in *err */
+        return status; /* the status of `need`, which has filled in *err */
     }
     FED_TRY(fedtrain_net_explain(net, status, "a forward pass", err));
     FED_TRY(fedtrain_net_explain(

@@ -29,8 +29,8 @@ void fedtrain_optimizer_begin_round(const fed_optimizer *optimizer, float *state
 void fedtrain_optimizer_end_round(const fed_optimizer *optimizer, float *state, float *params,
                                   size_t n) {
     const fedtrain_state_parts p = fedtrain_state_parts_of(optimizer, n);
-    if (FED_SMALL || p.rates == p.own ||
-        state[p.rates] <= 0) { /* no step was taken, or at a rate of 0 */
+    if (FED_SMALL || p.rates == p.own || state[p.rates] <= 0) {
+        /* no step was taken, or the schedule's rate was always 0 */
         return;
     }
     float *own = state + p.own, *control = params + n;

@@ -16,7 +16,7 @@ typedef struct fedtrain_step {
     float mu, limit, scale, decay;
     bool shaped; /* false: limit, scale and decay leave g as it is */
     bool nesterov;
-    float share; /* not 1 only in a step in parts, which a small build lacks */
+    float share; /* 1, except in a step in parts, which a small build lacks */
     float rate;  /* the learning rate; for Adam divided by 1 - beta1^t */
     float beta1, beta2;
     float fresh1; /* 1 - beta1 */
@@ -31,7 +31,7 @@ typedef struct fedtrain_step {
 typedef struct fedtrain_update {
     fed_rule rule;
     fedtrain_step step;
-    double clip_norm;      /* the whole gradient's norm is clipped to it first; 0: not */
+    double clip_norm;      /* limit of the whole gradient's norm; 0: none */
     float *params;         /* float32[n], updated in place; with scaffold float32[2 n] */
     float *first, *second; /* moments: float32[n], by the rule */
     const float *start;    /* float32[n], the weights at the round's start; NULL: not needed */

@@ -8,7 +8,7 @@ set -eu
 root=$1
 folder=$2
 
-block() { # LANGUAGE NUMBER: that one of the page's such blocks, from 1
+block() { # LANGUAGE NUMBER: print the code block of this language with this number, from 1
     awk -v open="\`\`\`$1" -v number="$2" \
         '$0 == "```" { inside = 0 } inside { print } $0 == open { inside = ++count == number }' "$root/codecs/README.md"
 }

@@ -169,7 +169,8 @@ static size_t special_bits(uint32_t *bits) {
         bits[n++] = others[k];
     }
     for (uint32_t exponent = 127 - 18; exponent <= 127 + 2; exponent++) {
-        for (uint32_t k = 0; k < 4; k++) { /* around the power, and half way to the next */
+        for (uint32_t k = 0; k < 4; k++) {
+            /* just below the power, the power, just above it, and half way to the next */
             bits[n++] = (exponent << 23) + (k < 3 ? k - 1 : 1u << 22);
         }
     }

@@ -112,6 +112,7 @@ FED_TEST(an_unpacked_length_past_what_the_tensor_can_take_is_refused) {
     assert_fed_ok(next_packed(10, 114, 1));
     assert_fed_status(next_packed(10, 115, 1), FED_EFORMAT);
     assert_fed_status(next_packed(10, UINT64_MAX, 1), FED_EFORMAT);
-    assert_fed_status(next_packed(10, 2, 1), FED_EFORMAT); /* packing must shorten */
+    /* the unpacked length is not above the packed one */
+    assert_fed_status(next_packed(10, 2, 1), FED_EFORMAT);
     assert_fed_ok(next_packed(10, 100, 3));
 }

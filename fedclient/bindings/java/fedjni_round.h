@@ -12,8 +12,8 @@
 typedef struct fedjni_round {
     jobjectArray texts;  /* byte[][]: the task's model, optimizer and app */
     jlongArray numbers;  /* number, version, local steps, batch, seed, task, slot */
-    jobjectArray names;  /* byte[][], one for each tensor */
-    jobjectArray shapes; /* int[][], one for each tensor */
+    jobjectArray names;  /* byte[][]: the name of each tensor */
+    jobjectArray shapes; /* int[][]: the shape of each tensor */
 } fedjni_round;
 
 /** Fill in *told. False: an exception is pending. Call fedjni_round_free in both cases. */

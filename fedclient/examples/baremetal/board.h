@@ -41,8 +41,8 @@ fed_status board_train(void *user, fedclient_round *round, fed_error *err);
 
 typedef struct board_memory {
     size_t fixed;              /* variables that live as long as the program */
-    size_t heap, heap_limit;   /* the most bytes used at once, and all bytes */
-    size_t stack, stack_limit; /* the most bytes used at once, and all bytes */
+    size_t heap, heap_limit;   /* the most bytes in use so far; the size */
+    size_t stack, stack_limit; /* the most bytes in use so far; the size */
 } board_memory;
 
 board_memory board_memory_used(void);

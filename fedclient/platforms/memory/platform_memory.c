@@ -9,7 +9,7 @@
 typedef struct memory_value {
     struct memory_value *next;
     uint8_t *data;
-    size_t len, cap; /* the block's size; a smaller value keeps the block */
+    size_t len, cap; /* cap: size of the block, which a smaller value keeps */
     char key[];
 } memory_value;
 

@@ -125,8 +125,8 @@ static fed_status next_field(table *t) {
 
 static bool parse_number(const char *text, double *value) {
     char *end = NULL;
-    if (strpbrk(text, "xXnN") !=
-        NULL) { /* hexadecimal, nan, inf: strtod takes them, tables do not */
+    if (strpbrk(text, "xXnN") != NULL) {
+        /* hexadecimal, nan and inf, which strtod accepts but tables do not hold */
         return false;
     }
     *value = strtod(text, &end);

@@ -132,8 +132,8 @@ void KERNEL(sparse_input_grad)(const fedtrain_sparse_conv *c, const fedtrain_spa
 void KERNEL(sparse_weight_grad)(const fedtrain_sparse_conv *c, const int32_t *winner,
                                 const float *dy, size_t windows, const float *x, float *drows) {
     const size_t row = c->segments / c->kh;
-    const bool runs =
-        !FED_SMALL && row > MAX_WEIGHT_TERMS / 2; /* a share's segments are then all of one row */
+    /* a share then has segments of one row only */
+    const bool runs = !FED_SMALL && row > MAX_WEIGHT_TERMS / 2;
     const size_t step = at_once(runs ? row : c->segments, MAX_WEIGHT_TERMS);
     const entries e = {.value = dy,
                        .offset = (const uint32_t *)winner,
@@ -154,8 +154,8 @@ void KERNEL(sparse_weight_grad)(const fedtrain_sparse_conv *c, const int32_t *wi
 }
 
 void KERNEL(im2col)(const fedtrain_im2col *l, const float *x, float *unrolled) {
-    const fedtrain_im2col s =
-        *l; /* a copy stays in registers: stores to `unrolled` can't change it */
+    /* a copy, which stays in registers since stores to `unrolled` can't change it */
+    const fedtrain_im2col s = *l;
     for (size_t i = 0; i < s.rows; i++) {
         for (size_t j = 0; j < s.columns; j++, unrolled += s.vectors * LANES) {
             const float *from = x + i * s.x_row + j * s.x_step;

@@ -12,7 +12,7 @@
  * in both count once. With less than one vector of inputs, values are computed one by one.
  */
 enum { SAMPLES = FED_SMALL ? 1 : 2, SUMS = WIDE ? 16 : 8, ROWS = SUMS / 2 };
-enum { SQUARE = 4 }; /* of a square tile, which needs the fewest loads */
+enum { SQUARE = 4 }; /* rows and samples of a square tile, which needs the fewest loads */
 
 /* Not inlined: its shuffle masks would take registers from the loops that sum. */
 static __attribute__((noinline)) vec sums_of(vec v[LANES]) {

@@ -63,7 +63,7 @@ FED_TEST(malformed_messages_are_refused) {
     assert_refuses(DGC, "\x01\x00\x00\x00\x00\x00\x7f", 1); /* a value of 0 */
     assert_refuses(DGC, "\x01\x00\x00\x00\x80\x7f\x7f", 1); /* infinity */
     assert_refuses(DGC, "\x01\x00\x00\x00\xc0\x7f\x7f", 1); /* NaN */
-    assert_refuses(DGC, "\x01\xe0\x00\x00\x80\x3f\x7f", 1); /* an unknown code */
+    assert_refuses(DGC, "\x01\xe0\x00\x00\x80\x3f\x7f", 1); /* an unknown code of positions */
     assert_refuses(DGC, "\x01\x00\x00\x00\x80\x3f\xbf", 1); /* position 1 of 1 */
     assert_refuses(DGC, "\x01\x00\x00\x00\x80", 1);         /* cut within the value */
     assert_refuses(DGC, "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x00",

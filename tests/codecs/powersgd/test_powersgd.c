@@ -217,7 +217,7 @@ FED_TEST(malformed_messages_are_refused) {
     assert_accepts(POWERSGD, "\xff" ROW, 1);
     assert_refuses(POWERSGD, "\xff" ROW, 2);
     assert_refuses(POWERSGD, "\xff", 0);
-    assert_refuses(POWERSGD, "\xff\x00\x00\x00\x80", 1);             /* sent as they are, but 0 */
+    assert_refuses(POWERSGD, "\xff\x00\x00\x00\x80", 1);             /* values as they are, all 0 */
     assert_refuses(POWERSGD, "\xff\x00\x00\xc0\x7f", 1);             /* NaN */
     assert_accepts(POWERSGD, "\x01\x00\x03\x00\x00\x00" SIX, 9);     /* 3 rows of 3 */
     assert_refuses(POWERSGD, "\x02\x00\x03\x00\x00\x00" SIX SIX, 9); /* longer than the matrix */

@@ -45,7 +45,8 @@ static const functions all_functions[] = {
 static const functions *use;
 
 typedef struct place {
-    float value; /* without its side's sign, or the magnitude */
+    /* the value with the sign of its side taken off, or the magnitude */
+    float value;
     uint32_t index;
 } place;
 

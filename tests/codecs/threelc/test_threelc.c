@@ -174,6 +174,6 @@ FED_TEST(padding_other_than_zeros_is_refused) {
     assert_refused("\x00\x00\x80\x3f\xcb", 1);              /* 2 1 1 1 2 */
     assert_refused("\x00\x00\x80\x3f\xaf", 1);              /* 2 0 1 1 1 */
     assert_fed_ok(decode("\x00\x00\x80\x3f\xca\x79", 6, y, 6));
-    assert_refused("\x00\x00\x80\x3f\xca\x7a", 6); /* value 9 of 6 */
-    assert_refused("\x00\x00\x80\x3f\x7c\x79", 6); /* value 6 of 6 */
+    assert_refused("\x00\x00\x80\x3f\xca\x7a", 6); /* a digit for value 9, of 6 values */
+    assert_refused("\x00\x00\x80\x3f\x7c\x79", 6); /* a digit for value 6, of 6 values */
 }

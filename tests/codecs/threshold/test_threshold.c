@@ -54,7 +54,7 @@ FED_TEST(malformed_messages_are_refused) {
     /* two positions, but the tensor has one value */
     assert_refuses(THRESHOLD, "\x02\x00\x00\x00\x80\x3f\x00\x00\x80\x3f\x3f", 1);
     assert_refuses(THRESHOLD, "\x01\x00\x00\x00\x00\x00\x7f", 1); /* a value of 0 */
-    assert_refuses(THRESHOLD, "\x01\x60\x00\x00\x00\x80\x3f\x7f",
-                   1);                        /* an unknown form of values */
+    /* an unknown form of values */
+    assert_refuses(THRESHOLD, "\x01\x60\x00\x00\x00\x80\x3f\x7f", 1);
     assert_refuses(THRESHOLD, "\x00\x61", 1); /* a form of values, but no values */
 }

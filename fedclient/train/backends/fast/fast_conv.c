@@ -99,7 +99,7 @@ typedef struct side {
     size_t taps;     /* taps of the kernel that this phase uses */
     size_t count;    /* number of inputs */
     size_t first;    /* the first input, not counting the padding */
-    ptrdiff_t patch; /* the first output it contributes to; below 0: in the padding */
+    ptrdiff_t patch; /* first output that reads input `first`; below 0: padding */
 } side;
 
 static side side_of(size_t remainder, size_t in, size_t k, size_t stride, size_t pad) {

@@ -95,7 +95,7 @@ typedef struct fast_flow {
     const fedtrain_pass *pass;
     float *grad;        /* float32[trained]; with an update, only room for a part of it */
     fedtrain_sink sink; /* done NULL: no sink */
-    const fedtrain_update *update; /* NULL: the sink gets whole layers; otherwise any parts */
+    const fedtrain_update *update; /* NULL: the sink gets whole layers; else any parts of these */
 } fast_flow;
 
 /** The functions of a kind of layer. All but forward and backward may be NULL. */
@@ -104,7 +104,7 @@ struct fast_op {
     bool in_place;      /* the output may be written over an input of the same shape */
     bool grad_in_place; /* an input's gradient may be written over the output's */
     bool keeps_output;  /* the backward pass reads the output */
-    bool keeps_merged;  /* backward reads it if a node is merged into this one */
+    bool keeps_merged;  /* backward reads the output if a node is merged into this one */
     bool is_exact;      /* forward writes no slack; backward only reads the output's gradient */
 
     /** Can this node do the work of the next node too? Asked only if no other node reads its

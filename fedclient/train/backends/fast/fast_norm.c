@@ -10,12 +10,11 @@
 static const float EPSILON = 1e-5F;
 
 typedef struct batchnorm {
-    float *seen_mean,
-        *variance; /* of the last pass of training; variance: at first sums of squares */
-    size_t seen;   /* number of values in each channel then */
-    float *mean, *scale, *bias; /* the members of fedtrain_norm */
-    float *slope, *offset;      /* slope and offset of the kernel normalize_grad */
-    float *sum, *along;         /* sums by channel, of the kernel normalize_sums */
+    float *seen_mean, *variance; /* of the last training pass; variance: first sums of squares */
+    size_t seen;                 /* number of values in each channel then */
+    float *mean, *scale, *bias;  /* the members of fedtrain_norm */
+    float *slope, *offset;       /* slope and offset of the kernel normalize_grad */
+    float *sum, *along;          /* sums by channel, of the kernel normalize_sums */
 } batchnorm;
 
 static void batchnorm_plan(fast_net *f, fast_node *s, fast_arena *a) {

@@ -86,7 +86,7 @@ const fast_op fedtrain_op_embedding = {
  * step, with a weight that is packed once; so it is in the backward pass. */
 typedef struct lstm {
     size_t in, size, steps;
-    float *gates;   /* float32[batch, T, 4 size]: i, f, g, o; later their gradients */
+    float *gates;   /* float32[batch, T, 4 size]: i, f, g, o; in backward their gradients */
     float *cell;    /* float32[batch, T + 1, size]: before the first step, and after each */
     float *before;  /* float32[batch, T, size]: the outputs one step ago */
     float *last;    /* float32[batch, size]: the last pass's last output */

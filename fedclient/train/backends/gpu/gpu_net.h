@@ -58,14 +58,14 @@ typedef struct fedtrain_gpu_net {
     const float *host_params, *host_state;
     size_t moments; /* moments that updates have changed, 0 to 2; first in state */
 
-    fedtrain_gpu_record whole, statistics; /* a pass of training; an update of the statistics */
+    fedtrain_gpu_record whole, statistics; /* of a pass of training; of an update of statistics */
 
     fedtrain_gpu_slot slot[FEDTRAIN_GPU_SLOTS];
     size_t next;      /* the slot of the next pass */
     size_t open;      /* passes that were started and not waited for */
     size_t waited;    /* the slot of the last pass that was waited for */
     size_t last_size; /* size of the last pass's batch */
-    float *host;      /* float32[host_room]: scores on their way, outputs for messages */
+    float *host;      /* float32[host_room]: copied scores, and outputs for error messages */
     size_t host_room;
 } fedtrain_gpu_net;
 

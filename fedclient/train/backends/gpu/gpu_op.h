@@ -36,8 +36,7 @@ typedef struct fedtrain_gpu_op {
 
     /* For backward only. */
     const float *dy;
-    float
-        *dx[FED_LAYER_INPUTS]; /* the inputs' gradients; NULL: not needed; equal inputs share one */
+    float *dx[FED_LAYER_INPUTS]; /* inputs' gradients; NULL: not needed; equal inputs share one */
     bool adds[FED_LAYER_INPUTS]; /* dx holds a gradient already: add to it, in the inputs' order */
     float *grad;                 /* float32[trained] */
     bool adds_weight;            /* several layers share the weight: add to its gradient */
@@ -47,7 +46,7 @@ typedef struct fedtrain_gpu_op {
 } fedtrain_gpu_op;
 
 typedef struct fedtrain_gpu_kind {
-    const char *text; /* of its kernels, X.cl as fedtrain_gpu_X_text; trainer.cl goes before it */
+    const char *text; /* the text of X.cl, fedtrain_gpu_X_text; compiled after trainer.cl */
     fed_status (*forward)(const fedtrain_gpu_op *op) FED_CHECKED;
     fed_status (*backward)(const fedtrain_gpu_op *op) FED_CHECKED;
 

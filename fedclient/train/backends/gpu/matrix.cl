@@ -113,7 +113,7 @@ FUNC void place_tap(window s, u32 k, u32 end, LOCALP u32 *at, LOCALP i32 *y, LOC
 }
 
 FUNC float input_at(window s, GLOBAL const float *x, u32 at, i32 row, i32 column) {
-    u32 r = (u32)row, c = (u32)column; /* one before the first wraps to one far past the last */
+    u32 r = (u32)row, c = (u32)column; /* a place before the first wraps far past the last */
     return r < s.h && c < s.w ? x[at + r * s.w + c] : 0.0f;
 }
 

@@ -73,7 +73,7 @@ static inline size_t fedtrain_reference_at(fed_shape s, size_t b, size_t c, size
 /** Find the input position of tap (ky, kx) of an output's window; false: it is in the padding. */
 static inline bool fedtrain_reference_tap(const fed_layer *l, fedtrain_reference_place out,
                                           size_t ky, size_t kx, size_t *y, size_t *x) {
-    *y = out.y * l->stride + ky - l->pad; /* one before the first wraps to one far past the last */
+    *y = out.y * l->stride + ky - l->pad; /* a place before the first wraps far past the last */
     *x = out.x * l->stride + kx - l->pad;
     return *y < l->in.h && *x < l->in.w;
 }

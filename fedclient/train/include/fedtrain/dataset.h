@@ -130,7 +130,7 @@ void fedtrain_dataset_gather_targets(const fedtrain_dataset *set, const uint32_t
 
 /** How pictures are varied at random in training. A zeroed struct varies nothing. */
 typedef struct fedtrain_augment {
-    uint32_t padding; /* black pixels around a picture; its size is cut out at random */
+    uint32_t padding; /* black pixels around a picture, before a random cut of its size */
     bool flip;        /* mirror left and right with probability 1/2 */
 } fedtrain_augment;
 
