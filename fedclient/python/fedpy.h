@@ -46,7 +46,8 @@ void fedpy_free(void *memory);
 typedef struct fedpy_client fedpy_client;
 typedef struct fedpy_round fedpy_round;
 
-/** fedclient_options.train. Returns 0, or a fed_status with the reason in reason[FEDPY_ERROR]. */
+/** The callback behind fedclient_options.train. It returns 0, or a fed_status with the reason in
+ * reason[FEDPY_ERROR]. */
 typedef int (*fedpy_train)(void *user, fedpy_round *round, char *reason);
 /** The callback behind fedclient_options.may_train. It returns 0, or a fed_status with the reason
  * in reason[FEDPY_ERROR]. */

@@ -16,7 +16,7 @@
 #include "fedtrain/backend.h"
 #include "fedtrain/optimizer.h"
 
-/* Line by line, since a vector that lies across two cache lines costs twice as much to load. */
+/* The gradient begins on a cache line: to load a vector across two lines costs twice as much. */
 enum { LINE_BYTES = 64 };
 
 static size_t grad_bytes(const fed_arch *arch) {

@@ -58,7 +58,7 @@ KERNEL_INLINE void forward_tile(const fedtrain_dense *d, const float *w, const f
     }
 }
 
-/* For all samples, `most` at a time. */
+/* Compute a block of rows for all samples, `most` samples at a time. */
 KERNEL_INLINE void forward_rows(const fedtrain_dense *d, const float *w, const float *bias,
                                 const float *x, float *y, const size_t rows, const size_t most) {
     size_t b = 0;
@@ -279,7 +279,8 @@ KERNEL_INLINE size_t grad_few(const fedtrain_dense *d, const cursor c, const flo
     }
 }
 
-/* A block's rows, many so that the inputs' gradient is seldom loaded; and its tiles' vectors. */
+/* A block's rows, and the vectors in the width of its tiles. The rows are many, so that the
+ * inputs' gradient is seldom loaded and stored. */
 enum { DEEP = 64, ACROSS = WIDE ? 3 : 2 };
 
 /* dx[s, :] += sum_r dy[s, r] w[r, :], for `vectors` vectors, without their first `done` lanes. */
@@ -299,7 +300,7 @@ KERNEL_INLINE void input_grad_tile(const fedtrain_dense *d, const float *w, cons
     tile_store(sum, dx, d->in, samples, vectors);
 }
 
-/* For all samples, `most` at a time. */
+/* Compute input gradients for all samples, `most` samples at a time. */
 KERNEL_INLINE void input_grad_samples(const fedtrain_dense *d, const float *w, const float *dy,
                                       float *dx, size_t done, const size_t rows, const size_t most,
                                       const size_t vectors) {

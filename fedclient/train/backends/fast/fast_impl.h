@@ -186,7 +186,7 @@ typedef struct fast_matrix_grad {
 void fedtrain_fast_matrix_backward(const fast_net *f, const fast_matrix *m,
                                    const fast_matrix_grad *g, const fast_flow *w, float *scratch);
 
-/** What makes pairs of bfloat16 for this net's products; NULL: the products read float32. */
+/** The function that makes pairs of bfloat16 for products; NULL: the products read float32. */
 static inline fedtrain_pairs *fedtrain_fast_pairs(const fast_net *f) {
 #if FED_SMALL
     (void)f;

@@ -74,7 +74,7 @@ KERNEL lstm_step(lstm_sizes s, u32 t, GLOBAL const float *weight_hh, GLOBAL cons
     }
 }
 
-/* The backward pass of step t, from the last to the first. The gates are overwritten by the
+/* The backward pass of step t; the last step comes first. The gates are overwritten by the
  * gradients of their inputs. dh = dy + W_hh^T dgates, with dgates of step t + 1. dcell [batch,
  * size]: on entry the gradient of the cell after step t, on exit of the cell before it. The last
  * step does not read dcell. */
