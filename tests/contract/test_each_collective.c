@@ -270,9 +270,9 @@ static void assert_refused(const char *spec, const char *codec, const char *pull
 
 FED_TEST(what_does_not_fit_is_refused_with_the_reason) {
     assert_refused("ring", "3lc:s=1", NULL, NULL, "3.5 times the sum");
-    assert_refused("ring", "stoch3", NULL, NULL, "must not ride the ring");
-    assert_refused("tree:group=2", "3lc", NULL, NULL, "must not ride the tree");
-    assert_refused("gather", "int8", "int8", NULL, "no pulls");
+    assert_refused("ring", "stoch3", NULL, NULL, "cannot be used with the collective ring");
+    assert_refused("tree:group=2", "3lc", NULL, NULL, "cannot be used with the collective tree");
+    assert_refused("gather", "int8", "int8", NULL, "sends no sums");
     assert_refused("owners", "int8", NULL, "inline", "here int8 does");
     assert_refused("owners", NULL, "3lc", "inline", "here 3lc does");
     assert_refused("ring", NULL, NULL, "packet", "take link tcp, or the nic inline");

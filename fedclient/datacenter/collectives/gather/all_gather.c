@@ -1,5 +1,6 @@
-/* Each worker sends its message to all, and each sums all messages in the order of ranks: a value
- * is rounded once. For the smallest messages, as a rank gets N - 1 of them. */
+/* Collective gather: each worker sends its message to all others, and each worker sums all
+ * messages in the order of ranks. So a value is rounded only once. It suits small messages, as a
+ * rank gets N - 1 of them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +13,7 @@ typedef struct gather_bucket {
     feddc_inputs in;
     bool summing;
     const float *x;    /* the gradient */
-    feddc_buffer *own; /* the message that it became, coded or rounded; NULL: it is sent as it is */
+    feddc_buffer *own; /* the message made of x, coded or rounded; NULL: x itself is sent */
 } gather_bucket;
 
 typedef struct gather {
@@ -21,7 +22,8 @@ typedef struct gather {
     gather_bucket *bucket; /* [buckets] */
 } gather;
 
-/* With a card all get the gradient rounded, and so does the own sum. */
+/* Where NICs round the values that they send, this rank adds its own gradient rounded as well:
+ * otherwise its sum would differ from the others'. */
 static fed_status encode(gather *g, gather_bucket *b, fed_error *err) {
     const bool rounds = feddc_nic_rounds(&g->job, b->turn.plain);
     const bool raw = feddc_coder_is_raw(g->job.push, b->turn.shard, b->turn.plain);
@@ -30,9 +32,11 @@ static fed_status encode(gather *g, gather_bucket *b, fed_error *err) {
     }
     feddc_buffer *buffer = feddc_buffers_get(&g->buffers);
     if (buffer == NULL) {
-        return fed_fail(err, FED_ENOMEM, "no memory for a message of %zu bytes", g->buffers.size);
+        return fed_fail(err, FED_ENOMEM, "out of memory for a message of %zu bytes",
+                        g->buffers.size);
     }
-    buffer->uses = g->job.ranks; /* the others' sends, and the own sum */
+    /* one for each other rank's send, and one for this rank's own sum */
+    buffer->uses = g->job.ranks;
     b->own = buffer;
     if (rounds) {
         buffer->len = b->turn.shard->n * sizeof *b->x;
@@ -72,7 +76,7 @@ static fed_status advance(gather *g, gather_bucket *b, fed_error *err) {
     size_t len;
     const bool raw = feddc_coder_is_raw(g->job.push, b->turn.shard, b->turn.plain);
     const void *sent = message(b, &len);
-    /* What this rank adds itself: its values, but rounded or coded as the others get them. */
+    /* What this rank adds as its own: its gradient, rounded or coded where the others get it so. */
     const void *own = raw && !feddc_nic_rounds(&g->job, b->turn.plain) ? b->x : sent;
     float *sum = g->job.sum + b->turn.shard->offset;
     FED_TRY(feddc_inputs_add(&b->in, &g->job, &b->turn, own, len, raw, sum, err));
@@ -156,12 +160,14 @@ static fed_status make_buckets(gather *g, uint32_t *rank) {
 static fed_status open_gather(const feddc_collective_job *job, void **self, fed_error *err) {
     const char *pull = fedcodec_name(feddc_coder_codec(job->pull)->vtable);
     if (strcmp(pull, "float32") != 0) {
-        return fed_fail(err, FED_EINVAL,
-                        "gather has no pulls that %s could code: leave the pull codec out", pull);
+        return fed_fail(
+            err, FED_EINVAL,
+            "the collective gather sends no sums that %s could code: leave the pull codec out",
+            pull);
     }
     gather *g = calloc(1, sizeof *g);
     if (g == NULL) {
-        return fed_fail(err, FED_ENOMEM, "no memory for a collective");
+        return fed_fail(err, FED_ENOMEM, "out of memory for a collective");
     }
     g->job = *job;
     g->buffers.gpu = job->values->gpu;
@@ -170,7 +176,7 @@ static fed_status open_gather(const feddc_collective_job *job, void **self, fed_
     free(rank);
     if (status != FED_OK) {
         close_gather(g);
-        return fed_fail(err, FED_ENOMEM, "no memory for the sums of %u buckets",
+        return fed_fail(err, FED_ENOMEM, "out of memory for the sums of %u buckets",
                         job->plan->buckets);
     }
     *self = g;

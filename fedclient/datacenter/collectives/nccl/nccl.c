@@ -8,15 +8,16 @@
 #include "fedclient/datacenter/inputs.h"
 
 /*
- * The link carries no gradients. When a rank's gradient of a bucket is ready, it tells all others.
- * A rank that has heard so from all reduces the bucket, in the order of steps and buckets, which is
- * the same on all ranks. So no rank waits inside NCCL for one that is late or lost: the link says
- * who is missing. What rank 0 tells of the first bucket carries NCCL's unique id.
+ * The link carries no gradients. When a rank's gradient of a bucket is ready, the rank sends an
+ * empty message to all others. A rank that has this message from all others reduces the bucket.
+ * Buckets are reduced in the order of steps and buckets, which is the same on all ranks. So no
+ * rank waits inside NCCL for a rank that is late or lost: the missing message names it. Rank 0's
+ * message for the first bucket carries NCCL's unique id.
  *
- * One reduction is under way at a time. The engine looks for its end by `poll`, and hears the link
- * meanwhile: where a rank is lost, ncclCommAbort ends the reduction. A rank that lives and does not
- * come is given up after PATIENCE_S. A rank that dies within ncclCommInitRank leaves the others to
- * NCCL's own time-outs.
+ * One reduction is under way at a time. The engine learns of its end by `poll`, and reads the link
+ * meanwhile: if a rank is lost, ncclCommAbort ends the reduction. If a rank is alive and its
+ * reduction does not end within PATIENCE_S, the exchange fails. If a rank dies within
+ * ncclCommInitRank, the others wait for NCCL's own time-outs.
  *
  * Rounding, with the codec bfloat16: each rank's values are rounded to bfloat16 once, to nearest
  * even, as the codec does. NCCL adds in bfloat16, in an order of its own, and rounds partial sums,
@@ -30,8 +31,8 @@ extern const char feddc_nccl_text[]; /* nccl.cl */
 
 typedef struct nccl_bucket {
     feddc_turn turn;
-    feddc_inputs in; /* who is ready */
-    bool waiting;    /* begun, and not all ranks are ready */
+    feddc_inputs in; /* the messages of the ranks that are ready */
+    bool waiting;    /* this rank is ready, others are not yet */
     const float *x;
 } nccl_bucket;
 
@@ -41,11 +42,12 @@ typedef struct nccl {
     nccl_comm comm; /* NULL: not made yet */
     nccl_id id;
     bool has_id, broken, narrows, started;
-    uint32_t step, next;   /* the bucket whose turn it is */
-    nccl_bucket *reducing; /* its reduction is under way; NULL: none is */
-    uint64_t since;        /* feddc_engine_ns */
+    uint32_t step, next;   /* step and bucket of the next reduction */
+    nccl_bucket *reducing; /* the bucket whose reduction is under way; NULL: none */
+    uint64_t since;        /* when the reduction began, in ns of feddc_engine_ns */
     const fed_gpu_module *module;
-    uint16_t *narrow; /* on the GPU: values of the largest bucket; NULL: float32 */
+    /* bfloat16 values of the largest bucket, on the GPU; NULL: all is sent as float32 */
+    uint16_t *narrow;
     nccl_bucket *bucket;
 } nccl;
 
@@ -64,8 +66,8 @@ static fed_status checked(const nccl *n, nccl_result result, const char *call, f
     return result == NCCL_OK
                ? FED_OK
                : fed_fail(err, FED_EIO,
-                          "rank %u: %s failed with %u (%s); NCCL_DEBUG=WARN says more", n->job.rank,
-                          call, result, n->calls.text(result));
+                          "rank %u: %s failed with %u (%s); set NCCL_DEBUG=WARN to see more",
+                          n->job.rank, call, result, n->calls.text(result));
 }
 
 static fed_status make_id(void *user, void *native) {
@@ -133,7 +135,7 @@ static fed_status reduce_run(nccl *n, bool narrow, const float *x, size_t count,
     return convert(n, "nccl_widen", n->narrow, count, sum, err);
 }
 
-/* Slices side by side that travel alike are reduced by one call. */
+/* Neighbouring slices with the same type on the line are reduced by one call. */
 static fed_status reduce_slices(nccl *n, const nccl_bucket *b, fed_error *err) {
     const feddc_shard *shard = b->turn.shard;
     const feddc_slice *slice = &n->job.plan->slice[shard->first];
@@ -171,7 +173,8 @@ static void end_reduction(nccl *n) {
     feddc_engine_done(n->job.engine, turn->step, turn->bucket, 0, n->job.sum + turn->shard->offset);
 }
 
-/* The reduction ends when all ranks have come. */
+/* End the reduction if the GPU's stream is done with it. Fail if it has taken longer than
+ * PATIENCE_S. */
 static fed_status look(nccl *n, fed_error *err) {
     const feddc_values *v = n->job.values;
     bool done = false;
@@ -180,10 +183,11 @@ static fed_status look(nccl *n, fed_error *err) {
     if (done) {
         end_reduction(n);
     } else if (feddc_engine_ns() - n->since > PATIENCE_S * UINT64_C(1000000000)) {
-        return fed_fail(err, FED_EIO,
-                        "rank %u: NCCL has not summed bucket %u of step %u within %d s: a rank "
-                        "hangs, or the line between the cards is down; NCCL_DEBUG=WARN says more",
-                        n->job.rank, n->reducing->turn.bucket, n->reducing->turn.step, PATIENCE_S);
+        return fed_fail(
+            err, FED_EIO,
+            "rank %u: NCCL has not summed bucket %u of step %u within %d s: a rank hangs, or the "
+            "line between the GPUs is down; set NCCL_DEBUG=WARN to see more",
+            n->job.rank, n->reducing->turn.bucket, n->reducing->turn.step, PATIENCE_S);
     }
     return FED_OK;
 }
@@ -196,8 +200,8 @@ static fed_status read_note(nccl *n, const nccl_bucket *b, const feddc_event *ev
     FED_TRY(feddc_check_plain(b->turn.step, b->turn.plain, event, err));
     if (event->len != (brings ? sizeof n->id : 0)) {
         return fed_fail(err, FED_EFORMAT,
-                        "rank %u sent %zu bytes where it says that a bucket is ready: all ranks "
-                        "must be given the same options",
+                        "rank %u sent a message of %zu bytes that is no notice of a ready bucket: "
+                        "give all ranks the same options",
                         event->peer, event->len);
     }
     if (brings) {
@@ -207,7 +211,7 @@ static fed_status read_note(nccl *n, const nccl_bucket *b, const feddc_event *ev
     return FED_OK;
 }
 
-/* true: all ranks are. */
+/* Read the messages of ranks that are ready. *all: all ranks are. */
 static fed_status hear(nccl *n, nccl_bucket *b, bool *all, fed_error *err) {
     feddc_inputs *in = &b->in;
     for (; in->added < in->count; in->added++) {
@@ -240,7 +244,8 @@ static fed_status note(nccl *n, fed_status status) {
     return status;
 }
 
-/* The first bucket in the order of reductions brings the id: that one is read first everywhere. */
+/* Tell all other ranks that this bucket is ready. The bucket that is reduced first carries the id,
+ * because all ranks read its message first. */
 static fed_status tell(nccl *n, const nccl_bucket *b, fed_error *err) {
     const feddc_head head = {
         .flags = b->turn.plain ? FEDDC_PLAIN : 0, .bucket = b->turn.bucket, .step = b->turn.step};
@@ -322,21 +327,21 @@ static fed_status refuse(const feddc_collective_job *job, fed_error *err) {
     const fed_gpu *gpu = job->values->gpu;
     if (gpu == NULL || strncmp(fed_gpu_info_of(gpu)->name, "cuda:", 5) != 0) {
         return fed_fail(err, FED_EINVAL,
-                        "the collective nccl sums on NVIDIA's cards, and this rank's gradients are "
+                        "the collective nccl sums on NVIDIA GPUs, but this rank's gradients are "
                         "%s%s: it needs --device cuda:N on each rank",
                         gpu != NULL ? "on " : "in the host's memory",
                         gpu != NULL ? fed_gpu_info_of(gpu)->name : "");
     }
     if (!feddc_coder_is_exact(job->pull)) {
-        return fed_fail(err, FED_EINVAL,
-                        "nccl has no pulls that %s could code: leave the pull "
-                        "codec out",
-                        fedcodec_name(feddc_coder_codec(job->pull)->vtable));
+        return fed_fail(
+            err, FED_EINVAL,
+            "the collective nccl sends no sums that %s could code: leave the pull codec out",
+            fedcodec_name(feddc_coder_codec(job->pull)->vtable));
     }
     if (!feddc_coder_is_exact(job->push) && strcmp(push, "bfloat16") != 0) {
         return fed_fail(err, FED_EINVAL,
-                        "nccl sums float32 or bfloat16, not %s: take one of these, or the "
-                        "collective gather or owners",
+                        "the collective nccl sums float32 or bfloat16, not %s: take one of these "
+                        "codecs, or the collective gather or owners",
                         push);
     }
     return FED_OK;
@@ -366,7 +371,7 @@ static fed_status open_nccl(const feddc_collective_job *job, void **self, fed_er
     FED_TRY(refuse(job, err));
     nccl *n = calloc(1, sizeof *n);
     if (n == NULL) {
-        return fed_fail(err, FED_ENOMEM, "no memory for a collective");
+        return fed_fail(err, FED_ENOMEM, "out of memory for a collective");
     }
     n->job = *job;
     n->narrows = !feddc_coder_is_exact(job->push);
@@ -375,7 +380,7 @@ static fed_status open_nccl(const feddc_collective_job *job, void **self, fed_er
         status = fed_gpu_build(job->values->gpu, feddc_nccl_text, &n->module, err);
     }
     if (status == FED_OK && (status = make_buckets(n)) != FED_OK) {
-        (void)!fed_fail(err, status, "no memory for %u buckets of NCCL", job->plan->buckets);
+        (void)!fed_fail(err, status, "out of memory for %u buckets of NCCL", job->plan->buckets);
     }
     if (status != FED_OK) {
         close_nccl(n);

@@ -1,4 +1,4 @@
-/* libnccl.so.2: found, loaded, and what is wrong with it in a sentence. */
+/* Load libnccl.so.2 and look up its functions. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/datacenter/collectives/nccl/nccl_calls.h"
 
@@ -6,7 +6,7 @@
 
 typedef struct symbol {
     const char *name;
-    size_t at; /* of the member */
+    size_t at; /* offset of the member in nccl_calls */
 } symbol;
 
 static const symbol symbols[] = {
@@ -29,15 +29,14 @@ static fed_status resolve(nccl_calls *nccl, fed_error *err) {
     }
     if (nccl->version(&version) != NCCL_OK || version < NCCL_LEAST) {
         return fed_fail(err, FED_ESTATE,
-                        "libnccl.so.2 has the version %d: install NCCL 2.10 (21000) or later",
-                        version);
+                        "libnccl.so.2 has version %d: install NCCL 2.10 (21000) or later", version);
     }
     return FED_OK;
 }
 
 fed_status feddc_nccl_load(nccl_calls *nccl, fed_error *err) {
     *nccl = (nccl_calls){.library = NULL};
-    /* NCCL keeps threads of its own: its code stays. */
+    /* RTLD_NODELETE: NCCL's own threads may still run its code after dlclose. */
     nccl->library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (nccl->library == NULL) {
         return fed_fail(err, FED_ENOTFOUND,

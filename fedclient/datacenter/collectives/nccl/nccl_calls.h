@@ -27,7 +27,7 @@ enum {
     NCCL_SUM = 0,
     NCCL_FLOAT32 = 7,
     NCCL_BFLOAT16 = 9,
-    NCCL_LEAST = 21000 /* 2.10: the first with bfloat16 */
+    NCCL_LEAST = 21000 /* version 2.10, the first with bfloat16 */
 };
 
 /* X(result, member, symbol in libnccl.so.2, arguments) */
@@ -51,7 +51,8 @@ typedef struct nccl_calls {
 #undef X
 } nccl_calls;
 
-/** FED_ENOTFOUND: it is not installed; FED_ESTATE: it is too old. The sentence says what to do. */
+/** Load the library. FED_ENOTFOUND: it is not installed. FED_ESTATE: it is too old. The error's
+ * text says what to do. */
 fed_status feddc_nccl_load(nccl_calls *nccl, fed_error *err) FED_CHECKED;
 void feddc_nccl_unload(nccl_calls *nccl);
 

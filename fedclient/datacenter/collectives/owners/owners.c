@@ -1,6 +1,7 @@
-/* Each shard of a bucket has an owner: workers push their part of it there, the owner sums and
- * sends the sum to all. Owners are the workers, or ranks of their own ("aggregators"). With one
- * aggregator this is the papers' star. */
+/* Collective owners: each shard of a bucket has an owner. Workers push their gradient of the shard
+ * to it; the owner sums the pushes and sends the sum to all. Owners are the workers, or ranks
+ * beside them ("aggregators"). With one aggregator this is the star topology of the papers in
+ * docs/datacenter.md. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/datacenter/collectives/owners/owners.h"
 
@@ -20,7 +21,8 @@ static fed_status push_message(owners *o, owners_shard *s, bool raw, const float
                                fed_error *err) {
     feddc_buffer *buffer = feddc_buffers_get(&o->buffers);
     if (buffer == NULL) {
-        return fed_fail(err, FED_ENOMEM, "no memory for a message of %zu bytes", o->buffers.size);
+        return fed_fail(err, FED_ENOMEM, "out of memory for a message of %zu bytes",
+                        o->buffers.size);
     }
     uint64_t begin = feddc_engine_ns();
     FED_TRY(
@@ -51,7 +53,8 @@ static fed_status push(owners *o, owners_shard *s, const float *x, fed_error *er
                              FEDDC_TOKEN_NOTHING, err);
 }
 
-/* The sum is there. Was this rank's push counted? If not, it goes back into the residual. */
+/* The sum has arrived. If the owner did not count this rank's push, add the push to the residual
+ * again. */
 static fed_status settle_push(owners *o, owners_shard *s, bool missed, fed_error *err) {
     feddc_buffer *pushed = s->pushed;
     s->pushed = NULL;
@@ -65,12 +68,14 @@ static fed_status settle_push(owners *o, owners_shard *s, bool missed, fed_error
     return FED_OK;
 }
 
-/* A raw sum is read where it lies, until the caller has taken it. */
+/* The caller reads a raw sum from the link's buffer, so the event is kept until the caller has
+ * taken the sum. */
 static fed_status use_raw_pull(owners *o, owners_shard *s, const feddc_event *event,
                                fed_error *err) {
     if (event->len != s->shard->n * sizeof(float)) {
-        return fed_fail(err, FED_EFORMAT, "rank %u sent %zu bytes for a sum of %zu values",
-                        event->peer, event->len, s->shard->n);
+        return fed_fail(err, FED_EFORMAT,
+                        "rank %u sent a sum of %zu bytes for a shard of %zu values", event->peer,
+                        event->len, s->shard->n);
     }
     s->pull = *event;
     feddc_engine_done(o->job.engine, s->step, s->bucket, s->part,
@@ -99,7 +104,8 @@ static fed_status use_pull(owners *o, owners_shard *s, const feddc_event *event,
     return FED_OK;
 }
 
-/* Push a shard, and use the pull if it is there: others may be ahead of a backup worker. */
+/* Push a shard. With backup workers the others may be ahead of this rank, so the sum may have
+ * arrived already. */
 static fed_status begin_shard(owners *o, owners_shard *s, uint32_t step, const float *x, bool plain,
                               fed_error *err) {
     s->step = step;
@@ -116,7 +122,7 @@ static fed_status begin(void *self, uint32_t step, uint32_t bucket, const float 
     uint32_t count = o->job.plan->shards;
     size_t first = o->job.plan->bucket[bucket].offset;
     for (uint32_t k = 0; k < count; k++) {
-        /* Each rank begins with another owner, or all would push to rank 0 at once. */
+        /* Each rank begins with a different owner. Otherwise all would push to rank 0 at once. */
         owners_shard *s = owners_shard_at(o, bucket, (k + o->job.rank + 1) % count);
         const float *x = grad + (s->shard->offset - first);
         if (s->shard->n == 0) {
@@ -153,7 +159,7 @@ static fed_status arrived(void *self, const feddc_event *event, fed_error *err) 
     }
     return fed_fail(err, FED_EFORMAT,
                     "rank %u sent a message of kind %u for bucket %u, shard %u, which is not for "
-                    "this rank: all ranks must be given the same options",
+                    "this rank: give all ranks the same options",
                     event->peer, event->head.kind, event->head.bucket, event->head.part);
 }
 
@@ -221,7 +227,7 @@ static fed_status make_shard(owners *o, owners_shard *s, uint32_t bucket, uint32
     o->buffers.size =
         feddc_larger(o->buffers.size, feddc_larger(feddc_coder_bound(o->job.push, s->shard),
                                                    feddc_coder_bound(o->job.pull, s->shard)));
-    if (o->job.late > 0) { /* raw pulls have messages too */
+    if (o->job.late > 0) { /* with backup workers, raw sums are copied into buffers too */
         o->buffers.size = feddc_larger(o->buffers.size, s->shard->n * sizeof(float));
     }
     if (s->owner != o->job.rank) {
@@ -249,13 +255,13 @@ static fed_status make_shards(owners *o) {
 static fed_status open_owners(const feddc_collective_job *job, void **self, fed_error *err) {
     owners *o = calloc(1, sizeof *o);
     if (o == NULL) {
-        return fed_fail(err, FED_ENOMEM, "no memory for the owners of shards");
+        return fed_fail(err, FED_ENOMEM, "out of memory for the owners of shards");
     }
     o->job = *job;
     o->buffers.gpu = job->values->gpu;
     if (make_shards(o) != FED_OK) {
         close_owners(o);
-        return fed_fail(err, FED_ENOMEM, "no memory for the owners of %u shards",
+        return fed_fail(err, FED_ENOMEM, "out of memory for the owners of %u shards",
                         job->plan->buckets * job->plan->shards);
     }
     *self = o;

@@ -4,15 +4,16 @@
 
 #include "fedclient/datacenter/collectives/owners/owners.h"
 
-enum { CHUNK = 4096 }; /* values that are summed at once: they stay in the first cache */
+enum { CHUNK = 4096 }; /* values summed at a time, so that they stay in the first-level cache */
 
 static bool sums_in_order(const owners *o, const owners_shard *s) {
-    return s->plain || o->job.late == 0; /* with backup workers in the order of arrival */
+    /* with backup workers, coded pushes are added in the order of arrival */
+    return s->plain || o->job.late == 0;
 }
 
 /* -- Add -- */
 
-/* The values that rank r has pushed; NULL: they are not there. */
+/* Return the values that rank r has pushed, or NULL if they have not arrived. */
 static const void *pushed_by(const owners *o, const owners_shard *s, uint32_t r) {
     if (r == o->job.rank) {
         return s->own != NULL && s->own_step == s->step ? s->own : NULL;
@@ -20,7 +21,8 @@ static const void *pushed_by(const owners *o, const owners_shard *s, uint32_t r)
     return s->push[r].kind == FEDDC_ARRIVED ? s->push[r].data : NULL;
 }
 
-/* The next worker whose push is there and may be added; workers: none. */
+/* Return the next worker from `from` on whose push has arrived and may be added now; job.workers:
+ * none. */
 static uint32_t next_to_add(const owners *o, const owners_shard *s, uint32_t from) {
     if (sums_in_order(o, s)) {
         bool there = from < o->job.workers && pushed_by(o, s, from) != NULL;
@@ -43,7 +45,7 @@ static void counted(owners *o, owners_shard *s, uint32_t r) {
     }
 }
 
-/* Values from at to at + n - 1 of raw pushes of ranks from .. to - 1. */
+/* Add n values, beginning at value `at`, of the raw pushes of ranks from .. to - 1. */
 static fed_status add_chunk(const owners *o, const owners_shard *s, uint32_t from, uint32_t to,
                             size_t at, size_t n) {
     const feddc_values *v = o->job.values;
@@ -58,7 +60,8 @@ static fed_status add_chunk(const owners *o, const owners_shard *s, uint32_t fro
     return FED_OK;
 }
 
-/* Raw pushes: a chunk of all of them, then the next chunk. A GPU takes all at once. */
+/* Add raw pushes chunk by chunk: first one chunk of each push, then the next chunk. A GPU adds
+ * whole pushes. */
 static fed_status add_chunks(const owners *o, const owners_shard *s, uint32_t from, uint32_t to) {
     const size_t all = s->shard->n, chunk = o->job.values->gpu != NULL ? all : CHUNK;
     for (size_t at = 0; at < all; at += chunk) {
@@ -106,13 +109,13 @@ static fed_status add_coded(owners *o, owners_shard *s, uint32_t r, fed_error *e
     return FED_OK;
 }
 
-/* How many gradients a sum needs: a plain one those of backup workers too, for nothing would keep
- * what came too late. */
+/* How many gradients a sum needs. A plain sum needs those of backup workers too, because no
+ * residual would keep a gradient that comes too late. */
 static uint32_t enough_for(const owners *o, const owners_shard *s) {
     return s->plain ? o->job.workers : o->job.workers - o->job.late;
 }
 
-/* Add what is there and whose turn it is. */
+/* Add the pushes that have arrived and may be added now. */
 static fed_status add_pushes(owners *o, owners_shard *s, fed_error *err) {
     uint32_t enough = enough_for(o, s);
     uint32_t r = next_to_add(o, s, sums_in_order(o, s) ? s->added : 0);
@@ -149,7 +152,7 @@ static fed_status send_to_all(owners *o, owners_shard *s, const void *data, size
     return FED_OK;
 }
 
-/* The owner uses its own message decoded, as the others do: so all have the same bits. */
+/* The owner decodes its own message too, so that its sum has the same bits as the others'. */
 static fed_status encode_sum(owners *o, owners_shard *s, feddc_buffer *buffer, fed_error *err) {
     float *sum = o->job.sum + s->shard->offset;
     uint64_t begin = feddc_engine_ns();
@@ -169,12 +172,14 @@ static fed_status copy_sum(owners *o, owners_shard *s, feddc_buffer *buffer, fed
     return FED_OK;
 }
 
-/* Send a message that does not lie in the sum, whose memory is free for the next step. */
+/* Send the sum as a message in a buffer of its own, so that the sum's memory is free for the next
+ * step. */
 static fed_status spread_message(owners *o, owners_shard *s, bool raw, uint32_t receivers,
                                  fed_error *err) {
     feddc_buffer *buffer = feddc_buffers_get(&o->buffers);
     if (buffer == NULL) {
-        return fed_fail(err, FED_ENOMEM, "no memory for a message of %zu bytes", o->buffers.size);
+        return fed_fail(err, FED_ENOMEM, "out of memory for a message of %zu bytes",
+                        o->buffers.size);
     }
     FED_TRY(raw ? copy_sum(o, s, buffer, err) : encode_sum(o, s, buffer, err));
     buffer->uses = receivers;
@@ -200,7 +205,9 @@ static fed_status spread(owners *o, owners_shard *s, fed_error *err) {
         FED_TRY(send_to_all(o, s, sum, s->shard->n * sizeof *sum,
                             feddc_token_of_shard((size_t)(s - o->shard)), err));
     } else {
-        FED_TRY(spread_message(o, s, raw, receivers, err)); /* a late worker may keep it for long */
+        /* a late worker may leave its message unread for long, so it must not lie in the sum's
+         * memory */
+        FED_TRY(spread_message(o, s, raw, receivers, err));
     }
     feddc_engine_done(o->job.engine, s->step, s->bucket, s->part, sum);
     return FED_OK;
@@ -216,14 +223,15 @@ static fed_status accept(owners *o, owners_shard *s, const feddc_event *event, f
     }
     bool raw = feddc_coder_is_raw(o->job.push, s->shard, s->plain);
     if (raw && event->len != s->shard->n * sizeof(float)) {
-        return fed_fail(err, FED_EFORMAT, "rank %u pushed %zu bytes for %zu values", event->peer,
-                        event->len, s->shard->n);
+        return fed_fail(err, FED_EFORMAT, "rank %u pushed %zu bytes for a shard of %zu values",
+                        event->peer, event->len, s->shard->n);
     }
     s->push[event->peer] = *event;
     return FED_OK;
 }
 
-/* The step of the next sum, and whether it is plain; false: nothing of it is there. */
+/* Find the step of the next sum, and whether it is plain. false: no gradient of the next sum has
+ * arrived. */
 static bool next_step(const owners_shard *s, uint32_t *step, bool *plain) {
     for (size_t k = 0; k < s->pending.count; k++) {
         const feddc_head *head = &s->pending.event[k].head;
@@ -254,7 +262,6 @@ static fed_status start(owners *o, owners_shard *s, uint32_t step, bool plain, f
     return FED_OK;
 }
 
-/* Sum, spread, and begin anew, as far as what is there allows. */
 fed_status owners_advance(owners *o, owners_shard *s, fed_error *err) {
     uint32_t step;
     bool plain;
@@ -311,7 +318,8 @@ fed_status owners_on_push(owners *o, owners_shard *s, const feddc_event *event, 
             return fed_fail(err, FED_EFORMAT, "rank %u pushed step %u again; the sum is at step %u",
                             event->peer, step, s->step);
         }
-        feddc_engine_release(o->job.engine, event); /* too late: its rank puts it back */
+        /* too late for the sum: the worker adds it to its residual again */
+        feddc_engine_release(o->job.engine, event);
         return FED_OK;
     }
     if (s->phase == OWNERS_SUMMING && step == s->step) {
