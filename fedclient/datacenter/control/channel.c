@@ -1,5 +1,5 @@
-/* The control connection: proof of the worker group's secret on both sides, then records with a
- * MAC. */
+/* The control connection between failure detector and member: both prove that they know the worker
+ * group's secret, then they exchange records with a MAC. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/datacenter/control/channel.h"
 
@@ -18,14 +18,14 @@ enum {
     GREETING = 8,
     HELLO = GREETING + FEDDC_KEY, /* failure detector to member */
     ANSWER = 2 * FEDDC_KEY,       /* member to failure detector: nonce, proof */
-    PIECE = 16 * 1024,            /* of a read */
+    PIECE = 16 * 1024,            /* most bytes that one read asks for */
     HEAD = 4,
     MOST_UNSENT = 1 << 20
 };
 
 static const char greeting[GREETING + 1] = "feddc 1\n";
 
-/* HMAC(secret, label, both nonces). The labels have 6 letters each. */
+/* key = HMAC(secret, label and both nonces). Each label has 6 characters. */
 static void derive(const feddc_channel *c, const char *label, uint8_t *key) {
     uint8_t text[6 + 2 * FEDDC_KEY];
     memcpy(text, label, 6);
@@ -64,7 +64,7 @@ bool feddc_channel_waits(const feddc_channel *c) {
     return c->out_sent < c->out.len;
 }
 
-/* The MAC of head and body, which lie together, of the record with this number. */
+/* MAC of the record with this number; its head and body lie together at `record`. */
 static void mac(const uint8_t *key, uint64_t number, const uint8_t *record, size_t len,
                 uint8_t digest[FED_SHA256_SIZE]) {
     uint8_t own[FEDDC_KEY + 8];
@@ -77,7 +77,9 @@ static void mac(const uint8_t *key, uint64_t number, const uint8_t *record, size
 
 fed_status feddc_channel_send(feddc_channel *c, const uint8_t *body, size_t len, fed_error *err) {
     if (c->out.len - c->out_sent > MOST_UNSENT) {
-        return fed_fail(err, FED_ENOSPC, "the peer of a control connection does not read");
+        return fed_fail(err, FED_ENOSPC,
+                        "the control connection's peer has not read for 1 MiB of records: its "
+                        "process is stopped or the line is down");
     }
     size_t begin = c->out.len;
     fed_write_u32(&c->out, (uint32_t)len);
@@ -88,7 +90,7 @@ fed_status feddc_channel_send(feddc_channel *c, const uint8_t *body, size_t len,
         fed_write_bytes(&c->out, digest, FEDDC_MAC);
     }
     if (c->out.status != FED_OK) {
-        return fed_fail(err, FED_ENOMEM, "no memory for a control record");
+        return fed_fail(err, FED_ENOMEM, "out of memory for a control record");
     }
     return flush(c, err);
 }
@@ -104,7 +106,9 @@ fed_status feddc_channel_open(feddc_channel *c, int fd, bool detector, const uin
     if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0 ||
         fcntl(fd, F_SETFD, FD_CLOEXEC) != 0 ||
         fed_random(c->nonce[detector ? 0 : 1], FEDDC_KEY) != FED_OK) {
-        return fed_fail(err, FED_EIO, "a control connection cannot be set up");
+        return fed_fail(err, FED_EIO,
+                        "a control connection cannot be set up: the socket's flags or random bytes "
+                        "are not to be had");
     }
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     if (detector) {
@@ -158,14 +162,15 @@ static fed_status prove_as_detector(feddc_channel *c, fed_error *err) {
     return flush(c, err);
 }
 
-/* The member's nonce is sent once the failure detector's has come: number_in counts these two
- * records. */
+/* Send the member's nonce when the failure detector's nonce has come, then wait for its proof.
+ * Until both sides have proved, number_in says how many of these two messages have come. */
 static fed_status prove_as_member(feddc_channel *c, fed_error *err) {
     const uint8_t *at = c->in.data + c->in_used;
     if (c->number_in == 0 && unused(c) >= HELLO) {
         if (memcmp(at, greeting, GREETING) != 0) {
             return fed_fail(err, FED_EFORMAT,
-                            "who listens there is no failure detector of a worker group");
+                            "the program that listens at this address is no failure detector of a "
+                            "worker group: check the address");
         }
         memcpy(c->nonce[0], at + GREETING, FEDDC_KEY);
         c->in_used += HELLO;
@@ -188,7 +193,7 @@ static fed_status prove_as_member(feddc_channel *c, fed_error *err) {
 
 /* --- reading --- */
 
-/* Forget what was used, so that the memory does not grow. */
+/* Drop the bytes that were read already, so that the buffer does not grow. */
 static void shift(feddc_channel *c) {
     size_t left = unused(c);
     if (c->in_used > 0 && left > 0) {
@@ -198,7 +203,8 @@ static void shift(feddc_channel *c) {
     c->in_used = 0;
 }
 
-/* Most bytes that are kept of what has come: before the proof no more than the proof. */
+/* The most received bytes that are kept. Before the peer has proved itself, only the bytes of its
+ * proof are kept. */
 static size_t room(const feddc_channel *c) {
     if (!c->proven) {
         return c->detector ? ANSWER : HELLO + FEDDC_KEY;
@@ -246,7 +252,8 @@ fed_status feddc_channel_next(feddc_channel *c, const uint8_t **body, size_t *le
     fed_reader_init(&r, at, HEAD);
     size_t n = fed_read_u32(&r);
     if (n > c->most) {
-        return fed_fail(err, FED_EFORMAT, "a control record of %zu bytes; at most %zu", n, c->most);
+        return fed_fail(err, FED_EFORMAT,
+                        "a control record has %zu bytes, and at most %zu are allowed", n, c->most);
     }
     if (unused(c) < HEAD + n + FEDDC_MAC) {
         return FED_OK;

@@ -1,5 +1,5 @@
-/* The failure detector: a thread with a control connection to each member. The membership draws the
- * conclusions. */
+/* The failure detector: a thread with a control connection to each member. feddc_membership
+ * decides what the events mean. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <pthread.h>
@@ -19,27 +19,28 @@
 #include "fedclient/datacenter/control/records.h"
 
 enum {
-    STRANGERS = 16,  /* connections that may be without proof at a time */
-    PROOF_MS = 2000, /* until then who connects must have proved itself and joined */
+    STRANGERS = 16,  /* most connections at a time whose peer has not joined */
+    PROOF_MS = 2000, /* time in which a new connection must prove itself and join */
     TICK_MS = 50,
-    QUIET_MS = 500,  /* without a heartbeat: the failure detector asks, so that its host has to
-                        acknowledge */
-    ACK_MS = 1000,   /* a host that acknowledged nothing for so long does not answer */
-    LINGER_MS = 500, /* for the last words to members */
+    /* after this time without a heartbeat the failure detector sends a record, which the member's
+     * host must acknowledge */
+    QUIET_MS = 500,
+    ACK_MS = 1000,   /* a host that has acknowledged nothing for this time counts as unreachable */
+    LINGER_MS = 500, /* time for sending the last records to members when closing */
     EVENTS = 32
 };
 
-/* epoll's names of what is no connection */
+/* values of epoll's data.u32 for the descriptors that are no member's connection */
 #define LISTENER UINT32_MAX
 #define WAKE     (UINT32_MAX - 1)
 
 typedef struct conn {
     bool used, joined;
-    bool out; /* has had its last words; nothing that it says is heard */
+    bool out; /* its last record was sent or received; what it still sends is ignored */
     feddc_channel channel;
     uint32_t slot;
     int64_t opened_ms, asked_ms;
-    uint32_t events; /* that epoll watches */
+    uint32_t events; /* the events that epoll watches */
 } conn;
 
 struct feddc_detector {
@@ -52,7 +53,7 @@ struct feddc_detector {
     pthread_cond_t settled;
     bool stop;
     feddc_membership membership;
-    uint32_t told; /* verdicts that the caller knows */
+    uint32_t told; /* number of verdicts that the caller was told */
     conn *conns;   /* [count] */
     uint32_t count;
 };
@@ -67,7 +68,7 @@ static void drop(feddc_detector *j, conn *c) {
     *c = (conn){0};
 }
 
-/* Let epoll say when the rest can be sent. */
+/* Watch for writability while bytes wait to be sent. */
 static void want(feddc_detector *j, conn *c) {
     uint32_t events = EPOLLIN | (feddc_channel_waits(&c->channel) ? EPOLLOUT : 0);
     if (events != c->events) {
@@ -94,7 +95,7 @@ static void tell(feddc_detector *j, conn *c, const feddc_record *record) {
     send_bytes(j, c, &w);
 }
 
-/* The last words to a member. It closes the connection when it has read them. */
+/* Send a member its last record. The member closes the connection when it has read it. */
 static void dismiss(feddc_detector *j, conn *c, bool left_out, const char *why) {
     feddc_record end = {.kind = FEDDC_RECORD_END, .left_out = left_out};
     memcpy(end.why, why, strnlen(why, sizeof end.why - 1));
@@ -105,7 +106,8 @@ static void dismiss(feddc_detector *j, conn *c, bool left_out, const char *why) 
     }
 }
 
-/* A free place for a stranger; of too many the one that came first has to go. NULL: none */
+/* Find a place for a new connection. If too many have not joined yet, the oldest of these is
+ * dropped. NULL: no place */
 static conn *place_for_stranger(feddc_detector *j) {
     conn *free_conn = NULL, *oldest = NULL;
     uint32_t strangers = 0;
@@ -185,11 +187,11 @@ static void take_record(feddc_detector *j, conn *c, const feddc_record *record) 
         (void)shutdown(c->channel.fd, SHUT_WR);
         break;
     default:
-        drop(j, c); /* no member says such a thing */
+        drop(j, c); /* no member may send a record of this kind */
     }
 }
 
-/* All records that have come whole. */
+/* Handle all records that have arrived whole. */
 static void take_all(feddc_detector *j, conn *c) {
     fed_error err = {0};
     while (c->used && !c->out) {
@@ -216,11 +218,11 @@ static void take_all(feddc_detector *j, conn *c) {
     }
 }
 
-/* Something has come, can be sent, or has ended. */
+/* Handle an event of epoll on a connection. */
 static void serve(feddc_detector *j, conn *c) {
     fed_error err = {0};
     if (!c->used) {
-        return; /* dropped since epoll spoke */
+        return; /* this connection was dropped after epoll reported the event */
     }
     if (feddc_channel_pump(&c->channel, &err) != FED_OK) {
         drop(j, c);
@@ -293,7 +295,8 @@ static const char *verdict_on(const feddc_membership *membership, uint32_t worke
     return "it was silent before the worker group began";
 }
 
-/* Members that the membership has done with learn so. */
+/* Send the last record to members that are condemned or finished, or to all when the worker group
+ * has ended. */
 static void dismiss_the_lost(feddc_detector *j) {
     for (uint32_t i = 0; i < j->count; i++) {
         conn *c = &j->conns[i];
@@ -310,7 +313,8 @@ static void dismiss_the_lost(feddc_detector *j) {
 }
 
 static void do_what_is_due(feddc_detector *j) {
-    for (int k = 0; k < 4 && j->membership.todo != 0; k++) { /* telling may lose a member */
+    /* a failed send drops a member, which may cause new work */
+    for (int k = 0; k < 4 && j->membership.todo != 0; k++) {
         unsigned todo = j->membership.todo;
         j->membership.todo = 0;
         feddc_record record = {.kind = FEDDC_RECORD_ASK, .generation = j->membership.generation};
@@ -329,7 +333,7 @@ static void do_what_is_due(feddc_detector *j) {
     dismiss_the_lost(j);
 }
 
-/* Strangers that prove nothing go; who is quiet is asked. */
+/* Drop connections that have not joined in time, and ask quiet members for a heartbeat. */
 static void look_after(feddc_detector *j, int64_t now) {
     for (uint32_t i = 0; i < j->count; i++) {
         conn *c = &j->conns[i];
@@ -372,7 +376,7 @@ static bool is_final(feddc_detector_state state) {
     return state == FEDDC_DONE || state == FEDDC_ENDED;
 }
 
-/* Closing: members that still have to read their last words. */
+/* While closing: are there members that have not yet read their last record? */
 static bool lingers(const feddc_detector *j) {
     bool any = false;
     for (uint32_t i = 0; i < j->count && is_final(j->membership.state); i++) {
@@ -398,7 +402,9 @@ static void *detector_main(void *user) {
         pthread_mutex_unlock(&j->lock);
         for (; known < given && j->options.verdict != NULL; known++) {
             j->options.verdict(j->options.user,
-                               &j->membership.verdict[known]); /* written only once */
+                               /* read without the lock: a verdict never changes once it is written
+                                * */
+                               &j->membership.verdict[known]);
         }
         pthread_mutex_lock(&j->lock);
         if (is_final(j->membership.state)) {
@@ -416,7 +422,7 @@ static void wake(feddc_detector *j) {
     (void)!write(j->wake, &one, sizeof one);
 }
 
-/* Sockets and epoll. What was opened, detector_free closes. */
+/* Open the sockets and epoll. After a failure, detector_free closes what was opened. */
 static fed_status open_files(feddc_detector *j, fed_error *err) {
     FED_TRY(feddc_endpoint_listen(j->options.address, &j->listener, j->address, err));
     j->epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -469,8 +475,9 @@ fed_status feddc_detector_open(const feddc_detector_options *options, feddc_dete
     if (status == FED_OK) {
         j->count = options->size + STRANGERS;
         j->conns = calloc(j->count, sizeof *j->conns);
-        status = j->conns == NULL ? fed_fail(err, FED_ENOMEM, "no memory for a failure detector")
-                                  : open_files(j, err);
+        status = j->conns == NULL
+                     ? fed_fail(err, FED_ENOMEM, "out of memory for a failure detector")
+                     : open_files(j, err);
     }
     if (status == FED_OK && !fed_thread_start(&j->thread, detector_main, j)) {
         status = fed_fail(

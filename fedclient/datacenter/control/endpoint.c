@@ -1,4 +1,4 @@
-/* Sockets of the control connection. */
+/* Open the sockets of the control connection: listen and connect. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _DEFAULT_SOURCE /* NOLINT: struct tcp_info */
 
@@ -25,7 +25,8 @@ static fed_status find(const char *host, const char *port, struct addrinfo **fou
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
     int code = getaddrinfo(host, port, &hints, found);
     if (code != 0) {
-        return fed_fail(err, FED_ENET, "%s:%s cannot be found: %s", host, port, gai_strerror(code));
+        return fed_fail(err, FED_ENET, "the address of %s:%s cannot be found: %s", host, port,
+                        gai_strerror(code));
     }
     return FED_OK;
 }
@@ -37,13 +38,14 @@ static fed_status name_bound(int fd, const char *host, char bound[FEDDC_ENDPOINT
     char port[PORT];
     if (getsockname(fd, (struct sockaddr *)&at, &len) != 0 ||
         getnameinfo((struct sockaddr *)&at, len, NULL, 0, port, sizeof port, NI_NUMERICSERV) != 0) {
-        return fed_fail(err, FED_EIO, "a socket has no address: %s", strerror(errno));
+        return fed_fail(err, FED_EIO, "the address of a listening socket cannot be read: %s",
+                        strerror(errno));
     }
     const char *form = strchr(host, ':') != NULL ? "[%s]:%s" : "%s:%s";
     return snprintf(bound, FEDDC_ENDPOINT, form, host, port) < FEDDC_ENDPOINT
                ? FED_OK
-               : fed_fail(err, FED_EINVAL, "%.100s: the name is too long, write its IP address",
-                          host);
+               : fed_fail(err, FED_EINVAL,
+                          "the host name %.100s is too long: write its IP address instead", host);
 }
 
 static fed_status listen_on(const char *host, const char *port, int *fd, char bound[FEDDC_ENDPOINT],
@@ -74,7 +76,7 @@ fed_status feddc_endpoint_listen(const char *address, int *fd, char bound[FEDDC_
     return listen_on(at.host, at.port_text, fd, bound, err);
 }
 
-/* One attempt, which may take until `until`. -1: errno says why not. */
+/* Make one attempt to connect, until the time `until`. -1: it failed, and errno says why. */
 static int attempt(const struct addrinfo *to, int64_t until) {
     int fd = socket(to->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) {
@@ -135,7 +137,8 @@ fed_status feddc_endpoint_beside(int fd, const char *host, int *listener,
     }
     if (getsockname(fd, (struct sockaddr *)&at, &len) != 0 ||
         getnameinfo((struct sockaddr *)&at, len, own, sizeof own, NULL, 0, NI_NUMERICHOST) != 0) {
-        return fed_fail(err, FED_EIO, "the control connection has no address: %s", strerror(errno));
+        return fed_fail(err, FED_EIO, "the control connection's own address cannot be read: %s",
+                        strerror(errno));
     }
     return listen_on(own, "0", listener, bound, err);
 }

@@ -1,4 +1,5 @@
-/* The member's side: a thread that sends heartbeats, and hears what the failure detector says. */
+/* The member's side of the control connection: a thread that sends heartbeats and reads the
+ * failure detector's records. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/datacenter/control/member.h"
 
@@ -17,15 +18,16 @@
 #include "fedclient/datacenter/control/records.h"
 
 enum {
-    CONNECT_MS = 10000, /* for a failure detector that is started a little later */
+    /* time to connect, as the failure detector may be started a little later */
+    CONNECT_MS = 10000,
     PROOF_MS = 2000,
     PATIENCE_MS = 10000,
-    OPEN_MS = 5000, /* for a link of a worker group whose members are all there */
+    OPEN_MS = 5000, /* time for opening a link, as all members are already running */
     BYE_MS = 1000,
-    DIGESTS = 16 /* that may wait to be sent */
+    DIGESTS = 16 /* most digests that may wait to be sent */
 };
 
-/* A generation, with the memory of its place. */
+/* A generation, and the arrays to which its place points. */
 typedef struct own_worker_group {
     feddc_worker_group group;
     uint8_t secret[FEDDC_SECRET];
@@ -39,27 +41,29 @@ struct feddc_watch {
     feddc_watch_options options;
     uint8_t secret[FEDDC_SECRET];
     char address[FEDDC_ENDPOINT];
-    feddc_channel channel; /* the thread's, once it runs */
+    feddc_channel channel; /* used by the thread only, once it runs */
     int wake;
     pthread_t thread;
     feddc_report report;
     atomic_bool over;
-    atomic_llong offset_us, round_us;          /* of the clocks; round -1: no sample yet */
-    int64_t heard_us, looped_us, heartbeat_us; /* the thread's */
+    /* failure detector's clock less this one, and the sample's round trip (-1: no sample yet) */
+    atomic_llong offset_us, round_us;
+    int64_t heard_us, looped_us, heartbeat_us; /* used by the thread only */
 
-    pthread_mutex_t see;       /* of the three */
-    feddc_eyes eyes;           /* look NULL: none */
-    feddc_exchange_state seen; /* when an exchange was last looked at */
+    pthread_mutex_t see;       /* protects the next three members */
+    feddc_eyes eyes;           /* look is NULL while there is no exchange */
+    feddc_exchange_state seen; /* state of the exchange at the last look */
     char why_over[FEDDC_WHY];
 
-    pthread_mutex_t lock; /* of all below */
+    pthread_mutex_t lock; /* protects all members below */
     pthread_cond_t heard;
-    bool meets; /* `meet` waits to be sent */
+    bool meets; /* the record `meet` waits to be sent */
     feddc_record meet;
     feddc_record digest[DIGESTS];
     uint32_t digests;
-    own_worker_group *group, *next; /* that the caller has; that has come */
-    fed_status ended;               /* FED_OK: not yet */
+    /* the generation that the caller has, and a new one that has arrived */
+    own_worker_group *group, *next;
+    fed_status ended; /* FED_OK: the worker group has not ended */
     char why[FEDDC_WHY];
     bool stop;
     char bye[FEDDC_WHY];
@@ -97,7 +101,8 @@ static void worker_group_free(own_worker_group *own) {
 void feddc_watch_see(feddc_watch *watch, const feddc_eyes *eyes) {
     pthread_mutex_lock(&watch->see);
     if (watch->eyes.look != NULL) {
-        watch->eyes.look(watch->eyes.user, &watch->seen); /* the last look, for the verdict */
+        /* keep the last state, which a verdict may name */
+        watch->eyes.look(watch->eyes.user, &watch->seen);
     }
     watch->eyes = eyes != NULL ? *eyes : (feddc_eyes){0};
     if (eyes != NULL && feddc_watch_over(watch)) {
@@ -118,7 +123,7 @@ static void abandon(feddc_watch *w, const char *why) {
 
 /* --- the thread --- */
 
-/* The worker group is over for this member. */
+/* End the worker group for this member. */
 static void end(feddc_watch *w, fed_status status, const char *why) {
     pthread_mutex_lock(&w->lock);
     bool first = w->ended == FED_OK;
@@ -165,7 +170,7 @@ static void heartbeat(feddc_watch *w, int64_t now) {
     tell(w, &record);
 }
 
-/* The rows of a generation. */
+/* Read the rows of a generation, one for each rank. */
 static fed_status read_rows(fed_reader *r, own_worker_group *own, uint32_t size) {
     own->row = calloc(size, sizeof *own->row);
     own->address = calloc(size, sizeof *own->address);
@@ -187,7 +192,9 @@ static void take_worker_group(feddc_watch *w, fed_reader *r, const feddc_record 
     own_worker_group *own = calloc(1, sizeof *own);
     if (own == NULL || read_rows(r, own, record->size) != FED_OK) {
         worker_group_free(own);
-        end(w, FED_EFORMAT, "the failure detector's roster cannot be read");
+        end(w, FED_EFORMAT,
+            "the failure detector's list of ranks cannot be read: use the same version of the "
+            "programs on all hosts");
         return;
     }
     feddc_channel_mask(&w->channel, record->generation, record->secret, own->secret);
@@ -214,7 +221,7 @@ static void take_worker_group(feddc_watch *w, fed_reader *r, const feddc_record 
     pthread_mutex_unlock(&w->lock);
 }
 
-/* A pong: the clocks' offset by the sample with the least round trip. */
+/* Take the clocks' offset from the pong with the shortest round trip. */
 static void take_pong(feddc_watch *w, const feddc_record *record) {
     int64_t now = now_us(), round = now - (int64_t)record->sent_us;
     int64_t least = atomic_load(&w->round_us);
@@ -250,11 +257,13 @@ static void take_record(feddc_watch *w, fed_reader *r, const feddc_record *recor
         }
         break;
     default:
-        end(w, FED_EFORMAT, "the failure detector sent a record that is not for members");
+        end(w, FED_EFORMAT,
+            "the failure detector sent a record of a kind that is not for members: use the same "
+            "version of the programs on all hosts");
     }
 }
 
-/* All that has come from the failure detector. */
+/* Read all records that have come from the failure detector. */
 static void hear(feddc_watch *w) {
     fed_error err = {0};
     fed_status status = feddc_channel_pump(&w->channel, &err);
@@ -278,7 +287,7 @@ static void hear(feddc_watch *w) {
     fed_writer text;
     fed_writer_fixed(&text, why, sizeof why);
     if (status != FED_OK) {
-        fed_write_printf(&text, "the failure detector at %s cannot be understood: %.200s",
+        fed_write_printf(&text, "a record of the failure detector at %s cannot be read: %.200s",
                          w->address, err.text[0] != '\0' ? err.text : fed_status_text(status));
         end(w, FED_ENET, why);
     } else if (w->channel.ended) {
@@ -288,7 +297,8 @@ static void hear(feddc_watch *w) {
     }
 }
 
-/* What the main thread wants to be told. false: it closes. */
+/* Send the records that the main thread has left for sending. false: the main thread closes the
+ * watch. */
 static bool pass_on(feddc_watch *w) {
     feddc_record record[DIGESTS + 1];
     uint32_t count = 0;
@@ -309,8 +319,8 @@ static bool pass_on(feddc_watch *w) {
     return !stop;
 }
 
-/* The failure detector has said nothing for too long. Time in which this process was stopped is
- * left out. */
+/* End the worker group if the failure detector has been silent for too long. Time in which this
+ * process itself was stopped is not counted. */
 static void mind_silence(feddc_watch *w) {
     int64_t now = now_us(), away = now - w->looped_us;
     w->looped_us = now;
@@ -329,7 +339,8 @@ static void mind_silence(feddc_watch *w) {
     }
 }
 
-/* Wait for the failure detector, the main thread or the next heartbeat. */
+/* Wait for a record of the failure detector, a call of the main thread, or the time of the next
+ * heartbeat. */
 static void wait_for_news(feddc_watch *w, int64_t until_us) {
     struct pollfd p[2] = {{.fd = w->channel.fd, .events = POLLIN},
                           {.fd = w->wake, .events = POLLIN}};
@@ -352,7 +363,7 @@ static bool has_ended(feddc_watch *w) {
     return ended;
 }
 
-/* Goodbye; the failure detector closes when it has heard it. */
+/* Send the last record, and wait until the failure detector has closed the connection. */
 static void say_bye(feddc_watch *w) {
     feddc_record bye = {.kind = FEDDC_RECORD_BYE};
     put_text(bye.why, sizeof bye.why, w->bye);
@@ -383,7 +394,7 @@ static void *watch_main(void *user) {
 
 /* --- opening --- */
 
-/* Until both have proved, or the time is over. */
+/* Wait until both sides have proved that they know the secret, or PROOF_MS have passed. */
 static fed_status prove(feddc_watch *w, fed_error *err) {
     int64_t until = now_us() + PROOF_MS * 1000;
     while (!w->channel.proven) {
@@ -396,8 +407,8 @@ static fed_status prove(feddc_watch *w, fed_error *err) {
         FED_TRY(feddc_channel_pump(&w->channel, err));
         if (w->channel.ended && !w->channel.proven) {
             return fed_fail(err, FED_EAUTH,
-                            "the failure detector at %s refuses: this worker's secret is "
-                            "another one, or it is too busy",
+                            "the failure detector at %s has closed the connection: this worker's "
+                            "secret is a different one, or the failure detector is too busy",
                             w->address);
         }
     }
@@ -455,7 +466,10 @@ fed_status feddc_watch_open(const feddc_watch_options *options, feddc_watch **wa
     pthread_cond_init(&w->heard, NULL);
     w->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     fed_status status =
-        w->wake >= 0 ? connect_and_join(w, err) : fed_fail(err, FED_EIO, "no more files");
+        w->wake >= 0
+            ? connect_and_join(w, err)
+            : fed_fail(err, FED_EIO,
+                       "a watch cannot open one more file: allow more open files (ulimit -n)");
     if (status == FED_OK && !fed_thread_start(&w->thread, watch_main, w)) {
         status =
             fed_fail(err, FED_EIO,
@@ -471,7 +485,7 @@ fed_status feddc_watch_open(const feddc_watch_options *options, feddc_watch **wa
 
 /* --- the main thread --- */
 
-/* Wait for a worker group or the end. Under the lock. */
+/* Wait for the next generation or the end of the worker group. The caller holds the lock. */
 static fed_status await_worker_group(feddc_watch *w, const feddc_worker_group **group, int listener,
                                      fed_error *err) {
     while (w->next == NULL && w->ended == FED_OK) {

@@ -1,4 +1,4 @@
-/* A watch sees a real exchange. */
+/* Connect a watch with a real exchange. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/datacenter/control/member.h"
 

@@ -1,15 +1,16 @@
-/* What the main thread of a worker reports. */
+/* A worker's main thread reports its phase and step; heartbeats carry the report. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/datacenter/control/member_report.h"
 
-enum { STEPS = 8 }; /* that a mean follows */
+enum { STEPS = 8 }; /* a mean is taken over about this many steps */
 
 static bool is_of_a_step(unsigned phase) {
     return phase == FEDDC_FORWARD || phase == FEDDC_BACKWARD || phase == FEDDC_WAITING ||
            phase == FEDDC_UPDATING;
 }
 
-/* The mean moves by an eighth of what is new, but the first value counts whole. */
+/* Move the mean by an eighth of the difference to the new value. The first value becomes the
+ * mean. */
 static void fold(atomic_uint *mean, int64_t value) {
     int64_t old = atomic_load_explicit(mean, memory_order_relaxed);
     int64_t now = old == 0 ? value : old + (value - old) / STEPS;

@@ -1,4 +1,4 @@
-/* What the main thread of a worker reports, and the watch's thread reads. */
+/* A worker's main thread reports its phase and step here; the watch's thread reads the report. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDDC_MEMBER_REPORT_H
 #define FEDDC_MEMBER_REPORT_H
@@ -9,17 +9,17 @@
 
 typedef struct feddc_report {
     atomic_uint step, phase, marks;
-    atomic_uint compute_us, step_us; /* means of the last steps; 0: not known */
-    /* the main thread's own */
-    int64_t at_us;                 /* of the last report; 0: there was none */
-    int64_t compute_sum, step_sum; /* of the step that goes on */
+    atomic_uint compute_us, step_us; /* means over the last steps; 0: not known */
+    /* used by the main thread only: */
+    int64_t at_us;                 /* time of the last report; 0: there was none */
+    int64_t compute_sum, step_sum; /* of the current step so far */
 } feddc_report;
 
-/** The main thread is at this phase of this step now. A step's time is what passes in forward,
- * backward, wait and update; all but the wait is compute time. */
+/** Report that the main thread begins this phase of this step. A step's time is the time in
+ * forward, backward, waiting and updating; all but waiting is compute time. */
 void feddc_report_at(feddc_report *report, feddc_phase phase, uint32_t step, int64_t now_us);
 
-/** Fill in what a heartbeat has of it. */
+/** Fill in the heartbeat's members that come from the report. */
 void feddc_report_read(feddc_report *report, feddc_heartbeat *heartbeat);
 
 #endif

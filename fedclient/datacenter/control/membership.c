@@ -1,4 +1,5 @@
-/* The failure detector's knowledge of a worker group: who joins, meets, leaves and is condemned. */
+/* The failure detector's knowledge of a worker group: which members join, wait for the next
+ * generation, leave, or have failed. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/datacenter/control/membership.h"
 
@@ -12,8 +13,8 @@ fed_status feddc_membership_init(feddc_membership *membership, uint32_t size, ui
                                  uint32_t join_ms, int64_t now_ms, fed_error *err) {
     if (size == 0 || size > FEDDC_RANKS || min > size) {
         return fed_fail(err, FED_EINVAL,
-                        "a worker group has 1 to %d members, and its least number is no "
-                        "larger: %u and %u do not fit",
+                        "a worker group has 1 to %d members, and its minimum is not larger than "
+                        "its size: size %u and minimum %u are not allowed",
                         FEDDC_RANKS, size, min);
     }
     *membership = (feddc_membership){.size = size,
@@ -26,7 +27,7 @@ fed_status feddc_membership_init(feddc_membership *membership, uint32_t size, ui
     membership->verdict = calloc(size, sizeof *membership->verdict);
     if (membership->member == NULL || membership->slot == NULL || membership->verdict == NULL) {
         feddc_membership_free(membership);
-        return fed_fail(err, FED_ENOMEM, "no memory for a worker group of %u", size);
+        return fed_fail(err, FED_ENOMEM, "out of memory for a worker group of %u", size);
     }
     return FED_OK;
 }
@@ -38,7 +39,7 @@ void feddc_membership_free(feddc_membership *membership) {
     *membership = (feddc_membership){0};
 }
 
-/* Text of any length into a fixed array; the rest is cut. */
+/* Copy a text into a fixed array; a text that is too long is cut. */
 static void put_text(char *dst, size_t cap, const char *text) {
     size_t len = strlen(text);
     len = len < cap ? len : cap - 1;
@@ -55,8 +56,9 @@ fed_status feddc_membership_join(feddc_membership *membership, const feddc_join 
         return fed_fail(err, FED_ESTATE, "the worker group has begun without this member");
     }
     if (join->requested != FEDDC_NOBODY && join->requested >= membership->size) {
-        return fed_fail(err, FED_EINVAL, "rank %u is none of a worker group of %u", join->requested,
-                        membership->size);
+        return fed_fail(err, FED_EINVAL,
+                        "rank %u does not exist in a worker group of %u: ranks begin at 0",
+                        join->requested, membership->size);
     }
     for (uint32_t i = 0; i < membership->members; i++) {
         const feddc_membership_member *m = &membership->member[i];
@@ -89,14 +91,15 @@ fed_status feddc_membership_join(feddc_membership *membership, const feddc_join 
 
 /* --- faults --- */
 
-/* The generation is over: all who live shall meet. */
+/* End the generation: all living members must ask for the next one. */
 static void leave_generation(feddc_membership *membership, int64_t now_ms) {
     membership->state = FEDDC_MEETING;
     membership->since_ms = now_ms;
     membership->lost = false;
     membership->todo |= FEDDC_SEND_OVER;
     for (uint32_t i = 0; i < membership->members; i++) {
-        membership->member[i].moved_ms = now_ms; /* from now on it has time to come */
+        /* the time in which it must ask for the next generation begins now */
+        membership->member[i].moved_ms = now_ms;
     }
 }
 
@@ -152,7 +155,8 @@ static void condemn(feddc_membership *membership, uint32_t slot, feddc_fate fate
     count_the_left(membership);
 }
 
-/* Before the first generation nobody is condemned: the slot is free again. */
+/* Before the first generation a lost member's slot becomes free again, without a verdict. Later it
+ * gets a verdict. */
 static void lose(feddc_membership *membership, uint32_t slot, feddc_fate fate, const char *detail,
                  int64_t now_ms) {
     if (membership->generation == 0) {
@@ -244,13 +248,14 @@ void feddc_membership_gone(feddc_membership *membership, uint32_t slot, int64_t 
 
 /* --- the next generation --- */
 
-/* Members by rank of before; in the first generation by the requested rank, then by slot. */
+/* Sort key of members: their rank in the first generation; before that, the requested rank, then
+ * the slot. */
 static uint64_t order_of(const feddc_membership *membership, uint32_t slot) {
     const feddc_membership_member *m = &membership->member[slot];
     return (uint64_t)(membership->generation > 0 ? m->worker : m->requested) << 32 | slot;
 }
 
-/* Fill membership->slot with those who live, in order. */
+/* Fill membership->slot with the living members, sorted by order_of. Return how many there are. */
 static uint32_t give_ranks(feddc_membership *membership) {
     uint32_t ranks = 0;
     for (uint32_t i = 0; i < membership->members; i++) {
@@ -267,7 +272,8 @@ static uint32_t give_ranks(feddc_membership *membership) {
     return ranks;
 }
 
-/* A meeting without a loss must have brought steps, or the worker group goes in circles. */
+/* A generation that ended without a lost member must have completed a step. Return true after too
+ * many in a row that did not: the worker group would begin again for ever. */
 static bool fruitless(feddc_membership *membership) {
     uint32_t best = 0;
     for (uint32_t i = 0; i < membership->members; i++) {
@@ -286,7 +292,7 @@ static void begin(feddc_membership *membership, int64_t now_ms) {
         fed_writer w;
         fed_writer_fixed(&w, why, sizeof why);
         fed_write_printf(&w,
-                         "%d generations in a row ended without a step, and nobody is to "
+                         "%d generations in a row ended without a completed step, and nobody is to "
                          "blame: %.250s",
                          FEDDC_FRUITLESS + 1, membership->why);
         feddc_membership_end(membership, why);
@@ -321,7 +327,8 @@ static void end_unmet(feddc_membership *membership, uint32_t ready, int64_t now_
     feddc_membership_end(membership, why);
 }
 
-/* Begin when all are there, or, the first time, enough when the time to join is over. */
+/* Begin the next generation when all members are ready. The first generation also begins when the
+ * time to join is over and at least `min` members are ready. */
 static void meet(feddc_membership *membership, int64_t now_ms) {
     uint32_t here = 0, ready = 0;
     for (uint32_t i = 0; i < membership->members; i++) {
@@ -344,9 +351,9 @@ static void meet(feddc_membership *membership, int64_t now_ms) {
 
 /* --- conclusions --- */
 
-/* The failure detector itself was away: who had something to say while it was has said it by now or
- * says it soon. The main threads may have been away as well, so that time counts for none of them.
- */
+/* If the failure detector itself was stopped for a while, heartbeats may still wait to be read, so
+ * every member gets FEDDC_BACK_MS more. The main threads may have been stopped as well, so that
+ * time does not count as theirs. */
 static void forgive(feddc_membership *membership, int64_t now_ms) {
     int64_t away = now_ms - membership->settled_ms;
     membership->settled_ms = now_ms;
@@ -361,12 +368,12 @@ static void forgive(feddc_membership *membership, int64_t now_ms) {
     }
 }
 
-/* Who is silent comes after all who are gone. */
+/* Sort key of lost members: first those whose connection ended, in that order, then silent ones. */
 static uint64_t order_of_end(const feddc_membership_member *m) {
     return m->gone > 0 ? m->gone : UINT64_MAX;
 }
 
-/* The first of those that are gone or silent: who was gone first comes first. */
+/* Find the first member whose connection has ended or that is silent. */
 static uint32_t first_silent(const feddc_membership *membership, int64_t now_ms, feddc_fate *fate) {
     uint32_t first = FEDDC_NOBODY;
     for (uint32_t i = 0; i < membership->members; i++) {
@@ -385,7 +392,8 @@ static uint32_t first_silent(const feddc_membership *membership, int64_t now_ms,
 
 void feddc_membership_settle(feddc_membership *membership, int64_t now_ms) {
     forgive(membership, now_ms);
-    for (uint32_t k = 0; k <= membership->size; k++) { /* each pass loses one member or ends */
+    /* each pass loses one member or ends the loop */
+    for (uint32_t k = 0; k <= membership->size; k++) {
         if (membership->state != FEDDC_MEETING && membership->state != FEDDC_TRAINING) {
             return;
         }
@@ -413,7 +421,7 @@ static float compute_s(const feddc_heartbeat *heartbeat) {
     return heartbeat->compute_s;
 }
 
-/* The member that computes longest a step, beside the median one. */
+/* Find the member with the longest compute time a step, and its ratio to the median. */
 static void find_slowest(const feddc_membership *membership, feddc_detector_look *look) {
     float longest = 0;
     look->slowest = FEDDC_NOBODY;

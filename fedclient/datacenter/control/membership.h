@@ -7,12 +7,12 @@
 #include "fedclient/datacenter/control/membership_state.h"
 
 /*
- * The failure detector tells the membership what it hears, and when: all times are arguments, in
- * milliseconds of any clock that never goes back. After each event it calls
+ * The failure detector passes each event to the membership with its time: all times are arguments,
+ * in milliseconds of any clock that never goes back. After each event the failure detector calls
  * feddc_membership_settle, does what `todo` says, and sets todo to 0.
  *
- * A slot is a member's index in the membership, in order of arrival. Its worker is its rank in the
- * first generation, and its rank is that of the present one.
+ * A slot is a member's index in the membership, in order of arrival. A member's `worker` is its
+ * rank in the first generation; its `rank` is the one in the present generation.
  */
 
 /** An empty membership for `size` members. FED_EINVAL, FED_ENOMEM. Owner: feddc_membership_free. */
@@ -20,16 +20,17 @@ fed_status feddc_membership_init(feddc_membership *membership, uint32_t size, ui
                                  uint32_t join_ms, int64_t now_ms, fed_error *err) FED_CHECKED;
 void feddc_membership_free(feddc_membership *membership);
 
-/** Who joins, from its record. */
+/** A member's request to join. */
 typedef struct feddc_join {
     uint32_t requested; /* a rank; FEDDC_NOBODY: any */
     uint32_t pid;
     char host[FEDDC_HOST];
-    char computes_on[FEDDC_COMPUTES]; /* "": the processor, and the record does not have it */
+    /* "" means the processor: the record then lacks this field */
+    char computes_on[FEDDC_COMPUTES];
 } feddc_join;
 
-/** FED_ESTATE the worker group has begun or is full; FED_EEXIST the rank is taken; FED_EINVAL the
- * rank is none of this worker group. */
+/** Add a member. Errors: FED_ESTATE the worker group has begun or is full; FED_EEXIST the rank is
+ * taken; FED_EINVAL the worker group has no such rank */
 fed_status feddc_membership_join(feddc_membership *membership, const feddc_join *join,
                                  int64_t now_ms, uint32_t *slot, fed_error *err) FED_CHECKED;
 
@@ -43,23 +44,24 @@ void feddc_membership_meet(feddc_membership *membership, uint32_t slot, uint32_t
 void feddc_membership_digest_is(feddc_membership *membership, uint32_t slot, uint32_t completed,
                                 uint64_t digest, int64_t now_ms);
 
-/** Goodbye; why: "" or an error of the member's own. */
+/** The member has said that it leaves. why: "" or the error for which it leaves. */
 void feddc_membership_bye(feddc_membership *membership, uint32_t slot, const char *why,
                           int64_t now_ms);
 
-/** The connection has ended without a goodbye. */
+/** The member's connection has ended without feddc_membership_bye. */
 void feddc_membership_gone(feddc_membership *membership, uint32_t slot, int64_t now_ms);
 
 /** End the worker group with this sentence. */
 void feddc_membership_end(feddc_membership *membership, const char *why);
 
-/** Draw the conclusions at this time. */
+/** Decide from all events so far, at this time, who is lost and whether a generation begins or
+ * ends. */
 void feddc_membership_settle(feddc_membership *membership, int64_t now_ms);
 
-/** The worker group as a whole. */
+/** Fill in the state of the worker group as a whole. */
 void feddc_membership_look(const feddc_membership *membership, feddc_detector_look *look);
 
-/** One member. false: there is no such worker. */
+/** Fill in the state of one member. false: there is no such worker. */
 bool feddc_membership_member_look(const feddc_membership *membership, uint32_t worker,
                                   int64_t now_ms, feddc_member_look *look);
 

@@ -1,4 +1,4 @@
-/* What the failure detector knows of a worker group: its members, and the generation that is. */
+/* What the failure detector knows of a worker group: its members and the current generation. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDDC_MEMBERSHIP_STATE_H
 #define FEDDC_MEMBERSHIP_STATE_H
@@ -7,18 +7,20 @@
 
 enum {
     FEDDC_HEARTBEAT_MS = 250,
-    FEDDC_SILENT_MS = 2000, /* without a heartbeat: stopped or cut off */
-    FEDDC_STUCK_MS = 10000, /* without a report of the main thread, at least */
-    FEDDC_STUCK_STEPS = 20, /* in usual steps */
-    FEDDC_FIRST_MS = 60000, /* the same before the usual step is known */
+    FEDDC_SILENT_MS = 2000, /* a member without a heartbeat for this time is stopped or cut off */
+    /* a member whose main thread reports nothing for this time may be stuck */
+    FEDDC_STUCK_MS = 10000,
+    FEDDC_STUCK_STEPS = 20, /* the same limit in mean steps; the larger of the two counts */
+    FEDDC_FIRST_MS = 60000, /* the same limit before the mean step is known */
     FEDDC_COME_MS =
-        300000, /* who has not come to a meeting after that is stuck, whatever it says */
-    FEDDC_ASK_MS =
-        100, /* how long a death waits for a heartbeat of the others, to say what they do */
-    FEDDC_STALL_MS = 500, /* without a settle: the failure detector was away, */
-    FEDDC_BACK_MS = 700,  /* and who is silent has so long after it is back */
-    FEDDC_FRUITLESS = 5,  /* meetings in a row without a loss and without a step */
-    FEDDC_DIGESTS = 8,    /* of each member that are remembered */
+        300000,         /* a member that has not asked for the next generation by then is stuck */
+    FEDDC_ASK_MS = 100, /* a lost member's verdict waits so long for the others' heartbeats */
+    /* after this time without feddc_membership_settle the failure detector itself was stopped */
+    FEDDC_STALL_MS = 500,
+    FEDDC_BACK_MS = 700, /* then silent members have this time from its return */
+    /* allowed generations in a row without a lost member and without a step */
+    FEDDC_FRUITLESS = 5,
+    FEDDC_DIGESTS = 8, /* digests that are remembered of each member */
     FEDDC_HOST = 64,
     FEDDC_COMPUTES = 80,
     FEDDC_ADDRESS = 128
@@ -26,11 +28,11 @@ enum {
 
 #define FEDDC_NOBODY UINT32_MAX
 
-/** A heartbeat: what a member says of itself. */
+/** A heartbeat: a member's report of its own state. */
 typedef struct feddc_heartbeat {
     uint32_t step;
     uint8_t phase;              /* feddc_phase */
-    uint32_t marks;             /* reports of the main thread so far; wraps */
+    uint32_t marks;             /* number of the main thread's reports so far; wraps around */
     feddc_exchange_state waits; /* waits_for is a rank */
     float compute_s, step_s;    /* mean of the last steps; 0: not known */
 } feddc_heartbeat;
@@ -46,22 +48,26 @@ typedef struct feddc_membership_member {
     char host[FEDDC_HOST], address[FEDDC_ADDRESS], computes_on[FEDDC_COMPUTES];
     uint32_t pid, requested, worker, rank;
     feddc_heartbeat heartbeat;
-    int64_t heard_ms, moved_ms; /* the last heartbeat; the last one with new marks */
-    uint64_t heard, gone; /* numbers of events: the last heartbeat, the connection's end or 0 */
+    /* times of the last heartbeat, and of the last one with new marks */
+    int64_t heard_ms, moved_ms;
+    /* event numbers of the last heartbeat, and of the connection's end (0: it is open) */
+    uint64_t heard, gone;
     int64_t gone_ms;
     bool acks; /* its host acknowledges what is sent to it */
     bool meets;
     uint32_t completed;
     feddc_membership_digest digest[FEDDC_DIGESTS];
-    uint32_t digests; /* seen in this generation */
+    uint32_t digests; /* number of digests received in this generation */
 } feddc_membership_member;
 
-/** What the failure detector has to do. */
+/** What the failure detector has to send; bits of `todo`. */
 enum {
-    FEDDC_SEND_ASK = 1,          /* all: send a heartbeat now */
-    FEDDC_SEND_OVER = 2,         /* all living: this generation is over, for `why` */
-    FEDDC_SEND_WORKER_GROUP = 4, /* all with a rank: the new generation */
-    FEDDC_SEND_END = 8           /* all: the worker group is over, for `why` */
+    FEDDC_SEND_ASK = 1, /* to all members: send a heartbeat now */
+    /* to all members: this generation is over; `why` has the reason */
+    FEDDC_SEND_OVER = 2,
+    FEDDC_SEND_WORKER_GROUP = 4, /* to all members with a rank: the new generation */
+    /* to all members: the worker group has ended; `why` has the reason */
+    FEDDC_SEND_END = 8
 };
 
 typedef struct feddc_membership {
@@ -69,14 +75,15 @@ typedef struct feddc_membership {
     int64_t join_ms;
     feddc_membership_member *member; /* [size] */
     uint32_t *slot;                  /* uint32_t[size]: the slot of each rank */
-    feddc_verdict *verdict;          /* [size]: those given, `verdicts` of them */
+    feddc_verdict *verdict;          /* [size]: the verdicts so far, `verdicts` of them */
     uint32_t members, ranks, verdicts, generation;
     feddc_detector_state state;
-    int64_t since_ms, settled_ms; /* when state began; the last settle */
+    int64_t since_ms, settled_ms; /* when `state` began; time of the last settle */
     uint64_t events;
-    uint32_t best, fruitless; /* most whole steps at the last meeting */
-    bool lost;                /* a member was condemned since the last meeting */
-    unsigned todo;            /* FEDDC_SEND_... */
+    /* most completed steps when the last generation began; fruitless generations in a row */
+    uint32_t best, fruitless;
+    bool lost;     /* a member got a verdict since the last generation began */
+    unsigned todo; /* FEDDC_SEND_... */
     char why[400];
 } feddc_membership;
 

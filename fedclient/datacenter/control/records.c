@@ -1,4 +1,4 @@
-/* The records between failure detector and member. */
+/* Write and read the records between failure detector and member. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/datacenter/control/records.h"
 
@@ -94,7 +94,8 @@ static void read_worker_group(fed_reader *r, feddc_record *record) {
     fed_read_str(r, record->why, sizeof record->why);
 }
 
-/* The fields of a member's record. false: this kind is none of a member's. */
+/* Read the fields of a record that a member sends. false: members send no such kind, or a value is
+ * not allowed. */
 static bool read_up(fed_reader *r, feddc_record *record) {
     switch (record->kind) {
     case FEDDC_RECORD_JOIN:
@@ -127,7 +128,8 @@ static bool read_up(fed_reader *r, feddc_record *record) {
     }
 }
 
-/* The same of the failure detector's. */
+/* Read the fields of a record that the failure detector sends. false: it sends no such kind, or a
+ * value is not allowed. */
 static bool read_down(fed_reader *r, feddc_record *record) {
     switch (record->kind) {
     case FEDDC_RECORD_PONG:

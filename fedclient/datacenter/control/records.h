@@ -7,49 +7,51 @@
 #include "fedclient/datacenter/control/membership.h"
 
 /*
- * A record is a byte that says its kind, and the fields of its struct, little-endian as in
- * fed/bytes.h. Feeding a record that was read to the writer gives the same bytes.
+ * A record is one byte for its kind, then the fields of its struct, little-endian as in
+ * fed/bytes.h. Writing a record that was read gives the same bytes.
  */
 typedef enum feddc_record_kind {
-    /* member to failure detector */
+    /* from member to failure detector: */
     FEDDC_RECORD_JOIN = 1,
     FEDDC_RECORD_HEARTBEAT = 2,
     FEDDC_RECORD_MEET = 3,
     FEDDC_RECORD_DIGEST = 4,
     FEDDC_RECORD_BYE = 5,
-    /* failure detector to member */
+    /* from failure detector to member: */
     FEDDC_RECORD_PONG = 16,         /* answers a heartbeat */
     FEDDC_RECORD_ASK = 17,          /* send a heartbeat now */
     FEDDC_RECORD_OVER = 18,         /* the generation is over */
-    FEDDC_RECORD_WORKER_GROUP = 19, /* the next one begins */
+    FEDDC_RECORD_WORKER_GROUP = 19, /* the next generation begins */
     FEDDC_RECORD_END = 20           /* the worker group is over for this member */
 } feddc_record_kind;
 
 enum {
     FEDDC_WHY = 400,
-    FEDDC_RECORD_UP = 1024,        /* most bytes of a member's record */
-    FEDDC_RECORD_DOWN = 256 * 1024 /* and of the failure detector's: FEDDC_RANKS addresses */
+    FEDDC_RECORD_UP = 1024, /* most bytes of a member's record */
+    /* most bytes of the failure detector's records: FEDDC_RANKS addresses fit */
+    FEDDC_RECORD_DOWN = 256 * 1024
 };
 
-/** A record of any kind; its kind says which members are used. */
+/** A record of any kind. The capitals in the comments are the kinds that use a member. */
 typedef struct feddc_record {
     feddc_record_kind kind;
     feddc_join join;
     feddc_heartbeat heartbeat;
-    uint64_t sent_us;     /* HEARTBEAT: the member's clock; PONG: the same */
+    /* HEARTBEAT: the member's clock; PONG: the value of the heartbeat that it answers */
+    uint64_t sent_us;
     uint64_t detector_us; /* PONG: the failure detector's clock */
-    uint32_t completed;   /* MEET, DIGEST */
+    uint32_t completed;   /* MEET, DIGEST: number of completed steps */
     uint64_t digest;
-    char address[FEDDC_ADDRESS]; /* MEET: "" or where it listens */
+    char address[FEDDC_ADDRESS]; /* MEET: the address where the member listens, or "" */
     char why[FEDDC_WHY];         /* MEET, BYE, OVER, WORKER_GROUP, END */
     uint32_t generation;         /* OVER, WORKER_GROUP */
-    bool left_out;               /* END: the others go on */
-    /* WORKER_GROUP; the rows of the ranks follow, each of feddc_rank_row */
+    bool left_out;               /* END: the other members go on */
+    /* WORKER_GROUP; after the record follows a feddc_rank_row for each rank */
     uint32_t rank, size;
-    uint8_t secret[FEDDC_SECRET]; /* masked */
+    uint8_t secret[FEDDC_SECRET]; /* masked with feddc_channel_mask */
 } feddc_record;
 
-/** A rank of a generation. */
+/** One rank of a generation. */
 typedef struct feddc_rank_row {
     uint32_t worker, completed;
     char address[FEDDC_ADDRESS];
@@ -58,8 +60,8 @@ typedef struct feddc_rank_row {
 void feddc_record_write(fed_writer *w, const feddc_record *record);
 void feddc_rank_row_write(fed_writer *w, const feddc_rank_row *row);
 
-/** FED_EFORMAT: no record, or a field has a value that it cannot have. Only WORKER_GROUP may have
- * bytes left after it: its rows. */
+/** Read a record. FED_EFORMAT: the bytes are no record, or a field has a value that is not
+ * allowed. Only after WORKER_GROUP may bytes be left: its rows. */
 fed_status feddc_record_read(fed_reader *r, feddc_record *record) FED_CHECKED;
 fed_status feddc_rank_row_read(fed_reader *r, feddc_rank_row *row) FED_CHECKED;
 

@@ -1,4 +1,5 @@
-/* Who has failed, by what the failure detector has heard; and the sentence that says so. */
+/* Find which member has failed, from heartbeats and the ends of connections, and write the verdict
+ * about it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/datacenter/control/verdict.h"
 
@@ -14,7 +15,8 @@ const char *feddc_phase_name(feddc_phase phase) {
 
 /* --- silence --- */
 
-/* Every other member that can still send a heartbeat has done so after this one was gone. */
+/* Return whether every other connected member has sent a heartbeat since this member's connection
+ * ended. */
 static bool others_answered(const feddc_membership *membership, uint32_t slot) {
     for (uint32_t i = 0; i < membership->members; i++) {
         const feddc_membership_member *m = &membership->member[i];
@@ -43,7 +45,7 @@ feddc_fate feddc_verdict_silence(const feddc_membership *membership, uint32_t sl
 
 double feddc_verdict_median(const feddc_membership *membership,
                             float (*value)(const feddc_heartbeat *heartbeat)) {
-    float known[FEDDC_RANKS]; /* in order */
+    float known[FEDDC_RANKS]; /* the values so far, sorted */
     uint32_t count = 0;
     for (uint32_t i = 0; i < membership->members; i++) {
         float v = value(&membership->member[i].heartbeat);
@@ -63,7 +65,7 @@ static float step_s(const feddc_heartbeat *heartbeat) {
     return heartbeat->step_s;
 }
 
-/* How long a main thread may report nothing. */
+/* Time after which a main thread without a report counts as stuck. */
 static int64_t limit_ms(const feddc_membership *membership) {
     double usual = feddc_verdict_median(membership, step_s);
     if (!(usual > 0)) {
@@ -80,12 +82,13 @@ static bool stands(const feddc_membership *membership, const feddc_membership_me
                    int64_t now_ms) {
     int64_t still = now_ms - m->moved_ms;
     if (still <= FEDDC_STUCK_MS) {
-        return false; /* as nearly always: saves the median */
+        return false; /* the usual case, which need not compute the median */
     }
     return still > (m->heartbeat.phase == FEDDC_STARTING ? FEDDC_FIRST_MS : limit_ms(membership));
 }
 
-/* In a meeting: who does not come, and stands. */
+/* Between two generations: find a member that has not asked for the next generation and whose main
+ * thread reports nothing, or that is later than FEDDC_COME_MS. */
 static uint32_t missing(const feddc_membership *membership, int64_t now_ms) {
     bool late = now_ms - membership->since_ms > FEDDC_COME_MS;
     for (uint32_t i = 0; i < membership->members; i++) {
@@ -97,7 +100,7 @@ static uint32_t missing(const feddc_membership *membership, int64_t now_ms) {
     return FEDDC_NOBODY;
 }
 
-/* All wait: the one that all others wait for. */
+/* All members wait: find the one that all others wait for. With two members that says nothing. */
 static uint32_t awaited_by_all(const feddc_membership *membership) {
     uint32_t alive = feddc_membership_alive(membership);
     for (uint32_t i = 0; i < membership->members && alive > 2; i++) {
@@ -115,7 +118,9 @@ static uint32_t awaited_by_all(const feddc_membership *membership) {
     return FEDDC_NOBODY;
 }
 
-/* Counts the living that wait; false: somebody has moved lately, or starts still. */
+/* Return true if no living member's main thread has reported for too long. *waiting: how many of
+ * them wait for an exchange; *busy: the first one that does not. false: some main thread has
+ * reported lately, or has not finished its first step. */
 static bool all_stand(const feddc_membership *membership, int64_t now_ms, uint32_t *waiting,
                       uint32_t *busy) {
     *waiting = 0;
@@ -149,7 +154,8 @@ uint32_t feddc_verdict_stuck(const feddc_membership *membership, int64_t now_ms,
     if (busy != FEDDC_NOBODY) {
         return busy;
     }
-    *fate = FEDDC_CUT_OFF; /* from the others, not from the failure detector */
+    /* cut off from the other members; the failure detector still gets its heartbeats */
+    *fate = FEDDC_CUT_OFF;
     return awaited_by_all(membership);
 }
 
@@ -171,7 +177,7 @@ static const feddc_membership_digest *digest_of(const feddc_membership_member *m
     return NULL;
 }
 
-/* How many living members have this digest after these steps. */
+/* Count the living members that reported this digest after `completed` steps. */
 static uint32_t agree(const feddc_membership *membership, uint32_t completed, uint64_t digest) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < membership->members; i++) {
@@ -206,7 +212,8 @@ uint32_t feddc_verdict_odd(const feddc_membership *membership, uint32_t complete
 
 /* --- the sentence --- */
 
-/* What the others wait for: how many, and the lowest step and bucket. */
+/* How many other members wait for an exchange, and the lowest step and bucket that they wait
+ * for. */
 typedef struct queue {
     uint32_t count, step, bucket;
 } queue;
@@ -280,7 +287,9 @@ void feddc_verdict_report(const feddc_membership *membership, uint32_t slot, fed
                                .phase = (feddc_phase)m->heartbeat.phase};
     memcpy(verdict->host, m->host, sizeof verdict->host);
     if (q.count > 0 && q.step > m->heartbeat.step && fate != FEDDC_DIVERGED) {
-        verdict->step = q.step; /* they had its parts of the steps before */
+        /* the others have its gradients of all earlier steps, so it was at the step that they wait
+         * for */
+        verdict->step = q.step;
     }
     fed_writer w;
     fed_writer_fixed(&w, verdict->text, sizeof verdict->text);

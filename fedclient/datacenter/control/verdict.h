@@ -1,29 +1,35 @@
-/* Who has failed, by what the failure detector has heard; and the sentence that says so. */
+/* Find which member has failed, from heartbeats and the ends of connections, and write the verdict
+ * about it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDDC_VERDICT_H
 #define FEDDC_VERDICT_H
 
 #include "fedclient/datacenter/control/membership_state.h"
 
-/** What has become of this member, by its own silence: ALIVE, DIED, STOPPED or CUT_OFF. */
+/** Judge a member by its connection and its last heartbeat: FEDDC_ALIVE, DIED, STOPPED or
+ * CUT_OFF. */
 feddc_fate feddc_verdict_silence(const feddc_membership *membership, uint32_t slot, int64_t now_ms);
 
-/** Who holds all others up, though it sends heartbeats: a slot and *fate; FEDDC_NOBODY: nobody. */
+/** Find the member that holds all others up although it sends heartbeats. Return its slot, and its
+ * *fate; FEDDC_NOBODY: there is none. */
 uint32_t feddc_verdict_stuck(const feddc_membership *membership, int64_t now_ms, feddc_fate *fate);
 
-/** true: all wait for each other and nothing has moved for too long, but nobody can be blamed. */
+/** Return true if all members have waited for each other for too long and no single one can be
+ * blamed. */
 bool feddc_verdict_deadlock(const feddc_membership *membership, int64_t now_ms);
 
-/** The median of what the living members say; 0: none says more than 0. */
+/** The median over the living members of a value of their heartbeats. Values of 0 or less are left
+ * out; 0: there are no others. */
 double feddc_verdict_median(const feddc_membership *membership,
                             float (*value)(const feddc_heartbeat *heartbeat));
 
-/** Whose digest after `completed` steps is not the majority's, once all have reported: a slot;
- * FEDDC_NOBODY: all agree, or not all are in. *split: they differ, and there is no majority. */
+/** Once all living members have reported their digest after `completed` steps: return the slot of
+ * one whose digest differs from the majority's. FEDDC_NOBODY: all agree, or not all have
+ * reported. *split: digests differ and none has a majority. */
 uint32_t feddc_verdict_odd(const feddc_membership *membership, uint32_t completed, bool *split);
 
-/** Fill in a verdict on the member: worker, host, step, phase and text. detail: "" or what the
- * fate's sentence needs: the reason of GAVE_UP. */
+/** Fill in a verdict on the member: worker, host, step, phase and text. detail: the reason to add
+ * to the text, such as that of FEDDC_GAVE_UP, or "". */
 void feddc_verdict_report(const feddc_membership *membership, uint32_t slot, feddc_fate fate,
                           const char *detail, int64_t now_ms, feddc_verdict *verdict);
 

@@ -42,7 +42,7 @@ FED_TEST(who_cannot_join_is_told_why) {
     assert_fed_ok_err(feddc_membership_init(&group, 2, 0, 0, 0, &err));
     feddc_join join = {.requested = 2, .pid = 5, .host = "h"};
     assert_fed_status(feddc_membership_join(&group, &join, 0, &slot, &err), FED_EINVAL);
-    assert_fed_says(err, "rank 2 is none of a worker group of 2");
+    assert_fed_says(err, "rank 2 does not exist in a worker group of 2");
     join.requested = 1;
     assert_fed_ok_err(feddc_membership_join(&group, &join, 0, &slot, &err));
     assert_fed_status(feddc_membership_join(&group, &join, 0, &slot, &err), FED_EEXIST);
