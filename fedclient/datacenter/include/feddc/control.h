@@ -1,5 +1,5 @@
-/* Faults of a worker group: members report to a failure detector, which names who failed and says
- * who goes on. */
+/* Faults of a worker group: members report to a failure detector, which decides who has failed and
+ * which members go on. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDDC_CONTROL_H
 #define FEDDC_CONTROL_H
@@ -31,9 +31,9 @@ FED_API_BEGIN
  *     }
  *     feddc_watch_close(watch, NULL);
  *
- * Peers do not judge each other: when one dies, the others leave their exchanges as well, and a
- * third one cannot tell who was first. The failure detector has a control connection to each
- * member:
+ * Members do not judge each other: when one dies, the others' exchanges fail as well, so a member
+ * cannot tell which failed first. The failure detector has a control connection to each member and
+ * gives these verdicts:
  *
  *   dead      the connection ended without a goodbye
  *   stopped   no heartbeat for 2 s, but its host acknowledges what the failure detector sends:
@@ -44,36 +44,37 @@ FED_API_BEGIN
  *             max(10 s, 20 usual steps) while all others wait for it
  *   diverged  its parameters' digest differs from those of the majority
  *
- * A failure detector that was itself stopped condemns nobody for its own silence.
+ * A failure detector that was itself stopped for a while gives all members more time, as their
+ * heartbeats may still wait to be read.
  *
  * Trust. Failure detector and member prove to each other that they know the worker group's secret
- * (HMAC-SHA256 over a nonce of each side). Each record after that carries a MAC of the session and
- * its number. A fresh secret of each generation, for the links, travels masked with the session's
- * key. Who was left out of a generation never learns its secret. A stranger on the port sees a
- * nonce.
+ * (HMAC-SHA256 over a nonce of each side). Each later record carries a MAC, made with the
+ * session's key and the record's number. Each generation has a fresh secret for its links, which
+ * is sent masked with the session's key. A member that was left out of a generation never learns
+ * that secret. A program that connects without the worker group's secret only gets a nonce.
  */
 
-/** What a worker's main thread is at. */
+/** What a worker's main thread is doing. */
 typedef enum feddc_phase {
-    FEDDC_STARTING = 0, /* reads data, makes the model, opens links. Never stuck */
+    FEDDC_STARTING = 0, /* reads data, makes the model, opens links; never counts as stuck */
     FEDDC_FORWARD = 1,
     FEDDC_BACKWARD = 2,
-    FEDDC_WAITING = 3, /* for sums of other ranks; does not count as compute time */
+    FEDDC_WAITING = 3, /* waits for sums of other ranks; does not count as compute time */
     FEDDC_UPDATING = 4,
-    FEDDC_EVALUATING = 5, /* report each batch, or others may take it for stuck */
-    FEDDC_SAVING = 6,     /* a checkpoint */
+    FEDDC_EVALUATING = 5, /* report each batch, else the worker may count as stuck */
+    FEDDC_SAVING = 6,     /* writes a checkpoint */
     FEDDC_SYNCING = 7,    /* fetches parameters from a member that is ahead, or sends them */
     FEDDC_PHASES
 } feddc_phase;
 
-/** "backward". */
+/** A phase's name, such as "backward". */
 const char *feddc_phase_name(feddc_phase phase);
 
 /** What became of a member. */
 typedef enum feddc_fate {
     FEDDC_ALIVE = 0,
-    FEDDC_FINISHED, /* said goodbye after its work */
-    FEDDC_GAVE_UP,  /* said goodbye with a reason: an error of its own */
+    FEDDC_FINISHED, /* closed its watch after its work */
+    FEDDC_GAVE_UP,  /* closed its watch with an error of its own */
     FEDDC_DIED,
     FEDDC_STOPPED,
     FEDDC_CUT_OFF,
@@ -81,8 +82,8 @@ typedef enum feddc_fate {
     FEDDC_DIVERGED
 } feddc_fate;
 
-/** Who failed, where, and how. `worker` is the member's rank in the first generation: it names the
- * same process for as long as the worker group lives. */
+/** Which member failed, where, and how. `worker` is the member's rank in the first generation: it
+ * names the same process in all generations. */
 typedef struct feddc_verdict {
     feddc_fate fate;
     uint32_t worker, generation;
@@ -90,7 +91,7 @@ typedef struct feddc_verdict {
     uint32_t pid;
     uint32_t step;
     feddc_phase phase;
-    uint32_t left;  /* members that are left */
+    uint32_t left;  /* members that neither failed nor finished */
     char text[400]; /* "worker 2 (host b, pid 4711) died at step 1203 in backward; 3 others wait
                      * for bucket 5" */
 } feddc_verdict;
@@ -101,12 +102,15 @@ typedef struct feddc_detector feddc_detector;
 
 typedef struct feddc_detector_options {
     const char *address;   /* "host:port" to listen on; port 0: a free one */
-    const uint8_t *secret; /* the worker group's, FEDDC_SECRET bytes */
+    const uint8_t *secret; /* the worker group's secret, FEDDC_SECRET bytes */
     uint32_t size;         /* members that the worker group begins with */
-    uint32_t min; /* go on while so many are left; 0: size, the first loss ends the worker group */
-    uint32_t join_ms; /* begin with `min` members when so much time is over; 0: 60 s */
-    /* Each verdict, when it is given. From the failure detector's thread, so be brief. NULL: none
-     */
+    /* go on while at least this many members are left; 0: as many as size, so the first loss ends
+     * the group */
+    uint32_t min;
+    /* after this time, begin also with fewer than size members, but at least `min`; 0: 60 s */
+    uint32_t join_ms;
+    /* Called for each verdict, in the failure detector's thread, so it must return soon. NULL:
+     * none */
     void (*verdict)(void *user, const feddc_verdict *verdict);
     void *user;
 } feddc_detector_options;
@@ -116,7 +120,7 @@ typedef struct feddc_detector_options {
 fed_status feddc_detector_open(const feddc_detector_options *options, feddc_detector **detector,
                                fed_error *err) FED_CHECKED;
 
-/** "host:port" with the port that the failure detector listens on: what members are told. Lives as
+/** "host:port" on which the failure detector listens: the address to give to members. Valid as
  * long as the failure detector. */
 const char *feddc_detector_address(const feddc_detector *detector);
 
@@ -124,22 +128,23 @@ typedef enum feddc_detector_state {
     FEDDC_MEETING = 0, /* members join, or meet again after a fault */
     FEDDC_TRAINING = 1,
     FEDDC_DONE = 2, /* all who were left have finished */
-    FEDDC_ENDED = 3 /* too few are left, or never came: `why` */
+    FEDDC_ENDED = 3 /* too few are left or have joined; `why` has the reason */
 } feddc_detector_state;
 
-/** How the worker group is. */
+/** State of the worker group. */
 typedef struct feddc_detector_look {
     feddc_detector_state state;
     uint32_t generation; /* from 1; 0: the first has not begun */
-    uint32_t members;    /* of the first generation, numbered 0 to members - 1 */
-    uint32_t alive;      /* of these: neither failed nor finished */
+    uint32_t members;    /* members of the first generation, numbered 0 to members - 1 */
+    uint32_t alive;      /* members that neither failed nor finished */
     uint32_t step;       /* the lowest step that a living member is at */
-    uint32_t slowest;    /* the member that computes longest a step; UINT32_MAX: not known yet */
-    double slowness;     /* its compute time, in those of the median member */
-    char why[400];       /* the last verdicts; ENDED: why */
+    /* the member with the longest compute time a step; UINT32_MAX: not known yet */
+    uint32_t slowest;
+    double slowness; /* its compute time divided by the median member's */
+    char why[400];   /* the last verdicts; in state FEDDC_ENDED the reason */
 } feddc_detector_look;
 
-/** Any thread. */
+/** Fill in the worker group's state. Callable from any thread. */
 void feddc_detector_see(feddc_detector *detector, feddc_detector_look *look);
 
 /** A member, for a status page. */
@@ -153,16 +158,17 @@ typedef struct feddc_member_look {
     feddc_phase phase;
     uint32_t bucket, waits_for; /* as in feddc_exchange_state; waits_for is a worker's number */
     float compute_s, step_s;    /* mean of the last steps; 0: not known yet */
-    uint32_t silent_ms;         /* since its last heartbeat */
+    uint32_t silent_ms;         /* time since its last heartbeat */
 } feddc_member_look;
 
-/** false: there is no such worker. Any thread. */
+/** Fill in one member's state. false: there is no such worker. Callable from any thread. */
 bool feddc_detector_member(feddc_detector *detector, uint32_t worker, feddc_member_look *look);
 
-/** Wait up to ms until the worker group is DONE or ENDED; the state then. Any thread. */
+/** Wait up to ms until the worker group is FEDDC_DONE or FEDDC_ENDED, and return its state.
+ * Callable from any thread. */
 feddc_detector_state feddc_detector_wait(feddc_detector *detector, uint32_t ms);
 
-/** End the worker group, if it lives still: members are told `why`. Any thread. */
+/** End the worker group, unless it has ended: members are told `why`. Callable from any thread. */
 void feddc_detector_end(feddc_detector *detector, const char *why);
 
 /** Close the connections, end the thread, free. Members that are still there see the failure
@@ -174,41 +180,45 @@ void feddc_detector_close(feddc_detector *detector);
 typedef struct feddc_watch feddc_watch;
 
 typedef struct feddc_watch_options {
-    const char *address;   /* the failure detector's */
-    const uint8_t *secret; /* the worker group's, FEDDC_SECRET bytes */
-    /* mpi: this rank, for the worker group has them already. Else the rank that this member
-     * requests: members with a request come first, then by arrival. UINT32_MAX: none */
+    const char *address;   /* the failure detector's address */
+    const uint8_t *secret; /* the worker group's secret, FEDDC_SECRET bytes */
+    /* With link mpi: this process's rank, which MPI has fixed. Else the rank that this member
+     * requests. Members with a request come first, the others follow in order of arrival.
+     * UINT32_MAX: no request */
     uint32_t rank;
-    bool listens; /* tcp: open a listener for each generation, and tell its address */
+    /* for link tcp: open a listener for each generation, and tell the others its address */
+    bool listens;
     /* what this member computes on, for people: "cuda:0 NVIDIA H100"; NULL or "": the processor */
     const char *computes_on;
-    /* listens: numeric address of this machine where the others reach it; NULL: the one from which
-     * it reaches the failure detector */
+    /* With `listens`: this machine's numeric address at which the others reach it. NULL: the local
+     * address of the connection to the failure detector */
     const char *host;
-    /* a failure detector that has been silent for so long is gone; 0: 10 s. mpi: give 2500, as the
-     * failure detector lives in rank 0 */
+    /* A failure detector that is silent for this time counts as gone; 0: 10 s. With link mpi give
+     * 2500, because the failure detector runs in rank 0 */
     uint32_t patience_ms;
-    /* The worker group is over for this member: called once, from the watch's thread, with the
-     * sentence. mpi: print it and end the process, since the main thread may hang. NULL: none */
+    /* Called once, from the watch's thread, when the worker group has ended for this member; why
+     * is a sentence to print. With link mpi, print it and end the process, since the main thread
+     * may hang in MPI. NULL: none */
     void (*over)(void *user, const char *why);
     void *user;
 } feddc_watch_options;
 
 /**
- * Connect to the failure detector, prove, and start the watch's thread: a heartbeat each 250 ms.
- * Errors: FED_ENET no failure detector at that address; FED_EAUTH the failure detector does not
- * know the secret, or says that this member does not; FED_EINVAL, FED_ENOMEM, FED_EIO
+ * Connect to the failure detector, prove knowledge of the secret, and start the watch's thread,
+ * which sends a heartbeat every 250 ms. Errors: FED_ENET no failure detector at that address;
+ * FED_EAUTH the failure detector does not know the secret, or says that this member does not;
+ * FED_EINVAL, FED_ENOMEM, FED_EIO
  */
 fed_status feddc_watch_open(const feddc_watch_options *options, feddc_watch **watch,
                             fed_error *err) FED_CHECKED;
 
-/** A generation of the worker group. Lives until the next feddc_watch_next or feddc_watch_close. */
+/** A generation of the worker group. Valid until the next feddc_watch_next or feddc_watch_close. */
 typedef struct feddc_worker_group {
     /* rank, size and generation; with `listens` also address, listener, secret and patience_ms.
      * Whoever opens a link with it owns the listener from then on */
     feddc_place place;
     const uint32_t *worker;    /* uint32_t[size]: the number of the member at each rank */
-    const uint32_t *completed; /* uint32_t[size]: whole steps of the member at each rank */
+    const uint32_t *completed; /* uint32_t[size]: completed steps of the member at each rank */
     const char *why;           /* what ended the generation before; "" in the first */
 } feddc_worker_group;
 
@@ -227,28 +237,31 @@ typedef struct feddc_worker_group {
 fed_status feddc_watch_next(feddc_watch *watch, uint32_t completed, const char *broke,
                             const feddc_worker_group **group, fed_error *err) FED_CHECKED;
 
-/** Let the watch see this exchange, and abort it when its generation is over. NULL: no longer;
- * when this returns, the exchange may be closed. */
+/** Let the watch look at this exchange, and abort it when its generation is over. NULL: look at
+ * none any more; after such a call the exchange may be closed. */
 void feddc_watch_exchange(feddc_watch *watch, feddc_exchange *exchange);
 
-/** The main thread is at this phase of this step. Costs a few atomic stores and one look at the
- * clock. Call it at each change, and from time to time in what takes long. Compute time is that
- * between calls, but for WAITING. One thread. */
+/** Report that the main thread begins or is still in this phase of this step. Costs a few atomic
+ * stores and one reading of the clock. Call it at each change of phase, and from time to time in
+ * a long phase. Compute time is the time between calls, except in FEDDC_WAITING. Call it from one
+ * thread only. */
 void feddc_watch_at(feddc_watch *watch, feddc_phase phase, uint32_t step);
 
-/** Digest of the parameters after `completed` steps; the same steps at all members. */
+/** Report the digest of the parameters after `completed` steps. All members must report after the
+ * same steps. */
 void feddc_watch_digest(feddc_watch *watch, uint32_t completed, uint64_t digest);
 
-/** The generation is over, or the worker group is: leave long work outside of the exchange. Any
- * thread. */
+/** Return whether the generation or the worker group is over. Work outside of the exchange that
+ * takes long should ask, and stop if so. Callable from any thread. */
 bool feddc_watch_over(const feddc_watch *watch);
 
-/** The failure detector's monotonic clock less this process's, in microseconds, by the sample with
- * the least round trip; that round trip, or -1: no sample yet. For traces. */
+/** *offset_us: the failure detector's monotonic clock less this process's, in microseconds, from
+ * the sample with the shortest round trip. Returns that round trip, or -1 if there is no sample
+ * yet. For traces. */
 int64_t feddc_watch_clock(const feddc_watch *watch, int64_t *offset_us);
 
-/** Say goodbye, end the thread, free. why: NULL, the work is done; else an error of this member's
- * own. NULL is allowed for watch. */
+/** Tell the failure detector that this member leaves, end the thread, and free. why: NULL if the
+ * work is done, else this member's own error. NULL is allowed for watch. */
 void feddc_watch_close(feddc_watch *watch, const char *why);
 
 FED_API_END

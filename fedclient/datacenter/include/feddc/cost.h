@@ -14,47 +14,48 @@
 FED_API_BEGIN
 
 /*
- * Pure functions. Times are seconds; sizes are bytes of float32, before compression; workers are
- * counted without an aggregator of its own.
+ * Pure functions. Times are seconds, sizes are bytes of float32 before compression. An aggregator
+ * beside the workers is not counted as a worker.
  */
 
 /* -- An exchange: INCEPTIONN, section VIII-D -- */
 
-/** What a machine and its line take. */
+/** Costs of a machine and its network line. */
 typedef struct feddc_cost_line {
     double alpha; /* latency of a message, seconds */
     double beta;  /* transfer of a byte, seconds: 8 / (bit/s), in each direction at once */
     double gamma; /* adding a byte of float32 to a sum, seconds */
 
-    /* Not in the paper, which has 0: what a message costs the rank that sends or receives most of
-     * them, seconds; and bytes of float32 in a bucket, each of which has messages of its own (0:
-     * one bucket). With many workers these are what limits the ways with few hops. */
+    /* Not in the paper. message: seconds that each message costs the rank that sends or receives
+     * most messages. bucket: bytes of float32 in a bucket, as each bucket has messages of its own
+     * (0: one bucket). With many workers, these two limit the ways with few hops. */
     double message, bucket;
 } feddc_cost_line;
 
-/** What a codec does. All zeros: float32 as it is. */
+/** Ratios and times of a codec. All zeros: plain float32. */
 typedef struct feddc_cost_codec {
     double push, pull; /* bytes of float32 / bytes of the message, of gradients and of sums */
     double encode;     /* seconds for a byte of float32 */
     double decode;     /* seconds for a byte of float32 */
 
-    /* Where NICs code, encode and decode are 0: hosts do nothing. A NIC codes while the
-     * line carries the bytes before, so the slower of both counts. */
+    /* Where NICs compress, encode and decode are 0, because hosts do nothing. A NIC compresses
+     * while the line carries earlier bytes, so only the slower of both counts. */
     double nic; /* seconds of a NIC for a byte of float32, in each direction at once */
 } feddc_cost_codec;
 
-/** Who sends what to whom. n bytes, p workers. */
+/** The patterns of messages in an exchange of n bytes among p workers. */
 typedef enum feddc_cost_way {
     FEDDC_COST_STAR = 0, /* the paper's worker-aggregator: pushes one after the other into one
                           * machine, then a tree of log2 p broadcasts */
     FEDDC_COST_RING,     /* the paper's Algorithm 1 */
     FEDDC_COST_OWNERS,   /* each worker sums its 1/p of the buckets: two hops */
-    FEDDC_COST_CENTRAL,  /* owners with all buckets at one machine more, whose pulls go out while
-                          * the next bucket's pushes come in */
-    FEDDC_COST_GATHER    /* each message goes to all */
+    /* one machine beside the workers owns all buckets; its pulls leave while the next bucket's
+     * pushes arrive */
+    FEDDC_COST_CENTRAL,
+    FEDDC_COST_GATHER /* each message goes to all */
 } feddc_cost_way;
 
-/** Where the time of one exchange goes, seconds, if nothing of it overlaps. */
+/** The parts of the time of one exchange, in seconds, if none of them overlap. */
 typedef struct feddc_cost {
     double latency, wire, sum; /* the three terms of section VIII-D */
     double codec;              /* encode and decode on the busiest rank: CD-SGD's delta */
@@ -70,16 +71,17 @@ typedef struct feddc_cost {
 feddc_cost feddc_cost_exchange(feddc_cost_way way, uint32_t p, double n,
                                const feddc_cost_line *line, const feddc_cost_codec *codec);
 
-/** `tree`: groups of `group` workers sum by owners, then the owners of a part in all groups do.
- * below: each worker's line to the others of its group. above: the line that a group shares to all
- * other groups. p is a multiple of group. */
+/** The time of the collective tree: groups of `group` workers sum with owners, then the owners of
+ * the same shard in all groups do. below: each worker's line to the others of its group. above:
+ * the line that a group shares to all other groups. p is a multiple of group. */
 feddc_cost feddc_cost_tree(uint32_t p, uint32_t group, double n, const feddc_cost_line *below,
                            const feddc_cost_line *above, const feddc_cost_codec *codec);
 
-/** latency + wire + sum: what CD-SGD calls communication, phi without a codec and psi with one. */
+/** latency + wire + sum. The paper CD-SGD calls this communication: phi without a codec, psi with
+ * one. */
 double feddc_cost_communication(const feddc_cost *cost);
 
-/** "star", "ring", "owners", "central", "gather". */
+/** A way's name: "star", "ring", "owners", "central" or "gather". */
 const char *feddc_cost_way_name(feddc_cost_way way);
 
 /* -- A step: CD-SGD, table 1 and equations 2 to 9 -- */
@@ -87,8 +89,8 @@ const char *feddc_cost_way_name(feddc_cost_way way);
 typedef struct feddc_cost_step {
     double tau;   /* forward and backward pass */
     double phi;   /* exchange of float32 */
-    double delta; /* encode and decode */
-    double psi;   /* exchange of what the codec made */
+    double delta; /* time to encode and decode */
+    double psi;   /* exchange of the encoded gradient */
     uint32_t k;   /* every k-th exchange of CD-SGD is float32; 0: none is */
 } feddc_cost_step;
 
@@ -111,27 +113,28 @@ double feddc_cost_cdsgd_at(const feddc_cost_step *s, uint64_t i);
  * ((k - 1) (delta + psi) + phi) / k. */
 double feddc_cost_cdsgd(const feddc_cost_step *s);
 
-/** Equations 8 and 9: what step i of CD-SGD saves against local update, and against BIT-SGD. The
- * text says that the latter is delta; by equation 9 it is delta + psi. */
+/** Equations 8 and 9: the time that step i of CD-SGD saves against local update, and against
+ * BIT-SGD. The paper's text gives delta for BIT-SGD, but its equation 9 gives delta + psi. */
 double feddc_cost_saved_odsgd(const feddc_cost_step *s, uint64_t i);
 double feddc_cost_saved_bitsgd(const feddc_cost_step *s, uint64_t i);
 
 /**
- * Not in the paper: how long compute waits for an exchange that begins while the backward pass
- * still runs. Bucket b is summed at ready[b], in the order that they are given, and takes the lines
- * for wire[b]; the backward pass ends at `end`. All in seconds from the beginning of the step.
+ * Not in the paper: how long computation waits for an exchange that begins while the backward pass
+ * still runs. Buckets are exchanged one after the other, in the given order. Bucket b can begin at
+ * ready[b] and takes wire[b]; the backward pass ends at `end`. ready and end are seconds since the
+ * beginning of the step.
  */
 double feddc_cost_exposed(const double *ready, const double *wire, size_t buckets, double end);
 
-/** A whole step whose exchange of `exchange` seconds is `buckets` equal ones, ready at equal
- * distances in the backward pass, which is two thirds of tau. */
+/** The time of a step whose exchange of `exchange` seconds has `buckets` equal buckets. They
+ * become ready at equal distances in the backward pass, which is two thirds of tau. */
 double feddc_cost_layered(double tau, double exchange, uint32_t buckets);
 
-/** Step t of any rule. buckets 0: nothing overlaps unless the rule says so, as in the equations;
- * else feddc_cost_layered. */
+/** The time of a step in which a rule acts like `act`. buckets 0: exchange and computation overlap
+ * only if the rule says so, as in the equations; else as in feddc_cost_layered. */
 double feddc_cost_act(const feddc_cost_step *s, const feddc_act *act, uint32_t buckets);
 
-/** The mean of the steps 0 .. steps - 1 of a rule; s->k is not read. */
+/** The mean time of the steps 0 .. steps - 1 of a rule; s->k is not read. */
 double feddc_cost_sync(const feddc_cost_step *s, const feddc_sync *sync, uint32_t steps,
                        uint32_t buckets);
 
@@ -143,21 +146,24 @@ typedef struct feddc_cost_inputs {
     double latency;     /* of a message, seconds */
     double message;     /* what each message costs, seconds: feddc_cost_line */
     double sum_rate;    /* bytes of float32 that a worker adds up in a second */
-    const char *codec;  /* its spec, for the headings */
-    double push, pull;  /* its ratios; 1 for float32 */
+    const char *codec;  /* the codec's spec, for the headings */
+    double push, pull;  /* its compression ratios; 1 for float32 */
     double encode_rate; /* bytes of float32 that it encodes in a second */
-    double decode_rate; /* and that it decodes */
-    double nic_rate;    /* and that a NIC takes; 0: the hosts code. Else they do not, and
-                         * encode_rate and decode_rate are not read */
-    bool no_ring;       /* the codec can't go round a ring: it expands sums of its own output */
-    double tau;         /* forward and backward pass of a worker, seconds */
-    uint32_t k;         /* of CD-SGD, at least 1 */
-    double bucket;      /* bytes of float32; 0: 1 MiB */
-    uint32_t low, high; /* numbers of workers: all of these, then doubled up to 1,024 */
+    double decode_rate; /* bytes of float32 that it decodes in a second */
+    /* bytes of float32 that a compressing NIC takes in a second; 0: hosts encode and decode. Else
+     * encode_rate and decode_rate are not read */
+    double nic_rate;
+    bool no_ring;  /* leave the ring out: the codec's error grows at each hop */
+    double tau;    /* forward and backward pass of a worker, seconds */
+    uint32_t k;    /* CD-SGD's k, at least 1 */
+    double bucket; /* bytes of float32; 0: 1 MiB */
+    /* numbers of workers: all from low to high, then powers of 2 up to 1,024 */
+    uint32_t low, high;
 } feddc_cost_inputs;
 
-/** Append two tables to out: an exchange by each way (INCEPTIONN), and a step by each rule with the
- * exchange by owners (CD-SGD). Milliseconds; a line a number of workers. Errors: out->status. */
+/** Append two tables to out: the time of an exchange by each way (INCEPTIONN), and of a step by
+ * each rule with the collective owners (CD-SGD). Times are milliseconds; there is a line for each
+ * number of workers. Errors: out->status. */
 void feddc_cost_tables(const feddc_cost_inputs *in, fed_writer *out);
 
 FED_API_END

@@ -1,4 +1,5 @@
-/* Exchange of gradients: all ranks of a worker group put theirs in, and each takes out the sum. */
+/* Exchange of gradients: all ranks of a worker group put their gradients in, and each takes out
+ * the sum. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDDC_EXCHANGE_H
 #define FEDDC_EXCHANGE_H
@@ -27,47 +28,52 @@ FED_API_BEGIN
  *     }
  *     feddc_exchange_close(x, true);
  *
- * To hide the exchange behind the computation, put each layer's gradient in when it is there, and
- * take the sum of a part when it is needed: feddc_exchange_put and feddc_exchange_take.
+ * To overlap the exchange with the computation, put each layer's gradient in as soon as it is
+ * computed, and take the sum of a part when it is needed: feddc_exchange_put and
+ * feddc_exchange_take.
  *
- * All ranks get the same bits, also from codecs that lose something: their replicas of a model stay
- * equal without ever being compared.
+ * All ranks get the same bits, also from lossy codecs: their replicas of a model stay equal
+ * without being compared.
  */
 
-/** How to exchange. All ranks of a worker group give the same, but for place, trace and device. */
+/** Options of an exchange. They must be the same on all ranks of a worker group, except place,
+ * trace, device and stream. */
 typedef struct feddc_exchange_options {
     const feddc_link_vtable *link;
     feddc_place place;
     const char *collective; /* "owners", "owners:aggregators=1", "ring", "gather", "tree:group=4";
                              * NULL: feddc_collective_preset. feddc_collective_about lists them */
-    const char *codec;      /* of pushes, as for fedcodec_parse: "3lc:s=1.75"; NULL: float32 */
-    const char *pull;       /* of pulls, the sums on their way back; NULL: float32 */
-    const char *nic;        /* NICs that compress (below): "inline", "packet:e=8"; NULL: none */
+    /* codec of pushes, as for fedcodec_parse: "3lc:s=1.75"; NULL: float32 */
+    const char *codec;
+    const char *pull; /* codec of pulls, the sums on their way back; NULL: float32 */
+    const char *nic;  /* NICs that compress (below): "inline", "packet:e=8"; NULL: none */
 
     /* size_t[tensors]: the values of each tensor. Tensors lie side by side in one vector. */
     const size_t *tensor;
     size_t tensors;
-    size_t small;  /* tensors of fewer values travel as float32; 0: 256 */
-    size_t bucket; /* bytes of gradient in a message, about; 0: 1 MiB. With aggregators
-                    * and no codec: a 64th of the gradient, 32 KiB to 1 MiB */
+    size_t small; /* tensors of fewer values travel as float32; 0: 256 */
+    /* about how many bytes of gradient a message has; 0: 1 MiB, but with aggregators and no codec
+     * a 64th of the gradient, from 32 KiB to 1 MiB */
+    size_t bucket;
 
-    uint32_t late; /* owners with aggregators: a sum is complete without the last so many workers;
-                     * what these push goes back into their residuals. Needs a codec with one. Plain
-                     * steps wait for all */
+    /* Number of backup workers, for the collective owners with aggregators. A sum does not wait
+     * for the last `late` workers; they add their pushes to their residuals again. Needs a codec
+     * with a residual. Plain steps wait for all */
+    uint32_t late;
     struct feddc_trace
-        *trace; /* NULL, or what the engine writes its spans to; outlives the exchange */
+        *trace; /* the engine records its spans here; must outlive the exchange; NULL: no trace */
 
-    /* A GPU on which gradients and sums are (below), and the stream of the thread that puts and
-     * takes; both outlive the exchange. NULL: they are in the host's memory */
+    /* The GPU on which gradients and sums lie (see below), and the stream of the thread that calls
+     * put and take. Both must outlive the exchange. NULL: gradients and sums lie in host memory */
     fed_gpu *device;
     fed_gpu_stream *stream;
 } feddc_exchange_options;
 
 /*
  * With a device, grad of feddc_exchange_put and sum of feddc_exchange_take are device addresses.
- * Residuals are there too, and the engine works in a stream of its own. Only messages cross the
- * bus. They have the bytes of the host's, and sums have the bits of the host's, so ranks with and
- * without a device may be in one worker group if both name the collective.
+ * Residuals lie on the device too, and the engine works in a stream of its own. Only messages
+ * cross the bus. Messages and sums have the same bits as without a device, so ranks with and
+ * without one may be in one worker group, if all name the collective.
  *
  *     put   what `stream` holds then may still write grad: the engine waits for it
  *     take  the sum is there; what `use` enqueues in `stream` may read it later: the engine does
@@ -85,20 +91,20 @@ typedef struct feddc_exchange_options {
  *     packet   link tcp marks the connections of floats, and a NIC compresses their packets, such
  *              as fednic's. Where none is on the way, the values arrive as they are
  *
- * Both give the same bits. Each value is rounded at each hop, which changes it at most at the
- * first one. A gradient that its own rank adds is not rounded, nor is a partial sum there. Who has
- * the whole sum (the owner, the star's aggregator, the last of a ring, the top of a tree) rounds it
- * in place before it sends and uses it. With gather each rank rounds its gradient before it sends
- * and adds it. So all replicas have the same bits, and they would have them without a NIC.
+ * Both give the same bits. A value is rounded at each hop, but only the first rounding can change
+ * it. A rank adds its own gradient and its partial sum unrounded. The rank that has the whole sum
+ * (the owner, the star's aggregator, the last of a ring, the top of a tree) rounds the sum in
+ * place before it sends and uses it. With gather each rank rounds its gradient before it sends and
+ * adds it. So all replicas have the same bits, also where no NIC is on the way.
  *
- * Plain steps are for no NIC: they travel with the heads, on connections that are not marked.
+ * NICs do not change plain steps: their messages use the connections that are not marked.
  */
 
 typedef struct feddc_exchange feddc_exchange;
 
 /**
- * Join the worker group: opens the link, and starts the engine, a thread of its own which codes,
- * sends and sums while the caller computes.
+ * Join the worker group: open the link and start the engine, a thread which encodes, sends and
+ * sums while the caller computes.
  *
  * options  is not needed after the call, but for what trace points to
  * Errors   FED_EINVAL an option is wrong, or collective and codec do not fit: a codec whose scale
@@ -110,24 +116,25 @@ typedef struct feddc_exchange feddc_exchange;
 fed_status feddc_exchange_open(const feddc_exchange_options *options, feddc_exchange **exchange,
                                fed_error *err) FED_CHECKED;
 
-/** Would feddc_exchange_open take these options in a worker group of so many ranks? Meets nobody.
- * Read are link (NULL: any), collective, codec, pull, nic, late, device and stream. Errors:
- * FED_EINVAL, as feddc_exchange_open's; FED_ENOMEM */
+/** Check whether feddc_exchange_open would accept these options in a worker group of `ranks`
+ * ranks, without opening a link. Only link (NULL: any), collective, codec, pull, nic, late,
+ * device and stream are read. Errors: FED_EINVAL as from feddc_exchange_open; FED_ENOMEM */
 fed_status feddc_exchange_check(const feddc_exchange_options *options, uint32_t ranks,
                                 fed_error *err) FED_CHECKED;
 
-/** Workers are the ranks below this number; with "aggregators" the others only sum. */
+/** Number of workers: they are the ranks below this number. Ranks from it on are aggregators. */
 uint32_t feddc_exchange_workers(const feddc_exchange *x);
 
-/** Values of the gradient: the sum of all tensors. */
+/** Number of the gradient's values: the sum over all tensors. */
 size_t feddc_exchange_size(const feddc_exchange *x);
 
 /**
  * The gradient of values offset .. offset + n - 1 of this step is ready. Returns at once.
  *
- * Steps begin anywhere, and go up by 1. Each value is put in once a step, in any order; parts that
- * are put in from the end to the beginning, as a backward pass has them, leave soonest. Two steps
- * may be under way: a part of step t + 2 is put in after that part of step t was taken.
+ * The first step may have any number; later ones go up by 1. Each value is put in once a step, in
+ * any order. Parts that are put in from the end to the beginning, as a backward pass makes them,
+ * are sent earliest. Two steps may be under way: a part of step t + 2 is put in after that part of
+ * step t was taken.
  *
  * grad   float32[n]. All parts of one step lie in one vector, each at its offset. Each must lie and
  *        stay as it is until the same part of this step has been taken
@@ -138,10 +145,9 @@ void feddc_exchange_put(feddc_exchange *x, uint32_t step, size_t offset, const f
                         size_t n, bool plain);
 
 /**
- * Wait until the sums of all buckets that overlap values offset .. offset + n - 1 are there, and
- * call `use` once for each piece of them that was not taken yet: the pieces of one step cover each
- * value once. Steps are taken in their order. What `sum` points to is use's to read until it
- * returns.
+ * Wait until the sums of all buckets that overlap values offset .. offset + n - 1 are complete,
+ * and call `use` once for each part of them that was not taken yet. Over a whole step these parts
+ * cover each value once. Steps are taken in their order. `use` may read `sum` until it returns.
  *
  * Errors  FED_EIO a rank is gone: the sentence says which; those of the link and the codecs
  *         (FED_ENONFINITE: the gradient of some rank is not finite). After an error the exchange
@@ -151,78 +157,83 @@ fed_status feddc_exchange_take(feddc_exchange *x, uint32_t step, size_t offset, 
                                void (*use)(void *user, size_t offset, const float *sum, size_t n),
                                void *user, fed_error *err) FED_CHECKED;
 
-/** With backup workers: the sum of this step is complete without this rank, in parts at least, so
- * there is no need to compute its gradient: put zeros in, and take the sum, to catch up. What the
- * others send meanwhile is kept in memory. */
+/** With backup workers: return whether the sum of this step, or a part of it, is complete without
+ * this rank. Then it need not compute its gradient: put zeros in, and take the sum, to catch up.
+ * Messages that arrive before are kept in memory. */
 bool feddc_exchange_is_late(feddc_exchange *x, uint32_t step);
 
-/** Put all in, and take all out, as a plain step: an all-reduce in float32 that returns when it is
- * done; with a device when it is done but for a copy in the stream. grad, sum: float32[size]; they
- * may be the same memory */
+/** All-reduce in float32: put the whole gradient in as a plain step, and take the whole sum.
+ * Returns when sum is complete; with a device, a copy to sum may still wait in the stream. grad,
+ * sum: float32[size]; they may be the same memory */
 fed_status feddc_allreduce(feddc_exchange *x, uint32_t step, const float *grad, float *sum,
                            fed_error *err) FED_CHECKED;
 
-/** The same, compressed by the codec or the nic that x was opened with: INCEPTIONN's
- * MPI_collective_communication_comp (section VI-B). Only what such steps send is marked for NICs.
- * Errors also: FED_EINVAL x has neither */
+/** All-reduce, compressed by the codec or the nic with which x was opened:
+ * MPI_collective_communication_comp of INCEPTIONN (section VI-B). Only messages of such steps are
+ * marked for NICs. Errors as of feddc_allreduce; also FED_EINVAL x has neither codec nor nic */
 fed_status feddc_allreduce_compressed(feddc_exchange *x, uint32_t step, const float *grad,
                                       float *sum, fed_error *err) FED_CHECKED;
 
-/** What an aggregator's main thread calls: returns when all workers have closed. */
+/** An aggregator's main thread calls this. Returns when all workers have closed their exchange. */
 fed_status feddc_exchange_serve(feddc_exchange *x, fed_error *err) FED_CHECKED;
 
-/** Let a take that waits, and those that come, return FED_EIO with this sentence. Any thread. */
+/** Make a waiting take, and all later ones, return FED_EIO with this text. Callable from any
+ * thread. */
 void feddc_exchange_abort(feddc_exchange *x, const char *why);
 
-/** What an exchange has done so far. */
+/** Counts of an exchange since its opening. */
 typedef struct feddc_exchange_counts {
-    uint64_t sent_bytes, received_bytes; /* of messages with their heads; received: by a worker for
-                                          * steps whose sums are complete */
-    uint64_t messages;                   /* sent */
-    double encode_s, decode_s, sum_s;    /* the engine's time */
-    double wait_s;                       /* of the caller, in take */
-    double exchange_s;      /* from the first part put in to the last sum, of all steps; when two
-                             * steps are under way, the time counts once */
-    uint64_t zeroed, coded; /* values that a push codec without a residual, or the nic, made 0
-                             * while they were not, of how many: of some messages */
+    /* bytes of messages with their heads; a worker counts received ones only of steps whose sums
+     * are complete */
+    uint64_t sent_bytes, received_bytes;
+    uint64_t messages;                /* messages sent */
+    double encode_s, decode_s, sum_s; /* seconds of the engine's thread */
+    double wait_s;                    /* seconds that the caller waited in take */
+    /* seconds from a step's first put to its last sum, over all steps; time in which two steps are
+     * under way counts once */
+    double exchange_s;
+    /* of `coded` values in a sample of messages, `zeroed` were not 0 and were made 0 by the nic or
+     * a push codec without a residual */
+    uint64_t zeroed, coded;
 } feddc_exchange_counts;
 
 void feddc_exchange_count(feddc_exchange *x, feddc_exchange_counts *counts);
 
-/** What the engine is at, for a watcher: the oldest bucket that is not finished, and the rank that
- * it waits for; bucket UINT32_MAX: it waits for nothing. Any thread. */
+/** What an exchange waits for: its oldest bucket that is not complete, and the rank that the
+ * bucket waits for. bucket UINT32_MAX: it waits for nothing. Callable from any thread. */
 typedef struct feddc_exchange_state {
     uint32_t step, bucket, waits_for;
 } feddc_exchange_state;
 
 void feddc_exchange_look(feddc_exchange *x, feddc_exchange_state *state);
 
-/** Residuals: what a checkpoint must hold beside the model. float32[state_size] of the host; only
- * while no step is under way. With other ranks or options they do not fit. Errors, with a device:
+/** The residuals, which a checkpoint must hold beside the model:
+ * float32[feddc_exchange_state_size] in host memory. Call these only while no step is under way.
+ * restore needs the same rank, number of ranks and options as at save. Errors, with a device:
  * FED_ENOMEM, FED_EIO */
 size_t feddc_exchange_state_size(const feddc_exchange *x);
 fed_status feddc_exchange_save(const feddc_exchange *x, float *state, fed_error *err) FED_CHECKED;
 fed_status feddc_exchange_restore(feddc_exchange *x, const float *state,
                                   fed_error *err) FED_CHECKED;
 
-/** Leave, and free. orderly: helps the others to finish the last step first; false: at once. NULL
- * is allowed. */
+/** Leave the worker group, and free. orderly: first help the others to finish the last step;
+ * false: leave at once. NULL is allowed. */
 void feddc_exchange_close(feddc_exchange *x, bool orderly);
 
-/** The k-th collective: its name, and one line about it; NULL past the last. */
+/** Name of the k-th collective, and a line about it; NULL past the last. */
 const char *feddc_collective_name(size_t k);
 const char *feddc_collective_about(size_t k);
 
-/** The collective where none is named: owners; with a device gather for up to 8 ranks, and for
- * codecs whose messages are sparse (sbc, stc, topk, dgc), if pulls are float32. */
+/** The default collective: owners. With a device and float32 pulls it is gather for up to 8 ranks
+ * and for codecs with sparse messages (sbc, stc, topk, dgc). */
 const char *feddc_collective_preset(uint32_t ranks, const char *codec, const char *pull,
                                     bool device);
 
-/** Does the scale of the codec of this name follow the largest value of what comes in, times a
- * factor? Then a ring refuses it. */
+/** Return whether this codec scales by the largest value of its input times a factor. Such a codec
+ * is refused for the ring, where each hop would enlarge the error. */
 bool feddc_codec_expands(const char *name);
-/** How many ranks beside the workers a collective wants: "owners:aggregators=1" wants one. Errors:
- * FED_EINVAL the spec */
+/** *aggregators: how many ranks beside the workers a collective needs: "owners:aggregators=1"
+ * needs one. Errors: FED_EINVAL the spec is wrong */
 fed_status feddc_collective_aggregators(const char *spec, uint32_t *aggregators,
                                         fed_error *err) FED_CHECKED;
 

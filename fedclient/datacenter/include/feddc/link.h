@@ -1,5 +1,5 @@
-/* A link: messages between the ranks of a worker group. For who writes a link; feddc/exchange.h
- * uses it. */
+/* A link carries messages between the ranks of a worker group. This header is for authors of links
+ * and for feddc/exchange.h. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDDC_LINK_H
 #define FEDDC_LINK_H
@@ -14,18 +14,18 @@
 FED_API_BEGIN
 
 /*
- * A link is a folder, links/NAME/, which defines one struct, and a line of links.def. The contract
- * test tests/contract/test_each_link.c checks each link of the table for what is promised here.
+ * A link is a folder, links/NAME/, which defines one feddc_link_vtable, and a line of links.def.
+ * tests/contract/test_each_link.c checks that each link of the table keeps this contract.
  */
 
 enum { FEDDC_RANKS = 1024, FEDDC_SECRET = 32 };
 
-/** Where a rank is, and how it reaches the others. Members that a link does not name are not read.
- */
+/** A rank's place in the worker group, and how it reaches the others. A comment that begins with a
+ * link's name is about that link only. */
 typedef struct feddc_place {
     uint32_t rank, size; /* rank < size <= FEDDC_RANKS. mpi: find fills them in */
 
-    struct feddc_hub *hub; /* threads: what the ranks of this process share, feddc_hub_new's */
+    struct feddc_hub *hub; /* threads: shared by the ranks of this process; from feddc_hub_new */
 
     /* tcp: "host:port" of each rank; char *[size]. A rank listens on its own. */
     const char *const *address;
@@ -36,19 +36,19 @@ typedef struct feddc_place {
     const uint8_t *secret;
     uint32_t generation;    /* tcp: goes up when a worker group goes on without a dead rank */
     const char *congestion; /* tcp: the sockets' congestion control ("reno"); NULL: the system's */
-    bool mark; /* tcp: NICs may round FEDDC_FLOATS messages. All of these go over their own
-                * connection, whose packets have the type of service 0x28 (INCEPTIONN, section
-                * VI). feddc_exchange_open fills it in */
+    /* tcp: NICs may round FEDDC_FLOATS messages. All these messages use a connection of their own,
+     * whose packets have the type of service 0x28 (INCEPTIONN, section VI). feddc_exchange_open
+     * sets it */
+    bool mark;
     uint32_t patience_ms; /* tcp, mpi: how long open waits for the other ranks; 0: 30 s */
 } feddc_place;
 
-/** What threads of one process share to be ranks 0 to size - 1 of link "threads". NULL: no memory.
- * Free it when the last rank has closed its link. */
+/** Make what the threads of one process share to be ranks 0 to size - 1 of link "threads". NULL:
+ * out of memory. Free it after the last rank has closed its link. */
 struct feddc_hub *feddc_hub_new(uint32_t size);
 void feddc_hub_free(struct feddc_hub *hub);
 
-/** A message's head. What the members mean is the sender's business, but for one flag: a link
- * carries them. */
+/** A message's head. A link only carries it; of its members it reads only the flag FEDDC_FLOATS. */
 typedef struct feddc_head {
     uint8_t kind;
     uint8_t flags;
@@ -62,24 +62,27 @@ typedef struct feddc_head {
 enum { FEDDC_FLOATS = 0x80 };
 
 typedef enum feddc_event_kind {
-    FEDDC_NOTHING = 0, /* the time is over */
-    FEDDC_ARRIVED, /* a message of `peer`: head, data, len. It is the receiver's until release */
-    FEDDC_SENT,    /* the data of the send with this token is the sender's again */
-    FEDDC_WOKEN,   /* somebody called wake */
-    FEDDC_GONE     /* `peer` has left: nothing more comes from it, and nothing reaches it. Told
-                        * once, after all that arrived from it. `orderly`: it had called close so */
+    FEDDC_NOTHING = 0, /* no event within the time to wait */
+    /* a message from `peer`: head, data, len. The receiver may read data until release */
+    FEDDC_ARRIVED,
+    FEDDC_SENT,  /* the send with this token no longer reads its data */
+    FEDDC_WOKEN, /* somebody called wake */
+    /* `peer` has left: it sends and receives nothing more. Comes once, after all messages of the
+     * peer. `orderly`: as the peer gave it to close */
+    FEDDC_GONE
 } feddc_event_kind;
 
 typedef struct feddc_event {
     feddc_event_kind kind;
     uint32_t peer;
     feddc_head head;
-    const uint8_t *data; /* len bytes; NULL if len is 0. Aligned to 64, for any vector unit; from
-                          * links that share memory, as the sender's data */
+    /* len bytes; NULL if len is 0. Aligned to 64 bytes; on links that share memory, aligned as the
+     * sender's data */
+    const uint8_t *data;
     size_t len;
-    void *lease;    /* ARRIVED: the link's own, for release */
-    uint64_t token; /* SENT */
-    bool orderly;   /* GONE */
+    void *lease;    /* ARRIVED: used by the link's release */
+    uint64_t token; /* SENT: the token given to send */
+    bool orderly;   /* GONE: the peer's argument of close */
 } feddc_event;
 
 /**
@@ -97,39 +100,41 @@ typedef struct feddc_link_vtable {
     uint8_t id;       /* permanent; links.def */
     const char *name; /* "tcp" */
 
-    /** The system that started this process knows its rank: fill in rank and size. NULL: it does
-     * not. Errors: FED_EIO, and a sentence. */
+    /** Fill in rank and size, if the system that started this process knows them. NULL: it does
+     * not. Errors: FED_EIO */
     fed_status (*find)(feddc_place *place, fed_error *err);
 
-    /** Meet the other ranks: returns when each of them can be sent to. place is read now, and not
-     * later. Errors: FED_EBUSY a rank did not come in time: the sentence names it; FED_EAUTH a rank
-     * could not prove itself; FED_EINVAL, FED_ENOMEM, FED_EIO. */
+    /** Connect with the other ranks. Returns when messages can be sent to each of them. place is
+     * not read after the call. Errors: FED_EBUSY a rank did not come in time, the error's text
+     * names it; FED_EAUTH a rank could not prove that it knows the secret; FED_EINVAL,
+     * FED_ENOMEM, FED_EIO. */
     fed_status (*open)(const feddc_place *place, void **self, fed_error *err);
 
-    /** Send a message to rank `to`, not to oneself. Copies the head; never blocks. To a rank that
-     * is gone: FED_OK, and SENT comes. Errors: FED_ENOMEM, FED_EIO */
+    /** Send a message to rank `to`, which is another rank. Copies the head; never blocks. To a
+     * rank that is gone: returns FED_OK, and SENT comes. Errors: FED_ENOMEM, FED_EIO */
     fed_status (*send)(void *self, uint32_t to, const feddc_head *head, const void *data,
                        size_t len, uint64_t token, fed_error *err);
 
-    /** The next event, waiting up to ms for it; 0: without waiting. Errors: FED_ENOMEM, FED_EIO:
-     * the link is broken, and can only be closed. */
+    /** Take the next event, waiting up to ms for it; 0: without waiting. Errors: FED_ENOMEM,
+     * FED_EIO. After an error the link is broken and can only be closed. */
     fed_status (*wait)(void *self, int ms, feddc_event *event, fed_error *err);
 
-    /** The data of an ARRIVED event is not needed any longer. In any order. */
+    /** Give the data of an ARRIVED event back. Events may be released in any order. */
     void (*release)(void *self, const feddc_event *event);
 
-    /** Let wait return WOKEN, now or when it is called next. Several calls may become one event. */
+    /** Make wait return WOKEN, now or at its next call. Several calls may become one event. */
     void (*wake)(void *self);
 
     /**
-     * Leave. orderly: what was sent reaches the others, and their GONE says so. Waits for that up
-     * to ten seconds, and for threads until the others have released what they got. Events that are
-     * not released are.
+     * Leave. orderly: what was sent reaches the others, and their GONE event is orderly. Waits for
+     * this up to ten seconds; link threads waits until the others have released the messages that
+     * they got. Events that were not released are released.
      */
     void (*close)(void *self, bool orderly);
 } feddc_link_vtable;
 
-/** The k-th link of this build; NULL past the last. And the one of that name; NULL: none. */
+/** The k-th link of this build, NULL past the last; and the link of a name, NULL if there is
+ * none. */
 const feddc_link_vtable *feddc_link_at(size_t k);
 const feddc_link_vtable *feddc_link_named(const char *name);
 

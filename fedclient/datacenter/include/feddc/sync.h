@@ -13,7 +13,7 @@
 FED_API_BEGIN
 
 /**
- * What a rule wants at one step. All rules are rows of this:
+ * What a rule demands at one step. The rules differ only in these members:
  *
  *   ssgd          exchange, plain                 float32, each step
  *   bitsgd        exchange                        the codec, each step
@@ -22,16 +22,18 @@ FED_API_BEGIN
  *   cdsgd:n=5,k=2 ssgd for n steps, then as odsgd, but plain only at every k-th step
  *                                                 (CD-SGD, Algorithm 1; k=0: never plain)
  *
- * With `behind` 1, W(t) being the weights with all sums up to that of step t - 1 in, step t + 1
- * runs on W(t) less the own gradient of step t: equation 11 wants the sum of t - 1 in when the
- * backward pass of t ends, and not before.
+ * With `behind` 1: let W(t) be the weights that contain all sums up to that of step t - 1. Step t
+ * + 1 computes with W(t) less this worker's gradient of step t. Equation 11 needs the sum of step
+ * t - 1 only when the backward pass of step t ends.
  */
 typedef struct feddc_act {
-    bool exchange;   /* this step's gradient is exchanged; false: it is added to the next one's */
-    bool plain;      /* as float32, whatever the codec */
-    bool local;      /* forward and backward run on local weights: those of the last sum that is in,
-                      * less the own gradient since, at the local rate */
-    uint32_t behind; /* before step t + 1 begins, the sum of step t - behind must be in: 0 or 1 */
+    bool exchange; /* this step's gradient is exchanged; false: it is added to the next one's */
+    bool plain;    /* exchanged as float32, whatever the codec */
+    /* forward and backward use local weights: the weights after the last sum, less the local rate
+     * times this worker's gradient since */
+    bool local;
+    /* 0 or 1: before step t + 1 begins, the weights must contain the sum of step t - behind */
+    uint32_t behind;
 } feddc_act;
 
 typedef struct feddc_sync {
@@ -39,18 +41,18 @@ typedef struct feddc_sync {
     double param[2];
 } feddc_sync;
 
-/** "ssgd", "local:n=2", "cdsgd:n=5,k=2". FED_EINVAL: the sentence names the wrong word and what
- * would be right. */
+/** Parse a rule such as "ssgd", "local:n=2" or "cdsgd:n=5,k=2". FED_EINVAL: the error's text names
+ * the wrong word and what is allowed. */
 fed_status feddc_sync_parse(const char *spec, feddc_sync *sync, fed_error *err) FED_CHECKED;
 
-/** What the rule wants at step t, from 0. */
+/** What the rule demands at step t; steps begin at 0. */
 feddc_act feddc_sync_act(const feddc_sync *sync, uint32_t t);
 
-/** Is this codec, or nic, of use to the rule? FED_EINVAL: no, as the rule always exchanges float32;
- * the sentence names the rule that has a use for it. NULL and "float32" fit all rules. */
+/** Check that the rule ever uses this codec or nic. FED_EINVAL: it does not, because it always
+ * exchanges float32; the error's text names the rule to take. NULL and "float32" fit all rules. */
 fed_status feddc_sync_takes(const feddc_sync *sync, const char *codec, fed_error *err) FED_CHECKED;
 
-/** The k-th rule's name, and one line about it; NULL past the last. */
+/** Name of the k-th rule, and a line about it; NULL past the last. */
 const char *feddc_sync_name(size_t k);
 const char *feddc_sync_about(size_t k);
 

@@ -1,4 +1,4 @@
-/* What a worker did when, for a trace viewer; and the table of its mean step. */
+/* Record what a worker did when, for a trace viewer, and make the table of mean step times. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDDC_TRACE_H
 #define FEDDC_TRACE_H
@@ -14,31 +14,33 @@ FED_API_BEGIN
 
 /*
  * A rank has one feddc_trace. Its rows are the compute thread, the engine, the buckets under way,
- * and one row for each peer. A row is a ring of the last spans; a trace file is made of all rows.
+ * and one row for each peer. A row is a ring buffer of the last spans; a trace file is made of all
+ * rows.
  *
- * Threads: a row has one writer. The compute thread writes the row COMPUTE, the engine all others.
- * There are no locks. Another thread may read the spans while a row whose ring is not full goes on;
- * of a full one only when its writer has ended, or is known to wait.
+ * Threads: a row has one writer. The compute thread writes the row FEDDC_ROW_COMPUTE, the engine
+ * all others. There are no locks. Another thread may read a row while its writer goes on, as long
+ * as the ring is not full. It may read a full one only when the writer has ended or is known to
+ * wait.
  *
  * Times are nanoseconds of this process's CLOCK_MONOTONIC; whoever calls reads the clock. Every
  * function takes a NULL trace, and then does nothing. Memory is allocated by feddc_trace_open only.
  */
 typedef struct feddc_trace feddc_trace;
 
-/** What a span is. */
+/** Kinds of spans. The comment begins with the row where the kind occurs. */
 typedef enum feddc_what {
     FEDDC_FORWARD_PASS = 0, /* compute: a forward pass, or a part of it between two waits */
     FEDDC_BACKWARD_PASS,    /* compute: a backward pass, or a part of it */
     FEDDC_UPDATE,           /* compute: the optimizer */
-    FEDDC_WAIT,             /* compute: it can't go on before the exchange does; engine: the GPU has
-                             * not come to this gradient yet */
-    FEDDC_ENCODE,           /* engine */
-    FEDDC_DECODE,           /* engine */
-    FEDDC_SUM,              /* engine */
-    FEDDC_EXCHANGE,         /* buckets: from the engine taking a bucket until its sum is complete */
-    FEDDC_SEND,    /* peer: from the hand-over to the link until the link is done with it */
-    FEDDC_RECEIVE, /* peer: the arrival of a message, as far as the link tells */
-    FEDDC_COPY,    /* engine: float32 from a GPU to a message, or back */
+    /* compute: waits for the exchange; engine: waits for the GPU to finish this gradient */
+    FEDDC_WAIT,
+    FEDDC_ENCODE,   /* engine */
+    FEDDC_DECODE,   /* engine */
+    FEDDC_SUM,      /* engine */
+    FEDDC_EXCHANGE, /* buckets: from the engine taking a bucket until its sum is complete */
+    FEDDC_SEND,     /* peer: from handing a message to the link until the link no longer reads it */
+    FEDDC_RECEIVE,  /* peer: the arrival of a message, which has no length in time */
+    FEDDC_COPY,     /* engine: copies float32 values into a message, or out of one */
     FEDDC_WHATS
 } feddc_what;
 
@@ -47,9 +49,9 @@ enum { FEDDC_ROW_COMPUTE = 0, FEDDC_ROW_ENGINE, FEDDC_ROW_BUCKETS, FEDDC_ROW_PEE
 
 typedef struct feddc_span {
     uint64_t begin, end; /* ns */
-    uint64_t bytes;      /* of the message; 0: not of interest */
+    uint64_t bytes;      /* bytes of the message; 0: left out of the file */
     uint32_t step;
-    uint32_t bucket; /* UINT32_MAX: of no single bucket */
+    uint32_t bucket; /* UINT32_MAX: the span belongs to no single bucket */
     feddc_what what;
 } feddc_span;
 
@@ -62,20 +64,21 @@ fed_status feddc_trace_open(uint32_t rank, uint32_t ranks, size_t spans, feddc_t
                             fed_error *err) FED_CHECKED;
 void feddc_trace_close(feddc_trace *trace);
 
-/** Note a span that has ended. A row past the last peer's is ignored. */
+/** Record a span that has ended. A row past the last peer's is ignored. */
 void feddc_trace_add(feddc_trace *trace, uint32_t row, const feddc_span *span);
 
 /* -- Clocks of other machines -- */
 
-/** One question to another rank for its time: sent and received by the own clock. */
+/** One question to another rank for its time. sent and received are times of this rank's clock,
+ * remote is the other's. */
 typedef struct feddc_clock_sample {
     uint64_t sent, remote, received; /* ns */
 } feddc_clock_sample;
 
 /**
- * What to add to a time of the other clock to get a time of the own clock, in ns. The sample with
- * the least round trip says it; *error (may be NULL) is half of that round trip, the most by which
- * the answer is wrong. Samples that were received before they were sent don't count. Without a good
+ * Return what to add to a time of the other clock to get a time of this rank's clock, in ns, from
+ * the sample with the shortest round trip. *error (may be NULL) is half of that round trip, which
+ * bounds the answer's error. Samples received before they were sent are ignored. Without a valid
  * sample: 0, and *error is UINT64_MAX.
  */
 int64_t feddc_trace_offset(const feddc_clock_sample *samples, size_t count, uint64_t *error);
@@ -91,14 +94,15 @@ int64_t feddc_trace_offset(const feddc_clock_sample *samples, size_t count, uint
  *     feddc_trace_write(trace, name, zero, "run.json", &err)    writes run.json.RANK
  *     feddc_trace_merge("run.json", ranks, &err)                run.json.* become run.json
  *
- * A peer has two threads, "to 2" and "from 2". Messages to a peer leave in their order: a send is
- * drawn from the end of the one before. Viewers want the spans of a thread to nest or to be apart.
- * So spans of a row that overlap are drawn in further threads: "buckets", "buckets #2".
+ * A peer has two threads, such as "to 2" and "from 2". Messages to a peer leave one after the
+ * other, so a send is drawn from the end of the send before. Viewers need a thread's spans to be
+ * nested or disjoint. So overlapping spans of a row are drawn in further threads: "buckets",
+ * "buckets #2".
  */
 
 /**
- * Append this rank's events to out, each with a comma and a line end behind it. name is the
- * process's, such as "worker 2 on host b". Errors: FED_ENOMEM, out->status.
+ * Append this rank's events to out, each followed by a comma and a line end. name: the process's
+ * name in the viewer, such as "worker 2 on host b". Errors: FED_ENOMEM, out->status.
  */
 fed_status feddc_trace_events(const feddc_trace *trace, const char *name, uint64_t zero,
                               fed_writer *out) FED_CHECKED;
@@ -108,7 +112,7 @@ fed_status feddc_trace_write(const feddc_trace *trace, const char *name, uint64_
                              const char *path, fed_error *err) FED_CHECKED;
 
 /**
- * Make one file of the parts that are there, and remove them. A rank that died has written none:
+ * Merge the parts that exist into one file, and remove them. A rank that died has written no part;
  * the file names it. Errors: FED_ENOTFOUND there is no part; as fed_file_read and fed_file_create.
  * After an error the parts are still there.
  */
@@ -117,14 +121,14 @@ fed_status feddc_trace_merge(const char *path, uint32_t ranks, fed_error *err) F
 /* -- The table at the end, with or without a trace -- */
 
 /** Sums over all steps of one rank. Seconds; feddc_exchange_counts has those of the exchange. All
- * members have 64 bits: the struct can travel as it is between machines of one kind. */
+ * members have 64 bits: the struct can be sent between machines of one kind without conversion. */
 typedef struct feddc_times {
     uint64_t steps;
-    double step;    /* wall time of these steps */
+    double step;    /* wall-clock time of these steps */
     double compute; /* forward and backward passes, without the waits inside them */
     double encode, decode, sum;
-    double exchange;         /* from the first part put in to the last sum */
-    double exposed;          /* the compute thread waited for the exchange */
+    double exchange;         /* time from the first part put in to the last sum */
+    double exposed;          /* time that the compute thread waited for the exchange */
     uint64_t sent, received; /* bytes of messages */
 } feddc_times;
 
@@ -134,7 +138,8 @@ typedef struct feddc_means {
     double compute; /* CD-SGD's tau */
     double codec;   /* encode and decode: delta */
     double sum;
-    double wire;     /* exchange less codec and sum: what lines, peers and waiting for parts took */
+    /* exchange less codec and sum: time for lines, peers, and waiting for parts */
+    double wire;
     double exchange; /* delta + psi; phi without a codec */
     double exposed;
     double hidden; /* 1 - exposed / exchange, from 0 to 1; 0 if nothing was exchanged */
@@ -143,10 +148,9 @@ typedef struct feddc_means {
 feddc_means feddc_times_means(const feddc_times *times);
 
 /**
- * Append the table to out: a line a rank, and their mean. ranks[count] are those of the ranks
- * 0 .. count - 1. rule NULL: no prediction; else the last line compares the mean step with
- * `predicted` seconds, which the cost model said of that rule (feddc/cost.h).
- * Errors: out->status.
+ * Append the table to out: a line for each rank 0 .. count - 1, and their mean. If rule is not
+ * NULL, the last line compares the mean step with `predicted` seconds, the prediction of the cost
+ * model for that rule (feddc/cost.h). Errors: out->status.
  */
 void feddc_times_table(const feddc_times *ranks, uint32_t count, const char *rule, double predicted,
                        fed_writer *out);
