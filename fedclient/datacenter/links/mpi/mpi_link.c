@@ -14,25 +14,28 @@
 
 /*
  * A message is one MPI message: a frame, and the payload behind it. The sender describes both by a
- * derived type, so a payload is not copied; small ones are, and are the sender's again at once. The
- * receiver matches a message with MPI_Improbe, which says how long it is, takes a block, and
- * receives to where the payload is aligned. Messages of a pair are matched in order, but may be
- * complete in another one: each peer's blocks wait in a queue for those before them.
+ * derived type, so that a large payload is not copied. A small payload is copied, so that its SENT
+ * event comes at once. The receiver matches a message with MPI_Improbe, which gives its length,
+ * takes a block, and receives so that the payload is aligned. Messages between two ranks are
+ * matched in order, but may complete in a different order: each peer's blocks wait in a queue
+ * until earlier ones are complete.
  *
- * MPI progresses only inside of its calls. So wait polls. When nothing moves it naps between, the
- * longer the longer nothing has moved; wake ends a nap.
+ * MPI makes progress only inside its calls, so mpi_wait polls. While nothing happens it sleeps
+ * between polls; the longer nothing has happened, the longer. mpi_wake ends such a sleep.
  *
- * A rank that closes tells the others (BYE), and each of them answers that it will send no more
- * (ACK). Until then the closing rank receives, and throws away.
+ * A rank that closes sends BYE to the others, and each of them answers with ACK that it will send
+ * no more. Until then the closing rank receives messages and drops them.
  *
- * MPI cannot lose a rank: if a process dies, mpirun ends all others. So GONE comes of BYE alone.
+ * The link never loses a single rank: if a process dies, mpirun ends all others. So only a BYE
+ * causes a GONE event.
  */
 enum {
     TAG = 1,
-    COPIED = 4096,  /* payloads up to here are copied */
-    PROBES = 64,    /* at most, before what has arrived is given out */
-    BUSY_US = 2000, /* so long after something has moved, wait yields and does not nap */
-    NAP_US = 50,    /* at least; else this part of the time in which nothing has moved: */
+    COPIED = 4096,  /* payloads of up to this many bytes are copied */
+    PROBES = 64,    /* most messages to match before arrived ones are given to the caller */
+    BUSY_US = 2000, /* for this time after the last activity, wait yields instead of sleeping */
+    /* shortest sleep; longer ones are the time without activity divided by NAP_PART */
+    NAP_US = 50,
     NAP_PART = 64,
     LONG_NAP_US = 1000,
     ORDERLY_MS = 10000,
@@ -46,41 +49,41 @@ typedef struct frame {
     uint32_t kind;
 } frame;
 
-/* A request of MPI under way, and what it is about. */
+/* An MPI request under way, and what to do when it completes. */
 typedef struct flight {
-    feddc_mpi_block *block; /* a send's: frame, and payload if that was copied */
-    bool receives, tells;   /* tells: SENT, with this token */
+    feddc_mpi_block *block; /* frame and payload; of a large send only the frame */
+    bool receives, tells;   /* tells: make a SENT event with this token */
     uint64_t token;
 } flight;
 
 typedef struct peer {
-    feddc_mpi_block *first, *last; /* messages that were matched and not given out */
+    feddc_mpi_block *first, *last; /* messages that were matched and not yet given to the caller */
     bool gone;                     /* its BYE has come */
-    bool quiet;                    /* it sends no more: BYE or ACK */
+    bool quiet;                    /* it sends no more: its BYE or ACK has come */
 } peer;
 
 typedef struct mpi_link {
     MPI_Comm comm;
     uint32_t rank, size;
     bool closing;
-    pthread_mutex_t lock; /* of woken, which any thread sets */
+    pthread_mutex_t lock; /* protects woken, which any thread may set */
     pthread_cond_t rouse;
     bool woken;
-    int64_t moved_us; /* when a request was last begun or done */
+    int64_t moved_us; /* when a request was last begun or completed */
     feddc_mpi_room room;
     peer peer[FEDDC_RANKS];
 
-    int flights, room_for; /* room_for: of these three arrays */
+    int flights, room_for; /* room_for: capacity of the next three arrays */
     MPI_Request *request;
     flight *flight;
     int *index;
 
-    feddc_event *event; /* a ring of those that wait for wait */
+    feddc_event *event; /* a ring buffer of events that mpi_wait has not returned yet */
     size_t first_event, events, event_room;
 } mpi_link;
 
 static fed_status no_memory(fed_error *err) {
-    return fed_fail(err, FED_ENOMEM, "no memory for the messages of the MPI link");
+    return fed_fail(err, FED_ENOMEM, "out of memory for the messages of the MPI link");
 }
 
 static int64_t now_us(void) {
@@ -152,7 +155,7 @@ static uint8_t *frame_of(feddc_mpi_block *block) {
     return block->payload - sizeof(frame);
 }
 
-/* The type of a message whose payload stays where it is. */
+/* Make the derived type of a message whose payload is not copied. */
 static fed_status make_type(feddc_mpi_block *block, const void *data, size_t len,
                             MPI_Datatype *type, fed_error *err) {
     MPI_Aint at[2];
@@ -195,7 +198,7 @@ static fed_status send_frame(mpi_link *l, uint32_t to, frame f, const void *data
 
 /* -- What arrives -- */
 
-/* Take a message off the queue's front. */
+/* Turn a complete message into an event. */
 static fed_status give_out(mpi_link *l, uint32_t from, feddc_mpi_block *block, fed_error *err) {
     feddc_event event = {.peer = from};
     frame f;
@@ -254,7 +257,9 @@ static fed_status match_next(mpi_link *l, int *found, fed_error *err) {
     }
     FED_TRY(feddc_mpi_check(MPI_Get_count(&about, MPI_BYTE, &len), "MPI_Get_count", err));
     if (len < (int)sizeof(frame)) {
-        return fed_fail(err, FED_EIO, "a message of rank %d has %d bytes, fewer than a frame",
+        return fed_fail(err, FED_EIO,
+                        "a message of rank %d has %d bytes, fewer than a frame: all ranks must run "
+                        "the same release",
                         about.MPI_SOURCE, len);
     }
     FED_TRY(make_room_for_flight(l, err));
@@ -280,7 +285,7 @@ static fed_status land(mpi_link *l, const flight *what, fed_error *err) {
     return what->tells ? push_event(l, &event, err) : FED_OK;
 }
 
-/* Let MPI progress, and turn what is done into events. */
+/* Let MPI make progress, and turn completed requests into events. */
 static fed_status poll_all(mpi_link *l, fed_error *err) {
     int found = 1, done = 0;
     for (int k = 0; k < PROBES && found; k++) {
@@ -298,7 +303,7 @@ static fed_status poll_all(mpi_link *l, fed_error *err) {
     l->moved_us = now_us();
     for (int k = 0; k < done; k++) {
         const flight what = l->flight[l->index[k]];
-        FED_TRY(land(l, &what, err)); /* may add flights */
+        FED_TRY(land(l, &what, err)); /* land may add flights */
     }
     int left = 0;
     for (int k = 0; k < l->flights; k++) {
@@ -347,9 +352,10 @@ static fed_status mpi_find(feddc_place *place, fed_error *err) {
     FED_TRY(feddc_mpi_check(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank", err));
     FED_TRY(feddc_mpi_check(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size", err));
     if (size > FEDDC_RANKS) {
-        return fed_fail(err, FED_EINVAL,
-                        "mpirun has started %d ranks; a worker group has %d at most", size,
-                        FEDDC_RANKS);
+        return fed_fail(
+            err, FED_EINVAL,
+            "mpirun has started %d ranks, but a worker group has at most %d: start fewer", size,
+            FEDDC_RANKS);
     }
     place->rank = (uint32_t)rank;
     place->size = (uint32_t)size;
@@ -390,7 +396,7 @@ static fed_status mpi_open(const feddc_place *place, void **self, fed_error *err
     pthread_mutex_init(&l->lock, NULL);
     fed_status status = feddc_mpi_join(place->patience_ms, &l->comm, err);
     if (status == FED_EBUSY) {
-        return status; /* MPI still writes to l->comm when the last rank comes: it stays */
+        return status; /* do not free l: MPI still writes to l->comm when the last rank comes */
     }
     if (status != FED_OK) {
         free_link(l);
@@ -469,7 +475,7 @@ static bool all_quiet(const mpi_link *l) {
     return l->flights == 0;
 }
 
-/* Say goodbye, and let what is under way finish. */
+/* Send BYE to all, and wait until all requests are complete and all peers are quiet. */
 static bool part(mpi_link *l, bool orderly) {
     fed_status status = FED_OK;
     int64_t until = fed_clock_monotonic_ms() + (orderly ? ORDERLY_MS : HASTY_MS);
@@ -499,7 +505,7 @@ static void mpi_close(void *self, bool orderly) {
     mpi_link *l = self;
     bool clean = part(l, orderly);
     feddc_mpi_leave(&l->comm, clean);
-    if (clean) { /* else MPI still reads and writes the blocks: they stay until the process ends */
+    if (clean) { /* otherwise MPI may still use the blocks, so they stay until the process ends */
         free_link(l);
     }
 }

@@ -1,4 +1,4 @@
-/* Free lists by size. */
+/* Memory blocks for messages of link mpi, with a free list for each size. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/datacenter/links/mpi/mpi_room.h"
 

@@ -1,4 +1,5 @@
-/* Memory that messages of the MPI link lie in, in sizes of powers of two; used again and again. */
+/* Memory blocks for messages of link mpi: their sizes are powers of two, and they are used
+ * again. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDDC_MPI_ROOM_H
 #define FEDDC_MPI_ROOM_H
@@ -10,14 +11,15 @@
 
 enum { FEDDC_MPI_ALIGN = 64, FEDDC_MPI_CLASSES = 32 };
 
-/** Room for a message. Its frame lies directly before its payload. */
+/** A block for one message. The message's frame lies directly before its payload. */
 typedef struct feddc_mpi_block {
-    struct feddc_mpi_block *next; /* in a list of free ones, or of a peer's messages */
-    struct feddc_mpi_block *all;  /* in the list of all */
+    struct feddc_mpi_block *next; /* next in a list of free blocks or of a peer's messages */
+    struct feddc_mpi_block *all;  /* next in the list of all blocks */
     uint32_t size_class, peer;
-    size_t len;                                              /* of the payload */
-    bool complete;                                           /* all of it has arrived */
-    alignas(FEDDC_MPI_ALIGN) uint8_t frame[FEDDC_MPI_ALIGN]; /* its last bytes are used */
+    size_t len;    /* bytes of the payload */
+    bool complete; /* the whole message has arrived */
+    /* the message's frame uses its last bytes */
+    alignas(FEDDC_MPI_ALIGN) uint8_t frame[FEDDC_MPI_ALIGN];
     uint8_t payload[];
 } feddc_mpi_block;
 
@@ -26,7 +28,7 @@ typedef struct feddc_mpi_room {
     feddc_mpi_block *all;
 } feddc_mpi_room;
 
-/** A block for len bytes of payload, len <= INT32_MAX; NULL: no memory. */
+/** Take a block for len bytes of payload, len <= INT32_MAX. NULL: out of memory. */
 feddc_mpi_block *feddc_mpi_room_take(feddc_mpi_room *room, size_t len);
 void feddc_mpi_room_give(feddc_mpi_room *room, feddc_mpi_block *block);
 

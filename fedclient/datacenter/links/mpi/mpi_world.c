@@ -1,4 +1,4 @@
-/* MPI's start and end in this process, and the communicator of a link. */
+/* Initialise and finalize MPI in this process, and make the communicator of a link. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/datacenter/links/mpi/mpi_world.h"
 
@@ -13,9 +13,9 @@
 
 enum { PATIENCE_MS = 30000, NAP_NS = 50000 };
 
-/* What ranks tell each other, to find out whether they understand each other's messages. */
+/* What ranks exchange to check that they can read each other's messages. */
 typedef struct hello {
-    uint32_t order; /* 1, in the order of this machine's bytes */
+    uint32_t order; /* 1, in this machine's byte order */
     char release[28];
 } hello;
 
@@ -58,7 +58,7 @@ fed_status feddc_mpi_begin(fed_error *err) {
                                 "MPI_Init_thread", err));
         starter = getpid();
         if (atexit(end_with_process) != 0) {
-            return fed_fail(err, FED_ENOMEM, "no memory to call MPI_Finalize at exit");
+            return fed_fail(err, FED_ENOMEM, "out of memory to call MPI_Finalize at exit");
         }
     }
     return level >= MPI_THREAD_SERIALIZED
@@ -68,7 +68,7 @@ fed_status feddc_mpi_begin(fed_error *err) {
                           "for one thread: give MPI_Init_thread MPI_THREAD_SERIALIZED");
 }
 
-/* Progress until a request is done. */
+/* Poll until a request is complete. */
 static fed_status await(MPI_Request *request, int64_t until, fed_error *err) {
     int done = 0;
     for (;;) {
@@ -92,7 +92,7 @@ static fed_status greet(MPI_Comm comm, int64_t until, fed_error *err) {
     FED_TRY(feddc_mpi_check(MPI_Comm_size(comm, &size), "MPI_Comm_size", err));
     hello *all = calloc((size_t)size, sizeof *all);
     if (all == NULL) {
-        return fed_fail(err, FED_ENOMEM, "no memory for %d ranks", size);
+        return fed_fail(err, FED_ENOMEM, "out of memory for %d ranks", size);
     }
     fed_status status = feddc_mpi_check(MPI_Iallgather(&own, (int)sizeof own, MPI_BYTE, all,
                                                        (int)sizeof own, MPI_BYTE, comm, &request),
@@ -101,7 +101,7 @@ static fed_status greet(MPI_Comm comm, int64_t until, fed_error *err) {
         status = await(&request, until, err);
     }
     if (status == FED_EBUSY) {
-        return status; /* MPI may still write to `all`: it stays */
+        return status; /* do not free `all`: MPI may still write to it */
     }
     for (int r = 0; r < size && status == FED_OK; r++) {
         if (memcmp(&all[r], &own, sizeof own) != 0) {
@@ -129,7 +129,8 @@ fed_status feddc_mpi_join(uint32_t patience_ms, MPI_Comm *comm, fed_error *err) 
         status = await(&request, until, err);
     }
     if (status != FED_OK) {
-        return status; /* the duplicate is under way, and cannot be called back: `taken` stays */
+        /* MPI_Comm_idup may still run and cannot be cancelled, so `taken` stays set */
+        return status;
     }
     status =
         feddc_mpi_check(MPI_Comm_set_errhandler(*comm, MPI_ERRORS_RETURN), "MPI_Comm_set", err);

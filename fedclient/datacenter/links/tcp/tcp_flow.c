@@ -1,4 +1,5 @@
-/* Link "tcp" while it runs: bytes go out, messages come in, ranks leave. */
+/* Link "tcp" after its connections are open: send bytes, receive messages, notice that ranks
+ * leave. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/datacenter/links/tcp/tcp_link.h"
 
@@ -14,7 +15,8 @@
 
 enum { NEWS = 64, PARTS = 32, FIRST_EVENTS = 64 };
 
-static const uint64_t BELL = UINT64_MAX; /* among epoll's marks, which are peer * 2 + stream */
+/* epoll's data of the wake-up eventfd; that of a connection is peer * TCP_STREAMS + stream */
+static const uint64_t BELL = UINT64_MAX;
 
 /* -- Events -- */
 
@@ -23,7 +25,7 @@ static fed_status push_event(tcp_link *link, const feddc_event *event, fed_error
         const size_t room = link->room == 0 ? FIRST_EVENTS : 2 * link->room;
         feddc_event *wider = malloc(room * sizeof *wider);
         if (wider == NULL) {
-            return fed_fail(err, FED_ENOMEM, "no memory for the events of link tcp");
+            return fed_fail(err, FED_ENOMEM, "out of memory for the events of link tcp");
         }
         for (size_t i = 0; i < link->count; i++) {
             wider[i] = link->event[(link->begin + i) & (link->room - 1)];
@@ -66,7 +68,7 @@ static fed_status drop_first(tcp_link *link, tcp_peer *peer, tcp_stream *s, fed_
     return tell ? push_event(link, &sent, err) : FED_OK;
 }
 
-/* Nothing more can go to this rank: its messages are the senders' again. */
+/* Nothing more can be sent to this rank: drop its queued messages, and make their SENT events. */
 static fed_status drop_all(tcp_link *link, tcp_peer *peer, fed_error *err) {
     for (unsigned k = 0; k < TCP_STREAMS; k++) {
         while (peer->stream[k].first != NULL) {
@@ -76,7 +78,7 @@ static fed_status drop_all(tcp_link *link, tcp_peer *peer, fed_error *err) {
     return FED_OK;
 }
 
-/* A connection has failed. What has come on both is still read. */
+/* A connection has failed. What has arrived on both connections is still read. */
 static fed_status cut(tcp_link *link, tcp_peer *peer, fed_error *err) {
     peer->cut = true;
     for (unsigned k = 0; k < TCP_STREAMS; k++) {
@@ -87,7 +89,7 @@ static fed_status cut(tcp_link *link, tcp_peer *peer, fed_error *err) {
     return drop_all(link, peer, err);
 }
 
-/* The bytes that a stream has to send; at most PARTS pieces. */
+/* Collect the bytes that a stream has to send, in at most PARTS pieces. */
 static size_t gather(const tcp_stream *s, struct iovec part[PARTS]) {
     size_t n = 0;
     for (tcp_item *item = s->first; item != NULL && n + 2 <= PARTS; item = item->next) {
@@ -98,7 +100,7 @@ static size_t gather(const tcp_stream *s, struct iovec part[PARTS]) {
         }
         if (item->len > 0) {
             done -= item->record_len;
-            /* iovec is for reading too, and so has no const */
+            /* iovec's pointer is not const, because iovec is also used for reading */
             part[n++] = (struct iovec){(void *)(uintptr_t)(item->data + done), item->len - done};
         }
     }
@@ -145,7 +147,7 @@ fed_status feddc_tcp_put(tcp_link *link, tcp_peer *peer, unsigned stream, const 
     } else {
         own = malloc(sizeof *own);
         if (own == NULL) {
-            return fed_fail(err, FED_ENOMEM, "no memory for a message of link tcp");
+            return fed_fail(err, FED_ENOMEM, "out of memory for a message of link tcp");
         }
     }
     *own = *item;
@@ -160,13 +162,13 @@ fed_status feddc_tcp_put(tcp_link *link, tcp_peer *peer, unsigned stream, const 
 
 /* -- In -- */
 
-/* The connection whose bytes come next. */
+/* Return the connection from which the next bytes must be read. */
 static tcp_stream *next_stream(tcp_peer *peer) {
     const bool apart = peer->arriving && peer->record.type == TCP_FLOATS;
     return &peer->stream[apart ? TCP_FLOATS_STREAM : TCP_HEADS_STREAM];
 }
 
-/* What it says makes no sense: nothing more of it is read. */
+/* The peer has sent an invalid record: read nothing more from it. */
 static void refuse(tcp_peer *peer) {
     peer->goodbye = false;
     peer->arriving = false;
@@ -181,7 +183,7 @@ static fed_status message_begins(tcp_link *link, tcp_peer *peer, fed_error *err)
     if (peer->record.len > 0) {
         peer->buffer = feddc_tcp_pool_take(&link->pool, peer->record.len);
         if (peer->buffer == NULL) {
-            return fed_fail(err, FED_ENOMEM, "no memory for a message of %u bytes",
+            return fed_fail(err, FED_ENOMEM, "out of memory for a message of %u bytes",
                             peer->record.len);
         }
     }
@@ -202,7 +204,7 @@ static fed_status message_ends(tcp_link *link, tcp_peer *peer, fed_error *err) {
     return FED_OK;
 }
 
-/* Use what stands in the stage. */
+/* Parse the records and message bytes that are in the peer's stage buffer. */
 static fed_status unpack(tcp_link *link, tcp_peer *peer, fed_error *err) {
     for (;;) {
         const size_t staged = peer->end - peer->begin;
@@ -237,8 +239,8 @@ static fed_status unpack(tcp_link *link, tcp_peer *peer, fed_error *err) {
     }
 }
 
-/* One read of the connection whose bytes come next: into the message, and behind it the stage.
- * Returns the bytes. */
+/* Read once from a connection: first into the message that is arriving, then into the stage
+ * buffer. Return the number of bytes. */
 static size_t fill(tcp_peer *peer, tcp_stream *s) {
     struct iovec part[2];
     struct msghdr message = {.msg_iov = part};
@@ -268,11 +270,13 @@ static size_t fill(tcp_peer *peer, tcp_stream *s) {
     const size_t direct = (size_t)n < missing ? (size_t)n : missing;
     peer->got += direct;
     peer->end += (size_t)n - direct;
-    s->readable = (size_t)n == asked || s->closing; /* fewer: there are no more */
+    /* fewer bytes than asked for: the socket is empty */
+    s->readable = (size_t)n == asked || s->closing;
     return (size_t)n;
 }
 
-/* Read what is there, but not for ever: more says that some is left. */
+/* Read what has arrived, up to about TCP_READ_TURN bytes. *more: there may be bytes left to
+ * read. */
 static fed_status receive(tcp_link *link, tcp_peer *peer, bool *more, fed_error *err) {
     size_t turn = TCP_READ_TURN;
     for (;;) {
@@ -389,7 +393,7 @@ fed_status feddc_tcp_watch(tcp_link *link, fed_error *err) {
         }
         peer->stage = peer->gone ? NULL : malloc(TCP_STAGE);
         if (!peer->gone && peer->stage == NULL) {
-            return fed_fail(err, FED_ENOMEM, "no memory for the connections of link tcp");
+            return fed_fail(err, FED_ENOMEM, "out of memory for the connections of link tcp");
         }
     }
     return done ? FED_OK

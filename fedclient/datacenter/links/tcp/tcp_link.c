@@ -1,4 +1,4 @@
-/* Link "tcp": ranks are processes that reach each other over sockets. */
+/* Link "tcp": ranks are processes that are connected by TCP sockets. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/datacenter/links/tcp/tcp_link.h"
 
@@ -46,11 +46,15 @@ static fed_status check(const feddc_place *place, fed_error *err) {
                         place->rank, place->size, FEDDC_RANKS);
     }
     if (place->size > 1 && (place->address == NULL || place->secret == NULL)) {
-        return fed_fail(err, FED_EINVAL, "link tcp needs all ranks' addresses, and their secret");
+        return fed_fail(err, FED_EINVAL,
+                        "link tcp needs the addresses of all ranks and the worker group's secret: "
+                        "set place.address and place.secret");
     }
     for (uint32_t r = 0; place->size > 1 && r < place->size; r++) {
         if (place->address[r] == NULL) {
-            return fed_fail(err, FED_EINVAL, "link tcp lacks the address of rank %u", r);
+            return fed_fail(
+                err, FED_EINVAL,
+                "link tcp needs the address of each rank: place.address of rank %u is NULL", r);
         }
     }
     return FED_OK;
@@ -90,7 +94,9 @@ static fed_status tcp_open(const feddc_place *place, void **self, fed_error *err
         int listener = place->listener;
         feddc_tcp_close_fd(&listener);
         FED_TRY(status);
-        return fed_fail(err, FED_ENOMEM, "no memory or no sockets for link tcp of %u ranks",
+        return fed_fail(err, FED_ENOMEM,
+                        "out of memory or of open files for link tcp of %u ranks: raise the limit "
+                        "of open files (ulimit -n)",
                         place->size);
     }
     status = feddc_tcp_meet(link, place, err);
@@ -143,7 +149,8 @@ static void take(tcp_link *link, feddc_event *event) {
 static fed_status tcp_wait(void *self, int ms, feddc_event *event, fed_error *err) {
     tcp_link *link = self;
     if (link->count > 0 && link->unsent > 0) {
-        FED_TRY(feddc_tcp_poll(link, 0, err)); /* keep the wire busy */
+        /* an event waits already, but send what can be sent */
+        FED_TRY(feddc_tcp_poll(link, 0, err));
     }
     const int64_t until = link->count == 0 && ms > 0 ? fed_clock_monotonic_ms() + ms : 0;
     while (link->count == 0) {
@@ -169,11 +176,12 @@ static void tcp_release(void *self, const feddc_event *event) {
 static void tcp_wake(void *self) {
     tcp_link *link = self;
     const uint64_t once = 1;
-    /* It fails only if the bell has been rung 2^64 times. */
+    /* The write fails only after 2^64 - 1 wakes that were not read. */
     (void)!write(link->bell, &once, sizeof once);
 }
 
-/* Nothing more goes to this rank once its last byte is the kernel's. Is all of it there? */
+/* Return whether the peer's machine has acknowledged all bytes sent to it. When the kernel has the
+ * last byte, shut the sending side down. */
 static bool has_left(tcp_peer *peer) {
     if (peer->gone || peer->cut) {
         return true;
@@ -194,8 +202,8 @@ static bool has_left(tcp_peer *peer) {
     return arrived;
 }
 
-/* Say goodbye, and wait until all that was sent is at the others' machines. What comes from them is
- * thrown away, so that they can leave too. */
+/* Send the last record to all, and wait until the others' machines have acknowledged all bytes.
+ * Messages that arrive meanwhile are dropped, so that the others can leave too. */
 static fed_status say_goodbye(tcp_link *link, fed_error *err) {
     const tcp_record record = {.type = TCP_GOODBYE};
     tcp_item item = {.record_len = TCP_RECORD};
@@ -226,7 +234,7 @@ static fed_status say_goodbye(tcp_link *link, fed_error *err) {
 
 static void tcp_close(void *self, bool orderly) {
     if (self != NULL && orderly) {
-        fed_error err; /* who leaves has nobody to tell */
+        fed_error err; /* close cannot return an error */
         const fed_status status = say_goodbye(self, &err);
         (void)status;
     }

@@ -1,4 +1,4 @@
-/* Inside of link "tcp": what its files know of each other. */
+/* Data and functions that the files of link "tcp" share. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDDC_TCP_LINK_H
 #define FEDDC_TCP_LINK_H
@@ -16,67 +16,68 @@ enum {
     TCP_FLOATS_STREAM = 1,
     TCP_STREAMS = 2,
     TCP_STAGE = 32 << 10,     /* heads and small messages are read in pieces of this size */
-    TCP_APART = 4096,         /* tcp_link.apart, where no NIC waits for floats */
-    TCP_READ_TURN = 1 << 20,  /* about what is read of one rank before the next one's turn */
-    TCP_UNREAD_MAX = 64 << 20 /* no more is read while so many bytes wait to be taken */
+    TCP_APART = 4096,         /* value of tcp_link.apart where NICs do not compress */
+    TCP_READ_TURN = 1 << 20,  /* about how many bytes are read from one rank before the next one */
+    TCP_UNREAD_MAX = 64 << 20 /* reading stops while so many received bytes wait to be taken */
 };
 
-/** Bytes on their way out. */
+/** Bytes that wait to be sent. */
 typedef struct tcp_item {
     struct tcp_item *next;
     uint8_t record[TCP_RECORD];
-    size_t record_len; /* TCP_RECORD, or 0 */
+    size_t record_len; /* TCP_RECORD; 0: there is only data */
     const uint8_t *data;
-    size_t len, done; /* done: of record and data */
-    bool tell;        /* SENT follows */
+    size_t len, done; /* done: sent bytes of record and data together */
+    bool tell;        /* a SENT event with this token follows */
     uint64_t token;
 } tcp_item;
 
-/** One of a pair's two connections. The kernel tells each change of readable and writable once. */
+/** One of the two connections between two ranks. epoll reports each change to readable or writable
+ * only once (edge-triggered), so both are remembered here. */
 typedef struct tcp_stream {
     int fd; /* -1: closed */
     bool readable, writable;
-    bool closing; /* its end was announced: read until it is there */
-    bool ended;   /* nothing more comes */
+    bool closing; /* the peer has shut it down: read until the end */
+    bool ended;   /* the end was read: nothing more comes */
     tcp_item *first, **last;
 } tcp_stream;
 
 typedef struct tcp_peer {
     tcp_stream stream[TCP_STREAMS];
-    uint8_t *stage; /* TCP_STAGE bytes: [begin, end) were read, and not used */
+    uint8_t *stage; /* TCP_STAGE bytes: [begin, end) were received and not yet parsed */
     size_t begin, end;
 
-    bool arriving; /* this message */
+    bool arriving; /* the message in record, buffer and got is arriving */
     tcp_record record;
-    tcp_buffer *buffer; /* NULL if it has no bytes */
+    tcp_buffer *buffer; /* NULL if the message has no bytes */
     size_t got;
 
-    bool goodbye; /* it said so */
-    bool said;    /* we did, and nothing more goes to it */
-    bool cut;     /* a connection failed: what has arrived is read, then it is gone */
+    bool goodbye; /* its last record, TCP_GOODBYE, has come */
+    bool said;    /* this rank has shut its sending side down */
+    bool cut;     /* a connection has failed: the peer is gone once all arrived bytes are read */
     bool gone;
-    bool listed; /* among those that have something to do */
+    bool listed; /* the peer is in the list of peers with work to do */
     struct tcp_peer *next;
 } tcp_peer;
 
 typedef struct tcp_link {
     uint32_t rank, size;
-    size_t apart; /* floats of fewer bytes travel with the heads */
+    size_t apart; /* float messages of fewer bytes go over the connection of the heads */
     int epoll, bell;
-    bool rung;               /* the bell is to be read */
-    tcp_peer *peer;          /* [size]; the own one is gone from the beginning */
-    tcp_peer *first, **last; /* those with something to do */
+    bool rung;               /* the eventfd `bell` was signalled and must be read */
+    tcp_peer *peer;          /* [size]; this rank's own entry is gone from the beginning */
+    tcp_peer *first, **last; /* list of peers with work to do */
 
-    feddc_event *event; /* a ring of a power of two, or NULL */
+    feddc_event *event; /* a ring buffer whose size is a power of two, or NULL */
     size_t room, begin, count;
-    size_t unread; /* bytes of ARRIVED events in it */
+    size_t unread; /* bytes of the ARRIVED events in the ring */
 
     tcp_pool pool;
     tcp_item *spare;
-    size_t unsent; /* items in all streams */
+    size_t unsent; /* number of items in all streams */
 } tcp_link;
 
-/** Meet the others: fills in peer[].stream[].fd. Closes the listener in any case. */
+/** Connect with all other ranks: fills in peer[].stream[].fd. Closes the listener in any case. */
 fed_status feddc_tcp_meet(tcp_link *link, const feddc_place *place, fed_error *err) FED_CHECKED;
 
 /* -- tcp_flow.c -- */
@@ -88,7 +89,7 @@ fed_status feddc_tcp_watch(tcp_link *link, fed_error *err) FED_CHECKED;
 fed_status feddc_tcp_put(tcp_link *link, tcp_peer *peer, unsigned stream, const tcp_item *item,
                          fed_error *err) FED_CHECKED;
 
-/** Ask the kernel, waiting up to ms; then let each connection that is ready do one turn. */
+/** Ask epoll, waiting up to ms; then send and receive on each connection that is ready. */
 fed_status feddc_tcp_poll(tcp_link *link, int ms, fed_error *err) FED_CHECKED;
 
 #endif

@@ -1,4 +1,5 @@
-/* Link "tcp": the ranks of a worker group meet. Higher ranks call lower ones. */
+/* Link "tcp": connect the ranks of a worker group. Higher ranks open the connections to lower ones
+ * ("call" them). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/datacenter/links/tcp/tcp_link.h"
 
@@ -12,18 +13,18 @@
 #include "fedclient/datacenter/links/tcp/tcp_socket.h"
 
 /*
- * A guest is whoever has opened a connection to this rank, and has not proved who it is. Guests
- * have a number of seats, and a short time each. If all seats are taken, the guest that has sat
- * longest goes: a flood of strangers costs a called rank no more than the seats, and a caller
- * another try.
+ * A guest is a connection that was opened to this rank and whose peer has not proved its rank yet.
+ * There is a limited number of places ("seats") for guests, each for a short time. If all seats
+ * are taken, the oldest guest is closed. So a flood of foreign connections cannot use up this
+ * rank's sockets; a real rank then only has to try again.
  */
 enum {
     PATIENCE_MS = 30000,
     ENTRY_MS = 2000,
-    ENTRIES_MORE = 64, /* than ranks */
-    ACCEPTS = 32,      /* in one go */
-    TRY_MS = 3000,     /* a call from connecting to READY */
-    PAUSE_MS = 5,      /* after the first call that failed; doubled each time, up to */
+    ENTRIES_MORE = 64, /* seats beyond one for each rank */
+    ACCEPTS = 32,      /* most connections to accept at a time */
+    TRY_MS = 3000,     /* time for one try, from connecting to the record READY */
+    PAUSE_MS = 5,      /* pause after the first failed call; it doubles each time, up to */
     PAUSE_MAX_MS = 200,
     LOOK_MS = 20
 };
@@ -40,17 +41,17 @@ typedef struct guest {
 typedef enum call_state {
     CALL_PAUSES,
     CALL_CONNECTS,
-    CALL_CHALLENGE, /* waits for it */
+    CALL_CHALLENGE, /* waits for the called rank's challenge */
     CALL_WELCOME,
-    CALL_FLOATS, /* connects for these */
+    CALL_FLOATS, /* opens the second connection, for floats */
     CALL_READY,
     CALL_DONE
 } call_state;
 
-/** What is between this rank and another. */
+/** State of connecting with one other rank. */
 typedef struct meeting {
-    call_state state; /* of a lower rank, which this one calls */
-    int64_t at;       /* when the pause ends, or the try */
+    call_state state; /* only for lower ranks, which this rank calls */
+    int64_t at;       /* time at which the pause or the try ends */
     int pause;
     size_t got;
     uint8_t in[TCP_WELCOME];
@@ -71,7 +72,7 @@ typedef struct room {
     size_t seats;
     struct pollfd *door; /* [1 + seats + 2 * size] */
     size_t doors;
-    fed_status broken; /* an error that no other try mends */
+    fed_status broken; /* an error for which trying again is no use */
     fed_error error;
 } room;
 
@@ -108,7 +109,8 @@ static void let_in(room *r) {
         if (fd < 0) {
             return;
         }
-        if (r->place->mark && !feddc_tcp_mark(fd, false)) { /* until its ticket comes */
+        /* not marked until it proves to be a floats connection */
+        if (r->place->mark && !feddc_tcp_mark(fd, false)) {
             feddc_tcp_close_fd(&fd);
             continue;
         }
@@ -117,7 +119,8 @@ static void let_in(room *r) {
     }
 }
 
-/* A guest that has proved to be rank `from` gets an answer, and a place if all is well. */
+/* Answer a guest that has proved that it knows the secret. If its rank and worker group fit, keep
+ * its connection. */
 static void answer_hello(room *r, guest *g, const tcp_hello *hello) {
     tcp_verdict verdict = feddc_tcp_judge(&r->me, hello);
     if (verdict == TCP_WELCOME_HERE && *fd_of(r, hello->from, TCP_HEADS_STREAM) >= 0) {
@@ -140,7 +143,7 @@ static void answer_hello(room *r, guest *g, const tcp_hello *hello) {
     feddc_tcp_close_fd(&g->fd);
 }
 
-/* Whose ticket it is gets its second connection. */
+/* Find the rank to which this ticket was given, and keep the guest as its connection for floats. */
 static void take_ticket(room *r, guest *g) {
     for (uint32_t k = r->me.from + 1; k < r->me.size; k++) {
         int *heads = fd_of(r, k, TCP_HEADS_STREAM), *floats = fd_of(r, k, TCP_FLOATS_STREAM);
@@ -172,7 +175,7 @@ static void challenge(guest *g) {
     }
 }
 
-/* A guest has said all that it was to say. */
+/* A guest has sent all bytes of its next message. */
 static void hear(room *r, guest *g) {
     tcp_hello hello;
     if (g->challenged) {
@@ -180,11 +183,13 @@ static void hear(room *r, guest *g) {
             answer_hello(r, g, &hello);
             return;
         }
-        /* Who it says it is need not be true, but helps whom it is true for. */
+        /* The claimed rank is not proved. It only serves to explain later why that rank did not
+         * come. */
         const uint32_t claimed = (uint32_t)g->in[0] | (uint32_t)g->in[1] << 8;
         if (claimed > r->me.from && claimed < r->me.size) {
             remember(&r->with[claimed], FED_EAUTH,
-                     "who called as this rank does not know the worker group's secret");
+                     "a process that claims to be this rank does not know the worker group's "
+                     "secret: give all ranks the same");
         }
         feddc_tcp_close_fd(&g->fd);
     } else if (g->want == TCP_TICKET) {
@@ -212,7 +217,8 @@ static void listen_to(room *r, guest *g) {
     }
 }
 
-/* A caller that has not had READY has nothing to say; what comes then is its end. */
+/* A caller sends nothing before it gets READY, so anything but "no bytes yet" means that it has
+ * failed. */
 static void lose(room *r, uint32_t rank) {
     uint8_t byte;
     if (feddc_tcp_read(*fd_of(r, rank, TCP_HEADS_STREAM), &byte, 1) != 0) {
@@ -252,7 +258,7 @@ static void call(room *r, uint32_t rank, unsigned stream) {
     }
 }
 
-/* A connection stands: say what is first said on it. */
+/* A connection has been opened, or has failed: send its first bytes. */
 static void connected(room *r, uint32_t rank) {
     meeting *m = &r->with[rank];
     const bool heads = m->state == CALL_CONNECTS;
@@ -293,7 +299,9 @@ static void read_welcome(room *r, uint32_t rank) {
     meeting *m = &r->with[rank];
     tcp_hello who;
     if (feddc_tcp_welcome_read(m->in, r->place->secret, m->challenge, m->hello, &who) != FED_OK) {
-        hang_up(r, rank, FED_EAUTH, "who answers there does not know the worker group's secret");
+        hang_up(r, rank, FED_EAUTH,
+                "the process at this address does not know the worker group's secret: give all "
+                "ranks the same");
     } else if (who.to != TCP_WELCOME_HERE) {
         hang_up(r, rank, FED_EAUTH, feddc_tcp_verdict_text(who.to));
     } else if (who.from != rank || who.size != r->me.size || who.generation != r->me.generation ||
@@ -309,13 +317,13 @@ static void read_ready(room *r, uint32_t rank) {
     meeting *m = &r->with[rank];
     tcp_record record;
     if (feddc_tcp_record_read(m->in, &record) != FED_OK || record.type != TCP_READY) {
-        hang_up(r, rank, FED_ENET, "it sent something else than was to come");
+        hang_up(r, rank, FED_ENET, "it sent another record than READY");
     } else {
         m->state = CALL_DONE;
     }
 }
 
-/* Something has come from a rank that was called. */
+/* Read bytes from a rank that was called. */
 static void hear_called(room *r, uint32_t rank) {
     meeting *m = &r->with[rank];
     const size_t want = m->state == CALL_CHALLENGE ? (size_t)TCP_NONCE
@@ -324,11 +332,10 @@ static void hear_called(room *r, uint32_t rank) {
     const ssize_t n =
         feddc_tcp_read(*fd_of(r, rank, TCP_HEADS_STREAM), m->in + m->got, want - m->got);
     if (n < 0) {
-        hang_up(
-            r, rank, m->state == CALL_WELCOME ? FED_EAUTH : FED_ENET,
-            m->state == CALL_WELCOME
-                ? "it hung up on our proof: is it of the same worker group, with the same secret?"
-                : "it hung up");
+        hang_up(r, rank, m->state == CALL_WELCOME ? FED_EAUTH : FED_ENET,
+                m->state == CALL_WELCOME ? "it closed the connection after this rank's proof: give "
+                                           "both ranks the same secret and worker group"
+                                         : "it closed the connection");
         return;
     }
     m->got += n > 0 ? (size_t)n : 0;
@@ -350,7 +357,7 @@ static void watch_for(room *r, int fd, short events) {
     r->door[r->doors++] = (struct pollfd){.fd = fd, .events = events};
 }
 
-/* Which connections of this rank are waited for; a rank has two doors. */
+/* Add the connections of this rank on which to wait; each rank has two entries in `door`. */
 static void watch_rank(room *r, uint32_t rank) {
     int heads = *fd_of(r, rank, TCP_HEADS_STREAM), floats = *fd_of(r, rank, TCP_FLOATS_STREAM);
     const call_state state = r->with[rank].state;
@@ -425,7 +432,7 @@ static void turn(room *r, int64_t left) {
     }
 }
 
-/* The lowest rank that has not come; size: all have. */
+/* Return the lowest rank that is not connected; me.size: all are. */
 static uint32_t missing(room *r) {
     uint32_t k = 0;
     while (k < r->me.size &&
@@ -499,7 +506,7 @@ fed_status feddc_tcp_meet(tcp_link *link, const feddc_place *place, fed_error *e
     fed_status status = FED_OK;
     if (place->size > 1 && !furnish(&r)) {
         status = FED_ENOMEM;
-        (void)fed_fail(err, status, "no memory to meet %u ranks", place->size);
+        (void)fed_fail(err, status, "out of memory to meet %u ranks", place->size);
     } else if (place->size > 1) {
         status = open_door(&r, err);
         if (status == FED_OK) {

@@ -1,4 +1,5 @@
-/* Buffers by powers of two. What was given back is taken again: none is freed before the end. */
+/* Buffers for arriving messages, in sizes of powers of two. Buffers that were given back are used
+ * again; none is freed before feddc_tcp_pool_free. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/datacenter/links/tcp/tcp_pool.h"
 

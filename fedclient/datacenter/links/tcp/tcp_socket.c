@@ -1,4 +1,4 @@
-/* Sockets of link "tcp": all calls that name an address or an option. */
+/* Sockets of link "tcp": open them and set their options. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/datacenter/links/tcp/tcp_socket.h"
 
@@ -29,16 +29,16 @@ static fed_status resolve(const char *address, int flags, struct addrinfo **all,
     const struct addrinfo hints = {
         .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = flags};
     const int code = getaddrinfo(at.host, at.port_text, &hints, all);
-    return code == 0
-               ? FED_OK
-               : fed_fail(err, FED_ENET, "%s can't be found: %s", address, gai_strerror(code));
+    return code == 0 ? FED_OK
+                     : fed_fail(err, FED_ENET, "the address %s can't be found: %s", address,
+                                gai_strerror(code));
 }
 
 static bool set(int fd, int level, int option, int value) {
     return setsockopt(fd, level, option, &value, sizeof value) == 0;
 }
 
-/* An IPv6 socket has both: it may carry IPv4. */
+/* An IPv6 socket may carry IPv4, so both options are set on it. */
 bool feddc_tcp_mark(int fd, bool marked) {
     const int service = marked ? FEDNIC_MARKED : 0;
     struct sockaddr_storage own = {.ss_family = AF_UNSPEC};
@@ -54,7 +54,7 @@ static bool never_block(int fd) {
            fcntl(fd, F_SETFD, FD_CLOEXEC) == 0;
 }
 
-/* What every connection has. A quiet line is probed, so that its end is noticed too. */
+/* Set the options of every connection. Keepalive probes notice that a quiet line has failed. */
 static bool set_line(int fd) {
     return never_block(fd) && set(fd, IPPROTO_TCP, TCP_NODELAY, 1) &&
            set(fd, SOL_SOCKET, SO_KEEPALIVE, 1) && set(fd, IPPROTO_TCP, TCP_KEEPIDLE, QUIET_S) &&
@@ -82,7 +82,7 @@ fed_status feddc_tcp_prepare(int listener, const char *congestion, fed_error *er
     return set_congestion(listener, congestion, err);
 }
 
-/* Listen on one of a host's addresses. -1: errno has the reason. */
+/* Listen on one of a host's addresses. Returns the socket, or -1 with the reason in errno. */
 static int listen_on(const struct addrinfo *at) {
     int fd = socket(at->ai_family, at->ai_socktype, at->ai_protocol);
     if (fd >= 0 && (!set(fd, SOL_SOCKET, SO_REUSEADDR, 1) ||
@@ -124,7 +124,8 @@ int feddc_tcp_accept(int listener) {
     return fd;
 }
 
-/* Connect to one of a host's addresses. -1: errno has the reason. */
+/* Begin to connect to one of a host's addresses. Returns the socket, or -1 with the reason in
+ * errno. */
 static int call_one(const struct addrinfo *to, const char *congestion, bool marked,
                     fed_status *status, fed_error *err) {
     int fd = socket(to->ai_family, to->ai_socktype, to->ai_protocol);
@@ -156,8 +157,8 @@ fed_status feddc_tcp_call(const char *address, const char *congestion, bool mark
     FED_TRY(status);
     if (made < 0) {
         return why == EMFILE ? fed_fail(err, FED_EIO,
-                                        "no more sockets: two are needed for each rank; raise the "
-                                        "limit of open files (ulimit -n)")
+                                        "this process can open no more sockets, and it needs two "
+                                        "for each rank: raise the limit of open files (ulimit -n)")
                              : fed_fail(err, FED_ENET, "can't connect: %s", strerror(why));
     }
     *fd = made;
@@ -170,7 +171,8 @@ int feddc_tcp_called(int fd) {
     return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) == 0 ? error : errno;
 }
 
-/* Bytes of a recv or send that returned n. */
+/* Turn the result n of recv or send into the number of bytes: 0 if the call would block, -1 if it
+ * failed. */
 static ssize_t moved(ssize_t n) {
     if (n >= 0) {
         return n;

@@ -1,4 +1,4 @@
-/* The bytes of link "tcp": handshake and records. */
+/* Write and read the bytes of link "tcp": the handshake's messages and records. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/datacenter/links/tcp/tcp_wire.h"
 
@@ -10,16 +10,16 @@
 
 const uint8_t feddc_tcp_knock[TCP_KNOCK] = "feddc 1";
 
-/* What a mac is for: no message can stand in for another. */
+/* Labels of the MACs, so that the MAC of one kind of message is not valid for another. */
 static const char FOR_HELLO[] = "feddc tcp: hello", FOR_WELCOME[] = "feddc tcp: welcome",
                   FOR_TICKET[] = "feddc tcp: ticket";
 
 const char *feddc_tcp_verdict_text(uint32_t verdict) {
-    static const char *const text[] = {"all is well",
+    static const char *const text[] = {"it accepts",
                                        "it belongs to a worker group of another size",
                                        "it belongs to another generation of the worker group",
                                        "its machine has another byte order",
-                                       "another process has come as this rank",
+                                       "another process is connected as this rank already",
                                        "another rank is at this address"};
     return verdict < sizeof text / sizeof text[0] ? text[verdict] : "it refuses";
 }
@@ -47,7 +47,7 @@ static void read_who(fed_reader *r, tcp_hello *hello) {
     hello->order = fed_read_u32(r);
 }
 
-/* HMAC of label, challenge, and two pieces. All of them have fixed lengths. */
+/* mac = HMAC of label, challenge and two more pieces, all of fixed lengths. */
 static void prove(const uint8_t *secret, const char *label, const uint8_t *challenge,
                   const uint8_t *first, size_t first_len, const uint8_t *second, size_t second_len,
                   uint8_t mac[TCP_MAC]) {

@@ -1,4 +1,4 @@
-/* What link "tcp" says on its connections: the handshake's messages, and records. No sockets. */
+/* The byte formats of link "tcp": the handshake's messages, and records. No sockets. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDDC_TCP_WIRE_H
 #define FEDDC_TCP_WIRE_H
@@ -9,9 +9,9 @@
 #include "feddc/link.h"
 
 /*
- * Two ranks have two connections. The higher rank calls the lower one for both.
+ * Two ranks have two connections, one for heads and one for floats. The higher rank opens both.
  *
- * Heads. The caller speaks first, and a stranger gets nothing but random bytes:
+ * Heads. The caller sends first. A caller that does not know the secret gets only random bytes:
  *
  *     caller                        called
  *     knock                 ->
@@ -51,21 +51,21 @@ typedef enum tcp_verdict {
     TCP_OTHER_GENERATION,
     TCP_OTHER_BYTE_ORDER,
     TCP_RANK_TAKEN,
-    TCP_WRONG_RANK /* it looks for another rank than the one that it has called */
+    TCP_WRONG_RANK /* the caller looked for another rank than the one it reached */
 } tcp_verdict;
 
 /** A few words for a verdict; never NULL. */
 const char *feddc_tcp_verdict_text(uint32_t verdict);
 
-/** Who speaks. nonce: of a hello only. */
+/** The sender of a hello or welcome. Only a hello has a nonce. */
 typedef struct tcp_hello {
     uint32_t from;
-    uint32_t to; /* of a welcome: the verdict */
+    uint32_t to; /* in a welcome: the verdict */
     uint32_t size, generation, order;
     uint8_t nonce[TCP_NONCE];
 } tcp_hello;
 
-/** hello.order of this machine. */
+/** This machine's byte order, as in hello.order. */
 uint32_t feddc_tcp_order(void);
 
 void feddc_tcp_hello_write(const tcp_hello *hello, const uint8_t secret[FEDDC_SECRET],
@@ -75,10 +75,10 @@ void feddc_tcp_hello_write(const tcp_hello *hello, const uint8_t secret[FEDDC_SE
 fed_status feddc_tcp_hello_read(const uint8_t src[TCP_HELLO], const uint8_t secret[FEDDC_SECRET],
                                 const uint8_t challenge[TCP_NONCE], tcp_hello *hello) FED_CHECKED;
 
-/** What a called rank says to this hello: `me` is its own. */
+/** Return the called rank's verdict on a hello. me: its own data. */
 tcp_verdict feddc_tcp_judge(const tcp_hello *me, const tcp_hello *hello);
 
-/** hello: the bytes that are answered. */
+/** hello: the bytes of the hello that this welcome answers. */
 void feddc_tcp_welcome_write(const tcp_hello *welcome, const uint8_t secret[FEDDC_SECRET],
                              const uint8_t challenge[TCP_NONCE], const uint8_t hello[TCP_HELLO],
                              uint8_t dst[TCP_WELCOME]);
@@ -92,25 +92,25 @@ fed_status feddc_tcp_welcome_read(const uint8_t src[TCP_WELCOME],
 void feddc_tcp_ticket(const uint8_t secret[FEDDC_SECRET], const uint8_t challenge[TCP_NONCE],
                       const uint8_t hello[TCP_HELLO], uint8_t dst[TCP_TICKET]);
 
-/** May these be the first 8 bytes of a ticket? */
+/** Return whether these can be the first 8 bytes of a ticket. */
 bool feddc_tcp_is_ticket(const uint8_t first[TCP_KNOCK]);
 
 typedef enum tcp_record_type {
     TCP_INLINE = 1, /* the message's bytes follow */
-    TCP_FLOATS,     /* they come on the other connection */
-    TCP_READY,      /* the floats' connection is accepted: may be sent on from now */
+    TCP_FLOATS,     /* the message's bytes come on the connection for floats */
+    TCP_READY,      /* the connection for floats is accepted and may be used from now on */
     TCP_GOODBYE     /* the last record of a rank that leaves in an orderly way */
 } tcp_record_type;
 
 typedef struct tcp_record {
     uint8_t type;
     feddc_head head;
-    uint32_t len; /* of the message: at most TCP_MESSAGE_MAX */
+    uint32_t len; /* bytes of the message, at most TCP_MESSAGE_MAX */
 } tcp_record;
 
 void feddc_tcp_record_write(const tcp_record *record, uint8_t dst[TCP_RECORD]);
 
-/** FED_EFORMAT: no record. A peer that sends such is broken. */
+/** FED_EFORMAT: the bytes are no valid record. */
 fed_status feddc_tcp_record_read(const uint8_t src[TCP_RECORD], tcp_record *record) FED_CHECKED;
 
 #endif

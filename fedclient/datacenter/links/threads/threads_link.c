@@ -1,4 +1,5 @@
-/* The link between ranks that are threads of one process: a message is the sender's own memory. */
+/* Link "threads": ranks are threads of one process. A receiver reads a message in the sender's
+ * memory. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <pthread.h>
@@ -8,12 +9,13 @@
 #include "feddc/link.h"
 
 /*
- * A message is a note. The sender puts it into the receiver's inbox; wait takes it out, and the
- * receiver holds it until release, which puts it into the sender's inbox, where it means SENT. Then
- * the sender uses it again. So a rank can close when all of its notes have come back.
+ * A message is described by a note. The sender puts the note into the receiver's inbox, and wait
+ * takes it out. The receiver keeps it until release, which puts it into the sender's inbox. There
+ * it becomes a SENT event, and the sender uses the note again. So a rank can close when all its
+ * notes have come back.
  */
 typedef struct note {
-    struct note *next, *before; /* before: only while it is held */
+    struct note *next, *before; /* before: only valid while the receiver keeps the note */
     uint32_t from, to;
     feddc_head head;
     const void *data;
@@ -23,21 +25,22 @@ typedef struct note {
 
 typedef enum presence { ABSENT = 0, HERE, LEFT } presence;
 
-/* What others reach of a rank. The lock guards all of it. */
+/* The part of a rank's state that other ranks change. The lock protects all members. */
 typedef struct inbox {
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    note *first, *last; /* messages, and own notes that came back, in their order */
+    note *first, *last; /* messages, and this rank's notes that came back, in order of arrival */
     bool sleeping, woken, closed;
-    uint64_t put, taken; /* notes, ever */
-    uint32_t farewells;  /* ranks that have left, but for those that wait has told of */
-    uint64_t due;        /* which it tells once so many notes were taken */
-    uint8_t *farewell;   /* [size]: 0; 1: it left at once; 2: orderly */
+    uint64_t put, taken; /* number of notes put in and taken out since the beginning */
+    uint32_t farewells;  /* ranks that have left and whose GONE event is still to come */
+    uint64_t due;        /* GONE events come only when `taken` has reached this number */
+    /* [size], how a rank has left: 0 not, or its GONE came; 1 at once; 2 orderly */
+    uint8_t *farewell;
 } inbox;
 
 struct feddc_hub {
     uint32_t size;
-    pthread_mutex_t lock; /* of presence and here */
+    pthread_mutex_t lock; /* protects presence and here */
     pthread_cond_t arrival;
     uint32_t here; /* ranks that have opened */
     uint8_t *presence;
@@ -48,9 +51,9 @@ typedef struct threads_link {
     struct feddc_hub *hub;
     inbox *own;
     uint32_t rank;
-    note *idle;      /* own notes to use again */
-    note *held;      /* what wait gave out as ARRIVED */
-    uint64_t abroad; /* own notes that have not come back */
+    note *idle;      /* this rank's notes that are free for use */
+    note *held;      /* notes of ARRIVED events that were not released yet */
+    uint64_t abroad; /* number of this rank's notes that have not come back */
 } threads_link;
 
 static struct timespec after_ms(int64_t ms) {
@@ -77,7 +80,7 @@ struct feddc_hub *feddc_hub_new(uint32_t size) {
     if (size < 1 || size > FEDDC_RANKS) {
         return NULL;
     }
-    /* The bytes of presence and of all farewells follow the inboxes. */
+    /* One allocation: the bytes of presence and of all farewells follow the inboxes. */
     size_t inboxes = sizeof(struct feddc_hub) + size * sizeof(inbox);
     struct feddc_hub *hub = calloc(1, inboxes + size + (size_t)size * size);
     if (hub == NULL) {
@@ -123,7 +126,8 @@ static fed_status meet(struct feddc_hub *hub, uint32_t patience_ms, fed_error *e
         r++;
     }
     return fed_fail(err, FED_EBUSY,
-                    "rank %u did not come within %u ms: start each rank's thread with the same hub",
+                    "rank %u did not open its link within %u ms: start a thread for each rank, "
+                    "with the same hub",
                     r, patience_ms);
 }
 
@@ -156,7 +160,7 @@ static fed_status threads_open(const feddc_place *place, void **self, fed_error 
     }
     threads_link *link = calloc(1, sizeof *link);
     if (link == NULL) {
-        return fed_fail(err, FED_ENOMEM, "no memory for rank %u's link", place->rank);
+        return fed_fail(err, FED_ENOMEM, "out of memory for rank %u's link", place->rank);
     }
     link->hub = place->hub;
     link->rank = place->rank;
@@ -176,7 +180,8 @@ static void rouse(inbox *box) {
     }
 }
 
-/* false: the rank has closed, and takes nothing but what it has sent. */
+/* Put a note into an inbox. back: the note returns to its sender. false: the rank has closed and
+ * takes only notes that come back. */
 static bool post(inbox *box, note *n, bool back) {
     pthread_mutex_lock(&box->lock);
     bool open = back || !box->closed, sleeps = open && box->sleeping;
@@ -187,7 +192,7 @@ static bool post(inbox *box, note *n, bool back) {
         box->put++;
     }
     pthread_mutex_unlock(&box->lock);
-    if (sleeps) { /* it finds the lock free */
+    if (sleeps) { /* signal without the lock, so that the woken thread need not wait for it */
         pthread_cond_signal(&box->changed);
     }
     return open;
@@ -200,7 +205,7 @@ static fed_status threads_send(void *self, uint32_t to, const feddc_head *head, 
     if (n != NULL) {
         link->idle = n->next;
     } else if ((n = malloc(sizeof *n)) == NULL) {
-        return fed_fail(err, FED_ENOMEM, "no memory for a message to rank %u", to);
+        return fed_fail(err, FED_ENOMEM, "out of memory for a message to rank %u", to);
     }
     *n = (note){.from = link->rank,
                 .to = to,
@@ -273,7 +278,7 @@ static void tell(threads_link *link, note *n, feddc_event *event) {
     hold(link, n);
 }
 
-/* Called with the inbox's lock held: sleep until something is there, or the time is over. */
+/* Called with the inbox's lock held: sleep until there is an event, or the time is over. */
 static void sleep_until(inbox *box, int ms) {
     struct timespec until = after_ms(ms);
     int rc = 0;
@@ -321,7 +326,8 @@ static void threads_wake(void *self) {
     pthread_mutex_unlock(&link->own->lock);
 }
 
-/* Called with the inbox's lock held: take out what its rank has not seen yet. */
+/* Called with the inbox's lock held: remove the messages of this rank that the receiver has not
+ * taken yet. */
 static void take_out(threads_link *link, inbox *box) {
     note **place = &box->first, *last = NULL;
     while (*place != NULL) {
@@ -356,7 +362,8 @@ static void say_farewell(threads_link *link, bool orderly) {
     }
 }
 
-/* From now on the inbox takes only what this rank has sent. Others' messages go back to them. */
+/* Close this rank's inbox: from now on it only takes notes that come back. Other ranks' messages
+ * are returned. */
 static void refuse(threads_link *link) {
     inbox *box = link->own;
     pthread_mutex_lock(&box->lock);
@@ -378,7 +385,8 @@ static void refuse(threads_link *link) {
     }
 }
 
-/* There is no limit of time: what others still read must not go away. */
+/* Wait, without a time limit, until all notes have come back: others still read the messages'
+ * memory. */
 static void await_own(threads_link *link) {
     inbox *box = link->own;
     pthread_mutex_lock(&box->lock);

@@ -253,7 +253,7 @@ FED_TEST(a_second_process_of_one_rank_stays_outside) {
     }
     come_again(&again, group.place[1]);
     assert_fed_status(again.status, FED_EAUTH);
-    assert_fed_says(again.err, "another process has come as this rank");
+    assert_fed_says(again.err, "another process is connected as this rank already");
     start(&rank[2], &group.place[2]);
     for (size_t r = 0; r < 3; r++) {
         assert_opened(&rank[r]);
