@@ -1,4 +1,5 @@
-/* The agreement of two NICs, which their TCP option makes. Rules: docs/nic-format.md */
+/* How two NICs agree, by a TCP option, to compress a connection. The rules are in
+ * docs/nic-format.md. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/datacenter/nic/packet/agreement.h"
 
@@ -6,12 +7,12 @@
 
 #include "fedclient/datacenter/nic/packet/checksum.h"
 
-/* A middlebox may drop SYNs with an option that it does not know: after so many of them, a NIC
- * sends the next ones without. */
+/* A middlebox may drop SYNs with an option that it does not know. So after OFFERS SYNs with the
+ * option, a NIC leaves it out. */
 enum { OFFERS = 3 };
 
-/* The same addresses and ports have a new connection: nothing of the old one counts but a SYN of
- * the peer, which may be the new one's. */
+/* A new connection has the same addresses and ports: forget the old flow. Only the peer's offer is
+ * kept, because it may belong to the new connection. */
 static fednic_flow *begin(fednic_flows *flows, fednic_flow *flow, uint32_t isn, int64_t now_ms) {
     const fednic_flow old = *flow;
     fednic_flows_drop(flows, flow);
@@ -27,12 +28,14 @@ static bool begins_anew(const fednic_flow *flow, const fednic_segment *s) {
     return !flow->own_known || flow->own_isn != s->seq;
 }
 
-/* With TCP Fast Open a SYN has data, and its answer acknowledges that too. */
+/* Return whether a segment acknowledges the SYN with this sequence number. With TCP Fast Open a
+ * SYN has data, which the answer acknowledges too. */
 static bool acknowledges_syn(const fednic_segment *s, uint32_t isn) {
     return s->ack - isn - 1 <= UINT16_MAX;
 }
 
-/* Another option fits: into TCP's header, and into a packet. Also count that it is sent. */
+/* Return whether the option may be added: it fits into TCP's header and into the MTU, and was not
+ * offered too often. Counts the offer. */
 static bool offer(fednic_flow *flow, const fednic_segment *s, uint32_t mtu) {
     bool fits = fednic_tcp_header(s) + FEDNIC_OPTION_LEN <= TCP_MOST &&
                 s->payload + s->payload_len - s->ip + FEDNIC_OPTION_LEN <= mtu;
@@ -43,7 +46,7 @@ static bool offer(fednic_flow *flow, const fednic_segment *s, uint32_t mtu) {
     return true;
 }
 
-/* The host's answer to a SYN. */
+/* The host answers a SYN: return whether the option belongs into the answer. */
 static bool answer(fednic_flows *flows, fednic_flow *flow, const fednic_segment *s, bool may_change,
                    uint32_t mtu, int64_t now_ms) {
     if (flow == NULL) {
@@ -70,7 +73,7 @@ bool fednic_agree_host(fednic_flows *flows, const uint8_t *data, const fednic_se
     fednic_flow_key key = fednic_flow_key_of(data, s, FEDNIC_HOST);
     fednic_flow *flow = fednic_flows_find(flows, &key);
     fednic_tcp_options options = fednic_tcp_options_of(data, s);
-    /* An option that is there already: another NIC is nearer to the host, and does the work. */
+    /* If the SYN has the option already, another NIC is nearer to the host and does the work. */
     bool may_change = options.sound && !options.nic && !options.refuses;
     if ((s->flags & TCP_ACK) != 0) {
         return answer(flows, flow, s, may_change, mtu, now_ms);
@@ -111,7 +114,8 @@ void fednic_agree_wire(fednic_flows *flows, const uint8_t *data, const fednic_se
         flow->offered = true;
         flow->peer_isn = s->seq;
         fednic_flows_use(flows, flow, false, now_ms);
-    } else if (flow != NULL && flow->peer_isn != s->seq) { /* not the same SYN without its option */
+        /* a new SYN; the same one, sent again without its option, changes nothing */
+    } else if (flow != NULL && flow->peer_isn != s->seq) {
         flow->offered = false;
     }
 }
@@ -121,14 +125,16 @@ void fednic_option_add(const fednic_frame *frame, const fednic_segment *s, uint8
     const size_t first = s->tcp + TCP_LEAST, end = s->payload + s->payload_len;
     const size_t tcp_len = end - s->tcp + FEDNIC_OPTION_LEN;
     memcpy(bytes, frame->data, first);
-    fednic_put32(bytes + first, FEDNIC_OPTION); /* first of all: nothing behind an end is read */
+    /* as the first option, because options behind an end-of-list option are not read */
+    fednic_put32(bytes + first, FEDNIC_OPTION);
     memcpy(bytes + first + FEDNIC_OPTION_LEN, frame->data + first, end - first);
     uint8_t *tcp = bytes + s->tcp;
     uint16_t old = fednic_get16(tcp + TCP_SIZE);
     tcp[TCP_SIZE] = (uint8_t)(tcp[TCP_SIZE] + (FEDNIC_OPTION_LEN << 2));
     uint16_t field = fednic_get16(tcp + TCP_CHECKSUM);
     if ((frame->offload.flags & OFFLOAD_NEEDS_CSUM) != 0) {
-        field = fednic_sum_add(field, FEDNIC_OPTION_LEN); /* TCP's length in the pseudo-header */
+        /* the pseudo-header contains TCP's length */
+        field = fednic_sum_add(field, FEDNIC_OPTION_LEN);
     } else {
         uint16_t gained = fednic_sum_add(fednic_get16(tcp + TCP_SIZE), FEDNIC_OPTION_LEN);
         gained = fednic_sum_add(gained, fednic_sum(bytes + first, FEDNIC_OPTION_LEN));

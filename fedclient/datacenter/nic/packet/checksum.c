@@ -4,8 +4,9 @@
 
 #include <string.h>
 
-/* Words are added as the machine has them: sums of swapped words are swapped sums. Both halves of
- * eight bytes go to a sum of their own, which has room for 2^32 of them. */
+/* Words are added in the machine's byte order, because the sum of byte-swapped words is the
+ * byte-swapped sum. The low and the high 4 bytes of each 8 are added to separate sums, which
+ * cannot overflow before 2^32 additions. */
 uint16_t fednic_sum(const uint8_t *data, size_t len) {
     uint64_t low = 0, high = 0, eight;
     size_t i = 0;

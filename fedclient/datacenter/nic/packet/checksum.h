@@ -7,12 +7,12 @@
 #include <stdint.h>
 
 /*
- * A sum is the one's complement sum of big-endian 16-bit words, folded to 16 bits (RFC 1071). The
- * field of a header holds the complement of a sum, or, where Linux completes it later, a sum.
- * 0 and 0xffff are the same sum.
+ * A sum is the one's complement sum of big-endian 16-bit words, folded to 16 bits (RFC 1071). A
+ * header's checksum field holds the complement of a sum; where Linux computes the checksum later,
+ * it holds a sum. 0 and 0xffff are the same sum.
  */
 
-/** The sum of data[len]; a byte left over counts as a word's upper half. */
+/** The sum of data[len]; an odd last byte counts as a word's upper half. */
 uint16_t fednic_sum(const uint8_t *data, size_t len);
 
 /** The sum of two sums. */
@@ -26,8 +26,8 @@ static inline uint16_t fednic_sum_less(uint16_t sum, uint16_t part) {
     return fednic_sum_add(sum, (uint16_t)~part);
 }
 
-/** A header's field after the sum that it is over has lost `old` and gained `new_sum` (RFC 1624,
- * equation 3). A field that was wrong stays wrong. */
+/** Update a header's checksum field when the sum of the checked bytes loses `old` and gains
+ * `new_sum` (RFC 1624, equation 3). A wrong field stays wrong. */
 static inline uint16_t fednic_checksum_update(uint16_t field, uint16_t old, uint16_t new_sum) {
     return (uint16_t)~fednic_sum_add(fednic_sum_less((uint16_t)~field, old), new_sum);
 }

@@ -1,4 +1,5 @@
-/* A hash table of flows in fixed memory, keyed so that strangers can't fill one bucket. */
+/* A hash table of flows in fixed memory. Its hash has a secret key, so that nobody can send
+ * packets that all fall into one bucket. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/datacenter/nic/packet/flows.h"
 
@@ -9,25 +10,26 @@
 
 #define NONE UINT32_MAX
 
-/* YOUNG: in their handshake. */
+/* The lists of flows: ended ones, those still in their handshake (YOUNG), and those that have sent
+ * data. */
 enum { ENDED, YOUNG, WORKING, LISTS };
 
-/* Flows in the order of their use. */
+/* A list of flows, ordered by their last use. */
 typedef struct use_list {
     uint32_t oldest, newest, count;
 } use_list;
 
 struct fednic_flows {
     uint64_t secret[2];
-    uint32_t max, used; /* flows of the array that were ever used */
-    uint32_t unused;    /* the first of those that were dropped */
+    uint32_t max, used; /* entries of the array that were ever used */
+    uint32_t unused;    /* first entry of the list of dropped flows */
     uint32_t mask;      /* buckets - 1 */
     use_list lists[LISTS];
     fednic_flow *flow;
     uint32_t *bucket;
 };
 
-/* hash: SipHash-1-3 (Aumasson, Bernstein, 2012) */
+/* The hash function is SipHash-1-3 (Aumasson, Bernstein, 2012). */
 
 static uint64_t rotate(uint64_t x, unsigned by) {
     return x << by | x >> (64 - by);
@@ -100,7 +102,8 @@ fed_status fednic_flows_new(uint32_t max, fednic_flows **flows, fed_error *err) 
     }
     if (f == NULL || f->flow == NULL || f->bucket == NULL) {
         fednic_flows_free(f);
-        return fed_fail(err, FED_ENOMEM, "No memory for a table of %u connections: ask for fewer",
+        return fed_fail(err, FED_ENOMEM,
+                        "Out of memory for a table of %u connections: ask for fewer",
                         (unsigned)max);
     }
     fed_status status = fed_random(f->secret, sizeof f->secret);
@@ -127,7 +130,7 @@ void fednic_flows_free(fednic_flows *flows) {
     }
 }
 
-/* As bytes: two addresses of 16, two ports, two VLANs, the family. */
+/* The key's bytes: two addresses of 16 bytes each, two ports, two VLANs, the family. */
 fednic_flow_key fednic_flow_key_of(const uint8_t *data, const fednic_segment *s, fednic_side from) {
     const size_t size = s->family == 4 ? 4 : 16;
     const uint8_t *source = data + s->ip + (s->family == 4 ? 12 : 8), *ports = data + s->tcp;

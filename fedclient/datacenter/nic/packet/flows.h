@@ -1,4 +1,4 @@
-/* The connections that a NIC knows: a hash table of fixed size. */
+/* The connections (flows) that a NIC knows: a hash table of fixed size. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDNIC_FLOWS_H
 #define FEDNIC_FLOWS_H
@@ -6,7 +6,8 @@
 #include "fed/error.h"
 #include "fedclient/datacenter/nic/packet/headers.h"
 
-/* Family, VLANs, addresses and ports, as the host's end sees them; as words, for the hash. */
+/* A connection's family, VLANs, addresses and ports, with the host's side first; as words, for the
+ * hash. */
 enum { FLOW_KEY_WORDS = 6 };
 typedef struct fednic_flow_key {
     uint64_t word[FLOW_KEY_WORDS];
@@ -14,22 +15,25 @@ typedef struct fednic_flow_key {
 
 typedef struct fednic_flow {
     fednic_flow_key key;
-    uint32_t next;         /* of its bucket, or of the unused ones */
-    uint32_t older, newer; /* in its list */
+    uint32_t next;         /* next flow of the bucket, or of the list of unused entries */
+    uint32_t older, newer; /* neighbours in the list of its state, ordered by use */
     uint8_t list;
 
     uint32_t own_isn, peer_isn;
-    bool own_known;    /* own_isn: the host's SYN has passed */
-    bool offered;      /* peer_isn: the peer's SYN had a NIC's option, and is not answered yet */
-    bool agreed;       /* the peer's SYN or its answer had the option: there is a NIC */
-    bool proved;       /* a compressed segment was acknowledged */
-    bool coded_any;    /* first_coded: one was sent */
-    bool sent_any;     /* sent_end: data was sent */
-    uint8_t offers;    /* own SYNs and answers with the option */
-    uint8_t doubts;    /* times that compressed segments seemed not to arrive, in a row */
-    uint64_t raw_left; /* bytes of payload that will not be compressed, therefore */
-    uint8_t repeats;   /* times in a row that the same bytes were sent again, from repeated on */
-    uint32_t repeated; /* TCP's numbers, as the next two */
+    bool own_known; /* own_isn is valid: the host's SYN has passed */
+    /* peer_isn is valid: the peer's SYN had a NIC's option and is not answered yet */
+    bool offered;
+    bool agreed;    /* the peer's SYN or its answer had the option: the peer has a NIC */
+    bool proved;    /* a compressed segment was acknowledged */
+    bool coded_any; /* first_coded is valid: a compressed segment was sent */
+    bool sent_any;  /* sent_end is valid: data was sent */
+    uint8_t offers; /* this host's SYNs and answers that were sent with the option */
+    uint8_t doubts; /* times that compressed segments seemed not to arrive, in a row */
+    /* bytes of payload that are still to be sent uncompressed because of doubts */
+    uint64_t raw_left;
+    /* times in a row that the bytes at sequence number `repeated` were sent again */
+    uint8_t repeats;
+    uint32_t repeated; /* a TCP sequence number, as the next two */
     uint32_t sent_end;
     uint32_t first_coded;
 
@@ -46,21 +50,21 @@ void fednic_flows_free(fednic_flows *flows); /* NULL is allowed */
 /** The key of a segment that came from `from`. */
 fednic_flow_key fednic_flow_key_of(const uint8_t *data, const fednic_segment *s, fednic_side from);
 
-/** NULL: not known. */
+/** Return the flow with this key; NULL: it is not known. */
 fednic_flow *fednic_flows_find(fednic_flows *flows, const fednic_flow_key *key);
 
 /**
- * A new flow; the key must not be known. Without room another one goes. First those that have
- * ended, the longest ended before the others. Then the longest unused of those in their handshake,
- * if these are more than a quarter. Else the longest unused of the others: so a flood of SYNs
- * drives out no connection at work.
+ * Enter a new flow, whose key must not be known. If the table is full, another flow is dropped:
+ * the one that ended first, if any has ended. Else the least recently used one in its handshake,
+ * if these are more than a quarter of the table. Else the least recently used of the others. So a
+ * flood of SYNs drops no connection that is at work.
  */
 fednic_flow *fednic_flows_enter(fednic_flows *flows, const fednic_flow_key *key, int64_t now_ms);
 
-/** A flow was used. works: it is past its handshake. */
+/** Note that a flow was used. works: it is past its handshake. */
 void fednic_flows_use(fednic_flows *flows, fednic_flow *flow, bool works, int64_t now_ms);
 
-/** A flow seems to end: it goes before those that don't. */
+/** Note that a flow seems to end: it is dropped before flows that do not. */
 void fednic_flows_age(fednic_flows *flows, fednic_flow *flow);
 
 /** Forget a flow. */

@@ -1,4 +1,4 @@
-/* Writes and reads the payload of compressed segments. Format: docs/nic-format.md */
+/* Write and read the payload of compressed segments. The format is in docs/nic-format.md. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/datacenter/nic/packet/form.h"
 
@@ -7,7 +7,7 @@
 #include "fedclient/datacenter/nic/packet/headers.h"
 #include "fedcodec/bursts.h"
 
-/* Length, lead, zero. */
+/* The head of a compressed payload has 4 bytes: u16 length, u8 lead, and 0. A float has 4 bytes. */
 enum { HEAD = 4, FLOAT = 4 };
 
 size_t fednic_form_lead(uint32_t at, size_t len) {

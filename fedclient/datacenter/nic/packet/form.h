@@ -7,26 +7,29 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Format: docs/nic-format.md. `lead`: how many of the first bytes belong to a float that began
- * before them. */
+/* The format is in docs/nic-format.md. `lead` is the number of first bytes that belong to a float
+ * which began in an earlier segment. */
 
-/** Payload of a segment that can be compressed at all. */
+/** The most bytes of payload of a segment that can be compressed. */
 enum { FEDNIC_PLAIN_MOST = 65535 };
 
-/** Of len bytes from position `at` of a stream of floats: how many belong to an earlier float. */
+/** Return how many of the len bytes at position `at` of a stream of floats belong to an earlier
+ * float. */
 size_t fednic_form_lead(uint32_t at, size_t len);
 
-/** Write plain[len], or as many of its first bytes as fit, into at most `limit` bytes at dst.
- * Returns the bytes written; *taken: the bytes of plain that they stand for. 0: nothing fits. */
+/** Compress plain[len], or as many of its first bytes as fit, into at most `limit` bytes at dst.
+ * Returns the number of bytes written, 0 if nothing fits. *taken: the number of bytes of plain
+ * that were compressed. */
 size_t fednic_form_write(int e, const uint8_t *plain, size_t len, size_t lead, size_t limit,
                          uint8_t *dst, size_t *taken);
 
-/** Restore a compressed payload into plain, which has room for FEDNIC_PLAIN_MOST bytes. Returns the
- * bytes restored. 0: these bytes are not of the format; plain is arbitrary then. */
+/** Restore a compressed payload into plain, which must have room for FEDNIC_PLAIN_MOST bytes.
+ * Returns the number of bytes restored; 0: src is not of the format, and plain has arbitrary
+ * bytes. */
 size_t fednic_form_read(const uint8_t *src, size_t len, uint8_t *plain);
 
 /** Copy len bytes to dst, and round their whole floats as a compressed segment would. `floats` is
- * scratch for len / 4 of them. False: no byte has changed. */
+ * scratch memory for len / 4 floats. Returns false if no byte has changed. */
 bool fednic_form_round(int e, const uint8_t *plain, size_t len, size_t lead, float *floats,
                        uint8_t *dst);
 

@@ -1,4 +1,4 @@
-/* What a NIC takes and gives: a frame with what Linux says about it, and a connection's report. */
+/* Data that a NIC takes and gives: a frame with Linux's offload data, and a connection's report. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDNIC_FRAME_H
 #define FEDNIC_FRAME_H
@@ -8,22 +8,26 @@
 #include <stdint.h>
 
 enum {
-    FEDNIC_MARKED = 0x28,     /* IP's ToS without ECN: the paper's mark, DSCP 10 */
-    FEDNIC_COMPRESSED = 0x2c, /* DSCP 11: a NIC has compressed it */
-    FEDNIC_TOS = 0xfc,        /* the DSCP's bits of ToS */
+    /* value of IP's ToS without the ECN bits: DSCP 10, INCEPTIONN's mark */
+    FEDNIC_MARKED = 0x28,
+    FEDNIC_COMPRESSED = 0x2c, /* DSCP 11: a NIC has compressed the segment */
+    FEDNIC_TOS = 0xfc,        /* the bits of ToS that are the DSCP */
     FEDNIC_FRAME = 65535 + 64 /* most bytes of a frame that a NIC can take or make */
 };
 
-/** What Linux says about a frame beside its bytes; the members of struct virtio_net_hdr that a NIC
- * needs, in host order. All 0: the checksum is written, and the frame is one packet. */
+/** Linux's data about a frame: the members of struct virtio_net_hdr that a NIC needs, in host byte
+ * order. All 0: the checksum is complete, and the frame is one packet. */
 typedef struct fednic_offload {
-    /* VIRTIO_NET_HDR_F_NEEDS_CSUM: TCP's checksum is that of the pseudo-header only; somebody below
-     * completes it. _F_DATA_VALID: it was checked */
+    /* VIRTIO_NET_HDR_F_NEEDS_CSUM: TCP's checksum field only covers the pseudo-header; the kernel
+     * or a device completes it later. VIRTIO_NET_HDR_F_DATA_VALID: the checksum was verified */
     uint8_t flags;
-    uint8_t gso_type; /* VIRTIO_NET_HDR_GSO_NONE, _TCPV4, _TCPV6, with _ECN: many segments in one */
-    uint16_t hdr_len; /* bytes before the payload */
-    uint16_t gso_size;   /* payload of a segment */
-    uint16_t csum_start; /* from where the checksum is over, and where in there it lies */
+    /* VIRTIO_NET_HDR_GSO_NONE, or _TCPV4 or _TCPV6, also with _ECN: the frame is a super-segment,
+     * which is to be cut into many */
+    uint8_t gso_type;
+    uint16_t hdr_len;  /* bytes before the payload */
+    uint16_t gso_size; /* payload bytes of each segment of a super-segment */
+    /* the checksum covers the bytes from here on; its field lies csum_offset bytes behind */
+    uint16_t csum_start;
     uint16_t csum_offset;
 } fednic_offload;
 
@@ -37,8 +41,8 @@ typedef enum fednic_side { FEDNIC_HOST, FEDNIC_WIRE } fednic_side;
 
 /** A connection whose SYN was marked. */
 typedef struct fednic_flow_report {
-    uint8_t family;             /* 4, 6 */
-    uint8_t host[16], peer[16]; /* addresses; of family 4 in the first four bytes */
+    uint8_t family;             /* 4 or 6, for IPv4 or IPv6 */
+    uint8_t host[16], peer[16]; /* addresses; an IPv4 address is in the first four bytes */
     uint16_t host_port, peer_port;
     bool agreed; /* the other end has a NIC too */
     int64_t begun_ms, used_ms;

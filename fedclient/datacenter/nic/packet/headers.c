@@ -1,5 +1,4 @@
-/* Reads and changes headers of Ethernet, 802.1Q, IPv4 (RFC 791), IPv6 (RFC 8200), TCP (RFC 9293).
- */
+/* Read and change headers of Ethernet, 802.1Q, IPv4 (RFC 791), IPv6 (RFC 8200), TCP (RFC 9293). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/datacenter/nic/packet/headers.h"
 
@@ -8,18 +7,19 @@
 enum { ETHERNET = 14, VLAN = 4, VLANS = 2, VLAN_ID = 0xfff };
 enum { TYPE_IPV4 = 0x0800, TYPE_IPV6 = 0x86dd, TYPE_8021Q = 0x8100, TYPE_8021AD = 0x88a8 };
 
-/* IPv4: its sizes and offsets. */
+/* Sizes and offsets of IPv4's header. */
 enum { IPV4_LEAST = 20, IPV4_TOS = 1, IPV4_LENGTH = 2, IPV4_ID = 4, IPV4_PIECE = 6 };
 enum { IPV4_PROTOCOL = 9, IPV4_CHECKSUM = 10, IPV4_ADDRESSES = 12 };
 enum { DONT_CUT = 0x4000, MORE_AND_OFFSET = 0x3fff };
 
-/* IPv6. */
+/* Sizes and offsets of IPv6's header. */
 enum { IPV6_SIZE = 40, IPV6_LENGTH = 4, IPV6_NEXT = 6, IPV6_ADDRESSES = 8 };
 
-/* TCP's options. */
+/* Kinds of TCP options. */
 enum { OPTION_END = 0, OPTION_NOP = 1, OPTION_MD5 = 19, OPTION_AO = 29, OPTION_MULTIPATH = 30 };
 
-/* Skip Ethernet and VLAN tags: the type of what follows at s->ip; 0: the frame is too short. */
+/* Skip the Ethernet header and VLAN tags. Returns the EtherType of the packet at s->ip, or 0 if
+ * the frame is too short. */
 static uint16_t skip_ethernet(const uint8_t *data, size_t len, fednic_segment *s) {
     s->vlan[0] = s->vlan[1] = 0;
     if (len < ETHERNET) {
@@ -140,7 +140,7 @@ void fednic_ip_change(uint8_t *data, const fednic_segment *s, size_t tcp_len, ui
         fednic_put16(ip + IPV6_LENGTH, (uint16_t)tcp_len);
         return;
     }
-    uint16_t old = fednic_sum(ip, IPV4_ID + 2); /* what changes is within the first three words */
+    uint16_t old = fednic_sum(ip, IPV4_ID + 2); /* only the first three 16-bit words change */
     ip[IPV4_TOS] = tos;
     fednic_put16(ip + IPV4_LENGTH, (uint16_t)(s->tcp - s->ip + tcp_len));
     fednic_put16(ip + IPV4_ID, (uint16_t)(fednic_get16(ip + IPV4_ID) + later));

@@ -1,4 +1,4 @@
-/* Where Ethernet, VLAN, IP and TCP headers of a frame lie, and changes of them. */
+/* Find the Ethernet, VLAN, IP and TCP headers of a frame, and change them. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDNIC_HEADERS_H
 #define FEDNIC_HEADERS_H
@@ -9,15 +9,15 @@
 
 #include "fedclient/datacenter/nic/packet/frame.h"
 
-/* TCP's flags. */
+/* Flags of TCP's header. */
 enum { TCP_FIN = 1, TCP_SYN = 2, TCP_RST = 4, TCP_PSH = 8, TCP_ACK = 16, TCP_URG = 32 };
 enum { TCP_CWR = 128 };
 
-/* Offsets in TCP's header, and its sizes. */
+/* Offsets in TCP's header, and its least and largest size. */
 enum { TCP_SEQ = 4, TCP_ACKED = 8, TCP_SIZE = 12, TCP_FLAGS = 13, TCP_CHECKSUM = 16 };
 enum { TCP_LEAST = 20, TCP_MOST = 60 };
 
-/* Numbers of struct virtio_net_hdr. */
+/* Values of flags and gso_type in struct virtio_net_hdr. */
 enum { OFFLOAD_NEEDS_CSUM = 1, OFFLOAD_DATA_VALID = 2 };
 enum { OFFLOAD_TCPV4 = 1, OFFLOAD_TCPV6 = 4, OFFLOAD_ECN = 0x80 };
 
@@ -25,29 +25,31 @@ enum { OFFLOAD_TCPV4 = 1, OFFLOAD_TCPV6 = 4, OFFLOAD_ECN = 0x80 };
 enum { FEDNIC_OPTION_LEN = 4 };
 #define FEDNIC_OPTION UINT32_C(0xfd04fed1)
 
-/* IP's protocol numbers: TCP, and the one that a compressed segment's checksum has instead. */
+/* IP's protocol number of TCP, and the number that replaces it in a compressed segment's
+ * checksum. */
 enum { PROTOCOL_TCP = 6, PROTOCOL_TWISTED = 253 };
 
-/* A frame with one whole TCP segment, or a super-segment. Offsets are from the frame's begin. */
+/* A frame with one whole TCP segment or a super-segment (many segments in one). Offsets count from
+ * the frame's first byte. */
 typedef struct fednic_segment {
     size_t ip, tcp, payload;
     size_t payload_len;
-    uint8_t family; /* 4, 6 */
-    uint8_t tos;    /* IPv6's traffic class */
-    uint8_t flags;  /* TCP's */
-    bool whole;     /* routers may not cut it: IPv6, or IPv4 with DF */
+    uint8_t family; /* 4 or 6, for IPv4 or IPv6 */
+    uint8_t tos;    /* IPv4's ToS or IPv6's traffic class */
+    uint8_t flags;  /* flags of TCP */
+    bool whole;     /* routers may not fragment the packet: IPv6, or IPv4 with DF */
     uint32_t seq, ack;
-    uint16_t vlan[2]; /* 0: none */
+    uint16_t vlan[2]; /* VLAN ids + 1; 0: no tag */
 } fednic_segment;
 
-/** Find a TCP segment. False: the frame is something else, a fragment, or cut short. Then *s is
- * arbitrary. */
+/** Find the TCP segment of a frame. false: the frame is something else, a fragment, or cut short;
+ * *s is arbitrary then. */
 bool fednic_segment_find(const uint8_t *data, size_t len, fednic_segment *s);
 
-/** What TCP options of a segment say about the NIC. */
+/** What the TCP options of a segment mean for the NIC. */
 typedef struct fednic_tcp_options {
-    bool sound;   /* each ends within the header */
-    bool nic;     /* the option of a NIC */
+    bool sound;   /* each option ends within the header */
+    bool nic;     /* a NIC's option is there */
     bool refuses; /* MD5, authentication or Multipath TCP: nothing may be changed */
 } fednic_tcp_options;
 
@@ -76,16 +78,17 @@ static inline size_t fednic_tcp_header(const fednic_segment *s) {
     return s->payload - s->tcp;
 }
 
-/** The sum of the pseudo-header, with any protocol number and length of header and payload. */
+/** The sum of the pseudo-header with this protocol number. tcp_len: bytes of TCP header and
+ * payload. */
 uint16_t fednic_pseudo_sum(const uint8_t *data, const fednic_segment *s, uint16_t protocol,
                            size_t tcp_len);
 
-/** Write IP's length for header and payload of tcp_len bytes, its ToS, and its identification
- * (IPv4) `later` on. IPv4's checksum follows; one that was wrong stays wrong. */
+/** Write IP's length field for a TCP header and payload of tcp_len bytes, and its ToS; add `later`
+ * to IPv4's identification. IPv4's checksum is updated; a wrong one stays wrong. */
 void fednic_ip_change(uint8_t *data, const fednic_segment *s, size_t tcp_len, uint8_t tos,
                       uint16_t later);
 
-/** Can IP's length say that header and payload have tcp_len bytes? */
+/** Return whether IP's length field can hold a TCP header and payload of tcp_len bytes. */
 bool fednic_ip_holds(const fednic_segment *s, size_t tcp_len);
 
 #endif

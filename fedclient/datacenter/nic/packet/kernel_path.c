@@ -1,4 +1,4 @@
-/* The programs, in eBPF's instructions, and their links. */
+/* The eBPF programs that drop or forward frames in the kernel, and their links to interfaces. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* NOLINT: syscall */
 #include "fedclient/datacenter/nic/packet/kernel_path.h"
@@ -68,7 +68,7 @@ static void read_u16(program *p, uint8_t to, int16_t stack) {
     add(p, BPF_ALU | BPF_END | BPF_TO_BE, to, 0, 0, 16);
 }
 
-/* Jumps to the leave that comes next, and behind it. */
+/* Resolve jumps: TO_LEAVE jumps to the exit that is added next, TO_PASS behind it. */
 static void resolve(program *p) {
     for (uint32_t k = 0; k < p->len; k++) {
         struct bpf_insn *i = &p->code[k];
@@ -78,14 +78,15 @@ static void resolve(program *p) {
     }
 }
 
-/* Leave with this value if the frame is the NIC's: its DSCP is one of the NIC's two, or it is a
- * SYN of TCP, whose answer may be unmarked. */
+/* Exit with this value if the frame is one for the NIC: its DSCP is one of the NIC's two marks, or
+ * it is a TCP SYN. An answer to a SYN counts too, and may be unmarked. */
 static void leave_if_nics(program *p, int32_t value) {
-    copy(p, BPF_REG_6, BPF_REG_1); /* the frame */
+    copy(p, BPF_REG_6, BPF_REG_1); /* R6 = the frame's context */
     move(p, BPF_REG_2, 0);
     load_bytes(p, -HEAD, HEAD);
-    read_u16(p, BPF_REG_1, 12 - HEAD);  /* protocol */
-    read_byte(p, BPF_REG_2, 15 - HEAD); /* IPv4: ToS, protocol, where TCP's flags are */
+    read_u16(p, BPF_REG_1, 12 - HEAD); /* EtherType */
+    /* IPv4: R2 = ToS, R3 = protocol, R7 = offset of TCP's flags */
+    read_byte(p, BPF_REG_2, 15 - HEAD);
     read_byte(p, BPF_REG_3, 23 - HEAD);
     move(p, BPF_REG_7, 47);
     add(p, BPF_JMP | BPF_JEQ | BPF_K, BPF_REG_1, 0, 6, ETH_P_IP);
@@ -124,7 +125,8 @@ static int load(const program *p) {
     return (int)syscall(SYS_bpf, BPF_PROG_LOAD, &a, sizeof a);
 }
 
-/* The program, on frames of an interface in one direction: the link's descriptor, or -1. */
+/* Attach a program to an interface's frames of one direction. Returns the link's descriptor, or
+ * -1. */
 static int attach(const program *p, uint32_t interface, uint32_t direction) {
     union bpf_attr a;
     const int fd = load(p);
@@ -168,11 +170,14 @@ fed_status fednic_kernel_path_open(uint32_t tap, uint32_t line, bool bypass,
     }
     const int why = errno;
     fednic_kernel_path_close(&made);
-    return why == EPERM ? fed_fail(err, FED_EAUTH, "only root attaches eBPF programs")
-                        : fed_fail(err, FED_EVERSION,
-                                   "this kernel attaches no eBPF program to an interface, which "
-                                   "Linux 6.6 and later do (%s)",
-                                   strerror(why));
+    return why == EPERM
+               ? fed_fail(
+                     err, FED_EAUTH,
+                     "only root may attach eBPF programs to the interfaces: run fednic as root")
+               : fed_fail(err, FED_EVERSION,
+                          "this kernel can't attach eBPF programs to an interface, which Linux 6.6 "
+                          "and later can (%s)",
+                          strerror(why));
 }
 
 void fednic_kernel_path_close(fednic_kernel_path *path) {

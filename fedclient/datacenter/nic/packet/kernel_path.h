@@ -1,4 +1,5 @@
-/* What the kernel does with the line's frames beside the NIC: nothing, or forward the unmarked. */
+/* eBPF programs that keep the line's frames from the host's own stack, and may forward unmarked
+ * frames past the NIC. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDNIC_KERNEL_PATH_H
 #define FEDNIC_KERNEL_PATH_H
@@ -12,9 +13,10 @@
  * Two eBPF programs of some forty instructions. They are attached by links (TCX, Linux 6.6), which
  * end with the process that holds them: after a crash nothing is left behind.
  *
- * On what comes from the line, after the packet socket has its copy: the host's own stack sees
- * nothing of it, or it would answer ARP a second time. With `bypass`, what has none of the NIC's
- * marks and is no SYN goes to the TAP at once; and of what the host sends, likewise to the line.
+ * The first program handles frames that come from the line, after the packet socket has got its
+ * copy. It drops them, because otherwise the host's own stack would answer too, for example ARP.
+ * With `bypass` it sends frames that are unmarked and no SYN directly to the TAP device. The
+ * second program, only with `bypass`, sends such frames of the host directly to the line.
  */
 typedef struct fednic_kernel_path {
     int links[2]; /* -1: none */

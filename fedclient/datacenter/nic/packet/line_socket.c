@@ -1,4 +1,4 @@
-/* A packet socket with virtio headers: batches both ways. */
+/* The line's packet socket with virtio headers: receive and send frames in batches. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* NOLINT: recvmmsg, struct ifreq */
 #include "fedclient/datacenter/nic/packet/line_socket.h"
@@ -20,15 +20,17 @@
 #include "fedclient/datacenter/nic/packet/vnet_header.h"
 
 enum {
-    IN = 32,      /* frames received in one call */
-    OUT = 256,    /* frames queued at most */
-    MADE = 96,    /* frames that the NIC makes of one, as a rule: a 64 KiB segment's packets */
-    TRIES = 64,   /* times that a frame is offered to a line that has no buffer for it, */
-    AGAIN_MS = 1, /* and how long to wait between them */
+    IN = 32,   /* frames received in one call */
+    OUT = 256, /* most frames in the queue */
+    /* frames that the NIC usually makes of one at most: the packets of a 64 KiB segment */
+    MADE = 96,
+    TRIES = 64,         /* times that a frame is tried again while the line has no buffer for it */
+    AGAIN_MS = 1,       /* wait between two tries */
     ARENA = 512 * 1024, /* bytes of queued frames */
-    TAG_ROOM = 4,       /* before a frame that came, for its VLAN's tag */
-    RECEIVE = 32 << 20, /* bytes of the sockets' buffers */
-    SEND = 256 * 1024   /* small: what waits here, the host takes for sent */
+    TAG_ROOM = 4,       /* room before a received frame, where its VLAN tag is put back */
+    RECEIVE = 32 << 20, /* bytes of the socket's receive buffer */
+    /* bytes of its send buffer; small, because the host's TCP takes frames in it for sent */
+    SEND = 256 * 1024
 };
 
 struct fednic_line {
@@ -37,14 +39,14 @@ struct fednic_line {
     uint8_t address[6];
     char name[IFNAMSIZ];
     fednic_line_counts counts;
-    /* queue: messages first .. first + queued */
+    /* The send queue: messages first .. first + queued - 1 */
     unsigned first, queued;
-    size_t used;    /* of the arena */
-    unsigned tries; /* of the first message */
+    size_t used;    /* used bytes of the arena */
+    unsigned tries; /* failed tries of the first message */
     struct mmsghdr out[OUT];
     struct iovec out_parts[OUT][2];
     struct virtio_net_hdr out_header[OUT];
-    /* incoming */
+    /* The last batch of received frames */
     struct mmsghdr in[IN];
     struct iovec in_part[IN];
     _Alignas(struct cmsghdr) uint8_t in_control[IN][CMSG_SPACE(sizeof(struct tpacket_auxdata))];
@@ -57,7 +59,8 @@ struct fednic_line {
 static fed_status failed(const char *name, const char *what, fed_error *err) {
     if (errno == EPERM) {
         return fed_fail(err, FED_EAUTH,
-                        "only root, or a program with CAP_NET_RAW and CAP_NET_ADMIN, takes over %s",
+                        "only root, or a program with CAP_NET_RAW and CAP_NET_ADMIN, can take over "
+                        "the interface %s",
                         name);
     }
     return fed_fail(err, FED_EIO, "%s: %s: %s", name, what, strerror(errno));
@@ -68,18 +71,19 @@ static fed_status look(fednic_line *line, fed_error *err) {
     memset(&r, 0, sizeof r);
     memcpy(r.ifr_name, line->name, sizeof r.ifr_name);
     if (ioctl(line->fd, SIOCGIFHWADDR, &r) != 0) {
-        return failed(line->name, "it has no address of hardware", err);
+        return failed(line->name, "its hardware address can't be read", err);
     }
     if (r.ifr_hwaddr.sa_family != ARPHRD_ETHER) {
-        return fed_fail(err, FED_EINVAL, "%s is no Ethernet interface", line->name);
+        return fed_fail(err, FED_EINVAL, "%s is no Ethernet interface: give one with --wire",
+                        line->name);
     }
     memcpy(line->address, r.ifr_hwaddr.sa_data, sizeof line->address);
     if (ioctl(line->fd, SIOCGIFMTU, &r) != 0) {
-        return failed(line->name, "it has no MTU", err);
+        return failed(line->name, "its MTU can't be read", err);
     }
     line->mtu = (uint32_t)r.ifr_mtu & ~3U;
     if (ioctl(line->fd, SIOCGIFFLAGS, &r) != 0) {
-        return failed(line->name, "it has no flags", err);
+        return failed(line->name, "its flags can't be read", err);
     }
     if ((r.ifr_flags & IFF_UP) == 0) {
         r.ifr_flags = (short)(r.ifr_flags | IFF_UP);
@@ -90,8 +94,8 @@ static fed_status look(fednic_line *line, fed_error *err) {
     return FED_OK;
 }
 
-/* Accept the same frames as the programs of kernel_path.c. The kernel has taken off a VLAN tag, so
- * offsets are those of frames without one. */
+/* Attach a filter that accepts the frames that kernel_path.c leaves to the NIC. The kernel has
+ * removed a VLAN tag already, so offsets are those of frames without one. */
 static bool take_nics_only(int fd) {
     enum { SYN = 2 };
     struct sock_filter code[] = {
@@ -135,7 +139,7 @@ static fed_status configure(fednic_line *line, bool nics_only, fed_error *err) {
         !set(line->fd, SOL_SOCKET, SO_SNDBUFFORCE, SEND) ||
         (nics_only && !take_nics_only(line->fd)) ||
         setsockopt(line->fd, SOL_PACKET, PACKET_ADD_MEMBERSHIP, &all, sizeof all) != 0) {
-        return failed(line->name, "an option of the packet socket", err);
+        return failed(line->name, "can't set an option of the packet socket", err);
     }
     const struct sockaddr_ll to = {
         .sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_ALL), .sll_ifindex = (int)line->index};
@@ -236,7 +240,8 @@ size_t fednic_line_receive(fednic_line *line, fednic_use *use, void *user) {
                                               .msg_controllen = sizeof line->in_control[k]};
     }
     const int got = recvmmsg(line->fd, line->in, IN, MSG_DONTWAIT, NULL);
-    for (int k = 0; k < got; k++) { /* an error, such as that the line went down, passes */
+    /* no loop after an error, such as that the line went down: it passes */
+    for (int k = 0; k < got; k++) {
         untie(line, (unsigned)k, use, user);
     }
     return got > 0 ? (size_t)got : 0;
@@ -248,8 +253,8 @@ bool fednic_line_has_room(const fednic_line *line) {
     return line->first + line->queued + MADE <= OUT && line->used + 2 * FEDNIC_FRAME <= ARENA;
 }
 
-/* A segment of many tiny ones can become more frames than has_room keeps free: wait for the
- * line. */
+/* Send the whole queue, waiting for the line. Needed when a super-segment of many tiny segments
+ * becomes more frames than has_room keeps free. */
 static bool empty_queue(fednic_line *line) {
     struct pollfd line_poll = {.fd = line->fd, .events = POLLOUT};
     fednic_sent sent = fednic_line_flush(line);
@@ -282,8 +287,8 @@ void fednic_line_put(fednic_line *line, const fednic_frame *frame, bool kept) {
     line->queued++;
 }
 
-/* ENOBUFS means that a queue on the way is full, but also that nobody will ever take this frame: a
- * veth whose far end is down, or has a smaller MTU. So it is not offered for ever. */
+/* ENOBUFS may mean that a queue is full for now, or that the frame can never be sent: a veth whose
+ * far end is down or has a smaller MTU. So a frame is dropped after TRIES tries. */
 fednic_sent fednic_line_flush(fednic_line *line) {
     while (line->queued > 0) {
         const int sent = sendmmsg(line->fd, line->out + line->first, line->queued, MSG_DONTWAIT);
@@ -309,7 +314,7 @@ void fednic_line_count(fednic_line *line, fednic_line_counts *counts) {
     struct tpacket_stats since;
     socklen_t len = sizeof since;
     if (getsockopt(line->fd, SOL_PACKET, PACKET_STATISTICS, &since, &len) == 0) {
-        line->counts.missed += since.tp_drops; /* the kernel begins again from 0 */
+        line->counts.missed += since.tp_drops; /* each reading resets the kernel's counter to 0 */
     }
     *counts = line->counts;
 }

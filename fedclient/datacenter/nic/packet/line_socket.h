@@ -7,44 +7,47 @@
 
 typedef struct fednic_line fednic_line;
 
-/** Errors: FED_ENOTFOUND no such interface; FED_EAUTH; FED_EINVAL it is no Ethernet; FED_EIO;
- * FED_ENOMEM. nics_only: of what comes, take frames with the NIC's two marks and
- * SYNs only. */
+/** Take over an interface. nics_only: receive only frames with one of the NIC's two marks, and
+ * SYNs. Errors: FED_ENOTFOUND no such interface; FED_EAUTH root's rights are missing; FED_EINVAL
+ * it is no Ethernet; FED_EIO; FED_ENOMEM. */
 fed_status fednic_line_open(const char *name, bool nics_only, fednic_line **line,
                             fed_error *err) FED_CHECKED;
 void fednic_line_close(fednic_line *line); /* NULL is allowed */
 
 int fednic_line_fd(const fednic_line *line);
 uint32_t fednic_line_index(const fednic_line *line);
-uint32_t fednic_line_mtu(const fednic_line *line); /* rounded down to whole floats */
+uint32_t fednic_line_mtu(const fednic_line *line); /* rounded down to a multiple of 4 */
 const uint8_t *fednic_line_address(const fednic_line *line);
 
-/** The interface was removed. */
+/** Return whether the interface was removed. */
 bool fednic_line_is_gone(const fednic_line *line);
 
-/** Take what has come, at most a batch: use(user, frame) for each. Returns how many. */
+/** Receive the frames that have come, at most a batch, and call use(user, frame) for each. Returns
+ * how many. */
 typedef void fednic_use(void *user, const fednic_frame *frame);
 size_t fednic_line_receive(fednic_line *line, fednic_use *use, void *user);
 
-/** There is room for all that the NIC can make of one frame. */
+/** Return whether the queue has room for the frames that the NIC usually makes of one. */
 bool fednic_line_has_room(const fednic_line *line);
 
-/** Queue a frame. kept: its bytes stay until the queue is empty; else they are copied. */
+/** Queue a frame. kept: the caller keeps its bytes unchanged until the queue is empty; else they
+ * are copied. */
 void fednic_line_put(fednic_line *line, const fednic_frame *frame, bool kept);
 
 typedef enum fednic_sent {
     FEDNIC_ALL,  /* the queue is empty */
-    FEDNIC_FULL, /* wait until the socket takes more: POLLOUT */
-    FEDNIC_LATER /* the line's queue is full, which no poll tells: wait a millisecond */
+    FEDNIC_FULL, /* the socket is full: wait for POLLOUT */
+    FEDNIC_LATER /* the line's queue is full, which poll does not report: wait a millisecond */
 } fednic_sent;
 
-/** Send what is queued. What the line refuses for good (it is down) is dropped, and counted. */
+/** Send the queued frames. Frames that the line refuses for good, as when it is down, are dropped
+ * and counted. */
 fednic_sent fednic_line_flush(fednic_line *line);
 
 typedef struct fednic_line_counts {
     uint64_t refused; /* frames that could not be sent */
     uint64_t missed;  /* frames that came while the socket's buffer was full */
-    uint64_t waits;   /* times that the line was full, and the host waited */
+    uint64_t waits;   /* times that the line was full and frames had to wait */
 } fednic_line_counts;
 
 void fednic_line_count(fednic_line *line, fednic_line_counts *counts);

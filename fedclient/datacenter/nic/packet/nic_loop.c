@@ -1,4 +1,4 @@
-/* The NIC's loop: frames of the host to the line and back, and reports. */
+/* The NIC's loop: pass frames between host and line, and answer requests for reports. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* NOLINT: ifaddrs' flags */
 #include <ifaddrs.h>
@@ -19,10 +19,11 @@
 #include "fedclient/datacenter/nic/packet/vnet_header.h"
 
 enum {
-    AREA = 4 * FEDNIC_SLOT, /* bytes of frames that are read of the host before they are sent */
-    BATCH = 64,             /* and how many at most */
+    /* most bytes of frames that are read from the host before they are sent */
+    AREA = 4 * FEDNIC_SLOT,
+    BATCH = 64, /* most frames that are read from the host before they are sent */
     LATER_MS = 1,
-    LINE = FEDNIC_REPORT_POLLS, /* the polls, behind those of the reports */
+    LINE = FEDNIC_REPORT_POLLS, /* index in `polls`, behind the entries of the report socket */
     TAP,
     STOP,
     POLLS
@@ -36,7 +37,7 @@ typedef struct nic_loop {
     fednic_kernel_path path;
     fednic_reports *reports;
     uint8_t *area;
-    size_t used; /* of the area */
+    size_t used; /* used bytes of the area */
     fednic_sent sent;
     uint64_t unwanted;
     int64_t begun_ms, now_ms;
@@ -68,7 +69,8 @@ static void flush(nic_loop *l) {
     }
 }
 
-/* While the line is full nothing is read: the device's queue fills, and the host's TCP waits. */
+/* Read frames of the host and queue them for the line. While the line is full nothing is read, so
+ * the TAP device's queue fills and the host's TCP waits. */
 static fednic_got from_host(nic_loop *l) {
     fednic_got got = FEDNIC_FRAME_GOT;
     for (unsigned k = 0; k < BATCH && l->used + FEDNIC_SLOT <= AREA &&
@@ -126,7 +128,7 @@ static fed_status go_on(nic_loop *l, int stop, fed_error *err) {
     struct pollfd polls[POLLS];
     for (;;) {
         const int limit = prepare(l, stop, polls);
-        (void)poll(polls, POLLS, limit); /* a signal that interrupts it is told by `stop` */
+        (void)poll(polls, POLLS, limit); /* an interrupting signal makes `stop` readable */
         l->now_ms = fed_clock_monotonic_ms();
         if (polls[STOP].revents != 0) {
             return FED_OK;
@@ -166,7 +168,8 @@ static void warn_of_addresses(const fednic_options *o, fednic_report_line *say, 
     }
 }
 
-/* Without the bypass a NIC works on old kernels too, if eth0's own stack is told to be silent. */
+/* Attach the eBPF programs. Without the bypass the NIC also works on kernels that cannot; then the
+ * user must keep the host's stack from answering on the line's interface. */
 static fed_status open_path(nic_loop *l, fednic_report_line *say, void *user, fed_error *err) {
     char text[400];
     const fednic_options *o = l->options;

@@ -1,4 +1,4 @@
-/* The NIC's counters in words. */
+/* Write the NIC's counters as a table or for Prometheus. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/datacenter/nic/packet/nic_report.h"
 

@@ -1,4 +1,4 @@
-/* What a NIC has done, as a table for people and as Prometheus reads it. */
+/* The report of a NIC's counters: a table for people, or metrics for Prometheus. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDNIC_NIC_REPORT_H
 #define FEDNIC_NIC_REPORT_H
@@ -7,14 +7,14 @@
 #include "fedclient/datacenter/nic/packet/packet_nic.h"
 #include "fednic/fednic.h"
 
-/** Of the connections the FEDNIC_SHOWN that were used last. */
+/** The most connections in a report: those that were used last. */
 enum { FEDNIC_SHOWN = 100 };
 
 typedef struct fednic_report {
     const fednic_options *options;
     const fednic_nic *nic;
     fednic_line_counts line;
-    uint64_t unwanted; /* frames that the host did not take */
+    uint64_t unwanted; /* frames that the TAP device refused */
     int64_t begun_ms, now_ms;
 } fednic_report;
 

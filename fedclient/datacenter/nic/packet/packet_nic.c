@@ -1,5 +1,5 @@
-/* The NIC: what becomes of each frame. Format and rules: docs/nic-format.md
- * Paper: INCEPTIONN, section VI */
+/* The software NIC: compress, restore or forward each frame. Format and rules are in
+ * docs/nic-format.md; the paper is INCEPTIONN, section VI. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/datacenter/nic/packet/packet_nic.h"
 
@@ -15,25 +15,27 @@
 enum { E_MIN = 1, E_MAX = 15 };
 enum { FLOWS = 16384, FLOWS_MAX = 1 << 24, MTU = 1500, MTU_MIN = 256, MTU_MAX = 65535 };
 
-/* Times that the same bytes are sent again before the NIC takes it that compressed segments don't
- * arrive: before the first was acknowledged, and after. */
+/* After so many repetitions of the same bytes, the NIC assumes that compressed segments do not
+ * arrive. The limit is lower before the first compressed segment was acknowledged. */
 enum { REPEATS_NEW = 3, REPEATS_PROVED = 6 };
-/* Then it compresses none of the next MiB; twice as much if the next try fails too. */
+/* Then the next RAW_FIRST bytes are not compressed. Each further failure doubles the number,
+ * DOUBTS_MOST times at most. */
 enum { RAW_FIRST = 1 << 20, DOUBTS_MOST = 20 };
 
-/* A frame's headers, and the most payload that a compressed segment can name. */
+/* Bytes for a frame's headers, and for the longest payload of a compressed segment when
+ * restored. */
 enum { HEADERS_MOST = 22 + 60 + TCP_MOST, ROOM = HEADERS_MOST + FEDNIC_PLAIN_MOST };
 
 struct fednic_nic {
     fednic_nic_options options;
     fednic_flows *flows;
-    fednic_counts counts[2]; /* by fednic_side */
-    uint8_t made[ROOM];      /* a compressed, restored or offering frame */
-    uint8_t rounded[ROOM];   /* a frame that stays as long as it was */
-    float floats[ROOM / 4];  /* scratch */
+    fednic_counts counts[2]; /* index: fednic_side */
+    uint8_t made[ROOM];      /* a frame that is compressed, restored or has the option added */
+    uint8_t rounded[ROOM];   /* a frame that was rounded but not compressed */
+    float floats[ROOM / 4];  /* scratch memory */
 };
 
-/* A frame on its way out of the NIC. */
+/* One frame that the NIC handles. */
 typedef struct passage {
     fednic_nic *nic;
     const fednic_frame *frame;
@@ -41,7 +43,7 @@ typedef struct passage {
     void *user;
     int64_t now_ms;
     fednic_side from;
-    fednic_segment segment; /* if it has one */
+    fednic_segment segment; /* valid if the frame has a TCP segment */
     fednic_counts *counts;
 } passage;
 
@@ -49,15 +51,17 @@ static void forward(const passage *p) {
     p->emit(p->user, p->frame);
 }
 
-/* host to wire */
+/* From host to wire: */
 
-/* A segment on its way to be cut: which bytes are done, and which wait to be sent as they are. */
+/* A segment that is being cut into packets: which bytes are sent, and which wait to be sent
+ * uncompressed. */
 typedef struct cutting {
     const passage *p;
     fednic_flow *flow;
-    size_t unit;      /* most payload of a packet */
-    size_t raw;       /* payload from here on is not sent yet, and will not be compressed */
-    uint16_t packets; /* that are sent */
+    size_t unit; /* most payload of a packet */
+    /* payload from here to the current position is not sent yet, and will not be compressed */
+    size_t raw;
+    uint16_t packets; /* packets sent so far */
 } cutting;
 
 static bool many_in_one(const fednic_frame *frame) {
@@ -68,12 +72,13 @@ static bool needs_csum(const fednic_frame *frame) {
     return (frame->offload.flags & OFFLOAD_NEEDS_CSUM) != 0;
 }
 
-/* The checksum's field lies where TCP has it. */
+/* Return whether the offload data point at TCP's checksum field. */
 static bool csum_is_of_tcp(const fednic_frame *frame, const fednic_segment *s) {
     return frame->offload.csum_start == s->tcp && frame->offload.csum_offset == TCP_CHECKSUM;
 }
 
-/* The sum of a partial checksum is what it should be with this protocol number. */
+/* Return whether a checksum that only covers the pseudo-header is right for this protocol
+ * number. */
 static bool pseudo_fits(const fednic_frame *frame, const fednic_segment *s, uint16_t protocol) {
     size_t tcp_len = fednic_tcp_header(s) + s->payload_len;
     uint16_t wanted = fednic_pseudo_sum(frame->data, s, protocol, tcp_len);
@@ -81,7 +86,7 @@ static bool pseudo_fits(const fednic_frame *frame, const fednic_segment *s, uint
     return fednic_sum_less(field, wanted) % UINT16_MAX == 0;
 }
 
-/* What Linux says about the frame is what a host's TCP would say. */
+/* Return whether a frame's offload data are such as Linux's TCP makes. */
 static bool offload_is_sound(const fednic_frame *frame, const fednic_segment *s) {
     const fednic_offload *o = &frame->offload;
     if (needs_csum(frame) && (!csum_is_of_tcp(frame, s) || !pseudo_fits(frame, s, PROTOCOL_TCP))) {
@@ -98,9 +103,9 @@ static bool may_be_coded(const passage *p) {
            offload_is_sound(p->frame, s);
 }
 
-/* Write the checksum of a packet, whose other bytes are in place. That of a compressed segment is
- * complete in any case: its bytes are few, and a receiver that does not know it must see that it is
- * wrong. */
+/* Write the checksum of a packet whose other bytes are in place. The checksum of a compressed
+ * segment is always computed completely: its bytes are few, and a receiver without a NIC must see
+ * that it is wrong. */
 static void write_checksum(const cutting *c, uint8_t *bytes, size_t len, bool coded) {
     const fednic_frame *frame = c->p->frame;
     const fednic_segment *s = &c->p->segment;
@@ -116,7 +121,7 @@ static void write_checksum(const cutting *c, uint8_t *bytes, size_t len, bool co
         }
         return;
     }
-    /* Then the packet is the whole segment, and nothing else of TCP has changed. */
+    /* Here the packet is the whole segment, and only the payload and its length have changed. */
     uint16_t old = fednic_sum(frame->data + s->payload, s->payload_len);
     uint16_t gained = fednic_sum(bytes + s->payload, len);
     old = fednic_sum_add(old, fednic_sum_add(PROTOCOL_TCP, (uint16_t)(header + s->payload_len)));
@@ -124,8 +129,8 @@ static void write_checksum(const cutting *c, uint8_t *bytes, size_t len, bool co
     fednic_put16(at, fednic_checksum_update(fednic_get16(at), old, gained));
 }
 
-/* Finish a packet whose payload of `len` bytes lies in place, for the segment's bytes from `at` to
- * `end`: write the headers before it, and send it. */
+/* Finish and send a packet for the segment's bytes from `at` to `end`. Its payload of `len` bytes
+ * is in place; the headers are written before it. */
 static void send_piece(cutting *c, uint8_t *bytes, size_t at, size_t end, size_t len, bool coded) {
     const passage *p = c->p;
     const fednic_segment *s = &p->segment;
@@ -158,8 +163,8 @@ static void send_piece(cutting *c, uint8_t *bytes, size_t at, size_t end, size_t
     p->emit(p->user, &out);
 }
 
-/* Send what waits, up to `end`, without making it shorter. Its values are rounded all the same: the
- * values that arrive must not depend on where TCP cuts. */
+/* Send the waiting bytes up to `end` uncompressed. Their values are rounded as well, because the
+ * values that arrive must not depend on where TCP cuts the stream. */
 static void send_raw(cutting *c, size_t end) {
     const passage *p = c->p;
     fednic_nic *nic = p->nic;
@@ -182,7 +187,8 @@ static void send_raw(cutting *c, size_t end) {
     c->raw = end;
 }
 
-/* Try to compress from `at` on. Returns where the segment's next packet begins. */
+/* Try to compress a packet's payload from `at` on. Returns where the segment's next packet
+ * begins. */
 static size_t next_piece(cutting *c, size_t at) {
     const passage *p = c->p;
     const fednic_segment *s = &p->segment;
@@ -194,7 +200,8 @@ static size_t next_piece(cutting *c, size_t at) {
                                 c->unit < rest ? c->unit : rest - 1, p->nic->made + s->payload,
                                 &taken);
     }
-    /* All that is left, or at least what fills a packet: never more packets than without. */
+    /* Compress only if it takes all that is left, or at least a full packet's bytes. So there are
+     * never more packets than without compression. */
     if (len < taken && (taken == rest || (taken >= c->unit && rest > c->unit))) {
         send_raw(c, at);
         send_piece(c, p->nic->made, at, at + taken, len, true);
@@ -211,8 +218,8 @@ static size_t next_piece(cutting *c, size_t at) {
     return at + (floats > 0 ? floats : c->unit);
 }
 
-/* Bytes that were sent before are sent again. If the same ones come again and again, compressed
- * segments may not arrive: a firewall drops them, or the other NIC is gone. */
+/* Watch for bytes that TCP sends again. If the same bytes are sent many times, compressed segments
+ * may not arrive: a firewall may drop them, or the other NIC is gone. */
 static void watch_repeats(fednic_flow *flow, const fednic_segment *s) {
     const uint32_t end = s->seq + (uint32_t)s->payload_len;
     if (flow->sent_any && (int32_t)(s->seq - flow->sent_end) < 0) {
@@ -291,9 +298,10 @@ static void from_host(passage *p) {
     }
 }
 
-/* wire to host */
+/* From wire to host: */
 
-/* With which protocol number in the pseudo-header the checksum is right; 0: with none of ours. */
+/* Return the protocol number in the pseudo-header for which the checksum is right:
+ * PROTOCOL_TWISTED, PROTOCOL_TCP, or 0 for neither. */
 static uint16_t protocol_of(const passage *p) {
     const fednic_segment *s = &p->segment;
     const fednic_frame *frame = p->frame;
@@ -313,8 +321,8 @@ static uint16_t protocol_of(const passage *p) {
                                                                : 0;
 }
 
-/* Send a compressed segment on as the host's TCP sent it. 0: it is malformed, and nothing is sent.
- * Else the payload's bytes. */
+/* Restore a compressed segment and pass it on as the sender's TCP made it. Returns the bytes of
+ * its payload; 0: the segment is malformed, and nothing was passed on. */
 static size_t restore(const passage *p) {
     const fednic_segment *s = &p->segment;
     uint8_t *bytes = p->nic->made;
@@ -327,13 +335,15 @@ static size_t restore(const passage *p) {
         return 0;
     }
     memcpy(bytes, p->frame->data, s->payload);
-    bool known = (s->tos & FEDNIC_TOS) == FEDNIC_COMPRESSED; /* else a router has changed it */
+    /* otherwise a router has changed the DSCP, and it stays so */
+    bool known = (s->tos & FEDNIC_TOS) == FEDNIC_COMPRESSED;
     fednic_ip_change(bytes, s, tcp_len, known ? FEDNIC_MARKED | (s->tos & 3) : s->tos, 0);
     fednic_put16(bytes + s->tcp + TCP_CHECKSUM, fednic_pseudo_sum(bytes, s, PROTOCOL_TCP, tcp_len));
     fednic_frame out = {bytes, s->payload + len, {0}};
     fednic_offload *o = &out.offload;
     *o =
-        (fednic_offload){.flags = OFFLOAD_NEEDS_CSUM, /* checked: nobody needs to add it up again */
+        /* the checksum was verified, so nothing need compute it again */
+        (fednic_offload){.flags = OFFLOAD_NEEDS_CSUM,
                          .hdr_len = (uint16_t)s->payload,
                          .csum_start = (uint16_t)s->tcp,
                          .csum_offset = TCP_CHECKSUM};
@@ -351,8 +361,9 @@ static size_t restore(const passage *p) {
     return len;
 }
 
-/* Linux takes bytes whose checksum it is to complete for right ones, as on a virtual line. So it is
- * completed here: then the host drops a compressed segment that the NIC can't read. */
+/* Forward a compressed segment that the NIC cannot restore. Linux accepts a frame with an
+ * incomplete checksum without verifying it. So the checksum is completed here, and the host drops
+ * the segment as wrong. */
 static void forward_unread(const passage *p) {
     const fednic_segment *s = &p->segment;
     const fednic_frame *frame = p->frame;
@@ -367,9 +378,9 @@ static void forward_unread(const passage *p) {
     p->emit(p->user, &out);
 }
 
-/* Is it a compressed segment? The checksum tells, whatever routers did to the DSCP, and without
- * knowing the connection. It is not looked at where somebody else has found it right: a device, or
- * Linux when it merged segments. */
+/* Return whether a segment is compressed. The checksum tells, even if routers changed the DSCP,
+ * and without knowing the connection. It is not computed where it was found right for TCP already:
+ * by a device, or by Linux when it merged segments. */
 static bool is_compressed(const passage *p) {
     const fednic_segment *s = &p->segment;
     const uint8_t flags = p->frame->offload.flags;
@@ -412,19 +423,21 @@ static void from_wire(passage *p) {
     }
 }
 
-/* NIC */
+/* The NIC as a whole: */
 
 static fed_status check_options(const fednic_nic_options *o, fed_error *err) {
     if (o->e < E_MIN || o->e > E_MAX) {
-        return fed_fail(err, FED_EINVAL, "The NIC's bound 2^-%d: e must be %d to %d", o->e, E_MIN,
-                        E_MAX);
+        return fed_fail(err, FED_EINVAL,
+                        "The NIC's error bound 2^-%d is out of range: e must be %d to %d", o->e,
+                        E_MIN, E_MAX);
     }
     if (o->flows > FLOWS_MAX) {
-        return fed_fail(err, FED_EINVAL, "The NIC's %u connections: at most %d are possible",
+        return fed_fail(err, FED_EINVAL,
+                        "The NIC can't know %u connections at once: at most %d are possible",
                         (unsigned)o->flows, FLOWS_MAX);
     }
     if (o->mtu != 0 && (o->mtu < MTU_MIN || o->mtu > MTU_MAX)) {
-        return fed_fail(err, FED_EINVAL, "The NIC's MTU of %u: it must be %d to %d",
+        return fed_fail(err, FED_EINVAL, "The NIC's MTU of %u is out of range: it must be %d to %d",
                         (unsigned)o->mtu, MTU_MIN, MTU_MAX);
     }
     return FED_OK;
@@ -434,7 +447,7 @@ fed_status fednic_nic_new(const fednic_nic_options *options, fednic_nic **nic, f
     FED_TRY(check_options(options, err));
     fednic_nic *c = calloc(1, sizeof *c);
     if (c == NULL) {
-        return fed_fail(err, FED_ENOMEM, "No memory for a NIC");
+        return fed_fail(err, FED_ENOMEM, "Out of memory for a NIC");
     }
     c->options = *options;
     c->options.flows = options->flows != 0 ? options->flows : FLOWS;

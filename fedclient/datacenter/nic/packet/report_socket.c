@@ -1,4 +1,4 @@
-/* Clients of the report, and the question of one. */
+/* The control socket: the NIC answers requests for its report, and a client asks. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* NOLINT: accept4 */
 #include "fedclient/datacenter/nic/packet/report_socket.h"
@@ -18,7 +18,7 @@ typedef struct client {
     int fd; /* -1: none */
     int64_t until_ms;
     char word[WORD];
-    size_t got; /* of the word */
+    size_t got; /* received bytes of the word */
     fed_writer text;
     size_t sent;
 } client;
@@ -32,8 +32,10 @@ struct fednic_reports {
 static fed_status address(const char *path, struct sockaddr_un *at, fed_error *err) {
     *at = (struct sockaddr_un){.sun_family = AF_UNIX};
     if (strlen(path) >= sizeof at->sun_path) {
-        return fed_fail(err, FED_EINVAL, "the path of a socket has at most %zu characters: %.200s",
-                        sizeof at->sun_path - 1, path);
+        return fed_fail(
+            err, FED_EINVAL,
+            "the path of a control socket (--control) has at most %zu characters: %.200s",
+            sizeof at->sun_path - 1, path);
     }
     memcpy(at->sun_path, path, strlen(path));
     return FED_OK;
@@ -45,7 +47,7 @@ static int make_socket(int flags) {
 
 /* ---- The NIC's side ---- */
 
-/* A NIC that was killed leaves its socket behind. */
+/* Remove the socket file of a NIC that was killed. Fail if a running NIC answers there. */
 static fed_status clear_away(const struct sockaddr_un *at, fed_error *err) {
     const int fd = make_socket(SOCK_NONBLOCK);
     const bool answers =
@@ -75,11 +77,13 @@ fed_status fednic_reports_open(const char *path, fednic_reports **reports, fed_e
         r->clients[k].fd = -1;
     }
     r->listener = make_socket(SOCK_NONBLOCK);
-    if (r->listener < 0 || fchmod(r->listener, 0600) != 0 || /* of the file that bind makes */
+    /* the mode of the file that bind makes */
+    if (r->listener < 0 || fchmod(r->listener, 0600) != 0 ||
         bind(r->listener, (const struct sockaddr *)&at, sizeof at) != 0 ||
         listen(r->listener, FEDNIC_CLIENTS) != 0) {
         const fed_status status =
-            fed_fail(err, FED_EIO, "can't make the control socket %s: %s", path, strerror(errno));
+            fed_fail(err, FED_EIO, "can't make the control socket %s (--control): %s", path,
+                     strerror(errno));
         if (r->listener >= 0) {
             close(r->listener);
         }
@@ -132,11 +136,11 @@ static void welcome(fednic_reports *reports, int64_t now_ms) {
         }
     }
     if (fd >= 0) {
-        close(fd); /* too many */
+        close(fd); /* too many clients at once */
     }
 }
 
-/* Read the word; true: it is whole. */
+/* Read a client's request, which is one word and a line end. true: it is complete. */
 static bool listen_to(client *c, fednic_format *format) {
     const ssize_t got = read(c->fd, c->word + c->got, sizeof c->word - c->got);
     if (got <= 0) {
@@ -193,7 +197,8 @@ static fed_status reach(int fd, const struct sockaddr_un *at, fed_error *err) {
     const struct timeval limit = {.tv_sec = ASK_SECONDS};
     if (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) != 0 ||
         setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit) != 0) {
-        return fed_fail(err, FED_EIO, "a socket takes no time limit: %s", strerror(errno));
+        return fed_fail(err, FED_EIO, "can't set a time limit on the control socket: %s",
+                        strerror(errno));
     }
     if (connect(fd, (const struct sockaddr *)at, sizeof *at) == 0) {
         return FED_OK;
@@ -221,10 +226,15 @@ static fed_status listen_to_nic(int fd, fednic_format format, fed_writer *text, 
         }
     }
     if (got < 0 && errno == EAGAIN) {
-        return fed_fail(err, FED_ETIMEOUT, "fednic did not answer in %d seconds", ASK_SECONDS);
+        return fed_fail(
+            err, FED_ETIMEOUT,
+            "fednic did not answer on its control socket in %d seconds: its process may be stopped",
+            ASK_SECONDS);
     }
     if (got < 0 || text->len == before) {
-        return fed_fail(err, FED_EIO, "fednic gave no answer: too many ask at once, try again");
+        return fed_fail(err, FED_EIO,
+                        "fednic gave no answer on its control socket: too many programs may ask at "
+                        "once, try again");
     }
     return text->status;
 }
@@ -234,7 +244,7 @@ fed_status fednic_ask(const char *control, fednic_format format, fed_writer *tex
     FED_TRY(address(control, &at, err));
     const int fd = make_socket(0);
     if (fd < 0) {
-        return fed_fail(err, FED_EIO, "can't make a socket: %s", strerror(errno));
+        return fed_fail(err, FED_EIO, "can't make a socket to ask fednic: %s", strerror(errno));
     }
     fed_status status = reach(fd, &at, err);
     status = status == FED_OK ? listen_to_nic(fd, format, text, err) : status;

@@ -1,4 +1,4 @@
-/* A TAP device with checksum offload and TSO. */
+/* Open and use a TAP device with checksum offload and TCP segmentation offload (TSO). */
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE /* NOLINT: struct ifreq */
 #include "fedclient/datacenter/nic/packet/tap.h"
@@ -32,9 +32,12 @@ static fed_status attach(const char *name, int fd, fed_error *err) {
     switch (errno) {
     case EPERM:
         return fed_fail(err, FED_EAUTH,
-                        "only root, or a program with CAP_NET_ADMIN, makes the device %s", name);
+                        "only root, or a program with CAP_NET_ADMIN, can make the device %s", name);
     case EBUSY:
-        return fed_fail(err, FED_EBUSY, "the device %s is in use: another fednic may run", name);
+        return fed_fail(
+            err, FED_EBUSY,
+            "the device %s is in use: end the other fednic, or choose another name for --tun",
+            name);
     case EINVAL:
         return fed_fail(err, FED_EINVAL,
                         "%s is another kind of device than a TAP: choose another name for --tun",
@@ -44,17 +47,20 @@ static fed_status attach(const char *name, int fd, fed_error *err) {
     }
 }
 
-/* The checksum, TCP's segments and the header are the NIC's to do. */
+/* Let Linux pass frames without a complete checksum, super-segments, and a virtio header before
+ * each frame. */
 static fed_status offload(const char *name, int fd, fed_error *err) {
     const unsigned long what = TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6 | TUN_F_TSO_ECN;
     int header = FEDNIC_VNET;
     if (ioctl(fd, TUNSETVNETHDRSZ, &header) != 0 || ioctl(fd, TUNSETOFFLOAD, what) != 0) {
-        return fed_fail(err, FED_EIO, "the device %s takes no offload: %s", name, strerror(errno));
+        return fed_fail(err, FED_EIO, "checksum offload can't be set on the device %s: %s", name,
+                        strerror(errno));
     }
     return FED_OK;
 }
 
-/* Locally administered, and not the line's own: else both interfaces would take each frame. */
+/* Give the TAP device a locally administered address, different from the line's. With the same
+ * address both interfaces would accept each frame. */
 static bool set_address(int ioctls, const char *name, const uint8_t address[6]) {
     struct ifreq r = request(name);
     r.ifr_hwaddr.sa_family = ARPHRD_ETHER;
@@ -103,7 +109,7 @@ fed_status fednic_tap_open(const char *name, uint32_t mtu, const uint8_t address
     t.fd = open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC);
     if (t.fd < 0) {
         return errno == EACCES
-                   ? fed_fail(err, FED_EAUTH, "only root may open /dev/net/tun")
+                   ? fed_fail(err, FED_EAUTH, "only root may open /dev/net/tun: run fednic as root")
                    : fed_fail(err, FED_ENOTFOUND,
                               "can't open /dev/net/tun (%s): load the module with modprobe tun, or "
                               "give the container this device",

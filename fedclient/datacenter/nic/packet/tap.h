@@ -6,17 +6,19 @@
 #include "fedclient/datacenter/nic/packet/packet_nic.h"
 
 typedef struct fednic_tap {
-    int fd;    /* does not block */
-    bool made; /* by us: closing removes it; one that was there before stays, with its addresses */
+    int fd; /* non-blocking */
+    /* fednic_tap_open made the device, so closing removes it; a device that existed before stays
+     * */
+    bool made;
     uint32_t index, mtu;
 } fednic_tap;
 
 /**
- * Make the device `name`, or take over one that is there and has no program, and set it up. It
- * outlives a program that is killed, so its connections do too.
+ * Make the device `name`, or take over an existing one that no program uses, and set it up. A
+ * device outlives a program that is killed, and so do its TCP connections.
  *
- * mtu      it may not be larger; a new one has it
- * address  of the line's interface; a new device has another one, always the same
+ * mtu: the device's largest MTU; a new device gets it. address: that of the line's interface, from
+ * which a new device's different address is made.
  *
  * Errors: FED_ENOTFOUND no /dev/net/tun; FED_EAUTH; FED_EBUSY; FED_EINVAL name is another kind of
  * device; FED_EIO.
@@ -27,11 +29,12 @@ void fednic_tap_close(fednic_tap *tap);
 
 typedef enum fednic_got { FEDNIC_FRAME_GOT, FEDNIC_NONE, FEDNIC_GONE } fednic_got;
 
-/** Read the next frame into slot[FEDNIC_SLOT]. FEDNIC_NONE: none waits. FEDNIC_GONE: the device
- * was removed. */
+/** Read the next frame into slot[FEDNIC_SLOT]. FEDNIC_NONE: no frame waits. FEDNIC_GONE: the
+ * device was removed. */
 fednic_got fednic_tap_read(const fednic_tap *tap, uint8_t *slot, fednic_frame *frame);
 
-/** Give the host a frame. false: it does not take it (the device is down, or the frame is bad). */
+/** Give the host a frame. false: Linux refuses it, because the device is down or the frame is
+ * wrong. */
 bool fednic_tap_write(const fednic_tap *tap, const fednic_frame *frame);
 
 #endif

@@ -1,4 +1,4 @@
-/* Conversion of struct virtio_net_hdr, and VLAN tags. */
+/* Convert struct virtio_net_hdr, and put VLAN tags back. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/datacenter/nic/packet/vnet_header.h"
 

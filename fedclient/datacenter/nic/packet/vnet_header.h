@@ -1,4 +1,5 @@
-/* struct virtio_net_hdr, which stands before each frame of a TAP device and of a packet socket. */
+/* Read and write struct virtio_net_hdr, which precedes each frame of a TAP device and of a packet
+ * socket. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDNIC_VNET_HEADER_H
 #define FEDNIC_VNET_HEADER_H
@@ -8,16 +9,17 @@
 #include "fedclient/datacenter/nic/packet/packet_nic.h"
 
 enum {
-    FEDNIC_VNET = sizeof(struct virtio_net_hdr),     /* 10 bytes, in the machine's order */
-    FEDNIC_SLOT = (FEDNIC_FRAME + 16 + 63) / 64 * 64 /* a frame, its header, a VLAN's tag */
+    FEDNIC_VNET = sizeof(struct virtio_net_hdr), /* 10 bytes, in the machine's byte order */
+    /* room for a frame, its virtio header and a VLAN tag */
+    FEDNIC_SLOT = (FEDNIC_FRAME + 16 + 63) / 64 * 64
 };
 
-/** From a header's bytes, and back. */
+/** Convert a header's bytes into offload data, and back. */
 void fednic_vnet_read(const uint8_t *header, fednic_offload *offload);
 void fednic_vnet_write(const fednic_offload *offload, struct virtio_net_hdr *header);
 
 /**
- * A line's NIC takes a VLAN's tag out of a frame; put it back behind the addresses.
+ * Linux removes the VLAN tag of a received frame; put it back behind the addresses.
  *
  * frame  its data has four bytes of the caller's room before it; data, len and offload change
  */

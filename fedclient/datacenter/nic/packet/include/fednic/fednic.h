@@ -1,4 +1,4 @@
-/* The software NIC as a whole: what the program fednic runs, and asks a running one. */
+/* The software NIC: run it, and ask a running one for its report. Used by the program fednic. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDNIC_FEDNIC_H
 #define FEDNIC_FEDNIC_H
@@ -11,31 +11,32 @@
 FED_API_BEGIN
 
 /*
- * The NIC stands between a TAP device, which is the host's interface, and the line: a packet
- * socket on a real interface without an address of its own (INCEPTIONN, section VI). Linux only.
- * docs/nic.md is its user's page.
+ * The NIC forwards frames between a TAP device, which is the host's interface, and the line: a
+ * packet socket on a real interface without an address of its own (INCEPTIONN, section VI). Linux
+ * only. docs/nic.md tells how to use it.
  */
 
 typedef struct fednic_options {
-    const char *tun;     /* the host's interface, such as "nic0"; it is made if it is not there */
+    /* the host's interface, such as "nic0"; it is created if it does not exist */
+    const char *tun;
     const char *wire;    /* the line's interface, such as "eth0" */
-    const char *control; /* path of the socket that reports are asked from */
-    int e;               /* the bound is 2^-e, 1 to 15 */
+    const char *control; /* path of the Unix socket that answers requests for reports */
+    int e;               /* error bound 2^-e; e is 1 to 15 */
     bool bypass;         /* the kernel forwards unmarked frames itself: Linux 6.6 or later */
 } fednic_options;
 
-/** What a run has to say to a person: that it is ready, or a warning. A sentence each. */
+/** Called with a sentence for the user: that the NIC is ready, or a warning. */
 typedef void fednic_report_line(void *user, const char *sentence);
 
 /**
- * Be the NIC until `stop` is readable. Everything is in place when *say is called with a sentence
- * that begins with "ready". A line that goes down and comes up again ends nothing.
+ * Run the NIC in the caller's thread until `stop` is readable. It works when *say is called with a
+ * sentence that begins with "ready". A line that goes down and up again does not end it.
  *
  * stop  a descriptor of the caller's, such as a signalfd
  *
  * Errors: FED_EINVAL a name or e is out of range; FED_EAUTH root's rights are missing;
- * FED_ENOTFOUND no /dev/net/tun, no such interface; FED_EBUSY the TAP or the control socket is
- * another one's; FED_EIO a device failed, or is gone; FED_ENOMEM. The thread is the caller's.
+ * FED_ENOTFOUND no /dev/net/tun, no such interface; FED_EBUSY another process uses the TAP device
+ * or the control socket; FED_EIO a device failed, or is gone; FED_ENOMEM.
  */
 fed_status fednic_run(const fednic_options *options, int stop, fednic_report_line *say, void *user,
                       fed_error *err) FED_CHECKED;
@@ -43,8 +44,8 @@ fed_status fednic_run(const fednic_options *options, int stop, fednic_report_lin
 typedef enum fednic_format { FEDNIC_TABLE, FEDNIC_PROMETHEUS } fednic_format;
 
 /** Ask the NIC behind a control socket for its report, and append the text. Errors: FED_ENOTFOUND
- * none runs there; FED_EAUTH it is another user's; FED_ETIMEOUT no answer in five seconds;
- * FED_EIO; FED_ENOMEM. */
+ * no NIC answers there; FED_EAUTH the socket belongs to another user; FED_ETIMEOUT no answer in
+ * five seconds; FED_EIO; FED_ENOMEM. */
 fed_status fednic_ask(const char *control, fednic_format format, fed_writer *text,
                       fed_error *err) FED_CHECKED;
 
