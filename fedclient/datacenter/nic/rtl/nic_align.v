@@ -1,8 +1,8 @@
-// The alignment unit of figure 9: strings of bytes become full beats, without gaps.
+// The alignment unit of INCEPTIONN's figure 9: packs strings of bytes into full beats without gaps.
 // SPDX-License-Identifier: Apache-2.0
 
 // In: a string of 1 to MOST bytes a cycle, the first byte lowest, zeros above; s_last ends the
-// packet. Out: AXI-stream, BEAT bytes a beat; a packet's last beat may be partial.
+// packet. Out: AXI-stream, BEAT bytes in a beat; a packet's last beat may be partial.
 //   m_bytes     with m_tlast: the bytes of the packet, modulo 2^16
 // MOST is BEAT to 2 * BEAT - 1, BEAT a power of two up to 32. One register at the output. It takes
 // a string in each cycle while none is longer than a beat and m_tready stays 1, also behind a
@@ -26,18 +26,18 @@ module nic_align #(
     output reg  [      15:0] m_bytes,
     output reg               m_tvalid,
     input  wire              m_tready
-`ifdef NIC_PROOF                                // what an induction must know
+`ifdef NIC_PROOF                                // signals for the inductive proof
     ,
     output wire [8*MOST-1:0] proof_kept,
     output wire [       5:0] proof_kept_length,
     output wire              proof_kept_last
 `endif
 );
-    // What does not fill a beat yet.
+    // Bytes that do not fill a beat yet.
     reg  [8*MOST-1:0] kept;                    // kept_length bytes, zeros above
     reg  [        5:0] kept_length;             // 0 to MOST
-    reg                kept_last;               // they end a packet
-    reg  [       15:0] bytes;                   // of the packet so far
+    reg                kept_last;               // the kept bytes end a packet
+    reg  [       15:0] bytes;                   // bytes of the packet so far
 
 `ifdef NIC_PROOF
     assign proof_kept = kept;
@@ -45,7 +45,7 @@ module nic_align #(
     assign proof_kept_last = kept_last;
 `endif
 
-    wire               more = kept_length > BEAT[5:0];  // after long bursts: a beat goes first
+    wire               more = kept_length > BEAT[5:0];  // a full beat is kept and leaves first
     wire               join_kept = !kept_last;
     wire [        5:0] offset = join_kept ? kept_length : 6'd0;
     wire [        6:0] total = {1'b0, offset} + {1'b0, s_length};
@@ -54,7 +54,7 @@ module nic_align #(
     wire [8*MOST-1:0] joined = placed[8*MOST-1:0] | (kept & {8 * MOST{join_kept}});
     wire [       15:0] sum = (join_kept ? bytes : 16'd0) + {10'd0, s_length};
 
-    // The kept bytes leave alone: more than a beat, or a packet's end.
+    // The kept bytes leave without new ones: they are more than a beat, or end a packet.
     wire               alone = more || kept_last;
     wire               leave = alone || (s_valid && full);
     wire               out_free = m_tready || !m_tvalid;
@@ -78,7 +78,7 @@ module nic_align #(
                 kept <= {{8 * BEAT{1'b0}}, kept[8*MOST-1:8*BEAT]};
                 kept_length <= kept_length - BEAT[5:0];
             end else if (s_valid) begin
-                // Without a packet's end among them the kept bytes fill no more than this beat.
+                // If the kept bytes end no packet, they and the new string share this beat.
                 if (full && join_kept) begin
                     kept <= placed[8*(BEAT+MOST)-1:8*BEAT];
                     kept_length <= total[5:0] - BEAT[5:0];

@@ -1,14 +1,14 @@
-// The burst buffer and the tag decoder of figure 10: beats become the parts of bursts.
+// The burst buffer and the tag decoder of INCEPTIONN's figure 10: split beats into parts of bursts.
 // SPDX-License-Identifier: Apache-2.0
 
-// In: as nic_decompress. Out, in each cycle what LANES floats are made of:
-//   m_payload   their bytes, without gaps, from the lowest byte on; above them stands anything
+// The input is that of nic_decompress. The output has, in each cycle, the data of LANES floats:
+//   m_payload   their bytes, without gaps, from the lowest byte on; higher bytes are arbitrary
 //   m_tags      their tags
 //   m_used      which lanes have a value
 //   m_last      the packet ends; m_error with it: it was not the bursts of s_count values
 // One register at the output, and two beats in the buffer.
 //
-// The buffer shows the tag decoder 65 bytes: two beats, and the first byte of the beat that waits
+// The tag decoder sees 65 bytes: the buffer's two beats, and the first byte of the beat that waits
 // at the input. With the paper's 64 bytes a burst of 34 that begins at the last byte of a beat
 // would never be whole. The critical path is the loop from place over the tags to the burst's
 // length and back to place.
@@ -36,7 +36,7 @@ module nic_burst_buffer #(
     localparam LANES = WIDTH / 32;
     localparam BEAT = 4 * LANES;                // bytes of a beat
     localparam [6:0] BEAT7 = BEAT[6:0];
-    localparam PARTS = 8 / LANES;               // a burst of eight values takes so many cycles
+    localparam PARTS = 8 / LANES;               // cycles for a burst of eight values
 
     // The buffer: head is the beat in which the next burst begins.
     reg  [WIDTH-1:0] head, next;
@@ -44,12 +44,12 @@ module nic_burst_buffer #(
     reg              head_last, next_last;
     reg  [     15:0] head_count, next_count;
     reg              head_valid, next_valid;
-    reg  [      6:0] place;                     // of the burst in head; BEAT: all of it is used
-    reg              fresh;                     // at a packet's begin
+    reg  [      6:0] place;                     // where the burst begins; BEAT: head is used up
+    reg              fresh;                     // the next burst is a packet's first
     reg  [     15:0] values_left;
-    reg              drain;                     // drop beats up to the packet's last
+    reg              drain;                     // drop beats up to the packet's last one
 
-    // How many bytes s_tkeep names.
+    // Number of bytes that s_tkeep marks as valid.
     reg  [      6:0] s_bytes;
     integer          i;
     always @* begin
@@ -57,7 +57,7 @@ module nic_burst_buffer #(
         for (i = 0; i < BEAT; i = i + 1) s_bytes = s_bytes + {6'd0, s_tkeep[i]};
     end
 
-    // The tag decoder. A burst begins with its tags; its later parts keep them.
+    // The tag decoder. A burst begins with its tags, which are kept for its later parts.
     wire [2*WIDTH+7:0] window = {s_tdata[7:0], next, head};
     wire [2*WIDTH+7:0] at_place = window >> {place & (BEAT7 - 7'd1), 3'd0};
     reg  [      1:0] part;
@@ -76,7 +76,7 @@ module nic_burst_buffer #(
                 tags[2*lane_i+:2] == 2'd2, tags[2*lane_i+:2] == 2'd1};
     end
 
-    // The end of what is known of the packet, counted from head's first byte, as place is.
+    // End of the packet's bytes that have arrived, counted from head's first byte, as place is.
     wire [      6:0] end_of_next = next_last ? BEAT7 + next_bytes
                                  : 2 * BEAT7 + {6'd0, s_tvalid};
     wire [      6:0] end_known = head_last || !next_valid ? head_bytes : end_of_next;
@@ -98,12 +98,12 @@ module nic_burst_buffer #(
     wire             step = head_valid && !drain && (whole || end_seen) && free;
     wire             clean = whole && end_seen && place_after == end_known && values != 16'd0
                            && (tags & past_last) == 16'd0;
-    wire             over = ends || !whole;     // the packet out ends with this step
+    wire             over = ends || !whole;     // the output packet ends with this step
     wire             good_end = step && over && clean;
     wire             bad_end = step && over && !clean;
 
-    // How many beats leave the buffer. A good end takes all that is there of its packet, even the
-    // beat at the input. A step within a packet never takes the packet's last beat: the next step
+    // How many beats leave the buffer. A good end removes all beats of its packet, even the one at
+    // the input. A step within a packet never takes the packet's last beat: the next step
     // needs it to see the end.
     wire             drop_one = drain ? head_valid : step && !bad_end
                               && (over || (place_after >= BEAT7 && !head_last));

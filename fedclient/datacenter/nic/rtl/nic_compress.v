@@ -1,20 +1,20 @@
-// The compressor: beats of floats become bursts without gaps (INCEPTIONN, figure 9).
+// The compressor: turns beats of floats into bursts without gaps (INCEPTIONN, figure 9).
 // SPDX-License-Identifier: Apache-2.0
 
-// AXI-stream in and out, LANES floats a beat: eight is the format, 256 bit. Byte 0 of a beat is
-// tdata[7:0]. A packet in is one float or more. All its beats are full but the last, whose tkeep
-// names whole floats, from the lowest lane on. A packet out is its bursts, LANES / 4 bytes of tags
-// and the payloads each, to the end of the packet without gaps; its last beat may be partial.
-//   m_bytes     with m_tlast: how many bytes the packet has now, modulo 2^16
+// AXI-stream in and out, LANES floats in a beat; the format needs eight, that is 256 bit. Byte 0 of
+// a beat is tdata[7:0]. An input packet is one float or more. All its beats are full but the last,
+// whose tkeep names whole floats, from the lowest lane on. An output packet is its bursts without
+// gaps, each with LANES / 4 bytes of tags and then the payloads; its last beat may be partial.
+//   m_bytes     with m_tlast: number of bytes of the output packet, modulo 2^16
 // Any bits are allowed: infinities and NaNs travel as they are, with tag 3.
 //
-// Four stages, each with a register: compression blocks; the shifter tree but its root; its root
-// and the tags; alignment. Latency four cycles. Throughput: a beat in each cycle while no burst
-// has more bytes than a beat, over the borders of packets too. Incompressible floats are 34 bytes
-// for 32 and take 17 cycles for 16 beats: as many as the beats that leave.
+// Four stages, each with a register: compression blocks; the shifter tree without its root; the
+// tree's root, and the tags; alignment. Latency four cycles. Throughput: a beat in each cycle while
+// no burst has more bytes than a beat, over the borders of packets too. Incompressible floats
+// become 34 bytes for 32 and take 17 cycles for 16 beats: as many as there are output beats.
 module nic_compress #(
     parameter E = 10,                           // magnitudes under 2^-E become 0; 1 to 15
-    parameter LANES = 8                         // 8; proofs use 4
+    parameter LANES = 8                         // 8; 4 in proofs
 ) (
     input  wire                clk,
     input  wire                rst,             // synchronous
@@ -56,7 +56,7 @@ module nic_compress #(
     wire                ready1;
     assign s_tready = ready1 || !valid1;
 
-    // ---- Stage 2: two levels of the shifter tree, pairs and fours. Lengths have six bits.
+    // ---- Stage 2: two levels of the shifter tree: join lanes to pairs, and pairs to fours.
     wire [ 6*LANES-1:0] sizes;
     wire [32*LANES-1:0] pairs, fours;
     wire [ 3*LANES-1:0] pair_lengths;
@@ -94,7 +94,7 @@ module nic_compress #(
     wire                ready2;
     assign ready1 = ready2 || !valid2;
 
-    // ---- Stage 3: the root of the tree, and the tags before it.
+    // ---- Stage 3: the root of the tree, and the tags in front of the payload.
     wire [32*LANES-1:0] payload;
     wire [         5:0] payload_length;
     generate
@@ -113,7 +113,7 @@ module nic_compress #(
     endgenerate
 
     reg  [ 8*BURST-1:0] burst;
-    reg  [         5:0] length;                 // of the burst, TAGS to BURST
+    reg  [         5:0] length;                 // bytes of the burst, TAGS to BURST
     reg                 last3, valid3;
     wire                ready3;
     assign ready2 = ready3 || !valid3;

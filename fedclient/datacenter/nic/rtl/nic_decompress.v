@@ -1,19 +1,19 @@
-// The decompressor: bursts without gaps become beats of floats (INCEPTIONN, figure 10).
+// The decompressor: turns bursts without gaps into beats of floats (INCEPTIONN, figure 10).
 // SPDX-License-Identifier: Apache-2.0
 
-// AXI-stream in and out, WIDTH bit: 256, 128 or 64, that is 8, 4 or 2 floats a beat. Byte 0 of a
-// beat is tdata[7:0]. A packet in is bursts of eight values, the last of up to eight. All its beats
-// are full but the last, whose tkeep names bytes from the lowest on. A packet out has s_count
-// floats.
+// AXI-stream in and out, WIDTH bit: 256, 128 or 64, that is 8, 4 or 2 floats in a beat. Byte 0 of a
+// beat is tdata[7:0]. An input packet is bursts of eight values; the last may have fewer. All its
+// beats are full but the last, whose tkeep names bytes from the lowest on. An output packet has
+// s_count floats.
 //   s_count     how many values the packet has; read at its first beat
 //   m_error     with m_tlast: the packet was not the bursts of s_count values, 1 or more. It had
 //               fewer or more bytes, or a tag that is not 0 past the last value. The floats of such
-//               a packet are arbitrary, and it may end early; the next packet is not harmed.
+//               a packet are arbitrary, and it may end early; the next packet is not affected.
 //
 // Four stages, each with a register: burst buffer; tag decoder; reversed shifter tree;
 // decompression blocks. Latency four cycles. Throughput: a beat out in each cycle while no burst
-// has more than 32 bytes, over the borders of packets too. At 34 bytes a burst it is 16 beats in 17
-// cycles: as many as the beats that come.
+// has more than 32 bytes, over the borders of packets too. With bursts of 34 bytes it is 16 beats
+// in 17 cycles: as many as there are input beats.
 module nic_decompress #(
     parameter WIDTH = 256
 ) (
@@ -49,11 +49,11 @@ module nic_decompress #(
         .m_valid(valid2), .m_ready(ready3)
     );
 
-    // ---- Stage 3: the reversed shifter tree, from one string to a string for each lane.
+    // ---- Stage 3: the reversed shifter tree splits one string of bytes into one for each lane.
     wire [  WIDTH-1:0] fours, pairs, singles;
     wire [6*LANES-1:0] sizes;
     wire [3*LANES-1:0] pair_lengths;
-    wire               unused = &{1'b0, pair_lengths};  // the last of them have no node
+    wire               unused = &{1'b0, pair_lengths};  // no node reads the last ones
     genvar             lane, node;
     generate
         for (lane = 0; lane < LANES; lane = lane + 1) begin : size

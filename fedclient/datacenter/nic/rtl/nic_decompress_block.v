@@ -1,11 +1,12 @@
-// One value of a burst: a tag and its bytes become a float (INCEPTIONN, algorithm 3).
+// Decode one value of a burst: a tag and its bytes become a float (INCEPTIONN, algorithm 3).
 // SPDX-License-Identifier: Apache-2.0
 
 // Combinational. Ports:
 //   tag     0: no bytes; 1: one byte; 2: two bytes; 3: four bytes
 //   bytes   the payload, first byte lowest; bytes that the tag does not name may be anything
 //   value   an IEEE 754 binary32
-// A payload without a one, which the paper leaves open, is +0: so a second card changes nothing.
+// A payload without a bit that is 1, which the paper leaves open, is +0. So compressing a value a
+// second time does not change it.
 module nic_decompress_block (
     input  wire [ 1:0] tag,
     input  wire [31:0] bytes,

@@ -1,4 +1,4 @@
-// A node of the shifter tree: two strings of bytes, one after the other.
+// A node of the shifter tree: joins two strings of bytes.
 // SPDX-License-Identifier: Apache-2.0
 
 // Combinational. low has low_length bytes, 0 to BYTES, and zeros above them; high follows.
@@ -10,7 +10,7 @@ module nic_join #(
     input  wire [ 8*BYTES-1:0] high,
     output wire [16*BYTES-1:0] joined
 );
-    localparam BITS = BYTES == 4 ? 3 : BYTES == 8 ? 4 : 5;  // 0 to BYTES need so many
+    localparam BITS = BYTES == 4 ? 3 : BYTES == 8 ? 4 : 5;  // bits for lengths of 0 to BYTES
     wire [    BITS-1:0] shift = low_length[BITS-1:0];
     wire                unused = &{1'b0, low_length};
     wire [16*BYTES-1:0] wide_low = {{8 * BYTES{1'b0}}, low};

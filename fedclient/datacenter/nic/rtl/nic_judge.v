@@ -1,10 +1,11 @@
-// Decides whether a frame leaves in its new form, and computes that form's lengths and checksums.
+// Decide if a frame leaves in its new form (compressed or restored); compute lengths and checksums.
 // SPDX-License-Identifier: Apache-2.0
 
-// Frames come in order. One with a payload in the aligner waits for its `info`, and for the
-// engine's result if that had any of it. Six stages that never wait; a frame a cycle.
-// Checksums are updated: minus the old payload and length, plus the new ones, and the protocol
-// number 253 for 6 in a compressed segment's pseudo-header. One that was wrong stays wrong.
+// Frames come in order. A frame whose payload went to the aligner waits for its `info`, and for the
+// engine's result if the engine got a part of it. There are six stages that never wait; a frame can
+// enter in each cycle. Checksums are updated: the old payload and length are subtracted, the new
+// ones added, and in the pseudo-header 253 replaces protocol number 6 for a compressed segment. A
+// wrong checksum stays wrong.
 module nic_judge #(
     parameter RX = 0
 ) (
@@ -32,7 +33,7 @@ module nic_judge #(
     assign info_take = front_take && coded;
     assign result_take = info_take && engaged;
 
-    // ---- 1: what is known.
+    // ---- 1: registers for the inputs.
     reg one_here, one_may, one_result;
     reg [94:0] one_front;
     reg [83:0] one_info;
@@ -52,7 +53,7 @@ module nic_judge #(
                  - (front[81] ? 16'd4 : 16'd0);
     end
 
-    // ---- 2: how long the payload becomes.
+    // ---- 2: the length of the payload's new form.
     wire [15:0] original = one_info[83:68];
     wire [1:0] lead = one_info[67:66];
     wire [1:0] ending = one_info[65:64];
@@ -63,12 +64,12 @@ module nic_judge #(
     wire [17:0] checked = {2'd0, one_all} + {2'd0, one_tcp} + 18'd253;
     reg two_here, two_may;
     reg [15:0] two_check;
-    reg [9:0] two_skip; // beats of the second FIFO
+    reg [9:0] two_skip; // beats of this frame in the second FIFO
     reg [94:0] two_front;
     reg [15:0] two_payload, two_old, two_new, two_original;
     reg [1:0] two_lead, two_end;
     reg [23:0] two_leads, two_ends;
-    reg two_odd; // the engine's bytes end at an odd place
+    reg two_odd; // the engine's bytes end at an odd offset
     always @(posedge clk) begin
         two_here <= one_here && !rst;
         two_may <= one_may && !one_answer[16];
@@ -87,7 +88,7 @@ module nic_judge #(
         two_odd <= lead[0] ^ result_bytes[0];
     end
 
-    // ---- 3: sums of the parts. The last bytes stand at the end of two_ends.
+    // ---- 3: sums of the parts. The payload's last bytes are the highest bytes of two_ends.
     wire [15:0] payload = two_front[71:56];
     wire [7:0] last1 = two_end == 0 ? 8'd0 : two_end == 1 ? two_ends[23:16]
                      : two_end == 2 ? two_ends[15:8] : two_ends[7:0];
@@ -99,7 +100,7 @@ module nic_judge #(
     wire [15:0] less_old = ~two_old;
     wire [15:0] less_length = ~two_front[47:32];
     wire [15:0] new_length = two_front[47:32] - payload + two_payload;
-    localparam [15:0] TWIST = RX != 0 ? 16'hff08 : 16'd247; // 6 - 253, 253 - 6
+    localparam [15:0] TWIST = RX != 0 ? 16'hff08 : 16'd247; // 6 - 253 or 253 - 6
     localparam [15:0] DSCP = RX != 0 ? 16'hfffb : 16'd4;
     reg three_here, three_use;
     reg [9:0] three_skip;
@@ -131,7 +132,7 @@ module nic_judge #(
         three_tail <= two_ends;
     end
 
-    // ---- 4 and 5: carries. The new form's parts.
+    // ---- 4 and 5: add the carries, and collect the parts of the plan.
     reg four_here, four_use, five_here;
     reg [9:0] four_skip;
     reg [94:0] four_front;

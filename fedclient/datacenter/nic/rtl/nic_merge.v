@@ -1,9 +1,9 @@
-// Merge: reads frames back from the packet FIFO and joins the headers with the payload in new form.
+// Read frames back from the packet FIFO, and join headers with the payload in its new form.
 // SPDX-License-Identifier: Apache-2.0
 
-// A frame's order comes from `plan`. Raw: its beats leave as they came. Coded: its first `header`
-// bytes leave with new lengths, ToS and checksums, then `put` bytes of the order, then beats of the
-// second FIFO, then `end` bytes of the order. Each cycle one beat is read from both memories, so
+// `plan` says how a frame leaves. Raw: its beats leave as they came. Coded: its first `header`
+// bytes leave with new lengths, ToS and checksums, then `put` bytes of the plan, then beats of the
+// second FIFO, then `end` bytes of the plan. Each cycle one beat is read from both memories, so
 // a frame takes as many cycles as it has beats, and the next one follows without a gap.
 module nic_merge #(
     parameter A = 10,           // 2^A beats of frames
@@ -11,7 +11,7 @@ module nic_merge #(
 ) (
     input  wire         clk,
     input  wire         rst,
-    input  wire         some,   // a plan is there
+    input  wire         some,   // a plan waits
     input  wire [184:0] plan,
     output wire         take,
     output reg  [A-1:0] a_from, // first beat that is still needed
@@ -31,7 +31,7 @@ module nic_merge #(
     wire move = !m_tvalid || m_tready;
     assign read = move;
 
-    // ---- Which beat.
+    // ---- Choose the beats to read.
     reg here;
     reg [184:0] now;
     wire coded = now[184];
@@ -40,7 +40,7 @@ module nic_merge #(
     wire [13:0] size = now[161:148];
     wire [6:0] header = now[147:141];
     wire [2:0] put = now[140:138];
-    wire [6:0] seam = header + {4'd0, put}; // here the second FIFO's bytes begin
+    wire [6:0] seam = header + {4'd0, put}; // offset at which the second FIFO's bytes begin
     reg [9:0] k;
     wire [9:0] beats = coded ? {1'b0, size[13:5]} + {9'd0, size[4:0] != 0} : a_beats;
     wire ends = k + 10'd1 == beats;
@@ -80,10 +80,11 @@ module nic_merge #(
         end
     end
 
-    // ---- The memories answer: new header fields, and the second FIFO's beat turned to the seam.
+    // ---- The memories' outputs: put in new header fields, and rotate the second FIFO's beat so
+    // that it fits behind the seam.
     reg one_here, one_border, one_pure, one_ends;
     reg [184:0] one;
-    reg [2:0] one_k;     // 4: no header any more
+    reg [2:0] one_k;     // beat number; 4: beyond the header
     reg [13:0] one_left; // bytes from this beat to the frame's end
     wire one_coded = one[184];
     wire one_v6 = one[183];
@@ -111,7 +112,7 @@ module nic_merge #(
             one_here <= 0;
     end
 
-    // Where the fields lie: after Ethernet's 14 bytes, or 18.
+    // Offset of the IP header: Ethernet has 14 bytes, or 18 with a VLAN tag.
     wire [6:0] at = one_vlan ? 7'd18 : 7'd14;
     reg [255:0] fields;
     reg [6:0] here_at, after;
@@ -166,10 +167,10 @@ module nic_merge #(
     wire unused = &{1'b0, one[181:148], seam[4:0]};
 
     reg two_here, two_border, two_pure, two_last;
-    reg [255:0] two_fields, two_turned, ahead; // ahead: the turned beat that went ahead
+    reg [255:0] two_fields, two_turned, ahead; // ahead: the rotated beat of the cycle before
     reg [4:0] two_turn;
     reg [5:0] two_count;
-    reg [5:0] two_left; // 63: or more
+    reg [5:0] two_left; // 63 means 63 or more
     reg [1:0] two_end;
     reg [23:0] two_bytes;
     always @(posedge clk) begin
@@ -191,8 +192,9 @@ module nic_merge #(
             two_here <= 0;
     end
 
-    // ---- Lanes under the seam's are the header's, then those that the beat before left over. The
-    // last bytes of `end` are the frame's last.
+    // ---- Choose each lane's byte. In the seam's beat, lanes below the seam are the header's. In
+    // later beats these lanes take the bytes that the beat before left over. The `end` bytes come
+    // last.
     always @(posedge clk) begin
         if (move) begin
             for (i = 0; i < 32; i = i + 1) begin

@@ -1,16 +1,17 @@
-// The packet level of one direction: header match, aligner, packet FIFO, raw fallback, checksums.
+// The packet level of one direction: matches headers, aligns payloads for the engine, keeps frames
+// in a FIFO, and writes checksums. The engine is nic_compress or nic_decompress.
 // SPDX-License-Identifier: Apache-2.0
 
 // AXI-stream of Ethernet frames in and out, without FCS, byte 0 in tdata[7:0]. All beats of a frame
 // are full but the last, which has one byte or more, from the lowest lane on. Frames leave in the
-// order in which they came. The engine hangs on c_ (payload to it) and d_ (from it).
+// order in which they came. The ports c_ lead to the engine, d_ come from it.
 //
-// A frame goes into the packet FIFO. Beside it the payload of one that may be coded goes through
-// the aligner and the engine into the second FIFO. When both are done `judge` decides in which form
-// the frame leaves, and nic_merge reads it back. A frame of more than 32 * MOST bytes leaves as it
-// came, in parts of that size, so it needs no more room than others.
+// Each frame goes into the packet FIFO. The payload of a frame that may be coded also goes through
+// the aligner and the engine into the second FIFO. When both are done, nic_judge decides in which
+// form the frame leaves, and nic_merge reads it back. A frame of more than 32 * MOST bytes leaves
+// as it came, in parts of that size, so it needs no more room than others.
 module nic_packet #(
-    parameter RX = 0,           // 0: compresses; 1: restores
+    parameter RX = 0,           // 0: compress; 1: restore
     parameter TABLE = 6,        // 2^TABLE connections (RX 0)
     parameter A = 10,           // packet FIFO: 2^A beats; at least 2 * MOST
     parameter B = 10,           // second FIFO: 2^B beats; at least 2 * MOST
@@ -55,7 +56,7 @@ module nic_packet #(
         end
     endfunction
 
-    // ---- Frames come: into the packet FIFO and into a short queue before the aligner.
+    // ---- Input: frames go into the packet FIFO and into a short queue before the aligner.
     localparam [31:0] A_BEATS = 1 << A;
     reg [A-1:0] a_to;
     reg a_full;
@@ -102,7 +103,7 @@ module nic_packet #(
     wire beat_last = beat[262];
     wire [5:0] beat_bytes = beat[261:256];
 
-    // ---- Header match.
+    // ---- Match headers.
     wire say, found_some, found_take;
     wire [83:0] saying, found;
     nic_parse #(.RX(RX), .TABLE(TABLE)) parse (
@@ -114,7 +115,7 @@ module nic_packet #(
         .pop(found_take), .head(found), .some(found_some)
     );
 
-    // ---- The aligner's first step: the payload begins in lane 0.
+    // ---- The aligner's first step: shift the payload so that it begins in lane 0.
     reg [9:0] k;
     reg begun;
     reg [83:0] kept;
@@ -145,8 +146,8 @@ module nic_packet #(
         end
     end
 
-    // Of what comes compressed the checksum is right with protocol 253; else it is another's. The
-    // addresses of the pseudo-header lie just before TCP's header.
+    // A compressed segment's checksum is right with protocol number 253; otherwise the segment is
+    // not compressed. The pseudo-header's addresses lie just before TCP's header.
     wire all_some, all_room;
     wire [15:0] all;
     generate
@@ -179,7 +180,8 @@ module nic_packet #(
         .m_valid(p_valid), .m_ready(p_ready), .m_data(p_data), .m_first(p_first), .m_last(p_last)
     );
 
-    // What the later steps need of a frame: of all, and of those with a payload in the aligner.
+    // Queues of what later steps need: `fronts` of all frames, `payloads` of frames with a payload
+    // in the aligner.
     wire front_some, p_some;
     wire [94:0] front;
     nic_queue #(.W(95), .L(5), .SLACK(1)) fronts (
@@ -195,7 +197,8 @@ module nic_packet #(
         .pop(p_take && p_last), .head(p_frame), .some(p_some)
     );
 
-    // ---- Its second step: the engine's bytes begin in lane 0. Lead and end stay behind.
+    // ---- The aligner's second step: shift the engine's bytes so that they begin in lane 0. Lead
+    // and end bytes do not go to the engine.
     wire [15:0] p_size = p_frame[15:0];
     wire [6:0] p_header = p_frame[24:18];
     wire [15:0] p_original = RX != 0 ? {p_data[7:0], p_data[15:8]} : p_size;
@@ -214,7 +217,7 @@ module nic_packet #(
     wire [23:0] p_leads = (RX != 0 ? p_data[55:32] : p_data[23:0])
                         & {{8{p_lead == 3}}, {8{p_lead >= 2}}, {8{p_lead != 0}}};
 
-    reg [60:0] p_kept; // of the packet whose first beat has passed
+    reg [60:0] p_kept; // data of the packet whose first beat has passed
     wire [60:0] p_now = p_first ? {p_good, p_original, p_lead, p_end, p_leads, p_floats}
                                 : p_kept;
     reg [23:0] p_before; // the last three bytes of the beat before
@@ -232,7 +235,7 @@ module nic_packet #(
         end
 
     wire c_first_unused;
-    reg [4:0] c_ends;  // bytes of the engine's last beat, 0 for 32
+    reg [4:0] c_ends;  // bytes of the last beat to the engine; 0 means 32
     nic_shift to_engine (
         .clk(clk), .rst(rst), .skip(2'd0), .drop(p_drop), .beats(p_good ? p_beats[14:5] : 10'd0),
         .s_valid(p_valid && p_go), .s_ready(align2_ready), .s_data(p_data), .s_last(p_last),
@@ -253,7 +256,7 @@ module nic_packet #(
             c_tkeep[i] = !c_tlast || c_ends == 0 || i[4:0] < c_ends;
     end
 
-    // Lead, end and lengths, for the judge; the old payload's sum.
+    // Lead, end and lengths for nic_judge, and the old payload's sum.
     wire info_some, info_take, old_some, old_done;
     wire [84:0] info;
     wire [23:0] end_bytes = p_ends[23:0];
@@ -272,11 +275,12 @@ module nic_packet #(
         .pop(info_take), .head(old), .some(old_some)
     );
 
-    // ---- The engine's answer, into the second FIFO. What would not be used is not written.
+    // ---- The engine's output goes into the second FIFO. Beats beyond the useful length are not
+    // written.
     localparam [31:0] B_BEATS = 1 << B;
     wire e_some;
     wire [9:0] limit;
-    wire [15:0] limit_of = p_floats + 16'd31; // no more beats than the floats had, or will have
+    wire [15:0] limit_of = p_floats + 16'd31; // as many beats as the uncompressed floats have
     nic_queue #(.W(10), .L(4), .SLACK(1)) limits (
         .clk(clk), .rst(rst), .push(p_take && p_first && p_good), .room(e_room),
         .in(limit_of[14:5]),
@@ -284,7 +288,7 @@ module nic_packet #(
     );
     reg [B-1:0] b_to;
     reg b_full;
-    reg [9:0] d_beats; // of this packet
+    reg [9:0] d_beats; // beats of this packet so far
     reg d_over;
     wire [B-1:0] b_from, b_at;
     wire [255:0] b_out;
@@ -332,7 +336,7 @@ module nic_packet #(
         .pop(result_take), .head(new_one), .some(new_some)
     );
 
-    // ---- Which form.
+    // ---- Decide on the form, and read the frame back.
     wire plan_here, plan_room, plan_some, plan_take;
     wire [184:0] planned, plan;
     nic_judge #(.RX(RX)) judge (

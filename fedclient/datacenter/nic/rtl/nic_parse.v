@@ -1,10 +1,10 @@
-// Header match: finds the TCP segments that a card may code, and what is to be known of them.
+// Header match: finds the TCP segments that the NIC may code, and the fields that later steps need.
 // SPDX-License-Identifier: Apache-2.0
 
 // Reads the first 96 bytes of each frame beside the stream: Ethernet, one VLAN tag (0x8100) or
 // none, IPv4 without options and with "don't fragment", or IPv6 without extension headers, TCP.
-// `say` is up five cycles after a frame's third beat, or its last, once for each frame, in their
-// order. It never waits.
+// `say` is 1 once for each frame, in order, five cycles after the frame's third beat, or its last
+// if it has fewer. The module never waits.
 module nic_parse #(
     parameter RX = 0,           // 0: marked segments of known connections; 1: compressed ones
     parameter TABLE = 6         // 2^TABLE connections (RX 0)
@@ -14,14 +14,14 @@ module nic_parse #(
     input  wire         beat,
     input  wire [1:0]   index,  // 0, 1, 2, and 3 for all others
     input  wire         last,
-    input  wire [5:0]   count,  // bytes of the beat
+    input  wire [5:0]   count,  // bytes in the beat
     input  wire [255:0] data,
     output reg          say,
     output wire [83:0]  found   // code, v6, vlan, lead, header, payload, tos, length, sums
 );
     localparam [7:0] MARK = RX != 0 ? 8'h2c : 8'h28;
 
-    // ---- The headers, three beats side by side. What a short frame lacks is not looked at.
+    // ---- The first three beats side by side. Bytes that a short frame lacks are not used.
     reg [255:0] beat0, beat1;
     reg [767:0] all;
     reg [6:0] all_bytes;
@@ -37,7 +37,7 @@ module nic_parse #(
         all_bytes <= {index[1:0], 5'd0} + {1'b0, count};
     end
 
-    // ---- From the IP header on.
+    // ---- Remove Ethernet's header and the VLAN tag.
     wire with_tag = {all[103:96], all[111:104]} == 16'h8100;
     wire [735:0] untagged = with_tag ? all[767:32] : all[735:0];
     wire unused_begin = &{1'b0, untagged[95:0]};
@@ -56,7 +56,8 @@ module nic_parse #(
         ip_here <= all_here && !rst;
     end
 
-    // ---- TCP's header. A fragment is not coded, nor compressed what a router may cut.
+    // ---- TCP's header. A fragment is not coded, and a packet that routers may fragment is not
+    // compressed.
     wire is4 = ether == 16'h0800 && ip[7:0] == 8'h45 && ip[53:48] == 0 && ip[63:56] == 0
             && (RX != 0 || ip[54]) && ip[79:72] == 8'd6 && ip_bytes >= 40;
     wire is6 = ether == 16'h86dd && ip[7:4] == 4'd6 && ip[55:48] == 8'd6 && ip_bytes >= 60;
@@ -64,7 +65,7 @@ module nic_parse #(
     reg tcp_ok, tcp_v6, tcp_vlan, tcp_here;
     reg [7:0] tos;
     reg [15:0] length, ip_sum, tcp_sum, segment;
-    reg [3:0] words; // of TCP's header
+    reg [3:0] words; // 32-bit words of TCP's header
     reg [7:0] flags;
     reg [1:0] seq;
     reg [301:0] key;
@@ -107,7 +108,7 @@ module nic_parse #(
         size_tcp_sum <= tcp_sum;
     end
 
-    // ---- The table answers with the next stage.
+    // ---- The table's answer comes with the next stage.
     wire known;
     wire [1:0] lead;
     reg [80:0] waits;

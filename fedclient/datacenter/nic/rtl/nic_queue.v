@@ -1,9 +1,9 @@
-// A short queue of words; its head is shown before it is taken.
+// A short queue of words; its first word is visible before it is taken.
 // SPDX-License-Identifier: Apache-2.0
 module nic_queue #(
     parameter W = 8,    // bits of a word
     parameter L = 4,    // 2^L words
-    parameter SLACK = 0 // `room` falls so many words before the queue is full
+    parameter SLACK = 0 // `room` becomes 0 this many words before the queue is full
 ) (
     input  wire         clk,
     input  wire         rst,
@@ -15,7 +15,7 @@ module nic_queue #(
     output wire         some
 );
     reg [W-1:0] words [0:(1<<L)-1];
-    reg [L:0] tail, front; // one bit more than an index: full and empty differ
+    reg [L:0] tail, front; // one bit more than an index, to tell a full queue from an empty one
     wire [L:0] used = tail - front;
 
     localparam [31:0] LIMIT = (1 << L) - SLACK;

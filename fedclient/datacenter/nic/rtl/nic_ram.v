@@ -1,4 +1,4 @@
-// Memory of a packet FIFO: one port writes, one reads; what is read comes a cycle later.
+// Memory of a packet FIFO, with a write port and a read port. Read data come a cycle later.
 // SPDX-License-Identifier: Apache-2.0
 module nic_ram #(
     parameter W = 256,

@@ -1,8 +1,10 @@
-// The card's way in: compressed segments of the wire leave restored, all else as it was.
+// The NIC's receive direction: compressed segments from the wire are restored, other frames are
+// unchanged.
 // SPDX-License-Identifier: Apache-2.0
 
-// AXI-stream as in nic_packet. A segment is restored if its ToS is 0x2c (without ECN) and its
-// payload is of the format to the last byte. No state is needed.
+// AXI-stream as in nic_packet. A segment is restored if its ToS is 0x2c (without ECN), its checksum
+// is that of a compressed segment, and its whole payload has the format. No connections are
+// tracked.
 module nic_rx #(
     parameter A = 10,           // packet FIFO: 2^A beats
     parameter B = 10,           // second FIFO: 2^B beats

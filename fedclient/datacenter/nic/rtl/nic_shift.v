@@ -1,12 +1,13 @@
-// Aligner: leaves out the first skip beats and drop bytes of a packet; the rest begins in lane 0.
+// Aligner: removes the first `skip` beats and `drop` bytes of a packet, so that the rest begins in
+// lane 0.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A beat has 2^S bytes: 32 in the card, fewer in proofs. skip, drop and beats are read with a
-// packet's first beat. `beats` beats leave, the last of them with tlast; with 0 the packet is
-// swallowed. If the packet is shorter than announced, fewer leave,
-// the last with tlast. A packet that ends before its beat number `skip` leaves nothing.
-// The beat that a packet's end leaves behind goes out while the next packet's first beat comes in:
-// that one only fills `hold`. So a packet's border costs no cycle.
+// A beat has 2^S bytes: 32 in the NIC, fewer in proofs. skip, drop and beats are read with a
+// packet's first beat. The output has `beats` beats, the last with tlast; with 0 the
+// whole packet is dropped. If the packet is shorter than announced, there are fewer output beats,
+// the last with tlast. A packet that ends before its beat number `skip` has no output.
+// A packet's last bytes leave while the next packet's first beat comes in, because that beat only
+// fills `hold`. So no cycle is lost between packets.
 module nic_shift #(
     parameter S = 5
 ) (
@@ -28,11 +29,11 @@ module nic_shift #(
     localparam W = 8 << S;
     reg [W-1:0] hold;
     reg [S-1:0] shift;
-    reg [1:0] passed; // beats to come before the payload's
-    reg [9:0] left;   // beats that still leave
+    reg [1:0] passed; // beats to pass before the payload's first
+    reg [9:0] left;   // output beats that are left
     reg first, fresh, flush;
 
-    reg p_valid, p_first, p_last; // two neighbours, not yet shifted
+    reg p_valid, p_first, p_last; // two neighbouring beats, not yet shifted
     reg [W-1:0] p_low, p_high;
     reg [S-1:0] p_shift;
 

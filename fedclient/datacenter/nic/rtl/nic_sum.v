@@ -1,7 +1,7 @@
-// Sum of a packet's bytes as TCP's checksum takes it: 16-bit words, high byte first, carries added.
+// Sum of a packet's bytes as in TCP's checksum: 16-bit words, high byte first, carries added.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Never waits: three cycles and the fold after a packet's last beat, `done` is up with its sum.
+// Never waits. A few cycles after a packet's last beat, `done` is 1 with the sum.
 module nic_sum (
     input  wire         clk,
     input  wire         rst,
@@ -18,7 +18,7 @@ module nic_sum (
     reg kept_beat, kept_last, four_beat, four_last, all_beat, all_last, total_done;
     reg [17:0] four0, four1, four2, four3;
     reg [19:0] all;
-    reg [31:0] total; // of at most 2^12 beats
+    reg [31:0] total; // room for 2^12 beats
     reg [31:0] ended;
     reg [16:0] folded;
     reg folded_done;

@@ -1,10 +1,11 @@
-// Connections whose SYN the host sent marked: a direct-mapped table with their streams' first byte.
+// A direct-mapped table of the connections whose SYN the host sent marked, with the sequence number
+// of their first byte.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A frame comes with `at`; its answer is up two cycles later: `known`, and `lead`, the bytes of its
-// payload before the first whole float. The whole key is compared. A marked SYN takes its place in
-// the table; an unmarked one of a connection that stands there removes it. What loses its place
-// passes as it is from then on.
+// A frame is looked up when `at` is 1; two cycles later come `known`, and `lead`, the number of its
+// payload's bytes before the first whole float. The whole key is compared. A marked SYN is entered
+// in the table and overwrites another connection with the same hash. An unmarked SYN removes its
+// own connection. Segments of a removed connection are no longer compressed.
 module nic_table #(
     parameter L = 6, // 2^L connections
     parameter K = 302

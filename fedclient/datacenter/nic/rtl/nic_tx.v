@@ -1,8 +1,8 @@
-// The card's way out: marked segments of the host leave compressed, all else as it was.
+// The NIC's send direction: marked segments of the host are compressed, other frames are unchanged.
 // SPDX-License-Identifier: Apache-2.0
 
 // AXI-stream as in nic_packet. A segment is compressed if its ToS is 0x28 (without ECN), its
-// connection's SYN left marked through here and still stands in the table, and it becomes shorter.
+// connection's marked SYN passed here and is still in the table, and it becomes shorter.
 module nic_tx #(
     parameter E = 10,           // magnitudes under 2^-E become 0; 1 to 15
     parameter TABLE = 6,        // 2^TABLE connections
