@@ -1,4 +1,4 @@
-/* The specs of NICs. */
+/* Parse the option that names a compressing NIC. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/datacenter/nic/nic.h"
 

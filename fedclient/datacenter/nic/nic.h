@@ -1,4 +1,4 @@
-/* The NIC of a worker group: as an option names it, and the one inside the process. */
+/* The compressing NIC of a worker group: its option, and the NIC "inline" inside the process. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDDC_NIC_H
 #define FEDDC_NIC_H
@@ -10,16 +10,16 @@
 
 typedef enum feddc_nic_kind {
     FEDDC_NIC_NONE = 0,
-    FEDDC_NIC_INLINE, /* this process rounds what it sends */
-    FEDDC_NIC_PACKET  /* a NIC does, on the marked connections of link tcp */
+    FEDDC_NIC_INLINE, /* this process rounds the floats that it sends */
+    FEDDC_NIC_PACKET  /* a NIC rounds the floats on the marked connections of link tcp */
 } feddc_nic_kind;
 
 typedef struct feddc_nic {
     feddc_nic_kind kind;
-    int e; /* values under 2^-e become 0 on their way */
+    int e; /* error bound 2^-e: smaller values become 0 */
 } feddc_nic;
 
-/** "inline", "packet:e=8"; NULL: none. Errors: FED_EINVAL */
+/** Parse a NIC's spec, such as "inline" or "packet:e=8"; NULL: no NIC. Errors: FED_EINVAL */
 fed_status feddc_nic_parse(const char *spec, feddc_nic *nic, fed_error *err) FED_CHECKED;
 
 /* ---- nic_inline.c: a link around another one, which rounds floats as a NIC would ---- */

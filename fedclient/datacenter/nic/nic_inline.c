@@ -1,4 +1,4 @@
-/* A link that rounds what it sends. */
+/* NIC "inline": a link around another link, which rounds the floats that it sends. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fedclient/datacenter/nic/nic.h"
 
@@ -7,9 +7,9 @@
 #include "fedclient/datacenter/buffers.h"
 #include "fedcodec/bursts.h"
 
-/* What a buffer holds: a message on its way. */
+/* Content of a buffer: the rounded copy of a message that is being sent. */
 typedef struct copy {
-    uint64_t token; /* of the message that it is a copy of */
+    uint64_t token; /* the original message's token */
     _Alignas(64) float x[];
 } copy;
 
@@ -20,8 +20,8 @@ typedef struct inline_link {
     feddc_buffers copies;
 } inline_link;
 
-/* The inner link's tokens: a buffer, or with the last bit set, which no buffer has, the sender's
- * own. */
+/* A token for the inner link is a buffer's address, or for messages without a copy the caller's
+ * token, shifted left with the lowest bit set. No buffer's address has this bit. */
 
 static fed_status inline_send(void *self, uint32_t to, const feddc_head *head, const void *data,
                               size_t len, uint64_t token, fed_error *err) {
@@ -30,11 +30,14 @@ static fed_status inline_send(void *self, uint32_t to, const feddc_head *head, c
         return l->link->send(l->self, to, head, data, len, token << 1 | 1, err);
     }
     if (len > l->copies.size - sizeof(copy) || len % sizeof(float) != 0) {
-        return fed_fail(err, FED_EINVAL, "nic inline can't round a message of %zu bytes", len);
+        return fed_fail(err, FED_EINVAL,
+                        "nic inline can't round a message of %zu bytes: it is no array of float32, "
+                        "or longer than the largest message",
+                        len);
     }
     feddc_buffer *buffer = feddc_buffers_get(&l->copies);
     if (buffer == NULL) {
-        return fed_fail(err, FED_ENOMEM, "no memory for the rounded copy of %zu bytes", len);
+        return fed_fail(err, FED_ENOMEM, "out of memory for the rounded copy of %zu bytes", len);
     }
     copy *c = (copy *)(void *)buffer->data;
     c->token = token;
@@ -67,7 +70,7 @@ static void inline_wake(void *self) {
 
 static void inline_close(void *self, bool orderly) {
     inline_link *l = self;
-    l->link->close(l->self, orderly); /* which still reads the copies */
+    l->link->close(l->self, orderly); /* close the inner link first: it still reads the copies */
     feddc_buffers_free(&l->copies);
     free(l);
 }
@@ -82,7 +85,7 @@ fed_status feddc_nic_wrap(const feddc_link_vtable **link, void **self, int e, si
                                              .close = inline_close};
     inline_link *l = malloc(sizeof *l);
     if (l == NULL) {
-        return fed_fail(err, FED_ENOMEM, "no memory for nic inline");
+        return fed_fail(err, FED_ENOMEM, "out of memory for nic inline");
     }
     *l = (inline_link){
         .link = *link, .self = *self, .e = e, .copies = {.size = sizeof(copy) + most}};
