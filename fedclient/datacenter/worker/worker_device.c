@@ -1,4 +1,4 @@
-/* A worker whose net is on a GPU: parameters, gradients and sums stay there while a run lasts. */
+/* A worker whose net is on a GPU: parameters, gradients and sums stay on the GPU during a run. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
@@ -26,7 +26,7 @@ fed_status feddc_worker_down(const feddc_worker *w, float *here, const float *th
     return feddc_values_explain(&w->values, feddc_values_wait(&w->values), err);
 }
 
-/* ---- Failures of calls that return nothing ---- */
+/* ---- Failures in callbacks that return nothing ---- */
 
 void feddc_worker_note(feddc_worker *w, fed_status status) {
     if (status != FED_OK && w->failure.status == FED_OK) {
@@ -47,7 +47,7 @@ fed_status feddc_worker_begin(feddc_worker *w, fed_error *err) {
     if (!feddc_worker_on_gpu(w)) {
         return FED_OK;
     }
-    if (w->spare != NULL) { /* a run that fails goes back to its begin */
+    if (w->spare != NULL) { /* copy params and state, for going back if the run fails */
         memcpy(w->spare, w->params, size * sizeof *w->spare);
         memcpy(w->spare + size, w->state, w->states * sizeof *w->spare);
     }
@@ -99,7 +99,8 @@ fed_status feddc_worker_descend(feddc_worker *w, fed_error *err) {
     return feddc_values_explain(v, status, err);
 }
 
-/* The net reads its own parameters: local weights take their place for the time of the pass. */
+/* The net reads its own parameters, so they are swapped with the local weights for the time of the
+ * pass. */
 static fed_status swap_local(const feddc_worker *w, fed_error *err) {
     if (!w->act.local) {
         return FED_OK;
@@ -114,7 +115,8 @@ fed_status feddc_worker_pass(feddc_worker *w, const fedtrain_batch *batch,
                              const fedtrain_sink *sink, float *loss, fed_error *err) {
     fedtrain_net *net = w->o.job.net;
     const fedtrain_sink after = {.done = sink->done, .user = sink->user};
-    FED_TRY(sink->need(sink->user, 0, w->n, err)); /* the pass asks for nothing when it runs */
+    /* take all sums before the pass, because on a GPU the pass itself calls no `need` */
+    FED_TRY(sink->need(sink->user, 0, w->n, err));
     FED_TRY(swap_local(w, err));
     FED_TRY(fedtrain_net_device_start(net, batch, &after, err));
     FED_TRY(swap_local(w, err));

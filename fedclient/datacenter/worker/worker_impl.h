@@ -1,4 +1,4 @@
-/* What the files of a worker share. */
+/* Shared by the files of a worker: its struct and internal functions. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef FEDDC_WORKER_IMPL_H
 #define FEDDC_WORKER_IMPL_H
@@ -12,125 +12,137 @@
 
 struct feddc_worker {
     feddc_worker_options o;
-    size_t n, states;      /* trained parameters; the optimizer's state */
-    float *params, *state; /* the caller's */
+    /* number of trained parameters, and of values of the optimizer's state */
+    size_t n, states;
+    float *params, *state; /* the caller's memory */
 
-    /* Gradients and local weights are values: with a net on a GPU they are there, and while a run
-     * lasts params and state are there too. */
+    /* Says where gradients and local weights lie: with a net on a GPU they lie there, and during a
+     * run params and state do too. */
     feddc_values values;
-    float *grad[2]; /* values[n]; two if a sum may still be on its way while the next gradient is
-                     * computed, else [1] is [0] */
-    float *own;     /* the gradient of the step before; NULL: none that local weights lack */
-    float *left;    /* values[n]: gradients that were not put in; NULL: the rule has none */
+    /* values[n] each. Two vectors if a sum may still be on its way while the next gradient is
+     * computed; else [1] is [0] */
+    float *grad[2];
+    float *own; /* this worker's gradient of the last step, for local weights; NULL: none */
+    /* values[n]: sum of gradients not exchanged yet; NULL: the rule exchanges at every step */
+    float *left;
     bool left_empty;
-    float *local;  /* values[layout.size]: local weights; NULL: the rule has none */
-    float *memory; /* all of these */
+    float *local;  /* values[layout.size]: local weights; NULL: the rule needs none */
+    float *memory; /* the memory of grad, left and local */
 
-    float *words; /* float32[n] of the host: what workers say; on the host it is grad[0] */
+    /* float32[n] in host memory, for feddc_worker_turn; without a GPU it is grad[0] */
+    float *words;
     float *spare; /* float32[layout.size + states]: params and state as of `completed`; NULL: not
                      * elastic */
-    float *host;  /* these two */
-    fed_error failure; /* of a call on the GPU that could not return it */
+    float *host;  /* the memory of spare, and with a GPU of words */
+    fed_error failure; /* the first failure in a callback that cannot return it */
 
     feddc_exchange *x;
     uint32_t rank, workers;
     fedtrain_job part; /* the job on this rank's part of a text */
     fedtrain_batches *batches;
 
-    /* Turns number the exchanges, from 0 in each generation. */
-    uint32_t turn;  /* exchanges that were put in */
-    uint32_t taken; /* of these, taken out */
-    uint32_t due;   /* of these, that must be taken out before the next step */
+    /* The exchanges of a generation are numbered from 0 ("turns"). */
+    uint32_t turn;  /* number of exchanges put in */
+    uint32_t taken; /* number of exchanges taken out */
+    uint32_t due;   /* number of exchanges that must be taken out before the next step */
     bool taking;    /* exchange `taken` is being taken out: `open` is its optimizer step */
     fedtrain_open_step open;
 
-    uint32_t step;         /* the next one */
+    uint32_t step;         /* the next step */
     uint32_t completed;    /* params has the sums of the steps before this one, and no others */
     uint32_t turn_step[2]; /* the step of turn k, at k % 2 */
-    float turn_share[2];   /* what makes its sum a mean */
-    uint32_t run_step;     /* the first one of the run under way, on a GPU */
-    feddc_act act;         /* of the step under way */
-    bool local_ready;      /* `local` is that of the next step already */
+    float turn_share[2];   /* factor that makes the sum of turn k a mean, at k % 2 */
+    uint32_t run_step;     /* with a GPU: the first step of the current run */
+    feddc_act act;         /* what the rule demands at the current step */
+    bool local_ready;      /* `local` has the weights of the next step already */
     fed_optimizer local_rule;
     fedtrain_open_step local_open;
 
-    uint64_t walked;    /* batches of the common walk before base_step */
+    uint64_t walked;    /* batches that all workers together took before base_step */
     uint32_t base_step; /* the first step of this generation */
 
     feddc_phase phase;
-    uint64_t since;      /* when the phase began, ns */
-    uint32_t since_step; /* and in which step */
+    uint64_t since;      /* when the phase began, in ns */
+    uint32_t since_step; /* the step in which the phase began */
     double phase_s[FEDDC_PHASES];
     double step_s, loss;
     uint64_t steps, losses;
-    feddc_exchange_counts earlier; /* of earlier generations, less what was no step's of this one */
+    /* counts of earlier generations, less those of this generation's exchanges that belong to no
+     * step */
+    feddc_exchange_counts earlier;
 
-    char *resume;   /* a checkpoint's path: join reads this rank's file */
-    uint32_t saves; /* which of both files of a rank is next, modulo 2 */
+    char *resume; /* a checkpoint's path: join reads this rank's file */
+    /* number of checkpoints; modulo 2 it says which of a rank's two files is next */
+    uint32_t saves;
     char remark[200];
 };
 
 /* ---- worker_join.c ---- */
 
-/** Add what the exchange has counted so far to `earlier`, or take it off: sign 1 or -1. */
+/** Add the exchange's counts so far to `earlier` (sign 1), or subtract them (sign -1). */
 void feddc_worker_count_in(feddc_worker *w, int sign);
 
 /* ---- worker_step.c ---- */
 
-uint64_t feddc_worker_now(void); /* ns */
+uint64_t feddc_worker_now(void); /* nanoseconds of CLOCK_MONOTONIC */
 
-/** The main thread's phase is now this one. */
+/** The main thread begins this phase: add up the time of the last one, and report to trace and
+ * watch. */
 void feddc_worker_enter(feddc_worker *w, feddc_phase phase);
 
 /* ---- worker_device.c: with a net on a GPU ---- */
 
-/** values of the net's device, or the host's. */
+/** Open w->values on the net's GPU, or on the host if the net has none. */
 fed_status feddc_worker_find_device(feddc_worker *w, fed_error *err) FED_CHECKED;
 
 static inline bool feddc_worker_on_gpu(const feddc_worker *w) {
     return w->values.gpu != NULL;
 }
 
-/** Values from and to the host's memory, at once. */
+/** Copy values from host memory (up) or to it (down), and wait until they are copied. */
 fed_status feddc_worker_up(const feddc_worker *w, float *there, const float *here, size_t n,
                            fed_error *err) FED_CHECKED;
 fed_status feddc_worker_down(const feddc_worker *w, float *here, const float *there, size_t n,
                              fed_error *err) FED_CHECKED;
 
-/** Keep a failure until feddc_worker_failure tells it. */
+/** Remember the first failure until feddc_worker_failure returns it. */
 void feddc_worker_note(feddc_worker *w, fed_status status);
 fed_status feddc_worker_failure(feddc_worker *w, fed_error *err) FED_CHECKED;
 
-/** From begin to end params and state are on the GPU. After a failure the host's are those of
- * begin, and so is w->whole. On the host: nothing. */
+/** Between begin and end, params and state are on the GPU. After a failure, with `elastic`, params
+ * and state in host memory and w->completed are those of begin. Without a GPU these do nothing. */
 fed_status feddc_worker_begin(feddc_worker *w, fed_error *err) FED_CHECKED;
 fed_status feddc_worker_end(feddc_worker *w, fed_status status, fed_error *err) FED_CHECKED;
 
-/** The optimizer's step of these parameters with this sum. */
+/** Do the optimizer's step for these parameters. share: factor that makes the sum a mean. */
 void feddc_worker_step_part(feddc_worker *w, size_t offset, size_t n, const float *sum,
                             float share);
 
-/** Local weights are the parameters, less the own gradient, if there is one. */
+/** Compute the local weights: the parameters less the local rate times this worker's gradient, if
+ * there is one. */
 fed_status feddc_worker_descend(feddc_worker *w, fed_error *err) FED_CHECKED;
 
-/** A pass on the GPU. `need` is called once, for all parameters; `done` is told of values. */
+/** Do a forward and a backward pass on the GPU. `need` is called once, for all parameters; `done`
+ * gets device addresses. */
 fed_status feddc_worker_pass(feddc_worker *w, const fedtrain_batch *batch,
                              const fedtrain_sink *sink, float *loss, fed_error *err) FED_CHECKED;
 
 /* ---- worker_step.c, more ---- */
 
-/** The last whole step again: what was under way is forgotten. */
+/** Go back to the last completed step, and forget unfinished exchanges. */
 void feddc_worker_fall_back(feddc_worker *w);
 
 /* ---- worker_nics.c ---- */
 
-/** With the nic packet: does each rank's card round? Rank 0 remarks on a missing one. Errors:
- * FED_ESTATE a card has another bound; feddc_exchange_take's */
+/** With the nic packet: test whether a NIC rounds what each rank sends. Rank 0 sets `remark` if
+ * one is missing. Errors: FED_ESTATE a NIC has a different error bound; those of
+ * feddc_exchange_take */
 fed_status feddc_worker_find_nics(feddc_worker *w, fed_error *err) FED_CHECKED;
 
 /* ---- worker_talk.c ---- */
 
-/** One exchange: grad[0][w->n] goes in, y[n] comes out; n <= w->n. It counts as no step's. */
+/** Do one exchange: put in words[w->n], and take the first n values of the sum into y, n <= w->n.
+ * It is not counted as a step's. */
 fed_status feddc_worker_turn(feddc_worker *w, bool plain, float *y, size_t n,
                              fed_error *err) FED_CHECKED;
 
@@ -139,7 +151,7 @@ fed_status feddc_worker_turn(feddc_worker *w, bool plain, float *y, size_t n,
 /** Read this rank's file of the checkpoint that the worker resumes from, if it fits. */
 fed_status feddc_worker_read_own(feddc_worker *w, fed_error *err) FED_CHECKED;
 
-/** What residuals depend on, as text. */
+/** Write the options on which residuals depend as a text. */
 void feddc_worker_plan_text(const feddc_worker *w, char *dst, size_t cap);
 
 #endif

@@ -1,4 +1,4 @@
-/* A worker's life: memory, joining a worker group, and leaving it. */
+/* Make a worker, join a worker group, and leave it. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
 #include <stdio.h>
@@ -22,23 +22,23 @@ static fed_status check_options(const feddc_worker_options *o, fed_error *err) {
     }
     if (optimizer->stall_window > 0) {
         return fed_fail(err, FED_EINVAL,
-                        "the optimizer's \"stall\" follows the loss, and each worker has another "
-                        "one: take \"step\" or \"cosine\"");
+                        "the optimizer's \"stall\" follows the loss, and workers have different "
+                        "losses: take \"step\" or \"cosine\"");
     }
     if (optimizer->scaffold_share > 0 || optimizer->mask) {
         return fed_fail(err, FED_EINVAL,
-                        "the optimizer's \"scaffold\" and \"mask\" are of the rounds of a "
-                        "federation: a worker group has none");
+                        "the optimizer's \"scaffold\" and \"mask\" need the rounds of a "
+                        "federation, which a worker group does not have: leave them out");
     }
     return FED_OK;
 }
 
-/* Parts begin where codecs of a GPU can read them. */
+/* Round up, so that each part begins at an alignment that GPU codecs need. */
 static size_t padded(size_t n) {
     return (n + 31) / 32 * 32;
 }
 
-/* The memory of a worker, part by part. */
+/* Take the next part of n values of a worker's memory, if it is wanted; else return NULL. */
 static float *cut(float **at, bool wanted, size_t n) {
     float *part = wanted ? *at : NULL;
     *at += wanted ? padded(n) : 0;
@@ -68,7 +68,7 @@ static fed_status make_memory(feddc_worker *w, fed_error *err) {
     FED_TRY(make_values(w, err));
     w->host = calloc(padded(spare) + (gpu ? padded(w->n) : 0) + 1, sizeof *w->host);
     if (w->host == NULL) {
-        return fed_fail(err, FED_ENOMEM, "no memory for a worker of %zu parameters", w->n);
+        return fed_fail(err, FED_ENOMEM, "out of memory for a worker of %zu parameters", w->n);
     }
     float *at = w->host;
     w->spare = cut(&at, w->o.elastic, spare);
@@ -81,7 +81,7 @@ fed_status feddc_worker_new(const feddc_worker_options *options, float *params, 
     FED_TRY(check_options(options, err));
     feddc_worker *w = calloc(1, sizeof *w);
     if (w == NULL) {
-        return fed_fail(err, FED_ENOMEM, "no memory for a worker");
+        return fed_fail(err, FED_ENOMEM, "out of memory for a worker");
     }
     w->o = *options;
     w->n = options->arch->trained;
@@ -118,7 +118,7 @@ static fed_status open_exchange(feddc_worker *w, const feddc_place *place, fed_e
     const fed_layout *layout = &w->o.arch->layout;
     size_t *tensor = malloc((layout->count + 1) * sizeof *tensor);
     if (tensor == NULL) {
-        return fed_fail(err, FED_ENOMEM, "no memory for a worker");
+        return fed_fail(err, FED_ENOMEM, "out of memory for a worker");
     }
     feddc_exchange_options o = w->o.exchange;
     o.place = *place;
@@ -139,7 +139,7 @@ static fed_status open_exchange(feddc_worker *w, const feddc_place *place, fed_e
     return FED_OK;
 }
 
-/* What each rank says when it joins. */
+/* What ranks tell each other when they join. */
 typedef struct hello {
     uint64_t completed, walked, weights, options;
 } hello;
@@ -156,7 +156,7 @@ static uint64_t digest_options(const feddc_worker *w) {
     return fed_digest_bytes(text, strlen(text));
 }
 
-/* Who has gone furthest; of these the first. */
+/* Return the first rank with the most completed steps. */
 static uint32_t ahead_of_all(const hello *all, uint32_t workers) {
     uint32_t best = 0;
     for (uint32_t r = 1; r < workers; r++) {
@@ -169,16 +169,16 @@ static fed_status compare(const hello *all, uint32_t workers, uint32_t first, fe
     for (uint32_t r = 0; r < workers; r++) {
         if (all[r].options != all[first].options) {
             return fed_fail(err, FED_ESTATE,
-                            "rank %" PRIu32 " and rank %" PRIu32 " have other options: give all "
-                            "ranks the same rule, codecs, nic, optimizer, batch and seed, and all "
-                            "or none a trace and a GPU",
+                            "rank %" PRIu32 " and rank %" PRIu32
+                            " have different options: give all ranks the same rule, codecs, nic, "
+                            "optimizer, batch and seed, and all or none a trace and a GPU",
                             r, first);
         }
         if (all[r].completed == all[first].completed && all[r].weights != all[first].weights) {
             return fed_fail(err, FED_ESTATE,
                             "rank %" PRIu32 " and rank %" PRIu32
-                            " have other weights after %" PRIu64
-                            " steps: do all have the same model, seed and checkpoint?",
+                            " have different weights after %" PRIu64
+                            " steps: give all ranks the same model, seed and checkpoint",
                             r, first, all[first].completed);
         }
     }
@@ -209,7 +209,7 @@ static fed_status meet(feddc_worker *w, fed_error *err) {
                        .options = digest_options(w)};
     hello *all = calloc(w->workers, sizeof *all);
     if (all == NULL) {
-        return fed_fail(err, FED_ENOMEM, "no memory for a worker");
+        return fed_fail(err, FED_ENOMEM, "out of memory for a worker");
     }
     fed_status status = feddc_worker_gather(w, &own, sizeof own, all, err);
     if (status == FED_OK) {
@@ -224,7 +224,7 @@ static fed_status open_batches(feddc_worker *w, fed_error *err) {
     job->round = job->client = 0;
     job->steps = SIZE_MAX;
     job->done = 0;
-    if (job->token != NULL) { /* this worker's part of the text */
+    if (job->token != NULL) { /* a text: this worker reads only its part */
         const uint32_t *all = w->o.job.token;
         const size_t count = job->token_count, from = count * w->rank / w->workers;
         w->part = w->o.job;
@@ -249,7 +249,9 @@ fed_status feddc_worker_join(feddc_worker *w, const feddc_place *place, fed_erro
         status = feddc_worker_find_nics(w, err);
     }
     if (status ==
-        FED_ESTATE) { /* all find it; who left before them would look like one that died */
+        /* all ranks find the same error; exchange once more, as a rank that left first would look
+         * dead */
+        FED_ESTATE) {
         fed_error ignored;
         (void)!feddc_worker_turn(w, true, w->words, w->n, &ignored);
     }

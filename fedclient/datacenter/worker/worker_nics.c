@@ -1,4 +1,4 @@
-/* Are the NICs there that the nic packet asks for? An exchange of known values tells. */
+/* Test, by an exchange of known values, whether the NICs exist that the option nic=packet needs. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,15 +9,17 @@
 #include "fedcodec/bursts.h"
 
 /*
- * Value i is a probe of rank i / PROBES modulo workers: that rank puts in a fraction, the rank
- * after it 1, and the others 0. On its way to where 1 is added a NIC rounds the fraction. From
- * then on the sum is above 1, which no NIC changes. So the sum less 1 is the probe, if it has met
- * no NIC, or what a NIC has made of it. Another bound makes something else of some probes.
+ * Value i tests rank i / PROBES modulo workers: that rank puts in a fraction (the probe), the rank
+ * after it 1, and the others 0. A NIC rounds the fraction before 1 is added. From then on the sum
+ * is above 1, and NICs do not change such values. So the sum less 1 is the probe itself if no NIC
+ * was on the way, or the rounded probe. A NIC with a different bound rounds some probes
+ * differently.
  */
 enum { PROBES = 8 };
 
 static float probe_at(size_t i) {
-    const float fine = 1.0F / (1 << 15) + 1.0F / (1 << 17); /* of which NICs keep 1 bit or none */
+    /* NICs keep at most one of these two bits */
+    const float fine = 1.0F / (1 << 15) + 1.0F / (1 << 17);
     return 1.0F / (float)(2U << (i % PROBES)) + fine;
 }
 
@@ -34,7 +36,7 @@ static void fill(const feddc_worker *w, float *grad) {
     }
 }
 
-/* What the sums say of each rank. */
+/* What the sums show about each rank. */
 typedef struct finding {
     bool probed[FEDDC_RANKS], rounded[FEDDC_RANKS];
 } finding;
@@ -73,10 +75,10 @@ fed_status feddc_worker_find_nics(feddc_worker *w, fed_error *err) {
     while (rank < w->workers && (found.rounded[rank] || !found.probed[rank])) {
         rank++;
     }
-    if (rank < w->workers && w->rank == 0) { /* all know it; one says it */
+    if (rank < w->workers && w->rank == 0) { /* all ranks know it, and only rank 0 reports it */
         snprintf(w->remark, sizeof w->remark,
                  "no NIC compresses what rank %" PRIu32
-                 " sends: it arrives as float32; is fednic on the way?",
+                 " sends, so it arrives as float32: start fednic on its host",
                  rank);
     }
     return FED_OK;

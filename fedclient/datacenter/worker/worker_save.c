@@ -1,4 +1,4 @@
-/* Checkpoints of a worker group: what all ranks have in common, and what each has of its own. */
+/* Checkpoints of a worker group: a common file, and a file for each rank with values of its own. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <inttypes.h>
@@ -25,7 +25,7 @@ void feddc_worker_plan_text(const feddc_worker *w, char *dst, size_t cap) {
 
 /* ---- A rank's own values ---- */
 
-/* The parts of a rank's file. */
+/* The parts of a rank's file: residuals, local weights, and a gradient not yet exchanged. */
 enum { RESIDUAL, LOCAL, LEFT, PARTS };
 
 typedef struct own_values {
@@ -39,7 +39,7 @@ static void free_own(own_values *own) {
     free(own->values);
 }
 
-/* Room for what a rank has. n: float32 values of each part, 0: none. */
+/* Allocate a rank's own values. n: number of float32 values of each part; 0: no such part. */
 static fed_status make_own(const size_t n[PARTS], own_values *own, fed_error *err) {
     static const char *const names[PARTS] = {"optimizer.residual", "optimizer.local",
                                              "optimizer.gradient"};
@@ -56,7 +56,7 @@ static fed_status make_own(const size_t n[PARTS], own_values *own, fed_error *er
     }
     if (status != FED_OK) {
         free_own(own);
-        (void)fed_fail(err, status, "no memory for a checkpoint's residuals");
+        (void)fed_fail(err, status, "out of memory for a checkpoint's residuals");
         return status;
     }
     return FED_OK;
@@ -104,18 +104,19 @@ static fed_status write_own(const feddc_worker *w, const char *path, fed_error *
     return status;
 }
 
-/* Does this file belong to the checkpoint and to this exchange? NULL: yes. Else why not. */
+/* Return NULL if this rank's file belongs to the checkpoint and to this exchange, else the reason
+ * why not. */
 static const char *misfit(const feddc_worker *w, const fed_checkpoint *file) {
     char plan[200], step[16];
     feddc_worker_plan_text(w, plan, sizeof plan);
     snprintf(step, sizeof step, "%" PRIu32, w->step);
     const char *then = fed_checkpoint_note(file, "worker.step");
     if (then == NULL || strcmp(then, step) != 0) {
-        return "its file is of another step";
+        return "its file is of a different step";
     }
     then = fed_checkpoint_note(file, "worker.plan");
     return then == NULL || strcmp(then, plan) != 0
-               ? "the worker group or its exchange is another one now"
+               ? "the worker group or the options of its exchange have changed"
                : NULL;
 }
 
@@ -154,7 +155,7 @@ static const char *take_own(feddc_worker *w, const fed_checkpoint *file) {
     if (fed_checkpoint_read(file, &own.layout, own.values, &err) != FED_OK) {
         fault = "its file is damaged";
     } else if (use_own(w, &own, &err) != FED_OK) {
-        fault = "the GPU does not take it";
+        fault = "its values could not be copied to the GPU";
     }
     free_own(&own);
     return fault;
@@ -185,11 +186,11 @@ fed_status feddc_worker_read_own(feddc_worker *w, fed_error *err) {
     }
     free(w->resume);
     w->resume = NULL;
-    w->saves++; /* the next one must not overwrite what this checkpoint needs */
+    w->saves++; /* the next checkpoint must not overwrite the file that this checkpoint needs */
     return FED_OK;
 }
 
-/* ---- What all have in common ---- */
+/* ---- The common file ---- */
 
 fed_status feddc_worker_save(feddc_worker *w, const char *path, const fed_layout *layout,
                              const float *values, const char *const *notes, fed_error *err) {
@@ -198,13 +199,16 @@ fed_status feddc_worker_save(feddc_worker *w, const char *path, const fed_layout
     fed_status own = write_own(w, path, &why);
     uint64_t failed = own != FED_OK, *all = calloc(w->workers, sizeof *all);
     if (all == NULL) {
-        return fed_fail(err, FED_ENOMEM, "no memory to save");
+        return fed_fail(err, FED_ENOMEM, "out of memory to save a checkpoint");
     }
     fed_status status = feddc_worker_gather(w, &failed, sizeof failed, all, err);
     for (uint32_t r = 0; r < w->workers && status == FED_OK && own == FED_OK; r++) {
         if (all[r] != 0) {
-            status = fed_fail(err, FED_EIO, "rank %" PRIu32 " could not write its part of %.200s",
-                              r, path);
+            status = fed_fail(
+                err, FED_EIO,
+                "rank %" PRIu32
+                " could not write its file of the checkpoint %.200s: its own error says why",
+                r, path);
         }
     }
     free(all);
@@ -256,7 +260,7 @@ fed_status feddc_worker_resume(feddc_worker *w, const char *path, const fed_layo
     FED_TRY(status);
     w->resume = malloc(strlen(path) + 1);
     if (w->resume == NULL) {
-        return fed_fail(err, FED_ENOMEM, "no memory for a path");
+        return fed_fail(err, FED_ENOMEM, "out of memory for the checkpoint's path");
     }
     strcpy(w->resume, path);
     w->step = w->completed = w->base_step = (uint32_t)step;

@@ -1,4 +1,5 @@
-/* The steps of a worker: gradients go in layer by layer, and sums come out layer by layer. */
+/* The steps of a worker: gradients are put into the exchange layer by layer, and sums are taken
+ * out layer by layer. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
 #include <string.h>
@@ -14,7 +15,7 @@ uint64_t feddc_worker_now(void) {
     return (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
 }
 
-/* The phases that a trace shows. */
+/* Record the phase that ends now in the trace, if it is one that traces show. */
 static void trace_phase(const feddc_worker *w, uint64_t now) {
     static const feddc_what whats[FEDDC_PHASES] = {[FEDDC_FORWARD] = FEDDC_FORWARD_PASS,
                                                    [FEDDC_BACKWARD] = FEDDC_BACKWARD_PASS,
@@ -44,7 +45,7 @@ void feddc_worker_enter(feddc_worker *w, feddc_phase phase) {
 
 /* ---- Sums ---- */
 
-/* Begin the optimizer's step for the next exchange that is taken out, if one must be. */
+/* If an exchange must be taken out before the next step, begin its optimizer step. */
 static fed_status begin_taking(feddc_worker *w, fed_error *err) {
     if (w->taking || w->taken >= w->due) {
         return FED_OK;
@@ -84,7 +85,8 @@ static fed_status take(feddc_worker *w, size_t offset, size_t n, fed_error *err)
 
 /* ---- Local weights ---- */
 
-/* The local weights of the next step are those that are in, less the own gradient since. */
+/* Begin to compute local weights: the parameters less the local rate times this worker's last
+ * gradient. */
 static fed_status begin_local(feddc_worker *w, fed_error *err) {
     w->local_rule = (fed_optimizer){.rule = FED_SGD};
     w->local_rule.learning_rate =
@@ -96,7 +98,7 @@ static fed_status begin_local(feddc_worker *w, fed_error *err) {
 static fed_status update_local(feddc_worker *w, size_t offset, size_t n, fed_error *err) {
     const feddc_phase phase = w->phase;
     feddc_worker_enter(w, FEDDC_UPDATING);
-    if (feddc_worker_on_gpu(w)) { /* there all parameters are asked for at once */
+    if (feddc_worker_on_gpu(w)) { /* on a GPU all parameters are needed at once */
         const fed_status status = feddc_worker_descend(w, err);
         feddc_worker_enter(w, phase);
         return status;
@@ -111,7 +113,7 @@ static fed_status update_local(feddc_worker *w, size_t offset, size_t n, fed_err
 
 /* ---- A step ---- */
 
-/* The forward pass is about to read these parameters. */
+/* Called before the forward pass reads these parameters. */
 static fed_status need(void *user, size_t offset, size_t n, fed_error *err) {
     feddc_worker *w = user;
     if (w->taking) {
@@ -123,7 +125,7 @@ static fed_status need(void *user, size_t offset, size_t n, fed_error *err) {
     return FED_OK;
 }
 
-/* The gradient of these parameters is summed. */
+/* Called when the gradient of these parameters is complete. */
 static void done(void *user, size_t offset, const float *grad, size_t n) {
     feddc_worker *w = user;
     if (w->phase != FEDDC_BACKWARD) {
@@ -133,7 +135,8 @@ static void done(void *user, size_t offset, const float *grad, size_t n) {
         float *left = w->left + offset;
         feddc_worker_note(w, feddc_values_use(&w->values, w->left_empty, left, grad, n));
         grad = left;
-    } else if (feddc_worker_on_gpu(w) && w->grad[1] != w->grad[0]) { /* the net has one gradient */
+        /* the net has only one gradient, which the next pass overwrites */
+    } else if (feddc_worker_on_gpu(w) && w->grad[1] != w->grad[0]) {
         float *own = w->grad[w->step % 2] + offset;
         feddc_worker_note(w, feddc_values_use(&w->values, true, own, grad, n));
         grad = own;
@@ -143,7 +146,7 @@ static void done(void *user, size_t offset, const float *grad, size_t n) {
     }
 }
 
-/* What step t takes of the common walk. */
+/* Number of the batch that this rank takes at this step, of the batches that all workers share. */
 static size_t batch_number(const feddc_worker *w) {
     if (w->o.job.token != NULL) {
         return w->step;
@@ -151,7 +154,8 @@ static size_t batch_number(const feddc_worker *w) {
     return (size_t)(w->walked + (uint64_t)(w->step - w->base_step) * w->workers + w->rank);
 }
 
-/* A forward and a backward pass; what diverges is told with the rate that made it. */
+/* Do a forward and a backward pass. If values become infinite or NaN, the error's text names the
+ * learning rate. */
 static fed_status pass(feddc_worker *w, const fedtrain_batch *batch, float *grad, float *loss,
                        fed_error *err) {
     const fedtrain_sink sink = {.done = done, .need = need, .user = w};
@@ -204,7 +208,7 @@ static fed_status one_step(feddc_worker *w, fed_error *err) {
     return FED_OK;
 }
 
-/* Take all sums; local weights are those of the next step. */
+/* Take all sums, and compute the local weights of the next step. */
 static fed_status drain(feddc_worker *w, fed_error *err) {
     const feddc_act next = feddc_sync_act(&w->o.sync, w->step);
     while (true) {

@@ -1,4 +1,5 @@
-/* What workers say to each other beside gradients: it travels as sums of float32, on any link. */
+/* Data that workers exchange beside gradients. They are sent as sums of float32, so that any link
+ * and collective will do. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -10,7 +11,8 @@
 /* ---- One exchange ---- */
 
 static void add_counts(feddc_exchange_counts *sum, const feddc_exchange_counts *c, int sign) {
-    const uint64_t one = sign > 0 ? 1 : UINT64_MAX; /* times this: plus or minus, modulo 2^64 */
+    /* times UINT64_MAX is a subtraction, modulo 2^64 */
+    const uint64_t one = sign > 0 ? 1 : UINT64_MAX;
     sum->sent_bytes += one * c->sent_bytes;
     sum->received_bytes += one * c->received_bytes;
     sum->messages += one * c->messages;
@@ -60,7 +62,7 @@ fed_status feddc_worker_turn(feddc_worker *w, bool plain, float *y, size_t n, fe
     return status == FED_OK ? feddc_worker_failure(w, err) : status;
 }
 
-/* y = the sum of all ranks' x, float32[n]; y may be x. Only when all sums are taken. */
+/* y = the sum of all ranks' x, float32[n]; y may be x. Call it only when all sums are taken. */
 static fed_status sum(feddc_worker *w, const float *x, size_t n, float *y, fed_error *err) {
     for (size_t at = 0; at < n; at += w->n) {
         const size_t part = n - at < w->n ? n - at : w->n;
@@ -71,9 +73,10 @@ static fed_status sum(feddc_worker *w, const float *x, size_t n, float *y, fed_e
     return FED_OK;
 }
 
-/* ---- Bytes: two are a whole number below 2^16, which float32 holds and sums exactly ---- */
+/* ---- Bytes: two bytes are a number below 2^16, which float32 represents exactly ---- */
 
-/* dst[bytes] = the only rank's bytes that are not 0. src NULL: zeros. */
+/* dst[bytes] = sum of all ranks' src, taken as 16-bit numbers; for each number only one rank's may
+ * be other than 0. src NULL: zeros. */
 static fed_status merge(feddc_worker *w, const uint8_t *src, size_t bytes, uint8_t *dst,
                         fed_error *err) {
     const size_t words = bytes / 2;
@@ -147,8 +150,9 @@ static fed_status compare_digests(const feddc_worker *w, const feddc_worker_tall
     for (uint32_t r = 1; r < w->workers; r++) {
         if (tally[r].digest != tally[0].digest) {
             return fed_fail(err, FED_ESTATE,
-                            "after %" PRIu32 " steps rank %" PRIu32 " has other parameters than "
-                            "rank 0 (%016" PRIx64 ", %016" PRIx64 "): its replica has drifted, and "
+                            "after %" PRIu32 " steps rank %" PRIu32
+                            " has different parameters from rank 0 (%016" PRIx64 ", %016" PRIx64
+                            "): its replica has drifted, and "
                             "what it sent since is of no use",
                             w->step, r, tally[r].digest, tally[0].digest);
         }
@@ -159,7 +163,7 @@ static fed_status compare_digests(const feddc_worker *w, const feddc_worker_tall
 fed_status feddc_worker_settle(feddc_worker *w, feddc_worker_tally *tally, fed_error *err) {
     feddc_worker_tally *all = calloc(w->workers, sizeof *all);
     if (all == NULL) {
-        return fed_fail(err, FED_ENOMEM, "no memory for what %" PRIu32 " workers report",
+        return fed_fail(err, FED_ENOMEM, "out of memory for what %" PRIu32 " workers report",
                         w->workers);
     }
     feddc_worker_enter(w, FEDDC_SYNCING);
